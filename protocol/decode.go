@@ -1,0 +1,202 @@
+package protocol
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxName is how many characters the name of a plug or an action may have:
+// names become parts of file names and labels.
+const maxName = 128
+
+// DecodeInit reads what the init action wrote on stdout. Errors about the
+// answer are of type *AnswerError.
+func DecodeInit(data []byte) (InitOutput, error) {
+	object, err := parseObject(data)
+	if err != nil {
+		return InitOutput{}, err
+	}
+	f := fields{object: object, data: data}
+	f.only("plugs", "config_schema", "state_action", "serve_action", "removable")
+	out := InitOutput{Removable: f.boolean("removable", false)}
+	if plugs, ok := f.child("plugs"); ok {
+		out.Plugs = plugRequests(plugs)
+	}
+	if _, ok := f.child("config_schema"); ok {
+		out.ConfigSchema = rawSchema(data)
+	}
+	if action, ok := f.child("state_action"); ok {
+		action.only("image", "entrypoint", "args")
+		out.StateAction = action.invocation()
+		action.needInvocation(out.StateAction)
+	} else {
+		f.failOnce("state_action", "missing; it says how the state of a resource is asked for")
+	}
+	if action, ok := f.child("serve_action"); ok {
+		action.only("image", "entrypoint", "args")
+		serve := action.invocation()
+		action.needInvocation(serve)
+		out.ServeAction = &serve
+	}
+	if f.err != nil {
+		return InitOutput{}, f.err
+	}
+	return out, nil
+}
+
+// rawSchema takes the schema as it was written: decoding and encoding it would
+// change large numbers. data is known to be one object.
+func rawSchema(data []byte) json.RawMessage {
+	var document map[string]json.RawMessage
+	if json.Unmarshal(data, &document) != nil {
+		return nil
+	}
+	return document["config_schema"]
+}
+
+func plugRequests(f *fields) map[string]PlugRequest {
+	plugs := make(map[string]PlugRequest, len(f.object))
+	targets := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(f.object)) {
+		plug, ok := f.child(name)
+		if !ok {
+			continue
+		}
+		if !validPlugName(name) {
+			f.fail(name, `the name of a plug must match ^[a-zA-Z][a-zA-Z0-9_-]*$`)
+		}
+		plug.only("container_path", "optional", "writable")
+		at, ok := plug.text("container_path")
+		switch {
+		case !ok:
+			plug.failOnce("container_path", "missing; it says where in the container the plug appears")
+		case !path.IsAbs(at) || path.Clean(at) != at || at == "/" || strings.ContainsRune(at, 0):
+			plug.fail("container_path", "must be an absolute path below / without . or .. or a slash at its end")
+		case targets[at] != "":
+			plug.fail("container_path", fmt.Sprintf("is also the container_path of plug %q", targets[at]))
+		}
+		targets[at] = name
+		plugs[name] = PlugRequest{
+			ContainerPath: at,
+			Optional:      plug.boolean("optional", false),
+			Writable:      plug.boolean("writable", true),
+		}
+	}
+	return plugs
+}
+
+// DecodeState reads what the state action wrote on stdout. Integers within the
+// states are int64, other numbers float64. Errors about the answer are of type
+// *AnswerError.
+func DecodeState(data []byte) (StateOutput, error) {
+	object, err := parseObject(data)
+	if err != nil {
+		return StateOutput{}, err
+	}
+	f := fields{object: object, data: data}
+	f.only("status", "state", "staleState", "actions")
+	status, ok := f.text("status")
+	out := StateOutput{Status: Status(status)}
+	switch {
+	case !ok:
+		f.failOnce("status", "missing; it must be VALID or STALE")
+	case out.Status == Valid:
+		f.forbid("actions", "staleState")
+		state, ok := f.child("state")
+		if !ok {
+			f.failOnce("state", "missing; a VALID answer must have it")
+			break
+		}
+		out.State = state.object
+	case out.Status == Stale:
+		f.forbid("state")
+		if stale, ok := f.child("staleState"); ok {
+			out.StaleState = stale.object
+		}
+		out.Actions = f.actions()
+	default:
+		f.fail("status", "must be VALID or STALE, not "+excerptQuoted(status))
+	}
+	if f.err != nil {
+		return StateOutput{}, f.err
+	}
+	return out, nil
+}
+
+func (f *fields) actions() []Action {
+	value, ok := f.object["actions"]
+	if !ok {
+		f.fail("actions", "missing; a STALE answer must say what brings the resource to its configuration")
+		return nil
+	}
+	list, ok := value.([]any)
+	if !ok {
+		f.fail("actions", fmt.Sprintf("must be a list, not %s", kindOf(value)))
+		return nil
+	}
+	if len(list) == 0 {
+		f.fail("actions", "must not be empty: a STALE answer must say what brings the resource to its configuration")
+	}
+	actions := make([]Action, 0, len(list))
+	for i, item := range list {
+		at := fmt.Sprintf("actions[%d]", i)
+		object, ok := item.(map[string]any)
+		if !ok {
+			f.fail(at, fmt.Sprintf("must be an object, not %s", kindOf(item)))
+			continue
+		}
+		action := fields{object: object, data: f.data, path: join(f.path, at), root: f.top()}
+		action.only("name", "description", "image", "entrypoint", "args")
+		name, ok := action.text("name")
+		if !ok {
+			action.failOnce("name", "missing")
+		} else if reason := badActionName(name); reason != "" {
+			action.fail("name", reason)
+		}
+		description := ""
+		if _, ok := object["description"]; ok {
+			description, _ = action.text("description")
+		}
+		actions = append(actions, Action{Name: name, Description: description, Invocation: action.invocation()})
+	}
+	return actions
+}
+
+// badActionName tells why a name can not be the name of an action, "" when it
+// can. Names become file names and are printed to people.
+func badActionName(name string) string {
+	switch {
+	case name == "" || strings.TrimSpace(name) != name:
+		return "must not be empty, nor begin or end with a space"
+	case utf8.RuneCountInString(name) > maxName:
+		return fmt.Sprintf("must not have more than %d characters", maxName)
+	case name == "." || name == "..":
+		return "must not be . or .."
+	case strings.ContainsAny(name, `/\`):
+		return "must not contain slashes"
+	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }):
+		return "must consist of printable characters"
+	}
+	return ""
+}
+
+func validPlugName(name string) bool {
+	if name == "" || len(name) > maxName {
+		return false
+	}
+	for i, r := range name {
+		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		if !letter && (i == 0 || (r < '0' || r > '9') && r != '_' && r != '-') {
+			return false
+		}
+	}
+	return true
+}
+
+func excerptQuoted(s string) string { return `"` + excerpt([]byte(s)) + `"` }

@@ -1,0 +1,212 @@
+package protocol
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"strings"
+)
+
+// Type is a resource type written in Go: what its container does when it runs.
+// C is the configuration of a resource, decoded by encoding/json; a member
+// that C does not have is an error.
+//
+//	func main() { os.Exit(Type().Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+type Type[C any] struct {
+	Plugs        map[string]PlugRequest // note that a PlugRequest made in Go is read-only unless Writable is set
+	ConfigSchema json.RawMessage        // JSON Schema; nil accepts any object
+	Removable    bool                   // State and the actions understand Request.Ensure == Absent
+
+	// State observes the resource and changes nothing. It answers with
+	// AnswerValid or AnswerStale.
+	State func(ctx context.Context, r Request[C]) (StateOutput, error)
+
+	// Actions are what the answers of State may ask for, by name (see Do).
+	// Each must be safe to run again after it was interrupted.
+	Actions map[string]func(ctx context.Context, r Request[C]) error
+}
+
+// Request is one question to a resource type.
+type Request[C any] struct {
+	InitInput
+	Config     C
+	Ensure     Ensure         // Present or Absent
+	StaleState map[string]any // actions only: what State had found; empty when the resource does not exist
+	Stdout     io.Writer      // for people; when State is asked it leads to stderr, as stdout carries the answer
+	Stderr     io.Writer      // for people
+}
+
+// Sayf prints a line for people on Stdout. That nobody can read it is no reason
+// to stop, so a failure to print is not reported.
+func (r Request[C]) Sayf(format string, args ...any) {
+	_, _ = fmt.Fprintf(r.Stdout, format+"\n", args...)
+}
+
+// Warnf prints a line for people on Stderr, as Sayf does.
+func (r Request[C]) Warnf(format string, args ...any) {
+	_, _ = fmt.Fprintf(r.Stderr, format+"\n", args...)
+}
+
+// AnswerValid says that the resource is as configured. state is anything that
+// encodes to a JSON object.
+func AnswerValid(state any) (StateOutput, error) {
+	object, err := toObject(state)
+	if err != nil {
+		return StateOutput{}, fmt.Errorf("encoding the state: %w", err)
+	}
+	if object == nil {
+		object = map[string]any{}
+	}
+	return StateOutput{Status: Valid, State: object}, nil
+}
+
+// AnswerStale says that the actions are needed, in this order. staleState is
+// anything that encodes to a JSON object, or nil when the resource does not
+// exist.
+func AnswerStale(staleState any, actions ...Action) (StateOutput, error) {
+	object, err := toObject(staleState)
+	if err != nil {
+		return StateOutput{}, fmt.Errorf("encoding the stale state: %w", err)
+	}
+	return StateOutput{Status: Stale, StaleState: object, Actions: actions}, nil
+}
+
+// Do is the action of Type.Actions with this name. description tells people
+// what it will do.
+func Do(name, description string) Action {
+	return Action{Name: name, Description: description, Invocation: Invocation{Args: []string{name}}}
+}
+
+// toObject turns a value into the map that JSON would make of it; nil stays nil.
+func toObject(v any) (map[string]any, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Equal(text, []byte("null")) {
+		return nil, nil
+	}
+	return parseObject(text)
+}
+
+// Run does what args ask for and returns the exit code: without arguments it
+// answers init, with "state" the state, with the name of an action it performs
+// that action. An error is printed on stderr as one line and gives 1.
+func (t Type[C]) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	defer func() {
+		if r := recover(); r != nil {
+			_, _ = fmt.Fprintf(stderr, "panic: %v\n%s", r, debug.Stack())
+			code = 1
+		}
+	}()
+	if err := t.run(ctx, args, stdin, stdout, stderr); err != nil {
+		_, _ = fmt.Fprintln(stderr, "error:", oneLine(err.Error()))
+		return 1
+	}
+	return 0
+}
+
+func (t Type[C]) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if t.State == nil || t.Actions["state"] != nil {
+		return errors.New(`this resource type is incomplete: it needs a State function, and no action may be called "state"`)
+	}
+	switch {
+	case len(args) == 0:
+		return answer(stdout, InitOutput{
+			Plugs: t.Plugs, ConfigSchema: t.ConfigSchema, Removable: t.Removable,
+			StateAction: Invocation{Args: []string{"state"}},
+		}, func(b []byte) error { _, err := DecodeInit(b); return err })
+	case len(args) > 1:
+		return fmt.Errorf("one argument was expected, not %d: %s", len(args), strings.Join(args, " "))
+	case args[0] == "state":
+		r, err := t.request(stdin)
+		if err != nil {
+			return err
+		}
+		r.Stdout, r.Stderr = stderr, stderr
+		out, err := t.State(ctx, r)
+		if err != nil {
+			return err
+		}
+		return answer(stdout, out, func(b []byte) error { _, err := DecodeState(b); return err })
+	}
+	action, ok := t.Actions[args[0]]
+	if !ok {
+		return fmt.Errorf("unknown action %q; known are state, %s", args[0], strings.Join(slices.Sorted(maps.Keys(t.Actions)), ", "))
+	}
+	r, err := t.request(stdin)
+	if err != nil {
+		return err
+	}
+	r.Stdout, r.Stderr = stdout, stderr
+	return action(ctx, r)
+}
+
+// request reads what the state action and the actions are given. Members that
+// a newer Deployster may send besides are ignored; within config they are not.
+func (t Type[C]) request(stdin io.Reader) (Request[C], error) {
+	var input struct {
+		InitInput
+		Config     json.RawMessage `json:"config"`
+		Ensure     Ensure          `json:"ensure"`
+		StaleState json.RawMessage `json:"staleState"`
+	}
+	var r Request[C]
+	if err := json.NewDecoder(stdin).Decode(&input); err != nil {
+		return r, fmt.Errorf("reading the request on stdin, which must be a JSON object: %w", err)
+	}
+	r.InitInput, r.Ensure = input.InitInput, input.Ensure
+	switch r.Ensure {
+	case "":
+		r.Ensure = Present
+	case Present:
+	case Absent:
+		if !t.Removable {
+			return r, errors.New(`this resource type can not remove: "ensure" must be "present"`)
+		}
+	default:
+		return r, fmt.Errorf(`"ensure" must be "present" or "absent", not %q`, r.Ensure)
+	}
+	if len(input.Config) > 0 {
+		dec := json.NewDecoder(bytes.NewReader(input.Config))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&r.Config); err != nil {
+			return r, fmt.Errorf("config: %w", err)
+		}
+	}
+	r.StaleState = map[string]any{}
+	if len(input.StaleState) > 0 && !bytes.Equal(input.StaleState, []byte("null")) {
+		stale, err := parseObject(input.StaleState)
+		if err != nil {
+			return r, fmt.Errorf("staleState: %w", err)
+		}
+		r.StaleState = stale
+	}
+	return r, nil
+}
+
+// answer writes the one document of an invocation, after checking that
+// Deployster would accept it.
+func answer(w io.Writer, document any, check func([]byte) error) error {
+	text, err := json.Marshal(document)
+	if err != nil {
+		return fmt.Errorf("encoding the answer: %w", err)
+	}
+	if err := check(text); err != nil {
+		return fmt.Errorf("the answer of this resource type is not acceptable: %w", err)
+	}
+	if _, err := w.Write(append(text, '\n')); err != nil {
+		return fmt.Errorf("writing the answer: %w", err)
+	}
+	return nil
+}
+
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
+}
