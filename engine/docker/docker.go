@@ -1,0 +1,139 @@
+// Package docker runs containers on a Docker Engine.
+//
+// The engine is found as the docker command finds it: a host or context that
+// was asked for, else DOCKER_HOST, DOCKER_CONTEXT, the current context of
+// Docker's configuration file, else the default socket. It may be behind a
+// Unix socket, behind TCP with or without TLS, or behind ssh.
+//
+// One run is a conversation whose order matters (see Engine.Run): the streams
+// and the wait are there before the process starts, so no output and no exit is
+// ever missed, and the container is removed whatever happens. Nothing is tried
+// twice: an error says what was attempted and what the user can do about it.
+package docker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/docker/cli/cli/config/configfile"
+	"github.com/moby/moby/client"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+// Options says which engine to open. The zero value takes everything from the
+// process environment and Docker's own configuration.
+type Options struct {
+	// Host is the engine's address (unix://, tcp://, ssh://). It goes before
+	// every setting of the environment, and excludes Context.
+	Host string
+
+	// Context is the name of a docker context.
+	Context string
+
+	// ConfigDir holds Docker's config.json and contexts; empty is
+	// DOCKER_CONFIG, else .docker in the home directory.
+	ConfigDir string
+
+	// Env looks an environment variable up; nil is os.Getenv. The ssh command
+	// and credential helpers are started with the process's own environment.
+	Env func(string) string
+
+	// Logger is told what does not fail a call; nil discards.
+	Logger *slog.Logger
+}
+
+// Engine is a Docker Engine. It is safe for concurrent use.
+type Engine struct {
+	client   *client.Client
+	endpoint endpoint
+	config   func() (*configfile.ConfigFile, error)
+	log      *slog.Logger
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// Open connects to a Docker Engine and agrees with it on an API version. It
+// fails with engine.ErrUnavailable when the engine does not answer; how long to
+// wait for that is up to ctx.
+func Open(ctx context.Context, options Options) (*Engine, error) {
+	if options.Env == nil {
+		options.Env = os.Getenv
+	}
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	directory, err := configDirectory(options)
+	if err != nil {
+		return nil, err
+	}
+	config, err := loadConfig(directory)
+	if err != nil {
+		return nil, err
+	}
+	where, err := resolve(options, directory, config)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := where.clientOptions()
+	if err != nil {
+		return nil, err
+	}
+	if len(config.HTTPHeaders) > 0 {
+		settings = append(settings, client.WithHTTPHeaders(config.HTTPHeaders))
+	}
+	api, err := client.New(settings...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to Docker at %s: %w", where.address, err)
+	}
+	e := &Engine{
+		client:   api,
+		endpoint: where,
+		config:   func() (*configfile.ConfigFile, error) { return loadConfig(directory) },
+		log:      options.Logger,
+	}
+	if _, err := api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
+		_ = api.Close()
+		return nil, e.unreachable("connect", err)
+	}
+	return e, nil
+}
+
+// Info asks the engine for its version and platform.
+func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
+	version, err := e.client.ServerVersion(ctx, client.ServerVersionOptions{})
+	if err != nil {
+		return engine.Info{}, e.unreachable("ask for its version", err)
+	}
+	return engine.Info{
+		Name:    "docker",
+		Version: version.Version,
+		OS:      version.Os,
+		Arch:    goarch(version.Arch),
+		Address: e.endpoint.address,
+		Remote:  !e.endpoint.local(),
+	}, nil
+}
+
+// Close releases idle connections. Containers are left alone.
+func (e *Engine) Close() error {
+	return e.client.Close()
+}
+
+// goarch translates the machine names of uname, which some engines report.
+func goarch(machine string) string {
+	switch machine {
+	case "x86_64":
+		return "amd64"
+	case "aarch64":
+		return "arm64"
+	case "armv6l", "armv7l", "armhf":
+		return "arm"
+	case "i386", "i686":
+		return "386"
+	default:
+		return machine
+	}
+}

@@ -1,0 +1,255 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/docker/cli/cli/config"
+	"github.com/docker/cli/cli/config/configfile"
+	"github.com/docker/cli/cli/config/credentials"
+	"github.com/docker/cli/cli/connhelper"
+	dockercontext "github.com/docker/cli/cli/context"
+	dockerendpoint "github.com/docker/cli/cli/context/docker"
+	"github.com/docker/cli/cli/context/store"
+	"github.com/moby/moby/client"
+)
+
+// defaultContext is the name of the context that stands for "no context":
+// DOCKER_HOST or the default socket.
+const defaultContext = "default"
+
+// endpoint is where an engine is, with what is needed to get in.
+type endpoint struct {
+	address string // as the user wrote it
+	source  string // what named it, for error messages
+	docker  dockerendpoint.Endpoint
+}
+
+func (e endpoint) scheme() string {
+	scheme, _, _ := strings.Cut(e.address, "://")
+	return scheme
+}
+
+// local says whether the engine sees this machine's file system.
+func (e endpoint) local() bool {
+	return e.scheme() == "unix" || e.scheme() == "npipe"
+}
+
+// clientOptions configures a client for the endpoint. Plain connections are
+// made by a dialer whose errors keep their cause (see dialError).
+func (e endpoint) clientOptions() ([]client.Opt, error) {
+	options, err := e.docker.ClientOpts()
+	if err != nil {
+		return nil, fmt.Errorf("connect to Docker at %s (from %s): %w", e.address, e.source, err)
+	}
+	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
+	switch e.scheme() {
+	case "unix":
+		path := strings.TrimPrefix(e.address, "unix://")
+		options = append(options, client.WithDialContext(func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return keepCause(dialer.DialContext(ctx, "unix", path))
+		}))
+	case "tcp", "http", "https":
+		options = append(options, client.WithDialContext(func(ctx context.Context, _, address string) (net.Conn, error) {
+			return keepCause(dialer.DialContext(ctx, "tcp", address))
+		}))
+	case "ssh":
+		helper, err := connhelper.GetConnectionHelper(e.address)
+		if err != nil {
+			return nil, fmt.Errorf("connect to Docker at %s (from %s): %w", e.address, e.source, err)
+		}
+		options = append(options, client.WithDialContext(func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := helper.Dialer(ctx, network, address)
+			if err != nil {
+				return nil, &dialError{cause: err}
+			}
+			return sshConn{conn}, nil
+		}))
+	}
+	return options, nil
+}
+
+// sshConn is a connection through the ssh command. When that has ended, its
+// last words are in the error of a Read; the broken pipe of a Write would hide
+// them.
+type sshConn struct{ net.Conn }
+
+func (c sshConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		return len(p), nil
+	}
+	return n, err
+}
+
+// CloseWrite ends what the far side reads, and leaves what it writes.
+func (c sshConn) CloseWrite() error {
+	if half, ok := c.Conn.(client.CloseWriter); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// resolve finds the endpoint as the docker command does, most explicit first.
+func resolve(options Options, directory string, config *configfile.ConfigFile) (endpoint, error) {
+	host, hostSource := options.Host, "the given host"
+	name, nameSource := options.Context, "the given context"
+	switch {
+	case host != "" && name != "":
+		return endpoint{}, fmt.Errorf("both the Docker host %q and the Docker context %q are given: choose one", host, name)
+	case host != "" || name != "":
+	case options.Env("DOCKER_HOST") != "":
+		host, hostSource = options.Env("DOCKER_HOST"), "DOCKER_HOST"
+	case options.Env("DOCKER_CONTEXT") != "":
+		name, nameSource = options.Env("DOCKER_CONTEXT"), "DOCKER_CONTEXT"
+	case config.CurrentContext != "":
+		name, nameSource = config.CurrentContext, "currentContext in "+filepath.Join(directory, "config.json")
+	}
+	if name != "" && name != defaultContext {
+		return fromContext(name, nameSource, directory)
+	}
+	if host == "" {
+		host, hostSource = options.Env("DOCKER_HOST"), "DOCKER_HOST"
+	}
+	if host == "" {
+		host, hostSource = client.DefaultDockerHost, "the default socket"
+	}
+	return fromHost(host, hostSource, options.Env, directory)
+}
+
+// fromHost makes an endpoint of an address; TLS comes from DOCKER_TLS_VERIFY
+// (verified) or DOCKER_TLS (not verified), its files from DOCKER_CERT_PATH or
+// Docker's configuration directory.
+func fromHost(host, source string, env func(string) string, directory string) (endpoint, error) {
+	verify := env("DOCKER_TLS_VERIFY") != ""
+	encrypted := verify || env("DOCKER_TLS") != ""
+	address, err := normalize(host, encrypted)
+	if err != nil {
+		return endpoint{}, fmt.Errorf("docker address %q (from %s): %w", host, source, err)
+	}
+	e := endpoint{address: address, source: source}
+	e.docker.Host = address
+	if !encrypted || e.scheme() != "tcp" {
+		return e, nil
+	}
+	certificates := env("DOCKER_CERT_PATH")
+	if certificates == "" {
+		certificates = directory
+	}
+	e.docker.SkipTLSVerify = !verify
+	e.docker.TLSData, err = readTLS(certificates, verify)
+	if err != nil {
+		return endpoint{}, fmt.Errorf("TLS to Docker at %s: %w; set DOCKER_CERT_PATH to the directory that holds ca.pem, cert.pem and key.pem", address, err)
+	}
+	return e, nil
+}
+
+// readTLS reads the files that the docker command reads: ca.pem is needed to
+// verify the engine, cert.pem and key.pem only if the engine asks for them.
+func readTLS(directory string, verify bool) (*dockercontext.TLSData, error) {
+	existing := func(name string) string {
+		path := filepath.Join(directory, name)
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			return ""
+		}
+		return path
+	}
+	authority := existing("ca.pem")
+	if verify {
+		authority = filepath.Join(directory, "ca.pem")
+	}
+	return dockercontext.TLSDataFromFiles(authority, existing("cert.pem"), existing("key.pem"))
+}
+
+// normalize completes an address as the docker command does: without a scheme
+// it is TCP, and TCP has its usual ports.
+func normalize(host string, encrypted bool) (string, error) {
+	if !strings.Contains(host, "://") {
+		host = "tcp://" + host
+	}
+	url, err := client.ParseHostURL(host)
+	if err != nil {
+		return "", err
+	}
+	switch url.Scheme {
+	case "unix", "npipe", "ssh", "http", "https":
+		return host, nil
+	case "tcp":
+		if _, _, err := net.SplitHostPort(url.Host); err != nil {
+			port := "2375"
+			if encrypted {
+				port = "2376"
+			}
+			url.Host = net.JoinHostPort(strings.Trim(url.Host, "[]"), port)
+		}
+		return "tcp://" + url.Host + url.Path, nil
+	default:
+		return "", fmt.Errorf("scheme %q is not known: use unix://, tcp:// or ssh://", url.Scheme)
+	}
+}
+
+// fromContext reads a context, TLS material included, from Docker's store.
+func fromContext(name, source, directory string) (endpoint, error) {
+	contexts := store.New(filepath.Join(directory, "contexts"), store.NewConfig(
+		func() any { return &map[string]any{} },
+		store.EndpointTypeGetter(dockerendpoint.DockerEndpoint, func() any { return &dockerendpoint.EndpointMeta{} }),
+	))
+	fail := func(err error) (endpoint, error) {
+		return endpoint{}, fmt.Errorf("docker context %q (from %s) in %s: %w; `docker context ls` lists what is there", name, source, directory, err)
+	}
+	metadata, err := contexts.GetMetadata(name)
+	if err != nil {
+		return fail(err)
+	}
+	where, err := dockerendpoint.EndpointFromContext(metadata)
+	if err != nil {
+		return fail(err)
+	}
+	complete, err := dockerendpoint.WithTLSData(contexts, name, where)
+	if err != nil {
+		return fail(err)
+	}
+	address, err := normalize(complete.Host, complete.TLSData != nil)
+	if err != nil {
+		return fail(err)
+	}
+	complete.Host = address
+	return endpoint{address: address, source: fmt.Sprintf("context %q", name), docker: complete}, nil
+}
+
+// configDirectory is where Docker's own configuration is.
+func configDirectory(options Options) (string, error) {
+	if options.ConfigDir != "" {
+		return options.ConfigDir, nil
+	}
+	if directory := options.Env("DOCKER_CONFIG"); directory != "" {
+		return directory, nil
+	}
+	home := options.Env("HOME")
+	if home == "" {
+		var err error
+		if home, err = os.UserHomeDir(); err != nil {
+			return "", fmt.Errorf("find Docker's configuration: %w; set DOCKER_CONFIG", err)
+		}
+	}
+	return filepath.Join(home, ".docker"), nil
+}
+
+// loadConfig reads Docker's config.json; without one there are no settings.
+func loadConfig(directory string) (*configfile.ConfigFile, error) {
+	file, err := config.Load(directory)
+	if err != nil {
+		return nil, fmt.Errorf("read Docker's configuration: %w", err)
+	}
+	if !file.ContainsAuth() {
+		file.CredentialsStore = credentials.DetectDefaultStore(file.CredentialsStore)
+	}
+	return file, nil
+}

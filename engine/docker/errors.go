@@ -1,0 +1,145 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+// dialError carries the cause of a failed connection through the client
+// library, which replaces causes that it recognizes, by type or by text, with a
+// text of its own. So it has no Unwrap and says nothing.
+type dialError struct{ cause error }
+
+func (e *dialError) Error() string { return "no connection" }
+
+func keepCause(conn net.Conn, err error) (net.Conn, error) {
+	if err == nil {
+		return conn, nil
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nil, err
+	}
+	return nil, &dialError{cause: err}
+}
+
+// unreachable wraps an error of a request that every working engine answers.
+func (e *Engine) unreachable(action string, err error) error {
+	if isCancelled(err) {
+		return fmt.Errorf("%s: Docker at %s: %w", action, e.endpoint.address, err)
+	}
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err // for ssh and sockets, the request's URL is made up
+	}
+	var dialed *dialError
+	if errors.As(err, &dialed) {
+		err = dialed.cause
+	}
+	return fmt.Errorf("%w: Docker at %s (from %s): %s: %s; %s",
+		engine.ErrUnavailable, e.endpoint.address, e.endpoint.source, action, strings.TrimSpace(err.Error()), e.endpoint.advice(err))
+}
+
+// wrap adds what was attempted to an error of the client, and the advice if
+// the engine could not be reached.
+func (e *Engine) wrap(action string, err error) error {
+	var dialed *dialError
+	if client.IsErrConnectionFailed(err) || errors.As(err, &dialed) {
+		return e.unreachable(action, err)
+	}
+	return fmt.Errorf("%s: %w", action, err)
+}
+
+// advice says what the user can do about an engine that does not answer.
+func (e endpoint) advice(err error) string {
+	text := strings.ToLower(err.Error())
+	var dns *net.DNSError
+	switch {
+	case e.scheme() == "ssh":
+		return fmt.Sprintf("check that `ssh %s docker version` works without a question", e.sshTarget())
+	case errors.Is(err, syscall.EACCES), errors.Is(err, os.ErrPermission), strings.Contains(text, "permission denied"):
+		return fmt.Sprintf("you may not use %s: join the group that owns it (usually `sudo usermod -aG docker $USER`, then log in again), or run as root", e.address)
+	case errors.As(err, &dns):
+		return "check the host's name"
+	case strings.Contains(text, "tls-enabled"), strings.Contains(text, "http request to an https server"):
+		return "the engine speaks TLS: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH"
+	case strings.Contains(text, "x509"), strings.Contains(text, "tls:"), strings.Contains(text, "certificate"):
+		return "check the certificates in DOCKER_CERT_PATH or in the docker context, and that the engine speaks TLS"
+	case e.scheme() == "unix":
+		return "is the Docker daemon running? Start it with `systemctl start docker`, or set DOCKER_HOST"
+	default:
+		return "is the Docker daemon running and listening there? Check DOCKER_HOST"
+	}
+}
+
+// sshTarget is the address as the ssh command takes it.
+func (e endpoint) sshTarget() string {
+	target := strings.TrimPrefix(e.address, "ssh://")
+	target, _, _ = strings.Cut(target, "/")
+	if host, port, err := net.SplitHostPort(target); err == nil {
+		return "-p " + port + " " + host
+	}
+	return target
+}
+
+// runError explains why a container could not be created or started. The
+// daemon tells these cases apart only in its texts.
+func (e *Engine) runError(action string, spec engine.Spec, err error) error {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "No such image"):
+		return fmt.Errorf("%s: %w: image %q is not in the engine; pull or load it first", action, engine.ErrNoImage, spec.Image)
+	case strings.Contains(text, "bind source path does not exist"):
+		return fmt.Errorf("%s: mount source %s does not exist on the engine's host: %w", action, missingSource(spec, text), err)
+	case strings.Contains(text, "network") && strings.Contains(text, "not found"):
+		return fmt.Errorf("%s: network %q is not in the engine; `docker network ls` lists what is there: %w", action, spec.Network, err)
+	case strings.Contains(text, "no command specified"), strings.Contains(text, "No command specified"):
+		return fmt.Errorf("%s: image %q has neither entrypoint nor command: give one: %w", action, spec.Image, err)
+	case strings.Contains(text, "exec format error"):
+		return fmt.Errorf("%s: %s of image %q is built for another platform than the engine's: %w", action, entrypoint(spec), spec.Image, err)
+	case strings.Contains(text, "exec: "), strings.Contains(text, "executable file not found"):
+		return fmt.Errorf("%s: %s can not be executed in image %q; check that the file is there and executable: %w", action, entrypoint(spec), spec.Image, err)
+	default:
+		return e.wrap(action, err)
+	}
+}
+
+func entrypoint(spec engine.Spec) string {
+	if spec.Entrypoint == "" {
+		return "the entrypoint"
+	}
+	return fmt.Sprintf("entrypoint %q", spec.Entrypoint)
+}
+
+// missingSource finds the mount that the daemon complains about.
+func missingSource(spec engine.Spec, text string) string {
+	longest := ""
+	for _, m := range spec.Mounts {
+		if strings.Contains(text, m.Source) && len(m.Source) > len(longest) {
+			longest = m.Source
+		}
+	}
+	return longest
+}
+
+func isCancelled(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// noContainer translates the engine's not-found error.
+func (e *Engine) noContainer(action, id string, err error) error {
+	if errdefs.IsNotFound(err) {
+		return fmt.Errorf("%s: %w: %s", action, engine.ErrNoContainer, id)
+	}
+	return e.wrap(action+" "+id, err)
+}

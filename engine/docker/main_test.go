@@ -1,0 +1,126 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/enginetest"
+)
+
+// The test binary stands in for other programs when this variable names one.
+const actAs = "DEPLOYSTER_TEST_ACT_AS"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(actAs) {
+	case "":
+		os.Exit(m.Run())
+	case "dial-stdio":
+		os.Exit(dialStdio(os.Args[len(os.Args)-1]))
+	case "open":
+		_, err := Open(context.Background(), Options{Host: os.Args[len(os.Args)-1], Env: func(string) string { return "/" }})
+		fmt.Fprintln(os.Stdout, errors.Is(err, engine.ErrUnavailable), err)
+	}
+}
+
+// open connects to the engine that the tests use: the environment's, as for
+// anybody.
+func open(tb testing.TB) *Engine {
+	tb.Helper()
+	return openWith(tb, Options{})
+}
+
+func openWith(tb testing.TB, options Options) *Engine {
+	tb.Helper()
+	e, err := Open(tb.Context(), options)
+	if err != nil {
+		tb.Fatalf("these tests need a Docker Engine: %v", err)
+	}
+	tb.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+// fixture is the probe's image, in the engine under a name of the test's own
+// until the test ends.
+type fixture struct {
+	ref   string
+	tar   []byte
+	image v1.Image
+}
+
+func loadProbe(tb testing.TB, e *Engine) fixture {
+	tb.Helper()
+	f := fixture{
+		ref:   "deployster-enginetest:" + strings.ToLower(rand.Text()),
+		image: enginetest.ProbeImage(tb, ""),
+	}
+	var err error
+	if f.tar, err = enginetest.ImageTar(f.ref, f.image); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { forget(tb, e, f.ref) })
+	if err := e.Load(tb.Context(), bytes.NewReader(f.tar)); err != nil {
+		tb.Fatal(err)
+	}
+	return f
+}
+
+// forget removes an image from the engine if it is there.
+func forget(tb testing.TB, e *Engine, ref string) {
+	tb.Helper()
+	_, err := e.client.ImageRemove(context.WithoutCancel(tb.Context()), ref, client.ImageRemoveOptions{Force: true, PruneChildren: true})
+	if err != nil && !strings.Contains(err.Error(), "No such image") {
+		tb.Errorf("remove image %s: %v", ref, err)
+	}
+}
+
+// spec is a run of the probe without a network, which is quickest.
+func (f fixture) spec(args ...string) engine.Spec {
+	return engine.Spec{Image: f.ref, Args: args, Network: "none"}
+}
+
+// leave starts a container as a crashed run leaves it, and attaches nothing but
+// its stdin.
+func (f fixture) leave(t *testing.T, e *Engine, labels map[string]string) (string, func()) {
+	t.Helper()
+	created, err := e.client.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+		Config: &container.Config{
+			Image: f.ref, Cmd: []string{"read-exit", "7"}, Labels: labels, OpenStdin: true, StdinOnce: true,
+		},
+		HostConfig: &container.HostConfig{NetworkMode: "none"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	attached, err := e.client.ContainerAttach(t.Context(), created.ID, client.ContainerAttachOptions{Stream: true, Stdin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.client.ContainerStart(t.Context(), created.ID, client.ContainerStartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return created.ID, attached.Close
+}
+
+// writeJSON writes a file of the test's own.
+func writeJSON(tb testing.TB, file string, content any) {
+	tb.Helper()
+	encoded, err := json.Marshal(content)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := os.WriteFile(file, encoded, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+}

@@ -1,0 +1,151 @@
+// Package engine is the contract between Deployster and whatever runs containers.
+//
+// Everything that does work in Deployster is one container run: it gets bytes
+// on stdin, gives bytes on stdout and stderr, and ends with an exit code. An
+// Engine is anything that can do that. A non-zero exit code is data and
+// travels in Exit; an error means that the container could not be run at all
+// (no daemon, no image, no permission) and says what to do about it.
+//
+// Adapters live below this directory; engine/enginetest holds the suite that
+// every adapter passes and an in-memory fake.
+package engine
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+// Engine runs containers. All methods are safe for concurrent use. A cancelled
+// context kills the container being run and removes it before Run returns.
+type Engine interface {
+	// Info asks the engine who it is. It fails with ErrUnavailable when the
+	// engine does not answer.
+	Info(ctx context.Context) (Info, error)
+
+	// Image makes the image behind ref available according to policy and
+	// returns what it resolved to. ref is NAME[:TAG], NAME@DIGEST or an image
+	// id. progress, which may be nil, is called from one goroutine at a time.
+	// It fails with ErrNoImage when the image is not there and may or can not
+	// be pulled.
+	Image(ctx context.Context, ref string, policy PullPolicy, progress func(Progress)) (Image, error)
+
+	// Load puts the images of a docker-save tar into the engine.
+	Load(ctx context.Context, tar io.Reader) error
+
+	// Run runs one container to its end and removes it. Stdin is read until
+	// EOF or until the container ends, whichever is first; reading may block
+	// for as long as the caller likes, so a container can be started before
+	// its input is known. Stdout and stderr are written from one goroutine.
+	// An error returned by io.Stdout.Write or io.Stderr.Write kills the
+	// container and is returned, wrapped.
+	Run(ctx context.Context, spec Spec, io IO) (Exit, error)
+
+	// Containers lists the containers, running or not, that carry all the
+	// given labels (an empty value matches any value of that label).
+	Containers(ctx context.Context, labels map[string]string) ([]Container, error)
+
+	// Wait blocks until the container with the given id has ended. It fails
+	// with ErrNoContainer when there is no such container.
+	Wait(ctx context.Context, id string) (Exit, error)
+
+	// Remove kills the container if it runs, and removes it. Removing a
+	// container that does not exist is not an error.
+	Remove(ctx context.Context, id string) error
+
+	// Close releases the connection; containers are left alone.
+	Close() error
+}
+
+// Info says which engine answers.
+type Info struct {
+	Name    string // "docker", "oci"
+	Version string // as the engine reports it, such as "20.10.24"
+	OS      string // "linux"
+	Arch    string // GOARCH of the containers it runs, such as "amd64"
+	Address string // where it was reached, for people
+	Remote  bool   // its file system is not this machine's
+}
+
+// PullPolicy says when an image is fetched from its registry.
+type PullPolicy string
+
+// The pull policies; the zero value is not valid.
+const (
+	PullMissing PullPolicy = "missing"
+	PullAlways  PullPolicy = "always"
+	PullNever   PullPolicy = "never"
+)
+
+// Progress is one report about an image being fetched. Total is 0 while it is
+// not known; both count bytes over all layers.
+type Progress struct {
+	Image   string
+	Current int64
+	Total   int64
+}
+
+// Image is an image that the engine holds.
+type Image struct {
+	Ref    string // as it was asked for
+	ID     string // "sha256:…" of the image's configuration: what Run is given to be sure of the content
+	Digest string // "sha256:…" of its manifest in a registry, or "" if it never was in one
+	OS     string
+	Arch   string // GOARCH
+}
+
+// Spec says which container to run.
+type Spec struct {
+	Image      string   // reference or id; must be present in the engine
+	Entrypoint string   // replaces the image's entrypoint and drops its command; "" keeps both
+	Args       []string // replaces the image's command; nil keeps it
+	Env        []string // KEY=VALUE, added to the image's
+	WorkDir    string   // "" keeps the image's
+	User       string   // "" keeps the image's
+	Mounts     []Mount
+	Labels     map[string]string
+	Network    string        // engine's own network name, "none" or "host"; "" is the engine's default
+	Timeout    time.Duration // 0 is none; when over, the container is killed and Run fails with ErrTimeout
+}
+
+// Mount makes a path of the engine's host visible in the container. Source
+// must exist.
+type Mount struct {
+	Source   string
+	Target   string
+	ReadOnly bool
+}
+
+// IO is what a container reads and writes. A nil Stdin is empty; nil writers
+// discard.
+type IO struct {
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+}
+
+// Exit is how a container ended. A container that died by signal n has code
+// 128+n.
+type Exit struct {
+	Code      int
+	OOMKilled bool // the kernel killed something in it for lack of memory, whatever the code
+}
+
+// Container is a container that exists in the engine.
+type Container struct {
+	ID      string
+	Labels  map[string]string
+	Started bool // it runs or has run; false for one that was made and never started
+	Running bool
+	Created time.Time
+}
+
+// The errors on which callers branch. Adapters wrap them with what was
+// attempted and with advice.
+var (
+	ErrUnavailable = errors.New("engine is not available")
+	ErrNoImage     = errors.New("no such image")
+	ErrNoContainer = errors.New("no such container")
+	ErrTimeout     = errors.New("timed out")
+)

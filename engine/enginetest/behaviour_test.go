@@ -1,0 +1,235 @@
+package enginetest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/enginetest"
+)
+
+// program is an image around a function.
+func program(f enginetest.Program) enginetest.FakeImage {
+	return enginetest.FakeImage{Program: f, Entrypoint: []string{"/program"}}
+}
+
+func hang(ctx context.Context, _ enginetest.Call) int {
+	<-ctx.Done()
+	return 0
+}
+
+func TestFakeRecordsRuns(t *testing.T) {
+	fake := &enginetest.Fake{
+		Images: map[string]enginetest.FakeImage{"a": program(func(_ context.Context, call enginetest.Call) int { return len(call.Args) })},
+		Fail: func(spec engine.Spec) error {
+			if spec.Labels["deployster.action"] == "apply" {
+				return engine.ErrUnavailable
+			}
+			return nil
+		},
+	}
+	for _, spec := range []engine.Spec{
+		{Image: "a", Args: []string{"x", "y"}},
+		{Image: "a", Labels: map[string]string{"deployster.action": "apply"}},
+		{Image: "b"},
+	} {
+		_, _ = fake.Run(t.Context(), spec, engine.IO{})
+	}
+	runs := fake.Runs()
+	if len(runs) != 3 {
+		t.Fatalf("%d runs", len(runs))
+	}
+	if r := runs[0]; !r.Done || r.Err != nil || r.Exit.Code != 2 || len(r.Spec.Args) != 2 {
+		t.Errorf("first: %+v", r)
+	}
+	if r := runs[1]; !r.Done || !errors.Is(r.Err, engine.ErrUnavailable) {
+		t.Errorf("second: %+v, want the injected failure", r)
+	}
+	if r := runs[2]; !r.Done || !errors.Is(r.Err, engine.ErrNoImage) {
+		t.Errorf("third: %+v, want ErrNoImage", r)
+	}
+}
+
+func TestFakeCountsWhatRunsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := &enginetest.Fake{Images: map[string]enginetest.FakeImage{"hang": program(hang)}}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		for range 5 {
+			go func() {
+				_, err := fake.Run(ctx, engine.Spec{Image: "hang"}, engine.IO{})
+				ended <- err
+			}()
+		}
+		synctest.Wait()
+		if n := fake.MaxRunning(); n != 5 {
+			t.Errorf("%d ran at once, want 5", n)
+		}
+		cancel()
+		for range 5 {
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("%v, want context.Canceled", err)
+			}
+		}
+		if left, err := fake.Containers(t.Context(), nil); err != nil || len(left) > 0 {
+			t.Errorf("left %v (%v)", left, err)
+		}
+	})
+}
+
+func TestFakeKeepsTimeOfTheBubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := &enginetest.Fake{Images: map[string]enginetest.FakeImage{"hang": program(hang)}}
+		began := time.Now()
+		_, err := fake.Run(t.Context(), engine.Spec{Image: "hang", Timeout: time.Hour}, engine.IO{})
+		if took := time.Since(began); !errors.Is(err, engine.ErrTimeout) || took != time.Hour {
+			t.Errorf("%v after %s, want ErrTimeout after an hour", err, took)
+		}
+	})
+}
+
+func TestFakePulls(t *testing.T) {
+	fake := &enginetest.Fake{
+		Images:   map[string]enginetest.FakeImage{"held": program(hang)},
+		Registry: map[string]enginetest.FakeImage{"held": program(hang), "far": {Program: hang, Digest: "sha256:feed"}},
+	}
+	var reports []engine.Progress
+	for _, step := range []struct {
+		ref    string
+		policy engine.PullPolicy
+		fails  bool
+	}{
+		{"held", engine.PullMissing, false},
+		{"far", engine.PullNever, true},
+		{"far", engine.PullMissing, false},
+		{"far", engine.PullMissing, false},
+		{"held", engine.PullAlways, false},
+		{"nowhere", engine.PullAlways, true},
+	} {
+		image, err := fake.Image(t.Context(), step.ref, step.policy, func(p engine.Progress) { reports = append(reports, p) })
+		if failed := errors.Is(err, engine.ErrNoImage); failed != step.fails || !failed && (err != nil || image.Ref != step.ref) {
+			t.Errorf("%s %s: %+v, %v", step.policy, step.ref, image, err)
+		}
+		if step.ref == "far" && err == nil && image.Digest != "sha256:feed" {
+			t.Errorf("%+v has not the digest of the registry", image)
+		}
+	}
+	if got := fmt.Sprint(fake.Pulls()); got != "[far held]" {
+		t.Errorf("pulled %s", got)
+	}
+	if len(reports) == 0 || reports[len(reports)-1].Current != reports[len(reports)-1].Total {
+		t.Errorf("progress %v", reports)
+	}
+}
+
+func TestFakeIsQuick(t *testing.T) {
+	fake := &enginetest.Fake{Images: map[string]enginetest.FakeImage{"probe": enginetest.FakeProbe()}}
+	for i := range 5000 {
+		var out strings.Builder
+		exit, err := fake.Run(t.Context(), engine.Spec{Image: "probe", Args: []string{"cat"}}, engine.IO{Stdin: strings.NewReader(fmt.Sprint(i)), Stdout: &out})
+		if err != nil || exit.Code != 0 || out.String() != fmt.Sprint(i) {
+			t.Fatalf("run %d: %+v, %v, %q", i, exit, err, out.String())
+		}
+	}
+}
+
+func TestFakeTranslatesMounts(t *testing.T) {
+	call := enginetest.Call{WorkDir: "/w/sub", Spec: engine.Spec{Mounts: []engine.Mount{
+		{Source: "/host/w", Target: "/w", ReadOnly: true},
+		{Source: "/host/inner", Target: "/w/inner"},
+		{Source: "/host/file", Target: "/etc/file"},
+	}}}
+	for name, want := range map[string]string{
+		"/w": "/host/w ro", "/w/a/b": "/host/w/a/b ro", "a": "/host/w/sub/a ro", "../inner/x": "/host/inner/x rw",
+		"/w/inner": "/host/inner rw", "/w/innermost": "/host/w/innermost ro", "/etc/file": "/host/file rw",
+		"/etc": "", "/wide": "", "/w/../etc/passwd": "",
+	} {
+		host, readOnly, err := call.Host(name)
+		got := host + map[bool]string{true: " ro", false: " rw"}[readOnly]
+		if err != nil {
+			got = ""
+		}
+		if got != want {
+			t.Errorf("%s is %q (%v), want %q", name, got, err, want)
+		}
+	}
+}
+
+func TestBuildImage(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "tool")
+	if err := os.WriteFile(binary, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spec := enginetest.ImageSpec{Binary: binary, Entrypoint: []string{"/tool", "run"}, Env: []string{"A=1"}, WorkDir: "/d", User: "5", Arch: "arm64"}
+	build := func() v1.Image {
+		image, err := enginetest.BuildImage(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return image
+	}
+	image := build()
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := config.Config; config.Architecture != "arm64" || config.OS != "linux" || len(c.Entrypoint) != 2 || c.WorkingDir != "/d" || c.User != "5" || len(c.Env) != 1 {
+		t.Errorf("%+v", config)
+	}
+	first, err := enginetest.ImageTar("name:tag", image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := enginetest.ImageTar("name:tag", build())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(first, second) {
+		t.Error("the same spec gives different images")
+	}
+	if _, err := enginetest.ImageTar("not a name", image); err == nil {
+		t.Error("a name that is none is accepted")
+	}
+	spec.Binary += "-missing"
+	if _, err := enginetest.BuildImage(spec); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v, want an error about the missing binary", err)
+	}
+}
+
+func FuzzFakeLoads(f *testing.F) {
+	binary := filepath.Join(f.TempDir(), "tool")
+	if err := os.WriteFile(binary, []byte("content"), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: binary})
+	if err != nil {
+		f.Fatal(err)
+	}
+	tar, err := enginetest.ImageTar("name:tag", image)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(tar)
+	f.Add(tar[:len(tar)/2])
+	f.Add([]byte(nil))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		loaded := 0
+		fake := &enginetest.Fake{Loads: func(string) (enginetest.FakeImage, error) {
+			loaded++
+			return enginetest.FakeProbe(), nil
+		}}
+		if err := fake.Load(t.Context(), bytes.NewReader(content)); (err == nil) != (loaded > 0) {
+			t.Errorf("%d images loaded, error %v", loaded, err)
+		}
+	})
+}

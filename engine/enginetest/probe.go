@@ -1,0 +1,103 @@
+package enginetest
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/deployster-go/deployster/engine/enginetest/internal/probe"
+)
+
+// probePath is where the probe is in its image.
+const probePath = "/probe"
+
+// probeConfig is the configuration of the probe's image; the suite relies on it.
+func probeConfig() ImageSpec {
+	return ImageSpec{
+		Path:       probePath,
+		Entrypoint: []string{probePath},
+		Cmd:        []string{"args", "of", "the image"},
+		Env:        []string{"PROBE_IMAGE=image", "PROBE_BOTH=image"},
+		WorkDir:    "/image/dir",
+	}
+}
+
+// ProbeImage builds the suite's image around a static binary that it compiles
+// for arch (a GOARCH; "" is this machine's).
+func ProbeImage(tb testing.TB, arch string) v1.Image {
+	tb.Helper()
+	spec := probeConfig()
+	spec.Arch = arch
+	if spec.Arch == "" {
+		spec.Arch = runtime.GOARCH
+	}
+	spec.Binary = Binary(tb, "github.com/deployster-go/deployster/engine/enginetest/probe", spec.Arch)
+	image, err := BuildImage(spec)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return image
+}
+
+// Binary compiles a main package of this module to a static Linux binary in a
+// temporary directory and returns its path.
+func Binary(tb testing.TB, pkg, arch string) string {
+	tb.Helper()
+	file := filepath.Join(tb.TempDir(), filepath.Base(pkg))
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, pkg)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
+	if output, err := build.CombinedOutput(); err != nil {
+		tb.Fatalf("go build %s: %v\n%s", pkg, err, output)
+	}
+	return file
+}
+
+// FakeProbe is the probe's image for the Fake: the same program, as a function.
+func FakeProbe() FakeImage {
+	config := probeConfig()
+	return FakeImage{
+		Program:     runProbe,
+		Entrypoint:  config.Entrypoint,
+		Cmd:         config.Cmd,
+		Env:         config.Env,
+		WorkDir:     config.WorkDir,
+		Executables: []string{probePath},
+	}
+}
+
+func runProbe(ctx context.Context, call Call) int {
+	return probe.Run(ctx, probe.Process{
+		Args:   call.Args,
+		Env:    call.Env,
+		Dir:    call.WorkDir,
+		User:   call.User,
+		Stdin:  call.Stdin,
+		Stdout: call.Stdout,
+		Stderr: call.Stderr,
+		ReadFile: func(name string) ([]byte, error) {
+			host, _, err := call.Host(name)
+			if err != nil {
+				return nil, err
+			}
+			return os.ReadFile(host)
+		},
+		WriteFile: func(name string, content []byte) error {
+			host, readOnly, err := call.Host(name)
+			if err == nil && readOnly {
+				err = &fs.PathError{Op: "open", Path: name, Err: syscall.EROFS}
+			}
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(host, content, 0o600)
+		},
+		Die: func() int { return killedCode },
+	})
+}

@@ -1,0 +1,257 @@
+// Package enginetest holds the suite that every engine passes, an engine in
+// memory that passes it too, and what tests need to make images.
+//
+// The suite runs one small program, the probe, and looks at what came out. It
+// checks the contract of package engine, and nothing that only one engine has.
+package enginetest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/enginetest/internal/probe"
+)
+
+// Images says what the engine under test has been given.
+type Images struct {
+	Probe   string // reference of ProbeImage (or FakeProbe), held by the engine
+	Tar     []byte // the same image for Load, under the name Probe
+	Network string // network of the suite's containers; "none" is the quickest
+
+	// Leave starts a container that no Run of this process knows, as a crash
+	// leaves it. Once end is called it exits with code 7, and stays until it
+	// is removed. nil is for an engine whose containers die with the process.
+	Leave func(t *testing.T, labels map[string]string) (id string, end func())
+}
+
+// label marks the containers of one pass through the suite.
+const label = "deployster.enginetest"
+
+// patience bounds whatever should end by itself.
+const patience = 2 * time.Minute
+
+// suite is one pass.
+type suite struct {
+	engine engine.Engine
+	images Images
+	mark   string
+}
+
+// Run puts the engine that open returns through the suite. It closes the
+// engine at the end.
+func Run(t *testing.T, open func(t *testing.T) engine.Engine, images Images) {
+	s := &suite{engine: open(t), images: images, mark: rand.Text()}
+	t.Cleanup(func() {
+		if err := s.engine.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	t.Run("cases", func(t *testing.T) {
+		for _, c := range s.cases() {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				c.run(t)
+			})
+		}
+	})
+	t.Run("nothing is left behind", func(t *testing.T) {
+		if left := s.list(t, map[string]string{label: s.mark}); len(left) > 0 {
+			t.Errorf("containers left behind: %v", left)
+		}
+	})
+}
+
+type testCase struct {
+	name string
+	run  func(*testing.T)
+}
+
+func (s *suite) cases() []testCase {
+	return []testCase{
+		{"the engine says who it is", s.testInfo},
+		{"an image is found by name and by id", s.testImage},
+		{"an unknown image is an error, not an exit", s.testNoImage},
+		{"an image tar is loaded, anything else refused", s.testLoad},
+
+		{"20 MB through stdin and stdout arrive whole", s.testEcho},
+		{"no stdin is an empty stdin", s.testEmptyStdin},
+		{"a large stdin that nobody reads blocks nothing", s.testUnreadStdin},
+		{"a container ends though its stdin is still withheld", s.testWithheldStdin},
+		{"a container starts before its stdin is known", s.testLateStdin},
+		{"stdin that can not be read ends the run", s.testBrokenStdin},
+		{"stdout and stderr are kept apart", s.testTwoStreams},
+		{"streams that nobody wants are dropped", s.testNilStreams},
+		{"a writer that refuses ends an endless printer", s.testRefusingWriter},
+
+		{"exit codes are data", s.testExitCodes},
+		{"death by signal is 128 and the signal", s.testSignal},
+		{"entrypoint, arguments and the image's own", s.testCommand},
+		{"environment, directory and user", s.testSurroundings},
+		{"an entrypoint that is not there is an error naming it", s.testNoEntrypoint},
+
+		{"mounts are read-only or writable as asked", s.testMounts},
+		{"a writable mount may lie inside a read-only one", s.testNestedMounts},
+		{"a missing mount source is an error and stays missing", s.testMissingSource},
+
+		{"a timeout kills and removes", s.testTimeout},
+		{"a cancel kills and removes", s.testCancel},
+		{"a cancelled context runs nothing", s.testCancelledBefore},
+		{"containers are found by label and removed", s.testContainers},
+		{"what a crash left behind is waited for and removed", s.testLeftBehind},
+		{"unknown containers", s.testUnknownContainer},
+		{"sixteen at once do not mix", s.testConcurrent},
+	}
+}
+
+// context bounds a case.
+func (s *suite) context(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// spec is a run of the probe with the given arguments.
+func (s *suite) spec(args ...string) engine.Spec {
+	return engine.Spec{
+		Image:   s.images.Probe,
+		Args:    args,
+		Network: s.images.Network,
+		Labels:  map[string]string{label: s.mark},
+	}
+}
+
+// result is what came out of a run.
+type result struct {
+	exit           engine.Exit
+	err            error
+	stdout, stderr string
+}
+
+// try runs a spec and returns whatever happens.
+func (s *suite) try(t *testing.T, spec engine.Spec, stdin io.Reader) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	exit, err := s.engine.Run(s.context(t), spec, engine.IO{Stdin: stdin, Stdout: &stdout, Stderr: &stderr})
+	return result{exit: exit, err: err, stdout: stdout.String(), stderr: stderr.String()}
+}
+
+// succeed runs a spec, which must end with code 0, and returns its stdout.
+func (s *suite) succeed(t *testing.T, spec engine.Spec, stdin io.Reader) string {
+	t.Helper()
+	r := s.try(t, spec, stdin)
+	if r.err != nil || r.exit.Code != 0 {
+		t.Fatalf("run of %q: exit %+v, error %v\nstderr: %s", spec.Args, r.exit, r.err, r.stderr)
+	}
+	return r.stdout
+}
+
+// refuse runs a spec, which must be an error that contains all the texts.
+func (s *suite) refuse(t *testing.T, spec engine.Spec, texts ...string) error {
+	t.Helper()
+	r := s.try(t, spec, nil)
+	if r.err == nil {
+		t.Fatalf("run of %q in image %q ended with %+v, want an error", spec.Args, spec.Image, r.exit)
+	}
+	for _, text := range texts {
+		if !strings.Contains(r.err.Error(), text) {
+			t.Errorf("error %q does not say %q", r.err, text)
+		}
+	}
+	return r.err
+}
+
+func (s *suite) list(t *testing.T, labels map[string]string) []engine.Container {
+	t.Helper()
+	containers, err := s.engine.Containers(s.context(t), labels)
+	if err != nil {
+		t.Fatalf("Containers: %v", err)
+	}
+	return containers
+}
+
+// background is a run that is under way.
+type background struct {
+	stdin  *io.PipeWriter
+	ready  chan struct{} // closed at the first output
+	done   chan struct{} // closed at the end, when result holds
+	cancel context.CancelFunc
+	result result
+}
+
+// start begins a run whose stdin is withheld until it is written to or closed.
+func (s *suite) start(t *testing.T, spec engine.Spec) *background {
+	t.Helper()
+	ctx, cancel := context.WithCancel(s.context(t))
+	reader, writer := io.Pipe()
+	b := &background{stdin: writer, ready: make(chan struct{}), done: make(chan struct{}), cancel: cancel}
+	t.Cleanup(func() {
+		cancel()
+		_ = writer.Close()
+		<-b.done
+	})
+	go func() {
+		defer close(b.done)
+		b.result.exit, b.result.err = s.engine.Run(ctx, spec, engine.IO{Stdin: reader, Stdout: &announcer{ready: b.ready}})
+	}()
+	return b
+}
+
+// running starts a container that hangs, and returns once it does.
+func (s *suite) running(t *testing.T, labels map[string]string) *background {
+	t.Helper()
+	spec := s.spec("hang")
+	for key, value := range labels {
+		spec.Labels[key] = value
+	}
+	b := s.start(t, spec)
+	b.awaitOutput(t)
+	return b
+}
+
+// awaitOutput returns once the container has written something.
+func (b *background) awaitOutput(t *testing.T) {
+	t.Helper()
+	select {
+	case <-b.ready:
+	case <-b.done:
+		t.Fatalf("the container ended without a word: %+v", b.result)
+	}
+}
+
+// announcer tells of the first output.
+type announcer struct {
+	ready chan struct{}
+	told  bool
+}
+
+func (a *announcer) Write(p []byte) (int, error) {
+	if !a.told {
+		a.told = true
+		close(a.ready)
+	}
+	return len(p), nil
+}
+
+func decode(t *testing.T, text string) []string {
+	t.Helper()
+	var list []string
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		t.Fatalf("the probe wrote %q: %v", text, err)
+	}
+	return list
+}
+
+// errBroken is what failing readers and writers of the suite answer.
+var errBroken = errors.New("broken on purpose")
+
+// probeFailed is the code with which the probe ends when the engine did not
+// let it do what it was told.
+const probeFailed = probe.Failed
