@@ -1,0 +1,134 @@
+// Package deploylog is the deployment log: one append-only history of
+// everything that happened, and the only source of truth.
+//
+// An entry says that, within a deployment, an event happened to a target at a
+// revision. Targets are typed paths, "resource/db" or "stage/web/beta"; the
+// part before the first slash is the target's kind. Every kind has three
+// marker events, KIND-started, KIND-finished-successfully and KIND-failed, and
+// the queries look only for the markers of the kind they ask about, so other
+// steps can be added between them freely (seed "Deployment Log").
+//
+// Stores live below this directory; deploylog/logtest holds the suite that
+// every store passes.
+package deploylog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"strings"
+	"time"
+)
+
+// Event is one entry of the log. Append assigns Seq, and ID and CreatedAt
+// where they are zero.
+type Event struct {
+	Seq        int64           `json:"seq"`                // position in the log, from 1, without gaps
+	ID         string          `json:"id"`                 // ULID
+	Deployment string          `json:"deployment"`         // what happened together
+	Target     Target          `json:"target"`             // what it happened to
+	Revision   string          `json:"revision,omitempty"` // which version of it
+	Name       string          `json:"event"`              // kebab-case, past tense
+	Attempt    int             `json:"attempt"`            // from 1; (deployment, target, event, attempt) is unique
+	CreatedAt  time.Time       `json:"created_at"`         // UTC, nanoseconds
+	Data       json.RawMessage `json:"data,omitempty"`     // details; readers ignore fields they do not know
+}
+
+// Target is a typed path such as "resource/db".
+type Target string
+
+// Kind is the part of the target before its first slash.
+func (t Target) Kind() string {
+	kind, _, _ := strings.Cut(string(t), "/")
+	return kind
+}
+
+// Started is the name of the marker event that begins an attempt at a target of
+// this kind.
+func (t Target) Started() string { return t.Kind() + "-started" }
+
+// Succeeded is the name of the marker event that ends an attempt well.
+func (t Target) Succeeded() string { return t.Kind() + "-finished-successfully" }
+
+// Failed is the name of the marker event that ends an attempt badly.
+func (t Target) Failed() string { return t.Kind() + "-failed" }
+
+// Filter selects events; zero fields select everything.
+type Filter struct {
+	After      int64     // only events with a greater Seq
+	Until      int64     // only events with a Seq not greater; 0 is no limit
+	Deployment string    //
+	Target     Target    // exactly this target, or with a trailing "/" everything below it
+	Name       string    // exactly this event
+	Since      time.Time // only events created at or after it
+	Last       int       // only the newest n of what the rest selects; 0 is all
+}
+
+// Log is a deployment log. All methods are safe for concurrent use, also by
+// several processes on one store.
+type Log interface {
+	// ID identifies the store; it never changes.
+	ID() string
+
+	// Append adds the events in order, all or none, and returns them with
+	// what it assigned once they are durable. A repeated (deployment, target,
+	// event, attempt) fails with ErrDuplicate and adds nothing. After a failed
+	// write every further Append fails with ErrPoisoned until the log is
+	// opened again.
+	Append(ctx context.Context, events ...Event) ([]Event, error)
+
+	// Read yields the selected events in log order. It ends after the first
+	// error, which it yields.
+	Read(ctx context.Context, f Filter) iter.Seq2[Event, error]
+
+	// Watch yields the selected events as Read does and goes on with those
+	// appended later, by any process, until ctx is done. f.Until must be 0.
+	Watch(ctx context.Context, f Filter) iter.Seq2[Event, error]
+
+	// Latest returns the event of the given outcome for the target whose
+	// revision was registered last; ok is false when there is none. The order
+	// of registration is the order of the first events of deployments, never
+	// that of the revision strings.
+	Latest(ctx context.Context, t Target, o Outcome) (e Event, ok bool, err error)
+
+	// InProgress returns the started events of the target that have neither
+	// succeeded nor failed in their deployment, in order of registration.
+	InProgress(ctx context.Context, t Target) ([]Event, error)
+
+	// Lock waits for the named lock, which one holder has at a time over all
+	// processes on the store; a process that dies lets go of it. TryLock does
+	// not wait and fails with ErrLocked.
+	Lock(ctx context.Context, name string) (unlock func(), err error)
+	TryLock(name string) (unlock func(), err error)
+
+	// Verify reads the whole store and fails with ErrCorrupt where it is not
+	// what was appended. It returns what it checked.
+	Verify(ctx context.Context) (Verification, error)
+
+	Close() error
+}
+
+// Outcome is what Latest looks for.
+type Outcome string
+
+// The outcomes.
+const (
+	Succeeded Outcome = "succeeded"
+	Failed    Outcome = "failed"
+)
+
+// Verification is the result of reading a whole log.
+type Verification struct {
+	Events int64  // how many were checked
+	Head   string // hash over all of them, hexadecimal: equal heads, equal logs
+}
+
+// The errors on which callers branch.
+var (
+	ErrDuplicate = errors.New("event is already in the log")
+	ErrPoisoned  = errors.New("log refuses writes after a failed one")
+	ErrLocked    = errors.New("lock is held by another process")
+	ErrCorrupt   = errors.New("log is corrupt")
+	ErrInvalid   = errors.New("event is not valid")
+)

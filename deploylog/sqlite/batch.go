@@ -1,0 +1,159 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"errors"
+	"runtime"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// batch is one transaction of the writer and the requests in it.
+type batch struct {
+	w        *writer
+	requests []*request
+	from     int64 // seq of the last event before it
+	seq      int64 // and of the last one in it
+	head     link
+	marks    []mark
+}
+
+func (b *batch) begin() error {
+	if err := b.w.stmts.begin.exec(); err != nil {
+		return err
+	}
+	row := make([]driver.Value, 2)
+	if _, err := b.w.stmts.head.row(row); err != nil {
+		return errors.Join(err, b.w.stmts.rollback.exec())
+	}
+	seq, isSeq := row[0].(int64)
+	hash, isHash := row[1].([]byte)
+	if !isSeq || !isHash {
+		return errors.Join(corrupt("the log has no head"), b.w.stmts.rollback.exec())
+	}
+	b.from, b.seq, b.head = seq, seq, linkOf(hash)
+	return nil
+}
+
+// gather adds what is queued, and what comes in meanwhile.
+func (b *batch) gather() error {
+	for yields := 0; b.seq-b.from < batchLimit; {
+		requests := b.w.take()
+		for i, r := range requests {
+			if err := b.add(r); err != nil {
+				b.requests = append(b.requests, requests[i+1:]...)
+				return err
+			}
+		}
+		if len(requests) > 0 {
+			continue
+		}
+		// Those whom the last batch set free are about to append again: worth
+		// a moment, since they would wait for a whole sync.
+		if len(b.requests) >= b.w.together || yields == maxYields {
+			break
+		}
+		yields++
+		runtime.Gosched()
+	}
+	return nil
+}
+
+// add inserts the events of one request, or none of them where one is already
+// in the log. It fails only where the transaction can not go on.
+func (b *batch) add(r *request) error {
+	b.requests = append(b.requests, r)
+	if len(r.events) == 1 { // a single statement undoes itself
+		return b.insert(r)
+	}
+	if err := b.w.stmts.savepoint.exec(); err != nil {
+		return err
+	}
+	seq, head, marks := b.seq, b.head, len(b.marks)
+	if err := b.insert(r); err != nil {
+		return err
+	}
+	if r.err != nil {
+		b.seq, b.head, b.marks = seq, head, b.marks[:marks]
+		clear(b.w.registered)
+		if err := b.w.stmts.revert.exec(); err != nil {
+			return err
+		}
+	}
+	return b.w.stmts.release.exec()
+}
+
+func (b *batch) insert(r *request) error {
+	for i := range r.events {
+		e := &r.events[i]
+		seq := b.seq + 1
+		registered, err := b.registered(e.Deployment, seq)
+		if err != nil {
+			return err
+		}
+		head := b.head.next(seq, registered, r.digests[i])
+		var data driver.Value
+		if e.Data != nil {
+			data = string(e.Data)
+		}
+		err = b.w.stmts.insert.exec(seq, e.ID, e.Deployment, string(e.Target), e.Revision, e.Name, int64(e.Attempt),
+			e.CreatedAt.UnixNano(), data, registered, head[:])
+		if isDuplicate(err) {
+			r.err = describe(*e, deploylog.ErrDuplicate)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if registered == seq {
+			b.w.remember(e.Deployment, seq)
+		}
+		b.marks = append(b.marks, mark{e, registered})
+		e.Seq, b.seq, b.head = seq, seq, head
+	}
+	return nil
+}
+
+// registered is where the deployment began: at seq, when it is new.
+func (b *batch) registered(deployment string, seq int64) (int64, error) {
+	if first, ok := b.w.registered[deployment]; ok {
+		return first, nil
+	}
+	row := make([]driver.Value, 1)
+	ok, err := b.w.stmts.registered.row(row, deployment)
+	if err != nil {
+		return 0, err
+	}
+	if !ok {
+		return seq, nil
+	}
+	first, ok := row[0].(int64)
+	if !ok {
+		return 0, corrupt("an event of deployment %q has no registration", deployment)
+	}
+	b.w.remember(deployment, first)
+	return first, nil
+}
+
+// commit makes the batch durable.
+func (b *batch) commit() error {
+	if b.seq == b.from {
+		return b.w.stmts.rollback.exec()
+	}
+	if err := b.answer(); err != nil {
+		return err
+	}
+	if err := b.w.stmts.advance.exec(b.seq, b.head[:]); err != nil {
+		return err
+	}
+	return b.w.stmts.commit.exec()
+}
+
+// remember caches where a deployment began, which never changes.
+func (w *writer) remember(deployment string, first int64) {
+	const limit = 1024 // deployments at work at one time are far fewer
+	if len(w.registered) >= limit {
+		clear(w.registered)
+	}
+	w.registered[deployment] = first
+}

@@ -1,0 +1,332 @@
+package sqlite
+
+import (
+	"bytes"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+func wantError(t *testing.T, err, target error, words ...string) {
+	t.Helper()
+	if err == nil || target != nil && !errors.Is(err, target) {
+		t.Fatalf("error %v, want %v", err, target)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("the error does not say %q: %v", w, err)
+		}
+	}
+}
+
+// written makes a log of 300 events and closes it.
+func written(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "log.db")
+	l, err := Open(t.Context(), path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		events := make([]deploylog.Event, 100)
+		for j := range events {
+			events[j] = sample(100*i + j)
+		}
+		if _, err := l.Append(t.Context(), events...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// execute changes a log as only a foreign hand would.
+func execute(t *testing.T, path string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, s := range statements {
+		if _, err := db.Exec(s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		spoil  func(t *testing.T, path string)
+		target error
+		words  []string
+	}{
+		{"a text file", func(t *testing.T, path string) { write(t, path, bytes.Repeat([]byte("no database\n"), 1000)) }, deploylog.ErrCorrupt, []string{"not a deployment log", "backup"}},
+		{"a few bytes", func(t *testing.T, path string) { write(t, path, []byte("x")) }, deploylog.ErrCorrupt, []string{"backup"}},
+		{"an empty file", func(t *testing.T, path string) { write(t, path, nil) }, deploylog.ErrCorrupt, []string{"is empty", "backup"}},
+		{"half a file", func(t *testing.T, path string) { b := read(t, path); write(t, path, b[:len(b)/2]) }, deploylog.ErrCorrupt, []string{"damaged", "backup"}},
+		{"a damaged header", func(t *testing.T, path string) { b := read(t, path); b[3] ^= 1; write(t, path, b) }, deploylog.ErrCorrupt, []string{"backup"}},
+		{"zeroes", func(t *testing.T, path string) { write(t, path, make([]byte, len(read(t, path)))) }, deploylog.ErrCorrupt, []string{"backup"}},
+		{"a changed last event", func(t *testing.T, path string) {
+			execute(t, path, "DROP TRIGGER events_are_never_updated", "UPDATE events SET revision = 'forged' WHERE seq = 300")
+		}, deploylog.ErrCorrupt, []string{"event 300 is not what was appended"}},
+		{"missing last events", func(t *testing.T, path string) {
+			execute(t, path, "DROP TRIGGER events_are_never_deleted", "DELETE FROM events WHERE seq > 290")
+		}, deploylog.ErrCorrupt, []string{"event 291 is missing"}},
+		{"another program's database", func(t *testing.T, path string) {
+			write(t, path, nil)
+			execute(t, path, "CREATE TABLE t (x)")
+		}, nil, []string{"another program's database"}},
+		{"a newer log", func(t *testing.T, path string) { execute(t, path, "PRAGMA user_version = 99") }, nil, []string{"newer deployster", "format 99"}},
+		{"a directory", func(t *testing.T, path string) {
+			if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+		}, nil, []string{"is a directory"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := written(t)
+			c.spoil(t, path)
+			before := fingerprint(t, path)
+			l, err := Open(t.Context(), path, Options{})
+			if err == nil {
+				l.Close()
+			}
+			wantError(t, err, c.target, append(c.words, path)...)
+			if c.target == nil && errors.Is(err, deploylog.ErrCorrupt) {
+				t.Errorf("a sound file is called corrupt: %v", err)
+			}
+			if after := fingerprint(t, path); after != before {
+				t.Errorf("opening changed the file or left something beside it:\n%s\nbefore:\n%s", after, before)
+			}
+		})
+	}
+}
+
+// fingerprint is the directory's files with their contents' hash.
+func fingerprint(t *testing.T, path string) string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s strings.Builder
+	for _, e := range entries {
+		s.WriteString(e.Name())
+		if !e.IsDir() {
+			fmt.Fprintf(&s, " %x", link{}.next(0, 0, digest(deploylog.Event{Data: read(t, filepath.Join(filepath.Dir(path), e.Name()))})))
+		}
+		s.WriteString("\n")
+	}
+	return s.String()
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func write(t *testing.T, path string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestVerifyFindsEveryForgery(t *testing.T) {
+	const unlocked = "DROP TRIGGER events_are_never_updated; DROP TRIGGER events_are_never_deleted; DROP TRIGGER head_only_moves_forward; DROP TRIGGER head_is_never_deleted"
+	for _, forgery := range []string{
+		"UPDATE events SET id = '01ARZ3NDEKTSV4RRFFQ69G5FAV' WHERE seq = 7",
+		"UPDATE events SET deployment = 'forged' WHERE seq = 7",
+		"UPDATE events SET target = 'host/forged' WHERE seq = 7",
+		"UPDATE events SET revision = 'forged' WHERE seq = 7",
+		"UPDATE events SET event = 'forged' WHERE seq = 7",
+		"UPDATE events SET attempt = 9 WHERE seq = 7",
+		"UPDATE events SET created_at = created_at + 1 WHERE seq = 7",
+		"UPDATE events SET data = NULL WHERE seq = 7",
+		"UPDATE events SET data = '{}' WHERE seq = 7",
+		"UPDATE events SET registered = 2 WHERE seq = 7",
+		"UPDATE events SET hash = zeroblob(16) WHERE seq = 7",
+		"UPDATE events SET hash = x'' WHERE seq = 7",
+		"DELETE FROM events WHERE seq = 7",
+		"DELETE FROM events WHERE seq = 1",
+		"DELETE FROM events",
+		"UPDATE events SET seq = -seq WHERE seq IN (7, 8); UPDATE events SET seq = 15 + seq WHERE seq < 0",
+		"INSERT INTO events SELECT seq + 1, id, 'forged', target, revision, event, attempt, created_at, data, registered, hash FROM events WHERE seq = 300",
+		"UPDATE log SET seq = 299, hash = (SELECT hash FROM events WHERE seq = 299)",
+		"UPDATE log SET hash = zeroblob(16)",
+		"DELETE FROM log",
+		"DELETE FROM latest WHERE target = 'resource/service-001'",
+		"UPDATE latest SET seq = seq - 1 WHERE target = 'resource/service-001'",
+		"INSERT INTO latest VALUES ('host/a', 'host-failed', 1, 1)",
+		"INSERT INTO in_progress VALUES ('resource/service-000', 1, 1, 1)",
+		"DELETE FROM in_progress",
+	} {
+		t.Run(forgery, func(t *testing.T) {
+			path := written(t)
+			l := openLog(t, path)
+			if _, err := l.Append(t.Context(), deploylog.Event{Deployment: "open", Target: "host/a", Name: "host-started", CreatedAt: l.now()}); err != nil {
+				t.Fatal(err)
+			}
+			forgery = strings.ReplaceAll(strings.ReplaceAll(forgery, "300", "301"), "299", "300")
+			if _, err := l.Verify(t.Context()); err != nil {
+				t.Fatalf("before the forgery: %v", err)
+			}
+			execute(t, path, unlocked, forgery)
+			_, err := l.Verify(t.Context())
+			wantError(t, err, deploylog.ErrCorrupt, "backup", path)
+		})
+	}
+}
+
+func TestTriggersRefuse(t *testing.T) {
+	path := written(t)
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, s := range []string{
+		"UPDATE events SET revision = 'x'", "DELETE FROM events WHERE seq = 300", "DELETE FROM log", "UPDATE log SET seq = 1", "UPDATE log SET id = 'x'",
+	} {
+		_, err := db.Exec(s)
+		wantError(t, err, nil, "append-only")
+	}
+}
+
+// TestFlippedBits turns bits all over the file. Whatever they hit, nobody gets
+// to see events that were not appended: opening, reading or verifying fails, or
+// the bit was in unused space and everything is as it was.
+func TestFlippedBits(t *testing.T) {
+	path := written(t)
+	l := openLog(t, path)
+	want, err := l.Verify(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sound := read(t, path)
+	found := 0
+	const flips = 150
+	for i := range flips {
+		b := bytes.Clone(sound)
+		b[(len(b)/flips)*i+i%97] ^= 1 << (i % 8)
+		damaged := filepath.Join(t.TempDir(), "log.db")
+		write(t, damaged, b)
+		l, err := Open(t.Context(), damaged, Options{})
+		if err != nil {
+			found++
+			continue
+		}
+		got, err := l.Verify(t.Context())
+		switch {
+		case err != nil:
+			found++
+			wantError(t, err, deploylog.ErrCorrupt, "backup")
+		case got != want:
+			t.Errorf("flip %d: verified as %+v, was %+v", i, got, want)
+		}
+		if err := l.Close(); err != nil {
+			t.Logf("flip %d: close: %v", i, err)
+		}
+	}
+	if found < flips/2 {
+		t.Errorf("only %d of %d flipped bits were found", found, flips)
+	}
+}
+
+// TestFlippedBitsInWriteAheadLog damages events that were acknowledged but not
+// yet folded into the file, as a crash leaves them.
+func TestFlippedBitsInWriteAheadLog(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "log.db")
+	l := openLog(t, path)
+	for i := range 20 {
+		if _, err := l.Append(t.Context(), sample(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	crashed := func(change func([]byte) []byte) (*Log, error) {
+		copied := filepath.Join(t.TempDir(), "log.db")
+		write(t, copied, read(t, path))
+		write(t, copied+"-wal", change(bytes.Clone(read(t, path+"-wal"))))
+		return Open(t.Context(), copied, Options{})
+	}
+	same := func(b []byte) []byte { return b }
+	flip := func(at float64) func([]byte) []byte {
+		return func(b []byte) []byte { b[int(at*float64(len(b)))] ^= 4; return b }
+	}
+	torn := func(b []byte) []byte { return b[:len(b)-100] }
+
+	for _, c := range []struct {
+		name   string
+		change func([]byte) []byte
+		events int64 // -1: refused
+	}{
+		{"as it was", same, 20},
+		{"torn in the last write", torn, 19},
+		{"flipped in the last write", flip(0.9999), 19},
+		{"flipped in the middle", flip(0.5), -1},
+		{"flipped in an early write", flip(0.1), -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, err := crashed(c.change)
+			if c.events < 0 {
+				wantError(t, err, deploylog.ErrCorrupt, "log.db-wal is damaged", "backup")
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			if v, err := l.Verify(t.Context()); err != nil || v.Events != c.events {
+				t.Errorf("%+v, %v; want %d events", v, err, c.events)
+			}
+		})
+	}
+
+	t.Run("forged", func(t *testing.T) {
+		execute(t, path, "DROP TRIGGER events_are_never_updated", "UPDATE events SET revision = 'forged' WHERE seq = 20")
+		copied := filepath.Join(t.TempDir(), "log.db")
+		write(t, copied, read(t, path))
+		write(t, copied+"-wal", read(t, path+"-wal"))
+		_, err := Open(t.Context(), copied, Options{})
+		wantError(t, err, deploylog.ErrCorrupt, "event 20 is not what was appended")
+		if !bytes.Equal(read(t, copied), read(t, path)) || !bytes.Equal(read(t, copied+"-wal"), read(t, path+"-wal")) {
+			t.Error("a refused log was changed")
+		}
+	})
+
+	t.Run("left without its log", func(t *testing.T) {
+		copied := filepath.Join(t.TempDir(), "log.db")
+		write(t, copied+"-wal", read(t, path+"-wal"))
+		_, err := Open(t.Context(), copied, Options{})
+		wantError(t, err, deploylog.ErrCorrupt, "is gone")
+	})
+}
+
+func FuzzWriteAheadLog(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0x37, 0x7f, 0x06, 0x82})
+	f.Add(bytes.Repeat([]byte{0x37, 0x7f, 0x06, 0x83}, 2000))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if _, err := scanWAL(bytes.NewReader(b)); err != nil {
+			t.Errorf("%v", err)
+		}
+	})
+}

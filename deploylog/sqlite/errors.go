@@ -1,0 +1,75 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// code is SQLite's primary result code within err, 0 where there is none.
+func code(err error) int {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// isDuplicate tells whether an insert met a row with the same key.
+func isDuplicate(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && e.Code() == codes.SQLITE_CONSTRAINT_UNIQUE
+}
+
+// isRefusal tells whether a transaction could not begin for a reason that left
+// the store as it was, so that trying again is safe.
+func isRefusal(err error) bool {
+	switch code(err) {
+	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED, codes.SQLITE_READONLY, codes.SQLITE_CANTOPEN, codes.SQLITE_PERM:
+		return true
+	default:
+		return false
+	}
+}
+
+// explain says in the user's terms what an error about the log at path means
+// and what to do. It is applied once, where the error leaves the package.
+func explain(path string, err error) error {
+	const (
+		restore   = "%s: %w; nothing was changed: restore it from a backup; of a log that still opens, 'deployster log export' saves what can be read"
+		forbidden = "%s: even reading a log writes beside it; make the file and its directory %s writable, or copy them to where they are: %w"
+	)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, deploylog.ErrCorrupt):
+		return fmt.Errorf(restore, path, err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf(forbidden, path, filepath.Dir(path), err)
+	}
+	switch code(err) {
+	case codes.SQLITE_NOTADB:
+		return fmt.Errorf(restore, path, corrupt("this is not a deployment log: %w", err))
+	case codes.SQLITE_CORRUPT:
+		return fmt.Errorf(restore, path, corrupt("the file is damaged: %w", err))
+	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
+		return fmt.Errorf("%s: another process has been writing for too long; try again once it is done: %w", path, err)
+	case codes.SQLITE_READONLY, codes.SQLITE_CANTOPEN, codes.SQLITE_PERM:
+		return fmt.Errorf(forbidden, path, filepath.Dir(path), err)
+	case codes.SQLITE_FULL:
+		return fmt.Errorf("%s: no room for more events; free some space on its disk: %w", path, err)
+	case codes.SQLITE_IOERR:
+		return fmt.Errorf("%s: the disk failed; look into the system's log: %w", path, err)
+	default:
+		return fmt.Errorf("%s: %w", path, err)
+	}
+}
+
+func corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", deploylog.ErrCorrupt, fmt.Errorf(format, args...))
+}

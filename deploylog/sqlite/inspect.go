@@ -1,0 +1,118 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// inspectTail is how many of the newest events are checked on opening; Verify
+// checks all.
+const inspectTail = 64
+
+// inspect looks at the log without changing it, and returns its id. Anything
+// but a sound log of this version is refused. A connection that closes folds
+// the write-ahead log into the file, which a damaged one must be spared: where
+// there is one, the look is taken through a connection that can not write.
+func inspect(ctx context.Context, path string, s settings, readers *sql.DB) (id string, err error) {
+	pending, err := checkWAL(path)
+	if err != nil {
+		return "", err
+	}
+	if !pending {
+		return identify(ctx, readers)
+	}
+	db, err := connect(path, "ro", s)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return identify(ctx, db)
+}
+
+func identify(ctx context.Context, db *sql.DB) (string, error) {
+	var application, version, tables int64
+	for query, dest := range map[string]*int64{
+		"PRAGMA application_id":              &application,
+		"PRAGMA user_version":                &version,
+		"SELECT count(*) FROM sqlite_schema": &tables,
+	} {
+		if err := db.QueryRowContext(ctx, query).Scan(dest); err != nil {
+			return "", err
+		}
+	}
+	switch {
+	case application != applicationID && tables == 0:
+		return "", corrupt("the file holds nothing")
+	case application != applicationID:
+		return "", errors.New("this is another program's database, not a deployment log: name another file")
+	case version > schemaVersion:
+		return "", fmt.Errorf("the log was written by a newer deployster (log format %d, this one knows %d): use that version, nothing was changed",
+			version, schemaVersion)
+	case version < schemaVersion:
+		return "", corrupt("the log format %d is unknown", version)
+	}
+	return inspectHead(ctx, db)
+}
+
+// inspectHead checks that the newest events are whole and lead to the head.
+func inspectHead(ctx context.Context, db *sql.DB) (string, error) {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = tx.Rollback() }() // read-only: nothing is lost
+	h, err := readHead(ctx, tx)
+	if err != nil {
+		return "", err
+	}
+	c := chain{seq: max(0, h.seq-inspectTail)}
+	if c.seq > 0 {
+		if err := tx.QueryRowContext(ctx, "SELECT hash FROM events WHERE seq = ?", c.seq).Scan(&c.raw); err != nil {
+			if errors.Is(err, sql.ErrNoRows) {
+				return "", corrupt("event %d is missing", c.seq)
+			}
+			return "", err
+		}
+		c.head = linkOf(c.raw)
+	}
+	if err := c.follow(ctx, tx, h.seq); err != nil {
+		return "", err
+	}
+	return h.id, c.reaches(h)
+}
+
+// head is where a log stands.
+type head struct {
+	id   string
+	seq  int64
+	hash link
+	last int64 // greatest seq of any event; equal to seq in a sound log
+}
+
+// querier is a connection, transaction or pool.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func readHead(ctx context.Context, q querier) (head, error) {
+	var h head
+	var hash []byte
+	err := q.QueryRowContext(ctx, "SELECT id, seq, hash, (SELECT coalesce(max(seq), 0) FROM events) FROM log").
+		Scan(&h.id, &h.seq, &hash, &h.last)
+	if errors.Is(err, sql.ErrNoRows) {
+		return head{}, corrupt("the log has no head")
+	}
+	h.hash = linkOf(hash)
+	return h, err
+}
+
+func linkOf(b []byte) link {
+	var l link
+	if len(b) == len(l) {
+		copy(l[:], b)
+	}
+	return l
+}

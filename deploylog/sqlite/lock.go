@@ -1,0 +1,122 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// The pauses between attempts of a caller who waits for a lock.
+const (
+	lockPause    = 2 * time.Millisecond
+	lockPauseMax = 100 * time.Millisecond
+)
+
+// Lock implements deploylog.Log.
+func (l *Log) Lock(ctx context.Context, name string) (unlock func(), err error) {
+	for pause := lockPause; ; pause = min(2*pause, lockPauseMax) {
+		unlock, err := l.TryLock(name)
+		if !errors.Is(err, deploylog.ErrLocked) {
+			return unlock, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for a lock: %w: %w", ctx.Err(), err)
+		case <-l.closed:
+			return nil, fmt.Errorf("wait for lock %q: %w", name, errClosed)
+		}
+	}
+}
+
+// TryLock implements deploylog.Log. The error names the process that holds the
+// lock.
+func (l *Log) TryLock(name string) (unlock func(), err error) {
+	if name == "" {
+		return nil, errors.New("lock: the name must not be empty")
+	}
+	f, err := openLock(l.path+".locks", name)
+	if err != nil {
+		return nil, fmt.Errorf("lock %q: %w", name, err)
+	}
+	// Each opening of the file is its own holder, so two callers in one
+	// process exclude each other as well.
+	if err := flock(f); err != nil {
+		who := holder(f)
+		_ = f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("lock %q: %w%s", name, deploylog.ErrLocked, who)
+		}
+		return nil, fmt.Errorf("lock %q: %w", name, err)
+	}
+	// Who holds it is news for people; the lock itself is the kernel's.
+	if err := f.Truncate(0); err == nil {
+		_, _ = f.WriteString(strconv.Itoa(os.Getpid()) + "\n")
+	}
+	var once sync.Once
+	return func() {
+		once.Do(func() {
+			_ = f.Truncate(0)
+			_ = f.Close() // which lets go of it
+		})
+	}, nil
+}
+
+// openLock opens the file of a lock, which no name can lead out of dir.
+func openLock(dir, name string) (*os.File, error) {
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		//nolint:gosec // beside the log, wherever its user wants that
+		if err := os.Mkdir(dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		root, err = os.OpenRoot(dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := root.OpenFile(lockFile(name), os.O_RDWR|os.O_CREATE, 0o600)
+	return f, errors.Join(err, root.Close())
+}
+
+func flock(f *os.File) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+func holder(f *os.File) string {
+	b := make([]byte, 20)
+	n, _ := f.Read(b)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf(": process %d", pid)
+}
+
+// lockFile is the name's file: readable, unique, and valid on any file system.
+func lockFile(name string) string {
+	const limit = 160
+	file := strings.ReplaceAll(url.QueryEscape(name), ".", "%2E")
+	if len(file) > limit {
+		sum := sha256.Sum256([]byte(name))
+		file = file[:limit] + "~" + hex.EncodeToString(sum[:])
+	}
+	return file
+}

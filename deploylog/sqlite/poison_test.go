@@ -1,0 +1,176 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// TestPoison fills a store up: the write that fails says why, and all after it
+// are refused until the log is opened again, even when there would be room.
+func TestPoison(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.db")
+	l, err := open(t.Context(), path, Options{}, settings{busyTimeout: time.Minute, maxPages: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var acknowledged int64
+	for {
+		appended, err := l.Append(t.Context(), sample(int(acknowledged)))
+		if err != nil {
+			wantError(t, err, nil, "no room", path)
+			if errors.Is(err, deploylog.ErrPoisoned) {
+				t.Errorf("the failing append should name its cause: %v", err)
+			}
+			break
+		}
+		acknowledged = appended[0].Seq
+	}
+	var wg sync.WaitGroup
+	for i := range 10 {
+		wg.Go(func() {
+			if _, err := l.Append(t.Context(), sample(100_000+i)); !errors.Is(err, deploylog.ErrPoisoned) {
+				t.Errorf("error %v, want ErrPoisoned", err)
+			}
+		})
+	}
+	wg.Wait()
+	if v, err := l.Verify(t.Context()); err != nil || v.Events != acknowledged {
+		t.Errorf("a poisoned log can be read: %+v, %v; want %d events", v, err, acknowledged)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	l = openLog(t, path)
+	appended, err := l.Append(t.Context(), sample(int(acknowledged)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if appended[0].Seq != acknowledged+1 {
+		t.Errorf("seq %d after reopening, want %d", appended[0].Seq, acknowledged+1)
+	}
+	if _, err := l.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBusy lets another connection write for too long, which is no reason to
+// distrust the disk.
+func TestBusy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.db")
+	l, err := open(t.Context(), path, Options{}, settings{busyTimeout: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	other := openLog(t, path)
+	if err := other.writer.stmts.begin.exec(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.Append(t.Context(), sample(0))
+	wantError(t, err, nil, "another process has been writing")
+	if err := other.writer.stmts.rollback.exec(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append(t.Context(), sample(0)); err != nil {
+		t.Errorf("after the other has finished: %v", err)
+	}
+}
+
+// TestWithdraw ends the context of an append that waits for another writer.
+func TestWithdraw(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.db")
+	l, other := openLog(t, path), openLog(t, path)
+	if err := other.writer.stmts.begin.exec(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	withdrawn := make(chan error)
+	go func() {
+		_, err := l.Append(ctx, sample(0))
+		withdrawn <- err
+	}()
+	for queued := 0; queued == 0; runtime.Gosched() {
+		l.writer.mu.Lock()
+		queued = len(l.writer.queue)
+		l.writer.mu.Unlock()
+	}
+	cancel()
+	wantError(t, <-withdrawn, context.Canceled)
+	if err := other.writer.stmts.rollback.exec(); err != nil {
+		t.Fatal(err)
+	}
+	appended, err := l.Append(t.Context(), sample(1))
+	if err != nil || appended[0].Seq != 1 {
+		t.Errorf("%+v, %v: what was withdrawn must not be there", appended, err)
+	}
+}
+
+func TestPathsAndModes(t *testing.T) {
+	for _, name := range []string{"log.db", "a b?c#d%20e&mode=memory.db", "file:x", "ü'\"", "sub/dir/log.db"} {
+		path := filepath.Join(t.TempDir(), name)
+		l := openLog(t, path)
+		if _, err := l.Append(t.Context(), sample(0)); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, file := range []string{path, path + "-wal", path + "-shm"} {
+			if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+				t.Errorf("%s: %v, %v; want a file with mode 0600", file, info, err)
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := os.ReadDir(filepath.Dir(path))
+		if err != nil || len(entries) != 1 {
+			t.Errorf("%s: a closed log is one file, found %v, %v", name, entries, err)
+		}
+	}
+}
+
+func TestRelativePath(t *testing.T) {
+	t.Chdir(t.TempDir())
+	openLog(t, "log.db")
+	if _, err := os.Stat("log.db"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReadOnlyDirectory opens a log as someone who may not write there.
+func TestReadOnlyDirectory(t *testing.T) {
+	path := written(t)
+	dir := filepath.Dir(path)
+	if err := errors.Join(os.Chmod(path, 0o444), os.Chmod(dir, 0o555), openUp(filepath.Dir(dir))); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
+	failed := make(chan error)
+	go func() {
+		// Root may write everywhere; without its rights over files this
+		// thread is anybody. It is not unlocked and so ends with the goroutine.
+		runtime.LockOSThread()
+		if err := syscall.Setfsuid(65534); err != nil && os.Getuid() == 0 {
+			failed <- fs.ErrInvalid
+			return
+		}
+		l, err := Open(t.Context(), path, Options{})
+		if err == nil {
+			err = l.Close()
+		}
+		failed <- err
+	}()
+	wantError(t, <-failed, nil, "make the file and its directory", dir)
+}
+
+// openUp lets everybody search the test's own temporary directory.
+func openUp(dir string) error { return os.Chmod(dir, 0o755) }

@@ -1,0 +1,191 @@
+package sqlite
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// roleVariable makes the test binary act as another process on a log:
+// "append" appends until its input ends and prints the id of each event once
+// it is acknowledged; "lock" takes a lock, says so, and holds on.
+const roleVariable = "DEPLOYLOG_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	role := os.Getenv(roleVariable)
+	if role == "" {
+		os.Exit(m.Run())
+	}
+	if err := act(context.Background(), role, os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func act(ctx context.Context, role, path, name string) error {
+	l, err := Open(ctx, path, Options{})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	if role == "lock" {
+		if _, err := l.Lock(ctx, name); err != nil {
+			return err
+		}
+		if _, err := os.Stdout.WriteString("locked\n"); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	}
+	for i := 1; ctx.Err() == nil; i++ {
+		batch := make([]deploylog.Event, 1+i%3)
+		for j := range batch {
+			batch[j] = deploylog.Event{Deployment: name, Target: deploylog.Target(fmt.Sprintf("host/h%d", j)), Name: "host-deployed", Attempt: i}
+		}
+		appended, err := l.Append(context.Background(), batch...)
+		if err != nil {
+			return err
+		}
+		var line strings.Builder
+		for _, e := range appended {
+			fmt.Fprintf(&line, "%d %s\n", e.Seq, e.ID)
+		}
+		if _, err := os.Stdout.WriteString(line.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// process is the test binary in a role.
+type process struct {
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	stdout *bufio.Reader
+}
+
+func start(t *testing.T, role, path, name string) *process {
+	t.Helper()
+	p := &process{cmd: exec.Command(os.Args[0], path, name)}
+	p.cmd.Env = append(os.Environ(), roleVariable+"="+role)
+	p.cmd.Stderr = os.Stderr
+	stdin, err := p.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.stdin, p.stdout = stdin, bufio.NewReader(stdout)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+	})
+	return p
+}
+
+func (p *process) line(t *testing.T) string {
+	t.Helper()
+	line, err := p.stdout.ReadString('\n')
+	if err != nil {
+		t.Fatalf("the other process says nothing: %v", err)
+	}
+	return line
+}
+
+// rest is what the process has printed in whole lines until its end.
+func (p *process) rest() string {
+	b, _ := io.ReadAll(p.stdout)
+	return string(b[:1+strings.LastIndexByte(string(b), '\n')])
+}
+
+func TestProcesses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "log.db") // they race to create it, too
+	var all []*process
+	for i := range 4 {
+		all = append(all, start(t, "append", path, fmt.Sprintf("d%d", i)))
+	}
+	acknowledged := ""
+	for range 100 {
+		for _, p := range all {
+			acknowledged += p.line(t)
+		}
+	}
+	// The first dies in the midst of its work, the others come to an end.
+	if err := all[0].cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	acknowledged += all[0].rest()
+	for range 50 {
+		for _, p := range all[1:] {
+			acknowledged += p.line(t)
+		}
+	}
+	for _, p := range all[1:] {
+		if err := p.stdin.Close(); err != nil {
+			t.Fatal(err)
+		}
+		acknowledged += p.rest()
+		if err := p.cmd.Wait(); err != nil {
+			t.Errorf("a process failed: %v", err)
+		}
+	}
+
+	l := openLog(t, path)
+	seqs := map[string]int64{}
+	next := int64(1)
+	for e, err := range l.Read(t.Context(), deploylog.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Seq != next {
+			t.Fatalf("event %d follows %d", e.Seq, next-1)
+		}
+		seqs[e.ID] = e.Seq
+		next++
+	}
+	lines := strings.Fields(acknowledged)
+	for i := 0; i+1 < len(lines); i += 2 {
+		if fmt.Sprint(seqs[lines[i+1]]) != lines[i] {
+			t.Fatalf("event %s was acknowledged as %s but is number %d", lines[i+1], lines[i], seqs[lines[i+1]])
+		}
+	}
+	if _, err := l.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLockOfDeadProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.db")
+	p := start(t, "lock", path, "resource/db")
+	p.line(t)
+	l := openLog(t, path)
+	_, err := l.TryLock("resource/db")
+	wantError(t, err, deploylog.ErrLocked, fmt.Sprintf("process %d", p.cmd.Process.Pid))
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := l.Lock(t.Context(), "resource/db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}

@@ -1,0 +1,206 @@
+// Package sqlite keeps a deployment log in one SQLite file.
+//
+// # The file
+//
+// The table events holds one row per event, its row number being the event's
+// sequence number. The table log holds a single row: who the log is and where
+// its head stands. Triggers refuse every UPDATE and DELETE of events, and any
+// move of the head but forward.
+//
+// Each row carries a hash over the previous row's hash and its own content, and
+// the head repeats the last one. So an edited, missing or moved row is found by
+// reading (Verify), and two logs with one head are one log.
+//
+// # Appending
+//
+// Callers queue; one writer per process takes what has queued into one
+// transaction and makes it durable with one sync, so that many writers cost
+// little more than one. Processes take turns through SQLite's own write lock.
+// A caller hears of success only after the sync. When a write fails nobody
+// knows what reached the disk: the log is then poisoned and acknowledges
+// nothing until it is opened anew, which reads back what is really there.
+//
+// # Reading
+//
+// Reads go through the log in pages of bounded size and hold no transaction
+// between them, so a slow reader never keeps the write-ahead log from being
+// checkpointed. Since nothing ever changes, the pages need no common snapshot.
+//
+// # Locks
+//
+// A lock is a flock on a file beside the log, which the kernel releases when
+// its holder dies. There is never a stale lock to break by hand.
+package sqlite
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"modernc.org/sqlite"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// Options are what a log takes from its surroundings. The zero value is usable.
+type Options struct {
+	Logger  *slog.Logger     // nil discards
+	Now     func() time.Time // the time of events without one; nil is time.Now
+	Entropy io.Reader        // random bytes of new ids; nil is crypto/rand
+}
+
+// settings are what only tests vary.
+type settings struct {
+	busyTimeout time.Duration // how long to wait for another process's write
+	maxPages    int           // the database may not grow beyond; 0 is SQLite's own limit
+}
+
+const defaultBusyTimeout = 15 * time.Second
+
+// Log is a deployment log in one SQLite file. It implements deploylog.Log.
+type Log struct {
+	id      string
+	path    string
+	logger  *slog.Logger
+	now     func() time.Time
+	entropy *entropy
+
+	readers *sql.DB
+	writer  *writer
+
+	closing sync.Once
+	closed  chan struct{}
+}
+
+var _ deploylog.Log = (*Log)(nil)
+
+var errClosed = errors.New("log is closed")
+
+// Open opens the log at path, creating it and its directory where they do not
+// exist. It fails with deploylog.ErrCorrupt for a file that is no log or is
+// visibly damaged, and leaves such a file as it is.
+func Open(ctx context.Context, path string, o Options) (*Log, error) {
+	return open(ctx, path, o, settings{busyTimeout: defaultBusyTimeout})
+}
+
+func open(ctx context.Context, path string, o Options, s settings) (*Log, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open deployment log %s: %w", path, err)
+	}
+	l := &Log{
+		path:    abs,
+		logger:  o.Logger,
+		now:     o.Now,
+		entropy: newEntropy(o.Entropy),
+		closed:  make(chan struct{}),
+	}
+	if l.logger == nil {
+		l.logger = slog.New(slog.DiscardHandler)
+	}
+	if l.now == nil {
+		l.now = time.Now
+	}
+	if err := l.open(ctx, s); err != nil {
+		return nil, fmt.Errorf("open deployment log: %w", explain(abs, err))
+	}
+	l.logger.Debug("deployment log opened", "path", abs, "log", l.id)
+	return l, nil
+}
+
+func (l *Log) open(ctx context.Context, s settings) error {
+	if err := ensure(ctx, l.path, l); err != nil {
+		return err
+	}
+	readers, err := connect(l.path, "rw", s, "_query_only=1")
+	if err != nil {
+		return err
+	}
+	readers.SetMaxOpenConns(maxReaders)
+	readers.SetMaxIdleConns(maxReaders)
+	l.readers = readers
+	if l.id, err = inspect(ctx, l.path, s, readers); err == nil {
+		l.writer, err = newWriter(ctx, l.path, s, l.logger)
+	}
+	if err != nil {
+		return errors.Join(err, readers.Close())
+	}
+	return nil
+}
+
+// maxReaders bounds the connections, and with them page caches, of one log.
+const maxReaders = 8
+
+// connect opens a pool of connections to the file at an absolute path; mode is
+// SQLite's own "ro" or "rw", neither of which creates a file.
+func connect(path, mode string, s settings, params ...string) (*sql.DB, error) {
+	c, err := connector(path, mode, s, params...)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(c), nil
+}
+
+func connector(path, mode string, s settings, params ...string) (driver.Connector, error) {
+	name := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path)}
+	dsn := name.String() + "?mode=" + mode +
+		"&_busy_timeout=" + strconv.FormatInt(s.busyTimeout.Milliseconds(), 10) +
+		"&_pragma=synchronous(FULL)&_pragma=wal_autocheckpoint(0)&_dqs=0&_error_rc=1"
+	for _, p := range params {
+		dsn += "&" + p
+	}
+	return sqlite.NewConnector(dsn)
+}
+
+// ID identifies the log; it was made with the file.
+func (l *Log) ID() string { return l.id }
+
+// Close waits for appends under way and ends all reads and watches. The last
+// process to close a log folds its write-ahead log into it. Closing twice is
+// harmless.
+func (l *Log) Close() error {
+	var err error
+	l.closing.Do(func() {
+		close(l.closed)
+		err = errors.Join(l.writer.close(), l.readers.Close())
+	})
+	if err != nil {
+		return fmt.Errorf("close deployment log %s: %w", l.path, err)
+	}
+	return nil
+}
+
+// entropy makes ULIDs, which sort in the order they were made within a
+// millisecond, for any number of callers.
+type entropy struct {
+	mu     sync.Mutex
+	source *ulid.MonotonicEntropy
+}
+
+func newEntropy(r io.Reader) *entropy {
+	if r == nil {
+		r = rand.Reader
+	}
+	return &entropy{source: ulid.Monotonic(r, 0)}
+}
+
+func (e *entropy) id(at time.Time) (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	id, err := ulid.New(ulid.Timestamp(at), e.source)
+	if err != nil {
+		return "", fmt.Errorf("make an event id: %w", err)
+	}
+	return id.String(), nil
+}

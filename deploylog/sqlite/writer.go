@@ -1,0 +1,268 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+const (
+	checkpointEvery = 4000  // pages written, after which the write-ahead log is folded into the file
+	batchLimit      = 20000 // events in one transaction, unless one caller brings more
+	maxYields       = 64    // how often a batch gives way to callers who are about to append again
+)
+
+// writer is the one goroutine of a log that writes. It owns a connection, its
+// statements and the transaction on it.
+type writer struct {
+	path   string
+	logger *slog.Logger
+	conn   driver.Conn
+	stmts  statements
+	all    []*statement
+
+	together   int              // how many requests the last batch had
+	registered map[string]int64 // deployments known to have begun, and where; a cache
+
+	mu      sync.Mutex
+	queue   []*request
+	broken  error         // why nothing is written any more
+	grown   chan struct{} // closed when the log has grown
+	waiting chan struct{} // holds a token while the queue may have requests
+	stop    chan struct{}
+	stopped chan struct{}
+}
+
+type statements struct {
+	begin, commit, rollback    *statement
+	savepoint, release, revert *statement
+	head, advance              *statement
+	registered, insert         *statement
+	latest, started, ended     *statement
+	checkpoint                 *statement
+}
+
+func newWriter(ctx context.Context, path string, s settings, logger *slog.Logger) (*writer, error) {
+	w := &writer{
+		path:       path,
+		logger:     logger,
+		registered: map[string]int64{},
+		grown:      make(chan struct{}),
+		waiting:    make(chan struct{}, 1),
+		stop:       make(chan struct{}),
+		stopped:    make(chan struct{}),
+	}
+	c, err := connector(path, "rw", s)
+	if err != nil {
+		return nil, err
+	}
+	if w.conn, err = c.Connect(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.prepare(ctx, s); err != nil {
+		return nil, errors.Join(err, w.disconnect())
+	}
+	go w.run()
+	return w, nil
+}
+
+func (w *writer) prepare(ctx context.Context, set settings) error {
+	s := &w.stmts
+	for _, p := range []struct {
+		stmt  **statement
+		query string
+	}{
+		{&s.begin, "BEGIN IMMEDIATE"},
+		{&s.commit, "COMMIT"},
+		{&s.rollback, "ROLLBACK"},
+		{&s.savepoint, "SAVEPOINT request"},
+		{&s.release, "RELEASE request"},
+		{&s.revert, "ROLLBACK TO request"},
+		{&s.head, "SELECT seq, hash FROM log"},
+		{&s.advance, "UPDATE log SET seq = ?, hash = ?"},
+		{&s.registered, "SELECT registered FROM events WHERE deployment = ? LIMIT 1"},
+		{&s.insert, "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+		{&s.latest, `INSERT INTO latest VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
+			SET registered = excluded.registered, seq = excluded.seq WHERE excluded.registered >= registered`},
+		{&s.started, `INSERT INTO in_progress SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS (
+			SELECT 1 FROM events WHERE deployment = ?5 AND target = ?1 AND event IN (?6, ?7) AND attempt >= ?4)`},
+		{&s.ended, "DELETE FROM in_progress WHERE target = ? AND registered = ? AND attempt <= ?"},
+		{&s.checkpoint, "PRAGMA wal_checkpoint(PASSIVE)"},
+	} {
+		stmt, err := prepare(ctx, w.conn, p.query)
+		if err != nil {
+			return err
+		}
+		*p.stmt = stmt
+		w.all = append(w.all, stmt)
+	}
+	if set.maxPages > 0 {
+		limit, err := prepare(ctx, w.conn, fmt.Sprintf("PRAGMA max_page_count = %d", set.maxPages))
+		if err != nil {
+			return err
+		}
+		return errors.Join(limit.exec(), limit.close())
+	}
+	return nil
+}
+
+// submit queues a request, whose outcome comes through its channel.
+func (w *writer) submit(r *request) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.broken != nil {
+		return w.broken
+	}
+	w.queue = append(w.queue, r)
+	select {
+	case w.waiting <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (w *writer) idle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue) == 0
+}
+
+// take removes from the queue the requests whose callers still wait.
+func (w *writer) take() []*request {
+	w.mu.Lock()
+	queue := w.queue
+	w.queue = nil
+	w.mu.Unlock()
+	taken := queue[:0]
+	for _, r := range queue {
+		if r.taken.CompareAndSwap(false, true) {
+			taken = append(taken, r)
+		}
+	}
+	return taken
+}
+
+// refuse ends all writing: further requests fail with err, which is nil for a
+// log that stays usable, and those queued with now.
+func (w *writer) refuse(err, now error) {
+	if err != nil {
+		w.mu.Lock()
+		w.broken = err
+		w.mu.Unlock()
+	}
+	for _, r := range w.take() {
+		r.done <- now
+	}
+}
+
+// growth returns a channel that is closed when this process next appends.
+func (w *writer) growth() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.grown
+}
+
+func (w *writer) close() error {
+	close(w.stop)
+	<-w.stopped
+	w.refuse(errClosed, errClosed)
+	return w.disconnect()
+}
+
+func (w *writer) disconnect() error {
+	var errs []error
+	for _, s := range w.all { // any of which would keep the connection open
+		errs = append(errs, s.close())
+	}
+	return errors.Join(append(errs, w.conn.Close())...)
+}
+
+func (w *writer) run() {
+	defer close(w.stopped)
+	written := 0
+	for {
+		select {
+		case <-w.waiting:
+			written += w.write()
+		case <-w.stop:
+			w.write()
+			return
+		}
+		if written >= checkpointEvery {
+			written = 0
+			w.checkpoint()
+		}
+	}
+}
+
+// write makes everything queued durable in one transaction and tells the
+// callers; it returns about how many pages it wrote.
+func (w *writer) write() int {
+	if w.idle() {
+		return 0 // the last batch has taken up what this call is for
+	}
+	b := batch{w: w}
+	err := b.begin()
+	if err != nil {
+		if !isRefusal(err) {
+			w.fail(err)
+		}
+		w.refuse(nil, err)
+		return 0
+	}
+	if err = b.gather(); err == nil {
+		err = b.commit()
+	}
+	if err != nil {
+		// What SQLite has undone by itself can not be rolled back once more.
+		_ = w.stmts.rollback.exec()
+		clear(w.registered)
+		w.fail(err)
+	}
+	w.together = len(b.requests)
+	for _, r := range b.requests {
+		if err != nil {
+			r.err = err
+		}
+		r.done <- r.err
+	}
+	if err != nil {
+		w.refuse(nil, err)
+		return 0
+	}
+	if b.seq == b.from {
+		return 0
+	}
+	w.announce()
+	return 4 + int(b.seq-b.from)/8
+}
+
+// fail poisons the log.
+func (w *writer) fail(cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.broken = fmt.Errorf("%w: open it again once the cause is gone: %w", deploylog.ErrPoisoned, cause)
+	w.logger.Error("deployment log poisoned by a failed write", "path", w.path, "error", cause)
+}
+
+func (w *writer) announce() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.grown)
+	w.grown = make(chan struct{})
+}
+
+// checkpoint folds the write-ahead log into the file as far as readers allow.
+// A failing one is a failed write: SQLite may believe afterwards that pages are
+// on disk which the kernel has dropped.
+func (w *writer) checkpoint() {
+	_, err := w.stmts.checkpoint.row(make([]driver.Value, 3))
+	if err != nil && !isRefusal(err) {
+		w.fail(fmt.Errorf("checkpoint: %w", err))
+	}
+}
