@@ -1,0 +1,148 @@
+package schema_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/schema"
+)
+
+func embedded(t *testing.T, name string) *schema.Schema {
+	t.Helper()
+	text, err := schema.Source(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compile(t, string(text))
+}
+
+func TestNames(t *testing.T) {
+	if got := strings.Join(schema.Names(), " "); got != "action-input init init-input manifest state state-input variables" {
+		t.Error(got)
+	}
+	for _, name := range schema.Names() {
+		embedded(t, name)
+	}
+	for name, want := range map[string]string{
+		"manifst": `there is no schema "manifst", did you mean "manifest"?`,
+		"x":       `there is no schema "x"; there are action-input, init, init-input, manifest, state, state-input, variables`,
+		"../x":    `there is no schema "../x"; there are action-input, init, init-input, manifest, state, state-input, variables`,
+	} {
+		if _, err := schema.Source(name); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The schemas of the answers and the decoder of the protocol accept the same
+// documents.
+func TestAnswersAgreeWithTheProtocol(t *testing.T) {
+	inits := []string{
+		`{"state_action": {"args": ["state"]}}`, `{"state_action": {"image": "x"}}`, `{"state_action": {"entrypoint": "/x", "args": []}}`,
+		`{}`, `{"state_action": {}}`, `{"state_action": {"args": []}}`, `{"state_action": {"args": "x"}}`, `{"state_action": {"image": ""}}`, `{"state_action": {"cmd": "x", "args": ["y"]}}`,
+		`{"state_action": {"args": ["s"]}, "config_schema": true}`, `{"state_action": {"args": ["s"]}, "config_schema": {"type": "object"}}`,
+		`{"state_action": {"args": ["s"]}, "removable": true, "serve_action": {"args": ["serve"]}}`, `{"state_action": {"args": ["s"]}, "removable": "yes"}`, `{"state_action": {"args": ["s"]}, "serve_action": {}}`,
+		`{"state_action": {"args": ["s"]}, "plugs": {"a": {"container_path": "/x", "optional": true, "writable": false}}}`,
+		`{"state_action": {"args": ["s"]}, "plugs": {"a": {}}}`, `{"state_action": {"args": ["s"]}, "plugs": {"a": {"container_path": "x"}}}`, `{"state_action": {"args": ["s"]}, "plugs": {"a": {"container_path": "/"}}}`,
+		`{"state_action": {"args": ["s"]}, "plugs": {"1": {"container_path": "/x"}}}`, `{"state_action": {"args": ["s"]}, "plugs": []}`, `{"state_action": {"args": ["s"]}, "other": 1}`,
+	}
+	s := embedded(t, "init")
+	for _, text := range inits {
+		_, err := protocol.DecodeInit([]byte(text))
+		if found := s.Validate(value(t, text)); (err == nil) != (found == nil) {
+			t.Errorf("%s\ndecoder: %v\nschema: %s", text, err, lines(found))
+		}
+	}
+	states := []string{
+		`{"status": "VALID", "state": {}}`, `{"status": "VALID"}`, `{"status": "VALID", "state": []}`, `{"status": "VALID", "state": {}, "actions": []}`, `{"status": "VALID", "state": {}, "staleState": {}}`,
+		`{"status": "STALE", "actions": [{"name": "a"}]}`, `{"status": "STALE", "staleState": {"x": 1}, "actions": [{"name": "create vm", "description": "d", "image": "i", "entrypoint": "e", "args": ["x"]}]}`,
+		`{"status": "STALE"}`, `{"status": "STALE", "actions": []}`, `{"status": "STALE", "actions": [{}]}`, `{"status": "STALE", "actions": [{"name": ""}]}`, `{"status": "STALE", "actions": [{"name": "a/b"}]}`, `{"status": "STALE", "actions": [{"name": ".."}]}`,
+		`{"status": "STALE", "actions": [{"name": "a", "cmd": "x"}]}`, `{"status": "STALE", "state": {}, "actions": [{"name": "a"}]}`, `{"status": "STALE", "actions": "x"}`,
+		`{"status": "OTHER"}`, `{}`, `{"status": "VALID", "state": {}, "more": 1}`,
+	}
+	s = embedded(t, "state")
+	for _, text := range states {
+		_, err := protocol.DecodeState([]byte(text))
+		if found := s.Validate(value(t, text)); (err == nil) != (found == nil) {
+			t.Errorf("%s\ndecoder: %v\nschema: %s", text, err, lines(found))
+		}
+	}
+}
+
+func TestInputsAreWhatIsSent(t *testing.T) {
+	in := protocol.InitInput{Name: "www_vm", Type: "acme/vm", Version: "1.0.0", Workspace: "/ws"}
+	state := protocol.StateInput{InitInput: in, Config: map[string]any{"a": 1}}
+	removable := protocol.StateInput{InitInput: in, Config: map[string]any{}, Ensure: protocol.Absent}
+	for _, test := range []struct {
+		schema string
+		input  any
+		good   bool
+	}{
+		{"init-input", in, true}, {"state-input", state, true}, {"state-input", removable, true},
+		{"action-input", protocol.ActionInput{StateInput: state, StaleState: map[string]any{}}, true},
+		{"state-input", in, false}, {"action-input", state, false}, {"init-input", map[string]any{}, false},
+		{"state-input", protocol.StateInput{InitInput: in, Config: map[string]any{}, Ensure: "gone"}, false},
+	} {
+		text, err := json.Marshal(test.input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := embedded(t, test.schema).Validate(value(t, string(text))); (found == nil) != test.good {
+			t.Errorf("%s of %s: %s", test.schema, text, lines(found))
+		}
+	}
+}
+
+func TestManifestSchema(t *testing.T) {
+	s := embedded(t, "manifest")
+	for text, want := range map[string]string{
+		`{}`:                                 "",
+		`{"plugs": null, "resources": null}`: "",
+		`{"plugs": {"p": {"path": "~/x", "read_only": true, "resource_names": ["a"], "resource_types": "{{ list }}"}},
+		  "resources": {"web": {"type": "acme/x", "readonly": true, "dependencies": {"disk": "my_disk"}, "config": {"a": "{{ disk.state }}"}, "timeout": "1h30m"}}}`: "",
+		`{"resource": {}}`:                                         `resource [additionalProperties] unknown property "resource", did you mean "resources"?`,
+		`{"resources": []}`:                                        "resources [type] must be a mapping or null, not a list",
+		`{"resources": {"web": {"tpye": "x"}}}`:                    "resources.web [required] missing property \"type\"\nresources.web.tpye [additionalProperties] unknown property \"tpye\", did you mean \"type\"?",
+		`{"resources": {"web": {"type": "x", "timeout": "soon"}}}`: `resources.web.timeout [pattern] must match the pattern "^([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|µs|ms|s|m|h)(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|µs|ms|s|m|h))*$"`,
+		`{"plugs": {"p": {}}}`:                                     `plugs.p [required] missing property "path"`,
+		`{"plugs": {"1p": {"path": "x"}}}`:                         `plugs.1p [propertyNames] the name of property "1p" is not possible: it must match the pattern "^[a-zA-Z][a-zA-Z0-9_-]*$"`,
+	} {
+		if got := lines(s.Validate(value(t, text))); got != want {
+			t.Errorf("%s\ngot\n%s\nwant\n%s", text, got, want)
+		}
+	}
+	s = embedded(t, "variables")
+	if found := s.Validate(value(t, `{"a": 1, "_b": {"c-d": []}}`)); found != nil {
+		t.Error(found)
+	}
+	if found := s.Validate(value(t, `{"_version": 1}`)); len(found) != 1 {
+		t.Error(found)
+	}
+}
+
+func TestSourcesAreTidy(t *testing.T) {
+	for _, name := range schema.Names() {
+		text, err := schema.Source(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !json.Valid(text) || !bytes.HasSuffix(text, []byte("}\n")) {
+			t.Errorf("%s is not one JSON document and a line end", name)
+		}
+	}
+}
+
+func TestClosest(t *testing.T) {
+	known := []string{"content", "path", "read_only", "resource_names", "type"}
+	for word, want := range map[string]string{
+		"contnet": "content", "Path": "path", "readOnly": "read_only", "resourceNames": "resource_names", "tpye": "type",
+		"something": "", "": "", "x": "", "pa": "", "types": "type",
+	} {
+		if got := schema.Closest(word, known); got != want {
+			t.Errorf("%q: %q, want %q", word, got, want)
+		}
+	}
+}
