@@ -1,0 +1,400 @@
+package expression_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/expression"
+)
+
+func TestValuesKeepTheirType(t *testing.T) {
+	e := expression.New(t.TempDir())
+	vars := map[string]any{
+		"list": []string{"a", "b"}, "n": 7, "u": uint8(8), "f": float32(0.5), "labels": map[string]string{"env": "prod"},
+	}
+	for src, want := range map[string]any{
+		"plain":                  "plain",
+		"trailing\r\n":           "trailing\r\n",
+		"{{ list }}":             []any{"a", "b"},
+		"{{ list }}\n":           []any{"a", "b"},
+		"{{ 'text' }}\n":         "text\n",
+		"{{ n }}":                int64(7),
+		"{{ u }}":                int64(8),
+		"{{ f }}":                0.5,
+		"{{ labels }}":           map[string]any{"env": "prod"},
+		" {{ n }}":               " 7",
+		"{{ n }}{{ n }}":         "77",
+		"{{ '5' }}":              "5",
+		"{{ {'a': [n, none]} }}": map[string]any{"a": []any{int64(7), nil}},
+		"{# nothing #}":          "",
+	} {
+		got, err := e.Evaluate(src, vars)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q is %#v (%v), want %#v", src, got, err, want)
+		}
+	}
+}
+
+func TestMistakesAreExplained(t *testing.T) {
+	e := expression.New(t.TempDir())
+	vars := map[string]any{
+		"db":   map[string]any{"name": "db", "state": map[string]any{"size": 5, "zone": "z"}},
+		"list": []any{1, 2},
+	}
+	for src, want := range map[string]string{
+		"{{ dv }}":                      `"dv" is not defined; defined are db, list`,
+		"{{ db.state.foo }}":            `db.state has no "foo"; it has size, zone`,
+		"{{ db['state']['foo'] }}":      `db['state'] has no "foo"; it has size, zone`,
+		"{{ db.state.size.x }}":         `db.state.size has no "x"; it is a number`,
+		"{{ list[5] }}":                 `list has no "5"; it is a list of 2`,
+		"{{ [] | first }}":              `an empty list has no "first item"; it is empty`,
+		"a\nb {{ db.nope }}":            `line 2: db has no "nope"; it has name, state`,
+		"{{ 1 / 0 }}":                   `can not divide by zero`,
+		"{{ 'a' + 1 }}":                 `can not compute text + a number; the operator ~ joins anything as text`,
+		"{{ 1 < 'a' }}":                 `can not compare a number with text`,
+		"{{ list.append(3) }}":          `append() would change a list, which an expression can not; make a new one instead`,
+		"{{ db.keys }}":                 `the result is the function keys; to call it, write keys(), and for a key of that name ['keys']`,
+		"{{ db() }}":                    `db is a mapping and can not be called`,
+		"{{ 9223372036854775807 + 1 }}": `the result of 9223372036854775807 + 1 is too large for a whole number`,
+		"{{ {1: 'a'} }}":                `the result has the key 1, which is not text`,
+		"{{ 'a' | replace('a') }}":      `the filter replace needs the argument "new"`,
+		"{{ 'a' | upper(1) }}":          `the filter upper takes at most 0 arguments, not 1`,
+		"{{ 'a' | nosuch }}":            `line 1, column 10: there is no filter "nosuch"`,
+		"{{ 1 is nosuch }}":             `line 1, column 9: there is no test "nosuch"`,
+		"x\n  {{ 1 + }}":                `line 2, column 10: expected either a number, string, keyword or identifier, got "}}"`,
+		"ü {{ a b }}":                   `line 1, column 8: '}}' expected here, got "b"`,
+		"{{ 1 @ 2 }}":                   `line 1, column 6: unexpected character "@"`,
+		"{{ 'a }}":                      `line 1, column 4: the text is not closed; expected '`,
+		"{{ a":                          `line 1, column 1: the tag is not closed`,
+		"{# a":                          `line 1, column 1: the comment is not closed; expected "#}"`,
+		"{% if a %}":                    `line 1, column 11: Unexpected EOF, expected tag elif or else or endif, got the end of the text`,
+		"{% nosuch %}":                  `line 1, column 4: unknown or unexpected tag "nosuch"`,
+		"{% set db.x = 1 %}":            `can not set db.x: db is not a namespace()`,
+		"{% set a, b = [1] %}":          `can not assign a list of 1 to these names: their numbers differ`,
+	} {
+		_, err := e.Evaluate(src, vars)
+		if err == nil || err.Error() != want {
+			t.Errorf("%q: %v\n want: %s", src, err, want)
+		}
+	}
+}
+
+func TestUndefinedIsToldInParts(t *testing.T) {
+	_, err := expression.New(t.TempDir()).Evaluate("a\n{{ db.state.foo }}", map[string]any{"db": map[string]any{"state": map[string]any{"b": 1, "a": 2}}})
+	var undefined *expression.UndefinedError
+	if !errors.As(err, &undefined) {
+		t.Fatalf("got %T %v", err, err)
+	}
+	if undefined.Name != "db.state.foo" || undefined.Of != "db.state" || undefined.Missing != "foo" || undefined.Line != 2 ||
+		!reflect.DeepEqual(undefined.Defined, []string{"a", "b"}) {
+		t.Errorf("got %+v", undefined)
+	}
+}
+
+func TestCheckFindsWhatATemplateNeeds(t *testing.T) {
+	workspace := t.TempDir()
+	write(t, workspace, "part.txt", "{{ inner }}{{ given }}")
+	e := expression.New(workspace)
+	for src, want := range map[string][]expression.Ref{
+		"text":                                   nil,
+		"{{ a }}":                                {{Name: "a", Line: 1, Column: 4}},
+		"x\n é {{ a.b['c'] + d }}":               {{Name: "a", Line: 2, Column: 7}, {Name: "d", Line: 2, Column: 18}},
+		"{{ a | default(b) }}":                   {{Name: "a", Line: 1, Column: 4, Optional: true}, {Name: "b", Line: 1, Column: 16}},
+		"{{ a.b | default(1) }}":                 {{Name: "a", Line: 1, Column: 4}},
+		"{{ a is defined and a.b }}":             {{Name: "a", Line: 1, Column: 4, Optional: true}},
+		"{{ a is not defined }}":                 {{Name: "a", Line: 1, Column: 4, Optional: true}},
+		"{{ range(3) | map('int') }}":            nil,
+		"{% set x = y %}{{ x }}":                 {{Name: "y", Line: 1, Column: 12}},
+		"{% set a, b = 1, 2 %}{{ a }}":           nil,
+		"{% set x | upper %}{% endset %}{{ x }}": nil,
+		"{% for k, v in d.items() %}{{ k }}{{ loop.index }}{% endfor %}":       {{Name: "d", Line: 1, Column: 16}},
+		"{% for x in y if x > z recursive %}{% endfor %}":                      {{Name: "y", Line: 1, Column: 13}, {Name: "z", Line: 1, Column: 22}},
+		"{% macro m(a, b=c) %}{{ a }}{{ caller() }}{% endmacro %}{{ m(n=o) }}": {{Name: "c", Line: 1, Column: 17}, {Name: "o", Line: 1, Column: 64}},
+		"{% with a = b, c = 1 %}{{ a }}{{ c }}{% endwith %}":                   {{Name: "b", Line: 1, Column: 13}},
+		"{% include 'part.txt' %}":                                             {{Name: "inner", Line: 1, Column: 4}, {Name: "given", Line: 1, Column: 4}},
+		"{% set given = 1 %}{% include 'part.txt' %}":                          {{Name: "inner", Line: 1, Column: 23}},
+		"{% import 'part.txt' as p %}{{ p.x }}":                                nil,
+		"{% from 'part.txt' import a as b, c %}{{ b }}{{ c }}":                 nil,
+		"{% include file ignore missing %}":                                    {{Name: "file", Line: 1, Column: 12}},
+		"{{ {'k': v} }}{{ 'a' if b else c }}":                                  {{Name: "v", Line: 1, Column: 10}, {Name: "b", Line: 1, Column: 25}, {Name: "c", Line: 1, Column: 32}},
+		"{% raw %}{{ a }}{% endraw %}{# {{ b }} #}":                            nil,
+	} {
+		got, err := e.Check(src)
+		if err != nil || len(got) != len(want) || (len(want) > 0 && !reflect.DeepEqual(got, want)) {
+			t.Errorf("%q needs %+v (%v), want %+v", src, got, err, want)
+		}
+	}
+}
+
+func TestResolveNamesTheFailingValue(t *testing.T) {
+	e := expression.New(t.TempDir())
+	config := map[string]any{
+		"{{ key }}": "as it is",
+		"ports":     []any{map[string]any{"host": "{{ port }}"}, 5, nil, true},
+	}
+	got, err := e.Resolve(config, map[string]any{"port": 80})
+	want := map[string]any{"{{ key }}": "as it is", "ports": []any{map[string]any{"host": int64(80)}, 5, nil, true}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("got %#v, %v", got, err)
+	}
+	_, err = e.Resolve(config, nil)
+	var where *expression.PathError
+	if !errors.As(err, &where) || !reflect.DeepEqual(where.Path, []string{"ports", "0", "host"}) {
+		t.Fatalf("got %v", err)
+	}
+	if want := `ports.0.host: "port" is not defined; nothing is`; err.Error() != want {
+		t.Errorf("got %q, want %q", err, want)
+	}
+	var undefined *expression.UndefinedError
+	if !errors.As(err, &undefined) {
+		t.Error("the cause is lost")
+	}
+}
+
+func write(t testing.TB, dir, name, content string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFilesOfTheWorkspace(t *testing.T) {
+	workspace := t.TempDir()
+	write(t, workspace, "hello.txt", "Hello {{ name }}{{ local | default('') }}")
+	write(t, workspace, "sub/macros.txt", "{% macro twice(x) %}{{ x * 2 }}{% endmacro %}{% set version = 3 %}")
+	write(t, workspace, "base.txt", "<{% block body %}base{% endblock %}>")
+	e := expression.New(workspace)
+	for src, want := range map[string]any{
+		"{% include 'hello.txt' %}":                                                       "Hello web",
+		"{% for local in [1, 2] %}{% include 'hello.txt' %};{% endfor %}":                 "Hello web1;Hello web2;",
+		"{% include './sub/../hello.txt' %}":                                              "Hello web",
+		"{% include 'none.txt' ignore missing %}":                                         "",
+		"{% include ['none.txt', 'hello.txt'] %}":                                         "Hello web",
+		"{% import 'sub/macros.txt' as m %}{{ m.twice('ab') }}{{ m.version }}":            "abab3",
+		"{% from 'sub/macros.txt' import twice as t, version %}{{ t(4) }}{{ version }}":   "83",
+		"{% extends 'base.txt' %}{% block body %}{{ super() }}, {{ name }}{% endblock %}": "<base, web>",
+	} {
+		got, err := e.Evaluate(src, map[string]any{"name": "web"})
+		if err != nil || got != want {
+			t.Errorf("%q is %#v (%v), want %#v", src, got, err, want)
+		}
+	}
+}
+
+func TestMistakesInFilesNameTheFile(t *testing.T) {
+	workspace := t.TempDir()
+	write(t, workspace, "a.txt", "x\n{{ nope }}")
+	_, err := expression.New(workspace).Evaluate("{% include 'a.txt' %}", map[string]any{"yes": 1})
+	if want := `a.txt:2: "nope" is not defined; defined are yes`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestNothingOutsideOfTheWorkspaceIsRead(t *testing.T) {
+	outside := t.TempDir()
+	write(t, outside, "secret", "secret")
+	workspace := t.TempDir()
+	if err := os.Symlink(filepath.Join(outside, "secret"), filepath.Join(workspace, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(workspace, "dir")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, workspace, "loop", "{% include 'loop' %}")
+	write(t, workspace, "self", "{% extends 'self' %}")
+	write(t, workspace, "broken", "x\n{{ 1 + }}")
+	e := expression.New(workspace)
+	for name, want := range map[string]string{
+		"../../etc/passwd":               "it is outside of the workspace",
+		"/etc/passwd":                    "it is outside of the workspace",
+		filepath.Join(outside, "secret"): "it is outside of the workspace",
+		"a/../../x":                      "it is outside of the workspace",
+		"link":                           "it is outside of the workspace",
+		"dir/secret":                     "it is outside of the workspace",
+		".":                              "it is not a file",
+		"none":                           "there is no such file in the workspace",
+		"":                               "the name is not a file name",
+		"loop":                           "is one including itself?",
+		"broken":                         "broken:2:8: expected",
+	} {
+		for _, tag := range []string{"{% include '" + name + "' %}", "{% set n = '" + name + "' %}{% include n %}", "{% import '" + name + "' as x %}"} {
+			got, err := e.Evaluate(tag, nil)
+			if err == nil || (!strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), "without end")) {
+				t.Errorf("%s is %#v (%v), want %q", tag, got, err, want)
+			}
+		}
+		if _, err := e.Check("{% include '" + name + "' %}"); err == nil && name != "loop" {
+			t.Errorf("checking an include of %q succeeds", name)
+		}
+	}
+	if _, err := e.Evaluate("{% extends 'self' %}", nil); err == nil {
+		t.Error("a template extends itself")
+	}
+}
+
+func TestHostileTemplatesEnd(t *testing.T) {
+	e := expression.New(t.TempDir())
+	long := func(n int, s string) string { return strings.Repeat(s, n) }
+	for _, src := range []string{
+		"{% for i in range(10**12) %}{% endfor %}",
+		"{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
+		"{% for i in range(100000) %}{% for j in range(100000) %}x{% endfor %}{% endfor %}",
+		"{% for i in range(100000) %}" + long(100000, "x") + "{% endfor %}",
+		"{% macro m() %}{% for i in range(100000) %}" + long(100000, "x") + "{% endfor %}{% endmacro %}{% set x = m() %}",
+		"{{ 'x' * 10**10 }}",
+		"{{ [1] * 10**10 }}",
+		"{{ (('x' * 100000) * 100000) * 100000 }}",
+		"{{ 9 ** 9 ** 9 }}",
+		"{{ 'x' | center(10**12) }}",
+		"{{ 'x'.ljust(10**12) }}",
+		"{{ '7'.zfill(10**12) }}",
+		"{{ '\t'.expandtabs(10**12) }}",
+		"{{ '%1000000000d' % 1 }}",
+		"{{ '%.*f' % (10**9, 1.5) }}",
+		"{{ '%*d' % (10**12, 1) }}",
+		"{{ '{:1000000000}'.format(1) }}",
+		"{{ '{:{}}'.format(1, 10**12) }}",
+		"{{ '%1000000000d' | format(1) }}",
+		"{{ 'a\nb' | indent(10**12) }}",
+		"{{ ('a' * 10**6) | replace('a', 'b' * 10**6) }}",
+		"{{ range(1000) | join('x' * 10**6) }}",
+		"{{ [1] | batch(10**12, 'x') | list }}",
+		"{{ [1] | slice(10**12, 'x') | list }}",
+		"{% set ns = namespace(x='x') %}{% for i in range(64) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+		"{% set ns = namespace(x=[1]) %}{% for i in range(64) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+		"{% set ns = namespace(x=[1]) %}{% for i in range(64) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
+		"{% set ns = namespace(x=[1]) %}{% for i in range(64) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x == ns.x }}",
+		"{% set ns = namespace(x=[1]) %}{% for i in range(64) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x | tojson }}",
+		"{% set ns = namespace(x=[]) %}{% for i in range(90000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x | string }}",
+		"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+		"{% macro m() %}{% call m() %}{% endcall %}{% endmacro %}{{ m() }}",
+		"{% macro m() %}{{ caller() }}{% endmacro %}{% macro n() %}{% call m() %}{{ n() }}{% endcall %}{% endmacro %}{{ n() }}",
+		"{% block b %}{{ self.b() }}{% endblock %}",
+		"{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
+		"{{ " + long(200000, "(") + "1" + long(200000, ")") + " }}",
+		"{{ " + long(200000, "[") + " }}",
+		"{{ " + long(200000, "-") + "1 }}",
+		"{{ " + long(100000, "not ") + "1 }}",
+		"{{ 1" + long(200000, "+1") + " }}",
+		"{{ 1" + long(100000, "|abs") + " }}",
+		"{{ a" + long(200000, ".a") + " }}",
+		"{{ 1" + long(50000, " if 1 else 1") + " }}",
+		long(50000, "{% if 1 %}"),
+		long(50000, "{% set x %}"),
+		long(50000, "{% if 1 %}") + long(50000, "{% endif %}"),
+		long(2<<20, "x") + "{{ 1 }}",
+		"{{ '" + long(900000, "a' '") + "' }}",
+		"{{ 'a" + long(300000, "{{") + "' | upper",
+		"\xff{{ 1 }}",
+		"{{ __body }}",
+		"{% set __x = 1 %}",
+	} {
+		got, err := e.Evaluate(src, nil)
+		if err == nil {
+			t.Errorf("%.80q is %.80v", src, got)
+		}
+		if _, ok := errors.AsType[*expression.EvalError](err); ok && strings.Contains(err.Error(), "runtime error") {
+			t.Errorf("%.80q: %v", src, err)
+		}
+		if _, err := e.Check(src); err != nil && strings.Contains(err.Error(), "runtime error") {
+			t.Errorf("checking %.80q: %v", src, err)
+		}
+	}
+}
+
+func TestVariablesAreNeverChanged(t *testing.T) {
+	vars := map[string]any{"list": []any{3, 1, 2}, "map": map[string]any{"a": []any{1}}}
+	e := expression.New(t.TempDir())
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			for _, src := range []string{
+				"{{ list | sort }}{{ list | reverse | list }}{{ list + [4] }}{{ map.items() | list }}",
+				"{% set list = [] %}{% set map = 1 %}{% for x in list %}{% set y = x %}{% endfor %}",
+				"{% set ns = namespace(map) %}{% set ns.a = 2 %}{{ ns.a }}{{ list.copy() }}",
+			} {
+				if _, err := e.Evaluate(src, vars); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if !reflect.DeepEqual(vars, map[string]any{"list": []any{3, 1, 2}, "map": map[string]any{"a": []any{1}}}) {
+		t.Errorf("the variables are %v now", vars)
+	}
+}
+
+func TestAnyTextInALiteralIsItself(t *testing.T) {
+	e := expression.New(t.TempDir())
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[a-zäß世 \n"{}%#'\\]*[a-z]`).Draw(t, "text")
+		literal := "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
+		got, err := e.Evaluate("{{ "+literal+" }}", nil)
+		if err != nil || got != text {
+			t.Fatalf("%s is %q (%v)", literal, got, err)
+		}
+		got, err = e.Evaluate("{{ text }}", map[string]any{"text": text})
+		if err != nil || got != text {
+			t.Fatalf("a variable %q is %q (%v)", text, got, err)
+		}
+	})
+}
+
+func TestArithmeticIsPythons(t *testing.T) {
+	e := expression.New(t.TempDir())
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.Int64().Draw(t, "a"), rapid.Int64().Draw(t, "b")
+		vars := map[string]any{"a": a, "b": b}
+		got, err := e.Evaluate("{{ (a // b) * b + a % b == a }}", vars)
+		if err == nil && got != true {
+			t.Fatalf("a // b and a %% b do not fit for %d, %d", a, b)
+		}
+		sum, err := e.Evaluate("{{ a + b }}", vars)
+		if overflow := (b > 0 && a+b < a) || (b < 0 && a+b > a); overflow != (err != nil) || (!overflow && sum != a+b) {
+			t.Fatalf("%d + %d is %v (%v)", a, b, sum, err)
+		}
+	})
+}
+
+func FuzzEvaluate(f *testing.F) {
+	for _, c := range load(f).Cases {
+		f.Add(c.Template)
+	}
+	e := expression.New(f.TempDir())
+	vars := load(f).Vars
+	f.Fuzz(func(t *testing.T, src string) {
+		_, checked := e.Check(src)
+		_, err := e.Evaluate(src, vars)
+		var syntax *expression.SyntaxError
+		if errors.As(checked, &syntax) && err == nil {
+			t.Errorf("%q evaluates although checking says %v", src, checked)
+		}
+		for _, err := range []error{checked, err} {
+			if err != nil && strings.Contains(err.Error(), "runtime error") {
+				t.Errorf("%q: %v", src, err)
+			}
+		}
+	})
+}
+
+func BenchmarkEvaluate(b *testing.B) {
+	e := expression.New(b.TempDir())
+	vars := map[string]any{"disk": map[string]any{"state": map[string]any{"zone": "z"}}}
+	for b.Loop() {
+		if _, err := e.Evaluate("{{ disk.state.zone }}", vars); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

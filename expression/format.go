@@ -1,0 +1,305 @@
+package expression
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// spec is a format specification: of printf style after "%", or of
+// str.format after ":".
+type spec struct {
+	fill      string
+	align     byte // '<', '>', '^', '=' or 0
+	sign      byte // '+', ' ' or 0
+	alternate bool
+	zero      bool
+	width     int64
+	grouping  string
+	precision int64 // -1 is none
+	verb      byte  // 0 is none
+}
+
+// formatWidth bounds widths and precisions.
+const formatWidth = 1 << 20
+
+// printf is Python's % operator on text.
+func (s *state) printf(text string, v any) string {
+	args, isTuple := v.(tuple)
+	if !isTuple {
+		args = tuple{v}
+	}
+	next := 0
+	take := func() any {
+		if next >= len(args) {
+			s.fail("the format needs more than %d values", len(args))
+		}
+		next++
+		return defined(args[next-1])
+	}
+	keyed := false
+	var b strings.Builder
+	for {
+		i := strings.IndexByte(text, '%')
+		if i < 0 {
+			break
+		}
+		b.WriteString(text[:i])
+		text = text[i+1:]
+		var value any
+		hasValue := false
+		if strings.HasPrefix(text, "(") {
+			end := strings.IndexByte(text, ')')
+			if end < 0 {
+				s.fail("the format has an unclosed %%(")
+			}
+			var ok bool
+			if value, ok = lookup(v, text[1:end]); !ok {
+				defined(s.missing(v, text[1:end], ""))
+			}
+			value, hasValue, keyed = defined(value), true, true
+			text = text[end+1:]
+		}
+		f := spec{fill: " ", precision: -1, align: '>'}
+		i = 0
+		for ; i < len(text) && strings.IndexByte("-+ #0", text[i]) >= 0; i++ {
+			switch text[i] {
+			case '-':
+				f.align = '<'
+			case '+':
+				f.sign = '+'
+			case ' ':
+				if f.sign == 0 {
+					f.sign = ' '
+				}
+			case '#':
+				f.alternate = true
+			case '0':
+				f.zero = true
+			}
+		}
+		star := func() int64 {
+			i++
+			return s.integer(take(), "a width is")
+		}
+		if i < len(text) && text[i] == '*' {
+			if f.width = star(); f.width < 0 {
+				f.align, f.width = '<', -f.width
+			}
+		} else {
+			f.width, i = s.digits(text, i)
+		}
+		if i < len(text) && text[i] == '.' {
+			i++
+			if i < len(text) && text[i] == '*' {
+				f.precision = star()
+			} else {
+				f.precision, i = s.digits(text, i)
+			}
+		}
+		if i >= len(text) {
+			s.fail("the format ends within a %%")
+		}
+		f.verb = text[i]
+		text = text[i+1:]
+		if f.verb == '%' {
+			b.WriteByte('%')
+			continue
+		}
+		if !hasValue {
+			value = take()
+		}
+		out := s.convert(f, value)
+		s.memory(len(out))
+		b.WriteString(out)
+	}
+	if _, isMap := lookup(v, nil); !keyed && !isMap && next < len(args) {
+		switch v.(type) {
+		case map[string]any, *dict:
+		default:
+			s.fail("the format uses only %d of %d values", next, len(args))
+		}
+	}
+	b.WriteString(text)
+	s.memory(len(text))
+	return b.String()
+}
+
+func (s *state) digits(text string, i int) (int64, int) {
+	n := int64(0)
+	for ; i < len(text) && text[i] >= '0' && text[i] <= '9'; i++ {
+		if n = n*10 + int64(text[i]-'0'); n > formatWidth {
+			throw(&LimitError{Message: "the width of a format is larger than " + strconv.Itoa(formatWidth)})
+		}
+	}
+	return n, i
+}
+
+// convert formats one value in printf style.
+func (s *state) convert(f spec, v any) string {
+	switch f.verb {
+	case 's', 'r', 'a':
+		text := s.text(v)
+		if f.verb != 's' {
+			text = s.repr(v)
+		}
+		f.zero = false
+		return s.aligned(f, "", s.cut(text, f.precision))
+	case 'c':
+		if i, ok := integer(v); ok {
+			return s.aligned(f, "", string(rune(i)))
+		}
+		return s.aligned(f, "", s.text(v))
+	case 'd', 'i', 'u':
+		n, ok := float(v)
+		if !ok {
+			s.fail("%%%c takes a number, not %s", f.verb, describe(v))
+		}
+		if _, isFloat := v.(float64); isFloat {
+			v = s.truncate(n, int64(0))
+		}
+		f.verb = 'd'
+		return s.number(f, v)
+	case 'x', 'X', 'o':
+		s.integer(v, "%"+string(f.verb)+" takes")
+		return s.number(f, v)
+	case 'e', 'E', 'f', 'F', 'g', 'G':
+		if _, ok := float(v); !ok {
+			s.fail("%%%c takes a number, not %s", f.verb, describe(v))
+		}
+		return s.number(f, v)
+	}
+	s.fail("the format has an unknown %%%c", f.verb)
+	return ""
+}
+
+func (s *state) cut(text string, precision int64) string {
+	if precision < 0 || int64(len(text)) <= precision {
+		return text
+	}
+	s.memory(4 * len(text))
+	runes := []rune(text)
+	return string(runes[:min(precision, int64(len(runes)))])
+}
+
+// number formats a number by its verb.
+func (s *state) number(f spec, v any) string {
+	if f.precision > formatWidth || f.width > formatWidth {
+		throw(&LimitError{Message: "the width of a format is larger than " + strconv.Itoa(formatWidth)})
+	}
+	var digits, prefix string
+	negative := false
+	switch f.verb {
+	case 'd', 'x', 'X', 'o', 'b', 'c':
+		i, _ := integer(v)
+		negative = i < 0
+		base := map[byte]int{'d': 10, 'x': 16, 'X': 16, 'o': 8, 'b': 2, 'c': 10}[f.verb]
+		digits = strings.TrimPrefix(strconv.FormatInt(i, base), "-")
+		if f.alternate && f.verb != 'd' {
+			prefix = "0" + string(f.verb)
+		}
+		if f.verb == 'X' {
+			digits = strings.ToUpper(digits)
+		}
+		if missing := f.precision - int64(len(digits)); missing > 0 {
+			s.times(missing, 1)
+			digits = strings.Repeat("0", int(missing)) + digits
+		}
+	default:
+		n, _ := float(v)
+		negative = math.Signbit(n)
+		digits = s.floatDigits(f, math.Abs(n))
+	}
+	if f.grouping != "" {
+		digits = group3(digits, f.grouping)
+	}
+	sign := ""
+	switch {
+	case negative:
+		sign = "-"
+	case f.sign != 0:
+		sign = string(f.sign)
+	}
+	return s.aligned(f, sign+prefix, digits)
+}
+
+func (s *state) floatDigits(f spec, n float64) string {
+	precision := f.precision
+	if precision < 0 {
+		precision = 6
+	}
+	s.memory(int(precision) + 320)
+	switch f.verb {
+	case 'e', 'E':
+		text := strconv.FormatFloat(n, 'e', int(precision), 64)
+		if f.verb == 'E' {
+			text = strings.ToUpper(text)
+		}
+		return text
+	case '%':
+		return strconv.FormatFloat(n*100, 'f', int(precision), 64) + "%"
+	case 'g', 'G', 'n':
+		precision = max(precision, 1)
+		text := strconv.FormatFloat(n, 'e', int(precision-1), 64)
+		exponent, _ := strconv.Atoi(text[strings.IndexByte(text, 'e')+1:])
+		if exponent >= -4 && int64(exponent) < precision {
+			text = strconv.FormatFloat(n, 'f', int(precision)-1-exponent, 64)
+			if strings.Contains(text, ".") && !f.alternate {
+				text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+			}
+		} else if mantissa, tail, _ := strings.Cut(text, "e"); strings.Contains(mantissa, ".") && !f.alternate {
+			text = strings.TrimRight(strings.TrimRight(mantissa, "0"), ".") + "e" + tail
+		}
+		if f.verb == 'G' {
+			text = strings.ToUpper(text)
+		}
+		return text
+	case 0:
+		if f.precision < 0 {
+			return floatText(n)
+		}
+		f.verb = 'g'
+		text := s.floatDigits(f, n)
+		if !strings.ContainsAny(text, ".e") {
+			text += ".0"
+		}
+		return text
+	default:
+		return strconv.FormatFloat(n, 'f', int(precision), 64)
+	}
+}
+
+func group3(digits, separator string) string {
+	end := strings.IndexAny(digits, ".e%")
+	if end < 0 {
+		end = len(digits)
+	}
+	var b strings.Builder
+	for i := range end {
+		if i > 0 && (end-i)%3 == 0 {
+			b.WriteString(separator)
+		}
+		b.WriteByte(digits[i])
+	}
+	return b.String() + digits[end:]
+}
+
+// aligned puts sign and digits into the width.
+func (s *state) aligned(f spec, sign, text string) string {
+	missing := f.width - int64(utf8.RuneCountInString(sign)+utf8.RuneCountInString(text))
+	if missing <= 0 {
+		return sign + text
+	}
+	if f.width > formatWidth {
+		throw(&LimitError{Message: "the width of a format is larger than " + strconv.Itoa(formatWidth)})
+	}
+	s.times(missing, int64(len(f.fill)))
+	if f.zero && f.align != '<' {
+		return sign + strings.Repeat("0", int(missing)) + text
+	}
+	if f.align == '=' {
+		return sign + strings.Repeat(f.fill, int(missing)) + text
+	}
+	return s.pad(sign+text, f.width, f.fill, string(f.align))
+}

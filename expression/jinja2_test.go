@@ -1,0 +1,147 @@
+package expression_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"testing"
+
+	"github.com/deployster-go/deployster/expression"
+)
+
+// recorded is what Python's Jinja2 answers; see testdata/record.py.
+type recorded struct {
+	Jinja2 string
+	Vars   map[string]any
+	Cases  []struct {
+		Template string
+		Value    json.RawMessage
+		Error    string
+	}
+}
+
+func load(t testing.TB) recorded {
+	t.Helper()
+	data, err := os.ReadFile("testdata/jinja2.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r recorded
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if err := decoder.Decode(&r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func decode(t testing.TB, data []byte) any {
+	t.Helper()
+	var v any
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if err := decoder.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	return plain(v)
+}
+
+// plain tells whole numbers from those with decimals, as Python does.
+func plain(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if i, err := v.Int64(); err == nil {
+			return i
+		}
+		f, _ := v.Float64()
+		return f
+	case []any:
+		for i := range v {
+			v[i] = plain(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = plain(v[k])
+		}
+	}
+	return v
+}
+
+func show(v any) string {
+	if f, ok := v.(float64); ok {
+		return fmt.Sprintf("float %v", f)
+	}
+	return fmt.Sprintf("%#v", v)
+}
+
+func TestAgreesWithJinja2(t *testing.T) {
+	r := load(t)
+	if len(r.Cases) < 600 {
+		t.Fatalf("only %d recorded answers", len(r.Cases))
+	}
+	e := expression.New(t.TempDir())
+	seen := map[string]bool{}
+	for _, c := range r.Cases {
+		known, differs := knownDifferences[c.Template]
+		seen[c.Template] = true
+		got, err := e.Evaluate(c.Template, r.Vars)
+		var want any
+		if c.Error == "" {
+			want = decode(t, c.Value)
+		}
+		agrees := (c.Error != "" && err != nil) || (c.Error == "" && err == nil && reflect.DeepEqual(got, want))
+		switch {
+		case differs && agrees:
+			t.Errorf("%q agrees with Jinja2 now: take it off the known differences", c.Template)
+		case differs && known.fails && err == nil:
+			t.Errorf("%q is %s, want the known failure", c.Template, show(got))
+		case differs && !known.fails && (err != nil || !reflect.DeepEqual(got, known.value)):
+			t.Errorf("%q is %s (%v), want the known difference %s", c.Template, show(got), err, show(known.value))
+		case !differs && !agrees && c.Error != "":
+			t.Errorf("%q is %s, but Jinja2 fails with %s", c.Template, show(got), c.Error)
+		case !differs && !agrees:
+			t.Errorf("%q is %s (%v), want %s", c.Template, show(got), err, show(want))
+		}
+		var undefined *expression.UndefinedError
+		if !differs && c.Error == "UndefinedError" && !errors.As(err, &undefined) {
+			t.Errorf("%q fails with %T %v, want an UndefinedError", c.Template, err, err)
+		}
+		var syntax *expression.SyntaxError
+		if !differs && (c.Error == "TemplateSyntaxError" || c.Error == "TemplateAssertionError") && !errors.As(err, &syntax) {
+			t.Errorf("%q fails with %T %v, want a SyntaxError", c.Template, err, err)
+		}
+	}
+	for template := range knownDifferences {
+		if !seen[template] {
+			t.Errorf("%q is a known difference but was not recorded", template)
+		}
+	}
+}
+
+type difference struct {
+	why   string
+	value any
+	fails bool
+}
+
+// knownDifferences are where gonja's parser or scopes differ from Jinja2. Each
+// but the loop's depth is a failure, never a silently different value.
+var knownDifferences = map[string]difference{
+	"{{ not not 'a' }}": {why: "not can not follow not; write not (not …)", fails: true},
+	`{{ ['a\nb\\'] | string }}`: {
+		why: "text can not end in an escaped backslash", fails: true,
+	},
+	"{% for x in nested %}{% for y in x %}{{ y }}{{ loop.depth }} {% endfor %}{% endfor %}": {
+		why: "loop.depth counts all loops, not only recursive ones", value: "12 22 32 42 ",
+	},
+	"{% macro m(a, b=a) %}{{ a }}{{ b }}{% endmacro %}{{ m(1) }}": {
+		why: "the default of a parameter does not see the other parameters", fails: true,
+	},
+	"{% macro m(a, a2) %}{{ a }}-{{ a2 }}{% endmacro %}{{ m(*[1, 2]) }}{{ m(**{'a': 3, 'a2': 4}) }}": {
+		why: "a call does not unpack * and **", fails: true,
+	},
+	"{{ lipsum is defined }}": {why: "there is no lipsum(): it would differ each time", value: false},
+}

@@ -1,0 +1,76 @@
+package expression
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/nikolalohinski/gonja/v2/nodes"
+)
+
+var errOutside = errors.New("it is outside of the workspace")
+
+// read returns a file of the workspace. Names are relative to the workspace,
+// also within included files; what leads out of it, by "..", an absolute path
+// or a symbolic link, is refused.
+func (e *Evaluator) read(name string) (string, error) {
+	if name == "" || strings.ContainsRune(name, 0) {
+		return "", errors.New("the name is not a file name")
+	}
+	clean := path.Clean(filepath.ToSlash(name))
+	if !filepath.IsLocal(clean) {
+		return "", errOutside
+	}
+	root, err := os.OpenRoot(e.workspace)
+	if err != nil {
+		return "", fmt.Errorf("the workspace can not be opened: %w", err)
+	}
+	defer root.Close() //nolint:errcheck // opened for reading
+	// Stat first: opening a pipe would wait for its writer.
+	info, err := root.Stat(clean)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("there is no such file in the workspace: %w", fs.ErrNotExist)
+	case err != nil && strings.Contains(err.Error(), "escapes"):
+		return "", errOutside
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", errors.New("it is not a file")
+	case info.Size() > maxSource:
+		return "", fmt.Errorf("it is larger than %d MiB", maxSource>>20)
+	}
+	file, err := root.Open(clean)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close() //nolint:errcheck // opened for reading
+	data, err := io.ReadAll(io.LimitReader(file, maxSource+1))
+	return string(data), err
+}
+
+// load reads and parses a file once per evaluation.
+func (s *state) load(name string) (*nodes.Template, error) {
+	if name == "" {
+		return nil, errors.New("the name is not a file name")
+	}
+	name = path.Clean(filepath.ToSlash(name))
+	if t, ok := s.files[name]; ok {
+		return t, nil
+	}
+	src, err := s.e.read(name)
+	if err != nil {
+		return nil, err
+	}
+	// A tree is larger than its text.
+	s.work(len(src))
+	s.memory(16 * len(src))
+	t := s.parse(name, src)
+	s.files[name] = t
+	return t, nil
+}
