@@ -1,0 +1,97 @@
+package manifest_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/manifest"
+)
+
+// Whatever a file holds, Load answers with a manifest that can be hashed, or
+// with problems whose positions are in the file.
+func FuzzLoad(f *testing.F) {
+	f.Add(disks)
+	files, err := filepath.Glob("testdata/problems/*.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		given, _, _ := strings.Cut(string(data), "-- problems --\n")
+		for _, part := range strings.Split(given, "-- file --\n") {
+			f.Add(part)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := load(t, map[string]any{"region": "eu"}, text)
+		if err != nil {
+			var invalid *manifest.Error
+			if !errors.As(err, &invalid) || len(invalid.Problems) == 0 {
+				t.Fatalf("an error without problems: %v", err)
+			}
+			lines := 1 + strings.Count(text, "\n") + strings.Count(text, "\r") + strings.Count(text, "\u0085") + strings.Count(text, "\u2028") + strings.Count(text, "\u2029")
+			for _, p := range invalid.Problems {
+				if p.Message == "" || strings.Contains(p.String(), "\n") || p.Position.Line > lines {
+					t.Fatalf("a problem that can not be shown: %q", p.String())
+				}
+			}
+			return
+		}
+		for _, r := range m.Resources {
+			if _, err := json.Marshal(r.Config); err != nil {
+				t.Fatal(err)
+			}
+			for key := range r.Config {
+				r.At(key, "0")
+			}
+		}
+		if len(m.Hash()) != 64 {
+			t.Fatal("no hash")
+		}
+	})
+}
+
+func large(n int) string {
+	var b strings.Builder
+	b.WriteString("resources:\n")
+	for i := range n {
+		fmt.Fprintf(&b, "  r%d:\n    type: deployster/file\n", i)
+		if i > 0 {
+			fmt.Fprintf(&b, "    dependencies: {before: r%d}\n", i-1-i%7*(i/14))
+			fmt.Fprintf(&b, "    config: {path: 'x/{{ before.state.path }}-%d', content: 'hello {{ region }} %d', mode: '0644', list: [1, 2, 3]}\n", i, i)
+		}
+	}
+	return b.String()
+}
+
+func TestTenThousandResources(t *testing.T) {
+	m := mustLoad(t, map[string]any{"region": "eu"}, large(10_000))
+	place := map[string]int{}
+	for i, r := range m.Resources {
+		place[r.Name] = i
+		for _, d := range m.Dependencies(r.Name) {
+			if at, there := place[d]; !there || at >= i {
+				t.Fatalf("%s stands before %s, on which it depends", r.Name, d)
+			}
+		}
+	}
+	if len(place) != 10_000 {
+		t.Errorf("%d resources", len(place))
+	}
+}
+
+func BenchmarkLoad10000(b *testing.B) {
+	text := large(10_000)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		mustLoad(b, map[string]any{"region": "eu"}, text)
+	}
+}

@@ -1,0 +1,173 @@
+// Package manifest reads what should be deployed.
+//
+// A manifest is YAML with two sections, plugs and resources; several files
+// together are one manifest (Load). Variables come from files and from the
+// command line (LoadVariables). What comes out is plain values that have been
+// checked as far as is possible without running anything: form, names,
+// dependencies, and the syntax and the names of expressions. The expressions of
+// a configuration are left as they are, since they may need the state of what
+// the resource depends on.
+//
+// Reading never stops at the first problem. All of them are reported together,
+// each with its place in the file, as an *Error.
+package manifest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/deployster-go/deployster/graph"
+	"github.com/deployster-go/deployster/schema"
+)
+
+// Manifest is one or several files, checked.
+type Manifest struct {
+	Files     []string
+	Plugs     []*Plug     // in the order of declaration
+	Resources []*Resource // each after all it depends on, else in the order of declaration
+
+	plugs     map[string]*Plug
+	resources map[string]*Resource
+}
+
+// Plug is a path of the user's machine that resources may ask for.
+type Plug struct {
+	Name     string
+	Path     string // absolute
+	ReadOnly bool
+
+	// Who may have it: regular expressions, anchored at the start. nil is not
+	// given.
+	ResourceNames []string
+	ResourceTypes []string
+
+	Position Position
+
+	names, types []*regexp.Regexp
+	written      any // as in the file, for Hash
+}
+
+// Allows tells whether a resource may have the plug: a plug without patterns is
+// open to all; otherwise one match of either kind admits.
+func (p *Plug) Allows(name, typ string) bool {
+	if p.ResourceNames == nil && p.ResourceTypes == nil {
+		return true
+	}
+	return slices.ContainsFunc(p.names, func(r *regexp.Regexp) bool { return r.MatchString(name) }) ||
+		slices.ContainsFunc(p.types, func(r *regexp.Regexp) bool { return r.MatchString(typ) })
+}
+
+// Resource is something that should be as it is configured.
+type Resource struct {
+	Name         string
+	Type         string // image reference
+	ReadOnly     bool   // observe it, never change it
+	Dependencies map[string]string
+	Config       map[string]any // expressions unresolved; made of string, bool, int64, float64, nil, []any, map[string]any
+	Timeout      time.Duration  // of one container; 0 is not given
+	Position     Position
+
+	file     *file
+	config   *yaml.Node // nil when there is none
+	configAt Position   // of its key
+}
+
+// At returns the position of a part of the configuration, or of the nearest
+// part around it that is in the file.
+func (r *Resource) At(path ...string) Position {
+	if r.config == nil {
+		return r.Position
+	}
+	return r.file.find(r.config, path, r.configAt)
+}
+
+// Resource returns the resource of this name, nil if there is none.
+func (m *Manifest) Resource(name string) *Resource { return m.resources[name] }
+
+// Plug returns the plug of this name, nil if there is none.
+func (m *Manifest) Plug(name string) *Plug { return m.plugs[name] }
+
+// Dependencies returns the names of the resources that a resource directly
+// depends on, sorted, each once.
+func (m *Manifest) Dependencies(name string) []string {
+	r := m.resources[name]
+	if r == nil {
+		return nil
+	}
+	names := slices.Sorted(maps.Values(r.Dependencies))
+	return slices.Compact(names)
+}
+
+// Select returns a manifest of the named resources and all they depend on.
+func (m *Manifest) Select(targets []string) (*Manifest, error) {
+	for _, name := range targets {
+		if m.resources[name] != nil {
+			continue
+		}
+		known := slices.Sorted(maps.Keys(m.resources))
+		if near := schema.Closest(name, known); near != "" {
+			return nil, fmt.Errorf("there is no resource %q, did you mean %q?", name, near)
+		}
+		return nil, fmt.Errorf("there is no resource %q; there are %s", name, enumerate(known))
+	}
+	g := graph.New[string]()
+	for _, r := range m.Resources {
+		g.Add(r.Name, m.Dependencies(r.Name)...)
+	}
+	wanted := g.Closure(targets...)
+	selected := &Manifest{Files: slices.Clone(m.Files), Plugs: slices.Clone(m.Plugs), plugs: m.plugs, resources: map[string]*Resource{}}
+	for _, r := range m.Resources {
+		if wanted[r.Name] {
+			selected.Resources = append(selected.Resources, r)
+			selected.resources[r.Name] = r
+		}
+	}
+	return selected, nil
+}
+
+// Hash identifies what the manifest says, whatever its layout, order and
+// distribution over files: the SHA-256 of its content, in hexadecimal.
+func (m *Manifest) Hash() string {
+	type content struct {
+		Type         string            `json:"type"`
+		ReadOnly     bool              `json:"readonly"`
+		Dependencies map[string]string `json:"dependencies,omitempty"`
+		Config       map[string]any    `json:"config"`
+		Timeout      time.Duration     `json:"timeout,omitempty"`
+	}
+	plugs, resources := map[string]any{}, map[string]content{}
+	for _, p := range m.Plugs {
+		plugs[p.Name] = p.written
+	}
+	for _, r := range m.Resources {
+		resources[r.Name] = content{r.Type, r.ReadOnly, r.Dependencies, r.Config, r.Timeout}
+	}
+	text, err := json.Marshal(map[string]any{"plugs": plugs, "resources": resources})
+	if err != nil { // Load lets nothing pass that JSON can not express
+		text = []byte(err.Error())
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// enumerate lists names; long lists are cut.
+func enumerate(names []string) string {
+	const shown = 20
+	switch {
+	case len(names) == 0:
+		return "none"
+	case len(names) > shown:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+	default:
+		return strings.Join(names, ", ")
+	}
+}

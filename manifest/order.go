@@ -1,0 +1,72 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/graph"
+)
+
+// depend checks the dependencies and sorts the resources by them. When a file
+// could not be read, what is not there is no news.
+func (l *loader) depend(broken bool) {
+	order := make([]string, 0, len(l.pending))
+	edges := map[string][]string{}
+	for _, r := range l.pending {
+		order = append(order, r.Name)
+		for _, alias := range r.aliases {
+			path := []string{"resources", r.Name, "dependencies", alias.name}
+			name := alias.value.Value
+			switch {
+			case name == r.Name:
+				r.file.fail(alias.value, path, "the resource depends on itself")
+			case l.manifest.resources[name] != nil:
+				edges[r.Name] = append(edges[r.Name], name)
+			case !broken:
+				r.file.found.add(Problem{
+					Position: r.file.at(alias.value), Path: pathText(path),
+					Message: fmt.Sprintf("there is no resource %q", name), Hint: l.closest(name),
+				})
+			}
+		}
+	}
+	for range maxProblems {
+		g := graph.New[string]()
+		for _, name := range order {
+			g.Add(name)
+		}
+		for _, name := range order {
+			g.Add(name, edges[name]...)
+		}
+		sorted, err := g.Sort()
+		var cycle *graph.CycleError[string]
+		if errors.As(err, &cycle) {
+			l.cycle(cycle.Path, order, edges)
+			continue
+		}
+		for i, name := range sorted {
+			l.manifest.Resources[i] = l.manifest.resources[name]
+		}
+		return
+	}
+}
+
+// cycle reports a cycle, beginning with the resource that was declared first,
+// and takes it out of the edges, so that other cycles can be found.
+func (l *loader) cycle(path, order []string, edges map[string][]string) {
+	path = path[:len(path)-1]
+	first := slices.IndexFunc(order, func(name string) bool { return slices.Contains(path, name) })
+	start := slices.Index(path, order[first])
+	path = slices.Concat(path[start:], path[:start], path[start:start+1])
+	from, to := path[0], path[1]
+	edges[from] = slices.DeleteFunc(edges[from], func(name string) bool { return name == to })
+	r := l.pending[first]
+	for _, alias := range r.aliases {
+		if alias.value.Value == to {
+			r.file.fail(alias.value, []string{"resources", from, "dependencies", alias.name}, "dependency cycle: %s", strings.Join(path, " → "))
+			return
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package manifest_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/manifest"
+)
+
+// Each file of testdata/problems holds one or several files (after lines
+// "-- name --") and, after "-- problems --", what is said about them.
+// UPDATE=1 writes that anew. A line that ends in … stands for any that begins
+// like it: what exactly is wrong with an expression is not this package's to
+// say.
+func TestProblems(t *testing.T) {
+	files, err := filepath.Glob("testdata/problems/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, path := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			given, want, _ := strings.Cut(string(data), "-- problems --\n")
+			var sources []string
+			for i, part := range strings.Split(given, "-- file --\n") {
+				if i > 0 {
+					sources = append(sources, part)
+				}
+			}
+			_, err = load(t, map[string]any{"region": "eu", "_version": "1.0", "my-var": 1}, sources...)
+			var invalid *manifest.Error
+			if !errors.As(err, &invalid) {
+				t.Fatalf("nothing was found wrong: %v", err)
+			}
+			if got := err.Error() + "\n"; !same(got, want) {
+				if os.Getenv("UPDATE") == "" {
+					t.Fatalf("got\n%swant\n%s", got, want)
+				}
+				if err := os.WriteFile(path, []byte(given+"-- problems --\n"+got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func same(got, want string) bool {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	return slices.EqualFunc(g, w, func(got, want string) bool {
+		begin, open := strings.CutSuffix(want, "…")
+		return got == want || open && strings.HasPrefix(got, begin)
+	})
+}
+
+func TestHostileFilesAreRefusedQuickly(t *testing.T) {
+	bomb := func(open, item, end string) string {
+		var b strings.Builder
+		fmt.Fprintf(&b, "resources:\n  r:\n    type: x\n    config:\n      a0: &a0 %s\n", open+end)
+		for i := 1; i <= 30; i++ {
+			fmt.Fprintf(&b, "      a%d: &a%d %s", i, i, open)
+			for range 10 {
+				fmt.Fprintf(&b, item, i-1)
+			}
+			b.WriteString(end + "\n")
+		}
+		return b.String()
+	}
+	tests := map[string]struct{ text, want string }{
+		"a bomb of lists":      {bomb("[", "*a%d, ", "]"), "a.yaml:8:17: resources.r.config.a30[0]"},
+		"a bomb of merge keys": {bomb("{<<: [", "*a%d, ", "]}"), ""},
+		"many copies of a large resource": {
+			"resources:\n  a: &a {type: x, config: {l: [" + strings.Repeat("1, ", 2000) + "]}}\n" +
+				func() string {
+					var b strings.Builder
+					for i := range 5000 {
+						fmt.Fprintf(&b, "  r%d: *a\n", i)
+					}
+					return b.String()
+				}(), "stand for more than 500000 values",
+		},
+		"brackets":    {"resources: {r: {type: x, config: {a: " + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}}}", "nested deeper than 100 levels"},
+		"open braces": {strings.Repeat("{", 100_000), "malformed YAML"},
+		"indentation": {"resources: {}\nx:\n" + func() string {
+			var b strings.Builder
+			for i := range 1500 {
+				b.WriteString(strings.Repeat(" ", i+1) + "a:\n")
+			}
+			return b.String()
+		}(), `unknown key "x"`},
+		"itself":        {"resources:\n  r:\n    type: x\n    config: &c\n      again: *c\n", "the anchor &c contains itself"},
+		"merged itself": {"resources:\n  r:\n    type: x\n    config: &c\n      <<: *c\n", "nested deeper than"},
+		"everything wrong": {func() string {
+			var b strings.Builder
+			b.WriteString("resources:\n")
+			for i := range 10_000 {
+				fmt.Fprintf(&b, "  resource%d: {type: x, dependencies: {d: resurce%d}, config: {c: '{{ wrong }}'}}\n", i, i)
+			}
+			return b.String()
+		}(), "and 19000 more problems"},
+		"9 MiB": {"# " + strings.Repeat("x", 9<<20), "a.yaml: has 9437186 bytes or more; at most 8388608 (8 MiB) are possible"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := load(t, nil, test.text)
+			if err == nil || !strings.Contains(err.Error(), test.want) && !strings.Contains(err.Error(), "stand for more than") {
+				t.Errorf("got %.300v, want %s", err, test.want)
+			}
+		})
+	}
+}
