@@ -1,0 +1,176 @@
+package shipped
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+// Engine is what Images needs of a container engine.
+type Engine interface {
+	Image(ctx context.Context, ref string, policy engine.PullPolicy, progress func(engine.Progress)) (engine.Image, error)
+	Load(ctx context.Context, tar io.Reader) error
+	Run(ctx context.Context, spec engine.Spec, io engine.IO) (engine.Exit, error)
+}
+
+// Options say what NewImages needs to know besides the engine.
+type Options struct {
+	Version string // of Deployster
+	OS      string // of the engine's containers, as engine.Info has it
+	Arch    string // of the engine's containers, GOARCH
+
+	// TypesImage is an image of Deployster from which the binary is taken when
+	// this machine has none for the engine's platform. Its entrypoint is asked
+	// to "type binary", which writes the program to stdout. "" is none.
+	TypesImage string
+}
+
+// Images makes images available in an engine: those of the shipped types by
+// loading them when the engine does not hold them yet, all others by asking the
+// engine. It is safe for concurrent use.
+type Images struct {
+	engine  Engine
+	source  Source
+	options Options
+
+	loading sync.Mutex // one load brings all types, so nobody needs a second
+}
+
+// NewImages serves an engine with the types of the running program.
+func NewImages(e Engine, o Options) (*Images, error) {
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding the running program: %w", err)
+	}
+	source := Source{Executable: executable, GOOS: runtime.GOOS, GOARCH: runtime.GOARCH}
+	if cache, err := os.UserCacheDir(); err == nil { // without one, hashes are computed each time
+		source.CacheDir = filepath.Join(cache, "deployster")
+	}
+	return &Images{engine: e, source: source, options: o}, nil
+}
+
+// Image makes the image behind ref available, see engine.Engine.
+func (i *Images) Image(ctx context.Context, ref string, policy engine.PullPolicy, progress func(engine.Progress)) (engine.Image, error) {
+	name, ours := shippedName(ref)
+	if !ours {
+		return i.engine.Image(ctx, ref, policy, progress)
+	}
+	if _, known := Lookup(name); !known {
+		return engine.Image{}, unknownType(name)
+	}
+	image, err := i.shipped(ctx, name, policy, progress)
+	if err != nil {
+		return engine.Image{}, fmt.Errorf("resource type %s, which ships with Deployster: %w", ref, err)
+	}
+	image.Ref = ref
+	return image, nil
+}
+
+// shippedName is the NAME of deployster/NAME. With a tag or digest it is an
+// image like any other.
+func shippedName(ref string) (string, bool) {
+	name, ok := strings.CutPrefix(ref, prefix)
+	return name, ok && !strings.ContainsAny(name, ":@/")
+}
+
+func (i *Images) shipped(ctx context.Context, name string, policy engine.PullPolicy, progress func(engine.Progress)) (engine.Image, error) {
+	if i.options.OS != "linux" {
+		return engine.Image{}, fmt.Errorf("it needs an engine for Linux containers; this one runs %s", i.options.OS)
+	}
+	i.loading.Lock()
+	defer i.loading.Unlock()
+	b, err := i.source.Binary(i.options.Arch)
+	if errors.Is(err, fs.ErrNotExist) && i.options.TypesImage != "" {
+		b, err = i.extract(ctx, i.options.Arch, policy, progress)
+	}
+	if err != nil {
+		return engine.Image{}, err
+	}
+	tag := Tag(name, i.options.Version, b)
+	image, err := i.engine.Image(ctx, tag, engine.PullNever, nil)
+	if !errors.Is(err, engine.ErrNoImage) {
+		return image, err
+	}
+	if err := i.load(ctx, b); err != nil {
+		return engine.Image{}, err
+	}
+	return i.engine.Image(ctx, tag, engine.PullNever, nil)
+}
+
+// load gives the engine the images of all types.
+func (i *Images) load(ctx context.Context, b Binary) error {
+	r, w := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		err := WriteArchive(w, i.options.Version, b, Names()...)
+		w.CloseWithError(err) // nil is the end
+		packed <- err
+	}()
+	err := i.engine.Load(ctx, r)
+	// What comes after the last file of a tar need not have been read, so it
+	// is no failure of the packing when nobody reads any longer.
+	_ = r.Close()
+	if e := <-packed; e != nil && !errors.Is(e, io.ErrClosedPipe) {
+		return e // and the reason why the engine failed too
+	}
+	if err != nil {
+		return fmt.Errorf("loading the image: %w", err)
+	}
+	return nil
+}
+
+// extract takes the binary out of TypesImage.
+func (i *Images) extract(ctx context.Context, arch string, policy engine.PullPolicy, progress func(engine.Progress)) (Binary, error) {
+	image, err := i.engine.Image(ctx, i.options.TypesImage, policy, progress)
+	if err != nil {
+		return Binary{}, fmt.Errorf("--types-image: %w", err)
+	}
+	if i.source.CacheDir == "" {
+		return Binary{}, errors.New("--types-image needs a cache directory; set HOME or XDG_CACHE_HOME")
+	}
+	sum := sha256.Sum256([]byte(image.ID + "\x00" + arch))
+	path := filepath.Join(i.source.CacheDir, "binary-"+hex.EncodeToString(sum[:16]))
+	b, err := i.source.checked(path, arch)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return b, err
+	}
+	if err := i.extractTo(ctx, image, path, arch); err != nil {
+		return Binary{}, fmt.Errorf("taking the program out of --types-image %s: %w", i.options.TypesImage, err)
+	}
+	return i.source.checked(path, arch)
+}
+
+func (i *Images) extractTo(ctx context.Context, image engine.Image, path, arch string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), "new-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(temp.Name()) }() // does nothing once it was renamed
+	var complaint strings.Builder
+	exit, err := i.engine.Run(ctx, engine.Spec{Image: image.ID, Args: []string{"type", "binary"}, Network: "none"},
+		engine.IO{Stdout: temp, Stderr: &complaint})
+	if err := errors.Join(err, temp.Close()); err != nil {
+		return err
+	}
+	if exit.Code != 0 {
+		return fmt.Errorf(`"type binary" ended with %d: %s`, exit.Code, strings.TrimSpace(complaint.String()))
+	}
+	if _, err := isStatic(temp.Name(), arch); err != nil {
+		return fmt.Errorf("it is not an image of Deployster for linux/%s: %w", arch, err)
+	}
+	return os.Rename(temp.Name(), path)
+}

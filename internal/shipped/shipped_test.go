@@ -1,0 +1,173 @@
+package shipped
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+func TestNames(t *testing.T) {
+	want := []string{"command", "container", "file", "http", "network", "volume"}
+	if got := Names(); !slices.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+	if _, ok := Lookup("nothing"); ok {
+		t.Error("found a type that does not exist")
+	}
+}
+
+func TestEveryTypeAnswersInit(t *testing.T) {
+	plugs := map[string]string{"file": "root", "container": "docker", "network": "docker", "volume": "docker", "command": "docker"}
+	for _, name := range Names() {
+		typ, _ := Lookup(name)
+		if typ.Name != name || typ.Summary == "" || strings.Contains(typ.Summary, "\n") {
+			t.Errorf("%s: %+v", name, typ)
+		}
+		var stdout, stderr bytes.Buffer
+		if code := typ.Run(t.Context(), nil, strings.NewReader(""), &stdout, &stderr); code != 0 {
+			t.Fatalf("%s: init ended with %d: %s", name, code, &stderr)
+		}
+		answer, err := protocol.DecodeInit(stdout.Bytes())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !answer.Removable {
+			t.Errorf("%s can not be removed", name)
+		}
+		if plug, ok := answer.Plugs[plugs[name]]; plugs[name] != "" && (!ok || !plug.Writable || plug.Optional) {
+			t.Errorf("%s: plugs %+v", name, answer.Plugs)
+		}
+	}
+}
+
+func compile(t *testing.T, name string) *jsonschema.Schema {
+	t.Helper()
+	typ, _ := Lookup(name)
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(typ.Schema))
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource(name+".json", document); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	schema, err := compiler.Compile(name + ".json")
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return schema
+}
+
+func TestSchemasAreClosedAndExplained(t *testing.T) {
+	for _, name := range Names() {
+		typ, _ := Lookup(name)
+		compile(t, name)
+		var document any
+		if err := json.Unmarshal(typ.Schema, &document); err != nil {
+			t.Fatal(err)
+		}
+		explained(t, name, document)
+	}
+}
+
+// explained requires a description of every property, and that objects with
+// properties are closed.
+func explained(t *testing.T, path string, schema any) {
+	t.Helper()
+	object, ok := schema.(map[string]any)
+	if !ok {
+		return
+	}
+	if properties, ok := object["properties"].(map[string]any); ok && object["type"] == "object" {
+		if object["additionalProperties"] != false {
+			t.Errorf("%s is open", path)
+		}
+		for key, property := range properties {
+			p, ok := property.(map[string]any)
+			if !ok || p["description"] == nil {
+				t.Errorf("%s.%s has no description", path, key)
+			}
+			explained(t, path+"."+key, property)
+		}
+	}
+	explained(t, path+"[]", object["items"])
+}
+
+func TestSchemas(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		good   bool
+		config string
+	}{
+		{"file", true, `{"path":"a","content":""}`},
+		{"file", true, `{"path":"a","content":"x","mode":"0644","directory":false}`},
+		{"file", true, `{"path":"a","directory":true,"mode":"1777"}`},
+		{"file", false, `{"path":"a"}`},
+		{"file", false, `{"path":"a","directory":false}`},
+		{"file", false, `{"path":"a","directory":true,"content":"x"}`},
+		{"file", false, `{"path":"a","content":"x","mode":"rw"}`},
+		{"file", false, `{"path":"a","content":"x","mode":644}`},
+		{"file", false, `{"content":"x"}`},
+		{"container", true, `{"image":"web:1"}`},
+		{"container", true, `{"image":"web:1","name":"web","command":["a"],"entrypoint":["b"],"env":{"A":"1","B":2,"C":true},
+			"ports":[{"container":80,"host":8080,"protocol":"udp","address":"127.0.0.1"}],
+			"mounts":[{"volume":"v","target":"/v"},{"path":"/p","target":"/q","read_only":true}],"networks":["n"],"restart":"always",
+			"health":{"command":["x"],"interval":"1m30s","timeout":"1s","retries":3,"start_period":"1.5s"},"labels":{"a":"b"},
+			"user":"1:1","workdir":"/","adopt":true}`},
+		{"container", false, `{}`},
+		{"container", false, `{"image":"web:1","command":"serve"}`},
+		{"container", false, `{"image":"web:1","ports":[{"host":80}]}`},
+		{"container", false, `{"image":"web:1","ports":[{"container":70000}]}`},
+		{"container", false, `{"image":"web:1","mounts":[{"volume":"v","path":"/p","target":"/t"}]}`},
+		{"container", false, `{"image":"web:1","mounts":[{"target":"/t"}]}`},
+		{"container", false, `{"image":"web:1","restart":"sometimes"}`},
+		{"container", false, `{"image":"web:1","health":{"command":["x"],"interval":"1 minute"}}`},
+		{"container", false, `{"image":"web:1","env":{"A":null}}`},
+		{"container", false, `{"image":"web:1","memory":"1g"}`},
+		{"network", true, `{}`},
+		{"network", true, `{"name":"n","driver":"bridge","subnet":"10.0.0.0/8","gateway":"10.0.0.1","internal":true}`},
+		{"network", false, `{"gateway":"10.0.0.1"}`},
+		{"network", false, `{"name":"-n"}`},
+		{"volume", true, `{"name":"data","driver":"local","options":{"type":"tmpfs"},"labels":{"a":"b"},"recreate":true}`},
+		{"volume", false, `{"size":"1g"}`},
+		{"command", true, `{"image":"i","check":"test -f x","apply":["touch","x"],"remove":"rm x","env":{"A":1},"mount_workspace":false}`},
+		{"command", false, `{"image":"i"}`},
+		{"command", false, `{"image":"i","check":[]}`},
+		{"http", true, `{"url":"https://a.example/","expect":{"status":[200,204],"json":{"a":1},"body_matches":"^a"},"timeout":"1m"}`},
+		{"http", true, `{"url":"http://a.example","expect":{"status":404}}`},
+		{"http", false, `{"url":"ftp://a.example"}`},
+		{"http", false, `{"url":"http://a.example","expect":{"status":"200"}}`},
+		{"http", false, `{"url":"http://a.example","timeout":30}`},
+	} {
+		config, err := jsonschema.UnmarshalJSON(strings.NewReader(tc.config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := compile(t, tc.name).Validate(config); (err == nil) != tc.good {
+			t.Errorf("%s %s: want good %v, got %v", tc.name, tc.config, tc.good, err)
+		}
+	}
+}
+
+func TestSecretsAreMarked(t *testing.T) {
+	for name, key := range map[string]string{"container": "env", "command": "env", "http": "headers"} {
+		typ, _ := Lookup(name)
+		var schema struct {
+			Properties map[string]struct {
+				AdditionalProperties struct {
+					WriteOnly bool `json:"writeOnly"`
+				} `json:"additionalProperties"`
+			} `json:"properties"`
+		}
+		// Other properties say false there, which does not fit; that error is expected.
+		_ = json.Unmarshal(typ.Schema, &schema)
+		if !schema.Properties[key].AdditionalProperties.WriteOnly {
+			t.Errorf("the values of %s.%s are not marked writeOnly", name, key)
+		}
+	}
+}

@@ -1,0 +1,232 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/resources/internal/daemon"
+	"github.com/deployster-go/deployster/resources/internal/dockertest"
+	"github.com/deployster-go/deployster/resources/internal/typetest"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+)
+
+type object = map[string]any
+
+func resource(t *testing.T, docker *client.Client, image string, config object) typetest.Resource {
+	t.Helper()
+	config = maps.Clone(config)
+	config["image"] = image
+	r := typetest.Resource{Type: Type(), Name: dockertest.Name("command"), Config: config, Workspace: t.TempDir()}
+	t.Cleanup(func() { // whatever happens, no container stays
+		left, err := docker.ContainerList(context.WithoutCancel(t.Context()), client.ContainerListOptions{
+			All: true, Filters: client.Filters{}.Add("label", daemon.LabelManaged+"="+r.Name),
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		for _, c := range left.Items {
+			t.Errorf("container %v was left: %s", c.Names, c.Status)
+			_, _ = docker.ContainerRemove(context.WithoutCancel(t.Context()), c.ID, client.ContainerRemoveOptions{Force: true})
+		}
+	})
+	return r
+}
+
+func TestLifeOfACommand(t *testing.T) {
+	docker := dockertest.Client(t)
+	image := dockertest.Image(t, docker, v1.Config{})
+	r := resource(t, docker, image, object{
+		"check": []string{"/program", "exists", "flag"},
+		"apply": []string{"/program", "create", "flag"},
+	})
+	stale := r.Stale(t, "run-command")
+	if stale.StaleState["exit"] != int64(1) || stale.Actions[0].Description != "run `/program create flag`" {
+		t.Errorf("%+v", stale)
+	}
+	r.Fails(t, "the apply command `/program create flag` ended with 1", "run-command") // the workspace is read-only
+
+	if err := os.WriteFile(filepath.Join(r.Workspace, "flag"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	state := r.Valid(t)
+	if state["exit"] != int64(0) || state["stdout"] != `{"found": "flag"}` || state["output"].(object)["found"] != "flag" {
+		t.Errorf("state: %v", state)
+	}
+	r.Gone().Valid(t) // nothing says how to undo it
+}
+
+func TestRemoveCommand(t *testing.T) {
+	docker := dockertest.Client(t)
+	image := dockertest.Image(t, docker, v1.Config{})
+	r := resource(t, docker, image, object{
+		"check": []string{"/program", "exists", "flag"}, "apply": []string{"/program", "exit", "0"},
+		"remove": []string{"/program", "print", "removing", "it"},
+	})
+	r.Gone().Valid(t)
+	flag := filepath.Join(r.Workspace, "flag")
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.Gone().Stale(t, "run-remove")
+	if code, stdout, stderr := r.Gone().Invoke(t, nil, "run-remove"); code != 0 || stdout != "removing it\n" {
+		t.Errorf("ended with %d: %s%s", code, stdout, stderr)
+	}
+}
+
+func TestWhatTheCommandSees(t *testing.T) {
+	docker := dockertest.Client(t)
+	image := dockertest.Image(t, docker, v1.Config{WorkingDir: "/data", User: "12:34", Env: []string{"A=image"}})
+	for name, tc := range map[string]struct {
+		config object
+		stdout string // WORKSPACE stands for it
+	}{
+		"the workspace":       {object{"check": []string{"/program", "where"}}, "WORKSPACE 12 <nil>"},
+		"no workspace":        {object{"check": []string{"/program", "where"}, "mount_workspace": false}, "/data 12 <nil>"},
+		"working directory":   {object{"check": []string{"/program", "where"}, "workdir": "/"}, "/ 12 <nil>"},
+		"user":                {object{"check": []string{"/program", "where"}, "user": "77", "workdir": "/"}, "/ 77 <nil>"},
+		"environment":         {object{"check": []string{"/program", "env", "A"}, "env": object{"A": 8080}}, "8080"},
+		"image's environment": {object{"check": []string{"/program", "env", "A"}}, "image"},
+		"without a network":   {object{"check": []string{"/program", "print", "x"}, "network": "none"}, "x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := resource(t, docker, image, tc.config)
+			want := strings.Replace(tc.stdout, "WORKSPACE", r.Workspace, 1)
+			if err := os.Chmod(r.Workspace, 0o755); err != nil { // the container's user must enter it
+				t.Fatal(err)
+			}
+			if got := r.Valid(t)["stdout"]; got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestReadOnlyUse(t *testing.T) {
+	docker := dockertest.Client(t)
+	r := resource(t, docker, dockertest.Image(t, docker, v1.Config{}), object{"check": []string{"/program", "exit", "7"}})
+	stale := r.Stale(t, "run-command")
+	if stale.StaleState["exit"] != int64(7) || stale.StaleState["stdout"] != "these are the last words" {
+		t.Errorf("stale state: %v", stale.StaleState)
+	}
+	r.Fails(t, `no "apply" command`, "run-command")
+}
+
+func TestLargeOutputIsCut(t *testing.T) {
+	docker := dockertest.Client(t)
+	r := resource(t, docker, dockertest.Image(t, docker, v1.Config{}), object{"check": []string{"/program", "flood"}})
+	state := r.Valid(t)
+	if len(state["stdout"].(string)) != maxOutput || state["truncated"] != true {
+		t.Errorf("%d bytes, truncated %v", len(state["stdout"].(string)), state["truncated"])
+	}
+}
+
+func TestCommandsThatCanNotRun(t *testing.T) {
+	docker := dockertest.Client(t)
+	image := dockertest.Image(t, docker, v1.Config{})
+	resource(t, docker, image, object{"check": []string{"/no/such/program"}}).Fails(t, "starting the check command", "state")
+	resource(t, docker, image, object{"check": "true"}).Fails(t, "/bin/sh", "state") // there is no shell in this image
+	resource(t, docker, image, object{}).Fails(t, `"image" and "check" are required`, "state")
+	resource(t, docker, image, object{"check": []string{}}).Fails(t, "a command must be text for the shell or a list", "state")
+	resource(t, docker, image, object{"check": 1}).Fails(t, "a command must be text for the shell or a list", "state")
+	resource(t, docker, "127.0.0.1:1/missing:1", object{"check": []string{"x"}}).Fails(t, "pulling image 127.0.0.1:1/missing:1", "state")
+}
+
+func TestErrorsOfTheCheckAreShown(t *testing.T) {
+	docker := dockertest.Client(t)
+	r := resource(t, docker, dockertest.Image(t, docker, v1.Config{}), object{"check": []string{"/program", "complain", "oh", "no"}})
+	if _, _, stderr := r.Invoke(t, nil, "state"); stderr != "oh no\n" {
+		t.Errorf("stderr: %q", stderr)
+	}
+}
+
+func TestCancelledCommandIsRemoved(t *testing.T) {
+	docker := dockertest.Client(t)
+	image := dockertest.Image(t, docker, v1.Config{})
+	r := resource(t, docker, image, object{"check": []string{"/program", "serve"}})
+	config := Config{Image: image, Check: Command{"/program", "serve"}}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := commandType{daemon.Socket}.run(ctx, protocol.Request[Config]{
+			InitInput: protocol.InitInput{Name: r.Name}, Config: config, Stderr: &bytes.Buffer{},
+		}, "check", config.Check, &bytes.Buffer{}, &bytes.Buffer{})
+		done <- err
+	}()
+	waitFor(t, docker, r.Name, "start")
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// waitFor waits until a container of the resource has had the event.
+func waitFor(t *testing.T, docker *client.Client, name, event string) {
+	t.Helper()
+	events := docker.Events(t.Context(), client.EventsListOptions{
+		Since:   "0",
+		Filters: client.Filters{}.Add("label", daemon.LabelManaged+"="+name).Add("event", event),
+	})
+	select {
+	case <-events.Messages:
+	case err := <-events.Err:
+		t.Fatal(err)
+	}
+}
+
+func TestWaitsForTheCommandOfAnEarlierRun(t *testing.T) {
+	docker := dockertest.Client(t)
+	image := dockertest.Image(t, docker, v1.Config{})
+	r := resource(t, docker, image, object{"check": []string{"/program", "print", "fine"}})
+	left, err := docker.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+		Config: &container.Config{Image: image, Labels: map[string]string{
+			daemon.LabelManaged: r.Name, labelWorkspace: r.Workspace, labelCommand: "apply",
+		}},
+		HostConfig: &container.HostConfig{AutoRemove: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := docker.ContainerStart(t.Context(), left.ID, client.ContainerStartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan string, 1)
+	done := make(chan error, 1)
+	go func() {
+		exit, err := commandType{daemon.Socket}.run(t.Context(), protocol.Request[Config]{
+			InitInput: protocol.InitInput{Name: r.Name, Workspace: r.Workspace},
+			Config:    Config{Image: image}, Stderr: writer(func(p []byte) { said <- string(p) }),
+		}, "check", Command{"/program", "exit", "3"}, &bytes.Buffer{}, &bytes.Buffer{})
+		if err == nil && exit != 3 {
+			err = errors.New("the command did not run")
+		}
+		done <- err
+	}()
+	if text := <-said; !strings.Contains(text, "waiting for the apply command of an earlier run") {
+		t.Errorf("said %q", text)
+	}
+	gone := docker.ContainerWait(t.Context(), left.ID, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
+	if _, err := docker.ContainerStop(t.Context(), left.ID, client.ContainerStopOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-gone.Result:
+	case <-gone.Error:
+	}
+}
+
+type writer func([]byte)
+
+func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }

@@ -1,0 +1,206 @@
+// Package container is the resource type deployster/container: a long-running
+// container of the Docker Engine behind the plug "docker".
+//
+// What is asked for is compared with what the engine says of the container, in
+// every respect the configuration has; what the configuration leaves open is
+// the image's. A container that differs is changed in place where the engine
+// can do that (restart policy, networks, stopped, paused); otherwise it is
+// replaced: the new one is made first, then the old one is stopped and kept
+// aside until the new one runs and is healthy, and put back when it does not.
+package container
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/resources/internal/daemon"
+	dockercontainer "github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+)
+
+// Summary says in one line what the type is for.
+const Summary = "a long-running container of a Docker Engine, replaced when it differs"
+
+//go:embed schema.json
+var configSchema []byte
+
+// Type returns the resource type.
+func Type() protocol.Type[Config] { return newType(daemon.Socket) }
+
+// newType is Type with the engine behind another socket.
+func newType(socket string) protocol.Type[Config] {
+	action := func(f func(*manager, context.Context) error) func(context.Context, protocol.Request[Config]) error {
+		return func(ctx context.Context, r protocol.Request[Config]) error {
+			m, err := open(socket, r)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = m.docker.Close() }()
+			return f(m, ctx)
+		}
+	}
+	return protocol.Type[Config]{
+		Plugs:        daemon.Plugs(),
+		ConfigSchema: configSchema,
+		Removable:    true,
+		State: func(ctx context.Context, r protocol.Request[Config]) (protocol.StateOutput, error) {
+			m, err := open(socket, r)
+			if err != nil {
+				return protocol.StateOutput{}, err
+			}
+			defer func() { _ = m.docker.Close() }()
+			return m.state(ctx)
+		},
+		Actions: map[string]func(context.Context, protocol.Request[Config]) error{
+			"create-container":   action((*manager).replace),
+			"recreate-container": action((*manager).replace),
+			"update-container":   action((*manager).update),
+			"start-container":    action((*manager).start),
+			"restart-container":  action((*manager).restart),
+			"wait-healthy":       action((*manager).waitHealthy),
+			"finish-replacement": action((*manager).finish),
+			"remove-container":   action((*manager).remove),
+		},
+	}
+}
+
+// manager does what one request asks for.
+type manager struct {
+	docker  *client.Client
+	request protocol.Request[Config]
+	config  Config // with its defaults
+}
+
+func open(socket string, r protocol.Request[Config]) (*manager, error) {
+	config, err := r.Config.normal(r.Name)
+	if err != nil {
+		return nil, err
+	}
+	docker, err := daemon.Connect(socket)
+	return &manager{docker: docker, request: r, config: config}, err
+}
+
+// A container that is being replaced, and the one that will take its place,
+// are known by these names.
+func (m *manager) oldName() string { return m.config.Name + "-deployster-old" }
+func (m *manager) newName() string { return m.config.Name + "-deployster-new" }
+
+// find looks for a container by its name; nil means that there is none.
+func (m *manager) find(ctx context.Context, name string) (*dockercontainer.InspectResponse, error) {
+	got, err := m.docker.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+	if errdefs.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking at container %s: %w", name, err)
+	}
+	if got.Container.Name != "/"+name { // it was found by the beginning of its id
+		return nil, nil
+	}
+	return &got.Container, daemon.CheckOwner("container", name, got.Container.Config.Labels, m.config.Adopt)
+}
+
+// leftovers tells whether a replacement was interrupted.
+func (m *manager) leftovers(ctx context.Context) (bool, error) {
+	list, err := m.docker.ContainerList(ctx, client.ContainerListOptions{
+		All: true, Filters: client.Filters{}.Add("name", m.oldName(), m.newName()),
+	})
+	if err != nil {
+		return false, fmt.Errorf("looking for what an interrupted replacement left: %w", err)
+	}
+	for _, c := range list.Items {
+		for _, name := range c.Names {
+			if name == "/"+m.oldName() || name == "/"+m.newName() {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
+	c, err := m.find(ctx, m.config.Name)
+	if err != nil {
+		return protocol.StateOutput{}, err
+	}
+	left, err := m.leftovers(ctx)
+	if err != nil {
+		return protocol.StateOutput{}, err
+	}
+	name := m.config.Name
+	if m.request.Ensure == protocol.Absent {
+		remove := protocol.Do("remove-container", "remove container "+name)
+		switch {
+		case c != nil:
+			return protocol.AnswerStale(describe(c), remove)
+		case left:
+			return protocol.AnswerStale(nil, remove)
+		}
+		return protocol.AnswerValid(map[string]any{"name": name})
+	}
+	if c == nil {
+		return protocol.AnswerStale(nil, protocol.Do("create-container", "create container "+name+" from "+m.config.Image))
+	}
+	d, err := m.compare(ctx, c)
+	if err != nil {
+		return protocol.StateOutput{}, err
+	}
+	actions := d.actions(name, c, left)
+	if len(actions) > 0 {
+		return protocol.AnswerStale(d.found, actions...)
+	}
+	return protocol.AnswerValid(describe(c))
+}
+
+// actions are what brings a container to its configuration.
+func (d *drift) actions(name string, c *dockercontainer.InspectResponse, left bool) []protocol.Action {
+	if left && !healthy(c) { // which of the two to go on with is for the replacement to find out
+		d.recreate = append(d.recreate, "an earlier replacement was interrupted")
+	}
+	if len(d.recreate) > 0 {
+		return []protocol.Action{protocol.Do("recreate-container",
+			fmt.Sprintf("recreate container %s: %s", name, strings.Join(append(d.recreate, d.update...), ", ")))}
+	}
+	var actions []protocol.Action
+	if left {
+		actions = append(actions, protocol.Do("finish-replacement", "clear up after an interrupted replacement of container "+name))
+	}
+	if len(d.update) > 0 {
+		actions = append(actions, protocol.Do("update-container",
+			fmt.Sprintf("update container %s in place: %s", name, strings.Join(d.update, ", "))))
+	}
+	switch {
+	case !running(c):
+		actions = append(actions, protocol.Do("start-container", fmt.Sprintf("start container %s, which is %s", name, c.State.Status)))
+	case health(c) == dockercontainer.Unhealthy:
+		actions = append(actions, protocol.Do("restart-container", "restart container "+name+", which is unhealthy"))
+	case !healthy(c):
+		actions = append(actions, protocol.Do("wait-healthy", "wait until container "+name+" is healthy"))
+	}
+	return actions
+}
+
+func running(c *dockercontainer.InspectResponse) bool {
+	return c.State.Running && !c.State.Paused && !c.State.Restarting
+}
+
+// health is "" for a container without a health check.
+func health(c *dockercontainer.InspectResponse) dockercontainer.HealthStatus {
+	if c.State.Health == nil || c.State.Health.Status == dockercontainer.NoHealthcheck {
+		return ""
+	}
+	return c.State.Health.Status
+}
+
+// healthy is true also without a health check: then running is all that is known.
+func healthy(c *dockercontainer.InspectResponse) bool {
+	h := health(c)
+	return running(c) && (h == "" || h == dockercontainer.Healthy)
+}
+
+var errGone = errors.New("the container is gone")

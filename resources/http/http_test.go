@@ -1,0 +1,250 @@
+package http
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	nethttp "net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/resources/internal/typetest"
+)
+
+type object = map[string]any
+
+func serve(t *testing.T, h nethttp.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func resource(config any) typetest.Resource {
+	return typetest.Resource{Type: Type(), Name: "smoke", Config: config}
+}
+
+func TestValidAnswer(t *testing.T) {
+	url := serve(t, func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Set-Cookie", "session=secret")
+		w.WriteHeader(201)
+		fmt.Fprintf(w, `{"method":%q,"token":%q,"body":%q,"count":3}`, r.Method, r.Header.Get("X-Token"), body)
+	})
+	state := resource(object{
+		"url": url, "method": "POST", "headers": object{"X-Token": "t"}, "body": "hi",
+		"expect": object{
+			"status": []int{200, 201}, "body_contains": `"count":3`, "body_matches": `count":\d}`,
+			"json":    object{"method": "POST", "token": "t", "body": "hi", "count": 3.0},
+			"headers": object{"content-type": "application/json"},
+		},
+	}).Valid(t)
+	if state["status"] != int64(201) || state["json"].(object)["count"] != int64(3) || !strings.HasPrefix(state["body"].(string), `{"method"`) {
+		t.Errorf("state: %v", state)
+	}
+	headers := state["headers"].(object)
+	if headers["Content-Type"] != "application/json" || headers["Set-Cookie"] != nil || headers["Date"] != nil {
+		t.Errorf("headers: %v", headers)
+	}
+}
+
+func TestTwoLooksAtTheSameThingAreEqual(t *testing.T) {
+	url := serve(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) { fmt.Fprint(w, "ok") })
+	r := resource(object{"url": url})
+	_, first, _ := r.Invoke(t, nil, "state")
+	_, second, _ := r.Invoke(t, nil, "state")
+	if first != second {
+		t.Errorf("%s\n%s", first, second)
+	}
+}
+
+func TestAnswersThatAreNotAsDescribed(t *testing.T) {
+	url := serve(t, func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		switch r.URL.Path {
+		case "/down":
+			w.WriteHeader(503)
+		case "/loop":
+			nethttp.Redirect(w, r, "/loop", nethttp.StatusFound)
+		case "/hop":
+			nethttp.Redirect(w, r, "/", nethttp.StatusFound)
+		default:
+			w.Header().Set("X-Colour", "blue")
+			fmt.Fprint(w, `{"a":{"b":[1,2]},"big":9007199254740993}`)
+		}
+	})
+	for name, tc := range map[string]struct {
+		path   string
+		expect object
+		want   string // "" when it is as described
+	}{
+		"as is":                      {"/", nil, ""},
+		"a redirect is followed":     {"/hop", nil, ""},
+		"status":                     {"/down", nil, "status 503"},
+		"status that is asked for":   {"/down", object{"status": 503}, ""},
+		"another status":             {"/", object{"status": 204}, "status 200"},
+		"too many redirects":         {"/loop", nil, "it redirects more than 10 times"},
+		"text":                       {"/", object{"body_contains": "zzz"}, `the body does not contain "zzz"`},
+		"pattern":                    {"/", object{"body_matches": "^z"}, "the body does not match ^z"},
+		"header":                     {"/", object{"headers": object{"X-Colour": "red"}}, `header X-Colour is "blue", not "red"`},
+		"part of the JSON":           {"/", object{"json": object{"a": object{}}}, ""},
+		"a number by value":          {"/", object{"json": object{"a": object{"b": []any{1.0, 2}}}}, ""},
+		"another number":             {"/", object{"json": object{"a": object{"b": []any{1, 3}}}}, "json.a.b[1] is 2"},
+		"a list of another length":   {"/", object{"json": object{"a": object{"b": []any{1}}}}, "json.a.b is not a list of 1"},
+		"a missing member":           {"/", object{"json": object{"c": nil}}, `json has no "c"`},
+		"another kind":               {"/", object{"json": []any{}}, "json is not a list of 0"},
+		"an integer beyond floats":   {"/", object{"json": object{"big": 9007199254740992}}, "json.big is 9007199254740993"},
+		"null is not what was asked": {"/", object{"json": nil}, `json is {"a"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := resource(object{"url": url + tc.path, "expect": tc.expect})
+			if tc.want == "" {
+				r.Valid(t)
+				return
+			}
+			stale := r.Stale(t, "wait")
+			if !strings.Contains(stale.Actions[0].Description, tc.want) {
+				t.Errorf("got  %s\nwant %s", stale.Actions[0].Description, tc.want)
+			}
+		})
+	}
+}
+
+func TestNobodyAnswers(t *testing.T) {
+	s := httptest.NewServer(nethttp.NotFoundHandler())
+	url := s.URL
+	s.Close()
+	stale := resource(object{"url": strings.Replace(url, "http://", "http://me:password@", 1)}).Stale(t, "wait")
+	if stale.StaleState != nil || !strings.Contains(stale.Actions[0].Description, "connection refused") {
+		t.Errorf("%+v", stale)
+	}
+	if strings.Contains(stale.Actions[0].Description, "password") {
+		t.Errorf("the password is shown: %s", stale.Actions[0].Description)
+	}
+}
+
+func TestWaitUntilItIsUp(t *testing.T) {
+	var asked atomic.Int32
+	url := serve(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		if asked.Add(1) < 4 {
+			w.WriteHeader(502)
+		}
+	})
+	r := resource(object{"url": url, "interval": "1ms"})
+	_, output := r.Apply(t) // one request to see it is stale, then the waiting
+	if strings.Count(output, "status 502") != 1 || !strings.Contains(output, "answers 200-299") {
+		t.Errorf("output: %s", output)
+	}
+}
+
+// transport answers requests within a synctest bubble, where there is no network.
+type transport func(*nethttp.Request) (*nethttp.Response, error)
+
+func (f transport) RoundTrip(r *nethttp.Request) (*nethttp.Response, error) { return f(r) }
+
+func TestWaitGivesUp(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer transport
+		want   string
+		after  time.Duration
+	}{
+		"always refused": {
+			func(*nethttp.Request) (*nethttp.Response, error) { return nil, errors.New("connection refused") },
+			"did not answer 200-299 within 30s; last: connection refused", 30 * time.Second,
+		},
+		"hangs": {
+			func(r *nethttp.Request) (*nethttp.Response, error) {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			},
+			"within 30s; last: no answer within request_timeout", 30 * time.Second,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, err := newProbe(Config{URL: "http://db.example"}, tc.answer)
+				if err != nil {
+					t.Fatal(err)
+				}
+				start := time.Now()
+				err = p.wait(t.Context(), io.Discard)
+				if err == nil || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("got %v, want %s", err, tc.want)
+				}
+				if took := time.Since(start); took != tc.after {
+					t.Errorf("took %s, want %s", took, tc.after)
+				}
+			})
+		})
+	}
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p, err := newProbe(Config{URL: "http://db.example"}, transport(func(r *nethttp.Request) (*nethttp.Response, error) { return nil, r.Context().Err() }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.wait(ctx, io.Discard); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestTLS(t *testing.T) {
+	s := httptest.NewUnstartedServer(nethttp.HandlerFunc(func(nethttp.ResponseWriter, *nethttp.Request) {}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // refused handshakes are meant to be
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+	stale := resource(object{"url": s.URL}).Stale(t, "wait")
+	if !strings.Contains(stale.Actions[0].Description, "certificate signed by unknown authority") {
+		t.Errorf("description: %s", stale.Actions[0].Description)
+	}
+	resource(object{"url": s.URL, "ca_pem": ca}).Valid(t)
+	resource(object{"url": s.URL, "insecure_skip_verify": true}).Valid(t)
+	resource(object{"url": s.URL, "ca_pem": "nonsense"}).Fails(t, "ca_pem contains no certificate", "state")
+}
+
+func TestLargeAndBinaryBodies(t *testing.T) {
+	url := serve(t, func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		if r.URL.Path == "/binary" {
+			_, _ = w.Write([]byte{0xff, 0xfe, 0})
+			return
+		}
+		fmt.Fprint(w, "x"+strings.Repeat("é", 2<<20))
+	})
+	if body := resource(object{"url": url}).Valid(t)["body"].(string); len(body) > 64<<10 || len(body) < 64<<10-2 {
+		t.Errorf("the body in the state has %d bytes", len(body))
+	}
+	if state := resource(object{"url": url + "/binary"}).Valid(t); state["body"] != nil {
+		t.Errorf("state: %v", state)
+	}
+}
+
+func TestBadConfiguration(t *testing.T) {
+	for want, config := range map[string]object{
+		"must be like http://host/path":             {"url": "ftp://x"},
+		`url "" must be like`:                       {},
+		"expect.body_matches: error parsing regexp": {"url": "http://x", "expect": object{"body_matches": "("}},
+		"a duration must be positive":               {"url": "http://x", "timeout": "soon"},
+		"a duration must be text such as":           {"url": "http://x", "timeout": 30},
+		"status must be a number or a list":         {"url": "http://x", "expect": object{"status": "ok"}},
+	} {
+		resource(config).Fails(t, want, "state")
+	}
+}
+
+func TestThereIsNothingToRemove(t *testing.T) {
+	r := resource(object{"url": "http://127.0.0.1:1"})
+	r.Ensure = protocol.Absent
+	r.Valid(t)
+}

@@ -1,0 +1,143 @@
+// Package daemon is what the resource types that manage things of a Docker
+// Engine have in common: the plug that brings its socket, the mark that says
+// what Deployster made, and images.
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/moby/moby/client"
+)
+
+// Socket is where the plug "docker" appears in the container.
+const Socket = "/var/run/docker.sock"
+
+// The labels on what Deployster made. They differ from those with which the
+// runner marks its own containers, so that sweeping those never touches these.
+const (
+	LabelManaged = "deployster.managed" // name of the resource
+	LabelSpec    = "deployster.spec"    // hash of what was asked for, where that can not be read back
+)
+
+// Plugs asks for the socket.
+func Plugs() map[string]protocol.PlugRequest {
+	return map[string]protocol.PlugRequest{"docker": {ContainerPath: Socket, Writable: true}}
+}
+
+// Connect gets ready to speak with the engine behind a socket. The caller
+// closes the client. No request is made yet.
+func Connect(socket string) (*client.Client, error) {
+	docker, err := client.New(client.WithHost("unix://" + socket))
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the Docker Engine at %s: %w", socket, err)
+	}
+	return docker, nil
+}
+
+// CheckOwner fails for a thing that Deployster did not make, unless the
+// configuration says that it may be taken over.
+func CheckOwner(kind, name string, labels map[string]string, adopt bool) error {
+	if _, ours := labels[LabelManaged]; ours || adopt {
+		return nil
+	}
+	return fmt.Errorf("%s %q exists and was not made by Deployster; give another name, remove it, or set \"adopt: true\" to take it over", kind, name)
+}
+
+// SameLabels compares labels, apart from Deployster's own. Of something that
+// was adopted only the wanted ones must be there.
+func SameLabels(got, want map[string]string) bool {
+	_, ours := got[LabelManaged]
+	got = maps.Clone(got)
+	maps.DeleteFunc(got, func(key, _ string) bool {
+		if strings.HasPrefix(key, "deployster.") {
+			return true
+		}
+		_, wanted := want[key]
+		return !ours && !wanted
+	})
+	return maps.Equal(got, want)
+}
+
+// OwnLabels is labels and the mark.
+func OwnLabels(resource string, labels map[string]string) map[string]string {
+	all := maps.Clone(labels)
+	if all == nil {
+		all = map[string]string{}
+	}
+	all[LabelManaged] = resource
+	return all
+}
+
+// EnsureImage pulls an image that the engine does not hold, and says so first.
+// No credentials are sent to the registry.
+func EnsureImage(ctx context.Context, docker *client.Client, ref string, sayf func(format string, args ...any)) (client.ImageInspectResult, error) {
+	image, err := docker.ImageInspect(ctx, ref)
+	if err == nil || !errdefs.IsNotFound(err) {
+		return image, wrap(err, "looking for image "+ref)
+	}
+	sayf("pulling image %s", ref)
+	pull, err := docker.ImagePull(ctx, ref, client.ImagePullOptions{})
+	if err == nil {
+		defer func() { _ = pull.Close() }()
+		err = pull.Wait(ctx)
+	}
+	if err != nil {
+		return image, fmt.Errorf("pulling image %s: %w; an image that needs credentials must be pulled beforehand, or loaded", ref, err)
+	}
+	image, err = docker.ImageInspect(ctx, ref)
+	return image, wrap(err, "looking for image "+ref+" after it was pulled")
+}
+
+func wrap(err error, doing string) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// Variables are environment variables. Numbers and booleans, which expressions
+// yield, are written as JSON does.
+type Variables map[string]string
+
+// UnmarshalJSON reads an object of texts, numbers and booleans.
+func (v *Variables) UnmarshalJSON(text []byte) error {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return fmt.Errorf("environment variables must be an object: %w", err)
+	}
+	*v = make(Variables, len(raw))
+	for name, value := range raw {
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			return fmt.Errorf("%q is not a name for an environment variable", name)
+		}
+		switch value[0] {
+		case '"':
+			var s string
+			if err := json.Unmarshal(value, &s); err != nil {
+				return err
+			}
+			(*v)[name] = s
+		case '{', '[', 'n':
+			return fmt.Errorf("environment variable %s must be text, a number or a boolean", name)
+		default:
+			(*v)[name] = string(value)
+		}
+	}
+	return nil
+}
+
+// List is the variables as NAME=VALUE, sorted.
+func (v Variables) List() []string {
+	list := make([]string, 0, len(v))
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		list = append(list, name+"="+v[name])
+	}
+	return list
+}

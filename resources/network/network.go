@@ -1,0 +1,224 @@
+// Package network is the resource type deployster/network: a network of the
+// Docker Engine behind the plug "docker".
+//
+// A network can not be changed, only made anew. The containers on it are
+// disconnected for that moment and connected again with their aliases, running
+// or not.
+package network
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"maps"
+	"net/netip"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/resources/internal/daemon"
+	dockernet "github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+)
+
+// Summary says in one line what the type is for.
+const Summary = "a network of a Docker Engine"
+
+//go:embed schema.json
+var configSchema []byte
+
+// Config is the configuration of a resource.
+type Config struct {
+	Name       string            `json:"name"`
+	Driver     string            `json:"driver"`
+	Options    map[string]string `json:"options"`
+	Internal   bool              `json:"internal"`
+	Attachable bool              `json:"attachable"`
+	Subnet     string            `json:"subnet"`
+	Gateway    string            `json:"gateway"`
+	Labels     map[string]string `json:"labels"`
+	Adopt      bool              `json:"adopt"`
+}
+
+// Type returns the resource type.
+func Type() protocol.Type[Config] { return newType(daemon.Socket) }
+
+// newType is Type with the engine behind another socket.
+func newType(socket string) protocol.Type[Config] {
+	action := func(f func(*manager, context.Context) error) func(context.Context, protocol.Request[Config]) error {
+		return func(ctx context.Context, r protocol.Request[Config]) error {
+			m, err := open(socket, r)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = m.docker.Close() }()
+			return f(m, ctx)
+		}
+	}
+	return protocol.Type[Config]{
+		Plugs:        daemon.Plugs(),
+		ConfigSchema: configSchema,
+		Removable:    true,
+		State: func(ctx context.Context, r protocol.Request[Config]) (protocol.StateOutput, error) {
+			m, err := open(socket, r)
+			if err != nil {
+				return protocol.StateOutput{}, err
+			}
+			defer func() { _ = m.docker.Close() }()
+			return m.state(ctx)
+		},
+		Actions: map[string]func(context.Context, protocol.Request[Config]) error{
+			"create-network":   action((*manager).create),
+			"recreate-network": action((*manager).recreate),
+			"remove-network":   action((*manager).remove),
+		},
+	}
+}
+
+// manager does what one request asks for.
+type manager struct {
+	docker  *client.Client
+	request protocol.Request[Config]
+	config  Config // with its defaults
+	ipam    *dockernet.IPAM
+}
+
+func open(socket string, r protocol.Request[Config]) (*manager, error) {
+	m := &manager{request: r, config: r.Config}
+	if m.config.Name == "" {
+		m.config.Name = r.Name
+	}
+	if m.config.Driver == "" {
+		m.config.Driver = "bridge"
+	}
+	if m.config.Gateway != "" && m.config.Subnet == "" {
+		return nil, fmt.Errorf("gateway %s is given without the subnet that it belongs to", m.config.Gateway)
+	}
+	if m.config.Subnet != "" {
+		subnet, err := netip.ParsePrefix(m.config.Subnet)
+		if err != nil {
+			return nil, fmt.Errorf("subnet %q must be like 172.28.0.0/16", m.config.Subnet)
+		}
+		part := dockernet.IPAMConfig{Subnet: subnet.Masked()}
+		if m.config.Gateway != "" {
+			if part.Gateway, err = netip.ParseAddr(m.config.Gateway); err != nil || !subnet.Contains(part.Gateway) {
+				return nil, fmt.Errorf("gateway %q must be an address within %s", m.config.Gateway, subnet)
+			}
+		}
+		m.ipam = &dockernet.IPAM{Driver: "default", Config: []dockernet.IPAMConfig{part}}
+	}
+	var err error
+	m.docker, err = daemon.Connect(socket)
+	return m, err
+}
+
+// find looks for the network by its name; nil means that there is none.
+func (m *manager) find(ctx context.Context) (*dockernet.Inspect, error) {
+	got, err := m.docker.NetworkInspect(ctx, m.config.Name, client.NetworkInspectOptions{})
+	if errdefs.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking at network %s: %w", m.config.Name, err)
+	}
+	if got.Network.Name != m.config.Name { // it was found by the beginning of its id
+		return nil, nil
+	}
+	return &got.Network, daemon.CheckOwner("network", m.config.Name, got.Network.Labels, m.config.Adopt)
+}
+
+func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
+	n, err := m.find(ctx)
+	if err != nil {
+		return protocol.StateOutput{}, err
+	}
+	name := m.config.Name
+	if m.request.Ensure == protocol.Absent {
+		if n == nil {
+			return protocol.AnswerValid(map[string]any{"name": name})
+		}
+		return protocol.AnswerStale(describe(n), protocol.Do("remove-network", "remove network "+name))
+	}
+	if n == nil {
+		return protocol.AnswerStale(nil, protocol.Do("create-network", "create network "+name))
+	}
+	if differs := m.drift(n); len(differs) > 0 {
+		return protocol.AnswerStale(describe(n), protocol.Do("recreate-network",
+			fmt.Sprintf("recreate network %s: %s", name, strings.Join(differs, ", "))))
+	}
+	return protocol.AnswerValid(describe(n))
+}
+
+// drift names what of a network is not as configured.
+func (m *manager) drift(n *dockernet.Inspect) []string {
+	var differs []string
+	note := func(what string, same bool) {
+		if !same {
+			differs = append(differs, what)
+		}
+	}
+	_, ours := n.Labels[daemon.LabelManaged]
+	note("driver", n.Driver == m.config.Driver)
+	note("internal", n.Internal == m.config.Internal)
+	note("attachable", n.Attachable == m.config.Attachable)
+	note("options", sameOptions(n.Options, m.config.Options, ours))
+	note("labels", daemon.SameLabels(n.Labels, m.config.Labels))
+	switch {
+	case m.ipam != nil:
+		want := m.ipam.Config[0]
+		same := len(n.IPAM.Config) == 1 && n.IPAM.Config[0].Subnet == want.Subnet
+		note("subnet", same)
+		note("gateway", !same || !want.Gateway.IsValid() || n.IPAM.Config[0].Gateway == want.Gateway)
+	case ours: // what the engine picked, and what was asked for earlier, look alike
+		note("subnet", n.Labels[labelSubnet] == "")
+	}
+	return differs
+}
+
+// labelSubnet remembers a subnet that was asked for.
+const labelSubnet = "deployster.subnet"
+
+// sameOptions ignores what an engine adds by itself to the networks it makes.
+func sameOptions(got, want map[string]string, ours bool) bool {
+	got = maps.Clone(got)
+	maps.DeleteFunc(got, func(key, _ string) bool {
+		_, wanted := want[key]
+		return !wanted && (!ours || strings.HasPrefix(key, "com.docker.network.enable_"))
+	})
+	return maps.Equal(got, want)
+}
+
+// described is a network in the words of the configuration.
+type described struct {
+	ID         string            `json:"id"`
+	Name       string            `json:"name"`
+	Driver     string            `json:"driver"`
+	Internal   bool              `json:"internal"`
+	Attachable bool              `json:"attachable"`
+	Subnet     string            `json:"subnet,omitempty"`
+	Gateway    string            `json:"gateway,omitempty"`
+	Options    map[string]string `json:"options"`
+	Labels     map[string]string `json:"labels"`
+}
+
+func describe(n *dockernet.Inspect) described {
+	d := described{
+		ID: n.ID, Name: n.Name, Driver: n.Driver, Internal: n.Internal, Attachable: n.Attachable,
+		Options: n.Options, Labels: map[string]string{},
+	}
+	if d.Options == nil {
+		d.Options = map[string]string{}
+	}
+	for key, value := range n.Labels {
+		if !strings.HasPrefix(key, "deployster.") {
+			d.Labels[key] = value
+		}
+	}
+	if len(n.IPAM.Config) > 0 {
+		d.Subnet = n.IPAM.Config[0].Subnet.String()
+		if g := n.IPAM.Config[0].Gateway; g.IsValid() {
+			d.Gateway = g.String()
+		}
+	}
+	return d
+}

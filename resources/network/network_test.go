@@ -1,0 +1,196 @@
+package network
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/deployster-go/deployster/resources/internal/dockertest"
+	"github.com/deployster-go/deployster/resources/internal/typetest"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/moby/moby/api/types/container"
+	dockernet "github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+)
+
+type object = map[string]any
+
+func resource(t *testing.T, docker *client.Client, config object) typetest.Resource {
+	t.Helper()
+	name := dockertest.Name("net")
+	config = maps.Clone(config)
+	if config == nil {
+		config = object{}
+	}
+	config["name"] = name
+	t.Cleanup(func() {
+		_, err := docker.NetworkRemove(context.WithoutCancel(t.Context()), name, client.NetworkRemoveOptions{})
+		if err != nil && !errdefs.IsNotFound(err) {
+			t.Errorf("removing %s: %v", name, err)
+		}
+	})
+	return typetest.Resource{Type: Type(), Name: "front-net", Config: config}
+}
+
+// changed is the same configuration with some members changed; nil removes one.
+func changed(r typetest.Resource, changes object) typetest.Resource {
+	config := object{}
+	for _, from := range []object{r.Config.(object), changes} {
+		for k, v := range from {
+			if config[k] = v; v == nil {
+				delete(config, k)
+			}
+		}
+	}
+	return r.With(config)
+}
+
+func TestLifeOfANetwork(t *testing.T) {
+	docker := dockertest.Client(t)
+	r := resource(t, docker, object{"labels": object{"team": "web"}, "internal": true})
+	if s := r.Stale(t, "create-network"); s.StaleState != nil {
+		t.Errorf("stale state of what does not exist: %v", s.StaleState)
+	}
+	state, _ := r.Apply(t)
+	if state["driver"] != "bridge" || state["internal"] != true || state["id"] == "" || state["subnet"] == "" || state["labels"].(object)["team"] != "web" {
+		t.Errorf("state: %v", state)
+	}
+	if code, _, stderr := r.Invoke(t, nil, "create-network"); code != 0 { // an action may be run again
+		t.Errorf("creating again ended with %d: %s", code, stderr)
+	}
+	if again := r.Valid(t); again["id"] != state["id"] {
+		t.Errorf("the network was made twice")
+	}
+	r.Gone().Stale(t, "remove-network")
+	r.Gone().Apply(t)
+	r.Gone().Valid(t)
+	r.Stale(t, "create-network")
+}
+
+func TestDrift(t *testing.T) {
+	docker := dockertest.Client(t)
+	r := resource(t, docker, object{"labels": object{"a": "1"}, "options": object{"com.docker.network.driver.mtu": "1400"}})
+	r.Apply(t)
+	for what, change := range map[string]object{
+		"internal": {"internal": true},
+		"labels":   {"labels": object{"a": "2"}},
+		"options":  {"options": object{"com.docker.network.driver.mtu": "1300"}},
+		"subnet":   {"subnet": "10.213.17.0/24"},
+	} {
+		stale := changed(r, change).Stale(t, "recreate-network")
+		if d := stale.Actions[0].Description; !strings.HasSuffix(d, ": "+what) {
+			t.Errorf("%s: %s", what, d)
+		}
+	}
+	stale := changed(r, object{"labels": nil, "options": nil}).Stale(t, "recreate-network")
+	if d := stale.Actions[0].Description; !strings.HasSuffix(d, ": options, labels") {
+		t.Errorf("removed members: %s", d)
+	}
+}
+
+func TestSubnetAndGateway(t *testing.T) {
+	docker := dockertest.Client(t)
+	r := resource(t, docker, object{"subnet": "10.213.18.0/24", "gateway": "10.213.18.9"})
+	state, _ := r.Apply(t)
+	if state["subnet"] != "10.213.18.0/24" || state["gateway"] != "10.213.18.9" {
+		t.Errorf("state: %v", state)
+	}
+	for want, config := range map[string]object{
+		"gateway": {"gateway": "10.213.18.1"},
+		"subnet":  {"subnet": "10.213.19.0/24", "gateway": nil},
+	} {
+		if d := changed(r, config).Stale(t, "recreate-network").Actions[0].Description; !strings.HasSuffix(d, ": "+want) {
+			t.Errorf("%s: %s", want, d)
+		}
+	}
+	if d := changed(r, object{"subnet": nil, "gateway": nil}).Stale(t, "recreate-network").Actions[0].Description; !strings.HasSuffix(d, ": subnet") {
+		t.Errorf("a subnet that is no longer asked for: %s", d)
+	}
+	changed(r, object{"subnet": "10.213.18.0/33"}).Fails(t, "must be like 172.28.0.0/16", "state")
+	changed(r, object{"gateway": "10.0.0.1"}).Fails(t, "must be an address within", "state")
+	changed(r, object{"subnet": nil}).Fails(t, "without the subnet", "state")
+}
+
+func TestRecreateKeepsContainersConnected(t *testing.T) {
+	docker := dockertest.Client(t)
+	r := resource(t, docker, object{"labels": object{"v": "1"}})
+	r.Apply(t)
+	network := r.Config.(object)["name"].(string)
+	image := dockertest.Image(t, docker, v1.Config{})
+	running := attach(t, docker, image, network, "db", true)
+	stopped := attach(t, docker, image, network, "cache", false)
+
+	r.Gone().Fails(t, "is used by", "remove-network")
+
+	v2 := changed(r, object{"labels": object{"v": "2"}})
+	v2.Apply(t)
+	for _, id := range []string{running, stopped} {
+		got, err := docker.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := got.Container.NetworkSettings.Networks[network]
+		if e == nil || !strings.Contains(strings.Join(e.Aliases, " "), map[string]string{running: "db", stopped: "cache"}[id]) {
+			t.Errorf("%s is not connected as before: %+v", got.Container.Name, e)
+		}
+	}
+	if _, err := docker.ContainerStart(t.Context(), stopped, client.ContainerStartOptions{}); err != nil {
+		t.Errorf("starting what was stopped meanwhile: %v", err)
+	}
+
+	// A subnet that is taken: the network stays as it was, with its containers.
+	other := resource(t, docker, object{"subnet": "10.213.20.0/24"})
+	other.Apply(t)
+	changed(v2, object{"subnet": "10.213.20.0/24"}).Fails(t, "creating network", "recreate-network")
+	v2.Valid(t)
+	got, err := docker.NetworkInspect(t.Context(), network, client.NetworkInspectOptions{})
+	if err != nil || len(got.Network.Containers) != 2 {
+		t.Errorf("containers: %v, %v", got.Network.Containers, err)
+	}
+}
+
+func attach(t *testing.T, docker *client.Client, image, network, alias string, start bool) string {
+	t.Helper()
+	c, err := docker.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+		Name: dockertest.Name(alias), Config: &container.Config{Image: image},
+		HostConfig: &container.HostConfig{NetworkMode: container.NetworkMode(network)},
+		NetworkingConfig: &dockernet.NetworkingConfig{EndpointsConfig: map[string]*dockernet.EndpointSettings{
+			network: {Aliases: []string{alias}},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_, err := docker.ContainerRemove(context.WithoutCancel(t.Context()), c.ID, client.ContainerRemoveOptions{Force: true})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if start {
+		if _, err := docker.ContainerStart(t.Context(), c.ID, client.ContainerStartOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c.ID
+}
+
+func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
+	docker := dockertest.Client(t)
+	r := resource(t, docker, nil)
+	name := r.Config.(object)["name"].(string)
+	if _, err := docker.NetworkCreate(t.Context(), name, client.NetworkCreateOptions{Labels: map[string]string{"theirs": "1"}}); err != nil {
+		t.Fatal(err)
+	}
+	r.Fails(t, "was not made by Deployster", "state")
+	r.Gone().Fails(t, "was not made by Deployster", "remove-network")
+	changed(r, object{"adopt": true}).Valid(t)
+	changed(r, object{"adopt": true, "internal": true}).Stale(t, "recreate-network")
+}
+
+func TestEngineThatIsNotThere(t *testing.T) {
+	r := typetest.Resource{Type: newType("/does/not/exist.sock"), Name: "n", Config: object{}}
+	r.Fails(t, "/does/not/exist.sock", "state")
+}

@@ -1,0 +1,225 @@
+// Package volume is the resource type deployster/volume: a volume of the
+// Docker Engine behind the plug "docker".
+//
+// A volume can not be changed, and it holds data. So one that is not as
+// configured is an error that says what differs; only with "recreate: true" is
+// it deleted, with all that is in it, and made anew.
+package volume
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/resources/internal/daemon"
+	dockervolume "github.com/moby/moby/api/types/volume"
+	"github.com/moby/moby/client"
+)
+
+// Summary says in one line what the type is for.
+const Summary = "a volume of a Docker Engine; its data is never deleted unasked"
+
+//go:embed schema.json
+var configSchema []byte
+
+// Config is the configuration of a resource.
+type Config struct {
+	Name     string            `json:"name"`
+	Driver   string            `json:"driver"`
+	Options  map[string]string `json:"options"`
+	Labels   map[string]string `json:"labels"`
+	Adopt    bool              `json:"adopt"`
+	Recreate bool              `json:"recreate"`
+}
+
+// Type returns the resource type.
+func Type() protocol.Type[Config] { return newType(daemon.Socket) }
+
+// newType is Type with the engine behind another socket.
+func newType(socket string) protocol.Type[Config] {
+	action := func(f func(*manager, context.Context) error) func(context.Context, protocol.Request[Config]) error {
+		return func(ctx context.Context, r protocol.Request[Config]) error {
+			m, err := open(socket, r)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = m.docker.Close() }()
+			return f(m, ctx)
+		}
+	}
+	return protocol.Type[Config]{
+		Plugs:        daemon.Plugs(),
+		ConfigSchema: configSchema,
+		Removable:    true,
+		State: func(ctx context.Context, r protocol.Request[Config]) (protocol.StateOutput, error) {
+			m, err := open(socket, r)
+			if err != nil {
+				return protocol.StateOutput{}, err
+			}
+			defer func() { _ = m.docker.Close() }()
+			return m.state(ctx)
+		},
+		Actions: map[string]func(context.Context, protocol.Request[Config]) error{
+			"create-volume":   action((*manager).create),
+			"recreate-volume": action((*manager).recreate),
+			"remove-volume":   action((*manager).remove),
+		},
+	}
+}
+
+// manager does what one request asks for.
+type manager struct {
+	docker  *client.Client
+	request protocol.Request[Config]
+	config  Config // with its defaults
+}
+
+func open(socket string, r protocol.Request[Config]) (*manager, error) {
+	m := &manager{request: r, config: r.Config}
+	if m.config.Name == "" {
+		m.config.Name = r.Name
+	}
+	if m.config.Driver == "" {
+		m.config.Driver = "local"
+	}
+	var err error
+	m.docker, err = daemon.Connect(socket)
+	return m, err
+}
+
+// find looks for the volume by its name; nil means that there is none.
+func (m *manager) find(ctx context.Context) (*dockervolume.Volume, error) {
+	got, err := m.docker.VolumeInspect(ctx, m.config.Name, client.VolumeInspectOptions{})
+	if errdefs.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking at volume %s: %w", m.config.Name, err)
+	}
+	return &got.Volume, daemon.CheckOwner("volume", m.config.Name, got.Volume.Labels, m.config.Adopt)
+}
+
+func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
+	v, err := m.find(ctx)
+	if err != nil {
+		return protocol.StateOutput{}, err
+	}
+	name := m.config.Name
+	if m.request.Ensure == protocol.Absent {
+		if v == nil {
+			return protocol.AnswerValid(map[string]any{"name": name})
+		}
+		return protocol.AnswerStale(describe(v), protocol.Do("remove-volume", "remove volume "+name+" and the data in it"))
+	}
+	if v == nil {
+		return protocol.AnswerStale(nil, protocol.Do("create-volume", "create volume "+name))
+	}
+	differs := m.drift(v)
+	if len(differs) == 0 {
+		return protocol.AnswerValid(describe(v))
+	}
+	if !m.config.Recreate {
+		return protocol.StateOutput{}, fmt.Errorf("volume %q is not as configured (%s), and changing it would delete its data; "+
+			"change the configuration, or set \"recreate: true\" to lose the data", name, strings.Join(differs, "; "))
+	}
+	return protocol.AnswerStale(describe(v), protocol.Do("recreate-volume",
+		fmt.Sprintf("delete volume %s with its data and make it anew: %s", name, strings.Join(differs, "; "))))
+}
+
+// drift tells what of a volume is not as configured.
+func (m *manager) drift(v *dockervolume.Volume) []string {
+	var differs []string
+	if v.Driver != m.config.Driver {
+		differs = append(differs, fmt.Sprintf("driver is %s, not %s", v.Driver, m.config.Driver))
+	}
+	_, ours := v.Labels[daemon.LabelManaged]
+	if (ours || len(m.config.Options) > 0) && !maps.Equal(v.Options, m.config.Options) {
+		differs = append(differs, "options differ")
+	}
+	if !daemon.SameLabels(v.Labels, m.config.Labels) {
+		differs = append(differs, "labels differ")
+	}
+	return differs
+}
+
+func (m *manager) create(ctx context.Context) error {
+	v, err := m.find(ctx)
+	if err != nil || v != nil {
+		return err // it is there already: an earlier attempt was interrupted
+	}
+	_, err = m.docker.VolumeCreate(ctx, client.VolumeCreateOptions{
+		Name: m.config.Name, Driver: m.config.Driver, DriverOpts: m.config.Options,
+		Labels: daemon.OwnLabels(m.request.Name, m.config.Labels),
+	})
+	if err != nil {
+		return fmt.Errorf("creating volume %s: %w", m.config.Name, err)
+	}
+	m.request.Sayf("created volume %s", m.config.Name)
+	return nil
+}
+
+func (m *manager) recreate(ctx context.Context) error {
+	if !m.config.Recreate {
+		return fmt.Errorf("volume %q holds data; \"recreate: true\" is missing in its configuration", m.config.Name)
+	}
+	v, err := m.find(ctx)
+	if err != nil {
+		return err
+	}
+	if v != nil && len(m.drift(v)) == 0 {
+		return nil // made anew already: an earlier attempt was interrupted
+	}
+	if err := m.remove(ctx); err != nil {
+		return err
+	}
+	return m.create(ctx)
+}
+
+func (m *manager) remove(ctx context.Context) error {
+	v, err := m.find(ctx)
+	if err != nil || v == nil {
+		return err
+	}
+	list, err := m.docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("volume", v.Name)})
+	if err != nil {
+		return fmt.Errorf("listing the containers that use volume %s: %w", v.Name, err)
+	}
+	var users []string
+	for _, c := range list.Items {
+		users = append(users, strings.TrimPrefix(strings.Join(c.Names, ","), "/"))
+	}
+	if len(users) > 0 {
+		return fmt.Errorf("volume %s is used by %s; remove them first", v.Name, strings.Join(users, ", "))
+	}
+	if _, err := m.docker.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{}); err != nil {
+		return fmt.Errorf("removing volume %s: %w", v.Name, err)
+	}
+	m.request.Sayf("removed volume %s", v.Name)
+	return nil
+}
+
+// described is a volume in the words of the configuration.
+type described struct {
+	Name       string            `json:"name"`
+	Driver     string            `json:"driver"`
+	Mountpoint string            `json:"mountpoint"`
+	Options    map[string]string `json:"options"`
+	Labels     map[string]string `json:"labels"`
+}
+
+func describe(v *dockervolume.Volume) described {
+	d := described{Name: v.Name, Driver: v.Driver, Mountpoint: v.Mountpoint, Options: v.Options, Labels: map[string]string{}}
+	if d.Options == nil {
+		d.Options = map[string]string{}
+	}
+	for key, value := range v.Labels {
+		if !strings.HasPrefix(key, "deployster.") {
+			d.Labels[key] = value
+		}
+	}
+	return d
+}

@@ -1,0 +1,109 @@
+package volume
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/resources/internal/dockertest"
+	"github.com/deployster-go/deployster/resources/internal/typetest"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+)
+
+type object = map[string]any
+
+func resource(t *testing.T, docker *client.Client, config object) typetest.Resource {
+	t.Helper()
+	config = maps.Clone(config)
+	if config == nil {
+		config = object{}
+	}
+	name := dockertest.Name("vol")
+	config["name"] = name
+	t.Cleanup(func() {
+		if _, err := docker.VolumeRemove(context.WithoutCancel(t.Context()), name, client.VolumeRemoveOptions{Force: true}); err != nil {
+			t.Errorf("removing %s: %v", name, err)
+		}
+	})
+	return typetest.Resource{Type: Type(), Name: "data", Config: config}
+}
+
+func changed(r typetest.Resource, key string, value any) typetest.Resource {
+	config := maps.Clone(r.Config.(object))
+	config[key] = value
+	return r.With(config)
+}
+
+func TestLifeOfAVolume(t *testing.T) {
+	docker := dockertest.Client(t)
+	r := resource(t, docker, object{"labels": object{"team": "db"}})
+	r.Stale(t, "create-volume")
+	state, _ := r.Apply(t)
+	if state["driver"] != "local" || state["mountpoint"] == "" || state["labels"].(object)["team"] != "db" {
+		t.Errorf("state: %v", state)
+	}
+	r.Gone().Stale(t, "remove-volume")
+	r.Gone().Apply(t)
+	r.Stale(t, "create-volume")
+}
+
+func TestDataIsNeverDeletedUnasked(t *testing.T) {
+	docker := dockertest.Client(t)
+	r := resource(t, docker, object{
+		"labels":  object{"v": "1"},
+		"options": object{"type": "tmpfs", "device": "tmpfs", "o": "size=1m"},
+	})
+	r.Apply(t)
+	for want, other := range map[string]typetest.Resource{
+		"labels differ":              changed(r, "labels", object{"v": "2"}),
+		"options differ":             changed(r, "options", object{"type": "tmpfs", "device": "tmpfs", "o": "size=2m"}),
+		"driver is local, not other": changed(r, "driver", "other"),
+	} {
+		other.Fails(t, want, "state")
+		other.Fails(t, `"recreate: true" is missing`, "recreate-volume")
+	}
+	r.Valid(t)
+
+	v2 := changed(changed(r, "labels", object{"v": "2"}), "recreate", true)
+	if d := v2.Stale(t, "recreate-volume").Actions[0].Description; !strings.Contains(d, "with its data") {
+		t.Errorf("description: %s", d)
+	}
+	if state, _ := v2.Apply(t); state["labels"].(object)["v"] != "2" {
+		t.Errorf("state: %v", state)
+	}
+}
+
+func TestVolumeInUse(t *testing.T) {
+	docker := dockertest.Client(t)
+	r := resource(t, docker, nil)
+	r.Apply(t)
+	image := dockertest.Image(t, docker, v1.Config{})
+	name := dockertest.Name("user")
+	c, err := docker.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+		Name: name, Config: &container.Config{Image: image},
+		HostConfig: &container.HostConfig{Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: r.Config.(object)["name"].(string), Target: "/data"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Gone().Fails(t, "is used by "+name, "remove-volume")
+	if _, err := docker.ContainerRemove(t.Context(), c.ID, client.ContainerRemoveOptions{Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	r.Gone().Apply(t)
+}
+
+func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
+	docker := dockertest.Client(t)
+	r := resource(t, docker, nil)
+	if _, err := docker.VolumeCreate(t.Context(), client.VolumeCreateOptions{Name: r.Config.(object)["name"].(string)}); err != nil {
+		t.Fatal(err)
+	}
+	r.Fails(t, "was not made by Deployster", "state")
+	r.Gone().Fails(t, "was not made by Deployster", "remove-volume")
+	changed(r, "adopt", true).Valid(t)
+}
