@@ -1,0 +1,290 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// Result is what an Apply came to.
+type Result struct {
+	Run       string
+	Resources []ResourceResult // in graph order
+	Counts    Counts
+	Duration  time.Duration
+}
+
+// ResourceResult is what an Apply came to for one resource.
+type ResourceResult struct {
+	Name     string
+	Type     string
+	Status   Status // Unchanged, Changed, Failed or Skipped
+	Error    string // why it Failed or was Skipped
+	Duration time.Duration
+}
+
+// Apply brings every resource to its configuration, in dependency order, and
+// records each step before it relies on it. It fails with a *manifest.Error
+// when it refused before touching anything, with ErrInterrupted when it was
+// stopped, and with a *FailedError when resources failed.
+func (r *Runner) Apply(ctx context.Context) (*Result, error) {
+	started := r.Now()
+	result := &Result{Run: r.Run, Resources: make([]ResourceResult, len(r.resources))}
+	entries := map[string]*ResourceResult{}
+	for i, res := range r.resources {
+		result.Resources[i] = ResourceResult{Name: res.Name, Type: res.Type, Status: Pending}
+		entries[res.Name] = &result.Resources[i]
+	}
+	r.applying = true
+	if err := r.begin(ctx); err != nil {
+		return result, err
+	}
+	err := r.Prepare(ctx)
+	if err == nil {
+		err = r.applyAll(ctx, entries)
+	} else {
+		for _, res := range r.resources {
+			entry := entries[res.Name]
+			entry.Status, entry.Error = Skipped, "nothing was applied"
+			if res.refused != nil {
+				entry.Status, entry.Error = Failed, r.secrets.mask(res.refused.Error())
+			}
+		}
+	}
+	for _, res := range result.Resources {
+		result.Counts.add(res.Status)
+	}
+	result.Duration = r.Now().Sub(started)
+	end := Event{Kind: RunFinished, Counts: result.Counts, Duration: result.Duration}
+	if err != nil {
+		end.Kind, end.Error = RunFailed, err.Error()
+		if errors.Is(err, ErrInterrupted) {
+			end.Data = map[string]string{"interrupted": "true"}
+		}
+	}
+	// A run whose recorder failed ends with that failure.
+	if recording := r.emit(ctx, end); recording != nil {
+		err = recording
+	}
+	return result, err
+}
+
+// begin records the start and, where a Plan came first, what it prepared.
+func (r *Runner) begin(ctx context.Context) error {
+	if err := r.emit(ctx, Event{Kind: RunStarted, Resources: r.Headers(), Data: r.Details}); err != nil {
+		return err
+	}
+	if !r.prepared {
+		return nil
+	}
+	for _, res := range r.resources {
+		if err := r.emit(ctx, res.initialized); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Counts) add(s Status) {
+	switch s {
+	case Changed:
+		c.Changed++
+	case Unchanged:
+		c.Unchanged++
+	case Failed:
+		c.Failed++
+	default:
+		c.Skipped++
+	}
+}
+
+func (r *Runner) applyAll(ctx context.Context, entries map[string]*ResourceResult) error {
+	failures := make(chan error, len(r.resources))
+	var mu sync.Mutex // entries are written by visits and by the walk
+	end := func(res *resource, status Status, text string, took time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		entry := entries[res.Name]
+		entry.Status, entry.Error, entry.Duration = status, r.secrets.mask(text), took
+	}
+	r.walk(ctx, func(res *resource) outcome {
+		started := r.Now()
+		status, err := r.applyOne(ctx, res)
+		took := r.Now().Sub(started)
+		if err == nil {
+			err = r.emit(ctx, Event{Kind: ResourceFinished, Resource: res.Name, Status: status, Duration: took})
+		} else {
+			err = errors.Join(err, r.emit(ctx, Event{
+				Kind: ResourceFailed, Resource: res.Name, Status: Failed, Duration: took, Error: err.Error(),
+			}))
+		}
+		if err != nil {
+			end(res, Failed, err.Error(), took)
+			failures <- fmt.Errorf("%s: %w", res.Name, err)
+			return outcome{Failed, err}
+		}
+		end(res, status, "", took)
+		return outcome{status: status}
+	}, func(res *resource, reason string) {
+		end(res, Skipped, reason, 0)
+		if err := r.emit(ctx, Event{Kind: ResourceSkipped, Resource: res.Name, Status: Skipped, Error: reason}); err != nil {
+			failures <- err
+		}
+	})
+	close(failures)
+	return r.verdict(ctx, failures)
+}
+
+// applyOne brings one resource to its configuration.
+func (r *Runner) applyOne(ctx context.Context, res *resource) (Status, error) {
+	if r.Guard != nil {
+		entering, cancel := r.stoppable(ctx)
+		leave, err := r.Guard.Enter(entering, res.Name, func(text string) { r.tell(Waiting, res.Name, "", text) })
+		cancel()
+		if err != nil {
+			return Failed, r.interrupted(ctx, fmt.Errorf("waiting for its turn: %w", err))
+		}
+		defer leave()
+	}
+	if err := r.emit(ctx, Event{Kind: ResourceStarted, Resource: res.Name}); err != nil {
+		return Failed, err
+	}
+	if err := r.resolve(res); err != nil {
+		return Failed, err
+	}
+	out, err := r.observe(ctx, res)
+	if err != nil {
+		return Failed, err
+	}
+	resolved := Event{Kind: ResourceResolved, Resource: res.Name, Status: Status(out.Status)}
+	for _, a := range out.Actions {
+		resolved.Actions = append(resolved.Actions, a.Name)
+	}
+	if err := r.emit(ctx, resolved); err != nil {
+		return Failed, err
+	}
+	if out.Status == protocol.Valid {
+		res.state = out.State
+		return Unchanged, nil
+	}
+	if err := r.act(ctx, res, out); err != nil {
+		return Failed, err
+	}
+	return Changed, r.verify(ctx, res)
+}
+
+// act runs the actions of a stale resource, in order, as far as a person
+// agrees.
+func (r *Runner) act(ctx context.Context, res *resource, out protocol.StateOutput) error {
+	diff := difference(out.StaleState, res.config, res.hidden)
+	r.maskChanges(diff)
+	if res.ReadOnly {
+		return fmt.Errorf("it is read-only, and not as configured:\n%s", DiffText(diff))
+	}
+	if r.Confirm == ConfirmResource {
+		if err := r.ask(ctx, res, diff, out.Actions...); err != nil {
+			return err
+		}
+	}
+	stale := out.StaleState
+	if stale == nil {
+		stale = map[string]any{}
+	}
+	res.attempts = map[string]int{}
+	for i, a := range out.Actions {
+		if r.stopped() || ctx.Err() != nil {
+			return fmt.Errorf("%w before action %q", ErrInterrupted, a.Name)
+		}
+		if r.Confirm == ConfirmAction {
+			if i > 0 {
+				diff = nil
+			}
+			if err := r.ask(ctx, res, diff, a); err != nil {
+				return err
+			}
+		}
+		if err := r.do(ctx, res, a, stale); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// do runs one action.
+func (r *Runner) do(ctx context.Context, res *resource, a protocol.Action, stale map[string]any) error {
+	res.attempts[a.Name]++
+	event := Event{Kind: ActionStarted, Resource: res.Name, Action: a.Name, Attempt: res.attempts[a.Name], Plan: &a}
+	if err := r.emit(ctx, event); err != nil {
+		return err
+	}
+	got, err := r.run(ctx, res, call{
+		action: a.Name, attempt: event.Attempt, invocation: a.Invocation,
+		input: protocol.ActionInput{StateInput: r.stateInput(res), StaleState: stale},
+	})
+	event.Plan, event.Duration = nil, got.duration
+	if err == nil {
+		event.Exit = &got.exit.Code
+		if got.exit.Code != 0 {
+			err = fmt.Errorf("action %q %s", a.Name, exitText(got.exit))
+		}
+	} else {
+		err = fmt.Errorf("action %w", err)
+	}
+	if err != nil {
+		event.Kind, event.Error, event.Output = ActionFailed, err.Error(), got.tail
+		return errors.Join(err, r.emit(ctx, event))
+	}
+	event.Kind = ActionFinished
+	return r.emit(ctx, event)
+}
+
+// verify runs the state action once more; only VALID will do.
+func (r *Runner) verify(ctx context.Context, res *resource) error {
+	if r.stopped() || ctx.Err() != nil {
+		return fmt.Errorf("%w before it was verified", ErrInterrupted)
+	}
+	out, err := r.observe(ctx, res)
+	if err != nil {
+		return fmt.Errorf("verifying: %w", err)
+	}
+	if err := r.emit(ctx, Event{Kind: ResourceVerified, Resource: res.Name, Status: Status(out.Status)}); err != nil {
+		return err
+	}
+	if out.Status != protocol.Valid {
+		diff := difference(out.StaleState, res.config, res.hidden)
+		r.maskChanges(diff)
+		return fmt.Errorf("all its actions succeeded, and yet state answers STALE:\n%s", DiffText(diff))
+	}
+	res.state = out.State
+	return nil
+}
+
+// errDeclined ends a resource that a person does not want changed.
+var errDeclined = errors.New("declined")
+
+func (r *Runner) ask(ctx context.Context, res *resource, diff []Change, actions ...protocol.Action) error {
+	shown := make([]protocol.Action, len(actions))
+	for i, a := range actions {
+		shown[i] = r.secrets.action(a)
+	}
+	r.tell(Waiting, res.Name, "", "waits for your answer")
+	r.asking.Lock()
+	defer r.asking.Unlock()
+	ctx, cancel := r.stoppable(ctx)
+	defer cancel()
+	if r.stopped() || ctx.Err() != nil {
+		return ErrInterrupted
+	}
+	yes, err := r.Confirmer.Confirm(ctx, Question{Resource: res.Name, Type: res.Type, Diff: diff, Actions: shown})
+	if err != nil {
+		return r.interrupted(ctx, err)
+	}
+	if !yes {
+		return errDeclined
+	}
+	return nil
+}

@@ -1,0 +1,642 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
+)
+
+const chain = `
+resources:
+  db: {type: thing, config: {value: {port: 5432, hosts: [a, b]}}}
+  api:
+    type: thing
+    dependencies: {store: db}
+    config: {value: "{{ store.state.value }}"}
+  other: {type: thing, config: {value: "on {{ stage }}"}}
+`
+
+func TestApplyBringsResourcesToTheirConfiguration(t *testing.T) {
+	w := newWorld(t)
+	got, err := w.apply(t, chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantStatuses(t, got, map[string]runner.Status{"db": runner.Changed, "api": runner.Changed, "other": runner.Changed})
+	if want := map[string]any{"port": 5432.0, "hosts": []any{"a", "b"}}; !reflect.DeepEqual(w.things["api"], want) {
+		t.Errorf("a single expression keeps its native type: got %#v", w.things["api"])
+	}
+	if w.things["other"] != "on test" {
+		t.Errorf("got %v", w.things["other"])
+	}
+	if !before(w.trace, "set db", "state api") {
+		t.Errorf("api was looked at before db was applied: %v", w.trace)
+	}
+
+	w.forget()
+	got, err = w.apply(t, chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantStatuses(t, got, map[string]runner.Status{"db": runner.Unchanged, "api": runner.Unchanged, "other": runner.Unchanged})
+	if n := w.runs("set"); n != 0 {
+		t.Errorf("a second apply ran %d actions", n)
+	}
+}
+
+func TestEveryStepIsRecorded(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.apply(t, "resources: {db: {type: thing, config: {value: 1}}}"); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"run-started", "resource-initialized db", "resource-started db", "resource-resolved db",
+		"action-started db set", "action-finished-successfully db set", "resource-verified db",
+		"resource-finished-successfully db", "run-finished-successfully",
+	}
+	if got := w.names(); !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+func TestWhatContainersRead(t *testing.T) {
+	w := newWorld(t)
+	w.things["db"] = "old"
+	if _, err := w.apply(t, "resources: {db: {type: thing, config: {value: new}}}"); err != nil {
+		t.Fatal(err)
+	}
+	common := fmt.Sprintf(`"name":"db","type":"thing","version":"1.2.3","verbose":false,"workspace":%q`, w.workspace)
+	for i, want := range []string{
+		`{` + common + `}`,
+		`{` + common + `,"config":{"value":"new"}}`,
+		`{` + common + `,"config":{"value":"new"},"staleState":{"value":"old"}}`,
+	} {
+		var document map[string]any
+		if err := json.Unmarshal([]byte(want), &document); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(w.inputs[i], document) {
+			t.Errorf("container %d read\n%v, want\n%v", i, w.inputs[i], document)
+		}
+	}
+	kept := w.kept(t)
+	for _, file := range []string{"db/01-init/stdin.json", "db/02-state/stdout", "db/03-set/stderr", "db/04-state/stdout"} {
+		if !strings.Contains(kept, file) {
+			t.Errorf("%s was not kept", file)
+		}
+	}
+	for _, run := range w.engine.Runs() {
+		for label, want := range map[string]string{runner.LabelRun: "RUN", runner.LabelLog: "LOG", runner.LabelResource: "db", runner.LabelAttempt: "1"} {
+			if run.Spec.Labels[label] != want {
+				t.Errorf("label %s is %q", label, run.Spec.Labels[label])
+			}
+		}
+		if !slices.Contains(run.Spec.Mounts, engine.Mount{Source: w.workspace, Target: w.workspace, ReadOnly: true}) || run.Spec.WorkDir != w.workspace {
+			t.Errorf("the workspace is not there: %+v", run.Spec)
+		}
+	}
+}
+
+func TestActionsOfAResourceThatDoesNotExistReadAnEmptyStaleState(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.apply(t, "resources: {db: {type: thing, config: {value: 1}}}"); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := w.inputs[2]["staleState"].(map[string]any); !ok || len(got) != 0 {
+		t.Errorf("got %v", w.inputs[2]["staleState"])
+	}
+}
+
+const forest = `
+resources:
+  a: {type: thing, config: {value: 1}}
+  a1: {type: thing, dependencies: {a: a}, config: {value: 1}}
+  a2: {type: thing, dependencies: {b: a1}, config: {value: 1}}
+  z: {type: thing, config: {value: 1}}
+  z1: {type: thing, dependencies: {z: z}, config: {value: 1}}
+`
+
+func TestAFailureStopsTheRun(t *testing.T) {
+	w := newWorld(t)
+	w.fail["a"] = true
+	got, err := w.apply(t, forest, func(o *runner.Options) { o.Parallelism = 1 })
+	var failed *runner.FailedError
+	if !errors.As(err, &failed) || !strings.Contains(err.Error(), `a: action "set" exited with 7`) {
+		t.Errorf("got %v", err)
+	}
+	wantStatuses(t, got, map[string]runner.Status{
+		"a": runner.Failed, "a1": runner.Skipped, "a2": runner.Skipped, "z": runner.Skipped, "z1": runner.Skipped,
+	})
+	i := slices.IndexFunc(w.logged, func(e runner.Event) bool { return e.Kind == runner.ActionFailed })
+	if e := w.logged[i]; *e.Exit != 7 || !slices.Contains(e.Output, "it would not budge") {
+		t.Errorf("the event does not tell what was said: %+v", e)
+	}
+}
+
+func TestKeepGoingSkipsOnlyWhatDependsOnTheFailure(t *testing.T) {
+	w := newWorld(t)
+	w.fail["a"] = true
+	got, err := w.apply(t, forest, func(o *runner.Options) { o.KeepGoing, o.Parallelism = true, 1 })
+	if err == nil {
+		t.Error("a run with a failure succeeded")
+	}
+	wantStatuses(t, got, map[string]runner.Status{
+		"a": runner.Failed, "a1": runner.Skipped, "a2": runner.Skipped, "z": runner.Changed, "z1": runner.Changed,
+	})
+}
+
+func TestReadOnlyResourcesAreNeverChanged(t *testing.T) {
+	w := newWorld(t)
+	w.things["db"] = 1
+	const text = "resources: {db: {type: thing, readonly: true, config: {value: %d}}}"
+	if got, err := w.apply(t, fmt.Sprintf(text, 1)); err != nil || got["db"] != runner.Unchanged {
+		t.Errorf("as configured: %v, %v", got, err)
+	}
+	_, err := w.apply(t, fmt.Sprintf(text, 2))
+	if err == nil || !strings.Contains(err.Error(), "read-only") || !strings.Contains(err.Error(), "~ value: 1 → 2") {
+		t.Errorf("the error does not show the difference: %v", err)
+	}
+	if w.runs("set") != 0 {
+		t.Error("an action ran")
+	}
+}
+
+func TestConfirmModes(t *testing.T) {
+	const two = "resources: {a: {type: two-step, config: {}}, b: {type: two-step, config: {}}}"
+	for _, tc := range []struct {
+		mode  runner.ConfirmMode
+		asked int
+	}{
+		{runner.ConfirmNo, 0},
+		{runner.ConfirmResource, 2},
+		{runner.ConfirmAction, 4},
+	} {
+		t.Run(string(tc.mode), func(t *testing.T) {
+			w := newWorld(t)
+			w.engine.Images["two-step"] = image(w.twoStep)
+			w.yes = func(runner.Question) bool { return true }
+			if _, err := w.apply(t, two, func(o *runner.Options) { o.Confirm = tc.mode }); err != nil {
+				t.Fatal(err)
+			}
+			if len(w.asked) != tc.asked {
+				t.Errorf("asked %d times, want %d", len(w.asked), tc.asked)
+			}
+		})
+	}
+	t.Run("declined", func(t *testing.T) {
+		w := newWorld(t)
+		w.engine.Images["two-step"] = image(w.twoStep)
+		w.yes = func(q runner.Question) bool { return q.Actions[0].Name != "second" }
+		got, err := w.apply(t, "resources: {a: {type: two-step, config: {}}}", func(o *runner.Options) { o.Confirm = runner.ConfirmAction })
+		if err == nil || !strings.Contains(err.Error(), "declined") || got["a"] != runner.Failed {
+			t.Errorf("got %v, %v", got, err)
+		}
+		if w.runs("first") != 1 || w.runs("second") != 0 {
+			t.Errorf("ran %v", w.trace)
+		}
+	})
+}
+
+// twoStep is a type whose resources exist once both of its actions ran.
+func (w *world) twoStep(_ context.Context, c enginetest.Call) int {
+	var in struct{ Name string }
+	_ = json.NewDecoder(c.Stdin).Decode(&in)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(c.Args) == 0 {
+		fmt.Fprint(c.Stdout, `{"state_action":{"args":["state"]}}`)
+		return 0
+	}
+	w.trace = append(w.trace, c.Args[0]+" "+in.Name)
+	switch c.Args[0] {
+	case "state":
+		if w.things[in.Name] == 2 {
+			fmt.Fprint(c.Stdout, `{"status":"VALID","state":{}}`)
+			return 0
+		}
+		fmt.Fprint(c.Stdout, `{"status":"STALE","actions":[{"name":"first","args":["first"]},{"name":"second","args":["second"]}]}`)
+	case "first":
+		w.things[in.Name] = 1
+	case "second":
+		if w.things[in.Name] != 1 {
+			return 1
+		}
+		w.things[in.Name] = 2
+	}
+	return 0
+}
+
+func TestActionsUseTheirOwnImageEntrypointAndArguments(t *testing.T) {
+	w := newWorld(t)
+	done := false
+	var ran engine.Spec
+	w.engine.Images["notifier"] = image(func(_ context.Context, c enginetest.Call) int {
+		done, ran = true, c.Spec
+		return 0
+	})
+	w.engine.Images["main"] = image(func(_ context.Context, c enginetest.Call) int {
+		switch {
+		case c.Path == "/state" && done:
+			fmt.Fprint(c.Stdout, `{"status":"VALID","state":{}}`)
+		case c.Path == "/state":
+			fmt.Fprint(c.Stdout, `{"status":"STALE","actions":[{"name":"tell","image":"notifier","entrypoint":"/bin/slack","args":["--room=x"]}]}`)
+		default:
+			fmt.Fprint(c.Stdout, `{"state_action":{"entrypoint":"/state"}}`)
+		}
+		return 0
+	})
+	if _, err := w.apply(t, "resources: {vm: {type: main, config: {}}}"); err != nil {
+		t.Fatal(err)
+	}
+	if ran.Entrypoint != "/bin/slack" || !slices.Equal(ran.Args, []string{"--room=x"}) {
+		t.Errorf("ran %+v", ran)
+	}
+}
+
+// answering is a type that says what it is told to.
+func answering(init, state string, exit int) enginetest.FakeImage {
+	return image(func(_ context.Context, c enginetest.Call) int {
+		_, _ = io.Copy(io.Discard, c.Stdin)
+		if len(c.Args) == 0 && init != "" {
+			_, _ = io.WriteString(c.Stdout, init)
+			return 0
+		}
+		_, _ = io.WriteString(c.Stdout, state)
+		return exit
+	})
+}
+
+func TestAnswersThatAreNotTheProtocol(t *testing.T) {
+	const init = `{"state_action":{"args":["state"]}}`
+	for name, tc := range map[string]struct {
+		init, state string
+		exit        int
+		want        []string
+	}{
+		"empty init":            {"", "", 0, []string{"bad", "init"}},
+		"init exits with 137":   {"", "", 137, []string{"init exited with 137 (killed)"}},
+		"init without state":    {`{"plugs":{}}`, "", 0, []string{"init", "state_action"}},
+		"empty state":           {init, "", 0, []string{"state", "stdout was empty"}},
+		"two documents":         {init, `{"status":"VALID","state":{}} {"status":"VALID","state":{}}`, 0, []string{"state", `{"status"`}},
+		"text before JSON":      {init, "hello\n" + `{"status":"VALID","state":{}}`, 0, []string{"state", "hello"}},
+		"VALID with actions":    {init, `{"status":"VALID","state":{},"actions":[{"name":"x"}]}`, 0, []string{"state", "VALID", "actions"}},
+		"STALE without actions": {init, `{"status":"STALE"}`, 0, []string{"state", "STALE", "actions"}},
+		"unknown status":        {init, `{"status":"MAYBE","state":{}}`, 0, []string{"state", "MAYBE"}},
+		"invalid UTF-8":         {init, "{\"status\":\"VALID\",\"state\":{\"a\":\"\xff\"}}", 0, []string{"state", "UTF-8"}},
+		"state exits with 137":  {init, "half an ans", 137, []string{"state exited with 137", "half an ans"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.engine.Images["bad"] = answering(tc.init, tc.state, tc.exit)
+			_, err := w.apply(t, "resources: {db: {type: bad, config: {}}}")
+			if err == nil {
+				t.Fatal("it was accepted")
+			}
+			for _, want := range append(tc.want, "db") {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestAnswersAreBounded(t *testing.T) {
+	w := newWorld(t)
+	written := 0
+	w.engine.Images["endless"] = image(func(_ context.Context, c enginetest.Call) int {
+		block := []byte(strings.Repeat("x", 1<<20))
+		for written = 0; written < 1<<10; written++ {
+			if _, err := c.Stdout.Write(block); err != nil {
+				return 1
+			}
+		}
+		return 0
+	})
+	_, err := w.apply(t, "resources: {db: {type: endless, config: {}}}")
+	if err == nil || !strings.Contains(err.Error(), "16 MiB") || !strings.Contains(err.Error(), "init") {
+		t.Errorf("got %v", err)
+	}
+	if written > 64 {
+		t.Errorf("%d MiB were taken", written)
+	}
+}
+
+func TestAnActionThatHangsIsEndedByItsTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.engine.Images["hang"] = image(func(ctx context.Context, c enginetest.Call) int {
+			switch {
+			case len(c.Args) == 0:
+				fmt.Fprint(c.Stdout, `{"state_action":{"args":["state"]}}`)
+			case c.Args[0] == "state":
+				fmt.Fprint(c.Stdout, `{"status":"STALE","actions":[{"name":"wait","args":["wait"]}]}`)
+			default:
+				fmt.Fprintln(c.Stdout, "waiting for godot")
+				<-ctx.Done()
+				return 137
+			}
+			return 0
+		})
+		started := time.Now()
+		_, err := w.apply(t, "resources: {db: {type: hang, timeout: 90s, config: {}}}")
+		if !errors.Is(err, engine.ErrTimeout) || !strings.Contains(err.Error(), `db: action wait`) {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(started); took != 90*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		i := slices.IndexFunc(w.logged, func(e runner.Event) bool { return e.Kind == runner.ActionFailed })
+		if i < 0 || !slices.Contains(w.logged[i].Output, "waiting for godot") {
+			t.Error("its output is not in the log")
+		}
+	})
+}
+
+func TestAResourceThatStaysStaleFails(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Images["liar"] = answering(`{"state_action":{"args":["state"]}}`, `{"status":"STALE","staleState":{"a":1},"actions":[{"name":"nothing"}]}`, 0)
+	_, err := w.apply(t, "resources: {db: {type: liar, config: {a: 2}}}")
+	if err == nil || !strings.Contains(err.Error(), "STALE") || !strings.Contains(err.Error(), "~ a: 1 → 2") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestInvalidConfigurationsAreRefusedBeforeAnythingIsTouched(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.apply(t, `
+resources:
+  good: {type: thing, config: {value: 1}}
+  bad:
+    type: thing
+    config:
+      value: 1
+      count: many
+  worse: {type: thing, config: {valeu: 1}}
+`)
+	var invalid *manifest.Error
+	if !errors.As(err, &invalid) {
+		t.Fatalf("got %v", err)
+	}
+	for _, want := range []string{"m.yaml:8:", "resources.bad.config.count", "integer", "resources.worse.config", "value"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+	if w.runs("state")+w.runs("set") != 0 {
+		t.Errorf("something ran: %v", w.trace)
+	}
+}
+
+func TestPlugs(t *testing.T) {
+	ask := func(request string) string {
+		return `{"plugs":{"sock":` + request + `},"state_action":{"args":["state"]}}`
+	}
+	for name, tc := range map[string]struct {
+		request string
+		plugs   string
+		mount   string // "ro", "rw" or none
+		refuse  string
+	}{
+		"read-only unless asked":    {`{"container_path":"/s","writable":false}`, `{sock: {path: .}}`, "ro", ""},
+		"writable by default":       {`{"container_path":"/s"}`, `{sock: {path: .}}`, "rw", ""},
+		"missing":                   {`{"container_path":"/s"}`, `{}`, "", "defines no such plug"},
+		"writing to a read-only":    {`{"container_path":"/s"}`, `{sock: {path: ., read_only: true}}`, "", "read_only"},
+		"not for this resource":     {`{"container_path":"/s"}`, `{sock: {path: ., resource_names: [^web]}}`, "", "does not allow"},
+		"for this type":             {`{"container_path":"/s"}`, `{sock: {path: ., resource_names: [web], resource_types: [plu]}}`, "rw", ""},
+		"optional and missing":      {`{"container_path":"/s","optional":true}`, `{}`, "", ""},
+		"optional and not writable": {`{"container_path":"/s","optional":true}`, `{sock: {path: ., read_only: true}}`, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.engine.Images["plugged"] = answering(ask(tc.request), `{"status":"VALID","state":{}}`, 0)
+			_, err := w.apply(t, "plugs: "+tc.plugs+"\nresources: {db: {type: plugged, config: {}}, other: {type: thing, config: {value: 1}}}")
+			if tc.refuse != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.refuse) || w.runs("set") != 0 {
+					t.Errorf("got %v, ran %v", err, w.trace)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for _, run := range w.engine.Runs() {
+				for _, m := range run.Spec.Mounts {
+					if m.Target == "/s" {
+						got = map[bool]string{true: "ro", false: "rw"}[m.ReadOnly]
+					}
+				}
+			}
+			if got != tc.mount {
+				t.Errorf("mounted %q, want %q", got, tc.mount)
+			}
+			if tc.mount == "" && !slices.ContainsFunc(w.events, func(e runner.Event) bool { return e.Kind == runner.Warning }) {
+				t.Error("nobody was warned")
+			}
+		})
+	}
+}
+
+func TestSecretsAreInNoEventAndNoFile(t *testing.T) {
+	w := newWorld(t)
+	w.fail["db"] = true
+	const secret = `s3cr3t "quoted"`
+	_, err := w.apply(t, "resources: {db: {type: thing, config: {value: {inner: 's3cr3t \"quoted\"'}, token: 's3cr3t \"quoted\"'}}}")
+	if err == nil {
+		t.Fatal("it did not fail")
+	}
+	everything := w.kept(t) + err.Error()
+	for _, e := range append(w.events, w.logged...) {
+		text, _ := json.Marshal(e)
+		everything += string(text)
+	}
+	for _, form := range []string{secret, `s3cr3t \"quoted`, `s3cr3t \\\"quoted`, "s3cr3t"} {
+		if strings.Contains(everything, form) {
+			t.Errorf("%q is told", form)
+		}
+	}
+	if !strings.Contains(everything, "setting db with (secret)") {
+		t.Error("the line with the secret is not there at all")
+	}
+}
+
+func TestParallelismIsABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.before = func(string, string) { <-time.After(time.Second) }
+		var text strings.Builder
+		text.WriteString("resources:\n")
+		for i := range 20 {
+			fmt.Fprintf(&text, "  r%d: {type: thing, config: {value: 1}}\n", i)
+		}
+		if _, err := w.apply(t, text.String(), func(o *runner.Options) { o.Parallelism = 5 }); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.engine.MaxRunning(); got != 5 {
+			t.Errorf("%d containers ran at once, want 5", got)
+		}
+	})
+}
+
+func TestStopLetsTheRunningActionFinishAndStartsNothingNew(t *testing.T) {
+	w := newWorld(t)
+	stop := make(chan struct{})
+	w.before = func(action, _ string) {
+		if action == "set" {
+			close(stop)
+		}
+	}
+	got, err := w.apply(t, chain, func(o *runner.Options) { o.Stop, o.Parallelism = stop, 1 })
+	if !errors.Is(err, runner.ErrInterrupted) {
+		t.Errorf("got %v", err)
+	}
+	if w.things["db"] == nil {
+		t.Error("the running action did not finish")
+	}
+	wantStatuses(t, got, map[string]runner.Status{"db": runner.Failed, "api": runner.Skipped, "other": runner.Skipped})
+	if last := w.logged[len(w.logged)-1]; last.Kind != runner.RunFailed || last.Data["interrupted"] != "true" {
+		t.Errorf("the log ends with %+v", last)
+	}
+	if !slices.Contains(w.names(), "action-finished-successfully db set") {
+		t.Errorf("the log does not tell that the action finished: %v", w.names())
+	}
+}
+
+func TestACancelledContextKillsTheAction(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	w.engine.Images["hang"] = image(func(run context.Context, c enginetest.Call) int {
+		switch {
+		case len(c.Args) == 0:
+			fmt.Fprint(c.Stdout, `{"state_action":{"args":["state"]}}`)
+		case c.Args[0] == "state":
+			fmt.Fprint(c.Stdout, `{"status":"STALE","actions":[{"name":"wait","args":["wait"]}]}`)
+		default:
+			cancel()
+			<-run.Done()
+		}
+		return 0
+	})
+	_, err := w.runner(t, "resources: {db: {type: hang, config: {}}}").Apply(ctx)
+	if !errors.Is(err, runner.ErrInterrupted) {
+		t.Errorf("got %v", err)
+	}
+	names := w.names()
+	if !slices.Contains(names, "action-failed db wait") || names[len(names)-1] != "run-failed" {
+		t.Errorf("the log does not tell the truth: %v", names)
+	}
+}
+
+func TestWhatCanNotBeRecordedIsNotDone(t *testing.T) {
+	w := newWorld(t)
+	w.before = func(action, _ string) {
+		if action == "state" {
+			w.told.Lock()
+			defer w.told.Unlock()
+			w.broken = errors.New("disk full")
+		}
+	}
+	_, err := w.apply(t, chain)
+	if err == nil || !strings.Contains(err.Error(), "disk full") {
+		t.Errorf("got %v", err)
+	}
+	if w.runs("set") != 0 {
+		t.Error("an action ran that could not be recorded")
+	}
+}
+
+// Whatever the graph and whatever fails: nothing is looked at before what it
+// depends on is verified, exactly what does not depend on a failure is applied,
+// and every resource has one outcome.
+func TestWalkProperties(t *testing.T) {
+	outer := t
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(outer)
+		n := rapid.IntRange(1, 12).Draw(t, "resources")
+		depends := make([][]int, n)
+		var text strings.Builder
+		text.WriteString("resources:\n")
+		for i := range n {
+			var deps []string
+			if i > 0 {
+				depends[i] = rapid.SliceOfNDistinct(rapid.IntRange(0, i-1), 0, min(i, 3), rapid.ID).Draw(t, "dependencies")
+			}
+			for _, d := range depends[i] {
+				deps = append(deps, fmt.Sprintf("d%d: r%d", d, d))
+			}
+			fmt.Fprintf(&text, "  r%d: {type: thing, dependencies: {%s}, config: {value: 1}}\n", i, strings.Join(deps, ", "))
+			w.fail[fmt.Sprintf("r%d", i)] = rapid.IntRange(0, 3).Draw(t, "luck") == 0
+		}
+		parallelism := rapid.IntRange(1, 6).Draw(t, "parallelism")
+		got, _ := w.apply(outer, text.String(), func(o *runner.Options) { o.KeepGoing, o.Parallelism = true, parallelism })
+
+		want := make([]runner.Status, n)
+		for i := range n {
+			want[i] = runner.Changed
+			if w.fail[fmt.Sprintf("r%d", i)] {
+				want[i] = runner.Failed
+			}
+			for _, d := range depends[i] {
+				if want[d] != runner.Changed {
+					want[i] = runner.Skipped
+				}
+			}
+		}
+		for i := range n {
+			name := fmt.Sprintf("r%d", i)
+			if got[name] != want[i] {
+				t.Fatalf("%s is %s, want %s in %s", name, got[name], want[i], text.String())
+			}
+			for _, d := range depends[i] {
+				if want[i] != runner.Skipped && !before(w.trace, fmt.Sprintf("set r%d", d), "state "+name) {
+					t.Fatalf("%s was looked at before r%d was applied: %v", name, d, w.trace)
+				}
+			}
+		}
+		if w.engine.MaxRunning() > parallelism {
+			t.Fatalf("%d ran at once", w.engine.MaxRunning())
+		}
+	})
+}
+
+func TestWorkDirectoryIsWritableAndTold(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Images["writer"] = image(func(_ context.Context, c enginetest.Call) int {
+		if len(c.Args) == 0 {
+			fmt.Fprint(c.Stdout, `{"state_action":{"args":["state"]}}`)
+			return 0
+		}
+		for _, env := range c.Env {
+			if dir, ok := strings.CutPrefix(env, "DEPLOYSTER_WORK="); ok {
+				host, readOnly, err := c.Host(filepath.Join(dir, "note"))
+				if err != nil || readOnly || os.WriteFile(host, nil, 0o600) != nil {
+					return 1
+				}
+				fmt.Fprint(c.Stdout, `{"status":"VALID","state":{}}`)
+				return 0
+			}
+		}
+		return 1
+	})
+	if _, err := w.apply(t, "resources: {db: {type: writer, config: {}}}"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,111 @@
+package runner
+
+import (
+	"context"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// Engine is what the runner needs of a container engine.
+type Engine interface {
+	Info(ctx context.Context) (engine.Info, error)
+	Run(ctx context.Context, spec engine.Spec, io engine.IO) (engine.Exit, error)
+}
+
+// Images makes the image behind a reference available in the engine.
+type Images interface {
+	Image(ctx context.Context, ref string, policy engine.PullPolicy, progress func(engine.Progress)) (engine.Image, error)
+}
+
+// Recorder makes a recorded event durable before it returns. When it fails,
+// the run stops: what can not be recorded must not be done.
+type Recorder interface {
+	Record(ctx context.Context, e Event) error
+}
+
+// Observer is told of every event as it happens. Calls are serialized and must
+// return quickly.
+type Observer interface {
+	Observe(e Event)
+}
+
+// Guard keeps two runs from working on one resource at once. Enter returns
+// once no other run works on it and nothing that a dead run started for it is
+// still running; waiting is called with a sentence when that takes a while.
+type Guard interface {
+	Enter(ctx context.Context, resource string, waiting func(string)) (leave func(), err error)
+}
+
+// Confirmer asks a person. It is called from one goroutine at a time.
+type Confirmer interface {
+	Confirm(ctx context.Context, q Question) (bool, error)
+}
+
+// Question is what a person is asked before something is changed.
+type Question struct {
+	Resource string
+	Type     string
+	Diff     []Change          // what differs, for the first question about a resource
+	Actions  []protocol.Action // what would be done: one, or all of the resource's
+}
+
+// ConfirmMode says how often a person is asked.
+type ConfirmMode string
+
+// The confirm modes (seed "Deployment lifecycle & resource protocol"). Once is
+// asked by whoever calls Apply, with a Plan at hand; within Apply it is No.
+const (
+	ConfirmNo       ConfirmMode = "NO"
+	ConfirmOnce     ConfirmMode = "ONCE"
+	ConfirmResource ConfirmMode = "RESOURCE"
+	ConfirmAction   ConfirmMode = "ACTION"
+)
+
+// Change is one difference between what is and what is configured.
+type Change struct {
+	Path string // "ports[0].host", "" for the whole configuration
+	Op   ChangeOp
+	Old  any // nil when Op is Add
+	New  any
+}
+
+// ChangeOp says how a value differs.
+type ChangeOp string
+
+// The operations of a diff.
+const (
+	Add    ChangeOp = "+"
+	Modify ChangeOp = "~"
+)
+
+// Plan is what an Apply would do, as far as it can be known without doing it.
+type Plan struct {
+	Run       string
+	Resources []ResourcePlan // in graph order
+}
+
+// Changes tells whether anything is not VALID.
+func (p *Plan) Changes() bool {
+	for _, r := range p.Resources {
+		if r.Status != Valid {
+			return true
+		}
+	}
+	return false
+}
+
+// ResourcePlan is the plan for one resource.
+type ResourcePlan struct {
+	Name      string
+	Type      string
+	DependsOn []string
+	Status    Status   // Valid, Stale, Unknown, Failed or Skipped
+	After     []string // Unknown: the resources whose apply makes it known
+	ReadOnly  bool     // Stale and may not be changed: an apply will fail
+	Exists    bool     // Stale: there is something, but not as configured
+	Diff      []Change
+	Actions   []protocol.Action
+	State     map[string]any // Valid: masked
+	Error     string         // Failed, Skipped: why
+}

@@ -1,0 +1,108 @@
+package runner
+
+import (
+	"time"
+
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// Event is one thing that happened in a run. Recorded events are facts for the
+// deployment log and are given to the Recorder first, then to the Observer;
+// the others are news for people and reach the Observer only. Secrets are
+// masked in all of them.
+type Event struct {
+	Kind     EventKind
+	Time     time.Time
+	Resource string // "" for events of the whole run
+	Action   string // "init", "state" or the action's name, where a container is meant
+	Attempt  int    // from 1: the how-manieth action of this name within this run and resource
+
+	Image    string        // ResourceInitialized, Pulling: reference of the image
+	ImageID  string        // ResourceInitialized: id of its content
+	Status   Status        // ResourceResolved, ResourceVerified, ResourceFinished
+	Actions  []string      // ResourceResolved: names of the actions to do
+	Exit     *int          // ActionFinished, ActionFailed: exit code; nil when it never ended by itself
+	Duration time.Duration // of what ended: action, resource or run
+	Error    string        // *Failed, ResourceSkipped: why
+	Output   []string      // ActionFailed: its last lines
+
+	Counts    Counts            // RunFinished, RunFailed
+	Resources []ResourceHeader  // RunStarted: in graph order
+	Plan      *protocol.Action  // ActionStarted: the action as the resource type described it
+	Data      map[string]string // RunStarted: what else identifies the run (manifest, hash, user, host, engine, command)
+	Current   int64             // Pulling: bytes so far
+	Total     int64             // Pulling: bytes in all, 0 while unknown
+	Stream    string            // Line: "stdout" or "stderr"
+	Text      string            // Line, Waiting, Warning
+}
+
+// ResourceHeader is what is known of a resource before anything has run.
+type ResourceHeader struct {
+	Name      string
+	Type      string
+	DependsOn []string // names of resources, sorted
+}
+
+// EventKind says what happened.
+type EventKind string
+
+// The recorded kinds. Their values are the event names in the deployment log.
+const (
+	RunStarted  EventKind = "run-started"
+	RunFinished EventKind = "run-finished-successfully"
+	RunFailed   EventKind = "run-failed"
+
+	ResourceStarted     EventKind = "resource-started"
+	ResourceInitialized EventKind = "resource-initialized"
+	ResourceResolved    EventKind = "resource-resolved"
+	ResourceVerified    EventKind = "resource-verified"
+	ResourceFinished    EventKind = "resource-finished-successfully"
+	ResourceFailed      EventKind = "resource-failed"
+	ResourceSkipped     EventKind = "resource-skipped" // not tried: a dependency failed, or the run stopped
+
+	ActionStarted  EventKind = "action-started"
+	ActionFinished EventKind = "action-finished-successfully"
+	ActionFailed   EventKind = "action-failed"
+)
+
+// The kinds that only the Observer sees.
+const (
+	Pulling EventKind = "pulling" // an image is being fetched
+	Waiting EventKind = "waiting" // for a lock, a leftover or an answer; Text says which
+	Working EventKind = "working" // a container was started: Action says which
+	Line    EventKind = "line"    // one line of an action's output, or of any container's stderr
+	Warning EventKind = "warning"
+)
+
+// Recorded tells whether events of this kind belong into the deployment log.
+func (k EventKind) Recorded() bool {
+	switch k {
+	case Pulling, Waiting, Working, Line, Warning:
+		return false
+	default:
+		return true
+	}
+}
+
+// Status is what is known of a resource.
+type Status string
+
+// The statuses of a resource within a plan or a run.
+const (
+	Pending   Status = "PENDING"   // nothing is known yet
+	Valid     Status = "VALID"     // as configured
+	Stale     Status = "STALE"     // not as configured
+	Unknown   Status = "UNKNOWN"   // known after apply of a dependency
+	Unchanged Status = "UNCHANGED" // was VALID when first looked at
+	Changed   Status = "CHANGED"   // was STALE, is VALID now
+	Failed    Status = "FAILED"
+	Skipped   Status = "SKIPPED" // not tried
+)
+
+// Counts sums up a run.
+type Counts struct {
+	Changed   int `json:"changed"`
+	Unchanged int `json:"unchanged"`
+	Failed    int `json:"failed"`
+	Skipped   int `json:"skipped"`
+}

@@ -1,0 +1,49 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+// imageCache makes each image available once a run, however many resources
+// use it.
+type imageCache struct {
+	mu      sync.Mutex
+	entries map[string]*imageEntry
+}
+
+type imageEntry struct {
+	once  sync.Once
+	image engine.Image
+	err   error
+}
+
+// imageFor makes an image available and reports its progress as the
+// resource's.
+func (r *Runner) imageFor(ctx context.Context, res *resource, ref string) (engine.Image, error) {
+	r.images.mu.Lock()
+	if r.images.entries == nil {
+		r.images.entries = map[string]*imageEntry{}
+	}
+	entry := r.images.entries[ref]
+	if entry == nil {
+		entry = &imageEntry{}
+		r.images.entries[ref] = entry
+	}
+	r.images.mu.Unlock()
+
+	entry.once.Do(func() {
+		ctx, cancel := r.stoppable(ctx)
+		defer cancel()
+		entry.image, entry.err = r.Images.Image(ctx, ref, r.Pull, func(p engine.Progress) {
+			r.show(Event{Kind: Pulling, Time: r.Now(), Resource: res.Name, Image: ref, Current: p.Current, Total: p.Total})
+		})
+	})
+	if entry.err != nil {
+		return engine.Image{}, r.interrupted(ctx, fmt.Errorf("image %s: %w", ref, entry.err))
+	}
+	return entry.image, nil
+}

@@ -1,0 +1,201 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/schema"
+)
+
+// Prepare initializes all resource types, in parallel, and refuses what can be
+// refused before anything is touched: plugs that are missing or not allowed,
+// and configurations that break their type's schema where they do not wait for
+// the state of a dependency. Such refusals are a *manifest.Error; all of them
+// are reported at once. Plan and Apply call it; calling it again does nothing.
+func (r *Runner) Prepare(ctx context.Context) error {
+	if r.prepared {
+		return nil
+	}
+	info, err := r.Engine.Info(ctx)
+	if err != nil {
+		return err
+	}
+	r.remote = info.Remote
+
+	slots := make(chan struct{}, r.Parallelism)
+	var wg sync.WaitGroup
+	for _, res := range r.resources {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			if res.refused = r.initialize(ctx, res); res.refused == nil {
+				return
+			}
+			event := Event{Kind: ResourceFailed, Resource: res.Name, Status: Failed, Error: res.refused.Error()}
+			res.refused = errors.Join(res.refused, r.emit(ctx, event))
+		})
+	}
+	wg.Wait()
+	if err := r.refusal(); err != nil {
+		return err
+	}
+	r.prepared = true
+	return nil
+}
+
+// refusal sums up the failures of initialization: invalid input as one
+// *manifest.Error where there is nothing else, else as one error.
+func (r *Runner) refusal() error {
+	var problems []manifest.Problem
+	var others []error
+	for _, res := range r.resources {
+		var invalid *manifest.Error
+		switch {
+		case res.refused == nil:
+		case errors.Is(res.refused, ErrInterrupted):
+			return ErrInterrupted
+		case errors.As(res.refused, &invalid):
+			problems = append(problems, invalid.Problems...)
+		default:
+			others = append(others, fmt.Errorf("%s: %w", res.Name, res.refused))
+		}
+	}
+	if len(others) > 0 {
+		return &FailedError{Causes: others}
+	}
+	if len(problems) > 0 {
+		return &manifest.Error{Problems: problems}
+	}
+	return nil
+}
+
+func (r *Runner) initialize(ctx context.Context, res *resource) error {
+	if r.stopped() || ctx.Err() != nil {
+		return ErrInterrupted
+	}
+	ctx, cancel := r.stoppable(ctx)
+	defer cancel()
+	image, err := r.imageFor(ctx, res, res.Type)
+	if err != nil {
+		return err
+	}
+	res.image = image
+	started := r.Now()
+	got, err := r.run(ctx, res, call{action: "init", attempt: 1, input: r.initInput(res), answers: true})
+	if err != nil {
+		return err
+	}
+	if got.exit.Code != 0 {
+		return exitError("init", got)
+	}
+	if res.init, err = protocol.DecodeInit(got.answer); err != nil {
+		return fmt.Errorf("init of %s: %w", res.Type, err)
+	}
+	if len(res.init.ConfigSchema) > 0 {
+		if res.schema, err = schema.CompileConfig(res.init.ConfigSchema); err != nil {
+			return fmt.Errorf("init of %s: config_schema: %w", res.Type, err)
+		}
+	}
+	var problems []manifest.Problem
+	res.mounts, problems = r.plug(res)
+	if known, err := r.configuredEarly(res); err != nil {
+		var invalid *manifest.Error
+		if !errors.As(err, &invalid) {
+			return err
+		}
+		problems = append(problems, invalid.Problems...)
+	} else if known != nil {
+		res.config = known
+	}
+	if len(problems) > 0 {
+		return &manifest.Error{Problems: problems}
+	}
+	res.initialized = Event{
+		Kind: ResourceInitialized, Resource: res.Name, Image: res.Type, ImageID: image.ID, Duration: r.Now().Sub(started),
+	}
+	return r.emit(ctx, res.initialized)
+}
+
+func (r *Runner) initInput(res *resource) protocol.InitInput {
+	return protocol.InitInput{Name: res.Name, Type: res.Type, Version: r.Version, Verbose: r.Verbose, Workspace: r.Workspace}
+}
+
+// plug turns the type's requests into mounts.
+func (r *Runner) plug(res *resource) ([]engine.Mount, []manifest.Problem) {
+	var mounts []engine.Mount
+	var problems []manifest.Problem
+	for _, name := range sortedKeys(res.init.Plugs) {
+		want := res.init.Plugs[name]
+		refuse := func(format string, args ...any) {
+			why := fmt.Sprintf(format, args...)
+			if want.Optional {
+				r.tell(Warning, res.Name, "init", fmt.Sprintf("goes on without the optional plug %q: %s", name, why))
+				return
+			}
+			problems = append(problems, manifest.Problem{
+				Position: res.Position, Path: "resources." + res.Name,
+				Message: fmt.Sprintf("%s needs the plug %q: %s", res.Type, name, why),
+			})
+		}
+		plug := r.Manifest.Plug(name)
+		switch {
+		case plug == nil:
+			refuse("the manifest defines no such plug (add plugs.%s.path)", name)
+		case !plug.Allows(res.Name, res.Type):
+			refuse("the plug at %s does not allow this resource (see its resource_names and resource_types)", plug.Position)
+		case want.Writable && plug.ReadOnly:
+			refuse("it wants to write, and the plug at %s is read_only", plug.Position)
+		default:
+			mounts = append(mounts, engine.Mount{Source: plug.Path, Target: filepath.Clean(want.ContainerPath), ReadOnly: !want.Writable})
+		}
+	}
+	return mounts, problems
+}
+
+// configuredEarly resolves and checks a configuration that does not wait for
+// the state of a dependency, and returns nil for one that does.
+func (r *Runner) configuredEarly(res *resource) (map[string]any, error) {
+	if len(res.Dependencies) > 0 {
+		waits, err := r.Expressions.Reads(any(res.Config), sortedKeys(res.Dependencies)...)
+		if err != nil {
+			return nil, r.misconfigured(res, err)
+		}
+		if waits {
+			return nil, nil
+		}
+	}
+	config, err := r.configured(res)
+	if err != nil {
+		return nil, err
+	}
+	return config, r.check(res, config)
+}
+
+// check holds a resolved configuration against its type's schema and learns
+// its secrets.
+func (r *Runner) check(res *resource, config map[string]any) error {
+	if res.schema == nil {
+		return nil
+	}
+	paths := res.schema.Secrets(config)
+	res.hidden = paths
+	r.secrets.add(config, paths)
+	var problems []manifest.Problem
+	for _, v := range res.schema.Validate(config) {
+		path := append([]string{"resources", res.Name, "config"}, v.Path...)
+		problems = append(problems, manifest.Problem{
+			Position: res.At(v.Path...), Path: pathText(path),
+			Message: r.secrets.mask(fmt.Sprintf("%s (rule %q of %s)", v.Message, v.Rule, res.Type)),
+		})
+	}
+	if len(problems) > 0 {
+		return &manifest.Error{Problems: problems}
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package runner_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/runner"
+)
+
+func TestPlanSaysWhatAnApplyWouldDoAndDoesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.things["db"] = "old"
+	w.things["same"] = "same"
+	plan, err := w.runner(t, `
+resources:
+  same: {type: thing, config: {value: same}}
+  after-same: {type: thing, dependencies: {s: same}, config: {value: "{{ s.state.value }}"}}
+  db: {type: thing, config: {value: new, token: hush-hush}}
+  api: {type: thing, dependencies: {db: db}, config: {value: 1}}
+  web: {type: thing, dependencies: {api: api}, config: {value: 1}}
+`).Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]runner.ResourcePlan{}
+	for _, r := range plan.Resources {
+		got[r.Name] = r
+	}
+	for name, want := range map[string]runner.Status{
+		"same": runner.Valid, "after-same": runner.Stale, "db": runner.Stale, "api": runner.Unknown, "web": runner.Unknown,
+	} {
+		if got[name].Status != want {
+			t.Errorf("%s is %s, want %s", name, got[name].Status, want)
+		}
+	}
+	if !slices.Equal(got["api"].After, []string{"db"}) || !slices.Equal(got["web"].After, []string{"api"}) {
+		t.Errorf("known after %v and %v", got["api"].After, got["web"].After)
+	}
+	if got["after-same"].Exists || !got["db"].Exists {
+		t.Error("whether a resource exists is told wrongly")
+	}
+	if diff := runner.DiffText(got["db"].Diff); !strings.Contains(diff, `~ value: "old" → "new"`) || strings.Contains(diff, "hush-hush") {
+		t.Errorf("the diff is\n%s", diff)
+	}
+	if len(got["db"].Actions) != 1 || got["db"].Actions[0].Name != "set" {
+		t.Errorf("the actions are %v", got["db"].Actions)
+	}
+	if w.runs("set") != 0 || len(w.logged) != 0 {
+		t.Errorf("a plan ran %v and recorded %v", w.trace, w.names())
+	}
+	if !plan.Changes() {
+		t.Error("the plan says that there are no changes")
+	}
+}
+
+func TestPlanThenApplyInitializesOnce(t *testing.T) {
+	w := newWorld(t)
+	r := w.runner(t, chain)
+	if _, err := r.Plan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Apply(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.runs("init"); n != 3 {
+		t.Errorf("%d inits for 3 resources", n)
+	}
+	if names := w.names(); names[0] != "run-started" || !slices.Contains(names, "resource-initialized db") {
+		t.Errorf("recorded %v", names)
+	}
+}

@@ -1,0 +1,52 @@
+package runner
+
+import (
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/schema"
+)
+
+// resource is one resource of the run and what is known of it so far. It is
+// touched by one goroutine at a time: first by its initialization, then by its
+// visit; those that depend on it read it after that.
+type resource struct {
+	*manifest.Resource
+	dependsOn []string
+	dir       string // below it each invocation has its files
+
+	image  engine.Image
+	init   protocol.InitOutput
+	schema *schema.Schema // nil when the type accepts any configuration
+	mounts []engine.Mount // plugs
+
+	invocations int            // so far; numbers the directories
+	attempts    map[string]int // of actions, by name
+	config      map[string]any // resolved
+	hidden      hidden         // which parts of the configuration are secret
+	state       map[string]any // as last seen VALID
+	refused     error          // why it could not be initialized
+	initialized Event          // tells of its initialization
+}
+
+// configured resolves the expressions of the resource's configuration; the
+// states of its dependencies must be known where it refers to them.
+func (r *Runner) configured(res *resource) (map[string]any, error) {
+	scope := make(map[string]any, len(r.Variables)+len(res.Dependencies))
+	for name, value := range r.Variables {
+		scope[name] = value
+	}
+	for alias, name := range res.Dependencies {
+		d := r.byName[name]
+		scope[alias] = map[string]any{"name": d.Name, "type": d.Type, "state": d.state}
+	}
+	resolved, err := r.Expressions.Resolve(any(res.Config), scope)
+	if err != nil {
+		return nil, r.misconfigured(res, err)
+	}
+	config, _ := resolved.(map[string]any)
+	if config == nil {
+		config = map[string]any{}
+	}
+	return config, nil
+}

@@ -1,0 +1,175 @@
+// Package runner plans and applies a manifest on a container engine.
+//
+// A run has three parts (seed "Deployment lifecycle & resource protocol"). All
+// resource types are initialized at once; what can be refused without touching
+// anything is refused then. The resources are walked in parallel, each as soon
+// as what it depends on is verified: its expressions are resolved, its state
+// is discovered, and, when applying, its actions run and the state is
+// discovered again, which must now be VALID.
+//
+// The runner owns the meaning of the protocol and nothing else: containers are
+// the Engine's, durable facts the Recorder's, what people see the Observer's,
+// what a person answers the Confirmer's, and exclusion between runs the
+// Guard's.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/manifest"
+)
+
+// DefaultTimeout bounds one container of a resource that sets no timeout, so
+// that an image that hangs ends a run rather than a night.
+const DefaultTimeout = 30 * time.Minute
+
+// Options is everything a run needs. All fields are required unless they say
+// otherwise.
+type Options struct {
+	Manifest    *manifest.Manifest
+	Variables   map[string]any
+	Expressions *expression.Evaluator
+
+	Engine    Engine
+	Images    Images
+	Recorder  Recorder  // of Apply; may be nil: nothing is recorded
+	Observer  Observer  // may be nil
+	Guard     Guard     // may be nil: nobody else works on these resources
+	Confirmer Confirmer // may be nil when Confirm is ConfirmNo or ConfirmOnce
+
+	Confirm     ConfirmMode
+	Parallelism int               // how many resources are worked on at once, at least 1
+	KeepGoing   bool              // after a failure, go on with what does not depend on it
+	Pull        engine.PullPolicy //
+	Network     string            // of every container; "" is the engine's default
+	Stop        <-chan struct{}   // may be nil; closed: start nothing new, let running actions finish
+
+	Run       string            // ULID of this run
+	Log       string            // id of the deployment log, put on every container
+	Version   string            // Deployster's, told to resource types
+	Verbose   bool              // told to resource types
+	Workspace string            // absolute; mounted read-only into every container
+	Work      string            // absolute; below it each invocation has a directory
+	Details   map[string]string // what else identifies the run; goes into RunStarted
+	Now       func() time.Time
+}
+
+// Runner does one run of one manifest.
+type Runner struct {
+	Options
+	remote    bool // the engine does not see this machine's files
+	resources []*resource
+	byName    map[string]*resource
+	images    imageCache
+	secrets   secrets
+	observing sync.Mutex
+	asking    sync.Mutex
+	prepared  bool
+	applying  bool                  // only an Apply is recorded; set before anything runs at once
+	broken    atomic.Pointer[error] // a failed Recorder
+}
+
+// ErrInterrupted is returned, wrapped, when a run ended because of Stop or a
+// cancelled context.
+var ErrInterrupted = errors.New("interrupted")
+
+// New prepares a run; nothing is started yet.
+func New(o Options) *Runner {
+	r := &Runner{Options: o, byName: map[string]*resource{}}
+	r.Parallelism = max(1, o.Parallelism)
+	for _, m := range o.Manifest.Resources {
+		res := &resource{Resource: m, dependsOn: o.Manifest.Dependencies(m.Name)}
+		res.dir = filepath.Join(o.Work, m.Name)
+		r.resources = append(r.resources, res)
+		r.byName[m.Name] = res
+	}
+	return r
+}
+
+// Headers describes the resources of the run in graph order.
+func (r *Runner) Headers() []ResourceHeader {
+	headers := make([]ResourceHeader, len(r.resources))
+	for i, res := range r.resources {
+		headers[i] = ResourceHeader{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn}
+	}
+	return headers
+}
+
+// emit stamps and masks an event, has it recorded where its kind asks for it,
+// and shows it. It fails when recording fails, and from then on always.
+func (r *Runner) emit(ctx context.Context, e Event) error {
+	e.Time = r.Now()
+	r.secrets.maskEvent(&e)
+	if broken := r.broken.Load(); broken != nil {
+		return *broken
+	}
+	if e.Kind.Recorded() && r.applying && r.Recorder != nil {
+		// A cancelled run still tells the truth about how it ended.
+		if err := r.Recorder.Record(context.WithoutCancel(ctx), e); err != nil {
+			err = fmt.Errorf("recording %s: %w", e.Kind, err)
+			r.broken.CompareAndSwap(nil, &err)
+			return err
+		}
+	}
+	r.show(e)
+	return nil
+}
+
+// show tells the Observer of something that is not recorded.
+func (r *Runner) show(e Event) {
+	if r.Observer == nil {
+		return
+	}
+	r.observing.Lock()
+	defer r.observing.Unlock()
+	r.Observer.Observe(e)
+}
+
+// tell shows a piece of news about a resource.
+func (r *Runner) tell(kind EventKind, resource, action, text string) {
+	r.show(Event{Kind: kind, Time: r.Now(), Resource: resource, Action: action, Text: r.secrets.mask(text)})
+}
+
+func (r *Runner) stopped() bool {
+	select {
+	case <-r.Stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// stoppable returns a context that also ends when Stop is closed: for waiting,
+// pulling and observing, which change nothing and can be cut short.
+func (r *Runner) stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if r.Stop == nil {
+		return ctx, func() { cancel(nil) }
+	}
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-r.Stop:
+			cancel(ErrInterrupted)
+		case <-done:
+		}
+	}()
+	return ctx, func() { close(done); cancel(nil) }
+}
+
+// interrupted turns the error of something that was cut short by Stop or by
+// the context into ErrInterrupted.
+func (r *Runner) interrupted(ctx context.Context, err error) error {
+	if err != nil && (r.stopped() || ctx.Err() != nil) && !errors.Is(err, ErrInterrupted) {
+		return fmt.Errorf("%w (%w)", ErrInterrupted, err)
+	}
+	return err
+}

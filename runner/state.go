@@ -1,0 +1,94 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// resolve finishes the configuration of a resource whose dependencies are
+// verified.
+func (r *Runner) resolve(res *resource) error {
+	if res.config != nil {
+		return nil
+	}
+	config, err := r.configured(res)
+	if err != nil {
+		return err
+	}
+	if err := r.check(res, config); err != nil {
+		return err
+	}
+	res.config = config
+	return nil
+}
+
+// observe runs the state action and decodes its answer.
+func (r *Runner) observe(ctx context.Context, res *resource) (protocol.StateOutput, error) {
+	ctx, cancel := r.stoppable(ctx)
+	defer cancel()
+	got, err := r.run(ctx, res, call{
+		action: "state", attempt: 1, invocation: res.init.StateAction, input: r.stateInput(res), answers: true,
+	})
+	if err != nil {
+		return protocol.StateOutput{}, err
+	}
+	if got.exit.Code != 0 {
+		return protocol.StateOutput{}, exitError("state", got)
+	}
+	out, err := protocol.DecodeState(got.answer)
+	if err != nil {
+		return protocol.StateOutput{}, fmt.Errorf("state of %s: %w", res.Type, err)
+	}
+	return out, nil
+}
+
+func (r *Runner) stateInput(res *resource) protocol.StateInput {
+	in := protocol.StateInput{InitInput: r.initInput(res), Config: res.config}
+	if res.init.Removable {
+		in.Ensure = protocol.Present
+	}
+	return in
+}
+
+// misconfigured puts the error of an expression at its place in the manifest.
+func (r *Runner) misconfigured(res *resource, err error) error {
+	var where *expression.PathError
+	var path []string
+	if errors.As(err, &where) {
+		path, err = where.Path, where.Err
+	}
+	return &manifest.Error{Problems: []manifest.Problem{{
+		Position: res.At(path...),
+		Path:     pathText(append([]string{"resources", res.Name, "config"}, path...)),
+		Message:  r.secrets.mask(err.Error()),
+	}}}
+}
+
+// exitError is the error of a container that ended with something else than 0.
+func exitError(action string, got result) error {
+	said := excerpt(got.tail)
+	if said == "" {
+		said = strings.TrimSpace(string(got.answer[:min(len(got.answer), 500)]))
+	}
+	if said == "" {
+		return fmt.Errorf("%s %s and printed nothing", action, exitText(got.exit))
+	}
+	return fmt.Errorf("%s %s: %s", action, exitText(got.exit), said)
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

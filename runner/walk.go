@@ -1,0 +1,82 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/deployster-go/deployster/graph"
+)
+
+// outcome is how the visit of one resource ended.
+type outcome struct {
+	status Status
+	err    error
+}
+
+// walk visits the resources in parallel, each once all it depends on have been
+// visited well; skip is called for those that are not to be visited, with the
+// reason. After a visit that failed, or once the run is stopped, what is being
+// visited goes on to its end and nothing new begins; with KeepGoing only what
+// depends on the failure is skipped.
+func (r *Runner) walk(ctx context.Context, visit func(*resource) outcome, skip func(*resource, string)) {
+	g := graph.New[string]()
+	for _, res := range r.resources {
+		g.Add(res.Name, res.dependsOn...)
+	}
+	type visited struct {
+		res *resource
+		outcome
+	}
+	var (
+		ready   = g.Ready()
+		queue   = ready.Initial()
+		done    = make(chan visited)
+		active  int
+		unmet   = map[string]string{} // resource → why it is not visited
+		closing string                // why nothing new begins
+	)
+	finish := func(res *resource, bad string) {
+		if bad != "" {
+			for _, d := range g.Dependents(res.Name) {
+				if unmet[d] == "" {
+					unmet[d] = bad
+				}
+			}
+		}
+		queue = append(queue, ready.Done(res.Name)...)
+	}
+	for len(queue) > 0 || active > 0 {
+		if closing == "" && (r.stopped() || ctx.Err() != nil) {
+			closing = "the run was interrupted"
+		}
+		if len(queue) > 0 {
+			res := r.byName[queue[0]]
+			reason := unmet[res.Name]
+			if reason == "" {
+				reason = closing
+			}
+			if reason != "" {
+				queue = queue[1:]
+				skip(res, reason)
+				finish(res, reason)
+				continue
+			}
+			if active < r.Parallelism {
+				queue = queue[1:]
+				active++
+				go func() { done <- visited{res, visit(res)} }()
+				continue
+			}
+		}
+		v := <-done
+		active--
+		bad := ""
+		if v.err != nil {
+			bad = fmt.Sprintf("%s failed", v.res.Name)
+			if !r.KeepGoing && closing == "" {
+				closing = fmt.Sprintf("the run stopped when %s failed", v.res.Name)
+			}
+		}
+		finish(v.res, bad)
+	}
+}
