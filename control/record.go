@@ -1,0 +1,105 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// payloadVersion is the version of the data of the events written here.
+const payloadVersion = 1
+
+// payload is the data of a run's events in the log. Fields are only ever
+// added; readers ignore those they do not know.
+type payload struct {
+	Version    int               `json:"version"`
+	Status     runner.Status     `json:"status,omitempty"`
+	Image      string            `json:"image,omitempty"`
+	ImageID    string            `json:"image_id,omitempty"`
+	Actions    []string          `json:"actions,omitempty"`
+	Exit       *int              `json:"exit_code,omitempty"`
+	DurationMS *float64          `json:"duration_ms,omitempty"`
+	Error      string            `json:"error,omitempty"`
+	Output     []string          `json:"output,omitempty"`
+	Resources  map[string]string `json:"resources,omitempty"` // name → type
+	Counts     *runner.Counts    `json:"counts,omitempty"`
+	Details    map[string]string `json:"details,omitempty"`
+	Abandoned  bool              `json:"abandoned,omitempty"` // the process died; written by the run named in NoticedBy
+	NoticedBy  string            `json:"noticed_by,omitempty"`
+}
+
+// RunTarget is the target of the runs of the given manifest files: their paths
+// below the workspace, so that it is the same wherever the workspace lies.
+func RunTarget(workspace string, files []string) deploylog.Target {
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = f
+		if abs, err := filepath.Abs(f); err == nil {
+			if rel, err := filepath.Rel(workspace, abs); err == nil && filepath.IsLocal(rel) {
+				names[i] = filepath.ToSlash(rel)
+			}
+		}
+	}
+	return deploylog.Target("run/" + strings.Join(names, "+"))
+}
+
+func resourceTarget(resource string) deploylog.Target {
+	return deploylog.Target("resource/" + resource)
+}
+
+func actionTarget(resource, action string) deploylog.Target {
+	return deploylog.Target("action/" + resource + "/" + action)
+}
+
+// Record appends a run's event to the log; it is durable on return.
+func (r *Run) Record(ctx context.Context, e runner.Event) error {
+	p := payload{
+		Status: e.Status, Image: e.Image, ImageID: e.ImageID, Actions: e.Actions,
+		Exit: e.Exit, Error: e.Error, Output: e.Output, Details: e.Data,
+	}
+	if e.Duration > 0 {
+		ms := float64(e.Duration.Microseconds()) / 1000
+		p.DurationMS = &ms
+	}
+	if len(e.Resources) > 0 {
+		p.Resources = make(map[string]string, len(e.Resources))
+		for _, h := range e.Resources {
+			p.Resources[h.Name] = h.Type
+		}
+	}
+	if e.Counts != (runner.Counts{}) {
+		p.Counts = &e.Counts
+	}
+	var target deploylog.Target
+	switch kind, _, _ := strings.Cut(string(e.Kind), "-"); kind {
+	case "run":
+		target = r.target
+	case "resource":
+		target = resourceTarget(e.Resource)
+	case "action":
+		target = actionTarget(e.Resource, e.Action)
+	default:
+		return fmt.Errorf("event %s is not one for the log", e.Kind)
+	}
+	return r.append(ctx, r.id, r.revision, target, string(e.Kind), max(1, e.Attempt), p)
+}
+
+func (r *Run) append(ctx context.Context, deployment, revision string, t deploylog.Target, name string, attempt int, p payload) error {
+	p.Version = payloadVersion
+	data, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encoding the data of %s: %w", name, err)
+	}
+	_, err = r.log.Append(ctx, deploylog.Event{
+		Deployment: deployment, Target: t, Revision: revision, Name: name, Attempt: attempt, Data: data,
+	})
+	if err != nil {
+		return fmt.Errorf("deployment log: %s of %s: %w", name, t, err)
+	}
+	return nil
+}
