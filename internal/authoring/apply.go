@@ -1,0 +1,170 @@
+package authoring
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// malformed are inputs that no type can make sense of.
+var malformed = []string{`{"name": "test", "conf`, ""}
+
+func (c *checker) stateExits(ctx context.Context) (verdict, error) {
+	var err error
+	if c.answer, err = c.ask(ctx, "state", c.stateInput(protocol.Present)); err != nil {
+		return verdict{}, err
+	}
+	return exited("state", c.answer), nil
+}
+
+func (c *checker) stateOnlyJSON(context.Context) (verdict, error) {
+	return onlyJSON("state", c.answer.stdout, decodeState), nil
+}
+
+func (c *checker) stateValid(context.Context) (verdict, error) {
+	var err error
+	if c.state, err = protocol.DecodeState(c.answer.stdout); err != nil {
+		return fail("%s; `deployster schema state` says what it must be like", explain(err, c.answer.stdout)), nil
+	}
+	return pass("%s", describe(c.state)), nil
+}
+
+func (c *checker) stateChangesNothing(ctx context.Context) (verdict, error) {
+	again, failure, err := c.observe(ctx, protocol.Present)
+	if err != nil || failure != nil {
+		return orPass(failure), err
+	}
+	if describe(again) != describe(c.state) {
+		return fail("asked twice, with nothing in between, state first answered %s, then %s; it must only look: a plan asks it too, and nobody has agreed to a change then",
+			describe(c.state), describe(again)), nil
+	}
+	return pass(""), nil
+}
+
+func (c *checker) stateMalformed(ctx context.Context) (verdict, error) {
+	for _, input := range malformed {
+		s, err := c.askText(ctx, "state", input)
+		if err != nil {
+			return verdict{}, err
+		}
+		if s.exit.Code == 0 {
+			return fail("given %q on stdin, state exited with 0 and answered %s; end with a non-zero exit code where stdin can not be read",
+				input, received(s.stdout)), nil
+		}
+	}
+	return pass(""), nil
+}
+
+func (c *checker) actionsExit(ctx context.Context) (verdict, error) {
+	if c.state.Status == protocol.Valid {
+		return skip("the resource was VALID already; start without it to check the actions"), nil
+	}
+	return c.act(ctx, c.state, protocol.Present)
+}
+
+// act runs the actions of an answer.
+func (c *checker) act(ctx context.Context, answer protocol.StateOutput, ensure protocol.Ensure) (verdict, error) {
+	for _, action := range answer.Actions {
+		s, err := c.do(ctx, action, protocol.ActionInput{StateInput: c.stateInput(ensure), StaleState: answer.StaleState})
+		if err != nil {
+			return verdict{}, err
+		}
+		if s.exit.Code != 0 {
+			return fail("action %q, run with args %q, %s; the end of what it printed: %s; an action that did its work must exit with 0",
+				action.Name, action.Args, exitText(s.exit), receivedEnd(s.stdout)), nil
+		}
+	}
+	return pass("%s", actionNames(answer)), nil
+}
+
+func (c *checker) validAfterActions(ctx context.Context) (verdict, error) {
+	if c.state.Status == protocol.Valid {
+		return skip("no action was run"), nil
+	}
+	return c.mustBeValid(ctx, protocol.Present, "after its actions")
+}
+
+func (c *checker) secondApply(ctx context.Context) (verdict, error) {
+	return c.mustBeValid(ctx, protocol.Present, "applied again, with nothing in between,")
+}
+
+// mustBeValid asks for the state, which must be as configured.
+func (c *checker) mustBeValid(ctx context.Context, ensure protocol.Ensure, when string) (verdict, error) {
+	answer, failure, err := c.observe(ctx, ensure)
+	if err != nil || failure != nil {
+		return orPass(failure), err
+	}
+	if answer.Status != protocol.Valid {
+		return fail("%s the state must be VALID; it is %s: %s; compare the state only with what the actions bring about",
+			when, describe(answer), received(c.answer.stdout)), nil
+	}
+	return pass(""), nil
+}
+
+// removal asks a type for the opposite of all before.
+func (c *checker) removal(ctx context.Context) (verdict, error) {
+	if !c.init.Removable {
+		return skip("init does not answer \"removable\": true"), nil
+	}
+	answer, failure, err := c.observe(ctx, protocol.Absent)
+	if err != nil || failure != nil {
+		return orPass(failure), err
+	}
+	if answer.Status == protocol.Valid {
+		return warn("with \"ensure\": \"absent\" state answered VALID at once: right only for a type that has nothing to remove"), nil
+	}
+	if v, err := c.act(ctx, answer, protocol.Absent); err != nil || v.outcome == Failed {
+		return v, err
+	}
+	if v, err := c.mustBeValid(ctx, protocol.Absent, "with \"ensure\": \"absent\", after its actions"); err != nil || v.outcome == Failed {
+		return v, err
+	}
+	after, failure, err := c.observe(ctx, protocol.Present)
+	if err != nil || failure != nil {
+		return orPass(failure), err
+	}
+	if after.Status == protocol.Valid {
+		return fail("after %s the resource is still there: with \"ensure\": \"present\" state answered %s", actionNames(answer), received(c.answer.stdout)), nil
+	}
+	return pass("%s", actionNames(answer)), nil
+}
+
+// observe asks for the state. What is wrong with the answer is a failure.
+func (c *checker) observe(ctx context.Context, ensure protocol.Ensure) (answer protocol.StateOutput, failure *verdict, err error) {
+	if c.answer, err = c.ask(ctx, "state", c.stateInput(ensure)); err != nil {
+		return answer, nil, err
+	}
+	if v := exited("state", c.answer); v.outcome != Passed {
+		return answer, &v, nil
+	}
+	if answer, err = protocol.DecodeState(c.answer.stdout); err != nil {
+		v := fail("state: %s; `deployster schema state` says what it must be like", explain(err, c.answer.stdout))
+		return answer, &v, nil
+	}
+	return answer, nil, nil
+}
+
+func orPass(v *verdict) verdict {
+	if v == nil {
+		return pass("")
+	}
+	return *v
+}
+
+// describe is an answer in few words.
+func describe(answer protocol.StateOutput) string {
+	if answer.Status == protocol.Valid {
+		return "VALID"
+	}
+	return fmt.Sprintf("STALE (%s)", actionNames(answer))
+}
+
+func actionNames(answer protocol.StateOutput) string {
+	names := make([]string, 0, len(answer.Actions))
+	for _, action := range answer.Actions {
+		names = append(names, action.Name)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,170 @@
+package authoring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/schema"
+)
+
+// DefaultTimeout bounds each run of a container.
+const DefaultTimeout = 5 * time.Minute
+
+// Engine is what a check needs of a container engine.
+type Engine interface {
+	Image(ctx context.Context, ref string, policy engine.PullPolicy, progress func(engine.Progress)) (engine.Image, error)
+	Run(ctx context.Context, spec engine.Spec, io engine.IO) (engine.Exit, error)
+}
+
+// Options say what to check, and how.
+type Options struct {
+	Engine  Engine
+	Image   string            // reference of the type's image
+	Config  map[string]any    // a good configuration; nil checks init only. It is applied for real
+	Plugs   map[string]string // absolute paths of the engine's host, by the name of the plug
+	Pull    engine.PullPolicy // the zero value is PullMissing
+	Network string            // of every container; "" is the engine's default
+	Timeout time.Duration     // of every container; 0 is DefaultTimeout
+
+	Version string // Deployster's, told to the type
+	Verbose bool
+
+	// Workspace and Work, if set, are directories that containers see as in a
+	// deployment: the workspace read-only, and for each container a directory
+	// of its own below Work. Leave them empty for a remote engine.
+	Workspace string
+	Work      string
+}
+
+// checker is one conversation with a type.
+type checker struct {
+	Options
+	ids    map[string]string // of images, by reference
+	runs   int
+	init   protocol.InitOutput
+	schema *schema.Schema
+	mounts []engine.Mount
+	answer said                 // the last init or state
+	state  protocol.StateOutput // the first answer
+}
+
+// step is one check. When one that others build on does not pass, those after
+// it are skipped.
+type step struct {
+	name   string
+	config bool // needs a configuration
+	basis  bool // later steps build on it
+	run    func(context.Context) (verdict, error)
+}
+
+func (c *checker) steps() []step {
+	return []step{
+		{"image is available", false, true, c.imageAvailable},
+		{"init exits with 0", false, true, c.initExits},
+		{"init writes only JSON to stdout", false, true, c.initOnlyJSON},
+		{"init answer is valid", false, true, c.initValid},
+		{"init copes with malformed input", false, false, c.initMalformed},
+		{"config_schema compiles", false, true, c.schemaCompiles},
+		{"plugs are given", true, true, c.plugsGiven},
+		{"good config is accepted", true, true, c.goodConfig},
+		{"bad config is refused", true, false, c.badConfig},
+		{"state exits with 0", true, true, c.stateExits},
+		{"state writes only JSON to stdout", true, true, c.stateOnlyJSON},
+		{"state answer is valid", true, true, c.stateValid},
+		{"state changes nothing", true, false, c.stateChangesNothing},
+		{"state refuses malformed input", true, false, c.stateMalformed},
+		{"actions exit with 0", true, true, c.actionsExit},
+		{"state is VALID after the actions", true, true, c.validAfterActions},
+		{"second apply changes nothing", true, true, c.secondApply},
+		{"removal ends VALID", true, false, c.removal},
+	}
+}
+
+// Check holds a resource type against the protocol and reports every check as
+// it is made, those that had to be skipped too. It returns an error that is
+// ErrFailed when one failed, and another one when the checks could not be made
+// at all.
+//
+// With a configuration the actions are run for real, and a removable type's
+// are run to remove the resource again at the end.
+func Check(ctx context.Context, opts Options, report func(Result)) error {
+	if opts.Timeout == 0 {
+		opts.Timeout = DefaultTimeout
+	}
+	if opts.Pull == "" {
+		opts.Pull = engine.PullMissing
+	}
+	c := &checker{Options: opts, ids: map[string]string{}}
+	failed, blocked := 0, ""
+	for _, s := range c.steps() {
+		var v verdict
+		var err error
+		switch {
+		case blocked != "":
+			v = skip("%s", blocked)
+		case s.config && c.Config == nil:
+			v = skip("needs a good configuration (--config)")
+		default:
+			v, err = s.run(ctx)
+		}
+		if err := cannotGoOn(ctx, err); err != nil {
+			return fmt.Errorf("checking %s: %s: %w", c.Image, s.name, err)
+		}
+		if err != nil {
+			v = fail("%v", err)
+		}
+		if v.outcome == Failed {
+			failed++
+			if s.basis {
+				blocked = fmt.Sprintf("since %q failed", s.name)
+			}
+		}
+		report(Result{Name: s.name, Outcome: v.outcome, Detail: c.mask(v.detail)})
+	}
+	if failed > 0 {
+		return fmt.Errorf("%s: %w: %d failed", c.Image, ErrFailed, failed)
+	}
+	return nil
+}
+
+// cannotGoOn returns the errors that tell nothing about the type.
+func cannotGoOn(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, engine.ErrUnavailable) || errors.Is(err, errOurs) {
+		return err
+	}
+	return nil
+}
+
+// errOurs marks what went wrong on this side.
+var errOurs = errors.New("the check itself failed")
+
+func (c *checker) imageAvailable(ctx context.Context) (verdict, error) {
+	id, err := c.image(ctx, c.Image)
+	if err != nil {
+		return verdict{}, err
+	}
+	return pass("%s", id), nil
+}
+
+// image makes an image available, once.
+func (c *checker) image(ctx context.Context, ref string) (string, error) {
+	if id, ok := c.ids[ref]; ok {
+		return id, nil
+	}
+	image, err := c.Engine.Image(ctx, ref, c.Pull, nil)
+	if err != nil {
+		return "", err
+	}
+	c.ids[ref] = image.ID
+	return image.ID, nil
+}

@@ -1,0 +1,328 @@
+package authoring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+// Every way in which a type can be broken, and the check that finds it.
+var broken = map[string]struct {
+	old, new string // in the Python template
+	check    string // the first that is not passed
+	outcome  Outcome
+	detail   string
+}{
+	"init fails": {
+		"json.dump(INIT, sys.stdout)", `sys.exit("no licence \x1b[31mfound")`,
+		"init exits with 0", Failed, `exited with 1; the end of its stderr: "no licence \x1b[31mfound\n"`,
+	},
+	"init prints a log line": {
+		"json.dump(INIT, sys.stdout)", `print("starting"); json.dump(INIT, sys.stdout)`,
+		"init writes only JSON to stdout", Failed, `(received "starting\n{"plugs"`,
+	},
+	"init answers twice": {
+		"json.dump(INIT, sys.stdout)", "json.dump(INIT, sys.stdout); json.dump(INIT, sys.stdout)",
+		"init writes only JSON to stdout", Failed, "two JSON documents",
+	},
+	"init answers nothing": {
+		"json.dump(INIT, sys.stdout)", "pass",
+		"init writes only JSON to stdout", Failed, "stdout was empty",
+	},
+	"init answers without end": {
+		"json.dump(INIT, sys.stdout)", `[print("x" * 65536) for _ in range(1000)]`,
+		"init exits with 0", Failed, "init wrote an answer of more than 8388608 bytes",
+	},
+	"init hangs": {
+		"json.dump(INIT, sys.stdout)", "import threading; threading.Event().wait()",
+		"init exits with 0", Failed, "did not end within 2s",
+	},
+	"init misspells a member": {
+		`"removable": True`, `"removeable": True`,
+		"init answer is valid", Failed, "removeable",
+	},
+	"init asks for no state action": {
+		`"state_action": {"args": ["state"]},`, "",
+		"init answer is valid", Failed, "state_action",
+	},
+	"init swallows what it can not read": {
+		"    if not args:\n", "    if not args:\n        try: json.load(sys.stdin)\n        except ValueError: print('oh'); return\n",
+		"init copes with malformed input", Failed, `without a valid answer`,
+	},
+	"the schema is none": {
+		`"type": "object"`, `"type": "objekt"`,
+		"config_schema compiles", Failed, "JSON Schema",
+	},
+	"there is no schema": {
+		`"config_schema": {`, `"config_schema" if False else "plugs": {"root": {"container_path": PLUG}} if True else {`,
+		"config_schema compiles", Warning, "add one",
+	},
+	"another plug is wanted": {
+		`"root": {"container`, `"data": {"container`,
+		"plugs are given", Failed, "give --plug data=PATH (the type wants it at ",
+	},
+	"the schema refuses what is good": {
+		`"required": ["path", "content"]`, `"required": ["path", "content", "mode"]`,
+		"good config is accepted", Failed, "mode",
+	},
+	"the schema accepts everything": {
+		`"config_schema": {`, `"config_schema": {"type": "object"} if True else {`,
+		"bad config is refused", Warning, "accepts everything",
+	},
+	"the schema lets misspelt properties through": {
+		`"additionalProperties": False,`, "",
+		"bad config is refused", Failed, `add "additionalProperties": false`,
+	},
+	"the schema lets a value of any kind through": {
+		`"content": {"description": "What the file contains.", "type": "string"}`, `"content": {}`,
+		"bad config is refused", Warning, "accepted for content",
+	},
+	"state fails": {
+		"    found = look(config)\n", "    found = look(config)\n    1 / 0\n",
+		"state exits with 0", Failed, `ZeroDivisionError: division by zero\n"`,
+	},
+	"state prints a log line": {
+		"    found = look(config)\n", "    found = look(config)\n    print('looked')\n",
+		"state writes only JSON to stdout", Failed, `(received "looked\n{"status"`,
+	},
+	"state has a status of its own": {
+		`"status": "STALE"`, `"status": "MISSING"`,
+		"state answer is valid", Failed, "must be VALID or STALE",
+	},
+	"state names no actions": {
+		`"actions": [action("create", "Create " + config["path"])]`, `"actions": []`,
+		"state answer is valid", Failed, "actions",
+	},
+	"state changes things": {
+		"    found = look(config)\n", "    found = look(config)\n    write(request) if found is None else None\n",
+		"state writes only JSON to stdout", Failed, "wrote hello.txt",
+	},
+	"state changes things silently": {
+		"    found = look(config)\n", "    found = look(config)\n    open(file_of(config), 'w').close()\n",
+		"state changes nothing", Failed, "STALE (create), then STALE (update)",
+	},
+	"state answers what it can not read": {
+		"request = json.load(sys.stdin)", "request = json.loads(sys.stdin.read().strip() or '{\"config\": {\"path\": \"x\"}}')",
+		"state refuses malformed input", Failed, `given "" on stdin, state exited with 0`,
+	},
+	"an action fails": {
+		`print("wrote", config["path"])`, `sys.exit("disk full")`,
+		"actions exit with 0", Failed, `action "create", run with args ["create"], exited with 1; the end of what it printed: "disk full\n"`,
+	},
+	"an action can not be run": {
+		`"description": description, "args": [name]`, `"description": description, "image": "elsewhere", "args": [name]`,
+		"actions exit with 0", Failed, `the image of create: image "elsewhere": no such image`,
+	},
+	"an action does nothing": {
+		`os.replace(path + ".new", path)`, `os.remove(path + ".new")`,
+		"state is VALID after the actions", Failed, "it is STALE (create)",
+	},
+	"an action writes something else": {
+		`f.write(config["content"])`, `f.write(config["content"].strip())`,
+		"state is VALID after the actions", Failed, "it is STALE (update)",
+	},
+	"state is never content twice": {
+		"    found = look(config)\n", "    found = look(config)\n    if found is not None:\n        with open(PLUG + '/seen', 'a') as f: f.write('x')\n        if os.path.getsize(PLUG + '/seen') > 1: found['content'] = ''\n",
+		"second apply changes nothing", Failed, "it is STALE (update)",
+	},
+	"removal is forgotten": {
+		`if request.get("ensure") == "absent":`, "if False:",
+		"removal ends VALID", Warning, "VALID at once",
+	},
+	"removal fails": {
+		`        os.remove(file_of(config))`, `        sys.exit("busy")`,
+		"removal ends VALID", Failed, `action "remove", run with args ["remove"], exited with 1`,
+	},
+	"removal does nothing": {
+		`        os.remove(file_of(config))`, `        pass`,
+		"removal ends VALID", Failed, `after its actions the state must be VALID; it is STALE (remove)`,
+	},
+	"removal only pretends": {
+		"ACTIONS = {", `
+honest = state
+def state(request):
+    if request.get("ensure") == "absent" and os.path.exists(PLUG + "/gone"):
+        return {"status": "VALID", "state": {}}
+    return honest(request)
+def remove(request):
+    open(PLUG + "/gone", "w").close()
+ACTIONS = {`,
+		"removal ends VALID", Failed, `after remove the resource is still there`,
+	},
+}
+
+func TestBrokenTypesAreFound(t *testing.T) {
+	for name, tc := range broken {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := write(t, "python", tc.old, tc.new)
+			results, err := w.check(t, func(o *Options) {
+				if name == "init hangs" {
+					o.Timeout = 2 * time.Second
+				}
+			})
+			var first Result
+			for _, r := range results {
+				if len(r.Detail) > 1000 || strings.ContainsFunc(r.Detail, func(c rune) bool { return c < ' ' }) {
+					t.Errorf("%s: not fit to be printed: %q", r.Name, r.Detail)
+				}
+				if first.Name == "" && r.Outcome != Passed {
+					first = r
+				}
+			}
+			if first.Name != tc.check || first.Outcome != tc.outcome || !strings.Contains(first.Detail, tc.detail) {
+				t.Errorf("got  %s: %s: %s\nwant %s: %s: …%s…", first.Name, first.Outcome, first.Detail, tc.check, tc.outcome, tc.detail)
+			}
+			if failed := tc.outcome == Failed; failed != errors.Is(err, ErrFailed) {
+				t.Errorf("the check returned %v", err)
+			}
+			if len(results) != len((&checker{}).steps()) {
+				t.Errorf("%d checks were reported", len(results))
+			}
+		})
+	}
+}
+
+func TestWithoutConfigOnlyInitIsChecked(t *testing.T) {
+	w := write(t, "sh", "", "")
+	results, err := w.check(t, func(o *Options) { o.Config, o.Plugs = nil, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		init := strings.HasPrefix(r.Name, "i") || strings.HasPrefix(r.Name, "config_schema")
+		if want := map[bool]Outcome{true: Passed, false: Skipped}[init]; r.Outcome != want {
+			t.Errorf("%s: %s: %s", r.Name, r.Outcome, r.Detail)
+		}
+		if !init && !strings.Contains(r.Detail, "--config") {
+			t.Errorf("%s: no reason: %q", r.Name, r.Detail)
+		}
+	}
+}
+
+func TestWhatIsThereAlready(t *testing.T) {
+	w := write(t, "sh", "", "")
+	if err := os.WriteFile(filepath.Join(w.plug, "hello.txt"), []byte("Hello from my-type!\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	results, err := w.check(t, func(o *Options) { o.Plugs["rot"] = "/nowhere" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]Result{}
+	for _, r := range results {
+		got[r.Name] = r
+	}
+	for name, want := range map[string]Outcome{
+		"plugs are given": Warning, "actions exit with 0": Skipped, "state is VALID after the actions": Skipped,
+		"second apply changes nothing": Passed, "removal ends VALID": Passed,
+	} {
+		if got[name].Outcome != want {
+			t.Errorf("%s: %s: %s", name, got[name].Outcome, got[name].Detail)
+		}
+	}
+}
+
+func TestSecretsAreNotShown(t *testing.T) {
+	w := write(t, "python", `"description": "What the file contains.",`, `"writeOnly": True,`)
+	file := filepath.Join(w.dir, "type.py")
+	text := strings.Replace(read(t, file), "    found = look(config)\n", "    sys.exit('can not write ' + repr(config['content']) + config['content'])\n", 1)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	results, err := w.check(t, nil)
+	if !errors.Is(err, ErrFailed) {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if strings.Contains(r.Detail, "Hello") || r.Outcome == Failed && !strings.Contains(r.Detail, "can not write '•••'•••") {
+			t.Errorf("%s: %s", r.Name, r.Detail)
+		}
+	}
+}
+
+func TestNoImage(t *testing.T) {
+	w := write(t, "sh", "", "")
+	results, err := w.check(t, func(o *Options) { o.Image = "nobody/built-it" })
+	if !errors.Is(err, ErrFailed) || results[0].Outcome != Failed || !strings.Contains(results[0].Detail, "build it first") {
+		t.Errorf("%v: %+v", err, results[0])
+	}
+	for _, r := range results[1:] {
+		if r.Outcome != Skipped || r.Detail != `since "image is available" failed` {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// dead is an engine that fails.
+type dead struct{ err error }
+
+func (d dead) Image(context.Context, string, engine.PullPolicy, func(engine.Progress)) (engine.Image, error) {
+	return engine.Image{}, d.err
+}
+
+func (d dead) Run(context.Context, engine.Spec, engine.IO) (engine.Exit, error) {
+	return engine.Exit{}, d.err
+}
+
+func TestTroubleThatIsNotTheTypes(t *testing.T) {
+	err := Check(t.Context(), Options{Engine: dead{fmt.Errorf("run: %w", engine.ErrUnavailable)}, Image: "i"}, func(r Result) { t.Errorf("reported %+v", r) })
+	if !errors.Is(err, engine.ErrUnavailable) || errors.Is(err, ErrFailed) {
+		t.Errorf("got %v", err)
+	}
+	stopped := errors.New("interrupted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stopped)
+	if err := Check(ctx, Options{Engine: dead{context.Canceled}, Image: "i"}, func(r Result) { t.Errorf("reported %+v", r) }); !errors.Is(err, stopped) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What a type wrote is shown in 200 bytes at most, and drives no terminal.
+func TestExcerptsArePrintableAndShort(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		data := rapid.OneOf(rapid.SliceOf(rapid.Byte()), rapid.Map(rapid.String(), func(s string) []byte { return []byte(s) })).Draw(t, "data")
+		for _, text := range []string{received(data), receivedEnd(data)} {
+			if len(text) > excerptBytes+2 || !utf8.ValidString(text) || strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c >= 0x7f && c < 0xa0 }) {
+				t.Fatalf("%q became %q", data, text)
+			}
+		}
+	})
+	long := []byte("begin " + strings.Repeat("\n", 500) + " end")
+	if got := received(long); !strings.HasPrefix(got, `"begin \n`) || !strings.HasSuffix(got, `…"`) {
+		t.Errorf("got %s", got)
+	}
+	if got := receivedEnd(long); !strings.HasPrefix(got, `"…`) || !strings.HasSuffix(got, `\n end"`) {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestTailKeepsTheEnd(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var b tailBuffer
+		var all []byte
+		for _, n := range rapid.SliceOfN(rapid.IntRange(0, 2*tailBytes), 0, 5).Draw(t, "writes") {
+			part := make([]byte, n)
+			for i := range part {
+				part[i] = byte(len(all) + i)
+			}
+			all = append(all, part...)
+			if m, err := b.Write(part); m != n || err != nil {
+				t.Fatal(m, err)
+			}
+		}
+		if want := all[max(0, len(all)-tailBytes):]; string(b.data) != string(want) {
+			t.Fatalf("kept %d bytes, want %d", len(b.data), len(want))
+		}
+	})
+}

@@ -1,0 +1,163 @@
+package authoring
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// labelTest marks the containers of a check; its value is the action.
+const labelTest = "deployster.type-test"
+
+// said is what came of one run.
+type said struct {
+	exit   engine.Exit
+	stdout []byte // of an action the end of both streams
+	stderr []byte // the end; not of an action
+}
+
+func (c *checker) initInput() protocol.InitInput {
+	return protocol.InitInput{Name: "test", Type: c.Image, Version: c.Version, Verbose: c.Verbose, Workspace: c.Workspace}
+}
+
+func (c *checker) stateInput(ensure protocol.Ensure) protocol.StateInput {
+	in := protocol.StateInput{InitInput: c.initInput(), Config: c.Config}
+	if c.init.Removable {
+		in.Ensure = ensure
+	}
+	return in
+}
+
+// ask runs init or the state action with a document.
+func (c *checker) ask(ctx context.Context, action string, document any) (said, error) {
+	text, err := json.Marshal(document)
+	if err != nil {
+		return said{}, fmt.Errorf("%w: encoding the input of %s: %w", errOurs, action, err)
+	}
+	return c.askText(ctx, action, string(text))
+}
+
+// askText runs init or the state action with any text.
+func (c *checker) askText(ctx context.Context, action, stdin string) (said, error) {
+	var invocation protocol.Invocation
+	if action == "state" {
+		invocation = c.init.StateAction
+	}
+	var stdout answerBuffer
+	var stderr tailBuffer
+	exit, err := c.run(ctx, action, invocation, engine.IO{Stdin: strings.NewReader(stdin), Stdout: &stdout, Stderr: &stderr})
+	return said{exit, stdout.data, stderr.data}, err
+}
+
+// do runs an action.
+func (c *checker) do(ctx context.Context, action protocol.Action, in protocol.ActionInput) (said, error) {
+	if in.StaleState == nil {
+		in.StaleState = map[string]any{}
+	}
+	text, err := json.Marshal(in)
+	if err != nil {
+		return said{}, fmt.Errorf("%w: encoding the input of %s: %w", errOurs, action.Name, err)
+	}
+	var both tailBuffer
+	exit, err := c.run(ctx, action.Name, action.Invocation, engine.IO{Stdin: strings.NewReader(string(text)), Stdout: &both, Stderr: &both})
+	return said{exit: exit, stdout: both.data}, err
+}
+
+func (c *checker) run(ctx context.Context, action string, invocation protocol.Invocation, streams engine.IO) (engine.Exit, error) {
+	ref := invocation.Image
+	if ref == "" {
+		ref = c.Image
+	}
+	id, err := c.image(ctx, ref)
+	if err != nil {
+		return engine.Exit{}, fmt.Errorf("the image of %s: %w", action, err)
+	}
+	spec := engine.Spec{
+		Image: id, Entrypoint: invocation.Entrypoint, Args: invocation.Args,
+		Mounts: c.mounts, Network: c.Network, Timeout: c.Timeout,
+		Labels: map[string]string{labelTest: action},
+	}
+	if c.Workspace != "" {
+		spec.WorkDir = c.Workspace
+		spec.Env = append(spec.Env, "DEPLOYSTER_WORKSPACE="+c.Workspace)
+		spec.Mounts = append([]engine.Mount{{Source: c.Workspace, Target: c.Workspace, ReadOnly: true}}, spec.Mounts...)
+	}
+	if c.Work != "" {
+		c.runs++
+		work := filepath.Join(c.Work, strconv.Itoa(c.runs))
+		if err := os.MkdirAll(work, 0o700); err != nil {
+			return engine.Exit{}, fmt.Errorf("%w: making the work directory of %s: %w", errOurs, action, err)
+		}
+		spec.Env = append(spec.Env, "DEPLOYSTER_WORK="+work)
+		spec.Mounts = append([]engine.Mount{{Source: work, Target: work}}, spec.Mounts...)
+	}
+	exit, err := c.Engine.Run(ctx, spec, streams)
+	switch {
+	case errors.Is(err, errTooMuch):
+		return exit, fmt.Errorf("%s wrote %w to stdout; it must be one JSON document", action, errTooMuch)
+	case errors.Is(err, engine.ErrTimeout):
+		return exit, fmt.Errorf("%s did not end within %s; it must end by itself: %w", action, c.Timeout, err)
+	case err != nil:
+		return exit, fmt.Errorf("%s could not be run: %w", action, err)
+	}
+	return exit, nil
+}
+
+// exited judges the exit code of init or state.
+func exited(action string, s said) verdict {
+	switch {
+	case s.exit.Code == 0:
+		return pass("")
+	case len(s.stderr) == 0:
+		return fail("%s %s; it wrote nothing to stderr (say there why), and to stdout %s", action, exitText(s.exit), received(s.stdout))
+	default:
+		return fail("%s %s; the end of its stderr: %s", action, exitText(s.exit), receivedEnd(s.stderr))
+	}
+}
+
+func exitText(e engine.Exit) string {
+	text := fmt.Sprintf("exited with %d", e.Code)
+	if e.Code > 128 && e.Code < 128+65 {
+		text += fmt.Sprintf(" (%s)", syscall.Signal(e.Code-128))
+	}
+	if e.OOMKilled {
+		text += ", out of memory"
+	}
+	return text
+}
+
+// onlyJSON judges whether stdout is one JSON document, whatever it says.
+func onlyJSON(action string, stdout []byte, decode func([]byte) error) verdict {
+	if json.Valid(stdout) {
+		return pass("")
+	}
+	return fail("%s: %s; the answer goes to stdout as one JSON document, all other output to stderr", action, explain(decode(stdout), stdout))
+}
+
+// explain adds what was received to what is wrong with it.
+func explain(err error, stdout []byte) string {
+	var wrong *protocol.AnswerError
+	if errors.As(err, &wrong) && wrong.Excerpt == "" && len(stdout) > 0 {
+		return fmt.Sprintf("%v (received %s)", err, received(stdout))
+	}
+	return err.Error()
+}
+
+func decodeInit(data []byte) error {
+	_, err := protocol.DecodeInit(data)
+	return err
+}
+
+func decodeState(data []byte) error {
+	_, err := protocol.DecodeState(data)
+	return err
+}

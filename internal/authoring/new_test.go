@@ -1,0 +1,219 @@
+package authoring
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/deployster-go/deployster/schema"
+)
+
+func TestWrittenTypesKeepToTheProtocol(t *testing.T) {
+	for _, lang := range Languages() {
+		t.Run(lang, func(t *testing.T) {
+			w := write(t, lang, "", "")
+			if lang == "go" {
+				build(t, w)
+			}
+			results, err := w.check(t, nil)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, r := range results {
+				if r.Outcome != Passed {
+					t.Errorf("%s: %s: %s", r.Name, r.Outcome, r.Detail)
+				}
+			}
+			if left, err := os.ReadDir(w.plug); err != nil || len(left) > 0 {
+				t.Errorf("the check left %v (%v)", left, err)
+			}
+			findsDriftAndStaysInThePlug(t, w)
+		})
+	}
+}
+
+// build does what the Dockerfile does, with the protocol package of this tree.
+func build(t *testing.T, w *written) {
+	t.Helper()
+	tree, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"mod", "edit", "-replace=github.com/deployster-go/deployster=" + tree},
+		{"build", "-mod=mod", "-o", w.entrypoint[0], "."},
+		{"vet", "-mod=mod", "."},
+	} {
+		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd.Dir = w.dir
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOPROXY=off", "GOSUMDB=off")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go %v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// findsDriftAndStaysInThePlug is what the check can not bring about: somebody
+// else's changes, and paths that lead out of the plug.
+func findsDriftAndStaysInThePlug(t *testing.T, w *written) {
+	t.Helper()
+	ask := func(config string, args ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), w.entrypoint[0], append(w.entrypoint[1:len(w.entrypoint):len(w.entrypoint)], args...)...)
+		cmd.Stdin = strings.NewReader(`{"name":"r","ensure":"present","config":` + config + `,"staleState":{}}`)
+		out, err := cmd.Output()
+		return string(out), err
+	}
+	content := "one\r\n\n\"zwei\" ü $HOME `x` \\n\n\n" + strings.Repeat("more than an argument can have\n", 10_000) + "\n"
+	text, _ := json.Marshal(map[string]string{"path": "a/b c.txt", "content": content})
+	if out, err := ask(string(text), "create"); err != nil {
+		t.Fatalf("create: %v\n%s", err, out)
+	}
+	file := filepath.Join(w.plug, "a", "b c.txt")
+	if got := read(t, file); got != content {
+		t.Errorf("wrote %.100q", got)
+	}
+	if out, err := ask(string(text), "state"); err != nil || !strings.Contains(out, "VALID") {
+		t.Errorf("after create: %.100q, %v", out, err)
+	}
+	if err := os.WriteFile(file, []byte("changed\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := ask(string(text), "state")
+	if err != nil || !strings.Contains(out, "STALE") || !strings.Contains(out, `changed\n`) || !strings.Contains(out, "update") {
+		t.Errorf("after a change by somebody else: %q, %v", out, err)
+	}
+	for _, path := range []string{"../outside", "a/../../outside", ".."} {
+		text, _ := json.Marshal(map[string]string{"path": path, "content": "x"})
+		for _, action := range []string{"state", "create", "remove"} {
+			if out, err := ask(string(text), action); err == nil {
+				t.Errorf("%s of %q went through: %q", action, path, out)
+			}
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(filepath.Dir(w.plug), "outside")); err == nil {
+		t.Error("a file was written outside the plug")
+	}
+	if out, err := ask(string(text), "stat"); err == nil {
+		t.Errorf("an unknown action went through: %q", out)
+	}
+}
+
+func TestNewExamplesAreSound(t *testing.T) {
+	source, err := schema.Source("manifest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests, err := schema.CompileConfig(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lang := range Languages() {
+		dir := filepath.Join(t.TempDir(), "deep", "er")
+		files, err := New(dir, "web-2", lang)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text := read(t, file)
+			if text == "" || strings.Contains(text, "@") && filepath.Base(file) != "type.sh" {
+				t.Errorf("%s is not filled in:\n%s", file, text)
+			}
+		}
+		for _, want := range []string{"Dockerfile", "README.md", "example.json", "example.yaml", languageOf(t, lang).source} {
+			if !slices.Contains(files, filepath.Join(dir, want)) {
+				t.Errorf("%s: no %s in %v", lang, want, files)
+			}
+		}
+		if readme := read(t, filepath.Join(dir, "README.md")); !strings.Contains(readme, "deployster type test web-2 --config example.json --plug root=out") {
+			t.Errorf("%s: the README does not say how to test", lang)
+		}
+		var manifest map[string]any
+		if err := yaml.Unmarshal([]byte(read(t, filepath.Join(dir, "example.yaml"))), &manifest); err != nil {
+			t.Fatal(err)
+		}
+		if wrong := manifests.Validate(manifest); len(wrong) > 0 {
+			t.Errorf("%s: example.yaml: %v", lang, wrong)
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, tc := range map[string]struct{ name, lang, want string }{
+		"a name in capitals":     {"Web", "go", `"Web"`},
+		"a path as name":         {"a/b", "go", `"a/b"`},
+		"no name":                {"", "go", `""`},
+		"a name like an option":  {"-v", "sh", `"-v"`},
+		"a language it does not": {"web", "rust", "go, python, sh"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "new")
+			_, err := New(dir, tc.name, tc.lang)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want something with %q", err, tc.want)
+			}
+			if _, err := os.Lstat(dir); err == nil {
+				t.Error("something was written")
+			}
+		})
+	}
+}
+
+func TestNewOverwritesNothing(t *testing.T) {
+	for _, there := range []string{"Dockerfile", "type.sh"} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, there), []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := New(dir, "web", "sh")
+		if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, there)) {
+			t.Errorf("got %v", err)
+		}
+		if got := names(t, dir); !slices.Equal(got, []string{there}) {
+			t.Errorf("there is %v now", got)
+		}
+		if read(t, filepath.Join(dir, there)) != "mine" {
+			t.Error("it was overwritten")
+		}
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(file, "web", "sh"); err == nil || !strings.Contains(err.Error(), "not a directory") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNewIntoADirectoryThatIsThere(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "LICENSE"), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files, err := New(dir, "web", "python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"Dockerfile", "LICENSE", "README.md", "example.json", "example.yaml", "type.py"}
+	if got := names(t, dir); !slices.Equal(got, want) || len(files) != len(want)-1 {
+		t.Errorf("got %v, told of %v", got, files)
+	}
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}

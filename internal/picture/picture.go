@@ -1,0 +1,215 @@
+// Package picture draws a graph of things that depend on each other: as a text
+// tree, as Graphviz dot, as a mermaid flowchart, and as SVG with a layout of
+// its own, so that a picture needs no other program.
+//
+// Every drawing is a pure function of the graph. Labels are untrusted: each
+// form escapes what it would otherwise read as its own syntax.
+package picture
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Graph is what is drawn. Edges name nodes by ID; those that name an unknown
+// node are ignored.
+type Graph struct {
+	Title string
+	Nodes []Node // drawn in this order where there is a choice
+	Edges []Edge
+}
+
+// Node is one thing.
+type Node struct {
+	ID     string
+	Label  string
+	Detail string // smaller, below or beside the label; may be empty
+}
+
+// Edge says that From depends on To.
+type Edge struct {
+	From, To string
+}
+
+// index is a graph by positions in Nodes.
+type index struct {
+	Graph
+	dependencies [][]int // node → what it depends on, in the order of nodes
+	dependents   [][]int
+}
+
+func newIndex(g Graph) *index {
+	at := map[string]int{}
+	for i, n := range g.Nodes {
+		at[n.ID] = i
+	}
+	x := &index{Graph: g, dependencies: make([][]int, len(g.Nodes)), dependents: make([][]int, len(g.Nodes))}
+	for _, e := range g.Edges {
+		from, okFrom := at[e.From]
+		to, okTo := at[e.To]
+		if !okFrom || !okTo || slices.Contains(x.dependencies[from], to) {
+			continue
+		}
+		x.dependencies[from] = append(x.dependencies[from], to)
+		x.dependents[to] = append(x.dependents[to], from)
+	}
+	for i := range g.Nodes {
+		slices.Sort(x.dependencies[i])
+		slices.Sort(x.dependents[i])
+	}
+	return x
+}
+
+// Text writes the graph as a tree: under each thing, what depends on it. What
+// would stand in several places is written out in the first and marked with …
+// in the others.
+func Text(w io.Writer, g Graph) error {
+	x := newIndex(g)
+	t := tree{index: x, written: make([]bool, len(g.Nodes))}
+	if g.Title != "" {
+		t.WriteString(oneLine(g.Title) + "\n")
+	}
+	var roots []int
+	for i := range g.Nodes {
+		if len(x.dependencies[i]) == 0 {
+			roots = append(roots, i)
+		}
+	}
+	t.children(roots, "")
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+type tree struct {
+	strings.Builder
+	*index
+	written []bool
+}
+
+func (t *tree) children(nodes []int, indent string) {
+	for i, n := range nodes {
+		branch, below := "├─ ", "│  "
+		if i == len(nodes)-1 {
+			branch, below = "└─ ", "   "
+		}
+		t.WriteString(indent + branch + oneLine(t.Nodes[n].Label))
+		if t.Nodes[n].Detail != "" {
+			t.WriteString("  (" + oneLine(t.Nodes[n].Detail) + ")")
+		}
+		if t.written[n] {
+			if len(t.dependents[n]) > 0 {
+				t.WriteString(" …")
+			}
+			t.WriteByte('\n')
+			continue
+		}
+		t.written[n] = true
+		t.WriteByte('\n')
+		t.children(t.dependents[n], indent+below)
+	}
+}
+
+// Dot writes the graph for Graphviz; arrows point at what is depended on.
+func Dot(w io.Writer, g Graph) error {
+	var b strings.Builder
+	b.WriteString("digraph {\n  rankdir=BT\n  node [shape=box style=rounded fontname=\"sans-serif\"]\n")
+	if g.Title != "" {
+		fmt.Fprintf(&b, "  label=%s\n", dotQuote(g.Title))
+	}
+	for _, n := range g.Nodes {
+		label := dotQuote(n.Label)
+		if n.Detail != "" {
+			label = dotQuote(n.Label + "\n" + n.Detail)
+		}
+		fmt.Fprintf(&b, "  %s [label=%s]\n", dotQuote(n.ID), label)
+	}
+	for _, e := range g.Edges {
+		fmt.Fprintf(&b, "  %s -> %s\n", dotQuote(e.From), dotQuote(e.To))
+	}
+	b.WriteString("}\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func dotQuote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", "").Replace(s) + `"`
+}
+
+// Mermaid writes the graph as a mermaid flowchart; arrows point at what is
+// depended on. Its nodes are numbered, because mermaid reads some names as
+// keywords.
+func Mermaid(w io.Writer, g Graph) error {
+	x := newIndex(g)
+	var b strings.Builder
+	b.WriteString("flowchart BT\n")
+	for i, n := range g.Nodes {
+		label := mermaidText(n.Label)
+		if n.Detail != "" {
+			label += "<br/><small>" + mermaidText(n.Detail) + "</small>"
+		}
+		fmt.Fprintf(&b, "  n%d[\"%s\"]\n", i, label)
+	}
+	for from, dependencies := range x.dependencies {
+		for _, to := range dependencies {
+			fmt.Fprintf(&b, "  n%d --> n%d\n", from, to)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// mermaidText writes anything but letters, digits and a few harmless marks as
+// a character code.
+func mermaidText(s string) string {
+	var b strings.Builder
+	for _, c := range s {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.ContainsRune(" -_./:", c):
+			b.WriteRune(c)
+		default:
+			fmt.Fprintf(&b, "#%d;", c)
+		}
+	}
+	return b.String()
+}
+
+// oneLine keeps a label from breaking the tree or driving a terminal.
+func oneLine(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c >= 0x7f && c < 0xa0 {
+			return ' '
+		}
+		return c
+	}, s)
+}
+
+// layers puts every node one below the lowest of what it depends on. Nodes on
+// a cycle are put where the cycle is first entered.
+func (x *index) layers() []int {
+	layer := make([]int, len(x.Nodes))
+	state := make([]byte, len(x.Nodes)) // 0 new, 1 being placed, 2 placed
+	var place func(int) int
+	place = func(n int) int {
+		if state[n] != 0 {
+			return layer[n]
+		}
+		state[n] = 1
+		for _, d := range x.dependencies[n] {
+			layer[n] = max(layer[n], place(d)+1)
+		}
+		state[n] = 2
+		return layer[n]
+	}
+	for n := range x.Nodes {
+		place(n)
+	}
+	return layer
+}
+
+// sortStable orders by a key and leaves ties as they are.
+func sortStable[T any, K cmp.Ordered](s []T, key func(T) K) {
+	slices.SortStableFunc(s, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
+}

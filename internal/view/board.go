@@ -1,0 +1,249 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/runner"
+)
+
+// phase is where a resource is on its way through a run.
+type phase int
+
+const (
+	waiting phase = iota
+	active
+	done
+	failed
+	skipped
+)
+
+// over tells whether nothing more will happen in this run.
+func (p phase) over() bool { return p >= done }
+
+// row is one resource as a person sees it. All its text is clean.
+type row struct {
+	name, typ string
+	deps      []string
+
+	phase    phase
+	doing    string    // active: what; over: how it ended
+	progress string    // active: an image being fetched
+	last     string    // active: the last line of output
+	since    time.Time // active: when it started
+	heard    time.Time // when anything was last said of it
+	took     time.Duration
+	acts     []string // actions done
+	changed  bool     // done: not as it was
+	errors   []string // failed: why, in lines
+	output   []string // failed: the last lines of output
+}
+
+// board is a run as a person sees it, folded from its events. Folding is
+// total: events in any order are taken as they come.
+type board struct {
+	command, manifest, engine, plugs, run string
+
+	announced bool // by RunStarted; planning has no run and announces nothing
+	started   time.Time
+	rows      []*row // in graph order
+	byName    map[string]*row
+	over      []*row            // in the order in which they ended
+	pulls     map[string]string // images fetched for no resource in particular
+	ended     *runner.Event
+}
+
+func newBoard() *board {
+	return &board{byName: map[string]*row{}, pulls: map[string]string{}}
+}
+
+// row finds a resource's row. One that was never announced gets one.
+func (b *board) row(name string) *row {
+	r, ok := b.byName[name]
+	if !ok {
+		r = &row{name: clean(name)}
+		b.byName[name] = r
+		b.rows = append(b.rows, r)
+	}
+	return r
+}
+
+func (b *board) fold(e runner.Event) {
+	if b.started.IsZero() {
+		b.started = e.Time
+	}
+	switch e.Kind {
+	case runner.RunStarted:
+		b.begin(e)
+	case runner.RunFinished, runner.RunFailed:
+		b.ended = &e
+	case runner.Warning:
+	default:
+		if e.Resource != "" {
+			b.foldResource(b.row(e.Resource), e)
+		} else if e.Kind == runner.Pulling {
+			b.pull(e)
+		}
+	}
+}
+
+func (b *board) begin(e runner.Event) {
+	b.announced, b.started = true, e.Time
+	b.command, b.manifest = clean(e.Data["command"]), clean(e.Data["manifest"])
+	b.engine, b.plugs, b.run = clean(e.Data["engine"]), clean(e.Data["plugs"]), clean(e.Data["run"])
+	for _, h := range e.Resources {
+		r := b.row(h.Name)
+		r.typ, r.deps = clean(h.Type), h.DependsOn
+	}
+}
+
+func (b *board) pull(e runner.Event) {
+	if e.Total > 0 && e.Current >= e.Total {
+		delete(b.pulls, e.Image)
+		return
+	}
+	b.pulls[e.Image] = pulling(brief(clean(e.Image)), e)
+}
+
+func (b *board) foldResource(r *row, e runner.Event) {
+	if r.phase.over() {
+		return
+	}
+	r.heard = e.Time
+	switch e.Kind {
+	case runner.ResourceStarted:
+		r.activate(e.Time, "starting")
+	case runner.Pulling:
+		r.activate(e.Time, r.doing)
+		r.progress = pulling(brief(clean(e.Image)), e)
+	case runner.Waiting:
+		r.activate(e.Time, clean(e.Text))
+	case runner.Working:
+		b.working(r, e)
+	case runner.Line:
+		r.last = clean(e.Text)
+	case runner.ResourceInitialized:
+		r.progress, r.last = "", ""
+		r.phase, r.doing = waiting, ""
+	case runner.ResourceResolved:
+		b.resolved(r, e)
+	case runner.ActionStarted:
+		r.activate(e.Time, doing(e))
+		r.progress, r.last = "", ""
+	case runner.ActionFinished:
+		r.acts = append(r.acts, clean(e.Action))
+		r.progress, r.last = "", ""
+	case runner.ActionFailed:
+		r.progress, r.last = "", ""
+		r.errors, r.output = cleanLines(actionFailure(e)), cleanAll(e.Output)
+	case runner.ResourceVerified:
+		r.activate(e.Time, "verified")
+	case runner.ResourceFinished:
+		r.changed = e.Status == runner.Changed || e.Status == "" && len(r.acts) > 0
+		b.end(r, e, done, outcome(r.changed, r.acts))
+	case runner.ResourceFailed:
+		if e.Error != "" {
+			r.errors = cleanLines(e.Error)
+		}
+		if len(e.Output) > 0 {
+			r.output = cleanAll(e.Output)
+		}
+		b.end(r, e, failed, "failed")
+	case runner.ResourceSkipped:
+		b.end(r, e, skipped, skippedBecause(e))
+	default: // nothing to see
+	}
+}
+
+func (b *board) working(r *row, e runner.Event) {
+	r.progress = ""
+	switch {
+	case e.Action == "init":
+		r.activate(e.Time, "initializing")
+	case e.Action == "state" && len(r.acts) > 0:
+		r.activate(e.Time, "verifying")
+	case e.Action == "state":
+		r.activate(e.Time, "reading state")
+	default:
+		r.activate(e.Time, r.doing)
+	}
+}
+
+func (b *board) resolved(r *row, e runner.Event) {
+	text := resolution(e)
+	if b.planning() {
+		b.end(r, e, done, text)
+		r.changed = e.Status != runner.Valid
+		return
+	}
+	r.activate(e.Time, text)
+}
+
+func (b *board) end(r *row, e runner.Event, p phase, how string) {
+	r.took = e.Duration
+	if r.took == 0 && r.phase == active {
+		r.took = e.Time.Sub(r.since)
+	}
+	r.phase, r.doing, r.progress, r.last = p, how, "", ""
+	b.over = append(b.over, r)
+}
+
+// activate notes what a resource is doing now, and since when it is at work.
+func (r *row) activate(at time.Time, doing string) {
+	if r.phase != active {
+		r.phase, r.since = active, at
+	}
+	r.doing = doing
+}
+
+// status says in a few words what a row is doing, waiting for, or how it ended.
+func (b *board) status(r *row) string {
+	if r.phase != waiting {
+		return r.doing
+	}
+	var open []string
+	for _, name := range r.deps {
+		if d, ok := b.byName[name]; ok && d.phase != done {
+			open = append(open, d.name)
+		}
+	}
+	switch {
+	case len(open) > 3:
+		return fmt.Sprintf("waits for %s and %d more", strings.Join(open[:2], ", "), len(open)-2)
+	case len(open) > 0:
+		return "waits for " + strings.Join(open, ", ")
+	case b.ended != nil:
+		return "not started"
+	default:
+		return "waits for its turn"
+	}
+}
+
+// planning tells whether resources are only looked at: the plan that comes of
+// it is the output, and everything shown before is news.
+func (b *board) planning() bool { return !b.announced || b.command == "plan" }
+
+// header is the first line of a run: what, where, and under which id.
+func (b *board) header() string {
+	parts := make([]string, 0, 4)
+	if b.manifest != "" {
+		parts = append(parts, b.manifest)
+	}
+	size := plural(len(b.rows), "resource")
+	switch b.plugs {
+	case "", "0":
+	case "1":
+		size += ", 1 plug"
+	default:
+		size += ", " + b.plugs + " plugs"
+	}
+	parts = append(parts, size)
+	if b.engine != "" {
+		parts = append(parts, b.engine)
+	}
+	if b.run != "" {
+		parts = append(parts, "run "+b.run)
+	}
+	return strings.Join(parts, " · ")
+}

@@ -1,0 +1,87 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// maxDiffLines bounds how much of one changed text is shown, in lines.
+const maxDiffLines = 20
+
+// changes writes a diff: one line per value, several for texts of several
+// lines.
+func (d *document) changes(changes []runner.Change) {
+	paths := 0
+	for _, c := range changes {
+		paths = max(paths, ansi.StringWidth(path(c)))
+	}
+	for _, c := range changes {
+		name := pad(path(c), min(paths, 32))
+		old, isText := c.Old.(string)
+		text, isNewText := c.New.(string)
+		switch {
+		case c.Op == runner.Modify && isText && isNewText && strings.Contains(old+text, "\n"):
+			d.line("      " + d.style.yellow("~") + " " + path(c))
+			d.textChange(old, text)
+		case c.Op == runner.Modify:
+			d.line(fmt.Sprintf("      %s %s  %s → %s", d.style.yellow("~"), name, d.value(c.Old), d.value(c.New)))
+		default:
+			d.line(fmt.Sprintf("      %s %s  %s", d.style.green("+"), name, d.value(c.New)))
+		}
+	}
+}
+
+func path(c runner.Change) string {
+	if c.Path == "" {
+		return "config"
+	}
+	return clean(c.Path)
+}
+
+// value writes any value on one line, as JSON, cut to the width.
+func (d *document) value(v any) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return clean(fmt.Sprintf("%v", v))
+	}
+	text := clean(b.String())
+	if d.width > 0 {
+		text = ansi.Truncate(text, max(d.width/2, 16), "…")
+	}
+	return text
+}
+
+// textChange writes the lines in which two texts differ: what they share at
+// their beginnings and ends is left out.
+func (d *document) textChange(old, text string) {
+	from, to := strings.Split(old, "\n"), strings.Split(text, "\n")
+	for len(from) > 0 && len(to) > 0 && from[0] == to[0] {
+		from, to = from[1:], to[1:]
+	}
+	for len(from) > 0 && len(to) > 0 && from[len(from)-1] == to[len(to)-1] {
+		from, to = from[:len(from)-1], to[:len(to)-1]
+	}
+	d.side(d.style.red, "-", from)
+	d.side(d.style.green, "+", to)
+}
+
+func (d *document) side(paint func(string) string, mark string, lines []string) {
+	more := 0
+	if len(lines) > maxDiffLines {
+		more = len(lines) - maxDiffLines
+		lines = lines[:maxDiffLines]
+	}
+	for _, line := range lines {
+		d.line("          " + paint(mark+" "+clean(line)))
+	}
+	if more > 0 {
+		d.line("          " + d.style.dim(fmt.Sprintf("… and %s", plural(more, "more line"))))
+	}
+}

@@ -1,0 +1,155 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// JSONVersion is the version of the NDJSON that JSON writes. It grows when a
+// field changes its meaning or goes; readers ignore fields they do not know.
+const JSONVersion = 1
+
+// JSON writes a run as NDJSON: a first line that says which version of what
+// follows, then one line per event.
+type JSON struct {
+	mu  sync.Mutex
+	out output
+}
+
+// NewJSON writes the first line to w: the version of the format, that of
+// Deployster, and the command.
+func NewJSON(w io.Writer, command, version string) *JSON {
+	j := &JSON{out: output{w: w}}
+	j.line(struct {
+		Version    int    `json:"version"`
+		Deployster string `json:"deployster"`
+		Command    string `json:"command"`
+	}{JSONVersion, version, command})
+	return j
+}
+
+type jsonEvent struct {
+	Type       runner.EventKind  `json:"type"`
+	Time       time.Time         `json:"time"`
+	Resource   string            `json:"resource,omitempty"`
+	Action     string            `json:"action,omitempty"`
+	Attempt    int               `json:"attempt,omitempty"`
+	Image      string            `json:"image,omitempty"`
+	ImageID    string            `json:"image_id,omitempty"`
+	Status     runner.Status     `json:"status,omitempty"`
+	Actions    []string          `json:"actions,omitempty"`
+	ExitCode   *int              `json:"exit_code,omitempty"`
+	DurationMS *float64          `json:"duration_ms,omitempty"`
+	Error      string            `json:"error,omitempty"`
+	Output     []string          `json:"output,omitempty"`
+	Counts     *runner.Counts    `json:"counts,omitempty"`
+	Resources  []jsonHeader      `json:"resources,omitempty"`
+	Plan       *protocol.Action  `json:"plan,omitempty"`
+	Data       map[string]string `json:"data,omitempty"`
+	Current    int64             `json:"current,omitempty"`
+	Total      int64             `json:"total,omitempty"`
+	Stream     string            `json:"stream,omitempty"`
+	Text       *string           `json:"text,omitempty"`
+}
+
+type jsonHeader struct {
+	Name      string   `json:"name"`
+	Type      string   `json:"type"`
+	DependsOn []string `json:"depends_on"`
+}
+
+// Observe writes the event as one line.
+func (j *JSON) Observe(e runner.Event) {
+	line := jsonEvent{
+		Type: e.Kind, Time: e.Time, Resource: e.Resource, Action: e.Action, Attempt: e.Attempt,
+		Image: e.Image, ImageID: e.ImageID, Status: e.Status, Actions: e.Actions, ExitCode: e.Exit,
+		Error: e.Error, Output: e.Output, Plan: e.Plan, Data: e.Data,
+		Current: e.Current, Total: e.Total, Stream: e.Stream,
+	}
+	if ends(e.Kind) {
+		ms := milliseconds(e.Duration)
+		line.DurationMS = &ms
+	}
+	switch e.Kind {
+	case runner.RunFinished, runner.RunFailed:
+		line.Counts = &e.Counts
+	case runner.Line, runner.Waiting, runner.Warning:
+		line.Text = &e.Text
+	default: // has neither
+	}
+	for _, h := range e.Resources {
+		line.Resources = append(line.Resources, jsonHeader{h.Name, h.Type, append([]string{}, h.DependsOn...)})
+	}
+	j.line(line)
+}
+
+// ends tells whether events of this kind have a duration.
+func ends(k runner.EventKind) bool {
+	switch k {
+	case runner.RunFinished, runner.RunFailed, runner.ResourceFinished, runner.ResourceFailed,
+		runner.ActionFinished, runner.ActionFailed:
+		return true
+	default:
+		return false
+	}
+}
+
+// milliseconds keeps microseconds, as decimals.
+func milliseconds(d time.Duration) float64 {
+	return float64(d.Microseconds()) / 1000
+}
+
+// Plan writes a plan as one line of type "plan".
+func (j *JSON) Plan(p *runner.Plan) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := PlanJSON(&j.out, p); err != nil && j.out.err == nil {
+		j.out.err = err
+	}
+}
+
+// Close returns the first error of writing.
+func (j *JSON) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.out.err
+}
+
+func (j *JSON) line(v any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	b, err := encode(v)
+	if err != nil {
+		if j.out.err == nil {
+			j.out.err = fmt.Errorf("writing an event as JSON: %w", err)
+		}
+		return
+	}
+	j.out.write(b)
+}
+
+// encode is v as one line of JSON that is safe to look at: what a terminal
+// could take for a command is escaped also where JSON does not ask for it.
+func encode(v any) (string, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	var line strings.Builder
+	for _, r := range string(b) {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			fmt.Fprintf(&line, "\\u%04x", r)
+			continue
+		}
+		line.WriteRune(r)
+	}
+	return line.String() + "\n", nil
+}

@@ -1,0 +1,295 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// LiveOptions says what a live view draws on.
+type LiveOptions struct {
+	Width   func() int       // of the terminal, in cells; 0 when it can not tell
+	Height  func() int       // in lines
+	Color   bool             // see ColorWanted
+	Verbose bool             // print every line of output above the tree
+	Now     func() time.Time // for elapsed times
+	Tick    <-chan time.Time // when to redraw, such as ten times a second
+}
+
+// Live draws a run as a tree that changes in place. Lines that are final
+// scroll out above the region that is redrawn; when the resources do not fit
+// the terminal, only those at work are redrawn, and each one that ends scrolls
+// out on its own.
+//
+// The region is redrawn on ticks, never per event, in one write, with only
+// the lines that differ: a container that prints a million lines costs no
+// more than one that prints ten, and nothing flickers.
+type Live struct {
+	opts LiveOptions
+	stop chan struct{}
+	done chan struct{}
+
+	mu        sync.Mutex
+	out       output
+	board     *board
+	above     []string // permanent lines not yet written
+	region    []string // as it stands on the terminal
+	width     int      // of the terminal when the region was drawn
+	flushed   int      // scrolling: how many of board.over are written
+	scrolling bool     // the tree did not fit
+	finished  bool     // the last that there is to say is written
+	suspended bool
+	hidden    bool // the cursor
+	closed    bool
+}
+
+// NewLive returns a Live that draws on w until Close.
+func NewLive(w io.Writer, opts LiveOptions) *Live {
+	l := &Live{
+		opts: opts, out: output{w: w}, board: newBoard(),
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	go pulse(opts.Tick, l.stop, l.done, l.redraw)
+	return l
+}
+
+// Observe takes in what happened; the next tick shows it.
+func (l *Live) Observe(e runner.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.board.ended != nil {
+		return
+	}
+	l.board.fold(e)
+	switch e.Kind {
+	case runner.RunStarted:
+		l.above = append(l.above, fold(style(l.opts.Color).bold(l.board.header()), l.cells())...)
+		l.draw()
+	case runner.Warning:
+		l.above = append(l.above, l.note("!", e.Resource, e.Text)...)
+	case runner.Line:
+		if l.opts.Verbose {
+			l.above = append(l.above, l.note("│", e.Resource, e.Text)...)
+		}
+	case runner.Waiting:
+		if e.Resource == "" {
+			l.above = append(l.above, l.note("…", "", e.Text)...)
+		}
+	case runner.RunFinished, runner.RunFailed:
+		l.draw()
+	default: // the next tick is soon enough
+	}
+}
+
+// Suspend takes the tree off the terminal and gives it to someone else, such
+// as a prompt. Events are taken in meanwhile.
+func (l *Live) Suspend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.suspended || l.closed {
+		return
+	}
+	l.emit(nil)
+	l.showCursor()
+	l.suspended = true
+}
+
+// Resume puts the tree back, at the line where the cursor is; it must be at
+// the start of it.
+func (l *Live) Resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.suspended {
+		return
+	}
+	l.suspended = false
+	l.draw()
+}
+
+// Close draws the tree a last time and restores the cursor. It returns the
+// first error of writing.
+func (l *Live) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		defer l.mu.Unlock()
+		return l.out.err
+	}
+	l.suspended = false
+	l.finish()
+	l.closed = true
+	l.mu.Unlock()
+	close(l.stop)
+	<-l.done
+	return l.out.err
+}
+
+func (l *Live) redraw() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.draw()
+}
+
+// draw brings the terminal up to date.
+func (l *Live) draw() {
+	if l.suspended || l.finished || l.board.started.IsZero() {
+		return
+	}
+	if l.board.ended != nil {
+		l.finish()
+		return
+	}
+	f := l.frame()
+	height := l.opts.Height()
+	if height <= 0 {
+		height = 24
+	}
+	height = max(height-1, 1) // the cursor stands below the region
+
+	if !l.scrolling {
+		tree := f.tree(false)
+		if len(tree) <= height {
+			l.emit(tree)
+			return
+		}
+		l.scrolling = true
+	}
+	l.flush(f)
+	l.emit(f.window(height))
+}
+
+// flush makes the rows that ended since the last time permanent.
+func (l *Live) flush(f frame) {
+	c := f.columns()
+	for _, r := range l.board.over[l.flushed:] {
+		l.above = append(l.above, f.row(r, c, true)...)
+	}
+	l.flushed = len(l.board.over)
+}
+
+// finish writes what remains, and the verdict if there was one. After it
+// nothing is redrawn. The tree of a successful plan goes away: the plan itself
+// says it better.
+func (l *Live) finish() {
+	if l.finished {
+		return
+	}
+	l.finished = true
+	f := l.frame()
+	if l.board.planning() && (l.board.ended == nil || l.board.ended.Kind == runner.RunFinished) {
+		l.emit(nil)
+		l.showCursor()
+		return
+	}
+	if l.scrolling {
+		l.flush(f)
+		c := f.columns()
+		for _, r := range l.board.rows {
+			if !r.phase.over() {
+				l.above = append(l.above, f.row(r, c, true)...)
+			}
+		}
+	} else {
+		l.above = append(l.above, f.tree(true)...)
+	}
+	l.above = append(l.above, l.board.verdict(f.width, f.style)...)
+	l.emit(nil)
+	l.showCursor()
+}
+
+func (l *Live) frame() frame {
+	return frame{board: l.board, now: l.opts.Now(), width: l.cells(), style: style(l.opts.Color)}
+}
+
+// emit writes the permanent lines and redraws the region below them.
+func (l *Live) emit(region []string) {
+	width := l.cells()
+	if len(l.above) == 0 && slices.Equal(region, l.region) && (width == l.width || len(region) == 0) {
+		return
+	}
+	var b strings.Builder
+	if !l.hidden && len(region) > 0 {
+		b.WriteString(ansi.HideCursor)
+		l.hidden = true
+	}
+	b.WriteString(noWrap)
+	if up := l.occupied(width); up > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", up)
+	}
+	b.WriteString("\r")
+	same := len(l.above) == 0 && width >= l.width
+	for _, line := range l.above {
+		b.WriteString(ansi.Truncate(line, width, "…") + eraseRight + "\r\n")
+	}
+	for i, line := range region {
+		if same && i < len(l.region) && l.region[i] == line {
+			b.WriteString("\r\n")
+			continue
+		}
+		b.WriteString(line + eraseRight + "\r\n")
+	}
+	if !same || len(region) < len(l.region) {
+		b.WriteString(eraseBelow)
+	}
+	b.WriteString(doWrap)
+	l.out.write(b.String())
+	l.above, l.region, l.width = nil, region, width
+}
+
+// occupied is how many lines of the terminal the region takes: a terminal that
+// became narrower has broken its lines anew.
+func (l *Live) occupied(width int) int {
+	n := 0
+	for _, line := range l.region {
+		n += max(1, (ansi.StringWidth(line)+width-1)/width)
+	}
+	return n
+}
+
+// note is a permanent line that is not about the state of a resource.
+func (l *Live) note(mark, resource, text string) []string {
+	s := style(l.opts.Color)
+	prefix := "  " + s.yellow(mark) + " "
+	if mark == "│" {
+		prefix = "  " + s.dim(mark) + " "
+	}
+	if resource != "" {
+		prefix += clean(resource) + ": "
+	}
+	lines := fold(prefix+clean(strings.ReplaceAll(text, "\n", "; ")), l.cells())
+	for i := 1; i < len(lines); i++ {
+		lines[i] = ansi.Truncate("    "+lines[i], l.cells(), "…")
+	}
+	return lines
+}
+
+// cells is how wide a line may be: the last column stays empty, because
+// terminals differ in what erasing does when the cursor waits behind it.
+func (l *Live) cells() int {
+	width := l.opts.Width()
+	if width <= 0 {
+		width = 80
+	}
+	return max(width-1, 1)
+}
+
+func (l *Live) showCursor() {
+	if l.hidden {
+		l.out.write(ansi.ShowCursor)
+		l.hidden = false
+	}
+}
+
+// What Live asks of a terminal. Lines are never left to the terminal to wrap:
+// it may count some characters wider than we do.
+const (
+	noWrap     = "\x1b[?7l"
+	doWrap     = "\x1b[?7h"
+	eraseRight = "\x1b[K"
+	eraseBelow = "\x1b[J"
+)

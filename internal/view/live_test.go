@@ -1,0 +1,334 @@
+package view
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/runner"
+)
+
+// stage is a Live on a terminal, under a clock that stands still between events.
+type stage struct {
+	*Live
+	term *terminal
+	now  time.Time
+}
+
+func newStage(width, height int) *stage {
+	s := &stage{term: newTerminal(width, height), now: at(0)}
+	s.Live = NewLive(s.term, LiveOptions{
+		Width: func() int { return s.term.width }, Height: func() int { return s.term.height },
+		Color: true, Now: func() time.Time { return s.now },
+	})
+	return s
+}
+
+// play shows events, each at its time and drawn at once.
+func (s *stage) play(events ...runner.Event) {
+	for _, e := range events {
+		s.now = e.Time
+		s.Observe(e)
+		s.redraw()
+	}
+}
+
+func (s *stage) check(t interface{ Errorf(string, ...any) }) {
+	for _, b := range s.term.breaches {
+		t.Errorf("the terminal was sent %s", b)
+	}
+}
+
+func TestLiveStories(t *testing.T) {
+	for _, story := range stories {
+		for _, width := range []int{120, 72, 40} {
+			t.Run(fmt.Sprintf("%s at %d columns", story.name, width), func(t *testing.T) {
+				s := newStage(width, 24)
+				var film strings.Builder
+				for i, e := range story.events {
+					s.play(e)
+					if i == len(beginning())-1 {
+						film.WriteString(s.term.text() + "\n-- and in the end --\n\n")
+					}
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				s.check(t)
+				if s.term.hidden || s.term.nowrap {
+					t.Error("the terminal is not as it was")
+				}
+				film.WriteString(s.term.text())
+				golden(t, fmt.Sprintf("live-%s-%d.txt", story.name, width), film.String())
+			})
+		}
+	}
+}
+
+// crowd is a run of more resources than a terminal has lines.
+func crowd(n int) []runner.Event {
+	first := started("apply")
+	first.Resources = nil
+	for i := range n {
+		h := runner.ResourceHeader{Name: fmt.Sprintf("r%02d", i), Type: network}
+		if i > 0 {
+			h.DependsOn = []string{"r00"}
+		}
+		first.Resources = append(first.Resources, h)
+	}
+	return []runner.Event{first}
+}
+
+func TestLiveWithMoreResourcesThanLines(t *testing.T) {
+	s := newStage(80, 10)
+	s.play(crowd(40)...)
+	for i := range 4 {
+		s.play(runner.Event{Kind: runner.ResourceStarted, Time: at(1), Resource: fmt.Sprintf("r%02d", i)})
+	}
+	s.play(
+		runner.Event{Kind: runner.ResourceFinished, Time: at(2), Resource: "r02", Status: runner.Changed, Duration: span(1)},
+		runner.Event{Kind: runner.ResourceFailed, Time: at(3), Resource: "r01", Error: "no", Duration: span(2)},
+	)
+	golden(t, "live-crowd.txt", s.term.text())
+	for i := range 20 {
+		s.play(runner.Event{Kind: runner.ResourceStarted, Time: at(4), Resource: fmt.Sprintf("r%02d", 10+i)})
+	}
+	if got := s.term.text(); !strings.Contains(got, "… 14 more at work, 16 more waiting") {
+		t.Errorf("the window does not say what it leaves out:\n%s", got)
+	}
+	s.play(runner.Event{Kind: runner.RunFailed, Time: at(5), Duration: span(5), Error: "the log refuses writes"})
+	got := s.term.text()
+	for i := range 40 {
+		if n := strings.Count(got, fmt.Sprintf(" r%02d ", i)); n != 1 {
+			t.Errorf("in the end, r%02d is there %d times", i, n)
+		}
+	}
+	if !strings.HasSuffix(got, "✘ apply failed after 5.0s: nothing done\n  the log refuses writes\n  deployster log list --deployment "+run+"\n") {
+		t.Errorf("no verdict at the end:\n%s", got)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	s.check(t)
+}
+
+func TestLiveGivesTheTerminalToAPrompt(t *testing.T) {
+	s := newStage(100, 24)
+	s.play(beginning()...)
+	s.Suspend()
+	if s.term.hidden || strings.Contains(s.term.text(), "waits for api") {
+		t.Errorf("the terminal is not free:\n%s", s.term.text())
+	}
+	fmt.Fprint(s.term, "Do this action? [y/N] y\r\n")
+	before := s.term.written
+	s.play(runner.Event{Kind: runner.Line, Time: at(5), Resource: "db", Text: "meanwhile"})
+	if s.term.written != before {
+		t.Error("it draws while suspended")
+	}
+	s.Resume()
+	s.play(success()[len(beginning()):]...)
+	golden(t, "live-prompt.txt", s.term.text())
+	_ = s.Close()
+	s.check(t)
+}
+
+func TestLiveSuspendedUntilTheEndStillTellsTheVerdict(t *testing.T) {
+	s := newStage(100, 24)
+	s.play(beginning()...)
+	s.Suspend()
+	s.play(interruption()[len(beginning()):]...)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.term.text(); !strings.Contains(got, "✘ interrupted after 6.0s") {
+		t.Error(got)
+	}
+}
+
+func TestLiveRedrawsOnlyWhatChanged(t *testing.T) {
+	s := newStage(120, 24)
+	s.play(beginning()...)
+	before := s.term.written
+	s.redraw()
+	if s.term.written != before {
+		t.Errorf("nothing changed, and yet %d bytes were written", s.term.written-before)
+	}
+	s.now = s.now.Add(100 * time.Millisecond)
+	s.redraw()
+	if n := s.term.written - before; n == 0 || n > 250 {
+		t.Errorf("one more tenth of a second took %d bytes", n)
+	}
+	before = s.term.written
+	for range 10_000 {
+		s.Observe(runner.Event{Kind: runner.Line, Time: s.now, Resource: "db", Text: "line"})
+	}
+	if s.term.written != before {
+		t.Error("lines of output are drawn one by one")
+	}
+	_ = s.Close()
+}
+
+func TestLiveFollowsATerminalThatGrows(t *testing.T) {
+	s := newStage(60, 24)
+	s.play(beginning()...)
+	s.term.width = 120
+	s.play(success()[len(beginning()):]...)
+	_ = s.Close()
+	s.check(t)
+	want := newStage(120, 24)
+	want.play(success()...)
+	_ = want.Close()
+	_, got, _ := strings.Cut(s.term.text(), "  ! ") // the header was written at 60 columns
+	if _, want, _ := strings.Cut(want.term.text(), "  ! "); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestLiveVerbose(t *testing.T) {
+	s := newStage(100, 24)
+	s.opts.Verbose = true
+	s.play(success()...)
+	_ = s.Close()
+	if got := s.term.text(); !strings.Contains(got, "  │ db: container evil end\n") {
+		t.Errorf("output is not printed:\n%s", got)
+	}
+}
+
+func TestLiveTicks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ticker := time.NewTicker(100 * time.Millisecond)
+		defer ticker.Stop()
+		var out bytes.Buffer
+		l := NewLive(&out, LiveOptions{
+			Width: func() int { return 0 }, Height: func() int { return 0 }, Now: time.Now, Tick: ticker.C,
+		})
+		e := started("apply")
+		e.Time = time.Now()
+		l.Observe(e)
+		l.Observe(runner.Event{Kind: runner.ResourceStarted, Time: time.Now(), Resource: "db"})
+		<-time.After(1050 * time.Millisecond) // the bubble's clock
+		synctest.Wait()
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(out.String(), " starting "); n != 10+1 {
+			t.Errorf("in ten ticks and a Close it was drawn %d times", n)
+		}
+		if strings.Contains(out.String(), "\x1b[3") {
+			t.Error("coloured without being asked")
+		}
+		_ = l.Close()
+	})
+}
+
+type broken struct{ writes int }
+
+func (b *broken) Write([]byte) (int, error) {
+	b.writes++
+	return 0, errors.New("nobody reads")
+}
+
+func TestAReaderThatWentAwayIsReportedOnce(t *testing.T) {
+	var w broken
+	l := NewLive(&w, LiveOptions{
+		Width: func() int { return 80 }, Height: func() int { return 24 }, Now: func() time.Time { return start },
+	})
+	for _, e := range success() {
+		l.Observe(e)
+	}
+	if err := l.Close(); err == nil || w.writes != 1 {
+		t.Errorf("%v after %d writes", err, w.writes)
+	}
+}
+
+// events draws any sequence of events, in any order, with any text.
+func events(t *rapid.T) []runner.Event {
+	kinds := []runner.EventKind{
+		runner.RunStarted, runner.ResourceStarted, runner.ResourceInitialized, runner.ResourceResolved,
+		runner.ResourceVerified, runner.ResourceFinished, runner.ResourceFailed, runner.ResourceSkipped,
+		runner.ActionStarted, runner.ActionFinished, runner.ActionFailed,
+		runner.Pulling, runner.Waiting, runner.Working, runner.Line, runner.Warning, "news-from-the-future",
+	}
+	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{hostile, "a\r\nb", strings.Repeat("字", 300), "\xff\xfe", "", "é́́", "👩‍👩‍👧‍👦 🇩🇪"}))
+	names := rapid.SampledFrom([]string{"", "db", "api", "front-net", "smoke", "another-one-with-a-long-name", hostile})
+	one := rapid.Custom(func(t *rapid.T) runner.Event {
+		e := runner.Event{
+			Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Time: at(rapid.Float64Range(-5, 4000).Draw(t, "time")),
+			Resource: names.Draw(t, "resource"), Action: rapid.SampledFrom([]string{"init", "state", "create", hostile}).Draw(t, "action"),
+			Status: rapid.SampledFrom([]runner.Status{"", runner.Valid, runner.Stale, runner.Unknown, runner.Changed, runner.Unchanged, "?"}).Draw(t, "status"),
+			Image:  text.Draw(t, "image"), Error: text.Draw(t, "error"), Text: text.Draw(t, "text"),
+			Actions: rapid.SliceOfN(text, 0, 3).Draw(t, "actions"), Output: rapid.SliceOfN(text, 0, 8).Draw(t, "output"),
+			Attempt: rapid.IntRange(0, 3).Draw(t, "attempt"), Current: rapid.Int64().Draw(t, "current"), Total: rapid.Int64().Draw(t, "total"),
+			Duration: time.Duration(rapid.Int64().Draw(t, "duration")),
+		}
+		if e.Kind == runner.RunStarted {
+			e.Resources = headers
+			e.Data = map[string]string{"manifest": e.Text, "engine": e.Error, "plugs": e.Text, "run": run, "command": "apply"}
+		}
+		return e
+	})
+	all := rapid.SliceOfN(one, 0, 40).Draw(t, "events")
+	end := one.Draw(t, "end")
+	end.Kind = rapid.SampledFrom([]runner.EventKind{runner.RunFinished, runner.RunFailed, runner.Line}).Draw(t, "end kind")
+	return append(all, end)
+}
+
+// Whatever happens in a run, in whatever order, on whatever terminal: nothing
+// panics, no line is wider than the terminal, nothing but what Live itself
+// uses reaches it, and it is left as it was.
+func TestLiveProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newStage(rapid.IntRange(1, 160).Draw(t, "width"), rapid.IntRange(2, 30).Draw(t, "height"))
+		s.opts.Verbose = rapid.Bool().Draw(t, "verbose")
+		for _, e := range events(t) {
+			s.play(e)
+			for _, line := range s.region {
+				if w := ansi.StringWidth(line); w >= s.term.width && s.term.width > 1 {
+					t.Fatalf("%d columns: %q", s.term.width, line)
+				}
+			}
+			if len(s.region) >= s.term.height {
+				t.Fatalf("%d lines on a terminal of %d", len(s.region), s.term.height)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s.check(t)
+		if s.term.hidden || s.term.nowrap {
+			t.Fatal("the terminal is not as it was")
+		}
+	})
+}
+
+func TestPlainAndJSONProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var text, lines bytes.Buffer
+		p := NewPlain(&text, PlainOptions{Now: func() time.Time { return at(9) }})
+		j := NewJSON(&lines, "apply", "1.2.3")
+		all := events(t)
+		for _, e := range all {
+			p.Observe(e)
+			p.breakSilence()
+			j.Observe(e)
+		}
+		if err := errors.Join(p.Close(), j.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(lines.String(), "\n"); n != 1+len(all) {
+			t.Fatalf("%d lines of JSON for %d events", n, len(all))
+		}
+		for _, r := range text.String() + lines.String() {
+			if r != '\n' && r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u202e' {
+				t.Fatalf("%q reaches the terminal: %q", r, text.String())
+			}
+		}
+	})
+}

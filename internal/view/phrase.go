@@ -1,0 +1,97 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/deployster-go/deployster/runner"
+)
+
+// The phrases that Live and Plain share, so that both say the same of one
+// event. All of them return clean text.
+
+// doing is what a started action does: its description, else its name.
+func doing(e runner.Event) string {
+	text := clean(e.Action)
+	if e.Plan != nil && strings.TrimSpace(e.Plan.Description) != "" {
+		text = clean(e.Plan.Description)
+	}
+	if e.Attempt > 1 {
+		text += fmt.Sprintf(" (attempt %d)", e.Attempt)
+	}
+	return text
+}
+
+func pulling(image string, e runner.Event) string {
+	text := "pulling " + image
+	if e.Current > 0 || e.Total > 0 {
+		text += "  " + megabytes(e.Current, e.Total)
+	}
+	return text
+}
+
+// brief is an image reference without its registry, and with little of its
+// digest: enough to tell what is being pulled where there is little room.
+func brief(image string) string {
+	name, digest, _ := strings.Cut(image, "@sha256:")
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	if digest != "" {
+		name += "@" + digest[:min(len(digest), 12)]
+	}
+	return name
+}
+
+func resolution(e runner.Event) string {
+	switch e.Status {
+	case runner.Valid:
+		return "valid"
+	case runner.Stale:
+		if len(e.Actions) == 0 {
+			return "stale"
+		}
+		return "stale, to do: " + strings.Join(cleanAll(e.Actions), ", ")
+	case runner.Unknown:
+		return "known after apply of what it depends on"
+	default:
+		return strings.ToLower(clean(string(e.Status)))
+	}
+}
+
+func outcome(changed bool, acts []string) string {
+	switch {
+	case !changed:
+		return "unchanged"
+	case len(acts) == 0:
+		return "changed"
+	default:
+		return "changed: " + strings.Join(acts, ", ")
+	}
+}
+
+func actionFailure(e runner.Event) string {
+	switch {
+	case e.Error != "" && strings.Contains(e.Error, e.Action):
+		return e.Error
+	case e.Error != "":
+		return "action " + e.Action + ": " + e.Error
+	case e.Exit != nil:
+		return fmt.Sprintf("action %s failed with exit code %d", e.Action, *e.Exit)
+	default:
+		return "action " + e.Action + " failed"
+	}
+}
+
+func skippedBecause(e runner.Event) string {
+	if e.Error == "" {
+		return "skipped"
+	}
+	return "skipped: " + clean(strings.ReplaceAll(e.Error, "\n", "; "))
+}
+
+func cleanAll(lines []string) []string {
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		out[i] = clean(line)
+	}
+	return out
+}

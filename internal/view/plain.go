@@ -1,0 +1,194 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// How often Plain speaks of the same thing again.
+const (
+	pullEvery  = 5 * time.Second
+	stillEvery = 10 * time.Second
+)
+
+// PlainOptions says how a plain view writes.
+type PlainOptions struct {
+	Color bool             // see ColorWanted
+	Now   func() time.Time // for "still …" lines
+	Tick  <-chan time.Time // when to look for silence, such as once a second
+}
+
+// Plain writes a run as one line per event, for pipes and logs of CI systems.
+// What takes long is mentioned again from time to time, so that a watchdog
+// does not take silence for death.
+type Plain struct {
+	opts PlainOptions
+	stop chan struct{}
+	done chan struct{}
+
+	mu     sync.Mutex
+	out    output
+	board  *board
+	pulled map[string]time.Time // image: when its progress was last told
+	still  map[*row]time.Time   // when a silent resource was last mentioned
+	closed bool
+}
+
+// NewPlain returns a Plain that writes to w until Close.
+func NewPlain(w io.Writer, opts PlainOptions) *Plain {
+	p := &Plain{
+		opts: opts, out: output{w: w}, board: newBoard(),
+		pulled: map[string]time.Time{}, still: map[*row]time.Time{},
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	go pulse(opts.Tick, p.stop, p.done, p.breakSilence)
+	return p
+}
+
+// Observe writes what happened.
+func (p *Plain) Observe(e runner.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.board.ended != nil {
+		return
+	}
+	p.board.fold(e)
+	for _, line := range p.lines(e) {
+		p.out.write(line + "\n")
+	}
+}
+
+// Close ends the mentioning of what takes long. It returns the first error of
+// writing.
+func (p *Plain) Close() error {
+	p.mu.Lock()
+	closed := p.closed
+	p.closed = true
+	p.mu.Unlock()
+	if !closed {
+		close(p.stop)
+		<-p.done
+	}
+	return p.out.err
+}
+
+func (p *Plain) lines(e runner.Event) []string {
+	s := style(p.opts.Color)
+	switch e.Kind {
+	case runner.RunStarted:
+		return []string{s.bold(p.board.header())}
+	case runner.RunFinished:
+		if p.board.planning() {
+			return nil
+		}
+		return p.board.verdict(0, s)
+	case runner.RunFailed:
+		return p.board.verdict(0, s)
+	case runner.Warning:
+		return []string{p.line(e, s.yellow("!"), "warning: "+clean(strings.ReplaceAll(e.Text, "\n", "; ")))}
+	case runner.Pulling:
+		if last, ok := p.pulled[e.Image]; ok && e.Time.Sub(last) < pullEvery {
+			return nil
+		}
+		p.pulled[e.Image] = e.Time
+		return []string{p.line(e, "●", pulling(clean(e.Image), e))}
+	case runner.Waiting:
+		return []string{p.line(e, "…", clean(strings.ReplaceAll(e.Text, "\n", "; ")))}
+	case runner.Line:
+		return []string{p.line(e, s.dim("│"), clean(e.Text))}
+	case runner.ResourceResolved:
+		return []string{p.line(e, "●", resolution(e))}
+	case runner.ActionStarted:
+		return []string{p.line(e, s.cyan("●"), doing(e))}
+	case runner.ActionFinished:
+		return []string{p.line(e, "●", "done: "+clean(e.Action)+took(e.Duration))}
+	case runner.ActionFailed:
+		lines := cleanLines(actionFailure(e))
+		return p.under(e, s.red("✘"), lines[0]+took(e.Duration), lines[1:], cleanAll(e.Output))
+	case runner.ResourceFinished:
+		r := p.board.row(e.Resource)
+		return []string{p.line(e, s.green("✔"), r.doing+took(r.took))}
+	case runner.ResourceFailed:
+		r := p.board.row(e.Resource)
+		why := cleanLines(e.Error)
+		if len(why) == 0 {
+			why = []string{"for no stated reason"}
+		}
+		return p.under(e, s.red("✘"), "failed"+took(r.took)+": "+why[0], why[1:], cleanAll(e.Output))
+	case runner.ResourceSkipped:
+		return []string{p.line(e, s.yellow("–"), skippedBecause(e))}
+	default:
+		// That a resource or a container was started is told by what comes of
+		// it, or by breakSilence when nothing does.
+		return nil
+	}
+}
+
+// under is a line with others below it: more of the reason, then output.
+func (p *Plain) under(e runner.Event, mark, text string, more, output []string) []string {
+	lines := []string{p.line(e, mark, text)}
+	for _, line := range more {
+		lines = append(lines, "      "+line)
+	}
+	for _, line := range output {
+		lines = append(lines, "      │ "+line)
+	}
+	return lines
+}
+
+// line begins with who it is about, aligned as far as names are of usual length.
+func (p *Plain) line(e runner.Event, mark, text string) string {
+	if e.Resource == "" {
+		return "  " + mark + " " + text
+	}
+	return p.about(p.board.row(e.Resource), mark, text)
+}
+
+func (p *Plain) about(r *row, mark, text string) string {
+	name, typ := 0, 0
+	for _, r := range p.board.rows {
+		name = max(name, ansi.StringWidth(r.name))
+		typ = max(typ, ansi.StringWidth(r.typ))
+	}
+	return fmt.Sprintf("  %s %s  %s  %s", mark, pad(r.name, min(name, 24)), pad(r.typ, min(typ, 32)), text)
+}
+
+// breakSilence mentions resources at work of which nothing was heard.
+func (p *Plain) breakSilence() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.board.ended != nil {
+		return
+	}
+	now := p.opts.Now()
+	for _, r := range p.board.rows {
+		heard := r.heard
+		if last, ok := p.still[r]; ok && last.After(heard) {
+			heard = last
+		}
+		if r.phase != active || now.Sub(heard) < stillEvery {
+			continue
+		}
+		p.still[r] = now
+		text := fmt.Sprintf("still busy after %s: %s", seconds(now.Sub(r.since)), r.doing)
+		p.out.write(p.about(r, "…", text) + "\n")
+	}
+}
+
+func took(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return " (" + seconds(d) + ")"
+}
+
+// pad fills text up to a number of cells; longer text stays whole.
+func pad(s string, cells int) string {
+	return s + strings.Repeat(" ", max(0, cells-ansi.StringWidth(s)))
+}

@@ -1,0 +1,189 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// PlanOptions says how a plan or a question is written.
+type PlanOptions struct {
+	Color bool // see ColorWanted
+	Width int  // of the terminal in cells, for cutting long values; 0 is no limit
+}
+
+// Plan writes a plan for people: every resource with what would happen to it
+// and why, and a line that sums it up.
+func Plan(w io.Writer, p *runner.Plan, opts PlanOptions) error {
+	d := document{style: style(opts.Color), width: opts.Width}
+	name, typ := 0, 0
+	for _, r := range p.Resources {
+		name = max(name, ansi.StringWidth(clean(r.Name)))
+		typ = max(typ, ansi.StringWidth(clean(r.Type)))
+	}
+	for _, r := range p.Resources {
+		d.resource(r, min(name, 24), min(typ, 32))
+	}
+	d.line(d.style.bold(PlanSummary(p)))
+	if _, err := io.WriteString(w, d.String()); err != nil {
+		return fmt.Errorf("writing the plan: %w", err)
+	}
+	return nil
+}
+
+// PlanSummary is the last line of a plan, such as
+// "Plan: 2 to change, 3 unchanged, 1 known after apply."
+func PlanSummary(p *runner.Plan) string {
+	n := map[runner.Status]int{}
+	for _, r := range p.Resources {
+		n[r.Status]++
+	}
+	parts := []string{fmt.Sprintf("%d to change", n[runner.Stale]), fmt.Sprintf("%d unchanged", n[runner.Valid])}
+	for _, extra := range []struct {
+		status runner.Status
+		what   string
+	}{{runner.Unknown, "known after apply"}, {runner.Failed, "failed"}, {runner.Skipped, "skipped"}} {
+		if n[extra.status] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[extra.status], extra.what))
+		}
+	}
+	return "Plan: " + strings.Join(parts, ", ") + "."
+}
+
+// document is text about changes, line by line.
+type document struct {
+	strings.Builder
+	style style
+	width int
+}
+
+func (d *document) line(text string) {
+	d.WriteString(text + "\n")
+}
+
+func (d *document) resource(r runner.ResourcePlan, name, typ int) {
+	mark, text := d.style.dim("○"), strings.ToLower(clean(string(r.Status)))
+	switch r.Status {
+	case runner.Valid:
+		mark, text = d.style.green("✔"), "unchanged"
+	case runner.Stale:
+		mark, text = d.style.green("+"), "does not exist"
+		if r.Exists {
+			mark, text = d.style.yellow("~"), "differs"
+		}
+		if r.ReadOnly {
+			mark, text = d.style.red("✘"), text+", and is read-only: an apply will fail"
+		}
+	case runner.Unknown:
+		mark, text = d.style.cyan("?"), "known after apply of "+strings.Join(cleanAll(r.After), ", ")
+	case runner.Failed:
+		mark, text = d.style.red("✘"), "failed"
+	case runner.Skipped:
+		mark, text = d.style.yellow("–"), "skipped"
+	default: // not of a plan; shown by its name
+	}
+	d.line(fmt.Sprintf("  %s %s  %s  %s", mark, d.style.bold(pad(clean(r.Name), name)), d.style.dim(pad(clean(r.Type), typ)), text))
+	for _, line := range cleanLines(r.Error) {
+		for _, part := range indent("      ", line, d.width) {
+			d.line(d.style.red(part))
+		}
+	}
+	if r.Status == runner.Stale {
+		d.changes(r.Diff)
+		d.actions(r.Actions)
+	}
+}
+
+func (d *document) actions(actions []protocol.Action) {
+	names := 0
+	for _, a := range actions {
+		names = max(names, ansi.StringWidth(clean(a.Name)))
+	}
+	for _, a := range actions {
+		text := "      " + d.style.cyan("→") + " " + pad(clean(a.Name), min(names, 32))
+		if a.Description != "" {
+			text += "  " + d.style.dim(clean(strings.ReplaceAll(a.Description, "\n", " ")))
+		}
+		d.line(strings.TrimRight(text, " "))
+	}
+}
+
+type jsonPlan struct {
+	Type      string         `json:"type"`
+	Run       string         `json:"run,omitempty"`
+	Changes   bool           `json:"changes"`
+	Summary   jsonSummary    `json:"summary"`
+	Resources []jsonResource `json:"resources"`
+}
+
+type jsonSummary struct {
+	Change    int `json:"change"`
+	Unchanged int `json:"unchanged"`
+	Unknown   int `json:"unknown"`
+	Failed    int `json:"failed"`
+	Skipped   int `json:"skipped"`
+}
+
+type jsonResource struct {
+	Name      string            `json:"name"`
+	Type      string            `json:"type"`
+	DependsOn []string          `json:"depends_on"`
+	Status    runner.Status     `json:"status"`
+	After     []string          `json:"after,omitempty"`
+	ReadOnly  bool              `json:"read_only,omitempty"`
+	Exists    *bool             `json:"exists,omitempty"`
+	Diff      []jsonChange      `json:"diff,omitempty"`
+	Actions   []protocol.Action `json:"actions,omitempty"`
+	State     map[string]any    `json:"state,omitempty"`
+	Error     string            `json:"error,omitempty"`
+}
+
+type jsonChange struct {
+	Path string          `json:"path"`
+	Op   runner.ChangeOp `json:"op"`
+	Old  any             `json:"old"`
+	New  any             `json:"new"`
+}
+
+// PlanJSON writes a plan as one line of JSON, with the type "plan".
+func PlanJSON(w io.Writer, p *runner.Plan) error {
+	out := jsonPlan{Type: "plan", Run: p.Run, Changes: p.Changes(), Resources: []jsonResource{}}
+	for _, r := range p.Resources {
+		switch r.Status {
+		case runner.Stale:
+			out.Summary.Change++
+		case runner.Valid:
+			out.Summary.Unchanged++
+		case runner.Unknown:
+			out.Summary.Unknown++
+		case runner.Failed:
+			out.Summary.Failed++
+		case runner.Skipped:
+			out.Summary.Skipped++
+		default: // not of a plan
+		}
+		row := jsonResource{
+			Name: r.Name, Type: r.Type, DependsOn: append([]string{}, r.DependsOn...), Status: r.Status,
+			After: r.After, ReadOnly: r.ReadOnly, Actions: r.Actions, State: r.State, Error: r.Error,
+		}
+		if r.Status == runner.Stale {
+			row.Exists = &r.Exists
+		}
+		for _, c := range r.Diff {
+			row.Diff = append(row.Diff, jsonChange(c))
+		}
+		out.Resources = append(out.Resources, row)
+	}
+	line, err := encode(out)
+	if err != nil {
+		return fmt.Errorf("writing the plan as JSON: %w", err)
+	}
+	if _, err := io.WriteString(w, line); err != nil {
+		return fmt.Errorf("writing the plan: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner"
+)
+
+func somePlan() *runner.Plan {
+	return &runner.Plan{Run: run, Resources: []runner.ResourcePlan{
+		{Name: "front-net", Type: network, Status: runner.Valid, State: map[string]any{"id": "a1"}},
+		{Name: "data", Type: "deployster/volume", Status: runner.Stale,
+			Diff:    []runner.Change{{Path: "name", Op: runner.Add, New: "data"}},
+			Actions: []protocol.Action{{Name: "create-volume", Description: "create volume \"data\""}}},
+		{Name: "db", Type: shipped, Status: runner.Stale, Exists: true,
+			Diff: []runner.Change{
+				{Path: "image", Op: runner.Modify, Old: "postgres:15", New: "postgres:16"},
+				{Path: "ports[0].host", Op: runner.Add, New: 5432},
+				{Path: "init.sql", Op: runner.Modify, Old: "create a;\ncreate b;\ncreate c;\n", New: "create a;\ncreate <d>;\ncreate c;\n"},
+				{Path: "labels", Op: runner.Modify, Old: nil, New: map[string]any{"evil": hostile}},
+			},
+			Actions: []protocol.Action{{Name: "remove"}, {Name: "create-container", Description: "create " + hostile}}},
+		{Name: "cert", Type: "deployster/file", Status: runner.Stale, Exists: true, ReadOnly: true,
+			Diff: []runner.Change{{Path: "", Op: runner.Modify, Old: "a", New: "b"}}},
+		{Name: "api", Type: shipped, DependsOn: []string{"db", "data"}, Status: runner.Unknown, After: []string{"data", "db"}},
+		{Name: "broken", Type: "acme/broken", Status: runner.Failed, Error: "state answered something else:\nhello " + hostile},
+		{Name: "after", Type: "acme/broken", Status: runner.Skipped, Error: "broken failed"},
+	}}
+}
+
+func TestPlan(t *testing.T) {
+	var out bytes.Buffer
+	if err := Plan(&out, somePlan(), PlanOptions{Width: 80}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "plan.txt", out.String())
+}
+
+func TestPlanSummary(t *testing.T) {
+	for _, test := range []struct{ name, want string }{
+		{"VVV", "Plan: 0 to change, 3 unchanged."},
+		{"SSVVVU", "Plan: 2 to change, 3 unchanged, 1 known after apply."},
+		{"FK", "Plan: 0 to change, 0 unchanged, 1 failed, 1 skipped."},
+	} {
+		statuses := map[rune]runner.Status{
+			'V': runner.Valid, 'S': runner.Stale, 'U': runner.Unknown, 'F': runner.Failed, 'K': runner.Skipped,
+		}
+		var p runner.Plan
+		for _, c := range test.name {
+			p.Resources = append(p.Resources, runner.ResourcePlan{Status: statuses[c]})
+		}
+		if got := PlanSummary(&p); got != test.want {
+			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+func TestPlanJSON(t *testing.T) {
+	var out bytes.Buffer
+	if err := PlanJSON(&out, somePlan()); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(out.String(), "\n") != 1 {
+		t.Error("it is not one line")
+	}
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, out.Bytes(), "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "plan.json", pretty.String())
+}
+
+func TestQuestion(t *testing.T) {
+	var out bytes.Buffer
+	db := somePlan().Resources[2]
+	for _, q := range []runner.Question{
+		{Resource: "db", Type: shipped, Diff: db.Diff, Actions: db.Actions},
+		{Resource: "db", Type: shipped, Actions: db.Actions[:1]},
+	} {
+		if err := Question(&out, q, PlanOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		out.WriteString("n\n")
+	}
+	if err := PlanQuestion(&out, &runner.Plan{}, PlanOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "question.txt", out.String())
+}
+
+func TestLongTextsAreCut(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	many := strings.Repeat("line\n", 10_000)
+	var out bytes.Buffer
+	err := Plan(&out, &runner.Plan{Resources: []runner.ResourcePlan{{Name: "a", Type: "t", Status: runner.Stale, Exists: true, Diff: []runner.Change{
+		{Path: "long", Op: runner.Modify, Old: "", New: long},
+		{Path: "many", Op: runner.Modify, Old: "one\ntwo", New: many},
+	}}}}, PlanOptions{Width: 80})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), "\n"); n > 40 || out.Len() > 4_000 || !strings.Contains(out.String(), "… and 9981 more lines") {
+		t.Errorf("%d lines, %d bytes:\n%s", n, out.Len(), out.String())
+	}
+}
+
+func TestWritingFails(t *testing.T) {
+	for name, write := range map[string]func() error{
+		"plan":     func() error { return Plan(&broken{}, somePlan(), PlanOptions{}) },
+		"json":     func() error { return PlanJSON(&broken{}, somePlan()) },
+		"question": func() error { return Question(&broken{}, runner.Question{}, PlanOptions{}) },
+		"once":     func() error { return PlanQuestion(&broken{}, somePlan(), PlanOptions{}) },
+	} {
+		if err := write(); err == nil || errors.Unwrap(err) == nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

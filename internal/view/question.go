@@ -1,0 +1,39 @@
+package view
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/deployster-go/deployster/runner"
+)
+
+// Question writes what a person is asked before a resource is changed. It
+// ends with the prompt, on a line that the answer ends.
+func Question(w io.Writer, q runner.Question, opts PlanOptions) error {
+	d := document{style: style(opts.Color), width: opts.Width}
+	d.line(d.style.yellow("?") + " " + d.style.bold(clean(q.Resource)) + "  " + d.style.dim(clean(q.Type)))
+	d.changes(q.Diff)
+	d.actions(q.Actions)
+	prompt := fmt.Sprintf("Do these %d actions?", len(q.Actions))
+	if len(q.Actions) == 1 {
+		prompt = "Do this action?"
+	}
+	return d.ask(w, prompt)
+}
+
+// PlanQuestion writes a plan, and asks once for all of it.
+func PlanQuestion(w io.Writer, p *runner.Plan, opts PlanOptions) error {
+	if err := Plan(w, p, opts); err != nil {
+		return err
+	}
+	d := document{style: style(opts.Color), width: opts.Width}
+	return d.ask(w, "Apply it?")
+}
+
+func (d *document) ask(w io.Writer, prompt string) error {
+	d.WriteString(d.style.bold(prompt) + " [y/N] ")
+	if _, err := io.WriteString(w, d.String()); err != nil {
+		return fmt.Errorf("asking for confirmation: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package view
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// maxText bounds one piece of foreign text, in bytes: nobody reads more of one
+// line, and a line without end must not stop the display.
+const maxText = 8 << 10
+
+// clean makes foreign text safe to print on one line: without escape
+// sequences, control characters and direction overrides, as valid UTF-8. Of
+// text that overwrites itself with carriage returns, as progress bars do, the
+// last version remains.
+func clean(s string) string {
+	cut := false
+	if len(s) > maxText {
+		s, cut = s[:maxText], true
+		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
+			s = s[:len(s)-1]
+		}
+		if r, size := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && size == 1 {
+			s = s[:len(s)-1]
+		}
+	}
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = strings.TrimRight(s, "\r\n")
+	s = ansi.Strip(s)
+	if i := strings.LastIndexByte(s, '\r'); i >= 0 {
+		s = s[i+1:]
+	}
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t' || r == '\n' || r == '\u2028' || r == '\u2029':
+			return ' '
+		case unicode.IsControl(r):
+			return -1
+		case unicode.Is(unicode.Bidi_Control, r):
+			return -1
+		}
+		return r
+	}, s)
+	if cut {
+		s += "…"
+	}
+	return s
+}
+
+// cleanLines is clean for text of several lines; empty lines at its end go.
+func cleanLines(s string) []string {
+	s = strings.TrimRight(strings.ReplaceAll(s, "\r\n", "\n"), "\n")
+	if s == "" {
+		return nil
+	}
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		lines[i] = clean(line)
+	}
+	return lines
+}
+
+// seconds writes a duration for people: 0.2s, 14.2s, 3m05s, 1h02m.
+func seconds(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Minute-50*time.Millisecond:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Hour:
+		d = d.Round(time.Second)
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	default:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+}
+
+// megabytes writes progress in decimal units: "43/112 MB", "43 MB" while the
+// total is unknown.
+func megabytes(current, total int64) string {
+	unit, name := int64(1_000_000), "MB"
+	if max(current, total) < unit {
+		unit, name = 1_000, "kB"
+	}
+	if total <= 0 {
+		return fmt.Sprintf("%d %s", current/unit, name)
+	}
+	return fmt.Sprintf("%d/%d %s", current/unit, total/unit, name)
+}
+
+// plural is "1 resource", "4 resources".
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// fit cuts text to a number of terminal cells and fills it up with spaces.
+func fit(s string, cells int) string {
+	if cells <= 0 {
+		return ""
+	}
+	s = ansi.Truncate(s, cells, "…")
+	return s + strings.Repeat(" ", max(0, cells-ansi.StringWidth(s)))
+}
+
+// wrap breaks clean text into lines of at most so many cells.
+func wrap(s string, cells int) []string {
+	return strings.Split(ansi.Wrap(s, max(cells, 1), ""), "\n")
+}
+
+func sorted[V any](m map[string]V) []string {
+	return slices.Sorted(maps.Keys(m))
+}
