@@ -1,0 +1,127 @@
+// Package architecture holds the test that keeps every package on its floor.
+package architecture
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/deployster-go/deployster/"
+
+// floors says, for every package, which of ours it may import. A pattern
+// ending in /* covers everything below; "*" allows all.
+var floors = []struct {
+	pkg string
+	may []string
+}{
+	{"protocol", nil},
+	{"schema", nil},
+	{"engine", nil},
+	{"deploylog", nil},
+	{"graph", nil},
+	{"expression", nil},
+	{"manifest", []string{"schema", "expression", "graph"}},
+	{"engine/docker", []string{"engine"}},
+	{"engine/enginetest", []string{"engine", "engine/enginetest/*"}},
+	{"engine/enginetest/*", []string{"engine", "engine/enginetest/*"}},
+	{"deploylog/sqlite", []string{"deploylog"}},
+	{"deploylog/logtest", []string{"deploylog"}},
+	{"resources/internal/*", []string{"protocol", "resources/internal/*"}},
+	{"resources/*", []string{"protocol", "resources/internal/*"}},
+	{"runner", []string{"manifest", "protocol", "schema", "engine", "expression", "graph"}},
+	{"control", []string{"deploylog", "runner", "engine"}},
+	{"internal/picture", nil},
+	{"internal/view", []string{"runner", "protocol"}},
+	{"internal/shipped", []string{"protocol", "engine", "resources/*"}},
+	{"internal/authoring", []string{"protocol", "schema", "engine"}},
+	{"internal/architecture", nil},
+	{"internal/cli", []string{"*"}},
+	{"cmd/deployster", []string{"internal/cli"}},
+	{"docs", nil},
+	{"examples", nil},
+	{"examples/*", []string{"protocol"}},
+}
+
+// never lists standard packages that a package must not import.
+var never = map[string][]string{
+	"graph": {"context", "os", "net/http", "log/slog", "sync"},
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+}
+
+func TestEveryPackageImportsOnlyLowerFloors(t *testing.T) {
+	packages := list(t)
+	if len(packages) < 15 {
+		t.Fatalf("go list found only %d packages", len(packages))
+	}
+	for _, p := range packages {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		may, ok := allowed(name)
+		if !ok {
+			t.Errorf("%s is on no floor: give it a line in the table", name)
+			continue
+		}
+		for _, imported := range p.Imports {
+			switch ours, isOurs := strings.CutPrefix(imported, module); {
+			case isOurs && !matches(may, ours):
+				t.Errorf("%s must not import %s", name, ours)
+			case imported == "testing" && !strings.HasSuffix(name, "test"):
+				t.Errorf("%s is not for tests and must not import testing", name)
+			case slices.Contains(never[name], imported):
+				t.Errorf("%s must not import %s", name, imported)
+			}
+		}
+		for _, word := range []string{"util", "utils", "common", "helpers", "types"} {
+			if path.Base(name) == word {
+				t.Errorf("%s: a package is named after what it is for", name)
+			}
+		}
+	}
+}
+
+func allowed(name string) ([]string, bool) {
+	for _, f := range floors {
+		if matches([]string{f.pkg}, name) {
+			return f.may, true
+		}
+	}
+	return nil, false
+}
+
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		if below, ok := strings.CutSuffix(p, "/*"); ok {
+			return strings.HasPrefix(name, below+"/")
+		}
+		return p == "*" || p == name
+	})
+}
+
+func list(t *testing.T) []listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var packages []listed
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatalf("reading go list: %v", err)
+		}
+		packages = append(packages, p)
+	}
+}

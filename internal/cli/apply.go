@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// patience is how long an action that a dead run left running is waited for.
+const patience = 10 * time.Minute
+
+type applyOptions struct {
+	files     []string
+	input     inputFlags
+	engine    engineFlags
+	confirm   string
+	keepGoing bool
+}
+
+func (a *app) applyCommand() *cobra.Command {
+	var o applyOptions
+	c := &cobra.Command{
+		Use:   "apply MANIFEST…",
+		Short: "Bring the resources of manifests to their configuration",
+		Long: `Bring the resources of manifests to their configuration.
+
+Every resource's state is discovered; where it is not as configured, the
+actions that its type asks for are run, and the state is discovered again to
+verify them. Resources are worked on in parallel, each as soon as what it
+depends on is verified. Several manifests are merged into one.
+
+Before anything is changed you are asked; --confirm says how often:
+  NO        never (needed where there is no terminal)
+  ONCE      once, with the plan at hand
+  RESOURCE  for each resource that is to be changed
+  ACTION    for each action (the default)
+
+Interrupt once to let running actions finish and start nothing new; twice to
+kill them.
+
+Exit codes: 0 applied, 1 failed, 3 wrong usage or invalid input (nothing was
+touched), 130 interrupted.`,
+		Example: `  deployster apply web.yaml
+  deployster apply base.yaml prod.yaml --confirm ONCE --var tag=1.2
+  deployster apply web.yaml --confirm NO --target db --keep-going`,
+		Args: manifests,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.files = args
+			return a.apply(c.Context(), o)
+		},
+	}
+	o.input.register(c)
+	o.engine.register(c)
+	c.Flags().StringVarP(&o.confirm, "confirm", "c", string(runner.ConfirmAction), "when to ask: NO, ONCE, RESOURCE or ACTION")
+	c.Flags().BoolVar(&o.keepGoing, "keep-going", false, "after a failure, go on with what does not depend on it")
+	_ = c.RegisterFlagCompletionFunc("confirm", cobra.FixedCompletions([]string{"NO", "ONCE", "RESOURCE", "ACTION"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// manifests is the check of arguments of commands that need manifests.
+func manifests(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usage("which manifest? usage: %s (see %q)", c.UseLine(), c.CommandPath()+" --help")
+	}
+	return nil
+}
+
+func (a *app) confirmMode(text string, asJSON bool) (runner.ConfirmMode, error) {
+	mode := runner.ConfirmMode(strings.ToUpper(text))
+	switch mode {
+	case runner.ConfirmNo:
+		return mode, nil
+	case runner.ConfirmOnce, runner.ConfirmResource, runner.ConfirmAction:
+	default:
+		return "", usage("--confirm %s: it must be NO, ONCE, RESOURCE or ACTION", text)
+	}
+	if asJSON {
+		return "", usage("--output json asks no questions: say --confirm NO to apply without them")
+	}
+	if !a.canAsk() {
+		return "", usage("there is no terminal to ask for confirmation (--confirm %s): say --confirm NO to apply without questions", mode)
+	}
+	return mode, nil
+}
+
+func (a *app) apply(ctx context.Context, o applyOptions) error {
+	asJSON, err := a.json()
+	if err != nil {
+		return err
+	}
+	mode, err := a.confirmMode(o.confirm, asJSON)
+	if err != nil {
+		return err
+	}
+	s, err := a.start(ctx, "apply", o.files, o.input, o.engine, string(mode))
+	if err != nil {
+		return err
+	}
+	defer s.close()
+
+	held, err := control.Begin(s.ctx, s.control)
+	if err != nil {
+		return s.interrupted(err)
+	}
+	defer held.End()
+	out, closeScreen := a.screen(a.out, "apply", asJSON)
+	ask := a.prompt(out)
+	s.runner.Observer, s.runner.Recorder, s.runner.Guard = out, held, held
+	s.runner.Confirmer, s.runner.Confirm, s.runner.KeepGoing = ask, mode, o.keepGoing
+	r := runner.New(s.runner)
+
+	if mode == runner.ConfirmOnce {
+		yes, err := a.confirmPlan(s.ctx, r, ask)
+		if err != nil || !yes {
+			return errors.Join(err, closeScreen())
+		}
+	}
+	_, err = r.Apply(s.ctx)
+	if broken := closeScreen(); broken != nil {
+		err = errors.Join(err, broken)
+	}
+	return s.toldUnless(err)
+}
+
+// confirmPlan makes a plan and asks for it. A plan without changes needs no
+// answer.
+func (a *app) confirmPlan(ctx context.Context, r *runner.Runner, ask *prompt) (bool, error) {
+	plan, err := r.Plan(ctx)
+	if err != nil {
+		if plan != nil {
+			err = errors.Join(view.Plan(a.err, plan, a.planOptions(a.err)), err)
+		}
+		return false, err
+	}
+	if !plan.Changes() {
+		return true, nil
+	}
+	yes, err := ask.ConfirmPlan(ctx, plan)
+	if err != nil {
+		return false, err
+	}
+	if !yes {
+		return false, errors.New("declined: nothing was changed")
+	}
+	return true, nil
+}
+
+// started is a command that has everything it needs to run containers.
+type started struct {
+	*input
+	ctx     context.Context
+	signals *interruption
+	runner  runner.Options
+	control control.Options
+	log     deploylog.Log
+	engine  engine.Engine
+}
+
+// start loads the input and connects to engine and log.
+func (a *app) start(ctx context.Context, command string, files []string, flags inputFlags, ef engineFlags, confirm string) (_ *started, err error) {
+	policy, err := ef.policy()
+	if err != nil {
+		return nil, err
+	}
+	if a.global.parallelism < 1 {
+		return nil, usage("--parallelism %d: it must be at least 1", a.global.parallelism)
+	}
+	// What is wrong in a manifest is told before an engine is looked for; only
+	// whether plugs exist depends on whose files the engine sees.
+	in, err := a.load(files, flags, confirm)
+	if err != nil {
+		return nil, err
+	}
+	s := &started{input: in}
+	s.ctx, s.signals = interruptible(ctx, func(text string) { fmt.Fprintln(a.err, text) })
+	defer func() {
+		if err != nil {
+			err = s.interrupted(err)
+			s.close()
+		}
+	}()
+	e, info, err := a.openEngine(s.ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.engine = e
+	if !info.Remote {
+		if err := in.manifest.CheckPlugs(); err != nil {
+			return nil, &usageError{err}
+		}
+	}
+	images, err := a.images(e, info, ef)
+	if err != nil {
+		return nil, err
+	}
+	if s.log, err = a.openLog(s.ctx, in.workspace); err != nil {
+		return nil, err
+	}
+	revision := in.manifest.Hash()[:12]
+	s.control = control.Options{
+		Log: s.log, Engine: e, ID: in.run, Target: control.RunTarget(in.workspace, files), Revision: revision,
+		Patience: patience, Notice: func(text string) { fmt.Fprintln(a.err, "note: "+text) },
+	}
+	s.runner = runner.Options{
+		Manifest: in.manifest, Variables: in.variables, Expressions: in.expressions,
+		Engine: e, Images: images, Parallelism: a.global.parallelism, Pull: policy, Network: ef.network,
+		Stop: s.signals.stop, Run: in.run, Log: s.log.ID(), Version: version(), Verbose: a.global.verbose,
+		Workspace: in.workspace, Work: in.work, Details: details(command, in, files, info), Now: a.now,
+	}
+	return s, nil
+}
+
+// details is what the log tells of a run besides its events.
+func details(command string, in *input, files []string, info engine.Info) map[string]string {
+	d := map[string]string{
+		"command": command, "manifest": strings.Join(files, " "), "manifest_hash": in.manifest.Hash(),
+		"engine": info.Name + " " + info.Version, "engine_address": info.Address,
+		"plugs": fmt.Sprint(len(in.manifest.Plugs)), "run": in.run, "deployster": version(),
+		"workspace": in.workspace, "pid": fmt.Sprint(os.Getpid()),
+	}
+	if u, err := user.Current(); err == nil {
+		d["user"] = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		d["host"] = host
+	}
+	return d
+}
+
+func (s *started) close() {
+	if s.log != nil {
+		_ = s.log.Close()
+	}
+	if s.engine != nil {
+		_ = s.engine.Close()
+	}
+	s.signals.done()
+}
+
+// interrupted marks an error as an interruption when a signal caused it.
+func (s *started) interrupted(err error) error {
+	if err != nil && s.signals.count.Load() > 0 && !errors.Is(err, runner.ErrInterrupted) {
+		return fmt.Errorf("%w: %w", runner.ErrInterrupted, err)
+	}
+	return err
+}
+
+// toldUnless marks the error of an apply as told where its events did so.
+func (s *started) toldUnless(err error) error {
+	var failed *runner.FailedError
+	if errors.As(err, &failed) || errors.Is(err, runner.ErrInterrupted) {
+		return told(err)
+	}
+	return err
+}

@@ -1,0 +1,186 @@
+// Package cli is the command line: flags, wiring, output and exit codes.
+//
+// One file per command. A command parses its flags into an options struct,
+// wires the packages that do the work, and hands them over; what it returns
+// becomes the exit code in one place (exitCode). It is the only package that
+// knows which engine and which store there are.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// app is the process as the commands see it.
+type app struct {
+	in     *os.File
+	out    *os.File
+	err    *os.File
+	getenv func(string) string
+	now    func() time.Time
+	global globalFlags
+}
+
+type globalFlags struct {
+	engine      string
+	log         string
+	output      string
+	parallelism int
+	verbose     bool
+}
+
+// Main runs the command line and returns the exit code.
+func Main(args []string) int {
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, now: time.Now}
+	root := a.root()
+	root.SetArgs(withVerb(root, args))
+	err := root.ExecuteContext(context.Background())
+	a.complain(err)
+	return exitCode(err)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "deployster [command]",
+		Short: "Deploy what manifests declare, through container images, and log every step",
+		Long: `Deployster brings resources to the configuration that manifests declare.
+
+Each resource type is a container image that speaks JSON: it discovers the
+state of a resource, plans the actions that are needed, and carries them out.
+Every step is recorded in one append-only deployment log.
+
+"deployster MANIFEST…" without a command does "deployster apply MANIFEST…".`,
+		Example: `  deployster plan web.yaml                       what would change
+  deployster apply web.yaml --confirm NO         change it, without questions
+  deployster log latest run/web.yaml             what was applied last
+  deployster validate web.yaml --var tag=1.2     is the manifest sound`,
+		Version:       version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return usage("%q is neither a command nor a manifest that exists%s", args[0], suggestion(c, args[0]))
+		},
+	}
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.SetVersionTemplate("deployster {{.Version}}\n")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage("%v (see %q)", err, c.CommandPath()+" --help")
+	})
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.global.engine, "engine", "auto", "container engine: auto or docker")
+	flags.StringVar(&a.global.log, "log", "", "deployment log (default .deployster/deployments.db below the workspace)")
+	flags.StringVar(&a.global.output, "output", "text", "output format: text or json")
+	flags.IntVar(&a.global.parallelism, "parallelism", 10, "how many resources are worked on at once")
+	flags.BoolVarP(&a.global.verbose, "verbose", "v", false, "show every line that containers print, and tell resource types to say more")
+	root.AddCommand(
+		a.applyCommand(), a.planCommand(), a.validateCommand(), a.graphCommand(), a.evalCommand(),
+		a.logCommand(), a.typeCommand(), a.schemaCommand(), a.versionCommand(),
+	)
+	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "help-is-a-flag"})
+	root.InitDefaultCompletionCmd("completion")
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Short = "Write a completion script for bash, zsh, fish or powershell"
+		}
+	}
+	return root
+}
+
+// withVerb inserts "apply" where a manifest stands in the place of a command.
+func withVerb(root *cobra.Command, args []string) []string {
+	if c, _, err := root.Find(args); err == nil && c != root {
+		return args
+	}
+	for _, arg := range args {
+		if strings.HasPrefix(arg, "-") {
+			continue
+		}
+		if c, _, err := root.Find([]string{arg}); err == nil && c != root {
+			return args
+		}
+		if looksLikeManifest(arg) {
+			return append([]string{"apply"}, args...)
+		}
+	}
+	return args
+}
+
+func looksLikeManifest(arg string) bool {
+	switch filepath.Ext(arg) {
+	case ".yaml", ".yml", ".json":
+		return true
+	}
+	info, err := os.Stat(arg)
+	return err == nil && !info.IsDir()
+}
+
+func suggestion(c *cobra.Command, typed string) string {
+	c.SuggestionsMinimumDistance = 2
+	names := c.SuggestionsFor(typed)
+	if len(names) == 0 {
+		return "; see \"deployster --help\""
+	}
+	return fmt.Sprintf("; did you mean %q?", strings.Join(names, "\" or \""))
+}
+
+// version is the module's version as it was built, or "dev".
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return releaseVersion
+	}
+	return strings.TrimPrefix(info.Main.Version, "v")
+}
+
+// workspace is the directory the command was started in.
+func (a *app) workspace() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("finding the workspace: %w", err)
+	}
+	return dir, nil
+}
+
+// json tells whether machine-readable output was asked for.
+func (a *app) json() (bool, error) {
+	switch a.global.output {
+	case "text":
+		return false, nil
+	case "json":
+		return true, nil
+	default:
+		return false, usage("--output %s: it must be text or json", a.global.output)
+	}
+}
+
+// complain prints an error for people, unless the output has told it already.
+func (a *app) complain(err error) {
+	var told *toldError
+	if err == nil || errors.As(err, &told) {
+		return
+	}
+	fmt.Fprint(a.err, errorText(err))
+}
+
+// write is for output whose failure ends the command.
+func write(w io.Writer, format string, args ...any) error {
+	if _, err := fmt.Fprintf(w, format, args...); err != nil {
+		return fmt.Errorf("writing the output: %w", err)
+	}
+	return nil
+}

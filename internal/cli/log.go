@@ -1,0 +1,410 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// exportVersion is the version of the form of log export.
+const exportVersion = 1
+
+func (a *app) logCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "log",
+		Short: "Ask the deployment log what happened",
+		Long: `Ask the deployment log what happened. It is append-only and the only source
+of truth: every run of every process on this workspace is in it.`,
+		Example: `  deployster log list --deployment 01JD3K…
+  deployster log latest resource/db
+  deployster log follow --target resource/
+  deployster log verify`,
+		Args: noSuchSubcommand,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.logListCommand(), a.logLatestCommand(), a.logFollowCommand(), a.logVerifyCommand(), a.logExportCommand())
+	return c
+}
+
+// noSuchSubcommand refuses arguments of a command that only groups others.
+func noSuchSubcommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usage("%q is not a command of %q%s", args[0], c.CommandPath(), suggestion(c, args[0]))
+}
+
+// existingLog opens a log to read it; it does not make one.
+func (a *app) existingLog(ctx context.Context) (deploylog.Log, string, error) {
+	workspace, err := a.workspace()
+	if err != nil {
+		return nil, "", err
+	}
+	path, err := a.logPath(workspace)
+	if err != nil {
+		return nil, "", err
+	}
+	if _, err := os.Stat(path); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, "", fmt.Errorf("there is no deployment log at %s: the first apply in a workspace makes it; --log names another", path)
+		}
+		return nil, "", fmt.Errorf("deployment log: %w", err)
+	}
+	log, err := a.openLog(ctx, workspace)
+	return log, path, err
+}
+
+type filterFlags struct {
+	deployment, target, event, since string
+	last                             int
+}
+
+func (f *filterFlags) register(c *cobra.Command) {
+	c.Flags().StringVar(&f.deployment, "deployment", "", "only events of this deployment (a run's id, or its beginning)")
+	c.Flags().StringVar(&f.target, "target", "", `only events of this target, such as resource/db; "resource/" is all resources`)
+	c.Flags().StringVar(&f.event, "event", "", "only events of this name, such as action-failed")
+	c.Flags().StringVar(&f.since, "since", "", "only events since then: a time (2026-01-31T15:04:05Z), a date, or how long ago (90m)")
+	c.Flags().IntVar(&f.last, "last", 0, "only the newest N (0 is all)")
+}
+
+func (a *app) filter(f filterFlags) (deploylog.Filter, error) {
+	filter := deploylog.Filter{
+		Deployment: f.deployment, Target: deploylog.Target(f.target), Name: f.event, Last: f.last,
+	}
+	if f.last < 0 {
+		return filter, usage("--last %d: it must not be negative", f.last)
+	}
+	if f.since == "" {
+		return filter, nil
+	}
+	if ago, err := time.ParseDuration(f.since); err == nil {
+		filter.Since = a.now().Add(-ago)
+		return filter, nil
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", time.DateOnly} {
+		if at, err := time.ParseInLocation(layout, f.since, time.Local); err == nil {
+			filter.Since = at
+			return filter, nil
+		}
+	}
+	return filter, usage("--since %q: it must be a time such as 2026-01-31T15:04:05Z, a date, or how long ago such as 90m", f.since)
+}
+
+func (a *app) logListCommand() *cobra.Command {
+	var flags filterFlags
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List events, oldest first",
+		Example: "  deployster log list --target resource/db --last 20\n  deployster log list --event action-failed --since 24h --output json",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.readLog(c.Context(), flags, func(ctx context.Context, l deploylog.Log, f deploylog.Filter) iter.Seq2[deploylog.Event, error] {
+				return l.Read(ctx, f)
+			})
+		},
+	}
+	flags.register(c)
+	return c
+}
+
+func (a *app) logFollowCommand() *cobra.Command {
+	flags := filterFlags{}
+	c := &cobra.Command{
+		Use:     "follow",
+		Short:   "Print events as they are appended, by any process, until interrupted",
+		Example: "  deployster log follow --target run/ --last 5",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return a.readLog(ctx, flags, func(ctx context.Context, l deploylog.Log, f deploylog.Filter) iter.Seq2[deploylog.Event, error] {
+				return l.Watch(ctx, f)
+			})
+		},
+	}
+	flags.register(c)
+	return c
+}
+
+func (a *app) readLog(ctx context.Context, flags filterFlags,
+	read func(context.Context, deploylog.Log, deploylog.Filter) iter.Seq2[deploylog.Event, error],
+) error {
+	asJSON, err := a.json()
+	if err != nil {
+		return err
+	}
+	filter, err := a.filter(flags)
+	if err != nil {
+		return err
+	}
+	log, _, err := a.existingLog(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	for e, err := range read(ctx, log, filter) {
+		if err != nil {
+			return err
+		}
+		if err := a.printEvent(e, asJSON); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) printEvent(e deploylog.Event, asJSON bool) error {
+	if asJSON {
+		text, err := json.Marshal(e)
+		if err != nil {
+			return fmt.Errorf("encoding event %d: %w", e.Seq, err)
+		}
+		return write(a.out, "%s\n", text)
+	}
+	return write(a.out, "%6d  %s  %s  %-32s %-26s%s\n", e.Seq, e.CreatedAt.Local().Format("2006-01-02 15:04:05.000"),
+		e.Deployment, e.Name, e.Target, summary(e))
+}
+
+// summary picks from an event's data what a person asks for first.
+func summary(e deploylog.Event) string {
+	var data struct {
+		Status  string   `json:"status"`
+		Actions []string `json:"actions"`
+		Exit    *int     `json:"exit_code"`
+		Took    *float64 `json:"duration_ms"`
+		Error   string   `json:"error"`
+	}
+	if len(e.Data) == 0 || json.Unmarshal(e.Data, &data) != nil {
+		return ""
+	}
+	var parts []string
+	if data.Status != "" {
+		parts = append(parts, data.Status)
+	}
+	if len(data.Actions) > 0 {
+		parts = append(parts, "actions "+strings.Join(data.Actions, ", "))
+	}
+	if e.Attempt > 1 {
+		parts = append(parts, fmt.Sprintf("attempt %d", e.Attempt))
+	}
+	if data.Exit != nil {
+		parts = append(parts, fmt.Sprintf("exit %d", *data.Exit))
+	}
+	if data.Took != nil {
+		parts = append(parts, fmt.Sprintf("%.1fs", *data.Took/1000))
+	}
+	if data.Error != "" {
+		first, _, _ := strings.Cut(data.Error, "\n")
+		parts = append(parts, first)
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "  " + plainText(strings.Join(parts, " · "))
+}
+
+// plainText keeps what a container said from driving the terminal.
+func plainText(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c >= 0x7f && c < 0xa0 {
+			return ' '
+		}
+		return c
+	}, s)
+}
+
+func (a *app) logLatestCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "latest TARGET",
+		Short: "Tell what of a target succeeded last, failed last, and is in progress",
+		Long: `Tell what of a target succeeded last, failed last, and is in progress.
+Targets are run/MANIFEST, resource/NAME and action/RESOURCE/ACTION. "Last" is by
+the order in which deployments were begun.`,
+		Example: "  deployster log latest resource/db\n  deployster log latest run/web.yaml --output json",
+		Args: cobra.MatchAll(func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || !strings.Contains(args[0], "/") {
+				return usage(`latest takes one target, such as resource/db or run/web.yaml`)
+			}
+			return nil
+		}),
+		RunE: func(c *cobra.Command, args []string) error { return a.latest(c.Context(), deploylog.Target(args[0])) },
+	}
+}
+
+func (a *app) latest(ctx context.Context, target deploylog.Target) error {
+	asJSON, err := a.json()
+	if err != nil {
+		return err
+	}
+	log, path, err := a.existingLog(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	var answer struct {
+		Target     deploylog.Target  `json:"target"`
+		Succeeded  *deploylog.Event  `json:"succeeded"`
+		Failed     *deploylog.Event  `json:"failed"`
+		InProgress []deploylog.Event `json:"in_progress"`
+	}
+	answer.Target, answer.InProgress = target, []deploylog.Event{}
+	for outcome, into := range map[deploylog.Outcome]**deploylog.Event{
+		deploylog.Succeeded: &answer.Succeeded, deploylog.Failed: &answer.Failed,
+	} {
+		e, ok, err := log.Latest(ctx, target, outcome)
+		if err != nil {
+			return err
+		}
+		if ok {
+			*into = &e
+		}
+	}
+	open, err := log.InProgress(ctx, target)
+	if err != nil {
+		return err
+	}
+	answer.InProgress = append(answer.InProgress, open...)
+	if asJSON {
+		text, err := json.Marshal(answer)
+		if err != nil {
+			return fmt.Errorf("encoding the answer: %w", err)
+		}
+		return write(a.out, "%s\n", text)
+	}
+	if answer.Succeeded == nil && answer.Failed == nil && len(open) == 0 {
+		return fmt.Errorf("the log at %s knows nothing of %s; `deployster log list` shows what it knows", path, target)
+	}
+	show := func(label string, e *deploylog.Event) error {
+		if e == nil {
+			return write(a.out, "%-12s –\n", label)
+		}
+		return write(a.out, "%-12s %s  revision %s  %s  event %d%s\n", label, e.Deployment, e.Revision,
+			e.CreatedAt.Local().Format("2006-01-02 15:04:05"), e.Seq, summary(*e))
+	}
+	if err := errors.Join(show("succeeded", answer.Succeeded), show("failed", answer.Failed)); err != nil {
+		return err
+	}
+	if len(open) == 0 {
+		return show("in progress", nil)
+	}
+	for i := range open {
+		if err := show("in progress", &open[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) logVerifyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify",
+		Short: "Read the whole log and check that it is what was appended",
+		Long: `Read the whole log and check that it is what was appended: no event was
+changed, removed, or put elsewhere. The head is a hash over all events; logs
+with the same head are the same.`,
+		Example: "  deployster log verify",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			asJSON, err := a.json()
+			if err != nil {
+				return err
+			}
+			log, path, err := a.existingLog(c.Context())
+			if err != nil {
+				return err
+			}
+			defer func() { _ = log.Close() }()
+			v, err := log.Verify(c.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				text, err := json.Marshal(map[string]any{"events": v.Events, "head": v.Head, "id": log.ID()})
+				if err != nil {
+					return fmt.Errorf("encoding the result: %w", err)
+				}
+				return write(a.out, "%s\n", text)
+			}
+			return write(a.out, "%s is sound: %s, head %s\n", path, count(int(v.Events), "event"), v.Head)
+		},
+	}
+}
+
+func (a *app) logExportCommand() *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use:   "export",
+		Short: "Write the whole log as NDJSON",
+		Long: `Write the whole log as NDJSON: a first line with the version of the form and
+the id of the log, then one event per line.`,
+		Example: "  deployster log export --file deployments.ndjson",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			log, _, err := a.existingLog(c.Context())
+			if err != nil {
+				return err
+			}
+			defer func() { _ = log.Close() }()
+			if file == "" {
+				return export(c.Context(), log, a.out)
+			}
+			return exportFile(c.Context(), log, file)
+		},
+	}
+	c.Flags().StringVar(&file, "file", "", "write to this file instead of standard output")
+	return c
+}
+
+// exportFile writes the export beside its place and moves it there when it is
+// whole.
+func exportFile(ctx context.Context, log deploylog.Log, path string) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("exporting the log: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+			_ = os.Remove(f.Name())
+		}
+	}()
+	if err := export(ctx, log, f); err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("exporting the log: %w", err)
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return fmt.Errorf("exporting the log: %w", err)
+	}
+	return nil
+}
+
+func export(ctx context.Context, log deploylog.Log, f *os.File) error {
+	encoder := json.NewEncoder(f)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(map[string]any{"version": exportVersion, "log": log.ID()}); err != nil {
+		return fmt.Errorf("exporting the log: %w", err)
+	}
+	for e, err := range log.Read(ctx, deploylog.Filter{}) {
+		if err != nil {
+			return err
+		}
+		if err := encoder.Encode(e); err != nil {
+			return fmt.Errorf("exporting event %d: %w", e.Seq, err)
+		}
+	}
+	return nil
+}

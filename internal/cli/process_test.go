@@ -1,0 +1,477 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/docker"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// site is a workspace with resources of slowtype, looked at from outside while
+// the real binary works on it.
+type site struct {
+	*testing.T
+	dir string // workspace
+	log *sqlite.Log
+}
+
+func newSite(t *testing.T, resources string) *site {
+	s := &site{T: t, dir: t.TempDir()}
+	manifest := "plugs: {dir: {path: things}}\nresources:\n" + strings.ReplaceAll(resources, "SLOW", slowType)
+	if err := errors.Join(
+		os.Mkdir(filepath.Join(s.dir, "things"), 0o700),
+		os.WriteFile(filepath.Join(s.dir, "m.yaml"), []byte(manifest), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	log, err := sqlite.Open(t.Context(), filepath.Join(s.dir, ".deployster", "deployments.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.log = log
+	t.Cleanup(func() {
+		left := s.containers()
+		for _, c := range left {
+			t.Errorf("left behind: %v", c.Labels)
+		}
+		_ = log.Close()
+	})
+	return s
+}
+
+func (s *site) thing(name string) string { return filepath.Join(s.dir, "things", name) }
+
+// containers returns what the runs of this site have in the engine.
+func (s *site) containers() []engine.Container {
+	s.Helper()
+	ctx := context.Background()
+	e, err := docker.Open(ctx, docker.Options{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = e.Close() }()
+	left, err := e.Containers(ctx, map[string]string{runner.LabelLog: s.log.ID()})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return left
+}
+
+// run is a deployster process.
+type run struct {
+	*exec.Cmd
+	out  *said
+	done chan error
+}
+
+// said is what a process has written so far; others can wait for more.
+type said struct {
+	mu   sync.Mutex
+	text strings.Builder
+	more chan struct{} // closed at the next write
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.more)
+	s.more = make(chan struct{})
+	return s.text.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// until waits for words to be written.
+func (s *said) until(t *testing.T, words string) {
+	t.Helper()
+	for {
+		s.mu.Lock()
+		there, more := strings.Contains(s.text.String(), words), s.more
+		s.mu.Unlock()
+		if there {
+			return
+		}
+		select {
+		case <-more:
+		case <-t.Context().Done():
+			t.Fatalf("it never said %q", words)
+		}
+	}
+}
+
+func (s *site) start(args ...string) *run {
+	s.Helper()
+	r := &run{Cmd: exec.Command(binary, args...), out: &said{more: make(chan struct{})}, done: make(chan error, 1)}
+	r.Dir = s.dir
+	r.Stdout, r.Stderr = r.out, r.out
+	r.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := r.Start(); err != nil {
+		s.Fatal(err)
+	}
+	go func() { r.done <- r.Wait() }()
+	return r
+}
+
+// exit waits for the end of a process and returns its exit code.
+func (s *site) exit(r *run) int {
+	s.Helper()
+	<-r.done
+	return r.ProcessState.ExitCode()
+}
+
+// until waits for the n-th event that fits.
+func (s *site) until(n int, fits func(deploylog.Event) bool) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
+	defer cancel()
+	for e, err := range s.log.Watch(ctx, deploylog.Filter{}) {
+		if err != nil {
+			s.Fatal(err)
+		}
+		if fits(e) {
+			if n--; n == 0 {
+				return
+			}
+		}
+	}
+	s.Fatal("the event did not come")
+}
+
+func named(kind runner.EventKind) func(deploylog.Event) bool {
+	return func(e deploylog.Event) bool { return e.Name == string(kind) }
+}
+
+func (s *site) events() []deploylog.Event {
+	s.Helper()
+	var all []deploylog.Event
+	for e, err := range s.log.Read(context.Background(), deploylog.Filter{}) {
+		if err != nil {
+			s.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func (s *site) hold(name string) { s.touch(name + ".hold") }
+
+func (s *site) touch(name string) {
+	s.Helper()
+	if err := os.WriteFile(s.thing(name), nil, 0o600); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *site) release(name string) {
+	s.Helper()
+	if err := os.Remove(s.thing(name + ".hold")); err != nil {
+		s.Fatal(err)
+	}
+}
+
+const three = `
+  a: {type: SLOW, config: {value: one}}
+  b: {type: SLOW, dependencies: {a: a}, config: {value: "{{ a.state.value }}"}}
+  c: {type: SLOW, config: {value: three}}
+`
+
+// Killed at any event, the next apply ends VALID, no action ever runs twice at
+// once, nothing is left behind, and the log has an end for all that began.
+func TestKilledAtAnyPointTheNextApplyEndsValid(t *testing.T) {
+	whole := newSite(t, three)
+	if code := whole.exit(whole.start("apply", "m.yaml", "--confirm", "NO")); code != 0 {
+		t.Fatalf("exit %d", code)
+	}
+	events := len(whole.events())
+	if events < 20 {
+		t.Fatalf("only %d events to be killed at", events)
+	}
+	for n := 1; n < events; n++ {
+		t.Run(fmt.Sprintf("after event %d", n), func(t *testing.T) {
+			s := newSite(t, three)
+			first := s.start("apply", "m.yaml", "--confirm", "NO")
+			s.until(n, func(deploylog.Event) bool { return true })
+			if err := first.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			s.exit(first)
+			second := s.start("apply", "m.yaml", "--confirm", "NO")
+			if code := s.exit(second); code != 0 {
+				t.Fatalf("the second apply exited with %d\n%s", code, second.out)
+			}
+			s.wantWhole()
+		})
+	}
+}
+
+// wantWhole checks that a site has arrived, and that its log is truthful.
+func (s *site) wantWhole() {
+	s.Helper()
+	for name, want := range map[string]string{"a": "one", "b": "one", "c": "three"} {
+		if text, err := os.ReadFile(s.thing(name)); err != nil || string(text) != want {
+			s.Errorf("%s is %q, %v", name, text, err)
+		}
+	}
+	if _, err := os.Stat(s.thing("two-at-once")); err == nil {
+		s.Error("an action ran twice at once")
+	}
+	type key struct {
+		deployment string
+		target     deploylog.Target
+		attempt    int
+	}
+	open := map[key]bool{}
+	for _, e := range s.events() {
+		k := key{e.Deployment, e.Target, e.Attempt}
+		switch e.Name {
+		case e.Target.Started():
+			open[k] = true
+		case e.Target.Succeeded(), e.Target.Failed():
+			if e.Target.Kind() != "resource" && !open[k] {
+				s.Errorf("%s of %s ended without having begun", e.Target, e.Deployment)
+			}
+			delete(open, k)
+		}
+	}
+	for k := range open {
+		s.Errorf("%s of %s has no end in the log", k.target, k.deployment)
+	}
+}
+
+func TestAnActionThatOutlivesItsRunIsWaitedFor(t *testing.T) {
+	s := newSite(t, "  a: {type: SLOW, config: {value: one}}")
+	s.hold("a")
+	first := s.start("apply", "m.yaml", "--confirm", "NO")
+	s.until(1, named(runner.ActionStarted))
+	s.untilRunning("set")
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.exit(first)
+
+	second := s.start("apply", "m.yaml", "--confirm", "NO", "--output", "json")
+	s.until(1, named(runner.RunFailed)) // of the first, written by the second
+	s.release("a")
+	if code := s.exit(second); code != 0 {
+		t.Fatalf("exit %d\n%s", code, second.out)
+	}
+	i := slices.IndexFunc(s.events(), named(runner.ActionFinished))
+	if i < 0 || !strings.Contains(string(s.events()[i].Data), `"abandoned":true`) {
+		t.Error("the log does not tell how the action of the killed run ended")
+	}
+	if strings.Contains(second.out.String(), `"type":"action-started"`) {
+		t.Errorf("the second run did again what the first had done:\n%s", second.out)
+	}
+}
+
+// untilRunning waits until a container doing the action runs.
+func (s *site) untilRunning(action string) {
+	s.Helper()
+	for range 1000 {
+		for _, c := range s.containers() {
+			if c.Running && c.Labels[runner.LabelAction] == action {
+				return
+			}
+		}
+	}
+	s.Fatalf("%s does not run", action)
+}
+
+func TestInterruptOnceLetsTheActionFinish(t *testing.T) {
+	s := newSite(t, three)
+	s.hold("a")
+	s.hold("c")
+	r := s.start("apply", "m.yaml", "--confirm", "NO")
+	s.until(2, named(runner.ActionStarted))
+	s.untilRunning("set")
+	if err := r.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	s.release("a")
+	s.release("c")
+	if code := s.exit(r); code != 130 {
+		t.Errorf("exit %d\n%s", code, r.out)
+	}
+	names := s.names()
+	if !slices.Contains(names, "action-finished-successfully action/a/set") || !slices.Contains(names, "resource-skipped resource/b") {
+		t.Errorf("the log tells %v", names)
+	}
+	if last := names[len(names)-1]; last != "run-failed run/m.yaml" {
+		t.Errorf("the log ends with %s", last)
+	}
+}
+
+func TestInterruptTwiceKillsTheAction(t *testing.T) {
+	s := newSite(t, three)
+	s.hold("a")
+	s.hold("c")
+	r := s.start("apply", "m.yaml", "--confirm", "NO")
+	s.until(2, named(runner.ActionStarted))
+	s.untilRunning("set")
+	for _, answer := range []string{"interrupt again", "killing"} {
+		if err := r.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		r.out.until(t, answer)
+	}
+	if code := s.exit(r); code != 130 {
+		t.Errorf("exit %d\n%s", code, r.out)
+	}
+	if names := s.names(); !slices.Contains(names, "action-failed action/a/set") {
+		t.Errorf("the log tells %v", names)
+	}
+}
+
+func (s *site) names() []string {
+	s.Helper()
+	var names []string
+	for _, e := range s.events() {
+		names = append(names, e.Name+" "+string(e.Target))
+	}
+	return names
+}
+
+func TestTwoAppliesAtOnceTakeTurns(t *testing.T) {
+	s := newSite(t, three)
+	runs := []*run{s.start("apply", "m.yaml", "--confirm", "NO"), s.start("apply", "m.yaml", "--confirm", "NO")}
+	for _, r := range runs {
+		if code := s.exit(r); code != 0 {
+			t.Errorf("exit %d\n%s", code, r.out)
+		}
+	}
+	s.wantWhole()
+	started := 0
+	for _, e := range s.events() {
+		if e.Name == string(runner.ActionStarted) {
+			started++
+		}
+	}
+	if started != 3 {
+		t.Errorf("%d actions for 3 resources", started)
+	}
+}
+
+// terminal runs deployster on a pseudo terminal and answers its questions.
+func (s *site) terminal(answer string, args ...string) (screen string, code int) {
+	s.Helper()
+	cmd := exec.Command(binary, args...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "TERM=xterm-256color")
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = tty.Close() }()
+	var seen bytes.Buffer
+	buffer := make([]byte, 4096)
+	questions := 0
+	for {
+		n, err := tty.Read(buffer)
+		seen.Write(buffer[:n])
+		for strings.Count(seen.String(), "[y/N]") > questions {
+			questions++
+			if _, err := tty.WriteString(answer + "\n"); err != nil {
+				s.Fatal(err)
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	_ = cmd.Wait()
+	return seen.String(), cmd.ProcessState.ExitCode()
+}
+
+func TestQuestionsOnATerminal(t *testing.T) {
+	for _, tc := range []struct {
+		mode, answer string
+		asked, code  int
+		changed      bool
+	}{
+		{"ACTION", "y", 3, 0, true},
+		{"RESOURCE", "yes", 3, 0, true},
+		{"ONCE", "y", 1, 0, true},
+		{"NO", "n", 0, 0, true},
+		{"ONCE", "n", 1, 1, false},
+		{"ACTION", "", 1, 1, false},
+	} {
+		t.Run(tc.mode+" answered "+tc.answer, func(t *testing.T) {
+			s := newSite(t, three)
+			screen, code := s.terminal(tc.answer, "apply", "m.yaml", "--confirm", tc.mode, "--parallelism", "1")
+			if code != tc.code {
+				t.Errorf("exit %d, want %d", code, tc.code)
+			}
+			if asked := strings.Count(screen, "[y/N]"); asked != tc.asked {
+				t.Errorf("asked %d times, want %d:\n%s", asked, tc.asked, screen)
+			}
+			if _, err := os.Stat(s.thing("a")); (err == nil) != tc.changed {
+				t.Errorf("changed: %v", err == nil)
+			}
+		})
+	}
+}
+
+func TestColourOnlyWhereItIsWanted(t *testing.T) {
+	const colour = "\x1b[3"
+	s := newSite(t, "  a: {type: SLOW, config: {value: one}}")
+	if screen, _ := s.terminal("y", "apply", "m.yaml", "--confirm", "NO"); !strings.Contains(screen, colour) {
+		t.Errorf("no colour on a terminal: %q", screen)
+	}
+	t.Setenv("NO_COLOR", "1")
+	if screen, _ := s.terminal("y", "apply", "m.yaml", "--confirm", "NO"); strings.Contains(screen, colour) {
+		t.Errorf("colour in spite of NO_COLOR: %q", screen)
+	}
+}
+
+func TestFollowSeesWhatAnotherProcessAppends(t *testing.T) {
+	s := newSite(t, "  a: {type: SLOW, config: {value: one}}")
+	follow := exec.Command(binary, "log", "follow", "--output", "json")
+	follow.Dir = s.dir
+	pipe, err := follow.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := follow.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if code := s.exit(s.start("apply", "m.yaml", "--confirm", "NO")); code != 0 {
+		t.Fatalf("exit %d", code)
+	}
+	for decoder := json.NewDecoder(pipe); ; {
+		var e deploylog.Event
+		if err := decoder.Decode(&e); err != nil {
+			t.Fatalf("it ended before the run did: %v", err)
+		}
+		if e.Name == string(runner.RunFinished) {
+			break
+		}
+	}
+	if err := follow.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := follow.Wait(); err != nil {
+		t.Errorf("interrupted, it ended with %v", err)
+	}
+}

@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/docker"
+	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/shipped"
+	"github.com/deployster-go/deployster/manifest"
+)
+
+// stateDir is what Deployster keeps below a workspace.
+const stateDir = ".deployster"
+
+// inputFlags are the flags of commands that read manifests.
+type inputFlags struct {
+	variables []manifest.VariableFlag
+	targets   []string
+}
+
+func (f *inputFlags) register(c *cobra.Command) {
+	registerVariables(c, &f.variables)
+	c.Flags().StringArrayVar(&f.targets, "target", nil, "only this resource and what it depends on (repeatable)")
+}
+
+// registerVariables adds --var and --var-file, which together keep the order of
+// the command line.
+func registerVariables(c *cobra.Command, into *[]manifest.VariableFlag) {
+	c.Flags().Var(&variableFlag{into, func(s string) (manifest.VariableFlag, error) {
+		name, value, ok := strings.Cut(s, "=")
+		if !ok || name == "" {
+			return manifest.VariableFlag{}, fmt.Errorf("%q is not NAME=VALUE", s)
+		}
+		return manifest.VariableFlag{Name: name, Value: value}, nil
+	}}, "var", "set a variable, as NAME=VALUE (repeatable)")
+	c.Flags().Var(&variableFlag{into, func(s string) (manifest.VariableFlag, error) {
+		if s == "" {
+			return manifest.VariableFlag{}, errors.New("the path of a file is missing")
+		}
+		return manifest.VariableFlag{File: s}, nil
+	}}, "var-file", "set the variables of a YAML file (repeatable; later ones win)")
+}
+
+type variableFlag struct {
+	into  *[]manifest.VariableFlag
+	parse func(string) (manifest.VariableFlag, error)
+}
+
+func (v *variableFlag) String() string { return "" }
+func (v *variableFlag) Type() string   { return "value" }
+func (v *variableFlag) Set(s string) error {
+	flag, err := v.parse(s)
+	if err == nil {
+		*v.into = append(*v.into, flag)
+	}
+	return err
+}
+
+// input is what the manifests and variables of a command came to.
+type input struct {
+	workspace   string
+	work        string // of the run, below the workspace
+	run         string // ULID
+	started     time.Time
+	expressions *expression.Evaluator
+	variables   map[string]any
+	manifest    *manifest.Manifest
+}
+
+// environment finds the workspace and loads the variables.
+func (a *app) environment(flags []manifest.VariableFlag, confirm string) (*input, error) {
+	workspace, err := a.workspace()
+	if err != nil {
+		return nil, err
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "" // without a home there is no configuration in it
+	}
+	in := &input{workspace: workspace, started: a.now(), expressions: expression.New(workspace)}
+	id, err := ulid.New(ulid.Timestamp(in.started), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("making an id for the run: %w", err)
+	}
+	in.run = id.String()
+	in.work = filepath.Join(workspace, stateDir, "work", in.run)
+	conf := ""
+	if home != "" {
+		conf = filepath.Join(home, stateDir)
+	}
+	in.variables, err = manifest.LoadVariables(manifest.VariableOptions{
+		ConfDir: conf, Workspace: workspace, Flags: flags, Evaluator: in.expressions,
+		Builtin: map[string]any{
+			"_version": version(), "_verbose": a.global.verbose, "_conf": conf,
+			"_workspace": workspace, "_work": in.work, "_confirm": confirm,
+		},
+	})
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return in, nil
+}
+
+// load reads the manifests.
+func (a *app) load(files []string, flags inputFlags, confirm string) (*input, error) {
+	in, err := a.environment(flags.variables, confirm)
+	if err != nil {
+		return nil, err
+	}
+	sources, err := manifest.ReadFiles(files)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	home, _ := os.UserHomeDir()
+	m, err := manifest.Load(sources, manifest.Options{
+		Variables: in.variables, Evaluator: in.expressions, Workspace: in.workspace, Home: home,
+	})
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	if len(flags.targets) > 0 {
+		if m, err = m.Select(flags.targets); err != nil {
+			return nil, &usageError{err}
+		}
+	}
+	in.manifest = m
+	return in, nil
+}
+
+// engineFlags are the flags of commands that run containers.
+type engineFlags struct {
+	pull       string
+	network    string
+	typesImage string
+}
+
+func (f *engineFlags) register(c *cobra.Command) {
+	c.Flags().StringVar(&f.pull, "pull", string(engine.PullMissing), "when to pull images: missing, always or never")
+	c.Flags().StringVar(&f.network, "network", "", "network of every container (default: the engine's)")
+	c.Flags().StringVar(&f.typesImage, "types-image", "", "image that holds the deployster binary for the engine's platform, for the types that ship with it")
+	_ = c.RegisterFlagCompletionFunc("pull", cobra.FixedCompletions([]string{"missing", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (f *engineFlags) policy() (engine.PullPolicy, error) {
+	switch p := engine.PullPolicy(f.pull); p {
+	case engine.PullMissing, engine.PullAlways, engine.PullNever:
+		return p, nil
+	default:
+		return "", usage("--pull %s: it must be missing, always or never", f.pull)
+	}
+}
+
+// openEngine connects to the engine that --engine asks for.
+func (a *app) openEngine(ctx context.Context) (*docker.Engine, engine.Info, error) {
+	switch a.global.engine {
+	case "auto", "docker":
+	default:
+		return nil, engine.Info{}, usage("--engine %s: it must be auto or docker", a.global.engine)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	e, err := docker.Open(ctx, docker.Options{Logger: a.logger()})
+	if err != nil {
+		return nil, engine.Info{}, err
+	}
+	info, err := e.Info(ctx)
+	if err != nil {
+		return nil, engine.Info{}, errors.Join(err, e.Close())
+	}
+	return e, info, nil
+}
+
+// images makes the images of an engine available, those of the types that ship
+// with this binary among them.
+func (a *app) images(e engine.Engine, info engine.Info, f engineFlags) (*shipped.Images, error) {
+	return shipped.NewImages(e, shipped.Options{Version: version(), OS: info.OS, Arch: info.Arch, TypesImage: f.typesImage})
+}
+
+func (a *app) logger() *slog.Logger {
+	level := slog.LevelWarn
+	if a.global.verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
+}
+
+// logPath is where the deployment log is.
+func (a *app) logPath(workspace string) (string, error) {
+	switch path := a.global.log; {
+	case path == "":
+		return filepath.Join(workspace, stateDir, "deployments.db"), nil
+	case strings.Contains(path, "://"):
+		return "", usage("--log %s: it must be the path of a file", path)
+	default:
+		return path, nil
+	}
+}
+
+// openLog opens the deployment log, which is made when it is not there.
+func (a *app) openLog(ctx context.Context, workspace string) (deploylog.Log, error) {
+	path, err := a.logPath(workspace)
+	if err != nil {
+		return nil, err
+	}
+	return sqlite.Open(ctx, path, sqlite.Options{Logger: a.logger(), Now: a.now})
+}

@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/runner"
+)
+
+func (a *app) validateCommand() *cobra.Command {
+	var flags inputFlags
+	c := &cobra.Command{
+		Use:   "validate MANIFEST…",
+		Short: "Check manifests without running anything",
+		Long: `Check manifests without running anything: their form, names, dependencies,
+plugs, and the syntax and names of expressions. All problems are told at once.
+Whether configurations are what their types accept, only the types know: plan
+asks them.`,
+		Example: "  deployster validate base.yaml prod.yaml --var tag=1.2",
+		Args:    manifests,
+		RunE: func(_ *cobra.Command, files []string) error {
+			asJSON, err := a.json()
+			if err != nil {
+				return err
+			}
+			in, err := a.load(files, flags, string(runner.ConfirmAction))
+			if err != nil {
+				return err
+			}
+			if err := in.manifest.CheckPlugs(); err != nil {
+				return &usageError{err}
+			}
+			if !asJSON {
+				return write(a.out, "%s: valid, %s, %s\n", strings.Join(files, " + "),
+					count(len(in.manifest.Resources), "resource"), count(len(in.manifest.Plugs), "plug"))
+			}
+			text, err := json.Marshal(map[string]any{
+				"version": 1, "valid": true, "resources": len(in.manifest.Resources), "plugs": len(in.manifest.Plugs),
+				"hash": in.manifest.Hash(),
+			})
+			if err != nil {
+				return fmt.Errorf("encoding the result: %w", err)
+			}
+			return write(a.out, "%s\n", text)
+		},
+	}
+	flags.register(c)
+	return c
+}
+
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
