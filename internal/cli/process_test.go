@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -213,7 +214,7 @@ func TestKilledAtAnyPointTheNextApplyEndsValid(t *testing.T) {
 			s := newSite(t, three)
 			first := s.start("apply", "m.yaml", "--confirm", "NO")
 			s.until(n, func(deploylog.Event) bool { return true })
-			if err := first.Process.Kill(); err != nil {
+			if err := first.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 				t.Fatal(err)
 			}
 			s.exit(first)
@@ -264,8 +265,7 @@ func TestAnActionThatOutlivesItsRunIsWaitedFor(t *testing.T) {
 	s := newSite(t, "  a: {type: SLOW, config: {value: one}}")
 	s.hold("a")
 	first := s.start("apply", "m.yaml", "--confirm", "NO")
-	s.until(1, named(runner.ActionStarted))
-	s.untilRunning("set")
+	s.untilBusy("a")
 	if err := first.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -286,17 +286,18 @@ func TestAnActionThatOutlivesItsRunIsWaitedFor(t *testing.T) {
 	}
 }
 
-// untilRunning waits until a container doing the action runs.
-func (s *site) untilRunning(action string) {
+// untilBusy waits until the action of a resource is at work.
+func (s *site) untilBusy(name string) {
 	s.Helper()
-	for range 1000 {
-		for _, c := range s.containers() {
-			if c.Running && c.Labels[runner.LabelAction] == action {
-				return
-			}
+	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
+	defer cancel()
+	for ctx.Err() == nil {
+		if _, err := os.Stat(s.thing(name + ".busy")); err == nil {
+			return
 		}
+		runtime.Gosched()
 	}
-	s.Fatalf("%s does not run", action)
+	s.Fatalf("the action of %s does not begin", name)
 }
 
 func TestInterruptOnceLetsTheActionFinish(t *testing.T) {
@@ -304,8 +305,8 @@ func TestInterruptOnceLetsTheActionFinish(t *testing.T) {
 	s.hold("a")
 	s.hold("c")
 	r := s.start("apply", "m.yaml", "--confirm", "NO")
-	s.until(2, named(runner.ActionStarted))
-	s.untilRunning("set")
+	s.untilBusy("a")
+	s.untilBusy("c")
 	if err := r.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -328,8 +329,8 @@ func TestInterruptTwiceKillsTheAction(t *testing.T) {
 	s.hold("a")
 	s.hold("c")
 	r := s.start("apply", "m.yaml", "--confirm", "NO")
-	s.until(2, named(runner.ActionStarted))
-	s.untilRunning("set")
+	s.untilBusy("a")
+	s.untilBusy("c")
 	for _, answer := range []string{"interrupt again", "killing"} {
 		if err := r.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)

@@ -69,11 +69,11 @@ func (d *document) resource(r runner.ResourcePlan, name, typ int) {
 	mark, text := d.style.dim("○"), strings.ToLower(clean(string(r.Status)))
 	switch r.Status {
 	case runner.Valid:
-		mark, text = d.style.green("✔"), "unchanged"
+		mark, text = d.style.green("✔"), "VALID"
 	case runner.Stale:
-		mark, text = d.style.green("+"), "does not exist"
+		mark, text = d.style.green("+"), "STALE, does not exist"
 		if r.Exists {
-			mark, text = d.style.yellow("~"), "differs"
+			mark, text = d.style.yellow("~"), "STALE, differs"
 		}
 		if r.ReadOnly {
 			mark, text = d.style.red("✘"), text+", and is read-only: an apply will fail"

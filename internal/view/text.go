@@ -45,6 +45,8 @@ func clean(s string) string {
 			return -1
 		case unicode.Is(unicode.Bidi_Control, r):
 			return -1
+		case unicode.Is(unicode.Mc, r):
+			return -1 // terminals do not agree on how wide these marks are
 		}
 		return r
 	}, s)
