@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -257,10 +258,18 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 	if out.Status != protocol.Valid {
 		diff := difference(out.StaleState, res.config, res.hidden)
 		r.maskChanges(diff)
-		return fmt.Errorf("all its actions succeeded, and yet state answers STALE:\n%s", DiffText(diff))
+		return fmt.Errorf("all its actions succeeded, and yet state answers STALE and asks for %s:\n%s", actionNames(out.Actions), DiffText(diff))
 	}
 	res.state = out.State
 	return nil
+}
+
+func actionNames(actions []protocol.Action) string {
+	names := make([]string, len(actions))
+	for i, a := range actions {
+		names[i] = fmt.Sprintf("%q", a.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // errDeclined ends a resource that a person does not want changed.

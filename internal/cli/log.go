@@ -72,7 +72,7 @@ type filterFlags struct {
 }
 
 func (f *filterFlags) register(c *cobra.Command) {
-	c.Flags().StringVar(&f.deployment, "deployment", "", "only events of this deployment (a run's id, or its beginning)")
+	c.Flags().StringVar(&f.deployment, "deployment", "", "only events of this deployment (a run's id)")
 	c.Flags().StringVar(&f.target, "target", "", `only events of this target, such as resource/db; "resource/" is all resources`)
 	c.Flags().StringVar(&f.event, "event", "", "only events of this name, such as action-failed")
 	c.Flags().StringVar(&f.since, "since", "", "only events since then: a time (2026-01-31T15:04:05Z), a date, or how long ago (90m)")

@@ -59,25 +59,23 @@ func (a *app) plan(ctx context.Context, o planOptions) error {
 	}
 	defer held.End()
 
-	// The plan is the output; how it comes about is news for people.
+	// The plan is the output; how it comes about is news for people, or, in the
+	// machine-readable form, what comes before it.
 	s.runner.KeepGoing = true
 	closeScreen := func() error { return nil }
-	if !asJSON && a.terminal(a.err) {
+	show := func(p *runner.Plan) error { return view.Plan(a.out, p, a.planOptions(a.out)) }
+	switch {
+	case asJSON:
+		lines := view.NewJSON(a.out, "plan", version())
+		s.runner.Observer = lines
+		show = func(p *runner.Plan) error { lines.Plan(p); return lines.Close() }
+	case a.terminal(a.err):
 		s.runner.Observer, closeScreen = a.screen(a.err, "plan", false)
 	}
 	plan, err := runner.New(s.runner).Plan(s.ctx)
-	if broken := closeScreen(); broken != nil {
-		err = errors.Join(err, broken)
-	}
+	err = errors.Join(err, closeScreen())
 	if plan != nil {
-		show := func() error { return view.Plan(a.out, plan, a.planOptions(a.out)) }
-		if asJSON {
-			show = func() error { return view.PlanJSON(a.out, plan) }
-		}
-		if broken := show(); broken != nil {
-			return errors.Join(err, broken)
-		}
-		err = s.toldUnless(err)
+		err = errors.Join(s.toldUnless(err), show(plan))
 	}
 	if err == nil && o.detailed && plan.Changes() {
 		return told(errChanges)

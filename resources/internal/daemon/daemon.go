@@ -54,16 +54,16 @@ func CheckOwner(kind, name string, labels map[string]string, adopt bool) error {
 // was adopted only the wanted ones must be there.
 func SameLabels(got, want map[string]string) bool {
 	_, ours := got[LabelManaged]
-	got = maps.Clone(got)
-	maps.DeleteFunc(got, func(key, _ string) bool {
-		if strings.HasPrefix(key, "deployster.") {
-			return true
-		}
+	got, want = maps.Clone(got), maps.Clone(want)
+	maps.DeleteFunc(want, own)
+	maps.DeleteFunc(got, func(key, value string) bool {
 		_, wanted := want[key]
-		return !ours && !wanted
+		return own(key, value) || !ours && !wanted
 	})
 	return maps.Equal(got, want)
 }
+
+func own(key, _ string) bool { return strings.HasPrefix(key, "deployster.") }
 
 // OwnLabels is labels and the mark.
 func OwnLabels(resource string, labels map[string]string) map[string]string {

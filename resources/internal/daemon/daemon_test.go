@@ -43,6 +43,7 @@ func TestSameLabels(t *testing.T) {
 	}{
 		"our own do not count":            {m{LabelManaged: "r", LabelSpec: "x", "a": "1"}, m{"a": "1"}, true},
 		"none wanted":                     {m{LabelManaged: "r"}, nil, true},
+		"wanted ones named like our own":  {m{LabelManaged: "r", "deployster.x": "1"}, m{"deployster.x": "2"}, true},
 		"another value":                   {m{LabelManaged: "r", "a": "2"}, m{"a": "1"}, false},
 		"missing":                         {m{LabelManaged: "r"}, m{"a": "1"}, false},
 		"one too many on what is ours":    {m{LabelManaged: "r", "a": "1"}, nil, false},
