@@ -1,0 +1,438 @@
+// Package examples holds manifests and resource types to learn from, and the
+// test that all of them work: each is applied to the real engine in a copy of
+// its directory, and applied again, which must change nothing.
+package examples
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// example is one or more manifests that are applied together.
+type example struct {
+	dir       string
+	manifests []string
+	resources int
+	verifying int                            // how many of them may be as configured from the beginning
+	check     func(t *testing.T, dir string) // looks at what the manifests brought about
+	prepare   func(t *testing.T, w *world)   // builds images
+	flags     func(t *testing.T, w *world) []string
+}
+
+var all = []example{
+	{
+		dir: "quickstart", manifests: []string{"quickstart.yaml"}, resources: 3,
+		check: func(t *testing.T, dir string) {
+			contains(t, filepath.Join(dir, "site/public/index.html"), "<h1>Hello, world!</h1>")
+			contains(t, filepath.Join(dir, "site/public/SHA256SUMS"), "  index.html\n")
+		},
+	},
+	{
+		dir: "web", manifests: []string{"web.yaml"}, resources: 5, verifying: 1,
+		prepare: func(t *testing.T, w *world) { w.command(t, "web/build", w.name()) },
+		flags: func(t *testing.T, w *world) []string {
+			return []string{"--var", "stack=" + w.name(), "--var", "image=" + w.name(), "--var", fmt.Sprintf("port=%d", w.freePort(t))}
+		},
+	},
+	{
+		dir: "type-python", manifests: []string{"setting.yaml"}, resources: 2,
+		prepare: func(t *testing.T, w *world) { w.buildType(t, "type-python", "deployster-example-setting", w.python) },
+		check: func(t *testing.T, dir string) {
+			contains(t, filepath.Join(dir, "settings/app.json"), `"title": "Settings (dark)"`)
+		},
+	},
+	{
+		dir: "type-shell", manifests: []string{"line.yaml"}, resources: 2,
+		prepare: func(t *testing.T, w *world) { w.buildType(t, "type-shell", "deployster-example-line", w.busybox) },
+		check: func(t *testing.T, dir string) {
+			contains(t, filepath.Join(dir, "etc/hosts"), "10.0.0.1 gateway\n10.0.0.2 printer\n")
+		},
+	},
+	{
+		dir: "lifecycle", manifests: []string{"cloud.yaml", "sorted.yaml"}, resources: 2,
+		prepare: buildLifecycle, check: virtualMachine,
+	},
+	{
+		dir: "lifecycle", manifests: []string{"cloud.yaml", "expression.yaml"}, resources: 2,
+		prepare: buildLifecycle, check: virtualMachine,
+	},
+}
+
+func buildLifecycle(t *testing.T, w *world) {
+	w.command(t, "lifecycle/build", w.python)
+	w.images = append(w.images, "acme/deployster-gcp-disk", "acme/deployster-gcp-vm")
+}
+
+func virtualMachine(t *testing.T, dir string) {
+	contains(t, filepath.Join(dir, "cloud/vm-www_vm.json"), `"zone": "europe-west1-b"`)
+	contains(t, filepath.Join(dir, "cloud/disk-www_data_disk.json"), `"size": "200gb"`)
+}
+
+func TestExamplesApplyAndThenChangeNothing(t *testing.T) {
+	w := shared
+	for _, e := range all {
+		t.Run(e.dir+"/"+strings.Join(e.manifests, "+"), func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(e.dir)); err != nil {
+				t.Fatal(err)
+			}
+			if e.prepare != nil {
+				e.prepare(t, w)
+			}
+			args := slices.Clone(e.manifests)
+			if e.flags != nil {
+				args = append(args, e.flags(t, w)...)
+			}
+
+			first := w.apply(t, dir, args)
+			if n := first.Counts; n.Changed < e.resources-e.verifying || n.Changed+n.Unchanged != e.resources {
+				t.Errorf("the first apply: %+v, want %d changed", n, e.resources)
+			}
+			if len(first.actions) == 0 {
+				t.Error("the first apply ran no action")
+			}
+			if e.check != nil {
+				e.check(t, dir)
+			}
+
+			second := w.apply(t, dir, args)
+			if second.Counts.Changed != 0 || second.Counts.Unchanged != e.resources {
+				t.Errorf("the second apply: %+v, want %d unchanged", second.Counts, e.resources)
+			}
+			if len(second.actions) > 0 {
+				t.Errorf("the second apply ran %v", second.actions)
+			}
+			logged := w.deployster(t, dir, "log", "list", "--output", "json", "--event", "action-started", "--deployment", second.run)
+			if len(logged) > 0 {
+				t.Errorf("the log has actions of the second apply:\n%s", logged)
+			}
+
+			w.deployster(t, dir, append([]string{"plan", "--detailed-exitcode"}, args...)...)
+			w.nothingLeft(t, dir)
+		})
+	}
+}
+
+func TestTheWebStackServesAndHeals(t *testing.T) {
+	w := shared
+	w.command(t, "web/build", w.name())
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("web")); err != nil {
+		t.Fatal(err)
+	}
+	port := w.freePort(t)
+	args := []string{"web.yaml", "--var", "stack=" + w.name(), "--var", "image=" + w.name(), "--var", fmt.Sprintf("port=%d", port)}
+	w.apply(t, dir, args)
+	before := visitor(t, port)
+
+	w.docker(t, "stop", "-t", "1", w.name()+"-front")
+	healed := w.apply(t, dir, args)
+	if want := []string{"front/start-container"}; !slices.Equal(healed.actions, want) {
+		t.Errorf("after the front was stopped, apply ran %v, want %v", healed.actions, want)
+	}
+
+	w.docker(t, "rm", "--force", w.name()+"-store")
+	healed = w.apply(t, dir, args)
+	if want := "store/create-container"; !slices.Contains(healed.actions, want) {
+		t.Errorf("after the store was removed, apply ran %v, want %s among them", healed.actions, want)
+	}
+	if after := visitor(t, port); after <= before {
+		t.Errorf("the count went from %d to %d: the volume was lost", before, after)
+	}
+}
+
+func visitor(t *testing.T, port int) int {
+	t.Helper()
+	response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if _, err := fmt.Sscanf(string(body), "Visitor number %d", &n); err != nil {
+		t.Fatalf("the front answered %s: %q", response.Status, body)
+	}
+	return n
+}
+
+func TestTheTypesKeepTheProtocol(t *testing.T) {
+	w := shared
+	for _, e := range []struct{ dir, image, base, plug string }{
+		{"type-python", "deployster-example-setting", w.python, "settings=settings"},
+		{"type-shell", "deployster-example-line", w.busybox, "files=etc"},
+	} {
+		t.Run(e.dir, func(t *testing.T) {
+			w.buildType(t, e.dir, e.image, e.base)
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(e.dir)); err != nil {
+				t.Fatal(err)
+			}
+			w.deployster(t, dir, "type", "test", e.image, "--config", "test.json", "--plug", e.plug)
+		})
+	}
+}
+
+func TestEveryManifestHasATest(t *testing.T) {
+	tested := map[string]bool{}
+	for _, e := range all {
+		for _, m := range e.manifests {
+			tested[filepath.Join(e.dir, m)] = true
+		}
+	}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var sections map[string]any
+		if err := yaml.Unmarshal(text, &sections); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		_, resources := sections["resources"]
+		_, plugs := sections["plugs"]
+		if (resources || plugs) && !tested[path] {
+			t.Errorf("%s is a manifest, and no test applies it", path)
+		}
+		delete(tested, path)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range tested {
+		t.Errorf("%s is tested, but not there", path)
+	}
+}
+
+// world is the program and an engine with which a test works, and what the test
+// has to remove when it ends.
+type world struct {
+	binary          string
+	env             []string
+	python, busybox string   // base images
+	images          []string // made by the test
+	shipped         string   // id of the image of one of the types that ship
+}
+
+// shared is the world of all tests: made before the first, removed after the
+// last.
+var shared *world
+
+func TestMain(m *testing.M) {
+	code := 1
+	dir, err := os.MkdirTemp("", "deployster-examples-")
+	if err == nil {
+		shared = &world{
+			binary: filepath.Join(dir, "deployster"),
+			python: "deployster-example-python", busybox: "deployster-example-busybox",
+			env: append(os.Environ(), "HOME="+dir, "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "TERM=dumb"),
+		}
+		if err = shared.make(); err == nil {
+			code = m.Run()
+		}
+		err = errors.Join(err, shared.clean(), os.RemoveAll(dir))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func (w *world) make() error {
+	// A build that nobody else has: the images of its types are this test's.
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -buildid="+w.name(), "-o", w.binary, "../cmd/deployster")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building deployster: %w\n%s", err, out)
+	}
+	for _, base := range []string{w.python, w.busybox} {
+		if exec.Command("docker", "image", "inspect", base).Run() != nil {
+			w.images = append(w.images, base)
+		}
+	}
+	if out, err := exec.Command("../scripts/base-image").CombinedOutput(); err != nil {
+		return fmt.Errorf("making the base images: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// name is of this process alone.
+func (w *world) name() string { return fmt.Sprintf("deployster-examples-%d", os.Getpid()) }
+
+func (w *world) clean() error {
+	n := w.name()
+	w.images = append(w.images, n)
+	// What was not made is not there to be removed.
+	_ = exec.Command("docker", "rm", "--force", "--volumes", n+"-front", n+"-store").Run()
+	_ = exec.Command("docker", "network", "rm", n+"-net").Run()
+	_ = exec.Command("docker", "volume", "rm", n+"-data").Run()
+	w.images = append(w.images, w.siblings()...)
+	slices.Reverse(w.images) // what is built on a base goes before it
+	for _, image := range w.images {
+		_ = exec.Command("docker", "image", "rm", "--force", image).Run()
+	}
+	var left []string
+	for _, kind := range []string{"container", "network", "volume", "image"} {
+		filter := "name=" + n
+		if kind == "image" {
+			filter = "label=deployster-examples=" + n
+		}
+		if out, err := exec.Command("docker", kind, "ls", "--quiet", "--filter", filter).Output(); err != nil || len(out) > 0 {
+			left = append(left, fmt.Sprintf("left behind, of kind %s: %s %v", kind, out, err))
+		}
+	}
+	if len(left) > 0 {
+		return errors.New(strings.Join(left, "\n"))
+	}
+	return nil
+}
+
+// siblings are the images of the types that ship which came along with those
+// that were used: they share the layer that holds this test's program.
+func (w *world) siblings() []string {
+	layer := func(image string) string {
+		out, _ := exec.Command("docker", "image", "inspect", "--format", "{{.RootFS.Layers}}", image).Output()
+		return string(out)
+	}
+	out, _ := exec.Command("docker", "image", "ls", "--quiet", "--filter", "label=deployster.type").Output()
+	var found []string
+	for _, image := range strings.Fields(string(out)) {
+		if w.shipped != "" && layer(image) == layer(w.shipped) {
+			found = append(found, image)
+		}
+	}
+	return found
+}
+
+func (w *world) freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func (w *world) command(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+}
+
+func (w *world) docker(t *testing.T, args ...string) {
+	t.Helper()
+	w.command(t, "docker", args...)
+}
+
+func (w *world) buildType(t *testing.T, dir, image, base string) {
+	t.Helper()
+	w.docker(t, "build", "--quiet", "--build-arg", "BASE="+base, "--label", "deployster-examples="+w.name(), "--tag", image, dir)
+	w.images = append(w.images, image)
+}
+
+// deployster runs the program in dir and returns its output; it must end with 0.
+func (w *world) deployster(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	c := exec.Command(w.binary, args...)
+	c.Dir, c.Env, c.Stdout, c.Stderr = dir, w.env, &stdout, &stderr
+	if err := c.Run(); err != nil {
+		t.Fatalf("deployster %s: %v\n%s%s", strings.Join(args, " "), err, stdout.String(), stderr.String())
+	}
+	return stdout.String()
+}
+
+// run is what an apply said of itself.
+type run struct {
+	run     string
+	actions []string // resource/action, as they were started
+	Counts  struct{ Changed, Unchanged, Failed, Skipped int }
+}
+
+func (w *world) apply(t *testing.T, dir string, args []string) run {
+	t.Helper()
+	out := w.deployster(t, dir, append([]string{"apply", "--confirm", "NO", "--output", "json"}, args...)...)
+	var r run
+	for decoder := json.NewDecoder(strings.NewReader(out)); ; {
+		var event struct {
+			Type, Resource, Action string
+			ImageID                string `json:"image_id"`
+			Image                  string
+			Data                   map[string]string
+			Counts                 json.RawMessage
+		}
+		err := decoder.Decode(&event)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("reading the events of an apply: %v\n%s", err, out)
+		}
+		switch event.Type {
+		case "run-started":
+			r.run = event.Data["run"]
+		case "resource-initialized":
+			if strings.HasPrefix(event.Image, "deployster/") {
+				w.shipped = event.ImageID
+			}
+		case "action-started":
+			r.actions = append(r.actions, event.Resource+"/"+event.Action)
+		case "run-finished-successfully":
+			if err := json.Unmarshal(event.Counts, &r.Counts); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if r.run == "" || r.Counts.Changed+r.Counts.Unchanged == 0 {
+		t.Fatalf("the apply did not tell of its beginning and end:\n%s", out)
+	}
+	return r
+}
+
+// nothingLeft looks for containers of resource types that a run left behind.
+func (w *world) nothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	var log struct{ ID string }
+	if err := json.Unmarshal([]byte(w.deployster(t, dir, "log", "verify", "--output", "json")), &log); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("docker", "ps", "--all", "--quiet", "--filter", "label=deployster.log="+log.ID).Output()
+	if err != nil || len(out) > 0 {
+		t.Errorf("containers left behind: %s %v", out, err)
+	}
+}
+
+func contains(t *testing.T, path, want string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), want) {
+		t.Errorf("%s holds\n%s\nwhich does not contain %q", path, text, want)
+	}
+}
