@@ -1,0 +1,308 @@
+package docs
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// program is the program under test, and what of the engine is this test's own.
+type program struct {
+	dir   string // holds the binary
+	home  string
+	stack string // stands for "web", the name of the documented web stack
+	port  string // stands for 8080
+}
+
+func newProgram(t *testing.T) *program {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	p := &program{
+		dir: t.TempDir(), home: t.TempDir(),
+		stack: fmt.Sprintf("docs%d", os.Getpid()), port: fmt.Sprint(l.Addr().(*net.TCPAddr).Port),
+	}
+	// A build that nobody else has: the images of its types are this test's.
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -buildid="+p.stack,
+		"-o", filepath.Join(p.dir, "deployster"), "../cmd/deployster")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building deployster: %v\n%s", err, out)
+	}
+	// A fresh machine has no curl.
+	if err := os.WriteFile(filepath.Join(p.dir, "curl"), []byte(curl), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("../examples/web/build", p.image()).CombinedOutput(); err != nil {
+		t.Fatalf("building the image of the web example: %v\n%s", err, out)
+	}
+	t.Cleanup(func() { p.clean(t) })
+	return p
+}
+
+// curl does what the pages need of the command of that name.
+const curl = `#!/usr/bin/env bash
+set -euo pipefail
+[ "$1" = -s ]
+rest=${2#http://}
+exec 3<>"/dev/tcp/${rest%%[:/]*}/$(sed -E 's/^[^:]*:([0-9]+).*/\1/' <<<"$rest")"
+printf 'GET /%s HTTP/1.0\r\n\r\n' "${rest#*/}" >&3
+sed '1,/^\r*$/d' <&3
+`
+
+func (p *program) image() string { return "deployster-example-" + p.stack }
+
+// clean removes what the commands made. What they did not make is not there.
+func (p *program) clean(t *testing.T) {
+	docker := func(args ...string) string {
+		out, _ := exec.Command("docker", args...).Output()
+		return strings.TrimSpace(string(out))
+	}
+	docker("rm", "--force", "--volumes", p.stack+"-front", p.stack+"-store")
+	docker("network", "rm", p.stack+"-net")
+	docker("volume", "rm", p.stack+"-data")
+	docker("image", "rm", p.image())
+	// The images of the types that ship are known by the program they hold.
+	for _, image := range strings.Fields(docker("image", "ls", "--quiet", "--filter", "label=deployster.type")) {
+		dir := t.TempDir()
+		id := docker("create", "--label", "deployster-docs="+p.stack, image)
+		docker("cp", id+":/deployster", filepath.Join(dir, "deployster"))
+		docker("rm", id)
+		ours, err := os.ReadFile(filepath.Join(p.dir, "deployster"))
+		if err != nil {
+			t.Error(err)
+		}
+		if theirs, err := os.ReadFile(filepath.Join(dir, "deployster")); err == nil && string(theirs) == string(ours) {
+			docker("image", "rm", "--force", image)
+		}
+	}
+}
+
+// session is what the blocks of one page share.
+type session struct {
+	*program
+	places map[string]string // documented directory → the copy
+	dir    string            // where the last block was
+	last   int               // exit code of the last command
+}
+
+// command is one line of a block and what is shown as its output.
+type command struct {
+	text  string
+	lines []string
+}
+
+var hereDocument = regexp.MustCompile(`<<'?([A-Z]+)'?`)
+
+func commands(b block) []command {
+	var all []command
+	until := "" // the end of a here-document
+	for _, line := range b.lines {
+		last := len(all) - 1
+		switch text, prompt := strings.CutPrefix(line, "$ "); {
+		case until != "":
+			all[last].text += "\n" + line
+			if line == until {
+				until = ""
+			}
+		case prompt:
+			all = append(all, command{text: text})
+			if m := hereDocument.FindStringSubmatch(text); m != nil {
+				until = m[1]
+			}
+		case last < 0:
+		case strings.HasSuffix(all[last].text, "\\") && len(all[last].lines) == 0:
+			all[last].text += "\n" + line
+		default:
+			all[last].lines = append(all[last].lines, line)
+		}
+	}
+	return all
+}
+
+// run runs a block and returns its lines as they should be shown.
+func (s *session) run(t *testing.T, at string, b block) []string {
+	t.Helper()
+	unordered := false
+	if !s.place(t, at, b.comment, &unordered) {
+		return b.lines
+	}
+	all := commands(b)
+	var shown []string
+	for i, c := range all {
+		shown = append(shown, strings.Split("$ "+c.text, "\n")...)
+		if c.text == "echo $?" {
+			if got := []string{fmt.Sprint(s.last)}; !slices.Equal(c.lines, got) {
+				if !*update {
+					t.Errorf("%s: the exit code is %d, %v is shown", at, s.last, c.lines)
+				}
+				c.lines = got
+			}
+			shown = append(shown, c.lines...)
+			continue
+		}
+		out := s.execute(c.text)
+		if s.last != 0 && (i+1 == len(all) || all[i+1].text != "echo $?") {
+			t.Errorf("%s: `%s` ended with %d:\n%s", at, c.text, s.last, out)
+		}
+		got := s.documented(out)
+		want, real := s.normal(c.lines), s.normal(got)
+		if unordered {
+			slices.Sort(want)
+			slices.Sort(real)
+		}
+		switch {
+		case matches(want, real):
+			got = c.lines
+		case !*update:
+			t.Errorf("%s: `%s` prints\n  %s\nand this is shown:\n  %s", at, c.text, strings.Join(real, "\n  "), strings.Join(want, "\n  "))
+		}
+		shown = append(shown, got...)
+	}
+	return shown
+}
+
+// place goes to where the comment of a block says.
+func (s *session) place(t *testing.T, at, comment string, unordered *bool) bool {
+	t.Helper()
+	documented, fresh := "", false
+	for _, word := range strings.Fields(strings.TrimPrefix(comment, "test: ")) {
+		if comment == "" {
+			break
+		}
+		switch dir, isDir := strings.CutPrefix(word, "dir="); {
+		case isDir:
+			documented = dir
+		case word == "new":
+			fresh = true
+		case word == "unordered":
+			*unordered = true
+		default:
+			t.Errorf("%s: %q is not known in a test comment", at, word)
+			return false
+		}
+	}
+	if documented == "" {
+		if s.dir == "" {
+			t.Errorf("%s: the first console of a page must say in which directory it is", at)
+		}
+		return s.dir != ""
+	}
+	if s.places[documented] == "" || fresh {
+		dir := t.TempDir()
+		if documented != "empty" {
+			if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", documented))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if documented == "examples/web" { // names and a port of this test's own
+			own := fmt.Sprintf("stack: %s\nport: %s\nimage: %s\n", s.stack, s.port, s.image())
+			if err := os.WriteFile(filepath.Join(dir, "vars.zz-test.auto.yaml"), []byte(own), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.places[documented] = dir
+	}
+	s.dir = s.places[documented]
+	return true
+}
+
+// execute runs a command as a user would type it and returns what it prints.
+func (s *session) execute(text string) string {
+	for _, part := range []string{"front", "store", "net", "data"} {
+		text = strings.ReplaceAll(text, "web-"+part, s.stack+"-"+part)
+	}
+	text = strings.ReplaceAll(text, "127.0.0.1:8080", "127.0.0.1:"+s.port)
+	c := exec.Command("bash", "-c", text)
+	c.Dir = s.dir
+	c.Env = append(os.Environ(), "PATH="+s.program.dir+":"+os.Getenv("PATH"), "HOME="+s.home,
+		"XDG_CACHE_HOME="+filepath.Join(s.home, "cache"), "TERM=dumb", "TZ=UTC", "LC_ALL=C.UTF-8")
+	out, _ := c.CombinedOutput() // the exit code tells
+	s.last = c.ProcessState.ExitCode()
+	return string(out)
+}
+
+// documented puts into output the names that the pages use.
+func (s *session) documented(out string) []string {
+	for shown, dir := range s.places {
+		name := filepath.Base(shown)
+		out = strings.ReplaceAll(out, dir, "/home/you/"+name)
+	}
+	out = strings.NewReplacer(s.image(), "deployster-example-web", s.stack, "web", s.port, "8080", s.home, "/home/you").Replace(out)
+	out = strings.TrimRight(out, "\n")
+	if out == "" {
+		return nil
+	}
+	lines := strings.Split(out, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return lines
+}
+
+// What differs from run to run, by form.
+var volatile = []struct {
+	form *regexp.Regexp
+	name string
+}{
+	{regexp.MustCompile(`\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b`), "ULID"},
+	{regexp.MustCompile(`^ +[0-9]+  (20[0-9]{2}-)`), "SEQ $1"}, // initializations end in any order
+	{regexp.MustCompile(`\bevent [0-9]+\b`), "event SEQ"},
+	{regexp.MustCompile(`"seq":[0-9]+`), `"seq":SEQ`},
+	{regexp.MustCompile(`\b[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?( ?UTC|Z)?`), "TIME"},
+	{regexp.MustCompile(`"(duration_ms|pid)":"?[0-9.]+"?`), `"$1":N`},
+	{regexp.MustCompile(`\b[0-9]+(\.[0-9]+)?(ms|s|m[0-9]*s?)\b`), "DURATION"},
+	{regexp.MustCompile(`\b[0-9a-f]{12,64}\b`), "HASH"},
+	{regexp.MustCompile(`\b(172|192\.168|10)(\.[0-9]+){2,3}\b`), "ADDRESS"},
+	{regexp.MustCompile(`docker [0-9]+(\.[0-9]+)+[^ ",]*`), "docker VERSION"},
+	{regexp.MustCompile(`\b(deployster"?[ :]+"?)[0-9]+\.[0-9]+\.[0-9]+[^ ",]*`), "${1}VERSION"},
+	{regexp.MustCompile(`\bgo1\.[0-9.]+`), "GO"},
+	{regexp.MustCompile(`\b(linux|darwin)/[a-z0-9]+`), "PLATFORM"},
+	{regexp.MustCompile(`Visitor number [0-9]+`), "Visitor number N"},
+	{regexp.MustCompile(`"(host|user)":"[^"]*"`), `"$1":"NAME"`},
+	{regexp.MustCompile(` +`), " "},
+}
+
+func (s *session) normal(lines []string) []string {
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		for _, v := range volatile {
+			line = v.form.ReplaceAllString(line, v.name)
+		}
+		out[i] = strings.TrimRight(line, " ")
+	}
+	return out
+}
+
+// matches compares lines, where "…" in want stands for anything.
+func matches(want, got []string) bool {
+	if len(want) == 0 {
+		return len(got) == 0
+	}
+	if want[0] == "…" {
+		for i := range len(got) + 1 {
+			if matches(want[1:], got[i:]) {
+				return true
+			}
+		}
+		return false
+	}
+	if len(got) == 0 {
+		return false
+	}
+	parts := strings.Split(want[0], "…")
+	for i := range parts {
+		parts[i] = regexp.QuoteMeta(parts[i])
+	}
+	line := regexp.MustCompile("^" + strings.Join(parts, ".*") + "$")
+	return line.MatchString(got[0]) && matches(want[1:], got[1:])
+}
