@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -22,6 +23,7 @@ type payload struct {
 	Image      string            `json:"image,omitempty"`
 	ImageID    string            `json:"image_id,omitempty"`
 	Actions    []string          `json:"actions,omitempty"`
+	Plan       *protocol.Action  `json:"plan,omitempty"` // what the type asked for
 	Exit       *int              `json:"exit_code,omitempty"`
 	DurationMS *float64          `json:"duration_ms,omitempty"`
 	Error      string            `json:"error,omitempty"`
@@ -59,7 +61,7 @@ func actionTarget(resource, action string) deploylog.Target {
 // Record appends a run's event to the log; it is durable on return.
 func (r *Run) Record(ctx context.Context, e runner.Event) error {
 	p := payload{
-		Status: e.Status, Image: e.Image, ImageID: e.ImageID, Actions: e.Actions,
+		Status: e.Status, Image: e.Image, ImageID: e.ImageID, Actions: e.Actions, Plan: e.Plan,
 		Exit: e.Exit, Error: e.Error, Output: e.Output, Details: e.Data,
 	}
 	if e.Duration > 0 {

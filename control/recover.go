@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
@@ -12,53 +13,73 @@ import (
 )
 
 // closeDead looks for runs of this target that started, have not ended, and
-// whose process is gone. What of them is certain to be over is recorded; an
-// action whose container still runs stays open until the resource is entered.
+// whose process is gone, and closes them as far as they are over.
 func (r *Run) closeDead(ctx context.Context) error {
 	open, err := r.log.InProgress(ctx, r.target)
 	if err != nil {
 		return fmt.Errorf("looking for unfinished runs: %w", err)
 	}
 	for _, started := range open {
-		unlock, err := r.log.TryLock(runLock(started.Deployment))
-		if err != nil {
-			continue // alive, or being closed by another run right now
-		}
-		err = r.closeRun(ctx, started)
-		unlock()
-		if err != nil {
-			return fmt.Errorf("closing run %s, whose process died: %w", started.Deployment, err)
+		if err := r.closeRun(ctx, started.Deployment); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (r *Run) closeRun(ctx context.Context, started deploylog.Event) error {
-	r.notice(fmt.Sprintf("run %s ended without a word at %s; its entries in the log are closed now",
-		started.Deployment, started.CreatedAt.Format("2006-01-02 15:04:05 MST")))
+// closeRun records the end of everything that a dead run left open. While one
+// of its actions still runs, that action, its resource and the run stay open:
+// they are closed when the resource is entered. A run that lives, or that
+// another run is closing right now, is left alone.
+func (r *Run) closeRun(ctx context.Context, deployment string) error {
+	if deployment == r.id {
+		return nil
+	}
+	unlock, err := r.log.TryLock(runLock(deployment))
+	if errors.Is(err, deploylog.ErrLocked) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("locking run %s: %w", deployment, err)
+	}
+	defer unlock()
+	if err := r.closeEntries(ctx, deployment); err != nil {
+		return fmt.Errorf("closing run %s, whose process died: %w", deployment, err)
+	}
+	return nil
+}
+
+func (r *Run) closeEntries(ctx context.Context, deployment string) error {
+	if open, err := r.unfinished(ctx, deployment); err != nil || len(open) == 0 {
+		return err
+	}
 	left, err := r.engine.Containers(ctx, map[string]string{
-		runner.LabelLog: r.log.ID(), runner.LabelRun: started.Deployment,
+		runner.LabelLog: r.log.ID(), runner.LabelRun: deployment,
 	})
 	if err != nil {
 		return err
 	}
-	running := map[deploylog.Target]bool{}
+	running := map[string]bool{} // resources
 	for _, c := range left {
 		if c.Running && !observing(c) {
-			running[actionTarget(c.Labels[runner.LabelResource], c.Labels[runner.LabelAction])] = true
+			running[c.Labels[runner.LabelResource]] = true
 			continue
 		}
 		if err := r.settle(ctx, c); err != nil {
 			return err
 		}
 	}
-	unfinished, err := r.unfinished(ctx, started.Deployment)
+	open, err := r.unfinished(ctx, deployment)
 	if err != nil {
 		return err
 	}
-	for _, e := range unfinished {
-		if running[e.Target] {
+	for _, e := range open {
+		if stillRuns(e.Target, running) {
 			continue
+		}
+		if e.Name == e.Target.Started() && e.Target.Kind() == "run" {
+			r.notice(fmt.Sprintf("run %s, begun at %s, ended without a word; its entries in the log are closed now",
+				deployment, e.CreatedAt.Format("2006-01-02 15:04:05 MST")))
 		}
 		p := payload{Abandoned: true, NoticedBy: r.id, Error: "the process of the run died before this ended"}
 		if err := r.close(ctx, e, e.Target.Failed(), p); err != nil {
@@ -66,6 +87,19 @@ func (r *Run) closeRun(ctx context.Context, started deploylog.Event) error {
 		}
 	}
 	return nil
+}
+
+// stillRuns tells whether a target is, or contains, one of the resources.
+func stillRuns(t deploylog.Target, resources map[string]bool) bool {
+	switch kind, rest, _ := strings.Cut(string(t), "/"); kind {
+	case "run":
+		return len(resources) > 0
+	case "action":
+		resource, _, _ := strings.Cut(rest, "/")
+		return resources[resource]
+	default:
+		return resources[rest]
+	}
 }
 
 // unfinished returns the started events of a deployment that have no end,
@@ -127,6 +161,15 @@ func (r *Run) clear(ctx context.Context, resource string, waiting func(string)) 
 			return fmt.Errorf("container left by run %s for %s: %w", run, resource, err)
 		}
 	}
+	open, err := r.log.InProgress(ctx, resourceTarget(resource))
+	if err != nil {
+		return fmt.Errorf("looking for unfinished runs on %s: %w", resource, err)
+	}
+	for _, started := range open {
+		if err := r.closeRun(ctx, started.Deployment); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -140,10 +183,8 @@ func (r *Run) settle(ctx context.Context, c engine.Container) error {
 	exit, err := r.engine.Wait(patient, c.ID)
 	stopped := err != nil && patient.Err() != nil && ctx.Err() == nil
 	cancel()
-	if errors.Is(err, engine.ErrNoContainer) {
-		return nil
-	}
-	if err != nil && !stopped {
+	gone := errors.Is(err, engine.ErrNoContainer)
+	if err != nil && !stopped && !gone {
 		return err
 	}
 	p := payload{Abandoned: true, NoticedBy: r.id}
@@ -155,22 +196,20 @@ func (r *Run) settle(ctx context.Context, c engine.Container) error {
 	if n, err := strconv.Atoi(c.Labels[runner.LabelAttempt]); err == nil && n > 0 {
 		started.Attempt = n
 	}
-	name := started.Target.Succeeded()
+	name := started.Target.Failed()
 	switch {
+	case gone:
+		p.Error = "its container was removed by somebody else; how it ended is not known"
 	case stopped:
-		name = started.Target.Failed()
-		p.Error = fmt.Sprintf("still running %s after its run had died was noticed; stopped", r.patience)
-	case exit.Code != 0:
-		name = started.Target.Failed()
-		fallthrough
+		p.Error = fmt.Sprintf("it still ran %s after its run was found dead, and was stopped", r.patience)
 	default:
 		p.Exit = &exit.Code
-	}
-	if stopped {
-		if err := r.engine.Remove(ctx, c.ID); err != nil {
-			return err
+		if exit.Code == 0 {
+			name = started.Target.Succeeded()
 		}
 	}
+	// Recorded first: when this run dies here, the container is still there to
+	// be found again.
 	if err := r.record(ctx, started, name, p); err != nil {
 		return err
 	}
@@ -198,11 +237,4 @@ func (r *Run) record(ctx context.Context, started deploylog.Event, name string, 
 
 // observing tells whether the container only looks: its type may be asked
 // again at any time.
-func observing(c engine.Container) bool {
-	switch c.Labels[runner.LabelAction] {
-	case "init", "state":
-		return true
-	default:
-		return false
-	}
-}
+func observing(c engine.Container) bool { return c.Labels[runner.LabelKind] == runner.KindObserve }

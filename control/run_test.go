@@ -70,8 +70,13 @@ func (s *site) died(id string) {
 }
 
 func (s *site) labels(run, action string) map[string]string {
+	kind := runner.KindAct
+	if action == "state" {
+		kind = runner.KindObserve
+	}
 	return map[string]string{
-		runner.LabelLog: s.log.ID(), runner.LabelRun: run, runner.LabelResource: "db",
+		runner.LabelKind: kind,
+		runner.LabelLog:  s.log.ID(), runner.LabelRun: run, runner.LabelResource: "db",
 		runner.LabelAction: action, runner.LabelAttempt: "1",
 	}
 }
@@ -156,7 +161,7 @@ func TestTheNextRunClosesWhatADeadOneLeftOpen(t *testing.T) {
 	s.begin("B").End()
 	s.wantStory("A", "run-started run/web.yaml", "resource-started resource/db", "action-started action/db/create",
 		"action-failed action/db/create abandoned", "resource-failed resource/db abandoned", "run-failed run/web.yaml abandoned")
-	if len(s.notices) != 1 || !strings.Contains(s.notices[0], "run A ended without a word") {
+	if len(s.notices) != 1 || !strings.Contains(s.notices[0], "run A, begun at") {
 		t.Errorf("the user was told %q", s.notices)
 	}
 	s.begin("C").End()
@@ -180,8 +185,7 @@ func TestAnActionLeftRunningIsWaitedForBeforeTheResourceIsLookedAt(t *testing.T)
 	_, end := s.engine.Leave(s.labels("A", "create"))
 	b := s.begin("B")
 	defer b.End()
-	s.wantStory("A", "run-started run/web.yaml", "resource-started resource/db", "action-started action/db/create",
-		"resource-failed resource/db abandoned", "run-failed run/web.yaml abandoned")
+	s.wantStory("A", "run-started run/web.yaml", "resource-started resource/db", "action-started action/db/create")
 
 	waits := ""
 	leave := s.enter(b, func(text string) { waits = text; end(3) })
@@ -189,9 +193,8 @@ func TestAnActionLeftRunningIsWaitedForBeforeTheResourceIsLookedAt(t *testing.T)
 	if !strings.Contains(waits, `"create"`) || !strings.Contains(waits, "run A") {
 		t.Errorf("the user was told %q", waits)
 	}
-	if got := s.story("A"); got[len(got)-1] != "action-failed action/db/create abandoned exit 3" {
-		t.Errorf("the log does not tell how it ended: %v", got)
-	}
+	s.wantStory("A", "run-started run/web.yaml", "resource-started resource/db", "action-started action/db/create",
+		"action-failed action/db/create abandoned exit 3", "resource-failed resource/db abandoned", "run-failed run/web.yaml abandoned")
 	s.wantNoContainers()
 }
 
@@ -211,10 +214,49 @@ func TestAnActionLeftRunningTooLongIsStopped(t *testing.T) {
 	b := s.begin("B")
 	defer b.End()
 	s.enter(b, func(string) {})()
-	if got := s.story("A"); got[len(got)-1] != "action-failed action/db/create abandoned" {
+	if got := s.story("A"); !slices.Contains(got, "action-failed action/db/create abandoned") {
 		t.Errorf("the log tells %v", got)
 	}
 	s.wantNoContainers()
+}
+
+// What a dead run left is closed whoever enters its resource next, and however
+// often the one who closes it dies in turn.
+func TestARunOfOtherManifestsClosesTheResourceToo(t *testing.T) {
+	s := newSite(t)
+	s.died("A")
+	id, end := s.engine.Leave(s.labels("A", "create"))
+	s.died("B") // meets A's action, and dies
+	if err := s.engine.Remove(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	_ = end
+	c, err := control.Begin(t.Context(), control.Options{
+		Log: s.log, Engine: s.engine, ID: "C", Target: "run/other.yaml", Patience: s.patience, Notice: func(string) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.End()
+	s.enter(c, nil)()
+	for _, target := range []deploylog.Target{"run/web.yaml", "resource/db", "action/db/create"} {
+		if open, err := s.log.InProgress(t.Context(), target); err != nil || len(open) > 0 {
+			t.Errorf("%s is still in progress: %v, %v", target, open, err)
+		}
+	}
+}
+
+func TestAnActionCalledInitIsWaitedForLikeAnyOther(t *testing.T) {
+	s := newSite(t)
+	s.died("A")
+	_, end := s.engine.Leave(s.labels("A", "init"))
+	b := s.begin("B")
+	defer b.End()
+	waited := false
+	s.enter(b, func(string) { waited = true; end(0) })()
+	if !waited {
+		t.Error("it was not waited for")
+	}
 }
 
 func TestObserversOfDeadRunsAreRemovedAndThoseOfLivingOnesAreNot(t *testing.T) {

@@ -50,10 +50,12 @@ func (r *Runner) Apply(ctx context.Context) (*Result, error) {
 	} else {
 		for _, res := range r.resources {
 			entry := entries[res.Name]
-			entry.Status, entry.Error = Skipped, "nothing was applied"
 			if res.refused != nil {
 				entry.Status, entry.Error = Failed, r.secrets.mask(res.refused.Error())
+				continue
 			}
+			entry.Status, entry.Error = Skipped, "nothing was applied"
+			err = errors.Join(err, r.emit(ctx, Event{Kind: ResourceSkipped, Resource: res.Name, Status: Skipped, Error: entry.Error}))
 		}
 	}
 	for _, res := range result.Resources {
@@ -231,6 +233,9 @@ func (r *Runner) do(ctx context.Context, res *resource, a protocol.Action, stale
 		event.Exit = &got.exit.Code
 		if got.exit.Code != 0 {
 			err = fmt.Errorf("action %q %s", a.Name, exitText(got.exit))
+			if n := len(got.tail); n > 0 {
+				err = fmt.Errorf("%w: %s", err, got.tail[n-1])
+			}
 		}
 	} else {
 		err = fmt.Errorf("action %w", err)
@@ -252,16 +257,13 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 	if err != nil {
 		return fmt.Errorf("verifying: %w", err)
 	}
-	if err := r.emit(ctx, Event{Kind: ResourceVerified, Resource: res.Name, Status: Status(out.Status)}); err != nil {
-		return err
-	}
 	if out.Status != protocol.Valid {
 		diff := difference(out.StaleState, res.config, res.hidden)
 		r.maskChanges(diff)
 		return fmt.Errorf("all its actions succeeded, and yet state answers STALE and asks for %s:\n%s", actionNames(out.Actions), DiffText(diff))
 	}
 	res.state = out.State
-	return nil
+	return r.emit(ctx, Event{Kind: ResourceVerified, Resource: res.Name, Status: Valid})
 }
 
 func actionNames(actions []protocol.Action) string {

@@ -331,7 +331,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		return 0
 	})
 	_, err := w.apply(t, "resources: {db: {type: endless, config: {}}}")
-	if err == nil || !strings.Contains(err.Error(), "16 MiB") || !strings.Contains(err.Error(), "init") {
+	if err == nil || !strings.Contains(err.Error(), "8 MiB") || !strings.Contains(err.Error(), "init") {
 		t.Errorf("got %v", err)
 	}
 	if written > 64 {

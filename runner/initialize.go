@@ -92,10 +92,13 @@ func (r *Runner) initialize(ctx context.Context, res *resource) error {
 		return err
 	}
 	if got.exit.Code != 0 {
-		return exitError("init", got)
+		return r.exitError("init", got)
 	}
 	if res.init, err = protocol.DecodeInit(got.answer); err != nil {
-		return fmt.Errorf("init of %s: %w", res.Type, err)
+		return fmt.Errorf("init of %s: %w", res.Type, r.unsecret(err, got.answer, func(text []byte) error {
+			_, err := protocol.DecodeInit(text)
+			return err
+		}))
 	}
 	if len(res.init.ConfigSchema) > 0 {
 		if res.schema, err = schema.CompileConfig(res.init.ConfigSchema); err != nil {
@@ -111,7 +114,7 @@ func (r *Runner) initialize(ctx context.Context, res *resource) error {
 		}
 		problems = append(problems, invalid.Problems...)
 	} else if known != nil {
-		res.config = known
+		res.config, res.early = known, true
 	}
 	if len(problems) > 0 {
 		return &manifest.Error{Problems: problems}

@@ -26,7 +26,19 @@ const (
 	LabelResource = "deployster.resource" // name in the manifest
 	LabelAction   = "deployster.action"   // "init", "state" or the action's name
 	LabelAttempt  = "deployster.attempt"  // of the action, from 1
+	LabelKind     = "deployster.kind"     // KindObserve or KindAct
 )
+
+// The values of LabelKind. What only observes may be stopped and run again at
+// any time; what acts must be let finish. An action may well be called "init".
+const (
+	KindObserve = "observe"
+	KindAct     = "act"
+)
+
+// workTarget is where a container finds its work directory, whatever user it
+// runs as: outside the workspace, whose directories may be closed to it.
+const workTarget = "/var/lib/deployster/work"
 
 // call is one container run for a resource.
 type call struct {
@@ -34,7 +46,8 @@ type call struct {
 	attempt    int
 	invocation protocol.Invocation
 	input      any
-	answers    bool // stdout is an answer to be decoded, rather than text to be shown
+	answers    bool                // stdout is an answer to be decoded, rather than text to be shown
+	learn      func(answer []byte) // may be nil; finds the secrets in an answer before any of it is kept
 }
 
 // result is what came of a call. It is there, as far as it goes, also when the
@@ -62,7 +75,7 @@ func (r *Runner) run(ctx context.Context, res *resource, c call) (result, error)
 	res.invocations++
 	dir := filepath.Join(res.dir, fmt.Sprintf("%02d-%s", res.invocations, fileName(c.action)))
 	work := filepath.Join(dir, "work")
-	if err := os.MkdirAll(work, 0o700); err != nil {
+	if err := errors.Join(os.MkdirAll(work, 0o700), openToAll(work)); err != nil {
 		return result{}, fmt.Errorf("making the work directory of %s: %w", c.action, err)
 	}
 	if err := r.keepInput(dir, res, input); err != nil {
@@ -93,6 +106,9 @@ func (r *Runner) run(ctx context.Context, res *resource, c call) (result, error)
 	out.flush()
 	errOut.flush()
 	got.answer, got.tail = answered.Bytes(), said.last
+	if c.learn != nil {
+		c.learn(got.answer)
+	}
 	if c.answers {
 		stdout.write(r.secrets.mask(answered.String()))
 	}
@@ -100,22 +116,36 @@ func (r *Runner) run(ctx context.Context, res *resource, c call) (result, error)
 		r.tell(Warning, res.Name, c.action, fmt.Sprintf("output was not kept: %v", kept))
 	}
 	if err != nil {
-		return got, r.interrupted(ctx, explain(err, c))
+		return got, r.interrupted(ctx, explain(err, c, image))
 	}
 	return got, nil
 }
 
 // explain puts an engine's error into the terms of the protocol.
-func explain(err error, c call) error {
+func explain(err error, c call, image engine.Image) error {
 	switch {
 	case errors.Is(err, errTooMuch):
 		return fmt.Errorf("the answer of %s has %w; it must be one JSON document", c.action, errTooMuch)
 	default:
-		return fmt.Errorf("%s: %w", c.action, err)
+		return fmt.Errorf("%s: %w", c.action, &namedError{strings.ReplaceAll(err.Error(), image.ID, image.Ref), err})
 	}
 }
 
+// namedError is an engine's error that calls an image as the manifest does,
+// and not by the id that the engine was given.
+type namedError struct {
+	text string
+	err  error
+}
+
+func (e *namedError) Error() string { return e.text }
+func (e *namedError) Unwrap() error { return e.err }
+
 func (r *Runner) spec(res *resource, c call, image engine.Image, work string) engine.Spec {
+	kind := KindAct
+	if c.answers {
+		kind = KindObserve
+	}
 	spec := engine.Spec{
 		Image:      image.ID,
 		Entrypoint: c.invocation.Entrypoint,
@@ -125,7 +155,7 @@ func (r *Runner) spec(res *resource, c call, image engine.Image, work string) en
 		Timeout:    res.Timeout,
 		Labels: map[string]string{
 			LabelLog: r.Log, LabelRun: r.Run, LabelResource: res.Name,
-			LabelAction: c.action, LabelAttempt: strconv.Itoa(c.attempt),
+			LabelAction: c.action, LabelAttempt: strconv.Itoa(c.attempt), LabelKind: kind,
 		},
 	}
 	if spec.Timeout == 0 {
@@ -133,10 +163,10 @@ func (r *Runner) spec(res *resource, c call, image engine.Image, work string) en
 	}
 	if !r.remote {
 		spec.WorkDir = r.Workspace
-		spec.Env = []string{"DEPLOYSTER_WORKSPACE=" + r.Workspace, "DEPLOYSTER_WORK=" + work}
+		spec.Env = []string{"DEPLOYSTER_WORKSPACE=" + r.Workspace, "DEPLOYSTER_WORK=" + workTarget}
 		spec.Mounts = append([]engine.Mount{
 			{Source: r.Workspace, Target: r.Workspace, ReadOnly: true},
-			{Source: work, Target: work},
+			{Source: work, Target: workTarget},
 		}, res.mounts...)
 	}
 	return spec
@@ -148,8 +178,10 @@ func (r *Runner) keepInput(dir string, res *resource, input []byte) error {
 	if err := json.Unmarshal(input, &document); err != nil {
 		return fmt.Errorf("reading back the input: %w", err)
 	}
-	if config, ok := document["config"]; ok {
-		document["config"] = res.hidden.blank(config)
+	for _, part := range []string{"config", "staleState"} {
+		if value, ok := document[part]; ok {
+			document[part] = res.hidden.blank(value)
+		}
 	}
 	blanked, err := json.MarshalIndent(document, "", "  ")
 	if err != nil {
@@ -160,6 +192,12 @@ func (r *Runner) keepInput(dir string, res *resource, input []byte) error {
 		return fmt.Errorf("keeping the input: %w", err)
 	}
 	return nil
+}
+
+// openToAll lets any user of a container write into a directory; on this
+// machine its parents keep others out.
+func openToAll(dir string) error {
+	return os.Chmod(dir, 0o777) //nolint:gosec // see above
 }
 
 // exitText describes a container's end in a sentence's tail.

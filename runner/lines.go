@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/deployster-go/deployster/protocol"
 )
 
 const (
-	maxAnswer = 16 << 20 // bytes of stdout that an init or state answer may have
-	maxKept   = 16 << 20 // bytes kept of each stream of an action
-	maxLine   = 64 << 10 // bytes after which a line is shown though it has not ended
-	tailLines = 20       // last lines of a failed action that go into its event
+	maxAnswer = protocol.MaxAnswer // bytes of stdout that an init or state answer may have
+	maxKept   = 16 << 20           // bytes kept of each stream of an action
+	maxLine   = 64 << 10           // bytes after which a line is shown though it has not ended
+	tailLines = 20                 // last lines of a failed action that go into its event
 )
 
 var errTooMuch = fmt.Errorf("more than %d MiB on stdout", maxAnswer>>20)
@@ -50,6 +53,12 @@ func (l *lines) Write(p []byte) (int, error) {
 		// as far as it can be, until more has come.
 		text := l.secrets.mask(string(l.pending))
 		cut := max(0, len(text)-l.secrets.reach())
+		for cut > 0 && !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		if cut == 0 {
+			return len(p), nil
+		}
 		l.each(text[:cut])
 		l.pending = []byte(text[cut:])
 	}

@@ -23,6 +23,7 @@ type resource struct {
 	invocations int            // so far; numbers the directories
 	attempts    map[string]int // of actions, by name
 	config      map[string]any // resolved
+	early       bool           // config waits for no dependency and is final
 	hidden      hidden         // which parts of the configuration are secret
 	state       map[string]any // as last seen VALID
 	refused     error          // why it could not be initialized

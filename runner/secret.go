@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/deployster-go/deployster/protocol"
 )
@@ -75,19 +77,53 @@ func collect(v any, into map[string]bool) {
 	default:
 		text := fmt.Sprint(v)
 		forms := append(strings.Split(text, "\n"), text)
-		for _, form := range forms {
-			form = strings.TrimRight(form, "\r")
-			quoted, err := json.Marshal(form)
-			if err == nil {
-				forms = append(forms, string(quoted[1:len(quoted)-1]))
+		if _, ok := v.(string); !ok {
+			if encoded, err := json.Marshal(v); err == nil {
+				forms = append(forms, string(encoded))
 			}
 		}
 		for _, form := range forms {
-			if len(form) >= shortestSecret {
-				into[form] = true
+			form = strings.TrimRight(form, "\r")
+			for _, escaped := range escapes(form) {
+				if len(escaped) >= shortestSecret {
+					into[escaped] = true
+				}
 			}
 		}
 	}
+}
+
+// escapes returns a text as it is and as the encoders of various languages
+// write it into JSON.
+func escapes(text string) []string {
+	forms := []string{text}
+	for _, html := range []bool{true, false} {
+		var b strings.Builder
+		encoder := json.NewEncoder(&b)
+		encoder.SetEscapeHTML(html)
+		if encoder.Encode(text) != nil {
+			continue
+		}
+		quoted := strings.TrimSuffix(b.String(), "\n")
+		inner := quoted[1 : len(quoted)-1]
+		forms = append(forms, inner, ascii(inner))
+	}
+	return forms
+}
+
+// ascii writes everything else as \uXXXX.
+func ascii(text string) string {
+	var b strings.Builder
+	for _, c := range text {
+		if c < utf8.RuneSelf {
+			b.WriteRune(c)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{c}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
 }
 
 // mask hides every secret known so far.

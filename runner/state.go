@@ -16,7 +16,7 @@ import (
 // resolve finishes the configuration of a resource whose dependencies are
 // verified.
 func (r *Runner) resolve(res *resource) error {
-	if res.config != nil {
+	if res.early {
 		return nil
 	}
 	config, err := r.configured(res)
@@ -36,18 +36,51 @@ func (r *Runner) observe(ctx context.Context, res *resource) (protocol.StateOutp
 	defer cancel()
 	got, err := r.run(ctx, res, call{
 		action: "state", attempt: 1, invocation: res.init.StateAction, input: r.stateInput(res), answers: true,
+		learn: func(answer []byte) { r.learn(res, answer) },
 	})
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}
 	if got.exit.Code != 0 {
-		return protocol.StateOutput{}, exitError("state", got)
+		return protocol.StateOutput{}, r.exitError("state", got)
 	}
 	out, err := protocol.DecodeState(got.answer)
 	if err != nil {
-		return protocol.StateOutput{}, fmt.Errorf("state of %s: %w", res.Type, err)
+		return protocol.StateOutput{}, fmt.Errorf("state of %s: %w", res.Type, r.unsecret(err, got.answer, func(text []byte) error {
+			_, err := protocol.DecodeState(text)
+			return err
+		}))
 	}
 	return out, nil
+}
+
+// unsecret makes the error of an answer show the answer without secrets. The
+// excerpt in the error was cut before anything could be masked, so the masked
+// answer is decoded again for its error.
+func (r *Runner) unsecret(err error, answer []byte, decode func([]byte) error) error {
+	var bad *protocol.AnswerError
+	masked := r.secrets.mask(string(answer))
+	if masked == string(answer) || !errors.As(err, &bad) {
+		return err
+	}
+	if err := decode([]byte(masked)); err != nil {
+		return err
+	}
+	return &protocol.AnswerError{Message: bad.Message, Path: bad.Path}
+}
+
+// learn makes secret what a state answer has at places that the type's schema
+// marks as secret in a configuration: an old password is one, too.
+func (r *Runner) learn(res *resource, answer []byte) {
+	out, err := protocol.DecodeState(answer)
+	if err != nil || res.schema == nil {
+		return
+	}
+	for _, state := range []map[string]any{out.State, out.StaleState} {
+		paths := res.schema.Secrets(state)
+		r.secrets.add(state, paths)
+		res.hidden = append(res.hidden, paths...)
+	}
 }
 
 func (r *Runner) stateInput(res *resource) protocol.StateInput {
@@ -73,10 +106,11 @@ func (r *Runner) misconfigured(res *resource, err error) error {
 }
 
 // exitError is the error of a container that ended with something else than 0.
-func exitError(action string, got result) error {
+func (r *Runner) exitError(action string, got result) error {
 	said := excerpt(got.tail)
 	if said == "" {
-		said = strings.TrimSpace(string(got.answer[:min(len(got.answer), 500)]))
+		answer := r.secrets.mask(string(got.answer[:min(len(got.answer), maxLine)]))
+		said = strings.TrimSpace(answer[:min(len(answer), 500)])
 	}
 	if said == "" {
 		return fmt.Errorf("%s %s and printed nothing", action, exitText(got.exit))

@@ -16,17 +16,17 @@ func (c *checker) stateExits(ctx context.Context) (verdict, error) {
 	if c.answer, err = c.ask(ctx, "state", c.stateInput(protocol.Present)); err != nil {
 		return verdict{}, err
 	}
-	return exited("state", c.answer), nil
+	return c.exited("state", c.answer), nil
 }
 
 func (c *checker) stateOnlyJSON(context.Context) (verdict, error) {
-	return onlyJSON("state", c.answer.stdout, decodeState), nil
+	return c.onlyJSON("state", c.answer.stdout, decodeState), nil
 }
 
 func (c *checker) stateValid(context.Context) (verdict, error) {
 	var err error
 	if c.state, err = protocol.DecodeState(c.answer.stdout); err != nil {
-		return fail("%s; `deployster schema state` says what it must be like", explain(err, c.answer.stdout)), nil
+		return fail("%s; `deployster schema state` says what it must be like", c.explain(decodeState, c.answer.stdout)), nil
 	}
 	return pass("%s", describe(c.state)), nil
 }
@@ -51,7 +51,7 @@ func (c *checker) stateMalformed(ctx context.Context) (verdict, error) {
 		}
 		if s.exit.Code == 0 {
 			return fail("given %q on stdin, state exited with 0 and answered %s; end with a non-zero exit code where stdin can not be read",
-				input, received(s.stdout)), nil
+				input, received(c.hide(s.stdout))), nil
 		}
 	}
 	return pass(""), nil
@@ -73,7 +73,7 @@ func (c *checker) act(ctx context.Context, answer protocol.StateOutput, ensure p
 		}
 		if s.exit.Code != 0 {
 			return fail("action %q, run with args %q, %s; the end of what it printed: %s; an action that did its work must exit with 0",
-				action.Name, action.Args, exitText(s.exit), receivedEnd(s.stdout)), nil
+				action.Name, action.Args, exitText(s.exit), receivedEnd(c.hide(s.stdout))), nil
 		}
 	}
 	return pass("%s", actionNames(answer)), nil
@@ -98,7 +98,7 @@ func (c *checker) mustBeValid(ctx context.Context, ensure protocol.Ensure, when 
 	}
 	if answer.Status != protocol.Valid {
 		return fail("%s the state must be VALID; it is %s: %s; compare the state only with what the actions bring about",
-			when, describe(answer), received(c.answer.stdout)), nil
+			when, describe(answer), received(c.hide(c.answer.stdout))), nil
 	}
 	return pass(""), nil
 }
@@ -126,7 +126,7 @@ func (c *checker) removal(ctx context.Context) (verdict, error) {
 		return orPass(failure), err
 	}
 	if after.Status == protocol.Valid {
-		return fail("after %s the resource is still there: with \"ensure\": \"present\" state answered %s", actionNames(answer), received(c.answer.stdout)), nil
+		return fail("after %s the resource is still there: with \"ensure\": \"present\" state answered %s", actionNames(answer), received(c.hide(c.answer.stdout))), nil
 	}
 	return pass("%s", actionNames(answer)), nil
 }
@@ -136,11 +136,11 @@ func (c *checker) observe(ctx context.Context, ensure protocol.Ensure) (answer p
 	if c.answer, err = c.ask(ctx, "state", c.stateInput(ensure)); err != nil {
 		return answer, nil, err
 	}
-	if v := exited("state", c.answer); v.outcome != Passed {
+	if v := c.exited("state", c.answer); v.outcome != Passed {
 		return answer, &v, nil
 	}
 	if answer, err = protocol.DecodeState(c.answer.stdout); err != nil {
-		v := fail("state: %s; `deployster schema state` says what it must be like", explain(err, c.answer.stdout))
+		v := fail("state: %s; `deployster schema state` says what it must be like", c.explain(decodeState, c.answer.stdout))
 		return answer, &v, nil
 	}
 	return answer, nil, nil

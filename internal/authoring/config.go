@@ -115,16 +115,24 @@ func (c *checker) mask(text string) string {
 	if c.schema == nil || c.Config == nil {
 		return text
 	}
+	var forms []string
 	for _, path := range c.schema.Secrets(c.Config) {
 		for _, secret := range texts(lookup(c.Config, path)) {
-			shown := strings.Join(printable([]byte(secret)), "")
 			encoded, _ := json.Marshal(secret) // text can be encoded
-			inJSON := string(encoded[1 : len(encoded)-1])
-			text = strings.NewReplacer(secret, "•••", shown, "•••", inJSON, "•••").Replace(text)
+			forms = append(forms, secret, strings.Join(printable([]byte(secret)), ""), string(encoded[1:len(encoded)-1]))
 		}
 	}
-	return text
+	// Longer ones first: a secret may be part of another.
+	slices.SortStableFunc(forms, func(a, b string) int { return len(b) - len(a) })
+	pairs := make([]string, 0, 2*len(forms))
+	for _, form := range forms {
+		pairs = append(pairs, form, "•••")
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
 }
+
+// hide masks what a container wrote, before anything of it is cut off.
+func (c *checker) hide(data []byte) []byte { return []byte(c.mask(string(data))) }
 
 func lookup(v any, path []string) any {
 	for _, key := range path {
@@ -151,6 +159,8 @@ func texts(v any) []string {
 		if len(t) >= telling {
 			found = append(found, t)
 		}
+	case json.Number:
+		found = append(found, texts(t.String())...)
 	case []any:
 		for _, item := range t {
 			found = append(found, texts(item)...)

@@ -17,17 +17,17 @@ func (c *checker) initExits(ctx context.Context) (verdict, error) {
 	if c.answer, err = c.ask(ctx, "init", c.initInput()); err != nil {
 		return verdict{}, err
 	}
-	return exited("init (the image without arguments)", c.answer), nil
+	return c.exited("init (the image without arguments)", c.answer), nil
 }
 
 func (c *checker) initOnlyJSON(context.Context) (verdict, error) {
-	return onlyJSON("init", c.answer.stdout, decodeInit), nil
+	return c.onlyJSON("init", c.answer.stdout, decodeInit), nil
 }
 
 func (c *checker) initValid(context.Context) (verdict, error) {
 	var err error
 	if c.init, err = protocol.DecodeInit(c.answer.stdout); err != nil {
-		return fail("%s; `deployster schema init` says what it must be like", explain(err, c.answer.stdout)), nil
+		return fail("%s; `deployster schema init` says what it must be like", c.explain(decodeInit, c.answer.stdout)), nil
 	}
 	said := []string{fmt.Sprintf("plugs: %s", list(slices.Sorted(maps.Keys(c.init.Plugs))))}
 	if c.init.Removable {
@@ -47,7 +47,7 @@ func (c *checker) initMalformed(ctx context.Context) (verdict, error) {
 	}
 	if err := decodeInit(s.stdout); err != nil {
 		return fail("given %q, init exited with 0 without a valid answer: %s; end with a non-zero exit code where stdin can not be read",
-			malformed[0], explain(err, s.stdout)), nil
+			malformed[0], c.explain(decodeInit, s.stdout)), nil
 	}
 	return pass("answers without reading it"), nil
 }

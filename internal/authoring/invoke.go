@@ -113,14 +113,14 @@ func (c *checker) run(ctx context.Context, action string, invocation protocol.In
 }
 
 // exited judges the exit code of init or state.
-func exited(action string, s said) verdict {
+func (c *checker) exited(action string, s said) verdict {
 	switch {
 	case s.exit.Code == 0:
 		return pass("")
 	case len(s.stderr) == 0:
-		return fail("%s %s; it wrote nothing to stderr (say there why), and to stdout %s", action, exitText(s.exit), received(s.stdout))
+		return fail("%s %s; it wrote nothing to stderr (say there why), and to stdout %s", action, exitText(s.exit), received(c.hide(s.stdout)))
 	default:
-		return fail("%s %s; the end of its stderr: %s", action, exitText(s.exit), receivedEnd(s.stderr))
+		return fail("%s %s; the end of its stderr: %s", action, exitText(s.exit), receivedEnd(c.hide(s.stderr)))
 	}
 }
 
@@ -136,18 +136,24 @@ func exitText(e engine.Exit) string {
 }
 
 // onlyJSON judges whether stdout is one JSON document, whatever it says.
-func onlyJSON(action string, stdout []byte, decode func([]byte) error) verdict {
+func (c *checker) onlyJSON(action string, stdout []byte, decode func([]byte) error) verdict {
 	if json.Valid(stdout) {
 		return pass("")
 	}
-	return fail("%s: %s; the answer goes to stdout as one JSON document, all other output to stderr", action, explain(decode(stdout), stdout))
+	return fail("%s: %s; the answer goes to stdout as one JSON document, all other output to stderr", action, c.explain(decode, stdout))
 }
 
-// explain adds what was received to what is wrong with it.
-func explain(err error, stdout []byte) string {
+// explain says what is wrong with an answer, and what was received, without
+// secrets: they are hidden before anything is cut off.
+func (c *checker) explain(decode func([]byte) error, stdout []byte) string {
+	hidden := c.hide(stdout)
+	err := decode(hidden)
+	if err == nil {
+		return "it is not the answer that was expected"
+	}
 	var wrong *protocol.AnswerError
 	if errors.As(err, &wrong) && wrong.Excerpt == "" && len(stdout) > 0 {
-		return fmt.Sprintf("%v (received %s)", err, received(stdout))
+		return fmt.Sprintf("%v (received %s)", err, received(hidden))
 	}
 	return err.Error()
 }
