@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -115,18 +116,16 @@ func (a *app) apply(ctx context.Context, o applyOptions) error {
 		return s.interrupted(err)
 	}
 	defer held.End()
-	out, closeScreen := a.screen(a.out, "apply", asJSON)
-	ask := a.prompt(out)
-	s.runner.Observer, s.runner.Recorder, s.runner.Guard = out, held, held
-	s.runner.Confirmer, s.runner.Confirm, s.runner.KeepGoing = ask, mode, o.keepGoing
+	s.runner.Recorder, s.runner.Guard, s.runner.Confirm, s.runner.KeepGoing = held, held, mode, o.keepGoing
 	r := runner.New(s.runner)
-
 	if mode == runner.ConfirmOnce {
-		yes, err := a.confirmPlan(s.ctx, r, ask)
-		if err != nil || !yes {
-			return errors.Join(err, closeScreen())
+		if err := a.confirmPlan(s, r); err != nil {
+			return s.interrupted(err)
 		}
 	}
+	out, closeScreen := a.screen(a.out, "apply", asJSON)
+	s.news.show(out)
+	r.Observer, r.Confirmer = out, a.prompt(out)
 	_, err = r.Apply(s.ctx)
 	if broken := closeScreen(); broken != nil {
 		err = errors.Join(err, broken)
@@ -135,26 +134,34 @@ func (a *app) apply(ctx context.Context, o applyOptions) error {
 }
 
 // confirmPlan makes a plan and asks for it. A plan without changes needs no
-// answer.
-func (a *app) confirmPlan(ctx context.Context, r *runner.Runner, ask *prompt) (bool, error) {
-	plan, err := r.Plan(ctx)
+// answer; should something change before it is applied, that is asked for.
+func (a *app) confirmPlan(s *started, r *runner.Runner) error {
+	out, closeScreen := a.screen(a.out, "plan", false)
+	s.news.show(out)
+	r.Observer = out
+	plan, err := r.Plan(s.ctx)
+	err = errors.Join(err, closeScreen())
+	s.news.show(nil)
 	if err != nil {
 		if plan != nil {
-			err = errors.Join(view.Plan(a.err, plan, a.planOptions(a.err)), err)
+			err = errors.Join(view.Plan(a.err, plan, a.planOptions(a.err)), s.toldUnless(err))
 		}
-		return false, err
+		return err
 	}
 	if !plan.Changes() {
-		return true, nil
+		r.Confirm = runner.ConfirmResource
+		return nil
 	}
-	yes, err := ask.ConfirmPlan(ctx, plan)
+	ctx, cancel := s.signals.stoppable(s.ctx)
+	defer cancel()
+	yes, err := a.prompt(nil).ConfirmPlan(ctx, plan)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if !yes {
-		return false, errors.New("declined: nothing was changed")
+		return errors.New("declined: nothing was changed")
 	}
-	return true, nil
+	return nil
 }
 
 // started is a command that has everything it needs to run containers.
@@ -162,6 +169,7 @@ type started struct {
 	*input
 	ctx     context.Context
 	signals *interruption
+	news    *news
 	runner  runner.Options
 	control control.Options
 	log     deploylog.Log
@@ -183,15 +191,15 @@ func (a *app) start(ctx context.Context, command string, files []string, flags i
 	if err != nil {
 		return nil, err
 	}
-	s := &started{input: in}
-	s.ctx, s.signals = interruptible(ctx, func(text string) { fmt.Fprintln(a.err, text) })
+	s := &started{input: in, news: &news{fallback: a.err}}
+	s.ctx, s.signals = interruptible(ctx, s.news.tell)
 	defer func() {
 		if err != nil {
 			err = s.interrupted(err)
 			s.close()
 		}
 	}()
-	e, info, err := a.openEngine(s.ctx)
+	e, info, err := a.openEngine(s.ctx, s.news)
 	if err != nil {
 		return nil, err
 	}
@@ -205,13 +213,13 @@ func (a *app) start(ctx context.Context, command string, files []string, flags i
 	if err != nil {
 		return nil, err
 	}
-	if s.log, err = a.openLog(s.ctx, in.workspace); err != nil {
+	if s.log, err = a.openLog(s.ctx, in.workspace, s.news); err != nil {
 		return nil, err
 	}
 	revision := in.manifest.Hash()[:12]
 	s.control = control.Options{
 		Log: s.log, Engine: e, ID: in.run, Target: control.RunTarget(in.workspace, files), Revision: revision,
-		Patience: patience, Notice: func(text string) { fmt.Fprintln(a.err, "note: "+text) },
+		Patience: patience, Notice: func(text string) { s.news.tell("note: " + text) },
 	}
 	s.runner = runner.Options{
 		Manifest: in.manifest, Variables: in.variables, Expressions: in.expressions,
@@ -260,7 +268,8 @@ func (s *started) interrupted(err error) error {
 // toldUnless marks the error of an apply as told where its events did so.
 func (s *started) toldUnless(err error) error {
 	var failed *runner.FailedError
-	if errors.As(err, &failed) || errors.Is(err, runner.ErrInterrupted) {
+	var invalid *manifest.Error
+	if errors.As(err, &failed) || errors.As(err, &invalid) || errors.Is(err, runner.ErrInterrupted) {
 		return told(err)
 	}
 	return err

@@ -91,20 +91,42 @@ Every step is recorded in one append-only deployment log.
 		a.applyCommand(), a.planCommand(), a.validateCommand(), a.graphCommand(), a.evalCommand(),
 		a.logCommand(), a.typeCommand(), a.schemaCommand(), a.versionCommand(),
 	)
-	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "help-is-a-flag"})
 	root.InitDefaultCompletionCmd("completion")
+	refuseArguments(root)
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
 			c.Short = "Write a completion script for bash, zsh, fish or powershell"
+			c.Args = noSuchSubcommand
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 		}
 	}
 	return root
+}
+
+// refuseArguments makes what the commands say of wrong arguments wrong usage.
+func refuseArguments(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			err := check(c, args)
+			var wrong *usageError
+			if err == nil || errors.As(err, &wrong) {
+				return err
+			}
+			return usage("%w (see %q)", err, c.CommandPath()+" --help")
+		}
+	}
+	for _, below := range c.Commands() {
+		refuseArguments(below)
+	}
 }
 
 // withVerb inserts "apply" where a manifest stands in the place of a command.
 func withVerb(root *cobra.Command, args []string) []string {
 	if c, _, err := root.Find(args); err == nil && c != root {
 		return args
+	}
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") && !looksLikeManifest(args[0]) {
+		return args // a mistyped command, whatever follows
 	}
 	for _, arg := range args {
 		if strings.HasPrefix(arg, "-") {

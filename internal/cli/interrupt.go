@@ -21,7 +21,9 @@ type interruption struct {
 func interruptible(ctx context.Context, notice func(string)) (context.Context, *interruption) {
 	ctx, cancel := context.WithCancel(ctx)
 	i := &interruption{stop: make(chan struct{}), signals: make(chan os.Signal, 2)}
-	signal.Notify(i.signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(i.signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// A reader of the output that went away must not end a run in its midst.
+	signal.Ignore(syscall.SIGPIPE)
 	go func() {
 		defer cancel()
 		for range i.signals {
@@ -35,6 +37,19 @@ func interruptible(ctx context.Context, notice func(string)) (context.Context, *
 		}
 	}()
 	return ctx, i
+}
+
+// stoppable returns a context that ends with the first signal.
+func (i *interruption) stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-i.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // done gives the signals back to the process's default handling.

@@ -62,7 +62,7 @@ func (a *app) existingLog(ctx context.Context) (deploylog.Log, string, error) {
 		}
 		return nil, "", fmt.Errorf("deployment log: %w", err)
 	}
-	log, err := a.openLog(ctx, workspace)
+	log, err := a.openLog(ctx, workspace, a.err)
 	return log, path, err
 }
 

@@ -272,7 +272,7 @@ func TestAnActionThatOutlivesItsRunIsWaitedFor(t *testing.T) {
 	s.exit(first)
 
 	second := s.start("apply", "m.yaml", "--confirm", "NO", "--output", "json")
-	s.until(1, named(runner.RunFailed)) // of the first, written by the second
+	second.out.until(t, "left running")
 	s.release("a")
 	if code := s.exit(second); code != 0 {
 		t.Fatalf("exit %d\n%s", code, second.out)
@@ -393,7 +393,11 @@ func (s *site) terminal(answer string, args ...string) (screen string, code int)
 		seen.Write(buffer[:n])
 		for strings.Count(seen.String(), "[y/N]") > questions {
 			questions++
-			if _, err := tty.WriteString(answer + "\n"); err != nil {
+			typed := answer + "\n"
+			if strings.HasPrefix(answer, "\x03") || strings.HasPrefix(answer, "\x04") {
+				typed = answer // these keys need no return
+			}
+			if _, err := tty.WriteString(typed); err != nil {
 				s.Fatal(err)
 			}
 		}
@@ -417,6 +421,10 @@ func TestQuestionsOnATerminal(t *testing.T) {
 		{"NO", "n", 0, 0, true},
 		{"ONCE", "n", 1, 1, false},
 		{"ACTION", "", 1, 1, false},
+		{"ONCE", "\x04", 1, 1, false},   // the end of input
+		{"ACTION", "\x04", 1, 1, false}, //
+		{"ONCE", "\x03", 1, 130, false}, // an interrupt
+		{"ACTION", "\x03", 1, 130, false},
 	} {
 		t.Run(tc.mode+" answered "+tc.answer, func(t *testing.T) {
 			s := newSite(t, three)
@@ -431,6 +439,24 @@ func TestQuestionsOnATerminal(t *testing.T) {
 				t.Errorf("changed: %v", err == nil)
 			}
 		})
+	}
+}
+
+func TestAReaderThatGoesAwayDoesNotEndTheRun(t *testing.T) {
+	s := newSite(t, three)
+	cmd := exec.Command(binary, "apply", "m.yaml", "--confirm", "NO", "--verbose")
+	cmd.Dir = s.dir
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(cmd.Start(), pipe.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it says that its output went nowhere
+	s.wantWhole()
+	if names := s.names(); names[len(names)-1] != "run-finished-successfully run/m.yaml" {
+		t.Errorf("the log ends with %s", names[len(names)-1])
 	}
 }
 

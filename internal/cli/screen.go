@@ -71,15 +71,10 @@ func (a *app) planOptions(f *os.File) view.PlanOptions {
 type prompt struct {
 	app    *app
 	screen screen
-	lines  chan line
+	in     *bufio.Reader
 }
 
-type line struct {
-	text string
-	err  error
-}
-
-func (a *app) prompt(s screen) *prompt { return &prompt{app: a, screen: s} }
+func (a *app) prompt(s screen) *prompt { return &prompt{app: a, screen: s, in: bufio.NewReader(a.in)} }
 
 // canAsk tells whether there is somebody to ask.
 func (a *app) canAsk() bool {
@@ -101,43 +96,48 @@ func (p *prompt) ask(ctx context.Context, show func(io.Writer, view.PlanOptions)
 		live.Suspend()
 		defer live.Resume()
 	}
+	forget(p.app.in)
+	p.in.Reset(p.app.in)
 	if err := show(p.app.out, p.app.planOptions(p.app.out)); err != nil {
 		return false, err
 	}
-	answer, err := p.read(ctx)
-	if err != nil {
-		_ = write(p.app.out, "\n")
-		return false, fmt.Errorf("waiting for an answer: %w", err)
-	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return true, nil
-	default:
-		return false, nil
+	for {
+		answer, err := p.read(ctx)
+		if err != nil {
+			fmt.Fprintln(p.app.out)
+		}
+		if errors.Is(err, io.EOF) {
+			return false, nil // the end of input is not a yes
+		}
+		if err != nil {
+			return false, fmt.Errorf("waiting for an answer: %w", err)
+		}
+		switch strings.ToLower(strings.TrimSpace(answer)) {
+		case "y", "yes":
+			return true, nil
+		case "", "n", "no":
+			return false, nil
+		}
+		if err := write(p.app.out, "Please answer yes or no [y/N] "); err != nil {
+			return false, err
+		}
 	}
 }
 
-// read waits for a line of input or for the context. A read that was given up
-// stays in the background, and what it brings is the next answer.
+// read waits for a line of input or for the context. What was typed before the
+// question was there to be read is no answer to it.
 func (p *prompt) read(ctx context.Context) (string, error) {
-	if p.lines == nil {
-		p.lines = make(chan line)
-		reader := bufio.NewReader(p.app.in)
-		go func() {
-			for {
-				text, err := reader.ReadString('\n')
-				if errors.Is(err, io.EOF) && text != "" {
-					err = nil
-				}
-				p.lines <- line{text, err}
-				if err != nil {
-					return
-				}
-			}
-		}()
+	type line struct {
+		text string
+		err  error
 	}
+	read := make(chan line, 1)
+	go func() {
+		text, err := p.in.ReadString('\n')
+		read <- line{text, err}
+	}()
 	select {
-	case l := <-p.lines:
+	case l := <-read:
 		return l.text, l.err
 	case <-ctx.Done():
 		return "", context.Cause(ctx)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/schema"
 )
 
 // stateDir is what Deployster keeps below a workspace.
@@ -138,7 +140,27 @@ func (a *app) load(files []string, flags inputFlags, confirm string) (*input, er
 		}
 	}
 	in.manifest = m
-	return in, nil
+	return in, knownTypes(m)
+}
+
+// knownTypes refuses a type that reads like one that ships and is none.
+func knownTypes(m *manifest.Manifest) error {
+	var problems []manifest.Problem
+	for _, r := range m.Resources {
+		name, ships := strings.CutPrefix(r.Type, "deployster/")
+		if _, known := shipped.Lookup(name); !ships || known || strings.ContainsAny(name, ":@/") {
+			continue
+		}
+		problems = append(problems, manifest.Problem{
+			Position: r.Position, Path: "resources." + r.Name + ".type",
+			Message: fmt.Sprintf("%q is not a type that ships with this version; those are %s", r.Type, strings.Join(shipped.Names(), ", ")),
+			Hint:    schema.Closest(name, shipped.Names()),
+		})
+	}
+	if len(problems) > 0 {
+		return &usageError{&manifest.Error{Problems: problems}}
+	}
+	return nil
 }
 
 // engineFlags are the flags of commands that run containers.
@@ -165,7 +187,7 @@ func (f *engineFlags) policy() (engine.PullPolicy, error) {
 }
 
 // openEngine connects to the engine that --engine asks for.
-func (a *app) openEngine(ctx context.Context) (*docker.Engine, engine.Info, error) {
+func (a *app) openEngine(ctx context.Context, news io.Writer) (*docker.Engine, engine.Info, error) {
 	switch a.global.engine {
 	case "auto", "docker":
 	default:
@@ -173,7 +195,7 @@ func (a *app) openEngine(ctx context.Context) (*docker.Engine, engine.Info, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	e, err := docker.Open(ctx, docker.Options{Logger: a.logger()})
+	e, err := docker.Open(ctx, docker.Options{Logger: logger(news)})
 	if err != nil {
 		return nil, engine.Info{}, err
 	}
@@ -190,12 +212,10 @@ func (a *app) images(e engine.Engine, info engine.Info, f engineFlags) (*shipped
 	return shipped.NewImages(e, shipped.Options{Version: version(), OS: info.OS, Arch: info.Arch, TypesImage: f.typesImage})
 }
 
-func (a *app) logger() *slog.Logger {
-	level := slog.LevelWarn
-	if a.global.verbose {
-		level = slog.LevelDebug
-	}
-	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
+// logger writes warnings; what the packages below say of their workings is for
+// their tests.
+func logger(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 // logPath is where the deployment log is.
@@ -211,10 +231,14 @@ func (a *app) logPath(workspace string) (string, error) {
 }
 
 // openLog opens the deployment log, which is made when it is not there.
-func (a *app) openLog(ctx context.Context, workspace string) (deploylog.Log, error) {
+func (a *app) openLog(ctx context.Context, workspace string, news io.Writer) (deploylog.Log, error) {
 	path, err := a.logPath(workspace)
 	if err != nil {
 		return nil, err
 	}
-	return sqlite.Open(ctx, path, sqlite.Options{Logger: a.logger(), Now: a.now})
+	log, err := sqlite.Open(ctx, path, sqlite.Options{Logger: logger(news), Now: a.now})
+	if err != nil {
+		return nil, err
+	}
+	return log, nil
 }

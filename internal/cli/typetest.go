@@ -96,7 +96,7 @@ func (a *app) testType(ctx context.Context, o typeTestOptions) (err error) {
 			err = fmt.Errorf("%w: %w", runner.ErrInterrupted, err)
 		}
 	}()
-	e, info, err := a.openEngine(ctx)
+	e, info, err := a.openEngine(ctx, a.err)
 	if err != nil {
 		return err
 	}
@@ -243,6 +243,9 @@ func checkLine(r authoring.Result, color bool) string {
 
 func testVerdict(image string, counts map[authoring.Outcome]int, color bool) string {
 	outcome, text := authoring.Passed, "keeps to the protocol"
+	if counts[authoring.Skipped] > 0 {
+		text += ", as far as it was asked (--config asks for more)"
+	}
 	if counts[authoring.Failed] > 0 {
 		outcome, text = authoring.Failed, "does not keep to the protocol"
 	}

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -27,11 +29,16 @@ asks them.`,
 				return err
 			}
 			in, err := a.load(files, flags, string(runner.ConfirmAction))
+			if err == nil {
+				if err = in.manifest.CheckPlugs(); err != nil {
+					err = &usageError{err}
+				}
+			}
+			if err != nil && asJSON {
+				return a.invalidJSON(err)
+			}
 			if err != nil {
 				return err
-			}
-			if err := in.manifest.CheckPlugs(); err != nil {
-				return &usageError{err}
 			}
 			if !asJSON {
 				return write(a.out, "%s: valid, %s, %s\n", strings.Join(files, " + "),
@@ -49,6 +56,31 @@ asks them.`,
 	}
 	flags.register(c)
 	return c
+}
+
+// invalidJSON tells what is wrong with manifests in the machine-readable form.
+func (a *app) invalidJSON(err error) error {
+	var invalid *manifest.Error
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	type problem struct {
+		File    string `json:"file"`
+		Line    int    `json:"line"`
+		Column  int    `json:"column"`
+		Path    string `json:"path,omitempty"`
+		Message string `json:"message"`
+		Hint    string `json:"hint,omitempty"`
+	}
+	problems := make([]problem, len(invalid.Problems))
+	for i, p := range invalid.Problems {
+		problems[i] = problem{p.Position.File, p.Position.Line, p.Position.Column, p.Path, p.Message, p.Hint}
+	}
+	text, broken := json.Marshal(map[string]any{"version": 1, "valid": false, "problems": problems})
+	if broken != nil {
+		return fmt.Errorf("encoding the problems: %w", broken)
+	}
+	return errors.Join(told(err), write(a.out, "%s\n", text))
 }
 
 func count(n int, thing string) string {
