@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -271,6 +272,33 @@ func TestFlippedBitsInWriteAheadLog(t *testing.T) {
 	flip := func(at float64) func([]byte) []byte {
 		return func(b []byte) []byte { b[int(at*float64(len(b)))] ^= 4; return b }
 	}
+	salt := func(frames ...int) func([]byte) []byte { // counted from the end, from 1
+		return func(b []byte) []byte {
+			for _, n := range frames {
+				b[len(b)-n*(walFrameHeader+pageSize)+8] ^= 4
+			}
+			return b
+		}
+	}
+	zeroed := func(n int) func([]byte) []byte {
+		return func(b []byte) []byte {
+			at := len(b) - n*(walFrameHeader+pageSize)
+			clear(b[at : at+walFrameHeader+pageSize])
+			return b
+		}
+	}
+	perEvent := 0 // frames of the last transaction
+	for b := read(t, path+"-wal"); perEvent == 0 || binary.BigEndian.Uint32(b[len(b)-(perEvent+1)*(walFrameHeader+pageSize)+4:]) == 0; {
+		perEvent++
+	}
+	reclaimed := func(b []byte) []byte { // a few frames of an earlier generation behind the last write
+		old := bytes.Clone(b[walHeaderSize : walHeaderSize+20*(walFrameHeader+pageSize)])
+		for at := 8; at < len(old); at += walFrameHeader + pageSize {
+			old[at+3]--
+			old[at+4] ^= 0x55
+		}
+		return append(b, old...)
+	}
 	torn := func(b []byte) []byte { return b[:len(b)-100] }
 
 	for _, c := range []struct {
@@ -283,6 +311,13 @@ func TestFlippedBitsInWriteAheadLog(t *testing.T) {
 		{"flipped in the last write", flip(0.9999), 19},
 		{"flipped in the middle", flip(0.5), -1},
 		{"flipped in an early write", flip(0.1), -1},
+		{"flipped in the salt of a middle frame", salt(10*perEvent + 2), -1},
+		{"flipped in the salt of the last frame of a middle write", salt(10*perEvent + 1), -1},
+		{"flipped in the salt of the last frame of the last write but one", salt(perEvent + 1), -1},
+		{"flipped in the salt of the last write", salt(1), 19},
+		{"flipped in all salts of the last write but one", salt(perEvent+1, 2*perEvent), -1},
+		{"zeroed in a middle frame", zeroed(10*perEvent + 2), -1},
+		{"followed by an earlier generation", reclaimed, 20},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, err := crashed(c.change)

@@ -5,9 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 )
 
 // A log's file is known by these two numbers in its header.
@@ -77,60 +74,6 @@ WHEN NEW.id <> OLD.id OR NEW.seq <= OLD.seq
 BEGIN SELECT RAISE(ABORT, 'the deployment log is append-only'); END;
 `
 
-// ensure makes sure that there is a file at path. A new log is built beside it
-// and then linked into place, so that no process ever sees half a log, and an
-// empty file is always the sign of a lost one.
-func ensure(ctx context.Context, path string, l *Log) error {
-	switch info, err := os.Stat(path); {
-	case err == nil && info.IsDir():
-		return errors.New("this is a directory: name a file")
-	case err == nil && info.Size() == 0:
-		return corrupt("the file is empty")
-	case err == nil:
-		return nil
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	if err := refuseOrphan(path); err != nil {
-		return err
-	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return fmt.Errorf("create the directory of the log: %w", err)
-	}
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".new-*") // mode 0600
-	if err != nil {
-		return fmt.Errorf("create the log: %w", err)
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("create the log: %w", err)
-	}
-	id, err := l.entropy.id(l.now())
-	if err != nil {
-		return err
-	}
-	if err := build(ctx, f.Name(), id); err != nil {
-		return fmt.Errorf("create the log: %w", err)
-	}
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("put the new log into place: %w", err)
-	}
-	return syncDir(dir)
-}
-
-// refuseOrphan fails where a write-ahead log lies without its log: SQLite
-// would play it into the new one, which it does not belong to.
-func refuseOrphan(path string) error {
-	if _, err := os.Lstat(path + "-wal"); err != nil {
-		return nil //nolint:nilerr // there is none, or the next step meets the same obstacle
-	}
-	if _, err := os.Lstat(path); err == nil {
-		return nil // another process has created both since
-	}
-	return corrupt("the file is gone, but its write-ahead log %s-wal is still there", filepath.Base(path))
-}
-
 func build(ctx context.Context, path, id string) (err error) {
 	db, err := connect(path, "rw", settings{busyTimeout: defaultBusyTimeout})
 	if err != nil {
@@ -170,16 +113,4 @@ func ignoreDone(err error) error {
 		return nil
 	}
 	return err
-}
-
-// syncDir makes the directory's entries durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("make %s durable: %w", dir, err)
-	}
-	return nil
 }

@@ -88,7 +88,7 @@ var _ deploylog.Log = (*Log)(nil)
 var errClosed = errors.New("log is closed")
 
 // Open opens the log at path, creating it and its directory where they do not
-// exist. It fails with deploylog.ErrCorrupt for a file that is no log or is
+// exist; a link leads to the log it points to. It fails with deploylog.ErrCorrupt for a file that is no log or is
 // visibly damaged, and leaves such a file as it is.
 func Open(ctx context.Context, path string, o Options) (*Log, error) {
 	return open(ctx, path, o, settings{busyTimeout: defaultBusyTimeout})
@@ -115,14 +115,16 @@ func open(ctx context.Context, path string, o Options, s settings) (*Log, error)
 	if err := l.open(ctx, s); err != nil {
 		return nil, fmt.Errorf("open deployment log: %w", explain(abs, err))
 	}
-	l.logger.Debug("deployment log opened", "path", abs, "log", l.id)
+	l.logger.Debug("deployment log opened", "path", l.path, "log", l.id)
 	return l, nil
 }
 
 func (l *Log) open(ctx context.Context, s settings) error {
-	if err := ensure(ctx, l.path, l); err != nil {
+	real, err := ensure(ctx, l.path, l)
+	if err != nil {
 		return err
 	}
+	l.path = real
 	readers, err := connect(l.path, "rw", s, "_query_only=1")
 	if err != nil {
 		return err
@@ -166,8 +168,9 @@ func connector(path, mode string, s settings, params ...string) (driver.Connecto
 // ID identifies the log; it was made with the file.
 func (l *Log) ID() string { return l.id }
 
-// Close waits for appends under way and ends all reads and watches. The last
-// process to close a log folds its write-ahead log into it. Closing twice is
+// Close waits for appends under way and ends all reads and watches. A log that
+// has written folds its write-ahead log into the file, as far as others' reads
+// allow; the last one to close removes it. Closing twice is
 // harmless.
 func (l *Log) Close() error {
 	var err error

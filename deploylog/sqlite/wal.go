@@ -17,8 +17,15 @@ const (
 	walFrameHeader  = 24
 	walMagic        = 0x377f0682 // the low bit says that checksums are big-endian
 	walMagicMask    = 0xfffffffe
-	walCheckRetries = 3
+	walCheckRetries = 5
 )
+
+// walDamage is the first frame of a write-ahead log that acknowledged events
+// were lost with; its zero value is none.
+type walDamage struct {
+	generation [8]byte // the salts of the write-ahead log
+	frame      int     // counted from 1
+}
 
 // checkWAL finds acknowledged events that SQLite would drop without a word.
 //
@@ -30,7 +37,7 @@ const (
 //
 // It returns whether there is a write-ahead log with anything in it.
 func checkWAL(path string) (pending bool, err error) {
-	var found error
+	var last walDamage
 	for range walCheckRetries { // another process may be writing: only what stays is damage
 		f, err := os.Open(path + "-wal")
 		if errors.Is(err, fs.ErrNotExist) {
@@ -39,6 +46,7 @@ func checkWAL(path string) (pending bool, err error) {
 		if err != nil {
 			return false, err
 		}
+		var found walDamage
 		info, err := f.Stat()
 		if err == nil {
 			pending = info.Size() > 0
@@ -47,23 +55,28 @@ func checkWAL(path string) (pending bool, err error) {
 		if err := errors.Join(err, f.Close()); err != nil {
 			return false, fmt.Errorf("read the write-ahead log: %w", err)
 		}
-		if found == nil {
+		if found.frame == 0 {
 			return pending, nil
 		}
+		if found == last {
+			return pending, corrupt("its write-ahead log %s-wal is damaged: frame %d is broken, though transactions follow it",
+				filepath.Base(path), found.frame)
+		}
+		last = found
 	}
-	return pending, corrupt("its write-ahead log %s-wal is damaged: %w", filepath.Base(path), found)
+	return pending, nil
 }
 
-// scanWAL returns as found what is wrong with a write-ahead log, and as err why
-// it could not be read.
-func scanWAL(r io.Reader) (found, err error) {
+// scanWAL returns what is wrong with a write-ahead log, and as err why it could
+// not be read.
+func scanWAL(r io.Reader) (found walDamage, err error) {
 	header := make([]byte, walHeaderSize)
 	if _, err := io.ReadFull(r, header); err != nil {
-		return nil, ignoreEOF(err) // not yet begun
+		return found, ignoreEOF(err) // not yet begun
 	}
 	magic := binary.BigEndian.Uint32(header)
 	if magic&walMagicMask != walMagic {
-		return nil, nil // never begun, or torn in its very first write
+		return found, nil // never begun, or torn in its very first write
 	}
 	order := binary.ByteOrder(binary.LittleEndian)
 	if magic&1 == 1 {
@@ -72,36 +85,37 @@ func scanWAL(r io.Reader) (found, err error) {
 	var sum walSum
 	sum.add(order, header[:24])
 	if !sum.matches(header[24:]) {
-		return nil, nil
+		return found, nil
 	}
 	size := binary.BigEndian.Uint32(header[8:])
 	if size < 512 || size > 65536 {
-		return nil, nil
+		return found, nil
 	}
+	salts := header[16:24]
 	frame := make([]byte, walFrameHeader+int(size))
 	broken, ended := 0, false // the first frame that does not check out; its transaction has ended since
-	for n := 1; ; n++ {
+	for n, whole := 1, true; ; n++ {
 		if _, err := io.ReadFull(r, frame); err != nil {
-			return nil, ignoreEOF(err)
+			return found, ignoreEOF(err)
 		}
-		if !bytes.Equal(frame[8:16], header[16:24]) { // salts: a frame of an earlier generation
-			if broken == 0 {
-				return nil, nil
-			}
+		if whole { // up to here, by checksums, which leave out the salts
+			sum.add(order, frame[:8])
+			sum.add(order, frame[walFrameHeader:])
+			whole = sum.matches(frame[16:24])
+		}
+		salted := bytes.Equal(frame[8:16], salts)
+		if broken == 0 && (!whole || !salted) {
+			broken = n
+		}
+		// What an earlier generation left behind has other salts, but so has a
+		// frame whose salts the disk has damaged: the scan goes on behind it.
+		if !whole && !salted {
 			continue
 		}
 		if ended {
-			return fmt.Errorf("frame %d is broken, though transactions follow it", broken), nil
+			return walDamage{generation: [8]byte(salts), frame: broken}, nil
 		}
-		if broken == 0 {
-			sum.add(order, frame[:8])
-			sum.add(order, frame[walFrameHeader:])
-			if !sum.matches(frame[16:24]) {
-				broken = n
-			}
-		}
-		commit := binary.BigEndian.Uint32(frame[4:]) != 0
-		ended = broken > 0 && commit
+		ended = broken > 0 && binary.BigEndian.Uint32(frame[4:]) != 0
 	}
 }
 

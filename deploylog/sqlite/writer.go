@@ -190,7 +190,11 @@ func (w *writer) run() {
 		case <-w.waiting:
 			written += w.write()
 		case <-w.stop:
-			w.write()
+			// Nobody else may ever write enough for a checkpoint, and as long
+			// as anyone has the log open, SQLite makes none on closing.
+			if written += w.write(); written > 0 {
+				w.checkpoint()
+			}
 			return
 		}
 		if written >= checkpointEvery {
@@ -259,8 +263,14 @@ func (w *writer) announce() {
 
 // checkpoint folds the write-ahead log into the file as far as readers allow.
 // A failing one is a failed write: SQLite may believe afterwards that pages are
-// on disk which the kernel has dropped.
+// on disk which the kernel has dropped. A poisoned log is left alone.
 func (w *writer) checkpoint() {
+	w.mu.Lock()
+	broken := w.broken
+	w.mu.Unlock()
+	if broken != nil {
+		return
+	}
 	_, err := w.stmts.checkpoint.row(make([]driver.Value, 3))
 	if err != nil && !isRefusal(err) {
 		w.fail(fmt.Errorf("checkpoint: %w", err))

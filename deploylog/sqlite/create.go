@@ -1,0 +1,121 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// ensure makes sure that there is a file at path and returns where it really
+// is: links to a log share its locks and its write-ahead log. A new log is
+// built beside path and then put into place, so that no process ever sees half
+// a log, and an empty file is always the sign of a lost one.
+func ensure(ctx context.Context, path string, l *Log) (real string, err error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = create(ctx, path, l)
+	case err == nil && info.IsDir():
+		err = errors.New("this is a directory: name a file")
+	case err == nil && info.Size() == 0:
+		err = corrupt("the file is empty")
+	}
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(path)
+}
+
+func create(ctx context.Context, path string, l *Log) error {
+	if to, err := os.Readlink(path); err == nil {
+		return fmt.Errorf("this is a link to %s, which does not exist: bring the log back there, or remove the link to begin a new one", to)
+	}
+	if err := refuseOrphan(path); err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	if err := makeDir(dir, syncDir); err != nil {
+		return fmt.Errorf("create the directory of the log: %w", err)
+	}
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".new-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("create the log: %w", err)
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("create the log: %w", err)
+	}
+	id, err := l.entropy.id(l.now())
+	if err != nil {
+		return err
+	}
+	if err := build(ctx, f.Name(), id); err != nil {
+		return fmt.Errorf("create the log: %w", err)
+	}
+	if err := place(f.Name(), path, os.Link); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("put the new log into place: %w", err)
+	}
+	return syncDir(dir)
+}
+
+// refuseOrphan fails where a write-ahead log lies without its log: SQLite
+// would play it into the new one, which it does not belong to.
+func refuseOrphan(path string) error {
+	if _, err := os.Lstat(path + "-wal"); err != nil {
+		return nil //nolint:nilerr // there is none, or the next step meets the same obstacle
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return nil // another process has created both since
+	}
+	return corrupt("the file is gone, but its write-ahead log %s-wal is still there", filepath.Base(path))
+}
+
+// makeDir makes dir with the directories above it, and makes them durable: each
+// is an entry of its parent.
+func makeDir(dir string, sync func(dir string) error) error {
+	var parents []string
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(d); !errors.Is(err, fs.ErrNotExist) {
+			break // MkdirAll meets any other obstacle as well
+		}
+		parents = append(parents, filepath.Dir(d))
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	for _, d := range parents {
+		if err := sync(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place gives a file its name unless that is taken, which is fs.ErrExist. On a
+// file system that has no hard links it is renamed.
+func place(file, name string, hardLink func(file, name string) error) error {
+	err := hardLink(file, name)
+	if !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.ENOTSUP) && !errors.Is(err, syscall.EOPNOTSUPP) {
+		return err
+	}
+	if rename := renameNew(file, name); rename != nil {
+		return fmt.Errorf("the file system has no hard links, and renaming without replacing fails as well; keep the log on another one: %w", rename)
+	}
+	return nil
+}
+
+// syncDir makes the directory's entries durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("make %s durable: %w", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package sqlite
+
+import "errors"
+
+// renameNew is for the systems that can not rename without replacing.
+func renameNew(string, string) error { return errors.ErrUnsupported }
