@@ -250,7 +250,7 @@ func (g *grammar) lastTag() *tokens.Token {
 
 // opensBody tells which statements always have an end tag.
 func opensBody(tag string) bool {
-	return slices.Contains([]string{"if", "for", "macro", "call", "filter", "with", "block"}, tag)
+	return slices.Contains([]string{"if", "for", "macro", "with", "block"}, tag)
 }
 
 func beginsTag(t tokens.Type) bool { return t == tokens.VariableBegin || t == tokens.BlockBegin }

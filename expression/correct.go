@@ -17,7 +17,6 @@ import (
 //	{'a': 1,}  f(x,)               lose the last comma
 //	{{ a, b }}  {% set x = a, b %} get parentheses
 //	{% for a, b, c in x %}         unpacks in a {% set %} of its own
-//	{% macro m(a) %}               gets *varargs and **kwargs if it uses them
 //
 // and the escapes in text are resolved as Python does.
 
@@ -39,9 +38,6 @@ func (g *grammar) corrected() []*tokens.Token {
 			out = append(out, g.value(inside)...)
 		} else {
 			out = append(out, g.tag(inside, g.at(end))...)
-			if len(inside) > 0 && inside[0].Val == "macro" {
-				out = g.signature(out, end)
-			}
 		}
 		i = end - 1
 	}
@@ -225,44 +221,11 @@ func (g *grammar) tag(list []*tokens.Token, end *tokens.Token) []*tokens.Token {
 		return out
 	case "for":
 		return g.loop(list, end)
-	case "do", "include", "import", "from", "extends":
+	case "include", "import", "from", "extends":
 		return append(list[:1:1], g.condition(list[1:])...)
 	default:
 		return g.groups(list)
 	}
-}
-
-// signature gives a macro the parameters that its body uses without naming
-// them: varargs and kwargs.
-func (g *grammar) signature(out []*tokens.Token, from int) []*tokens.Token {
-	n := len(out) - 1
-	if out[n].Type != tokens.RightParenthesis {
-		return out
-	}
-	closing := out[n]
-	uses := func(name string) bool {
-		for i := from; i < len(g.tokens) && g.tokens[i].Val != "endmacro"; i++ {
-			if g.tokens[i].Type == tokens.Name && g.tokens[i].Val == name {
-				return true
-			}
-		}
-		return false
-	}
-	for _, extra := range []struct {
-		name, star string
-		kind       tokens.Type
-	}{{"varargs", "*", tokens.Multiply}, {"kwargs", "**", tokens.Power}} {
-		if !uses(extra.name) || index(out[:n], extra.name) >= 0 {
-			continue
-		}
-		out = out[:n]
-		if out[n-1].Type != tokens.LeftParenthesis {
-			out = append(out, made(closing, tokens.Comma, ","))
-		}
-		out = append(out, made(closing, extra.kind, extra.star), made(closing, tokens.Name, extra.name), closing)
-		n = len(out) - 1
-	}
-	return out
 }
 
 // loop corrects a for tag with more targets than gonja knows of.

@@ -66,10 +66,6 @@ func (s *state) attribute(of any, name string, path string) any {
 		case "list":
 			return v.list
 		}
-	case *function:
-		if value, ok := v.attr[name]; ok {
-			return value
-		}
 	}
 	if m := s.e.methods.of(of, name); m != nil {
 		return &function{name: name, call: func(s *state, a *args) any { return m(s, of, a) }}

@@ -84,15 +84,16 @@ func IsTemplate(src string) bool {
 }
 
 // Check parses the template, and the files it includes by constant names, and
-// returns the names it needs, by their first use. It fails with a SyntaxError.
+// returns the names it needs, each once and in the order of their first use;
+// what an included file needs is used where it is included. It fails with a
+// SyntaxError, or a LimitError when too many files include each other.
 func (e *Evaluator) Check(src string) (refs []Ref, err error) {
 	if !IsTemplate(src) {
 		return nil, nil
 	}
 	defer recoverTo(&err)
 	s := e.newState(nil)
-	s.parse("", src)
-	return s.references(s.lex("", src)), nil
+	return s.references(s.parse("", src)), nil
 }
 
 // Evaluate evaluates a template. It fails with a SyntaxError, an
@@ -108,8 +109,7 @@ func (e *Evaluator) Evaluate(src string, vars map[string]any) (result any, err e
 	s := e.newState(vars)
 	root := s.parse("", src)
 	out := &output{}
-	s.top = s.variables()
-	r := s.renderer(root, s.top, out)
+	r := s.renderer(root, s.variables(), out)
 	x, tail := single(root)
 	if x == nil {
 		if err := r.Execute(); err != nil {

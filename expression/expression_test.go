@@ -2,6 +2,7 @@ package expression_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -86,6 +87,44 @@ func TestMistakesAreExplained(t *testing.T) {
 	}
 }
 
+func TestWhatIsNotProvidedIsNamed(t *testing.T) {
+	e := expression.New(t.TempDir())
+	tag := func(name string) string { return `unknown or unexpected tag "` + name + `"` }
+	for src, want := range map[string]string{
+		"{% call m() %}{% endcall %}":       tag("call"),
+		"{% do [] %}":                       tag("do"),
+		"{% filter upper %}{% endfilter %}": tag("filter"),
+		"{{ cycler('a') }}":                 `"cycler" is not defined`,
+		"{{ joiner() }}":                    `"joiner" is not defined`,
+		"{{ lipsum() }}":                    `"lipsum" is not defined`,
+		"{% macro m() %}{{ varargs }}{% endmacro %}{{ m() }}":  `"varargs" is not defined`,
+		"{% macro m() %}{{ kwargs }}{% endmacro %}{{ m() }}":   `"kwargs" is not defined`,
+		"{% macro m() %}{{ caller() }}{% endmacro %}{{ m() }}": `"caller" is not defined`,
+		"{% macro m() %}{{ a }}{% endmacro %}{{ m(1) }}":       "received 1 arguments but expected only 0",
+		"{{ {'a': 1} | urlencode }}":                           "urlencode takes text, not a mapping",
+		"{{ '{!r}'.format(1) }}":                               "the format has {!r}",
+		"{{ '{a.b}'.format(a=1) }}":                            "the format has {a.b}",
+		"{{ '{:{}}'.format(1, 2) }}":                           "the format has {:{}",
+		"{{ '%*d' % (5, 1) }}":                                 "the format has an unknown %*",
+	} {
+		if _, err := e.Evaluate(src, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", src, err, want)
+		}
+	}
+	for _, name := range strings.Fields("wordwrap xmlattr striptags filesizeformat pprint center forceescape batch slice random") {
+		_, err := e.Evaluate("{{ x | "+name+" }}", nil)
+		if want := fmt.Sprintf("there is no filter %q", name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+	for _, name := range strings.Fields("expandtabs swapcase istitle isdecimal isnumeric isascii center encode translate") {
+		_, err := e.Evaluate("{{ 'x'."+name+"() }}", nil)
+		if want := fmt.Sprintf("the value has no %q; it is text", name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
+
 func TestUndefinedIsToldInParts(t *testing.T) {
 	_, err := expression.New(t.TempDir()).Evaluate("a\n{{ db.state.foo }}", map[string]any{"db": map[string]any{"state": map[string]any{"b": 1, "a": 2}}})
 	var undefined *expression.UndefinedError
@@ -95,41 +134,6 @@ func TestUndefinedIsToldInParts(t *testing.T) {
 	if undefined.Name != "db.state.foo" || undefined.Of != "db.state" || undefined.Missing != "foo" || undefined.Line != 2 ||
 		!reflect.DeepEqual(undefined.Defined, []string{"a", "b"}) {
 		t.Errorf("got %+v", undefined)
-	}
-}
-
-func TestCheckFindsWhatATemplateNeeds(t *testing.T) {
-	workspace := t.TempDir()
-	write(t, workspace, "part.txt", "{{ inner }}{{ given }}")
-	e := expression.New(workspace)
-	for src, want := range map[string][]expression.Ref{
-		"text":                                   nil,
-		"{{ a }}":                                {{Name: "a", Line: 1, Column: 4}},
-		"x\n é {{ a.b['c'] + d }}":               {{Name: "a", Line: 2, Column: 7}, {Name: "d", Line: 2, Column: 18}},
-		"{{ a | default(b) }}":                   {{Name: "a", Line: 1, Column: 4, Optional: true}, {Name: "b", Line: 1, Column: 16}},
-		"{{ a.b | default(1) }}":                 {{Name: "a", Line: 1, Column: 4}},
-		"{{ a is defined and a.b }}":             {{Name: "a", Line: 1, Column: 4, Optional: true}},
-		"{{ a is not defined }}":                 {{Name: "a", Line: 1, Column: 4, Optional: true}},
-		"{{ range(3) | map('int') }}":            nil,
-		"{% set x = y %}{{ x }}":                 {{Name: "y", Line: 1, Column: 12}},
-		"{% set a, b = 1, 2 %}{{ a }}":           nil,
-		"{% set x | upper %}{% endset %}{{ x }}": nil,
-		"{% for k, v in d.items() %}{{ k }}{{ loop.index }}{% endfor %}":       {{Name: "d", Line: 1, Column: 16}},
-		"{% for x in y if x > z recursive %}{% endfor %}":                      {{Name: "y", Line: 1, Column: 13}, {Name: "z", Line: 1, Column: 22}},
-		"{% macro m(a, b=c) %}{{ a }}{{ caller() }}{% endmacro %}{{ m(n=o) }}": {{Name: "c", Line: 1, Column: 17}, {Name: "o", Line: 1, Column: 64}},
-		"{% with a = b, c = 1 %}{{ a }}{{ c }}{% endwith %}":                   {{Name: "b", Line: 1, Column: 13}},
-		"{% include 'part.txt' %}":                                             {{Name: "inner", Line: 1, Column: 4}, {Name: "given", Line: 1, Column: 4}},
-		"{% set given = 1 %}{% include 'part.txt' %}":                          {{Name: "inner", Line: 1, Column: 23}},
-		"{% import 'part.txt' as p %}{{ p.x }}":                                nil,
-		"{% from 'part.txt' import a as b, c %}{{ b }}{{ c }}":                 nil,
-		"{% include file ignore missing %}":                                    {{Name: "file", Line: 1, Column: 12}},
-		"{{ {'k': v} }}{{ 'a' if b else c }}":                                  {{Name: "v", Line: 1, Column: 10}, {Name: "b", Line: 1, Column: 25}, {Name: "c", Line: 1, Column: 32}},
-		"{% raw %}{{ a }}{% endraw %}{# {{ b }} #}":                            nil,
-	} {
-		got, err := e.Check(src)
-		if err != nil || len(got) != len(want) || (len(want) > 0 && !reflect.DeepEqual(got, want)) {
-			t.Errorf("%q needs %+v (%v), want %+v", src, got, err, want)
-		}
 	}
 }
 
@@ -256,21 +260,15 @@ func TestHostileTemplatesEnd(t *testing.T) {
 		"{{ [1] * 10**10 }}",
 		"{{ (('x' * 100000) * 100000) * 100000 }}",
 		"{{ 9 ** 9 ** 9 }}",
-		"{{ 'x' | center(10**12) }}",
 		"{{ 'x'.ljust(10**12) }}",
 		"{{ '7'.zfill(10**12) }}",
-		"{{ '\t'.expandtabs(10**12) }}",
 		"{{ '%1000000000d' % 1 }}",
-		"{{ '%.*f' % (10**9, 1.5) }}",
-		"{{ '%*d' % (10**12, 1) }}",
+		"{{ '%.1000000000f' % 1.5 }}",
 		"{{ '{:1000000000}'.format(1) }}",
-		"{{ '{:{}}'.format(1, 10**12) }}",
 		"{{ '%1000000000d' | format(1) }}",
 		"{{ 'a\nb' | indent(10**12) }}",
 		"{{ ('a' * 10**6) | replace('a', 'b' * 10**6) }}",
 		"{{ range(1000) | join('x' * 10**6) }}",
-		"{{ [1] | batch(10**12, 'x') | list }}",
-		"{{ [1] | slice(10**12, 'x') | list }}",
 		"{% set ns = namespace(x='x') %}{% for i in range(64) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
 		"{% set ns = namespace(x=[1]) %}{% for i in range(64) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
 		"{% set ns = namespace(x=[1]) %}{% for i in range(64) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
@@ -278,8 +276,6 @@ func TestHostileTemplatesEnd(t *testing.T) {
 		"{% set ns = namespace(x=[1]) %}{% for i in range(64) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x | tojson }}",
 		"{% set ns = namespace(x=[]) %}{% for i in range(90000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x | string }}",
 		"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
-		"{% macro m() %}{% call m() %}{% endcall %}{% endmacro %}{{ m() }}",
-		"{% macro m() %}{{ caller() }}{% endmacro %}{% macro n() %}{% call m() %}{{ n() }}{% endcall %}{% endmacro %}{{ n() }}",
 		"{% block b %}{{ self.b() }}{% endblock %}",
 		"{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
 		"{{ " + long(200000, "(") + "1" + long(200000, ")") + " }}",

@@ -233,10 +233,13 @@ func (e *exports) add(name string) {
 }
 
 // extends is {% extends 'file' %}; the file is known when parsing.
-type extends struct{ statement }
+type extends struct {
+	statement
+	name nodes.Expression
+}
 
 func (s *state) parseExtends(p *parser.Parser, args *parser.Parser) (nodes.ControlStructure, error) {
-	st := &extends{statement{args.Current()}}
+	st := &extends{statement: statement{args.Current()}}
 	name := args.Match(tokens.String)
 	if name == nil {
 		return nil, args.Error("extends takes a file name", args.Current())
@@ -252,6 +255,7 @@ func (s *state) parseExtends(p *parser.Parser, args *parser.Parser) (nodes.Contr
 		return nil, s.parsing.fail(name, "can not extend %q: %s", name.Val, err)
 	}
 	p.Template.Parent = parent
+	st.name = text(name, name.Val)
 	return st, nil
 }
 

@@ -75,8 +75,7 @@ func valueFilters() map[string]filter {
 			}
 			return s.sign("+", in)
 		},
-		"round":          roundFilter,
-		"filesizeformat": filesizeFilter,
+		"round": roundFilter,
 		"tojson": func(s *state, in any, a *args) any {
 			v := a.bind("indent?")[0]
 			p := printer{s: s}
@@ -98,8 +97,7 @@ func valueFilters() map[string]filter {
 			p.json(in, indent, 0)
 			return p.String()
 		},
-		"pprint": func(s *state, in any, a *args) any { a.bind(); return s.repr(in) },
-		"safe":   func(s *state, in any, a *args) any { a.bind(); return s.text(in) },
+		"safe": func(s *state, in any, a *args) any { a.bind(); return s.text(in) },
 		"items": func(s *state, in any, a *args) any {
 			a.bind()
 			if _, missing := in.(*undefined); missing {
@@ -211,33 +209,4 @@ func roundFilter(s *state, in any, a *args) any {
 		return s.truncate(f/scale, nil)
 	}
 	return f / scale
-}
-
-func filesizeFilter(s *state, in any, a *args) any {
-	binary := a.flag(a.bind("binary?")[0], false)
-	f, ok := float(defined(in))
-	if text, isText := in.(string); isText {
-		f, ok = parseFloat(text)
-	}
-	if !ok {
-		s.fail("%s is not a number", describe(in))
-	}
-	base, prefixes := 1000.0, []string{"kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"}
-	if binary {
-		base, prefixes = 1024, []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"}
-	}
-	switch {
-	case f == 1:
-		return "1 Byte"
-	case f < base:
-		return strconv.FormatInt(int64(f), 10) + " Bytes"
-	}
-	unit := base
-	for i, prefix := range prefixes {
-		unit *= base
-		if f < unit || i == len(prefixes)-1 {
-			return strconv.FormatFloat(base*f/unit, 'f', 1, 64) + " " + prefix
-		}
-	}
-	return ""
 }

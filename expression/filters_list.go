@@ -85,55 +85,6 @@ func listFilters() map[string]filter {
 			}
 			return total
 		},
-		"batch": func(s *state, in any, a *args) any {
-			v := a.bind("linecount", "fill_with?")
-			size := int(a.count(v[0], 0))
-			if size < 1 {
-				s.fail("batch takes a number from 1")
-			}
-			list := s.iterate(defined(in))
-			out := []any{}
-			for part := range slices.Chunk(list, size) {
-				out = append(out, slices.Clone(part))
-			}
-			if fill := or(v[1], nil); fill != nil && len(out) > 0 {
-				last := out[len(out)-1].([]any)
-				s.memory(16 * (size - len(last)))
-				for len(last) < size {
-					last = append(last, fill)
-				}
-				out[len(out)-1] = last
-			}
-			return out
-		},
-		"slice": func(s *state, in any, a *args) any {
-			v := a.bind("slices", "fill_with?")
-			n := int(a.count(v[0], 0))
-			if n < 1 {
-				s.fail("slice takes a number from 1")
-			}
-			list := s.iterate(defined(in))
-			s.memory(16*len(list) + 40*n)
-			s.work(n)
-			size, more := len(list)/n, len(list)%n
-			out := make([]any, n)
-			from := 0
-			for i := range n {
-				to := from + size
-				if i < more {
-					to++
-				}
-				part := slices.Clone(list[from:to])
-				if part == nil {
-					part = []any{}
-				}
-				if fill := or(v[1], nil); fill != nil && i >= more {
-					part = append(part, fill)
-				}
-				out[i], from = part, to
-			}
-			return out
-		},
 		"dictsort": func(s *state, in any, a *args) any {
 			v := a.bind("case_sensitive?", "by?", "reverse?")
 			position := map[string]any{"key": int64(0), "value": int64(1)}[a.string(v[1], "key")]
@@ -235,7 +186,7 @@ func (s *state) folded(get func(any) any, caseSensitive bool) func(any) any {
 		v := get(item)
 		if text, ok := v.(string); ok {
 			s.memory(len(text))
-			return strings.ToLower(text)
+			return lower(text)
 		}
 		return v
 	}

@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -79,24 +80,9 @@ func (s *state) printf(text string, v any) string {
 				f.zero = true
 			}
 		}
-		star := func() int64 {
-			i++
-			return s.integer(take(), "a width is")
-		}
-		if i < len(text) && text[i] == '*' {
-			if f.width = star(); f.width < 0 {
-				f.align, f.width = '<', -f.width
-			}
-		} else {
-			f.width, i = s.digits(text, i)
-		}
+		f.width, i = s.digits(text, i)
 		if i < len(text) && text[i] == '.' {
-			i++
-			if i < len(text) && text[i] == '*' {
-				f.precision = star()
-			} else {
-				f.precision, i = s.digits(text, i)
-			}
+			f.precision, i = s.digits(text, i+1)
 		}
 		if i >= len(text) {
 			s.fail("the format ends within a %%")
@@ -225,49 +211,31 @@ func (s *state) number(f spec, v any) string {
 }
 
 func (s *state) floatDigits(f spec, n float64) string {
+	if f.verb == 0 && f.precision < 0 {
+		return floatText(n)
+	}
 	precision := f.precision
 	if precision < 0 {
 		precision = 6
 	}
 	s.memory(int(precision) + 320)
+	verb, after := string(f.verb), ""
 	switch f.verb {
-	case 'e', 'E':
-		text := strconv.FormatFloat(n, 'e', int(precision), 64)
-		if f.verb == 'E' {
-			text = strings.ToUpper(text)
-		}
-		return text
 	case '%':
-		return strconv.FormatFloat(n*100, 'f', int(precision), 64) + "%"
-	case 'g', 'G', 'n':
-		precision = max(precision, 1)
-		text := strconv.FormatFloat(n, 'e', int(precision-1), 64)
-		exponent, _ := strconv.Atoi(text[strings.IndexByte(text, 'e')+1:])
-		if exponent >= -4 && int64(exponent) < precision {
-			text = strconv.FormatFloat(n, 'f', int(precision)-1-exponent, 64)
-			if strings.Contains(text, ".") && !f.alternate {
-				text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
-			}
-		} else if mantissa, tail, _ := strings.Cut(text, "e"); strings.Contains(mantissa, ".") && !f.alternate {
-			text = strings.TrimRight(strings.TrimRight(mantissa, "0"), ".") + "e" + tail
-		}
-		if f.verb == 'G' {
-			text = strings.ToUpper(text)
-		}
-		return text
-	case 0:
-		if f.precision < 0 {
-			return floatText(n)
-		}
-		f.verb = 'g'
-		text := s.floatDigits(f, n)
-		if !strings.ContainsAny(text, ".e") {
-			text += ".0"
-		}
-		return text
-	default:
-		return strconv.FormatFloat(n, 'f', int(precision), 64)
+		n, verb, after = n*100, "f", "%"
+	case 'n', 0:
+		verb = "g"
 	}
+	if f.alternate {
+		verb = "#.*" + verb
+	} else {
+		verb = ".*" + verb
+	}
+	text := fmt.Sprintf("%"+verb, int(precision), n) + after
+	if f.verb == 0 && !strings.ContainsAny(text, ".e") {
+		text += ".0"
+	}
+	return text
 }
 
 func group3(digits, separator string) string {

@@ -26,21 +26,11 @@ func (s *state) format(text string, a *args) string {
 		if text[i] == '}' {
 			s.fail("the format has a } without a {")
 		}
-		end := i + 1
-		for open := 1; ; end++ {
-			if end >= len(text) {
-				s.fail("the format has a { without a }")
-			}
-			switch text[end] {
-			case '{':
-				open++
-			case '}':
-				open--
-			}
-			if open == 0 {
-				break
-			}
+		end := strings.IndexByte(text[i:], '}')
+		if end < 0 {
+			s.fail("the format has a { without a }")
 		}
+		end += i
 		out := s.field(text[i+1:end], a, &auto)
 		s.memory(len(out))
 		b.WriteString(out)
@@ -53,77 +43,24 @@ func (s *state) format(text string, a *args) string {
 // field formats what stands between the braces of a format.
 func (s *state) field(field string, a *args, auto *int) string {
 	name, format, _ := strings.Cut(field, ":")
-	name, conversion, _ := strings.Cut(name, "!")
-	end := strings.IndexAny(name, ".[")
-	if end < 0 {
-		end = len(name)
+	if strings.ContainsAny(name, ".[!") || strings.Contains(format, "{") {
+		s.fail("the format has {%s}; what is in braces is a number or a name, and how to format it", field)
 	}
-	var v any
-	switch first, err := strconv.Atoi(name[:end]); {
-	case name[:end] == "" || err == nil:
-		if name[:end] == "" {
-			first = *auto
-			*auto++
-		}
-		if first < 0 || first >= len(a.positional) {
-			s.fail("the format needs more than %d values", len(a.positional))
-		}
-		v = a.positional[first]
-	default:
-		var ok bool
-		if v, ok = a.named[name[:end]]; !ok {
-			s.fail("the format needs the value %q", name[:end])
-		}
+	if v, ok := a.named[name]; ok {
+		return s.formatted(s.parseSpec(format), defined(v))
 	}
-	for rest := name[end:]; rest != ""; {
-		if rest[0] == '[' {
-			key, after, ok := strings.Cut(rest[1:], "]")
-			if !ok {
-				s.fail("the format has an unclosed [")
-			}
-			if i, err := strconv.ParseInt(key, 10, 64); err == nil {
-				v = s.item(v, i, "")
-			} else {
-				v = s.item(v, key, "")
-			}
-			rest = after
-			continue
-		}
-		next := strings.IndexAny(rest[1:], ".[")
-		if next < 0 {
-			next = len(rest) - 1
-		}
-		v = s.attribute(v, rest[1:next+1], "")
-		rest = rest[next+1:]
+	i, err := strconv.Atoi(name)
+	switch {
+	case name == "":
+		i = *auto
+		*auto++
+	case err != nil:
+		s.fail("the format needs the value %q", name)
 	}
-	v = defined(v)
-	if strings.Contains(format, "{") {
-		if strings.Count(format, "{") > 8 {
-			s.fail("the format nests too much")
-		}
-		for {
-			open := strings.IndexByte(format, '{')
-			if open < 0 {
-				break
-			}
-			closing := strings.IndexByte(format[open:], '}')
-			inner := format[open+1 : open+closing]
-			if strings.ContainsAny(inner, "{:") {
-				s.fail("the format nests too much")
-			}
-			format = format[:open] + s.field(inner, a, auto) + format[open+closing+1:]
-		}
+	if i < 0 || i >= len(a.positional) {
+		s.fail("the format needs more than %d values", len(a.positional))
 	}
-	switch conversion {
-	case "":
-	case "r", "a":
-		v = s.repr(v)
-	case "s":
-		v = s.text(v)
-	default:
-		s.fail("the format has an unknown conversion !%s", conversion)
-	}
-	return s.formatted(s.parseSpec(format), v)
+	return s.formatted(s.parseSpec(format), defined(a.positional[i]))
 }
 
 func (s *state) parseSpec(text string) spec {

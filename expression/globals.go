@@ -1,7 +1,5 @@
 package expression
 
-import "slices"
-
 // builtinGlobals are the functions that every template has.
 func builtinGlobals() map[string]any {
 	globals := map[string]any{}
@@ -9,8 +7,6 @@ func builtinGlobals() map[string]any {
 		"range":     rangeFunction,
 		"dict":      dictFunction,
 		"namespace": namespaceFunction,
-		"cycler":    cyclerFunction,
-		"joiner":    joinerFunction,
 	} {
 		globals[name] = &function{name: name, call: call}
 	}
@@ -85,44 +81,4 @@ func namespaceFunction(s *state, a *args) any {
 		ns.vars[s.text(key)] = d.items[key]
 	}
 	return ns
-}
-
-// cyclerFunction makes an object that goes around its arguments.
-func cyclerFunction(s *state, a *args) any {
-	list := slices.Clone(a.positional)
-	if len(list) == 0 {
-		s.fail("cycler needs what to cycle through")
-	}
-	i := 0
-	object := &function{name: "cycler", attr: map[string]any{"current": list[0]}, call: func(s *state, _ *args) any {
-		s.fail("a cycler has .next(), .reset() and .current")
-		return nil
-	}}
-	move := func(name string, to func() int) {
-		object.attr[name] = &function{name: name, call: func(_ *state, a *args) any {
-			a.bind()
-			was := list[i]
-			i = to()
-			object.attr["current"] = list[i]
-			return was
-		}}
-	}
-	move("next", func() int { return (i + 1) % len(list) })
-	move("reset", func() int { return 0 })
-	return object
-}
-
-// joinerFunction makes a function that is empty when called first and the
-// separator from then on.
-func joinerFunction(_ *state, a *args) any {
-	separator := or(a.bind("sep?")[0], ", ")
-	used := false
-	return &function{name: "joiner", call: func(_ *state, a *args) any {
-		a.bind()
-		if !used {
-			used = true
-			return ""
-		}
-		return separator
-	}}
 }

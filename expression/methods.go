@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/cases"
 )
 
 // method is what is called as value.name().
@@ -97,7 +99,7 @@ func textMethods() map[string]method {
 			a.bind()
 			text := of.(string)
 			s.work(len(text) / 16)
-			s.memory(2 * len(text))
+			s.memory(3 * len(text))
 			return f(text)
 		}
 	}
@@ -164,28 +166,22 @@ func textMethods() map[string]method {
 		}
 	}
 	return map[string]method{
-		"upper":      on(func(text string) any { return strings.ToUpper(text) }),
-		"lower":      on(func(text string) any { return strings.ToLower(text) }),
-		"casefold":   on(func(text string) any { return strings.ReplaceAll(strings.ToLower(text), "ß", "ss") }),
+		"upper":      on(func(text string) any { return upper(text) }),
+		"lower":      on(func(text string) any { return lower(text) }),
+		"casefold":   on(func(text string) any { return cases.Fold().String(text) }),
 		"capitalize": on(func(text string) any { return capitalize(text) }),
-		"swapcase":   on(func(text string) any { return strings.Map(swapCase, text) }),
 		"title":      on(func(text string) any { return titleLetters(text) }),
 		"isdigit":    all(unicode.IsDigit),
-		"isdecimal":  all(unicode.IsDigit),
-		"isnumeric":  all(unicode.IsNumber),
 		"isalpha":    all(unicode.IsLetter),
 		"isalnum":    all(func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }),
 		"isspace":    all(unicode.IsSpace),
-		"isascii":    on(func(text string) any { return strings.IndexFunc(text, func(r rune) bool { return r > 127 }) < 0 }),
 		"islower":    on(func(text string) any { return isCase(text, unicode.IsLower, unicode.IsUpper) }),
 		"isupper":    on(func(text string) any { return isCase(text, unicode.IsUpper, unicode.IsLower) }),
-		"istitle":    on(func(text string) any { return text == titleLetters(text) && isCased(text) }),
 		"strip":      cut(true, true),
 		"lstrip":     cut(true, false),
 		"rstrip":     cut(false, true),
 		"ljust":      pad("<"),
 		"rjust":      pad(">"),
-		"center":     pad("center"),
 		"find":       find(false, false),
 		"rfind":      find(true, false),
 		"index":      find(false, true),
@@ -240,13 +236,11 @@ func textMethods() map[string]method {
 		"removesuffix": func(_ *state, of any, a *args) any {
 			return strings.TrimSuffix(of.(string), a.string(a.bind("suffix")[0], ""))
 		},
-		"expandtabs": expandTabs,
-		"format":     func(s *state, of any, a *args) any { return s.format(of.(string), a) },
+		"format": func(s *state, of any, a *args) any { return s.format(of.(string), a) },
 	}
 }
 
-// pad fills text to width; "center" is Python's str.center, which puts an odd
-// space elsewhere than the alignment "^" does.
+// pad fills text to width.
 func (s *state) pad(text string, width int64, fill, alignment string) string {
 	if utf8.RuneCountInString(fill) != 1 {
 		s.fail("the fill character is not one character")
@@ -263,8 +257,6 @@ func (s *state) pad(text string, width int64, fill, alignment string) string {
 		left = missing
 	case "^":
 		left = missing / 2
-	case "center":
-		left = missing/2 + missing&width&1
 	}
 	return strings.Repeat(fill, int(left)) + text + strings.Repeat(fill, int(missing-left))
 }
@@ -278,6 +270,8 @@ func (s *state) texts(list []string) []any {
 	return out
 }
 
+func isNoSpace(r rune) bool { return !unicode.IsSpace(r) }
+
 // split is Python's split and rsplit.
 func (s *state) split(text string, a *args, right bool) any {
 	v := a.bind("sep?", "maxsplit?")
@@ -290,21 +284,22 @@ func (s *state) split(text string, a *args, right bool) any {
 			return s.texts(fields)
 		}
 		out := []string{}
-		rest := strings.TrimFunc(text, unicode.IsSpace)
 		for range limit {
-			var field string
 			if right {
-				i := strings.LastIndexFunc(rest, unicode.IsSpace)
-				field, rest = rest[i+1:], strings.TrimRightFunc(rest[:max(i, 0)], unicode.IsSpace)
+				text = strings.TrimRightFunc(text, unicode.IsSpace)
+				i := len(strings.TrimRightFunc(text, isNoSpace))
+				out, text = append(out, text[i:]), text[:i]
 			} else {
-				i := strings.IndexFunc(rest, unicode.IsSpace)
-				field, rest = rest[:i], strings.TrimLeftFunc(rest[i:], unicode.IsSpace)
+				text = strings.TrimLeftFunc(text, unicode.IsSpace)
+				i := strings.IndexFunc(text, unicode.IsSpace)
+				out, text = append(out, text[:i]), text[i:]
 			}
-			out = append(out, field)
 		}
-		out = append(out, rest)
 		if right {
+			out = append(out, strings.TrimRightFunc(text, unicode.IsSpace))
 			slices.Reverse(out)
+		} else {
+			out = append(out, strings.TrimLeftFunc(text, unicode.IsSpace))
 		}
 		return s.texts(out)
 	}
@@ -330,54 +325,4 @@ func (s *state) split(text string, a *args, right bool) any {
 	out = append(out, text)
 	slices.Reverse(out)
 	return s.texts(out)
-}
-
-func swapCase(r rune) rune {
-	if unicode.IsUpper(r) {
-		return unicode.ToLower(r)
-	}
-	return unicode.ToUpper(r)
-}
-
-// titleLetters is Python's str.title: every run of letters is a word.
-func titleLetters(text string) string {
-	inWord := false
-	return strings.Map(func(r rune) rune {
-		was := inWord
-		inWord = unicode.IsLetter(r)
-		if was {
-			return unicode.ToLower(r)
-		}
-		return unicode.ToTitle(r)
-	}, text)
-}
-
-func isCased(text string) bool {
-	return strings.IndexFunc(text, func(r rune) bool { return unicode.IsUpper(r) || unicode.IsLower(r) }) >= 0
-}
-
-func expandTabs(s *state, of any, a *args) any {
-	text, size := of.(string), a.count(a.bind("tabsize?")[0], 8)
-	size = max(size, 0)
-	s.times(int64(strings.Count(text, "\t")), size)
-	s.memory(len(text))
-	var b strings.Builder
-	column := int64(0)
-	for _, r := range text {
-		switch r {
-		case '\t':
-			if size > 0 {
-				n := size - column%size
-				b.WriteString(strings.Repeat(" ", int(n)))
-				column += n
-			}
-		case '\n', '\r':
-			column = 0
-			b.WriteRune(r)
-		default:
-			column++
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
 }

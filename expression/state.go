@@ -16,7 +16,6 @@ type state struct {
 	e        *Evaluator
 	vars     map[string]any
 	env      *exec.Environment
-	top      *exec.Context  // the outermost scope of the template itself
 	template *exec.Template // an empty one: gonja's renderer takes its loader from it
 	steps    int
 	bytes    int

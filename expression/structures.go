@@ -1,7 +1,6 @@
 package expression
 
 import (
-	"io"
 	"strings"
 
 	controls "github.com/nikolalohinski/gonja/v2/builtins/control_structures"
@@ -17,7 +16,7 @@ import (
 // structures are the statements of the language by their tags.
 func (s *state) structures() map[string]parser.ControlStructureParser {
 	all := map[string]parser.ControlStructureParser{
-		"set": parseSet, "with": parseWith, "call": s.parseCall, "filter": parseFilter, "do": parseDo, "raw": parseRaw,
+		"set": parseSet, "with": parseWith, "raw": parseRaw,
 		"include": s.parseInclude, "import": s.parseImport, "from": s.parseFrom, "extends": s.parseExtends,
 	}
 	for _, tag := range []string{"if", "for", "macro", "block", "break", "continue"} {
@@ -165,144 +164,6 @@ func (st *with) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) error 
 		sub.Environment.Context.Set(name, unwrap(r.Eval(st.values[i])))
 	}
 	return sub.ExecuteWrapper(st.body)
-}
-
-// call is {% call(x) macro() %}.
-type call struct {
-	statement
-	s      *state
-	params []string
-	call   nodes.Expression
-	body   *nodes.Wrapper
-}
-
-func (s *state) parseCall(p *parser.Parser, args *parser.Parser) (nodes.ControlStructure, error) {
-	st := &call{statement: statement{args.Current()}, s: s}
-	if args.Match(tokens.LeftParenthesis) != nil {
-		for args.Match(tokens.RightParenthesis) == nil {
-			name := args.Match(tokens.Name)
-			if name == nil {
-				return nil, args.Error("expected the name of a parameter", args.Current())
-			}
-			st.params = append(st.params, name.Val)
-			if args.Match(tokens.Comma) == nil && args.Current(tokens.RightParenthesis) == nil {
-				return nil, args.Error(`expected "," or ")"`, args.Current())
-			}
-		}
-	}
-	x, err := args.ParseExpression()
-	if err != nil {
-		return nil, err
-	}
-	if _, ok := x.(*nodes.Call); !ok {
-		return nil, args.Error("expected the call of a macro", st.location)
-	}
-	if err := done(args, "call"); err != nil {
-		return nil, err
-	}
-	st.call = x
-	st.body, err = body(p, "endcall")
-	return st, err
-}
-
-func (st *call) rewrite() {
-	st.call = operate("out", st.location, rewrite(st.call))
-	rewriteNodes(st.body.Nodes)
-}
-
-func (st *call) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) error {
-	caller := &function{name: "caller", call: func(s *state, a *args) any {
-		values := a.bind(st.params...)
-		sub := r.Inherit()
-		for i, name := range st.params {
-			sub.Environment.Context.Set(name, values[i])
-		}
-		var out string
-		s.within(func() {
-			text, err := capture(sub, st.body)
-			if err != nil {
-				throw(&EvalError{Line: st.location.Line, Column: st.location.Col, Message: rootMessage(err)})
-			}
-			out = text
-		})
-		return out
-	}}
-	// This is where gonja's macros look for their caller.
-	st.s.top.Set("__gonja_caller__", caller)
-	value := r.Eval(st.call)
-	st.s.top.Set("__gonja_caller__", nil)
-	_, err := io.WriteString(r.Output, unwrap(value).(string))
-	return err
-}
-
-// filtered is {% filter upper %}.
-type filtered struct {
-	statement
-	filters []*nodes.FilterCall
-	chain   nodes.Expression
-	body    *nodes.Wrapper
-}
-
-func parseFilter(p *parser.Parser, args *parser.Parser) (nodes.ControlStructure, error) {
-	st := &filtered{statement: statement{args.Current()}}
-	for {
-		filter, err := args.ParseFilter()
-		if err != nil {
-			return nil, err
-		}
-		st.filters = append(st.filters, filter)
-		if args.Match(tokens.Pipe) == nil {
-			break
-		}
-	}
-	if err := done(args, "filter"); err != nil {
-		return nil, err
-	}
-	var err error
-	st.body, err = body(p, "endfilter")
-	return st, err
-}
-
-func (st *filtered) rewrite() {
-	var x nodes.Expression = operate("name", st.location, nil, text(st.location, "__body"))
-	for _, f := range st.filters {
-		x = filterNode(f, x)
-	}
-	st.chain = operate("out", st.location, x)
-	rewriteNodes(st.body.Nodes)
-}
-
-func (st *filtered) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) error {
-	out, err := capture(r, st.body)
-	if err != nil {
-		return err
-	}
-	sub := r.Inherit()
-	sub.Environment.Context.Set("__body", out)
-	_, err = io.WriteString(r.Output, unwrap(sub.Eval(st.chain)).(string))
-	return err
-}
-
-// do evaluates and drops the value.
-type do struct {
-	statement
-	value nodes.Expression
-}
-
-func parseDo(_ *parser.Parser, args *parser.Parser) (nodes.ControlStructure, error) {
-	st := &do{statement: statement{args.Current()}}
-	var err error
-	if st.value, err = args.ParseExpression(); err != nil {
-		return nil, err
-	}
-	return st, done(args, "do")
-}
-
-func (st *do) rewrite() { st.value = rewrite(st.value) }
-
-func (st *do) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) error {
-	unwrap(r.Eval(st.value))
-	return nil
 }
 
 // raw is text as it stands.

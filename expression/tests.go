@@ -59,7 +59,6 @@ func builtinTests() map[string]test {
 		"sequence": unary(isSequence),
 		"iterable": unary(isSequence),
 		"callable": unary(func(v any) bool { _, ok := v.(*function); return ok }),
-		"escaped":  unary(func(any) bool { return false }),
 		"lower": func(s *state, in any, a *args) bool {
 			a.bind()
 			return isCase(s.text(in), unicode.IsLower, unicode.IsUpper)

@@ -42,7 +42,6 @@ type (
 	function struct {
 		name string
 		call func(s *state, a *args) any
-		attr map[string]any // what it offers as attributes, if anything
 	}
 
 	// undefined is what a missing name, key or index evaluates to. Looking at

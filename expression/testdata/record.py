@@ -297,26 +297,15 @@ CASES = r"""
 {{ text | truncate(12, true) }}
 {{ text | truncate(10, false, '…', 0) }}
 {{ text | truncate(255) }}
-{{ 'a-b' | center(9) }}
-{{ 'ab' | center(5) }}
-{{ 'ab' | center(6) ~ '|' }}
 {{ 'a\nb\nc' | indent }}
 {{ 'a\nb' | indent(2, true) }}
 {{ 'a\n\nb' | indent(2) }}
 {{ 'a\n\nb' | indent(2, blank=true) }}
 {{ 'a\nb' | indent('> ') }}
-{{ text | wordwrap(10) }}
-{{ 'a bb ccc dddd eeeee' | wordwrap(5, wrapstring='|') }}
-{{ 'abcdefghij' | wordwrap(4) }}
 {{ html | escape }}
 {{ html | e }}
 {{ html | safe }}
-{{ html | striptags }}
-{{ html | forceescape }}
 {{ 'a b/c?d=é&e' | urlencode }}
-{{ {'a': 1, 'b': 'x y'} | urlencode }}
-{{ [['a', 1], ['b', 2]] | urlencode }}
-{{ {'class': 'a', 'id': none, 'n': 1} | xmlattr }}
 {{ missing | default('x') }}
 {{ missing | d('x') }}
 {{ empty | default('x') }}
@@ -369,10 +358,6 @@ CASES = r"""
 {{ neg | abs }}
 {{ -1.5 | abs }}
 {{ -1 | abs }}
-{{ 1000 | filesizeformat }}
-{{ 1 | filesizeformat }}
-{{ 12345678 | filesizeformat }}
-{{ 12345678 | filesizeformat(true) }}
 {{ list | first }}
 {{ list | last }}
 {{ none_list | first }}
@@ -409,10 +394,6 @@ CASES = r"""
 {{ 'abc' | list }}
 {{ map | list }}
 {{ 5 | list }}
-{{ [1, 2, 3, 4, 5] | batch(2) | list }}
-{{ [1, 2, 3] | batch(2, 'x') | list }}
-{{ [1, 2, 3, 4, 5] | slice(2) | list }}
-{{ [1, 2, 3, 4, 5] | slice(3, 'x') | list }}
 {{ map | dictsort }}
 {{ {'b': 1, 'A': 2} | dictsort }}
 {{ {'b': 1, 'A': 2} | dictsort(true) }}
@@ -455,7 +436,6 @@ CASES = r"""
 {{ '%(x)s' | format(x=5) }}
 {{ '%05.1f' | format(3.14159) }}
 {{ '%d' | format('a') }}
-{{ [1, [2, 3]] | pprint }}
 {{ name.upper() }}
 {{ 'a,b,,c'.split(',') }}
 {{ ' a  b '.split() }}
@@ -481,11 +461,8 @@ CASES = r"""
 {{ 'hello'.count('l') }}
 {{ 'hello world'.title() }}
 {{ 'hello'.capitalize() }}
-{{ 'Hello'.swapcase() }}
 {{ 'a'.ljust(3, '.') }}
 {{ 'a'.rjust(3) }}
-{{ 'ab'.center(5, '*') }}
-{{ 'ab'.center(6, '*') }}
 {{ '7'.zfill(3) }}
 {{ '-7'.zfill(4) }}
 {{ '12'.isdigit() }}
@@ -494,18 +471,14 @@ CASES = r"""
 {{ ' '.isspace() }}
 {{ 'ab'.islower() }}
 {{ 'AB'.isupper() }}
-{{ 'Ab Cd'.istitle() }}
 {{ 'v1.2'.removeprefix('v') }}
 {{ 'a.txt'.removesuffix('.txt') }}
-{{ 'a\tb'.expandtabs(4) }}
 {{ 'Straße'.casefold() }}
 {{ '{} {}'.format('a', 1) }}
 {{ '{0}-{1}-{0}'.format('a', 'b') }}
 {{ '{x:>5}|{y:<4}|{z:^5}|'.format(x='a', y='b', z='c') }}
 {{ '{:05d} {:.2f} {:,}'.format(42, 3.14159, 1234567) }}
 {{ '{:x} {:#x} {:b} {:%}'.format(255, 255, 5, 0.25) }}
-{{ '{!r} {{}}'.format('a') }}
-{{ '{d[name]}'.format(d=disk) }}
 {{ '{}'.format(1.0) }}
 {{ map.keys() | list }}
 {{ map.values() | list }}
@@ -627,14 +600,9 @@ a{{ 'yes' if no }}b
 {% macro m(a) %}{{ a }}{% endmacro %}{{ m() }}
 {% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, 2) }}
 {% macro m(a) %}{{ a }}{% endmacro %}{{ m(z=1) }}
-{% macro m() %}{{ varargs | join(',') }}{{ kwargs.x }}{% endmacro %}{{ m(1, 2, x=3) }}
 {% macro m(a) %}{{ name }}{{ a }}{% endmacro %}{{ m('!') | upper }}
 {% macro f(n) %}{{ n }}{% if n > 1 %},{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(4) }}
-{% macro m() %}[{{ caller() }}]{% endmacro %}{% call m() %}body{% endcall %}
-{% macro m() %}{% for i in numbers %}{{ caller(i) }}{% endfor %}{% endmacro %}{% call(x) m() %}({{ x }}){% endcall %}
 {% macro m(a, b=a) %}{{ a }}{{ b }}{% endmacro %}{{ m(1) }}
-{% filter upper %}text {{ name }}{% endfilter %}
-{% filter replace('t', 'T') | trim %} text {% endfilter %}
 {% raw %}{{ not }} {% evaluated %}{% endraw %}
 {%- raw -%}  a  {%- endraw -%}  
 a{# comment #}b
@@ -643,9 +611,6 @@ a {%- if yes -%} b {%- endif -%} c
 a {{- name -}} b
 x {% if yes %} y {% endif %} z
 {{- name }}
-{% do [] %}x
-{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.next() }}{{ c.next() }}{{ c.current }}
-{% set j = joiner(',') %}{% for x in list %}{{ j() }}{{ x }}{% endfor %}
 {% block b %}text{% endblock %}
 {% block b %}a{% endblock b %}{{ self.b() }}
 {% if yes %}{% else %}{% else %}{% endif %}
@@ -678,6 +643,33 @@ x {% if yes %} y {% endif %} z
 {{ 'b' not in list or 'c' in list }}
 {{ not (yes and no) }}
 {{ lipsum is defined }}
+{{ '{} {{}}'.format('a') }}
+{{ 'straße' | upper }}
+{{ 'straße'.upper() }}
+{{ 'ﬁx ŉ ΐ' | upper }}
+{{ 'ΑΣ ΟΔΟΣ' | lower }}
+{{ 'ΑΣ'.lower() }}
+{{ 'İ' | lower | length }}
+{{ 'ßx' | capitalize }}
+{{ 'ǆX'.capitalize() }}
+{{ 'ßa ﬁX-éT' | title }}
+{{ 'ßa ﬁX'.title() }}
+{{ "they're x".title() }}
+{{ 'ς ŉ ﬁ'.casefold() }}
+{{ 'a b c'.rsplit(none, 1) }}
+{{ ' a b c '.rsplit(none, 1) }}
+{{ ' a  b c '.split(none, 1) }}
+{{ ' a b c '.split(none, 0) }}
+{{ ' a  b '.rsplit(none, 5) }}
+{{ 'a\u2003b\u3000c'.split(none, 1) }}
+{{ 'a\u2003b\u3000c'.rsplit(none, 1) }}
+{{ 'a\u3000\u3000b'.rsplit(none, 1) }}
+{{ '%g %g %g %G' % (0.00001, 100000.0, 1e16, 1.5e-7) }}
+{{ '%#x %#o' % (255, 8) }}
+{{ '%.3e' % 12345.678 }}
+{{ '{:g} {:.3} {:e} {:.1%} {:+}'.format(1e10, 2.0, 5, 0.125, 3) }}
+{{ '{:.4} {:.3}'.format(1234567.0, 0.1) }}
+{{ '{:*^7}|{:=+5}|{:_}'.format('ab', 3, 1234567) }}
 """.strip("\n").split("\n")
 
 MULTILINE = [
@@ -700,7 +692,7 @@ def environment():
     env = jinja2.Environment(
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
-        extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"],
+        extensions=["jinja2.ext.loopcontrols"],
     )
     return env
 

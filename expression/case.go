@@ -1,0 +1,46 @@
+package expression
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
+)
+
+// Python changes the case of text by all of Unicode's rules, under which "ß"
+// becomes "SS"; package strings goes letter by letter.
+
+func upper(text string) string { return cases.Upper(language.Und).String(text) }
+
+func lower(text string) string { return cases.Lower(language.Und).String(text) }
+
+func capitalize(text string) string {
+	_, n := utf8.DecodeRuneInString(text)
+	return cases.Title(language.Und).String(text[:n]) + lower(text[n:])
+}
+
+// titleWords is the filter title, which capitalizes after spaces, dashes and
+// opening brackets.
+func titleWords(text string) string {
+	return eachWord(text, func(r rune) bool { return r != '-' && !unicode.IsSpace(r) && !strings.ContainsRune("({[<", r) }, func(word string) string {
+		_, n := utf8.DecodeRuneInString(word)
+		return upper(word[:n]) + lower(word[n:])
+	})
+}
+
+// titleLetters is Python's str.title: every run of letters is a word.
+func titleLetters(text string) string { return eachWord(text, unicode.IsLetter, capitalize) }
+
+// eachWord changes every run of the characters that are part of words.
+func eachWord(text string, within func(rune) bool, change func(string) string) string {
+	var b strings.Builder
+	for text != "" {
+		word := strings.TrimLeftFunc(text, func(r rune) bool { return !within(r) })
+		b.WriteString(text[:len(text)-len(word)])
+		text = strings.TrimLeftFunc(word, within)
+		b.WriteString(change(word[:len(word)-len(text)]))
+	}
+	return b.String()
+}

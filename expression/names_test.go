@@ -1,0 +1,101 @@
+package expression_test
+
+import (
+	"cmp"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/expression"
+)
+
+func TestCheckFindsWhatATemplateNeeds(t *testing.T) {
+	workspace := t.TempDir()
+	write(t, workspace, "part.txt", "{{ inner }}{{ given }}")
+	e := expression.New(workspace)
+	for src, want := range map[string][]expression.Ref{
+		"text":                                   nil,
+		"{{ a }}":                                {{Name: "a", Line: 1, Column: 4}},
+		"x\n é {{ a.b['c'] + d }}":               {{Name: "a", Line: 2, Column: 7}, {Name: "d", Line: 2, Column: 18}},
+		"{{ a | default(b) }}":                   {{Name: "a", Line: 1, Column: 4, Optional: true}, {Name: "b", Line: 1, Column: 16}},
+		"{{ a.b | default(1) }}":                 {{Name: "a", Line: 1, Column: 4}},
+		"{{ a is defined and a.b }}":             {{Name: "a", Line: 1, Column: 4, Optional: true}},
+		"{{ a is not defined }}":                 {{Name: "a", Line: 1, Column: 4, Optional: true}},
+		"{{ range(3) | map('int') }}":            nil,
+		"{% set x = y %}{{ x }}":                 {{Name: "y", Line: 1, Column: 12}},
+		"{% set a, b = 1, 2 %}{{ a }}":           nil,
+		"{% set x | upper %}{% endset %}{{ x }}": nil,
+		"{% for k, v in d.items() %}{{ k }}{{ loop.index }}{% endfor %}":       {{Name: "d", Line: 1, Column: 16}},
+		"{% for x in y if x > z recursive %}{% endfor %}":                      {{Name: "y", Line: 1, Column: 13}, {Name: "z", Line: 1, Column: 22}},
+		"{% macro m(a, b=c) %}{{ a }}{% endmacro %}{{ m(n=o) }}":               {{Name: "c", Line: 1, Column: 17}, {Name: "o", Line: 1, Column: 50}},
+		"{% with a = b, c = 1 %}{{ a }}{{ c }}{% endwith %}":                   {{Name: "b", Line: 1, Column: 13}},
+		"{% include 'part.txt' %}":                                             {{Name: "inner", Line: 1, Column: 1}, {Name: "given", Line: 1, Column: 1}},
+		"{% set given = 1 %}{% include 'part.txt' %}":                          {{Name: "inner", Line: 1, Column: 20}},
+		"{% import 'part.txt' as p %}{{ p.x }}":                                nil,
+		"{% from 'part.txt' import a as b, c %}{{ b }}{{ c }}":                 nil,
+		"{% include file ignore missing %}":                                    {{Name: "file", Line: 1, Column: 12}},
+		"{{ {'k': v} }}{{ 'a' if b else c }}":                                  {{Name: "v", Line: 1, Column: 10}, {Name: "b", Line: 1, Column: 25}, {Name: "c", Line: 1, Column: 32}},
+		"{% raw %}{{ a }}{% endraw %}{# {{ b }} #}":                            nil,
+		"{{ None }}{{ True }}{{ none }}{{ self }}":                             nil,
+		"{{ a if b else c }}{{ b }}":                                           {{Name: "a", Line: 1, Column: 4}, {Name: "b", Line: 1, Column: 9}, {Name: "c", Line: 1, Column: 16}},
+		"{{ dict(y=b, x=a) }}":                                                 {{Name: "b", Line: 1, Column: 11}, {Name: "a", Line: 1, Column: 16}},
+		"{{ x | default(1) }}{{ x }}":                                          {{Name: "x", Line: 1, Column: 4}},
+		"{{ 'a' ~ q | d(1) | upper }}":                                         {{Name: "q", Line: 1, Column: 10, Optional: true}},
+		"{% block z %}{{ b }}{% endblock %}{% block a %}{{ a }}{% endblock %}": {{Name: "b", Line: 1, Column: 17}, {Name: "a", Line: 1, Column: 51}},
+		"{% for x, (y, z) in l %}{{ x }}{{ y }}{{ z }}{% endfor %}":            {{Name: "l", Line: 1, Column: 21}},
+		"{% set ns.a = 1 %}":                                                   {{Name: "ns", Line: 1, Column: 8}},
+		"{% import 'part.txt' as p with context %}":                            {{Name: "inner", Line: 1, Column: 1}, {Name: "given", Line: 1, Column: 1}},
+		"{% import 'part.txt' as p %}{% include 'part.txt' %}":                 {{Name: "inner", Line: 1, Column: 29}, {Name: "given", Line: 1, Column: 29}},
+		"{% extends 'part.txt' %}{% block x %}{{ x }}{% endblock %}":           {{Name: "inner", Line: 1, Column: 1}, {Name: "given", Line: 1, Column: 1}, {Name: "x", Line: 1, Column: 41}},
+	} {
+		got, err := e.Check(src)
+		if err != nil || len(got) != len(want) || (len(want) > 0 && !reflect.DeepEqual(got, want)) {
+			t.Errorf("%q needs %+v (%v), want %+v", src, got, err, want)
+		}
+	}
+}
+
+func TestReadsLooksIntoEveryValue(t *testing.T) {
+	e := expression.New(t.TempDir())
+	config := map[string]any{"{{ db }}": "key", "deep": []any{1, map[string]any{"x": "{{ disk.state.zone }}"}}}
+	for name, want := range map[string]bool{"disk": true, "db": false, "zone": false} {
+		if got, err := e.Reads(config, "other", name); got != want || err != nil {
+			t.Errorf("reads %s: %t (%v)", name, got, err)
+		}
+	}
+	_, err := e.Reads(map[string]any{"b": "{{ 2 }", "a": "{{ 1 + }}"}, "x")
+	var syntax *expression.SyntaxError
+	if !errors.As(err, &syntax) || !strings.Contains(err.Error(), "expected either a number") {
+		t.Errorf("got %v, want the mistake of the first key", err)
+	}
+}
+
+func FuzzCheck(f *testing.F) {
+	for _, c := range load(f).Cases {
+		f.Add(c.Template)
+	}
+	f.Add("{% include 'none' ignore missing %}{% from name import a as b %}{% set a.b = c %}")
+	e := expression.New(f.TempDir())
+	f.Fuzz(func(t *testing.T, src string) {
+		refs, err := e.Check(src)
+		again, _ := e.Check(src)
+		if !reflect.DeepEqual(refs, again) {
+			t.Errorf("%q needs %v, then %v", src, refs, again)
+		}
+		inOrder := func(a, b expression.Ref) int {
+			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		}
+		if !slices.IsSortedFunc(refs, inOrder) || (err != nil && refs != nil) {
+			t.Errorf("%q needs %v (%v)", src, refs, err)
+		}
+		seen := map[string]bool{}
+		for _, r := range refs {
+			if seen[r.Name] || r.Name == "" || r.Line < 1 || r.Column < 1 {
+				t.Errorf("%q needs %+v", src, r)
+			}
+			seen[r.Name] = true
+		}
+	})
+}
