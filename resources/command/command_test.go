@@ -189,7 +189,7 @@ func TestWaitsForTheCommandOfAnEarlierRun(t *testing.T) {
 	r := resource(t, docker, image, object{"check": []string{"/program", "print", "fine"}})
 	left, err := docker.ContainerCreate(t.Context(), client.ContainerCreateOptions{
 		Config: &container.Config{Image: image, Labels: map[string]string{
-			daemon.LabelManaged: r.Name, labelWorkspace: r.Workspace, labelCommand: "apply",
+			daemon.LabelManaged: r.Name, daemon.LabelWorkspace: r.Workspace, labelCommand: "apply",
 		}},
 		HostConfig: &container.HostConfig{AutoRemove: true},
 	})
@@ -230,3 +230,9 @@ func TestWaitsForTheCommandOfAnEarlierRun(t *testing.T) {
 type writer func([]byte)
 
 func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
+
+func TestTheEngineKeepsNoOutput(t *testing.T) {
+	if got := hostSpec(protocol.Request[Config]{}).LogConfig.Type; got != "none" { // else the disk fills
+		t.Errorf("the log driver is %q", got)
+	}
+}

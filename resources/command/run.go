@@ -15,11 +15,8 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// The labels on the containers of commands.
-const (
-	labelCommand   = "deployster.command"   // "check", "apply" or "remove"
-	labelWorkspace = "deployster.workspace" // to tell apart the resources of two workspaces
-)
+// labelCommand on the container of a command is "check", "apply" or "remove".
+const labelCommand = "deployster.command"
 
 // cleanup is how long removing a container may take once everything else has
 // been given up.
@@ -105,7 +102,7 @@ func follow(ctx context.Context, docker *client.Client, id, role string, stdout,
 func waitForLeftover(ctx context.Context, docker *client.Client, r protocol.Request[Config]) error {
 	for _, role := range []string{"apply", "remove"} {
 		list, err := docker.ContainerList(ctx, client.ContainerListOptions{Filters: client.Filters{}.Add("label",
-			daemon.LabelManaged+"="+r.Name, labelWorkspace+"="+r.Workspace, labelCommand+"="+role)})
+			daemon.LabelManaged+"="+r.Name, daemon.LabelWorkspace+"="+r.Workspace, labelCommand+"="+role)})
 		if err != nil {
 			return fmt.Errorf("looking for what an earlier run left: %w", err)
 		}
@@ -137,12 +134,16 @@ func spec(r protocol.Request[Config], role string, c Command) *container.Config 
 		Image: r.Config.Image, Entrypoint: c[:1], Cmd: c[1:],
 		Env: r.Config.Env.List(), WorkingDir: workdir, User: r.Config.User,
 		AttachStdout: true, AttachStderr: true,
-		Labels: map[string]string{daemon.LabelManaged: r.Name, labelCommand: role, labelWorkspace: r.Workspace},
+		Labels: daemon.Owner{Resource: r.Name, Workspace: r.Workspace}.Labels(map[string]string{labelCommand: role}),
 	}
 }
 
 func hostSpec(r protocol.Request[Config]) *container.HostConfig {
-	host := &container.HostConfig{AutoRemove: true, NetworkMode: container.NetworkMode(r.Config.Network)}
+	host := &container.HostConfig{
+		AutoRemove: true, NetworkMode: container.NetworkMode(r.Config.Network),
+		// Output of any size must not fill the engine's disk: it is read from the stream.
+		LogConfig: container.LogConfig{Type: "none"},
+	}
 	if mountsWorkspace(r) {
 		host.Mounts = []mount.Mount{{Type: mount.TypeBind, Source: r.Workspace, Target: r.Workspace, ReadOnly: true}}
 	}

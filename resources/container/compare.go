@@ -16,7 +16,6 @@ import (
 	imagespec "github.com/moby/docker-image-spec/specs-go/v1"
 	dockercontainer "github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
-	"github.com/moby/moby/client"
 )
 
 // drift is what of a container is not as configured.
@@ -277,51 +276,4 @@ func sortedPorts(ports []Port) []Port {
 
 func sortedMounts(mounts []Mount) []Mount {
 	return slices.SortedFunc(slices.Values(mounts), func(a, b Mount) int { return cmp.Compare(a.Target, b.Target) })
-}
-
-// membership is how a container's networks differ from what is asked for.
-type membership struct {
-	leave []string // names
-	join  []string // names; also those that were made anew since, which are in leave too
-}
-
-func (m *manager) compareNetworks(ctx context.Context, c *dockercontainer.InspectResponse, d *drift) error {
-	ms, err := m.membership(ctx, c)
-	if err != nil || len(ms.leave)+len(ms.join) == 0 {
-		return err
-	}
-	d.found["networks"] = slices.Sorted(maps.Keys(c.NetworkSettings.Networks))
-	// The stack of the host, or none at all, can not be changed for another.
-	special := func(n string) bool { return n == "host" || n == "none" }
-	if slices.ContainsFunc(ms.leave, special) || slices.ContainsFunc(ms.join, special) || c.HostConfig.NetworkMode.IsContainer() {
-		d.recreate = append(d.recreate, "networks")
-	} else {
-		d.update = append(d.update, "networks")
-	}
-	return nil
-}
-
-func (m *manager) membership(ctx context.Context, c *dockercontainer.InspectResponse) (membership, error) {
-	var ms membership
-	for name := range c.NetworkSettings.Networks {
-		if !slices.Contains(m.config.Networks, name) {
-			ms.leave = append(ms.leave, name)
-		}
-	}
-	for _, name := range m.config.Networks {
-		on, there := c.NetworkSettings.Networks[name]
-		if !there {
-			ms.join = append(ms.join, name)
-			continue
-		}
-		n, err := m.docker.NetworkInspect(ctx, name, client.NetworkInspectOptions{})
-		if err != nil && !errdefs.IsNotFound(err) {
-			return ms, fmt.Errorf("looking at network %s: %w", name, err)
-		}
-		if err == nil && on.NetworkID != "" && n.Network.ID != on.NetworkID { // another network of the same name
-			ms.leave, ms.join = append(ms.leave, name), append(ms.join, name)
-		}
-	}
-	slices.Sort(ms.leave)
-	return ms, nil
 }

@@ -106,10 +106,12 @@ func (c Config) normal(resource string) (Config, error) {
 		if !slices.Contains([]string{"tcp", "udp", "sctp"}, c.Ports[i].Protocol) || p.Container == 0 {
 			return c, fmt.Errorf("ports[%d]: %d/%s is not a port", i, p.Container, c.Ports[i].Protocol)
 		}
-		if p.Address == "0.0.0.0" {
-			c.Ports[i].Address = ""
-		} else if _, err := netip.ParseAddr(p.Address); p.Address != "" && err != nil {
-			return c, fmt.Errorf("ports[%d]: address %q must be an IP address", i, p.Address)
+		if p.Address != "" {
+			a, err := netip.ParseAddr(p.Address)
+			if err != nil {
+				return c, fmt.Errorf("ports[%d]: address %q must be an IP address", i, p.Address)
+			}
+			c.Ports[i].Address = plainAddress(a)
 		}
 		if slices.Contains(c.Ports[:i], c.Ports[i]) {
 			return c, fmt.Errorf("ports[%d]: the same port is listed twice", i)
@@ -139,4 +141,13 @@ func (c Config) normal(resource string) (Config, error) {
 		return c, errors.New("health: a command is required")
 	}
 	return c, nil
+}
+
+// plainAddress writes an address in the one form that is compared; "" stands
+// for all addresses.
+func plainAddress(a netip.Addr) string {
+	if a = a.Unmap(); !a.IsValid() || a.IsUnspecified() {
+		return ""
+	}
+	return a.String()
 }

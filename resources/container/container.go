@@ -34,55 +34,38 @@ func Type() protocol.Type[Config] { return newType(daemon.Socket) }
 
 // newType is Type with the engine behind another socket.
 func newType(socket string) protocol.Type[Config] {
-	action := func(f func(*manager, context.Context) error) func(context.Context, protocol.Request[Config]) error {
-		return func(ctx context.Context, r protocol.Request[Config]) error {
-			m, err := open(socket, r)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = m.docker.Close() }()
-			return f(m, ctx)
-		}
-	}
-	return protocol.Type[Config]{
-		Plugs:        daemon.Plugs(),
-		ConfigSchema: configSchema,
-		Removable:    true,
-		State: func(ctx context.Context, r protocol.Request[Config]) (protocol.StateOutput, error) {
-			m, err := open(socket, r)
-			if err != nil {
-				return protocol.StateOutput{}, err
-			}
-			defer func() { _ = m.docker.Close() }()
-			return m.state(ctx)
+	return daemon.Managed[Config, *manager]{
+		Schema: configSchema,
+		Open:   open,
+		State:  (*manager).state,
+		Actions: map[string]func(*manager, context.Context) error{
+			"create-container":   (*manager).replace,
+			"recreate-container": (*manager).replace,
+			"update-container":   (*manager).update,
+			"start-container":    (*manager).start,
+			"restart-container":  (*manager).restart,
+			"wait-healthy":       (*manager).waitHealthy,
+			"finish-replacement": (*manager).finish,
+			"remove-container":   (*manager).remove,
 		},
-		Actions: map[string]func(context.Context, protocol.Request[Config]) error{
-			"create-container":   action((*manager).replace),
-			"recreate-container": action((*manager).replace),
-			"update-container":   action((*manager).update),
-			"start-container":    action((*manager).start),
-			"restart-container":  action((*manager).restart),
-			"wait-healthy":       action((*manager).waitHealthy),
-			"finish-replacement": action((*manager).finish),
-			"remove-container":   action((*manager).remove),
-		},
-	}
+	}.Type(socket)
 }
 
 // manager does what one request asks for.
 type manager struct {
 	docker  *client.Client
 	request protocol.Request[Config]
+	owner   daemon.Owner
 	config  Config // with its defaults
 }
 
-func open(socket string, r protocol.Request[Config]) (*manager, error) {
+func open(docker *client.Client, r protocol.Request[Config]) (*manager, error) {
 	config, err := r.Config.normal(r.Name)
 	if err != nil {
 		return nil, err
 	}
-	docker, err := daemon.Connect(socket)
-	return &manager{docker: docker, request: r, config: config}, err
+	owner := daemon.Owner{Resource: r.Name, Workspace: r.Workspace, Adopt: config.Adopt}
+	return &manager{docker: docker, request: r, owner: owner, config: config}, nil
 }
 
 // A container that is being replaced, and the one that will take its place,
@@ -90,8 +73,18 @@ func open(socket string, r protocol.Request[Config]) (*manager, error) {
 func (m *manager) oldName() string { return m.config.Name + "-deployster-old" }
 func (m *manager) newName() string { return m.config.Name + "-deployster-new" }
 
-// find looks for a container by its name; nil means that there is none.
+// find looks for a container, which is going to be changed, by its name; nil
+// means that there is none.
 func (m *manager) find(ctx context.Context, name string) (*dockercontainer.InspectResponse, error) {
+	c, err := m.look(ctx, name)
+	if err != nil || c == nil {
+		return nil, err
+	}
+	return c, m.owner.MayChange("container", name, c.Config.Labels)
+}
+
+// look is find without the intention to change it.
+func (m *manager) look(ctx context.Context, name string) (*dockercontainer.InspectResponse, error) {
 	got, err := m.docker.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
 	if errdefs.IsNotFound(err) {
 		return nil, nil
@@ -102,7 +95,7 @@ func (m *manager) find(ctx context.Context, name string) (*dockercontainer.Inspe
 	if got.Container.Name != "/"+name { // it was found by the beginning of its id
 		return nil, nil
 	}
-	return &got.Container, daemon.CheckOwner("container", name, got.Container.Config.Labels, m.config.Adopt)
+	return &got.Container, m.owner.Recognise("container", name, got.Container.Config.Labels)
 }
 
 // leftovers tells whether a replacement was interrupted.
@@ -124,7 +117,7 @@ func (m *manager) leftovers(ctx context.Context) (bool, error) {
 }
 
 func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
-	c, err := m.find(ctx, m.config.Name)
+	c, err := m.look(ctx, m.config.Name)
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}
@@ -137,6 +130,9 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 		remove := protocol.Do("remove-container", "remove container "+name)
 		switch {
 		case c != nil:
+			if err := m.owner.MayChange("container", name, c.Config.Labels); err != nil {
+				return protocol.StateOutput{}, err
+			}
 			return protocol.AnswerStale(describe(c), remove)
 		case left:
 			return protocol.AnswerStale(nil, remove)
@@ -146,15 +142,21 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 	if c == nil {
 		return protocol.AnswerStale(nil, protocol.Do("create-container", "create container "+name+" from "+m.config.Image))
 	}
+	if err := m.nameNetworks(ctx); err != nil {
+		return protocol.StateOutput{}, err
+	}
 	d, err := m.compare(ctx, c)
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}
 	actions := d.actions(name, c, left)
-	if len(actions) > 0 {
-		return protocol.AnswerStale(d.found, actions...)
+	if len(actions) == 0 {
+		return protocol.AnswerValid(describe(c))
 	}
-	return protocol.AnswerValid(describe(c))
+	if err := m.owner.MayChange("container", name, c.Config.Labels); err != nil {
+		return protocol.StateOutput{}, err
+	}
+	return protocol.AnswerStale(d.found, actions...)
 }
 
 // actions are what brings a container to its configuration.

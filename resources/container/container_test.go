@@ -528,8 +528,10 @@ func manage(t *testing.T, b box) *manager {
 	var m *manager
 	typ := newType(daemon.Socket)
 	typ.Actions["capture"] = func(_ context.Context, r request) error {
-		var err error
-		m, err = open(daemon.Socket, r)
+		docker, err := daemon.Connect(daemon.Socket)
+		if err == nil {
+			m, err = open(docker, r)
+		}
 		return err
 	}
 	b.Type = typ

@@ -23,6 +23,9 @@ import (
 // one port. It is put back when the new one does not come up. Wherever this is
 // interrupted, settle finds out what is what.
 func (m *manager) replace(ctx context.Context) error {
+	if err := m.nameNetworks(ctx); err != nil {
+		return err
+	}
 	old, err := m.settle(ctx)
 	if err != nil {
 		return err

@@ -135,6 +135,9 @@ func (m *manager) update(ctx context.Context) error {
 		}
 		m.request.Sayf("container %s has restart policy %s", m.config.Name, m.config.Restart)
 	}
+	if err := m.nameNetworks(ctx); err != nil {
+		return err
+	}
 	ms, err := m.membership(ctx, c)
 	if err != nil {
 		return err

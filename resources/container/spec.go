@@ -39,7 +39,7 @@ func (m *manager) wanted(name string) (client.ContainerCreateOptions, error) {
 	if err != nil {
 		return client.ContainerCreateOptions{}, err
 	}
-	labels := daemon.OwnLabels(m.request.Name, c.Labels)
+	labels := m.owner.Labels(c.Labels)
 	labels[daemon.LabelSpec] = hash
 	exposed := dockernet.PortSet{}
 	for port := range portMap(c.Ports) {
@@ -103,9 +103,7 @@ func portList(all dockernet.PortMap) []Port {
 			if n, err := strconv.ParseUint(b.HostPort, 10, 16); err == nil {
 				p.Host = uint16(n)
 			}
-			if b.HostIP.IsValid() && b.HostIP != netip.IPv4Unspecified() && b.HostIP != netip.IPv6Unspecified() {
-				p.Address = b.HostIP.String()
-			}
+			p.Address = plainAddress(b.HostIP)
 			ports = append(ports, p)
 		}
 	}

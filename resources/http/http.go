@@ -131,14 +131,17 @@ func newType(transport nethttp.RoundTripper) protocol.Type[Config] {
 
 // newProbe checks a configuration and gets ready to ask.
 func newProbe(c Config, transport nethttp.RoundTripper) (*probe, error) {
-	u, err := url.Parse(c.URL)
+	u, err := url.Parse(c.URL) // no message repeats it: a password may be in it
+	if err == nil && u.User != nil {
+		return nil, errors.New("url must not contain a user or password, which would be kept and shown; give them in \"headers\", as Authorization")
+	}
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("url %q must be like http://host/path or https://host/path", c.URL)
+		return nil, errors.New("url must be like http://host/path or https://host/path")
 	}
 	if c.Method == "" {
 		c.Method = nethttp.MethodGet
 	}
-	p := &probe{config: c, name: u.Redacted()}
+	p := &probe{config: c, name: c.URL}
 	if c.Expect.BodyMatches != "" {
 		if p.pattern, err = regexp.Compile(c.Expect.BodyMatches); err != nil {
 			return nil, fmt.Errorf("expect.body_matches: %w", err)

@@ -2,13 +2,17 @@ package http
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	nethttp "net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -58,12 +62,21 @@ func TestValidAnswer(t *testing.T) {
 }
 
 func TestTwoLooksAtTheSameThingAreEqual(t *testing.T) {
-	url := serve(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) { fmt.Fprint(w, "ok") })
-	r := resource(object{"url": url})
+	url := serve(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		w.Header().Set("X-Request-Id", rand.Text())
+		w.Header().Set("X-Version", "3")
+		w.Header().Set("Location", "/new")
+		fmt.Fprint(w, "ok")
+	})
+	r := resource(object{"url": url, "expect": object{"headers": object{"x-version": "3"}}})
 	_, first, _ := r.Invoke(t, nil, "state")
 	_, second, _ := r.Invoke(t, nil, "state")
 	if first != second {
 		t.Errorf("%s\n%s", first, second)
+	}
+	want := object{"Content-Type": "text/plain; charset=utf-8", "Location": "/new", "X-Version": "3"}
+	if headers := r.Valid(t)["headers"].(object); !maps.Equal(headers, want) {
+		t.Errorf("headers: %v", headers)
 	}
 }
 
@@ -122,13 +135,46 @@ func TestNobodyAnswers(t *testing.T) {
 	s := httptest.NewServer(nethttp.NotFoundHandler())
 	url := s.URL
 	s.Close()
-	stale := resource(object{"url": strings.Replace(url, "http://", "http://me:password@", 1)}).Stale(t, "wait")
+	stale := resource(object{"url": url}).Stale(t, "wait")
 	if stale.StaleState != nil || !strings.Contains(stale.Actions[0].Description, "connection refused") {
 		t.Errorf("%+v", stale)
 	}
-	if strings.Contains(stale.Actions[0].Description, "password") {
-		t.Errorf("the password is shown: %s", stale.Actions[0].Description)
+}
+
+func TestPasswordsDoNotBelongIntoTheURL(t *testing.T) {
+	var schema struct {
+		Properties struct {
+			URL  struct{ Pattern string }
+			Body struct{ WriteOnly bool }
+		}
 	}
+	if err := json.Unmarshal(configSchema, &schema); err != nil {
+		t.Fatal(err)
+	}
+	if !schema.Properties.Body.WriteOnly {
+		t.Error("the body is not secret")
+	}
+	checked := regexp.MustCompile(schema.Properties.URL.Pattern) // before anything is kept of the configuration
+	for _, url := range []string{"http://a", "https://a:80", "http://[::1]:80/", "http://a?mail=b@c", "http://a/@b", "http://a#@"} {
+		if !checked.MatchString(url) {
+			t.Errorf("%s is refused", url)
+		}
+	}
+	for _, url := range []string{
+		"http://me:password@db.example", "https://password@db.example/path", "ftp://me:password@db.example", "http://me:password%@db.example",
+	} {
+		r := resource(object{"url": url})
+		for _, action := range []string{"state", "wait"} {
+			code, stdout, stderr := r.Invoke(t, nil, action)
+			if code != 1 || strings.Contains(stdout+stderr, "password@") || strings.Contains(stdout+stderr, "password%") {
+				t.Errorf("%s ended with %d: %s%s", action, code, stdout, stderr)
+			}
+		}
+		if checked.MatchString(url) {
+			t.Errorf("the schema allows %s", url)
+		}
+	}
+	resource(object{"url": "http://me:password@db.example"}).Fails(t, `give them in "headers"`, "state")
 }
 
 func TestWaitUntilItIsUp(t *testing.T) {
@@ -233,7 +279,7 @@ func TestLargeAndBinaryBodies(t *testing.T) {
 func TestBadConfiguration(t *testing.T) {
 	for want, config := range map[string]object{
 		"must be like http://host/path":             {"url": "ftp://x"},
-		`url "" must be like`:                       {},
+		"url must be like":                          {},
 		"expect.body_matches: error parsing regexp": {"url": "http://x", "expect": object{"body_matches": "("}},
 		"a duration must be positive":               {"url": "http://x", "timeout": "soon"},
 		"a duration must be text such as":           {"url": "http://x", "timeout": 30},

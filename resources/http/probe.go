@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	nethttp "net/http"
 	"net/url"
 	"regexp"
@@ -27,24 +28,22 @@ const (
 // probe asks one URL.
 type probe struct {
 	config  Config
-	name    string // the URL without its password
+	name    string // for messages
 	pattern *regexp.Regexp
 	json    any // what the body must contain; nil when that is not asked for
 	client  *nethttp.Client
 }
 
-// answer is what the state says of an answer. What differs from request to
-// request though nothing has changed (dates, cookies, how long it took) is
-// left out: a state is compared with an earlier one.
+// answer is what the state says of an answer. A state is compared with an
+// earlier one, hence of the headers, many of which differ from request to
+// request though nothing has changed, there are only the useful ones and those
+// that something is expected of.
 type answer struct {
 	Status  int               `json:"status"`
 	Headers map[string]string `json:"headers"`
 	Body    string            `json:"body,omitempty"` // text only; the first 64 KiB
 	JSON    any               `json:"json,omitempty"` // the body, when it is JSON
 }
-
-// volatile headers differ though nothing has changed, or are secret.
-var volatile = []string{"Date", "Age", "Expires", "Set-Cookie", "Connection", "Keep-Alive"}
 
 // ask makes one request. The answer is nil when there was none; problem says
 // why it is not as described.
@@ -70,13 +69,13 @@ func (p *probe) ask(ctx context.Context) (a *answer, problem error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the body: %w", reason(ctx, err))
 	}
-	return newAnswer(response, body), p.check(response, body)
+	return p.newAnswer(response, body), p.check(response, body)
 }
 
 var errRequestTimeout = errors.New("no answer within request_timeout")
 
 // reason is what went wrong, without the URL that the message of net/http
-// begins with, which may contain a password.
+// begins with: it is named already.
 func reason(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -88,11 +87,11 @@ func reason(ctx context.Context, err error) error {
 	return err
 }
 
-func newAnswer(response *nethttp.Response, body []byte) *answer {
+func (p *probe) newAnswer(response *nethttp.Response, body []byte) *answer {
 	a := &answer{Status: response.StatusCode, Headers: map[string]string{}}
-	for name, values := range response.Header {
-		if !slices.Contains(volatile, name) {
-			a.Headers[name] = strings.ToValidUTF8(strings.Join(values, ", "), "\ufffd")
+	for _, name := range slices.AppendSeq([]string{"Content-Type", "Location"}, maps.Keys(p.config.Expect.Headers)) {
+		if values := response.Header.Values(name); len(values) > 0 {
+			a.Headers[nethttp.CanonicalHeaderKey(name)] = strings.ToValidUTF8(strings.Join(values, ", "), "\ufffd")
 		}
 	}
 	if v, err := decodeJSON(body); err == nil && len(body) <= maxStateBody {

@@ -45,46 +45,32 @@ func Type() protocol.Type[Config] { return newType(daemon.Socket) }
 
 // newType is Type with the engine behind another socket.
 func newType(socket string) protocol.Type[Config] {
-	action := func(f func(*manager, context.Context) error) func(context.Context, protocol.Request[Config]) error {
-		return func(ctx context.Context, r protocol.Request[Config]) error {
-			m, err := open(socket, r)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = m.docker.Close() }()
-			return f(m, ctx)
-		}
-	}
-	return protocol.Type[Config]{
-		Plugs:        daemon.Plugs(),
-		ConfigSchema: configSchema,
-		Removable:    true,
-		State: func(ctx context.Context, r protocol.Request[Config]) (protocol.StateOutput, error) {
-			m, err := open(socket, r)
-			if err != nil {
-				return protocol.StateOutput{}, err
-			}
-			defer func() { _ = m.docker.Close() }()
-			return m.state(ctx)
+	return daemon.Managed[Config, *manager]{
+		Schema: configSchema,
+		Open:   open,
+		State:  (*manager).state,
+		Actions: map[string]func(*manager, context.Context) error{
+			"create-network":   (*manager).create,
+			"recreate-network": (*manager).recreate,
+			"remove-network":   (*manager).remove,
 		},
-		Actions: map[string]func(context.Context, protocol.Request[Config]) error{
-			"create-network":   action((*manager).create),
-			"recreate-network": action((*manager).recreate),
-			"remove-network":   action((*manager).remove),
-		},
-	}
+	}.Type(socket)
 }
 
 // manager does what one request asks for.
 type manager struct {
 	docker  *client.Client
 	request protocol.Request[Config]
+	owner   daemon.Owner
 	config  Config // with its defaults
 	ipam    *dockernet.IPAM
 }
 
-func open(socket string, r protocol.Request[Config]) (*manager, error) {
-	m := &manager{request: r, config: r.Config}
+func open(docker *client.Client, r protocol.Request[Config]) (*manager, error) {
+	m := &manager{
+		docker: docker, request: r, config: r.Config,
+		owner: daemon.Owner{Resource: r.Name, Workspace: r.Workspace, Adopt: r.Config.Adopt},
+	}
 	if m.config.Name == "" {
 		m.config.Name = r.Name
 	}
@@ -107,13 +93,21 @@ func open(socket string, r protocol.Request[Config]) (*manager, error) {
 		}
 		m.ipam = &dockernet.IPAM{Driver: "default", Config: []dockernet.IPAMConfig{part}}
 	}
-	var err error
-	m.docker, err = daemon.Connect(socket)
-	return m, err
+	return m, nil
 }
 
-// find looks for the network by its name; nil means that there is none.
+// find looks for the network, which is going to be changed, by its name; nil
+// means that there is none.
 func (m *manager) find(ctx context.Context) (*dockernet.Inspect, error) {
+	n, err := m.look(ctx)
+	if err != nil || n == nil {
+		return nil, err
+	}
+	return n, m.owner.MayChange("network", n.Name, n.Labels)
+}
+
+// look is find without the intention to change it.
+func (m *manager) look(ctx context.Context) (*dockernet.Inspect, error) {
 	got, err := m.docker.NetworkInspect(ctx, m.config.Name, client.NetworkInspectOptions{})
 	if errdefs.IsNotFound(err) {
 		return nil, nil
@@ -124,29 +118,55 @@ func (m *manager) find(ctx context.Context) (*dockernet.Inspect, error) {
 	if got.Network.Name != m.config.Name { // it was found by the beginning of its id
 		return nil, nil
 	}
-	return &got.Network, daemon.CheckOwner("network", m.config.Name, got.Network.Labels, m.config.Adopt)
+	return &got.Network, m.owner.Recognise("network", m.config.Name, got.Network.Labels)
 }
 
 func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
-	n, err := m.find(ctx)
+	n, err := m.look(ctx)
+	if err != nil {
+		return protocol.StateOutput{}, err
+	}
+	left, err := m.remembered(ctx)
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}
 	name := m.config.Name
-	if m.request.Ensure == protocol.Absent {
-		if n == nil {
-			return protocol.AnswerValid(map[string]any{"name": name})
-		}
-		return protocol.AnswerStale(describe(n), protocol.Do("remove-network", "remove network "+name))
+	var found *described
+	if n != nil {
+		d := describe(n)
+		found = &d
+	}
+	var do protocol.Action
+	switch differs := m.differs(n, left); {
+	case m.request.Ensure == protocol.Absent && n == nil && left == nil:
+		return protocol.AnswerValid(map[string]any{"name": name})
+	case m.request.Ensure == protocol.Absent:
+		do = protocol.Do("remove-network", "remove network "+name)
+	case n == nil && left == nil:
+		do = protocol.Do("create-network", "create network "+name)
+	case len(differs) > 0:
+		do = protocol.Do("recreate-network", fmt.Sprintf("recreate network %s: %s", name, strings.Join(differs, ", ")))
+	default:
+		return protocol.AnswerValid(found)
 	}
 	if n == nil {
-		return protocol.AnswerStale(nil, protocol.Do("create-network", "create network "+name))
+		return protocol.AnswerStale(nil, do)
 	}
-	if differs := m.drift(n); len(differs) > 0 {
-		return protocol.AnswerStale(describe(n), protocol.Do("recreate-network",
-			fmt.Sprintf("recreate network %s: %s", name, strings.Join(differs, ", "))))
+	if err := m.owner.MayChange("network", name, n.Labels); err != nil {
+		return protocol.StateOutput{}, err
 	}
-	return protocol.AnswerValid(describe(n))
+	return protocol.AnswerStale(found, do)
+}
+
+func (m *manager) differs(n *dockernet.Inspect, left []endpoint) []string {
+	var differs []string
+	if n != nil {
+		differs = m.drift(n)
+	}
+	if left != nil {
+		differs = append(differs, "an earlier attempt was interrupted")
+	}
+	return differs
 }
 
 // drift names what of a network is not as configured.

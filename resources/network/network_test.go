@@ -3,10 +3,13 @@ package network
 import (
 	"context"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/containerd/errdefs"
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -30,6 +33,7 @@ func resource(t *testing.T, docker *client.Client, config object) typetest.Resou
 		if err != nil && !errdefs.IsNotFound(err) {
 			t.Errorf("removing %s: %v", name, err)
 		}
+		_, _ = docker.VolumeRemove(context.WithoutCancel(t.Context()), name+"-deployster-endpoints", client.VolumeRemoveOptions{Force: true})
 	})
 	return typetest.Resource{Type: Type(), Name: "front-net", Config: config}
 }
@@ -193,4 +197,120 @@ func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
 func TestEngineThatIsNotThere(t *testing.T) {
 	r := typetest.Resource{Type: newType("/does/not/exist.sock"), Name: "n", Config: object{}}
 	r.Fails(t, "/does/not/exist.sock", "state")
+}
+
+func TestWhatBelongsToAnotherResourceIsLeftAlone(t *testing.T) {
+	docker := dockertest.Client(t)
+	a := resource(t, docker, nil)
+	a.Workspace = "/projects/a"
+	a.Apply(t)
+
+	namesake, elsewhere := a, a
+	namesake.Name, elsewhere.Workspace = "back-net", "/projects/b"
+	const belongs = "belongs to resource front-net of /projects/a; give another name"
+	namesake.Fails(t, belongs, "state")
+	elsewhere.Valid(t) // another checkout of the same, which finds all as it should be
+	other := changed(elsewhere, object{"internal": true})
+	other.Fails(t, belongs, "state")
+	for _, r := range []typetest.Resource{namesake, other} {
+		r.Fails(t, belongs, "recreate-network")
+		r.Gone().Fails(t, belongs, "state")
+		r.Gone().Fails(t, belongs, "remove-network")
+	}
+	a.Valid(t)
+	changed(other, object{"adopt": true}).Apply(t)
+	other.Valid(t) // it is theirs now
+	a.Gone().Fails(t, "belongs to resource front-net of /projects/b", "remove-network")
+}
+
+// manage opens what an action of the resource works with.
+func manage(t *testing.T, r typetest.Resource) *manager {
+	t.Helper()
+	var m *manager
+	typ := newType(daemon.Socket)
+	typ.Actions["capture"] = func(_ context.Context, r protocol.Request[Config]) error {
+		docker, err := daemon.Connect(daemon.Socket)
+		if err == nil {
+			m, err = open(docker, r)
+		}
+		return err
+	}
+	r.Type = typ
+	if code, _, stderr := r.Invoke(t, nil, "capture"); code != 0 {
+		t.Fatal(stderr)
+	}
+	t.Cleanup(func() { _ = m.docker.Close() })
+	return m
+}
+
+func TestInterruptedRecreationLosesNoContainer(t *testing.T) {
+	docker := dockertest.Client(t)
+	image := dockertest.Image(t, docker, v1.Config{})
+	for name, until := range map[string]int{ // how many steps were made
+		"nothing but remembered": 1,
+		"one disconnected":       2,
+		"all disconnected":       3,
+		"the old one removed":    4,
+		"the new one made":       5,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := resource(t, docker, object{"labels": object{"v": "1"}})
+			r.Apply(t)
+			network := r.Config.(object)["name"].(string)
+			ids := []string{attach(t, docker, image, network, "db", true), attach(t, docker, image, network, "cache", true)}
+			if _, err := docker.ContainerKill(t.Context(), ids[1], client.ContainerKillOptions{}); err != nil {
+				t.Fatal(err)
+			}
+
+			v2 := changed(r, object{"labels": object{"v": "2"}})
+			m := manage(t, v2)
+			old, err := m.find(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			on, err := m.endpoints(t.Context(), old)
+			if err != nil || len(on) != 2 {
+				t.Fatal(on, err)
+			}
+			leave := func(id string) error {
+				_, err := docker.NetworkDisconnect(t.Context(), network, client.NetworkDisconnectOptions{Container: id, Force: true})
+				return err
+			}
+			for i, step := range []func() error{
+				func() error {
+					return m.remember(t.Context(), append(on, endpoint{ID: strings.Repeat("0", 64), Name: "removed-meanwhile"}))
+				},
+				func() error { return leave(ids[0]) },
+				func() error { return leave(ids[1]) },
+				func() error {
+					_, err := docker.NetworkRemove(t.Context(), network, client.NetworkRemoveOptions{})
+					return err
+				},
+				func() error { return m.create(t.Context()) },
+			} {
+				if i >= until {
+					break
+				}
+				if err := step(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if d := v2.Stale(t, "recreate-network").Actions[0].Description; !strings.Contains(d, "an earlier attempt was interrupted") {
+				t.Errorf("description: %s", d)
+			}
+			v2.Apply(t)
+			for i, alias := range []string{"db", "cache"} {
+				got, err := docker.ContainerInspect(t.Context(), ids[i], client.ContainerInspectOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e := got.Container.NetworkSettings.Networks[network]; e == nil || !slices.Contains(e.Aliases, alias) {
+					t.Errorf("%s is not connected as before: %+v", alias, e)
+				}
+			}
+			if _, err := docker.VolumeInspect(t.Context(), m.memory(), client.VolumeInspectOptions{}); !errdefs.IsNotFound(err) {
+				t.Errorf("what was remembered is still there: %v", err)
+			}
+		})
+	}
 }

@@ -41,58 +41,52 @@ func Type() protocol.Type[Config] { return newType(daemon.Socket) }
 
 // newType is Type with the engine behind another socket.
 func newType(socket string) protocol.Type[Config] {
-	action := func(f func(*manager, context.Context) error) func(context.Context, protocol.Request[Config]) error {
-		return func(ctx context.Context, r protocol.Request[Config]) error {
-			m, err := open(socket, r)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = m.docker.Close() }()
-			return f(m, ctx)
-		}
-	}
-	return protocol.Type[Config]{
-		Plugs:        daemon.Plugs(),
-		ConfigSchema: configSchema,
-		Removable:    true,
-		State: func(ctx context.Context, r protocol.Request[Config]) (protocol.StateOutput, error) {
-			m, err := open(socket, r)
-			if err != nil {
-				return protocol.StateOutput{}, err
-			}
-			defer func() { _ = m.docker.Close() }()
-			return m.state(ctx)
+	return daemon.Managed[Config, *manager]{
+		Schema: configSchema,
+		Open:   open,
+		State:  (*manager).state,
+		Actions: map[string]func(*manager, context.Context) error{
+			"create-volume":   (*manager).create,
+			"recreate-volume": (*manager).recreate,
+			"remove-volume":   (*manager).remove,
 		},
-		Actions: map[string]func(context.Context, protocol.Request[Config]) error{
-			"create-volume":   action((*manager).create),
-			"recreate-volume": action((*manager).recreate),
-			"remove-volume":   action((*manager).remove),
-		},
-	}
+	}.Type(socket)
 }
 
 // manager does what one request asks for.
 type manager struct {
 	docker  *client.Client
 	request protocol.Request[Config]
+	owner   daemon.Owner
 	config  Config // with its defaults
 }
 
-func open(socket string, r protocol.Request[Config]) (*manager, error) {
-	m := &manager{request: r, config: r.Config}
+func open(docker *client.Client, r protocol.Request[Config]) (*manager, error) {
+	m := &manager{
+		docker: docker, request: r, config: r.Config,
+		owner: daemon.Owner{Resource: r.Name, Workspace: r.Workspace, Adopt: r.Config.Adopt},
+	}
 	if m.config.Name == "" {
 		m.config.Name = r.Name
 	}
 	if m.config.Driver == "" {
 		m.config.Driver = "local"
 	}
-	var err error
-	m.docker, err = daemon.Connect(socket)
-	return m, err
+	return m, nil
 }
 
-// find looks for the volume by its name; nil means that there is none.
+// find looks for the volume, which is going to be changed, by its name; nil
+// means that there is none.
 func (m *manager) find(ctx context.Context) (*dockervolume.Volume, error) {
+	v, err := m.look(ctx)
+	if err != nil || v == nil {
+		return nil, err
+	}
+	return v, m.owner.MayChange("volume", v.Name, v.Labels)
+}
+
+// look is find without the intention to change it.
+func (m *manager) look(ctx context.Context) (*dockervolume.Volume, error) {
 	got, err := m.docker.VolumeInspect(ctx, m.config.Name, client.VolumeInspectOptions{})
 	if errdefs.IsNotFound(err) {
 		return nil, nil
@@ -100,11 +94,11 @@ func (m *manager) find(ctx context.Context) (*dockervolume.Volume, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking at volume %s: %w", m.config.Name, err)
 	}
-	return &got.Volume, daemon.CheckOwner("volume", m.config.Name, got.Volume.Labels, m.config.Adopt)
+	return &got.Volume, m.owner.Recognise("volume", m.config.Name, got.Volume.Labels)
 }
 
 func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
-	v, err := m.find(ctx)
+	v, err := m.look(ctx)
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}
@@ -112,6 +106,9 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 	if m.request.Ensure == protocol.Absent {
 		if v == nil {
 			return protocol.AnswerValid(map[string]any{"name": name})
+		}
+		if err := m.owner.MayChange("volume", name, v.Labels); err != nil {
+			return protocol.StateOutput{}, err
 		}
 		return protocol.AnswerStale(describe(v), protocol.Do("remove-volume", "remove volume "+name+" and the data in it"))
 	}
@@ -121,6 +118,9 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 	differs := m.drift(v)
 	if len(differs) == 0 {
 		return protocol.AnswerValid(describe(v))
+	}
+	if err := m.owner.MayChange("volume", name, v.Labels); err != nil {
+		return protocol.StateOutput{}, err
 	}
 	if !m.config.Recreate {
 		return protocol.StateOutput{}, fmt.Errorf("volume %q is not as configured (%s), and changing it would delete its data; "+
@@ -153,7 +153,7 @@ func (m *manager) create(ctx context.Context) error {
 	}
 	_, err = m.docker.VolumeCreate(ctx, client.VolumeCreateOptions{
 		Name: m.config.Name, Driver: m.config.Driver, DriverOpts: m.config.Options,
-		Labels: daemon.OwnLabels(m.request.Name, m.config.Labels),
+		Labels: m.owner.Labels(m.config.Labels),
 	})
 	if err != nil {
 		return fmt.Errorf("creating volume %s: %w", m.config.Name, err)

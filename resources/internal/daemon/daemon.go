@@ -19,13 +19,6 @@ import (
 // Socket is where the plug "docker" appears in the container.
 const Socket = "/var/run/docker.sock"
 
-// The labels on what Deployster made. They differ from those with which the
-// runner marks its own containers, so that sweeping those never touches these.
-const (
-	LabelManaged = "deployster.managed" // name of the resource
-	LabelSpec    = "deployster.spec"    // hash of what was asked for, where that can not be read back
-)
-
 // Plugs asks for the socket.
 func Plugs() map[string]protocol.PlugRequest {
 	return map[string]protocol.PlugRequest{"docker": {ContainerPath: Socket, Writable: true}}
@@ -39,40 +32,6 @@ func Connect(socket string) (*client.Client, error) {
 		return nil, fmt.Errorf("connecting to the Docker Engine at %s: %w", socket, err)
 	}
 	return docker, nil
-}
-
-// CheckOwner fails for a thing that Deployster did not make, unless the
-// configuration says that it may be taken over.
-func CheckOwner(kind, name string, labels map[string]string, adopt bool) error {
-	if _, ours := labels[LabelManaged]; ours || adopt {
-		return nil
-	}
-	return fmt.Errorf("%s %q exists and was not made by Deployster; give another name, remove it, or set \"adopt: true\" to take it over", kind, name)
-}
-
-// SameLabels compares labels, apart from Deployster's own. Of something that
-// was adopted only the wanted ones must be there.
-func SameLabels(got, want map[string]string) bool {
-	_, ours := got[LabelManaged]
-	got, want = maps.Clone(got), maps.Clone(want)
-	maps.DeleteFunc(want, own)
-	maps.DeleteFunc(got, func(key, value string) bool {
-		_, wanted := want[key]
-		return own(key, value) || !ours && !wanted
-	})
-	return maps.Equal(got, want)
-}
-
-func own(key, _ string) bool { return strings.HasPrefix(key, "deployster.") }
-
-// OwnLabels is labels and the mark.
-func OwnLabels(resource string, labels map[string]string) map[string]string {
-	all := maps.Clone(labels)
-	if all == nil {
-		all = map[string]string{}
-	}
-	all[LabelManaged] = resource
-	return all
 }
 
 // EnsureImage pulls an image that the engine does not hold, and says so first.

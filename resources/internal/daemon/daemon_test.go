@@ -24,14 +24,39 @@ func TestVariables(t *testing.T) {
 }
 
 func TestOwner(t *testing.T) {
-	if err := CheckOwner("network", "n", map[string]string{LabelManaged: "r"}, false); err != nil {
-		t.Error(err)
-	}
-	if err := CheckOwner("network", "n", nil, true); err != nil {
-		t.Error(err)
-	}
-	if err := CheckOwner("network", "n", nil, false); err == nil || !strings.Contains(err.Error(), `network "n" exists and was not made by Deployster`) {
-		t.Error(err)
+	const (
+		nobody  = `volume "v" exists and was not made by Deployster`
+		belongs = `volume "v" belongs to resource `
+	)
+	us := Owner{Resource: "db", Workspace: "/projects/a"}
+	for name, tc := range map[string]struct {
+		labels    map[string]string
+		look, may string // the errors; "" is none
+	}{
+		"ours":                  {us.Labels(map[string]string{"x": "y"}), "", ""},
+		"nobody's":              {nil, nobody, nobody},
+		"of another resource":   {Owner{Resource: "cache", Workspace: "/projects/a"}.Labels(nil), belongs + "cache of /projects/a;", belongs + "cache of /projects/a;"},
+		"of another workspace":  {Owner{Resource: "db", Workspace: "/projects/b"}.Labels(nil), "", belongs + "db of /projects/b;"},
+		"of whatever workspace": {map[string]string{LabelManaged: "db"}, "", belongs + "db of an unknown workspace;"},
+		"another in both":       {Owner{Resource: "cache", Workspace: "/projects/b"}.Labels(nil), belongs + "cache of /projects/b;", belongs + "cache of /projects/b;"},
+		"a mark without a name": {map[string]string{LabelManaged: "", LabelWorkspace: "/projects/a"}, belongs, belongs},
+	} {
+		for what, got := range map[string]struct {
+			err  error
+			want string
+		}{
+			"looking":  {us.Recognise("volume", "v", tc.labels), tc.look},
+			"changing": {us.MayChange("volume", "v", tc.labels), tc.may},
+		} {
+			if (got.err == nil) != (got.want == "") || got.err != nil && !strings.Contains(got.err.Error(), got.want) {
+				t.Errorf("%s what is %s: got %v, want %q", what, name, got.err, got.want)
+			}
+		}
+		adopting := us
+		adopting.Adopt = true
+		if err := adopting.MayChange("volume", "v", tc.labels); err != nil {
+			t.Errorf("adopting what is %s: %v", name, err)
+		}
 	}
 }
 

@@ -66,6 +66,7 @@ func Load(t testing.TB, docker *client.Client, ref string, config v1.Config) {
 	}
 	image, err = mutate.ConfigFile(image, &v1.ConfigFile{
 		OS: "linux", Architecture: runtime.GOARCH, Config: config, RootFS: rootFS(t, image),
+		Author: ref, // no two tests share an image, which the first to end would remove
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,53 @@
+package daemon
+
+import (
+	"context"
+
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/moby/moby/client"
+)
+
+// Managed is a resource type with configuration C. An M answers one request,
+// and has the engine at hand while it does.
+type Managed[C, M any] struct {
+	Schema  []byte
+	Open    func(*client.Client, protocol.Request[C]) (M, error) // checks the configuration; asks the engine nothing
+	State   func(M, context.Context) (protocol.StateOutput, error)
+	Actions map[string]func(M, context.Context) error
+}
+
+// Type is the resource type on the engine behind a socket.
+func (t Managed[C, M]) Type(socket string) protocol.Type[C] {
+	actions := make(map[string]func(context.Context, protocol.Request[C]) error, len(t.Actions))
+	for name, act := range t.Actions {
+		actions[name] = func(ctx context.Context, r protocol.Request[C]) error {
+			return t.with(socket, r, func(m M) error { return act(m, ctx) })
+		}
+	}
+	return protocol.Type[C]{
+		Plugs:        Plugs(),
+		ConfigSchema: t.Schema,
+		Removable:    true,
+		State: func(ctx context.Context, r protocol.Request[C]) (answer protocol.StateOutput, err error) {
+			err = t.with(socket, r, func(m M) error {
+				answer, err = t.State(m, ctx)
+				return err
+			})
+			return answer, err
+		},
+		Actions: actions,
+	}
+}
+
+func (t Managed[C, M]) with(socket string, r protocol.Request[C], do func(M) error) error {
+	docker, err := Connect(socket)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = docker.Close() }()
+	m, err := t.Open(docker, r)
+	if err != nil {
+		return err
+	}
+	return do(m)
+}
