@@ -9,7 +9,6 @@ import (
 
 // Engine is what the runner needs of a container engine.
 type Engine interface {
-	Info(ctx context.Context) (engine.Info, error)
 	Run(ctx context.Context, spec engine.Spec, io engine.IO) (engine.Exit, error)
 }
 

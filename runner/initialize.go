@@ -22,12 +22,6 @@ func (r *Runner) Prepare(ctx context.Context) error {
 	if r.prepared {
 		return nil
 	}
-	info, err := r.Engine.Info(ctx)
-	if err != nil {
-		return err
-	}
-	r.remote = info.Remote
-
 	slots := make(chan struct{}, r.Parallelism)
 	var wg sync.WaitGroup
 	for _, res := range r.resources {

@@ -161,7 +161,7 @@ func (r *Runner) spec(res *resource, c call, image engine.Image, work string) en
 	if spec.Timeout == 0 {
 		spec.Timeout = DefaultTimeout
 	}
-	if !r.remote {
+	if !r.Remote {
 		spec.WorkDir = r.Workspace
 		spec.Env = []string{"DEPLOYSTER_WORKSPACE=" + r.Workspace, "DEPLOYSTER_WORK=" + workTarget}
 		spec.Mounts = append([]engine.Mount{

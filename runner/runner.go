@@ -50,6 +50,7 @@ type Options struct {
 	KeepGoing   bool              // after a failure, go on with what does not depend on it
 	Pull        engine.PullPolicy //
 	Network     string            // of every container; "" is the engine's default
+	Remote      bool              // the engine does not see this machine's files: no workspace, no work directory
 	Stop        <-chan struct{}   // may be nil; closed: start nothing new, let running actions finish
 
 	Run       string            // ULID of this run
@@ -65,7 +66,6 @@ type Options struct {
 // Runner does one run of one manifest.
 type Runner struct {
 	Options
-	remote    bool // the engine does not see this machine's files
 	resources []*resource
 	byName    map[string]*resource
 	images    imageCache

@@ -223,7 +223,7 @@ func (a *app) start(ctx context.Context, command string, files []string, flags i
 	}
 	s.runner = runner.Options{
 		Manifest: in.manifest, Variables: in.variables, Expressions: in.expressions,
-		Engine: e, Images: images, Parallelism: a.global.parallelism, Pull: policy, Network: ef.network,
+		Engine: e, Images: images, Parallelism: a.global.parallelism, Pull: policy, Network: ef.network, Remote: info.Remote,
 		Stop: s.signals.stop, Run: in.run, Log: s.log.ID(), Version: version(), Verbose: a.global.verbose,
 		Workspace: in.workspace, Work: in.work, Details: details(command, in, files, info), Now: a.now,
 	}
