@@ -5,17 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
-
-	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
@@ -271,114 +266,6 @@ func TestActionsUseTheirOwnImageEntrypointAndArguments(t *testing.T) {
 }
 
 // answering is a type that says what it is told to.
-func answering(init, state string, exit int) enginetest.FakeImage {
-	return image(func(_ context.Context, c enginetest.Call) int {
-		_, _ = io.Copy(io.Discard, c.Stdin)
-		if len(c.Args) == 0 && init != "" {
-			_, _ = io.WriteString(c.Stdout, init)
-			return 0
-		}
-		_, _ = io.WriteString(c.Stdout, state)
-		return exit
-	})
-}
-
-func TestAnswersThatAreNotTheProtocol(t *testing.T) {
-	const init = `{"state_action":{"args":["state"]}}`
-	for name, tc := range map[string]struct {
-		init, state string
-		exit        int
-		want        []string
-	}{
-		"empty init":            {"", "", 0, []string{"bad", "init"}},
-		"init exits with 137":   {"", "", 137, []string{"init exited with 137 (killed)"}},
-		"init without state":    {`{"plugs":{}}`, "", 0, []string{"init", "state_action"}},
-		"empty state":           {init, "", 0, []string{"state", "stdout was empty"}},
-		"two documents":         {init, `{"status":"VALID","state":{}} {"status":"VALID","state":{}}`, 0, []string{"state", `{"status"`}},
-		"text before JSON":      {init, "hello\n" + `{"status":"VALID","state":{}}`, 0, []string{"state", "hello"}},
-		"VALID with actions":    {init, `{"status":"VALID","state":{},"actions":[{"name":"x"}]}`, 0, []string{"state", "VALID", "actions"}},
-		"STALE without actions": {init, `{"status":"STALE"}`, 0, []string{"state", "STALE", "actions"}},
-		"unknown status":        {init, `{"status":"MAYBE","state":{}}`, 0, []string{"state", "MAYBE"}},
-		"invalid UTF-8":         {init, "{\"status\":\"VALID\",\"state\":{\"a\":\"\xff\"}}", 0, []string{"state", "UTF-8"}},
-		"state exits with 137":  {init, "half an ans", 137, []string{"state exited with 137", "half an ans"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.engine.Images["bad"] = answering(tc.init, tc.state, tc.exit)
-			_, err := w.apply(t, "resources: {db: {type: bad, config: {}}}")
-			if err == nil {
-				t.Fatal("it was accepted")
-			}
-			for _, want := range append(tc.want, "db") {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%q does not say %q", err, want)
-				}
-			}
-		})
-	}
-}
-
-func TestAnswersAreBounded(t *testing.T) {
-	w := newWorld(t)
-	written := 0
-	w.engine.Images["endless"] = image(func(_ context.Context, c enginetest.Call) int {
-		block := []byte(strings.Repeat("x", 1<<20))
-		for written = 0; written < 1<<10; written++ {
-			if _, err := c.Stdout.Write(block); err != nil {
-				return 1
-			}
-		}
-		return 0
-	})
-	_, err := w.apply(t, "resources: {db: {type: endless, config: {}}}")
-	if err == nil || !strings.Contains(err.Error(), "8 MiB") || !strings.Contains(err.Error(), "init") {
-		t.Errorf("got %v", err)
-	}
-	if written > 64 {
-		t.Errorf("%d MiB were taken", written)
-	}
-}
-
-func TestAnActionThatHangsIsEndedByItsTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.engine.Images["hang"] = image(func(ctx context.Context, c enginetest.Call) int {
-			switch {
-			case len(c.Args) == 0:
-				fmt.Fprint(c.Stdout, `{"state_action":{"args":["state"]}}`)
-			case c.Args[0] == "state":
-				fmt.Fprint(c.Stdout, `{"status":"STALE","actions":[{"name":"wait","args":["wait"]}]}`)
-			default:
-				fmt.Fprintln(c.Stdout, "waiting for godot")
-				<-ctx.Done()
-				return 137
-			}
-			return 0
-		})
-		started := time.Now()
-		_, err := w.apply(t, "resources: {db: {type: hang, timeout: 90s, config: {}}}")
-		if !errors.Is(err, engine.ErrTimeout) || !strings.Contains(err.Error(), `db: action wait`) {
-			t.Errorf("got %v", err)
-		}
-		if took := time.Since(started); took != 90*time.Second {
-			t.Errorf("it took %s", took)
-		}
-		i := slices.IndexFunc(w.logged, func(e runner.Event) bool { return e.Kind == runner.ActionFailed })
-		if i < 0 || !slices.Contains(w.logged[i].Output, "waiting for godot") {
-			t.Error("its output is not in the log")
-		}
-	})
-}
-
-func TestAResourceThatStaysStaleFails(t *testing.T) {
-	w := newWorld(t)
-	w.engine.Images["liar"] = answering(`{"state_action":{"args":["state"]}}`, `{"status":"STALE","staleState":{"a":1},"actions":[{"name":"nothing"}]}`, 0)
-	_, err := w.apply(t, "resources: {db: {type: liar, config: {a: 2}}}")
-	if err == nil || !strings.Contains(err.Error(), "STALE") || !strings.Contains(err.Error(), "~ a: 1 → 2") {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestInvalidConfigurationsAreRefusedBeforeAnythingIsTouched(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.apply(t, `
@@ -478,145 +365,9 @@ func TestSecretsAreInNoEventAndNoFile(t *testing.T) {
 	}
 }
 
-func TestParallelismIsABound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.before = func(string, string) { <-time.After(time.Second) }
-		var text strings.Builder
-		text.WriteString("resources:\n")
-		for i := range 20 {
-			fmt.Fprintf(&text, "  r%d: {type: thing, config: {value: 1}}\n", i)
-		}
-		if _, err := w.apply(t, text.String(), func(o *runner.Options) { o.Parallelism = 5 }); err != nil {
-			t.Fatal(err)
-		}
-		if got := w.engine.MaxRunning(); got != 5 {
-			t.Errorf("%d containers ran at once, want 5", got)
-		}
-	})
-}
-
-func TestStopLetsTheRunningActionFinishAndStartsNothingNew(t *testing.T) {
-	w := newWorld(t)
-	stop := make(chan struct{})
-	w.before = func(action, _ string) {
-		if action == "set" {
-			close(stop)
-		}
-	}
-	got, err := w.apply(t, chain, func(o *runner.Options) { o.Stop, o.Parallelism = stop, 1 })
-	if !errors.Is(err, runner.ErrInterrupted) {
-		t.Errorf("got %v", err)
-	}
-	if w.things["db"] == nil {
-		t.Error("the running action did not finish")
-	}
-	wantStatuses(t, got, map[string]runner.Status{"db": runner.Failed, "api": runner.Skipped, "other": runner.Skipped})
-	if last := w.logged[len(w.logged)-1]; last.Kind != runner.RunFailed || last.Data["interrupted"] != "true" {
-		t.Errorf("the log ends with %+v", last)
-	}
-	if !slices.Contains(w.names(), "action-finished-successfully db set") {
-		t.Errorf("the log does not tell that the action finished: %v", w.names())
-	}
-}
-
-func TestACancelledContextKillsTheAction(t *testing.T) {
-	w := newWorld(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	w.engine.Images["hang"] = image(func(run context.Context, c enginetest.Call) int {
-		switch {
-		case len(c.Args) == 0:
-			fmt.Fprint(c.Stdout, `{"state_action":{"args":["state"]}}`)
-		case c.Args[0] == "state":
-			fmt.Fprint(c.Stdout, `{"status":"STALE","actions":[{"name":"wait","args":["wait"]}]}`)
-		default:
-			cancel()
-			<-run.Done()
-		}
-		return 0
-	})
-	_, err := w.runner(t, "resources: {db: {type: hang, config: {}}}").Apply(ctx)
-	if !errors.Is(err, runner.ErrInterrupted) {
-		t.Errorf("got %v", err)
-	}
-	names := w.names()
-	if !slices.Contains(names, "action-failed db wait") || names[len(names)-1] != "run-failed" {
-		t.Errorf("the log does not tell the truth: %v", names)
-	}
-}
-
-func TestWhatCanNotBeRecordedIsNotDone(t *testing.T) {
-	w := newWorld(t)
-	w.before = func(action, _ string) {
-		if action == "state" {
-			w.told.Lock()
-			defer w.told.Unlock()
-			w.broken = errors.New("disk full")
-		}
-	}
-	_, err := w.apply(t, chain)
-	if err == nil || !strings.Contains(err.Error(), "disk full") {
-		t.Errorf("got %v", err)
-	}
-	if w.runs("set") != 0 {
-		t.Error("an action ran that could not be recorded")
-	}
-}
-
 // Whatever the graph and whatever fails: nothing is looked at before what it
 // depends on is verified, exactly what does not depend on a failure is applied,
 // and every resource has one outcome.
-func TestWalkProperties(t *testing.T) {
-	outer := t
-	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(outer)
-		n := rapid.IntRange(1, 12).Draw(t, "resources")
-		depends := make([][]int, n)
-		var text strings.Builder
-		text.WriteString("resources:\n")
-		for i := range n {
-			var deps []string
-			if i > 0 {
-				depends[i] = rapid.SliceOfNDistinct(rapid.IntRange(0, i-1), 0, min(i, 3), rapid.ID).Draw(t, "dependencies")
-			}
-			for _, d := range depends[i] {
-				deps = append(deps, fmt.Sprintf("d%d: r%d", d, d))
-			}
-			fmt.Fprintf(&text, "  r%d: {type: thing, dependencies: {%s}, config: {value: 1}}\n", i, strings.Join(deps, ", "))
-			w.fail[fmt.Sprintf("r%d", i)] = rapid.IntRange(0, 3).Draw(t, "luck") == 0
-		}
-		parallelism := rapid.IntRange(1, 6).Draw(t, "parallelism")
-		got, _ := w.apply(outer, text.String(), func(o *runner.Options) { o.KeepGoing, o.Parallelism = true, parallelism })
-
-		want := make([]runner.Status, n)
-		for i := range n {
-			want[i] = runner.Changed
-			if w.fail[fmt.Sprintf("r%d", i)] {
-				want[i] = runner.Failed
-			}
-			for _, d := range depends[i] {
-				if want[d] != runner.Changed {
-					want[i] = runner.Skipped
-				}
-			}
-		}
-		for i := range n {
-			name := fmt.Sprintf("r%d", i)
-			if got[name] != want[i] {
-				t.Fatalf("%s is %s, want %s in %s", name, got[name], want[i], text.String())
-			}
-			for _, d := range depends[i] {
-				if want[i] != runner.Skipped && !before(w.trace, fmt.Sprintf("set r%d", d), "state "+name) {
-					t.Fatalf("%s was looked at before r%d was applied: %v", name, d, w.trace)
-				}
-			}
-		}
-		if w.engine.MaxRunning() > parallelism {
-			t.Fatalf("%d ran at once", w.engine.MaxRunning())
-		}
-	})
-}
-
 func TestWorkDirectoryIsWritableAndTold(t *testing.T) {
 	w := newWorld(t)
 	w.engine.Images["writer"] = image(func(_ context.Context, c enginetest.Call) int {

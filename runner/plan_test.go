@@ -1,10 +1,13 @@
 package runner_test
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -68,5 +71,35 @@ func TestPlanThenApplyInitializesOnce(t *testing.T) {
 	}
 	if names := w.names(); names[0] != "run-started" || !slices.Contains(names, "resource-initialized db") {
 		t.Errorf("recorded %v", names)
+	}
+}
+
+// Between a plan and its apply a dependency may change: what depends on it is
+// resolved anew.
+func TestApplyAfterPlanUsesTheStatesItFinds(t *testing.T) {
+	w := newWorld(t)
+	const text = `
+resources:
+  db: {type: thing, readonly: false, config: {value: 1}}
+  api: {type: thing, dependencies: {db: db}, config: {value: "{{ db.state.size }}"}}
+`
+	size := 1
+	w.engine.Images["thing"] = image(func(ctx context.Context, c enginetest.Call) int {
+		if len(c.Args) > 0 && c.Args[0] == "state" && c.Spec.Labels[runner.LabelResource] == "db" {
+			fmt.Fprintf(c.Stdout, `{"status":"VALID","state":{"size":%d}}`, size)
+			return 0
+		}
+		return w.thing(ctx, c)
+	})
+	r := w.runner(t, text)
+	if _, err := r.Plan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	size = 2
+	if _, err := r.Apply(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if w.things["api"] != 2.0 {
+		t.Errorf("api was applied with %v, and db's size is 2", w.things["api"])
 	}
 }

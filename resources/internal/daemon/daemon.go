@@ -6,8 +6,10 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -27,6 +29,9 @@ func Plugs() map[string]protocol.PlugRequest {
 // Connect gets ready to speak with the engine behind a socket. The caller
 // closes the client. No request is made yet.
 func Connect(socket string) (*client.Client, error) {
+	if info, err := os.Stat(socket); err == nil && info.Mode().Type() != os.ModeSocket {
+		return nil, errors.New("the plug \"docker\" is not a socket; its path must be that of the Docker Engine's socket, such as /var/run/docker.sock")
+	}
 	docker, err := client.New(client.WithHost("unix://" + socket))
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the Docker Engine at %s: %w", socket, err)

@@ -23,6 +23,12 @@ func TestVariables(t *testing.T) {
 	}
 }
 
+func TestAPlugThatIsNoSocketIsNamed(t *testing.T) {
+	if _, err := Connect(t.TempDir()); err == nil || !strings.Contains(err.Error(), "not a socket") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestOwner(t *testing.T) {
 	const (
 		nobody  = `volume "v" exists and was not made by Deployster`
