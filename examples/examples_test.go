@@ -134,18 +134,20 @@ func TestTheWebStackServesAndHeals(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("web")); err != nil {
 		t.Fatal(err)
 	}
+	// What an apply made belongs to its workspace: this one needs a name of its own.
+	stack := w.name() + "-heal"
 	port := w.freePort(t)
-	args := []string{"web.yaml", "--var", "stack=" + w.name(), "--var", "image=" + w.name(), "--var", fmt.Sprintf("port=%d", port)}
+	args := []string{"web.yaml", "--var", "stack=" + stack, "--var", "image=" + w.name(), "--var", fmt.Sprintf("port=%d", port)}
 	w.apply(t, dir, args)
 	before := visitor(t, port)
 
-	w.docker(t, "stop", "-t", "1", w.name()+"-front")
+	w.docker(t, "stop", "-t", "1", stack+"-front")
 	healed := w.apply(t, dir, args)
 	if want := []string{"front/start-container"}; !slices.Equal(healed.actions, want) {
 		t.Errorf("after the front was stopped, apply ran %v, want %v", healed.actions, want)
 	}
 
-	w.docker(t, "rm", "--force", w.name()+"-store")
+	w.docker(t, "rm", "--force", stack+"-store")
 	healed = w.apply(t, dir, args)
 	if want := "store/create-container"; !slices.Contains(healed.actions, want) {
 		t.Errorf("after the store was removed, apply ran %v, want %s among them", healed.actions, want)
@@ -284,10 +286,12 @@ func (w *world) name() string { return fmt.Sprintf("deployster-examples-%d", os.
 func (w *world) clean() error {
 	n := w.name()
 	w.images = append(w.images, n)
-	// What was not made is not there to be removed.
-	_ = exec.Command("docker", "rm", "--force", "--volumes", n+"-front", n+"-store").Run()
-	_ = exec.Command("docker", "network", "rm", n+"-net").Run()
-	_ = exec.Command("docker", "volume", "rm", n+"-data").Run()
+	for _, stack := range []string{n, n + "-heal"} {
+		// What was not made is not there to be removed.
+		_ = exec.Command("docker", "rm", "--force", "--volumes", stack+"-front", stack+"-store").Run()
+		_ = exec.Command("docker", "network", "rm", stack+"-net").Run()
+		_ = exec.Command("docker", "volume", "rm", stack+"-data").Run()
+	}
 	w.images = append(w.images, w.siblings()...)
 	slices.Reverse(w.images) // what is built on a base goes before it
 	for _, image := range w.images {
