@@ -49,9 +49,6 @@ func (g *Graph[K]) node(k K) {
 	g.keys = append(g.keys, k)
 }
 
-// Len is the number of nodes.
-func (g *Graph[K]) Len() int { return len(g.keys) }
-
 // Dependencies are the nodes that k directly depends on, in the order added.
 func (g *Graph[K]) Dependencies(k K) []K { return slices.Clone(g.dependencies[k]) }
 

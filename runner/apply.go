@@ -114,7 +114,7 @@ func (r *Runner) applyAll(ctx context.Context, entries map[string]*ResourceResul
 		entry := entries[res.Name]
 		entry.Status, entry.Error, entry.Duration = status, r.secrets.mask(text), took
 	}
-	r.walk(ctx, func(res *resource) outcome {
+	r.walk(ctx, func(res *resource) error {
 		started := r.Now()
 		status, err := r.applyOne(ctx, res)
 		took := r.Now().Sub(started)
@@ -128,10 +128,10 @@ func (r *Runner) applyAll(ctx context.Context, entries map[string]*ResourceResul
 		if err != nil {
 			end(res, Failed, err.Error(), took)
 			failures <- fmt.Errorf("%s: %w", res.Name, err)
-			return outcome{Failed, err}
+			return err
 		}
 		end(res, status, "", took)
-		return outcome{status: status}
+		return nil
 	}, func(res *resource, reason string) {
 		end(res, Skipped, reason, 0)
 		if err := r.emit(ctx, Event{Kind: ResourceSkipped, Resource: res.Name, Status: Skipped, Error: reason}); err != nil {

@@ -23,7 +23,7 @@ func (r *Runner) Plan(ctx context.Context) (*Plan, error) {
 		entries[res.Name] = &plan.Resources[i]
 	}
 	failures := make(chan error, len(r.resources))
-	r.walk(ctx, func(res *resource) outcome {
+	r.walk(ctx, func(res *resource) error {
 		entry := entries[res.Name]
 		for _, d := range res.dependsOn {
 			if entries[d].Status != Valid {
@@ -33,15 +33,15 @@ func (r *Runner) Plan(ctx context.Context) (*Plan, error) {
 		}
 		if entry.Status == Unknown {
 			r.show(Event{Kind: ResourceResolved, Time: r.Now(), Resource: res.Name, Status: Unknown})
-			return outcome{status: Unknown}
+			return nil
 		}
 		if err := r.planOne(ctx, res, entry); err != nil {
 			entry.Status, entry.Error = Failed, r.secrets.mask(err.Error())
 			r.show(Event{Kind: ResourceFailed, Time: r.Now(), Resource: res.Name, Status: Failed, Error: entry.Error})
 			failures <- err
-			return outcome{Failed, err}
+			return err
 		}
-		return outcome{status: entry.Status}
+		return nil
 	}, func(res *resource, reason string) {
 		entries[res.Name].Status, entries[res.Name].Error = Skipped, reason
 		r.show(Event{Kind: ResourceSkipped, Time: r.Now(), Resource: res.Name, Status: Skipped, Error: reason})

@@ -7,25 +7,19 @@ import (
 	"github.com/deployster-go/deployster/graph"
 )
 
-// outcome is how the visit of one resource ended.
-type outcome struct {
-	status Status
-	err    error
-}
-
 // walk visits the resources in parallel, each once all it depends on have been
 // visited well; skip is called for those that are not to be visited, with the
 // reason. After a visit that failed, or once the run is stopped, what is being
 // visited goes on to its end and nothing new begins; with KeepGoing only what
 // depends on the failure is skipped.
-func (r *Runner) walk(ctx context.Context, visit func(*resource) outcome, skip func(*resource, string)) {
+func (r *Runner) walk(ctx context.Context, visit func(*resource) error, skip func(*resource, string)) {
 	g := graph.New[string]()
 	for _, res := range r.resources {
 		g.Add(res.Name, res.dependsOn...)
 	}
 	type visited struct {
 		res *resource
-		outcome
+		err error
 	}
 	var (
 		ready   = g.Ready()
