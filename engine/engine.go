@@ -107,6 +107,15 @@ type Spec struct {
 	Labels     map[string]string
 	Network    string        // engine's own network name, "none" or "host"; "" is the engine's default
 	Timeout    time.Duration // 0 is none; when over, the container is killed and Run fails with ErrTimeout
+	Memory     int64         // bytes that all its processes may use, swap included; 0 is the engine's default
+	Pids       int64         // how many processes and threads it may have; 0 is the engine's default
+
+	// Hold, if set, lets Run prepare the container at once and start its
+	// program only when Hold is closed: what starting costs is paid before the
+	// input is known. Timeout counts from then on. The program of a container
+	// whose Run was cancelled, or whose caller died, before that never runs. A
+	// held container must be given at least one byte of stdin.
+	Hold <-chan struct{}
 }
 
 // Mount makes a path of the engine's host visible in the container. Source
