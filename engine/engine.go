@@ -34,7 +34,9 @@ type Engine interface {
 	// Load puts the images of a docker-save tar into the engine.
 	Load(ctx context.Context, tar io.Reader) error
 
-	// Run runs one container to its end and removes it. Stdin is read until
+	// Run runs one container to its end and removes it. The removal of one that
+	// has ended may go on in the background, behind the back of Containers and
+	// until Close at the latest. Stdin is read until
 	// EOF or until the container ends, whichever is first; reading may block
 	// for as long as the caller likes, so a container can be started before
 	// its input is known. Stdout and stderr are written from one goroutine.
@@ -54,7 +56,8 @@ type Engine interface {
 	// container that does not exist is not an error.
 	Remove(ctx context.Context, id string) error
 
-	// Close releases the connection; containers are left alone.
+	// Close finishes what goes on in the background, for as long as is
+	// reasonable, and releases the connection. Other containers are left alone.
 	Close() error
 }
 

@@ -51,7 +51,7 @@ func BenchmarkRunAgainstCLI(b *testing.B) {
 }
 
 // BenchmarkRunAgainstBareAPI compares a run with the least that must be asked
-// of the engine for it: create, start, wait, remove.
+// of the engine for it: create, start, wait, and a removal in the background.
 func BenchmarkRunAgainstBareAPI(b *testing.B) {
 	e := open(b)
 	probe := loadProbe(b, e)
@@ -75,7 +75,7 @@ func BenchmarkRunAgainstBareAPI(b *testing.B) {
 
 func bareRun(b *testing.B, e *Engine, spec engine.Spec) {
 	b.Helper()
-	id, err := e.create(b.Context(), spec, false)
+	id, _, err := e.create(b.Context(), spec, false)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -86,12 +86,62 @@ func bareRun(b *testing.B, e *Engine, spec engine.Spec) {
 	if end := <-ended; end.err != nil {
 		b.Fatal(end.err)
 	}
-	if err := e.Remove(b.Context(), id); err != nil {
-		b.Fatal(err)
-	}
+	e.removals.begin(id, func() { e.discard(b.Context(), id) })
 }
 
 func median(times []time.Duration) time.Duration {
 	slices.Sort(times)
 	return times[len(times)/2]
+}
+
+// BenchmarkHeldRun measures how long it takes from knowing the input to the
+// first output: of a run that begins then, of one whose container was created
+// ahead, and of one held by the gate.
+func BenchmarkHeldRun(b *testing.B) {
+	plain := open(b)
+	gated := openWith(b, Options{Gate: gateBinary(b)})
+	probe := loadProbe(b, plain)
+	for _, network := range []string{"none", "host", "bridge"} {
+		b.Run(network, func(b *testing.B) {
+			times := map[string][]time.Duration{}
+			for b.Loop() {
+				for name, e := range map[string]*Engine{"plain": plain, "ahead": plain, "gate": gated} {
+					spec := probe.spec("cat")
+					spec.Network = network
+					times[name] = append(times[name], firstOutput(b, e, spec, name != "plain"))
+				}
+			}
+			for name, took := range times {
+				b.ReportMetric(float64(median(took))/float64(time.Millisecond), name+"-ms")
+			}
+		})
+	}
+}
+
+func firstOutput(b *testing.B, e *Engine, spec engine.Spec, held bool) time.Duration {
+	b.Helper()
+	var began time.Time
+	var took time.Duration
+	output := writerFunc(func(p []byte) (int, error) {
+		if took == 0 {
+			took = time.Since(began)
+		}
+		return len(p), nil
+	})
+	if !held {
+		began = time.Now()
+	} else {
+		hold := make(chan struct{})
+		spec.Hold = hold
+		go func() {
+			<-time.After(500 * time.Millisecond) // the input is a while in coming
+			began = time.Now()
+			close(hold)
+		}()
+	}
+	exit, err := e.Run(b.Context(), spec, engine.IO{Stdin: strings.NewReader("x"), Stdout: output})
+	if err != nil || exit.Code != 0 {
+		b.Fatalf("exit %+v, error %v", exit, err)
+	}
+	return took
 }

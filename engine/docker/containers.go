@@ -12,7 +12,8 @@ import (
 	"github.com/deployster-go/deployster/engine"
 )
 
-// Containers lists the containers, running or not, that carry all the labels.
+// Containers lists the containers, running or not, that carry all the labels,
+// except those of ended runs that this Engine is removing.
 func (e *Engine) Containers(ctx context.Context, labels map[string]string) ([]engine.Container, error) {
 	filters := client.Filters{}
 	for key, value := range labels {
@@ -21,12 +22,16 @@ func (e *Engine) Containers(ctx context.Context, labels map[string]string) ([]en
 		}
 		filters.Add("label", key)
 	}
+	leaving := e.removals.now() // before the list, so that no removal ends in between
 	listed, err := e.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
 	if err != nil {
 		return nil, e.wrap("list containers", err)
 	}
 	containers := make([]engine.Container, 0, len(listed.Items))
 	for _, item := range listed.Items {
+		if leaving[item.ID] {
+			continue
+		}
 		containers = append(containers, engine.Container{
 			ID:      item.ID,
 			Labels:  item.Labels,

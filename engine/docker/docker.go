@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 
 	"github.com/docker/cli/cli/config/configfile"
 	"github.com/moby/moby/client"
@@ -41,6 +42,13 @@ type Options struct {
 	// and credential helpers are started with the process's own environment.
 	Env func(string) string
 
+	// Gate is this machine's file of a static Linux binary that hands what
+	// follows the argument gate.Word to gate.Main (package internal/gate), as
+	// this program does. Containers that are held (engine.Spec.Hold) then start
+	// ahead of their input; they see the file at /.deployster-gate. Without it,
+	// or for an engine elsewhere, they are only created ahead.
+	Gate string
+
 	// Logger is told what does not fail a call; nil discards.
 	Logger *slog.Logger
 }
@@ -51,6 +59,9 @@ type Engine struct {
 	endpoint endpoint
 	config   func() (*configfile.ConfigFile, error)
 	log      *slog.Logger
+	gate     string // "" if there is none
+	ungated  atomic.Bool
+	removals *removals
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -93,7 +104,9 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 		endpoint: where,
 		config:   func() (*configfile.ConfigFile, error) { return loadConfig(directory) },
 		log:      options.Logger,
+		removals: newRemovals(),
 	}
+	e.gate = e.gateFile(options.Gate)
 	if _, err := api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
 		_ = api.Close()
 		return nil, e.unreachable("connect", err)
@@ -117,8 +130,11 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 	}, nil
 }
 
-// Close releases idle connections. Containers are left alone.
+// Close waits until the containers of ended runs are removed, which is tried
+// for gracePeriod at most, and releases idle connections. Other containers are
+// left alone.
 func (e *Engine) Close() error {
+	e.removals.under.Wait()
 	return e.client.Close()
 }
 

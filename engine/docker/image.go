@@ -216,3 +216,16 @@ func (e *Engine) Load(ctx context.Context, tar io.Reader) error {
 		}
 	}
 }
+
+// Save returns the image behind ref as a docker-save tar, which the caller
+// closes. It fails with engine.ErrNoImage when the engine does not hold it.
+func (e *Engine) Save(ctx context.Context, ref string) (io.ReadCloser, error) {
+	saved, err := e.client.ImageSave(ctx, []string{ref})
+	if errdefs.IsNotFound(err) {
+		return nil, fmt.Errorf("save image %q: %w: it is not in the engine; `docker images` lists what is there", ref, engine.ErrNoImage)
+	}
+	if err != nil {
+		return nil, e.wrap(fmt.Sprintf("save image %q", ref), err)
+	}
+	return saved, nil
+}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -28,6 +29,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "dial-stdio":
 		os.Exit(dialStdio(os.Args[len(os.Args)-1]))
+	case "hold":
+		os.Exit(holdForEver(os.Args[1:]))
 	case "open":
 		_, err := Open(context.Background(), Options{Host: os.Args[len(os.Args)-1], Env: func(string) string { return "/" }})
 		fmt.Fprintln(os.Stdout, errors.Is(err, engine.ErrUnavailable), err)
@@ -49,6 +52,12 @@ func openWith(tb testing.TB, options Options) *Engine {
 	}
 	tb.Cleanup(func() { _ = e.Close() })
 	return e
+}
+
+// gateBinary compiles a program that is nothing but the gate.
+func gateBinary(tb testing.TB) string {
+	tb.Helper()
+	return enginetest.Binary(tb, "github.com/deployster-go/deployster/engine/docker/testdata/gate", runtime.GOARCH)
 }
 
 // fixture is the probe's image, in the engine under a name of the test's own

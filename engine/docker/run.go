@@ -9,7 +9,6 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/engine"
@@ -26,17 +25,25 @@ import (
 // not care to read. A Read of streams.Stdin may still be outstanding when Run
 // returns; what it yields is dropped.
 //
+// A container that is held starts ahead with the gate (see Options.Gate) in
+// place of its program, and lists as started; stdin, which opens the gate, is
+// copied from the release on. Without a gate everything up to the start is done
+// ahead.
+//
+// A container that has ended is removed in the background, one that a failing
+// run cuts short before Run returns.
+//
 // Docker keeps no log of the container: its output is the caller's alone.
 //
 // A container that somebody else removes while it runs ended by that: its exit
 // is returned like any other.
 func (e *Engine) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
-	if spec.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, spec.Timeout, fmt.Errorf("%w after %s", engine.ErrTimeout, spec.Timeout))
-		defer cancel()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	if spec.Hold == nil {
+		limit(ctx, spec.Timeout, fail)
 	}
-	exit, err := e.run(ctx, spec, streams)
+	exit, err := e.run(ctx, fail, spec, streams)
 	if err == nil {
 		return exit, nil
 	}
@@ -47,15 +54,19 @@ func (e *Engine) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (
 	return engine.Exit{}, fmt.Errorf("run image %q: %w", spec.Image, err)
 }
 
-func (e *Engine) run(ctx context.Context, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
-	id, err := e.create(ctx, spec, streams.Stdin != nil)
+func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
+	id, mark, err := e.create(ctx, spec, streams.Stdin != nil)
 	if err != nil {
 		return engine.Exit{}, err
 	}
-	defer e.discard(ctx, id)
-
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
+	ended := false
+	defer func() {
+		if ended {
+			e.removals.begin(id, func() { e.discard(ctx, id) })
+		} else {
+			e.discard(ctx, id)
+		}
+	}()
 
 	attached, err := e.client.ContainerAttach(ctx, id, client.ContainerAttachOptions{
 		Stream: true,
@@ -70,17 +81,32 @@ func (e *Engine) run(ctx context.Context, spec engine.Spec, streams engine.IO) (
 	// Closing is what ends reads and writes of the connection on a cancel.
 	defer context.AfterFunc(ctx, attached.Close)()
 
+	gated := mark != ""
 	exited := e.await(ctx, id, container.WaitConditionNextExit)
+	lacking := e.listen(ctx, id, spec)
+	if spec.Hold != nil && !gated {
+		if err := release(ctx, spec, fail); err != nil {
+			return engine.Exit{}, err
+		}
+	}
 	if _, err := e.client.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
 		return engine.Exit{}, e.runError("start the container", spec, err)
 	}
 	if streams.Stdin != nil {
-		go feed(&attached.HijackedResponse, streams.Stdin, fail)
+		go func() {
+			if !gated || release(ctx, spec, fail) == nil {
+				feed(&attached.HijackedResponse, streams.Stdin, fail)
+			}
+		}()
 	}
 	output := outlet{fail: fail}
-	_, err = stdcopy.StdCopy(output.to("stdout", streams.Stdout), output.to("stderr", streams.Stderr), attached.Reader)
+	stderr := &report{mark: mark, out: output.to("stderr", streams.Stderr)}
+	_, err = stdcopy.StdCopy(output.to("stdout", streams.Stdout), stderr, attached.Reader)
 	if ctx.Err() != nil {
 		return engine.Exit{}, context.Cause(ctx)
+	}
+	if err == nil {
+		err = stderr.flush()
 	}
 	if err != nil {
 		return engine.Exit{}, fmt.Errorf("read the container's output: %w", err)
@@ -92,81 +118,16 @@ func (e *Engine) run(ctx context.Context, spec engine.Spec, streams engine.IO) (
 		if end.err != nil {
 			return engine.Exit{}, e.wrap("wait for the container", end.err)
 		}
-		return e.exit(ctx, id, end.code)
+		ended = true
+		if stderr.failed() {
+			return engine.Exit{}, e.runError("start the container", spec, errors.New(stderr.reason()))
+		}
+		exit, err := e.exit(ctx, id, end.code)
+		if err == nil && !exit.OOMKilled {
+			exit.OOMKilled = lacking.happened()
+		}
+		return exit, err
 	}
-}
-
-// create makes the container and returns its id. It is not cut short by a
-// cancel, see grace.
-func (e *Engine) create(ctx context.Context, spec engine.Spec, stdin bool) (string, error) {
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
-	longer, cancel := grace(ctx)
-	defer cancel()
-	config, err := e.configuration(longer, spec, stdin)
-	if err != nil {
-		return "", err
-	}
-	created, err := e.client.ContainerCreate(longer, client.ContainerCreateOptions{
-		Config: config,
-		HostConfig: &container.HostConfig{
-			Mounts:      mounts(spec.Mounts),
-			NetworkMode: container.NetworkMode(spec.Network),
-			// Output of any size must not fill the engine's disk.
-			LogConfig: container.LogConfig{Type: "none"},
-		},
-	})
-	if err != nil {
-		return "", e.runError("create the container", spec, err)
-	}
-	for _, warning := range created.Warnings {
-		e.log.WarnContext(ctx, "docker warns about a container", "image", spec.Image, "warning", warning)
-	}
-	return created.ID, nil
-}
-
-func (e *Engine) configuration(ctx context.Context, spec engine.Spec, stdin bool) (*container.Config, error) {
-	config := &container.Config{
-		Image:        spec.Image,
-		Cmd:          spec.Args,
-		Env:          spec.Env,
-		WorkingDir:   spec.WorkDir,
-		User:         spec.User,
-		Labels:       spec.Labels,
-		OpenStdin:    stdin,
-		StdinOnce:    stdin, // without it, closing stdin ends the attachment
-		AttachStdin:  stdin,
-		AttachStdout: true,
-		AttachStderr: true,
-	}
-	if spec.Entrypoint != "" {
-		config.Entrypoint = []string{spec.Entrypoint}
-		return config, nil
-	}
-	if spec.Args == nil || len(spec.Args) > 0 {
-		return config, nil
-	}
-	// Docker takes an empty command for none given, and falls back on the
-	// image's unless the entrypoint is given.
-	image, err := e.client.ImageInspect(ctx, spec.Image)
-	if err != nil {
-		return nil, e.runError("look at the image", spec, err)
-	}
-	if image.Config != nil {
-		config.Entrypoint = image.Config.Entrypoint
-	}
-	return config, nil
-}
-
-// mounts translates to bind mounts of the newer kind, which are refused if the
-// source is missing; the older kind creates an empty directory instead.
-func mounts(specs []engine.Mount) []mount.Mount {
-	var binds []mount.Mount
-	for _, m := range specs {
-		binds = append(binds, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
-	}
-	return binds
 }
 
 // feed copies stdin to the container and closes it. A container need not read
@@ -219,19 +180,9 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// discard kills the container if it runs, and removes it. The outcome of the
-// run stands without it: what could not be removed still has its labels, and is
-// found by them.
-func (e *Engine) discard(ctx context.Context, id string) {
-	longer, cancel := grace(ctx)
-	defer cancel()
-	if err := e.Remove(longer, id); err != nil {
-		e.log.WarnContext(ctx, "a container is left behind", "container", id, "error", err)
-	}
-}
-
 // exit completes an exit code by whether memory was lacking, which the code
-// need not show.
+// need not show. Docker does not notice what happens in the first milliseconds
+// of a container.
 func (e *Engine) exit(ctx context.Context, id string, code int) (engine.Exit, error) {
 	inspected, err := e.client.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 	if errdefs.IsNotFound(err) {

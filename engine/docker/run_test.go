@@ -72,23 +72,6 @@ func begin(t *testing.T, e *Engine, spec engine.Spec) *underway {
 	return u
 }
 
-func TestLackOfMemoryIsReported(t *testing.T) {
-	e := open(t)
-	probe := loadProbe(t, e)
-	u := begin(t, e, probe.spec("allocate", "200000000"))
-	const limit = 32 << 20
-	if _, err := e.client.ContainerUpdate(t.Context(), u.id, client.ContainerUpdateOptions{
-		Resources: &container.Resources{Memory: limit, MemorySwap: limit},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	_ = u.stdin.Close()
-	<-u.ended
-	if u.err != nil || u.exit != (engine.Exit{Code: 137, OOMKilled: true}) {
-		t.Errorf("exit %+v, error %v; want 137 for lack of memory", u.exit, u.err)
-	}
-}
-
 func TestKilledFromOutside(t *testing.T) {
 	e := open(t)
 	probe := loadProbe(t, e)

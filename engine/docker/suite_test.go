@@ -9,7 +9,7 @@ import (
 
 func TestDockerPassesTheSuite(t *testing.T) {
 	probe := loadProbe(t, open(t))
-	e := open(t)
+	e := openWith(t, Options{Gate: gateBinary(t)})
 	enginetest.Run(t, func(*testing.T) engine.Engine { return e }, enginetest.Images{
 		Probe:   probe.ref,
 		Tar:     probe.tar,

@@ -60,6 +60,35 @@ func TestFakeRecordsRuns(t *testing.T) {
 	}
 }
 
+func TestFakeShowsWhatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := &enginetest.Fake{Images: map[string]enginetest.FakeImage{"probe": enginetest.FakeProbe()}}
+		hold := make(chan struct{})
+		ended := make(chan error)
+		go func() {
+			_, err := fake.Run(t.Context(), engine.Spec{Image: "probe", Hold: hold, Args: []string{"read-exit", "0"}}, engine.IO{Stdin: strings.NewReader("x")})
+			ended <- err
+		}()
+		synctest.Wait()
+		if r := fake.Runs()[0]; r.Called || r.Done {
+			t.Errorf("held: %+v", r)
+		}
+		if c, err := fake.Containers(t.Context(), nil); err != nil || len(c) != 1 || c[0].Started || c[0].Running {
+			t.Errorf("held: %+v (%v), want one container that was not started", c, err)
+		}
+		if n := fake.MaxRunning(); n != 0 {
+			t.Errorf("%d programs ran", n)
+		}
+		close(hold)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if r := fake.Runs()[0]; !r.Called || !r.Done {
+			t.Errorf("released: %+v", r)
+		}
+	})
+}
+
 func TestFakeCountsWhatRunsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := &enginetest.Fake{Images: map[string]enginetest.FakeImage{"hang": program(hang)}}

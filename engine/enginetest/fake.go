@@ -69,12 +69,14 @@ type Fake struct {
 
 var _ engine.Engine = (*Fake)(nil)
 
-// FakeRun is the record of one run.
+// FakeRun is the record of one run. While Spec.Hold holds it, it is neither
+// Called nor Done.
 type FakeRun struct {
-	Spec engine.Spec
-	Done bool // it has ended, and Exit and Err hold
-	Exit engine.Exit
-	Err  error
+	Spec   engine.Spec
+	Called bool // its program was called
+	Done   bool // it has ended, and Exit and Err hold
+	Exit   engine.Exit
+	Err    error
 }
 
 type fakeContainer struct {
@@ -176,7 +178,8 @@ func fakeID(ref string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Containers lists the containers that carry all the labels.
+// Containers lists the containers that carry all the labels. One that is held
+// is not Started: its program was not called.
 func (f *Fake) Containers(ctx context.Context, labels map[string]string) ([]engine.Container, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
@@ -266,6 +269,7 @@ func (f *Fake) MaxRunning() int {
 func (f *Fake) Leave(labels map[string]string) (id string, end func(code int)) {
 	killed := make(chan struct{})
 	container := &fakeContainer{ended: make(chan struct{}), kill: sync.OnceFunc(func() { close(killed) })}
+	container.Started, container.Running = true, true
 	id = f.keep(container, labels)
 	code := make(chan int, 1)
 	go func() {
@@ -279,19 +283,15 @@ func (f *Fake) Leave(labels map[string]string) (id string, end func(code int)) {
 	return id, func(exit int) { code <- exit }
 }
 
-// keep enters a container that has begun to run.
+// keep enters a container.
 func (f *Fake) keep(container *fakeContainer, labels map[string]string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.created++
 	sum := sha256.Sum256([]byte(strconv.Itoa(f.created)))
-	container.Container = engine.Container{
-		ID:      hex.EncodeToString(sum[:]),
-		Labels:  maps.Clone(labels),
-		Started: true,
-		Running: true,
-		Created: time.Now().UTC(),
-	}
+	container.ID = hex.EncodeToString(sum[:])
+	container.Labels = maps.Clone(labels)
+	container.Created = time.Now().UTC()
 	if f.containers == nil {
 		f.containers = map[string]*fakeContainer{}
 	}

@@ -18,8 +18,9 @@ func TestFakePassesTheSuite(t *testing.T) {
 		t.Fatal(err)
 	}
 	enginetest.Run(t, func(*testing.T) engine.Engine { return fake }, enginetest.Images{
-		Probe: ref,
-		Tar:   tar,
+		Probe:    ref,
+		Tar:      tar,
+		InMemory: true,
 		Leave: func(_ *testing.T, labels map[string]string) (string, func()) {
 			id, end := fake.Leave(labels)
 			return id, func() { end(7) }

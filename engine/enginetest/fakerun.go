@@ -65,7 +65,7 @@ func (f *Fake) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (en
 	f.runs = append(f.runs, record)
 	f.mu.Unlock()
 
-	exit, err := f.run(ctx, spec, streams)
+	exit, err := f.run(ctx, record, streams)
 	if err != nil {
 		exit, err = engine.Exit{}, fmt.Errorf("run image %q: %w", spec.Image, err)
 	}
@@ -75,7 +75,8 @@ func (f *Fake) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (en
 	return exit, err
 }
 
-func (f *Fake) run(ctx context.Context, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
+func (f *Fake) run(ctx context.Context, record *FakeRun, streams engine.IO) (engine.Exit, error) {
+	spec := record.Spec
 	if err := ctx.Err(); err != nil {
 		return engine.Exit{}, context.Cause(ctx)
 	}
@@ -88,13 +89,23 @@ func (f *Fake) run(ctx context.Context, spec engine.Spec, streams engine.IO) (en
 	if err != nil {
 		return engine.Exit{}, err
 	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	container := &fakeContainer{ended: make(chan struct{}), kill: func() { fail(errRemoved) }}
+	id := f.keep(container, spec.Labels)
+	defer f.drop(id)
+	if err := held(ctx, spec.Hold); err != nil {
+		f.finish(container, engine.Exit{Code: killedCode})
+		if errors.Is(err, errRemoved) {
+			return engine.Exit{Code: killedCode}, nil
+		}
+		return engine.Exit{}, err
+	}
 	if spec.Timeout > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, spec.Timeout, fmt.Errorf("%w after %s", engine.ErrTimeout, spec.Timeout))
 		defer stop()
 	}
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
 
 	stdin, feeding := io.Pipe()
 	go feed(feeding, streams.Stdin, fail)
@@ -107,11 +118,9 @@ func (f *Fake) run(ctx context.Context, spec engine.Spec, streams engine.IO) (en
 	}
 	defer context.AfterFunc(ctx, die)()
 
-	container := &fakeContainer{ended: make(chan struct{}), kill: func() { fail(errRemoved) }}
-	id := f.keep(container, spec.Labels)
-	f.count(1)
+	f.begin(container, record)
 	code := program(ctx, call)
-	f.count(-1)
+	f.end()
 	die()
 
 	cause := context.Cause(ctx)
@@ -120,9 +129,6 @@ func (f *Fake) run(ctx context.Context, spec engine.Spec, streams engine.IO) (en
 	}
 	exit := engine.Exit{Code: code & 0xff}
 	f.finish(container, exit)
-	f.mu.Lock()
-	delete(f.containers, id)
-	f.mu.Unlock()
 	if cause != nil && !errors.Is(cause, errRemoved) {
 		return engine.Exit{}, cause
 	}
@@ -132,12 +138,40 @@ func (f *Fake) run(ctx context.Context, spec engine.Spec, streams engine.IO) (en
 // errRemoved is why a run ended whose container somebody else removed.
 var errRemoved = errors.New("the container was removed")
 
-// count notes that delta more programs run.
-func (f *Fake) count(delta int) {
+// held returns once hold is closed, or with the reason why it is not waited
+// for any longer. A cancel goes before a release.
+func held(ctx context.Context, hold <-chan struct{}) error {
+	if hold == nil {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+	case <-hold:
+	}
+	return context.Cause(ctx)
+}
+
+// begin notes that the program of a container is called.
+func (f *Fake) begin(container *fakeContainer, record *FakeRun) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.running += delta
+	container.Started, container.Running = true, true
+	record.Called = true
+	f.running++
 	f.maxRunning = max(f.maxRunning, f.running)
+}
+
+// end notes that a program has returned.
+func (f *Fake) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.running--
+}
+
+func (f *Fake) drop(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.containers, id)
 }
 
 // prepare does what an engine does before it starts a process.

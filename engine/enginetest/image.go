@@ -5,9 +5,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -28,6 +31,10 @@ type ImageSpec struct {
 	WorkDir    string
 	User       string
 	Arch       string // GOARCH; this machine's if empty
+
+	// Files are more files by their paths, readable by all. A path that ends in
+	// a slash is a directory that all may write to.
+	Files map[string]string
 }
 
 // BuildImage makes the image that spec describes.
@@ -94,12 +101,26 @@ func layer(spec ImageSpec) ([]byte, error) {
 	}
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)
-	header := &tar.Header{Name: spec.Path[1:], Mode: 0o755, Size: int64(len(binary)), ModTime: time.Unix(0, 0), Typeflag: tar.TypeReg}
-	if err := w.WriteHeader(header); err != nil {
+	add := func(header tar.Header, content []byte) error {
+		header.Name = strings.TrimPrefix(header.Name, "/")
+		header.Size, header.ModTime = int64(len(content)), time.Unix(0, 0)
+		if err := w.WriteHeader(&header); err != nil {
+			return err
+		}
+		_, err := w.Write(content)
+		return err
+	}
+	if err := add(tar.Header{Name: spec.Path, Mode: 0o755, Typeflag: tar.TypeReg}, binary); err != nil {
 		return nil, err
 	}
-	if _, err := w.Write(binary); err != nil {
-		return nil, err
+	for _, file := range slices.Sorted(maps.Keys(spec.Files)) {
+		header := tar.Header{Name: file, Mode: 0o644, Typeflag: tar.TypeReg}
+		if strings.HasSuffix(file, "/") {
+			header.Mode, header.Typeflag = 0o1777, tar.TypeDir
+		}
+		if err := add(header, []byte(spec.Files[file])); err != nil {
+			return nil, err
+		}
 	}
 	if err := w.Close(); err != nil {
 		return nil, err

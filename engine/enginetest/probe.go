@@ -26,6 +26,11 @@ func probeConfig() ImageSpec {
 		Cmd:        []string{"args", "of", "the image"},
 		Env:        []string{"PROBE_IMAGE=image", "PROBE_BOTH=image"},
 		WorkDir:    "/image/dir",
+		Files: map[string]string{ //nolint:gosec // nobody has a password
+			"/etc/passwd": "root:x:0:0::/root:/none\ncrew:x:1500:1600::/home/crew:/none\n",
+			"/etc/group":  "root:x:0:\ncrew:x:1600:\naudio:x:1700:crew\nvideo:x:1800:nobody,crew\n",
+			"/tmp/":       "",
+		},
 	}
 }
 

@@ -26,6 +26,13 @@ type Images struct {
 	Tar     []byte // the same image for Load, under the name Probe
 	Network string // network of the suite's containers; "none" is the quickest
 
+	// InMemory is for an engine that runs no processes. It is spared what only
+	// a kernel can do: users, limits, networks, a root of its own.
+	InMemory bool
+
+	// NoLimits is for an engine that can not limit memory and processes here.
+	NoLimits bool
+
 	// Leave starts a container that no Run of this process knows, as a crash
 	// leaves it. Once end is called it exits with code 7, and stays until it
 	// is removed. nil is for an engine whose containers die with the process.
@@ -75,6 +82,17 @@ type testCase struct {
 }
 
 func (s *suite) cases() []testCase {
+	cases := s.commonCases()
+	if !s.images.InMemory {
+		cases = append(cases, s.kernelCases()...)
+	}
+	if !s.images.InMemory && !s.images.NoLimits {
+		cases = append(cases, s.limitCases()...)
+	}
+	return cases
+}
+
+func (s *suite) commonCases() []testCase {
 	return []testCase{
 		{"the engine says who it is", s.testInfo},
 		{"an image is found by name and by id", s.testImage},
@@ -99,7 +117,14 @@ func (s *suite) cases() []testCase {
 
 		{"mounts are read-only or writable as asked", s.testMounts},
 		{"a writable mount may lie inside a read-only one", s.testNestedMounts},
+		{"a mount source may be a symbolic link", s.testLinkedSource},
 		{"a missing mount source is an error and stays missing", s.testMissingSource},
+
+		{"a held program starts when it is released", s.testHold},
+		{"a held program whose run is cancelled never starts", s.testHoldCancelled},
+		{"a held program has its whole time from the release on", s.testHoldTimeout},
+		{"a hold that is over holds nothing", s.testHoldOver},
+		{"a held container that is removed does not succeed", s.testHoldRemoved},
 
 		{"a timeout kills and removes", s.testTimeout},
 		{"a cancel kills and removes", s.testCancel},
@@ -108,6 +133,27 @@ func (s *suite) cases() []testCase {
 		{"what a crash left behind is waited for and removed", s.testLeftBehind},
 		{"unknown containers", s.testUnknownContainer},
 		{"sixteen at once do not mix", s.testConcurrent},
+	}
+}
+
+func (s *suite) kernelCases() []testCase {
+	return []testCase{
+		{"users and groups are looked up in the image", s.testUsers},
+		{"an unknown user is an error naming it", s.testUnknownUser},
+		{"PATH and HOME have their usual values", s.testDefaults},
+		{"the program is process 1 and ignores no signal", s.testSignals},
+		{"an argument or variable of 1 MB is an error", s.testTooLong},
+		{"what a run writes is gone for the next", s.testFreshRoot},
+		{"network none leads nowhere", s.testNetworkNone},
+		{"network host is the host's", s.testNetworkHost},
+	}
+}
+
+func (s *suite) limitCases() []testCase {
+	return []testCase{
+		{"a program that takes more memory than it may is killed", s.testMemory},
+		{"the end of a child for lack of memory is reported", s.testMemoryOfChild},
+		{"processes are limited", s.testPids},
 	}
 }
 

@@ -209,6 +209,23 @@ func (s *suite) testMounts(t *testing.T) {
 	}
 }
 
+func (s *suite) testLinkedSource(t *testing.T) {
+	directory := t.TempDir()
+	file, link := filepath.Join(directory, "real", "file"), filepath.Join(directory, "link")
+	if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // the container may run as another user
+		t.Fatal(err)
+	}
+	write(t, file, "behind the link")
+	if err := os.Symlink("real", link); err != nil {
+		t.Fatal(err)
+	}
+	spec := s.spec("read", "/mnt/file")
+	spec.Mounts = []engine.Mount{{Source: link, Target: "/mnt"}}
+	if got := s.succeed(t, spec, nil); got != "behind the link" {
+		t.Errorf("the file says %q", got)
+	}
+}
+
 func (s *suite) testNestedMounts(t *testing.T) {
 	workspace := t.TempDir()
 	inner := filepath.Join(workspace, "work")

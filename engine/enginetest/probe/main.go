@@ -31,6 +31,7 @@ func main() {
 		ReadFile:  os.ReadFile,
 		WriteFile: func(path string, content []byte) error { return os.WriteFile(path, content, 0o600) },
 		Die:       die,
+		Native:    native,
 	}))
 }
 

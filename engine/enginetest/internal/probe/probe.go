@@ -15,16 +15,18 @@
 //	read PATH          write a file's content
 //	write PATH TEXT    write TEXT to a file
 //	die                die by SIGKILL, as far as anybody outside can see
-//	allocate N         write a line, read one byte of stdin, or its end, then use N bytes of memory
+//	after ARG…         write a line, read one byte of stdin, or its end, then do as ARG… tell
+//	(others)           see Process.Native
 //
 // Run is a function of its surroundings, so that an engine without processes
-// can run it, too.
+// can run it, too. What only a process of its own can do is for Process.Native.
 package probe
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -44,6 +46,10 @@ type Process struct {
 	ReadFile  func(path string) ([]byte, error)
 	WriteFile func(path string, content []byte) error
 	Die       func() int // kills the process; where that can't be, the code to end with
+
+	// Native does what the verb tells on the process itself; known is false for
+	// a verb that it does not have. It is nil where there is no process.
+	Native func(verb string, operands []string) (code int, known bool, err error)
 }
 
 // Usage is the code with which the probe refuses its arguments.
@@ -88,6 +94,13 @@ func run(ctx context.Context, p Process, verb string, operands []string) (int, e
 		_, _ = fmt.Fprintln(p.Stdout, "reading")
 		_, _ = p.Stdin.Read(make([]byte, 1))
 		return number(), nil
+	case "after":
+		if len(operands) == 0 {
+			return Usage, errors.New("after wants a verb")
+		}
+		_, _ = fmt.Fprintln(p.Stdout, "reading")
+		_, _ = p.Stdin.Read(make([]byte, 1))
+		return run(ctx, p, operands[0], operands[1:])
 	case "print":
 		return status(printBytes(p.Stdout, number()))
 	case "both":
@@ -119,13 +132,12 @@ func run(ctx context.Context, p Process, verb string, operands []string) (int, e
 		return status(p.WriteFile(operands[0], []byte(operands[1])))
 	case "die":
 		return p.Die(), nil
-	case "allocate":
-		_, _ = fmt.Fprintln(p.Stdout, "reading")
-		_, _ = p.Stdin.Read(make([]byte, 1))
-		used := bytes.Repeat([]byte{1}, number())
-		_, err := fmt.Fprint(p.Stdout, len(used))
-		return status(err)
 	default:
+		if p.Native != nil {
+			if code, known, err := p.Native(verb, operands); known {
+				return code, err
+			}
+		}
 		return Usage, fmt.Errorf("no such verb; arguments %q", p.Args)
 	}
 }

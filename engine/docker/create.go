@@ -1,0 +1,143 @@
+package docker
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+// create makes the container and returns its id, and for one that the gate
+// holds the mark by which the gate is known. It is not cut short by a cancel,
+// see grace.
+func (e *Engine) create(ctx context.Context, spec engine.Spec, stdin bool) (id, mark string, err error) {
+	if err := ctx.Err(); err != nil {
+		return "", "", err
+	}
+	if err := checkLengths(spec); err != nil {
+		return "", "", err
+	}
+	ctx, cancel := grace(ctx)
+	defer cancel()
+	if e.gates(spec, stdin) {
+		mark = rand.Text()
+		id, err = e.newContainer(ctx, spec, stdin, mark)
+		if err == nil || !strings.Contains(err.Error(), e.gate) {
+			return id, mark, err
+		}
+		// The engine does not see this machine's files, or not this one.
+		e.ungated.Store(true)
+		e.log.InfoContext(ctx, "held containers are created ahead, and not started: the engine can not mount the gate", "gate", e.gate, "error", err)
+	}
+	id, err = e.newContainer(ctx, spec, stdin, "")
+	return id, "", err
+}
+
+// longest is how many bytes Linux takes as one argument or variable.
+const longest = 128<<10 - 1
+
+// checkLengths refuses what Docker would find out only in the container, where
+// it counts as the program's own exit.
+func checkLengths(spec engine.Spec) error {
+	for i, argument := range spec.Args {
+		if len(argument) > longest {
+			return fmt.Errorf("argument %d is too long: it has %d bytes, and Linux takes %d; hand it over on stdin or in a file", i+1, len(argument), longest)
+		}
+	}
+	for _, variable := range spec.Env {
+		if name, _, _ := strings.Cut(variable, "="); len(variable) > longest {
+			return fmt.Errorf("variable %.100s is too long: it has %d bytes, and Linux takes %d; hand it over on stdin or in a file", name, len(variable), longest)
+		}
+	}
+	return nil
+}
+
+func (e *Engine) newContainer(ctx context.Context, spec engine.Spec, stdin bool, mark string) (string, error) {
+	config := &container.Config{
+		Image:        spec.Image,
+		Cmd:          spec.Args,
+		Env:          spec.Env,
+		WorkingDir:   spec.WorkDir,
+		User:         spec.User,
+		Labels:       spec.Labels,
+		OpenStdin:    stdin,
+		StdinOnce:    stdin, // without it, closing stdin ends the attachment
+		AttachStdin:  stdin,
+		AttachStdout: true,
+		AttachStderr: true,
+	}
+	host := &container.HostConfig{
+		Mounts:      mounts(spec.Mounts),
+		NetworkMode: container.NetworkMode(spec.Network),
+		Resources:   limits(spec),
+		// Output of any size must not fill the engine's disk.
+		LogConfig: container.LogConfig{Type: "none"},
+	}
+	if spec.Entrypoint != "" {
+		config.Entrypoint = []string{spec.Entrypoint}
+	}
+	// Docker takes an empty command for none given, and falls back on the
+	// image's unless the entrypoint is given.
+	emptied := spec.Entrypoint == "" && spec.Args != nil && len(spec.Args) == 0
+	if emptied || mark != "" {
+		if err := e.resolve(ctx, spec, config); err != nil {
+			return "", err
+		}
+	}
+	if mark != "" {
+		e.engate(config, host, mark)
+	}
+	created, err := e.client.ContainerCreate(ctx, client.ContainerCreateOptions{Config: config, HostConfig: host})
+	if err != nil {
+		return "", e.runError("create the container", spec, err)
+	}
+	for _, warning := range created.Warnings {
+		e.log.WarnContext(ctx, "docker warns about a container", "image", spec.Image, "warning", warning)
+	}
+	return created.ID, nil
+}
+
+// resolve completes entrypoint and command by what the image has, as Docker
+// does: an entrypoint of the spec drops the image's command.
+func (e *Engine) resolve(ctx context.Context, spec engine.Spec, config *container.Config) error {
+	if spec.Entrypoint != "" {
+		return nil
+	}
+	image, err := e.client.ImageInspect(ctx, spec.Image)
+	if err != nil {
+		return e.runError("look at the image", spec, err)
+	}
+	if image.Config == nil {
+		return nil
+	}
+	config.Entrypoint = image.Config.Entrypoint
+	if spec.Args == nil {
+		config.Cmd = image.Config.Cmd
+	}
+	return nil
+}
+
+// limits translates what a container may use. Swap counts as memory.
+func limits(spec engine.Spec) container.Resources {
+	resources := container.Resources{Memory: spec.Memory, MemorySwap: spec.Memory}
+	if spec.Pids > 0 {
+		resources.PidsLimit = &spec.Pids
+	}
+	return resources
+}
+
+// mounts translates to bind mounts of the newer kind, which are refused if the
+// source is missing; the older kind creates an empty directory instead.
+func mounts(specs []engine.Mount) []mount.Mount {
+	var binds []mount.Mount
+	for _, m := range specs {
+		binds = append(binds, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
+	}
+	return binds
+}

@@ -1,0 +1,256 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/gate"
+)
+
+// marked runs what leaves a file in directory.
+func marked(image, directory, mark string) engine.Spec {
+	return engine.Spec{
+		Image:   image,
+		Args:    []string{"write", "/mnt/mark", "ran"},
+		Network: "none",
+		Mounts:  []engine.Mount{{Source: directory, Target: "/mnt"}},
+		Labels:  map[string]string{"deployster.enginetest": mark},
+	}
+}
+
+// holdForEver is a process that runs a container held by the gate and never
+// releases it.
+func holdForEver(args []string) int {
+	e, err := Open(context.Background(), Options{Gate: args[0]})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	spec := marked(args[1], args[2], args[3])
+	spec.Hold = make(chan struct{})
+	_, err = e.Run(context.Background(), spec, engine.IO{Stdin: strings.NewReader("input")})
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+func TestTheProgramOfAKilledCallerNeverRuns(t *testing.T) {
+	e := open(t)
+	probe := loadProbe(t, e)
+	directory, mark := t.TempDir(), rand.Text()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller := exec.CommandContext(t.Context(), self, gateBinary(t), probe.ref, directory, mark)
+	caller.Env = append(os.Environ(), actAs+"=hold")
+	caller.Stderr = os.Stderr
+	if err := caller.Start(); err != nil {
+		t.Fatal(err)
+	}
+	id := awaitContainer(t, e, mark, func(c engine.Container) bool { return c.Running }).ID
+	defer func() {
+		if err := e.Remove(context.WithoutCancel(t.Context()), id); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := caller.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = caller.Wait()
+	exit, err := e.Wait(t.Context(), id)
+	if err != nil || exit.Code != gate.Failed {
+		t.Errorf("exit %+v, error %v; want the gate's code", exit, err)
+	}
+	if _, err := os.Stat(filepath.Join(directory, "mark")); !os.IsNotExist(err) {
+		t.Errorf("the program ran (%v)", err)
+	}
+}
+
+// awaitContainer returns the marked container once it is as wanted.
+func awaitContainer(t *testing.T, e *Engine, mark string, wanted func(engine.Container) bool) engine.Container {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		found, err := e.Containers(ctx, map[string]string{"deployster.enginetest": mark})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found) == 1 && wanted(found[0]) {
+			return found[0]
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+func TestHeldWithoutAGate(t *testing.T) {
+	probe := loadProbe(t, open(t))
+	mounting := openWith(t, Options{})
+	mounting.gate = "/no/such/gate/on/the/engines/host"
+	for name, c := range map[string]struct {
+		engine *Engine
+		change func(*engine.Spec, *engine.IO)
+	}{
+		"none is given":               {engine: open(t)},
+		"a useless one is given":      {engine: openWith(t, Options{Gate: "/no/such/gate"})},
+		"the engine can not mount it": {engine: mounting},
+		"the container may have few threads": {
+			engine: openWith(t, Options{Gate: gateBinary(t)}),
+			change: func(spec *engine.Spec, _ *engine.IO) { spec.Pids = gatePids - 1 },
+		},
+		"the container has no stdin": {
+			engine: openWith(t, Options{Gate: gateBinary(t)}),
+			change: func(_ *engine.Spec, streams *engine.IO) { streams.Stdin = nil },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			directory, mark := t.TempDir(), rand.Text()
+			hold := make(chan struct{})
+			spec, streams := marked(probe.ref, directory, mark), engine.IO{Stdin: strings.NewReader("input")}
+			spec.Hold = hold
+			if c.change != nil {
+				c.change(&spec, &streams)
+			}
+			ended := make(chan error)
+			go func() {
+				_, err := c.engine.Run(t.Context(), spec, streams)
+				ended <- err
+			}()
+			created := awaitContainer(t, c.engine, mark, func(engine.Container) bool { return true })
+			if created.Started {
+				t.Error("the container is started before it is released")
+			}
+			close(hold)
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(filepath.Join(directory, "mark")); err != nil {
+				t.Errorf("the program did not run: %v", err)
+			}
+		})
+	}
+}
+
+func TestAGateMustRunInEveryContainer(t *testing.T) {
+	file := gateBinary(t)
+	if err := checkGate(file); err != nil {
+		t.Errorf("the real one: %v", err)
+	}
+	if err := os.Chmod(file, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	checkError(t, checkGate(file), nil, "not everybody")
+
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	checkError(t, checkGate(script), nil, "not a Linux program")
+	checkError(t, checkGate(filepath.Dir(script)), nil, "not everybody")
+	checkError(t, checkGate(script+"-missing"), os.ErrNotExist)
+
+	shell, err := filepath.EvalSymlinks("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkError(t, checkGate(shell), nil, "dynamically linked")
+}
+
+// What a program sees is the same with a gate, except for the gate's file.
+func TestTheGateChangesNothing(t *testing.T) {
+	e := openWith(t, Options{Gate: gateBinary(t)})
+	probe := loadProbe(t, e)
+	over := make(chan struct{})
+	close(over)
+	for _, c := range []struct {
+		name   string
+		change func(*engine.Spec)
+	}{
+		{"the image's command", func(s *engine.Spec) { s.Args = nil }},
+		{"no arguments", func(s *engine.Spec) { s.Args = []string{} }},
+		{"arguments", func(s *engine.Spec) { s.Args = []string{"args", "two words", "", "$HOME"} }},
+		{"an entrypoint without arguments", func(s *engine.Spec) { s.Entrypoint, s.Args = "/probe", nil }},
+		{"an entrypoint found in PATH", func(s *engine.Spec) {
+			s.Entrypoint, s.Args, s.Env = "probe", []string{"read", "/proc/self/cmdline"}, []string{"PATH=/nowhere:/"}
+		}},
+		{"an entrypoint that is relative", func(s *engine.Spec) {
+			s.Entrypoint, s.WorkDir, s.Args = "./probe", "/", []string{"args"}
+		}},
+		{"an entrypoint that is not there", func(s *engine.Spec) { s.Entrypoint = "nope" }},
+		{"an entrypoint that is a directory", func(s *engine.Spec) { s.Entrypoint = "/proc" }},
+		{"a mount source that is not there", func(s *engine.Spec) { s.Mounts = []engine.Mount{{Source: "/no/such", Target: "/mnt"}} }},
+		{"another user", func(s *engine.Spec) { s.User, s.Args = "crew", []string{"identity"} }},
+		{"another directory", func(s *engine.Spec) { s.WorkDir, s.Args = "/made/for/it", []string{"cwd"} }},
+		{"the environment", func(s *engine.Spec) { s.Args, s.Env = []string{"env"}, []string{"HOSTNAME=same", "A=1", "EMPTY="} }},
+		{"a death by signal", func(s *engine.Spec) { s.Args = []string{"die"} }},
+		{"output on both streams", func(s *engine.Spec) { s.Args = []string{"both", "1000"} }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			spec := probe.spec("cwd")
+			spec.Network = "host" // the quickest
+			c.change(&spec)
+			plain := outcome(t, e, spec)
+			spec.Hold = over
+			if gated := outcome(t, e, spec); gated != plain {
+				t.Errorf("with a gate: %s\nwithout: %s", gated, plain)
+			}
+		})
+	}
+}
+
+// outcome is all that a run shows. Of errors only our own words count: Docker's
+// differ in who looked for the program.
+func outcome(t *testing.T, e *Engine, spec engine.Spec) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	exit, err := e.Run(t.Context(), spec, engine.IO{Stdin: strings.NewReader("input"), Stdout: &stdout, Stderr: &stderr})
+	said, _, _ := strings.Cut(errorText(err), ": Error response")
+	if at := strings.Index(said, ": exec: "); at >= 0 {
+		said = said[:at]
+	}
+	return fmt.Sprintf("exit %+v, error %q, stdout %q, stderr %q", exit, said, stdout.String(), stderr.String())
+}
+
+func TestTheGatesWordsAreKeptFromStderr(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		mark   string
+		writes []string
+		want   string
+		reason string // "" is a program that ran
+	}{
+		{"a container without a gate", "", []string{"MARK", "x"}, "MARKx", ""},
+		{"a program that writes nothing", "MARK", nil, "", ""},
+		{"a program that writes at once", "MARK", []string{"hello ", "MARK"}, "hello MARK", ""},
+		{"a program that begins like the mark", "MARK", []string{"MA", "STER", "MARK"}, "MASTERMARK", ""},
+		{"a program that ends like the mark begins", "MARK", []string{"M", "A"}, "MA", ""},
+		{"a gate that fails", "MARK", []string{"MARKno such file"}, "", "no such file"},
+		{"a gate that fails in pieces", "MARK", []string{"M", "ARKno ", "such file"}, "", "no such file"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out bytes.Buffer
+			r := &report{mark: c.mark, out: &out}
+			for _, text := range c.writes {
+				if n, err := io.WriteString(r, text); err != nil || n != len(text) {
+					t.Fatalf("%q: %d written, %v", text, n, err)
+				}
+			}
+			if err := r.flush(); err != nil {
+				t.Fatal(err)
+			}
+			if out.String() != c.want || r.failed() != (c.reason != "") || r.failed() && r.reason() != c.reason {
+				t.Errorf("%q comes through, failed: %v, kept %q", out.String(), r.failed(), r.begun)
+			}
+		})
+	}
+}

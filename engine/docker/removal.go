@@ -1,0 +1,65 @@
+package docker
+
+import (
+	"context"
+	"maps"
+	"sync"
+)
+
+// removalsAtOnce bounds how many dead containers wait for their removal. A run
+// that ends when there are as many waits for one of them.
+const removalsAtOnce = 16
+
+// removals are the containers that are being removed behind the back of runs
+// that have returned. The zero value is not ready for use.
+type removals struct {
+	slots chan struct{}
+	under sync.WaitGroup
+
+	mu  sync.Mutex
+	ids map[string]bool
+}
+
+func newRemovals() *removals {
+	return &removals{slots: make(chan struct{}, removalsAtOnce), ids: map[string]bool{}}
+}
+
+// begin has remove called in the background. From now on the container counts
+// as being removed.
+func (r *removals) begin(id string, remove func()) {
+	r.mark(id, true)
+	r.slots <- struct{}{}
+	r.under.Go(func() {
+		remove()
+		r.mark(id, false)
+		<-r.slots
+	})
+}
+
+func (r *removals) mark(id string, leaving bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if leaving {
+		r.ids[id] = true
+	} else {
+		delete(r.ids, id)
+	}
+}
+
+// now returns the containers that are being removed.
+func (r *removals) now() map[string]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.ids)
+}
+
+// discard kills the container if it runs, and removes it. The outcome of the
+// run stands without it: what could not be removed still has its labels, and is
+// found by them.
+func (e *Engine) discard(ctx context.Context, id string) {
+	longer, cancel := grace(ctx)
+	defer cancel()
+	if err := e.Remove(longer, id); err != nil {
+		e.log.WarnContext(ctx, "a container is left behind", "container", id, "error", err)
+	}
+}

@@ -1,0 +1,83 @@
+package docker
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"testing/synctest"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+func TestClosingWaitsUntilEndedContainersAreRemoved(t *testing.T) {
+	watcher := open(t)
+	probe := loadProbe(t, watcher)
+	e := open(t)
+	spec := probe.spec("exit", "0")
+	spec.Labels = map[string]string{"deployster.enginetest": rand.Text()}
+	for range 3 {
+		if _, err := e.Run(t.Context(), spec, engine.IO{}); err != nil {
+			t.Fatal(err)
+		}
+		if shown, err := e.Containers(t.Context(), spec.Labels); err != nil || len(shown) > 0 {
+			t.Errorf("shown after its end: %v (%v)", shown, err)
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := watcher.Containers(t.Context(), spec.Labels); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v (%v)", left, err)
+	}
+}
+
+func TestEndedRunsWaitWhenTooManyContainersAreBeingRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, slow := newRemovals(), make(chan struct{})
+		for i := range removalsAtOnce {
+			r.begin(fmt.Sprint(i), func() { <-slow })
+		}
+		begun := false
+		go func() {
+			r.begin("one more", func() {})
+			begun = true
+		}()
+		synctest.Wait()
+		if begun {
+			t.Error("one more is removed than may be")
+		}
+		if under := r.now(); len(under) != removalsAtOnce+1 || !under["one more"] {
+			t.Errorf("%v count as being removed, want those that wait, too", under)
+		}
+		close(slow)
+		synctest.Wait()
+		if under := r.now(); !begun || len(under) > 0 {
+			t.Errorf("%v still count as being removed", under)
+		}
+	})
+}
+
+func TestSavedImagesCanBeLoaded(t *testing.T) {
+	e := open(t)
+	probe := loadProbe(t, e)
+	saved, err := e.Save(t.Context(), probe.ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tar, err := io.ReadAll(saved)
+	if err := errors.Join(err, saved.Close()); err != nil {
+		t.Fatal(err)
+	}
+	forget(t, e, probe.ref)
+	if err := e.Load(t.Context(), bytes.NewReader(tar)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Image(t.Context(), probe.ref, engine.PullNever, nil); err != nil {
+		t.Error(err)
+	}
+	_, err = e.Save(t.Context(), "no-such:image")
+	checkError(t, err, engine.ErrNoImage, "no-such:image", "docker images")
+}

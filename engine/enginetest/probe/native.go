@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/deployster-go/deployster/engine/enginetest/internal/probe"
+)
+
+// native does what shows how the kernel treats the process:
+//
+//	identity           write UID, GID, ids of all groups, and HOME as a JSON object
+//	connect ADDRESS    connect to a TCP address
+//	allocate N         use N bytes of memory
+//	child ARG…         run the probe with ARG… as a child, and end with code 0 however that ended
+//	fork N             make N processes that stay until this one ends, or as many as may be; write how many
+func native(verb string, operands []string) (code int, known bool, err error) {
+	switch verb {
+	case "identity":
+		err = writeIdentity()
+	case "connect":
+		err = each(operands, connect)
+	case "allocate":
+		err = each(operands, allocate)
+	case "child":
+		err = runChild(operands)
+	case "fork":
+		err = each(operands, forkMany)
+	default:
+		return 0, false, nil
+	}
+	if err != nil {
+		return probe.Failed, true, err
+	}
+	return 0, true, nil
+}
+
+func each(operands []string, do func(string) error) error {
+	for _, operand := range operands {
+		if err := do(operand); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeIdentity() error {
+	groups, err := syscall.Getgroups()
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(map[string]any{
+		"uid": syscall.Getuid(), "gid": syscall.Getgid(), "groups": groups, "home": os.Getenv("HOME"),
+	})
+}
+
+func connect(address string) error {
+	connection, err := net.DialTimeout("tcp", address, 10*time.Second)
+	if err != nil {
+		return err
+	}
+	return connection.Close()
+}
+
+func allocate(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return err
+	}
+	used := bytes.Repeat([]byte{1}, n)
+	_, err = fmt.Fprint(os.Stdout, len(used))
+	return err
+}
+
+// runChild writes how the child ended.
+func runChild(arguments []string) error {
+	child := exec.Command("/proc/self/exe", arguments...)
+	var ended *exec.ExitError
+	if err := child.Run(); err != nil && !errors.As(err, &ended) {
+		return err
+	}
+	_, err := fmt.Fprint(os.Stdout, child.ProcessState)
+	return err
+}
+
+// forkMany makes processes that end at once and count until they are waited
+// for, which nobody does. It stays off the Go runtime, which would not survive
+// the limit itself.
+func forkMany(text string) error {
+	wanted, err := strconv.Atoi(text)
+	if err != nil {
+		return err
+	}
+	made := 0
+	for made < wanted {
+		pid, _, failed := syscall.RawSyscall(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0)
+		if failed != 0 {
+			break
+		}
+		if pid == 0 {
+			for {
+				_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
+			}
+		}
+		made++
+	}
+	_, err = fmt.Fprint(os.Stdout, made)
+	return err
+}

@@ -1,0 +1,129 @@
+package enginetest
+
+import (
+	"encoding/json"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+func (s *suite) testUsers(t *testing.T) {
+	for _, c := range []struct {
+		user     string
+		uid, gid int
+		groups   []int // besides gid
+		home     string
+	}{
+		{user: "", uid: 0, gid: 0, home: "/root"},
+		{user: "crew", uid: 1500, gid: 1600, groups: []int{1700, 1800}, home: "/home/crew"},
+		{user: "1500", uid: 1500, gid: 1600, groups: []int{1700, 1800}, home: "/home/crew"},
+		{user: "crew:audio", uid: 1500, gid: 1700, home: "/home/crew"},
+		{user: "crew:1234", uid: 1500, gid: 1234, home: "/home/crew"},
+		{user: "4321", uid: 4321, gid: 0, home: "/"},
+		{user: "4321:video", uid: 4321, gid: 1800, home: "/"},
+	} {
+		spec := s.spec("identity")
+		spec.User = c.user
+		var is struct {
+			UID, GID int
+			Groups   []int
+			Home     string
+		}
+		if err := json.Unmarshal([]byte(s.succeed(t, spec, nil)), &is); err != nil {
+			t.Fatal(err)
+		}
+		others := slices.DeleteFunc(is.Groups, func(id int) bool { return id == is.GID })
+		slices.Sort(others)
+		if is.UID != c.uid || is.GID != c.gid || !slices.Equal(others, c.groups) || is.Home != c.home {
+			t.Errorf("user %q is %+v, want %+v", c.user, is, c)
+		}
+	}
+}
+
+func (s *suite) testUnknownUser(t *testing.T) {
+	for _, user := range []string{"nobody-here", "crew:no-such-group"} {
+		spec := s.spec("exit", "0")
+		spec.User = user
+		_ = s.refuse(t, spec, user[strings.Index(user, ":")+1:], s.images.Probe)
+	}
+}
+
+func (s *suite) testDefaults(t *testing.T) {
+	const path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	if got := decode(t, s.succeed(t, s.spec("env"), nil)); !slices.Contains(got, path) {
+		t.Errorf("environment %q, want %s", got, path)
+	}
+	spec := s.spec("env")
+	spec.Env = []string{"PATH=/elsewhere:/", "HOME=/mine"}
+	spec.Entrypoint = "probe" // found by that PATH
+	got := decode(t, s.succeed(t, spec, nil))
+	for _, want := range spec.Env {
+		if !slices.Contains(got, want) {
+			t.Errorf("environment %q, want %s", got, want)
+		}
+	}
+}
+
+func (s *suite) testSignals(t *testing.T) {
+	status := s.succeed(t, s.spec("read", "/proc/self/status"), nil)
+	for _, want := range []string{"\nPid:\t1\n", "\nSigIgn:\t0000000000000000\n"} {
+		if !strings.Contains(status, want) {
+			t.Errorf("the process's status is not %q:\n%s", want, status)
+		}
+	}
+}
+
+func (s *suite) testTooLong(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	argument, variable := s.spec("args", long), s.spec("exit", "0")
+	variable.Env = []string{"LONG=" + long}
+	for name, spec := range map[string]engine.Spec{"argument": argument, "variable": variable} {
+		r := s.try(t, spec, nil)
+		if r.err == nil {
+			t.Errorf("%s of 1 MB: exit %+v, stderr %.200q; want an error", name, r.exit, r.stderr)
+		} else if len(r.err.Error()) > 2000 || !strings.Contains(r.err.Error(), "too long") {
+			t.Errorf("%s of 1 MB: %.2000q", name, r.err.Error())
+		}
+	}
+}
+
+func (s *suite) testFreshRoot(t *testing.T) {
+	s.succeed(t, s.spec("write", "/tmp/left", "here"), nil)
+	if r := s.try(t, s.spec("read", "/tmp/left"), nil); r.err != nil || r.exit.Code != probeFailed {
+		t.Errorf("exit %+v, error %v, stdout %q; want the file to be gone", r.exit, r.err, r.stdout)
+	}
+}
+
+// listen accepts connections on this machine's loopback until the test ends.
+func listen(t *testing.T) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String()
+}
+
+func (s *suite) testNetworkNone(t *testing.T) {
+	spec := s.spec("connect", listen(t))
+	spec.Network = "none"
+	if r := s.try(t, spec, nil); r.err != nil || r.exit.Code != probeFailed {
+		t.Errorf("connecting to the host: exit %+v, error %v; want it to fail", r.exit, r.err)
+	}
+	spec.Args = []string{"read", "/proc/net/dev"}
+	for line := range strings.Lines(s.succeed(t, spec, nil)) {
+		if name, _, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) != "lo" {
+			t.Errorf("there is an interface besides lo: %s", line)
+		}
+	}
+}
+
+func (s *suite) testNetworkHost(t *testing.T) {
+	spec := s.spec("connect", listen(t))
+	spec.Network = "host"
+	s.succeed(t, spec, nil)
+}

@@ -1,0 +1,59 @@
+package enginetest
+
+import (
+	"crypto/rand"
+	"strconv"
+	"testing"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+// inLimits runs the probe with no more than 64 MB. It does as args tell once
+// the engine has seen that it runs, as an engine need not notice what happens
+// in the same moment.
+func (s *suite) inLimits(t *testing.T, args ...string) result {
+	t.Helper()
+	spec := s.spec(append([]string{"after"}, args...)...)
+	spec.Memory = 64 << 20
+	spec.Labels["limited"] = rand.Text()
+	b := s.start(t, spec)
+	b.awaitOutput(t)
+	s.await(t, "the container counts as running", func() bool {
+		found := s.list(t, map[string]string{label: s.mark, "limited": spec.Labels["limited"]})
+		return len(found) == 1 && found[0].Running
+	})
+	b.send("x")
+	<-b.done
+	return b.result
+}
+
+func (s *suite) testMemory(t *testing.T) {
+	if r := s.inLimits(t, "allocate", "1000000"); r.err != nil || r.exit != (engine.Exit{}) {
+		t.Errorf("1 MB: exit %+v, error %v", r.exit, r.err)
+	}
+	if r := s.inLimits(t, "allocate", "200000000"); r.err != nil || r.exit != (engine.Exit{Code: 137, OOMKilled: true}) {
+		t.Errorf("200 MB: exit %+v, error %v; want 137 for lack of memory", r.exit, r.err)
+	}
+}
+
+func (s *suite) testMemoryOfChild(t *testing.T) {
+	if r := s.inLimits(t, "child", "allocate", "1000000"); r.err != nil || r.exit != (engine.Exit{}) {
+		t.Errorf("1 MB: exit %+v, error %v", r.exit, r.err)
+	}
+	if r := s.inLimits(t, "child", "allocate", "200000000"); r.err != nil || r.exit != (engine.Exit{OOMKilled: true}) {
+		t.Errorf("200 MB: exit %+v, error %v; want code 0 and lack of memory", r.exit, r.err)
+	}
+}
+
+func (s *suite) testPids(t *testing.T) {
+	const wanted = 100
+	fork := s.spec("fork", strconv.Itoa(wanted))
+	if got := s.succeed(t, fork, nil); got != strconv.Itoa(wanted) {
+		t.Errorf("without a limit of its own %s processes are made, want %d", got, wanted)
+	}
+	fork.Pids = 50
+	made, err := strconv.Atoi(s.succeed(t, fork, nil))
+	if err != nil || made == 0 || made >= int(fork.Pids) {
+		t.Errorf("%d processes are made (%v), want fewer than %d", made, err, fork.Pids)
+	}
+}
