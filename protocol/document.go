@@ -21,7 +21,10 @@ const (
 // parseObject reads data as exactly one JSON object. Unlike encoding/json it
 // refuses duplicate keys and invalid UTF-8. Numbers become int64 where they
 // are written as integers and fit, float64 otherwise.
-func parseObject(data []byte) (map[string]any, error) {
+func parseObject(data []byte) (map[string]any, error) { return parseNested(data, 0) }
+
+// parseNested is parseObject of what counts as so many levels deep.
+func parseNested(data []byte, depth int) (map[string]any, error) {
 	if len(data) > MaxAnswer {
 		return nil, &AnswerError{Message: fmt.Sprintf("the answer is larger than %d bytes", MaxAnswer), Excerpt: excerpt(data[:excerptBytes])}
 	}
@@ -37,7 +40,7 @@ func parseObject(data []byte) (map[string]any, error) {
 	}
 	p := parser{dec: json.NewDecoder(bytes.NewReader(text)), text: text}
 	p.dec.UseNumber()
-	value, err := p.value("", 0)
+	value, err := p.value("", depth)
 	if err != nil {
 		return nil, err
 	}

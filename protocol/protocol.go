@@ -8,6 +8,9 @@
 //	state     the state action: is the resource as configured, and if not, which actions make it so
 //	actions   one container each, in order; then the state action again, which must answer VALID
 //
+// A type may also offer to be asked all of that as one long-lived process, a
+// line of JSON for each question and answer: ServeRequest and ServeAnswer.
+//
 // The types here are those documents. DecodeInit and DecodeState are strict:
 // an answer that is not exactly one document of the described form is an
 // error. Type is the helper for those who write resource types in Go.

@@ -6,6 +6,12 @@ import (
 	"fmt"
 )
 
+// MaxRequest is how many bytes one line on the stdin of a served process may
+// have. It is more than MaxAnswer, since the input of an action holds what state
+// answered and the configuration besides. A line of its stdout has at most
+// MaxAnswer bytes, the line end not counted.
+const MaxRequest = 4 * MaxAnswer
+
 // ServeRequest is one line on the stdin of a process that a type's serve
 // action started. Requests come without waiting for answers; the process may
 // answer them in any order. At the end of stdin it finishes what it was asked
@@ -30,7 +36,7 @@ type ServeAnswer struct {
 // DecodeServeAnswer reads one line of a served process. Errors about the line
 // are of type *AnswerError.
 func DecodeServeAnswer(line []byte) (ServeAnswer, error) {
-	object, err := parseObject(line)
+	object, err := parseNested(line, -1) // output is a document of its own
 	if err != nil {
 		return ServeAnswer{}, err
 	}
@@ -40,18 +46,21 @@ func DecodeServeAnswer(line []byte) (ServeAnswer, error) {
 	if id, ok := object["id"].(int64); ok && id > 0 {
 		a.ID = id
 	} else {
-		f.fail("id", "must be the id of a request, a whole number from 1")
+		f.fail("id", "must be there and be the id of a request, a whole number from 1")
 	}
 	if exit, ok := object["exit"]; ok {
 		code, whole := exit.(int64)
 		if !whole || code < 0 || code > 255 {
-			f.fail("exit", fmt.Sprintf("must be an exit code from 0 to 255, not %s", kindOf(exit)))
+			f.fail("exit", "must be an exit code, a whole number from 0 to 255")
 		}
 		n := int(code)
 		a.Exit = &n
 	}
 	if _, ok := object["stderr"]; ok {
 		a.Stderr, _ = f.text("stderr")
+	}
+	if _, text := object["output"].(string); object["output"] != nil && a.Exit == nil && !text {
+		f.fail("output", fmt.Sprintf("must be a string, not %s, in an answer without exit: more follows it, so it can only be text for people", kindOf(object["output"])))
 	}
 	if f.err != nil {
 		return ServeAnswer{}, f.err

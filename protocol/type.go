@@ -18,6 +18,12 @@ import (
 // that C does not have is an error.
 //
 //	func main() { os.Exit(Type().Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+//
+// One process may be asked many things at once (see Run), for several
+// resources: State and Actions must be safe for concurrent use, must print with
+// the request's Stdout and Stderr and never with those of the process, and must
+// leave alone what a process has only once, such as its working directory and
+// its environment.
 type Type[C any] struct {
 	Plugs        map[string]PlugRequest // note that a PlugRequest made in Go is read-only unless Writable is set
 	ConfigSchema json.RawMessage        // JSON Schema; nil accepts any object
@@ -98,7 +104,23 @@ func toObject(v any) (map[string]any, error) {
 // Run does what args ask for and returns the exit code: without arguments it
 // answers init, with "state" the state, with the name of an action it performs
 // that action. An error is printed on stderr as one line and gives 1.
+//
+// With "serve" it does all of that many times: it reads a ServeRequest from each
+// line of stdin and answers on stdout, until stdin ends and everything that was
+// asked is done, or ctx is cancelled. Every type answers init that it can.
 func (t Type[C]) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	if len(args) != 1 || args[0] != serveAction {
+		return t.invoke(ctx, args, stdin, stdout, stderr)
+	}
+	if err := t.serve(ctx, stdin, stdout); err != nil {
+		_, _ = fmt.Fprintln(stderr, "error:", oneLine(err.Error()))
+		return 1
+	}
+	return 0
+}
+
+// invoke does one thing: what a container of its own would be run for.
+func (t Type[C]) invoke(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	defer func() {
 		if r := recover(); r != nil {
 			_, _ = fmt.Fprintf(stderr, "panic: %v\n%s", r, debug.Stack())
@@ -113,14 +135,14 @@ func (t Type[C]) Run(ctx context.Context, args []string, stdin io.Reader, stdout
 }
 
 func (t Type[C]) run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	if t.State == nil || t.Actions["state"] != nil {
-		return errors.New(`this resource type is incomplete: it needs a State function, and no action may be called "state"`)
+	if t.State == nil || t.Actions["state"] != nil || t.Actions[serveAction] != nil {
+		return errors.New(`this resource type is incomplete: it needs a State function, and no action may be called "state" or "serve"`)
 	}
 	switch {
 	case len(args) == 0:
 		return answer(stdout, InitOutput{
 			Plugs: t.Plugs, ConfigSchema: t.ConfigSchema, Removable: t.Removable,
-			StateAction: Invocation{Args: []string{"state"}},
+			StateAction: Invocation{Args: []string{"state"}}, ServeAction: &Invocation{Args: []string{serveAction}},
 		}, func(b []byte) error { _, err := DecodeInit(b); return err })
 	case len(args) > 1:
 		return fmt.Errorf("one argument was expected, not %d: %s", len(args), strings.Join(args, " "))

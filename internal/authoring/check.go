@@ -50,6 +50,7 @@ type checker struct {
 	mounts []engine.Mount
 	answer said                 // the last init or state
 	state  protocol.StateOutput // the first answer
+	served *session             // nil before it was started
 }
 
 // step is one check. When one that others build on does not pass, those after
@@ -81,6 +82,10 @@ func (c *checker) steps() []step {
 		{"state is VALID after the actions", true, true, c.validAfterActions},
 		{"second apply changes nothing", true, true, c.secondApply},
 		{"removal ends VALID", true, false, c.removal},
+		{"serve starts and answers", true, true, c.serveStarts},
+		{"served and one-shot answers agree", true, true, c.servedAgrees},
+		{"two requests at once are both answered", true, true, c.servedAtOnce},
+		{"serve ends when its stdin ends", true, false, c.serveEnds},
 	}
 }
 
@@ -99,6 +104,7 @@ func Check(ctx context.Context, opts Options, report func(Result)) error {
 		opts.Pull = engine.PullMissing
 	}
 	c := &checker{Options: opts, ids: map[string]string{}}
+	defer func() { c.served.stop() }()
 	failed, blocked := 0, ""
 	for _, s := range c.steps() {
 		var v verdict

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,13 +17,15 @@ import (
 	"github.com/deployster-go/deployster/engine"
 )
 
-// Every way in which a type can be broken, and the check that finds it.
-var broken = map[string]struct {
+type brokenType struct {
 	old, new string // in the Python template
 	check    string // the first that is not passed
 	outcome  Outcome
 	detail   string
-}{
+}
+
+// Every way in which a type can be broken, and the check that finds it.
+var broken = map[string]brokenType{
 	"init fails": {
 		"json.dump(INIT, sys.stdout)", `sys.exit("no licence \x1b[31mfound")`,
 		"init exits with 0", Failed, `exited with 1; the end of its stderr: "no licence \x1b[31mfound\n"`,
@@ -56,7 +59,7 @@ var broken = map[string]struct {
 		"init answer is valid", Failed, "state_action",
 	},
 	"init swallows what it can not read": {
-		"    if not args:\n", "    if not args:\n        try: json.load(sys.stdin)\n        except ValueError: print('oh'); return\n",
+		"    if not args:\n", "    if not args:\n        try: json.load(stdin)\n        except ValueError: print('oh'); return\n",
 		"init copes with malformed input", Failed, `without a valid answer`,
 	},
 	"the schema is none": {
@@ -112,7 +115,7 @@ var broken = map[string]struct {
 		"state changes nothing", Failed, "STALE (create), then STALE (update)",
 	},
 	"state answers what it can not read": {
-		"request = json.load(sys.stdin)", "request = json.loads(sys.stdin.read().strip() or '{\"config\": {\"path\": \"x\"}}')",
+		"request = json.load(stdin)", "request = json.loads(stdin.read().strip() or '{\"config\": {\"path\": \"x\"}}')",
 		"state refuses malformed input", Failed, `given "" on stdin, state exited with 0`,
 	},
 	"an action fails": {
@@ -161,13 +164,107 @@ ACTIONS = {`,
 	},
 }
 
+// The ways in which a type that works can serve badly.
+var brokenServing = map[string]brokenType{
+	"it greets": {
+		"    for line in sys.stdin:\n", "    print('serving', flush=True)\n    for line in sys.stdin:\n",
+		"serve starts and answers", Failed, `the process that serves: the answer is not JSON; one JSON object was expected (received "serving"); only lines like`,
+	},
+	"it answers garbage": {
+		"print(json.dumps(answer), flush=True)", `print('{"id": 1, "exit": "\x1b[31m"}', flush=True)`,
+		"serve starts and answers", Failed, "the process that serves: ",
+	},
+	"it answers twice": {
+		"print(json.dumps(answer), flush=True)", "print(json.dumps(answer) + '\\n' + json.dumps(answer), flush=True)",
+		"served and one-shot answers agree", Failed, `request 1 was answered again; received "{"id": 1, "exit": 0`,
+	},
+	"it answers another request": {
+		`answer = {"id": asked["id"]`, `answer = {"id": asked["id"] + 1`,
+		"serve starts and answers", Failed, "request 2 was answered, which was never asked; received",
+	},
+	"it never answers": {
+		"print(json.dumps(answer), flush=True)", "pass",
+		"serve starts and answers", Failed, "the process that serves did not answer init within 2s",
+	},
+	"it prints 100 MB on one line": {
+		"print(json.dumps(answer), flush=True)", "[print('x' * 1_000_000, end='') for _ in range(100)]",
+		"serve starts and answers", Failed, "the process that serves wrote an answer of more than 8388608 bytes on one line",
+	},
+	"it exits at once": {
+		"    for line in sys.stdin:\n", "    sys.exit('no licence')\n    for line in sys.stdin:\n",
+		"serve starts and answers", Failed, `the process that serves exited with 1 before it had answered; the end of its stderr: "no licence\n"`,
+	},
+	"it exits after one request": {
+		"print(json.dumps(answer), flush=True)", "print(json.dumps(answer), flush=True); return",
+		"served and one-shot answers agree", Failed, "the process that serves exited with 0 before it had answered; it wrote nothing to stderr",
+	},
+	"it dies of what it does not understand": {
+		"except (Exception, SystemExit):", "except ZeroDivisionError:",
+		"served and one-shot answers agree", Failed, "the process that serves exited with 1 before it had answered; the end of its stderr: ",
+	},
+	"it succeeds always": {
+		"code = 1\n", "code = 0\n",
+		"served and one-shot answers agree", Failed, `given "" as input, state exited with 1 in a container of its own; served, it exited with 0`,
+	},
+	"it does not know its arguments": {
+		`args, out, err, code = asked.get("args", [])`, `args, out, err, code = ["start"]`,
+		"serve starts and answers", Failed, "init, served, exited with 1; the end of its stderr: ",
+	},
+	"it answers with text": {
+		"json.loads(out.getvalue()) if document else out.getvalue()", "out.getvalue()",
+		"serve starts and answers", Failed, "it must be the document itself, not text that contains it",
+	},
+	"it answers with nothing": {
+		"if out.getvalue():", "if False:",
+		"serve starts and answers", Failed, "init, served: output: stdout was empty",
+	},
+	"it remembers": {
+		"def serve():\n", "import functools\ndef serve():\n    global look; forget = look; look = lambda c, seen={}: seen.setdefault(c['path'], forget(c))\n",
+		"served and one-shot answers agree", Failed, `state answered "{"status": "VALID"`,
+	},
+	"its init is another": {
+		"def serve():\n", "def serve():\n    INIT['removable'] = False\n",
+		"served and one-shot answers agree", Failed, "init answered ",
+	},
+	"its actions fail": {
+		"def serve():\n", "def serve():\n    ACTIONS['create'] = lambda request: sys.exit('read-only')\n",
+		"served and one-shot answers agree", Failed, `action "create", served, exited with 1; the end of what it printed: `,
+	},
+	"its actions do nothing": {
+		"def serve():\n", "def serve():\n    ACTIONS['create'] = print\n",
+		"served and one-shot answers agree", Failed, `after its actions, served, the state must be VALID; it is STALE (create)`,
+	},
+	"its actions answer documents": {
+		"document = args in ([], [\"state\"])", "document = args in ([], ['state'], ['create']); out = io.StringIO('{}') if args == ['create'] else out",
+		"served and one-shot answers agree", Failed, `action "create", served, answered output "{}"; it must be a JSON string`,
+	},
+	"it reads no more than one line at a time": {
+		"for line in sys.stdin:", "while line := os.read(0, 1 << 20).decode().split(chr(10))[0]:",
+		"two requests at once are both answered", Failed, "the process that serves did not answer state within 2s",
+	},
+	"it does not end": {
+		"        print(json.dumps(answer), flush=True)\n", "        print(json.dumps(answer), flush=True)\n    import threading; threading.Event().wait()\n",
+		"serve ends when its stdin ends", Failed, "the process that serves did not end after its stdin had ended within 2s",
+	},
+	"it ends badly": {
+		"        print(json.dumps(answer), flush=True)\n", "        print(json.dumps(answer), flush=True)\n    sys.exit('no more')\n",
+		"serve ends when its stdin ends", Failed, `serve exited with 1; the end of its stderr: "no more\n"`,
+	},
+	"it says goodbye": {
+		"        print(json.dumps(answer), flush=True)\n", "        print(json.dumps(answer), flush=True)\n    print('bye')\n",
+		"serve ends when its stdin ends", Failed, `after everything was answered, and stdin had ended, it wrote "bye"`,
+	},
+}
+
 func TestBrokenTypesAreFound(t *testing.T) {
-	for name, tc := range broken {
+	all := maps.Clone(broken)
+	maps.Copy(all, brokenServing)
+	for name, tc := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := write(t, "python", tc.old, tc.new)
 			results, err := w.check(t, func(o *Options) {
-				if name == "init hangs" {
+				if strings.Contains(tc.detail, "within 2s") {
 					o.Timeout = 2 * time.Second
 				}
 			})

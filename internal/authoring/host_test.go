@@ -136,13 +136,24 @@ func (w *written) Run(ctx context.Context, spec engine.Spec, streams engine.IO) 
 	if spec.Entrypoint != "" {
 		words = []string{spec.Entrypoint}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, spec.Timeout, engine.ErrTimeout)
-	defer cancel()
+	if spec.Timeout > 0 {
+		var cancel func()
+		ctx, cancel = context.WithTimeoutCause(ctx, spec.Timeout, engine.ErrTimeout)
+		defer cancel()
+	}
 	cmd := exec.CommandContext(ctx, words[0], append(words[1:len(words):len(words)], spec.Args...)...)
 	cmd.Dir, cmd.Env = spec.WorkDir, append(os.Environ(), spec.Env...)
 	stdout := &guarded{w: streams.Stdout}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = streams.Stdin, stdout, streams.Stderr
-	err := cmd.Run()
+	cmd.Stdout, cmd.Stderr = stdout, streams.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return engine.Exit{}, err
+	}
+	go func() { // which may outlive the process
+		_, _ = io.Copy(stdin, streams.Stdin)
+		_ = stdin.Close()
+	}()
+	err = cmd.Run()
 	var exit *exec.ExitError
 	switch {
 	case stdout.err != nil:

@@ -73,13 +73,31 @@ func (c *checker) do(ctx context.Context, action protocol.Action, in protocol.Ac
 }
 
 func (c *checker) run(ctx context.Context, action string, invocation protocol.Invocation, streams engine.IO) (engine.Exit, error) {
+	spec, err := c.spec(ctx, action, invocation)
+	if err != nil {
+		return engine.Exit{}, err
+	}
+	exit, err := c.Engine.Run(ctx, spec, streams)
+	switch {
+	case errors.Is(err, errTooMuch):
+		return exit, fmt.Errorf("%s wrote %w to stdout; it must be one JSON document", action, errTooMuch)
+	case errors.Is(err, engine.ErrTimeout):
+		return exit, fmt.Errorf("%s did not end within %s; it must end by itself: %w", action, c.Timeout, err)
+	case err != nil:
+		return exit, fmt.Errorf("%s could not be run: %w", action, err)
+	}
+	return exit, nil
+}
+
+// spec is the container of an action.
+func (c *checker) spec(ctx context.Context, action string, invocation protocol.Invocation) (engine.Spec, error) {
 	ref := invocation.Image
 	if ref == "" {
 		ref = c.Image
 	}
 	id, err := c.image(ctx, ref)
 	if err != nil {
-		return engine.Exit{}, fmt.Errorf("the image of %s: %w", action, err)
+		return engine.Spec{}, fmt.Errorf("the image of %s: %w", action, err)
 	}
 	spec := engine.Spec{
 		Image: id, Entrypoint: invocation.Entrypoint, Args: invocation.Args,
@@ -95,21 +113,12 @@ func (c *checker) run(ctx context.Context, action string, invocation protocol.In
 		c.runs++
 		work := filepath.Join(c.Work, strconv.Itoa(c.runs))
 		if err := os.MkdirAll(work, 0o700); err != nil {
-			return engine.Exit{}, fmt.Errorf("%w: making the work directory of %s: %w", errOurs, action, err)
+			return engine.Spec{}, fmt.Errorf("%w: making the work directory of %s: %w", errOurs, action, err)
 		}
 		spec.Env = append(spec.Env, "DEPLOYSTER_WORK="+work)
 		spec.Mounts = append([]engine.Mount{{Source: work, Target: work}}, spec.Mounts...)
 	}
-	exit, err := c.Engine.Run(ctx, spec, streams)
-	switch {
-	case errors.Is(err, errTooMuch):
-		return exit, fmt.Errorf("%s wrote %w to stdout; it must be one JSON document", action, errTooMuch)
-	case errors.Is(err, engine.ErrTimeout):
-		return exit, fmt.Errorf("%s did not end within %s; it must end by itself: %w", action, c.Timeout, err)
-	case err != nil:
-		return exit, fmt.Errorf("%s could not be run: %w", action, err)
-	}
-	return exit, nil
+	return spec, nil
 }
 
 // exited judges the exit code of init or state.

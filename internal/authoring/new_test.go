@@ -26,7 +26,11 @@ func TestWrittenTypesKeepToTheProtocol(t *testing.T) {
 				t.Error(err)
 			}
 			for _, r := range results {
-				if r.Outcome != Passed {
+				want := Passed
+				if lang == "sh" && (strings.HasPrefix(r.Name, "serve") || strings.HasPrefix(r.Name, "two requests")) {
+					want = Skipped
+				}
+				if r.Outcome != want {
 					t.Errorf("%s: %s: %s", r.Name, r.Outcome, r.Detail)
 				}
 			}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/daemon"
+	"github.com/moby/moby/client"
 )
 
 // Summary says in one line what the type is for.
@@ -66,7 +67,7 @@ func Type() protocol.Type[Config] { return newType(daemon.Socket) }
 
 // newType is Type with the engine behind another socket.
 func newType(socket string) protocol.Type[Config] {
-	t := commandType{socket}
+	t := commandType{daemon.Connector(socket)}
 	return protocol.Type[Config]{
 		Plugs:        daemon.Plugs(),
 		ConfigSchema: configSchema,
@@ -79,7 +80,9 @@ func newType(socket string) protocol.Type[Config] {
 	}
 }
 
-type commandType struct{ socket string }
+type commandType struct {
+	connect func() (*client.Client, error) // to the engine
+}
 
 // result is what the check printed, as state.
 type result struct {

@@ -157,7 +157,7 @@ func TestCancelledCommandIsRemoved(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		_, err := commandType{daemon.Socket}.run(ctx, protocol.Request[Config]{
+		_, err := commandType{daemon.Connector(daemon.Socket)}.run(ctx, protocol.Request[Config]{
 			InitInput: protocol.InitInput{Name: r.Name}, Config: config, Stderr: &bytes.Buffer{},
 		}, "check", config.Check, &bytes.Buffer{}, &bytes.Buffer{})
 		done <- err
@@ -202,7 +202,7 @@ func TestWaitsForTheCommandOfAnEarlierRun(t *testing.T) {
 	said := make(chan string, 1)
 	done := make(chan error, 1)
 	go func() {
-		exit, err := commandType{daemon.Socket}.run(t.Context(), protocol.Request[Config]{
+		exit, err := commandType{daemon.Connector(daemon.Socket)}.run(t.Context(), protocol.Request[Config]{
 			InitInput: protocol.InitInput{Name: r.Name, Workspace: r.Workspace},
 			Config:    Config{Image: image}, Stderr: writer(func(p []byte) { said <- string(p) }),
 		}, "check", Command{"/program", "exit", "3"}, &bytes.Buffer{}, &bytes.Buffer{})
@@ -235,4 +235,21 @@ func TestTheEngineKeepsNoOutput(t *testing.T) {
 	if got := hostSpec(protocol.Request[Config]{}).LogConfig.Type; got != "none" { // else the disk fills
 		t.Errorf("the log driver is %q", got)
 	}
+}
+
+func TestServedCommands(t *testing.T) {
+	docker := dockertest.Client(t)
+	image := dockertest.Image(t, docker, v1.Config{})
+	var commands []typetest.Resource
+	for _, check := range []string{"one", "two"} {
+		commands = append(commands, resource(t, docker, image, object{
+			"check": []string{"/program", "print", check}, "apply": []string{"/program", "print", "applied", check},
+			"env": object{"A": check},
+		}))
+	}
+	typetest.LivesServed(t, commands...)
+	failing := resource(t, docker, image, object{"check": []string{"/program", "exit", "3"}, "apply": []string{"/program", "flood"}})
+	process := typetest.Served(t, Type())
+	typetest.SameAnswers(t, process, append(commands, failing), "state")
+	typetest.SameAnswers(t, process, append(commands, failing), "run-command")
 }

@@ -25,11 +25,10 @@ const cleanup = 20 * time.Second
 // run runs a command to its end in a container of its own and removes it. The
 // engine removes the container too, should this process be killed.
 func (t commandType) run(ctx context.Context, r protocol.Request[Config], role string, c Command, stdout, stderr io.Writer) (exit int, err error) {
-	docker, err := daemon.Connect(t.socket)
+	docker, err := t.connect()
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = docker.Close() }()
 	if err := waitForLeftover(ctx, docker, r); err != nil {
 		return 0, err
 	}

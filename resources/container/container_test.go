@@ -592,3 +592,14 @@ func TestAnonymousVolumesSurviveAReplacement(t *testing.T) {
 		t.Errorf("output: %s", output)
 	}
 }
+
+func TestServedContainers(t *testing.T) {
+	docker := dockertest.Client(t)
+	image := dockertest.Image(t, docker, v1.Config{})
+	var containers []typetest.Resource
+	for _, config := range []object{{"env": object{"A": 1}}, {"networks": list{"none"}}, {"labels": object{"team": "web"}, "restart": "always"}} {
+		config["image"], config["command"] = image, list{"serve"}
+		containers = append(containers, newBox(t, docker, config).Resource)
+	}
+	typetest.LivesServed(t, containers...)
+}

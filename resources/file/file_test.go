@@ -213,3 +213,19 @@ func TestApplyConverges(t *testing.T) {
 		}
 	})
 }
+
+// One process serves many files at once, below directories that they share.
+func TestServedFiles(t *testing.T) {
+	first, _ := resource(t, object{"path": "a/b/0", "content": "0"})
+	files := []typetest.Resource{first}
+	for _, config := range []object{
+		{"path": "a/b/1", "content": "one", "mode": "0600"}, {"path": "a/b/2", "content": "two"}, {"path": "a/c/3", "content": ""},
+		{"path": "a/c/4", "content": "four", "mode": "4755"}, {"path": "5", "content": strings.Repeat("5", 1<<17)},
+		{"path": "d", "directory": true}, {"path": "e/f", "directory": true, "mode": "0700"}, {"path": "../out", "content": ""},
+	} {
+		files = append(files, first.With(config))
+	}
+	process := typetest.Served(t, first.Type)
+	typetest.SameAnswers(t, process, files, "state")
+	typetest.LivesServed(t, files[:len(files)-1]...)
+}

@@ -92,10 +92,15 @@ func (s *Statuses) UnmarshalJSON(text []byte) error {
 }
 
 // Type returns the resource type.
-func Type() protocol.Type[Config] { return newType(nil) }
-
-// newType is Type with another way to the servers; nil is the network.
-func newType(transport nethttp.RoundTripper) protocol.Type[Config] {
+func Type() protocol.Type[Config] {
+	connect := connector()
+	open := func(c Config) (*probe, error) {
+		transport, err := connect(c)
+		if err != nil {
+			return nil, err
+		}
+		return newProbe(c, transport)
+	}
 	return protocol.Type[Config]{
 		ConfigSchema: configSchema,
 		Removable:    true, // there is nothing to remove
@@ -103,7 +108,7 @@ func newType(transport nethttp.RoundTripper) protocol.Type[Config] {
 			if r.Ensure == protocol.Absent {
 				return protocol.AnswerValid(map[string]any{})
 			}
-			p, err := newProbe(r.Config, transport)
+			p, err := open(r.Config)
 			if err != nil {
 				return protocol.StateOutput{}, err
 			}
@@ -119,7 +124,7 @@ func newType(transport nethttp.RoundTripper) protocol.Type[Config] {
 		},
 		Actions: map[string]func(context.Context, protocol.Request[Config]) error{
 			"wait": func(ctx context.Context, r protocol.Request[Config]) error {
-				p, err := newProbe(r.Config, transport)
+				p, err := open(r.Config)
 				if err != nil {
 					return err
 				}
@@ -150,11 +155,6 @@ func newProbe(c Config, transport nethttp.RoundTripper) (*probe, error) {
 	if len(c.Expect.JSON) > 0 {
 		if p.json, err = decodeJSON(c.Expect.JSON); err != nil {
 			return nil, fmt.Errorf("expect.json: %w", err)
-		}
-	}
-	if transport == nil {
-		if transport, err = newTransport(c); err != nil {
-			return nil, err
 		}
 	}
 	p.client = &nethttp.Client{

@@ -294,3 +294,26 @@ func TestThereIsNothingToRemove(t *testing.T) {
 	r.Ensure = protocol.Absent
 	r.Valid(t)
 }
+
+// One process asks many servers at once.
+func TestServedProbes(t *testing.T) {
+	handler := nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		if r.URL.Path == "/down" {
+			w.WriteHeader(503)
+		}
+		fmt.Fprintf(w, `{"path":%q}`, r.URL.Path)
+	})
+	plain := serve(t, handler)
+	secure := httptest.NewTLSServer(handler)
+	t.Cleanup(secure.Close)
+	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}))
+	up := []typetest.Resource{
+		resource(object{"url": plain + "/1"}), resource(object{"url": plain + "/2", "expect": object{"json": object{"path": "/2"}}}),
+		resource(object{"url": secure.URL + "/3", "ca_pem": ca}), resource(object{"url": secure.URL + "/4", "insecure_skip_verify": true}),
+		resource(object{"url": plain + "/down", "expect": object{"status": 503}}),
+	}
+	process := typetest.Served(t, Type())
+	typetest.SameAnswers(t, process, up, "wait")
+	typetest.SameAnswers(t, process, append(up, resource(object{"url": plain + "/down"}), resource(object{"url": "ftp://x"})), "state")
+	typetest.LivesServed(t, up...)
+}

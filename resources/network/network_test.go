@@ -314,3 +314,12 @@ func TestInterruptedRecreationLosesNoContainer(t *testing.T) {
 		})
 	}
 }
+
+func TestServedNetworks(t *testing.T) {
+	docker := dockertest.Client(t)
+	var networks []typetest.Resource
+	for _, config := range []object{nil, {"internal": true}, {"labels": object{"team": "web"}}} {
+		networks = append(networks, resource(t, docker, config))
+	}
+	typetest.LivesServed(t, networks...)
+}

@@ -131,3 +131,12 @@ func TestWhatBelongsToAnotherResourceIsLeftAlone(t *testing.T) {
 	other.Valid(t) // it is theirs now
 	a.Gone().Fails(t, "belongs to resource data of /projects/b", "remove-volume")
 }
+
+func TestServedVolumes(t *testing.T) {
+	docker := dockertest.Client(t)
+	var volumes []typetest.Resource
+	for _, config := range []object{nil, {"labels": object{"team": "db"}}, {"options": object{"type": "tmpfs", "device": "tmpfs", "o": "size=1m"}}} {
+		volumes = append(volumes, resource(t, docker, config))
+	}
+	typetest.LivesServed(t, volumes...)
+}

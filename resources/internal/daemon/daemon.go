@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/containerd/errdefs"
 	"github.com/deployster-go/deployster/protocol"
@@ -37,6 +38,13 @@ func Connect(socket string) (*client.Client, error) {
 		return nil, fmt.Errorf("connecting to the Docker Engine at %s: %w", socket, err)
 	}
 	return docker, nil
+}
+
+// Connector returns a Connect that all requests of a process share: the client
+// keeps its connections open and asks only once which API the engine has. It
+// lives as long as the process, so nobody closes it.
+func Connector(socket string) func() (*client.Client, error) {
+	return sync.OnceValues(func() (*client.Client, error) { return Connect(socket) })
 }
 
 // EnsureImage pulls an image that the engine does not hold, and says so first.

@@ -16,12 +16,14 @@ type Managed[C, M any] struct {
 	Actions map[string]func(M, context.Context) error
 }
 
-// Type is the resource type on the engine behind a socket.
+// Type is the resource type on the engine behind a socket. Many requests may be
+// answered at once, each by an M of its own.
 func (t Managed[C, M]) Type(socket string) protocol.Type[C] {
+	connect := Connector(socket)
 	actions := make(map[string]func(context.Context, protocol.Request[C]) error, len(t.Actions))
 	for name, act := range t.Actions {
 		actions[name] = func(ctx context.Context, r protocol.Request[C]) error {
-			return t.with(socket, r, func(m M) error { return act(m, ctx) })
+			return t.with(connect, r, func(m M) error { return act(m, ctx) })
 		}
 	}
 	return protocol.Type[C]{
@@ -29,7 +31,7 @@ func (t Managed[C, M]) Type(socket string) protocol.Type[C] {
 		ConfigSchema: t.Schema,
 		Removable:    true,
 		State: func(ctx context.Context, r protocol.Request[C]) (answer protocol.StateOutput, err error) {
-			err = t.with(socket, r, func(m M) error {
+			err = t.with(connect, r, func(m M) error {
 				answer, err = t.State(m, ctx)
 				return err
 			})
@@ -39,12 +41,11 @@ func (t Managed[C, M]) Type(socket string) protocol.Type[C] {
 	}
 }
 
-func (t Managed[C, M]) with(socket string, r protocol.Request[C], do func(M) error) error {
-	docker, err := Connect(socket)
+func (t Managed[C, M]) with(connect func() (*client.Client, error), r protocol.Request[C], do func(M) error) error {
+	docker, err := connect()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = docker.Close() }()
 	m, err := t.Open(docker, r)
 	if err != nil {
 		return err

@@ -1,5 +1,6 @@
 // Package typetest drives a resource type in tests the way the runner does:
-// state, then the actions it asked for, then state again.
+// state, then the actions it asked for, then state again; each as a run of its own,
+// or all asked of one process that serves.
 package typetest
 
 import (
@@ -42,16 +43,29 @@ func (r Resource) Gone() Resource {
 // Invoke runs the type once.
 func (r Resource) Invoke(t testing.TB, staleState map[string]any, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
+	a, err := r.ask(t.Context(), staleState, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.code, a.stdout, a.stderr
+}
+
+type answer struct {
+	code           int
+	stdout, stderr string
+}
+
+func (r Resource) ask(ctx context.Context, staleState map[string]any, args ...string) (answer, error) {
 	input, err := json.Marshal(map[string]any{
 		"name": r.Name, "type": "deployster/test", "version": "0", "workspace": r.Workspace,
 		"config": r.Config, "ensure": r.Ensure, "staleState": staleState,
 	})
 	if err != nil {
-		t.Fatal(err)
+		return answer{}, err
 	}
 	var out, errs bytes.Buffer
-	code = r.Type.Run(t.Context(), args, bytes.NewReader(input), &out, &errs)
-	return code, out.String(), errs.String()
+	code := r.Type.Run(ctx, args, bytes.NewReader(input), &out, &errs)
+	return answer{code, out.String(), errs.String()}, nil
 }
 
 // State asks for the state and requires an answer.

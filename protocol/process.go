@@ -1,0 +1,155 @@
+package protocol
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// serveAction is the argument with which a Type serves.
+const serveAction = "serve"
+
+// maxServed is how many requests a process works on at a time; more of them wait
+// to be read. Each may hold a thread, and containers may have only so many.
+const maxServed = 128
+
+// serve answers requests until stdin ends or ctx is cancelled, and returns when
+// everything that was begun is done. A line that is no request ends it: nobody
+// could be told.
+func (t Type[C]) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
+	reading, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	answers := &answerWriter{w: stdout, failed: stop}
+	var running sync.WaitGroup
+	slots := make(chan struct{}, maxServed)
+	err := eachRequest(reading, stdin, func(id int64, args []string, input []byte) {
+		select {
+		case slots <- struct{}{}:
+		case <-reading.Done():
+			return
+		}
+		running.Go(func() {
+			t.answer(ctx, answers, id, args, input)
+			<-slots
+		})
+	})
+	running.Wait()
+	if err != nil {
+		return err
+	}
+	return context.Cause(reading)
+}
+
+// eachRequest calls do with every request, until stdin ends or ctx is cancelled.
+// Stdin is read in a goroutine, which a read that never returns keeps: nothing
+// else interrupts it.
+func eachRequest(ctx context.Context, stdin io.Reader, do func(id int64, args []string, input []byte)) error {
+	lines, ended := make(chan []byte), make(chan error, 1)
+	go func() {
+		s := bufio.NewScanner(stdin)
+		s.Buffer(nil, MaxRequest+1)
+		for s.Scan() {
+			select {
+			case lines <- bytes.Clone(s.Bytes()):
+			case <-ctx.Done():
+				return
+			}
+		}
+		ended <- s.Err()
+	}()
+	for number := 1; ; number++ {
+		select {
+		case line := <-lines:
+			id, args, input, err := decodeServeRequest(line)
+			if err != nil {
+				return fmt.Errorf("line %d of stdin is not a request: %w", number, err)
+			}
+			do(id, args, input)
+		case err := <-ended:
+			if errors.Is(err, bufio.ErrTooLong) {
+				return fmt.Errorf("line %d of stdin has more than %d bytes", number, MaxRequest)
+			}
+			if err != nil {
+				return fmt.Errorf("reading stdin: %w", err)
+			}
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// decodeServeRequest reads a ServeRequest and leaves its input as it is. No
+// error repeats the line: there may be secrets in it. Unknown members are
+// ignored, as in every input.
+func decodeServeRequest(line []byte) (id int64, args []string, input []byte, err error) {
+	var request struct {
+		ID    int64           `json:"id"`
+		Args  []string        `json:"args"`
+		Input json.RawMessage `json:"input"`
+	}
+	if err := json.Unmarshal(line, &request); err != nil {
+		return 0, nil, nil, err
+	}
+	if request.ID < 1 {
+		return 0, nil, nil, errors.New(`"id" must be a whole number from 1`)
+	}
+	return request.ID, request.Args, request.Input, nil
+}
+
+// answer does what one request asks for, by the same means as a process of its
+// own.
+func (t Type[C]) answer(ctx context.Context, answers *answerWriter, id int64, args []string, input []byte) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // a process of its own would end here
+	if len(args) > 0 && args[0] != "state" {
+		p := &printer{id: id, answers: answers}
+		stdout, stderr := &printed{printer: p}, &printed{printer: p, stderr: true}
+		code := t.invoke(ctx, args, bytes.NewReader(input), stdout, stderr)
+		p.end()
+		answers.send(ServeAnswer{ID: id, Exit: &code, Output: jsonText(stdout.rest), Stderr: string(stderr.rest)})
+		return
+	}
+	var document bytes.Buffer // complete or empty, and not larger than an answer may be
+	stderr := &ending{}
+	code := t.invoke(ctx, args, bytes.NewReader(input), &document, stderr)
+	answers.send(ServeAnswer{ID: id, Exit: &code, Output: document.Bytes(), Stderr: stderr.String()})
+}
+
+// jsonText is text as a JSON string; nil when there is none.
+func jsonText(text []byte) json.RawMessage {
+	if len(text) == 0 {
+		return nil
+	}
+	encoded, _ := json.Marshal(string(text)) // text can be encoded
+	return encoded
+}
+
+// answerWriter writes one line at a time. When that fails nobody is there to be
+// told, and failed is called.
+type answerWriter struct {
+	mu     sync.Mutex
+	w      io.Writer
+	failed context.CancelCauseFunc
+}
+
+func (w *answerWriter) send(a ServeAnswer) {
+	line, err := json.Marshal(a)
+	if err == nil && len(line) > MaxAnswer {
+		err = fmt.Errorf("the answer and what was said besides are larger than %d bytes", MaxAnswer)
+	}
+	if err != nil { // of this request only
+		code := 1
+		line, _ = json.Marshal(ServeAnswer{ID: a.ID, Exit: &code, Stderr: "error: " + err.Error() + "\n"})
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, err := w.w.Write(append(line, '\n')); err != nil {
+		w.failed(fmt.Errorf("writing an answer: %w", err))
+	}
+}

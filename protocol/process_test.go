@@ -1,0 +1,519 @@
+package protocol
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+// deed is what a request to the type below makes it do.
+type deed struct {
+	Say    string `json:"say"`
+	Panic  string `json:"panic"`
+	Fail   string `json:"fail"`
+	Wait   bool   `json:"wait"`   // until somebody else meets it, or its context is over
+	Leak   bool   `json:"leak"`   // print after the end
+	Answer string `json:"answer"` // the state
+}
+
+// obedient is a type that does what its configuration says. Two requests that
+// wait meet in meet; what leaked after its request had ended goes to late.
+func obedient(meet chan struct{}, late chan error) Type[deed] {
+	act := func(ctx context.Context, r Request[deed]) error {
+		_, _ = io.WriteString(r.Stdout, r.Config.Say)
+		switch {
+		case r.Config.Panic != "":
+			panic(r.Config.Panic)
+		case r.Config.Fail != "":
+			return errors.New(r.Config.Fail)
+		case r.Config.Wait:
+			select {
+			case meet <- struct{}{}:
+			case <-meet:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		case r.Config.Leak:
+			go func() {
+				<-ctx.Done()
+				<-meet
+				_, err := io.WriteString(r.Stdout, "too late\n")
+				late <- err
+			}()
+		}
+		return nil
+	}
+	return Type[deed]{
+		State: func(ctx context.Context, r Request[deed]) (StateOutput, error) {
+			if err := act(ctx, r); err != nil {
+				return StateOutput{}, err
+			}
+			return AnswerValid(map[string]string{"answer": r.Config.Answer})
+		},
+		Actions: map[string]func(context.Context, Request[deed]) error{
+			"act":  act,
+			"warn": func(ctx context.Context, r Request[deed]) error { r.Stdout = r.Stderr; return act(ctx, r) },
+		},
+	}
+}
+
+func line(t interface{ Fatal(...any) }, id int64, d deed, args ...string) string {
+	text, err := json.Marshal(ServeRequest{ID: id, Action: strings.Join(args, ""), Args: args, Input: StateInput{
+		InitInput: InitInput{Name: "r"}, Config: map[string]any{
+			"say": d.Say, "panic": d.Panic, "fail": d.Fail, "wait": d.Wait, "leak": d.Leak, "answer": d.Answer,
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text) + "\n"
+}
+
+// serveAll gives a type all of stdin, and returns its answers by id: text for
+// people joined, the last line as it was.
+func serveAll(t *testing.T, typ Type[deed], stdin string) (code int, answers map[int64]whole, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = typ.Run(t.Context(), []string{"serve"}, strings.NewReader(stdin), &out, &errs)
+	answers = map[int64]whole{}
+	for text := range strings.Lines(out.String()) {
+		a, err := DecodeServeAnswer([]byte(text))
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		w := answers[a.ID]
+		if w.exit != nil {
+			t.Errorf("request %d was answered again: %s", a.ID, text)
+		}
+		w.add(t, a)
+		answers[a.ID] = w
+	}
+	return code, answers, errs.String()
+}
+
+// whole is everything that came for one request.
+type whole struct {
+	exit     *int
+	document string
+	text     string
+	stderr   string
+	parts    int
+}
+
+func (w *whole) add(t *testing.T, a ServeAnswer) {
+	t.Helper()
+	w.exit = a.Exit
+	w.stderr += a.Stderr
+	w.parts++
+	var text string
+	if json.Unmarshal(a.Output, &text) == nil {
+		w.text += text
+	} else {
+		w.document = string(a.Output)
+	}
+}
+
+// Whatever is asked, a served process says what a process of its own would.
+func TestServedAndOneShotAnswersAgree(t *testing.T) {
+	typ := obedient(nil, nil)
+	asked := map[string]struct {
+		args  []string
+		input string
+	}{
+		"init":                   {nil, `{"name":"r"}`},
+		"state":                  {[]string{"state"}, `{"config":{"answer":"<ü>","say":"looking\n"}}`},
+		"state that fails":       {[]string{"state"}, `{"config":{"fail":"no\nsuch thing"}}`},
+		"an action":              {[]string{"act"}, `{"config":{"say":"one\ntwo\nthree"}}`},
+		"an action that warns":   {[]string{"warn"}, `{"config":{"say":"careful"}}`},
+		"an action that fails":   {[]string{"act"}, `{"config":{"say":"half","fail":"disk full"}}`},
+		"a large output":         {[]string{"act"}, `{"config":{"say":"` + strings.Repeat(`a line\nü`, 50_000) + `"}}`},
+		"an unknown action":      {[]string{"pain"}, `{}`},
+		"too many arguments":     {[]string{"state", "now"}, `{}`},
+		"an unknown property":    {[]string{"state"}, `{"config":{"sya":1}}`},
+		"input of another kind":  {[]string{"state"}, `[]`},
+		"ensure that can not be": {[]string{"act"}, `{"ensure":"absent"}`},
+	}
+	for name, tc := range asked {
+		t.Run(name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			want := typ.Run(t.Context(), tc.args, strings.NewReader(tc.input), &out, &errs)
+			text, err := json.Marshal(ServeRequest{ID: 7, Action: "a", Args: tc.args, Input: json.RawMessage(tc.input)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, answers, stderr := serveAll(t, typ, string(text)+"\n")
+			if code != 0 || stderr != "" {
+				t.Errorf("the process ended with %d: %s", code, stderr)
+			}
+			got := answers[7]
+			if got.exit == nil || *got.exit != want || got.document+got.text != strings.TrimSuffix(out.String(), "\n") && got.text != out.String() || got.stderr != errs.String() {
+				t.Errorf("served   %+v\none-shot %d %q %q", got, want, out.String(), errs.String())
+			}
+		})
+	}
+}
+
+func TestRequestsAreServedAtOnce(t *testing.T) {
+	meet := make(chan struct{})
+	code, answers, _ := serveAll(t, obedient(meet, nil), line(t, 1, deed{Wait: true}, "act")+line(t, 2, deed{Wait: true}, "state"))
+	if code != 0 || *answers[1].exit != 0 || *answers[2].exit != 0 {
+		t.Errorf("ended with %d: %+v", code, answers)
+	}
+}
+
+func TestAPanicEndsItsRequestOnly(t *testing.T) {
+	code, answers, _ := serveAll(t, obedient(nil, nil), line(t, 1, deed{Panic: "magic"}, "act")+line(t, 2, deed{Answer: "fine"}, "state"))
+	if code != 0 || *answers[1].exit != 1 || !strings.HasPrefix(answers[1].stderr, "panic: magic\ngoroutine ") {
+		t.Errorf("ended with %d: %+v", code, answers[1])
+	}
+	if *answers[2].exit != 0 || answers[2].document != `{"status":"VALID","state":{"answer":"fine"}}` {
+		t.Errorf("the other one: %+v", answers[2])
+	}
+}
+
+func TestWhatEndsAProcess(t *testing.T) {
+	good := line(t, 1, deed{Say: "hello"}, "act")
+	for name, tc := range map[string]struct{ stdin, stderr string }{
+		"text":                  {good + "hello\n", "error: line 2 of stdin is not a request: invalid character 'h'"},
+		"an empty line":         {good + "\n", "error: line 2 of stdin is not a request: unexpected end of JSON input"},
+		"null":                  {good + "null\n", `error: line 2 of stdin is not a request: "id" must be a whole number from 1`},
+		"no id":                 {good + `{"action":"state","args":["state"],"input":{}}`, `error: line 2 of stdin is not a request: "id" must be`},
+		"an id that is text":    {good + `{"id":"a"}`, "error: line 2 of stdin is not a request: json: cannot unmarshal string"},
+		"arguments are no list": {good + `{"id":2,"args":"state"}`, "error: line 2 of stdin is not a request: json: cannot unmarshal string"},
+		"two on a line":         {good + `{"id":2}{"id":3}`, "error: line 2 of stdin is not a request: invalid character '{' after"},
+		"a line that is cut":    {good + `{"id":2,"args":["sta`, "error: line 2 of stdin is not a request: unexpected end"},
+		"a line without end":    {good + `{"id":2,"input":"` + strings.Repeat("x", MaxRequest), "error: line 2 of stdin has more than 33554432 bytes\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, answers, stderr := serveAll(t, obedient(nil, nil), tc.stdin)
+			if code != 1 || !strings.HasPrefix(stderr, tc.stderr) {
+				t.Errorf("ended with %d: %s\nwant %s", code, stderr, tc.stderr)
+			}
+			if answers[1].exit == nil || *answers[1].exit != 0 || answers[1].text != "hello" || len(answers) != 1 {
+				t.Errorf("what was asked before it: %+v", answers)
+			}
+		})
+	}
+}
+
+func TestALineMayBeAsLongAsItMay(t *testing.T) {
+	text := `{"id":1,"args":["state"],"input":{"config":{}}`
+	for _, end := range []string{"}\n", "}"} {
+		code, answers, stderr := serveAll(t, obedient(nil, nil), text+strings.Repeat(" ", MaxRequest-len(text)-1)+end)
+		if code != 0 || answers[1].exit == nil || *answers[1].exit != 0 {
+			t.Errorf("ended with %d: %s: %+v", code, stderr, answers)
+		}
+	}
+}
+
+func TestAnAnswerThatIsTooLongFailsItsRequest(t *testing.T) {
+	code, answers, _ := serveAll(t, obedient(nil, nil), line(t, 1, deed{Answer: strings.Repeat("x", MaxAnswer-60)}, "state"))
+	if code != 0 || *answers[1].exit != 1 || answers[1].document != "" || answers[1].stderr != "error: the answer and what was said besides are larger than 8388608 bytes\n" {
+		t.Errorf("ended with %d: %.200v", code, answers)
+	}
+}
+
+func TestServingWithinServing(t *testing.T) {
+	code, answers, _ := serveAll(t, obedient(nil, nil), `{"id":1,"args":["serve"],"input":{"id":2}}`)
+	if code != 0 || *answers[1].exit != 1 || answers[1].stderr != `error: unknown action "serve"; known are state, act, warn`+"\n" {
+		t.Errorf("ended with %d: %+v", code, answers)
+	}
+}
+
+// talk is a conversation with a process, line by line.
+type talk struct {
+	stdin   *io.PipeWriter
+	answers *bufio.Scanner
+	ended   chan int
+	stderr  bytes.Buffer
+}
+
+func start(ctx context.Context, typ Type[deed]) *talk {
+	in, stdin := io.Pipe()
+	stdout, out := io.Pipe()
+	s := &talk{stdin: stdin, answers: bufio.NewScanner(stdout), ended: make(chan int, 1)}
+	go func() {
+		s.ended <- typ.Run(ctx, []string{"serve"}, in, out, &s.stderr)
+		_ = out.Close()
+	}()
+	return s
+}
+
+func (s *talk) ask(t testing.TB, text string) {
+	if _, err := io.WriteString(s.stdin, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *talk) hear(t testing.TB) ServeAnswer {
+	if !s.answers.Scan() {
+		t.Fatalf("it ended: %v", s.answers.Err())
+	}
+	a, err := DecodeServeAnswer(s.answers.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestLinesOfAnActionAreSentAtOnce(t *testing.T) {
+	meet := make(chan struct{})
+	s := start(t.Context(), obedient(meet, nil))
+	s.ask(t, line(t, 1, deed{Say: "first\nsecond\nrest", Wait: true}, "act"))
+	if a := s.hear(t); a.Exit != nil || string(a.Output) != `"first\nsecond\n"` {
+		t.Errorf("while it runs: %+v", a)
+	}
+	s.ask(t, line(t, 2, deed{Say: "careful\n", Wait: true}, "warn"))
+	if a := s.hear(t); a.ID != 2 || a.Exit != nil || a.Stderr != "careful\n" || a.Output != nil {
+		t.Errorf("a warning: %+v", a)
+	}
+	for range 2 {
+		a := s.hear(t)
+		if a.Exit == nil || *a.Exit != 0 || a.ID == 1 && string(a.Output) != `"rest"` {
+			t.Errorf("at the end: %+v", a)
+		}
+	}
+	_ = s.stdin.Close()
+	if code := <-s.ended; code != 0 {
+		t.Errorf("ended with %d: %s", code, s.stderr.String())
+	}
+}
+
+func TestWhatWasAskedIsFinishedWhenStdinEnds(t *testing.T) {
+	meet := make(chan struct{})
+	s := start(t.Context(), obedient(meet, nil))
+	s.ask(t, line(t, 1, deed{Wait: true}, "act"))
+	_ = s.stdin.Close()
+	<-meet
+	if a := s.hear(t); *a.Exit != 0 {
+		t.Errorf("%+v", a)
+	}
+	if code := <-s.ended; code != 0 {
+		t.Errorf("ended with %d: %s", code, s.stderr.String())
+	}
+}
+
+func TestCancelledServing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		s := start(ctx, obedient(make(chan struct{}), nil))
+		s.ask(t, line(t, 1, deed{Wait: true}, "act"))
+		synctest.Wait()
+		cancel(errors.New("enough"))
+		if a := s.hear(t); a.Exit != nil || a.Stderr != "error: enough\n" {
+			t.Errorf("what it says: %+v", a)
+		}
+		if a := s.hear(t); a.Exit == nil || *a.Exit != 1 {
+			t.Errorf("how it ends: %+v", a)
+		}
+		if code := <-s.ended; code != 1 || s.stderr.String() != "error: enough\n" {
+			t.Errorf("ended with %d: %s", code, s.stderr.String())
+		}
+		_ = s.stdin.Close()
+	})
+}
+
+func TestNobodyReadsTheAnswers(t *testing.T) {
+	var errs bytes.Buffer
+	in, stdin := io.Pipe()
+	stdout, out := io.Pipe()
+	_ = stdout.CloseWithError(errors.New("gone"))
+	go func() { _, _ = io.WriteString(stdin, line(t, 1, deed{}, "state")) }() // and stdin stays open
+	if code := obedient(nil, nil).Run(t.Context(), []string{"serve"}, in, out, &errs); code != 1 || errs.String() != "error: writing an answer: gone\n" {
+		t.Errorf("ended with %d: %s", code, errs.String())
+	}
+	_ = stdin.Close()
+}
+
+func TestNothingFollowsTheLastAnswer(t *testing.T) {
+	meet, late := make(chan struct{}), make(chan error, 1)
+	s := start(t.Context(), obedient(meet, late))
+	s.ask(t, line(t, 1, deed{Leak: true}, "act"))
+	if a := s.hear(t); a.Exit == nil {
+		t.Fatalf("%+v", a)
+	}
+	close(meet)
+	if err := <-late; !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("printing after the end gave %v", err)
+	}
+	_ = s.stdin.Close()
+	if s.answers.Scan() {
+		t.Errorf("after the end came %s", s.answers.Text())
+	}
+	<-s.ended
+}
+
+// More requests than are worked on at a time wait their turn.
+func TestManyRequests(t *testing.T) {
+	var all strings.Builder
+	const n = 5 * maxServed
+	for id := range int64(n) {
+		all.WriteString(line(t, id+1, deed{Say: strings.Repeat("x\n", 20), Answer: fmt.Sprint(id)}, []string{"state", "act"}[id%2]))
+	}
+	code, answers, stderr := serveAll(t, obedient(nil, nil), all.String())
+	if code != 0 || len(answers) != n {
+		t.Fatalf("ended with %d and %d answers: %s", code, len(answers), stderr)
+	}
+	for id, a := range answers {
+		if *a.exit != 0 || id%2 == 1 && !strings.Contains(a.document, fmt.Sprintf(`"%d"`, id-1)) || id%2 == 0 && len(a.text) != 40 {
+			t.Fatalf("request %d: %+v", id, a)
+		}
+	}
+}
+
+// Whatever is printed, in whatever pieces, arrives; what is kept is bounded.
+func TestPrintedTextArrivesWhole(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var out bytes.Buffer
+		p := &printed{printer: &printer{id: 1, answers: &answerWriter{w: &out}}}
+		piece := rapid.OneOf(rapid.String(), rapid.Just("\n"), rapid.Map(rapid.IntRange(0, 3*maxText), func(n int) string { return strings.Repeat("ü", n/2) }))
+		said := strings.Join(rapid.SliceOfN(piece, 0, 4).Draw(t, "pieces"), "")
+		for rest := []byte(said); len(rest) > 0; {
+			n := min(len(rest), rapid.IntRange(1, 2*maxText).Draw(t, "written"))
+			if m, err := p.Write(rest[:n]); m != n || err != nil {
+				t.Fatal(m, err)
+			}
+			if len(p.rest) >= maxText {
+				t.Fatalf("%d bytes are kept", len(p.rest))
+			}
+			rest = rest[n:]
+		}
+		var got strings.Builder
+		for text := range strings.Lines(out.String()) {
+			a, err := DecodeServeAnswer([]byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var part string
+			if err := json.Unmarshal(a.Output, &part); err != nil {
+				t.Fatal(err)
+			}
+			got.WriteString(part)
+		}
+		got.Write(p.rest)
+		if got.String() != said {
+			t.Fatalf("said %d bytes, %d arrived", len(said), got.Len())
+		}
+	})
+}
+
+func TestTheEndOfWhatStateSaysIsKept(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var e ending
+		said := ""
+		for _, n := range rapid.SliceOfN(rapid.IntRange(0, 2*maxText), 0, 6).Draw(t, "writes") {
+			part := strings.Repeat("aü", n/3)
+			said += part
+			if m, err := e.Write([]byte(part)); m != len(part) || err != nil {
+				t.Fatal(m, err)
+			}
+			if len(e.text) > 3*maxText {
+				t.Fatalf("%d bytes are kept", len(e.text))
+			}
+		}
+		got := e.String()
+		if !strings.HasSuffix(said, got) || len(got) < min(len(said), maxText-utf8.UTFMax) || len(got) > maxText || !utf8.ValidString(got) {
+			t.Fatalf("of %d bytes %d are kept", len(said), len(got))
+		}
+	})
+}
+
+// Whatever comes on stdin, each line of stdout is an answer, to something that
+// was asked, and at most one ends it.
+func FuzzServe(f *testing.F) {
+	f.Add([]byte(line(f, 1, deed{Say: "a\nb"}, "act") + line(f, 2, deed{Fail: "x"}, "state") + line(f, 3, deed{Panic: "x"}, "warn")))
+	f.Add([]byte(`{"id":1}` + "\n" + `{"id":2,"action":"init","input":{}}` + "\r\n" + `{"id":2,"args":["state"],"input":null}`))
+	f.Add([]byte(`{"id":1,"args":["act"],"input":{"config":{"say":"\ud800"}}}` + "\nnonsense"))
+	for _, tc := range brokenDocuments {
+		f.Add([]byte(tc.answer))
+	}
+	typ := obedient(nil, nil)
+	hasty := func(do func(context.Context, Request[deed]) error) func(context.Context, Request[deed]) error {
+		return func(ctx context.Context, r Request[deed]) error {
+			r.Config.Wait, r.Config.Leak = false, false // nobody is there to meet
+			return do(ctx, r)
+		}
+	}
+	for name, do := range typ.Actions {
+		typ.Actions[name] = hasty(do)
+	}
+	state := typ.State
+	typ.State = func(ctx context.Context, r Request[deed]) (out StateOutput, err error) {
+		err = hasty(func(ctx context.Context, r Request[deed]) error {
+			out, err = state(ctx, r)
+			return err
+		})(ctx, r)
+		return out, err
+	}
+	f.Fuzz(func(t *testing.T, stdin []byte) {
+		var out, errs bytes.Buffer
+		code := typ.Run(t.Context(), []string{"serve"}, bytes.NewReader(stdin), &out, &errs)
+		if code != 0 && code != 1 || (code == 0) != (errs.Len() == 0) {
+			t.Fatalf("ended with %d: %s", code, errs.String())
+		}
+		asked, answered := 0, 0
+		for range bytes.Lines(stdin) {
+			asked++
+		}
+		for text := range bytes.Lines(out.Bytes()) {
+			a, err := DecodeServeAnswer(text)
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			if !bytes.Contains(stdin, fmt.Append(nil, a.ID)) {
+				t.Fatalf("nobody asked for %s", text)
+			}
+			if a.Exit != nil {
+				answered++
+			}
+		}
+		if answered > asked || code == 0 && answered < asked {
+			t.Fatalf("%d requests, %d answers", asked, answered)
+		}
+	})
+}
+
+// What a question costs besides what the type does: two pipes, decoding and
+// encoding, on both sides.
+func BenchmarkServedRequest(b *testing.B) {
+	s := start(b.Context(), obedient(nil, nil))
+	request := line(b, 1, deed{Answer: "fine"}, "state")
+	for b.Loop() {
+		s.ask(b, request)
+		a := s.hear(b)
+		if _, err := DecodeState(a.Output); err != nil {
+			b.Fatal(err)
+		}
+	}
+	_ = s.stdin.Close()
+	<-s.ended
+}
+
+// The same, with as many questions on their way as the process takes.
+func BenchmarkServedRequestsAtOnce(b *testing.B) {
+	s := start(b.Context(), obedient(nil, nil))
+	request := line(b, 1, deed{Answer: "fine"}, "state")
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		for range b.N {
+			s.ask(b, request)
+		}
+	})
+	for range b.N {
+		s.hear(b)
+	}
+	asking.Wait()
+	_ = s.stdin.Close()
+	<-s.ended
+}
