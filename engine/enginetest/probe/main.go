@@ -1,6 +1,8 @@
-// Command probe is the engine suite's test program as a static binary, the only
-// file of the suite's image. See package enginetest/internal/probe for what it
-// can do.
+//go:build linux
+
+// Command probe is the engine suite's test program as a static binary for Linux,
+// the only file of the suite's image. See package enginetest/internal/probe for
+// what it can do.
 package main
 
 import (

@@ -1,0 +1,70 @@
+package oci
+
+import "sync"
+
+// ahead is a launcher that waits for its request. To start one is a tenth of a
+// container's life, and nothing of it depends on the container; so it is done
+// while the one before runs.
+type ahead struct {
+	mutex    sync.Mutex
+	next     *container // nil if there is none
+	starting sync.WaitGroup
+	started  bool // one is, or is being started
+	closed   bool
+}
+
+// take returns a launcher that was started ahead, or a new one.
+func (e *Engine) take() (*container, error) {
+	e.ahead.mutex.Lock()
+	c := e.ahead.next
+	if c != nil {
+		e.ahead.next, e.ahead.started = nil, false
+	}
+	e.ahead.mutex.Unlock()
+	if c == nil {
+		return e.prepare()
+	}
+	select {
+	case <-c.ended: // somebody killed it
+		c.close()
+		return e.prepare()
+	default:
+		return c, nil
+	}
+}
+
+// startAhead has a launcher started for the next run, unless there is one. One
+// that can not be started is not missed: the next run will tell.
+func (e *Engine) startAhead() {
+	a := &e.ahead
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if a.started || a.closed {
+		return
+	}
+	a.started = true
+	a.starting.Go(func() {
+		c, err := e.prepare()
+		a.mutex.Lock()
+		defer a.mutex.Unlock()
+		if err != nil {
+			a.started = false
+			return
+		}
+		a.next = c
+	})
+}
+
+// close ends the launcher, and starts no more.
+func (a *ahead) close() {
+	a.mutex.Lock()
+	a.closed = true
+	a.mutex.Unlock()
+	a.starting.Wait()
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if a.next != nil {
+		a.next.close()
+		a.next = nil
+	}
+}

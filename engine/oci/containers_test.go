@@ -1,0 +1,263 @@
+//go:build linux
+
+package oci
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+// underway is a run whose container has written something and waits for stdin.
+type underway struct {
+	stdin *io.PipeWriter
+	exit  engine.Exit
+	err   error
+	ended chan struct{}
+}
+
+// begin starts a container that ends with code 7 when stdin is closed.
+func begin(t *testing.T, e *Engine, labels map[string]string) *underway {
+	t.Helper()
+	spec := probe("read-exit", "7")
+	spec.Labels = labels
+	reader, writer := io.Pipe()
+	u := &underway{stdin: writer, ended: make(chan struct{})}
+	first := make(stamp, 1)
+	go func() {
+		defer close(u.ended)
+		u.exit, u.err = e.Run(t.Context(), spec, engine.IO{Stdin: reader, Stdout: first})
+	}()
+	t.Cleanup(func() {
+		_ = writer.Close()
+		<-u.ended
+	})
+	select {
+	case <-first:
+	case <-u.ended:
+		t.Fatalf("the container ended without a word: exit %+v, error %v", u.exit, u.err)
+	}
+	return u
+}
+
+// stamp tells when it is first written to.
+type stamp chan time.Time
+
+func (s stamp) Write(p []byte) (int, error) {
+	select {
+	case s <- time.Now():
+	default:
+	}
+	return len(p), nil
+}
+
+// Engines share what they know by their run directory, whichever process they
+// are in.
+func TestContainersOfAnotherTool(t *testing.T) {
+	e := open(t)
+	loadProbe(t, e)
+	other := openWith(t, Options{CacheDir: t.TempDir(), RunDir: string(e.dir)})
+	find := func() engine.Container {
+		t.Helper()
+		found, err := other.Containers(t.Context(), map[string]string{"a": "1", "b": ""})
+		if err != nil || len(found) != 1 || !found[0].Started || !found[0].Running || found[0].Labels["b"] != "2" {
+			t.Fatalf("found %+v, error %v", found, err)
+		}
+		return found[0]
+	}
+
+	u := begin(t, e, map[string]string{"a": "1", "b": "2"})
+	id := find().ID
+	short, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := other.Wait(short, id); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled wait: %v", err)
+	}
+	waited := make(chan engine.Exit, 1)
+	go func() {
+		exit, err := other.Wait(t.Context(), id)
+		if err != nil {
+			t.Error(err)
+		}
+		waited <- exit
+	}()
+	_ = u.stdin.Close()
+	if exit := <-waited; exit != (engine.Exit{Code: 7}) {
+		t.Errorf("waited for: %+v, want code 7", exit)
+	}
+	<-u.ended
+
+	u = begin(t, e, map[string]string{"a": "1", "b": "2"})
+	if err := other.Remove(t.Context(), find().ID); err != nil {
+		t.Error(err)
+	}
+	<-u.ended
+	if u.err != nil || u.exit != (engine.Exit{Code: killed}) {
+		t.Errorf("removed by another: exit %+v, error %v", u.exit, u.err)
+	}
+	if found, err := other.Containers(t.Context(), nil); err != nil || len(found) > 0 {
+		t.Errorf("left: %+v (%v)", found, err)
+	}
+}
+
+// Process ids are used again: what has another beginning is somebody else.
+func TestOthersAreNotKilled(t *testing.T) {
+	self, err := identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if self.gone() {
+		t.Error("this process is gone")
+	}
+	if err := self.kill(someID); err != nil { // it is no launcher
+		t.Error(err)
+	}
+	self.Began += "0"
+	if !self.gone() {
+		t.Error("a process that began at another time is the same")
+	}
+}
+
+// The launcher that waits for the next run is a process like any other: it may
+// die, and is not left.
+func TestALauncherWaitsForTheNextRun(t *testing.T) {
+	e := open(t)
+	loadProbe(t, e)
+	waiting := func() *container {
+		t.Helper()
+		stdoutOf(t, e, probe("exit", "0"))
+		e.ahead.starting.Wait()
+		if e.ahead.next == nil {
+			t.Fatal("none waits")
+		}
+		return e.ahead.next
+	}
+	first := waiting()
+	first.kill()
+	<-first.ended
+	second := waiting()
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-second.ended:
+	default:
+		t.Error("it is left when the engine is closed")
+	}
+	stdoutOf(t, e, probe("exit", "0"))
+	if e.ahead.next != nil {
+		t.Error("a closed engine starts another")
+	}
+}
+
+// actLose makes this test binary end its first thread, say so, and go on until
+// its stdin ends.
+const actLose = "lose"
+
+func loseFirstThread() {
+	runtime.LockOSThread()
+	if unix.Gettid() != os.Getpid() {
+		go loseFirstThread() // gets another thread, since this one is kept
+		select {}
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	fmt.Fprintln(os.Stdout, "lost")
+	_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0)
+}
+
+// The kernel kills a launcher's container after the launcher's first thread, and
+// before its last.
+func TestProcessesAreGoneWithTheirLastThread(t *testing.T) {
+	command := exec.CommandContext(t.Context(), "/proc/self/exe")
+	command.Env = append(os.Environ(), actAs+"="+actLose)
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, err := identify(command.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+		t.Fatalf("%q, %v", line, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), dying)
+	defer cancel()
+	err = poll(ctx, func() (bool, error) {
+		fields, err := statOf(who.PID)
+		return err == nil && fields[stateField] == "Z", err
+	})
+	if err != nil {
+		t.Fatal("its first thread does not end: ", err)
+	}
+	if who.gone() {
+		t.Error("a process that has threads is gone")
+	}
+	_ = stdin.Close()
+	if err := poll(ctx, func() (bool, error) { return who.gone(), nil }); err != nil {
+		t.Error("a process without threads is not gone: ", err)
+	}
+	_ = command.Wait()
+}
+
+// A tool that dies while it starts something leaves its locks to that for a
+// moment.
+func TestLocksMayOutliveTheirTool(t *testing.T) {
+	e := open(t)
+	dead := e.tool
+	dead.Began += "0"
+	id, kept, err := e.dir.createRecord(record{Created: time.Now(), Tool: &dead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { _ = kept.Close() })
+	if found, err := e.Containers(t.Context(), nil); err != nil || len(found) > 0 {
+		t.Errorf("found %+v, error %v", found, err)
+	}
+	if exists(e.dir.record(id)) {
+		t.Error("the record is left")
+	}
+}
+
+// What is found in the run directory may be anything.
+func TestDamagedRecordsAreSwept(t *testing.T) {
+	e := open(t)
+	for i, content := range []string{"", "{", `{"Labels":{"a":"1"}`, `[]`, `{"Launcher":{"PID":1,"Began":"0"}}`, `{"Launcher":{"PID":-1}}`, "\x00\xff"} {
+		id := someID[:idLength-1] + string(rune('0'+i))
+		if err := os.WriteFile(e.dir.record(id), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found, err := e.Containers(t.Context(), nil); err != nil || len(found) > 0 {
+		t.Errorf("found %+v, error %v", found, err)
+	}
+	if ids, err := e.dir.ids(); err != nil || len(ids) > 0 {
+		t.Errorf("left: %v (%v)", ids, err)
+	}
+	for _, id := range []string{"", "..", "../mnt", someID + "0"} {
+		if _, err := e.Wait(t.Context(), id); !errors.Is(err, engine.ErrNoContainer) {
+			t.Errorf("%q: %v, want ErrNoContainer", id, err)
+		}
+	}
+}

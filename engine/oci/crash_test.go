@@ -1,0 +1,275 @@
+//go:build linux
+
+package oci
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+// actRun makes this test binary run containers until it is killed, every second
+// one held for a while. It says when it begins.
+const actRun = "run"
+
+// killAt names the variable with the point of a run at which the tool kills
+// itself.
+const killAt = "DEPLOYSTER_TEST_KILL_AT"
+
+func runForever() {
+	ctx := context.Background()
+	e, err := Open(ctx, Options{CacheDir: os.Getenv("TEST_CACHE"), RunDir: os.Getenv("TEST_RUN")})
+	if err != nil {
+		fmt.Fprintln(os.Stdout, err)
+		os.Exit(1)
+	}
+	last := os.Getenv(killAt)
+	e.passed = func(point string) {
+		if point == last {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}
+	for held := false; ; held = !held {
+		fmt.Fprintln(os.Stdout, "begin")
+		exit, err := runProbe(ctx, e, held, os.Stdout)
+		if err != nil || exit.Code != 0 {
+			fmt.Fprintln(os.Stdout, exit, err)
+			os.Exit(1)
+		}
+	}
+}
+
+// runProbe runs a container that writes something and ends.
+func runProbe(ctx context.Context, e *Engine, held bool, stdout io.Writer) (engine.Exit, error) {
+	spec := probe("cat")
+	if held {
+		hold := make(chan struct{})
+		spec.Hold = hold
+		time.AfterFunc(30*time.Millisecond, func() { close(hold) })
+	}
+	return e.Run(ctx, spec, engine.IO{Stdin: strings.NewReader("x"), Stdout: stdout})
+}
+
+// points lists all the points that runs pass.
+func points(t *testing.T, e *Engine) []string {
+	t.Helper()
+	var passed []string
+	e.passed = func(point string) {
+		if !slices.Contains(passed, point) {
+			passed = append(passed, point)
+		}
+	}
+	defer func() { e.passed = nil }()
+	for _, held := range []bool{false, true} {
+		if exit, err := runProbe(t.Context(), e, held, nil); err != nil || exit.Code != 0 {
+			t.Fatalf("exit %+v, error %v", exit, err)
+		}
+	}
+	if len(passed) == 0 {
+		t.Fatal("runs pass no points")
+	}
+	return passed
+}
+
+// stages are what the launcher and the runtime do meanwhile, in order, and how
+// that can be seen: the tool is killed as soon as they have come so far.
+func stages(e *Engine) map[string]func() bool {
+	stages := map[string]func() bool{
+		"the launcher has mounted": func() bool {
+			return anyRecord(e, func(_ string, r record) bool {
+				return r.Launcher != nil && mentions(r.Launcher.PID, "mountinfo", "overlay")
+			})
+		},
+		"the runtime has begun": func() bool {
+			return anyRecord(e, func(id string, _ record) bool { return exists(e.dir.log(id)) })
+		},
+	}
+	if !e.rootless {
+		stages["the first control group is made"] = func() bool {
+			return anyRecord(e, func(id string, _ record) bool { return len(cgroupsLeft(e, id)) > 0 })
+		}
+		stages["the last control group is made"] = func() bool {
+			return anyRecord(e, func(id string, _ record) bool { return len(cgroupsLeft(e, id)) == len(e.cgroups.mounted) })
+		}
+	}
+	return stages
+}
+
+func anyRecord(e *Engine, is func(id string, r record) bool) bool {
+	ids, _ := e.dir.ids()
+	for _, id := range ids {
+		file, err := openRecord(e.dir.record(id))
+		if err != nil {
+			continue
+		}
+		known := file.read()
+		_ = file.Close()
+		if is(id, known) {
+			return true
+		}
+	}
+	return false
+}
+
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
+// mentions says whether a file of a process contains a text.
+func mentions(pid int, file, text string) bool {
+	content, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), file))
+	return err == nil && strings.Contains(string(content), text)
+}
+
+func cgroupsLeft(e *Engine, id string) []string {
+	var left []string
+	for _, hierarchy := range e.cgroups.mounted {
+		if group := filepath.Join(hierarchy, cgroupOf(id)); exists(group) {
+			left = append(left, group)
+		}
+	}
+	return left
+}
+
+// killedTool starts a tool that runs containers, kills it when the moment has
+// come, and returns the ids of the containers of which it left a record.
+func killedTool(t *testing.T, e *Engine, cache, point string, moment func(output *bufio.Reader)) []string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "/proc/self/exe")
+	command.Env = append(os.Environ(), actAs+"="+actRun, killAt+"="+point, "TEST_CACHE="+cache, "TEST_RUN="+string(e.dir))
+	reading, writing, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reading.Close() }()
+	command.Stdout = writing
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = writing.Close()
+	output := bufio.NewReader(reading)
+	if line, err := output.ReadString('\n'); err != nil || line != "begin\n" {
+		t.Errorf("the tool says %q (%v)", line, err)
+	}
+	if point == "" {
+		moment(output)
+		_ = command.Process.Kill()
+	}
+	err = command.Wait()
+	if command.ProcessState.Exited() {
+		said, _ := io.ReadAll(output)
+		t.Errorf("the tool ended by itself: %v, %s", err, said)
+	}
+	ids, err := e.dir.ids()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// Whenever a tool is killed, the next one finds and removes what is left.
+func TestKilledAtAnyMoment(t *testing.T) {
+	cache := t.TempDir()
+	e := openWith(t, Options{CacheDir: cache, RunDir: t.TempDir()})
+	loadProbe(t, e)
+	killAtAnyMoment(t, e, cache)
+}
+
+func killAtAnyMoment(t *testing.T, e *Engine, cache string) {
+	check := func(t *testing.T, ids []string) {
+		t.Helper()
+		next := openWith(t, Options{CacheDir: cache, RunDir: string(e.dir)})
+		if left := left(e, ids); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+		if found, err := next.Containers(t.Context(), nil); err != nil || len(found) > 0 {
+			t.Errorf("left: containers %v (%v)", found, err)
+		}
+	}
+	for _, point := range points(t, e) {
+		t.Run(point, func(t *testing.T) { check(t, killedTool(t, e, cache, point, nil)) })
+	}
+	for stage, reached := range stages(e) {
+		t.Run(stage, func(t *testing.T) {
+			check(t, killedTool(t, e, cache, "", func(*bufio.Reader) {
+				for deadline := time.Now().Add(20 * time.Second); !reached(); {
+					if time.Now().After(deadline) {
+						t.Error("it does not come so far")
+						return
+					}
+				}
+			}))
+		})
+	}
+	t.Run("the program has written something", func(t *testing.T) {
+		check(t, killedTool(t, e, cache, "", func(output *bufio.Reader) { _, _ = output.ReadByte() }))
+	})
+	for delay := range 20 {
+		t.Run(fmt.Sprintf("after %d ms", 5*delay), func(t *testing.T) {
+			check(t, killedTool(t, e, cache, "", func(*bufio.Reader) { <-time.After(time.Duration(5*delay) * time.Millisecond) }))
+		})
+	}
+}
+
+// left lists what there still is: files, control groups of the containers,
+// mounts, and processes that are in one of those or see a mount in the run
+// directory.
+func left(e *Engine, ids []string) []string {
+	var found []string
+	_ = filepath.WalkDir(string(e.dir), func(path string, entry os.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			found = append(found, path)
+		}
+		return nil
+	})
+	for _, id := range ids {
+		found = append(found, cgroupsLeft(e, id)...)
+	}
+	processes, _ := filepath.Glob("/proc/[0-9]*")
+	for _, process := range processes {
+		pid, _ := strconv.Atoi(filepath.Base(process))
+		seen := mentions(pid, "mountinfo", string(e.dir))
+		for _, id := range ids {
+			seen = seen || mentions(pid, "cgroup", cgroupOf(id)) || mentions(pid, "cmdline", id)
+		}
+		// Engines of this process may have launchers that wait; of the others none.
+		seen = seen || mentions(pid, "cmdline", e.dir.mountPoint()) && !mentions(pid, "status", fmt.Sprintf("\nPPid:\t%d\n", os.Getpid()))
+		if seen {
+			found = append(found, process)
+		}
+	}
+	return found
+}
+
+// A tool that is killed takes its container along before anybody sweeps.
+func TestContainersDieWithTheirTool(t *testing.T) {
+	cache := t.TempDir()
+	e := openWith(t, Options{CacheDir: cache, RunDir: t.TempDir()})
+	loadProbe(t, e)
+	ids := killedTool(t, e, cache, "", func(output *bufio.Reader) { _, _ = output.ReadByte() })
+	gone := func() (bool, error) {
+		return !anyRecord(e, func(_ string, r record) bool { return r.Launcher != nil && !r.Launcher.gone() }), nil
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), dying)
+	defer cancel()
+	if err := poll(ctx, gone); err != nil {
+		t.Errorf("containers %v run on without their tool: %v", ids, err)
+	}
+	if _, err := e.Containers(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,75 @@
+//go:build linux
+
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/oci/internal/launch"
+)
+
+func TestWhatIsMissingIsSaid(t *testing.T) {
+	clone := fmt.Errorf("start the launcher: %w", &os.PathError{Op: "fork/exec", Path: "/proc/self/exe", Err: syscall.EPERM})
+	private := &launch.Failure{Doing: "keep mounts private", Text: "permission denied"}
+	overlay := &launch.Failure{Doing: "mount an overlay", Text: "no such device"}
+	for _, c := range []struct {
+		name     string
+		err      error
+		rootless bool
+		overlays bool
+		sysctl   string // of the one that is set to 0 or 1
+		says     string
+	}{
+		{"no overlays in the kernel", overlay, false, false, "", "`modprobe overlay`"},
+		{"nor without root", overlay, true, false, "", "`modprobe overlay`"},
+		{"overlays for root only", overlay, true, true, "", "needs Linux 5.11"},
+		{"no user namespaces", clone, true, true, "user.max_user_namespaces=0", "user.max_user_namespaces = 0"},
+		{"Debian's setting", clone, true, true, "kernel.unprivileged_userns_clone=0", "kernel.unprivileged_userns_clone = 0"},
+		{"Ubuntu's setting", private, true, true, "kernel.apparmor_restrict_unprivileged_userns=1", "kernel.apparmor_restrict_unprivileged_userns = 1"},
+		{"something else", clone, true, true, "kernel.unprivileged_userns_clone=1", "do not work for you here"},
+		{"root in a container", clone, false, true, "", "run that privileged"},
+		{"mounts that root may not make", private, false, true, "", "run that privileged"},
+		{"too many files", syscall.EMFILE, false, true, "", "too many open files"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			set, value, _ := strings.Cut(c.sysctl, "=")
+			err := whyForbidden(c.err, c.rootless, c.overlays, func(name string) string {
+				if name == set {
+					return value
+				}
+				return ""
+			})
+			if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want %q", err, c.says)
+			}
+		})
+	}
+}
+
+func TestWhatRuntimesSayIsExplained(t *testing.T) {
+	e := &Engine{runtime: "/usr/bin/some-runtime"}
+	spec := engine.Spec{Image: "web", Entrypoint: "/tool"}
+	for said, want := range map[string]string{
+		`exec: "/tool": stat /tool: no such file or directory`:    `entrypoint "/tool" can not be executed in image "web"`,
+		"executable file `/tool` not found: No such file":         `entrypoint "/tool" can not be executed in image "web"`,
+		"open executable: Permission denied":                      `entrypoint "/tool" can not be executed in image "web"`,
+		"exec container process `/tool`: Exec format error":       "is built for another platform",
+		"creating cgroup directory `/sys/fs/cgroup/x`: Read-only": "some-runtime can not use this machine's control groups",
+		"something that no case is for":                           "some-runtime: run the container: something",
+	} {
+		err := e.explain(spec, &launch.Failure{Doing: "run the container", Text: said, Runtime: true})
+		if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), said) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	own := &launch.Failure{Doing: "find user", Text: "exec: it is none of the runtime's"}
+	if err := e.explain(spec, own); !errors.Is(err, own) || err.Error() != own.Error() {
+		t.Errorf("%v", err)
+	}
+}

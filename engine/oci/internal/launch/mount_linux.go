@@ -1,0 +1,94 @@
+package launch
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// What lies below Request.Dir beside the runtime's files.
+const (
+	layersDir = "layers" // links to the image's layers, with names short enough for any number of them
+	upperDir  = "upper"
+	workDir   = "work"
+	rootDir   = "root" // the overlay: what the container sees
+)
+
+// private bounds what a container's private file system holds. The container
+// can not write to it: it is for what the launcher and the runtime put there.
+const private = "mode=0700,size=16m,nr_inodes=16k"
+
+// mount makes the mount namespace the launcher's own and puts the container's
+// root into it. It ends in Request.Dir.
+func (l *launcher) mount() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return failed("keep mounts private", err)
+	}
+	const quiet = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if err := unix.Mount("proc", "/proc", "proc", quiet, ""); err != nil {
+		return failed("mount /proc", err)
+	}
+	for _, directory := range l.request.Hide {
+		if err := unix.Mount("tmpfs", directory, "tmpfs", quiet, "mode=0700,size=64k"); err != nil {
+			return failed("hide "+directory, err)
+		}
+	}
+	if err := unix.Mount("tmpfs", l.request.Dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, private); err != nil {
+		return failed("mount a tmpfs on "+l.request.Dir, err)
+	}
+	if err := os.Chdir(l.request.Dir); err != nil {
+		return failed("enter "+l.request.Dir, err)
+	}
+	for _, directory := range []string{layersDir, upperDir, workDir, rootDir} {
+		if err := os.Mkdir(directory, 0o755); err != nil { //nolint:gosec // the upper directory is the container's root
+			return failed("make a directory", err)
+		}
+	}
+	for name, content := range l.request.Files {
+		if err := put(path.Join(upperDir, path.Clean("/"+name)), content); err != nil {
+			return failed("put a file above the image", err)
+		}
+	}
+	return l.overlay()
+}
+
+func put(file, content string) error {
+	if err := os.MkdirAll(path.Dir(file), 0o755); err != nil { //nolint:gosec // the container's user reads it
+		return err
+	}
+	return os.WriteFile(file, []byte(content), 0o644) //nolint:gosec // the container's user reads it
+}
+
+// overlay mounts the image's layers and the upper directory on the root.
+func (l *launcher) overlay() error {
+	layers := l.request.Layers
+	if len(layers) == 0 {
+		empty := path.Join(l.request.Dir, layersDir)
+		layers = []string{empty}
+	}
+	names := make([]string, len(layers))
+	for i, layer := range layers {
+		names[i] = strconv.Itoa(i)
+		if err := os.Symlink(layer, path.Join(layersDir, names[i])); err != nil {
+			return failed("link a layer", err)
+		}
+	}
+	if err := os.Chdir(layersDir); err != nil {
+		return failed("enter the layers", err)
+	}
+	options := fmt.Sprintf("lowerdir=%s,upperdir=../%s,workdir=../%s", strings.Join(names, ":"), upperDir, workDir)
+	if l.request.Rootless {
+		options += ",userxattr"
+	}
+	if err := unix.Mount("overlay", "../"+rootDir, "overlay", unix.MS_NODEV, options); err != nil {
+		return failed("mount an overlay", err)
+	}
+	if err := os.Chdir(".."); err != nil {
+		return failed("leave the layers", err)
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package launch
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+func init() {
+	if len(os.Args) > 0 && os.Args[0] == Name {
+		os.Exit(run())
+	}
+}
+
+// The runtime's files below Request.Dir.
+const (
+	stateDir   = "state"
+	pidFile    = "pid"
+	configFile = "config.json"
+)
+
+// killed is the exit code of what was killed.
+const killed = 128 + int(unix.SIGKILL)
+
+// run is the launcher's life. Its exit code says whether it could report.
+func run() int {
+	// Only the standard streams are the container's.
+	if err := unix.CloseRange(Control, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		fmt.Fprintln(os.Stderr, "deployster: keep files from the container:", err)
+		return 1
+	}
+	control := os.NewFile(Control, "control")
+	l := &launcher{reports: json.NewEncoder(control), orders: json.NewDecoder(control)}
+	if err := l.orders.Decode(&l.request); err != nil {
+		return 1 // the tool died before it could tell
+	}
+	ended, err := l.launch()
+	report := Report{Ended: &ended}
+	var failure *Failure
+	if errors.As(err, &failure) {
+		report = Report{Failed: failure}
+	}
+	if err := l.reports.Encode(report); err != nil {
+		return 1
+	}
+	return 0
+}
+
+type launcher struct {
+	request Request
+	orders  *json.Decoder
+	reports *json.Encoder
+}
+
+// Error makes a Failure an error.
+func (f *Failure) Error() string { return f.Doing + ": " + f.Text }
+
+func failed(doing string, err error) error {
+	return &Failure{Doing: doing, Text: err.Error()}
+}
+
+// launch returns the exit code of the container's program, or a Failure.
+func (l *launcher) launch() (int, error) {
+	unix.Umask(0o022) // what is made for the container is for its user, too
+	if err := l.mount(); err != nil {
+		return 0, err
+	}
+	if l.request.Runtime == "" {
+		return 0, nil
+	}
+	if err := l.configure(); err != nil {
+		return 0, err
+	}
+	if l.request.Steps {
+		return l.steps()
+	}
+	argv := l.command("run", "--keep", "--bundle", l.request.Dir)
+	return 0, failed("execute the runtime", unix.Exec(argv[0], argv, os.Environ()))
+}
+
+// steps prepares the container, and starts it when told. All runtimes can do
+// that; it takes longer than running it at once.
+func (l *launcher) steps() (int, error) {
+	if err := l.execute("create", "--bundle", l.request.Dir, "--pid-file", pidFile); err != nil {
+		return 0, err
+	}
+	pid, err := readPID()
+	if err != nil {
+		return 0, failed("find the container's process", err)
+	}
+	if err := letGo(); err != nil {
+		return 0, failed("leave the streams to the container", err)
+	}
+	if err := l.reports.Encode(Report{Created: true}); err != nil {
+		return 0, failed("report", err)
+	}
+	if err := l.orders.Decode(&Start{}); err != nil {
+		os.Exit(killed) // the tool is gone, and with this process the container
+	}
+	if err := l.execute("start"); err != nil {
+		return 0, err
+	}
+	return wait(pid)
+}
+
+// command is a command of the OCI runtime on the container.
+func (l *launcher) command(name string, args ...string) []string {
+	argv := []string{l.request.Runtime, "--root", path.Join(l.request.Dir, stateDir), "--log", l.request.Log, "--log-format", "json"}
+	return slices.Concat(argv, l.request.Options, []string{name}, args, []string{l.request.ID})
+}
+
+// execute executes a command of the runtime as a process of its own.
+func (l *launcher) execute(name string, args ...string) error {
+	argv := l.command(name, args...)
+	process, err := os.StartProcess(argv[0], argv, &os.ProcAttr{Env: os.Environ(), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	if err != nil {
+		return failed("execute the runtime", err)
+	}
+	ended, err := process.Wait()
+	if err != nil {
+		return failed("wait for the runtime", err)
+	}
+	if ended.Success() {
+		return nil
+	}
+	text := LastError(l.request.Log)
+	if text == "" {
+		text = ended.String()
+	}
+	return &Failure{Doing: name + " the container", Text: text, Runtime: true}
+}
+
+// LastError returns what a runtime logged last as an error, or "".
+func LastError(file string) string {
+	opened, err := os.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = opened.Close() }()
+	var text string
+	for lines := json.NewDecoder(io.LimitReader(opened, 1<<20)); ; {
+		var line struct{ Level, Msg string }
+		if lines.Decode(&line) != nil {
+			return text
+		}
+		if strings.EqualFold(line.Level, "error") && line.Msg != "" {
+			text = line.Msg
+		}
+	}
+}
+
+func readPID() (int, error) {
+	content, err := os.ReadFile(pidFile)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(content)))
+}
+
+// letGo replaces the standard streams, of which the container has its own, so
+// that its ends are the only ones.
+func letGo() error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = null.Close() }()
+	for stream := range 3 {
+		if err := unix.Dup3(int(null.Fd()), stream, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait waits for the container's first process. It is no child of this one by
+// birth, but became one when the runtime that created it ended.
+func wait(pid int) (int, error) {
+	for {
+		var status unix.WaitStatus
+		_, err := unix.Wait4(pid, &status, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return 0, failed("wait for the container", err)
+		case status.Signaled():
+			return 128 + int(status.Signal()), nil
+		case status.Exited():
+			return status.ExitStatus(), nil
+		}
+	}
+}

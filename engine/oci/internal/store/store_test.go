@@ -1,0 +1,303 @@
+//go:build linux
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/distribution/reference"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+func TestAnImageIsFoundByItsNamesAndIDs(t *testing.T) {
+	s := open(t, t.TempDir())
+	web := load(t, s, save(t, "web", imageOf(t, tarOf(t, file("web", "1")))))
+	other := load(t, s, save(t, "127.0.0.1:5000/team/web:2", imageOf(t, tarOf(t, file("other", "2")))))
+	digits := strings.TrimPrefix(web.ID, "sha256:")
+	named, err := reference.ParseNormalizedNamed("web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := reference.Domain(named) // the default one
+	sum := "@sha256:" + strings.Repeat("0", 64)
+	for _, c := range []struct {
+		ref  string
+		want string // "": there is none
+	}{
+		{"web", web.ID},
+		{"web:latest", web.ID},
+		{"library/web", web.ID},
+		{registry + "/library/web", web.ID},
+		{"index." + registry + "/web:latest", web.ID},
+		{web.ID, web.ID},
+		{digits, web.ID},
+		{digits[:12], web.ID},
+		{"sha256:" + digits[:12], web.ID},
+		{"127.0.0.1:5000/team/web:2", other.ID},
+		{other.ID, other.ID},
+
+		{"web:2", ""},
+		{"team/web", ""},
+		{"127.0.0.1:5000/team/web", ""},
+		{"127.0.0.1:5000/web:latest", ""},
+		{"web" + sum, ""},
+		{"web:latest" + sum, ""},
+		{digits[:11], ""},
+		{strings.Repeat("0", 12), ""},
+		{strings.Repeat("0", 64), ""},
+		{"sha256:" + strings.Repeat("0", 64), ""},
+	} {
+		found, err := s.Find(c.ref)
+		switch {
+		case c.want == "":
+			checkError(t, err, engine.ErrNoImage, c.ref)
+		case err != nil:
+			t.Error(err)
+		case found.ID != c.want:
+			t.Errorf("%s is %s, want %s", c.ref, found.ID, c.want)
+		}
+	}
+	for _, ref := range []string{"", "Web", "web:", "../web", "web\x00"} {
+		_, err := s.Find(ref)
+		checkError(t, err, nil, fmt.Sprintf("%q", ref))
+		if errors.Is(err, engine.ErrNoImage) {
+			t.Errorf("%v: what is no reference can not be pulled either", err)
+		}
+	}
+}
+
+func TestAnAmbiguousIDIsNotGuessed(t *testing.T) {
+	one := v1.Hash{Algorithm: "sha256", Hex: strings.Repeat("ab", 31) + "00"}
+	two := v1.Hash{Algorithm: "sha256", Hex: strings.Repeat("ab", 31) + "11"}
+	i := &index{Images: map[v1.Hash]entry{one: {}, two: {}}, Names: map[string]v1.Hash{}}
+	if found, err := i.find(two.Hex[:63]); err != nil || found != two {
+		t.Errorf("found %s, %v; want %s", found, err, two)
+	}
+	_, err := i.find(one.Hex[:62])
+	checkError(t, err, nil, "2 images")
+	if errors.Is(err, engine.ErrNoImage) {
+		t.Error("an ambiguous id would be pulled")
+	}
+
+	// A name comes first, as with Docker.
+	i.Names[mustKey(t, one.Hex[:62])] = two
+	if found, err := i.find(one.Hex[:62]); err != nil || found != two {
+		t.Errorf("found %s, %v; want %s", found, err, two)
+	}
+}
+
+func TestWhatIsKnownAboutAnImage(t *testing.T) {
+	s := open(t, t.TempDir())
+	created := time.Date(2020, 2, 2, 2, 2, 2, 0, time.UTC)
+	built := withConfig(t, imageOf(t, tarOf(t, file("a", "12345"), hardLink("b", "a")), tarOf(t, file("c", "123"))), func(config *v1.ConfigFile) {
+		config.Created.Time = created
+		config.Config.Entrypoint = []string{"/a"}
+	})
+	before := time.Now().Add(-time.Second)
+	load(t, s, save(t, "web:1", built))
+	load(t, s, save(t, "team/web:2", built))
+	image, err := s.Find("web:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := built.ConfigName()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if image.ID != id.String() || image.Digest != "" || !slices.Equal(image.Names, []string{"team/web:2", "web:1"}) || image.Size != 8 {
+		t.Errorf("the image is %+v", image)
+	}
+	if !image.Created.Equal(created) || image.Used.Before(before) || !slices.Equal(image.Config.Config.Entrypoint, []string{"/a"}) {
+		t.Errorf("the image is %+v", image)
+	}
+	if listed, err := s.List(); err != nil || len(listed) != 1 || listed[0].ID != image.ID {
+		t.Errorf("the store lists %v, %v; want the one image", listed, err)
+	}
+
+	// What a caller does to it stays with the caller.
+	image.Config.Config.Entrypoint[0] = "/changed"
+	if again, err := s.Find("web:1"); err != nil || again.Config.Config.Entrypoint[0] != "/a" {
+		t.Errorf("found %+v, %v", again, err)
+	}
+}
+
+func TestANameMovesToTheImageLoadedLast(t *testing.T) {
+	s := open(t, t.TempDir())
+	first := load(t, s, save(t, "web", imageOf(t, tarOf(t, file("a", "1")))))
+	second := load(t, s, save(t, "web", imageOf(t, tarOf(t, file("a", "2")))))
+	if found, err := s.Find("web"); err != nil || found.ID != second.ID {
+		t.Errorf("web is %s, %v; want %s", found.ID, err, second.ID)
+	}
+	if found, err := s.Find(first.ID); err != nil || len(found.Names) != 0 {
+		t.Errorf("the first is %+v, %v; want it without a name", found, err)
+	}
+}
+
+func TestRootfsListsLayersTopmostFirst(t *testing.T) {
+	s := open(t, t.TempDir())
+	low, high := tarOf(t, file("low", "")), tarOf(t, file("high", ""))
+	image := load(t, s, save(t, "web", imageOf(t, low, high)))
+	held := lease(t, s, image.ID)
+	if len(held.Layers) != 2 {
+		t.Fatalf("the layers are %v, want two", held.Layers)
+	}
+	checkTree(t, held.Layers[0], `high ""`)
+	checkTree(t, held.Layers[1], `low ""`)
+	if held.Image.ID != image.ID {
+		t.Errorf("the lease is of %s, want %s", held.Image.ID, image.ID)
+	}
+	for _, dir := range held.Layers {
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 {
+			t.Errorf("%s has mode %v, %v; want 755", dir, info.Mode(), err)
+		}
+	}
+
+	// An overlay refuses a directory that is given twice.
+	image = load(t, s, save(t, "twice", imageOf(t, low, high, low)))
+	held = lease(t, s, image.ID)
+	if len(held.Layers) != 2 {
+		t.Fatalf("the layers are %v, want two", held.Layers)
+	}
+	checkTree(t, held.Layers[0], `low ""`)
+
+	image = load(t, s, save(t, "nothing", imageOf(t)))
+	held = lease(t, s, image.ID)
+	if len(held.Layers) != 1 {
+		t.Fatalf("the layers are %v, want an empty one", held.Layers)
+	}
+	checkTree(t, held.Layers[0])
+}
+
+func TestRootfsNotesTheUse(t *testing.T) {
+	s := open(t, t.TempDir())
+	image := load(t, s, save(t, "web", imageOf(t, tarOf(t, file("a", "1")))))
+	long := time.Now().Add(-time.Hour)
+	id, _ := v1.NewHash(image.ID)
+	if err := os.Chtimes(s.imageLock(id), long, long); err != nil {
+		t.Fatal(err)
+	}
+	lease(t, s, image.ID)
+	if found, err := s.Find("web"); err != nil || time.Since(found.Used) > time.Minute {
+		t.Errorf("used %v, %v; want just now", found.Used, err)
+	}
+}
+
+func TestRootfsNeedsAnImageOfTheStore(t *testing.T) {
+	s := open(t, t.TempDir())
+	missing := "sha256:" + strings.Repeat("0", 64)
+	_, err := s.Rootfs(t.Context(), missing)
+	checkError(t, err, engine.ErrNoImage, missing, "pull or load it")
+	for _, id := range []string{"", "web", "sha256:../../../../etc", "md5:00"} {
+		if _, err := s.Rootfs(t.Context(), id); err == nil {
+			t.Errorf("%q is an id", id)
+		}
+	}
+	checkEmpty(t, s)
+}
+
+func TestWhatTheStoreLostIsTold(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		damage func(s *Store, image v1.Hash, layer v1.Hash) error
+		says   []string
+	}{
+		{"a layer", func(s *Store, _, layer v1.Hash) error { return os.RemoveAll(s.layerDir(layer)) }, []string{"layer", "is lost", "pull or load it again"}},
+		{"a configuration", func(s *Store, image, _ v1.Hash) error { return os.Remove(s.configFile(image)) }, []string{"configuration is lost", "pull or load it again"}},
+		{"the right configuration", func(s *Store, image, _ v1.Hash) error { return os.WriteFile(s.configFile(image), []byte("{}"), 0o600) }, []string{"configuration", "is damaged", "pull or load it again"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			packed := save(t, "web", imageOf(t, tarOf(t, file("a", "1"))))
+			s := open(t, dir)
+			image := load(t, s, packed)
+			id, _ := v1.NewHash(image.ID)
+			if err := c.damage(s, id, image.Config.RootFS.DiffIDs[0]); err != nil {
+				t.Fatal(err)
+			}
+			s = open(t, dir) // another process, which remembers nothing
+			_, err := s.Find("web")
+			checkError(t, err, engine.ErrNoImage, append(c.says, "web")...)
+			_, err = s.Rootfs(t.Context(), image.ID)
+			checkError(t, err, engine.ErrNoImage, append(c.says, image.ID)...)
+			if images, err := s.List(); err != nil || len(images) != 1 || images[0].ID != image.ID {
+				t.Errorf("the store lists %v, %v; want also what is damaged", images, err)
+			}
+
+			load(t, s, packed)
+			checkTree(t, lease(t, s, image.ID).Layers[0], `a "1"`)
+		})
+	}
+}
+
+func TestOpenRefusesWhatItCanNotUnderstand(t *testing.T) {
+	for _, c := range []struct {
+		name, index string
+		says        []string
+	}{
+		{"an empty index", "", []string{"is damaged", "delete it", "load the images again"}},
+		{"half an index", `{"version":1,"names":{`, []string{"is damaged", "delete it", "load the images again"}},
+		{"an id that is a path", `{"version":1,"names":{"a":"sha256:../../../etc"}}`, []string{"is damaged", "delete it"}},
+		{"a layer that is a path", `{"version":1,"layers":{"../../../etc":1}}`, []string{"is damaged", "delete it"}},
+		{"a later version", `{"version":2}`, []string{"version 2", "another directory"}},
+		{"layers for others", fmt.Sprintf(`{"version":1,"rootless":%t}`, os.Geteuid() == 0), []string{"rootless", "another directory"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, "index.json")
+			if err := os.WriteFile(file, []byte(c.index), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Open(Options{Dir: dir, Platform: amd64, Rootless: os.Geteuid() != 0})
+			checkError(t, err, nil, append(c.says, file)...)
+		})
+	}
+
+	_, err := Open(Options{Dir: "relative"})
+	checkError(t, err, nil, "relative", "absolute")
+	blocked := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(Options{Dir: blocked})
+	checkError(t, err, nil, blocked)
+	_, err = Open(Options{Dir: "/proc"})
+	checkError(t, err, nil, "/proc")
+}
+
+func TestAnIndexDamagedLaterIsTold(t *testing.T) {
+	s := open(t, t.TempDir())
+	image := load(t, s, save(t, "web", imageOf(t, tarOf(t, file("a", "1")))))
+	if err := os.WriteFile(s.indexFile(), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Find("web")
+	checkError(t, err, nil, "web", s.indexFile(), "delete it")
+	_, err = s.Rootfs(t.Context(), image.ID)
+	checkError(t, err, nil, s.indexFile(), "delete it")
+	_, err = s.List()
+	checkError(t, err, nil, s.indexFile(), "delete it")
+	_, err = s.Prune(t.Context(), func(Image) bool { return true })
+	checkError(t, err, nil, s.indexFile(), "delete it")
+	if err := os.Remove(s.indexFile()); err != nil {
+		t.Fatal(err)
+	}
+	load(t, s, save(t, "web", imageOf(t, tarOf(t, file("a", "1")))))
+}
+
+func mustKey(t *testing.T, ref string) string {
+	t.Helper()
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nameKey(named)
+}

@@ -1,0 +1,76 @@
+//go:build linux
+
+package oci
+
+import (
+	"bytes"
+	"os"
+	"testing"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/enginetest"
+)
+
+// probeRef names the suite's image in the engines of these tests.
+const probeRef = "deployster-enginetest:probe"
+
+// This test binary does something else when this variable says so.
+const actAs = "DEPLOYSTER_TEST_ACT_AS"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(actAs) {
+	case actRun:
+		runForever()
+	case actLose:
+		loseFirstThread()
+	case actOpen:
+		sayHowOpenWent()
+	case "":
+		os.Exit(m.Run())
+	default: // never the tests: they would start themselves again, and again
+		os.Exit(1)
+	}
+}
+
+// open opens an engine with directories of its own.
+func open(tb testing.TB) *Engine {
+	tb.Helper()
+	return openWith(tb, Options{CacheDir: tb.TempDir(), RunDir: tb.TempDir()})
+}
+
+// openWith opens an engine, and checks at the end of the test that it has left
+// nothing.
+func openWith(tb testing.TB, options Options) *Engine {
+	tb.Helper()
+	e, err := Open(tb.Context(), options)
+	if err != nil {
+		tb.Fatalf("these tests need root, runc and overlayfs: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			tb.Error(err)
+		}
+		if ids, err := e.dir.ids(); err != nil || len(ids) > 0 {
+			tb.Errorf("left in the run directory: %v (%v)", ids, err)
+		}
+	})
+	return e
+}
+
+// loadProbe puts the probe's image into the engine and returns its tar.
+func loadProbe(tb testing.TB, e *Engine) []byte {
+	tb.Helper()
+	tar, err := enginetest.ImageTar(probeRef, enginetest.ProbeImage(tb, ""))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := e.Load(tb.Context(), bytes.NewReader(tar)); err != nil {
+		tb.Fatal(err)
+	}
+	return tar
+}
+
+// probe is a run of the probe.
+func probe(args ...string) engine.Spec {
+	return engine.Spec{Image: probeRef, Args: args}
+}

@@ -1,0 +1,261 @@
+package oci
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/oci/internal/launch"
+	"github.com/deployster-go/deployster/engine/oci/internal/store"
+)
+
+// killed is the exit code of what was killed.
+const killed = 128 + int(syscall.SIGKILL)
+
+// Run runs one container to its end and removes it:
+//
+//	launcher → record, locked → request → (created → hold → start)
+//	→ copy streams until they end → exit → remove cgroups and record
+//
+// Killing the launcher ends everything, wherever it stands, so that is what a
+// cancel does, and there is nothing to undo step by step. A Read of
+// streams.Stdin may still be outstanding when Run returns; what it yields is
+// dropped.
+//
+// A container that somebody else removes while it runs ended by that: its exit
+// is returned like any other.
+func (e *Engine) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	exit, err := e.run(ctx, fail, spec, streams)
+	if ctx.Err() != nil {
+		// Whatever was interrupted reports it in its own words.
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return engine.Exit{}, fmt.Errorf("run image %q: %w", spec.Image, err)
+	}
+	return exit, nil
+}
+
+// passes marks a point in the life of a container after which there is more, or
+// less, to be swept if the tool dies.
+func (e *Engine) passes(point string) {
+	if e.passed != nil {
+		e.passed(point)
+	}
+}
+
+func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec engine.Spec, streams engine.IO) (exit engine.Exit, err error) {
+	if ctx.Err() != nil {
+		return engine.Exit{}, context.Cause(ctx)
+	}
+	limit := func() {
+		if spec.Timeout > 0 {
+			timer := time.AfterFunc(spec.Timeout, func() { fail(fmt.Errorf("%w after %s", engine.ErrTimeout, spec.Timeout)) })
+			context.AfterFunc(ctx, func() { timer.Stop() })
+		}
+	}
+	if spec.Hold == nil {
+		limit()
+	}
+	image, err := e.store.Find(spec.Image)
+	if err != nil {
+		return engine.Exit{}, err
+	}
+	lease, err := e.store.Rootfs(ctx, image.ID)
+	if err != nil {
+		return engine.Exit{}, err
+	}
+	defer lease.Release()
+
+	c, err := e.take()
+	if err != nil {
+		return engine.Exit{}, err
+	}
+	e.passes("there is a launcher")
+	// Whoever sweeps must find the launcher once there is more of it than itself.
+	who, err := identify(c.process.Pid)
+	if err != nil {
+		c.close()
+		return engine.Exit{}, err
+	}
+	id, kept, err := e.dir.createRecord(record{
+		Created: time.Now().UTC(), Labels: spec.Labels, Tool: &e.tool, Launcher: &who, Started: spec.Hold == nil,
+	})
+	if err != nil {
+		c.close()
+		return engine.Exit{}, err
+	}
+	e.passes("the record is made")
+	defer func() { e.discard(ctx, id, kept, exit, err) }()
+	defer c.close()
+	defer context.AfterFunc(ctx, c.kill)()
+
+	request, err := e.request(ctx, id, spec, lease)
+	if err != nil {
+		return engine.Exit{}, err
+	}
+	if err := e.start(ctx, c, kept, spec, request, limit); err != nil {
+		return engine.Exit{}, err
+	}
+	c.copy(streams, request.Log, fail)
+	e.passes("the output is closed")
+	code, failure := c.end(request.Log)
+	e.passes("the container has ended")
+	if failure != nil {
+		return engine.Exit{}, e.explain(spec, failure)
+	}
+	exit = engine.Exit{Code: code}
+	if !e.rootless {
+		exit.OOMKilled, err = e.cgroups.killedForMemory(id)
+	}
+	return exit, err
+}
+
+// start has the container started, at once or when it is released. A launcher
+// that was killed meanwhile hears nothing, and will report nothing.
+func (e *Engine) start(ctx context.Context, c *container, kept recordFile, spec engine.Spec, request launch.Request, released func()) error {
+	_ = c.orders.Encode(request)
+	e.startAhead()
+	e.passes("the launcher is told what to do")
+	if !request.Steps {
+		return nil
+	}
+	switch report := c.report(); {
+	case report.Failed != nil:
+		return e.explain(spec, report.Failed)
+	case !report.Created:
+		return nil
+	}
+	e.passes("the container is created")
+	if spec.Hold != nil {
+		select {
+		case <-spec.Hold:
+			released()
+		case <-ctx.Done():
+		case <-c.ended:
+			return nil
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := kept.add(record{Started: true}); err != nil {
+		return fmt.Errorf("record that the container is started: %w", err)
+	}
+	e.passes("the start is recorded")
+	_ = c.orders.Encode(launch.Start{})
+	e.passes("the container is started")
+	return nil
+}
+
+// request is what the launcher is to do for a run.
+func (e *Engine) request(ctx context.Context, id string, spec engine.Spec, lease *store.Lease) (launch.Request, error) {
+	h, err := e.host()
+	if err != nil {
+		return launch.Request{}, err
+	}
+	for _, m := range spec.Mounts {
+		switch source, err := os.Stat(m.Source); {
+		case errors.Is(err, fs.ErrNotExist):
+			return launch.Request{}, fmt.Errorf("mount source %s does not exist: %w", m.Source, err)
+		case err != nil:
+			return launch.Request{}, fmt.Errorf("mount source %s: %w", m.Source, err)
+		case !source.IsDir():
+			h.files = append(h.files, m.Source)
+		}
+	}
+	if e.rootless && (spec.Memory != 0 || spec.Pids != 0) {
+		e.unbounded.Do(func() {
+			e.log.WarnContext(ctx, "memory and processes of containers are not bounded: without root there are no control groups; run as root, or use the docker engine", "image", spec.Image)
+		})
+	}
+	image := lease.Image.Config.Config
+	config, err := configure(id, spec, image, h)
+	if err != nil {
+		return launch.Request{}, err
+	}
+	mounts, err := json.Marshal(config.Mounts)
+	if err != nil {
+		return launch.Request{}, fmt.Errorf("encode the runtime's configuration: %w", err)
+	}
+	linux, err := json.Marshal(config.Linux)
+	if err != nil {
+		return launch.Request{}, fmt.Errorf("encode the runtime's configuration: %w", err)
+	}
+	user := image.User
+	if spec.User != "" {
+		user = spec.User
+	}
+	return launch.Request{
+		ID:       id,
+		Dir:      e.dir.mountPoint(),
+		Rootless: e.rootless,
+		Hide:     e.cgroups.hidden,
+		Layers:   lease.Layers,
+		Files:    networkFiles(config.Hostname, spec.Network),
+		User:     user,
+		Runtime:  e.runtime,
+		Options:  e.options(spec.Network),
+		Log:      e.dir.log(id),
+		Steps:    spec.Hold != nil || !e.keeps,
+		Config:   launch.Config{Version: config.Version, Process: config.Process, Hostname: config.Hostname, Mounts: mounts, Linux: linux},
+	}, nil
+}
+
+// gvisor says whether the runtime is gVisor's, which differs from the others.
+func (e *Engine) gvisor() bool { return strings.HasPrefix(e.version, "runsc ") }
+
+// options are the runtime's own, for a container of a network.
+func (e *Engine) options(network string) []string {
+	var options []string
+	if e.rootless {
+		options = append(options, "--rootless=true")
+	}
+	if e.gvisor() { // it has a network stack of its own, which reaches nothing here
+		if network == "" {
+			network = "host"
+		}
+		options = append(options, "--network="+network)
+	}
+	return options
+}
+
+// discard removes what outlives a launcher, and its record last: as long as
+// that is there, others would sweep what this process leaves when it dies.
+func (e *Engine) discard(ctx context.Context, id string, kept recordFile, exit engine.Exit, failure error) {
+	defer func() { _ = kept.Close() }()
+	if failure != nil {
+		exit = engine.Exit{Code: killed}
+	}
+	err := e.removeRest(id)
+	if err == nil {
+		e.passes("what is not the record is removed")
+		err = kept.add(record{Exit: &exit})
+		e.passes("the end is recorded")
+		err = errors.Join(err, os.Remove(kept.Name()))
+		e.passes("the record is removed")
+	}
+	if err != nil {
+		e.log.WarnContext(ctx, "something of a container is left behind", "container", id, "error", err)
+	}
+}
+
+// removeRest removes what a dead container has left, except for its record.
+func (e *Engine) removeRest(id string) error {
+	if err := e.cgroups.remove(id); err != nil {
+		return err
+	}
+	if err := os.Remove(e.dir.log(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the runtime's log: %w", err)
+	}
+	return nil
+}
