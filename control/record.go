@@ -31,6 +31,7 @@ type payload struct {
 	Resources  map[string]string `json:"resources,omitempty"` // name → type
 	Counts     *runner.Counts    `json:"counts,omitempty"`
 	Details    map[string]string `json:"details,omitempty"`
+	Meaning    string            `json:"meaning,omitempty"`   // of what a destroy found gone, see Options.Meaning; its salt is the deployment
 	Abandoned  bool              `json:"abandoned,omitempty"` // the process died; written by the run named in NoticedBy
 	NoticedBy  string            `json:"noticed_by,omitempty"`
 }
@@ -76,6 +77,9 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 	}
 	if e.Counts != (runner.Counts{}) {
 		p.Counts = &e.Counts
+	}
+	if e.Kind == runner.ResourceFinished && r.revision == "" {
+		p.Meaning = r.means(r.id, e.Resource)
 	}
 	var target deploylog.Target
 	switch kind, _, _ := strings.Cut(string(e.Kind), "-"); kind {

@@ -17,15 +17,22 @@ type Containers interface {
 	Remove(ctx context.Context, id string) error
 }
 
-// Options describes a run to Begin. All fields are required.
+// Options describes a run to Begin. All fields are required unless they say
+// otherwise.
 type Options struct {
 	Log      deploylog.Log
 	Engine   Containers
 	ID       string           // ULID of the run
 	Target   deploylog.Target // see RunTarget
-	Revision string           // of what is applied
+	Revision string           // of what is applied; "" of a run that destroys, for that leaves none
 	Patience time.Duration    // how long an action that a dead run left running is waited for before it is stopped
 	Notice   func(string)     // told in a sentence what was found of dead runs
+
+	// Meaning identifies what the manifest and the variables make of a resource,
+	// for it may be another thing with others; "" is not known. It goes into the
+	// log of a run that destroys, so each salt is to give another one. May be nil:
+	// then Gone proves nothing.
+	Meaning func(salt, resource string) string
 }
 
 // Run is one run's place in the deployment log. It is a runner.Recorder and a
@@ -38,6 +45,7 @@ type Run struct {
 	revision string
 	patience time.Duration
 	notice   func(string)
+	meaning  func(salt, resource string) string
 	unlock   func()
 }
 
@@ -50,7 +58,7 @@ func Watch(o Options) (*Run, error) {
 	}
 	return &Run{
 		log: o.Log, engine: o.Engine, id: o.ID, target: o.Target, revision: o.Revision,
-		patience: o.Patience, notice: o.Notice, unlock: unlock,
+		patience: o.Patience, notice: o.Notice, meaning: o.Meaning, unlock: unlock,
 	}, nil
 }
 

@@ -59,14 +59,19 @@ func (s *site) record(r *control.Run, events ...runner.Event) {
 	}
 }
 
-// died is a run that started an action and is no more: its lock is free, and
-// nothing says how it ended.
-func (s *site) died(id string) {
+// died is a run that started an action, "create" if nothing else is said, and
+// is no more: its lock is free, and nothing says how it ended.
+func (s *site) died(id string, action ...string) {
 	s.Helper()
 	r := s.begin(id)
 	s.record(r, runner.Event{Kind: runner.RunStarted}, runner.Event{Kind: runner.ResourceStarted, Resource: "db"},
-		runner.Event{Kind: runner.ActionStarted, Resource: "db", Action: "create", Attempt: 1})
+		runner.Event{Kind: runner.ActionStarted, Resource: "db", Action: append(action, "create")[0], Attempt: 1})
 	r.End()
+}
+
+// serving are the labels of a process that serves.
+func (s *site) serving(run string) map[string]string {
+	return map[string]string{runner.LabelKind: runner.KindServe, runner.LabelLog: s.log.ID(), runner.LabelRun: run}
 }
 
 func (s *site) labels(run, action string) map[string]string {
@@ -248,7 +253,7 @@ func TestARunOfOtherManifestsClosesTheResourceToo(t *testing.T) {
 
 func TestAnActionCalledInitIsWaitedForLikeAnyOther(t *testing.T) {
 	s := newSite(t)
-	s.died("A")
+	s.died("A", "init")
 	_, end := s.engine.Leave(s.labels("A", "init"))
 	b := s.begin("B")
 	defer b.End()

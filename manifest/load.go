@@ -169,8 +169,10 @@ func (l *loader) resource(f *file, e entry, n *yaml.Node, path []string) {
 			r.configure(f, n, at)
 		case "timeout":
 			r.Timeout = f.duration(n, at)
+		case "ignore_drift":
+			r.IgnoreDrift = f.ignored(n, at)
 		default:
-			f.unknown(e, path, "type", "readonly", "dependencies", "config", "timeout")
+			f.unknown(e, path, "type", "readonly", "dependencies", "config", "timeout", "ignore_drift")
 		}
 		leave()
 	}
@@ -222,6 +224,41 @@ func (f *file) duration(n *yaml.Node, path []string) time.Duration {
 		f.fail(n, path, "%q must be more than nothing", text)
 	}
 	return d
+}
+
+// validPath is the form in which differences are printed: keys after dots,
+// indexes in brackets.
+var validPath = regexp.MustCompile(`^[^.\[\]\s]+(\.[^.\[\]\s]+|\[[0-9]+\])*$`)
+
+// ignored reads paths of the configuration.
+func (f *file) ignored(n *yaml.Node, path []string) []string {
+	const what = `a list of paths of the config, such as [content, "ports[0].host"]`
+	if isNothing(n) {
+		return nil
+	}
+	if n.Kind != yaml.SequenceNode {
+		f.fail(n, path, "must be %s, not %s", what, nodeKind(n))
+		return nil
+	}
+	paths := make([]string, 0, len(n.Content))
+	for i, item := range n.Content {
+		item = target(item)
+		at := append(path[:len(path):len(path)], itoa(i))
+		if f.copying > 0 && f.spent(item, at) {
+			return paths
+		}
+		text, ok := f.text(item, at, `a path of the config, such as content or "ports[0].host"`)
+		switch {
+		case !ok:
+		case expression.IsTemplate(text):
+			f.fail(item, at, "can not be an expression; only the config of a resource and the values of plugs can")
+		case !validPath.MatchString(text):
+			f.fail(item, at, `%q is not a path; write keys with dots and indexes in brackets, as in "ports[0].host"`, text)
+		default:
+			paths = append(paths, text)
+		}
+	}
+	return paths
 }
 
 func (r *pending) configure(f *file, n *yaml.Node, path []string) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -218,12 +219,41 @@ resources:
 	}
 }
 
+func TestDependents(t *testing.T) {
+	m := mustLoad(t, nil, `
+resources:
+  c: {type: x, dependencies: {b: b}}
+  b: {type: x, dependencies: {a: a}}
+  a: {type: x}
+  d: {type: x}
+`)
+	for _, tc := range []struct{ targets, want string }{{"a", "a b c"}, {"b", "b c"}, {"c", "c"}, {"d c", "c d"}, {"c a", "a b c"}} {
+		if got, err := m.Dependents(strings.Fields(tc.targets)); err != nil || strings.Join(got, " ") != tc.want {
+			t.Errorf("what depends on %s: got %v, %v, want %s", tc.targets, got, err, tc.want)
+		}
+	}
+	if _, err := m.Dependents([]string{"zz"}); err == nil || err.Error() != `there is no resource "zz"; there are a, b, c, d` {
+		t.Errorf("unknown: %v", err)
+	}
+}
+
+func TestIgnoreDrift(t *testing.T) {
+	m := mustLoad(t, nil, "resources:\n  a: {type: x, ignore_drift: [content, 'ports[0].host', labels.build/id]}\n  b: {type: x, ignore_drift: }\n")
+	if got := m.Resource("a").IgnoreDrift; !slices.Equal(got, []string{"content", "ports[0].host", "labels.build/id"}) {
+		t.Errorf("got %q", got)
+	}
+	if got := m.Resource("b").IgnoreDrift; len(got) != 0 {
+		t.Errorf("got %q of nothing", got)
+	}
+}
+
 func TestHash(t *testing.T) {
 	one := mustLoad(t, nil, "plugs: {p: {path: ~/x}}\nresources:\n  a: {type: x, config: {k: 1, l: [2]}}\n  b: {type: y}\n").Hash()
 	for what, texts := range map[string][]string{
-		"other order":    {"resources:\n  b: {type: y}\n  a: {config: {l: [2], k: 1}, type: x}\nplugs: {p: {path: ~/x}}\n"},
-		"several files":  {"resources: {b: {type: y}}", "resources: {a: {type: x, config: {k: 0x1, l: [2]}}}", "plugs: {p: {path: ~/x}}"},
-		"other notation": {"# hello\nplugs:\n  'p':\n    path: \"~/x\"\nresources: {a: {type: x, config: {k: 1, l: [2]}, readonly: false}, b: {type: y, dependencies: }}"},
+		"other order":      {"resources:\n  b: {type: y}\n  a: {config: {l: [2], k: 1}, type: x}\nplugs: {p: {path: ~/x}}\n"},
+		"several files":    {"resources: {b: {type: y}}", "resources: {a: {type: x, config: {k: 0x1, l: [2]}}}", "plugs: {p: {path: ~/x}}"},
+		"other notation":   {"# hello\nplugs:\n  'p':\n    path: \"~/x\"\nresources: {a: {type: x, config: {k: 1, l: [2]}, readonly: false}, b: {type: y, dependencies: }}"},
+		"what is no drift": {"plugs: {p: {path: ~/x}}\nresources:\n  a: {type: x, config: {k: 1, l: [2]}, ignore_drift: [k]}\n  b: {type: y}\n"},
 	} {
 		if got := mustLoad(t, nil, texts...).Hash(); got != one {
 			t.Errorf("%s changes the hash", what)
@@ -282,5 +312,12 @@ DIR/large.yaml: has 1099511627776 bytes or more; at most 8388608 (8 MiB) are pos
 DIR/good.yaml: is given twice`)
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	latin := filepath.Join(dir, "caf\xe9.yaml")
+	if err := os.WriteFile(latin, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := manifest.ReadFiles([]string{latin}); err == nil || !strings.HasSuffix(err.Error(), ": the name of the file is not valid UTF-8; rename it") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -74,6 +74,7 @@ type Resource struct {
 	Dependencies map[string]string
 	Config       map[string]any // expressions unresolved; made of string, bool, int64, float64, nil, []any, map[string]any
 	Timeout      time.Duration  // of one container; 0 is not given
+	IgnoreDrift  []string       // paths of the configuration, such as ports[0].host, whose differences are no drift
 	Position     Position
 
 	file     *file
@@ -109,21 +110,10 @@ func (m *Manifest) Dependencies(name string) []string {
 
 // Select returns a manifest of the named resources and all they depend on.
 func (m *Manifest) Select(targets []string) (*Manifest, error) {
-	for _, name := range targets {
-		if m.resources[name] != nil {
-			continue
-		}
-		known := slices.Sorted(maps.Keys(m.resources))
-		if near := schema.Closest(name, known); near != "" {
-			return nil, fmt.Errorf("there is no resource %q, did you mean %q?", name, near)
-		}
-		return nil, fmt.Errorf("there is no resource %q; there are %s", name, enumerate(known))
+	if err := m.know(targets); err != nil {
+		return nil, err
 	}
-	g := graph.New[string]()
-	for _, r := range m.Resources {
-		g.Add(r.Name, m.Dependencies(r.Name)...)
-	}
-	wanted := g.Closure(targets...)
+	wanted := m.graph().Closure(targets...)
 	selected := &Manifest{Files: slices.Clone(m.Files), Plugs: slices.Clone(m.Plugs), plugs: m.plugs, resources: map[string]*Resource{}}
 	for _, r := range m.Resources {
 		if wanted[r.Name] {
@@ -134,24 +124,84 @@ func (m *Manifest) Select(targets []string) (*Manifest, error) {
 	return selected, nil
 }
 
-// Hash identifies what the manifest says, whatever its layout, order and
-// distribution over files: the SHA-256 of its content, in hexadecimal.
-func (m *Manifest) Hash() string {
-	type content struct {
-		Type         string            `json:"type"`
-		ReadOnly     bool              `json:"readonly"`
-		Dependencies map[string]string `json:"dependencies,omitempty"`
-		Config       map[string]any    `json:"config"`
-		Timeout      time.Duration     `json:"timeout,omitempty"`
+// Dependents returns the names of the given resources and of all that depend on
+// them, directly or not, each after all it depends on.
+func (m *Manifest) Dependents(targets []string) ([]string, error) {
+	if err := m.know(targets); err != nil {
+		return nil, err
 	}
-	plugs, resources := map[string]any{}, map[string]content{}
+	g := m.graph()
+	wanted := map[string]bool{}
+	for _, name := range targets {
+		wanted[name] = true
+		maps.Copy(wanted, g.Downstream(name))
+	}
+	var names []string
+	for _, r := range m.Resources {
+		if wanted[r.Name] {
+			names = append(names, r.Name)
+		}
+	}
+	return names, nil
+}
+
+// know refuses names of resources that there are not.
+func (m *Manifest) know(targets []string) error {
+	for _, name := range targets {
+		if m.resources[name] != nil {
+			continue
+		}
+		known := slices.Sorted(maps.Keys(m.resources))
+		if near := schema.Closest(name, known); near != "" {
+			return fmt.Errorf("there is no resource %q, did you mean %q?", name, near)
+		}
+		return fmt.Errorf("there is no resource %q; there are %s", name, enumerate(known))
+	}
+	return nil
+}
+
+func (m *Manifest) graph() *graph.Graph[string] {
+	g := graph.New[string]()
+	for _, r := range m.Resources {
+		g.Add(r.Name, m.Dependencies(r.Name)...)
+	}
+	return g
+}
+
+// Hash identifies what the manifest says should be, whatever its layout, order
+// and distribution over files: the SHA-256 of its content, in hexadecimal. What
+// only concerns the search for drift is no part of it: to ignore a difference
+// is not to deploy something else.
+func (m *Manifest) Hash() string {
+	plugs, resources := map[string]any{}, map[string]definition{}
 	for _, p := range m.Plugs {
 		plugs[p.Name] = p.written
 	}
 	for _, r := range m.Resources {
-		resources[r.Name] = content{r.Type, r.ReadOnly, r.Dependencies, r.Config, r.Timeout}
+		resources[r.Name] = r.definition()
 	}
-	text, err := json.Marshal(map[string]any{"plugs": plugs, "resources": resources})
+	return hash(map[string]any{"plugs": plugs, "resources": resources})
+}
+
+// Hash identifies what the manifest says of the resource, as that of the
+// manifest does for all of it.
+func (r *Resource) Hash() string { return hash(r.definition()) }
+
+// definition is what counts of a resource in a hash.
+type definition struct {
+	Type         string            `json:"type"`
+	ReadOnly     bool              `json:"readonly"`
+	Dependencies map[string]string `json:"dependencies,omitempty"`
+	Config       map[string]any    `json:"config"`
+	Timeout      time.Duration     `json:"timeout,omitempty"`
+}
+
+func (r *Resource) definition() definition {
+	return definition{r.Type, r.ReadOnly, r.Dependencies, r.Config, r.Timeout}
+}
+
+func hash(content any) string {
+	text, err := json.Marshal(content)
 	if err != nil { // Load lets nothing pass that JSON can not express
 		text = []byte(err.Error())
 	}

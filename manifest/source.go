@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"unicode/utf8"
 )
 
 // maxFile is how large a manifest or a file of variables may be, in bytes.
@@ -31,7 +32,7 @@ func ReadFiles(paths []string) ([]Source, error) {
 		} else {
 			seen[clean] = true
 		}
-		data, err := readFile(path)
+		data, err := readNamed(path)
 		if err != nil {
 			found.add(Problem{Position: Position{File: path}, Message: err.Error()})
 			continue
@@ -42,6 +43,15 @@ func ReadFiles(paths []string) ([]Source, error) {
 		return nil, err
 	}
 	return sources, nil
+}
+
+// readNamed reads a file that somebody named. Its name goes into the log and
+// into plans, which hold no other texts than UTF-8.
+func readNamed(path string) ([]byte, error) {
+	if !utf8.ValidString(path) {
+		return nil, errors.New("the name of the file is not valid UTF-8; rename it")
+	}
+	return readFile(path)
 }
 
 func readFile(path string) ([]byte, error) {

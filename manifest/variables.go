@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -57,12 +58,12 @@ func LoadVariables(opts VariableOptions) (map[string]any, error) {
 			continue
 		}
 		for _, path := range v.automatic(dir) {
-			v.file(path)
+			v.file(path, readFile)
 		}
 	}
 	for _, flag := range opts.Flags {
 		if flag.File != "" {
-			v.file(flag.File)
+			v.file(flag.File, readNamed)
 		} else {
 			v.flag(flag)
 		}
@@ -116,9 +117,9 @@ func (v *variables) nameProblem(name string) string {
 	return ""
 }
 
-func (v *variables) file(path string) {
+func (v *variables) file(path string, read func(string) ([]byte, error)) {
 	v.files = append(v.files, path)
-	data, err := readFile(path)
+	data, err := read(path)
 	if err != nil {
 		v.found.add(Problem{Position: Position{File: path}, Message: err.Error()})
 		return
@@ -177,6 +178,10 @@ func (v *variables) flag(flag VariableFlag) {
 	}
 	if problem := v.nameProblem(flag.Name); problem != "" {
 		v.found.add(Problem{Position: at, Message: problem})
+		return
+	}
+	if !utf8.ValidString(flag.Value) {
+		v.fail(flag.Name, nil, Problem{Position: at, Message: "the value is not valid UTF-8"})
 		return
 	}
 	value, err := v.typed(flag.Value)

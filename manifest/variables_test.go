@@ -103,9 +103,10 @@ deep:
 		Flags: []manifest.VariableFlag{
 			{Name: "_version", Value: "2"}, {File: filepath.Join(dir, "gone.yaml")}, {Name: "a b", Value: "2"},
 			{Name: "x", Value: "{{ nope }}"}, {Name: "y", Value: "{a: 1, a: 2}"},
+			{Name: "z", Value: "a\xff"}, {Name: "w", Value: "{{ z }}"}, {File: filepath.Join(dir, "caf\xe9.yaml")},
 		},
 	})
-	want := strings.ReplaceAll(`DIR/vars.auto.yaml:1:1: "_version" is set by deployster itself and can not be changed
+	want := strings.NewReplacer("DIR", dir, "LATIN", "\xe9").Replace(`DIR/vars.auto.yaml:1:1: "_version" is set by deployster itself and can not be changed
 DIR/vars.auto.yaml:2:1: a key must be text, not a number: write it as "1"
 DIR/vars.auto.yaml:3:1: "a b" can not be the name of a variable: it begins with a letter or _ and consists of letters, digits, _ and -
 DIR/vars.auto.yaml:6:1: twice: the variable "twice" is there twice, first at DIR/vars.auto.yaml:5:1
@@ -118,7 +119,9 @@ DIR/vars.e.auto.yaml: is a directory; give the files in it
 DIR/gone.yaml: there is no such file
 --var a b: "a b" can not be the name of a variable: it begins with a letter or _ and consists of letters, digits, _ and -
 --var x: "nope" is not defined; defined are _version, ok, twice
---var y: a: the key "a" is there twice, first at 1:2`, "DIR", dir)
+--var y: a: the key "a" is there twice, first at 1:2
+--var z: the value is not valid UTF-8
+DIR/cafLATIN.yaml: the name of the file is not valid UTF-8; rename it`)
 	var invalid *manifest.Error
 	if !errors.As(err, &invalid) || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)

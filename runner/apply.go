@@ -11,7 +11,7 @@ import (
 	"github.com/deployster-go/deployster/protocol"
 )
 
-// Result is what an Apply came to.
+// Result is what an Apply or a Destroy came to.
 type Result struct {
 	Run       string
 	Resources []ResourceResult // in graph order
@@ -19,11 +19,11 @@ type Result struct {
 	Duration  time.Duration
 }
 
-// ResourceResult is what an Apply came to for one resource.
+// ResourceResult is what an Apply or a Destroy came to for one resource.
 type ResourceResult struct {
 	Name     string
 	Type     string
-	Status   Status // Unchanged, Changed, Failed or Skipped
+	Status   Status // of an Apply Unchanged or Changed, of a Destroy Absent or Destroyed; Failed or Skipped
 	Error    string // why it Failed or was Skipped
 	Duration time.Duration
 }
@@ -33,10 +33,19 @@ type ResourceResult struct {
 // when it refused before touching anything, with ErrInterrupted when it was
 // stopped, and with a *FailedError when resources failed.
 func (r *Runner) Apply(ctx context.Context) (*Result, error) {
+	return r.perform(ctx, r.resources, r.Prepare, "nothing was applied", r.applyAll)
+}
+
+// perform does something to resources and records it from its start to its end.
+// Where prepare refuses, those that it did not refuse were not tried, because of
+// untried.
+func (r *Runner) perform(ctx context.Context, resources []*resource, prepare func(context.Context) error, untried string,
+	do func(context.Context, map[string]*ResourceResult) error,
+) (*Result, error) {
 	started := r.Now()
-	result := &Result{Run: r.Run, Resources: make([]ResourceResult, len(r.resources))}
+	result := &Result{Run: r.Run, Resources: make([]ResourceResult, len(resources))}
 	entries := map[string]*ResourceResult{}
-	for i, res := range r.resources {
+	for i, res := range resources {
 		result.Resources[i] = ResourceResult{Name: res.Name, Type: res.Type, Status: Pending}
 		entries[res.Name] = &result.Resources[i]
 	}
@@ -44,17 +53,17 @@ func (r *Runner) Apply(ctx context.Context) (*Result, error) {
 	if err := r.begin(ctx); err != nil {
 		return result, err
 	}
-	err := r.Prepare(ctx)
+	err := prepare(ctx)
 	if err == nil {
-		err = r.applyAll(ctx, entries)
+		err = do(ctx, entries)
 	} else {
-		for _, res := range r.resources {
+		for _, res := range resources {
 			entry := entries[res.Name]
 			if res.refused != nil {
 				entry.Status, entry.Error = Failed, r.secrets.mask(res.refused.Error())
 				continue
 			}
-			entry.Status, entry.Error = Skipped, "nothing was applied"
+			entry.Status, entry.Error = Skipped, untried
 			err = errors.Join(err, r.emit(ctx, Event{Kind: ResourceSkipped, Resource: res.Name, Status: Skipped, Error: entry.Error}))
 		}
 	}
@@ -94,9 +103,9 @@ func (r *Runner) begin(ctx context.Context) error {
 
 func (c *Counts) add(s Status) {
 	switch s {
-	case Changed:
+	case Changed, Destroyed:
 		c.Changed++
-	case Unchanged:
+	case Unchanged, Absent:
 		c.Unchanged++
 	case Failed:
 		c.Failed++
@@ -106,6 +115,17 @@ func (c *Counts) add(s Status) {
 }
 
 func (r *Runner) applyAll(ctx context.Context, entries map[string]*ResourceResult) error {
+	return r.each(ctx, r.walk, entries, r.applyOne)
+}
+
+// walker visits resources, as Runner.walk does.
+type walker func(ctx context.Context, visit func(*resource) error, skip func(*resource, string))
+
+// each has one thing done to every resource of a walk, and records what it came
+// to.
+func (r *Runner) each(ctx context.Context, walk walker, entries map[string]*ResourceResult,
+	do func(context.Context, *resource) (Status, error),
+) error {
 	failures := make(chan error, len(r.resources))
 	var mu sync.Mutex // entries are written by visits and by the walk
 	end := func(res *resource, status Status, text string, took time.Duration) {
@@ -114,10 +134,14 @@ func (r *Runner) applyAll(ctx context.Context, entries map[string]*ResourceResul
 		entry := entries[res.Name]
 		entry.Status, entry.Error, entry.Duration = status, r.secrets.mask(text), took
 	}
-	r.walk(ctx, func(res *resource) error {
+	walk(ctx, func(res *resource) error {
 		started := r.Now()
-		status, err := r.applyOne(ctx, res)
+		status, err := do(ctx, res)
 		took := r.Now().Sub(started)
+		if errors.As(err, new(leftAlone)) {
+			end(res, Skipped, err.Error(), took)
+			return r.emit(ctx, Event{Kind: ResourceSkipped, Resource: res.Name, Status: Skipped, Error: err.Error()})
+		}
 		if err == nil {
 			err = r.emit(ctx, Event{Kind: ResourceFinished, Resource: res.Name, Status: status, Duration: took})
 		} else {
@@ -144,15 +168,11 @@ func (r *Runner) applyAll(ctx context.Context, entries map[string]*ResourceResul
 
 // applyOne brings one resource to its configuration.
 func (r *Runner) applyOne(ctx context.Context, res *resource) (Status, error) {
-	if r.Guard != nil {
-		entering, cancel := r.stoppable(ctx)
-		leave, err := r.Guard.Enter(entering, res.Name, func(text string) { r.tell(Waiting, res.Name, "", text) })
-		cancel()
-		if err != nil {
-			return Failed, r.interrupted(ctx, fmt.Errorf("waiting for its turn: %w", err))
-		}
-		defer leave()
+	leave, err := r.enter(ctx, res)
+	if err != nil {
+		return Failed, err
 	}
+	defer leave()
 	if err := r.emit(ctx, Event{Kind: ResourceStarted, Resource: res.Name}); err != nil {
 		return Failed, err
 	}
@@ -170,25 +190,53 @@ func (r *Runner) applyOne(ctx context.Context, res *resource) (Status, error) {
 	if err := r.emit(ctx, resolved); err != nil {
 		return Failed, err
 	}
+	if err := r.bound(res, &out); err != nil {
+		return Failed, err
+	}
 	if out.Status == protocol.Valid {
 		res.state = out.State
 		return Unchanged, nil
 	}
+	defer res.discard()
 	if err := r.act(ctx, res, out); err != nil {
 		return Failed, err
 	}
 	return Changed, r.verify(ctx, res)
 }
 
+// enter waits until this run may work on a resource.
+func (r *Runner) enter(ctx context.Context, res *resource) (leave func(), err error) {
+	if r.Guard == nil {
+		return func() {}, nil
+	}
+	entering, cancel := r.stoppable(ctx)
+	defer cancel()
+	leave, err = r.Guard.Enter(entering, res.Name, func(text string) { r.tell(Waiting, res.Name, "", text) })
+	if err != nil {
+		return nil, r.interrupted(ctx, fmt.Errorf("waiting for its turn: %w", err))
+	}
+	return leave, nil
+}
+
+// differs lists how a stale resource is not as configured. One that is to be
+// removed is not held against its configuration.
+func (r *Runner) differs(res *resource, out protocol.StateOutput) []Change {
+	if res.ensure == protocol.Absent {
+		return nil
+	}
+	diff := difference(out.StaleState, res.config, res.hidden)
+	r.maskChanges(diff)
+	return diff
+}
+
 // act runs the actions of a stale resource, in order, as far as a person
 // agrees.
 func (r *Runner) act(ctx context.Context, res *resource, out protocol.StateOutput) error {
-	diff := difference(out.StaleState, res.config, res.hidden)
-	r.maskChanges(diff)
+	diff := r.differs(res, out)
 	if res.ReadOnly {
 		return fmt.Errorf("it is read-only, and not as configured:\n%s", DiffText(diff))
 	}
-	if r.Confirm == ConfirmResource {
+	if r.confirm(res) == ConfirmResource {
 		if err := r.ask(ctx, res, diff, out.Actions...); err != nil {
 			return err
 		}
@@ -202,7 +250,7 @@ func (r *Runner) act(ctx context.Context, res *resource, out protocol.StateOutpu
 		if r.stopped() || ctx.Err() != nil {
 			return fmt.Errorf("%w before action %q", ErrInterrupted, a.Name)
 		}
-		if r.Confirm == ConfirmAction {
+		if r.confirm(res) == ConfirmAction {
 			if i > 0 {
 				diff = nil
 			}
@@ -210,6 +258,7 @@ func (r *Runner) act(ctx context.Context, res *resource, out protocol.StateOutpu
 				return err
 			}
 		}
+		r.expect(res, a, out.Actions[i+1:], stale)
 		if err := r.do(ctx, res, a, stale); err != nil {
 			return err
 		}
@@ -224,10 +273,7 @@ func (r *Runner) do(ctx context.Context, res *resource, a protocol.Action, stale
 	if err := r.emit(ctx, event); err != nil {
 		return err
 	}
-	got, err := r.run(ctx, res, call{
-		action: a.Name, attempt: event.Attempt, invocation: a.Invocation,
-		input: protocol.ActionInput{StateInput: r.stateInput(res), StaleState: stale},
-	})
+	got, err := r.run(ctx, res, r.actionCall(res, a, event.Attempt, stale))
 	event.Plan, event.Duration = nil, got.duration
 	if err == nil {
 		event.Exit = &got.exit.Code
@@ -248,7 +294,15 @@ func (r *Runner) do(ctx context.Context, res *resource, a protocol.Action, stale
 	return r.emit(ctx, event)
 }
 
-// verify runs the state action once more; only VALID will do.
+func (r *Runner) actionCall(res *resource, a protocol.Action, attempt int, stale map[string]any) call {
+	return call{
+		action: a.Name, attempt: attempt, invocation: a.Invocation,
+		input: protocol.ActionInput{StateInput: r.stateInput(res), StaleState: stale},
+	}
+}
+
+// verify runs the state action once more; only VALID will do. Of what is to be
+// removed that says that it is gone.
 func (r *Runner) verify(ctx context.Context, res *resource) error {
 	if r.stopped() || ctx.Err() != nil {
 		return fmt.Errorf("%w before it was verified", ErrInterrupted)
@@ -257,10 +311,14 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 	if err != nil {
 		return fmt.Errorf("verifying: %w", err)
 	}
-	if out.Status != protocol.Valid {
-		diff := difference(out.StaleState, res.config, res.hidden)
-		r.maskChanges(diff)
-		return fmt.Errorf("all its actions succeeded, and yet state answers STALE and asks for %s:\n%s", actionNames(out.Actions), DiffText(diff))
+	removing := res.ensure == protocol.Absent
+	switch {
+	case out.Status != protocol.Valid && removing:
+		return fmt.Errorf("all its actions succeeded, and yet it is still there: state asks for %s", actionNames(out.Actions))
+	case out.Status != protocol.Valid:
+		return fmt.Errorf("all its actions succeeded, and yet state answers STALE and asks for %s:\n%s", actionNames(out.Actions), DiffText(r.differs(res, out)))
+	case removing:
+		return r.emit(ctx, Event{Kind: ResourceDestroyed, Resource: res.Name, Status: Absent})
 	}
 	res.state = out.State
 	return r.emit(ctx, Event{Kind: ResourceVerified, Resource: res.Name, Status: Valid})

@@ -92,7 +92,7 @@ func TestWhatContainersRead(t *testing.T) {
 		}
 	}
 	kept := w.kept(t)
-	for _, file := range []string{"db/01-init/stdin.json", "db/02-state/stdout", "db/03-set/stderr", "db/04-state/stdout"} {
+	for _, file := range []string{"db/01-init.stdin.json", "db/02-state.stdout", "db/03-set.stdout", "db/04-state.stdout"} {
 		if !strings.Contains(kept, file) {
 			t.Errorf("%s was not kept", file)
 		}

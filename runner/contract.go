@@ -61,12 +61,23 @@ const (
 	ConfirmAction   ConfirmMode = "ACTION"
 )
 
+// Absence is what is known of a resource that can not be asked whether it is
+// there.
+type Absence string
+
+// What can be known of it.
+const (
+	Unproven Absence = ""              // it may well be there
+	Verified Absence = "VERIFIED"      // its type said that it is gone, and nothing touched it since
+	Unmade   Absence = "NEVER APPLIED" // no run ever came to it, which does not say that it is not there
+)
+
 // Change is one difference between what is and what is configured.
 type Change struct {
 	Path string // "ports[0].host", "" for the whole configuration
 	Op   ChangeOp
 	Old  any // nil when Op is Add
-	New  any
+	New  any // nil when Op is Remove
 }
 
 // ChangeOp says how a value differs.
@@ -76,18 +87,21 @@ type ChangeOp string
 const (
 	Add    ChangeOp = "+"
 	Modify ChangeOp = "~"
+	Remove ChangeOp = "-"
 )
 
-// Plan is what an Apply would do, as far as it can be known without doing it.
+// Plan is what an Apply would do, as far as it can be known without doing it, or
+// what a Destroy would.
 type Plan struct {
 	Run       string
-	Resources []ResourcePlan // in graph order
+	Destroy   bool
+	Resources []ResourcePlan // in graph order, or in that of their removal
 }
 
-// Changes tells whether anything is not VALID.
+// Changes tells whether anything is not VALID, or there and to be removed.
 func (p *Plan) Changes() bool {
 	for _, r := range p.Resources {
-		if r.Status != Valid {
+		if r.Status != Valid && !p.Destroy || r.Status == Present {
 			return true
 		}
 	}
@@ -99,12 +113,22 @@ type ResourcePlan struct {
 	Name      string
 	Type      string
 	DependsOn []string
-	Status    Status   // Valid, Stale, Unknown, Failed or Skipped
+	Status    Status   // Valid, Stale, Unknown, Failed or Skipped; of a Destroy Present or Absent
 	After     []string // Unknown: the resources whose apply makes it known
 	ReadOnly  bool     // Stale and may not be changed: an apply will fail
 	Exists    bool     // Stale: there is something, but not as configured
 	Diff      []Change
 	Actions   []protocol.Action
-	State     map[string]any // Valid: masked
-	Error     string         // Failed, Skipped: why
+	Error     string // Failed, Skipped: why
+
+	// What an Apply that is bound to the plan must find again (Options.Bound).
+	// Values are masked; the hashes are of the values before that, and "" where
+	// there is no Options.Fingerprint.
+	ImageID     string         // of the type: id of its content
+	ImageDigest string         // of the type, in a registry; "" if it never was in one
+	Config      map[string]any // resolved; nil while it waits for a dependency
+	ConfigHash  string
+	State       map[string]any // Valid, Stale: as observed; nil when it does not exist
+	StateHash   string
+	ActionsHash string // Stale
 }

@@ -142,22 +142,28 @@ func DiffText(changes []Change) string {
 			b.WriteByte('\n')
 		}
 		fmt.Fprintf(&b, "  %s %s: ", c.Op, c.Path)
-		if c.Op == Modify {
-			b.WriteString(valueText(c.Old) + " → ")
+		switch c.Op {
+		case Modify:
+			b.WriteString(valueText(c.Old) + " → " + valueText(c.New))
+		case Remove:
+			b.WriteString(valueText(c.Old))
+		default:
+			b.WriteString(valueText(c.New))
 		}
-		b.WriteString(valueText(c.New))
 	}
 	return b.String()
 }
 
-// valueText writes a value on one line.
+// valueText writes a value on one line, for people: < and > are what they are.
 func valueText(v any) string {
 	const most = 200
-	encoded, err := json.Marshal(v)
-	if err != nil {
+	var encoded strings.Builder
+	encoder := json.NewEncoder(&encoded)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
 		return fmt.Sprint(v)
 	}
-	text := []rune(string(encoded))
+	text := []rune(strings.TrimSuffix(encoded.String(), "\n"))
 	if len(text) > most {
 		return string(text[:most]) + "…"
 	}

@@ -22,6 +22,7 @@ func TestDifference(t *testing.T) {
 		"nothing there":        {nil, map[string]any{"a": 1, "m": map[string]any{"n": true}}, nil, "  + a: 1\n  + m.n: true"},
 		"a secret": {map[string]any{"t": "old"}, map[string]any{"t": "new"}, hidden{{"t"}},
 			`  ~ t: "(secret)" → "(secret)"`},
+		"what HTML escapes": {map[string]any{"a": "<b>"}, map[string]any{"a": "<i> & more"}, nil, `  ~ a: "<b>" → "<i> & more"`},
 		"a secret within": {map[string]any{"l": []any{}}, map[string]any{"l": []any{map[string]any{"k": "v"}}}, hidden{{"l", "0", "k"}},
 			`  ~ l: [] → [{"k":"(secret)"}]`},
 	} {

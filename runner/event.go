@@ -29,7 +29,7 @@ type Event struct {
 	Counts    Counts            // RunFinished, RunFailed
 	Resources []ResourceHeader  // RunStarted: in graph order
 	Plan      *protocol.Action  // ActionStarted: the action as the resource type described it
-	Data      map[string]string // RunStarted: what else identifies the run (manifest, hash, user, host, engine, command)
+	Data      map[string]string // RunStarted: what else identifies the run (manifest, hash, user, host, engine, command); ResourceResolved: "by" is "log" where the type was not asked
 	Current   int64             // Pulling: bytes so far
 	Total     int64             // Pulling: bytes in all, 0 while unknown
 	Stream    string            // Line: "stdout" or "stderr"
@@ -56,6 +56,7 @@ const (
 	ResourceInitialized EventKind = "resource-initialized"
 	ResourceResolved    EventKind = "resource-resolved"
 	ResourceVerified    EventKind = "resource-verified"
+	ResourceDestroyed   EventKind = "resource-destroyed" // verified to be gone
 	ResourceFinished    EventKind = "resource-finished-successfully"
 	ResourceFailed      EventKind = "resource-failed"
 	ResourceSkipped     EventKind = "resource-skipped" // not tried: a dependency failed, or the run stopped
@@ -69,7 +70,8 @@ const (
 const (
 	Pulling EventKind = "pulling" // an image is being fetched
 	Waiting EventKind = "waiting" // for a lock, a leftover or an answer; Text says which
-	Working EventKind = "working" // a container was started: Action says which
+	Working EventKind = "working" // a type was given something to do: Action says what
+	Looked  EventKind = "looked"  // a state was read for what needs it; nothing is decided of its resource
 	Line    EventKind = "line"    // one line of an action's output, or of any container's stderr
 	Warning EventKind = "warning"
 )
@@ -77,7 +79,7 @@ const (
 // Recorded tells whether events of this kind belong into the deployment log.
 func (k EventKind) Recorded() bool {
 	switch k {
-	case Pulling, Waiting, Working, Line, Warning:
+	case Pulling, Waiting, Working, Looked, Line, Warning:
 		return false
 	default:
 		return true
@@ -95,11 +97,14 @@ const (
 	Unknown   Status = "UNKNOWN"   // known after apply of a dependency
 	Unchanged Status = "UNCHANGED" // was VALID when first looked at
 	Changed   Status = "CHANGED"   // was STALE, is VALID now
+	Present   Status = "PRESENT"   // of a Destroy: it is there
+	Absent    Status = "ABSENT"    // of a Destroy: it is not there; as an end, it was not
+	Destroyed Status = "DESTROYED" // of a Destroy: it was there, and is gone now
 	Failed    Status = "FAILED"
 	Skipped   Status = "SKIPPED" // not tried
 )
 
-// Counts sums up a run.
+// Counts sums up a run; what a Destroy removed is Changed.
 type Counts struct {
 	Changed   int `json:"changed"`
 	Unchanged int `json:"unchanged"`

@@ -21,9 +21,9 @@ type imageEntry struct {
 	err   error
 }
 
-// imageFor makes an image available and reports its progress as the
-// resource's.
-func (r *Runner) imageFor(ctx context.Context, res *resource, ref string) (engine.Image, error) {
+// imageFor makes an image available and reports its progress as that of a
+// resource.
+func (r *Runner) imageFor(ctx context.Context, resource, ref string) (engine.Image, error) {
 	r.images.mu.Lock()
 	if r.images.entries == nil {
 		r.images.entries = map[string]*imageEntry{}
@@ -39,7 +39,7 @@ func (r *Runner) imageFor(ctx context.Context, res *resource, ref string) (engin
 		ctx, cancel := r.stoppable(ctx)
 		defer cancel()
 		entry.image, entry.err = r.Images.Image(ctx, ref, r.Pull, func(p engine.Progress) {
-			r.show(Event{Kind: Pulling, Time: r.Now(), Resource: res.Name, Image: ref, Current: p.Current, Total: p.Total})
+			r.show(Event{Kind: Pulling, Time: r.Now(), Resource: resource, Image: ref, Current: p.Current, Total: p.Total})
 		})
 	})
 	if entry.err != nil {

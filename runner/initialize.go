@@ -10,7 +10,6 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/schema"
 )
 
 // Prepare initializes all resource types, in parallel, and refuses what can be
@@ -18,29 +17,54 @@ import (
 // and configurations that break their type's schema where they do not wait for
 // the state of a dependency. Such refusals are a *manifest.Error; all of them
 // are reported at once. Plan and Apply call it; calling it again does nothing.
+//
+// The first resource of each type goes ahead of the others: a type that serves
+// is asked for those by its process.
 func (r *Runner) Prepare(ctx context.Context) error {
 	if r.prepared {
 		return nil
 	}
-	slots := make(chan struct{}, r.Parallelism)
-	var wg sync.WaitGroup
+	queue := make(chan *resource, len(r.resources))
+	followers := map[*resource][]*resource{}
+	first := map[string]*resource{} // by type
 	for _, res := range r.resources {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			if res.refused = r.initialize(ctx, res); res.refused == nil {
-				return
+		if res.first = first[res.Type]; res.first != nil {
+			followers[res.first] = append(followers[res.first], res)
+			continue
+		}
+		first[res.Type] = res
+		queue <- res
+	}
+	var left, workers sync.WaitGroup
+	left.Add(len(r.resources))
+	for range min(r.Parallelism, len(r.resources)) {
+		workers.Go(func() {
+			for res := range queue {
+				r.prepare(ctx, res)
+				for _, follower := range followers[res] {
+					queue <- follower
+				}
+				left.Done()
 			}
-			event := Event{Kind: ResourceFailed, Resource: res.Name, Status: Failed, Error: res.refused.Error()}
-			res.refused = errors.Join(res.refused, r.emit(ctx, event))
 		})
 	}
-	wg.Wait()
+	left.Wait()
+	close(queue)
+	workers.Wait()
 	if err := r.refusal(); err != nil {
+		r.rest(ctx)
 		return err
 	}
 	r.prepared = true
 	return nil
+}
+
+func (r *Runner) prepare(ctx context.Context, res *resource) {
+	if res.refused = r.initialize(ctx, res); res.refused == nil {
+		return
+	}
+	event := Event{Kind: ResourceFailed, Resource: res.Name, Status: Failed, Error: res.refused.Error()}
+	res.refused = errors.Join(res.refused, r.emit(ctx, event))
 }
 
 // refusal sums up the failures of initialization: invalid input as one
@@ -75,32 +99,24 @@ func (r *Runner) initialize(ctx context.Context, res *resource) error {
 	}
 	ctx, cancel := r.stoppable(ctx)
 	defer cancel()
-	image, err := r.imageFor(ctx, res, res.Type)
+	image, err := r.imageFor(ctx, res.Name, res.Type)
 	if err != nil {
 		return err
 	}
 	res.image = image
-	started := r.Now()
-	got, err := r.run(ctx, res, call{action: "init", attempt: 1, input: r.initInput(res), answers: true})
-	if err != nil {
+	if err := r.bound(res, nil); err != nil {
 		return err
 	}
-	if got.exit.Code != 0 {
-		return r.exitError("init", got)
+	started := r.Now()
+	if err := r.askInit(ctx, res); err != nil {
+		return err
 	}
-	if res.init, err = protocol.DecodeInit(got.answer); err != nil {
-		return fmt.Errorf("init of %s: %w", res.Type, r.unsecret(err, got.answer, func(text []byte) error {
-			_, err := protocol.DecodeInit(text)
-			return err
-		}))
+	mounts, without, problems := r.plug(res, res.init.Plugs)
+	for _, text := range without {
+		r.tell(Warning, res.Name, "init", text)
 	}
-	if len(res.init.ConfigSchema) > 0 {
-		if res.schema, err = schema.CompileConfig(res.init.ConfigSchema); err != nil {
-			return fmt.Errorf("init of %s: config_schema: %w", res.Type, err)
-		}
-	}
-	var problems []manifest.Problem
-	res.mounts, problems = r.plug(res)
+	res.mounts = mounts
+	res.server = r.serverFor(res, res.init, mounts)
 	if known, err := r.configuredEarly(res); err != nil {
 		var invalid *manifest.Error
 		if !errors.As(err, &invalid) {
@@ -113,26 +129,66 @@ func (r *Runner) initialize(ctx context.Context, res *resource) error {
 	if len(problems) > 0 {
 		return &manifest.Error{Problems: problems}
 	}
+	if err := r.bound(res, nil); err != nil {
+		return err
+	}
 	res.initialized = Event{
 		Kind: ResourceInitialized, Resource: res.Name, Image: res.Type, ImageID: image.ID, Duration: r.Now().Sub(started),
 	}
 	return r.emit(ctx, res.initialized)
 }
 
+// askInit finds out what the type answers init.
+func (r *Runner) askInit(ctx context.Context, res *resource) error {
+	input := r.initInput(res)
+	key := initKey(res.image.ID, input)
+	if r.InitCache != nil {
+		if text, ok := r.InitCache.Get(key); ok {
+			if a := r.inits.decode(text); a.err == nil {
+				res.init, res.schema = a.output, a.schema
+				return nil
+			}
+		}
+	}
+	if res.first != nil {
+		// Its own plugs are not known yet; those of its fellow are asked for
+		// alike, as a rule.
+		mounts, _, _ := r.plug(res, res.first.init.Plugs)
+		res.server = r.serverFor(res, res.first.init, mounts)
+	}
+	got, err := r.run(ctx, res, call{action: "init", attempt: 1, input: input, answers: true})
+	if err != nil {
+		return err
+	}
+	if got.exit.Code != 0 {
+		return r.exitError("init", got)
+	}
+	a := r.inits.decode(got.answer)
+	if a.err != nil {
+		return fmt.Errorf("init of %s: %w", res.Type, r.secrets.unsecret(a.err, got.answer, func(text []byte) error {
+			return decodeInit(text).err
+		}))
+	}
+	res.init, res.schema = a.output, a.schema
+	if r.InitCache != nil {
+		r.InitCache.Put(key, got.answer)
+	}
+	return nil
+}
+
 func (r *Runner) initInput(res *resource) protocol.InitInput {
 	return protocol.InitInput{Name: res.Name, Type: res.Type, Version: r.Version, Verbose: r.Verbose, Workspace: r.Workspace}
 }
 
-// plug turns the type's requests into mounts.
-func (r *Runner) plug(res *resource) ([]engine.Mount, []manifest.Problem) {
-	var mounts []engine.Mount
-	var problems []manifest.Problem
-	for _, name := range sortedKeys(res.init.Plugs) {
-		want := res.init.Plugs[name]
+// plug turns the requests of a resource's type into mounts. without says which
+// optional ones it goes without.
+func (r *Runner) plug(res *resource, requests map[string]protocol.PlugRequest) (mounts []engine.Mount, without []string, problems []manifest.Problem) {
+	for _, name := range sortedKeys(requests) {
+		want := requests[name]
 		refuse := func(format string, args ...any) {
 			why := fmt.Sprintf(format, args...)
 			if want.Optional {
-				r.tell(Warning, res.Name, "init", fmt.Sprintf("goes on without the optional plug %q: %s", name, why))
+				without = append(without, fmt.Sprintf("goes on without the optional plug %q: %s", name, why))
 				return
 			}
 			problems = append(problems, manifest.Problem{
@@ -152,7 +208,7 @@ func (r *Runner) plug(res *resource) ([]engine.Mount, []manifest.Problem) {
 			mounts = append(mounts, engine.Mount{Source: plug.Path, Target: filepath.Clean(want.ContainerPath), ReadOnly: !want.Writable})
 		}
 	}
-	return mounts, problems
+	return mounts, without, problems
 }
 
 // configuredEarly resolves and checks a configuration that does not wait for

@@ -18,29 +18,39 @@ import (
 	"github.com/deployster-go/deployster/protocol"
 )
 
-// The labels that every container carries, so that one that outlived its run
-// can be found and judged.
+// The labels that containers carry, so that one that outlived its run can be
+// found and judged. One that serves belongs to no resource: it has no others
+// than those of log, run and kind.
 const (
 	LabelLog      = "deployster.log"      // id of the deployment log of the run
 	LabelRun      = "deployster.run"      // ULID of the run
 	LabelResource = "deployster.resource" // name in the manifest
 	LabelAction   = "deployster.action"   // "init", "state" or the action's name
 	LabelAttempt  = "deployster.attempt"  // of the action, from 1
-	LabelKind     = "deployster.kind"     // KindObserve or KindAct
+	LabelKind     = "deployster.kind"     // KindObserve, KindAct or KindServe
 )
 
 // The values of LabelKind. What only observes may be stopped and run again at
-// any time; what acts must be let finish. An action may well be called "init".
+// any time; what acts must be let finish; what serves does either, as it is
+// asked. An action may well be called "init".
 const (
 	KindObserve = "observe"
 	KindAct     = "act"
+	KindServe   = "serve"
 )
 
 // workTarget is where a container finds its work directory, whatever user it
 // runs as: outside the workspace, whose directories may be closed to it.
 const workTarget = "/var/lib/deployster/work"
 
-// call is one container run for a resource.
+// The endings of what is kept of a call, besides those of its output.
+const (
+	inputEnding = ".stdin.json"
+	workEnding  = ".work" // the container's work directory
+)
+
+// call is one question to a resource type. It takes a container of its own, or
+// goes to a process that serves many.
 type call struct {
 	action     string // "init", "state" or the action's name
 	attempt    int
@@ -59,75 +69,136 @@ type result struct {
 	duration time.Duration
 }
 
-// run runs one container. A non-zero exit is not an error here.
+// calling is a call on its way: what it is given, and what is collected of its
+// output.
+type calling struct {
+	call
+	resource string
+	image    engine.Image
+	timeout  time.Duration
+	path     string // begins those of its files
+	stdin    []byte
+
+	said           tail
+	answered       answer
+	kept           [2]transcript // stdout, stderr
+	stdout, stderr io.Writer
+	flush          func()
+}
+
+// run makes one call. A non-zero exit is not an error here.
 func (r *Runner) run(ctx context.Context, res *resource, c call) (result, error) {
-	image := res.image
-	if c.invocation.Image != "" && c.invocation.Image != res.Type {
-		var err error
-		if image, err = r.imageFor(ctx, res, c.invocation.Image); err != nil {
-			return result{}, err
-		}
-	}
 	input, err := json.Marshal(c.input)
 	if err != nil {
 		return result{}, fmt.Errorf("encoding the input of %s: %w", c.action, err)
 	}
-	res.invocations++
-	dir := filepath.Join(res.dir, fmt.Sprintf("%02d-%s", res.invocations, fileName(c.action)))
-	work := filepath.Join(dir, "work")
-	if err := errors.Join(os.MkdirAll(work, 0o700), openToAll(work)); err != nil {
-		return result{}, fmt.Errorf("making the work directory of %s: %w", c.action, err)
+	next := res.next
+	res.next = nil
+	if a := res.take(c, input); a != nil {
+		return r.complete(ctx, a.calling, func(ctx context.Context) (engine.Exit, error) {
+			a.begin()
+			r.hold(ctx, res, next)
+			return a.wait(ctx)
+		})
 	}
-	if err := r.keepInput(dir, res, input); err != nil {
+	i, err := r.invoke(ctx, res, c, input)
+	if err != nil {
 		return result{}, err
 	}
+	return r.complete(ctx, i, func(ctx context.Context) (engine.Exit, error) {
+		if s := res.servedBy(c); s != nil && len(input) <= mostServed {
+			if exit, asked, err := r.served(ctx, s, i); asked {
+				return exit, err
+			}
+		}
+		r.hold(ctx, res, next)
+		return r.container(ctx, res, i, nil)
+	})
+}
 
-	var got result
-	var said tail
-	stdout, stderr := newTranscript(filepath.Join(dir, "stdout")), newTranscript(filepath.Join(dir, "stderr"))
+// invoke prepares a call, down to the file that keeps its input.
+func (r *Runner) invoke(ctx context.Context, res *resource, c call, input []byte) (*calling, error) {
+	image := res.image
+	if !res.runsOwn(c.invocation) {
+		var err error
+		if image, err = r.imageFor(ctx, res.Name, c.invocation.Image); err != nil {
+			return nil, err
+		}
+	}
+	if res.invocations == 0 {
+		if err := os.MkdirAll(res.dir, 0o700); err != nil {
+			return nil, fmt.Errorf("making a directory for %s: %w", res.Name, err)
+		}
+	}
+	res.invocations++
+	path := filepath.Join(res.dir, fmt.Sprintf("%02d-%s", res.invocations, fileName(c.action)))
+	i := &calling{call: c, resource: res.Name, image: image, timeout: res.Timeout, path: path, stdin: input}
+	if i.timeout == 0 {
+		i.timeout = DefaultTimeout
+	}
+	if err := r.keepInput(res, i); err != nil {
+		return nil, fmt.Errorf("keeping the input of %s: %w", c.action, err)
+	}
+	i.kept[0].path, i.kept[1].path = path+".stdout", path+".stderr"
 	show := func(stream string, keep *transcript) *lines {
 		return &lines{secrets: &r.secrets, each: func(line string) {
 			keep.write(line + "\n")
-			said.add(line)
+			i.said.add(line)
 			r.show(Event{Kind: Line, Time: r.Now(), Resource: res.Name, Action: c.action, Attempt: c.attempt, Stream: stream, Text: line})
 		}}
 	}
-	var answered answer
-	out, errOut := show("stdout", stdout), show("stderr", stderr)
-	streams := engine.IO{Stdin: bytes.NewReader(input), Stdout: io.Writer(out), Stderr: errOut}
+	out, errOut := show("stdout", &i.kept[0]), show("stderr", &i.kept[1])
+	i.stdout, i.stderr = out, errOut
 	if c.answers {
-		streams.Stdout = &answered
+		i.stdout = &i.answered
 	}
+	i.flush = func() { out.flush(); errOut.flush() }
+	return i, nil
+}
 
-	r.tell(Working, res.Name, c.action, "")
+// complete has a call made and puts together what came of it.
+func (r *Runner) complete(ctx context.Context, i *calling, run func(context.Context) (engine.Exit, error)) (result, error) {
+	r.tell(Working, i.resource, i.action, "")
+	var got result
+	var err error
 	started := r.Now()
-	got.exit, err = r.Engine.Run(ctx, r.spec(res, c, image, work), streams)
+	got.exit, err = run(ctx)
 	got.duration = r.Now().Sub(started)
-	out.flush()
-	errOut.flush()
-	got.answer, got.tail = answered.Bytes(), said.last
-	if c.learn != nil {
-		c.learn(got.answer)
+	i.flush()
+	got.answer, got.tail = i.answered.Bytes(), i.said.last
+	if i.learn != nil {
+		i.learn(got.answer)
 	}
-	if c.answers {
-		stdout.write(r.secrets.mask(answered.String()))
+	if i.answers {
+		i.kept[0].write(r.secrets.mask(string(got.answer)))
 	}
-	if kept := errors.Join(stdout.close(), stderr.close()); kept != nil {
-		r.tell(Warning, res.Name, c.action, fmt.Sprintf("output was not kept: %v", kept))
+	if kept := errors.Join(i.kept[0].close(), i.kept[1].close()); kept != nil {
+		r.tell(Warning, i.resource, i.action, fmt.Sprintf("output was not kept: %v", kept))
 	}
 	if err != nil {
-		return got, r.interrupted(ctx, explain(err, c, image))
+		return got, r.interrupted(ctx, explain(err, i))
 	}
 	return got, nil
 }
 
+// container makes a call by running a container for it, which begins when hold
+// is closed, if there is one.
+func (r *Runner) container(ctx context.Context, res *resource, i *calling, hold <-chan struct{}) (engine.Exit, error) {
+	spec, err := r.spec(res, i)
+	if err != nil {
+		return engine.Exit{}, err
+	}
+	spec.Hold = hold
+	return r.Engine.Run(ctx, spec, engine.IO{Stdin: bytes.NewReader(i.stdin), Stdout: i.stdout, Stderr: i.stderr})
+}
+
 // explain puts an engine's error into the terms of the protocol.
-func explain(err error, c call, image engine.Image) error {
+func explain(err error, i *calling) error {
 	switch {
 	case errors.Is(err, errTooMuch):
-		return fmt.Errorf("the answer of %s has %w; it must be one JSON document", c.action, errTooMuch)
+		return fmt.Errorf("the answer of %s has %w; it must be one JSON document", i.action, errTooMuch)
 	default:
-		return fmt.Errorf("%s: %w", c.action, &namedError{strings.ReplaceAll(err.Error(), image.ID, image.Ref), err})
+		return fmt.Errorf("%s: %w", i.action, &namedError{strings.ReplaceAll(err.Error(), i.image.ID, i.image.Ref), err})
 	}
 }
 
@@ -141,41 +212,50 @@ type namedError struct {
 func (e *namedError) Error() string { return e.text }
 func (e *namedError) Unwrap() error { return e.err }
 
-func (r *Runner) spec(res *resource, c call, image engine.Image, work string) engine.Spec {
-	kind := KindAct
-	if c.answers {
-		kind = KindObserve
+// spec is the container for one call.
+func (r *Runner) spec(res *resource, i *calling) (engine.Spec, error) {
+	spec, err := r.plainSpec(i.invocation, i.image, res.mounts, i.path)
+	spec.Timeout = i.timeout
+	spec.Labels[LabelResource], spec.Labels[LabelAction] = i.resource, i.action
+	spec.Labels[LabelAttempt], spec.Labels[LabelKind] = strconv.Itoa(i.attempt), KindAct
+	if i.answers {
+		spec.Labels[LabelKind] = KindObserve
 	}
-	spec := engine.Spec{
-		Image:      image.ID,
-		Entrypoint: c.invocation.Entrypoint,
-		Args:       c.invocation.Args,
-		Mounts:     res.mounts,
-		Network:    r.Network,
-		Timeout:    res.Timeout,
-		Labels: map[string]string{
-			LabelLog: r.Log, LabelRun: r.Run, LabelResource: res.Name,
-			LabelAction: c.action, LabelAttempt: strconv.Itoa(c.attempt), LabelKind: kind,
-		},
-	}
-	if spec.Timeout == 0 {
-		spec.Timeout = DefaultTimeout
-	}
-	if !r.Remote {
-		spec.WorkDir = r.Workspace
-		spec.Env = []string{"DEPLOYSTER_WORKSPACE=" + r.Workspace, "DEPLOYSTER_WORK=" + workTarget}
-		spec.Mounts = append([]engine.Mount{
-			{Source: r.Workspace, Target: r.Workspace, ReadOnly: true},
-			{Source: work, Target: workTarget},
-		}, res.mounts...)
-	}
-	return spec
+	return spec, err
 }
 
-// keepInput writes down what a container is given, without secrets.
-func (r *Runner) keepInput(dir string, res *resource, input []byte) error {
+// plainSpec is what the containers of a run have in common. path begins that of
+// the container's work directory, which is made.
+func (r *Runner) plainSpec(run protocol.Invocation, image engine.Image, plugs []engine.Mount, path string) (engine.Spec, error) {
+	spec := engine.Spec{
+		Image: image.ID, Entrypoint: run.Entrypoint, Args: run.Args, Mounts: plugs, Network: r.Network, Memory: r.Memory, Pids: r.Pids,
+		Labels: map[string]string{LabelLog: r.Log, LabelRun: r.Run},
+	}
+	if r.Remote {
+		return spec, nil
+	}
+	work := path + workEnding
+	if err := errors.Join(os.MkdirAll(work, 0o700), openToAll(work)); err != nil {
+		return spec, fmt.Errorf("making a work directory: %w", err)
+	}
+	spec.WorkDir = r.Workspace
+	spec.Env = []string{"DEPLOYSTER_WORKSPACE=" + r.Workspace, "DEPLOYSTER_WORK=" + workTarget}
+	spec.Mounts = append([]engine.Mount{
+		{Source: r.Workspace, Target: r.Workspace, ReadOnly: true},
+		{Source: work, Target: workTarget},
+	}, plugs...)
+	return spec, nil
+}
+
+// runsOwn tells whether an invocation runs the image of the resource's type.
+func (r *resource) runsOwn(run protocol.Invocation) bool {
+	return run.Image == "" || run.Image == r.Type
+}
+
+// keepInput writes down what a type is given, without secrets.
+func (r *Runner) keepInput(res *resource, i *calling) error {
 	var document map[string]any
-	if err := json.Unmarshal(input, &document); err != nil {
+	if err := json.Unmarshal(i.stdin, &document); err != nil {
 		return fmt.Errorf("reading back the input: %w", err)
 	}
 	for _, part := range []string{"config", "staleState"} {
@@ -187,11 +267,7 @@ func (r *Runner) keepInput(dir string, res *resource, input []byte) error {
 	if err != nil {
 		return fmt.Errorf("encoding the input for the record: %w", err)
 	}
-	path := filepath.Join(dir, "stdin.json")
-	if err := os.WriteFile(path, []byte(r.secrets.mask(string(blanked))+"\n"), 0o600); err != nil {
-		return fmt.Errorf("keeping the input: %w", err)
-	}
-	return nil
+	return os.WriteFile(i.path+inputEnding, []byte(r.secrets.mask(string(blanked))+"\n"), 0o600)
 }
 
 // openToAll lets any user of a container write into a directory; on this

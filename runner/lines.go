@@ -52,7 +52,7 @@ func (l *lines) Write(p []byte) (int, error) {
 		// The end may be the beginning of a secret: it is held back, masked
 		// as far as it can be, until more has come.
 		text := l.secrets.mask(string(l.pending))
-		cut := max(0, len(text)-l.secrets.reach())
+		cut := max(0, len(text)-l.secrets.held())
 		for cut > 0 && !utf8.RuneStart(text[cut]) {
 			cut--
 		}
@@ -84,22 +84,23 @@ func (t *tail) add(line string) {
 }
 
 // transcript is a file that keeps what a stream of a container said, up to
-// maxKept. It is for people who look into a failure: when it can not be
-// written the run goes on, and close says why.
+// maxKept; a stream that said nothing has none. It is for people who look into
+// a failure: when it can not be written the run goes on, and close says why.
 type transcript struct {
+	path string
 	file *os.File
 	size int
 	err  error
 }
 
-func newTranscript(path string) *transcript {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	return &transcript{file: f, err: err}
-}
-
 func (t *transcript) write(text string) {
-	if t.err != nil || t.size > maxKept {
+	if text == "" || t.err != nil || t.size > maxKept {
 		return
+	}
+	if t.file == nil {
+		if t.file, t.err = os.OpenFile(t.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); t.err != nil {
+			return
+		}
 	}
 	if t.size += len(text); t.size > maxKept {
 		text = fmt.Sprintf("[cut off after %d MiB]\n", maxKept>>20)

@@ -3,6 +3,9 @@ package runner
 import (
 	"context"
 	"errors"
+	"slices"
+
+	"github.com/deployster-go/deployster/protocol"
 )
 
 // Plan discovers the state of every resource and says what an Apply would do.
@@ -31,11 +34,15 @@ func (r *Runner) Plan(ctx context.Context) (*Plan, error) {
 				entry.After = append(entry.After, d)
 			}
 		}
-		if entry.Status == Unknown {
+		err := r.known(res, entry)
+		if err == nil && entry.Status == Unknown {
 			r.show(Event{Kind: ResourceResolved, Time: r.Now(), Resource: res.Name, Status: Unknown})
 			return nil
 		}
-		if err := r.planOne(ctx, res, entry); err != nil {
+		if err == nil {
+			err = r.planOne(ctx, res, entry)
+		}
+		if err != nil {
 			entry.Status, entry.Error = Failed, r.secrets.mask(err.Error())
 			r.show(Event{Kind: ResourceFailed, Time: r.Now(), Resource: res.Name, Status: Failed, Error: entry.Error})
 			failures <- err
@@ -47,6 +54,10 @@ func (r *Runner) Plan(ctx context.Context) (*Plan, error) {
 		r.show(Event{Kind: ResourceSkipped, Time: r.Now(), Resource: res.Name, Status: Skipped, Error: reason})
 	})
 	close(failures)
+	// Only now all secrets are known: one resource's may stand in another's.
+	for i, res := range r.resources {
+		r.maskPlan(res, &plan.Resources[i])
+	}
 	return plan, r.verdict(ctx, failures)
 }
 
@@ -60,28 +71,75 @@ func (r *Runner) planOne(ctx context.Context, res *resource, entry *ResourcePlan
 	if err != nil {
 		return err
 	}
-	entry.Status = Status(out.Status)
-	event := Event{Kind: ResourceResolved, Resource: res.Name, Status: entry.Status, Duration: r.Now().Sub(started)}
+	if err := r.seen(res, out, entry); err != nil {
+		return err
+	}
+	event := Event{Kind: ResourceResolved, Time: r.Now(), Resource: res.Name, Status: entry.Status}
+	event.Duration = event.Time.Sub(started)
 	if entry.Status == Valid {
 		res.state = out.State
-		entry.State, _ = r.secrets.value(out.State).(map[string]any)
-	} else {
-		entry.Exists = out.StaleState != nil
-		entry.ReadOnly = res.ReadOnly
-		entry.Diff = difference(out.StaleState, res.config, res.hidden)
-		for _, a := range out.Actions {
-			event.Actions = append(event.Actions, a.Name)
-			entry.Actions = append(entry.Actions, r.secrets.action(a))
-		}
 	}
-	r.maskChanges(entry.Diff)
-	event.Time = r.Now()
+	for _, a := range entry.Actions {
+		event.Actions = append(event.Actions, a.Name)
+	}
+	r.secrets.maskEvent(&event)
 	r.show(event)
 	return nil
 }
 
+// known fills in what is known of a resource before it is observed.
+func (r *Runner) known(res *resource, p *ResourcePlan) (err error) {
+	p.ImageID, p.ImageDigest = res.image.ID, res.image.Digest
+	if res.config != nil {
+		p.Config = res.config
+		p.ConfigHash, err = r.fingerprint("configuration", res.config)
+	}
+	return err
+}
+
+// seen fills in what is known of a resource once it is observed.
+func (r *Runner) seen(res *resource, out protocol.StateOutput, p *ResourcePlan) error {
+	if err := r.known(res, p); err != nil {
+		return err
+	}
+	p.Status, p.State = Status(out.Status), out.State
+	if p.Status != Valid {
+		p.State = out.StaleState
+	}
+	var err error
+	if p.StateHash, err = r.fingerprint("state", p.State); err != nil || p.Status == Valid {
+		return err
+	}
+	p.Exists, p.ReadOnly = out.StaleState != nil, res.ReadOnly
+	p.Diff = difference(out.StaleState, res.config, res.hidden)
+	p.Actions = slices.Clone(out.Actions)
+	p.ActionsHash, err = r.fingerprint("actions", decisive(out.Actions))
+	return err
+}
+
+// maskPlan hides the secrets in the plan for a resource.
+func (r *Runner) maskPlan(res *resource, p *ResourcePlan) {
+	p.Config, p.State = r.maskPart(res, p.Config), r.maskPart(res, p.State)
+	r.maskChanges(p.Diff)
+	for i, a := range p.Actions {
+		p.Actions[i] = r.secrets.action(a)
+	}
+	p.Error = r.secrets.mask(p.Error)
+}
+
+// maskPart hides the secrets in a configuration or state. What is a secret as a
+// whole becomes nil, as what is not there is.
+func (r *Runner) maskPart(res *resource, part map[string]any) map[string]any {
+	if part == nil {
+		return nil
+	}
+	hidden, _ := r.secrets.value(res.hidden.blank(part)).(map[string]any)
+	return hidden
+}
+
 func (r *Runner) maskChanges(changes []Change) {
 	for i := range changes {
+		changes[i].Path = r.secrets.mask(changes[i].Path)
 		changes[i].Old = r.secrets.value(changes[i].Old)
 		changes[i].New = r.secrets.value(changes[i].New)
 	}

@@ -13,21 +13,27 @@ import (
 type resource struct {
 	*manifest.Resource
 	dependsOn []string
-	dir       string // below it each invocation has its files
+	dir       string    // below it each invocation has its files
+	first     *resource // of this type, which is initialized before; nil for that one itself
 
 	image  engine.Image
 	init   protocol.InitOutput
 	schema *schema.Schema // nil when the type accepts any configuration
 	mounts []engine.Mount // plugs
+	server *server        // nil when each call takes a container
 
-	invocations int            // so far; numbers the directories
-	attempts    map[string]int // of actions, by name
-	config      map[string]any // resolved
-	early       bool           // config waits for no dependency and is final
-	hidden      hidden         // which parts of the configuration are secret
-	state       map[string]any // as last seen VALID
-	refused     error          // why it could not be initialized
-	initialized Event          // tells of its initialization
+	invocations int             // so far; numbers their files
+	attempts    map[string]int  // of actions, by name
+	next        *call           // expected after the one that comes
+	ahead       *ahead          // container made ready for a call
+	config      map[string]any  // resolved
+	early       bool            // config waits for no dependency and is final
+	hidden      hidden          // which parts of the configuration are secret
+	state       map[string]any  // as last seen VALID; by a survey also as seen STALE
+	apart       bool            // the run has nothing to do with it
+	ensure      protocol.Ensure // what is wanted of it; "" is Present
+	refused     error           // why it could not be initialized, or is not to be touched
+	initialized Event           // tells of its initialization
 }
 
 // configured resolves the expressions of the resource's configuration; the

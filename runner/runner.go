@@ -43,15 +43,30 @@ type Options struct {
 	Recorder  Recorder  // of Apply; may be nil: nothing is recorded
 	Observer  Observer  // may be nil
 	Guard     Guard     // may be nil: nobody else works on these resources
+	InitCache InitCache // may be nil: each type is asked
 	Confirmer Confirmer // may be nil when Confirm is ConfirmNo or ConfirmOnce
 
 	Confirm     ConfirmMode
-	Parallelism int               // how many resources are worked on at once, at least 1
+	Parallelism int               // how many resources are worked on at once, at least 1; so many containers may also wait for their turn
 	KeepGoing   bool              // after a failure, go on with what does not depend on it
 	Pull        engine.PullPolicy //
 	Network     string            // of every container; "" is the engine's default
+	Memory      int64             // bytes of every container; 0 is the engine's default
+	Pids        int64             // processes and threads of every container; 0 is the engine's default
 	Remote      bool              // the engine does not see this machine's files: no workspace, no work directory
 	Stop        <-chan struct{}   // may be nil; closed: start nothing new, let running actions finish
+
+	// Plans that bind. A Fingerprint identifies a JSON-like value: equal ones
+	// have the same, others another. With Bound, by name of resource, each one is
+	// refused with a *DeviationError where it is not as the plan found it.
+	Fingerprint func(any) (string, error) // may be nil: a Plan has no hashes, and Bound is nil
+	Bound       map[string]ResourcePlan   // of Apply; may be nil: whatever is needed is done
+
+	// Of Destroy and PlanDestroy. Remove names what is removed, and must hold all
+	// that depends on any of it; nil is everything. Gone tells what is known of a
+	// resource that can not be asked; may be nil: nothing is.
+	Remove []string
+	Gone   func(ctx context.Context, resource string) (Absence, error)
 
 	Run       string            // ULID of this run
 	Log       string            // id of the deployment log, put on every container
@@ -69,12 +84,18 @@ type Runner struct {
 	resources []*resource
 	byName    map[string]*resource
 	images    imageCache
+	inits     initAnswers
+	servers   servers
 	secrets   secrets
 	observing sync.Mutex
 	asking    sync.Mutex
-	prepared  bool
-	applying  bool                  // only an Apply is recorded; set before anything runs at once
-	broken    atomic.Pointer[error] // a failed Recorder
+
+	room       chan struct{}  // for containers that wait for their turn
+	background sync.WaitGroup // of them
+
+	prepared bool
+	applying bool                  // only an Apply is recorded; set before anything runs at once
+	broken   atomic.Pointer[error] // a failed Recorder
 }
 
 // ErrInterrupted is returned, wrapped, when a run ended because of Stop or a
@@ -85,6 +106,7 @@ var ErrInterrupted = errors.New("interrupted")
 func New(o Options) *Runner {
 	r := &Runner{Options: o, byName: map[string]*resource{}}
 	r.Parallelism = max(1, o.Parallelism)
+	r.room = make(chan struct{}, r.Parallelism)
 	for _, m := range o.Manifest.Resources {
 		res := &resource{Resource: m, dependsOn: o.Manifest.Dependencies(m.Name)}
 		res.dir = filepath.Join(o.Work, m.Name)
@@ -96,9 +118,11 @@ func New(o Options) *Runner {
 
 // Headers describes the resources of the run in graph order.
 func (r *Runner) Headers() []ResourceHeader {
-	headers := make([]ResourceHeader, len(r.resources))
-	for i, res := range r.resources {
-		headers[i] = ResourceHeader{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn}
+	headers := make([]ResourceHeader, 0, len(r.byName))
+	for _, m := range r.Manifest.Resources {
+		if res := r.byName[m.Name]; !res.apart {
+			headers = append(headers, ResourceHeader{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn})
+		}
 	}
 	return headers
 }

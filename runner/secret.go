@@ -2,6 +2,7 @@ package runner
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,51 +15,43 @@ import (
 
 const masked = "(secret)"
 
-// shortestSecret is the length from which a secret is looked for in any text.
-// Shorter ones would blank out half of what people read; those are hidden only
-// where they stand in the configuration.
+// shortestSecret is the length, in bytes, from which a secret is looked for in
+// any text. Shorter ones would blank out half of what people read; those are
+// hidden where they stand in the configuration, and where they are the whole of
+// another value.
 const shortestSecret = 4
 
 // secrets are the values that configurations marked writeOnly, collected as
 // they become known, and hidden in all text that leaves the runner.
 type secrets struct {
-	mu       sync.RWMutex
-	values   map[string]bool
-	replacer *strings.Replacer
-	longest  int
+	mu    sync.RWMutex
+	known trie
+	reach int             // length of the longest
+	short map[string]bool // those too short to be looked for
 }
 
 // add makes the values at the given paths of a configuration secret.
 func (s *secrets) add(config any, paths [][]string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.values == nil {
-		s.values = map[string]bool{}
-	}
-	before := len(s.values)
-	for _, path := range paths {
-		collect(at(config, path), s.values)
-	}
-	if len(s.values) == before {
+	if len(paths) == 0 {
 		return
 	}
-	// Longer ones first: a secret may be part of another.
-	values := make([]string, 0, len(s.values))
-	for v := range s.values {
-		values = append(values, v)
+	found := map[string]bool{}
+	for _, path := range paths {
+		collect(at(config, path), found)
 	}
-	slices.SortFunc(values, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for word := range found {
+		if len(word) < shortestSecret {
+			if s.short == nil {
+				s.short = map[string]bool{}
+			}
+			s.short[word] = true
+			continue
 		}
-		return strings.Compare(a, b)
-	})
-	pairs := make([]string, 0, 2*len(values))
-	for _, v := range values {
-		pairs = append(pairs, v, masked)
+		s.known.add(word)
+		s.reach = max(s.reach, len(word))
 	}
-	s.longest = len(values[0])
-	s.replacer = strings.NewReplacer(pairs...)
 }
 
 // collect adds the forms in which a secret may show up in text: as it is, as
@@ -76,16 +69,20 @@ func collect(v any, into map[string]bool) {
 	case nil, bool:
 	default:
 		text := fmt.Sprint(v)
-		forms := append(strings.Split(text, "\n"), text)
+		forms := []string{text}
 		if _, ok := v.(string); !ok {
 			if encoded, err := json.Marshal(v); err == nil {
 				forms = append(forms, string(encoded))
 			}
 		}
+		for _, line := range strings.Split(text, "\n") {
+			if len(line) >= shortestSecret { // else it is no secret by itself
+				forms = append(forms, line)
+			}
+		}
 		for _, form := range forms {
-			form = strings.TrimRight(form, "\r")
-			for _, escaped := range escapes(form) {
-				if len(escaped) >= shortestSecret {
+			for _, escaped := range escapes(strings.TrimRight(form, "\r")) {
+				if escaped != "" {
 					into[escaped] = true
 				}
 			}
@@ -130,32 +127,44 @@ func ascii(text string) string {
 func (s *secrets) mask(text string) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if s.replacer == nil {
-		return text
-	}
-	return s.replacer.Replace(text)
+	return s.known.replace(text, masked)
 }
 
-// reach is how many bytes of an unfinished text must be held back so that no
+// held is how many bytes of an unfinished text must be held back so that no
 // secret that has begun in it is missed.
-func (s *secrets) reach() int {
+func (s *secrets) held() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.longest
+	return s.reach
 }
 
-// value hides secrets in a whole JSON-like value.
+// whole hides a secret that is all of a text, however short it is, and those
+// within it.
+func (s *secrets) whole(text string) string {
+	s.mu.RLock()
+	short := s.short[text]
+	s.mu.RUnlock()
+	if short {
+		return masked
+	}
+	return s.mask(text)
+}
+
+// value hides secrets in a whole JSON-like value. Nothing is left of a number
+// that holds one.
 func (s *secrets) value(v any) any {
 	switch v := v.(type) {
+	case nil, bool:
+		return v
 	case string:
-		return s.mask(v)
+		return s.whole(v)
 	case map[string]any:
 		if v == nil {
 			return v
 		}
 		c := make(map[string]any, len(v))
-		for k, e := range v {
-			c[k] = s.value(e)
+		for _, k := range sortedKeys(v) {
+			c[s.mask(k)] = s.value(v[k])
 		}
 		return c
 	case []any:
@@ -165,20 +174,30 @@ func (s *secrets) value(v any) any {
 		}
 		return c
 	default:
+		text, err := json.Marshal(v)
+		if err != nil || s.whole(string(text)) != string(text) {
+			return masked
+		}
 		return v
 	}
+}
+
+// texts hides secrets in each of several texts.
+func (s *secrets) texts(list []string) []string {
+	if list == nil {
+		return nil
+	}
+	c := make([]string, len(list))
+	for i, text := range list {
+		c[i] = s.mask(text)
+	}
+	return c
 }
 
 func (s *secrets) maskEvent(e *Event) {
 	e.Error = s.mask(e.Error)
 	e.Text = s.mask(e.Text)
-	if len(e.Output) > 0 {
-		output := make([]string, len(e.Output))
-		for i, line := range e.Output {
-			output[i] = s.mask(line)
-		}
-		e.Output = output
-	}
+	e.Output, e.Actions = s.texts(e.Output), s.texts(e.Actions)
 	if e.Plan != nil {
 		plan := s.action(*e.Plan)
 		e.Plan = &plan
@@ -187,12 +206,28 @@ func (s *secrets) maskEvent(e *Event) {
 
 // action hides secrets in what a resource type said of an action.
 func (s *secrets) action(a protocol.Action) protocol.Action {
-	a.Description = s.mask(a.Description)
+	a.Name, a.Description = s.mask(a.Name), s.mask(a.Description)
+	a.Image, a.Entrypoint = s.mask(a.Image), s.mask(a.Entrypoint)
 	a.Args = slices.Clone(a.Args)
 	for i, arg := range a.Args {
-		a.Args[i] = s.mask(arg)
+		a.Args[i] = s.whole(arg)
 	}
 	return a
+}
+
+// unsecret makes the error of an answer show the answer without secrets. The
+// excerpt in the error was cut before anything could be masked, so the masked
+// answer is decoded again for its error.
+func (s *secrets) unsecret(err error, answer []byte, decode func([]byte) error) error {
+	var bad *protocol.AnswerError
+	masked := s.mask(string(answer))
+	if masked == string(answer) || !errors.As(err, &bad) {
+		return err
+	}
+	if err := decode([]byte(masked)); err != nil {
+		return err
+	}
+	return &protocol.AnswerError{Message: bad.Message, Path: bad.Path}
 }
 
 // hidden is the set of paths in a configuration that hold secrets.

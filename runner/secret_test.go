@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/runner"
 )
 
 // everything is all that a run told and kept.
@@ -71,5 +73,86 @@ func TestSecretsAreHiddenHoweverTheyAreEncoded(t *testing.T) {
 				t.Errorf("%s is told", form)
 			}
 		})
+	}
+}
+
+// Wherever a secret stands in what a type says, and whatever kind of value it
+// is, no plan, no report of drift and no event tells it.
+func TestSecretsAreHiddenWhateverTheyAre(t *testing.T) {
+	const manifest = `
+resources:
+  a: {type: vault, config: {pin: 271828, share: 0.57721, password: hush-hush, digit: "7", mode: 12}}
+`
+	answer := `{"status":"STALE","staleState":{"pin":"none","copy":271828,"list":[0.57721,1,1.5],"text":"271828 times","map":{"hush-hush":1},"short":["7",7,"17",12,112]},
+		"actions":[{"name":"set-hush-hush","image":"registry/hush-hush","entrypoint":"/bin/hush-hush","description":"uses 271828","args":["--pin","271828","7"]}]}`
+	vault := func(w *world) {
+		w.engine.Images["registry/hush-hush"] = image(func(context.Context, enginetest.Call) int { return 0 })
+		w.engine.Images["vault"] = image(func(_ context.Context, c enginetest.Call) int {
+			if len(c.Args) == 0 {
+				fmt.Fprint(c.Stdout, `{"config_schema":{"type":"object","properties":{"pin":{"writeOnly":true},"share":{"writeOnly":true},"password":{"writeOnly":true},"digit":{"writeOnly":true},"mode":{"writeOnly":true}}},"state_action":{"args":["state"]}}`)
+				return 0
+			}
+			fmt.Fprint(c.Stdout, answer)
+			return 0
+		})
+	}
+	tells := func(t *testing.T, v any) {
+		t.Helper()
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, secret := range []string{"271828", "0.57721", "hush-hush"} {
+			if strings.Contains(string(text), secret) {
+				t.Errorf("%s is told in\n%s", secret, text)
+			}
+		}
+	}
+	w := newWorld(t)
+	vault(w)
+	plan, err := w.runner(t, manifest).Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tells(t, plan)
+	tells(t, w.events)
+	r := plan.Resources[0]
+	if short, _ := json.Marshal(r.State["short"]); string(short) != `["(secret)","(secret)","17","(secret)",112]` {
+		t.Errorf("a short secret is hidden where it is all: %s", short)
+	}
+	if list, _ := json.Marshal(r.State["list"]); string(list) != `["(secret)",1,1.5]` {
+		t.Errorf("other numbers stay: %s", list)
+	}
+	if args := strings.Join(r.Actions[0].Args, " "); args != "--pin (secret) (secret)" {
+		t.Errorf("the arguments are %s", args)
+	}
+	report, err := w.runner(t, manifest).Drift(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tells(t, report)
+}
+
+// A key of what one resource is configured with may be a secret of another.
+func TestASecretIsHiddenInThePathOfADifference(t *testing.T) {
+	w := newWorld(t)
+	w.things["a"] = map[string]any{}
+	text := `
+resources:
+  a: {type: thing, config: {value: {hush-hush: 271828}}}
+  b: {type: thing, config: {value: 1, token: hush-hush}}
+  c: {type: thing, config: {value: 1, token: "271828"}}
+`
+	plan, err := w.runner(t, text).Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := w.runner(t, text).Drift(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []runner.Change{{Path: "value.(secret)", Op: runner.Add, New: "(secret)"}}
+	if !slices.Equal(plan.Resources[0].Diff, want) || !slices.Equal(report.Resources[0].Diff, want) {
+		t.Errorf("%+v\n%+v", plan.Resources[0].Diff, report.Resources[0].Diff)
 	}
 }

@@ -34,10 +34,7 @@ func (r *Runner) resolve(res *resource) error {
 func (r *Runner) observe(ctx context.Context, res *resource) (protocol.StateOutput, error) {
 	ctx, cancel := r.stoppable(ctx)
 	defer cancel()
-	got, err := r.run(ctx, res, call{
-		action: "state", attempt: 1, invocation: res.init.StateAction, input: r.stateInput(res), answers: true,
-		learn: func(answer []byte) { r.learn(res, answer) },
-	})
+	got, err := r.run(ctx, res, r.stateCall(res))
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}
@@ -46,7 +43,7 @@ func (r *Runner) observe(ctx context.Context, res *resource) (protocol.StateOutp
 	}
 	out, err := protocol.DecodeState(got.answer)
 	if err != nil {
-		return protocol.StateOutput{}, fmt.Errorf("state of %s: %w", res.Type, r.unsecret(err, got.answer, func(text []byte) error {
+		return protocol.StateOutput{}, fmt.Errorf("state of %s: %w", res.Type, r.secrets.unsecret(err, got.answer, func(text []byte) error {
 			_, err := protocol.DecodeState(text)
 			return err
 		}))
@@ -54,26 +51,21 @@ func (r *Runner) observe(ctx context.Context, res *resource) (protocol.StateOutp
 	return out, nil
 }
 
-// unsecret makes the error of an answer show the answer without secrets. The
-// excerpt in the error was cut before anything could be masked, so the masked
-// answer is decoded again for its error.
-func (r *Runner) unsecret(err error, answer []byte, decode func([]byte) error) error {
-	var bad *protocol.AnswerError
-	masked := r.secrets.mask(string(answer))
-	if masked == string(answer) || !errors.As(err, &bad) {
-		return err
+func (r *Runner) stateCall(res *resource) call {
+	return call{
+		action: "state", attempt: 1, invocation: res.init.StateAction, input: r.stateInput(res), answers: true,
+		learn: func(answer []byte) { r.learn(res, answer) },
 	}
-	if err := decode([]byte(masked)); err != nil {
-		return err
-	}
-	return &protocol.AnswerError{Message: bad.Message, Path: bad.Path}
 }
 
 // learn makes secret what a state answer has at places that the type's schema
 // marks as secret in a configuration: an old password is one, too.
 func (r *Runner) learn(res *resource, answer []byte) {
+	if res.schema == nil {
+		return
+	}
 	out, err := protocol.DecodeState(answer)
-	if err != nil || res.schema == nil {
+	if err != nil {
 		return
 	}
 	for _, state := range []map[string]any{out.State, out.StaleState} {
@@ -86,7 +78,7 @@ func (r *Runner) learn(res *resource, answer []byte) {
 func (r *Runner) stateInput(res *resource) protocol.StateInput {
 	in := protocol.StateInput{InitInput: r.initInput(res), Config: res.config}
 	if res.init.Removable {
-		in.Ensure = protocol.Present
+		in.Ensure = cmp.Or(res.ensure, protocol.Present)
 	}
 	return in
 }

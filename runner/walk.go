@@ -11,12 +11,20 @@ import (
 // visited well; skip is called for those that are not to be visited, with the
 // reason. After a visit that failed, or once the run is stopped, what is being
 // visited goes on to its end and nothing new begins; with KeepGoing only what
-// depends on the failure is skipped.
+// depends on the failure is skipped. At the end nothing of the run is left
+// running.
 func (r *Runner) walk(ctx context.Context, visit func(*resource) error, skip func(*resource, string)) {
+	defer r.rest(ctx)
 	g := graph.New[string]()
 	for _, res := range r.resources {
 		g.Add(res.Name, res.dependsOn...)
 	}
+	r.walkAlong(ctx, g, visit, skip)
+}
+
+// walkAlong is walk along other edges than those of the manifest, and without
+// an end to what else runs.
+func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit func(*resource) error, skip func(*resource, string)) {
 	type visited struct {
 		res *resource
 		err error

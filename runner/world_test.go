@@ -44,7 +44,7 @@ type world struct {
 	before func(action, resource string) // called in a container before it does anything
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	w := &world{workspace: t.TempDir(), things: map[string]any{}, fail: map[string]bool{}}
 	w.engine = &enginetest.Fake{Images: map[string]enginetest.FakeImage{"thing": image(w.thing)}}
 	return w

@@ -20,7 +20,7 @@ func embedded(t *testing.T, name string) *schema.Schema {
 }
 
 func TestNames(t *testing.T) {
-	if got := strings.Join(schema.Names(), " "); got != "action-input init init-input manifest state state-input variables" {
+	if got := strings.Join(schema.Names(), " "); got != "action-input init init-input manifest plan serve-answer serve-request state state-input variables" {
 		t.Error(got)
 	}
 	for _, name := range schema.Names() {
@@ -28,8 +28,8 @@ func TestNames(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"manifst": `there is no schema "manifst", did you mean "manifest"?`,
-		"x":       `there is no schema "x"; there are action-input, init, init-input, manifest, state, state-input, variables`,
-		"../x":    `there is no schema "../x"; there are action-input, init, init-input, manifest, state, state-input, variables`,
+		"x":       `there is no schema "x"; there are action-input, init, init-input, manifest, plan, serve-answer, serve-request, state, state-input, variables`,
+		"../x":    `there is no schema "../x"; there are action-input, init, init-input, manifest, plan, serve-answer, serve-request, state, state-input, variables`,
 	} {
 		if _, err := schema.Source(name); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", name, err)
@@ -72,6 +72,21 @@ func TestAnswersAgreeWithTheProtocol(t *testing.T) {
 	}
 }
 
+func TestServedAnswersAgreeWithTheProtocol(t *testing.T) {
+	s := embedded(t, "serve-answer")
+	for _, text := range []string{
+		`{"id": 1, "exit": 0, "output": {"status": "VALID", "state": {}}, "stderr": "x"}`, `{"id": 1, "exit": 255}`, `{"id": 1, "output": "text"}`, `{"id": 1}`,
+		`{"id": 1, "exit": 0, "output": null}`, `{"id": 1, "output": null}`,
+		`{}`, `{"id": 0}`, `{"id": 1.5}`, `{"id": "1"}`, `{"id": 1, "exit": 256}`, `{"id": 1, "exit": -1}`, `{"id": 1, "exit": null}`, `{"id": 1, "exit": "0"}`,
+		`{"id": 1, "output": {}}`, `{"id": 1, "exit": 0, "stderr": []}`, `{"id": 1, "exit": 0, "more": 1}`,
+	} {
+		_, err := protocol.DecodeServeAnswer([]byte(text))
+		if found := s.Validate(value(t, text)); (err == nil) != (found == nil) {
+			t.Errorf("%s\ndecoder: %v\nschema: %s", text, err, lines(found))
+		}
+	}
+}
+
 func TestInputsAreWhatIsSent(t *testing.T) {
 	in := protocol.InitInput{Name: "www_vm", Type: "acme/vm", Version: "1.0.0", Workspace: "/ws"}
 	state := protocol.StateInput{InitInput: in, Config: map[string]any{"a": 1}}
@@ -83,6 +98,9 @@ func TestInputsAreWhatIsSent(t *testing.T) {
 	}{
 		{"init-input", in, true}, {"state-input", state, true}, {"state-input", removable, true},
 		{"action-input", protocol.ActionInput{StateInput: state, StaleState: map[string]any{}}, true},
+		{"serve-request", protocol.ServeRequest{ID: 1, Action: "init", Input: in}, true},
+		{"serve-request", protocol.ServeRequest{ID: 2, Action: "state", Args: []string{"state"}, Input: state}, true},
+		{"serve-request", protocol.ServeRequest{Action: "state", Input: state}, false}, {"serve-request", protocol.ServeRequest{ID: 1, Action: "init"}, false},
 		{"state-input", in, false}, {"action-input", state, false}, {"init-input", map[string]any{}, false},
 		{"state-input", protocol.StateInput{InitInput: in, Config: map[string]any{}, Ensure: "gone"}, false},
 	} {
@@ -102,7 +120,7 @@ func TestManifestSchema(t *testing.T) {
 		`{}`:                                 "",
 		`{"plugs": null, "resources": null}`: "",
 		`{"plugs": {"p": {"path": "~/x", "read_only": true, "resource_names": ["a"], "resource_types": "{{ list }}"}},
-		  "resources": {"web": {"type": "acme/x", "readonly": true, "dependencies": {"disk": "my_disk"}, "config": {"a": "{{ disk.state }}"}, "timeout": "1h30m"}}}`: "",
+		  "resources": {"web": {"type": "acme/x", "readonly": true, "dependencies": {"disk": "my_disk"}, "config": {"a": "{{ disk.state }}"}, "timeout": "1h30m", "ignore_drift": ["content", "ports[0].host"]}}}`: "",
 		`{"resource": {}}`:                                         `resource [additionalProperties] unknown property "resource", did you mean "resources"?`,
 		`{"resources": []}`:                                        "resources [type] must be a mapping or null, not a list",
 		`{"resources": {"web": {"tpye": "x"}}}`:                    "resources.web [required] missing property \"type\"\nresources.web.tpye [additionalProperties] unknown property \"tpye\", did you mean \"type\"?",

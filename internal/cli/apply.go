@@ -33,7 +33,7 @@ type applyOptions struct {
 func (a *app) applyCommand() *cobra.Command {
 	var o applyOptions
 	c := &cobra.Command{
-		Use:   "apply MANIFEST…",
+		Use:   "apply MANIFEST… | PLAN",
 		Short: "Bring the resources of manifests to their configuration",
 		Long: `Bring the resources of manifests to their configuration.
 
@@ -41,6 +41,10 @@ Every resource's state is discovered; where it is not as configured, the
 actions that its type asks for are run, and the state is discovered again to
 verify them. Resources are worked on in parallel, each as soon as what it
 depends on is verified. Several manifests are merged into one.
+
+PLAN is a file that "plan -o" wrote. Exactly what it says is done, without
+questions; what is not as the plan found it is refused, with what differs. You
+are asked only about resources that the plan had to leave open.
 
 Before anything is changed you are asked; --confirm says how often:
   NO        never (needed where there is no terminal)
@@ -55,7 +59,8 @@ Exit codes: 0 applied, 1 failed, 3 wrong usage or invalid input (nothing was
 touched), 130 interrupted.`,
 		Example: `  deployster apply web.yaml
   deployster apply base.yaml prod.yaml --confirm ONCE --var tag=1.2
-  deployster apply web.yaml --confirm NO --target db --keep-going`,
+  deployster apply web.yaml --confirm NO --target db --keep-going
+  deployster apply web.plan`,
 		Args: manifests,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.files = args
@@ -64,6 +69,7 @@ touched), 130 interrupted.`,
 	}
 	o.input.register(c)
 	o.engine.register(c)
+	o.engine.registerCache(c)
 	c.Flags().StringVarP(&o.confirm, "confirm", "c", string(runner.ConfirmAction), "when to ask: NO, ONCE, RESOURCE or ACTION")
 	c.Flags().BoolVar(&o.keepGoing, "keep-going", false, "after a failure, go on with what does not depend on it")
 	_ = c.RegisterFlagCompletionFunc("confirm", cobra.FixedCompletions([]string{"NO", "ONCE", "RESOURCE", "ACTION"}, cobra.ShellCompDirectiveNoFileComp))
@@ -78,20 +84,25 @@ func manifests(c *cobra.Command, args []string) error {
 	return nil
 }
 
-func (a *app) confirmMode(text string, asJSON bool) (runner.ConfirmMode, error) {
-	mode := runner.ConfirmMode(strings.ToUpper(text))
-	switch mode {
-	case runner.ConfirmNo:
+func parseConfirm(text string) (runner.ConfirmMode, error) {
+	switch mode := runner.ConfirmMode(strings.ToUpper(text)); mode {
+	case runner.ConfirmNo, runner.ConfirmOnce, runner.ConfirmResource, runner.ConfirmAction:
 		return mode, nil
-	case runner.ConfirmOnce, runner.ConfirmResource, runner.ConfirmAction:
 	default:
 		return "", usage("--confirm %s: it must be NO, ONCE, RESOURCE or ACTION", text)
 	}
+}
+
+func (a *app) confirmMode(text string, asJSON bool) (runner.ConfirmMode, error) {
+	mode, err := parseConfirm(text)
+	if err != nil || mode == runner.ConfirmNo {
+		return mode, err
+	}
 	if asJSON {
-		return "", usage("--output json asks no questions: say --confirm NO to apply without them")
+		return "", usage("--output json asks no questions: say --confirm NO to go on without them")
 	}
 	if !a.canAsk() {
-		return "", usage("there is no terminal to ask for confirmation (--confirm %s): say --confirm NO to apply without questions", mode)
+		return "", usage("there is no terminal to ask for confirmation (--confirm %s): say --confirm NO to go on without questions", mode)
 	}
 	return mode, nil
 }
@@ -100,6 +111,13 @@ func (a *app) apply(ctx context.Context, o applyOptions) error {
 	asJSON, err := a.json()
 	if err != nil {
 		return err
+	}
+	saved, err := readSavedPlan(o.files)
+	if err != nil {
+		return err
+	}
+	if saved != nil {
+		return a.applySaved(ctx, o, saved, asJSON)
 	}
 	mode, err := a.confirmMode(o.confirm, asJSON)
 	if err != nil {
@@ -110,23 +128,31 @@ func (a *app) apply(ctx context.Context, o applyOptions) error {
 		return err
 	}
 	defer s.close()
+	return a.carryOut(s, (*runner.Runner).Apply, mode, o.keepGoing, asJSON, func(s *started, r *runner.Runner) error {
+		return a.confirmPlan(s, r, r.Plan)
+	})
+}
 
+// carryOut does what a command has started with: an apply or a destroy. In the
+// mode ONCE it calls once before that.
+func (a *app) carryOut(s *started, do func(*runner.Runner, context.Context) (*runner.Result, error), mode runner.ConfirmMode, keepGoing, asJSON bool, once func(*started, *runner.Runner) error) error {
 	held, err := control.Begin(s.ctx, s.control)
 	if err != nil {
 		return s.interrupted(err)
 	}
 	defer held.End()
-	s.runner.Recorder, s.runner.Guard, s.runner.Confirm, s.runner.KeepGoing = held, held, mode, o.keepGoing
+	s.runner.Recorder, s.runner.Guard, s.runner.Confirm, s.runner.KeepGoing = held, held, mode, keepGoing
+	s.runner.Gone = held.Gone
 	r := runner.New(s.runner)
 	if mode == runner.ConfirmOnce {
-		if err := a.confirmPlan(s, r); err != nil {
+		if err := once(s, r); err != nil {
 			return s.interrupted(err)
 		}
 	}
-	out, closeScreen := a.screen(a.out, "apply", asJSON)
+	out, closeScreen := a.screen(a.out, s.runner.Details["command"], asJSON)
 	s.news.show(out)
 	r.Observer, r.Confirmer = out, a.prompt(out)
-	_, err = r.Apply(s.ctx)
+	_, err = do(r, s.ctx)
 	if broken := closeScreen(); broken != nil {
 		err = errors.Join(err, broken)
 	}
@@ -135,11 +161,11 @@ func (a *app) apply(ctx context.Context, o applyOptions) error {
 
 // confirmPlan makes a plan and asks for it. A plan without changes needs no
 // answer; should something change before it is applied, that is asked for.
-func (a *app) confirmPlan(s *started, r *runner.Runner) error {
+func (a *app) confirmPlan(s *started, r *runner.Runner, look func(context.Context) (*runner.Plan, error)) error {
 	out, closeScreen := a.screen(a.out, "plan", false)
 	s.news.show(out)
 	r.Observer = out
-	plan, err := r.Plan(s.ctx)
+	plan, err := look(s.ctx)
 	err = errors.Join(err, closeScreen())
 	s.news.show(nil)
 	if err != nil {
@@ -152,6 +178,11 @@ func (a *app) confirmPlan(s *started, r *runner.Runner) error {
 		r.Confirm = runner.ConfirmResource
 		return nil
 	}
+	return a.approve(s, plan)
+}
+
+// approve shows a plan and asks for it.
+func (a *app) approve(s *started, plan *runner.Plan) error {
 	ctx, cancel := s.signals.stoppable(s.ctx)
 	defer cancel()
 	yes, err := a.prompt(nil).ConfirmPlan(ctx, plan)
@@ -199,7 +230,7 @@ func (a *app) start(ctx context.Context, command string, files []string, flags i
 			s.close()
 		}
 	}()
-	e, info, err := a.openEngine(s.ctx, s.news)
+	e, info, err := a.openEngine(s.ctx, s.news, ef)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +254,7 @@ func (a *app) start(ctx context.Context, command string, files []string, flags i
 	}
 	s.runner = runner.Options{
 		Manifest: in.manifest, Variables: in.variables, Expressions: in.expressions,
-		Engine: e, Images: images, Parallelism: a.global.parallelism, Pull: policy, Network: ef.network, Remote: info.Remote,
+		Engine: e, Images: images, InitCache: a.initCache(ef), Parallelism: a.global.parallelism, Pull: policy, Network: ef.network, Memory: int64(ef.memory), Pids: ef.pids, Remote: info.Remote,
 		Stop: s.signals.stop, Run: in.run, Log: s.log.ID(), Version: version(), Verbose: a.global.verbose,
 		Workspace: in.workspace, Work: in.work, Details: details(command, in, files, info), Now: a.now,
 	}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/internal/gate"
 )
 
 // app is the process as the commands see it.
@@ -32,6 +34,7 @@ type app struct {
 
 type globalFlags struct {
 	engine      string
+	ociRuntime  string
 	log         string
 	output      string
 	parallelism int
@@ -40,6 +43,9 @@ type globalFlags struct {
 
 // Main runs the command line and returns the exit code.
 func Main(args []string) int {
+	if len(args) > 0 && args[0] == gate.Word { // the tool is held in place of a container's program
+		return gate.Main(args[1:])
+	}
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, now: time.Now}
 	root := a.root()
 	root.SetArgs(withVerb(root, args))
@@ -82,14 +88,15 @@ Every step is recorded in one append-only deployment log.
 		return usage("%v (see %q)", err, c.CommandPath()+" --help")
 	})
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.global.engine, "engine", "auto", "container engine: auto or docker")
+	flags.StringVar(&a.global.engine, "engine", "auto", "container engine: docker, oci (no daemon), or auto: docker where it answers, else oci")
+	flags.StringVar(&a.global.ociRuntime, "oci-runtime", "", "runtime of the oci engine: runc, crun, youki, runsc or a path (default runc)")
 	flags.StringVar(&a.global.log, "log", "", "deployment log (default .deployster/deployments.db below the workspace)")
 	flags.StringVar(&a.global.output, "output", "text", "output format: text or json")
 	flags.IntVar(&a.global.parallelism, "parallelism", 10, "how many resources are worked on at once")
 	flags.BoolVarP(&a.global.verbose, "verbose", "v", false, "show every line that containers print, and tell resource types to say more")
 	root.AddCommand(
-		a.applyCommand(), a.planCommand(), a.validateCommand(), a.graphCommand(), a.evalCommand(),
-		a.logCommand(), a.typeCommand(), a.schemaCommand(), a.versionCommand(),
+		a.applyCommand(), a.planCommand(), a.destroyCommand(), a.driftCommand(), a.validateCommand(), a.graphCommand(), a.evalCommand(),
+		a.logCommand(), a.typeCommand(), a.imageCommand(), a.schemaCommand(), a.versionCommand(),
 	)
 	root.InitDefaultCompletionCmd("completion")
 	refuseArguments(root)

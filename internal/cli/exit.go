@@ -3,8 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"strings"
 
+	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -13,7 +13,7 @@ import (
 const (
 	exitDone        = 0
 	exitFailed      = 1
-	exitChanges     = 2 // plan --detailed-exitcode found changes
+	exitChanges     = 2 // plan --detailed-exitcode or drift found changes
 	exitInvalid     = 3 // wrong usage or invalid input; nothing was touched
 	exitInterrupted = 130
 )
@@ -65,10 +65,12 @@ func exitCode(err error) int {
 	}
 }
 
+// errorText is what people read of an error. It may quote files and containers.
 func errorText(err error) string {
+	text := view.Clean(err.Error()) + "\n"
 	var invalid *manifest.Error
 	if errors.As(err, &invalid) {
-		return strings.TrimRight(err.Error(), "\n") + "\n"
+		return text
 	}
-	return "error: " + strings.TrimRight(err.Error(), "\n") + "\n"
+	return "error: " + text
 }

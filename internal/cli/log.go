@@ -231,7 +231,7 @@ func (a *app) logLatestCommand() *cobra.Command {
 		Short: "Tell what of a target succeeded last, failed last, and is in progress",
 		Long: `Tell what of a target succeeded last, failed last, and is in progress.
 Targets are run/MANIFEST, resource/NAME and action/RESOURCE/ACTION. "Last" is by
-the order in which deployments were begun.`,
+the order in which deployments were begun. What a destroy did has no revision.`,
 		Example: "  deployster log latest resource/db\n  deployster log latest run/web.yaml --output json",
 		Args: cobra.MatchAll(func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !strings.Contains(args[0], "/") {
@@ -290,7 +290,11 @@ func (a *app) latest(ctx context.Context, target deploylog.Target) error {
 		if e == nil {
 			return write(a.out, "%-12s –\n", label)
 		}
-		return write(a.out, "%-12s %s  revision %s  %s  event %d%s\n", label, e.Deployment, e.Revision,
+		revision := "revision " + e.Revision
+		if e.Revision == "" { // what is gone has none
+			revision = "destroy"
+		}
+		return write(a.out, "%-12s %s  %s  %s  event %d%s\n", label, e.Deployment, revision,
 			e.CreatedAt.Local().Format("2006-01-02 15:04:05"), e.Seq, summary(*e))
 	}
 	if err := errors.Join(show("succeeded", answer.Succeeded), show("failed", answer.Failed)); err != nil {

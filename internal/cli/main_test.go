@@ -3,11 +3,14 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,10 +19,15 @@ import (
 
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/shipped"
 )
 
 // The images of these tests, made of the programs below testdata.
-const slowType = "deployster-test-slowtype:1"
+const (
+	slowType    = "deployster-test-slowtype:1"
+	fixedType   = "deployster-test-fixedtype:1"   // slowType, but it can not remove
+	oneShotType = "deployster-test-oneshottype:1" // slowType, but it does not serve
+)
 
 // binary is the deployster under test: the real one, static as it is shipped,
 // because it also becomes the image of the types that ship with it.
@@ -48,11 +56,17 @@ func runTests(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, removeImages()) }()
+	// What programs under test remember goes with them; go build, above, has
+	// its cache there, too.
+	if err := os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache")); err != nil {
+		return 1, err
+	}
 	return m.Run(), nil
 }
 
 func build(to, pkg string) error {
-	cmd := exec.Command("go", "build", "-trimpath", "-o", to, pkg)
+	// A build that nobody else has: the images of its types are these tests'.
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", fmt.Sprintf("-buildid=deployster-cli-%d", os.Getpid()), "-o", to, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", pkg, err, out)
@@ -65,35 +79,66 @@ func loadSlowType(dir string) error {
 	if err := build(program, "./testdata/slowtype"); err != nil {
 		return err
 	}
-	image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Entrypoint: []string{"/slowtype"}})
-	if err != nil {
-		return err
-	}
-	tar, err := enginetest.ImageTar(slowType, image)
-	if err != nil {
-		return err
-	}
 	ctx := context.Background()
 	e, err := docker.Open(ctx, docker.Options{})
 	if err != nil {
 		return err
 	}
-	return errors.Join(e.Load(ctx, bytes.NewReader(tar)), e.Close())
+	for ref, entrypoint := range map[string][]string{
+		slowType: {"/slowtype"}, fixedType: {"/slowtype", "fixed"}, oneShotType: {"/slowtype", "one-shot"},
+	} {
+		image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Entrypoint: entrypoint})
+		if err != nil {
+			return errors.Join(err, e.Close())
+		}
+		tar, err := enginetest.ImageTar(ref, image)
+		if err != nil {
+			return errors.Join(err, e.Close())
+		}
+		if err := e.Load(ctx, bytes.NewReader(tar)); err != nil {
+			return errors.Join(err, e.Close())
+		}
+		if ref != slowType {
+			continue
+		}
+		if err := os.WriteFile(slowTypeTar(dir), tar, 0o600); err != nil {
+			return errors.Join(err, e.Close())
+		}
+	}
+	return e.Close()
 }
+
+// slowTypeTar is where loadSlowType leaves the image as a file.
+func slowTypeTar(dir string) string { return filepath.Join(dir, "slowtype.tar") }
 
 // removeImages removes what the tests put into the engine: images only, since
 // a container that is left is a fault that must show.
 func removeImages() error {
-	out, err := exec.Command("docker", "image", "ls", "--quiet", "--filter", "reference=deployster/*", "--filter", "reference="+slowType).Output()
+	program, err := os.ReadFile(binary)
 	if err != nil {
-		return fmt.Errorf("listing images: %w", err)
+		return err
 	}
-	if ids := strings.Fields(string(out)); len(ids) > 0 {
-		if out, err := exec.Command("docker", append([]string{"image", "rm", "--force"}, ids...)...).CombinedOutput(); err != nil {
+	told, err := exec.Command(binary, "version").Output()
+	if err != nil {
+		return fmt.Errorf("asking for the version: %w", err)
+	}
+	for _, image := range append(shippedImages(program, strings.Fields(string(told))[1]), slowType, fixedType, oneShotType) {
+		// Not every test made all of them.
+		if out, err := exec.Command("docker", "image", "rm", "--force", image).CombinedOutput(); err != nil && !strings.Contains(string(out), "No such image") {
 			return fmt.Errorf("removing images: %w\n%s", err, out)
 		}
 	}
 	return nil
+}
+
+// shippedImages are the images that a build of deployster makes of its types.
+func shippedImages(program []byte, version string) []string {
+	sum := sha256.Sum256(program)
+	var tags []string
+	for _, name := range shipped.Names() {
+		tags = append(tags, shipped.Tag(name, version, shipped.Binary{Arch: runtime.GOARCH, SHA256: hex.EncodeToString(sum[:])}))
+	}
+	return tags
 }
 
 func TestScripts(t *testing.T) {
@@ -104,9 +149,13 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("HOME", env.WorkDir+"/home")
+			env.Setenv("BIN", filepath.Dir(binary))
 			env.Setenv("DOCKER_HOST", os.Getenv("DOCKER_HOST"))
 			env.Setenv("SLOWTYPE", slowType)
-			return os.Mkdir(env.WorkDir+"/home", 0o700)
+			env.Setenv("FIXEDTYPE", fixedType)
+			env.Setenv("SLOWTYPE_TAR", slowTypeTar(filepath.Dir(binary)))
+			env.Setenv("PID", strconv.Itoa(os.Getpid()))
+			return os.MkdirAll(env.WorkDir+"/home", 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 	})

@@ -2,11 +2,19 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -16,30 +24,45 @@ type planOptions struct {
 	input    inputFlags
 	engine   engineFlags
 	detailed bool
+	destroy  bool
+	saving   bool   // -o was given
+	out      string // its value
 }
 
 func (a *app) planCommand() *cobra.Command {
 	var o planOptions
 	c := &cobra.Command{
-		Use:   "plan MANIFEST…",
+		Use:   "plan MANIFEST… | PLAN",
 		Short: "Show what an apply would change",
 		Long: `Show what an apply would change, and change nothing.
 
 Resource types are initialized and the state of the resources is discovered;
 no action is run. A resource that depends on one which is not yet as
-configured is "known after apply" of it.`,
+configured is "known after apply" of it.
+
+With --destroy it shows what a destroy would remove.
+
+With -o the plan is saved, for "apply FILE" to do exactly that, and nothing
+else. The file holds no secrets in clear. Given a saved PLAN instead of
+manifests, it is shown as it was made.`,
 		Example: `  deployster plan web.yaml
   deployster plan web.yaml --detailed-exitcode    # 0 no changes, 1 failed, 2 changes
-  deployster plan web.yaml --output json`,
+  deployster plan web.yaml --output json
+  deployster plan web.yaml --destroy --target db
+  deployster plan web.yaml -o web.plan
+  deployster apply web.plan`,
 		Args: manifests,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.files = args
+			o.files, o.saving = args, c.Flags().Changed("out")
 			return a.plan(c.Context(), o)
 		},
 	}
 	o.input.register(c)
 	o.engine.register(c)
+	o.engine.registerCache(c)
 	c.Flags().BoolVar(&o.detailed, "detailed-exitcode", false, "exit with 2 when there are changes")
+	c.Flags().BoolVar(&o.destroy, "destroy", false, "show what a destroy would remove; --target takes along what depends on it")
+	c.Flags().StringVarP(&o.out, "out", "o", "", "save the plan to this file, for apply")
 	return c
 }
 
@@ -48,37 +71,224 @@ func (a *app) plan(ctx context.Context, o planOptions) error {
 	if err != nil {
 		return err
 	}
+	saved, err := readSavedPlan(o.files)
+	if err != nil {
+		return err
+	}
+	if saved != nil {
+		return a.showSaved(o, saved, asJSON)
+	}
+	if o.saving && o.destroy {
+		return usage("-o with --destroy: only what an apply would do can be saved; \"deployster destroy --confirm ONCE\" shows what it removes and asks")
+	}
+	o.input.removing = o.destroy
+	if o.saving {
+		if err := o.savable(); err != nil {
+			return err
+		}
+	}
 	s, err := a.start(ctx, "plan", o.files, o.input, o.engine, string(runner.ConfirmNo))
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	if o.destroy {
+		s.control.Meaning = s.meaning()
+	}
 	held, err := control.Watch(s.control)
 	if err != nil {
 		return err
 	}
 	defer held.End()
+	var salt planfile.Salt
+	var place *replacement
+	if o.saving {
+		if place, err = replace(o.out); err != nil {
+			return err
+		}
+		defer place.discard()
+		if salt, err = planfile.NewSalt(rand.Reader); err != nil {
+			return err
+		}
+		s.runner.Fingerprint = salt.Fingerprint
+	}
 
 	// The plan is the output; how it comes about is news for people, or, in the
 	// machine-readable form, what comes before it.
 	s.runner.KeepGoing = true
 	closeScreen := func() error { return nil }
 	show := func(p *runner.Plan) error { return view.Plan(a.out, p, a.planOptions(a.out)) }
+	tell := func(p *savedPlan) error {
+		return write(a.out, "Saved to %s. Apply it with: %s\n", p.path, p.apply())
+	}
 	switch {
 	case asJSON:
 		lines := view.NewJSON(a.out, "plan", version())
 		s.runner.Observer = lines
 		show = func(p *runner.Plan) error { lines.Plan(p); return lines.Close() }
+		tell = func(p *savedPlan) error { lines.SavedPlan(p.path, p.Digest, p.CreatedAt); return lines.Close() }
 	case a.terminal(a.err):
 		s.runner.Observer, closeScreen = a.screen(a.err, "plan", false)
 	}
-	plan, err := runner.New(s.runner).Plan(s.ctx)
+	look := (*runner.Runner).Plan
+	if o.destroy {
+		a.tellAlong(s, o.input.targets)
+		look, s.runner.Remove, s.runner.Gone = (*runner.Runner).PlanDestroy, s.remove, held.Gone
+	}
+	plan, err := look(runner.New(s.runner), s.ctx)
 	err = errors.Join(err, closeScreen())
 	if plan != nil {
 		err = errors.Join(s.toldUnless(err), show(plan))
+	}
+	switch {
+	case o.saving && err != nil:
+		fmt.Fprintf(a.err, "The plan is not whole, so %s was not written.\n", o.out)
+	case o.saving:
+		if saved, err = o.save(s, plan, salt, a.now(), place); err == nil {
+			err = tell(saved)
+		}
 	}
 	if err == nil && o.detailed && plan.Changes() {
 		return told(errChanges)
 	}
 	return s.interrupted(err)
+}
+
+// showSaved shows a plan as it was made; nothing is run.
+func (a *app) showSaved(o planOptions, p *savedPlan, asJSON bool) error {
+	if o.saving || o.destroy || len(o.input.variables) > 0 || len(o.input.targets) > 0 {
+		return usage("%s is a saved plan, which is shown as it was made: -o, --destroy, --var, --var-file and --target are not possible with it", p.path)
+	}
+	if err := p.show(a, asJSON); err != nil {
+		return err
+	}
+	if o.detailed && p.Plan().Changes() {
+		return told(errChanges)
+	}
+	return nil
+}
+
+// savable refuses, before anything runs, a plan that could not be saved or not
+// be applied.
+func (o *planOptions) savable() error {
+	if o.out == "" || o.out == "-" {
+		return usage("-o %s: a plan is saved to a file; give its name", o.out)
+	}
+	inputs := slices.Clone(o.files)
+	for _, v := range o.input.variables {
+		if v.File != "" {
+			inputs = append(inputs, v.File)
+		}
+	}
+	for _, path := range inputs {
+		if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+			return usage("%s can be read only once, and an apply of the plan has to read it again: make it a file", path)
+		}
+	}
+	return replaceable(o.out)
+}
+
+// replaceable refuses to write a plan over anything but a plan.
+func replaceable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+			return usage("-o %s: there is no directory %s", path, filepath.Dir(path))
+		}
+		return nil
+	case err != nil:
+		return &usageError{fmt.Errorf("looking where to save the plan: %w", err)}
+	case info.Mode().IsRegular() && (info.Size() == 0 || isSavedPlan(path)):
+		return nil
+	default:
+		return usage("-o %s: it is there and is no saved plan, so it is not overwritten; give another name, or remove it", path)
+	}
+}
+
+// save writes a plan to a file, which is there only when it is whole.
+func (o *planOptions) save(s *started, plan *runner.Plan, salt planfile.Salt, made time.Time, place *replacement) (*savedPlan, error) {
+	variables, err := variableHashes(s.input, salt)
+	if err != nil {
+		return nil, fmt.Errorf("saving the plan: %w", err)
+	}
+	where, err := s.place()
+	if err != nil {
+		return nil, err
+	}
+	f := &planfile.File{
+		CreatedAt: made.UTC(), Deployster: version(), Salt: salt, Run: plan.Run, Engine: where,
+		ManifestHash: s.manifest.Hash(), Definitions: map[string]string{}, Targets: o.input.targets,
+		Variables: variables, Resources: plan.Resources,
+	}
+	for _, path := range o.files {
+		f.Manifests = append(f.Manifests, below(s.workspace, path))
+	}
+	for _, r := range s.manifest.Resources {
+		if f.Definitions[r.Name], err = salt.Fingerprint(r.Hash()); err != nil {
+			return nil, fmt.Errorf("saving what is said of %s: %w", r.Name, err)
+		}
+	}
+	for _, v := range o.input.variables {
+		if v.File != "" {
+			f.Given = append(f.Given, planfile.Variable{File: below(s.workspace, v.File)})
+		} else {
+			f.Given = append(f.Given, planfile.Variable{Name: v.Name})
+		}
+	}
+	data, err := f.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if err := replaceable(o.out); err != nil {
+		return nil, err
+	}
+	if err := place.fill(data); err != nil {
+		return nil, fmt.Errorf("saving the plan: %w", err)
+	}
+	return &savedPlan{f, o.out}, nil
+}
+
+// below is a path as a plan holds it: relative where it is in the workspace, so
+// that the plan also fits another copy of it.
+func below(workspace, path string) string {
+	whole, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if relative, err := filepath.Rel(workspace, whole); err == nil && (filepath.IsLocal(relative) || !filepath.IsAbs(path)) {
+		return relative
+	}
+	return path
+}
+
+// replacement is a file, which only its owner can read, on its way into a place
+// where it will be at once.
+type replacement struct {
+	path string
+	file *os.File
+}
+
+// replace makes room for a file, and fails where there can be none.
+func replace(path string) (*replacement, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".plan-*") // mode 0600
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("-o %s: nothing can be written there: %w", path, err)}
+	}
+	return &replacement{path, f}, nil
+}
+
+// fill writes the file and puts it into its place.
+func (r *replacement) fill(data []byte) error {
+	_, err := r.file.Write(data)
+	if err = errors.Join(err, r.file.Sync(), r.file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(r.file.Name(), r.path)
+}
+
+// discard removes what was not put into its place.
+func (r *replacement) discard() {
+	_ = r.file.Close()
+	_ = os.Remove(r.file.Name())
 }

@@ -36,7 +36,7 @@ type site struct {
 
 func newSite(t *testing.T, resources string) *site {
 	s := &site{T: t, dir: t.TempDir()}
-	manifest := "plugs: {dir: {path: things}}\nresources:\n" + strings.ReplaceAll(resources, "SLOW", slowType)
+	manifest := "plugs: {dir: {path: things}}\nresources:\n" + strings.NewReplacer("SLOW", slowType, "ONE-SHOT", oneShotType).Replace(resources)
 	if err := errors.Join(
 		os.Mkdir(filepath.Join(s.dir, "things"), 0o700),
 		os.WriteFile(filepath.Join(s.dir, "m.yaml"), []byte(manifest), 0o600),
@@ -195,7 +195,7 @@ func (s *site) release(name string) {
 const three = `
   a: {type: SLOW, config: {value: one}}
   b: {type: SLOW, dependencies: {a: a}, config: {value: "{{ a.state.value }}"}}
-  c: {type: SLOW, config: {value: three}}
+  c: {type: ONE-SHOT, config: {value: three}}
 `
 
 // Killed at any event, the next apply ends VALID, no action ever runs twice at
@@ -235,6 +235,13 @@ func (s *site) wantWhole() {
 			s.Errorf("%s is %q, %v", name, text, err)
 		}
 	}
+	s.wantTruth()
+}
+
+// wantTruth checks that no action ran twice at once, and that the log has an
+// end for all that began.
+func (s *site) wantTruth() {
+	s.Helper()
 	if _, err := os.Stat(s.thing("two-at-once")); err == nil {
 		s.Error("an action ran twice at once")
 	}
@@ -261,28 +268,45 @@ func (s *site) wantWhole() {
 	}
 }
 
+// A container's end tells how its action ended. A process that serves tells it
+// only to the run that asked.
 func TestAnActionThatOutlivesItsRunIsWaitedFor(t *testing.T) {
-	s := newSite(t, "  a: {type: SLOW, config: {value: one}}")
-	s.hold("a")
-	first := s.start("apply", "m.yaml", "--confirm", "NO")
-	s.untilBusy("a")
-	if err := first.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	s.exit(first)
+	for name, tc := range map[string]struct {
+		resource string
+		end      runner.EventKind
+		told     string
+	}{
+		"in a container of its own": {"  a: {type: ONE-SHOT, config: {value: one}}", runner.ActionFinished, `"exit_code":0`},
+		"in a process that serves":  {"  a: {type: SLOW, config: {value: one}}", runner.ActionFailed, "how this ended is not known"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, tc.resource)
+			s.hold("a")
+			first := s.start("apply", "m.yaml", "--confirm", "NO")
+			s.untilBusy("a")
+			if err := first.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			s.exit(first)
 
-	second := s.start("apply", "m.yaml", "--confirm", "NO", "--output", "json")
-	second.out.until(t, "left running")
-	s.release("a")
-	if code := s.exit(second); code != 0 {
-		t.Fatalf("exit %d\n%s", code, second.out)
-	}
-	i := slices.IndexFunc(s.events(), named(runner.ActionFinished))
-	if i < 0 || !strings.Contains(string(s.events()[i].Data), `"abandoned":true`) {
-		t.Error("the log does not tell how the action of the killed run ended")
-	}
-	if strings.Contains(second.out.String(), `"type":"action-started"`) {
-		t.Errorf("the second run did again what the first had done:\n%s", second.out)
+			second := s.start("apply", "m.yaml", "--confirm", "NO", "--output", "json")
+			second.out.until(t, "left running")
+			s.release("a")
+			if code := s.exit(second); code != 0 {
+				t.Fatalf("exit %d\n%s", code, second.out)
+			}
+			i := slices.IndexFunc(s.events(), named(tc.end))
+			if i < 0 {
+				t.Fatalf("the action of the killed run has no such end: %v", s.names())
+			}
+			if data := string(s.events()[i].Data); !strings.Contains(data, tc.told) || !strings.Contains(data, `"abandoned":true`) {
+				t.Errorf("the log does not tell how the action of the killed run ended: %s", data)
+			}
+			if strings.Contains(second.out.String(), `"type":"action-started"`) {
+				t.Errorf("the second run did again what the first had done:\n%s", second.out)
+			}
+			s.wantTruth()
+		})
 	}
 }
 

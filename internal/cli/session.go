@@ -17,8 +17,6 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
-	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
@@ -32,6 +30,8 @@ const stateDir = ".deployster"
 type inputFlags struct {
 	variables []manifest.VariableFlag
 	targets   []string
+	removing  bool               // targets are to be removed: they take along what depends on them
+	fits      func(*input) error // of a saved plan; may be nil: any input will do
 }
 
 func (f *inputFlags) register(c *cobra.Command) {
@@ -80,7 +80,9 @@ type input struct {
 	started     time.Time
 	expressions *expression.Evaluator
 	variables   map[string]any
+	builtin     map[string]any // those of the variables that deployster sets itself
 	manifest    *manifest.Manifest
+	remove      []string // what a destroy removes; nil is everything
 }
 
 // environment finds the workspace and loads the variables.
@@ -104,12 +106,12 @@ func (a *app) environment(flags []manifest.VariableFlag, confirm string) (*input
 	if home != "" {
 		conf = filepath.Join(home, stateDir)
 	}
+	in.builtin = map[string]any{
+		"_version": version(), "_verbose": a.global.verbose, "_conf": conf,
+		"_workspace": workspace, "_work": in.work, "_confirm": confirm,
+	}
 	in.variables, err = manifest.LoadVariables(manifest.VariableOptions{
-		ConfDir: conf, Workspace: workspace, Flags: flags, Evaluator: in.expressions,
-		Builtin: map[string]any{
-			"_version": version(), "_verbose": a.global.verbose, "_conf": conf,
-			"_workspace": workspace, "_work": in.work, "_confirm": confirm,
-		},
+		ConfDir: conf, Workspace: workspace, Flags: flags, Evaluator: in.expressions, Builtin: in.builtin,
 	})
 	if err != nil {
 		return nil, &usageError{err}
@@ -119,6 +121,9 @@ func (a *app) environment(flags []manifest.VariableFlag, confirm string) (*input
 
 // load reads the manifests.
 func (a *app) load(files []string, flags inputFlags, confirm string) (*input, error) {
+	if err := refuseSavedPlans(files); err != nil {
+		return nil, err
+	}
 	in, err := a.environment(flags.variables, confirm)
 	if err != nil {
 		return nil, err
@@ -127,6 +132,9 @@ func (a *app) load(files []string, flags inputFlags, confirm string) (*input, er
 	if err != nil {
 		return nil, &usageError{err}
 	}
+	if err := refuseSavedSources(sources); err != nil {
+		return nil, err
+	}
 	home, _ := os.UserHomeDir()
 	m, err := manifest.Load(sources, manifest.Options{
 		Variables: in.variables, Evaluator: in.expressions, Workspace: in.workspace, Home: home,
@@ -134,12 +142,22 @@ func (a *app) load(files []string, flags inputFlags, confirm string) (*input, er
 	if err != nil {
 		return nil, &usageError{err}
 	}
-	if len(flags.targets) > 0 {
-		if m, err = m.Select(flags.targets); err != nil {
-			return nil, &usageError{err}
-		}
+	switch {
+	case len(flags.targets) == 0:
+	case flags.removing:
+		in.remove, err = m.Dependents(flags.targets)
+	default:
+		m, err = m.Select(flags.targets)
+	}
+	if err != nil {
+		return nil, &usageError{err}
 	}
 	in.manifest = m
+	if flags.fits != nil {
+		if err := flags.fits(in); err != nil {
+			return nil, err
+		}
+	}
 	return in, knownTypes(m)
 }
 
@@ -161,55 +179,6 @@ func knownTypes(m *manifest.Manifest) error {
 		return &usageError{&manifest.Error{Problems: problems}}
 	}
 	return nil
-}
-
-// engineFlags are the flags of commands that run containers.
-type engineFlags struct {
-	pull       string
-	network    string
-	typesImage string
-}
-
-func (f *engineFlags) register(c *cobra.Command) {
-	c.Flags().StringVar(&f.pull, "pull", string(engine.PullMissing), "when to pull images: missing, always or never")
-	c.Flags().StringVar(&f.network, "network", "", "network of every container (default: the engine's)")
-	c.Flags().StringVar(&f.typesImage, "types-image", "", "image that holds the deployster binary for the engine's platform, for the types that ship with it")
-	_ = c.RegisterFlagCompletionFunc("pull", cobra.FixedCompletions([]string{"missing", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
-}
-
-func (f *engineFlags) policy() (engine.PullPolicy, error) {
-	switch p := engine.PullPolicy(f.pull); p {
-	case engine.PullMissing, engine.PullAlways, engine.PullNever:
-		return p, nil
-	default:
-		return "", usage("--pull %s: it must be missing, always or never", f.pull)
-	}
-}
-
-// openEngine connects to the engine that --engine asks for.
-func (a *app) openEngine(ctx context.Context, news io.Writer) (*docker.Engine, engine.Info, error) {
-	switch a.global.engine {
-	case "auto", "docker":
-	default:
-		return nil, engine.Info{}, usage("--engine %s: it must be auto or docker", a.global.engine)
-	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	e, err := docker.Open(ctx, docker.Options{Logger: logger(news)})
-	if err != nil {
-		return nil, engine.Info{}, err
-	}
-	info, err := e.Info(ctx)
-	if err != nil {
-		return nil, engine.Info{}, errors.Join(err, e.Close())
-	}
-	return e, info, nil
-}
-
-// images makes the images of an engine available, those of the types that ship
-// with this binary among them.
-func (a *app) images(e engine.Engine, info engine.Info, f engineFlags) (*shipped.Images, error) {
-	return shipped.NewImages(e, shipped.Options{Version: version(), OS: info.OS, Arch: info.Arch, TypesImage: f.typesImage})
 }
 
 // logger writes warnings; what the packages below say of their workings is for

@@ -89,7 +89,8 @@ func (a *app) typeRunCommand() *cobra.Command {
 		Short: "Be a resource type that ships with Deployster, as its container is",
 		Long: `Be a resource type that ships with Deployster, as its container is: read JSON
 from stdin and answer on stdout. Without arguments that is init, with "state"
-the state, with the name of an action that action.`,
+the state, with the name of an action that action; with "serve" it answers one
+request per line until stdin ends.`,
 		Example: `  deployster type run file < /dev/null
   deployster type run http state < request.json`,
 		DisableFlagParsing: true,

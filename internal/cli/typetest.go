@@ -96,7 +96,7 @@ func (a *app) testType(ctx context.Context, o typeTestOptions) (err error) {
 			err = fmt.Errorf("%w: %w", runner.ErrInterrupted, err)
 		}
 	}()
-	e, info, err := a.openEngine(ctx, a.err)
+	e, info, err := a.openEngine(ctx, a.err, o.engine)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,9 +93,27 @@ func (b *board) begin(e runner.Event) {
 	b.announced, b.started = true, e.Time
 	b.command, b.manifest = clean(e.Data["command"]), clean(e.Data["manifest"])
 	b.engine, b.plugs, b.run = clean(e.Data["engine"]), clean(e.Data["plugs"]), clean(e.Data["run"])
+	if b.command == "destroy" {
+		b.beginBackwards(e.Resources)
+		return
+	}
 	for _, h := range e.Resources {
 		r := b.row(h.Name)
 		r.typ, r.deps = clean(h.Type), h.DependsOn
+	}
+}
+
+// beginBackwards is for a destroy: a resource waits for those that depend on it.
+func (b *board) beginBackwards(headers []runner.ResourceHeader) {
+	for _, h := range slices.Backward(headers) {
+		r := b.row(h.Name)
+		r.typ = clean(h.Type)
+		for _, name := range h.DependsOn {
+			if slices.ContainsFunc(headers, func(d runner.ResourceHeader) bool { return d.Name == name }) {
+				d := b.row(name)
+				d.deps = append(d.deps, h.Name)
+			}
+		}
 	}
 }
 
@@ -123,7 +142,7 @@ func (b *board) foldResource(r *row, e runner.Event) {
 		b.working(r, e)
 	case runner.Line:
 		r.last = clean(e.Text)
-	case runner.ResourceInitialized:
+	case runner.ResourceInitialized, runner.Looked:
 		r.progress, r.last = "", ""
 		r.phase, r.doing = waiting, ""
 	case runner.ResourceResolved:
@@ -139,9 +158,11 @@ func (b *board) foldResource(r *row, e runner.Event) {
 		r.errors, r.output = cleanLines(actionFailure(e)), cleanAll(e.Output)
 	case runner.ResourceVerified:
 		r.activate(e.Time, "verified")
+	case runner.ResourceDestroyed:
+		r.activate(e.Time, "gone")
 	case runner.ResourceFinished:
-		r.changed = e.Status == runner.Changed || e.Status == "" && len(r.acts) > 0
-		b.end(r, e, done, outcome(r.changed, r.acts))
+		r.changed = e.Status == runner.Changed || e.Status == runner.Destroyed || e.Status == "" && len(r.acts) > 0
+		b.end(r, e, done, outcome(e.Status, r.changed, r.acts))
 	case runner.ResourceFailed:
 		if e.Error != "" {
 			r.errors = cleanLines(e.Error)
@@ -174,7 +195,7 @@ func (b *board) resolved(r *row, e runner.Event) {
 	text := resolution(e)
 	if b.planning() {
 		b.end(r, e, done, text)
-		r.changed = e.Status != runner.Valid
+		r.changed = e.Status != runner.Valid && e.Status != runner.Absent
 		return
 	}
 	r.activate(e.Time, text)
@@ -220,8 +241,8 @@ func (b *board) status(r *row) string {
 	}
 }
 
-// planning tells whether resources are only looked at: the plan that comes of
-// it is the output, and everything shown before is news.
+// planning tells whether resources are only looked at: the plan or report that
+// comes of it is the output, and everything shown before is news.
 func (b *board) planning() bool { return !b.announced || b.command == "plan" }
 
 // header is the first line of a run: what, where, and under which id.

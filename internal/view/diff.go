@@ -30,6 +30,8 @@ func (d *document) changes(changes []runner.Change) {
 			d.textChange(old, text)
 		case c.Op == runner.Modify:
 			d.line(fmt.Sprintf("      %s %s  %s → %s", d.style.yellow("~"), name, d.value(c.Old), d.value(c.New)))
+		case c.Op == runner.Remove:
+			d.line(fmt.Sprintf("      %s %s  %s", d.style.red("-"), name, d.value(c.Old)))
 		default:
 			d.line(fmt.Sprintf("      %s %s  %s", d.style.green("+"), name, d.value(c.New)))
 		}

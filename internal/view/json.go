@@ -116,6 +116,16 @@ func (j *JSON) Plan(p *runner.Plan) {
 	}
 }
 
+// SavedPlan tells in which file a plan is, as one line of type "saved-plan".
+func (j *JSON) SavedPlan(file, digest string, created time.Time) {
+	j.line(struct {
+		Type      string    `json:"type"`
+		File      string    `json:"file"`
+		Digest    string    `json:"digest"`
+		CreatedAt time.Time `json:"created_at"`
+	}{"saved-plan", file, digest, created})
+}
+
 // Close returns the first error of writing.
 func (j *JSON) Close() error {
 	j.mu.Lock()

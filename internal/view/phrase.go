@@ -52,13 +52,29 @@ func resolution(e runner.Event) string {
 		return "stale, to do: " + strings.Join(cleanAll(e.Actions), ", ")
 	case runner.Unknown:
 		return "known after apply of what it depends on"
+	case runner.Absent:
+		if e.Data["by"] == "log" {
+			return "already gone, by the log (it can not be asked: its configuration needs what is gone)"
+		}
+		return "already gone"
+	case runner.Present:
+		if len(e.Actions) == 0 {
+			return "there"
+		}
+		return "there, to do: " + strings.Join(cleanAll(e.Actions), ", ")
 	default:
 		return strings.ToLower(clean(string(e.Status)))
 	}
 }
 
-func outcome(changed bool, acts []string) string {
+func outcome(status runner.Status, changed bool, acts []string) string {
 	switch {
+	case status == runner.Absent:
+		return "was gone already"
+	case status == runner.Destroyed && len(acts) == 0:
+		return "removed"
+	case status == runner.Destroyed:
+		return "removed: " + strings.Join(acts, ", ")
 	case !changed:
 		return "unchanged"
 	case len(acts) == 0:

@@ -35,6 +35,14 @@ func Plan(w io.Writer, p *runner.Plan, opts PlanOptions) error {
 	return nil
 }
 
+// SavedPlan writes a plan as Plan does, below a line that says where it is from.
+func SavedPlan(w io.Writer, origin string, p *runner.Plan, opts PlanOptions) error {
+	if _, err := io.WriteString(w, style(opts.Color).bold(clean(origin))+"\n"); err != nil {
+		return fmt.Errorf("writing the plan: %w", err)
+	}
+	return Plan(w, p, opts)
+}
+
 // PlanSummary is the last line of a plan, such as
 // "Plan: 2 to change, 3 unchanged, 1 known after apply."
 func PlanSummary(p *runner.Plan) string {
@@ -43,6 +51,9 @@ func PlanSummary(p *runner.Plan) string {
 		n[r.Status]++
 	}
 	parts := []string{fmt.Sprintf("%d to change", n[runner.Stale]), fmt.Sprintf("%d unchanged", n[runner.Valid])}
+	if p.Destroy {
+		parts = []string{fmt.Sprintf("%d to remove", n[runner.Present]), fmt.Sprintf("%d gone already", n[runner.Absent])}
+	}
 	for _, extra := range []struct {
 		status runner.Status
 		what   string
@@ -78,6 +89,10 @@ func (d *document) resource(r runner.ResourcePlan, name, typ int) {
 		if r.ReadOnly {
 			mark, text = d.style.red("✘"), text+", and is read-only: an apply will fail"
 		}
+	case runner.Present:
+		mark, text = d.style.red("-"), "to be removed"
+	case runner.Absent:
+		mark, text = d.style.dim("○"), "gone already"
 	case runner.Unknown:
 		mark, text = d.style.cyan("?"), "known after apply of "+strings.Join(cleanAll(r.After), ", ")
 	case runner.Failed:
@@ -92,7 +107,7 @@ func (d *document) resource(r runner.ResourcePlan, name, typ int) {
 			d.line(d.style.red(part))
 		}
 	}
-	if r.Status == runner.Stale {
+	if r.Status == runner.Stale || r.Status == runner.Present {
 		d.changes(r.Diff)
 		d.actions(r.Actions)
 	}
@@ -115,14 +130,15 @@ func (d *document) actions(actions []protocol.Action) {
 type jsonPlan struct {
 	Type      string         `json:"type"`
 	Run       string         `json:"run,omitempty"`
+	Destroy   bool           `json:"destroy,omitempty"`
 	Changes   bool           `json:"changes"`
 	Summary   jsonSummary    `json:"summary"`
 	Resources []jsonResource `json:"resources"`
 }
 
 type jsonSummary struct {
-	Change    int `json:"change"`
-	Unchanged int `json:"unchanged"`
+	Change    int `json:"change"`    // of a destroy: to remove
+	Unchanged int `json:"unchanged"` // of a destroy: gone already
 	Unknown   int `json:"unknown"`
 	Failed    int `json:"failed"`
 	Skipped   int `json:"skipped"`
@@ -131,6 +147,7 @@ type jsonSummary struct {
 type jsonResource struct {
 	Name      string            `json:"name"`
 	Type      string            `json:"type"`
+	ImageID   string            `json:"image_id,omitempty"`
 	DependsOn []string          `json:"depends_on"`
 	Status    runner.Status     `json:"status"`
 	After     []string          `json:"after,omitempty"`
@@ -138,6 +155,7 @@ type jsonResource struct {
 	Exists    *bool             `json:"exists,omitempty"`
 	Diff      []jsonChange      `json:"diff,omitempty"`
 	Actions   []protocol.Action `json:"actions,omitempty"`
+	Config    map[string]any    `json:"config,omitempty"`
 	State     map[string]any    `json:"state,omitempty"`
 	Error     string            `json:"error,omitempty"`
 }
@@ -151,12 +169,12 @@ type jsonChange struct {
 
 // PlanJSON writes a plan as one line of JSON, with the type "plan".
 func PlanJSON(w io.Writer, p *runner.Plan) error {
-	out := jsonPlan{Type: "plan", Run: p.Run, Changes: p.Changes(), Resources: []jsonResource{}}
+	out := jsonPlan{Type: "plan", Run: p.Run, Destroy: p.Destroy, Changes: p.Changes(), Resources: []jsonResource{}}
 	for _, r := range p.Resources {
 		switch r.Status {
-		case runner.Stale:
+		case runner.Stale, runner.Present:
 			out.Summary.Change++
-		case runner.Valid:
+		case runner.Valid, runner.Absent:
 			out.Summary.Unchanged++
 		case runner.Unknown:
 			out.Summary.Unknown++
@@ -167,8 +185,8 @@ func PlanJSON(w io.Writer, p *runner.Plan) error {
 		default: // not of a plan
 		}
 		row := jsonResource{
-			Name: r.Name, Type: r.Type, DependsOn: append([]string{}, r.DependsOn...), Status: r.Status,
-			After: r.After, ReadOnly: r.ReadOnly, Actions: r.Actions, State: r.State, Error: r.Error,
+			Name: r.Name, Type: r.Type, ImageID: r.ImageID, DependsOn: append([]string{}, r.DependsOn...), Status: r.Status,
+			After: r.After, ReadOnly: r.ReadOnly, Actions: r.Actions, Config: r.Config, State: r.State, Error: r.Error,
 		}
 		if r.Status == runner.Stale {
 			row.Exists = &r.Exists

@@ -121,3 +121,24 @@ func TestWritingFails(t *testing.T) {
 		}
 	}
 }
+
+func TestSavedPlan(t *testing.T) {
+	plan := &runner.Plan{Run: run, Resources: []runner.ResourcePlan{{
+		Name: "db", Type: shipped, Status: runner.Stale, Exists: true,
+		Diff: []runner.Change{{Path: "label", Op: runner.Remove, Old: "x"}},
+	}}}
+	var out bytes.Buffer
+	if err := SavedPlan(&out, "web.plan: plan of "+hostile, plan, PlanOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	origin, rest, _ := strings.Cut(out.String(), "\n")
+	if origin != "web.plan: plan of "+clean(hostile) || !strings.Contains(rest, `- label  "x"`) || !strings.Contains(rest, "Plan: 1 to change") {
+		t.Errorf("got\n%q", out.String())
+	}
+	out.Reset()
+	lines := NewJSON(&out, "plan", "1.2.3")
+	lines.SavedPlan("web.plan", "sha256:1", start)
+	if err := lines.Close(); err != nil || !strings.Contains(out.String(), `{"type":"saved-plan","file":"web.plan","digest":"sha256:1","created_at":`) {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}

@@ -27,6 +27,9 @@ func PlanQuestion(w io.Writer, p *runner.Plan, opts PlanOptions) error {
 		return err
 	}
 	d := document{style: style(opts.Color), width: opts.Width}
+	if p.Destroy {
+		return d.ask(w, "Remove all this?")
+	}
 	return d.ask(w, "Apply it?")
 }
 

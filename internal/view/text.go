@@ -56,6 +56,9 @@ func clean(s string) string {
 	return s
 }
 
+// Clean makes foreign text of several lines safe to print.
+func Clean(s string) string { return strings.Join(cleanLines(s), "\n") }
+
 // cleanLines is clean for text of several lines; empty lines at its end go.
 func cleanLines(s string) []string {
 	s = strings.TrimRight(strings.ReplaceAll(s, "\r\n", "\n"), "\n")

@@ -17,8 +17,10 @@ func (b *board) verdict(width int, s style) []string {
 	if e == nil {
 		return nil
 	}
-	mark, head, tally := s.green("✔"), "", tally(e.Counts)
+	mark, head, tally := s.green("✔"), "", tally(b.command, e.Counts)
 	switch {
+	case e.Kind == runner.RunFinished && b.command == "destroy" && e.Counts.Changed == 0:
+		head = fmt.Sprintf("nothing to remove: %s in %s", tally, seconds(e.Duration))
 	case e.Kind == runner.RunFinished:
 		head = fmt.Sprintf("%s: %s in %s", past(b.command), tally, seconds(e.Duration))
 	case e.Data["interrupted"] == "true":
@@ -90,12 +92,16 @@ func present(command string) string {
 }
 
 // tally lists what happened to how many resources, leaving out what did not.
-func tally(c runner.Counts) string {
+func tally(command string, c runner.Counts) string {
+	changed, unchanged := "changed", "unchanged"
+	if command == "destroy" {
+		changed, unchanged = "removed", "gone already"
+	}
 	var parts []string
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{c.Failed, "failed"}, {c.Skipped, "skipped"}, {c.Changed, "changed"}, {c.Unchanged, "unchanged"}} {
+	}{{c.Failed, "failed"}, {c.Skipped, "skipped"}, {c.Changed, changed}, {c.Unchanged, unchanged}} {
 		if p.n != 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log"
 	"maps"
+	"net"
 	nethttp "net/http"
 	"net/http/httptest"
 	"regexp"
@@ -138,6 +139,25 @@ func TestNobodyAnswers(t *testing.T) {
 	stale := resource(object{"url": url}).Stale(t, "wait")
 	if stale.StaleState != nil || !strings.Contains(stale.Actions[0].Description, "connection refused") {
 		t.Errorf("%+v", stale)
+	}
+}
+
+// What is said of one and the same failure is the same each time.
+func TestTheLocalPortIsNotTold(t *testing.T) {
+	url := serve(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		connection, _, err := w.(nethttp.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if err := errors.Join(connection.(*net.TCPConn).SetLinger(0), connection.Close()); err != nil { // a reset
+			t.Error(err)
+		}
+	})
+	first, second := resource(object{"url": url}).Stale(t, "wait"), resource(object{"url": url}).Stale(t, "wait")
+	said := first.Actions[0].Description
+	if said != second.Actions[0].Description || !strings.Contains(said, "connection reset") || strings.Contains(said, "->") {
+		t.Errorf("%s\n%s", said, second.Actions[0].Description)
 	}
 }
 

@@ -74,17 +74,22 @@ func (p *probe) ask(ctx context.Context) (a *answer, problem error) {
 
 var errRequestTimeout = errors.New("no answer within request_timeout")
 
+// localAddress is this side of a connection, as the messages of package net
+// begin it: "read tcp 10.0.0.7:50312->10.0.0.9:80".
+var localAddress = regexp.MustCompile(`\S+:\d+->`)
+
 // reason is what went wrong, without the URL that the message of net/http
-// begins with: it is named already.
+// begins with: it is named already. The port at this end is another one each
+// time, and says nothing to anybody.
 func reason(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
 	var of *url.Error
 	if errors.As(err, &of) {
-		return of.Err
+		err = of.Err
 	}
-	return err
+	return errors.New(localAddress.ReplaceAllString(err.Error(), ""))
 }
 
 func (p *probe) newAnswer(response *nethttp.Response, body []byte) *answer {

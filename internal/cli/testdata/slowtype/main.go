@@ -22,11 +22,21 @@ type config struct {
 
 func main() {
 	t := protocol.Type[config]{
-		Plugs:   map[string]protocol.PlugRequest{"dir": {ContainerPath: "/dir", Writable: true}},
-		State:   state,
-		Actions: map[string]func(context.Context, protocol.Request[config]) error{"set": set},
+		Plugs:     map[string]protocol.PlugRequest{"dir": {ContainerPath: "/dir", Writable: true}},
+		Removable: true,
+		State:     state,
+		Actions:   map[string]func(context.Context, protocol.Request[config]) error{"set": set, "remove": remove},
 	}
 	args := os.Args[1:]
+	if len(args) > 0 && args[0] == "fixed" { // the image of a type that can not remove
+		t.Removable, args = false, args[1:]
+	}
+	if len(args) > 0 && args[0] == "one-shot" { // the image of a type that does not serve
+		if args = args[1:]; len(args) == 0 {
+			fmt.Println(`{"plugs":{"dir":{"container_path":"/dir","writable":true}},"removable":true,"state_action":{"args":["state"]}}`)
+			return
+		}
+	}
 	var in io.Reader = os.Stdin
 	if len(args) > 0 && args[0] == "bare" { // for benchmarks: run without anything attached
 		args, in = args[1:], strings.NewReader(`{"name":"bare","type":"t","version":"1","verbose":false,"workspace":"/","config":{"value":"x"},"staleState":{}}`)
@@ -36,13 +46,26 @@ func main() {
 
 func state(_ context.Context, r protocol.Request[config]) (protocol.StateOutput, error) {
 	text, err := os.ReadFile(filepath.Join("/dir", r.Name))
-	if err == nil && string(text) == r.Config.Value {
-		return protocol.AnswerValid(map[string]any{"value": r.Config.Value})
+	found := map[string]any{"value": string(text)}
+	switch {
+	case r.Ensure == protocol.Absent && errors.Is(err, os.ErrNotExist):
+		return protocol.AnswerValid(nil)
+	case r.Ensure == protocol.Absent:
+		return protocol.AnswerStale(found, protocol.Do("remove", "remove the value"))
+	case err == nil && string(text) == r.Config.Value:
+		return protocol.AnswerValid(found)
 	}
 	return protocol.AnswerStale(nil, protocol.Do("set", "set the value"))
 }
 
 func set(_ context.Context, r protocol.Request[config]) error {
+	return alone(r, func(path string) error { return os.WriteFile(path, []byte(r.Config.Value), 0o600) })
+}
+
+func remove(_ context.Context, r protocol.Request[config]) error { return alone(r, os.Remove) }
+
+// alone does something to the resource's file, unless another does.
+func alone(r protocol.Request[config], do func(path string) error) error {
 	at := func(ending string) string { return filepath.Join("/dir", r.Name+ending) }
 	busy, err := os.OpenFile(at(".busy"), os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -58,7 +81,7 @@ func set(_ context.Context, r protocol.Request[config]) error {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if err := os.WriteFile(at(""), []byte(r.Config.Value), 0o600); err != nil {
+	if err := do(at("")); err != nil {
 		return err
 	}
 	return os.Remove(at(".busy"))

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/internal/planfile"
+	"github.com/deployster-go/deployster/runner"
+)
+
+func (a *app) destroyCommand() *cobra.Command {
+	o := applyOptions{input: inputFlags{removing: true}}
+	c := &cobra.Command{
+		Use:   "destroy MANIFEST…",
+		Short: "Remove what manifests made",
+		Long: `Remove what manifests made.
+
+Each resource is removed once all that depends on it is gone, several at once
+where nothing stands between them. Its type is asked for the actions that remove
+it, they are run, and the type is asked again, to verify that it is gone. What is
+"readonly: true" is only observed, and left alone.
+
+A resource whose type can not remove it is refused before anything is removed;
+the rest can then be removed with --target, which takes along what depends on
+the resource. A destroy that was cut off goes on with the same command.
+
+Before anything is removed you are asked; --confirm says how often:
+  NO        never (needed where there is no terminal)
+  ONCE      once, with all that is to be removed at hand
+  RESOURCE  for each resource that is to be removed
+  ACTION    for each action (the default)
+"deployster plan --destroy" only shows what would be removed.
+
+Interrupt once to let running actions finish and start nothing new; twice to
+kill them.
+
+Exit codes: 0 gone, 1 failed, 3 wrong usage or invalid input (nothing was
+touched), 130 interrupted.`,
+		Example: `  deployster destroy web.yaml
+  deployster destroy web.yaml --confirm ONCE --target db
+  deployster destroy base.yaml prod.yaml --confirm NO --keep-going`,
+		Args: manifests,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.files = args
+			return a.destroy(c.Context(), o)
+		},
+	}
+	o.input.register(c)
+	c.Flags().Lookup("target").Usage = "only this resource and what depends on it (repeatable)"
+	o.engine.register(c)
+	o.engine.registerCache(c)
+	c.Flags().StringVarP(&o.confirm, "confirm", "c", string(runner.ConfirmAction), "when to ask: NO, ONCE, RESOURCE or ACTION")
+	c.Flags().BoolVar(&o.keepGoing, "keep-going", false, "after a failure, go on with what the resource does not depend on")
+	_ = c.RegisterFlagCompletionFunc("confirm", cobra.FixedCompletions([]string{"NO", "ONCE", "RESOURCE", "ACTION"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func (a *app) destroy(ctx context.Context, o applyOptions) error {
+	asJSON, err := a.json()
+	if err != nil {
+		return err
+	}
+	mode, err := a.confirmMode(o.confirm, asJSON)
+	if err != nil {
+		return err
+	}
+	s, err := a.start(ctx, "destroy", o.files, o.input, o.engine, string(mode))
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	a.tellAlong(s, o.input.targets)
+	s.runner.Remove = s.remove
+	s.control.Revision = "" // what is gone has none
+	s.control.Meaning = s.meaning()
+	return a.carryOut(s, (*runner.Runner).Destroy, mode, o.keepGoing, asJSON, func(s *started, r *runner.Runner) error {
+		return a.confirmPlan(s, r, r.PlanDestroy)
+	})
+}
+
+// meaning is control.Options.Meaning of an input: it covers what the manifest
+// says of a resource and of all it depends on, the plugs, and the variables.
+func (in *input) meaning() func(salt, resource string) string {
+	said := map[string]string{}
+	for _, r := range in.manifest.Resources { // each after all it depends on
+		text := r.Hash()
+		for _, name := range in.manifest.Dependencies(r.Name) {
+			text += " " + said[name]
+		}
+		sum := sha256.Sum256([]byte(text))
+		said[r.Name] = hex.EncodeToString(sum[:])
+	}
+	shared := map[string]any{}
+	maps.Copy(shared, in.variables)
+	for name := range in.builtin {
+		delete(shared, name)
+	}
+	for _, p := range in.manifest.Plugs {
+		shared["plug "+p.Name] = below(in.workspace, p.Path) // no variable has a space in its name
+	}
+	var mu sync.Mutex
+	salted := map[string]string{} // shared, by salt
+	return func(salt, resource string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, known := salted[salt]; !known {
+			hash, err := planfile.Salt(salt).Fingerprint(shared)
+			if err != nil {
+				return "" // a variable that JSON can not express
+			}
+			salted[salt] = hash
+		}
+		meaning, err := planfile.Salt(salt).Fingerprint([]string{said[resource], salted[salt]})
+		if err != nil {
+			return ""
+		}
+		return meaning
+	}
+}
+
+// tellAlong says what targets take along: it is the other way round than for an
+// apply.
+func (a *app) tellAlong(s *started, targets []string) {
+	along := slices.DeleteFunc(slices.Clone(s.remove), func(name string) bool { return slices.Contains(targets, name) })
+	if len(along) > 0 {
+		s.news.tell("note: what depends on " + strings.Join(targets, ", ") + " goes, too: " + strings.Join(along, ", "))
+	}
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// The bounds of the init cache. They are checked once by each run that adds to
+// it: what was not used for so long goes, and where there is still too much, the
+// oldest go until a quarter of the room is free.
+const (
+	initCacheAge   = 30 * 24 * time.Hour
+	initCacheFiles = 20_000
+	initCacheBytes = 64 << 20
+
+	// initCacheTouch is how old the time of a file may get before a use renews
+	// it; a file whose writing takes that long was given up.
+	initCacheTouch = 24 * time.Hour
+)
+
+// unfinished begins the names of files that are being written.
+const unfinished = "new-"
+
+// registerCache adds the flag of commands that ask types what they are.
+func (f *engineFlags) registerCache(c *cobra.Command) {
+	c.Flags().BoolVar(&f.noCache, "no-cache", false, "ask every resource type what it is, and remember nothing of that")
+}
+
+// initCache returns where runs remember what types answered init, nil where
+// they do not.
+func (a *app) initCache(f engineFlags) runner.InitCache {
+	cache, err := os.UserCacheDir()
+	if f.noCache || err != nil {
+		return nil
+	}
+	return &initCache{dir: filepath.Join(cache, "deployster", "init"), now: a.now}
+}
+
+// initCache is a runner.InitCache of one file for each answer. Whatever goes
+// wrong with one, the type is asked.
+type initCache struct {
+	dir   string
+	now   func() time.Time
+	prune sync.Once
+}
+
+// Get reads an answer. The time of its file says when it was last used.
+func (c *initCache) Get(key string) ([]byte, bool) {
+	path := filepath.Join(c.dir, key)
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > protocol.MaxAnswer {
+		return nil, false
+	}
+	answer, err := os.ReadFile(path)
+	if err != nil {
+		return nil, false
+	}
+	if now := c.now(); now.Sub(info.ModTime()) > initCacheTouch {
+		_ = os.Chtimes(path, now, now) // at worst it is asked for again some day
+	}
+	return answer, true
+}
+
+// Put writes an answer, so that a reader sees all of it or none.
+func (c *initCache) Put(key string, answer []byte) {
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return
+	}
+	c.prune.Do(c.bound)
+	f, err := os.CreateTemp(c.dir, unfinished+"*") // for its owner only
+	if err != nil {
+		return
+	}
+	_, err = f.Write(answer)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(c.dir, key))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+}
+
+// bound keeps the cache within its bounds.
+func (c *initCache) bound() {
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return
+	}
+	now, bytes := c.now(), int64(0)
+	files := make([]os.FileInfo, 0, len(entries))
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			continue
+		}
+		age := now.Sub(info.ModTime())
+		if age > initCacheAge || age > initCacheTouch && strings.HasPrefix(e.Name(), unfinished) {
+			_ = os.Remove(filepath.Join(c.dir, e.Name()))
+			continue
+		}
+		files, bytes = append(files, info), bytes+info.Size()
+	}
+	if len(files) <= initCacheFiles && bytes <= initCacheBytes {
+		return
+	}
+	slices.SortFunc(files, func(a, b os.FileInfo) int {
+		return cmp.Or(a.ModTime().Compare(b.ModTime()), strings.Compare(a.Name(), b.Name()))
+	})
+	for len(files) > initCacheFiles/4*3 || bytes > initCacheBytes/4*3 {
+		_ = os.Remove(filepath.Join(c.dir, files[0].Name()))
+		bytes -= files[0].Size()
+		files = files[1:]
+	}
+}

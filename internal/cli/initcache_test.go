@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func newInitCache(t *testing.T) *initCache {
+	return &initCache{dir: filepath.Join(t.TempDir(), "deployster", "init"), now: time.Now}
+}
+
+func (c *initCache) names(t *testing.T) []string {
+	t.Helper()
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestAnAnswerIsRememberedForItsOwnerOnly(t *testing.T) {
+	c := newInitCache(t)
+	if _, ok := c.Get("ab"); ok {
+		t.Error("an empty cache has an answer")
+	}
+	c.Put("ab", []byte("old"))
+	c.Put("ab", []byte("answer"))
+	if answer, ok := c.Get("ab"); !ok || string(answer) != "answer" {
+		t.Errorf("got %q, %t", answer, ok)
+	}
+	info, err := os.Stat(filepath.Join(c.dir, "ab"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if names := c.names(t); len(names) != 1 {
+		t.Errorf("left are %v", names)
+	}
+}
+
+func TestWhatIsNoFileOfTheCacheIsNoAnswer(t *testing.T) {
+	c := newInitCache(t)
+	c.Put("file", []byte("answer"))
+	for name, create := range map[string]func(path string) error{
+		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
+		"pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"link":      func(path string) error { return os.Symlink("file", path) },
+		"huge":      func(path string) error { return os.WriteFile(path, make([]byte, 9<<20), 0o600) },
+	} {
+		if err := create(filepath.Join(c.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := c.Get(name); ok {
+			t.Errorf("a %s is an answer", name)
+		}
+	}
+}
+
+func TestACacheThatCanNotBeWrittenRemembersNothing(t *testing.T) {
+	c := newInitCache(t)
+	if err := os.WriteFile(filepath.Dir(c.dir), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.Put("ab", []byte("answer"))
+	if _, ok := c.Get("ab"); ok {
+		t.Error("it remembers")
+	}
+}
+
+func TestWhatWasNotUsedForLongGoes(t *testing.T) {
+	c := newInitCache(t)
+	c.Put("new", nil)
+	c.prune.Do(func() {})
+	for name, age := range map[string]time.Duration{
+		"old": 31 * 24 * time.Hour, "used": 29 * 24 * time.Hour, unfinished + "1": 25 * time.Hour, unfinished + "2": time.Hour,
+	} {
+		c.Put(name, []byte("answer"))
+		then := time.Now().Add(-age)
+		if err := os.Chtimes(filepath.Join(c.dir, name), then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Get("used")
+	next := &initCache{dir: c.dir, now: func() time.Time { return time.Now().Add(12 * time.Hour) }}
+	next.Put("newer", nil)
+	if got := strings.Join(next.names(t), " "); got != "new "+unfinished+"2 newer used" {
+		t.Errorf("left are %s", got)
+	}
+}
+
+func TestTheOldestGoWhereThereIsTooMuch(t *testing.T) {
+	c := newInitCache(t)
+	const size = 4 << 20 // the room is for 16
+	for i := range 20 {
+		name := strconv.Itoa(10 + i)
+		c.Put(name, make([]byte, size))
+		then := time.Now().Add(time.Duration(i-30) * time.Minute)
+		if err := os.Chtimes(filepath.Join(c.dir, name), then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := &initCache{dir: c.dir, now: time.Now}
+	next.Put("30", nil)
+	if names := next.names(t); len(names) != 13 || names[0] != "18" {
+		t.Errorf("left are %v", names)
+	}
+}

@@ -1,0 +1,372 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/internal/planfile"
+	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// savedPlan is a plan that was read from a file.
+type savedPlan struct {
+	*planfile.File
+	path string
+}
+
+// isSavedPlan tells by its content whether a file is a saved plan. What comes
+// through a pipe can be read only once, and is none.
+func isSavedPlan(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	return planfile.Is(f)
+}
+
+// readSavedPlan reads the saved plan among the arguments of a command; nil when
+// there is none.
+func readSavedPlan(files []string) (*savedPlan, error) {
+	i := slices.IndexFunc(files, isSavedPlan)
+	if i < 0 {
+		return nil, nil
+	}
+	path := files[i]
+	if len(files) > 1 {
+		return nil, usage("%s is a saved plan: it stands alone, because it names its manifests itself", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("reading the saved plan: %w", err)}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, planfile.MaxSize+1))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, &usageError{fmt.Errorf("reading the saved plan: %w", err)}
+	}
+	plan, err := planfile.Decode(data)
+	if err != nil {
+		return nil, usage("the plan %s %w", path, err)
+	}
+	return &savedPlan{plan, path}, nil
+}
+
+// refuseSavedPlans is for commands that take manifests only.
+func refuseSavedPlans(files []string) error {
+	if i := slices.IndexFunc(files, isSavedPlan); i >= 0 {
+		word := shellWord(operand(files[i]))
+		return usage("%s is a saved plan and no manifest; \"deployster apply %s\" applies it, \"deployster plan %s\" shows it", files[i], word, word)
+	}
+	return nil
+}
+
+// byteOrderMark is what some editors put before a text.
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// refuseSavedSources refuses a saved plan that was not seen to be one before it
+// was read.
+func refuseSavedSources(sources []manifest.Source) error {
+	for _, s := range sources {
+		text, marked := bytes.CutPrefix(s.Data, byteOrderMark)
+		switch {
+		case !planfile.Is(bytes.NewReader(text)):
+		case marked:
+			return usage("%s is a saved plan with a byte order mark before it: it was changed after it was made; plan again", s.Name)
+		default:
+			return usage("%s is a saved plan, and not a file that can be read twice: give the file that \"plan -o\" wrote", s.Name)
+		}
+	}
+	return nil
+}
+
+// applySaved applies a saved plan.
+func (a *app) applySaved(ctx context.Context, o applyOptions, p *savedPlan, asJSON bool) error {
+	flags, err := p.flags(o.input)
+	if err != nil {
+		return err
+	}
+	mode, err := a.confirmOpen(p, o.confirm, asJSON)
+	if err != nil {
+		return err
+	}
+	// What a configuration sees of --confirm is what it saw for the plan.
+	s, err := a.start(ctx, "apply", p.Manifests, flags, o.engine, string(runner.ConfirmNo))
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if p.Deployster != version() {
+		s.news.tell(fmt.Sprintf("note: the plan was made by deployster %s, and this is %s: types that ship with it may differ", p.Deployster, version()))
+	}
+	if err := p.sameEngine(s); err != nil {
+		return err
+	}
+	s.runner.Fingerprint, s.runner.Bound = p.Salt.Fingerprint, p.Bound()
+	s.runner.Details["plan"] = p.Digest
+	err = a.carryOut(s, (*runner.Runner).Apply, mode, o.keepGoing, asJSON, func(s *started, _ *runner.Runner) error { return a.approve(s, p.Plan()) })
+	if refused := new(runner.DeviationError); errors.As(err, &refused) && !asJSON {
+		fmt.Fprintf(a.err, "What is not as planned was not touched. To plan again: %s\n", p.again())
+	}
+	return err
+}
+
+// confirmOpen is how often a person is asked about what the plan leaves open. What it
+// does not leave open needs no answer: the plan was the question.
+func (a *app) confirmOpen(p *savedPlan, confirm string, asJSON bool) (runner.ConfirmMode, error) {
+	mode, err := parseConfirm(confirm)
+	open := p.Open()
+	if err != nil || len(open) == 0 || mode == runner.ConfirmNo {
+		return runner.ConfirmNo, err
+	}
+	if _, err := a.confirmMode(confirm, asJSON); err != nil {
+		return "", usage("the plan %s leaves %s open (%s), and there is nobody to ask about them: say --confirm NO to apply them unseen, or apply it on a terminal",
+			p.path, count(len(open), "resource"), strings.Join(open, ", "))
+	}
+	return mode, nil
+}
+
+// flags are those of this command line, completed by those that the plan was
+// made with.
+func (p *savedPlan) flags(given inputFlags) (inputFlags, error) {
+	if len(given.targets) > 0 {
+		return given, usage("--target is not possible with a saved plan: %s was made for what it is for; plan again with --target", p.path)
+	}
+	for _, path := range p.Manifests {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return given, usage("the plan %s is of %s, which is not here: apply it in the directory in which it was made", p.path, path)
+		}
+	}
+	values := map[string][]manifest.VariableFlag{}
+	files := false
+	for _, v := range given.variables {
+		if files = files || v.File != ""; v.File == "" {
+			values[v.Name] = append(values[v.Name], v)
+		}
+	}
+	var missing []string
+	for _, v := range p.Given {
+		if text := "--var " + v.Name + "=…"; v.Name != "" && values[v.Name] == nil && !slices.Contains(missing, text) {
+			missing = append(missing, text)
+		}
+	}
+	if len(missing) > 0 {
+		return given, usage("the plan %s was made with variables whose values it does not hold; give them again: %s", p.path, strings.Join(missing, " "))
+	}
+	flags := inputFlags{targets: p.Targets, variables: given.variables, fits: p.fits}
+	if files {
+		return flags, nil
+	}
+	// In the order that the plan was made with, since later ones win.
+	flags.variables = nil
+	for _, v := range p.Given {
+		switch again := values[v.Name]; {
+		case v.File != "":
+			flags.variables = append(flags.variables, manifest.VariableFlag{File: v.File})
+		case len(again) > 0:
+			flags.variables = append(flags.variables, again[0])
+			values[v.Name] = again[1:]
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		flags.variables = append(flags.variables, values[name]...)
+	}
+	return flags, nil
+}
+
+// fits refuses an input other than that of which the plan was made.
+func (p *savedPlan) fits(in *input) error {
+	if in.manifest.Hash() != p.ManifestHash {
+		return usage("%s changed since the plan %s was made: %s; plan again: %s",
+			strings.Join(p.Manifests, " + "), p.path, strings.Join(p.redefined(in.manifest), ", "), p.again())
+	}
+	now, err := variableHashes(in, p.Salt)
+	if err != nil {
+		return &usageError{err}
+	}
+	var differ []string
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		switch was, ok := p.Variables[name]; {
+		case !ok:
+			differ = append(differ, name+" is new")
+		case was != now[name]:
+			differ = append(differ, name+" has another value")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Variables)) {
+		if _, ok := now[name]; !ok {
+			differ = append(differ, name+" is gone")
+		}
+	}
+	if len(differ) > 0 {
+		return usage("the variables are not those with which the plan %s was made: %s; give them as they were, or plan again: %s",
+			p.path, strings.Join(differ, ", "), p.again())
+	}
+	return nil
+}
+
+// redefined says where a manifest differs from that of the plan.
+func (p *savedPlan) redefined(m *manifest.Manifest) []string {
+	var said []string
+	for _, r := range m.Resources {
+		switch was, ok := p.Definitions[r.Name]; {
+		case !ok:
+			said = append(said, fmt.Sprintf("%s (%s) is new", r.Name, r.Position))
+		case !p.isHashOf(was, r.Hash()):
+			said = append(said, fmt.Sprintf("%s (%s) is another", r.Name, r.Position))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Definitions)) {
+		if m.Resource(name) == nil {
+			said = append(said, name+" is gone")
+		}
+	}
+	if len(said) == 0 {
+		said = []string{"its plugs are others"}
+	}
+	return said
+}
+
+// isHashOf tells whether a hash of the plan is that of a text.
+func (p *savedPlan) isHashOf(hash, text string) bool {
+	now, err := p.Salt.Fingerprint(text)
+	return err == nil && now == hash
+}
+
+// variableHashes identifies the values of the variables, but for those that
+// deployster sets itself: they tell of the run, not of what is wanted.
+func variableHashes(in *input, salt planfile.Salt) (map[string]string, error) {
+	hashes := map[string]string{}
+	for name, value := range in.variables {
+		if _, own := in.builtin[name]; own {
+			continue
+		}
+		hash, err := salt.Fingerprint(value)
+		if err != nil {
+			return nil, fmt.Errorf("taking the hash of the variable %s: %w", name, err)
+		}
+		hashes[name] = hash
+	}
+	return hashes, nil
+}
+
+// place is where the containers of a command run.
+func (s *started) place() (planfile.Engine, error) {
+	info, err := s.engine.Info(s.ctx)
+	if err != nil {
+		return planfile.Engine{}, fmt.Errorf("asking the engine what it is: %w", err)
+	}
+	return planfile.Engine{Name: info.Name, Address: info.Address, Network: s.runner.Network, Remote: info.Remote}, nil
+}
+
+// sameEngine refuses to apply a plan elsewhere than where it was made.
+func (p *savedPlan) sameEngine(s *started) error {
+	now, err := s.place()
+	if err != nil || now == p.Engine {
+		return err
+	}
+	return usage("the plan %s was made on %s, and this is %s: apply it there, or plan again: %s", p.path, placeText(p.Engine), placeText(now), p.again())
+}
+
+func placeText(e planfile.Engine) string {
+	text := fmt.Sprintf("%s at %s", e.Name, e.Address)
+	if e.Remote {
+		text += " (remote)"
+	}
+	if e.Network != "" {
+		text += " with --network " + e.Network
+	}
+	return text
+}
+
+// again is the command that makes the plan anew.
+func (p *savedPlan) again() string {
+	words := []string{"deployster", "plan"}
+	for _, path := range p.Manifests {
+		words = append(words, operand(path))
+	}
+	for _, t := range p.Targets {
+		words = append(words, "--target", t)
+	}
+	for _, v := range p.Given {
+		if v.File != "" {
+			words = append(words, "--var-file", operand(v.File))
+		} else {
+			words = append(words, "--var", v.Name+"=…")
+		}
+	}
+	words = append(words, p.network()...)
+	return commandLine(append(words, "-o", operand(p.path))...)
+}
+
+// apply is the command that applies the plan.
+func (p *savedPlan) apply() string {
+	words := []string{"deployster", "apply", operand(p.path)}
+	for _, v := range p.Given {
+		if v.Name != "" {
+			words = append(words, "--var", v.Name+"=…")
+		}
+	}
+	return commandLine(append(words, p.network()...)...)
+}
+
+// network is the flag that the plan was made with.
+func (p *savedPlan) network() []string {
+	if p.Engine.Network == "" {
+		return nil
+	}
+	return []string{"--network", p.Engine.Network}
+}
+
+func commandLine(words ...string) string {
+	for i, w := range words {
+		words[i] = shellWord(w)
+	}
+	return strings.Join(words, " ")
+}
+
+// operand is a path so that no command takes it for a flag.
+func operand(path string) string {
+	if strings.HasPrefix(path, "-") {
+		return "./" + path
+	}
+	return path
+}
+
+var safeWord = regexp.MustCompile(`^[\pL\pN_@%+=:,./…-]+$`)
+
+// shellWord writes a word so that a shell takes it as one.
+func shellWord(w string) string {
+	if safeWord.MatchString(w) {
+		return w
+	}
+	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+}
+
+// show writes the plan as "plan FILE" does, without running anything.
+func (p *savedPlan) show(a *app, asJSON bool) error {
+	if asJSON {
+		lines := view.NewJSON(a.out, "plan", version())
+		lines.Plan(p.Plan())
+		lines.SavedPlan(p.path, p.Digest, p.CreatedAt)
+		return lines.Close()
+	}
+	origin := fmt.Sprintf("%s: plan of %s, made %s UTC by deployster %s",
+		p.path, strings.Join(p.Manifests, " + "), p.CreatedAt.Format(time.DateTime), p.Deployster)
+	return view.SavedPlan(a.out, origin, p.Plan(), a.planOptions(a.out))
+}

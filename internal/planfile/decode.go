@@ -1,0 +1,223 @@
+package planfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/deployster-go/deployster/runner"
+)
+
+// Decode reads a saved plan. It accepts exactly what Encode writes; its errors
+// say what is wrong with the file, and what to do.
+func Decode(data []byte) (*File, error) {
+	if len(data) > MaxSize {
+		return nil, TooLarge()
+	}
+	if err := genuine(data); err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	dec.UseNumber()
+	var d document
+	if err := dec.Decode(&d); err != nil {
+		return nil, fmt.Errorf("is not a plan as deployster saves it (%s); plan again", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if err := d.check(); err != nil {
+		return nil, fmt.Errorf("is not a plan as deployster saves it: %w; plan again", err)
+	}
+	f := d.file()
+	// The digest is right, so whoever wrote this knows how plans are made, and
+	// what is read must be what is meant: no keys twice, no other notation. That
+	// is compared without indentation, which can be far more than the rest.
+	digest := d.Digest
+	d = f.document()
+	d.Digest = digest
+	var again, given bytes.Buffer
+	enc := json.NewEncoder(&again)
+	enc.SetEscapeHTML(false)
+	if err := errors.Join(enc.Encode(d), json.Compact(&given, data)); err != nil {
+		return nil, fmt.Errorf("is not a plan as deployster saves it (%w); plan again", err)
+	}
+	if !bytes.Equal(bytes.TrimSuffix(again.Bytes(), []byte("\n")), given.Bytes()) {
+		return nil, errors.New("is not a plan as deployster saves it; plan again")
+	}
+	return f, nil
+}
+
+// depth is how deep the arrays and objects of a JSON text are nested.
+func depth(data []byte) int {
+	deepest, now := 0, 0
+	for within, i := false, 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case within && c == '\\':
+			i++
+		case c == '"':
+			within = !within
+		case within:
+		case c == '{' || c == '[':
+			now++
+			deepest = max(deepest, now)
+		case c == '}' || c == ']':
+			now--
+		}
+	}
+	return deepest
+}
+
+// TooLarge is the error of a file that is larger than MaxSize.
+func TooLarge() error {
+	return fmt.Errorf("has more than %d MiB, which no saved plan has", MaxSize>>20)
+}
+
+// genuine checks that a file is a plan of this version, whole and as it was
+// written.
+func genuine(data []byte) error {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return errors.New("is empty; plan again")
+	}
+	if depth(data) > MaxDepth {
+		return fmt.Errorf("is nested more than %d levels deep, which no saved plan is", MaxDepth)
+	}
+	var head struct {
+		Format     string      `json:"format"`
+		Version    json.Number `json:"version"`
+		Digest     string      `json:"digest"`
+		Deployster string      `json:"deployster"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	err := dec.Decode(&head)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("ends within the plan: it was cut off; plan again")
+	case err != nil && !Is(bytes.NewReader(data)), err == nil && head.Format != format:
+		return errors.New("is not a saved plan")
+	case err != nil:
+		return fmt.Errorf("was changed after it was made (%s); plan again", strings.TrimPrefix(err.Error(), "json: "))
+	case head.Version != json.Number(strconv.Itoa(Version)):
+		return fmt.Errorf("has version %.20q of the format, made by deployster %.40q, and this one reads version %d: apply it with that one, or plan again",
+			head.Version, head.Deployster, Version)
+	}
+	blank := bytes.Replace(data, digestField(head.Digest), digestField(""), 1)
+	if digest(blank) != head.Digest {
+		return errors.New("was changed after it was made; plan again")
+	}
+	if !utf8.Valid(data) {
+		return errors.New("is not valid UTF-8; plan again")
+	}
+	return nil
+}
+
+var (
+	validSalt = regexp.MustCompile(`^[0-9a-f]{32}$`)
+	validHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// check refuses what can not be applied.
+func (d *document) check() error {
+	switch {
+	case len(d.Manifests) == 0:
+		return errors.New("it names no manifest")
+	case !validSalt.MatchString(string(d.Salt)):
+		return errors.New("it has no salt")
+	case !validHash.MatchString(d.ManifestHash):
+		return errors.New("it has no hash of its manifest")
+	case d.Engine.Name == "":
+		return errors.New("it does not say on which engine it was made")
+	case len(d.Definitions) != len(d.Resources):
+		return errors.New("its definitions and resources are not of the same number")
+	}
+	for _, v := range d.Variables.Given {
+		if (v.Name == "") == (v.File == "") {
+			return errors.New("a variable must have either a name or a file")
+		}
+	}
+	for name, hash := range d.Variables.Hashes {
+		if !validHash.MatchString(hash) {
+			return fmt.Errorf("it has no hash of the variable %q", name)
+		}
+	}
+	seen := map[string]bool{}
+	for _, r := range d.Resources {
+		if r.Name == "" || seen[r.Name] || d.Definitions[r.Name] == "" {
+			return fmt.Errorf("the resource %q is there twice, or is not defined", r.Name)
+		}
+		seen[r.Name] = true
+		if err := r.check(); err != nil {
+			return fmt.Errorf("the resource %q %w", r.Name, err)
+		}
+	}
+	return nil
+}
+
+func (r *resource) check() error {
+	has := func(hashes ...string) bool {
+		for _, h := range hashes {
+			if !validHash.MatchString(h) {
+				return false
+			}
+		}
+		return true
+	}
+	sound := r.ImageID != ""
+	switch r.Status {
+	case runner.Valid:
+		sound = sound && has(r.ConfigHash, r.StateHash)
+	case runner.Stale:
+		sound = sound && has(r.ConfigHash, r.StateHash, r.ActionsHash) && len(r.Actions) > 0
+	case runner.Unknown:
+		sound = sound && len(r.After) > 0
+	default:
+		return fmt.Errorf("has the status %.20q", r.Status)
+	}
+	if !sound {
+		return fmt.Errorf("is %s, and not all of it is pinned", r.Status)
+	}
+	return nil
+}
+
+// object is plain of an object; nil stays nil.
+func object(m map[string]any) map[string]any {
+	if m == nil {
+		return nil
+	}
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		out[k] = plain(v)
+	}
+	return out
+}
+
+// plain gives numbers the Go types they have elsewhere: int64 where they were
+// integers, float64 else, and what neither holds exactly remains text.
+func plain(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return object(v)
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = plain(e)
+		}
+		return out
+	case json.Number:
+		if i, err := v.Int64(); err == nil && strconv.FormatInt(i, 10) == v.String() {
+			return i
+		}
+		if f, err := v.Float64(); err == nil {
+			if text, err := json.Marshal(f); err == nil && string(text) == v.String() {
+				return f
+			}
+		}
+		return v
+	default:
+		return v
+	}
+}

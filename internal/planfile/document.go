@@ -1,0 +1,99 @@
+package planfile
+
+import (
+	"time"
+
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// document is the file as JSON; see the schema "plan".
+type document struct {
+	Format       string            `json:"format"`
+	Version      int               `json:"version"`
+	Digest       string            `json:"digest"`
+	CreatedAt    time.Time         `json:"created_at"`
+	Deployster   string            `json:"deployster"`
+	Salt         Salt              `json:"salt"`
+	Run          string            `json:"run"`
+	Engine       Engine            `json:"engine"`
+	Manifests    []string          `json:"manifests"`
+	ManifestHash string            `json:"manifest_hash"`
+	Definitions  map[string]string `json:"definitions"`
+	Targets      []string          `json:"targets,omitempty"`
+	Variables    variables         `json:"variables"`
+	Resources    []resource        `json:"resources"`
+}
+
+type variables struct {
+	Given  []Variable        `json:"given,omitempty"`
+	Hashes map[string]string `json:"hashes,omitempty"`
+}
+
+type resource struct {
+	Name        string            `json:"name"`
+	Type        string            `json:"type"`
+	ImageID     string            `json:"image_id"`
+	ImageDigest string            `json:"image_digest,omitempty"`
+	DependsOn   []string          `json:"depends_on,omitempty"`
+	Status      runner.Status     `json:"status"`
+	After       []string          `json:"after,omitempty"`
+	ReadOnly    bool              `json:"read_only,omitempty"`
+	Exists      bool              `json:"exists,omitempty"`
+	Config      map[string]any    `json:"config,omitzero"`
+	ConfigHash  string            `json:"config_hash,omitempty"`
+	State       map[string]any    `json:"state,omitzero"`
+	StateHash   string            `json:"state_hash,omitempty"`
+	Diff        []change          `json:"diff,omitempty"`
+	Actions     []protocol.Action `json:"actions,omitempty"`
+	ActionsHash string            `json:"actions_hash,omitempty"`
+}
+
+type change struct {
+	Path string          `json:"path"`
+	Op   runner.ChangeOp `json:"op"`
+	Old  any             `json:"old,omitempty"`
+	New  any             `json:"new,omitempty"`
+}
+
+func (f *File) document() document {
+	d := document{
+		Format: format, Version: Version, CreatedAt: f.CreatedAt, Deployster: f.Deployster, Salt: f.Salt, Run: f.Run, Engine: f.Engine,
+		Manifests: f.Manifests, ManifestHash: f.ManifestHash, Definitions: f.Definitions, Targets: f.Targets,
+		Variables: variables{f.Given, f.Variables}, Resources: make([]resource, len(f.Resources)),
+	}
+	for i, r := range f.Resources {
+		row := resource{
+			Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn,
+			Status: r.Status, After: r.After, ReadOnly: r.ReadOnly, Exists: r.Exists,
+			Config: r.Config, ConfigHash: r.ConfigHash, State: r.State, StateHash: r.StateHash,
+			Actions: r.Actions, ActionsHash: r.ActionsHash,
+		}
+		for _, c := range r.Diff {
+			row.Diff = append(row.Diff, change(c))
+		}
+		d.Resources[i] = row
+	}
+	return d
+}
+
+func (d *document) file() *File {
+	f := &File{
+		Digest: d.Digest, CreatedAt: d.CreatedAt, Deployster: d.Deployster, Salt: d.Salt, Run: d.Run, Engine: d.Engine,
+		Manifests: d.Manifests, ManifestHash: d.ManifestHash, Definitions: d.Definitions, Targets: d.Targets,
+		Given: d.Variables.Given, Variables: d.Variables.Hashes,
+	}
+	for _, r := range d.Resources {
+		row := runner.ResourcePlan{
+			Name: r.Name, Type: r.Type, ImageID: r.ImageID, ImageDigest: r.ImageDigest, DependsOn: r.DependsOn,
+			Status: r.Status, After: r.After, ReadOnly: r.ReadOnly, Exists: r.Exists,
+			Config: object(r.Config), ConfigHash: r.ConfigHash, State: object(r.State), StateHash: r.StateHash,
+			Actions: r.Actions, ActionsHash: r.ActionsHash,
+		}
+		for _, c := range r.Diff {
+			row.Diff = append(row.Diff, runner.Change{Path: c.Path, Op: c.Op, Old: plain(c.Old), New: plain(c.New)})
+		}
+		f.Resources = append(f.Resources, row)
+	}
+	return f
+}

@@ -1,0 +1,191 @@
+// Package planfile is the saved form of a plan: a JSON file that says what an
+// apply will do, and what it must find for that.
+//
+// The file goes from one process to another, perhaps by way of a person or of
+// another machine, and the other one acts on it without asking. Therefore
+// nothing in it is taken on trust. Its first lines hold a digest of all its
+// bytes, and Decode accepts only what Encode writes: that form, those keys, that
+// notation, save for the space between them. That shows edits and
+// damage; it is no signature: who can write the file can make another plan.
+//
+// Values are there for people, with secrets masked. What is compared are
+// hashes, which cover the secrets too, keyed with a salt that each file has of
+// its own (Salt). Somebody who has the file can still try out guesses of a weak
+// secret, so it is to be kept like one.
+package planfile
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// Version is that of the format. It grows with every change of it: a plan that
+// is not understood wholly must not be applied.
+const Version = 1
+
+// MaxSize is how large a file may be, in bytes.
+const MaxSize = 64 << 20
+
+// MaxDepth is how deep values may be nested in a file. A state may be so deep
+// (protocol.MaxDepth), and lies some levels down itself.
+const MaxDepth = protocol.MaxDepth + 4
+
+// format is how a file says what it is.
+const format = "deployster-plan"
+
+// File is a saved plan.
+type File struct {
+	Digest     string // "sha256:…" of the file; set by Encode and Decode
+	CreatedAt  time.Time
+	Deployster string // version that made it
+	Salt       Salt
+	Run        string // ULID of the run that made it
+	Engine     Engine
+
+	Manifests    []string // paths, relative to the workspace where they are in it
+	ManifestHash string
+	Definitions  map[string]string // resource → hash of its part of the manifest
+	Targets      []string          // as --target named them; none is everything
+
+	Given     []Variable        // in the order of the command line
+	Variables map[string]string // name → hash of its value, wherever that came from
+
+	Resources []runner.ResourcePlan // in graph order; none Failed or Skipped
+}
+
+// Engine is where the containers of a plan ran: what they saw there need not be
+// so elsewhere.
+type Engine struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	Network string `json:"network,omitempty"` // "" is the engine's default
+	Remote  bool   `json:"remote,omitempty"`  // it did not see the files of the machine
+}
+
+// Variable is a --var or a --var-file, without the value.
+type Variable struct {
+	Name string `json:"name,omitempty"` // of --var
+	File string `json:"file,omitempty"` // of --var-file: path as in Manifests
+}
+
+// Plan returns what the runner planned.
+func (f *File) Plan() *runner.Plan { return &runner.Plan{Run: f.Run, Resources: f.Resources} }
+
+// Bound returns what an apply is bound to, by name of resource.
+func (f *File) Bound() map[string]runner.ResourcePlan {
+	bound := make(map[string]runner.ResourcePlan, len(f.Resources))
+	for _, r := range f.Resources {
+		bound[r.Name] = r
+	}
+	return bound
+}
+
+// Open names the resources that the plan leaves open: what is done to them is
+// known only after others are applied.
+func (f *File) Open() []string {
+	var names []string
+	for _, r := range f.Resources {
+		if r.Status == runner.Unknown {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+// Salt is the key of a file's hashes, in hexadecimal: without it the hash of a
+// password would be the same everywhere, and could be looked up.
+type Salt string
+
+const saltBytes = 16
+
+// NewSalt takes a salt from a source of randomness.
+func NewSalt(random io.Reader) (Salt, error) {
+	var salt [saltBytes]byte
+	if _, err := io.ReadFull(random, salt[:]); err != nil {
+		return "", fmt.Errorf("making the salt of a plan: %w", err)
+	}
+	return Salt(hex.EncodeToString(salt[:])), nil
+}
+
+// Fingerprint identifies a JSON-like value, in hexadecimal: values with the
+// same JSON have the same. It fails for what JSON can not express.
+func (s Salt) Fingerprint(v any) (string, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("it can not be told as JSON: %w", err)
+	}
+	mac := hmac.New(sha256.New, []byte(s))
+	mac.Write(text)
+	return hex.EncodeToString(mac.Sum(nil)), nil
+}
+
+// Is tells whether a file says of itself that it is a saved plan, also when it
+// is damaged further on. It reads no more than it needs for that, and at most
+// 1 MiB.
+func Is(r io.Reader) bool {
+	dec := json.NewDecoder(io.LimitReader(r, 1<<20))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return false
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return false
+		}
+		var value json.RawMessage
+		if dec.Decode(&value) != nil {
+			return false
+		}
+		if key == "format" {
+			return string(value) == `"`+format+`"`
+		}
+	}
+	return false
+}
+
+// Encode returns the file's bytes, and sets its digest. It fails when Decode
+// would not read them.
+func (f *File) Encode() ([]byte, error) {
+	data, err := f.encode()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := Decode(data); err != nil {
+		return nil, fmt.Errorf("the plan could not be read again, as when a text in it is not UTF-8, so it is of no use: it %w", err)
+	}
+	return data, nil
+}
+
+func (f *File) encode() ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(f.document()); err != nil {
+		return nil, fmt.Errorf("encoding the plan: %w", err)
+	}
+	if b.Len() > MaxSize {
+		return nil, fmt.Errorf("the plan has %d bytes; at most %d can be saved: plan parts of it with --target", b.Len(), MaxSize)
+	}
+	f.Digest = digest(b.Bytes())
+	return bytes.Replace(b.Bytes(), digestField(""), digestField(f.Digest), 1), nil
+}
+
+// digestField is how the digest stands in the file. It is near the beginning,
+// before anything that is not fixed, so the first one found is it.
+func digestField(value string) []byte { return []byte(`"digest": "` + value + `"`) }
+
+// digest is that of a file whose digest is left empty.
+func digest(blank []byte) string {
+	sum := sha256.Sum256(blank)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,364 @@
+package planfile_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"math"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/internal/planfile"
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/schema"
+)
+
+const salt = planfile.Salt("000102030405060708090a0b0c0d0e0f")
+
+// hash is some hash.
+func hash(of string) string {
+	h, err := salt.Fingerprint(of)
+	if err != nil {
+		panic(err)
+	}
+	return h
+}
+
+func some() *planfile.File {
+	return &planfile.File{
+		CreatedAt: time.Date(2026, 11, 21, 8, 6, 55, 123456789, time.UTC), Deployster: "1.2.3", Salt: salt, Run: "RUN",
+		Engine:    planfile.Engine{Name: "docker", Address: "tcp://build:2376", Network: "none", Remote: true},
+		Manifests: []string{"web.yaml", "../base.yaml"}, ManifestHash: hash("manifest"),
+		Definitions: map[string]string{"net": hash("net"), "db": hash("db"), "api": hash("api")},
+		Targets:     []string{"api"},
+		Given:       []planfile.Variable{{File: "ci.yaml"}, {Name: "tag"}},
+		Variables:   map[string]string{"tag": hash("1.2"), "region": hash("eu")},
+		Resources: []runner.ResourcePlan{
+			{
+				Name: "net", Type: "acme/net:1", ImageID: "sha256:1", ImageDigest: "sha256:2", Status: runner.Valid,
+				Config: map[string]any{}, ConfigHash: hash("{}"), State: map[string]any{"id": "n1", "size": int64(1 << 60), "share": 0.5}, StateHash: hash("s"),
+			},
+			{
+				Name: "db", Type: "acme/db:1", ImageID: "sha256:3", DependsOn: []string{"net"}, Status: runner.Stale, Exists: true, ReadOnly: true,
+				Config: map[string]any{"password": "(secret)", "ports": []any{int64(1), 2.5, nil, true}}, ConfigHash: hash("c"),
+				State: map[string]any{"ports": []any{}}, StateHash: hash("t"),
+				Diff:    []runner.Change{{Path: "ports", Op: runner.Modify, Old: []any{}, New: []any{int64(1)}}, {Path: "a", Op: runner.Add, New: false}},
+				Actions: []protocol.Action{protocol.Do("grow", "make it <larger>"), {Name: "other", Invocation: protocol.Invocation{Image: "x", Entrypoint: "/y"}}}, ActionsHash: hash("a"),
+			},
+			{Name: "api", Type: "acme/api:1", ImageID: "sha256:4", DependsOn: []string{"db"}, Status: runner.Unknown, After: []string{"db"}},
+		},
+	}
+}
+
+func encoded(t testing.TB, f *planfile.File) []byte {
+	t.Helper()
+	data, err := f.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestWhatWasEncodedIsDecoded(t *testing.T) {
+	f := some()
+	data := encoded(t, f)
+	got, err := planfile.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, f) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, f)
+	}
+	if !planfile.Is(bytes.NewReader(data)) {
+		t.Error("it is not recognised")
+	}
+	if open := f.Open(); len(open) != 1 || open[0] != "api" {
+		t.Errorf("open is %v", open)
+	}
+	if !reflect.DeepEqual(f.Bound()["db"], f.Resources[1]) || f.Plan().Run != "RUN" {
+		t.Error("the runner is told something else")
+	}
+}
+
+func TestAFileKeepsItsSchema(t *testing.T) {
+	text, err := schema.Source("plan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := schema.CompileConfig(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := map[string]any{}
+	if err := json.Unmarshal(encoded(t, some()), &document); err != nil {
+		t.Fatal(err)
+	}
+	if found := s.Validate(document); len(found) > 0 {
+		t.Errorf("%+v", found)
+	}
+	document["resources"].([]any)[0].(map[string]any)["status"] = "FAILED"
+	if len(s.Validate(document)) == 0 {
+		t.Error("the schema accepts anything")
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	whole := string(encoded(t, some()))
+	// forged is what somebody makes who knows how the digest is taken.
+	forged := func(change func(*planfile.File)) string {
+		f := some()
+		change(f)
+		data, err := f.EncodeUnread()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	nested := func(levels int) any {
+		var v any = []any{}
+		for range levels - 1 {
+			v = []any{v}
+		}
+		return v
+	}
+	for name, tc := range map[string]struct{ text, want string }{
+		"nothing":                          {"", "is empty"},
+		"a blank":                          {" \n", "is empty"},
+		"a manifest":                       {"resources: {}\n", "is not a saved plan"},
+		"other JSON":                       {`{"resources": {}}`, "is not a saved plan"},
+		"a list":                           {`[1]`, "is not a saved plan"},
+		"half of it":                       {whole[:len(whole)/2], "was cut off"},
+		"its first lines":                  {whole[:60], "was cut off"},
+		"another version":                  {strings.Replace(whole, `"version": 1`, `"version": 2`, 1), `has version "2" of the format, made by deployster "1.2.3", and this one reads version 1`},
+		"no version":                       {strings.Replace(whole, `"version": 1,`, ``, 1), `has version ""`},
+		"another status":                   {strings.Replace(whole, "STALE", "VALID", 1), "was changed after it was made"},
+		"another layout":                   {strings.ReplaceAll(whole, "\n", "\r\n"), "was changed after it was made"},
+		"no digest":                        {strings.Replace(whole, "sha256:", "", 1), "was changed after it was made"},
+		"more of it":                       {whole + "{}", "was changed after it was made"},
+		"malformed JSON":                   {strings.Replace(whole, `"run": "RUN"`, `"run": RUN`, 1), "was changed after it was made"},
+		"forged: no manifest":              {forged(func(f *planfile.File) { f.Manifests = nil }), "names no manifest"},
+		"forged: no salt":                  {forged(func(f *planfile.File) { f.Salt = "" }), "has no salt"},
+		"forged: no hash":                  {forged(func(f *planfile.File) { f.ManifestHash = "x" }), "no hash of its manifest"},
+		"forged: failed":                   {forged(func(f *planfile.File) { f.Resources[1].Status = runner.Failed }), `"db" has the status "FAILED"`},
+		"forged: no image":                 {forged(func(f *planfile.File) { f.Resources[0].ImageID = "" }), `"net" is VALID, and not all of it is pinned`},
+		"forged: no actions":               {forged(func(f *planfile.File) { f.Resources[1].Actions = nil }), `"db" is STALE, and not all of it is pinned`},
+		"forged: no state hash":            {forged(func(f *planfile.File) { f.Resources[0].StateHash = "" }), `"net" is VALID, and not all of it is pinned`},
+		"forged: twice":                    {forged(func(f *planfile.File) { f.Resources[2] = f.Resources[0] }), `"net" is there twice`},
+		"forged: undefined":                {forged(func(f *planfile.File) { delete(f.Definitions, "db"); f.Definitions["x"] = "y" }), `"db" is there twice, or is not defined`},
+		"forged: a text that is not UTF-8": {forged(func(f *planfile.File) { f.Given[1].Name = "a\xff" }), "is not a plan as deployster saves it"},
+		"forged: nowhere":                  {forged(func(f *planfile.File) { f.Engine.Name = "" }), "does not say on which engine"},
+		"forged: a variable's hash":        {forged(func(f *planfile.File) { f.Variables["tag"] = "" }), `has no hash of the variable "tag"`},
+		"forged: nested deep":              {forged(func(f *planfile.File) { f.Resources[0].State["deep"] = nested(planfile.MaxDepth) }), "is nested more than 132 levels deep"},
+		"brackets without end":             {`{"format":"deployster-plan","a":` + strings.Repeat("[", 1<<20), "is nested more than 132 levels deep"},
+		"forged: a variable":               {forged(func(f *planfile.File) { f.Given[0].Name = "x" }), "either a name or a file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := planfile.Decode([]byte(tc.text))
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+	for name, change := range map[string]func(*planfile.File){
+		"a text that is not UTF-8": func(f *planfile.File) { f.Engine.Address = "unix:///run/d\xff.sock" },
+		"values nested too deep":   func(f *planfile.File) { f.Resources[0].State["deep"] = nested(planfile.MaxDepth) },
+	} {
+		f := some()
+		change(f)
+		if data, err := f.Encode(); err == nil || data != nil || !strings.Contains(err.Error(), "could not be read again") {
+			t.Errorf("%s is saved: %v", name, err)
+		}
+	}
+	f := some()
+	f.Resources[0].State["deep"] = nested(protocol.MaxDepth - 2)
+	if _, err := f.Encode(); err != nil {
+		t.Errorf("a state as deep as an answer can be: %v", err)
+	}
+	if _, err := planfile.Decode(make([]byte, planfile.MaxSize+1)); err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
+		t.Error(err)
+	}
+}
+
+// Whatever single byte is another, is gone or is new, the file is refused.
+func TestAnyEditIsRefused(t *testing.T) {
+	whole := encoded(t, some())
+	rapid.Check(t, func(t *rapid.T) {
+		at := rapid.IntRange(0, len(whole)-1).Draw(t, "at")
+		b := rapid.Byte().Draw(t, "byte")
+		edited := bytes.Clone(whole)
+		switch rapid.SampledFrom([]string{"replace", "insert", "remove"}).Draw(t, "edit") {
+		case "replace":
+			if edited[at] == b {
+				t.Skip("no edit")
+			}
+			edited[at] = b
+		case "insert":
+			edited = append(edited[:at], append([]byte{b}, edited[at:]...)...)
+		default:
+			edited = append(edited[:at], edited[at+1:]...)
+		}
+		if _, err := planfile.Decode(edited); err == nil {
+			t.Fatalf("accepted with an edit at %d", at)
+		}
+	})
+}
+
+func TestWhateverIsEncodedIsDecoded(t *testing.T) {
+	leaf := rapid.OneOf(
+		rapid.Just[any](nil), rapid.Map(rapid.Bool(), func(v bool) any { return v }), rapid.Map(rapid.String(), func(v string) any { return v }),
+		rapid.Map(rapid.Int64(), func(v int64) any { return v }),
+		rapid.Map(rapid.Float64().Filter(func(f float64) bool { return f != math.Trunc(f) || math.Abs(f) > 1e22 }), func(v float64) any { return v }),
+	)
+	value := rapid.OneOf(leaf, rapid.Map(rapid.SliceOfN(leaf, 0, 3), func(l []any) any { return l }))
+	object := rapid.OneOf(rapid.Just(map[string]any(nil)), rapid.MapOfN(rapid.String(), value, 0, 3))
+	rapid.Check(t, func(t *rapid.T) {
+		f := some()
+		f.CreatedAt = time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "s"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC()
+		f.Deployster, f.Run = rapid.String().Draw(t, "deployster"), rapid.String().Draw(t, "run")
+		f.Manifests = rapid.SliceOfN(rapid.String(), 1, 3).Draw(t, "manifests")
+		f.Resources[0].Config, f.Resources[0].State = object.Draw(t, "config"), object.Draw(t, "state")
+		f.Resources[1].Diff[0] = runner.Change{Path: rapid.String().Draw(t, "path"), Op: runner.Modify, Old: value.Draw(t, "old"), New: value.Draw(t, "new")}
+		f.Resources[1].Actions[0].Args = rapid.SliceOfN(rapid.String(), 1, 3).Draw(t, "args")
+		data, err := f.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := planfile.Decode(data)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, data)
+		}
+		if !reflect.DeepEqual(got, f) {
+			t.Fatalf("got\n%+v\nwant\n%+v", got, f)
+		}
+	})
+}
+
+// A file that says little may not take much to be read: indented, what is deep
+// is many times as long.
+func TestAHostileFileTakesLittleMemory(t *testing.T) {
+	f := some()
+	var deep any = slices.Repeat([]any{int64(1)}, 10_000)
+	for range protocol.MaxDepth - 2 {
+		deep = []any{deep}
+	}
+	f.Resources[0].State = map[string]any{"deep": deep}
+	data, err := f.EncodeUnread()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var small bytes.Buffer
+	if err := json.Compact(&small, data); err != nil {
+		t.Fatal(err)
+	}
+	hostile := redigested(small.Bytes(), f.Digest)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := planfile.Decode(hostile); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > uint64(100*len(hostile)) {
+		t.Errorf("%d bytes took %d to be read", len(hostile), allocated)
+	}
+}
+
+// redigested gives a file in another layout the digest that it needs.
+func redigested(compact []byte, digest string) []byte {
+	const key = `"digest":`
+	spaced := bytes.Replace(compact, []byte(key), []byte(`"digest": `), 1)
+	blank := bytes.Replace(spaced, []byte(digest), nil, 1)
+	sum := sha256.Sum256(blank)
+	return bytes.Replace(spaced, []byte(digest), []byte("sha256:"+hex.EncodeToString(sum[:])), 1)
+}
+
+func FuzzDecode(f *testing.F) {
+	whole := encoded(f, some())
+	for _, seed := range [][]byte{whole, whole[:200], nil, []byte(`{"format":"deployster-plan","version":1}`), []byte(`{"a":{},"format":`)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := planfile.Decode(data)
+		if err != nil {
+			if strings.TrimSpace(err.Error()) == "" {
+				t.Error("refused without a word")
+			}
+			return
+		}
+		var given, again bytes.Buffer
+		if err := errors.Join(json.Compact(&given, data), json.Compact(&again, encoded(t, file))); err != nil {
+			t.Fatal(err)
+		}
+		// The digest is of the layout, too.
+		if a, b := given.Bytes(), again.Bytes(); !bytes.Equal(a[bytes.Index(a, []byte(`"created_at"`)):], b[bytes.Index(b, []byte(`"created_at"`)):]) {
+			t.Errorf("accepted, and is written otherwise:\n%s\n%s", a, b)
+		}
+		if !planfile.Is(bytes.NewReader(data)) {
+			t.Error("accepted, and not recognised")
+		}
+	})
+}
+
+func TestIs(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"format":"deployster-plan"`:                      true,
+		`  {"a": [{"b": 1}], "format" : "deployster-plan"`: true,
+		`{"format":"other"}`:                               false,
+		`{"format":["deployster-plan"]}`:                   false,
+		`{"a":{"format":"deployster-plan"}}`:               false,
+		`["format","deployster-plan"]`:                     false,
+		`format: deployster-plan`:                          false,
+		`{"resources":{}}`:                                 false,
+		"":                                                 false,
+		"\x00\xff":                                         false,
+		`{"a":"` + strings.Repeat("x", 2<<20) + `","format":"deployster-plan"}`: false,
+	} {
+		if planfile.Is(strings.NewReader(text)) != want {
+			t.Errorf("%.60s: %v", text, !want)
+		}
+	}
+}
+
+func TestSalts(t *testing.T) {
+	a, err := planfile.NewSalt(strings.NewReader("0123456789abcdef"))
+	if err != nil || len(a) != 32 {
+		t.Fatal(a, err)
+	}
+	if _, err := planfile.NewSalt(strings.NewReader("too little")); err == nil {
+		t.Error("a salt of too little randomness")
+	}
+	if _, err := planfile.NewSalt(broken{}); err == nil {
+		t.Error("a salt of no randomness")
+	}
+	of := func(s planfile.Salt, v any) string {
+		h, err := s.Fingerprint(v)
+		if err != nil {
+			t.Error(err)
+		}
+		return h
+	}
+	if of(a, "x") == of(salt, "x") {
+		t.Error("two salts, one hash")
+	}
+	if of(a, int64(1)) != of(a, 1.0) || of(a, 1) == of(a, "1") {
+		t.Error("a hash is not that of the JSON")
+	}
+	if of(a, map[string]any{"a": 1, "b": 2}) != of(a, map[string]any{"b": 2, "a": 1}) {
+		t.Error("the order of keys counts")
+	}
+	if h, err := a.Fingerprint(math.NaN()); err == nil {
+		t.Errorf("%q is the hash of what has no JSON", h)
+	}
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errors.New("no randomness") }

@@ -1,0 +1,201 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/deployster-go/deployster/runner"
+)
+
+// DriftOptions says how a report of drift is written.
+type DriftOptions struct {
+	PlanOptions
+	Ignored bool // also what differs and is to be ignored
+}
+
+// Drift writes for people what of a manifest is not as it is configured, and a
+// line that sums it up. What is as configured is only counted.
+func Drift(w io.Writer, r *runner.DriftReport, opts DriftOptions) error {
+	d := document{style: style(opts.Color), width: opts.Width}
+	name, typ := 0, 0
+	status := map[string]runner.ResourceDrift{}
+	for _, res := range r.Resources {
+		status[res.Name] = res
+		if res.Status != runner.Valid || opts.Ignored && len(res.Ignored) > 0 {
+			name = max(name, ansi.StringWidth(clean(res.Name)))
+			typ = max(typ, ansi.StringWidth(clean(res.Type)))
+		}
+	}
+	for _, res := range r.Resources {
+		if res.Status == runner.Valid && (!opts.Ignored || len(res.Ignored) == 0) {
+			d.idle(res)
+			continue
+		}
+		mark, text := d.drift(res, status)
+		d.line(fmt.Sprintf("  %s %s  %s  %s", mark, d.style.bold(pad(clean(res.Name), min(name, 24))), d.style.dim(pad(clean(res.Type), min(typ, 32))), text))
+		for _, line := range cleanLines(res.Error) {
+			for _, part := range indent("      ", line, d.width) {
+				d.line(d.style.red(part))
+			}
+		}
+		d.changes(res.Diff)
+		if opts.Ignored && len(res.Ignored) > 0 {
+			d.line("      " + d.style.dim("ignored:"))
+			d.changes(res.Ignored)
+		}
+		d.idle(res)
+	}
+	d.line(d.style.bold(DriftSummary(r)))
+	if _, err := io.WriteString(w, d.String()); err != nil {
+		return fmt.Errorf("writing the report of drift: %w", err)
+	}
+	return nil
+}
+
+// idle warns of what a resource ignores without effect.
+func (d *document) idle(r runner.ResourceDrift) {
+	for _, path := range r.Idle {
+		d.line(fmt.Sprintf("  %s %s  ignore_drift: neither its configuration nor its state has %s", d.style.yellow("!"), d.style.bold(clean(r.Name)), clean(path)))
+	}
+}
+
+// drift is what is said of a resource that is not as configured, or not known
+// to be.
+func (d *document) drift(r runner.ResourceDrift, all map[string]runner.ResourceDrift) (mark, text string) {
+	switch {
+	case r.Status == runner.Valid:
+		return d.style.green("✔"), "differs only in what is ignored"
+	case r.Missing:
+		return d.style.green("+"), "is missing"
+	case r.Status == runner.Stale && len(r.Diff) == 0:
+		return d.style.yellow("~"), "has drifted; its type does not tell what differs"
+	case r.Status == runner.Stale:
+		return d.style.yellow("~"), "has drifted"
+	case r.Status == runner.Unknown:
+		return d.style.cyan("?"), "not known, because " + unknownBecause(r, all)
+	case r.Status == runner.Skipped:
+		return d.style.yellow("–"), "skipped"
+	default:
+		return d.style.red("✘"), "failed"
+	}
+}
+
+// unknownBecause says what is wrong with what a resource needs the state of.
+func unknownBecause(r runner.ResourceDrift, all map[string]runner.ResourceDrift) string {
+	why := make([]string, len(r.Because))
+	for i, name := range r.Because {
+		how := "failed"
+		switch d := all[name]; {
+		case d.Missing:
+			how = "is missing"
+		case d.Status == runner.Unknown:
+			how = "is not known"
+		}
+		why[i] = clean(name) + " " + how
+	}
+	return strings.Join(why, " and ")
+}
+
+// DriftSummary is the last line of a report, such as
+// "Drift: 2 drifted, 1 missing, 3 as configured."
+func DriftSummary(r *runner.DriftReport) string {
+	n := countDrift(r)
+	if n == (jsonDriftSummary{AsConfigured: n.AsConfigured, Ignored: n.Ignored}) {
+		text := fmt.Sprintf("No drift: %d as configured", n.AsConfigured)
+		if n.Ignored > 0 {
+			text += fmt.Sprintf(", %s ignored", plural(n.Ignored, "difference"))
+		}
+		return text + "."
+	}
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{
+		{n.Drifted, "drifted"}, {n.Missing, "missing"}, {n.Unknown, "not known"}, {n.Failed, "failed"}, {n.Skipped, "skipped"},
+		{n.AsConfigured, "as configured"},
+	} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	if n.Ignored > 0 {
+		parts = append(parts, plural(n.Ignored, "difference")+" ignored")
+	}
+	return "Drift: " + strings.Join(parts, ", ") + "."
+}
+
+type jsonDrift struct {
+	Type      string           `json:"type"`
+	Run       string           `json:"run,omitempty"`
+	Drifted   bool             `json:"drifted"`
+	Summary   jsonDriftSummary `json:"summary"`
+	Resources []jsonDrifted    `json:"resources"`
+}
+
+// jsonDriftSummary counts resources; Ignored counts differences.
+type jsonDriftSummary struct {
+	Drifted      int `json:"drifted"` // and not missing
+	Missing      int `json:"missing"`
+	Unknown      int `json:"unknown"`
+	Failed       int `json:"failed"`
+	Skipped      int `json:"skipped"`
+	AsConfigured int `json:"as_configured"`
+	Ignored      int `json:"ignored"`
+}
+
+type jsonDrifted struct {
+	Name      string        `json:"name"`
+	Type      string        `json:"type"`
+	DependsOn []string      `json:"depends_on"`
+	Status    runner.Status `json:"status"`
+	Missing   bool          `json:"missing,omitempty"`
+	Diff      []jsonChange  `json:"diff,omitempty"`
+	Ignored   []jsonChange  `json:"ignored,omitempty"`
+	Idle      []string      `json:"ignored_in_vain,omitempty"` // paths
+	Because   []string      `json:"because,omitempty"`
+	Error     string        `json:"error,omitempty"`
+}
+
+func countDrift(r *runner.DriftReport) (n jsonDriftSummary) {
+	for _, res := range r.Resources {
+		n.Ignored += len(res.Ignored)
+		switch {
+		case res.Missing:
+			n.Missing++
+		case res.Status == runner.Stale:
+			n.Drifted++
+		case res.Status == runner.Unknown:
+			n.Unknown++
+		case res.Status == runner.Failed:
+			n.Failed++
+		case res.Status == runner.Skipped:
+			n.Skipped++
+		default:
+			n.AsConfigured++
+		}
+	}
+	return n
+}
+
+// Drift writes a report of drift as one line of type "drift".
+func (j *JSON) Drift(r *runner.DriftReport) {
+	out := jsonDrift{Type: "drift", Run: r.Run, Drifted: r.Drifted(), Summary: countDrift(r), Resources: []jsonDrifted{}}
+	for _, res := range r.Resources {
+		row := jsonDrifted{
+			Name: res.Name, Type: res.Type, DependsOn: append([]string{}, res.DependsOn...), Status: res.Status,
+			Missing: res.Missing, Idle: res.Idle, Because: res.Because, Error: res.Error,
+		}
+		for _, c := range res.Diff {
+			row.Diff = append(row.Diff, jsonChange(c))
+		}
+		for _, c := range res.Ignored {
+			row.Ignored = append(row.Ignored, jsonChange(c))
+		}
+		out.Resources = append(out.Resources, row)
+	}
+	j.line(out)
+}

@@ -1,0 +1,207 @@
+package runner
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// DeviationError refuses a resource that is not as the plan that is being
+// applied found it (Options.Bound): nothing of it was changed.
+type DeviationError struct {
+	Reason string   // what is another than planned
+	Diff   []Change // from what was planned to what is, masked
+}
+
+func (e *DeviationError) Error() string {
+	text := "not as planned: " + e.Reason + "; plan again"
+	if len(e.Diff) > 0 {
+		text += ":\n" + DiffText(e.Diff)
+	}
+	return text
+}
+
+// fingerprint identifies a JSON-like value, which is what of a resource.
+func (r *Runner) fingerprint(what string, v any) (string, error) {
+	if r.Fingerprint == nil {
+		return "", nil
+	}
+	hash, err := r.Fingerprint(v)
+	if err != nil {
+		return "", fmt.Errorf("taking the hash of its %s: %w", what, err)
+	}
+	return hash, nil
+}
+
+// decisive is what of actions is held against a plan. Descriptions are for
+// people, and may well tell of the moment.
+func decisive(actions []protocol.Action) []protocol.Action {
+	bare := slices.Clone(actions)
+	for i := range bare {
+		bare[i].Description = ""
+	}
+	return bare
+}
+
+// bound refuses a resource of which something is not as planned. What is not
+// known yet is not looked at: out is nil before the resource is observed, and
+// its configuration may wait for a dependency.
+func (r *Runner) bound(res *resource, out *protocol.StateOutput) error {
+	if r.Bound == nil {
+		return nil
+	}
+	planned, ok := r.Bound[res.Name]
+	if !ok {
+		return &DeviationError{Reason: "the plan has no such resource"}
+	}
+	now := ResourcePlan{Name: res.Name, Type: res.Type, Status: Pending}
+	err := r.known(res, &now)
+	if out != nil {
+		err = r.seen(res, *out, &now)
+	}
+	if err != nil {
+		return err
+	}
+	r.maskPlan(res, &now)
+	if d := deviation(planned, now); d != nil {
+		return d
+	}
+	return nil
+}
+
+// confirm is how often a person is asked about a resource: never where a plan
+// says what is done to it, for the plan was the question.
+func (r *Runner) confirm(res *resource) ConfirmMode {
+	if planned, ok := r.Bound[res.Name]; ok && planned.Status != Unknown {
+		return ConfirmNo
+	}
+	return r.Confirm
+}
+
+// deviation compares what a plan says of a resource with what is known of it
+// now, and returns nil where an apply may go on. What is as configured by now
+// may stay so, whatever was planned: so a plan of which a part was done can be
+// applied again. A resource that could not be observed for the plan is bound to
+// its image, and to its configuration where that was known.
+func deviation(planned, now ResourcePlan) *DeviationError {
+	observed := now.Status != Pending
+	switch {
+	case planned.ImageID != now.ImageID:
+		return &DeviationError{"the image of its type is another one", []Change{{Path: "image", Op: Modify, Old: planned.ImageID, New: now.ImageID}}}
+	case planned.Status == Unknown && planned.ConfigHash == "":
+		return nil
+	case (now.ConfigHash != "" || observed) && planned.ConfigHash != now.ConfigHash:
+		return deviant("its configuration is another one", between(planned.Config, now.Config))
+	case !observed || planned.Status == Unknown || now.Status == Valid:
+		return nil
+	case planned.Status == Valid && !now.Exists:
+		return &DeviationError{Reason: "it is gone, and was as configured"}
+	case planned.Status == Valid:
+		return &DeviationError{"it has drifted, and was as configured", inverse(now.Diff)}
+	case planned.Status != Stale:
+		return &DeviationError{Reason: fmt.Sprintf("the plan does not say what to do with it (%s)", planned.Status)}
+	case planned.Exists && !now.Exists:
+		return &DeviationError{Reason: "it is gone, and was there"}
+	case !planned.Exists && now.Exists:
+		return &DeviationError{"it is there, and was not", between(nil, now.State)}
+	case planned.StateHash != now.StateHash:
+		return deviant("what there is of it has changed", between(planned.State, now.State))
+	case planned.ActionsHash != now.ActionsHash:
+		return deviant("its type asks for other actions", between(actionList(planned.Actions), actionList(now.Actions)))
+	default:
+		return nil
+	}
+}
+
+// deviant explains hashes that differ. Where nothing that may be shown does, it
+// is a secret that differs.
+func deviant(reason string, diff []Change) *DeviationError {
+	if len(diff) == 0 {
+		reason += " in a secret value"
+	}
+	return &DeviationError{reason, diff}
+}
+
+// inverse turns a diff from what is to what is configured around.
+func inverse(diff []Change) []Change {
+	turned := make([]Change, len(diff))
+	for i, c := range diff {
+		turned[i] = Change{Path: c.Path, Op: Modify, Old: c.New, New: c.Old}
+		if c.Op == Add {
+			turned[i] = Change{Path: c.Path, Op: Remove, Old: c.New}
+		}
+	}
+	return turned
+}
+
+// actionList makes what is decisive of actions comparable part by part.
+func actionList(actions []protocol.Action) map[string]any {
+	var list []any
+	if text, err := json.Marshal(decisive(actions)); err != nil || json.Unmarshal(text, &list) != nil {
+		return nil // actions are made of text only
+	}
+	return map[string]any{"actions": list}
+}
+
+// between lists how two masked values differ. Unlike difference it looks both
+// ways: what is gone is listed, too.
+func between(old, now map[string]any) []Change {
+	var changes []Change
+	betweenMaps(old, now, nil, &changes)
+	return changes
+}
+
+func betweenMaps(old, now map[string]any, path []string, changes *[]Change) {
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(old)), maps.Keys(now))
+	slices.Sort(keys)
+	for _, k := range slices.Compact(keys) {
+		below := append(slices.Clone(path), k)
+		was, before := old[k]
+		is, after := now[k]
+		switch {
+		case !after:
+			*changes = append(*changes, Change{Path: pathText(below), Op: Remove, Old: was})
+		case !before:
+			*changes = append(*changes, Change{Path: pathText(below), Op: Add, New: is})
+		default:
+			betweenValues(was, is, below, changes)
+		}
+	}
+}
+
+func betweenValues(old, now any, path []string, changes *[]Change) {
+	switch o := old.(type) {
+	case map[string]any:
+		if n, ok := now.(map[string]any); ok {
+			betweenMaps(o, n, path, changes)
+			return
+		}
+	case []any:
+		if n, ok := now.([]any); ok && len(o) == len(n) {
+			for i := range o {
+				betweenValues(o[i], n[i], append(slices.Clone(path), fmt.Sprint(i)), changes)
+			}
+			return
+		}
+	case string:
+		// What was masked in the plan stays so, though nothing may have told
+		// by now that it is a secret.
+		if strings.Contains(o, masked) && o != now {
+			now = masked
+		}
+	}
+	if !identical(old, now) {
+		*changes = append(*changes, Change{Path: pathText(path), Op: Modify, Old: old, New: now})
+	}
+}
+
+// identical compares as hashes do: by the JSON of the values.
+func identical(a, b any) bool {
+	x, err := json.Marshal(a)
+	y, broken := json.Marshal(b)
+	return err == nil && broken == nil && string(x) == string(y)
+}

@@ -1,0 +1,385 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/graph"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// Destroy removes what Options.Remove names: each resource once all that
+// depends on it is gone. A type is asked for the state with "ensure": "absent",
+// its actions are run, and the state is asked again. Resources that are only
+// observed are left alone.
+//
+// Before anything is touched it refuses resources whose types can not remove,
+// with a *manifest.Error, and those whose configuration is not known any more,
+// because it needs the state of something that is gone, with a *FailedError,
+// unless Options.Gone knows of them.
+// With KeepGoing the latter only fail themselves and what they depend on.
+// Otherwise it records and fails as Apply does.
+func (r *Runner) Destroy(ctx context.Context) (*Result, error) {
+	defer r.rest(ctx)
+	d := r.removal()
+	return r.perform(ctx, d.doomed, d.prepare, "nothing was removed", d.removeAll)
+}
+
+// PlanDestroy says what a Destroy would remove. It runs no action and records
+// nothing. It fails as Plan does.
+func (r *Runner) PlanDestroy(ctx context.Context) (*Plan, error) {
+	defer r.rest(ctx)
+	d := r.removal()
+	if err := r.Prepare(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.refuseUnremovable(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.resolveAll(ctx); err != nil {
+		return nil, err
+	}
+	plan := &Plan{Run: r.Run, Destroy: true, Resources: make([]ResourcePlan, len(d.doomed))}
+	entries := map[string]*ResourcePlan{}
+	g := graph.New[string]()
+	for i, res := range d.doomed {
+		plan.Resources[i] = ResourcePlan{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, ReadOnly: res.ReadOnly, Status: Pending}
+		entries[res.Name] = &plan.Resources[i]
+		g.Add(res.Name)
+	}
+	failures := make(chan error, len(d.doomed))
+	r.walkAlong(ctx, g, func(res *resource) error {
+		entry := entries[res.Name]
+		err := d.planOne(ctx, res, entry)
+		if errors.As(err, new(leftAlone)) {
+			entry.Status, entry.Error = Skipped, err.Error()
+			r.show(Event{Kind: ResourceSkipped, Time: r.Now(), Resource: res.Name, Status: Skipped, Error: entry.Error})
+			return nil
+		}
+		if err != nil {
+			entry.Status, entry.Error = Failed, r.secrets.mask(err.Error())
+			r.show(Event{Kind: ResourceFailed, Time: r.Now(), Resource: res.Name, Status: Failed, Error: entry.Error})
+			failures <- fmt.Errorf("%s: %w", res.Name, err)
+		}
+		return err
+	}, func(res *resource, reason string) {
+		entries[res.Name].Status, entries[res.Name].Error = Skipped, reason
+		r.show(Event{Kind: ResourceSkipped, Time: r.Now(), Resource: res.Name, Status: Skipped, Error: reason})
+	})
+	close(failures)
+	return plan, r.verdict(ctx, failures)
+}
+
+// removal is a Destroy, or what plans one.
+type removal struct {
+	*Runner
+	doomed   []*resource // in the order of removal; those that are only observed, too
+	removing map[string]bool
+	needs    map[string][]string // whose states a configuration needs
+	needed   map[string]bool     // resources whose state some configuration needs
+	absent   map[string]Absence  // what is known of those that can not be asked
+}
+
+// removal finds what is to be removed, and narrows the run down to that and to
+// what its configurations need.
+func (r *Runner) removal() *removal {
+	d := &removal{Runner: r, removing: map[string]bool{}, needs: map[string][]string{}, needed: map[string]bool{}, absent: map[string]Absence{}}
+	for _, name := range r.Remove {
+		d.removing[name] = true
+	}
+	taking := []*resource{}
+	for _, m := range slices.Backward(r.Manifest.Resources) {
+		res := r.byName[m.Name]
+		if r.Remove == nil {
+			d.removing[res.Name] = true
+		}
+		if res.apart = !d.removing[res.Name] && !d.needed[res.Name]; res.apart {
+			continue
+		}
+		if d.removing[res.Name] {
+			d.doomed = append(d.doomed, res)
+		}
+		if d.leaves(res) && !d.needed[res.Name] {
+			continue // not even its type is of interest
+		}
+		taking = append(taking, res)
+		// What it needs stands before it in the graph's order.
+		d.needs[res.Name] = r.needs(res)
+		for _, name := range d.needs[res.Name] {
+			d.needed[name] = true
+		}
+	}
+	slices.Reverse(taking)
+	r.resources = taking
+	return d
+}
+
+// byLog marks what is told of a resource that could not be asked.
+var byLog = map[string]string{"by": "log"}
+
+// leaves tells whether a resource stays where it is.
+func (d *removal) leaves(res *resource) bool { return res.ReadOnly || !d.removing[res.Name] }
+
+// leftAlone is why nothing is done with a resource, though nothing failed.
+type leftAlone string
+
+func (e leftAlone) Error() string { return string(e) }
+
+const (
+	onlyObserved leftAlone = "only observed: left alone"
+	neverApplied leftAlone = "never applied, as far as the log knows; not asked whether it is there"
+)
+
+// prepare does all that may refuse the Destroy before anything is touched.
+func (d *removal) prepare(ctx context.Context) error {
+	if err := d.Prepare(ctx); err != nil {
+		return err
+	}
+	if err := d.refuseUnremovable(ctx); err != nil {
+		return err
+	}
+	if err := d.resolveAll(ctx); err != nil {
+		return err
+	}
+	if d.KeepGoing {
+		return nil // they fail when it is their turn
+	}
+	var bad []string
+	for _, res := range d.resources {
+		if res.refused != nil {
+			bad = append(bad, res.Name)
+			d.refuse(ctx, res, res.refused)
+		}
+	}
+	return d.advise(d.refusal(), bad, "--keep-going, or with ")
+}
+
+// refuseUnremovable refuses what has a type that can not remove.
+func (d *removal) refuseUnremovable(ctx context.Context) error {
+	var bad []string
+	for _, res := range d.doomed {
+		if d.leaves(res) || res.init.Removable {
+			continue
+		}
+		bad = append(bad, res.Name)
+		d.refuse(ctx, res, &manifest.Error{Problems: []manifest.Problem{{
+			Position: res.Position, Path: "resources." + res.Name,
+			Message: fmt.Sprintf(`its type %s can not remove it: its init does not answer "removable": true; "readonly: true" would leave it alone`, res.Type),
+		}}})
+	}
+	return d.advise(d.refusal(), bad, "")
+}
+
+// advise adds to a refusal how to remove the rest: that on which nothing bad
+// depends.
+func (d *removal) advise(err error, bad []string, ways string) error {
+	if err == nil || errors.Is(err, ErrInterrupted) {
+		return err
+	}
+	const most = 8
+	g := graph.New[string]()
+	for _, res := range d.doomed {
+		g.Add(res.Name, res.dependsOn...)
+	}
+	kept := g.Closure(bad...)
+	var targets []string
+	for _, res := range slices.Backward(d.doomed) {
+		// A target takes along what depends on it.
+		along := slices.ContainsFunc(res.dependsOn, func(name string) bool { return d.removing[name] && !kept[name] })
+		if !kept[res.Name] && !along {
+			targets = append(targets, "--target "+res.Name)
+		}
+	}
+	if len(targets) == 0 {
+		return err
+	}
+	if len(targets) > most {
+		targets = append(targets[:most], "…")
+	}
+	advice := "nothing was removed; the rest can be, with " + ways + strings.Join(targets, " ")
+	var invalid *manifest.Error
+	if errors.As(err, &invalid) {
+		invalid.Problems = append(invalid.Problems, manifest.Problem{Message: advice})
+		return err
+	}
+	var failed *FailedError
+	if errors.As(err, &failed) {
+		failed.Causes = append(failed.Causes, errors.New(advice))
+	}
+	return err
+}
+
+// resolveAll resolves the configurations of what is to be removed, and notes
+// in resource.refused where that is not possible.
+func (d *removal) resolveAll(ctx context.Context) error {
+	sights := d.survey(ctx, d.needs, func(res *resource) bool { return d.needed[res.Name] }, d.looked)
+	if d.stopped() || ctx.Err() != nil {
+		return ErrInterrupted
+	}
+	clear(d.absent)
+	for _, res := range d.resources {
+		s := sights[res.Name]
+		switch {
+		case d.leaves(res) || s.resolved:
+		case len(s.lacks) == 0:
+			res.refused = s.err
+		default:
+			absence, err := d.absence(ctx, res)
+			if err != nil {
+				return err
+			}
+			if d.absent[res.Name] = absence; absence == Unproven {
+				res.refused = unknowable(res, s, sights)
+			}
+		}
+	}
+	return nil
+}
+
+// absence is what is known of a resource that can not be asked.
+func (d *removal) absence(ctx context.Context, res *resource) (Absence, error) {
+	if d.Gone == nil {
+		return Unproven, nil
+	}
+	absence, err := d.Gone(ctx, res.Name)
+	if err != nil {
+		return Unproven, fmt.Errorf("asking what is known of %s: %w", res.Name, err)
+	}
+	return absence, nil
+}
+
+// looked tells that a resource was looked at for those that need its state.
+func (d *removal) looked(res *resource, _ sight) {
+	if !d.removing[res.Name] {
+		d.show(Event{Kind: ResourceSkipped, Time: d.Now(), Resource: res.Name, Status: Skipped, Error: "not to be removed, only looked at"})
+		return
+	}
+	if d.needed[res.Name] {
+		d.show(Event{Kind: Looked, Time: d.Now(), Resource: res.Name})
+	}
+}
+
+// unknowable explains why a type can not be asked about a resource.
+func unknowable(res *resource, s sight, sights map[string]sight) error {
+	var why []string
+	for _, name := range s.lacks {
+		switch d := sights[name]; {
+		case d.err != nil:
+			why = append(why, fmt.Sprintf("%s, which could not be read (%v)", name, d.err))
+		case len(d.lacks) > 0:
+			why = append(why, name+", which is not known either")
+		default:
+			why = append(why, name+", which does not exist")
+		}
+	}
+	return fmt.Errorf("its type can not be asked whether it is there: its configuration (%s) needs the state of %s; apply first, so that it can be asked",
+		res.At(), strings.Join(why, ", and of "))
+}
+
+// walk visits what is to be removed, each once all that depends on it was
+// visited well.
+func (d *removal) walk(ctx context.Context, visit func(*resource) error, skip func(*resource, string)) {
+	g := graph.New[string]()
+	for _, res := range d.doomed {
+		g.Add(res.Name)
+		for _, name := range res.dependsOn {
+			if d.removing[name] {
+				g.Add(name, res.Name)
+			}
+		}
+	}
+	d.walkAlong(ctx, g, visit, skip)
+}
+
+func (d *removal) removeAll(ctx context.Context, entries map[string]*ResourceResult) error {
+	return d.each(ctx, d.walk, entries, d.removeOne)
+}
+
+// removeOne removes one resource.
+func (d *removal) removeOne(ctx context.Context, res *resource) (Status, error) {
+	if err := d.untouched(res); err != nil {
+		return Failed, err
+	}
+	leave, err := d.enter(ctx, res)
+	if err != nil {
+		return Failed, err
+	}
+	defer leave()
+	if err := d.emit(ctx, Event{Kind: ResourceStarted, Resource: res.Name}); err != nil {
+		return Failed, err
+	}
+	if d.absent[res.Name] == Verified {
+		return Absent, d.emit(ctx, Event{Kind: ResourceResolved, Resource: res.Name, Status: Absent, Data: byLog})
+	}
+	out, event, err := d.find(ctx, res)
+	if err != nil {
+		return Failed, err
+	}
+	if err := d.emit(ctx, event); err != nil {
+		return Failed, err
+	}
+	if event.Status == Absent {
+		return Absent, nil
+	}
+	defer res.discard()
+	if err := d.act(ctx, res, out); err != nil {
+		return Failed, err
+	}
+	return Destroyed, d.verify(ctx, res)
+}
+
+func (d *removal) planOne(ctx context.Context, res *resource, entry *ResourcePlan) error {
+	if err := d.untouched(res); err != nil {
+		return err
+	}
+	event := Event{Kind: ResourceResolved, Resource: res.Name, Status: Absent, Data: byLog}
+	started := d.Now()
+	if d.absent[res.Name] != Verified {
+		d.show(Event{Kind: ResourceStarted, Time: started, Resource: res.Name})
+		out, found, err := d.find(ctx, res)
+		if err != nil {
+			return err
+		}
+		event = found
+		for _, a := range out.Actions {
+			entry.Actions = append(entry.Actions, d.secrets.action(a))
+		}
+	}
+	entry.Status = event.Status
+	event.Time = d.Now()
+	event.Duration = event.Time.Sub(started)
+	d.secrets.maskEvent(&event)
+	d.show(event)
+	return nil
+}
+
+// untouched tells why nothing is done with a resource, nil when something is.
+func (d *removal) untouched(res *resource) error {
+	switch {
+	case res.ReadOnly:
+		return onlyObserved
+	case d.absent[res.Name] == Unmade:
+		return neverApplied
+	default:
+		return res.refused
+	}
+}
+
+// find asks a type whether a resource is gone, and returns with its answer the
+// event that tells of it.
+func (d *removal) find(ctx context.Context, res *resource) (protocol.StateOutput, Event, error) {
+	res.ensure = protocol.Absent
+	event := Event{Kind: ResourceResolved, Resource: res.Name, Status: Present}
+	out, err := d.observe(ctx, res)
+	if out.Status == protocol.Valid {
+		event.Status = Absent
+	}
+	for _, a := range out.Actions {
+		event.Actions = append(event.Actions, a.Name)
+	}
+	return out, event, err
+}

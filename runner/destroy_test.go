@@ -1,0 +1,559 @@
+package runner_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// removable makes "thing" a type that can remove, by the action "unset". That
+// it was asked whether it is gone is traced as "absent NAME".
+func removable(w *world) *world {
+	w.engine.Images["thing"] = image(func(ctx context.Context, c enginetest.Call) int {
+		text, _ := io.ReadAll(c.Stdin)
+		var in protocol.ActionInput
+		if json.Unmarshal(text, &in) != nil {
+			return 3
+		}
+		action := append(slices.Clone(c.Args), "init")[0]
+		switch {
+		case action == "init":
+			fmt.Fprint(c.Stdout, strings.Replace(thingInit, "{", `{"removable": true,`, 1))
+			return 0
+		case in.Ensure == protocol.Absent && action == "state":
+			action = "absent"
+		case action != "unset":
+			c.Stdin = bytes.NewReader(text)
+			return w.thing(ctx, c)
+		}
+		if w.before != nil {
+			w.before(action, in.Name)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.trace = append(w.trace, action+" "+in.Name)
+		have, exists := w.things[in.Name]
+		switch {
+		case action == "unset" && (w.fail[in.Name] || in.Ensure != protocol.Absent):
+			fmt.Fprintln(c.Stderr, "it would not go")
+			return 7
+		case action == "unset":
+			delete(w.things, in.Name)
+		case exists:
+			answer, _ := protocol.AnswerStale(map[string]any{"value": have}, protocol.Do("unset", "remove it"))
+			_ = json.NewEncoder(c.Stdout).Encode(answer)
+		default:
+			fmt.Fprint(c.Stdout, `{"status":"VALID","state":{}}`)
+		}
+		return 0
+	})
+	return w
+}
+
+// destroy destroys what a manifest made and returns the outcome of each
+// resource.
+func (w *world) destroy(t testing.TB, text string, change ...func(*runner.Options)) (map[string]runner.Status, error) {
+	t.Helper()
+	result, err := w.runner(t, text, change...).Destroy(t.Context())
+	statuses := map[string]runner.Status{}
+	for _, r := range result.Resources {
+		statuses[r.Name] = r.Status
+	}
+	return statuses, err
+}
+
+// applied is a world in which a manifest was applied.
+func applied(t testing.TB, text string) *world {
+	t.Helper()
+	w := removable(newWorld(t.(*testing.T)))
+	if _, err := w.apply(t, text); err != nil {
+		t.Fatal(err)
+	}
+	w.forget()
+	return w
+}
+
+func remove(names ...string) func(*runner.Options) {
+	return func(o *runner.Options) { o.Remove = names }
+}
+
+func keepGoing(o *runner.Options) { o.KeepGoing = true }
+
+// known answers for a log that knows these to be gone.
+func known(names ...string) func(*runner.Options) {
+	return func(o *runner.Options) {
+		o.Gone = func(_ context.Context, name string) (runner.Absence, error) {
+			if slices.Contains(names, name) {
+				return runner.Verified, nil
+			}
+			return runner.Unproven, nil
+		}
+	}
+}
+
+func TestDestroyRemovesWhatAnApplyMade(t *testing.T) {
+	w := applied(t, chain)
+	got, err := w.destroy(t, chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantStatuses(t, got, map[string]runner.Status{"db": runner.Destroyed, "api": runner.Destroyed, "other": runner.Destroyed})
+	if len(w.things) > 0 {
+		t.Errorf("left are %v", w.things)
+	}
+	if !before(w.trace, "unset api", "absent db") {
+		t.Errorf("db was asked about before api was gone: %v", w.trace)
+	}
+	if n := w.runs("state"); n != 1 {
+		t.Errorf("only db's state is needed, and %d were asked for: %v", n, w.trace)
+	}
+
+	w.forget()
+	got, err = w.destroy(t, chain, known("api"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantStatuses(t, got, map[string]runner.Status{"db": runner.Absent, "api": runner.Absent, "other": runner.Absent})
+	if w.runs("unset") != 0 {
+		t.Errorf("what was gone was removed again: %v", w.trace)
+	}
+}
+
+func TestEveryStepOfADestroyIsRecorded(t *testing.T) {
+	const text = "resources: {db: {type: thing, config: {value: 1}}}"
+	w := applied(t, text)
+	if _, err := w.destroy(t, text); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"run-started", "resource-initialized db", "resource-started db", "resource-resolved db",
+		"action-started db unset", "action-finished-successfully db unset", "resource-destroyed db",
+		"resource-finished-successfully db", "run-finished-successfully",
+	}
+	if got := w.names(); !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	for i, status := range map[int]runner.Status{3: runner.Present, 6: runner.Absent, 7: runner.Destroyed} {
+		if w.logged[i].Status != status {
+			t.Errorf("%s tells %s, want %s", w.logged[i].Kind, w.logged[i].Status, status)
+		}
+	}
+	if last := w.logged[len(w.logged)-1]; last.Counts != (runner.Counts{Changed: 1}) {
+		t.Errorf("counted %+v", last.Counts)
+	}
+}
+
+func TestATypeThatCanNotRemoveRefusesBeforeAnythingIsDone(t *testing.T) {
+	const text = `resources:
+  base: {type: thing, config: {value: 1}}
+  fixed: {type: bolted, dependencies: {b: base}, config: {value: 1}}
+  top: {type: thing, dependencies: {f: fixed}, config: {value: 1}}
+  also: {type: bolted, config: {value: 1}}
+  cache: {type: thing, config: {value: 1}}
+  warm: {type: thing, dependencies: {c: cache}, config: {value: 1}}
+`
+	w := removable(newWorld(t))
+	w.engine.Images["bolted"] = image(w.thing)
+	if _, err := w.apply(t, text); err != nil {
+		t.Fatal(err)
+	}
+	w.forget()
+	got, err := w.destroy(t, text, keepGoing)
+	var invalid *manifest.Error
+	if !errors.As(err, &invalid) {
+		t.Fatalf("got %v", err)
+	}
+	want := `m.yaml:3:3: resources.fixed: its type bolted can not remove it: its init does not answer "removable": true; "readonly: true" would leave it alone
+m.yaml:5:3: resources.also: its type bolted can not remove it: its init does not answer "removable": true; "readonly: true" would leave it alone
+nothing was removed; the rest can be, with --target top --target cache`
+	if err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	if len(w.trace) > 2 || w.runs("unset")+w.runs("absent") > 0 { // two inits of bolted
+		t.Errorf("it did %v", w.trace)
+	}
+	wantStatuses(t, got, map[string]runner.Status{"fixed": runner.Failed, "also": runner.Failed, "base": runner.Skipped, "top": runner.Skipped, "cache": runner.Skipped})
+
+	got, err = w.destroy(t, text, remove("top", "cache", "warm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 3 || len(w.things) != 3 {
+		t.Errorf("as advised: %v, left are %v", got, w.things)
+	}
+}
+
+func TestWhatIsOnlyObservedIsLeftAlone(t *testing.T) {
+	const text = `
+resources:
+  base: {type: thing, config: {value: 1}}
+  theirs: {type: bolted, readonly: true, dependencies: {b: base}, config: {value: "{{ b.state.value }}"}}
+  ours: {type: thing, dependencies: {t: theirs}, config: {value: "{{ t.state.value }}"}}
+`
+	w := removable(newWorld(t))
+	w.engine.Images["bolted"] = image(w.thing)
+	for _, name := range []string{"base", "theirs", "ours"} {
+		w.things[name] = 1
+	}
+	got, err := w.destroy(t, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantStatuses(t, got, map[string]runner.Status{"base": runner.Destroyed, "theirs": runner.Skipped, "ours": runner.Destroyed})
+	if len(w.things) != 1 || !before(w.trace, "unset ours", "absent base") {
+		t.Errorf("left are %v, after %v", w.things, w.trace)
+	}
+	i := slices.IndexFunc(w.logged, func(e runner.Event) bool { return e.Kind == runner.ResourceSkipped })
+	if i < 0 || w.logged[i].Error != "only observed: left alone" {
+		t.Errorf("the log does not tell why theirs is left: %v", w.names())
+	}
+}
+
+// What is left alone, and needed by nothing that goes, is none of a destroy's
+// business: not even its type need be there.
+func TestATypeThatIsNotNeededIsNotInitialized(t *testing.T) {
+	const text = `
+resources:
+  ours: {type: thing, config: {value: 1}}
+  theirs: {type: "gone:1", readonly: true, dependencies: {o: ours}, config: {value: 1}}
+`
+	w := removable(newWorld(t))
+	w.things["ours"] = 1
+	r := w.runner(t, text)
+	plan, err := r.PlanDestroy(t.Context())
+	if err != nil || len(plan.Resources) != 2 || plan.Resources[0].Status != runner.Skipped {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+	got, err := r.Destroy(t.Context())
+	if err != nil || len(got.Resources) != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if headers := w.logged[0].Resources; len(headers) != 2 {
+		t.Errorf("it began with %v", headers)
+	}
+	if w.runs("init") > 0 && slices.Contains(w.trace, "init theirs") || len(w.things) > 0 {
+		t.Errorf("it did %v, left are %v", w.trace, w.things)
+	}
+}
+
+func TestAStateThatIsStaleServesToResolve(t *testing.T) {
+	w := applied(t, chain)
+	w.things["db"] = "drifted"
+	w.things["api"] = "drifted"
+	if got, err := w.destroy(t, chain); err != nil || len(w.things) > 0 {
+		t.Errorf("%v, %v, left are %v", got, err, w.things)
+	}
+}
+
+func TestAConfigurationThatCanNotBeKnownAnyMore(t *testing.T) {
+	const text = chain + `  deep: {type: thing, dependencies: {api: api}, config: {value: "{{ api.state.value }}"}}
+`
+	t.Run("refuses before anything is done", func(t *testing.T) {
+		w := applied(t, text)
+		delete(w.things, "db")
+		got, err := w.destroy(t, text)
+		var failed *runner.FailedError
+		if !errors.As(err, &failed) {
+			t.Fatalf("got %v", err)
+		}
+		for _, want := range []string{
+			"api: its type can not be asked whether it is there: its configuration (m.yaml:7:13) needs the state of db, which does not exist; apply first",
+			"deep: its type can not be asked whether it is there: its configuration (m.yaml:9:57) needs the state of api, which is not known either",
+			"nothing was removed; the rest can be, with --keep-going, or with --target other",
+		} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("got\n%v\nwhich does not say\n%s", err, want)
+			}
+		}
+		wantStatuses(t, got, map[string]runner.Status{"db": runner.Skipped, "api": runner.Failed, "deep": runner.Failed, "other": runner.Skipped})
+		if w.runs("unset")+w.runs("absent") != 0 {
+			t.Errorf("it did %v", w.trace)
+		}
+	})
+	t.Run("fails only itself and what it depends on when the rest goes on", func(t *testing.T) {
+		w := applied(t, text)
+		delete(w.things, "db")
+		got, err := w.destroy(t, text, keepGoing)
+		if err == nil {
+			t.Error("it succeeded")
+		}
+		wantStatuses(t, got, map[string]runner.Status{"db": runner.Skipped, "api": runner.Skipped, "deep": runner.Failed, "other": runner.Destroyed})
+		seen := map[string]bool{}
+		for _, e := range w.logged {
+			key := fmt.Sprint(e.Kind, e.Resource, e.Action, e.Attempt)
+			if seen[key] {
+				t.Errorf("%s of %s is recorded twice, and a log takes it once", e.Kind, e.Resource)
+			}
+			seen[key] = true
+		}
+	})
+	t.Run("does not matter when it is known to be gone", func(t *testing.T) {
+		w := applied(t, text)
+		for _, name := range []string{"db", "api", "deep"} {
+			delete(w.things, name)
+		}
+		got, err := w.destroy(t, text, known("api", "deep"))
+		if err != nil || len(w.things) > 0 {
+			t.Errorf("%v, left are %v", err, w.things)
+		}
+		wantStatuses(t, got, map[string]runner.Status{"db": runner.Absent, "api": runner.Absent, "deep": runner.Absent, "other": runner.Destroyed})
+		if !slices.ContainsFunc(w.logged, func(e runner.Event) bool {
+			return e.Kind == runner.ResourceResolved && e.Resource == "api" && e.Data["by"] == "log"
+		}) {
+			t.Error("nobody is told that api was not asked")
+		}
+	})
+	t.Run("is skipped, and not said to be gone, when no run ever came to it", func(t *testing.T) {
+		w := applied(t, text)
+		for _, name := range []string{"db", "api", "deep"} {
+			delete(w.things, name)
+		}
+		unmade := func(o *runner.Options) {
+			o.Gone = func(context.Context, string) (runner.Absence, error) { return runner.Unmade, nil }
+		}
+		plan, err := w.runner(t, text, unmade).PlanDestroy(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range plan.Resources {
+			if unasked := r.Name == "api" || r.Name == "deep"; unasked != (r.Status == runner.Skipped && strings.Contains(r.Error, "never applied, as far as the log knows; not asked")) {
+				t.Errorf("the plan says of %s %s %s", r.Name, r.Status, r.Error)
+			}
+		}
+		got, err := w.destroy(t, text, unmade)
+		if err != nil || len(w.things) > 0 {
+			t.Errorf("%v, left are %v", err, w.things)
+		}
+		wantStatuses(t, got, map[string]runner.Status{"db": runner.Absent, "api": runner.Skipped, "deep": runner.Skipped, "other": runner.Destroyed})
+		for _, e := range w.logged {
+			if e.Resource == "api" && e.Kind != runner.ResourceInitialized && (e.Kind != runner.ResourceSkipped || e.Status != runner.Skipped) {
+				t.Errorf("recorded %s %s", e.Kind, e.Status)
+			}
+		}
+		if last := w.logged[len(w.logged)-1]; last.Counts != (runner.Counts{Changed: 1, Unchanged: 1, Skipped: 2}) {
+			t.Errorf("counted %+v", last.Counts)
+		}
+	})
+	t.Run("fails with what could not be asked", func(t *testing.T) {
+		w := applied(t, text)
+		delete(w.things, "db")
+		_, err := w.destroy(t, text, func(o *runner.Options) {
+			o.Gone = func(context.Context, string) (runner.Absence, error) {
+				return runner.Unproven, errors.New("disk on fire")
+			}
+		})
+		if err == nil || !strings.Contains(err.Error(), "disk on fire") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("because a state can not be read", func(t *testing.T) {
+		w := applied(t, chain)
+		good := w.engine.Images["thing"].Program
+		w.engine.Images["thing"] = image(func(ctx context.Context, c enginetest.Call) int {
+			if slices.Equal(c.Args, []string{"state"}) && c.Spec.Labels[runner.LabelResource] == "db" {
+				return 9
+			}
+			return good(ctx, c)
+		})
+		_, err := w.destroy(t, chain)
+		if err == nil || !strings.Contains(err.Error(), "needs the state of db, which could not be read (state exited with 9") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestATargetIsRemovedWithoutWhatItDependsOn(t *testing.T) {
+	w := applied(t, chain)
+	got, err := w.destroy(t, chain, remove("api"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 1 || got["api"] != runner.Destroyed || len(w.things) != 2 {
+		t.Errorf("%v, left are %v", got, w.things)
+	}
+	for _, name := range w.names() {
+		if strings.Contains(name, "other") || strings.HasSuffix(name, "db") && name != "resource-initialized db" {
+			t.Errorf("recorded %q", name)
+		}
+	}
+	if w.runs("absent") != 2 {
+		t.Errorf("it asked for %v", w.trace)
+	}
+}
+
+func TestAFailureKeepsWhatTheResourceDependsOn(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*runner.Options)
+		want   map[string]runner.Status
+	}{
+		{"and ends the run", func(o *runner.Options) { o.Parallelism = 1 }, map[string]runner.Status{
+			"a2": runner.Failed, "a1": runner.Skipped, "a": runner.Skipped, "z": runner.Skipped, "z1": runner.Destroyed,
+		}},
+		{"and goes on elsewhere", keepGoing, map[string]runner.Status{
+			"a2": runner.Failed, "a1": runner.Skipped, "a": runner.Skipped, "z": runner.Destroyed, "z1": runner.Destroyed,
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := applied(t, forest)
+			w.fail["a2"] = true
+			got, err := w.destroy(t, forest, tc.change)
+			if err == nil || !strings.Contains(err.Error(), `a2: action "unset" exited with 7`) {
+				t.Errorf("got %v", err)
+			}
+			wantStatuses(t, got, tc.want)
+		})
+	}
+}
+
+func TestWhatIsStillThereAfterItsActionsFails(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Images["sticky"] = answering(`{"removable":true,"state_action":{"args":["state"]}}`, `{"status":"STALE","staleState":{},"actions":[{"name":"pull"}]}`, 0)
+	_, err := w.destroy(t, "resources: {db: {type: sticky, config: {}}}")
+	if err == nil || !strings.Contains(err.Error(), `it is still there: state asks for "pull"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDestroyAsksAsOftenAsIsWanted(t *testing.T) {
+	for mode, asked := range map[runner.ConfirmMode]int{runner.ConfirmNo: 0, runner.ConfirmResource: 3, runner.ConfirmAction: 3} {
+		w := applied(t, chain)
+		w.yes = func(runner.Question) bool { return true }
+		if _, err := w.destroy(t, chain, func(o *runner.Options) { o.Confirm = mode }); err != nil || len(w.asked) != asked {
+			t.Errorf("%s: asked %d times, want %d; %v", mode, len(w.asked), asked, err)
+		}
+		for _, q := range w.asked {
+			if len(q.Diff) > 0 || len(q.Actions) != 1 || q.Actions[0].Name != "unset" {
+				t.Errorf("asked %+v", q)
+			}
+		}
+	}
+	w := applied(t, chain)
+	w.yes = func(runner.Question) bool { return false }
+	_, err := w.destroy(t, chain, func(o *runner.Options) { o.Confirm = runner.ConfirmAction })
+	if err == nil || !strings.Contains(err.Error(), "declined") || len(w.things) != 3 {
+		t.Errorf("declined: %v, left are %v", err, w.things)
+	}
+}
+
+func TestStoppingADestroyLetsTheRunningActionFinish(t *testing.T) {
+	w := applied(t, chain)
+	stop := make(chan struct{})
+	w.before = func(action, _ string) {
+		if action == "unset" {
+			close(stop)
+		}
+	}
+	_, err := w.destroy(t, chain, func(o *runner.Options) { o.Stop, o.Parallelism = stop, 1 })
+	if !errors.Is(err, runner.ErrInterrupted) || len(w.things) != 2 {
+		t.Errorf("got %v, left are %v", err, w.things)
+	}
+	if last := w.logged[len(w.logged)-1]; last.Kind != runner.RunFailed || last.Data["interrupted"] != "true" {
+		t.Errorf("the log ends with %+v", last)
+	}
+}
+
+func TestPlanDestroySaysWhatWouldBeRemovedAndDoesNothing(t *testing.T) {
+	w := applied(t, chain)
+	delete(w.things, "other")
+	r := w.runner(t, chain)
+	plan, err := r.PlanDestroy(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, p := range plan.Resources {
+		said = append(said, fmt.Sprintf("%s %s %d", p.Name, p.Status, len(p.Actions)))
+	}
+	if want := []string{"api PRESENT 1", "other ABSENT 0", "db PRESENT 1"}; !slices.Equal(said, want) && !slices.Equal(said, []string{"other ABSENT 0", "api PRESENT 1", "db PRESENT 1"}) {
+		t.Errorf("got %v", said)
+	}
+	if !plan.Destroy || !plan.Changes() || len(w.logged) > 0 || w.runs("unset") > 0 {
+		t.Errorf("a plan did %v and recorded %v", w.trace, w.names())
+	}
+	if _, err := r.Destroy(t.Context()); err != nil || len(w.things) > 0 {
+		t.Errorf("after its plan: %v, left are %v", err, w.things)
+	}
+	plan, err = w.runner(t, chain, known("api")).PlanDestroy(t.Context())
+	if err != nil || plan.Changes() {
+		t.Errorf("there is nothing left to remove: %+v, %v", plan, err)
+	}
+}
+
+// Whatever the graph, whatever its configurations need, and whatever is gone
+// already: after a destroy nothing is left, and nothing went before what
+// depends on it was gone.
+func TestDestroyProperties(t *testing.T) {
+	outer := t
+	rapid.Check(t, func(t *rapid.T) {
+		w := removable(newWorld(outer))
+		n := rapid.IntRange(1, 12).Draw(t, "resources")
+		depends := make([][]int, n)
+		var text strings.Builder
+		text.WriteString("resources:\n")
+		for i := range n {
+			var deps []string
+			if i > 0 {
+				depends[i] = rapid.SliceOfNDistinct(rapid.IntRange(0, i-1), 0, min(i, 3), rapid.ID).Draw(t, "dependencies")
+			}
+			value := "1"
+			for _, d := range depends[i] {
+				deps = append(deps, fmt.Sprintf("d%d: r%d", d, d))
+				if rapid.Bool().Draw(t, "needs its state") {
+					value += fmt.Sprintf(" {{ d%d.state.name }}", d)
+				}
+			}
+			fmt.Fprintf(&text, "  r%d: {type: thing, dependencies: {%s}, config: {value: %q}}\n", i, strings.Join(deps, ", "), value)
+		}
+		parallelism := rapid.IntRange(1, 6).Draw(t, "parallelism")
+		bounded := func(o *runner.Options) { o.Parallelism = parallelism }
+		if _, err := w.apply(outer, text.String(), bounded); err != nil {
+			t.Fatal(err)
+		}
+		// A destroy that was cut off has removed some from the end.
+		gone := map[string]bool{}
+		for i := rapid.IntRange(0, n).Draw(t, "left"); i < n; i++ {
+			gone[fmt.Sprintf("r%d", i)] = true
+			delete(w.things, fmt.Sprintf("r%d", i))
+		}
+		w.forget()
+		got, err := w.destroy(outer, text.String(), bounded, func(o *runner.Options) {
+			known(slices.Collect(maps.Keys(gone))...)(o)
+		})
+		if err != nil || len(w.things) > 0 {
+			t.Fatalf("%v, left are %v of %s", err, w.things, text.String())
+		}
+		for i := range n {
+			name := fmt.Sprintf("r%d", i)
+			want := runner.Destroyed
+			if gone[name] {
+				want = runner.Absent
+			}
+			if got[name] != want {
+				t.Fatalf("%s is %s, want %s in %s", name, got[name], want, text.String())
+			}
+			for _, d := range depends[i] {
+				if want == runner.Destroyed && !before(w.trace, "unset "+name, fmt.Sprintf("absent r%d", d)) {
+					t.Fatalf("r%d was asked about before %s was gone: %v", d, name, w.trace)
+				}
+			}
+		}
+		if w.engine.MaxRunning() > parallelism {
+			t.Fatalf("%d ran at once", w.engine.MaxRunning())
+		}
+	})
+}

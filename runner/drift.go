@@ -1,0 +1,137 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// DriftReport is what of a manifest is not as it is configured.
+type DriftReport struct {
+	Run       string
+	Resources []ResourceDrift // in graph order
+}
+
+// ResourceDrift is what of one resource is not as it is configured.
+type ResourceDrift struct {
+	Name      string
+	Type      string
+	DependsOn []string
+	Status    Status   // Valid, Stale: it drifted, Unknown, Failed or Skipped
+	Missing   bool     // Stale: it does not exist
+	Diff      []Change // Stale and not Missing: what differs and is not to be ignored; may be empty
+	Ignored   []Change // what differs and is to be ignored (manifest.Resource.IgnoreDrift)
+	Idle      []string // paths to ignore that begin with nothing that there is: mistyped, perhaps
+	Because   []string // Unknown: the resources whose state it needs and that have none
+	Error     string   // Failed, Skipped: why
+}
+
+// Drifted tells whether any resource has drifted.
+func (d *DriftReport) Drifted() bool {
+	return slices.ContainsFunc(d.Resources, func(r ResourceDrift) bool { return r.Status == Stale })
+}
+
+// Drift asks for the state of every resource and says how it differs from its
+// configuration. It runs no action and records nothing. Where a configuration
+// needs the state of another resource, that which is found will do, STALE or
+// not; where there is none, the resource is Unknown.
+//
+// Drift fails when Prepare does, or when any resource failed; the report it
+// returns then tells which.
+func (r *Runner) Drift(ctx context.Context) (*DriftReport, error) {
+	defer r.rest(ctx)
+	if err := r.Prepare(ctx); err != nil {
+		return nil, err
+	}
+	needs := map[string][]string{}
+	for _, res := range r.resources {
+		needs[res.Name] = r.needs(res)
+	}
+	sights := r.survey(ctx, needs, func(*resource) bool { return true }, r.drifting)
+	report := &DriftReport{Run: r.Run, Resources: make([]ResourceDrift, len(r.resources))}
+	failures := make(chan error, len(r.resources))
+	for i, res := range r.resources {
+		s := sights[res.Name]
+		d := drift(res, s)
+		// Only now all secrets are known.
+		r.maskChanges(d.Diff)
+		r.maskChanges(d.Ignored)
+		d.Error = r.secrets.mask(d.Error)
+		if d.Status == Failed {
+			failures <- fmt.Errorf("%s: %w", res.Name, s.err)
+		}
+		report.Resources[i] = d
+	}
+	close(failures)
+	return report, r.verdict(ctx, failures)
+}
+
+// drifting tells what was found of a resource as soon as it is.
+func (r *Runner) drifting(res *resource, s sight) {
+	d := drift(res, s)
+	event := Event{Kind: ResourceResolved, Time: r.Now(), Resource: res.Name, Status: d.Status, Error: r.secrets.mask(d.Error)}
+	switch d.Status {
+	case Failed:
+		event.Kind = ResourceFailed
+	case Skipped:
+		event.Kind = ResourceSkipped
+	default: // it was looked at, or could not be
+	}
+	r.show(event)
+}
+
+func drift(res *resource, s sight) ResourceDrift {
+	d := ResourceDrift{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, Status: Valid}
+	switch {
+	case s.skipped != "":
+		d.Status, d.Error = Skipped, s.skipped
+	case s.err != nil:
+		d.Status, d.Error = Failed, s.err.Error()
+	case len(s.lacks) > 0:
+		d.Status, d.Because = Unknown, s.lacks
+	case s.answer.Status == protocol.Stale:
+		d.Status, d.Idle = Stale, idle(res, s.answer.StaleState)
+		if d.Missing = s.answer.StaleState == nil; d.Missing {
+			break // everything differs, and nothing of it is to be ignored
+		}
+		for _, c := range difference(s.answer.StaleState, res.config, res.hidden) {
+			if slices.ContainsFunc(res.IgnoreDrift, func(path string) bool { return below(c.Path, path) }) {
+				d.Ignored = append(d.Ignored, c)
+			} else {
+				d.Diff = append(d.Diff, c)
+			}
+		}
+		// A type that is stale without a difference that can be seen has drifted.
+		if len(d.Diff) == 0 && len(d.Ignored) > 0 {
+			d.Status = Valid
+		}
+	case s.answer != nil:
+		d.Idle = idle(res, s.answer.State)
+	}
+	return d
+}
+
+// idle lists the paths to be ignored that begin with a key of neither the
+// configuration nor the state. Where nothing is, nothing can be said of them.
+func idle(res *resource, state map[string]any) []string {
+	if state == nil {
+		return nil
+	}
+	keys := append(sortedKeys(res.config), sortedKeys(state)...)
+	var paths []string
+	for _, path := range res.IgnoreDrift {
+		if !slices.ContainsFunc(keys, func(key string) bool { return below(path, key) }) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// below tells whether a path, as pathText writes it, is another or a part of it.
+func below(path, other string) bool {
+	rest, ok := strings.CutPrefix(path, other)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}

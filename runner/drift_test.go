@@ -1,0 +1,198 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// drift returns what is told of each resource, as one text.
+func (w *world) drift(t *testing.T, text string, change ...func(*runner.Options)) (map[string]string, *runner.DriftReport, error) {
+	t.Helper()
+	report, err := w.runner(t, text, change...).Drift(t.Context())
+	told := map[string]string{}
+	if report == nil {
+		return told, report, err
+	}
+	for _, r := range report.Resources {
+		said := string(r.Status)
+		if r.Missing {
+			said += " missing"
+		}
+		for _, c := range r.Diff {
+			said += fmt.Sprintf(" %s%s", c.Op, c.Path)
+		}
+		for _, c := range r.Ignored {
+			said += " ignored " + c.Path
+		}
+		for _, d := range r.Because {
+			said += " because of " + d
+		}
+		for _, path := range r.Idle {
+			said += " in vain " + path
+		}
+		if r.Error != "" {
+			said += " " + r.Error
+		}
+		told[r.Name] = said
+	}
+	return told, report, err
+}
+
+func wantTold(t *testing.T, got, want map[string]string) {
+	t.Helper()
+	for name, told := range want {
+		if got[name] != told {
+			t.Errorf("of %s is told %q, want %q", name, got[name], told)
+		}
+	}
+}
+
+const fleet = `
+resources:
+  good: {type: thing, config: {value: 1}}
+  bad: {type: thing, dependencies: {g: good}, config: {value: new, token: hush-hush}}
+  after: {type: thing, dependencies: {b: bad}, config: {value: "{{ b.state.value }}"}}
+  lost: {type: thing, config: {value: 1}}
+  beside: {type: thing, dependencies: {l: lost}, config: {value: 1}}
+  lower: {type: thing, dependencies: {l: lost}, config: {value: "{{ l.state.value }}"}}
+  lowest: {type: thing, dependencies: {l: lower}, config: {value: "{{ l.state.value }}"}}
+`
+
+func TestDriftLooksAtEveryResourceAndDoesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.things = map[string]any{"good": 1, "bad": "old", "after": "old", "beside": 2}
+	told, report, err := w.drift(t, fleet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantTold(t, told, map[string]string{
+		"good": "VALID", "bad": "STALE +token ~value", "after": "VALID", "lost": "STALE missing",
+		"beside": "STALE ~value", "lower": "UNKNOWN because of lost", "lowest": "UNKNOWN because of lower",
+	})
+	if !report.Drifted() {
+		t.Error("the report says that nothing drifted")
+	}
+	if w.runs("set") > 0 || len(w.logged) > 0 {
+		t.Errorf("it did %v and recorded %v", w.trace, w.names())
+	}
+	if everything := w.kept(t) + fmt.Sprint(report, w.events); strings.Contains(everything, "hush-hush") {
+		t.Error("a secret is told")
+	}
+}
+
+func TestDriftWithoutAny(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.apply(t, fleet); err != nil {
+		t.Fatal(err)
+	}
+	told, report, err := w.drift(t, fleet)
+	if err != nil || report.Drifted() {
+		t.Errorf("%v, %v", told, err)
+	}
+}
+
+func TestWhatIsToBeIgnoredIsNoDrift(t *testing.T) {
+	const config = `config: {value: {image: web, tags: [a, b], labels: {build.id: 1, team: x}}}`
+	for _, tc := range []struct{ name, ignore, have, want string }{
+		{"all of it", "value", `{"image":"old"}`, "VALID ignored value.image ignored value.labels.build.id ignored value.labels.team ignored value.tags"},
+		{"one", "value.image", `{"image":"old","tags":["a","b"],"labels":{"build.id":1,"team":"x"}}`, "VALID ignored value.image"},
+		{"in a list", `"value.tags[1]"`, `{"image":"web","tags":["a","c"],"labels":{"build.id":1,"team":"x"}}`, "VALID ignored value.tags[1]"},
+		{"a key with a dot", `value.labels.build.id`, `{"image":"web","tags":["a","b"],"labels":{"build.id":2,"team":"x"}}`, "VALID ignored value.labels.build.id"},
+		{"and others differ", "value.image, value.tags", `{"image":"old","tags":["b"],"labels":{"build.id":1,"team":"y"}}`, "STALE ~value.labels.team ignored value.image ignored value.tags"},
+		{"a longer name", "value.im", `{"image":"old","tags":["a","b"],"labels":{"build.id":1,"team":"x"}}`, "STALE ~value.image"},
+		{"a part of what is gone", `"value.tags[0]"`, `{"image":"web","tags":[],"labels":{"build.id":1,"team":"x"}}`, "STALE ~value.tags"},
+		{"another", "value.nothing", `{"image":"old","tags":["a","b"],"labels":{"build.id":1,"team":"x"}}`, "STALE ~value.image"},
+		{"and it is missing", "value", "", "STALE missing"},
+		{"and nothing is told", "value", "{}", "STALE"},
+		{"what is not there, too", "value, valeu.image, name", `{"image":"old"}`, "VALID ignored value.image ignored value.labels.build.id ignored value.labels.team ignored value.tags in vain valeu.image in vain name"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			stale := `"staleState":{"value":` + tc.have + "},"
+			manifest := "resources: {db: {type: thing, ignore_drift: [" + tc.ignore + "], " + config + "}}"
+			switch tc.have {
+			case "":
+				stale = ""
+			case "{}": // a type that reports nothing that can be compared
+				manifest = "resources: {db: {type: thing, ignore_drift: [value], config: {}}}"
+			}
+			w.engine.Images["thing"] = answering(`{"state_action":{"args":["state"]}}`, `{"status":"STALE",`+stale+`"actions":[{"name":"set"}]}`, 0)
+			told, report, err := w.drift(t, manifest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantTold(t, told, map[string]string{"db": tc.want})
+			if report.Drifted() != strings.HasPrefix(tc.want, "STALE") {
+				t.Errorf("drifted: %v", report.Drifted())
+			}
+		})
+	}
+}
+
+func TestAMistypedPathToIgnoreIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.things["db"] = "new"
+	const text = "resources: {db: {type: thing, ignore_drift: [value, valeu, name, name.x, nam], config: {value: new}}}"
+	told, _, err := w.drift(t, text) // its state has a name
+	if err != nil || told["db"] != "VALID in vain valeu in vain nam" {
+		t.Errorf("%v, %v", told, err)
+	}
+	delete(w.things, "db")
+	if told, _, err = w.drift(t, text); err != nil || told["db"] != "STALE missing" {
+		t.Errorf("of what is not there nothing can be said: %v, %v", told, err)
+	}
+}
+
+func TestIgnoredDriftChangesNoPlan(t *testing.T) {
+	w := newWorld(t)
+	w.things["db"] = "old"
+	plan, err := w.runner(t, "resources: {db: {type: thing, ignore_drift: [value], config: {value: new}}}").Plan(t.Context())
+	if err != nil || plan.Resources[0].Status != runner.Stale || len(plan.Resources[0].Diff) != 1 {
+		t.Errorf("%+v, %v", plan, err)
+	}
+}
+
+func TestAFailureHidesNoDrift(t *testing.T) {
+	w := newWorld(t)
+	w.things = map[string]any{"good": 1, "bad": "old", "after": "old", "lost": 2, "beside": 1}
+	good := w.engine.Images["thing"].Program
+	w.engine.Images["thing"] = image(func(ctx context.Context, c enginetest.Call) int {
+		if slices.Equal(c.Args, []string{"state"}) && c.Spec.Labels[runner.LabelResource] == "lost" {
+			return 9
+		}
+		return good(ctx, c)
+	})
+	told, report, err := w.drift(t, fleet, func(o *runner.Options) { o.Parallelism = 1 })
+	var failed *runner.FailedError
+	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "lost: state exited with 9") {
+		t.Errorf("got %v", err)
+	}
+	wantTold(t, told, map[string]string{
+		"bad": "STALE +token ~value", "beside": "VALID", "lower": "UNKNOWN because of lost",
+		"lost": "FAILED state exited with 9 and printed nothing",
+	})
+	if report == nil || !report.Drifted() {
+		t.Error("the drift of bad is not reported")
+	}
+}
+
+func TestDriftIsInterrupted(t *testing.T) {
+	w := newWorld(t)
+	stop := make(chan struct{})
+	w.before = func(action, _ string) {
+		if action == "state" {
+			close(stop)
+		}
+	}
+	_, report, err := w.drift(t, fleet, func(o *runner.Options) { o.Stop, o.Parallelism = stop, 1 })
+	if !errors.Is(err, runner.ErrInterrupted) || report == nil || report.Resources[1].Status != runner.Skipped {
+		t.Errorf("%v, %+v", err, report)
+	}
+}

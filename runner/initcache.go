@@ -1,0 +1,69 @@
+package runner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/schema"
+)
+
+// InitCache remembers what types answered init. Keys are file names of
+// hexadecimal digits; the same key always stands for the same image and
+// question. An answer that is lost is asked for again.
+type InitCache interface {
+	Get(key string) (answer []byte, ok bool)
+	Put(key string, answer []byte)
+}
+
+// initKey identifies a question to the type behind an image.
+func initKey(imageID string, input protocol.InitInput) string {
+	text, err := json.Marshal([]any{1, imageID, input})
+	if err != nil {
+		return "" // it is made of text only
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// initAnswer is what an answer to init means.
+type initAnswer struct {
+	output protocol.InitOutput
+	schema *schema.Schema // nil when the type accepts any configuration
+	err    error
+}
+
+// initAnswers decodes each answer and compiles its schema once, however many
+// resources get it.
+type initAnswers struct {
+	mu      sync.Mutex
+	entries map[[sha256.Size]byte]func() initAnswer
+}
+
+func (a *initAnswers) decode(text []byte) initAnswer {
+	key := sha256.Sum256(text)
+	a.mu.Lock()
+	if a.entries == nil {
+		a.entries = map[[sha256.Size]byte]func() initAnswer{}
+	}
+	entry := a.entries[key]
+	if entry == nil {
+		entry = sync.OnceValue(func() initAnswer { return decodeInit(text) })
+		a.entries[key] = entry
+	}
+	a.mu.Unlock()
+	return entry()
+}
+
+func decodeInit(text []byte) (a initAnswer) {
+	if a.output, a.err = protocol.DecodeInit(text); a.err != nil || len(a.output.ConfigSchema) == 0 {
+		return a
+	}
+	if a.schema, a.err = schema.CompileConfig(a.output.ConfigSchema); a.err != nil {
+		a.err = fmt.Errorf("config_schema: %w", a.err)
+	}
+	return a
+}

@@ -1,0 +1,79 @@
+package runner_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/deployster-go/deployster/runner"
+)
+
+// memory is an InitCache.
+type memory struct {
+	mu      sync.Mutex
+	answers map[string][]byte
+}
+
+func (m *memory) Get(key string) ([]byte, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	answer, ok := m.answers[key]
+	return answer, ok
+}
+
+func (m *memory) Put(key string, answer []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.answers[key] = answer
+}
+
+func TestWhatATypeAnsweredInitIsNotAskedAgain(t *testing.T) {
+	w := newWorld(t)
+	cache := &memory{answers: map[string][]byte{}}
+	for _, tc := range []struct {
+		name   string
+		change func(*runner.Options)
+		before func()
+		asked  int
+	}{
+		{"the first time", func(*runner.Options) {}, func() {}, 3},
+		{"again", func(*runner.Options) {}, func() {}, 0},
+		{"by another version", func(o *runner.Options) { o.Version = "1.2.4" }, func() {}, 3},
+		{"after the cache was damaged", func(*runner.Options) {}, func() {
+			for key := range cache.answers {
+				cache.answers[key] = []byte(`{"state_action":`)
+			}
+		}, 3},
+		{"after it was damaged to be no schema", func(*runner.Options) {}, func() {
+			for key := range cache.answers {
+				cache.answers[key] = []byte(`{"state_action":{"args":["state"]},"config_schema":{"type":7}}`)
+			}
+		}, 3},
+		{"without a cache", func(o *runner.Options) { o.InitCache = nil }, func() {}, 3},
+	} {
+		tc.before()
+		w.forget()
+		r := w.runner(t, many(3, "thing"), func(o *runner.Options) { o.InitCache = cache }, tc.change)
+		if _, err := r.Plan(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.runs("init"); got != tc.asked {
+			t.Errorf("%s, init was asked %d times, want %d", tc.name, got, tc.asked)
+		}
+	}
+}
+
+func TestOnlyGoodAnswersAreRemembered(t *testing.T) {
+	for name, init := range map[string]string{
+		"no document": "hello",
+		"no schema":   `{"state_action":{"args":["state"]},"config_schema":{"type":7}}`,
+	} {
+		w := newWorld(t)
+		w.engine.Images["bad"] = answering(init, "", 0)
+		cache := &memory{answers: map[string][]byte{}}
+		_, err := w.apply(t, many(1, "bad"), func(o *runner.Options) { o.InitCache = cache })
+		if err == nil || !strings.Contains(err.Error(), "init of bad") || len(cache.answers) != 0 {
+			t.Errorf("%s: %v, %d remembered", name, err, len(cache.answers))
+		}
+	}
+}

@@ -1,0 +1,346 @@
+package runner
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// process is a container that answers many calls: a line of JSON on its stdin
+// for each, and at least one on its stdout. Whatever it says or does that it
+// may not is its end, and that of the calls in flight.
+type process struct {
+	what    string // names it in errors
+	secrets *secrets
+	stdin   *feed
+	kill    func(error)
+	ended   chan struct{} // closed once the container is gone
+
+	stderr *lines // of the process itself; calls have their own
+	said   tail
+	kept   transcript
+
+	mu      sync.Mutex
+	open    map[int64]*request // that it has not answered
+	last    int64              // id
+	line    []byte             // of its stdout, begun and not ended
+	heard   bool
+	closing bool        // its stdin is closed
+	failure error       // what it did wrong, or why it was killed
+	idle    *time.Timer // to its closing
+	forced  *time.Timer // from then to its kill
+}
+
+// request is a call in flight.
+type request struct {
+	*calling       // nil when nobody waits any longer
+	at       int64 // where in stdin it begins
+	ended    chan struct{}
+	exit     engine.Exit
+	blamed   bool // the process was killed for its sake
+	unasked  bool // the process has not seen it, or never came to life: err is why, and it can be made elsewhere
+	err      error
+}
+
+// errClosing refuses a request because the process is about to end as it should.
+var errClosing = errors.New("the process is about to end")
+
+func newProcess(what string, secrets *secrets, kept string) *process {
+	p := &process{what: what, secrets: secrets, stdin: newFeed(), ended: make(chan struct{}), open: map[int64]*request{}}
+	p.kept.path = kept
+	p.stderr = &lines{secrets: secrets, each: func(line string) {
+		p.said.add(line)
+		p.kept.write(line + "\n")
+	}}
+	p.idle = time.AfterFunc(idleAfter, p.closeIdle)
+	return p
+}
+
+// send asks the process. It fails with errClosing, or because the process is
+// broken.
+func (p *process) send(q *request) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failure != nil {
+		return p.failure
+	}
+	if p.closing {
+		return errClosing
+	}
+	line, err := json.Marshal(protocol.ServeRequest{
+		ID: p.last + 1, Action: q.action, Args: q.invocation.Args, Input: json.RawMessage(q.stdin),
+	})
+	if err != nil {
+		return fmt.Errorf("encoding a request: %w", err)
+	}
+	p.idle.Stop()
+	p.last++
+	p.open[p.last] = q
+	q.at = p.stdin.add(append(line, '\n'))
+	return nil
+}
+
+// giveUp kills the process for the sake of a request, unless that is answered
+// by now.
+func (p *process) giveUp(q *request, why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-q.ended:
+	default:
+		q.blamed = true
+		p.fail(why)
+	}
+}
+
+// abandon lets go of a request: its answer is dropped when it comes. It tells
+// whether the request was still open.
+func (p *process) abandon(q *request) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-q.ended:
+		return false
+	default:
+		q.calling = nil
+		return true
+	}
+}
+
+// close lets the process end: it finishes what it was asked and exits, or is
+// killed soon.
+func (p *process) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.end()
+}
+
+func (p *process) closeIdle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.open) == 0 {
+		p.end()
+	}
+}
+
+// end is close; p.mu is held.
+func (p *process) end() {
+	if p.closing || p.failure != nil {
+		return
+	}
+	p.closing = true
+	p.idle.Stop()
+	p.stdin.close()
+	p.forced = time.AfterFunc(grace, func() { p.kill(errClosing) })
+}
+
+// fail breaks the process; p.mu is held.
+func (p *process) fail(why error) {
+	if p.failure == nil {
+		p.failure = fmt.Errorf("%s %w", p.what, why)
+		p.kill(p.failure)
+	}
+}
+
+// Write takes what the process writes on its stdout.
+func (p *process) Write(data []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard = true
+	for rest := data; len(rest) > 0 && p.failure == nil; {
+		line, after, whole := bytes.Cut(rest, []byte("\n"))
+		rest = after
+		if len(p.line)+len(line) > maxAnswer {
+			begins := p.secrets.mask(string(append(p.line, line[:min(len(line), maxLine)]...)[:maxLine]))
+			p.fail(fmt.Errorf("printed a line of more than %d MiB, which begins with %.100q", maxAnswer>>20, begins))
+			break
+		}
+		if !whole || len(p.line) > 0 {
+			p.line = append(p.line, line...)
+			line = p.line
+		}
+		if !whole {
+			break
+		}
+		if err := p.answer(line); err != nil {
+			p.fail(err)
+		}
+		if p.line = p.line[:0]; cap(p.line) > maxLine {
+			p.line = nil
+		}
+	}
+	if p.failure != nil {
+		return 0, p.failure
+	}
+	return len(data), nil
+}
+
+// answer takes one line; p.mu is held.
+func (p *process) answer(line []byte) error {
+	a, err := protocol.DecodeServeAnswer(line)
+	if err != nil {
+		return fmt.Errorf("printed what is no answer: %w", p.secrets.unsecret(err, line, func(text []byte) error {
+			_, err := protocol.DecodeServeAnswer(text)
+			return err
+		}))
+	}
+	q, open := p.open[a.ID]
+	switch {
+	case a.ID > p.last:
+		return fmt.Errorf("answered request %d, which it was not asked", a.ID)
+	case !open:
+		return fmt.Errorf("answered request %d twice", a.ID)
+	}
+	if q.calling != nil {
+		if err := q.say(a); err != nil {
+			return fmt.Errorf("answered %s of %s with %w", q.action, q.resource, err)
+		}
+	}
+	if a.Exit == nil {
+		return nil
+	}
+	q.exit.Code = *a.Exit
+	close(q.ended)
+	delete(p.open, a.ID)
+	if len(p.open) == 0 && !p.closing {
+		p.idle.Reset(idleAfter)
+	}
+	return nil
+}
+
+// say hands on what an answer says, as a container would have said it.
+func (i *calling) say(a protocol.ServeAnswer) error {
+	said := []byte(a.Output)
+	var text string
+	isText := json.Unmarshal(a.Output, &text) == nil
+	switch {
+	case a.Output == nil:
+	case i.answers && a.Exit == nil:
+		return errors.New("an output before its exit, to which the one document belongs")
+	case !i.answers && !isText:
+		return errors.New("an output that is no string, as text for people must be")
+	case isText && (!i.answers || *a.Exit != 0):
+		said = []byte(text)
+	}
+	if _, err := i.stdout.Write(said); err != nil {
+		return err
+	}
+	_, err := io.WriteString(i.stderr, a.Stderr)
+	return err
+}
+
+// over is told how the container ended.
+func (p *process) over(exit engine.Exit, err error) {
+	p.stdin.close()
+	p.stderr.flush()
+	_ = p.kept.close() // what is kept of it is of help, and nothing is lost without
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle.Stop()
+	if p.forced != nil {
+		p.forced.Stop()
+	}
+	if len(p.line) > 0 && p.failure == nil {
+		if err := p.answer(p.line); err != nil && !p.closing {
+			p.fail(err)
+		}
+	}
+	stillborn := false
+	switch {
+	case p.failure != nil:
+	case p.closing && !p.awaited():
+	case err != nil:
+		stillborn = !p.heard
+		p.fail(fmt.Errorf("can not be run: %w", err))
+	default:
+		p.fail(errors.New(exitText(exit)))
+	}
+	failure := p.failure
+	if said := excerpt(p.said.last); said != "" && failure != nil {
+		failure = fmt.Errorf("%w; the last it said is:\n%s", failure, said)
+	}
+	for _, q := range p.open {
+		q.unasked = !q.blamed && (p.stdin.unread(q.at) || stillborn && q.calling != nil && q.answers)
+		q.err = failure
+		close(q.ended)
+	}
+	clear(p.open)
+	close(p.ended)
+}
+
+// awaited tells whether anybody waits for an answer; p.mu is held.
+func (p *process) awaited() bool {
+	for _, q := range p.open {
+		if q.calling != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// feed is the stdin of a process: what is put into it waits there until it is
+// read.
+type feed struct {
+	mu     sync.Mutex
+	more   sync.Cond
+	data   []byte
+	put    int64 // bytes so far
+	taken  int64
+	closed bool
+}
+
+func newFeed() *feed {
+	f := &feed{}
+	f.more.L = &f.mu
+	return f
+}
+
+// add appends data and returns where it begins.
+func (f *feed) add(data []byte) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := f.put
+	f.data = append(f.data, data...)
+	f.put += int64(len(data))
+	f.more.Signal()
+	return at
+}
+
+// close lets the reader see the end after what there is.
+func (f *feed) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	f.more.Broadcast()
+}
+
+// unread tells whether nothing that begins at a place was read.
+func (f *feed) unread(at int64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.taken <= at
+}
+
+func (f *feed) Read(into []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.data) == 0 && !f.closed {
+		f.more.Wait()
+	}
+	if len(f.data) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(into, f.data)
+	f.taken += int64(n)
+	if f.data = f.data[n:]; len(f.data) == 0 {
+		f.data = nil
+	}
+	return n, nil
+}

@@ -1,0 +1,631 @@
+package runner_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// question is a protocol.ServeRequest as a process reads it.
+type question struct {
+	ID     int64
+	Action string
+	Args   []string
+	Input  json.RawMessage
+}
+
+func (q question) name() string {
+	var in protocol.InitInput
+	_ = json.Unmarshal(q.Input, &in)
+	return in.Name
+}
+
+// serves is what the init answer of a type that serves has besides.
+const serves = `"serve_action":{"args":["serve"]},`
+
+// serving is an image whose type also serves: by the process, which gets its
+// questions one after the other, and a way to answer them as a container would
+// have done.
+func (w *world) serving(process func(ctx context.Context, p *served) int) enginetest.FakeImage {
+	return image(func(ctx context.Context, c enginetest.Call) int {
+		switch {
+		case len(c.Args) == 0:
+			var answer bytes.Buffer
+			out := c.Stdout
+			c.Stdout = &answer
+			code := w.thing(ctx, c)
+			_, _ = io.WriteString(out, strings.Replace(answer.String(), "{", "{"+serves, 1))
+			return code
+		case c.Args[0] != "serve":
+			return w.thing(ctx, c)
+		}
+		p := &served{w: w, Call: c, questions: make(chan question)}
+		go func() {
+			defer close(p.questions)
+			s := bufio.NewScanner(c.Stdin)
+			s.Buffer(nil, protocol.MaxRequest)
+			for s.Scan() {
+				var q question
+				if json.Unmarshal(s.Bytes(), &q) != nil {
+					return
+				}
+				select {
+				case p.questions <- q:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+		return process(ctx, p)
+	})
+}
+
+// served is one process that serves, seen from within.
+type served struct {
+	enginetest.Call
+	w         *world
+	questions chan question // closed at the end of stdin
+}
+
+// good answers everything, each in its own time.
+func good(ctx context.Context, p *served) int {
+	var all sync.WaitGroup
+	for q := range p.questions {
+		all.Go(func() { p.answer(ctx, q) })
+	}
+	all.Wait()
+	return 0
+}
+
+// answer does what a container would do, and tells of it.
+func (p *served) answer(ctx context.Context, q question) {
+	var out, errOut bytes.Buffer
+	code := p.w.thing(ctx, enginetest.Call{Args: q.Args, Stdin: bytes.NewReader(q.Input), Stdout: &out, Stderr: &errOut})
+	a := protocol.ServeAnswer{ID: q.ID, Exit: &code, Output: out.Bytes(), Stderr: errOut.String()}
+	switch {
+	case out.Len() == 0:
+		a.Output = nil
+	case q.Action == "init":
+		a.Output = []byte(strings.Replace(out.String(), "{", "{"+serves, 1))
+	case q.Action != "state":
+		a.Output, _ = json.Marshal(out.String())
+	}
+	line, _ := json.Marshal(a)
+	_, _ = p.Stdout.Write(append(line, '\n'))
+}
+
+// say writes what is no regular answer; %d is the id of the question.
+func (p *served) say(format string, id int64) {
+	if strings.Contains(format, "%d") {
+		format = fmt.Sprintf(format, id)
+	}
+	_, _ = io.WriteString(p.Stdout, format)
+}
+
+// many is a manifest of n resources of a type.
+func many(n int, of string) string {
+	var b strings.Builder
+	b.WriteString("resources:\n")
+	for i := range n {
+		fmt.Fprintf(&b, "  r%d: {type: %s, config: {value: 1}}\n", i, of)
+	}
+	return b.String()
+}
+
+// served counts the runs of the processes that serve, and the others.
+func (w *world) starts() (serving, others int) {
+	for _, run := range w.engine.Runs() {
+		if run.Spec.Labels[runner.LabelKind] == runner.KindServe {
+			serving++
+			continue
+		}
+		others++
+	}
+	return serving, others
+}
+
+func (w *world) warnings() []string {
+	var texts []string
+	for _, e := range w.events {
+		if e.Kind == runner.Warning {
+			texts = append(texts, e.Text)
+		}
+	}
+	return texts
+}
+
+func TestOneProcessServesAllResourcesOfAType(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Images["thing"] = w.serving(good)
+	got, err := w.apply(t, many(30, "thing"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, status := range got {
+		if status != runner.Changed {
+			t.Errorf("%s is %s", name, status)
+		}
+	}
+	if serving, others := w.starts(); serving != 1 || others != 1 {
+		t.Errorf("%d processes and %d containers were started, want one to serve and one for the first init", serving, others)
+	}
+	for _, run := range w.engine.Runs() {
+		if !run.Done {
+			t.Errorf("%v still runs", run.Spec.Args)
+		}
+		if run.Spec.Labels[runner.LabelKind] == runner.KindServe && len(run.Spec.Labels) != 3 {
+			t.Errorf("the process has the labels %v", run.Spec.Labels)
+		}
+	}
+}
+
+// A served type looks from outside like any other: the same events, the same
+// files, the same secrets.
+func TestServedOrNotIsTheSame(t *testing.T) {
+	stories := map[bool][]string{}
+	for _, serve := range []bool{false, true} {
+		w := newWorld(t)
+		if serve {
+			w.engine.Images["thing"] = w.serving(good)
+		}
+		w.things["db"] = "old"
+		w.fail["bad"] = true
+		_, err := w.apply(t, `
+resources:
+  db: {type: thing, config: {value: new, token: hush-hush}}
+  bad: {type: thing, dependencies: {db: db}, config: {value: "{{ db.state.value }}", token: hush-hush}}`, func(o *runner.Options) { o.Parallelism = 1 })
+		if err == nil || strings.Contains(w.everything(t, err), "hush-hush") {
+			t.Errorf("served %t: the secret is told, or nothing failed: %v", serve, err)
+		}
+		kept := strings.ReplaceAll(strings.ReplaceAll(w.kept(t), w.workspace, ""), "/.dep", "\n/.dep")
+		story := strings.Split(strings.ReplaceAll(strings.Join(strings.Fields(kept), ""), serves, ""), "/.dep")
+		for _, e := range w.events {
+			e.Time, e.Duration = time.Time{}, 0
+			text, _ := json.Marshal(e)
+			story = append(story, strings.ReplaceAll(string(text), w.workspace, ""))
+		}
+		stories[serve] = append(story, err.Error())
+	}
+	for i, line := range stories[false] {
+		if i >= len(stories[true]) || stories[true][i] != line {
+			t.Fatalf("line %d is\n%s\nserved, it is\n%s", i, line, stories[true][min(i, len(stories[true])-1)])
+		}
+	}
+}
+
+func TestAnswersComeInAnyOrder(t *testing.T) {
+	const n = 50
+	w := newWorld(t)
+	w.engine.Images["thing"] = w.serving(func(ctx context.Context, p *served) int {
+		var waiting []question
+		for q := range p.questions {
+			if q.Action == "init" {
+				p.answer(ctx, q)
+				continue
+			}
+			if waiting = append(waiting, q); len(waiting) == n {
+				slices.Reverse(waiting)
+				for _, q := range waiting {
+					p.answer(ctx, q)
+				}
+				waiting = nil
+			}
+		}
+		return 0
+	})
+	for i := range n {
+		w.things[fmt.Sprintf("r%d", i)] = float64(1)
+	}
+	plan, err := w.runner(t, many(n, "thing"), func(o *runner.Options) { o.Parallelism = n }).Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range plan.Resources {
+		if r.Status != runner.Valid || r.State["name"] != r.Name {
+			t.Errorf("%s was told %s, %v", r.Name, r.Status, r.State)
+		}
+	}
+}
+
+func TestTheTextOfAnActionIsShownAsItComes(t *testing.T) {
+	w := newWorld(t)
+	shown := make(chan struct{})
+	w.engine.Images["thing"] = w.serving(func(ctx context.Context, p *served) int {
+		for q := range p.questions {
+			if q.Action == "set" {
+				p.say(`{"id":%d,"output":"one\ntw","stderr":"careful\n"}`+"\n", q.ID)
+				<-shown
+				p.say(`{"id":%d,"output":"o\n"}`+"\n", q.ID)
+			}
+			p.answer(ctx, q)
+		}
+		return 0
+	})
+	var texts []string
+	_, err := w.apply(t, many(1, "thing"), func(o *runner.Options) {
+		o.Observer = observer(func(e runner.Event) {
+			if e.Kind != runner.Line {
+				return
+			}
+			if texts = append(texts, e.Stream+" "+e.Text); len(texts) == 2 {
+				close(shown)
+			}
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"stdout one", "stderr careful", "stdout two", "stdout setting r0 with <nil>"}
+	if !slices.Equal(texts, want) {
+		t.Errorf("shown was %q", texts)
+	}
+}
+
+type observer func(runner.Event)
+
+func (o observer) Observe(e runner.Event) { o(e) }
+
+func TestAHostileProcess(t *testing.T) {
+	long := strings.Repeat("x", 9<<20)
+	for name, tc := range map[string]struct {
+		action string // at which it turns bad
+		does   func(ctx context.Context, p *served, q question) int
+		want   []string
+	}{
+		"prints text": {"state", func(_ context.Context, p *served, q question) int {
+			p.say("hello world\n", q.ID)
+			return -1
+		}, []string{"what is no answer", "hello world"}},
+		"prints a secret": {"state", func(_ context.Context, p *served, q question) int {
+			p.say("the token is hush-hush\n", q.ID)
+			return -1
+		}, []string{"what is no answer", "the token is (secret)"}},
+		"answers twice on one line": {"state", func(_ context.Context, p *served, q question) int {
+			p.say(`{"id":%d,"exit":0}{"id":1,"exit":0}`+"\n", q.ID)
+			return -1
+		}, []string{"what is no answer", "two JSON documents"}},
+		"answers what it was not asked": {"state", func(_ context.Context, p *served, q question) int {
+			p.say(`{"id":9999,"exit":0}`+"\n", q.ID)
+			return -1
+		}, []string{"answered request 9999, which it was not asked"}},
+		"answers something answered": {"set", func(_ context.Context, p *served, q question) int {
+			p.say(`{"id":1,"exit":0}`+"\n", q.ID)
+			return -1
+		}, []string{"answered request 1 twice"}},
+		"answers no exit code": {"state", func(_ context.Context, p *served, q question) int {
+			p.say(`{"id":%d,"exit":256}`+"\n", q.ID)
+			return -1
+		}, []string{"what is no answer", "exit"}},
+		"answers before its exit": {"state", func(_ context.Context, p *served, q question) int {
+			p.say(`{"id":%d,"output":"{}"}`+"\n", q.ID)
+			return -1
+		}, []string{"output before its exit"}},
+		"answers no text": {"set", func(_ context.Context, p *served, q question) int {
+			p.say(`{"id":%d,"exit":0,"output":{"a":1}}`+"\n", q.ID)
+			return -1
+		}, []string{"no string"}},
+		"prints a line without end": {"state", func(ctx context.Context, p *served, q question) int {
+			for range 12 { // 108 MB
+				p.say(long, q.ID)
+			}
+			return -1
+		}, []string{"a line of more than 8 MiB", "xxxx"}},
+		"exits": {"state", func(_ context.Context, p *served, _ question) int {
+			fmt.Fprintln(p.Stderr, "out of cheese, hush-hush")
+			return 3
+		}, []string{"exited with 3", "out of cheese, (secret)"}},
+		"exits well": {"state", func(context.Context, *served, question) int { return 0 }, []string{"exited with 0"}},
+		"is killed":  {"set", func(context.Context, *served, question) int { return 137 }, []string{"exited with 137 (killed)"}},
+		"ends in the middle of a line": {"state", func(_ context.Context, p *served, q question) int {
+			p.say(`{"id":%d,"exi`, q.ID)
+			return 0
+		}, []string{"what is no answer", "ends too early"}},
+		"never answers": {"state", func(ctx context.Context, _ *served, _ question) int {
+			<-ctx.Done()
+			return 137
+		}, []string{"did not answer state of bad: timed out after 1m30s"}},
+		"never ends an action": {"set", func(ctx context.Context, p *served, q question) int {
+			p.say(`{"id":%d,"output":"waiting for godot\n"}`+"\n", q.ID)
+			<-ctx.Done()
+			return 137
+		}, []string{"did not answer set of bad: timed out after 1m30s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.engine.Images["thing"] = w.serving(func(ctx context.Context, p *served) int {
+					for q := range p.questions {
+						if q.name() == "bad" && q.Action == tc.action {
+							if code := tc.does(ctx, p, q); code >= 0 {
+								return code
+							}
+							continue
+						}
+						p.answer(ctx, q)
+					}
+					return 0
+				})
+				got, err := w.apply(t, `
+resources:
+  bad: {type: thing, timeout: 90s, config: {value: 1, token: hush-hush}}
+  one: {type: thing, config: {value: 1}}
+  two: {type: thing, config: {value: 2}}`, func(o *runner.Options) { o.Parallelism, o.KeepGoing = 1, true })
+				if err == nil {
+					t.Fatal("it was accepted")
+				}
+				for _, want := range append(tc.want, "bad: ", tc.action, "the process that serves thing (image sha256:") {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("%q does not say %q", err, want)
+					}
+				}
+				if all := w.everything(t, err); strings.Contains(all, "hush-hush") {
+					t.Error("a secret is told")
+				}
+				wantStatuses(t, got, map[string]runner.Status{"bad": runner.Failed, "one": runner.Changed, "two": runner.Changed})
+				if told := w.warnings(); len(told) != 1 || !strings.Contains(told[0], "containers of their own") {
+					t.Errorf("that the others get containers is told as %q", told)
+				}
+				if serving, _ := w.starts(); serving != 1 {
+					t.Errorf("%d processes were started", serving)
+				}
+			})
+		})
+	}
+}
+
+func TestAProcessThatTurnsBadWhileNobodyWaitsIsNotAskedAgain(t *testing.T) {
+	w := newWorld(t)
+	bad, dead := make(chan struct{}), make(chan struct{})
+	w.engine.Images["thing"] = w.serving(func(ctx context.Context, p *served) int {
+		defer close(dead)
+		q := <-p.questions
+		p.answer(ctx, q)
+		<-bad
+		p.answer(ctx, q)
+		<-ctx.Done()
+		return 137
+	})
+	w.yes = func(runner.Question) bool {
+		close(bad)
+		<-dead
+		return true
+	}
+	got, err := w.apply(t, many(1, "thing"), func(o *runner.Options) { o.Confirm = runner.ConfirmAction })
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantStatuses(t, got, map[string]runner.Status{"r0": runner.Changed})
+	if told := w.warnings(); len(told) != 1 || !strings.Contains(told[0], "answered request 1 twice") {
+		t.Errorf("told was %q", told)
+	}
+}
+
+func TestACrashFailsAllThatWait(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Images["thing"] = w.serving(func(ctx context.Context, p *served) int {
+		waiting := 0
+		for q := range p.questions {
+			if q.Action == "init" {
+				p.answer(ctx, q)
+			} else if waiting++; waiting == 3 {
+				return 9
+			}
+		}
+		return 0
+	})
+	got, err := w.apply(t, many(9, "thing"), func(o *runner.Options) { o.Parallelism, o.KeepGoing = 3, true })
+	var failed *runner.FailedError
+	if !errors.As(err, &failed) || len(failed.Causes) != 3 {
+		t.Fatalf("got %v", err)
+	}
+	for _, cause := range failed.Causes {
+		if !strings.Contains(cause.Error(), "exited with 9") {
+			t.Errorf("got %v", cause)
+		}
+	}
+	changed := 0
+	for _, status := range got {
+		if status == runner.Changed {
+			changed++
+		}
+	}
+	if changed != 6 {
+		t.Errorf("%d of the 6 others are there: %v", changed, got)
+	}
+}
+
+func TestAProcessThatCanNotBeStarted(t *testing.T) {
+	for name, serve := range map[string]string{
+		"no such executable": `{"entrypoint":"/missing"}`,
+		"no such image":      `{"image":"missing","args":["serve"]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			good := image(func(ctx context.Context, c enginetest.Call) int {
+				if len(c.Args) > 0 {
+					return w.thing(ctx, c)
+				}
+				fmt.Fprintf(c.Stdout, `{"serve_action":%s,"state_action":{"args":["state"]}}`, serve)
+				return 0
+			})
+			good.Executables = []string{"/type"}
+			w.engine.Images["thing"] = good
+			got, err := w.apply(t, many(4, "thing"), func(o *runner.Options) { o.Pull = engine.PullNever })
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, status := range got {
+				if status != runner.Changed {
+					t.Errorf("%s is %s", name, status)
+				}
+			}
+			if told := w.warnings(); len(told) != 1 || !strings.Contains(told[0], "containers of their own") {
+				t.Errorf("told was %q", told)
+			}
+		})
+	}
+}
+
+func TestWhatNamesAnImageOrAnEntrypointRunsInAContainer(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Images["thing"] = w.serving(func(ctx context.Context, p *served) int {
+		for q := range p.questions {
+			if q.Action != "state" {
+				t.Errorf("the process was asked %s", q.Action)
+			}
+			p.say(`{"id":%d,"exit":0,"output":{"status":"STALE","actions":[{"name":"a","image":"thing","entrypoint":"/bin/a"}]}}`+"\n", q.ID)
+		}
+		return 0
+	})
+	_, err := w.apply(t, many(1, "thing"))
+	if err == nil || w.runs("init") != 2 { // the action runs the image without arguments
+		t.Errorf("%v, %v", err, w.trace)
+	}
+}
+
+func TestResourcesWithOtherPlugsHaveAnotherProcess(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Images["thing"] = w.serving(good)
+	w.engine.Images["thing"] = image(func(inner enginetest.Program) enginetest.Program {
+		return func(ctx context.Context, c enginetest.Call) int {
+			if len(c.Args) > 0 {
+				return inner(ctx, c)
+			}
+			fmt.Fprint(c.Stdout, `{"plugs":{"root":{"container_path":"/root","optional":true}},"serve_action":{"args":["serve"]},"state_action":{"args":["state"]}}`)
+			return 0
+		}
+	}(w.engine.Images["thing"].Program))
+	_, err := w.apply(t, "plugs: {root: {path: "+w.workspace+", resource_names: [r1]}}\n"+many(4, "thing"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugs := map[int]int{} // number of mounts → processes
+	for _, run := range w.engine.Runs() {
+		if run.Spec.Labels[runner.LabelKind] == runner.KindServe {
+			plugs[len(run.Spec.Mounts)]++
+		}
+	}
+	if len(plugs) != 2 || plugs[2] != 1 || plugs[3] != 1 {
+		t.Errorf("processes by number of mounts: %v", plugs)
+	}
+}
+
+func TestAnIdleProcessIsEndedAndStartedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.engine.Images["thing"] = w.serving(good)
+		running := -1
+		w.yes = func(runner.Question) bool {
+			<-time.After(time.Hour)
+			synctest.Wait()
+			running = 0
+			for _, run := range w.engine.Runs() {
+				if !run.Done {
+					running++
+				}
+			}
+			return true
+		}
+		got, err := w.apply(t, many(1, "thing"), func(o *runner.Options) { o.Confirm = runner.ConfirmAction })
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantStatuses(t, got, map[string]runner.Status{"r0": runner.Changed})
+		if serving, _ := w.starts(); serving != 2 || running != 0 {
+			t.Errorf("%d processes were started, %d ran while nobody needed them", serving, running)
+		}
+	})
+}
+
+func TestAProcessThatDoesNotEndIsKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.engine.Images["thing"] = w.serving(func(ctx context.Context, p *served) int {
+			good(ctx, p)
+			<-ctx.Done()
+			return 137
+		})
+		started := time.Now()
+		if _, err := w.apply(t, many(3, "thing")); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(started); took == 0 || took > 10*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		for _, run := range w.engine.Runs() {
+			if !run.Done {
+				t.Error("it still runs")
+			}
+		}
+	})
+}
+
+func TestStopAbandonsObservationsAndCancelKillsTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		stop := make(chan struct{})
+		w.engine.Images["thing"] = w.serving(func(ctx context.Context, p *served) int {
+			for q := range p.questions {
+				if q.Action == "state" && q.name() == "r0" {
+					close(stop)
+					synctest.Wait()
+				}
+				p.answer(ctx, q) // that of r0 comes too late
+			}
+			return 0
+		})
+		started := time.Now()
+		got, err := w.apply(t, many(2, "thing"), func(o *runner.Options) { o.Stop, o.Parallelism = stop, 1 })
+		if !errors.Is(err, runner.ErrInterrupted) {
+			t.Errorf("got %v", err)
+		}
+		wantStatuses(t, got, map[string]runner.Status{"r0": runner.Failed, "r1": runner.Skipped})
+		if took := time.Since(started); took != 0 {
+			t.Errorf("it took %s", took)
+		}
+		if told := w.warnings(); len(told) != 0 {
+			t.Errorf("told was %q", told)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		w.engine.Images["thing"] = w.serving(func(run context.Context, p *served) int {
+			for q := range p.questions {
+				if q.Action == "set" {
+					cancel()
+					<-run.Done()
+					return 137
+				}
+				p.answer(run, q)
+			}
+			return 0
+		})
+		started := time.Now()
+		_, err := w.runner(t, many(1, "thing")).Apply(ctx)
+		if !errors.Is(err, runner.ErrInterrupted) {
+			t.Errorf("got %v", err)
+		}
+		if names := w.names(); !slices.Contains(names, "action-failed r0 set") {
+			t.Errorf("the log does not tell the truth: %v", names)
+		}
+		if took := time.Since(started); took != 0 {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
