@@ -20,8 +20,12 @@ bin/deployster:
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_BUILD) -o $@ ./cmd/deployster
 
 .PHONY: demo
-demo: build ## the main job on real containers: plan, apply, apply again, look at the log
-	scripts/with-docker --keep scripts/demo
+demo: build ## the main job on real containers: plan, apply, drift, destroy, look at the log
+	scripts/demo
+
+.PHONY: docker
+docker: ## start a Docker Engine where none answers, and leave it running
+	scripts/with-docker --keep true
 
 .PHONY: test
 test: setup-test ## everything: formatting, vet, lint, architecture, unit and container tests
@@ -34,7 +38,7 @@ lint: $(TOOLS)/golangci-lint ## lint only
 
 .PHONY: setup-test
 setup-test: $(TOOLS)/golangci-lint
-	@scripts/need gcc openssh-client python3 jq
+	@scripts/need gcc openssh-client python3 jq runc
 
 $(TOOLS)/golangci-lint: Makefile
 	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
