@@ -38,7 +38,7 @@ lint: $(TOOLS)/golangci-lint ## lint only
 
 .PHONY: setup-test
 setup-test: $(TOOLS)/golangci-lint
-	@scripts/need gcc openssh-client python3 jq runc
+	@scripts/need gcc openssh-client python3 jq runc crun
 
 $(TOOLS)/golangci-lint: Makefile
 	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)

@@ -22,11 +22,12 @@ import (
 	"github.com/deployster-go/deployster/internal/shipped"
 )
 
-// The images of these tests, made of the programs below testdata.
-const (
-	slowType    = "deployster-test-slowtype:1"
-	fixedType   = "deployster-test-fixedtype:1"   // slowType, but it can not remove
-	oneShotType = "deployster-test-oneshottype:1" // slowType, but it does not serve
+// The images of these tests, made of the programs below testdata. They are this
+// process's own, so that others may test beside it.
+var (
+	slowType    = fmt.Sprintf("deployster-test-slowtype:%d", os.Getpid())
+	fixedType   = fmt.Sprintf("deployster-test-fixedtype:%d", os.Getpid())   // slowType, but it can not remove
+	oneShotType = fmt.Sprintf("deployster-test-oneshottype:%d", os.Getpid()) // slowType, but it does not serve
 )
 
 // binary is the deployster under test: the real one, static as it is shipped,
