@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,13 +35,14 @@ type process struct {
 	heard   bool
 	closing bool        // its stdin is closed
 	failure error       // what it did wrong, or why it was killed
+	spent   error       // why it is asked no more, and may only finish what acts
 	idle    *time.Timer // to its closing
-	forced  *time.Timer // from then to its kill
+	forced  *time.Timer // to its kill, from when it was closed and nothing acts
 }
 
 // request is a call in flight.
 type request struct {
-	*calling       // nil when nobody waits any longer
+	*calling       // nil once it was abandoned
 	at       int64 // where in stdin it begins
 	ended    chan struct{}
 	exit     engine.Exit
@@ -68,10 +70,12 @@ func newProcess(what string, secrets *secrets, kept string) *process {
 func (p *process) send(q *request) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.failure != nil {
+	switch {
+	case p.failure != nil:
 		return p.failure
-	}
-	if p.closing {
+	case p.spent != nil:
+		return p.spent
+	case p.closing:
 		return errClosing
 	}
 	line, err := json.Marshal(protocol.ServeRequest{
@@ -88,34 +92,54 @@ func (p *process) send(q *request) error {
 }
 
 // giveUp kills the process for the sake of a request, unless that is answered
-// by now.
+// by now. What only observes is not worth an action of another resource, which
+// must be let finish: while there is one, the request is abandoned, and the
+// process asked no more.
 func (p *process) giveUp(q *request, why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	select {
-	case <-q.ended:
+	switch {
+	case q.over():
+	case q.answers && p.acting():
+		why = fmt.Errorf("%s %w", p.what, why)
+		if p.spent == nil {
+			p.spent = why
+		}
+		q.abandon(why)
+		p.end()
 	default:
 		q.blamed = true
 		p.fail(why)
 	}
 }
 
-// abandon lets go of a request: its answer is dropped when it comes. It tells
-// whether the request was still open.
-func (p *process) abandon(q *request) bool {
+// abandon lets go of a request, unless that is answered by now.
+func (p *process) abandon(q *request, why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	select {
-	case <-q.ended:
-		return false
-	default:
-		q.calling = nil
-		return true
+	if !q.over() {
+		q.abandon(why)
 	}
 }
 
+// over tells whether nobody waits for the request any longer.
+func (q *request) over() bool {
+	select {
+	case <-q.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// abandon ends an open request; its answer is dropped when it comes.
+func (q *request) abandon(why error) {
+	q.calling, q.err = nil, why
+	close(q.ended)
+}
+
 // close lets the process end: it finishes what it was asked and exits, or is
-// killed soon.
+// killed soon after its last action.
 func (p *process) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +162,29 @@ func (p *process) end() {
 	p.closing = true
 	p.idle.Stop()
 	p.stdin.close()
-	p.forced = time.AfterFunc(grace, func() { p.kill(errClosing) })
+	p.force()
+}
+
+// force has a closed process killed soon, unless it acts; p.mu is held.
+func (p *process) force() {
+	if p.closing && p.forced == nil && !p.acting() {
+		p.forced = time.AfterFunc(grace, p.overdue)
+	}
+}
+
+// overdue kills a closed process, unless it went on to an action that it had
+// not read before.
+func (p *process) overdue() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.acting() {
+		p.forced = nil
+		return
+	}
+	if p.failure == nil {
+		p.failure = p.spent
+	}
+	p.kill(cmp.Or(p.failure, errClosing))
 }
 
 // fail breaks the process; p.mu is held.
@@ -206,9 +252,12 @@ func (p *process) answer(line []byte) error {
 	if a.Exit == nil {
 		return nil
 	}
-	q.exit.Code = *a.Exit
-	close(q.ended)
 	delete(p.open, a.ID)
+	if q.calling != nil {
+		q.exit.Code = *a.Exit
+		close(q.ended)
+	}
+	p.force()
 	if len(p.open) == 0 && !p.closing {
 		p.idle.Reset(idleAfter)
 	}
@@ -267,12 +316,25 @@ func (p *process) over(exit engine.Exit, err error) {
 		failure = fmt.Errorf("%w; the last it said is:\n%s", failure, said)
 	}
 	for _, q := range p.open {
-		q.unasked = !q.blamed && (p.stdin.unread(q.at) || stillborn && q.calling != nil && q.answers)
+		if q.calling == nil {
+			continue
+		}
+		q.unasked = !q.blamed && (p.stdin.unread(q.at) || stillborn && q.answers)
 		q.err = failure
 		close(q.ended)
 	}
 	clear(p.open)
 	close(p.ended)
+}
+
+// acting tells whether an action may have begun that is not over; p.mu is held.
+func (p *process) acting() bool {
+	for _, q := range p.open {
+		if q.calling != nil && !q.answers && !p.stdin.unread(q.at) {
+			return true
+		}
+	}
+	return false
 }
 
 // awaited tells whether anybody waits for an answer; p.mu is held.
@@ -283,64 +345,4 @@ func (p *process) awaited() bool {
 		}
 	}
 	return false
-}
-
-// feed is the stdin of a process: what is put into it waits there until it is
-// read.
-type feed struct {
-	mu     sync.Mutex
-	more   sync.Cond
-	data   []byte
-	put    int64 // bytes so far
-	taken  int64
-	closed bool
-}
-
-func newFeed() *feed {
-	f := &feed{}
-	f.more.L = &f.mu
-	return f
-}
-
-// add appends data and returns where it begins.
-func (f *feed) add(data []byte) int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	at := f.put
-	f.data = append(f.data, data...)
-	f.put += int64(len(data))
-	f.more.Signal()
-	return at
-}
-
-// close lets the reader see the end after what there is.
-func (f *feed) close() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.closed = true
-	f.more.Broadcast()
-}
-
-// unread tells whether nothing that begins at a place was read.
-func (f *feed) unread(at int64) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.taken <= at
-}
-
-func (f *feed) Read(into []byte) (int, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for len(f.data) == 0 && !f.closed {
-		f.more.Wait()
-	}
-	if len(f.data) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(into, f.data)
-	f.taken += int64(n)
-	if f.data = f.data[n:]; len(f.data) == 0 {
-		f.data = nil
-	}
-	return n, nil
 }

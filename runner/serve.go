@@ -37,7 +37,8 @@ type servers struct {
 
 // server has the calls of all that may share a process made by one. It starts
 // the process when the first call comes, and again when one comes after it was
-// ended for being idle. After a process that failed it starts no more.
+// ended for being idle. After a process that failed or was slow it starts no
+// more.
 type server struct {
 	runner *Runner
 	name   string // type, as in the manifest
@@ -112,10 +113,11 @@ func (s *server) ask(ctx context.Context, i *calling) (exit engine.Exit, asked b
 		p.giveUp(q, fmt.Errorf("did not answer %s of %s: %w after %s", i.action, i.resource, engine.ErrTimeout, i.timeout))
 	case <-ctx.Done():
 		why := context.Cause(ctx)
-		if i.answers && errors.Is(why, ErrInterrupted) && p.abandon(q) {
-			return engine.Exit{}, true, why
+		if i.answers && errors.Is(why, ErrInterrupted) {
+			p.abandon(q, why)
+		} else {
+			p.giveUp(q, fmt.Errorf("was killed: %w", why))
 		}
-		p.giveUp(q, fmt.Errorf("was killed: %w", why))
 	}
 	<-q.ended
 	return q.exit, !q.unasked, q.err
