@@ -278,7 +278,9 @@ func bindMounts(mounts []engine.Mount, h host) ([]specs.Mount, error) {
 		case m.ReadOnly && (h.flat || slices.Contains(h.files, m.Source)):
 			options = append(options, "ro")
 		case m.ReadOnly:
-			options = append(options, "rro")
+			// A runtime that does not know "rro" takes it for an option of the file
+			// system, and would mount writable.
+			options = append(options, "ro", "rro")
 		}
 		binds = append(binds, specs.Mount{Destination: target, Type: "bind", Source: m.Source, Options: options})
 	}

@@ -34,7 +34,7 @@ func TestConfiguration(t *testing.T) {
 		{"the run's directory", engine.Spec{WorkDir: "/run/../there"}, host{}, cwd, "/there"},
 		{"the host's network has the host's name", engine.Spec{}, host{hostname: "here"}, hostname, "here"},
 		{"a network of its own has another", engine.Spec{Network: "none"}, host{hostname: "here"}, hostname, "0123456789ab"},
-		{"outer mounts come first", engine.Spec{Mounts: []engine.Mount{{Source: "/s", Target: "/a/b/c"}, {Source: "/s", Target: "/a"}, {Source: "/s", Target: "/a/b/", ReadOnly: true}}}, host{}, binds, "/a /a/b:rro /a/b/c"},
+		{"outer mounts come first", engine.Spec{Mounts: []engine.Mount{{Source: "/s", Target: "/a/b/c"}, {Source: "/s", Target: "/a"}, {Source: "/s", Target: "/a/b/", ReadOnly: true}}}, host{}, binds, "/a /a/b:ro,rro /a/b/c"},
 		{"nothing is mounted below a file", engine.Spec{Mounts: []engine.Mount{{Source: "/s/f", Target: "/f", ReadOnly: true}, {Source: "/s/f", Target: "/g"}}}, host{files: []string{"/s/f"}}, binds, "/f:ro /g"},
 		{"a runtime that has no other read-only mounts", engine.Spec{Mounts: []engine.Mount{{Source: "/s", Target: "/f", ReadOnly: true}}}, host{flat: true}, binds, "/f:ro"},
 		{"a mount on /tmp is there alone", engine.Spec{Mounts: []engine.Mount{{Source: "/s", Target: "/tmp/"}}}, host{}, tmp, "bind"},
@@ -64,12 +64,14 @@ func hostname(c specs.Spec) any { return c.Hostname }
 func binds(c specs.Spec) any {
 	var found []string
 	for _, m := range c.Mounts {
-		switch {
-		case m.Type == "bind" && m.Options[len(m.Options)-1] != "rprivate":
-			found = append(found, m.Destination+":"+m.Options[len(m.Options)-1])
-		case m.Type == "bind":
-			found = append(found, m.Destination)
+		if m.Type != "bind" {
+			continue
 		}
+		mode := ""
+		if special := m.Options[2:]; len(special) > 0 { // after rbind and rprivate
+			mode = ":" + strings.Join(special, ",")
+		}
+		found = append(found, m.Destination+mode)
 	}
 	return strings.Join(found, " ")
 }

@@ -10,7 +10,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,6 +161,45 @@ func TestALauncherWaitsForTheNextRun(t *testing.T) {
 	if e.ahead.next != nil {
 		t.Error("a closed engine starts another")
 	}
+}
+
+// A launcher that did nothing is not taken for a container that has ended.
+func TestALauncherThatDoesNothingIsAnError(t *testing.T) {
+	e := open(t)
+	loadProbe(t, e)
+	t.Run("it understands nothing", func(t *testing.T) {
+		c, err := e.prepare()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.close()
+		if _, err := io.WriteString(c.control, "what is no request"); err != nil {
+			t.Fatal(err)
+		}
+		code, failure := c.end(filepath.Join(t.TempDir(), "log"))
+		if failure == nil || !strings.Contains(failure.Error(), "before there was one: exit status 1") {
+			t.Errorf("exit code %d, %v; want a failure", code, failure)
+		}
+	})
+	t.Run("it dies before it is told", func(t *testing.T) {
+		e.passed = func(point string) {
+			if point == "the record is made" {
+				anyRecord(e, func(id string, r record) bool {
+					if err := r.Launcher.kill(id); err != nil {
+						t.Error(err)
+					}
+					if err := poll(t.Context(), func() (bool, error) { return r.Launcher.gone(), nil }); err != nil {
+						t.Error(err)
+					}
+					return true
+				})
+			}
+		}
+		defer func() { e.passed = nil }()
+		if exit, err := e.Run(t.Context(), probe("exit", "0"), engine.IO{}); err == nil || !strings.Contains(err.Error(), "tell the launcher what to run") {
+			t.Errorf("exit %+v, error %v", exit, err)
+		}
+	})
 }
 
 // actLose makes this test binary end its first thread, say so, and go on until

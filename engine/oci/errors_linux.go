@@ -59,6 +59,9 @@ func (e *Engine) forbidden(err error) error {
 func whyForbidden(err error, rootless, overlays bool, sysctl func(string) string) error {
 	var failure *launch.Failure
 	failed := errors.As(err, &failure)
+	if failed && failure.Linux != "" {
+		return fmt.Errorf("the kernel is too old: that needs Linux %s; update it, or use Docker: %w", failure.Linux, err)
+	}
 	overlay := failed && strings.Contains(failure.Doing, "overlay")
 	if overlay && !overlays {
 		return fmt.Errorf("the kernel has no overlayfs: load it with `modprobe overlay`: %w", err)

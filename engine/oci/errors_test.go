@@ -26,6 +26,8 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		sysctl   string // of the one that is set to 0 or 1
 		says     string
 	}{
+		{"an old kernel", &launch.Failure{Doing: "keep files from the container", Text: "invalid argument", Linux: "5.11"}, false, true, "", "needs Linux 5.11"},
+		{"an old kernel, without root", &launch.Failure{Doing: "mount", Text: "function not implemented", Linux: "5.12"}, true, true, "kernel.unprivileged_userns_clone=0", "needs Linux 5.12"},
 		{"no overlays in the kernel", overlay, false, false, "", "`modprobe overlay`"},
 		{"nor without root", overlay, true, false, "", "`modprobe overlay`"},
 		{"overlays for root only", overlay, true, true, "", "needs Linux 5.11"},

@@ -121,9 +121,11 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 }
 
 // start has the container started, at once or when it is released. A launcher
-// that was killed meanwhile hears nothing, and will report nothing.
+// that is killed once it was told what to do will report nothing.
 func (e *Engine) start(ctx context.Context, c *container, kept recordFile, spec engine.Spec, request launch.Request, released func()) error {
-	_ = c.orders.Encode(request)
+	if err := c.orders.Encode(request); err != nil {
+		return fmt.Errorf("tell the launcher what to run: %w", err)
+	}
 	e.startAhead()
 	e.passes("the launcher is told what to do")
 	if !request.Steps {

@@ -47,6 +47,10 @@ func (e *Engine) prepare() (*container, error) {
 // end returns the exit code of the container's program, or why there was none.
 func (c *container) end(log string) (int, *launch.Failure) {
 	report := c.report()
+	became := report.Becomes
+	if became {
+		report = c.report() // only of a failure
+	}
 	<-c.ended
 	switch {
 	case report.Failed != nil:
@@ -55,8 +59,9 @@ func (c *container) end(log string) (int, *launch.Failure) {
 		return *report.Ended, nil
 	case !c.state.Exited():
 		return killed, nil
+	case !became:
+		return 0, &launch.Failure{Doing: "run the container", Text: "the launcher ended before there was one: " + c.state.String()}
 	}
-	// The launcher became the runtime, which ends as the container does.
 	code := c.state.ExitCode()
 	if text := launch.LastError(log); code != 0 && text != "" {
 		return 0, &launch.Failure{Doing: "run the container", Text: text, Runtime: true}

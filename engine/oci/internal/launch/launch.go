@@ -71,8 +71,10 @@ type Config struct {
 // Start tells the launcher of a created container to start its program.
 type Start struct{}
 
-// Report is a message of the launcher. Exactly one field is set.
+// Report is a message of the launcher. Exactly one field is set. A launcher that
+// ends without one has done nothing.
 type Report struct {
+	Becomes bool     `json:",omitempty"` // the launcher becomes the runtime, and ends as the container does; only if not Request.Steps
 	Created bool     `json:",omitempty"` // the container waits for Start; only if Request.Steps
 	Ended   *int     `json:",omitempty"` // exit code of its program, 128+n for a death by signal n; only if Request.Steps
 	Failed  *Failure `json:",omitempty"` // the container could not be created or started
@@ -82,5 +84,6 @@ type Report struct {
 type Failure struct {
 	Doing   string // what was attempted
 	Text    string // how it failed
+	Linux   string `json:",omitempty"` // the first version that can do it, if this kernel can not
 	Runtime bool   // the runtime said so
 }

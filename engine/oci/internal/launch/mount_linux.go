@@ -63,6 +63,16 @@ func put(file, content string) error {
 	return os.WriteFile(file, []byte(content), 0o644) //nolint:gosec // the container's user reads it
 }
 
+// tryReadOnly does what a runtime does for a read-only mount, to a mount that
+// serves nothing else.
+func tryReadOnly() error {
+	err := unix.MountSetattr(unix.AT_FDCWD, rootDir, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	if err != nil {
+		return lacking("5.12", "make a mount read-only with all below it", err)
+	}
+	return nil
+}
+
 // overlay mounts the image's layers and the upper directory on the root.
 func (l *launcher) overlay() error {
 	layers := l.request.Layers

@@ -3,7 +3,6 @@ package launch
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path"
@@ -32,11 +31,6 @@ const killed = 128 + int(unix.SIGKILL)
 
 // run is the launcher's life. Its exit code says whether it could report.
 func run() int {
-	// Only the standard streams are the container's.
-	if err := unix.CloseRange(Control, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		fmt.Fprintln(os.Stderr, "deployster: keep files from the container:", err)
-		return 1
-	}
 	control := os.NewFile(Control, "control")
 	l := &launcher{reports: json.NewEncoder(control), orders: json.NewDecoder(control)}
 	if err := l.orders.Decode(&l.request); err != nil {
@@ -67,20 +61,37 @@ func failed(doing string, err error) error {
 	return &Failure{Doing: doing, Text: err.Error()}
 }
 
+// lacking is failed for what older kernels can not do: they know no such system
+// call, or not that of its flags.
+func lacking(linux, doing string, err error) error {
+	failure := &Failure{Doing: doing, Text: err.Error()}
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) {
+		failure.Linux = linux
+	}
+	return failure
+}
+
 // launch returns the exit code of the container's program, or a Failure.
 func (l *launcher) launch() (int, error) {
+	// Only the standard streams are the container's.
+	if err := unix.CloseRange(Control, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return 0, lacking("5.11", "keep files from the container", err)
+	}
 	unix.Umask(0o022) // what is made for the container is for its user, too
 	if err := l.mount(); err != nil {
 		return 0, err
 	}
 	if l.request.Runtime == "" {
-		return 0, nil
+		return 0, tryReadOnly()
 	}
 	if err := l.configure(); err != nil {
 		return 0, err
 	}
 	if l.request.Steps {
 		return l.steps()
+	}
+	if err := l.reports.Encode(Report{Becomes: true}); err != nil {
+		return 0, failed("report", err)
 	}
 	argv := l.command("run", "--keep", "--bundle", l.request.Dir)
 	return 0, failed("execute the runtime", unix.Exec(argv[0], argv, os.Environ()))

@@ -14,12 +14,10 @@ import (
 	"strings"
 )
 
-// maxFiles bounds the entries of an archive, and maxLinks how many links in it
-// may lead to a file.
-const (
-	maxFiles = 100_000
-	maxLinks = 8
-)
+// maxLinks bounds how many links in an archive may lead to a file.
+const maxLinks = 8
+
+var archiveLimits = limits{bytes: layerLimits.bytes, entries: 100_000, names: layerLimits.names}
 
 // files are those of `docker save` or of an OCI layout.
 type files struct{ fs.FS }
@@ -83,13 +81,14 @@ func (a archived) Open(name string) (fs.File, error) {
 
 // extract writes the files of an archive into the workspace, under names that
 // it makes up.
-func extract(in *workspace, r io.Reader) (files, error) {
+func extract(in *workspace, r io.Reader, limit limits) (files, error) {
 	plain, err := decompress(r)
 	if err != nil {
 		return files{}, readError(err, 0)
 	}
 	defer func() { _ = plain.Close() }()
-	bounded := &boundedReader{r: plain, limit: layerLimits}
+	bounded := &boundedReader{r: plain, limit: limit}
+	total := &counted{limits: limit}
 	read := tar.NewReader(bounded)
 	found := archived{}
 	for entries := 0; ; entries++ {
@@ -104,8 +103,9 @@ func extract(in *workspace, r io.Reader) (files, error) {
 			return files{found}, nil
 		case err != nil:
 			return files{}, readError(err, entries)
-		case entries == maxFiles:
-			return files{}, fmt.Errorf("the tar has more than %d entries, which is the limit", maxFiles)
+		}
+		if err := total.check(header); err != nil {
+			return files{}, readError(err, entries)
 		}
 		name := cleanName(header.Name)
 		switch header.Typeflag {

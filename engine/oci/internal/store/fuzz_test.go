@@ -33,6 +33,6 @@ func FuzzUnpack(f *testing.F) {
 		f.Add(tarOf(f, c.entries...))
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
-		_, _ = unpackBeside(t, content, limits{bytes: 1 << 20, entries: 100})
+		_, _ = unpackBeside(t, content, limits{bytes: 1 << 20, entries: 100, names: 1 << 16})
 	})
 }

@@ -190,34 +190,42 @@ func (s *Store) unpackAll(ctx context.Context, in *workspace, images []incoming,
 }
 
 // layer returns the lock that keeps a layer from being removed, and unpacks it
-// first if nobody else has.
+// first if nobody else has. Whoever calls it may hold other layers, so it never
+// waits for the exclusive lock: of two that load one image, each could wait for
+// a layer that the other holds. What it wants is the layer, by whomever.
 func (s *Store) layer(ctx context.Context, in *workspace, layer layer, seen func(n int64)) (*lock, error) {
-	dir, lock := s.layerDir(layer.diffID), s.layerLock(layer.diffID)
-	unpacked := false
-	for {
-		held, err := acquire(ctx, lock, shared)
-		if err != nil {
-			return nil, err
-		}
-		if exists(dir) {
-			if !unpacked {
-				seen(layer.size)
-			}
-			return held, nil
+	dir, path := s.layerDir(layer.diffID), s.layerLock(layer.diffID)
+	hold := func() (*lock, error) {
+		held, err := try(path, shared)
+		if held == nil || exists(dir) {
+			return held, err
 		}
 		held.release()
-		if held, err = acquire(ctx, lock, exclusive); err != nil {
+		return nil, nil
+	}
+	unpacked := false
+	held, err := insist(ctx, path, func() (*lock, error) {
+		if held, err := hold(); held != nil || err != nil {
+			return held, err
+		}
+		own, err := try(path, exclusive)
+		if own == nil {
 			return nil, err
 		}
 		if !exists(dir) {
 			unpacked = true
 			err = s.publish(ctx, in, layer, seen)
 		}
-		held.release()
+		own.release()
 		if err != nil {
 			return nil, err
 		}
+		return hold()
+	})
+	if held != nil && !unpacked {
+		seen(layer.size)
 	}
+	return held, err
 }
 
 // publish unpacks a layer aside and renames it into its place. Everything in it

@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // Load takes over the images of a tar as `docker save` makes it, or of an OCI
@@ -81,7 +83,7 @@ func (s *Store) load(ctx context.Context, r io.Reader, seen func(n int64)) (imag
 	defer stop()
 	defer func() { _ = interruptible.Close() }()
 
-	files, err := extract(in, &countingReader{r: interruptible, seen: seen})
+	files, err := extract(in, &countingReader{r: interruptible, seen: seen}, archiveLimits)
 	if err != nil {
 		return nil, err
 	}
@@ -96,21 +98,27 @@ func (s *Store) loadFiles(ctx context.Context, in *workspace, from files, seen f
 	}
 	added, err := s.add(ctx, in, images, seen)
 	if err != nil {
-		return nil, errors.Join(err, s.discard(ctx, in))
+		return nil, errors.Join(err, s.discard(ctx, in, images))
 	}
 	return added, nil
 }
 
-// discard removes the layers that no image needs. Those of an archive that can
-// not be loaded serve no further attempt.
-func (s *Store) discard(ctx context.Context, out *workspace) error {
+// discard removes the layers of images that could not be loaded, unless others
+// need them: they serve no further attempt.
+func (s *Store) discard(ctx context.Context, out *workspace, images []incoming) error {
 	ctx = context.WithoutCancel(ctx)
+	theirs := map[v1.Hash]bool{}
+	for _, image := range images {
+		for _, layer := range image.layers {
+			theirs[layer.diffID] = true
+		}
+	}
 	held, err := acquire(ctx, s.indexLock(), exclusive)
 	if err != nil {
 		return err
 	}
 	defer held.release()
-	if _, err := s.dropLayers(ctx, out); err != nil {
+	if _, err := s.dropLayers(ctx, out, theirs); err != nil {
 		return err
 	}
 	return s.dropFiles()

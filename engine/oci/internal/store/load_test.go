@@ -14,7 +14,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -278,5 +281,61 @@ func TestOfAnImageSavedForSeveralPlatformsOneIsTaken(t *testing.T) {
 	image := load(t, s, tarOf(t, append(configs, file("manifest.json", string(raw)))...))
 	if want, err := ours.ConfigName(); err != nil || image.ID != want.String() {
 		t.Errorf("loaded was %s, want %s, %v", image.ID, want, err)
+	}
+}
+
+// Who holds a layer may be waiting for another, so that nobody waits for it to
+// let go.
+func TestALayerThatSomebodyHoldsIsShared(t *testing.T) {
+	s := open(t, t.TempDir())
+	wanted := layer{diffID: hashOf([]byte("unpacked by somebody else")), size: 5}
+	other, err := try(s.layerLock(wanted.diffID), shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.release()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var seen int64
+		done := make(chan error)
+		go func() {
+			held, err := s.layer(ctx, nil, wanted, func(n int64) { seen += n })
+			if err == nil {
+				held.release()
+			}
+			done <- err
+		}()
+		synctest.Wait() // until it waits
+		if err := makeDir(s.layerDir(wanted.diffID)); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; err != nil || seen != wanted.size {
+			t.Errorf("%d bytes seen, %v; want the layer", seen, err)
+		}
+	})
+}
+
+// Each of two may hold what the other is waiting for, which shows only sometimes.
+func TestLoadsOfTheSameLayersDoNotWaitForEachOther(t *testing.T) {
+	var layers [][]byte
+	for i := range 12 {
+		layers = append(layers, tarOf(t, file(fmt.Sprintf("f%d", i), fmt.Sprint(i))))
+	}
+	packed := save(t, "x:1", imageOf(t, layers...))
+	for range 40 {
+		dir := t.TempDir()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		var group sync.WaitGroup
+		for range 2 {
+			s := open(t, dir)
+			group.Go(func() {
+				if _, err := s.Load(ctx, bytes.NewReader(packed), nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		cancel()
 	}
 }

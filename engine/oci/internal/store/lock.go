@@ -29,8 +29,13 @@ func (l *lock) release() { _ = l.file.Close() }
 
 // acquire waits for the lock of a file, which is made when missing.
 func acquire(ctx context.Context, path string, how int) (*lock, error) {
+	return insist(ctx, path, func() (*lock, error) { return try(path, how) })
+}
+
+// insist tries again and again, until there is a lock or an error.
+func insist(ctx context.Context, path string, attempt func() (*lock, error)) (*lock, error) {
 	for wait := time.Millisecond; ; wait = min(2*wait, patience) {
-		held, err := try(path, how)
+		held, err := attempt()
 		if err != nil || held != nil {
 			return held, err
 		}

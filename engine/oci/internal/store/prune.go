@@ -50,7 +50,7 @@ func (s *Store) prune(ctx context.Context, keep func(Image) bool) (result PruneR
 	if result.Images, err = s.dropImages(keep); err != nil {
 		return result, err
 	}
-	freed, err := s.dropLayers(ctx, out)
+	freed, err := s.dropLayers(ctx, out, nil)
 	result.Bytes += freed
 	if err != nil {
 		return result, err
@@ -112,8 +112,9 @@ func (i *index) usedLayers() map[v1.Hash]bool {
 	return used
 }
 
-// dropLayers moves the layers that neither an image nor a pull or load needs.
-func (s *Store) dropLayers(ctx context.Context, out *workspace) (freed int64, err error) {
+// dropLayers moves the layers that neither an image nor a pull or load needs:
+// those in of, or all if that is nil.
+func (s *Store) dropLayers(ctx context.Context, out *workspace, of map[v1.Hash]bool) (freed int64, err error) {
 	index, err := s.index()
 	if err != nil {
 		return 0, err
@@ -125,7 +126,7 @@ func (s *Store) dropLayers(ctx context.Context, out *workspace) (freed int64, er
 	}
 	for _, each := range there {
 		layer, err := v1.NewHash("sha256:" + each.Name())
-		if err != nil || used[layer] {
+		if err != nil || used[layer] || of != nil && !of[layer] {
 			continue
 		}
 		if err := ctx.Err(); err != nil {

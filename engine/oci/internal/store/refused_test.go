@@ -67,6 +67,9 @@ func TestMistakenImagesAreRefusedAndLeaveNothing(t *testing.T) {
 	isLayer := func(name string) bool { return strings.HasSuffix(name, ".tar") }
 	squeezed := imageWith(t, types.OCILayer, gzipped(t, content), content)
 	squeezedDigest := hashOf(gzipped(t, content))
+	const platform = `{"os":"linux","architecture":"amd64"}`
+	largest := platform + strings.Repeat(" ", maxDocument-len(platform))
+	large := withConfig(t, imageOf(t), func(config *v1.ConfigFile) { config.Author = strings.Repeat("a", maxDocument-1000) })
 	only := func(entries ...tarEntry) []byte { return tarOf(t, entries...) }
 	for _, c := range []struct {
 		name   string
@@ -106,6 +109,17 @@ func TestMistakenImagesAreRefusedAndLeaveNothing(t *testing.T) {
 		{"a layer without a digest", only(file("manifest.json", `[{"Config":"c","Layers":["l"]}]`), file("c", `{"rootfs":{"diff_ids":[null]}}`), file("l", "")), []string{"configuration", "cannot parse hash"}},
 		{"a layer with the digest of a path", only(file("manifest.json", `[{"Config":"c","Layers":["l"]}]`), file("c", `{"rootfs":{"diff_ids":["sha256:../../x"]}}`), file("l", "")), []string{"configuration"}},
 		{"a configuration without end", only(file("manifest.json", `[{"Config":"c","Layers":[]}]`), file("c", strings.Repeat(" ", maxDocument+1))), []string{"which is the limit"}},
+		{"images without end", only(file("manifest.json", "["+strings.Repeat("{},", maxImages)+"{}]")), []string{"1001 images", "1000 are the limit"}},
+		{"a layout of images without end", only(file("index.json", `{"manifests":[`+strings.Repeat("{},", maxImages)+"{}]}")), []string{"1001 images", "1000 are the limit"}},
+		{"configurations without end", only(file("manifest.json", "["+strings.Repeat(`{"Config":"c"},`, 8)+`{"Config":"c"}]`), file("c", largest)), []string{"configurations", "67108864 bytes, which is the limit"}},
+		{"a layout of configurations without end", rewrite(t, anyLayout(large), func(name string, content []byte) []byte {
+			if name != "index.json" {
+				return content
+			}
+			before, manifest, _ := strings.Cut(string(content), "[")
+			manifest, after, _ := strings.Cut(manifest, "]")
+			return []byte(before + "[" + strings.Repeat(manifest+",", 8) + manifest + "]" + after)
+		}), []string{"configurations", "67108864 bytes, which is the limit"}},
 		{"another platform", save(t, "web", forPlatform(t, good, arm64)), []string{"web:latest", "is for linux/arm64, this engine runs linux/amd64"}},
 		{"another system", save(t, "web", forPlatform(t, good, v1.Platform{OS: "windows", Architecture: "amd64"})), []string{"is for windows/amd64, this engine runs linux/amd64"}},
 		{"one image of two for another platform", saveAll(t, map[string]v1.Image{"web": good, "other": forPlatform(t, good, arm64)}), []string{"other", "is for linux/arm64"}},
@@ -221,6 +235,10 @@ func TestALayoutDoesNotLeadOutOfItsDirectory(t *testing.T) {
 
 func TestALoadThatFailsLeavesOthersAlone(t *testing.T) {
 	s := open(t, t.TempDir())
+	interrupted := s.layerDir(hashOf([]byte("of a pull that will go on")))
+	if err := makeDir(interrupted); err != nil {
+		t.Fatal(err)
+	}
 	shared := tarOf(t, file("shared", "1"))
 	kept := load(t, s, save(t, "kept", imageOf(t, shared)))
 	bad := rewrite(t, save(t, "kept", imageOf(t, shared, tarOf(t, file("own", "1")))), func(name string, content []byte) []byte {
@@ -236,7 +254,7 @@ func TestALoadThatFailsLeavesOthersAlone(t *testing.T) {
 		t.Errorf("kept is %s, %v; want %s", found.ID, err, kept.ID)
 	}
 	checkTree(t, lease(t, s, kept.ID).Layers[0], `shared "1"`)
-	if layers := namesIn(t, s.layersDir()); len(layers) != 1 {
-		t.Errorf("the layers are %v, want one", layers)
+	if layers := namesIn(t, s.layersDir()); len(layers) != 2 || !exists(interrupted) {
+		t.Errorf("the layers are %v, want the shared one and that of the pull", layers)
 	}
 }

@@ -36,6 +36,34 @@ func (f files) images(ctx context.Context, platform v1.Platform) ([]incoming, er
 	return images, err
 }
 
+// maxImages and maxConfigs bound how many images an archive may hold, and the
+// bytes of their configurations together: all are in memory at once.
+const (
+	maxImages  = 1000
+	maxConfigs = 64 << 20
+)
+
+func countable(images int) error {
+	if images > maxImages {
+		return fmt.Errorf("it has %d images, and %d are the limit: save them in several parts", images, maxImages)
+	}
+	return nil
+}
+
+// batch is the images of one archive.
+type batch struct {
+	list    []incoming
+	configs int // bytes
+}
+
+func (b *batch) add(image incoming) error {
+	if b.configs += len(image.config); b.configs > maxConfigs {
+		return fmt.Errorf("the configurations of its images have more than %d bytes, which is the limit: save them in several parts", maxConfigs)
+	}
+	b.list = append(b.list, image)
+	return nil
+}
+
 // savedManifest is one image in the manifest.json of `docker save`.
 type savedManifest struct {
 	Config   string
@@ -54,7 +82,10 @@ func (f files) saved(platform v1.Platform) ([]incoming, error) {
 	if err := json.Unmarshal(raw, &manifests); err != nil {
 		return nil, fmt.Errorf("read manifest.json: %w", err)
 	}
-	var images []incoming
+	if err := countable(len(manifests)); err != nil {
+		return nil, err
+	}
+	var images batch
 	var foreign []incoming // for other platforms
 	var refused error
 	for _, manifest := range manifests {
@@ -70,18 +101,20 @@ func (f files) saved(platform v1.Platform) ([]incoming, error) {
 		case err != nil:
 			return nil, err
 		default:
-			images = append(images, image)
+			if err := images.add(image); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for _, other := range foreign {
 		same := func(image incoming) bool {
 			return slices.ContainsFunc(image.names, func(name string) bool { return slices.Contains(other.names, name) })
 		}
-		if !slices.ContainsFunc(images, same) {
+		if !slices.ContainsFunc(images.list, same) {
 			return nil, refused
 		}
 	}
-	return images, nil
+	return images.list, nil
 }
 
 func (m savedManifest) subject() string {
@@ -140,6 +173,9 @@ func (f files) layout(ctx context.Context, platform v1.Platform) ([]incoming, er
 	if err != nil {
 		return nil, fmt.Errorf("read index.json: %w", err)
 	}
+	if err := countable(len(index.Manifests)); err != nil {
+		return nil, err
+	}
 	var names []string
 	byName := map[string][]v1.Descriptor{}
 	for _, d := range index.Manifests {
@@ -155,7 +191,7 @@ func (f files) layout(ctx context.Context, platform v1.Platform) ([]incoming, er
 		}
 		byName[name] = append(byName[name], d)
 	}
-	var images []incoming
+	var images batch
 	for _, name := range names {
 		chosen, err := chooseAll(byName[name], platform)
 		if err != nil {
@@ -174,10 +210,12 @@ func (f files) layout(ctx context.Context, platform v1.Platform) ([]incoming, er
 			if name != "" {
 				image.names = []string{name}
 			}
-			images = append(images, image)
+			if err := images.add(image); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return images, nil
+	return images.list, nil
 }
 
 // layoutName returns the key of the index for an image in a layout, or "".

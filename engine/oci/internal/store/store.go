@@ -33,11 +33,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/engine"
 )
@@ -99,17 +99,14 @@ func (s *Store) open() error {
 	if !filepath.IsAbs(s.dir) {
 		return errors.New("its path must be absolute")
 	}
-	for _, dir := range []string{"", "images", "layers/sha256", "locks", "tmp"} {
-		if err := os.MkdirAll(filepath.Join(s.dir, dir), 0o700); err != nil {
+	for _, below := range []string{"", "images", "layers", "layers/sha256", "locks", "tmp"} {
+		dir := filepath.Join(s.dir, below)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
-	}
-	info, err := os.Stat(s.dir)
-	if err != nil {
-		return err
-	}
-	if owner, ok := info.Sys().(*syscall.Stat_t); ok && int(owner.Uid) != os.Geteuid() {
-		return fmt.Errorf("it belongs to user %d and you are %d: run as its owner, or use a directory of your own", owner.Uid, os.Geteuid())
+		if err := checkPrivate(dir); err != nil {
+			return err
+		}
 	}
 	if err := makeDir(s.emptyLayer()); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -117,8 +114,26 @@ func (s *Store) open() error {
 	if _, err := s.index(); err != nil {
 		return err
 	}
-	_, err = s.sweep()
+	_, err := s.sweep()
 	return err
+}
+
+// checkPrivate refuses a directory that others may write to: what is in there
+// they could have chosen, and it is run.
+func checkPrivate(dir string) error {
+	var stat unix.Stat_t
+	if err := unix.Lstat(dir, &stat); err != nil {
+		return &fs.PathError{Op: "look at", Path: dir, Err: err}
+	}
+	switch {
+	case stat.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return fmt.Errorf("%s is a link: remove it, or use the directory that it leads to", dir)
+	case int(stat.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to user %d and you are %d: run as its owner, or use a directory of your own", dir, stat.Uid, os.Geteuid())
+	case stat.Mode&0o022 != 0:
+		return fmt.Errorf("%s can be written to by others, who may have changed images: remove it and pull or load them again, or use another directory", dir)
+	}
+	return nil
 }
 
 // makeDir makes a directory that the users of a container may look into,

@@ -273,6 +273,33 @@ func TestOpenRefusesWhatItCanNotUnderstand(t *testing.T) {
 	checkError(t, err, nil, "/proc")
 }
 
+func TestOpenRefusesWhatOthersCouldChange(t *testing.T) {
+	for _, below := range []string{"", "images", "layers", "layers/sha256", "locks", "tmp"} {
+		for _, c := range []struct {
+			name   string
+			change func(dir string) error
+			says   []string
+		}{
+			{"the group may write", func(dir string) error { return os.Chmod(dir, 0o770) }, []string{"can be written to by others", "remove it"}},
+			{"everybody may write", func(dir string) error { return os.Chmod(dir, 0o1777) }, []string{"can be written to by others", "remove it"}},
+			{"a link", func(dir string) error {
+				moved := dir + ".moved"
+				return errors.Join(os.Rename(dir, moved), os.Symlink(moved, dir))
+			}, []string{"is a link", "remove it"}},
+		} {
+			t.Run(c.name+" "+below, func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "store")
+				open(t, dir)
+				if err := c.change(filepath.Join(dir, below)); err != nil {
+					t.Fatal(err)
+				}
+				_, err := Open(Options{Dir: dir, Platform: amd64, Rootless: os.Geteuid() != 0})
+				checkError(t, err, nil, append(c.says, filepath.Join(dir, below))...)
+			})
+		}
+	}
+}
+
 func TestAnIndexDamagedLaterIsTold(t *testing.T) {
 	s := open(t, t.TempDir())
 	image := load(t, s, save(t, "web", imageOf(t, tarOf(t, file("a", "1")))))

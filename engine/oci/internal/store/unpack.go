@@ -19,14 +19,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limits of one layer. They are far above what images have, and keep a hostile
+// limits of one layer or archive. They are far above what images have, and keep a hostile
 // one from filling disk and memory.
 type limits struct {
 	bytes   int64 // of its tar, and of the files in it
 	entries int
+	names   int64 // bytes of all names and link targets together, which are kept in memory
 }
 
-var layerLimits = limits{bytes: 64 << 30, entries: 2_000_000}
+var layerLimits = limits{bytes: 64 << 30, entries: 2_000_000, names: 256 << 20}
+
+// counted is what was seen of a tar.
+type counted struct {
+	limits
+	seen limits
+}
+
+// check counts an entry, and refuses one that goes beyond the limits.
+func (c *counted) check(header *tar.Header) error {
+	c.seen.entries++
+	c.seen.bytes += header.Size // a sparse file is larger than what stands for it in the tar
+	c.seen.names += int64(len(header.Name) + len(header.Linkname))
+	switch {
+	case c.seen.entries > c.entries:
+		return fmt.Errorf("it has more than %d entries, which is the limit", c.entries)
+	case header.Size < 0, c.seen.bytes > c.bytes, c.seen.bytes < 0:
+		return tooLarge(c.limits)
+	case len(header.Name) > unix.PathMax, len(header.Linkname) > unix.PathMax:
+		return fmt.Errorf("entry %d has a name of more than %d bytes, which is the limit", c.seen.entries, unix.PathMax)
+	case c.seen.names > c.names:
+		return fmt.Errorf("its names have more than %d bytes, which is the limit", c.names)
+	}
+	return nil
+}
 
 // unpack writes the layer that the tar r is into the empty directory dir, as an
 // overlay wants its lower directories: what the layer deletes becomes a device
@@ -42,18 +67,12 @@ var layerLimits = limits{bytes: 64 << 30, entries: 2_000_000}
 // No entry leads out of dir, whatever its name or the links before it.
 func unpack(ctx context.Context, dir string, r io.Reader, rootless bool, limit limits) error {
 	w := &whiteouts{root: dir, attribute: opaqueAttribute(rootless)}
-	entries, size := 0, int64(0)
+	total := &counted{limits: limit}
 	filter := func(header *tar.Header) (bool, error) {
-		entries++
-		size += header.Size // a sparse file is larger than what stands for it in the tar
-		switch {
-		case entries > limit.entries:
-			return false, fmt.Errorf("it has more than %d entries, which is the limit", limit.entries)
-		case header.Size < 0, size > limit.bytes, size < 0:
-			return false, tooLarge(limit)
-		case len(header.Name) > unix.PathMax, len(header.Linkname) > unix.PathMax:
-			return false, fmt.Errorf("entry %d has a name of more than %d bytes", entries, unix.PathMax)
-		case !isID(header.Uid), !isID(header.Gid):
+		if err := total.check(header); err != nil {
+			return false, err
+		}
+		if !isID(header.Uid) || !isID(header.Gid) {
 			return false, fmt.Errorf("entry %q has the owner %d:%d, which is out of range", header.Name, header.Uid, header.Gid)
 		}
 		return accept(header, rootless), nil

@@ -18,7 +18,7 @@ import (
 )
 
 // small bounds what a test unpacks.
-var small = limits{bytes: 1 << 20, entries: 1000}
+var small = limits{bytes: 1 << 20, entries: 1000, names: 1 << 16}
 
 // unpackBeside unpacks into a directory that has a neighbour, which no layer may
 // touch.
@@ -293,10 +293,11 @@ func TestOwnersModesAndAttributes(t *testing.T) {
 	}
 }
 
-func TestALayerIsBounded(t *testing.T) {
-	var many []tarEntry
+func TestALayerOrArchiveIsBounded(t *testing.T) {
+	var many, long []tarEntry
 	for i := range 11 {
 		many = append(many, directory(fmt.Sprint(i), 0o755))
+		long = append(long, symlink(fmt.Sprintf(".wh.%095d", i), strings.Repeat("b", 100)))
 	}
 	for _, c := range []struct {
 		name    string
@@ -304,15 +305,28 @@ func TestALayerIsBounded(t *testing.T) {
 		limit   limits
 		says    string
 	}{
-		{"too many entries", tarOf(t, many...), limits{bytes: 1 << 20, entries: 10}, "more than 10 entries"},
-		{"a large file", tarOf(t, file("a", strings.Repeat("a", 3000))), limits{bytes: 2999, entries: 10}, "more than 2999 bytes"},
-		{"large files together", tarOf(t, file("a", strings.Repeat("a", 2000)), file("b", strings.Repeat("a", 1000))), limits{bytes: 2999, entries: 10}, "more than 2999 bytes"},
-		{"a file of nothing but holes", sparse(t, 1<<62), limits{bytes: 1 << 20, entries: 10}, "more than 1048576 bytes"},
-		{"headers without end", tarOf(t, many...), limits{bytes: 3000, entries: 100}, "more than 3000 bytes"},
+		{"too many entries", tarOf(t, many...), limits{bytes: 1 << 20, entries: 10, names: 1 << 20}, "more than 10 entries"},
+		{"a large file", tarOf(t, file("a", strings.Repeat("a", 3000))), limits{bytes: 2999, entries: 10, names: 1 << 20}, "more than 2999 bytes"},
+		{"large files together", tarOf(t, file("a", strings.Repeat("a", 2000)), file("b", strings.Repeat("a", 1000))), limits{bytes: 2999, entries: 10, names: 1 << 20}, "more than 2999 bytes"},
+		{"a file of nothing but holes", sparse(t, 1<<62), limits{bytes: 1 << 20, entries: 10, names: 1 << 20}, "more than 1048576 bytes"},
+		{"headers without end", tarOf(t, many...), limits{bytes: 3000, entries: 100, names: 1 << 20}, "more than 3000 bytes"},
+		{"long names and links together", tarOf(t, long...), limits{bytes: 1 << 20, entries: 100, names: 2000}, "names have more than 2000 bytes"},
+		{"a name that no path can be", tarOf(t, file(strings.Repeat("a/", 3000)+"a", "")), limits{bytes: 1 << 20, entries: 100, names: 1 << 20}, "name of more than 4096 bytes"},
+		{"a link that no path can be", tarOf(t, symlink("a", strings.Repeat("a/", 3000))), limits{bytes: 1 << 20, entries: 100, names: 1 << 20}, "name of more than 4096 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := unpackBeside(t, c.content, c.limit)
 			checkError(t, err, nil, c.says, "limit")
+
+			in, err := open(t, t.TempDir()).newWorkspace()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = extract(in, bytes.NewReader(c.content), c.limit)
+			checkError(t, err, nil, c.says, "limit")
+			if err := in.remove(); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }
