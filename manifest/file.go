@@ -25,7 +25,9 @@ type file struct {
 	copied  int   // nodes read through them so far
 }
 
-func (f *file) at(n *yaml.Node) Position { return Position{f.name, n.Line, n.Column} }
+func (f *file) at(n *yaml.Node) Position {
+	return Position{File: f.name, Line: n.Line, Column: n.Column}
+}
 
 func (f *file) fail(n *yaml.Node, path []string, format string, args ...any) {
 	f.found.add(Problem{Position: f.at(n), Path: pathText(path), Message: fmt.Sprintf(format, args...)})

@@ -83,7 +83,7 @@ func (f *file) unknown(e entry, path []string, known ...string) {
 // document reads one file and tells whether it has a section of resources.
 func (l *loader) document(f *file, root *yaml.Node) (resources bool) {
 	if root == nil || isNothing(root) {
-		f.found.add(Problem{Position: Position{f.name, 1, 1}, Message: "the file is empty; a manifest needs a mapping resources"})
+		f.found.add(Problem{Position: Position{File: f.name, Line: 1, Column: 1}, Message: "the file is empty; a manifest needs a mapping resources"})
 		return false
 	}
 	if root.Kind != yaml.MappingNode {

@@ -6,60 +6,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/deployster-go/deployster/yamlfile"
 )
 
-// Position is a place in a file.
-type Position struct {
-	File         string
-	Line, Column int // from 1, in characters; 0 is not known
-}
-
-func (p Position) String() string {
-	text := p.File
-	if p.Line > 0 {
-		text += ":" + strconv.Itoa(p.Line)
-		if p.Column > 0 {
-			text += ":" + strconv.Itoa(p.Column)
-		}
-	}
-	return strings.TrimPrefix(text, ":")
-}
+// Position is a place in a manifest.
+type Position = yamlfile.Position
 
 // Problem is something that the user must mend.
-type Problem struct {
-	Position Position
-	Path     string // such as resources.web.config.ports[0]; may be empty
-	Message  string
-	Hint     string // what was probably meant; may be empty
-}
+type Problem = yamlfile.Problem
 
-// String returns the problem as one line.
-func (p Problem) String() string {
-	var b strings.Builder
-	if at := p.Position.String(); at != "" {
-		b.WriteString(at + ": ")
-	}
-	if p.Path != "" {
-		b.WriteString(p.Path + ": ")
-	}
-	b.WriteString(strings.ReplaceAll(p.Message, "\n", " "))
-	if p.Hint != "" {
-		fmt.Fprintf(&b, ", did you mean %q?", p.Hint)
-	}
-	return b.String()
-}
-
-// Error is everything that is wrong with the input.
-type Error struct{ Problems []Problem }
-
-// Error returns one line for each problem.
-func (e *Error) Error() string {
-	lines := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		lines[i] = p.String()
-	}
-	return strings.Join(lines, "\n")
-}
+// Error is everything that is wrong with the manifests, in their order.
+type Error = yamlfile.Error
 
 // maxProblems is how many problems are reported; nobody reads more.
 const maxProblems = 1000

@@ -57,7 +57,7 @@ func (f *file) position(offset int) Position {
 	if !exact {
 		line--
 	}
-	return Position{f.name, line + 1, 1 + utf8.RuneCount(f.data[f.lines[line]:offset])}
+	return Position{File: f.name, Line: line + 1, Column: 1 + utf8.RuneCount(f.data[f.lines[line]:offset])}
 }
 
 // offset is the byte at a position.

@@ -26,7 +26,7 @@ var floors = []struct {
 	{"deploylog", nil},
 	{"graph", nil},
 	{"expression", nil},
-	{"manifest", []string{"schema", "expression", "graph"}},
+	{"manifest", []string{"schema", "expression", "graph", "yamlfile"}},
 	{"internal/gate", nil},
 	{"engine/docker", []string{"engine", "internal/gate"}},
 	{"engine/oci", []string{"engine", "engine/oci/*"}},
@@ -37,11 +37,14 @@ var floors = []struct {
 	{"deploylog/logtest", []string{"deploylog"}},
 	{"resources/internal/*", []string{"protocol", "resources/internal/*"}},
 	{"resources/*", []string{"protocol", "resources/internal/*"}},
+	{"yamlfile", []string{"schema"}},
+	{"inventory", []string{"schema", "yamlfile"}},
+	{"pipeline", []string{"deploylog", "graph", "schema", "yamlfile"}},
 	{"runner", []string{"manifest", "protocol", "schema", "engine", "expression", "graph"}},
-	{"control", []string{"deploylog", "runner", "engine", "protocol"}},
+	{"control", []string{"deploylog", "runner", "engine", "protocol", "pipeline"}},
 	{"internal/picture", nil},
 	{"internal/planfile", []string{"runner", "protocol"}},
-	{"internal/view", []string{"runner", "protocol"}},
+	{"internal/view", []string{"runner", "protocol", "control", "pipeline", "deploylog"}},
 	{"internal/shipped", []string{"protocol", "schema", "engine", "resources/*"}},
 	{"internal/authoring", []string{"protocol", "schema", "engine"}},
 	{"internal/architecture", nil},
@@ -54,7 +57,8 @@ var floors = []struct {
 
 // never lists standard packages that a package must not import.
 var never = map[string][]string{
-	"graph": {"context", "os", "net/http", "log/slog", "sync"},
+	"graph":    {"context", "os", "net/http", "log/slog", "sync"},
+	"pipeline": {"context", "os", "net/http", "log/slog", "sync"},
 }
 
 type listed struct {
