@@ -1,0 +1,62 @@
+// Package inventory knows the hosts that can be deployed to.
+//
+// An inventory is a file with a list of hosts: their names, attributes to
+// select them by, and how their engines are reached (Parse). Queries choose
+// among them (ParseQuery):
+//
+//	attribute:stack == beta and (platform in (linux/amd64, linux/arm64) or not attribute:old exists)
+//
+// Everything here is plain values that were checked as far as is possible
+// without asking a host anything; nothing is connected to, no file is opened.
+package inventory
+
+// The kinds of engines.
+const (
+	Docker = "docker"
+	OCI    = "oci" // this program itself, on the machine it runs on
+)
+
+// Inventory is the hosts, checked.
+type Inventory struct {
+	Hosts []Host // in the order of the file
+
+	byName map[string]int
+}
+
+// Host is a machine with an engine.
+type Host struct {
+	Name       string
+	Attributes map[string][]string // each has a value at least; one that was written as a text has exactly one
+	Engine     string              // Docker or OCI
+	Endpoint   string              // of Docker: unix://PATH, ssh://[USER@]HOST[:PORT] or tcp://HOST[:PORT]; "" for OCI
+	TLS        *TLS                // of a tcp:// endpoint; nil is none, which only a loopback address may have
+	Platforms  []string            // such as linux/amd64; none is not known
+	Slots      int                 // steps that may run at once, from 1
+}
+
+// TLS is the files with which an engine is trusted and told who asks, as they
+// are written in the inventory: relative paths are below its directory.
+type TLS struct {
+	CA        string // certificate of the authority that vouches for the engine
+	Cert, Key string // this side's; both or none
+}
+
+// Host finds a host by its name.
+func (v *Inventory) Host(name string) (Host, bool) {
+	i, ok := v.byName[name]
+	if !ok {
+		return Host{}, false
+	}
+	return v.Hosts[i], true
+}
+
+// Select returns the hosts that match a query, in the order of the file.
+func (v *Inventory) Select(q Query) []Host {
+	var hosts []Host
+	for _, h := range v.Hosts {
+		if q.Match(h) {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
+}

@@ -1,0 +1,238 @@
+package inventory_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/deployster-go/deployster/inventory"
+	"github.com/deployster-go/deployster/schema"
+	"github.com/deployster-go/deployster/yamlfile"
+)
+
+const three = `
+hosts:
+  - name: antworker001
+    attributes: &worker {stack: prod, roles: [web, db], since: 2020-01-02}
+    endpoint: unix:///var/run/docker.sock
+    platforms: [linux/amd64, linux/arm/v7]
+    slots: 4
+  - name: antworker002
+    attributes:
+      <<: *worker
+      stack: beta
+    endpoint: ssh://deploy@192.0.2.7:2222
+  - {name: laptop, engine: oci}
+  - name: far.example
+    endpoint: tcp://far.example:2376
+    tls: {ca: keys/ca.pem, cert: keys/cert.pem, key: keys/key.pem}
+`
+
+func TestParse(t *testing.T) {
+	v, err := inventory.Parse("inventory.yaml", []byte(three))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []inventory.Host{
+		{
+			Name: "antworker001", Engine: inventory.Docker, Endpoint: "unix:///var/run/docker.sock", Platforms: []string{"linux/amd64", "linux/arm/v7"}, Slots: 4,
+			Attributes: map[string][]string{"stack": {"prod"}, "roles": {"web", "db"}, "since": {"2020-01-02"}},
+		},
+		{
+			Name: "antworker002", Engine: inventory.Docker, Endpoint: "ssh://deploy@192.0.2.7:2222", Slots: 1,
+			Attributes: map[string][]string{"stack": {"beta"}, "roles": {"web", "db"}, "since": {"2020-01-02"}},
+		},
+		{Name: "laptop", Engine: inventory.OCI, Slots: 1},
+		{
+			Name: "far.example", Engine: inventory.Docker, Endpoint: "tcp://far.example:2376", Slots: 1,
+			TLS: &inventory.TLS{CA: "keys/ca.pem", Cert: "keys/cert.pem", Key: "keys/key.pem"},
+		},
+	}
+	if !reflect.DeepEqual(v.Hosts, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", v.Hosts, want)
+	}
+	if h, ok := v.Host("laptop"); !ok || h.Engine != inventory.OCI {
+		t.Errorf("laptop is %+v", h)
+	}
+	if h, ok := v.Host("nobody"); ok {
+		t.Errorf("nobody is %+v", h)
+	}
+	got := v.Select(parse(t, "attribute:roles == web or name == laptop"))
+	if len(got) != 3 || got[0].Name != "antworker001" || got[1].Name != "antworker002" || got[2].Name != "laptop" {
+		t.Errorf("selected %+v", got)
+	}
+}
+
+func TestAnInventoryMayBeEmptyOfHosts(t *testing.T) {
+	v, err := inventory.Parse("inventory.yaml", []byte("hosts: []"))
+	if err != nil || len(v.Hosts) != 0 || v.Select(parse(t, "name exists")) != nil {
+		t.Errorf("%+v %v", v, err)
+	}
+}
+
+// Each file of testdata/problems is an inventory and, after "-- problems --",
+// what is said about it. UPDATE=1 writes that anew.
+func TestProblems(t *testing.T) {
+	files, err := filepath.Glob("testdata/problems/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, path := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			given, want, _ := strings.Cut(string(data), "-- problems --\n")
+			_, err = inventory.Parse("i.yaml", []byte(given))
+			var invalid *yamlfile.Error
+			if !errors.As(err, &invalid) {
+				t.Fatalf("nothing was found wrong: %v", err)
+			}
+			if got := err.Error() + "\n"; got != want {
+				if os.Getenv("UPDATE") == "" {
+					t.Fatalf("got\n%swant\n%s", got, want)
+				}
+				if err := os.WriteFile(path, []byte(given+"-- problems --\n"+got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func TestHostileFilesAreRefusedQuickly(t *testing.T) {
+	tests := map[string]struct{ text, want string }{
+		"too many hosts":    {"hosts: [" + strings.Repeat("a,", 100_001) + "]", "i.yaml:1:8: hosts: has 100001 hosts; at most 100000 are possible"},
+		"everything wrong":  {"hosts:\n" + strings.Repeat("  - {nmae: x, slots: no, endpoint: y}\n", 50_000), "and 199000 more problems"},
+		"far too many keys": {"hosts: [{attributes: {" + strings.Repeat("a: b, ", 300_000) + "}}]", "and 299001 more problems"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := inventory.Parse("i.yaml", []byte(test.text))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %.300v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestTenThousandHosts(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("hosts:\n")
+	for i := range 10_000 {
+		fmt.Fprintf(&b, "- {name: h%d, endpoint: \"ssh://h%d\", attributes: {rack: r%d}}\n", i, i, i%100)
+	}
+	v, err := inventory.Parse("i.yaml", []byte(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := len(v.Select(parse(t, "attribute:rack in (r1, r2) and name =~ '7$'"))); got != 0 {
+		t.Errorf("%d hosts end in 7 and are in rack 1 or 2", got)
+	}
+	if got := len(v.Select(parse(t, "attribute:rack == r1"))); got != 100 {
+		t.Errorf("%d hosts in rack 1", got)
+	}
+}
+
+// The schema and the parser accept the same documents, but for what a schema
+// can not say: names that are there twice, what the address of an engine is.
+func TestTheSchemaAgrees(t *testing.T) {
+	text, err := schema.Source("inventory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("urn:it", document); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("urn:it")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := func(more string) string { return "hosts: [{name: a, endpoint: 'unix:///x', " + more + "}]" }
+	for text, good := range map[string]bool{
+		three: true, "hosts: []": true, "{}": false, "host: []": false, "hosts: {}": false, "hosts:": false, "hosts: [{}]": false,
+		host("slots: 1"): true, host("slots: 0"): false, host("slots: 1001"): false, host("slots: '1'"): false, host("slots:"): false, host("slots: 1.5"): false,
+		host("attributes: {a: b, c: [d]}"): true, host("attributes: {a: ''}"): false, host("attributes: {a: 1}"): false, host("attributes: {a: []}"): false,
+		host("attributes: {a: [1]}"): false, host("attributes: {-a: b}"): false, host("attributes: {}"): true, host("attributes: {a: {}}"): false, host("attributes:"): false,
+		host("engine: docker"): true, host("engine: oci"): false, host("engine: podman"): false,
+		"hosts: [{name: a, engine: oci}]": true, "hosts: [{name: a}]": false, "hosts: [{name: a, engine: docker}]": false, "hosts: [{engine: oci}]": false,
+		"hosts: [{name: a, engine: oci, tls: {ca: x}}]": false, "hosts: [{name: a/b, engine: oci}]": false, "hosts: [{name: a-, engine: oci}]": false, "hosts: [{name: '', engine: oci}]": false,
+		host("platforms: [linux/amd64, linux/arm/v7]"): true, host("platforms: []"): true, host("platforms: [linux]"): false, host("platforms: linux/amd64"): false,
+		host("tls: {ca: x}"): false, "hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x}}]": true, "hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x, cert: y}}]": false,
+		"hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x, cert: y, key: z}}]": true, "hosts: [{name: a, endpoint: 'tcp://x', tls: {cert: y, key: z}}]": false,
+		"hosts: [{name: a, endpoint: 'http://x'}]": false, "hosts: [{name: a, endpoint: x}]": false,
+	} {
+		_, err := inventory.Parse("i.yaml", []byte(text))
+		if (err == nil) != good {
+			t.Errorf("%s\nparser: %v", text, err)
+		}
+		var value any
+		if err := yaml.Unmarshal([]byte(strings.ReplaceAll(text, "2020-01-02", "'2020-01-02'")), &value); err != nil {
+			t.Fatal(err)
+		}
+		if err := compiled.Validate(value); (err == nil) != good {
+			t.Errorf("%s\nschema: %v", text, err)
+		}
+	}
+}
+
+// Whatever a file holds, Parse answers with an inventory or with problems whose
+// positions are in the file.
+func FuzzParse(f *testing.F) {
+	f.Add(three)
+	files, err := filepath.Glob("testdata/problems/*.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		given, _, _ := strings.Cut(string(data), "-- problems --\n")
+		f.Add(given)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		v, err := inventory.Parse("i.yaml", []byte(text))
+		if err != nil {
+			var invalid *yamlfile.Error
+			if !errors.As(err, &invalid) || len(invalid.Problems) == 0 {
+				t.Fatalf("an error without problems: %v", err)
+			}
+			lines := 1
+			for _, end := range []string{"\n", "\r", "\u0085", "\u2028", "\u2029"} {
+				lines += strings.Count(text, end)
+			}
+			for _, p := range invalid.Problems {
+				if p.Message == "" || strings.Contains(p.String(), "\n") || p.Position.Line > lines {
+					t.Fatalf("a problem that can not be shown: %q", p.String())
+				}
+			}
+			return
+		}
+		for _, h := range v.Hosts {
+			if found, ok := v.Host(h.Name); !ok || found.Slots < 1 || strings.Contains(h.Name, "/") || (h.Endpoint == "") != (h.Engine == inventory.OCI) {
+				t.Fatalf("a host that can not be: %+v", h)
+			}
+			for key, values := range h.Attributes {
+				if len(values) == 0 {
+					t.Fatalf("%s has an attribute %s without values", h.Name, key)
+				}
+			}
+		}
+	})
+}
