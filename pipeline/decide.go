@@ -1,0 +1,281 @@
+package pipeline
+
+import (
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// Decide yields what is doable and unlocked, older revisions first, within one
+// in the order of the pipeline. All that one pass yields may be done at once;
+// what is being done already is yielded again, until its event is recorded.
+// Whoever has enough to do stops asking, which makes the rest cost nothing.
+// Nothing may be applied to the state meanwhile. No step of a pipeline depends
+// on the time, which is taken because all machines have one shape.
+func (s *State) Decide(_ time.Time) iter.Seq[Step] {
+	return func(yield func(Step) bool) {
+		l := s.lay()
+		if l == nil {
+			return
+		}
+		held := s.held()
+		for _, d := range s.deployments {
+			w := walk{l: l, d: d, held: held, yield: yield, pipeline: s.target}
+			if d.status == Running && !w.walk() {
+				return
+			}
+		}
+	}
+}
+
+// held tells for each batch who is in it.
+func (s *State) held() []*deployment {
+	held := make([]*deployment, len(s.layout.batches))
+	for _, d := range s.deployments {
+		for b := range held {
+			if held[b] == nil && d.holds(s.layout.batches[b]) {
+				held[b] = d
+			}
+		}
+	}
+	return held
+}
+
+// walk goes through one deployment; its methods return false when whoever asked
+// wants no more.
+type walk struct {
+	l        *layout
+	d        *deployment
+	held     []*deployment // by batch
+	yield    func(Step) bool
+	pipeline deploylog.Target
+}
+
+func (w *walk) step(t deploylog.Target, event string) Step {
+	return Step{Deployment: w.d.id, Revision: w.d.revision, Target: t, Event: event, Attempt: w.d.attempt}
+}
+
+func (w *walk) walk() bool {
+	for i := range w.l.stages {
+		if k, bad := w.d.stages[i].marks.find(stageFailed); bad { // nothing new begins
+			failed := w.step(w.pipeline, pipelineFailed)
+			failed.Cause = fmt.Sprintf("stage %s failed: %s", w.l.stages[i].Name, k.cause)
+			return w.yield(failed)
+		}
+	}
+	if w.d.left == 0 {
+		return w.yield(w.step(w.pipeline, pipelineFinished))
+	}
+	for i := range w.l.stages {
+		run := &w.d.stages[i]
+		switch {
+		case run.passed:
+		case run.begun:
+			if !w.stage(i) {
+				return false
+			}
+		case w.d.reached(&w.l.stages[i]) && w.enter(i):
+			if !w.yield(w.inStage(i, stageStarted)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// reached tells whether all stages before are passed: a stage joins its paths.
+func (d *deployment) reached(stage *stageLayout) bool {
+	for _, b := range stage.before {
+		if !d.stages[b].passed {
+			return false
+		}
+	}
+	return true
+}
+
+// enter takes the batches that begin with a stage, if nobody is in them.
+func (w *walk) enter(i int) bool {
+	for _, b := range w.l.stages[i].opens {
+		if w.held[b] != nil {
+			return false
+		}
+	}
+	for _, b := range w.l.stages[i].opens {
+		w.held[b] = w.d
+	}
+	return true
+}
+
+func (w *walk) inStage(i int, event string) Step {
+	s := w.step(w.l.stages[i].target, event)
+	s.Stage = w.l.stages[i].Name
+	return s
+}
+
+// stage yields what may happen in a stage that has begun.
+func (w *walk) stage(i int) bool {
+	stage, run := &w.l.stages[i], &w.d.stages[i]
+	if k, bad := run.marks.failure(); bad {
+		failed := w.inStage(i, stageFailed)
+		failed.Cause = k.cause
+		return w.yield(failed)
+	}
+	switch {
+	case stage.Deploy != nil:
+		return w.deploy(i)
+	case stage.Approval != nil && !run.marks.has(EventApproved):
+		return true
+	case stage.Build != nil && stage.Build.Manifest == "":
+		for k := range stage.Build.Artifacts {
+			if w.d.awaits(stage, run, k) {
+				return true
+			}
+		}
+	case stage.manifest() != "" && !run.marks.has(EventApplied):
+		work := w.inStage(i, EventApplied)
+		work.Manifest, work.Retries = stage.manifest(), stage.retries()
+		if stage.Build != nil {
+			for _, kind := range stage.Build.Artifacts {
+				if !run.marks.has(ArtifactReceived(kind)) {
+					work.Artifacts = append(work.Artifacts, kind)
+				}
+			}
+		}
+		return w.yield(work)
+	}
+	return w.yield(w.inStage(i, stageFinished))
+}
+
+func (s *Stage) manifest() string {
+	switch {
+	case s.Build != nil:
+		return s.Build.Manifest
+	case s.Run != nil:
+		return s.Run.Manifest
+	default:
+		return ""
+	}
+}
+
+func (s *Stage) retries() int {
+	switch {
+	case s.Build != nil:
+		return s.Build.Retries
+	case s.Run != nil:
+		return s.Run.Retries
+	default:
+		return 0
+	}
+}
+
+// awaits tells whether an artifact is missing. One whose kind came in after the
+// revision was registered is not waited for.
+func (d *deployment) awaits(stage *stageLayout, run *stageRun, kind int) bool {
+	for _, k := range stage.kinds {
+		if k.at == kind && d.order <= k.after {
+			return false
+		}
+	}
+	return !run.marks.has(ArtifactReceived(stage.Build.Artifacts[kind]))
+}
+
+func (w *walk) deploy(i int) bool {
+	stage, run := &w.l.stages[i], &w.d.stages[i]
+	finished := true
+	for g := range stage.groups {
+		if k, bad := run.groups[g].marks.failure(); bad && !run.groups[g].finished {
+			failed := w.inStage(i, stageFailed)
+			failed.Cause = fmt.Sprintf("host group %s failed: %s", stage.groups[g].Name, k.cause)
+			return w.yield(failed)
+		}
+		finished = finished && run.groups[g].finished
+	}
+	if finished {
+		return w.yield(w.inStage(i, stageFinished))
+	}
+	for g := range stage.groups {
+		if !run.groups[g].finished && !w.group(i, g) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *walk) group(i, g int) bool {
+	group, run := &w.l.stages[i].groups[g], &w.d.stages[i].groups[g]
+	marker := func(event string) Step {
+		s := w.inStage(i, event)
+		s.Target, s.Group = group.target, group.Name
+		return s
+	}
+	switch budget := group.MaxFailed.Of(len(group.hosts)); {
+	case run.failed > budget:
+		failed := marker(groupFailed)
+		failed.Cause = fmt.Sprintf("%d of %d hosts failed, %d may: %s", run.failed, len(group.hosts), budget, run.cause(group))
+		return w.yield(failed)
+	case !run.begun:
+		return w.yield(marker(groupStarted))
+	case !group.known:
+		return true
+	case run.open == 0:
+		return w.yield(marker(groupFinished))
+	}
+	for h := run.head; h != none; h = run.hosts[h].next {
+		if !w.yield(w.host(place{i, g, int(h)})) {
+			return false
+		}
+	}
+	return true
+}
+
+// cause tells how the first host failed.
+func (g *groupRun) cause(group *groupLayout) string {
+	for h := range g.hosts {
+		if g.hosts[h].failed {
+			k, _ := g.hosts[h].marks.failure()
+			return fmt.Sprintf("%s: %s", group.hosts[h].name, k.text())
+		}
+	}
+	return ""
+}
+
+// host is the next step of an open host.
+func (w *walk) host(at place) Step {
+	stage := &w.l.stages[at.stage]
+	layout, host := &stage.groups[at.group].hosts[at.host], &w.d.stages[at.stage].groups[at.group].hosts[at.host]
+	next := w.d.next(stage, host)
+	s := w.step(layout.target, stage.chain[next])
+	s.Stage, s.Group, s.Host = stage.Name, stage.groups[at.group].Name, layout.name
+	switch {
+	case host.broken:
+		k, _ := host.marks.failure()
+		s.Event, s.Cause = hostFailed, k.text()
+	case next > 0 && next < len(stage.chain)-1:
+		s.Manifest, s.Retries = stage.Deploy.Steps[next-1].Manifest, stage.Deploy.Steps[next-1].Retries
+	}
+	return s
+}
+
+// next is the index in the chain of what comes next on an open host. What lies
+// before the last thing that happened is not new.
+func (d *deployment) next(stage *stageLayout, host *hostRun) int {
+	next := int(host.last) + 1
+	for _, step := range stage.late {
+		if step.at == next && d.leavesOut(step) {
+			next++
+		}
+	}
+	return next
+}
+
+// leavesOut tells whether a late step that is new on a host is left out all the
+// same: the revision is older than the step, and went by it elsewhere.
+func (d *deployment) leavesOut(step late) bool {
+	if d.order > step.after {
+		return false
+	}
+	_, gone := d.without[step.event]
+	return gone
+}

@@ -1,0 +1,295 @@
+package pipeline
+
+import (
+	"slices"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// deployment is one revision on its way through the pipeline: what the log has
+// of it, and what follows from that under the present layout.
+type deployment struct {
+	id       string
+	revision string
+	order    int // of registration, from 1
+	seq      int64
+	attempt  int
+	status   Status
+	ended    mark // what ended it
+	marks    map[deploylog.Target]*marks
+	refs     map[string]string // of artifacts, by kind
+
+	// What follows.
+	stages  []stageRun
+	left    int                // stages not passed
+	without map[string]leftOut // late steps that it went by somewhere
+}
+
+// leftOut is how a revision went by a step that it did not know: the host, and
+// the later event of its chain.
+type leftOut struct {
+	target deploylog.Target
+	mark   mark
+}
+
+type stageRun struct {
+	marks  *marks
+	begun  bool // something in it happened
+	passed bool // finished, or something after it happened: nothing in it is new
+	groups []groupRun
+}
+
+type groupRun struct {
+	marks    *marks
+	begun    bool
+	finished bool
+	failed   int // hosts
+	open     int // hosts neither finished nor failed
+	hosts    []hostRun
+	head     int32 // first open host
+}
+
+// hostRun is a host. Open hosts are linked, so that the others cost nothing
+// when the next steps are looked for.
+type hostRun struct {
+	marks      *marks
+	last       int32 // index in the stage's chain of the last thing that happened
+	broken     bool  // a step failed for good
+	failed     bool  // so did the host
+	closed     bool  // finished or failed
+	prev, next int32
+}
+
+// lay derives everything from the marks under a layout.
+func (d *deployment) lay(l *layout) {
+	d.stages, d.left = make([]stageRun, len(l.stages)), len(l.stages)
+	for i := range l.stages {
+		stage, run := &l.stages[i], &d.stages[i]
+		run.marks = d.marks[stage.target]
+		_, run.begun = run.marks.first()
+		run.groups = make([]groupRun, len(stage.groups))
+		for g := range stage.groups {
+			run.groups[g] = d.layGroup(&stage.groups[g], stage.chain)
+			run.begun = run.begun || run.groups[g].begun
+		}
+	}
+	for i := range l.stages {
+		if d.stages[i].begun {
+			d.passBefore(l, i)
+		}
+		if d.stages[i].marks.has(stageFinished) {
+			d.pass(i)
+		}
+	}
+	clear(d.without)
+	if d.order <= l.newest {
+		for t, m := range d.marks {
+			d.goBy(l, t, *m)
+		}
+	}
+}
+
+func (d *deployment) layGroup(group *groupLayout, chain []string) groupRun {
+	run := groupRun{marks: d.marks[group.target], head: none, hosts: make([]hostRun, len(group.hosts))}
+	_, run.begun = run.marks.first()
+	run.finished = run.marks.has(groupFinished)
+	last := int32(none)
+	for h := range group.hosts {
+		host := &run.hosts[h]
+		*host = hostRun{marks: d.marks[group.hosts[h].target], last: none, prev: none, next: none}
+		if host.marks != nil {
+			run.begun = true
+			for _, k := range *host.marks {
+				host.mark(chain, k.event)
+			}
+		}
+		if host.closed {
+			if host.failed {
+				run.failed++
+			}
+			continue
+		}
+		run.open++
+		if last == none {
+			run.head = int32(h)
+		} else {
+			run.hosts[last].next, host.prev = int32(h), last
+		}
+		last = int32(h)
+	}
+	return run
+}
+
+// mark takes note of an event of the host. What a closed host still reports,
+// because it was running when the pipeline changed, changes nothing.
+func (h *hostRun) mark(chain []string, event string) {
+	switch {
+	case h.closed:
+	case event == hostFailed:
+		h.failed, h.closed = true, true
+	case isFailure(event):
+		h.broken = true
+	default:
+		if i := slices.Index(chain, event); i >= 0 {
+			h.last = max(h.last, int32(i))
+			h.closed = i == len(chain)-1
+		}
+	}
+}
+
+// unlink takes a host that was closed off the open ones.
+func (g *groupRun) unlink(host *hostRun) {
+	if host.prev == none {
+		g.head = host.next
+	} else {
+		g.hosts[host.prev].next = host.next
+	}
+	if host.next != none {
+		g.hosts[host.next].prev = host.prev
+	}
+	g.open--
+	if host.failed {
+		g.failed++
+	}
+}
+
+// begin takes note that something in a stage happened: what is left of the
+// stages before it is no longer new.
+func (d *deployment) begin(l *layout, stage int) {
+	if !d.stages[stage].begun {
+		d.stages[stage].begun = true
+		d.passBefore(l, stage)
+	}
+}
+
+func (d *deployment) passBefore(l *layout, stage int) {
+	for _, a := range l.stages[stage].ancestors {
+		d.pass(a)
+	}
+}
+
+func (d *deployment) pass(stage int) {
+	if !d.stages[stage].passed {
+		d.stages[stage].passed = true
+		d.left--
+	}
+}
+
+// goBy notes which late steps a host, member or not, went by: something later
+// in its chain came before them.
+func (d *deployment) goBy(l *layout, t deploylog.Target, m marks) {
+	at, ok := l.hostAt[t]
+	if !ok {
+		group, _, isHost := groupOf(t)
+		if at, ok = l.groupAt[group]; !isHost || !ok {
+			return
+		}
+	}
+	stage := &l.stages[at.stage]
+	for _, step := range stage.late {
+		later := slices.IndexFunc(m, func(k mark) bool {
+			return k.event == step.event || slices.Contains(stage.chain[step.at+1:], k.event)
+		})
+		if later < 0 || m[later].event == step.event {
+			continue
+		}
+		if known, ok := d.without[step.event]; !ok || m[later].seq < known.mark.seq {
+			d.without[step.event] = leftOut{target: t, mark: m[later]}
+		}
+	}
+}
+
+// record adds an event and what follows from it.
+func (d *deployment) record(l *layout, e deploylog.Event) {
+	k := mark{event: e.Name, seq: e.Seq}
+	if isFailure(e.Name) {
+		if e.Attempt < d.attempt {
+			return // of an attempt that was given up
+		}
+		k.cause = read(e.Data).Error
+	}
+	if kind, ok := artifactKind(e.Name); ok {
+		d.refs[kind] = read(e.Data).Ref
+	}
+	if l == nil {
+		d.add(e.Target, k)
+		return
+	}
+	if at, ok := l.hostAt[e.Target]; ok {
+		d.recordHost(l, at, e.Target, k)
+	} else if at, ok := l.groupAt[e.Target]; ok {
+		group := &d.stages[at.stage].groups[at.group]
+		group.marks = d.add(e.Target, k)
+		group.finished = group.finished || k.event == groupFinished
+		if begins(k.event) {
+			group.begun = true
+			d.begin(l, at.stage)
+		}
+	} else if i, ok := l.stageAt[e.Target]; ok {
+		d.stages[i].marks = d.add(e.Target, k)
+		if begins(k.event) {
+			d.begin(l, i)
+		}
+		if k.event == stageFinished {
+			d.pass(i)
+		}
+	} else if m := d.add(e.Target, k); d.order <= l.newest {
+		d.goBy(l, e.Target, *m)
+	}
+}
+
+func (d *deployment) recordHost(l *layout, at place, t deploylog.Target, k mark) {
+	group := &d.stages[at.stage].groups[at.group]
+	host := &group.hosts[at.host]
+	if host.marks == nil {
+		host.marks = d.add(t, k)
+	} else {
+		*host.marks = append(*host.marks, k)
+	}
+	group.begun = true
+	was := host.closed
+	host.mark(l.stages[at.stage].chain, k.event)
+	if host.closed && !was {
+		group.unlink(host)
+	}
+	if d.order <= l.newest {
+		d.goBy(l, t, *host.marks)
+	}
+	d.begin(l, at.stage)
+}
+
+func (d *deployment) add(t deploylog.Target, k mark) *marks {
+	m := d.marks[t]
+	if m == nil {
+		both := &struct { // one allocation for what nearly all targets have
+			marks
+			room [8]mark
+		}{}
+		both.marks = both.room[:0]
+		m = &both.marks
+		d.marks[t] = m
+	}
+	*m = append(*m, k)
+	return m
+}
+
+// retry forgets failures: what failed is to be done again.
+func (d *deployment) retry(attempt int) {
+	d.attempt, d.status, d.ended = max(attempt, d.attempt+1), Running, mark{}
+	for t, m := range d.marks {
+		*m = slices.DeleteFunc(*m, func(k mark) bool { return isFailure(k.event) })
+		if len(*m) == 0 {
+			delete(d.marks, t)
+		}
+	}
+}
+
+// within tells whether the revision came into a batch, at its beginning or,
+// since the pipeline changed, behind it, and has not left it.
+func (d *deployment) within(b span) bool {
+	from := &d.stages[b.from]
+	return (from.begun || from.passed) && !d.stages[b.to].passed
+}
+
+// holds tells whether the revision keeps others out of a batch.
+func (d *deployment) holds(b span) bool { return d.status == Running && d.within(b) }

@@ -1,0 +1,199 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// The events that people and the steps of stages add to the markers of the log,
+// KIND-started, KIND-finished-successfully and KIND-failed.
+const (
+	EventDefined        = "pipeline-defined"
+	EventMembersChanged = "host-group-members-changed"
+	EventCancelled      = "pipeline-cancelled"
+	EventRetried        = "pipeline-retried" // its attempt is the one that begins
+	EventApproved       = "stage-approved"
+	EventApplied        = "stage-manifest-applied"
+)
+
+// ArtifactReceived is the event of an artifact of a kind.
+func ArtifactReceived(kind string) string { return artifactBefore + kind + artifactAfter }
+
+const (
+	pipelineStarted  = "pipeline-started"
+	pipelineFinished = "pipeline-finished-successfully"
+	pipelineFailed   = "pipeline-failed"
+	stageStarted     = "stage-started"
+	stageFinished    = "stage-finished-successfully"
+	stageFailed      = "stage-failed"
+	groupStarted     = "host-group-started"
+	groupFinished    = "host-group-finished-successfully"
+	groupFailed      = "host-group-failed"
+	hostStarted      = "host-started"
+	hostFinished     = "host-finished-successfully"
+	hostFailed       = "host-failed"
+
+	failedAfter    = "-failed"
+	artifactBefore = "build-stage-received-"
+	artifactAfter  = "-artifact"
+)
+
+func isFailure(event string) bool { return strings.HasSuffix(event, failedAfter) }
+
+func artifactKind(event string) (string, bool) {
+	kind, ok := strings.CutPrefix(event, artifactBefore)
+	if !ok {
+		return "", false
+	}
+	return strings.CutSuffix(kind, artifactAfter)
+}
+
+// payload is the data of all events. Fields are only ever added.
+type payload struct {
+	Version    int            `json:"version"`
+	Definition *Definition    `json:"definition,omitempty"`
+	Introduced map[string]int `json:"introduced,omitempty"` // unit → number of revisions registered before it
+	Latest     string         `json:"latest_revision,omitempty"`
+	Hosts      []string       `json:"hosts,omitempty"`
+	Ref        string         `json:"ref,omitempty"`
+	By         string         `json:"by,omitempty"`
+	Reason     string         `json:"reason,omitempty"`
+	Error      string         `json:"error,omitempty"`
+}
+
+func (p payload) data() json.RawMessage {
+	p.Version = 1
+	data, err := json.Marshal(p)
+	if err != nil {
+		return nil // no field of payload can fail
+	}
+	return data
+}
+
+// read takes what can be read: history is never refused.
+func read(data json.RawMessage) (p payload) {
+	if len(data) > 0 {
+		_ = json.Unmarshal(data, &p)
+	}
+	return p
+}
+
+// longestCause is what an event keeps of an error, in bytes.
+const longestCause = 16 << 10
+
+// shorten keeps the end, where the last words of a failed container are.
+func shorten(cause string) string {
+	if len(cause) <= longestCause {
+		return cause
+	}
+	cause = cause[len(cause)-longestCause:]
+	for len(cause) > 0 && !utf8.RuneStart(cause[0]) {
+		cause = cause[1:]
+	}
+	return "…" + cause
+}
+
+// Target is the target of the pipeline with that name.
+func Target(pipeline string) deploylog.Target { return deploylog.Target("pipeline/" + pipeline) }
+
+// StageTarget is the target of a stage of a pipeline.
+func StageTarget(pipeline, stage string) deploylog.Target { return below("stage", pipeline, stage) }
+
+// GroupTarget is the target of a host group of a pipeline.
+func GroupTarget(pipeline, group string) deploylog.Target {
+	return below("host-group", pipeline, group)
+}
+
+// HostTarget is the target of a host as a member of a host group: a host may be
+// in several, of several pipelines, and each of them deploys to it.
+func HostTarget(pipeline, group, host string) deploylog.Target {
+	return below("host", pipeline, group) + deploylog.Target("/"+host)
+}
+
+// below puts a name below its pipeline's, unless it is there already: people
+// write both "beta" and "ant-gateway/beta".
+func below(kind, pipeline, name string) deploylog.Target {
+	if strings.HasPrefix(name, pipeline+"/") {
+		return deploylog.Target(kind + "/" + name)
+	}
+	return deploylog.Target(kind + "/" + pipeline + "/" + name)
+}
+
+// groupOf is the host group in which a host target is, member or not.
+func groupOf(t deploylog.Target) (group deploylog.Target, host string, ok bool) {
+	path, ok := strings.CutPrefix(string(t), "host/")
+	i := strings.LastIndexByte(path, '/')
+	if !ok || i < 0 {
+		return "", "", false
+	}
+	return deploylog.Target("host-group/" + path[:i]), path[i+1:], true
+}
+
+// marks are the events of one target in one deployment, in log order.
+type marks []mark
+
+type mark struct {
+	event string
+	seq   int64
+	cause string // of failures
+}
+
+func (m *marks) find(event string) (mark, bool) {
+	if m == nil {
+		return mark{}, false
+	}
+	i := slices.IndexFunc(*m, func(k mark) bool { return k.event == event })
+	if i < 0 {
+		return mark{}, false
+	}
+	return (*m)[i], true
+}
+
+func (m *marks) has(event string) bool {
+	_, ok := m.find(event)
+	return ok
+}
+
+// failure finds the first event that tells of a failure.
+func (m *marks) failure() (mark, bool) {
+	if m == nil {
+		return mark{}, false
+	}
+	i := slices.IndexFunc(*m, func(k mark) bool { return isFailure(k.event) })
+	if i < 0 {
+		return mark{}, false
+	}
+	return (*m)[i], true
+}
+
+// first is the event with which work on the target began.
+func (m *marks) first() (mark, bool) {
+	if m == nil {
+		return mark{}, false
+	}
+	i := slices.IndexFunc(*m, func(k mark) bool { return begins(k.event) })
+	if i < 0 {
+		return mark{}, false
+	}
+	return (*m)[i], true
+}
+
+// begins tells whether an event shows that work on its target has begun. An
+// artifact does not: it is received when it comes, also before its stage starts.
+func begins(event string) bool {
+	_, received := artifactKind(event)
+	return !received
+}
+
+// text tells of a failure which step it was and why.
+func (k mark) text() string {
+	step := strings.TrimSuffix(k.event, failedAfter)
+	if k.cause == "" {
+		return step + " failed"
+	}
+	return step + " failed: " + k.cause
+}

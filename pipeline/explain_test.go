@@ -1,0 +1,226 @@
+package pipeline
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// told is what Explain says of a target, with what would change it.
+func (w *tale) told(t deploylog.Target) string {
+	var lines []string
+	for _, r := range w.state.Explain(t) {
+		lines = append(lines, r.Revision+" "+r.Event+": "+r.Text()+" → "+r.Change())
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (w *tale) explains(t deploylog.Target, want string) {
+	w.Helper()
+	if got := w.told(t); got != want {
+		w.Errorf("of %s it says\n%s, not\n%s\nafter\n%s", t, got, want, strings.Join(w.story(), "\n"))
+	}
+}
+
+func TestExplainNamesTheReasonTheEventAndTheRemedy(t *testing.T) {
+	build, approve, announce := StageTarget("ant-gateway", "build"), StageTarget("ant-gateway", "approve"), StageTarget("ant-gateway", "announce")
+	d := gated()
+	d.Batches = []Batch{{From: "beta", To: "announce"}}
+	w := newTale(t, d, antHosts)
+	w.fails[string(announce)+" "+EventApplied] = "no network"
+	w.release("v1", "x86", "aarch64")
+	w.explains(build, "v1 stage-started: ready → stage-started, when the scheduler has done it")
+	w.idle()
+	w.explains(build, "v1 build-stage-received-raspbian-artifact: waiting for artifact raspbian → build-stage-received-raspbian-artifact of stage/ant-gateway/build")
+	w.explains(onBeta, "v1 stage-started: waits for stage build → stage-finished-successfully of stage/ant-gateway/build")
+
+	w.do(ReceiveArtifact{Revision: "v1", Kind: "raspbian"})
+	w.idle()
+	w.release("v2", "x86", "aarch64", "raspbian")
+	w.idle()
+	w.explains(approve, "v1 stage-approved: approval missing → stage-approved of stage/ant-gateway/approve\n"+
+		"v2 stage-started: waits for stage beta → stage-finished-successfully of stage/ant-gateway/beta")
+	w.explains(beta, "v2 stage-started: batch held by revision v1 at stage approve (event 17) → stage-finished-successfully of stage announce, or the end of the deployment, of revision v1")
+
+	w.do(Approve{Stage: "approve", Revision: "v1"})
+	w.until("v1", announce, EventApplied+"-failed")
+	w.explains(announce, "v1 stage-failed: ready: no network → stage-failed, when the scheduler has done it\n"+
+		"v2 stage-started: waits for stage approve → stage-finished-successfully of stage/ant-gateway/approve")
+	w.until("v1", w.state.target, pipelineFailed)
+	w.explains(announce, "v1 pipeline-finished-successfully: failed: stage announce failed: no network (event 29) → pipeline-retried\n"+
+		"v1 stage-finished-successfully: failed: stage-manifest-applied failed: no network (event 27) → pipeline-retried\n"+
+		"v2 stage-started: waits for stage approve → stage-finished-successfully of stage/ant-gateway/approve")
+
+	w.do(Cancel{Revision: "v2", Reason: "too slow"})
+	w.explains(w.state.target, "v1 pipeline-finished-successfully: failed: stage announce failed: no network (event 29) → pipeline-retried\n"+
+		"v1 stage-finished-successfully: failed: stage-manifest-applied failed: no network (event 27) → pipeline-retried\n"+
+		"v2 pipeline-finished-successfully: cancelled: too slow (event 30) → pipeline-retried")
+}
+
+func TestExplainTellsWhatIsNotNewByTheEventThatMakesItSo(t *testing.T) {
+	w := newAntGateway(t, deployed)
+	w.release("v1", "x86", "aarch64", "raspbian")
+	w.until("v1", onBeta, hostFinished)
+	d := antGateway(deployed, tested)
+	d.Stages[0].Build.Artifacts = append(d.Stages[0].Build.Artifacts, "riscv")
+	w.do(Define{Definition: d, ID: "d"})
+	w.do(SetMembers{Members: map[string][]string{"ant-gateway/beta": {"antworker002", "late"}}, ID: "m"})
+	w.explains(onBeta, "v1 host-tested: not new: host-finished-successfully already recorded by event 14 → none of this deployment: the next revision does it")
+	w.explains(StageTarget("ant-gateway", "build"), "v1 build-stage-received-riscv-artifact: left out: artifact riscv came into the pipeline after this revision was registered (event 15) → none of this deployment: the next revision does it")
+	w.until("v1", onProd, deployed)
+	w.explains(onProd, "v1 host-finished-successfully: ready → host-finished-successfully, when the scheduler has done it\n"+
+		"v1 host-tested: left out: this revision is older than the step, and went by it on host/ant-gateway/beta/antworker002 with host-finished-successfully (event 14) → none of this deployment: the next revision does it")
+	w.do(SetMembers{Members: map[string][]string{"ant-gateway/beta": {"antworker002", "late", "later"}}, ID: "n"})
+	w.explains(HostTarget("ant-gateway", "ant-gateway/beta", "later"), "v1 host-started: not new: host-group-finished-successfully of host-group/ant-gateway/beta already recorded by event 20 → none of this deployment: the next revision does it")
+}
+
+func TestExplainOfWhatIsNotThereTellsWhatMayBeMeant(t *testing.T) {
+	w := newAntGateway(t, deployed)
+	for target, want := range map[deploylog.Target]string{
+		"stage/ant-gateway/bta":             "the pipeline has no such target; did you mean stage/ant-gateway/beta?",
+		"host-group/ant-gateway/prd":        "the pipeline has no such target; did you mean host-group/ant-gateway/prod?",
+		"host/ant-gateway/beta/nobody":      "the host is no member of host group ant-gateway/beta (event 2)",
+		"host/ant-gateway/nothing/nobody":   "the pipeline has no such target",
+		"resource/db":                       "the pipeline has no such target",
+		HostTarget("ant-gateway", "g", "h"): "the pipeline has no such target",
+	} {
+		if got := w.state.Explain(target); len(got) != 1 || got[0].Text() != want {
+			t.Errorf("of %s it says %v", target, got)
+		}
+	}
+}
+
+func (w *tale) changes(d *Definition, members map[string][]string) []string {
+	w.Helper()
+	changes, err := w.state.Preview(d, members)
+	if err != nil {
+		w.Fatal(err)
+	}
+	var lines []string
+	for _, c := range changes {
+		lines = append(lines, c.Revision+": "+c.Text())
+	}
+	return lines
+}
+
+func TestPreviewTellsWhatAChangeDoesToEachRevisionUnderWay(t *testing.T) {
+	w := newAntGateway(t, deployed)
+	w.release("v1", "x86", "aarch64", "raspbian")
+	w.until("v1", onBeta, hostFinished)
+	w.release("v2", "x86")
+	d := antGateway(deployed, tested)
+	d.Stages = append(d.Stages, Stage{Name: "announce", After: []string{"prod"}, Run: &Run{Manifest: "m"}})
+	d.Stages[0].Build.Artifacts = []string{"x86", "aarch64", "riscv"}
+	want := []string{
+		"v1: build-stage-received-riscv-artifact of stage/ant-gateway/build is skipped: left out: artifact riscv came into the pipeline after this revision was registered",
+		"v1: host-tested of host/ant-gateway/beta/antworker002 is skipped: not new: host-finished-successfully already recorded by event 14",
+		"v1: host-tested of host/ant-gateway/prod/antworker001 is refused: left out: this revision is older than the step, and went by it on host/ant-gateway/beta/antworker002 with host-finished-successfully (event 14)",
+		"v1: stage-started of stage/ant-gateway/announce runs",
+		"v1: stage-manifest-applied of stage/ant-gateway/announce runs",
+		"v1: stage-finished-successfully of stage/ant-gateway/announce runs",
+		"v2: build-stage-received-riscv-artifact of stage/ant-gateway/build is skipped: left out: artifact riscv came into the pipeline after this revision was registered",
+		"v2: host-tested of host/ant-gateway/beta/antworker002 runs",
+		"v2: host-tested of host/ant-gateway/prod/antworker001 runs",
+		"v2: stage-started of stage/ant-gateway/announce runs",
+		"v2: stage-manifest-applied of stage/ant-gateway/announce runs",
+		"v2: stage-finished-successfully of stage/ant-gateway/announce runs",
+		"v2: build-stage-received-raspbian-artifact of stage/ant-gateway/build no longer runs: no longer in the pipeline",
+	}
+	before := len(w.log)
+	if got := w.changes(d, nil); !slices.Equal(got, want) {
+		t.Errorf("it tells\n%s, not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if len(w.log) != before || len(w.changes(nil, nil)) > 0 || w.state.check() != "" {
+		t.Error("a preview changed the state")
+	}
+
+	want = []string{
+		"v1: host-started of host/ant-gateway/beta/antworker003 runs",
+		"v1: host-deployed of host/ant-gateway/beta/antworker003 runs",
+		"v1: host-finished-successfully of host/ant-gateway/beta/antworker003 runs",
+	}
+	members := map[string][]string{"ant-gateway/beta": {"antworker002", "antworker003"}}
+	if got := w.changes(nil, members); !slices.Equal(got[:3], want) || len(got) != 6 {
+		t.Errorf("of a host that joins it tells\n%s", strings.Join(got, "\n"))
+	}
+	if _, err := w.state.Preview(nil, map[string][]string{"nothing": nil}); err == nil {
+		t.Error("a group that is not there was not refused")
+	}
+}
+
+// What a preview promises is what happens.
+func TestWhatThePreviewTellsComesTrue(t *testing.T) {
+	for _, at := range []struct {
+		target deploylog.Target
+		event  string
+	}{{beta, stageStarted}, {onBeta, deployed}, {onBeta, hostFinished}, {beta, stageFinished}, {onProd, deployed}} {
+		w := newAntGateway(t, deployed)
+		w.release("v1", "x86", "aarch64", "raspbian")
+		w.until("v1", at.target, at.event)
+		d := antGateway(deployed, tested)
+		changes, err := w.state.Preview(d, nil)
+		if err != nil || len(changes) != 2 {
+			t.Fatalf("%v, %v", changes, err)
+		}
+		w.do(Define{Definition: d, ID: "d"})
+		w.idle()
+		for _, c := range changes {
+			if got := w.happened("v1", c.Target, c.Event); got != (c.Effect == Runs) {
+				t.Errorf("at %s of %s: %s; it came to pass: %t", at.event, at.target, c.Text(), got)
+			}
+		}
+	}
+}
+
+func TestStatusHasARowForEachPlaceAndRevision(t *testing.T) {
+	w := newTale(t, gated(), map[string][]string{"ant-gateway/beta": {"one", "two"}, "ant-gateway/prod": {"three"}})
+	two := HostTarget("ant-gateway", "ant-gateway/beta", "two")
+	w.fails[string(two)+" "+deployed] = "disk full"
+	w.state.definition.Stages[1].Deploy.HostGroups[0].MaxFailed = Budget{Count: 1}
+	w.release("v1", "x86", "aarch64", "raspbian")
+	w.idle()
+	w.release("v2", "x86")
+	w.idle()
+	got := []string{}
+	for _, r := range w.state.Status() {
+		if r.Open+r.Failed+r.Hosts > 0 {
+			got = append(got, r.Revision+" "+string(r.Target)+" "+string(r.Progress)+": "+strings.Repeat("open ", r.Open)+strings.Repeat("failed ", r.Failed)+"of "+strings.Repeat("|", r.Hosts))
+			continue
+		}
+		got = append(got, r.Revision+" "+string(r.Target)+" "+string(r.Progress))
+	}
+	want := []string{
+		"v1 pipeline/ant-gateway running",
+		"v1 stage/ant-gateway/build finished",
+		"v1 stage/ant-gateway/beta finished",
+		"v1 host-group/ant-gateway/beta finished: failed of ||",
+		"v1 host/ant-gateway/beta/one finished",
+		"v1 host/ant-gateway/beta/two failed",
+		"v1 stage/ant-gateway/approve waiting",
+		"v1 stage/ant-gateway/announce pending",
+		"v1 stage/ant-gateway/prod pending",
+		"v1 host-group/ant-gateway/prod pending: open of |",
+		"v1 host/ant-gateway/prod/three pending",
+		"v2 pipeline/ant-gateway running",
+		"v2 stage/ant-gateway/build waiting",
+		"v2 stage/ant-gateway/beta pending",
+		"v2 host-group/ant-gateway/beta pending: open open of ||",
+		"v2 host/ant-gateway/beta/one pending",
+		"v2 host/ant-gateway/beta/two pending",
+		"v2 stage/ant-gateway/approve pending",
+		"v2 stage/ant-gateway/announce pending",
+		"v2 stage/ant-gateway/prod pending",
+		"v2 host-group/ant-gateway/prod pending: open of |",
+		"v2 host/ant-gateway/prod/three pending",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the rows are\n%s, not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	w.do(Cancel{Revision: "v1"})
+	rows := w.state.Status()
+	if rows[0].Progress != IsStopped || rows[0].Since != int64(len(w.log)) || rows[6].Progress != IsStopped || rows[7].Progress != IsSkipped {
+		t.Errorf("after it was cancelled: %+v", rows[:8])
+	}
+}

@@ -1,0 +1,170 @@
+package pipeline
+
+import (
+	"slices"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// layout is a definition together with the members of its host groups, in the
+// form in which events are found in it. It is never changed: a change of the
+// pipeline makes another.
+type layout struct {
+	stages  []stageLayout
+	batches []span
+	stageAt map[deploylog.Target]int
+	groupAt map[deploylog.Target]place // host is none
+	hostAt  map[deploylog.Target]place
+	newest  int // revisions registered after so many know every step
+}
+
+// place is where a target stands in the layout, by index.
+type place struct{ stage, group, host int }
+
+const none = -1
+
+// span is a batch: the stages with which it begins and ends, by index.
+type span struct{ from, to int }
+
+type stageLayout struct {
+	*Stage
+	target    deploylog.Target
+	before    []int // stages it comes directly after
+	ancestors []int // all stages before it
+	groups    []groupLayout
+	chain     []string // the events of each host, in order
+	late      []late   // the events of chain that came in later than the pipeline, in order
+	kinds     []late   // artifacts, with the same
+	opens     []int    // batches that begin with it
+}
+
+// late is something that came in when so many revisions were registered.
+type late struct {
+	at    int // index in chain, or in Build.Artifacts
+	event string
+	after int
+}
+
+type groupLayout struct {
+	*HostGroup
+	target deploylog.Target
+	known  bool // whether its members were ever told
+	hosts  []hostLayout
+}
+
+type hostLayout struct {
+	name   string
+	target deploylog.Target
+}
+
+// newLayout lays out a definition. Names that nothing has are passed over: they
+// do not come from this program.
+func newLayout(d *Definition, members map[string][]string, introduced map[string]int) *layout {
+	l := &layout{
+		stageAt: map[deploylog.Target]int{}, groupAt: map[deploylog.Target]place{}, hostAt: map[deploylog.Target]place{},
+	}
+	byName := map[string]int{}
+	for i := range d.Stages {
+		s := stageLayout{Stage: &d.Stages[i], target: StageTarget(d.Name, d.Stages[i].Name)}
+		for _, name := range s.After {
+			if j, ok := byName[name]; ok {
+				s.before = append(s.before, j)
+				s.ancestors = append(append(s.ancestors, l.stages[j].ancestors...), j)
+			}
+		}
+		slices.Sort(s.ancestors)
+		s.ancestors = slices.Compact(s.ancestors)
+		switch {
+		case s.Build != nil:
+			for k, kind := range s.Build.Artifacts {
+				if n, ok := introduced[artifactUnit(s.Name, kind)]; ok {
+					s.kinds = append(s.kinds, late{at: k, event: ArtifactReceived(kind), after: n})
+				}
+			}
+		case s.Deploy != nil:
+			l.layDeploy(d.Name, i, &s, members, introduced)
+		}
+		byName[s.Name], l.stageAt[s.target] = i, i
+		l.stages = append(l.stages, s)
+		l.open(span{i, i}) // each stage is a batch by itself
+	}
+	for _, b := range d.Batches {
+		from, ok := byName[b.From]
+		to, okay := byName[b.To]
+		if ok && okay {
+			l.open(span{from, to})
+		}
+	}
+	return l
+}
+
+func (l *layout) open(b span) {
+	if slices.Contains(l.batches, b) {
+		return
+	}
+	l.stages[b.from].opens = append(l.stages[b.from].opens, len(l.batches))
+	l.batches = append(l.batches, b)
+}
+
+func (l *layout) layDeploy(pipeline string, i int, s *stageLayout, members map[string][]string, introduced map[string]int) {
+	s.chain = []string{hostStarted}
+	for _, step := range s.Deploy.Steps {
+		if n, ok := introduced[stepUnit(s.Name, step.Event)]; ok {
+			s.late = append(s.late, late{at: len(s.chain), event: step.Event, after: n})
+			l.newest = max(l.newest, n)
+		}
+		s.chain = append(s.chain, step.Event)
+	}
+	s.chain = append(s.chain, hostFinished)
+	for g := range s.Deploy.HostGroups {
+		group := groupLayout{HostGroup: &s.Deploy.HostGroups[g]}
+		group.target = GroupTarget(pipeline, group.Name)
+		l.groupAt[group.target] = place{i, g, none}
+		names, known := members[group.Name]
+		group.known, group.hosts = known, make([]hostLayout, 0, len(names))
+		for _, name := range names {
+			t := HostTarget(pipeline, group.Name, name)
+			if _, twice := l.hostAt[t]; !twice {
+				l.hostAt[t] = place{i, g, len(group.hosts)}
+				group.hosts = append(group.hosts, hostLayout{name: name, target: t})
+			}
+		}
+		s.groups = append(s.groups, group)
+	}
+}
+
+// place finds a target; its group and host are none where it is no host.
+func (l *layout) place(t deploylog.Target) (place, bool) {
+	if i, ok := l.stageAt[t]; ok {
+		return place{i, none, none}, true
+	}
+	if p, ok := l.groupAt[t]; ok {
+		return p, true
+	}
+	p, ok := l.hostAt[t]
+	return p, ok
+}
+
+// The units of a definition that are introduced: what is in the pipeline from
+// its first definition on has no introduction.
+func stepUnit(stage, event string) string    { return "step/" + stage + "/" + event }
+func artifactUnit(stage, kind string) string { return "artifact/" + stage + "/" + kind }
+
+// units lists what of a definition may be introduced later.
+func (d *Definition) units() []string {
+	var units []string
+	for i := range d.Stages {
+		s := &d.Stages[i]
+		if s.Deploy != nil {
+			for _, step := range s.Deploy.Steps {
+				units = append(units, stepUnit(s.Name, step.Event))
+			}
+		}
+		if s.Build != nil {
+			for _, kind := range s.Build.Artifacts {
+				units = append(units, artifactUnit(s.Name, kind))
+			}
+		}
+	}
+	return units
+}

@@ -1,0 +1,358 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// This is the algorithm of the seed "Deployment Log", written down as it reads:
+// entries, next, after, seen, frontier and batches, all found anew at each step
+// from the completed entries. It shares nothing with the machine but Definition
+// and names, and is what the machine is measured against.
+
+type entry struct{ target, event string }
+
+// naive is a pipeline as the seed sees it.
+type naive struct {
+	name       string
+	definition *Definition
+	members    map[string][]string
+	introduced map[string]int // unit → revisions registered before it
+	revisions  []*revision
+	next       map[*revision]map[entry][]entry // of the present definition
+	after      map[*revision]map[entry][]entry
+}
+
+type revision struct {
+	id        string
+	order     int
+	attempt   int
+	over      bool
+	completed map[entry]int64
+	failed    map[entry]int64 // of the present attempt
+}
+
+// apply takes note of an event.
+func (n *naive) apply(e deploylog.Event) {
+	var data struct {
+		Definition *Definition
+		Hosts      []string
+	}
+	_ = json.Unmarshal(e.Data, &data)
+	switch e.Name {
+	case "pipeline-defined":
+		n.define(data.Definition)
+		return
+	case "host-group-members-changed":
+		for _, s := range n.definition.Stages {
+			if s.Deploy != nil {
+				for _, g := range s.Deploy.HostGroups {
+					if string(e.Target) == "host-group/"+n.name+"/"+g.Name {
+						n.members[g.Name] = data.Hosts
+					}
+				}
+			}
+		}
+		n.forget()
+		return
+	case "pipeline-started":
+		n.revisions = append(n.revisions, &revision{
+			id: e.Deployment, order: len(n.revisions) + 1, attempt: 1,
+			completed: map[entry]int64{}, failed: map[entry]int64{},
+		})
+	}
+	r := n.revisions[slices.IndexFunc(n.revisions, func(r *revision) bool { return r.id == e.Deployment })]
+	at := entry{string(e.Target), e.Name}
+	switch {
+	case e.Name == "pipeline-retried":
+		r.over, r.attempt, r.failed = false, e.Attempt, map[entry]int64{}
+	case e.Name == "pipeline-failed" || e.Name == "pipeline-cancelled" || e.Name == "pipeline-finished-successfully":
+		r.over = true
+	case strings.HasSuffix(e.Name, "-failed"):
+		if e.Attempt == r.attempt {
+			r.failed[at] = e.Seq
+		}
+	case r.completed[at] == 0:
+		r.completed[at] = e.Seq
+	}
+}
+
+func (n *naive) forget() {
+	n.next, n.after = map[*revision]map[entry][]entry{}, map[*revision]map[entry][]entry{}
+}
+
+func (n *naive) define(d *Definition) {
+	introduced, members := map[string]int{}, map[string][]string{}
+	for _, s := range d.Stages {
+		units := []string{}
+		if s.Build != nil {
+			units = s.Build.Artifacts
+		}
+		if s.Deploy != nil {
+			for _, step := range s.Deploy.Steps {
+				units = append(units, step.Event)
+			}
+			for _, g := range s.Deploy.HostGroups {
+				if hosts, ok := n.members[g.Name]; ok {
+					members[g.Name] = hosts
+				}
+			}
+		}
+		for _, u := range units {
+			unit := s.Name + ":" + s.Kind() + ":" + u
+			introduced[unit] = len(n.revisions)
+			if was, ok := n.introduced[unit]; ok {
+				introduced[unit] = was
+			} else if n.definition == nil {
+				introduced[unit] = -1 // it always was
+			}
+		}
+	}
+	n.definition, n.introduced, n.members = d, introduced, members
+	n.forget()
+}
+
+// graph is next for every entry of a revision, under the present definition.
+func (n *naive) graph(r *revision) map[entry][]entry {
+	if n.next[r] != nil {
+		return n.next[r]
+	}
+	next := map[entry][]entry{}
+	to := func(a, b entry) { next[a] = append(next[a], b) }
+	start, finish := entry{"pipeline/" + n.name, "pipeline-started"}, entry{"pipeline/" + n.name, "pipeline-finished-successfully"}
+	next[finish] = nil
+	last := map[string]bool{}
+	for _, s := range n.definition.Stages {
+		last[s.Name] = true
+		for _, b := range s.After {
+			last[b] = false
+		}
+	}
+	for _, s := range n.definition.Stages {
+		t := "stage/" + n.name + "/" + s.Name
+		started, finished := entry{t, "stage-started"}, entry{t, "stage-finished-successfully"}
+		if len(s.After) == 0 {
+			to(start, started)
+		}
+		for _, b := range s.After {
+			to(entry{"stage/" + n.name + "/" + b, "stage-finished-successfully"}, started)
+		}
+		if last[s.Name] {
+			to(finished, finish)
+		}
+		inside := []entry{}
+		switch {
+		case s.Approval != nil:
+			inside = append(inside, entry{t, "stage-approved"})
+		case s.Run != nil || s.Build != nil && s.Build.Manifest != "":
+			inside = append(inside, entry{t, "stage-manifest-applied"})
+		case s.Build != nil:
+			for _, kind := range s.Build.Artifacts {
+				if r.order > n.introduced[s.Name+":build:"+kind] {
+					inside = append(inside, entry{t, "build-stage-received-" + kind + "-artifact"})
+				}
+			}
+		default:
+			for _, g := range s.Deploy.HostGroups {
+				gt := "host-group/" + n.name + "/" + g.Name
+				begin, end := entry{gt, "host-group-started"}, entry{gt, "host-group-finished-successfully"}
+				to(started, begin)
+				to(end, finished)
+				hosts, known := n.members[g.Name]
+				if !known {
+					to(begin, entry{gt, "members-told"}) // which nobody has yet
+					to(entry{gt, "members-told"}, end)
+				} else if len(hosts) == 0 {
+					to(begin, end)
+				}
+				for _, h := range hosts {
+					at := entry{"host/" + n.name + "/" + g.Name + "/" + h, "host-started"}
+					to(begin, at)
+					for _, event := range append(eventsOf(s.Deploy), "host-finished-successfully") {
+						to(at, entry{at.target, event})
+						at.event = event
+					}
+					to(at, end)
+				}
+			}
+			if len(s.Deploy.HostGroups) == 0 {
+				to(started, finished)
+			}
+			continue
+		}
+		for _, e := range inside {
+			to(started, e)
+			to(e, finished)
+		}
+		if len(inside) == 0 {
+			to(started, finished)
+		}
+	}
+	n.next[r] = next
+	n.after[r] = map[entry][]entry{}
+	return next
+}
+
+func eventsOf(d *Deploy) (events []string) {
+	for _, s := range d.Steps {
+		events = append(events, s.Event)
+	}
+	return events
+}
+
+// flood is after: all entries that come after one.
+func (n *naive) flood(r *revision, e entry) []entry {
+	next := n.graph(r)
+	if found, ok := n.after[r][e]; ok {
+		return found
+	}
+	seen := map[entry]bool{}
+	var found []entry
+	for queue := next[e]; len(queue) > 0; queue = queue[1:] {
+		if a := queue[0]; !seen[a] {
+			seen[a] = true
+			found = append(found, a)
+			queue = append(slices.Clip(queue), next[a]...)
+		}
+	}
+	n.after[r][e] = found
+	return found
+}
+
+func received(e entry) bool { return strings.HasPrefix(e.event, "build-stage-received-") }
+
+// isNew: all steps after it are incomplete. Artifacts are no steps: they are
+// received when they come.
+func (n *naive) isNew(r *revision, e entry) bool {
+	return !slices.ContainsFunc(n.flood(r, e), func(a entry) bool { return r.completed[a] > 0 && !received(a) })
+}
+
+func (n *naive) passed(r *revision, e entry) bool { return r.completed[e] > 0 || !n.isNew(r, e) }
+
+// leftOut: an incomplete step was introduced after the revision was registered,
+// and the revision has gone by it somewhere.
+func (n *naive) leftOut(r *revision, e entry) bool {
+	if !strings.HasPrefix(e.target, "host/") {
+		return false
+	}
+	late := false
+	gone := false
+	for _, s := range n.definition.Stages {
+		if s.Deploy == nil {
+			continue
+		}
+		after, isStep := n.introduced[s.Name+":deploy:"+e.event]
+		if !isStep || after < 0 {
+			continue
+		}
+		events := append(eventsOf(s.Deploy), "host-finished-successfully")
+		later := events[slices.Index(events, e.event)+1:]
+		for _, g := range s.Deploy.HostGroups {
+			prefix := "host/" + n.name + "/" + g.Name + "/"
+			if strings.HasPrefix(e.target, prefix) && r.order <= after {
+				late = true
+			}
+			for done, seq := range r.completed {
+				if !strings.HasPrefix(done.target, prefix) || !slices.Contains(later, done.event) {
+					continue
+				}
+				if own := r.completed[entry{done.target, e.event}]; own == 0 || own > seq {
+					gone = true
+				}
+			}
+		}
+	}
+	return late && gone
+}
+
+// frontier is the incomplete steps before which all is complete, and the
+// batches that were begun and not ended on the way there.
+func (n *naive) frontier(r *revision) (frontier []entry, batches map[entry]int) {
+	next := n.graph(r)
+	start := entry{"pipeline/" + n.name, "pipeline-started"}
+	seen := map[entry]bool{start: true}
+	var opened [][2]entry
+	closed := map[entry]bool{}
+	for queue := []entry{start}; len(queue) > 0; queue = queue[1:] {
+		e := queue[0]
+		givenUp := r.failed[entry{e.target, "host-failed"}] > 0
+		if e != start && !n.passed(r, e) && !n.leftOut(r, e) && !givenUp {
+			frontier = append(frontier, e)
+			continue
+		}
+		opened = append(opened, n.batchesAt(e)...)
+		closed[e] = true
+		for _, a := range next[e] {
+			if !seen[a] {
+				seen[a] = true
+				queue = append(queue, a)
+			}
+		}
+	}
+	batches = map[entry]int{}
+	for _, b := range opened {
+		if !closed[b[1]] {
+			batches[b[0]]++
+		}
+	}
+	return frontier, batches
+}
+
+// batchesAt is the batches that an entry begins, with what ends them.
+func (n *naive) batchesAt(e entry) (batches [][2]entry) {
+	stage := func(name, event string) entry { return entry{"stage/" + n.name + "/" + name, event} }
+	for _, s := range n.definition.Stages {
+		if e == stage(s.Name, "stage-started") {
+			batches = append(batches, [2]entry{e, stage(s.Name, "stage-finished-successfully")})
+		}
+	}
+	for _, b := range n.definition.Batches {
+		if e == stage(b.From, "stage-started") {
+			batches = append(batches, [2]entry{e, stage(b.To, "stage-finished-successfully")})
+		}
+	}
+	return batches
+}
+
+// decide is one round of the scheduling loop: what of every revision, oldest
+// first, is new, ready and unlocked, with the id of its deployment.
+func (n *naive) decide() map[string][]entry {
+	chosen := map[string][]entry{}
+	if n.definition == nil {
+		return chosen
+	}
+	active := map[entry]int{}
+	frontiers := map[*revision][]entry{}
+	for _, r := range n.revisions {
+		if r.over {
+			continue
+		}
+		frontier, batches := n.frontier(r)
+		frontiers[r] = frontier
+		for begin := range batches {
+			active[begin]++
+		}
+	}
+	for _, r := range n.revisions {
+		if r.over {
+			continue
+		}
+		doable, failures := n.failures(r)
+		for _, e := range frontiers[r] {
+			ready := !slices.ContainsFunc(frontiers[r], func(f entry) bool { return slices.Contains(n.flood(r, f), e) })
+			outside := received(e) || e.event == "stage-approved" || e.event == "members-told"
+			if !ready || outside || !doable(e) || active[e] > 0 {
+				continue
+			}
+			chosen[r.id] = append(chosen[r.id], e)
+			if len(n.batchesAt(e)) > 0 {
+				active[e]++
+			}
+		}
+		chosen[r.id] = append(chosen[r.id], failures...)
+	}
+	return chosen
+}

@@ -1,0 +1,320 @@
+package pipeline
+
+import (
+	"slices"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// fate is what becomes of an entry that has not happened.
+type fate int
+
+const (
+	ahead   fate = iota // it will be done when its turn comes
+	ready               // its turn is now
+	blocked             // its turn is now, and something holds it
+	left                // it will not be done
+)
+
+// prospect is an entry of a deployment that has not happened, and its fate. What
+// is left out of a stage, group or host that never began has one prospect, that
+// of its beginning.
+type prospect struct {
+	place
+	target deploylog.Target
+	event  string
+	fate   fate
+	why    Reason // of ready, blocked and left
+}
+
+// outlook finds all prospects of one deployment.
+type outlook struct {
+	s     *State
+	d     *deployment
+	held  []*deployment // by the time it is the deployment's turn
+	ready map[entryKey]bool
+	found []prospect
+}
+
+type entryKey struct {
+	target deploylog.Target
+	event  string
+}
+
+// origin is an event that is responsible for a prospect.
+type origin struct {
+	target deploylog.Target
+	mark   mark
+}
+
+// outlooks yields the prospects of all deployments, oldest first.
+func (s *State) outlooks(yield func(*deployment, []prospect)) {
+	if s.lay() == nil {
+		return
+	}
+	held := s.held()
+	for _, d := range s.deployments {
+		o := outlook{s: s, d: d, held: slices.Clone(held), ready: map[entryKey]bool{}}
+		o.look(held)
+		yield(d, o.found)
+	}
+}
+
+// look goes through the deployment as the scheduler does: the older ones have
+// taken their batches from held, and this one takes its own.
+func (o *outlook) look(held []*deployment) {
+	if o.d.status != Running {
+		o.over()
+		return
+	}
+	w := walk{l: o.s.layout, d: o.d, held: held, pipeline: o.s.target, yield: func(step Step) bool {
+		at, ok := o.s.layout.place(step.Target)
+		if !ok {
+			at = place{none, none, none}
+		}
+		o.ready[entryKey{step.Target, step.Event}] = true
+		o.add(at, step.Target, step.Event, ready, Reason{Why: Ready, Cause: step.Cause})
+		return true
+	}}
+	w.walk()
+	for i := range o.s.layout.stages {
+		o.stage(i)
+	}
+	o.coming(place{none, none, none}, o.s.target, pipelineFinished)
+}
+
+func (o *outlook) add(at place, t deploylog.Target, event string, f fate, why Reason) {
+	why.Revision, why.Deployment, why.Target, why.Event = o.d.revision, o.d.id, t, event
+	o.found = append(o.found, prospect{place: at, target: t, event: event, fate: f, why: why})
+}
+
+// coming adds what will be done, unless it is known to be ready.
+func (o *outlook) coming(at place, t deploylog.Target, event string) {
+	if !o.ready[entryKey{t, event}] {
+		o.add(at, t, event, ahead, Reason{})
+	}
+}
+
+func (o *outlook) notNew(at place, t deploylog.Target, event string, by origin) {
+	o.add(at, t, event, left, Reason{Why: NotNew, By: by.target, ByEvent: by.mark.event, Seq: by.mark.seq})
+}
+
+// over adds why a deployment that ended does not go on.
+func (o *outlook) over() {
+	d, l := o.d, o.s.layout
+	why := Reason{Why: HasFailed, By: o.s.target, ByEvent: d.ended.event, Seq: d.ended.seq, Cause: d.ended.cause}
+	if d.status == Cancelled {
+		why.Why = WasCancelled
+	}
+	o.add(place{none, none, none}, o.s.target, pipelineFinished, blocked, why)
+	for i := range l.stages {
+		o.failure(place{i, none, none}, l.stages[i].target, stageFinished, d.stages[i].marks)
+		for g := range l.stages[i].groups {
+			group, run := &l.stages[i].groups[g], &d.stages[i].groups[g]
+			o.failure(place{i, g, none}, group.target, groupFinished, run.marks)
+			for h := range group.hosts {
+				o.failure(place{i, g, h}, group.hosts[h].target, hostFinished, run.hosts[h].marks)
+			}
+		}
+	}
+}
+
+func (o *outlook) failure(at place, t deploylog.Target, event string, m *marks) {
+	if k, bad := m.failure(); bad {
+		o.add(at, t, event, blocked, Reason{Why: HasFailed, By: t, ByEvent: k.event, Seq: k.seq, Cause: k.text()})
+	}
+}
+
+func (o *outlook) stage(i int) {
+	stage, run := &o.s.layout.stages[i], &o.d.stages[i]
+	at := place{i, none, none}
+	switch {
+	case run.passed:
+		by := o.passedBy(i)
+		if !run.begun {
+			o.notNew(at, stage.target, stageStarted, by)
+			return
+		}
+		o.inside(i, &by)
+		if !run.marks.has(stageFinished) {
+			o.notNew(at, stage.target, stageFinished, by)
+		}
+		return
+	case run.begun:
+	case o.ready[entryKey{stage.target, stageStarted}]:
+	default:
+		for _, why := range o.entering(i) {
+			o.add(at, stage.target, stageStarted, blocked, why)
+		}
+	}
+	o.inside(i, nil)
+	o.coming(at, stage.target, stageFinished)
+}
+
+// passedBy is why nothing in a stage is new: its own end, or the first thing
+// that happened in a stage behind it.
+func (o *outlook) passedBy(i int) origin {
+	l := o.s.layout
+	if k, ok := o.d.stages[i].marks.find(stageFinished); ok {
+		return origin{l.stages[i].target, k}
+	}
+	var by origin
+	note := func(t deploylog.Target, m *marks) {
+		if k, ok := m.first(); ok && (by.mark.seq == 0 || k.seq < by.mark.seq) {
+			by = origin{t, k}
+		}
+	}
+	for j := range l.stages {
+		if !slices.Contains(l.stages[j].ancestors, i) {
+			continue
+		}
+		note(l.stages[j].target, o.d.stages[j].marks)
+		for g := range l.stages[j].groups {
+			group, run := &l.stages[j].groups[g], &o.d.stages[j].groups[g]
+			note(group.target, run.marks)
+			for h := range group.hosts {
+				note(group.hosts[h].target, run.hosts[h].marks)
+			}
+		}
+	}
+	return by
+}
+
+// entering is why a stage that has not begun does not.
+func (o *outlook) entering(i int) []Reason {
+	stage := &o.s.layout.stages[i]
+	var reasons []Reason
+	for _, b := range stage.before {
+		if !o.d.stages[b].passed {
+			reasons = append(reasons, Reason{Why: AwaitsStage, Name: o.s.layout.stages[b].Name, By: o.s.layout.stages[b].target})
+		}
+	}
+	if len(reasons) > 0 {
+		return reasons
+	}
+	for _, b := range stage.opens {
+		if holder := o.held[b]; holder != nil && holder != o.d {
+			reasons = append(reasons, o.heldBy(holder, o.s.layout.batches[b]))
+			break
+		}
+	}
+	return reasons
+}
+
+func (o *outlook) heldBy(holder *deployment, b span) Reason {
+	stages := o.s.layout.stages
+	r := Reason{Why: AwaitsBatch, Holder: holder.revision, Name: stages[b.from].Name, To: stages[b.to].Name, By: stages[b.from].target}
+	for i := b.from; i <= b.to; i++ { // where in the batch it is
+		run := &holder.stages[i]
+		if run.begun && !run.passed {
+			r.Name, r.By = stages[i].Name, stages[i].target
+		}
+	}
+	if k, ok := holder.marks[r.By].first(); ok {
+		r.ByEvent, r.Seq = k.event, k.seq
+	}
+	return r
+}
+
+// inside looks into a stage; by is why nothing in it is new, if so.
+func (o *outlook) inside(i int, by *origin) {
+	stage, run := &o.s.layout.stages[i], &o.d.stages[i]
+	at := place{i, none, none}
+	needs := func(event string, why Reason) {
+		switch {
+		case run.marks.has(event):
+		case by != nil:
+			o.notNew(at, stage.target, event, *by)
+		case run.begun && why.Why != "":
+			o.add(at, stage.target, event, blocked, why)
+		default:
+			o.coming(at, stage.target, event)
+		}
+	}
+	switch {
+	case stage.Deploy != nil:
+		for g := range stage.groups {
+			o.group(i, g, by)
+		}
+	case stage.Approval != nil:
+		needs(EventApproved, Reason{Why: AwaitsApproval, Name: stage.Name})
+	case stage.manifest() != "":
+		needs(EventApplied, Reason{})
+	case stage.Build != nil:
+		for k, kind := range stage.Build.Artifacts {
+			switch event := ArtifactReceived(kind); {
+			case o.d.awaits(stage, run, k):
+				needs(event, Reason{Why: AwaitsArtifact, Name: kind})
+			case !run.marks.has(event):
+				o.add(at, stage.target, event, left, Reason{Why: CameLater, By: o.s.target, ByEvent: EventDefined, Seq: o.s.defined, Name: kind})
+			}
+		}
+	}
+}
+
+func (o *outlook) group(i, g int, by *origin) {
+	stage := &o.s.layout.stages[i]
+	group, run := &stage.groups[g], &o.d.stages[i].groups[g]
+	at := place{i, g, none}
+	if k, ok := run.marks.find(groupFinished); ok {
+		by = &origin{group.target, k}
+	}
+	if !run.begun {
+		if by != nil {
+			o.notNew(at, group.target, groupStarted, *by)
+			return
+		}
+		o.coming(at, group.target, groupStarted)
+	}
+	if !group.known && run.begun && by == nil {
+		o.add(at, group.target, groupFinished, blocked, Reason{Why: AwaitsMembers, Name: group.Name})
+		return
+	}
+	for h := range group.hosts {
+		o.host(place{i, g, h}, by)
+	}
+	switch {
+	case run.finished:
+	case by != nil:
+		o.notNew(at, group.target, groupFinished, *by)
+	default:
+		o.coming(at, group.target, groupFinished)
+	}
+}
+
+func (o *outlook) host(at place, by *origin) {
+	stage := &o.s.layout.stages[at.stage]
+	t, run := stage.groups[at.group].hosts[at.host].target, &o.d.stages[at.stage].groups[at.group].hosts[at.host]
+	switch {
+	case run.failed:
+		o.failure(at, t, hostFinished, run.marks)
+		return
+	case run.marks == nil && by != nil:
+		o.notNew(at, t, hostStarted, *by)
+		return
+	}
+	for c, event := range stage.chain {
+		switch {
+		case run.marks.has(event):
+		case c < int(run.last):
+			later, _ := run.marks.find(stage.chain[run.last])
+			o.notNew(at, t, event, origin{t, later})
+		case by != nil:
+			o.notNew(at, t, event, *by)
+		case o.goneBy(stage, c):
+			gone := o.d.without[event]
+			o.add(at, t, event, left, Reason{Why: LeftOut, By: gone.target, ByEvent: gone.mark.event, Seq: gone.mark.seq, Name: event})
+		default:
+			o.coming(at, t, event)
+		}
+	}
+}
+
+func (o *outlook) goneBy(stage *stageLayout, at int) bool {
+	for _, step := range stage.late {
+		if step.at == at {
+			return o.d.leavesOut(step)
+		}
+	}
+	return false
+}

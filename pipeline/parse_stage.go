@@ -1,0 +1,297 @@
+package pipeline
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/yamlfile"
+)
+
+// The bounds of a definition. Those of names, in bytes, let every target and
+// event that is made of them enter the log.
+const (
+	maxStages    = 1000
+	maxGroups    = 1000 // of a stage
+	maxSteps     = 1000 // of a stage
+	maxArtifacts = 1000 // of a stage
+	maxBatches   = 1000
+	maxRetries   = 100
+	maxPipeline  = 100
+	maxName      = 200 // of a stage or host group
+	maxEvent     = 100
+	maxKind      = 64
+	maxPath      = 1000
+	maxQuery     = 4096
+)
+
+var (
+	validPipeline = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$`)
+	validName     = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?(/[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?)*$`)
+	validEvent    = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
+	validKind     = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+)
+
+const nameRule = "letters, digits, ., _ and - are possible, with a letter or digit at both ends"
+
+// stage reads a stage without a look at others.
+func (p *parser) stage(n *yamlfile.Node) {
+	fields, ok := n.Fields("a stage", "name", "after", "build", "deploy", "run", "approval", "environment")
+	s, named := Stage{}, n
+	if at := fields["name"]; at != nil {
+		named = at
+		s.Name, _ = p.name(at, "stage", StageTarget)
+	} else if ok {
+		n.Fail("the stage has no name")
+	}
+	if _, there := p.index[s.Name]; !there && s.Name != "" {
+		p.index[s.Name] = len(p.definition.Stages)
+	}
+	if ok {
+		p.does(n, &s)
+	}
+	p.definition.Stages = append(p.definition.Stages, s)
+	p.named, p.after = append(p.named, named), append(p.after, fields["after"])
+}
+
+// name reads the name of a stage or host group; target is what it becomes,
+// which no other may be.
+func (p *parser) name(n *yamlfile.Node, thing string, target func(pipeline, name string) deploylog.Target) (string, bool) {
+	text, ok := n.Line("the name of a "+thing, maxName)
+	if !ok {
+		return "", false
+	}
+	if !validName.MatchString(text) {
+		n.Fail("%q can not be the name of a %s: %s, in parts divided by /", text, thing, nameRule)
+	}
+	t := target(p.definition.Name, text)
+	switch first := p.taken[t]; {
+	case first == nil:
+		p.taken[t] = n
+	case first.Value == text:
+		n.Fail("the %s %q is there twice, first at %d:%d", thing, text, first.Position.Line, first.Position.Column)
+	default:
+		n.Fail("the %s %q is the same as %q at %d:%d: the name of the pipeline before it makes no difference", thing, text, first.Value, first.Position.Line, first.Position.Column)
+	}
+	return text, true
+}
+
+// does reads what the stage does.
+func (p *parser) does(n *yamlfile.Node, s *Stage) {
+	kind := ""
+	for _, at := range n.Members {
+		switch at.Name {
+		case "build", "deploy", "run", "approval", "environment":
+		default:
+			continue
+		}
+		if kind != "" {
+			at.FailName("the stage already has %s; what else there is to do belongs into a stage of its own", kind)
+			continue
+		}
+		kind = at.Name
+		switch kind {
+		case "build":
+			s.Build = p.build(at)
+		case "deploy":
+			s.Deploy = p.deploy(at)
+		case "run":
+			s.Run = readRun(at)
+		case "approval":
+			s.Approval = &Approval{}
+			if at.Kind != yamlfile.Nothing && (at.Kind != yamlfile.Mapping || len(at.Members) > 0) {
+				at.Fail("an approval has no settings; write approval: {}")
+			}
+		default:
+			at.FailName("environment stages are not supported by this version yet")
+		}
+	}
+	if kind == "" {
+		n.Fail("the stage does nothing; it needs one of build, deploy, run and approval")
+	}
+}
+
+func (p *parser) build(n *yamlfile.Node) *Build {
+	fields, ok := n.Fields("build", "artifacts", "manifest", "retries", "group")
+	if !ok {
+		return nil
+	}
+	b := &Build{}
+	if at := fields["group"]; at != nil {
+		at.FailName("build groups are not supported by this version yet; list the artifacts")
+		return nil
+	}
+	b.Manifest, b.Retries = manifestAndRetries(fields)
+	at := fields["artifacts"]
+	if at == nil {
+		n.Fail("there are no artifacts, the kinds of what is built; to run a manifest only, there are run stages")
+		return nil
+	}
+	if at.Kind == yamlfile.List && len(at.Members) == 0 {
+		at.Fail("a build waits for an artifact at least")
+	}
+	for _, k := range at.List("artifacts", maxArtifacts) {
+		kind, ok := k.Line("a kind of artifact such as x86", maxKind)
+		switch first := p.kinds[kind]; {
+		case !ok:
+		case !validKind.MatchString(kind):
+			k.Fail("%q can not be a kind of artifact: lower-case letters and digits are possible, in parts divided by -", kind)
+		case first != nil:
+			k.Fail("the artifact %q is there twice, first at %d:%d", kind, first.Position.Line, first.Position.Column)
+		default:
+			p.kinds[kind] = k
+			b.Artifacts = append(b.Artifacts, kind)
+		}
+	}
+	return b
+}
+
+// manifestAndRetries reads what is done by a manifest.
+func manifestAndRetries(fields map[string]*yamlfile.Node) (manifest string, retries int) {
+	if n := fields["manifest"]; n != nil {
+		manifest, _ = n.Line("the path of a manifest", maxPath)
+	}
+	if n := fields["retries"]; n != nil {
+		if fields["manifest"] == nil {
+			n.FailName("there is no manifest that could be tried again")
+		}
+		retries = n.Integer("a number of times to try again", 0, maxRetries)
+	}
+	return manifest, retries
+}
+
+func readRun(n *yamlfile.Node) *Run {
+	fields, ok := n.Fields("run", "manifest", "retries")
+	if !ok {
+		return nil
+	}
+	r := &Run{}
+	r.Manifest, r.Retries = manifestAndRetries(fields)
+	if fields["manifest"] == nil {
+		n.Fail("there is no manifest to run")
+	}
+	return r
+}
+
+func (p *parser) deploy(n *yamlfile.Node) *Deploy {
+	fields, ok := n.Fields("deploy", "host_groups", "steps")
+	if !ok {
+		return nil
+	}
+	d := &Deploy{}
+	for _, key := range []string{"host_groups", "steps"} {
+		switch at := fields[key]; {
+		case at == nil:
+			n.Fail("there are no %s", key)
+		case at.Kind == yamlfile.List && len(at.Members) == 0:
+			at.Fail("must not be empty")
+		}
+	}
+	if at := fields["host_groups"]; at != nil {
+		for _, g := range at.List("host groups", maxGroups) {
+			d.HostGroups = append(d.HostGroups, p.group(g))
+		}
+	}
+	if at := fields["steps"]; at != nil {
+		first := map[string]*yamlfile.Node{}
+		for _, s := range at.List("steps", maxSteps) {
+			d.Steps = append(d.Steps, readStep(s, first))
+		}
+	}
+	return d
+}
+
+func (p *parser) group(n *yamlfile.Node) (g HostGroup) {
+	fields, ok := n.Fields("a host group", "name", "hosts", "max_failed")
+	if !ok {
+		return g
+	}
+	if at := fields["name"]; at == nil {
+		n.Fail("the host group has no name")
+	} else {
+		g.Name, _ = p.name(at, "host group", GroupTarget)
+	}
+	if at := fields["hosts"]; at == nil {
+		n.Fail("the host group has no hosts, the query that selects them")
+	} else if text, ok := at.Text("a query such as attribute:stack == beta", maxQuery); ok {
+		g.Hosts = text
+		p.check(at)
+	}
+	if at := fields["max_failed"]; at != nil {
+		const what = "a number of hosts, or a percentage such as 10%"
+		if at.Kind != yamlfile.Integer && at.Kind != yamlfile.Number && at.Kind != yamlfile.Text {
+			at.Fail("must be %s, not %s", what, at.Kind)
+		} else if budget, err := ParseBudget(at.Value); err != nil {
+			at.Fail("must be %s, not %.60q", what, at.Value)
+		} else {
+			g.MaxFailed = budget
+		}
+	}
+	return g
+}
+
+// check tells what is wrong with a query, at its place if that is known.
+func (p *parser) check(n *yamlfile.Node) {
+	err := p.query(n.Value)
+	if err == nil {
+		return
+	}
+	var placed interface {
+		Place() (column int, problem string)
+	}
+	if errors.As(err, &placed) {
+		column, problem := placed.Place()
+		if n.FailInside(column-1, "%s", problem) {
+			return
+		}
+	}
+	n.Fail("%s", err)
+}
+
+// readStep reads a step; first are the events of the stage so far.
+func readStep(n *yamlfile.Node, first map[string]*yamlfile.Node) (s HostStep) {
+	fields, ok := n.Fields("a step", "event", "manifest", "retries")
+	if !ok {
+		return s
+	}
+	if at := fields["event"]; at == nil {
+		n.Fail("the step has no event, the name of what is recorded when it is done")
+	} else if event, ok := at.Line("the name of an event such as host-deployed", maxEvent); ok {
+		s.Event = event
+		why := reserved(event)
+		switch before := first[event]; {
+		case !validEvent.MatchString(event):
+			at.Fail("%q can not be the name of an event: lower-case letters and digits are possible, in words divided by -, as in host-deployed", event)
+		case why != "":
+			at.Fail("the event %q is reserved: %s", event, why)
+		case before != nil:
+			at.Fail("the event %q is there twice in this stage, first at %d:%d", event, before.Position.Line, before.Position.Column)
+		default:
+			first[event] = at
+		}
+	}
+	s.Manifest, s.Retries = manifestAndRetries(fields)
+	if fields["manifest"] == nil {
+		n.Fail("the step has no manifest")
+	}
+	return s
+}
+
+// reserved tells why a step may not have an event, "" if it may.
+func reserved(event string) string {
+	switch {
+	case event == hostStarted, event == hostFinished:
+		return "it marks where all the steps on a host begin or end"
+	case isFailure(event):
+		return "what ends in -failed tells that a step failed"
+	case event+"-failed" == hostFailed:
+		return "its failure could not be told from that of the whole host"
+	}
+	for _, others := range []string{"pipeline-", "stage-", "host-group-", "build-stage-"} {
+		if strings.HasPrefix(event, others) {
+			return "what begins with " + others + " is not about a host"
+		}
+	}
+	return ""
+}

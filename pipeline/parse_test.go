@@ -1,0 +1,344 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/schema"
+	"github.com/deployster-go/deployster/yamlfile"
+)
+
+// misplaced is what a query says that is wrong at a character.
+type misplaced int
+
+func (m misplaced) Error() string {
+	_, problem := m.Place()
+	return fmt.Sprintf("the query at character %d: %s", int(m), problem)
+}
+
+func (m misplaced) Place() (column int, problem string) { return int(m), "a query holds no ?" }
+
+// checkQuery knows one mistake.
+func checkQuery(text string) error {
+	switch i := strings.IndexByte(text, '?'); {
+	case text == "wrong":
+		return errors.New("is wrong all over")
+	case i >= 0:
+		return fmt.Errorf("a query: %w", misplaced(1+len([]rune(text[:i]))))
+	}
+	return nil
+}
+
+func parse(text string) (*pipeline.Definition, error) {
+	return pipeline.Parse("p.yaml", []byte(text), checkQuery)
+}
+
+const gateway = `
+pipeline: ant-gateway
+stages:
+  - name: build
+    build: {artifacts: [x86, aarch64, raspbian]}
+  - name: prod
+    deploy: &prod
+      host_groups:
+        - {name: ant-gateway/prod, hosts: "attribute:stack == prod", max_failed: 10%}
+        - {name: spare, hosts: "name == spare", max_failed: 2}
+      steps:
+        - {event: host-artifact-replicated, manifest: replicate.yaml, retries: 2}
+        - {event: host-deployed, manifest: deploy.yaml}
+    after: [approve, docs]
+  - name: beta
+    after: [build]
+    deploy:
+      <<: *prod
+      host_groups: [{name: ant-gateway/beta, hosts: "attribute:stack == beta"}]
+  - name: approve
+    approval: {}
+  - name: docs
+    run: {manifest: docs.yaml, retries: 1}
+    after: []
+batches:
+  - {from: beta, to: prod}
+  - {from: approve, to: approve}
+promotion: {policy: concurrent}
+`
+
+func TestParse(t *testing.T) {
+	got, err := parse(gateway)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := []pipeline.HostStep{{Event: "host-artifact-replicated", Manifest: "replicate.yaml", Retries: 2}, {Event: "host-deployed", Manifest: "deploy.yaml"}}
+	want := &pipeline.Definition{
+		Name: "ant-gateway",
+		Stages: []pipeline.Stage{
+			{Name: "build", After: []string{}, Build: &pipeline.Build{Artifacts: []string{"x86", "aarch64", "raspbian"}}},
+			{Name: "beta", After: []string{"build"}, Deploy: &pipeline.Deploy{
+				HostGroups: []pipeline.HostGroup{{Name: "ant-gateway/beta", Hosts: "attribute:stack == beta"}}, Steps: steps,
+			}},
+			{Name: "approve", After: []string{"beta"}, Approval: &pipeline.Approval{}},
+			{Name: "docs", After: []string{}, Run: &pipeline.Run{Manifest: "docs.yaml", Retries: 1}},
+			{Name: "prod", After: []string{"approve", "docs"}, Deploy: &pipeline.Deploy{
+				HostGroups: []pipeline.HostGroup{
+					{Name: "ant-gateway/prod", Hosts: "attribute:stack == prod", MaxFailed: pipeline.Budget{Percent: 10}},
+					{Name: "spare", Hosts: "name == spare", MaxFailed: pipeline.Budget{Count: 2}},
+				}, Steps: steps,
+			}},
+		},
+		Batches: []pipeline.Batch{{From: "beta", To: "prod"}, {From: "approve", To: "approve"}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	}
+	data, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored pipeline.Definition
+	if err := json.Unmarshal(data, &stored); err != nil || !reflect.DeepEqual(&stored, want) {
+		t.Errorf("from the log it comes as %+v, %v", stored, err)
+	}
+}
+
+// Each file of testdata/problems is a definition and, after "-- problems --",
+// what is said about it. UPDATE=1 writes that anew.
+func TestParseTellsEveryProblemWithItsPlace(t *testing.T) {
+	files, err := filepath.Glob("testdata/problems/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, path := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			given, want, _ := strings.Cut(string(data), "-- problems --\n")
+			_, err = parse(given)
+			var invalid *yamlfile.Error
+			if !errors.As(err, &invalid) {
+				t.Fatalf("nothing was found wrong: %v", err)
+			}
+			if got := err.Error() + "\n"; got != want {
+				if os.Getenv("UPDATE") == "" {
+					t.Fatalf("got\n%swant\n%s", got, want)
+				}
+				if err := os.WriteFile(path, []byte(given+"-- problems --\n"+got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// stages writes a definition of run stages with something more each.
+func stages(n int, more func(int) string) string {
+	var b strings.Builder
+	b.WriteString("pipeline: p\nstages:\n")
+	for i := range n {
+		fmt.Fprintf(&b, "- {name: s%d, run: {manifest: m}%s}\n", i, more(i))
+	}
+	return b.String()
+}
+
+func TestParseRefusesHostileFilesQuickly(t *testing.T) {
+	nothing := func(int) string { return "" }
+	steps := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "{event: e%d, manifest: %s},", i, strings.Repeat("m", 1000))
+		}
+		return "pipeline: p\nstages: [{name: s, deploy: {host_groups: [{name: g, hosts: h}], steps: [" + b.String() + "]}}]"
+	}
+	unknown := strings.Repeat("s1x,", 1000)
+	tests := map[string]struct{ text, want string }{
+		"too many stages":   {stages(1001, nothing), "p.yaml:3:1: stages: has 1001 stages; at most 1000 are possible"},
+		"too much":          {steps(600), "bytes as JSON; at most 524288 fit into the deployment log"},
+		"a long circle":     {stages(1000, func(i int) string { return fmt.Sprintf(", after: [s%d]", (i+999)%1000) }), "in a circle: s0 after s999 after s998"},
+		"unknown stages":    {stages(1000, func(int) string { return ", after: [" + unknown + "]" }), "more problems"},
+		"unknown artifacts": {"stages: [{build: {artifacts: [" + strings.Repeat("X,", 1000) + "]}}]", `can not be a kind of artifact`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := parse(test.text)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %.300v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestDefinitionsAreAsLargeAsTheLogAllows(t *testing.T) {
+	var before strings.Builder
+	d, err := parse(stages(600, func(i int) string {
+		more := ", after: [" + before.String() + "]"
+		fmt.Fprintf(&before, "s%d,", i)
+		return more
+	}) + "batches: [{from: s0, to: s599}, {from: s598, to: s599}]")
+	if err == nil || d != nil || !strings.Contains(err.Error(), "fit into the deployment log") {
+		t.Errorf("180,000 names of stages fit into an event: %v", err)
+	}
+	d, err = parse(stages(1000, func(int) string { return "" }) + "batches: [{from: s0, to: s999}]")
+	if err != nil || len(d.Stages) != 1000 || d.Stages[999].After[0] != "s998" {
+		t.Errorf("a chain of a thousand: %v", err)
+	}
+}
+
+// The schema and the parser accept the same documents, but for what a schema
+// can not say: what names refer to, and what is the same.
+func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
+	text, err := schema.Source("pipeline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("urn:it", document); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("urn:it")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stage := func(does string) string { return "{pipeline: p, stages: [{name: s, " + does + "}]}" }
+	group := func(g string) string {
+		return stage("deploy: {host_groups: [" + g + "], steps: [{event: e, manifest: m}]}")
+	}
+	step := func(s string) string {
+		return stage("deploy: {host_groups: [{name: g, hosts: h}], steps: [" + s + "]}")
+	}
+	event := func(e string) string { return step("{event: " + e + ", manifest: m}") }
+	for text, good := range map[string]bool{
+		gateway: true, "{}": false, "{pipeline: p}": false, "{pipeline: p, stages: []}": false, "{pipeline: p/q, stages: [{name: a, approval: {}}]}": false,
+		stage("approval: {}"): true, stage("approval: ~"): true, stage("approval: []"): false, stage("approval: {by: me}"): false, stage("aproval: {}"): false,
+		stage("run: {manifest: m}"): true, stage("run: {}"): false, stage("run: {manifest: ''}"): false, stage("run: {manifest: m, retries: 100}"): true, stage("run: {manifest: m, retries: 101}"): false, stage("run: {manifest: m, retries: -1}"): false,
+		stage("run: {manifest: m}, approval: {}"): false, stage("environment: e"): false, stage("after: []"): false, stage("after: [], approval: {}"): true, stage("after: s, approval: {}"): false,
+		stage("build: {artifacts: [x86, arm-v7]}"): true, stage("build: {artifacts: []}"): false, stage("build: {}"): false, stage("build: {artifacts: [a, a]}"): false, stage("build: {artifacts: [X]}"): false,
+		stage("build: {artifacts: [a-]}"): false, stage("build: {artifacts: [a], manifest: m, retries: 1}"): true, stage("build: {artifacts: [a], retries: 1}"): false, stage("build: {group: packages.yaml}"): false,
+		group("{name: g, hosts: h}"): true, group("{name: g/h/i, hosts: h}"): true, group("{name: g//h, hosts: h}"): false, group("{name: /g, hosts: h}"): false, group("{name: g}"): false, group("{hosts: h}"): false, group(""): false,
+		group("{name: g, hosts: h, max_failed: 1}"): true, group("{name: g, hosts: h, max_failed: 33.3%}"): true, group("{name: g, hosts: h, max_failed: -1}"): false, group("{name: g, hosts: h, max_failed: many}"): false, group("{name: g, hosts: h, max_failed: [1]}"): false,
+		event("e"): true, event("host-deployed"): true, event("service-started"): true, event("host"): false, event("host-started"): false, event("host-failed"): false, event("tests-failed"): false, event("host-finished-successfully"): false,
+		event("stage-approved"): false, event("pipeline-x"): false, event("host-group-x"): false, event("build-stage-received-x86-artifact"): false, event("Deployed"): false, event("a_b"): false, event("a--b"): false, event("1a"): false,
+		step("{event: e}"): false, step("{manifest: m}"): false, step(""): false, step("{event: e, manifest: m, retries: 1.5}"): false,
+		"{pipeline: p, stages: [{name: s, approval: {}}], batches: [{from: s, to: s}]}": true, "{pipeline: p, stages: [{name: s, approval: {}}], batches: [{from: s}]}": false,
+		"{pipeline: p, stages: [{name: s, approval: {}}], promotion: {}}": true, "{pipeline: p, stages: [{name: s, approval: {}}], promotion: {policy: single}}": false,
+	} {
+		_, err := parse(text)
+		if (err == nil) != good {
+			t.Errorf("%s\nparser: %v", text, err)
+		}
+		var value any
+		if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+			t.Fatal(err)
+		}
+		if err := compiled.Validate(value); (err == nil) != good {
+			t.Errorf("%s\nschema: %v", text, err)
+		}
+	}
+}
+
+// Whatever a file holds, Parse answers with a definition that can be stored and
+// in which everything stands after what it comes after, or with problems whose
+// positions are in the file.
+func FuzzParse(f *testing.F) {
+	f.Add(gateway)
+	files, err := filepath.Glob("testdata/problems/*.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		given, _, _ := strings.Cut(string(data), "-- problems --\n")
+		f.Add(given)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := parse(text)
+		if err != nil {
+			var invalid *yamlfile.Error
+			if !errors.As(err, &invalid) || len(invalid.Problems) == 0 {
+				t.Fatalf("an error without problems: %v", err)
+			}
+			lines := 1
+			for _, end := range []string{"\n", "\r", "\u0085", "\u2028", "\u2029"} {
+				lines += strings.Count(text, end)
+			}
+			for _, p := range invalid.Problems {
+				if p.Message == "" || strings.Contains(p.String(), "\n") || p.Position.Line > lines {
+					t.Fatalf("a problem that can not be shown: %q", p.String())
+				}
+			}
+			return
+		}
+		valid(t, d)
+	})
+}
+
+// valid looks for what everything that takes a definition relies on.
+func valid(t *testing.T, d *pipeline.Definition) {
+	t.Helper()
+	data, err := json.Marshal(d)
+	var stored pipeline.Definition
+	if err != nil || json.Unmarshal(data, &stored) != nil || !reflect.DeepEqual(&stored, d) {
+		t.Fatalf("%s became %+v", data, stored)
+	}
+	seen, targets := map[string]bool{}, map[string]bool{}
+	target := func(err error, text string) {
+		if err != nil || targets[text] {
+			t.Fatalf("%s is no target, or that of two: %v", text, err)
+		}
+		targets[text] = true
+	}
+	for i := range d.Stages {
+		s := &d.Stages[i]
+		at := pipeline.StageTarget(d.Name, s.Name)
+		target(at.Validate(), string(at))
+		for _, a := range s.After {
+			if !seen[a] {
+				t.Fatalf("%s stands before %s", s.Name, a)
+			}
+		}
+		seen[s.Name] = true
+		kinds := 0
+		if s.Build != nil {
+			kinds++
+		}
+		if s.Run != nil {
+			kinds++
+		}
+		if s.Approval != nil {
+			kinds++
+		}
+		if s.Deploy != nil {
+			kinds++
+			for _, g := range s.Deploy.HostGroups {
+				at := pipeline.GroupTarget(d.Name, g.Name)
+				target(at.Validate(), string(at))
+			}
+		}
+		if kinds != 1 {
+			t.Fatalf("%s does %d things", s.Name, kinds)
+		}
+	}
+	for _, b := range d.Batches {
+		if !seen[b.From] || !seen[b.To] {
+			t.Fatalf("no stages for the batch %+v", b)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+// Package pipeline carries revisions of a project through a pipeline that may
+// change while they are under way (seed "Deployment Log").
+//
+// # Entries
+//
+// What happened is in the deployment log: to this target, in this deployment,
+// this event. That is an entry, and it happens once. A revision that is released
+// gets a fresh deployment, whose entries nest as its pipeline does:
+//
+//	pipeline-started                     pipeline/ant-gateway
+//	  stage-started                      stage/ant-gateway/beta
+//	    host-group-started               host-group/ant-gateway/beta
+//	      host-started                   host/ant-gateway/beta/antworker002
+//	        host-deployed                   (the steps of the definition)
+//	      host-finished-successfully
+//	    host-group-finished-successfully
+//	  stage-finished-successfully
+//	pipeline-finished-successfully
+//
+// What is to be done is never stored. State is folded from the log (Apply) and
+// finds it (Decide) by the definition and the members of host groups as they are
+// at the moment, so that a change of them takes hold of every revision.
+//
+// # What may be done
+//
+// next of an entry are the entries that directly follow it, after it all that
+// ever do. The frontier of a revision is what is reached from pipeline-started
+// by going through complete entries, seen keeps track of where that has been.
+// Of the frontier
+//
+//   - a step is new if nothing after it is complete. What is not new was put into
+//     the pipeline behind the revision's back: it is gone through as if it were
+//     complete, and never done;
+//   - a step is ready if it is not after another step of the frontier: where
+//     paths join, the last one to come goes on;
+//   - a step is doable if it is both;
+//   - a step is unlocked if no other revision is in one of the batches that begin
+//     with it. A batch is two stages, from the start of one to the end of the
+//     other; each stage is one by itself. Older revisions choose first.
+//
+// The tests hold that algorithm, word by word, against this package, which gets
+// the same without the search: a stage keeps whether it has begun and was passed,
+// a host how far it has come, and a group which hosts are open. So a step costs
+// the same, however many were done before.
+//
+// # Introductions
+//
+// A step that comes into the pipeline halfway must not run for the first time
+// deep within it. So a definition is recorded with the number of revisions that
+// were registered when each of its steps came in (introduced). A revision that
+// is younger does the step. An older one does it too, unless it has gone by it
+// on any host: then it leaves it out everywhere. Likewise a kind of artifact is
+// only waited for by younger revisions.
+//
+// # Failures
+//
+// The failure of a step for good (STEP-failed) fails its host, more failed hosts
+// than the group's budget allows fail the group, and that the stage and the
+// pipeline at once; what is running then is still recorded. A retry forgets the
+// failures of the attempts before it, and goes on from the frontier.
+//
+// # Where things are
+//
+// A Definition is read by Parse. A layout is one with the members of its groups,
+// arranged so that events are found in it; a deployment is one revision's events
+// under a layout. Propose turns what people want into events, or refuses it.
+// The outlook of a deployment is the fate of all that has not happened to it:
+// from it Explain tells why something does not move, Preview what a change
+// would do, and Status how far everything is.
+package pipeline

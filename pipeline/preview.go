@@ -1,0 +1,174 @@
+package pipeline
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// Effect is what a change of the pipeline means for one entry of a deployment.
+type Effect string
+
+// The effects.
+const (
+	Runs    Effect = "runs"           // it would not have
+	Skipped Effect = "is skipped"     // it comes into the pipeline behind what has happened
+	Refused Effect = "is refused"     // it comes in before it, but the revision went by it elsewhere: here it would run for the first time
+	Ends    Effect = "no longer runs" // it would have
+)
+
+// Change is one effect on a revision that is under way. What is skipped as a
+// whole, a stage, group or host, has one, of the event with which it begins.
+type Change struct {
+	Effect     Effect           `json:"effect"`
+	Revision   string           `json:"revision"`
+	Deployment string           `json:"deployment"`
+	Target     deploylog.Target `json:"target"`
+	Event      string           `json:"event"`
+	Stage      string           `json:"stage,omitempty"`
+	Group      string           `json:"host_group,omitempty"`
+	Host       string           `json:"host,omitempty"`
+	Why        Reason           `json:"why"` // of what does not run; zero when it is no longer in the pipeline
+}
+
+// Text says it in words.
+func (c Change) Text() string {
+	text := fmt.Sprintf("%s of %s %s", c.Event, c.Target, c.Effect)
+	switch {
+	case c.Effect == Runs:
+		return text
+	case c.Why.Why == "":
+		return text + ": no longer in the pipeline"
+	default:
+		return text + ": " + c.Why.Text()
+	}
+}
+
+// Preview tells what a definition, nil for the present one, and the members of
+// its host groups would change for the revisions that are under way, oldest
+// first. The state stays as it is.
+func (s *State) Preview(d *Definition, members map[string][]string) ([]Change, error) {
+	next := s.clone()
+	var commands []Command
+	if d != nil {
+		commands = append(commands, Define{Definition: d, ID: "preview"})
+	}
+	if members != nil {
+		commands = append(commands, SetMembers{Members: members, ID: "preview"})
+	}
+	for _, c := range commands {
+		events, err := next.Propose(c, time.Time{})
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range events {
+			e.Seq = next.head + 1
+			next.Apply(e)
+		}
+	}
+	var changes []Change
+	before := map[string]view{}
+	s.outlooks(func(d *deployment, found []prospect) { before[d.id] = s.view(found) })
+	next.outlooks(func(d *deployment, found []prospect) {
+		if d.status == Running {
+			changes = append(changes, next.compare(d, before[d.id], next.view(found))...)
+		}
+	})
+	for i := range changes {
+		if changes[i].Why.Seq > s.head {
+			changes[i].Why.Seq = 0 // the change itself, which has no event yet
+		}
+	}
+	return changes, nil
+}
+
+// view is the prospects of a deployment, to be compared with others.
+type view struct {
+	order []entryKey
+	by    map[entryKey]seen
+}
+
+type seen struct {
+	prospect
+	stage, group, host string
+}
+
+func (v view) will(k entryKey) bool {
+	p, ok := v.by[k]
+	return ok && p.fate != left
+}
+
+func (s *State) view(found []prospect) view {
+	v := view{by: map[entryKey]seen{}}
+	for _, p := range found {
+		k := entryKey{p.target, p.event}
+		if _, ok := v.by[k]; ok || isFailure(p.event) {
+			continue
+		}
+		n := seen{prospect: p}
+		if p.stage != none {
+			n.stage = s.layout.stages[p.stage].Name
+		}
+		if p.group != none {
+			n.group = s.layout.stages[p.stage].groups[p.group].Name
+		}
+		if p.host != none {
+			n.host = s.layout.stages[p.stage].groups[p.group].hosts[p.host].name
+		}
+		v.order, v.by[k] = append(v.order, k), n
+	}
+	return v
+}
+
+func (s *State) compare(d *deployment, before, after view) []Change {
+	var changes []Change
+	change := func(effect Effect, p seen, why Reason) {
+		changes = append(changes, Change{
+			Effect: effect, Revision: d.revision, Deployment: d.id, Target: p.target, Event: p.event,
+			Stage: p.stage, Group: p.group, Host: p.host, Why: why,
+		})
+	}
+	for _, k := range after.order {
+		p := after.by[k]
+		_, known := before.by[k]
+		switch {
+		case after.will(k):
+			if !before.will(k) {
+				change(Runs, p, Reason{})
+			}
+		case known || d.marks[k.target].has(k.event):
+		case p.why.Why == LeftOut:
+			change(Refused, p, p.why)
+		default:
+			change(Skipped, p, p.why)
+		}
+	}
+	for _, k := range before.order {
+		if before.will(k) && !after.will(k) && !d.marks[k.target].has(k.event) {
+			change(Ends, before.by[k], s.leftWith(k, after))
+		}
+	}
+	return changes
+}
+
+// leftWith is why an entry is left out by itself or with what it is in.
+func (s *State) leftWith(k entryKey, v view) Reason {
+	keys := []entryKey{k}
+	if at, ok := s.layout.place(k.target); ok {
+		stage := &s.layout.stages[at.stage]
+		if at.host != none {
+			keys = append(keys, entryKey{k.target, hostStarted})
+		}
+		if at.group != none {
+			keys = append(keys, entryKey{stage.groups[at.group].target, groupStarted})
+		}
+		keys = append(keys, entryKey{stage.target, stageStarted})
+	}
+	for _, k := range keys {
+		if p, ok := v.by[k]; ok && p.fate == left {
+			return p.why
+		}
+	}
+	return Reason{}
+}

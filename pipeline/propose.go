@@ -1,0 +1,312 @@
+package pipeline
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/schema"
+)
+
+// Command is what a person, or something outside, wants of a pipeline.
+type Command interface {
+	propose(s *State) ([]deploylog.Event, error)
+}
+
+// Propose returns the events that carry out a command, to be appended together:
+// none when there is nothing to do. It refuses what makes no sense now and says
+// what to do instead. Commands that are proposed and appended at the same time
+// by several processes need one lock around both.
+func (s *State) Propose(c Command, _ time.Time) ([]deploylog.Event, error) {
+	s.lay()
+	return c.propose(s)
+}
+
+// The errors of Propose on which callers branch.
+var (
+	ErrUnknown  = errors.New("unknown") // a name that nothing has
+	ErrRepeated = errors.New("already") // it happened before
+)
+
+// Define makes a definition the present one.
+type Define struct {
+	Definition *Definition
+	ID         string // of a fresh deployment, for the event
+}
+
+// SetMembers tells the hosts of host groups, by the name of the group.
+type SetMembers struct {
+	Members map[string][]string
+	ID      string // of a fresh deployment, for the events
+}
+
+// Release registers a revision and starts its deployment.
+type Release struct {
+	Revision string
+	ID       string // of the fresh deployment
+	By       string
+}
+
+// ReceiveArtifact tells that an artifact of a revision is there.
+type ReceiveArtifact struct {
+	Revision, Kind, Ref, By string
+}
+
+// Approve lets a revision pass an approval stage.
+type Approve struct {
+	Stage, Revision, By string
+}
+
+// Cancel ends a deployment: nothing of it begins any more.
+type Cancel struct {
+	Revision, By, Reason string
+}
+
+// Retry does again what failed, or what a cancelled deployment left undone.
+type Retry struct {
+	Revision, By string
+}
+
+func (c Define) propose(s *State) ([]deploylog.Event, error) {
+	switch {
+	case c.Definition.Name != s.name:
+		return nil, fmt.Errorf("the definition is of pipeline %s, not of %s", c.Definition.Name, s.name)
+	case len(c.Definition.Stages) == 0:
+		return nil, fmt.Errorf("pipeline %s has no stages: give it one", s.name)
+	case s.definition != nil && bytes.Equal(payload{Definition: c.Definition}.data(), payload{Definition: s.definition}.data()):
+		return nil, nil
+	}
+	p := payload{Definition: c.Definition, Introduced: s.introduce(c.Definition)}
+	if n := len(s.revisions); n > 0 {
+		p.Latest = s.revisions[n-1].Revision
+	}
+	return []deploylog.Event{{Deployment: c.ID, Target: s.target, Name: EventDefined, Attempt: 1, Data: p.data()}}, nil
+}
+
+// introduce tells for the units of a definition how many revisions were
+// registered when they came in. What is in the first definition always was; what
+// left is forgotten.
+func (s *State) introduce(d *Definition) map[string]int {
+	if s.definition == nil {
+		return nil
+	}
+	before := s.definition.units()
+	introduced := map[string]int{}
+	for _, unit := range d.units() {
+		if n, ok := s.introduced[unit]; ok {
+			introduced[unit] = n
+		} else if !slices.Contains(before, unit) {
+			introduced[unit] = len(s.revisions)
+		}
+	}
+	return introduced
+}
+
+func (c SetMembers) propose(s *State) ([]deploylog.Event, error) {
+	if err := s.isDefined(); err != nil {
+		return nil, err
+	}
+	var names []string
+	var events []deploylog.Event
+	for _, g := range s.definition.Groups() {
+		names = append(names, g.Name)
+		hosts, told := c.Members[g.Name]
+		if present, known := s.members[g.Name]; !told || known && slices.Equal(present, hosts) {
+			continue
+		}
+		events = append(events, deploylog.Event{
+			Deployment: c.ID, Target: GroupTarget(s.name, g.Name), Name: EventMembersChanged, Attempt: 1,
+			Data: payload{Hosts: hosts}.data(),
+		})
+	}
+	for name := range c.Members {
+		if !slices.Contains(names, name) {
+			return nil, s.unknown("host group", name, names)
+		}
+	}
+	return events, nil
+}
+
+func (c Release) propose(s *State) ([]deploylog.Event, error) {
+	if err := s.isDefined(); err != nil {
+		return nil, err
+	}
+	if i, ok := s.byRevision[c.Revision]; ok {
+		r := s.revisions[i]
+		remedy := "release another revision"
+		if r.Status == Failed || r.Status == Cancelled {
+			remedy = "retry it, or release another revision"
+		}
+		return nil, fmt.Errorf("revision %s of pipeline %s is %w released (event %d) and %s: %s", c.Revision, s.name, ErrRepeated, r.Seq, r.Status, remedy)
+	}
+	return []deploylog.Event{{
+		Deployment: c.ID, Target: s.target, Revision: c.Revision, Name: pipelineStarted, Attempt: 1, Data: payload{By: c.By}.data(),
+	}}, nil
+}
+
+func (c ReceiveArtifact) propose(s *State) ([]deploylog.Event, error) {
+	d, err := s.running(c.Revision, "receive an artifact")
+	if err != nil {
+		return nil, err
+	}
+	var kinds []string
+	var events []deploylog.Event
+	var received, made *stageLayout
+	for i := range s.layout.stages {
+		stage := &s.layout.stages[i]
+		if stage.Build == nil {
+			continue
+		}
+		kinds = append(kinds, stage.Build.Artifacts...)
+		switch {
+		case !slices.Contains(stage.Build.Artifacts, c.Kind):
+		case stage.Build.Manifest != "":
+			made = stage
+		case d.stages[i].marks.has(ArtifactReceived(c.Kind)):
+			received = stage
+		default:
+			events = append(events, d.event(stage.target, ArtifactReceived(c.Kind), payload{Ref: c.Ref, By: c.By}))
+		}
+	}
+	switch {
+	case len(events) > 0:
+		return events, nil
+	case received != nil:
+		k, _ := d.marks[received.target].find(ArtifactReceived(c.Kind))
+		return nil, fmt.Errorf("artifact %s of revision %s was %w received (event %d): what others may have used does not change; release another revision", c.Kind, c.Revision, ErrRepeated, k.seq)
+	case made != nil:
+		return nil, fmt.Errorf("artifact %s is made by manifest %s of stage %s: it is not received from elsewhere", c.Kind, made.Build.Manifest, made.Name)
+	default:
+		return nil, s.unknown("artifact kind", c.Kind, kinds)
+	}
+}
+
+func (c Approve) propose(s *State) ([]deploylog.Event, error) {
+	d, err := s.running(c.Revision, "be approved")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range s.layout.stages {
+		stage, run := &s.layout.stages[i], &d.stages[i]
+		names = append(names, stage.Name)
+		if stage.Name != c.Stage {
+			continue
+		}
+		approved, done := run.marks.find(EventApproved)
+		switch {
+		case stage.Approval == nil:
+			return nil, fmt.Errorf("stage %s does not wait for approval: it is a %s stage", stage.Name, stage.Kind())
+		case done:
+			return nil, fmt.Errorf("revision %s is %w approved at stage %s (event %d)", c.Revision, ErrRepeated, stage.Name, approved.seq)
+		case run.passed:
+			return nil, fmt.Errorf("stage %s does not wait for approval: revision %s is past it", stage.Name, c.Revision)
+		case !run.begun:
+			var reasons []string
+			for _, r := range s.entering(d, i) {
+				reasons = append(reasons, r.Text())
+			}
+			return nil, fmt.Errorf("stage %s does not wait for approval yet: revision %s has not come to it (%s)", stage.Name, c.Revision, strings.Join(reasons, "; "))
+		}
+		return []deploylog.Event{d.event(stage.target, EventApproved, payload{By: c.By})}, nil
+	}
+	return nil, s.unknown("stage", c.Stage, names)
+}
+
+func (c Cancel) propose(s *State) ([]deploylog.Event, error) {
+	d, err := s.running(c.Revision, "be cancelled")
+	if err != nil {
+		return nil, err
+	}
+	return []deploylog.Event{d.event(s.target, EventCancelled, payload{By: c.By, Reason: c.Reason})}, nil
+}
+
+func (c Retry) propose(s *State) ([]deploylog.Event, error) {
+	r, err := s.registration(c.Revision)
+	if err != nil {
+		return nil, err
+	}
+	d := s.byID[r.Deployment]
+	switch {
+	case r.Status == Running || r.Status == Finished:
+		return nil, fmt.Errorf("revision %s is %s (event %d): only what failed or was cancelled can be retried", c.Revision, r.Status, r.Since)
+	case d == nil:
+		return nil, fmt.Errorf("revision %s can not be retried any more: newer ones have finished, or %d others failed or were cancelled since; release another revision", c.Revision, keptEnded)
+	}
+	for _, o := range s.deployments {
+		for i := range d.stages {
+			if o.order > d.order && o.stages[i].begun && !d.stages[i].passed {
+				return nil, fmt.Errorf("revision %s can not be retried: the newer revision %s is at or past stage %s, and it would overwrite it; release another revision", c.Revision, o.revision, s.layout.stages[i].Name)
+			}
+		}
+		for _, b := range s.layout.batches {
+			if d.within(b) && o != d && o.holds(b) {
+				return nil, fmt.Errorf("revision %s can not be retried yet: revision %s is in the batch of stages %s to %s; retry when it has passed %s",
+					c.Revision, o.revision, s.layout.stages[b.from].Name, s.layout.stages[b.to].Name, s.layout.stages[b.to].Name)
+			}
+		}
+	}
+	e := d.event(s.target, EventRetried, payload{By: c.By})
+	e.Attempt = d.attempt + 1
+	return []deploylog.Event{e}, nil
+}
+
+func (d *deployment) event(t deploylog.Target, name string, p payload) deploylog.Event {
+	return deploylog.Event{Deployment: d.id, Target: t, Revision: d.revision, Name: name, Attempt: d.attempt, Data: p.data()}
+}
+
+func (s *State) isDefined() error {
+	if s.definition == nil {
+		return fmt.Errorf("%w pipeline %q: apply its definition first", ErrUnknown, s.name)
+	}
+	return nil
+}
+
+// running finds the deployment of a revision that something may still happen to.
+func (s *State) running(revision, to string) (*deployment, error) {
+	r, err := s.registration(revision)
+	if err != nil {
+		return nil, err
+	}
+	if r.Status != Running {
+		remedy := ""
+		if r.Status != Finished {
+			remedy = "; retry it to go on"
+		}
+		return nil, fmt.Errorf("revision %s can not %s: it is %s since event %d%s", revision, to, r.Status, r.Since, remedy)
+	}
+	return s.byID[r.Deployment], nil
+}
+
+func (s *State) registration(revision string) (Registration, error) {
+	if err := s.isDefined(); err != nil {
+		return Registration{}, err
+	}
+	if i, ok := s.byRevision[revision]; ok {
+		return s.revisions[i], nil
+	}
+	var known []string
+	for _, r := range s.revisions {
+		known = append(known, r.Revision)
+	}
+	return Registration{}, s.unknown("revision", revision, known)
+}
+
+func (s *State) unknown(what, name string, known []string) error {
+	if meant := schema.Closest(name, known); meant != "" {
+		return fmt.Errorf("%w %s %q of pipeline %s: did you mean %s?", ErrUnknown, what, name, s.name, meant)
+	}
+	if len(known) == 0 {
+		return fmt.Errorf("%w %s %q of pipeline %s: it has none", ErrUnknown, what, name, s.name)
+	}
+	const most = 10
+	listed := strings.Join(known[max(0, len(known)-most):], ", ")
+	if len(known) > most {
+		listed = "…, " + listed
+	}
+	return fmt.Errorf("%w %s %q of pipeline %s: it has %s", ErrUnknown, what, name, s.name, listed)
+}

@@ -1,0 +1,194 @@
+package pipeline
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"pgregory.net/rapid"
+)
+
+// rollout lets things happen by chance, and then whatever can.
+func rollout(w *world, each func(steps []Step)) {
+	w.define(w.pipeline())
+	w.setMembers()
+	for range 10 + rapid.IntRange(0, 40).Draw(w.T, "length") {
+		steps := slices.Collect(w.state.Decide(noon))
+		each(steps)
+		w.act(steps)
+	}
+	for _, s := range w.running {
+		w.complete(s)
+	}
+	for range 1000 {
+		steps := slices.Collect(w.state.Decide(noon))
+		each(steps)
+		if len(steps) == 0 {
+			return
+		}
+		w.complete(steps[0])
+	}
+	w.Fatalf("it never comes to rest:\n%s", w.story())
+}
+
+func TestEveryDeploymentEndsOrWaitsForSomethingThatExplainNames(t *testing.T) {
+	cases(t, 2000, func(t *rapid.T) {
+		w := newWorld(t)
+		rollout(w, func(steps []Step) {
+			var ready []string
+			for _, r := range w.state.Explain(w.state.target) {
+				if r.Why == Ready {
+					ready = append(ready, r.Deployment+" "+string(r.Target)+" "+r.Event)
+				}
+				if r.Seq > int64(len(w.log)) || r.Seq > 0 && (w.log[r.Seq-1].Name != r.ByEvent || w.log[r.Seq-1].Target != r.By) {
+					t.Fatalf("%q blames event %d, which is not %s of %s:\n%s", r.Text(), r.Seq, r.ByEvent, r.By, w.story())
+				}
+			}
+			slices.Sort(ready)
+			if want := names(steps); !slices.Equal(ready, want) {
+				t.Fatalf("Explain finds ready %q, and Steps yields %q", ready, want)
+			}
+		})
+		for _, d := range w.state.deployments {
+			named := slices.ContainsFunc(w.state.Explain(w.state.target), func(r Reason) bool {
+				return r.Deployment == d.id && r.Why != NotNew && r.Why != LeftOut && r.Why != CameLater
+			})
+			if !named {
+				t.Fatalf("%s rests, and Explain names nothing but %q:\n%s", d.id, texts(w.state.Explain(w.state.target)), w.story())
+			}
+		}
+	})
+}
+
+func TestARestartAtAnyEventGoesOnInTheSameWay(t *testing.T) {
+	cases(t, 500, func(t *rapid.T) {
+		w := newWorld(t)
+		rollout(w, func(steps []Step) {
+			if anew := slices.Collect(fold("p", w.log).Decide(noon)); !reflect.DeepEqual(anew, steps) {
+				t.Fatalf("folded anew from %d events it does\n%v, not\n%v", len(w.log), anew, steps)
+			}
+		})
+		if got, want := fold("p", w.log).Status(), w.state.Status(); !reflect.DeepEqual(got, want) {
+			t.Fatalf("status %v, not %v", got, want)
+		}
+	})
+}
+
+func TestWhatIsFinishedIsNotKept(t *testing.T) {
+	cases(t, 200, func(t *rapid.T) {
+		w := newWorld(t)
+		rollout(w, func([]Step) {})
+		for _, r := range w.state.Registrations() {
+			if d := w.state.byID[r.Deployment]; (d != nil) && (r.Status == Finished) {
+				t.Fatalf("%s has finished and is kept", r.Revision)
+			}
+		}
+	})
+}
+
+// Where the pipeline does not change, what a batch spans is done by one revision
+// after the other, as the log alone shows.
+func TestOneRevisionAtATimeIsInABatch(t *testing.T) {
+	cases(t, 2000, func(t *rapid.T) {
+		w := newWorld(t)
+		w.steady = true
+		rollout(w, func([]Step) {})
+		d := w.state.Definition()
+		batches := slices.Clone(d.Batches)
+		for _, s := range d.Stages {
+			batches = append(batches, Batch{From: s.Name, To: s.Name})
+		}
+		for _, b := range batches {
+			if problem := overlap(w.log, StageTarget("p", b.From), StageTarget("p", b.To)); problem != "" {
+				t.Fatalf("batch %s to %s: %s\n%s", b.From, b.To, problem, w.story())
+			}
+		}
+	})
+}
+
+// overlap finds two revisions that are in a batch at once.
+func overlap(log []deploylog.Event, from, to deploylog.Target) string {
+	within, over := map[string]bool{}, map[string]bool{}
+	for _, e := range log {
+		switch {
+		case e.Target == from && e.Name == stageStarted:
+			within[e.Deployment] = true
+		case e.Target == to && e.Name == stageFinished:
+			within[e.Deployment] = false
+		case e.Name == pipelineFailed || e.Name == EventCancelled:
+			over[e.Deployment] = true
+		case e.Name == EventRetried:
+			over[e.Deployment] = false
+		}
+		var in []string
+		for id := range within {
+			if within[id] && !over[id] {
+				in = append(in, id)
+			}
+		}
+		if len(in) > 1 {
+			slices.Sort(in)
+			return fmt.Sprintf("after event %d it holds %v", e.Seq, in)
+		}
+	}
+	return ""
+}
+
+// A step that a revision does not know yet is never offered when one of its
+// hosts has gone by it, as the log alone shows.
+func TestANewStepNeverRunsFirstBelowAPointThatTheRevisionPassed(t *testing.T) {
+	cases(t, 2000, func(t *rapid.T) {
+		w := newWorld(t)
+		rollout(w, func(steps []Step) {
+			for _, s := range steps {
+				n, introduced := w.state.introduced[stepUnit(s.Stage, s.Event)]
+				if s.Host == "" || !introduced || order(w.log, s.Deployment) > n {
+					continue
+				}
+				if problem := goneBy(w.log, w.state, s); problem != "" {
+					t.Fatalf("%s is offered on %s: %s\n%s", s.Event, s.Target, problem, w.story())
+				}
+			}
+		})
+	})
+}
+
+func order(log []deploylog.Event, deployment string) int {
+	n := 0
+	for _, e := range log {
+		if e.Name == pipelineStarted {
+			if n++; e.Deployment == deployment {
+				return n
+			}
+		}
+	}
+	return n
+}
+
+// goneBy finds a host, of a stage into which the step came late, on which
+// something behind the step happened without it.
+func goneBy(log []deploylog.Event, s *State, step Step) string {
+	for _, stage := range s.Definition().Stages {
+		if _, late := s.introduced[stepUnit(stage.Name, step.Event)]; !late {
+			continue
+		}
+		events := append(eventsOf(stage.Deploy), hostFinished)
+		behind := events[slices.Index(events, step.Event)+1:]
+		for _, g := range stage.Deploy.HostGroups {
+			done := map[deploylog.Target]bool{}
+			for _, e := range log {
+				if e.Deployment != step.Deployment || !strings.HasPrefix(string(e.Target), "host/p/"+g.Name+"/") {
+					continue
+				}
+				done[e.Target] = done[e.Target] || e.Name == step.Event
+				if slices.Contains(behind, e.Name) && !done[e.Target] {
+					return fmt.Sprintf("event %d, %s of %s, came without it", e.Seq, e.Name, e.Target)
+				}
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,259 @@
+package pipeline
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// Status is how far a deployment has come.
+type Status string
+
+// The statuses of a deployment.
+const (
+	Running   Status = "running"
+	Finished  Status = "finished"
+	Failed    Status = "failed"
+	Cancelled Status = "cancelled"
+)
+
+// State is one pipeline as the log tells it: its definition, the members of its
+// host groups, and every deployment that has not finished. It is folded from
+// events by Apply, and decides by Decide what may happen next. It is not safe
+// for concurrent use, nor are the methods that only ask.
+type State struct {
+	name       string
+	target     deploylog.Target
+	definition *Definition
+	defined    int64 // event of the definition
+	members    map[string][]string
+	changed    map[string]int64 // events of the members
+	introduced map[string]int   // unit → number of revisions registered before it
+	layout     *layout          // nil after a change, until somebody asks
+
+	revisions   []Registration
+	byRevision  map[string]int // the last registration of a revision
+	deployments []*deployment  // not finished, in order of registration
+	byID        map[string]*deployment
+	head        int64
+}
+
+// Registration is what is kept of every revision that was ever released.
+type Registration struct {
+	Revision   string `json:"revision"`
+	Deployment string `json:"deployment"`
+	Seq        int64  `json:"seq"` // event of its registration
+	Status     Status `json:"status"`
+	Since      int64  `json:"since"` // event that gave it the status
+}
+
+// New returns the state of a pipeline of which nothing is known yet.
+func New(name string) *State {
+	return &State{
+		name: name, target: Target(name), members: map[string][]string{}, changed: map[string]int64{},
+		byRevision: map[string]int{}, byID: map[string]*deployment{},
+	}
+}
+
+// Definition is the present definition, nil before the first. It must not be
+// changed.
+func (s *State) Definition() *Definition { return s.definition }
+
+// Members are the hosts of a group of the definition; ok is false while nobody
+// has told them. They must not be changed.
+func (s *State) Members(group string) (hosts []string, ok bool) {
+	hosts, ok = s.members[group]
+	return hosts, ok
+}
+
+// Registrations are all revisions in order of registration. They must not be
+// changed.
+func (s *State) Registrations() []Registration { return s.revisions }
+
+// Artifacts are the references of what was received for a deployment that has
+// not finished, by kind.
+func (s *State) Artifacts(deployment string) map[string]string {
+	if d := s.byID[deployment]; d != nil {
+		return maps.Clone(d.refs)
+	}
+	return nil
+}
+
+// Active tells whether an attempt of a deployment is under way: neither ended nor
+// followed by another.
+func (s *State) Active(deployment string, attempt int) bool {
+	d := s.byID[deployment]
+	return d != nil && d.status == Running && d.attempt == attempt
+}
+
+// Head is the Seq of the last event that was applied.
+func (s *State) Head() int64 { return s.head }
+
+// Apply takes note of an event. Those of other pipelines are ignored, and so is
+// what makes no sense: history is never refused.
+func (s *State) Apply(e deploylog.Event) {
+	s.head = e.Seq
+	switch {
+	case e.Target == s.target:
+		s.applyPipeline(e)
+	case e.Name == EventMembersChanged:
+		s.applyMembers(e)
+	default:
+		if d := s.byID[e.Deployment]; d != nil {
+			d.record(s.layout, e)
+		}
+	}
+}
+
+func (s *State) applyPipeline(e deploylog.Event) {
+	switch e.Name {
+	case EventDefined:
+		if p := read(e.Data); p.Definition != nil && len(p.Definition.Stages) > 0 {
+			s.define(p.Definition, p.Introduced, e.Seq)
+		}
+	case pipelineStarted:
+		s.register(e)
+	case pipelineFinished:
+		s.end(e, Finished)
+	case pipelineFailed:
+		s.end(e, Failed)
+	case EventCancelled:
+		s.end(e, Cancelled)
+	case EventRetried:
+		if d := s.byID[e.Deployment]; d != nil {
+			d.retry(e.Attempt)
+			s.note(d, e.Seq)
+			s.layout = nil
+		}
+	}
+}
+
+// define takes over a definition. Members of groups that it does not have are
+// forgotten, so that a group that comes back waits for its present ones.
+func (s *State) define(d *Definition, introduced map[string]int, seq int64) {
+	d.Name = s.name
+	s.definition, s.introduced, s.defined = d, introduced, seq
+	groups := d.Groups()
+	maps.DeleteFunc(s.members, func(name string, _ []string) bool {
+		return !slices.ContainsFunc(groups, func(g *HostGroup) bool { return g.Name == name })
+	})
+	s.layout = nil
+}
+
+func (s *State) register(e deploylog.Event) {
+	if _, known := s.byID[e.Deployment]; known {
+		return
+	}
+	s.byRevision[e.Revision] = len(s.revisions)
+	s.revisions = append(s.revisions, Registration{
+		Revision: e.Revision, Deployment: e.Deployment, Seq: e.Seq, Status: Running, Since: e.Seq,
+	})
+	d := &deployment{
+		id: e.Deployment, revision: e.Revision, order: len(s.revisions), seq: e.Seq, attempt: 1, status: Running,
+		marks: map[deploylog.Target]*marks{}, refs: map[string]string{}, without: map[string]leftOut{},
+	}
+	s.deployments = append(s.deployments, d)
+	s.byID[d.id] = d
+	if s.layout != nil {
+		d.lay(s.layout)
+	}
+}
+
+// keptEnded is how many deployments that failed or were cancelled are kept, to be
+// explained and tried again.
+const keptEnded = 10
+
+// end takes a finished deployment out, with those that ended otherwise before
+// it. Of others that end, the last are kept.
+func (s *State) end(e deploylog.Event, as Status) {
+	d := s.byID[e.Deployment]
+	if d == nil || d.status != Running && as != Finished {
+		return
+	}
+	d.status, d.ended = as, mark{event: e.Name, seq: e.Seq, cause: read(e.Data).Error}
+	if as == Cancelled {
+		d.ended.cause = read(e.Data).Reason
+	}
+	s.note(d, e.Seq)
+	surplus := -keptEnded
+	for _, o := range s.deployments {
+		if o.status == Failed || o.status == Cancelled {
+			surplus++
+		}
+	}
+	s.deployments = slices.DeleteFunc(s.deployments, func(o *deployment) bool {
+		gone := o == d && as == Finished
+		if o.status == Failed || o.status == Cancelled {
+			gone = surplus > 0 || as == Finished && o.order < d.order
+			surplus--
+		}
+		if gone {
+			delete(s.byID, o.id)
+		}
+		return gone
+	})
+}
+
+func (s *State) note(d *deployment, seq int64) {
+	r := &s.revisions[d.order-1]
+	r.Status, r.Since = d.status, seq
+}
+
+func (s *State) applyMembers(e deploylog.Event) {
+	if s.definition == nil {
+		return
+	}
+	for _, g := range s.definition.Groups() {
+		if GroupTarget(s.name, g.Name) == e.Target {
+			s.members[g.Name], s.changed[g.Name], s.layout = read(e.Data).Hosts, e.Seq, nil
+			return
+		}
+	}
+}
+
+// Groups are all host groups, in the order of the stages.
+func (d *Definition) Groups() []*HostGroup {
+	var groups []*HostGroup
+	for i := range d.Stages {
+		if deploy := d.Stages[i].Deploy; deploy != nil {
+			for g := range deploy.HostGroups {
+				groups = append(groups, &deploy.HostGroups[g])
+			}
+		}
+	}
+	return groups
+}
+
+// lay lays the pipeline out, anew after a change, and returns the layout; nil
+// while there is no definition. That it waits to be asked makes a long history,
+// of which nothing is asked, cheap to read.
+func (s *State) lay() *layout {
+	if s.layout == nil && s.definition != nil {
+		s.layout = newLayout(s.definition, s.members, s.introduced)
+		for _, d := range s.deployments {
+			d.lay(s.layout)
+		}
+	}
+	return s.layout
+}
+
+// clone returns a copy that may be told what has not happened.
+func (s *State) clone() *State {
+	c := *s
+	c.layout = nil
+	c.members, c.changed = maps.Clone(s.members), maps.Clone(s.changed)
+	c.revisions, c.byRevision = slices.Clone(s.revisions), maps.Clone(s.byRevision)
+	c.byID, c.deployments = make(map[string]*deployment, len(s.byID)), make([]*deployment, len(s.deployments))
+	for i, d := range s.deployments {
+		copied := *d
+		copied.refs, copied.without = maps.Clone(d.refs), maps.Clone(d.without)
+		copied.marks = make(map[deploylog.Target]*marks, len(d.marks))
+		for t, m := range d.marks {
+			list := slices.Clone(*m)
+			copied.marks[t] = &list
+		}
+		c.deployments[i], c.byID[d.id] = &copied, &copied
+	}
+	return &c
+}

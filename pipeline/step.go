@@ -1,0 +1,62 @@
+package pipeline
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// Step is one thing that may happen now. When it has, its event is recorded.
+type Step struct {
+	Deployment string
+	Revision   string
+	Target     deploylog.Target
+	Event      string
+	Attempt    int
+	Stage      string   // "" for the pipeline's
+	Group      string   // "" for what is no group's
+	Host       string   // "" for what is no host's
+	Manifest   string   // what has to be applied first; "" is nothing
+	Retries    int      // how often applying is tried again
+	Artifacts  []string // kinds that applying has to make
+	Cause      string   // of a failure that is to be recorded
+}
+
+// Work tells whether something has to be done before the event is recorded.
+func (s Step) Work() bool { return s.Manifest != "" }
+
+// Completed are the events that tell that the step was done, to be appended
+// together. made refers to the artifacts that its manifest made, by kind; all
+// of the step's are needed.
+func (s Step) Completed(made map[string]string) ([]deploylog.Event, error) {
+	var events []deploylog.Event
+	var missing []string
+	for _, kind := range s.Artifacts {
+		ref, ok := made[kind]
+		if !ok {
+			missing = append(missing, kind)
+			continue
+		}
+		events = append(events, s.event(ArtifactReceived(kind), payload{Ref: ref}.data()))
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("manifest %s of stage %s made no artifact %s: it has to give a reference to each", s.Manifest, s.Stage, strings.Join(missing, ", "))
+	}
+	e := s.event(s.Event, nil)
+	if s.Cause != "" {
+		e.Data = payload{Error: shorten(s.Cause)}.data()
+	}
+	return append(events, e), nil
+}
+
+// Failed is the event that tells that the step's work failed for good.
+func (s Step) Failed(cause string) deploylog.Event {
+	return s.event(s.Event+failedAfter, payload{Error: shorten(cause)}.data())
+}
+
+func (s Step) event(name string, data []byte) deploylog.Event {
+	return deploylog.Event{
+		Deployment: s.Deployment, Target: s.Target, Revision: s.Revision, Name: name, Attempt: s.Attempt, Data: data,
+	}
+}

@@ -1,0 +1,368 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"pgregory.net/rapid"
+)
+
+var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// cases runs a property on so many cases, unless the command line says how many.
+func cases(t *testing.T, n int, property func(*rapid.T)) {
+	t.Helper()
+	checks := flag.Lookup("rapid.checks")
+	if was := checks.Value.String(); was == checks.DefValue {
+		if testing.Short() {
+			n /= 20
+		}
+		if err := checks.Value.Set(strconv.Itoa(n)); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = checks.Value.Set(was) })
+	}
+	rapid.Check(t, property)
+}
+
+// world is a pipeline, its log, and what is under way: the place of the
+// scheduler and of people is taken by chance.
+type world struct {
+	*rapid.T
+	state    *State
+	oracle   *naive
+	log      []deploylog.Event
+	recorded map[string]bool // as a store knows what it has
+	running  []Step
+	ids      int
+	steady   bool // the definition never changes
+}
+
+func newWorld(t *rapid.T) *world {
+	w := &world{T: t, state: New("p"), oracle: &naive{name: "p", members: map[string][]string{}}, recorded: map[string]bool{}}
+	w.oracle.forget()
+	return w
+}
+
+func (w *world) id() string { w.ids++; return fmt.Sprintf("d%d", w.ids) }
+
+func (w *world) n(limit int, label string) int { return rapid.IntRange(0, limit-1).Draw(w.T, label) }
+
+// append adds events to the log unless it has them.
+func (w *world) append(events ...deploylog.Event) {
+	for _, e := range events {
+		if err := e.Validate(); err != nil {
+			w.Fatalf("event that no store takes: %v", err)
+		}
+		key := fmt.Sprintf("%s %s %s %d", e.Deployment, e.Target, e.Name, e.Attempt)
+		if w.recorded[key] {
+			continue
+		}
+		w.recorded[key] = true
+		e.Seq = int64(len(w.log) + 1)
+		w.log = append(w.log, e)
+		w.state.Apply(e)
+		w.oracle.apply(e)
+		if problem := w.state.check(); problem != "" {
+			w.Fatalf("after event %d %s %s: %s", e.Seq, e.Target, e.Name, problem)
+		}
+	}
+}
+
+// propose carries out a command; what is refused is left.
+func (w *world) propose(c Command) error {
+	events, err := w.state.Propose(c, noon)
+	if err == nil {
+		w.append(events...)
+	}
+	return err
+}
+
+func (w *world) define(d *Definition) {
+	copied := cloneDefinition(d)
+	if err := w.propose(Define{Definition: copied, ID: w.id()}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func cloneDefinition(d *Definition) *Definition {
+	data, err := json.Marshal(d)
+	if err != nil {
+		panic(err)
+	}
+	var copied Definition
+	if err := json.Unmarshal(data, &copied); err != nil {
+		panic(err)
+	}
+	return &copied
+}
+
+func (w *world) complete(s Step) {
+	made := map[string]string{}
+	for _, kind := range s.Artifacts {
+		made[kind] = "ref-of-" + kind
+	}
+	events, err := s.Completed(made)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.append(events...)
+}
+
+var (
+	someKinds  = []string{"x86", "aarch64", "raspbian"}
+	someEvents = []string{"host-artifact-replicated", "host-deployed", "host-tested"}
+	someGroups = []string{"g1", "g2", "g3"}
+	someHosts  = []string{"w1", "w2", "w3"}
+)
+
+func (w *world) stage(name string, groups []string) Stage {
+	s := Stage{Name: name}
+	switch w.n(8, "kind") {
+	case 0:
+		s.Run = &Run{Manifest: "run.yaml"}
+	case 1:
+		s.Approval = &Approval{}
+	case 2:
+		s.Build = &Build{Artifacts: slices.Clone(someKinds[:w.n(3, "kinds")])}
+	case 3:
+		s.Build = &Build{Artifacts: slices.Clone(someKinds[:w.n(3, "kinds")]), Manifest: "build.yaml"}
+	default:
+		s.Deploy = &Deploy{}
+		for _, g := range groups {
+			group := HostGroup{Name: g, Hosts: "attribute:group == " + g}
+			if w.n(3, "lenient") == 0 {
+				group.MaxFailed = Budget{Percent: 50}
+			}
+			s.Deploy.HostGroups = append(s.Deploy.HostGroups, group)
+		}
+		first := w.n(2, "first step")
+		for _, event := range someEvents[first : first+1+w.n(2, "steps")] {
+			s.Deploy.Steps = append(s.Deploy.Steps, HostStep{Event: event, Manifest: event + ".yaml"})
+		}
+	}
+	return s
+}
+
+// pipeline draws a first definition.
+func (w *world) pipeline() *Definition {
+	d := &Definition{Name: "p"}
+	for range 1 + w.n(3, "stages") {
+		w.insert(d)
+	}
+	w.batch(d)
+	return d
+}
+
+func freeGroups(d *Definition) []string {
+	free := slices.Clone(someGroups)
+	for _, g := range d.Groups() {
+		free = slices.DeleteFunc(free, func(name string) bool { return name == g.Name })
+	}
+	return free
+}
+
+// insert puts a stage anywhere into the pipeline.
+func (w *world) insert(d *Definition) {
+	name := ""
+	for _, candidate := range []string{"a", "b", "c", "d"} {
+		if !slices.ContainsFunc(d.Stages, func(s Stage) bool { return s.Name == candidate }) {
+			name = candidate
+			break
+		}
+	}
+	if name == "" {
+		return
+	}
+	free := freeGroups(d)
+	s := w.stage(name, free[:min(len(free), w.n(3, "groups"))])
+	at := w.n(len(d.Stages)+1, "where")
+	d.Stages = slices.Insert(d.Stages, at, s)
+	if at > 0 {
+		w.rewire(d, at)
+	}
+	if at+1 < len(d.Stages) {
+		d.Stages[at+1].After = []string{name} // the one behind now comes after it
+	}
+}
+
+// rewire draws after which earlier stages a stage comes.
+func (w *world) rewire(d *Definition, at int) {
+	d.Stages[at].After = nil
+	for i := range at {
+		if w.n(3, "after") > 0 && len(d.Stages[at].After) < 2 {
+			d.Stages[at].After = append(d.Stages[at].After, d.Stages[i].Name)
+		}
+	}
+}
+
+// batch draws batches, each from a stage to one that follows it.
+func (w *world) batch(d *Definition) {
+	d.Batches = nil
+	for range w.n(3, "batches") {
+		from := w.n(len(d.Stages), "from")
+		for to := len(d.Stages) - 1; to > from; to-- {
+			if follows(d, from, to) && w.n(3, "so far") > 0 {
+				d.Batches = append(d.Batches, Batch{From: d.Stages[from].Name, To: d.Stages[to].Name})
+				break
+			}
+		}
+	}
+}
+
+func follows(d *Definition, from, to int) bool {
+	if from == to {
+		return true
+	}
+	for i := from; i < to; i++ {
+		if slices.Contains(d.Stages[to].After, d.Stages[i].Name) && follows(d, from, i) {
+			return true
+		}
+	}
+	return false
+}
+
+// change draws a change of the definition.
+func (w *world) change(d *Definition) *Definition {
+	d = cloneDefinition(d)
+	at := w.n(len(d.Stages), "which")
+	s := &d.Stages[at]
+	switch w.n(9, "change") {
+	case 0, 1:
+		w.insert(d)
+	case 2:
+		if len(d.Stages) == 1 {
+			break
+		}
+		name := s.Name
+		d.Stages = slices.Delete(d.Stages, at, at+1)
+		for i := range d.Stages {
+			d.Stages[i].After = slices.DeleteFunc(d.Stages[i].After, func(b string) bool { return b == name })
+		}
+	case 3:
+		w.rewire(d, at)
+	case 4, 5:
+		if s.Build != nil {
+			s.Build.Artifacts = slices.Clone(someKinds[:w.n(4, "kinds")])
+		}
+		if s.Deploy != nil { // a step comes in, goes, or moves
+			for _, event := range someEvents {
+				s.Deploy.Steps = slices.DeleteFunc(s.Deploy.Steps, func(h HostStep) bool { return h.Event == event && w.n(3, "goes") == 0 })
+				if !slices.Contains(eventsOf(s.Deploy), event) && w.n(2, "comes") == 0 {
+					i := w.n(len(s.Deploy.Steps)+1, "where")
+					s.Deploy.Steps = slices.Insert(s.Deploy.Steps, i, HostStep{Event: event, Manifest: event + ".yaml"})
+				}
+			}
+		}
+	case 6: // a group comes in, from outside or another stage, or goes
+		if s.Deploy == nil {
+			break
+		}
+		name := someGroups[w.n(len(someGroups), "group")]
+		had := slices.ContainsFunc(s.Deploy.HostGroups, func(g HostGroup) bool { return g.Name == name })
+		for i := range d.Stages {
+			if o := d.Stages[i].Deploy; o != nil {
+				o.HostGroups = slices.DeleteFunc(o.HostGroups, func(g HostGroup) bool { return g.Name == name })
+			}
+		}
+		if !had {
+			s.Deploy.HostGroups = append(s.Deploy.HostGroups, HostGroup{Name: name, Hosts: "attribute:group == " + name})
+		}
+	case 7: // the stage does something else
+		var groups []string
+		if s.Deploy != nil {
+			for _, g := range s.Deploy.HostGroups {
+				groups = append(groups, g.Name)
+			}
+		}
+		changed := w.stage(s.Name, groups)
+		changed.After = s.After
+		*s = changed
+	}
+	keep := d.Batches
+	d.Batches = nil
+	index := func(name string) int { return slices.IndexFunc(d.Stages, func(s Stage) bool { return s.Name == name }) }
+	for _, b := range keep {
+		if from, to := index(b.From), index(b.To); from >= 0 && to > from && follows(d, from, to) {
+			d.Batches = append(d.Batches, b)
+		}
+	}
+	if w.n(4, "other batches") == 0 {
+		w.batch(d)
+	}
+	return d
+}
+
+func (w *world) setMembers() {
+	members := map[string][]string{}
+	for _, g := range w.state.Definition().Groups() {
+		if _, known := w.state.Members(g.Name); known && w.n(2, "leave") == 0 {
+			continue
+		}
+		var hosts []string
+		for _, h := range someHosts {
+			if w.n(5, "member") > 2 {
+				hosts = append(hosts, h)
+			}
+		}
+		members[g.Name] = hosts
+	}
+	if err := w.propose(SetMembers{Members: members, ID: w.id()}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) anyRevision() string {
+	return w.state.Registrations()[w.n(len(w.state.Registrations()), "revision")].Revision
+}
+
+// act lets something happen.
+func (w *world) act(steps []Step) {
+	registered := len(w.state.Registrations())
+	switch what := w.n(24, "act"); {
+	case what == 0 || registered == 0:
+		if registered < 3 {
+			if err := w.propose(Release{Revision: fmt.Sprintf("r%d", registered+1), ID: w.id()}); err != nil {
+				w.Fatal(err)
+			}
+		}
+	case (what == 1 || what == 2) && !w.steady:
+		w.define(w.change(w.state.Definition()))
+	case what == 3:
+		w.setMembers()
+	case what == 4 || what == 5:
+		_ = w.propose(ReceiveArtifact{Revision: w.anyRevision(), Kind: someKinds[w.n(3, "kind")], Ref: "ref"})
+	case what == 6:
+		d := w.state.Definition()
+		_ = w.propose(Approve{Revision: w.anyRevision(), Stage: d.Stages[w.n(len(d.Stages), "stage")].Name})
+	case what == 7 && w.n(3, "really") == 0:
+		_ = w.propose(Cancel{Revision: w.anyRevision()})
+	case what == 8:
+		_ = w.propose(Retry{Revision: w.anyRevision()})
+	case what == 9 && len(steps) > 0: // something takes longer
+		if s := steps[w.n(len(steps), "step")]; s.Event != stageStarted {
+			w.running = append(w.running, s)
+		}
+	case what <= 11 && len(w.running) > 0:
+		i := w.n(len(w.running), "running")
+		s := w.running[i]
+		w.running = slices.Delete(w.running, i, i+1)
+		w.end(s)
+	case len(steps) > 0:
+		w.end(steps[w.n(len(steps), "step")])
+	}
+}
+
+func (w *world) end(s Step) {
+	if s.Work() && w.n(6, "fails") == 0 {
+		w.append(s.Failed("exit code 3"))
+		return
+	}
+	w.complete(s)
+}
