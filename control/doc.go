@@ -6,4 +6,10 @@
 // containers are waited for or removed, and their open entries in the log are
 // closed with what can still be known. Locks are held by the kernel for a
 // living process, so there never is a stale one to break by hand.
+//
+// The second is pipelines. Pipelines folds the log into the states of all of
+// them, and carries out what people want of them. A Scheduler does what may be
+// done: it looks, has the work of steps done by a Worker, records, and looks again.
+// Everything that decides by the state of pipelines holds one lock, the gate, from
+// the last look to the append. An Overview is what the log tells besides.
 package control

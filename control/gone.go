@@ -17,7 +17,7 @@ import (
 //
 // The events of a destroy are those without a revision (Options).
 func (r *Run) Gone(ctx context.Context, resource string) (runner.Absence, error) {
-	target := resourceTarget(resource)
+	target := resourceTarget(runner.Placed(resource, r.place))
 	gone, begun, meant := false, false, false
 	believed := "" // the run that took it from this log, last
 	for e, err := range r.log.Read(ctx, deploylog.Filter{Target: target}) {

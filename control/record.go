@@ -86,9 +86,9 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 	case "run":
 		target = r.target
 	case "resource":
-		target = resourceTarget(e.Resource)
+		target = resourceTarget(runner.Placed(e.Resource, r.place))
 	case "action":
-		target = actionTarget(e.Resource, e.Action)
+		target = actionTarget(runner.Placed(e.Resource, r.place), e.Action)
 	default:
 		return fmt.Errorf("event %s is not one for the log", e.Kind)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/runner"
 )
 
 // Containers is what a Run needs of an engine to deal with what dead runs left.
@@ -27,6 +28,7 @@ type Options struct {
 	Revision string           // of what is applied; "" of a run that destroys, for that leaves none
 	Patience time.Duration    // how long an action that a dead run left running is waited for before it is stopped
 	Notice   func(string)     // told in a sentence what was found of dead runs
+	Place    string           // where the resources are, of a manifest that is applied in several places; "" is none
 
 	// Meaning identifies what the manifest and the variables make of a resource,
 	// for it may be another thing with others; "" is not known. It goes into the
@@ -45,6 +47,7 @@ type Run struct {
 	revision string
 	patience time.Duration
 	notice   func(string)
+	place    string
 	meaning  func(salt, resource string) string
 	unlock   func()
 }
@@ -58,7 +61,7 @@ func Watch(o Options) (*Run, error) {
 	}
 	return &Run{
 		log: o.Log, engine: o.Engine, id: o.ID, target: o.Target, revision: o.Revision,
-		patience: o.Patience, notice: o.Notice, meaning: o.Meaning, unlock: unlock,
+		patience: o.Patience, notice: o.Notice, place: o.Place, meaning: o.Meaning, unlock: unlock,
 	}, nil
 }
 
@@ -82,6 +85,7 @@ func (r *Run) End() { r.unlock() }
 // Enter waits until no other run works on the resource and nothing that a dead
 // run started for it still runs.
 func (r *Run) Enter(ctx context.Context, resource string, waiting func(string)) (leave func(), err error) {
+	resource = runner.Placed(resource, r.place)
 	name := string(resourceTarget(resource))
 	leave, err = r.log.TryLock(name)
 	if errors.Is(err, deploylog.ErrLocked) {

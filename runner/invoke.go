@@ -24,7 +24,7 @@ import (
 const (
 	LabelLog      = "deployster.log"      // id of the deployment log of the run
 	LabelRun      = "deployster.run"      // ULID of the run
-	LabelResource = "deployster.resource" // name in the manifest
+	LabelResource = "deployster.resource" // name in the manifest; see Placed
 	LabelAction   = "deployster.action"   // "init", "state" or the action's name
 	LabelAttempt  = "deployster.attempt"  // of the action, from 1
 	LabelKind     = "deployster.kind"     // KindObserve, KindAct or KindServe
@@ -216,7 +216,7 @@ func (e *namedError) Unwrap() error { return e.err }
 func (r *Runner) spec(res *resource, i *calling) (engine.Spec, error) {
 	spec, err := r.plainSpec(i.invocation, i.image, res.mounts, i.path)
 	spec.Timeout = i.timeout
-	spec.Labels[LabelResource], spec.Labels[LabelAction] = i.resource, i.action
+	spec.Labels[LabelResource], spec.Labels[LabelAction] = Placed(i.resource, r.Place), i.action
 	spec.Labels[LabelAttempt], spec.Labels[LabelKind] = strconv.Itoa(i.attempt), KindAct
 	if i.answers {
 		spec.Labels[LabelKind] = KindObserve

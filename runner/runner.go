@@ -53,6 +53,7 @@ type Options struct {
 	Network     string            // of every container; "" is the engine's default
 	Memory      int64             // bytes of every container; 0 is the engine's default
 	Pids        int64             // processes and threads of every container; 0 is the engine's default
+	Place       string            // where the resources are, of a manifest that is applied in several places; "" is none
 	Remote      bool              // the engine does not see this machine's files: no workspace, no work directory
 	Stop        <-chan struct{}   // may be nil; closed: start nothing new, let running actions finish
 
@@ -114,6 +115,23 @@ func New(o Options) *Runner {
 		r.byName[m.Name] = res
 	}
 	return r
+}
+
+// State is what a resource was last seen to be; nil while that is not known.
+func (r *Runner) State(resource string) map[string]any {
+	if res := r.byName[resource]; res != nil {
+		return res.state
+	}
+	return nil
+}
+
+// Placed tells the resources of several places apart, as labels and the log name
+// them: "db@host1".
+func Placed(resource, place string) string {
+	if place == "" {
+		return resource
+	}
+	return resource + "@" + place
 }
 
 // Headers describes the resources of the run in graph order.

@@ -24,12 +24,21 @@ import (
 	"github.com/deployster-go/deployster/engine"
 )
 
+// TLS is the files with which an engine is trusted, and told who asks.
+type TLS struct {
+	CA        string // certificate of the authority that vouches for the engine
+	Cert, Key string // this side's; both or none
+}
+
 // Options says which engine to open. The zero value takes everything from the
 // process environment and Docker's own configuration.
 type Options struct {
 	// Host is the engine's address (unix://, tcp://, ssh://). It goes before
 	// every setting of the environment, and excludes Context.
 	Host string
+
+	// TLS is for a tcp:// Host; nil is what the environment says.
+	TLS *TLS
 
 	// Context is the name of a docker context.
 	Context string

@@ -115,6 +115,9 @@ func resolve(options Options, directory string, config *configfile.ConfigFile) (
 	if name != "" && name != defaultContext {
 		return fromContext(name, nameSource, directory)
 	}
+	if options.TLS != nil {
+		return fromFiles(host, hostSource, *options.TLS)
+	}
 	if host == "" {
 		host, hostSource = options.Env("DOCKER_HOST"), "DOCKER_HOST"
 	}
@@ -147,6 +150,20 @@ func fromHost(host, source string, env func(string) string, directory string) (e
 	e.docker.TLSData, err = readTLS(certificates, verify)
 	if err != nil {
 		return endpoint{}, fmt.Errorf("TLS to Docker at %s: %w; set DOCKER_CERT_PATH to the directory that holds ca.pem, cert.pem and key.pem", address, err)
+	}
+	return e, nil
+}
+
+// fromFiles makes an endpoint of an address that is verified with these files.
+func fromFiles(host, source string, files TLS) (endpoint, error) {
+	address, err := normalize(host, true)
+	if err != nil {
+		return endpoint{}, fmt.Errorf("docker address %q (from %s): %w", host, source, err)
+	}
+	e := endpoint{address: address, source: source}
+	e.docker.Host = address
+	if e.docker.TLSData, err = dockercontext.TLSDataFromFiles(files.CA, files.Cert, files.Key); err != nil {
+		return endpoint{}, fmt.Errorf("TLS to Docker at %s: %w", address, err)
 	}
 	return e, nil
 }

@@ -186,6 +186,10 @@ func TestTLS(t *testing.T) {
 		{name: "certificates in DOCKER_CERT_PATH", env: map[string]string{"DOCKER_HOST": address, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": complete}},
 		{name: "certificates beside Docker's configuration", options: Options{ConfigDir: complete}, env: map[string]string{"DOCKER_HOST": address, "DOCKER_TLS_VERIFY": "1"}},
 		{name: "a context with certificates", options: Options{ConfigDir: inContext, Context: "secure"}},
+		{name: "files that are named", options: Options{Host: address, TLS: &TLS{
+			CA: filepath.Join(complete, "ca.pem"), Cert: filepath.Join(complete, "cert.pem"), Key: filepath.Join(complete, "key.pem")}}},
+		{name: "files that are not there", fails: []string{address, "nowhere.pem"},
+			options: Options{Host: address, TLS: &TLS{CA: filepath.Join(complete, "nowhere.pem")}}},
 		{name: "without verification any engine will do", env: map[string]string{"DOCKER_HOST": address, "DOCKER_TLS": "1",
 			"DOCKER_CERT_PATH": certificates(t, &dockercontext.TLSData{Cert: material.Cert, Key: material.Key})}},
 

@@ -1,0 +1,124 @@
+package control
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+// Overview is what the log tells of pipelines besides their state: what came to
+// which place last, when, and what is being worked on. It is told every event,
+// in order (see NewPipelines), so it can be of any moment.
+type Overview struct {
+	latest   map[deploylog.Target]Latest
+	order    map[string]int // of registration, by deployment
+	released map[string]time.Time
+	working  map[string]Working // by run
+}
+
+// Latest is what became of a target: of the revisions that came so far, the one
+// that was registered last.
+type Latest struct {
+	Deployed      string `json:"deployed,omitempty"` // revision; "" is none
+	DeployedEvent int64  `json:"deployed_event,omitempty"`
+	Failed        string `json:"failed,omitempty"`
+	FailedEvent   int64  `json:"failed_event,omitempty"`
+
+	deployed, failed int // order of registration
+}
+
+// Working is a run that a scheduler has begun and that has not ended.
+type Working struct {
+	Run        string
+	Seq        int64 // event of its beginning
+	Deployment string
+	Target     deploylog.Target // of the step
+	Event      string
+}
+
+// NewOverview knows nothing yet.
+func NewOverview() *Overview {
+	return &Overview{
+		latest: map[deploylog.Target]Latest{}, order: map[string]int{}, released: map[string]time.Time{}, working: map[string]Working{},
+	}
+}
+
+// Note takes note of an event.
+func (o *Overview) Note(e deploylog.Event) {
+	if e.Target.Kind() == "run" {
+		o.noteRun(e)
+		return
+	}
+	if _, ok := PipelineOf(e.Target); !ok {
+		return
+	}
+	if e.Name == e.Target.Started() && e.Target.Kind() == "pipeline" {
+		o.order[e.Deployment], o.released[e.Deployment] = len(o.order)+1, e.CreatedAt
+	}
+	order := o.order[e.Deployment]
+	l := o.latest[e.Target]
+	switch {
+	case e.Name == e.Target.Succeeded() && order >= l.deployed:
+		l.Deployed, l.DeployedEvent, l.deployed = e.Revision, e.Seq, order
+	case e.Name == e.Target.Failed() && order >= l.failed:
+		l.Failed, l.FailedEvent, l.failed = e.Revision, e.Seq, order
+	default:
+		return
+	}
+	o.latest[e.Target] = l
+}
+
+func (o *Overview) noteRun(e deploylog.Event) {
+	if e.Name != e.Target.Started() {
+		delete(o.working, e.Deployment)
+		return
+	}
+	var p payload
+	if json.Unmarshal(e.Data, &p) != nil || p.Details["target"] == "" {
+		return
+	}
+	o.working[e.Deployment] = Working{
+		Run: e.Deployment, Seq: e.Seq, Deployment: p.Details["deployment"], Target: deploylog.Target(p.Details["target"]), Event: p.Details["event"],
+	}
+}
+
+// Latest is what became of a target.
+func (o *Overview) Latest(t deploylog.Target) Latest { return o.latest[t] }
+
+// Released is when a deployment was.
+func (o *Overview) Released(deployment string) time.Time { return o.released[deployment] }
+
+// Working finds the run that does the work of an entry.
+func (o *Overview) Working(r pipeline.Reason) (Working, bool) {
+	for _, w := range o.working {
+		if w.Deployment == r.Deployment && w.Target == r.Target && w.Event == r.Event {
+			return w, true
+		}
+	}
+	return Working{}, false
+}
+
+// Busy are the runs on the host of a target, of whatever pipeline.
+func (o *Overview) Busy(t deploylog.Target) []Working {
+	var busy []Working
+	host := string(t)[strings.LastIndexByte(string(t), '/')+1:]
+	for _, w := range o.working {
+		if w.Target.Kind() == "host" && strings.HasSuffix(string(w.Target), "/"+host) {
+			busy = append(busy, w)
+		}
+	}
+	return busy
+}
+
+// SchedulerAtWork tells whether a scheduler works on the log.
+func SchedulerAtWork(log deploylog.Log) bool {
+	unlock, err := log.TryLock(lockScheduler)
+	if err != nil {
+		return true
+	}
+	unlock()
+	return false
+}

@@ -1,0 +1,119 @@
+package control_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// The order of revisions is that of their registration: neither that of their
+// names nor that in which they came somewhere.
+func TestTheLatestRevisionIsTheOneRegisteredLast(t *testing.T) {
+	o := control.NewOverview()
+	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	for i, e := range []struct{ deployment, revision, target, name string }{
+		{"", "", "pipeline/p", "pipeline-defined"},
+		{"A", "r9", "pipeline/p", "pipeline-started"},
+		{"B", "r1", "pipeline/p", "pipeline-started"},
+		{"C", "r5", "pipeline/p", "pipeline-started"},
+		{"B", "r1", "stage/p/s", "stage-finished-successfully"},
+		{"A", "r9", "stage/p/s", "stage-finished-successfully"},
+		{"C", "r5", "stage/p/s", "stage-failed"},
+		{"A", "r9", "stage/p/s", "stage-failed"},
+		{"A", "r9", "stage/p/t", "stage-finished-successfully"},
+		{"X", "", "resource/p", "resource-failed"},
+	} {
+		o.Note(deploylog.Event{
+			Seq: int64(i + 1), Deployment: e.deployment, Revision: e.revision, Target: deploylog.Target(e.target), Name: e.name,
+			CreatedAt: noon.Add(time.Duration(i) * time.Minute),
+		})
+	}
+	for target, want := range map[deploylog.Target]struct {
+		deployed, failed           string
+		deployedEvent, failedEvent int64
+	}{
+		"stage/p/s": {"r1", "r5", 5, 7}, "stage/p/t": {"r9", "", 9, 0}, "pipeline/p": {}, "resource/p": {},
+	} {
+		got := o.Latest(target)
+		if got.Deployed != want.deployed || got.Failed != want.failed || got.DeployedEvent != want.deployedEvent || got.FailedEvent != want.failedEvent {
+			t.Errorf("the latest of %s is %+v", target, got)
+		}
+	}
+	if at := o.Released("B"); !at.Equal(noon.Add(2 * time.Minute)) {
+		t.Errorf("B was released at %v", at)
+	}
+}
+
+// What is worked on is what runs say of themselves.
+func TestARunTellsWhichStepItWorksOn(t *testing.T) {
+	p := newPlant(t, filepath.Join(t.TempDir(), "log.db"))
+	o := control.NewOverview()
+	all := control.NewPipelines(p.log, time.Now, o.Note)
+	begin := func(id string) *control.Run {
+		r, err := control.Begin(t.Context(), control.Options{
+			Log: p.log, Engine: &enginetest.Fake{}, ID: id, Target: "run/web.yaml", Revision: "1", Patience: time.Minute, Notice: func(string) {},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	record := func(r *control.Run, e runner.Event) {
+		if err := r.Record(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		if err := all.Follow(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	details := map[string]string{"deployment": "D", "target": "host/p/g/h1", "event": "host-deployed"}
+	r, other := begin("R"), begin("other")
+	defer r.End()
+	defer other.End()
+	record(r, runner.Event{Kind: runner.RunStarted, Data: details})
+	record(other, runner.Event{Kind: runner.RunStarted}) // not a pipeline's
+
+	step := pipeline.Reason{Deployment: "D", Target: "host/p/g/h1", Event: "host-deployed"}
+	if w, ok := o.Working(step); !ok || w.Run != "R" || w.Seq != 1 {
+		t.Errorf("it is worked on by %+v, %v", w, ok)
+	}
+	for _, c := range []pipeline.Reason{
+		{Deployment: "E", Target: step.Target, Event: step.Event}, {Deployment: "D", Target: "host/p/g/h2", Event: step.Event},
+		{Deployment: "D", Target: step.Target, Event: "host-tested"},
+	} {
+		if w, ok := o.Working(c); ok {
+			t.Errorf("%+v is worked on by %+v", c, w)
+		}
+	}
+	for target, want := range map[deploylog.Target]int{"host/q/other/h1": 1, "host/p/g/h2": 0, "host/p/g/xh1": 0} {
+		if busy := o.Busy(target); len(busy) != want {
+			t.Errorf("%s is busy with %+v", target, busy)
+		}
+	}
+	record(r, runner.Event{Kind: runner.RunFailed})
+	if w, ok := o.Working(step); ok || len(o.Busy(step.Target)) > 0 {
+		t.Errorf("it is still worked on by %+v", w)
+	}
+}
+
+func TestWhetherASchedulerIsAtWork(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		if control.SchedulerAtWork(p.log) {
+			t.Error("there is none")
+		}
+		r := p.start()
+		if !control.SchedulerAtWork(p.open()) {
+			t.Error("there is one")
+		}
+		r.end()
+		if control.SchedulerAtWork(p.log) {
+			t.Error("there is none any more")
+		}
+	})
+}

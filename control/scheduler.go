@@ -1,0 +1,356 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+// Worker does what steps of pipelines ask for.
+type Worker interface {
+	// Work applies the manifest of a step. What it does must be safe to do
+	// again, for a scheduler that died may have had it done before. It calls
+	// begin before it changes anything, with what makes it known that it has
+	// begun, and gives up with the error that begin returns. It returns the
+	// references of the artifacts that were made. It is waited for, also when
+	// ctx ends.
+	Work(ctx context.Context, s pipeline.Step, artifacts map[string]string, begin func(known func() error) error) (made map[string]string, err error)
+}
+
+// Spectator is told what a scheduler does, one call at a time, in the order in
+// which it happened. The scheduler goes on when the call returns; it holds no
+// lock meanwhile.
+type Spectator interface {
+	Recorded(e deploylog.Event)
+	Began(s pipeline.Step) // its work, at each try
+	Again(s pipeline.Step, cause error, after time.Duration)
+	Notice(text string)
+}
+
+// Hosts tells which hosts there are.
+type Hosts interface {
+	// Members are the hosts of each group of a definition at present.
+	Members(d *pipeline.Definition) (map[string][]string, error)
+
+	// Slots is how many steps may run on a host at once.
+	Slots(host string) int
+}
+
+// SchedulerOptions describes a Scheduler. All fields are required but where it
+// says otherwise.
+type SchedulerOptions struct {
+	Log         deploylog.Log
+	Pipelines   []string // none is all there are
+	Worker      Worker
+	Hosts       Hosts
+	Spectator   Spectator
+	Parallelism int             // steps that are worked on at once
+	UntilIdle   bool            // end when nothing moves any more
+	Stop        <-chan struct{} // when closed nothing new begins; may be nil
+	NewID       func() string   // of fresh deployments
+	Now         func() time.Time
+}
+
+// Scheduler carries revisions through pipelines: it looks at the log, does what
+// may be done, records that, and looks again (seed "Deployment Log"). All that it
+// knows is in the log, so one that dies is replaced by another.
+//
+// One goroutine, that of Run, decides, records and tells. Each step that is
+// worked on has a goroutine of its own, which asks it whether to begin and
+// brings it the outcome.
+type Scheduler struct {
+	SchedulerOptions
+	pipelines *Pipelines
+
+	working  map[stepKey]bool
+	busy     map[string]int      // steps that are worked on, by host
+	failures map[stepKey]failure // of steps that are to be tried again
+	asks     chan ask
+	outcomes chan outcome
+	asked    []ask // not answered yet
+
+	looked  map[string]*pipeline.Definition // of which the hosts were looked at
+	noticed map[string]string               // the last trouble with the hosts of a pipeline
+	newest  atomic.Int64                    // event that the watch has seen
+	wake    time.Time                       // when the next step is to be tried again; zero is never
+	scan    scan
+	tidings []func(Spectator)
+}
+
+// scan tells how thoroughly to look for what may be done, see decide.
+type scan struct {
+	whole bool          // the next one must be
+	last  time.Time     // when the last whole one ended
+	took  time.Duration // and how long it took
+}
+
+// NewScheduler prepares a scheduler; Run starts it.
+func NewScheduler(o SchedulerOptions) *Scheduler {
+	o.Parallelism = max(1, o.Parallelism)
+	s := &Scheduler{
+		SchedulerOptions: o, working: map[stepKey]bool{}, busy: map[string]int{}, failures: map[stepKey]failure{},
+		asks: make(chan ask, o.Parallelism), outcomes: make(chan outcome, o.Parallelism),
+		looked: map[string]*pipeline.Definition{}, noticed: map[string]string{},
+	}
+	s.pipelines = NewPipelines(o.Log, o.Now)
+	return s
+}
+
+// lockScheduler is held by the one scheduler of a log that does anything.
+const lockScheduler = "scheduler"
+
+// inventoryPause is how long a change of the hosts goes unnoticed at most.
+const inventoryPause = time.Second
+
+// Run schedules until the context or Stop ends it, or, with UntilIdle, until
+// nothing moves. While another scheduler is at work on the log it stands by. It
+// returns when everything that it began has ended. It is called once.
+func (s *Scheduler) Run(ctx context.Context) error {
+	if err := s.pipelines.Follow(ctx, 0); err != nil { // now, so that a standby has little left to read
+		return err
+	}
+	for _, name := range s.Pipelines {
+		if err := s.pipelines.Ask(name, func(*pipeline.State) error { return nil }); err != nil {
+			return err
+		}
+	}
+	unlock, err := s.alone(ctx)
+	if unlock == nil {
+		return err
+	}
+	defer unlock()
+	if err := s.pipelines.Follow(ctx, 0); err != nil {
+		return err
+	}
+	s.pipelines.told = append(s.pipelines.told, func(e deploylog.Event) {
+		if s.mine(e.Target) {
+			s.tell(func(to Spectator) { to.Recorded(e) })
+		}
+	})
+	return s.loop(ctx)
+}
+
+// alone waits until no other scheduler works on the log. There is neither unlock
+// nor error when Stop came first.
+func (s *Scheduler) alone(ctx context.Context) (unlock func(), err error) {
+	unlock, err = s.Log.TryLock(lockScheduler)
+	if errors.Is(err, deploylog.ErrLocked) {
+		s.Spectator.Notice(fmt.Sprintf("another scheduler is at work (%v): standing by", err))
+		wait, cancel := s.stoppable(ctx)
+		unlock, err = s.Log.Lock(wait, lockScheduler)
+		cancel()
+		if err != nil && s.stopped() {
+			return nil, nil
+		}
+		if err == nil {
+			s.Spectator.Notice("the other scheduler has ended: taking over")
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("locking the scheduler: %w", err)
+	}
+	return unlock, nil
+}
+
+func (s *Scheduler) mine(t deploylog.Target) bool {
+	name, ok := PipelineOf(t)
+	return ok && s.schedules(name)
+}
+
+func (s *Scheduler) schedules(name string) bool {
+	return len(s.Pipelines) == 0 || slices.Contains(s.Pipelines, name)
+}
+
+func (s *Scheduler) stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-s.Stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+func (s *Scheduler) stopped() bool {
+	select {
+	case <-s.Stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// tell keeps what the spectator is to be told until no lock is held: its screen
+// may be slow, and others wait for the locks.
+func (s *Scheduler) tell(what func(Spectator)) { s.tidings = append(s.tidings, what) }
+
+func (s *Scheduler) flush() {
+	for _, tell := range s.tidings {
+		tell(s.Spectator)
+	}
+	s.tidings = s.tidings[:0]
+}
+
+func (s *Scheduler) loop(ctx context.Context) (err error) {
+	watching, cancel := context.WithCancel(ctx)
+	news := s.watch(watching, s.pipelines.Head())
+	tick := time.NewTicker(inventoryPause)
+	defer func() {
+		tick.Stop()
+		cancel()
+		for range news { // until the watch has ended
+		}
+		if err != nil && ctx.Err() == nil && len(s.working) > 0 {
+			s.Spectator.Notice(fmt.Sprintf("the scheduler ends when what it has begun is done: %v", err))
+		}
+		if failed := s.finish(ctx); err == nil {
+			err = failed
+		}
+		s.flush()
+	}()
+	for {
+		s.flush()
+		moves, err := s.advance(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return err
+		case s.stopped(), s.UntilIdle && !moves:
+			return nil
+		}
+		if err := s.wait(ctx, news, tick.C); err != nil {
+			return err
+		}
+	}
+}
+
+// wait returns when there may be something to do.
+func (s *Scheduler) wait(ctx context.Context, news <-chan error, tick <-chan time.Time) error {
+	var rested <-chan time.Time
+	if !s.wake.IsZero() {
+		timer := time.NewTimer(s.wake.Sub(s.Now()))
+		defer timer.Stop()
+		rested = timer.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.Stop:
+			return nil
+		case <-rested:
+			return nil
+		case <-tick:
+			clear(s.looked)
+			s.forget()
+			s.scan.whole = true
+			return nil
+		case err, ok := <-news:
+			if err != nil || !ok && ctx.Err() != nil {
+				return err
+			}
+			if !ok {
+				return errors.New("watching the log: it ended")
+			}
+			if s.newest.Load() > s.pipelines.Head() { // else it is what was recorded here
+				s.scan.whole = true
+				return nil
+			}
+		case a := <-s.asks:
+			s.asked = append(s.asked, a)
+			return s.take(ctx)
+		case o := <-s.outcomes:
+			return s.take(ctx, o)
+		}
+	}
+}
+
+// watch tells that there is something new in the log, or why that is no longer
+// known. The channel is closed when the watch has ended.
+func (s *Scheduler) watch(ctx context.Context, after int64) <-chan error {
+	news := make(chan error, 1)
+	go func() {
+		defer close(news)
+		for e, err := range s.Log.Watch(ctx, deploylog.Filter{After: after}) {
+			if err != nil {
+				news <- fmt.Errorf("watching the log: %w", err)
+				return
+			}
+			if !s.mine(e.Target) {
+				continue
+			}
+			s.newest.Store(e.Seq)
+			select {
+			case news <- nil:
+			default: // it is known already
+			}
+		}
+	}()
+	return news
+}
+
+// take takes what workers ask and bring, as far as it is there, and records it.
+func (s *Scheduler) take(ctx context.Context, brought ...outcome) error {
+	for {
+		select {
+		case a := <-s.asks:
+			s.asked = append(s.asked, a)
+		case o := <-s.outcomes:
+			brought = append(brought, o)
+		default:
+			return s.ended(ctx, brought)
+		}
+	}
+}
+
+// finish lets end what is being worked on. Nothing of it that has not begun does.
+func (s *Scheduler) finish(ctx context.Context) (err error) {
+	for {
+		for _, a := range s.asked {
+			a.answer <- errOver
+		}
+		s.asked = nil
+		s.flush()
+		if len(s.working) == 0 {
+			return err
+		}
+		var failed error
+		select {
+		case a := <-s.asks:
+			s.asked = append(s.asked, a)
+		case o := <-s.outcomes:
+			failed = s.take(ctx, o)
+		}
+		if err == nil {
+			err = failed
+		}
+	}
+}
+
+// advance records what needs no work and begins what does, until nothing of
+// either is left. It tells whether anything moves: is worked on, or will be.
+func (s *Scheduler) advance(ctx context.Context) (moves bool, err error) {
+	for !s.stopped() {
+		begin, more, err := s.round(ctx)
+		s.flush()
+		for _, b := range begin {
+			go s.work(ctx, b.step, b.artifacts)
+		}
+		if err != nil {
+			return true, err
+		}
+		if !more {
+			break
+		}
+	}
+	return len(s.working) > 0 || !s.wake.IsZero(), nil
+}
