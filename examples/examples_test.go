@@ -70,6 +70,25 @@ var all = []example{
 		dir: "lifecycle", manifests: []string{"cloud.yaml", "expression.yaml"}, resources: 2,
 		prepare: buildLifecycle, check: virtualMachine,
 	},
+	{
+		dir: "gateway", manifests: []string{"replicate.yaml"}, resources: 2, flags: step,
+		check: func(t *testing.T, dir string) {
+			contains(t, filepath.Join(dir, "hosts/antworker001/artifacts/42"), "gateway-42.tar")
+		},
+	},
+	{
+		dir: "gateway", manifests: []string{"deploy.yaml"}, resources: 1, flags: step,
+		check: func(t *testing.T, dir string) {
+			contains(t, filepath.Join(dir, "hosts/antworker001/current"), "gateway 42 at beta")
+		},
+	},
+}
+
+// step are the variables that a pipeline gives to the manifests of its steps.
+func step(*testing.T, *world) []string {
+	return []string{
+		"--var", "pipeline=gateway", "--var", "stage=beta", "--var", "revision=42", "--var", "host=antworker001", "--var", "artifacts={x86: gateway-42.tar}",
+	}
 }
 
 func buildLifecycle(t *testing.T, w *world) {

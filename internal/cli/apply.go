@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
@@ -209,8 +210,7 @@ type started struct {
 
 // start loads the input and connects to engine and log.
 func (a *app) start(ctx context.Context, command string, files []string, flags inputFlags, ef engineFlags, confirm string) (_ *started, err error) {
-	policy, err := ef.policy()
-	if err != nil {
+	if _, err := ef.policy(); err != nil {
 		return nil, err
 	}
 	if a.global.parallelism < 1 {
@@ -247,18 +247,25 @@ func (a *app) start(ctx context.Context, command string, files []string, flags i
 	if s.log, err = a.openLog(s.ctx, in.workspace, s.news); err != nil {
 		return nil, err
 	}
-	revision := in.manifest.Hash()[:12]
+	a.equip(s, command, files, ef, info, images)
+	s.runner.Stop = s.signals.stop
+	return s, nil
+}
+
+// equip makes the options of a run of what a command has started with.
+func (a *app) equip(s *started, command string, files []string, ef engineFlags, info engine.Info, images *shipped.Images) {
+	in := s.input
 	s.control = control.Options{
-		Log: s.log, Engine: e, ID: in.run, Target: control.RunTarget(in.workspace, files), Revision: revision,
+		Log: s.log, Engine: s.engine, ID: in.run, Target: control.RunTarget(in.workspace, files), Revision: in.manifest.Hash()[:12],
 		Patience: patience, Notice: func(text string) { s.news.tell("note: " + text) },
 	}
 	s.runner = runner.Options{
 		Manifest: in.manifest, Variables: in.variables, Expressions: in.expressions,
-		Engine: e, Images: images, InitCache: a.initCache(ef), Parallelism: a.global.parallelism, Pull: policy, Network: ef.network, Memory: int64(ef.memory), Pids: ef.pids, Remote: info.Remote,
-		Stop: s.signals.stop, Run: in.run, Log: s.log.ID(), Version: version(), Verbose: a.global.verbose,
+		Engine: s.engine, Images: images, InitCache: a.initCache(ef), Parallelism: a.global.parallelism, Pull: engine.PullPolicy(ef.pull),
+		Network: ef.network, Memory: int64(ef.memory), Pids: ef.pids, Remote: info.Remote,
+		Run: in.run, Log: s.log.ID(), Version: version(), Verbose: a.global.verbose,
 		Workspace: in.workspace, Work: in.work, Details: details(command, in, files, info), Now: a.now,
 	}
-	return s, nil
 }
 
 // details is what the log tells of a run besides its events.

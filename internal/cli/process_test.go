@@ -107,6 +107,7 @@ func (s *said) String() string {
 // until waits for words to be written.
 func (s *said) until(t *testing.T, words string) {
 	t.Helper()
+	patience := time.After(2 * time.Minute)
 	for {
 		s.mu.Lock()
 		there, more := strings.Contains(s.text.String(), words), s.more
@@ -116,8 +117,8 @@ func (s *said) until(t *testing.T, words string) {
 		}
 		select {
 		case <-more:
-		case <-t.Context().Done():
-			t.Fatalf("it never said %q", words)
+		case <-patience:
+			t.Fatalf("it never said %q, but\n%s", words, s)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,6 +33,7 @@ type inputFlags struct {
 	targets   []string
 	removing  bool               // targets are to be removed: they take along what depends on them
 	fits      func(*input) error // of a saved plan; may be nil: any input will do
+	builtin   map[string]any     // variables that the program sets besides the usual ones
 }
 
 func (f *inputFlags) register(c *cobra.Command) {
@@ -86,7 +88,7 @@ type input struct {
 }
 
 // environment finds the workspace and loads the variables.
-func (a *app) environment(flags []manifest.VariableFlag, confirm string) (*input, error) {
+func (a *app) environment(flags []manifest.VariableFlag, confirm string, more map[string]any) (*input, error) {
 	workspace, err := a.workspace()
 	if err != nil {
 		return nil, err
@@ -110,6 +112,7 @@ func (a *app) environment(flags []manifest.VariableFlag, confirm string) (*input
 		"_version": version(), "_verbose": a.global.verbose, "_conf": conf,
 		"_workspace": workspace, "_work": in.work, "_confirm": confirm,
 	}
+	maps.Copy(in.builtin, more)
 	in.variables, err = manifest.LoadVariables(manifest.VariableOptions{
 		ConfDir: conf, Workspace: workspace, Flags: flags, Evaluator: in.expressions, Builtin: in.builtin,
 	})
@@ -124,7 +127,7 @@ func (a *app) load(files []string, flags inputFlags, confirm string) (*input, er
 	if err := refuseSavedPlans(files); err != nil {
 		return nil, err
 	}
-	in, err := a.environment(flags.variables, confirm)
+	in, err := a.environment(flags.variables, confirm, flags.builtin)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,249 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// dockerEngine is a Docker Engine of its own, with its own socket and data: a
+// host that can go away and come back.
+type dockerEngine struct {
+	*testing.T
+	dir    string
+	daemon *exec.Cmd
+	done   chan error
+}
+
+func newDockerEngine(t *testing.T) *dockerEngine {
+	t.Helper()
+	// Not t.TempDir: the path of a socket must be short.
+	dir, err := os.MkdirTemp("", "engine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &dockerEngine{T: t, dir: dir}
+	d.start()
+	t.Cleanup(func() {
+		d.stop()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func (d *dockerEngine) address() string { return "unix://" + filepath.Join(d.dir, "socket") }
+
+// start returns when the engine answers.
+func (d *dockerEngine) start() {
+	d.Helper()
+	below := func(name string) string { return filepath.Join(d.dir, name) }
+	log, err := os.OpenFile(below("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	d.daemon = exec.Command("dockerd", "--host", d.address(), "--data-root", below("data"), "--exec-root", below("exec"),
+		"--pidfile", below("pid"), "--bridge", "none", "--iptables=false", "--ip6tables=false")
+	d.daemon.Stdout, d.daemon.Stderr = log, log
+	// In a network of its own, so that the bridges of others are left alone.
+	d.daemon.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: syscall.CLONE_NEWNET}
+	if err := d.daemon.Start(); err != nil {
+		d.Fatal(err)
+	}
+	d.done = make(chan error, 1)
+	go func() { d.done <- d.daemon.Wait() }()
+	api, err := client.New(client.WithHost(d.address()))
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer func() { _ = api.Close() }()
+	// Nothing tells when a daemon is ready but that it answers.
+	for patience := time.Now().Add(time.Minute); ; {
+		if _, err := api.Ping(d.Context(), client.PingOptions{}); err == nil {
+			return
+		}
+		select {
+		case err := <-d.done:
+			d.Fatalf("dockerd has ended: %v\n%s", err, d.said())
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(patience) {
+			d.Fatalf("dockerd does not answer\n%s", d.said())
+		}
+	}
+}
+
+func (d *dockerEngine) said() []byte {
+	text, _ := os.ReadFile(filepath.Join(d.dir, "log"))
+	return text
+}
+
+// stop ends the engine and all that it runs.
+func (d *dockerEngine) stop() {
+	d.Helper()
+	if d.daemon == nil {
+		return
+	}
+	_ = d.daemon.Process.Signal(syscall.SIGTERM)
+	<-d.done
+	d.daemon = nil
+}
+
+const gateway = `
+pipeline: gateway
+stages:
+  - {name: build, build: {artifacts: [x86]}}
+  - name: beta
+    deploy:
+      host_groups: [{name: beta, hosts: "attribute:stack == beta"}]
+      steps: &steps
+        - {event: host-artifact-replicated, manifest: replicate.yaml}
+        - {event: host-deployed, manifest: deploy.yaml}
+  - name: prod
+    deploy:
+      host_groups: [{name: prod, hosts: "attribute:stack == prod"}]
+      steps: *steps
+`
+
+// rollout is a workspace with a pipeline over three engines.
+func rollout(t *testing.T) (*site, []*dockerEngine) {
+	s := newSite(t, " {}")
+	engines := []*dockerEngine{newDockerEngine(t), newDockerEngine(t), newDockerEngine(t)}
+	var hosts strings.Builder
+	hosts.WriteString("hosts:\n")
+	for i, e := range engines {
+		stack := "prod"
+		if i == 0 {
+			stack = "beta"
+		}
+		fmt.Fprintf(&hosts, "  - {name: antworker%03d, endpoint: %q, attributes: {stack: %s}}\n", i+1, e.address(), stack)
+		if err := os.MkdirAll(filepath.Join(s.dir, "hosts", fmt.Sprintf("antworker%03d", i+1)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{
+		"gateway.yaml":   gateway,
+		"inventory.yaml": hosts.String(),
+		"replicate.yaml": `{plugs: {root: {path: "hosts/{{ host }}"}}, resources: {artifact: {type: deployster/file, config: {path: artifact, content: "{{ artifacts.x86 }}"}}}}`,
+		"deploy.yaml":    `{plugs: {root: {path: "hosts/{{ host }}"}}, resources: {current: {type: deployster/file, config: {path: current, content: "{{ revision }}"}}}}`,
+	} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, engines
+}
+
+// deployster runs a command to its end, which must be a good one.
+func (s *site) deployster(args ...string) string {
+	s.Helper()
+	r := s.start(args...)
+	if code := s.exit(r); code != 0 {
+		s.Fatalf("deployster %s exited with %d\n%s", strings.Join(args, " "), code, r.out)
+	}
+	return r.out.String()
+}
+
+func (s *site) happened(name string, t deploylog.Target) func(deploylog.Event) bool {
+	return func(e deploylog.Event) bool { return e.Name == name && e.Target == t }
+}
+
+func (s *site) wantOn(host, revision string) {
+	s.Helper()
+	text, err := os.ReadFile(filepath.Join(s.dir, "hosts", host, "current"))
+	if err != nil || string(text) != revision {
+		s.Errorf("%s runs %q, want %q: %v", host, text, revision, err)
+	}
+}
+
+// Three engines are three hosts. One of them goes away in the middle of a
+// rollout and comes back; the rollout waits for it and ends well.
+func TestARolloutOverThreeEnginesOutlivesTheLossOfOne(t *testing.T) {
+	s, engines := rollout(t)
+	s.deployster("pipeline", "apply", "-f", "gateway.yaml")
+	s.deployster("host", "check")
+	s.deployster("pipeline", "release", "gateway", "1")
+	scheduler := s.start("pipeline", "run")
+	s.until(1, s.happened("stage-started", "stage/gateway/build"))
+
+	engines[2].stop()
+	s.deployster("pipeline", "artifact", "gateway", "1", "x86", "--ref", "gateway-1.tar")
+	s.until(1, func(e deploylog.Event) bool { return e.Name == "pipeline-failed" })
+	s.wantOn("antworker001", "1")
+	if out := s.deployster("pipeline", "explain", "gateway"); !strings.Contains(out, "antworker003") {
+		t.Errorf("explain does not tell which host is away:\n%s", out)
+	}
+
+	engines[2].start()
+	s.deployster("pipeline", "retry", "gateway", "1")
+	s.until(1, s.happened("pipeline-finished-successfully", "pipeline/gateway"))
+	for _, host := range []string{"antworker001", "antworker002", "antworker003"} {
+		s.wantOn(host, "1")
+	}
+
+	// With retries, a host may be away for a while.
+	patient := strings.ReplaceAll(gateway, ".yaml}", ".yaml, retries: 20}")
+	if err := os.WriteFile(filepath.Join(s.dir, "gateway.yaml"), []byte(patient), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.deployster("pipeline", "apply", "-f", "gateway.yaml", "--yes")
+	engines[1].stop()
+	s.deployster("pipeline", "release", "gateway", "2")
+	s.deployster("pipeline", "artifact", "gateway", "2", "x86", "--ref", "gateway-2.tar")
+	scheduler.out.until(t, "is tried again")
+	engines[1].start()
+	s.until(2, s.happened("pipeline-finished-successfully", "pipeline/gateway"))
+	for _, host := range []string{"antworker001", "antworker002", "antworker003"} {
+		s.wantOn(host, "2")
+	}
+	if err := scheduler.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := s.exit(scheduler); code != 130 {
+		t.Errorf("the scheduler exited with %d\n%s", code, scheduler.out)
+	}
+}
+
+// A scheduler that is killed in the middle of a step leaves it to the one that
+// stands by.
+func TestAnotherSchedulerTakesOverFromAKilledOne(t *testing.T) {
+	s, _ := rollout(t)
+	s.deployster("pipeline", "apply", "-f", "gateway.yaml")
+	s.deployster("pipeline", "release", "gateway", "1")
+	first := s.start("pipeline", "run")
+	s.until(1, s.happened("stage-started", "stage/gateway/build"))
+	second := s.start("pipeline", "run", "--until-idle")
+	second.out.until(t, "standing by")
+	s.deployster("pipeline", "artifact", "gateway", "1", "x86")
+	s.until(1, func(e deploylog.Event) bool {
+		return e.Target.Kind() == "run" && strings.Contains(string(e.Target), "deploy.yaml")
+	})
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.exit(first)
+	if code := s.exit(second); code != 0 {
+		t.Errorf("the second scheduler exited with %d\n%s", code, second.out)
+	}
+	s.wantOn("antworker003", "1")
+	steps := map[string]int{}
+	for _, e := range s.events() {
+		steps[string(e.Target)+" "+e.Name]++
+	}
+	for step, n := range steps {
+		if n > 1 && strings.HasPrefix(step, "host") {
+			t.Errorf("%s is recorded %d times", step, n)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+func (a *app) pipelineExplainCommand() *cobra.Command {
+	var at int64
+	var path string
+	c := &cobra.Command{
+		Use:   "explain TARGET",
+		Short: "Tell why something does not move, and what would change that",
+		Long: `Tell of everything at or below a target that does not move why that is, with the
+event that is responsible, and which event would change it.
+
+TARGET is a pipeline, or a target of one as the log has it:
+  gateway, stage/gateway/prod, host-group/gateway/beta, host/gateway/beta/antworker001`,
+		Example: "  deployster pipeline explain gateway\n  deployster pipeline explain stage/gateway/prod",
+		Args:    named("a target"),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			asJSON, err := a.json()
+			if err != nil {
+				return err
+			}
+			t := deploylog.Target(args[0])
+			if !strings.Contains(args[0], "/") {
+				t = pipeline.Target(args[0])
+			}
+			name, ok := control.PipelineOf(t)
+			if !ok {
+				return usage("%q is no target of a pipeline: it is a pipeline's name, or begins with pipeline/, stage/, host-group/ or host/", args[0])
+			}
+			l, err := a.look(c.Context(), []string{name}, at)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, l.log.Close()) }()
+			reasons := l.explain(t, newHosts(path), at == 0)
+			if len(reasons) > 0 && reasons[0].Why == pipeline.NoTarget {
+				return usage("%s: %s", t, reasons[0].Text())
+			}
+			if asJSON {
+				return a.printJSON(map[string]any{"target": t, "event": l.Head(), "reasons": append([]view.Explanation{}, reasons...)})
+			}
+			return view.Explain(a.out, t, reasons, a.planOptions(a.out))
+		},
+	}
+	registerAt(c, &at)
+	registerInventory(c, &path)
+	return c
+}
+
+// explain adds to what the pipeline's state knows what is being worked on.
+func (l *past) explain(t deploylog.Target, h *hosts, present bool) []view.Explanation {
+	name, _ := control.PipelineOf(t)
+	var all []view.Explanation
+	idle := present && !control.SchedulerAtWork(l.log)
+	_ = l.Ask(name, func(s *pipeline.State) error {
+		_, _ = h.Members(s.Definition()) // reads the inventory, for the slots
+		for _, r := range s.Explain(t) {
+			e := view.Explanation{Reason: r, Says: r.Text(), Change: r.Change()}
+			if r.Why == pipeline.Ready {
+				l.explainReady(&e, h, idle)
+			}
+			all = append(all, e)
+		}
+		return nil
+	})
+	return all
+}
+
+func (l *past) explainReady(e *view.Explanation, h *hosts, idle bool) {
+	if w, ok := l.overview.Working(e.Reason); ok && !idle {
+		e.Says = fmt.Sprintf("is being done by run %s (event %d)", w.Run, w.Seq)
+		return
+	}
+	if idle {
+		e.Says += ", but no scheduler is at work: deployster pipeline run"
+		return
+	}
+	if e.Target.Kind() != "host" {
+		return
+	}
+	host := string(e.Target)[strings.LastIndexByte(string(e.Target), '/')+1:]
+	if busy := l.overview.Busy(e.Target); len(busy) >= h.Slots(host) {
+		e.Says = fmt.Sprintf("slot busy: %s of %s is being done on the host by run %s (event %d)", busy[0].Event, busy[0].Target, busy[0].Run, busy[0].Seq)
+		e.Change = "the end of that run"
+	}
+}

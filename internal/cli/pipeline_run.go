@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/runner"
+)
+
+type pipelineRunOptions struct {
+	inventory string
+	untilIdle bool
+	input     inputFlags
+	engine    engineFlags
+}
+
+func (a *app) pipelineRunCommand() *cobra.Command {
+	var o pipelineRunOptions
+	c := &cobra.Command{
+		Use:   "run [PIPELINE…]",
+		Short: "Carry revisions through pipelines, until interrupted or nothing moves",
+		Long: `Carry revisions through pipelines, all of them unless some are named.
+
+One scheduler works on a log at a time. Another one stands by, and takes over at
+once when the first has ended, however it ended: what was finished is not done
+again, and what was not is looked at again and finished.
+
+Interrupt once to let running steps finish and begin nothing new; twice to kill
+them.`,
+		Example: `  deployster pipeline run
+  deployster pipeline run gateway --until-idle     # in CI: ends when everything is done or waits
+  deployster pipeline run gateway --parallelism 50`,
+		RunE: func(c *cobra.Command, names []string) error { return a.runPipelines(c.Context(), names, o) },
+	}
+	registerInventory(c, &o.inventory)
+	c.Flags().BoolVar(&o.untilIdle, "until-idle", false, "end when nothing moves any more: all is done, failed, or waits for somebody")
+	registerVariables(c, &o.input.variables)
+	o.engine.register(c)
+	o.engine.registerCache(c)
+	return c
+}
+
+func (a *app) runPipelines(ctx context.Context, names []string, o pipelineRunOptions) (err error) {
+	asJSON, err := a.json()
+	if err != nil {
+		return err
+	}
+	if a.global.parallelism < 1 {
+		return usage("--parallelism %d: it must be at least 1", a.global.parallelism)
+	}
+	log, _, err := a.existingLog(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	news := &news{fallback: a.err}
+	ctx, signals := interruptible(ctx, news.tell)
+	defer signals.done()
+	crew, err := a.newCrew(log, o, news, signals.stop)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, crew.close()) }()
+	screen := &pipelineScreen{app: a, json: asJSON}
+	s := control.NewScheduler(control.SchedulerOptions{
+		Log: log, Pipelines: names, Worker: crew, Hosts: crew.hosts, Spectator: screen, Parallelism: a.global.parallelism,
+		UntilIdle: o.untilIdle, Stop: signals.stop, NewID: a.newID, Now: a.now,
+	})
+	err = refused(s.Run(ctx))
+	switch {
+	case signals.count.Load() > 0:
+		return told(errors.Join(runner.ErrInterrupted, err))
+	case err != nil:
+		return err
+	case screen.failed > 0:
+		return fmt.Errorf("%s failed: deployster pipeline explain PIPELINE tells why, and pipeline retry goes on", count(screen.failed, "deployment"))
+	case asJSON:
+		return nil
+	}
+	return write(a.out, "nothing moves any more: deployster pipeline status tells what waits\n")
+}
+
+// pipelineScreen shows what a scheduler does, a line an event.
+type pipelineScreen struct {
+	app    *app
+	json   bool
+	failed int // pipelines
+}
+
+// Recorded implements control.Spectator.
+func (s *pipelineScreen) Recorded(e deploylog.Event) {
+	if e.Name == e.Target.Failed() && e.Target.Kind() == "pipeline" {
+		s.failed++
+	}
+	if s.json {
+		s.line(map[string]any{"type": "recorded", "event": e})
+		return
+	}
+	_ = view.PipelineEvent(s.app.out, e, s.app.planOptions(s.app.out))
+}
+
+// Began implements control.Spectator.
+func (s *pipelineScreen) Began(step pipeline.Step) {
+	if s.json {
+		s.line(map[string]any{"type": "working", "target": step.Target, "event": step.Event, "revision": step.Revision, "deployment": step.Deployment, "manifest": step.Manifest})
+		return
+	}
+	_ = view.PipelineWork(s.app.out, step, s.app.planOptions(s.app.out))
+}
+
+// Again implements control.Spectator.
+func (s *pipelineScreen) Again(step pipeline.Step, cause error, after time.Duration) {
+	if s.json {
+		s.line(map[string]any{"type": "retrying", "target": step.Target, "event": step.Event, "revision": step.Revision, "deployment": step.Deployment, "error": cause.Error(), "after_ms": after.Milliseconds()})
+		return
+	}
+	_ = write(s.app.out, "        ! %s of %s failed, and is tried again in %s: %s\n", step.Event, step.Target, after, view.Clean(cause.Error()))
+}
+
+// Notice implements control.Spectator.
+func (s *pipelineScreen) Notice(text string) {
+	if s.json {
+		s.line(map[string]any{"type": "notice", "text": text})
+		return
+	}
+	_ = write(s.app.err, "note: %s\n", view.Clean(text))
+}
+
+func (s *pipelineScreen) line(document map[string]any) {
+	if text, err := json.Marshal(document); err == nil {
+		_ = write(s.app.out, "%s\n", text)
+	}
+}

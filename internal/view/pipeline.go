@@ -1,0 +1,225 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+// PipelineStatus is what is where in a pipeline, at one moment.
+type PipelineStatus struct {
+	Name    string            `json:"pipeline"`
+	Event   int64             `json:"event"` // the newest
+	Rows    []StatusRow       `json:"targets"`
+	Waiting []pipeline.Reason `json:"waiting"`
+}
+
+// StatusRow is a pipeline, stage, host group or host, what of it was deployed and
+// failed last, and the revisions that are under way there.
+type StatusRow struct {
+	pipeline.Place
+	control.Latest
+	Revisions []pipeline.Row `json:"in_progress"` // oldest first
+}
+
+// Matters tells whether something happens or failed at the place.
+func (r StatusRow) Matters() bool {
+	for _, row := range r.Revisions {
+		if row.Progress == pipeline.IsRunning || row.Progress == pipeline.IsWaiting || row.Progress == pipeline.HasFailure {
+			return true
+		}
+	}
+	return false
+}
+
+// here are the revisions that have come to the place and not left it.
+func (r StatusRow) here() []string {
+	var here []string
+	for _, row := range r.Revisions {
+		text := row.Revision
+		switch row.Progress {
+		case pipeline.IsRunning:
+		case pipeline.IsWaiting:
+			text += " waits"
+		case pipeline.HasFailure:
+			text += " failed"
+		default:
+			continue
+		}
+		if row.Hosts > 0 {
+			text += fmt.Sprintf(" (%d of %s done", row.Hosts-row.Open-row.Failed, plural(row.Hosts, "host"))
+			if row.Failed > 0 {
+				text += fmt.Sprintf(", %d failed", row.Failed)
+			}
+			text += ")"
+		}
+		here = append(here, text)
+	}
+	return here
+}
+
+// Summary is the row in one short line, for a picture.
+func (r StatusRow) Summary() string {
+	var parts []string
+	if r.Deployed != "" {
+		parts = append(parts, "✔ "+r.Deployed)
+	}
+	if r.Failed != "" {
+		parts = append(parts, "✘ "+r.Failed)
+	}
+	if here := r.here(); len(here) > 0 {
+		parts = append(parts, "● "+strings.Join(here, ", "))
+	}
+	return strings.Join(parts, "  ")
+}
+
+// Status writes a status for people.
+func Status(w io.Writer, p PipelineStatus, opts PlanOptions) error {
+	d := document{style: style(opts.Color), width: opts.Width}
+	rows := [][]string{{p.Name, "DEPLOYED", "FAILED", "IN PROGRESS"}}
+	for _, r := range p.Rows {
+		name, depth := r.Stage, 1
+		switch {
+		case r.Host != "":
+			name, depth = r.Host, 3
+		case r.Group != "":
+			name, depth = r.Group, 2
+		case r.Stage == "":
+			name, depth = "pipeline", 0
+		}
+		here := strings.Join(r.here(), ", ")
+		rows = append(rows, []string{strings.Repeat("  ", depth) + name, orDash(r.Deployed), orDash(r.Failed), orDash(here)})
+	}
+	d.table(rows)
+	for i, why := range p.Waiting {
+		if i == 0 {
+			d.line("")
+		}
+		d.line(fmt.Sprintf("revision %s: %s: %s", why.Revision, why.Target, why.Text()))
+	}
+	return d.to(w, "status")
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "–"
+	}
+	return text
+}
+
+// table writes rows in aligned columns, the first as a head.
+func (d *document) table(rows [][]string) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i := range row {
+			row[i] = clean(row[i])
+			widths[i] = max(widths[i], ansi.StringWidth(row[i]))
+		}
+	}
+	for i, row := range rows {
+		var line strings.Builder
+		for j, cell := range row {
+			line.WriteString(cell)
+			if j < len(row)-1 {
+				line.WriteString(strings.Repeat(" ", widths[j]-ansi.StringWidth(cell)+2))
+			}
+		}
+		if i == 0 {
+			d.line(d.style.bold(line.String()))
+			continue
+		}
+		d.line(line.String())
+	}
+}
+
+// to writes the document.
+func (d *document) to(w io.Writer, what string) error {
+	if _, err := io.WriteString(w, d.String()); err != nil {
+		return fmt.Errorf("writing the %s: %w", what, err)
+	}
+	return nil
+}
+
+// PipelineChanges writes what a change of a pipeline means for the revisions that
+// are under way.
+func PipelineChanges(w io.Writer, changes []pipeline.Change, exists bool, opts PlanOptions) error {
+	d := document{style: style(opts.Color), width: opts.Width}
+	if exists && len(changes) == 0 {
+		d.line("No revision that is under way is affected.")
+	}
+	revision := ""
+	for i, c := range changes {
+		if i == 0 || c.Revision != revision {
+			revision = c.Revision
+			d.line(d.style.bold("revision " + clean(revision)))
+		}
+		mark := map[pipeline.Effect]string{
+			pipeline.Runs: d.style.green("+"), pipeline.Ends: d.style.red("-"), pipeline.Skipped: d.style.dim("·"), pipeline.Refused: d.style.yellow("!"),
+		}[c.Effect]
+		d.line("  " + mark + " " + clean(c.Text()))
+	}
+	return d.to(w, "preview")
+}
+
+// Explanation is why something does not move, with what is known of it besides
+// the pipeline's state.
+type Explanation struct {
+	pipeline.Reason
+	Says   string `json:"says"`
+	Change string `json:"change"` // what would change it
+}
+
+// Explain writes why things do not move.
+func Explain(w io.Writer, t deploylog.Target, reasons []Explanation, opts PlanOptions) error {
+	d := document{style: style(opts.Color), width: opts.Width}
+	if len(reasons) == 0 {
+		d.line(fmt.Sprintf("Nothing of %s waits: no revision is under way there, or all of it goes on by itself.", clean(string(t))))
+	}
+	revision := ""
+	for i, e := range reasons {
+		if e.Revision != "" && (i == 0 || e.Revision != revision) {
+			revision = e.Revision
+			d.line(d.style.bold("revision " + clean(revision)))
+		}
+		d.line(fmt.Sprintf("  %s  %s", clean(string(e.Target)), clean(e.Event)))
+		for _, line := range cleanLines(e.Says) {
+			d.line("      " + line)
+		}
+		d.line(d.style.dim("      → " + clean(e.Change)))
+	}
+	return d.to(w, "explanation")
+}
+
+// PipelineEvent writes an event of a pipeline as it is recorded.
+func PipelineEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
+	d := document{style: style(opts.Color), width: opts.Width}
+	mark := d.style.dim("·")
+	switch {
+	case strings.HasSuffix(e.Name, "-failed"):
+		mark = d.style.red("✘")
+	case e.Name == e.Target.Succeeded():
+		mark = d.style.green("✔")
+	}
+	text := fmt.Sprintf("%6d  %s %s  %s", e.Seq, mark, clean(e.Name), d.style.dim(clean(string(e.Target))))
+	if e.Revision != "" {
+		text += "  revision " + clean(e.Revision)
+	}
+	d.line(text)
+	for _, line := range cleanLines(pipeline.Cause(e)) {
+		d.line("          " + line)
+	}
+	return d.to(w, "event")
+}
+
+// PipelineWork writes that work on a step begins.
+func PipelineWork(w io.Writer, s pipeline.Step, opts PlanOptions) error {
+	d := document{style: style(opts.Color), width: opts.Width}
+	d.line(fmt.Sprintf("        %s %s  %s  revision %s", d.style.cyan("●"), clean("apply "+s.Manifest+" for "+s.Event), d.style.dim(clean(string(s.Target))), clean(s.Revision)))
+	return d.to(w, "step")
+}
