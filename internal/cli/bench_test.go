@@ -53,6 +53,7 @@ func (b *bed) clear() {
 // at a time. The type's init is asked each time.
 func BenchmarkApplyAgainstDockerRun(b *testing.B) {
 	bed := newBed(b, 20)
+	bed.deployster("image", "load", slowTypeTar(filepath.Dir(binary)))
 	times := map[string][]time.Duration{}
 	for b.Loop() {
 		for _, e := range []string{"oci", "docker"} {
