@@ -104,15 +104,20 @@ func (r *Run) Enter(ctx context.Context, resource string, waiting func(string)) 
 
 func runLock(id string) string { return "run/" + id }
 
+// Alive tells whether the process of a run is there: then it holds its lock.
+func Alive(log deploylog.Log, run string) bool {
+	unlock, err := log.TryLock(runLock(run))
+	if err != nil {
+		return true
+	}
+	unlock()
+	return false
+}
+
 // dead tells whether the process of a run is gone: then nobody holds its lock.
 func (r *Run) dead(id string) bool {
 	if id == r.id {
 		return false
 	}
-	unlock, err := r.log.TryLock(runLock(id))
-	if err != nil {
-		return false
-	}
-	unlock()
-	return true
+	return !Alive(r.log, id)
 }

@@ -29,7 +29,7 @@ type Change struct {
 	Stage      string           `json:"stage,omitempty"`
 	Group      string           `json:"host_group,omitempty"`
 	Host       string           `json:"host,omitempty"`
-	Why        Reason           `json:"why"` // of what does not run; zero when it is no longer in the pipeline
+	Why        Reason           `json:"why,omitzero"` // of what does not run; zero when it is no longer in the pipeline
 }
 
 // Text says it in words.

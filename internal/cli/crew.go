@@ -28,7 +28,6 @@ type crew struct {
 	log       deploylog.Log
 	flags     pipelineRunOptions
 	news      io.Writer
-	stop      <-chan struct{}
 	workspace string
 	hosts     *hosts
 
@@ -49,7 +48,7 @@ type station struct {
 	err    error
 }
 
-func (a *app) newCrew(log deploylog.Log, o pipelineRunOptions, news io.Writer, stop <-chan struct{}) (*crew, error) {
+func (a *app) newCrew(log deploylog.Log, o pipelineRunOptions, news io.Writer) (*crew, error) {
 	workspace, err := a.workspace()
 	if err != nil {
 		return nil, err
@@ -58,7 +57,7 @@ func (a *app) newCrew(log deploylog.Log, o pipelineRunOptions, news io.Writer, s
 		return nil, err
 	}
 	return &crew{
-		app: a, log: log, flags: o, news: news, stop: stop, workspace: workspace,
+		app: a, log: log, flags: o, news: news, workspace: workspace,
 		hosts: newHosts(o.inventory), engines: map[stationKey]*station{},
 	}, nil
 }
@@ -83,6 +82,9 @@ func (c *crew) Work(ctx context.Context, step pipeline.Step, artifacts map[strin
 	}
 	s := &started{ctx: ctx, news: &news{fallback: io.Discard}, engine: at.engine, log: c.log}
 	files := []string{filepath.Join(c.workspace, filepath.FromSlash(step.Manifest))}
+	if _, err := manifestBelow(c.workspace, files[0]); err != nil {
+		return nil, fmt.Errorf("manifest %s: %w", step.Manifest, err)
+	}
 	flags := c.flags.input
 	flags.builtin = c.variables(step, artifacts)
 	if s.input, err = c.app.load(files, flags, string(runner.ConfirmNo)); err != nil {
@@ -94,7 +96,7 @@ func (c *crew) Work(ctx context.Context, step pipeline.Step, artifacts map[strin
 		}
 	}
 	c.app.equip(s, "pipeline run", files, c.flags.engine, at.info, at.images)
-	s.control.Place, s.runner.Place, s.runner.Stop = step.Host, step.Host, c.stop
+	s.control.Place, s.runner.Place = step.Host, step.Host // and no Stop: a step that has begun is finished
 	s.control.Target = deploylog.Target(runner.Placed(string(s.control.Target), step.Host))
 	for name, value := range map[string]string{
 		"deployment": step.Deployment, "target": string(step.Target), "event": step.Event, "revision": step.Revision,

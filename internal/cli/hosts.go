@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/deployster-go/deployster/inventory"
+	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline"
 )
 
@@ -27,8 +28,8 @@ type hosts struct {
 
 	mu        sync.Mutex
 	read      fileState
-	inventory *inventory.Inventory
-	err       error
+	inventory *inventory.Inventory                         // the last that could be read
+	err       error                                        // of the present file
 	members   map[*pipeline.Definition]map[string][]string // while the file stays as it is
 }
 
@@ -54,20 +55,36 @@ func (h *hosts) load() (*inventory.Inventory, error) {
 	if now == h.read && (h.inventory != nil || h.err != nil) {
 		return h.inventory, h.err
 	}
-	h.read, h.members = now, map[*pipeline.Definition]map[string][]string{}
-	h.inventory, h.err = readInventory(h.path)
+	h.read = now
+	v, err := readInventory(h.path)
+	if h.err = err; err == nil { // else the hosts that are known stay
+		h.inventory, h.members = v, map[*pipeline.Definition]map[string][]string{}
+	}
 	return h.inventory, h.err
 }
 
 func readInventory(path string) (*inventory.Inventory, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("there is no inventory %s: list the hosts in it, or name another with --inventory", path)
+	case err == nil && !info.Mode().IsRegular(): // it is read again and again
+		return nil, fmt.Errorf("the inventory %s is not a regular file", path)
 	}
+	text, err := readNamed(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the inventory: %w", err)
+		return nil, err
 	}
 	return inventory.Parse(path, text)
+}
+
+// readNamed reads a file that somebody named, up to the size that files of
+// Deployster may have.
+func readNamed(path string) ([]byte, error) {
+	sources, err := manifest.ReadFiles([]string{path})
+	if err != nil {
+		return nil, err
+	}
+	return sources[0].Data, nil
 }
 
 // Members implements control.Hosts.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/user"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
@@ -50,12 +52,28 @@ func named(what ...string) cobra.PositionalArgs {
 			return usage("%s takes %s, in this order: %s", c.CommandPath(), strings.Join(what, ", "), c.UseLine())
 		}
 		for i, arg := range args {
-			if arg == "" {
-				return usage("%s must not be empty", what[i])
+			if err := oneLine(what[i], arg); err != nil {
+				return err
 			}
 		}
 		return nil
 	}
+}
+
+// longestText is how long a name, reason or reference may be, in bytes.
+const longestText = 1000
+
+// oneLine refuses what is not to enter the log as somebody's word.
+func oneLine(what, text string) error {
+	switch {
+	case text == "":
+		return usage("%s must not be empty", what)
+	case len(text) > longestText:
+		return usage("%s has %d bytes; at most %d are possible", what, len(text), longestText)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return usage("%s %q must be one line of UTF-8 text", what, text)
+	}
+	return nil
 }
 
 func (a *app) newID() string {
@@ -146,6 +164,11 @@ the reference as {{ artifacts.KIND }}.`,
 		Example: "  deployster pipeline artifact gateway 42 x86 --ref gateway-42-x86.tar",
 		Args:    named("a pipeline", "a revision", "a kind of artifact"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if ref != "" {
+				if err := oneLine("--ref", ref); err != nil {
+					return err
+				}
+			}
 			return a.command(c.Context(), args[0], pipeline.ReceiveArtifact{Revision: args[1], Kind: args[2], Ref: ref, By: whoami()},
 				fmt.Sprintf("artifact %s of revision %s of pipeline %s is received", args[2], args[1], args[0]))
 		},
@@ -177,6 +200,11 @@ done at the moment is finished and recorded. It may be retried.`,
 		Example: "  deployster pipeline cancel gateway 42 --reason 'drops sessions'",
 		Args:    named("a pipeline", "a revision"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if reason != "" {
+				if err := oneLine("--reason", reason); err != nil {
+					return err
+				}
+			}
 			return a.command(c.Context(), args[0], pipeline.Cancel{Revision: args[1], By: whoami(), Reason: reason},
 				fmt.Sprintf("revision %s of pipeline %s is cancelled", args[1], args[0]))
 		},

@@ -56,9 +56,9 @@ func (a *app) readDefinition(file string) (*pipeline.Definition, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(file)
+	text, err := readNamed(file)
 	if err != nil {
-		return nil, usage("reading the definition: %w", err)
+		return nil, &usageError{err}
 	}
 	d, err := pipeline.Parse(file, text, func(query string) error {
 		_, err := inventory.ParseQuery(query)
@@ -70,24 +70,34 @@ func (a *app) readDefinition(file string) (*pipeline.Definition, error) {
 	var problems []error
 	d.Manifests(func(stage string, path *string) {
 		at := filepath.Join(filepath.Dir(file), filepath.FromSlash(*path))
-		abs, err := filepath.Abs(at)
-		if err == nil {
-			var below string
-			if below, err = filepath.Rel(workspace, abs); err == nil && !filepath.IsLocal(below) {
-				err = fmt.Errorf("it is not below the workspace %s", workspace)
-			} else if err == nil {
-				_, err = os.Stat(at)
-				*path = filepath.ToSlash(below)
-			}
-		}
+		below, err := manifestBelow(workspace, at)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s: stage %s: manifest %s: %w", file, stage, at, err))
 		}
+		*path = below
 	})
 	if err := errors.Join(problems...); err != nil {
 		return nil, &usageError{err}
 	}
 	return d, nil
+}
+
+// manifestBelow is the path of a manifest below the workspace, in which it must
+// be, also where it is a link.
+func manifestBelow(workspace, path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	below, err := filepath.Rel(workspace, abs)
+	if err != nil || !filepath.IsLocal(below) {
+		return "", fmt.Errorf("it is not below the workspace %s", workspace)
+	}
+	f, err := os.OpenInRoot(workspace, below)
+	if err != nil {
+		return "", err
+	}
+	return filepath.ToSlash(below), f.Close()
 }
 
 // errMoved is why a preview has to be made again.

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -79,7 +80,7 @@ func (l *past) explain(t deploylog.Target, h *hosts, present bool) []view.Explan
 }
 
 func (l *past) explainReady(e *view.Explanation, h *hosts, idle bool) {
-	if w, ok := l.overview.Working(e.Reason); ok && !idle {
+	if w, ok := l.overview.Working(e.Reason); ok && control.Alive(l.log, w.Run) {
 		e.Says = fmt.Sprintf("is being done by run %s (event %d)", w.Run, w.Seq)
 		return
 	}
@@ -91,7 +92,8 @@ func (l *past) explainReady(e *view.Explanation, h *hosts, idle bool) {
 		return
 	}
 	host := string(e.Target)[strings.LastIndexByte(string(e.Target), '/')+1:]
-	if busy := l.overview.Busy(e.Target); len(busy) >= h.Slots(host) {
+	busy := slices.DeleteFunc(l.overview.Busy(e.Target), func(w control.Working) bool { return !control.Alive(l.log, w.Run) })
+	if len(busy) > 0 && len(busy) >= h.Slots(host) {
 		e.Says = fmt.Sprintf("slot busy: %s of %s is being done on the host by run %s (event %d)", busy[0].Event, busy[0].Target, busy[0].Run, busy[0].Seq)
 		e.Change = "the end of that run"
 	}

@@ -65,11 +65,14 @@ func (a *app) runPipelines(ctx context.Context, names []string, o pipelineRunOpt
 	news := &news{fallback: a.err}
 	ctx, signals := interruptible(ctx, news.tell)
 	defer signals.done()
-	crew, err := a.newCrew(log, o, news, signals.stop)
+	crew, err := a.newCrew(log, o, news)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, crew.close()) }()
+	if err := a.needsInventory(ctx, log, names, crew.hosts); err != nil {
+		return err
+	}
 	screen := &pipelineScreen{app: a, json: asJSON}
 	s := control.NewScheduler(control.SchedulerOptions{
 		Log: log, Pipelines: names, Worker: crew, Hosts: crew.hosts, Spectator: screen, Parallelism: a.global.parallelism,
@@ -87,6 +90,34 @@ func (a *app) runPipelines(ctx context.Context, names []string, o pipelineRunOpt
 		return nil
 	}
 	return write(a.out, "nothing moves any more: deployster pipeline status tells what waits\n")
+}
+
+// needsInventory refuses an inventory that can not be read, if a pipeline has host
+// groups. Later, when a scheduler is at work, it goes on with the hosts it knows.
+func (a *app) needsInventory(ctx context.Context, log deploylog.Log, names []string, h *hosts) error {
+	_, unreadable := h.load()
+	if unreadable == nil {
+		return nil
+	}
+	p := control.NewPipelines(log, a.now)
+	if err := p.Follow(ctx, 0); err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		names = p.Names()
+	}
+	for _, name := range names {
+		err := p.Ask(name, func(s *pipeline.State) error {
+			if d := s.Definition(); d != nil && len(d.Groups()) > 0 {
+				return &usageError{unreadable}
+			}
+			return nil
+		})
+		if err != nil {
+			return refused(err)
+		}
+	}
+	return nil
 }
 
 // pipelineScreen shows what a scheduler does, a line an event.

@@ -40,6 +40,9 @@ func (a *app) look(ctx context.Context, names []string, at int64) (*past, error)
 	l := &past{log: log, overview: control.NewOverview(), at: at, names: names}
 	l.Pipelines = control.NewPipelines(log, a.now, l.overview.Note)
 	err = l.Follow(ctx, at)
+	if err == nil && l.Head() < at {
+		err = usage("--at %d: the log ends with event %d", at, l.Head())
+	}
 	if err == nil && len(names) == 0 {
 		l.names = l.Names()
 	}

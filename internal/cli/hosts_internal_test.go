@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+// An inventory that can not be read for a while takes no host away.
+func TestHostsStayWhileTheInventoryCanNotBeRead(t *testing.T) {
+	h := newHosts(filepath.Join(t.TempDir(), "inventory.yaml"))
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(h.path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := &pipeline.Definition{Name: "p", Stages: []pipeline.Stage{{
+		Name: "all", Deploy: &pipeline.Deploy{HostGroups: []pipeline.HostGroup{{Name: "all", Hosts: "name =~ ."}}},
+	}}}
+	members := func() []string {
+		t.Helper()
+		m, err := h.Members(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m["all"]
+	}
+
+	if _, err := h.Members(d); err == nil {
+		t.Error("there is no inventory, and no error")
+	}
+	write("hosts: [{name: a, engine: oci, slots: 3}]")
+	if got := members(); len(got) != 1 || h.Slots("a") != 3 {
+		t.Errorf("members %v, %d slots", got, h.Slots("a"))
+	}
+	write("hosts: [")
+	if _, err := h.Members(d); err == nil {
+		t.Error("the inventory is broken, and no error")
+	}
+	if known, ok := h.host("a"); !ok || known.Slots != 3 || h.Slots("a") != 3 {
+		t.Errorf("the host is %+v, %v", known, ok)
+	}
+	write("hosts: [{name: b, engine: oci}, {name: c, engine: oci}]")
+	if got := members(); len(got) != 2 || h.Slots("b") != 1 {
+		t.Errorf("members %v", got)
+	}
+	if _, ok := h.host("a"); ok {
+		t.Error("the host that left is still there")
+	}
+}
