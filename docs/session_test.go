@@ -256,6 +256,8 @@ var volatile = []struct {
 }{
 	{regexp.MustCompile(`\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b`), "ULID"},
 	{regexp.MustCompile(`^ +[0-9]+  (20[0-9]{2}-)`), "SEQ $1"}, // initializations end in any order
+	{regexp.MustCompile(`^ +[0-9]+  ([·✔✘] )`), "SEQ $1"},
+	{regexp.MustCompile(`\b(finished|running|failed|cancelled) +[0-9]+\b`), "$1 SEQ"},
 	{regexp.MustCompile(`\bevent [0-9]+\b`), "event SEQ"},
 	{regexp.MustCompile(`"seq":[0-9]+`), `"seq":SEQ`},
 	{regexp.MustCompile(`\b[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?( ?UTC|Z)?`), "TIME"},
@@ -264,6 +266,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`\b[0-9a-f]{12,64}\b`), "HASH"},
 	{regexp.MustCompile(`\b(172|192\.168|10)(\.[0-9]+){2,3}\b`), "ADDRESS"},
 	{regexp.MustCompile(`docker [0-9]+(\.[0-9]+)+[^ ",]*`), "docker VERSION"},
+	{regexp.MustCompile(`runc [0-9]+(\.[0-9]+)+[^ ",]*`), "runc VERSION"},
 	{regexp.MustCompile(`\b(deployster"?[ :]+"?)[0-9]+\.[0-9]+\.[0-9]+[^ ",]*`), "${1}VERSION"},
 	{regexp.MustCompile(`\bgo1\.[0-9.]+`), "GO"},
 	{regexp.MustCompile(`\b(linux|darwin)/[a-z0-9]+`), "PLATFORM"},

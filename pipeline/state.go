@@ -87,6 +87,24 @@ func (s *State) Active(deployment string, attempt int) bool {
 	return d != nil && d.status == Running && d.attempt == attempt
 }
 
+// Due tells whether the work of a step is still what Decide yields for it: its
+// event is not recorded, nothing failed that keeps it back, and the pipeline has
+// not changed so that it would be other work, or none.
+func (s *State) Due(step Step) bool {
+	d, l := s.byID[step.Deployment], s.lay()
+	if d == nil || l == nil || d.status != Running || d.attempt != step.Attempt {
+		return false
+	}
+	due := false
+	w := walk{l: l, d: d, held: s.held(), pipeline: s.target, yield: func(now Step) bool {
+		due = now.Work() && now.Target == step.Target && now.Event == step.Event &&
+			now.Manifest == step.Manifest && slices.Equal(now.Artifacts, step.Artifacts)
+		return !due
+	}}
+	w.walk()
+	return due
+}
+
 // Head is the Seq of the last event that was applied.
 func (s *State) Head() int64 { return s.head }
 

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -28,7 +29,7 @@ func (s Step) Work() bool { return s.Manifest != "" }
 
 // Completed are the events that tell that the step was done, to be appended
 // together. made refers to the artifacts that its manifest made, by kind; all
-// of the step's are needed.
+// of the step's are needed, and none may be what no log takes.
 func (s Step) Completed(made map[string]string) ([]deploylog.Event, error) {
 	var events []deploylog.Event
 	var missing []string
@@ -37,6 +38,9 @@ func (s Step) Completed(made map[string]string) ([]deploylog.Event, error) {
 		if !ok {
 			missing = append(missing, kind)
 			continue
+		}
+		if err := validRef(ref); err != nil {
+			return nil, fmt.Errorf("artifact %s that manifest %s of stage %s made: %w", kind, s.Manifest, s.Stage, err)
 		}
 		events = append(events, s.event(ArtifactReceived(kind), payload{Ref: ref}.data()))
 	}
@@ -48,6 +52,21 @@ func (s Step) Completed(made map[string]string) ([]deploylog.Event, error) {
 		e.Data = payload{Error: shorten(s.Cause)}.data()
 	}
 	return append(events, e), nil
+}
+
+// longestRef is how long a reference to an artifact may be, in bytes.
+const longestRef = 4 << 10
+
+// validRef refuses what is no reference: who makes the artifact may give
+// anything, of any size.
+func validRef(ref string) error {
+	if len(ref) > longestRef {
+		return fmt.Errorf("its reference is %d bytes long, at most %d are allowed: store what it holds elsewhere and refer to it", len(ref), longestRef)
+	}
+	if i := strings.IndexFunc(ref, unicode.IsControl); i >= 0 {
+		return fmt.Errorf("its reference holds a control character at byte %d: give one without", i)
+	}
+	return nil
 }
 
 // Failed is the event that tells that the step's work failed for good.
