@@ -35,23 +35,15 @@ func (s *Scheduler) round(ctx context.Context) (begin []handed, more bool, err e
 	for _, known := range s.answer() {
 		defer func() { <-known }() // before anything else may happen to pipelines
 	}
-	events, begin, err := s.decide()
-	if err != nil || len(events) == 0 {
-		return begin, false, err
-	}
-	head := p.head
-	_, err = p.append(ctx, events)
-	if errors.Is(err, deploylog.ErrDuplicate) && p.follow(ctx, 0) == nil && p.head > head {
-		err = nil // somebody recorded it without the gate: decide again
-	}
-	return begin, err == nil, err
+	return s.decide(ctx)
 }
 
-// answer lets work begin, but for that of deployments which have ended. What it
-// returns are closed when it is known that the work has begun.
+// answer lets work begin, but for what is no longer to be done: its deployment
+// has ended, or its pipeline has changed. What it returns are closed when it is
+// known that the work has begun.
 func (s *Scheduler) answer() (begun []<-chan struct{}) {
 	for _, a := range s.asked {
-		if !s.active(keyOf(a.step), a.step.Attempt) {
+		if !s.due(a.step) {
 			a.answer <- errOver
 			continue
 		}
@@ -63,47 +55,92 @@ func (s *Scheduler) answer() (begun []<-chan struct{}) {
 	return begun
 }
 
-// batchSize is how many events are appended at once, about.
+// batchSize is how many events are appended under one gate, about.
 const batchSize = 1000
 
-// decide goes through the pipelines and returns what to record and what to work
-// on.
-func (s *Scheduler) decide() (events []deploylog.Event, begin []handed, err error) {
+// decide goes through the pipelines, records of each what may be recorded, and
+// returns what to work on. One whose events are refused keeps no other back.
+func (s *Scheduler) decide(ctx context.Context) (begin []handed, more bool, err error) {
 	started := s.Now()
 	whole := s.wholly(started)
 	s.wake = time.Time{}
+	room := batchSize
 	for name, state := range s.pipelines.states { // in any order, which favours none
-		if !s.schedules(name) {
+		if !s.schedules(name) || s.isOut(name) || state.Definition() == nil {
 			continue
 		}
-		if changed := s.members(name, state); len(changed) > 0 {
-			events = append(events, changed...) // and decide with the new ones
+		if room <= 0 || !s.looked[name].of(state) {
+			more = true // when there is room, or the hosts were looked at
 			continue
 		}
-		passed := 0
-		for step := range state.Decide(s.Now()) {
-			if !step.Work() {
-				completed, err := step.Completed(nil)
-				if err != nil {
-					return nil, begin, err
-				}
-				if events = append(events, completed...); len(events) >= batchSize {
-					break
-				}
-				continue
+		events := s.members(name, state)
+		if len(events) == 0 { // else decide with the new ones
+			var works []handed
+			if events, works, err = s.steps(state, room, whole); err != nil {
+				return begin, false, err
 			}
-			if s.begins(step) {
-				begin = append(begin, handed{step, state.Artifacts(step.Deployment)})
-			} else if passed++; !whole && len(s.working) == s.Parallelism && passed > len(s.working)+margin {
-				break
-			}
+			begin = append(begin, works...)
 		}
+		room -= len(events)
+		recorded, err := s.decided(ctx, name, state, events)
+		if err != nil {
+			return begin, false, err
+		}
+		more = more || recorded
 	}
-	if whole && len(events) < batchSize {
+	if whole && room > 0 {
 		now := s.Now()
 		s.scan = scan{last: now, took: now.Sub(started)}
 	}
+	return begin, more, nil
+}
+
+// steps are what may be recorded of a pipeline, and what is to be worked on.
+func (s *Scheduler) steps(state *pipeline.State, room int, whole bool) (events []deploylog.Event, begin []handed, err error) {
+	passed := 0
+	for step := range state.Decide(s.Now()) {
+		if !step.Work() {
+			completed, err := step.Completed(nil)
+			if err != nil {
+				return nil, begin, err
+			}
+			if events = append(events, completed...); len(events) >= room {
+				break
+			}
+			continue
+		}
+		if s.begins(step) {
+			begin = append(begin, handed{step, state.Artifacts(step.Deployment)})
+		} else if passed++; !whole && len(s.working) == s.Parallelism && passed > len(s.working)+margin {
+			break
+		}
+	}
 	return events, begin, nil
+}
+
+// decided records what was decided of a pipeline. More may be possible then, and
+// when somebody recorded it meanwhile without the gate.
+func (s *Scheduler) decided(ctx context.Context, name string, state *pipeline.State, events []deploylog.Event) (more bool, err error) {
+	if len(events) > 0 {
+		p, head := s.pipelines, state.Head()
+		_, err = p.append(ctx, events)
+		if errors.Is(err, deploylog.ErrDuplicate) {
+			if err := p.follow(ctx, 0); err != nil {
+				return false, err
+			}
+			if state.Head() > head {
+				return true, nil
+			}
+		}
+		if errors.Is(err, deploylog.ErrDuplicate) || errors.Is(err, deploylog.ErrInvalid) {
+			s.leaveOut(name, err)
+			return false, nil
+		}
+	}
+	if err == nil {
+		delete(s.out, name)
+	}
+	return len(events) > 0, err
 }
 
 // margin is how many steps that can not be worked on are gone through, besides
@@ -120,16 +157,38 @@ func (s *Scheduler) wholly(now time.Time) bool {
 	return s.scan.whole || now.Sub(s.scan.last) >= part*s.scan.took
 }
 
+// look is one at the hosts of a pipeline.
+type look struct {
+	definition *pipeline.Definition
+	members    map[string][]string
+	err        error
+	taken      bool // account of
+}
+
+// of tells whether it was at the hosts of the present definition.
+func (l look) of(state *pipeline.State) bool { return l.definition == state.Definition() }
+
+// look looks at the hosts of all pipelines whose definition is new, or of which
+// it was told to look again. That may take long, so no lock is held.
+func (s *Scheduler) look() {
+	for name, state := range s.pipelines.states {
+		if d := state.Definition(); d != nil && s.schedules(name) && !s.isOut(name) && !s.looked[name].of(state) {
+			members, err := s.Hosts.Members(d)
+			s.looked[name] = look{definition: d, members: members, err: err}
+		}
+	}
+}
+
 // members are the events that tell of hosts that came or went.
 func (s *Scheduler) members(name string, state *pipeline.State) (events []deploylog.Event) {
-	d := state.Definition()
-	if d == nil || s.looked[name] == d {
+	seen := s.looked[name]
+	if seen.taken {
 		return nil
 	}
-	s.looked[name] = d
-	members, err := s.Hosts.Members(d)
+	s.looked[name] = look{definition: seen.definition, taken: true}
+	err := seen.err
 	if err == nil {
-		events, err = state.Propose(pipeline.SetMembers{Members: members, ID: s.NewID()}, s.Now())
+		events, err = state.Propose(pipeline.SetMembers{Members: seen.members, ID: s.NewID()}, s.Now())
 	}
 	trouble := ""
 	if err != nil {

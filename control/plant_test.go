@@ -30,6 +30,7 @@ type plant struct {
 	mu       sync.Mutex
 	members  map[string][]string
 	noHosts  error
+	hangs    chan struct{} // until it is closed, looking at the hosts does; nil is never
 	slots    int
 	before   func(pipeline.Step)       // begin
 	work     func(pipeline.Step) error // when it has begun
@@ -101,6 +102,12 @@ func (p *plant) Work(ctx context.Context, s pipeline.Step, _ map[string]string, 
 // Members implements control.Hosts.
 func (p *plant) Members(d *pipeline.Definition) (map[string][]string, error) {
 	p.mu.Lock()
+	hangs := p.hangs
+	p.mu.Unlock()
+	if hangs != nil {
+		<-hangs
+	}
+	p.mu.Lock()
 	defer p.mu.Unlock()
 	members := map[string][]string{}
 	for _, g := range d.Groups() {
@@ -117,6 +124,15 @@ func (p *plant) inventory(err error, group string, hosts ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.noHosts, p.members[group] = err, hosts
+}
+
+// hang lets looking at the hosts hang from the next look on.
+func (p *plant) hang() (end func()) {
+	p.mu.Lock()
+	p.hangs = make(chan struct{})
+	p.mu.Unlock()
+	wait(2 * time.Second)
+	return func() { close(p.hangs) }
 }
 
 func (p *plant) tell(format string, values ...any) {

@@ -75,10 +75,11 @@ type Scheduler struct {
 	outcomes chan outcome
 	asked    []ask // not answered yet
 
-	looked  map[string]*pipeline.Definition // of which the hosts were looked at
-	noticed map[string]string               // the last trouble with the hosts of a pipeline
-	newest  atomic.Int64                    // event that the watch has seen
-	wake    time.Time                       // when the next step is to be tried again; zero is never
+	looked  map[string]look    // by pipeline
+	noticed map[string]string  // the last trouble with the hosts of a pipeline
+	out     map[string]refusal // pipelines that can not go on
+	newest  atomic.Int64       // event that the watch has seen
+	wake    time.Time          // when the next step is to be tried again; zero is never
 	scan    scan
 	tidings []func(Spectator)
 }
@@ -96,7 +97,7 @@ func NewScheduler(o SchedulerOptions) *Scheduler {
 	s := &Scheduler{
 		SchedulerOptions: o, working: map[stepKey]bool{}, busy: map[string]int{}, failures: map[stepKey]failure{},
 		asks: make(chan ask, o.Parallelism), outcomes: make(chan outcome, o.Parallelism),
-		looked: map[string]*pipeline.Definition{}, noticed: map[string]string{},
+		looked: map[string]look{}, noticed: map[string]string{}, out: map[string]refusal{},
 	}
 	s.pipelines = NewPipelines(o.Log, o.Now)
 	return s
@@ -110,7 +111,9 @@ const inventoryPause = time.Second
 
 // Run schedules until the context or Stop ends it, or, with UntilIdle, until
 // nothing moves. While another scheduler is at work on the log it stands by. It
-// returns when everything that it began has ended. It is called once.
+// returns when everything that it began has ended. A pipeline whose events the
+// log refuses is left out until something new of it is in the log; with
+// UntilIdle the error tells. It is called once.
 func (s *Scheduler) Run(ctx context.Context) error {
 	if err := s.pipelines.Follow(ctx, 0); err != nil { // now, so that a standby has little left to read
 		return err
@@ -224,8 +227,10 @@ func (s *Scheduler) loop(ctx context.Context) (err error) {
 			return context.Cause(ctx)
 		case err != nil:
 			return err
-		case s.stopped(), s.UntilIdle && !moves:
+		case s.stopped():
 			return nil
+		case s.UntilIdle && !moves:
+			return s.leftOut()
 		}
 		if err := s.wait(ctx, news, tick.C); err != nil {
 			return err
@@ -340,6 +345,7 @@ func (s *Scheduler) finish(ctx context.Context) (err error) {
 // either is left. It tells whether anything moves: is worked on, or will be.
 func (s *Scheduler) advance(ctx context.Context) (moves bool, err error) {
 	for !s.stopped() {
+		s.look()
 		begin, more, err := s.round(ctx)
 		s.flush()
 		for _, b := range begin {

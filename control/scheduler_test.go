@@ -269,6 +269,47 @@ func TestAnInventoryThatCanNotBeReadKeepsTheKnownHosts(t *testing.T) {
 	})
 }
 
+func TestAnInventoryThatHangsHoldsNobodyUp(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.define(approval("ok"))
+		p.release("1")
+		r := p.start()
+		end := p.hang()
+		cancelled := make(chan struct{})
+		go func() {
+			p.do(pipeline.Cancel{Revision: "1"})
+			close(cancelled)
+		}()
+		wait(time.Minute)
+		select {
+		case <-cancelled:
+		default:
+			t.Error("nobody can cancel while the hosts are looked at")
+		}
+		end()
+		<-cancelled
+		r.end()
+	})
+}
+
+func TestADefinitionThatComesWhileTheHostsAreLookedAtHasItsOwn(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.fleet(1, "host-deployed")
+		p.options.UntilIdle = true
+		p.hangs = make(chan struct{})
+		r := p.start()
+		p.define(deployTo("all", "g", steps("host-deployed")), deployTo("more", "g2", steps("host-deployed"), "all"))
+		p.inventory(nil, "g2", "z")
+		close(p.hangs)
+		if err := <-r.ended; err != nil {
+			t.Error(err)
+		}
+		p.wantStatus("1", pipeline.Finished)
+		p.wantBegun("1 host-deployed h000", "1 host-deployed z")
+		r.kill()
+	})
+}
+
 func TestWithoutAnyInventoryItIsIdle(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(1, "host-deployed")
@@ -431,17 +472,6 @@ func TestAMarkerThatSomebodyElseRecordedIsTakenNoteOf(t *testing.T) {
 		}}
 		p.untilIdle()
 		p.wantStatus("1", pipeline.Finished)
-	})
-}
-
-func TestAMarkerThatCanNeverBeRecordedEndsTheScheduler(t *testing.T) {
-	inPlant(t, func(p *plant) {
-		p.define(runStage("only"))
-		p.release("1")
-		p.options.Log = &rival{p.log, "stage-started", func(deploylog.Event) error { return deploylog.ErrDuplicate }}
-		if err := control.NewScheduler(p.options).Run(p.Context()); !errors.Is(err, deploylog.ErrDuplicate) {
-			t.Errorf("it ended with %v", err)
-		}
 	})
 }
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -55,7 +55,7 @@ func (s *Scheduler) work(ctx context.Context, step pipeline.Step, artifacts map[
 	o := outcome{step: step, err: errors.New("the worker did not return")}
 	defer func() {
 		if p := recover(); p != nil {
-			o.err = fmt.Errorf("the worker panicked: %v\n%s", p, debug.Stack())
+			o.err = fmt.Errorf("the worker panicked: %v", p)
 		}
 		s.outcomes <- o
 	}()
@@ -74,13 +74,13 @@ func (s *Scheduler) work(ctx context.Context, step pipeline.Step, artifacts map[
 // ended records how work ended. That is a fact, whatever became of its pipeline
 // and of the scheduler.
 func (s *Scheduler) ended(ctx context.Context, all []outcome) error {
-	var events []deploylog.Event
+	var events [][]deploylog.Event
 	for _, o := range all {
 		delete(s.working, keyOf(o.step))
 		if s.busy[o.step.Host]--; s.busy[o.step.Host] <= 0 {
 			delete(s.busy, o.step.Host)
 		}
-		events = append(events, s.judge(ctx, o)...)
+		events = append(events, s.judge(ctx, o))
 	}
 	return s.record(context.WithoutCancel(ctx), events)
 }
@@ -143,9 +143,18 @@ func (s *Scheduler) active(key stepKey, attempt int) bool {
 	return state != nil && state.Active(key.deployment, attempt)
 }
 
-// record appends events that happened. One that is there already, because
-// somebody else came that far, is left out.
-func (s *Scheduler) record(ctx context.Context, events []deploylog.Event) error {
+// due tells whether the work of a step is still to be done, as far as is known.
+func (s *Scheduler) due(step pipeline.Step) bool {
+	name, _ := PipelineOf(step.Target)
+	state := s.pipelines.states[name]
+	return state != nil && state.Due(step)
+}
+
+// record appends the events of things that happened, those of one together. One
+// that is there already, because somebody else came that far, is left out; what
+// the log can not take is of a pipeline that can not go on.
+func (s *Scheduler) record(ctx context.Context, happened [][]deploylog.Event) error {
+	events := slices.Concat(happened...)
 	if len(events) == 0 {
 		return nil
 	}
@@ -153,14 +162,22 @@ func (s *Scheduler) record(ctx context.Context, events []deploylog.Event) error 
 	p.mu.Lock()
 	_, err := p.append(ctx, events)
 	p.mu.Unlock()
-	if !errors.Is(err, deploylog.ErrDuplicate) {
+	duplicate, invalid := errors.Is(err, deploylog.ErrDuplicate), errors.Is(err, deploylog.ErrInvalid)
+	switch {
+	case !duplicate && !invalid:
 		return err
-	}
-	if len(events) == 1 {
+	case len(happened) > 1:
+	case invalid:
+		name, _ := PipelineOf(events[0].Target)
+		s.leaveOut(name, err)
 		return nil
+	case len(events) == 1:
+		return nil
+	default:
+		happened = slices.Collect(slices.Chunk(events, 1))
 	}
-	for i := range events {
-		if err := s.record(ctx, events[i:i+1]); err != nil {
+	for i := range happened {
+		if err := s.record(ctx, happened[i:i+1]); err != nil {
 			return err
 		}
 	}

@@ -240,7 +240,7 @@ func TestAWorkerThatPanicsHasFailed(t *testing.T) {
 		p.untilIdle()
 		p.wantStatus("1", pipeline.Failed)
 		for _, e := range p.events() {
-			if e.Name == "host-deployed-failed" && !strings.Contains(pipeline.Cause(e), "the worker panicked: no such thing") {
+			if e.Name == "host-deployed-failed" && !strings.HasSuffix(pipeline.Cause(e), "the worker panicked: no such thing") {
 				t.Errorf("the cause is %q", pipeline.Cause(e))
 			}
 		}
@@ -282,6 +282,50 @@ func TestNothingBeginsAfterACancelIsInTheLog(t *testing.T) {
 		}
 		r.end()
 	})
+}
+
+func TestWhatWasHandedOutIsNotBegunWhenThePipelineHasChanged(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*plant)
+		begun  []string
+	}{
+		"the step is gone": {func(p *plant) { p.define(deployTo("all", "g", steps("host-tested"))) }, []string{"1 host-tested h000 host-tested.yaml"}},
+		"it has another manifest": {func(p *plant) {
+			s := steps("host-deployed")
+			s[0].Manifest = "other.yaml"
+			p.define(deployTo("all", "g", s))
+		}, []string{"1 host-deployed h000 other.yaml"}},
+		"another step is before it": {func(p *plant) { p.define(deployTo("all", "g", steps("host-backed-up", "host-deployed"))) },
+			[]string{"1 host-backed-up h000 host-backed-up.yaml", "1 host-deployed h000 host-deployed.yaml"}},
+		"the host has left": {func(p *plant) { p.inventory(nil, "g", "a"); wait(2 * time.Second) }, []string{"1 host-deployed a host-deployed.yaml"}},
+		"nothing of it":     {func(p *plant) { p.define(deployTo("all", "g", steps("host-deployed")), approval("ok")) }, []string{"1 host-deployed h000 host-deployed.yaml"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPlant(t, func(p *plant) {
+				p.fleet(1, "host-deployed")
+				before, first := newGate(), true
+				p.before = func(s pipeline.Step) {
+					if first {
+						first = false
+						_ = before.work(s)
+					}
+				}
+				var began []string
+				p.work = func(s pipeline.Step) error {
+					began = append(began, say(s)+" "+s.Manifest)
+					return nil
+				}
+				r := p.start()
+				c.change(p)
+				before.leave <- nil
+				wait(time.Second)
+				if !slices.Equal(began, c.begun) {
+					t.Errorf("work began on %q, not on %q", began, c.begun)
+				}
+				r.end()
+			})
+		})
+	}
 }
 
 func TestACancelWaitsUntilWhatBeginsIsKnown(t *testing.T) {

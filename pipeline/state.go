@@ -101,6 +101,9 @@ func (s *State) Due(step Step) bool {
 			now.Manifest == step.Manifest && slices.Equal(now.Artifacts, step.Artifacts)
 		return !due
 	}}
+	if at, ok := l.hostAt[step.Target]; ok {
+		w.only = &at
+	}
 	w.walk()
 	return due
 }

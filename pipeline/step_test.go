@@ -1,0 +1,24 @@
+package pipeline
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestReferencesThatNoLogTakesAreRefusedAsMissingOnesAre(t *testing.T) {
+	s := Step{Deployment: "d", Target: "stage/p/build", Event: EventApplied, Attempt: 1, Stage: "build", Manifest: "b.yaml", Artifacts: []string{"x86"}}
+	for _, c := range []struct{ name, ref, want string }{
+		{"one that is as long as may be", strings.Repeat("x", 4096), ""},
+		{"an empty one", "", ""},
+		{"one that is longer", strings.Repeat("x", 4097), "artifact x86 that manifest b.yaml of stage build made: its reference is 4097 bytes long, at most 4096 are allowed"},
+		{"one with a line break", "a\nb", "its reference holds a control character at byte 1"},
+		{"one that moves the cursor", "ab\x1b[2J", "its reference holds a control character at byte 2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			events, err := s.Completed(map[string]string{"x86": c.ref})
+			if c.want == "" && (err != nil || len(events) != 2) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || events != nil) {
+				t.Errorf("it says %v, with %d events", err, len(events))
+			}
+		})
+	}
+}
