@@ -138,7 +138,7 @@ func (c Release) propose(s *State) ([]deploylog.Event, error) {
 	if i, ok := s.byRevision[c.Revision]; ok {
 		r := s.revisions[i]
 		remedy := "release another revision"
-		if r.Status == Failed || r.Status == Cancelled {
+		if s.byID[r.Deployment] != nil && r.Status != Running {
 			remedy = "retry it, or release another revision"
 		}
 		return nil, fmt.Errorf("revision %s of pipeline %s is %w released (event %d) and %s: %s", c.Revision, s.name, ErrRepeated, r.Seq, r.Status, remedy)

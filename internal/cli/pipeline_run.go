@@ -74,14 +74,17 @@ func (a *app) runPipelines(ctx context.Context, names []string, o pipelineRunOpt
 		return err
 	}
 	screen := &pipelineScreen{app: a, json: asJSON}
+	if asJSON {
+		screen.line(map[string]any{"version": 1, "deployster": version(), "command": "pipeline run"})
+	}
 	s := control.NewScheduler(control.SchedulerOptions{
 		Log: log, Pipelines: names, Worker: crew, Hosts: crew.hosts, Spectator: screen, Parallelism: a.global.parallelism,
 		UntilIdle: o.untilIdle, Stop: signals.stop, NewID: a.newID, Now: a.now,
 	})
 	err = refused(s.Run(ctx))
 	switch {
-	case signals.count.Load() > 0:
-		return told(errors.Join(runner.ErrInterrupted, err))
+	case signals.count.Load() > 0 && (err == nil || errors.Is(err, context.Canceled)):
+		return told(runner.ErrInterrupted)
 	case err != nil:
 		return err
 	case screen.failed > 0:
