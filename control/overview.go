@@ -17,6 +17,7 @@ type Overview struct {
 	order    map[string]int // of registration, by deployment
 	released map[string]time.Time
 	working  map[string]Working // by run
+	failed   map[stepKey]Working
 }
 
 // Latest is what became of a target: of the revisions that came so far, the one
@@ -42,7 +43,8 @@ type Working struct {
 // NewOverview knows nothing yet.
 func NewOverview() *Overview {
 	return &Overview{
-		latest: map[deploylog.Target]Latest{}, order: map[string]int{}, released: map[string]time.Time{}, working: map[string]Working{},
+		latest: map[deploylog.Target]Latest{}, order: map[string]int{}, released: map[string]time.Time{},
+		working: map[string]Working{}, failed: map[stepKey]Working{},
 	}
 }
 
@@ -58,6 +60,7 @@ func (o *Overview) Note(e deploylog.Event) {
 	if e.Name == e.Target.Started() && e.Target.Kind() == "pipeline" {
 		o.order[e.Deployment], o.released[e.Deployment] = len(o.order)+1, e.CreatedAt
 	}
+	delete(o.failed, stepKey{e.Deployment, e.Target, strings.TrimSuffix(e.Name, "-failed")})
 	order := o.order[e.Deployment]
 	l := o.latest[e.Target]
 	switch {
@@ -73,16 +76,31 @@ func (o *Overview) Note(e deploylog.Event) {
 
 func (o *Overview) noteRun(e deploylog.Event) {
 	if e.Name != e.Target.Started() {
-		delete(o.working, e.Deployment)
+		w, ok := o.working[e.Deployment]
+		if delete(o.working, e.Deployment); ok && e.Name == e.Target.Failed() {
+			w.Seq = e.Seq
+			o.failed[w.key()] = w
+		}
 		return
 	}
 	var p payload
 	if json.Unmarshal(e.Data, &p) != nil || p.Details["target"] == "" {
 		return
 	}
-	o.working[e.Deployment] = Working{
+	w := Working{
 		Run: e.Deployment, Seq: e.Seq, Deployment: p.Details["deployment"], Target: deploylog.Target(p.Details["target"]), Event: p.Details["event"],
 	}
+	o.working[e.Deployment] = w
+	delete(o.failed, w.key())
+}
+
+func (w Working) key() stepKey { return stepKey{w.Deployment, w.Target, w.Event} }
+
+// Failed finds the run that failed to do the work of an entry last, with the event
+// of its failure, while that is not done again and not given up.
+func (o *Overview) Failed(r pipeline.Reason) (Working, bool) {
+	w, ok := o.failed[stepKey{r.Deployment, r.Target, r.Event}]
+	return w, ok
 }
 
 // Latest is what became of a target.

@@ -100,6 +100,22 @@ func TestARunTellsWhichStepItWorksOn(t *testing.T) {
 	if w, ok := o.Working(step); ok || len(o.Busy(step.Target)) > 0 {
 		t.Errorf("it is still worked on by %+v", w)
 	}
+
+	// Until it is tried again or given up, it is known that it failed.
+	if w, ok := o.Failed(step); !ok || w.Run != "R" || w.Seq != 3 {
+		t.Errorf("it failed as %+v, %v", w, ok)
+	}
+	again := begin("again")
+	defer again.End()
+	record(again, runner.Event{Kind: runner.RunStarted, Data: details})
+	if w, ok := o.Failed(step); ok {
+		t.Errorf("it is tried again, and failed as %+v", w)
+	}
+	record(again, runner.Event{Kind: runner.RunFailed})
+	o.Note(deploylog.Event{Seq: 6, Deployment: "D", Target: step.Target, Name: "host-deployed-failed"})
+	if w, ok := o.Failed(step); ok {
+		t.Errorf("it was given up, and failed as %+v", w)
+	}
 }
 
 func TestWhetherASchedulerIsAtWork(t *testing.T) {

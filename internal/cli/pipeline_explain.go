@@ -88,6 +88,11 @@ func (l *past) explainReady(e *view.Explanation, h *hosts, idle bool) {
 		e.Says += ", but no scheduler is at work: deployster pipeline run"
 		return
 	}
+	if w, ok := l.overview.Failed(e.Reason); ok {
+		e.Says = fmt.Sprintf("its last try failed (run %s, event %d): it is tried again after a pause", w.Run, w.Seq)
+		return
+	}
+	e.Says += ": the scheduler takes it as soon as it has a hand free (--parallelism)"
 	if e.Target.Kind() != "host" {
 		return
 	}
