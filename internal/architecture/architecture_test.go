@@ -40,11 +40,12 @@ var floors = []struct {
 	{"yamlfile", []string{"schema"}},
 	{"inventory", []string{"schema", "yamlfile"}},
 	{"pipeline", []string{"deploylog", "graph", "schema", "yamlfile"}},
+	{"environment", []string{"deploylog", "schema", "yamlfile"}},
 	{"runner", []string{"manifest", "protocol", "schema", "engine", "expression", "graph"}},
-	{"control", []string{"deploylog", "runner", "engine", "protocol", "pipeline"}},
+	{"control", []string{"deploylog", "runner", "engine", "protocol", "pipeline", "environment"}},
 	{"internal/picture", nil},
 	{"internal/planfile", []string{"runner", "protocol"}},
-	{"internal/view", []string{"runner", "protocol", "control", "pipeline", "deploylog"}},
+	{"internal/view", []string{"runner", "protocol", "control", "pipeline", "environment", "deploylog"}},
 	{"internal/shipped", []string{"protocol", "schema", "engine", "resources/*"}},
 	{"internal/authoring", []string{"protocol", "schema", "engine"}},
 	{"internal/architecture", nil},
@@ -57,8 +58,9 @@ var floors = []struct {
 
 // never lists standard packages that a package must not import.
 var never = map[string][]string{
-	"graph":    {"context", "os", "net/http", "log/slog", "sync"},
-	"pipeline": {"context", "os", "net/http", "log/slog", "sync"},
+	"graph":       {"context", "os", "net/http", "log/slog", "sync"},
+	"environment": {"context", "os", "net/http", "log/slog", "sync"},
+	"pipeline":    {"context", "os", "net/http", "log/slog", "sync"},
 }
 
 type listed struct {

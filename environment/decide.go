@@ -1,0 +1,238 @@
+package environment
+
+import (
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// Can is what the one who asks for a decision is able to do.
+type Can struct {
+	Work     func(host string) bool // begin something on a host; nil is always
+	TakeDown bool                   // stop what is healthy: the health of all tasks is known
+}
+
+// Decide yields what may be done now. A Record comes alone: when its events are
+// recorded, ask again. All work that is yielded may be begun together.
+func (s *State) Decide(now time.Time, can Can) iter.Seq[Step] {
+	return func(yield func(Step) bool) {
+		if s.force == nil {
+			return
+		}
+		s.awake(now)
+		if events := s.facts(now); len(events) > 0 {
+			yield(Step{Kind: Record, Deployment: s.force.ID, Target: s.target, Events: events})
+			return
+		}
+		if s.known {
+			s.work(can, yield)
+		}
+	}
+}
+
+// Wake is when something may become possible by the passing of time alone; zero
+// is never.
+func (s *State) Wake() time.Time {
+	if s.force == nil {
+		return time.Time{}
+	}
+	wake := s.deadline()
+	if first, ok := s.alarms.next(s.rings); ok && (wake.IsZero() || first.at.Before(wake)) {
+		wake = first.at
+	}
+	return wake
+}
+
+// rings tells whether an alarm still is of interest.
+func (s *State) rings(a alarm) bool { return s.hosts[a.host].stamp == a.stamp }
+
+// awake looks again at the hosts for which time has passed.
+func (s *State) awake(now time.Time) {
+	for {
+		first, ok := s.alarms.next(s.rings)
+		if !ok || first.at.After(now) {
+			return
+		}
+		s.touch(s.hosts[first.host], now, func() {})
+	}
+}
+
+// deadline is when the deployment in force is stuck unless there is progress,
+// zero when that does not matter.
+func (s *State) deadline() time.Time {
+	if s.force == nil || s.reached || s.pause != nil || s.force.Status == DeploymentStuck {
+		return time.Time{}
+	}
+	return s.progress.Add(time.Duration(s.force.Configuration.ProgressDeadline))
+}
+
+// facts are what is to be recorded, because it is so.
+func (s *State) facts(now time.Time) []deploylog.Event {
+	f := s.force
+	if s.known && s.total.unsettled == 0 {
+		switch {
+		case f.Kind == ByDelete:
+			return []deploylog.Event{s.event(EventDeleted, payload{By: f.By, Reason: f.Reason})}
+		case !s.reached:
+			return []deploylog.Event{s.event(EventFinished, payload{})}
+		}
+	}
+	if s.pause != nil {
+		return nil
+	}
+	if late := s.late(); len(late) > 0 {
+		return late
+	}
+	if s.reached || f.Status == DeploymentStuck {
+		return nil
+	}
+	why := ""
+	switch deadline := s.deadline(); {
+	case s.halted():
+		why = fmt.Sprintf("%s failed, and max_failed is %s", count(s.total.failed, "host"), f.Configuration.MaxFailed)
+	case !now.Before(deadline):
+		why = fmt.Sprintf("no progress for %s", f.Configuration.ProgressDeadline)
+	default:
+		return nil
+	}
+	return s.stuck(why, now)
+}
+
+// maxLate is how many tasks that are late are told of at once.
+const maxLate = 500
+
+func (s *State) late() (events []deploylog.Event) {
+	for i := range s.overdue.all() {
+		h := s.hosts[i]
+		events = append(events, deploylog.Event{
+			Deployment: s.force.ID, Target: TaskTarget(s.name, s.force.Revision, h.name), Revision: strconv.Itoa(s.force.Revision), Name: EventTaskLate, Attempt: 1,
+			Data: payload{Error: fmt.Sprintf("not healthy within %s", s.force.Configuration.HealthyDeadline)}.data(),
+		})
+		if len(events) == maxLate {
+			break
+		}
+	}
+	return events
+}
+
+// stuck are the events of a deployment that does not go on, and of the rollback
+// that comes of it.
+func (s *State) stuck(why string, now time.Time) []deploylog.Event {
+	f := s.force
+	if troubles := s.troubles(); troubles != "" {
+		why += ": " + troubles
+	}
+	events := []deploylog.Event{s.event(EventStuck, payload{Error: shorten(why)})}
+	if f.Configuration.AutoRollback && f.Kind == ByDeploy && s.active != 0 && s.active != f.Revision {
+		events = append(events, s.begin(deployment{
+			kind: ByRollback, revision: s.active, automatic: true, by: "deployster",
+			reason: fmt.Sprintf("revision %d is stuck, and auto_rollback is set", f.Revision),
+		}, now)...)
+	}
+	return events
+}
+
+// troubles tells what is wrong on the first hosts where something is.
+func (s *State) troubles() string {
+	const most = 3
+	var all []string
+	more := 0
+	for _, h := range s.hosts {
+		if h.lost || h.now.settled {
+			continue
+		}
+		for _, t := range h.tasks {
+			if t.failures == 0 || t.cause == "" {
+				continue
+			}
+			if len(all) == most {
+				more++
+				break
+			}
+			all = append(all, h.name+": "+t.cause)
+			break
+		}
+	}
+	if more > 0 {
+		all = append(all, fmt.Sprintf("and %s more", count(more, "host")))
+	}
+	return strings.Join(all, "\n")
+}
+
+// work yields what may be done on hosts.
+func (s *State) work(can Can, yield func(Step) bool) {
+	each := func(c class, room int) bool {
+		for i := range s.sets[c].all() {
+			if room <= 0 {
+				return true
+			}
+			h := s.hosts[i]
+			if s.pause != nil && h.now.kind != Confirm || can.Work != nil && !can.Work(h.name) {
+				continue
+			}
+			room--
+			if !yield(s.step(h)) {
+				return false
+			}
+		}
+		return true
+	}
+	if !each(free, len(s.hosts)) || s.halted() || s.pause != nil || !each(fresh, len(s.hosts)) {
+		return
+	}
+	if can.TakeDown && !each(takesDown, s.mayStop()) {
+		return
+	}
+	each(doubles, s.over())
+}
+
+// mayStop is how many hosts may be without a task that is counted on, besides
+// those that are.
+func (s *State) mayStop() int {
+	if s.force.Kind == ByDelete {
+		return len(s.hosts)
+	}
+	return s.spare()
+}
+
+// step is what is to be done on a host.
+func (s *State) step(h *host) Step {
+	f, st := s.force, h.now
+	step := Step{Kind: st.kind, Deployment: f.ID, Target: TaskTarget(s.name, st.task, h.name), Host: h.name, Revision: st.task}
+	if st.kind == Confirm {
+		t := h.find(st.task)
+		step.Deployment, step.Attempt = t.deployment, t.attempt
+		return step
+	}
+	event := EventTaskStarted
+	if st.kind == Terminate {
+		event = EventTaskTerminating
+	}
+	step.Attempt = h.counts.next(f.ID, st.task, event)
+	step.Events = []deploylog.Event{step.event(event, payload{})}
+	return step
+}
+
+func (step Step) event(name string, p payload) deploylog.Event {
+	return deploylog.Event{
+		Deployment: step.Deployment, Target: step.Target, Revision: strconv.Itoa(step.Revision), Name: name, Attempt: step.Attempt, Data: p.data(),
+	}
+}
+
+// event is one of the deployment in force.
+func (s *State) event(name string, p payload) deploylog.Event {
+	return deploylog.Event{
+		Deployment: s.force.ID, Target: s.target, Revision: strconv.Itoa(s.force.Revision), Name: name, Attempt: s.counts[name] + 1, Data: p.data(),
+	}
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

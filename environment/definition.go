@@ -1,0 +1,191 @@
+package environment
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Definition is what a revision of an environment is: validated, with all
+// defaults filled in. It is stored whole in the event that makes the revision.
+type Definition struct {
+	Name          string        `json:"name"`
+	Type          string        `json:"type"` // Daemon: one task on every host
+	Task          TaskSpec      `json:"task"`
+	InstanceGroup InstanceGroup `json:"instance_group"`
+	Deployment    Configuration `json:"deployment"`
+}
+
+// Daemon is the type of an environment that has one task on every host.
+const Daemon = "Daemon"
+
+// TaskSpec is what is applied to each host.
+type TaskSpec struct {
+	Manifest string         `json:"manifest"`         // path below the workspace
+	Digest   string         `json:"digest,omitempty"` // SHA-256 of the manifest's text, hexadecimal: it stays what it was
+	Vars     map[string]any `json:"vars,omitempty"`
+}
+
+// UnmarshalJSON keeps integers of Vars integers: they are nil, bool, int64,
+// float64, string, []any and map[string]any.
+func (t *TaskSpec) UnmarshalJSON(data []byte) error {
+	type plain TaskSpec
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if err := decoder.Decode((*plain)(t)); err != nil {
+		return err
+	}
+	for name, value := range t.Vars {
+		t.Vars[name] = numbers(value)
+	}
+	return nil
+}
+
+// numbers turns each json.Number into an int64 if it is one, or else a float64.
+func numbers(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, item := range v {
+			v[key] = numbers(item)
+		}
+	case []any:
+		for i, item := range v {
+			v[i] = numbers(item)
+		}
+	case json.Number:
+		if i, err := v.Int64(); err == nil {
+			return i
+		}
+		if f, err := v.Float64(); err == nil {
+			return f
+		}
+		return string(v) // beyond what a float64 can be
+	}
+	return value
+}
+
+// InstanceGroup is the hosts that a query selects at any moment.
+type InstanceGroup struct {
+	Query string `json:"query"`
+}
+
+// Configuration is how a revision is deployed.
+type Configuration struct {
+	Method            Method   `json:"method"`
+	MinHealthyPercent int      `json:"min_healthy_percent"` // of the hosts that are to have a task
+	MaxOver           int      `json:"max_over"`            // Surge: hosts with two tasks at once, at most
+	MinHealthyTime    Duration `json:"min_healthy_time"`    // a task must stay healthy so long before it counts
+	HealthyDeadline   Duration `json:"healthy_deadline"`    // for one task
+	ProgressDeadline  Duration `json:"progress_deadline"`   // for the next task
+	MaxFailed         *Budget  `json:"max_failed,omitempty"`
+	AutoRollback      bool     `json:"auto_rollback"`
+	Drift             Drift    `json:"drift"`
+}
+
+// Method is in which order a task is replaced.
+type Method string
+
+// The methods of the seed.
+const (
+	Replace Method = "Replace" // the old task is terminated before the new one is started
+	Surge   Method = "Surge"   // the new task is healthy before the old one is terminated
+)
+
+// Drift is what is done about a task that is not as its manifest says.
+type Drift string
+
+// What may be done about drift.
+const (
+	RepairDrift Drift = "repair"
+	ReportDrift Drift = "report"
+)
+
+// Minimum is how many of n hosts must keep a healthy task: rounded up, so that
+// the percentage is never broken.
+func (c Configuration) Minimum(n int) int { return (n*c.MinHealthyPercent + 99) / 100 }
+
+// Duration is written as people do: "5m", "1m30s".
+type Duration time.Duration
+
+// MarshalJSON writes the text.
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
+
+// String is without the zeros that time.Duration writes: "5m", not "5m0s".
+func (d Duration) String() string {
+	text := time.Duration(d).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// UnmarshalJSON reads the text.
+func (d *Duration) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	parsed, err := time.ParseDuration(text)
+	*d = Duration(parsed)
+	return err
+}
+
+// Budget is how many hosts may fail: a count, or a percentage of them, rounded
+// down. The zero value is none.
+type Budget struct {
+	Count   int
+	Percent float64 // used when Count is 0
+}
+
+// Of is the number of hosts that may fail of n.
+func (b Budget) Of(n int) int {
+	if b.Count > 0 {
+		return b.Count
+	}
+	return int(math.Floor(b.Percent * float64(n) / 100))
+}
+
+// ParseBudget reads "2" or "10%".
+func ParseBudget(text string) (Budget, error) {
+	if number, ok := strings.CutSuffix(text, "%"); ok {
+		p, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if err != nil || !(p >= 0 && p <= 100) {
+			return Budget{}, fmt.Errorf("%q is not a percentage from 0%% to 100%%", text)
+		}
+		return Budget{Percent: p}, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return Budget{}, fmt.Errorf("%q is neither a count of hosts nor a percentage such as 10%%", text)
+	}
+	return Budget{Count: n}, nil
+}
+
+// String writes what ParseBudget reads.
+func (b Budget) String() string {
+	if b.Count == 0 && b.Percent > 0 {
+		return strconv.FormatFloat(b.Percent, 'f', -1, 64) + "%"
+	}
+	return strconv.Itoa(b.Count)
+}
+
+// MarshalJSON writes the budget as people do.
+func (b Budget) MarshalJSON() ([]byte, error) { return json.Marshal(b.String()) }
+
+// UnmarshalJSON reads the text.
+func (b *Budget) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	parsed, err := ParseBudget(text)
+	*b = parsed
+	return err
+}

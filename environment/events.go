@@ -1,0 +1,132 @@
+package environment
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// The events of environments. With the markers of the log they are all that
+// happens to one.
+const (
+	EventCreated         = "environment-created"
+	EventUpdated         = "environment-updated"
+	EventStarted         = "environment-started" // a deployment
+	EventFinished        = "environment-finished-successfully"
+	EventFailed          = "environment-failed" // another deployment came before it had finished
+	EventStuck           = "environment-stuck"
+	EventPaused          = "environment-paused"
+	EventResumed         = "environment-resumed"
+	EventHostsChanged    = "environment-hosts-changed"
+	EventDeleted         = "environment-deleted"
+	EventTaskStarted     = "task-started"
+	EventTaskLaunched    = "task-launched" // it has to stay healthy for a while
+	EventTaskFinished    = "task-finished-successfully"
+	EventTaskFailed      = "task-failed"
+	EventTaskLate        = "task-healthy-deadline-passed"
+	EventTaskDied        = "task-died"
+	EventTaskDrifted     = "task-drifted"
+	EventTaskRecovered   = "task-recovered" // nobody did anything
+	EventTaskTerminating = "task-terminating"
+	EventTaskTerminated  = "task-terminated"
+	EventTaskRemained    = "task-termination-failed"
+)
+
+// ErrUnknown is wrapped where a revision is named that there is not.
+var ErrUnknown = errors.New("no such")
+
+// ErrStale is wrapped where an update is based on a revision that is not the
+// newest.
+var ErrStale = errors.New("stale base")
+
+// Target is the target of an environment.
+func Target(name string) deploylog.Target { return deploylog.Target("environment/" + name) }
+
+// TaskTarget is the target of the task of a revision on a host.
+func TaskTarget(name string, revision int, host string) deploylog.Target {
+	return deploylog.Target("task/" + name + "/" + strconv.Itoa(revision) + "/" + host)
+}
+
+// NameOf is the environment of a target of any of its kinds.
+func NameOf(t deploylog.Target) (name string, ok bool) {
+	if name, ok = strings.CutPrefix(string(t), "environment/"); ok {
+		return name, name != ""
+	}
+	name, _, _, ok = taskOf(t)
+	return name, ok
+}
+
+// taskOf takes the target of a task apart.
+func taskOf(t deploylog.Target) (name string, revision int, host string, ok bool) {
+	path, ok := strings.CutPrefix(string(t), "task/")
+	if !ok {
+		return "", 0, "", false
+	}
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return "", 0, "", false
+	}
+	path, host = path[:i], path[i+1:]
+	if i = strings.LastIndexByte(path, '/'); i < 1 {
+		return "", 0, "", false
+	}
+	revision, err := strconv.Atoi(path[i+1:])
+	return path[:i], revision, host, err == nil && revision > 0 && host != ""
+}
+
+// payload is the data of all events. Fields are only ever added.
+type payload struct {
+	Version    int            `json:"version"`
+	Definition *Definition    `json:"definition,omitempty"`
+	Base       int            `json:"base,omitempty"`
+	Kind       DeploymentKind `json:"kind,omitempty"`
+	Change     Change         `json:"configuration,omitzero"`
+	Reverts    []int          `json:"reverts,omitempty"`
+	Automatic  bool           `json:"automatic,omitempty"`
+	Hosts      *[]string      `json:"hosts,omitempty"` // nil is not known
+	Joined     []string       `json:"joined,omitempty"`
+	Left       []string       `json:"left,omitempty"`
+	Lost       []string       `json:"lost,omitempty"`
+	More       bool           `json:"more,omitempty"` // of the hosts is told by the next event
+	By         string         `json:"by,omitempty"`
+	Reason     string         `json:"reason,omitempty"`
+	Error      string         `json:"error,omitempty"`
+	Diff       string         `json:"diff,omitempty"`
+}
+
+func (p payload) data() json.RawMessage {
+	p.Version = 1
+	data, err := json.Marshal(p)
+	if err != nil {
+		return nil // what a Definition holds was read from JSON or YAML
+	}
+	return data
+}
+
+// read takes what can be read: history is never refused.
+func read(data json.RawMessage) (p payload) {
+	if len(data) > 0 && json.Unmarshal(data, &p) != nil {
+		return payload{}
+	}
+	return p
+}
+
+// longestCause is what an event keeps of an error, in bytes.
+const longestCause = 16 << 10
+
+// shorten keeps the end, where the last words of a failed container are.
+func shorten(cause string) string {
+	cause = strings.ToValidUTF8(cause, "\uFFFD")
+	if len(cause) <= longestCause {
+		return cause
+	}
+	cause = cause[len(cause)-longestCause:]
+	for len(cause) > 0 && !utf8.RuneStart(cause[0]) {
+		cause = cause[1:]
+	}
+	return "…" + cause
+}

@@ -1,0 +1,102 @@
+package environment_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/yamlfile"
+)
+
+// Whatever a file holds, Parse answers with a definition that the log gives back
+// as it is and that can be written as a file and read again, or with problems
+// whose positions are in the file.
+func FuzzParse(f *testing.F) {
+	f.Add(smallest)
+	f.Add(everything)
+	f.Add(daemon)
+	files, err := filepath.Glob("testdata/problems/*.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		given, _, _ := strings.Cut(string(data), "-- problems --\n")
+		f.Add(given)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := defined(text)
+		if err != nil {
+			lines := 1
+			for _, end := range []string{"\n", "\r", "\u0085", "\u2028", "\u2029"} {
+				lines += strings.Count(text, end)
+			}
+			tellable(t, err, lines)
+			return
+		}
+		survives(t, d)
+	})
+}
+
+// Whatever is set, Set answers as Parse does.
+func FuzzSet(f *testing.F) {
+	for _, one := range []string{
+		"task.vars.image=log-daemon:2", "task.vars.a=[1, {b: ~}]", "task.vars.a={{ x }}", "task.vars.a='x'", "task.vars.a=1.10", "instance_group.query=a == ?",
+		"deployment.method=Replace", "deployment.max_failed=10%", "deployment.healthy_deadline=20m", "name=x", "task.vars.host=a", "x", "=", "task.manifest=x.yaml",
+	} {
+		f.Add(one, "deployment.min_healthy_percent=50")
+	}
+	f.Fuzz(func(t *testing.T, first, second string) {
+		before := mustDefine(t, daemon)
+		d, err := before.Set([]string{first, second}, anyQuery)
+		if err != nil {
+			tellable(t, err, 0)
+			return
+		}
+		survives(t, d)
+		for _, difference := range environment.Diff(before, d) {
+			if strings.ContainsAny(difference.String(), "\n\r\x1b\u0085\u009b\u2028") {
+				t.Fatalf("a difference that can not be shown: %q", difference.String())
+			}
+		}
+	})
+}
+
+func tellable(t *testing.T, err error, lines int) {
+	t.Helper()
+	var invalid *yamlfile.Error
+	if !errors.As(err, &invalid) || len(invalid.Problems) == 0 {
+		t.Fatalf("an error without problems: %v", err)
+	}
+	for _, p := range invalid.Problems {
+		if p.Message == "" || strings.Contains(p.String(), "\n") || p.Position.Line > lines {
+			t.Fatalf("a problem that can not be shown: %q", p.String())
+		}
+	}
+}
+
+func survives(t *testing.T, d *environment.Definition) {
+	t.Helper()
+	data, err := json.Marshal(d)
+	var stored environment.Definition
+	if err != nil || json.Unmarshal(data, &stored) != nil || !reflect.DeepEqual(&stored, d) {
+		t.Fatalf("%s became %+v", data, stored)
+	}
+	again, err := environment.Parse("env.yaml", d.YAML(), anyQuery)
+	if err != nil || !reflect.DeepEqual(again, d) {
+		t.Fatalf("%s\nbecame %+v, %v\nof %+v", d.YAML(), again, err, d)
+	}
+	for _, target := range []interface{ Validate() error }{environment.Target(d.Name), environment.TaskTarget(d.Name, 1_000_000, strings.Repeat("h", 200))} {
+		if err := target.Validate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package environment
+
+import (
+	"cmp"
+	"iter"
+	"strconv"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// Ended returns what is recorded of the end of a step's work: what was seen then
+// of a Start or Confirm, or why the work failed.
+func (s *State) Ended(step Step, seen Observation, err error) []deploylog.Event {
+	name, p := "", payload{}
+	if err == nil && step.Kind != Terminate && seen.Health != Healthy && seen.Health != Drifted {
+		p.Error = cmp.Or(seen.Detail, string(seen.Health))
+	}
+	if err != nil {
+		p.Error = cmp.Or(err.Error(), "it failed")
+	}
+	p.Error = shorten(p.Error)
+	switch {
+	case step.Kind == Terminate && err == nil:
+		name = EventTaskTerminated
+	case step.Kind == Terminate:
+		name = EventTaskRemained
+	case p.Error != "":
+		name = EventTaskFailed
+	case step.Kind == Start && s.waits(step):
+		name = EventTaskLaunched
+	default:
+		name = EventTaskFinished
+	}
+	return []deploylog.Event{step.event(name, p)}
+}
+
+// waits tells whether a task that was started has to stay healthy for a while.
+func (s *State) waits(step Step) bool {
+	return s.force != nil && step.Revision == s.force.Revision && s.force.Configuration.MinHealthyTime > 0
+}
+
+// Watched are the tasks that are to be looked at from time to time.
+func (s *State) Watched() iter.Seq[Task] {
+	return func(yield func(Task) bool) {
+		for _, h := range s.hosts {
+			if h.lost {
+				continue
+			}
+			for _, t := range h.tasks {
+				if t.watched() && !yield(s.Task(t.revision, h.name)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (t *task) watched() bool {
+	return t.up() || t.status == TaskLaunched || t.status == TaskDied
+}
+
+// Observed returns what is recorded of a look at a task: nothing when it is as
+// it was.
+func (s *State) Observed(seen Task, found Observation) []deploylog.Event {
+	h := s.byName[seen.Host]
+	if s.force == nil || h == nil || h.lost {
+		return nil
+	}
+	t := h.find(seen.Revision)
+	if t == nil || !t.watched() {
+		return nil
+	}
+	name, p := "", payload{}
+	down := found.Health == Unhealthy || found.Health == Unknown
+	switch {
+	case down && t.status == TaskLaunched:
+		p.Error = shorten(cmp.Or(found.Detail, string(found.Health)))
+		step := Step{Deployment: t.deployment, Target: TaskTarget(s.name, t.revision, h.name), Revision: t.revision, Attempt: t.attempt}
+		return []deploylog.Event{step.event(EventTaskFailed, p)}
+	case down && t.up():
+		name, p.Error = EventTaskDied, shorten(cmp.Or(found.Detail, string(found.Health)))
+	case found.Health == Drifted && t.status == TaskHealthy:
+		name, p.Diff = EventTaskDrifted, shorten(found.Detail)
+	case found.Health == Healthy && (t.status == TaskDrifted || t.status == TaskDied):
+		name = EventTaskRecovered
+	default:
+		return nil
+	}
+	return []deploylog.Event{{
+		Deployment: s.force.ID, Target: TaskTarget(s.name, t.revision, h.name), Revision: strconv.Itoa(t.revision),
+		Name: name, Attempt: h.counts.next(s.force.ID, t.revision, name), Data: p.data(),
+	}}
+}

@@ -1,0 +1,293 @@
+package environment
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/deployster-go/deployster/yamlfile"
+)
+
+// The bounds of a definition. Those of names, in bytes, let every target that is
+// made of them enter the log.
+const (
+	maxName     = 100
+	maxVariable = 200 // of the name
+	maxNested   = 20  // collections within each other, in the value of a variable
+	maxPath     = 1000
+	maxQuery    = 4096
+	maxMaxOver  = 100_000
+	maxDeadline = 720 * time.Hour
+	maxWord     = 200 // of what can only be one of a few, or something short
+)
+
+// reserved are the variables of a task that the program sets.
+var reserved = []string{"host", "host_attributes", "environment", "revision", "task"}
+
+var (
+	validName     = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?(/[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?)*$`)
+	validVariable = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
+	onlyDigits    = regexp.MustCompile(`^[-+]?[0-9_]+$`)
+)
+
+// setting reads one setting. It returns false when that told a problem.
+func (p *parser) setting(path string, n *yamlfile.Node) (ok bool) {
+	d, c := &p.definition, &p.definition.Deployment
+	switch path {
+	case "name":
+		d.Name, ok = readName(n)
+	case "type":
+		d.Type, ok = readWord(n, "type", Daemon)
+	case "task.manifest":
+		d.Task.Manifest, ok = readManifest(n)
+	case "task.vars":
+		d.Task.Vars, ok = readVars(n)
+	case "instance_group.query":
+		d.InstanceGroup.Query, ok = p.readQuery(n)
+	case "deployment.method":
+		c.Method, ok = readWord(n, "method", Replace, Surge)
+	case "deployment.min_healthy_percent":
+		c.MinHealthyPercent, ok = readInteger(n, "a percentage", 0, 100)
+	case "deployment.max_over":
+		c.MaxOver, ok = readInteger(n, "a number of hosts", 1, maxMaxOver)
+	case "deployment.min_healthy_time":
+		c.MinHealthyTime, ok = readDuration(n, 0)
+	case "deployment.healthy_deadline":
+		c.HealthyDeadline, ok = readDuration(n, time.Second)
+	case "deployment.progress_deadline":
+		c.ProgressDeadline, ok = readDuration(n, time.Second)
+	case "deployment.max_failed":
+		c.MaxFailed, ok = readBudget(n)
+	case "deployment.auto_rollback":
+		c.AutoRollback, ok = readBoolean(n)
+	case "deployment.drift":
+		c.Drift, ok = readWord(n, "way to treat drift", RepairDrift, ReportDrift)
+	}
+	return ok
+}
+
+func readName(n *yamlfile.Node) (string, bool) {
+	text, ok := n.Line("the name of the environment", maxName)
+	if ok && !validName.MatchString(text) {
+		n.Fail("%q can not be the name of an environment: letters, digits, ., _ and - are possible, with a letter or digit at both ends, in parts divided by /", text)
+		return "", false
+	}
+	return text, ok
+}
+
+func readManifest(n *yamlfile.Node) (string, bool) {
+	text, ok := n.Line("the path of a manifest", maxPath)
+	switch {
+	case !ok:
+	case strings.HasPrefix(text, "/"):
+		n.Fail("must be a path within the workspace, not one that begins with /")
+		return "", false
+	case strings.Contains(text, `\`):
+		n.Fail(`holds a \; the parts of a path are divided by /`)
+		return "", false
+	}
+	return text, ok
+}
+
+// readWord reads one of a few words; what is what they are.
+func readWord[T ~string](n *yamlfile.Node, what string, known ...T) (T, bool) {
+	words := make([]string, len(known))
+	for i, k := range known {
+		words[i] = string(k)
+	}
+	text, ok := n.Line(strings.Join(words, " or "), maxWord)
+	if ok && !slices.Contains(words, text) {
+		n.FailLike(text, words, "unknown %s %.60q", what, text)
+		return "", false
+	}
+	return T(text), ok
+}
+
+// readInteger takes a number that is written as text, too, as the seed does.
+func readInteger(n *yamlfile.Node, what string, least, most int) (int, bool) {
+	i, err := strconv.Atoi(n.Value)
+	if n.Kind != yamlfile.Text {
+		return n.Integer(what, least, most), err == nil && least <= i && i <= most
+	}
+	if err != nil || strconv.Itoa(i) != n.Value || i < least || i > most {
+		n.Fail("must be %s from %d to %d, not %.60q", what, least, most, n.Value)
+		return 0, false
+	}
+	return i, true
+}
+
+func readBoolean(n *yamlfile.Node) (value, ok bool) {
+	switch text := strings.ToLower(n.Value); {
+	case n.Kind != yamlfile.Boolean && n.Kind != yamlfile.Text:
+		n.Fail("must be true or false, not %s", n.Kind)
+	case text != "true" && text != "false":
+		n.Fail("must be true or false, not %.60q", n.Value)
+	default:
+		return text == "true", true
+	}
+	return false, false
+}
+
+func readDuration(n *yamlfile.Node, least time.Duration) (Duration, bool) {
+	const what = "a time such as 90s, 5m or 1h30m"
+	text := n.Value
+	switch {
+	case n.Kind == yamlfile.Text || n.Kind == yamlfile.Integer && text == "0": // which needs no unit
+	case n.Kind == yamlfile.Integer || n.Kind == yamlfile.Number:
+		n.Fail("must be %s; %.60s has no unit", what, text)
+		return 0, false
+	default:
+		n.Fail("must be %s, not %s", what, n.Kind)
+		return 0, false
+	}
+	switch d, err := time.ParseDuration(text); {
+	case err != nil:
+		n.Fail("must be %s, not %.60q", what, text)
+	case d < least || d > maxDeadline:
+		n.Fail("must be from %s to %s, not %.60s", Duration(least), Duration(maxDeadline), text)
+	default:
+		return Duration(d), true
+	}
+	return 0, false
+}
+
+func readBudget(n *yamlfile.Node) (*Budget, bool) {
+	const what = "a number of hosts, or a percentage such as 10%"
+	if n.Kind != yamlfile.Integer && n.Kind != yamlfile.Number && n.Kind != yamlfile.Text {
+		n.Fail("must be %s, not %s", what, n.Kind)
+		return nil, false
+	}
+	b, err := ParseBudget(n.Value)
+	if err != nil {
+		n.Fail("must be %s, not %.60q", what, n.Value)
+		return nil, false
+	}
+	return &b, true
+}
+
+// readQuery tells what is wrong with a query at its place, if that is known.
+func (p *parser) readQuery(n *yamlfile.Node) (string, bool) {
+	text, ok := n.Text("a query such as attribute:stack == prod", maxQuery)
+	if !ok {
+		return "", false
+	}
+	err := p.query(text)
+	if err == nil {
+		return text, true
+	}
+	var placed interface {
+		Place() (column int, problem string)
+	}
+	if errors.As(err, &placed) {
+		column, problem := placed.Place()
+		if n.FailInside(column-1, "%s", problem) {
+			return "", false
+		}
+	}
+	n.Fail("%s", err)
+	return "", false
+}
+
+func readVars(n *yamlfile.Node) (map[string]any, bool) {
+	if n.Kind != yamlfile.Mapping {
+		n.Fail("must be a mapping of names to values, not %s", n.Kind)
+		return nil, false
+	}
+	vars, ok := make(map[string]any, len(n.Members)), true
+	for _, v := range n.Members {
+		if problem := variableProblem(v.Name); problem != "" {
+			v.FailName("%s", problem)
+			ok = false
+		}
+		value, good := readValue(v, maxNested)
+		vars[v.Name], ok = value, ok && good
+	}
+	return vars, ok
+}
+
+// variableProblem says why a variable can not be given to a task, "" when it can.
+func variableProblem(name string) string {
+	switch {
+	case slices.Contains(reserved, name) || strings.HasPrefix(name, "_"):
+		return fmt.Sprintf("%.60q is set by deployster itself and can not be changed", name)
+	case !validVariable.MatchString(name):
+		return fmt.Sprintf("%.60q can not be the name of a variable: it begins with a letter and consists of letters, digits, _ and -", name)
+	case len(name) > maxVariable:
+		return fmt.Sprintf("the name of the variable has %d bytes; at most %d are possible", len(name), maxVariable)
+	}
+	return ""
+}
+
+// readValue reads what JSON can express: nil, bool, int64, float64, string,
+// []any and map[string]any, nested no deeper than so many levels.
+func readValue(n *yamlfile.Node, levels int) (value any, ok bool) {
+	if levels == 0 && (n.Kind == yamlfile.Mapping || n.Kind == yamlfile.List) {
+		n.Fail("nested deeper than %d levels", maxNested)
+		return nil, false
+	}
+	ok = true
+	switch n.Kind {
+	case yamlfile.Mapping:
+		members := make(map[string]any, len(n.Members))
+		for _, m := range n.Members {
+			v, good := readValue(m, levels-1)
+			members[m.Name], ok = v, ok && good
+		}
+		return members, ok
+	case yamlfile.List:
+		items := make([]any, len(n.Members))
+		for i, m := range n.Members {
+			v, good := readValue(m, levels-1)
+			items[i], ok = v, ok && good
+		}
+		return items, ok
+	case yamlfile.Text:
+		return n.Value, true
+	case yamlfile.Nothing:
+		return nil, true
+	case yamlfile.Boolean:
+		var b bool
+		if !decode("!!bool", n.Value, &b) {
+			n.Fail("%.60q is not a boolean", n.Value)
+			return nil, false
+		}
+		return b, true
+	case yamlfile.Integer, yamlfile.Number:
+		return readNumber(n)
+	default:
+		return nil, false // its problem was told
+	}
+}
+
+// readNumber reads integers of 64 bits and what else JSON has of numbers.
+func readNumber(n *yamlfile.Node) (any, bool) {
+	var i int64
+	var f float64
+	digits := onlyDigits.MatchString(n.Value)
+	switch {
+	case (n.Kind == yamlfile.Integer || digits) && decode("!!int", n.Value, &i):
+		return i, true
+	case n.Kind == yamlfile.Integer || digits:
+		n.Fail("%.40q is not an integer of 64 bits; put it in quotes to have it as text", n.Value)
+	case !decode("!!float", n.Value, &f):
+		n.Fail("%.60q is not a number", n.Value)
+	case math.IsInf(f, 0) || math.IsNaN(f):
+		n.Fail("%.60s is not a number that JSON can express", n.Value)
+	default:
+		return f, true
+	}
+	return nil, false
+}
+
+// decode reads a text as YAML does where the tag is known.
+func decode(tag, text string, into any) bool {
+	n := yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text}
+	return n.Decode(into) == nil
+}

@@ -1,0 +1,285 @@
+package environment_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/schema"
+	"github.com/deployster-go/deployster/yamlfile"
+)
+
+// misplaced is what a query says that is wrong at a character.
+type misplaced int
+
+func (m misplaced) Error() string {
+	_, problem := m.Place()
+	return fmt.Sprintf("the query at character %d: %s", int(m), problem)
+}
+
+func (m misplaced) Place() (column int, problem string) { return int(m), "a query holds no ?" }
+
+// anyQuery knows two mistakes.
+func anyQuery(text string) error {
+	switch i := strings.IndexByte(text, '?'); {
+	case text == "wrong":
+		return errors.New("is wrong all over")
+	case i >= 0:
+		return misplaced(1 + len([]rune(text[:i])))
+	}
+	return nil
+}
+
+func defined(text string) (*environment.Definition, error) {
+	return environment.Parse("env.yaml", []byte(text), anyQuery)
+}
+
+func mustDefine(t *testing.T, text string) *environment.Definition {
+	t.Helper()
+	d, err := defined(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+const minutes = environment.Duration(time.Minute)
+
+// smallest has nothing that could be left out.
+const smallest = `
+name: SomeEnvironment/Prod
+task: {manifest: log-daemon.yaml}
+instance_group: {query: "attribute:stack == prod"}
+deployment: {min_healthy_percent: 75}
+`
+
+const everything = `
+name: SomeEnvironment/Prod
+type: Daemon
+task:
+  manifest: ../tasks/log-daemon.yaml
+  vars: {image: "log-daemon:1", ports: [80, 0x1bb], ratio: 0.5, whole: 2.0, on: true, off: ~, limits: {memory: 64m, cpus: 2}}
+instance_group:
+  query: "attribute:stack in (prod, gamma)"
+deployment:
+  method: Surge
+  min_healthy_percent: "100"
+  max_over: "3"
+  min_healthy_time: 90s
+  healthy_deadline: 1h30m
+  progress_deadline: 720h
+  max_failed: 33.3%
+  auto_rollback: true
+  drift: report
+`
+
+func TestParse(t *testing.T) {
+	defaults := &environment.Definition{
+		Name: "SomeEnvironment/Prod", Type: environment.Daemon,
+		Task:          environment.TaskSpec{Manifest: "log-daemon.yaml"},
+		InstanceGroup: environment.InstanceGroup{Query: "attribute:stack == prod"},
+		Deployment: environment.Configuration{
+			Method: environment.Replace, MinHealthyPercent: 75, MaxOver: 1,
+			HealthyDeadline: 5 * minutes, ProgressDeadline: 10 * minutes, Drift: environment.RepairDrift,
+		},
+	}
+	full := &environment.Definition{
+		Name: "SomeEnvironment/Prod", Type: environment.Daemon,
+		Task: environment.TaskSpec{Manifest: "../tasks/log-daemon.yaml", Vars: map[string]any{
+			"image": "log-daemon:1", "ports": []any{int64(80), int64(443)}, "ratio": 0.5, "whole": int64(2), "on": true, "off": nil,
+			"limits": map[string]any{"memory": "64m", "cpus": int64(2)},
+		}},
+		InstanceGroup: environment.InstanceGroup{Query: "attribute:stack in (prod, gamma)"},
+		Deployment: environment.Configuration{
+			Method: environment.Surge, MinHealthyPercent: 100, MaxOver: 3,
+			MinHealthyTime: 3 * minutes / 2, HealthyDeadline: 90 * minutes, ProgressDeadline: 720 * 60 * minutes,
+			MaxFailed: &environment.Budget{Percent: 33.3}, AutoRollback: true, Drift: environment.ReportDrift,
+		},
+	}
+	surge := *defaults
+	surge.Deployment.Method, surge.Deployment.MinHealthyPercent = environment.Surge, 100
+	for name, test := range map[string]struct {
+		text string
+		want *environment.Definition
+	}{
+		"what is left out has defaults":             {smallest, defaults},
+		"everything may be given":                   {everything, full},
+		"with Surge all hosts stay healthy":         {strings.Replace(smallest, "min_healthy_percent: 75", "method: Surge", 1), &surge},
+		"no variables are the same as none given":   {strings.Replace(smallest, "yaml}", "yaml, vars: {}}", 1), defaults},
+		"a healthy time of nothing needs no unit":   {strings.Replace(smallest, "75", "75, min_healthy_time: 0", 1), defaults},
+		"the default healthy time can be given":     {strings.Replace(smallest, "75", "75, min_healthy_time: 0s", 1), defaults},
+		"deadlines may be the same":                 {strings.Replace(smallest, "75", "75, healthy_deadline: 10m", 1), with(defaults, func(c *environment.Configuration) { c.HealthyDeadline = 10 * minutes })},
+		"no failure at all is a budget, too":        {strings.Replace(smallest, "75", "75, max_failed: 0", 1), with(defaults, func(c *environment.Configuration) { c.MaxFailed = &environment.Budget{} })},
+		"Replace ignores how many may be doubled":   {strings.Replace(smallest, "75", "75, max_over: 100000", 1), with(defaults, func(c *environment.Configuration) { c.MaxOver = 100_000 })},
+		"a name may end in a number and be a depth": {strings.Replace(smallest, "Prod", "Prod/eu.1/2", 1), renamed(defaults, "SomeEnvironment/Prod/eu.1/2")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := defined(test.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got\n%+v\nwant\n%+v", got, test.want)
+			}
+			data, err := json.Marshal(got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var stored environment.Definition
+			if err := json.Unmarshal(data, &stored); err != nil || !reflect.DeepEqual(&stored, got) {
+				t.Errorf("from the log it comes as %+v, %v", stored, err)
+			}
+		})
+	}
+}
+
+func with(d *environment.Definition, change func(*environment.Configuration)) *environment.Definition {
+	other := *d
+	change(&other.Deployment)
+	return &other
+}
+
+func renamed(d *environment.Definition, name string) *environment.Definition {
+	other := *d
+	other.Name = name
+	return &other
+}
+
+func TestVariablesKeepLargeIntegers(t *testing.T) {
+	d := mustDefine(t, strings.Replace(smallest, "yaml}", "yaml, vars: {id: 9007199254740993, far: 1e300}}", 1))
+	if want := map[string]any{"id": int64(9007199254740993), "far": 1e300}; !reflect.DeepEqual(d.Task.Vars, want) {
+		t.Errorf("%v", d.Task.Vars)
+	}
+}
+
+// Each file of testdata/problems is a definition and, after "-- problems --",
+// what is said about it. UPDATE=1 writes that anew.
+func TestParseTellsEveryProblemWithItsPlace(t *testing.T) {
+	files, err := filepath.Glob("testdata/problems/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, path := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			given, want, _ := strings.Cut(string(data), "-- problems --\n")
+			_, err = defined(given)
+			var invalid *yamlfile.Error
+			if !errors.As(err, &invalid) {
+				t.Fatalf("nothing was found wrong: %v", err)
+			}
+			if got := err.Error() + "\n"; got != want {
+				if os.Getenv("UPDATE") == "" {
+					t.Fatalf("got\n%swant\n%s", got, want)
+				}
+				if err := os.WriteFile(path, []byte(given+"-- problems --\n"+got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func TestADefinitionMustFitIntoTheLog(t *testing.T) {
+	large := func(n int) string {
+		return strings.Replace(smallest, "yaml}", "yaml, vars: {text: "+strings.Repeat("x", n)+"}}", 1)
+	}
+	if _, err := defined(large(524_288)); err == nil || !strings.HasSuffix(err.Error(), "bytes as JSON; at most 524288 fit into the deployment log") {
+		t.Errorf("%.300v", err)
+	}
+	if d := mustDefine(t, large(500_000)); len(d.Task.Vars["text"].(string)) != 500_000 {
+		t.Error("a large text became shorter")
+	}
+}
+
+func TestAliasesCanNotFloodTheLog(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("name: a\ntask:\n  manifest: m.yaml\n  vars:\n    v0: &v0 [x, x, x, x, x, x, x, x, x, x]\n")
+	for i := 1; i < 12; i++ {
+		fmt.Fprintf(&b, "    v%d: &v%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*v%d, ", i-1), 10), ", "))
+	}
+	b.WriteString("instance_group: {query: name exists}\ndeployment: {method: Surge}\n")
+	if _, err := defined(b.String()); err == nil || !strings.Contains(err.Error(), "the aliases of this file stand for more than 500000 values") {
+		t.Errorf("%.300v", err)
+	}
+}
+
+// The schema and the parser accept the same documents, but for what a schema
+// can not say: how settings fit together, and how large times are.
+func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
+	text, err := schema.Source("environment")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("urn:it", document); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("urn:it")
+	if err != nil {
+		t.Fatal(err)
+	}
+	top := func(name, more string) string {
+		return "{name: " + name + ", task: {manifest: m}, instance_group: {query: q}, deployment: {method: Surge}" + more + "}"
+	}
+	task := func(task string) string {
+		return "{name: a, task: " + task + ", instance_group: {query: q}, deployment: {method: Surge}}"
+	}
+	vars := func(vars string) string { return task("{manifest: m, vars: " + vars + "}") }
+	group := func(group string) string {
+		return "{name: a, task: {manifest: m}, instance_group: " + group + ", deployment: {method: Surge}}"
+	}
+	deployment := func(d string) string {
+		return "{name: a, task: {manifest: m}, instance_group: {query: q}, deployment: " + d + "}"
+	}
+	surge := func(more string) string { return deployment("{method: Surge, " + more + "}") }
+	for text, good := range map[string]bool{
+		smallest: true, everything: true, "{}": false, "[]": false, "{name: a}": false,
+		top("a", ""): true, top("a/b-c/d_e.f", ""): true, top("a/1", ""): true, top("a//b", ""): false, top("/a", ""): false, top("-a", ""): false, top("a b", ""): false, top("''", ""): false, top("7", ""): false,
+		top(strings.Repeat("a", 100), ""): true, top(strings.Repeat("a", 101), ""): false,
+		top("a", ", type: Daemon"): true, top("a", ", type: daemon"): false, top("a", ", type: Service"): false, top("a", ", typ: Daemon"): false,
+		task("{}"): false, task("m"): false, task("{manifest: ''}"): false, task("{manifest: /m}"): false, task(`{manifest: 'a\m'}`): false, task("{manifest: a/../m.yaml}"): true, task("{manifest: m, digest: x}"): false,
+		vars("{}"): true, vars("[]"): false, vars("{a: 1, b: [x, {c: ~}], c-d_9: true}"): true, vars("{host: x}"): false, vars("{task: x}"): false, vars("{revision: 1}"): false, vars("{host_attributes: {}}"): false, vars("{environment: x}"): false, vars("{hosts: x}"): true,
+		vars("{_a: 1}"): false, vars("{9a: 1}"): false, vars("{a.b: 1}"): false,
+		group("{}"): false, group("q"): false, group("{query: ''}"): false, group("{query: q, hosts: []}"): false,
+		deployment("{}"): false, deployment("{method: Replace}"): false, deployment("{method: Surge}"): true, deployment("{method: surge}"): false, deployment("{min_healthy_percent: 0}"): true, deployment("{method: Replace, min_healthy_percent: 100}"): true,
+		deployment("[]"): false, deployment("{min_healthy_percent: '100'}"): true, deployment("{min_healthy_percent: '101'}"): false, deployment("{min_healthy_percent: '007'}"): false, deployment("{min_healthy_percent: 101}"): false, deployment("{min_healthy_percent: -1}"): false,
+		deployment("{min_healthy_percent: 1.5}"): false, deployment("{min_healthy_percent: 10%}"): false, deployment("{min_healthy_percent: ~}"): false,
+		surge("max_over: 1"): true, surge("max_over: 0"): false, surge("max_over: 100000"): true, surge("max_over: 100001"): false, surge("max_over: '100000'"): true, surge("max_over: '100001'"): false, surge("max_over: all"): false,
+		surge("min_healthy_time: 0"): true, surge("min_healthy_time: '0'"): true, surge("min_healthy_time: 1.5s"): true, surge("min_healthy_time: 1"): false, surge("min_healthy_time: -1s"): false, surge("healthy_deadline: 0"): false, surge("healthy_deadline: 1m30s"): true,
+		surge("healthy_deadline: 5"): false, surge("healthy_deadline: 5min"): false, surge("healthy_deadline: ''"): false, surge("progress_deadline: 1d"): false, surge("progress_deadline: 10h"): true, surge("progress_deadline: 10 h"): false,
+		surge("max_failed: 0"): true, surge("max_failed: 3"): true, surge("max_failed: '3'"): true, surge("max_failed: 2.5%"): true, surge("max_failed: -1"): false, surge("max_failed: few"): false, surge("max_failed: []"): false,
+		surge("auto_rollback: true"): true, surge("auto_rollback: 'false'"): true, surge("auto_rollback: yes please"): false, surge("auto_rollback: 1"): false,
+		surge("drift: repair"): true, surge("drift: report"): true, surge("drift: ignore"): false, surge("drfit: report"): false,
+	} {
+		_, err := defined(text)
+		if (err == nil) != good {
+			t.Errorf("%s\nparser: %v", text, err)
+		}
+		var value any
+		if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+			t.Fatal(err)
+		}
+		if err := compiled.Validate(value); (err == nil) != good {
+			t.Errorf("%s\nschema: %v", text, err)
+		}
+	}
+}

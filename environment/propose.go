@@ -1,0 +1,321 @@
+package environment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// Propose returns the events of what a person wants, or why it is refused.
+func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
+	if create, ok := c.(Create); ok {
+		return s.create(create)
+	}
+	if !s.Exists() {
+		return nil, fmt.Errorf("%w environment %q", ErrUnknown, s.name)
+	}
+	switch c := c.(type) {
+	case Update:
+		if f := s.force; f != nil && f.Kind == ByDelete {
+			return nil, fmt.Errorf("environment %s is being deleted since event %d", s.name, f.Seq)
+		}
+		return s.update(c)
+	case Deploy:
+		return s.deploy(c, now)
+	case Rollback:
+		return s.rollback(c, now)
+	case Pause:
+		return s.proposePause(c)
+	case Resume:
+		return s.proposeResume(c)
+	case Delete:
+		return s.delete(c, now)
+	case SetHosts:
+		return s.setHosts(c)
+	default:
+		return nil, fmt.Errorf("environments have no command %T", c)
+	}
+}
+
+func (s *State) create(c Create) ([]deploylog.Event, error) {
+	if s.Exists() {
+		return nil, fmt.Errorf("environment %s is there already (revision %d, event %d): change it with env update --base %d",
+			s.name, len(s.revisions), s.revisions[len(s.revisions)-1].Seq, len(s.revisions))
+	}
+	return s.revise(EventCreated, payload{Definition: c.Definition, By: c.By}), nil
+}
+
+// revise makes the next revision. Its deployment is its own, and each is there
+// once, so of two that are made at the same time the log takes one.
+func (s *State) revise(event string, p payload) []deploylog.Event {
+	number := strconv.Itoa(len(s.revisions) + 1)
+	return []deploylog.Event{{
+		Deployment: s.name + ":" + number, Target: s.target, Revision: number, Name: event, Attempt: 1, Data: p.data(),
+	}}
+}
+
+func (s *State) update(c Update) ([]deploylog.Event, error) {
+	base, err := s.Revision(c.Base)
+	if err != nil {
+		return nil, err
+	}
+	if c.Base != len(s.revisions) {
+		var since []string
+		for _, r := range s.revisions[c.Base:] {
+			since = append(since, r.says(s.revisions[max(r.Base, 1)-1].Definition))
+		}
+		return nil, fmt.Errorf("%w: revision %d of environment %s is not the newest. Since then:\n%s\nLook at that (env diff %s %d %d), and update from --base %d",
+			ErrStale, c.Base, s.name, strings.Join(since, "\n"), s.name, c.Base, len(s.revisions), len(s.revisions))
+	}
+	if len(Diff(base.Definition, c.Definition)) == 0 {
+		return nil, fmt.Errorf("revision %d of environment %s is like that already: nothing was changed", c.Base, s.name)
+	}
+	return s.revise(EventUpdated, payload{Definition: c.Definition, Base: c.Base, By: c.By}), nil
+}
+
+// says tells who made a revision when, and what is different from its base.
+func (r Revision) says(base *Definition) string {
+	var changes []string
+	for _, d := range Diff(base, r.Definition) {
+		changes = append(changes, d.String())
+	}
+	return fmt.Sprintf("  revision %d, by %s at %s: %s", r.Number, r.By, r.CreatedAt.Format("2006-01-02 15:04:05 MST"), strings.Join(changes, "; "))
+}
+
+func (s *State) deploy(c Deploy, now time.Time) ([]deploylog.Event, error) {
+	if _, err := s.Revision(c.Revision); err != nil {
+		return nil, err
+	}
+	newest, is := s.active, "is active"
+	if f := s.force; f != nil && !s.reached && (f.Revision > newest || f.Kind == ByRollback) {
+		newest, is = f.Revision, "is being deployed"
+	}
+	if c.Revision < newest {
+		return nil, fmt.Errorf("revision %d is older than revision %d, which %s: to go back, deployster env rollback %s --revision %d", c.Revision, newest, is, s.name, c.Revision)
+	}
+	d := deployment{kind: ByDeploy, revision: c.Revision, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason}
+	return s.begins(d, now)
+}
+
+func (s *State) rollback(c Rollback, now time.Time) ([]deploylog.Event, error) {
+	if _, err := s.Revision(c.Revision); err != nil {
+		return nil, err
+	}
+	f := s.force
+	deployed := slices.ContainsFunc(s.deployments, func(d Deployment) bool { return d.Revision == c.Revision && d.Kind != ByDelete })
+	switch {
+	case f == nil:
+		return nil, fmt.Errorf("nothing of environment %s is deployed: there is nothing to roll back", s.name)
+	case c.Revision > f.Revision:
+		return nil, fmt.Errorf("revision %d is newer than revision %d, which is deployed: deployster env deploy %s --revision %d", c.Revision, f.Revision, s.name, c.Revision)
+	case c.Revision == f.Revision && f.Kind != ByDelete:
+		return nil, fmt.Errorf("revision %d is the one that is deployed: roll back to an earlier one", c.Revision)
+	case !deployed:
+		return nil, fmt.Errorf("revision %d was never deployed, so there is nothing to go back to: a new revision can be based on it", c.Revision)
+	}
+	d := deployment{kind: ByRollback, revision: c.Revision, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason}
+	return s.begins(d, now)
+}
+
+// deployment is one that is to be started.
+type deployment struct {
+	kind       DeploymentKind
+	revision   int
+	change     Change
+	hosts      *[]string // nil is not known
+	automatic  bool
+	by, reason string
+}
+
+// begins refuses a deployment that could never go on.
+func (s *State) begins(d deployment, now time.Time) ([]deploylog.Event, error) {
+	if f := s.force; f != nil && f.Kind == ByDelete {
+		return nil, fmt.Errorf("environment %s is being deleted since event %d", s.name, f.Seq)
+	}
+	if err := d.change.check(); err != nil {
+		return nil, err
+	}
+	config := d.change.apply(s.revisions[d.revision-1].Definition.Deployment)
+	n := len(*d.hosts)
+	if config.Method == Replace && n > 0 && config.Minimum(n) == n && s.standsInTheWay(d) {
+		most := 100 * (n - 1) / n
+		remedy := "--method Surge would let it go on"
+		if n > 1 {
+			remedy = fmt.Sprintf("--min-healthy-percent %d or less, or --method Surge, would let it go on", most)
+		}
+		return nil, fmt.Errorf("revision %d can not be deployed like that: Replace stops a task before it starts another, and with a min_healthy_percent of %d none of %s may be without; %s",
+			d.revision, config.MinHealthyPercent, count(n, "host"), remedy)
+	}
+	return s.begin(d, now), nil
+}
+
+// standsInTheWay tells whether a host that is to have a task has a healthy one of
+// another revision.
+func (s *State) standsInTheWay(d deployment) bool {
+	for _, name := range *d.hosts {
+		h := s.byName[name]
+		if h == nil || h.lost {
+			continue
+		}
+		if mine := h.find(d.revision); h.ups() > 0 && (mine == nil || !mine.up()) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c Change) check() error {
+	switch {
+	case c.Method != nil && *c.Method != Replace && *c.Method != Surge:
+		return fmt.Errorf("there is no method %q: it is Replace or Surge", *c.Method)
+	case c.MinHealthyPercent != nil && (*c.MinHealthyPercent < 0 || *c.MinHealthyPercent > 100):
+		return fmt.Errorf("a min_healthy_percent of %d is not possible: it is from 0 to 100", *c.MinHealthyPercent)
+	case c.MaxOver != nil && *c.MaxOver < 1:
+		return errors.New("max_over must be at least 1")
+	}
+	return nil
+}
+
+// maxHosts is how many bytes of names of hosts an event holds.
+const maxHosts = 256 << 10
+
+// begin ends the deployment in force, if it has not finished, and starts another.
+func (s *State) begin(d deployment, now time.Time) (events []deploylog.Event) {
+	p := payload{Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Hosts: d.hosts}
+	if d.hosts != nil {
+		sorted := append([]string{}, *d.hosts...)
+		slices.Sort(sorted)
+		if p.Hosts = &sorted; len(chunks(sorted)) > 1 {
+			p.Hosts = nil // SetHosts tells of them
+		}
+	}
+	if d.kind == ByRollback {
+		for _, r := range s.revisions[d.revision:] {
+			if r.Number == s.force.Revision || r.left && !r.gone {
+				p.Reverts = append(p.Reverts, r.Number)
+			}
+		}
+	}
+	id := s.newID(d, now)
+	if f := s.force; f != nil && !s.reached {
+		cause := "superseded by " + id
+		if d.kind == ByRollback && f.Revision > d.revision {
+			cause = "rolled back by " + id
+		}
+		events = append(events, s.event(EventFailed, payload{Error: cause, By: d.by, Reason: d.reason}))
+	}
+	return append(events, deploylog.Event{
+		Deployment: id, Target: s.target, Revision: strconv.Itoa(d.revision), Name: EventStarted, Attempt: 1, Data: p.data(),
+	})
+}
+
+// newID is NAME:REVISION@TIMESTAMP, in hundredths of seconds, as in the seed.
+func (s *State) newID(d deployment, now time.Time) string {
+	for now = now.UTC(); ; now = now.Add(10 * time.Millisecond) {
+		id := fmt.Sprintf("%s:%d@%s%02d", s.name, d.revision, now.Format("20060102150405"), now.Nanosecond()/int(10*time.Millisecond))
+		if !slices.ContainsFunc(s.deployments, func(known Deployment) bool { return known.ID == id }) {
+			return id
+		}
+	}
+}
+
+// chunks divides names so that each part fits into an event.
+func chunks(names []string) (parts [][]string) {
+	size, from := 0, 0
+	for i, name := range names {
+		if size += len(name) + len(`"",`); size > maxHosts {
+			parts = append(parts, names[from:i])
+			size, from = len(name)+len(`"",`), i
+		}
+	}
+	if from < len(names) {
+		parts = append(parts, names[from:])
+	}
+	return parts
+}
+
+func (s *State) proposePause(c Pause) ([]deploylog.Event, error) {
+	switch {
+	case s.force == nil:
+		return nil, fmt.Errorf("nothing of environment %s is deployed: there is nothing to pause", s.name)
+	case s.pause != nil:
+		return nil, fmt.Errorf("environment %s is paused already, by %s (event %d)", s.name, s.pause.By, s.pause.Seq)
+	}
+	return []deploylog.Event{s.event(EventPaused, payload{By: c.By, Reason: c.Reason})}, nil
+}
+
+func (s *State) proposeResume(c Resume) ([]deploylog.Event, error) {
+	if s.pause == nil {
+		return nil, fmt.Errorf("environment %s is not paused", s.name)
+	}
+	return []deploylog.Event{s.event(EventResumed, payload{By: c.By, Reason: c.Reason})}, nil
+}
+
+func (s *State) delete(c Delete, now time.Time) ([]deploylog.Event, error) {
+	if f := s.force; f != nil && f.Kind == ByDelete && c.TerminateTasks {
+		return nil, fmt.Errorf("environment %s is being deleted since event %d", s.name, f.Seq)
+	}
+	if s.force != nil && c.TerminateTasks {
+		return s.begin(deployment{kind: ByDelete, revision: len(s.revisions), by: c.By, reason: c.Reason}, now), nil
+	}
+	p := payload{By: c.By, Reason: c.Reason}
+	if s.force != nil {
+		return []deploylog.Event{s.event(EventDeleted, p)}, nil
+	}
+	return []deploylog.Event{{
+		Deployment: fmt.Sprintf("%s:%d", s.name, len(s.revisions)), Target: s.target, Revision: strconv.Itoa(len(s.revisions)), Name: EventDeleted, Attempt: 1, Data: p.data(),
+	}}, nil
+}
+
+func (s *State) setHosts(c SetHosts) ([]deploylog.Event, error) {
+	if s.force == nil {
+		return nil, nil
+	}
+	if s.force.Kind == ByDelete {
+		c.Selected = nil
+	}
+	selected := map[string]bool{}
+	var joined, left, lost []string
+	for _, name := range c.Selected {
+		selected[name] = true
+		if h := s.byName[name]; h == nil || !h.wanted || h.lost {
+			joined = append(joined, name)
+		}
+	}
+	for _, h := range s.hosts {
+		known := c.Known == nil || c.Known(h.name)
+		switch {
+		case selected[h.name]:
+		case len(h.tasks) > 0 && !known && (h.wanted || !h.lost):
+			lost = append(lost, h.name)
+		case h.wanted || h.lost && known:
+			left = append(left, h.name)
+		}
+	}
+	var told []payload
+	for _, part := range chunks(joined) {
+		told = append(told, payload{Joined: part})
+	}
+	for _, part := range chunks(left) {
+		told = append(told, payload{Left: part})
+	}
+	for _, part := range chunks(lost) {
+		told = append(told, payload{Lost: part})
+	}
+	if len(told) == 0 && !s.known {
+		told = append(told, payload{})
+	}
+	var events []deploylog.Event
+	for i, p := range told {
+		p.More = i < len(told)-1
+		e := s.event(EventHostsChanged, p)
+		e.Attempt += i
+		events = append(events, e)
+	}
+	return events, nil
+}

@@ -1,0 +1,138 @@
+package environment
+
+import "time"
+
+// RevisionStatus is the STATUS of a revision in the seed's tables.
+type RevisionStatus string
+
+// The statuses of the seed.
+const (
+	Created     RevisionStatus = "Created"
+	Deploying   RevisionStatus = "Deploying"
+	Active      RevisionStatus = "Active"
+	Undeploying RevisionStatus = "Undeploying"
+	Inactive    RevisionStatus = "Inactive"
+	Stuck       RevisionStatus = "Stuck"
+	Reverting   RevisionStatus = "Reverting"
+	Reverted    RevisionStatus = "Reverted"
+)
+
+// Row is one revision in the seed's tables.
+type Row struct {
+	Revision int            `json:"revision"`
+	Status   RevisionStatus `json:"status"`
+	Desired  int            `json:"desired"` // tasks
+	Current  int            `json:"current"` // tasks: healthy ones of the revision that is wanted, of others those that are there
+}
+
+// Revision is what is kept of every revision.
+type Revision struct {
+	Number     int         `json:"revision"`
+	Base       int         `json:"base,omitempty"` // the revision that it was made from; 0 of the first
+	By         string      `json:"by,omitempty"`
+	Seq        int64       `json:"event"`
+	CreatedAt  time.Time   `json:"created_at"`
+	Definition *Definition `json:"definition"` // not to be changed
+}
+
+// DeploymentKind is why a deployment was started.
+type DeploymentKind string
+
+// The kinds of deployments.
+const (
+	ByDeploy   DeploymentKind = "deploy"
+	ByRollback DeploymentKind = "rollback"
+	ByDelete   DeploymentKind = "delete"
+)
+
+// DeploymentStatus is how far a deployment has come.
+type DeploymentStatus string
+
+// The statuses of deployments.
+const (
+	DeploymentRunning    DeploymentStatus = "running"
+	DeploymentStuck      DeploymentStatus = "stuck"
+	DeploymentFinished   DeploymentStatus = "finished"
+	DeploymentSuperseded DeploymentStatus = "superseded" // another was started before it had finished
+)
+
+// Deployment is what is kept of every deployment.
+type Deployment struct {
+	ID            string           `json:"deployment"` // NAME:REVISION@TIMESTAMP
+	Kind          DeploymentKind   `json:"kind"`
+	Revision      int              `json:"revision,omitempty"`
+	Automatic     bool             `json:"automatic,omitempty"` // a rollback that nobody asked for at the moment
+	Status        DeploymentStatus `json:"status"`
+	By            string           `json:"by,omitempty"`
+	Reason        string           `json:"reason,omitempty"`
+	Seq           int64            `json:"event"`
+	Started       time.Time        `json:"started"`
+	Since         int64            `json:"since"`           // event that gave it the status
+	Ended         time.Time        `json:"ended,omitzero"`  // finished or superseded
+	Cause         string           `json:"cause,omitempty"` // of being stuck or superseded
+	Configuration Configuration    `json:"configuration"`   // with what is different for this deployment
+}
+
+// Report is how an environment is at one moment.
+type Report struct {
+	Environment string      `json:"environment"`
+	Event       int64       `json:"event"` // the newest that is of it
+	Deleted     bool        `json:"deleted,omitempty"`
+	Rows        []Row       `json:"revisions"`
+	Deployment  *Deployment `json:"deployment,omitempty"` // in force; nil before the first
+	Pause       *Pausing    `json:"pause,omitempty"`
+	Deadline    time.Time   `json:"progress_deadline,omitzero"` // of a deployment that goes on
+	Healthy     int         `json:"healthy"`                    // hosts with a healthy task of any revision
+	Minimum     int         `json:"minimum"`                    // that are to stay healthy
+	Hosts       []HostRow   `json:"hosts"`                      // by name; those that have nothing and are to have nothing are left out
+}
+
+// Pausing is who has paused, and why.
+type Pausing struct {
+	By     string    `json:"by,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	Seq    int64     `json:"event"`
+	Since  time.Time `json:"since"`
+}
+
+// HostRow is one host.
+type HostRow struct {
+	Host   string    `json:"host"`
+	Wanted bool      `json:"wanted"`           // it is to have a task
+	Lost   bool      `json:"lost,omitempty"`   // it is no longer in the inventory, so its tasks can not be cleaned
+	Failed bool      `json:"failed,omitempty"` // it counts against max_failed
+	Tasks  []TaskRow `json:"tasks"`            // oldest revision first
+}
+
+// TaskStatus is how a task is, as far as is known.
+type TaskStatus string
+
+// The statuses of tasks.
+const (
+	TaskStarting    TaskStatus = "starting"
+	TaskLaunched    TaskStatus = "launched" // started, and not yet healthy for long enough
+	TaskHealthy     TaskStatus = "healthy"
+	TaskDrifted     TaskStatus = "drifted"
+	TaskFailed      TaskStatus = "failed" // could not be started
+	TaskDied        TaskStatus = "died"   // was healthy
+	TaskTerminating TaskStatus = "terminating"
+)
+
+// TaskRow is one task.
+type TaskRow struct {
+	Revision int        `json:"revision"`
+	Status   TaskStatus `json:"status"`
+	Seq      int64      `json:"event"` // that gave it the status
+	Since    time.Time  `json:"since"`
+	Failures int        `json:"failures,omitempty"` // in a row
+	Cause    string     `json:"cause,omitempty"`    // of the last failure; what differs of a drifted one
+	Next     time.Time  `json:"next,omitzero"`      // when it is tried again
+}
+
+// Reason is why something of an environment is not as it is to be.
+type Reason struct {
+	Target string `json:"target"`
+	Says   string `json:"says"`
+	Change string `json:"change"` // what would change it
+	Seq    int64  `json:"event,omitempty"`
+}

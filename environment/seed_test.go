@@ -1,0 +1,184 @@
+package environment
+
+import (
+	"testing"
+	"time"
+)
+
+func TestTheSeedsFirstDeployment(t *testing.T) {
+	w := newWorld(t)
+	w.propose(Create{Definition: definition(func(d *Definition) { d.Deployment.MinHealthyPercent = 100 })})
+	w.table(`SomeEnvironment/Prod:1    Created    0         0`)
+	w.can()
+	w.propose(Deploy{Revision: 1, Hosts: hosts(5)})
+	w.table(`SomeEnvironment/Prod:1    Deploying       5         0`)
+	if d, _ := w.state.InForce(); d.ID != "SomeEnvironment/Prod:1@2017090611472301" {
+		t.Errorf("the deployment is called %s", d.ID)
+	}
+	w.can("start 1 h1", "start 1 h2", "start 1 h3", "start 1 h4", "start 1 h5") // the minimum is not kept, and need not be
+	w.done("start 1 h1", "start 1 h2", "start 1 h3")
+	w.table(`SomeEnvironment/Prod:1    Deploying       5         3`)
+	w.done("start 1 h4")
+	w.after(10 * time.Minute)
+	w.fails("start 1 h5", "no disk")
+	w.table(`SomeEnvironment/Prod:1    Stuck           5         4`)
+	w.after(time.Second)
+	w.done("start 1 h5")
+	w.table(`SomeEnvironment/Prod:1    Active          5         5`)
+	w.can()
+}
+
+func TestTheSeedsUpdateOfTheTask(t *testing.T) {
+	w := deployed(t, 5, nil)
+	d := definition(image("log-daemon:2"))
+	w.propose(Update{Base: 1, Definition: d})
+	w.table(`SomeEnvironment/Prod:1    Active     5         5
+	         SomeEnvironment/Prod:2    Created    0         0`)
+	w.propose(Deploy{Revision: 2, Hosts: hosts(5)})
+	w.table(`SomeEnvironment/Prod:1    Undeploying  0         5
+	         SomeEnvironment/Prod:2    Deploying    5         0`)
+	for _, h := range hosts(5) {
+		w.done("terminate 1 "+h, "start 2 "+h)
+	}
+	w.table(`SomeEnvironment/Prod:1    Inactive     0         0
+	         SomeEnvironment/Prod:2    Active       5         5`)
+}
+
+// Although the task is the same, every host gets a new one.
+func TestTheSeedsUpdateOfTheInstanceGroup(t *testing.T) {
+	w := deployed(t, 5, nil)
+	w.propose(Update{Base: 1, Definition: definition(func(d *Definition) { d.InstanceGroup.Query = "attribute:stack in (prod, gamma)" })})
+	w.table(`SomeEnvironment/Prod:1    Active     5         5
+	         SomeEnvironment/Prod:2    Created    0         0`)
+	w.propose(Deploy{Revision: 2, Hosts: hosts(6)})
+	w.table(`SomeEnvironment/Prod:1    Undeploying  0         5
+	         SomeEnvironment/Prod:2    Deploying    6         0`)
+	w.can("start 2 h6") // 5 of 6 must stay healthy, so the new host comes first
+	w.done("start 2 h6")
+	for _, h := range hosts(5) {
+		w.done("terminate 1 "+h, "start 2 "+h)
+	}
+	w.table(`SomeEnvironment/Prod:1    Inactive     0         0
+	         SomeEnvironment/Prod:2    Active       6         6`)
+}
+
+func TestTheSeedsReplaceStepByStep(t *testing.T) {
+	w := deployed(t, 5, nil)
+	w.update(image("log-daemon:2"), hosts(5))
+	w.table(`SomeEnvironment/Prod:1    Undeploying  0         5
+	         SomeEnvironment/Prod:2    Deploying    5         0`)
+	w.can("terminate 1 h1")
+	w.done("terminate 1 h1")
+	w.table(`SomeEnvironment/Prod:1    Undeploying  0         4
+	         SomeEnvironment/Prod:2    Deploying    5         0`)
+	w.can("start 2 h1") // nothing else before that is healthy
+	w.done("start 2 h1")
+	w.table(`SomeEnvironment/Prod:1    Undeploying  0         4
+	         SomeEnvironment/Prod:2    Deploying    5         1`)
+	for _, h := range hosts(4)[1:] {
+		w.done("terminate 1 "+h, "start 2 "+h)
+	}
+	w.done("terminate 1 h5")
+	w.table(`SomeEnvironment/Prod:1    Undeploying  0         0
+	         SomeEnvironment/Prod:2    Deploying    5         4`)
+	w.done("start 2 h5")
+	w.table(`SomeEnvironment/Prod:1    Inactive     0         0
+	         SomeEnvironment/Prod:2    Active       5         5`)
+}
+
+func TestTheSeedsSurgeStepByStep(t *testing.T) {
+	w := deployed(t, 5, func(d *Definition) { d.Deployment.Method, d.Deployment.MinHealthyPercent = Surge, 100 })
+	w.update(image("log-daemon:2"), hosts(5))
+	w.table(`SomeEnvironment/Prod:1    Undeploying  0         5
+	         SomeEnvironment/Prod:2    Deploying    5         0`)
+	w.can("start 2 h1")
+	w.done("start 2 h1")
+	w.table(`SomeEnvironment/Prod:1    Undeploying  0         5
+	         SomeEnvironment/Prod:2    Deploying    5         1`)
+	w.can("terminate 1 h1") // one host at most has two
+	w.done("terminate 1 h1")
+	w.table(`SomeEnvironment/Prod:1    Undeploying  0         4
+	         SomeEnvironment/Prod:2    Deploying    5         1`)
+	for _, h := range hosts(4)[1:] {
+		w.done("start 2 "+h, "terminate 1 "+h)
+	}
+	w.done("start 2 h5")
+	w.table(`SomeEnvironment/Prod:1    Undeploying  0         1
+	         SomeEnvironment/Prod:2    Deploying    5         5`)
+	w.done("terminate 1 h5")
+	w.table(`SomeEnvironment/Prod:1    Inactive     0         0
+	         SomeEnvironment/Prod:2    Active       5         5`)
+}
+
+func TestTheSeedsRollback(t *testing.T) {
+	w := deployed(t, 5, nil)
+	w.update(image("log-daemon:2"), hosts(5))
+	for _, h := range hosts(5) {
+		w.done("terminate 1 "+h, "start 2 "+h)
+	}
+	w.table(`SomeEnvironment/Prod:1    Inactive     0         0
+	         SomeEnvironment/Prod:2    Active       5         5`)
+	w.refuses(Deploy{Revision: 1, Hosts: hosts(5)}, "older", "env rollback")
+	w.propose(Rollback{Revision: 1, Hosts: hosts(5)})
+	w.table(`SomeEnvironment/Prod:1    Deploying    5         0
+	         SomeEnvironment/Prod:2    Reverting    0         5`)
+	for _, h := range hosts(5) {
+		w.done("terminate 2 "+h, "start 1 "+h)
+	}
+	w.table(`SomeEnvironment/Prod:1    Active       5         5
+	         SomeEnvironment/Prod:2    Reverted     0         0`)
+	w.propose(Deploy{Revision: 2, Hosts: hosts(5)}) // is newer than the active one
+	w.table(`SomeEnvironment/Prod:1    Undeploying  0         5
+	         SomeEnvironment/Prod:2    Deploying    5         0`)
+}
+
+func TestTheSeedsRollbackDuringADeployment(t *testing.T) {
+	w := deployed(t, 5, nil)
+	w.update(image("log-daemon:2"), hosts(5))
+	w.done("terminate 1 h1", "start 2 h1", "terminate 1 h2")
+	w.refuses(Deploy{Revision: 1, Hosts: hosts(5)}, "older than revision 2, which is being deployed", "env rollback")
+	w.propose(Rollback{Revision: 1, Hosts: hosts(5)})
+	w.table(`SomeEnvironment/Prod:1    Deploying    5         3
+	         SomeEnvironment/Prod:2    Reverting    0         1`)
+	w.can("start 1 h2") // which has none already
+	w.done("start 1 h2", "terminate 2 h1", "start 1 h1")
+	w.table(`SomeEnvironment/Prod:1    Active       5         5
+	         SomeEnvironment/Prod:2    Reverted     0         0`)
+}
+
+func TestTheSeedsRollbackPastAnUndeployingRevision(t *testing.T) {
+	w := deployed(t, 5, nil)
+	w.update(image("log-daemon:2"), hosts(5))
+	for _, h := range hosts(5) {
+		w.done("terminate 1 "+h, "start 2 "+h)
+	}
+	w.update(image("log-daemon:3"), hosts(5))
+	w.done("terminate 2 h1", "start 3 h1")
+	w.table(`SomeEnvironment/Prod:1    Inactive     0         0
+	         SomeEnvironment/Prod:2    Undeploying  0         4
+	         SomeEnvironment/Prod:3    Deploying    5         1`)
+	w.propose(Rollback{Revision: 1, Hosts: hosts(5)})
+	w.table(`SomeEnvironment/Prod:1    Deploying    5         0
+	         SomeEnvironment/Prod:2    Reverting    0         4
+	         SomeEnvironment/Prod:3    Reverting    0         1`)
+	w.done("terminate 3 h1", "start 1 h1")
+	for _, h := range hosts(5)[1:] {
+		w.done("terminate 2 "+h, "start 1 "+h)
+	}
+	w.table(`SomeEnvironment/Prod:1    Active       5         5
+	         SomeEnvironment/Prod:2    Reverted     0         0
+	         SomeEnvironment/Prod:3    Reverted     0         0`)
+}
+
+// All are down after a bad revision; a configuration of its own lets the
+// rollback go faster than the minimum would.
+func TestARollbackMayHaveAConfigurationOfItsOwn(t *testing.T) {
+	w := deployed(t, 5, nil)
+	w.update(image("log-daemon:2"), hosts(5))
+	for _, h := range hosts(5) {
+		w.done("terminate 1 "+h, "start 2 "+h)
+	}
+	zero := 0
+	w.propose(Rollback{Revision: 1, Hosts: hosts(5), Change: Change{MinHealthyPercent: &zero}})
+	w.can("terminate 2 h1", "terminate 2 h2", "terminate 2 h3", "terminate 2 h4", "terminate 2 h5")
+}

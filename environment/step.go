@@ -1,0 +1,66 @@
+package environment
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// Kind is what is to be done.
+type Kind string
+
+// The kinds of steps. All but Record are work, on a host.
+const (
+	Record    Kind = "record"    // nothing but its events
+	Start     Kind = "start"     // apply the task's manifest
+	Confirm   Kind = "confirm"   // look whether a new task is still healthy
+	Terminate Kind = "terminate" // destroy what the manifest's application made
+)
+
+// Step is something that may be done now. Its Events are recorded before it is:
+// then it has begun.
+type Step struct {
+	Kind       Kind
+	Deployment string
+	Target     deploylog.Target
+	Host       string // "" of Record
+	Revision   int
+	Attempt    int
+	Events     []deploylog.Event
+}
+
+// Task is one application of a revision's manifest to one host.
+type Task struct {
+	Environment string
+	Host        string
+	Revision    int
+	Spec        TaskSpec
+}
+
+// Name is one that no other task has, on whatever engine, and that stays the
+// same for the host and revision. The resources of the task are to carry it,
+// where two of them may be on a host at once.
+func (t Task) Name() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%s", t.Environment, t.Revision, t.Host))
+	return fmt.Sprintf("%s-%d-%s", strings.ReplaceAll(t.Environment, "/", "-"), t.Revision, hex.EncodeToString(sum[:4]))
+}
+
+// Health is what was seen of a task.
+type Health string
+
+// The healths of a task.
+const (
+	Healthy   Health = "healthy"   // all its resources are VALID, and none says of itself that it is not
+	Drifted   Health = "drifted"   // it runs, but is not as its manifest says
+	Unhealthy Health = "unhealthy" // a resource is missing, or not healthy
+	Unknown   Health = "unknown"   // its host could not be asked
+)
+
+// Observation is what was seen of a task, with words for people.
+type Observation struct {
+	Health Health
+	Detail string // why it is not healthy; what differs
+}
