@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"github.com/deployster-go/deployster/protocol"
 )
@@ -156,6 +157,9 @@ func (t *target) look() (*found, error) {
 
 func (t *target) state(ensure protocol.Ensure) (protocol.StateOutput, error) {
 	f, err := t.look()
+	if ensure == protocol.Absent && errors.Is(err, syscall.ENOTDIR) {
+		f, err = nil, nil // nothing can be below a file
+	}
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}

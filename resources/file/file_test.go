@@ -150,6 +150,13 @@ func TestRemoveFile(t *testing.T) {
 	}
 }
 
+// What would be below a file can not be there.
+func TestNothingIsBelowAFile(t *testing.T) {
+	r, plug := resource(t, object{"path": "a/b", "content": "x"})
+	write(t, filepath.Join(plug, "a"), "", 0o600)
+	r.Gone().Valid(t)
+}
+
 func TestEscapesAreRefused(t *testing.T) {
 	for _, path := range []string{"../outside", "/etc/passwd", "a/../../outside", ".", "", "a/../.."} {
 		r, _ := resource(t, object{"path": path, "content": "x"})
