@@ -22,6 +22,7 @@ type VariableOptions struct {
 	ConfDir   string // the user's configuration; "" is none
 	Workspace string
 	Flags     []VariableFlag // in the order of the command line
+	Last      map[string]any // set after all others, as they are: what looks like an expression is a text
 	Builtin   map[string]any // set by the program; nobody else can set them
 	Evaluator *expression.Evaluator
 }
@@ -45,7 +46,7 @@ type VariableFlag struct {
 
 // LoadVariables collects the variables: the files vars.auto.yaml and
 // vars.*.auto.yaml (sorted) in ConfDir, then those in Workspace, then the
-// flags. Mappings merge deeply, otherwise the later wins. A value can use
+// flags, then Last. Mappings merge deeply, otherwise the later wins. A value can use
 // expressions over what was set before it, also in its own file. It fails with
 // an *Error that holds all problems.
 func LoadVariables(opts VariableOptions) (map[string]any, error) {
@@ -67,6 +68,13 @@ func LoadVariables(opts VariableOptions) (map[string]any, error) {
 		} else {
 			v.flag(flag)
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(opts.Last)) {
+		if problem := v.nameProblem(name); problem != "" {
+			v.found.add(Problem{Message: problem})
+			continue
+		}
+		v.set(name, opts.Last[name])
 	}
 	if err := v.found.err(v.files); err != nil {
 		return nil, err

@@ -50,6 +50,26 @@ func TestVariablesComeInTheirOrder(t *testing.T) {
 	}
 }
 
+func TestTheLastVariablesWinAndAreTakenAsTheyAre(t *testing.T) {
+	options := manifest.VariableOptions{
+		Evaluator: expression.New(t.TempDir()), Builtin: map[string]any{"host": "antworker001"},
+		Flags: []manifest.VariableFlag{{Name: "a", Value: "{x: 1, y: 1}"}, {Name: "b", Value: "1"}},
+		Last:  map[string]any{"a": map[string]any{"y": 2.5}, "b": "{{ host }}"},
+	}
+	got, err := manifest.LoadVariables(options)
+	want := map[string]any{"host": "antworker001", "a": map[string]any{"x": int64(1), "y": 2.5}, "b": "{{ host }}"}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %v %v\nwant %v", got, err, want)
+	}
+	options.Last = map[string]any{"host": "another", "a b": 1}
+	_, err = manifest.LoadVariables(options)
+	var invalid *manifest.Error
+	if !errors.As(err, &invalid) || len(invalid.Problems) != 2 ||
+		!strings.Contains(err.Error(), `"host" is set by deployster itself`) || !strings.Contains(err.Error(), `"a b" can not be the name`) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestVariablesOfTheCommandLineAreWhatTheyLookLike(t *testing.T) {
 	tests := []struct {
 		typed string

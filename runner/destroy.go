@@ -37,7 +37,8 @@ func (r *Runner) PlanDestroy(ctx context.Context) (*Plan, error) {
 	if err := r.Prepare(ctx); err != nil {
 		return nil, err
 	}
-	if err := d.refuseUnremovable(ctx); err != nil {
+	bad := d.refuseUnremovable(ctx)
+	if err := d.advise(d.refusal(), bad, ""); err != nil {
 		return nil, err
 	}
 	if err := d.resolveAll(ctx); err != nil {
@@ -72,6 +73,18 @@ func (r *Runner) PlanDestroy(ctx context.Context) (*Plan, error) {
 	})
 	close(failures)
 	return plan, r.verdict(ctx, failures)
+}
+
+// Removable tells whether a Destroy could remove all that the manifest makes. It
+// fails as Prepare does, and with a *manifest.Error where types can not remove.
+// Nothing is asked for its state, touched or recorded.
+func (r *Runner) Removable(ctx context.Context) error {
+	defer r.rest(ctx)
+	if err := r.Prepare(ctx); err != nil {
+		return err
+	}
+	r.removal().refuseUnremovable(ctx)
+	return r.refusal()
 }
 
 // removal is a Destroy, or what plans one.
@@ -139,7 +152,8 @@ func (d *removal) prepare(ctx context.Context) error {
 	if err := d.Prepare(ctx); err != nil {
 		return err
 	}
-	if err := d.refuseUnremovable(ctx); err != nil {
+	bad := d.refuseUnremovable(ctx)
+	if err := d.advise(d.refusal(), bad, ""); err != nil {
 		return err
 	}
 	if err := d.resolveAll(ctx); err != nil {
@@ -148,7 +162,6 @@ func (d *removal) prepare(ctx context.Context) error {
 	if d.KeepGoing {
 		return nil // they fail when it is their turn
 	}
-	var bad []string
 	for _, res := range d.resources {
 		if res.refused != nil {
 			bad = append(bad, res.Name)
@@ -158,9 +171,9 @@ func (d *removal) prepare(ctx context.Context) error {
 	return d.advise(d.refusal(), bad, "--keep-going, or with ")
 }
 
-// refuseUnremovable refuses what has a type that can not remove.
-func (d *removal) refuseUnremovable(ctx context.Context) error {
-	var bad []string
+// refuseUnremovable refuses what has a type that can not remove, and returns the
+// names.
+func (d *removal) refuseUnremovable(ctx context.Context) (bad []string) {
 	for _, res := range d.doomed {
 		if d.leaves(res) || res.init.Removable {
 			continue
@@ -171,7 +184,7 @@ func (d *removal) refuseUnremovable(ctx context.Context) error {
 			Message: fmt.Sprintf(`its type %s can not remove it: its init does not answer "removable": true; "readonly: true" would leave it alone`, res.Type),
 		}}})
 	}
-	return d.advise(d.refusal(), bad, "")
+	return bad
 }
 
 // advise adds to a refusal how to remove the rest: that on which nothing bad

@@ -53,6 +53,30 @@ nothing was removed; the rest can be, with --target top --target cache`
 	}
 }
 
+func TestWhetherAllCanBeRemovedIsKnownBeforeAnythingIsMade(t *testing.T) {
+	const text = `resources:
+  base: {type: thing, config: {value: 1}}
+  left: {type: bolted, readonly: true, config: {value: 1}}
+`
+	w := removable(newWorld(t))
+	w.engine.Images["bolted"] = image(w.thing)
+	if err := w.runner(t, text).Removable(t.Context()); err != nil {
+		t.Error(err)
+	}
+	err := w.runner(t, text+"  fixed: {type: bolted, dependencies: {b: base}, config: {value: 1}}\n").Removable(t.Context())
+	var invalid *manifest.Error
+	want := `m.yaml:4:3: resources.fixed: its type bolted can not remove it: its init does not answer "removable": true; "readonly: true" would leave it alone`
+	if !errors.As(err, &invalid) || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	if err := w.runner(t, "resources: {base: {type: thing, config: {}}}").Removable(t.Context()); !errors.As(err, &invalid) {
+		t.Errorf("a configuration that its type refuses: %v", err)
+	}
+	if w.runs("init") != len(w.trace) || len(w.logged) > 0 {
+		t.Errorf("it did %v and recorded %v", w.trace, w.names())
+	}
+}
+
 func TestAConfigurationThatCanNotBeKnownAnyMore(t *testing.T) {
 	const text = chain + `  deep: {type: thing, dependencies: {api: api}, config: {value: "{{ api.state.value }}"}}
 `

@@ -196,3 +196,19 @@ func TestDriftIsInterrupted(t *testing.T) {
 		t.Errorf("%v, %+v", err, report)
 	}
 }
+
+func TestAfterADriftEachStateIsKnownAsItWasFound(t *testing.T) {
+	w := newWorld(t)
+	w.things = map[string]any{"good": 1, "bad": "old", "after": "old", "beside": 2}
+	r := w.runner(t, fleet)
+	if _, err := r.Drift(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"good": "map[name:good value:1]", "bad": "map[value:old]", "beside": "map[value:2]", "lost": "map[]", "lower": "map[]",
+	} {
+		if got := fmt.Sprint(r.State(name)); got != want {
+			t.Errorf("%s was found as %s, want %s", name, got, want)
+		}
+	}
+}

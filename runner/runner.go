@@ -117,7 +117,8 @@ func New(o Options) *Runner {
 	return r
 }
 
-// State is what a resource was last seen to be; nil while that is not known.
+// State is what a resource was last seen to be: VALID by an Apply, and as it was
+// found by a Drift. It is nil while that is not known, and where there is nothing.
 func (r *Runner) State(resource string) map[string]any {
 	if res := r.byName[resource]; res != nil {
 		return res.state
