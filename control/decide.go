@@ -21,21 +21,14 @@ type handed struct {
 // is decided is still so when it is in the log. More tells that something was
 // recorded, which may make more possible.
 func (s *Scheduler) round(ctx context.Context) (begin []handed, more bool, err error) {
-	unlock, err := s.Log.Lock(ctx, gate)
-	if err != nil {
-		return nil, false, fmt.Errorf("locking the pipelines: %w", err)
-	}
-	defer unlock()
-	p := s.pipelines
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.follow(ctx, 0); err != nil {
-		return nil, false, err
-	}
-	for _, known := range s.answer() {
-		defer func() { <-known }() // before anything else may happen to pipelines
-	}
-	return s.decide(ctx)
+	err = s.pipelines.hold(ctx, func() (err error) {
+		for _, known := range s.answer() {
+			defer func() { <-known }() // before anything else may happen to pipelines
+		}
+		begin, more, err = s.decide(ctx)
+		return err
+	})
+	return begin, more, err
 }
 
 // answer lets work begin, but for what is no longer to be done: its deployment
@@ -66,7 +59,7 @@ func (s *Scheduler) decide(ctx context.Context) (begin []handed, more bool, err 
 	s.wake = time.Time{}
 	room := batchSize
 	for name, state := range s.pipelines.states { // in any order, which favours none
-		if !s.schedules(name) || s.isOut(name) || state.Definition() == nil {
+		if !s.schedules(name) || s.refused.out(name) || state.Definition() == nil {
 			continue
 		}
 		if room <= 0 || !s.looked[name].of(state) {
@@ -138,7 +131,7 @@ func (s *Scheduler) decided(ctx context.Context, name string, state *pipeline.St
 		}
 	}
 	if err == nil {
-		delete(s.out, name)
+		delete(s.refused.all, name)
 	}
 	return len(events) > 0, err
 }
@@ -172,7 +165,7 @@ func (l look) of(state *pipeline.State) bool { return l.definition == state.Defi
 // it was told to look again. That may take long, so no lock is held.
 func (s *Scheduler) look() {
 	for name, state := range s.pipelines.states {
-		if d := state.Definition(); d != nil && s.schedules(name) && !s.isOut(name) && !s.looked[name].of(state) {
+		if d := state.Definition(); d != nil && s.schedules(name) && !s.refused.out(name) && !s.looked[name].of(state) {
 			members, err := s.Hosts.Members(d)
 			s.looked[name] = look{definition: d, members: members, err: err}
 		}

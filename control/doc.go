@@ -12,4 +12,10 @@
 // done: it looks, has the work of steps done by a Worker, records, and looks again.
 // Everything that decides by the state of pipelines holds one lock, the gate, from
 // the last look to the append. An Overview is what the log tells besides.
+//
+// The third is environments, in the same way: Environments folds and commands, and a
+// Controller does what may be done, by Tasks. Besides the log it looks at the
+// Inventory, for hosts come and go, and at the tasks, for they die and drift. It
+// records what has changed, never that it has looked, and depends on nobody telling
+// it anything.
 package control

@@ -48,6 +48,24 @@ func (r *Run) Gone(ctx context.Context, resource string) (runner.Absence, error)
 	}
 }
 
+// Made are those of the resources at a place that runs may have made or changed
+// since an event: an action was begun on them.
+func Made(ctx context.Context, log deploylog.Log, place string, resources []string, since int64) (made []string, err error) {
+	for _, resource := range resources {
+		actions := actionTarget(runner.Placed(resource, place), "") // with a slash at its end: all of them
+		for e, err := range log.Read(ctx, deploylog.Filter{Target: actions, After: since}) {
+			if err != nil {
+				return nil, fmt.Errorf("reading what was done to %s: %w", resource, err)
+			}
+			if e.Name == e.Target.Started() {
+				made = append(made, resource)
+				break
+			}
+		}
+	}
+	return made, nil
+}
+
 // means identifies what a resource of this run is, with the id of a run as salt.
 func (r *Run) means(salt, resource string) string {
 	if r.meaning == nil {

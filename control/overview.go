@@ -132,11 +132,4 @@ func (o *Overview) Busy(t deploylog.Target) []Working {
 }
 
 // SchedulerAtWork tells whether a scheduler works on the log.
-func SchedulerAtWork(log deploylog.Log) bool {
-	unlock, err := log.TryLock(lockScheduler)
-	if err != nil {
-		return true
-	}
-	unlock()
-	return false
-}
+func SchedulerAtWork(log deploylog.Log) bool { return taken(log, lockScheduler) }

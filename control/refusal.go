@@ -7,35 +7,41 @@ import (
 	"slices"
 )
 
-// refusal is why a pipeline is left out: the log refuses for good what is to be
-// recorded of it. Whatever is wrong with it, the others go on.
+// refusals are what is left out: the log refuses for good what is to be recorded
+// of it. Whatever is wrong with it, the others go on.
+type refusals struct {
+	what string                  // people call them
+	head func(name string) int64 // the newest event
+	all  map[string]refusal
+}
+
 type refusal struct {
-	head  int64 // of the pipeline, when it was refused
+	head  int64 // when it was refused
 	cause error
 }
 
-// leaveOut leaves a pipeline out until something new of it is in the log. That
-// is told once, also when what is new does not help.
-func (s *Scheduler) leaveOut(name string, cause error) {
-	if _, known := s.out[name]; !known {
-		s.tell(func(to Spectator) {
-			to.Notice(fmt.Sprintf("pipeline %s is left out until something new of it is in the log: %v", name, cause))
-		})
+// add leaves something out until something new of it is in the log. What people
+// are to be told is not "" only once, also when what is new does not help.
+func (r *refusals) add(name string, cause error) (notice string) {
+	if _, known := r.all[name]; !known {
+		notice = fmt.Sprintf("%s %s is left out until something new of it is in the log: %v", r.what, name, cause)
 	}
-	s.out[name] = refusal{s.pipelines.states[name].Head(), cause}
+	r.all[name] = refusal{r.head(name), cause}
+	return notice
 }
 
-func (s *Scheduler) isOut(name string) bool {
-	r, ok := s.out[name]
-	return ok && s.pipelines.states[name].Head() == r.head
+// out tells whether something is left out.
+func (r *refusals) out(name string) bool {
+	refused, ok := r.all[name]
+	return ok && r.head(name) == refused.head
 }
 
-// leftOut tells which pipelines are left out, and why.
-func (s *Scheduler) leftOut() error {
+// err tells what is left out, and why.
+func (r *refusals) err() error {
 	var all []error
-	for _, name := range slices.Sorted(maps.Keys(s.out)) {
-		if s.isOut(name) {
-			all = append(all, fmt.Errorf("pipeline %s was left out: %w", name, s.out[name].cause))
+	for _, name := range slices.Sorted(maps.Keys(r.all)) {
+		if r.out(name) {
+			all = append(all, fmt.Errorf("%s %s was left out: %w", r.what, name, r.all[name].cause))
 		}
 	}
 	return errors.Join(all...)

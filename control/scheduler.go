@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -75,13 +74,14 @@ type Scheduler struct {
 	outcomes chan outcome
 	asked    []ask // not answered yet
 
-	looked  map[string]look    // by pipeline
-	noticed map[string]string  // the last trouble with the hosts of a pipeline
-	out     map[string]refusal // pipelines that can not go on
-	newest  atomic.Int64       // event that the watch has seen
-	wake    time.Time          // when the next step is to be tried again; zero is never
+	looked  map[string]look   // by pipeline
+	noticed map[string]string // the last trouble with the hosts of a pipeline
+	refused refusals          // pipelines that can not go on
+	newest  atomic.Int64      // event that the watch has seen
+	wake    time.Time         // when the next step is to be tried again; zero is never
 	scan    scan
-	tidings []func(Spectator)
+	tidings tidings[Spectator]
+	seat    seat
 }
 
 // scan tells how thoroughly to look for what may be done, see decide.
@@ -97,9 +97,11 @@ func NewScheduler(o SchedulerOptions) *Scheduler {
 	s := &Scheduler{
 		SchedulerOptions: o, working: map[stepKey]bool{}, busy: map[string]int{}, failures: map[stepKey]failure{},
 		asks: make(chan ask, o.Parallelism), outcomes: make(chan outcome, o.Parallelism),
-		looked: map[string]look{}, noticed: map[string]string{}, out: map[string]refusal{},
+		looked: map[string]look{}, noticed: map[string]string{},
+		seat: seat{log: o.Log, lock: lockScheduler, who: "scheduler", stop: o.Stop, notice: func(text string) { o.Spectator.Notice(text) }},
 	}
 	s.pipelines = NewPipelines(o.Log, o.Now)
+	s.refused = s.pipelines.refusals()
 	return s
 }
 
@@ -123,7 +125,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	unlock, err := s.alone(ctx)
+	unlock, err := s.seat.take(ctx)
 	if unlock == nil {
 		return err
 	}
@@ -139,28 +141,6 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return s.loop(ctx)
 }
 
-// alone waits until no other scheduler works on the log. There is neither unlock
-// nor error when Stop came first.
-func (s *Scheduler) alone(ctx context.Context) (unlock func(), err error) {
-	unlock, err = s.Log.TryLock(lockScheduler)
-	if errors.Is(err, deploylog.ErrLocked) {
-		s.Spectator.Notice(fmt.Sprintf("another scheduler is at work (%v): standing by", err))
-		wait, cancel := s.stoppable(ctx)
-		unlock, err = s.Log.Lock(wait, lockScheduler)
-		cancel()
-		if err != nil && s.stopped() {
-			return nil, nil
-		}
-		if err == nil {
-			s.Spectator.Notice("the other scheduler has ended: taking over")
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("locking the scheduler: %w", err)
-	}
-	return unlock, nil
-}
-
 func (s *Scheduler) mine(t deploylog.Target) bool {
 	name, ok := PipelineOf(t)
 	return ok && s.schedules(name)
@@ -170,41 +150,13 @@ func (s *Scheduler) schedules(name string) bool {
 	return len(s.Pipelines) == 0 || slices.Contains(s.Pipelines, name)
 }
 
-func (s *Scheduler) stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		select {
-		case <-s.Stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
-}
+func (s *Scheduler) tell(what func(Spectator)) { s.tidings.tell(what) }
 
-func (s *Scheduler) stopped() bool {
-	select {
-	case <-s.Stop:
-		return true
-	default:
-		return false
-	}
-}
-
-// tell keeps what the spectator is to be told until no lock is held: its screen
-// may be slow, and others wait for the locks.
-func (s *Scheduler) tell(what func(Spectator)) { s.tidings = append(s.tidings, what) }
-
-func (s *Scheduler) flush() {
-	for _, tell := range s.tidings {
-		tell(s.Spectator)
-	}
-	s.tidings = s.tidings[:0]
-}
+func (s *Scheduler) flush() { s.tidings.flush(s.Spectator) }
 
 func (s *Scheduler) loop(ctx context.Context) (err error) {
 	watching, cancel := context.WithCancel(ctx)
-	news := s.watch(watching, s.pipelines.Head())
+	news := watch(watching, s.Log, s.pipelines.Head(), s.mine, &s.newest)
 	tick := time.NewTicker(inventoryPause)
 	defer func() {
 		tick.Stop()
@@ -227,10 +179,10 @@ func (s *Scheduler) loop(ctx context.Context) (err error) {
 			return context.Cause(ctx)
 		case err != nil:
 			return err
-		case s.stopped():
+		case s.seat.stopped():
 			return nil
 		case s.UntilIdle && !moves:
-			return s.leftOut()
+			return s.refused.err()
 		}
 		if err := s.wait(ctx, news, tick.C); err != nil {
 			return err
@@ -260,11 +212,8 @@ func (s *Scheduler) wait(ctx context.Context, news <-chan error, tick <-chan tim
 			s.scan.whole = true
 			return nil
 		case err, ok := <-news:
-			if err != nil || !ok && ctx.Err() != nil {
+			if err := heard(ctx, err, ok); err != nil || !ok {
 				return err
-			}
-			if !ok {
-				return errors.New("watching the log: it ended")
 			}
 			if s.newest.Load() > s.pipelines.Head() { // else it is what was recorded here
 				s.scan.whole = true
@@ -279,30 +228,6 @@ func (s *Scheduler) wait(ctx context.Context, news <-chan error, tick <-chan tim
 	}
 }
 
-// watch tells that there is something new in the log, or why that is no longer
-// known. The channel is closed when the watch has ended.
-func (s *Scheduler) watch(ctx context.Context, after int64) <-chan error {
-	news := make(chan error, 1)
-	go func() {
-		defer close(news)
-		for e, err := range s.Log.Watch(ctx, deploylog.Filter{After: after}) {
-			if err != nil {
-				news <- fmt.Errorf("watching the log: %w", err)
-				return
-			}
-			if !s.mine(e.Target) {
-				continue
-			}
-			s.newest.Store(e.Seq)
-			select {
-			case news <- nil:
-			default: // it is known already
-			}
-		}
-	}()
-	return news
-}
-
 // take takes what workers ask and bring, as far as it is there, and records it.
 func (s *Scheduler) take(ctx context.Context, brought ...outcome) error {
 	for {
@@ -314,6 +239,13 @@ func (s *Scheduler) take(ctx context.Context, brought ...outcome) error {
 		default:
 			return s.ended(ctx, brought)
 		}
+	}
+}
+
+// leaveOut leaves a pipeline out, see refusals.
+func (s *Scheduler) leaveOut(name string, cause error) {
+	if text := s.refused.add(name, cause); text != "" {
+		s.tell(func(to Spectator) { to.Notice(text) })
 	}
 }
 
@@ -344,7 +276,7 @@ func (s *Scheduler) finish(ctx context.Context) (err error) {
 // advance records what needs no work and begins what does, until nothing of
 // either is left. It tells whether anything moves: is worked on, or will be.
 func (s *Scheduler) advance(ctx context.Context) (moves bool, err error) {
-	for !s.stopped() {
+	for !s.seat.stopped() {
 		s.look()
 		begin, more, err := s.round(ctx)
 		s.flush()

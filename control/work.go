@@ -99,7 +99,7 @@ func (s *Scheduler) judge(ctx context.Context, o outcome) []deploylog.Event {
 			return events
 		}
 	}
-	ending := ctx.Err() != nil || s.stopped()
+	ending := ctx.Err() != nil || s.seat.stopped()
 	if ctx.Err() != nil || ending && errors.Is(err, runner.ErrInterrupted) {
 		return nil // it is done again by the next scheduler
 	}

@@ -134,6 +134,10 @@ func (w *walk) stage(i int) bool {
 				return true
 			}
 		}
+	case stage.Environment != "" && !run.marks.has(EventDeployed):
+		work := w.inStage(i, EventDeployed)
+		work.Environment = stage.Environment
+		return w.yield(work)
 	case stage.manifest() != "" && !run.marks.has(EventApplied):
 		work := w.inStage(i, EventApplied)
 		work.Manifest, work.Retries = stage.manifest(), stage.retries()

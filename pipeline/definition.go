@@ -16,14 +16,16 @@ type Definition struct {
 	Batches []Batch `json:"batches,omitempty"`
 }
 
-// Stage is one stage. Exactly one of Build, Deploy, Run and Approval is set.
+// Stage is one stage. Exactly one of Build, Deploy, Run, Approval and Environment
+// is set.
 type Stage struct {
-	Name     string    `json:"name"`
-	After    []string  `json:"after"` // names of stages; none for a first one
-	Build    *Build    `json:"build,omitempty"`
-	Deploy   *Deploy   `json:"deploy,omitempty"`
-	Run      *Run      `json:"run,omitempty"`
-	Approval *Approval `json:"approval,omitempty"`
+	Name        string    `json:"name"`
+	After       []string  `json:"after"` // names of stages; none for a first one
+	Build       *Build    `json:"build,omitempty"`
+	Deploy      *Deploy   `json:"deploy,omitempty"`
+	Run         *Run      `json:"run,omitempty"`
+	Approval    *Approval `json:"approval,omitempty"`
+	Environment string    `json:"environment,omitempty"` // that a revision is deployed to
 }
 
 // Kind is the key under which the stage says what it does.
@@ -35,6 +37,8 @@ func (s *Stage) Kind() string {
 		return "deploy"
 	case s.Run != nil:
 		return "run"
+	case s.Environment != "":
+		return "environment"
 	default:
 		return "approval"
 	}

@@ -18,6 +18,7 @@ const (
 	EventRetried        = "pipeline-retried" // its attempt is the one that begins
 	EventApproved       = "stage-approved"
 	EventApplied        = "stage-manifest-applied"
+	EventDeployed       = "stage-environment-deployed"
 )
 
 // ArtifactReceived is the event of an artifact of a kind.

@@ -238,6 +238,8 @@ func (o *outlook) inside(i int, by *origin) {
 		}
 	case stage.Approval != nil:
 		needs(EventApproved, Reason{Why: AwaitsApproval, Name: stage.Name})
+	case stage.Environment != "":
+		needs(EventDeployed, Reason{})
 	case stage.manifest() != "":
 		needs(EventApplied, Reason{})
 	case stage.Build != nil:

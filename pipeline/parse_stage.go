@@ -12,18 +12,19 @@ import (
 // The bounds of a definition. Those of names, in bytes, let every target and
 // event that is made of them enter the log.
 const (
-	maxStages    = 1000
-	maxGroups    = 1000 // of a stage
-	maxSteps     = 1000 // of a stage
-	maxArtifacts = 1000 // of a stage
-	maxBatches   = 1000
-	maxRetries   = 100
-	maxPipeline  = 100
-	maxName      = 200 // of a stage or host group
-	maxEvent     = 100
-	maxKind      = 64
-	maxPath      = 1000
-	maxQuery     = 4096
+	maxStages      = 1000
+	maxGroups      = 1000 // of a stage
+	maxSteps       = 1000 // of a stage
+	maxArtifacts   = 1000 // of a stage
+	maxBatches     = 1000
+	maxRetries     = 100
+	maxPipeline    = 100
+	maxName        = 200 // of a stage or host group
+	maxEvent       = 100
+	maxEnvironment = 100
+	maxKind        = 64
+	maxPath        = 1000
+	maxQuery       = 4096
 )
 
 var (
@@ -104,11 +105,11 @@ func (p *parser) does(n *yamlfile.Node, s *Stage) {
 				at.Fail("an approval has no settings; write approval: {}")
 			}
 		default:
-			at.FailName("environment stages are not supported by this version yet")
+			s.Environment = readEnvironment(at)
 		}
 	}
 	if kind == "" {
-		n.Fail("the stage does nothing; it needs one of build, deploy, run and approval")
+		n.Fail("the stage does nothing; it needs one of build, deploy, run, environment and approval")
 	}
 }
 
@@ -159,6 +160,15 @@ func manifestAndRetries(fields map[string]*yamlfile.Node) (manifest string, retr
 		retries = n.Integer("a number of times to try again", 0, maxRetries)
 	}
 	return manifest, retries
+}
+
+// readEnvironment reads the name of an environment.
+func readEnvironment(n *yamlfile.Node) string {
+	text, ok := n.Line("the name of an environment", maxEnvironment)
+	if ok && !validName.MatchString(text) {
+		n.Fail("%q can not be the name of an environment: %s, in parts divided by /", text, nameRule)
+	}
+	return text
 }
 
 func readRun(n *yamlfile.Node) *Run {

@@ -226,7 +226,7 @@ func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
 		gateway: true, "{}": false, "{pipeline: p}": false, "{pipeline: p, stages: []}": false, "{pipeline: p/q, stages: [{name: a, approval: {}}]}": false,
 		stage("approval: {}"): true, stage("approval: ~"): true, stage("approval: []"): false, stage("approval: {by: me}"): false, stage("aproval: {}"): false,
 		stage("run: {manifest: m}"): true, stage("run: {}"): false, stage("run: {manifest: ''}"): false, stage("run: {manifest: m, retries: 100}"): true, stage("run: {manifest: m, retries: 101}"): false, stage("run: {manifest: m, retries: -1}"): false,
-		stage("run: {manifest: m}, approval: {}"): false, stage("environment: e"): false, stage("after: []"): false, stage("after: [], approval: {}"): true, stage("after: s, approval: {}"): false,
+		stage("run: {manifest: m}, approval: {}"): false, stage("environment: e"): true, stage("environment: e/prod"): true, stage("environment: -e"): false, stage("environment: {}"): false, stage("after: []"): false, stage("after: [], approval: {}"): true, stage("after: s, approval: {}"): false,
 		stage("build: {artifacts: [x86, arm-v7]}"): true, stage("build: {artifacts: []}"): false, stage("build: {}"): false, stage("build: {artifacts: [a, a]}"): false, stage("build: {artifacts: [X]}"): false,
 		stage("build: {artifacts: [a-]}"): false, stage("build: {artifacts: [a], manifest: m, retries: 1}"): true, stage("build: {artifacts: [a], retries: 1}"): false, stage("build: {group: packages.yaml}"): false,
 		group("{name: g, hosts: h}"): true, group("{name: g/h/i, hosts: h}"): true, group("{name: g//h, hosts: h}"): false, group("{name: /g, hosts: h}"): false, group("{name: g}"): false, group("{hosts: h}"): false, group(""): false,

@@ -98,7 +98,7 @@ func (s *State) Due(step Step) bool {
 	due := false
 	w := walk{l: l, d: d, held: s.held(), pipeline: s.target, yield: func(now Step) bool {
 		due = now.Work() && now.Target == step.Target && now.Event == step.Event &&
-			now.Manifest == step.Manifest && slices.Equal(now.Artifacts, step.Artifacts)
+			now.Manifest == step.Manifest && now.Environment == step.Environment && slices.Equal(now.Artifacts, step.Artifacts)
 		return !due
 	}}
 	if at, ok := l.hostAt[step.Target]; ok {

@@ -10,22 +10,23 @@ import (
 
 // Step is one thing that may happen now. When it has, its event is recorded.
 type Step struct {
-	Deployment string
-	Revision   string
-	Target     deploylog.Target
-	Event      string
-	Attempt    int
-	Stage      string   // "" for the pipeline's
-	Group      string   // "" for what is no group's
-	Host       string   // "" for what is no host's
-	Manifest   string   // what has to be applied first; "" is nothing
-	Retries    int      // how often applying is tried again
-	Artifacts  []string // kinds that applying has to make
-	Cause      string   // of a failure that is to be recorded
+	Deployment  string
+	Revision    string
+	Target      deploylog.Target
+	Event       string
+	Attempt     int
+	Stage       string   // "" for the pipeline's
+	Group       string   // "" for what is no group's
+	Host        string   // "" for what is no host's
+	Manifest    string   // what has to be applied first; "" is nothing
+	Environment string   // what the revision has to be deployed to first; "" is nothing
+	Retries     int      // how often the work is tried again
+	Artifacts   []string // kinds that applying has to make
+	Cause       string   // of a failure that is to be recorded
 }
 
 // Work tells whether something has to be done before the event is recorded.
-func (s Step) Work() bool { return s.Manifest != "" }
+func (s Step) Work() bool { return s.Manifest != "" || s.Environment != "" }
 
 // Completed are the events that tell that the step was done, to be appended
 // together. made refers to the artifacts that its manifest made, by kind; all

@@ -1,0 +1,49 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// ending is how the work of a step ended.
+type ending struct {
+	environment string
+	step        environment.Step
+	seen        environment.Observation
+	err         error
+}
+
+// work does the work of a step.
+func (c *Controller) work(ctx context.Context, step environment.Step, t environment.Task) {
+	e := ending{environment: t.Environment, step: step, err: errors.New("the work did not return")}
+	defer func() {
+		if p := recover(); p != nil {
+			e.err = fmt.Errorf("the work panicked: %v", p)
+		}
+		c.endings <- e
+	}()
+	switch step.Kind {
+	case environment.Terminate:
+		e.err = c.Tasks.Terminate(ctx, t)
+	case environment.Confirm:
+		e.seen, e.err = c.observe(ctx, t), nil
+	default:
+		e.seen, e.err = c.Tasks.Start(ctx, t)
+	}
+}
+
+// came takes note of work that has ended. What did not come to its end because the
+// controller ends is not recorded: the next one does it again.
+func (c *Controller) came(ctx context.Context, e ending) {
+	c.crew.end(workplace{e.environment, e.step.Host})
+	c.checks.resume(e.step.Host)
+	over := e.err == nil && (e.step.Kind == environment.Terminate || e.seen.Health == environment.Healthy)
+	if ctx.Err() != nil && !over || c.seat.stopped() && errors.Is(e.err, runner.ErrInterrupted) {
+		return
+	}
+	c.ended = append(c.ended, e)
+}

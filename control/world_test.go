@@ -1,0 +1,328 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/environment"
+)
+
+// world is hosts with tasks on them, and a log on which controllers keep those as
+// environments want them, in a time of its own, which passes when nothing else
+// happens.
+type world struct {
+	testing.TB
+	path         string
+	log          *sqlite.Log
+	environments *control.Environments // of whoever gives commands
+	options      control.ControllerOptions
+
+	mu       sync.Mutex
+	version  int
+	queries  map[string][]string // the hosts that each selects
+	trouble  error               // with the inventory
+	slots    int
+	tasks    map[string]map[string]environment.Observation // by host, "NAME:REVISION"
+	bad      map[string]bool                               // revisions that do not become healthy
+	working  func(t environment.Task) error                // meanwhile
+	looking  func(ctx context.Context, t environment.Task)
+	changed  map[string]func() // by host that is watched
+	looks    map[string]int    // at tasks, "HOST NAME:REVISION"
+	acts     []string          // "start|stop HOST NAME:REVISION"
+	told     []string
+	audience func(deploylog.Event)
+	acting   map[string]int // actions that are going on, by controller
+	doubled  int            // the most hosts that ever had two tasks of an environment
+	least    int            // the fewest hosts that ever had a healthy task, since it was set
+}
+
+// hand is what a controller knows of the world.
+type hand struct {
+	*world
+	controller string
+}
+
+func inWorld(t *testing.T, test func(*world)) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "log.db")
+	synctest.Test(t, func(t *testing.T) { test(newWorld(t, path)) })
+}
+
+func newWorld(t testing.TB, path string) *world {
+	w := &world{
+		TB: t, path: path, slots: 1, queries: map[string][]string{}, tasks: map[string]map[string]environment.Observation{}, bad: map[string]bool{},
+		changed: map[string]func(){}, looks: map[string]int{}, acting: map[string]int{},
+	}
+	w.log = w.open()
+	w.environments = control.NewEnvironments(w.log, time.Now)
+	w.options = control.ControllerOptions{Log: w.log, Tasks: hand{w, "first"}, Inventory: w, Audience: w, Parallelism: 10, Now: time.Now}
+	return w
+}
+
+// open opens the log as another process does.
+func (w *world) open() *sqlite.Log {
+	log, err := sqlite.Open(context.Background(), w.path, sqlite.Options{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { _ = log.Close() })
+	return log
+}
+
+func nameOf(t environment.Task) string { return fmt.Sprintf("%s:%d", t.Environment, t.Revision) }
+
+// act does something to a host, and checks that only one controller does.
+func (h hand) act(what string, t environment.Task, do func(on map[string]environment.Observation)) error {
+	w := h.world
+	w.mu.Lock()
+	w.acting[h.controller]++
+	if len(w.acting) > 1 {
+		w.Errorf("controllers act at once: %v", w.acting)
+	}
+	w.acts = append(w.acts, strings.Join([]string{what, t.Host, nameOf(t)}, " "))
+	meanwhile := w.working
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.acting[h.controller]--; w.acting[h.controller] == 0 {
+			delete(w.acting, h.controller)
+		}
+	}()
+	if meanwhile != nil {
+		if err := meanwhile(t); err != nil {
+			return err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.tasks[t.Host] == nil {
+		w.tasks[t.Host] = map[string]environment.Observation{}
+	}
+	do(w.tasks[t.Host])
+	w.measure()
+	return nil
+}
+
+// measure takes note of how many hosts have two tasks, and how many a healthy one.
+func (w *world) measure() {
+	doubled, healthy := 0, 0
+	for _, on := range w.tasks {
+		of, well := map[string]int{}, false
+		for name, seen := range on {
+			name, _, _ := strings.Cut(name, ":")
+			of[name]++
+			well = well || seen.Health == environment.Healthy
+		}
+		for _, n := range of {
+			doubled += n - 1
+		}
+		if well {
+			healthy++
+		}
+	}
+	w.doubled, w.least = max(w.doubled, doubled), min(w.least, healthy)
+}
+
+// Start implements control.Tasks.
+func (h hand) Start(ctx context.Context, t environment.Task) (environment.Observation, error) {
+	err := h.act("start", t, func(on map[string]environment.Observation) {
+		on[nameOf(t)] = environment.Observation{Health: environment.Healthy}
+		if h.bad[nameOf(t)] {
+			on[nameOf(t)] = environment.Observation{Health: environment.Unhealthy, Detail: "it crashes"}
+		}
+	})
+	return h.see(t), err
+}
+
+// Terminate implements control.Tasks.
+func (h hand) Terminate(_ context.Context, t environment.Task) error {
+	return h.act("stop", t, func(on map[string]environment.Observation) { delete(on, nameOf(t)) })
+}
+
+// Observe implements control.Tasks.
+func (h hand) Observe(ctx context.Context, t environment.Task) environment.Observation {
+	h.mu.Lock()
+	h.looks[t.Host+" "+nameOf(t)]++
+	looking := h.looking
+	h.mu.Unlock()
+	if looking != nil {
+		looking(ctx, t)
+	}
+	if ctx.Err() != nil {
+		return environment.Observation{Health: environment.Unknown, Detail: "no answer"}
+	}
+	return h.see(t)
+}
+
+func (w *world) see(t environment.Task) environment.Observation {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if seen, ok := w.tasks[t.Host][nameOf(t)]; ok {
+		return seen
+	}
+	return environment.Observation{Health: environment.Unhealthy, Detail: "it is not there"}
+}
+
+// Watch implements control.Tasks.
+func (h hand) Watch(ctx context.Context, host string, changed func()) {
+	h.mu.Lock()
+	h.changed[host] = changed
+	h.mu.Unlock()
+	<-ctx.Done()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.changed, host)
+}
+
+// Version implements control.Inventory.
+func (w *world) Version() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.version
+}
+
+// Selected implements control.Inventory.
+func (w *world) Selected(query string) ([]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.queries[query]), w.trouble
+}
+
+// Known implements control.Inventory.
+func (w *world) Known(host string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, hosts := range w.queries {
+		if slices.Contains(hosts, host) {
+			return true
+		}
+	}
+	return false
+}
+
+// Slots implements control.Inventory.
+func (w *world) Slots(string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.slots
+}
+
+// Recorded implements control.Audience.
+func (w *world) Recorded(e deploylog.Event) {
+	w.tell("%s %s", e.Name, e.Target)
+	if w.audience != nil {
+		w.audience(e)
+	}
+}
+
+// Notice implements control.Audience.
+func (w *world) Notice(text string) { w.tell("notice: %s", text) }
+
+func (w *world) tell(format string, values ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.told = append(w.told, fmt.Sprintf(format, values...))
+}
+
+func (w *world) heard(text string) (all []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.told {
+		if strings.Contains(t, text) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// set changes how the world is.
+func (w *world) set(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+}
+
+// inventory has a query select other hosts from now on.
+func (w *world) inventory(query string, hosts ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.version++
+	w.queries[query] = hosts
+}
+
+// becomes makes a task be in another way, of which nobody is told.
+func (w *world) becomes(host, task string, health environment.Health) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tasks[host][task] = environment.Observation{Health: health, Detail: "somebody was at it"}
+}
+
+func (w *world) hint(host string) {
+	w.mu.Lock()
+	changed := w.changed[host]
+	w.mu.Unlock()
+	if changed == nil {
+		w.Errorf("host %s is not watched", host)
+		return
+	}
+	changed()
+}
+
+func (w *world) looksAt(task string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.looks[task]
+}
+
+func (w *world) hasDone() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.acts)
+}
+
+// running are the tasks of the hosts, "HOST NAME:REVISION" sorted.
+func (w *world) running() (all []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for host, on := range w.tasks {
+		for name := range maps.Keys(on) {
+			all = append(all, host+" "+name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (w *world) wantRunning(want ...string) {
+	w.Helper()
+	if got := w.running(); !slices.Equal(got, want) {
+		w.Errorf("there are %q, not %q; the log tells\n%s", got, want, strings.Join(w.story(), "\n"))
+	}
+}
+
+// daemon is a definition; the query has the environment's name.
+// create makes an environment that has these hosts.
+// deploy deploys a revision to the hosts that its query selects now.
+// update makes the next revision of what a definition says now.
+// wantRows compares the seed's table, "1 Active 2 2; 2 Created 0 0".
+// story are the events as "SECONDS EVENT TARGET", with what went wrong.
+// when is the time of the nth event of a name, from 1.
+// untilIdle runs a controller until nothing moves.
+// reign is a controller at work.
+var errKilled = errors.New("killed")
+
+// end stops the controller and waits until it has ended.
+// die kills the controller.
