@@ -96,7 +96,7 @@ Every step is recorded in one append-only deployment log.
 	flags.BoolVarP(&a.global.verbose, "verbose", "v", false, "show every line that containers print, and tell resource types to say more")
 	root.AddCommand(
 		a.applyCommand(), a.planCommand(), a.destroyCommand(), a.driftCommand(), a.validateCommand(), a.graphCommand(), a.evalCommand(),
-		a.pipelineCommand(), a.hostCommand(), a.logCommand(), a.typeCommand(), a.imageCommand(), a.schemaCommand(), a.versionCommand(),
+		a.pipelineCommand(), a.environmentCommand(), a.explainCommand(), a.hostCommand(), a.logCommand(), a.typeCommand(), a.imageCommand(), a.schemaCommand(), a.versionCommand(),
 	)
 	root.InitDefaultCompletionCmd("completion")
 	refuseArguments(root)

@@ -27,7 +27,7 @@ apply would have, and print the result as JSON. A value that is one single
 			return nil
 		}),
 		RunE: func(_ *cobra.Command, args []string) error {
-			in, err := a.environment(flags, string(runner.ConfirmAction), nil)
+			in, err := a.environment(inputFlags{variables: flags}, string(runner.ConfirmAction))
 			if err != nil {
 				return err
 			}

@@ -22,12 +22,13 @@ import (
 )
 
 // hosts are those of an inventory file, as it is at the moment. It is a
-// control.Hosts.
+// control.Hosts and a control.Inventory.
 type hosts struct {
 	path string
 
 	mu        sync.Mutex
 	read      fileState
+	version   int                                          // how often it was read
 	inventory *inventory.Inventory                         // the last that could be read
 	err       error                                        // of the present file
 	members   map[*pipeline.Definition]map[string][]string // while the file stays as it is
@@ -56,6 +57,7 @@ func (h *hosts) load() (*inventory.Inventory, error) {
 		return h.inventory, h.err
 	}
 	h.read = now
+	h.version++
 	v, err := readInventory(h.path)
 	if h.err = err; err == nil { // else the hosts that are known stay
 		h.inventory, h.members = v, map[*pipeline.Definition]map[string][]string{}
@@ -118,7 +120,40 @@ func (h *hosts) Members(d *pipeline.Definition) (map[string][]string, error) {
 	return members, nil
 }
 
-// Slots implements control.Hosts.
+// Version implements control.Inventory.
+func (h *hosts) Version() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, _ = h.load() // Selected tells what is wrong
+	return h.version
+}
+
+// Selected implements control.Inventory.
+func (h *hosts) Selected(query string) ([]string, error) {
+	q, err := inventory.ParseQuery(query)
+	if err != nil {
+		return nil, fmt.Errorf("query %s: %w", query, err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v, err := h.load()
+	if err != nil {
+		return nil, err
+	}
+	names := []string{}
+	for _, host := range v.Select(q) {
+		names = append(names, host.Name)
+	}
+	return names, nil
+}
+
+// Known implements control.Inventory.
+func (h *hosts) Known(name string) bool {
+	_, ok := h.host(name)
+	return ok
+}
+
+// Slots implements control.Hosts and control.Inventory.
 func (h *hosts) Slots(host string) int {
 	if known, ok := h.host(host); ok {
 		return known.Slots

@@ -58,7 +58,7 @@ func (a *app) existingLog(ctx context.Context) (deploylog.Log, string, error) {
 	}
 	if _, err := os.Stat(path); err != nil {
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, "", fmt.Errorf("there is no deployment log at %s: the first apply, also of a pipeline, in a workspace makes it; --log names another", path)
+			return nil, "", fmt.Errorf("there is no deployment log at %s: the first apply, pipeline apply or env create in a workspace makes it; --log names another", path)
 		}
 		return nil, "", fmt.Errorf("deployment log: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/pipeline"
 )
 
@@ -131,8 +132,10 @@ func (a *app) command(ctx context.Context, name string, c pipeline.Command, done
 
 // refused makes wrong usage of what names nothing that there is.
 func refused(err error) error {
-	if errors.Is(err, control.ErrNoPipeline) || errors.Is(err, pipeline.ErrUnknown) {
-		return &usageError{err}
+	for _, unknown := range []error{control.ErrNoPipeline, pipeline.ErrUnknown, control.ErrNoEnvironment, environment.ErrUnknown} {
+		if errors.Is(err, unknown) {
+			return &usageError{err}
+		}
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,37 +28,42 @@ TARGET is a pipeline, or a target of one as the log has it:
   gateway, stage/gateway/prod, host-group/gateway/beta, host/gateway/beta/antworker001`,
 		Example: "  deployster pipeline explain gateway\n  deployster pipeline explain stage/gateway/prod",
 		Args:    named("a target"),
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			asJSON, err := a.json()
-			if err != nil {
-				return err
-			}
+		RunE: func(c *cobra.Command, args []string) error {
 			t := deploylog.Target(args[0])
 			if !strings.Contains(args[0], "/") {
 				t = pipeline.Target(args[0])
 			}
-			name, ok := control.PipelineOf(t)
-			if !ok {
+			if _, ok := control.PipelineOf(t); !ok {
 				return usage("%q is no target of a pipeline: it is a pipeline's name, or begins with pipeline/, stage/, host-group/ or host/", args[0])
 			}
-			l, err := a.look(c.Context(), []string{name}, at)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, l.log.Close()) }()
-			reasons := l.explain(t, newHosts(path), at == 0)
-			if len(reasons) > 0 && reasons[0].Why == pipeline.NoTarget {
-				return usage("%s: %s", t, reasons[0].Text())
-			}
-			if asJSON {
-				return a.printJSON(map[string]any{"target": t, "event": l.Head(), "reasons": append([]view.Explanation{}, reasons...)})
-			}
-			return view.Explain(a.out, t, reasons, a.planOptions(a.out))
+			return a.explainPipeline(c.Context(), t, at, path)
 		},
 	}
 	registerAt(c, &at)
 	registerInventory(c, &path)
 	return c
+}
+
+// explainPipeline tells what of a pipeline's target does not move.
+func (a *app) explainPipeline(ctx context.Context, t deploylog.Target, at int64, inventory string) (err error) {
+	asJSON, err := a.json()
+	if err != nil {
+		return err
+	}
+	name, _ := control.PipelineOf(t)
+	l, err := a.look(ctx, []string{name}, at)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.log.Close()) }()
+	reasons := l.explain(t, newHosts(inventory), at == 0)
+	if len(reasons) > 0 && reasons[0].Why == pipeline.NoTarget {
+		return usage("%s: %s", t, reasons[0].Text())
+	}
+	if asJSON {
+		return a.printJSON(map[string]any{"target": t, "event": l.Head(), "reasons": append([]view.Explanation{}, reasons...)})
+	}
+	return view.Explain(a.out, t, reasons, a.planOptions(a.out))
 }
 
 // explain adds to what the pipeline's state knows what is being worked on.
@@ -71,12 +77,23 @@ func (l *past) explain(t deploylog.Target, h *hosts, present bool) []view.Explan
 			e := view.Explanation{Reason: r, Says: r.Text(), Change: r.Change()}
 			if r.Why == pipeline.Ready {
 				l.explainReady(&e, h, idle)
+				explainDeploying(&e, s.Definition(), idle)
 			}
 			all = append(all, e)
 		}
 		return nil
 	})
 	return all
+}
+
+// explainDeploying tells where there is more about a stage that waits for an
+// environment.
+func explainDeploying(e *view.Explanation, d *pipeline.Definition, idle bool) {
+	for i := range d.Stages {
+		if s := &d.Stages[i]; e.Event == pipeline.EventDeployed && !idle && pipeline.StageTarget(d.Name, s.Name) == e.Target {
+			e.Says = fmt.Sprintf("waits until its deployment to environment %s has finished: deployster explain environment/%s", s.Environment, s.Environment)
+		}
+	}
 }
 
 func (l *past) explainReady(e *view.Explanation, h *hosts, idle bool) {

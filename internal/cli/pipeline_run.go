@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/runner"
@@ -77,8 +80,13 @@ func (a *app) runPipelines(ctx context.Context, names []string, o pipelineRunOpt
 	if asJSON {
 		screen.line(map[string]any{"version": 1, "deployster": version(), "command": "pipeline run"})
 	}
+	worker, ctx, ended, err := a.promotion(ctx, crew, o, screen, news, signals.stop)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ended()) }()
 	s := control.NewScheduler(control.SchedulerOptions{
-		Log: log, Pipelines: names, Worker: crew, Hosts: crew.hosts, Spectator: screen, Parallelism: a.global.parallelism,
+		Log: log, Pipelines: names, Worker: worker, Hosts: crew.hosts, Spectator: screen, Parallelism: a.global.parallelism,
 		UntilIdle: o.untilIdle, Stop: signals.stop, NewID: a.newID, Now: a.now,
 	})
 	err = refused(s.Run(ctx))
@@ -93,6 +101,34 @@ func (a *app) runPipelines(ctx context.Context, names []string, o pipelineRunOpt
 		return nil
 	}
 	return write(a.out, "nothing moves any more: deployster pipeline status tells what waits\n")
+}
+
+// promotion is a worker that deploys to environments besides what the crew does.
+// ended waits until nothing is done any more, and is called when the scheduler has
+// ended.
+func (a *app) promotion(ctx context.Context, crew *crew, o pipelineRunOptions, screen *pipelineScreen, news io.Writer, stop <-chan struct{}) (w control.Worker, inside context.Context, ended func() error, err error) {
+	tasks, err := a.newTaskCrew(crew.log, newHosts(o.inventory), o.input, o.engine, news)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	over := make(chan struct{})
+	attendance := control.NewAttendance(control.ControllerOptions{
+		Log: crew.log, Tasks: tasks, Inventory: tasks.hosts, Audience: screen, Parallelism: a.global.parallelism, Stop: over, Now: a.now,
+	})
+	inside, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := attendance.Run(inside); err != nil {
+			cancel(err) // or stages would wait for it without end
+		}
+	}()
+	return control.NewPromotion(crew, crew.log, a.now, crew.hosts.Selected, attendance.Attend, stop), inside, func() error {
+		close(over)
+		<-done
+		cancel(nil)
+		return tasks.close()
+	}, nil
 }
 
 // needsInventory refuses an inventory that can not be read, if a pipeline has host
@@ -123,29 +159,47 @@ func (a *app) needsInventory(ctx context.Context, log deploylog.Log, names []str
 	return nil
 }
 
-// pipelineScreen shows what a scheduler does, a line an event.
+// pipelineScreen shows what a scheduler does, and the controller of environments
+// beside it, a line an event.
 type pipelineScreen struct {
 	app    *app
 	json   bool
 	failed int // pipelines
+
+	mu sync.Mutex
 }
 
-// Recorded implements control.Spectator.
+// Recorded implements control.Spectator and control.Audience.
 func (s *pipelineScreen) Recorded(e deploylog.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if e.Name == e.Target.Failed() && e.Target.Kind() == "pipeline" {
 		s.failed++
 	}
-	if s.json {
+	o := s.app.planOptions(s.app.out)
+	_, ofEnvironment := environment.NameOf(e.Target)
+	switch {
+	case s.json:
 		s.line(map[string]any{"type": "recorded", "event": e})
-		return
+	case ofEnvironment:
+		_ = view.EnvironmentEvent(s.app.out, e, o)
+	default:
+		_ = view.PipelineEvent(s.app.out, e, o)
 	}
-	_ = view.PipelineEvent(s.app.out, e, s.app.planOptions(s.app.out))
 }
 
 // Began implements control.Spectator.
 func (s *pipelineScreen) Began(step pipeline.Step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.json {
-		s.line(map[string]any{"type": "working", "target": step.Target, "event": step.Event, "revision": step.Revision, "deployment": step.Deployment, "manifest": step.Manifest})
+		line := map[string]any{"type": "working", "target": step.Target, "event": step.Event, "revision": step.Revision, "deployment": step.Deployment}
+		if step.Manifest != "" {
+			line["manifest"] = step.Manifest
+		} else {
+			line["environment"] = step.Environment
+		}
+		s.line(line)
 		return
 	}
 	_ = view.PipelineWork(s.app.out, step, s.app.planOptions(s.app.out))
@@ -153,6 +207,8 @@ func (s *pipelineScreen) Began(step pipeline.Step) {
 
 // Again implements control.Spectator.
 func (s *pipelineScreen) Again(step pipeline.Step, cause error, after time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.json {
 		s.line(map[string]any{"type": "retrying", "target": step.Target, "event": step.Event, "revision": step.Revision, "deployment": step.Deployment, "error": cause.Error(), "after_ms": after.Milliseconds()})
 		return
@@ -160,8 +216,10 @@ func (s *pipelineScreen) Again(step pipeline.Step, cause error, after time.Durat
 	_ = write(s.app.out, "        ! %s of %s failed, and is tried again in %s: %s\n", step.Event, step.Target, after, view.Clean(cause.Error()))
 }
 
-// Notice implements control.Spectator.
+// Notice implements control.Spectator and control.Audience.
 func (s *pipelineScreen) Notice(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.json {
 		s.line(map[string]any{"type": "notice", "text": text})
 		return

@@ -30,24 +30,31 @@ func (a *app) screen(out *os.File, command string, asJSON bool) (s screen, close
 		return s, s.Close
 	}
 	if a.terminal(out) {
-		tick := time.NewTicker(100 * time.Millisecond)
-		size := func() (int, int) {
-			w, h, err := term.GetSize(int(out.Fd()))
-			if err != nil {
-				return 0, 0
-			}
-			return w, h
-		}
-		s = view.NewLive(out, view.LiveOptions{
-			Width:  func() int { w, _ := size(); return w },
-			Height: func() int { _, h := size(); return h },
-			Color:  a.color(out), Verbose: a.global.verbose, Now: a.now, Tick: tick.C,
-		})
+		o, tick := a.live(out)
+		s = view.NewLive(out, o)
 		return s, func() error { defer tick.Stop(); return s.Close() }
 	}
 	tick := time.NewTicker(time.Second)
 	s = view.NewPlain(out, view.PlainOptions{Color: a.color(out), Now: a.now, Tick: tick.C})
 	return s, func() error { defer tick.Stop(); return s.Close() }
+}
+
+// live says what a live view draws on, with the clock that is to be stopped when
+// it is closed.
+func (a *app) live(out *os.File) (view.LiveOptions, *time.Ticker) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	size := func() (int, int) {
+		w, h, err := term.GetSize(int(out.Fd()))
+		if err != nil {
+			return 0, 0
+		}
+		return w, h
+	}
+	return view.LiveOptions{
+		Width:  func() int { w, _ := size(); return w },
+		Height: func() int { _, h := size(); return h },
+		Color:  a.color(out), Verbose: a.global.verbose, Now: a.now, Tick: tick.C,
+	}, tick
 }
 
 func (a *app) terminal(f *os.File) bool {

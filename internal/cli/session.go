@@ -33,6 +33,7 @@ type inputFlags struct {
 	targets   []string
 	removing  bool               // targets are to be removed: they take along what depends on them
 	fits      func(*input) error // of a saved plan; may be nil: any input will do
+	last      map[string]any     // variables that win over all those, taken as they are
 	builtin   map[string]any     // variables that the program sets besides the usual ones
 }
 
@@ -82,13 +83,13 @@ type input struct {
 	started     time.Time
 	expressions *expression.Evaluator
 	variables   map[string]any
-	builtin     map[string]any // those of the variables that deployster sets itself
+	builtin     map[string]any // those of the variables that deployster sets itself, in every run
 	manifest    *manifest.Manifest
 	remove      []string // what a destroy removes; nil is everything
 }
 
 // environment finds the workspace and loads the variables.
-func (a *app) environment(flags []manifest.VariableFlag, confirm string, more map[string]any) (*input, error) {
+func (a *app) environment(flags inputFlags, confirm string) (*input, error) {
 	workspace, err := a.workspace()
 	if err != nil {
 		return nil, err
@@ -112,9 +113,10 @@ func (a *app) environment(flags []manifest.VariableFlag, confirm string, more ma
 		"_version": version(), "_verbose": a.global.verbose, "_conf": conf,
 		"_workspace": workspace, "_work": in.work, "_confirm": confirm,
 	}
-	maps.Copy(in.builtin, more)
+	builtin := maps.Clone(in.builtin)
+	maps.Copy(builtin, flags.builtin)
 	in.variables, err = manifest.LoadVariables(manifest.VariableOptions{
-		ConfDir: conf, Workspace: workspace, Flags: flags, Evaluator: in.expressions, Builtin: in.builtin,
+		ConfDir: conf, Workspace: workspace, Flags: flags.variables, Last: flags.last, Evaluator: in.expressions, Builtin: builtin,
 	})
 	if err != nil {
 		return nil, &usageError{err}
@@ -127,13 +129,18 @@ func (a *app) load(files []string, flags inputFlags, confirm string) (*input, er
 	if err := refuseSavedPlans(files); err != nil {
 		return nil, err
 	}
-	in, err := a.environment(flags.variables, confirm, flags.builtin)
-	if err != nil {
-		return nil, err
-	}
 	sources, err := manifest.ReadFiles(files)
 	if err != nil {
 		return nil, &usageError{err}
+	}
+	return a.loadSources(sources, flags, confirm)
+}
+
+// loadSources is load of manifests that have been read.
+func (a *app) loadSources(sources []manifest.Source, flags inputFlags, confirm string) (*input, error) {
+	in, err := a.environment(flags, confirm)
+	if err != nil {
+		return nil, err
 	}
 	if err := refuseSavedSources(sources); err != nil {
 		return nil, err

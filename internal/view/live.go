@@ -1,9 +1,7 @@
 package view
 
 import (
-	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,24 +33,20 @@ type Live struct {
 	stop chan struct{}
 	done chan struct{}
 
-	mu        sync.Mutex
-	out       output
+	mu sync.Mutex
+	pane
 	board     *board
-	above     []string // permanent lines not yet written
-	region    []string // as it stands on the terminal
-	width     int      // of the terminal when the region was drawn
-	flushed   int      // scrolling: how many of board.over are written
-	scrolling bool     // the tree did not fit
-	finished  bool     // the last that there is to say is written
+	flushed   int  // scrolling: how many of board.over are written
+	scrolling bool // the tree did not fit
+	finished  bool // the last that there is to say is written
 	suspended bool
-	hidden    bool // the cursor
 	closed    bool
 }
 
 // NewLive returns a Live that draws on w until Close.
 func NewLive(w io.Writer, opts LiveOptions) *Live {
 	l := &Live{
-		opts: opts, out: output{w: w}, board: newBoard(),
+		opts: opts, pane: pane{out: output{w: w}, size: opts.Width}, board: newBoard(),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go pulse(opts.Tick, l.stop, l.done, l.redraw)
@@ -206,51 +200,6 @@ func (l *Live) frame() frame {
 	return frame{board: l.board, now: l.opts.Now(), width: l.cells(), style: style(l.opts.Color)}
 }
 
-// emit writes the permanent lines and redraws the region below them.
-func (l *Live) emit(region []string) {
-	width := l.cells()
-	if len(l.above) == 0 && slices.Equal(region, l.region) && (width == l.width || len(region) == 0) {
-		return
-	}
-	var b strings.Builder
-	if !l.hidden && len(region) > 0 {
-		b.WriteString(ansi.HideCursor)
-		l.hidden = true
-	}
-	b.WriteString(noWrap)
-	if up := l.occupied(width); up > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA", up)
-	}
-	b.WriteString("\r")
-	same := len(l.above) == 0 && width >= l.width
-	for _, line := range l.above {
-		b.WriteString(ansi.Truncate(line, width, "…") + eraseRight + "\r\n")
-	}
-	for i, line := range region {
-		if same && i < len(l.region) && l.region[i] == line {
-			b.WriteString("\r\n")
-			continue
-		}
-		b.WriteString(line + eraseRight + "\r\n")
-	}
-	if !same || len(region) < len(l.region) {
-		b.WriteString(eraseBelow)
-	}
-	b.WriteString(doWrap)
-	l.out.write(b.String())
-	l.above, l.region, l.width = nil, region, width
-}
-
-// occupied is how many lines of the terminal the region takes: a terminal that
-// became narrower has broken its lines anew.
-func (l *Live) occupied(width int) int {
-	n := 0
-	for _, line := range l.region {
-		n += max(1, (ansi.StringWidth(line)+width-1)/width)
-	}
-	return n
-}
-
 // note is a permanent line that is not about the state of a resource.
 func (l *Live) note(mark, resource, text string) []string {
 	s := style(l.opts.Color)
@@ -267,29 +216,3 @@ func (l *Live) note(mark, resource, text string) []string {
 	}
 	return lines
 }
-
-// cells is how wide a line may be: the last column stays empty, because
-// terminals differ in what erasing does when the cursor waits behind it.
-func (l *Live) cells() int {
-	width := l.opts.Width()
-	if width <= 0 {
-		width = 80
-	}
-	return max(width-1, 1)
-}
-
-func (l *Live) showCursor() {
-	if l.hidden {
-		l.out.write(ansi.ShowCursor)
-		l.hidden = false
-	}
-}
-
-// What Live asks of a terminal. Lines are never left to the terminal to wrap:
-// it may count some characters wider than we do.
-const (
-	noWrap     = "\x1b[?7l"
-	doWrap     = "\x1b[?7h"
-	eraseRight = "\x1b[K"
-	eraseBelow = "\x1b[J"
-)

@@ -220,6 +220,10 @@ func PipelineEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 // PipelineWork writes that work on a step begins.
 func PipelineWork(w io.Writer, s pipeline.Step, opts PlanOptions) error {
 	d := document{style: style(opts.Color), width: opts.Width}
-	d.line(fmt.Sprintf("        %s %s  %s  revision %s", d.style.cyan("●"), clean("apply "+s.Manifest+" for "+s.Event), d.style.dim(clean(string(s.Target))), clean(s.Revision)))
+	what := "apply " + s.Manifest + " for " + s.Event
+	if s.Environment != "" {
+		what = "deploy to environment " + s.Environment
+	}
+	d.line(fmt.Sprintf("        %s %s  %s  revision %s", d.style.cyan("●"), clean(what), d.style.dim(clean(string(s.Target))), clean(s.Revision)))
 	return d.to(w, "step")
 }

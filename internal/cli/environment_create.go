@@ -1,0 +1,357 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/inventory"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// environmentWork are the flags of what looks at and works on tasks.
+type environmentWork struct {
+	inventory  string
+	checkEvery time.Duration
+	input      inputFlags
+	engine     engineFlags
+}
+
+func (w *environmentWork) register(c *cobra.Command) {
+	registerInventory(c, &w.inventory)
+	registerVariables(c, &w.input.variables)
+	w.engine.register(c)
+	w.engine.registerCache(c)
+}
+
+// registerWatch adds the flags of what keeps watch, too.
+func (w *environmentWork) registerWatch(c *cobra.Command) {
+	w.register(c)
+	c.Flags().DurationVar(&w.checkEvery, "check-every", control.DefaultCheckEvery, "how often to look at every task, besides what engines tell")
+}
+
+func (w *environmentWork) check() error {
+	if w.checkEvery < time.Second {
+		return usage("--check-every %s: it must be at least 1s", w.checkEvery)
+	}
+	return nil
+}
+
+func (a *app) environmentCreateCommand() *cobra.Command {
+	var file string
+	var work environmentWork
+	c := &cobra.Command{
+		Use:   "create -f FILE",
+		Short: "Make the first revision of an environment",
+		Long: `Make the first revision of an environment. Nothing happens on any host until a
+revision is deployed.
+
+The manifest of its task is looked for beside the definition. The revision keeps
+it as it is now, whatever becomes of the file.`,
+		Example: "  deployster env create -f prod.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if file == "" {
+				return usage("which definition? say -f FILE")
+			}
+			return a.createEnvironment(c.Context(), file, work)
+		},
+	}
+	c.Flags().StringVarP(&file, "file", "f", "", "the definition")
+	work.register(c)
+	return c
+}
+
+func checkQuery(query string) error {
+	_, err := inventory.ParseQuery(query)
+	return err
+}
+
+// readEnvironment reads a definition. The manifest that it names is looked for
+// beside it, and known by its path below the workspace.
+func (a *app) readEnvironment(file string) (*environment.Definition, error) {
+	text, err := readNamed(file)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	d, err := environment.Parse(file, text, checkQuery)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return d, a.place(d, filepath.Dir(file), file+": task.manifest ")
+}
+
+// place makes the path of a definition's manifest, which is relative to a
+// directory, one below the workspace.
+func (a *app) place(d *environment.Definition, dir, where string) error {
+	workspace, err := a.workspace()
+	if err != nil {
+		return err
+	}
+	at := filepath.Join(dir, filepath.FromSlash(d.Task.Manifest))
+	if d.Task.Manifest, err = manifestBelow(workspace, at); err != nil {
+		return usage("%s%s: %w", where, at, err)
+	}
+	return nil
+}
+
+func (a *app) createEnvironment(ctx context.Context, file string, work environmentWork) (err error) {
+	asJSON, err := a.json()
+	if err != nil {
+		return err
+	}
+	d, err := a.readEnvironment(file)
+	if err != nil {
+		return err
+	}
+	text, err := a.pin(d)
+	if err != nil {
+		return err
+	}
+	inv := newHosts(work.inventory)
+	hosts, err := inv.Selected(d.InstanceGroup.Query)
+	if err != nil {
+		return &usageError{err}
+	}
+	if len(hosts) == 1 && neverStops(d.Deployment, 1) {
+		return usage("%s: Replace stops the task of a host before it starts another, and with a min_healthy_percent of %d the one task on %s may never be stopped: choose the method Surge, or a lower percentage",
+			file, d.Deployment.MinHealthyPercent, hosts[0])
+	}
+	workspace, err := a.workspace()
+	if err != nil {
+		return err
+	}
+	log, err := a.openLog(ctx, workspace, a.err)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	e, err := a.environmentsOf(ctx, log, nil, 0)
+	if err != nil {
+		return err
+	}
+	if err := e.Overlaps(d.Name, d.Task.Manifest, hosts); err != nil {
+		return err
+	}
+	if err := a.checkTask(ctx, log, d, text, hosts, inv, work); err != nil {
+		return err
+	}
+	if err := a.keepText(text); err != nil {
+		return err
+	}
+	events, err := e.Command(ctx, d.Name, environment.Create{Definition: d, By: whoami()}, hosts...)
+	if err != nil {
+		return refused(err)
+	}
+	a.tellRemarks(d, hosts)
+	return a.tellRecorded(map[string]any{"environment": d.Name, "revision": 1}, events, asJSON,
+		fmt.Sprintf("environment %s is created, revision 1", d.Name), fmt.Sprintf("; nothing runs yet: deployster env deploy %s --revision 1", d.Name))
+}
+
+// pin makes a definition one of its manifest's present text, which it returns.
+func (a *app) pin(d *environment.Definition) ([]byte, error) {
+	workspace, err := a.workspace()
+	if err != nil {
+		return nil, err
+	}
+	text, err := readNamed(filepath.Join(workspace, filepath.FromSlash(d.Task.Manifest)))
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	d.Task.Digest = digestOf(text)
+	return text, nil
+}
+
+// checkTask makes sure that the manifest of a definition is sound, and what it
+// makes can be removed again.
+func (a *app) checkTask(ctx context.Context, log deploylog.Log, d *environment.Definition, text []byte, selected []string, inv *hosts, work environmentWork) (err error) {
+	tasks, err := a.newTaskCrew(log, inv, work.input, work.engine, a.err)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tasks.close()) }()
+	ctx, signals := interruptible(ctx, func(string) {})
+	defer signals.done()
+	asking, cancel := signals.stoppable(ctx)
+	defer cancel()
+	if err = tasks.removable(asking, d, text, selected); signals.count.Load() > 0 {
+		return told(runner.ErrInterrupted)
+	}
+	return err
+}
+
+// keepText keeps the text of a manifest for the revisions that apply it.
+func (a *app) keepText(text []byte) error {
+	workspace, err := a.workspace()
+	if err != nil {
+		return err
+	}
+	_, err = pinnedBelow(workspace).keep(text)
+	return err
+}
+
+// neverStops tells whether no running task may ever be stopped.
+func neverStops(c environment.Configuration, hosts int) bool {
+	return c.Method == environment.Replace && hosts > 0 && c.Minimum(hosts) == hosts
+}
+
+// tellRemarks tells what may be meant, but surprises.
+func (a *app) tellRemarks(d *environment.Definition, hosts []string) {
+	switch {
+	case len(hosts) == 0:
+		fmt.Fprintf(a.err, "note: the query %s selects no hosts at present: desired 0\n", view.Clean(d.InstanceGroup.Query))
+	case neverStops(d.Deployment, len(hosts)):
+		fmt.Fprintf(a.err, "note: with Replace and a min_healthy_percent of %d no running task of %s may ever be stopped: a later revision needs env deploy --min-healthy-percent, or the method Surge\n",
+			d.Deployment.MinHealthyPercent, count(len(hosts), "host"))
+	}
+}
+
+// pinnedText is the text of a manifest as a revision has it.
+func (a *app) pinnedText(digest string) ([]byte, error) {
+	workspace, err := a.workspace()
+	if err != nil {
+		return nil, err
+	}
+	return pinnedBelow(workspace).load(digest)
+}
+
+type environmentUpdateOptions struct {
+	base int
+	file string
+	set  []string
+	work environmentWork
+}
+
+func (a *app) environmentUpdateCommand() *cobra.Command {
+	var o environmentUpdateOptions
+	c := &cobra.Command{
+		Use:   "update NAME --base N [-f FILE | --set KEY=VALUE…]",
+		Short: "Make a revision of an environment from its newest one",
+		Long: `Make a revision of an environment from its newest one, which is to be named: who
+has changed the environment meanwhile is told, and nothing overwritten. Nothing
+happens on any host until the revision is deployed.
+
+The change is one of these:
+  -f FILE          another definition, with its manifest as it is now
+  --set KEY=VALUE  some values; the manifest stays as it was in the base, unless
+                   task.manifest is set (a path below the workspace)
+  neither          only the manifest of the base, as it is now`,
+		Example: `  deployster env update shop/prod --base 1 --set task.vars.image=shop:2
+  deployster env update shop/prod --base 2 --set deployment.method=Surge --set deployment.max_over=2
+  deployster env update shop/prod --base 3 -f prod.yaml`,
+		Args: named("an environment"),
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case o.base < 1:
+				return usage("which revision is it based on? say --base N: deployster env revisions %s lists them", args[0])
+			case o.file != "" && len(o.set) > 0:
+				return usage("say -f FILE, or --set KEY=VALUE, not both")
+			}
+			return a.updateEnvironment(c.Context(), args[0], o)
+		},
+	}
+	c.Flags().IntVar(&o.base, "base", 0, "the revision that is changed: the newest")
+	c.Flags().StringVarP(&o.file, "file", "f", "", "another definition")
+	c.Flags().StringArrayVar(&o.set, "set", nil, "a value of the definition, as KEY=VALUE (repeatable)")
+	o.work.register(c)
+	return c
+}
+
+func (a *app) updateEnvironment(ctx context.Context, name string, o environmentUpdateOptions) (err error) {
+	asJSON, err := a.json()
+	if err != nil {
+		return err
+	}
+	e, err := a.environmentsAt(ctx, []string{name}, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.log.Close()) }()
+	if err := e.alive(name); err != nil {
+		return err
+	}
+	base, err := e.revision(name, o.base)
+	if err != nil {
+		return err
+	}
+	d, text, err := a.updated(name, base.Definition, o)
+	if err != nil {
+		return err
+	}
+	inv := newHosts(o.work.inventory)
+	hosts, err := inv.Selected(d.InstanceGroup.Query)
+	if err != nil {
+		return &usageError{err}
+	}
+	if err := e.Overlaps(name, d.Task.Manifest, hosts); err != nil {
+		return err
+	}
+	changes := environment.Diff(base.Definition, d)
+	if slices.ContainsFunc(changes, func(c environment.Difference) bool { return strings.HasPrefix(c.Path, "task.") }) {
+		if err := a.checkTask(ctx, e.log, d, text, hosts, inv, o.work); err != nil {
+			return err
+		}
+	}
+	if err := a.keepText(text); err != nil {
+		return err
+	}
+	events, err := e.Command(ctx, name, environment.Update{Base: o.base, Definition: d, By: whoami()}, hosts...)
+	if err != nil {
+		return refused(err)
+	}
+	a.tellRemarks(d, hosts)
+	if !asJSON {
+		if err := view.RevisionDifferences(a.out, differences(base.Definition, d), "", a.planOptions(a.out)); err != nil {
+			return err
+		}
+	}
+	number := o.base + 1
+	return a.tellRecorded(map[string]any{"environment": name, "revision": number, "differences": changes}, events, asJSON,
+		fmt.Sprintf("environment %s has revision %d", name, number), fmt.Sprintf("; nothing happens yet: deployster env deploy %s --revision %d", name, number))
+}
+
+// updated is a definition made of another as the flags say, with the text of its
+// manifest.
+func (a *app) updated(name string, base *environment.Definition, o environmentUpdateOptions) (d *environment.Definition, text []byte, err error) {
+	switch {
+	case o.file != "":
+		if d, err = a.readEnvironment(o.file); err != nil {
+			return nil, nil, err
+		}
+		if d.Name != name {
+			return nil, nil, usage("%s is of environment %s, not of %s", o.file, d.Name, name)
+		}
+	case len(o.set) > 0:
+		if d, err = base.Set(o.set, checkQuery); err != nil {
+			return nil, nil, &usageError{err}
+		}
+		if d.Name != name {
+			return nil, nil, usage("--set name=%s: an environment keeps its name", d.Name)
+		}
+		if d.Task.Digest != "" { // another manifest was not set
+			text, err = a.pinnedText(d.Task.Digest)
+			return d, text, err
+		}
+		if err := a.place(d, "", "task.manifest "); err != nil {
+			return nil, nil, err
+		}
+	default:
+		same := *base
+		d = &same
+		if err := a.place(d, "", "task.manifest "); err != nil {
+			return nil, nil, err
+		}
+	}
+	text, err = a.pin(d)
+	return d, text, err
+}

@@ -1,0 +1,134 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+)
+
+// shop is a workspace with an environment of one host, of which nothing is
+// deployed.
+func shop(t *testing.T, configuration string) *site {
+	t.Helper()
+	s := newSite(t, " {}")
+	for name, text := range map[string]string{
+		"shop.yaml":      "name: shop\ntask: {manifest: task.yaml}\ninstance_group: {query: name == one}\ndeployment: {method: Replace, min_healthy_percent: 0, " + configuration + "}\n",
+		"inventory.yaml": "hosts:\n  - {name: one, endpoint: 'unix:///var/run/docker.sock'}\n",
+		"task.yaml":      task("daemon"),
+		"bad.yaml":       task("bad"),
+	} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.wantExit(0, "env", "create", "-f", "shop.yaml")
+	return s
+}
+
+func task(resource string) string {
+	return "plugs: {dir: {path: things}}\nresources:\n  " + resource + ": {type: '" + slowType + "', config: {value: 'v{{ revision }}'}}\n"
+}
+
+// wantExit runs deployster and returns what it wrote.
+func (s *site) wantExit(code int, args ...string) string {
+	s.Helper()
+	r := s.start(args...)
+	if got := s.exit(r); got != code {
+		s.Fatalf("deployster %s exited with %d, want %d:\n%s", strings.Join(args, " "), got, code, r.out)
+	}
+	return r.out.String()
+}
+
+func (s *site) interrupt(r *run) {
+	s.Helper()
+	if err := r.Process.Signal(os.Interrupt); err != nil {
+		s.Fatal(err)
+	}
+	if code := s.exit(r); code != 130 {
+		s.Errorf("interrupted, it exited with %d:\n%s", code, r.out)
+	}
+}
+
+func recorded(name string) func(deploylog.Event) bool {
+	return func(e deploylog.Event) bool { return e.Name == name }
+}
+
+func TestADeploymentIsFollowedOnATerminal(t *testing.T) {
+	s := shop(t, "")
+	screen, code := s.terminal("", "env", "deploy", "shop", "--revision", "1", "--wait")
+	if code != 0 || !strings.Contains(screen, "has finished: 1 host healthy") {
+		t.Errorf("exit %d, on the screen is\n%s", code, screen)
+	}
+	for _, want := range []string{"REVISION", "shop:1", "Active", "\x1b[?25h"} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("%q is not on the screen:\n%s", want, screen)
+		}
+	}
+	screen, code = s.terminal("n", "env", "delete", "shop", "--terminate-tasks")
+	if code != 1 || !strings.Contains(screen, "Delete environment shop (1 task is terminated)? [y/N]") || !strings.Contains(screen, "nothing was changed") {
+		t.Errorf("declined: exit %d, on the screen is\n%s", code, screen)
+	}
+	screen, code = s.terminal("y", "env", "delete", "shop", "--terminate-tasks", "--wait")
+	if _, err := os.Stat(s.thing("daemon")); code != 0 || err == nil {
+		t.Errorf("exit %d, and the task is there (%v); on the screen is\n%s", code, err, screen)
+	}
+}
+
+func TestAnInterruptedDeploymentStaysInForce(t *testing.T) {
+	s := shop(t, "min_healthy_time: 1h, healthy_deadline: 2h, progress_deadline: 3h")
+	r := s.start("env", "deploy", "shop", "--revision", "1", "--wait")
+	s.until(1, recorded(environment.EventTaskLaunched))
+	s.interrupt(r)
+	if !strings.Contains(r.out.String(), "the deployment stays in force: deployster env run shop") {
+		t.Errorf("it said\n%s", r.out)
+	}
+	if status := s.wantExit(0, "env", "status", "shop"); !strings.Contains(status, "Deploying    1         0") {
+		t.Errorf("the status is\n%s", status)
+	}
+	s.wantExit(0, "env", "pause", "shop", "--reason", "tea")
+	if why := s.wantExit(0, "explain", "environment/shop"); !strings.Contains(why, "paused by") || !strings.Contains(why, "tea") {
+		t.Errorf("explained is\n%s", why)
+	}
+}
+
+func TestWhoFollowsLeavesTheWorkToWhoIsAtIt(t *testing.T) {
+	s := shop(t, "")
+	at := s.start("env", "run", "--output", "json")
+	at.out.until(t, `"command":"env run"`)
+	s.wantExit(0, "env", "deploy", "shop", "--revision", "1")
+	s.until(1, recorded(environment.EventFinished))
+	s.wantExit(0, "env", "update", "shop", "--base", "1", "--set", "task.vars.a=1")
+	s.hold("daemon")
+	follower := s.start("env", "deploy", "shop", "--revision", "2", "--wait")
+	s.untilBusy("daemon")
+	follower.out.until(t, "standing by")
+	s.release("daemon")
+	if code := s.exit(follower); code != 0 || !strings.Contains(follower.out.String(), "has finished: 1 host healthy") {
+		t.Errorf("exit %d\n%s", code, follower.out)
+	}
+	s.interrupt(at)
+}
+
+func TestADeploymentThatRollsItselfBackIsFollowedToThatEnd(t *testing.T) {
+	s := shop(t, "")
+	s.wantExit(0, "env", "deploy", "shop", "--revision", "1", "--wait")
+	s.wantExit(0, "env", "update", "shop", "--base", "1", "--set", "task.manifest=bad.yaml",
+		"--set", "deployment.healthy_deadline=1s", "--set", "deployment.progress_deadline=1s", "--set", "deployment.auto_rollback=true")
+	s.hold("bad")
+	follower := s.start("env", "deploy", "shop", "--revision", "2", "--wait")
+	s.until(1, recorded(environment.EventStuck))
+	s.release("bad")
+	if code := s.exit(follower); code != 1 || !strings.Contains(follower.out.String(), "was stuck, and revision 1 was brought back") {
+		t.Errorf("exit %d\n%s", code, follower.out)
+	}
+	if status := s.wantExit(0, "env", "status", "shop"); status != "REVISION    STATUS       DESIRED   CURRENT\nshop:1      Active       1         1\nshop:2      Reverted     0         0\n" {
+		t.Errorf("the status is\n%s", status)
+	}
+	if text, err := os.ReadFile(s.thing("daemon")); err != nil || string(text) != "v1" {
+		t.Errorf("the task has %q, %v", text, err)
+	}
+}

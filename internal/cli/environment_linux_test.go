@@ -1,0 +1,270 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/client"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+)
+
+// daemons is a workspace with an environment over three engines. Its tasks are
+// containers that are healthy as long as the file of their revision is there.
+type daemons struct {
+	*site
+	engines []*dockerEngine
+	image   string
+}
+
+const daemon = `
+plugs: {docker: {path: "{{ host_attributes.socket }}"}}
+resources:
+  daemon:
+    type: deployster/container
+    config:
+      name: "{{ task }}"
+      image: "{{ image }}"
+      command: [hang]
+      env: {VERSION: "v{{ version }}"}
+      networks: [none]
+      labels: {environment: "{{ environment }}", revision: "r{{ revision }}", host: "{{ host }}"}
+      mounts: [{path: "{{ _workspace }}/health/{{ version }}", target: /health, read_only: true}]
+      health: {command: [/probe, read, /health/good], interval: 200ms, timeout: 10s, retries: 1}
+`
+
+const logging = `
+name: logging/prod
+task: {manifest: daemon.yaml, vars: {image: "deployster-test-probe:1", version: "1"}}
+instance_group: {query: "attribute:stack == prod"}
+deployment: {method: METHOD, min_healthy_percent: 60, healthy_deadline: 5s, progress_deadline: 8s}
+`
+
+func newDaemons(t *testing.T, method string) *daemons {
+	t.Helper()
+	d := &daemons{site: newSite(t, " {}"), engines: []*dockerEngine{newDockerEngine(t), newDockerEngine(t), newDockerEngine(t)}}
+	for _, e := range d.engines {
+		loadProbe(t, e.address(), "deployster-test-probe:1")
+	}
+	d.write("daemon.yaml", daemon)
+	d.write("prod.yaml", strings.ReplaceAll(logging, "METHOD", method))
+	d.write("health/1/good", "")
+	d.write("health/2/good", "")
+	if err := os.MkdirAll(filepath.Join(d.dir, "health", "bad"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d.inventory(0, 1, 2)
+	return d
+}
+
+func (d *daemons) write(name, text string) {
+	d.Helper()
+	path := filepath.Join(d.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// inventory makes these engines the hosts that there are.
+func (d *daemons) inventory(engines ...int) {
+	d.Helper()
+	var text strings.Builder
+	text.WriteString("hosts:\n")
+	for _, i := range engines {
+		address := d.engines[i].address()
+		fmt.Fprintf(&text, "  - {name: logger%03d, endpoint: %q, attributes: {stack: prod, socket: %q}}\n", i+1, address, strings.TrimPrefix(address, "unix://"))
+	}
+	d.write("inventory.yaml", text.String())
+}
+
+// running are the revisions whose containers run on an engine.
+func (d *daemons) running(i int) (revisions []string) {
+	d.Helper()
+	api, err := client.New(client.WithHost(d.engines[i].address()))
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer func() { _ = api.Close() }()
+	list, err := api.ContainerList(d.Context(), client.ContainerListOptions{Filters: client.Filters{}.Add("label", "environment=logging/prod")})
+	if err != nil {
+		d.Fatal(err)
+	}
+	for _, c := range list.Items {
+		revisions = append(revisions, c.Labels["revision"])
+	}
+	slices.Sort(revisions)
+	return revisions
+}
+
+func (d *daemons) wantRunning(want ...string) {
+	d.Helper()
+	for i := range d.engines {
+		if got := strings.Join(d.running(i), " "); got != want[i] {
+			d.Errorf("on engine %d runs %q, want %q", i+1, got, want[i])
+		}
+	}
+}
+
+// kill kills the container on an engine.
+func (d *daemons) kill(i int) {
+	d.Helper()
+	api, err := client.New(client.WithHost(d.engines[i].address()))
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer func() { _ = api.Close() }()
+	list, err := api.ContainerList(d.Context(), client.ContainerListOptions{Filters: client.Filters{}.Add("label", "environment=logging/prod")})
+	if err != nil || len(list.Items) != 1 {
+		d.Fatalf("there are the containers %v, %v", list.Items, err)
+	}
+	if _, err := api.ContainerKill(d.Context(), list.Items[0].ID, client.ContainerKillOptions{Signal: "KILL"}); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// status wants the table that env status prints to begin like that.
+func (d *daemons) status(want string) {
+	d.Helper()
+	got := strings.Fields(d.deployster("env", "status", "logging/prod"))
+	if words := strings.Fields("REVISION STATUS DESIRED CURRENT " + want); len(got) < len(words) || !slices.Equal(got[:len(words)], words) {
+		d.Errorf("status:\n%s\nwant:\n%s", got, words)
+	}
+}
+
+// after returns a condition that an event of that name comes after all there is.
+func (d *daemons) after(name string) func(deploylog.Event) bool {
+	d.Helper()
+	all := d.events()
+	last := all[len(all)-1].Seq
+	return func(e deploylog.Event) bool { return e.Seq > last && e.Name == name }
+}
+
+// An environment is deployed to three engines, updated, broken and brought back;
+// a task dies, a host goes and comes back.
+func TestAnEnvironmentOverThreeEngines(t *testing.T) {
+	d := newDaemons(t, "Replace")
+	d.deployster("env", "create", "-f", "prod.yaml")
+	d.status("logging/prod:1 Created 0 0")
+	d.deployster("env", "deploy", "logging/prod", "--revision", "1", "--wait")
+	d.status("logging/prod:1 Active 3 3")
+	d.wantRunning("r1", "r1", "r1")
+
+	d.deployster("env", "update", "logging/prod", "--base", "1", "--set", "task.vars.version=2")
+	d.deployster("env", "deploy", "logging/prod", "--revision", "2", "--wait")
+	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Active 3 3")
+	d.wantRunning("r2", "r2", "r2")
+
+	// A bad revision takes one host, and no more; it is stuck, and says why.
+	d.deployster("env", "update", "logging/prod", "--base", "2", "--set", "task.vars.version=bad")
+	bad := d.start("env", "deploy", "logging/prod", "--revision", "3", "--wait")
+	if code := d.exit(bad); code != 1 {
+		t.Errorf("a bad revision exits with %d\n%s", code, bad.out)
+	}
+	for _, word := range []string{"is stuck", "no progress for 8s", "logger001", "is unhealthy"} {
+		if !strings.Contains(bad.out.String(), word) {
+			t.Errorf("of the bad revision is told, without %q:\n%s", word, bad.out)
+		}
+	}
+	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Undeploying 0 2 logging/prod:3 Stuck 3 0")
+	if out := d.deployster("explain", "environment/logging/prod"); !strings.Contains(out, "logger002") || !strings.Contains(out, "min_healthy_percent 60") {
+		t.Errorf("explain:\n%s", out)
+	}
+	d.deployster("env", "rollback", "logging/prod", "--revision", "2", "--wait")
+	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Active 3 3 logging/prod:3 Reverted 0 0")
+	d.wantRunning("r2", "r2", "r2")
+
+	// A controller keeps it so.
+	controller := d.start("env", "run")
+	died := d.after(environment.EventTaskFinished)
+	d.kill(1)
+	d.until(1, died)
+	d.wantRunning("r2", "r2", "r2")
+
+	gone := d.after(environment.EventHostsChanged)
+	d.inventory(0, 1)
+	d.until(1, gone)
+	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Active 2 2")
+	back := d.after(environment.EventTaskFinished)
+	d.inventory(0, 1, 2)
+	d.until(1, back)
+	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Active 3 3")
+
+	// An engine that goes away and comes back, too.
+	away := d.after(environment.EventTaskDied)
+	d.engines[2].stop()
+	d.until(1, away)
+	home := d.after(environment.EventTaskFinished)
+	d.engines[2].start()
+	d.until(1, home)
+	d.wantRunning("r2", "r2", "r2")
+
+	if err := controller.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := d.exit(controller); code != 130 {
+		t.Errorf("the controller exited with %d\n%s", code, controller.out)
+	}
+	d.deployster("env", "delete", "logging/prod", "--terminate-tasks", "--yes", "--wait")
+	d.wantRunning("", "", "")
+}
+
+// With Surge there are two tasks on one host at most, and never none on any; a
+// controller that is killed in the middle leaves the rest to the next.
+func TestASurgeOverThreeEnginesOutlivesItsController(t *testing.T) {
+	d := newDaemons(t, "Surge")
+	d.deployster("env", "create", "-f", "prod.yaml")
+	d.deployster("env", "deploy", "logging/prod", "--revision", "1", "--wait")
+	d.deployster("env", "update", "logging/prod", "--base", "1", "--set", "task.vars.version=2")
+	d.deployster("env", "deploy", "logging/prod", "--revision", "2")
+	started := d.after(environment.EventTaskStarted)
+	first := d.start("env", "run")
+	d.until(1, started)
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	d.exit(first)
+	d.deployster("env", "run", "--until-idle")
+	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Active 3 3")
+	d.wantRunning("r2", "r2", "r2")
+
+	// What the log tells: one doubled host at a time, and none without a task.
+	tasks, doubled := map[string]int{}, 0
+	for _, e := range d.events() {
+		host := e.Target[strings.LastIndexByte(string(e.Target), '/')+1:]
+		key := string(host)
+		switch e.Name {
+		case environment.EventTaskFinished:
+			if tasks[key]++; tasks[key] == 2 {
+				doubled++
+			}
+		case environment.EventTaskTerminated:
+			if tasks[key]--; tasks[key] == 1 {
+				doubled--
+			}
+			if tasks[key] < 1 {
+				t.Errorf("event %d leaves %s without a task", e.Seq, host)
+			}
+		}
+		if doubled > 1 {
+			t.Errorf("after event %d, %d hosts have two tasks", e.Seq, doubled)
+		}
+	}
+	var report environment.Report
+	status := struct {
+		Environments []json.RawMessage `json:"environments"`
+	}{}
+	out := d.deployster("env", "status", "logging/prod", "--output", "json")
+	if err := json.Unmarshal([]byte(out), &status); err == nil && len(status.Environments) == 1 {
+		out = string(status.Environments[0])
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Hosts) != 3 || report.Healthy != 3 {
+		t.Errorf("the report is %s, %v", out, err)
+	}
+}

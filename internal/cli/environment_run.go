@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/runner"
+)
+
+func (a *app) environmentRunCommand() *cobra.Command {
+	var untilIdle bool
+	var work environmentWork
+	c := &cobra.Command{
+		Use:   "run [NAME…]",
+		Short: "Bring to hosts what environments say, and keep it so, until interrupted",
+		Long: `Bring to hosts what environments say, and keep it so: all of them unless some are
+named. Deployments are carried out; hosts that join the query of an environment
+get a task, those that leave it are cleaned; a task that died is started again,
+and one that is not as its manifest says is repaired or reported.
+
+One controller works on a log at a time. Another one stands by, and takes over at
+once when the first has ended, however it ended.
+
+Interrupt once to let finish what was begun and begin nothing new; twice to kill
+it.`,
+		Example: `  deployster env run
+  deployster env run shop/prod --until-idle     # in CI: ends when all is deployed, or stuck
+  deployster env run --check-every 5m --parallelism 50`,
+		RunE: func(c *cobra.Command, names []string) error {
+			return a.runEnvironments(c.Context(), names, untilIdle, work)
+		},
+	}
+	c.Flags().BoolVar(&untilIdle, "until-idle", false, "end when nothing moves any more: all is deployed, stuck or paused; with 1 when something is stuck")
+	work.registerWatch(c)
+	return c
+}
+
+func (a *app) parallel() error {
+	if a.global.parallelism < 1 {
+		return usage("--parallelism %d: it must be at least 1", a.global.parallelism)
+	}
+	return nil
+}
+
+func (a *app) runEnvironments(ctx context.Context, names []string, untilIdle bool, work environmentWork) (err error) {
+	asJSON, err := a.json()
+	if err := errors.Join(err, a.parallel(), work.check()); err != nil {
+		return err
+	}
+	e, err := a.environmentsAt(ctx, names, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.log.Close()) }()
+	screen, _ := a.environmentScreen(asJSON, false)
+	ctx, signals := interruptible(ctx, screen.Notice)
+	defer signals.done()
+	tasks, err := a.newTaskCrew(e.log, newHosts(work.inventory), work.input, work.engine, noticed{screen})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tasks.close()) }()
+	if _, err := tasks.hosts.load(); len(e.names) > 0 && err != nil {
+		return &usageError{err}
+	}
+	screen.begin("env run", map[string]any{})
+	err = refused(control.NewController(control.ControllerOptions{
+		Log: e.log, Environments: names, Tasks: tasks, Inventory: tasks.hosts, Audience: screen,
+		Parallelism: a.global.parallelism, UntilIdle: untilIdle, Stop: signals.stop, CheckEvery: work.checkEvery, Now: a.now,
+	}).Run(ctx))
+	switch {
+	case signals.count.Load() > 0 && (err == nil || errors.Is(err, context.Canceled)):
+		return told(runner.ErrInterrupted)
+	case err != nil:
+		return err
+	}
+	stuck, err := e.stuck(ctx, names)
+	switch {
+	case err != nil:
+		return err
+	case len(stuck) > 0:
+		return fmt.Errorf("stuck: %s; deployster env status tells why", strings.Join(stuck, ", "))
+	case asJSON:
+		return nil
+	}
+	return write(a.out, "nothing moves any more: deployster env status tells how it is\n")
+}
+
+// stuck are the environments whose deployment is; no names are all.
+func (e *environments) stuck(ctx context.Context, names []string) (stuck []string, err error) {
+	if err := e.Follow(ctx, 0); err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		names = e.present()
+	}
+	for _, name := range names {
+		_ = e.Ask(name, func(s *environment.State) error {
+			if d, ok := s.InForce(); ok && d.Status == environment.DeploymentStuck {
+				stuck = append(stuck, name)
+			}
+			return nil
+		})
+	}
+	return stuck, nil
+}
+
+// environmentScreen shows what happens to environments: a line an event, or the
+// live table of one. It is a control.Audience.
+type environmentScreen struct {
+	app  *app
+	json bool
+	live *view.EnvironmentLive // may be nil
+
+	mu sync.Mutex
+}
+
+// environmentScreen opens a screen. A table is drawn only on a terminal, and goes
+// on until the screen is closed.
+func (a *app) environmentScreen(asJSON, table bool) (s *environmentScreen, close func() error) {
+	s = &environmentScreen{app: a, json: asJSON}
+	if asJSON || !table || !a.terminal(a.out) {
+		return s, func() error { return nil }
+	}
+	o, tick := a.live(a.out)
+	s.live = view.NewEnvironmentLive(a.out, o)
+	return s, func() error { defer tick.Stop(); return s.live.Close() }
+}
+
+// begin writes the first line of machine-readable output.
+func (s *environmentScreen) begin(command string, more map[string]any) {
+	if !s.json {
+		return
+	}
+	line := map[string]any{"version": 1, "deployster": version(), "command": command}
+	maps.Copy(line, more)
+	s.line(line)
+}
+
+// Recorded implements control.Audience.
+func (s *environmentScreen) Recorded(e deploylog.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.json:
+		s.line(map[string]any{"type": "recorded", "event": e})
+	case s.live == nil:
+		_ = view.EnvironmentEvent(s.app.out, e, s.app.planOptions(s.app.out))
+	}
+}
+
+// Notice implements control.Audience.
+func (s *environmentScreen) Notice(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.json:
+		s.line(map[string]any{"type": "notice", "text": text})
+	case s.live != nil:
+		s.live.Note(text)
+	default:
+		_ = write(s.app.err, "note: %s\n", view.Clean(text))
+	}
+}
+
+func (s *environmentScreen) line(document map[string]any) {
+	if text, err := json.Marshal(document); err == nil {
+		_ = write(s.app.out, "%s\n", text)
+	}
+}
+
+// unrecorded is a screen that is not told what is recorded: who uses it reads
+// that in the log.
+type unrecorded struct{ *environmentScreen }
+
+// Recorded implements control.Audience.
+func (unrecorded) Recorded(deploylog.Event) {}
+
+// noticed makes notices of what is written.
+type noticed struct{ *environmentScreen }
+
+// Write implements io.Writer.
+func (n noticed) Write(p []byte) (int, error) {
+	n.Notice(strings.TrimRight(string(p), "\n"))
+	return len(p), nil
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/view"
+)
+
+type environmentStatusOptions struct {
+	at           int64
+	hosts, watch bool
+}
+
+func (a *app) environmentStatusCommand() *cobra.Command {
+	var o environmentStatusOptions
+	c := &cobra.Command{
+		Use:   "status [NAME…]",
+		Short: "Show of every revision how many tasks are wanted, and are there",
+		Long: `Show of every revision how many tasks are wanted, and are there. Of the revision
+that is in force, healthy tasks count. Below is what there is to say: that it is
+paused, why it is stuck, and which hosts are in trouble; or all hosts (--hosts).
+
+  Created      nothing of it was deployed yet
+  Deploying    its tasks come to their hosts
+  Active       they are all there, and healthy; a host that comes gets one, too
+  Undeploying  its tasks go, for another revision is deployed
+  Inactive     they are gone
+  Stuck        its deployment had no progress for too long; it is tried further
+  Reverting    its tasks go, for an earlier revision is brought back
+  Reverted     they are gone`,
+		Example: "  deployster env status shop/prod\n  deployster env status --watch\n  deployster env status shop/prod --at 812 --hosts",
+		RunE: func(c *cobra.Command, names []string) error {
+			if o.watch {
+				return a.watchEnvironments(c.Context(), names, o)
+			}
+			return a.environmentStatus(c.Context(), names, o)
+		},
+	}
+	registerAt(c, &o.at)
+	c.Flags().BoolVar(&o.hosts, "hosts", false, "show every host with its tasks")
+	c.Flags().BoolVar(&o.watch, "watch", false, "show it again whenever it changes, until interrupted")
+	return c
+}
+
+func (a *app) environmentStatus(ctx context.Context, names []string, o environmentStatusOptions) (err error) {
+	asJSON, err := a.json()
+	if err != nil {
+		return err
+	}
+	e, err := a.environmentsAt(ctx, names, o.at)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.log.Close()) }()
+	if asJSON {
+		reports := []environment.Report{}
+		for _, name := range e.names {
+			reports = append(reports, e.report(name))
+		}
+		return a.printJSON(map[string]any{"environments": reports})
+	}
+	return a.printEnvironments(e, o.hosts)
+}
+
+func (a *app) printEnvironments(e *environments, hosts bool) error {
+	if len(e.names) == 0 {
+		return write(a.out, "no environments\n")
+	}
+	for i, name := range e.names {
+		if i > 0 {
+			if err := write(a.out, "\n"); err != nil {
+				return err
+			}
+		}
+		if err := view.Environment(a.out, e.report(name), hosts, a.planOptions(a.out)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) watchEnvironments(ctx context.Context, names []string, o environmentStatusOptions) (err error) {
+	if o.at != 0 {
+		return usage("--watch shows the present, --at a moment that has passed")
+	}
+	if a.global.output != "text" || !a.terminal(a.out) {
+		return usage("--watch needs a terminal; elsewhere, deployster log follow tells of every event")
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	e, err := a.environmentsAt(ctx, names, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.log.Close()) }()
+	for shown := int64(-1); ; {
+		if e.Head() != shown {
+			shown = e.Head()
+			if err := write(a.out, "\x1b[H\x1b[2J"); err != nil {
+				return err
+			}
+			if err := a.printEnvironments(e, o.hosts); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(watchPause):
+		}
+		if err := e.Follow(ctx, 0); err != nil && ctx.Err() == nil {
+			return err
+		}
+		if len(names) == 0 {
+			e.names = e.present()
+		}
+	}
+}

@@ -1,0 +1,471 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/engine/docker"
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/cli"
+	"github.com/deployster-go/deployster/manifest"
+)
+
+// works is a workspace in which tasks are worked on by this process.
+type works struct {
+	*testing.T
+	dir  string
+	log  *sqlite.Log
+	crew cli.TaskCrew
+}
+
+var _ control.Tasks = cli.TaskCrew{}
+
+func newWorks(t *testing.T, inventory, engine string, variables ...manifest.VariableFlag) *works {
+	t.Helper()
+	w := &works{T: t, dir: t.TempDir()}
+	t.Chdir(w.dir)
+	withBinary(t)
+	w.write("inventory.yaml", inventory)
+	var err error
+	if w.log, err = sqlite.Open(t.Context(), filepath.Join(w.dir, ".deployster", "deployments.db"), sqlite.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.log.Close() })
+	if w.crew, err = cli.NewTaskCrew(w.log, engine, variables...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.crew.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// withBinary puts the program under test where this process looks for the types
+// that ship: a test can not be in their images.
+func withBinary(t *testing.T) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside := filepath.Join(filepath.Dir(self), "deployster-linux-"+runtime.GOARCH)
+	program, err := os.ReadFile(binary)
+	if err == nil {
+		err = os.WriteFile(beside, program, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(beside) })
+}
+
+func (w *works) write(name, text string) {
+	w.Helper()
+	path := filepath.Join(w.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// task is the task of a revision, the manifest of which is kept.
+func (w *works) task(revision int, host, text string, vars map[string]any) environment.Task {
+	w.Helper()
+	digest, err := w.crew.Keep(text)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return environment.Task{Environment: "Some/Prod", Host: host, Revision: revision, Spec: environment.TaskSpec{Manifest: "m.yaml", Digest: digest, Vars: vars}}
+}
+
+func (w *works) start(t environment.Task) {
+	w.Helper()
+	o, err := w.crew.Start(w.Context(), t)
+	if err != nil || o != (environment.Observation{Health: environment.Healthy}) {
+		w.Fatalf("revision %d was started and is %+v, %v", t.Revision, o, err)
+	}
+}
+
+func (w *works) terminate(t environment.Task) {
+	w.Helper()
+	if err := w.crew.Terminate(w.Context(), t); err != nil {
+		w.Fatalf("terminating revision %d: %v", t.Revision, err)
+	}
+}
+
+// wantSeen looks at a task.
+func (w *works) wantSeen(t environment.Task, health environment.Health, says ...string) {
+	w.Helper()
+	o := w.crew.Observe(w.Context(), t)
+	if o.Health != health || len(says) == 0 && o.Detail != "" {
+		w.Errorf("revision %d is %+v, want %s", t.Revision, o, health)
+	}
+	for _, text := range says {
+		if !strings.Contains(o.Detail, text) {
+			w.Errorf("of revision %d is told %q, without %q", t.Revision, o.Detail, text)
+		}
+	}
+}
+
+// runs counts what of runs is kept in the workspace.
+func (w *works) runs() int {
+	w.Helper()
+	kept, err := os.ReadDir(filepath.Join(w.dir, ".deployster", "work"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		w.Fatal(err)
+	}
+	return len(kept)
+}
+
+const web = `
+plugs: {docker: {path: "{{ socket }}"}}
+resources:
+  web:
+    type: deployster/container
+    config:
+      name: "{{ task }}"
+      image: "{{ image }}"
+      command: [hang]
+      env: {REVISION: "r{{ revision }}"}
+      networks: [none]
+      restart: "no"
+      mounts: [{path: "{{ _workspace }}/health/{{ revision }}", target: /health, read_only: true}]
+      health: {command: [/probe, read, /health/good], interval: 200ms, timeout: 10s, retries: 1}
+`
+
+// webs is a host with an engine of its own, and containers that are healthy as
+// long as a file is there.
+type webs struct {
+	*works
+	engine *dockerEngine
+	docker *client.Client
+	image  string
+}
+
+func newWebs(t *testing.T) *webs {
+	t.Helper()
+	e := newDockerEngine(t)
+	w := &webs{engine: e, image: "deployster-test-probe:1"}
+	loadProbe(t, e.address(), w.image)
+	w.works = newWorks(t, fmt.Sprintf("hosts: [{name: antworker001, endpoint: %q, attributes: {stack: prod}}]", e.address()), "docker")
+	var err error
+	if w.docker, err = client.New(client.WithHost(e.address())); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.docker.Close() })
+	return w
+}
+
+// loadProbe gives an engine the image of a program that does as it is told.
+func loadProbe(t *testing.T, address, ref string) {
+	t.Helper()
+	tar, err := enginetest.ImageTar(ref, enginetest.ProbeImage(t, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := docker.Open(t.Context(), docker.Options{Host: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(e.Load(t.Context(), bytes.NewReader(tar)), e.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *webs) revision(n int) environment.Task {
+	w.Helper()
+	w.write(w.health(n), "")
+	return w.task(n, "antworker001", web, map[string]any{"image": w.image, "socket": strings.TrimPrefix(w.engine.address(), "unix://")})
+}
+
+func (w *webs) health(revision int) string { return fmt.Sprintf("health/%d/good", revision) }
+
+// by does something to the container of a task by hand.
+func (w *webs) by(_ any, err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// containers are those of tasks.
+func (w *webs) containers() []string {
+	w.Helper()
+	list, err := w.docker.ContainerList(w.Context(), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("name", "Some-Prod")})
+	if err != nil {
+		w.Fatal(err)
+	}
+	var names []string
+	for _, c := range list.Items {
+		names = append(names, c.Names...)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// hears waits for as many changes as somebody who watches is told of.
+func hears(t *testing.T, changes <-chan struct{}, n int, what string) {
+	t.Helper()
+	for i := range n {
+		select {
+		case <-changes:
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: %d changes are told, want %d", what, i, n)
+		}
+	}
+}
+
+// What becomes of the container of a task is told as it happens, and seen.
+func TestATaskIsWatchedAndSeen(t *testing.T) {
+	w := newWebs(t)
+	one := w.revision(1)
+	w.wantSeen(one, environment.Unhealthy, "web does not exist")
+
+	changes, ended := make(chan struct{}, 100), make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.crew.Watch(t.Context(), "antworker001", func() { changes <- struct{}{} })
+	}()
+	w.start(one)
+	hears(t, changes, 2, "its start, and that it is healthy")
+	w.wantSeen(one, environment.Healthy)
+
+	if err := os.Remove(w.health(1)); err != nil {
+		t.Fatal(err)
+	}
+	hears(t, changes, 1, "its health check fails")
+	w.wantSeen(one, environment.Unhealthy, "web is not healthy")
+	w.write(w.health(1), "")
+	hears(t, changes, 1, "its health check succeeds")
+	w.wantSeen(one, environment.Healthy)
+
+	killed := time.Now()
+	w.by(w.docker.ContainerKill(t.Context(), one.Name(), client.ContainerKillOptions{Signal: "KILL"}))
+	hears(t, changes, 1, "it is killed")
+	if took := time.Since(killed); took > 5*time.Second {
+		t.Errorf("that it was killed is told after %s", took)
+	}
+	w.wantSeen(one, environment.Unhealthy, "web does not run")
+	w.start(one)
+	hears(t, changes, 2, "its start, and that it is healthy")
+
+	w.by(w.docker.ContainerUpdate(t.Context(), one.Name(), client.ContainerUpdateOptions{RestartPolicy: &container.RestartPolicy{Name: "always"}}))
+	w.wantSeen(one, environment.Drifted, `web ~ restart: "always" → "no"`)
+	w.start(one)
+	w.wantSeen(one, environment.Healthy)
+
+	w.terminate(one)
+	hears(t, changes, 2, "its end, and that it is gone")
+	if len(changes) > 0 {
+		t.Errorf("%d changes more are told than there were", len(changes))
+	}
+	w.wantSeen(one, environment.Unhealthy, "web does not exist")
+	if got := w.runs(); got != 4 {
+		t.Errorf("the files of %d runs are kept, want those of three starts and an end", got)
+	}
+
+	w.engine.stop()
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Error("an engine that has ended is watched on")
+	}
+	w.wantSeen(one, environment.Unknown, "host antworker001", "Docker at "+w.engine.address())
+	if _, err := w.crew.Start(t.Context(), one); err == nil || !strings.Contains(err.Error(), "host antworker001") {
+		t.Errorf("it was started on an engine that has ended: %v", err)
+	}
+	w.crew.Watch(t.Context(), "antworker001", func() { t.Error("a change is told") })
+	w.engine.start()
+	w.wantSeen(one, environment.Unhealthy, "web does not exist")
+}
+
+// Two revisions on one host are two tasks that have nothing in common.
+func TestTwoRevisionsAreOnAHostAtOnce(t *testing.T) {
+	w := newWebs(t)
+	one, two := w.revision(1), w.revision(2)
+	started := make(chan error, 2)
+	for _, task := range []environment.Task{one, two} {
+		go func() {
+			o, err := w.crew.Start(t.Context(), task)
+			if err == nil && o.Health != environment.Healthy {
+				err = fmt.Errorf("it is %+v", o)
+			}
+			started <- err
+		}()
+	}
+	if err := errors.Join(<-started, <-started); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := w.containers(), []string{"/" + one.Name(), "/" + two.Name()}; !slices.Equal(got, want) {
+		t.Errorf("containers %v, want %v", got, want)
+	}
+	if err := os.Remove(w.health(1)); err != nil {
+		t.Fatal(err)
+	}
+	w.wantSeen(two, environment.Healthy)
+
+	w.terminate(one)
+	w.terminate(one)
+	w.terminate(w.revision(3))
+	w.wantSeen(two, environment.Healthy)
+	if got, want := w.containers(), []string{"/" + two.Name()}; !slices.Equal(got, want) {
+		t.Errorf("containers %v, want %v", got, want)
+	}
+	w.terminate(two)
+	if got := w.containers(); len(got) > 0 {
+		t.Errorf("left behind: %v", got)
+	}
+
+	began := map[deploylog.Target]int{}
+	for e, err := range w.log.Read(t.Context(), deploylog.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Name == e.Target.Started() {
+			began[e.Target]++
+		}
+		if e.Target.Kind() == "run" && e.Name == e.Target.Started() && !strings.Contains(string(e.Data), `"environment":"Some/Prod"`) {
+			t.Errorf("a run does not tell of which environment it is: %s", e.Data)
+		}
+	}
+	for target, n := range map[string]int{
+		"run/m.yaml@" + cli.PlaceOf(one): 3, "resource/web@" + cli.PlaceOf(one): 3, "run/m.yaml@" + cli.PlaceOf(two): 2, "resource/web@" + cli.PlaceOf(two): 2,
+	} {
+		if began[deploylog.Target(target)] != n {
+			t.Errorf("%s began %d times, want %d; of all %v", target, began[deploylog.Target(target)], n, began)
+		}
+	}
+}
+
+// A task on this machine without a daemon: nobody tells what happens, and all the
+// rest is the same.
+func TestATaskWithoutADaemon(t *testing.T) {
+	w := newWorks(t, "hosts: [{name: here, engine: oci, attributes: {zone: a, disks: [x, y]}}]", "oci",
+		manifest.VariableFlag{Name: "words", Value: "{of: nobody, then: more}"})
+	w.write("vars.auto.yaml", "words: {of: the workspace}\n")
+	w.write("hosts/here/.keep", "")
+	const text = `
+plugs: {root: {path: "hosts/{{ host }}"}}
+resources:
+  note:
+    type: deployster/file
+    config: {path: "{{ task }}", content: "{{ words.of }} {{ words.then }} {{ n }} {{ environment }} {{ revision + 1 }} {{ host_attributes.zone }}{{ host_attributes.disks[1] }}"}
+`
+	task := w.task(7, "here", text, map[string]any{"words": map[string]any{"of": "{{ the task }}"}, "n": 3.0})
+	file := filepath.Join("hosts", "here", task.Name())
+	w.wantSeen(task, environment.Unhealthy, "note does not exist")
+	w.start(task)
+	if got, err := os.ReadFile(file); string(got) != "{{ the task }} more 3 Some/Prod 8 ay" {
+		t.Errorf("the file has %q, %v", got, err)
+	}
+	w.wantSeen(task, environment.Healthy)
+	w.write(file, "something else")
+	w.wantSeen(task, environment.Drifted, "note ~ ")
+	w.start(task)
+	w.wantSeen(task, environment.Healthy)
+	w.terminate(task)
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file is still there: %v", err)
+	}
+	w.terminate(task)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.crew.Watch(ctx, "here", func() { t.Error("a change is told") })
+	}()
+	cancel()
+	<-ended
+
+	lost := task
+	lost.Spec.Digest = strings.Repeat("0", 64)
+	w.wantSeen(lost, environment.Unknown, "m.yaml", "is gone", "env update")
+	if err := w.crew.Terminate(t.Context(), lost); err == nil || !strings.Contains(err.Error(), "is gone") {
+		t.Errorf("its manifest is gone, and terminating it: %v", err)
+	}
+	away := task
+	away.Host = "there"
+	w.wantSeen(away, environment.Unknown, "host there is no longer in inventory.yaml")
+	w.crew.Hurry()
+	w.wantSeen(task, environment.Unknown, "host here", "not seen within 0s")
+}
+
+func TestWhetherATaskCanBeRemovedIsAskedWhereAHostAnswers(t *testing.T) {
+	w := newWorks(t, `hosts:
+  - {name: dead1, endpoint: "unix:///none/such"}
+  - {name: dead2, endpoint: "unix:///none/either"}
+  - {name: here, endpoint: "unix:///var/run/docker.sock", attributes: {dir: things}}
+`, "docker")
+	w.write("things/.keep", "")
+	d := &environment.Definition{Name: "Some/Prod", Task: environment.TaskSpec{Manifest: "m.yaml", Vars: map[string]any{"value": "one"}}}
+	removable := func(typ string, hosts ...string) error {
+		t.Helper()
+		text := fmt.Sprintf(`{plugs: {dir: {path: "{{ host_attributes.dir|default('things') }}"}}, resources: {a: {type: %q, config: {value: "{{ value }}"}}}}`, typ)
+		return w.crew.Removable(t.Context(), d, text, hosts)
+	}
+	for _, hosts := range [][]string{nil, {"here"}, {"dead1", "dead2", "here"}} {
+		if err := removable(slowType, hosts...); err != nil {
+			t.Errorf("on %v: %v", hosts, err)
+		}
+		var invalid *manifest.Error
+		if err := removable(fixedType, hosts...); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "m.yaml:1:") || !strings.Contains(err.Error(), "can not remove it") {
+			t.Errorf("on %v: %v", hosts, err)
+		}
+	}
+	err := removable(slowType, "dead1", "dead2")
+	for _, says := range []string{"no host answers", "host dead1", "host dead2", "m.yaml"} {
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("no host answers: %v does not say %q", err, says)
+		}
+	}
+	if got := w.runs(); got > 0 {
+		t.Errorf("the files of %d runs are kept", got)
+	}
+	if out, err := exec.Command("docker", "ps", "--all", "--quiet", "--filter", "label=deployster.log="+w.log.ID()).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("left behind: %s, %v", out, err)
+	}
+}
+
+// A task whose configuration its type does not take can be terminated all the
+// same: it has made nothing. What it only found stays.
+func TestATaskThatMadeNothingIsTerminatedWithoutBeingAsked(t *testing.T) {
+	w := newWorks(t, "hosts: [{name: antworker001, engine: oci}]", "oci")
+	w.write("files/found", "here")
+	const files = `
+plugs: {root: {path: files}}
+resources:
+  found: {type: deployster/file, config: {path: found, content: here}}
+  made: {type: deployster/file, dependencies: {found: found}, config: {path: "{{ path }}", content: new}}
+`
+	bad := w.task(2, "antworker001", files, map[string]any{"path": "../outside"})
+	if _, err := w.crew.Start(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "stay below it") {
+		t.Fatalf("it was started: %v", err)
+	}
+	w.terminate(bad)
+	good := w.task(1, "antworker001", files, map[string]any{"path": "made"})
+	w.start(good)
+	w.terminate(good)
+	kept, err := os.ReadDir(filepath.Join(w.dir, "files"))
+	if err != nil || len(kept) != 1 || kept[0].Name() != "found" {
+		t.Errorf("there is %v, %v", kept, err)
+	}
+}

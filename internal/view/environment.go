@@ -1,0 +1,294 @@
+package view
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+)
+
+// How much of an environment's troubles is told at once. Whoever wants more has
+// all hosts shown.
+const (
+	troubledHosts = 20
+	causeLines    = 12
+)
+
+// Environment writes the status of an environment for people: the table of its
+// revisions and, below it, what there is to say. hosts tells of every host, not
+// only of those in trouble.
+func Environment(w io.Writer, r environment.Report, hosts bool, opts PlanOptions) error {
+	d := document{style: style(opts.Color), width: opts.Width}
+	d.revisions(r)
+	d.remarks(r, hosts)
+	return d.to(w, "status")
+}
+
+// revisions writes the table of the seed: its columns are as wide as there, but
+// for the names.
+func (d *document) revisions(r environment.Report) {
+	const status, desired = 13, 10
+	label := func(number int) string { return fmt.Sprintf("%s:%d", clean(r.Environment), number) }
+	first := len("REVISION")
+	for _, row := range r.Rows {
+		first = max(first, ansi.StringWidth(label(row.Revision)))
+	}
+	first += 4
+	d.line(d.style.bold(pad("REVISION", first) + pad("STATUS", status) + pad("DESIRED", desired) + "CURRENT"))
+	for _, row := range r.Rows {
+		text := pad(string(row.Status), status)
+		switch row.Status {
+		case environment.Active:
+			text = d.style.green(text)
+		case environment.Stuck:
+			text = d.style.red(text)
+		case environment.Deploying, environment.Undeploying, environment.Reverting:
+			text = d.style.cyan(text)
+		case environment.Created, environment.Inactive, environment.Reverted:
+			text = d.style.dim(text)
+		}
+		d.line(pad(label(row.Revision), first) + text + pad(fmt.Sprint(row.Desired), desired) + fmt.Sprint(row.Current))
+	}
+}
+
+// remarks writes what the table can not tell.
+func (d *document) remarks(r environment.Report, hosts bool) {
+	below := document{style: d.style, width: d.width}
+	if r.Deleted {
+		below.line("This environment is deleted.")
+	}
+	if p := r.Pause; p != nil {
+		below.line(d.style.yellow("Paused") + " since " + local(p.Since) + by(p.By) + because(p.Reason) + event(p.Seq) + ": nothing new begins until it is resumed, or something is deployed.")
+	}
+	if c := r.Deployment; c != nil && c.Status == environment.DeploymentStuck {
+		below.line(d.style.red("Stuck") + ": " + clean(c.ID) + event(c.Since))
+		below.cause("  ", withoutHosts(c.Cause, r.Hosts), hosts)
+	}
+	if hosts {
+		below.line(fmt.Sprintf("%s healthy, minimum %d:", plural(r.Healthy, "host"), r.Minimum))
+	}
+	told := 0
+	for _, h := range r.Hosts {
+		if !hosts && !troubled(h) {
+			continue
+		}
+		if told++; hosts || told <= troubledHosts {
+			below.host(h, hosts)
+		}
+	}
+	if more := told - troubledHosts; more > 0 && !hosts {
+		below.line(fmt.Sprintf("  … and %s in trouble: --hosts shows all", plural(more, "more host")))
+	}
+	if below.Len() > 0 {
+		d.line("")
+		d.WriteString(below.String())
+	}
+}
+
+// withoutHosts cuts from why a deployment is stuck what is said of hosts, which is
+// told of them.
+func withoutHosts(cause string, hosts []environment.HostRow) string {
+	for _, h := range hosts {
+		if troubled(h) {
+			cause, _, _ = strings.Cut(cause, ": "+h.Host+": ")
+		}
+	}
+	return cause
+}
+
+// troubled tells whether something of a host is not as it should be.
+func troubled(h environment.HostRow) bool {
+	return h.Failed || h.Lost && len(h.Tasks) > 0 || slices.ContainsFunc(h.Tasks, ailing)
+}
+
+func ailing(t environment.TaskRow) bool {
+	switch t.Status {
+	case environment.TaskFailed, environment.TaskDied, environment.TaskDrifted:
+		return true
+	default:
+		return t.Failures > 0
+	}
+}
+
+// host writes a host with its tasks: all of them, or those in trouble.
+func (d *document) host(h environment.HostRow, all bool) {
+	name := clean(h.Host)
+	lines := 0
+	say := func(mark, text string) {
+		if lines++; lines > 1 {
+			name = strings.Repeat(" ", ansi.StringWidth(name))
+		}
+		d.line("  " + mark + " " + d.style.bold(name) + "  " + text)
+	}
+	if h.Lost && len(h.Tasks) > 0 {
+		say(d.style.yellow("!"), "is no longer in the inventory: what is on it can not be cleaned")
+	}
+	for _, t := range h.Tasks {
+		if all || ailing(t) || h.Failed {
+			say(d.task(t))
+			d.cause("      ", t.Cause, all)
+		}
+	}
+	switch {
+	case lines > 0:
+	case h.Failed:
+		say(d.style.red("✘"), "has failed")
+	case h.Wanted:
+		say(d.style.dim("○"), "is to have a task")
+	default:
+		say(d.style.dim("○"), "has no task")
+	}
+}
+
+// task is how a task is, with the mark that goes before it.
+func (d *document) task(t environment.TaskRow) (mark, text string) {
+	mark = map[environment.TaskStatus]string{
+		environment.TaskStarting: d.style.cyan("●"), environment.TaskLaunched: d.style.cyan("●"), environment.TaskTerminating: d.style.cyan("●"),
+		environment.TaskHealthy: d.style.green("✔"), environment.TaskDrifted: d.style.yellow("~"),
+		environment.TaskFailed: d.style.red("✘"), environment.TaskDied: d.style.red("✘"),
+	}[t.Status]
+	text = fmt.Sprintf("revision %d %s since %s%s", t.Revision, clean(string(t.Status)), local(t.Since), event(t.Seq))
+	if t.Failures > 1 {
+		text += fmt.Sprintf(", %d failures in a row", t.Failures)
+	}
+	if !t.Next.IsZero() {
+		text += ", again at " + t.Next.Local().Format("15:04:05")
+	}
+	return mark, text
+}
+
+// cause writes why something failed, with the last that was said.
+func (d *document) cause(prefix, text string, all bool) {
+	lines := cleanLines(text)
+	more := 0
+	if !all && len(lines) > causeLines { // what is wrong is said first, and last
+		more = len(lines) - causeLines
+		lines = append(lines[:1:1], lines[1+more:]...)
+	}
+	for i, line := range lines {
+		for _, part := range indent(prefix, line, d.width) {
+			d.line(part)
+		}
+		if i == 0 && more > 0 {
+			d.line(prefix + d.style.dim("… "+plural(more, "line")))
+		}
+	}
+}
+
+func local(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+
+func by(who string) string {
+	if who == "" {
+		return ""
+	}
+	return " by " + clean(who)
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + clean(reason) + ")"
+}
+
+func event(seq int64) string {
+	if seq == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", event %d", seq)
+}
+
+// EnvironmentEvent writes an event of an environment as it is recorded.
+func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
+	d := document{style: style(opts.Color), width: opts.Width}
+	mark := d.style.dim("·")
+	switch e.Name {
+	case environment.EventFailed, environment.EventStuck, environment.EventTaskFailed, environment.EventTaskDied, environment.EventTaskRemained:
+		mark = d.style.red("✘")
+	case environment.EventPaused, environment.EventTaskLate, environment.EventTaskDrifted:
+		mark = d.style.yellow("!")
+	case environment.EventFinished, environment.EventTaskFinished, environment.EventTaskRecovered, environment.EventTaskTerminated:
+		mark = d.style.green("✔")
+	case environment.EventTaskStarted, environment.EventTaskTerminating:
+		mark = d.style.cyan("●")
+	}
+	var told struct {
+		Kind               environment.DeploymentKind
+		By, Reason         string
+		Joined, Left, Lost []string
+		Error, Diff        string
+	}
+	_ = json.Unmarshal(e.Data, &told) // as far as it can be read
+	text := fmt.Sprintf("%6d  %s %s  %s", e.Seq, mark, clean(e.Name), d.style.dim(clean(string(e.Target))))
+	if e.Target.Kind() == "task" && e.Attempt > 1 {
+		text += fmt.Sprintf("  attempt %d", e.Attempt)
+	}
+	if e.Name == environment.EventStarted {
+		text += "  " + clean(cmp.Or(string(told.Kind), string(environment.ByDeploy))+" "+e.Deployment)
+	}
+	text += by(told.By) + because(told.Reason)
+	for _, hosts := range []struct {
+		names []string
+		what  string
+	}{{told.Joined, "joined"}, {told.Left, "left"}, {told.Lost, "lost"}} {
+		if len(hosts.names) > 0 {
+			text += "  " + hosts.what + ": " + some(hosts.names)
+		}
+	}
+	d.line(text)
+	d.cause("          ", told.Error+told.Diff, true)
+	return d.to(w, "event")
+}
+
+// some names the first of many.
+func some(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(cleanAll(names), ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(cleanAll(names[:most]), ", "), len(names)-most)
+}
+
+// EnvironmentReasons writes why things of an environment are not as they are to
+// be.
+func EnvironmentReasons(w io.Writer, t deploylog.Target, reasons []environment.Reason, opts PlanOptions) error {
+	d := document{style: style(opts.Color), width: opts.Width}
+	if len(reasons) == 0 {
+		d.line(fmt.Sprintf("All of %s is as it is to be.", clean(string(t))))
+	}
+	for _, r := range reasons {
+		d.line("  " + clean(r.Target) + d.style.dim(event(r.Seq)))
+		for _, line := range cleanLines(r.Says) {
+			d.line("      " + line)
+		}
+		d.line(d.style.dim("      → " + clean(r.Change)))
+	}
+	return d.to(w, "explanation")
+}
+
+// RevisionDifferences writes in what two revisions differ: the lines of their
+// definitions, and a unified diff of their manifests, which may be empty.
+func RevisionDifferences(w io.Writer, differences []string, manifests string, opts PlanOptions) error {
+	d := document{style: style(opts.Color), width: opts.Width}
+	for _, line := range differences {
+		d.line("  " + d.style.yellow("~") + " " + clean(line))
+	}
+	for _, line := range cleanLines(manifests) {
+		switch {
+		case strings.HasPrefix(line, "+"):
+			line = d.style.green(line)
+		case strings.HasPrefix(line, "-"):
+			line = d.style.red(line)
+		}
+		d.line("    " + line)
+	}
+	return d.to(w, "differences")
+}

@@ -1,0 +1,119 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/deployster-go/deployster/environment"
+)
+
+// EnvironmentLive draws how a deployment goes on: its environment's table and the
+// hosts in trouble, in place.
+type EnvironmentLive struct {
+	opts LiveOptions
+	stop chan struct{}
+	done chan struct{}
+
+	mu sync.Mutex
+	pane
+	report     environment.Report
+	deployment environment.Deployment
+	closed     bool
+}
+
+// NewEnvironmentLive returns an EnvironmentLive that draws on w until Close.
+func NewEnvironmentLive(w io.Writer, opts LiveOptions) *EnvironmentLive {
+	l := &EnvironmentLive{
+		opts: opts, pane: pane{out: output{w: w}, size: opts.Width},
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	go pulse(opts.Tick, l.stop, l.done, l.redraw)
+	return l
+}
+
+// Show takes in how the environment is, and the deployment that is followed; the
+// next tick shows it.
+func (l *EnvironmentLive) Show(r environment.Report, d environment.Deployment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.report, l.deployment = r, d
+}
+
+// Note writes a line that stays.
+func (l *EnvironmentLive) Note(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range cleanLines(text) {
+		l.above = append(l.above, fold("  "+style(l.opts.Color).yellow("!")+" "+line, l.cells())...)
+	}
+}
+
+// Close draws a last time, what then stays, and restores the cursor. It returns
+// the first error of writing.
+func (l *EnvironmentLive) Close() error {
+	l.mu.Lock()
+	if !l.closed {
+		l.closed = true
+		l.above = append(l.above, l.frame(0)...)
+		l.emit(nil)
+		l.showCursor()
+		close(l.stop)
+	}
+	l.mu.Unlock()
+	<-l.done
+	return l.out.err
+}
+
+func (l *EnvironmentLive) redraw() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	height := l.opts.Height()
+	if height <= 0 {
+		height = 24
+	}
+	l.emit(l.frame(max(height-1, 1))) // the cursor stands below the region
+}
+
+// frame is what is shown, in at most height lines; 0 is no limit.
+func (l *EnvironmentLive) frame(height int) []string {
+	if l.report.Environment == "" {
+		return nil
+	}
+	d := document{style: style(l.opts.Color), width: l.cells()}
+	d.line(l.head(d.style))
+	d.revisions(l.report)
+	d.remarks(l.report, false)
+	lines := strings.Split(strings.TrimSuffix(d.String(), "\n"), "\n")
+	if height > 0 && len(lines) > height {
+		lines = append(lines[:height-1], "  "+d.style.dim("… "+plural(len(lines)-height+1, "more line")))
+	}
+	for i, line := range lines {
+		lines[i] = ansi.Truncate(line, l.cells(), "…")
+	}
+	return lines
+}
+
+// head tells how far the deployment is, since when, and how much time it has.
+func (l *EnvironmentLive) head(s style) string {
+	now, end := l.opts.Now(), l.deployment.Ended
+	if end.IsZero() {
+		end = now
+	}
+	status := string(l.deployment.Status)
+	if l.report.Pause != nil && l.deployment.Status == environment.DeploymentRunning {
+		status = "paused"
+	}
+	text := fmt.Sprintf("%s  %s  %s", s.bold(clean(l.deployment.ID)), status, seconds(end.Sub(l.deployment.Started)))
+	if left := l.report.Deadline.Sub(now); status == string(environment.DeploymentRunning) && left > 0 {
+		text += s.dim("  progress due within " + seconds(left.Truncate(time.Second)))
+	}
+	return text
+}

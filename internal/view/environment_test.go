@@ -1,0 +1,200 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+)
+
+func shown(t *testing.T, r environment.Report, hosts bool) string {
+	t.Helper()
+	var b strings.Builder
+	if err := Environment(&b, r, hosts, PlanOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestTheTableIsThatOfTheSeed(t *testing.T) {
+	r := environment.Report{Environment: "SomeEnvironment/Prod", Rows: []environment.Row{
+		{Revision: 1, Status: environment.Undeploying, Desired: 0, Current: 4},
+		{Revision: 2, Status: environment.Deploying, Desired: 5, Current: 1},
+	}}
+	want := `REVISION                  STATUS       DESIRED   CURRENT
+SomeEnvironment/Prod:1    Undeploying  0         4
+SomeEnvironment/Prod:2    Deploying    5         1
+`
+	if got := shown(t, r, false); got != want {
+		t.Errorf("shown is\n%s, want\n%s", got, want)
+	}
+}
+
+// inTrouble is an environment in which much is to be told.
+func inTrouble() environment.Report {
+	since := time.Date(2017, 9, 6, 11, 47, 23, 0, time.Local)
+	return environment.Report{
+		Environment: "shop", Rows: []environment.Row{{Revision: 1, Status: environment.Undeploying, Current: 2}, {Revision: 2, Status: environment.Stuck, Desired: 3}},
+		Pause:      &environment.Pausing{By: "ada", Reason: "too loud", Seq: 70, Since: since},
+		Deployment: &environment.Deployment{ID: "shop:2@1", Status: environment.DeploymentStuck, Since: 64, Cause: "no progress for 10m: one: port is taken"},
+		Healthy:    1, Minimum: 2,
+		Hosts: []environment.HostRow{
+			{Host: "four", Lost: true, Tasks: []environment.TaskRow{{Revision: 1, Status: environment.TaskDied, Since: since, Seq: 50, Cause: "its host is gone"}}},
+			{Host: "one", Wanted: true, Failed: true, Tasks: []environment.TaskRow{
+				{Revision: 2, Status: environment.TaskFailed, Since: since, Seq: 63, Failures: 3, Cause: "port is taken", Next: since.Add(time.Minute)},
+			}},
+			{Host: "three", Wanted: true, Tasks: []environment.TaskRow{}},
+			{Host: "two", Wanted: true, Tasks: []environment.TaskRow{{Revision: 1, Status: environment.TaskHealthy, Since: since, Seq: 12}}},
+		},
+	}
+}
+
+func TestBelowTheTableIsWhatIsNotAsItIsToBe(t *testing.T) {
+	want := `REVISION    STATUS       DESIRED   CURRENT
+shop:1      Undeploying  0         2
+shop:2      Stuck        3         0
+
+Paused since 2017-09-06 11:47:23 by ada (too loud), event 70: nothing new begins until it is resumed, or something is deployed.
+Stuck: shop:2@1, event 64
+  no progress for 10m
+  ! four  is no longer in the inventory: what is on it can not be cleaned
+  ✘       revision 1 died since 2017-09-06 11:47:23, event 50
+      its host is gone
+  ✘ one  revision 2 failed since 2017-09-06 11:47:23, event 63, 3 failures in a row, again at 11:48:23
+      port is taken
+`
+	if got := shown(t, inTrouble(), false); got != want {
+		t.Errorf("shown is\n%s, want\n%s", got, want)
+	}
+}
+
+func TestAllHostsAreShownWhenAskedFor(t *testing.T) {
+	got := shown(t, inTrouble(), true)
+	for _, want := range []string{
+		"1 host healthy, minimum 2:\n", "  ○ three  is to have a task\n", "  ✔ two  revision 1 healthy since 2017-09-06 11:47:23, event 12\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+}
+
+func TestOfManyTroublesTheFirstAreShown(t *testing.T) {
+	r := environment.Report{Environment: "shop"}
+	for i := range 50 {
+		r.Hosts = append(r.Hosts, environment.HostRow{Host: fmt.Sprintf("host-%02d", i), Failed: true})
+	}
+	got := shown(t, r, false)
+	if !strings.Contains(got, "host-19") || strings.Contains(got, "host-20") || !strings.Contains(got, "… and 30 more hosts in trouble") {
+		t.Errorf("shown is\n%s", got)
+	}
+	if got := shown(t, r, true); !strings.Contains(got, "host-49") {
+		t.Errorf("--hosts leaves out host-49:\n%s", got)
+	}
+}
+
+func TestOfALongCauseTheBeginningAndTheEndAreShown(t *testing.T) {
+	var cause strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&cause, "line %d\n", i)
+	}
+	r := inTrouble()
+	r.Hosts[1].Tasks[0].Cause = cause.String()
+	got := shown(t, r, false)
+	if !strings.Contains(got, "      line 0\n      … 28 lines\n      line 29\n") || !strings.Contains(got, "line 39\n") {
+		t.Errorf("shown is\n%s", got)
+	}
+}
+
+func TestAnEventOfAnEnvironmentIsALine(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		e    deploylog.Event
+		want string
+	}{
+		{
+			"a deployment, with who wants it and why",
+			deploylog.Event{Seq: 7, Name: environment.EventStarted, Target: "environment/shop", Deployment: "shop:2@1", Attempt: 1, Data: json.RawMessage(`{"kind":"rollback","by":"ada","reason":"slow"}`)},
+			"     7  · environment-started  environment/shop  rollback shop:2@1 by ada (slow)\n",
+		},
+		{
+			"hosts that came and went",
+			deploylog.Event{Seq: 8, Name: environment.EventHostsChanged, Target: "environment/shop", Attempt: 3, Data: json.RawMessage(`{"joined":["a","b","c","d","e","f"],"left":["g"]}`)},
+			"     8  · environment-hosts-changed  environment/shop  joined: a, b, c, d, e and 1 more  left: g\n",
+		},
+		{
+			"a failure, with its cause",
+			deploylog.Event{Seq: 9, Name: environment.EventTaskFailed, Target: "task/shop/2/a", Attempt: 2, Data: json.RawMessage(`{"error":"port is taken\nby nginx"}`)},
+			"     9  ✘ task-failed  task/shop/2/a  attempt 2\n          port is taken\n          by nginx\n",
+		},
+		{
+			"data that can not be read is left out",
+			deploylog.Event{Seq: 10, Name: environment.EventTaskFinished, Target: "task/shop/2/a", Attempt: 1, Data: json.RawMessage(`{"error":3}`)},
+			"    10  ✔ task-finished-successfully  task/shop/2/a\n",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var b strings.Builder
+			if err := EnvironmentEvent(&b, tc.e, PlanOptions{}); err != nil || b.String() != tc.want {
+				t.Errorf("written is %q, %v; want %q", b.String(), err, tc.want)
+			}
+		})
+	}
+}
+
+// follow shows a report on a terminal and closes it.
+func follow(term *terminal, r environment.Report, d environment.Deployment, notes ...string) {
+	now := time.Date(2017, 9, 6, 11, 48, 0, 0, time.Local)
+	l := NewEnvironmentLive(term, LiveOptions{
+		Width: func() int { return term.width }, Height: func() int { return term.height }, Color: true, Now: func() time.Time { return now },
+	})
+	l.redraw() // before anything is known
+	l.Show(r, d)
+	l.redraw()
+	for _, note := range notes {
+		l.Note(note)
+		l.redraw()
+	}
+	d.Status = environment.DeploymentFinished
+	l.Show(r, d)
+	_ = l.Close()
+}
+
+func TestAFollowedDeploymentStaysOnTheTerminal(t *testing.T) {
+	term := newTerminal(100, 10)
+	started := time.Date(2017, 9, 6, 11, 47, 23, 0, time.Local)
+	follow(term, inTrouble(), environment.Deployment{ID: "shop:2@1", Status: environment.DeploymentRunning, Started: started}, "standing by")
+	text := term.text()
+	for _, want := range []string{"! standing by", "shop:2@1  finished  37.0s", "shop:2      Stuck", "port is taken"} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("%q is there %d times in\n%s", want, strings.Count(text, want), text)
+		}
+	}
+	if term.hidden || term.nowrap || len(term.breaches) > 0 {
+		t.Errorf("the terminal is left without cursor (%t) or wrapping (%t), and was sent %v", term.hidden, term.nowrap, term.breaches)
+	}
+}
+
+func TestNothingOfAnEnvironmentDrivesTheTerminal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"\x1b[2J", "a\rb", "\u202eright", "\x9b31m", "日本語\n\x07"}))
+		r := environment.Report{Environment: text.Draw(t, "name"), Rows: []environment.Row{{Revision: 1, Status: environment.Stuck}}}
+		r.Pause = &environment.Pausing{By: text.Draw(t, "by"), Reason: text.Draw(t, "reason")}
+		for range rapid.IntRange(0, 30).Draw(t, "hosts") {
+			r.Hosts = append(r.Hosts, environment.HostRow{Host: text.Draw(t, "host"), Tasks: []environment.TaskRow{
+				{Revision: 1, Status: environment.TaskFailed, Failures: 2, Cause: text.Draw(t, "cause")},
+			}})
+		}
+		term := newTerminal(rapid.IntRange(1, 120).Draw(t, "width"), rapid.IntRange(2, 30).Draw(t, "height"))
+		follow(term, r, environment.Deployment{ID: text.Draw(t, "id"), Status: environment.DeploymentRunning}, text.Draw(t, "note"))
+		if term.hidden || term.nowrap || len(term.breaches) > 0 {
+			t.Fatalf("the terminal is left without cursor (%t) or wrapping (%t), and was sent %v", term.hidden, term.nowrap, term.breaches)
+		}
+	})
+}
