@@ -256,8 +256,8 @@ var volatile = []struct {
 }{
 	{regexp.MustCompile(`\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b`), "ULID"},
 	{regexp.MustCompile(`^ +[0-9]+  (20[0-9]{2}-)`), "SEQ $1"}, // initializations end in any order
-	{regexp.MustCompile(`^ +[0-9]+  ([·✔✘] )`), "SEQ $1"},
-	{regexp.MustCompile(`\b(finished|running|failed|cancelled) +[0-9]+\b`), "$1 SEQ"},
+	{regexp.MustCompile(`^ +[0-9]+  ([·✔✘●!] )`), "SEQ $1"},
+	{regexp.MustCompile(`\b(finished|running|failed|cancelled) +[0-9]+ `), "$1 SEQ "},
 	{regexp.MustCompile(`\bevent [0-9]+\b`), "event SEQ"},
 	{regexp.MustCompile(`"seq":[0-9]+`), `"seq":SEQ`},
 	{regexp.MustCompile(`\b[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?( ?UTC|Z)?`), "TIME"},

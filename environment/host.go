@@ -9,9 +9,10 @@ import (
 type host struct {
 	name   string
 	index  int
-	wanted bool // it is to have a task of the revision in force
-	lost   bool // it is not in the inventory any more
-	begun  bool // a task of the revision in force was begun on it by the deployment in force
+	wanted bool   // it is to have a task of the revision in force
+	lost   bool   // it is not in the inventory any more
+	begun  bool   // a task of the revision in force was begun on it by the deployment in force
+	late   string // deployment whose healthy deadline its task has passed
 	tasks  []*task
 	counts counts
 	stamp  int // changes whenever it is looked at
@@ -33,7 +34,6 @@ type task struct {
 	ended      bool      // of a terminating one: it was tried in vain
 	healthy    time.Time // since when it was, at the last time
 	first      time.Time // when the deployment began it for the first time
-	late       string    // deployment whose healthy deadline it has passed
 }
 
 // up tells whether the task is one that is counted on.
@@ -138,7 +138,7 @@ type standing struct {
 	double  bool
 	settled bool // it is as it is to be
 	failed  bool // it counts against max_failed
-	busy    bool // something was begun that has not ended
+	busy    bool // what is worked on next was begun, and has not ended
 	hopeful bool // it rests, and may well do better soon
 	overdue bool // its healthy deadline has passed, and that is not recorded
 }
@@ -158,23 +158,20 @@ func (s *State) stand(h *host, now time.Time) (st standing, again time.Time) {
 	if h.wanted {
 		mine = h.find(f.Revision)
 	}
-	for _, t := range h.tasks {
-		st.busy = st.busy || t.begun()
-	}
 	var do *task // which is worked on next, nil with a Start is none yet
 	st.class, st.kind, do = s.next(h, mine)
 	st.settled = st.class == nothing
 	st.task = f.Revision
 	if do != nil {
-		st.task = do.revision
+		st.task, st.busy = do.revision, do.begun() // another's end would never come, if a controller died
 		if due := s.due(st.kind, do); due.After(now) {
 			st.class, again = nothing, due
 			st.hopeful = st.kind == Confirm || do.failures < despair
 		}
 	}
 	if mine != nil && !mine.up() {
-		st.failed = mine.blamed == f.ID || mine.late == f.ID
-		if deadline := s.healthyDeadline(mine); !deadline.IsZero() {
+		st.failed = mine.blamed == f.ID || h.late == f.ID
+		if deadline := s.healthyDeadline(h, mine); !deadline.IsZero() {
 			if st.overdue = !deadline.After(now); !st.overdue && (again.IsZero() || deadline.Before(again)) {
 				again = deadline
 			}
@@ -220,26 +217,29 @@ func (s *State) next(h *host, mine *task) (class, Kind, *task) {
 }
 
 // outgoing is the task that is to leave the host next: first those that are of
-// no use, then older ones. With Surge, the last that is of use, or may be, stays
-// until the new one is healthy, and is only returned with it.
-func (s *State) outgoing(h *host, mine *task) *task {
-	var first, last *task
+// no use, then older ones.
+func (s *State) outgoing(h *host, mine *task) (first *task) {
+	stays := s.stays(h, mine)
 	for _, t := range h.tasks {
-		if t == mine {
-			continue
-		}
-		if first == nil || !t.up() && first.up() {
+		if t != mine && t != stays && (first == nil || !t.up() && first.up()) {
 			first = t
 		}
-		if last == nil || t.up() || !last.up() {
+	}
+	return first
+}
+
+// stays is the task that Surge leaves until the new one is healthy: the newest of
+// those that are of use, or else of those that may be.
+func (s *State) stays(h *host, mine *task) (last *task) {
+	if !h.wanted || s.force.Configuration.Method != Surge || mine != nil && mine.up() {
+		return nil
+	}
+	for _, t := range h.tasks {
+		if t != mine && t.status != TaskTerminating && (last == nil || t.up() || !last.up()) {
 			last = t
 		}
 	}
-	surging := h.wanted && s.force.Configuration.Method == Surge
-	if first == nil || !surging || mine != nil && mine.up() || first != last || first.status == TaskTerminating {
-		return first
-	}
-	return nil
+	return last
 }
 
 // due is when the next thing may be done with a task.
@@ -255,9 +255,9 @@ func (s *State) due(kind Kind, t *task) time.Time {
 
 // healthyDeadline is when a task is to be healthy, zero when that does not matter
 // any more or is recorded.
-func (s *State) healthyDeadline(t *task) time.Time {
+func (s *State) healthyDeadline(h *host, t *task) time.Time {
 	f := s.force
-	if s.reached || s.pause != nil || t.late == f.ID || t.first.IsZero() || t.deployment != f.ID {
+	if s.reached || s.pause != nil || h.late == f.ID || t.first.IsZero() || t.deployment != f.ID {
 		return time.Time{}
 	}
 	return later(t.first, s.resumed).Add(time.Duration(f.Configuration.HealthyDeadline))

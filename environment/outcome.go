@@ -9,8 +9,12 @@ import (
 )
 
 // Ended returns what is recorded of the end of a step's work: what was seen then
-// of a Start or Confirm, or why the work failed.
+// of a Start or Confirm, or why the work failed. It is nothing of a Confirm of a task
+// of which something else is recorded meanwhile.
 func (s *State) Ended(step Step, seen Observation, err error) []deploylog.Event {
+	if step.Kind == Confirm && !s.launched(step) {
+		return nil // somebody else saw what became of it
+	}
 	name, p := "", payload{}
 	if err == nil && step.Kind != Terminate && seen.Health != Healthy && seen.Health != Drifted {
 		p.Error = cmp.Or(seen.Detail, string(seen.Health))
@@ -32,6 +36,16 @@ func (s *State) Ended(step Step, seen Observation, err error) []deploylog.Event 
 		name = EventTaskFinished
 	}
 	return []deploylog.Event{step.event(name, p)}
+}
+
+// launched tells whether a task still is to be confirmed.
+func (s *State) launched(step Step) bool {
+	h := s.byName[step.Host]
+	if h == nil {
+		return false
+	}
+	t := h.find(step.Revision)
+	return t != nil && t.status == TaskLaunched && t.deployment == step.Deployment && t.attempt == step.Attempt
 }
 
 // waits tells whether a task that was started has to stay healthy for a while.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/schema"
 )
 
 // State is one environment as the log tells it. It is not safe for concurrent
@@ -152,7 +151,7 @@ func (s *State) Revisions() []Revision {
 	return all
 }
 
-// Revision is one of them; the error suggests another.
+// Revision is one of them; the error tells which there are.
 func (s *State) Revision(number int) (Revision, error) {
 	if number >= 1 && number <= len(s.revisions) {
 		return s.revisions[number-1].Revision, nil
@@ -160,16 +159,9 @@ func (s *State) Revision(number int) (Revision, error) {
 	if len(s.revisions) == 0 {
 		return Revision{}, fmt.Errorf("%w environment %q", ErrUnknown, s.name)
 	}
-	known := make([]string, len(s.revisions))
-	for i := range known {
-		known[i] = strconv.Itoa(i + 1)
-	}
 	has := "only revision 1"
-	if len(known) > 1 {
-		has = "revisions 1 to " + known[len(known)-1]
-	}
-	if meant := schema.Closest(strconv.Itoa(number), known); meant != "" {
-		return Revision{}, fmt.Errorf("%w revision %d of environment %s, which has %s: did you mean %s?", ErrUnknown, number, s.name, has, meant)
+	if n := len(s.revisions); n > 1 {
+		has = fmt.Sprintf("revisions 1 to %d", n)
 	}
 	return Revision{}, fmt.Errorf("%w revision %d of environment %s: it has %s", ErrUnknown, number, s.name, has)
 }
@@ -366,7 +358,13 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 	}
 	progress := false
 	s.touch(h, e.CreatedAt, func() {
-		h.counts.note(e.Deployment, revision, e.Name, e.Attempt)
+		if e.Deployment == s.force.ID {
+			h.counts.note(e.Deployment, revision, e.Name, e.Attempt)
+		}
+		if e.Name == EventTaskLate {
+			h.late = e.Deployment
+			return
+		}
 		t := h.find(revision)
 		if e.Name == EventTaskStarted {
 			t = h.add(revision)
@@ -390,15 +388,14 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 
 // apply tells whether the task is gone.
 func (t *task) apply(e deploylog.Event) (gone bool) {
-	if e.Name == EventTaskLate {
-		t.late = e.Deployment
-		return false
-	}
 	t.seq, t.since = e.Seq, e.CreatedAt
 	p := read(e.Data)
 	switch e.Name {
 	case EventTaskStarted, EventTaskTerminating:
-		if e.Name == EventTaskStarted && (t.deployment != e.Deployment || t.first.IsZero()) {
+		if t.deployment != e.Deployment {
+			t.first = time.Time{}
+		}
+		if e.Name == EventTaskStarted && t.first.IsZero() {
 			t.first = e.CreatedAt
 		}
 		if t.status == TaskTerminating != (e.Name == EventTaskTerminating) {
