@@ -19,7 +19,7 @@ func (s *State) Explain(t deploylog.Target, now time.Time) []Reason {
 		all = s.overall()
 	}
 	for _, h := range s.hosts {
-		if h.now.settled && !h.lost || h.lost && len(h.tasks) == 0 {
+		if h.now.settled && h.now.class == nothing && !h.lost || h.lost && len(h.tasks) == 0 {
 			continue
 		}
 		r := s.reason(h, now)

@@ -160,7 +160,7 @@ func (s *State) stand(h *host, now time.Time) (st standing, again time.Time) {
 	}
 	var do *task // which is worked on next, nil with a Start is none yet
 	st.class, st.kind, do = s.next(h, mine)
-	st.settled = st.class == nothing
+	st.settled = st.class == nothing || st.kind == Start && do != nil && do.up() // drift is repaired by the way
 	st.task = f.Revision
 	if do != nil {
 		st.task, st.busy = do.revision, do.begun() // another's end would never come, if a controller died

@@ -436,3 +436,49 @@ func TestManyHostsAreToldInParts(t *testing.T) {
 		t.Errorf("%d are desired", n)
 	}
 }
+
+// A task that starts well and dies, again and again, does not put the deadline off.
+func TestATaskThatKeepsDyingLetsItsDeploymentBeStuck(t *testing.T) {
+	w := newWorld(t)
+	w.propose(Create{Definition: definition(nil)})
+	w.propose(Deploy{Revision: 1, Hosts: hosts(2)})
+	w.fails("start 1 h2", "no disk")
+	for range 9 {
+		w.done("start 1 h1")
+		w.sees(1, "h1", Unhealthy, "it ended")
+		w.after(time.Minute)
+	}
+	w.done("start 1 h1")
+	w.sees(1, "h1", Unhealthy, "it ended")
+	w.after(time.Minute)
+	w.steps()
+	w.table(`SomeEnvironment/Prod:1 Stuck 2 0`)
+}
+
+// Drift that may not be repaired, because the minimum leaves no room, keeps no
+// deployment from its end.
+func TestDriftDoesNotHoldUpADeployment(t *testing.T) {
+	w := newWorld(t)
+	w.propose(Create{Definition: definition(func(d *Definition) { d.Deployment.MinHealthyPercent = 100 })})
+	w.propose(Deploy{Revision: 1, Hosts: hosts(2)})
+	w.done("start 1 h1")
+	w.sees(1, "h1", Drifted, "~ content")
+	w.done("start 1 h2")
+	w.table(`SomeEnvironment/Prod:1 Active 2 2`)
+	w.can()
+	if all := w.state.Explain(Target("SomeEnvironment/Prod"), w.now); len(all) != 1 || all[0].Target != "task/SomeEnvironment/Prod/1/h1" {
+		t.Errorf("it is explained as %+v", all)
+	}
+}
+
+// What is started on a host that is lost meanwhile is not trusted when it is back.
+func TestATaskThatStartedOnALostHostIsLookedAtAgain(t *testing.T) {
+	w := newWorld(t)
+	w.propose(Create{Definition: definition(nil)})
+	w.propose(Deploy{Revision: 1, Hosts: hosts(2)})
+	running := w.begin("start 1 h1")
+	w.propose(SetHosts{Selected: []string{"h2"}, Known: func(host string) bool { return host != "h1" }})
+	w.append(w.state.Ended(running, Observation{Health: Healthy}, nil)...)
+	w.propose(SetHosts{Selected: hosts(2)})
+	w.can("start 1 h1", "start 1 h2")
+}

@@ -317,6 +317,8 @@ func (s *State) forget(e deploylog.Event) {
 	s.sets, s.overdue, s.alarms, s.total, s.current = [classes]set{}, nil, nil, totals{}, map[int]int{}
 }
 
+const lostHost = "its host is not in the inventory any more"
+
 // change takes note of hosts that came and went.
 func (s *State) change(e deploylog.Event, p payload) {
 	s.known = s.known || !p.More
@@ -327,7 +329,7 @@ func (s *State) change(e deploylog.Event, p payload) {
 				h.wanted, h.lost = wanted, lost
 				for _, t := range h.tasks {
 					if lost && t.status != TaskTerminating {
-						t.status, t.seq, t.since, t.cause = TaskDied, e.Seq, e.CreatedAt, "its host is not in the inventory any more"
+						t.status, t.seq, t.since, t.cause = TaskDied, e.Seq, e.CreatedAt, lostHost
 					}
 				}
 			})
@@ -358,6 +360,7 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 	}
 	progress := false
 	s.touch(h, e.CreatedAt, func() {
+		again := h.counts.next(e.Deployment, revision, e.Name) > 1
 		if e.Deployment == s.force.ID {
 			h.counts.note(e.Deployment, revision, e.Name, e.Attempt)
 		}
@@ -369,14 +372,19 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 		if e.Name == EventTaskStarted {
 			t = h.add(revision)
 		}
-		if t != nil && t.apply(e) {
+		switch {
+		case t == nil:
+		case t.apply(e):
 			h.remove(revision)
+		case h.lost && t.up():
+			t.status, t.cause = TaskDied, lostHost // nobody looks at it
 		}
 		if e.Deployment != s.force.ID {
 			return
 		}
 		h.begun = h.begun || e.Name == EventTaskStarted && revision == s.force.Revision
-		progress = e.Name == EventTaskFinished && revision == s.force.Revision || e.Name == EventTaskTerminated
+		// What dies and comes again, again and again, is no progress.
+		progress = !again && (e.Name == EventTaskFinished && revision == s.force.Revision || e.Name == EventTaskTerminated)
 	})
 	if progress {
 		s.progress = e.CreatedAt

@@ -1,0 +1,85 @@
+package environment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// settled tells whether all is as it is to be, or can not be otherwise.
+func (s *simulation) settled() bool { return s.unsettled() == "" }
+
+// unsettled is what is not as it is to be. A host may have a task that its revision
+// lets fail there. Others may have to wait, but only for those, or because the
+// percentage leaves no room for any.
+func (s *simulation) unsettled() string {
+	n, f := s.naive, s.naive.force
+	switch {
+	case f == nil:
+		return ""
+	case !n.known:
+		return "the hosts are not known"
+	case !f.reached && !f.stuck:
+		return f.id + " has not ended"
+	}
+	var failing, waiting []string
+	for _, h := range n.there(func(*naiveHost) bool { return true }) {
+		switch do, t := n.next(h), n.mine(h); {
+		case do.kind == "":
+			if is, want := s.really(h); is != want {
+				return fmt.Sprintf("on %s is %s, not %s", h.name, is, want)
+			}
+		case t != nil && !t.up() && t.failures >= 3 && do.revision == f.revision && s.behaves(place{h.name, f.revision}) == bad:
+			failing = append(failing, h.name)
+		case do.class != free && n.rooms(Can{TakeDown: true})[do.class] <= 0:
+			waiting = append(waiting, h.name)
+		default:
+			return fmt.Sprintf("%s on %s is to be done", do, h.name)
+		}
+	}
+	if len(waiting) > 0 && len(failing) == 0 && n.minimum() < n.wanted() {
+		return fmt.Sprintf("%s wait for nothing", waiting)
+	}
+	if slices.ContainsFunc(n.failed(), func(h *naiveHost) bool { return !slices.Contains(failing, h.name) && !slices.Contains(waiting, h.name) }) {
+		return "hosts count as failed that are not"
+	}
+	if f.stuck && len(failing) == 0 && len(waiting) == 0 {
+		return "it is stuck, and nothing is to be done"
+	}
+	if len(waiting) > 0 && len(failing) == 0 {
+		s.tally["no room"]++
+		if f.automatic {
+			s.tally["no room for an automatic rollback"]++
+		}
+	}
+	if len(s.works) > 0 {
+		return "there is work"
+	}
+	if !s.control.state.Idle() {
+		return "it is not idle"
+	}
+	if len(failing) == 0 {
+		s.tally["at rest"]++
+		for step := range s.control.state.Decide(s.now, Can{TakeDown: true}) {
+			return fmt.Sprintf("it would %s %d on %s", step.Kind, step.Revision, step.Host)
+		}
+	}
+	return ""
+}
+
+// really is what is on a host, and what is to be.
+func (s *simulation) really(h *naiveHost) (is, want string) {
+	var all []string
+	m := s.machine(h.name)
+	for _, revision := range sortedKeys(m.tasks) {
+		now := m.tasks[revision]
+		if now == drifted && s.naive.force.configuration.Drift == ReportDrift {
+			now = sound
+		}
+		all = append(all, fmt.Sprintf("%s %d", now, revision))
+	}
+	if want = ""; h.wanted {
+		want = fmt.Sprintf("%s %d", sound, s.naive.force.revision)
+	}
+	return strings.Join(all, ", "), want
+}

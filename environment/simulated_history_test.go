@@ -1,0 +1,210 @@
+package environment
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// note takes note of an event, and wants it to be one that may happen now.
+func (n *naive) note(s *simulation, e deploylog.Event) {
+	s.tally[e.Name]++
+	p := read(e.Data)
+	if back := n.goesBack; back != 0 && e.Name != EventFailed || e.Name == EventStarted && p.Automatic {
+		if n.goesBack = 0; back == 0 || e.Name != EventStarted || !p.Automatic || number(e) != back {
+			s.fail("%s of revision %d, and by itself it goes back to %d", e.Name, number(e), back)
+		}
+	}
+	if _, revision, host, ok := taskOf(e.Target); ok {
+		n.noteTask(s, e, place{host, revision})
+		return
+	}
+	switch e.Name {
+	case EventCreated, EventUpdated:
+		n.revisions = append(n.revisions, p.Definition)
+	case EventStarted:
+		n.start(s, e, p)
+	case EventDeleted:
+		n.deleted(s, p)
+	default:
+		n.noteOwn(s, e, p)
+	}
+}
+
+func (n *naive) start(s *simulation, e deploylog.Event, p payload) {
+	was := n.force
+	if was != nil && !was.reached && !was.passed {
+		s.fail("%s has not ended, and %s is started", was.id, e.Deployment)
+	}
+	f := &inForce{
+		id: e.Deployment, kind: p.Kind, revision: number(e), progress: e.CreatedAt, moved: true, late: map[place]bool{}, counted: map[string]bool{}, automatic: p.Automatic,
+		configuration: p.Change.apply(n.revisions[number(e)-1].Deployment),
+	}
+	if n.force = f; p.Kind == ByDelete {
+		f.revision = 0 // of which no host is to have a task
+	}
+	n.known = n.known && was != nil && was.revision > 0 && f.revision > 0 && n.revisions[was.revision-1].InstanceGroup == n.revisions[f.revision-1].InstanceGroup
+	for _, h := range n.hosts {
+		h.begun = false
+		h.wanted = h.wanted && p.Kind != ByDelete && p.Hosts == nil
+	}
+	if p.Hosts != nil {
+		for _, name := range *p.Hosts {
+			n.host(name).wanted, n.host(name).lost = true, false
+		}
+	}
+	n.known = n.known || p.Hosts != nil || p.Kind == ByDelete
+}
+
+func (n *naive) deleted(s *simulation, p payload) {
+	if f := n.force; f != nil && f.kind == ByDelete && n.known && n.due(s.now) == "the end" {
+		for _, h := range n.there(func(*naiveHost) bool { return true }) {
+			if m := s.machine(h.name); len(m.tasks) > 0 {
+				s.fail("it is deleted, and %s has %v", m.name, m.tasks)
+			}
+		}
+	}
+	n.force, n.hosts, n.names, n.known, n.active = nil, map[string]*naiveHost{}, nil, false, 0
+}
+
+func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
+	f := n.force
+	if f == nil || e.Deployment != f.id {
+		s.fail("%s of %s, which is not in force", e.Name, e.Deployment)
+	}
+	switch e.Name {
+	case EventFinished:
+		if f.reached || n.due(s.now) != "the end" {
+			s.fail("%s finishes, and has not come to its end", f.id)
+		}
+		f.reached, f.stuck, n.active = true, false, f.revision
+	case EventFailed:
+		f.passed = true
+	case EventStuck:
+		if n.due(s.now) != "being stuck" || !f.moved {
+			s.fail("%s is stuck too early, or again", f.id)
+		}
+		f.stuck, f.moved = true, false
+		if f.configuration.AutoRollback && f.kind == ByDeploy && n.active != f.revision {
+			n.goesBack = n.active
+		}
+	case EventPaused:
+		f.paused = true
+	case EventResumed:
+		f.paused, f.progress, f.resumed = false, e.CreatedAt, e.CreatedAt
+	case EventHostsChanged:
+		n.moved(e, p)
+	default:
+		s.fail("there is no event %s", e.Name)
+	}
+}
+
+func (n *naive) moved(e deploylog.Event, p payload) {
+	for _, name := range p.Joined {
+		n.host(name).wanted, n.host(name).lost = true, false
+	}
+	for _, name := range p.Left {
+		n.host(name).wanted, n.host(name).lost = false, false
+	}
+	for _, name := range p.Lost {
+		h := n.host(name)
+		h.wanted, h.lost = false, true
+		for _, t := range h.tasks {
+			if t.status != TaskTerminating {
+				t.status, t.since = TaskDied, e.CreatedAt
+			}
+		}
+	}
+	n.known = n.known || !p.More
+}
+
+func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
+	f := n.force
+	begins := e.Name == EventTaskStarted || e.Name == EventTaskTerminating
+	switch {
+	case begins && (f == nil || f.paused || f.passed || e.Deployment != f.id):
+		s.fail("%s of %s: nothing may begin", e.Name, e.Target)
+	case f == nil:
+		return
+	}
+	h := n.host(at.host)
+	t := h.tasks[at.revision]
+	if t == nil && e.Name == EventTaskStarted {
+		t = &naiveTask{}
+		h.tasks[at.revision] = t
+	}
+	if t == nil {
+		return
+	}
+	if e.Name == EventTaskLate {
+		if due := n.lateAt(h); due.IsZero() || due.After(s.now) || at.revision != f.revision {
+			s.fail("the task on %s is late too early, or again: it was first started at %s", at.host, t.first)
+		}
+		f.late[at] = true
+		return
+	}
+	if t.note(e); h.lost && t.up() {
+		t.status = TaskDied
+	}
+	if e.Name == EventTaskTerminated {
+		delete(h.tasks, at.revision)
+	}
+	if e.Deployment != f.id {
+		return
+	}
+	h.begun = h.begun || e.Name == EventTaskStarted && at.revision == f.revision
+	key := e.Name + string(e.Target)
+	if again := f.counted[key]; !again && (e.Name == EventTaskFinished && at.revision == f.revision || e.Name == EventTaskTerminated) {
+		f.counted[key] = true
+		f.progress, f.moved = e.CreatedAt, true
+		f.stuck = f.stuck && (f.reached || n.halted())
+	}
+}
+
+func (t *naiveTask) note(e deploylog.Event) {
+	was := t.status
+	t.since = e.CreatedAt
+	fails := func(as TaskStatus) {
+		t.status, t.blamed = as, e.Deployment
+		t.failures++
+		t.rests = e.CreatedAt.Add(min(time.Minute, time.Second<<min(t.failures-1, 10)))
+	}
+	switch e.Name {
+	case EventTaskStarted:
+		if t.firstBy != e.Deployment {
+			t.firstBy, t.first = e.Deployment, e.CreatedAt
+		}
+		if was == TaskTerminating {
+			t.failures = 0
+		}
+		t.status, t.rests = TaskStarting, time.Time{}
+	case EventTaskTerminating:
+		if was != TaskTerminating {
+			t.failures = 0
+		}
+		t.status, t.rests, t.vain = TaskTerminating, time.Time{}, false
+	case EventTaskLaunched:
+		t.status = TaskLaunched
+	case EventTaskFinished, EventTaskRecovered:
+		t.status, t.blamed, t.healthy = TaskHealthy, "", e.CreatedAt
+	case EventTaskDrifted:
+		t.status = TaskDrifted
+	case EventTaskDied:
+		if e.CreatedAt.Sub(t.healthy) >= 10*time.Minute {
+			t.failures = 0
+		}
+		fails(TaskDied)
+	case EventTaskFailed:
+		fails(TaskFailed)
+	case EventTaskRemained:
+		fails(TaskTerminating)
+		t.vain = true
+	}
+}
+
+// number is the revision of an event.
+func number(e deploylog.Event) int {
+	n, _ := strconv.Atoi(e.Revision)
+	return n
+}

@@ -1,0 +1,248 @@
+package environment
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// naive is an environment as the seed sees it: what is on the hosts according to
+// the log, from which all is found anew at each question. It shares nothing with
+// the machine but what events say, and is what that is measured against.
+type naive struct {
+	revisions []*Definition
+	force     *inForce
+	hosts     map[string]*naiveHost
+	names     []string // of the hosts, sorted
+	known     bool
+	active    int // the last revision whose deployment has finished
+	goesBack  int // the revision to which a rollback is to follow at once
+}
+
+// inForce is a deployment.
+type inForce struct {
+	id                             string
+	kind                           DeploymentKind
+	revision                       int
+	configuration                  Configuration
+	reached, stuck, paused, passed bool
+	moved                          bool      // there was progress since it was stuck
+	progress, resumed              time.Time // the last
+	late                           map[place]bool
+	counted                        map[string]bool // events that are progress for the first time only
+	automatic                      bool
+}
+
+type naiveHost struct {
+	name                string
+	wanted, lost, begun bool
+	tasks               map[int]*naiveTask
+}
+
+type naiveTask struct {
+	status   TaskStatus
+	vain     bool   // it was tried in vain to terminate it
+	failures int    // in a row
+	blamed   string // deployment of the last
+	rests    time.Time
+	since    time.Time
+	healthy  time.Time
+	firstBy  string // deployment that started it, at first then
+	first    time.Time
+}
+
+func newNaive() *naive { return &naive{hosts: map[string]*naiveHost{}} }
+
+func (t *naiveTask) up() bool {
+	return t != nil && (t.status == TaskHealthy || t.status == TaskDrifted)
+}
+
+func (t *naiveTask) begun() bool {
+	return t != nil && (t.status == TaskStarting || t.status == TaskTerminating && !t.vain)
+}
+
+func (h *naiveHost) ups() (n int) {
+	for _, t := range h.tasks {
+		if t.up() {
+			n++
+		}
+	}
+	return n
+}
+
+func (n *naive) host(name string) *naiveHost {
+	if n.hosts[name] == nil {
+		n.hosts[name] = &naiveHost{name: name, tasks: map[int]*naiveTask{}}
+		i, _ := slices.BinarySearch(n.names, name)
+		n.names = slices.Insert(n.names, i, name)
+	}
+	return n.hosts[name]
+}
+
+// there are the hosts that are not lost.
+func (n *naive) there(such func(*naiveHost) bool) (all []*naiveHost) {
+	for _, name := range n.names {
+		if h := n.hosts[name]; !h.lost && such(h) {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+func (n *naive) wanted() int {
+	return len(n.there(func(h *naiveHost) bool { return h.wanted }))
+}
+
+func (n *naive) up() int {
+	return len(n.there(func(h *naiveHost) bool { return h.ups() > 0 }))
+}
+
+// minimum is the least number of hosts that is not less than the percentage.
+func (n *naive) minimum() (least int) {
+	for least*100 < n.wanted()*n.force.configuration.MinHealthyPercent {
+		least++
+	}
+	return least
+}
+
+func (n *naive) doubled() int {
+	return len(n.there(func(h *naiveHost) bool { return len(h.tasks) > 1 }))
+}
+
+// mine is the task of the revision in force, where there is to be one.
+func (n *naive) mine(h *naiveHost) *naiveTask {
+	if !h.wanted {
+		return nil
+	}
+	return h.tasks[n.force.revision]
+}
+
+// failed are the hosts that count against max_failed.
+func (n *naive) failed() []*naiveHost {
+	return n.there(func(h *naiveHost) bool {
+		t := n.mine(h)
+		return t != nil && !t.up() && (t.blamed == n.force.id || n.force.late[place{h.name, n.force.revision}])
+	})
+}
+
+func (n *naive) halted() bool {
+	most := n.force.configuration.MaxFailed
+	return most != nil && !n.force.reached && len(n.failed()) > most.Of(n.wanted())
+}
+
+// todo is what is to be done on a host next, at some time.
+type todo struct {
+	kind     Kind
+	revision int
+	class    class
+	from     time.Time
+}
+
+func (t todo) String() string { return fmt.Sprintf("%s %d", t.kind, t.revision) }
+
+// next is found by the rules of the seed: old tasks leave first, those of no use
+// before others, but of Surge one stays until the new one is healthy. Then the new
+// one comes.
+func (n *naive) next(h *naiveHost) (do todo) {
+	mine, revision := n.mine(h), n.force.revision
+	var old []int
+	for _, r := range sortedKeys(h.tasks) {
+		if mine == nil || r != revision {
+			old = append(old, r)
+		}
+	}
+	leave := slices.Clone(old)
+	if h.wanted && n.force.configuration.Method == Surge && !mine.up() && len(old) > 0 {
+		best := slices.MaxFunc(old, func(a, b int) int { return 2*(n.use(h.tasks[a])-n.use(h.tasks[b])) + sign(a-b) })
+		if h.tasks[best].status != TaskTerminating {
+			leave = slices.DeleteFunc(leave, func(r int) bool { return r == best })
+		}
+	}
+	if len(leave) > 0 {
+		r := slices.MinFunc(leave, func(a, b int) int { return 2*(min(n.use(h.tasks[a]), 2)/2-min(n.use(h.tasks[b]), 2)/2) + sign(a-b) })
+		t := h.tasks[r]
+		do = todo{Terminate, r, free, time.Time{}}
+		if t.status == TaskTerminating {
+			do.from = t.rests
+		}
+		if t.up() && h.ups() == 1 && n.force.kind != ByDelete {
+			do.class = takesDown
+		}
+		return do
+	}
+	switch {
+	case !h.wanted:
+		return todo{}
+	case mine == nil && len(old) > 0:
+		return todo{Start, revision, doubles, time.Time{}}
+	case mine == nil && h.begun:
+		return todo{Start, revision, free, time.Time{}}
+	case mine == nil:
+		return todo{Start, revision, fresh, time.Time{}}
+	case mine.status == TaskHealthy, mine.status == TaskDrifted && n.force.configuration.Drift == ReportDrift:
+		return todo{}
+	case mine.status == TaskDrifted:
+		return todo{Start, revision, takesDown, mine.rests}
+	case mine.status == TaskLaunched:
+		return todo{Confirm, revision, free, mine.since.Add(time.Duration(n.force.configuration.MinHealthyTime))}
+	case mine.status == TaskTerminating:
+		return todo{Terminate, revision, free, mine.rests}
+	default:
+		return todo{Start, revision, free, mine.rests}
+	}
+}
+
+// use is how much a task is of use: 2 is counted on, 1 may be, 0 is on its way out.
+func (n *naive) use(t *naiveTask) int {
+	switch {
+	case t.up():
+		return 2
+	case t.status == TaskTerminating:
+		return 0
+	}
+	return 1
+}
+
+func sign(i int) int { return min(1, max(-1, i)) }
+
+// unsettled tells whether a deployment has not finished because of a host. The
+// repair of drift is no part of it.
+func (n *naive) unsettled(h *naiveHost) bool {
+	do := n.next(h)
+	return do.kind != "" && !(do.kind == Start && n.mine(h).up())
+}
+
+// due tells whether something is to be recorded.
+func (n *naive) due(now time.Time) string {
+	f := n.force
+	if n.known && (f.kind == ByDelete || !f.reached) && len(n.there(n.unsettled)) == 0 {
+		return "the end"
+	}
+	for _, h := range n.there(func(*naiveHost) bool { return !f.paused }) {
+		if at := n.lateAt(h); !at.IsZero() && !at.After(now) {
+			return "lateness"
+		}
+	}
+	if at := n.stuckAt(); !f.paused && !f.reached && !f.stuck && (n.halted() || !at.After(now)) {
+		return "being stuck"
+	}
+	return ""
+}
+
+// stuckAt is when the deployment is stuck, zero is never.
+func (n *naive) stuckAt() time.Time {
+	f := n.force
+	if f.reached || f.paused || f.stuck {
+		return time.Time{}
+	}
+	return f.progress.Add(time.Duration(f.configuration.ProgressDeadline))
+}
+
+// lateAt is when a host's task is late, zero is never.
+func (n *naive) lateAt(h *naiveHost) time.Time {
+	f, t := n.force, n.mine(h)
+	if t == nil || t.up() || t.firstBy != f.id || f.paused || f.reached || f.late[place{h.name, f.revision}] {
+		return time.Time{}
+	}
+	return later(t.first, f.resumed).Add(time.Duration(f.configuration.HealthyDeadline))
+}

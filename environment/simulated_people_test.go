@@ -1,0 +1,228 @@
+package environment
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// people do something, and something else later.
+func (s *simulation) people() {
+	if s.left--; s.calm {
+		return
+	}
+	if !s.told.Exists() {
+		if s.left > 0 {
+			s.command(Create{Definition: s.definition(), By: "alice@host"})
+			s.deploy(len(s.naive.revisions))
+		}
+	} else {
+		s.act()
+	}
+	s.after(s.between(0, pick(s, 5*time.Second, time.Minute, 5*time.Minute, 20*time.Minute)), s.people)
+}
+
+func (s *simulation) act() {
+	newest := len(s.naive.revisions)
+	switch n := s.IntN(20); {
+	case n < 8:
+		s.update(newest)
+		s.deploy(len(s.naive.revisions))
+	case n < 9:
+		s.update(newest)
+	case n < 12:
+		s.deploy(newest - s.IntN(min(newest, 2)))
+	case n < 16:
+		s.rollback(1 + s.IntN(newest))
+	case n < 17:
+		s.command(Pause{By: "alice@host", Reason: "a mistake"})
+	case n < 19:
+		s.command(Resume{By: "alice@host", Reason: "none after all"})
+	case s.chance(0.3):
+		s.command(Delete{TerminateTasks: s.chance(0.7), By: "alice@host"})
+	}
+}
+
+// command does what a person wants, unless it is refused.
+func (s *simulation) command(c Command) bool {
+	events, err := s.told.Propose(c, s.now)
+	if err != nil {
+		return false
+	}
+	if !s.append(events) {
+		s.fail("%T: the log has one of its events already: %v", c, events)
+	}
+	return true
+}
+
+// update makes a revision. Sometimes two people do at once.
+func (s *simulation) update(base int) {
+	events, err := s.told.Propose(Update{Base: base, Definition: s.definition(), By: "alice@host"}, s.now)
+	if f := s.naive.force; err != nil && f != nil && f.kind == ByDelete {
+		return
+	}
+	if err != nil {
+		s.fail("updating: %v", err)
+	}
+	second, err := s.told.Propose(Update{Base: base, Definition: s.definition(), By: "bob@host"}, s.now)
+	if err != nil {
+		s.fail("updating: %v", err)
+	}
+	if !s.append(events) {
+		s.fail("the first of two updates is not taken")
+	}
+	if s.chance(0.2) && s.append(second) {
+		s.fail("two updates at once are taken")
+	}
+}
+
+func (s *simulation) deploy(revision int) {
+	d := Deploy{Revision: revision, Change: s.change(), Hosts: s.selected(s.naive.revisions[revision-1].InstanceGroup.Query), By: "alice@host"}
+	if !s.command(d) {
+		surge := Surge
+		d.Change = Change{Method: &surge} // where Replace could never go on
+		s.command(d)
+	}
+}
+
+func (s *simulation) rollback(revision int) {
+	r := Rollback{Revision: revision, Change: s.change(), Hosts: s.selected(s.naive.revisions[revision-1].InstanceGroup.Query), By: "alice@host"}
+	if !s.command(r) {
+		surge := Surge
+		r.Change = Change{Method: &surge}
+		s.command(r)
+	}
+}
+
+func (s *simulation) change() (c Change) {
+	if s.chance(0.1) {
+		method := pick(s, Replace, Surge)
+		c.Method = &method
+	}
+	if s.chance(0.1) {
+		percent := pick(s, 0, 50, 75)
+		c.MinHealthyPercent = &percent
+	}
+	if s.chance(0.1) {
+		over := 1 + s.IntN(3)
+		c.MaxOver = &over
+	}
+	return c
+}
+
+func (s *simulation) definition() *Definition {
+	s.numbers++
+	d := &Definition{
+		Name: s.told.Name(), Type: Daemon,
+		Task: TaskSpec{Manifest: "log-daemon.yaml", Vars: map[string]any{
+			"image": fmt.Sprint("log-daemon:", s.numbers), "behaves": pick(s, good, good, good, slow, bad, uneven, sickening),
+		}},
+		InstanceGroup: InstanceGroup{Query: pick(s, "all", "all", "all", "prod", "gamma", "nowhere")},
+		Deployment: Configuration{
+			Method: pick(s, Replace, Surge), MinHealthyPercent: pick(s, 0, 10, 34, 50, 75, 80, 90, 100), MaxOver: 1 + s.IntN(3),
+			MinHealthyTime:   Duration(pick(s, 0, 0, 10*time.Second, 50*time.Second)),
+			HealthyDeadline:  Duration(pick(s, time.Minute, 5*time.Minute)),
+			ProgressDeadline: Duration(pick(s, 5*time.Minute, 10*time.Minute)),
+			AutoRollback:     s.chance(0.3), Drift: pick(s, RepairDrift, RepairDrift, ReportDrift),
+		},
+	}
+	if !s.nature.deaths && d.Task.Vars["behaves"] == sickening {
+		d.Task.Vars["behaves"] = good
+	}
+	if s.chance(0.4) {
+		d.Deployment.MaxFailed = pick(s, &Budget{}, &Budget{Count: 1}, &Budget{Count: 2}, &Budget{Percent: 30})
+	}
+	return d
+}
+
+// troubles happen to hosts and tasks, and others later.
+func (s *simulation) troubles() {
+	if s.calm {
+		return
+	}
+	s.after(s.between(0, 2*s.nature.restless), s.troubles)
+	if len(s.hosts) == 0 {
+		if s.chance(0.1) {
+			s.join()
+			s.moved()
+		}
+		return
+	}
+	m := pick(s, s.hosts...)
+	switch s.IntN(12) {
+	case 0:
+		if len(s.hosts) < 12 {
+			s.join()
+			s.moved()
+		}
+	case 1:
+		m.in = false
+		s.moved()
+	case 2, 3:
+		m.in = true
+		s.moved()
+	case 4:
+		m.group = pick(s, "prod", "gamma")
+		s.moved()
+	case 5, 6:
+		m.up = !m.up
+		s.hint(m)
+	case 7:
+		m.up = true
+	case 8:
+		m.taken = !m.taken
+		s.after(s.between(0, time.Minute), func() {
+			m.taken = false
+			if s.control != nil {
+				s.control.news = true
+			}
+		})
+	default:
+		s.trouble(m)
+	}
+}
+
+// trouble happens to a task.
+func (s *simulation) trouble(m *machine) {
+	for _, revision := range sortedKeys(m.tasks) {
+		switch now := m.tasks[revision]; {
+		case s.chance(0.3) && now == sound:
+			m.tasks[revision] = drifted
+		case !s.nature.deaths || s.chance(0.5):
+		case now == sick:
+			m.tasks[revision] = sound
+		case s.chance(0.3):
+			delete(m.tasks, revision)
+		case now.healthy():
+			m.tasks[revision] = sick
+		}
+	}
+	s.hint(m)
+}
+
+// hint tells the controller that something may have happened on a host; often it
+// does not arrive.
+func (s *simulation) hint(m *machine) {
+	if c := s.control; c != nil && s.chance(0.4) {
+		s.after(s.between(0, time.Second), func() { c.hinted(m.name) })
+	}
+}
+
+func (s *simulation) join() {
+	s.hosts = append(s.hosts, &machine{name: fmt.Sprint("h", len(s.hosts)+1), group: pick(s, "prod", "gamma"), in: true, up: true, tasks: map[int]condition{}})
+}
+
+// moved lets the controller see within a second that the inventory has changed.
+func (s *simulation) moved() {
+	if c := s.control; c != nil {
+		s.after(s.between(0, time.Second), func() { c.find, c.news = true, true })
+	}
+}
+
+func sortedKeys[V any](of map[int]V) (keys []int) {
+	for key := range of {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,227 @@
+package environment
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// wasInTime wants deadlines to have been told of if a controller was there.
+func (n *naive) wasInTime(s *simulation, since time.Time) {
+	if n.force == nil || !s.now.After(since) {
+		return
+	}
+	if at := n.stuckAt(); !at.IsZero() && s.now.After(at) {
+		s.fail("%s is not stuck, and its deadline was %s ago", n.force.id, s.now.Sub(at))
+	}
+	for _, h := range n.there(func(*naiveHost) bool { return true }) {
+		if at := n.lateAt(h); !at.IsZero() && s.now.After(at) {
+			s.fail("the task on %s is not late, and its deadline was %s ago", h.name, s.now.Sub(at))
+		}
+	}
+}
+
+// decides wants a decision to be just what may be done by the rules.
+func (n *naive) decides(s *simulation, can Can, steps []Step) {
+	if n.force == nil {
+		if len(steps) > 0 {
+			s.fail("nothing is deployed, and it decides %s", texts(steps))
+		}
+		return
+	}
+	due := n.due(s.now)
+	if len(steps) > 0 && steps[0].Kind == Record {
+		if due == "" || len(steps) > 1 {
+			s.fail("nothing is to be recorded, and it decides %s", texts(steps))
+		}
+		return
+	}
+	if due != "" {
+		s.fail("%s is to be recorded, and it decides %s", due, texts(steps))
+	}
+	room := n.rooms(can)
+	var may [classes]map[string]todo
+	for i := range may {
+		may[i] = map[string]todo{}
+	}
+	for _, h := range n.there(func(h *naiveHost) bool { return n.known && can.Work(h.name) }) {
+		do := n.next(h)
+		if do.kind != "" && !do.from.After(s.now) && (!n.force.paused || do.kind == Confirm) {
+			may[do.class][h.name] = do
+		}
+	}
+	for _, step := range steps {
+		found := false
+		for class := range classes {
+			if do, ok := may[class][step.Host]; ok && do.kind == step.Kind && do.revision == step.Revision && room[class] > 0 {
+				found = true
+				room[class]--
+				delete(may[class], step.Host)
+			}
+		}
+		if !found {
+			s.fail("it decides to %s %d on %s, which may not be; what may is %v", step.Kind, step.Revision, step.Host, may)
+		}
+	}
+	for class := range classes {
+		if room[class] > 0 && len(may[class]) > 0 {
+			s.fail("it does not decide on what may be done of class %d: %v, but on %s", class, may[class], texts(steps))
+		}
+	}
+}
+
+// rooms are how many hosts of each class may be worked on.
+func (n *naive) rooms(can Can) (room [classes]int) {
+	const all = 1 << 30
+	room[free] = all
+	if n.halted() || n.force.paused {
+		return room
+	}
+	room[fresh] = all
+	if can.TakeDown {
+		room[takesDown] = n.up() - n.minimum()
+	}
+	room[doubles] = n.force.configuration.MaxOver - n.doubled()
+	return room
+}
+
+// begins wants the promises to be kept by what begins.
+func (n *naive) begins(s *simulation, step Step) {
+	f, h := n.force, n.host(step.Host)
+	t := h.tasks[step.Revision]
+	for _, w := range s.works {
+		if w.of == s.control && w.at.host == h.name {
+			s.fail("there is work on %s already", h.name)
+		}
+	}
+	if step.Kind != Confirm && t.up() && h.ups() == 1 && f.kind != ByDelete {
+		if left := n.up() - 1; left < n.minimum() {
+			s.fail("%s %d on %s leaves %d healthy, and the minimum is %d", step.Kind, step.Revision, h.name, left, n.minimum())
+		}
+		if left := s.reallyUp(h.name); !s.nature.deaths && left < n.minimum() {
+			s.fail("%s %d on %s really leaves %d healthy, and the minimum is %d", step.Kind, step.Revision, h.name, left, n.minimum())
+		}
+		if f.configuration.Method == Surge && h.wanted && step.Kind == Terminate {
+			s.fail("it stops the only task on %s, and the method is Surge", h.name)
+		}
+	}
+	if step.Kind == Start && f.configuration.Method == Replace && (len(h.tasks) > 1 || len(h.tasks) == 1 && t == nil) {
+		s.fail("revision %d is started on %s, which may have another", step.Revision, h.name)
+	}
+	if step.Kind == Start && t == nil && len(h.tasks) > 0 {
+		s.tally["doubled"]++
+		if already := len(h.tasks) > 1; !already && n.doubled() >= f.configuration.MaxOver {
+			s.fail("%d hosts have two tasks already, and max_over is %d", n.doubled(), f.configuration.MaxOver)
+		}
+	}
+}
+
+// reallyUp is how many hosts but one really have a healthy task that nobody is
+// about to stop.
+func (s *simulation) reallyUp(but string) (n int) {
+	for _, m := range s.hosts {
+		if m.name == but || s.naive.hosts[m.name] == nil || s.naive.hosts[m.name].lost {
+			continue
+		}
+		for revision, now := range m.tasks {
+			stopping := slices.ContainsFunc(s.works, func(w *work) bool {
+				return w.at == place{m.name, revision} && !w.lost && (w.step.Kind == Terminate || w.step.Kind == Start && now != sound)
+			})
+			if now.healthy() && !stopping {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// sees is the event that is to be recorded of a look at a task, "" is none.
+func (n *naive) sees(l *look) string {
+	if n.force == nil || n.hosts[l.at.host] == nil || n.host(l.at.host).lost {
+		return ""
+	}
+	t := n.host(l.at.host).tasks[l.at.revision]
+	down := l.seen.Health == Unhealthy || l.seen.Health == Unknown
+	switch {
+	case t == nil:
+		return ""
+	case t.status == TaskLaunched && down:
+		return EventTaskFailed
+	case t.up() && down:
+		return EventTaskDied
+	case t.status == TaskHealthy && l.seen.Health == Drifted:
+		return EventTaskDrifted
+	case (t.status == TaskDrifted || t.status == TaskDied) && l.seen.Health == Healthy:
+		return EventTaskRecovered
+	}
+	return ""
+}
+
+// follows wants the hosts to be those that the inventory has.
+func (n *naive) follows(s *simulation, query string) {
+	selected := s.selected(query)
+	for _, name := range n.names {
+		h, in := n.hosts[name], s.machine(name).in
+		if h.wanted != slices.Contains(selected, name) || in && h.lost || !in && !h.lost && len(h.tasks) > 0 {
+			s.fail("%s is wanted: %t, and lost: %t, with %d tasks, in the inventory: %t", name, h.wanted, h.lost, len(h.tasks), in)
+		}
+	}
+	for _, name := range selected {
+		if n.hosts[name] == nil {
+			s.fail("%s is selected, and not wanted", name)
+		}
+	}
+}
+
+// reports wants a report to tell what is on the hosts.
+func (n *naive) reports(s *simulation, r Report) {
+	if n.force == nil {
+		return
+	}
+	if r.Healthy != n.up() || n.force.kind != ByDelete && r.Minimum != n.minimum() {
+		s.fail("it reports %d healthy and a minimum of %d, not %d and %d", r.Healthy, r.Minimum, n.up(), n.minimum())
+	}
+	for _, row := range r.Rows {
+		want := row
+		want.Desired = 0
+		with := n.there(func(h *naiveHost) bool { return h.tasks[row.Revision] != nil })
+		if row.Revision == n.force.revision {
+			want.Desired = n.wanted()
+			with = n.there(func(h *naiveHost) bool { return h.tasks[row.Revision].up() })
+			want.Status = Deploying
+			if n.force.reached {
+				want.Status = Active
+			} else if n.force.stuck {
+				want.Status = Stuck
+			}
+		}
+		want.Current = len(with)
+		over := row.Status == Created || row.Status == Inactive || row.Status == Reverted
+		if row != want || over && row.Current > 0 {
+			s.fail("it reports %+v, not %+v", row, want)
+		}
+	}
+	for _, row := range r.Hosts {
+		if h := n.host(row.Host); row.Wanted != h.wanted || row.Lost != h.lost || len(row.Tasks) != len(h.tasks) || !row.Lost && row.Failed != slices.Contains(n.failed(), h) {
+			s.fail("it reports %+v, not %+v", row, h)
+		}
+	}
+}
+
+// same compares what must be equal.
+func same(a, b any) bool { return reflect.DeepEqual(a, b) }
+
+// texts are what steps are, in short.
+func texts(steps []Step) (all []string) {
+	for _, step := range steps {
+		if step.Kind != Record {
+			all = append(all, fmt.Sprintf("%s %d %s", step.Kind, step.Revision, step.Host))
+		}
+		for _, e := range step.Events {
+			all = append(all, fmt.Sprintf("%s of %s/%d", e.Name, e.Target, e.Attempt))
+		}
+	}
+	return all
+}

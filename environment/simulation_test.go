@@ -1,0 +1,59 @@
+package environment
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+)
+
+var seed = flag.Uint64("seed", 0, "run only the simulation of this seed, and tell its story")
+
+// Whole rollouts among hosts that come and go, tasks that die, engines that fail,
+// controllers that crash and people who change their minds. What is promised is
+// looked at whenever something happens.
+func TestSimulatedRollouts(t *testing.T) {
+	if *seed != 0 {
+		s, err := simulate(*seed)
+		t.Logf("%+v\n%s%v", s.nature, s.story(), s.tally)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	const shards, each = 8, 250
+	var mu sync.Mutex
+	total := map[string]int{}
+	t.Run("in", func(t *testing.T) {
+		for shard := range shards {
+			t.Run(fmt.Sprint(shard), func(t *testing.T) {
+				t.Parallel()
+				for i := range each {
+					n := uint64(1 + shard*each + i)
+					s, err := simulate(n)
+					if err != nil {
+						t.Errorf("%v\nThe story is told by go test ./environment -run TestSimulatedRollouts -seed %d", err, n)
+					}
+					mu.Lock()
+					for what, n := range s.tally {
+						total[what] += n
+					}
+					mu.Unlock()
+				}
+			})
+		}
+	})
+	for _, what := range slices.Sorted(maps.Keys(total)) {
+		t.Logf("%8d %s", total[what], what)
+	}
+	if n := total["rollouts"]; n < 10_000 {
+		t.Errorf("%d rollouts are too few", n)
+	}
+	for _, what := range []string{"at rest", "automatic", "crashes", "doubled", "no room", "stuck", EventDeleted, EventTaskDrifted, EventTaskLate, EventTaskRecovered} {
+		if total[what] == 0 {
+			t.Errorf("of %q there is nothing, so nothing is known", what)
+		}
+	}
+}
