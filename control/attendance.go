@@ -54,30 +54,51 @@ func (a *Attendance) present() []string {
 // ends it. It fails when a controller does.
 func (a *Attendance) Run(ctx context.Context) error {
 	for {
-		names, ended := a.present(), make(chan error, 1)
-		o := a.options
-		stop := make(chan struct{})
-		if o.Environments, o.Stop = names, stop; len(names) > 0 {
-			go func() { ended <- NewController(o).Run(ctx) }()
+		if names := a.present(); len(names) > 0 {
+			if over, err := a.control(ctx, names); over || err != nil {
+				return err
+			}
+			continue
 		}
-		var over bool
+		select {
+		case <-a.changed:
+		case <-a.options.Stop:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// control runs a controller until nobody is there. Over tells that nobody is to be
+// waited for any more.
+func (a *Attendance) control(ctx context.Context, names []string) (over bool, err error) {
+	o := a.options
+	stop, others := make(chan struct{}), make(chan []string, 1)
+	o.Environments, o.Stop = names, stop
+	c := NewController(o)
+	c.others = others
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	for len(names) > 0 && !over { // no names would be all
 		select {
 		case err := <-ended:
-			return err
+			return true, err
 		case <-a.changed:
+			if names = a.present(); len(names) == 0 {
+				break
+			}
+			select {
+			case <-others: // not taken note of yet
+			default:
+			}
+			others <- names
 		case <-a.options.Stop:
 			over = true
 		case <-ctx.Done():
 			over = true
 		}
-		close(stop)
-		if len(names) > 0 {
-			if err := <-ended; err != nil {
-				return err
-			}
-		}
-		if over {
-			return nil
-		}
 	}
+	close(stop)
+	return over, <-ended
 }

@@ -125,6 +125,14 @@ func (c *checks) slot(t deploylog.Target, now time.Time) time.Time {
 	return at
 }
 
+// forget drops the tasks of an environment.
+func (c *checks) forget(name string) {
+	for _, k := range c.of[name] {
+		c.drop(k)
+	}
+	delete(c.of, name)
+}
+
 // drop takes a task away.
 func (c *checks) drop(k *check) {
 	k.dropped = true
@@ -160,6 +168,30 @@ func (c *checks) looked(k *check) (known bool) {
 	delete(c.first, name)
 	return true
 }
+
+// afresh has all tasks looked at at once, as when the controller started. What is
+// being seen of one may be of before.
+func (c *checks) afresh(now time.Time) {
+	for _, k := range c.byTask {
+		if !k.first {
+			k.first = true
+			c.first[k.task.Environment]++
+		}
+		switch {
+		case k.waits:
+		case k.runs:
+			k.began = outdated
+		default:
+			c.due.set(k.target, now)
+		}
+	}
+	for _, host := range c.hosts {
+		host.hinted = time.Time{}
+	}
+}
+
+// outdated is before all events.
+const outdated = -1
 
 // hintPause is how often the tasks of a host are looked at, at most, however often
 // something may have happened to them.

@@ -328,3 +328,65 @@ func (c counted) Watch(ctx context.Context, host string, changed func()) {
 	defer c.watched.Add(-1)
 	c.hand.Watch(ctx, host, changed)
 }
+
+func TestALookThatOutdatesAConfirmationKeepsNobodyWaiting(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create(daemon("web", func(d *environment.Definition) {
+			d.Deployment.MinHealthyTime = environment.Duration(35 * time.Second)
+		}), "a")
+		looks := atomic.Int32{}
+		w.looking = func(context.Context, environment.Task) {
+			switch looks.Add(1) {
+			case 1: // from time to time: it begins before the confirmation
+				<-time.After(45 * time.Second)
+				w.becomes("a", "web:1", environment.Unhealthy)
+			case 2: // the confirmation, which ends after it
+				<-time.After(50 * time.Second)
+			}
+		}
+		w.deploy("web", 1)
+		r := w.start()
+		wait(4 * time.Minute)
+		w.wantRows("web", "1 Active 1 1")
+		r.end()
+	})
+}
+
+func TestWhatIsKnownOfTasksIsOldWhenTheClockWasSet(t *testing.T) {
+	for name, by := range map[string]time.Duration{"back": -24 * time.Hour, "forward, or the process was stopped": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.active("web", "a", "b")
+				set := atomic.Int64{}
+				w.options.Now = func() time.Time { return time.Now().Add(time.Duration(set.Load())) }
+				r := w.start()
+				wait(time.Hour)
+				answer := make(chan struct{})
+				w.set(func() {
+					w.looking = func(_ context.Context, t environment.Task) {
+						if t.Host == "a" {
+							<-answer
+						}
+					}
+				})
+				set.Store(int64(by))
+				looks := w.looksAt("b web:1")
+				wait(2 * time.Second)
+				if w.looksAt("b web:1") == looks {
+					t.Error("it is not looked at")
+				}
+				before := len(w.hasDone())
+				w.update(1, daemon("web", image("2")))
+				w.deploy("web", 2)
+				wait(10 * time.Second)
+				if acts := w.hasDone(); len(acts) > before {
+					t.Errorf("it did %q", acts[before:])
+				}
+				close(answer)
+				wait(time.Minute)
+				w.wantRows("web", "1 Inactive 0 0; 2 Active 2 2")
+				r.end()
+			})
+		})
+	}
+}

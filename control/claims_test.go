@@ -74,6 +74,7 @@ func TestAHostThatAnotherEnvironmentHasIsLeftOutUntilItIsFree(t *testing.T) {
 	})
 }
 
+// Of two that would have the same new host, one has it.
 func TestANewHostOfTwoEnvironmentsIsOneOfThem(t *testing.T) {
 	inWorld(t, func(w *world) {
 		agent := func(d *environment.Definition) { d.Task.Manifest = "agent.yaml" }
@@ -93,6 +94,7 @@ func TestANewHostOfTwoEnvironmentsIsOneOfThem(t *testing.T) {
 	})
 }
 
+// What one was about to have, but could not, is free for another.
 func TestAHostThatTheLogRefusesToOneEnvironmentIsFreeForAnother(t *testing.T) {
 	inWorld(t, func(w *world) {
 		agent := func(d *environment.Definition) { d.Task.Manifest = "agent.yaml" }

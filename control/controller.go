@@ -97,10 +97,12 @@ type Controller struct {
 	lookers sync.WaitGroup
 	refused refusals
 	rested  time.Time    // when the gate has been left to others for long enough
+	ticked  time.Time    // the last tick
 	news    bool         // there is something that others recorded
 	newest  atomic.Int64 // event that the watch has seen
 	tidings tidings[Audience]
 	seat    seat
+	others  <-chan []string // environments that it is to control instead; may be nil
 }
 
 // NewController prepares a controller; Run starts it.
@@ -166,13 +168,30 @@ func (c *Controller) note(e deploylog.Event) {
 	c.tell(func(to Audience) { to.Recorded(e) })
 }
 
-func (c *Controller) mine(t deploylog.Target) bool {
-	name, ok := environment.NameOf(t)
-	return ok && c.controls(name)
+func ofEnvironment(t deploylog.Target) bool {
+	_, ok := environment.NameOf(t)
+	return ok
 }
 
 func (c *Controller) controls(name string) bool {
 	return len(c.Environments) == 0 || slices.Contains(c.Environments, name)
+}
+
+// change controls other environments from now on. What is worked on goes on.
+func (c *Controller) change(looking context.Context, names []string) {
+	before := c.Environments
+	c.Environments = names
+	for _, name := range before {
+		if !c.controls(name) {
+			c.checks.forget(name)
+		}
+	}
+	for _, name := range names {
+		if c.environments.states[name] != nil && !slices.Contains(before, name) {
+			c.find(name)
+			c.sync(looking, name, true)
+		}
+	}
 }
 
 func (c *Controller) tell(what func(Audience)) { c.tidings.tell(what) }
@@ -181,7 +200,7 @@ func (c *Controller) flush() { c.tidings.flush(c.Audience) }
 
 func (c *Controller) loop(ctx context.Context) (err error) {
 	looking, cancel := context.WithCancel(ctx)
-	news := watch(looking, c.Log, c.environments.Head(), c.mine, &c.newest)
+	news := watch(looking, c.Log, c.environments.Head(), ofEnvironment, &c.newest)
 	tick := time.NewTicker(inventoryPause)
 	defer func() {
 		tick.Stop()
@@ -221,9 +240,7 @@ func (c *Controller) loop(ctx context.Context) (err error) {
 func (c *Controller) start(looking context.Context) {
 	c.tick()
 	for name := range c.environments.states {
-		if c.controls(name) {
-			c.sync(looking, name, true)
-		}
+		c.sync(looking, name, true)
 	}
 }
 
@@ -261,6 +278,8 @@ func (c *Controller) wait(ctx, looking context.Context, more bool, news <-chan e
 				continue
 			}
 			c.news = true
+		case names := <-c.others:
+			c.change(looking, names)
 		case <-c.hints.some:
 			for _, host := range c.hints.take() {
 				c.checks.hint(host, c.Now())

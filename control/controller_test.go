@@ -113,10 +113,6 @@ func TestPauseLetsWhatRunsFinishAndResumeGoesOn(t *testing.T) {
 	})
 }
 
-// untilTheEnd runs controllers, one after another when they die, and commands
-// whenever nothing moves any more.
-// A controller that is killed at any moment is replaced by one that brings the
-// same log about, but for how often it tried.
 func TestAnEnvironmentThatThereIsNotEndsTheController(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.options.Environments = []string{"shop"}
@@ -195,8 +191,6 @@ func TestTroubleWithTheInventoryIsToldOnceAndKeepsTheKnownHosts(t *testing.T) {
 	})
 }
 
-// Of two that would have the same new host, one has it.
-// What one was about to have, but could not, is free for another.
 func TestAWorkerThatPanicsFailsItsStepAndNothingElse(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create(daemon("web"), "a", "b")

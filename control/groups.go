@@ -53,6 +53,7 @@ func (c *Controller) look() {
 // tick looks whether the inventory is another one. What another environment had
 // may be free now in any case.
 func (c *Controller) tick() {
+	c.wakeAfter()
 	g := &c.groups
 	if version := c.Inventory.Version(); version != g.version || g.selected == nil {
 		g.version, g.selected = version, map[string]selection{}

@@ -18,12 +18,29 @@ func (c *Controller) resync(looking context.Context) {
 }
 
 func (c *Controller) sync(looking context.Context, name string, first bool) {
+	if !c.controls(name) {
+		return
+	}
 	for _, host := range c.checks.sync(c.environments.states[name], c.Now(), first) {
 		ctx, end := context.WithCancel(looking)
 		c.checks.hosts[host].end = end
 		c.lookers.Go(func() { c.watchHost(ctx, host) })
 	}
 	c.agenda.add(name) // for all its tasks may be known now
+}
+
+// longAbsence is after how long without a tick nobody knows how tasks are.
+const longAbsence = time.Minute
+
+// wakeAfter has all tasks looked at as if the controller had just started, when its
+// process was stopped for a while or the clock was set.
+func (c *Controller) wakeAfter() {
+	now := c.Now().Round(0) // by the clock on the wall, as in the log
+	absence := now.Sub(c.ticked)
+	if c.ticked = now; absence < 0 || absence > longAbsence {
+		c.checks.afresh(now)
+		c.rested = time.Time{}
+	}
 }
 
 // check looks at the tasks that are due.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/deployster-go/deployster/control"
@@ -34,7 +35,12 @@ var prod = pipeline.Step{
 
 func newPromoted(t *testing.T) *promoted {
 	t.Helper()
-	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
+	return newPromotedAt(t, filepath.Join(t.TempDir(), "log.db"))
+}
+
+func newPromotedAt(t *testing.T, path string) *promoted {
+	t.Helper()
+	log, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,25 +199,29 @@ func TestAStageThatIsTooLateOrHasNoEnvironmentChangesNothing(t *testing.T) {
 
 // What is rolled back by itself fails its stage when that has finished.
 func TestAStageEndsWithTheRollbackThatComesOfItself(t *testing.T) {
-	p := newPromoted(t)
-	done := p.work(t.Context(), prod)
-	started := p.until(environment.EventStarted, 0)
-	at := environment.Target(prod.Environment)
-	back := deploylog.Event{Deployment: "gateway/prod:1@2026", Target: at, Revision: "1", Name: environment.EventStarted, Attempt: 1, Data: []byte(`{"version":1,"kind":"rollback","automatic":true}`)}
-	if _, err := p.log.Append(t.Context(),
-		deploylog.Event{Deployment: started.Deployment, Target: at, Revision: "2", Name: environment.EventStuck, Attempt: 1, Data: []byte(`{"version":1,"error":"no progress"}`)},
-		deploylog.Event{Deployment: started.Deployment, Target: at, Revision: "2", Name: environment.EventFailed, Attempt: 1, Data: []byte(`{"version":1,"error":"rolled back"}`)},
-		back,
-	); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case err := <-done:
-		t.Fatalf("it has ended already: %v", err)
-	default:
-	}
-	p.controller(back, at, environment.EventFinished, `{"version":1}`)
-	if err := <-done; err == nil || !strings.Contains(err.Error(), "is stuck: no progress") {
-		t.Errorf("it ends with %v", err)
-	}
+	path := filepath.Join(t.TempDir(), "log.db")
+	synctest.Test(t, func(t *testing.T) {
+		p := newPromotedAt(t, path)
+		done := p.work(t.Context(), prod)
+		started := p.until(environment.EventStarted, 0)
+		at := environment.Target(prod.Environment)
+		back := deploylog.Event{Deployment: "gateway/prod:1@2026", Target: at, Revision: "1", Name: environment.EventStarted, Attempt: 1, Data: []byte(`{"version":1,"kind":"rollback","automatic":true}`)}
+		if _, err := p.log.Append(t.Context(),
+			deploylog.Event{Deployment: started.Deployment, Target: at, Revision: "2", Name: environment.EventStuck, Attempt: 1, Data: []byte(`{"version":1,"error":"no progress"}`)},
+			deploylog.Event{Deployment: started.Deployment, Target: at, Revision: "2", Name: environment.EventFailed, Attempt: 1, Data: []byte(`{"version":1,"error":"rolled back"}`)},
+			back,
+		); err != nil {
+			t.Fatal(err)
+		}
+		wait(time.Minute)
+		select {
+		case err := <-done:
+			t.Fatalf("it has ended already: %v", err)
+		default:
+		}
+		p.controller(back, at, environment.EventFinished, `{"version":1}`)
+		if err := <-done; err == nil || !strings.Contains(err.Error(), "is stuck: no progress") {
+			t.Errorf("it ends with %v", err)
+		}
+	})
 }

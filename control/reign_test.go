@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 )
 
+// daemon is a definition; the query has the environment's name.
 func daemon(name string, configure ...func(*environment.Definition)) *environment.Definition {
 	d := &environment.Definition{
 		Name: name, Type: environment.Daemon, Task: environment.TaskSpec{Manifest: name + ".yaml"}, InstanceGroup: environment.InstanceGroup{Query: name},
@@ -47,12 +48,14 @@ func (w *world) do(name string, c environment.Command) {
 	}
 }
 
+// create makes an environment that has these hosts.
 func (w *world) create(d *environment.Definition, hosts ...string) {
 	w.Helper()
 	w.inventory(d.InstanceGroup.Query, hosts...)
 	w.do(d.Name, environment.Create{Definition: d})
 }
 
+// deploy deploys a revision to the hosts that its query selects now.
 func (w *world) deploy(name string, revision int) {
 	w.Helper()
 	w.do(name, environment.Deploy{Revision: revision, Hosts: w.selects(name, revision)})
@@ -73,6 +76,7 @@ func (w *world) selects(name string, revision int) (hosts []string) {
 	return hosts
 }
 
+// update makes the next revision of what a definition says now.
 func (w *world) update(base int, d *environment.Definition) {
 	w.Helper()
 	w.do(d.Name, environment.Update{Base: base, Definition: d})
@@ -85,6 +89,7 @@ func (w *world) follow() {
 	}
 }
 
+// wantRows compares the seed's table, "1 Active 2 2; 2 Created 0 0".
 func (w *world) wantRows(name, want string) {
 	w.Helper()
 	w.follow()
@@ -111,6 +116,7 @@ func (w *world) events() (all []deploylog.Event) {
 	return all
 }
 
+// story are the events as "TIME EVENT TARGET", with what went wrong.
 func (w *world) story() (story []string) {
 	w.Helper()
 	for _, e := range w.events() {
@@ -119,6 +125,7 @@ func (w *world) story() (story []string) {
 	return story
 }
 
+// when is the time of the nth event of a name, from 1.
 func (w *world) when(name string, n int) time.Time {
 	w.Helper()
 	for _, e := range w.events() {
@@ -141,6 +148,7 @@ func (w *world) count(name string) (n int) {
 	return n
 }
 
+// untilIdle runs a controller until nothing moves.
 func (w *world) untilIdle() {
 	w.Helper()
 	o := w.options
@@ -150,6 +158,7 @@ func (w *world) untilIdle() {
 	}
 }
 
+// reign is a controller at work.
 type reign struct {
 	w     *world
 	stop  chan struct{}
@@ -168,6 +177,7 @@ func (w *world) start() *reign {
 	return r
 }
 
+// end stops the controller and waits until it has ended.
 func (r *reign) end() {
 	r.w.Helper()
 	close(r.stop)
@@ -177,6 +187,9 @@ func (r *reign) end() {
 	r.kill(nil)
 }
 
+var errKilled = errors.New("killed")
+
+// die kills the controller.
 func (r *reign) die() {
 	r.w.Helper()
 	r.kill(errKilled)

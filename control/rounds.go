@@ -105,6 +105,7 @@ func (c *Controller) settle(ctx context.Context) error {
 	for _, e := range c.ended {
 		events := c.environments.states[e.environment].Ended(e.step, e.seen, e.err)
 		deeds = append(deeds, c.deed(e.environment, events))
+		c.agenda.add(e.environment) // its host is free now, whether or not anything is recorded
 	}
 	c.ended = nil
 	return c.record(ctx, deeds)
@@ -135,7 +136,7 @@ func (c *Controller) sight(g glance) deed {
 func (c *Controller) hosts(ctx context.Context) error {
 	var deeds []deed
 	for found := &c.groups.found; len(found.names) > 0 && len(deeds) < batchSize; {
-		if name := found.pop(); !c.refused.out(name) {
+		if name := found.pop(); c.controls(name) && !c.refused.out(name) {
 			deeds = append(deeds, c.place(name))
 			defer c.environments.claims.doubt(name) // what it claims now is only expected
 		}
@@ -174,7 +175,7 @@ func (c *Controller) decide(ctx context.Context) (begin []beginning, err error) 
 // steps are what an environment may do now, so many at most. For the work there is
 // somebody then.
 func (c *Controller) steps(name string, most int) (deeds []deed) {
-	if c.refused.out(name) {
+	if !c.controls(name) || c.refused.out(name) {
 		delete(c.moving, name)
 		return nil
 	}

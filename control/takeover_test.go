@@ -13,6 +13,8 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
+// untilTheEnd runs controllers, one after another when they die, and commands
+// whenever nothing moves any more.
 func (w *world) untilTheEnd(commands ...func()) {
 	w.options.UntilIdle = true
 	for life := 0; ; life++ {
@@ -32,6 +34,8 @@ func (w *world) untilTheEnd(commands ...func()) {
 	}
 }
 
+// A controller that is killed at any moment is replaced by one that brings the
+// same log about, but for how often it tried.
 func TestWhichControllerDiesWhereverTheLogTellsTheSame(t *testing.T) {
 	carry := func(t *testing.T, method func(*environment.Definition), lives int, last bool) (story []string, appends int) {
 		inWorld(t, func(w *world) {

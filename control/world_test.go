@@ -2,7 +2,6 @@ package control_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -312,17 +311,3 @@ func (w *world) wantRunning(want ...string) {
 		w.Errorf("there are %q, not %q; the log tells\n%s", got, want, strings.Join(w.story(), "\n"))
 	}
 }
-
-// daemon is a definition; the query has the environment's name.
-// create makes an environment that has these hosts.
-// deploy deploys a revision to the hosts that its query selects now.
-// update makes the next revision of what a definition says now.
-// wantRows compares the seed's table, "1 Active 2 2; 2 Created 0 0".
-// story are the events as "SECONDS EVENT TARGET", with what went wrong.
-// when is the time of the nth event of a name, from 1.
-// untilIdle runs a controller until nothing moves.
-// reign is a controller at work.
-var errKilled = errors.New("killed")
-
-// end stops the controller and waits until it has ended.
-// die kills the controller.
