@@ -14,21 +14,15 @@ import (
 type claims struct {
 	states map[string]*environment.State
 	stale  map[string]bool
-	held   map[string]claim
+	held   map[string][]spot
 	by     map[spot][]string
-}
-
-// claim is what an environment occupies.
-type claim struct {
-	manifest string
-	hosts    []string
 }
 
 // spot is what one environment at most is to occupy.
 type spot struct{ manifest, host string }
 
 func newClaims(states map[string]*environment.State) *claims {
-	return &claims{states: states, stale: map[string]bool{}, held: map[string]claim{}, by: map[spot][]string{}}
+	return &claims{states: states, stale: map[string]bool{}, held: map[string][]spot{}, by: map[spot][]string{}}
 }
 
 func (c *claims) note(e deploylog.Event) {
@@ -43,50 +37,43 @@ func (c *claims) doubt(name string) { c.stale[name] = true }
 func (c *claims) refresh() {
 	for name := range c.stale {
 		if s := c.states[name]; s != nil {
-			c.set(name, claim{manifestOf(s), slices.Collect(s.Occupied())})
+			var spots []spot
+			for host, manifest := range s.Occupied() {
+				spots = append(spots, spot{manifest, host})
+			}
+			c.set(name, spots)
 		}
 	}
 	clear(c.stale)
 }
 
-// manifestOf is the task manifest of the revision in force, or that was before the
-// environment began to be deleted.
-func manifestOf(s *environment.State) string {
-	if m := s.Manifest(); m != "" {
-		return m
-	}
-	for _, d := range slices.Backward(s.Deployments()) {
-		if r, err := s.Revision(d.Revision); err == nil && d.Kind != environment.ByDelete {
-			return r.Definition.Task.Manifest
-		}
-	}
-	return ""
-}
-
 // set replaces what an environment claims.
-func (c *claims) set(name string, to claim) {
-	for _, host := range c.held[name].hosts {
-		at := spot{c.held[name].manifest, host}
+func (c *claims) set(name string, to []spot) {
+	for _, at := range c.held[name] {
 		if left := slices.DeleteFunc(c.by[at], func(n string) bool { return n == name }); len(left) > 0 {
 			c.by[at] = left
 		} else {
 			delete(c.by, at)
 		}
 	}
-	delete(c.held, name)
-	if to.manifest == "" || len(to.hosts) == 0 {
+	if delete(c.held, name); len(to) == 0 {
 		return
 	}
 	c.held[name] = to
-	for _, host := range to.hosts {
-		at := spot{to.manifest, host}
-		c.by[at] = append(c.by[at], name)
+	for _, at := range to {
+		if !slices.Contains(c.by[at], name) {
+			c.by[at] = append(c.by[at], name)
+		}
 	}
 }
 
 // expect takes note of hosts that an environment is about to occupy.
 func (c *claims) expect(name, manifest string, hosts []string) {
-	c.set(name, claim{manifest, slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(hosts), c.held[name].hosts...))))})
+	spots := slices.Clone(c.held[name])
+	for _, host := range hosts {
+		spots = append(spots, spot{manifest, host})
+	}
+	c.set(name, spots)
 }
 
 // other is an environment, not the one named, that occupies a host with a

@@ -3,6 +3,7 @@ package environment
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +25,7 @@ func (s *State) Decide(now time.Time, can Can) iter.Seq[Step] {
 			return
 		}
 		s.awake(now)
-		if events := s.facts(now); len(events) > 0 {
+		if events := s.facts(now, can); len(events) > 0 {
 			yield(Step{Kind: Record, Deployment: s.force.ID, Target: s.target, Events: events})
 			return
 		}
@@ -50,8 +51,17 @@ func (s *State) Wake() time.Time {
 // rings tells whether an alarm still is of interest.
 func (s *State) rings(a alarm) bool { return s.hosts[a.host].stamp == a.stamp }
 
-// awake looks again at the hosts for which time has passed.
+// awake looks again at the hosts for which time has passed, or at all when the
+// clock was set back: then what was to come would come too late.
 func (s *State) awake(now time.Time) {
+	if s.clock.Sub(now) > time.Second {
+		s.clock = now
+		if s.progress.After(now) {
+			s.progress = now
+		}
+		s.refreshAll(now)
+	}
+	s.clock = later(s.clock, now)
 	for {
 		first, ok := s.alarms.next(s.rings)
 		if !ok || first.at.After(now) {
@@ -71,13 +81,13 @@ func (s *State) deadline() time.Time {
 }
 
 // facts are what is to be recorded, because it is so.
-func (s *State) facts(now time.Time) []deploylog.Event {
+func (s *State) facts(now time.Time, can Can) []deploylog.Event {
 	f := s.force
 	if s.known && s.total.unsettled == 0 {
 		switch {
 		case f.Kind == ByDelete:
 			return []deploylog.Event{s.event(EventDeleted, payload{By: f.By, Reason: f.Reason})}
-		case !s.reached:
+		case !s.reached && can.TakeDown: // else what is known to be healthy may not be
 			return []deploylog.Event{s.event(EventFinished, payload{})}
 		}
 	}
@@ -124,16 +134,26 @@ func (s *State) late() (events []deploylog.Event) {
 func (s *State) stuck(why string, now time.Time) []deploylog.Event {
 	f := s.force
 	if troubles := s.troubles(); troubles != "" {
-		why += ": " + troubles
+		why += ": " + shorten(troubles)
 	}
-	events := []deploylog.Event{s.event(EventStuck, payload{Error: shorten(why)})}
-	if f.Configuration.AutoRollback && f.Kind == ByDeploy && s.active != 0 && s.active != f.Revision {
+	events := []deploylog.Event{s.event(EventStuck, payload{Error: why})}
+	if s.givesUp() {
+		c := f.Configuration // with which it could go on
 		events = append(events, s.begin(deployment{
 			kind: ByRollback, revision: s.active, automatic: true, by: "deployster",
+			change: Change{Method: &c.Method, MinHealthyPercent: &c.MinHealthyPercent, MaxOver: &c.MaxOver},
 			reason: fmt.Sprintf("revision %d is stuck, and auto_rollback is set", f.Revision),
 		}, now)...)
 	}
 	return events
+}
+
+// givesUp tells whether a deployment that is stuck brings the one before back. It
+// does not when nothing of it was tried, because nobody was at work.
+func (s *State) givesUp() bool {
+	f := s.force
+	return f.Configuration.AutoRollback && f.Kind == ByDeploy && s.active != 0 && s.active < f.Revision &&
+		slices.ContainsFunc(s.hosts, func(h *host) bool { return h.begun })
 }
 
 // troubles tells what is wrong on the first hosts where something is.
@@ -146,7 +166,7 @@ func (s *State) troubles() string {
 			continue
 		}
 		for _, t := range h.tasks {
-			if t.failures == 0 || t.cause == "" {
+			if t.failures == 0 && t.status != TaskLost || t.cause == "" {
 				continue
 			}
 			if len(all) == most {
@@ -165,7 +185,9 @@ func (s *State) troubles() string {
 
 // work yields what may be done on hosts.
 func (s *State) work(can Can, yield func(Step) bool) {
+	begun := 0 // of the class before
 	each := func(c class, room int) bool {
+		begun = 0
 		for i := range s.sets[c].all() {
 			if room <= 0 {
 				return true
@@ -175,6 +197,7 @@ func (s *State) work(can Can, yield func(Step) bool) {
 				continue
 			}
 			room--
+			begun++
 			if !yield(s.step(h)) {
 				return false
 			}
@@ -184,19 +207,13 @@ func (s *State) work(can Can, yield func(Step) bool) {
 	if !each(free, len(s.hosts)) || s.halted() || s.pause != nil || !each(fresh, len(s.hosts)) {
 		return
 	}
-	if can.TakeDown && !each(takesDown, s.mayStop()) {
-		return
+	if can.TakeDown {
+		spare := s.spare()
+		if !each(takesDown, s.spareServing()) || !each(cleans, spare-begun) {
+			return
+		}
 	}
 	each(doubles, s.over())
-}
-
-// mayStop is how many hosts may be without a task that is counted on, besides
-// those that are.
-func (s *State) mayStop() int {
-	if s.force.Kind == ByDelete {
-		return len(s.hosts)
-	}
-	return s.spare()
 }
 
 // step is what is to be done on a host.

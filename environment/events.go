@@ -29,6 +29,7 @@ const (
 	EventTaskFailed      = "task-failed"
 	EventTaskLate        = "task-healthy-deadline-passed"
 	EventTaskDied        = "task-died"
+	EventTaskLost        = "task-lost" // its host does not answer
 	EventTaskDrifted     = "task-drifted"
 	EventTaskRecovered   = "task-recovered" // nobody did anything
 	EventTaskTerminating = "task-terminating"

@@ -88,7 +88,13 @@ func (s *State) reason(h *host, now time.Time) Reason {
 	if t != nil {
 		r.Seq = t.seq
 	}
+	up := s.total.serves
+	if st.class == cleans {
+		up = s.total.up
+	}
 	switch {
+	case st.kind == await:
+		return s.unseen(h, r)
 	case t != nil && t.begun() && st.class != nothing:
 		r.Says, r.Change = fmt.Sprintf("being %s since event %d (attempt %d)", do, t.seq, t.attempt), "its end"
 	case s.pause != nil && st.kind != Confirm:
@@ -98,12 +104,12 @@ func (s *State) reason(h *host, now time.Time) Reason {
 		r.Change = "the next try"
 	case st.kind == Confirm:
 		r.Says, r.Change = "launched, and not yet "+do, EventTaskFinished
-	case st.class == fresh && s.halted(), st.class == takesDown && s.halted(), st.class == doubles && s.halted():
+	case st.class == fresh && s.halted(), st.class == takesDown && s.halted(), st.class == cleans && s.halted(), st.class == doubles && s.halted():
 		r.Says = fmt.Sprintf("to be %s, but %s failed, and max_failed is %s", do, count(s.total.failed, "host"), f.Configuration.MaxFailed)
 		r.Change = "a failed task becoming healthy, or another deployment"
-	case st.class == takesDown && s.spare() <= 0:
+	case st.class == takesDown && s.spareServing() <= 0, st.class == cleans && s.spare() <= 0:
 		r.Says = fmt.Sprintf("to be %s, but only %d of %s are healthy, and %d must stay so (min_healthy_percent %d)",
-			map[Kind]string{Start: "repaired", Terminate: "terminated"}[st.kind], s.total.up, count(s.total.wanted, "host"), s.minimum(), f.Configuration.MinHealthyPercent)
+			map[Kind]string{Start: "repaired", Terminate: "terminated"}[st.kind], up, count(s.total.wanted, "host"), s.minimum(), f.Configuration.MinHealthyPercent)
 		r.Change = "another task becoming healthy, or a deployment with a lower --min-healthy-percent"
 	case st.class == doubles && s.over() <= 0:
 		r.Says = fmt.Sprintf("to be started, but %s have two tasks, and max_over is %d", count(s.total.double, "host"), f.Configuration.MaxOver)
@@ -113,6 +119,19 @@ func (s *State) reason(h *host, now time.Time) Reason {
 	}
 	if t != nil && t.cause != "" && !strings.Contains(r.Says, t.cause) {
 		r.Says += ": " + t.cause
+	}
+	return r
+}
+
+// unseen is why nothing is done on a host with a task that is lost.
+func (s *State) unseen(h *host, r Reason) Reason {
+	for _, t := range h.tasks {
+		if t.status == TaskLost {
+			return Reason{
+				Target: string(TaskTarget(s.name, t.revision, h.name)), Seq: t.seq,
+				Says: "nobody can tell how it is, so nothing is done with it: " + t.cause, Change: "a look at it: its host has to answer",
+			}
+		}
 	}
 	return r
 }

@@ -33,6 +33,7 @@ type task struct {
 	next       time.Time // it rests until then
 	ended      bool      // of a terminating one: it was tried in vain
 	healthy    time.Time // since when it was, at the last time
+	drifted    time.Time // the last time
 	first      time.Time // when the deployment began it for the first time
 }
 
@@ -124,7 +125,8 @@ const (
 	nothing   class = iota
 	free            // it takes nothing away
 	fresh           // it is the first on its host: not while too many hosts have failed
-	takesDown       // it stops a task that is counted on, the only one of its host
+	takesDown       // it stops the only task that is counted on of a host that is to have one
+	cleans          // the same of a host that is to have none
 	doubles         // it gives the host a second task
 	classes         // how many there are
 )
@@ -135,6 +137,7 @@ type standing struct {
 	kind    Kind
 	task    int  // revision
 	up      bool // it has a task that is counted on
+	serves  bool // and is to have one
 	double  bool
 	settled bool // it is as it is to be
 	failed  bool // it counts against max_failed
@@ -154,17 +157,19 @@ func (s *State) stand(h *host, now time.Time) (st standing, again time.Time) {
 	}
 	f := s.force
 	st.up, st.double = h.ups() > 0, len(h.tasks) > 1
+	st.serves = st.up && h.wanted
 	var mine *task
 	if h.wanted {
 		mine = h.find(f.Revision)
 	}
 	var do *task // which is worked on next, nil with a Start is none yet
 	st.class, st.kind, do = s.next(h, mine)
-	st.settled = st.class == nothing || st.kind == Start && do != nil && do.up() // drift is repaired by the way
+	st.settled = st.kind == "" || st.kind == Start && do != nil && do.up() // drift is repaired by the way
 	st.task = f.Revision
 	if do != nil {
-		st.task, st.busy = do.revision, do.begun() // another's end would never come, if a controller died
-		if due := s.due(st.kind, do); due.After(now) {
+		// The end of something else would never come, if a controller died.
+		st.task, st.busy = do.revision, do.begun() && (st.kind == Start) == (do.status == TaskStarting)
+		if due := s.due(st.kind, do); due.After(now) && !do.since.After(now) { // else the clock was set back
 			st.class, again = nothing, due
 			st.hopeful = st.kind == Confirm || do.failures < despair
 		}
@@ -184,12 +189,21 @@ func (s *State) stand(h *host, now time.Time) (st standing, again time.Time) {
 // tasks; mine is that of the revision in force.
 func (s *State) next(h *host, mine *task) (class, Kind, *task) {
 	if old := s.outgoing(h, mine); old != nil {
-		if s.force.Kind == ByDelete || !old.up() || h.ups() > 1 {
+		switch {
+		case s.force.Kind == ByDelete || old.status == TaskTerminating || h.ups() > 1:
 			return free, Terminate, old
+		case old.up() && h.wanted:
+			return takesDown, Terminate, old
+		case old.up():
+			return cleans, Terminate, old
+		case h.wanted && mine == nil && !h.begun:
+			return fresh, Terminate, old
 		}
-		return takesDown, Terminate, old
+		return free, Terminate, old
 	}
 	switch {
+	case s.awaits(h, mine):
+		return nothing, await, nil
 	case !h.wanted:
 		return nothing, "", nil
 	case mine == nil && len(h.tasks) > 0:
@@ -202,6 +216,8 @@ func (s *State) next(h *host, mine *task) (class, Kind, *task) {
 	switch mine.status {
 	case TaskTerminating:
 		return free, Terminate, mine
+	case TaskLost:
+		return nothing, await, nil
 	case TaskLaunched:
 		return free, Confirm, mine
 	case TaskHealthy:
@@ -216,30 +232,55 @@ func (s *State) next(h *host, mine *task) (class, Kind, *task) {
 	}
 }
 
+// await is the kind of what is not to be done, but waited for: that a task that is
+// lost is seen again. It may be well, so it is neither stopped nor started.
+const await Kind = "await"
+
 // outgoing is the task that is to leave the host next: first those that are of
 // no use, then older ones.
 func (s *State) outgoing(h *host, mine *task) (first *task) {
 	stays := s.stays(h, mine)
 	for _, t := range h.tasks {
-		if t != mine && t != stays && (first == nil || !t.up() && first.up()) {
+		lost := t.status == TaskLost && s.force.Kind != ByDelete
+		if t != mine && t != stays && !lost && (first == nil || !t.up() && first.up()) {
 			first = t
 		}
 	}
 	return first
 }
 
-// stays is the task that Surge leaves until the new one is healthy: the newest of
-// those that are of use, or else of those that may be.
+// awaits tells whether a task that is to leave the host is lost.
+func (s *State) awaits(h *host, mine *task) bool {
+	stays := s.stays(h, mine)
+	return slices.ContainsFunc(h.tasks, func(t *task) bool { return t != mine && t != stays && t.status == TaskLost })
+}
+
+// stays is the task that Surge leaves until the new one is healthy: that of most
+// use, of several the newest. What is of none makes way.
 func (s *State) stays(h *host, mine *task) (last *task) {
 	if !h.wanted || s.force.Configuration.Method != Surge || mine != nil && mine.up() {
 		return nil
 	}
 	for _, t := range h.tasks {
-		if t != mine && t.status != TaskTerminating && (last == nil || t.up() || !last.up()) {
+		if t != mine && t.use() > 0 && (last == nil || t.use() >= last.use()) {
 			last = t
 		}
 	}
 	return last
+}
+
+// use is of how much use a task is, or may be.
+func (t *task) use() int {
+	switch t.status {
+	case TaskHealthy, TaskDrifted:
+		return 3
+	case TaskLost:
+		return 2
+	case TaskLaunched, TaskStarting:
+		return 1
+	default:
+		return 0
+	}
 }
 
 // due is when the next thing may be done with a task.

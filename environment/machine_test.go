@@ -232,11 +232,12 @@ func TestARollbackToOtherHostsWaitsUntilTheyAreKnown(t *testing.T) {
 		image("log-daemon:2")(d)
 		d.Deployment.AutoRollback, d.InstanceGroup.Query = true, "attribute:stack == gamma"
 	}, []string{"h6"})
+	w.begin("start 2 h6")
 	w.after(10 * time.Minute)
 	w.steps()
 	w.can()
 	w.propose(SetHosts{Selected: hosts(5)})
-	w.can()
+	w.done("terminate 2 h6")
 	w.table(`SomeEnvironment/Prod:1 Active 5 5
 	         SomeEnvironment/Prod:2 Reverted 0 0`)
 }
@@ -339,6 +340,9 @@ func TestHostsThatComeGetATaskAndThoseThatGoAreCleaned(t *testing.T) {
 		t.Errorf("it is reported as %+v", row)
 	}
 	w.propose(SetHosts{Selected: append(hosts(4), "h6")})
+	w.can()
+	w.sees(1, "h4", Unhealthy, "it ended")
+	w.after(time.Second)
 	w.can("start 1 h4")
 	w.propose(SetHosts{Selected: append(hosts(3), "h6")})
 	w.can("terminate 1 h4")
@@ -480,5 +484,7 @@ func TestATaskThatStartedOnALostHostIsLookedAtAgain(t *testing.T) {
 	w.propose(SetHosts{Selected: []string{"h2"}, Known: func(host string) bool { return host != "h1" }})
 	w.append(w.state.Ended(running, Observation{Health: Healthy}, nil)...)
 	w.propose(SetHosts{Selected: hosts(2)})
-	w.can("start 1 h1", "start 1 h2")
+	w.can("start 1 h2")
+	w.sees(1, "h1", Healthy, "")
+	w.table(`SomeEnvironment/Prod:1 Deploying 2 1`)
 }

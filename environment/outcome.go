@@ -70,7 +70,7 @@ func (s *State) Watched() iter.Seq[Task] {
 }
 
 func (t *task) watched() bool {
-	return t.up() || t.status == TaskLaunched || t.status == TaskDied
+	return t.up() || t.status == TaskLaunched || t.status == TaskDied || t.status == TaskLost
 }
 
 // Observed returns what is recorded of a look at a task: nothing when it is as
@@ -91,11 +91,13 @@ func (s *State) Observed(seen Task, found Observation) []deploylog.Event {
 		p.Error = shorten(cmp.Or(found.Detail, string(found.Health)))
 		step := Step{Deployment: t.deployment, Target: TaskTarget(s.name, t.revision, h.name), Revision: t.revision, Attempt: t.attempt}
 		return []deploylog.Event{step.event(EventTaskFailed, p)}
-	case down && t.up():
+	case found.Health == Unknown && t.up():
+		name, p.Error = EventTaskLost, shorten(cmp.Or(found.Detail, string(found.Health)))
+	case found.Health == Unhealthy && (t.up() || t.status == TaskLost):
 		name, p.Error = EventTaskDied, shorten(cmp.Or(found.Detail, string(found.Health)))
-	case found.Health == Drifted && t.status == TaskHealthy:
+	case found.Health == Drifted && (t.status == TaskHealthy || t.status == TaskLost):
 		name, p.Diff = EventTaskDrifted, shorten(found.Detail)
-	case found.Health == Healthy && (t.status == TaskDrifted || t.status == TaskDied):
+	case found.Health == Healthy && (t.status == TaskDrifted || t.status == TaskDied || t.status == TaskLost):
 		name = EventTaskRecovered
 	default:
 		return nil

@@ -88,7 +88,7 @@ func (r Revision) says(base *Definition) string {
 }
 
 func (s *State) deploy(c Deploy, now time.Time) ([]deploylog.Event, error) {
-	if _, err := s.Revision(c.Revision); err != nil {
+	if err := s.ofThisLife(c.Revision); err != nil {
 		return nil, err
 	}
 	newest, is := s.active, "is active"
@@ -103,7 +103,7 @@ func (s *State) deploy(c Deploy, now time.Time) ([]deploylog.Event, error) {
 }
 
 func (s *State) rollback(c Rollback, now time.Time) ([]deploylog.Event, error) {
-	if _, err := s.Revision(c.Revision); err != nil {
+	if err := s.ofThisLife(c.Revision); err != nil {
 		return nil, err
 	}
 	f := s.force
@@ -120,6 +120,17 @@ func (s *State) rollback(c Rollback, now time.Time) ([]deploylog.Event, error) {
 	}
 	d := deployment{kind: ByRollback, revision: c.Revision, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason}
 	return s.begins(d, now)
+}
+
+// ofThisLife refuses revisions that there are not, or that were before the
+// environment was deleted and created again.
+func (s *State) ofThisLife(revision int) error {
+	r, err := s.Revision(revision)
+	if err == nil && revision < s.born {
+		err = fmt.Errorf("%w revision %d of environment %s any more: it was made (event %d) before the environment was deleted; the first since then is %d",
+			ErrUnknown, revision, s.name, r.Seq, s.born)
+	}
+	return err
 }
 
 // deployment is one that is to be started.

@@ -115,6 +115,7 @@ const (
 	TaskDrifted     TaskStatus = "drifted"
 	TaskFailed      TaskStatus = "failed" // could not be started
 	TaskDied        TaskStatus = "died"   // was healthy
+	TaskLost        TaskStatus = "lost"   // nobody can tell how it is
 	TaskTerminating TaskStatus = "terminating"
 )
 

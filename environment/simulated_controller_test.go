@@ -119,7 +119,11 @@ func (c *controller) rests() {
 		return
 	}
 	for _, w := range c.working {
-		if h := c.naive.hosts[w.at.host]; h != nil && !h.lost && h.tasks[w.at.revision].begun() && c.naive.next(h).revision == w.at.revision {
+		h := c.naive.hosts[w.at.host]
+		if h == nil || h.lost || !h.tasks[w.at.revision].begun() {
+			continue
+		}
+		if do := c.naive.next(h); do.revision == w.at.revision && do.kind == w.step.Kind {
 			c.fail("it is idle, and is to %s %d on %s", w.step.Kind, w.at.revision, w.at.host)
 		}
 	}

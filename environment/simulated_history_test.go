@@ -58,7 +58,7 @@ func (n *naive) start(s *simulation, e deploylog.Event, p payload) {
 }
 
 func (n *naive) deleted(s *simulation, p payload) {
-	if f := n.force; f != nil && f.kind == ByDelete && n.known && n.due(s.now) == "the end" {
+	if f := n.force; f != nil && f.kind == ByDelete && n.known && n.due(s.now, true) == "the end" {
 		for _, h := range n.there(func(*naiveHost) bool { return true }) {
 			if m := s.machine(h.name); len(m.tasks) > 0 {
 				s.fail("it is deleted, and %s has %v", m.name, m.tasks)
@@ -75,18 +75,18 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 	}
 	switch e.Name {
 	case EventFinished:
-		if f.reached || n.due(s.now) != "the end" {
+		if f.reached || n.due(s.now, true) != "the end" {
 			s.fail("%s finishes, and has not come to its end", f.id)
 		}
 		f.reached, f.stuck, n.active = true, false, f.revision
 	case EventFailed:
 		f.passed = true
 	case EventStuck:
-		if n.due(s.now) != "being stuck" || !f.moved {
+		if (n.due(s.now, true) != "being stuck" && n.due(s.now, false) != "being stuck") || !f.moved {
 			s.fail("%s is stuck too early, or again", f.id)
 		}
 		f.stuck, f.moved = true, false
-		if f.configuration.AutoRollback && f.kind == ByDeploy && n.active != f.revision {
+		if f.configuration.AutoRollback && f.kind == ByDeploy && n.active < f.revision && len(n.begun()) > 0 {
 			n.goesBack = n.active
 		}
 	case EventPaused:
@@ -98,6 +98,16 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 	default:
 		s.fail("there is no event %s", e.Name)
 	}
+}
+
+// begun are the hosts on which the deployment in force has begun something.
+func (n *naive) begun() (all []*naiveHost) {
+	for _, h := range n.hosts {
+		if h.begun {
+			all = append(all, h)
+		}
+	}
+	return all
 }
 
 func (n *naive) moved(e deploylog.Event, p payload) {
@@ -112,7 +122,7 @@ func (n *naive) moved(e deploylog.Event, p payload) {
 		h.wanted, h.lost = false, true
 		for _, t := range h.tasks {
 			if t.status != TaskTerminating {
-				t.status, t.since = TaskDied, e.CreatedAt
+				t.status, t.since = TaskLost, e.CreatedAt
 			}
 		}
 	}
@@ -145,7 +155,7 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 		return
 	}
 	if t.note(e); h.lost && t.up() {
-		t.status = TaskDied
+		t.status = TaskLost
 	}
 	if e.Name == EventTaskTerminated {
 		delete(h.tasks, at.revision)
@@ -188,8 +198,15 @@ func (t *naiveTask) note(e deploylog.Event) {
 		t.status = TaskLaunched
 	case EventTaskFinished, EventTaskRecovered:
 		t.status, t.blamed, t.healthy = TaskHealthy, "", e.CreatedAt
+	case EventTaskLost:
+		t.status = TaskLost
 	case EventTaskDrifted:
-		t.status = TaskDrifted
+		if e.CreatedAt.Sub(t.drifted) < 10*time.Minute {
+			fails(TaskDrifted)
+		} else {
+			t.failures = 0
+		}
+		t.status, t.drifted, t.blamed = TaskDrifted, e.CreatedAt, ""
 	case EventTaskDied:
 		if e.CreatedAt.Sub(t.healthy) >= 10*time.Minute {
 			t.failures = 0

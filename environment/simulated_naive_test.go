@@ -46,6 +46,7 @@ type naiveTask struct {
 	blamed   string // deployment of the last
 	rests    time.Time
 	since    time.Time
+	drifted  time.Time // the last time
 	healthy  time.Time
 	firstBy  string // deployment that started it, at first then
 	first    time.Time
@@ -95,6 +96,11 @@ func (n *naive) wanted() int {
 
 func (n *naive) up() int {
 	return len(n.there(func(h *naiveHost) bool { return h.ups() > 0 }))
+}
+
+// serve is how many hosts that are to have a task have one that is up.
+func (n *naive) serve() int {
+	return len(n.there(func(h *naiveHost) bool { return h.wanted && h.ups() > 0 }))
 }
 
 // minimum is the least number of hosts that is not less than the percentage.
@@ -154,23 +160,34 @@ func (n *naive) next(h *naiveHost) (do todo) {
 	leave := slices.Clone(old)
 	if h.wanted && n.force.configuration.Method == Surge && !mine.up() && len(old) > 0 {
 		best := slices.MaxFunc(old, func(a, b int) int { return 2*(n.use(h.tasks[a])-n.use(h.tasks[b])) + sign(a-b) })
-		if h.tasks[best].status != TaskTerminating {
+		if n.use(h.tasks[best]) > 0 {
 			leave = slices.DeleteFunc(leave, func(r int) bool { return r == best })
 		}
 	}
+	lost := func(r int) bool { return h.tasks[r].status == TaskLost && n.force.kind != ByDelete }
+	awaits := slices.ContainsFunc(leave, lost)
+	leave = slices.DeleteFunc(leave, lost)
 	if len(leave) > 0 {
-		r := slices.MinFunc(leave, func(a, b int) int { return 2*(min(n.use(h.tasks[a]), 2)/2-min(n.use(h.tasks[b]), 2)/2) + sign(a-b) })
+		r := slices.MinFunc(leave, func(a, b int) int { return 2*(n.use(h.tasks[a])/3-n.use(h.tasks[b])/3) + sign(a-b) })
 		t := h.tasks[r]
 		do = todo{Terminate, r, free, time.Time{}}
 		if t.status == TaskTerminating {
 			do.from = t.rests
 		}
-		if t.up() && h.ups() == 1 && n.force.kind != ByDelete {
+		switch {
+		case n.force.kind == ByDelete || t.status == TaskTerminating || h.ups() > 1:
+		case t.up() && h.wanted:
 			do.class = takesDown
+		case t.up():
+			do.class = cleans
+		case h.wanted && mine == nil && !h.begun:
+			do.class = fresh
 		}
 		return do
 	}
 	switch {
+	case awaits || mine != nil && mine.status == TaskLost:
+		return todo{kind: await}
 	case !h.wanted:
 		return todo{}
 	case mine == nil && len(old) > 0:
@@ -192,15 +209,17 @@ func (n *naive) next(h *naiveHost) (do todo) {
 	}
 }
 
-// use is how much a task is of use: 2 is counted on, 1 may be, 0 is on its way out.
+// use is how much a task is of use: 3 is counted on, 2 and 1 may be, 0 is not.
 func (n *naive) use(t *naiveTask) int {
 	switch {
 	case t.up():
+		return 3
+	case t.status == TaskLost:
 		return 2
-	case t.status == TaskTerminating:
-		return 0
+	case t.status == TaskStarting || t.status == TaskLaunched:
+		return 1
 	}
-	return 1
+	return 0
 }
 
 func sign(i int) int { return min(1, max(-1, i)) }
@@ -209,13 +228,13 @@ func sign(i int) int { return min(1, max(-1, i)) }
 // repair of drift is no part of it.
 func (n *naive) unsettled(h *naiveHost) bool {
 	do := n.next(h)
-	return do.kind != "" && !(do.kind == Start && n.mine(h).up())
+	return do.kind != "" && (do.kind != Start || !n.mine(h).up())
 }
 
 // due tells whether something is to be recorded.
-func (n *naive) due(now time.Time) string {
+func (n *naive) due(now time.Time, seen bool) string {
 	f := n.force
-	if n.known && (f.kind == ByDelete || !f.reached) && len(n.there(n.unsettled)) == 0 {
+	if n.known && (f.kind == ByDelete || !f.reached && seen) && len(n.there(n.unsettled)) == 0 {
 		return "the end"
 	}
 	for _, h := range n.there(func(*naiveHost) bool { return !f.paused }) {

@@ -30,7 +30,7 @@ func (n *naive) decides(s *simulation, can Can, steps []Step) {
 		}
 		return
 	}
-	due := n.due(s.now)
+	due := n.due(s.now, can.TakeDown)
 	if len(steps) > 0 && steps[0].Kind == Record {
 		if due == "" || len(steps) > 1 {
 			s.fail("nothing is to be recorded, and it decides %s", texts(steps))
@@ -56,7 +56,9 @@ func (n *naive) decides(s *simulation, can Can, steps []Step) {
 		for class := range classes {
 			if do, ok := may[class][step.Host]; ok && do.kind == step.Kind && do.revision == step.Revision && room[class] > 0 {
 				found = true
-				room[class]--
+				if room[class]--; class == takesDown {
+					room[cleans]--
+				}
 				delete(may[class], step.Host)
 			}
 		}
@@ -80,7 +82,8 @@ func (n *naive) rooms(can Can) (room [classes]int) {
 	}
 	room[fresh] = all
 	if can.TakeDown {
-		room[takesDown] = n.up() - n.minimum()
+		room[takesDown] = n.serve() - n.minimum()
+		room[cleans] = n.up() - n.minimum()
 	}
 	room[doubles] = n.force.configuration.MaxOver - n.doubled()
 	return room
@@ -99,11 +102,19 @@ func (n *naive) begins(s *simulation, step Step) {
 		if left := n.up() - 1; left < n.minimum() {
 			s.fail("%s %d on %s leaves %d healthy, and the minimum is %d", step.Kind, step.Revision, h.name, left, n.minimum())
 		}
+		if left := n.serve() - 1; h.wanted && left < n.minimum() {
+			s.fail("%s %d on %s leaves %d of those wanted, and the minimum is %d", step.Kind, step.Revision, h.name, left, n.minimum())
+		}
 		if left := s.reallyUp(h.name); !s.nature.deaths && left < n.minimum() {
 			s.fail("%s %d on %s really leaves %d healthy, and the minimum is %d", step.Kind, step.Revision, h.name, left, n.minimum())
 		}
 		if f.configuration.Method == Surge && h.wanted && step.Kind == Terminate {
 			s.fail("it stops the only task on %s, and the method is Surge", h.name)
+		}
+	}
+	if step.Kind == Terminate && t != nil && t.status == TaskDied && !s.nature.deaths && f.kind != ByDelete && s.machine(h.name).tasks[step.Revision].healthy() {
+		if left := s.reallyUp(h.name); left < n.minimum() {
+			s.fail("%d on %s is believed dead, and without it really %d are healthy, and the minimum is %d", step.Revision, h.name, left, n.minimum())
 		}
 	}
 	if step.Kind == Start && f.configuration.Method == Replace && (len(h.tasks) > 1 || len(h.tasks) == 1 && t == nil) {
@@ -143,17 +154,19 @@ func (n *naive) sees(l *look) string {
 		return ""
 	}
 	t := n.host(l.at.host).tasks[l.at.revision]
-	down := l.seen.Health == Unhealthy || l.seen.Health == Unknown
+	down, lost := l.seen.Health == Unhealthy || l.seen.Health == Unknown, t != nil && t.status == TaskLost
 	switch {
 	case t == nil:
 		return ""
 	case t.status == TaskLaunched && down:
 		return EventTaskFailed
-	case t.up() && down:
+	case t.up() && l.seen.Health == Unknown:
+		return EventTaskLost
+	case (t.up() || lost) && l.seen.Health == Unhealthy:
 		return EventTaskDied
-	case t.status == TaskHealthy && l.seen.Health == Drifted:
+	case (t.status == TaskHealthy || lost) && l.seen.Health == Drifted:
 		return EventTaskDrifted
-	case (t.status == TaskDrifted || t.status == TaskDied) && l.seen.Health == Healthy:
+	case (t.status == TaskDrifted || t.status == TaskDied || lost) && l.seen.Health == Healthy:
 		return EventTaskRecovered
 	}
 	return ""

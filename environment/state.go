@@ -23,6 +23,7 @@ type State struct {
 	revisions   []*revision // by number
 	deployments []Deployment
 	deleted     bool
+	born        int // the first revision since it was created the last time
 	head        int64
 
 	hosts  []*host
@@ -36,7 +37,8 @@ type State struct {
 	progress time.Time // the last
 	pause    *Pausing
 	resumed  time.Time
-	active   int // the revision of the last deployment that has finished; 0 is none
+	clock    time.Time // the latest time that was heard of
+	active   int       // the revision of the last deployment that has finished; 0 is none
 
 	// Derived.
 	sets    [classes]set
@@ -47,7 +49,7 @@ type State struct {
 }
 
 // totals counts the hosts that stand in a way.
-type totals struct{ wanted, up, double, unsettled, failed, busy, hopeful int }
+type totals struct{ wanted, up, serves, double, unsettled, failed, busy, hopeful int }
 
 // revision is one of them, with what became of it.
 type revision struct {
@@ -94,7 +96,7 @@ func (s *State) Idle() bool {
 		return false
 	}
 	return s.sets[free].empty() && s.sets[fresh].empty() && s.total.hopeful == 0 &&
-		(s.sets[takesDown].empty() || s.spare() <= 0) && (s.sets[doubles].empty() || s.over() <= 0)
+		(s.sets[takesDown].empty() || s.spareServing() <= 0) && (s.sets[cleans].empty() || s.spare() <= 0) && (s.sets[doubles].empty() || s.over() <= 0)
 }
 
 // Query is the query of the revision in force, "" when there is none: then it
@@ -122,12 +124,18 @@ func (s *State) definition() *Definition {
 	return s.revisions[s.force.Revision-1].Definition
 }
 
-// Occupied are the hosts that have tasks or are to have one.
-func (s *State) Occupied() iter.Seq[string] {
-	return func(yield func(string) bool) {
+// Occupied are the hosts that have tasks or are to have one, each with the
+// manifest; of several manifests a host comes several times.
+func (s *State) Occupied() iter.Seq2[string, string] {
+	return func(yield func(host, manifest string) bool) {
 		for _, h := range s.hosts {
-			if (h.wanted || len(h.tasks) > 0) && !yield(h.name) {
+			if h.wanted && !yield(h.name, s.Manifest()) {
 				return
+			}
+			for _, t := range h.tasks {
+				if of := s.revisions[t.revision-1].Definition.Task.Manifest; (!h.wanted || of != s.Manifest()) && !yield(h.name, of) {
+					return
+				}
 			}
 		}
 	}
@@ -172,6 +180,7 @@ func (s *State) Deployments() []Deployment { return s.deployments }
 // Apply takes note of an event. Those of other environments are ignored, and so
 // is what makes no sense: history is never refused.
 func (s *State) Apply(e deploylog.Event) {
+	s.clock = later(s.clock, e.CreatedAt)
 	if e.Target == s.target {
 		s.head = e.Seq
 		s.applyOwn(e)
@@ -194,6 +203,9 @@ func (s *State) applyOwn(e deploylog.Event) {
 	case EventCreated, EventUpdated:
 		if p.Definition == nil || strconv.Itoa(len(s.revisions)+1) != e.Revision {
 			return
+		}
+		if e.Name == EventCreated {
+			s.born = len(s.revisions) + 1
 		}
 		p.Definition.Name, s.deleted = s.name, false
 		s.revisions = append(s.revisions, &revision{Revision: Revision{
@@ -304,8 +316,10 @@ func (s *State) end(e deploylog.Event, as DeploymentStatus, cause string) {
 
 // forget takes note of the end of the environment.
 func (s *State) forget(e deploylog.Event) {
-	if s.force != nil {
+	if f := s.force; f != nil && f.Kind == ByDelete {
 		s.end(e, DeploymentFinished, "")
+	} else if f != nil {
+		s.end(e, DeploymentSuperseded, "the environment was deleted")
 	}
 	for _, r := range s.revisions {
 		if r.left = r.left || s.force != nil && r.Number == s.force.Revision; r.left {
@@ -329,7 +343,7 @@ func (s *State) change(e deploylog.Event, p payload) {
 				h.wanted, h.lost = wanted, lost
 				for _, t := range h.tasks {
 					if lost && t.status != TaskTerminating {
-						t.status, t.seq, t.since, t.cause = TaskDied, e.Seq, e.CreatedAt, lostHost
+						t.status, t.seq, t.since, t.cause = TaskLost, e.Seq, e.CreatedAt, lostHost
 					}
 				}
 			})
@@ -377,7 +391,7 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 		case t.apply(e):
 			h.remove(revision)
 		case h.lost && t.up():
-			t.status, t.cause = TaskDied, lostHost // nobody looks at it
+			t.status, t.cause = TaskLost, lostHost
 		}
 		if e.Deployment != s.force.ID {
 			return
@@ -417,8 +431,17 @@ func (t *task) apply(e deploylog.Event) (gone bool) {
 		t.status, t.cause = TaskLaunched, ""
 	case EventTaskFinished, EventTaskRecovered:
 		t.status, t.cause, t.healthy, t.blamed = TaskHealthy, "", e.CreatedAt, ""
+	case EventTaskLost:
+		t.status, t.cause = TaskLost, p.Error
 	case EventTaskDrifted:
 		t.status, t.cause = TaskDrifted, p.Diff
+		if e.CreatedAt.Sub(t.drifted) >= steady {
+			t.failures = 0
+		} else { // to repair it did not help for long
+			t.failures++
+			t.next = e.CreatedAt.Add(retryPause(t.failures))
+		}
+		t.drifted = e.CreatedAt
 	case EventTaskDied:
 		if e.CreatedAt.Sub(t.healthy) >= steady {
 			t.failures = 0
@@ -488,6 +511,7 @@ func (s *State) count(h *host, by int) {
 	}
 	one(h.wanted, &s.total.wanted)
 	one(h.now.up, &s.total.up)
+	one(h.now.serves, &s.total.serves)
 	one(h.now.double, &s.total.double)
 	one(!h.now.settled, &s.total.unsettled)
 	one(h.now.failed, &s.total.failed)
@@ -511,6 +535,10 @@ func (s *State) minimum() int { return s.force.Configuration.Minimum(s.total.wan
 
 // spare is how many tasks that are counted on may be stopped.
 func (s *State) spare() int { return s.total.up - s.minimum() }
+
+// spareServing is how many of them on hosts that are to have a task: those on
+// hosts that leave do not make up for them.
+func (s *State) spareServing() int { return s.total.serves - s.minimum() }
 
 // over is how many more hosts may have two tasks.
 func (s *State) over() int { return s.force.Configuration.MaxOver - s.total.double }

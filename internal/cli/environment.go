@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -265,9 +266,19 @@ func (a *app) deleteEnvironment(ctx context.Context, name string, o environmentD
 	if err := e.alive(name); err != nil {
 		return err
 	}
+	inv := newHosts(o.work.inventory)
+	if _, err := inv.load(); o.terminate && err != nil {
+		return &usageError{err}
+	}
 	tasks := 0
+	var away []string
 	for _, h := range e.report(name).Hosts {
-		tasks += len(h.Tasks)
+		if tasks += len(h.Tasks); len(h.Tasks) > 0 && !inv.Known(h.Host) {
+			away = append(away, view.Clean(h.Host))
+		}
+	}
+	if o.terminate && len(away) > 0 {
+		fmt.Fprintf(a.err, "note: what runs on %s can not be terminated, and is nobody's then: %s does not list these hosts\n", strings.Join(away, ", "), o.work.inventory)
 	}
 	becomes := map[bool]string{false: "keep running, and are nobody's then", true: "are terminated"}
 	if tasks == 1 {
@@ -309,7 +320,7 @@ func (a *app) agreeToDelete(ctx context.Context, name, becomes string, asJSON bo
 
 // tellIdle says so where nobody will do what was just asked for.
 func (a *app) tellIdle(log deploylog.Log, name string) {
-	if !control.ControllerAtWork(log) {
+	if !control.ControllerAtWork(log) && !control.WorksOn(log, name) {
 		fmt.Fprintf(a.err, "note: no controller is at work: deployster env run %s\n", name)
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,6 +45,21 @@ func (w *environmentWork) registerWatch(c *cobra.Command) {
 func (w *environmentWork) check() error {
 	if w.checkEvery < time.Second {
 		return usage("--check-every %s: it must be at least 1s", w.checkEvery)
+	}
+	own := taskVariables(environment.Task{}, newHosts(w.inventory))
+	for _, v := range w.input.variables {
+		if _, taken := own[v.Name]; taken {
+			return usage("--var %s: every task has its own", v.Name)
+		}
+		if v.File == "" {
+			continue
+		}
+		switch info, err := os.Stat(v.File); {
+		case err != nil:
+			return usage("--var-file: %w", err)
+		case !info.Mode().IsRegular():
+			return usage("--var-file %s: it is read again for every task, and so must be a regular file", v.File)
+		}
 	}
 	return nil
 }
@@ -154,8 +171,12 @@ func (a *app) createEnvironment(ctx context.Context, file string, work environme
 		return refused(err)
 	}
 	a.tellRemarks(d, hosts)
-	return a.tellRecorded(map[string]any{"environment": d.Name, "revision": 1}, events, asJSON,
-		fmt.Sprintf("environment %s is created, revision 1", d.Name), fmt.Sprintf("; nothing runs yet: deployster env deploy %s --revision 1", d.Name))
+	number, err := strconv.Atoi(events[0].Revision) // not 1, where one of that name was deleted
+	if err != nil {
+		return fmt.Errorf("reading the number of the revision: %w", err)
+	}
+	return a.tellRecorded(map[string]any{"environment": d.Name, "revision": number}, events, asJSON,
+		fmt.Sprintf("environment %s is created, revision %d", d.Name, number), fmt.Sprintf("; nothing runs yet: deployster env deploy %s --revision %d", d.Name, number))
 }
 
 // pin makes a definition one of its manifest's present text, which it returns.

@@ -21,7 +21,6 @@ import (
 type daemons struct {
 	*site
 	engines []*dockerEngine
-	image   string
 }
 
 const daemon = `

@@ -29,8 +29,10 @@ named. Deployments are carried out; hosts that join the query of an environment
 get a task, those that leave it are cleaned; a task that died is started again,
 and one that is not as its manifest says is repaired or reported.
 
-One controller works on a log at a time. Another one stands by, and takes over at
-once when the first has ended, however it ended.
+One controller of all environments works on a log at a time. Another one stands
+by, and takes over at once when the first has ended, however it ended. Controllers
+of named environments stand by, too, while one of all is at work; without one they
+work beside each other, and never two at once on an environment.
 
 Interrupt once to let finish what was begun and begin nothing new; twice to kill
 it.`,
@@ -41,7 +43,7 @@ it.`,
 			return a.runEnvironments(c.Context(), names, untilIdle, work)
 		},
 	}
-	c.Flags().BoolVar(&untilIdle, "until-idle", false, "end when nothing moves any more: all is deployed, stuck or paused; with 1 when something is stuck")
+	c.Flags().BoolVar(&untilIdle, "until-idle", false, "end when nothing moves any more: all is deployed, stuck or paused; with 1 when something is stuck or not healthy")
 	work.registerWatch(c)
 	return c
 }
@@ -85,20 +87,21 @@ func (a *app) runEnvironments(ctx context.Context, names []string, untilIdle boo
 	case err != nil:
 		return err
 	}
-	stuck, err := e.stuck(ctx, names)
+	wrong, err := e.wrong(ctx, names)
 	switch {
 	case err != nil:
 		return err
-	case len(stuck) > 0:
-		return fmt.Errorf("stuck: %s; deployster env status tells why", strings.Join(stuck, ", "))
+	case len(wrong) > 0:
+		return fmt.Errorf("%s; deployster env status tells why", strings.Join(wrong, "; "))
 	case asJSON:
 		return nil
 	}
 	return write(a.out, "nothing moves any more: deployster env status tells how it is\n")
 }
 
-// stuck are the environments whose deployment is; no names are all.
-func (e *environments) stuck(ctx context.Context, names []string) (stuck []string, err error) {
+// wrong tells which environments are not as they are to be, without anybody having
+// paused them; no names are all.
+func (e *environments) wrong(ctx context.Context, names []string) (wrong []string, err error) {
 	if err := e.Follow(ctx, 0); err != nil {
 		return nil, err
 	}
@@ -106,14 +109,30 @@ func (e *environments) stuck(ctx context.Context, names []string) (stuck []strin
 		names = e.present()
 	}
 	for _, name := range names {
-		_ = e.Ask(name, func(s *environment.State) error {
-			if d, ok := s.InForce(); ok && d.Status == environment.DeploymentStuck {
-				stuck = append(stuck, name)
-			}
-			return nil
-		})
+		if text := ailing(e.report(name)); text != "" {
+			wrong = append(wrong, text)
+		}
 	}
-	return stuck, nil
+	return wrong, nil
+}
+
+// ailing tells what is wrong with an environment, "" when nothing is.
+func ailing(r environment.Report) string {
+	d := r.Deployment
+	switch {
+	case d == nil || r.Deleted:
+		return ""
+	case d.Status == environment.DeploymentStuck:
+		return "stuck: " + r.Environment
+	case r.Pause != nil:
+		return ""
+	}
+	for _, row := range r.Rows {
+		if row.Revision == d.Revision && row.Current < row.Desired {
+			return fmt.Sprintf("only %d of %s healthy: %s", row.Current, count(row.Desired, "host"), r.Environment)
+		}
+	}
+	return ""
 }
 
 // environmentScreen shows what happens to environments: a line an event, or the

@@ -72,7 +72,7 @@ func (a *app) explainEnvironment(ctx context.Context, t deploylog.Target, at int
 		if !concerns(s, t) {
 			return usage("there is no %s: deployster env status %s --hosts shows what there is", t, name)
 		}
-		if at == 0 && !s.Idle() && !control.ControllerAtWork(e.log) {
+		if at == 0 && !s.Idle() && !control.ControllerAtWork(e.log) && !control.WorksOn(e.log, name) {
 			reasons = append(reasons, environment.Reason{
 				Target: string(environment.Target(name)), Says: "no controller is at work, so nothing begins", Change: "deployster env run " + name,
 			})

@@ -147,9 +147,15 @@ func (h *hosts) Selected(query string) ([]string, error) {
 	return names, nil
 }
 
-// Known implements control.Inventory.
+// Known implements control.Inventory. Without an inventory that could be read,
+// nobody can say that a host is gone.
 func (h *hosts) Known(name string) bool {
-	_, ok := h.host(name)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.inventory == nil {
+		return true
+	}
+	_, ok := h.inventory.Host(name)
 	return ok
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -25,10 +26,11 @@ func (p pinned) path(digest string) string { return filepath.Join(p.dir, digest+
 // whole there or not at all.
 func (p pinned) keep(text []byte) (digest string, err error) {
 	digest = digestOf(text)
-	if _, err := p.load(digest); err == nil {
-		return digest, nil
+	if _, kept := p.load(digest); kept != nil {
+		err = p.write(digest, text)
 	}
-	if err := p.write(digest, text); err != nil {
+	// Also of one that is there: who wrote it may have died before this.
+	if err = cmp.Or(err, syncDir(p.dir), syncDir(filepath.Dir(p.dir))); err != nil {
 		return "", fmt.Errorf("keeping the text of the manifest: %w", err)
 	}
 	return digest, nil
@@ -54,10 +56,12 @@ func (p pinned) write(digest string, text []byte) (err error) {
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), p.path(digest)); err != nil {
-		return err
-	}
-	dir, err := os.Open(p.dir)
+	return os.Rename(f.Name(), p.path(digest))
+}
+
+// syncDir makes durable what is in a directory.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
 	if err != nil {
 		return err
 	}

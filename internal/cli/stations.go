@@ -32,9 +32,12 @@ type stations struct {
 	opened map[stationKey]*station
 }
 
-// stationKey is a host and where its engine is, which may change in the inventory;
-// empty is where steps without a host are.
-type stationKey struct{ host, engine, endpoint string }
+// stationKey is a host and how its engine is reached, which may change in the
+// inventory; empty is where steps without a host are.
+type stationKey struct {
+	host, engine, endpoint string
+	tls                    inventory.TLS
+}
 
 // station is an engine that is in use, or that could not be reached.
 type station struct {
@@ -102,29 +105,37 @@ func attributes(h inventory.Host) map[string]any {
 }
 
 // at returns the engine of a host. One that could not be reached is tried again
-// each time.
+// each time, and at once where only somebody else had lost interest.
 func (c *stations) at(ctx context.Context, host string) (*station, error) {
 	key := stationKey{host: host}
 	if h, ok := c.hosts.host(host); ok {
 		key.engine, key.endpoint = h.Engine, h.Endpoint
+		if h.TLS != nil {
+			key.tls = *h.TLS
+		}
 	}
-	c.mu.Lock()
-	s := c.opened[key]
-	if s == nil {
-		s = &station{}
-		c.opened[key] = s
-	}
-	c.mu.Unlock()
-	s.once.Do(func() { s.err = c.open(ctx, host, s) })
-	if s.err != nil {
+	for {
+		c.mu.Lock()
+		s := c.opened[key]
+		if s == nil {
+			s = &station{}
+			c.opened[key] = s
+		}
+		c.mu.Unlock()
+		mine := false
+		s.once.Do(func() { mine, s.err = true, c.open(ctx, host, s) })
+		if s.err == nil {
+			return s, nil
+		}
 		c.mu.Lock()
 		if c.opened[key] == s {
 			delete(c.opened, key)
 		}
 		c.mu.Unlock()
-		return nil, s.err
+		if mine || !errors.Is(s.err, context.Canceled) {
+			return nil, s.err
+		}
 	}
-	return s, nil
 }
 
 func (c *stations) open(ctx context.Context, host string, s *station) error {

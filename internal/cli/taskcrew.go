@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/deployster-go/deployster/control"
@@ -117,10 +118,41 @@ func (c *taskCrew) carryOut(s *started, do func(*runner.Runner, context.Context)
 		return nil, err
 	}
 	defer held.End()
-	s.runner.Recorder, s.runner.Guard, s.runner.Gone = held, held, held.Gone
+	words := &lastWords{Recorder: held}
+	s.runner.Recorder, s.runner.Guard, s.runner.Gone = words, held, held.Gone
 	r := runner.New(s.runner)
-	_, err = do(r, s.ctx)
+	if _, err = do(r, s.ctx); err != nil {
+		err = words.with(err)
+	}
 	return r, err
+}
+
+// lastWords is a Recorder that keeps what failed actions said last.
+type lastWords struct {
+	runner.Recorder
+	mu   sync.Mutex
+	said []string
+}
+
+// Record implements runner.Recorder.
+func (l *lastWords) Record(ctx context.Context, e runner.Event) error {
+	if said := e.Output; e.Kind == runner.ActionFailed && len(said) > 0 {
+		if last := len(said) - 1; strings.HasSuffix(e.Error, said[last]) { // the error ends with it
+			said = said[:last]
+		}
+		l.mu.Lock()
+		l.said = append(l.said, said...)
+		l.mu.Unlock()
+	}
+	return l.Recorder.Record(ctx, e)
+}
+
+// with is an error with what was said below it.
+func (l *lastWords) with(err error) error {
+	if len(l.said) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w\n%s", err, strings.Join(l.said, "\n"))
 }
 
 // Observe implements control.Tasks.
@@ -241,7 +273,7 @@ func (c *taskCrew) reach(ctx context.Context, host string) (*station, error) {
 
 func (c *taskCrew) equip(ctx context.Context, at *station, t environment.Task, source manifest.Source) (*started, error) {
 	flags := c.input
-	flags.last, flags.builtin = whole(t.Spec.Vars).(map[string]any), c.variables(t)
+	flags.last, flags.builtin = whole(t.Spec.Vars).(map[string]any), taskVariables(t, c.hosts)
 	in, err := c.app.loadSources([]manifest.Source{source}, flags, string(runner.ConfirmNo))
 	if err != nil {
 		return nil, err
@@ -257,13 +289,13 @@ func (c *taskCrew) equip(ctx context.Context, at *station, t environment.Task, s
 	return s, nil
 }
 
-// variables are what a manifest knows of its task. Nobody else can set them.
-func (c *taskCrew) variables(t environment.Task) map[string]any {
+// taskVariables are what a manifest knows of its task. Nobody else can set them.
+func taskVariables(t environment.Task, among *hosts) map[string]any {
 	v := map[string]any{
 		"environment": t.Environment, "revision": t.Revision, "task": t.Name(),
 		"host": t.Host, "host_attributes": map[string]any{},
 	}
-	if h, ok := c.hosts.host(t.Host); ok {
+	if h, ok := among.host(t.Host); ok {
 		v["host_attributes"] = attributes(h)
 	}
 	return v

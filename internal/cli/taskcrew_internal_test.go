@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -55,6 +57,107 @@ func TestNumbersOfTheLogAreWhatTheyWereInYAML(t *testing.T) {
 	want := map[string]any{"n": int64(3), "f": 1.5, "big": 1e300, "list": []any{int64(2), "2", nil, true}, "in": map[string]any{"n": int64(-1)}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+func TestAHostIsGoneOnlyWhenAnInventorySaysSo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "inventory.yaml")
+	h := newHosts(path)
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h.Version() // looks at the file
+	}
+	if h.Version(); !h.Known("one") {
+		t.Error("a host is gone because the file is not there")
+	}
+	write("{{{")
+	if !h.Known("one") {
+		t.Error("a host is gone because the file can not be read")
+	}
+	write("hosts: [{name: one, engine: oci}]")
+	if !h.Known("one") || h.Known("two") {
+		t.Errorf("of one and two, known are %t and %t", h.Known("one"), h.Known("two"))
+	}
+	write("hosts: [{name: o")
+	if !h.Known("one") || h.Known("two") {
+		t.Errorf("since the file is broken, known of one and two are %t and %t", h.Known("one"), h.Known("two"))
+	}
+}
+
+type recorded []runner.EventKind
+
+func (r *recorded) Record(_ context.Context, e runner.Event) error {
+	*r = append(*r, e.Kind)
+	return nil
+}
+
+func TestWhyATaskFailedIsToldWithTheLastWordsOfItsActions(t *testing.T) {
+	var log recorded
+	words := &lastWords{Recorder: &log}
+	cause := errors.New("web: it failed")
+	if got := words.with(cause); got != cause { //nolint:errorlint // the very same
+		t.Errorf("without words it is %v", got)
+	}
+	for _, e := range []runner.Event{
+		{Kind: runner.ActionStarted},
+		{Kind: runner.ActionFailed, Error: "exited with 1: error: no", Output: []string{"the port", "is taken", "error: no"}},
+		{Kind: runner.ActionFailed, Error: "it was killed", Output: []string{"loading"}},
+		{Kind: runner.ActionFailed, Error: "it never began"},
+	} {
+		if err := words.Record(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := words.with(cause)
+	if want := "web: it failed\nthe port\nis taken\nloading"; got.Error() != want || !errors.Is(got, cause) {
+		t.Errorf("it is %q, want %q", got, want)
+	}
+	if len(log) != 4 {
+		t.Errorf("recorded are %v", log)
+	}
+}
+
+// Whoever was the first to ask for an engine may give up; that is not the fault of
+// those who waited for it.
+func TestAnEngineIsOpenedThoughWhoAskedFirstGaveUp(t *testing.T) {
+	c := &stations{hosts: newHosts("none.yaml"), opened: map[stationKey]*station{}}
+	first, second := &station{err: context.Canceled}, &station{}
+	for _, s := range []*station{first, second} {
+		s.once.Do(func() {})
+	}
+	key := stationKey{host: "one"}
+	c.opened[key] = first
+	if _, err := c.at(t.Context(), "one"); err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("it was not tried again: %v", err)
+	}
+	c.opened[key] = second
+	if got, err := c.at(t.Context(), "one"); got != second || err != nil {
+		t.Errorf("the engine that is open was not taken: %v", err)
+	}
+}
+
+func TestAnEnvironmentIsIdleAndNotWell(t *testing.T) {
+	rows := []environment.Row{{Revision: 1, Current: 1}, {Revision: 2, Desired: 3, Current: 3}}
+	short := []environment.Row{{Revision: 1, Current: 1}, {Revision: 2, Desired: 3, Current: 2}}
+	finished := &environment.Deployment{Revision: 2, Status: environment.DeploymentFinished}
+	for name, tc := range map[string]struct {
+		report environment.Report
+		want   string
+	}{
+		"nothing was deployed":   {environment.Report{Rows: rows}, ""},
+		"all are healthy":        {environment.Report{Rows: rows, Deployment: finished}, ""},
+		"a host is not":          {environment.Report{Rows: short, Deployment: finished}, "only 2 of 3 hosts healthy: shop"},
+		"that is paused":         {environment.Report{Rows: short, Deployment: finished, Pause: &environment.Pausing{}}, ""},
+		"that is deleted":        {environment.Report{Rows: short, Deployment: finished, Deleted: true}, ""},
+		"its deployment is":      {environment.Report{Rows: short, Deployment: &environment.Deployment{Revision: 2, Status: environment.DeploymentStuck}}, "stuck: shop"},
+		"that, and it is paused": {environment.Report{Rows: rows, Deployment: &environment.Deployment{Revision: 2, Status: environment.DeploymentStuck}, Pause: &environment.Pausing{}}, "stuck: shop"},
+	} {
+		tc.report.Environment = "shop"
+		if got := ailing(tc.report); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -82,23 +83,33 @@ func (l *EnvironmentLive) redraw() {
 	l.emit(l.frame(max(height-1, 1))) // the cursor stands below the region
 }
 
-// frame is what is shown, in at most height lines; 0 is no limit.
+// frame is what is shown, in at most height lines; 0 is no limit. Where that is
+// too little the revisions go first of which nothing is there or wanted.
 func (l *EnvironmentLive) frame(height int) []string {
 	if l.report.Environment == "" {
 		return nil
 	}
-	d := document{style: style(l.opts.Color), width: l.cells()}
-	d.line(l.head(d.style))
-	d.revisions(l.report)
-	d.remarks(l.report, false)
-	lines := strings.Split(strings.TrimSuffix(d.String(), "\n"), "\n")
+	s, r := style(l.opts.Color), l.report
+	lines := l.lines(s, r)
 	if height > 0 && len(lines) > height {
-		lines = append(lines[:height-1], "  "+d.style.dim("… "+plural(len(lines)-height+1, "more line")))
+		r.Rows = slices.DeleteFunc(slices.Clone(r.Rows), func(row environment.Row) bool { return row.Desired+row.Current == 0 })
+		lines = l.lines(s, r)
+	}
+	if height > 0 && len(lines) > height {
+		lines = append(lines[:height-1], "  "+s.dim("… "+plural(len(lines)-height+1, "more line")))
 	}
 	for i, line := range lines {
 		lines[i] = ansi.Truncate(line, l.cells(), "…")
 	}
 	return lines
+}
+
+func (l *EnvironmentLive) lines(s style, r environment.Report) []string {
+	d := document{style: s, width: l.cells()}
+	d.line(l.head(s))
+	d.revisions(r)
+	d.remarks(r, false)
+	return strings.Split(strings.TrimSuffix(d.String(), "\n"), "\n")
 }
 
 // head tells how far the deployment is, since when, and how much time it has.

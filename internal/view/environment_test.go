@@ -181,6 +181,33 @@ func TestAFollowedDeploymentStaysOnTheTerminal(t *testing.T) {
 	}
 }
 
+// After many revisions a low terminal still shows those that matter.
+func TestWhatIsBeingDeployedIsNotHiddenByOldRevisions(t *testing.T) {
+	r := environment.Report{Environment: "shop", Hosts: []environment.HostRow{}}
+	for n := range 50 {
+		r.Rows = append(r.Rows, environment.Row{Revision: n + 1, Status: environment.Inactive})
+	}
+	r.Rows = append(r.Rows, environment.Row{Revision: 51, Status: environment.Undeploying, Current: 1}, environment.Row{Revision: 52, Status: environment.Deploying, Desired: 2, Current: 1})
+	term := newTerminal(60, 8)
+	l := NewEnvironmentLive(term, LiveOptions{
+		Width: func() int { return term.width }, Height: func() int { return term.height }, Now: time.Now,
+	})
+	l.Show(r, environment.Deployment{ID: "shop:52@1", Status: environment.DeploymentRunning})
+	l.redraw()
+	text := term.text()
+	for _, want := range []string{"shop:52@1  running", "shop:51     Undeploying", "shop:52     Deploying"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if text := term.text(); !strings.Contains(text, "shop:52     Deploying") {
+		t.Errorf("in the end there is\n%s", text)
+	}
+}
+
 func TestNothingOfAnEnvironmentDrivesTheTerminal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"\x1b[2J", "a\rb", "\u202eright", "\x9b31m", "日本語\n\x07"}))
