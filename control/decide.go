@@ -104,7 +104,7 @@ func (s *Scheduler) steps(state *pipeline.State, room int, whole bool) (events [
 		}
 		if s.begins(step) {
 			begin = append(begin, handed{step, state.Artifacts(step.Deployment)})
-		} else if passed++; !whole && len(s.working) == s.Parallelism && passed > len(s.working)+margin {
+		} else if passed++; !whole && s.hands() == 0 && passed > len(s.working)+margin {
 			break
 		}
 	}
@@ -210,10 +210,19 @@ func (s *Scheduler) begins(step pipeline.Step) bool {
 		}
 		return false
 	}
-	if len(s.working) >= s.Parallelism || step.Host != "" && s.busy[step.Host] >= s.Hosts.Slots(step.Host) {
+	if step.Environment == "" && s.hands() == 0 || step.Host != "" && s.busy[step.Host] >= s.Hosts.Slots(step.Host) {
 		return false
 	}
 	s.working[key] = true
+	if step.Environment != "" {
+		s.promoting++
+	}
 	s.busy[step.Host]++
 	return true
+}
+
+// hands is how many steps more may be worked on. Those that only wait for an
+// environment need none.
+func (s *Scheduler) hands() int {
+	return max(0, s.Parallelism-(len(s.working)-s.promoting))
 }

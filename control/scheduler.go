@@ -67,12 +67,13 @@ type Scheduler struct {
 	SchedulerOptions
 	pipelines *Pipelines
 
-	working  map[stepKey]bool
-	busy     map[string]int      // steps that are worked on, by host
-	failures map[stepKey]failure // of steps that are to be tried again
-	asks     chan ask
-	outcomes chan outcome
-	asked    []ask // not answered yet
+	working   map[stepKey]bool
+	promoting int                 // of them, those that wait for an environment
+	busy      map[string]int      // steps that are worked on, by host
+	failures  map[stepKey]failure // of steps that are to be tried again
+	asks      chan ask
+	outcomes  chan outcome
+	asked     []ask // not answered yet
 
 	looked  map[string]look   // by pipeline
 	noticed map[string]string // the last trouble with the hosts of a pipeline

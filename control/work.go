@@ -77,6 +77,9 @@ func (s *Scheduler) ended(ctx context.Context, all []outcome) error {
 	var events [][]deploylog.Event
 	for _, o := range all {
 		delete(s.working, keyOf(o.step))
+		if o.step.Environment != "" {
+			s.promoting--
+		}
 		if s.busy[o.step.Host]--; s.busy[o.step.Host] <= 0 {
 			delete(s.busy, o.step.Host)
 		}

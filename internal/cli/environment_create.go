@@ -319,7 +319,12 @@ func (a *app) updateEnvironment(ctx context.Context, name string, o environmentU
 	}
 	changes := environment.Diff(base.Definition, d)
 	if slices.ContainsFunc(changes, func(c environment.Difference) bool { return strings.HasPrefix(c.Path, "task.") }) {
-		if err := a.checkTask(ctx, e.log, d, text, hosts, inv, o.work); err != nil {
+		err := a.checkTask(ctx, e.log, d, text, hosts, inv, o.work)
+		if errors.Is(err, errNoHostAnswers) && d.Task.Digest == base.Definition.Task.Digest {
+			fmt.Fprintf(a.err, "note: %s\n", view.Clean(err.Error())) // it could be, when the base was made
+			err = nil
+		}
+		if err != nil {
 			return err
 		}
 	}

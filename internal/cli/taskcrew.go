@@ -35,6 +35,9 @@ type taskCrew struct {
 	// they left on an engine has an owner.
 	looking *control.Run
 	id      string // of that run
+
+	mu   sync.Mutex
+	kept map[string][]string // directories of runs, by place, oldest first
 }
 
 // patienceWithTask is how long a look at a task may take, if nobody says
@@ -124,7 +127,24 @@ func (c *taskCrew) carryOut(s *started, do func(*runner.Runner, context.Context)
 	if _, err = do(r, s.ctx); err != nil {
 		err = words.with(err)
 	}
+	c.keepFew(s.runner.Place, s.work)
 	return r, err
+}
+
+// mostKept is of how many runs of a task the files are kept. One that is tried
+// again and again would fill a disk.
+const mostKept = 5
+
+func (c *taskCrew) keepFew(place, dir string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept == nil {
+		c.kept = map[string][]string{}
+	}
+	c.kept[place] = append(c.kept[place], dir)
+	for ; len(c.kept[place]) > mostKept; c.kept[place] = c.kept[place][1:] {
+		_ = os.RemoveAll(c.kept[place][0]) // at worst it stays
+	}
 }
 
 // lastWords is a Recorder that keeps what failed actions said last.
@@ -215,6 +235,9 @@ func (c *taskCrew) Watch(ctx context.Context, host string, changed func()) {
 // mostAsked is how many hosts are tried for one that answers.
 const mostAsked = 3
 
+// errNoHostAnswers is why something can not be asked.
+var errNoHostAnswers = errors.New("no host answers")
+
 // removable fails with a *manifest.Error where what a definition's manifest makes
 // can not be removed again, and as the runner does where it is otherwise wrong.
 // That is asked on the first of the hosts that answers, of the first few; without
@@ -238,7 +261,7 @@ func (c *taskCrew) removable(ctx context.Context, d *environment.Definition, tex
 		defer c.passing(s)()
 		return runner.New(s.runner).Removable(ctx)
 	}
-	return fmt.Errorf("whether what %s makes can be removed again is not known, as no host answers: %w", d.Task.Manifest, away)
+	return fmt.Errorf("whether what %s makes can be removed again is not known, as %w: %w", d.Task.Manifest, errNoHostAnswers, away)
 }
 
 // begin makes ready what is done with a task on its host.

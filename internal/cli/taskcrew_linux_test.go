@@ -461,6 +461,14 @@ resources:
 		t.Fatalf("it was started: %v", err)
 	}
 	w.terminate(bad)
+	for range 7 {
+		if _, err := w.crew.Start(t.Context(), bad); err == nil {
+			t.Fatal("it was started")
+		}
+	}
+	if got := w.runs(); got != 5 {
+		t.Errorf("the files of %d runs are kept", got)
+	}
 	good := w.task(1, "antworker001", files, map[string]any{"path": "made"})
 	w.start(good)
 	w.terminate(good)

@@ -32,6 +32,14 @@ func Environment(w io.Writer, r environment.Report, hosts bool, opts PlanOptions
 	return d.to(w, "status")
 }
 
+// overShown is how many of the revisions that are over are shown.
+const overShown = 10
+
+// isOver tells whether nothing of a revision is there any more.
+func isOver(r environment.Row) bool {
+	return (r.Status == environment.Inactive || r.Status == environment.Reverted) && r.Current == 0
+}
+
 // revisions writes the table of the seed: its columns are as wide as there, but
 // for the names.
 func (d *document) revisions(r environment.Report) {
@@ -43,7 +51,20 @@ func (d *document) revisions(r environment.Report) {
 	}
 	first += 4
 	d.line(d.style.bold(pad("REVISION", first) + pad("STATUS", status) + pad("DESIRED", desired) + "CURRENT"))
+	left := -overShown // whose tasks are gone
 	for _, row := range r.Rows {
+		if isOver(row) {
+			left++
+		}
+	}
+	if left > 0 {
+		d.line(d.style.dim(fmt.Sprintf("… %s: deployster env revisions %s", plural(left, "earlier revision"), clean(r.Environment))))
+	}
+	for _, row := range r.Rows {
+		if isOver(row) && left > 0 {
+			left--
+			continue
+		}
 		text := pad(string(row.Status), status)
 		switch row.Status {
 		case environment.Active:
@@ -111,7 +132,7 @@ func troubled(h environment.HostRow) bool {
 
 func ailing(t environment.TaskRow) bool {
 	switch t.Status {
-	case environment.TaskFailed, environment.TaskDied, environment.TaskDrifted:
+	case environment.TaskFailed, environment.TaskDied, environment.TaskLost, environment.TaskDrifted:
 		return true
 	default:
 		return t.Failures > 0
@@ -153,7 +174,7 @@ func (d *document) task(t environment.TaskRow) (mark, text string) {
 	mark = map[environment.TaskStatus]string{
 		environment.TaskStarting: d.style.cyan("●"), environment.TaskLaunched: d.style.cyan("●"), environment.TaskTerminating: d.style.cyan("●"),
 		environment.TaskHealthy: d.style.green("✔"), environment.TaskDrifted: d.style.yellow("~"),
-		environment.TaskFailed: d.style.red("✘"), environment.TaskDied: d.style.red("✘"),
+		environment.TaskFailed: d.style.red("✘"), environment.TaskDied: d.style.red("✘"), environment.TaskLost: d.style.yellow("?"),
 	}[t.Status]
 	text = fmt.Sprintf("revision %d %s since %s%s", t.Revision, clean(string(t.Status)), local(t.Since), event(t.Seq))
 	if t.Failures > 1 {
@@ -213,7 +234,7 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	switch e.Name {
 	case environment.EventFailed, environment.EventStuck, environment.EventTaskFailed, environment.EventTaskDied, environment.EventTaskRemained:
 		mark = d.style.red("✘")
-	case environment.EventPaused, environment.EventTaskLate, environment.EventTaskDrifted:
+	case environment.EventPaused, environment.EventTaskLate, environment.EventTaskLost, environment.EventTaskDrifted:
 		mark = d.style.yellow("!")
 	case environment.EventFinished, environment.EventTaskFinished, environment.EventTaskRecovered, environment.EventTaskTerminated:
 		mark = d.style.green("✔")

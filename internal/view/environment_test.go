@@ -225,3 +225,17 @@ func TestNothingOfAnEnvironmentDrivesTheTerminal(t *testing.T) {
 		}
 	})
 }
+
+// Of hundreds of revisions that are over, people want to see the last.
+func TestOldRevisionsAreLeftOutOfTheTable(t *testing.T) {
+	r := environment.Report{Environment: "shop"}
+	for i := range 30 {
+		r.Rows = append(r.Rows, environment.Row{Revision: i + 1, Status: environment.Inactive})
+	}
+	r.Rows[2].Status, r.Rows[2].Current = environment.Undeploying, 1
+	r.Rows = append(r.Rows, environment.Row{Revision: 31, Status: environment.Active, Desired: 3, Current: 3})
+	got := shown(t, r, false)
+	if lines := strings.Count(got, "\n"); lines != 14 || !strings.Contains(got, "… 19 earlier revisions: deployster env revisions shop") || !strings.Contains(got, "shop:3 ") || strings.Contains(got, "shop:20 ") {
+		t.Errorf("shown are %d lines\n%s", lines, got)
+	}
+}
