@@ -411,3 +411,22 @@ func TestCancelAndBeginRace(t *testing.T) {
 		t.Errorf("only %v were cancelled", slices.Sorted(maps.Keys(over)))
 	}
 }
+
+func TestWhatWaitsForAnEnvironmentTakesNoHand(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.options.Parallelism = 1
+		p.define(pipeline.Stage{Name: "prod", After: []string{}, Environment: "gateway/prod"}, runStage("elsewhere"))
+		elsewhere := make(chan struct{})
+		p.work = func(s pipeline.Step) error {
+			if s.Environment == "" {
+				close(elsewhere)
+			} else {
+				<-elsewhere // which never comes if the hand is taken
+			}
+			return nil
+		}
+		p.release("1")
+		p.untilIdle()
+		p.wantBegun("1 stage-environment-deployed", "1 stage-manifest-applied")
+	})
+}
