@@ -120,3 +120,20 @@ func validData(data json.RawMessage) error {
 func invalid(field, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", ErrInvalid, field, fmt.Sprintf(format, args...))
 }
+
+// MaxCause is what events keep of an error, in bytes.
+const MaxCause = 16 << 10
+
+// Cause is what an event keeps of an error: its end, where the last words of what
+// failed are.
+func Cause(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= MaxCause {
+		return text
+	}
+	text = text[len(text)-MaxCause:]
+	for len(text) > 0 && !utf8.RuneStart(text[0]) {
+		text = text[1:]
+	}
+	return "…" + text
+}

@@ -57,7 +57,7 @@ func TestHostsThatLeaveDoNotMakeUpForThoseThatStay(t *testing.T) {
 
 func TestAHaltedDeploymentTakesNothingMoreAway(t *testing.T) {
 	w := deployed(t, 10, nil)
-	w.update(func(d *Definition) { image("log-daemon:2")(d); d.Deployment.MaxFailed = budget(0) }, hosts(10))
+	w.update(func(d *Definition) { image("log-daemon:2")(d); d.Deployment.MaxFailed = most(0) }, hosts(10))
 	w.done("terminate 1 h1")
 	w.fails("start 2 h1", "bad image")
 	w.sees(1, "h2", Unhealthy, "it ended")

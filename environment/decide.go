@@ -134,7 +134,7 @@ func (s *State) late() (events []deploylog.Event) {
 func (s *State) stuck(why string, now time.Time) []deploylog.Event {
 	f := s.force
 	if troubles := s.troubles(); troubles != "" {
-		why += ": " + shorten(troubles)
+		why += ": " + deploylog.Cause(troubles)
 	}
 	events := []deploylog.Event{s.event(EventStuck, payload{Error: why})}
 	if s.givesUp() {

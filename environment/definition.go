@@ -3,11 +3,10 @@ package environment
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/deployster-go/deployster/budget"
 )
 
 // Definition is what a revision of an environment is: validated, with all
@@ -75,15 +74,15 @@ type InstanceGroup struct {
 
 // Configuration is how a revision is deployed.
 type Configuration struct {
-	Method            Method   `json:"method"`
-	MinHealthyPercent int      `json:"min_healthy_percent"` // of the hosts that are to have a task
-	MaxOver           int      `json:"max_over"`            // Surge: hosts with two tasks at once, at most
-	MinHealthyTime    Duration `json:"min_healthy_time"`    // a task must stay healthy so long before it counts
-	HealthyDeadline   Duration `json:"healthy_deadline"`    // for one task
-	ProgressDeadline  Duration `json:"progress_deadline"`   // for the next task
-	MaxFailed         *Budget  `json:"max_failed,omitempty"`
-	AutoRollback      bool     `json:"auto_rollback"`
-	Drift             Drift    `json:"drift"`
+	Method            Method         `json:"method"`
+	MinHealthyPercent int            `json:"min_healthy_percent"` // of the hosts that are to have a task
+	MaxOver           int            `json:"max_over"`            // Surge: hosts with two tasks at once, at most
+	MinHealthyTime    Duration       `json:"min_healthy_time"`    // a task must stay healthy so long before it counts
+	HealthyDeadline   Duration       `json:"healthy_deadline"`    // for one task
+	ProgressDeadline  Duration       `json:"progress_deadline"`   // for the next task
+	MaxFailed         *budget.Budget `json:"max_failed,omitempty"`
+	AutoRollback      bool           `json:"auto_rollback"`
+	Drift             Drift          `json:"drift"`
 }
 
 // Method is in which order a task is replaced.
@@ -134,58 +133,5 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 	}
 	parsed, err := time.ParseDuration(text)
 	*d = Duration(parsed)
-	return err
-}
-
-// Budget is how many hosts may fail: a count, or a percentage of them, rounded
-// down. The zero value is none.
-type Budget struct {
-	Count   int
-	Percent float64 // used when Count is 0
-}
-
-// Of is the number of hosts that may fail of n.
-func (b Budget) Of(n int) int {
-	if b.Count > 0 {
-		return b.Count
-	}
-	return int(math.Floor(b.Percent * float64(n) / 100))
-}
-
-// ParseBudget reads "2" or "10%".
-func ParseBudget(text string) (Budget, error) {
-	if number, ok := strings.CutSuffix(text, "%"); ok {
-		p, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if err != nil || !(p >= 0 && p <= 100) {
-			return Budget{}, fmt.Errorf("%q is not a percentage from 0%% to 100%%", text)
-		}
-		return Budget{Percent: p}, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		return Budget{}, fmt.Errorf("%q is neither a count of hosts nor a percentage such as 10%%", text)
-	}
-	return Budget{Count: n}, nil
-}
-
-// String writes what ParseBudget reads.
-func (b Budget) String() string {
-	if b.Count == 0 && b.Percent > 0 {
-		return strconv.FormatFloat(b.Percent, 'f', -1, 64) + "%"
-	}
-	return strconv.Itoa(b.Count)
-}
-
-// MarshalJSON writes the budget as people do.
-func (b Budget) MarshalJSON() ([]byte, error) { return json.Marshal(b.String()) }
-
-// UnmarshalJSON reads the text.
-func (b *Budget) UnmarshalJSON(data []byte) error {
-	var text string
-	if err := json.Unmarshal(data, &text); err != nil {
-		return err
-	}
-	parsed, err := ParseBudget(text)
-	*b = parsed
 	return err
 }

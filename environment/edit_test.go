@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/deployster-go/deployster/budget"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/yamlfile"
 )
@@ -236,7 +237,7 @@ func anyDefinition(t *rapid.T) *environment.Definition {
 		},
 	}
 	if rapid.Bool().Draw(t, "budget") {
-		d.Deployment.MaxFailed = &environment.Budget{Count: rapid.IntRange(0, 1000).Draw(t, "count")}
+		d.Deployment.MaxFailed = &budget.Budget{Count: rapid.IntRange(0, 1000).Draw(t, "count")}
 		if d.Deployment.MaxFailed.Count == 0 {
 			d.Deployment.MaxFailed.Percent = rapid.Float64Range(0, 100).Draw(t, "percent")
 		}

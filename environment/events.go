@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -114,20 +113,4 @@ func read(data json.RawMessage) (p payload) {
 		return payload{}
 	}
 	return p
-}
-
-// longestCause is what an event keeps of an error, in bytes.
-const longestCause = 16 << 10
-
-// shorten keeps the end, where the last words of a failed container are.
-func shorten(cause string) string {
-	cause = strings.ToValidUTF8(cause, "\uFFFD")
-	if len(cause) <= longestCause {
-		return cause
-	}
-	cause = cause[len(cause)-longestCause:]
-	for len(cause) > 0 && !utf8.RuneStart(cause[0]) {
-		cause = cause[1:]
-	}
-	return "…" + cause
 }

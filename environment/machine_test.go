@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/budget"
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -37,7 +38,7 @@ func (w *world) sees(revision int, host string, health Health, detail string) {
 	w.steps()
 }
 
-func budget(n int) *Budget { return &Budget{Count: n} }
+func most(n int) *budget.Budget { return &budget.Budget{Count: n} }
 
 func TestOfTwoUpdatesAtOnceOneWinsAndTheOtherIsTold(t *testing.T) {
 	w := deployed(t, 1, nil)
@@ -152,7 +153,7 @@ func TestTheProgressDeadlineFiresOnceAndProgressMovesIt(t *testing.T) {
 
 func TestTheHealthyDeadlineOfATaskFiresOnce(t *testing.T) {
 	w := newWorld(t)
-	w.propose(Create{Definition: definition(func(d *Definition) { d.Deployment.MaxFailed = budget(1) })})
+	w.propose(Create{Definition: definition(func(d *Definition) { d.Deployment.MaxFailed = most(1) })})
 	w.propose(Deploy{Revision: 1, Hosts: hosts(3)})
 	w.begin("start 1 h1")
 	w.begin("start 1 h2")
@@ -176,7 +177,7 @@ func TestTheHealthyDeadlineOfATaskFiresOnce(t *testing.T) {
 
 func TestAFailureBudgetThatIsSpentHaltsTheRollout(t *testing.T) {
 	w := deployed(t, 10, nil)
-	w.update(func(d *Definition) { image("log-daemon:2")(d); d.Deployment.MaxFailed = budget(1) }, hosts(10))
+	w.update(func(d *Definition) { image("log-daemon:2")(d); d.Deployment.MaxFailed = most(1) }, hosts(10))
 	w.done("terminate 1 h1", "terminate 1 h10")
 	w.fails("start 2 h1", "bad image")
 	w.can("start 2 h10")

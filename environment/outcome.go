@@ -22,7 +22,7 @@ func (s *State) Ended(step Step, seen Observation, err error) []deploylog.Event 
 	if err != nil {
 		p.Error = cmp.Or(err.Error(), "it failed")
 	}
-	p.Error = shorten(p.Error)
+	p.Error = deploylog.Cause(p.Error)
 	switch {
 	case step.Kind == Terminate && err == nil:
 		name = EventTaskTerminated
@@ -88,15 +88,15 @@ func (s *State) Observed(seen Task, found Observation) []deploylog.Event {
 	down := found.Health == Unhealthy || found.Health == Unknown
 	switch {
 	case down && t.status == TaskLaunched:
-		p.Error = shorten(cmp.Or(found.Detail, string(found.Health)))
+		p.Error = deploylog.Cause(cmp.Or(found.Detail, string(found.Health)))
 		step := Step{Deployment: t.deployment, Target: TaskTarget(s.name, t.revision, h.name), Revision: t.revision, Attempt: t.attempt}
 		return []deploylog.Event{step.event(EventTaskFailed, p)}
 	case found.Health == Unknown && t.up():
-		name, p.Error = EventTaskLost, shorten(cmp.Or(found.Detail, string(found.Health)))
+		name, p.Error = EventTaskLost, deploylog.Cause(cmp.Or(found.Detail, string(found.Health)))
 	case found.Health == Unhealthy && (t.up() || t.status == TaskLost):
-		name, p.Error = EventTaskDied, shorten(cmp.Or(found.Detail, string(found.Health)))
+		name, p.Error = EventTaskDied, deploylog.Cause(cmp.Or(found.Detail, string(found.Health)))
 	case found.Health == Drifted && (t.status == TaskHealthy || t.status == TaskLost):
-		name, p.Diff = EventTaskDrifted, shorten(found.Detail)
+		name, p.Diff = EventTaskDrifted, deploylog.Cause(found.Detail)
 	case found.Health == Healthy && (t.status == TaskDrifted || t.status == TaskDied || t.status == TaskLost):
 		name = EventTaskRecovered
 	default:

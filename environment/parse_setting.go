@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/deployster-go/deployster/budget"
 	"github.com/deployster-go/deployster/yamlfile"
 )
 
@@ -158,13 +159,13 @@ func readDuration(n *yamlfile.Node, least time.Duration) (Duration, bool) {
 	return 0, false
 }
 
-func readBudget(n *yamlfile.Node) (*Budget, bool) {
+func readBudget(n *yamlfile.Node) (*budget.Budget, bool) {
 	const what = "a number of hosts, or a percentage such as 10%"
 	if n.Kind != yamlfile.Integer && n.Kind != yamlfile.Number && n.Kind != yamlfile.Text {
 		n.Fail("must be %s, not %s", what, n.Kind)
 		return nil, false
 	}
-	b, err := ParseBudget(n.Value)
+	b, err := budget.Parse(n.Value)
 	if err != nil {
 		n.Fail("must be %s, not %.60q", what, n.Value)
 		return nil, false

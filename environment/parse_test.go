@@ -15,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/deployster-go/deployster/budget"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/schema"
 	"github.com/deployster-go/deployster/yamlfile"
@@ -104,7 +105,7 @@ func TestParse(t *testing.T) {
 		Deployment: environment.Configuration{
 			Method: environment.Surge, MinHealthyPercent: 100, MaxOver: 3,
 			MinHealthyTime: 3 * minutes / 2, HealthyDeadline: 90 * minutes, ProgressDeadline: 720 * 60 * minutes,
-			MaxFailed: &environment.Budget{Percent: 33.3}, AutoRollback: true, Drift: environment.ReportDrift,
+			MaxFailed: &budget.Budget{Percent: 33.3}, AutoRollback: true, Drift: environment.ReportDrift,
 		},
 	}
 	surge := *defaults
@@ -120,7 +121,7 @@ func TestParse(t *testing.T) {
 		"a healthy time of nothing needs no unit":   {strings.Replace(smallest, "75", "75, min_healthy_time: 0", 1), defaults},
 		"the default healthy time can be given":     {strings.Replace(smallest, "75", "75, min_healthy_time: 0s", 1), defaults},
 		"deadlines may be the same":                 {strings.Replace(smallest, "75", "75, healthy_deadline: 10m", 1), with(defaults, func(c *environment.Configuration) { c.HealthyDeadline = 10 * minutes })},
-		"no failure at all is a budget, too":        {strings.Replace(smallest, "75", "75, max_failed: 0", 1), with(defaults, func(c *environment.Configuration) { c.MaxFailed = &environment.Budget{} })},
+		"no failure at all is a budget, too":        {strings.Replace(smallest, "75", "75, max_failed: 0", 1), with(defaults, func(c *environment.Configuration) { c.MaxFailed = &budget.Budget{} })},
 		"Replace ignores how many may be doubled":   {strings.Replace(smallest, "75", "75, max_over: 100000", 1), with(defaults, func(c *environment.Configuration) { c.MaxOver = 100_000 })},
 		"a name may end in a number and be a depth": {strings.Replace(smallest, "Prod", "Prod/eu.1/2", 1), renamed(defaults, "SomeEnvironment/Prod/eu.1/2")},
 	} {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/deployster-go/deployster/budget"
 )
 
 // people do something, and something else later.
@@ -130,7 +132,7 @@ func (s *simulation) definition() *Definition {
 		d.Task.Vars["behaves"] = good
 	}
 	if s.chance(0.4) {
-		d.Deployment.MaxFailed = pick(s, &Budget{}, &Budget{Count: 1}, &Budget{Count: 2}, &Budget{Percent: 30})
+		d.Deployment.MaxFailed = pick(s, &budget.Budget{}, &budget.Budget{Count: 1}, &budget.Budget{Count: 2}, &budget.Budget{Percent: 30})
 	}
 	return d
 }

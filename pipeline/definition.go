@@ -1,11 +1,7 @@
 package pipeline
 
 import (
-	"encoding/json"
-	"fmt"
-	"math"
-	"strconv"
-	"strings"
+	"github.com/deployster-go/deployster/budget"
 )
 
 // Definition is a pipeline as it was applied: validated, with all defaults
@@ -59,9 +55,9 @@ type Deploy struct {
 
 // HostGroup is the hosts that a query selects at any moment.
 type HostGroup struct {
-	Name      string `json:"name"`
-	Hosts     string `json:"hosts"` // query over the inventory
-	MaxFailed Budget `json:"max_failed,omitzero"`
+	Name      string        `json:"name"`
+	Hosts     string        `json:"hosts"` // query over the inventory
+	MaxFailed budget.Budget `json:"max_failed,omitzero"`
 }
 
 // HostStep is one step on each host: a manifest, and the event that tells that
@@ -85,59 +81,4 @@ type Approval struct{}
 type Batch struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-}
-
-// Budget is how many hosts of a group may fail: a count, or a percentage of
-// the group, rounded down. The zero value is none.
-type Budget struct {
-	Count   int
-	Percent float64 // used when Count is 0
-}
-
-// Of is the number of hosts that may fail of a group of n.
-func (b Budget) Of(n int) int {
-	if b.Count > 0 {
-		return b.Count
-	}
-	return int(math.Floor(b.Percent * float64(n) / 100))
-}
-
-// ParseBudget reads "2" or "10%".
-func ParseBudget(text string) (Budget, error) {
-	if number, ok := strings.CutSuffix(text, "%"); ok {
-		p, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if err != nil || !(p >= 0 && p <= 100) {
-			return Budget{}, fmt.Errorf("%q is not a percentage from 0%% to 100%%", text)
-		}
-		return Budget{Percent: p}, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		return Budget{}, fmt.Errorf("%q is neither a count of hosts nor a percentage such as 10%%", text)
-	}
-	return Budget{Count: n}, nil
-}
-
-// String writes what ParseBudget reads.
-func (b Budget) String() string {
-	if b.Count == 0 && b.Percent > 0 {
-		return strconv.FormatFloat(b.Percent, 'f', -1, 64) + "%"
-	}
-	return strconv.Itoa(b.Count)
-}
-
-// MarshalJSON writes the budget as people do.
-func (b Budget) MarshalJSON() ([]byte, error) { return json.Marshal(b.String()) }
-
-// UnmarshalJSON reads a number or a text.
-func (b *Budget) UnmarshalJSON(data []byte) error {
-	text := string(data)
-	if len(data) > 0 && data[0] == '"' {
-		if err := json.Unmarshal(data, &text); err != nil {
-			return err
-		}
-	}
-	parsed, err := ParseBudget(text)
-	*b = parsed
-	return err
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -81,21 +80,6 @@ func read(data json.RawMessage) (p payload) {
 		_ = json.Unmarshal(data, &p)
 	}
 	return p
-}
-
-// longestCause is what an event keeps of an error, in bytes.
-const longestCause = 16 << 10
-
-// shorten keeps the end, where the last words of a failed container are.
-func shorten(cause string) string {
-	if len(cause) <= longestCause {
-		return cause
-	}
-	cause = cause[len(cause)-longestCause:]
-	for len(cause) > 0 && !utf8.RuneStart(cause[0]) {
-		cause = cause[1:]
-	}
-	return "…" + cause
 }
 
 // Target is the target of the pipeline with that name.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/deployster-go/deployster/budget"
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -178,7 +179,7 @@ func TestStatusHasARowForEachPlaceAndRevision(t *testing.T) {
 	w := newTale(t, gated(), map[string][]string{"ant-gateway/beta": {"one", "two"}, "ant-gateway/prod": {"three"}})
 	two := HostTarget("ant-gateway", "ant-gateway/beta", "two")
 	w.fails[string(two)+" "+deployed] = "disk full"
-	w.state.definition.Stages[1].Deploy.HostGroups[0].MaxFailed = Budget{Count: 1}
+	w.state.definition.Stages[1].Deploy.HostGroups[0].MaxFailed = budget.Budget{Count: 1}
 	w.release("v1", "x86", "aarch64", "raspbian")
 	w.idle()
 	w.release("v2", "x86")

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/deployster-go/deployster/budget"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/yamlfile"
 )
@@ -232,7 +233,7 @@ func (p *parser) group(n *yamlfile.Node) (g HostGroup) {
 		const what = "a number of hosts, or a percentage such as 10%"
 		if at.Kind != yamlfile.Integer && at.Kind != yamlfile.Number && at.Kind != yamlfile.Text {
 			at.Fail("must be %s, not %s", what, at.Kind)
-		} else if budget, err := ParseBudget(at.Value); err != nil {
+		} else if budget, err := budget.Parse(at.Value); err != nil {
 			at.Fail("must be %s, not %.60q", what, at.Value)
 		} else {
 			g.MaxFailed = budget

@@ -14,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/deployster-go/deployster/budget"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/schema"
 	"github.com/deployster-go/deployster/yamlfile"
@@ -91,8 +92,8 @@ func TestParse(t *testing.T) {
 			{Name: "docs", After: []string{}, Run: &pipeline.Run{Manifest: "docs.yaml", Retries: 1}},
 			{Name: "prod", After: []string{"approve", "docs"}, Deploy: &pipeline.Deploy{
 				HostGroups: []pipeline.HostGroup{
-					{Name: "ant-gateway/prod", Hosts: "attribute:stack == prod", MaxFailed: pipeline.Budget{Percent: 10}},
-					{Name: "spare", Hosts: "name == spare", MaxFailed: pipeline.Budget{Count: 2}},
+					{Name: "ant-gateway/prod", Hosts: "attribute:stack == prod", MaxFailed: budget.Budget{Percent: 10}},
+					{Name: "spare", Hosts: "name == spare", MaxFailed: budget.Budget{Count: 2}},
 				}, Steps: steps,
 			}},
 		},

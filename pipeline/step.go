@@ -50,7 +50,7 @@ func (s Step) Completed(made map[string]string) ([]deploylog.Event, error) {
 	}
 	e := s.event(s.Event, nil)
 	if s.Cause != "" {
-		e.Data = payload{Error: shorten(s.Cause)}.data()
+		e.Data = payload{Error: deploylog.Cause(s.Cause)}.data()
 	}
 	return append(events, e), nil
 }
@@ -72,7 +72,7 @@ func validRef(ref string) error {
 
 // Failed is the event that tells that the step's work failed for good.
 func (s Step) Failed(cause string) deploylog.Event {
-	return s.event(s.Event+failedAfter, payload{Error: shorten(cause)}.data())
+	return s.event(s.Event+failedAfter, payload{Error: deploylog.Cause(cause)}.data())
 }
 
 func (s Step) event(name string, data []byte) deploylog.Event {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/deployster-go/deployster/budget"
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -134,7 +135,7 @@ func TestAGroupFailsBeyondItsBudget(t *testing.T) {
 		{"30%", 10, 3, Finished}, {"30%", 10, 4, Failed}, {"10%", 9, 1, Failed}, {"100%", 3, 3, Finished},
 	} {
 		t.Run(fmt.Sprintf("%d of %d with %s", c.fail, c.hosts, c.budget), func(t *testing.T) {
-			budget, err := ParseBudget(c.budget)
+			budget, err := budget.Parse(c.budget)
 			if err != nil || budget.String() != c.budget {
 				t.Fatalf("%v %v", budget, err)
 			}

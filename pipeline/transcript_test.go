@@ -109,10 +109,10 @@ func TestArtifactsAreKnownByKindAsLongAsTheirDeploymentIs(t *testing.T) {
 
 func TestOfALongErrorItsEndIsKept(t *testing.T) {
 	w := newAntGateway(t, deployed)
-	e := Step{Event: deployed}.Failed(strings.Repeat("ä", longestCause) + "xthe end")
+	e := Step{Event: deployed}.Failed(strings.Repeat("ä", deploylog.MaxCause) + "xthe end")
 	w.append(deploylog.Event{Deployment: "d", Target: onBeta, Name: e.Name, Attempt: 1, Data: e.Data})
 	cause := read(e.Data).Error
-	if len(cause) > longestCause+len("…") || !strings.HasPrefix(cause, "…ä") || !strings.HasSuffix(cause, "the end") {
+	if len(cause) > deploylog.MaxCause+len("…") || !strings.HasPrefix(cause, "…ä") || !strings.HasSuffix(cause, "the end") {
 		t.Errorf("kept %d bytes, %.20q", len(cause), cause)
 	}
 }

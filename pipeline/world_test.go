@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/budget"
 	"github.com/deployster-go/deployster/deploylog"
 	"pgregory.net/rapid"
 )
@@ -138,7 +139,7 @@ func (w *world) stage(name string, groups []string) Stage {
 		for _, g := range groups {
 			group := HostGroup{Name: g, Hosts: "attribute:group == " + g}
 			if w.n(3, "lenient") == 0 {
-				group.MaxFailed = Budget{Percent: 50}
+				group.MaxFailed = budget.Budget{Percent: 50}
 			}
 			s.Deploy.HostGroups = append(s.Deploy.HostGroups, group)
 		}
