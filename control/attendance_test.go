@@ -84,8 +84,8 @@ func TestWhoIsNotWaitedForAnyMoreIsLeftAlone(t *testing.T) {
 
 		leaveDB()
 		wait(time.Second)
-		if control.ControllerAtWork(w.log) {
-			t.Error("somebody is at work, for nobody")
+		if control.WorksOn(w.log, "db") || len(w.heard("notice")) > 0 {
+			t.Errorf("somebody is at work, for nobody; told %q", w.told)
 		}
 		defer a.Attend("web")()
 		wait(2 * time.Second)

@@ -57,7 +57,7 @@ type Audience interface {
 // says otherwise.
 type ControllerOptions struct {
 	Log          deploylog.Log
-	Environments []string // none is all there are
+	Environments []string // none is all there are; the others are not touched
 	Tasks        Tasks
 	Inventory    Inventory
 	Audience     Audience
@@ -76,6 +76,10 @@ const DefaultCheckEvery = 30 * time.Second
 // records that, and looks again (seed "Blox Deployments User Experience"). All
 // that it knows is in the log, so one that dies is replaced by another.
 //
+// One controller of all environments works on a log at a time; others stand by.
+// Controllers of some work beside each other, but only while there is none of all,
+// and never two at once on an environment.
+//
 // One goroutine, that of Run, decides, records and tells. Each step that is
 // worked on and each look at a task has a goroutine of its own, which brings it
 // the outcome.
@@ -86,6 +90,7 @@ type Controller struct {
 	wakes        timetable[string] // when some will be because time has passed
 	moving       map[string]bool   // those that are not idle
 	crew         crew
+	turns        turns
 	groups       groups
 	checks       checks
 	hints        hints
@@ -114,6 +119,7 @@ func NewController(o ControllerOptions) *Controller {
 	c := &Controller{
 		ControllerOptions: o, environments: NewEnvironments(o.Log, o.Now), moving: map[string]bool{},
 		crew: newCrew(o.Parallelism, o.Inventory.Slots), checks: newChecks(o.CheckEvery, o.Parallelism), hints: hints{some: make(chan struct{}, 1)},
+		turns:   turns{held: map[string]func(){}, aside: map[string]bool{}},
 		endings: make(chan ending, o.Parallelism), glances: make(chan glance, o.Parallelism),
 		seat: seat{log: o.Log, lock: lockController, who: "controller", stop: o.Stop, notice: func(text string) { o.Audience.Notice(text) }},
 	}
@@ -121,15 +127,10 @@ func NewController(o ControllerOptions) *Controller {
 	return c
 }
 
-// lockController is held by the one controller of a log that does anything.
-const lockController = "controller"
-
-// ControllerAtWork tells whether a controller works on the log.
-func ControllerAtWork(log deploylog.Log) bool { return taken(log, lockController) }
-
 // Run brings tasks to their hosts until the context or Stop ends it, or, with
-// UntilIdle, until nothing moves and every task was looked at. While another
-// controller is at work on the log it stands by. It returns when everything that
+// UntilIdle, until nothing moves and every task was looked at. While a controller
+// of all environments is at work on the log it stands by: then it only records how
+// work has ended that it had begun. It returns when everything that
 // it began has ended. An environment whose events the log refuses is left out
 // until something new of it is in the log; with UntilIdle the error tells. It is
 // called once.
@@ -142,14 +143,17 @@ func (c *Controller) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	unlock, err := c.seat.take(ctx)
-	if unlock == nil {
-		return err
+	if len(c.Environments) == 0 {
+		unlock, err := c.seat.take(ctx)
+		if unlock == nil {
+			return err
+		}
+		defer unlock()
+		if err := c.environments.Follow(ctx, 0); err != nil {
+			return err
+		}
 	}
-	defer unlock()
-	if err := c.environments.Follow(ctx, 0); err != nil {
-		return err
-	}
+	defer c.letGo()
 	c.environments.told = append(c.environments.told, c.note)
 	return c.loop(ctx)
 }
@@ -157,7 +161,7 @@ func (c *Controller) Run(ctx context.Context) error {
 // note takes note of an event that is in the log.
 func (c *Controller) note(e deploylog.Event) {
 	name, ok := environment.NameOf(e.Target)
-	if !ok || !c.controls(name) || c.environments.states[name] == nil {
+	if !ok || !c.concerned(name) || c.environments.states[name] == nil {
 		return
 	}
 	c.agenda.add(name)
@@ -173,8 +177,14 @@ func ofEnvironment(t deploylog.Target) bool {
 	return ok
 }
 
-func (c *Controller) controls(name string) bool {
+// concerned tells whether an environment is one of those that it is to control.
+func (c *Controller) concerned(name string) bool {
 	return len(c.Environments) == 0 || slices.Contains(c.Environments, name)
+}
+
+// controls tells whether it is, and is not left to another controller now.
+func (c *Controller) controls(name string) bool {
+	return c.concerned(name) && !c.turns.standby && !c.turns.aside[name]
 }
 
 // change controls other environments from now on. What is worked on goes on.
@@ -182,14 +192,14 @@ func (c *Controller) change(looking context.Context, names []string) {
 	before := c.Environments
 	c.Environments = names
 	for _, name := range before {
-		if !c.controls(name) {
+		if !c.concerned(name) {
+			delete(c.turns.aside, name)
 			c.checks.forget(name)
 		}
 	}
 	for _, name := range names {
-		if c.environments.states[name] != nil && !slices.Contains(before, name) {
-			c.find(name)
-			c.sync(looking, name, true)
+		if !slices.Contains(before, name) {
+			c.takeUp(looking, name)
 		}
 	}
 }
@@ -238,6 +248,7 @@ func (c *Controller) loop(ctx context.Context) (err error) {
 
 // start has everything looked at that there is.
 func (c *Controller) start(looking context.Context) {
+	c.giveWay(looking)
 	c.tick()
 	for name := range c.environments.states {
 		c.sync(looking, name, true)
@@ -246,7 +257,7 @@ func (c *Controller) start(looking context.Context) {
 
 // idle tells whether nothing moves any more.
 func (c *Controller) idle() bool {
-	return len(c.crew.working) == 0 && len(c.moving) == 0 && len(c.checks.first) == 0 && len(c.ended) == 0 && len(c.seen) == 0
+	return !c.turns.standby && len(c.turns.aside) == 0 && len(c.crew.working) == 0 && len(c.moving) == 0 && len(c.checks.first) == 0 && len(c.ended) == 0 && len(c.seen) == 0
 }
 
 // wait takes note of what happens, and returns when there may be something to do.
@@ -268,6 +279,7 @@ func (c *Controller) wait(ctx, looking context.Context, more bool, news <-chan e
 		case <-busy:
 		case <-due:
 		case <-tick:
+			c.giveWay(looking)
 			c.tick()
 			c.resync(looking)
 		case err, ok := <-news:
@@ -326,6 +338,7 @@ func (c *Controller) advance(ctx, looking context.Context) (more bool, err error
 		if err != nil {
 			return false, err
 		}
+		c.goOn(looking)
 	}
 	c.check(looking)
 	return c.pending() || len(c.groups.due.names) > 0, nil
@@ -340,6 +353,7 @@ func (c *Controller) finish(ctx context.Context) (err error) {
 				err = failed
 			}
 		}
+		c.letGo()
 		c.flush()
 		if len(c.crew.working) == 0 {
 			return err

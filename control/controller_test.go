@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/runner"
 )
 
 func TestAFirstDeploymentBringsATaskToEveryHost(t *testing.T) {
@@ -332,5 +333,38 @@ func TestTheAudienceMayGiveCommands(t *testing.T) {
 		if len(w.heard(environment.EventTaskFinished)) != 1 {
 			t.Errorf("told %q", w.told)
 		}
+	})
+}
+
+// stiff tasks of revision 2 never come to the end of their start.
+type stiff struct{ hand }
+
+func (s stiff) Start(ctx context.Context, t environment.Task) (environment.Observation, error) {
+	if t.Revision == 2 {
+		<-ctx.Done()
+		return environment.Observation{}, fmt.Errorf("%w (%w)", runner.ErrInterrupted, ctx.Err())
+	}
+	return s.hand.Start(ctx, t)
+}
+
+// What hangs is ended when it should have been healthy: a rollback does not wait
+// for it without end.
+func TestAStartThatHangsIsEnded(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.active("web", "a", "b")
+		w.options.Tasks = stiff{hand{w, "first"}}
+		w.update(1, daemon("web", image("web:2")))
+		w.deploy("web", 2)
+		r := w.start()
+		wait(time.Minute)
+		w.rollback("web", 1)
+		wait(3 * time.Minute)
+		w.wantRows("web", "1 Deploying 2 1; 2 Reverting 0 1")
+		wait(2 * time.Minute)
+		w.wantRows("web", "1 Active 2 2; 2 Reverted 0 0")
+		if all := w.heard("task-failed"); len(all) != 1 {
+			t.Errorf("told is %q", all)
+		}
+		r.end()
 	})
 }

@@ -10,6 +10,7 @@ type crew struct {
 	slots   func(host string) int
 	working map[workplace]bool
 	busy    map[string]int // steps that are worked on, by host
+	of      map[string]int // and by environment
 
 	line    []string // environments that wait for a hand
 	inLine  map[string]bool
@@ -23,7 +24,7 @@ type workplace struct{ environment, host string }
 
 func newCrew(hands int, slots func(string) int) crew {
 	return crew{
-		hands: hands, slots: slots, working: map[workplace]bool{}, busy: map[string]int{},
+		hands: hands, slots: slots, working: map[workplace]bool{}, busy: map[string]int{}, of: map[string]int{},
 		inLine: map[string]bool{}, lines: map[string][]string{}, inLines: map[workplace]bool{}, freed: map[string]bool{},
 	}
 }
@@ -52,6 +53,7 @@ func (c *crew) can(at workplace) bool {
 func (c *crew) begin(at workplace) {
 	c.working[at] = true
 	c.busy[at.host]++
+	c.of[at.environment]++
 	c.hands--
 }
 
@@ -59,6 +61,9 @@ func (c *crew) end(at workplace) {
 	delete(c.working, at)
 	if c.busy[at.host]--; c.busy[at.host] <= 0 {
 		delete(c.busy, at.host)
+	}
+	if c.of[at.environment]--; c.of[at.environment] <= 0 {
+		delete(c.of, at.environment)
 	}
 	c.hands++
 	if len(c.lines[at.host]) > 0 {

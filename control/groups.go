@@ -51,7 +51,7 @@ func (c *Controller) look() {
 }
 
 // tick looks whether the inventory is another one. What another environment had
-// may be free now in any case.
+// may be free now in any case, and so may be what another controller worked on.
 func (c *Controller) tick() {
 	c.wakeAfter()
 	g := &c.groups
@@ -64,6 +64,9 @@ func (c *Controller) tick() {
 	}
 	for name := range g.kept.of {
 		c.find(name)
+	}
+	for name := range c.turns.aside {
+		c.agenda.add(name)
 	}
 }
 

@@ -65,6 +65,7 @@ func (c *Controller) round(ctx context.Context) (begin []beginning, err error) {
 		for {
 			begun, err := c.decide(ctx)
 			begin = append(begin, begun...)
+			c.letGo()
 			if err != nil || !c.undecided() || c.Now().Sub(started) > roundShare {
 				return err
 			}
@@ -112,15 +113,17 @@ func (c *Controller) settle(ctx context.Context) error {
 }
 
 // sights records what was seen of tasks, but of those to which something happened
-// meanwhile.
+// meanwhile, and of those that are left to another controller.
 func (c *Controller) sights(ctx context.Context) error {
 	var deeds []deed
 	for _, g := range c.seen {
-		if g.check.stale() {
+		switch d := c.sight(g); {
+		case g.check.dropped:
+		case g.check.stale():
 			c.checks.soon(g.check, c.Now())
-			continue
+		case len(d.events) > 0 && c.mine(d.name, false):
+			deeds = append(deeds, d)
 		}
-		deeds = append(deeds, c.sight(g))
 	}
 	c.seen = nil
 	return c.record(ctx, deeds)
@@ -135,9 +138,12 @@ func (c *Controller) sight(g glance) deed {
 // hosts records which hosts there are.
 func (c *Controller) hosts(ctx context.Context) error {
 	var deeds []deed
-	for found := &c.groups.found; len(found.names) > 0 && len(deeds) < batchSize; {
+	found := &c.groups.found
+	for n := 0; len(found.names) > 0 && n < batchSize; n++ {
 		if name := found.pop(); c.controls(name) && !c.refused.out(name) {
-			deeds = append(deeds, c.place(name))
+			if d := c.place(name); len(d.events) > 0 && c.mine(name, false) {
+				deeds = append(deeds, d)
+			}
 			defer c.environments.claims.doubt(name) // what it claims now is only expected
 		}
 	}
@@ -175,7 +181,11 @@ func (c *Controller) decide(ctx context.Context) (begin []beginning, err error) 
 // steps are what an environment may do now, so many at most. For the work there is
 // somebody then.
 func (c *Controller) steps(name string, most int) (deeds []deed) {
-	if !c.controls(name) || c.refused.out(name) {
+	switch {
+	case c.turns.aside[name]:
+		c.regain(name)
+		return nil
+	case !c.controls(name) || c.refused.out(name):
 		delete(c.moving, name)
 		return nil
 	}
@@ -185,6 +195,9 @@ func (c *Controller) steps(name string, most int) (deeds []deed) {
 		TakeDown: c.checks.known(name),
 	}
 	for step := range state.Decide(now, can) {
+		if !c.mine(name, step.Kind != environment.Record) {
+			return nil
+		}
 		d := c.deed(name, step.Events)
 		if step.Kind != environment.Record {
 			c.crew.begin(workplace{name, step.Host})

@@ -32,8 +32,23 @@ func (c *Controller) work(ctx context.Context, step environment.Step, t environm
 	case environment.Confirm:
 		e.seen, e.err = c.observe(ctx, t), nil
 	default:
-		e.seen, e.err = c.Tasks.Start(ctx, t)
+		e.seen, e.err = c.startTask(ctx, step, t)
 	}
+}
+
+// startTask gives a task no more time than it has to become healthy: what hangs would
+// keep its host from whatever else is wanted there.
+func (c *Controller) startTask(ctx context.Context, step environment.Step, t environment.Task) (environment.Observation, error) {
+	if step.Within <= 0 {
+		return c.Tasks.Start(ctx, t)
+	}
+	bounded, cancel := context.WithTimeout(ctx, step.Within)
+	defer cancel()
+	seen, err := c.Tasks.Start(bounded, t)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("not healthy within %s, so its start was ended: %s", environment.Duration(step.Within), err) // and not because somebody interrupted it
+	}
+	return seen, err
 }
 
 // came takes note of work that has ended. What did not come to its end because the

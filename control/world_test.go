@@ -42,9 +42,10 @@ type world struct {
 	acts     []string          // "start|stop HOST NAME:REVISION"
 	told     []string
 	audience func(deploylog.Event)
-	acting   map[string]int // actions that are going on, by controller
-	doubled  int            // the most hosts that ever had two tasks of an environment
-	least    int            // the fewest hosts that ever had a healthy task, since it was set
+	acting   map[string]map[string]int // actions that are going on, by environment and controller
+	most     int                       // the most environments for which controllers ever acted at once
+	doubled  int                       // the most hosts that ever had two tasks of an environment
+	least    int                       // the fewest hosts that ever had a healthy task, since it was set
 }
 
 // hand is what a controller knows of the world.
@@ -62,7 +63,7 @@ func inWorld(t *testing.T, test func(*world)) {
 func newWorld(t testing.TB, path string) *world {
 	w := &world{
 		TB: t, path: path, slots: 1, queries: map[string][]string{}, tasks: map[string]map[string]environment.Observation{}, bad: map[string]bool{},
-		changed: map[string]func(){}, looks: map[string]int{}, acting: map[string]int{},
+		changed: map[string]func(){}, looks: map[string]int{}, acting: map[string]map[string]int{},
 	}
 	w.log = w.open()
 	w.environments = control.NewEnvironments(w.log, time.Now)
@@ -82,22 +83,32 @@ func (w *world) open() *sqlite.Log {
 
 func nameOf(t environment.Task) string { return fmt.Sprintf("%s:%d", t.Environment, t.Revision) }
 
-// act does something to a host, and checks that only one controller does.
+// act does something to a host, and checks that only one controller does that for
+// the environment.
 func (h hand) act(what string, t environment.Task, do func(on map[string]environment.Observation)) error {
 	w := h.world
 	w.mu.Lock()
-	w.acting[h.controller]++
-	if len(w.acting) > 1 {
-		w.Errorf("controllers act at once: %v", w.acting)
+	acting := w.acting[t.Environment]
+	if acting == nil {
+		acting = map[string]int{}
+		w.acting[t.Environment] = acting
 	}
+	acting[h.controller]++
+	if len(acting) > 1 {
+		w.Errorf("controllers act at once for %s: %v", t.Environment, acting)
+	}
+	w.most = max(w.most, len(w.acting))
 	w.acts = append(w.acts, strings.Join([]string{what, t.Host, nameOf(t)}, " "))
 	meanwhile := w.working
 	w.mu.Unlock()
 	defer func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.acting[h.controller]--; w.acting[h.controller] == 0 {
-			delete(w.acting, h.controller)
+		if acting[h.controller]--; acting[h.controller] == 0 {
+			delete(acting, h.controller)
+		}
+		if len(acting) == 0 {
+			delete(w.acting, t.Environment)
 		}
 	}()
 	if meanwhile != nil {

@@ -225,9 +225,9 @@ func (s *State) step(h *host) Step {
 		step.Deployment, step.Attempt = t.deployment, t.attempt
 		return step
 	}
-	event := EventTaskStarted
-	if st.kind == Terminate {
-		event = EventTaskTerminating
+	event := EventTaskTerminating
+	if st.kind == Start {
+		event, step.Within = EventTaskStarted, time.Duration(f.Configuration.HealthyDeadline)
 	}
 	step.Attempt = h.counts.next(f.ID, st.task, event)
 	step.Events = []deploylog.Event{step.event(event, payload{})}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -29,6 +30,7 @@ type Step struct {
 	Host       string // "" of Record
 	Revision   int
 	Attempt    int
+	Within     time.Duration // how long a Start may take: by then the task is to be healthy; 0 is any time
 	Events     []deploylog.Event
 }
 

@@ -196,7 +196,9 @@ func TestAnEnvironmentOverThreeEngines(t *testing.T) {
 	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Active 3 3")
 
 	// An engine that goes away and comes back, too.
-	away := d.after(environment.EventTaskDied)
+	gone = d.after(environment.EventTaskLost)
+	died = d.after(environment.EventTaskDied)
+	away := func(e deploylog.Event) bool { return gone(e) || died(e) } // as the engine says, or does not
 	d.engines[2].stop()
 	d.until(1, away)
 	home := d.after(environment.EventTaskFinished)

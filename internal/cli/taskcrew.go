@@ -36,8 +36,9 @@ type taskCrew struct {
 	looking *control.Run
 	id      string // of that run
 
-	mu   sync.Mutex
-	kept map[string][]string // directories of runs, by place, oldest first
+	mu      sync.Mutex
+	kept    map[string][]string // directories of runs, by place, oldest first
+	watched map[string]bool     // hosts
 }
 
 // patienceWithTask is how long a look at a task may take, if nobody says
@@ -226,10 +227,25 @@ func (c *taskCrew) Watch(ctx context.Context, host string, changed func()) {
 		return
 	}
 	if w, tells := at.engine.(watcher); tells {
+		if c.again(host) {
+			changed() // what happened meanwhile was not told
+		}
 		_ = w.Watch(ctx, runner.LabelRun, changed) // the containers of runs come and go by themselves
 		return
 	}
 	<-ctx.Done()
+}
+
+// again tells whether a host was watched before.
+func (c *taskCrew) again(host string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.watched == nil {
+		c.watched = map[string]bool{}
+	}
+	was := c.watched[host]
+	c.watched[host] = true
+	return was
 }
 
 // mostAsked is how many hosts are tried for one that answers.

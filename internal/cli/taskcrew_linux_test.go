@@ -294,6 +294,10 @@ func TestATaskIsWatchedAndSeen(t *testing.T) {
 	}
 	w.crew.Watch(t.Context(), "antworker001", func() { t.Error("a change is told") })
 	w.engine.start()
+	ctx, cancel := context.WithCancel(t.Context())
+	go w.crew.Watch(ctx, "antworker001", func() { changes <- struct{}{} })
+	hears(t, changes, 1, "it is watched again")
+	cancel()
 	w.wantSeen(one, environment.Unhealthy, "web does not exist")
 }
 
