@@ -46,7 +46,8 @@ func (c *Controller) startTask(ctx context.Context, step environment.Step, t env
 	defer cancel()
 	seen, err := c.Tasks.Start(bounded, t)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("not healthy within %s, so its start was ended: %s", environment.Duration(step.Within), err) // and not because somebody interrupted it
+		// The cause is not wrapped: nobody interrupted it.
+		err = fmt.Errorf("not healthy within %s, so its start was ended: %s", environment.Duration(step.Within), err.Error())
 	}
 	return seen, err
 }
