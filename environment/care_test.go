@@ -97,9 +97,16 @@ func TestNothingIsRolledBackThatWasNotTried(t *testing.T) {
 	w.steps()
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 5
 	         SomeEnvironment/Prod:2 Stuck 5 0`)
-	w.done("terminate 1 h1", "start 2 h1")
+	w.done("terminate 1 h1")
+	w.fails("start 2 h1", "bad image") // from now on it is tried
+	w.after(10*time.Minute - time.Millisecond)
+	w.steps()
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 4
-	         SomeEnvironment/Prod:2 Deploying 5 1`)
+	         SomeEnvironment/Prod:2 Deploying 5 0`)
+	w.after(time.Millisecond)
+	w.steps()
+	w.table(`SomeEnvironment/Prod:1 Deploying 5 4
+	         SomeEnvironment/Prod:2 Reverting 0 1`)
 }
 
 // An automatic rollback goes as the deployment did that it undoes: with the

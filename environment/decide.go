@@ -3,7 +3,6 @@ package environment
 import (
 	"fmt"
 	"iter"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -152,8 +151,7 @@ func (s *State) stuck(why string, now time.Time) []deploylog.Event {
 // does not when nothing of it was tried, because nobody was at work.
 func (s *State) givesUp() bool {
 	f := s.force
-	return f.Configuration.AutoRollback && f.Kind == ByDeploy && s.active != 0 && s.active < f.Revision &&
-		slices.ContainsFunc(s.hosts, func(h *host) bool { return h.begun })
+	return f.Configuration.AutoRollback && f.Kind == ByDeploy && s.active != 0 && s.active < f.Revision && s.tried
 }
 
 // troubles tells what is wrong on the first hosts where something is.

@@ -86,7 +86,7 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 			s.fail("%s is stuck too early, or again", f.id)
 		}
 		f.stuck, f.moved = true, false
-		if f.configuration.AutoRollback && f.kind == ByDeploy && n.active < f.revision && len(n.begun()) > 0 {
+		if f.configuration.AutoRollback && f.kind == ByDeploy && n.active < f.revision && f.tried {
 			n.goesBack = n.active
 		}
 	case EventPaused:
@@ -98,16 +98,6 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 	default:
 		s.fail("there is no event %s", e.Name)
 	}
-}
-
-// begun are the hosts on which the deployment in force has begun something.
-func (n *naive) begun() (all []*naiveHost) {
-	for _, h := range n.hosts {
-		if h.begun {
-			all = append(all, h)
-		}
-	}
-	return all
 }
 
 func (n *naive) moved(e deploylog.Event, p payload) {
@@ -164,6 +154,10 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 		return
 	}
 	h.begun = h.begun || e.Name == EventTaskStarted && at.revision == f.revision
+	if e.Name == EventTaskStarted && at.revision == f.revision && !f.tried {
+		f.tried, f.progress, f.moved = true, e.CreatedAt, true
+		f.stuck = f.stuck && (f.reached || n.halted())
+	}
 	key := e.Name + string(e.Target)
 	if again := f.counted[key]; !again && (e.Name == EventTaskFinished && at.revision == f.revision || e.Name == EventTaskTerminated) {
 		f.counted[key] = true

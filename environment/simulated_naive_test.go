@@ -26,6 +26,7 @@ type inForce struct {
 	revision                       int
 	configuration                  Configuration
 	reached, stuck, paused, passed bool
+	tried                          bool      // a task of it was begun
 	moved                          bool      // there was progress since it was stuck
 	progress, resumed              time.Time // the last
 	late                           map[place]bool

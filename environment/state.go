@@ -34,6 +34,7 @@ type State struct {
 	counts   map[string]int
 	known    bool      // its hosts
 	reached  bool      // it has finished
+	tried    bool      // a task of it was begun
 	progress time.Time // the last
 	pause    *Pausing
 	resumed  time.Time
@@ -270,7 +271,7 @@ func (s *State) start(e deploylog.Event, p payload) {
 	s.force = &s.deployments[len(s.deployments)-1]
 	clear(s.counts)
 	s.counts[e.Name] = e.Attempt
-	s.reached, s.pause, s.progress, s.resumed = false, nil, e.CreatedAt, time.Time{}
+	s.reached, s.tried, s.pause, s.progress, s.resumed = false, false, nil, e.CreatedAt, time.Time{}
 	for _, h := range s.hosts {
 		h.begun = false
 	}
@@ -396,9 +397,11 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 		if e.Deployment != s.force.ID {
 			return
 		}
-		h.begun = h.begun || e.Name == EventTaskStarted && revision == s.force.Revision
+		begins := e.Name == EventTaskStarted && revision == s.force.Revision
+		h.begun = h.begun || begins
 		// What dies and comes again, again and again, is no progress.
-		progress = !again && (e.Name == EventTaskFinished && revision == s.force.Revision || e.Name == EventTaskTerminated)
+		progress = !again && (e.Name == EventTaskFinished && revision == s.force.Revision || e.Name == EventTaskTerminated) || begins && !s.tried
+		s.tried = s.tried || begins
 	})
 	if progress {
 		s.progress = e.CreatedAt
