@@ -77,11 +77,22 @@ var all = []example{
 		},
 	},
 	{
+		dir: "log-daemon", manifests: []string{"log-daemon.yaml"}, resources: 1, flags: daemon,
+		check: func(t *testing.T, dir string) {
+			contains(t, filepath.Join(dir, "hosts/logger001/log-daemon"), "log-daemon:1 of revision 1")
+		},
+	},
+	{
 		dir: "gateway", manifests: []string{"deploy.yaml"}, resources: 1, flags: step,
 		check: func(t *testing.T, dir string) {
 			contains(t, filepath.Join(dir, "hosts/antworker001/current"), "gateway 42 at beta")
 		},
 	},
+}
+
+// daemon are the variables that a task of the environment has.
+func daemon(*testing.T, *world) []string {
+	return []string{"--var", "host=logger001", "--var", "task=log-daemon", "--var", "revision=1", "--var", "image=log-daemon:1", "--var", "directory=."}
 }
 
 // step are the variables that a pipeline gives to the manifests of its steps.
