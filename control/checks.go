@@ -18,9 +18,10 @@ type checks struct {
 	of     map[string]map[deploylog.Target]*check // by environment
 	hosts  map[string]*checked
 	due    timetable[deploylog.Target]
-	ready  roll           // hosts on which a task can be looked at
-	stale  roll           // environments of which other tasks may be to be looked at
-	first  map[string]int // tasks that were not looked at yet since the controller started, by environment
+	ready  roll            // hosts on which a task can be looked at
+	stale  roll            // environments of which other tasks may be to be looked at
+	first  map[string]int  // tasks that were not looked at yet since the controller started, by environment
+	back   map[string]bool // environments whose hosts have changed
 }
 
 // check is a task that is looked at from time to time.
@@ -54,7 +55,7 @@ type glance struct {
 func newChecks(every time.Duration, hands int) checks {
 	return checks{
 		every: every, hands: hands, byTask: map[deploylog.Target]*check{}, of: map[string]map[deploylog.Target]*check{},
-		hosts: map[string]*checked{}, first: map[string]int{},
+		hosts: map[string]*checked{}, first: map[string]int{}, back: map[string]bool{},
 	}
 }
 
@@ -65,6 +66,9 @@ func (c *checks) known(name string) bool { return c.first[name] == 0 }
 // note takes note of an event.
 func (c *checks) note(name string, e deploylog.Event) {
 	c.stale.add(name)
+	if e.Name == environment.EventHostsChanged {
+		c.back[name] = true
+	}
 	if k := c.byTask[e.Target]; k != nil {
 		k.changed = e.Seq
 	}
@@ -75,12 +79,14 @@ func (c *checks) note(name string, e deploylog.Event) {
 func (c *checks) sync(state *environment.State, now time.Time, first bool) (fresh []string) {
 	name, had := state.Name(), c.of[state.Name()]
 	has := make(map[deploylog.Target]*check, len(had))
+	soon := first || c.back[name] // what is lost on a host that is back is missed
+	delete(c.back, name)
 	for t := range state.Watched() {
 		target := environment.TaskTarget(name, t.Revision, t.Host)
 		k := had[target]
 		if k == nil {
 			k = &check{task: t, target: target, first: first}
-			if c.put(k, now) {
+			if c.put(k, now, soon) {
 				fresh = append(fresh, t.Host)
 			}
 		}
@@ -97,8 +103,9 @@ func (c *checks) sync(state *environment.State, now time.Time, first bool) (fres
 	return fresh
 }
 
-// put adds a task, and tells whether it is the first on its host.
-func (c *checks) put(k *check, now time.Time) (fresh bool) {
+// put adds a task, which is looked at soon or in its turn, and tells whether it is
+// the first on its host.
+func (c *checks) put(k *check, now time.Time, soon bool) (fresh bool) {
 	host := c.hosts[k.task.Host]
 	if fresh = host == nil; fresh {
 		host = &checked{tasks: map[deploylog.Target]*check{}}
@@ -107,10 +114,12 @@ func (c *checks) put(k *check, now time.Time) (fresh bool) {
 	host.tasks[k.target], c.byTask[k.target] = k, k
 	if k.first {
 		c.first[k.task.Environment]++
-		c.due.set(k.target, now)
-	} else {
-		c.due.set(k.target, c.slot(k.target, now))
 	}
+	due := now
+	if !soon {
+		due = c.slot(k.target, now)
+	}
+	c.due.set(k.target, due)
 	return fresh
 }
 

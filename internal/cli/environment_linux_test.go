@@ -190,7 +190,7 @@ func TestAnEnvironmentOverThreeEngines(t *testing.T) {
 	d.inventory(0, 1)
 	d.until(1, gone)
 	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Active 2 2")
-	back := d.after(environment.EventTaskFinished)
+	back := d.after(environment.EventTaskRecovered) // it ran all the time
 	d.inventory(0, 1, 2)
 	d.until(1, back)
 	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Active 3 3")
