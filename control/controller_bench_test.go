@@ -73,7 +73,7 @@ func newCrowd(b *testing.B, n int, active bool, at func(i int) time.Time) *crowd
 		do(state.Propose(environment.Create{Definition: daemon(name)}, now))
 		do(state.Propose(environment.Deploy{Revision: 1, Hosts: c.hosts[name]}, now))
 		for active && !state.Idle() {
-			for s := range state.Decide(now, environment.Can{}) {
+			for s := range state.Decide(now, environment.Can{TakeDown: true}) {
 				do(s.Events, nil)
 				if s.Kind != environment.Record {
 					do(state.Ended(s, environment.Observation{Health: environment.Healthy}, nil), nil)
