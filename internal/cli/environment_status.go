@@ -3,9 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"os/signal"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -87,39 +84,18 @@ func (a *app) printEnvironments(e *environments, hosts bool) error {
 }
 
 func (a *app) watchEnvironments(ctx context.Context, names []string, o environmentStatusOptions) (err error) {
-	if o.at != 0 {
-		return usage("--watch shows the present, --at a moment that has passed")
+	if err := a.canWatch(o.at); err != nil {
+		return err
 	}
-	if a.global.output != "text" || !a.terminal(a.out) {
-		return usage("--watch needs a terminal; elsewhere, deployster log follow tells of every event")
-	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	e, err := a.environmentsAt(ctx, names, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.log.Close()) }()
-	for shown := int64(-1); ; {
-		if e.Head() != shown {
-			shown = e.Head()
-			if err := write(a.out, "\x1b[H\x1b[2J"); err != nil {
-				return err
-			}
-			if err := a.printEnvironments(e, o.hosts); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(watchPause):
-		}
-		if err := e.Follow(ctx, 0); err != nil && ctx.Err() == nil {
-			return err
-		}
+	return a.watch(ctx, e, func() error {
 		if len(names) == 0 {
 			e.names = e.present()
 		}
-	}
+		return a.printEnvironments(e, o.hosts)
+	})
 }

@@ -241,26 +241,51 @@ func pictureOfStatus(p view.PipelineStatus) picture.Graph {
 const watchPause = 200 * time.Millisecond
 
 func (a *app) watchStatus(ctx context.Context, names []string, o pipelineStatusOptions) (err error) {
-	if o.at != 0 {
-		return usage("--watch shows the present, --at a moment that has passed")
+	if err := a.canWatch(o.at); err != nil {
+		return err
 	}
-	if a.global.output != "text" || !a.terminal(a.out) {
-		return usage("--watch needs a terminal; elsewhere, deployster log follow tells of every event")
-	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	l, err := a.look(ctx, names, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.log.Close()) }()
+	return a.watch(ctx, l, func() error {
+		if len(names) == 0 {
+			l.names = l.Names()
+		}
+		return a.printStatus(l, o)
+	})
+}
+
+// canWatch refuses to watch what does not change, or where nothing can be redrawn.
+func (a *app) canWatch(at int64) error {
+	switch {
+	case at != 0:
+		return usage("--watch shows the present, --at a moment that has passed")
+	case a.global.output != "text" || !a.terminal(a.out):
+		return usage("--watch needs a terminal; elsewhere, deployster log follow tells of every event")
+	}
+	return nil
+}
+
+// followed is what is folded from the log.
+type followed interface {
+	Head() int64
+	Follow(ctx context.Context, until int64) error
+}
+
+// watch shows something again whenever there is something new in the log, until it
+// is interrupted.
+func (a *app) watch(ctx context.Context, f followed, show func() error) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
 	for shown := int64(-1); ; {
-		if l.Head() != shown {
-			shown = l.Head()
+		if f.Head() != shown {
+			shown = f.Head()
 			if err := write(a.out, "\x1b[H\x1b[2J"); err != nil {
 				return err
 			}
-			if err := a.printStatus(l, o); err != nil {
+			if err := show(); err != nil {
 				return err
 			}
 		}
@@ -269,11 +294,8 @@ func (a *app) watchStatus(ctx context.Context, names []string, o pipelineStatusO
 			return nil
 		case <-time.After(watchPause):
 		}
-		if err := l.Follow(ctx, 0); err != nil && ctx.Err() == nil {
+		if err := f.Follow(ctx, 0); err != nil && ctx.Err() == nil {
 			return err
-		}
-		if len(names) == 0 {
-			l.names = l.Names()
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -312,7 +311,7 @@ func (c *taskCrew) reach(ctx context.Context, host string) (*station, error) {
 
 func (c *taskCrew) equip(ctx context.Context, at *station, t environment.Task, source manifest.Source) (*started, error) {
 	flags := c.input
-	flags.last, flags.builtin = whole(t.Spec.Vars).(map[string]any), taskVariables(t, c.hosts)
+	flags.last, flags.builtin = t.Spec.Vars, taskVariables(t, c.hosts)
 	in, err := c.app.loadSources([]manifest.Source{source}, flags, string(runner.ConfirmNo))
 	if err != nil {
 		return nil, err
@@ -338,30 +337,6 @@ func taskVariables(t environment.Task, among *hosts) map[string]any {
 		v["host_attributes"] = attributes(h)
 	}
 	return v
-}
-
-// whole makes the numbers that have no fraction integers, as they are in YAML:
-// the log, being JSON, does not tell which they were.
-func whole(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for name, member := range v {
-			out[name] = whole(member)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, member := range v {
-			out[i] = whole(member)
-		}
-		return out
-	case float64:
-		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
-			return int64(v)
-		}
-	}
-	return value
 }
 
 // applied is how a task is of which all resources are VALID.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -49,14 +48,6 @@ func TestHowATaskIsGoingByItsResources(t *testing.T) {
 		if want := (environment.Observation{Health: tc.health, Detail: tc.detail}); got != want {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", tc.name, got, want)
 		}
-	}
-}
-
-func TestNumbersOfTheLogAreWhatTheyWereInYAML(t *testing.T) {
-	got := whole(map[string]any{"n": 3.0, "f": 1.5, "big": 1e300, "list": []any{2.0, "2", nil, true}, "in": map[string]any{"n": -1.0}})
-	want := map[string]any{"n": int64(3), "f": 1.5, "big": 1e300, "list": []any{int64(2), "2", nil, true}, "in": map[string]any{"n": int64(-1)}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
 	}
 }
 

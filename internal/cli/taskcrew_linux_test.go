@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -93,7 +94,16 @@ func (w *works) task(revision int, host, text string, vars map[string]any) envir
 	if err != nil {
 		w.Fatal(err)
 	}
-	return environment.Task{Environment: "Some/Prod", Host: host, Revision: revision, Spec: environment.TaskSpec{Manifest: "m.yaml", Digest: digest, Vars: vars}}
+	// As it comes from the log.
+	var spec environment.TaskSpec
+	stored, err := json.Marshal(environment.TaskSpec{Manifest: "m.yaml", Digest: digest, Vars: vars})
+	if err == nil {
+		err = json.Unmarshal(stored, &spec)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	return environment.Task{Environment: "Some/Prod", Host: host, Revision: revision, Spec: spec}
 }
 
 func (w *works) start(t environment.Task) {
