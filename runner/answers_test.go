@@ -123,3 +123,57 @@ func TestAResourceThatStaysStaleFails(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Whoever prints it, a line that is longer than is kept is shown in parts.
+func TestALineOfAnyLengthEndsNothing(t *testing.T) {
+	long := strings.Repeat("y", 200_000)
+	for name, make := range map[string]func(w *world, p enginetest.Program) enginetest.FakeImage{
+		"containers": func(_ *world, p enginetest.Program) enginetest.FakeImage { return image(p) },
+		"served": func(w *world, p enginetest.Program) enginetest.FakeImage {
+			return w.serving(func(ctx context.Context, s *served) int {
+				fmt.Fprintln(s.Stderr, long)
+				for q := range s.questions {
+					if q.Action == "state" {
+						s.say(`{"id":%d,"stderr":"`+long+`"}`+"\n", q.ID)
+					}
+					if q.Action == "set" {
+						s.say(`{"id":%d,"output":"`+long+`"}`+"\n", q.ID)
+					}
+					s.answer(ctx, q)
+				}
+				return 0
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.engine.Images["thing"] = make(w, func(ctx context.Context, c enginetest.Call) int {
+				if len(c.Args) > 0 {
+					fmt.Fprintln(c.Stderr, long)
+					if c.Args[0] == "set" {
+						fmt.Fprintln(c.Stdout, long)
+					}
+				}
+				return w.thing(ctx, c)
+			})
+			got, err := w.apply(t, many(4, "thing"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, status := range got {
+				if status != runner.Changed {
+					t.Errorf("%s is %s", name, status)
+				}
+			}
+			told := map[string]int{} // y's by resource, action and stream
+			for _, e := range w.events {
+				if e.Kind == runner.Line {
+					told[strings.Join([]string{e.Resource, e.Action, e.Stream}, " ")] += strings.Count(e.Text, "y")
+				}
+			}
+			if told["r0 state stderr"] != 2*len(long) || told["r0 set stdout"] != len(long) {
+				t.Errorf("told was %v", told)
+			}
+		})
+	}
+}

@@ -6,16 +6,16 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/deployster-go/deployster/protocol"
 )
 
 const (
-	maxAnswer = protocol.MaxAnswer // bytes of stdout that an init or state answer may have
-	maxKept   = 16 << 20           // bytes kept of each stream of an action
-	maxLine   = 64 << 10           // bytes after which a line is shown though it has not ended
-	tailLines = 20                 // last lines of a failed action that go into its event
+	maxAnswer   = protocol.MaxAnswer // bytes of stdout that an init or state answer may have
+	maxKept     = 16 << 20           // bytes kept of each stream of an action
+	maxLine     = 64 << 10           // bytes after which a line is shown though it has not ended
+	tailLines   = 20                 // last lines of a failed action that go into its event
+	maxTailLine = 4 << 10            // bytes that each of them keeps
 )
 
 var errTooMuch = fmt.Errorf("more than %d MiB on stdout", maxAnswer>>20)
@@ -31,45 +31,64 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.Buffer.Write(p)
 }
 
-// lines cuts a stream into lines, hides secrets in them, and hands them on.
+// lines cuts a stream into lines, hides secrets in them, and hands them on. A
+// line that goes on for longer than maxLine is handed on in parts, which put
+// together are the line with its secrets hidden. What it holds back is bounded
+// by maxLine and the length of the longest secret, whatever is written.
 type lines struct {
 	secrets *secrets
 	each    func(string)
-	pending []byte
+	pending []byte // of a line that has not ended, as it was written
+	parted  bool   // a part of that line was handed on
 }
 
 func (l *lines) Write(p []byte) (int, error) {
-	l.pending = append(l.pending, p...)
-	for {
-		i := bytes.IndexByte(l.pending, '\n')
-		if i < 0 {
-			break
+	for rest := p; len(rest) > 0; {
+		some := rest[:min(len(rest), maxLine)]
+		end := bytes.IndexByte(some, '\n')
+		if end >= 0 {
+			some = some[:end]
 		}
-		l.each(l.secrets.mask(string(bytes.TrimRight(l.pending[:i], "\r"))))
-		l.pending = l.pending[i+1:]
-	}
-	if len(l.pending) > maxLine {
-		// The end may be the beginning of a secret: it is held back, masked
-		// as far as it can be, until more has come.
-		text := l.secrets.mask(string(l.pending))
-		cut := max(0, len(text)-l.secrets.held())
-		for cut > 0 && !utf8.RuneStart(text[cut]) {
-			cut--
+		l.pending = append(l.pending, some...)
+		l.part()
+		rest = rest[len(some):]
+		if end >= 0 {
+			l.end()
+			rest = rest[1:]
 		}
-		if cut == 0 {
-			return len(p), nil
-		}
-		l.each(text[:cut])
-		l.pending = []byte(text[cut:])
 	}
 	return len(p), nil
+}
+
+// part hands on the beginning of a long line, as far as nothing that comes can
+// change what is hidden in it.
+func (l *lines) part() {
+	reach := l.secrets.held()
+	if len(l.pending)-reach < max(maxLine, reach) { // so that each byte is looked at, and moved, a few times at most
+		return
+	}
+	text := string(l.pending)
+	cut := l.secrets.settled(text)
+	l.each(l.secrets.mask(text[:cut]))
+	l.pending = append(l.pending[:0], text[cut:]...)
+	l.parted = true
+}
+
+// end hands on what there is of a line that has ended.
+func (l *lines) end() {
+	text := bytes.TrimRight(l.pending, "\r")
+	if len(text) > 0 || !l.parted {
+		l.each(l.secrets.mask(string(text)))
+	}
+	if l.pending, l.parted = l.pending[:0], false; cap(l.pending) > 2*maxLine {
+		l.pending = nil
+	}
 }
 
 // flush hands on what was not ended by a newline.
 func (l *lines) flush() {
 	if len(l.pending) > 0 {
-		l.each(l.secrets.mask(string(l.pending)))
-		l.pending = nil
+		l.end()
 	}
 }
 
@@ -77,6 +96,9 @@ func (l *lines) flush() {
 type tail struct{ last []string }
 
 func (t *tail) add(line string) {
+	if len(line) > maxTailLine {
+		line = strings.ToValidUTF8(line[:maxTailLine], "") + "…"
+	}
 	if len(t.last) == tailLines {
 		t.last = append(t.last[:0], t.last[1:]...)
 	}

@@ -204,7 +204,7 @@ func (p *process) Write(data []byte) (int, error) {
 		line, after, whole := bytes.Cut(rest, []byte("\n"))
 		rest = after
 		if len(p.line)+len(line) > maxAnswer {
-			begins := p.secrets.mask(string(append(p.line, line[:min(len(line), maxLine)]...)[:maxLine]))
+			begins := p.secrets.mask(string(append(p.line, line...)[:maxAnswer])) // whole, since a part of a secret is not known for one
 			p.fail(fmt.Errorf("printed a line of more than %d MiB, which begins with %.100q", maxAnswer>>20, begins))
 			break
 		}

@@ -138,6 +138,27 @@ func (s *secrets) held() int {
 	return s.reach
 }
 
+// settled returns the length of the beginning of an unfinished text in which the
+// secrets are known, whatever follows: none begins before it and ends after it.
+// It leaves about held bytes of the text, and does not lie within a character
+// where that can be helped.
+func (s *secrets) settled(text string) int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	from := len(text) - max(s.reach, utf8.UTFMax)
+	at, whole := 0, 0 // whole is the last place at which a character begins
+	for at < from {   // a secret that begins here has its end in the text
+		at += max(1, s.known.longest(text[at:]))
+		if at == len(text) || utf8.RuneStart(text[at]) {
+			whole = at
+		}
+	}
+	if at-whole < utf8.UTFMax {
+		return whole
+	}
+	return at // the text is not UTF-8
+}
+
 // whole hides a secret that is all of a text, however short it is, and those
 // within it.
 func (s *secrets) whole(text string) string {

@@ -101,7 +101,7 @@ func (r *Runner) misconfigured(res *resource, err error) error {
 func (r *Runner) exitError(action string, got result) error {
 	said := excerpt(got.tail)
 	if said == "" {
-		answer := r.secrets.mask(string(got.answer[:min(len(got.answer), maxLine)]))
+		answer := r.secrets.mask(string(got.answer)) // whole, since a part of a secret is not known for one
 		said = strings.TrimSpace(answer[:min(len(answer), 500)])
 	}
 	if said == "" {

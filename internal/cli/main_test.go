@@ -158,6 +158,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("DOCKER_HOST", os.Getenv("DOCKER_HOST"))
 			env.Setenv("SLOWTYPE", slowType)
 			env.Setenv("FIXEDTYPE", fixedType)
+			env.Setenv("ONESHOTTYPE", oneShotType)
 			env.Setenv("SLOWTYPE_TAR", slowTypeTar(filepath.Dir(binary)))
 			env.Setenv("PID", strconv.Itoa(os.Getpid()))
 			return os.MkdirAll(env.WorkDir+"/home", 0o700)

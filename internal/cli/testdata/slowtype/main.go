@@ -37,6 +37,10 @@ func main() {
 			return
 		}
 	}
+	if len(args) > 0 && args[0] == "chatter" { // no type at all: a command
+		chatter(os.Stdout)
+		return
+	}
 	var in io.Reader = os.Stdin
 	if len(args) > 0 && args[0] == "bare" { // for benchmarks: run without anything attached
 		args, in = args[1:], strings.NewReader(`{"name":"bare","type":"t","version":"1","verbose":false,"workspace":"/","config":{"value":"x"},"staleState":{}}`)
@@ -44,7 +48,13 @@ func main() {
 	os.Exit(t.Run(context.Background(), args, in, os.Stdout, os.Stderr))
 }
 
+// chatter prints a line that is longer than anybody keeps.
+func chatter(to io.Writer) { fmt.Fprintln(to, strings.Repeat("y", 200_000)) }
+
 func state(_ context.Context, r protocol.Request[config]) (protocol.StateOutput, error) {
+	if r.Config.Value == "chatter" {
+		chatter(r.Stderr)
+	}
 	text, err := os.ReadFile(filepath.Join("/dir", r.Name))
 	found := map[string]any{"value": string(text)}
 	switch {
@@ -75,6 +85,9 @@ func alone(r protocol.Request[config], do func(path string) error) error {
 		return err
 	}
 	fmt.Fprintln(r.Stdout, "begun")
+	if r.Config.Value == "chatter" {
+		chatter(r.Stdout)
+	}
 	for {
 		if _, err := os.Stat(at(".hold")); errors.Is(err, os.ErrNotExist) {
 			break

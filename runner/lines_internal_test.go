@@ -1,0 +1,118 @@
+package runner
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// hiding makes lines that hide secrets, and collects what they hand on.
+func hiding(words ...string) (*lines, *[]string) {
+	var got []string
+	l := &lines{secrets: &secrets{}, each: func(text string) { got = append(got, text) }}
+	for _, word := range words {
+		l.secrets.known.add(word)
+		l.secrets.reach = max(l.secrets.reach, len(word))
+	}
+	return l, &got
+}
+
+func TestALongLineIsHandedOnInParts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text  string
+		parts int // at most
+	}{
+		"short":                  {"one\ntwo", 2},
+		"one less than two":      {strings.Repeat("y", 2*maxLine-1) + "\n", 3},
+		"two":                    {strings.Repeat("y", 2*maxLine) + "\n", 3},
+		"three":                  {strings.Repeat("y", 200_000) + "\nend\n", 5},
+		"without an end":         {strings.Repeat("y", 200_000), 4},
+		"of long characters":     {strings.Repeat("€", 100_000) + "\n", 5},
+		"of invalid characters":  {strings.Repeat("\x80", 200_000) + "\n", 4},
+		"of carriage returns":    {strings.Repeat("\r", 200_000) + "\n", 3},
+		"with a carriage return": {strings.Repeat("y", maxLine) + "\r\nend\r\n", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, step := range []int{1 << 20, 32 << 10, 4097, 7} {
+				l, got := hiding()
+				for rest := []byte(tc.text); len(rest) > 0; rest = rest[min(step, len(rest)):] {
+					if _, err := l.Write(rest[:min(step, len(rest))]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				l.flush()
+				if len(*got) > tc.parts {
+					t.Errorf("%d at a time: it came in %d parts, want %d", step, len(*got), tc.parts)
+				}
+				for _, part := range *got {
+					if utf8.ValidString(tc.text) && !utf8.ValidString(part) {
+						t.Error("a character was cut in two")
+					}
+				}
+				if name == "of carriage returns" {
+					continue // those that end a line are no part of it
+				}
+				if plain := strings.NewReplacer("\r", "", "\n", ""); strings.Join(*got, "") != plain.Replace(tc.text) {
+					t.Errorf("%d at a time: it came as another text", step)
+				}
+			}
+		})
+	}
+}
+
+func TestTheLongerOfTwoSecretsIsHiddenWhereverALineIsParted(t *testing.T) {
+	for before := maxLine - 40; before < maxLine+40; before++ {
+		l, got := hiding("hush", "hush-hush, as was said")
+		fmt.Fprintf(l, "%shush-hush,", strings.Repeat("y", before))
+		fmt.Fprintf(l, " as was said%s\n", strings.Repeat("z", maxLine))
+		want := strings.Repeat("y", before) + masked + strings.Repeat("z", maxLine)
+		if strings.Join(*got, "") != want {
+			t.Fatalf("after %d bytes more is told than %s", before, masked)
+		}
+	}
+}
+
+// FuzzLines writes a text in pieces, and requires that each of its lines comes
+// out as if it had been masked at once, and that little is held back meanwhile.
+func FuzzLines(f *testing.F) {
+	f.Add([]byte("the token is hush-hush\nand more\r\n"), []byte("hush-hush"), []byte("hush"), uint16(3), uint16(0), uint16(0))
+	f.Add([]byte("y"), []byte("yyyy"), []byte("yyyyyyy"), uint16(4096), uint16(0), uint16(3))
+	f.Add([]byte("\x80"), []byte("\x80\x80\x80\x80\x80"), []byte("long"), uint16(60_000), uint16(1), uint16(2))
+	f.Add([]byte("€"), []byte("\x82\xac\xe2\x82\xac"), []byte("€€€"), uint16(30_000), uint16(1), uint16(7))
+	f.Add([]byte("abcde"), []byte("abcdeabcdeabcdeab"), []byte("cdea"), uint16(20_000), uint16(40_000), uint16(11))
+	f.Fuzz(func(t *testing.T, unit, secret, other []byte, repeat, size, step uint16) {
+		// A long line is what it is about: the unit many times, and once more.
+		text := bytes.Repeat(unit, min(1+int(repeat), 1+3*maxLine/max(1, len(unit))))
+		text = append(append(text, secret...), text[:len(text)/2]...)
+		var words []string
+		for _, word := range [][]byte{secret, other, bytes.Repeat(secret, 1+int(size)/max(1, len(secret)))} {
+			// No secret that is looked for has these: each of its lines is one.
+			if word := strings.NewReplacer("\n", "", "\r", "").Replace(string(word)); len(word) >= shortestSecret {
+				words = append(words, word)
+			}
+		}
+		l, got := hiding(words...)
+		most := maxLine + maxLine + 2*l.secrets.held() + utf8.UTFMax
+		for i := 0; i < len(text); {
+			n := min(1+int(step)*(1+i%5), len(text)-i)
+			if _, err := l.Write(text[i : i+n]); err != nil {
+				t.Fatal(err)
+			}
+			if len(l.pending) > most {
+				t.Fatalf("%d bytes are held back, and the longest secret has %d", len(l.pending), l.secrets.held())
+			}
+			i += n
+		}
+		l.flush()
+		var want strings.Builder
+		for line := range bytes.SplitSeq(text, []byte("\n")) {
+			want.WriteString(l.secrets.mask(string(line)))
+		}
+		bare := strings.NewReplacer("\r", "")
+		if bare.Replace(strings.Join(*got, "")) != bare.Replace(want.String()) {
+			t.Error("it came as another text than the masked one")
+		}
+	})
+}
