@@ -3,7 +3,6 @@ package control_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
@@ -30,7 +29,7 @@ func (*idler) Again(pipeline.Step, error, time.Duration) {}
 func (*idler) Notice(string)                             {}
 
 func newBench(b *testing.B, hosts int) (*plant, *idler) {
-	p := newPlant(b, filepath.Join(b.TempDir(), "log.db"))
+	p := newPlant(b, inFile(b))
 	i := &idler{}
 	for h := range hosts {
 		i.hosts = append(i.hosts, fmt.Sprintf("worker%06d", h))

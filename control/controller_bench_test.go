@@ -3,7 +3,6 @@ package control_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -40,7 +39,7 @@ func (c *crowd) Notice(text string)                            { c.Error(text) }
 // newCrowd has n environments of 10 of 2000 hosts, deployed at some time each, and
 // active if they are to be.
 func newCrowd(b *testing.B, n int, active bool, at func(i int) time.Time) *crowd {
-	c := &crowd{world: newWorld(b, filepath.Join(b.TempDir(), "log.db")), hosts: map[string][]string{}, recorded: func(deploylog.Event) {}}
+	c := &crowd{world: newWorld(b, inFile(b)), hosts: map[string][]string{}, recorded: func(deploylog.Event) {}}
 	c.options.Tasks, c.options.Inventory, c.options.Audience = c, c, c
 	var batch []deploylog.Event
 	seq := int64(0)

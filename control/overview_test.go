@@ -1,7 +1,6 @@
 package control_test
 
 import (
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -52,7 +51,7 @@ func TestTheLatestRevisionIsTheOneRegisteredLast(t *testing.T) {
 
 // What is worked on is what runs say of themselves.
 func TestARunTellsWhichStepItWorksOn(t *testing.T) {
-	p := newPlant(t, filepath.Join(t.TempDir(), "log.db"))
+	p := newPlant(t, inFile(t))
 	o := control.NewOverview()
 	all := control.NewPipelines(p.log, time.Now, o.Note)
 	begin := func(id string) *control.Run {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +16,7 @@ import (
 )
 
 func TestAllSeeTheSamePipelinesWhoeverChangesThem(t *testing.T) {
-	p := newPlant(t, filepath.Join(t.TempDir(), "log.db"))
+	p := newPlant(t, inFile(t))
 	p.define(runStage("only"))
 	const each = 20
 	var group sync.WaitGroup
@@ -59,7 +58,7 @@ func TestAllSeeTheSamePipelinesWhoeverChangesThem(t *testing.T) {
 }
 
 func TestEveryEventIsToldOnceAndInOrder(t *testing.T) {
-	p := newPlant(t, filepath.Join(t.TempDir(), "log.db"))
+	p := newPlant(t, inFile(t))
 	var told []int64
 	q := control.NewPipelines(p.log, time.Now, func(e deploylog.Event) { told = append(told, e.Seq) })
 	p.define(runStage("only"))
@@ -84,7 +83,7 @@ func TestEveryEventIsToldOnceAndInOrder(t *testing.T) {
 }
 
 func TestPipelinesAreAsTheyWereAtAnEvent(t *testing.T) {
-	p := newPlant(t, filepath.Join(t.TempDir(), "log.db"))
+	p := newPlant(t, inFile(t))
 	p.define(runStage("only"))
 	p.release("1")
 	p.release("2")
@@ -101,7 +100,7 @@ func TestPipelinesAreAsTheyWereAtAnEvent(t *testing.T) {
 }
 
 func TestAPipelineThatThereIsNotIsSaidSo(t *testing.T) {
-	p := newPlant(t, filepath.Join(t.TempDir(), "log.db"))
+	p := newPlant(t, inFile(t))
 	ask := func(*pipeline.State) error { return nil }
 	refused := func(err error, want string) {
 		t.Helper()
@@ -120,7 +119,7 @@ func TestAPipelineThatThereIsNotIsSaidSo(t *testing.T) {
 }
 
 func TestAChangeThatIsRefusedRecordsNothingAndLetsOthersIn(t *testing.T) {
-	p := newPlant(t, filepath.Join(t.TempDir(), "log.db"))
+	p := newPlant(t, inFile(t))
 	p.define(runStage("only"))
 	no := errors.New("no")
 	_, err := p.pipelines.Change(t.Context(), "p", false, func(*pipeline.State) ([]deploylog.Event, error) { return nil, no })
@@ -131,7 +130,7 @@ func TestAChangeThatIsRefusedRecordsNothingAndLetsOthersIn(t *testing.T) {
 }
 
 func TestWhoWaitsForTheGateCanGiveUp(t *testing.T) {
-	p := newPlant(t, filepath.Join(t.TempDir(), "log.db"))
+	p := newPlant(t, inFile(t))
 	p.define(runStage("only"))
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := p.pipelines.Change(t.Context(), "p", false, func(*pipeline.State) ([]deploylog.Event, error) {

@@ -3,7 +3,6 @@ package control_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -13,7 +12,7 @@ import (
 
 	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/pipeline"
 )
 
@@ -22,8 +21,8 @@ import (
 // the schedulers, their hosts and their spectator.
 type plant struct {
 	testing.TB
-	path      string
-	log       *sqlite.Log
+	open      logtest.Store // the log, as another process does
+	log       deploylog.Log
 	pipelines *control.Pipelines // of whoever gives commands
 	options   control.SchedulerOptions
 
@@ -44,28 +43,17 @@ type plant struct {
 // inPlant runs a test in a plant.
 func inPlant(t *testing.T, test func(*plant)) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "log.db")
-	synctest.Test(t, func(t *testing.T) { test(newPlant(t, path)) })
+	synctest.Test(t, func(t *testing.T) { test(newPlant(t, inMemory(t))) })
 }
 
-func newPlant(t testing.TB, path string) *plant {
-	p := &plant{TB: t, path: path, slots: 1, members: map[string][]string{}}
+func newPlant(t testing.TB, store logtest.Store) *plant {
+	p := &plant{TB: t, open: store, slots: 1, members: map[string][]string{}}
 	p.log = p.open()
 	p.pipelines = control.NewPipelines(p.log, time.Now)
 	p.options = control.SchedulerOptions{
 		Log: p.log, Worker: p, Hosts: p, Spectator: p, Parallelism: 10, NewID: p.id, Now: time.Now,
 	}
 	return p
-}
-
-// open opens the log as another process does.
-func (p *plant) open() *sqlite.Log {
-	log, err := sqlite.Open(context.Background(), p.path, sqlite.Options{})
-	if err != nil {
-		p.Fatal(err)
-	}
-	p.Cleanup(func() { _ = log.Close() })
-	return log
 }
 
 func (p *plant) id() string {

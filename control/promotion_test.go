@@ -3,7 +3,6 @@ package control_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/runner"
@@ -35,16 +33,7 @@ var prod = pipeline.Step{
 
 func newPromoted(t *testing.T) *promoted {
 	t.Helper()
-	return newPromotedAt(t, filepath.Join(t.TempDir(), "log.db"))
-}
-
-func newPromotedAt(t *testing.T, path string) *promoted {
-	t.Helper()
-	log, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = log.Close() })
+	log := inMemory(t)()
 	p := &promoted{T: t, log: log, environments: control.NewEnvironments(log, time.Now), stop: make(chan struct{})}
 	p.promotion = control.NewPromotion(nil, log, time.Now, func(string) ([]string, error) { return []string{"antworker001"}, nil }, func(string) func() { return func() {} }, p.stop)
 	p.do(environment.Create{Definition: &environment.Definition{
@@ -199,9 +188,8 @@ func TestAStageThatIsTooLateOrHasNoEnvironmentChangesNothing(t *testing.T) {
 
 // What is rolled back by itself fails its stage when that has finished.
 func TestAStageEndsWithTheRollbackThatComesOfItself(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log.db")
 	synctest.Test(t, func(t *testing.T) {
-		p := newPromotedAt(t, path)
+		p := newPromoted(t)
 		done := p.work(t.Context(), prod)
 		started := p.until(environment.EventStarted, 0)
 		at := environment.Target(prod.Environment)

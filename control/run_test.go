@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -21,7 +19,7 @@ import (
 // site is a log and an engine on which runs come and go.
 type site struct {
 	*testing.T
-	log      *sqlite.Log
+	log      deploylog.Log
 	engine   *enginetest.Fake
 	patience time.Duration
 
@@ -30,12 +28,7 @@ type site struct {
 }
 
 func newSite(t *testing.T) *site {
-	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = log.Close() })
-	return &site{T: t, log: log, engine: &enginetest.Fake{}, patience: time.Minute}
+	return &site{T: t, log: inMemory(t)(), engine: &enginetest.Fake{}, patience: time.Minute}
 }
 
 func (s *site) begin(id string) *control.Run {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -361,7 +360,7 @@ func (w *slowWorker) Work(_ context.Context, _ pipeline.Step, _ map[string]strin
 
 // The race itself, in real time, between two processes on one store.
 func TestCancelAndBeginRace(t *testing.T) {
-	p := newPlant(t, filepath.Join(t.TempDir(), "log.db"))
+	p := newPlant(t, inFile(t))
 	elsewhere := control.NewPipelines(p.open(), time.Now)
 	p.members["g"] = []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	p.define(deployTo("all", "g", steps("host-1", "host-2", "host-3", "host-4")))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/environment"
 )
 
@@ -23,8 +22,8 @@ import (
 // happens.
 type world struct {
 	testing.TB
-	path         string
-	log          *sqlite.Log
+	open         logtest.Store // the log, as another process does
+	log          deploylog.Log
 	environments *control.Environments // of whoever gives commands
 	options      control.ControllerOptions
 
@@ -56,29 +55,18 @@ type hand struct {
 
 func inWorld(t *testing.T, test func(*world)) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "log.db")
-	synctest.Test(t, func(t *testing.T) { test(newWorld(t, path)) })
+	synctest.Test(t, func(t *testing.T) { test(newWorld(t, inMemory(t))) })
 }
 
-func newWorld(t testing.TB, path string) *world {
+func newWorld(t testing.TB, store logtest.Store) *world {
 	w := &world{
-		TB: t, path: path, slots: 1, queries: map[string][]string{}, tasks: map[string]map[string]environment.Observation{}, bad: map[string]bool{},
+		TB: t, open: store, slots: 1, queries: map[string][]string{}, tasks: map[string]map[string]environment.Observation{}, bad: map[string]bool{},
 		changed: map[string]func(){}, looks: map[string]int{}, acting: map[string]map[string]int{},
 	}
 	w.log = w.open()
 	w.environments = control.NewEnvironments(w.log, time.Now)
 	w.options = control.ControllerOptions{Log: w.log, Tasks: hand{w, "first"}, Inventory: w, Audience: w, Parallelism: 10, Now: time.Now}
 	return w
-}
-
-// open opens the log as another process does.
-func (w *world) open() *sqlite.Log {
-	log, err := sqlite.Open(context.Background(), w.path, sqlite.Options{})
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(func() { _ = log.Close() })
-	return log
 }
 
 func nameOf(t environment.Task) string { return fmt.Sprintf("%s:%d", t.Environment, t.Revision) }
