@@ -5,18 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-)
-
-// The bounds of a config_schema. They are far above what describes a
-// configuration.
-const (
-	maxSource     = 1 << 20 // bytes
-	maxDepth      = 100     // objects and lists within each other
-	maxSubschemas = 10_000
-	maxNumber     = 40 // characters of a number
 )
 
 // origin is where a config_schema is said to come from. Relative references
@@ -29,10 +25,14 @@ type Schema struct {
 	// anchored are the schemas that a dynamic reference may lead to, by anchor;
 	// those of $recursiveAnchor are under "".
 	anchored map[string][]*jsonschema.Schema
+	// secret are the schemas that are marked writeOnly in a draft before 07, of
+	// which the library does not know the word.
+	secret map[*jsonschema.Schema]bool
 }
 
-// CompileConfig compiles the config_schema of a resource type. Drafts 2020-12
-// (the default), 2019-09 and 07 are understood.
+// CompileConfig compiles the config_schema of a resource type. The draft is the
+// one that $schema names. Without $schema it is the newest of 2020-12, 2019-09
+// and 04 in which the schema is valid and none of its keywords is ignored.
 func CompileConfig(raw json.RawMessage) (*Schema, error) {
 	if len(raw) > maxSource {
 		return nil, fmt.Errorf("the schema has %d bytes, at most %d are possible", len(raw), maxSource)
@@ -48,56 +48,146 @@ func CompileConfig(raw json.RawMessage) (*Schema, error) {
 	if !ok {
 		return nil, fmt.Errorf("the schema must be an object, not %s", kindOf(doc))
 	}
-	if err := acceptable(object); err != nil {
+	named, ok, err := draftOf(object)
+	if err != nil {
 		return nil, err
 	}
-	return compile(object)
+	patterns := NewPatterns(maxPatterns)
+	defer patterns.seal()
+	if ok {
+		return compile(object, named, patterns)
+	}
+	return compileUnnamed(object, patterns)
 }
 
-func compile(doc any) (s *Schema, err error) {
+// compileUnnamed compiles a schema that does not name its draft. When it is
+// valid in none, what is wrong with it in the newest is told.
+func compileUnnamed(doc map[string]any, patterns *Patterns) (*Schema, error) {
+	var first error
+	for _, as := range assumed() {
+		s, err := compile(doc, as, patterns)
+		if first == nil && err != nil {
+			first = err
+		}
+		if patterns.refused != nil {
+			break
+		}
+		if err != nil {
+			continue
+		}
+		ignored := s.ignored(doc, as.later())
+		if len(ignored) == 0 {
+			return s, nil
+		}
+		first = fmt.Errorf("%w; it is valid in %s, where %s would be ignored: name the draft that is meant with $schema", first, as.name, quoted(ignored))
+		break
+	}
+	return nil, first
+}
+
+func compile(doc map[string]any, as draft, patterns *Patterns) (s *Schema, err error) {
+	if err := inspect(doc, as); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			s, err = nil, fmt.Errorf("the schema can not be compiled: %v", r)
 		}
 	}()
 	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
+	c.DefaultDraft(as.lib)
 	c.UseLoader(nowhere{})
-	if err := c.AddResource(origin+"schema", doc); err != nil {
+	c.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) { return patterns.compile(text) })
+	var root *jsonschema.Schema
+	if err = c.AddResource(origin+"schema", doc); err == nil {
+		root, err = c.Compile(origin + "schema")
+	}
+	switch {
+	case patterns.refused != nil:
+		return nil, patterns.refused // whatever the library made of it
+	case err != nil:
 		return nil, explain(err)
 	}
-	root, err := c.Compile(origin + "schema")
-	if err != nil {
-		return nil, explain(err)
-	}
-	s = &Schema{root: root, anchored: map[string][]*jsonschema.Schema{}}
-	if n := s.explore(root); n > maxSubschemas {
-		return nil, fmt.Errorf("the schema has %d parts, at most %d are possible", n, maxSubschemas)
-	}
+	s = &Schema{root: root, anchored: map[string][]*jsonschema.Schema{}, secret: map[*jsonschema.Schema]bool{}}
+	s.explore(doc)
 	return s, nil
 }
 
-// explore finds the anchored schemas and counts all that can be reached.
-func (s *Schema) explore(root *jsonschema.Schema) int {
-	seen := map[*jsonschema.Schema]bool{root: true}
-	queue := []*jsonschema.Schema{root}
-	for len(queue) > 0 {
-		sch := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
+// explore finds the anchored schemas and those whose secrecy the library does
+// not know.
+func (s *Schema) explore(doc map[string]any) {
+	for sch := range s.reachable() {
 		if sch.DynamicAnchor != "" {
 			s.anchored[sch.DynamicAnchor] = append(s.anchored[sch.DynamicAnchor], sch)
 		}
 		if sch.RecursiveAnchor {
 			s.anchored[""] = append(s.anchored[""], sch)
 		}
-		for _, next := range parts(sch) {
-			if !seen[next] {
-				seen[next] = true
-				queue = append(queue, next)
+		if sch.DraftVersion < 7 && source(doc, sch)["writeOnly"] == true {
+			s.secret[sch] = true
+		}
+	}
+}
+
+// ignored returns which of some keywords stand in the schema, sorted.
+func (s *Schema) ignored(doc map[string]any, keywords []string) []string {
+	found := map[string]bool{}
+	for sch := range s.reachable() {
+		members := source(doc, sch)
+		for _, keyword := range keywords {
+			if _, there := members[keyword]; there {
+				found[keyword] = true
 			}
 		}
 	}
-	return len(seen)
+	return slices.Sorted(maps.Keys(found))
+}
+
+// reachable are the schema and all that it is made of or refers to.
+func (s *Schema) reachable() iter.Seq[*jsonschema.Schema] {
+	return func(yield func(*jsonschema.Schema) bool) {
+		seen := map[*jsonschema.Schema]bool{s.root: true}
+		queue := []*jsonschema.Schema{s.root}
+		for len(queue) > 0 {
+			sch := queue[len(queue)-1]
+			queue = queue[:len(queue)-1]
+			if !yield(sch) {
+				return
+			}
+			for _, next := range parts(sch) {
+				if !seen[next] {
+					seen[next] = true
+					queue = append(queue, next)
+				}
+			}
+		}
+	}
+}
+
+// source returns the members of a schema as they are written; none when it is
+// not of this document.
+func source(doc map[string]any, sch *jsonschema.Schema) map[string]any {
+	fragment, ours := strings.CutPrefix(sch.Location, origin+"schema#")
+	pointer, err := url.PathUnescape(fragment)
+	if !ours || err != nil {
+		return nil
+	}
+	var at any = doc
+	for _, token := range strings.Split(pointer, "/")[1:] {
+		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+		switch v := at.(type) {
+		case map[string]any:
+			at = v[token]
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i < 0 || i >= len(v) {
+				return nil
+			}
+			at = v[i]
+		}
+	}
+	members, _ := at.(map[string]any)
+	return members
 }
 
 // nowhere refuses to load anything: a schema can only refer to itself and to
@@ -106,84 +196,6 @@ type nowhere struct{}
 
 func (nowhere) Load(url string) (any, error) {
 	return nil, fmt.Errorf("a reference to %q: only references within the schema (#/$defs/…) are possible", strings.TrimPrefix(url, origin))
-}
-
-// nesting refuses what is nested too deeply, before anything recursive reads
-// it.
-func nesting(raw []byte) error {
-	depth, quoted := 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return fmt.Errorf("the schema is nested deeper than %d levels", maxDepth)
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return nil
-}
-
-var drafts = []string{
-	"https://json-schema.org/draft/2020-12/schema",
-	"https://json-schema.org/draft/2019-09/schema",
-	"http://json-schema.org/draft-07/schema",
-}
-
-// acceptable refuses what would be compiled, but not in the sense in which it
-// was meant.
-func acceptable(doc map[string]any) error {
-	old := false
-	if draft, there := doc["$schema"]; there {
-		text, _ := draft.(string)
-		text = strings.TrimSuffix(text, "#")
-		switch text {
-		case drafts[0], drafts[1]:
-		case drafts[2]:
-			old = true
-		default:
-			return fmt.Errorf("$schema is %v; possible are %s", draft, strings.Join(drafts, ", "))
-		}
-	}
-	return inspect(doc, old, true)
-}
-
-func inspect(v any, old, top bool) error {
-	switch v := v.(type) {
-	case map[string]any:
-		_, ref := v["$ref"].(string)
-		_, secret := v["writeOnly"].(bool)
-		if _, nested := v["$schema"].(string); nested && !top {
-			return errors.New("$schema is only possible at the top of the schema")
-		}
-		if old && ref && secret {
-			return errors.New("writeOnly beside $ref is ignored in draft 07, so the secret would be shown; put the $ref into an allOf or use draft 2020-12")
-		}
-		for _, item := range v {
-			if err := inspect(item, old, false); err != nil {
-				return err
-			}
-		}
-	case []any:
-		for _, item := range v {
-			if err := inspect(item, old, false); err != nil {
-				return err
-			}
-		}
-	case json.Number:
-		// An exponent is a small text that makes a huge number.
-		f, err := v.Float64()
-		if err != nil || len(v) > maxNumber || f != 0 && (f < -1e100 || f > 1e100 || -1e-100 < f && f < 1e-100) {
-			return fmt.Errorf("the number %.20s… is too long or too large", v.String())
-		}
-	}
-	return nil
 }
 
 // explain turns the library's error about a schema into words for its author.
@@ -204,10 +216,6 @@ func explain(err error) error {
 	var loading *jsonschema.LoadURLError
 	if errors.As(err, &loading) {
 		return loading.Err
-	}
-	var pattern *jsonschema.InvalidRegexError
-	if errors.As(err, &pattern) {
-		return fmt.Errorf("the pattern %q is not possible (patterns are those of RE2): %w", pattern.Regex, pattern.Err)
 	}
 	return errors.New(strings.ReplaceAll(err.Error(), origin+"schema", ""))
 }

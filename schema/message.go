@@ -92,7 +92,7 @@ func (r reader) unknown(path []string, rule string) Violation {
 	if r.walk != nil {
 		if parent := r.walk.find(path[:len(path)-1]); parent != nil {
 			known := map[string]bool{}
-			for sch := range parent.visits {
+			for sch := range parent.steps {
 				for p := range sch.Properties {
 					known[p] = true
 				}
@@ -126,7 +126,7 @@ func (r reader) names(e *jsonschema.ValidationError, name string) []Violation {
 		if _, there := object[name]; !there {
 			return true
 		}
-		for sch := range p.visits {
+		for sch := range p.steps {
 			if sch.PropertyNames != nil && sch.PropertyNames.Location == e.SchemaURL {
 				out = append(out, Violation{Path: append(slices.Clone(p.path), name), Rule: v.Rule, Message: v.Message})
 			}

@@ -26,7 +26,7 @@ func (s *Schema) Validate(v any) (found []Violation) {
 		return []Violation{*odd}
 	}
 	w := s.walk(v)
-	if w.exhausted() || w.visits > maxVisits {
+	if w.exhausted() || w.steps > maxSteps {
 		return []Violation{{Rule: "$ref", Message: "can not be checked: the schema is too complicated for it"}}
 	}
 	defer func() {
@@ -118,7 +118,12 @@ func normal(v any, path []string) (any, *Violation) {
 			return nil, &Violation{Path: slices.Clone(path), Rule: "type", Message: "must be a finite number"}
 		}
 		return t, nil
-	case nil, bool, string, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, json.Number:
+	case json.Number:
+		if odd := oddNumber(t); odd != "" {
+			return nil, &Violation{Path: slices.Clone(path), Rule: "type", Message: odd}
+		}
+		return t, nil
+	case nil, bool, string, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
 		return v, nil
 	default:
 		text, err := json.Marshal(v)

@@ -7,12 +7,18 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// The bounds of checking one value: how often a part of the schema may meet a
-// part of the value, counting each pair once, and counting every path that
-// leads to it. A schema of a few lines can make the second one astronomic.
+// The bounds of checking one value: the steps of all parts of the schema that
+// meet a part of the value, counting each pair once, and counting every path
+// that leads to it. A schema of a few lines can make the second one astronomic.
 const (
-	maxPairs  = 2_000_000
-	maxVisits = 1_000_000
+	maxPairs = 2_000_000 * stepsOfVisit
+	maxSteps = 1_000_000 * stepsOfVisit
+)
+
+// What takes about as long as a regular expression's step on one character.
+const (
+	stepsOfVisit   = 300
+	stepsOfCompare = 10
 )
 
 // place is a part of a value and the schemas that may have a say about it.
@@ -20,7 +26,8 @@ type place struct {
 	path     []string
 	value    any
 	children map[string]*place
-	visits   map[*jsonschema.Schema]int // each schema's, all that follows from it included; 0 while being counted
+	names    map[string]*place          // those of properties, which are values to propertyNames
+	steps    map[*jsonschema.Schema]int // each schema's, all that follows from it included; 0 while being counted
 	secret   bool
 }
 
@@ -30,10 +37,23 @@ func (p *place) child(key string, value any) *place {
 		if p.children == nil {
 			p.children = map[string]*place{}
 		}
-		c = &place{path: append(slices.Clip(p.path), key), value: value, visits: map[*jsonschema.Schema]int{}}
+		c = &place{path: append(slices.Clip(p.path), key), value: value, steps: map[*jsonschema.Schema]int{}}
 		p.children[key] = c
 	}
 	return c
+}
+
+// name is the name of a property as a value.
+func (p *place) name(key string) *place {
+	n := p.names[key]
+	if n == nil {
+		if p.names == nil {
+			p.names = map[string]*place{}
+		}
+		n = &place{value: key, steps: map[*jsonschema.Schema]int{}}
+		p.names[key] = n
+	}
+	return n
 }
 
 // walk follows a schema through a value into every branch there is, whether
@@ -41,13 +61,13 @@ func (p *place) child(key string, value any) *place {
 type walk struct {
 	schema *Schema
 	root   *place
-	visits int
-	pairs  int
+	steps  int // counting every path
+	pairs  int // steps, counting each pair once
 }
 
 func (s *Schema) walk(v any) *walk {
-	w := &walk{schema: s, root: &place{value: v, visits: map[*jsonschema.Schema]int{}}}
-	w.visits = w.visit(s.root, w.root)
+	w := &walk{schema: s, root: &place{value: v, steps: map[*jsonschema.Schema]int{}}}
+	w.steps = w.visit(s.root, w.root)
 	return w
 }
 
@@ -55,16 +75,16 @@ func (w *walk) exhausted() bool { return w.pairs > maxPairs }
 
 // visit returns how many steps it takes to check a place against a schema.
 func (w *walk) visit(sch *jsonschema.Schema, at *place) int {
-	if n, ok := at.visits[sch]; ok {
+	if n, ok := at.steps[sch]; ok {
 		return n
 	}
-	at.visits[sch] = 0
-	if w.pairs++; w.exhausted() {
-		return maxVisits + 1
+	at.steps[sch] = 0
+	n := cost(sch, at.value)
+	if w.pairs += n; w.exhausted() {
+		return maxSteps + 1
 	}
-	at.secret = at.secret || sch.WriteOnly
-	n := 1
-	add := func(more int) { n = min(n+more, maxVisits+1) }
+	at.secret = at.secret || sch.WriteOnly || w.schema.secret[sch]
+	add := func(more int) { n = min(n+more, maxSteps+1) }
 	for _, next := range w.schema.sameValue(sch) {
 		add(w.visit(next, at))
 	}
@@ -74,6 +94,9 @@ func (w *walk) visit(sch *jsonschema.Schema, at *place) int {
 			for _, next := range forProperty(sch, key) {
 				add(w.visit(next, at.child(key, item)))
 			}
+			if sch.PropertyNames != nil {
+				add(w.visit(sch.PropertyNames, at.name(key)))
+			}
 		}
 	case []any:
 		for i, item := range value {
@@ -82,7 +105,40 @@ func (w *walk) visit(sch *jsonschema.Schema, at *place) int {
 			}
 		}
 	}
-	at.visits[sch] = n
+	at.steps[sch] = n
+	return n
+}
+
+// cost is about how many steps it takes to check a value against what a schema
+// itself says about it, without the schemas that it is made of.
+func cost(sch *jsonschema.Schema, value any) int {
+	n := stepsOfVisit
+	if sch.Enum != nil {
+		n += stepsOfCompare * len(sch.Enum.Values)
+	}
+	switch value := value.(type) {
+	case string:
+		if sch.Pattern != nil {
+			n = match(n, sch.Pattern, value)
+		}
+	case map[string]any:
+		n += stepsOfCompare * (len(sch.Required) + len(sch.Dependencies) + len(sch.DependentRequired))
+		for key := range value {
+			for p := range sch.PatternProperties {
+				if n = match(n, p, key); n > maxPairs {
+					return n
+				}
+			}
+		}
+	}
+	return min(n, maxPairs+1)
+}
+
+// match adds the steps that matching takes.
+func match(n int, with jsonschema.Regexp, text string) int {
+	if p, ok := with.(*pattern); ok {
+		n += min(maxPairs, stepsOfCompare+p.weight*len(text))
+	}
 	return n
 }
 

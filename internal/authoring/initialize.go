@@ -58,7 +58,7 @@ func (c *checker) schemaCompiles(context.Context) (verdict, error) {
 	}
 	var err error
 	if c.schema, err = schema.CompileConfig(c.init.ConfigSchema); err != nil {
-		return fail("%v; received %s; config_schema must be a JSON Schema (draft 2020-12, 2019-09 or 07)", err, received(c.init.ConfigSchema)), nil
+		return fail("%v; received %s; config_schema must be a JSON Schema (draft 2020-12, 2019-09, 07, 06 or 04)", err, received(c.init.ConfigSchema)), nil
 	}
 	return pass(""), nil
 }
