@@ -27,6 +27,7 @@ type Options struct {
 func Load(sources []Source, opts Options) (*Manifest, error) {
 	l := &loader{
 		opts:     opts,
+		patterns: schema.NewPatterns(maxPatterns),
 		manifest: &Manifest{plugs: map[string]*Plug{}, resources: map[string]*Resource{}},
 	}
 	if len(sources) == 0 {
@@ -54,8 +55,14 @@ func Load(sources []Source, opts Options) (*Manifest, error) {
 	return l.manifest, nil
 }
 
+// maxPatterns is how many instructions the regular expressions of all plugs may
+// have together. Each is matched with every name and type, and matching takes
+// at most that many steps for each character.
+const maxPatterns = 100_000
+
 type loader struct {
 	opts     Options
+	patterns *schema.Patterns // the regular expressions of plugs
 	found    problems
 	manifest *Manifest
 	pending  []*pending

@@ -156,12 +156,12 @@ func (l *loader) plugPatterns(f *file, n *yaml.Node, path []string) ([]string, [
 			f.fail(where, at, "must be a regular expression, not %s", valueKind(item))
 			continue
 		}
-		re, err := regexp.Compile("^(?:" + text + ")")
+		re, err := l.patterns.Compile(text) // on its own first: "a)(b" becomes one by accident only
 		if err == nil {
-			_, err = regexp.Compile(text) // "a)(b" is only one by accident
+			re, err = regexp.Compile("^(?:" + text + ")")
 		}
 		if err != nil {
-			f.fail(where, at, "%q is not a regular expression: %s", text, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+			f.fail(where, at, "%s", err)
 			continue
 		}
 		patterns = append(patterns, text)

@@ -225,7 +225,10 @@ func (c *converter) value(n *yaml.Node, path []string, depth int) any {
 	}
 }
 
-var digits = regexp.MustCompile(`^[-+]?[0-9_]+$`)
+var (
+	digits  = regexp.MustCompile(`^[-+]?[0-9_]+$`)
+	notZero = regexp.MustCompile(`^[^eE]*[1-9]`)
+)
 
 // scalar turns a scalar into a value, or says why that is not possible.
 func scalar(n *yaml.Node) (value any, problem string) {
@@ -255,6 +258,8 @@ func scalar(n *yaml.Node) (value any, problem string) {
 			return nil, fmt.Sprintf("%q is not a number", n.Value)
 		case math.IsInf(f, 0) || math.IsNaN(f):
 			return nil, fmt.Sprintf("%s is not a number that JSON can express", n.Value)
+		case f == 0 && notZero.MatchString(n.Value):
+			return nil, fmt.Sprintf("%.40s is nearer to 0 than any number of 64 bits; put it in quotes to have it as text", n.Value)
 		}
 		return f, ""
 	case "!!binary":
