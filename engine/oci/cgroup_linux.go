@@ -20,6 +20,7 @@ type cgroups struct {
 	hidden  []string // a hierarchy of version 2 beside those, which bounds nothing: crun gives up at it
 	memory  string   // of the hierarchy that bounds memory, or ""
 	unified bool     // memory is bounded by version 2
+	none    bool     // no hierarchy is mounted at all
 }
 
 // findCgroups reads the mount table.
@@ -52,6 +53,7 @@ func findCgroups() (cgroups, error) {
 			}
 		}
 	}
+	c.none = len(c.mounted) == 0 && len(second) == 0
 	if c.unified {
 		c.mounted = append(c.mounted, second...)
 	} else {

@@ -45,6 +45,7 @@ var (
 // host is what a container's configuration takes from the machine.
 type host struct {
 	rootless bool
+	bounded  bool // by control groups
 	swap     bool // bounds may count swap
 	hostname string
 	flat     bool     // the runtime's read-only mounts are so all the way down
@@ -97,7 +98,7 @@ func configure(id string, spec engine.Spec, image v1.Config, h host) (specs.Spec
 		ReadonlyPaths: unchanged,
 		Seccomp:       h.seccomp,
 	}
-	if !h.rootless {
+	if h.bounded {
 		linux.CgroupsPath = "/" + cgroupOf(id)
 	}
 	return specs.Spec{
@@ -212,7 +213,7 @@ func bounds(spec engine.Spec, h host) (*specs.LinuxResources, error) {
 	if spec.Memory < 0 || spec.Pids < 0 {
 		return nil, fmt.Errorf("memory %d bytes, %d processes: bounds can not be negative", spec.Memory, spec.Pids)
 	}
-	if h.rootless {
+	if !h.bounded {
 		return nil, nil
 	}
 	memory, pids := spec.Memory, spec.Pids

@@ -39,10 +39,11 @@ func TestConfiguration(t *testing.T) {
 		{"a runtime that has no other read-only mounts", engine.Spec{Mounts: []engine.Mount{{Source: "/s", Target: "/f", ReadOnly: true}}}, host{flat: true}, binds, "/f:ro"},
 		{"a mount on /tmp is there alone", engine.Spec{Mounts: []engine.Mount{{Source: "/s", Target: "/tmp/"}}}, host{}, tmp, "bind"},
 		{"else /tmp is fresh", engine.Spec{}, host{}, tmp, "tmpfs"},
-		{"bounds by default", engine.Spec{}, host{swap: true}, limits, "memory 2147483648 with swap 2147483648 pids 256"},
-		{"bounds as asked for", engine.Spec{Memory: 5, Pids: 6}, host{swap: true}, limits, "memory 5 with swap 5 pids 6"},
-		{"swap that can not be counted", engine.Spec{}, host{}, limits, "memory 2147483648 pids 256"},
-		{"no bounds without root", engine.Spec{Memory: 5}, host{rootless: true}, limits, "none"},
+		{"bounds by default", engine.Spec{}, host{bounded: true, swap: true}, limits, "memory 2147483648 with swap 2147483648 pids 256"},
+		{"bounds as asked for", engine.Spec{Memory: 5, Pids: 6}, host{bounded: true, swap: true}, limits, "memory 5 with swap 5 pids 6"},
+		{"swap that can not be counted", engine.Spec{}, host{bounded: true}, limits, "memory 2147483648 pids 256"},
+		{"no bounds without control groups", engine.Spec{Memory: 5}, host{}, limits, "none"},
+		{"nor without root", engine.Spec{Memory: 5}, host{rootless: true}, limits, "none"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config, err := configure(someID, c.spec, image, c.host)

@@ -36,6 +36,11 @@ type Options struct {
 	// Runtime is the name or path of an OCI runtime; empty is runc.
 	Runtime string
 
+	// AllowUnbounded runs containers also where no control groups can be made,
+	// which then bound neither their memory nor their processes. It changes
+	// nothing where there are some, and nothing without root.
+	AllowUnbounded bool
+
 	// Logger is told what does not fail a call; nil discards.
 	Logger *slog.Logger
 }

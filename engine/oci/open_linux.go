@@ -35,6 +35,7 @@ type Engine struct {
 	version   string // the runtime's name and version
 	keeps     bool   // the runtime can leave the cgroups of a container it has run
 	rootless  bool
+	bounded   bool // containers have control groups
 	cgroups   cgroups
 	filter    func() (*specs.LinuxSeccomp, error)
 	unbounded sync.Once // to tell that bounds are not kept
@@ -66,8 +67,12 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 	if e.tool, err = identify(os.Getpid()); err != nil {
 		return nil, unavailable(err)
 	}
-	if e.cgroups, err = usableCgroups(e.rootless); err != nil {
-		return nil, unavailable(err)
+	if e.cgroups, err = usableCgroups(e.rootless); err == nil {
+		e.bounded = !e.rootless
+	} else if !options.AllowUnbounded {
+		return nil, unavailable(fmt.Errorf("memory and processes of containers can not be bounded: %w; --allow-unbounded runs them without bounds", err))
+	} else {
+		e.tellUnbounded(ctx, err.Error())
 	}
 	asked := make(chan error, 1)
 	go func() {
@@ -184,16 +189,24 @@ func usableCgroups(rootless bool) (cgroups, error) {
 	if err != nil {
 		return c, err
 	}
+	unused := cgroups{hidden: c.hidden, none: c.none}
 	if rootless {
-		return cgroups{hidden: c.hidden}, nil
+		return unused, nil
 	}
 	if c.memory == "" {
-		return c, errors.New("memory can not be bounded: no control groups for it are mounted below /sys/fs/cgroup")
+		return unused, errors.New("no control groups that bound memory are mounted below /sys/fs/cgroup")
 	}
 	if err := unix.Access(c.memory, unix.W_OK); err != nil {
-		return c, fmt.Errorf("control groups can not be made in %s: %w; in a container, run that privileged", c.memory, err)
+		return unused, fmt.Errorf("control groups can not be made in %s: %w; in a container, run that privileged", c.memory, err)
 	}
 	return c, nil
+}
+
+// tellUnbounded warns, once, that bounds are not kept.
+func (e *Engine) tellUnbounded(ctx context.Context, why string) {
+	e.unbounded.Do(func() {
+		e.log.WarnContext(ctx, "memory and processes of containers are not bounded: "+why)
+	})
 }
 
 // try has a launcher mount what it mounts for every container.
@@ -227,8 +240,11 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 		return engine.Info{}, fmt.Errorf("ask for the engine's version: %w", context.Cause(ctx))
 	}
 	address := e.runtime
-	if e.rootless {
+	switch {
+	case e.rootless:
 		address += " without root: memory and processes are not bounded"
+	case !e.bounded:
+		address += " without control groups: memory and processes are not bounded"
 	}
 	return engine.Info{
 		Name: "oci", Version: e.version, OS: "linux", Arch: runtime.GOARCH, Address: address,
@@ -254,7 +270,8 @@ func (e *Engine) host() (host, error) {
 	}
 	return host{
 		rootless: e.rootless,
-		swap:     !e.rootless && e.cgroups.countsSwap(),
+		bounded:  e.bounded,
+		swap:     e.bounded && e.cgroups.countsSwap(),
 		hostname: hostname,
 		flat:     e.gvisor(),
 		seccomp:  filter,

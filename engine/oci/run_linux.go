@@ -114,7 +114,7 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 		return engine.Exit{}, e.explain(spec, failure)
 	}
 	exit = engine.Exit{Code: code}
-	if !e.rootless {
+	if e.bounded {
 		exit.OOMKilled, err = e.cgroups.killedForMemory(id)
 	}
 	return exit, err
@@ -176,9 +176,7 @@ func (e *Engine) request(ctx context.Context, id string, spec engine.Spec, lease
 		}
 	}
 	if e.rootless && (spec.Memory != 0 || spec.Pids != 0) {
-		e.unbounded.Do(func() {
-			e.log.WarnContext(ctx, "memory and processes of containers are not bounded: without root there are no control groups; run as root, or use the docker engine", "image", spec.Image)
-		})
+		e.tellUnbounded(ctx, "without root there are no control groups; run as root, or use the docker engine")
 	}
 	image := lease.Image.Config.Config
 	config, err := configure(id, spec, image, h)
@@ -202,6 +200,7 @@ func (e *Engine) request(ctx context.Context, id string, spec engine.Spec, lease
 		Dir:      e.dir.mountPoint(),
 		Rootless: e.rootless,
 		Hide:     e.cgroups.hidden,
+		Unified:  e.insistent(),
 		Layers:   lease.Layers,
 		Files:    networkFiles(config.Hostname, spec.Network),
 		User:     user,
@@ -213,14 +212,28 @@ func (e *Engine) request(ctx context.Context, id string, spec engine.Spec, lease
 	}, nil
 }
 
+// crun says whether the runtime is crun, which can be told to do without control
+// groups.
+func (e *Engine) crun() bool { return strings.HasPrefix(e.version, "crun ") }
+
+// insistent says whether the runtime would end for want of control groups that
+// are not there for it.
+func (e *Engine) insistent() bool {
+	return !e.bounded && (!e.rootless || e.cgroups.none) && !e.gvisor()
+}
+
 // gvisor says whether the runtime is gVisor's, which differs from the others.
 func (e *Engine) gvisor() bool { return strings.HasPrefix(e.version, "runsc ") }
 
 // options are the runtime's own, for a container of a network.
 func (e *Engine) options(network string) []string {
 	var options []string
-	if e.rootless {
-		options = append(options, "--rootless=true")
+	switch {
+	case e.bounded:
+	case e.crun() && !e.rootless:
+		options = append(options, "--cgroup-manager=disabled")
+	default:
+		options = append(options, "--rootless=true") // runc then does without control groups, also for root
 	}
 	if e.gvisor() { // it has a network stack of its own, which reaches nothing here
 		if network == "" {

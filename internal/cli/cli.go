@@ -35,6 +35,7 @@ type app struct {
 type globalFlags struct {
 	engine      string
 	ociRuntime  string
+	unbounded   bool // --allow-unbounded
 	log         string
 	output      string
 	parallelism int
@@ -90,6 +91,7 @@ Every step is recorded in one append-only deployment log.
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.global.engine, "engine", "auto", "container engine: docker, oci (no daemon), or auto: docker where it answers, else oci")
 	flags.StringVar(&a.global.ociRuntime, "oci-runtime", "", "runtime of the oci engine: runc, crun, youki, runsc or a path (default runc)")
+	flags.BoolVar(&a.global.unbounded, "allow-unbounded", false, "let the oci engine run where no control groups can be used, with neither memory nor processes bounded")
 	flags.StringVar(&a.global.log, "log", "", "deployment log (default .deployster/deployments.db below the workspace)")
 	flags.StringVar(&a.global.output, "output", "text", "output format: text or json")
 	flags.IntVar(&a.global.parallelism, "parallelism", 10, "how many resources are worked on at once")

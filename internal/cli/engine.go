@@ -125,7 +125,7 @@ func (a *app) openDocker(ctx context.Context, news io.Writer) (engine.Engine, er
 }
 
 func (a *app) openOCI(ctx context.Context, news io.Writer) (*oci.Engine, error) {
-	return oci.Open(ctx, oci.Options{Runtime: a.global.ociRuntime, Logger: logger(news)})
+	return oci.Open(ctx, oci.Options{Runtime: a.global.ociRuntime, AllowUnbounded: a.global.unbounded, Logger: logger(news)})
 }
 
 // images makes the images of an engine available, those of the types that ship

@@ -174,7 +174,7 @@ func (a *app) openHost(ctx context.Context, h inventory.Host, file string, news 
 	ctx, cancel := context.WithTimeout(ctx, patienceWithHost)
 	defer cancel()
 	if h.Engine == inventory.OCI {
-		e, err = oci.Open(ctx, oci.Options{Runtime: a.global.ociRuntime, Logger: logger(news)})
+		e, err = oci.Open(ctx, oci.Options{Runtime: a.global.ociRuntime, AllowUnbounded: a.global.unbounded, Logger: logger(news)})
 	} else {
 		o := docker.Options{Host: h.Endpoint, Env: a.withoutTLS, Logger: logger(news)}
 		if h.TLS != nil {

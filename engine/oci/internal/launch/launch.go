@@ -46,6 +46,7 @@ type Request struct {
 	Rootless bool
 	Layers   []string          // directories of the image, the topmost first
 	Hide     []string          // directories of the machine in whose place the runtime sees empty ones
+	Unified  bool              // the runtime sees one hierarchy of control groups, which it can not change
 	Files    map[string]string // put above the image: path to content
 	User     string            // USER[:GROUP] as in an image's configuration; names are the image's
 	Runtime  string            // absolute path of the runtime; "" only tries what a launcher needs

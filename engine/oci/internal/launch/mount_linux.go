@@ -37,6 +37,11 @@ func (l *launcher) mount() error {
 			return failed("hide "+directory, err)
 		}
 	}
+	if l.request.Unified {
+		if err := mountUnified(); err != nil {
+			return failed("mount control groups on "+cgroupRoot, err)
+		}
+	}
 	if err := unix.Mount("tmpfs", l.request.Dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, private); err != nil {
 		return failed("mount a tmpfs on "+l.request.Dir, err)
 	}
@@ -54,6 +59,19 @@ func (l *launcher) mount() error {
 		}
 	}
 	return l.overlay()
+}
+
+// cgroupRoot is where runtimes look for control groups.
+const cgroupRoot = "/sys/fs/cgroup"
+
+// mountUnified shows the runtime a hierarchy of control groups that it can not
+// change, from its own group down: runc ends at once where it sees none, and
+// goes without groups where it may make none.
+func mountUnified() error {
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return err
+	}
+	return unix.Mount("cgroup2", cgroupRoot, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, "")
 }
 
 func put(file, content string) error {
