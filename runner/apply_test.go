@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -207,6 +208,29 @@ func TestConfirmModes(t *testing.T) {
 			t.Errorf("ran %v", w.trace)
 		}
 	})
+}
+
+// Who quits has declined all that was still to begin, also where a failure would
+// not stop the rest.
+func TestQuitting(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Images["two-step"] = image(w.twoStep)
+	w.yes = func(q runner.Question) bool { return q.Actions[0].Name != "second" }
+	w.declines = runner.ErrQuit
+	got, err := w.apply(t, "resources: {a: {type: two-step, config: {}}, b: {type: two-step, config: {}}, c: {type: two-step, config: {}}}", func(o *runner.Options) {
+		o.Confirm, o.KeepGoing, o.Parallelism = runner.ConfirmAction, true, 1
+	})
+	if !errors.Is(err, runner.ErrQuit) || errors.Is(err, runner.ErrInterrupted) {
+		t.Errorf("it ended with %v", err)
+	}
+	want := map[string]runner.Status{"a": runner.Failed, "b": runner.Skipped, "c": runner.Skipped}
+	if !maps.Equal(got, want) || w.runs("first") != 1 || w.runs("second") != 0 || len(w.asked) != 2 {
+		t.Errorf("got %v after %d questions, ran %v", got, len(w.asked), w.trace)
+	}
+	last := w.logged[len(w.logged)-1]
+	if last.Kind != runner.RunFailed || !strings.Contains(last.Error, "declined") {
+		t.Errorf("the log ends with %+v", last)
+	}
 }
 
 // twoStep is a type whose resources exist once both of its actions ran.

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/protocol"
@@ -40,6 +41,11 @@ type Guard interface {
 type Confirmer interface {
 	Confirm(ctx context.Context, q Question) (bool, error)
 }
+
+// ErrQuit is the error of a Confirmer whose answer is no, also to all that was
+// still to begin: what is being done is finished, and nothing else is begun,
+// whatever KeepGoing says.
+var ErrQuit = errors.New("declined, with all that was still to begin")
 
 // Question is what a person is asked before something is changed.
 type Question struct {

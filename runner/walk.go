@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/deployster-go/deployster/graph"
@@ -75,7 +76,11 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 		bad := ""
 		if v.err != nil {
 			bad = fmt.Sprintf("%s failed", v.res.Name)
-			if !r.KeepGoing && closing == "" {
+			switch {
+			case closing != "":
+			case errors.Is(v.err, ErrQuit):
+				closing = fmt.Sprintf("the run was quit at %s", v.res.Name)
+			case !r.KeepGoing:
 				closing = fmt.Sprintf("the run stopped when %s failed", v.res.Name)
 			}
 		}

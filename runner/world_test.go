@@ -34,14 +34,15 @@ type world struct {
 	trace  []string         // "state db", "set db": in the order of beginning
 	inputs []map[string]any // what containers read on stdin
 
-	told   sync.Mutex     // guards what the runner says
-	events []runner.Event // observed
-	logged []runner.Event // recorded
-	asked  []runner.Question
-	fail   map[string]bool // resources whose actions exit with 7
-	broken error           // what recording fails with
-	yes    func(runner.Question) bool
-	before func(action, resource string) // called in a container before it does anything
+	told     sync.Mutex     // guards what the runner says
+	events   []runner.Event // observed
+	logged   []runner.Event // recorded
+	asked    []runner.Question
+	fail     map[string]bool // resources whose actions exit with 7
+	broken   error           // what recording fails with
+	yes      func(runner.Question) bool
+	declines error                         // what else a no says
+	before   func(action, resource string) // called in a container before it does anything
 }
 
 func newWorld(t testing.TB) *world {
@@ -127,7 +128,10 @@ func (w *world) Confirm(_ context.Context, q runner.Question) (bool, error) {
 	w.told.Lock()
 	w.asked = append(w.asked, q)
 	w.told.Unlock()
-	return w.yes(q), nil
+	if !w.yes(q) {
+		return false, w.declines
+	}
+	return true, nil
 }
 
 // runs counts the containers that did the action.

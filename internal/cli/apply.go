@@ -27,7 +27,7 @@ type applyOptions struct {
 	files     []string
 	input     inputFlags
 	engine    engineFlags
-	confirm   string
+	confirm   confirmFlags
 	keepGoing bool
 }
 
@@ -47,11 +47,15 @@ PLAN is a file that "plan -o" wrote. Exactly what it says is done, without
 questions; what is not as the plan found it is refused, with what differs. You
 are asked only about resources that the plan had to leave open.
 
-Before anything is changed you are asked; --confirm says how often:
-  NO        never (needed where there is no terminal)
-  ONCE      once, with the plan at hand
+Before anything is changed the plan is shown, and you are asked; --confirm says
+how often:
+  NO        never, as --yes says, too; needed where there is no terminal
+  ONCE      once, for the whole plan
   RESOURCE  for each resource that is to be changed
   ACTION    for each action (the default)
+An answer is y or n, a for all further actions of the resource, p to see the
+plan again with whole values, or q to quit: that declines what is asked, lets
+running actions finish, and begins nothing more.
 
 Interrupt once to let running actions finish and start nothing new; twice to
 kill them.
@@ -60,7 +64,7 @@ Exit codes: 0 applied, 1 failed, 3 wrong usage or invalid input (nothing was
 touched), 130 interrupted.`,
 		Example: `  deployster apply web.yaml
   deployster apply base.yaml prod.yaml --confirm ONCE --var tag=1.2
-  deployster apply web.yaml --confirm NO --target db --keep-going
+  deployster apply web.yaml --yes --target db --keep-going
   deployster apply web.plan`,
 		Args: manifests,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -71,9 +75,9 @@ touched), 130 interrupted.`,
 	o.input.register(c)
 	o.engine.register(c)
 	o.engine.registerCache(c)
-	c.Flags().StringVarP(&o.confirm, "confirm", "c", string(runner.ConfirmAction), "when to ask: NO, ONCE, RESOURCE or ACTION")
+	a.registerFull(c)
+	o.confirm.register(c)
 	c.Flags().BoolVar(&o.keepGoing, "keep-going", false, "after a failure, go on with what does not depend on it")
-	_ = c.RegisterFlagCompletionFunc("confirm", cobra.FixedCompletions([]string{"NO", "ONCE", "RESOURCE", "ACTION"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -83,29 +87,6 @@ func manifests(c *cobra.Command, args []string) error {
 		return usage("which manifest? usage: %s (see %q)", c.UseLine(), c.CommandPath()+" --help")
 	}
 	return nil
-}
-
-func parseConfirm(text string) (runner.ConfirmMode, error) {
-	switch mode := runner.ConfirmMode(strings.ToUpper(text)); mode {
-	case runner.ConfirmNo, runner.ConfirmOnce, runner.ConfirmResource, runner.ConfirmAction:
-		return mode, nil
-	default:
-		return "", usage("--confirm %s: it must be NO, ONCE, RESOURCE or ACTION", text)
-	}
-}
-
-func (a *app) confirmMode(text string, asJSON bool) (runner.ConfirmMode, error) {
-	mode, err := parseConfirm(text)
-	if err != nil || mode == runner.ConfirmNo {
-		return mode, err
-	}
-	if asJSON {
-		return "", usage("--output json asks no questions: say --confirm NO to go on without them")
-	}
-	if !a.canAsk() {
-		return "", usage("there is no terminal to ask for confirmation (--confirm %s): say --confirm NO to go on without questions", mode)
-	}
-	return mode, nil
 }
 
 func (a *app) apply(ctx context.Context, o applyOptions) error {
@@ -129,14 +110,16 @@ func (a *app) apply(ctx context.Context, o applyOptions) error {
 		return err
 	}
 	defer s.close()
-	return a.carryOut(s, (*runner.Runner).Apply, mode, o.keepGoing, asJSON, func(s *started, r *runner.Runner) error {
-		return a.confirmPlan(s, r, r.Plan)
+	return a.carryOut(s, (*runner.Runner).Apply, mode, o.keepGoing, asJSON, func(r *runner.Runner) (*runner.Plan, error) {
+		return r.Plan(s.ctx)
 	})
 }
 
-// carryOut does what a command has started with: an apply or a destroy. In the
-// mode ONCE it calls once before that.
-func (a *app) carryOut(s *started, do func(*runner.Runner, context.Context) (*runner.Result, error), mode runner.ConfirmMode, keepGoing, asJSON bool, once func(*started, *runner.Runner) error) error {
+// carryOut does what a command has started with: an apply or a destroy. Where
+// somebody is asked, the plan is shown first; look makes it.
+func (a *app) carryOut(s *started, do func(*runner.Runner, context.Context) (*runner.Result, error), mode runner.ConfirmMode, keepGoing, asJSON bool,
+	look func(*runner.Runner) (*runner.Plan, error),
+) error {
 	held, err := control.Begin(s.ctx, s.control)
 	if err != nil {
 		return s.interrupted(err)
@@ -145,14 +128,17 @@ func (a *app) carryOut(s *started, do func(*runner.Runner, context.Context) (*ru
 	s.runner.Recorder, s.runner.Guard, s.runner.Confirm, s.runner.KeepGoing = held, held, mode, keepGoing
 	s.runner.Gone = held.Gone
 	r := runner.New(s.runner)
-	if mode == runner.ConfirmOnce {
-		if err := once(s, r); err != nil {
+	questions := a.prompt(nil)
+	questions.each = mode == runner.ConfirmAction
+	if mode != runner.ConfirmNo {
+		if err := a.confirmPlan(s, r, questions, look); err != nil {
 			return s.interrupted(err)
 		}
 	}
 	out, closeScreen := a.screen(a.out, s.runner.Details["command"], asJSON)
 	s.news.show(out)
-	r.Observer, r.Confirmer = out, a.prompt(out)
+	questions.screen = out
+	r.Observer, r.Confirmer = out, questions
 	_, err = do(r, s.ctx)
 	if broken := closeScreen(); broken != nil {
 		err = errors.Join(err, broken)
@@ -160,33 +146,43 @@ func (a *app) carryOut(s *started, do func(*runner.Runner, context.Context) (*ru
 	return s.toldUnless(err)
 }
 
-// confirmPlan makes a plan and asks for it. A plan without changes needs no
-// answer; should something change before it is applied, that is asked for.
-func (a *app) confirmPlan(s *started, r *runner.Runner, look func(context.Context) (*runner.Plan, error)) error {
+// confirmPlan shows the plan before questions are asked, and in the mode ONCE
+// asks for it. A plan without changes needs no answer; should something change
+// before it is applied, that is asked for.
+func (a *app) confirmPlan(s *started, r *runner.Runner, questions *prompt, look func(*runner.Runner) (*runner.Plan, error)) error {
 	out, closeScreen := a.screen(a.out, "plan", false)
 	s.news.show(out)
 	r.Observer = out
-	plan, err := look(s.ctx)
+	plan, err := look(r)
 	err = errors.Join(err, closeScreen())
 	s.news.show(nil)
-	if err != nil {
+	questions.plan = plan
+	var failed *runner.FailedError
+	switch {
+	case errors.As(err, &failed) && plan != nil && r.KeepGoing && r.Confirm != runner.ConfirmOnce:
+		// What failed will fail again; what does not depend on it goes on.
+	case err != nil:
 		if plan != nil {
 			err = errors.Join(view.Plan(a.err, plan, a.planOptions(a.err)), s.toldUnless(err))
 		}
 		return err
-	}
-	if !plan.Changes() {
-		r.Confirm = runner.ConfirmResource
+	case !plan.Changes():
+		if r.Confirm == runner.ConfirmOnce {
+			r.Confirm = runner.ConfirmResource
+		}
 		return nil
 	}
-	return a.approve(s, plan)
+	if r.Confirm == runner.ConfirmOnce {
+		return s.approve(questions)
+	}
+	return view.Plan(a.out, plan, a.planOptions(a.out))
 }
 
-// approve shows a plan and asks for it.
-func (a *app) approve(s *started, plan *runner.Plan) error {
+// approve shows the plan and asks for it.
+func (s *started) approve(questions *prompt) error {
 	ctx, cancel := s.signals.stoppable(s.ctx)
 	defer cancel()
-	yes, err := a.prompt(nil).ConfirmPlan(ctx, plan)
+	yes, err := questions.ConfirmPlan(ctx, questions.plan)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ type app struct {
 	getenv func(string) string
 	now    func() time.Time
 	global globalFlags
+	full   bool // see registerFull
 }
 
 type globalFlags struct {

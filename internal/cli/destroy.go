@@ -31,12 +31,14 @@ A resource whose type can not remove it is refused before anything is removed;
 the rest can then be removed with --target, which takes along what depends on
 the resource. A destroy that was cut off goes on with the same command.
 
-Before anything is removed you are asked; --confirm says how often:
-  NO        never (needed where there is no terminal)
-  ONCE      once, with all that is to be removed at hand
+Before anything is removed it is shown what is to be, and you are asked; --confirm
+says how often:
+  NO        never, as --yes says, too; needed where there is no terminal
+  ONCE      once, for all that is to be removed
   RESOURCE  for each resource that is to be removed
   ACTION    for each action (the default)
-"deployster plan --destroy" only shows what would be removed.
+Answers are those of apply: y, n, a, p and q. "deployster plan --destroy" only
+shows what would be removed.
 
 Interrupt once to let running actions finish and start nothing new; twice to
 kill them.
@@ -45,7 +47,7 @@ Exit codes: 0 gone, 1 failed, 3 wrong usage or invalid input (nothing was
 touched), 130 interrupted.`,
 		Example: `  deployster destroy web.yaml
   deployster destroy web.yaml --confirm ONCE --target db
-  deployster destroy base.yaml prod.yaml --confirm NO --keep-going`,
+  deployster destroy base.yaml prod.yaml --yes --keep-going`,
 		Args: manifests,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.files = args
@@ -56,9 +58,9 @@ touched), 130 interrupted.`,
 	c.Flags().Lookup("target").Usage = "only this resource and what depends on it (repeatable)"
 	o.engine.register(c)
 	o.engine.registerCache(c)
-	c.Flags().StringVarP(&o.confirm, "confirm", "c", string(runner.ConfirmAction), "when to ask: NO, ONCE, RESOURCE or ACTION")
+	a.registerFull(c)
+	o.confirm.register(c)
 	c.Flags().BoolVar(&o.keepGoing, "keep-going", false, "after a failure, go on with what the resource does not depend on")
-	_ = c.RegisterFlagCompletionFunc("confirm", cobra.FixedCompletions([]string{"NO", "ONCE", "RESOURCE", "ACTION"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -80,8 +82,8 @@ func (a *app) destroy(ctx context.Context, o applyOptions) error {
 	s.runner.Remove = s.remove
 	s.control.Revision = "" // what is gone has none
 	s.control.Meaning = s.meaning()
-	return a.carryOut(s, (*runner.Runner).Destroy, mode, o.keepGoing, asJSON, func(s *started, r *runner.Runner) error {
-		return a.confirmPlan(s, r, r.PlanDestroy)
+	return a.carryOut(s, (*runner.Runner).Destroy, mode, o.keepGoing, asJSON, func(r *runner.Runner) (*runner.Plan, error) {
+		return r.PlanDestroy(s.ctx)
 	})
 }
 

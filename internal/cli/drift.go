@@ -43,6 +43,7 @@ invalid input, 130 interrupted.`,
 	o.input.register(c)
 	o.engine.register(c)
 	o.engine.registerCache(c)
+	a.registerFull(c)
 	return c
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -246,7 +245,7 @@ when it waits for the end (--wait).`,
 		},
 	}
 	c.Flags().BoolVar(&o.terminate, "terminate-tasks", false, "terminate its tasks first")
-	c.Flags().BoolVar(&o.yes, "yes", false, "do not ask")
+	registerYes(c, &o.yes)
 	c.Flags().BoolVar(&o.wait, "wait", false, "follow it until the tasks are gone, and work on that if nobody does")
 	registerReason(c, &o.reason)
 	o.work.registerWatch(c)
@@ -284,10 +283,9 @@ func (a *app) deleteEnvironment(ctx context.Context, name string, o environmentD
 	if tasks == 1 {
 		becomes = map[bool]string{false: "keeps running, and is nobody's then", true: "is terminated"}
 	}
-	if !o.yes {
-		if err := a.agreeToDelete(ctx, name, count(tasks, "task")+" "+becomes[o.terminate], asJSON); err != nil {
-			return err
-		}
+	what := count(tasks, "task") + " " + becomes[o.terminate]
+	if err := a.agree(ctx, o.yes, asJSON, fmt.Sprintf("environment %s would be deleted (%s)", name, what), "Delete environment %s (%s)?", name, what); err != nil {
+		return err
 	}
 	deletion := environment.Delete{TerminateTasks: o.terminate, By: whoami(), Reason: o.reason}
 	if o.wait {
@@ -303,19 +301,6 @@ func (a *app) deleteEnvironment(ctx context.Context, name string, o environmentD
 	}
 	defer a.tellIdle(e.log, name)
 	return a.tellRecorded(document, events, asJSON, fmt.Sprintf("environment %s is deleted when its tasks are terminated", name), "")
-}
-
-func (a *app) agreeToDelete(ctx context.Context, name, becomes string, asJSON bool) error {
-	if asJSON || !a.canAsk() {
-		return usage("environment %s would be deleted (%s), and nobody can be asked: say --yes", name, becomes)
-	}
-	agreed, err := a.prompt(nil).ask(ctx, func(w io.Writer, _ view.PlanOptions) error {
-		return write(w, "Delete environment %s (%s)? [y/N] ", name, becomes)
-	})
-	if err == nil && !agreed {
-		err = errors.New("declined: nothing was changed")
-	}
-	return err
 }
 
 // tellIdle says so where nobody will do what was just asked for.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os/signal"
 	"slices"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/oci"
-	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -324,7 +322,7 @@ ones have to be loaded again, so you are asked before any of them is removed.`,
 	}
 	c.Flags().BoolVar(&all, "all", false, "all images")
 	c.Flags().DurationVar(&unused, "unused-for", 0, "images of which no container was run for so long, such as 720h")
-	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	registerYes(c, &yes)
 	return c
 }
 
@@ -346,9 +344,7 @@ func (a *app) agreeToPrune(ctx context.Context, e *oci.Engine, keep func(oci.Ima
 	if asJSON || !a.canAsk() {
 		return usage("%s that can not be pulled again would be removed, and nobody can be asked: say --yes\n  %s", count(len(lost), "loaded image"), strings.Join(lost, "\n  "))
 	}
-	agreed, err := a.prompt(nil).ask(ctx, func(w io.Writer, _ view.PlanOptions) error {
-		return write(w, "These images were loaded and can not be pulled again:\n  %s\nRemove them? [y/N] ", strings.Join(lost, "\n  "))
-	})
+	agreed, err := a.prompt(nil).ask(ctx, "These images were loaded and can not be pulled again:\n  %s\nRemove them?", strings.Join(lost, "\n  "))
 	if err == nil && !agreed {
 		err = errors.New("declined: nothing was removed")
 	}

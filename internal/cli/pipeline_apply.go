@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,7 +44,7 @@ it would run there for the first time; and asks before a pipeline is changed.`,
 	}
 	c.Flags().StringVarP(&o.file, "file", "f", "", "the definition")
 	registerInventory(c, &o.inventory)
-	c.Flags().BoolVar(&o.yes, "yes", false, "do not ask")
+	registerYes(c, &o.yes)
 	return c
 }
 
@@ -153,8 +152,8 @@ func (a *app) changePipeline(ctx context.Context, p *control.Pipelines, d *pipel
 			return nil, nil, err
 		}
 	}
-	if exists && !yes {
-		if err := a.agreeToChange(ctx, d.Name, asJSON); err != nil {
+	if exists {
+		if err := a.agree(ctx, yes, asJSON, fmt.Sprintf("pipeline %s would be changed", d.Name), "Change pipeline %s?", d.Name); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -190,19 +189,6 @@ func preview(p *control.Pipelines, d *pipeline.Definition, members map[string][]
 		err = nil
 	}
 	return changes, exists, same, err
-}
-
-func (a *app) agreeToChange(ctx context.Context, name string, asJSON bool) error {
-	if asJSON || !a.canAsk() {
-		return usage("pipeline %s would be changed, and nobody can be asked: say --yes", name)
-	}
-	agreed, err := a.prompt(nil).ask(ctx, func(w io.Writer, _ view.PlanOptions) error {
-		return write(w, "Change pipeline %s? [y/N] ", name)
-	})
-	if err == nil && !agreed {
-		err = errors.New("declined: nothing was changed")
-	}
-	return err
 }
 
 func (a *app) tellApplied(d *pipeline.Definition, events []deploylog.Event, changes []pipeline.Change, asJSON bool) error {

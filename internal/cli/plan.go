@@ -60,6 +60,7 @@ manifests, it is shown as it was made.`,
 	o.input.register(c)
 	o.engine.register(c)
 	o.engine.registerCache(c)
+	a.registerFull(c)
 	c.Flags().BoolVar(&o.detailed, "detailed-exitcode", false, "exit with 2 when there are changes")
 	c.Flags().BoolVar(&o.destroy, "destroy", false, "show what a destroy would remove; --target takes along what depends on it")
 	c.Flags().StringVarP(&o.out, "out", "o", "", "save the plan to this file, for apply")

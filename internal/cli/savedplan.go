@@ -119,7 +119,7 @@ func (a *app) applySaved(ctx context.Context, o applyOptions, p *savedPlan, asJS
 	}
 	s.runner.Fingerprint, s.runner.Bound = p.Salt.Fingerprint, p.Bound()
 	s.runner.Details["plan"] = p.Digest
-	err = a.carryOut(s, (*runner.Runner).Apply, mode, o.keepGoing, asJSON, func(s *started, _ *runner.Runner) error { return a.approve(s, p.Plan()) })
+	err = a.carryOut(s, (*runner.Runner).Apply, mode, o.keepGoing, asJSON, func(*runner.Runner) (*runner.Plan, error) { return p.Plan(), nil })
 	if refused := new(runner.DeviationError); errors.As(err, &refused) && !asJSON {
 		fmt.Fprintf(a.err, "What is not as planned was not touched. To plan again: %s\n", p.again())
 	}
@@ -128,14 +128,14 @@ func (a *app) applySaved(ctx context.Context, o applyOptions, p *savedPlan, asJS
 
 // confirmOpen is how often a person is asked about what the plan leaves open. What it
 // does not leave open needs no answer: the plan was the question.
-func (a *app) confirmOpen(p *savedPlan, confirm string, asJSON bool) (runner.ConfirmMode, error) {
-	mode, err := parseConfirm(confirm)
+func (a *app) confirmOpen(p *savedPlan, confirm confirmFlags, asJSON bool) (runner.ConfirmMode, error) {
+	mode, err := confirm.parse()
 	open := p.Open()
 	if err != nil || len(open) == 0 || mode == runner.ConfirmNo {
 		return runner.ConfirmNo, err
 	}
 	if _, err := a.confirmMode(confirm, asJSON); err != nil {
-		return "", usage("the plan %s leaves %s open (%s), and there is nobody to ask about them: say --confirm NO to apply them unseen, or apply it on a terminal",
+		return "", usage("the plan %s leaves %s open (%s), and there is nobody to ask about them: say --yes (or --confirm NO) to apply them unseen, or apply it on a terminal",
 			p.path, count(len(open), "resource"), strings.Join(open, ", "))
 	}
 	return mode, nil

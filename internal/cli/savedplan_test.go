@@ -58,7 +58,7 @@ func TestQuestionsAboutASavedPlan(t *testing.T) {
 			if code != tc.code {
 				t.Errorf("exit %d, want %d\n%s", code, tc.code, screen)
 			}
-			if asked := strings.Count(screen, "[y/N]"); asked != tc.asked {
+			if asked := strings.Count(screen, "[y/N"); asked != tc.asked {
 				t.Errorf("asked %d times, want %d:\n%s", asked, tc.asked, screen)
 			}
 			for _, name := range []string{"a", "b", "c"} {

@@ -45,7 +45,8 @@ func path(c runner.Change) string {
 	return clean(c.Path)
 }
 
-// value writes any value on one line, as JSON, cut to the width.
+// value writes any value on one line, as JSON, cut to the width unless all is to
+// be shown.
 func (d *document) value(v any) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -53,11 +54,16 @@ func (d *document) value(v any) string {
 	if err := enc.Encode(v); err != nil {
 		return clean(fmt.Sprintf("%v", v))
 	}
-	text := clean(b.String())
-	if d.width > 0 {
-		text = ansi.Truncate(text, max(d.width/2, 16), "…")
+	if d.full {
+		return scrub(b.String())
 	}
-	return text
+	text := clean(b.String())
+	short := text
+	if d.width > 0 {
+		short = ansi.Truncate(text, max(d.width/2, 16), "…")
+	}
+	d.cut = d.cut || short != text || b.Len() > maxText
+	return short
 }
 
 // textChange writes the lines in which two texts differ: what they share at
@@ -76,12 +82,17 @@ func (d *document) textChange(old, text string) {
 
 func (d *document) side(paint func(string) string, mark string, lines []string) {
 	more := 0
-	if len(lines) > maxDiffLines {
+	if len(lines) > maxDiffLines && !d.full {
+		d.cut = true
 		more = len(lines) - maxDiffLines
 		lines = lines[:maxDiffLines]
 	}
 	for _, line := range lines {
-		d.line("          " + paint(mark+" "+clean(line)))
+		text := scrub(line)
+		if !d.full {
+			text = clean(line)
+		}
+		d.line("          " + paint(mark+" "+text))
 	}
 	if more > 0 {
 		d.line("          " + d.style.dim(fmt.Sprintf("… and %s", plural(more, "more line"))))

@@ -19,7 +19,7 @@ type DriftOptions struct {
 // Drift writes for people what of a manifest is not as it is configured, and a
 // line that sums it up. What is as configured is only counted.
 func Drift(w io.Writer, r *runner.DriftReport, opts DriftOptions) error {
-	d := document{style: style(opts.Color), width: opts.Width}
+	d := newDocument(opts.PlanOptions)
 	name, typ := 0, 0
 	status := map[string]runner.ResourceDrift{}
 	for _, res := range r.Resources {
@@ -49,6 +49,7 @@ func Drift(w io.Writer, r *runner.DriftReport, opts DriftOptions) error {
 		d.idle(res)
 	}
 	d.line(d.style.bold(DriftSummary(r)))
+	d.cutNote()
 	if _, err := io.WriteString(w, d.String()); err != nil {
 		return fmt.Errorf("writing the report of drift: %w", err)
 	}

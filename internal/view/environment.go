@@ -26,7 +26,7 @@ const (
 // revisions and, below it, what there is to say. hosts tells of every host, not
 // only of those in trouble.
 func Environment(w io.Writer, r environment.Report, hosts bool, opts PlanOptions) error {
-	d := document{style: style(opts.Color), width: opts.Width}
+	d := newDocument(opts)
 	d.revisions(r)
 	d.remarks(r, hosts)
 	return d.to(w, "status")
@@ -82,7 +82,7 @@ func (d *document) revisions(r environment.Report) {
 
 // remarks writes what the table can not tell.
 func (d *document) remarks(r environment.Report, hosts bool) {
-	below := document{style: d.style, width: d.width}
+	below := document{style: d.style, width: d.width, full: d.full}
 	if r.Deleted {
 		below.line("This environment is deleted.")
 	}
@@ -229,7 +229,7 @@ func event(seq int64) string {
 
 // EnvironmentEvent writes an event of an environment as it is recorded.
 func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
-	d := document{style: style(opts.Color), width: opts.Width}
+	d := newDocument(opts)
 	mark := d.style.dim("·")
 	switch e.Name {
 	case environment.EventFailed, environment.EventStuck, environment.EventTaskFailed, environment.EventTaskDied, environment.EventTaskRemained:
@@ -281,7 +281,7 @@ func some(names []string) string {
 // EnvironmentReasons writes why things of an environment are not as they are to
 // be.
 func EnvironmentReasons(w io.Writer, t deploylog.Target, reasons []environment.Reason, opts PlanOptions) error {
-	d := document{style: style(opts.Color), width: opts.Width}
+	d := newDocument(opts)
 	if len(reasons) == 0 {
 		d.line(fmt.Sprintf("All of %s is as it is to be.", clean(string(t))))
 	}
@@ -298,7 +298,7 @@ func EnvironmentReasons(w io.Writer, t deploylog.Target, reasons []environment.R
 // RevisionDifferences writes in what two revisions differ: the lines of their
 // definitions, and a unified diff of their manifests, which may be empty.
 func RevisionDifferences(w io.Writer, differences []string, manifests string, opts PlanOptions) error {
-	d := document{style: style(opts.Color), width: opts.Width}
+	d := newDocument(opts)
 	for _, line := range differences {
 		d.line("  " + d.style.yellow("~") + " " + clean(line))
 	}

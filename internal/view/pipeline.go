@@ -81,7 +81,7 @@ func (r StatusRow) Summary() string {
 
 // Status writes a status for people.
 func Status(w io.Writer, p PipelineStatus, opts PlanOptions) error {
-	d := document{style: style(opts.Color), width: opts.Width}
+	d := newDocument(opts)
 	rows := [][]string{{p.Name, "DEPLOYED", "FAILED", "IN PROGRESS"}}
 	for _, r := range p.Rows {
 		name, depth := r.Stage, 1
@@ -149,7 +149,7 @@ func (d *document) to(w io.Writer, what string) error {
 // PipelineChanges writes what a change of a pipeline means for the revisions that
 // are under way.
 func PipelineChanges(w io.Writer, changes []pipeline.Change, exists bool, opts PlanOptions) error {
-	d := document{style: style(opts.Color), width: opts.Width}
+	d := newDocument(opts)
 	if exists && len(changes) == 0 {
 		d.line("No revision that is under way is affected.")
 	}
@@ -177,7 +177,7 @@ type Explanation struct {
 
 // Explain writes why things do not move.
 func Explain(w io.Writer, t deploylog.Target, reasons []Explanation, opts PlanOptions) error {
-	d := document{style: style(opts.Color), width: opts.Width}
+	d := newDocument(opts)
 	if len(reasons) == 0 {
 		d.line(fmt.Sprintf("Nothing of %s waits: no revision is under way there, or all of it goes on by itself.", clean(string(t))))
 	}
@@ -198,7 +198,7 @@ func Explain(w io.Writer, t deploylog.Target, reasons []Explanation, opts PlanOp
 
 // PipelineEvent writes an event of a pipeline as it is recorded.
 func PipelineEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
-	d := document{style: style(opts.Color), width: opts.Width}
+	d := newDocument(opts)
 	mark := d.style.dim("·")
 	switch {
 	case strings.HasSuffix(e.Name, "-failed"):
@@ -219,7 +219,7 @@ func PipelineEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 
 // PipelineWork writes that work on a step begins.
 func PipelineWork(w io.Writer, s pipeline.Step, opts PlanOptions) error {
-	d := document{style: style(opts.Color), width: opts.Width}
+	d := newDocument(opts)
 	what := "apply " + s.Manifest + " for " + s.Event
 	if s.Environment != "" {
 		what = "deploy to environment " + s.Environment

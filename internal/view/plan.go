@@ -14,12 +14,13 @@ import (
 type PlanOptions struct {
 	Color bool // see ColorWanted
 	Width int  // of the terminal in cells, for cutting long values; 0 is no limit
+	Full  bool // values are not cut, however long they are
 }
 
 // Plan writes a plan for people: every resource with what would happen to it
 // and why, and a line that sums it up.
 func Plan(w io.Writer, p *runner.Plan, opts PlanOptions) error {
-	d := document{style: style(opts.Color), width: opts.Width}
+	d := newDocument(opts)
 	name, typ := 0, 0
 	for _, r := range p.Resources {
 		name = max(name, ansi.StringWidth(clean(r.Name)))
@@ -29,6 +30,7 @@ func Plan(w io.Writer, p *runner.Plan, opts PlanOptions) error {
 		d.resource(r, min(name, 24), min(typ, 32))
 	}
 	d.line(d.style.bold(PlanSummary(p)))
+	d.cutNote()
 	if _, err := io.WriteString(w, d.String()); err != nil {
 		return fmt.Errorf("writing the plan: %w", err)
 	}
@@ -70,6 +72,19 @@ type document struct {
 	strings.Builder
 	style style
 	width int
+	full  bool
+	cut   bool // some value is not whole
+}
+
+func newDocument(opts PlanOptions) *document {
+	return &document{style: style(opts.Color), width: opts.Width, full: opts.Full}
+}
+
+// cutNote says how to see what was cut.
+func (d *document) cutNote() {
+	if d.cut {
+		d.line(d.style.dim("Some values are cut (…): --full shows them whole."))
+	}
 }
 
 func (d *document) line(text string) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -82,15 +83,43 @@ func TestQuestion(t *testing.T) {
 		{Resource: "db", Type: shipped, Diff: db.Diff, Actions: db.Actions},
 		{Resource: "db", Type: shipped, Actions: db.Actions[:1]},
 	} {
-		if err := Question(&out, q, PlanOptions{}); err != nil {
+		if err := Question(&out, q, "y/N/a/p/q/?", PlanOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		out.WriteString("n\n")
 	}
-	if err := PlanQuestion(&out, &runner.Plan{}, PlanOptions{}); err != nil {
+	if err := PlanQuestion(&out, &runner.Plan{}, "y/N", PlanOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "question.txt", out.String())
+}
+
+// What is cut in a plan and in a report of drift is there whole on request,
+// however long it is.
+func TestLongTextsAreWholeOnRequest(t *testing.T) {
+	long, last := strings.Repeat("x", 3*maxText)+"end", "the last line"
+	diff := []runner.Change{
+		{Path: "long", Op: runner.Add, New: long},
+		{Path: "many", Op: runner.Modify, Old: "one\ntwo", New: strings.Repeat("line\n", 100) + strings.Repeat("y", 2*maxText) + last},
+	}
+	opts := PlanOptions{Width: 80, Full: true}
+	for name, show := range map[string]func(io.Writer) error{
+		"plan": func(w io.Writer) error {
+			return Plan(w, &runner.Plan{Resources: []runner.ResourcePlan{{Name: "a", Type: "t", Status: runner.Stale, Diff: diff}}}, opts)
+		},
+		"question": func(w io.Writer) error { return Question(w, runner.Question{Resource: "a", Diff: diff}, "y/N", opts) },
+		"drift": func(w io.Writer) error {
+			return Drift(w, &runner.DriftReport{Resources: []runner.ResourceDrift{{Name: "a", Type: "t", Status: runner.Stale, Diff: diff}}}, DriftOptions{PlanOptions: opts})
+		},
+	} {
+		var out bytes.Buffer
+		if err := show(&out); err != nil {
+			t.Fatal(err)
+		}
+		if text := out.String(); !strings.Contains(text, long) || !strings.Contains(text, last) || strings.Contains(text, "--full") {
+			t.Errorf("the %s is not whole: %d bytes", name, out.Len())
+		}
+	}
 }
 
 func TestLongTextsAreCut(t *testing.T) {
@@ -113,8 +142,8 @@ func TestWritingFails(t *testing.T) {
 	for name, write := range map[string]func() error{
 		"plan":     func() error { return Plan(&broken{}, somePlan(), PlanOptions{}) },
 		"json":     func() error { return PlanJSON(&broken{}, somePlan()) },
-		"question": func() error { return Question(&broken{}, runner.Question{}, PlanOptions{}) },
-		"once":     func() error { return PlanQuestion(&broken{}, somePlan(), PlanOptions{}) },
+		"question": func() error { return Question(&broken{}, runner.Question{}, "y/N", PlanOptions{}) },
+		"once":     func() error { return PlanQuestion(&broken{}, somePlan(), "y/N", PlanOptions{}) },
 	} {
 		if err := write(); err == nil || errors.Unwrap(err) == nil {
 			t.Errorf("%s: %v", name, err)

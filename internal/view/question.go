@@ -8,9 +8,10 @@ import (
 )
 
 // Question writes what a person is asked before a resource is changed. It
-// ends with the prompt, on a line that the answer ends.
-func Question(w io.Writer, q runner.Question, opts PlanOptions) error {
-	d := document{style: style(opts.Color), width: opts.Width}
+// ends with the prompt and the keys that answer it, such as "y/N", on a line
+// that the answer ends.
+func Question(w io.Writer, q runner.Question, keys string, opts PlanOptions) error {
+	d := newDocument(opts)
 	d.line(d.style.yellow("?") + " " + d.style.bold(clean(q.Resource)) + "  " + d.style.dim(clean(q.Type)))
 	d.changes(q.Diff)
 	d.actions(q.Actions)
@@ -18,23 +19,23 @@ func Question(w io.Writer, q runner.Question, opts PlanOptions) error {
 	if len(q.Actions) == 1 {
 		prompt = "Do this action?"
 	}
-	return d.ask(w, prompt)
+	return d.ask(w, prompt, keys)
 }
 
 // PlanQuestion writes a plan, and asks once for all of it.
-func PlanQuestion(w io.Writer, p *runner.Plan, opts PlanOptions) error {
+func PlanQuestion(w io.Writer, p *runner.Plan, keys string, opts PlanOptions) error {
 	if err := Plan(w, p, opts); err != nil {
 		return err
 	}
-	d := document{style: style(opts.Color), width: opts.Width}
+	d := newDocument(opts)
 	if p.Destroy {
-		return d.ask(w, "Remove all this?")
+		return d.ask(w, "Remove all this?", keys)
 	}
-	return d.ask(w, "Apply it?")
+	return d.ask(w, "Apply it?", keys)
 }
 
-func (d *document) ask(w io.Writer, prompt string) error {
-	d.WriteString(d.style.bold(prompt) + " [y/N] ")
+func (d *document) ask(w io.Writer, prompt, keys string) error {
+	d.WriteString(d.style.bold(prompt) + " [" + keys + "] ")
 	if _, err := io.WriteString(w, d.String()); err != nil {
 		return fmt.Errorf("asking for confirmation: %w", err)
 	}

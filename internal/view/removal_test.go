@@ -66,7 +66,7 @@ func TestAPlanToDestroy(t *testing.T) {
 		{Name: "cert", Type: "deployster/file", ReadOnly: true, Status: runner.Skipped, Error: "only observed: left alone"},
 	}}
 	var out bytes.Buffer
-	if err := PlanQuestion(&out, p, PlanOptions{Width: 80}); err != nil {
+	if err := PlanQuestion(&out, p, "y/N", PlanOptions{Width: 80}); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "plan-destroy.txt", out.String())

@@ -31,13 +31,22 @@ func clean(s string) string {
 			s = s[:len(s)-1]
 		}
 	}
+	s = scrub(s)
+	if cut {
+		s += "…"
+	}
+	return s
+}
+
+// scrub is clean for text of any length.
+func scrub(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = strings.TrimRight(s, "\r\n")
 	s = ansi.Strip(s)
 	if i := strings.LastIndexByte(s, '\r'); i >= 0 {
 		s = s[i+1:]
 	}
-	s = strings.Map(func(r rune) rune {
+	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t' || r == '\n' || r == '\u2028' || r == '\u2029':
 			return ' '
@@ -50,10 +59,6 @@ func clean(s string) string {
 		}
 		return r
 	}, s)
-	if cut {
-		s += "…"
-	}
-	return s
 }
 
 // Clean makes foreign text of several lines safe to print.

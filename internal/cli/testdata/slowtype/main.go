@@ -18,6 +18,7 @@ import (
 
 type config struct {
 	Value string `json:"value"`
+	Steps int    `json:"steps"` // 2: something else is done before the value is set
 }
 
 func main() {
@@ -25,7 +26,7 @@ func main() {
 		Plugs:     map[string]protocol.PlugRequest{"dir": {ContainerPath: "/dir", Writable: true}},
 		Removable: true,
 		State:     state,
-		Actions:   map[string]func(context.Context, protocol.Request[config]) error{"set": set, "remove": remove},
+		Actions:   map[string]func(context.Context, protocol.Request[config]) error{"prepare": prepare, "set": set, "remove": remove},
 	}
 	args := os.Args[1:]
 	if len(args) > 0 && args[0] == "fixed" { // the image of a type that can not remove
@@ -65,8 +66,13 @@ func state(_ context.Context, r protocol.Request[config]) (protocol.StateOutput,
 	case err == nil && string(text) == r.Config.Value:
 		return protocol.AnswerValid(found)
 	}
+	if r.Config.Steps > 1 {
+		return protocol.AnswerStale(nil, protocol.Do("prepare", "do nothing yet"), protocol.Do("set", "set the value"))
+	}
 	return protocol.AnswerStale(nil, protocol.Do("set", "set the value"))
 }
+
+func prepare(context.Context, protocol.Request[config]) error { return nil }
 
 func set(_ context.Context, r protocol.Request[config]) error {
 	return alone(r, func(path string) error { return os.WriteFile(path, []byte(r.Config.Value), 0o600) })
