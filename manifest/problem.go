@@ -33,19 +33,25 @@ func (p *problems) err(files []string) error {
 	if len(p.list) == 0 {
 		return nil
 	}
-	order := make(map[string]int, len(files))
-	for i, f := range files {
-		order[f] = i + 1
-	}
-	slices.SortStableFunc(p.list, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(order[a.Position.File], order[b.Position.File]),
-			cmp.Compare(a.Position.Line, b.Position.Line), cmp.Compare(a.Position.Column, b.Position.Column))
-	})
-	list := slices.Compact(p.list)
+	list := Sorted(p.list, files)
 	if more := len(list) - maxProblems; more > 0 {
 		list = append(list[:maxProblems:maxProblems], Problem{Message: fmt.Sprintf("and %d more problems", more)})
 	}
 	return &Error{Problems: list}
+}
+
+// Sorted returns problems in the order of files and positions, each once.
+func Sorted(list []Problem, files []string) []Problem {
+	order := make(map[string]int, len(files))
+	for i, f := range files {
+		order[f] = i + 1
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(order[a.Position.File], order[b.Position.File]),
+			cmp.Compare(a.Position.Line, b.Position.Line), cmp.Compare(a.Position.Column, b.Position.Column))
+	})
+	return slices.Compact(list)
 }
 
 // pathText writes a path for people: resources.web.config.ports[0].

@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/schema"
 )
 
 // Prepare initializes all resource types, in parallel, and refuses what can be
@@ -180,9 +181,14 @@ func (r *Runner) initInput(res *resource) protocol.InitInput {
 	return protocol.InitInput{Name: res.Name, Type: res.Type, Version: r.Version, Verbose: r.Verbose, Workspace: r.Workspace}
 }
 
-// plug turns the requests of a resource's type into mounts. without says which
-// optional ones it goes without.
+// plug turns the requests of a resource's type into mounts, as Plug does.
 func (r *Runner) plug(res *resource, requests map[string]protocol.PlugRequest) (mounts []engine.Mount, without []string, problems []manifest.Problem) {
+	return Plug(r.Manifest, res.Resource, requests)
+}
+
+// Plug turns the requests of a resource's type into mounts. without says which
+// optional ones it goes without, and problems what it can not go without.
+func Plug(m *manifest.Manifest, res *manifest.Resource, requests map[string]protocol.PlugRequest) (mounts []engine.Mount, without []string, problems []manifest.Problem) {
 	for _, name := range sortedKeys(requests) {
 		want := requests[name]
 		refuse := func(format string, args ...any) {
@@ -196,7 +202,7 @@ func (r *Runner) plug(res *resource, requests map[string]protocol.PlugRequest) (
 				Message: fmt.Sprintf("%s needs the plug %q: %s", res.Type, name, why),
 			})
 		}
-		plug := r.Manifest.Plug(name)
+		plug := m.Plug(name)
 		switch {
 		case plug == nil:
 			refuse("the manifest defines no such plug (add plugs.%s.path)", name)
@@ -230,6 +236,14 @@ func (r *Runner) configuredEarly(res *resource) (map[string]any, error) {
 	return config, r.check(res, config)
 }
 
+// Broken says where a resource's configuration breaks the schema of its type.
+func Broken(res *manifest.Resource, v schema.Violation) manifest.Problem {
+	return manifest.Problem{
+		Position: res.At(v.Path...), Path: pathText(append([]string{"resources", res.Name, "config"}, v.Path...)),
+		Message: fmt.Sprintf("%s (rule %q of %s)", v.Message, v.Rule, res.Type),
+	}
+}
+
 // check holds a resolved configuration against its type's schema and learns
 // its secrets.
 func (r *Runner) check(res *resource, config map[string]any) error {
@@ -241,11 +255,9 @@ func (r *Runner) check(res *resource, config map[string]any) error {
 	r.secrets.add(config, paths)
 	var problems []manifest.Problem
 	for _, v := range res.schema.Validate(config) {
-		path := append([]string{"resources", res.Name, "config"}, v.Path...)
-		problems = append(problems, manifest.Problem{
-			Position: res.At(v.Path...), Path: pathText(path),
-			Message: r.secrets.mask(fmt.Sprintf("%s (rule %q of %s)", v.Message, v.Rule, res.Type)),
-		})
+		p := Broken(res.Resource, v)
+		p.Message = r.secrets.mask(p.Message)
+		problems = append(problems, p)
 	}
 	if len(problems) > 0 {
 		return &manifest.Error{Problems: problems}

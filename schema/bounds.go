@@ -19,6 +19,10 @@ const (
 	maxPatterns = 1_000_000 // instructions of all regular expressions, see Patterns
 )
 
+// maxConstants is how many of a schema's constants are tried in place of a value
+// that is not known yet.
+const maxConstants = 50
+
 // nesting refuses what is nested too deeply, before anything recursive reads
 // it.
 func nesting(raw []byte) error {

@@ -28,6 +28,9 @@ type Schema struct {
 	// secret are the schemas that are marked writeOnly in a draft before 07, of
 	// which the library does not know the word.
 	secret map[*jsonschema.Schema]bool
+	// constants are the values that the schema compares with, of which at most
+	// maxConstants are kept.
+	constants []any
 }
 
 // CompileConfig compiles the config_schema of a resource type. The draft is the
@@ -126,6 +129,13 @@ func (s *Schema) explore(doc map[string]any) {
 		if sch.DraftVersion < 7 && source(doc, sch)["writeOnly"] == true {
 			s.secret[sch] = true
 		}
+		if sch.Const != nil {
+			s.constants = append(s.constants, *sch.Const)
+		}
+		if sch.Enum != nil {
+			s.constants = append(s.constants, sch.Enum.Values...)
+		}
+		s.constants = s.constants[:min(len(s.constants), maxConstants)]
 	}
 }
 

@@ -218,6 +218,11 @@ func (a *app) start(ctx context.Context, command string, files []string, flags i
 	if err != nil {
 		return nil, err
 	}
+	if command == "plan" && !flags.removing || command == "apply" {
+		if err := in.conflicts(); err != nil {
+			return nil, err
+		}
+	}
 	s := &started{input: in, news: &news{fallback: a.err}}
 	s.ctx, s.signals = interruptible(ctx, s.news.tell)
 	defer func() {

@@ -41,6 +41,9 @@ func (c *crew) Work(ctx context.Context, step pipeline.Step, artifacts map[strin
 	flags := c.input
 	flags.builtin = c.variables(step, artifacts)
 	in, err := c.app.load(files, flags, string(runner.ConfirmNo))
+	if err == nil {
+		err = in.conflicts()
+	}
 	if err != nil {
 		return nil, err
 	}

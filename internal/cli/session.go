@@ -175,8 +175,17 @@ func (a *app) loadSources(sources []manifest.Source, flags inputFlags, confirm s
 func knownTypes(m *manifest.Manifest) error {
 	var problems []manifest.Problem
 	for _, r := range m.Resources {
-		name, ships := strings.CutPrefix(r.Type, "deployster/")
-		if _, known := shipped.Lookup(name); !ships || known || strings.ContainsAny(name, ":@/") {
+		name, ships := strings.CutPrefix(r.Type, shippedPrefix)
+		_, known := shipped.Lookup(name)
+		if tag := strings.IndexAny(name, ":@"); ships && tag > 0 {
+			if _, known := shipped.Lookup(name[:tag]); known {
+				problems = append(problems, manifest.Problem{
+					Position: r.Position, Path: "resources." + r.Name + ".type",
+					Message: fmt.Sprintf("%q would be an image in a registry; the type that ships with Deployster is of its version and has no tag: write %s%s", r.Type, shippedPrefix, name[:tag]),
+				})
+			}
+		}
+		if !ships || known || strings.ContainsAny(name, ":@/") {
 			continue
 		}
 		problems = append(problems, manifest.Problem{

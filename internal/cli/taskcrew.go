@@ -270,6 +270,9 @@ func (c *taskCrew) removable(ctx context.Context, d *environment.Definition, tex
 		}
 		t := environment.Task{Environment: d.Name, Host: host, Revision: 1, Spec: d.Task}
 		s, err := c.equip(ctx, at, t, manifest.Source{Name: d.Task.Manifest, Data: text})
+		if err == nil {
+			err = s.conflicts()
+		}
 		if err != nil {
 			return err
 		}

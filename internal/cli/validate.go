@@ -18,9 +18,10 @@ func (a *app) validateCommand() *cobra.Command {
 		Use:   "validate MANIFEST…",
 		Short: "Check manifests without running anything",
 		Long: `Check manifests without running anything: their form, names, dependencies,
-plugs, and the syntax and names of expressions. All problems are told at once.
-Whether configurations are what their types accept, only the types know: plan
-asks them.`,
+plugs, and the syntax and names of expressions; of resources whose type ships
+with Deployster also their configuration, their plugs, and that no two manage
+one thing. All problems are told at once. What other types accept, only they
+know: plan asks them.`,
 		Example: "  deployster validate base.yaml prod.yaml --var tag=1.2",
 		Args:    manifests,
 		RunE: func(_ *cobra.Command, files []string) error {
@@ -30,9 +31,7 @@ asks them.`,
 			}
 			in, err := a.load(files, flags, string(runner.ConfirmAction))
 			if err == nil {
-				if err = in.manifest.CheckPlugs(); err != nil {
-					err = &usageError{err}
-				}
+				err = in.check()
 			}
 			if err != nil && asJSON {
 				return a.invalidJSON(err)

@@ -16,6 +16,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/command"
 	"github.com/deployster-go/deployster/resources/container"
 	"github.com/deployster-go/deployster/resources/file"
@@ -29,6 +30,9 @@ type Type struct {
 	Name    string // as in deployster/NAME
 	Summary string // one line that says what it is for
 	Schema  json.RawMessage
+	Plugs   map[string]protocol.PlugRequest
+
+	identify func(resource string, config map[string]any) (property, thing string) // nil: its resources manage no thing of their own
 
 	run func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int
 }
@@ -38,17 +42,27 @@ func (t Type) Run(ctx context.Context, args []string, stdin io.Reader, stdout, s
 	return t.run(ctx, args, stdin, stdout, stderr)
 }
 
+// Identify says which thing a resource of the type manages, and the property of
+// its configuration that says so. Two resources that manage one thing undo each
+// other's work. thing is "" where there is none, or it is not known.
+func (t Type) Identify(resource string, config map[string]any) (property, thing string) {
+	if t.identify == nil {
+		return "", ""
+	}
+	return t.identify(resource, config)
+}
+
 // types lists what ships. Adding a type is adding a line here.
 func types() map[string]Type {
 	fileType, containerType, networkType := file.Type(), container.Type(), network.Type()
 	volumeType, commandType, httpType := volume.Type(), command.Type(), http.Type()
 	return map[string]Type{
-		"command":   {Summary: command.Summary, Schema: commandType.ConfigSchema, run: commandType.Run},
-		"container": {Summary: container.Summary, Schema: containerType.ConfigSchema, run: containerType.Run},
-		"file":      {Summary: file.Summary, Schema: fileType.ConfigSchema, run: fileType.Run},
-		"http":      {Summary: http.Summary, Schema: httpType.ConfigSchema, run: httpType.Run},
-		"network":   {Summary: network.Summary, Schema: networkType.ConfigSchema, run: networkType.Run},
-		"volume":    {Summary: volume.Summary, Schema: volumeType.ConfigSchema, run: volumeType.Run},
+		"command":   {Summary: command.Summary, Schema: commandType.ConfigSchema, Plugs: commandType.Plugs, run: commandType.Run},
+		"container": {Summary: container.Summary, Schema: containerType.ConfigSchema, Plugs: containerType.Plugs, identify: container.Identity, run: containerType.Run},
+		"file":      {Summary: file.Summary, Schema: fileType.ConfigSchema, Plugs: fileType.Plugs, identify: file.Identity, run: fileType.Run},
+		"http":      {Summary: http.Summary, Schema: httpType.ConfigSchema, Plugs: httpType.Plugs, run: httpType.Run},
+		"network":   {Summary: network.Summary, Schema: networkType.ConfigSchema, Plugs: networkType.Plugs, identify: network.Identity, run: networkType.Run},
+		"volume":    {Summary: volume.Summary, Schema: volumeType.ConfigSchema, Plugs: volumeType.Plugs, identify: volume.Identity, run: volumeType.Run},
 	}
 }
 

@@ -29,6 +29,12 @@ const Summary = "a long-running container of a Docker Engine, replaced when it d
 //go:embed schema.json
 var configSchema []byte
 
+// Identity says which container a resource manages, and the property of its
+// configuration that says so; thing is "" when that is not known.
+func Identity(resource string, config map[string]any) (property, thing string) {
+	return daemon.Identity("container", resource, config)
+}
+
 // Type returns the resource type.
 func Type() protocol.Type[Config] { return newType(daemon.Socket) }
 

@@ -42,6 +42,16 @@ type Config struct {
 	Directory bool    `json:"directory"`
 }
 
+// Identity says which file a resource manages, and the property of its
+// configuration that says so; thing is "" when that is not known.
+func Identity(_ string, config map[string]any) (property, thing string) {
+	path, _ := config["path"].(string)
+	if path == "" {
+		return "", ""
+	}
+	return "path", "path " + filepath.Clean(path)
+}
+
 // Type returns the resource type.
 func Type() protocol.Type[Config] { return newType(plugPath) }
 

@@ -40,6 +40,12 @@ type Config struct {
 	Adopt      bool              `json:"adopt"`
 }
 
+// Identity says which network a resource manages, and the property of its
+// configuration that says so; thing is "" when that is not known.
+func Identity(resource string, config map[string]any) (property, thing string) {
+	return daemon.Identity("network", resource, config)
+}
+
 // Type returns the resource type.
 func Type() protocol.Type[Config] { return newType(daemon.Socket) }
 

@@ -36,6 +36,12 @@ type Config struct {
 	Recreate bool              `json:"recreate"`
 }
 
+// Identity says which volume a resource manages, and the property of its
+// configuration that says so; thing is "" when that is not known.
+func Identity(resource string, config map[string]any) (property, thing string) {
+	return daemon.Identity("volume", resource, config)
+}
+
 // Type returns the resource type.
 func Type() protocol.Type[Config] { return newType(daemon.Socket) }
 
