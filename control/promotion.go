@@ -63,6 +63,12 @@ const (
 	varArtifacts  = "artifacts"
 )
 
+// PromotionVariables are the names of the variables that a promotion sets in the
+// definition of a task.
+func PromotionVariables() []string {
+	return []string{varPipeline, varStage, varRevision, varDeployment, varArtifacts}
+}
+
 // reason is what an environment is told, by which the deployment is known again.
 func reason(s pipeline.Step) string {
 	name, _ := PipelineOf(s.Target)

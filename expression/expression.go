@@ -88,12 +88,25 @@ func IsTemplate(src string) bool {
 // what an included file needs is used where it is included. It fails with a
 // SyntaxError, or a LimitError when too many files include each other.
 func (e *Evaluator) Check(src string) (refs []Ref, err error) {
+	u, err := e.Examine(src)
+	return u.Refs, err
+}
+
+// Usage is what a template does with names.
+type Usage struct {
+	Refs     []Ref    // what it needs; see Check
+	Mentions []string // every name that it may read, also one that it binds elsewhere
+	Dynamic  bool     // it includes what is known only when it is evaluated, and so may read any name
+}
+
+// Examine is Check that tells more.
+func (e *Evaluator) Examine(src string) (u Usage, err error) {
 	if !IsTemplate(src) {
-		return nil, nil
+		return Usage{}, nil
 	}
 	defer recoverTo(&err)
 	s := e.newState(nil)
-	return s.references(s.parse("", src)), nil
+	return s.usage(s.parse("", src)), nil
 }
 
 // Evaluate evaluates a template. It fails with a SyntaxError, an

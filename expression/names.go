@@ -25,6 +25,7 @@ type names struct {
 	bound    map[string]bool
 	tested   map[string]bool // names that "is defined" is asked of
 	visited  map[visit]bool
+	dynamic  bool // another template is read whose name is not known
 }
 
 type visit struct {
@@ -32,15 +33,18 @@ type visit struct {
 	isolated bool
 }
 
-// references returns the names that the template needs, by their first use.
-func (s *state) references(root *nodes.Template) []Ref {
+// usage finds the names that the template needs, by their first use, and all
+// that it mentions.
+func (s *state) usage(root *nodes.Template) Usage {
 	n := &names{s: s, bound: map[string]bool{"self": true, "loop": true, "super": true}, tested: map[string]bool{}, visited: map[visit]bool{}}
 	for name := range s.e.globals {
 		n.bound[name] = true
 	}
 	var refs []Ref
 	index := map[string]int{}
+	mentioned := map[string]bool{}
 	for _, use := range n.template(root) {
+		mentioned[use.Name] = true
 		i, known := index[use.Name]
 		switch {
 		case n.bound[use.Name]:
@@ -54,7 +58,7 @@ func (s *state) references(root *nodes.Template) []Ref {
 	for i := range refs {
 		refs[i].Optional = refs[i].Optional || n.tested[refs[i].Name]
 	}
-	return refs
+	return Usage{Refs: refs, Mentions: slices.Sorted(maps.Keys(mentioned)), Dynamic: n.dynamic}
 }
 
 // template returns the uses within a template in the order of the text, which
@@ -151,6 +155,7 @@ func (n *names) follow(tag *tokens.Token, verb string, name nodes.Expression, ig
 	n.expression(name)
 	constant, ok := name.(*nodes.String)
 	if !ok {
+		n.dynamic = true
 		return
 	}
 	outer, seen := visit{n.file, n.isolated}, visit{constant.Val, n.isolated || isolated}

@@ -57,6 +57,35 @@ func TestCheckFindsWhatATemplateNeeds(t *testing.T) {
 	}
 }
 
+// Whoever looks for names that nothing reads must not miss one.
+func TestExamineFindsEveryNameThatMayBeRead(t *testing.T) {
+	workspace := t.TempDir()
+	write(t, workspace, "part.txt", "{{ inner }}")
+	e := expression.New(workspace)
+	for src, want := range map[string]struct {
+		mentions string
+		dynamic  bool
+	}{
+		"text":                                      {"", false},
+		"{{ b }}{{ a }}{{ b }}":                     {"a b", false},
+		"{% set a = a | default(1) %}{{ a }}":       {"a", false},
+		"{% for a in a %}{{ loop }}{% endfor %}":    {"a loop", false},
+		"{% with a = a %}{% endwith %}":             {"a", false},
+		"{% macro m(a=a) %}{% endmacro %}{{ m() }}": {"a m", false},
+		"{% set a = 1 %}":                           {"", false},
+		"{% include 'part.txt' %}":                  {"inner", false},
+		"{% include 'p' ~ 'art.txt' %}":             {"", true},
+		"{% include name %}":                        {"name", true},
+		"{% import name as x %}":                    {"name", true},
+		"{% include 'part.txt' without context %}":  {"", false},
+	} {
+		got, err := e.Examine(src)
+		if err != nil || strings.Join(got.Mentions, " ") != want.mentions || got.Dynamic != want.dynamic {
+			t.Errorf("%q mentions %q, dynamic %v, %v; want %+v", src, got.Mentions, got.Dynamic, err, want)
+		}
+	}
+}
+
 func TestReadsLooksIntoEveryValue(t *testing.T) {
 	e := expression.New(t.TempDir())
 	config := map[string]any{"{{ db }}": "key", "deep": []any{1, map[string]any{"x": "{{ disk.state.zone }}"}}}

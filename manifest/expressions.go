@@ -19,8 +19,8 @@ import (
 
 // checked is what is known of an expression, wherever it stands.
 type checked struct {
-	refs []expression.Ref
-	err  error
+	expression.Usage
+	err error
 }
 
 // check looks at every expression once. That takes most of the time of a large
@@ -42,7 +42,7 @@ func (l *loader) check() map[string]*checked {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(texts)); i = next.Add(1) - 1 {
 				c := known[texts[i]]
-				c.refs, c.err = l.opts.Evaluator.Check(texts[i])
+				c.Usage, c.err = l.opts.Evaluator.Examine(texts[i])
 			}
 		})
 	}
@@ -61,8 +61,9 @@ func (l *loader) expressions(broken bool) {
 				l.found.add(r.file.failure(text.node, text.path, c.err))
 				continue
 			}
+			l.opts.Usage.add(c.Usage, r.Dependencies)
 			var minus []string // what follows the dashes of names that can not be read
-			for _, ref := range c.refs {
+			for _, ref := range c.Refs {
 				if _, ok := l.opts.Variables[ref.Name]; ok || ref.Optional {
 					continue
 				}

@@ -20,6 +20,7 @@ type Options struct {
 	Evaluator *expression.Evaluator
 	Workspace string // absolute; relative paths of plugs are below it
 	Home      string // what ~ stands for; "" is not known
+	Usage     *Usage // is told which variables are read; may be nil
 }
 
 // Load reads several files as one manifest. It fails with an *Error that holds

@@ -76,6 +76,7 @@ func (l *loader) resolved(f *file, n *yaml.Node, path []string) (any, bool) {
 	if len(f.found.list) > before {
 		return nil, false
 	}
+	l.opts.Usage.examine(l.opts.Evaluator, value)
 	value, err := l.opts.Evaluator.Resolve(value, l.opts.Variables)
 	if err != nil {
 		f.found.add(f.failure(n, path, err))

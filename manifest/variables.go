@@ -25,6 +25,7 @@ type VariableOptions struct {
 	Last      map[string]any // set after all others, as they are: what looks like an expression is a text
 	Builtin   map[string]any // set by the program; nobody else can set them
 	Evaluator *expression.Evaluator
+	Usage     *Usage // is told which variables are given by Flags and Last, and which ones values read; may be nil
 }
 
 // VariableFlag is --var-file File, or --var Name=Value when File is "".
@@ -59,12 +60,12 @@ func LoadVariables(opts VariableOptions) (map[string]any, error) {
 			continue
 		}
 		for _, path := range v.automatic(dir) {
-			v.file(path, readFile)
+			v.file(path, readFile, false)
 		}
 	}
 	for _, flag := range opts.Flags {
 		if flag.File != "" {
-			v.file(flag.File, readNamed)
+			v.file(flag.File, readNamed, true)
 		} else {
 			v.flag(flag)
 		}
@@ -75,6 +76,7 @@ func LoadVariables(opts VariableOptions) (map[string]any, error) {
 			continue
 		}
 		v.set(name, opts.Last[name])
+		v.Usage.give(name, Problem{Path: name})
 	}
 	if err := v.found.err(v.files); err != nil {
 		return nil, err
@@ -125,7 +127,7 @@ func (v *variables) nameProblem(name string) string {
 	return ""
 }
 
-func (v *variables) file(path string, read func(string) ([]byte, error)) {
+func (v *variables) file(path string, read func(string) ([]byte, error), given bool) {
 	v.files = append(v.files, path)
 	data, err := read(path)
 	if err != nil {
@@ -155,7 +157,11 @@ func (v *variables) file(path string, read func(string) ([]byte, error)) {
 		if e.copy {
 			f.copying--
 		}
+		if given {
+			v.Usage.give(e.name, Problem{Position: f.at(e.key)})
+		}
 		if len(v.found.list) == before {
+			v.Usage.examine(v.Evaluator, value)
 			value, err = v.Evaluator.Resolve(value, v.values)
 			if err != nil {
 				v.fail(e.name, err, f.failure(e.value, path, err))
@@ -192,6 +198,7 @@ func (v *variables) flag(flag VariableFlag) {
 		v.fail(flag.Name, nil, Problem{Position: at, Message: "the value is not valid UTF-8"})
 		return
 	}
+	v.Usage.give(flag.Name, Problem{Position: at})
 	value, err := v.typed(flag.Value)
 	if err != nil {
 		v.fail(flag.Name, err, Problem{Position: at, Message: err.Error()})
@@ -202,6 +209,7 @@ func (v *variables) flag(flag VariableFlag) {
 
 // typed turns what was typed into a value; see VariableFlag.
 func (v *variables) typed(text string) (any, error) {
+	v.Usage.examine(v.Evaluator, text)
 	template := expression.IsTemplate(text)
 	if !template || !strings.HasPrefix(strings.TrimSpace(text), "{{") {
 		switch value, err := fromYAML(text); {

@@ -214,7 +214,7 @@ func (a *app) start(ctx context.Context, command string, files []string, flags i
 	}
 	// What is wrong in a manifest is told before an engine is looked for; only
 	// whether plugs exist depends on whose files the engine sees.
-	in, err := a.load(files, flags, confirm)
+	in, err := a.loadHeeded(files, flags, confirm)
 	if err != nil {
 		return nil, err
 	}

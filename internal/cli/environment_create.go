@@ -31,7 +31,7 @@ type environmentWork struct {
 
 func (w *environmentWork) register(c *cobra.Command) {
 	registerInventory(c, &w.inventory)
-	registerVariables(c, &w.input.variables)
+	w.input.registerVariables(c)
 	w.engine.register(c)
 	w.engine.registerCache(c)
 }

@@ -76,6 +76,9 @@ func (a *app) runEnvironments(ctx context.Context, names []string, untilIdle boo
 	if _, err := tasks.hosts.load(); len(e.names) > 0 && err != nil {
 		return &usageError{err}
 	}
+	if err := tasks.heed(e, e.names); err != nil {
+		return err
+	}
 	screen.begin("env run", map[string]any{})
 	err = refused(control.NewController(control.ControllerOptions{
 		Log: e.log, Environments: names, Tasks: tasks, Inventory: tasks.hosts, Audience: screen,

@@ -39,6 +39,9 @@ func (a *app) deployAndWait(ctx context.Context, command string, e *environments
 		return errors.Join(err, closeScreen())
 	}
 	defer func() { err = errors.Join(err, tasks.close()) }()
+	if err := tasks.heed(e, []string{name}); err != nil {
+		return errors.Join(err, closeScreen())
+	}
 	events, err := e.Command(ctx, name, wanted)
 	if err != nil {
 		return errors.Join(refused(err), closeScreen())

@@ -6,12 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 )
 
 func (a *app) evalCommand() *cobra.Command {
-	var flags []manifest.VariableFlag
+	var flags inputFlags
 	c := &cobra.Command{
 		Use:   "eval VALUE",
 		Short: "Evaluate a value as it would stand in a manifest",
@@ -27,13 +26,17 @@ apply would have, and print the result as JSON. A value that is one single
 			return nil
 		}),
 		RunE: func(_ *cobra.Command, args []string) error {
-			in, err := a.environment(inputFlags{variables: flags}, string(runner.ConfirmAction))
+			in, err := a.environment(flags, string(runner.ConfirmAction))
 			if err != nil {
 				return err
 			}
 			value, err := in.expressions.Evaluate(args[0], in.variables)
 			if err != nil {
 				return usage("%w", err)
+			}
+			in.usage.Examine(in.expressions, args[0])
+			if err := a.heed(in.usage.Unread(), flags.strict); err != nil {
+				return err
 			}
 			text, err := json.Marshal(value)
 			if err != nil {
@@ -42,6 +45,6 @@ apply would have, and print the result as JSON. A value that is one single
 			return write(a.out, "%s\n", text)
 		},
 	}
-	registerVariables(c, &flags)
+	flags.registerVariables(c)
 	return c
 }

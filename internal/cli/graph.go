@@ -29,7 +29,7 @@ SVG picture, or as JSON (--output).`,
 			if err != nil {
 				return err
 			}
-			in, err := a.load(files, flags, string(runner.ConfirmAction))
+			in, err := a.loadHeeded(files, flags, string(runner.ConfirmAction))
 			if err != nil {
 				return err
 			}

@@ -46,7 +46,7 @@ them.`,
 	}
 	registerInventory(c, &o.inventory)
 	c.Flags().BoolVar(&o.untilIdle, "until-idle", false, "end when nothing moves any more: all is done, failed, or waits for somebody")
-	registerVariables(c, &o.input.variables)
+	o.input.registerVariables(c)
 	o.engine.register(c)
 	o.engine.registerCache(c)
 	return c
@@ -74,6 +74,9 @@ func (a *app) runPipelines(ctx context.Context, names []string, o pipelineRunOpt
 	}
 	defer func() { err = errors.Join(err, crew.close()) }()
 	if err := a.needsInventory(ctx, log, names, crew.hosts); err != nil {
+		return err
+	}
+	if err := crew.heed(ctx, names); err != nil {
 		return err
 	}
 	screen := &pipelineScreen{app: a, json: asJSON}

@@ -168,7 +168,7 @@ func (p *savedPlan) flags(given inputFlags) (inputFlags, error) {
 	if len(missing) > 0 {
 		return given, usage("the plan %s was made with variables whose values it does not hold; give them again: %s", p.path, strings.Join(missing, " "))
 	}
-	flags := inputFlags{targets: p.Targets, variables: given.variables, fits: p.fits}
+	flags := inputFlags{targets: p.Targets, variables: given.variables, fits: p.fits, strict: given.strict}
 	if files {
 		return flags, nil
 	}

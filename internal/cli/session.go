@@ -35,16 +35,20 @@ type inputFlags struct {
 	fits      func(*input) error // of a saved plan; may be nil: any input will do
 	last      map[string]any     // variables that win over all those, taken as they are
 	builtin   map[string]any     // variables that the program sets besides the usual ones
+	strict    bool               // variables that nothing reads are an error
+	usage     *manifest.Usage    // collects over several inputs; nil is one for each
 }
 
 func (f *inputFlags) register(c *cobra.Command) {
-	registerVariables(c, &f.variables)
+	f.registerVariables(c)
 	c.Flags().StringArrayVar(&f.targets, "target", nil, "only this resource and what it depends on (repeatable)")
 }
 
 // registerVariables adds --var and --var-file, which together keep the order of
-// the command line.
-func registerVariables(c *cobra.Command, into *[]manifest.VariableFlag) {
+// the command line, and --strict, which is about them.
+func (f *inputFlags) registerVariables(c *cobra.Command) {
+	into := &f.variables
+	c.Flags().BoolVar(&f.strict, "strict", false, "refuse variables of --var and --var-file that nothing reads")
 	c.Flags().Var(&variableFlag{into, func(s string) (manifest.VariableFlag, error) {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok || name == "" {
@@ -86,6 +90,7 @@ type input struct {
 	builtin     map[string]any // those of the variables that deployster sets itself, in every run
 	manifest    *manifest.Manifest
 	remove      []string // what a destroy removes; nil is everything
+	usage       *manifest.Usage
 }
 
 // environment finds the workspace and loads the variables.
@@ -98,7 +103,10 @@ func (a *app) environment(flags inputFlags, confirm string) (*input, error) {
 	if err != nil {
 		home = "" // without a home there is no configuration in it
 	}
-	in := &input{workspace: workspace, started: a.now(), expressions: expression.New(workspace)}
+	in := &input{workspace: workspace, started: a.now(), expressions: expression.New(workspace), usage: flags.usage}
+	if in.usage == nil && len(flags.variables)+len(flags.last) > 0 { // else nobody wants to know
+		in.usage = &manifest.Usage{}
+	}
 	id, err := ulid.New(ulid.Timestamp(in.started), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("making an id for the run: %w", err)
@@ -116,7 +124,7 @@ func (a *app) environment(flags inputFlags, confirm string) (*input, error) {
 	builtin := maps.Clone(in.builtin)
 	maps.Copy(builtin, flags.builtin)
 	in.variables, err = manifest.LoadVariables(manifest.VariableOptions{
-		ConfDir: conf, Workspace: workspace, Flags: flags.variables, Last: flags.last, Evaluator: in.expressions, Builtin: builtin,
+		ConfDir: conf, Workspace: workspace, Flags: flags.variables, Last: flags.last, Evaluator: in.expressions, Builtin: builtin, Usage: in.usage,
 	})
 	if err != nil {
 		return nil, &usageError{err}
@@ -147,7 +155,7 @@ func (a *app) loadSources(sources []manifest.Source, flags inputFlags, confirm s
 	}
 	home, _ := os.UserHomeDir()
 	m, err := manifest.Load(sources, manifest.Options{
-		Variables: in.variables, Evaluator: in.expressions, Workspace: in.workspace, Home: home,
+		Variables: in.variables, Evaluator: in.expressions, Workspace: in.workspace, Home: home, Usage: in.usage,
 	})
 	if err != nil {
 		return nil, &usageError{err}

@@ -277,6 +277,9 @@ func (c *taskCrew) removable(ctx context.Context, d *environment.Definition, tex
 			return err
 		}
 		defer c.passing(s)()
+		if err := c.app.heed(taskUnread(s.usage), c.input.strict); err != nil {
+			return err
+		}
 		return runner.New(s.runner).Removable(ctx)
 	}
 	return fmt.Errorf("whether what %s makes can be removed again is not known, as %w: %w", d.Task.Manifest, errNoHostAnswers, away)

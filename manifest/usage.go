@@ -1,0 +1,99 @@
+package manifest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/schema"
+)
+
+// Usage collects which variables somebody gave, and which ones expressions read,
+// so that a mistyped name is noticed. Its zero value is ready for use; one that
+// is nil collects nothing.
+type Usage struct {
+	given   []given
+	read    map[string]bool // names that some expression may read
+	named   map[string]bool // of those the ones that must be variables
+	unknown bool            // some expression may read any name
+}
+
+// given is a variable that somebody gave, with the place where that was.
+type given struct {
+	name string
+	at   Problem
+}
+
+// give notes a variable that somebody gave.
+func (u *Usage) give(name string, at Problem) {
+	if u != nil {
+		u.given = append(u.given, given{name, at})
+	}
+}
+
+// add notes what an expression reads, some of which may be dependencies.
+func (u *Usage) add(e expression.Usage, dependencies map[string]string) {
+	if u == nil {
+		return
+	}
+	if u.read == nil {
+		u.read, u.named = map[string]bool{}, map[string]bool{}
+	}
+	u.unknown = u.unknown || e.Dynamic
+	for _, name := range e.Mentions {
+		u.read[name] = true
+	}
+	for _, ref := range e.Refs {
+		if _, alias := dependencies[ref.Name]; !alias {
+			u.named[ref.Name] = true
+		}
+	}
+}
+
+// examine notes what the expressions within a value read. What is wrong with
+// them is for others to report.
+func (u *Usage) examine(e *expression.Evaluator, v any) {
+	if u == nil {
+		return
+	}
+	switch v := v.(type) {
+	case string:
+		found, err := e.Examine(v)
+		u.unknown = u.unknown || err != nil
+		u.add(found, nil)
+	case []any:
+		for _, item := range v {
+			u.examine(e, item)
+		}
+	case map[string]any:
+		for _, item := range v {
+			u.examine(e, item)
+		}
+	}
+}
+
+// Examine notes what a value reads that is not part of a manifest.
+func (u *Usage) Examine(e *expression.Evaluator, v any) { u.examine(e, v) }
+
+// Unread lists the variables that were given and that nothing reads, each with
+// what may have been meant. Where that is not certain, because the name of an
+// included file is an expression, there are none.
+func (u *Usage) Unread() []Problem {
+	if u == nil || u.unknown {
+		return nil
+	}
+	var problems []Problem
+	read := slices.Sorted(maps.Keys(u.named))
+	for _, g := range u.given {
+		if u.read[g.name] {
+			continue
+		}
+		p := g.at
+		p.Message, p.Hint = fmt.Sprintf("nothing reads the variable %q", g.name), schema.Closest(g.name, read)
+		if !slices.Contains(problems, p) {
+			problems = append(problems, p)
+		}
+	}
+	return problems
+}
