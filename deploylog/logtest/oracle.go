@@ -218,4 +218,4 @@ func (o oracle) compare(t *testing.T, r *rapid.T, l deploylog.Log) string {
 }
 
 // patience bounds what a test waits for: only a broken store takes so long.
-const patience = 30 * time.Second
+const patience = 10 * time.Minute

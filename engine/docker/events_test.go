@@ -41,7 +41,7 @@ func watch(ctx context.Context, t *testing.T, e *Engine) watching {
 		})
 	}()
 	// Nothing tells that the engine has begun to tell but that it does.
-	for patience := time.Now().Add(time.Minute); ; {
+	for patience := time.Now().Add(10 * time.Minute); ; {
 		w.pause()
 		w.unpause()
 		select {
@@ -99,7 +99,7 @@ func (w watching) end() error {
 	select {
 	case err := <-w.ended:
 		return err
-	case <-time.After(time.Minute):
+	case <-time.After(10 * time.Minute):
 		w.Fatal("it watches on")
 		return nil
 	}

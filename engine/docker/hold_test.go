@@ -79,7 +79,7 @@ func TestTheProgramOfAKilledCallerNeverRuns(t *testing.T) {
 // awaitContainer returns the marked container once it is as wanted.
 func awaitContainer(t *testing.T, e *Engine, mark string, wanted func(engine.Container) bool) engine.Container {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	for {
 		found, err := e.Containers(ctx, map[string]string{"deployster.enginetest": mark})

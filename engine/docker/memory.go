@@ -9,14 +9,22 @@ import (
 	"github.com/deployster-go/deployster/engine"
 )
 
-// belated is how long after a container's end Docker may still tell that it
-// lacked memory.
-const belated = 10 * time.Millisecond
+// Docker hears of a lack of memory and of a container's end from two sides, and
+// may tell of the end first. How long after it that can be depends on how busy the
+// machine is, so whoever was killed by nobody that Docker knows of is waited for.
+const (
+	belated       = 10 * time.Millisecond
+	belatedKilled = 5 * time.Second
+)
+
+// killed is the exit code of what was ended by SIGKILL.
+const killed = 128 + 9
 
 // shortage hears of a lack of memory, which the state of an ended container
-// does not show when Docker learns of the end first. It is nil for a container
-// without a limit, of which the state alone must do.
-type shortage <-chan struct{}
+// does not show when Docker learns of the end first. It yields false for a
+// container that was killed on request, and is nil for one without a limit, of
+// which the state alone must do.
+type shortage <-chan bool
 
 // listen begins to hear of a container.
 func (e *Engine) listen(ctx context.Context, id string, spec engine.Spec) shortage {
@@ -25,28 +33,32 @@ func (e *Engine) listen(ctx context.Context, id string, spec engine.Spec) shorta
 	}
 	filters := client.Filters{}
 	filters.Add("container", id)
-	filters.Add("event", "oom")
+	filters.Add("event", "oom", "kill", "destroy")
 	events := e.client.Events(ctx, client.EventsListOptions{Filters: filters})
-	heard := make(chan struct{})
+	heard := make(chan bool, 1)
 	go func() {
 		select {
-		case <-events.Messages:
-			close(heard)
+		case event := <-events.Messages:
+			heard <- event.Action == "oom"
 		case <-ctx.Done():
 		}
 	}()
 	return heard
 }
 
-// happened says whether an ended container lacked memory.
-func (s shortage) happened() bool {
+// happened reports whether a container that ended with a code lacked memory.
+func (s shortage) happened(code int) bool {
 	if s == nil {
 		return false
 	}
+	patience := belated
+	if code == killed {
+		patience = belatedKilled
+	}
 	select {
-	case <-s:
-		return true
-	case <-time.After(belated):
+	case lacking := <-s:
+		return lacking
+	case <-time.After(patience):
 		return false
 	}
 }

@@ -124,7 +124,7 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 		}
 		exit, err := e.exit(ctx, id, end.code)
 		if err == nil && !exit.OOMKilled {
-			exit.OOMKilled = lacking.happened()
+			exit.OOMKilled = lacking.happened(end.code)
 		}
 		return exit, err
 	}

@@ -33,6 +33,15 @@ type Images struct {
 	// NoLimits is for an engine that can not limit memory and processes here.
 	NoLimits bool
 
+	// HeldRuns is for an engine that starts the container of a held program, and
+	// lists it as running.
+	HeldRuns bool
+
+	// Lacked reports whether the engine knows that memory is lacking in the
+	// running container with these labels. nil is for an engine that asks the
+	// kernel at the end.
+	Lacked func(t *testing.T, labels map[string]string) bool
+
 	// Leave starts a container that no Run of this process knows, as a crash
 	// leaves it. Once end is called it exits with code 7, and stays until it
 	// is removed. nil is for an engine whose containers die with the process.
@@ -42,8 +51,8 @@ type Images struct {
 // label marks the containers of one pass through the suite.
 const label = "deployster.enginetest"
 
-// patience bounds whatever should end by itself.
-const patience = 2 * time.Minute
+// patience bounds whatever should end by itself, however busy the machine is.
+const patience = 10 * time.Minute
 
 // suite is one pass.
 type suite struct {

@@ -8,21 +8,28 @@ import (
 	"github.com/deployster-go/deployster/engine"
 )
 
-// inLimits runs the probe with no more than 64 MB. It does as args tell once
-// the engine has seen that it runs, as an engine need not notice what happens
-// in the same moment.
-func (s *suite) inLimits(t *testing.T, args ...string) result {
+// limited is a probe that may have no more than 64 MB and does as args tell once
+// the engine has seen that it runs, as an engine need not notice what happens in
+// the same moment.
+func (s *suite) limited(t *testing.T, args ...string) (b *background, labels map[string]string) {
 	t.Helper()
 	spec := s.spec(append([]string{"after"}, args...)...)
 	spec.Memory = 64 << 20
 	spec.Labels["limited"] = rand.Text()
-	b := s.start(t, spec)
+	b = s.start(t, spec)
 	b.awaitOutput(t)
 	s.await(t, "the container counts as running", func() bool {
-		found := s.list(t, map[string]string{label: s.mark, "limited": spec.Labels["limited"]})
+		found := s.list(t, spec.Labels)
 		return len(found) == 1 && found[0].Running
 	})
 	b.send("x")
+	return b, spec.Labels
+}
+
+func (s *suite) inLimits(t *testing.T, args ...string) result {
+	t.Helper()
+	b, _ := s.limited(t, args...)
+	_ = b.stdin.Close()
 	<-b.done
 	return b.result
 }
@@ -40,7 +47,14 @@ func (s *suite) testMemoryOfChild(t *testing.T) {
 	if r := s.inLimits(t, "child", "allocate", "1000000"); r.err != nil || r.exit != (engine.Exit{}) {
 		t.Errorf("1 MB: exit %+v, error %v", r.exit, r.err)
 	}
-	if r := s.inLimits(t, "child", "allocate", "200000000"); r.err != nil || r.exit != (engine.Exit{OOMKilled: true}) {
+	// The program outlives its child until the engine knows how that ended.
+	b, labels := s.limited(t, "child", "allocate", "200000000")
+	if s.images.Lacked != nil {
+		s.await(t, "the engine knows that memory is lacking", func() bool { return s.images.Lacked(t, labels) })
+	}
+	_ = b.stdin.Close()
+	<-b.done
+	if r := b.result; r.err != nil || r.exit != (engine.Exit{OOMKilled: true}) {
 		t.Errorf("200 MB: exit %+v, error %v; want code 0 and lack of memory", r.exit, r.err)
 	}
 }

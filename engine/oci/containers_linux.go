@@ -81,8 +81,9 @@ func (r recordFile) held(ctx context.Context) (bool, error) {
 	return held, err
 }
 
-// dying is how long a killed container may take to be gone.
-const dying = 10 * time.Second
+// dying is how long a killed container may take to be gone, on a machine that has
+// much else to do.
+const dying = time.Minute
 
 // sweep removes what is left of a container whose tool has died: the launcher
 // and with it every process and mount, its cgroups, and at last its record. One

@@ -243,7 +243,7 @@ func TestProcessesAreGoneWithTheirLastThread(t *testing.T) {
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
 		t.Fatalf("%q, %v", line, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), dying)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	err = poll(ctx, func() (bool, error) {
 		fields, err := statOf(who.PID)

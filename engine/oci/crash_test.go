@@ -192,12 +192,23 @@ func TestKilledAtAnyMoment(t *testing.T) {
 func killAtAnyMoment(t *testing.T, e *Engine, cache string) {
 	check := func(t *testing.T, ids []string) {
 		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
 		next := openWith(t, Options{CacheDir: cache, RunDir: string(e.dir)})
+		// A process that the tool was about to start has its locks until it does
+		// something else, and dies when it learns that the tool is gone.
+		var found []engine.Container
+		if err := poll(ctx, func() (none bool, err error) {
+			found, err = next.Containers(ctx, nil)
+			return len(found) == 0, err
+		}); err != nil {
+			t.Errorf("left: containers %v (%v)", found, err)
+		}
 		if left := left(e, ids); len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}
-		if found, err := next.Containers(t.Context(), nil); err != nil || len(found) > 0 {
-			t.Errorf("left: containers %v (%v)", found, err)
+		if err := poll(ctx, func() (bool, error) { return len(alive(e, ids)) == 0, nil }); err != nil {
+			t.Errorf("left: processes %v", alive(e, ids))
 		}
 	}
 	for _, point := range points(t, e) {
@@ -206,7 +217,7 @@ func killAtAnyMoment(t *testing.T, e *Engine, cache string) {
 	for stage, reached := range stages(e) {
 		t.Run(stage, func(t *testing.T) {
 			check(t, killedTool(t, e, cache, "", func(*bufio.Reader) {
-				for deadline := time.Now().Add(20 * time.Second); !reached(); {
+				for deadline := time.Now().Add(patience); !reached(); {
 					if time.Now().After(deadline) {
 						t.Error("it does not come so far")
 						return
@@ -225,9 +236,8 @@ func killAtAnyMoment(t *testing.T, e *Engine, cache string) {
 	}
 }
 
-// left lists what there still is: files, control groups of the containers,
-// mounts, and processes that are in one of those or see a mount in the run
-// directory.
+// left lists what there still is of files and of control groups of the containers,
+// in which no process can be when they are gone.
 func left(e *Engine, ids []string) []string {
 	var found []string
 	_ = filepath.WalkDir(string(e.dir), func(path string, entry os.DirEntry, err error) error {
@@ -239,6 +249,13 @@ func left(e *Engine, ids []string) []string {
 	for _, id := range ids {
 		found = append(found, cgroupsLeft(e, id)...)
 	}
+	return found
+}
+
+// alive lists the processes that are of the containers, or see a mount in the run
+// directory.
+func alive(e *Engine, ids []string) []string {
+	var found []string
 	processes, _ := filepath.Glob("/proc/[0-9]*")
 	for _, process := range processes {
 		pid, _ := strconv.Atoi(filepath.Base(process))
@@ -264,7 +281,7 @@ func TestContainersDieWithTheirTool(t *testing.T) {
 	gone := func() (bool, error) {
 		return !anyRecord(e, func(_ string, r record) bool { return r.Launcher != nil && !r.Launcher.gone() }), nil
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), dying)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := poll(ctx, gone); err != nil {
 		t.Errorf("containers %v run on without their tool: %v", ids, err)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
@@ -31,6 +32,9 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 }
+
+// patience bounds whatever should end by itself, however busy the machine is.
+const patience = 10 * time.Minute
 
 // open opens an engine with directories of its own.
 func open(tb testing.TB) *Engine {

@@ -22,7 +22,8 @@ import (
 //	identity           write UID, GID, ids of all groups, and HOME as a JSON object
 //	connect ADDRESS    connect to a TCP address
 //	allocate N         use N bytes of memory
-//	child ARG…         run the probe with ARG… as a child, and end with code 0 however that ended
+//	child ARG…         run the probe with ARG… as a child, and end with code 0 however that ended,
+//	                   once another byte of stdin, or its end, was read
 //	fork N             make N processes that stay until this one ends, or as many as may be; write how many
 func native(verb string, operands []string) (code int, known bool, err error) {
 	switch verb {
@@ -90,6 +91,7 @@ func runChild(arguments []string) error {
 		return err
 	}
 	_, err := fmt.Fprint(os.Stdout, child.ProcessState)
+	_, _ = os.Stdin.Read(make([]byte, 1))
 	return err
 }
 

@@ -325,7 +325,7 @@ func TestLoadsOfTheSameLayersDoNotWaitForEachOther(t *testing.T) {
 	packed := save(t, "x:1", imageOf(t, layers...))
 	for range 40 {
 		dir := t.TempDir()
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		var group sync.WaitGroup
 		for range 2 {
 			s := open(t, dir)

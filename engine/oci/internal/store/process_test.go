@@ -106,7 +106,7 @@ func other(t *testing.T, role, dir, argument string, stdin io.Reader) *exec.Cmd 
 	cmd := exec.Command(self, dir, fmt.Sprint(os.Geteuid() != 0), argument)
 	cmd.Env = append(os.Environ(), roleVariable+"="+role)
 	cmd.Stdin = stdin
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = 10 * time.Minute
 	return cmd
 }
 
@@ -132,7 +132,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(10 * time.Minute)
 	for !holds() {
 		select {
 		case <-tick.C:
