@@ -31,6 +31,7 @@ type payload struct {
 	Resources  map[string]string `json:"resources,omitempty"` // name → type
 	Counts     *runner.Counts    `json:"counts,omitempty"`
 	Details    map[string]string `json:"details,omitempty"`
+	Engine     *EngineUsed       `json:"engine,omitempty"`    // of run-started
 	Meaning    string            `json:"meaning,omitempty"`   // of what a destroy found gone, see Options.Meaning; its salt is the deployment
 	Abandoned  bool              `json:"abandoned,omitempty"` // the process died; written by the run named in NoticedBy
 	NoticedBy  string            `json:"noticed_by,omitempty"`
@@ -77,6 +78,10 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 	}
 	if e.Counts != (runner.Counts{}) {
 		p.Counts = &e.Counts
+	}
+	if e.Kind == runner.RunStarted && r.engines != nil {
+		used := r.engines.Used(ctx)
+		p.Engine = &used
 	}
 	if e.Kind == runner.ResourceFinished && r.revision == "" {
 		p.Meaning = r.means(r.id, e.Resource)

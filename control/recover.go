@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,13 +25,19 @@ func (r *Run) closeDead(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.sweep(ctx)
+	for _, e := range append(r.others(), r.engine) {
+		if err := r.sweep(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// sweep removes the processes that dead runs left to serve, but for those that
-// may still be in the middle of an action: the run it belongs to is not closed.
-func (r *Run) sweep(ctx context.Context) error {
-	left, err := r.engine.Containers(ctx, map[string]string{runner.LabelLog: r.log.ID(), runner.LabelKind: runner.KindServe})
+// sweep removes the processes that dead runs left to serve on an engine, but for
+// those that may still be in the middle of an action: the run it belongs to is
+// not closed.
+func (r *Run) sweep(ctx context.Context, on Containers) error {
+	left, err := on.Containers(ctx, map[string]string{runner.LabelLog: r.log.ID(), runner.LabelKind: runner.KindServe})
 	if err != nil {
 		return fmt.Errorf("looking for processes left serving: %w", err)
 	}
@@ -40,14 +46,14 @@ func (r *Run) sweep(ctx context.Context) error {
 		if !r.dead(run) {
 			continue
 		}
-		open, err := r.unfinished(ctx, run)
+		s, err := storyOf(ctx, r.log, run)
 		if err != nil {
 			return err
 		}
-		if c.Running && len(acting(open)) > 0 {
+		if c.Running && len(s.acting()) > 0 {
 			continue
 		}
-		if err := r.engine.Remove(ctx, c.ID); err != nil {
+		if err := on.Remove(ctx, c.ID); err != nil {
 			return fmt.Errorf("removing the process left serving by run %s: %w", run, err)
 		}
 	}
@@ -55,9 +61,10 @@ func (r *Run) sweep(ctx context.Context) error {
 }
 
 // closeRun records the end of everything that a dead run left open. While one
-// of its actions still runs, or may in a process that serves, that action, its
-// resource and the run stay open: they are closed when the resource is entered.
-// A run that lives, or that another run is closing right now, is left alone.
+// of its actions still runs, or may in a process that serves or on an engine that
+// can not be asked, that action, its resource and the run stay open: they are
+// closed when the resource is entered. A run that lives, or that another run is
+// closing right now, is left alone.
 func (r *Run) closeRun(ctx context.Context, deployment string) error {
 	if deployment == r.id {
 		return nil
@@ -77,10 +84,21 @@ func (r *Run) closeRun(ctx context.Context, deployment string) error {
 }
 
 func (r *Run) closeEntries(ctx context.Context, deployment string) error {
-	if open, err := r.unfinished(ctx, deployment); err != nil || len(open) == 0 {
+	s, err := storyOf(ctx, r.log, deployment)
+	if err != nil || len(s.open) == 0 {
 		return err
 	}
-	left, err := r.engine.Containers(ctx, map[string]string{
+	on, err := r.asking(ctx, s)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return err
+	case len(s.acting()) > 0:
+		return nil // Enter tells of it
+	default:
+		on = nothing{} // it left nothing that could do harm
+	}
+	left, err := on.Containers(ctx, map[string]string{
 		runner.LabelLog: r.log.ID(), runner.LabelRun: deployment,
 	})
 	if err != nil {
@@ -95,19 +113,20 @@ func (r *Run) closeEntries(ctx context.Context, deployment string) error {
 		case c.Running && !observing(c):
 			running[c.Labels[runner.LabelResource]] = true
 		default:
-			if err := r.settle(ctx, c); err != nil {
+			if err := r.settle(ctx, on, c); err != nil {
 				return err
 			}
 		}
 	}
-	open, err := r.unfinished(ctx, deployment)
-	if err != nil {
+	if s, err = storyOf(ctx, r.log, deployment); err != nil {
 		return err
 	}
 	if len(serving) > 0 {
-		maps.Copy(running, acting(open)) // any of them may be in it
+		for _, a := range s.acting() {
+			running[a.Resource] = true // any of them may be in it
+		}
 	}
-	for _, e := range open {
+	for _, e := range s.open {
 		if stillRuns(e.Target, running) {
 			continue
 		}
@@ -139,35 +158,6 @@ func stillRuns(t deploylog.Target, resources map[string]bool) bool {
 	}
 }
 
-// unfinished returns the started events of a deployment that have no end,
-// innermost last started first.
-func (r *Run) unfinished(ctx context.Context, deployment string) ([]deploylog.Event, error) {
-	type key struct {
-		target  deploylog.Target
-		attempt int
-	}
-	var started []deploylog.Event
-	ended := map[key]bool{}
-	for e, err := range r.log.Read(ctx, deploylog.Filter{Deployment: deployment}) {
-		if err != nil {
-			return nil, err
-		}
-		switch e.Name {
-		case e.Target.Started():
-			started = append(started, e)
-		case e.Target.Succeeded(), e.Target.Failed():
-			ended[key{e.Target, e.Attempt}] = true
-		}
-	}
-	var open []deploylog.Event
-	for i := len(started) - 1; i >= 0; i-- {
-		if e := started[i]; !ended[key{e.Target, e.Attempt}] {
-			open = append(open, e)
-		}
-	}
-	return open, nil
-}
-
 // close writes the end of something a dead run started. Another run may have
 // done so already; that is as good.
 func (r *Run) close(ctx context.Context, started deploylog.Event, name string, p payload) error {
@@ -179,12 +169,63 @@ func (r *Run) close(ctx context.Context, started deploylog.Event, name string, p
 }
 
 // clear deals with the containers that earlier runs left for a resource whose
-// lock is held by this run: an action must be over before the state is
-// observed; what only observed is removed when its run is dead.
+// lock is held by this run, on this run's engine and on those of the runs that
+// have no end: an action must be over before the state is observed; what only
+// observed is removed when its run is dead.
 func (r *Run) clear(ctx context.Context, resource string, waiting func(string)) error {
-	left, err := r.engine.Containers(ctx, map[string]string{runner.LabelLog: r.log.ID(), runner.LabelResource: resource})
+	if err := r.clearOn(ctx, r.engine, "", resource, waiting); err != nil {
+		return err
+	}
+	open, err := r.log.InProgress(ctx, resourceTarget(resource))
 	if err != nil {
-		return fmt.Errorf("looking for containers left for %s: %w", resource, err)
+		return fmt.Errorf("looking for unfinished runs on %s: %w", resource, err)
+	}
+	for _, started := range open {
+		if err := r.clearRun(ctx, started.Deployment, resource, waiting); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clearRun deals with what a run that has no end left for a resource, on the
+// engine that it used.
+func (r *Run) clearRun(ctx context.Context, deployment, resource string, waiting func(string)) error {
+	if deployment == r.id {
+		return nil
+	}
+	s, err := storyOf(ctx, r.log, deployment)
+	if err != nil {
+		return err
+	}
+	on, err := r.asking(ctx, s)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return err
+	case err != nil && !s.acts(resource):
+		on = nothing{} // it left nothing that could do harm
+	case err != nil:
+		return &HeldError{Run: s.unfinished(r.log), Cause: err}
+	}
+	where := ""
+	if on != r.engine {
+		where = " on " + s.used.String()
+		if err := r.clearOn(ctx, on, where, resource, waiting); err != nil {
+			return err
+		}
+	}
+	if err := r.outwait(ctx, on, where, deployment, resource, waiting); err != nil {
+		return fmt.Errorf("process left serving by run %s: %w", deployment, err)
+	}
+	return r.closeRun(ctx, deployment)
+}
+
+// clearOn deals with the containers that earlier runs left for a resource on an
+// engine, which is where.
+func (r *Run) clearOn(ctx context.Context, on Containers, where, resource string, waiting func(string)) error {
+	left, err := on.Containers(ctx, map[string]string{runner.LabelLog: r.log.ID(), runner.LabelResource: resource})
+	if err != nil {
+		return fmt.Errorf("looking for containers left for %s%s: %w", resource, where, err)
 	}
 	for _, c := range left {
 		run := c.Labels[runner.LabelRun]
@@ -192,22 +233,10 @@ func (r *Run) clear(ctx context.Context, resource string, waiting func(string)) 
 			continue
 		}
 		if c.Running && !observing(c) {
-			waiting(fmt.Sprintf("waits for action %q that run %s left running", c.Labels[runner.LabelAction], run))
+			waiting(fmt.Sprintf("waits for action %q that run %s left running%s", c.Labels[runner.LabelAction], run, where))
 		}
-		if err := r.settle(ctx, c); err != nil {
-			return fmt.Errorf("container left by run %s for %s: %w", run, resource, err)
-		}
-	}
-	open, err := r.log.InProgress(ctx, resourceTarget(resource))
-	if err != nil {
-		return fmt.Errorf("looking for unfinished runs on %s: %w", resource, err)
-	}
-	for _, started := range open {
-		if err := r.outwait(ctx, started.Deployment, resource, waiting); err != nil {
-			return fmt.Errorf("process left serving by run %s: %w", started.Deployment, err)
-		}
-		if err := r.closeRun(ctx, started.Deployment); err != nil {
-			return err
+		if err := r.settle(ctx, on, c); err != nil {
+			return fmt.Errorf("container left by run %s for %s%s: %w", run, resource, where, err)
 		}
 	}
 	return nil
@@ -220,12 +249,12 @@ func (r *Run) clear(ctx context.Context, resource string, waiting func(string)) 
 // That the run is dead needs no look at its lock, which somebody else may hold
 // for a moment to find that out: a run that lives and is in the middle of an
 // action holds the lock of the resource, and that is this run's.
-func (r *Run) outwait(ctx context.Context, deployment, resource string, waiting func(string)) error {
-	open, err := r.unfinished(ctx, deployment)
-	if err != nil || !acting(open)[resource] {
+func (r *Run) outwait(ctx context.Context, on Containers, where, deployment, resource string, waiting func(string)) error {
+	s, err := storyOf(ctx, r.log, deployment)
+	if err != nil || !s.acts(resource) {
 		return err
 	}
-	left, err := r.engine.Containers(ctx, map[string]string{
+	left, err := on.Containers(ctx, map[string]string{
 		runner.LabelLog: r.log.ID(), runner.LabelRun: deployment, runner.LabelKind: runner.KindServe,
 	})
 	if err != nil {
@@ -234,19 +263,19 @@ func (r *Run) outwait(ctx context.Context, deployment, resource string, waiting 
 	stopped := false
 	for _, c := range left {
 		if c.Running {
-			waiting(fmt.Sprintf("waits for an action that run %s left running in a process that serves", deployment))
-			_, ended, err := r.wait(ctx, c)
+			waiting(fmt.Sprintf("waits for an action that run %s left running in a process that serves%s", deployment, where))
+			_, ended, err := r.wait(ctx, on, c)
 			if err != nil && !errors.Is(err, engine.ErrNoContainer) {
 				return err
 			}
 			stopped = stopped || err == nil && !ended
 		}
-		if err := r.engine.Remove(ctx, c.ID); err != nil {
+		if err := on.Remove(ctx, c.ID); err != nil {
 			return err
 		}
 	}
-	for _, e := range open {
-		if stopped && acting([]deploylog.Event{e})[resource] {
+	for _, e := range s.open {
+		if stopped && isActionOf(e.Target, resource) {
 			if err := r.close(ctx, e, e.Target.Failed(), payload{Abandoned: true, NoticedBy: r.id, Error: r.outlasted()}); err != nil {
 				return err
 			}
@@ -262,10 +291,10 @@ func (r *Run) outlasted() string {
 
 // wait waits for the end of a container, as long as there is patience. It fails
 // with engine.ErrNoContainer when the container is gone.
-func (r *Run) wait(ctx context.Context, c engine.Container) (exit engine.Exit, ended bool, err error) {
+func (r *Run) wait(ctx context.Context, on Containers, c engine.Container) (exit engine.Exit, ended bool, err error) {
 	patient, cancel := context.WithTimeout(ctx, r.patience)
 	defer cancel()
-	exit, err = r.engine.Wait(patient, c.ID)
+	exit, err = on.Wait(patient, c.ID)
 	if err != nil && patient.Err() != nil && ctx.Err() == nil {
 		return engine.Exit{}, false, nil
 	}
@@ -275,21 +304,26 @@ func (r *Run) wait(ctx context.Context, c engine.Container) (exit engine.Exit, e
 // settle brings one container of a dead run to its end, records how an action
 // ended, and removes it. One that was made ready for an action that never began
 // is only removed.
-func (r *Run) settle(ctx context.Context, c engine.Container) error {
+func (r *Run) settle(ctx context.Context, on Containers, c engine.Container) error {
 	if observing(c) || serves(c) || !c.Started {
-		return r.engine.Remove(ctx, c.ID)
+		return on.Remove(ctx, c.ID)
 	}
 	started, ended, err := r.action(ctx, c)
 	if err != nil {
 		return err
 	}
 	if started.Name == "" {
-		return r.engine.Remove(ctx, c.ID)
+		return on.Remove(ctx, c.ID)
 	}
-	exit, over, err := r.wait(ctx, c)
+	exit, over, err := r.wait(ctx, on, c)
 	gone := errors.Is(err, engine.ErrNoContainer)
 	if err != nil && !gone {
 		return err
+	}
+	if gone { // by another run that recovers, it was recorded first
+		if _, ended, err = r.action(ctx, c); err != nil {
+			return err
+		}
 	}
 	p := payload{Abandoned: true, NoticedBy: r.id}
 	name := started.Target.Failed()
@@ -311,7 +345,7 @@ func (r *Run) settle(ctx context.Context, c engine.Container) error {
 			return err
 		}
 	}
-	return r.engine.Remove(ctx, c.ID)
+	return on.Remove(ctx, c.ID)
 }
 
 // action finds the beginning of the action that a container was made for, which
@@ -348,14 +382,14 @@ func observing(c engine.Container) bool { return c.Labels[runner.LabelKind] == r
 // serves tells whether the container answered for many resources.
 func serves(c engine.Container) bool { return c.Labels[runner.LabelKind] == runner.KindServe }
 
-// acting returns the resources of which an action is among the started events.
-func acting(open []deploylog.Event) map[string]bool {
-	resources := map[string]bool{}
-	for _, e := range open {
-		if kind, rest, _ := strings.Cut(string(e.Target), "/"); kind == "action" {
-			resource, _, _ := strings.Cut(rest, "/")
-			resources[resource] = true
-		}
-	}
-	return resources
+// isActionOf tells whether a target is an action of a resource.
+func isActionOf(t deploylog.Target, resource string) bool {
+	kind, rest, _ := strings.Cut(string(t), "/")
+	of, _, _ := strings.Cut(rest, "/")
+	return kind == "action" && of == resource
+}
+
+// acts tells whether an action of a resource has no end.
+func (s *story) acts(resource string) bool {
+	return slices.ContainsFunc(s.open, func(e deploylog.Event) bool { return isActionOf(e.Target, resource) })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -23,6 +24,7 @@ type Containers interface {
 type Options struct {
 	Log      deploylog.Log
 	Engine   Containers
+	Engines  Engines          // may be nil: every run on this log uses Engine
 	ID       string           // ULID of the run
 	Target   deploylog.Target // see RunTarget
 	Revision string           // of what is applied; "" of a run that destroys, for that leaves none
@@ -42,6 +44,7 @@ type Options struct {
 type Run struct {
 	log      deploylog.Log
 	engine   Containers
+	engines  Engines
 	id       string
 	target   deploylog.Target
 	revision string
@@ -50,6 +53,10 @@ type Run struct {
 	place    string
 	meaning  func(salt, resource string) string
 	unlock   func()
+
+	mu     sync.Mutex
+	opened map[string]*opened // engines of dead runs
+	lost   map[string]bool    // resources of this run of whose action the end is not known
 }
 
 // Watch begins a run that observes and records nothing: it only holds the
@@ -60,7 +67,7 @@ func Watch(o Options) (*Run, error) {
 		return nil, fmt.Errorf("locking run %s: %w", o.ID, err)
 	}
 	return &Run{
-		log: o.Log, engine: o.Engine, id: o.ID, target: o.Target, revision: o.Revision,
+		log: o.Log, engine: o.Engine, engines: o.Engines, id: o.ID, target: o.Target, revision: o.Revision,
 		patience: o.Patience, notice: o.Notice, place: o.Place, meaning: o.Meaning, unlock: unlock,
 	}, nil
 }
@@ -80,10 +87,14 @@ func Begin(ctx context.Context, o Options) (*Run, error) {
 }
 
 // End gives the run's lock back.
-func (r *Run) End() { r.unlock() }
+func (r *Run) End() {
+	r.closeEngines()
+	r.unlock()
+}
 
 // Enter waits until no other run works on the resource and nothing that a dead
-// run started for it still runs.
+// run started for it still runs, on whichever engine. It fails with a *HeldError
+// where that can not be found out.
 func (r *Run) Enter(ctx context.Context, resource string, waiting func(string)) (leave func(), err error) {
 	resource = runner.Placed(resource, r.place)
 	name := string(resourceTarget(resource))

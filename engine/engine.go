@@ -71,6 +71,14 @@ type Info struct {
 	Remote  bool   // its file system is not this machine's
 }
 
+// Identity tells an engine from others, so that what a run left in it can be looked
+// for there later.
+type Identity struct {
+	ID      string // the same as long as it is the same engine, wherever it is reached; "" if that is not known
+	Context string // name of the configuration that led to its address, if it has one
+	Local   bool   // its containers are processes of this machine: none runs on when that is started anew
+}
+
 // PullPolicy says when an image is fetched from its registry.
 type PullPolicy string
 

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync/atomic"
 
 	"github.com/docker/cli/cli/config/configfile"
@@ -137,6 +138,26 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 		Address: e.endpoint.address,
 		Remote:  !e.endpoint.local(),
 	}, nil
+}
+
+// Identity asks the engine which one it is. Machines that were copied have an ID in
+// common, and so have engines on one machine; its name and the place of its data
+// tell those apart.
+func (e *Engine) Identity(ctx context.Context) (engine.Identity, error) {
+	identity := engine.Identity{Context: e.endpoint.context}
+	found, err := e.client.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return identity, e.wrap("ask which engine it is", err)
+	}
+	info := found.Info
+	if info.ID != "" {
+		identity.ID = strings.Join([]string{info.ID, info.Name, info.DockerRootDir}, " ")
+	}
+	// A socket may lead to another machine, or into a virtual one.
+	if host, err := os.Hostname(); err == nil && e.endpoint.local() && info.Name == host {
+		identity.Local = true
+	}
+	return identity, nil
 }
 
 // Close waits until the containers of ended runs are removed, which is tried

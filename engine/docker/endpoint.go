@@ -29,6 +29,7 @@ const defaultContext = "default"
 type endpoint struct {
 	address string // as the user wrote it
 	source  string // what named it, for error messages
+	context string // name of the docker context that it is from, if any
 	docker  dockerendpoint.Endpoint
 }
 
@@ -238,7 +239,7 @@ func fromContext(name, source, directory string) (endpoint, error) {
 		return fail(err)
 	}
 	complete.Host = address
-	return endpoint{address: address, source: fmt.Sprintf("context %q", name), docker: complete}, nil
+	return endpoint{address: address, source: fmt.Sprintf("context %q", name), context: name, docker: complete}, nil
 }
 
 // configDirectory is where Docker's own configuration is.

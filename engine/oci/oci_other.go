@@ -19,6 +19,19 @@ func Open(context.Context, Options) (*Engine, error) {
 	return nil, fmt.Errorf("%w: running containers without a daemon needs Linux, and this is %s; use Docker", engine.ErrUnavailable, runtime.GOOS)
 }
 
+// Identity can not be called.
+func (*Engine) Identity(context.Context) (engine.Identity, error) {
+	return engine.Identity{}, engine.ErrUnavailable
+}
+
+// Leftovers exist on Linux only.
+type Leftovers struct{ engine.Engine }
+
+// OpenLeftovers fails.
+func OpenLeftovers(Options) (*Leftovers, error) {
+	return nil, fmt.Errorf("%w: containers without a daemon are only on Linux, and this is %s", engine.ErrUnavailable, runtime.GOOS)
+}
+
 // Images can not be called.
 func (*Engine) Images() ([]Image, error) { return nil, engine.ErrUnavailable }
 

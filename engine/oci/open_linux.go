@@ -147,6 +147,15 @@ func askVersion(ctx context.Context, path string) (string, error) {
 }
 
 func findRunDir(named string, rootless bool) (runDir, error) {
+	directory, err := runDirOf(named, rootless)
+	if err != nil {
+		return "", err
+	}
+	return directory, directory.make()
+}
+
+// runDirOf names the run directory, which need not be there.
+func runDirOf(named string, rootless bool) (runDir, error) {
 	directory := named
 	switch runtimeDir := os.Getenv("XDG_RUNTIME_DIR"); {
 	case directory != "":
@@ -161,7 +170,7 @@ func findRunDir(named string, rootless bool) (runDir, error) {
 	if err != nil {
 		return "", fmt.Errorf("the run directory %s: %w", directory, err)
 	}
-	return runDir(absolute), runDir(absolute).make()
+	return runDir(absolute), nil
 }
 
 func openStore(named string, rootless bool, log *slog.Logger) (*store.Store, error) {
@@ -249,6 +258,12 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 	return engine.Info{
 		Name: "oci", Version: e.version, OS: "linux", Arch: runtime.GOARCH, Address: address,
 	}, nil
+}
+
+// Identity is where what is known of running containers lies: engines that share
+// it see the same containers.
+func (e *Engine) Identity(context.Context) (engine.Identity, error) {
+	return engine.Identity{ID: string(e.dir), Local: true}, nil
 }
 
 // Close ends what was started ahead of further runs. What runs belongs to calls

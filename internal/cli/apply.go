@@ -77,6 +77,7 @@ touched), 130 interrupted.`,
 	o.engine.registerCache(c)
 	a.registerFull(c)
 	o.confirm.register(c)
+	o.engine.registerAbandon(c)
 	c.Flags().BoolVar(&o.keepGoing, "keep-going", false, "after a failure, go on with what does not depend on it")
 	return c
 }
@@ -231,6 +232,9 @@ func (a *app) start(ctx context.Context, command string, files []string, flags i
 			s.close()
 		}
 	}()
+	if err := a.unfinished(s, files, &ef); err != nil {
+		return nil, err
+	}
 	e, info, err := a.openEngine(s.ctx, s.news, ef)
 	if err != nil {
 		return nil, err
@@ -245,8 +249,10 @@ func (a *app) start(ctx context.Context, command string, files []string, flags i
 	if err != nil {
 		return nil, err
 	}
-	if s.log, err = a.openLog(s.ctx, in.workspace, s.news); err != nil {
-		return nil, err
+	if s.log == nil {
+		if s.log, err = a.openLog(s.ctx, in.workspace, s.news); err != nil {
+			return nil, err
+		}
 	}
 	a.equip(s, command, files, ef, info, images)
 	s.runner.Stop = s.signals.stop
@@ -257,7 +263,7 @@ func (a *app) start(ctx context.Context, command string, files []string, flags i
 func (a *app) equip(s *started, command string, files []string, ef engineFlags, info engine.Info, images *shipped.Images) {
 	in := s.input
 	s.control = control.Options{
-		Log: s.log, Engine: s.engine, ID: in.run, Target: control.RunTarget(in.workspace, files), Revision: in.manifest.Hash()[:12],
+		Log: s.log, Engine: s.engine, Engines: &engines{app: a, engine: s.engine, info: info, news: s.news}, ID: in.run, Target: control.RunTarget(in.workspace, files), Revision: in.manifest.Hash()[:12],
 		Patience: patience, Notice: func(text string) { s.news.tell("note: " + text) },
 	}
 	s.runner = runner.Options{

@@ -60,6 +60,7 @@ touched), 130 interrupted.`,
 	o.engine.registerCache(c)
 	a.registerFull(c)
 	o.confirm.register(c)
+	o.engine.registerAbandon(c)
 	c.Flags().BoolVar(&o.keepGoing, "keep-going", false, "after a failure, go on with what the resource does not depend on")
 	return c
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/oci"
@@ -30,7 +31,11 @@ type engineFlags struct {
 	typesImage string
 	memory     sizeFlag
 	pids       int64
-	noCache    bool // see registerCache
+	noCache    bool     // see registerCache
+	abandon    []string // see registerAbandon
+
+	changes    bool                // the command changes things
+	unfinished *control.Unfinished // the dead run whose engine auto prefers; may be nil
 }
 
 func (f *engineFlags) register(c *cobra.Command) {
@@ -63,7 +68,7 @@ func (f *engineFlags) policy() (engine.PullPolicy, error) {
 
 // openEngine connects to the engine that --engine asks for.
 func (a *app) openEngine(ctx context.Context, news io.Writer, f engineFlags) (engine.Engine, engine.Info, error) {
-	e, err := a.chooseEngine(ctx, news)
+	e, err := a.chooseEngine(ctx, news, f.unfinished)
 	if err != nil {
 		return nil, engine.Info{}, err
 	}
@@ -82,7 +87,7 @@ func (a *app) openEngine(ctx context.Context, news io.Writer, f engineFlags) (en
 // patienceWithEngine is how long an engine may take to answer at first.
 const patienceWithEngine = 30 * time.Second
 
-func (a *app) chooseEngine(ctx context.Context, news io.Writer) (engine.Engine, error) {
+func (a *app) chooseEngine(ctx context.Context, news io.Writer, unfinished *control.Unfinished) (engine.Engine, error) {
 	if a.global.ociRuntime != "" && a.global.engine != engineOCI {
 		return nil, usage("--oci-runtime is for --engine oci, and this is --engine %s", a.global.engine)
 	}
@@ -92,9 +97,18 @@ func (a *app) chooseEngine(ctx context.Context, news io.Writer) (engine.Engine, 
 	case engineOCI:
 		return a.openOCI(ctx, news)
 	case engineAuto:
+		if unfinished != nil && unfinished.Used.Kind == engineOCI {
+			if e, err := a.openOCI(ctx, news); err == nil {
+				fmt.Fprintf(news, "note: --engine auto takes oci, which run %s used: it did not end\n", unfinished.Run)
+				return e, nil
+			}
+		}
 		e, err := a.openDocker(ctx, news)
 		if err == nil || !errors.Is(err, engine.ErrUnavailable) || a.getenv("DOCKER_HOST") != "" || a.getenv("DOCKER_CONTEXT") != "" {
 			return e, err // who names a Docker Engine means that one
+		}
+		if err := a.mayLeave(ctx, news, unfinished); err != nil {
+			return nil, err
 		}
 		without, ociErr := a.openOCI(ctx, news)
 		if ociErr != nil {

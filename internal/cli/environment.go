@@ -287,6 +287,9 @@ func (a *app) deleteEnvironment(ctx context.Context, name string, o environmentD
 	if err := a.agree(ctx, o.yes, asJSON, fmt.Sprintf("environment %s would be deleted (%s)", name, what), "Delete environment %s (%s)?", name, what); err != nil {
 		return err
 	}
+	if err := a.abandon(ctx, e.log, o.work.engine.abandon); err != nil {
+		return err
+	}
 	deletion := environment.Delete{TerminateTasks: o.terminate, By: whoami(), Reason: o.reason}
 	if o.wait {
 		return a.deployAndWait(ctx, "env delete", e, name, deletion, o.work, asJSON)

@@ -39,6 +39,7 @@ func (w *environmentWork) register(c *cobra.Command) {
 // registerWatch adds the flags of what keeps watch, too.
 func (w *environmentWork) registerWatch(c *cobra.Command) {
 	w.register(c)
+	w.engine.registerAbandon(c)
 	c.Flags().DurationVar(&w.checkEvery, "check-every", control.DefaultCheckEvery, "how often to look at every task, besides what engines tell")
 }
 

@@ -153,6 +153,9 @@ func (a *app) deployEnvironment(ctx context.Context, command, name string, o env
 	if _, err := a.pinnedText(r.Definition.Task.Digest); err != nil {
 		return fmt.Errorf("manifest %s of revision %d: %w", r.Definition.Task.Manifest, r.Number, err)
 	}
+	if err := a.abandon(ctx, e.log, o.work.engine.abandon); err != nil {
+		return err
+	}
 	if o.wait {
 		return a.deployAndWait(ctx, command, e, name, wanted(hosts), o.work, asJSON)
 	}

@@ -65,6 +65,9 @@ func (a *app) runEnvironments(ctx context.Context, names []string, untilIdle boo
 		return err
 	}
 	defer func() { err = errors.Join(err, e.log.Close()) }()
+	if err := a.abandon(ctx, e.log, work.engine.abandon); err != nil {
+		return err
+	}
 	screen, _ := a.environmentScreen(asJSON, false)
 	ctx, signals := interruptible(ctx, screen.Notice)
 	defer signals.done()

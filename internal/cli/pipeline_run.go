@@ -49,6 +49,7 @@ them.`,
 	o.input.registerVariables(c)
 	o.engine.register(c)
 	o.engine.registerCache(c)
+	o.engine.registerAbandon(c)
 	return c
 }
 
@@ -65,6 +66,9 @@ func (a *app) runPipelines(ctx context.Context, names []string, o pipelineRunOpt
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
+	if err := a.abandon(ctx, log, o.engine.abandon); err != nil {
+		return err
+	}
 	news := &news{fallback: a.err}
 	ctx, signals := interruptible(ctx, news.tell)
 	defer signals.done()

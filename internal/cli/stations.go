@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/docker"
@@ -44,6 +45,7 @@ type station struct {
 	once   sync.Once
 	engine engine.Engine
 	info   engine.Info
+	tls    *control.EngineTLS // of a host that has its own
 	images *shipped.Images
 	err    error
 }
@@ -81,6 +83,7 @@ func (c *stations) equipped(ctx context.Context, log deploylog.Log, in *input, c
 	}
 	s := &started{input: in, ctx: ctx, news: &news{fallback: io.Discard}, engine: at.engine, log: log}
 	c.app.equip(s, command, files, c.flags, at.info, at.images)
+	s.control.Engines = &engines{app: c.app, engine: at.engine, info: at.info, tls: at.tls, news: c.news}
 	s.control.Place, s.runner.Place = place, place
 	s.control.Target = deploylog.Target(runner.Placed(string(s.control.Target), place))
 	s.runner.Confirm = runner.ConfirmNo
@@ -155,6 +158,9 @@ func (c *stations) open(ctx context.Context, host string, s *station) error {
 			return fmt.Errorf("host %s: %w", host, err)
 		}
 		s.engine, s.info = e, info
+		if files := tlsOf(h, c.hosts.path); files != nil {
+			s.tls = &control.EngineTLS{CA: files.CA, Cert: files.Cert, Key: files.Key}
+		}
 	}
 	images, err := c.app.images(s.engine, s.info, c.flags)
 	if err != nil {
@@ -177,15 +183,7 @@ func (a *app) openHost(ctx context.Context, h inventory.Host, file string, news 
 		e, err = oci.Open(ctx, oci.Options{Runtime: a.global.ociRuntime, AllowUnbounded: a.global.unbounded, Logger: logger(news)})
 	} else {
 		o := docker.Options{Host: h.Endpoint, Env: a.withoutTLS, Logger: logger(news)}
-		if h.TLS != nil {
-			below := func(path string) string {
-				if path == "" || filepath.IsAbs(path) {
-					return path
-				}
-				return filepath.Join(filepath.Dir(file), path)
-			}
-			o.TLS = &docker.TLS{CA: below(h.TLS.CA), Cert: below(h.TLS.Cert), Key: below(h.TLS.Key)}
-		}
+		o.TLS = tlsOf(h, file)
 		e, err = docker.Open(ctx, o)
 	}
 	if err != nil {
@@ -195,6 +193,25 @@ func (a *app) openHost(ctx context.Context, h inventory.Host, file string, news 
 		return nil, engine.Info{}, errors.Join(err, e.Close())
 	}
 	return e, info, nil
+}
+
+// tlsOf are the files for the engine of a host, nil when it has none of its own:
+// relative paths are below the directory of the inventory.
+func tlsOf(h inventory.Host, file string) *docker.TLS {
+	if h.TLS == nil {
+		return nil
+	}
+	below := func(path string) string {
+		if path == "" || filepath.IsAbs(path) {
+			return path
+		}
+		whole := filepath.Join(filepath.Dir(file), path)
+		if abs, err := filepath.Abs(whole); err == nil {
+			return abs
+		}
+		return whole
+	}
+	return &docker.TLS{CA: below(h.TLS.CA), Cert: below(h.TLS.Cert), Key: below(h.TLS.Key)}
 }
 
 // withoutTLS is the environment without what it says of the TLS of Docker, which

@@ -1,0 +1,317 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/docker"
+	"github.com/deployster-go/deployster/engine/oci"
+	"github.com/deployster-go/deployster/schema"
+)
+
+// engines finds the engines of runs for one that uses an engine itself. It is a
+// control.Engines.
+type engines struct {
+	app    *app
+	engine engine.Engine
+	info   engine.Info
+	tls    *control.EngineTLS // of a host that has its own
+	news   io.Writer
+}
+
+// identify asks an engine which one it is; it need not answer that.
+func identify(ctx context.Context, e engine.Engine) engine.Identity {
+	asked, can := e.(interface {
+		Identity(context.Context) (engine.Identity, error)
+	})
+	if !can {
+		return engine.Identity{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, patienceWithHost)
+	defer cancel()
+	identity, err := asked.Identity(ctx)
+	if err != nil {
+		identity.ID = ""
+	}
+	return identity
+}
+
+// Used implements control.Engines.
+func (f *engines) Used(ctx context.Context) control.EngineUsed {
+	here := thisMachine()
+	identity := identify(ctx, f.engine)
+	return control.EngineUsed{
+		Kind: f.info.Name, Address: f.info.Address, ID: identity.ID, Context: identity.Context, TLS: f.tls, Local: identity.Local,
+		UID: strconv.Itoa(os.Geteuid()), Machine: here.id, Boot: here.boot,
+	}
+}
+
+// machine tells one start of a machine from others, and from other machines.
+type machine struct{ id, boot string }
+
+// thisMachine is empty where that can not be found out. Machines that were copied
+// have an id in common, so that their names must tell them apart.
+func thisMachine() machine {
+	var m machine
+	if id, err := os.ReadFile("/etc/machine-id"); err == nil {
+		name, err := os.Hostname()
+		if text := strings.TrimSpace(string(id)); err == nil && text != "" {
+			m.id = text + " " + name
+		}
+	}
+	if boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
+		m.boot = strings.TrimSpace(string(boot))
+	}
+	return m
+}
+
+// restarted reports whether this is the machine on which a run was, and it was
+// started anew since.
+func restarted(u control.EngineUsed) bool {
+	here := thisMachine()
+	return u.Local && u.Machine != "" && u.Machine == here.id && u.Boot != "" && here.boot != "" && u.Boot != here.boot
+}
+
+// elsewhere reports whether a run was on another machine than this one, as far as
+// the log tells.
+func elsewhere(u control.EngineUsed) bool {
+	if here := thisMachine(); u.Boot != "" && here.boot == u.Boot {
+		return false
+	} else if u.Machine != "" && here.id != "" {
+		return u.Machine != here.id
+	}
+	name, err := os.Hostname()
+	return err != nil || u.Host != name
+}
+
+// Open implements control.Engines.
+func (f *engines) Open(ctx context.Context, used control.EngineUsed) (control.Containers, func(), error) {
+	if f.engine != nil && f.is(ctx, used) {
+		return f.engine, nil, nil
+	}
+	var found control.Containers
+	var done func()
+	var err error
+	switch used.Kind {
+	case engineDocker:
+		found, done, err = f.openDocker(ctx, used)
+	case engineOCI:
+		found, err = f.openOCI(used)
+	default:
+		err = errors.New("the log does not tell how to reach it")
+	}
+	if err != nil && restarted(used) {
+		return nil, nil, nil // what ran there ended with the machine
+	}
+	return found, done, err
+}
+
+// is reports whether the engine of this run is the one that another used.
+func (f *engines) is(ctx context.Context, used control.EngineUsed) bool {
+	switch {
+	case f.info.Name != used.Kind:
+		return false
+	case used.Kind == engineOCI:
+		return !elsewhere(used) && !restarted(used) && used.UID == strconv.Itoa(os.Geteuid()) && used.ID == identify(ctx, f.engine).ID
+	case used.ID != "":
+		return used.ID == identify(ctx, f.engine).ID
+	default: // from a log that does not tell more than the address
+		return used.Address == f.info.Address && (!socket(used) || !elsewhere(used))
+	}
+}
+
+// socket reports whether an engine was reached by a file, which means another
+// engine on each machine.
+func socket(used control.EngineUsed) bool {
+	return strings.HasPrefix(used.Address, "unix:") || strings.HasPrefix(used.Address, "npipe:")
+}
+
+// openDocker opens the Docker Engine that a run used: by the context that led to it
+// then, and by its address.
+func (f *engines) openDocker(ctx context.Context, used control.EngineUsed) (control.Containers, func(), error) {
+	if used.ID == "" && socket(used) && elsewhere(used) {
+		return nil, nil, fmt.Errorf("the run was on machine %s, and that socket can be asked only there", cmp.Or(used.Host, "unknown"))
+	}
+	byAddress := docker.Options{Host: used.Address, Env: f.app.getenv, Logger: logger(f.news)}
+	if used.TLS != nil {
+		byAddress.TLS, byAddress.Env = &docker.TLS{CA: used.TLS.CA, Cert: used.TLS.Cert, Key: used.TLS.Key}, f.app.withoutTLS
+	}
+	ways := []docker.Options{byAddress}
+	if used.Context != "" {
+		ways = []docker.Options{{Context: used.Context, Env: f.app.getenv, Logger: logger(f.news)}, byAddress}
+	}
+	var away error
+	for _, way := range ways {
+		e, err := f.try(ctx, way, used)
+		if err == nil {
+			return e, func() { _ = e.Close() }, nil
+		}
+		away = err
+	}
+	return nil, nil, away
+}
+
+// try opens a Docker Engine, and only the one that a run used.
+func (f *engines) try(ctx context.Context, way docker.Options, used control.EngineUsed) (*docker.Engine, error) {
+	ctx, cancel := context.WithTimeout(ctx, patienceWithHost)
+	defer cancel()
+	e, err := docker.Open(ctx, way)
+	if err != nil || used.ID == "" {
+		return e, err
+	}
+	identity, err := e.Identity(ctx)
+	switch {
+	case err != nil:
+	case identity.ID == "":
+		err = errors.New("what answers there does not tell which engine it is")
+	case identity.ID != used.ID:
+		err = fmt.Errorf("another engine answers there now: it is %q, and the run used %q", identity.ID, used.ID)
+	default:
+		return e, nil
+	}
+	return nil, errors.Join(err, e.Close())
+}
+
+// openOCI finds the containers that a run had without a daemon: they are of its
+// machine and its user.
+func (f *engines) openOCI(used control.EngineUsed) (control.Containers, error) {
+	mine := strconv.Itoa(os.Geteuid())
+	if used.UID == "" { // from a log that does not tell more than the name
+		if u, err := user.Current(); err == nil && u.Username == used.User {
+			used.UID = mine
+		}
+	}
+	switch {
+	case elsewhere(used):
+		return nil, fmt.Errorf("the run was on machine %s, and its containers can be asked for only there", cmp.Or(used.Host, "unknown"))
+	case restarted(used):
+		return nil, nil
+	case used.UID != mine:
+		return nil, fmt.Errorf("the run was of user %s (uid %s), who alone can ask for its containers: run this as that user", cmp.Or(used.User, "unknown"), cmp.Or(used.UID, "unknown"))
+	}
+	left, err := oci.OpenLeftovers(oci.Options{RunDir: used.ID, Logger: logger(f.news)})
+	if err != nil {
+		return nil, err
+	}
+	return left, nil
+}
+
+// registerAbandon adds --abandon, for commands that may be held.
+func (f *engineFlags) registerAbandon(c *cobra.Command) {
+	f.changes = true
+	c.Flags().StringArrayVar(&f.abandon, "abandon", nil, "do not wait for this dead run, whose engine cannot be asked any more (repeatable)")
+}
+
+// abandon records that dead runs are not waited for, and who said so.
+func (a *app) abandon(ctx context.Context, log deploylog.Log, runs []string) error {
+	by := map[string]string{}
+	if u, err := user.Current(); err == nil {
+		by["user"] = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		by["host"] = host
+	}
+	for _, run := range runs {
+		err := control.Abandon(ctx, log, run, by)
+		switch {
+		case err == nil:
+		case errors.Is(err, control.ErrNoSuchRun), errors.Is(err, control.ErrRunEnded), errors.Is(err, control.ErrRunAlive):
+			return usage("--abandon %s: %w%s", run, err, meantRun(ctx, log, run))
+		default:
+			return fmt.Errorf("--abandon %s: %w", run, err)
+		}
+	}
+	return nil
+}
+
+// meantRun tells which dead runs can be abandoned.
+func meantRun(ctx context.Context, log deploylog.Log, run string) string {
+	unfinished, err := control.UnfinishedRuns(ctx, log, "")
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, u := range unfinished {
+		if !u.Alive {
+			names = append(names, u.Run)
+		}
+	}
+	switch near := schema.Closest(run, names); {
+	case len(names) == 0:
+		return "; no dead run is unfinished"
+	case near != "":
+		return fmt.Sprintf("; did you mean %s?", near)
+	default:
+		return "; unfinished and dead are " + strings.Join(names, ", ")
+	}
+}
+
+// preferred returns the dead run of a target whose engine "auto" prefers, as
+// something of it may still be at work there; nil when there is none.
+func preferred(ctx context.Context, log deploylog.Log, target deploylog.Target) (*control.Unfinished, error) {
+	unfinished, err := control.UnfinishedRuns(ctx, log, target)
+	if err != nil {
+		return nil, err
+	}
+	for i := len(unfinished) - 1; i >= 0; i-- {
+		if u := unfinished[i]; !u.Alive && !u.Abandoned && len(u.Acting) > 0 && !restarted(u.Used) {
+			return &u, nil
+		}
+	}
+	return nil, nil
+}
+
+// mayLeave fails where auto must not go over to another engine than the one that a
+// dead run used, because that one can not be asked.
+func (a *app) mayLeave(ctx context.Context, news io.Writer, unfinished *control.Unfinished) error {
+	if unfinished == nil {
+		return nil
+	}
+	f := engines{app: a, news: news}
+	_, done, err := f.Open(ctx, unfinished.Used)
+	if done != nil {
+		done()
+	}
+	if err != nil {
+		return &control.HeldError{Run: *unfinished, Cause: err}
+	}
+	return nil
+}
+
+// unfinished looks into the log, where there is one, before an engine is chosen:
+// dead runs are abandoned, and auto learns which engine one of them used.
+func (a *app) unfinished(s *started, files []string, ef *engineFlags) error {
+	path, err := a.logPath(s.workspace)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); err != nil {
+		if len(ef.abandon) > 0 {
+			return usage("--abandon %s: there is no deployment log at %s, so no run can be held", ef.abandon[0], path)
+		}
+		return nil // what is wrong with it is told when it is opened
+	}
+	if s.log, err = a.openLog(s.ctx, s.workspace, s.news); err != nil {
+		return err
+	}
+	if err := a.abandon(s.ctx, s.log, ef.abandon); err != nil {
+		return err
+	}
+	if !ef.changes {
+		return nil
+	}
+	ef.unfinished, err = preferred(s.ctx, s.log, control.RunTarget(s.workspace, files))
+	return err
+}

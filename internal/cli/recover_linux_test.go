@@ -1,0 +1,242 @@
+package cli_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// killedInAction is a site whose apply was killed in the middle of the action of
+// the resource a, and its run.
+func killedInAction(t *testing.T, typ string, flags ...string) (s *site, run string) {
+	t.Helper()
+	s = newSite(t, "  a: {type: "+typ+", config: {value: one}}")
+	s.hold("a")
+	first := s.start(append([]string{"apply", "m.yaml", "--confirm", "NO"}, flags...)...)
+	s.untilBusy("a")
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.exit(first)
+	return s, s.events()[0].Deployment
+}
+
+// loaded puts the images of these tests into the cache of the oci engine.
+func (s *site) loaded() {
+	s.Helper()
+	for _, image := range []string{slowType, oneShotType} {
+		if r := s.start("image", "load", "--docker", image); s.exit(r) != 0 {
+			s.Fatalf("loading %s: %s", image, r.out)
+		}
+	}
+}
+
+// What a dead run left in one engine is waited for also by a run that uses
+// another.
+func TestAnActionThatOutlivesItsRunIsWaitedForOnAnotherEngine(t *testing.T) {
+	for name, typ := range map[string]string{"in a container of its own": "ONE-SHOT", "in a process that serves": "SLOW"} {
+		t.Run(name, func(t *testing.T) {
+			s, dead := killedInAction(t, typ, "--engine", "docker")
+			s.loaded()
+			second := s.start("apply", "m.yaml", "--confirm", "NO", "--engine", "oci", "--pull", "never", "--output", "json")
+			second.out.until(t, "left running")
+			s.release("a")
+			if code := s.exit(second); code != 0 {
+				t.Fatalf("exit %d\n%s", code, second.out)
+			}
+			if !strings.Contains(second.out.String(), "docker at unix://") {
+				t.Errorf("it does not tell on which engine the action of %s runs:\n%s", dead, second.out)
+			}
+			if slices.ContainsFunc(s.events(), named(runner.ActionStarted)) && strings.Contains(second.out.String(), `"type":"action-started"`) {
+				t.Errorf("the second run did again what the first had done:\n%s", second.out)
+			}
+			s.wantTruth()
+		})
+	}
+}
+
+// away hides a file for as long as it is not put back.
+func (s *site) away(path string) (back func()) {
+	s.Helper()
+	if err := os.Rename(path, path+".away"); err != nil {
+		s.Fatal(err)
+	}
+	return func() {
+		s.Helper()
+		if err := os.Rename(path+".away", path); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+// wantHeld applies, and demands that nothing is done because of a dead run.
+func (s *site) wantHeld(dead string, says []string, args ...string) {
+	s.Helper()
+	began := strings.Count(strings.Join(s.names(), "\n"), "action-started")
+	r := s.start(append([]string{args[0], "m.yaml", "--confirm", "NO"}, args[1:]...)...)
+	if code := s.exit(r); code != 1 {
+		s.Fatalf("%v: exit %d\n%s", args, code, r.out)
+	}
+	for _, text := range append(says, "run "+dead, "--abandon "+dead, "begun 20", `action "set" of a`) {
+		if !strings.Contains(r.out.String(), text) {
+			s.Errorf("%v: it does not say %q:\n%s", args, text, r.out)
+		}
+	}
+	if now := strings.Count(strings.Join(s.names(), "\n"), "action-started"); now != began {
+		s.Errorf("%v: an action began:\n%s", args, r.out)
+	}
+}
+
+// An engine that a dead run used and that does not answer is not taken for one on
+// which nothing runs.
+func TestWithoutAnAnswerOfTheEngineOfADeadRunAResourceIsHeld(t *testing.T) {
+	d := newDockerEngine(t)
+	// It is the engine that docker's own configuration leads to.
+	home := t.TempDir()
+	writeContext(t, home, "mine", d.address())
+	t.Setenv("DOCKER_CONFIG", home)
+	t.Setenv("DOCKER_HOST", d.address())
+	loadTypes(t, d.address())
+	s, dead := killedInAction(t, "ONE-SHOT", "--engine", "docker")
+	s.loaded()
+	t.Setenv("DOCKER_HOST", "")
+	socket := strings.TrimPrefix(d.address(), "unix://")
+	back := s.away(socket)
+	says := []string{"docker at " + d.address(), "socket"}
+	oci := []string{"--engine", "oci", "--pull", "never"}
+	s.wantHeld(dead, says, append([]string{"apply"}, oci...)...)
+	s.wantHeld(dead, says, append([]string{"destroy"}, oci...)...)
+	s.wantHeld(dead, says, "apply", "--engine", "auto", "--pull", "never")
+
+	// Of what may be abandoned.
+	for wrong, says := range map[string]string{
+		"01M80NJD8H7FSBE3JBFXTSXRB4":         "there is no such run",
+		dead[:len(dead)-1]:                   "did you mean " + dead,
+		s.run("apply", oci...):               "it has ended",
+		"run/m.yaml":                         "unfinished and dead are " + dead,
+		strings.Repeat("long", 200) + "\x1b": "there is no such run",
+	} {
+		r := s.start(append([]string{"apply", "m.yaml", "--confirm", "NO", "--abandon", wrong}, oci...)...)
+		if code := s.exit(r); code != 3 || !strings.Contains(r.out.String(), says) {
+			t.Errorf("abandoning %q: exit %d\n%s", wrong, code, r.out)
+		}
+	}
+
+	// Another engine answers at its address: this machine's.
+	if err := os.Symlink("/var/run/docker.sock", socket); err != nil {
+		t.Fatal(err)
+	}
+	s.wantHeld(dead, []string{"another engine answers there now"}, append([]string{"apply"}, oci...)...)
+	if err := os.Remove(socket); err != nil {
+		t.Fatal(err)
+	}
+
+	// It answers again, by another address.
+	back()
+	t.Setenv("DOCKER_HOST", d.address())
+	second := s.start("apply", "m.yaml", "--confirm", "NO", "--engine", "oci", "--pull", "never", "--output", "json")
+	second.out.until(t, "left running on docker at "+d.address())
+	s.release("a")
+	if code := s.exit(second); code != 0 {
+		t.Fatalf("exit %d\n%s", code, second.out)
+	}
+	s.wantTruth()
+}
+
+// Somebody who knows better says that nothing of a dead run is at work any more.
+func TestADeadRunIsAbandoned(t *testing.T) {
+	d := newDockerEngine(t)
+	t.Setenv("DOCKER_HOST", d.address())
+	loadTypes(t, d.address())
+	s, dead := killedInAction(t, "ONE-SHOT", "--engine", "docker")
+	s.loaded()
+	t.Setenv("DOCKER_HOST", "")
+	d.stop() // and all that it runs
+	if err := os.Remove(s.thing("a.busy")); err != nil {
+		t.Fatal(err)
+	}
+	s.release("a")
+	s.wantHeld(dead, nil, "apply", "--engine", "oci", "--pull", "never")
+	r := s.start("apply", "m.yaml", "--confirm", "NO", "--engine", "oci", "--pull", "never", "--abandon", dead)
+	if code := s.exit(r); code != 0 {
+		t.Fatalf("exit %d\n%s", code, r.out)
+	}
+	i := slices.IndexFunc(s.events(), func(e deploylog.Event) bool { return e.Name == "run-abandoned" })
+	if i < 0 {
+		t.Fatalf("the log tells %v", s.names())
+	}
+	if e := s.events()[i]; e.Deployment != dead || e.Target != "run/m.yaml" || !strings.Contains(string(e.Data), `"user":"`) {
+		t.Errorf("the log tells of it %+v", e)
+	}
+	s.wantTruth()
+	r = s.start("apply", "m.yaml", "--confirm", "NO", "--engine", "oci", "--pull", "never", "--abandon", dead)
+	if code := s.exit(r); code != 3 || !strings.Contains(r.out.String(), "it has ended") {
+		t.Errorf("abandoned again: exit %d\n%s", code, r.out)
+	}
+
+	// What it left goes when its engine is used again.
+	d.start()
+	t.Setenv("DOCKER_HOST", d.address())
+	if r := s.start("apply", "m.yaml", "--confirm", "NO", "--engine", "docker"); s.exit(r) != 0 {
+		t.Errorf("on the engine of the dead run: %s", r.out)
+	}
+}
+
+// run applies what may fail, and tells its id.
+func (s *site) run(command string, args ...string) string {
+	s.Helper()
+	s.exit(s.start(append([]string{command, "m.yaml", "--confirm", "NO"}, args...)...))
+	for _, e := range slices.Backward(s.events()) {
+		if e.Name == string(runner.RunStarted) {
+			return e.Deployment
+		}
+	}
+	s.Fatal("it did not begin")
+	return ""
+}
+
+// loadTypes gives another engine the images of these tests.
+func loadTypes(t *testing.T, address string) {
+	t.Helper()
+	save := exec.Command("docker", "--host", "unix:///var/run/docker.sock", "save", slowType, oneShotType)
+	load := exec.Command("docker", "--host", address, "load")
+	pipe, err := save.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	load.Stdin = pipe
+	if err := save.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := load.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := save.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeContext writes Docker's configuration of a context, and makes it the current
+// one.
+func writeContext(t *testing.T, dir, name, address string) {
+	t.Helper()
+	sum := sha256.Sum256([]byte(name))
+	meta := filepath.Join(dir, "contexts", "meta", hex.EncodeToString(sum[:]))
+	if err := errors.Join(
+		os.MkdirAll(meta, 0o700),
+		os.WriteFile(filepath.Join(dir, "config.json"), fmt.Appendf(nil, `{"currentContext": %q}`, name), 0o600),
+		os.WriteFile(filepath.Join(meta, "meta.json"), fmt.Appendf(nil, `{"Name": %q, "Metadata": {}, "Endpoints": {"docker": {"Host": %q, "SkipTLSVerify": false}}}`, name, address), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+}
