@@ -30,7 +30,7 @@ docker: ## start a Docker Engine where none answers, and leave it running
 .PHONY: test
 test: setup-test ## everything: formatting, vet, lint, architecture, unit and container tests
 	scripts/check
-	scripts/with-docker $(GO) test -race -count=1 -timeout 20m ./...
+	JINJA2=required scripts/with-docker $(GO) test -race -count=1 -timeout 20m ./...
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint ## lint only
@@ -38,7 +38,7 @@ lint: $(TOOLS)/golangci-lint ## lint only
 
 .PHONY: setup-test
 setup-test: $(TOOLS)/golangci-lint
-	@scripts/need gcc openssh-client python3 jq runc crun
+	@scripts/need gcc openssh-client python3 python3-jinja2 jq runc crun
 
 $(TOOLS)/golangci-lint: Makefile
 	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)

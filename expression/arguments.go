@@ -96,16 +96,13 @@ func (s *state) integer(v any, who string) int64 {
 // count returns a whole number argument; it is cut to what fits 32 bits, which
 // is beyond all bounds, so that computing with it can not overflow.
 func (a *args) count(v any, standard int64) int64 {
-	if v = or(v, nil); v == nil {
-		v = standard
-	}
-	i := a.s.integer(v, a.name+" takes")
+	i := a.s.integer(or(v, standard), a.name+" takes")
 	return min(max(i, math.MinInt32), math.MaxInt32)
 }
 
 // string returns an argument that must be text.
 func (a *args) string(v any, standard string) string {
-	text, ok := defined(or(v, standard)).(string)
+	text, ok := textOf(defined(or(v, standard)))
 	if !ok {
 		a.s.fail("%s takes text, not %s", a.name, describe(v))
 	}
@@ -113,3 +110,8 @@ func (a *args) string(v any, standard string) string {
 }
 
 func (a *args) flag(v any, standard bool) bool { return a.s.truth(or(v, standard)) }
+
+// boolean returns an argument that Python takes a number for.
+func (a *args) boolean(v any, standard bool) bool {
+	return a.s.integer(or(v, standard), a.name+" takes") != 0
+}

@@ -18,7 +18,8 @@ func lower(text string) string { return cases.Lower(language.Und).String(text) }
 
 func capitalize(text string) string {
 	_, n := utf8.DecodeRuneInString(text)
-	return cases.Title(language.Und).String(text[:n]) + lower(text[n:])
+	// What a sigma becomes depends on what is before it.
+	return cases.Title(language.Und).String(text[:n]) + lower(text)[len(lower(text[:n])):]
 }
 
 // titleWords is the filter title, which capitalizes after spaces, dashes and
@@ -30,8 +31,13 @@ func titleWords(text string) string {
 	})
 }
 
-// titleLetters is Python's str.title: every run of letters is a word.
-func titleLetters(text string) string { return eachWord(text, unicode.IsLetter, capitalize) }
+// titleLetters is Python's str.title: every run of letters that have a case is
+// a word.
+func titleLetters(text string) string { return eachWord(text, isCased, capitalize) }
+
+func isCased(r rune) bool {
+	return unicode.In(r, unicode.Lu, unicode.Ll, unicode.Lt, unicode.Other_Lowercase, unicode.Other_Uppercase)
+}
 
 // eachWord changes every run of the characters that are part of words.
 func eachWord(text string, within func(rune) bool, change func(string) string) string {

@@ -15,9 +15,10 @@ import (
 	"github.com/nikolalohinski/gonja/v2/tokens"
 )
 
-// parse turns a template into a tree in four steps: gonja's lexer, the checks
-// and small corrections on the tokens (see grammar), gonja's parser, and the
-// rewriting of every expression (see rewrite). It throws a SyntaxError.
+// parse turns a template into a tree: gonja's lexer, the checks and corrections
+// of the tokens, which parse the expressions (see grammar), gonja's parser for
+// the statements, and the rewriting of every expression (see rewrite). It throws
+// a SyntaxError.
 func (s *state) parse(file, src string) *nodes.Template {
 	g := s.lex(file, src)
 	s.reads++
@@ -34,7 +35,7 @@ func (s *state) parse(file, src string) *nodes.Template {
 	if err != nil {
 		throw(g.syntaxError(err, g.near(p)))
 	}
-	rewriteTemplate(root)
+	rewriteTemplate(root, g.expressions)
 	return root
 }
 
@@ -68,7 +69,7 @@ func settings() *config.Config {
 // anything recursive looks at it.
 func (s *state) lex(file, src string) *grammar {
 	src = strings.ReplaceAll(strings.ReplaceAll(src, "\r\n", "\n"), "\r", "\n")
-	g := &grammar{e: s.e, file: file, src: src}
+	g := &grammar{e: s.e, file: file, src: src, expressions: parsed{}}
 	if len(src) > maxSource {
 		throw(g.fail(nil, "the text is longer than %d MiB", maxSource>>20))
 	}
@@ -165,6 +166,8 @@ type grammar struct {
 	file   string
 	src    string
 	tokens []*tokens.Token
+	// what the tags hold
+	expressions parsed
 	// the position that g.position counted up to
 	off, line, column int
 }

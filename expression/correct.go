@@ -6,20 +6,27 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/nikolalohinski/gonja/v2/nodes"
 	"github.com/nikolalohinski/gonja/v2/tokens"
 )
 
-// What gonja's parser does not know of Jinja2's grammar is expressed in what
-// it knows, token by token, so that all positions stay what they were:
-//
-//	X if C else Y   anywhere       becomes  __if(C, X, Y)
-//	'a' 'b'                        becomes  'ab'
-//	{'a': 1,}  f(x,)               lose the last comma
-//	{{ a, b }}  {% set x = a, b %} get parentheses
-//	{% for a, b, c in x %}         unpacks in a {% set %} of its own
-//
-// and the escapes in text are resolved as Python does.
+// parsed are the expressions of a template. gonja's parser sees a name in the
+// place of each; by that token it is found again.
+type parsed map[*tokens.Token]nodes.Expression
 
+// of returns the expression that a node of gonja's stands for.
+func (p parsed) of(x nodes.Expression) nodes.Expression {
+	if name, ok := x.(*nodes.Name); ok {
+		if expression, ok := p[name.Name]; ok {
+			return rewrite(expression)
+		}
+	}
+	return rewrite(x)
+}
+
+// corrected are the tokens that gonja's parser is given. Each expression is
+// parsed here and replaced by a name, and a loop with several targets that
+// gonja does not know unpacks them in a {% set %} of its own.
 func (g *grammar) corrected() []*tokens.Token {
 	out := make([]*tokens.Token, 0, len(g.tokens))
 	for i := 0; i < len(g.tokens); i++ {
@@ -33,11 +40,14 @@ func (g *grammar) corrected() []*tokens.Token {
 			end++
 		}
 		inside := slices.DeleteFunc(slices.Clone(g.tokens[i+1:end]), func(t *tokens.Token) bool { return t.Type == tokens.Whitespace })
-		inside = g.texts(inside)
+		p := &tagParser{g: g, list: g.texts(inside), end: g.at(end)}
 		if t.Type == tokens.VariableBegin {
-			out = append(out, g.value(inside)...)
+			out = append(out, g.several(p, true))
+			if !p.done() {
+				p.unexpected("'}}' expected here")
+			}
 		} else {
-			out = append(out, g.tag(inside, g.at(end))...)
+			out = append(out, g.tag(p)...)
 		}
 		i = end - 1
 	}
@@ -49,20 +59,15 @@ func (g *grammar) texts(list []*tokens.Token) []*tokens.Token {
 	var out []*tokens.Token
 	for _, t := range list {
 		if t.Type == tokens.String {
-			resolved := *t
 			text, ok := unescape(g.src[t.Pos+1 : t.Pos+g.width(t)-1])
 			if !ok {
 				throw(g.fail(t, "the text has a malformed escape"))
 			}
-			// The parser resolves doubled backslashes once more.
-			resolved.Val = strings.ReplaceAll(text, `\`, `\\`)
 			if n := len(out); n > 0 && out[n-1].Type == tokens.String {
-				joined := *out[n-1]
-				joined.Val += resolved.Val
-				out[n-1] = &joined
+				out[n-1] = made(out[n-1], tokens.String, out[n-1].Val+text)
 				continue
 			}
-			t = &resolved
+			t = made(t, tokens.String, text)
 		}
 		out = append(out, t)
 	}
@@ -73,183 +78,110 @@ func made(like *tokens.Token, kind tokens.Type, val string) *tokens.Token {
 	return &tokens.Token{Type: kind, Val: val, Pos: like.Pos, Line: like.Line, Col: like.Col}
 }
 
-// value corrects an expression that may be several with commas.
-func (g *grammar) value(list []*tokens.Token) []*tokens.Token {
-	parts, commas := split(list, tokens.Comma)
-	if len(commas) == 0 {
-		return g.condition(list)
-	}
-	out := []*tokens.Token{made(list[0], tokens.LeftParenthesis, "(")}
-	for i, part := range parts {
-		out = append(out, g.condition(part)...)
-		if i < len(commas) {
-			out = append(out, commas[i])
-		}
-	}
-	return append(out, made(list[len(list)-1], tokens.RightParenthesis, ")"))
+// keep makes the name that stands for an expression.
+func (g *grammar) keep(at *tokens.Token, x nodes.Expression) *tokens.Token {
+	name := made(at, tokens.Name, "__expression")
+	g.expressions[name] = x
+	return name
 }
 
-// condition turns an inline if into a call, after what is within brackets.
-func (g *grammar) condition(list []*tokens.Token) []*tokens.Token {
-	list = g.groups(list)
-	i := index(list, "if")
-	if i <= 0 {
-		return list
-	}
-	then, rest := list[:i], list[i+1:]
-	test, otherwise := rest, []*tokens.Token(nil)
-	if j := index(rest, "else"); j >= 0 {
-		test, otherwise = rest[:j], rest[j+1:]
-		if len(otherwise) == 0 {
-			throw(g.fail(rest[j], "expected an expression after \"else\""))
-		}
-	}
-	if len(test) == 0 {
-		throw(g.fail(list[i], "expected a condition after \"if\""))
-	}
-	comma := made(list[i], tokens.Comma, ",")
-	out := []*tokens.Token{made(list[i], tokens.Name, "__if"), made(list[i], tokens.LeftParenthesis, "(")}
-	out = append(append(append(out, test...), comma), then...)
-	if otherwise != nil {
-		out = append(append(out, comma), g.condition(otherwise)...)
-	}
-	return append(out, made(list[i], tokens.RightParenthesis, ")"))
+// one and several parse an expression and return the name in its place.
+func (g *grammar) one(p *tagParser) *tokens.Token {
+	at := p.current()
+	return g.keep(at, p.expression(true))
 }
 
-// index finds a word outside of brackets.
-func index(list []*tokens.Token, word string) int {
-	depth := 0
-	for i, t := range list {
-		switch {
-		case isOpening(t.Type):
-			depth++
-		case isClosing(t.Type):
-			depth--
-		case depth == 0 && t.Type == tokens.Name && t.Val == word && (i == 0 || list[i-1].Type != tokens.Dot):
-			return i
-		}
-	}
-	return -1
+func (g *grammar) several(p *tagParser, conditionals bool) *tokens.Token {
+	at := p.current()
+	return g.keep(at, p.several(conditionals))
 }
 
-// split cuts at separators outside of brackets.
-func split(list []*tokens.Token, kinds ...tokens.Type) (parts [][]*tokens.Token, separators []*tokens.Token) {
-	depth, from := 0, 0
-	for i, t := range list {
-		switch {
-		case isOpening(t.Type):
-			depth++
-		case isClosing(t.Type):
-			depth--
-		case depth == 0 && slices.Contains(kinds, t.Type):
-			parts, separators = append(parts, list[from:i]), append(separators, t)
-			from = i + 1
-		}
+// tag corrects the inside of a statement. What follows its expressions is left
+// to gonja, which knows whether it belongs there.
+func (g *grammar) tag(p *tagParser) []*tokens.Token {
+	if p.done() {
+		return nil
 	}
-	return append(parts, list[from:]), separators
+	name := p.next()
+	out := []*tokens.Token{name}
+	switch name.Val {
+	case "if", "elif":
+		out = append(out, g.several(p, false))
+	case "set":
+		out = append(out, g.set(p)...)
+	case "with":
+		for !p.done() && p.look(1).Type == tokens.Assign {
+			out = append(out, p.next(), p.next(), g.one(p))
+			if comma := p.skip(tokens.Comma); comma != nil {
+				out = append(out, comma)
+			}
+		}
+	case "macro":
+		for !p.done() {
+			t := p.next()
+			out = append(out, t)
+			if t.Type == tokens.Assign {
+				out = append(out, g.one(p))
+			}
+		}
+	case "for":
+		return g.loop(p, out)
+	case "include", "import", "from":
+		out = append(out, g.one(p))
+	}
+	return append(out, p.rest()...)
 }
 
-// groups corrects what is within brackets.
-func (g *grammar) groups(list []*tokens.Token) []*tokens.Token {
+// rest takes the tokens that are left.
+func (p *tagParser) rest() []*tokens.Token {
+	rest := p.list[min(p.i, len(p.list)):]
+	p.i = len(p.list)
+	return rest
+}
+
+// set corrects the inside of a set: of a value, or of a body through filters,
+// which are applied to the name of the body.
+func (g *grammar) set(p *tagParser) []*tokens.Token {
 	var out []*tokens.Token
-	for i := 0; i < len(list); i++ {
-		t := list[i]
-		out = append(out, t)
-		if !isOpening(t.Type) {
-			continue
+	for !p.done() {
+		at := p.current()
+		if at.Type == tokens.Assign {
+			return append(out, p.next(), g.several(p, true))
 		}
-		depth, end := 1, i+1
-		for ; end < len(list); end++ {
-			if isOpening(list[end].Type) {
-				depth++
-			} else if isClosing(list[end].Type) {
-				if depth--; depth == 0 {
-					break
-				}
+		if at.Type == tokens.Pipe {
+			var x nodes.Expression = &nodes.Name{Name: made(at, tokens.Name, "__body")}
+			for p.current().Type == tokens.Pipe && !p.done() {
+				x = p.filter(x)
 			}
+			return append(out, at, g.keep(at, x))
 		}
-		tupleAllowed := t.Type == tokens.LeftParenthesis && (i == 0 || !endsOperand(list[i-1]))
-		parts, separators := split(list[i+1:min(end, len(list))], tokens.Comma, tokens.Colon, tokens.Assign)
-		named := false
-		for j, part := range parts {
-			name := j < len(separators) && separators[j].Type == tokens.Assign
-			value := j > 0 && separators[j-1].Type == tokens.Assign
-			if named && !name && !value && len(part) > 0 {
-				throw(g.fail(part[0], "an argument without a name can not follow one with a name"))
-			}
-			named = named || name
-			out = append(out, g.condition(part)...)
-			last := j == len(separators)-1 && len(parts[j+1]) == 0 && separators[j].Type == tokens.Comma
-			if j < len(separators) && (!last || tupleAllowed || len(part) == 0) {
-				out = append(out, separators[j])
-			}
-		}
-		i = end - 1
+		out = append(out, p.next())
 	}
 	return out
 }
 
-// endsOperand tells whether a parenthesis after t is a call.
-func endsOperand(t *tokens.Token) bool {
-	return isClosing(t.Type) || t.Type == tokens.Name && !slices.Contains([]string{"if", "else"}, t.Val)
-}
-
-// tag corrects the inside of a statement; end is the token after it.
-func (g *grammar) tag(list []*tokens.Token, end *tokens.Token) []*tokens.Token {
-	if len(list) == 0 {
-		return nil
-	}
-	name := list[0].Val
-	switch name {
-	case "set", "with":
-		var out []*tokens.Token
-		parts, commas := split(list, tokens.Comma)
-		if name == "set" {
-			parts, commas = [][]*tokens.Token{list}, nil
-		}
-		for i, part := range parts {
-			sides, assign := split(part, tokens.Assign)
-			out = append(out, sides[0]...)
-			if len(assign) > 0 {
-				out = append(out, assign[0])
-				out = append(out, g.value(slices.Concat(sides[1:]...))...)
-			}
-			if i < len(commas) {
-				out = append(out, commas[i])
-			}
-		}
-		return out
-	case "for":
-		return g.loop(list, end)
-	case "include", "import", "from", "extends":
-		return append(list[:1:1], g.condition(list[1:])...)
-	default:
-		return g.groups(list)
-	}
-}
-
-// loop corrects a for tag with more targets than gonja knows of.
-func (g *grammar) loop(list []*tokens.Token, end *tokens.Token) []*tokens.Token {
-	in := slices.IndexFunc(list, func(t *tokens.Token) bool { return t.Type == tokens.In })
+// loop corrects a for tag.
+func (g *grammar) loop(p *tagParser, out []*tokens.Token) []*tokens.Token {
+	in := slices.IndexFunc(p.list, func(t *tokens.Token) bool { return t.Type == tokens.In })
 	if in < 0 {
-		return list
+		return append(out, p.rest()...)
 	}
-	targets := list[1:in]
-	simple := len(targets) == 1 || len(targets) == 3 && targets[0].Type == tokens.Name && targets[1].Type == tokens.Comma
-	out := append(list[:1:1], targets...)
-	if !simple && len(targets) > 0 && index(list, "if") < 0 {
-		item := made(targets[0], tokens.Name, "__item")
-		out = append(list[:1:1], item)
-		return g.unpacking(out, list[in:], targets, item, end)
+	targets := p.list[1:in]
+	simple := len(targets) <= 1 || len(targets) == 3 && targets[0].Type == tokens.Name && targets[1].Type == tokens.Comma
+	p.i = in + 1
+	iterable := g.several(p, false)
+	var condition []*tokens.Token
+	if p.word("if") {
+		condition = []*tokens.Token{p.next(), g.one(p)}
 	}
-	return append(out, g.groups(list[in:])...)
-}
-
-func (g *grammar) unpacking(out, rest, targets []*tokens.Token, item, end *tokens.Token) []*tokens.Token {
-	out = append(out, g.groups(rest)...)
-	out = append(out, made(end, tokens.BlockEnd, "%}"), made(end, tokens.BlockBegin, "{%"), made(end, tokens.Name, "set"))
-	out = append(out, targets...)
-	return append(out, made(end, tokens.Assign, "="), item)
+	rest := slices.Concat([]*tokens.Token{p.list[in], iterable}, condition, p.rest())
+	if simple || condition != nil {
+		return slices.Concat(out, targets, rest)
+	}
+	item := made(targets[0], tokens.Name, "__item")
+	unpack := slices.Concat([]*tokens.Token{made(p.end, tokens.BlockEnd, "%}"), made(p.end, tokens.BlockBegin, "{%"), made(p.end, tokens.Name, "set")}, targets)
+	value := g.keep(item, &nodes.Name{Name: item})
+	return slices.Concat(out, []*tokens.Token{item}, rest, unpack, []*tokens.Token{made(p.end, tokens.Assign, "="), value})
 }
 
 // unescape resolves the escapes of a Python text literal.

@@ -14,7 +14,7 @@ func (s *state) operator(op string, left, right any) any {
 		a, b := s.text(left), s.text(right)
 		s.memory(len(a) + len(b))
 		return a + b
-	case "==", "!=", "<", "<=", ">", ">=":
+	case "==", "!=", "<", "<=", ">", ">=", "in", "not in":
 		return s.compares(op, defined(left), defined(right))
 	}
 	return s.binary(op, defined(left), defined(right))
@@ -47,13 +47,17 @@ func (s *state) compares(op string, x, y any) bool {
 // attribute evaluates of.name: a method, else a key. path is how the template
 // refers to of, or empty.
 func (s *state) attribute(of any, name string, path string) any {
-	switch v := defined(of).(type) {
+	switch v := s.given(of).(type) {
 	case exec.AttributeGetter:
 		if value, ok := v.GetAttribute(name); ok {
 			if value.IsNil() {
 				return s.nothing(name) // loop.previtem of the first
 			}
 			return unwrap(value)
+		}
+	case *series:
+		if name == "count" || name == "index" || name == "isdisjoint" {
+			s.refuse(v, "asked for "+name)
 		}
 	case *namespace:
 		if value, ok := v.vars[name]; ok {
@@ -78,7 +82,13 @@ func (s *state) attribute(of any, name string, path string) any {
 
 // item evaluates of[key]: an element or a key, else a method.
 func (s *state) item(of, key any, path string) any {
-	defined(of)
+	s.given(of)
+	if text, ok := key.(markup); ok {
+		key = string(text)
+	}
+	if v, ok := of.(*series); ok && v.kind == rangeKind {
+		of = v.list
+	}
 	switch k := defined(key).(type) {
 	case string:
 		if value, ok := lookup(of, k); ok {
@@ -90,7 +100,7 @@ func (s *state) item(of, key any, path string) any {
 		return s.attribute(of, k, path)
 	case int64, bool:
 		i, _ := integer(k)
-		if text, ok := of.(string); ok {
+		if text, ok := textOf(of); ok {
 			s.work(len(text) / 64)
 			n := int64(utf8.RuneCountInString(text))
 			if i < 0 {
@@ -98,9 +108,9 @@ func (s *state) item(of, key any, path string) any {
 			}
 			if i >= 0 && i < n {
 				if n == int64(len(text)) {
-					return text[i : i+1]
+					return like(of, text[i:i+1])
 				}
-				return string([]rune(text)[i])
+				return like(of, string([]rune(text)[i]))
 			}
 			break
 		}
@@ -127,6 +137,14 @@ func (s *state) item(of, key any, path string) any {
 // missing is the undefined value of an attribute, key or index that is not
 // there.
 func (s *state) missing(of, key any, path string) *undefined {
+	u := s.absent(of, key, path)
+	if name, ok := key.(string); ok && (pythons(of, name) || s.e.methods.of(of, name) != nil) {
+		u.use() // Jinja2 finds what Python has by that name
+	}
+	return u
+}
+
+func (s *state) absent(of, key any, path string) *undefined {
 	return s.undefined(func() *UndefinedError {
 		e := &UndefinedError{Kind: describe(of), Of: "the value"}
 		if name, ok := key.(string); ok {
@@ -173,8 +191,12 @@ func (s *state) slice(of any, givenFrom, givenTo, givenStep *int64) any {
 	if step == 0 {
 		s.fail("the step of a slice can not be zero")
 	}
-	text, isText := of.(string)
+	text, isText := textOf(of)
 	var runes []rune
+	whole, isRange := of.(*series)
+	if isRange && whole.kind == rangeKind {
+		of = whole.list
+	}
 	list, isList := items(of)
 	n := int64(len(list))
 	if isText {
@@ -214,7 +236,10 @@ func (s *state) slice(of any, givenFrom, givenTo, givenStep *int64) any {
 		i += step
 	}
 	if isText {
-		return string(out)
+		return like(of, string(out))
+	}
+	if isRange {
+		return &series{kind: rangeKind, what: whole.what, list: picked}
 	}
 	if _, ok := of.(tuple); ok {
 		return tuple(picked)
@@ -249,6 +274,8 @@ func (s *state) test(name string, in any, a *args) bool {
 func weight(v any) int {
 	switch v := v.(type) {
 	case string:
+		return len(v)
+	case markup:
 		return len(v)
 	case []any:
 		return len(v)

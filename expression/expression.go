@@ -4,7 +4,8 @@
 // A value may hold {{ expressions }}, {% statements %} and {# comments #} of
 // the Jinja2 language, with its filters, tests, methods and operators; what
 // Python's Jinja2 answers is recorded in testdata/jinja2.json, and the tests
-// hold this package to it. Three things are particular:
+// hold this package to it, as to its answers to random expressions: an
+// expression has the value that Jinja2 gives it, or fails. Three things are particular:
 //
 //   - A value that is one single {{ expression }} keeps its type: a list stays a
 //     list, a number a number. Everything else renders to text.
@@ -16,8 +17,9 @@
 //     hostile manifest can neither hang nor exhaust the machine. The same
 //     value and variables give the same answer or the same error everywhere.
 //
-// gonja parses and renders. This package corrects what it does not know of the
-// language (see grammar), and does everything that computes (see rewrite):
+// gonja cuts templates into tokens, parses statements and renders. This package
+// corrects what it does not know of the language (see grammar), parses the
+// expressions (see tagParser), and does everything that computes (see rewrite):
 // operators, filters, tests and methods are strict and bounded here. Nothing
 // is kept between evaluations, so an Evaluator may be used from any goroutine.
 package expression

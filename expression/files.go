@@ -62,7 +62,7 @@ func (s *state) parseInclude(_ *parser.Parser, args *parser.Parser) (nodes.Contr
 	return st, done(args, "include")
 }
 
-func (st *include) rewrite() { st.name = rewrite(st.name) }
+func (st *include) rewrite(p parsed) { st.name = p.of(st.name) }
 
 func (st *include) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) error {
 	s := st.s
@@ -163,7 +163,7 @@ func (s *state) parseFrom(_ *parser.Parser, args *parser.Parser) (nodes.ControlS
 	return st, done(args, "from")
 }
 
-func (st *imports) rewrite() { st.name = rewrite(st.name) }
+func (st *imports) rewrite(p parsed) { st.name = p.of(st.name) }
 
 // Execute renders the file for what it sets and defines.
 func (st *imports) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) error {
@@ -259,7 +259,7 @@ func (s *state) parseExtends(p *parser.Parser, args *parser.Parser) (nodes.Contr
 	return st, nil
 }
 
-func (*extends) rewrite() {}
+func (*extends) rewrite(parsed) {}
 
 // Execute has nothing to do: gonja renders the parent instead.
 func (*extends) Execute(*exec.Renderer, *nodes.ControlStructureBlock) error { return nil }

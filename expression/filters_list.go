@@ -22,6 +22,9 @@ func listFilters() map[string]filter {
 		},
 		"last": func(s *state, in any, a *args) any {
 			a.bind()
+			if v, ok := in.(*series); ok && v.kind == generator {
+				s.refuse(v, "gone through from its end")
+			}
 			if list := s.iterate(defined(in)); len(list) > 0 {
 				return norm(list[len(list)-1])
 			}
@@ -46,16 +49,19 @@ func listFilters() map[string]filter {
 			a.bind()
 			list := slices.Clone(s.iterate(defined(in)))
 			slices.Reverse(list)
-			if _, ok := in.(string); ok {
-				return s.concat(list)
+			if isText(in) {
+				return like(in, s.concat(list))
 			}
-			return list
+			if v, ok := in.(*series); ok && v.kind == generator {
+				return list
+			}
+			return generated("reverse", list)
 		},
 		"sort": func(s *state, in any, a *args) any {
 			v := a.bind("reverse?", "case_sensitive?", "attribute?")
 			list := s.iterate(defined(in))
 			get := s.multiGetter(or(v[2], nil), a.flag(v[1], false))
-			return s.sortBy(list, get, a.flag(v[0], false))
+			return s.sortBy(list, get, a.boolean(v[0], false))
 		},
 		"unique": func(s *state, in any, a *args) any {
 			v := a.bind("case_sensitive?", "attribute?")
@@ -72,14 +78,17 @@ func listFilters() map[string]filter {
 					out = append(out, item)
 				}
 			}
-			return out
+			return generated("unique", out)
 		},
 		"min": func(s *state, in any, a *args) any { return s.extreme(in, a, -1) },
 		"max": func(s *state, in any, a *args) any { return s.extreme(in, a, 1) },
 		"sum": func(s *state, in any, a *args) any {
 			v := a.bind("attribute?", "start?")
 			get := s.getter(or(v[0], nil), nil)
-			total := or(v[1], int64(0))
+			total := defined(or(v[1], int64(0)))
+			if isText(total) {
+				s.fail("sum does not add text; the filter join does")
+			}
 			for _, item := range s.iterate(defined(in)) {
 				total = s.binary("+", defined(total), defined(get(norm(item))))
 			}
@@ -92,7 +101,7 @@ func listFilters() map[string]filter {
 				s.fail(`dictsort takes by='key' or by='value'`)
 			}
 			get := s.folded(s.getter(position, nil), a.flag(v[0], false))
-			return s.sortBy(itemList(s, in).([]any), get, a.flag(v[2], false))
+			return s.sortBy(itemList(s, in), get, a.boolean(v[2], false))
 		},
 		"groupby": func(s *state, in any, a *args) any {
 			v := a.bind("attribute", "default?", "case_sensitive?")
@@ -129,17 +138,20 @@ func (s *state) concat(list []any) string {
 // of an item; without one it takes the item itself.
 func (s *state) getter(attribute, standard any) func(any) any {
 	var parts []any
-	switch attr := attribute.(type) {
+	switch attr := defined(attribute).(type) {
 	case nil:
 		return func(item any) any { return item }
 	case int64:
 		parts = []any{attr}
 	case string:
 		for _, part := range strings.Split(attr, ".") {
-			if i, err := strconv.ParseInt(part, 10, 64); err == nil {
+			s.digitsOnly(part)
+			if strings.Trim(part, "0123456789") != "" || part == "" {
+				parts = append(parts, part)
+			} else if i, err := strconv.ParseInt(part, 10, 64); err == nil {
 				parts = append(parts, i)
 			} else {
-				parts = append(parts, part)
+				s.fail("the index %s is too large", part)
 			}
 		}
 	default:
@@ -184,7 +196,7 @@ func (s *state) folded(get func(any) any, caseSensitive bool) func(any) any {
 	}
 	return func(item any) any {
 		v := get(item)
-		if text, ok := v.(string); ok {
+		if text, ok := textOf(v); ok {
 			s.memory(len(text))
 			return lower(text)
 		}
@@ -250,7 +262,7 @@ func selectFilters() map[string]filter {
 			for i, item := range list {
 				out[i] = each(norm(item))
 			}
-			return out
+			return generated("map", out)
 		},
 		"select":     func(s *state, in any, a *args) any { return s.selected(in, a, false, true) },
 		"reject":     func(s *state, in any, a *args) any { return s.selected(in, a, false, false) },
@@ -272,6 +284,7 @@ func (a *args) head(what string) (name string, rest func() *args) {
 }
 
 func (s *state) selected(in any, a *args, byAttribute, keep bool) any {
+	name := strings.TrimPrefix(a.name, "the filter ")
 	list := s.iterate(defined(in))
 	get := s.getter(nil, nil)
 	if byAttribute {
@@ -283,8 +296,8 @@ func (s *state) selected(in any, a *args, byAttribute, keep bool) any {
 	}
 	holds := s.truth
 	if len(a.positional) > 0 {
-		name, rest := a.head("a test")
-		holds = func(item any) bool { return s.test(name, item, rest()) }
+		test, rest := a.head("a test")
+		holds = func(item any) bool { return s.test(test, item, rest()) }
 	}
 	out := []any{}
 	for _, item := range list {
@@ -293,5 +306,5 @@ func (s *state) selected(in any, a *args, byAttribute, keep bool) any {
 		}
 	}
 	s.memory(16 * len(out))
-	return out
+	return generated(name, out)
 }

@@ -13,21 +13,31 @@ func textFilters() map[string]filter {
 		return func(s *state, in any, a *args) any {
 			a.bind()
 			text := s.text(in)
-			s.memory(3 * len(text))
+			s.memory(5 * len(text))
 			return f(text)
 		}
 	}
-	escape := plain(func(text string) string {
-		return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;").Replace(text)
-	})
+	// same keeps escaped text escaped.
+	same := func(f func(string) string) filter {
+		plain := plain(f)
+		return func(s *state, in any, a *args) any { return like(in, plain(s, in, a).(string)) }
+	}
 	return map[string]filter{
-		"upper":      plain(upper),
-		"lower":      plain(lower),
-		"capitalize": plain(capitalize),
+		"upper":      same(upper),
+		"lower":      same(lower),
+		"capitalize": same(capitalize),
 		"title":      plain(titleWords),
-		"escape":     escape,
+		"escape": func(s *state, in any, a *args) any {
+			if m, ok := in.(markup); ok {
+				a.bind()
+				return m
+			}
+			return markup(plain(escaped)(s, in, a).(string))
+		},
 		"trim": func(s *state, in any, a *args) any {
-			return trim(s.text(in), or(a.bind("chars?")[0], nil), a, true, true)
+			chars := or(a.bind("chars?")[0], nil)
+			s.unescaped(in, chars)
+			return like(in, trim(s.text(in), chars, a, true, true))
 		},
 		"wordcount": func(s *state, in any, a *args) any {
 			a.bind()
@@ -35,6 +45,9 @@ func textFilters() map[string]filter {
 		},
 		"replace": func(s *state, in any, a *args) any {
 			v := a.bind("old", "new", "count?")
+			if v[2] == nil {
+				v[2] = absent{}
+			}
 			return s.replace(s.text(in), s.text(v[0]), s.text(v[1]), a.count(v[2], -1))
 		},
 		"truncate": truncateFilter,
@@ -55,14 +68,14 @@ func textFilters() map[string]filter {
 				s.fail("format takes arguments with names or without, not both")
 			}
 			if len(a.named) > 0 {
-				return s.printf(s.text(in), a.named)
+				return s.printf(in, s.text(in), a.named)
 			}
-			return s.printf(s.text(in), tuple(a.positional))
+			return s.printf(in, s.text(in), tuple(a.positional))
 		},
 	}
 }
 
-func isWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+func isWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) }
 
 // replace is Python's str.replace; a negative count replaces all.
 func (s *state) replace(text, old, with string, count int64) string {
@@ -77,7 +90,7 @@ func (s *state) replace(text, old, with string, count int64) string {
 }
 
 func trim(text string, chars any, a *args, left, right bool) string {
-	cut := unicode.IsSpace
+	cut := isSpace
 	if chars != nil {
 		set := a.string(chars, "")
 		cut = func(r rune) bool { return strings.ContainsRune(set, r) }
@@ -94,8 +107,12 @@ func trim(text string, chars any, a *args, left, right bool) string {
 
 func truncateFilter(s *state, in any, a *args) any {
 	v := a.bind("length?", "killwords?", "end?", "leeway?")
+	if v[3] == nil {
+		v[3] = absent{}
+	}
 	size, end, leeway := a.count(v[0], 255), a.string(v[2], "..."), a.count(v[3], 5)
-	text := s.text(in)
+	text := a.string(in, "")
+	s.unescaped(in, end)
 	s.memory(4 * len(text))
 	runes := []rune(text)
 	tail := int64(utf8.RuneCountInString(end))
@@ -103,7 +120,7 @@ func truncateFilter(s *state, in any, a *args) any {
 		s.fail("truncate takes a length from that of its end, %d, and a leeway from 0", tail)
 	}
 	if int64(len(runes)) <= size+leeway {
-		return text
+		return in
 	}
 	cut := string(runes[:size-tail])
 	if !a.flag(v[1], false) {
@@ -111,19 +128,19 @@ func truncateFilter(s *state, in any, a *args) any {
 			cut = cut[:i]
 		}
 	}
-	return cut + end
+	return like(in, cut+end)
 }
 
 func indentFilter(s *state, in any, a *args) any {
 	v := a.bind("width?", "first?", "blank?")
-	prefix, ok := or(v[0], int64(4)).(string)
+	prefix, ok := textOf(defined(or(v[0], int64(4))))
 	if !ok {
 		width := max(a.count(v[0], 4), 0)
 		s.times(width, 1)
 		prefix = strings.Repeat(" ", int(width))
 	}
 	first, blank := a.flag(v[1], false), a.flag(v[2], false)
-	text := s.text(in)
+	text := a.string(in, "")
 	lines := splitLines(text+"\n", false)
 	s.memory(len(text) + 16*len(lines))
 	s.times(int64(len(lines)), int64(len(prefix)))
@@ -132,8 +149,11 @@ func indentFilter(s *state, in any, a *args) any {
 			lines[i] = prefix + lines[i]
 		}
 	}
-	return strings.Join(lines, "\n")
+	return like(in, strings.Join(lines, "\n"))
 }
+
+// isSpace is Python's isspace of a character.
+func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
 // splitLines is Python's str.splitlines.
 func splitLines(text string, keep bool) []string {

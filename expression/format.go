@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -26,7 +27,13 @@ type spec struct {
 const formatWidth = 1 << 20
 
 // printf is Python's % operator on text.
-func (s *state) printf(text string, v any) string {
+func (s *state) printf(of any, text string, v any) string {
+	if _, ok := of.(markup); ok {
+		s.fail("a format is not known for escaped text; make it plain text first with ~ ''")
+	}
+	if g, ok := v.(*group); ok {
+		v = tuple{g.grouper, g.list}
+	}
 	args, isTuple := v.(tuple)
 	if !isTuple {
 		args = tuple{v}
@@ -90,6 +97,9 @@ func (s *state) printf(text string, v any) string {
 		f.verb = text[i]
 		text = text[i+1:]
 		if f.verb == '%' {
+			if i > 0 || hasValue {
+				s.fail("the format has a %%%% with something between")
+			}
 			b.WriteByte('%')
 			continue
 		}
@@ -130,20 +140,21 @@ func (s *state) convert(f spec, v any) string {
 		if f.verb != 's' {
 			text = s.repr(v)
 		}
+		if f.verb == 'a' && strings.IndexFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) >= 0 {
+			s.fail("%%a is not known for text beyond ASCII")
+		}
 		f.zero = false
 		return s.aligned(f, "", s.cut(text, f.precision))
 	case 'c':
-		if i, ok := integer(v); ok {
-			return s.aligned(f, "", string(rune(i)))
-		}
-		return s.aligned(f, "", s.text(v))
+		f.zero = false
+		return s.aligned(f, "", s.character(v))
 	case 'd', 'i', 'u':
 		n, ok := float(v)
 		if !ok {
 			s.fail("%%%c takes a number, not %s", f.verb, describe(v))
 		}
 		if _, isFloat := v.(float64); isFloat {
-			v = s.truncate(n, int64(0))
+			v = s.truncate(n)
 		}
 		f.verb = 'd'
 		return s.number(f, v)
@@ -158,6 +169,18 @@ func (s *state) convert(f spec, v any) string {
 	}
 	s.fail("the format has an unknown %%%c", f.verb)
 	return ""
+}
+
+// character is the text of one character, given as text or by its number.
+func (s *state) character(v any) string {
+	if text, ok := textOf(v); ok && utf8.RuneCountInString(text) == 1 {
+		return text
+	}
+	i, ok := integer(v)
+	if !ok || i < 0 || i > unicode.MaxRune || !utf8.ValidRune(rune(i)) {
+		s.fail("%%c takes one character, not %s", shortRepr(v))
+	}
+	return string(rune(i))
 }
 
 func (s *state) cut(text string, precision int64) string {
@@ -222,7 +245,9 @@ func (s *state) floatDigits(f spec, n float64) string {
 	verb, after := string(f.verb), ""
 	switch f.verb {
 	case '%':
-		n, verb, after = n*100, "f", "%"
+		if n, verb, after = n*100, "f", "%"; math.IsInf(n, 0) {
+			s.fail("the number is too large for a percentage")
+		}
 	case 'n', 0:
 		verb = "g"
 	}
@@ -232,6 +257,18 @@ func (s *state) floatDigits(f spec, n float64) string {
 		verb = ".*" + verb
 	}
 	text := fmt.Sprintf("%"+verb, int(precision), n) + after
+	if f.verb == 0 {
+		// This one turns to exponents one digit earlier than g does, so that
+		// there is room for a decimal.
+		digits := strconv.FormatFloat(n, 'e', int(max(precision, 1))-1, 64)
+		mantissa, exponent, _ := strings.Cut(digits, "e")
+		if e, _ := strconv.Atoi(exponent); n != 0 && e == int(max(precision, 1))-1 {
+			if strings.Contains(mantissa, ".") {
+				mantissa = strings.TrimRight(strings.TrimRight(mantissa, "0"), ".")
+			}
+			text = mantissa + "e" + exponent
+		}
+	}
 	if f.verb == 0 && !strings.ContainsAny(text, ".e") {
 		text += ".0"
 	}

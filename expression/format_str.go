@@ -9,7 +9,7 @@ import (
 // format is Python's str.format.
 func (s *state) format(text string, a *args) string {
 	var b strings.Builder
-	auto := 0
+	auto := 0 // -1 once values are numbered
 	for i := 0; i < len(text); {
 		j := strings.IndexAny(text[i:], "{}")
 		if j < 0 {
@@ -46,21 +46,36 @@ func (s *state) field(field string, a *args, auto *int) string {
 	if strings.ContainsAny(name, ".[!") || strings.Contains(format, "{") {
 		s.fail("the format has {%s}; what is in braces is a number or a name, and how to format it", field)
 	}
-	if v, ok := a.named[name]; ok {
-		return s.formatted(s.parseSpec(format), defined(v))
+	var v any
+	if named, ok := a.named[name]; ok && strings.Trim(name, "0123456789") != "" {
+		v = defined(named)
+	} else {
+		v = defined(a.positional[s.fieldIndex(name, a, auto)])
 	}
+	if format == "" {
+		return s.text(v)
+	}
+	return s.formatted(s.parseSpec(format), v)
+}
+
+// fieldIndex is which value a field without a name takes.
+func (s *state) fieldIndex(name string, a *args, auto *int) int {
 	i, err := strconv.Atoi(name)
 	switch {
+	case name != "" && (err != nil || strings.Trim(name, "0123456789") != ""):
+		s.fail("the format needs the value %q", name)
+	case (name == "") != (*auto >= 0) && *auto != 0:
+		s.fail("the format has values with a number and without")
 	case name == "":
 		i = *auto
 		*auto++
-	case err != nil:
-		s.fail("the format needs the value %q", name)
+	default:
+		*auto = -1
 	}
 	if i < 0 || i >= len(a.positional) {
 		s.fail("the format needs more than %d values", len(a.positional))
 	}
-	return s.formatted(s.parseSpec(format), defined(a.positional[i]))
+	return i
 }
 
 func (s *state) parseSpec(text string) spec {
@@ -113,34 +128,37 @@ func (s *state) formatted(f spec, v any) string {
 			f.align = standard
 		}
 	}
-	_, isBool := v.(bool)
+	if f.grouping != "" && (f.zero || f.align == '=') {
+		s.fail("a format with a %s and zeros before the digits is not provided", f.grouping)
+	}
 	switch n := v.(type) {
 	case int64, bool:
-		if isBool && f.verb == 0 {
-			break
-		}
 		align('>')
 		if f.verb == 0 || f.verb == 'n' {
 			f.verb = 'd'
 		}
-		if strings.IndexByte("dxXobc", f.verb) >= 0 {
+		switch {
+		case f.verb == 'c' && f.sign == 0 && !f.alternate && f.grouping == "":
+			return s.aligned(f, "", s.character(n))
+		case strings.IndexByte("dxXob", f.verb) >= 0 && f.precision < 0 && (f.grouping == "" || f.verb == 'd'):
+			return s.number(f, n)
+		case strings.IndexByte("eEfFgG%", f.verb) >= 0:
 			return s.number(f, n)
 		}
-		if strings.IndexByte("eEfFgG%", f.verb) >= 0 {
-			return s.number(f, n)
-		}
-		s.fail("a number has no format %q", string(f.verb))
+		s.fail("a whole number has no such format")
 	case float64:
 		align('>')
-		if f.verb == 0 || strings.IndexByte("eEfFgGn%", f.verb) >= 0 {
+		if f.verb != 0 && strings.IndexByte("eEfFgGn%", f.verb) >= 0 {
 			return s.number(f, n)
 		}
-		s.fail("a number with decimals has no format %q", string(f.verb))
+		if f.verb == 0 && !f.alternate {
+			return s.number(f, n)
+		}
+		s.fail("a number with decimals has no such format")
 	}
-	if f.verb != 0 && f.verb != 's' {
-		s.fail("%s has no format %q", describe(v), string(f.verb))
+	if !isText(v) || f.verb != 0 && f.verb != 's' || f.sign != 0 || f.alternate || f.zero || f.grouping != "" || f.align == '=' {
+		s.fail("%s has no such format", describe(v))
 	}
 	align('<')
-	f.zero = false
 	return s.aligned(f, "", s.cut(s.text(v), f.precision))
 }

@@ -40,7 +40,7 @@ func rangeFunction(s *state, a *args) any {
 	}
 	s.work(len(list))
 	s.memory(16 * len(list))
-	return list
+	return &series{kind: rangeKind, what: "what range() gives", list: list}
 }
 
 func dictFunction(s *state, a *args) any {
@@ -78,7 +78,7 @@ func namespaceFunction(s *state, a *args) any {
 	ns := &namespace{vars: map[string]any{}}
 	d := dictFunction(s, a).(*dict)
 	for _, key := range d.keys {
-		ns.vars[s.text(key)] = d.items[key]
+		ns.vars[s.text(key)] = d.items[hashed(key)]
 	}
 	return ns
 }

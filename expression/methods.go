@@ -21,12 +21,40 @@ func (m methods) of(v any, name string) method {
 	switch v.(type) {
 	case string:
 		return m.text[name]
-	case []any, tuple:
+	case markup:
+		return m.marked(name)
+	case []any:
 		return m.list[name]
+	case tuple, *group:
+		if name == "count" || name == "index" {
+			return m.list[name]
+		}
 	case map[string]any, *dict:
 		return m.mapping[name]
 	}
 	return nil
+}
+
+// pythons are what values have in Python besides the methods above. That such
+// a thing is not here must not look as if it were not there.
+func pythons(v any, name string) bool {
+	if strings.HasPrefix(name, "__") {
+		return true
+	}
+	var names string
+	switch v.(type) {
+	case string, markup:
+		names = "center encode expandtabs format_map isascii isdecimal isidentifier isnumeric isprintable istitle maketrans swapcase translate escape unescape striptags"
+	case map[string]any, *dict:
+		names = "fromkeys"
+	case int64, bool:
+		names = "as_integer_ratio bit_count bit_length conjugate denominator from_bytes imag numerator real to_bytes"
+	case float64:
+		names = "as_integer_ratio conjugate fromhex hex imag is_integer real"
+	case *series:
+		names = "start stop step count index isdisjoint mapping close send throw"
+	}
+	return slices.Contains(strings.Fields(names), name)
 }
 
 func builtinMethods() methods {
@@ -48,16 +76,19 @@ func builtinMethods() methods {
 
 func mappingMethods() map[string]method {
 	return map[string]method{
-		"keys": func(s *state, of any, a *args) any { a.bind(); keys, _, _ := s.pairs(of); return slices.Clone(keys) },
+		"keys": func(s *state, of any, a *args) any { a.bind(); keys, _, _ := s.pairs(of); return viewOf("keys", keys) },
 		"values": func(s *state, of any, a *args) any {
 			a.bind()
 			_, values, _ := s.pairs(of)
-			return values
+			return viewOf("values", values)
 		},
-		"items": func(s *state, of any, a *args) any { a.bind(); return itemList(s, of) },
+		"items": func(s *state, of any, a *args) any { a.bind(); return viewOf("items", itemList(s, of)) },
 		"copy":  func(_ *state, of any, a *args) any { a.bind(); return of },
-		"get": func(_ *state, of any, a *args) any {
+		"get": func(s *state, of any, a *args) any {
 			v := a.bind("key", "default?")
+			if !hashable(defined(v[0])) {
+				s.fail("%s can not be a key", describe(v[0]))
+			}
 			if value, ok := lookup(of, defined(v[0])); ok {
 				return value
 			}
@@ -171,10 +202,10 @@ func textMethods() map[string]method {
 		"casefold":   on(func(text string) any { return cases.Fold().String(text) }),
 		"capitalize": on(func(text string) any { return capitalize(text) }),
 		"title":      on(func(text string) any { return titleLetters(text) }),
-		"isdigit":    all(unicode.IsDigit),
+		"isdigit":    isDigitMethod,
 		"isalpha":    all(unicode.IsLetter),
 		"isalnum":    all(func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }),
-		"isspace":    all(unicode.IsSpace),
+		"isspace":    all(isSpace),
 		"islower":    on(func(text string) any { return isCase(text, unicode.IsLower, unicode.IsUpper) }),
 		"isupper":    on(func(text string) any { return isCase(text, unicode.IsUpper, unicode.IsLower) }),
 		"strip":      cut(true, true),
@@ -193,14 +224,14 @@ func textMethods() map[string]method {
 		"split":      func(s *state, of any, a *args) any { return s.split(of.(string), a, false) },
 		"rsplit":     func(s *state, of any, a *args) any { return s.split(of.(string), a, true) },
 		"splitlines": func(s *state, of any, a *args) any {
-			keep := a.flag(a.bind("keepends?")[0], false)
+			keep := a.boolean(a.bind("keepends?")[0], false)
 			return s.texts(splitLines(of.(string), keep))
 		},
 		"join": func(s *state, of any, a *args) any {
 			separator := of.(string)
 			var b strings.Builder
 			for i, item := range s.iterate(defined(a.bind("iterable")[0])) {
-				text, ok := defined(item).(string)
+				text, ok := textOf(defined(item))
 				if !ok {
 					s.fail("join takes texts, not %s; the filter join takes anything", describe(item))
 				}
@@ -240,6 +271,20 @@ func textMethods() map[string]method {
 	}
 }
 
+// isDigitMethod knows the decimal digits of all scripts, but not which of the
+// other signs for numbers Python counts.
+func isDigitMethod(s *state, of any, a *args) any {
+	a.bind()
+	text := of.(string)
+	s.work(len(text))
+	for _, r := range text {
+		if unicode.IsNumber(r) && !unicode.IsDigit(r) {
+			s.fail("isdigit() does not know %s", shortRepr(string(r)))
+		}
+	}
+	return text != "" && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsDigit(r) }) < 0
+}
+
 // pad fills text to width.
 func (s *state) pad(text string, width int64, fill, alignment string) string {
 	if utf8.RuneCountInString(fill) != 1 {
@@ -270,7 +315,7 @@ func (s *state) texts(list []string) []any {
 	return out
 }
 
-func isNoSpace(r rune) bool { return !unicode.IsSpace(r) }
+func isNoSpace(r rune) bool { return !isSpace(r) }
 
 // split is Python's split and rsplit.
 func (s *state) split(text string, a *args, right bool) any {
@@ -279,27 +324,32 @@ func (s *state) split(text string, a *args, right bool) any {
 	s.work(len(text) / 8)
 	separator := or(v[0], nil)
 	if separator == nil {
-		fields := strings.Fields(text)
-		if n := int64(len(fields)); limit < 0 || n <= limit {
-			return s.texts(fields)
-		}
 		out := []string{}
-		for range limit {
+		for limit != 0 {
 			if right {
-				text = strings.TrimRightFunc(text, unicode.IsSpace)
+				text = strings.TrimRightFunc(text, isSpace)
 				i := len(strings.TrimRightFunc(text, isNoSpace))
+				if text == "" {
+					break
+				}
 				out, text = append(out, text[i:]), text[:i]
 			} else {
-				text = strings.TrimLeftFunc(text, unicode.IsSpace)
-				i := strings.IndexFunc(text, unicode.IsSpace)
+				text = strings.TrimLeftFunc(text, isSpace)
+				i := len(text) - len(strings.TrimLeftFunc(text, isNoSpace))
+				if text == "" {
+					break
+				}
 				out, text = append(out, text[:i]), text[i:]
 			}
+			limit--
 		}
 		if right {
-			out = append(out, strings.TrimRightFunc(text, unicode.IsSpace))
+			if text = strings.TrimRightFunc(text, isSpace); text != "" {
+				out = append(out, text)
+			}
 			slices.Reverse(out)
-		} else {
-			out = append(out, strings.TrimLeftFunc(text, unicode.IsSpace))
+		} else if text = strings.TrimLeftFunc(text, isSpace); text != "" {
+			out = append(out, text)
 		}
 		return s.texts(out)
 	}

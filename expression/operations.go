@@ -43,12 +43,17 @@ func operations() map[string]operation {
 		"truth":   func(s *state, in any, _ *args, _ *exec.Context) any { return s.truth(in) },
 		"lenient": func(_ *state, _ any, _ *args, _ *exec.Context) any { return &undefined{lenient: true} },
 		"only":    func(_ *state, in any, _ *args, _ *exec.Context) any { return in.([]any)[0] },
+		"defined": func(_ *state, in any, _ *args, _ *exec.Context) any { return defined(in) },
 		"checked": func(s *state, in any, _ *args, _ *exec.Context) any {
 			// gonja decides by the Go value whether it is true.
 			switch v := defined(in).(type) {
 			case *dict:
 				if len(v.keys) == 0 {
 					return map[string]any{}
+				}
+			case *series:
+				if !s.truth(v) {
+					s.refuse(v, "false and used again")
 				}
 			case *undefined:
 				return ""
@@ -204,8 +209,15 @@ func callOperation(s *state, in any, a *args, _ *exec.Context) any {
 func (s *state) callMacro(f func(*exec.VarArgs) *exec.Value, a *args, recursive bool) (result any) {
 	va := exec.NewVarArgs()
 	for _, v := range a.positional {
-		if d, ok := v.(*dict); ok && recursive {
-			v = d.keys
+		switch mapping := v.(type) {
+		case *dict:
+			if recursive {
+				v = mapping.keys
+			}
+		case *series:
+			if recursive {
+				v = s.take(mapping)
+			}
 		}
 		va.Args = append(va.Args, exec.AsValue(v))
 	}

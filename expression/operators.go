@@ -3,6 +3,7 @@ package expression
 import (
 	"cmp"
 	"math"
+	"math/big"
 	"strings"
 )
 
@@ -30,8 +31,8 @@ func (s *state) sign(op string, v any) any {
 
 // binary evaluates an arithmetic operator.
 func (s *state) binary(op string, x, y any) any {
-	if text, ok := x.(string); ok && op == "%" {
-		return s.printf(text, y)
+	if text, ok := textOf(x); ok && op == "%" {
+		return s.printf(x, text, y)
 	}
 	a, okA := integer(x)
 	b, okB := integer(y)
@@ -61,7 +62,7 @@ func (s *state) binary(op string, x, y any) any {
 		}
 	}
 	hint := ""
-	if _, text := x.(string); op == "+" && (text || isText(y)) {
+	if op == "+" && (isText(x) || isText(y)) {
 		hint = "; the operator ~ joins anything as text"
 	}
 	s.fail("can not compute %s %s %s%s", describe(x), op, describe(y), hint)
@@ -69,18 +70,29 @@ func (s *state) binary(op string, x, y any) any {
 }
 
 func isText(v any) bool {
-	_, ok := v.(string)
+	_, ok := textOf(v)
 	return ok
 }
 
 // join evaluates + of text and lists.
 func (s *state) join(x, y any) (any, bool) {
-	if a, ok := x.(string); ok {
-		if b, ok := y.(string); ok {
-			s.memory(len(a) + len(b))
-			return a + b, true
+	if a, ok := textOf(x); ok {
+		b, ok := textOf(y)
+		if !ok {
+			return nil, false
 		}
-		return nil, false
+		_, markupX := x.(markup)
+		_, markupY := y.(markup)
+		s.memory(6 * (len(a) + len(b)))
+		switch {
+		case markupX && !markupY:
+			return markup(a + escaped(b)), true
+		case markupY && !markupX:
+			return markup(escaped(a) + b), true
+		case markupX:
+			return markup(a + b), true
+		}
+		return a + b, true
 	}
 	a, okA := items(x)
 	b, okB := items(y)
@@ -100,12 +112,12 @@ func (s *state) join(x, y any) (any, bool) {
 // repeat evaluates * of text or a list with a number.
 func (s *state) repeat(x any, n int64) (any, bool) {
 	n = max(n, 0)
-	if text, ok := x.(string); ok {
+	if text, ok := textOf(x); ok {
 		s.times(n, int64(len(text)))
 		if text == "" {
-			return "", true
+			return x, true
 		}
-		return strings.Repeat(text, int(n)), true
+		return like(x, strings.Repeat(text, int(n))), true
 	}
 	list, ok := items(x)
 	if !ok {
@@ -150,7 +162,12 @@ func (s *state) integers(op string, a, b int64) any {
 		if b == 0 {
 			s.fail("can not divide by zero")
 		}
-		return float64(a) / float64(b)
+		// Both may be too large for a float64 to hold, and the quotient is not.
+		quotient, _ := big.NewRat(a, b).Float64()
+		if quotient == 0 && b < 0 {
+			return math.Copysign(0, -1) // as Python's 0 / -1
+		}
+		return quotient
 	default:
 		if b == 0 {
 			s.fail("can not divide by zero")
@@ -201,24 +218,22 @@ func (s *state) floats(op string, a, b float64) any {
 	case "*":
 		result = a * b
 	case "**":
-		if a == 0 && b < 0 {
+		power, ok := floatPower(a, b)
+		if !ok {
+			s.fail("%s ** %s has no result that is a number of certain digits", floatText(a), floatText(b))
+		}
+		result = power
+	case "/":
+		if b == 0 {
 			s.fail("can not divide by zero")
 		}
-		result = math.Pow(a, b)
+		result = a / b
 	default:
 		if b == 0 {
 			s.fail("can not divide by zero")
 		}
-		rest := math.Mod(a, b)
-		if rest != 0 && (rest < 0) != (b < 0) {
-			rest += b
-		}
-		switch op {
-		case "/":
-			result = a / b
-		case "//":
-			result = math.Round((a - rest) / b)
-		default:
+		quotient, rest := floatDivision(a, b)
+		if result = quotient; op == "%" {
 			result = rest
 		}
 	}
@@ -228,32 +243,55 @@ func (s *state) floats(op string, a, b float64) any {
 	return result
 }
 
+// floatDivision is Python's // and %, step by step, so that it rounds alike.
+func floatDivision(a, b float64) (quotient, rest float64) {
+	rest = math.Mod(a, b)
+	quotient = (a - rest) / b
+	if rest == 0 {
+		rest = math.Copysign(0, b)
+	} else if (b < 0) != (rest < 0) {
+		rest += b
+		quotient--
+	}
+	if quotient == 0 {
+		return math.Copysign(0, a/b), rest
+	}
+	whole := math.Floor(quotient)
+	if quotient-whole > 0.5 {
+		whole++
+	}
+	return whole, rest
+}
+
 // equal is Python's ==.
 func (s *state) equal(x, y any, deep int) bool {
 	s.work(1)
 	s.deep(deep)
 	x, y = defined(norm(x)), defined(norm(y))
-	if a, ok := x.(string); ok {
-		b, ok := y.(string)
+	for _, v := range []any{x, y} {
+		switch v := v.(type) {
+		case *series:
+			s.refuse(v, "compared")
+		case *undefined:
+			s.given(v)
+		}
+	}
+	if a, ok := textOf(x); ok {
+		b, ok := textOf(y)
 		return ok && a == b
 	}
-	if f, ok := float(x); ok {
-		g, ok := float(y)
-		if a, isInt := integer(x); isInt && ok {
-			if b, isInt := integer(y); isInt {
-				return a == b
-			}
-		}
-		return ok && f == g
+	if _, ok := float(x); ok {
+		order, ok := compareNumbers(x, y)
+		return ok && order == 0
 	}
 	if x == nil || y == nil {
 		return x == nil && y == nil
 	}
 	if a, ok := items(x); ok {
 		b, ok := items(y)
-		_, tupleX := x.([]any)
-		_, tupleY := y.([]any)
-		if !ok || tupleX != tupleY || len(a) != len(b) {
+		_, listX := x.([]any)
+		_, listY := y.([]any)
+		if !ok || listX != listY || len(a) != len(b) {
 			return false
 		}
 		for i := range a {
@@ -266,7 +304,7 @@ func (s *state) equal(x, y any, deep int) bool {
 	switch x.(type) {
 	case map[string]any, *dict:
 		keys, values, _ := s.pairs(x)
-		if n, ok := length(y); !ok || n != len(keys) {
+		if others, _, ok := s.pairs(y); !ok || len(others) != len(keys) {
 			return false
 		}
 		for i, key := range keys {
@@ -276,7 +314,12 @@ func (s *state) equal(x, y any, deep int) bool {
 			}
 		}
 		return true
-	case *namespace, *function, *undefined:
+	case *function:
+		if _, ok := y.(*function); ok && x != y {
+			s.fail("can not compare functions")
+		}
+		return x == y
+	case *namespace:
 		return x == y
 	}
 	return false
@@ -287,24 +330,19 @@ func (s *state) compare(x, y any, deep int) int {
 	s.work(1)
 	s.deep(deep)
 	x, y = defined(norm(x)), defined(norm(y))
-	if a, ok := integer(x); ok {
-		if b, ok := integer(y); ok {
-			return cmp.Compare(a, b)
-		}
+	if order, ok := compareNumbers(x, y); ok {
+		return order
 	}
-	if f, ok := float(x); ok {
-		if g, ok := float(y); ok {
-			return cmp.Compare(f, g)
-		}
-	}
-	if a, ok := x.(string); ok {
-		if b, ok := y.(string); ok {
+	if a, ok := textOf(x); ok {
+		if b, ok := textOf(y); ok {
 			return strings.Compare(a, b)
 		}
 	}
 	a, okA := items(x)
 	b, okB := items(y)
-	if okA && okB {
+	_, listX := x.([]any)
+	_, listY := y.([]any)
+	if okA && okB && listX == listY {
 		for i := range min(len(a), len(b)) {
 			if !s.equal(a[i], b[i], deep+1) {
 				return s.compare(a[i], b[i], deep+1)
@@ -318,8 +356,8 @@ func (s *state) compare(x, y any, deep int) int {
 
 // contains evaluates item in of.
 func (s *state) contains(of, item any) bool {
-	if text, ok := of.(string); ok {
-		part, ok := item.(string)
+	if text, ok := textOf(of); ok {
+		part, ok := textOf(item)
 		if !ok {
 			s.fail("can not look for %s in text", describe(item))
 		}
@@ -334,8 +372,16 @@ func (s *state) contains(of, item any) bool {
 		}
 		return false
 	}
-	switch of.(type) {
+	switch of := of.(type) {
+	case *series:
+		if of.kind == view && !hashable(item) {
+			s.fail("can not look for %s in %s", describe(item), of.what)
+		}
+		return s.contains(s.take(of), item)
 	case map[string]any, *dict:
+		if !hashable(item) {
+			s.fail("%s can not be a key", describe(item))
+		}
 		_, ok := lookup(of, item)
 		return ok
 	case *undefined:

@@ -13,6 +13,8 @@ func (s *state) text(v any) string {
 	switch v := defined(v).(type) {
 	case string:
 		return v
+	case markup:
+		return string(v)
 	case *undefined:
 		return ""
 	default:
@@ -43,7 +45,8 @@ func shortRepr(v any) string {
 
 // printer writes values as Python does, within the bounds of the evaluation.
 type printer struct {
-	s *state
+	s     *state
+	lines bool // JSON in several lines
 	strings.Builder
 }
 
@@ -70,6 +73,10 @@ func (p *printer) value(v any, deep int) {
 		p.write(floatText(v))
 	case string:
 		p.write(quote(v))
+	case markup:
+		p.write("Markup(" + quote(string(v)) + ")")
+	case *series:
+		p.s.refuse(v, "written as text")
 	case []any:
 		p.list(v, "[", "]", deep)
 	case tuple:
@@ -80,13 +87,10 @@ func (p *printer) value(v any, deep int) {
 		p.list(v, "(", closing, deep)
 	case *group:
 		p.list([]any{v.grouper, v.list}, "(", ")", deep)
-	case *function:
-		p.write("<function " + v.name + ">")
-	case *namespace:
-		p.write("<namespace ")
-		p.value(v.vars, deep+1)
-		p.write(">")
+	case *function, *namespace:
+		p.s.fail("%s has no text", describe(v))
 	case *undefined:
+		p.write("Undefined")
 	default:
 		keys, values, _ := p.s.pairs(v)
 		p.write("{")
@@ -180,7 +184,7 @@ func (p *printer) json(v any, indent string, deep int) {
 	separator, colon := ", ", ": "
 	open := func(bracket string) { p.write(bracket) }
 	closing := func(bracket string) { p.write(bracket) }
-	if indent != "" {
+	if p.lines {
 		separator = ",\n" + strings.Repeat(indent, deep+1)
 		open = func(bracket string) { p.write(bracket + "\n" + strings.Repeat(indent, deep+1)) }
 		closing = func(bracket string) { p.write("\n" + strings.Repeat(indent, deep) + bracket) }
@@ -194,6 +198,8 @@ func (p *printer) json(v any, indent string, deep int) {
 		p.value(v, deep)
 	case string:
 		p.jsonText(v)
+	case markup:
+		p.jsonText(string(v))
 	default:
 		if list, ok := items(v); ok {
 			if len(list) == 0 {
@@ -226,8 +232,12 @@ func (p *printer) json(v any, indent string, deep int) {
 			switch key := keys[i].(type) {
 			case string:
 				p.jsonText(key)
+			case markup:
+				p.jsonText(string(key))
 			case nil:
 				p.write(`"null"`)
+			case bool:
+				p.write(strconv.Quote(strconv.FormatBool(key)))
 			default:
 				p.write(`"`)
 				p.value(key, deep)

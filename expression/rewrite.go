@@ -1,7 +1,6 @@
 package expression
 
 import (
-	"slices"
 	"strconv"
 
 	controls "github.com/nikolalohinski/gonja/v2/builtins/control_structures"
@@ -13,41 +12,41 @@ import (
 // adds text to numbers, divides by zero, takes None for undefined and repeats
 // text without bound. Every such node is therefore rewritten into a filter of
 // this package, an operation (see operations), which is strict, bounded and
-// does as Python does. What remains gonja's are names and their scopes, the
+// does as Python does. What remains gonja's are the scopes of names, the
 // laziness of "and" and "or", macros, loops and inheritance.
 
 // rewriteTemplate rewrites everything within a template and those it extends.
-func rewriteTemplate(t *nodes.Template) {
-	rewriteNodes(t.Nodes)
+func rewriteTemplate(t *nodes.Template, p parsed) {
+	rewriteNodes(t.Nodes, p)
 	for _, block := range t.Blocks {
-		rewriteNodes(block.Nodes)
+		rewriteNodes(block.Nodes, p)
 	}
 }
 
 // rewriter is a statement of this package, which rewrites what it holds.
-type rewriter interface{ rewrite() }
+type rewriter interface{ rewrite(p parsed) }
 
-func rewriteNodes(list []nodes.Node) {
+func rewriteNodes(list []nodes.Node, p parsed) {
 	for _, n := range list {
 		switch n := n.(type) {
 		case *nodes.Output:
-			n.Expression = operate("out", n.Expression.Position(), rewrite(n.Expression))
+			n.Expression = operate("out", n.Expression.Position(), p.of(n.Expression))
 		case *nodes.ControlStructureBlock:
-			rewriteStatement(n.ControlStructure)
+			rewriteStatement(n.ControlStructure, p)
 		}
 	}
 }
 
-func rewriteStatement(st nodes.ControlStructure) {
+func rewriteStatement(st nodes.ControlStructure, p parsed) {
 	switch st := st.(type) {
 	case rewriter:
-		st.rewrite()
+		st.rewrite(p)
 	case *controls.IfControlStructure:
 		for i, condition := range st.Conditions {
-			st.Conditions[i] = operate("truth", condition.Position(), rewrite(condition))
+			st.Conditions[i] = operate("truth", condition.Position(), p.of(condition))
 		}
 		for _, w := range st.Wrappers {
-			rewriteNodes(w.Nodes)
+			rewriteNodes(w.Nodes, p)
 		}
 	case *controls.ForControlStructure:
 		at := st.ObjectEvaluator.Position()
@@ -55,13 +54,13 @@ func rewriteStatement(st nodes.ControlStructure) {
 		if st.Value != "" {
 			targets = 2
 		}
-		st.ObjectEvaluator = operate("each", at, rewrite(st.ObjectEvaluator), number(at, targets), number(at, dataBytes(st.BodyWrapper.Nodes)))
+		st.ObjectEvaluator = operate("each", at, p.of(st.ObjectEvaluator), number(at, targets), number(at, dataBytes(st.BodyWrapper.Nodes)))
 		if st.IfCondition != nil {
-			st.IfCondition = operate("truth", at, rewrite(st.IfCondition))
+			st.IfCondition = operate("truth", at, p.of(st.IfCondition))
 		}
-		rewriteNodes(st.BodyWrapper.Nodes)
+		rewriteNodes(st.BodyWrapper.Nodes, p)
 		if st.EmptyWrapper != nil {
-			rewriteNodes(st.EmptyWrapper.Nodes)
+			rewriteNodes(st.EmptyWrapper.Nodes, p)
 		}
 	case *controls.MacroControlStructure:
 		for _, param := range st.Kwargs {
@@ -69,10 +68,10 @@ func rewriteStatement(st nodes.ControlStructure) {
 				at := param.Key.Position()
 				param.Value = operate("argument", at, nil, text(at, st.Name), param.Key)
 			} else {
-				param.Value = rewrite(param.Value)
+				param.Value = p.of(param.Value)
 			}
 		}
-		rewriteNodes(st.Wrapper.Nodes)
+		rewriteNodes(st.Wrapper.Nodes, p)
 	}
 }
 
@@ -135,9 +134,6 @@ func rewrite(x nodes.Expression) nodes.Expression {
 		throw(errNoOperand)
 		return nil
 	case *nodes.Name:
-		if x.Name.Val == "none" {
-			return &nodes.None{Location: x.Name}
-		}
 		return operate("name", x.Name, nil, text(x.Name, x.Name.Val))
 	case *nodes.List:
 		return operate("list", x.Location, nil, rewriteAll(x.Val)...)
@@ -150,14 +146,8 @@ func rewrite(x nodes.Expression) nodes.Expression {
 		}
 		return operate("dict", x.Token, nil, args...)
 	case *nodes.GetAttribute:
-		if x.Attribute == "" {
-			return operate("item", x.Location, rewrite(x.Node), number(x.Location, x.Index), text(x.Location, source(x.Node)))
-		}
 		return operate("attribute", x.Location, rewrite(x.Node), text(x.Location, x.Attribute), text(x.Location, source(x.Node)))
 	case *nodes.GetItem:
-		if x.Arg == nil {
-			throw(&SyntaxError{Line: x.Location.Line, Column: x.Location.Col, Message: "expected an index or a key"})
-		}
 		return operate("item", x.Location, rewrite(x.Node), rewrite(x.Arg), text(x.Location, source(x.Node)))
 	case *nodes.GetSlice:
 		bound := func(part nodes.Node) nodes.Expression {
@@ -169,6 +159,10 @@ func rewrite(x nodes.Expression) nodes.Expression {
 		return operate("slice", x.Location, rewrite(x.Node), bound(x.Start), bound(x.End), bound(x.Step))
 	case *nodes.Call:
 		return rewriteCall(x)
+	case *conditional:
+		return rewriteConditional(x)
+	case *comparison:
+		return rewriteComparison(x)
 	case *nodes.Negation:
 		return operate("not", x.Operator, rewrite(x.Term))
 	case *nodes.UnaryExpression:
@@ -199,19 +193,37 @@ func filterNode(f *nodes.FilterCall, in nodes.Expression) nodes.Expression {
 
 func rewriteCall(x *nodes.Call) nodes.Expression {
 	at := x.Location
-	if name, ok := x.Func.(*nodes.Name); ok && name.Name.Val == "__if" {
-		// Only the branch that is taken may be evaluated: (C and [X] or [Y])[0].
-		var otherwise nodes.Expression = operate("lenient", at, nil)
-		if len(x.Args) > 2 {
-			otherwise = rewrite(x.Args[2])
-		}
-		return operate("only", at, lazy(tokens.Or, at,
-			lazy(tokens.And, at, operate("truth", at, rewrite(x.Args[0])), operate("list", at, nil, rewrite(x.Args[1]))),
-			operate("list", at, nil, otherwise)))
-	}
 	call := operate("call", at, rewrite(x.Func), append([]nodes.Expression{text(at, source(x.Func))}, rewriteAll(x.Args)...)...)
 	call.Filters[0].Kwargs = rewriteNamed(x.Kwargs)
 	return call
+}
+
+// rewriteConditional has only the branch evaluated that is taken:
+// (C and [X] or [Y])[0].
+func rewriteConditional(x *conditional) nodes.Expression {
+	at := x.at
+	var otherwise nodes.Expression = operate("lenient", at, nil)
+	if x.otherwise != nil {
+		otherwise = rewrite(x.otherwise)
+	}
+	return operate("only", at, lazy(tokens.Or, at,
+		lazy(tokens.And, at, operate("truth", at, rewrite(x.test)), operate("list", at, nil, rewrite(x.then))),
+		operate("list", at, nil, otherwise)))
+}
+
+// rewriteComparison makes a < b < c to a < b and b < c.
+func rewriteComparison(x *comparison) nodes.Expression {
+	left := x.left
+	var all nodes.Expression
+	for _, o := range x.ops {
+		one := operate("binary", o.op, rewrite(left), text(o.op, o.op.Val), rewrite(o.right))
+		if left = o.right; all == nil {
+			all = one
+		} else {
+			all = lazy(tokens.And, o.op, all, one)
+		}
+	}
+	return all
 }
 
 // lazy makes an "and" or "or", which gonja evaluates as far as needed.
@@ -220,20 +232,10 @@ func lazy(kind tokens.Type, at *tokens.Token, left, right nodes.Expression) node
 	return &nodes.BinaryExpression{Left: left, Right: right, Operator: &nodes.BinOperator{Token: made(at, kind, word)}}
 }
 
-func isComparison(t tokens.Type) bool {
-	return slices.Contains([]tokens.Type{
-		tokens.Equals, tokens.Ne, tokens.LowerThan, tokens.LowerThanOrEqual, tokens.GreaterThan, tokens.GreaterThanOrEqual,
-	}, t)
-}
-
 func rewriteBinary(x *nodes.BinaryExpression) nodes.Expression {
 	op := x.Operator.Token
 	if op.Type == tokens.And || op.Type == tokens.Or {
 		return lazy(op.Type, op, operate("checked", op, rewrite(x.Left)), rewrite(x.Right))
-	}
-	if left, ok := x.Left.(*nodes.BinaryExpression); ok && isComparison(op.Type) && isComparison(left.Operator.Token.Type) {
-		// a < b < c is a < b and b < c.
-		return lazy(tokens.And, op, rewriteBinary(left), operate("binary", op, rewrite(left.Right), text(op, op.Val), rewrite(x.Right)))
 	}
 	return operate("binary", op, rewrite(x.Left), text(op, op.Val), rewrite(x.Right))
 }
@@ -246,14 +248,10 @@ func source(x nodes.Node) string {
 		return x.Name.Val
 	case *nodes.GetAttribute:
 		of := source(x.Node)
-		switch {
-		case of == "":
+		if of == "" {
 			return ""
-		case x.Attribute == "":
-			return of + "[" + strconv.Itoa(x.Index) + "]"
-		default:
-			return of + "." + x.Attribute
 		}
+		return of + "." + x.Attribute
 	case *nodes.GetItem:
 		of := source(x.Node)
 		switch key := x.Arg.(type) {

@@ -59,10 +59,9 @@ func capture(r *exec.Renderer, w *nodes.Wrapper) (string, error) {
 // assign is {% set %}: of an expression, or of a body through filters.
 type assign struct {
 	statement
-	target  target
-	value   nodes.Expression
-	body    *nodes.Wrapper
-	filters []*nodes.FilterCall
+	target target
+	value  nodes.Expression
+	body   *nodes.Wrapper
 }
 
 func parseSet(p *parser.Parser, args *parser.Parser) (nodes.ControlStructure, error) {
@@ -77,12 +76,11 @@ func parseSet(p *parser.Parser, args *parser.Parser) (nodes.ControlStructure, er
 		}
 		return st, done(args, "set")
 	}
-	for args.Match(tokens.Pipe) != nil {
-		filter, err := args.ParseFilter()
-		if err != nil {
+	st.value = &nodes.Name{Name: made(st.location, tokens.Name, "__body")}
+	if args.Match(tokens.Pipe) != nil {
+		if st.value, err = args.ParseExpression(); err != nil {
 			return nil, err
 		}
-		st.filters = append(st.filters, filter)
 	}
 	if err := done(args, "set"); err != nil {
 		return nil, err
@@ -91,16 +89,13 @@ func parseSet(p *parser.Parser, args *parser.Parser) (nodes.ControlStructure, er
 	return st, err
 }
 
-func (st *assign) rewrite() {
-	if st.value != nil {
-		st.value = operate("checked", st.location, rewrite(st.value))
+func (st *assign) rewrite(p parsed) {
+	st.value = p.of(st.value)
+	if st.body == nil {
+		st.value = operate("defined", st.location, st.value)
 		return
 	}
-	rewriteNodes(st.body.Nodes)
-	st.value = operate("name", st.location, nil, text(st.location, "__body"))
-	for _, f := range st.filters {
-		st.value = filterNode(f, st.value)
-	}
+	rewriteNodes(st.body.Nodes, p)
 }
 
 func (st *assign) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) error {
@@ -153,9 +148,11 @@ func parseWith(p *parser.Parser, args *parser.Parser) (nodes.ControlStructure, e
 	return st, err
 }
 
-func (st *with) rewrite() {
-	st.values = rewriteAll(st.values)
-	rewriteNodes(st.body.Nodes)
+func (st *with) rewrite(p parsed) {
+	for i, value := range st.values {
+		st.values[i] = p.of(value)
+	}
+	rewriteNodes(st.body.Nodes, p)
 }
 
 func (st *with) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) error {
@@ -182,7 +179,7 @@ func parseRaw(p *parser.Parser, args *parser.Parser) (nodes.ControlStructure, er
 	return st, err
 }
 
-func (st *raw) rewrite() {}
+func (st *raw) rewrite(parsed) {}
 
 func (st *raw) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) error {
 	return r.ExecuteWrapper(st.body)

@@ -1,6 +1,8 @@
 package expression
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -11,9 +13,9 @@ type test func(s *state, in any, a *args) bool
 func builtinTests() map[string]test {
 	// unary makes a test without arguments of something defined.
 	unary := func(f func(v any) bool) test {
-		return func(_ *state, in any, a *args) bool {
+		return func(s *state, in any, a *args) bool {
 			a.bind()
-			return f(defined(in))
+			return f(s.given(in))
 		}
 	}
 	compare := func(op string) test {
@@ -25,11 +27,13 @@ func builtinTests() map[string]test {
 		_, ok := float(v)
 		return ok
 	}
-	isSequence := func(v any) bool {
-		_, ok := length(v)
-		return ok
+	// remainder tells whether a number leaves rest when divided by by.
+	remainder := func(s *state, in, by, rest any) bool {
+		if _, ok := float(defined(in)); !ok {
+			s.fail("the test takes a number, not %s", describe(in))
+		}
+		return s.equal(s.binary("%", in, defined(by)), rest, 0)
 	}
-	whole := func(s *state, in any) int64 { return s.integer(in, "the test takes") }
 	tests := map[string]test{
 		"defined": func(_ *state, in any, a *args) bool {
 			a.bind()
@@ -56,9 +60,20 @@ func builtinTests() map[string]test {
 			}
 			return false
 		}),
-		"sequence": unary(isSequence),
-		"iterable": unary(isSequence),
-		"callable": unary(func(v any) bool { _, ok := v.(*function); return ok }),
+		"sequence": unary(func(v any) bool {
+			_, ok := length(v)
+			set, isSeries := v.(*series)
+			return ok && (!isSeries || set.kind == rangeKind)
+		}),
+		"iterable": unary(func(v any) bool {
+			_, ok := length(v)
+			_, isSeries := v.(*series)
+			return ok || isSeries
+		}),
+		"callable": unary(func(v any) bool {
+			_, ok := v.(*function)
+			return ok || reflect.ValueOf(v).Kind() == reflect.Func
+		}),
 		"lower": func(s *state, in any, a *args) bool {
 			a.bind()
 			return isCase(s.text(in), unicode.IsLower, unicode.IsUpper)
@@ -67,19 +82,13 @@ func builtinTests() map[string]test {
 			a.bind()
 			return isCase(s.text(in), unicode.IsUpper, unicode.IsLower)
 		},
-		"odd":  func(s *state, in any, a *args) bool { a.bind(); return whole(s, in)%2 != 0 },
-		"even": func(s *state, in any, a *args) bool { a.bind(); return whole(s, in)%2 == 0 },
-		"divisibleby": func(s *state, in any, a *args) bool {
-			by := a.bind("num")[0]
-			return s.equal(s.binary("%", defined(in), defined(by)), int64(0), 0)
-		},
-		"in": func(s *state, in any, a *args) bool { return s.contains(defined(a.bind("seq")[0]), defined(in)) },
-		"sameas": func(s *state, in any, a *args) bool {
-			other := defined(a.bind("other")[0])
-			return describe(defined(in)) == describe(other) && s.equal(in, other, 0)
-		},
-		"filter": func(s *state, in any, a *args) bool { a.bind(); _, ok := s.e.filters[s.text(in)]; return ok },
-		"test":   func(s *state, in any, a *args) bool { a.bind(); _, ok := s.e.tests[s.text(in)]; return ok },
+		"odd":         func(s *state, in any, a *args) bool { a.bind(); return remainder(s, in, int64(2), int64(1)) },
+		"even":        func(s *state, in any, a *args) bool { a.bind(); return remainder(s, in, int64(2), int64(0)) },
+		"divisibleby": func(s *state, in any, a *args) bool { return remainder(s, in, a.bind("num")[0], int64(0)) },
+		"in":          func(s *state, in any, a *args) bool { return s.contains(defined(a.bind("seq")[0]), defined(in)) },
+		"sameas":      func(s *state, in any, a *args) bool { return s.same(s.given(in), s.given(a.bind("other")[0])) },
+		"filter":      func(s *state, in any, a *args) bool { a.bind(); return known(s, in, "filter", s.e.filters) },
+		"test":        func(s *state, in any, a *args) bool { a.bind(); return known(s, in, "test", s.e.tests) },
 	}
 	for op, names := range map[string]string{
 		"==": "eq equalto", "!=": "ne", "<": "lt lessthan", "<=": "le", ">": "gt greaterthan", ">=": "ge",
@@ -89,6 +98,49 @@ func builtinTests() map[string]test {
 		}
 	}
 	return tests
+}
+
+// known tells whether there is a filter or test of the name.
+func known[T any](s *state, name any, what string, all map[string]T) bool {
+	text, ok := textOf(defined(name))
+	if !ok {
+		s.fail("the name of a %s is text, not %s", what, describe(name))
+	}
+	_, ok = all[text]
+	if !ok && slices.Contains(strings.Fields(notProvided), text) {
+		s.fail("the %s %s is not provided", what, text)
+	}
+	return ok
+}
+
+// notProvided are the filters and tests of Jinja2 that are not here.
+const notProvided = "batch center filesizeformat forceescape pprint random slice striptags urlize wordwrap xmlattr escaped"
+
+// same tells whether two values are one object in Python. Equal numbers, texts
+// and copies may or may not be.
+func (s *state) same(x, y any) bool {
+	if reflect.TypeOf(x) != reflect.TypeOf(y) {
+		return false
+	}
+	switch x := x.(type) {
+	case nil, bool:
+		return x == y
+	case *dict, *namespace, *function, *series, *group:
+		return x == y
+	case []any:
+		if y := y.([]any); len(x) > 0 && len(x) == len(y) && &x[0] == &y[0] {
+			return true
+		}
+	case map[string]any:
+		if reflect.ValueOf(x).Pointer() == reflect.ValueOf(y).Pointer() {
+			return true
+		}
+	}
+	if !s.equal(x, y, 0) {
+		return false
+	}
+	s.fail("whether two equal values are the same is not known; compare them with ==")
+	return false
 }
 
 // isCase is Python's islower and isupper: at least one letter of the case and

@@ -12,8 +12,8 @@ import (
 	"github.com/nikolalohinski/gonja/v2/exec"
 )
 
-// A value is one of: nil, bool, int64, float64, string, []any, tuple, *dict,
-// map[string]any, *group, *namespace, *function, *undefined, or something of
+// A value is one of: nil, bool, int64, float64, string, markup, []any, tuple,
+// *series, *dict, map[string]any, *group, *namespace, *function, *undefined, or something of
 // gonja's: a macro or a loop variable. Those a
 // caller passes in become one of these when they are first looked at; see
 // norm. Lists and mappings are never changed once made, so they are shared
@@ -31,8 +31,8 @@ type (
 
 	// dict is a mapping made in a template; it keeps the order of its keys.
 	dict struct {
-		keys  []any
-		items map[any]any
+		keys  []any       // as they are written
+		items map[any]any // by what hashed makes of their keys
 	}
 
 	// namespace is the one value that can be changed, by {% set ns.x = … %}.
@@ -56,11 +56,11 @@ type (
 func newDict() *dict { return &dict{items: map[any]any{}} }
 
 func (d *dict) set(key, value any) {
-	key = hashed(key)
-	if _, ok := d.items[key]; !ok {
+	h := hashed(key)
+	if _, ok := d.items[h]; !ok {
 		d.keys = append(d.keys, key)
 	}
-	d.items[key] = value
+	d.items[h] = value
 }
 
 // hashed makes keys that are equal in Python equal in Go.
@@ -72,9 +72,11 @@ func hashed(key any) any {
 		}
 		return int64(0)
 	case float64:
-		if i := int64(k); float64(i) == k && math.Abs(k) < 1<<53 {
+		if i := int64(k); math.Abs(k) < 1<<63 && float64(i) == k {
 			return i
 		}
+	case markup:
+		return string(k)
 	}
 	return key
 }
@@ -82,7 +84,7 @@ func hashed(key any) any {
 // norm turns what a caller passed into one of the values above.
 func norm(v any) any {
 	switch v := v.(type) {
-	case nil, bool, int64, float64, string, []any, map[string]any, tuple, *dict, *group, *namespace, *function, *undefined:
+	case nil, bool, int64, float64, string, markup, []any, map[string]any, tuple, *series, *dict, *group, *namespace, *function, *undefined:
 		return v
 	case int:
 		return int64(v)
@@ -145,7 +147,7 @@ func (s *state) pairs(v any) (keys, values []any, ok bool) {
 	case *dict:
 		s.work(len(v.keys))
 		for _, key := range v.keys {
-			values = append(values, norm(v.items[key]))
+			values = append(values, norm(v.items[hashed(key)]))
 		}
 		return v.keys, values, true
 	case map[string]any:
@@ -155,8 +157,6 @@ func (s *state) pairs(v any) (keys, values []any, ok bool) {
 			values = append(values, norm(v[key]))
 		}
 		return keys, values, true
-	case *namespace:
-		return s.pairs(v.vars)
 	}
 	return nil, nil, false
 }
@@ -171,7 +171,7 @@ func lookup(v, key any) (any, bool) {
 		value, ok := v.items[hashed(key)]
 		return norm(value), ok
 	case map[string]any:
-		name, ok := key.(string)
+		name, ok := textOf(key)
 		if !ok {
 			return nil, false
 		}
@@ -183,7 +183,7 @@ func lookup(v, key any) (any, bool) {
 
 func hashable(key any) bool {
 	switch key.(type) {
-	case nil, bool, int64, float64, string:
+	case nil, bool, int64, float64, string, markup:
 		return true
 	}
 	return false
@@ -195,7 +195,7 @@ func items(v any) (list []any, ok bool) {
 	case []any:
 		for i, item := range v {
 			switch item.(type) {
-			case nil, bool, int64, float64, string, []any, map[string]any, tuple, *dict, *undefined:
+			case nil, bool, int64, float64, string, markup, []any, map[string]any, tuple, *series, *dict, *undefined:
 				continue
 			}
 			fixed := slices.Clone(v)
@@ -220,14 +220,17 @@ func (s *state) iterate(v any) []any {
 		s.work(len(list))
 		return list
 	}
-	switch v := v.(type) {
-	case string:
-		s.memory(16 * len(v))
-		list := make([]any, 0, len(v))
-		for _, r := range v {
+	if text, ok := textOf(v); ok {
+		s.memory(16 * len(text))
+		list := make([]any, 0, len(text))
+		for _, r := range text {
 			list = append(list, string(r))
 		}
 		return list
+	}
+	switch v := v.(type) {
+	case *series:
+		return s.take(v)
 	case *undefined:
 		v.use()
 		return nil
@@ -254,6 +257,17 @@ func defined(v any) any {
 	return v
 }
 
+// given is defined for operations that put up with no undefined value, not
+// even with that of an inline if without an else.
+func (s *state) given(v any) any {
+	if _, ok := defined(v).(*undefined); ok {
+		throw(&UndefinedError{
+			Name: "else", Of: "the inline if", Missing: "else", Kind: "false", File: s.file, Line: s.at.line, Column: s.at.column,
+		})
+	}
+	return v
+}
+
 // truth is Python's idea of what counts as true.
 func (s *state) truth(v any) bool {
 	switch v := defined(v).(type) {
@@ -267,6 +281,10 @@ func (s *state) truth(v any) bool {
 		return v != 0
 	case string:
 		return v != ""
+	case markup:
+		return v != ""
+	case *series:
+		return s.seriesTruth(v)
 	case []any:
 		return len(v) > 0
 	case tuple:
@@ -284,7 +302,7 @@ func (s *state) truth(v any) bool {
 
 // length counts what len() does.
 func length(v any) (int, bool) {
-	if text, ok := v.(string); ok {
+	if text, ok := textOf(v); ok {
 		return utf8.RuneCountInString(text), true
 	}
 	if list, ok := items(v); ok {
@@ -295,6 +313,8 @@ func length(v any) (int, bool) {
 		return len(v), true
 	case *dict:
 		return len(v.keys), true
+	case *series:
+		return len(v.list), v.kind != generator
 	}
 	return 0, false
 }
@@ -308,8 +328,10 @@ func describe(v any) string {
 		return "true or false"
 	case int64, float64:
 		return "a number"
-	case string:
+	case string, markup:
 		return "text"
+	case *series:
+		return v.what + " (not a list yet: the filter list makes one)"
 	case []any:
 		return fmt.Sprintf("a list of %d", len(v))
 	case tuple:
@@ -336,6 +358,10 @@ func (s *state) native(v any, deep int) any {
 	switch v := norm(v).(type) {
 	case nil, bool, int64, string:
 		return v
+	case markup:
+		return string(v)
+	case *series:
+		return s.native(s.take(v), deep)
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			s.fail("the result is not a finite number")
@@ -363,7 +389,7 @@ func (s *state) native(v any, deep int) any {
 		s.memory(64 * len(keys))
 		out := make(map[string]any, len(keys))
 		for i, key := range keys {
-			name, ok := key.(string)
+			name, ok := textOf(key)
 			if !ok {
 				s.fail("the result has the key %s, which is not text", shortRepr(key))
 			}

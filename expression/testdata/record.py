@@ -514,6 +514,120 @@ CASES = r"""
 {{ list | length + 1 }}
 {{ disk.state.labels | dictsort | map('join', '=') | join(',') }}
 {{ lookup }}
+{{ (1 < 2) == true }}
+{{ (name == 'web') == yes }}
+{{ (1 < 2) < 3 }}
+{{ 1 < (2 < 3) }}
+{{ 1 < 2 == true }}
+{{ 1 <= 2 in [2] }}
+{{ 1 in [1] == true }}
+{{ (1 in [1]) == true }}
+{{ 1 in [1] in [true] }}
+{{ 'a' ~ 1 is string }}
+{{ 1 + 2 is odd }}
+{{ 2 is odd == false }}
+{{ -1 is number }}
+{{ not 1 is odd }}
+{{ not not name }}
+{{ --1 }}
+{{ - -count }}
+{{ name is defined if yes else no }}
+{{ 1|round(1, 'ceil') }}
+{{ true|round(0, 'floor') }}
+{{ -3|round(0, 'floor') }}
+{{ 3|round(-1, 'ceil') }}
+{{ 25|round(-1) }}
+{{ 2.5|round(none) }}
+{{ 1.5|round(none, 'ceil') }}
+{{ -0.5|round(0, 'ceil') }}
+{{ 'inf'|float }}
+{{ 'nan'|float }}
+{{ '1e400'|float }}
+{{ 'inf'|int }}
+{{ '1__0'|int }}
+{{ '_1'|int }}
+{{ '_1'|float }}
+{{ '1_0'|float }}
+{{ '0x1f'|int(0, 0) }}
+{{ '12'|int(base=1) }}
+{{ '\u0661'|int }}
+{{ {} == [] }}
+{{ [] == {} }}
+{{ [] == () }}
+{{ (1, 2) == [1, 2] }}
+{{ (1, 2) < [1, 3] }}
+{{ 9223372036854775807 == 9223372036854775808.0 }}
+{{ 4611686018427387905 / 3 }}
+{{ 2 ** 1.5 }}
+{{ 10 ** -3 }}
+{{ -7.5 // 2 }}
+{{ -0.0|abs }}
+{{ html|tojson|e }}
+{{ html|e|e }}
+{{ html|safe|e }}
+{{ html|e|upper|e }}
+{{ html|e|replace('&', '<')|e }}
+{{ ('<'|e) + '<' }}
+{{ '<' + ('<'|e) }}
+{{ ('<'|e) ~ '<' }}
+[{{ ['<']|map('e')|list }}]
+{{ [1]|tojson(0) }}
+[{{ [1]|tojson(-1) }}]
+[{{ {true: 1, none: 2, 1.5: 3} }}]
+{{ {true: 1}|tojson }}
+{{ [[]] in {} }}
+{{ [] in {} }}
+{{ range(3) }}
+{{ range(3) == [0, 1, 2] }}
+{{ range(3)[1] }}
+{{ range(3)|last }}
+{{ range(3)|length }}
+a{{ range(3) }}b
+a{{ map.keys() }}b
+{{ map.keys()[0] }}
+{{ map.keys()|first }}
+{{ map.keys() is sequence }}
+{{ list|map('upper')|length }}
+{{ list|map('upper')|first }}
+{{ list|map('upper')|last }}
+{{ list|select('eq', 'z') is iterable }}
+{{ 'x' if none_list|map('upper') else 'y' }}
+{{ 'x' if none_list|map('upper')|list else 'y' }}
+{% set m = list|map('upper') %}{{ m|list }}{{ m|list }}
+{{ list|reverse }}
+{{ (1, 2).copy is defined }}
+{{ name.swapcase is defined }}
+{{ count.real|default(9) }}
+{{ map['keys'] is defined }}
+a{{ range }}b
+{{ namespace(a=1) }}
+{{ namespace(a=1)|list }}
+{{ [1] is sameas [1] }}
+{{ 1 is sameas true }}
+{{ 2.5 is odd }}
+{{ 'wordwrap' is filter }}
+{{ ('a' if no)|int }}
+[{{ ['a' if no] }}]
+{{ list|sort(reverse='') }}
+{{ list|sum(start='') }}
+{{ 5|truncate }}
+{{ 5|indent }}
+{{ text|indent(none) }}
+{{ '\x1ca'.split() }}
+{{ ' a b '.rsplit(none, 1) }}
+{{ '\u039f\u03a3'.capitalize() }}
+{{ 'a\u4e16b'.title() }}
+{{ '\u00b2'.isdigit() }}
+{{ '\u00b2'|wordcount }}
+{{ '%c' % 1.5 }}
+{{ '%5%' % () }}
+{{ '{:5}'.format(true) }}
+{{ '{:5}'.format(none) }}
+{{ '{:c}'.format(65) }}
+{{ '{:.1}'.format(3.0) }}
+{{ '{:.2}'.format(5) }}
+{{ '{0}{}'.format(1, 2) }}
+{{ '{:%}'.format(1e308) }}
 {{ a b }}
 {{ 1 + }}
 {{ (1 }}

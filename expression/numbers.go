@@ -1,0 +1,216 @@
+package expression
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// compareNumbers orders numbers by their exact values: a float64 can not hold
+// every whole number.
+func compareNumbers(x, y any) (order int, ok bool) {
+	a, intA := integer(x)
+	b, intB := integer(y)
+	if intA && intB {
+		return cmp.Compare(a, b), true
+	}
+	f, okF := float(x)
+	g, okG := float(y)
+	switch {
+	case !okF || !okG:
+		return 0, false
+	case intA:
+		return new(big.Float).SetInt64(a).Cmp(big.NewFloat(g)), true
+	case intB:
+		return big.NewFloat(f).Cmp(new(big.Float).SetInt64(b)), true
+	}
+	return cmp.Compare(f, g), true
+}
+
+func intFilter(s *state, in any, a *args) any {
+	v := a.bind("default?", "base?")
+	standard := or(v[0], int64(0))
+	base, hasBase := integer(defined(or(v[1], int64(10))))
+	in = s.given(in)
+	if text, ok := textOf(in); ok {
+		s.digitsOnly(text)
+		if hasBase {
+			i, err := parseInt(text, base)
+			if errors.Is(err, strconv.ErrRange) {
+				s.fail("%s is too large for a whole number", shortRepr(text))
+			}
+			if err == nil {
+				return i
+			}
+		}
+		if f, ok := s.parseFloat(text); ok {
+			return s.truncate(f)
+		}
+		return standard
+	}
+	if i, ok := integer(in); ok {
+		return i
+	}
+	if f, ok := in.(float64); ok {
+		return s.truncate(f)
+	}
+	return standard
+}
+
+func floatFilter(s *state, in any, a *args) any {
+	standard := or(a.bind("default?")[0], 0.0)
+	in = s.given(in)
+	if text, ok := textOf(in); ok {
+		s.digitsOnly(text)
+		if f, ok := s.parseFloat(text); ok {
+			return f
+		}
+	} else if f, ok := float(in); ok {
+		return f
+	}
+	return standard
+}
+
+// digitsOnly refuses the digits of other scripts, which Python reads too.
+func (s *state) digitsOnly(text string) {
+	for _, r := range text {
+		if r > unicode.MaxASCII && unicode.IsDigit(r) {
+			s.fail("%s has digits other than 0 to 9", shortRepr(text))
+		}
+	}
+}
+
+var errNoNumber = errors.New("no number")
+
+// parseInt reads what Python's int() does.
+func parseInt(text string, base int64) (int64, error) {
+	text = strings.TrimFunc(text, unicode.IsSpace)
+	digits := strings.TrimLeft(text, "+-")
+	sign := text[:len(text)-len(digits)]
+	if len(sign) > 1 || base < 0 || base == 1 || base > 36 {
+		return 0, errNoNumber
+	}
+	prefix := ""
+	if len(digits) > 2 && digits[0] == '0' {
+		prefix = strings.ToLower(digits[:2])
+	}
+	of := map[string]int64{"0x": 16, "0o": 8, "0b": 2}[prefix]
+	switch {
+	case of != 0 && (base == of || base == 0):
+		digits, base = strings.TrimPrefix(digits[2:], "_"), of
+	case base == 0:
+		base = 10
+		if strings.HasPrefix(digits, "0") && strings.Trim(digits, "0_") != "" {
+			return 0, errNoNumber
+		}
+	}
+	if digits == "" || digits[0] == '_' || digits[len(digits)-1] == '_' || strings.Contains(digits, "__") || strings.ContainsAny(digits, "+-") {
+		return 0, errNoNumber
+	}
+	return strconv.ParseInt(sign+strings.ReplaceAll(digits, "_", ""), int(base), 64)
+}
+
+// parseFloat reads what Python's float() does; what is not finite is refused.
+func (s *state) parseFloat(text string) (float64, bool) {
+	text = strings.ToLower(strings.TrimFunc(text, unicode.IsSpace))
+	switch strings.TrimPrefix(strings.TrimPrefix(text, "-"), "+") {
+	case "inf", "infinity", "nan":
+		s.fail("%s is not a finite number", shortRepr(text))
+	}
+	for i, r := range text {
+		isDigit := func(i int) bool { return i >= 0 && i < len(text) && text[i] >= '0' && text[i] <= '9' }
+		if r == '_' && (!isDigit(i-1) || !isDigit(i+1)) || !strings.ContainsRune("0123456789_+-.e", r) {
+			return 0, false
+		}
+	}
+	f, err := strconv.ParseFloat(strings.ReplaceAll(text, "_", ""), 64)
+	if errors.Is(err, strconv.ErrRange) && math.IsInf(f, 0) {
+		s.fail("%s is not a finite number", shortRepr(text))
+	}
+	return f, err == nil || errors.Is(err, strconv.ErrRange)
+}
+
+// truncate makes a float whole.
+func (s *state) truncate(f float64) any {
+	if math.Abs(f) >= math.MaxInt64 || math.IsNaN(f) {
+		s.fail("%s is too large for a whole number", floatText(f))
+	}
+	return int64(f)
+}
+
+// maxPrecision is the largest one for which a power of ten is exact.
+const maxPrecision = 22
+
+func roundFilter(s *state, in any, a *args) any {
+	v := a.bind("precision?", "method?")
+	given, method := defined(or(v[0], int64(0))), a.string(v[1], "common")
+	in = s.given(in)
+	f, ok := float(in)
+	if !ok {
+		s.fail("%s is not a number", describe(in))
+	}
+	if given == nil && method == "common" {
+		return s.truncate(math.RoundToEven(f))
+	}
+	precision := s.integer(given, a.name+" takes")
+	if precision > maxPrecision || precision < -maxPrecision {
+		s.fail("round takes a precision from -%d to %d", maxPrecision, maxPrecision)
+	}
+	if method == "common" {
+		if i, ok := integer(in); ok {
+			if precision >= 0 {
+				return i
+			}
+			return s.wholeResult(roundTo(new(big.Rat).SetInt64(i), -precision))
+		}
+		if precision < 0 {
+			rounded, _ := new(big.Rat).SetInt(roundTo(new(big.Rat).SetFloat64(f), -precision)).Float64()
+			return math.Copysign(rounded, f)
+		}
+		// The decimal expansion decides, as in Python.
+		rounded, _ := strconv.ParseFloat(strconv.FormatFloat(f, 'f', int(precision), 64), 64)
+		return rounded
+	}
+	scale, _ := strconv.ParseFloat("1e"+strconv.FormatInt(precision, 10), 64)
+	scaled := f * scale
+	if i, ok := integer(in); ok && precision >= 0 {
+		return float64(i) // already whole, and Jinja2 computes it exactly
+	}
+	if math.IsInf(scaled, 0) {
+		s.fail("%s is too large to be rounded so", floatText(f))
+	}
+	switch method {
+	case "ceil":
+		scaled = math.Ceil(scaled)
+	case "floor":
+		scaled = math.Floor(scaled)
+	default:
+		s.fail("round takes the method common, ceil or floor")
+	}
+	return scaled/scale + 0 // a zero has no sign here
+}
+
+// roundTo rounds to a multiple of 10 ** zeros, halves to the even one.
+func roundTo(r *big.Rat, zeros int64) *big.Int {
+	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(zeros), nil)
+	r = new(big.Rat).Quo(r, new(big.Rat).SetInt(unit))
+	doubled := new(big.Int).Mul(r.Num(), big.NewInt(2))
+	doubled.Add(doubled, r.Denom())
+	divisor := new(big.Int).Mul(r.Denom(), big.NewInt(2))
+	quotient, rest := new(big.Int).DivMod(doubled, divisor, new(big.Int))
+	if rest.Sign() == 0 && quotient.Bit(0) == 1 {
+		quotient.Sub(quotient, big.NewInt(1))
+	}
+	return quotient.Mul(quotient, unit)
+}
+
+func (s *state) wholeResult(i *big.Int) any {
+	if !i.IsInt64() {
+		s.fail("the result is too large for a whole number")
+	}
+	return i.Int64()
+}

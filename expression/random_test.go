@@ -1,0 +1,188 @@
+package expression_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/expression"
+)
+
+var (
+	seed        = flag.Uint64("random.seed", 1, "seed of the random expressions that are compared with Jinja2")
+	expressions = flag.Int("random.expressions", 20_000, "number of random expressions that are compared with Jinja2")
+	update      = flag.Bool("update", false, "record Jinja2's answers to random expressions anew, in "+recordedFile)
+)
+
+const (
+	recordedFile = "testdata/random.json"
+	recordedSize = 2500
+	batch        = 500
+
+	// mostRefused bounds the share of expressions with an answer that this
+	// package may refuse. Much in them is odd on purpose: numbers beyond 64
+	// bits, ranges as text, lists as keys.
+	mostRefused = 0.15
+	// leastAnswered bounds the share that Jinja2 has an answer to.
+	leastAnswered = 0.45
+)
+
+// TestRandomExpressionsAgreeWithJinja2 compares with the Jinja2 of this
+// machine. Where there is none, its recorded answers stand for it, but not in
+// CI nor in make test.
+func TestRandomExpressionsAgreeWithJinja2(t *testing.T) {
+	vars := load(t).Vars
+	o := startOracle(t, vars)
+	if o == nil {
+		if os.Getenv("CI") != "" || os.Getenv("JINJA2") == "required" {
+			t.Fatal("no Python on this machine has Jinja2: apt-get install python3-jinja2")
+		}
+		t.Log("no Python on this machine has Jinja2: comparing with its recorded answers")
+		compareRecorded(t, vars)
+		return
+	}
+	t.Logf("comparing with Jinja2 %s, seed %d", o.version, *seed)
+	g := grammar{rand.New(rand.NewPCG(*seed, 0))}
+	c := newComparison(t, vars)
+	var record []recordedAnswer
+	for n := 0; n < *expressions; n += batch {
+		templates := make([]string, batch)
+		for i := range templates {
+			templates[i] = g.template()
+		}
+		for i, a := range o.answers(t, templates) {
+			c.compare(templates[i], a)
+			if len(record) < recordedSize {
+				record = append(record, recordedAnswer{templates[i], a})
+			}
+		}
+	}
+	c.report(t)
+	if *update {
+		writeRecorded(t, record)
+	}
+}
+
+func TestRecordedRandomExpressionsAgreeWithJinja2(t *testing.T) {
+	compareRecorded(t, load(t).Vars)
+}
+
+type recordedAnswer struct {
+	Template string `json:"t"`
+	answer
+}
+
+func compareRecorded(t *testing.T, vars map[string]any) {
+	t.Helper()
+	data, err := os.ReadFile(recordedFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var recorded []recordedAnswer
+	if err := json.Unmarshal(data, &recorded); err != nil {
+		t.Fatal(err)
+	}
+	if len(recorded) < recordedSize {
+		t.Fatalf("only %d recorded answers", len(recorded))
+	}
+	c := newComparison(t, vars)
+	for _, r := range recorded {
+		c.compare(r.Template, r.answer)
+	}
+	c.report(t)
+}
+
+func writeRecorded(t *testing.T, record []recordedAnswer) {
+	t.Helper()
+	var b strings.Builder
+	for i, r := range record {
+		line, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString(map[bool]string{true: "[\n", false: ",\n"}[i == 0])
+		b.Write(line)
+	}
+	if err := os.WriteFile(recordedFile, []byte(b.String()+"\n]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// comparison counts how this package's answers compare with Jinja2's.
+type comparison struct {
+	e                                 *expression.Evaluator
+	vars                              map[string]any
+	total, skipped, answered, refused int
+	differing                         []string
+}
+
+func newComparison(t *testing.T, vars map[string]any) *comparison {
+	return &comparison{e: expression.New(t.TempDir()), vars: vars}
+}
+
+func (c *comparison) compare(template string, a answer) {
+	c.total++
+	got, err := c.e.Evaluate(template, c.vars)
+	differs := func(theirs string) {
+		c.differing = append(c.differing, fmt.Sprintf("%s\n\tis %s, but %s", template, show(got), theirs))
+	}
+	switch {
+	case a.Skip != "":
+		c.skipped++
+	case a.Error != "":
+		if err == nil {
+			differs("Jinja2 fails with " + a.Error)
+		}
+	default:
+		c.answered++
+		if err != nil {
+			c.refused++
+		} else if !a.agrees(got) {
+			differs("Jinja2 has " + string(a.Value))
+		}
+	}
+}
+
+func (c *comparison) report(t *testing.T) {
+	t.Helper()
+	answered, refused := float64(c.answered)/float64(c.total), float64(c.refused)/float64(c.answered)
+	t.Logf("%d expressions: Jinja2 answers %.1f%%, of which %.1f%% are refused here; %d can not be compared", c.total, 100*answered, 100*refused, c.skipped)
+	if answered < leastAnswered {
+		t.Errorf("Jinja2 answers only %.1f%% of the expressions: they test little", 100*answered)
+	}
+	if refused > mostRefused {
+		t.Errorf("%.1f%% of what Jinja2 answers is refused, more than %.0f%%", 100*refused, 100*mostRefused)
+	}
+	// The shortest say most.
+	slices.SortFunc(c.differing, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
+	for i, d := range c.differing {
+		if i == 20 {
+			t.Errorf("and %d more", len(c.differing)-i)
+			break
+		}
+		t.Errorf("%s", d)
+	}
+}
+
+func TestADifferentValueIsSeen(t *testing.T) {
+	e := newComparison(t, nil)
+	for template, theirs := range map[string]string{
+		"{{ 1 }}": "1.0", "{{ 1.0 }}": "1", "{{ 0.0 }}": "-0.0", "{{ [1] }}": "[1, 2]", "{{ {'a': 1} }}": `{"b": 1}`,
+		"{{ 'a' }}": `"b"`, "{{ true }}": "1", "{{ none }}": `""`, "{{ 9007199254740993 }}": "9007199254740992",
+	} {
+		before := len(e.differing)
+		e.compare(template, answer{Value: json.RawMessage(theirs)})
+		if len(e.differing) == before {
+			t.Errorf("%s passes for %s", template, theirs)
+		}
+		if e.compare(template, answer{Error: "TypeError"}); len(e.differing) != before+2 {
+			t.Errorf("%s passes for a failure", template)
+		}
+	}
+}
