@@ -103,8 +103,9 @@ type Log interface {
 	TryLock(name string) (unlock func(), err error)
 
 	// Verify reads the whole store and fails with ErrCorrupt where it is not
-	// what was appended. It returns what it checked.
-	Verify(ctx context.Context) (Verification, error)
+	// what was appended, or never stood at one of the known heads. It returns
+	// what it checked.
+	Verify(ctx context.Context, known ...Head) (Verification, error)
 
 	Close() error
 }
@@ -123,6 +124,9 @@ type Verification struct {
 	Events int64  // how many were checked
 	Head   string // hash over all of them, hexadecimal: equal heads, equal logs
 }
+
+// Anchor is the head in the form that is noted elsewhere.
+func (v Verification) Anchor() Head { return Head{Seq: v.Events, Hash: v.Head} }
 
 // The errors on which callers branch.
 var (

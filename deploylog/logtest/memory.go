@@ -315,15 +315,23 @@ func (m *Memory) take(name string) (unlock func(), released <-chan struct{}, err
 }
 
 // Verify implements deploylog.Log.
-func (l *MemoryLog) Verify(ctx context.Context) (deploylog.Verification, error) {
+func (l *MemoryLog) Verify(ctx context.Context, known ...deploylog.Head) (deploylog.Verification, error) {
 	if err := l.usable(ctx); err != nil {
 		return deploylog.Verification{}, err
 	}
 	events, hash := l.snapshot(), sha256.New()
-	for _, e := range events {
-		if err := json.NewEncoder(hash).Encode(e); err != nil {
-			return deploylog.Verification{}, fmt.Errorf("verify event %d: %w", e.Seq, err)
+	unknown := slices.Clone(known)
+	for i := 0; ; i++ {
+		seq, sum := int64(i), hex.EncodeToString(hash.Sum(nil))
+		unknown = slices.DeleteFunc(unknown, func(h deploylog.Head) bool { return h.Hash == sum && (h.Seq == 0 || h.Seq == seq) })
+		if i == len(events) {
+			if len(unknown) > 0 {
+				return deploylog.Verification{}, fmt.Errorf("the log never stood at %s: %w", unknown[0], deploylog.ErrCorrupt)
+			}
+			return deploylog.Verification{Events: seq, Head: sum}, nil
+		}
+		if err := json.NewEncoder(hash).Encode(events[i]); err != nil {
+			return deploylog.Verification{}, fmt.Errorf("verify event %d: %w", events[i].Seq, err)
 		}
 	}
-	return deploylog.Verification{Events: int64(len(events)), Head: hex.EncodeToString(hash.Sum(nil))}, nil
 }

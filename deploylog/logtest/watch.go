@@ -2,7 +2,9 @@ package logtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -194,6 +196,19 @@ func testVerify(t *testing.T, fresh func(testing.TB) Store) {
 	mustAppend(t, copied, first[1])
 	if c, err := copied.Verify(t.Context()); err != nil || c != v {
 		t.Errorf("a log of the same events: %+v, %v; want %+v", c, err, v)
+	}
+	mustAppend(t, l, event("d", "host/a", "step-c"))
+	for _, known := range []deploylog.Head{empty.Anchor(), v.Anchor(), {Hash: v.Head}} {
+		if now, err := l.Verify(t.Context(), known); err != nil || now.Events != 3 {
+			t.Errorf("with the known head %s: %+v, %v", known, now, err)
+		}
+	}
+	for _, foreign := range []deploylog.Head{
+		{Seq: 1, Hash: v.Head}, {Seq: 4, Hash: v.Head}, {Seq: 2, Hash: empty.Head}, {Hash: strings.Repeat("ab", len(v.Head)/2)},
+	} {
+		if _, err := l.Verify(t.Context(), v.Anchor(), foreign); !errors.Is(err, deploylog.ErrCorrupt) || !strings.Contains(err.Error(), foreign.Hash) {
+			t.Errorf("with the foreign head %s: error %v, want ErrCorrupt and which", foreign, err)
+		}
 	}
 	other := fresh(t)()
 	first[1].Revision += "x"

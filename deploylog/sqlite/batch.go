@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"database/sql/driver"
 	"errors"
 	"runtime"
@@ -16,6 +17,7 @@ type batch struct {
 	seq      int64 // and of the last one in it
 	head     link
 	marks    []mark
+	slot     int // of the anchor, which it is to be written to
 }
 
 func (b *batch) begin() error {
@@ -32,7 +34,23 @@ func (b *batch) begin() error {
 		return errors.Join(corrupt("the log has no head"), b.w.stmts.rollback.exec())
 	}
 	b.from, b.seq, b.head = seq, seq, linkOf(hash)
+	if err := b.anchored(); err != nil {
+		return errors.Join(err, b.w.stmts.rollback.exec())
+	}
 	return nil
+}
+
+// anchored fails where acknowledged events were lost while the log was open.
+func (b *batch) anchored() error {
+	a, slot, err := b.w.anchor.read()
+	if err != nil {
+		return err
+	}
+	b.slot = slot
+	if a.seq < b.from { // an earlier version appended, or a crash came between commit and anchor
+		return nil
+	}
+	return a.holds(context.Background(), nil, head{id: b.w.log, seq: b.from, hash: b.head}, b.w.path)
 }
 
 // gather adds what is queued, and what comes in meanwhile.
@@ -135,7 +153,8 @@ func (b *batch) registered(deployment string, seq int64) (int64, error) {
 	return first, nil
 }
 
-// commit makes the batch durable.
+// commit makes the batch durable, and with it the anchor of the last one, and
+// moves the anchor on.
 func (b *batch) commit() error {
 	if b.seq == b.from {
 		return b.w.stmts.rollback.exec()
@@ -146,7 +165,13 @@ func (b *batch) commit() error {
 	if err := b.w.stmts.advance.exec(b.seq, b.head[:]); err != nil {
 		return err
 	}
-	return b.w.stmts.commit.exec()
+	if err := b.w.anchor.during(func() error { return b.w.stmts.commit.exec() }); err != nil {
+		return err
+	}
+	if b.w.set.committed != nil {
+		b.w.set.committed()
+	}
+	return b.w.anchor.advance(anchor{b.w.log, b.seq, b.head}, b.slot)
 }
 
 // remember caches where a deployment began, which never changes.

@@ -62,16 +62,20 @@ func create(ctx context.Context, path string, l *Log) error {
 	return syncDir(dir)
 }
 
-// refuseOrphan fails where a write-ahead log lies without its log: SQLite
-// would play it into the new one, which it does not belong to.
+// refuseOrphan fails where a write-ahead log or an anchor lies without its log.
+// SQLite would play the one into the new log, which it does not belong to; the
+// other tells that acknowledged events are gone.
 func refuseOrphan(path string) error {
-	if _, err := os.Lstat(path + "-wal"); err != nil {
-		return nil //nolint:nilerr // there is none, or the next step meets the same obstacle
+	for suffix, what := range map[string]string{"-wal": "its write-ahead log", anchorSuffix: "its anchor"} {
+		if _, err := os.Lstat(path + suffix); err != nil {
+			continue // there is none, or the next step meets the same obstacle
+		}
+		if _, err := os.Lstat(path); err == nil {
+			return nil // another process has created them all since
+		}
+		return corrupt("the file is gone, but %s %s is still there; to begin a new log, remove that, too", what, filepath.Base(path)+suffix)
 	}
-	if _, err := os.Lstat(path); err == nil {
-		return nil // another process has created both since
-	}
-	return corrupt("the file is gone, but its write-ahead log %s-wal is still there", filepath.Base(path))
+	return nil
 }
 
 // makeDir makes dir with the directories above it, and makes them durable: each

@@ -43,10 +43,22 @@ func explain(path string, err error) error {
 	const (
 		restore   = "%s: %w; nothing was changed: restore it from a backup; of a log that still opens, 'deployster log export' saves what can be read"
 		forbidden = "%s: even reading a log writes beside it; make the file and its directory %s writable, or copy them to where they are: %w"
+		foreign   = "%s: %w; nothing was changed: compare its head with one that was noted elsewhere (log verify --anchor HEAD), then restore it from a backup, or undo the change with sqlite3"
+		found     = "%s: %w; no more events are written: restore it from a backup ('deployster log export' saves what can be read), and have 'deployster log verify' go over it, which ends the refusal when it finds no damage"
+		busy      = "%s: another process has been writing for too long; try again once it is done: %w"
+		lost      = "%s: %w; nothing was changed: put the newest files of the log that you have here (with -wal and -anchor), or, where it is meant to end like this, as a restored backup is, 'deployster log verify --accept-head' goes on from there"
 	)
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, errBusy):
+		return fmt.Errorf(busy, path, err)
+	case isLoss(err):
+		return fmt.Errorf(lost, path, err)
+	case isFoundDamage(err):
+		return fmt.Errorf(found, path, err)
+	case isForeign(err):
+		return fmt.Errorf(foreign, path, err)
 	case errors.Is(err, deploylog.ErrCorrupt):
 		return fmt.Errorf(restore, path, err)
 	case errors.Is(err, fs.ErrPermission):
@@ -58,7 +70,7 @@ func explain(path string, err error) error {
 	case codes.SQLITE_CORRUPT:
 		return fmt.Errorf(restore, path, corrupt("the file is damaged: %w", err))
 	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
-		return fmt.Errorf("%s: another process has been writing for too long; try again once it is done: %w", path, err)
+		return fmt.Errorf(busy, path, err)
 	case codes.SQLITE_READONLY, codes.SQLITE_CANTOPEN, codes.SQLITE_PERM:
 		return fmt.Errorf(forbidden, path, filepath.Dir(path), err)
 	case codes.SQLITE_FULL:
@@ -68,6 +80,24 @@ func explain(path string, err error) error {
 	default:
 		return fmt.Errorf("%s: %w", path, err)
 	}
+}
+
+// isLoss reports whether acknowledged events are not in the log.
+func isLoss(err error) bool {
+	_, ok := errors.AsType[*lossError](err)
+	return ok
+}
+
+// isFoundDamage reports whether a check found damage before.
+func isFoundDamage(err error) bool {
+	_, ok := errors.AsType[*damageError](err)
+	return ok
+}
+
+// isForeign reports whether a log's tables and triggers are not its own.
+func isForeign(err error) bool {
+	_, ok := errors.AsType[*foreignError](err)
+	return ok
 }
 
 func corrupt(format string, args ...any) error {

@@ -11,27 +11,31 @@ import (
 // checks all.
 const inspectTail = 64
 
-// inspect looks at the log without changing it, and returns its id. Anything
-// but a sound log of this version is refused. A connection that closes folds
+// inspect looks at the log without changing it, and returns where it stands.
+// Anything but a sound log of this version that holds the event of its anchor,
+// where there is one, is refused. A connection that closes folds
 // the write-ahead log into the file, which a damaged one must be spared: where
 // there is one, the look is taken through a connection that can not write.
-func inspect(ctx context.Context, path string, s settings, readers *sql.DB) (id string, err error) {
+func inspect(ctx context.Context, path string, s settings, readers *sql.DB, a *anchor) (h head, err error) {
 	pending, err := checkWAL(path)
 	if err != nil {
-		return "", err
+		return head{}, err
 	}
-	if !pending {
-		return identify(ctx, readers)
+	db := readers
+	if pending {
+		if db, err = connect(path, "ro", s); err != nil {
+			return head{}, err
+		}
+		defer func() { err = errors.Join(err, db.Close()) }()
 	}
-	db, err := connect(path, "ro", s)
-	if err != nil {
-		return "", err
+	if err := identify(ctx, db); err != nil {
+		return head{}, err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return identify(ctx, db)
+	return inspectHead(ctx, db, path, a)
 }
 
-func identify(ctx context.Context, db *sql.DB) (string, error) {
+// identify refuses a file that is no log of this version.
+func identify(ctx context.Context, db *sql.DB) error {
 	var application, version, tables int64
 	for query, dest := range map[string]*int64{
 		"PRAGMA application_id":              &application,
@@ -39,48 +43,53 @@ func identify(ctx context.Context, db *sql.DB) (string, error) {
 		"SELECT count(*) FROM sqlite_schema": &tables,
 	} {
 		if err := db.QueryRowContext(ctx, query).Scan(dest); err != nil {
-			return "", err
+			return err
 		}
 	}
 	switch {
 	case application != applicationID && tables == 0:
-		return "", corrupt("the file holds nothing")
+		return corrupt("the file holds nothing")
 	case application != applicationID:
-		return "", errors.New("this is another program's database, not a deployment log: name another file")
+		return errors.New("this is another program's database, not a deployment log: name another file")
 	case version > schemaVersion:
-		return "", fmt.Errorf("the log was written by a newer deployster (log format %d, this one knows %d): use that version, nothing was changed",
+		return fmt.Errorf("the log was written by a newer deployster (log format %d, this one knows %d): use that version, nothing was changed",
 			version, schemaVersion)
 	case version < schemaVersion:
-		return "", corrupt("the log format %d is unknown", version)
+		return corrupt("the log format %d is unknown", version)
+	default:
+		return nil
 	}
-	return inspectHead(ctx, db)
 }
 
-// inspectHead checks that the newest events are whole and lead to the head.
-func inspectHead(ctx context.Context, db *sql.DB) (string, error) {
+// inspectHead checks that the newest events are whole and lead to the head, and
+// that the event of the anchor is there.
+func inspectHead(ctx context.Context, db *sql.DB, path string, a *anchor) (head, error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
-		return "", err
+		return head{}, err
 	}
 	defer func() { _ = tx.Rollback() }() // read-only: nothing is lost
 	h, err := readHead(ctx, tx)
 	if err != nil {
-		return "", err
+		return head{}, err
 	}
 	c := chain{seq: max(0, h.seq-inspectTail)}
 	if c.seq > 0 {
 		if err := tx.QueryRowContext(ctx, "SELECT hash FROM events WHERE seq = ?", c.seq).Scan(&c.raw); err != nil {
 			if errors.Is(err, sql.ErrNoRows) {
-				return "", corrupt("event %d is missing", c.seq)
+				return head{}, corrupt("event %d is missing", c.seq)
 			}
-			return "", err
+			return head{}, err
 		}
 		c.head = linkOf(c.raw)
 	}
 	if err := c.follow(ctx, tx, h.seq); err != nil {
-		return "", err
+		return head{}, err
 	}
-	return h.id, c.reaches(h)
+	if err := c.reaches(h); err != nil || a == nil {
+		return h, err
+	}
+	return h, a.holds(ctx, tx, h, path)
 }
 
 // head is where a log stands.

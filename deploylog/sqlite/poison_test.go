@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -123,7 +124,7 @@ func TestPathsAndModes(t *testing.T) {
 		if _, err := l.Append(t.Context(), sample(0)); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		for _, file := range []string{path, path + "-wal", path + "-shm"} {
+		for _, file := range []string{path, path + "-wal", path + "-shm", path + "-anchor"} {
 			if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
 				t.Errorf("%s: %v, %v; want a file with mode 0600", file, info, err)
 			}
@@ -132,8 +133,13 @@ func TestPathsAndModes(t *testing.T) {
 			t.Fatal(err)
 		}
 		entries, err := os.ReadDir(filepath.Dir(path))
-		if err != nil || len(entries) != 1 {
-			t.Errorf("%s: a closed log is one file, found %v, %v", name, entries, err)
+		var left []string
+		for _, e := range entries {
+			left = append(left, e.Name())
+		}
+		base := filepath.Base(name)
+		if want := []string{base, base + "-anchor", base + "-check"}; err != nil || !slices.Equal(left, want) {
+			t.Errorf("%s: a closed log is the files %q, found %q, %v", name, want, left, err)
 		}
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -16,7 +18,8 @@ import (
 
 // roleVariable makes the test binary act as another process on a log:
 // "append" appends until its input ends and prints the id of each event once
-// it is acknowledged; "lock" takes a lock, says so, and holds on.
+// it is acknowledged; "die" does so until it is killed between its fifth commit
+// and the anchor; "lock" takes a lock, says so, and holds on.
 const roleVariable = "DEPLOYLOG_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -31,7 +34,15 @@ func TestMain(m *testing.M) {
 }
 
 func act(ctx context.Context, role, path, name string) error {
-	l, err := Open(ctx, path, Options{})
+	s := settings{busyTimeout: defaultBusyTimeout}
+	if commits := 0; role == "die" {
+		s.committed = func() {
+			if commits++; commits == 5 {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			}
+		}
+	}
+	l, err := open(ctx, path, Options{}, s)
 	if err != nil {
 		return err
 	}
@@ -134,6 +145,7 @@ func TestProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	acknowledged += all[0].rest()
+	wantAnchored(t, path, acknowledged)
 	for range 50 {
 		for _, p := range all[1:] {
 			acknowledged += p.line(t)
@@ -149,6 +161,7 @@ func TestProcesses(t *testing.T) {
 		}
 	}
 
+	wantAnchored(t, path, acknowledged)
 	l := openLog(t, path)
 	seqs := map[string]int64{}
 	next := int64(1)
@@ -168,8 +181,51 @@ func TestProcesses(t *testing.T) {
 			t.Fatalf("event %s was acknowledged as %s but is number %d", lines[i+1], lines[i], seqs[lines[i+1]])
 		}
 	}
-	if _, err := l.Verify(t.Context()); err != nil {
+	v, err := l.Verify(t.Context())
+	if err != nil {
 		t.Error(err)
+	}
+	if a, _, err := readAnchor(path); err != nil || a.seq != v.Events || fmt.Sprintf("%x", a.hash) != v.Head || a.log != l.ID() {
+		t.Errorf("the anchor is %+v, %v; want the head %+v", a, err, v)
+	}
+}
+
+// wantAnchored holds the anchor to what was acknowledged so far: lines of a
+// number and an id.
+func wantAnchored(t *testing.T, path, acknowledged string) {
+	t.Helper()
+	newest := int64(0)
+	for line := range strings.Lines(acknowledged) {
+		number, _, _ := strings.Cut(line, " ")
+		seq, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		newest = max(newest, seq)
+	}
+	if a, ok, err := readAnchor(path); err != nil || !ok || a.seq < newest {
+		t.Errorf("event %d was acknowledged, but the anchor is at %d, %v", newest, a.seq, err)
+	}
+}
+
+// TestKilledBetweenCommitAndAnchor leaves an anchor that is behind the log.
+func TestKilledBetweenCommitAndAnchor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.db")
+	p := start(t, "die", path, "d")
+	acknowledged := p.rest()
+	_ = p.cmd.Wait()
+	a, ok, err := readAnchor(path)
+	if err != nil || !ok {
+		t.Fatal(err)
+	}
+	l := openLog(t, path)
+	v, err := l.Verify(t.Context())
+	if err != nil || v.Events <= a.seq {
+		t.Errorf("%+v, %v; want more events than the anchor's %d", v, err, a.seq)
+	}
+	wantAnchored(t, path, acknowledged)
+	if appended, err := l.Append(t.Context(), sample(0)); err != nil || appended[0].Seq != v.Events+1 {
+		t.Errorf("%+v, %v; want event %d", appended, err, v.Events+1)
 	}
 }
 

@@ -64,6 +64,8 @@ type Options struct {
 type settings struct {
 	busyTimeout time.Duration // how long to wait for another process's write
 	maxPages    int           // the database may not grow beyond; 0 is SQLite's own limit
+	committed   func()        // called between a commit and its anchor; may be nil
+	unanchored  bool          // do not hold the log to its anchor
 }
 
 const defaultBusyTimeout = 15 * time.Second
@@ -81,6 +83,7 @@ type Log struct {
 
 	closing sync.Once
 	closed  chan struct{}
+	checked chan struct{} // closed when nothing is checked any more
 }
 
 var _ deploylog.Log = (*Log)(nil)
@@ -105,6 +108,7 @@ func open(ctx context.Context, path string, o Options, s settings) (*Log, error)
 		now:     o.Now,
 		entropy: newEntropy(o.Entropy),
 		closed:  make(chan struct{}),
+		checked: make(chan struct{}),
 	}
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
@@ -132,13 +136,58 @@ func (l *Log) open(ctx context.Context, s settings) error {
 	readers.SetMaxOpenConns(maxReaders)
 	readers.SetMaxIdleConns(maxReaders)
 	l.readers = readers
-	if l.id, err = inspect(ctx, l.path, s, readers); err == nil {
-		l.writer, err = newWriter(ctx, l.path, s, l.logger)
-	}
-	if err != nil {
+	if err := l.start(ctx, s); err != nil {
 		return errors.Join(err, readers.Close())
 	}
 	return nil
+}
+
+func (l *Log) start(ctx context.Context, s settings) error {
+	a, anchored, err := readAnchor(l.path)
+	if err != nil && !s.unanchored {
+		return err
+	}
+	expected := &a
+	if !anchored || s.unanchored {
+		expected = nil
+	}
+	h, err := inspect(ctx, l.path, s, l.readers, expected)
+	if err != nil {
+		return err
+	}
+	l.id = h.id
+	if !anchored {
+		if err := l.anchor(h); err != nil {
+			return err
+		}
+	}
+	if l.writer, err = newWriter(ctx, l.path, l.id, s, l.logger); err != nil {
+		return err
+	}
+	if s.unanchored {
+		close(l.checked)
+		return nil
+	}
+	if d := l.remembered(); d != nil {
+		err := &damageError{d}
+		l.writer.refuse(err, err)
+		close(l.checked)
+		return nil
+	}
+	go l.check(context.WithoutCancel(ctx))
+	return nil
+}
+
+// anchor gives a log without an anchor one, where it stands.
+func (l *Log) anchor(h head) error {
+	if h.seq > 0 {
+		l.logger.Warn("the deployment log has no anchor beside it, as one that an earlier version wrote or that was copied alone; it is given one. "+
+			"Whether its newest events were lost before can not be told", "path", l.path, "event", h.seq)
+	}
+	if err := syncWAL(l.path); err != nil {
+		return err
+	}
+	return createAnchor(l.path, anchor{h.id, h.seq, h.hash})
 }
 
 // maxReaders bounds the connections, and with them page caches, of one log.
@@ -168,7 +217,7 @@ func connector(path, mode string, s settings, params ...string) (driver.Connecto
 // ID identifies the log; it was made with the file.
 func (l *Log) ID() string { return l.id }
 
-// Close waits for appends under way and ends all reads and watches. A log that
+// Close waits for appends under way, and for a page of the log to be checked, and ends all reads and watches. A log that
 // has written folds its write-ahead log into the file, as far as others' reads
 // allow; the last one to close removes it. Closing twice is
 // harmless.
@@ -176,6 +225,7 @@ func (l *Log) Close() error {
 	var err error
 	l.closing.Do(func() {
 		close(l.closed)
+		<-l.checked
 		err = errors.Join(l.writer.close(), l.readers.Close())
 	})
 	if err != nil {

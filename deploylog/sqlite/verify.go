@@ -5,41 +5,73 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
 
 // Verify checks the file's own structure, every event, that none is missing,
-// and that their hashes lead to the head. Appends go on meanwhile; what they
-// add is not part of it.
-func (l *Log) Verify(ctx context.Context) (deploylog.Verification, error) {
-	v, err := l.verify(ctx)
+// that their hashes lead to the head by way of the known ones, and that nothing
+// but what the log consists of is in the file. Appends go on meanwhile; what
+// they add is not part of it.
+func (l *Log) Verify(ctx context.Context, known ...deploylog.Head) (deploylog.Verification, error) {
+	v, err := l.verify(ctx, known)
 	if err != nil {
 		return deploylog.Verification{}, fmt.Errorf("verify deployment log: %w", explain(l.path, err))
 	}
 	return v, nil
 }
 
-func (l *Log) verify(ctx context.Context) (deploylog.Verification, error) {
-	if err := l.checkIntegrity(ctx); err != nil {
-		return deploylog.Verification{}, err
+func (l *Log) verify(ctx context.Context, known []deploylog.Head) (deploylog.Verification, error) {
+	h, unknown, err := l.verifyEvents(ctx, known)
+	if remember := l.verified(err); remember != nil {
+		l.logger.Warn("could not remember what log verify found", "path", l.path, "error", remember)
 	}
-	h, err := readHead(ctx, l.readers)
 	if err != nil {
 		return deploylog.Verification{}, err
 	}
-	c := chain{registered: map[string]int64{}}
-	if err := c.follow(ctx, l.readers, h.seq); err != nil {
+	if err := checkSchema(ctx, l.readers); err != nil {
 		return deploylog.Verification{}, err
 	}
-	if err := c.reaches(h); err != nil {
-		return deploylog.Verification{}, err
-	}
-	if err := l.checkAnswers(ctx); err != nil {
-		return deploylog.Verification{}, err
+	if len(unknown) > 0 {
+		return deploylog.Verification{}, neverStoodAt(unknown[0], h)
 	}
 	return deploylog.Verification{Events: h.seq, Head: hex.EncodeToString(h.hash[:])}, nil
+}
+
+// verifyEvents checks all that the log holds, and returns its head and those of
+// the known heads that it does not lead by.
+func (l *Log) verifyEvents(ctx context.Context, known []deploylog.Head) (h head, unknown []deploylog.Head, err error) {
+	if err := l.checkIntegrity(ctx); err != nil {
+		return h, nil, err
+	}
+	if h, err = readHead(ctx, l.readers); err != nil {
+		return h, nil, err
+	}
+	c := chain{registered: map[string]int64{}, unknown: slices.Clone(known)}
+	c.pass()
+	if err := c.follow(ctx, l.readers, h.seq); err != nil {
+		return h, nil, err
+	}
+	if err := c.reaches(h); err != nil {
+		return h, nil, err
+	}
+	return h, c.unknown, l.checkAnswers(ctx)
+}
+
+// neverStoodAt says what it means that a head which was noted elsewhere is not
+// one of the log's.
+func neverStoodAt(known deploylog.Head, h head) error {
+	const other = "; or the head is that of another log, or mistyped"
+	switch {
+	case known.Seq > h.seq:
+		return &lossError{fmt.Sprintf("it ends with event %d, but the head %s is that of %d events: the last ones are missing"+other, h.seq, known, known.Seq)}
+	case known.Seq > 0:
+		return &lossError{fmt.Sprintf("it is sound in itself, but with event %d it did not have the head %s: its events were written anew after that was noted"+other, known.Seq, known)}
+	default:
+		return &lossError{fmt.Sprintf("it is sound in itself, but it never had the head %s: its end is missing, or its events were written anew after that was noted"+other, known.Hash)}
+	}
 }
 
 // checkIntegrity lets SQLite check pages, indexes and constraints.
@@ -68,35 +100,59 @@ func (l *Log) checkIntegrity(ctx context.Context) (err error) {
 	return nil
 }
 
+// What the tables behind Latest and InProgress are held to. The first two look
+// from a range of events at the tables, the last two from the tables at the
+// events.
+const (
+	kindOf = "substr(e.target, 1, instr(e.target, '/') - 1)"
+	isOpen = "e.event = " + kindOf + ` || '-started' AND NOT EXISTS (
+		SELECT 1 FROM events o WHERE o.deployment = e.deployment AND o.target = e.target
+		AND o.event IN (` + kindOf + " || '-finished-successfully', " + kindOf + ` || '-failed') AND o.attempt >= e.attempt)`
+
+	latestUnrecorded = `SELECT e.seq FROM events e LEFT JOIN latest l USING (target, event)
+		WHERE e.seq > ? AND e.seq <= ? AND e.event IN (` + kindOf + " || '-finished-successfully', " + kindOf + ` || '-failed')
+		AND (l.seq IS NULL OR (e.registered, e.seq) > (l.registered, l.seq))`
+	openUnrecorded = `SELECT e.seq FROM events e LEFT JOIN in_progress p ON p.target = e.target AND p.registered = e.registered AND p.seq = e.seq
+		WHERE e.seq > ? AND e.seq <= ? AND ` + isOpen + " AND (p.seq IS NULL OR p.attempt <> e.attempt)"
+	latestUnknown = `SELECT l.seq FROM latest l LEFT JOIN events e ON e.seq = l.seq AND e.target = l.target AND e.event = l.event AND e.registered = l.registered
+		WHERE e.seq IS NULL`
+	openUnknown = `SELECT p.seq FROM in_progress p LEFT JOIN events e ON e.seq = p.seq AND e.target = p.target AND e.registered = p.registered
+		AND e.attempt = p.attempt AND ` + isOpen + " WHERE e.seq IS NULL"
+)
+
 // checkAnswers holds the tables behind Latest and InProgress to the events.
 func (l *Log) checkAnswers(ctx context.Context) error {
-	const kind = "substr(e.target, 1, instr(e.target, '/') - 1)"
-	for what, query := range map[string]string{
-		"the latest event of an outcome is not the one recorded": `
-			SELECT e.seq FROM events e LEFT JOIN latest l USING (target, event)
-			WHERE e.event IN (` + kind + ` || '-finished-successfully', ` + kind + ` || '-failed')
-			AND (l.seq IS NULL OR (e.registered, e.seq) > (l.registered, l.seq))
-			UNION ALL
-			SELECT l.seq FROM latest l LEFT JOIN events e USING (target, event, registered, seq) WHERE e.id IS NULL`,
-		"what is in progress is not what is recorded": `
-			WITH open AS (
-				SELECT e.target, e.registered, e.seq, e.attempt FROM events e
-				WHERE e.event = ` + kind + ` || '-started' AND NOT EXISTS (
-					SELECT 1 FROM events o WHERE o.deployment = e.deployment AND o.target = e.target
-					AND o.event IN (` + kind + ` || '-finished-successfully', ` + kind + ` || '-failed') AND o.attempt >= e.attempt))
-			SELECT seq FROM (SELECT * FROM open EXCEPT SELECT * FROM in_progress)
-			UNION ALL
-			SELECT seq FROM (SELECT * FROM in_progress EXCEPT SELECT * FROM open)`,
-	} {
-		seqs, err := l.seqs(ctx, query+" LIMIT 1")
-		if err != nil {
-			return err
-		}
-		if len(seqs) > 0 {
-			return corrupt("%s: event %d", what, seqs[0])
-		}
+	h, err := readHead(ctx, l.readers)
+	if err != nil {
+		return err
 	}
-	return nil
+	if err := l.checkRecorded(ctx, 0, h.seq); err != nil {
+		return err
+	}
+	return l.checkUnknown(ctx)
+}
+
+// checkRecorded looks from the events in (after, until] at the tables.
+func (l *Log) checkRecorded(ctx context.Context, after, until int64) error {
+	return errors.Join(
+		l.none(ctx, "the latest event of an outcome is not the one recorded", latestUnrecorded, after, until),
+		l.none(ctx, "what is in progress is not what is recorded", openUnrecorded, after, until))
+}
+
+// checkUnknown looks from the tables at the events.
+func (l *Log) checkUnknown(ctx context.Context) error {
+	return errors.Join(
+		l.none(ctx, "the latest event of an outcome is not the one recorded", latestUnknown),
+		l.none(ctx, "what is in progress is not what is recorded", openUnknown))
+}
+
+// none fails where a query for wrong events finds one.
+func (l *Log) none(ctx context.Context, what, query string, args ...any) error {
+	seqs, err := l.seqs(ctx, query+" LIMIT 1", args...)
+	if err == nil && len(seqs) > 0 {
+		err = corrupt("%s: event %d", what, seqs[0])
+	}
+	return err
 }
 
 // chain walks along the events of a log and checks each against the one
@@ -106,6 +162,18 @@ type chain struct {
 	head       link
 	raw        []byte
 	registered map[string]int64 // of every deployment met; nil to take the rows' word for it
+	unknown    []deploylog.Head // of those known to somebody, what the walk has not come by
+}
+
+// pass takes off the list the heads that the log has where the walk stands.
+func (c *chain) pass() {
+	if len(c.unknown) == 0 {
+		return
+	}
+	hash := hex.EncodeToString(c.head[:])
+	c.unknown = slices.DeleteFunc(c.unknown, func(h deploylog.Head) bool {
+		return h.Hash == hash && (h.Seq == c.seq || h.Seq == 0)
+	})
 }
 
 // verifyPage is how many events are checked within one read.
@@ -171,6 +239,7 @@ func (c *chain) step(e deploylog.Event, registered int64, stored link) error {
 		return corrupt("event %d is not what was appended, or one before it was changed", e.Seq)
 	}
 	c.seq = e.Seq
+	c.pass()
 	return nil
 }
 

@@ -35,7 +35,7 @@ type walDamage struct {
 // transaction of the same generation follows a broken one, the broken one had
 // been acknowledged, and the disk has lost it since.
 //
-// It returns whether there is a write-ahead log with anything in it.
+// It returns whether there is a write-ahead log.
 func checkWAL(path string) (pending bool, err error) {
 	var last walDamage
 	for range walCheckRetries { // another process may be writing: only what stays is damage
@@ -49,7 +49,7 @@ func checkWAL(path string) (pending bool, err error) {
 		var found walDamage
 		info, err := f.Stat()
 		if err == nil {
-			pending = info.Size() > 0
+			pending = true
 			found, err = scanWAL(io.NewSectionReader(f, 0, info.Size()))
 		}
 		if err := errors.Join(err, f.Close()); err != nil {
@@ -65,6 +65,22 @@ func checkWAL(path string) (pending bool, err error) {
 		last = found
 	}
 	return pending, nil
+}
+
+// syncWAL makes the write-ahead log durable: a process that was killed may have
+// left transactions in it that can be read and are not on the disk.
+func syncWAL(path string) error {
+	f, err := os.OpenFile(path+"-wal", os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = errors.Join(f.Sync(), f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("make the write-ahead log durable: %w", err)
+	}
+	return nil
 }
 
 // scanWAL returns what is wrong with a write-ahead log, and as err why it could

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -21,7 +22,10 @@ const (
 // statements and the transaction on it.
 type writer struct {
 	path   string
+	log    string // its id
 	logger *slog.Logger
+	set    settings
+	anchor *anchorFile
 	conn   driver.Conn
 	stmts  statements
 	all    []*statement
@@ -47,10 +51,12 @@ type statements struct {
 	checkpoint                 *statement
 }
 
-func newWriter(ctx context.Context, path string, s settings, logger *slog.Logger) (*writer, error) {
+func newWriter(ctx context.Context, path, log string, s settings, logger *slog.Logger) (*writer, error) {
 	w := &writer{
 		path:       path,
+		log:        log,
 		logger:     logger,
+		set:        s,
 		registered: map[string]int64{},
 		grown:      make(chan struct{}),
 		waiting:    make(chan struct{}, 1),
@@ -61,8 +67,11 @@ func newWriter(ctx context.Context, path string, s settings, logger *slog.Logger
 	if err != nil {
 		return nil, err
 	}
-	if w.conn, err = c.Connect(ctx); err != nil {
+	if w.anchor, err = openAnchor(path); err != nil {
 		return nil, err
+	}
+	if w.conn, err = c.Connect(ctx); err != nil {
+		return nil, errors.Join(err, w.anchor.close())
 	}
 	if err := w.prepare(ctx, s); err != nil {
 		return nil, errors.Join(err, w.disconnect())
@@ -179,22 +188,29 @@ func (w *writer) disconnect() error {
 	for _, s := range w.all { // any of which would keep the connection open
 		errs = append(errs, s.close())
 	}
-	return errors.Join(append(errs, w.conn.Close())...)
+	return errors.Join(append(errs, w.conn.Close(), w.anchor.close())...)
 }
 
 func (w *writer) run() {
 	defer close(w.stopped)
 	written := 0
 	for {
+		var settle <-chan time.Time
+		if w.anchor.dirty {
+			settle = time.After(settleAfter)
+		}
 		select {
 		case <-w.waiting:
 			written += w.write()
+		case <-settle:
+			w.settle()
 		case <-w.stop:
 			// Nobody else may ever write enough for a checkpoint, and as long
 			// as anyone has the log open, SQLite makes none on closing.
 			if written += w.write(); written > 0 {
 				w.checkpoint()
 			}
+			w.settle()
 			return
 		}
 		if written >= checkpointEvery {
@@ -211,6 +227,11 @@ func (w *writer) write() int {
 		return 0 // the last batch has taken up what this call is for
 	}
 	b := batch{w: w}
+	if err := w.anchor.lock(w.set.busyTimeout); err != nil {
+		w.refuse(nil, err)
+		return 0
+	}
+	defer func() { _ = w.anchor.unlock() }() // closing the file unlocks it as well
 	err := b.begin()
 	if err != nil {
 		if !isRefusal(err) {
@@ -259,6 +280,13 @@ func (w *writer) announce() {
 	defer w.mu.Unlock()
 	close(w.grown)
 	w.grown = make(chan struct{})
+}
+
+// settle makes the anchor durable when no commit takes it along.
+func (w *writer) settle() {
+	if err := w.anchor.sync(); err != nil {
+		w.fail(err)
+	}
 }
 
 // checkpoint folds the write-ahead log into the file as far as readers allow.

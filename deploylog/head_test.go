@@ -1,0 +1,37 @@
+package deploylog_test
+
+import (
+	"testing"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+func TestHeadsAreReadAsTheyAreWritten(t *testing.T) {
+	for text, want := range map[string]deploylog.Head{
+		"23:1ec7f97eefc21d2d2e6b68327b7b6d5f": {Seq: 23, Hash: "1ec7f97eefc21d2d2e6b68327b7b6d5f"},
+		"1EC7F97EEFC21D2D2E6B68327B7B6D5F":    {Hash: "1ec7f97eefc21d2d2e6b68327b7b6d5f"},
+	} {
+		if got, err := deploylog.ParseHead(text); err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "23", "23:", ":1ec7", "-1:1ec7", "1ec7:23", "23:1ec7", "23:1ec7f97eefc21d2d2e6b68327b7b6d5f ", "23:xyz", "1:2:3"} {
+		if got, err := deploylog.ParseHead(text); err == nil {
+			t.Errorf("%q is taken for the head %+v", text, got)
+		}
+	}
+}
+
+func FuzzParseHead(f *testing.F) {
+	f.Add("23:1ec7f97eefc21d2d2e6b68327b7b6d5f")
+	f.Add("1ec7")
+	f.Fuzz(func(t *testing.T, text string) {
+		h, err := deploylog.ParseHead(text)
+		if err != nil {
+			return
+		}
+		if again, err := deploylog.ParseHead(h.String()); err != nil || again != h {
+			t.Errorf("%q is %+v, and that is %+v, %v", text, h, again, err)
+		}
+	})
+}
