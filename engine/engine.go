@@ -115,6 +115,7 @@ type Spec struct {
 	WorkDir    string   // "" keeps the image's
 	User       string   // "" keeps the image's
 	Mounts     []Mount
+	Hide       []string // directories of the container, each of which must be there, in its image or a mount: it sees empty ones that nobody can write to in their place
 	Labels     map[string]string
 	Network    string        // engine's own network name, "none" or "host"; "" is the engine's default
 	Timeout    time.Duration // 0 is none; when over, the container is killed and Run fails with ErrTimeout

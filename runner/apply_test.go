@@ -332,11 +332,15 @@ func TestPlugs(t *testing.T) {
 		"writing to a read-only":    {`{"container_path":"/s"}`, `{sock: {path: ., read_only: true}}`, "", "read_only"},
 		"not for this resource":     {`{"container_path":"/s"}`, `{sock: {path: ., resource_names: [^web]}}`, "", "does not allow"},
 		"for this type":             {`{"container_path":"/s"}`, `{sock: {path: ., resource_names: [web], resource_types: [plu]}}`, "rw", ""},
+		"of Deployster's own":       {`{"container_path":"/s"}`, `{sock: {path: .deployster/work}}`, "", "which no type may see"},
 		"optional and missing":      {`{"container_path":"/s","optional":true}`, `{}`, "", ""},
 		"optional and not writable": {`{"container_path":"/s","optional":true}`, `{sock: {path: ., read_only: true}}`, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
+			if err := os.MkdirAll(filepath.Join(w.workspace, ".deployster", "work"), 0o700); err != nil {
+				t.Fatal(err)
+			}
 			w.engine.Images["plugged"] = answering(ask(tc.request), `{"status":"VALID","state":{}}`, 0)
 			_, err := w.apply(t, "plugs: "+tc.plugs+"\nresources: {db: {type: plugged, config: {}}, other: {type: thing, config: {value: 1}}}")
 			if tc.refuse != "" {
@@ -363,6 +367,32 @@ func TestPlugs(t *testing.T) {
 				t.Error("nobody was warned")
 			}
 		})
+	}
+}
+
+func TestNoTypeSeesWhatDeploysterKeeps(t *testing.T) {
+	w := newWorld(t)
+	seen := map[string]bool{} // on this machine
+	w.engine.Images["plugged"] = image(func(_ context.Context, c enginetest.Call) int {
+		for _, name := range []string{w.workspace + "/.deployster/work/RUN", "/s/.deployster/work/RUN", "/s/../s/.deployster"} {
+			if host, _, err := c.Host(name); err == nil {
+				seen[host] = true
+			}
+		}
+		if _, _, err := c.Host("/var/lib/deployster/work"); err != nil {
+			return 1
+		}
+		fmt.Fprint(c.Stdout, map[bool]string{
+			true:  `{"plugs":{"s":{"container_path":"/s"}},"state_action":{"args":["state"]}}`,
+			false: `{"status":"VALID","state":{}}`,
+		}[len(c.Args) == 0])
+		return 0
+	})
+	if _, err := w.apply(t, "plugs: {s: {path: .}}\nresources: {db: {type: plugged, config: {}}}"); err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) > 0 {
+		t.Errorf("types see %v", seen)
 	}
 }
 

@@ -183,12 +183,17 @@ func (r *Runner) initInput(res *resource) protocol.InitInput {
 
 // plug turns the requests of a resource's type into mounts, as Plug does.
 func (r *Runner) plug(res *resource, requests map[string]protocol.PlugRequest) (mounts []engine.Mount, without []string, problems []manifest.Problem) {
-	return Plug(r.Manifest, res.Resource, requests)
+	kept := r.stateDir()
+	if r.Remote { // plugs are paths of another machine
+		kept = ""
+	}
+	return Plug(r.Manifest, res.Resource, requests, kept)
 }
 
 // Plug turns the requests of a resource's type into mounts. without says which
-// optional ones it goes without, and problems what it can not go without.
-func Plug(m *manifest.Manifest, res *manifest.Resource, requests map[string]protocol.PlugRequest) (mounts []engine.Mount, without []string, problems []manifest.Problem) {
+// optional ones it goes without, and problems what it can not go without. A plug
+// may not lead into the directory kept, which is Deployster's own; "" is none.
+func Plug(m *manifest.Manifest, res *manifest.Resource, requests map[string]protocol.PlugRequest, kept string) (mounts []engine.Mount, without []string, problems []manifest.Problem) {
 	for _, name := range sortedKeys(requests) {
 		want := requests[name]
 		refuse := func(format string, args ...any) {
@@ -208,6 +213,8 @@ func Plug(m *manifest.Manifest, res *manifest.Resource, requests map[string]prot
 			refuse("the manifest defines no such plug (add plugs.%s.path)", name)
 		case !plug.Allows(res.Name, res.Type):
 			refuse("the plug at %s does not allow this resource (see its resource_names and resource_types)", plug.Position)
+		case kept != "" && leadsInto(kept, plug.Path):
+			refuse("the path of the plug at %s is within %s, which no type may see: give it another", plug.Position, kept)
 		case want.Writable && plug.ReadOnly:
 			refuse("it wants to write, and the plug at %s is read_only", plug.Position)
 		default:
@@ -215,6 +222,13 @@ func Plug(m *manifest.Manifest, res *manifest.Resource, requests map[string]prot
 		}
 	}
 	return mounts, without, problems
+}
+
+// leadsInto reports whether a path is within a directory. What cannot be looked at
+// cannot be mounted either, and is reported then.
+func leadsInto(dir, name string) bool {
+	within, err := engine.Within(dir, name)
+	return err == nil && within
 }
 
 // configuredEarly resolves and checks a configuration that does not wait for

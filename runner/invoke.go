@@ -234,6 +234,10 @@ func (r *Runner) plainSpec(run protocol.Invocation, image engine.Image, plugs []
 	if r.Remote {
 		return spec, nil
 	}
+	// One that appears while the container runs would be seen.
+	if err := os.MkdirAll(r.stateDir(), 0o700); err != nil {
+		return spec, fmt.Errorf("making the directory that no type sees: %w", err)
+	}
 	work := path + workEnding
 	if err := errors.Join(os.MkdirAll(work, 0o700), openToAll(work)); err != nil {
 		return spec, fmt.Errorf("making a work directory: %w", err)
@@ -244,8 +248,15 @@ func (r *Runner) plainSpec(run protocol.Invocation, image engine.Image, plugs []
 		{Source: r.Workspace, Target: r.Workspace, ReadOnly: true},
 		{Source: work, Target: workTarget},
 	}, plugs...)
+	var err error
+	if spec.Hide, err = engine.Seen(r.stateDir(), spec.Mounts); err != nil {
+		return spec, fmt.Errorf("hiding what types may not see: %w", err)
+	}
 	return spec, nil
 }
+
+// stateDir is what Deployster keeps below the workspace.
+func (r *Runner) stateDir() string { return filepath.Join(r.Workspace, engine.StateDir) }
 
 // runsOwn tells whether an invocation runs the image of the resource's type.
 func (r *resource) runsOwn(run protocol.Invocation) bool {

@@ -73,7 +73,7 @@ func (e *Engine) newContainer(ctx context.Context, spec engine.Spec, stdin bool,
 		AttachStderr: true,
 	}
 	host := &container.HostConfig{
-		Mounts:      mounts(spec.Mounts),
+		Mounts:      mounts(spec),
 		NetworkMode: container.NetworkMode(spec.Network),
 		Resources:   limits(spec),
 		// Output of any size must not fill the engine's disk.
@@ -132,12 +132,22 @@ func limits(spec engine.Spec) container.Resources {
 	return resources
 }
 
+// emptySize bounds a file system that stays empty; 0 would not.
+const emptySize = 4096
+
 // mounts translates to bind mounts of the newer kind, which are refused if the
-// source is missing; the older kind creates an empty directory instead.
-func mounts(specs []engine.Mount) []mount.Mount {
-	var binds []mount.Mount
-	for _, m := range specs {
-		binds = append(binds, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
+// source is missing; the older kind creates an empty directory instead. What is
+// hidden is an empty file system.
+func mounts(spec engine.Spec) []mount.Mount {
+	var all []mount.Mount
+	for _, m := range spec.Mounts {
+		all = append(all, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
 	}
-	return binds
+	for _, hidden := range spec.Hide {
+		all = append(all, mount.Mount{
+			Type: mount.TypeTmpfs, Target: hidden, ReadOnly: true,
+			TmpfsOptions: &mount.TmpfsOptions{SizeBytes: emptySize, Mode: 0o555},
+		})
+	}
+	return all
 }

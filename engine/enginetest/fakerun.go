@@ -36,7 +36,7 @@ type Call struct {
 
 // Host translates a path in the container to this machine's, by way of the
 // mounts, and says whether it is read-only. It fails with fs.ErrNotExist for a
-// path that is not below a mount.
+// path that is not below a mount, or is hidden.
 func (c Call) Host(name string) (host string, readOnly bool, err error) {
 	if !path.IsAbs(name) {
 		name = path.Join(c.WorkDir, name)
@@ -51,6 +51,13 @@ func (c Call) Host(name string) (host string, readOnly bool, err error) {
 		}
 		longest, readOnly = len(target), mount.ReadOnly
 		host = filepath.Join(mount.Source, filepath.FromSlash(below))
+	}
+	for _, hidden := range c.Spec.Hide {
+		below, ok := strings.CutPrefix(name, path.Clean(hidden))
+		if ok && (below == "" || below[0] == '/') && len(path.Clean(hidden)) > longest {
+			longest = -1
+			break
+		}
 	}
 	if longest < 0 {
 		return "", false, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}

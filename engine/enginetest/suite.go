@@ -127,6 +127,8 @@ func (s *suite) commonCases() []testCase {
 		{"mounts are read-only or writable as asked", s.testMounts},
 		{"a writable mount may lie inside a read-only one", s.testNestedMounts},
 		{"a mount source may be a symbolic link", s.testLinkedSource},
+		{"a hidden directory is empty and stays so", s.testHidden},
+		{"a mount may lie inside a hidden directory", s.testMountInHidden},
 		{"a missing mount source is an error and stays missing", s.testMissingSource},
 
 		{"a held program starts when it is released", s.testHold},

@@ -76,7 +76,7 @@ func configure(id string, spec engine.Spec, image v1.Config, h host) (specs.Spec
 	if err != nil {
 		return specs.Spec{}, err
 	}
-	binds, err := bindMounts(spec.Mounts, h)
+	binds, err := mounts(spec, h)
 	if err != nil {
 		return specs.Spec{}, err
 	}
@@ -256,12 +256,12 @@ func ownMounts(rootless, ownNetwork bool, binds []engine.Mount) []specs.Mount {
 	return mounts
 }
 
-// bindMounts translates mounts, outer ones first. A read-only mount is so with
+// mounts translates mounts and what is hidden, outer ones first. A read-only mount is so with
 // all that is mounted below its source, which is nothing if that is a file; crun
 // refuses to look.
-func bindMounts(mounts []engine.Mount, h host) ([]specs.Mount, error) {
-	var binds []specs.Mount
-	for _, m := range mounts {
+func mounts(spec engine.Spec, h host) ([]specs.Mount, error) {
+	var all []specs.Mount
+	for _, m := range spec.Mounts {
 		target := path.Clean(m.Target)
 		switch {
 		case !filepath.IsAbs(m.Source):
@@ -271,7 +271,7 @@ func bindMounts(mounts []engine.Mount, h host) ([]specs.Mount, error) {
 		case target == "/":
 			return nil, fmt.Errorf("mount source %s: it can not be mounted on /", m.Source)
 		}
-		if slices.ContainsFunc(binds, func(b specs.Mount) bool { return b.Destination == target }) {
+		if has(all, target) {
 			return nil, fmt.Errorf("mount target %s is there twice", target)
 		}
 		options := []string{"rbind", "rprivate"}
@@ -283,8 +283,24 @@ func bindMounts(mounts []engine.Mount, h host) ([]specs.Mount, error) {
 			// system, and would mount writable.
 			options = append(options, "ro", "rro")
 		}
-		binds = append(binds, specs.Mount{Destination: target, Type: "bind", Source: m.Source, Options: options})
+		all = append(all, specs.Mount{Destination: target, Type: "bind", Source: m.Source, Options: options})
 	}
-	slices.SortFunc(binds, func(a, b specs.Mount) int { return strings.Compare(a.Destination, b.Destination) })
-	return binds, nil
+	for _, hidden := range spec.Hide {
+		target := path.Clean(hidden)
+		if !path.IsAbs(hidden) || target == "/" {
+			return nil, fmt.Errorf("hidden directory %q: it must be an absolute path below /", hidden)
+		}
+		if has(all, target) {
+			return nil, fmt.Errorf("hidden directory %s is mounted, or there twice", target)
+		}
+		all = append(all, specs.Mount{
+			Destination: target, Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "noexec", "ro", "mode=555", "size=4k"},
+		})
+	}
+	slices.SortFunc(all, func(a, b specs.Mount) int { return strings.Compare(a.Destination, b.Destination) })
+	return all, nil
+}
+
+func has(mounts []specs.Mount, target string) bool {
+	return slices.ContainsFunc(mounts, func(m specs.Mount) bool { return m.Destination == target })
 }

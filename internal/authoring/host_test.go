@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -127,7 +128,12 @@ func (w *written) Run(ctx context.Context, spec engine.Spec, streams engine.IO) 
 	if spec.Image != "sha256:my-type" {
 		return engine.Exit{}, fmt.Errorf("run %q: %w", spec.Image, engine.ErrNoImage)
 	}
+	told := slices.Clone(spec.Env)
 	for _, m := range spec.Mounts {
+		if at := slices.Index(told, "DEPLOYSTER_WORK="+m.Target); at >= 0 {
+			told[at] = "DEPLOYSTER_WORK=" + m.Source // the process finds it where it is told
+			continue
+		}
 		if m.Source != m.Target {
 			return engine.Exit{}, fmt.Errorf("%s can not be mounted at %s", m.Source, m.Target)
 		}
@@ -142,7 +148,7 @@ func (w *written) Run(ctx context.Context, spec engine.Spec, streams engine.IO) 
 		defer cancel()
 	}
 	cmd := exec.CommandContext(ctx, words[0], append(words[1:len(words):len(words)], spec.Args...)...)
-	cmd.Dir, cmd.Env = spec.WorkDir, append(os.Environ(), spec.Env...)
+	cmd.Dir, cmd.Env = spec.WorkDir, append(os.Environ(), told...)
 	stdout := &guarded{w: streams.Stdout}
 	cmd.Stdout, cmd.Stderr = stdout, streams.Stderr
 	stdin, err := cmd.StdinPipe()

@@ -18,6 +18,9 @@ import (
 // labelTest marks the containers of a check; its value is the action.
 const labelTest = "deployster.type-test"
 
+// workTarget is where a container finds its work directory, as in a run.
+const workTarget = "/var/lib/deployster/work"
+
 // said is what came of one run.
 type said struct {
 	exit   engine.Exit
@@ -115,8 +118,14 @@ func (c *checker) spec(ctx context.Context, action string, invocation protocol.I
 		if err := os.MkdirAll(work, 0o700); err != nil {
 			return engine.Spec{}, fmt.Errorf("%w: making the work directory of %s: %w", errOurs, action, err)
 		}
-		spec.Env = append(spec.Env, "DEPLOYSTER_WORK="+work)
-		spec.Mounts = append([]engine.Mount{{Source: work, Target: work}}, spec.Mounts...)
+		spec.Env = append(spec.Env, "DEPLOYSTER_WORK="+workTarget)
+		spec.Mounts = append([]engine.Mount{{Source: work, Target: workTarget}}, spec.Mounts...)
+	}
+	if c.Workspace == "" {
+		return spec, nil
+	}
+	if spec.Hide, err = engine.Seen(filepath.Join(c.Workspace, engine.StateDir), spec.Mounts); err != nil {
+		return engine.Spec{}, fmt.Errorf("%w: hiding what types may not see: %w", errOurs, err)
 	}
 	return spec, nil
 }

@@ -29,6 +29,7 @@ var (
 	slowType    = fmt.Sprintf("deployster-test-slowtype:%d", os.Getpid())
 	fixedType   = fmt.Sprintf("deployster-test-fixedtype:%d", os.Getpid())   // slowType, but it can not remove
 	oneShotType = fmt.Sprintf("deployster-test-oneshottype:%d", os.Getpid()) // slowType, but it does not serve
+	spyType     = fmt.Sprintf("deployster-test-spytype:%d", os.Getpid())     // it looks for what it may not see
 )
 
 // binary is the deployster under test: the real one, static as it is shipped,
@@ -90,7 +91,7 @@ func loadSlowType(dir string) error {
 		return err
 	}
 	for ref, entrypoint := range map[string][]string{
-		slowType: {"/slowtype"}, fixedType: {"/slowtype", "fixed"}, oneShotType: {"/slowtype", "one-shot"},
+		slowType: {"/slowtype"}, fixedType: {"/slowtype", "fixed"}, oneShotType: {"/slowtype", "one-shot"}, spyType: {"/slowtype", "spy"},
 	} {
 		image, err := enginetest.BuildImage(enginetest.ImageSpec{Binary: program, Entrypoint: entrypoint})
 		if err != nil {
@@ -127,7 +128,7 @@ func removeImages() error {
 	if err != nil {
 		return fmt.Errorf("asking for the version: %w", err)
 	}
-	for _, image := range append(shippedImages(program, strings.Fields(string(told))[1]), slowType, fixedType, oneShotType) {
+	for _, image := range append(shippedImages(program, strings.Fields(string(told))[1]), slowType, fixedType, oneShotType, spyType) {
 		// Not every test made all of them.
 		if out, err := exec.Command("docker", "image", "rm", "--force", image).CombinedOutput(); err != nil && !strings.Contains(string(out), "No such image") {
 			return fmt.Errorf("removing images: %w\n%s", err, out)
@@ -159,6 +160,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("SLOWTYPE", slowType)
 			env.Setenv("FIXEDTYPE", fixedType)
 			env.Setenv("ONESHOTTYPE", oneShotType)
+			env.Setenv("SPYTYPE", spyType)
 			env.Setenv("SLOWTYPE_TAR", slowTypeTar(filepath.Dir(binary)))
 			env.Setenv("PID", strconv.Itoa(os.Getpid()))
 			return os.MkdirAll(env.WorkDir+"/home", 0o700)

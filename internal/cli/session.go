@@ -18,6 +18,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
@@ -25,7 +26,7 @@ import (
 )
 
 // stateDir is what Deployster keeps below a workspace.
-const stateDir = ".deployster"
+const stateDir = engine.StateDir
 
 // inputFlags are the flags of commands that read manifests.
 type inputFlags struct {

@@ -94,7 +94,7 @@ func (in *input) misuse() ([]manifest.Problem, error) {
 			}
 			schemas[t.Name] = s
 		}
-		_, _, plugs := runner.Plug(in.manifest, r, t.Plugs)
+		_, _, plugs := runner.Plug(in.manifest, r, t.Plugs, "")
 		problems = append(problems, plugs...)
 		e := in.resolveEarly(r)
 		for _, v := range s.ValidatePartly(e.config, e.unknown) {

@@ -110,6 +110,33 @@ func TestWhatTheCommandSees(t *testing.T) {
 	}
 }
 
+// As no type, no command of one sees what Deployster keeps in the workspace.
+func TestTheCommandDoesNotSeeWhatDeploysterKeeps(t *testing.T) {
+	docker := dockertest.Client(t)
+	image := dockertest.Image(t, docker, v1.Config{})
+	for name, link := range map[string]bool{"a directory": false, "a link": true} {
+		t.Run(name, func(t *testing.T) {
+			r := resource(t, docker, image, object{"check": []string{"/program", "exists", ".deployster/deployments.db"}})
+			kept := filepath.Join(r.Workspace, ".deployster")
+			if link {
+				if err := os.Symlink("kept", kept); err != nil {
+					t.Fatal(err)
+				}
+				kept = filepath.Join(r.Workspace, "kept")
+			}
+			if err := os.Mkdir(kept, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(kept, "deployments.db"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if stale := r.Stale(t, "run-command"); stale.StaleState["exit"] != int64(1) {
+				t.Errorf("it sees the log: %v", stale.StaleState)
+			}
+		})
+	}
+}
+
 func TestReadOnlyUse(t *testing.T) {
 	docker := dockertest.Client(t)
 	r := resource(t, docker, dockertest.Image(t, docker, v1.Config{}), object{"check": []string{"/program", "exit", "7"}})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -137,6 +139,17 @@ func spec(r protocol.Request[Config], role string, c Command) *container.Config 
 	}
 }
 
+// stateDir is the directory of the workspace that no type may see, as this one
+// sees it, empty. A link may lead to elsewhere in the workspace; what it leads to
+// outside of it the container does not see.
+func stateDir(workspace string) (string, bool) {
+	found, err := filepath.EvalSymlinks(filepath.Join(workspace, ".deployster"))
+	if err != nil || !strings.HasPrefix(found, workspace+"/") {
+		return "", false
+	}
+	return found, true
+}
+
 func hostSpec(r protocol.Request[Config]) *container.HostConfig {
 	host := &container.HostConfig{
 		AutoRemove: true, NetworkMode: container.NetworkMode(r.Config.Network),
@@ -145,6 +158,11 @@ func hostSpec(r protocol.Request[Config]) *container.HostConfig {
 	}
 	if mountsWorkspace(r) {
 		host.Mounts = []mount.Mount{{Type: mount.TypeBind, Source: r.Workspace, Target: r.Workspace, ReadOnly: true}}
+		if hidden, ok := stateDir(r.Workspace); ok {
+			host.Mounts = append(host.Mounts, mount.Mount{
+				Type: mount.TypeTmpfs, Target: hidden, ReadOnly: true, TmpfsOptions: &mount.TmpfsOptions{SizeBytes: 4096, Mode: 0o555},
+			})
+		}
 	}
 	return host
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/deployster-go/deployster/protocol"
@@ -41,6 +42,9 @@ func main() {
 	if len(args) > 0 && args[0] == "chatter" { // no type at all: a command
 		chatter(os.Stdout)
 		return
+	}
+	if len(args) > 0 && args[0] == "spy" { // the image of a type that looks for what it may not see
+		t.State, args = spy, args[1:]
 	}
 	var in io.Reader = os.Stdin
 	if len(args) > 0 && args[0] == "bare" { // for benchmarks: run without anything attached
@@ -73,6 +77,40 @@ func state(_ context.Context, r protocol.Request[config]) (protocol.StateOutput,
 }
 
 func prepare(context.Context, protocol.Request[config]) error { return nil }
+
+// spy is VALID if it finds nothing of Deployster's own in the workspace, which is
+// also the plug, and can use its work directory.
+func spy(_ context.Context, r protocol.Request[config]) (protocol.StateOutput, error) {
+	var seen []string
+	for _, directory := range []string{r.Workspace, "/dir"} {
+		if _, err := os.Stat(filepath.Join(directory, "m.yaml")); err != nil {
+			return protocol.StateOutput{}, err
+		}
+		for _, name := range []string{".deployster", r.Config.Value} {
+			for _, pattern := range []string{"*", "*/*/*", "work/*/*/*.work/token"} {
+				found, err := filepath.Glob(filepath.Join(directory, name, pattern))
+				if err != nil {
+					return protocol.StateOutput{}, err
+				}
+				seen = append(seen, found...)
+			}
+			shared := filepath.Join(directory, name, "deployments.db-shm")
+			if file, err := os.OpenFile(shared, os.O_RDWR, 0); err == nil {
+				seen = append(seen, fmt.Sprintf("lock on %s: %v", shared, syscall.FcntlFlock(file.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_RDLCK, Len: 1})))
+			}
+			if err := os.WriteFile(filepath.Join(directory, name, "left"), nil, 0o600); err == nil {
+				seen = append(seen, "wrote into "+filepath.Join(directory, name))
+			}
+		}
+	}
+	if len(seen) > 0 {
+		return protocol.StateOutput{}, fmt.Errorf("it sees %q", seen)
+	}
+	if err := os.WriteFile(filepath.Join(os.Getenv("DEPLOYSTER_WORK"), "token"), []byte(r.Name), 0o600); err != nil {
+		return protocol.StateOutput{}, err
+	}
+	return protocol.AnswerValid(map[string]any{})
+}
 
 func set(_ context.Context, r protocol.Request[config]) error {
 	return alone(r, func(path string) error { return os.WriteFile(path, []byte(r.Config.Value), 0o600) })

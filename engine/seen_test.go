@@ -1,0 +1,72 @@
+package engine_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+func TestADirectoryIsSeenWhereMountsShowIt(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	workspace, elsewhere := filepath.Join(root, "sites", "one"), filepath.Join(root, "elsewhere")
+	state := filepath.Join(workspace, engine.StateDir)
+	for _, directory := range []string{filepath.Join(state, "work"), filepath.Join(workspace, "sub"), elsewhere} {
+		if err := os.MkdirAll(directory, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, to := range map[string]string{
+		filepath.Join(root, "link"):        workspace,
+		filepath.Join(elsewhere, "inside"): filepath.Join(workspace, "sub"),
+		filepath.Join(elsewhere, "state"):  state,
+	} {
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mount := func(source, target string) engine.Mount { return engine.Mount{Source: source, Target: target} }
+	for _, c := range []struct {
+		name      string
+		directory string
+		mounts    []engine.Mount
+		want      []string
+	}{
+		{"of the workspace", state, []engine.Mount{mount(workspace, "/w")}, []string{"/w/.deployster"}},
+		{"of the workspace by way of a link", state, []engine.Mount{mount(filepath.Join(root, "link"), "/w/")}, []string{"/w/.deployster"}},
+		{"asked for by way of a link", filepath.Join(elsewhere, "state"), []engine.Mount{mount(workspace, "/w")}, []string{"/w/.deployster"}},
+		{"of what holds the workspace", state, []engine.Mount{mount(workspace, "/w"), mount(root, "/plug")}, []string{"/plug/sites/one/.deployster", "/w/.deployster"}},
+		{"of the machine", state, []engine.Mount{mount("/", "/host")}, []string{"/host" + state}},
+		{"of itself", state, []engine.Mount{mount(state, "/plug")}, []string{"/plug"}},
+		{"of a part of it", state, []engine.Mount{mount(filepath.Join(state, "work"), "/plug")}, nil},
+		{"of something else", state, []engine.Mount{mount(elsewhere, "/plug"), mount(filepath.Join(workspace, "sub"), "/sub")}, nil},
+		{"under another mount", state, []engine.Mount{mount(workspace, "/w"), mount(elsewhere, "/w/.deployster")}, nil},
+		{"around another mount", state, []engine.Mount{mount(workspace, "/w"), mount(elsewhere, "/w/.deployster/x")}, []string{"/w/.deployster"}},
+		{"twice at one place", state, []engine.Mount{mount(workspace, "/w"), mount(workspace, "/w")}, []string{"/w/.deployster"}},
+		{"of what is not there", filepath.Join(root, "none"), []engine.Mount{mount(root, "/plug")}, nil},
+		{"of what can not be mounted", state, []engine.Mount{mount(filepath.Join(root, "none"), "/plug")}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := engine.Seen(c.directory, c.mounts)
+			if err != nil || !slices.Equal(got, c.want) {
+				t.Errorf("%q, %v; want %q", got, err, c.want)
+			}
+		})
+	}
+	for name, want := range map[string]bool{
+		state: true, filepath.Join(state, "work"): true, filepath.Join(elsewhere, "state", "work"): true,
+		workspace: false, elsewhere: false, filepath.Join(elsewhere, "inside"): false, filepath.Join(root, "none"): false,
+	} {
+		if got, err := engine.Within(state, name); err != nil || got != want {
+			t.Errorf("%s is within %s: %v, %v", name, state, got, err)
+		}
+	}
+	if within, err := engine.Within(filepath.Join(root, "none"), workspace); err != nil || within {
+		t.Errorf("within what is not there: %v, %v", within, err)
+	}
+}
