@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/deployster-go/deployster/internal/crash"
 )
 
 // Attendance runs a Controller for just those environments that somebody waits
@@ -79,7 +81,9 @@ func (a *Attendance) control(ctx context.Context, names []string) (over bool, er
 	c := NewController(o)
 	c.others = others
 	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx) }()
+	go func() {
+		ended <- crash.Do("controlling environments", func() error { return c.Run(ctx) })
+	}()
 	for len(names) > 0 && !over { // no names would be all
 		select {
 		case err := <-ended:

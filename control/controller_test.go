@@ -205,7 +205,7 @@ func TestAWorkerThatPanicsFailsItsStepAndNothingElse(t *testing.T) {
 		w.options.Tasks = panicky{hand{w, "first"}}
 		r := w.start()
 		wait(2 * time.Minute)
-		if story := strings.Join(w.story(), "\n"); !strings.Contains(story, "the work panicked: oh") || !strings.Contains(story, "looking at it panicked: ah") {
+		if story := strings.Join(w.story(), "\n"); !strings.Contains(story, ": oh, at ") || !strings.Contains(story, "looking at it panicked: ah") {
 			t.Errorf("the log tells\n%s", story)
 		}
 		r.end()

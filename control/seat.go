@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/crash"
 )
 
 // seat is for the one process that decides and records what happens to things of
@@ -79,6 +80,11 @@ func watch(ctx context.Context, log deploylog.Log, after int64, mine func(deploy
 	news := make(chan error, 1)
 	go func() {
 		defer close(news)
+		defer func() {
+			if p := recover(); p != nil {
+				news <- crash.New(p, "watching the log")
+			}
+		}()
 		for e, err := range log.Watch(ctx, deploylog.Filter{After: after}) {
 			if err != nil {
 				news <- fmt.Errorf("watching the log: %w", err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -22,7 +23,7 @@ func (c *Controller) work(ctx context.Context, step environment.Step, t environm
 	e := ending{environment: t.Environment, step: step, err: errors.New("the work did not return")}
 	defer func() {
 		if p := recover(); p != nil {
-			e.err = fmt.Errorf("the work panicked: %v", p)
+			e.err = crash.New(p, fmt.Sprintf("working on %s at %s", t.Environment, step.Host))
 		}
 		c.endings <- e
 	}()

@@ -3,12 +3,12 @@ package control
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -55,7 +55,7 @@ func (s *Scheduler) work(ctx context.Context, step pipeline.Step, artifacts map[
 	o := outcome{step: step, err: errors.New("the worker did not return")}
 	defer func() {
 		if p := recover(); p != nil {
-			o.err = fmt.Errorf("the worker panicked: %v", p)
+			o.err = crash.New(p, "working on "+string(step.Target))
 		}
 		s.outcomes <- o
 	}()

@@ -239,7 +239,7 @@ func TestAWorkerThatPanicsHasFailed(t *testing.T) {
 		p.untilIdle()
 		p.wantStatus("1", pipeline.Failed)
 		for _, e := range p.events() {
-			if e.Name == "host-deployed-failed" && !strings.HasSuffix(pipeline.Cause(e), "the worker panicked: no such thing") {
+			if e.Name == "host-deployed-failed" && !strings.Contains(pipeline.Cause(e), "internal error while working on host/p/g/h001: no such thing, at ") {
 				t.Errorf("the cause is %q", pipeline.Cause(e))
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -42,7 +43,10 @@ func (l *loader) check() map[string]*checked {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(texts)); i = next.Add(1) - 1 {
 				c := known[texts[i]]
-				c.Usage, c.err = l.opts.Evaluator.Examine(texts[i])
+				c.err = crash.Do("checking an expression", func() (err error) {
+					c.Usage, err = l.opts.Evaluator.Examine(texts[i])
+					return err
+				})
 			}
 		})
 	}

@@ -73,6 +73,7 @@ func (r *Runner) hold(ctx context.Context, res *resource, next *call) {
 		defer close(ended)
 		defer leave()
 		defer cancel()
+		defer r.caught(&failed, "making ready "+i.action+" of "+i.resource)
 		exit, failed = r.container(ctx, res, i, release)
 	})
 	res.ahead = &ahead{

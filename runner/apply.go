@@ -53,9 +53,9 @@ func (r *Runner) perform(ctx context.Context, resources []*resource, prepare fun
 	if err := r.begin(ctx); err != nil {
 		return result, err
 	}
-	err := prepare(ctx)
+	err := r.whole("preparing the run", func() error { return prepare(ctx) })
 	if err == nil {
-		err = do(ctx, entries)
+		err = r.whole("walking the resources", func() error { return do(ctx, entries) })
 	} else {
 		for _, res := range resources {
 			entry := entries[res.Name]
@@ -67,6 +67,7 @@ func (r *Runner) perform(ctx context.Context, resources []*resource, prepare fun
 			err = errors.Join(err, r.emit(ctx, Event{Kind: ResourceSkipped, Resource: res.Name, Status: Skipped, Error: entry.Error}))
 		}
 	}
+	err = r.withCrash(err)
 	for _, res := range result.Resources {
 		result.Counts.add(res.Status)
 	}
@@ -99,6 +100,12 @@ func (r *Runner) begin(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// whole does a part of a run that concerns all resources.
+func (r *Runner) whole(doing string, do func() error) (err error) {
+	defer r.caught(&err, doing)
+	return do()
 }
 
 func (c *Counts) add(s Status) {
@@ -136,7 +143,7 @@ func (r *Runner) each(ctx context.Context, walk walker, entries map[string]*Reso
 	}
 	walk(ctx, func(res *resource) error {
 		started := r.Now()
-		status, err := do(ctx, res)
+		status, err := guarded(ctx, r, res, "working on", do)
 		took := r.Now().Sub(started)
 		if errors.As(err, new(leftAlone)) {
 			end(res, Skipped, err.Error(), took)

@@ -31,7 +31,8 @@ func (r *Runner) Destroy(ctx context.Context) (*Result, error) {
 
 // PlanDestroy says what a Destroy would remove. It runs no action and records
 // nothing. It fails as Plan does.
-func (r *Runner) PlanDestroy(ctx context.Context) (*Plan, error) {
+func (r *Runner) PlanDestroy(ctx context.Context) (_ *Plan, err error) {
+	defer r.caught(&err, "planning")
 	defer r.rest(ctx)
 	d := r.removal()
 	if err := r.Prepare(ctx); err != nil {
@@ -55,7 +56,9 @@ func (r *Runner) PlanDestroy(ctx context.Context) (*Plan, error) {
 	failures := make(chan error, len(d.doomed))
 	r.walkAlong(ctx, g, func(res *resource) error {
 		entry := entries[res.Name]
-		err := d.planOne(ctx, res, entry)
+		_, err := guarded(ctx, r, res, "planning", func(ctx context.Context, res *resource) (struct{}, error) {
+			return struct{}{}, d.planOne(ctx, res, entry)
+		})
 		if errors.As(err, new(leftAlone)) {
 			entry.Status, entry.Error = Skipped, err.Error()
 			r.show(Event{Kind: ResourceSkipped, Time: r.Now(), Resource: res.Name, Status: Skipped, Error: entry.Error})
@@ -78,7 +81,8 @@ func (r *Runner) PlanDestroy(ctx context.Context) (*Plan, error) {
 // Removable tells whether a Destroy could remove all that the manifest makes. It
 // fails as Prepare does, and with a *manifest.Error where types can not remove.
 // Nothing is asked for its state, touched or recorded.
-func (r *Runner) Removable(ctx context.Context) error {
+func (r *Runner) Removable(ctx context.Context) (err error) {
+	defer r.caught(&err, "looking whether it can be removed")
 	defer r.rest(ctx)
 	if err := r.Prepare(ctx); err != nil {
 		return err

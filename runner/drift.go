@@ -41,7 +41,8 @@ func (d *DriftReport) Drifted() bool {
 //
 // Drift fails when Prepare does, or when any resource failed; the report it
 // returns then tells which.
-func (r *Runner) Drift(ctx context.Context) (*DriftReport, error) {
+func (r *Runner) Drift(ctx context.Context) (_ *DriftReport, err error) {
+	defer r.caught(&err, "looking for drift")
 	defer r.rest(ctx)
 	if err := r.Prepare(ctx); err != nil {
 		return nil, err

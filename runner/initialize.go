@@ -61,7 +61,10 @@ func (r *Runner) Prepare(ctx context.Context) error {
 }
 
 func (r *Runner) prepare(ctx context.Context, res *resource) {
-	if res.refused = r.initialize(ctx, res); res.refused == nil {
+	_, res.refused = guarded(ctx, r, res, "initializing", func(ctx context.Context, res *resource) (struct{}, error) {
+		return struct{}{}, r.initialize(ctx, res)
+	})
+	if res.refused == nil {
 		return
 	}
 	event := Event{Kind: ResourceFailed, Resource: res.Name, Status: Failed, Error: res.refused.Error()}

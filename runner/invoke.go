@@ -189,7 +189,7 @@ func (r *Runner) container(ctx context.Context, res *resource, i *calling, hold 
 		return engine.Exit{}, err
 	}
 	spec.Hold = hold
-	return r.Engine.Run(ctx, spec, engine.IO{Stdin: bytes.NewReader(i.stdin), Stdout: i.stdout, Stderr: i.stderr})
+	return r.engineRun(ctx, spec, engine.IO{Stdin: bytes.NewReader(i.stdin), Stdout: i.stdout, Stderr: i.stderr})
 }
 
 // explain puts an engine's error into the terms of the protocol.

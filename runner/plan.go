@@ -15,7 +15,8 @@ import (
 //
 // Plan fails when Prepare does, or when any resource failed; the Plan it
 // returns then tells which.
-func (r *Runner) Plan(ctx context.Context) (*Plan, error) {
+func (r *Runner) Plan(ctx context.Context) (_ *Plan, err error) {
+	defer r.caught(&err, "planning")
 	if err := r.Prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -40,7 +41,9 @@ func (r *Runner) Plan(ctx context.Context) (*Plan, error) {
 			return nil
 		}
 		if err == nil {
-			err = r.planOne(ctx, res, entry)
+			_, err = guarded(ctx, r, res, "planning", func(ctx context.Context, res *resource) (struct{}, error) {
+				return struct{}{}, r.planOne(ctx, res, entry)
+			})
 		}
 		if err != nil {
 			entry.Status, entry.Error = Failed, r.secrets.mask(err.Error())
@@ -153,12 +156,12 @@ func (r *Runner) verdict(ctx context.Context, failures <-chan error) error {
 		all = append(all, err)
 	}
 	if r.stopped() || ctx.Err() != nil {
-		return ErrInterrupted
+		return r.withCrash(ErrInterrupted)
 	}
 	if len(all) == 0 {
-		return nil
+		return r.withCrash(nil)
 	}
-	return &FailedError{Causes: all}
+	return r.withCrash(&FailedError{Causes: all})
 }
 
 // FailedError says that some resources failed; the events and the plan or

@@ -24,6 +24,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/manifest"
 )
 
@@ -77,6 +78,7 @@ type Options struct {
 	Work      string            // absolute; below it each invocation has a directory
 	Details   map[string]string // what else identifies the run; goes into RunStarted
 	Now       func() time.Time
+	Crashed   func(*crash.Error) // may be nil; is told of each panic at once, also of those that the run can not tell of
 }
 
 // Runner does one run of one manifest.
@@ -97,6 +99,7 @@ type Runner struct {
 	prepared bool
 	applying bool                  // only an Apply is recorded; set before anything runs at once
 	broken   atomic.Pointer[error] // a failed Recorder
+	crash    atomic.Pointer[crash.Error]
 }
 
 // ErrInterrupted is returned, wrapped, when a run ended because of Stop or a
@@ -148,7 +151,8 @@ func (r *Runner) Headers() []ResourceHeader {
 
 // emit stamps and masks an event, has it recorded where its kind asks for it,
 // and shows it. It fails when recording fails, and from then on always.
-func (r *Runner) emit(ctx context.Context, e Event) error {
+func (r *Runner) emit(ctx context.Context, e Event) (err error) {
+	defer r.caught(&err, "telling of "+string(e.Kind))
 	e.Time = r.Now()
 	r.secrets.maskEvent(&e)
 	if broken := r.broken.Load(); broken != nil {

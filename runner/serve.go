@@ -181,7 +181,7 @@ func (s *server) start(ctx context.Context, first *calling) (*process, error) {
 	running, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	p.kill = kill
 	go func() {
-		exit, err := r.Engine.Run(running, spec, engine.IO{Stdin: p.stdin, Stdout: p, Stderr: p.stderr})
+		exit, err := r.engineRun(running, spec, engine.IO{Stdin: p.stdin, Stdout: p, Stderr: p.stderr})
 		kill(nil)
 		p.over(exit, err)
 	}()

@@ -66,7 +66,13 @@ func (r *Runner) survey(ctx context.Context, needs map[string][]string, ask func
 		}
 	}
 	r.walkAlong(ctx, g, func(res *resource) error {
-		found(res, r.look(ctx, res, needs[res.Name], ask(res)))
+		s, err := guarded(ctx, r, res, "looking at", func(ctx context.Context, res *resource) (sight, error) {
+			return r.look(ctx, res, needs[res.Name], ask(res)), nil
+		})
+		if err != nil {
+			s.err = err
+		}
+		found(res, s)
 		return nil
 	}, func(res *resource, reason string) {
 		found(res, sight{skipped: reason})

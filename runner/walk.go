@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/deployster-go/deployster/graph"
 )
@@ -33,11 +34,13 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 	var (
 		ready   = g.Ready()
 		queue   = ready.Initial()
-		done    = make(chan visited)
+		done    = make(chan visited, r.Parallelism)
+		visits  sync.WaitGroup
 		active  int
 		unmet   = map[string]string{} // resource → why it is not visited
 		closing string                // why nothing new begins
 	)
+	defer visits.Wait() // also when this panics: nothing goes on unseen
 	finish := func(res *resource, bad string) {
 		if bad != "" {
 			for _, d := range g.Dependents(res.Name) {
@@ -67,7 +70,12 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 			if active < r.Parallelism {
 				queue = queue[1:]
 				active++
-				go func() { done <- visited{res, visit(res)} }()
+				visits.Go(func() {
+					v := visited{res: res}
+					defer func() { done <- v }()
+					defer r.caught(&v.err, "working on "+res.Name)
+					v.err = visit(res)
+				})
 				continue
 			}
 		}

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/crash"
 )
 
 const (
@@ -76,7 +78,10 @@ func newWriter(ctx context.Context, path, log string, s settings, logger *slog.L
 	if err := w.prepare(ctx, s); err != nil {
 		return nil, errors.Join(err, w.disconnect())
 	}
-	go w.run()
+	go func() {
+		defer crash.End(filepath.Dir(path), "writing the deployment log")
+		w.run()
+	}()
 	return w, nil
 }
 

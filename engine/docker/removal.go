@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 	"sync"
+
+	"github.com/deployster-go/deployster/internal/crash"
 )
 
 // removalsAtOnce bounds how many dead containers wait for their removal. A run
@@ -30,9 +32,12 @@ func (r *removals) begin(id string, remove func()) {
 	r.mark(id, true)
 	r.slots <- struct{}{}
 	r.under.Go(func() {
+		defer func() {
+			r.mark(id, false)
+			<-r.slots
+		}()
+		defer crash.End(".deployster", "removing a container")
 		remove()
-		r.mark(id, false)
-		<-r.slots
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/crash"
 )
 
 // Run runs one container to its end and removes it:
@@ -94,6 +95,7 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 	}
 	if streams.Stdin != nil {
 		go func() {
+			defer caught(fail, "feeding a container")
 			if !gated || release(ctx, spec, fail) == nil {
 				feed(&attached.HijackedResponse, streams.Stdin, fail)
 			}
@@ -127,6 +129,13 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 			exit.OOMKilled = lacking.happened(end.code)
 		}
 		return exit, err
+	}
+}
+
+// caught makes the run fail in which something panics. It is deferred.
+func caught(fail context.CancelCauseFunc, doing string) {
+	if p := recover(); p != nil {
+		fail(crash.New(p, doing))
 	}
 }
 

@@ -1,6 +1,10 @@
 package oci
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/deployster-go/deployster/internal/crash"
+)
 
 // ahead is a launcher that waits for its request. To start one is a tenth of a
 // container's life, and nothing of it depends on the container; so it is done
@@ -44,7 +48,11 @@ func (e *Engine) startAhead() {
 	}
 	a.started = true
 	a.starting.Go(func() {
-		c, err := e.prepare()
+		var c *container
+		err := crash.Do("starting a launcher", func() (err error) {
+			c, err = e.prepare()
+			return err
+		})
 		a.mutex.Lock()
 		defer a.mutex.Unlock()
 		if err != nil {

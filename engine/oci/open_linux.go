@@ -23,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/oci/internal/launch"
 	"github.com/deployster-go/deployster/engine/oci/internal/store"
+	"github.com/deployster-go/deployster/internal/crash"
 )
 
 // Engine runs containers by an OCI runtime. It is safe for concurrent use.
@@ -76,9 +77,10 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 	}
 	asked := make(chan error, 1)
 	go func() {
-		var err error
-		e.version, err = askVersion(ctx, e.runtime)
-		asked <- err
+		asked <- crash.Do("asking "+e.runtime+" for its version", func() (err error) {
+			e.version, err = askVersion(ctx, e.runtime)
+			return err
+		})
 	}()
 	if err := errors.Join(e.try(ctx), <-asked); err != nil {
 		return nil, unavailable(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/oci/internal/launch"
+	"github.com/deployster-go/deployster/internal/crash"
 )
 
 // container is a launcher and this end of its container's streams.
@@ -86,7 +87,10 @@ func (c *container) closeStreams() {
 // to its log before; that comes back as an error.
 func (c *container) copy(streams engine.IO, log string, fail context.CancelCauseFunc) {
 	if streams.Stdin != nil {
-		go feed(c.stdin, streams.Stdin, fail)
+		go func() {
+			defer caught(fail, "feeding a container")
+			feed(c.stdin, streams.Stdin, fail)
+		}()
 	} else {
 		_ = c.stdin.Close()
 	}
@@ -155,6 +159,13 @@ func (o *output) read(ready chan<- *output) {
 			ready <- o
 			return
 		}
+	}
+}
+
+// caught makes the run fail in which something panics. It is deferred.
+func caught(fail context.CancelCauseFunc, doing string) {
+	if p := recover(); p != nil {
+		fail(crash.New(p, doing))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/protocol"
 )
 
@@ -39,9 +40,10 @@ func (c *checker) start(ctx context.Context) (*session, error) {
 	in, stdin := io.Pipe()
 	s := &session{c: c, cancel: cancel, stdin: stdin, lines: make(chan []byte), ended: make(chan struct{})}
 	go func() {
+		defer close(s.ended)
+		defer func() { _ = in.Close() }()
+		defer crash.Catch(&s.err, "running a process that serves")
 		s.exit, s.err = c.Engine.Run(ctx, spec, engine.IO{Stdin: in, Stdout: &lineWriter{ctx: ctx, lines: s.lines}, Stderr: &s.stderr})
-		_ = in.Close()
-		close(s.ended)
 	}()
 	return s, nil
 }

@@ -271,7 +271,7 @@ func (a *app) equip(s *started, command string, files []string, ef engineFlags, 
 		Engine: s.engine, Images: images, InitCache: a.initCache(ef), Parallelism: a.global.parallelism, Pull: engine.PullPolicy(ef.pull),
 		Network: ef.network, Memory: int64(ef.memory), Pids: ef.pids, Remote: info.Remote,
 		Run: in.run, Log: s.log.ID(), Version: version(), Verbose: a.global.verbose,
-		Workspace: in.workspace, Work: in.work, Details: details(command, in, files, info), Now: a.now,
+		Workspace: in.workspace, Work: in.work, Details: details(command, in, files, info), Now: a.now, Crashed: a.crashes.add,
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/internal/gate"
 )
 
@@ -31,6 +32,8 @@ type app struct {
 	now    func() time.Time
 	global globalFlags
 	full   bool // see registerFull
+
+	crashes crashes
 }
 
 type globalFlags struct {
@@ -49,10 +52,27 @@ func Main(args []string) int {
 		return gate.Main(args[1:])
 	}
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, now: time.Now}
-	root := a.root()
-	root.SetArgs(withVerb(root, args))
-	err := root.ExecuteContext(context.Background())
+	return a.run(a.root(), args)
+}
+
+// run runs a command line and returns the exit code.
+func (a *app) run(root *cobra.Command, args []string) int {
+	if len(args) > 0 && args[0] != "type" { // a type ends as its engine is used to
+		// What no guard can catch ends the process by SIGABRT: the 2 that the Go
+		// runtime would exit with says that there are changes.
+		debug.SetTraceback("crash")
+	}
+	args = withVerb(root, args)
+	root.SetArgs(args)
+	a.crashes = crashes{now: a.now, about: func() string { return about(root, args) }, hide: hideVariables(args)}
+	err := crash.Do("running the command", func() error { return root.ExecuteContext(context.Background()) })
+	for _, c := range crash.All(err) {
+		a.crashes.add(c)
+	}
 	a.complain(err)
+	if a.crashes.tell(a.err) {
+		return crash.ExitCode
+	}
 	return exitCode(err)
 }
 

@@ -29,7 +29,8 @@ func (a *app) newCrew(log deploylog.Log, o pipelineRunOptions, news io.Writer) (
 }
 
 // Work implements control.Worker.
-func (c *crew) Work(ctx context.Context, step pipeline.Step, artifacts map[string]string, begin func(func() error) error) (map[string]string, error) {
+func (c *crew) Work(ctx context.Context, step pipeline.Step, artifacts map[string]string, begin func(func() error) error) (_ map[string]string, err error) {
+	defer c.app.guard(&err, "working on "+string(step.Target))
 	at, err := c.at(ctx, step.Host)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -64,7 +65,9 @@ func (f *follower) follow(ctx context.Context, signals *interruption, o control.
 	halt := sync.OnceFunc(func() { close(stop) })
 	o.Stop = stop
 	ended := make(chan error, 1)
-	go func() { ended <- control.NewController(o).Run(ctx) }()
+	go func() {
+		ended <- crash.Do("controlling "+f.name, func() error { return control.NewController(o).Run(ctx) })
+	}()
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
 	news := f.watch(watching)
@@ -97,6 +100,7 @@ func (f *follower) watch(ctx context.Context) <-chan error {
 	news := make(chan error, 1)
 	news <- nil // the beginning
 	go func() {
+		defer crash.End(stateDir, "watching the log")
 		for e, err := range f.names.log.Watch(ctx, deploylog.Filter{After: f.names.Head()}) {
 			if err != nil {
 				select {

@@ -2,14 +2,49 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
 )
+
+// Panicking is Main with a command more, "panic", which panics in the way that its
+// argument says.
+func Panicking(args []string) int {
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, now: time.Now}
+	root := a.root()
+	var input inputFlags
+	c := &cobra.Command{Use: "panic", RunE: func(_ *cobra.Command, args []string) error {
+		switch args[0] {
+		case "resource": // as a run tells of it, which others did not take part in
+			err := crash.Do("applying db", func() error { panic("no " + input.variables[0].Value) })
+			a.crashes.add(crash.All(err)[0])
+			return told(&runner.FailedError{Causes: []error{errors.New("web: exited with 1"), err}})
+		case "aside":
+			go func() {
+				defer crash.End(stateDir, "waiting")
+				panic("aside")
+			}()
+			select {}
+		case "unguarded":
+			go panic("unguarded")
+			select {}
+		}
+		var list []int
+		return errors.New(args[len(list)+1])
+	}}
+	input.registerVariables(c)
+	root.AddCommand(c)
+	return a.run(root, args)
+}
 
 // TaskCrew is a taskCrew for tests that have the program and its images.
 type TaskCrew struct{ *taskCrew }

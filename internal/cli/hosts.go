@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline"
@@ -328,12 +329,15 @@ func (a *app) checkHosts(ctx context.Context, list []inventory.Host, path string
 	var group errgroup.Group
 	group.SetLimit(checkedAtOnce)
 	for i, h := range list {
-		group.Go(func() error {
+		group.Go(func() (err error) {
+			defer crash.Catch(&err, "asking the host "+h.Name)
 			found[i] = a.checkHost(ctx, h, path)
 			return nil
 		})
 	}
-	_ = group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
 	bad := 0
 	rows := [][]string{{"NAME", "ANSWER"}}
 	for _, f := range found {

@@ -40,6 +40,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "type" { // a static test is in the images of its types
 		os.Exit(cli.Main(os.Args[1:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "panic" {
+		os.Exit(cli.Panicking(os.Args[1:]))
+	}
 	code, err := runTests(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

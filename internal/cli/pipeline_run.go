@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/runner"
@@ -126,7 +127,7 @@ func (a *app) promotion(ctx context.Context, crew *crew, o pipelineRunOptions, s
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := attendance.Run(inside); err != nil {
+		if err := crash.Do("controlling environments", func() error { return attendance.Run(inside) }); err != nil {
 			cancel(err) // or stages would wait for it without end
 		}
 	}()

@@ -68,7 +68,8 @@ func (c *taskCrew) close() error {
 func placeOf(t environment.Task) string { return t.Host + ":" + t.Name() }
 
 // Start implements control.Tasks.
-func (c *taskCrew) Start(ctx context.Context, t environment.Task) (environment.Observation, error) {
+func (c *taskCrew) Start(ctx context.Context, t environment.Task) (_ environment.Observation, err error) {
+	defer c.app.guard(&err, "starting a task of "+t.Environment)
 	s, err := c.begin(ctx, t)
 	if err != nil {
 		return environment.Observation{}, err
@@ -83,7 +84,8 @@ func (c *taskCrew) Start(ctx context.Context, t environment.Task) (environment.O
 // Terminate implements control.Tasks. What the task found as it should be, or
 // never came to, is not its own and left alone: so a task can be terminated also
 // when it can not even be asked for.
-func (c *taskCrew) Terminate(ctx context.Context, t environment.Task) error {
+func (c *taskCrew) Terminate(ctx context.Context, t environment.Task) (err error) {
+	defer c.app.guard(&err, "terminating a task of "+t.Environment)
 	s, err := c.begin(ctx, t)
 	if err != nil {
 		return err
@@ -192,7 +194,8 @@ func (c *taskCrew) Observe(ctx context.Context, t environment.Task) environment.
 	return o
 }
 
-func (c *taskCrew) look(ctx context.Context, t environment.Task) (environment.Observation, error) {
+func (c *taskCrew) look(ctx context.Context, t environment.Task) (_ environment.Observation, err error) {
+	defer c.app.guard(&err, "looking at a task of "+t.Environment)
 	s, err := c.begin(ctx, t)
 	if err != nil {
 		return environment.Observation{}, err
@@ -221,6 +224,8 @@ type watcher interface {
 // Watch implements control.Tasks. Of an engine that does not tell what happens,
 // it waits for ctx.
 func (c *taskCrew) Watch(ctx context.Context, host string, changed func()) {
+	var err error // only to be reported: the watch begins again
+	defer c.app.guard(&err, "watching the host "+host)
 	at, err := c.reach(ctx, host)
 	if err != nil {
 		return

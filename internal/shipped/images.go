@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/crash"
 )
 
 // Engine is what Images needs of a container engine.
@@ -113,7 +114,7 @@ func (i *Images) load(ctx context.Context, b Binary) error {
 	r, w := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {
-		err := WriteArchive(w, i.options.Version, b, Names()...)
+		err := crash.Do("packing the images of types", func() error { return WriteArchive(w, i.options.Version, b, Names()...) })
 		w.CloseWithError(err) // nil is the end
 		packed <- err
 	}()

@@ -15,6 +15,8 @@ package view
 import (
 	"io"
 	"time"
+
+	"github.com/deployster-go/deployster/internal/crash"
 )
 
 // ColorWanted tells whether output may be coloured: never when NO_COLOR is set
@@ -47,6 +49,7 @@ func (o *output) write(text string) {
 // pulse calls beat for every tick until stop is closed, then closes done.
 func pulse(tick <-chan time.Time, stop <-chan struct{}, done chan<- struct{}, beat func()) {
 	defer close(done)
+	defer crash.End(".deployster", "showing what is going on")
 	for {
 		select {
 		case <-tick:

@@ -22,6 +22,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+
+	"github.com/deployster-go/deployster/internal/crash"
 )
 
 // parallel is how many layers are fetched and unpacked at once.
@@ -173,7 +175,8 @@ func (s *Store) unpackAll(ctx context.Context, in *workspace, images []incoming,
 				continue
 			}
 			begun[layer.diffID] = true
-			group.Go(func() error {
+			group.Go(func() (err error) {
+				defer crash.Catch(&err, "unpacking a layer")
 				lock, err := s.layer(ctx, in, layer, seen)
 				if err != nil {
 					return fmt.Errorf("unpack layer %s of image %s: %w", layer.name(), image.subject, err)

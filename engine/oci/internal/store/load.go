@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/deployster-go/deployster/internal/crash"
 )
 
 // Load takes over the images of a tar as `docker save` makes it, or of an OCI
@@ -76,7 +78,10 @@ func (s *Store) load(ctx context.Context, r io.Reader, seen func(n int64)) (imag
 	// A pipe in between can be closed, which r can not.
 	interruptible, feed := io.Pipe()
 	go func() {
-		_, err := io.Copy(feed, r)
+		err := crash.Do("reading an archive of images", func() error {
+			_, err := io.Copy(feed, r)
+			return err
+		})
 		_ = feed.CloseWithError(err)
 	}()
 	stop := context.AfterFunc(ctx, func() { _ = feed.CloseWithError(context.Cause(ctx)) })

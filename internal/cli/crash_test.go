@@ -1,0 +1,68 @@
+package cli_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A panic must not end the program with 2, which says that there are changes.
+func TestAPanicEndsWith70AndAReport(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for how, want := range map[string][]string{
+		"main":     {"while: running the command", "panic: runtime error: index out of range [1] with length 1", "at: cli.Panicking", "command: deployster panic --var\n"},
+		"resource": {"while: applying db", "panic: no (hidden)", "at: cli.Panicking", "deployster: "},
+		"aside":    {"while: waiting", "panic: aside", "at: cli.Panicking"},
+	} {
+		t.Run(how, func(t *testing.T) {
+			dir := t.TempDir()
+			cmd := exec.Command(self, "panic", how, "--var", "token=hush-hush")
+			cmd.Dir = dir
+			said, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != 70 {
+				t.Fatalf("%v\n%s", err, said)
+			}
+			reports, _ := filepath.Glob(filepath.Join(dir, ".deployster", "crash-*.txt"))
+			if len(reports) != 1 {
+				t.Fatalf("%d reports\n%s", len(reports), said)
+			}
+			if rel, _ := filepath.Rel(dir, reports[0]); !strings.Contains(string(said), rel) {
+				t.Errorf("it does not say where the report is:\n%s", said)
+			}
+			if info, err := os.Stat(reports[0]); err != nil || info.Mode() != 0o600 {
+				t.Errorf("%v %v", info, err)
+			}
+			text, err := os.ReadFile(reports[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, words := range append(want, "built with: go", "module: github.com/deployster-go/deployster", "goroutine ") {
+				if !strings.Contains(string(text), words) {
+					t.Errorf("the report does not say %q:\n%s", words, text)
+				}
+			}
+			if strings.Contains(string(text), "hush") {
+				t.Errorf("a value is in the report:\n%s", text)
+			}
+		})
+	}
+}
+
+func TestAPanicThatNothingCatchesDoesNotEndWith2(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", `ulimit -c 0; "$0" panic unguarded; echo $?`, self)
+	cmd.Dir = t.TempDir()
+	if code, err := cmd.Output(); err != nil || string(code) != "134\n" {
+		t.Errorf("it ended with %s (%v)", code, err)
+	}
+}

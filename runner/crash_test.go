@@ -1,0 +1,144 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// frail is an engine that panics in the container it is asked for.
+type frail struct {
+	runner.Engine
+	at func(labels map[string]string) bool
+}
+
+func (f frail) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
+	if f.at(spec.Labels) {
+		panic("it broke at hush-hush")
+	}
+	return f.Engine.Run(ctx, spec, streams)
+}
+
+const panicky = `
+resources:
+  bad: {type: thing, config: {value: 1, token: hush-hush}}
+  after: {type: thing, dependencies: {d: bad}, config: {value: 2}}
+  other: {type: thing, config: {value: 3}}
+`
+
+func at(resource, action string) func(map[string]string) bool {
+	return func(labels map[string]string) bool {
+		return labels[runner.LabelResource] == resource && labels[runner.LabelAction] == action
+	}
+}
+
+func TestAPanicFailsWhatItHappenedIn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		action string
+		other  runner.Status
+	}{
+		"in a state":   {"state", runner.Changed},
+		"in an action": {"set", runner.Changed},
+		"in an init":   {"init", runner.Skipped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			got, err := w.apply(t, panicky, func(o *runner.Options) {
+				o.Engine, o.KeepGoing = frail{w.engine, at("bad", tc.action)}, true
+			})
+			all := crash.All(err)
+			if len(all) != 1 || !strings.Contains(all[0].Place, "frail.Run (crash_test.go:") || !strings.Contains(all[0].Stack, "runner.(*Runner)") {
+				t.Fatalf("told was %v", err)
+			}
+			wantStatuses(t, got, map[string]runner.Status{"bad": runner.Failed, "after": runner.Skipped, "other": tc.other})
+			// What is secret is known once a type has answered init.
+			if all := w.everything(t, err); tc.action != "init" && strings.Contains(all, "hush-hush") {
+				t.Error("a secret is told")
+			}
+			last := w.logged[len(w.logged)-1]
+			if last.Kind != runner.RunFailed || !strings.Contains(last.Error, "internal error") {
+				t.Errorf("the log ends with %+v", last)
+			}
+			failed := false
+			for _, e := range w.logged {
+				failed = failed || e.Kind == runner.ResourceFailed && e.Resource == "bad" && strings.Contains(e.Error, "internal error")
+			}
+			if !failed {
+				t.Errorf("the log does not tell of it: %v", w.names())
+			}
+		})
+	}
+}
+
+func TestAPanicInAProcessThatServesFailsItsCalls(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Images["thing"] = w.serving(good)
+	_, err := w.apply(t, many(3, "thing"), func(o *runner.Options) {
+		o.Engine = frail{w.engine, func(labels map[string]string) bool { return labels[runner.LabelKind] == runner.KindServe }}
+	})
+	if len(crash.All(err)) == 0 {
+		t.Errorf("told was %v", err)
+	}
+}
+
+func TestAPanicWhilePlanningIsAnError(t *testing.T) {
+	w := newWorld(t)
+	change := func(o *runner.Options) { o.Engine = frail{w.engine, at("bad", "state")} }
+	plan, err := w.runner(t, panicky, change).Plan(t.Context())
+	if len(crash.All(err)) != 1 || plan == nil || plan.Resources[0].Status != runner.Failed {
+		t.Errorf("told was %v of %+v", err, plan)
+	}
+	report, err := w.runner(t, panicky, change).Drift(t.Context())
+	if len(crash.All(err)) != 1 || report == nil || report.Resources[0].Status != runner.Failed {
+		t.Errorf("told was %v of %+v", err, report)
+	}
+}
+
+// brittle is an observer that panics at some events.
+type brittle struct {
+	*world
+	at func(runner.Event) bool
+}
+
+func (b brittle) Observe(e runner.Event) {
+	if b.at(e) {
+		panic(fmt.Errorf("can not show %s: %w", e.Kind, errors.ErrUnsupported))
+	}
+	b.world.Observe(e)
+}
+
+func TestAPanicOfWhoWatchesIsAnError(t *testing.T) {
+	for _, kind := range []runner.EventKind{
+		runner.RunStarted, runner.ResourceInitialized, runner.ResourceStarted, runner.Working, runner.Line,
+		runner.ActionFinished, runner.ResourceFinished, runner.RunFinished,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			w := newWorld(t)
+			_, err := w.apply(t, panicky, func(o *runner.Options) {
+				o.Observer = brittle{w, func(e runner.Event) bool { return e.Kind == kind }}
+			})
+			if len(crash.All(err)) == 0 {
+				t.Fatalf("told was %v", err)
+			}
+			if kind == runner.RunStarted {
+				return // nothing more is told, nor done
+			}
+			if last := w.logged[len(w.logged)-1].Kind; last != runner.RunFailed && kind != runner.RunFinished {
+				t.Errorf("the log ends with %s", last)
+			}
+		})
+	}
+	w := newWorld(t)
+	_, err := w.runner(t, panicky, func(o *runner.Options) {
+		o.Observer = brittle{w, func(e runner.Event) bool { return e.Kind == runner.ResourceResolved }}
+	}).Plan(t.Context())
+	if len(crash.All(err)) == 0 {
+		t.Errorf("told was %v", err)
+	}
+}
