@@ -241,7 +241,7 @@ func (r *Runner) differs(res *resource, out protocol.StateOutput) []Change {
 func (r *Runner) act(ctx context.Context, res *resource, out protocol.StateOutput) error {
 	diff := r.differs(res, out)
 	if res.ReadOnly {
-		return fmt.Errorf("it is read-only, and not as configured:\n%s", DiffText(diff))
+		return fmt.Errorf("%w:\n%s", errReadOnly, DiffText(diff))
 	}
 	if r.confirm(res) == ConfirmResource {
 		if err := r.ask(ctx, res, diff, out.Actions...); err != nil {

@@ -121,8 +121,8 @@ type ResourcePlan struct {
 	DependsOn []string
 	Status    Status   // Valid, Stale, Unknown, Failed or Skipped; of a Destroy Present or Absent
 	After     []string // Unknown: the resources whose apply makes it known
-	ReadOnly  bool     // Stale and may not be changed: an apply will fail
-	Exists    bool     // Stale: there is something, but not as configured
+	ReadOnly  bool     // may not be changed: Failed, because it is not as configured
+	Exists    bool     // Stale, or ReadOnly: there is something, but not as configured
 	Diff      []Change
 	Actions   []protocol.Action
 	Error     string // Failed, Skipped: why

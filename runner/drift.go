@@ -25,7 +25,7 @@ type ResourceDrift struct {
 	Diff      []Change // Stale and not Missing: what differs and is not to be ignored; may be empty
 	Ignored   []Change // what differs and is to be ignored (manifest.Resource.IgnoreDrift)
 	Idle      []string // paths to ignore that begin with nothing that there is: mistyped, perhaps
-	Because   []string // Unknown: the resources whose state it needs and that have none
+	Because   []string // Unknown: the resources whose state it needs, and that have none or lack in theirs what is needed
 	Error     string   // Failed, Skipped: why
 }
 
@@ -37,7 +37,8 @@ func (d *DriftReport) Drifted() bool {
 // Drift asks for the state of every resource and says how it differs from its
 // configuration. It runs no action and records nothing. Where a configuration
 // needs the state of another resource, that which is found will do, STALE or
-// not; where there is none, the resource is Unknown.
+// not; where there is none, or where a STALE one lacks what is needed, the resource
+// is Unknown.
 //
 // Drift fails when Prepare does, or when any resource failed; the report it
 // returns then tells which.
@@ -89,6 +90,9 @@ func drift(res *resource, s sight) ResourceDrift {
 	switch {
 	case s.skipped != "":
 		d.Status, d.Error = Skipped, s.skipped
+	case len(s.drifted) > 0:
+		// What its configuration needs may well be there once they are as configured.
+		d.Status, d.Because = Unknown, s.drifted
 	case s.err != nil:
 		d.Status, d.Error = Failed, s.err.Error()
 	case len(s.lacks) > 0:

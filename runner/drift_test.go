@@ -212,3 +212,36 @@ func TestAfterADriftEachStateIsKnownAsItWasFound(t *testing.T) {
 		}
 	}
 }
+
+// The state of what has drifted need not have what others need of it.
+func TestWhatNeedsADriftedStateIsNotKnown(t *testing.T) {
+	w := newWorld(t)
+	w.things["up"] = "old"
+	got, report, err := w.drift(t, `
+resources:
+  up: {type: thing, config: {value: new}}
+  mid: {type: thing, dependencies: {u: up}, config: {value: "{{ u.state.name }}"}}
+  low: {type: thing, dependencies: {m: mid}, config: {value: "{{ m.state.value }}"}}
+  odd: {type: thing, dependencies: {u: up}, config: {value: 1, count: "{{ u.state.value }}"}}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantTold(t, got, map[string]string{
+		"up": "STALE ~value", "mid": "UNKNOWN because of up", "low": "UNKNOWN because of mid", "odd": "UNKNOWN because of up",
+	})
+	if !report.Drifted() {
+		t.Error("it is no drift")
+	}
+
+	// Where it is as configured, what it lacks is a mistake.
+	w.things["up"] = "new"
+	_, _, err = w.drift(t, `
+resources:
+  up: {type: thing, config: {value: new}}
+  mid: {type: thing, dependencies: {u: up}, config: {value: "{{ u.state.nam }}"}}
+`)
+	if err == nil || !strings.Contains(err.Error(), "nam") {
+		t.Errorf("told was %v", err)
+	}
+}

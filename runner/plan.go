@@ -79,8 +79,12 @@ func (r *Runner) planOne(ctx context.Context, res *resource, entry *ResourcePlan
 	}
 	event := Event{Kind: ResourceResolved, Time: r.Now(), Resource: res.Name, Status: entry.Status}
 	event.Duration = event.Time.Sub(started)
-	if entry.Status == Valid {
+	switch {
+	case entry.Status == Valid:
 		res.state = out.State
+	case res.ReadOnly:
+		entry.Actions, entry.ActionsHash = nil, ""
+		return errReadOnly
 	}
 	for _, a := range entry.Actions {
 		event.Actions = append(event.Actions, a.Name)
@@ -89,6 +93,9 @@ func (r *Runner) planOne(ctx context.Context, res *resource, entry *ResourcePlan
 	r.show(event)
 	return nil
 }
+
+// errReadOnly ends a resource that is only observed, and not as it must be.
+var errReadOnly = errors.New("it is read-only, and not as configured")
 
 // known fills in what is known of a resource before it is observed.
 func (r *Runner) known(res *resource, p *ResourcePlan) (err error) {

@@ -103,3 +103,27 @@ resources:
 		t.Errorf("api was applied with %v, and db's size is 2", w.things["api"])
 	}
 }
+
+// An apply could do nothing but fail, so a plan does.
+func TestAPlanFailsWhereWhatIsReadOnlyIsNotAsConfigured(t *testing.T) {
+	w := newWorld(t)
+	w.things["cert"] = 1
+	plan, err := w.runner(t, `
+resources:
+  cert: {type: thing, readonly: true, config: {value: 2}}
+  user: {type: thing, dependencies: {c: cert}, config: {value: "{{ c.state.value }}"}}
+  other: {type: thing, config: {value: 1}}
+`, func(o *runner.Options) { o.KeepGoing = true }).Plan(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "read-only, and not as configured") {
+		t.Fatalf("told was %v", err)
+	}
+	cert := plan.Resources[slices.IndexFunc(plan.Resources, func(r runner.ResourcePlan) bool { return r.Name == "cert" })]
+	if cert.Status != runner.Failed || !cert.ReadOnly || len(cert.Actions) > 0 || len(cert.Diff) != 1 || cert.Diff[0].Path != "value" {
+		t.Errorf("%+v", cert)
+	}
+	statuses := map[string]runner.Status{}
+	for _, r := range plan.Resources {
+		statuses[r.Name] = r.Status
+	}
+	wantStatuses(t, statuses, map[string]runner.Status{"user": runner.Skipped, "other": runner.Stale})
+}

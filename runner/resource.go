@@ -30,6 +30,7 @@ type resource struct {
 	early       bool            // config waits for no dependency and is final
 	hidden      hidden          // which parts of the configuration are secret
 	state       map[string]any  // as last seen VALID; by a survey also as seen STALE
+	stale       bool            // state is one that a survey saw as STALE
 	apart       bool            // the run has nothing to do with it
 	ensure      protocol.Ensure // what is wanted of it; "" is Present
 	refused     error           // why it could not be initialized, or is not to be touched

@@ -19,6 +19,7 @@ type sight struct {
 	resolved bool                  // its configuration is known
 	answer   *protocol.StateOutput // nil where it was not asked
 	lacks    []string              // the resources without a state because of which its configuration is not known
+	drifted  []string              // the resources whose states it needs and that are not as configured, where err came of that
 	err      error                 // why its configuration or state is not known
 	skipped  string                // why it was not looked at
 }
@@ -45,7 +46,7 @@ func (r *Runner) survey(ctx context.Context, needs map[string][]string, ask func
 	for _, res := range r.resources {
 		g.Add(res.Name)
 		taking[res.Name] = true
-		res.state, res.ensure, res.refused = nil, protocol.Present, nil
+		res.state, res.stale, res.ensure, res.refused = nil, false, protocol.Present, nil
 	}
 	for _, res := range r.resources {
 		for _, d := range res.dependsOn {
@@ -93,6 +94,13 @@ func (r *Runner) look(ctx context.Context, res *resource, needs []string, ask bo
 	}
 	s.err = r.resolve(res)
 	s.resolved = s.err == nil
+	if !s.resolved {
+		for _, d := range needs {
+			if r.byName[d].stale {
+				s.drifted = append(s.drifted, d)
+			}
+		}
+	}
 	if !s.resolved || !ask {
 		return s
 	}
@@ -107,9 +115,9 @@ func (r *Runner) look(ctx context.Context, res *resource, needs []string, ask bo
 		return s
 	}
 	s.answer = &out
-	res.state = out.StaleState
+	res.state, res.stale = out.StaleState, true
 	if out.Status == protocol.Valid {
-		res.state = out.State
+		res.state, res.stale = out.State, false
 	}
 	return s
 }

@@ -74,6 +74,7 @@ touched), 130 interrupted.`,
 	}
 	o.input.register(c)
 	o.engine.register(c)
+	a.registerAll(c)
 	o.engine.registerCache(c)
 	a.registerFull(c)
 	o.confirm.register(c)

@@ -32,6 +32,7 @@ type app struct {
 	now    func() time.Time
 	global globalFlags
 	full   bool // see registerFull
+	all    bool // see registerAll
 
 	crashes crashes
 }

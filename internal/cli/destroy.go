@@ -57,6 +57,7 @@ touched), 130 interrupted.`,
 	o.input.register(c)
 	c.Flags().Lookup("target").Usage = "only this resource and what depends on it (repeatable)"
 	o.engine.register(c)
+	a.registerAll(c)
 	o.engine.registerCache(c)
 	a.registerFull(c)
 	o.confirm.register(c)

@@ -59,6 +59,7 @@ manifests, it is shown as it was made.`,
 	}
 	o.input.register(c)
 	o.engine.register(c)
+	a.registerAll(c)
 	o.engine.registerCache(c)
 	a.registerFull(c)
 	c.Flags().BoolVar(&o.detailed, "detailed-exitcode", false, "exit with 2 when there are changes")

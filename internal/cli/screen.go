@@ -48,7 +48,7 @@ func (a *app) live(out *os.File) (view.LiveOptions, *time.Ticker) {
 	return view.LiveOptions{
 		Width:  func() int { w, _ := size(); return w },
 		Height: func() int { _, h := size(); return h },
-		Color:  a.color(out), Verbose: a.global.verbose, Now: a.now, Tick: tick.C,
+		Color:  a.color(out), Verbose: a.global.verbose, All: a.all, Now: a.now, Tick: tick.C,
 	}, tick
 }
 
@@ -61,7 +61,7 @@ func (a *app) color(f *os.File) bool {
 }
 
 func (a *app) planOptions(f *os.File) view.PlanOptions {
-	opts := view.PlanOptions{Color: a.color(f), Full: a.full}
+	opts := view.PlanOptions{Color: a.color(f), Full: a.full, All: a.all}
 	if w, _, err := term.GetSize(int(f.Fd())); err == nil {
 		opts.Width = w
 	}
@@ -71,4 +71,9 @@ func (a *app) planOptions(f *os.File) view.PlanOptions {
 // registerFull adds the flag of commands whose output cuts long values.
 func (a *app) registerFull(c *cobra.Command) {
 	c.Flags().BoolVar(&a.full, "full", false, "show values whole, however long they are")
+}
+
+// registerAll adds the flag of commands that show what would change.
+func (a *app) registerAll(c *cobra.Command) {
+	c.Flags().BoolVar(&a.all, "all", false, "list also the resources that do not change")
 }

@@ -92,6 +92,8 @@ func unknownBecause(r runner.ResourceDrift, all map[string]runner.ResourceDrift)
 		switch d := all[name]; {
 		case d.Missing:
 			how = "is missing"
+		case d.Status == runner.Stale:
+			how = "has drifted, and lacks what it needs"
 		case d.Status == runner.Unknown:
 			how = "is not known"
 		}

@@ -16,6 +16,7 @@ type LiveOptions struct {
 	Height  func() int       // in lines
 	Color   bool             // see ColorWanted
 	Verbose bool             // print every line of output above the tree
+	All     bool             // of more resources than fit, leave also those on the screen that did not change
 	Now     func() time.Time // for elapsed times
 	Tick    <-chan time.Time // when to redraw, such as ten times a second
 }
@@ -161,6 +162,9 @@ func (l *Live) draw() {
 func (l *Live) flush(f frame) {
 	c := f.columns()
 	for _, r := range l.board.over[l.flushed:] {
+		if r.phase == done && !r.changed && !l.opts.All {
+			continue // the verdict counts it
+		}
 		l.above = append(l.above, f.row(r, c, true)...)
 	}
 	l.flushed = len(l.board.over)

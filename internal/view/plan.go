@@ -15,18 +15,25 @@ type PlanOptions struct {
 	Color bool // see ColorWanted
 	Width int  // of the terminal in cells, for cutting long values; 0 is no limit
 	Full  bool // values are not cut, however long they are
+	All   bool // also what is as configured, or gone already; else it is only counted
 }
 
-// Plan writes a plan for people: every resource with what would happen to it
-// and why, and a line that sums it up.
+// Plan writes a plan for people: every resource to which something would happen,
+// with what and why, and a line that sums it up.
 func Plan(w io.Writer, p *runner.Plan, opts PlanOptions) error {
 	d := newDocument(opts)
-	name, typ := 0, 0
+	var listed []runner.ResourcePlan
 	for _, r := range p.Resources {
+		if opts.All || r.Status != runner.Valid && r.Status != runner.Absent {
+			listed = append(listed, r)
+		}
+	}
+	name, typ := 0, 0
+	for _, r := range listed {
 		name = max(name, ansi.StringWidth(clean(r.Name)))
 		typ = max(typ, ansi.StringWidth(clean(r.Type)))
 	}
-	for _, r := range p.Resources {
+	for _, r := range listed {
 		d.resource(r, min(name, 24), min(typ, 32))
 	}
 	d.line(d.style.bold(PlanSummary(p)))
@@ -101,9 +108,6 @@ func (d *document) resource(r runner.ResourcePlan, name, typ int) {
 		if r.Exists {
 			mark, text = d.style.yellow("~"), "STALE, differs"
 		}
-		if r.ReadOnly {
-			mark, text = d.style.red("✘"), text+", and is read-only: an apply will fail"
-		}
 	case runner.Present:
 		mark, text = d.style.red("-"), "to be removed"
 	case runner.Absent:
@@ -122,10 +126,8 @@ func (d *document) resource(r runner.ResourcePlan, name, typ int) {
 			d.line(d.style.red(part))
 		}
 	}
-	if r.Status == runner.Stale || r.Status == runner.Present {
-		d.changes(r.Diff)
-		d.actions(r.Actions)
-	}
+	d.changes(r.Diff)
+	d.actions(r.Actions)
 }
 
 func (d *document) actions(actions []protocol.Action) {

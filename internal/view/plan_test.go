@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func somePlan() *runner.Plan {
 				{Path: "labels", Op: runner.Modify, Old: nil, New: map[string]any{"evil": hostile}},
 			},
 			Actions: []protocol.Action{{Name: "remove"}, {Name: "create-container", Description: "create " + hostile}}},
-		{Name: "cert", Type: "deployster/file", Status: runner.Stale, Exists: true, ReadOnly: true,
+		{Name: "cert", Type: "deployster/file", Status: runner.Failed, Exists: true, ReadOnly: true, Error: "it is read-only, and not as configured",
 			Diff: []runner.Change{{Path: "", Op: runner.Modify, Old: "a", New: "b"}}},
 		{Name: "api", Type: shipped, DependsOn: []string{"db", "data"}, Status: runner.Unknown, After: []string{"data", "db"}},
 		{Name: "broken", Type: "acme/broken", Status: runner.Failed, Error: "state answered something else:\nhello " + hostile},
@@ -40,6 +41,27 @@ func TestPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "plan.txt", out.String())
+}
+
+// What does not change is only counted, unless all is asked for.
+func TestAPlanListsWhatChanges(t *testing.T) {
+	p := &runner.Plan{}
+	for i := range 1000 {
+		p.Resources = append(p.Resources, runner.ResourcePlan{Name: fmt.Sprintf("r%d", i), Type: "t", Status: runner.Valid})
+	}
+	p.Resources[500].Status = runner.Stale
+	for all, want := range map[bool]int{false: 2, true: 1001} {
+		var out bytes.Buffer
+		if err := Plan(&out, p, PlanOptions{All: all}); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(out.String(), "\n"); n != want {
+			t.Errorf("all=%v: it has %d lines, want %d", all, n, want)
+		}
+		if !strings.Contains(out.String(), "+ r500") || !strings.HasSuffix(out.String(), "Plan: 1 to change, 999 unchanged.\n") {
+			t.Errorf("all=%v: it is\n%s", all, out.String())
+		}
+	}
 }
 
 func TestPlanSummary(t *testing.T) {
