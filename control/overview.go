@@ -2,6 +2,7 @@ package control
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"time"
 
@@ -59,6 +60,13 @@ func (o *Overview) Note(e deploylog.Event) {
 	}
 	if e.Name == e.Target.Started() && e.Target.Kind() == "pipeline" {
 		o.order[e.Deployment], o.released[e.Deployment] = len(o.order)+1, e.CreatedAt
+	}
+	if e.Name == pipeline.EventDeleted { // one of its name that comes later has nothing of it
+		maps.DeleteFunc(o.latest, func(t deploylog.Target, _ Latest) bool {
+			name, _ := PipelineOf(t)
+			return pipeline.Target(name) == e.Target
+		})
+		return
 	}
 	delete(o.failed, stepKey{e.Deployment, e.Target, strings.TrimSuffix(e.Name, "-failed")})
 	order := o.order[e.Deployment]

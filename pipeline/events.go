@@ -12,6 +12,7 @@ import (
 // KIND-started, KIND-finished-successfully and KIND-failed.
 const (
 	EventDefined        = "pipeline-defined"
+	EventDeleted        = "pipeline-deleted"
 	EventMembersChanged = "host-group-members-changed"
 	EventCancelled      = "pipeline-cancelled"
 	EventRetried        = "pipeline-retried" // its attempt is the one that begins

@@ -71,6 +71,14 @@ type Retry struct {
 	Revision, By string
 }
 
+// Delete ends a pipeline: nothing of it begins any more, and what it was is
+// history. One of its name that is defined later begins anew.
+type Delete struct {
+	ID         string // of a fresh deployment, for the event
+	By, Reason string
+	Cancel     bool // the deployments that are under way, without which it is refused
+}
+
 func (c Define) propose(s *State) ([]deploylog.Event, error) {
 	switch {
 	case c.Definition.Name != s.name:
@@ -255,11 +263,33 @@ func (c Retry) propose(s *State) ([]deploylog.Event, error) {
 	return []deploylog.Event{e}, nil
 }
 
+func (c Delete) propose(s *State) ([]deploylog.Event, error) {
+	if err := s.isDefined(); err != nil {
+		return nil, err
+	}
+	p := payload{By: c.By, Reason: c.Reason}
+	var events []deploylog.Event
+	var running []string
+	for _, d := range s.deployments {
+		if d.status == Running {
+			running = append(running, d.revision)
+			events = append(events, d.event(s.target, EventCancelled, p))
+		}
+	}
+	if len(running) > 0 && !c.Cancel {
+		return nil, fmt.Errorf("pipeline %s can not be deleted: under way is %s; wait for its end, or have it cancelled with the pipeline (--cancel)", s.name, strings.Join(running, ", "))
+	}
+	return append(events, deploylog.Event{Deployment: c.ID, Target: s.target, Name: EventDeleted, Attempt: 1, Data: p.data()}), nil
+}
+
 func (d *deployment) event(t deploylog.Target, name string, p payload) deploylog.Event {
 	return deploylog.Event{Deployment: d.id, Target: t, Revision: d.revision, Name: name, Attempt: d.attempt, Data: p.data()}
 }
 
 func (s *State) isDefined() error {
+	if s.deleted > 0 {
+		return fmt.Errorf("%w pipeline %q: it was deleted (event %d); apply its definition to make it anew", ErrUnknown, s.name, s.deleted)
+	}
 	if s.definition == nil {
 		return fmt.Errorf("%w pipeline %q: apply its definition first", ErrUnknown, s.name)
 	}

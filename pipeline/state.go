@@ -37,6 +37,7 @@ type State struct {
 	deployments []*deployment  // not finished, in order of registration
 	byID        map[string]*deployment
 	head        int64
+	deleted     int64 // event of the deletion; 0 while there is a definition, or never was one
 }
 
 // Registration is what is kept of every revision that was ever released.
@@ -56,9 +57,12 @@ func New(name string) *State {
 	}
 }
 
-// Definition is the present definition, nil before the first. It must not be
-// changed.
+// Definition is the present definition, nil before the first and of a pipeline
+// that was deleted. It must not be changed.
 func (s *State) Definition() *Definition { return s.definition }
+
+// Deleted is the event that deleted the pipeline, 0 when it is there.
+func (s *State) Deleted() int64 { return s.deleted }
 
 // Members are the hosts of a group of the definition; ok is false while nobody
 // has told them. They must not be changed.
@@ -133,8 +137,15 @@ func (s *State) applyPipeline(e deploylog.Event) {
 		if p := read(e.Data); p.Definition != nil && len(p.Definition.Stages) > 0 {
 			s.define(p.Definition, p.Introduced, e.Seq)
 		}
+	case EventDeleted:
+		if s.definition != nil {
+			*s = *New(s.name)
+			s.head, s.deleted = e.Seq, e.Seq
+		}
 	case pipelineStarted:
-		s.register(e)
+		if s.deleted == 0 {
+			s.register(e)
+		}
 	case pipelineFinished:
 		s.end(e, Finished)
 	case pipelineFailed:
@@ -154,7 +165,7 @@ func (s *State) applyPipeline(e deploylog.Event) {
 // forgotten, so that a group that comes back waits for its present ones.
 func (s *State) define(d *Definition, introduced map[string]int, seq int64) {
 	d.Name = s.name
-	s.definition, s.introduced, s.defined = d, introduced, seq
+	s.definition, s.introduced, s.defined, s.deleted = d, introduced, seq, 0
 	groups := d.Groups()
 	maps.DeleteFunc(s.members, func(name string, _ []string) bool {
 		return !slices.ContainsFunc(groups, func(g *HostGroup) bool { return g.Name == name })

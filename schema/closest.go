@@ -3,10 +3,12 @@ package schema
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Closest returns the known word that somebody who wrote word most likely
 // meant, "" when none comes close. Case, dashes and underscores count little.
+// A word of one letter is like no other.
 func Closest(word string, known []string) string {
 	const longest = 64 // what is longer is no misspelt name
 	if word == "" || len(word) > longest {
@@ -23,6 +25,9 @@ func Closest(word string, known []string) string {
 			continue
 		}
 		d := distance(meant, p)
+		if d > 0 && min(utf8.RuneCountInString(meant), utf8.RuneCountInString(p)) < 2 {
+			continue
+		}
 		if d < least || d == least && best != "" && k < best {
 			best, least = k, d
 		}

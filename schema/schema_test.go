@@ -163,4 +163,9 @@ func TestClosest(t *testing.T) {
 			t.Errorf("%q: %q, want %q", word, got, want)
 		}
 	}
+	for word, want := range map[string]string{"x": "", "xy": "", "B": "b", "dx": "db", "bd": "db"} {
+		if got := schema.Closest(word, []string{"a", "b", "db"}); got != want {
+			t.Errorf("%q among short names: %q, want %q", word, got, want)
+		}
+	}
 }

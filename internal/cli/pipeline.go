@@ -40,7 +40,7 @@ and nowhere else, so that the pipeline may change while it runs.`,
 	}
 	c.AddCommand(
 		a.pipelineApplyCommand(), a.pipelineReleaseCommand(), a.pipelineArtifactCommand(), a.pipelineApproveCommand(),
-		a.pipelineCancelCommand(), a.pipelineRetryCommand(), a.pipelineRunCommand(), a.pipelineListCommand(),
+		a.pipelineCancelCommand(), a.pipelineRetryCommand(), a.pipelineDeleteCommand(), a.pipelineRunCommand(), a.pipelineListCommand(),
 		a.pipelineStatusCommand(), a.pipelineHistoryCommand(), a.pipelineExplainCommand(),
 	)
 	return c
@@ -158,12 +158,14 @@ released once.`,
 
 func (a *app) pipelineArtifactCommand() *cobra.Command {
 	var ref string
+	var yes bool
 	c := &cobra.Command{
 		Use:   "artifact PIPELINE REVISION KIND",
 		Short: "Record that an artifact of a revision was received",
 		Long: `Record that an artifact of a revision was received. A build stage without a
 manifest waits for the artifacts that it lists. Manifests of later stages find
-the reference as {{ artifacts.KIND }}.`,
+the reference as {{ artifacts.KIND }}. What was received stays so: without --ref
+you are asked, as no manifest will ever find where the artifact is.`,
 		Example: "  deployster pipeline artifact gateway 42 x86 --ref gateway-42-x86.tar",
 		Args:    named("a pipeline", "a revision", "a kind of artifact"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -172,12 +174,43 @@ the reference as {{ artifacts.KIND }}.`,
 					return err
 				}
 			}
-			return a.command(c.Context(), args[0], pipeline.ReceiveArtifact{Revision: args[1], Kind: args[2], Ref: ref, By: whoami()},
+			received := pipeline.ReceiveArtifact{Revision: args[1], Kind: args[2], Ref: ref, By: whoami()}
+			if ref == "" {
+				if err := a.agreeToNoRef(c.Context(), args[0], received, yes); err != nil {
+					return err
+				}
+			}
+			return a.command(c.Context(), args[0], received,
 				fmt.Sprintf("artifact %s of revision %s of pipeline %s is received", args[2], args[1], args[0]))
 		},
 	}
 	c.Flags().StringVar(&ref, "ref", "", "where it is: an image, a path, an address")
+	registerYes(c, &yes)
 	return c
+}
+
+// agreeToNoRef asks before an artifact is received without a reference. What
+// would be refused anyway is not asked for.
+func (a *app) agreeToNoRef(ctx context.Context, name string, c pipeline.ReceiveArtifact, yes bool) (err error) {
+	asJSON, err := a.json()
+	if err != nil || yes {
+		return err
+	}
+	p, log, err := a.pipelines(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	err = p.Ask(name, func(s *pipeline.State) error {
+		_, err := s.Propose(c, a.now())
+		return err
+	})
+	if err != nil {
+		return refused(err)
+	}
+	return a.agree(ctx, yes, asJSON,
+		fmt.Sprintf("artifact %s of revision %s would be received without a reference, which can not be taken back (--ref says where the artifact is)", c.Kind, c.Revision),
+		"Artifact %s of revision %s has no reference (--ref), and that can not be taken back. Receive it?", c.Kind, c.Revision)
 }
 
 func (a *app) pipelineApproveCommand() *cobra.Command {

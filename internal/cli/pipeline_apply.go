@@ -178,8 +178,8 @@ func (a *app) changePipeline(ctx context.Context, p *control.Pipelines, d *pipel
 // its name, and whether that has this definition already.
 func preview(p *control.Pipelines, d *pipeline.Definition, members map[string][]string) (changes []pipeline.Change, exists, same bool, err error) {
 	err = p.Ask(d.Name, func(s *pipeline.State) (err error) {
-		exists = true
-		if same = s.Defines(d); same {
+		exists = s.Deleted() == 0
+		if same = s.Defines(d); same || !exists {
 			return nil
 		}
 		changes, err = s.Preview(d, members)

@@ -70,6 +70,9 @@ func (a *app) runPipelines(ctx context.Context, names []string, o pipelineRunOpt
 	if err := a.abandon(ctx, log, o.engine.abandon); err != nil {
 		return err
 	}
+	if err := a.arePresent(ctx, log, names); err != nil {
+		return err
+	}
 	news := &news{fallback: a.err}
 	ctx, signals := interruptible(ctx, news.tell)
 	defer signals.done()
@@ -109,6 +112,21 @@ func (a *app) runPipelines(ctx context.Context, names []string, o pipelineRunOpt
 		return nil
 	}
 	return write(a.out, "nothing moves any more: deployster pipeline status tells what waits\n")
+}
+
+// arePresent refuses names of pipelines that there are not, or not any more.
+func (a *app) arePresent(ctx context.Context, log deploylog.Log, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	p := control.NewPipelines(log, a.now)
+	err := p.Follow(ctx, 0)
+	for _, name := range names {
+		if err == nil {
+			err = present(p, name)
+		}
+	}
+	return err
 }
 
 // promotion is a worker that deploys to environments besides what the crew does.

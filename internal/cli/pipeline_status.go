@@ -44,17 +44,27 @@ func (a *app) look(ctx context.Context, names []string, at int64) (*past, error)
 		err = usage("--at %d: the log ends with event %d", at, l.Head())
 	}
 	if err == nil && len(names) == 0 {
-		l.names = l.Names()
+		l.names = l.Present()
 	}
 	for _, name := range l.names {
 		if err == nil {
-			err = refused(l.Ask(name, func(*pipeline.State) error { return nil }))
+			err = present(l.Pipelines, name)
 		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
 	return l, nil
+}
+
+// present refuses the name of a pipeline that there is not, or not any more.
+func present(p *control.Pipelines, name string) error {
+	return refused(p.Ask(name, func(s *pipeline.State) error {
+		if deleted := s.Deleted(); deleted > 0 {
+			return usage("pipeline %s was deleted (event %d): deployster pipeline apply makes it anew, pipeline status --at %d shows what it was", name, deleted, deleted-1)
+		}
+		return nil
+	}))
 }
 
 func registerAt(c *cobra.Command, into *int64) {
@@ -83,12 +93,7 @@ func (a *app) pipelineListCommand() *cobra.Command {
 			for _, name := range l.names {
 				_ = l.Ask(name, func(s *pipeline.State) error {
 					latest := l.overview.Latest(pipeline.Target(name))
-					var running []string
-					for _, r := range s.Registrations() {
-						if r.Status == pipeline.Running {
-							running = append(running, r.Revision)
-						}
-					}
+					running := underWay(s)
 					rows = append(rows, []string{name, fmt.Sprint(len(s.Definition().Stages)), dash(latest.Deployed), dash(latest.Failed), dash(strings.Join(running, " "))})
 					documents = append(documents, map[string]any{
 						"pipeline": name, "stages": len(s.Definition().Stages), "deployed": latest.Deployed, "failed": latest.Failed, "in_progress": append([]string{}, running...),
@@ -96,13 +101,25 @@ func (a *app) pipelineListCommand() *cobra.Command {
 					return nil
 				})
 			}
+			deleted := map[string]int64{}
+			var gone []string
+			for _, name := range l.Names() {
+				if event := l.Deleted(name); event > 0 {
+					deleted[name], gone = event, append(gone, fmt.Sprintf("%s (event %d)", name, event))
+				}
+			}
 			if asJSON {
-				return a.printJSON(map[string]any{"pipelines": documents})
+				return a.printJSON(map[string]any{"pipelines": documents, "deleted": deleted})
 			}
 			if len(documents) == 0 {
-				return write(a.out, "no pipelines\n")
+				err = write(a.out, "no pipelines\n")
+			} else {
+				err = a.table(rows)
 			}
-			return a.table(rows)
+			if err == nil && len(gone) > 0 {
+				err = write(a.out, "deleted: %s\n", strings.Join(gone, ", "))
+			}
+			return err
 		},
 	}
 	registerAt(c, &at)
@@ -251,7 +268,7 @@ func (a *app) watchStatus(ctx context.Context, names []string, o pipelineStatusO
 	defer func() { err = errors.Join(err, l.log.Close()) }()
 	return a.watch(ctx, l, func() error {
 		if len(names) == 0 {
-			l.names = l.Names()
+			l.names = l.Present()
 		}
 		return a.printStatus(l, o)
 	})

@@ -102,7 +102,7 @@ func (c *crew) heed(ctx context.Context, names []string) error {
 		return err
 	}
 	if len(names) == 0 {
-		names = p.Names()
+		names = p.Present()
 	}
 	flags := c.input
 	flags.usage = &manifest.Usage{}
