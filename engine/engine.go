@@ -13,6 +13,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 )
@@ -170,3 +171,19 @@ var (
 	ErrNoContainer = errors.New("no such container")
 	ErrTimeout     = errors.New("timed out")
 )
+
+// UnreachableError is the error of a pull from a registry that can not be
+// reached. It is ErrNoImage, too, for the image is not to be had; but it does not
+// say so, as the registry may well have it.
+type UnreachableError struct {
+	Registry string
+	Cause    error
+}
+
+// Error implements error.
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("registry %s can not be reached: %v", e.Registry, e.Cause)
+}
+
+// Unwrap implements errors.Is and errors.As.
+func (e *UnreachableError) Unwrap() []error { return []error{ErrNoImage, e.Cause} }

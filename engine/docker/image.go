@@ -182,7 +182,7 @@ func (e *Engine) pullError(ref, host string, hasCredentials bool, err error) err
 	case contains("not found", "manifest unknown", "name unknown"):
 		advice = fmt.Sprintf("registry %s does not have it: check name, tag and digest", host)
 	case contains("dial tcp", "no such host", "timeout", "connection refused", "deadline exceeded"):
-		advice = fmt.Sprintf("the engine can not reach registry %s: check its name and the engine's network", host)
+		return fmt.Errorf("%s: %w; check the registry's name and the engine's network", action, &engine.UnreachableError{Registry: host, Cause: err})
 	case contains("x509", "tls", "http response to https client"):
 		advice = fmt.Sprintf("the engine does not trust registry %s: check its certificate, or the engine's insecure-registries", host)
 	default:

@@ -209,12 +209,17 @@ func TestPullFails(t *testing.T) {
 	}{
 		{"no such tag", registry.host + "/there:other", []string{"check name, tag and digest", registry.host}},
 		{"no such repository", registry.host + "/missing:tag", []string{"check name, tag and digest", registry.host}},
-		{"nobody listens", "127.0.0.1:1/there:tag", []string{"connection refused", "can not reach registry 127.0.0.1:1"}},
+		{"nobody listens", "127.0.0.1:1/there:tag", []string{"connection refused", "registry 127.0.0.1:1 can not be reached"}},
+		{"no such registry", "registry.invalid/there:tag", []string{"registry registry.invalid can not be reached", "check the registry's name"}},
 		{"another platform", foreign, []string{"no matching manifest", "no variant of it for the engine's platform"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := e.Image(t.Context(), c.ref, engine.PullMissing, nil)
 			checkError(t, err, engine.ErrNoImage, append(c.says, c.ref)...)
+			unreachable := errors.As(err, new(*engine.UnreachableError))
+			if unreachable != strings.Contains(err.Error(), "can not be reached") || unreachable == strings.Contains(err.Error(), "no such image") {
+				t.Errorf("it says that there is no such image, which nobody knows, or not that there is none: %v", err)
+			}
 		})
 	}
 	_, err := e.Image(t.Context(), "Not A Reference", engine.PullMissing, nil)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/internal/gate"
+	"github.com/deployster-go/deployster/schema"
 )
 
 // app is the process as the commands see it.
@@ -108,7 +109,7 @@ Every step is recorded in one append-only deployment log.
 	root.SetErr(a.err)
 	root.SetVersionTemplate("deployster {{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usage("%v (see %q)", err, c.CommandPath()+" --help")
+		return usage("%s (see %q)", flagText(err), c.CommandPath()+" --help")
 	})
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.global.engine, "engine", "auto", "container engine: docker, oci (no daemon), or auto: docker where it answers, else oci")
@@ -122,6 +123,7 @@ Every step is recorded in one append-only deployment log.
 		a.applyCommand(), a.planCommand(), a.destroyCommand(), a.driftCommand(), a.validateCommand(), a.graphCommand(), a.evalCommand(),
 		a.pipelineCommand(), a.environmentCommand(), a.explainCommand(), a.hostCommand(), a.logCommand(), a.typeCommand(), a.imageCommand(), a.schemaCommand(), a.versionCommand(),
 	)
+	root.SetHelpCommand(a.helpCommand(root))
 	root.InitDefaultCompletionCmd("completion")
 	refuseArguments(root)
 	for _, c := range root.Commands() {
@@ -140,7 +142,13 @@ func refuseArguments(c *cobra.Command) {
 		c.Args = func(c *cobra.Command, args []string) error {
 			err := check(c, args)
 			var wrong *usageError
-			if err == nil || errors.As(err, &wrong) {
+			if err == nil {
+				return nil
+			}
+			if file := fileAmong(c, args); file != "" {
+				return usage("%s takes its file with a flag: use -f %s", c.CommandPath(), shellWord(operand(file)))
+			}
+			if errors.As(err, &wrong) {
 				return err
 			}
 			return usage("%w (see %q)", err, c.CommandPath()+" --help")
@@ -149,6 +157,20 @@ func refuseArguments(c *cobra.Command) {
 	for _, below := range c.Commands() {
 		refuseArguments(below)
 	}
+}
+
+// fileAmong is what stands among the arguments as a file that the command takes
+// with -f; "" when there is none.
+func fileAmong(c *cobra.Command, args []string) string {
+	if f := c.Flags().Lookup("file"); f == nil || f.Shorthand != "f" || f.Changed {
+		return ""
+	}
+	for _, arg := range args {
+		if looksLikeManifest(arg) {
+			return arg
+		}
+	}
+	return ""
 }
 
 // withVerb inserts "apply" where a manifest stands in the place of a command.
@@ -182,13 +204,26 @@ func looksLikeManifest(arg string) bool {
 	return err == nil && !info.IsDir()
 }
 
+// suggestion is the command that was meant, or where to look.
 func suggestion(c *cobra.Command, typed string) string {
-	c.SuggestionsMinimumDistance = 2
-	names := c.SuggestionsFor(typed)
-	if len(names) == 0 {
-		return "; see \"deployster --help\""
+	var names, begun []string
+	for _, below := range c.Commands() {
+		if !below.IsAvailableCommand() {
+			continue
+		}
+		names = append(append(names, below.Name()), below.Aliases...)
+		if typed != "" && strings.HasPrefix(below.Name(), typed) {
+			begun = append(begun, below.Name())
+		}
 	}
-	return fmt.Sprintf("; did you mean %q?", strings.Join(names, "\" or \""))
+	meant := schema.Closest(typed, names)
+	if meant == "" && len(begun) == 1 {
+		meant = begun[0]
+	}
+	if meant == "" {
+		return fmt.Sprintf("; see %q", c.CommandPath()+" --help")
+	}
+	return fmt.Sprintf("; did you mean %q?", meant)
 }
 
 // version is the module's version as it was built, or "dev".

@@ -3,6 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"strings"
 
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
@@ -67,10 +69,52 @@ func exitCode(err error) int {
 
 // errorText is what people read of an error. It may quote files and containers.
 func errorText(err error) string {
-	text := view.Clean(err.Error()) + "\n"
+	text := view.Clean(inWords(err)) + "\n"
 	var invalid *manifest.Error
 	if errors.As(err, &invalid) {
 		return text
 	}
 	return "error: " + text
+}
+
+// inWords is the text of an error in which files are spoken of in plain words.
+func inWords(err error) string {
+	text := err.Error()
+	for _, file := range fileErrors(err) {
+		said := file.Path + ": " + fileWords(file.Err)
+		text = strings.ReplaceAll(text, file.Path+": "+file.Error(), said) // it was named already
+		text = strings.ReplaceAll(text, file.Error(), said)
+	}
+	return text
+}
+
+// fileWords is what is wrong with a file.
+func fileWords(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "there is no such file or directory"
+	case errors.Is(err, fs.ErrPermission):
+		return "you have no permission to do that"
+	default:
+		return err.Error()
+	}
+}
+
+// fileErrors are the errors of files of which an error is made.
+func fileErrors(err error) []*fs.PathError {
+	switch err := err.(type) { //nolint:errorlint // the tree is walked here
+	case nil:
+		return nil
+	case *fs.PathError:
+		return []*fs.PathError{err}
+	case interface{ Unwrap() error }:
+		return fileErrors(err.Unwrap())
+	case interface{ Unwrap() []error }:
+		var all []*fs.PathError
+		for _, below := range err.Unwrap() {
+			all = append(all, fileErrors(below)...)
+		}
+		return all
+	}
+	return nil
 }

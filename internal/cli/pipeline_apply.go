@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -93,6 +94,10 @@ func manifestBelow(workspace, path string) (string, error) {
 		return "", fmt.Errorf("it is not below the workspace %s", workspace)
 	}
 	f, err := os.OpenInRoot(workspace, below)
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		return "", errors.New(fileWords(failed.Err)) // whoever calls names the file
+	}
 	if err != nil {
 		return "", err
 	}

@@ -146,17 +146,31 @@ func (r *repository) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
+	if unreachable(err) {
+		return fmt.Errorf("%w; check the registry's name and your network", &engine.UnreachableError{Registry: reference.Domain(r.named), Cause: err})
+	}
 	if advice := r.advice(ctx, err); advice != "" {
 		return fmt.Errorf("%w: %w; %s", engine.ErrNoImage, err, advice)
 	}
 	return fmt.Errorf("%w: %w", engine.ErrNoImage, err)
 }
 
+// unreachable tells whether it is not the registry that gave the answer.
+func unreachable(err error) bool {
+	var answer *transport.Error
+	var certificate *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	if errors.As(err, &answer) || errors.As(err, &certificate) || errors.As(err, &authority) {
+		return false
+	}
+	var unknown *net.DNSError
+	var network *net.OpError
+	return errors.As(err, &unknown) || errors.As(err, &network)
+}
+
 func (r *repository) advice(ctx context.Context, err error) string {
 	host := reference.Domain(r.named)
 	var answer *transport.Error
-	var unknown *net.DNSError
-	var network *net.OpError
 	var certificate *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
 	switch {
@@ -169,12 +183,8 @@ func (r *repository) advice(ctx context.Context, err error) string {
 		return fmt.Sprintf("registry %s does not have it: check name, tag and digest", host)
 	case errors.As(err, &answer) && answer.StatusCode == http.StatusTooManyRequests:
 		return fmt.Sprintf("registry %s wants you to wait, or to `docker login %s`", host, host)
-	case errors.As(err, &unknown):
-		return fmt.Sprintf("there is no registry %s: check its name", host)
 	case errors.As(err, &certificate), errors.As(err, &authority), strings.Contains(err.Error(), "HTTP response to HTTPS client"):
 		return fmt.Sprintf("registry %s is not trusted: check its certificate", host)
-	case errors.As(err, &network):
-		return fmt.Sprintf("registry %s can not be reached: check its name and your network", host)
 	default:
 		return ""
 	}

@@ -258,11 +258,14 @@ func TestPullFails(t *testing.T) {
 	s := open(t, t.TempDir())
 	for ref, says := range map[string][]string{
 		"127.0.0.1:1/web:tag":               {"connection refused", "registry 127.0.0.1:1 can not be reached"},
-		"registry.invalid/web:tag":          {"registry.invalid", "check its name"},
+		"registry.invalid/web:tag":          {"registry registry.invalid can not be reached", "check the registry's name"},
 		"sha256:" + strings.Repeat("0", 64): {"use the image's name"},
 	} {
 		_, err := s.Pull(t.Context(), ref, nil)
 		checkError(t, err, engine.ErrNoImage, append(says, ref)...)
+		if errors.As(err, new(*engine.UnreachableError)) && strings.Contains(err.Error(), "no such image") {
+			t.Errorf("whether there is such an image is not known: %v", err)
+		}
 	}
 	_, err = s.Pull(t.Context(), "Not A Reference", nil)
 	checkError(t, err, nil, "Not A Reference", "invalid reference")
