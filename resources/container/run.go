@@ -55,7 +55,7 @@ func (m *manager) startNew(ctx context.Context, id string) error {
 func (m *manager) untilHealthy(ctx context.Context, id string) error {
 	tick := time.NewTicker(polling)
 	defer tick.Stop()
-	said, restarts := false, -1
+	restarts := -1
 	for {
 		got, err := m.docker.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 		if errdefs.IsNotFound(err) {
@@ -67,6 +67,11 @@ func (m *manager) untilHealthy(ctx context.Context, id string) error {
 		c := &got.Container
 		if restarts < 0 {
 			restarts = c.RestartCount
+			// Said also when it is healthy by now: what an apply prints is not for the
+			// machine's speed to decide.
+			if health(c) != "" {
+				m.request.Sayf("waiting until container %s is healthy", m.config.Name)
+			}
 		}
 		switch {
 		case healthy(c):
@@ -77,10 +82,6 @@ func (m *manager) untilHealthy(ctx context.Context, id string) error {
 		case health(c) == dockercontainer.Unhealthy:
 			m.showOutput(ctx, id)
 			return fmt.Errorf("container %s is unhealthy: %s", m.config.Name, lastCheck(c))
-		}
-		if !said {
-			said = true
-			m.request.Sayf("waiting until container %s is healthy", m.config.Name)
 		}
 		select {
 		case <-tick.C:

@@ -47,8 +47,12 @@ func main() {
 			fmt.Fprintln(w, n)
 		})
 	case "front":
-		serve(func(w http.ResponseWriter, _ *http.Request) {
-			count, err := ask(http.MethodPost, *store)
+		serve(func(w http.ResponseWriter, r *http.Request) {
+			method := http.MethodPost
+			if r.URL.Path == "/health" { // it can ask, which counts nobody
+				method = http.MethodGet
+			}
+			count, err := ask(method, *store)
 			if err != nil {
 				http.Error(w, err.Error(), http.StatusBadGateway)
 				return
@@ -72,7 +76,7 @@ func ask(method, url string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	client := http.Client{Timeout: 2 * time.Second}
+	client := http.Client{Timeout: time.Minute}
 	response, err := client.Do(request)
 	if err != nil {
 		return "", err
