@@ -3,6 +3,7 @@ package protocol
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -23,7 +24,11 @@ func (e *AnswerError) Error() string {
 		s = excerpt([]byte(e.Path)) + ": " + s
 	}
 	if e.Excerpt != "" {
-		s += fmt.Sprintf(` (received "%s")`, e.Excerpt)
+		received := e.Excerpt
+		if !strings.HasPrefix(received, `"`) { // what is JSON text has quotes of its own
+			received = `"` + received + `"`
+		}
+		s += fmt.Sprintf(" (received %s)", received)
 	}
 	return s
 }

@@ -196,7 +196,7 @@ func TestRefusedInitAnswers(t *testing.T) {
 		"empty state action":            {`{"state_action":{}}`, "state_action: must have at least one of image, entrypoint and args"},
 		"state action with empty args":  {`{"state_action":{"args":[]}}`, "state_action: must have at least one of"},
 		"state action with empty image": {`{"state_action":{"image":"","args":["a"]}}`, "state_action.image: must not be empty"},
-		"args is text":                  {`{"state_action":{"args":"state"}}`, `state_action.args: must be a list of strings, not a string (received ""state"")`},
+		"args is text":                  {`{"state_action":{"args":"state"}}`, `state_action.args: must be a list of strings, not a string (received "state")`},
 		"an argument is a number":       {`{"state_action":{"args":["a",1]}}`, "state_action.args[1]: must be a string, not a number"},
 		"command instead of entrypoint": {`{"state_action":{"command":"x"}}`, "state_action.command: unknown key; known here are image, entrypoint, args"},
 		"another spelling":              {`{"stateAction":{"args":["state"]}}`, `stateAction: unknown key; did you mean "state_action"?`},

@@ -50,7 +50,7 @@ func deep(levels int) string {
 func TestRefusedServedAnswers(t *testing.T) {
 	for name, tc := range map[string]struct{ line, message string }{
 		"no id":                     {`{"exit":0}`, "id: must be there and be the id of a request"},
-		"an id that is text":        {`{"id":"1","exit":0}`, `id: must be there and be the id of a request, a whole number from 1 (received ""1"")`},
+		"an id that is text":        {`{"id":"1","exit":0}`, `id: must be there and be the id of a request, a whole number from 1 (received "1")`},
 		"an id that is a fraction":  {`{"id":1.5,"exit":0}`, "id: must be there"},
 		"an id below 1":             {`{"id":0,"exit":0}`, "id: must be there"},
 		"an exit code beyond bytes": {`{"id":1,"exit":256}`, `exit: must be an exit code, a whole number from 0 to 255 (received "256")`},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/deployster-go/deployster/protocol"
@@ -84,6 +85,9 @@ func receivedEnd(data []byte) string {
 func quoted(text string) string {
 	if text == "" {
 		return "nothing"
+	}
+	if strings.HasPrefix(text, `"`) { // what is JSON text has quotes of its own
+		return text
 	}
 	return `"` + text + `"`
 }

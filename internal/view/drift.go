@@ -26,7 +26,7 @@ func Drift(w io.Writer, r *runner.DriftReport, opts DriftOptions) error {
 		status[res.Name] = res
 		if res.Status != runner.Valid || opts.Ignored && len(res.Ignored) > 0 {
 			name = max(name, ansi.StringWidth(clean(res.Name)))
-			typ = max(typ, ansi.StringWidth(clean(res.Type)))
+			typ = max(typ, ansi.StringWidth(typeText(res.Type)))
 		}
 	}
 	for _, res := range r.Resources {
@@ -35,7 +35,7 @@ func Drift(w io.Writer, r *runner.DriftReport, opts DriftOptions) error {
 			continue
 		}
 		mark, text := d.drift(res, status)
-		d.line(fmt.Sprintf("  %s %s  %s  %s", mark, d.style.bold(pad(clean(res.Name), min(name, 24))), d.style.dim(pad(clean(res.Type), min(typ, 32))), text))
+		d.line(fmt.Sprintf("  %s %s  %s  %s", mark, d.style.bold(pad(clean(res.Name), min(name, maxNames))), d.style.dim(pad(typeText(res.Type), typ)), text))
 		for _, line := range cleanLines(res.Error) {
 			for _, part := range indent("      ", line, d.width) {
 				d.line(d.style.red(part))

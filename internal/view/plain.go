@@ -154,9 +154,9 @@ func (p *Plain) about(r *row, mark, text string) string {
 	name, typ := 0, 0
 	for _, r := range p.board.rows {
 		name = max(name, ansi.StringWidth(r.name))
-		typ = max(typ, ansi.StringWidth(r.typ))
+		typ = max(typ, ansi.StringWidth(typeText(r.typ)))
 	}
-	return fmt.Sprintf("  %s %s  %s  %s", mark, pad(r.name, min(name, 24)), pad(r.typ, min(typ, 32)), text)
+	return fmt.Sprintf("  %s %s  %s  %s", mark, pad(r.name, min(name, maxNames)), pad(typeText(r.typ), typ), text)
 }
 
 // breakSilence mentions resources at work of which nothing was heard.

@@ -31,10 +31,10 @@ func Plan(w io.Writer, p *runner.Plan, opts PlanOptions) error {
 	name, typ := 0, 0
 	for _, r := range listed {
 		name = max(name, ansi.StringWidth(clean(r.Name)))
-		typ = max(typ, ansi.StringWidth(clean(r.Type)))
+		typ = max(typ, ansi.StringWidth(typeText(r.Type)))
 	}
 	for _, r := range listed {
-		d.resource(r, min(name, 24), min(typ, 32))
+		d.resource(r, min(name, maxNames), typ)
 	}
 	d.line(d.style.bold(PlanSummary(p)))
 	d.cutNote()
@@ -120,7 +120,7 @@ func (d *document) resource(r runner.ResourcePlan, name, typ int) {
 		mark, text = d.style.yellow("–"), "skipped"
 	default: // not of a plan; shown by its name
 	}
-	d.line(fmt.Sprintf("  %s %s  %s  %s", mark, d.style.bold(pad(clean(r.Name), name)), d.style.dim(pad(clean(r.Type), typ)), text))
+	d.line(fmt.Sprintf("  %s %s  %s  %s", mark, d.style.bold(pad(clean(r.Name), name)), d.style.dim(pad(typeText(r.Type), typ)), text))
 	for _, line := range cleanLines(r.Error) {
 		for _, part := range indent("      ", line, d.width) {
 			d.line(d.style.red(part))

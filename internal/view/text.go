@@ -121,6 +121,23 @@ func fit(s string, cells int) string {
 	return s + strings.Repeat(" ", max(0, cells-ansi.StringWidth(s)))
 }
 
+// The widest columns for names and types of resources. A longer name stays
+// whole, since it says what a line is about; of a longer type the beginning, which
+// is its registry, makes way.
+const (
+	maxNames = 40
+	maxTypes = 40
+)
+
+// typeText is the type of a resource, clean and short enough for its column.
+func typeText(typ string) string {
+	typ = clean(typ)
+	if over := ansi.StringWidth(typ) - maxTypes; over > 0 {
+		return ansi.TruncateLeft(typ, over+1, "…")
+	}
+	return typ
+}
+
 // wrap breaks clean text into lines of at most so many cells.
 func wrap(s string, cells int) []string {
 	return strings.Split(ansi.Wrap(s, max(cells, 1), ""), "\n")
