@@ -321,9 +321,13 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 	removing := res.ensure == protocol.Absent
 	switch {
 	case out.Status != protocol.Valid && removing:
-		return fmt.Errorf("all its actions succeeded, and yet it is still there: state asks for %s", actionNames(out.Actions))
+		return fmt.Errorf("all its actions succeeded, and yet it is still there: state asks for %s%s", r.asked(out.Actions), said(res))
 	case out.Status != protocol.Valid:
-		return fmt.Errorf("all its actions succeeded, and yet state answers STALE and asks for %s:\n%s", actionNames(out.Actions), DiffText(r.differs(res, out)))
+		text := "all its actions succeeded, and yet state answers STALE and asks for " + r.asked(out.Actions)
+		if diff := r.differs(res, out); len(diff) > 0 || len(res.said) == 0 {
+			text += ":\n" + DiffText(diff)
+		}
+		return errors.New(text + said(res))
 	case removing:
 		return r.emit(ctx, Event{Kind: ResourceDestroyed, Resource: res.Name, Status: Absent})
 	}
@@ -331,12 +335,29 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 	return r.emit(ctx, Event{Kind: ResourceVerified, Resource: res.Name, Status: Valid})
 }
 
-func actionNames(actions []protocol.Action) string {
-	names := make([]string, len(actions))
+// asked says what state still asks for, and why.
+func (r *Runner) asked(actions []protocol.Action) string {
+	var b strings.Builder
 	for i, a := range actions {
-		names[i] = fmt.Sprintf("%q", a.Name)
+		a = r.secrets.action(a)
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%q", a.Name)
+		if a.Description != "" {
+			fmt.Fprintf(&b, " (%s)", a.Description)
+		}
 	}
-	return strings.Join(names, ", ")
+	return b.String()
+}
+
+// said is what the last look at a resource said for people.
+func said(res *resource) string {
+	var b strings.Builder
+	for _, line := range res.said {
+		b.WriteString("\n  │ " + line)
+	}
+	return b.String()
 }
 
 // errDeclined ends a resource that a person does not want changed.

@@ -32,6 +32,7 @@ type resource struct {
 	state       map[string]any  // as last seen VALID; by a survey also as seen STALE
 	stale       bool            // state is one that a survey saw as STALE
 	apart       bool            // the run has nothing to do with it
+	said        []string        // last lines for people of the last look, masked
 	ensure      protocol.Ensure // what is wanted of it; "" is Present
 	refused     error           // why it could not be initialized, or is not to be touched
 	initialized Event           // tells of its initialization

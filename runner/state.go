@@ -35,6 +35,7 @@ func (r *Runner) observe(ctx context.Context, res *resource) (protocol.StateOutp
 	ctx, cancel := r.stoppable(ctx)
 	defer cancel()
 	got, err := r.run(ctx, res, r.stateCall(res))
+	res.said = got.tail
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}

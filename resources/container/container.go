@@ -159,6 +159,9 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 	if len(actions) == 0 {
 		return protocol.AnswerValid(describe(c))
 	}
+	if crashes(c) {
+		m.showOutput(ctx, c.ID)
+	}
 	if err := m.owner.MayChange("container", name, c.Config.Labels); err != nil {
 		return protocol.StateOutput{}, err
 	}
@@ -184,13 +187,44 @@ func (d *drift) actions(name string, c *dockercontainer.InspectResponse, left bo
 	}
 	switch {
 	case !running(c):
-		actions = append(actions, protocol.Do("start-container", fmt.Sprintf("start container %s, which is %s", name, c.State.Status)))
+		actions = append(actions, protocol.Do("start-container", fmt.Sprintf("start container %s, which %s", name, condition(c))))
 	case health(c) == dockercontainer.Unhealthy:
 		actions = append(actions, protocol.Do("restart-container", "restart container "+name+", which is unhealthy"))
 	case !healthy(c):
 		actions = append(actions, protocol.Do("wait-healthy", "wait until container "+name+" is healthy"))
 	}
 	return actions
+}
+
+// condition says what a container that does not run is, and how it came to it.
+func condition(c *dockercontainer.InspectResponse) string {
+	text := "is " + string(c.State.Status)
+	switch {
+	case c.State.Restarting:
+		text += fmt.Sprintf(", after it exited with %d", c.State.ExitCode)
+	case c.State.Status != dockercontainer.StateExited:
+		return text
+	case c.State.ExitCode != 0:
+		text = fmt.Sprintf("exited with %d", c.State.ExitCode)
+	}
+	switch {
+	case c.State.OOMKilled:
+		text += ", out of memory"
+	case c.State.Error != "":
+		text += ", " + c.State.Error
+	}
+	switch {
+	case c.RestartCount == 1:
+		text += ", and was restarted once"
+	case c.RestartCount > 1:
+		text += fmt.Sprintf(", and was restarted %d times", c.RestartCount)
+	}
+	return text
+}
+
+// crashes reports whether a container ends by itself, again and again.
+func crashes(c *dockercontainer.InspectResponse) bool {
+	return c.State.Restarting || !c.State.Running && c.RestartCount > 0
 }
 
 func running(c *dockercontainer.InspectResponse) bool {

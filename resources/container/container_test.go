@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/containerd/errdefs"
+	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	"github.com/deployster-go/deployster/resources/internal/dockertest"
 	"github.com/deployster-go/deployster/resources/internal/typetest"
@@ -602,4 +604,39 @@ func TestServedContainers(t *testing.T) {
 		containers = append(containers, newBox(t, docker, config).Resource)
 	}
 	typetest.LivesServed(t, containers...)
+}
+
+// A container that a restart policy starts again and again runs now and then.
+// Whoever looks at it in between is told how it ends, and its last output.
+func TestAContainerThatKeepsCrashingSaysHow(t *testing.T) {
+	docker := dockertest.Client(t)
+	b := newBox(t, docker, object{"image": dockertest.Image(t, docker, v1.Config{}), "command": list{"exit", "3"}, "restart": "always"})
+	b.Fails(t, "ended with 3", "create-container")
+	if _, err := docker.ContainerStart(t.Context(), b.name, client.ContainerStartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// The pause before a restart doubles, so it soon takes up nearly all the time.
+	for b.inspect(t).RestartCount < 3 {
+		continue
+	}
+	var answer protocol.StateOutput
+	var stderr string
+	for answer.Status != protocol.Stale { // it runs at this very moment
+		var stdout string
+		_, stdout, stderr = b.Invoke(t, nil, "state")
+		var err error
+		if answer, err = protocol.DecodeState([]byte(stdout)); err != nil {
+			t.Fatalf("%v: %s%s", err, stdout, stderr)
+		}
+	}
+	if len(answer.Actions) != 1 {
+		t.Fatalf("state asks for %+v", answer.Actions)
+	}
+	said := answer.Actions[0].Description
+	if !regexp.MustCompile(`^start container ` + b.name + `, which is restarting, after it exited with 3, and was restarted \d+ times$`).MatchString(said) {
+		t.Errorf("state asks to %q", said)
+	}
+	if !strings.Contains(stderr, "these are the last words") {
+		t.Errorf("the last output is not shown: %s", stderr)
+	}
 }
