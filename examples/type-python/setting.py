@@ -11,6 +11,7 @@ On stdout goes the answer and nothing else; what people should read goes to
 stderr. Only actions may print whatever they like.
 """
 
+import fcntl
 import json
 import os
 import sys
@@ -63,16 +64,22 @@ def state(config, path):
 
 
 def write(config, path):
-    """Replace the file as a whole: a run that is killed leaves the old one."""
-    settings = load(path)
-    settings[config["key"]] = config["value"]
-    temp = path + ".new"  # one name: what an interrupted run left is overwritten
-    with open(temp, "w", encoding="utf-8") as f:
-        json.dump(settings, f, indent=2, sort_keys=True)
-        f.write("\n")
-        f.flush()
-        os.fsync(f.fileno())
-    os.replace(temp, path)
+    """Replace the file as a whole: a run that is killed leaves the old one.
+
+    Other settings may be set in the file at this very moment, by other
+    containers: from reading to replacing it, one of them has the lock.
+    """
+    with open(path + ".lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # released with the file, however this ends
+        settings = load(path)
+        settings[config["key"]] = config["value"]
+        temp = path + ".new"  # one name, under the lock: what an interrupted run left is overwritten
+        with open(temp, "w", encoding="utf-8") as f:
+            json.dump(settings, f, indent=2, sort_keys=True)
+            f.write("\n")
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(temp, path)
     print(f"set {config['key']} to {json.dumps(config['value'])}")
 
 

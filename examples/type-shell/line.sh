@@ -60,10 +60,9 @@ add() {
     echo "$file has the line already"
     return
   fi
-  temp=$root/.$file.new # one name: what an interrupted run left is overwritten
-  if [ -e "$root/$file" ]; then cp -p "$root/$file" "$temp"; else : >"$temp"; fi
-  printf '%s\n' "$line" >>"$temp"
-  mv "$temp" "$root/$file" # readers see the old file or the new one
+  # Other lines may be added to the file at this very moment, by other containers.
+  # One write that appends loses none of them, as replacing the file would.
+  printf '%s\n' "$line" >>"$root/$file"
   echo "added a line to $file"
 }
 

@@ -11,12 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/deployster-go/deployster/protocol"
 )
 
 //go:embed all:templates
@@ -32,9 +33,40 @@ type language struct {
 }
 
 var languages = []language{
-	{"go", "main.go", "The Dockerfile builds a static binary. `go mod tidy` writes the version of the\nprotocol package into `go.mod`; commit `go.mod` and `go.sum`."},
+	{"go", "main.go", buildGo},
 	{"python", "type.py", "Only Python's standard library is needed."},
 	{"sh", "type.sh", "The image has a POSIX shell and jq, and nothing else is needed."},
+}
+
+// buildGo is what the README of a type in Go says about building.
+const buildGo = `The Dockerfile builds a static binary, and fetches nothing: the package protocol,
+which is all that the type needs of Deployster, is in the directory ` + "`vendor`" + `. To
+build without Docker:
+
+    CGO_ENABLED=0 go build -trimpath -o type .
+
+To use other modules too, tell Go where the source of Deployster is, for example a
+checkout beside this directory; ` + "`go mod vendor`" + ` then puts all that is needed into
+` + "`vendor`" + `:
+
+    go mod edit -replace=github.com/deployster-go/deployster=../deployster
+    go mod tidy
+    go mod vendor`
+
+// vendored is where a type in Go finds the package protocol.
+const vendored = "vendor/github.com/deployster-go/deployster/protocol"
+
+// vendor adds what a type in Go is built with, so that nothing need be fetched.
+func vendor(contents map[string]string) error {
+	source, err := protocol.Source()
+	if err != nil {
+		return err
+	}
+	for name, text := range source {
+		contents[vendored+"/"+name] = string(text)
+	}
+	contents["vendor/modules.txt"] = "# github.com/deployster-go/deployster v0.0.0\n## explicit; go 1.26\ngithub.com/deployster-go/deployster/protocol\n"
+	return nil
 }
 
 // Languages are the languages that New knows.
@@ -66,10 +98,21 @@ func New(dir, name, lang string) (files []string, err error) {
 	if err := writeAll(filepath.Clean(dir), contents); err != nil {
 		return nil, fmt.Errorf("writing the resource type %s: %w", name, err)
 	}
-	for _, file := range slices.Sorted(maps.Keys(contents)) {
-		files = append(files, filepath.Join(dir, file))
+	for _, entry := range entries(contents) {
+		files = append(files, filepath.Join(dir, entry))
 	}
 	return files, nil
+}
+
+// entries are the files, and of those in directories the directories, sorted.
+func entries(contents map[string]string) []string {
+	var names []string
+	for file := range contents {
+		name, _, _ := strings.Cut(file, "/")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // render fills in the templates that all languages share and those of one.
@@ -93,6 +136,11 @@ func render(name string, l language) (map[string]string, error) {
 			contents[file] = fill.Replace(string(text))
 		}
 	}
+	if l.name == "go" {
+		if err := vendor(contents); err != nil {
+			return nil, err
+		}
+	}
 	return contents, nil
 }
 
@@ -108,9 +156,9 @@ func writeAll(dir string, contents map[string]string) (err error) {
 	case !info.IsDir():
 		return fmt.Errorf("%s is not a directory; name another", dir)
 	}
-	for _, file := range slices.Sorted(maps.Keys(contents)) {
-		if _, err := os.Lstat(filepath.Join(dir, file)); err == nil {
-			return fmt.Errorf("%s exists and is not overwritten; name another directory", filepath.Join(dir, file))
+	for _, entry := range entries(contents) {
+		if _, err := os.Lstat(filepath.Join(dir, entry)); err == nil {
+			return fmt.Errorf("%s exists and is not overwritten; name another directory", filepath.Join(dir, entry))
 		}
 	}
 	beside := dir
@@ -126,7 +174,11 @@ func writeAll(dir string, contents map[string]string) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(aside)) }()
 	for file, content := range contents {
-		if err := os.WriteFile(filepath.Join(aside, file), []byte(content), fileMode(file)); err != nil {
+		place := filepath.Join(aside, filepath.FromSlash(file))
+		if err := os.MkdirAll(filepath.Dir(place), 0o755); err != nil { //nolint:gosec // source code is for everybody to read
+			return err
+		}
+		if err := os.WriteFile(place, []byte(content), fileMode(file)); err != nil {
 			return err
 		}
 	}
@@ -137,11 +189,11 @@ func writeAll(dir string, contents map[string]string) (err error) {
 		return os.Rename(aside, dir)
 	}
 	var moved []string
-	for file := range contents {
-		place := filepath.Join(dir, file)
-		if err := os.Rename(filepath.Join(aside, file), place); err != nil {
+	for _, entry := range entries(contents) {
+		place := filepath.Join(dir, entry)
+		if err := os.Rename(filepath.Join(aside, entry), place); err != nil {
 			for _, place := range moved {
-				err = errors.Join(err, os.Remove(place))
+				err = errors.Join(err, os.RemoveAll(place))
 			}
 			return err
 		}

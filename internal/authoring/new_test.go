@@ -42,25 +42,56 @@ func TestWrittenTypesKeepToTheProtocol(t *testing.T) {
 	}
 }
 
-// build does what the Dockerfile does, with the protocol package of this tree.
+// build does what the Dockerfile does, without a network and without anything
+// in the cache of modules.
 func build(t *testing.T, w *written) {
 	t.Helper()
+	goes(t, w.dir, "GOMODCACHE="+t.TempDir(), "build", "-trimpath", "-o", w.entrypoint[0], ".")
+	goes(t, w.dir, "GOMODCACHE="+t.TempDir(), "vet", ".")
+}
+
+func goes(t *testing.T, dir, setting string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOPROXY=off", "GOSUMDB=off", setting)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go %v: %v\n%s", args, err, out)
+	}
+}
+
+// What the README of a type in Go says about building works as it stands there,
+// in this order, with the source of Deployster where it says.
+func TestTheReadmeOfATypeInGoCanBeFollowed(t *testing.T) {
 	tree, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{
-		{"mod", "edit", "-replace=github.com/deployster-go/deployster=" + tree},
-		{"build", "-mod=mod", "-o", w.entrypoint[0], "."},
-		{"vet", "-mod=mod", "."},
-	} {
-		cmd := exec.CommandContext(t.Context(), "go", args...)
-		cmd.Dir = w.dir
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOPROXY=off", "GOSUMDB=off")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("go %v: %v\n%s", args, err, out)
+	beside := t.TempDir()
+	if err := os.Symlink(tree, filepath.Join(beside, "deployster")); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(beside, "motd")
+	if _, err := New(dir, "motd", "go"); err != nil {
+		t.Fatal(err)
+	}
+	_, building, _ := strings.Cut(read(t, filepath.Join(dir, "README.md")), "## Build")
+	building, _, _ = strings.Cut(building, "## Test")
+	var ran []string
+	for line := range strings.Lines(building) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "CGO_ENABLED=0 ")
+		if command, ok := strings.CutPrefix(line, "go "); ok {
+			goes(t, dir, "", strings.Fields(command)...)
+			ran = append(ran, command)
 		}
 	}
+	if len(ran) != 4 {
+		t.Fatalf("the README says %q", ran)
+	}
+	if dockerfile := read(t, filepath.Join(dir, "Dockerfile")); !strings.Contains(dockerfile, "go build -trimpath ") {
+		t.Errorf("the Dockerfile builds otherwise:\n%s", dockerfile)
+	}
+	goes(t, dir, "", "build", "-trimpath", "-o", "type", ".") // with what go mod vendor made
 }
 
 // findsDriftAndStaysInThePlug is what the check can not bring about: somebody
@@ -84,6 +115,16 @@ func findsDriftAndStaysInThePlug(t *testing.T, w *written) {
 	}
 	if out, err := ask(string(text), "state"); err != nil || !strings.Contains(out, "VALID") {
 		t.Errorf("after create: %.100q, %v", out, err)
+	}
+	// What is written aside must not be in the way of other resources.
+	for _, name := range []string{"n.new", "n"} {
+		text, _ := json.Marshal(map[string]string{"path": name, "content": name})
+		if out, err := ask(string(text), "create"); err != nil {
+			t.Fatalf("create %s: %v\n%s", name, err, out)
+		}
+	}
+	if got := names(t, w.plug); !slices.Equal(got, []string{"a", "n", "n.new"}) || read(t, filepath.Join(w.plug, "n.new")) != "n.new" {
+		t.Errorf("two files with names alike have become %v", got)
 	}
 	if err := os.WriteFile(file, []byte("changed\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -124,6 +165,9 @@ func TestNewExamplesAreSound(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, file := range files {
+			if filepath.Base(file) == "vendor" {
+				continue
+			}
 			text := read(t, file)
 			if text == "" || strings.Contains(text, "@") && filepath.Base(file) != "type.sh" {
 				t.Errorf("%s is not filled in:\n%s", file, text)
