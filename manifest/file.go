@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/deployster-go/deployster/yamlfile"
 )
 
 // file is a parsed source and where to tell what is wrong with it.
@@ -107,6 +109,12 @@ func (f *file) syntax(err error) Problem {
 	at := Position{File: f.name, Line: f.culprit(err), Column: 1}
 	if m := yamlLine.FindStringSubmatch(text); m != nil {
 		text = m[2]
+	}
+	if i, message := yamlfile.Malformed(f.data, at.Line); message != "" {
+		if bytes.HasPrefix(f.data[i:], []byte("{%")) {
+			message += "; a loop can not make resources: write each of them (an anchor and << share what they have in common), or have a program write the file"
+		}
+		return Problem{Position: f.position(i), Message: "malformed YAML: " + message}
 	}
 	line := f.line(at.Line)
 	at.Column = 1 + utf8.RuneCount(line) - utf8.RuneCount(bytes.TrimLeft(line, " \t"))

@@ -160,6 +160,9 @@ func (f *file) syntax(err error) Problem {
 	} else if m := yamlLine.FindStringSubmatch(err.Error()); m != nil && m[1] != "" {
 		line, _ = strconv.Atoi(m[1])
 	}
+	if at, message := Malformed(f.data, line); message != "" {
+		return Problem{Position: f.position(at), Message: "malformed YAML: " + message}
+	}
 	text := f.line(line)
 	column := 1 + len(text) - len(bytes.TrimLeft(text, " \t"))
 	return Problem{Position: Position{Line: line, Column: column}, Message: "malformed YAML: " + reason(err)}

@@ -59,6 +59,10 @@ func TestEveryProblemIsToldAtItsPlace(t *testing.T) {
 		"other bytes":                          {"name: a\n# \xe4\n", "f.yaml:2:3: is not valid UTF-8"},
 		"a control character":                  {"name: \"\x01\"", "f.yaml:1:8: a control character (0x01) is not possible in YAML"},
 		"a control character that was escaped": {`name: "\x01"`, "f.yaml:1:7: name: holds a control character"},
+		"a tab":                                {"name: a\nnumbers:\n\t- 1\n", "f.yaml:3:1: malformed YAML: a tab is in the indentation; YAML is indented with spaces only"},
+		"an open quote":                        {"name: a\nnumbers: [\"1, 2]\n", `f.yaml:2:11: malformed YAML: the double quote (") that opens here is not closed`},
+		"an open quote that another one ends":  {"numbers: ['1, 2]\nname: 'a'\n", `f.yaml:1:11: malformed YAML: the single quote (') that opens here is not closed before line 2, where the next one ends it`},
+		"a statement":                          {"{% if a %}\nname: a\n{% endif %}\n", "f.yaml:1:1: malformed YAML: a statement ({% … %}) can not stand around parts of a file, only within one value, which is then in quotes"},
 		"malformed":                            {"name: a\nnumbers:\n - 1\n  - 2\n - ]\n", "f.yaml:5:2: malformed YAML: did not find expected node content"},
 		"no such anchor":                       {"name: *nobody", "f.yaml:1:7: there is no anchor &nobody before this alias"},
 		"an anchor within itself":              {"name: &n [*n]", "f.yaml:1:7: name: must be a name, not a list\nf.yaml:1:11: name[0][0]: the anchor &n contains itself"},
@@ -133,4 +137,17 @@ func TestHostileFilesAreRefusedQuickly(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whatever the text, what is probably wrong with it is said of a place in it.
+func FuzzMalformed(f *testing.F) {
+	for _, text := range []string{"a: \"x\nb: \"y\"\n", "\t- 1", "{% for %}", "a: |\n 'x\n# it's\nb: 'don''t", "a: \"\\", "- &a !b 'x", "é: 'é\n"} {
+		f.Add([]byte(text), 1)
+	}
+	f.Fuzz(func(t *testing.T, data []byte, line int) {
+		at, message := yamlfile.Malformed(data, line)
+		if at < 0 || at > len(data) || strings.Contains(message, "\n") || message == "" && at != 0 {
+			t.Fatalf("at %d of %d: %q", at, len(data), message)
+		}
+	})
 }
