@@ -34,6 +34,7 @@ type Event struct {
 	Total     int64             // Pulling: bytes in all, 0 while unknown
 	Stream    string            // Line: "stdout" or "stderr"
 	Text      string            // Line, Waiting, Warning
+	File      string            // Line: where all that the stream says is kept; below the workspace, a path from there
 }
 
 // ResourceHeader is what is known of a resource before anything has run.

@@ -141,10 +141,14 @@ func (r *Runner) invoke(ctx context.Context, res *resource, c call, input []byte
 	}
 	i.kept[0].path, i.kept[1].path = path+".stdout", path+".stderr"
 	show := func(stream string, keep *transcript) *lines {
+		file := keep.path
+		if rel, err := filepath.Rel(r.Workspace, file); err == nil && filepath.IsLocal(rel) {
+			file = rel
+		}
 		return &lines{secrets: &r.secrets, each: func(line string) {
 			keep.write(line + "\n")
 			i.said.add(line)
-			r.show(Event{Kind: Line, Time: r.Now(), Resource: res.Name, Action: c.action, Attempt: c.attempt, Stream: stream, Text: line})
+			r.show(Event{Kind: Line, Time: r.Now(), Resource: res.Name, Action: c.action, Attempt: c.attempt, Stream: stream, Text: line, File: file})
 		}}
 	}
 	out, errOut := show("stdout", &i.kept[0]), show("stderr", &i.kept[1])

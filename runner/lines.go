@@ -12,7 +12,7 @@ import (
 
 const (
 	maxAnswer   = protocol.MaxAnswer // bytes of stdout that an init or state answer may have
-	maxKept     = 16 << 20           // bytes kept of each stream of an action
+	maxKept     = 256 << 20          // bytes kept of each stream of an action; people are shown little of it, and referred to the file
 	maxLine     = 64 << 10           // bytes after which a line is shown though it has not ended
 	tailLines   = 20                 // last lines of a failed action that go into its event
 	maxTailLine = 4 << 10            // bytes that each of them keeps

@@ -71,6 +71,7 @@ func (a *app) run(root *cobra.Command, args []string) int {
 	for _, c := range crash.All(err) {
 		a.crashes.add(c)
 	}
+	err = a.invalidJSON(err)
 	a.complain(err)
 	if a.crashes.tell(a.err) {
 		return crash.ExitCode

@@ -30,7 +30,7 @@ func (a *app) screen(out *os.File, command string, asJSON bool) (s screen, close
 		return s, func() error { defer tick.Stop(); return s.Close() }
 	}
 	tick := time.NewTicker(time.Second)
-	s = view.NewPlain(out, view.PlainOptions{Color: a.color(out), Now: a.now, Tick: tick.C})
+	s = view.NewPlain(out, view.PlainOptions{Color: a.color(out), Verbose: a.global.verbose, Now: a.now, Tick: tick.C})
 	return s, func() error { defer tick.Stop(); return s.Close() }
 }
 

@@ -33,9 +33,6 @@ know: plan asks them.`,
 			if err == nil {
 				err = in.check()
 			}
-			if err != nil && asJSON {
-				return a.invalidJSON(err)
-			}
 			if err != nil {
 				return err
 			}
@@ -57,10 +54,11 @@ know: plan asks them.`,
 	return c
 }
 
-// invalidJSON tells what is wrong with manifests in the machine-readable form.
+// invalidJSON tells what is wrong with manifests in the machine-readable form,
+// where that is asked for. It is the same record for all commands.
 func (a *app) invalidJSON(err error) error {
 	var invalid *manifest.Error
-	if !errors.As(err, &invalid) {
+	if a.global.output != "json" || !errors.As(err, &invalid) {
 		return err
 	}
 	type problem struct {
@@ -75,7 +73,7 @@ func (a *app) invalidJSON(err error) error {
 	for i, p := range invalid.Problems {
 		problems[i] = problem{p.Position.File, p.Position.Line, p.Position.Column, p.Path, p.Message, p.Hint}
 	}
-	text, broken := json.Marshal(map[string]any{"version": 1, "valid": false, "problems": problems})
+	text, broken := json.Marshal(map[string]any{"version": 1, "type": "problems", "valid": false, "problems": problems})
 	if broken != nil {
 		return fmt.Errorf("encoding the problems: %w", broken)
 	}

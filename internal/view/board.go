@@ -170,6 +170,7 @@ func (b *board) foldResource(r *row, e runner.Event) {
 		if len(e.Output) > 0 {
 			r.output = cleanAll(e.Output)
 		}
+		r.output = withoutReason(r.output, r.errors)
 		b.end(r, e, failed, "failed")
 	case runner.ResourceSkipped:
 		b.end(r, e, skipped, skippedBecause(e))

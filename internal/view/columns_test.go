@@ -19,7 +19,7 @@ func TestLongNamesOfTypesKeepTheColumns(t *testing.T) {
 		{Name: "a-resource-with-a-rather-long-name", Type: "deployster/file", Status: runner.Valid},
 	}
 	var plan bytes.Buffer
-	if err := Plan(&plan, &runner.Plan{Resources: resources}, PlanOptions{}); err != nil {
+	if err := Plan(&plan, &runner.Plan{Resources: resources}, PlanOptions{All: true}); err != nil {
 		t.Fatal(err)
 	}
 	var live bytes.Buffer

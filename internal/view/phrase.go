@@ -84,6 +84,14 @@ func outcome(status runner.Status, changed bool, acts []string) string {
 	}
 }
 
+// ending says in a few words that an action failed.
+func ending(e runner.Event) string {
+	if e.Exit != nil && *e.Exit != 0 {
+		return fmt.Sprintf("%s exited with %d", clean(e.Action), *e.Exit)
+	}
+	return clean(e.Action) + " failed"
+}
+
 func actionFailure(e runner.Event) string {
 	switch {
 	case e.Error != "" && strings.Contains(e.Error, e.Action):

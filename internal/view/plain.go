@@ -19,9 +19,10 @@ const (
 
 // PlainOptions says how a plain view writes.
 type PlainOptions struct {
-	Color bool             // see ColorWanted
-	Now   func() time.Time // for "still …" lines
-	Tick  <-chan time.Time // when to look for silence, such as once a second
+	Color   bool             // see ColorWanted
+	Verbose bool             // every line of output, however many there are
+	Now     func() time.Time // for "still …" lines
+	Tick    <-chan time.Time // when to look for silence, such as once a second
 }
 
 // Plain writes a run as one line per event, for pipes and logs of CI systems.
@@ -38,13 +39,16 @@ type Plain struct {
 	pulled map[string]time.Time // image: when its progress was last told
 	still  map[*row]time.Time   // when a silent resource was last mentioned
 	closed bool
+
+	spoken  map[string]*spoken // by resource: its last call that said anything
+	speaker string             // whose output was shown last
 }
 
 // NewPlain returns a Plain that writes to w until Close.
 func NewPlain(w io.Writer, opts PlainOptions) *Plain {
 	p := &Plain{
 		opts: opts, out: output{w: w}, board: newBoard(),
-		pulled: map[string]time.Time{}, still: map[*row]time.Time{},
+		pulled: map[string]time.Time{}, still: map[*row]time.Time{}, spoken: map[string]*spoken{},
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go pulse(opts.Tick, p.stop, p.done, p.breakSilence)
@@ -59,7 +63,11 @@ func (p *Plain) Observe(e runner.Event) {
 		return
 	}
 	p.board.fold(e)
-	for _, line := range p.lines(e) {
+	var lines []string
+	if ofCall(e.Kind) {
+		lines = p.unsaid(e)
+	}
+	for _, line := range append(lines, p.lines(e)...) {
 		p.out.write(line + "\n")
 	}
 }
@@ -101,7 +109,11 @@ func (p *Plain) lines(e runner.Event) []string {
 	case runner.Waiting:
 		return []string{p.line(e, "…", clean(strings.ReplaceAll(e.Text, "\n", "; ")))}
 	case runner.Line:
-		return []string{p.line(e, s.dim("│"), clean(e.Text))}
+		before, shown := p.said(e)
+		if !shown {
+			return before
+		}
+		return append(before, p.line(e, s.dim("│"), clean(e.Text)))
 	case runner.ResourceResolved:
 		return []string{p.line(e, "●", resolution(e))}
 	case runner.ActionStarted:
@@ -109,8 +121,8 @@ func (p *Plain) lines(e runner.Event) []string {
 	case runner.ActionFinished:
 		return []string{p.line(e, "●", "done: "+clean(e.Action)+took(e.Duration))}
 	case runner.ActionFailed:
-		lines := cleanLines(actionFailure(e))
-		return p.under(e, s.red("✘"), lines[0]+took(e.Duration), lines[1:], cleanAll(e.Output))
+		// The reason follows, as that of the resource.
+		return p.under(e, s.red("✘"), ending(e)+took(e.Duration), nil, p.unseen(e))
 	case runner.ResourceFinished:
 		r := p.board.row(e.Resource)
 		return []string{p.line(e, s.green("✔"), r.doing+took(r.took))}
@@ -127,6 +139,17 @@ func (p *Plain) lines(e runner.Event) []string {
 		// That a resource or a container was started is told by what comes of
 		// it, or by breakSilence when nothing does.
 		return nil
+	}
+}
+
+// ofCall tells whether events of this kind say that a call has ended, or that
+// another begins.
+func ofCall(k runner.EventKind) bool {
+	switch k {
+	case runner.Line, runner.Warning, runner.Waiting, runner.Pulling:
+		return false
+	default:
+		return true
 	}
 }
 

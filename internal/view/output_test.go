@@ -1,0 +1,93 @@
+package view
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/runner"
+)
+
+// plainly shows events as lines.
+func plainly(t *testing.T, verbose bool, events ...runner.Event) string {
+	t.Helper()
+	var out bytes.Buffer
+	p := NewPlain(&out, PlainOptions{Verbose: verbose})
+	for _, e := range events {
+		p.Observe(e)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestWhatOneActionPrintsIsBounded(t *testing.T) {
+	events := []runner.Event{started("apply")}
+	for i := range 5_000 {
+		events = append(events, runner.Event{
+			Kind: runner.Line, Resource: "db", Action: "create", Attempt: 1, Stream: "stderr",
+			Text: fmt.Sprintf("line %d of many", i), File: ".deployster/work/RUN/db/03-create.stderr",
+		})
+	}
+	events = append(events, runner.Event{Kind: runner.ActionFinished, Resource: "db", Action: "create", Attempt: 1})
+	got := plainly(t, false, events...)
+	if n := strings.Count(got, "\n"); n > headLines+lastLines+5 {
+		t.Errorf("%d lines were shown", n)
+	}
+	for _, want := range []string{
+		"line 0 of many\n", "line 199 of many\n", "… 4780 lines (83.2 KiB) left out; all of it: .deployster/work/RUN/db/03-create.stderr\n",
+		"line 4980 of many\n", "line 4999 of many\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q was not shown", want)
+		}
+	}
+	if strings.Index(got, "line 4999") > strings.Index(got, "done: create") {
+		t.Error("the end was shown after what followed")
+	}
+	if n := strings.Count(plainly(t, true, events...), "of many\n"); n != 5_000 {
+		t.Errorf("-v shows %d lines", n)
+	}
+
+	long := runner.Event{Kind: runner.Line, Resource: "db", Action: "create", Attempt: 1, Text: strings.Repeat("y", 60<<10)}
+	flood := []runner.Event{started("apply")}
+	for range 300 {
+		flood = append(flood, long)
+	}
+	flood = append(flood, runner.Event{Kind: runner.ActionFinished, Resource: "db", Action: "create", Attempt: 1})
+	if n := len(plainly(t, false, flood...)); n > 512<<10 {
+		t.Errorf("%d bytes were shown of long lines", n)
+	}
+}
+
+// The reason of a failure stands in one place, besides the output that it is of.
+func TestAFailureIsToldOnce(t *testing.T) {
+	const last = "error: no such host"
+	line := func(resource, text string) runner.Event {
+		return runner.Event{Kind: runner.Line, Resource: resource, Action: "create", Attempt: 1, Text: text}
+	}
+	const why = `action "create" exited with 1: ` + last
+	end := []runner.Event{
+		{Kind: runner.ActionFailed, Resource: "db", Action: "create", Attempt: 1, Exit: code(1), Error: why, Output: []string{"pulling", last}},
+		{Kind: runner.ResourceFailed, Resource: "db", Status: runner.Failed, Error: why},
+		{Kind: runner.RunFailed, Error: "db: " + why, Counts: runner.Counts{Failed: 1}},
+	}
+	alone := append([]runner.Event{started("apply"), line("db", "pulling"), line("db", last)}, end...)
+	if got := plainly(t, false, alone...); strings.Count(got, last) != 2 || strings.Count(got, "pulling") != 1 {
+		t.Errorf("shown was\n%s", got)
+	}
+	// Between the lines of others, what it said last is shown again.
+	amid := append([]runner.Event{started("apply"), line("db", "pulling"), line("api", "else"), line("db", last)}, end...)
+	if got := plainly(t, false, amid...); strings.Count(got, last) != 2 || strings.Count(got, "│ pulling") != 1 || strings.Count(got, "pulling") != 2 {
+		t.Errorf("shown was\n%s", got)
+	}
+	b := newBoard()
+	for _, e := range alone {
+		b.fold(e)
+	}
+	if r := b.row("db"); len(r.errors) != 1 || len(r.output) != 1 || r.output[0] != "pulling" {
+		t.Errorf("the tree has %q and %q", r.errors, r.output)
+	}
+}
