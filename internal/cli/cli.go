@@ -126,6 +126,7 @@ Every step is recorded in one append-only deployment log.
 	)
 	root.SetHelpCommand(a.helpCommand(root))
 	root.InitDefaultCompletionCmd("completion")
+	a.complete(root)
 	refuseArguments(root)
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
@@ -176,6 +177,10 @@ func fileAmong(c *cobra.Command, args []string) string {
 
 // withVerb inserts "apply" where a manifest stands in the place of a command.
 func withVerb(root *cobra.Command, args []string) []string {
+	if len(args) > 2 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		last := len(args) - 1 // what is being typed
+		return append(append([]string{args[0]}, withVerb(root, args[1:last])...), args[last])
+	}
 	if c, _, err := root.Find(args); err == nil && c != root {
 		return args
 	}

@@ -15,13 +15,13 @@ import (
 	"github.com/deployster-go/deployster/schema"
 )
 
-// unreadable stands for a value that only a run knows.
-type unreadable struct{}
+// unresolved stands for a value that only a run knows.
+type unresolved struct{}
 
 // early is the configuration of a resource as far as it is known without a run.
 type early struct {
 	config  map[string]any
-	unknown [][]string // where it is not known; unreadable stands there
+	unknown [][]string // where it is not known; unresolved stands there
 }
 
 // resolveEarly resolves the expressions of a configuration that wait for no
@@ -45,7 +45,7 @@ func (in *input) resolveEarly(r *manifest.Resource) early {
 				}
 			}
 			e.unknown = append(e.unknown, path)
-			return unreadable{}
+			return unresolved{}
 		case map[string]any:
 			out := make(map[string]any, len(v))
 			for name, item := range v {

@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// completionTime is how long the shell is kept waiting at most. What was found by
+// then is what there is.
+const completionTime = 500 * time.Millisecond
+
+// candidate is a word that may stand where the cursor is.
+type candidate struct{ word, about string }
+
+// candidates finds words, given what stands on the command line before them.
+type candidates func(*completion) []candidate
+
+// completion is one question of a shell.
+type completion struct {
+	*app
+	command *cobra.Command
+	args    []string
+	ctx     context.Context
+	log     deploylog.Log // opened when it is asked for
+}
+
+// complete has the shell told of the words that commands and flags take. It only
+// reads, makes nothing, and keeps quiet of what is wrong.
+func (a *app) complete(root *cobra.Command) {
+	flag := func(c *cobra.Command, name string, find candidates) {
+		if c.Flag(name) != nil {
+			_ = c.RegisterFlagCompletionFunc(name, a.answers(find))
+		}
+	}
+	flag(root, "engine", words("auto", engineDocker, engineOCI))
+	flag(root, "oci-runtime", words("runc", "crun", "youki", "runsc"))
+	flag(root, "output", func(c *completion) []candidate {
+		formats := words("text", "json")(c)
+		switch c.command.CommandPath() {
+		case "deployster graph", "deployster pipeline status":
+			formats = append(formats, words("dot", "mermaid", "svg")(c)...)
+		}
+		return formats
+	})
+	for path, find := range map[string][]candidates{
+		"pipeline release":  {pipelineNames},
+		"pipeline artifact": {pipelineNames, revisionsOf(isRunning), artifactKinds},
+		"pipeline approve":  {pipelineNames, approvalStages, revisionsOf(isRunning)},
+		"pipeline cancel":   {pipelineNames, revisionsOf(isRunning)},
+		"pipeline retry":    {pipelineNames, revisionsOf(hasEnded)},
+		"pipeline delete":   {pipelineNames},
+		"pipeline history":  {pipelineNames},
+		"pipeline explain":  {pipelineTargets},
+		"explain":           {allTargets},
+		"env update":        {environmentNames},
+		"env deploy":        {environmentNames},
+		"env rollback":      {environmentNames},
+		"env pause":         {environmentNames},
+		"env resume":        {environmentNames},
+		"env delete":        {environmentNames},
+		"env revisions":     {environmentNames},
+		"env show":          {environmentNames},
+		"env history":       {environmentNames},
+		"env diff":          {environmentNames, environmentRevisions, environmentRevisions},
+		"log latest":        {logTargets},
+	} {
+		if c, rest, err := root.Find(strings.Fields(path)); err == nil && len(rest) == 0 {
+			c.ValidArgsFunction = a.answers(func(c *completion) []candidate {
+				if len(c.args) >= len(find) {
+					return nil
+				}
+				return find[len(c.args)](c)
+			})
+		}
+	}
+	for path, find := range map[string]candidates{
+		"pipeline run": pipelineNames, "pipeline status": pipelineNames, "env run": environmentNames, "env status": environmentNames, "host check": hostNames,
+	} {
+		if c, rest, err := root.Find(strings.Fields(path)); err == nil && len(rest) == 0 {
+			c.ValidArgsFunction = a.answers(unused(find))
+		}
+	}
+	for path, flags := range map[string]map[string]candidates{
+		"apply": {"target": resourceNames}, "plan": {"target": resourceNames}, "destroy": {"target": resourceNames},
+		"drift": {"target": resourceNames}, "validate": {"target": resourceNames}, "graph": {"target": resourceNames},
+		"log list":   {"target": logTargets, "event": logEvents, "deployment": logRuns},
+		"log follow": {"target": logTargets, "event": logEvents, "deployment": logRuns},
+		"env update": {"base": environmentRevisions}, "env deploy": {"revision": environmentRevisions},
+		"env rollback": {"revision": environmentRevisions}, "env show": {"revision": environmentRevisions},
+	} {
+		if c, rest, err := root.Find(strings.Fields(path)); err == nil && len(rest) == 0 {
+			for name, find := range flags {
+				flag(c, name, find)
+			}
+		}
+	}
+}
+
+// answers makes of candidates what cobra asks for.
+func (a *app) answers(find candidates) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, typed string) (found []string, _ cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+		defer cancel()
+		asked := &completion{app: a, command: c, args: args, ctx: ctx}
+		defer func() {
+			if asked.log != nil {
+				_ = asked.log.Close()
+			}
+			_ = recover() // whoever presses a key is told nothing of our mistakes
+		}()
+		for _, f := range find(asked) {
+			// What is in a log was written by others.
+			if !strings.HasPrefix(f.word, typed) || strings.ContainsFunc(f.word+f.about, unicode.IsControl) {
+				continue
+			}
+			word := f.word
+			if f.about != "" {
+				word = cobra.CompletionWithDesc(f.word, f.about)
+			}
+			if !slices.Contains(found, word) {
+				found = append(found, word)
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// words are always the same.
+func words(list ...string) candidates {
+	return func(*completion) []candidate {
+		found := make([]candidate, len(list))
+		for i, word := range list {
+			found[i].word = word
+		}
+		return found
+	}
+}
+
+// unused are the candidates that do not stand on the command line already.
+func unused(find candidates) candidates {
+	return func(c *completion) []candidate {
+		return slices.DeleteFunc(find(c), func(f candidate) bool { return slices.Contains(c.args, f.word) })
+	}
+}
+
+// resourceNames are those of the manifests on the command line.
+func resourceNames(c *completion) []candidate {
+	given, _ := c.command.Flags().GetStringArray("target")
+	var found []candidate
+	for _, path := range c.args {
+		sources, err := manifest.ReadFiles(slices.DeleteFunc([]string{path}, unreadable))
+		if err != nil {
+			continue
+		}
+		for _, s := range sources {
+			var document struct {
+				Resources map[string]struct {
+					Type string `yaml:"type"`
+				} `yaml:"resources"`
+			}
+			_ = yaml.Unmarshal(s.Data, &document) // of what is half written the rest will do
+			for name, r := range document.Resources {
+				if !slices.Contains(given, name) {
+					found = append(found, candidate{name, r.Type})
+				}
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b candidate) int { return strings.Compare(a.word, b.word) })
+	return found
+}
+
+// hostNames are those of the inventory.
+func hostNames(c *completion) []candidate {
+	path, err := c.command.Flags().GetString("inventory")
+	if err != nil || unreadable(path) {
+		return nil
+	}
+	inv, err := newHosts(path).load()
+	if err != nil {
+		return nil
+	}
+	var found []candidate
+	for _, h := range inv.Hosts {
+		found = append(found, candidate{h.Name, h.Engine})
+	}
+	return found
+}
+
+// events are those of the log that a filter selects, as far as there is time;
+// none where there is no log.
+func (c *completion) events(f deploylog.Filter) []deploylog.Event {
+	if c.log == nil {
+		workspace, err := c.workspace()
+		if err != nil {
+			return nil
+		}
+		if path, err := c.logPath(workspace); err != nil || unreadable(path) {
+			return nil
+		}
+		if c.log, err = c.openLog(c.ctx, workspace, io.Discard); err != nil {
+			c.log = nil
+			return nil
+		}
+	}
+	var events []deploylog.Event
+	for e, err := range c.log.Read(c.ctx, f) {
+		if err != nil {
+			break
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// recent is how many events are looked at for names that have no list.
+const recent = 5000
+
+func logTargets(c *completion) []candidate {
+	seen := map[deploylog.Target]bool{}
+	var found []candidate
+	for _, e := range slices.Backward(c.events(deploylog.Filter{Last: recent})) {
+		if !seen[e.Target] {
+			seen[e.Target] = true
+			found = append(found, candidate{word: string(e.Target)})
+		}
+	}
+	return found
+}
+
+func logEvents(c *completion) []candidate {
+	seen := map[string]bool{}
+	var found []candidate
+	for _, e := range c.events(deploylog.Filter{Last: recent}) {
+		if !seen[e.Name] {
+			seen[e.Name] = true
+			found = append(found, candidate{word: e.Name})
+		}
+	}
+	slices.SortFunc(found, func(a, b candidate) int { return strings.Compare(a.word, b.word) })
+	return found
+}
+
+// logRuns are the newest runs, newest first.
+func logRuns(c *completion) []candidate {
+	const newest = 20
+	var found []candidate
+	for _, e := range slices.Backward(c.events(deploylog.Filter{Name: string(runner.RunStarted), Last: newest})) {
+		found = append(found, candidate{e.Deployment, fmt.Sprintf("%s %s", e.Target, e.CreatedAt.Local().Format(time.DateTime))})
+	}
+	return found
+}
