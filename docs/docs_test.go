@@ -6,10 +6,13 @@
 // block says where:
 //
 //	<!-- test: dir=examples/web -->        in a copy of that directory
+//	<!-- test: dir=deployster -->          in a checkout
 //	<!-- test: dir=empty -->               in an empty directory
 //	<!-- test: dir=examples/web new -->    in another, fresh copy
 //	<!-- test: unordered -->               lines of one output may come in any order
 //	<!-- test: none, because … -->         not at all
+//
+// "$ cd DIRECTORY" goes elsewhere, as it does for a reader.
 //
 // Blocks of one page that name the same directory share one copy; a block
 // without a directory goes on where the last one was. A command must end with 0
@@ -115,8 +118,7 @@ func TestEveryCommandIsTested(t *testing.T) {
 			shows := slices.ContainsFunc(b.lines, func(l string) bool {
 				return strings.HasPrefix(l, "$ ") || strings.HasPrefix(l, "deployster ") || strings.HasPrefix(l, "# deployster ")
 			})
-			// The examples' own commands are run by their test.
-			if shows && b.language != "console" && !excused && !strings.HasPrefix(p.path, "examples/") {
+			if shows && b.language != "console" && !excused {
 				t.Errorf("%s: commands are shown in a block that is not a console, and no reason is given", at)
 			}
 		}
@@ -152,6 +154,22 @@ func TestCommandsDoWhatIsShown(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What an example made goes with destroy: whoever follows it is not to be sent to
+// the engine behind the back of the log.
+func TestExamplesAreRemovedByDestroy(t *testing.T) {
+	byHand := regexp.MustCompile(`docker (rm|network rm|volume rm|container rm)\b`)
+	for _, p := range pages(t) {
+		if !strings.HasPrefix(p.path, "examples/") && p.path != "README.md" {
+			continue
+		}
+		for i, line := range p.lines {
+			if byHand.MatchString(line) {
+				t.Errorf("%s:%d: it removes by hand what deployster destroy removes: %s", p.path, i+1, line)
+			}
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 type program struct {
 	dir   string // holds the binary
 	home  string
+	cache string // of go build: a page may build something
 	stack string // stands for "web", the name of the documented web stack
 	port  string // stands for 8080
 }
@@ -42,9 +43,11 @@ func newProgram(t *testing.T) *program {
 	if err := os.WriteFile(filepath.Join(p.dir, "curl"), []byte(curl), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("../examples/web/build", p.image()).CombinedOutput(); err != nil {
-		t.Fatalf("building the image of the web example: %v\n%s", err, out)
+	cache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
 	}
+	p.cache = strings.TrimSpace(string(cache))
 	t.Cleanup(func() { p.clean(t) })
 	return p
 }
@@ -198,26 +201,54 @@ func (s *session) place(t *testing.T, at, comment string, unordered *bool) bool 
 		return s.dir != ""
 	}
 	if s.places[documented] == "" || fresh {
-		dir := t.TempDir()
-		if documented != "empty" {
-			if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", documented))); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if documented == "examples/web" { // names and a port of this test's own
-			own := fmt.Sprintf("stack: %s\nport: %s\nimage: %s\n", s.stack, s.port, s.image())
-			if err := os.WriteFile(filepath.Join(dir, "vars.zz-test.auto.yaml"), []byte(own), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s.places[documented] = dir
+		s.places[documented] = s.copy(t, documented)
 	}
 	s.dir = s.places[documented]
 	return true
 }
 
+// checkout is the place that is a copy of the repository, of which a page needs
+// no more than the examples.
+const checkout = "deployster"
+
+// copy makes a place.
+func (s *session) copy(t *testing.T, documented string) string {
+	t.Helper()
+	dir := t.TempDir()
+	to, from, web := dir, filepath.Join("..", documented), ""
+	switch documented {
+	case "empty":
+		return dir
+	case checkout:
+		to, from, web = filepath.Join(dir, "examples"), "../examples", filepath.Join(dir, "examples/web")
+	case "examples/web":
+		web = dir
+	}
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	if web != "" { // names and a port of this test's own
+		own := fmt.Sprintf("stack: %s\nport: %s\nimage: %s\n", s.stack, s.port, s.image())
+		if err := os.WriteFile(filepath.Join(web, "vars.zz-test.auto.yaml"), []byte(own), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 // execute runs a command as a user would type it and returns what it prints.
 func (s *session) execute(text string) string {
+	if to, ok := strings.CutPrefix(text, "cd "); ok {
+		s.dir, s.last = filepath.Join(s.dir, to), 0
+		if _, err := os.Stat(s.dir); err != nil {
+			s.last = 1
+			return err.Error()
+		}
+		return ""
+	}
+	if text == "./build" {
+		text += " " + s.image()
+	}
 	for _, part := range []string{"front", "store", "net", "data"} {
 		text = strings.ReplaceAll(text, "web-"+part, s.stack+"-"+part)
 	}
@@ -225,7 +256,7 @@ func (s *session) execute(text string) string {
 	c := exec.Command("bash", "-c", text)
 	c.Dir = s.dir
 	c.Env = append(os.Environ(), "PATH="+s.program.dir+":"+os.Getenv("PATH"), "HOME="+s.home,
-		"XDG_CACHE_HOME="+filepath.Join(s.home, "cache"), "TERM=dumb", "TZ=UTC", "LC_ALL=C.UTF-8")
+		"XDG_CACHE_HOME="+filepath.Join(s.home, "cache"), "GOCACHE="+s.cache, "TERM=dumb", "TZ=UTC", "LC_ALL=C.UTF-8")
 	out, _ := c.CombinedOutput() // the exit code tells
 	s.last = c.ProcessState.ExitCode()
 	return string(out)
