@@ -10,14 +10,19 @@ import (
 	"github.com/deployster-go/deployster/environment"
 )
 
-// shop is a workspace with an environment of one host, of which nothing is
-// deployed.
-func shop(t *testing.T, configuration string) *site {
+// shop is a workspace with an environment of some hosts, of which nothing is
+// deployed. What a host has is in a directory of its name.
+func shop(t *testing.T, configuration string, hosts ...string) *site {
 	t.Helper()
 	s := newSite(t, " {}")
+	inventory := "hosts:\n"
+	for _, host := range hosts {
+		inventory += "  - {name: " + host + ", endpoint: 'unix:///var/run/docker.sock'}\n"
+		s.makeDirectory(host)
+	}
 	for name, text := range map[string]string{
-		"shop.yaml":      "name: shop\ntask: {manifest: task.yaml}\ninstance_group: {query: name == one}\ndeployment: {method: Replace, min_healthy_percent: 0, " + configuration + "}\n",
-		"inventory.yaml": "hosts:\n  - {name: one, endpoint: 'unix:///var/run/docker.sock'}\n",
+		"shop.yaml":      "name: shop\ntask: {manifest: task.yaml}\ninstance_group: {query: name exists}\ndeployment: {method: Replace, min_healthy_percent: 0, " + configuration + "}\n",
+		"inventory.yaml": inventory,
 		"task.yaml":      task("daemon"),
 		"bad.yaml":       task("bad"),
 	} {
@@ -30,7 +35,14 @@ func shop(t *testing.T, configuration string) *site {
 }
 
 func task(resource string) string {
-	return "plugs: {dir: {path: things}}\nresources:\n  " + resource + ": {type: '" + slowType + "', config: {value: 'v{{ revision }}'}}\n"
+	return "plugs: {dir: {path: 'things/{{ host }}'}}\nresources:\n  " + resource + ": {type: '" + slowType + "', config: {value: 'v{{ revision }}'}}\n"
+}
+
+func (s *site) makeDirectory(name string) {
+	s.Helper()
+	if err := os.Mkdir(s.thing(name), 0o700); err != nil {
+		s.Fatal(err)
+	}
 }
 
 // wantExit runs deployster and returns what it wrote.
@@ -58,7 +70,7 @@ func recorded(name string) func(deploylog.Event) bool {
 }
 
 func TestADeploymentIsFollowedOnATerminal(t *testing.T) {
-	s := shop(t, "")
+	s := shop(t, "", "one")
 	screen, code := s.terminal("", "env", "deploy", "shop", "--revision", "1", "--wait")
 	if code != 0 || !strings.Contains(screen, "has finished: 1 host healthy") {
 		t.Errorf("exit %d, on the screen is\n%s", code, screen)
@@ -73,13 +85,13 @@ func TestADeploymentIsFollowedOnATerminal(t *testing.T) {
 		t.Errorf("declined: exit %d, on the screen is\n%s", code, screen)
 	}
 	screen, code = s.terminal("y", "env", "delete", "shop", "--terminate-tasks", "--wait")
-	if _, err := os.Stat(s.thing("daemon")); code != 0 || err == nil {
+	if _, err := os.Stat(s.thing("one/daemon")); code != 0 || err == nil {
 		t.Errorf("exit %d, and the task is there (%v); on the screen is\n%s", code, err, screen)
 	}
 }
 
 func TestAnInterruptedDeploymentStaysInForce(t *testing.T) {
-	s := shop(t, "min_healthy_time: 1h, healthy_deadline: 2h, progress_deadline: 3h")
+	s := shop(t, "min_healthy_time: 1h, healthy_deadline: 2h, progress_deadline: 3h", "one")
 	r := s.start("env", "deploy", "shop", "--revision", "1", "--wait")
 	s.until(1, recorded(environment.EventTaskLaunched))
 	s.interrupt(r)
@@ -96,39 +108,47 @@ func TestAnInterruptedDeploymentStaysInForce(t *testing.T) {
 }
 
 func TestWhoFollowsLeavesTheWorkToWhoIsAtIt(t *testing.T) {
-	s := shop(t, "")
+	s := shop(t, "", "one")
 	at := s.start("env", "run", "--output", "json")
 	at.out.until(t, `"command":"env run"`)
 	s.wantExit(0, "env", "deploy", "shop", "--revision", "1")
 	s.until(1, recorded(environment.EventFinished))
 	s.wantExit(0, "env", "update", "shop", "--base", "1", "--set", "task.vars.a=1")
-	s.hold("daemon")
+	s.hold("one/daemon")
 	follower := s.start("env", "deploy", "shop", "--revision", "2", "--wait")
-	s.untilBusy("daemon")
+	s.untilBusy("one/daemon")
 	follower.out.until(t, "standing by")
-	s.release("daemon")
+	s.release("one/daemon")
 	if code := s.exit(follower); code != 0 || !strings.Contains(follower.out.String(), "has finished: 1 host healthy") {
 		t.Errorf("exit %d\n%s", code, follower.out)
 	}
 	s.interrupt(at)
 }
 
+// It is stuck because of what failed on one host, while the other is worked on.
 func TestADeploymentThatRollsItselfBackIsFollowedToThatEnd(t *testing.T) {
-	s := shop(t, "")
+	s := shop(t, "", "one", "two")
 	s.wantExit(0, "env", "deploy", "shop", "--revision", "1", "--wait")
 	s.wantExit(0, "env", "update", "shop", "--base", "1", "--set", "task.manifest=bad.yaml",
-		"--set", "deployment.healthy_deadline=1s", "--set", "deployment.progress_deadline=1s", "--set", "deployment.auto_rollback=true")
-	s.hold("bad")
+		"--set", "deployment.max_failed=0", "--set", "deployment.auto_rollback=true")
+	s.hold("one/bad")
+	s.hold("two/bad")
+	s.makeDirectory("two/bad") // which can not be written as a file
 	follower := s.start("env", "deploy", "shop", "--revision", "2", "--wait")
+	s.untilBusy("one/bad")
+	s.untilBusy("two/bad")
+	s.release("two/bad")
 	s.until(1, recorded(environment.EventStuck))
-	s.release("bad")
+	s.release("one/bad")
 	if code := s.exit(follower); code != 1 || !strings.Contains(follower.out.String(), "was stuck, and revision 1 was brought back") {
 		t.Errorf("exit %d\n%s", code, follower.out)
 	}
-	if status := s.wantExit(0, "env", "status", "shop"); status != "REVISION    STATUS       DESIRED   CURRENT\nshop:1      Active       1         1\nshop:2      Reverted     0         0\n" {
+	if status := s.wantExit(0, "env", "status", "shop"); status != "REVISION    STATUS       DESIRED   CURRENT\nshop:1      Active       2         2\nshop:2      Reverted     0         0\n" {
 		t.Errorf("the status is\n%s", status)
 	}
-	if text, err := os.ReadFile(s.thing("daemon")); err != nil || string(text) != "v1" {
-		t.Errorf("the task has %q, %v", text, err)
+	for _, thing := range []string{"one/daemon", "two/daemon"} {
+		if text, err := os.ReadFile(s.thing(thing)); err != nil || string(text) != "v1" {
+			t.Errorf("%s has %q, %v", thing, text, err)
+		}
 	}
 }

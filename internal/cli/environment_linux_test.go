@@ -36,14 +36,14 @@ resources:
       networks: [none]
       labels: {environment: "{{ environment }}", revision: "r{{ revision }}", host: "{{ host }}"}
       mounts: [{path: "{{ _workspace }}/health/{{ version }}", target: /health, read_only: true}]
-      health: {command: [/probe, read, /health/good], interval: 200ms, timeout: 10s, retries: 1}
+      health: {command: [/probe, read, /health/good], interval: 200ms, timeout: 10m, retries: 1}
 `
 
 const logging = `
 name: logging/prod
 task: {manifest: daemon.yaml, vars: {image: "deployster-test-probe:1", version: "1"}}
 instance_group: {query: "attribute:stack == prod"}
-deployment: {method: METHOD, min_healthy_percent: 60, healthy_deadline: 5s, progress_deadline: 8s}
+deployment: {method: METHOD, min_healthy_percent: 60, healthy_deadline: 10m, progress_deadline: 20m}
 `
 
 func newDaemons(t *testing.T, method string) *daemons {
@@ -161,18 +161,18 @@ func TestAnEnvironmentOverThreeEngines(t *testing.T) {
 	d.wantRunning("r2", "r2", "r2")
 
 	// A bad revision takes one host, and no more; it is stuck, and says why.
-	d.deployster("env", "update", "logging/prod", "--base", "2", "--set", "task.vars.version=bad")
+	d.deployster("env", "update", "logging/prod", "--base", "2", "--set", "task.vars.version=bad", "--set", "deployment.max_failed=0")
 	bad := d.start("env", "deploy", "logging/prod", "--revision", "3", "--wait")
 	if code := d.exit(bad); code != 1 {
 		t.Errorf("a bad revision exits with %d\n%s", code, bad.out)
 	}
-	for _, word := range []string{"is stuck", "no progress for 8s", "logger001", "is unhealthy"} {
+	for _, word := range []string{"is stuck", "1 host failed, and max_failed is 0", "logger001", "is unhealthy"} {
 		if !strings.Contains(bad.out.String(), word) {
 			t.Errorf("of the bad revision is told, without %q:\n%s", word, bad.out)
 		}
 	}
 	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Undeploying 0 2 logging/prod:3 Stuck 3 0")
-	if out := d.deployster("explain", "environment/logging/prod"); !strings.Contains(out, "logger002") || !strings.Contains(out, "min_healthy_percent 60") {
+	if out := d.deployster("explain", "environment/logging/prod"); !strings.Contains(out, "logger002") || !strings.Contains(out, "max_failed is 0") {
 		t.Errorf("explain:\n%s", out)
 	}
 	d.deployster("env", "rollback", "logging/prod", "--revision", "2", "--wait")

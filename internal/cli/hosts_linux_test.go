@@ -69,7 +69,7 @@ func (d *dockerEngine) start() {
 	}
 	defer func() { _ = api.Close() }()
 	// Nothing tells when a daemon is ready but that it answers.
-	for patience := time.Now().Add(time.Minute); ; {
+	for patience := time.Now().Add(10 * time.Minute); ; {
 		if _, err := api.Ping(d.Context(), client.PingOptions{}); err == nil {
 			return
 		}

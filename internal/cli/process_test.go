@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -107,7 +106,7 @@ func (s *said) String() string {
 // until waits for words to be written.
 func (s *said) until(t *testing.T, words string) {
 	t.Helper()
-	patience := time.After(2 * time.Minute)
+	patience := time.After(10 * time.Minute)
 	for {
 		s.mu.Lock()
 		there, more := strings.Contains(s.text.String(), words), s.more
@@ -146,7 +145,7 @@ func (s *site) exit(r *run) int {
 // until waits for the n-th event that fits.
 func (s *site) until(n int, fits func(deploylog.Event) bool) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(s.Context(), 10*time.Minute)
 	defer cancel()
 	for e, err := range s.log.Watch(ctx, deploylog.Filter{}) {
 		if err != nil {
@@ -314,15 +313,20 @@ func TestAnActionThatOutlivesItsRunIsWaitedFor(t *testing.T) {
 // untilBusy waits until the action of a resource is at work.
 func (s *site) untilBusy(name string) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(s.Context(), 10*time.Minute)
 	defer cancel()
-	for ctx.Err() == nil {
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
 		if _, err := os.Stat(s.thing(name + ".busy")); err == nil {
 			return
 		}
-		runtime.Gosched()
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			s.Fatalf("the action of %s does not begin", name)
+		}
 	}
-	s.Fatalf("the action of %s does not begin", name)
 }
 
 func TestInterruptOnceLetsTheActionFinish(t *testing.T) {

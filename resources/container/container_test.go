@@ -406,7 +406,7 @@ func TestHealth(t *testing.T) {
 	docker := dockertest.Client(t)
 	b := newBox(t, docker, object{
 		"image":  dockertest.Image(t, docker, v1.Config{Cmd: []string{"serve"}}),
-		"health": object{"command": list{"/program", "exists", "/data/well"}, "interval": "50ms", "retries": 2, "start_period": "1m"},
+		"health": object{"command": list{"/program", "exists", "/data/well"}, "interval": "50ms", "retries": 2, "start_period": "10m"},
 	})
 	// Starting for a minute: the action waits, and goes on as soon as it is healthy.
 	made := make(chan int, 1)

@@ -138,8 +138,5 @@ func alone(r protocol.Request[config], do func(path string) error) error {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if err := do(at("")); err != nil {
-		return err
-	}
-	return os.Remove(at(".busy"))
+	return errors.Join(do(at("")), os.Remove(at(".busy")))
 }
