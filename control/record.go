@@ -5,9 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -86,6 +90,7 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 	if e.Kind == runner.ResourceFinished && r.revision == "" {
 		p.Meaning = r.means(r.id, e.Resource)
 	}
+	name := string(e.Kind)
 	var target deploylog.Target
 	switch kind, _, _ := strings.Cut(string(e.Kind), "-"); kind {
 	case "run":
@@ -97,7 +102,54 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 	default:
 		return fmt.Errorf("event %s is not one for the log", e.Kind)
 	}
-	return r.append(ctx, r.id, r.revision, target, string(e.Kind), max(1, e.Attempt), p)
+	if r.loses(ctx, e) {
+		name = lost(target)
+	}
+	return r.append(ctx, r.id, r.revision, target, name, max(1, e.Attempt), p)
+}
+
+// lost is the name of the event that takes the place of a failure where the engine
+// did not say that an action has ended. What it is of has no end then, so that a
+// later run looks for what may still be at work.
+func lost(t deploylog.Target) string { return t.Kind() + "-lost" }
+
+// confirming is how long an engine may take to say that an action has ended.
+const confirming = 10 * time.Second
+
+// loses reports whether what failed may go on all the same, or has something in it
+// that may.
+func (r *Run) loses(ctx context.Context, e runner.Event) bool {
+	switch e.Kind {
+	case runner.ActionFailed:
+		if e.Exit != nil || !r.mayRun(ctx, e) {
+			return false
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.lost == nil {
+			r.lost = map[string]bool{}
+		}
+		r.lost[e.Resource] = true
+		return true
+	case runner.ResourceFailed, runner.RunFailed:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.lost[e.Resource] || e.Kind == runner.RunFailed && len(r.lost) > 0
+	default:
+		return false
+	}
+}
+
+// mayRun reports whether the container of an action may still be running. The
+// processes that serve are killed with what they fail at.
+func (r *Run) mayRun(ctx context.Context, e runner.Event) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirming)
+	defer cancel()
+	left, err := r.engine.Containers(ctx, map[string]string{
+		runner.LabelLog: r.log.ID(), runner.LabelRun: r.id, runner.LabelKind: runner.KindAct,
+		runner.LabelResource: runner.Placed(e.Resource, r.place), runner.LabelAction: e.Action, runner.LabelAttempt: strconv.Itoa(max(1, e.Attempt)),
+	})
+	return err != nil || slices.ContainsFunc(left, func(c engine.Container) bool { return c.Running })
 }
 
 func (r *Run) append(ctx context.Context, deployment, revision string, t deploylog.Target, name string, attempt int, p payload) error {

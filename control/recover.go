@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
@@ -131,11 +132,21 @@ func (r *Run) closeEntries(ctx context.Context, deployment string) error {
 			continue
 		}
 		if e.Name == e.Target.Started() && e.Target.Kind() == "run" {
-			r.notice(fmt.Sprintf("run %s, begun at %s, ended without a word; its entries in the log are closed now",
-				deployment, e.CreatedAt.Format("2006-01-02 15:04:05 MST")))
+			how := "ended without a word"
+			if s.lost {
+				how = "did not see the end of an action"
+			}
+			r.notice(fmt.Sprintf("run %s, begun at %s, %s; its entries in the log are closed now",
+				deployment, e.CreatedAt.Format("2006-01-02 15:04:05 MST"), how))
 		}
 		p := payload{Abandoned: true, NoticedBy: r.id, Error: "the process of the run died before this ended"}
-		if e.Target.Kind() == "action" {
+		switch {
+		case e.Target.Kind() != "action":
+		case s.abandoned:
+			p.Error = "the run was abandoned; how this ended is not known"
+		case s.lost:
+			p.Error = "the engine was lost meanwhile; how this ended is not known"
+		default:
 			p.Error = "the process of the run died meanwhile; how this ended is not known"
 		}
 		if err := r.close(ctx, e, e.Target.Failed(), p); err != nil {
@@ -198,6 +209,13 @@ func (r *Run) clearRun(ctx context.Context, deployment, resource string, waiting
 	if err != nil {
 		return err
 	}
+	if s.lost && s.acts(resource) {
+		// What of it serves may be at work on other resources: its end is that of the
+		// run. Waiting for that could be mutual.
+		if err := r.over(ctx, deployment); err != nil {
+			return err
+		}
+	}
 	on, err := r.asking(ctx, s)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -219,6 +237,22 @@ func (r *Run) clearRun(ctx context.Context, deployment, resource string, waiting
 	}
 	return r.closeRun(ctx, deployment)
 }
+
+// over fails while the process of a run is there. Somebody else may hold the lock
+// of one that is gone for a moment.
+func (r *Run) over(ctx context.Context, run string) error {
+	short, cancel := context.WithTimeout(ctx, recovering)
+	defer cancel()
+	unlock, err := r.log.Lock(short, runLock(run))
+	if err != nil {
+		return fmt.Errorf("run %s, which did not see the end of an action of it, still works on other resources: try again when that has ended (%w)", run, err)
+	}
+	unlock()
+	return nil
+}
+
+// recovering is how long others may take to record the end of a dead run.
+const recovering = 2 * time.Second
 
 // clearOn deals with the containers that earlier runs left for a resource on an
 // engine, which is where.

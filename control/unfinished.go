@@ -23,6 +23,7 @@ type story struct {
 	used      EngineUsed
 	open      []deploylog.Event // began and has no end, last started first
 	abandoned bool
+	lost      bool // its process told that it did not see the end of something
 }
 
 // storyOf reads what the log tells of a run.
@@ -32,6 +33,9 @@ func storyOf(ctx context.Context, log deploylog.Log, run string) (*story, error)
 		attempt int
 	}
 	s := &story{id: run}
+	if run == "" {
+		return s, nil // which as a filter is any
+	}
 	var started []deploylog.Event
 	ended := map[key]bool{}
 	for e, err := range log.Read(ctx, deploylog.Filter{Deployment: run}) {
@@ -51,6 +55,8 @@ func storyOf(ctx context.Context, log deploylog.Log, run string) (*story, error)
 			ended[key{e.Target, e.Attempt}] = true
 		case EventRunAbandoned:
 			s.abandoned = true
+		case lost(e.Target):
+			s.lost = true
 		}
 	}
 	for i := len(started) - 1; i >= 0; i-- {

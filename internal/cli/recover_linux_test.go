@@ -1,16 +1,22 @@
 package cli_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/runner"
@@ -35,8 +41,21 @@ func killedInAction(t *testing.T, typ string, flags ...string) (s *site, run str
 func (s *site) loaded() {
 	s.Helper()
 	for _, image := range []string{slowType, oneShotType} {
-		if r := s.start("image", "load", "--docker", image); s.exit(r) != 0 {
-			s.Fatalf("loading %s: %s", image, r.out)
+		save := exec.Command("docker", "--host", "unix:///var/run/docker.sock", "save", image)
+		load := exec.Command(binary, "image", "load", "-")
+		pipe, err := save.StdoutPipe()
+		if err != nil {
+			s.Fatal(err)
+		}
+		load.Stdin = pipe
+		if err := save.Start(); err != nil {
+			s.Fatal(err)
+		}
+		if out, err := load.CombinedOutput(); err != nil {
+			s.Fatalf("loading %s: %v\n%s", image, err, out)
+		}
+		if err := save.Wait(); err != nil {
+			s.Fatal(err)
 		}
 	}
 }
@@ -239,4 +258,159 @@ func writeContext(t *testing.T, dir, name, address string) {
 	); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// wire leads to an engine by an address of its own, as long as it is not cut.
+type wire struct {
+	*testing.T
+	path     string
+	listener net.Listener
+
+	mu    sync.Mutex
+	ends  []net.Conn
+	under sync.WaitGroup
+}
+
+func newWire(t *testing.T) *wire {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "wire") // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{T: t, path: filepath.Join(dir, "socket")}
+	w.join()
+	t.Cleanup(func() {
+		w.cut()
+		_ = os.RemoveAll(dir)
+	})
+	return w
+}
+
+func (w *wire) address() string { return "unix://" + w.path }
+
+// join makes it lead to the engine.
+func (w *wire) join() {
+	w.Helper()
+	var err error
+	if w.listener, err = net.Listen("unix", w.path); err != nil {
+		w.Fatal(err)
+	}
+	l := w.listener
+	w.under.Go(func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("unix", "/var/run/docker.sock")
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			w.mu.Lock()
+			w.ends = append(w.ends, near, far)
+			w.mu.Unlock()
+			for from, to := range map[net.Conn]net.Conn{near: far, far: near} {
+				w.under.Go(func() {
+					_, _ = io.Copy(to, from)
+					_ = to.(*net.UnixConn).CloseWrite()
+				})
+			}
+		}
+	})
+}
+
+// cut ends all connections, and there are no others.
+func (w *wire) cut() {
+	_ = w.listener.Close()
+	w.mu.Lock()
+	for _, end := range w.ends {
+		_ = end.Close()
+	}
+	w.ends = nil
+	w.mu.Unlock()
+	w.under.Wait()
+}
+
+// An engine that is lost in the middle of an action leaves it running. The run sees
+// that something failed, and the next one does not take that for its end.
+func TestAnActionWhoseEngineWasLostIsNotRunBesideItself(t *testing.T) {
+	w := newWire(t)
+	home := t.TempDir()
+	writeContext(t, home, "mine", w.address())
+	t.Setenv("DOCKER_HOST", "")
+	s := newSite(t, "  a: {type: ONE-SHOT, config: {value: one}}")
+	t.Setenv("DOCKER_CONFIG", home)
+	s.loaded()
+	s.hold("a")
+	first := s.start("apply", "m.yaml", "--confirm", "NO")
+	s.untilBusy("a")
+	w.cut()
+	if code := s.exit(first); code != 1 {
+		t.Fatalf("exit %d\n%s", code, first.out)
+	}
+	dead := s.events()[0].Deployment
+	if names := s.names(); !slices.Contains(names, "action-lost action/a/set") || !slices.Contains(names, "resource-lost resource/a") || names[len(names)-1] != "run-lost run/m.yaml" {
+		t.Errorf("the log tells %v", names)
+	}
+	for _, args := range [][]string{{"--pull", "never"}, {"--pull", "never", "--engine", "oci"}} {
+		s.wantHeld(dead, []string{"docker at " + w.address()}, append([]string{"apply"}, args...)...)
+	}
+	w.join()
+	second := s.start("apply", "m.yaml", "--confirm", "NO", "--pull", "never", "--engine", "oci")
+	second.out.until(t, "left running on docker at "+w.address())
+	s.release("a")
+	if code := s.exit(second); code != 0 {
+		t.Fatalf("exit %d\n%s", code, second.out)
+	}
+	s.wantTruth()
+}
+
+// The machine on which a run was may have been started anew. Nothing of a run on
+// its own engines is at work then, and nothing has to answer.
+func TestAfterARestartOfTheMachineNothingIsHeld(t *testing.T) {
+	w := newWire(t)
+	t.Setenv("DOCKER_HOST", w.address())
+	s, dead := killedInAction(t, "ONE-SHOT", "--engine", "docker")
+	s.loaded()
+	s.release("a")
+	s.untilThere("a")
+	w.cut()
+	if err := os.Remove(s.thing("a")); err != nil {
+		t.Fatal(err)
+	}
+	s.wantHeld(dead, nil, "apply", "--engine", "oci", "--pull", "never")
+	s.touch("boot")
+	again := exec.Command("unshare", "--mount", "sh", "-c", `mount --bind "$1" /proc/sys/kernel/random/boot_id && shift && exec "$@"`, "sh", s.thing("boot"),
+		binary, "apply", "m.yaml", "--confirm", "NO", "--engine", "oci", "--pull", "never")
+	again.Dir = s.dir
+	if err := os.WriteFile(s.thing("boot"), []byte("another\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := again.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s.wantTruth()
+
+	// What is left in the engine goes when that is used again.
+	w.join()
+	if r := s.start("apply", "m.yaml", "--confirm", "NO", "--engine", "docker"); s.exit(r) != 0 {
+		t.Errorf("on the engine of the dead run: %s", r.out)
+	}
+}
+
+// untilThere waits until a resource is as configured, and its action over.
+func (s *site) untilThere(name string) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
+	defer cancel()
+	for ctx.Err() == nil {
+		_, there := os.Stat(s.thing(name))
+		_, busy := os.Stat(s.thing(name + ".busy"))
+		if there == nil && errors.Is(busy, os.ErrNotExist) {
+			return
+		}
+		runtime.Gosched()
+	}
+	s.Fatalf("the action of %s does not end", name)
 }
