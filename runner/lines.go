@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/deployster-go/deployster/protocol"
 )
@@ -33,12 +34,13 @@ func (a *answer) Write(p []byte) (int, error) {
 
 // lines cuts a stream into lines, hides secrets in them, and hands them on. A
 // line that goes on for longer than maxLine is handed on in parts, which put
-// together are the line with its secrets hidden. What it holds back is bounded
-// by maxLine and the length of the longest secret, whatever is written.
+// together are the line with its secrets hidden. What it keeps is bounded by
+// maxLine and the length of the longest secret, whatever is written.
 type lines struct {
 	secrets *secrets
 	each    func(string)
-	pending []byte // of a line that has not ended, as it was written
+	pending []byte // the end of a line that has not ended, as it was written
+	shown   int    // bytes of pending that were handed on; a secret that began in them may go on
 	parted  bool   // a part of that line was handed on
 }
 
@@ -63,24 +65,35 @@ func (l *lines) Write(p []byte) (int, error) {
 // part hands on the beginning of a long line, as far as nothing that comes can
 // change what is hidden in it.
 func (l *lines) part() {
-	reach := l.secrets.held()
-	if len(l.pending)-reach < max(maxLine, reach) { // so that each byte is looked at, and moved, a few times at most
+	held := max(l.secrets.held(), utf8.UTFMax) // the last character may be unfinished
+	if len(l.pending)-l.shown-held < max(maxLine, held) { // so that each byte is looked at, and moved, a few times at most
 		return
 	}
-	text := string(l.pending)
-	cut := l.secrets.settled(text)
-	l.each(l.secrets.mask(text[:cut]))
-	l.pending = append(l.pending[:0], text[cut:]...)
-	l.parted = true
+	covers, resolved := l.secrets.covers(l.pending)
+	cut := resolved.boundary(len(l.pending) - held)
+	for back := range utf8.UTFMax { // a character is not parted, where the text is UTF-8
+		if at := resolved.boundary(cut - back); at > l.shown && utf8.RuneStart(l.pending[at]) {
+			cut = at
+			break
+		}
+	}
+	if cut <= l.shown {
+		return
+	}
+	l.each(render(l.pending, covers, span{l.shown, cut}, masked))
+	keep := resolved.boundary(cut - held)
+	l.pending = append(l.pending[:0], l.pending[keep:]...)
+	l.shown, l.parted = cut-keep, true
 }
 
 // end hands on what there is of a line that has ended.
 func (l *lines) end() {
 	text := bytes.TrimRight(l.pending, "\r")
-	if len(text) > 0 || !l.parted {
-		l.each(l.secrets.mask(string(text)))
+	if len(text) > l.shown || !l.parted {
+		covers, _ := l.secrets.covers(text)
+		l.each(render(text, covers, span{min(l.shown, len(text)), len(text)}, masked))
 	}
-	if l.pending, l.parted = l.pending[:0], false; cap(l.pending) > 2*maxLine {
+	if l.pending, l.shown, l.parted = l.pending[:0], 0, false; cap(l.pending) > 2*maxLine {
 		l.pending = nil
 	}
 }

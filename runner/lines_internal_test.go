@@ -14,7 +14,6 @@ func hiding(words ...string) (*lines, *[]string) {
 	l := &lines{secrets: &secrets{}, each: func(text string) { got = append(got, text) }}
 	for _, word := range words {
 		l.secrets.known.add(word)
-		l.secrets.reach = max(l.secrets.reach, len(word))
 	}
 	return l, &got
 }
@@ -81,6 +80,7 @@ func FuzzLines(f *testing.F) {
 	f.Add([]byte("y"), []byte("yyyy"), []byte("yyyyyyy"), uint16(4096), uint16(0), uint16(3))
 	f.Add([]byte("\x80"), []byte("\x80\x80\x80\x80\x80"), []byte("long"), uint16(60_000), uint16(1), uint16(2))
 	f.Add([]byte("€"), []byte("\x82\xac\xe2\x82\xac"), []byte("€€€"), uint16(30_000), uint16(1), uint16(7))
+	f.Add([]byte(`{"a":"x\\\\u0041\\/`), []byte("xA/"), []byte(`a":"xA`), uint16(20_000), uint16(9), uint16(13))
 	f.Add([]byte("abcde"), []byte("abcdeabcdeabcdeab"), []byte("cdea"), uint16(20_000), uint16(40_000), uint16(11))
 	f.Fuzz(func(t *testing.T, unit, secret, other []byte, repeat, size, step uint16) {
 		// A long line is what it is about: the unit many times, and once more.
@@ -94,7 +94,8 @@ func FuzzLines(f *testing.F) {
 			}
 		}
 		l, got := hiding(words...)
-		most := maxLine + maxLine + 2*l.secrets.held() + utf8.UTFMax
+		const escape = 12 * 12 * 12 // bytes of the longest spelling of a character, at each level as a pair of \\uXXXX
+		most := maxLine + maxLine + 3*l.secrets.held() + escape + utf8.UTFMax
 		for i := 0; i < len(text); {
 			n := min(1+int(step)*(1+i%5), len(text)-i)
 			if _, err := l.Write(text[i : i+n]); err != nil {

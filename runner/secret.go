@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/deployster-go/deployster/protocol"
 )
@@ -25,8 +23,7 @@ const shortestSecret = 4
 // they become known, and hidden in all text that leaves the runner.
 type secrets struct {
 	mu    sync.RWMutex
-	known trie
-	reach int             // length of the longest
+	known words
 	short map[string]bool // those too short to be looked for
 }
 
@@ -50,12 +47,12 @@ func (s *secrets) add(config any, paths [][]string) {
 			continue
 		}
 		s.known.add(word)
-		s.reach = max(s.reach, len(word))
 	}
 }
 
 // collect adds the forms in which a secret may show up in text: as it is, as
-// part of a JSON document, and each of its lines.
+// JSON has it where it is no text, and each of its lines. How JSON spells a text
+// is left to the masking.
 func collect(v any, into map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -81,46 +78,11 @@ func collect(v any, into map[string]bool) {
 			}
 		}
 		for _, form := range forms {
-			for _, escaped := range escapes(strings.TrimRight(form, "\r")) {
-				if escaped != "" {
-					into[escaped] = true
-				}
+			if form = strings.TrimRight(form, "\r"); form != "" {
+				into[form] = true
 			}
 		}
 	}
-}
-
-// escapes returns a text as it is and as the encoders of various languages
-// write it into JSON.
-func escapes(text string) []string {
-	forms := []string{text}
-	for _, html := range []bool{true, false} {
-		var b strings.Builder
-		encoder := json.NewEncoder(&b)
-		encoder.SetEscapeHTML(html)
-		if encoder.Encode(text) != nil {
-			continue
-		}
-		quoted := strings.TrimSuffix(b.String(), "\n")
-		inner := quoted[1 : len(quoted)-1]
-		forms = append(forms, inner, ascii(inner))
-	}
-	return forms
-}
-
-// ascii writes everything else as \uXXXX.
-func ascii(text string) string {
-	var b strings.Builder
-	for _, c := range text {
-		if c < utf8.RuneSelf {
-			b.WriteRune(c)
-			continue
-		}
-		for _, unit := range utf16.Encode([]rune{c}) {
-			fmt.Fprintf(&b, `\u%04x`, unit)
-		}
-	}
-	return b.String()
 }
 
 // mask hides every secret known so far.
@@ -135,35 +97,22 @@ func (s *secrets) mask(text string) string {
 func (s *secrets) held() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.reach
+	return s.known.reach * longestEncoding
 }
 
-// settled returns the length of the beginning of an unfinished text in which the
-// secrets are known, whatever follows: none begins before it and ends after it.
-// It leaves about held bytes of the text, and does not lie within a character
-// where that can be helped.
-func (s *secrets) settled(text string) int {
+// covers returns the parts of a text that secrets cover, and the text with its
+// escapes resolved.
+func (s *secrets) covers(text []byte) ([]span, reading) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	from := len(text) - max(s.reach, utf8.UTFMax)
-	at, whole := 0, 0 // whole is the last place at which a character begins
-	for at < from {   // a secret that begins here has its end in the text
-		at += max(1, s.known.longest(text[at:]))
-		if at == len(text) || utf8.RuneStart(text[at]) {
-			whole = at
-		}
-	}
-	if at-whole < utf8.UTFMax {
-		return whole
-	}
-	return at // the text is not UTF-8
+	return s.known.covers(text)
 }
 
 // whole hides a secret that is all of a text, however short it is, and those
 // within it.
 func (s *secrets) whole(text string) string {
 	s.mu.RLock()
-	short := s.short[text]
+	short := s.short[text] || len(s.short) > 0 && s.short[string(reading{text: []byte(text)}.unescaped().text)]
 	s.mu.RUnlock()
 	if short {
 		return masked

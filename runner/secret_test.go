@@ -54,10 +54,14 @@ func TestSecretsOfStatesAreHidden(t *testing.T) {
 
 func TestSecretsAreHiddenHoweverTheyAreEncoded(t *testing.T) {
 	for name, form := range map[string]string{
-		"as it is":           `pässwörd & "more"`,
-		"JSON of Go":         `p\u00e4ssw\u00f6rd \u0026 \"more\"`,
-		"JSON without HTML":  `pässwörd & \"more\"`,
-		"JSON of only ASCII": `p\u00e4ssw\u00f6rd & \"more\"`,
+		"as it is":             `pässwörd/ & "more"`,
+		"JSON of Go":           `p\u00e4ssw\u00f6rd/ \u0026 \"more\"`,
+		"JSON without HTML":    `pässwörd/ & \"more\"`,
+		"JSON of only ASCII":   `p\u00e4ssw\u00f6rd/ & \"more\"`,
+		"JSON of PHP":          `p\u00e4ssw\u00f6rd\/ & \"more\"`,
+		"JSON of Perl or .NET": `p\u00E4ssw\u00F6rd/ \u0026 \u0022more\u0022`,
+		"JSON of mixed hands":  `p\u00E4sswörd\/ \u0026 \"mor\u0065\u0022`,
+		"JSON within JSON":     `p\\u00e4ssw\\u00f6rd/ & \\\"more\\\"`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -68,7 +72,7 @@ func TestSecretsAreHiddenHoweverTheyAreEncoded(t *testing.T) {
 				}
 				return w.thing(ctx, c)
 			})
-			_, err := w.apply(t, `resources: {db: {type: echo, config: {value: 1, token: 'pässwörd & "more"'}}}`)
+			_, err := w.apply(t, `resources: {db: {type: echo, config: {value: 1, token: 'pässwörd/ & "more"'}}}`)
 			if all := w.everything(t, err); strings.Contains(all, form) {
 				t.Errorf("%s is told", form)
 			}

@@ -1,0 +1,178 @@
+package runner
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf16"
+
+	"pgregory.net/rapid"
+)
+
+// spell writes a text into JSON, each character in one of the ways there are.
+func spell(t *rapid.T, text string) string {
+	var b strings.Builder
+	for _, c := range text {
+		ways := []string{string(c)}
+		if at := strings.IndexRune("\"\\/\b\f\n\r\t", c); at >= 0 {
+			ways = append(ways, `\`+string(`"\/bfnrt`[at]))
+		}
+		if c == '"' || c == '\\' || c < ' ' {
+			ways = ways[1:]
+		}
+		for _, hex := range []string{`\u%04x`, `\u%04X`} {
+			units := ""
+			for _, unit := range utf16.Encode([]rune{c}) {
+				units += fmt.Sprintf(hex, unit)
+			}
+			ways = append(ways, units)
+		}
+		b.WriteString(rapid.SampledFrom(ways).Draw(t, "way"))
+	}
+	return b.String()
+}
+
+func TestASecretIsHiddenHoweverJSONSpellsIt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		secret := rapid.StringMatching(`[a-c/"\\\n<äÄ世😀]{4,12}`).Draw(t, "secret")
+		var s secrets
+		s.add(map[string]any{"token": secret}, [][]string{{"token"}})
+		spelled := secret
+		for range rapid.IntRange(0, encodings).Draw(t, "times") {
+			spelled = spell(t, spelled)
+		}
+		got := s.mask("[" + spelled + "]")
+		if got != "["+masked+"]" {
+			t.Fatalf("%q, spelled %s, is shown as %s", secret, spelled, got)
+		}
+	})
+}
+
+func TestTheSpellingsOfCommonEncodersAreHidden(t *testing.T) {
+	var s secrets
+	s.add(map[string]any{"a": `pässwörd/"1"`, "b": "😀smile", "c": "four\nlines\nof text"}, [][]string{{"a"}, {"b"}, {"c"}})
+	for text, want := range map[string]string{
+		`pässwörd/"1"`:                                   masked,
+		`x pässwörd\/\"1\" y`:                            "x " + masked + " y",
+		`p\u00e4ssw\u00f6rd/\"1\"`:                       masked,
+		`p\u00E4ssw\u00F6rd\/\"1\"`:                      masked,
+		`p\u00E4ssw\u00f6rd\u002f\u00221\u0022`:          masked,
+		`{\"token\":\"p\\u00e4ssw\\u00f6rd/\\\"1\\\"\"}`: `{\"token\":\"` + masked + `\"}`,
+		`\ud83d\ude00smile \uD83D\uDE00smile`:            masked + " " + masked,
+		`four\nlines\nof text`:                           masked,
+		"lines":                                          masked,
+		`C:\users\u00zz \ud83d`:                          `C:\users\u00zz \ud83d`,
+		`ends in \`:                                      `ends in \`,
+	} {
+		if got := s.mask(text); got != want {
+			t.Errorf("%s is shown as %s, want %s", text, got, want)
+		}
+	}
+}
+
+// naive marks what each word covers by looking for each at each place.
+func naive(known map[string]bool, text string) []bool {
+	covered := make([]bool, len(text))
+	for i := range text {
+		for word := range known {
+			if strings.HasPrefix(text[i:], word) {
+				for j := range len(word) {
+					covered[i+j] = true
+				}
+			}
+		}
+	}
+	return covered
+}
+
+func TestAllOccurrencesOfAllWordsAreFound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var w words
+		added, size := 0, 0
+		text := rapid.StringMatching(`[abc]{0,60}`)
+		for _, word := range rapid.SliceOfN(rapid.StringMatching(`[abc]{1,9}`), 1, 20).Draw(t, "words") {
+			if !w.known[word] {
+				added, size = added+1, size+len(word)
+			}
+			w.add(word)
+			drawn := text.Draw(t, "text")
+			covered := make([]bool, len(drawn))
+			w.find([]byte(drawn), func(start, end int) {
+				for i := start; i < end; i++ {
+					covered[i] = true
+				}
+			})
+			if want := naive(w.known, drawn); fmt.Sprint(covered) != fmt.Sprint(want) {
+				t.Fatalf("%v in %s:\n got %v\nwant %v", w.known, drawn, covered, want)
+			}
+		}
+		for i := 1; i < len(w.parts); i++ {
+			if w.parts[i-1].size < 2*w.parts[i].size {
+				t.Fatalf("part %d holds %d bytes, the next %d", i-1, w.parts[i-1].size, w.parts[i].size)
+			}
+		}
+	})
+}
+
+// What a text costs must not grow with the secrets: a secret that begins like
+// the text at every place, and nowhere ends, is the worst there is.
+func TestMaskingIsLinear(t *testing.T) {
+	text := []byte(strings.Repeat("a", 100_000))
+	for _, length := range []int{10, 1_000, 50_000} {
+		var w words
+		w.add(strings.Repeat("a", length) + "b")
+		looks := w.parts[0].find(text, func(int, int) { t.Error("found") })
+		if looks > 2*len(text) {
+			t.Errorf("a secret of %d bytes takes %d looks at a text of %d", length, looks, len(text))
+		}
+	}
+}
+
+// Secrets become known one by one; adding one must not cost what all do.
+func TestAddingWordsIsCheap(t *testing.T) {
+	var w words
+	made := 0
+	const count = 4096
+	for i := range count {
+		w.add(fmt.Sprintf("secret-%06d", i))
+		made += len(w.parts[len(w.parts)-1].words)
+	}
+	// Each word is taken into another automaton at most as often as the sizes
+	// double.
+	if most := count * 14; made > most {
+		t.Errorf("%d words were taken into automata %d times, more than %d", count, made, most)
+	}
+	if len(w.parts) > 14 {
+		t.Errorf("%d words are kept in %d automata", count, len(w.parts))
+	}
+}
+
+// Both sides are measured in one run: the ratio is what a byte costs beside a
+// secret of 64 KiB, against one of 16 bytes.
+func BenchmarkMask(b *testing.B) {
+	text := strings.Repeat("a", 1<<20)
+	escaped, err := json.Marshal(strings.Repeat(`a"`, 1<<18))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, text := range map[string]string{"plain": text, "escaped": string(escaped)} {
+		b.Run(name, func(b *testing.B) {
+			var short, long words
+			short.add(strings.Repeat("a", 16) + "b")
+			long.add(strings.Repeat("a", 64<<10) + "b")
+			var spent [2]time.Duration
+			for b.Loop() {
+				for i, w := range []*words{&short, &long} {
+					start := time.Now()
+					w.replace(text, masked)
+					spent[i] += time.Since(start)
+				}
+			}
+			b.ReportMetric(float64(spent[0].Nanoseconds())/float64(b.N*len(text)), "short-ns/byte")
+			b.ReportMetric(float64(spent[1].Nanoseconds())/float64(b.N*len(text)), "long-ns/byte")
+			b.ReportMetric(float64(spent[1])/float64(spent[0]), "long/short")
+		})
+	}
+}
