@@ -482,7 +482,7 @@ hosts|groupby('tls')|map(attribute='list')|map('length')|list
 <T>.rpartition(<T>)
 range(<K>)
 range(<K>, <K>)
-range(<K>, <N>, <K>)
+range(<K>, <K>, <K>)
 <L>.copy()
 <L> or <L>
 <L> and <L>

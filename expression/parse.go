@@ -102,15 +102,12 @@ func (p *tagParser) several(conditionals bool) nodes.Expression {
 	at := p.current()
 	var parts []nodes.Expression
 	for {
-		if len(parts) > 0 && (p.done() || p.current().Type == tokens.RightParenthesis || p.word("recursive")) {
+		if len(parts) > 0 && (p.done() || p.current().Type == tokens.RightParenthesis || !conditionals && p.word("recursive")) {
 			return &nodes.Tuple{Location: at, Val: parts}
 		}
 		parts = append(parts, p.expression(conditionals))
 		if p.skip(tokens.Comma) == nil {
 			break
-		}
-		if p.done() {
-			return &nodes.Tuple{Location: at, Val: parts}
 		}
 	}
 	if len(parts) == 1 {

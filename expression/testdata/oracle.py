@@ -8,6 +8,7 @@ JSON has no form for is tagged: {"$": "inf"}, and {"$pairs": [[key, value]]}
 for a mapping whose keys are not all text.
 """
 
+import faulthandler
 import gc
 import json
 import math
@@ -22,6 +23,7 @@ import record
 
 MEMORY = 1 << 30
 SECONDS = 2.0  # of processor time, for one template
+BATCH_SECONDS = 300  # after which this program gives up
 LARGEST = 100_000  # characters of an answer
 
 
@@ -79,6 +81,8 @@ def main():
     variables = sys.stdin.readline()
     print(json.dumps(jinja2.__version__), flush=True)
     for line in sys.stdin:
+        # What does not return to the interpreter no signal can stop.
+        faulthandler.dump_traceback_later(BATCH_SECONDS, exit=True)
         gc.collect(1)
         # Some filters change what they are given, so each template has its own.
         answers = (answer(env, source, json.loads(variables)) for source in json.loads(line))
