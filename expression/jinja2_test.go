@@ -143,6 +143,7 @@ var knownDifferences = map[string]difference{
 		why: "a call does not unpack * and **", fails: true,
 	},
 	`{{ '\u0661'|int }}`:          {why: "the digits of other scripts are refused", fails: true},
+	"{{ -1 ** (count - 1) }}":     {why: "Jinja2 takes it for -(1 ** (count - 1))", fails: true},
 	"{{ range(3) == [0, 1, 2] }}": {why: "a range is not compared", fails: true},
 	"a{{ range(3) }}b":            {why: "a range is not written as text", fails: true},
 	"a{{ map.keys() }}b":          {why: "keys, values and items are not written as text", fails: true},

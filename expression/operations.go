@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"math"
 	"sort"
 
 	"github.com/nikolalohinski/gonja/v2/exec"
@@ -38,6 +39,13 @@ func operations() map[string]operation {
 		},
 		"sign": func(s *state, in any, a *args, _ *exec.Context) any {
 			return s.sign(a.positional[0].(string), defined(in))
+		},
+		// Jinja2 takes (-1) ** x for -(1 ** x) when -1 is constant and x is not.
+		"base": func(s *state, in any, _ *args, _ *exec.Context) any {
+			if f, ok := float(defined(in)); ok && math.Signbit(f) {
+				s.fail("a power of a negative number that is no variable is not computed; give the number a name first")
+			}
+			return in
 		},
 		"not":     func(s *state, in any, _ *args, _ *exec.Context) any { return !s.truth(in) },
 		"truth":   func(s *state, in any, _ *args, _ *exec.Context) any { return s.truth(in) },

@@ -237,7 +237,24 @@ func rewriteBinary(x *nodes.BinaryExpression) nodes.Expression {
 	if op.Type == tokens.And || op.Type == tokens.Or {
 		return lazy(op.Type, op, operate("checked", op, rewrite(x.Left)), rewrite(x.Right))
 	}
-	return operate("binary", op, rewrite(x.Left), text(op, op.Val), rewrite(x.Right))
+	left := rewrite(x.Left)
+	if op.Type == tokens.Power && !isPath(x.Left) && !isNumber(x.Right) {
+		left = operate("base", op, left)
+	}
+	return operate("binary", op, left, text(op, op.Val), rewrite(x.Right))
+}
+
+func isPath(x nodes.Expression) bool { return source(x) != "" }
+
+func isNumber(x nodes.Expression) bool {
+	if sign, ok := x.(*nodes.UnaryExpression); ok {
+		x = sign.Term
+	}
+	switch x.(type) {
+	case *nodes.Integer, *nodes.Float:
+		return true
+	}
+	return false
 }
 
 // source is how the template refers to a value, for messages; "" when that is
