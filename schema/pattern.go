@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"regexp/syntax"
@@ -79,6 +80,9 @@ func (p *Patterns) measured(text string) (*pattern, error) {
 		return nil, fmt.Errorf("the regular expression %s has %d bytes, at most %d are possible", excerpt(text), len(text), maxPattern)
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
+	if broken := new(syntax.Error); errors.As(err, &broken) && broken.Code == syntax.ErrLarge {
+		return nil, fmt.Errorf("the regular expression %s stands for more than %d instructions, which is the most that is possible: its repetitions multiply", excerpt(text), p.most)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s is not a regular expression of RE2: %s", excerpt(text), excerptOfError(err))
 	}
