@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/protocol"
 )
 
 // ahead is a call whose container was made ready while what comes before it
@@ -20,21 +19,6 @@ type ahead struct {
 	begin   func()                                     // lets the program run
 	wait    func(context.Context) (engine.Exit, error) // then, for its end; it is killed with the context
 	discard func()                                     // instead
-}
-
-// expect says which call will follow, if all goes well, on the action that is
-// about to run: one of the rest, or the verification. Where both take
-// containers, that of the second is made ready while that of the first runs.
-func (r *Runner) expect(res *resource, a protocol.Action, rest []protocol.Action, stale map[string]any) {
-	next := r.stateCall(res)
-	if len(rest) > 0 {
-		attempt := res.attempts[rest[0].Name] + 1
-		if rest[0].Name == a.Name {
-			attempt++
-		}
-		next = r.actionCall(res, rest[0], attempt, stale)
-	}
-	res.next = &next
 }
 
 // hold makes the container of the next call ready in the background, as far as

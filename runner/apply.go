@@ -252,7 +252,7 @@ func (r *Runner) act(ctx context.Context, res *resource, out protocol.StateOutpu
 	if stale == nil {
 		stale = map[string]any{}
 	}
-	res.attempts = map[string]int{}
+	ids := distinct(out.Actions)
 	for i, a := range out.Actions {
 		if r.stopped() || ctx.Err() != nil {
 			return fmt.Errorf("%w before action %q", ErrInterrupted, a.Name)
@@ -265,45 +265,69 @@ func (r *Runner) act(ctx context.Context, res *resource, out protocol.StateOutpu
 				return err
 			}
 		}
-		r.expect(res, a, out.Actions[i+1:], stale)
-		if err := r.do(ctx, res, a, stale); err != nil {
+		// What follows, if all goes well, is made ready while this runs.
+		next := r.stateCall(res)
+		if i+1 < len(out.Actions) {
+			next = r.actionCall(res, out.Actions[i+1], ids[i+1], stale)
+		}
+		res.next = &next
+		if err := r.do(ctx, res, a, ids[i], stale); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// distinct names actions, each by another name: an event is one of a kind by the
+// name of its action, and what is run twice is no second attempt. The second "set"
+// is "set#2".
+func distinct(actions []protocol.Action) []string {
+	taken := map[string]bool{}
+	for _, a := range actions {
+		taken[a.Name] = true
+	}
+	seen := map[string]bool{}
+	ids := make([]string, len(actions))
+	for i, a := range actions {
+		id := a.Name
+		for n := 2; seen[a.Name] && taken[id]; n++ {
+			id = fmt.Sprintf("%s#%d", a.Name, n)
+		}
+		ids[i], seen[a.Name], taken[id] = id, true, true
+	}
+	return ids
+}
+
 // do runs one action.
-func (r *Runner) do(ctx context.Context, res *resource, a protocol.Action, stale map[string]any) error {
-	res.attempts[a.Name]++
-	event := Event{Kind: ActionStarted, Resource: res.Name, Action: a.Name, Attempt: res.attempts[a.Name], Plan: &a}
+func (r *Runner) do(ctx context.Context, res *resource, a protocol.Action, id string, stale map[string]any) error {
+	event := Event{Kind: ActionStarted, Resource: res.Name, Action: id, Attempt: 1, Plan: &a}
 	if err := r.emit(ctx, event); err != nil {
 		return err
 	}
-	got, err := r.run(ctx, res, r.actionCall(res, a, event.Attempt, stale))
+	got, err := r.run(ctx, res, r.actionCall(res, a, id, stale))
 	event.Plan, event.Duration = nil, got.duration
 	if err == nil {
 		event.Exit = &got.exit.Code
 		if got.exit.Code != 0 {
-			err = fmt.Errorf("action %q %s", a.Name, exitText(got.exit))
-			if n := len(got.tail); n > 0 {
-				err = fmt.Errorf("%w: %s", err, got.tail[n-1])
+			err = fmt.Errorf("action %q %s", id, exitText(got.exit))
+			if reason := got.tail.reason(); reason != "" {
+				err = fmt.Errorf("%w: %s", err, reason)
 			}
 		}
 	} else {
 		err = fmt.Errorf("action %w", err)
 	}
 	if err != nil {
-		event.Kind, event.Error, event.Output = ActionFailed, err.Error(), got.tail
+		event.Kind, event.Error, event.Output = ActionFailed, err.Error(), got.tail.lines(tailLines)
 		return errors.Join(err, r.emit(ctx, event))
 	}
 	event.Kind = ActionFinished
 	return r.emit(ctx, event)
 }
 
-func (r *Runner) actionCall(res *resource, a protocol.Action, attempt int, stale map[string]any) call {
+func (r *Runner) actionCall(res *resource, a protocol.Action, id string, stale map[string]any) call {
 	return call{
-		action: a.Name, attempt: attempt, invocation: a.Invocation,
+		action: id, asked: a.Name, attempt: 1, invocation: a.Invocation,
 		input: protocol.ActionInput{StateInput: r.stateInput(res), StaleState: stale},
 	}
 }

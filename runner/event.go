@@ -14,8 +14,8 @@ type Event struct {
 	Kind     EventKind
 	Time     time.Time
 	Resource string // "" for events of the whole run
-	Action   string // "init", "state" or the action's name, where a container is meant
-	Attempt  int    // from 1: the how-manieth action of this name within this run and resource
+	Action   string // "init", "state" or the action's name, where a container is meant; of several of one name "NAME", "NAME#2" …
+	Attempt  int    // from 1: the how-manieth time within this run that this action of the resource is tried
 
 	Image    string        // ResourceInitialized, Pulling: reference of the image
 	ImageID  string        // ResourceInitialized: id of its content

@@ -52,7 +52,8 @@ const (
 // call is one question to a resource type. It takes a container of its own, or
 // goes to a process that serves many.
 type call struct {
-	action     string // "init", "state" or the action's name
+	action     string // "init", "state" or the action's name, made unique
+	asked      string // what the type calls it; "" is action
 	attempt    int
 	invocation protocol.Invocation
 	input      any
@@ -65,7 +66,7 @@ type call struct {
 type result struct {
 	exit     engine.Exit
 	answer   []byte
-	tail     []string // last lines, masked
+	tail     tail // masked
 	duration time.Duration
 }
 
@@ -169,7 +170,7 @@ func (r *Runner) complete(ctx context.Context, i *calling, run func(context.Cont
 	got.exit, err = run(ctx)
 	got.duration = r.Now().Sub(started)
 	i.flush()
-	got.answer, got.tail = i.answered.Bytes(), i.said.last
+	got.answer, got.tail = i.answered.Bytes(), i.said
 	if i.learn != nil {
 		i.learn(got.answer)
 	}

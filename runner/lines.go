@@ -5,18 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/deployster-go/deployster/protocol"
 )
 
 const (
-	maxAnswer   = protocol.MaxAnswer // bytes of stdout that an init or state answer may have
-	maxKept     = 256 << 20          // bytes kept of each stream of an action; people are shown little of it, and referred to the file
-	maxLine     = 64 << 10           // bytes after which a line is shown though it has not ended
-	tailLines   = 20                 // last lines of a failed action that go into its event
-	maxTailLine = 4 << 10            // bytes that each of them keeps
+	maxAnswer = protocol.MaxAnswer // bytes of stdout that an init or state answer may have
+	maxKept   = 256 << 20          // bytes kept of each stream of an action; people are shown little of it, and referred to the file
+	maxLine   = 64 << 10           // bytes after which a line is shown though it has not ended
 )
 
 var errTooMuch = fmt.Errorf("more than %d MiB on stdout", maxAnswer>>20)
@@ -65,7 +62,7 @@ func (l *lines) Write(p []byte) (int, error) {
 // part hands on the beginning of a long line, as far as nothing that comes can
 // change what is hidden in it.
 func (l *lines) part() {
-	held := max(l.secrets.held(), utf8.UTFMax) // the last character may be unfinished
+	held := max(l.secrets.held(), utf8.UTFMax)            // the last character may be unfinished
 	if len(l.pending)-l.shown-held < max(maxLine, held) { // so that each byte is looked at, and moved, a few times at most
 		return
 	}
@@ -105,19 +102,6 @@ func (l *lines) flush() {
 	}
 }
 
-// tail remembers the last lines it was given.
-type tail struct{ last []string }
-
-func (t *tail) add(line string) {
-	if len(line) > maxTailLine {
-		line = strings.ToValidUTF8(line[:maxTailLine], "") + "…"
-	}
-	if len(t.last) == tailLines {
-		t.last = append(t.last[:0], t.last[1:]...)
-	}
-	t.last = append(t.last, line)
-}
-
 // transcript is a file that keeps what a stream of a container said, up to
 // maxKept; a stream that said nothing has none. It is for people who look into
 // a failure: when it can not be written the run goes on, and close says why.
@@ -148,13 +132,4 @@ func (t *transcript) close() error {
 		return t.err
 	}
 	return errors.Join(t.err, t.file.Close())
-}
-
-// excerpt shortens what a container said to what fits into an error.
-func excerpt(lines []string) string {
-	const most = 5
-	if len(lines) > most {
-		lines = lines[len(lines)-most:]
-	}
-	return strings.Join(lines, "\n")
 }

@@ -79,7 +79,7 @@ func (p *process) send(q *request) error {
 		return errClosing
 	}
 	line, err := json.Marshal(protocol.ServeRequest{
-		ID: p.last + 1, Action: q.action, Args: q.invocation.Args, Input: json.RawMessage(q.stdin),
+		ID: p.last + 1, Action: cmp.Or(q.asked, q.action), Args: q.invocation.Args, Input: json.RawMessage(q.stdin),
 	})
 	if err != nil {
 		return fmt.Errorf("encoding a request: %w", err)
@@ -312,7 +312,7 @@ func (p *process) over(exit engine.Exit, err error) {
 		p.fail(errors.New(exitText(exit)))
 	}
 	failure := p.failure
-	if said := excerpt(p.said.last); said != "" && failure != nil {
+	if said := p.said.excerpt(); said != "" && failure != nil {
 		failure = fmt.Errorf("%w; the last it said is:\n%s", failure, said)
 	}
 	for _, q := range p.open {

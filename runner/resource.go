@@ -23,7 +23,6 @@ type resource struct {
 	server *server        // nil when each call takes a container
 
 	invocations int             // so far; numbers their files
-	attempts    map[string]int  // of actions, by name
 	next        *call           // expected after the one that comes
 	ahead       *ahead          // container made ready for a call
 	config      map[string]any  // resolved

@@ -35,7 +35,7 @@ func (r *Runner) observe(ctx context.Context, res *resource) (protocol.StateOutp
 	ctx, cancel := r.stoppable(ctx)
 	defer cancel()
 	got, err := r.run(ctx, res, r.stateCall(res))
-	res.said = got.tail
+	res.said = got.tail.lines(tailLines)
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}
@@ -100,7 +100,7 @@ func (r *Runner) misconfigured(res *resource, err error) error {
 
 // exitError is the error of a container that ended with something else than 0.
 func (r *Runner) exitError(action string, got result) error {
-	said := excerpt(got.tail)
+	said := got.tail.excerpt()
 	if said == "" {
 		answer := r.secrets.mask(string(got.answer)) // whole, since a part of a secret is not known for one
 		said = strings.TrimSpace(answer[:min(len(answer), 500)])
