@@ -148,7 +148,8 @@ type environmentScreen struct {
 	json bool
 	live *view.EnvironmentLive // may be nil
 
-	mu sync.Mutex
+	mu   sync.Mutex
+	told view.Told
 }
 
 // environmentScreen opens a screen. A table is drawn only on a terminal, and goes
@@ -181,7 +182,9 @@ func (s *environmentScreen) Recorded(e deploylog.Event) {
 	case s.json:
 		s.line(map[string]any{"type": "recorded", "event": e})
 	case s.live == nil:
-		_ = view.EnvironmentEvent(s.app.out, e, s.app.planOptions(s.app.out))
+		o := s.app.planOptions(s.app.out)
+		o.Told = &s.told
+		_ = view.EnvironmentEvent(s.app.out, e, o)
 	}
 }
 

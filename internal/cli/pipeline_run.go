@@ -192,7 +192,8 @@ type pipelineScreen struct {
 	json   bool
 	failed int // pipelines
 
-	mu sync.Mutex
+	mu   sync.Mutex
+	told view.Told
 }
 
 // Recorded implements control.Spectator and control.Audience.
@@ -203,6 +204,7 @@ func (s *pipelineScreen) Recorded(e deploylog.Event) {
 		s.failed++
 	}
 	o := s.app.planOptions(s.app.out)
+	o.Told = &s.told
 	_, ofEnvironment := environment.NameOf(e.Target)
 	switch {
 	case s.json:

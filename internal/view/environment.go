@@ -265,7 +265,7 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 		}
 	}
 	d.line(text)
-	d.cause("          ", told.Error+told.Diff, true)
+	d.cause("          ", opts.Told.brief(e.Seq, told.Error+told.Diff), true)
 	return d.to(w, "event")
 }
 

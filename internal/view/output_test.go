@@ -2,10 +2,13 @@ package view
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -89,5 +92,40 @@ func TestAFailureIsToldOnce(t *testing.T) {
 	}
 	if r := b.row("db"); len(r.errors) != 1 || len(r.output) != 1 || r.output[0] != "pulling" {
 		t.Errorf("the tree has %q and %q", r.errors, r.output)
+	}
+}
+
+// What failed again for the same reason, or made something else fail, refers to it.
+func TestAReasonOfEventsIsToldOnce(t *testing.T) {
+	const why = `app: action "create" exited with 1: error: no such host`
+	event := func(seq int64, name, target, text string) deploylog.Event {
+		data, err := json.Marshal(map[string]string{"error": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return deploylog.Event{Seq: seq, Name: name, Target: deploylog.Target(target), Attempt: 1, Data: data}
+	}
+	var out bytes.Buffer
+	opts := PlanOptions{Told: &Told{}}
+	for _, e := range []deploylog.Event{
+		event(3, environment.EventTaskFailed, "task/shop/2/a", why),
+		event(4, environment.EventTaskFailed, "task/shop/2/a", why),
+		event(5, environment.EventTaskFailed, "task/shop/2/b", "another"),
+		event(6, environment.EventStuck, "environment/shop", "no progress for 10s: a: "+why),
+	} {
+		if err := EnvironmentEvent(&out, e, opts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, e := range []deploylog.Event{
+		event(7, "host-failed", "host/p/g/a", "deploy: "+why), event(8, "stage-failed", "stage/p/g", "deploy: "+why),
+	} {
+		if err := PipelineEvent(&out, e, opts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := out.String(); strings.Count(got, "no such host") != 1 || strings.Count(got, "as event 3 says") < 3 ||
+		!strings.Contains(got, "no progress for 10s: a: as event 3 says\n") || !strings.Contains(got, "another") {
+		t.Errorf("shown was\n%s", got)
 	}
 }

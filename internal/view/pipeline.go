@@ -211,7 +211,7 @@ func PipelineEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 		text += "  revision " + clean(e.Revision)
 	}
 	d.line(text)
-	for _, line := range cleanLines(pipeline.Cause(e)) {
+	for _, line := range cleanLines(opts.Told.brief(e.Seq, pipeline.Cause(e))) {
 		d.line("          " + line)
 	}
 	return d.to(w, "event")
