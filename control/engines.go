@@ -155,13 +155,13 @@ type HeldError struct {
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("held: run %s, begun %s%s, did not see the end of %s on %s, which may still be at work, and that engine can not be asked: %s\n"+
 		"Let it answer and try again. Where you know that nothing of that run is at work any more, say --abandon %s",
-		e.Run.Run, e.Run.Since.UTC().Format("2006-01-02 15:04:05 MST"), e.Run.by(), e.Run.actions(), e.Run.Used, firstLine(e.Cause), e.Run.Run)
+		e.Run.Run, e.Run.Since.UTC().Format("2006-01-02 15:04:05 MST"), e.Run.By(), e.Run.Actions(), e.Run.Used, firstLine(e.Cause), e.Run.Run)
 }
 
 func (e *HeldError) Unwrap() error { return e.Cause }
 
-// by tells who began the run.
-func (u Unfinished) by() string {
+// By tells who began the run, with a space before it; "" is not known.
+func (u Unfinished) By() string {
 	switch {
 	case u.Used.User == "" && u.Used.Host == "":
 		return ""
@@ -172,8 +172,8 @@ func (u Unfinished) by() string {
 	}
 }
 
-// actions names what has no end.
-func (u Unfinished) actions() string {
+// Actions names what has no end.
+func (u Unfinished) Actions() string {
 	names := make([]string, len(u.Acting))
 	for i, a := range u.Acting {
 		names[i] = fmt.Sprintf("action %q of %s", a.Action, a.Resource)

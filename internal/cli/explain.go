@@ -26,7 +26,8 @@ be, why that is, with the event that is responsible, and what would change it.
 TARGET is as the log has it:
   environment/shop/prod, task/shop/prod/2/antworker001
   pipeline/gateway, stage/gateway/prod, host-group/gateway/beta,
-  host/gateway/beta/antworker001`,
+  host/gateway/beta/antworker001,
+  run/web.yaml, resource/db`,
 		Example: "  deployster explain environment/shop/prod\n  deployster explain task/shop/prod/2/antworker001\n  deployster explain stage/gateway/prod",
 		Args:    named("a target"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -36,6 +37,12 @@ TARGET is as the log has it:
 			}
 			if _, ok := control.PipelineOf(t); ok {
 				return a.explainPipeline(c.Context(), t, at, path)
+			}
+			if kind := t.Kind(); kind != args[0] && (kind == "run" || kind == "resource") {
+				if at != 0 {
+					return usage("--at is for environments and pipelines: of %s it is told how it is now", t)
+				}
+				return a.explainRuns(c.Context(), t)
 			}
 			return noSuchTarget(args[0])
 		},
@@ -47,13 +54,13 @@ TARGET is as the log has it:
 
 // noSuchTarget tells what may be explained.
 func noSuchTarget(text string) error {
-	kinds := []string{"environment", "task", "pipeline", "stage", "host-group", "host"}
+	kinds := []string{"environment", "task", "pipeline", "stage", "host-group", "host", "run", "resource"}
 	kind, path, _ := strings.Cut(text, "/")
 	hint := ""
 	if near := schema.Closest(kind, kinds); near != "" && path != "" {
 		hint = ", did you mean " + near + "/" + path
 	}
-	return usage("%q is no target of an environment or a pipeline: those begin with %s/%s", text, strings.Join(kinds, "/, "), hint)
+	return usage("%q can not be explained: what can begins with %s/%s", text, strings.Join(kinds, "/, "), hint)
 }
 
 func (a *app) explainEnvironment(ctx context.Context, t deploylog.Target, at int64) (err error) {

@@ -15,7 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/view"
 )
 
 // exportVersion is the version of the form of log export.
@@ -306,6 +308,17 @@ func (a *app) latest(ctx context.Context, target deploylog.Target) error {
 	for i := range open {
 		if err := show("in progress", &open[i]); err != nil {
 			return err
+		}
+	}
+	unfinished, err := control.UnfinishedRuns(ctx, log, target)
+	if err != nil {
+		return err
+	}
+	for _, u := range unfinished {
+		if !u.Alive && u.Target.Kind() == "run" {
+			if err := write(a.out, "%-12s %s\n", "", view.Clean(unfinishedText(u))); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -3,6 +3,8 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +20,8 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/oci"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -68,7 +72,8 @@ func thisMachine() machine {
 	if id, err := os.ReadFile("/etc/machine-id"); err == nil {
 		name, err := os.Hostname()
 		if text := strings.TrimSpace(string(id)); err == nil && text != "" {
-			m.id = text + " " + name
+			sum := sha256.Sum256([]byte("deployster " + text + " " + name)) // it is not to be told to others as it is
+			m.id = hex.EncodeToString(sum[:16])
 		}
 	}
 	if boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
@@ -314,4 +319,56 @@ func (a *app) unfinished(s *started, files []string, ef *engineFlags) error {
 	}
 	ef.unfinished, err = preferred(s.ctx, s.log, control.RunTarget(s.workspace, files))
 	return err
+}
+
+// explainRuns tells of the runs that did not end, at a target.
+func (a *app) explainRuns(ctx context.Context, t deploylog.Target) error {
+	asJSON, err := a.json()
+	if err != nil {
+		return err
+	}
+	log, _, err := a.existingLog(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	unfinished, err := control.UnfinishedRuns(ctx, log, t)
+	if err != nil {
+		return err
+	}
+	reasons := []environment.Reason{}
+	for _, u := range unfinished {
+		r := environment.Reason{Target: string(u.Target), Says: unfinishedText(u), Change: "its end"}
+		switch {
+		case u.Alive:
+		case len(u.Acting) > 0:
+			r.Change = "the next apply or destroy asks that engine, and waits for what is at work there; where it can not be asked, --abandon " + u.Run
+		default:
+			r.Change = "the next apply or destroy"
+		}
+		reasons = append(reasons, r)
+	}
+	if asJSON {
+		return a.printJSON(map[string]any{"target": t, "reasons": reasons})
+	}
+	if len(reasons) == 0 {
+		return write(a.out, "No run of %s is unfinished.\n", view.Clean(string(t)))
+	}
+	return view.EnvironmentReasons(a.out, t, reasons, a.planOptions(a.out))
+}
+
+// unfinishedText says how it stands with a run that has no end.
+func unfinishedText(u control.Unfinished) string {
+	text := fmt.Sprintf("run %s, begun %s%s, ", u.Run, u.Since.UTC().Format("2006-01-02 15:04:05 MST"), u.By())
+	if u.Alive {
+		return text + "is at work on " + u.Used.String()
+	}
+	if len(u.Acting) == 0 {
+		return text + "ended without a word"
+	}
+	text += fmt.Sprintf("did not see the end of %s on %s", u.Actions(), u.Used)
+	if u.Abandoned {
+		text += ", and was abandoned"
+	}
+	return text
 }

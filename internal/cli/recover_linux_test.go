@@ -18,7 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/cli"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -136,6 +139,14 @@ func TestWithoutAnAnswerOfTheEngineOfADeadRunAResourceIsHeld(t *testing.T) {
 	s.wantHeld(dead, says, append([]string{"apply"}, oci...)...)
 	s.wantHeld(dead, says, append([]string{"destroy"}, oci...)...)
 	s.wantHeld(dead, says, "apply", "--engine", "auto", "--pull", "never")
+
+	for _, args := range [][]string{{"explain", "run/m.yaml"}, {"explain", "resource/a", "--output", "json"}, {"log", "latest", "run/m.yaml"}} {
+		r := s.start(args...)
+		if code := s.exit(r); code != 0 || !strings.Contains(r.out.String(), dead) || !strings.Contains(r.out.String(), "did not see the end of action") ||
+			!strings.Contains(r.out.String(), "docker at "+d.address()) {
+			t.Errorf("%v: exit %d\n%s", args, code, r.out)
+		}
+	}
 
 	// Of what may be abandoned.
 	for wrong, says := range map[string]string{
@@ -413,4 +424,72 @@ func (s *site) untilThere(name string) {
 		runtime.Gosched()
 	}
 	s.Fatalf("the action of %s does not end", name)
+}
+
+// The inventory may lead to another engine by the time that a task is started
+// again on its host.
+func TestATaskIsHeldWhoseHostHasAnotherEngineByNow(t *testing.T) {
+	other := newDockerEngine(t)
+	loadTypes(t, other.address())
+	w := newWire(t)
+	at := func(address string) string {
+		return fmt.Sprintf("hosts: [{name: antworker001, endpoint: %q}]", address)
+	}
+	first := newWorks(t, at(w.address()), "docker")
+	first.write("things/a.hold", "")
+	task := first.task(1, "antworker001", fmt.Sprintf("{plugs: {dir: {path: things}}, resources: {a: {type: %q, config: {value: one}}}}", oneShotType), nil)
+	started := make(chan error, 1)
+	go func() {
+		_, err := first.crew.Start(t.Context(), task)
+		started <- err
+	}()
+	s := &site{T: t, dir: first.dir, log: first.log}
+	s.untilBusy("a")
+	w.cut()
+	if err := <-started; err == nil {
+		t.Fatal("it was started by an engine that was lost")
+	}
+	dead := s.events()[0].Deployment
+
+	start := func(address string) (environment.Observation, error) {
+		t.Helper()
+		first.write("inventory.yaml", at(address))
+		crew, err := cli.NewTaskCrew(first.log, "docker")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = crew.Close() }()
+		return crew.Start(t.Context(), task)
+	}
+	for _, do := range []func() error{
+		func() error { _, err := start(other.address()); return err },
+		func() error { _, err := start(other.address()); return err }, // not by the run that was held, either
+	} {
+		var held *control.HeldError
+		if err := do(); !errors.As(err, &held) || held.Run.Run != dead {
+			t.Errorf("beside the run %s: %v", dead, err)
+		}
+	}
+	// The same engine by another address.
+	go func() {
+		o, err := start("unix:///var/run/docker.sock")
+		if err == nil && o.Health != environment.Healthy {
+			err = fmt.Errorf("it is %+v", o)
+		}
+		started <- err
+	}()
+	s.release("a")
+	if err := <-started; err != nil {
+		t.Error(err)
+	}
+	s.wantTruth()
+	began := 0
+	for _, e := range s.events() {
+		if e.Name == string(runner.ActionStarted) {
+			began++
+		}
+	}
+	if began != 1 {
+		t.Errorf("%d actions began", began)
+	}
 }
