@@ -139,7 +139,7 @@ func (d runDir) mountPoint() string      { return filepath.Join(string(d), "mnt"
 // is killed and mounted.
 func (d runDir) make() error {
 	for _, directory := range []string{string(d), d.records(), d.mountPoint()} {
-		if err := os.MkdirAll(directory, 0o700); err != nil { //nolint:gosec // it is where the user wants it
+		if err := os.MkdirAll(directory, 0o700); err != nil {
 			return fmt.Errorf("make the run directory: %w", err)
 		}
 		var stat unix.Stat_t
