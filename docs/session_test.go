@@ -303,6 +303,9 @@ var volatile = []struct {
 	{regexp.MustCompile(`\b(linux|darwin)/[a-z0-9]+`), "PLATFORM"},
 	{regexp.MustCompile(`Visitor number [0-9]+`), "Visitor number N"},
 	{regexp.MustCompile(`"(host|user)":"[^"]*"`), `"$1":"NAME"`},
+	// Which engine, machine and start of it a run used.
+	{regexp.MustCompile(`("engine":\{"kind":"docker","address":"[^"]*",)"id":"[^"]*",("local":true,)?`), `$1"id":"NAME",`},
+	{regexp.MustCompile(`"uid":"\d+"(,"machine":"[^"]*")?(,"boot":"[^"]*")?`), `"uid":"N","machine":"HASH","boot":"HASH"`},
 	{regexp.MustCompile(` +`), " "},
 }
 
