@@ -52,6 +52,9 @@ TARGET is as the log has it:
 	return c
 }
 
+// explainable is how targets begin that can be explained.
+const explainable = "environment/, task/, pipeline/, stage/, host-group/, host/, run/, resource/"
+
 // noSuchTarget tells what may be explained.
 func noSuchTarget(text string) error {
 	kinds := []string{"environment", "task", "pipeline", "stage", "host-group", "host", "run", "resource"}
@@ -60,7 +63,7 @@ func noSuchTarget(text string) error {
 	if near := schema.Closest(kind, kinds); near != "" && path != "" {
 		hint = ", did you mean " + near + "/" + path
 	}
-	return usage("%q can not be explained: what can begins with %s/%s", text, strings.Join(kinds, "/, "), hint)
+	return usage("%q can not be explained: what can begins with %s%s", text, explainable, hint)
 }
 
 func (a *app) explainEnvironment(ctx context.Context, t deploylog.Target, at int64) (err error) {

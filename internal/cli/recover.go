@@ -327,7 +327,7 @@ func (a *app) explainRuns(ctx context.Context, t deploylog.Target) error {
 	if err != nil {
 		return err
 	}
-	log, _, err := a.existingLog(ctx)
+	log, path, err := a.existingLog(ctx)
 	if err != nil {
 		return err
 	}
@@ -335,6 +335,17 @@ func (a *app) explainRuns(ctx context.Context, t deploylog.Target) error {
 	unfinished, err := control.UnfinishedRuns(ctx, log, t)
 	if err != nil {
 		return err
+	}
+	if len(unfinished) == 0 {
+		known := false
+		for _, err := range log.Read(ctx, deploylog.Filter{Target: t, Last: 1}) {
+			if known = true; err != nil {
+				return err
+			}
+		}
+		if !known {
+			return usage("%q: the log at %s knows nothing of it; what can be explained begins with %s", t, path, explainable)
+		}
 	}
 	reasons := []environment.Reason{}
 	for _, u := range unfinished {
