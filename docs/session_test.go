@@ -306,6 +306,8 @@ var volatile = []struct {
 	// Which engine, machine and start of it a run used.
 	{regexp.MustCompile(`("engine":\{"kind":"docker","address":"[^"]*",)"id":"[^"]*",("local":true,)?`), `$1"id":"NAME",`},
 	{regexp.MustCompile(`"uid":"\d+"(,"machine":"[^"]*")?(,"boot":"[^"]*")?`), `"uid":"N","machine":"HASH","boot":"HASH"`},
+	{regexp.MustCompile(`\b(apply|destroy) by [^ ]+`), "$1 by NAME"},
+	{regexp.MustCompile(`(apply|destroy) +[^ ]+ +TIME`), "$1 NAME TIME"},
 	{regexp.MustCompile(` +`), " "},
 }
 

@@ -36,6 +36,34 @@ const (
 	EventTaskRemained    = "task-termination-failed"
 )
 
+// EventNames are the names of all events of environments and their tasks.
+func EventNames() []string {
+	return []string{
+		EventCreated, EventUpdated, EventStarted, EventFinished, EventFailed, EventStuck, EventPaused, EventResumed, EventHostsChanged, EventDeleted,
+		EventTaskStarted, EventTaskLaunched, EventTaskFinished, EventTaskFailed, EventTaskLate, EventTaskDied, EventTaskLost, EventTaskDrifted,
+		EventTaskRecovered, EventTaskTerminating, EventTaskTerminated, EventTaskRemained,
+	}
+}
+
+// Ends reports whether an event ends what had been started of a target before,
+// in whichever deployment that was. The markers of the log end only what their
+// own deployment started; but with an environment all its deployments and tasks
+// end, and of a task or environment there is one start at a time.
+func Ends(e deploylog.Event, t deploylog.Target) bool {
+	name, ok := NameOf(t)
+	if !ok {
+		return false
+	}
+	switch e.Name {
+	case EventDeleted:
+		return e.Target == Target(name)
+	case EventStarted, EventFinished, EventFailed, EventTaskStarted, EventTaskFinished, EventTaskFailed, EventTaskTerminated:
+		return e.Target == t
+	default:
+		return false
+	}
+}
+
 // ErrUnknown is wrapped where a revision is named that there is not.
 var ErrUnknown = errors.New("no such")
 

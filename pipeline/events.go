@@ -21,6 +21,34 @@ const (
 	EventDeployed       = "stage-environment-deployed"
 )
 
+// EventNames are the names of the events of all pipelines. Artifacts and the
+// steps of hosts add others, which their definitions name; see Definition.
+func EventNames() []string {
+	return []string{
+		EventDefined, EventMembersChanged, EventCancelled, EventRetried, EventApproved, EventApplied, EventDeployed,
+		pipelineStarted, pipelineFinished, pipelineFailed, stageStarted, stageFinished, stageFailed,
+		groupStarted, groupFinished, groupFailed, hostStarted, hostFinished, hostFailed,
+	}
+}
+
+// EventNames are the names of the events that only a pipeline of this
+// definition has.
+func (d *Definition) EventNames() (names []string) {
+	for _, s := range d.Stages {
+		if s.Build != nil {
+			for _, kind := range s.Build.Artifacts {
+				names = append(names, ArtifactReceived(kind))
+			}
+		}
+		if s.Deploy != nil {
+			for _, step := range s.Deploy.Steps {
+				names = append(names, step.Event)
+			}
+		}
+	}
+	return names
+}
+
 // ArtifactReceived is the event of an artifact of a kind.
 func ArtifactReceived(kind string) string { return artifactBefore + kind + artifactAfter }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,13 +31,14 @@ func (a *app) logCommand() *cobra.Command {
 		Long: `Ask the deployment log what happened. It is append-only and the only source
 of truth: every run of every process on this workspace is in it.`,
 		Example: `  deployster log list --deployment 01JD3K…
+  deployster log runs --last 10
   deployster log latest resource/db
   deployster log follow --target resource/
   deployster log verify`,
 		Args: noSuchSubcommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.logListCommand(), a.logLatestCommand(), a.logFollowCommand(), a.logVerifyCommand(), a.logExportCommand())
+	c.AddCommand(a.logListCommand(), a.logRunsCommand(), a.logLatestCommand(), a.logFollowCommand(), a.logVerifyCommand(), a.logExportCommand())
 	return c
 }
 
@@ -50,19 +52,13 @@ func noSuchSubcommand(c *cobra.Command, args []string) error {
 
 // existingLog opens a log to read it; it does not make one.
 func (a *app) existingLog(ctx context.Context) (deploylog.Log, string, error) {
+	path, err := a.existingLogPath()
+	if err != nil {
+		return nil, "", err
+	}
 	workspace, err := a.workspace()
 	if err != nil {
 		return nil, "", err
-	}
-	path, err := a.logPath(workspace)
-	if err != nil {
-		return nil, "", err
-	}
-	if _, err := os.Stat(path); err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			return nil, "", fmt.Errorf("there is no deployment log at %s: the first apply, pipeline apply or env create in a workspace makes it; --log names another", path)
-		}
-		return nil, "", fmt.Errorf("deployment log: %w", err)
 	}
 	log, err := a.openLog(ctx, workspace, a.err)
 	return log, path, err
@@ -71,6 +67,8 @@ func (a *app) existingLog(ctx context.Context) (deploylog.Log, string, error) {
 type filterFlags struct {
 	deployment, target, event, since string
 	last                             int
+	utc                              bool
+	follow                           bool // not a flag: what comes later counts, too
 }
 
 func (f *filterFlags) register(c *cobra.Command) {
@@ -79,6 +77,11 @@ func (f *filterFlags) register(c *cobra.Command) {
 	c.Flags().StringVar(&f.event, "event", "", "only events of this name, such as action-failed")
 	c.Flags().StringVar(&f.since, "since", "", "only events since then: a time (2026-01-31T15:04:05Z), a date, or how long ago (90m)")
 	c.Flags().IntVar(&f.last, "last", 0, "only the newest N (0 is all)")
+	registerUTC(c, &f.utc)
+}
+
+func registerUTC(c *cobra.Command, into *bool) {
+	c.Flags().BoolVar(into, "utc", false, "show times in UTC instead of the local time zone")
 }
 
 func (a *app) filter(f filterFlags) (deploylog.Filter, error) {
@@ -88,20 +91,35 @@ func (a *app) filter(f filterFlags) (deploylog.Filter, error) {
 	if f.last < 0 {
 		return filter, usage("--last %d: it must not be negative", f.last)
 	}
-	if f.since == "" {
-		return filter, nil
+	var err error
+	filter.Since, err = a.since(f.since)
+	return filter, err
+}
+
+// since reads a time that somebody typed; "" is the zero time.
+func (a *app) since(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
 	}
-	if ago, err := time.ParseDuration(f.since); err == nil {
-		filter.Since = a.now().Add(-ago)
-		return filter, nil
+	if ago, err := time.ParseDuration(text); err == nil {
+		return a.now().Add(-ago), nil
 	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", time.DateOnly} {
-		if at, err := time.ParseInLocation(layout, f.since, time.Local); err == nil {
-			filter.Since = at
-			return filter, nil
+		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return at, nil
 		}
 	}
-	return filter, usage("--since %q: it must be a time such as 2026-01-31T15:04:05Z, a date, or how long ago such as 90m", f.since)
+	return time.Time{}, usage("--since %q: it must be a time such as 2026-01-31T15:04:05Z, a date, or how long ago such as 90m", text)
+}
+
+// clock is a time as people read it, with its zone.
+func clock(t time.Time, utc bool) string {
+	if utc {
+		t = t.UTC()
+	} else {
+		t = t.Local()
+	}
+	return t.Format("2006-01-02 15:04:05.000Z07:00")
 }
 
 func (a *app) logListCommand() *cobra.Command {
@@ -122,7 +140,7 @@ func (a *app) logListCommand() *cobra.Command {
 }
 
 func (a *app) logFollowCommand() *cobra.Command {
-	flags := filterFlags{}
+	flags := filterFlags{follow: true}
 	c := &cobra.Command{
 		Use:     "follow",
 		Short:   "Print events as they are appended, by any process, until interrupted",
@@ -156,18 +174,28 @@ func (a *app) readLog(ctx context.Context, flags filterFlags,
 		return err
 	}
 	defer func() { _ = log.Close() }()
+	if flags.follow {
+		if err := a.unknownFilter(ctx, log, filter, true); err != nil {
+			return err
+		}
+	}
+	any, who := false, doers{log: log, by: map[string]string{}}
 	for e, err := range read(ctx, log, filter) {
 		if err != nil {
 			return err
 		}
-		if err := a.printEvent(e, asJSON); err != nil {
+		any = true
+		if err := a.printEvent(ctx, e, &who, flags.utc, asJSON); err != nil {
 			return err
 		}
 	}
-	return nil
+	if any || flags.follow {
+		return nil
+	}
+	return a.unknownFilter(ctx, log, filter, false)
 }
 
-func (a *app) printEvent(e deploylog.Event, asJSON bool) error {
+func (a *app) printEvent(ctx context.Context, e deploylog.Event, who *doers, utc, asJSON bool) error {
 	if asJSON {
 		text, err := json.Marshal(e)
 		if err != nil {
@@ -175,8 +203,11 @@ func (a *app) printEvent(e deploylog.Event, asJSON bool) error {
 		}
 		return write(a.out, "%s\n", text)
 	}
-	return write(a.out, "%6d  %s  %s  %-32s %-26s%s\n", e.Seq, e.CreatedAt.Local().Format("2006-01-02 15:04:05.000"),
-		e.Deployment, e.Name, e.Target, summary(e))
+	by, err := who.of(ctx, e)
+	if err != nil {
+		return err
+	}
+	return write(a.out, "%6d  %s  %s  %-14s  %-32s %-26s%s\n", e.Seq, clock(e.CreatedAt, utc), e.Deployment, by, e.Name, e.Target, summary(e))
 }
 
 // summary picks from an event's data what a person asks for first.
@@ -228,12 +259,16 @@ func plainText(s string) string {
 }
 
 func (a *app) logLatestCommand() *cobra.Command {
-	return &cobra.Command{
+	var utc bool
+	c := &cobra.Command{
 		Use:   "latest TARGET",
 		Short: "Tell what of a target succeeded last, failed last, and is in progress",
 		Long: `Tell what of a target succeeded last, failed last, and is in progress.
 Targets are run/MANIFEST, resource/NAME and action/RESOURCE/ACTION. "Last" is by
-the order in which deployments were begun. What a destroy did has no revision.`,
+the order in which deployments were begun. What a destroy did has no revision.
+
+What was started of an environment or a task is no longer in progress once the
+environment is deleted or the task terminated.`,
 		Example: "  deployster log latest resource/db\n  deployster log latest run/web.yaml --output json",
 		Args: cobra.MatchAll(func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !strings.Contains(args[0], "/") {
@@ -241,11 +276,15 @@ the order in which deployments were begun. What a destroy did has no revision.`,
 			}
 			return nil
 		}),
-		RunE: func(c *cobra.Command, args []string) error { return a.latest(c.Context(), deploylog.Target(args[0])) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.latest(c.Context(), deploylog.Target(args[0]), utc)
+		},
 	}
+	registerUTC(c, &utc)
+	return c
 }
 
-func (a *app) latest(ctx context.Context, target deploylog.Target) error {
+func (a *app) latest(ctx context.Context, target deploylog.Target, utc bool) error {
 	asJSON, err := a.json()
 	if err != nil {
 		return err
@@ -273,7 +312,11 @@ func (a *app) latest(ctx context.Context, target deploylog.Target) error {
 			*into = &e
 		}
 	}
-	open, err := log.InProgress(ctx, target)
+	started, err := log.InProgress(ctx, target)
+	if err != nil {
+		return err
+	}
+	open, err := unended(ctx, log, target, started)
 	if err != nil {
 		return err
 	}
@@ -285,8 +328,12 @@ func (a *app) latest(ctx context.Context, target deploylog.Target) error {
 		}
 		return write(a.out, "%s\n", text)
 	}
-	if answer.Succeeded == nil && answer.Failed == nil && len(open) == 0 {
-		return fmt.Errorf("the log at %s knows nothing of %s; `deployster log list` shows what it knows", path, target)
+	if answer.Succeeded == nil && answer.Failed == nil && len(started) == 0 {
+		names, err := namesIn(ctx, log)
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("the log at %s knows nothing of %s%s", path, target, cmp.Or(names.likeTarget(target), "; `deployster log list` shows what it knows"))
 	}
 	show := func(label string, e *deploylog.Event) error {
 		if e == nil {
@@ -296,8 +343,7 @@ func (a *app) latest(ctx context.Context, target deploylog.Target) error {
 		if e.Revision == "" { // what is gone has none
 			revision = "destroy"
 		}
-		return write(a.out, "%-12s %s  %s  %s  event %d%s\n", label, e.Deployment, revision,
-			e.CreatedAt.Local().Format("2006-01-02 15:04:05"), e.Seq, summary(*e))
+		return write(a.out, "%-12s %s  %s  %s  event %d%s\n", label, e.Deployment, revision, clock(e.CreatedAt, utc), e.Seq, summary(*e))
 	}
 	if err := errors.Join(show("succeeded", answer.Succeeded), show("failed", answer.Failed)); err != nil {
 		return err
@@ -322,41 +368,6 @@ func (a *app) latest(ctx context.Context, target deploylog.Target) error {
 		}
 	}
 	return nil
-}
-
-func (a *app) logVerifyCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "verify",
-		Short: "Read the whole log and check that it is what was appended",
-		Long: `Read the whole log and check that it is what was appended: no event was
-changed, removed, or put elsewhere. The head is a hash over all events; logs
-with the same head are the same.`,
-		Example: "  deployster log verify",
-		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := a.json()
-			if err != nil {
-				return err
-			}
-			log, path, err := a.existingLog(c.Context())
-			if err != nil {
-				return err
-			}
-			defer func() { _ = log.Close() }()
-			v, err := log.Verify(c.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				text, err := json.Marshal(map[string]any{"events": v.Events, "head": v.Head, "id": log.ID()})
-				if err != nil {
-					return fmt.Errorf("encoding the result: %w", err)
-				}
-				return write(a.out, "%s\n", text)
-			}
-			return write(a.out, "%s is sound: %s, head %s\n", path, count(int(v.Events), "event"), v.Head)
-		},
-	}
 }
 
 func (a *app) logExportCommand() *cobra.Command {
