@@ -124,7 +124,10 @@ func TestLostEventsAreNoticed(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := Open(t.Context(), path, Options{})
-		wantError(t, err, deploylog.ErrCorrupt, "is gone", "log.db-anchor is still there", "to begin a new log")
+		wantError(t, err, deploylog.ErrCorrupt, "is gone", "its anchor log.db-anchor", "to begin a new log")
+		if !Lost(path) || Lost(first) || Lost(filepath.Join(t.TempDir(), "log.db")) {
+			t.Error("only this one is lost")
+		}
 	})
 }
 

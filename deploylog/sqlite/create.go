@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -62,20 +63,39 @@ func create(ctx context.Context, path string, l *Log) error {
 	return syncDir(dir)
 }
 
-// refuseOrphan fails where a write-ahead log or an anchor lies without its log.
-// SQLite would play the one into the new log, which it does not belong to; the
-// other tells that acknowledged events are gone.
-func refuseOrphan(path string) error {
-	for suffix, what := range map[string]string{"-wal": "its write-ahead log", anchorSuffix: "its anchor"} {
-		if _, err := os.Lstat(path + suffix); err != nil {
-			continue // there is none, or the next step meets the same obstacle
+// orphans are the files that tell of a log which is not there, and what they
+// are. SQLite would play the one into a new log, which it does not belong to;
+// the other says that acknowledged events are gone.
+func orphans(path string) (files, what []string) {
+	for _, f := range [...]struct{ suffix, what string }{{"-wal", "its write-ahead log"}, {anchorSuffix, "its anchor"}} {
+		if _, err := os.Lstat(path + f.suffix); err == nil { // else the next step meets the same obstacle
+			files, what = append(files, path+f.suffix), append(what, f.what+" "+filepath.Base(path)+f.suffix)
 		}
-		if _, err := os.Lstat(path); err == nil {
-			return nil // another process has created them all since
-		}
-		return corrupt("the file is gone, but %s %s is still there; to begin a new log, remove that, too", what, filepath.Base(path)+suffix)
 	}
-	return nil
+	return files, what
+}
+
+// Lost reports whether there was a log at path of which only other files are
+// left. Open says so as well, and makes no new one.
+func Lost(path string) bool {
+	if _, err := os.Lstat(path); err == nil {
+		return false
+	}
+	files, _ := orphans(path)
+	return len(files) > 0
+}
+
+// refuseOrphan fails where something of a log lies without it.
+func refuseOrphan(path string) error {
+	files, what := orphans(path)
+	if len(files) == 0 {
+		return nil
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return nil // another process has created them all since
+	}
+	return corrupt("the file is gone, but there still is %s; to begin a new log, remove %s as well",
+		strings.Join(what, " and "), strings.Join(files, " and "))
 }
 
 // makeDir makes dir with the directories above it, and makes them durable: each

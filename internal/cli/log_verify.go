@@ -110,6 +110,9 @@ func (a *app) existingLogPath() (string, error) {
 		return "", err
 	}
 	if _, err := os.Stat(path); err != nil {
+		if errors.Is(err, os.ErrNotExist) && sqlite.Lost(path) {
+			return path, nil // opening it says what there is to say
+		}
 		if errors.Is(err, os.ErrNotExist) {
 			return "", fmt.Errorf("there is no deployment log at %s: the first apply, pipeline apply or env create in a workspace makes it; --log names another", path)
 		}
