@@ -15,12 +15,20 @@ help: ## list the targets
 .PHONY: build
 build: bin/deployster ## build the static binary into bin/
 
+# What is missing is said first: without certificates no module can be downloaded.
+.PHONY: ready
+ready:
+	@command -v $(GO) >/dev/null || { echo "missing: go (install it as https://go.dev/doc/install says)" >&2; exit 1; }
+	@GOPROXY=off $(GO) list -deps ./cmd/deployster >/dev/null 2>&1 || scripts/need --say ca-certificates
+
 .PHONY: bin/deployster
-bin/deployster:
+bin/deployster: ready
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_BUILD) -o $@ ./cmd/deployster
 
 .PHONY: demo
-demo: build ## the main job on real containers: plan, apply, drift, destroy, look at the log
+demo: ## the main job on real containers: plan, apply, drift, destroy, look at the log
+	@scripts/demo --check
+	@$(MAKE) --no-print-directory build
 	scripts/demo
 
 .PHONY: docker
@@ -37,10 +45,12 @@ lint: $(TOOLS)/golangci-lint ## lint only
 	golangci-lint run
 
 .PHONY: setup-test
-setup-test: $(TOOLS)/golangci-lint
-	@scripts/need gcc openssh-client python3 python3-jinja2 jq runc crun
+setup-test:
+	@scripts/need ca-certificates git gcc openssh-client python3 python3-jinja2 jq runc crun
+	@$(MAKE) --no-print-directory $(TOOLS)/golangci-lint
 
-$(TOOLS)/golangci-lint: Makefile
+$(TOOLS)/golangci-lint: Makefile | ready
+	@echo "compiling golangci-lint, once: with two processors that takes two to five minutes" >&2
 	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@touch $@
 
@@ -49,13 +59,13 @@ bench: build ## benchmarks, each against its yardstick in the same run
 	scripts/with-docker scripts/bench
 
 .PHONY: image
-image: ## build the image deployster:VERSION, without a registry
+image: ready ## build the image deployster:VERSION, without a registry
 	CGO_ENABLED=0 GOOS=linux $(GO) build $(GOFLAGS_BUILD) -o bin/deployster ./cmd/deployster
 	scripts/with-docker docker build --tag deployster:$(VERSION) --tag deployster:latest .
 
 .PHONY: fmt
 fmt: ## format the code
-	gofmt -w $$(git ls-files '*.go')
+	files=$$(git ls-files -- '*.go') && gofmt -w $$files </dev/null
 
 .PHONY: clean
 clean: ## remove what was built

@@ -54,6 +54,7 @@ var floors = []struct {
 	{"internal/cli", []string{"*"}},
 	{"cmd/deployster", []string{"internal/cli"}},
 	{"docs", nil},
+	{"scripts", nil},
 	{"examples", nil},
 	{"examples/*", []string{"protocol"}},
 }

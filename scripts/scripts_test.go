@@ -1,0 +1,250 @@
+// Package scripts holds the scripts behind the Makefile, and the tests that they
+// fail when they should.
+package scripts
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// machine is one that has only the commands that a test gives it.
+type machine struct {
+	*testing.T
+	bin string
+	dir string // in which a script is started
+}
+
+// newMachine has what every Debian has, of what the scripts use.
+func newMachine(t *testing.T) machine {
+	t.Helper()
+	m := machine{T: t, bin: t.TempDir(), dir: t.TempDir()}
+	for _, command := range []string{"bash", "sh", "env", "cat", "mkdir", "rmdir", "awk", "grep", "sed", "mktemp", "rm"} {
+		m.install(command)
+	}
+	return m
+}
+
+// install gives the machine a command that this one has.
+func (m machine) install(command string) {
+	m.Helper()
+	path, err := exec.LookPath(command)
+	if err == nil {
+		err = os.Symlink(path, filepath.Join(m.bin, command))
+	}
+	if err != nil {
+		m.Fatal(err)
+	}
+}
+
+// stub gives the machine a command of the test's own. It takes the place of an
+// installed one, which is a link: whatever was written to that would go to the
+// command of this machine.
+func (m machine) stub(command, script string) {
+	m.Helper()
+	fresh := filepath.Join(m.TempDir(), command)
+	if err := errors.Join(
+		os.WriteFile(fresh, []byte("#!/bin/sh\n"+script+"\n"), 0o755),
+		os.Rename(fresh, filepath.Join(m.bin, command)),
+	); err != nil {
+		m.Fatal(err)
+	}
+}
+
+// run runs a command there, whose stdin stays open, and returns what it says.
+func (m machine) run(command string, args ...string) (said string, code int) {
+	m.Helper()
+	reading, writing, err := os.Pipe()
+	if err != nil {
+		m.Fatal(err)
+	}
+	defer func() { _, _ = reading.Close(), writing.Close() }()
+	c := exec.CommandContext(m.Context(), command, args...)
+	c.Dir, c.Stdin = m.dir, reading
+	c.Env = []string{"PATH=" + m.bin, "HOME=" + m.dir, "GIT_CONFIG_GLOBAL=/dev/null"}
+	out, err := c.CombinedOutput()
+	if ended := (*exec.ExitError)(nil); err != nil && !errors.As(err, &ended) {
+		m.Fatal(err)
+	}
+	return string(out), c.ProcessState.ExitCode()
+}
+
+// script copies a script to the machine, to where it is in a checkout.
+func (m machine) script(name string) string {
+	m.Helper()
+	text, err := os.ReadFile(name)
+	to := filepath.Join(m.dir, "scripts", name)
+	if err == nil {
+		err = errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, text, 0o755))
+	}
+	if err != nil {
+		m.Fatal(err)
+	}
+	return to
+}
+
+// checkout is a machine with a repository that has these files, in which nothing
+// but the formatting can be wrong.
+func checkout(t *testing.T, files map[string]string) (m machine, check string) {
+	t.Helper()
+	m = newMachine(t)
+	m.install("git")
+	m.install("gofmt")
+	m.stub("go", "exit 0")
+	m.stub("golangci-lint", "exit 0")
+	check = m.script("check")
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(m.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"init", "-q"}, {"add", "."}} {
+		if said, code := m.run(filepath.Join(m.bin, "git"), args...); code != 0 {
+			t.Fatalf("git %s: %s", args, said)
+		}
+	}
+	return m, check
+}
+
+func TestWhatIsNotFormattedFailsTheCheck(t *testing.T) {
+	m, check := checkout(t, map[string]string{"a.go": "package a\n", "with space.go": "package a\n"})
+	if said, code := m.run(check); code != 0 {
+		t.Errorf("formatted files: exit %d, %s", code, said)
+	}
+	m, check = checkout(t, map[string]string{"a.go": "package a\n", "b c.go": "package  a\n"})
+	if said, code := m.run(check); code == 0 || !strings.Contains(said, "b c.go") {
+		t.Errorf("a file that is not formatted: exit %d, %s", code, said)
+	}
+	m, check = checkout(t, map[string]string{"a.go": "package\n"})
+	if said, code := m.run(check); code == 0 || !strings.Contains(said, "a.go") {
+		t.Errorf("a file that is not Go: exit %d, %s", code, said)
+	}
+}
+
+// A check that finds nothing because it looked at nothing has not passed.
+func TestACheckOfNoFileFails(t *testing.T) {
+	m, check := checkout(t, map[string]string{"readme.txt": "no Go here\n"})
+	if said, code := m.run(check); code == 0 || !strings.Contains(said, "nothing would be checked") {
+		t.Errorf("no file: exit %d, %s", code, said)
+	}
+	m, check = checkout(t, map[string]string{"a.go": "package a\n"})
+	if err := os.Remove(filepath.Join(m.bin, "git")); err != nil {
+		t.Fatal(err)
+	}
+	if said, code := m.run(check); code == 0 || !strings.Contains(said, "git can not tell") {
+		t.Errorf("no git: exit %d, %s", code, said)
+	}
+	m, check = checkout(t, map[string]string{"a.go": "package a\n"})
+	if err := os.Remove(filepath.Join(m.bin, "gofmt")); err != nil {
+		t.Fatal(err)
+	}
+	if said, code := m.run(check); code == 0 || !strings.Contains(said, "gofmt") {
+		t.Errorf("no gofmt: exit %d, %s", code, said)
+	}
+}
+
+func TestWhatIsMissingIsInstalledOrNamed(t *testing.T) {
+	needed, err := os.ReadFile("../Makefile")
+	if err != nil || !regexp.MustCompile(`scripts/need .*\bgit\b`).Match(needed) {
+		t.Errorf("make test does not install git (%v)", err)
+	}
+	m := newMachine(t)
+	need := m.script("need")
+	m.stub("runc", "exit 0")
+	if said, code := m.run(need, "--say", "git", "runc", "openssh-client", "gcc"); code == 0 ||
+		!strings.Contains(said, "apt-get install git openssh-client gcc libc6-dev)") {
+		t.Errorf("exit %d, %s", code, said)
+	}
+	if said, code := m.run(need, "runc"); code != 0 || said != "" {
+		t.Errorf("nothing is missing: exit %d, %s", code, said)
+	}
+	if said, code := m.run(need, "git"); code == 0 || !strings.Contains(said, "missing: git") {
+		t.Errorf("where there is no apt-get: exit %d, %s", code, said)
+	}
+	if os.Geteuid() == 0 {
+		m.stub("apt-get", `echo "apt-get $*"`)
+		said, code := m.run(need, "git", "runc")
+		if code != 0 || !strings.Contains(said, "apt-get update") || !regexp.MustCompile(`apt-get install .*\bgit\n`).MatchString(said) {
+			t.Errorf("exit %d, %s", code, said)
+		}
+		m.stub("apt-get", `[ "$1" != update ]`)
+		if said, code := m.run(need, "git"); code == 0 {
+			t.Errorf("no package list can be had: exit %d, %s", code, said)
+		}
+	}
+}
+
+// The demo says what the machine lacks before it installs anything.
+func TestTheDemoSaysFirstWhatIsMissing(t *testing.T) {
+	m := newMachine(t)
+	demo := m.script("demo")
+	m.script("need")
+	m.stub("apt-get", "echo apt-get; exit 1")
+	m.stub("docker", "exit 1")
+	m.stub("unshare", "exit 1")
+	said, code := m.run(demo)
+	if code == 0 || !strings.Contains(said, "no Docker Engine answers") || strings.Contains(said, "apt-get\n") {
+		t.Errorf("nothing will do: exit %d, %s", code, said)
+	}
+	if os.Geteuid() == 0 {
+		m.stub("unshare", "exit 0")
+		m.stub("mkdir", "exit 1") // no control group can be made
+		if said, code := m.run(demo, "--check"); code != 0 || !strings.Contains(said, "--allow-unbounded") {
+			t.Errorf("no control groups: exit %d, %s", code, said)
+		}
+	}
+	m.stub("docker", "exit 0")
+	if said, code := m.run(demo, "--check"); code != 0 || said != "" {
+		t.Errorf("with Docker: exit %d, %s", code, said)
+	}
+}
+
+// What a command substitution fails with is lost unless it is all that a variable
+// is set to; and inside of it nothing but inherit_errexit ends at a failure.
+func TestNoFailureOfASubstitutionIsLost(t *testing.T) {
+	scripts, err := filepath.Glob("*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, err := filepath.Glob("../examples/*/build")
+	if err != nil || len(examples) == 0 {
+		t.Fatalf("examples %v, %v", examples, err)
+	}
+	assigned := regexp.MustCompile(`(^|[\s!&|{(])[a-z_]+=$`)
+	declared := regexp.MustCompile(`\b(local|declare|export|readonly) [^;]*\$\([^(]`)
+	for _, name := range append(append(scripts, examples...), "../.ci/run", "../Makefile") {
+		if strings.HasSuffix(name, ".go") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		isScript := filepath.Base(name) != "Makefile"
+		if isScript && !strings.Contains(string(text), "\nset -euo pipefail\nshopt -s inherit_errexit\n") {
+			t.Errorf("%s does not end at every failure", name)
+		}
+		for number, line := range strings.Split(string(text), "\n") {
+			opens := "$("
+			if !isScript {
+				opens = "$$("
+			}
+			for at, rest := 0, line; ; {
+				i := strings.Index(rest, opens)
+				if i < 0 {
+					break
+				}
+				at += i
+				if !strings.HasPrefix(rest[i:], "$((") && !assigned.MatchString(line[:at]) || declared.MatchString(line) {
+					t.Errorf("%s:%d: a failure in here is lost: %s", name, number+1, strings.TrimSpace(line))
+				}
+				at += len(opens)
+				rest = line[at:]
+			}
+		}
+	}
+}
