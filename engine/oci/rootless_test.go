@@ -126,18 +126,24 @@ func sayHowOpenWent() {
 	fmt.Fprintln(os.Stdout, errors.Is(err, engine.ErrUnavailable), err)
 }
 
-// The sysctl belongs to a user namespace, so the test forbids them in one of its
-// own.
-func TestForbiddenUserNamespaces(t *testing.T) {
+// withoutUserNamespaces has a shell run a script where they are forbidden. The
+// sysctl belongs to a user namespace, so that is one of the test's own.
+func withoutUserNamespaces(t *testing.T, script string) *exec.Cmd {
+	t.Helper()
 	command, directory := asSomebody(t)
 	command.Path = "/bin/sh"
-	command.Args = []string{"sh", "-c", `echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$0"`, filepath.Join(directory, "program")}
-	command.Env = append(command.Env, actAs+"="+actOpen)
+	command.Args = []string{"sh", "-c", "echo 0 >/proc/sys/user/max_user_namespaces && " + script, filepath.Join(directory, "program")}
 	mapping := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 65536}}
 	command.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWUSER, UidMappings: mapping, GidMappings: mapping, GidMappingsEnableSetgroups: true,
 		Credential: &syscall.Credential{},
 	}
+	return command
+}
+
+func TestForbiddenUserNamespaces(t *testing.T) {
+	command := withoutUserNamespaces(t, `exec setpriv --reuid 65534 --regid 65534 --clear-groups "$0"`)
+	command.Env = append(command.Env, actAs+"="+actOpen)
 	said, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)
@@ -145,6 +151,28 @@ func TestForbiddenUserNamespaces(t *testing.T) {
 	for _, want := range []string{"true ", "forbidden by the sysctl user.max_user_namespaces = 0"} {
 		if !strings.Contains(string(said), want) {
 			t.Errorf("%q does not say %q", said, want)
+		}
+	}
+}
+
+// Nobody takes tests that were not run for tests that passed.
+func TestWhatAMachineWithoutUserNamespacesCanNotTestIsNamed(t *testing.T) {
+	able, err := filepath.Abs("../../scripts/able")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, script := range map[string]string{
+		"this package": `exec "$0" -test.run '^TestWithoutRoot$'`,
+		"all":          "exec " + able,
+	} {
+		said, err := withoutUserNamespaces(t, script).CombinedOutput()
+		if err != nil || !strings.Contains(string(said), "not run") || !strings.Contains(string(said), "TestWithoutRoot") {
+			t.Errorf("%s: %v, %s", name, err, said)
+		}
+		inCI := withoutUserNamespaces(t, script)
+		inCI.Env = append(inCI.Env, "CI=true")
+		if said, err := inCI.CombinedOutput(); err == nil || !strings.Contains(string(said), "TestWithoutRoot") {
+			t.Errorf("%s, in CI: %v, %s", name, err, said)
 		}
 	}
 }
