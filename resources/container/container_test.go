@@ -402,6 +402,20 @@ func TestLastWordsAreShown(t *testing.T) {
 	b.with(object{"restart": "always"}).Fails(t, "ended with 3", "start-container")
 }
 
+// What creating a container says does not depend on whether its health was known
+// before anybody looked.
+func TestThatHealthIsWaitedForIsAlwaysSaid(t *testing.T) {
+	docker := dockertest.Client(t)
+	b := newBox(t, docker, object{
+		"image":  dockertest.Image(t, docker, v1.Config{Cmd: []string{"serve"}}),
+		"health": object{"command": list{"/program", "exit", "0"}, "interval": "1ms", "timeout": "10m", "start_period": "10m"},
+	})
+	const waiting = "waiting until container"
+	if code, said, _ := b.Invoke(t, nil, "create-container"); code != 0 || strings.Count(said, waiting) != 1 {
+		t.Errorf("ended with %d, and said %q", code, said)
+	}
+}
+
 func TestHealth(t *testing.T) {
 	docker := dockertest.Client(t)
 	b := newBox(t, docker, object{
