@@ -123,11 +123,18 @@ type Spec struct {
 	Memory     int64         // bytes that all its processes may use, swap included; 0 is the engine's default
 	Pids       int64         // how many processes and threads it may have; 0 is the engine's default
 
+	// Whole says that the program may rely on its input: it starts only when all
+	// of stdin, to its EOF, is there for it to read, and never where that can not
+	// be, also if the caller dies. It finds the input in a file. An engine that is
+	// elsewhere may have to leave this to the caller's luck for an input of more
+	// than 32 KiB.
+	Whole bool
+
 	// Hold, if set, lets Run prepare the container at once and start its
 	// program only when Hold is closed: what starting costs is paid before the
 	// input is known. Timeout counts from then on. The program of a container
 	// whose Run was cancelled, or whose caller died, before that never runs. A
-	// held container must be given at least one byte of stdin.
+	// held container must be given at least one byte of stdin, unless it is Whole.
 	Hold <-chan struct{}
 }
 

@@ -193,7 +193,7 @@ func (r *Runner) container(ctx context.Context, res *resource, i *calling, hold 
 	if err != nil {
 		return engine.Exit{}, err
 	}
-	spec.Hold = hold
+	spec.Hold, spec.Whole = hold, true
 	return r.engineRun(ctx, spec, engine.IO{Stdin: bytes.NewReader(i.stdin), Stdout: i.stdout, Stderr: i.stderr})
 }
 

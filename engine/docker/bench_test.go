@@ -3,6 +3,7 @@ package docker
 import (
 	"bytes"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/enginetest"
 )
 
 // BenchmarkRunAgainstCLI runs the same container, a cat with 1 KB on stdin,
@@ -144,4 +146,31 @@ func firstOutput(b *testing.B, e *Engine, spec engine.Spec, held bool) time.Dura
 		b.Fatalf("exit %+v, error %v", exit, err)
 	}
 	return took
+}
+
+// BenchmarkWholeInput compares a run whose program may rely on its input with
+// one that may not.
+func BenchmarkWholeInput(b *testing.B) {
+	e := openWith(b, Options{Gate: enginetest.Binary(b, "github.com/deployster-go/deployster/cmd/deployster", runtime.GOARCH)})
+	probe := loadProbe(b, e)
+	for _, network := range []string{"none", "bridge"} {
+		b.Run(network, func(b *testing.B) {
+			times := map[bool][]time.Duration{}
+			for b.Loop() {
+				for _, whole := range []bool{false, true} {
+					spec := probe.spec("cat")
+					spec.Network, spec.Whole = network, whole
+					began := time.Now()
+					if exit, err := e.Run(b.Context(), spec, engine.IO{Stdin: strings.NewReader("x")}); err != nil || exit.Code != 0 {
+						b.Fatalf("exit %+v, error %v", exit, err)
+					}
+					times[whole] = append(times[whole], time.Since(began))
+				}
+			}
+			whole, streamed := median(times[true]), median(times[false])
+			b.ReportMetric(float64(whole)/float64(time.Millisecond), "whole-ms")
+			b.ReportMetric(float64(streamed)/float64(time.Millisecond), "streamed-ms")
+			b.ReportMetric(float64(whole)/float64(streamed), "ratio")
+		})
+	}
 }

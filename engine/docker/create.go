@@ -28,12 +28,10 @@ func (e *Engine) create(ctx context.Context, spec engine.Spec, stdin bool) (id, 
 	if e.gates(spec, stdin) {
 		mark = rand.Text()
 		id, err = e.newContainer(ctx, spec, stdin, mark)
-		if err == nil || !strings.Contains(err.Error(), e.gate) {
+		if !e.withoutGate(ctx, mark, err) {
 			return id, mark, err
 		}
 		// The engine does not see this machine's files, or not this one.
-		e.ungated.Store(true)
-		e.log.InfoContext(ctx, "held containers are created ahead, and not started: the engine can not mount the gate", "gate", e.gate, "error", err)
 	}
 	id, err = e.newContainer(ctx, spec, stdin, "")
 	return id, "", err
@@ -91,7 +89,7 @@ func (e *Engine) newContainer(ctx context.Context, spec engine.Spec, stdin bool,
 		}
 	}
 	if mark != "" {
-		e.engate(config, host, mark)
+		e.engate(config, host, spec, mark)
 	}
 	created, err := e.client.ContainerCreate(ctx, client.ContainerCreateOptions{Config: config, HostConfig: host})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/docker/cli/cli/config/configfile"
 	"github.com/moby/moby/client"
@@ -55,8 +56,9 @@ type Options struct {
 	// Gate is this machine's file of a static Linux binary that hands what
 	// follows the argument gate.Word to gate.Main (package internal/gate), as
 	// this program does. Containers that are held (engine.Spec.Hold) then start
-	// ahead of their input; they see the file at /.deployster-gate. Without it,
-	// or for an engine elsewhere, they are only created ahead.
+	// ahead of their input, and those that rely on it (Whole) with all of it; they
+	// see the file at /.deployster-gate. Without it, or for an engine elsewhere,
+	// held ones are only created ahead.
 	Gate string
 
 	// Logger is told what does not fail a call; nil discards.
@@ -70,8 +72,10 @@ type Engine struct {
 	config   func() (*configfile.ConfigFile, error)
 	log      *slog.Logger
 	gate     string // "" if there is none
+	silence  time.Duration
 	ungated  atomic.Bool
 	removals *removals
+	passed   func(point string) // if set, hears of every point of a run: tests end there
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -115,6 +119,7 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 		config:   func() (*configfile.ConfigFile, error) { return loadConfig(directory) },
 		log:      options.Logger,
 		removals: newRemovals(),
+		silence:  silence,
 	}
 	e.gate = e.gateFile(options.Gate)
 	if _, err := api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {

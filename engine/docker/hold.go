@@ -61,20 +61,46 @@ func checkGate(file string) error {
 	return nil
 }
 
-// gates says whether a run is held by the gate. One without stdin can't be.
+// silence is for how long a gate that waits for a whole input takes nothing for
+// a sign that nobody will send it any more: Docker forgets, at times, to close the
+// stdin of a container whose caller has died. Who is stopped for as long, and goes
+// on, has to begin the run again.
+const silence = 10 * time.Minute
+
+// gateMemory is how much memory the gate may need beside the input.
+const gateMemory = 32 << 20
+
+// gates says whether a run is held by the gate: until its release, until its
+// input is whole, or both. One without stdin can't be.
 func (e *Engine) gates(spec engine.Spec, stdin bool) bool {
-	return spec.Hold != nil && stdin && e.gate != "" && !e.ungated.Load() && (spec.Pids == 0 || spec.Pids >= gatePids)
+	return (spec.Hold != nil || spec.Whole) && stdin && e.gate != "" && !e.ungated.Load() &&
+		(spec.Pids == 0 || spec.Pids >= gatePids) && (spec.Memory == 0 || spec.Memory >= gateMemory)
+}
+
+// withoutGate says whether a container could not be made or started because of
+// the gate, and sees to it that no other is tried with it.
+func (e *Engine) withoutGate(ctx context.Context, mark string, err error) bool {
+	if mark == "" || err == nil || !strings.Contains(err.Error(), e.gate) && !strings.Contains(err.Error(), gateTarget) {
+		return false
+	}
+	if !e.ungated.Swap(true) {
+		e.log.InfoContext(ctx, "held containers are created ahead, and not started: the engine can not use the gate", "gate", e.gate, "error", err)
+	}
+	return true
 }
 
 // engate puts the gate before the program of a container: it is mounted, and
 // becomes the entrypoint with the program behind it. Without a program it does
 // nothing, and Docker says so in its own words.
-func (e *Engine) engate(config *container.Config, host *container.HostConfig, mark string) {
+func (e *Engine) engate(config *container.Config, host *container.HostConfig, spec engine.Spec, mark string) {
 	argv := slices.Concat(config.Entrypoint, config.Cmd)
 	if len(argv) == 0 {
 		return
 	}
 	config.Entrypoint, config.Cmd = []string{gateTarget, gate.Word, mark}, argv
+	if spec.Whole {
+		config.Entrypoint = []string{gateTarget, gate.WholeWord, e.silence.String(), mark}
+	}
 	host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: e.gate, Target: gateTarget, ReadOnly: true})
 }
 

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/moby/moby/api/types/container"
@@ -31,6 +32,15 @@ func TestMain(m *testing.M) {
 		os.Exit(dialStdio(os.Args[len(os.Args)-1]))
 	case "hold":
 		os.Exit(holdForEver(os.Args[1:]))
+	case "die":
+		e, err := Open(context.Background(), Options{Gate: os.Args[1]})
+		if err == nil {
+			e.silence = 5 * time.Second
+			e.passed = dieAt(os.Args[3])
+			err = enginetest.Die(e, os.Args[2])
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	case "open":
 		_, err := Open(context.Background(), Options{Host: os.Args[len(os.Args)-1], Env: func(string) string { return "/" }})
 		fmt.Fprintln(os.Stdout, errors.Is(err, engine.ErrUnavailable), err)

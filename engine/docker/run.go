@@ -45,6 +45,9 @@ func (e *Engine) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (
 		limit(ctx, spec.Timeout, fail)
 	}
 	exit, err := e.run(ctx, fail, spec, streams)
+	if errors.Is(err, errGate) {
+		exit, err = e.run(ctx, fail, spec, streams) // which does without
+	}
 	if err == nil {
 		return exit, nil
 	}
@@ -54,6 +57,17 @@ func (e *Engine) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (
 	}
 	return engine.Exit{}, fmt.Errorf("run image %q: %w", spec.Image, err)
 }
+
+// passes marks a point in the life of a container.
+func (e *Engine) passes(point string) {
+	if e.passed != nil {
+		e.passed(point)
+	}
+}
+
+// errGate is why a container was not started whose program was to be held by the
+// gate: the engine can not execute that.
+var errGate = errors.New("the gate can not be executed")
 
 func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
 	id, mark, err := e.create(ctx, spec, streams.Stdin != nil)
@@ -90,14 +104,26 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 			return engine.Exit{}, err
 		}
 	}
+	in := input{to: &attached.HijackedResponse, from: &source{reader: streams.Stdin}, framed: gated && spec.Whole}
+	if spec.Whole && !gated && streams.Stdin != nil {
+		if err := in.begin(ctx); err != nil {
+			return engine.Exit{}, err
+		}
+	}
+	e.passes("the container is about to start")
 	if _, err := e.client.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
+		if e.withoutGate(ctx, mark, err) {
+			err = fmt.Errorf("%w: %w", errGate, err)
+		}
 		return engine.Exit{}, e.runError("start the container", spec, err)
 	}
+	e.passes("the container is started")
 	if streams.Stdin != nil {
 		go func() {
 			defer caught(fail, "feeding a container")
-			if !gated || release(ctx, spec, fail) == nil {
-				feed(&attached.HijackedResponse, streams.Stdin, fail)
+			if !gated || e.release(ctx, spec, &in, fail) == nil {
+				in.feed(fail)
+				e.passes("the input is given")
 			}
 		}()
 	}
@@ -137,33 +163,6 @@ func caught(fail context.CancelCauseFunc, doing string) {
 	if p := recover(); p != nil {
 		fail(crash.New(p, doing))
 	}
-}
-
-// feed copies stdin to the container and closes it. A container need not read
-// its stdin, so failing to write is no failure; failing to read is, because the
-// container would take what came before for all there is.
-func feed(attached *client.HijackedResponse, stdin io.Reader, fail context.CancelCauseFunc) {
-	source := &source{reader: stdin}
-	_, _ = io.Copy(attached.Conn, source)
-	if source.err != nil {
-		fail(fmt.Errorf("read what the container gets on stdin: %w", source.err))
-		return
-	}
-	_ = attached.CloseWrite()
-}
-
-// source remembers why reading failed.
-type source struct {
-	reader io.Reader
-	err    error
-}
-
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.reader.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
-	}
-	return n, err
 }
 
 // outlet makes writers whose failure ends the run.

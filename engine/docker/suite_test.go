@@ -1,8 +1,16 @@
 package docker
 
 import (
+	"crypto/rand"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,7 +22,8 @@ import (
 
 func TestDockerPassesTheSuite(t *testing.T) {
 	probe := loadProbe(t, open(t))
-	e := openWith(t, Options{Gate: gateBinary(t)})
+	gate := gateBinary(t)
+	e := openWith(t, Options{Gate: gate})
 	enginetest.Run(t, func(*testing.T) engine.Engine { return e }, enginetest.Images{
 		Probe:   probe.ref,
 		Tar:     probe.tar,
@@ -25,6 +34,7 @@ func TestDockerPassesTheSuite(t *testing.T) {
 		Leave: func(t *testing.T, labels map[string]string) (string, func()) {
 			return probe.leave(t, e, labels)
 		},
+		Caller: func(t *testing.T, order string) *exec.Cmd { return caller(t, gate, order, "") },
 	})
 }
 
@@ -49,5 +59,60 @@ func lacked(t *testing.T, e *Engine, labels map[string]string) bool {
 			t.Fatal(err)
 		}
 		return false
+	}
+}
+
+// caller is a process of this test binary that carries an order out, and is
+// killed at the latest when its run passes a point.
+func caller(t *testing.T, gate, order, point string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), self, gate, order, point)
+	command.Env = append(os.Environ(), actAs+"=die")
+	return command
+}
+
+// dieAt kills this process at a point of a run.
+func dieAt(last string) func(string) {
+	return func(point string) {
+		if point == last {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}
+}
+
+// Wherever a run is when its caller is killed, and whether there is a gate or
+// not: the program has its whole input, or never starts.
+func TestACallerIsKilledAtEveryPoint(t *testing.T) {
+	e := open(t)
+	probe := loadProbe(t, e)
+	for _, gate := range []string{gateBinary(t), ""} {
+		for _, point := range []string{"the container is about to start", "the container is started", "the input is given"} {
+			for _, size := range []int{1000, ahead} {
+				directory, mark := t.TempDir(), rand.Text()
+				order, err := json.Marshal(map[string]any{
+					"Image": probe.ref, "Args": []string{"save", "/mnt/kept"}, "Network": "none", "Size": size, "Given": size, "After": time.Hour,
+					"Mounts": []engine.Mount{{Source: directory, Target: "/mnt"}}, "Labels": map[string]string{"deployster.enginetest": mark},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if said, err := caller(t, gate, string(order), point).CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
+					t.Fatalf("%s: the caller was not killed: %v\n%s", point, err, said)
+				}
+				left := awaitContainer(t, e, mark, func(c engine.Container) bool { return !c.Running })
+				if err := e.Remove(t.Context(), left.ID); err != nil {
+					t.Error(err)
+				}
+				content, err := os.ReadFile(filepath.Join(directory, "kept"))
+				if err == nil && string(content) != fmt.Sprintln(size) || err != nil && !os.IsNotExist(err) {
+					t.Errorf("gate %q, when %s: it ran with %s of %d bytes (%v)", gate, point, content, size, err)
+				}
+			}
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -114,6 +115,17 @@ func (f *Fake) run(ctx context.Context, record *FakeRun, streams engine.IO) (eng
 		defer stop()
 	}
 
+	if spec.Whole && streams.Stdin != nil {
+		whole, err := readWhole(ctx, streams.Stdin)
+		if err != nil {
+			f.finish(container, engine.Exit{Code: killedCode})
+			if errors.Is(err, errRemoved) {
+				return engine.Exit{Code: killedCode}, nil
+			}
+			return engine.Exit{}, err
+		}
+		streams.Stdin = bytes.NewReader(whole)
+	}
 	stdin, feeding := io.Pipe()
 	go feed(feeding, streams.Stdin, fail)
 	output := &outlet{fail: fail}
@@ -140,6 +152,26 @@ func (f *Fake) run(ctx context.Context, record *FakeRun, streams engine.IO) (eng
 		return engine.Exit{}, cause
 	}
 	return exit, nil
+}
+
+// readWhole reads an input that may be withheld for ever.
+func readWhole(ctx context.Context, stdin io.Reader) ([]byte, error) {
+	var whole []byte
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		whole, err = io.ReadAll(stdin)
+		done <- err
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case err := <-done:
+		if err != nil {
+			return nil, fmt.Errorf("read what the container gets on stdin: %w", err)
+		}
+		return whole, nil
+	}
 }
 
 // errRemoved is why a run ended whose container somebody else removed.

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,11 @@ type Images struct {
 	// leaves it. Once end is called it exits with code 7, and stays until it
 	// is removed. nil is for an engine whose containers die with the process.
 	Leave func(t *testing.T, labels map[string]string) (id string, end func())
+
+	// Caller is a process that hands the order to Die, with an engine like the
+	// one under test. nil is for an engine that runs no processes, or whose
+	// callers can not be had here.
+	Caller func(t *testing.T, order string) *exec.Cmd
 }
 
 // label marks the containers of one pass through the suite.
@@ -95,6 +101,9 @@ func (s *suite) cases() []testCase {
 	if !s.images.InMemory {
 		cases = append(cases, s.kernelCases()...)
 	}
+	if s.images.Caller != nil {
+		cases = append(cases, testCase{"a program whose caller is killed has its whole input or never starts", s.testKilledCaller})
+	}
 	if !s.images.InMemory && !s.images.NoLimits {
 		cases = append(cases, s.limitCases()...)
 	}
@@ -136,6 +145,10 @@ func (s *suite) commonCases() []testCase {
 		{"a held program has its whole time from the release on", s.testHoldTimeout},
 		{"a hold that is over holds nothing", s.testHoldOver},
 		{"a held container that is removed does not succeed", s.testHoldRemoved},
+
+		{"an input that is relied on arrives whole", s.testWhole},
+		{"a program that relies on an input that fails never starts", s.testBrokenWhole},
+		{"a program that relies on an input that is withheld never starts", s.testWithheldWhole},
 
 		{"a timeout kills and removes", s.testTimeout},
 		{"a cancel kills and removes", s.testCancel},

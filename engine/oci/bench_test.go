@@ -222,3 +222,22 @@ func median(times []time.Duration) time.Duration {
 	slices.Sort(times)
 	return times[len(times)/2]
 }
+
+// BenchmarkWholeInput compares a run whose program may rely on its input with
+// one that may not.
+func BenchmarkWholeInput(b *testing.B) {
+	e := open(b)
+	loadProbe(b, e)
+	times := map[bool][]time.Duration{}
+	for b.Loop() {
+		for _, whole := range []bool{false, true} {
+			spec := probe("cat")
+			spec.Whole = whole
+			times[whole] = append(times[whole], clocked(func() { echo(b, e, spec) }))
+		}
+	}
+	whole, streamed := median(times[true]), median(times[false])
+	b.ReportMetric(milliseconds(whole), "whole-ms")
+	b.ReportMetric(milliseconds(streamed), "streamed-ms")
+	b.ReportMetric(float64(whole)/float64(streamed), "ratio")
+}

@@ -24,6 +24,8 @@ func TestMain(m *testing.M) {
 		runForever()
 	case actLose:
 		loseFirstThread()
+	case actDie:
+		die()
 	case actOpen:
 		sayHowOpenWent()
 	case "":

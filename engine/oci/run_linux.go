@@ -103,10 +103,11 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 	if err != nil {
 		return engine.Exit{}, err
 	}
+	request.Whole = spec.Whole && streams.Stdin != nil
 	if err := e.start(ctx, c, kept, spec, request, limit); err != nil {
 		return engine.Exit{}, err
 	}
-	c.copy(streams, request.Log, fail)
+	c.copy(streams, request, fail)
 	e.passes("the output is closed")
 	code, failure := c.end(request.Log)
 	e.passes("the container has ended")

@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/oci/internal/launch"
 	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/gate"
 )
 
 // container is a launcher and this end of its container's streams.
@@ -85,11 +86,11 @@ func (c *container) closeStreams() {
 // copy copies the streams until the container has closed its output. What the
 // runtime writes to stderr, because it can not run the container, it has written
 // to its log before; that comes back as an error.
-func (c *container) copy(streams engine.IO, log string, fail context.CancelCauseFunc) {
+func (c *container) copy(streams engine.IO, request launch.Request, fail context.CancelCauseFunc) {
 	if streams.Stdin != nil {
 		go func() {
 			defer caught(fail, "feeding a container")
-			feed(c.stdin, streams.Stdin, fail)
+			feed(c.stdin, streams.Stdin, request.Whole, fail)
 		}()
 	} else {
 		_ = c.stdin.Close()
@@ -109,7 +110,7 @@ func (c *container) copy(streams engine.IO, log string, fail context.CancelCause
 		o := <-ready
 		if silent && o.from == c.stderr && o.err == nil {
 			silent = false
-			if launch.LastError(log) != "" {
+			if launch.LastError(request.Log) != "" {
 				o.to = nil
 			}
 		}
@@ -172,9 +173,13 @@ func caught(fail context.CancelCauseFunc, doing string) {
 // feed copies stdin to the container and closes it. A container need not read
 // its stdin, so failing to write is no failure; failing to read is, because the
 // container would take what came before for all there is.
-func feed(to *os.File, stdin io.Reader, fail context.CancelCauseFunc) {
+func feed(to *os.File, stdin io.Reader, framed bool, fail context.CancelCauseFunc) {
 	from := &source{reader: stdin}
-	_, _ = io.Copy(to, from)
+	if framed {
+		_ = gate.Frame(to, from)
+	} else {
+		_, _ = io.Copy(to, from)
+	}
 	if from.err != nil {
 		fail(fmt.Errorf("read what the container gets on stdin: %w", from.err))
 		return

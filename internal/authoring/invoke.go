@@ -80,6 +80,7 @@ func (c *checker) run(ctx context.Context, action string, invocation protocol.In
 	if err != nil {
 		return engine.Exit{}, err
 	}
+	spec.Whole = true
 	exit, err := c.Engine.Run(ctx, spec, streams)
 	switch {
 	case errors.Is(err, errTooMuch):

@@ -20,7 +20,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/internal/crash"
-	"github.com/deployster-go/deployster/internal/gate"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -50,9 +49,6 @@ type globalFlags struct {
 
 // Main runs the command line and returns the exit code.
 func Main(args []string) int {
-	if len(args) > 0 && args[0] == gate.Word { // the tool is held in place of a container's program
-		return gate.Main(args[1:])
-	}
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, now: time.Now}
 	return a.run(a.root(), args)
 }

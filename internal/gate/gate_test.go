@@ -17,8 +17,6 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case gate.Word:
-			os.Exit(gate.Main(os.Args[2:]))
 		case "program":
 			_, _ = fmt.Fprintf(os.Stdout, "%q %s\n", os.Args, os.Getenv("GATE_TEST"))
 			_, _ = io.Copy(os.Stdout, os.Stdin)
@@ -40,8 +38,13 @@ func self(t *testing.T) string {
 // held starts a gate before the program argv.
 func held(t *testing.T, argv ...string) (gated *exec.Cmd, stdin io.WriteCloser, stdout, stderr *bytes.Buffer) {
 	t.Helper()
+	return heldBy(t, gate.Word, argv...)
+}
+
+func heldBy(t *testing.T, word string, argv ...string) (gated *exec.Cmd, stdin io.WriteCloser, stdout, stderr *bytes.Buffer) {
+	t.Helper()
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
-	gated = exec.CommandContext(t.Context(), self(t), append([]string{gate.Word}, argv...)...)
+	gated = exec.CommandContext(t.Context(), self(t), append([]string{word}, argv...)...)
 	gated.Stdout, gated.Stderr = stdout, stderr
 	stdin, err := gated.StdinPipe()
 	if err != nil {
@@ -113,5 +116,56 @@ func TestTheProgramDoesNotRun(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTheProgramGetsItsWholeInputOrDoesNotRun(t *testing.T) {
+	for _, size := range []int{0, 1, 1000, 64 << 10, 1 << 20} {
+		sent := strings.Repeat("x", size)
+		var framed bytes.Buffer
+		if err := gate.Frame(&framed, strings.NewReader(sent)); err != nil {
+			t.Fatal(err)
+		}
+		for _, cut := range []int{0, 1, 4, 5, framed.Len() / 2, framed.Len() - 4, framed.Len() - 1, framed.Len()} {
+			if cut > framed.Len() {
+				continue
+			}
+			gated, stdin, stdout, stderr := heldBy(t, gate.WholeWord, "1m", "mark", self(t), "program")
+			_, _ = stdin.Write(framed.Bytes()[:cut])
+			_ = stdin.Close()
+			_ = gated.Wait()
+			want, code := fmt.Sprintf("%q \n", []string{self(t), "program"})+sent, 42
+			if cut < framed.Len() {
+				want, code = "", gate.Failed
+			}
+			if gated.ProcessState.ExitCode() != code || stdout.String() != want {
+				t.Errorf("%d of %d bytes: %s, %d bytes of stdout, want %d; stderr %q", cut, framed.Len(), gated.ProcessState, stdout.Len(), len(want), stderr)
+			}
+			if cut < framed.Len() && !strings.HasPrefix(stderr.String(), "markread the input: ") {
+				t.Errorf("%d of %d bytes: stderr %q", cut, framed.Len(), stderr)
+			}
+		}
+	}
+}
+
+func TestWhatIsNotFramedIsRefused(t *testing.T) {
+	gated, stdin, stdout, stderr := heldBy(t, gate.WholeWord, "0s", "mark", self(t), "program")
+	_, _ = io.WriteString(stdin, `{"name": "not framed"}`)
+	_ = stdin.Close()
+	_ = gated.Wait()
+	if gated.ProcessState.ExitCode() != gate.Failed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "none of ours") {
+		t.Errorf("%s, stdout %q, stderr %q", gated.ProcessState, stdout, stderr)
+	}
+}
+
+func TestTheGateGivesUpWhenNobodySends(t *testing.T) {
+	gated, stdin, stdout, stderr := heldBy(t, gate.WholeWord, "100ms", "mark", self(t), "program")
+	defer func() { _ = stdin.Close() }()
+	if err := gate.Alive(stdin); err != nil {
+		t.Fatal(err)
+	}
+	_ = gated.Wait()
+	if gated.ProcessState.ExitCode() != gate.Failed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "nothing came") {
+		t.Errorf("%s, stdout %q, stderr %q", gated.ProcessState, stdout, stderr)
 	}
 }

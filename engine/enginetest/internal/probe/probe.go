@@ -14,6 +14,7 @@
 //	user               write UID:GID
 //	read PATH          write a file's content
 //	write PATH TEXT    write TEXT to a file
+//	save PATH          read stdin, and write to a file how many bytes that were, and a line's end
 //	die                die by SIGKILL, as far as anybody outside can see
 //	after ARG…         write a line, read one byte of stdin, or its end, then do as ARG… tell
 //	(others)           see Process.Native
@@ -130,6 +131,12 @@ func run(ctx context.Context, p Process, verb string, operands []string) (int, e
 			return Usage, fmt.Errorf("wants a path and a text, not %q", operands)
 		}
 		return status(p.WriteFile(operands[0], []byte(operands[1])))
+	case "save":
+		content, err := io.ReadAll(p.Stdin)
+		if err == nil {
+			err = p.WriteFile(strings.Join(operands, " "), fmt.Appendln(nil, len(content)))
+		}
+		return status(err)
 	case "die":
 		return p.Die(), nil
 	default:

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/deployster-go/deployster/internal/gate"
 )
 
 func init() {
@@ -87,8 +89,11 @@ func (l *launcher) launch() (int, error) {
 	if err := l.configure(); err != nil {
 		return 0, err
 	}
-	if l.request.Steps {
+	switch {
+	case l.request.Steps:
 		return l.steps()
+	case l.request.Whole:
+		return l.whole()
 	}
 	if err := l.reports.Encode(Report{Becomes: true}); err != nil {
 		return 0, failed("report", err)
@@ -100,6 +105,13 @@ func (l *launcher) launch() (int, error) {
 // steps prepares the container, and starts it when told. All runtimes can do
 // that; it takes longer than running it at once.
 func (l *launcher) steps() (int, error) {
+	var fill func() error
+	if l.request.Whole {
+		var err error
+		if fill, err = l.later(); err != nil {
+			return 0, err
+		}
+	}
 	if err := l.execute("create", "--bundle", l.request.Dir, "--pid-file", pidFile); err != nil {
 		return 0, err
 	}
@@ -116,10 +128,56 @@ func (l *launcher) steps() (int, error) {
 	if err := l.orders.Decode(&Start{}); err != nil {
 		os.Exit(killed) // the tool is gone, and with this process the container
 	}
+	if fill != nil {
+		if err := fill(); err != nil {
+			return 0, err
+		}
+	}
 	if err := l.execute("start"); err != nil {
 		return 0, err
 	}
 	return wait(pid)
+}
+
+// whole runs the container when its input is whole. The runtime leaves it to
+// itself then: the pipes that it would put between would be cut when it dies.
+func (l *launcher) whole() (int, error) {
+	if err := gate.Whole(0, 0); err != nil {
+		return 0, failed("prepare the input", err)
+	}
+	if err := l.execute("run", "--detach", "--bundle", l.request.Dir, "--pid-file", pidFile); err != nil {
+		return 0, err
+	}
+	pid, err := readPID()
+	if err != nil {
+		return 0, failed("find the container's process", err)
+	}
+	if err := letGo(); err != nil {
+		return 0, failed("leave the streams to the container", err)
+	}
+	return wait(pid)
+}
+
+// later gives the container that is to be created an input that is not there
+// yet. fill puts it there.
+func (l *launcher) later() (fill func() error, err error) {
+	input, err := gate.Input()
+	if err != nil {
+		return nil, failed("prepare the input", err)
+	}
+	kept, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, Control+1)
+	if err != nil {
+		return nil, failed("keep the input", err)
+	}
+	if err := unix.Dup3(int(input.Fd()), 0, 0); err != nil {
+		return nil, failed("prepare the input", err)
+	}
+	return func() error {
+		if err := gate.Fill(input, os.NewFile(uintptr(kept), "stdin")); err != nil {
+			return failed("prepare the input", err)
+		}
+		return nil
+	}, nil
 }
 
 // command is a command of the OCI runtime on the container.

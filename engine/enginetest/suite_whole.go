@@ -1,0 +1,196 @@
+package enginetest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+// saving is a spec whose program relies on its input and keeps it in a file.
+func (s *suite) saving(t *testing.T) (spec engine.Spec, kept string) {
+	t.Helper()
+	directory := t.TempDir()
+	spec = s.spec("save", "/mnt/kept")
+	spec.Mounts = []engine.Mount{{Source: directory, Target: "/mnt"}}
+	spec.Whole = true
+	return spec, filepath.Join(directory, "kept")
+}
+
+// wholeSizes are those of an input that is nothing, that everything on the way
+// takes at once, and that has to be read for the rest to follow.
+var wholeSizes = []int{0, 1000, 1 << 20}
+
+func (s *suite) testWhole(t *testing.T) {
+	for _, size := range wholeSizes {
+		for _, hold := range []<-chan struct{}{nil, closed()} {
+			spec := s.spec("cat")
+			spec.Whole, spec.Hold = true, hold
+			sent := strings.Repeat("x", size)
+			if got := s.succeed(t, spec, strings.NewReader(sent)); got != sent {
+				t.Errorf("held %v: sent %d bytes, received %d", hold != nil, size, len(got))
+			}
+		}
+	}
+	spec := s.spec("exit", "3") // without reading it
+	spec.Whole = true
+	if r := s.try(t, spec, strings.NewReader(strings.Repeat("x", 1<<20))); r.err != nil || r.exit.Code != 3 {
+		t.Errorf("exit %+v, error %v; want code 3", r.exit, r.err)
+	}
+	spec.Entrypoint = "/no/such/program"
+	if r := s.try(t, spec, strings.NewReader("x")); r.err == nil ||
+		!strings.Contains(r.err.Error(), "/no/such/program") || !strings.Contains(r.err.Error(), s.images.Probe) {
+		t.Errorf("exit %+v, error %v; want one that names program and image", r.exit, r.err)
+	}
+}
+
+func (s *suite) testBrokenWhole(t *testing.T) {
+	for _, size := range wholeSizes {
+		for _, hold := range []<-chan struct{}{nil, closed()} {
+			spec, kept := s.saving(t)
+			spec.Hold = hold
+			r := s.try(t, spec, io.MultiReader(strings.NewReader(strings.Repeat("x", size)), iotest.ErrReader(errBroken)))
+			if !errors.Is(r.err, errBroken) {
+				t.Errorf("after %d bytes, held %v: exit %+v, error %v; want the reader's error", size, hold != nil, r.exit, r.err)
+			}
+			if _, err := os.Stat(kept); !os.IsNotExist(err) {
+				t.Errorf("after %d bytes, held %v: it ran (%v)", size, hold != nil, err)
+			}
+		}
+	}
+}
+
+func (s *suite) testWithheldWhole(t *testing.T) {
+	for _, size := range wholeSizes {
+		spec, kept := s.saving(t)
+		b := s.start(t, spec)
+		if _, err := io.WriteString(b.stdin, strings.Repeat("x", size)); err != nil {
+			t.Fatal(err)
+		}
+		b.cancel()
+		<-b.done
+		if !errors.Is(b.result.err, context.Canceled) {
+			t.Errorf("after %d bytes: exit %+v, error %v; want context.Canceled", size, b.result.exit, b.result.err)
+		}
+		if _, err := os.Stat(kept); !os.IsNotExist(err) {
+			t.Errorf("after %d bytes: it ran (%v)", size, err)
+		}
+	}
+}
+
+func (s *suite) testKilledCaller(t *testing.T) {
+	for _, size := range wholeSizes {
+		for _, o := range []order{
+			{Given: 0}, {Given: 0, Held: true}, {Given: size / 2}, {Given: size / 2, After: 50 * time.Millisecond, Held: true},
+			{Given: max(0, size-1)}, {Given: size}, {Given: size, After: time.Millisecond}, {Given: size, After: 300 * time.Millisecond},
+		} {
+			spec, kept := s.saving(t)
+			mark := rand.Text()
+			o.Image, o.Args, o.Network, o.Mounts = spec.Image, spec.Args, spec.Network, spec.Mounts
+			o.Labels = maps.Clone(spec.Labels)
+			o.Labels["caller"] = mark
+			o.Size = size
+			encoded, err := json.Marshal(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			caller := s.images.Caller(t, string(encoded))
+			if said, err := caller.CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
+				t.Fatalf("the caller was not killed: %v\n%s", err, said)
+			}
+			mine := map[string]string{label: s.mark, "caller": mark}
+			s.await(t, "what the caller left has ended", func() bool {
+				for _, c := range s.list(t, mine) {
+					if c.Running {
+						return false
+					}
+				}
+				return true
+			})
+			for _, c := range s.list(t, mine) {
+				if err := s.engine.Remove(s.context(t), c.ID); err != nil {
+					t.Error(err)
+				}
+			}
+			content, err := os.ReadFile(kept)
+			switch {
+			case err != nil && !os.IsNotExist(err):
+				t.Error(err)
+			case err == nil && o.Given < size:
+				t.Errorf("given %d of %d bytes it ran, with %s", o.Given, size, content)
+			case err == nil && len(content) > 0 && string(content) != fmt.Sprintln(size): // it may be killed before it has written
+				t.Errorf("given %d of %d bytes it ran, with %s", o.Given, size, content)
+			}
+		}
+	}
+}
+
+// order is what a caller is to do: run a program that relies on its input, give
+// some of that, and be killed.
+type order struct {
+	Image   string
+	Args    []string
+	Network string
+	Mounts  []engine.Mount
+	Labels  map[string]string
+	Size    int // of the input
+	Given   int
+	After   time.Duration // from when that is given
+	Held    bool          // until its release, which is at once
+}
+
+// Die does what Images.Caller was told to, and returns only if it can not.
+func Die(e engine.Engine, encoded string) error {
+	var o order
+	if err := json.Unmarshal([]byte(encoded), &o); err != nil {
+		return err
+	}
+	spec := engine.Spec{Image: o.Image, Args: o.Args, Network: o.Network, Mounts: o.Mounts, Labels: o.Labels, Whole: true}
+	if o.Held {
+		spec.Hold = closed()
+	}
+	time.AfterFunc(patience, func() { panic("it can not be killed at the right moment: it does not come so far") })
+	_, err := e.Run(context.Background(), spec, engine.IO{Stdin: &dying{order: o, rest: bytes.Repeat([]byte("x"), o.Given)}})
+	if err == nil {
+		<-time.After(o.After + time.Second) // it ended before it could be killed, which is all right
+		suicide()
+	}
+	return err
+}
+
+// dying is an input whose reader is killed.
+type dying struct {
+	order
+	rest []byte
+}
+
+func (d *dying) Read(into []byte) (int, error) {
+	if len(d.rest) > 0 {
+		n := copy(into, d.rest)
+		d.rest = d.rest[n:]
+		return n, nil
+	}
+	time.AfterFunc(d.After, suicide)
+	if d.Given < d.Size {
+		select {}
+	}
+	return 0, io.EOF
+}
+
+func suicide() {
+	_ = syscall.Kill(syscall.Getpid(), syscall.SIGKILL)
+	select {}
+}

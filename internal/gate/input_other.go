@@ -1,0 +1,11 @@
+//go:build !linux
+
+package gate
+
+import (
+	"errors"
+	"time"
+)
+
+// Whole fails: containers are Linux's.
+func Whole(int, time.Duration) error { return errors.New("gate: it needs Linux") }
