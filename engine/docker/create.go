@@ -74,6 +74,8 @@ func (e *Engine) newContainer(ctx context.Context, spec engine.Spec, stdin bool,
 		Mounts:      mounts(spec),
 		NetworkMode: container.NetworkMode(spec.Network),
 		Resources:   limits(spec),
+		CapDrop:     []string{"ALL"},
+		CapAdd:      engine.Capabilities(),
 		// Output of any size must not fill the engine's disk.
 		LogConfig: container.LogConfig{Type: "none"},
 	}

@@ -168,6 +168,8 @@ func (s *suite) kernelCases() []testCase {
 		{"the program is process 1 and ignores no signal", s.testSignals},
 		{"an argument or variable of 1 MB is an error", s.testTooLong},
 		{"what a run writes is gone for the next", s.testFreshRoot},
+		{"the machine's devices can not be made into files", s.testMknod},
+		{"root has no more capabilities than on any engine", s.testCapabilities},
 		{"network none leads nowhere", s.testNetworkNone},
 		{"network host is the host's", s.testNetworkHost},
 	}

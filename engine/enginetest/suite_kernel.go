@@ -3,6 +3,7 @@ package enginetest
 import (
 	"encoding/json"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,4 +133,33 @@ func (s *suite) testNetworkHost(t *testing.T) {
 	spec := s.spec("connect", listen(t))
 	spec.Network = "host"
 	s.succeed(t, spec, nil)
+}
+
+func (s *suite) testMknod(t *testing.T) {
+	directory := t.TempDir()
+	spec := s.spec("mknod", "/mnt/disk")
+	spec.Mounts = []engine.Mount{{Source: directory, Target: "/mnt"}}
+	if r := s.try(t, spec, nil); r.err != nil || r.exit.Code != probeFailed || !strings.Contains(r.stderr, "operation not permitted") {
+		t.Errorf("a block device in a writable mount: exit %+v, error %v, stderr %q; want it to be forbidden", r.exit, r.err, r.stderr)
+	}
+	spec.Args = []string{"mknod", "/tmp/disk"}
+	if r := s.try(t, spec, nil); r.err != nil || r.exit.Code != probeFailed {
+		t.Errorf("a block device in /tmp: exit %+v, error %v; want it to be forbidden", r.exit, r.err)
+	}
+	if left, err := os.ReadDir(directory); err != nil || len(left) > 0 {
+		t.Errorf("left in the mount: %v, %v", left, err)
+	}
+}
+
+func (s *suite) testCapabilities(t *testing.T) {
+	// CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE
+	const want = 1<<0 | 1<<1 | 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<10
+	status := s.succeed(t, s.spec("read", "/proc/self/status"), nil)
+	for _, set := range []string{"CapPrm", "CapEff", "CapBnd"} {
+		_, value, _ := strings.Cut(status, "\n"+set+":\t")
+		value, _, _ = strings.Cut(value, "\n")
+		if got, err := strconv.ParseUint(value, 16, 64); err != nil || got != want {
+			t.Errorf("%s is %s, want %016x (%v)", set, value, want, err)
+		}
+	}
 }

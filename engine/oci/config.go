@@ -23,14 +23,6 @@ const (
 // defaultPath is the PATH of an image that has none, as with Docker.
 const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// capabilities are what programs need that work with files and networks, and
-// that give up being root. Docker's list has also AUDIT_WRITE, MKNOD, NET_RAW,
-// SETFCAP, SETPCAP and SYS_CHROOT.
-var capabilities = []string{
-	"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL",
-	"CAP_NET_BIND_SERVICE", "CAP_SETGID", "CAP_SETUID",
-}
-
 // What of /proc and /sys tells of, or changes, the machine rather than the
 // container.
 var (
@@ -91,6 +83,7 @@ func configure(id string, spec engine.Spec, image v1.Config, h host) (specs.Spec
 	if own {
 		namespaces = append(namespaces, specs.LinuxNamespace{Type: specs.NetworkNamespace})
 	}
+	capabilities := engine.Capabilities()
 	linux := &specs.Linux{
 		Namespaces:    namespaces,
 		Resources:     resources,

@@ -300,7 +300,7 @@ func (e *Engine) host() (host, error) {
 // killed: to filter its calls, too, costs every start half as much again.
 func systemCalls() (*specs.LinuxSeccomp, error) {
 	filter, err := seccomp.GetDefaultProfile(&specs.Spec{
-		Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{Bounding: capabilities}},
+		Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{Bounding: engine.Capabilities()}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the system call filter: %w", err)

@@ -24,6 +24,7 @@ import (
 //	allocate N         use N bytes of memory
 //	child ARG…         run the probe with ARG… as a child, and end with code 0 however that ended,
 //	                   once another byte of stdin, or its end, was read
+//	mknod PATH         make a block device
 //	fork N             make N processes that stay until this one ends, or as many as may be; write how many
 func native(verb string, operands []string) (code int, known bool, err error) {
 	switch verb {
@@ -35,6 +36,8 @@ func native(verb string, operands []string) (code int, known bool, err error) {
 		err = each(operands, allocate)
 	case "child":
 		err = runChild(operands)
+	case "mknod":
+		err = each(operands, func(path string) error { return syscall.Mknod(path, syscall.S_IFBLK|0o666, 7<<8) })
 	case "fork":
 		err = each(operands, forkMany)
 	default:
