@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -43,22 +45,46 @@ func (a *app) initCache(f engineFlags) runner.InitCache {
 	if f.noCache || err != nil {
 		return nil
 	}
-	return &initCache{dir: filepath.Join(cache, "deployster", "init"), now: a.now}
+	warn := func(text string) { logger(a.err).Warn(text) }
+	return &initCache{dir: filepath.Join(cache, "deployster", "init"), now: a.now, warn: warn}
 }
 
 // initCache is a runner.InitCache of one file for each answer. Whatever goes
-// wrong with one, the type is asked.
+// wrong with one, the type is asked. An answer decides which plugs a type gets and
+// what is run in its name, so those of others are not believed: a cache that they
+// could have written to is neither read nor written, and a warning says so.
 type initCache struct {
 	dir   string
 	now   func() time.Time
+	warn  func(text string)
 	prune sync.Once
+	vet   sync.Once
+	ours  bool // nobody else can write to it
+}
+
+// trusted reports whether the cache can be used. It is looked at once.
+func (c *initCache) trusted() bool {
+	c.vet.Do(func() {
+		if err := os.MkdirAll(c.dir, 0o700); err != nil {
+			return
+		}
+		if err := shipped.Private(c.dir); err != nil {
+			c.warn(fmt.Sprintf("what types answered is not remembered: %v", err))
+			return
+		}
+		c.ours = true
+	})
+	return c.ours
 }
 
 // Get reads an answer. The time of its file says when it was last used.
 func (c *initCache) Get(key string) ([]byte, bool) {
 	path := filepath.Join(c.dir, key)
+	if !c.trusted() {
+		return nil, false
+	}
 	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > protocol.MaxAnswer {
+	if err != nil || !info.Mode().IsRegular() || info.Size() > protocol.MaxAnswer || !shipped.PrivateFile(info) {
 		return nil, false
 	}
 	answer, err := os.ReadFile(path)
@@ -73,7 +99,7 @@ func (c *initCache) Get(key string) ([]byte, bool) {
 
 // Put writes an answer, so that a reader sees all of it or none.
 func (c *initCache) Put(key string, answer []byte) {
-	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+	if !c.trusted() {
 		return
 	}
 	c.prune.Do(c.bound)

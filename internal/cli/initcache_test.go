@@ -11,7 +11,7 @@ import (
 )
 
 func newInitCache(t *testing.T) *initCache {
-	return &initCache{dir: filepath.Join(t.TempDir(), "deployster", "init"), now: time.Now}
+	return &initCache{dir: filepath.Join(t.TempDir(), "deployster", "init"), now: time.Now, warn: func(text string) { t.Errorf("warned: %s", text) }}
 }
 
 func (c *initCache) names(t *testing.T) []string {
@@ -89,7 +89,7 @@ func TestWhatWasNotUsedForLongGoes(t *testing.T) {
 		}
 	}
 	c.Get("used")
-	next := &initCache{dir: c.dir, now: func() time.Time { return time.Now().Add(12 * time.Hour) }}
+	next := &initCache{dir: c.dir, warn: c.warn, now: func() time.Time { return time.Now().Add(12 * time.Hour) }}
 	next.Put("newer", nil)
 	if got := strings.Join(next.names(t), " "); got != "new "+unfinished+"2 newer used" {
 		t.Errorf("left are %s", got)
@@ -107,9 +107,52 @@ func TestTheOldestGoWhereThereIsTooMuch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	next := &initCache{dir: c.dir, now: time.Now}
+	next := &initCache{dir: c.dir, now: time.Now, warn: c.warn}
 	next.Put("30", nil)
 	if names := next.names(t); len(names) != 13 || names[0] != "18" {
 		t.Errorf("left are %v", names)
+	}
+}
+
+func TestACacheThatOthersCanWriteToIsNotUsed(t *testing.T) {
+	const somebody = 65534
+	for name, change := range map[string]func(c *initCache) error{
+		"the directory is writable for all": func(c *initCache) error { return os.Chmod(c.dir, 0o777) },
+		"the directory is another's":        func(c *initCache) error { return os.Chown(c.dir, somebody, -1) },
+		"one above is writable for a group": func(c *initCache) error { return os.Chmod(filepath.Dir(c.dir), 0o770) },
+		"one above is another's":            func(c *initCache) error { return os.Chown(filepath.Dir(c.dir), somebody, -1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newInitCache(t)
+			c.Put("ab", []byte("forged"))
+			if err := change(c); err != nil {
+				t.Fatal(err)
+			}
+			var warnings []string
+			next := &initCache{dir: c.dir, now: time.Now, warn: func(text string) { warnings = append(warnings, text) }}
+			if _, ok := next.Get("ab"); ok {
+				t.Error("it is used")
+			}
+			if next.Put("cd", []byte("answer")); len(c.names(t)) != 1 {
+				t.Errorf("it is written to: %v", c.names(t))
+			}
+			if len(warnings) != 1 || !strings.Contains(warnings[0], "others can write to "+filepath.Dir(c.dir)) || !strings.Contains(warnings[0], "chmod") {
+				t.Errorf("warnings: %q", warnings)
+			}
+		})
+	}
+	c := newInitCache(t)
+	c.Put("ab", []byte("forged"))
+	c.Put("cd", []byte("forged"))
+	if err := os.Chmod(filepath.Join(c.dir, "ab"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(filepath.Join(c.dir, "cd"), somebody, -1); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"ab", "cd"} {
+		if _, ok := c.Get(key); ok {
+			t.Errorf("%s is used, though others can write to it", key)
+		}
 	}
 }

@@ -56,7 +56,11 @@ func NewImages(e Engine, o Options) (*Images, error) {
 	}
 	source := Source{Executable: executable, GOOS: runtime.GOOS, GOARCH: runtime.GOARCH}
 	if cache, err := os.UserCacheDir(); err == nil { // without one, hashes are computed each time
-		source.CacheDir = filepath.Join(cache, "deployster")
+		// What others can write there could be made to run in the name of a type.
+		directory := filepath.Join(cache, "deployster")
+		if os.MkdirAll(directory, 0o700) == nil && Private(directory) == nil {
+			source.CacheDir = directory
+		}
 	}
 	return &Images{engine: e, source: source, options: o}, nil
 }
@@ -138,7 +142,7 @@ func (i *Images) extract(ctx context.Context, arch string, policy engine.PullPol
 		return Binary{}, fmt.Errorf("--types-image: %w", err)
 	}
 	if i.source.CacheDir == "" {
-		return Binary{}, errors.New("--types-image needs a cache directory; set HOME or XDG_CACHE_HOME")
+		return Binary{}, errors.New("--types-image needs a cache directory that only you can write to; set HOME or XDG_CACHE_HOME")
 	}
 	sum := sha256.Sum256([]byte(image.ID + "\x00" + arch))
 	path := filepath.Join(i.source.CacheDir, "binary-"+hex.EncodeToString(sum[:16]))

@@ -1,0 +1,46 @@
+//go:build unix
+
+package shipped
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Private refuses a directory to which somebody else can write, or in whose
+// place somebody else can put another. Root is nobody else.
+func Private(directory string) error {
+	at, err := filepath.EvalSymlinks(directory)
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", directory, err)
+	}
+	for first := true; ; first = false {
+		info, err := os.Lstat(at)
+		if err != nil {
+			return fmt.Errorf("look at %s: %w", at, err)
+		}
+		// Of a sticky directory, such as /tmp, others can not move what is not theirs.
+		shared := !first && info.Mode()&fs.ModeSticky != 0
+		if !PrivateFile(info) && (!shared || !ownedByUs(info)) {
+			return fmt.Errorf("others can write to %s, and so to %s: make it yours alone (chown, chmod go-w), or set XDG_CACHE_HOME to another", at, directory)
+		}
+		parent := filepath.Dir(at)
+		if parent == at {
+			return nil
+		}
+		at = parent
+	}
+}
+
+// PrivateFile reports whether nobody but this user, and root, can write to a file.
+func PrivateFile(info fs.FileInfo) bool {
+	return ownedByUs(info) && info.Mode().Perm()&0o022 == 0
+}
+
+func ownedByUs(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (stat.Uid == 0 || int(stat.Uid) == os.Geteuid())
+}
