@@ -24,7 +24,11 @@ var small = limits{bytes: 1 << 20, entries: 1000, names: 1 << 16}
 // touch.
 func unpackBeside(t testing.TB, content []byte, limit limits) (string, error) {
 	t.Helper()
-	parent := t.TempDir()
+	return unpackIn(t, t.TempDir(), content, limit)
+}
+
+func unpackIn(t testing.TB, parent string, content []byte, limit limits) (string, error) {
+	t.Helper()
 	dir, neighbour := filepath.Join(parent, "root"), filepath.Join(parent, "outside")
 	for _, made := range []string{dir, neighbour} {
 		if err := makeDir(made); err != nil {
