@@ -73,7 +73,7 @@ func pass(wait func(stdin int) error, argv []string) error {
 	if err := wait(int(os.Stdin.Fd())); err != nil {
 		return err
 	}
-	return fmt.Errorf("exec: %q: %w", argv[0], syscall.Exec(path, argv, os.Environ()))
+	return fmt.Errorf("exec: %q: %w", argv[0], syscall.Exec(path, argv, os.Environ())) //nolint:gosec // to become what it is told to is its purpose
 }
 
 // await returns once there is something to read, and fails at the end of it. A

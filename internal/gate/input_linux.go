@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -59,7 +60,7 @@ func (d descriptor) Read(into []byte) (int, error) {
 		}
 		n, err := unix.Read(d.fd, into)
 		switch {
-		case err == unix.EINTR: //nolint:errorlint // system calls return bare numbers
+		case errors.Is(err, unix.EINTR):
 		case err != nil:
 			return 0, err
 		case n == 0 && len(into) > 0:
@@ -78,7 +79,7 @@ func (d descriptor) await() error {
 	waiting := []unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(waiting, int(d.silence.Milliseconds()))
 	switch {
-	case err == unix.EINTR: //nolint:errorlint // system calls return bare numbers
+	case errors.Is(err, unix.EINTR):
 		return nil
 	case err != nil:
 		return err
