@@ -59,6 +59,10 @@ $(TOOLS)/golangci-lint: Makefile | ready
 bench: build ## benchmarks, each against its yardstick in the same run
 	scripts/with-docker scripts/bench
 
+.PHONY: fuzz
+fuzz: ready ## every fuzzer for FUZZTIME (10s), beyond the inputs that the tests try
+	scripts/fuzz
+
 .PHONY: image
 image: ready ## build the image deployster:VERSION, without a registry
 	CGO_ENABLED=0 GOOS=linux $(GO) build $(GOFLAGS_BUILD) -o bin/deployster ./cmd/deployster
