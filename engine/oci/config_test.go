@@ -134,7 +134,7 @@ func TestConfigurationIsRefused(t *testing.T) {
 }
 
 func TestEveryContainerIsConfined(t *testing.T) {
-	config, err := configure(someID, engine.Spec{Args: []string{"x"}}, v1.Config{}, host{seccomp: &specs.LinuxSeccomp{}})
+	config, err := configure(someID, engine.Spec{Args: []string{"x"}}, v1.Config{}, host{bounded: true, seccomp: &specs.LinuxSeccomp{}})
 	if err != nil {
 		t.Fatal(err)
 	}
