@@ -127,7 +127,7 @@ var broken = map[string]brokenType{
 		"actions exit with 0", Failed, `the image of create: image "elsewhere": no such image`,
 	},
 	"an action does nothing": {
-		`os.replace(path + ".new", path)`, `os.remove(path + ".new")`,
+		`os.replace(temp, path)`, `os.remove(temp)`,
 		"state is VALID after the actions", Failed, "it is STALE (create)",
 	},
 	"an action writes something else": {

@@ -225,7 +225,7 @@ func TestAnotherSchedulerTakesOverFromAKilledOne(t *testing.T) {
 	s.until(1, s.happened("stage-started", "stage/gateway/build"))
 	second := s.start("pipeline", "run", "--until-idle")
 	second.out.until(t, "standing by")
-	s.deployster("pipeline", "artifact", "gateway", "1", "x86")
+	s.deployster("pipeline", "artifact", "gateway", "1", "x86", "--ref", "gateway-1.tar")
 	s.until(1, func(e deploylog.Event) bool {
 		return e.Target.Kind() == "run" && strings.Contains(string(e.Target), "deploy.yaml")
 	})
