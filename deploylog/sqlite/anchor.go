@@ -26,10 +26,10 @@ import (
 // It is written after the commit is durable and before the acknowledgement: a
 // crash between these leaves an anchor that is one batch behind, never one that
 // is ahead, so an anchor that is ahead always means a loss. Its own sync would
-// double what an append costs, so it goes along with that of the next commit,
-// or happens after settleAfter when there is none. What the write alone does not
-// survive is a power failure within that time; and then the events are lost
-// without notice only where the disk also loses a commit that it had confirmed.
+// double what an append costs, so it is synced once every settleAfter, beside a
+// commit where there is one. What the write alone does not survive is a power
+// failure within that time; and then the events are lost without notice only
+// where the disk also loses a commit that it had confirmed.
 type anchor struct {
 	log  string
 	seq  int64
@@ -46,7 +46,7 @@ const (
 	anchorMagic    = "deployster-anchor 1"
 	anchorSumSize  = 16
 
-	settleAfter = 20 * time.Millisecond // without an append, when the anchor is synced by itself
+	settleAfter = 20 * time.Millisecond // how long an anchor may be written and not yet synced
 )
 
 // line is the form of an anchor. Its length only depends on that of the log's
@@ -97,7 +97,8 @@ func decodeAnchors(b []byte) (newest anchor, next int, ok bool) {
 type anchorFile struct {
 	file  *os.File
 	buf   []byte
-	dirty bool // written and not yet synced
+	dirty bool      // written and not yet synced
+	since time.Time // when it became so
 
 	syncData func(*os.File) error
 }
@@ -177,7 +178,9 @@ func (f *anchorFile) unlock() error {
 
 // advance makes a the anchor of all processes. The caller holds the lock.
 func (f *anchorFile) advance(a anchor, slot int) error {
-	f.dirty = true
+	if !f.dirty {
+		f.dirty, f.since = true, time.Now()
+	}
 	if _, err := f.file.WriteAt(a.line(), int64(slot)*anchorBlock); err != nil {
 		return fmt.Errorf("write the anchor: %w", err)
 	}
@@ -196,9 +199,12 @@ func (f *anchorFile) sync() error {
 	return nil
 }
 
-// during runs a function and, at the same time, sync.
+// due is how long the anchor need not be synced yet.
+func (f *anchorFile) due() time.Duration { return max(0, settleAfter-time.Since(f.since)) }
+
+// during runs a function and, at the same time, sync where it is due.
 func (f *anchorFile) during(commit func() error) error {
-	if !f.dirty {
+	if !f.dirty || f.due() > 0 {
 		return commit()
 	}
 	synced := make(chan error, 1)

@@ -251,12 +251,13 @@ func TestAnAnchorThatCanNotBeSyncedPoisons(t *testing.T) {
 	l := withAnchor(t, func(f *anchorFile) {
 		f.syncData = func(*os.File) error { return errors.New("the disk is gone") }
 	})
-	if _, err := l.Append(t.Context(), sample(0)); err != nil {
-		t.Fatal(err)
+	var err error
+	next := 0
+	for ; err == nil; next++ { // until the anchor is to be synced
+		_, err = l.Append(t.Context(), sample(next))
 	}
-	_, err := l.Append(t.Context(), sample(1)) // whether the log was idle for long enough by now or not
 	wantError(t, err, nil, "make the anchor durable: the disk is gone", l.path)
-	_, err = l.Append(t.Context(), sample(2))
+	_, err = l.Append(t.Context(), sample(next))
 	wantError(t, err, deploylog.ErrPoisoned, "the disk is gone")
 }
 

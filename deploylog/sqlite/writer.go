@@ -202,7 +202,7 @@ func (w *writer) run() {
 	for {
 		var settle <-chan time.Time
 		if w.anchor.dirty {
-			settle = time.After(settleAfter)
+			settle = time.After(w.anchor.due())
 		}
 		select {
 		case <-w.waiting:
@@ -287,7 +287,7 @@ func (w *writer) announce() {
 	w.grown = make(chan struct{})
 }
 
-// settle makes the anchor durable when no commit takes it along.
+// settle makes the anchor durable when no commit has taken it along in time.
 func (w *writer) settle() {
 	if err := w.anchor.sync(); err != nil {
 		w.fail(err)
