@@ -38,7 +38,7 @@ docker: ## start a Docker Engine where none answers, and leave it running
 .PHONY: test
 test: setup-test ## everything: formatting, vet, lint, architecture, unit and container tests
 	scripts/check
-	JINJA2=required scripts/with-docker $(GO) test -race -count=1 -timeout 20m ./...
+	JINJA2=required scripts/with-docker scripts/test
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint ## lint only
