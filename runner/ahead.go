@@ -19,6 +19,7 @@ type ahead struct {
 	begin   func()                                     // lets the program run
 	wait    func(context.Context) (engine.Exit, error) // then, for its end; it is killed with the context
 	discard func()                                     // instead
+	ended   <-chan struct{}                            // closed once there is no container
 }
 
 // hold makes the container of the next call ready in the background, as far as
@@ -62,6 +63,7 @@ func (r *Runner) hold(ctx context.Context, res *resource, next *call) {
 	})
 	res.ahead = &ahead{
 		calling: i,
+		ended:   ended,
 		begin: func() {
 			close(release)
 			leave()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/protocol"
 )
 
@@ -53,9 +54,9 @@ func (r *Runner) perform(ctx context.Context, resources []*resource, prepare fun
 	if err := r.begin(ctx); err != nil {
 		return result, err
 	}
-	err := r.whole("preparing the run", func() error { return prepare(ctx) })
+	err := r.try("preparing the run", func() error { return prepare(ctx) })
 	if err == nil {
-		err = r.whole("walking the resources", func() error { return do(ctx, entries) })
+		err = r.try("walking the resources", func() error { return do(ctx, entries) })
 	} else {
 		for _, res := range resources {
 			entry := entries[res.Name]
@@ -100,12 +101,6 @@ func (r *Runner) begin(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// whole does a part of a run that concerns all resources.
-func (r *Runner) whole(doing string, do func() error) (err error) {
-	defer r.caught(&err, doing)
-	return do()
 }
 
 func (c *Counts) add(s Status) {
@@ -301,10 +296,14 @@ func distinct(actions []protocol.Action) []string {
 // do runs one action.
 func (r *Runner) do(ctx context.Context, res *resource, a protocol.Action, id string, stale map[string]any) error {
 	event := Event{Kind: ActionStarted, Resource: res.Name, Action: id, Attempt: 1, Plan: &a}
-	if err := r.emit(ctx, event); err != nil {
-		return err
+	var got result
+	err := r.emit(ctx, event)
+	switch {
+	case err == nil:
+		got, err = r.run(ctx, res, r.actionCall(res, a, id, stale))
+	case len(crash.All(err)) == 0:
+		return err // and so it is not recorded
 	}
-	got, err := r.run(ctx, res, r.actionCall(res, a, id, stale))
 	event.Plan, event.Duration = nil, got.duration
 	if err == nil {
 		event.Exit = &got.exit.Code

@@ -20,6 +20,12 @@ func (r *Runner) caught(err *error, doing string) {
 	}
 }
 
+// try does something of which a panic is an error like any other.
+func (r *Runner) try(doing string, do func() error) (err error) {
+	defer r.caught(&err, doing)
+	return do()
+}
+
 func (r *Runner) panicked(p any, doing string) *crash.Error {
 	c := crash.New(p, doing)
 	c.Message = r.secrets.mask(c.Message)
@@ -54,8 +60,8 @@ func (r *Runner) engineRun(ctx context.Context, spec engine.Spec, streams engine
 	}
 	defer r.caught(&err, what)
 	streams.Stdin = guardedReader{r, streams.Stdin, what}
-	streams.Stdout = guardedWriter{r, streams.Stdout, what}
-	streams.Stderr = guardedWriter{r, streams.Stderr, what}
+	streams.Stdout = &guardedWriter{r: r, to: streams.Stdout, what: what}
+	streams.Stderr = &guardedWriter{r: r, to: streams.Stderr, what: what}
 	return r.Engine.Run(ctx, spec, streams)
 }
 
@@ -70,13 +76,25 @@ func (g guardedReader) Read(p []byte) (n int, err error) {
 	return g.from.Read(p)
 }
 
+// guardedWriter is given nothing more after a panic: what it writes to may have
+// been left halfway.
 type guardedWriter struct {
-	r    *Runner
-	to   io.Writer
-	what string
+	r      *Runner
+	to     io.Writer
+	what   string
+	broken error
 }
 
-func (g guardedWriter) Write(p []byte) (n int, err error) {
-	defer g.r.caught(&err, g.what)
-	return g.to.Write(p)
+func (g *guardedWriter) Write(p []byte) (n int, err error) {
+	if g.broken != nil {
+		return 0, g.broken
+	}
+	g.broken = g.r.try(g.what, func() error {
+		n, err = g.to.Write(p)
+		return nil
+	})
+	if g.broken != nil {
+		return 0, g.broken
+	}
+	return n, err
 }

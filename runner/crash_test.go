@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/crash"
@@ -111,6 +114,108 @@ func (b brittle) Observe(e runner.Event) {
 		panic(fmt.Errorf("can not show %s: %w", e.Kind, errors.ErrUnsupported))
 	}
 	b.world.Observe(e)
+}
+
+// nth is an observer that panics at one event of a kind, and sees no other of it.
+func nth(w *world, kind runner.EventKind, n int) runner.Observer {
+	return brittle{w, func(e runner.Event) bool {
+		if e.Kind == kind {
+			n--
+		}
+		return e.Kind == kind && n == 0
+	}}
+}
+
+// Whatever panics, the run ends, and so does in the log all that began.
+func TestWhatBeganHasAnEndAfterAPanic(t *testing.T) {
+	for _, kind := range []runner.EventKind{
+		runner.ResourceInitialized, runner.ResourceStarted, runner.Working, runner.Line, runner.ResourceResolved,
+		runner.ActionStarted, runner.ActionFinished, runner.ActionFailed, runner.ResourceVerified, runner.ResourceFinished,
+	} {
+		for _, served := range []bool{false, true} {
+			for n := 1; n <= 9; n++ {
+				t.Run(fmt.Sprintf("%s %d, served %t", kind, n, served), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						w := newWorld(t)
+						if served {
+							w.engine.Images["thing"] = w.serving(good)
+						}
+						w.fail["other"] = true
+						_, err := w.apply(t, panicky, func(o *runner.Options) {
+							o.Observer, o.KeepGoing = nth(w, kind, n), true
+						})
+						if err == nil {
+							t.Error("other did not fail")
+						}
+						open := map[string]bool{}
+						for _, e := range w.logged {
+							what, how, _ := strings.Cut(string(e.Kind), "-")
+							switch what += " " + e.Resource + " " + e.Action; how {
+							case "started":
+								open[what] = true
+							case "failed", "finished-successfully":
+								delete(open, what)
+							}
+						}
+						if len(open) > 0 {
+							t.Errorf("without an end are %v of %q", open, w.names())
+						}
+						for _, run := range w.engine.Runs() {
+							if !run.Done {
+								t.Errorf("%v is still there", run.Spec.Args)
+							}
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// What a process says may be cut anywhere, also where a panic is caught.
+func TestAPanicAtAPartOfAnAnswerEndsTheProcess(t *testing.T) {
+	for name, say := range map[string]func(p *served, line string){
+		"an answer in two parts": func(p *served, line string) {
+			_, _ = io.WriteString(p.Stdout, line[:9])
+			_, _ = io.WriteString(p.Stdout, line[9:]+"\n")
+		},
+		"an answer that does not end": func(p *served, line string) { _, _ = io.WriteString(p.Stdout, line) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.engine.Images["thing"] = w.serving(func(ctx context.Context, p *served) int {
+				for q := range p.questions {
+					if q.Action == "set" {
+						say(p, fmt.Sprintf(`{"id":%d,"exit":0,"output":"some text\n"}`, q.ID))
+						return 0
+					}
+					p.answer(ctx, q)
+				}
+				return 0
+			})
+			_, err := w.apply(t, many(1, "thing"), func(o *runner.Options) {
+				o.Observer = brittle{w, func(e runner.Event) bool { return e.Kind == runner.Line }}
+			})
+			if all := crash.All(err); len(all) == 0 || !strings.Contains(all[0].Message, "can not show line") {
+				t.Errorf("told was %v", err)
+			}
+			if names := w.names(); !slices.Contains(names, "action-failed r0 set") || names[len(names)-1] != "run-failed" {
+				t.Errorf("the log tells %q", names)
+			}
+		})
+	}
+}
+
+// A panic while an image is got is not hidden from who else needs it.
+func TestAPanicOfProgressFailsAllThatNeedTheImage(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Registry, w.engine.Images = w.engine.Images, nil
+	_, err := w.apply(t, many(3, "thing"), func(o *runner.Options) { o.Observer = nth(w, runner.Pulling, 1) })
+	for _, name := range []string{"r0", "r1", "r2"} {
+		if err == nil || !strings.Contains(err.Error(), name+": image thing: internal error") {
+			t.Errorf("of %s is told %v", name, err)
+		}
+	}
 }
 
 func TestAPanicOfWhoWatchesIsAnError(t *testing.T) {

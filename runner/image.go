@@ -38,8 +38,11 @@ func (r *Runner) imageFor(ctx context.Context, resource, ref string) (engine.Ima
 	entry.once.Do(func() {
 		ctx, cancel := r.stoppable(ctx)
 		defer cancel()
-		entry.image, entry.err = r.Images.Image(ctx, ref, r.Pull, func(p engine.Progress) {
-			r.show(Event{Kind: Pulling, Time: r.Now(), Resource: resource, Image: ref, Current: p.Current, Total: p.Total})
+		entry.err = r.try("getting it", func() (err error) {
+			entry.image, err = r.Images.Image(ctx, ref, r.Pull, func(p engine.Progress) {
+				r.show(Event{Kind: Pulling, Time: r.Now(), Resource: resource, Image: ref, Current: p.Current, Total: p.Total})
+			})
+			return err
 		})
 	})
 	if entry.err != nil {

@@ -87,8 +87,14 @@ type calling struct {
 	flush          func()
 }
 
-// run makes one call. A non-zero exit is not an error here.
-func (r *Runner) run(ctx context.Context, res *resource, c call) (result, error) {
+// run makes one call. A non-zero exit is not an error here, and a panic is one: so
+// whoever recorded that a call begins records how it ended, whatever happens.
+func (r *Runner) run(ctx context.Context, res *resource, c call) (got result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s: %w", c.action, r.panicked(p, "calling "+res.Type+" for "+res.Name))
+		}
+	}()
 	input, err := json.Marshal(c.input)
 	if err != nil {
 		return result{}, fmt.Errorf("encoding the input of %s: %w", c.action, err)
@@ -96,10 +102,19 @@ func (r *Runner) run(ctx context.Context, res *resource, c call) (result, error)
 	next := res.next
 	res.next = nil
 	if a := res.take(c, input); a != nil {
+		ended := false
+		defer func() {
+			if !ended { // or it would wait for its turn for ever, and the run for it
+				a.discard()
+				<-a.ended
+			}
+		}()
 		return r.complete(ctx, a.calling, func(ctx context.Context) (engine.Exit, error) {
 			a.begin()
 			r.hold(ctx, res, next)
-			return a.wait(ctx)
+			exit, err := a.wait(ctx)
+			ended = true
+			return exit, err
 		})
 	}
 	i, err := r.invoke(ctx, res, c, input)
@@ -169,7 +184,9 @@ func (r *Runner) complete(ctx context.Context, i *calling, run func(context.Cont
 	started := r.Now()
 	got.exit, err = run(ctx)
 	got.duration = r.Now().Sub(started)
-	i.flush()
+	if panicked := r.try("showing what "+i.resource+" said", func() error { i.flush(); return nil }); err == nil {
+		err = panicked
+	}
 	got.answer, got.tail = i.answered.Bytes(), i.said
 	if i.learn != nil {
 		i.learn(got.answer)

@@ -32,7 +32,9 @@ func (a *answer) Write(p []byte) (int, error) {
 // lines cuts a stream into lines, hides secrets in them, and hands them on. A
 // line that goes on for longer than maxLine is handed on in parts, which put
 // together are the line with its secrets hidden. What it keeps is bounded by
-// maxLine and the length of the longest secret, whatever is written.
+// maxLine and the length of the longest secret, whatever is written. What is
+// handed on is forgotten before that, so that it is not handed on again when each
+// panics.
 type lines struct {
 	secrets *secrets
 	each    func(string)
@@ -77,21 +79,24 @@ func (l *lines) part() {
 	if cut <= l.shown {
 		return
 	}
-	l.each(render(l.pending, covers, span{l.shown, cut}, masked))
+	text := render(l.pending, covers, span{l.shown, cut}, masked)
 	keep := resolved.boundary(cut - held)
 	l.pending = append(l.pending[:0], l.pending[keep:]...)
 	l.shown, l.parted = cut-keep, true
+	l.each(text)
 }
 
 // end hands on what there is of a line that has ended.
 func (l *lines) end() {
-	text := bytes.TrimRight(l.pending, "\r")
-	if len(text) > l.shown || !l.parted {
-		covers, _ := l.secrets.covers(text)
-		l.each(render(text, covers, span{min(l.shown, len(text)), len(text)}, masked))
-	}
+	ended := bytes.TrimRight(l.pending, "\r")
+	covers, _ := l.secrets.covers(ended)
+	text := render(ended, covers, span{min(l.shown, len(ended)), len(ended)}, masked)
+	more := len(ended) > l.shown || !l.parted
 	if l.pending, l.shown, l.parted = l.pending[:0], 0, false; cap(l.pending) > 2*maxLine {
 		l.pending = nil
+	}
+	if more {
+		l.each(text)
 	}
 }
 

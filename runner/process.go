@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/protocol"
 )
 
@@ -18,26 +19,27 @@ import (
 // for each, and at least one on its stdout. Whatever it says or does that it
 // may not is its end, and that of the calls in flight.
 type process struct {
-	what    string // names it in errors
-	secrets *secrets
-	stdin   *feed
-	kill    func(error)
-	ended   chan struct{} // closed once the container is gone
+	what   string // names it in errors
+	runner *Runner
+	stdin  *feed
+	kill   func(error)
+	ended  chan struct{} // closed once the container is gone
 
 	stderr *lines // of the process itself; calls have their own
 	said   tail
 	kept   transcript
 
-	mu      sync.Mutex
-	open    map[int64]*request // that it has not answered
-	last    int64              // id
-	line    []byte             // of its stdout, begun and not ended
-	heard   bool
-	closing bool        // its stdin is closed
-	failure error       // what it did wrong, or why it was killed
-	spent   error       // why it is asked no more, and may only finish what acts
-	idle    *time.Timer // to its closing
-	forced  *time.Timer // to its kill, from when it was closed and nothing acts
+	mu        sync.Mutex
+	open      map[int64]*request // that it has not answered
+	last      int64              // id
+	line      []byte             // of its stdout, begun and not ended
+	heard     bool
+	stillborn bool        // it ended before it said anything, in a way that was not its own
+	closing   bool        // its stdin is closed
+	failure   error       // what it did wrong, or why it was killed
+	spent     error       // why it is asked no more, and may only finish what acts
+	idle      *time.Timer // to its closing
+	forced    *time.Timer // to its kill, from when it was closed and nothing acts
 }
 
 // request is a call in flight.
@@ -54,10 +56,10 @@ type request struct {
 // errClosing refuses a request because the process is about to end as it should.
 var errClosing = errors.New("the process is about to end")
 
-func newProcess(what string, secrets *secrets, kept string) *process {
-	p := &process{what: what, secrets: secrets, stdin: newFeed(), ended: make(chan struct{}), open: map[int64]*request{}}
+func newProcess(what string, r *Runner, kept string) *process {
+	p := &process{what: what, runner: r, stdin: newFeed(), ended: make(chan struct{}), open: map[int64]*request{}}
 	p.kept.path = kept
-	p.stderr = &lines{secrets: secrets, each: func(line string) {
+	p.stderr = &lines{secrets: &r.secrets, each: func(line string) {
 		p.said.add(line)
 		p.kept.write(line + "\n")
 	}}
@@ -204,7 +206,7 @@ func (p *process) Write(data []byte) (int, error) {
 		line, after, whole := bytes.Cut(rest, []byte("\n"))
 		rest = after
 		if len(p.line)+len(line) > maxAnswer {
-			begins := p.secrets.mask(string(append(p.line, line...)[:maxAnswer])) // whole, since a part of a secret is not known for one
+			begins := p.runner.secrets.mask(string(append(p.line, line...)[:maxAnswer])) // whole, since a part of a secret is not known for one
 			p.fail(fmt.Errorf("printed a line of more than %d MiB, which begins with %.100q", maxAnswer>>20, begins))
 			break
 		}
@@ -215,11 +217,11 @@ func (p *process) Write(data []byte) (int, error) {
 		if !whole {
 			break
 		}
-		if err := p.answer(line); err != nil {
-			p.fail(err)
-		}
 		if p.line = p.line[:0]; cap(p.line) > maxLine {
 			p.line = nil
+		}
+		if err := p.take(line); err != nil {
+			p.fail(err)
 		}
 	}
 	if p.failure != nil {
@@ -228,11 +230,21 @@ func (p *process) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// answer takes one line; p.mu is held.
+// take takes one line; p.mu is held. After a panic nothing is known of what the
+// line was about, so that is the end of the process, too.
+func (p *process) take(line []byte) error {
+	err := p.runner.try("taking an answer", func() error { return p.answer(line) })
+	if errors.As(err, new(*crash.Error)) {
+		return fmt.Errorf("answered what could not be taken: %w", err)
+	}
+	return err
+}
+
+// answer is take without a guard.
 func (p *process) answer(line []byte) error {
 	a, err := protocol.DecodeServeAnswer(line)
 	if err != nil {
-		return fmt.Errorf("printed what is no answer: %w", p.secrets.unsecret(err, line, func(text []byte) error {
+		return fmt.Errorf("printed what is no answer: %w", p.runner.secrets.unsecret(err, line, func(text []byte) error {
 			_, err := protocol.DecodeServeAnswer(text)
 			return err
 		}))
@@ -285,41 +297,52 @@ func (i *calling) say(a protocol.ServeAnswer) error {
 	return err
 }
 
-// over is told how the container ended.
+// over is told how the container ended. Whatever panics here, nobody waits for
+// the process any longer.
 func (p *process) over(exit engine.Exit, err error) {
 	p.stdin.close()
-	p.stderr.flush()
-	_ = p.kept.close() // what is kept of it is of help, and nothing is lost without
+	err = errors.Join(err, p.runner.try("keeping what it said", func() error {
+		p.stderr.flush()
+		_ = p.kept.close() // what is kept of it is of help, and nothing is lost without
+		return nil
+	}))
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	failure := fmt.Errorf("%s ended, and it is not known how", p.what)
+	defer func() { p.release(failure) }()
 	p.idle.Stop()
 	if p.forced != nil {
 		p.forced.Stop()
 	}
-	if len(p.line) > 0 && p.failure == nil {
-		if err := p.answer(p.line); err != nil && !p.closing {
+	if line := p.line; len(line) > 0 && p.failure == nil {
+		p.line = nil
+		if err := p.take(line); err != nil && !p.closing {
 			p.fail(err)
 		}
 	}
-	stillborn := false
 	switch {
 	case p.failure != nil:
 	case p.closing && !p.awaited():
 	case err != nil:
-		stillborn = !p.heard
+		p.stillborn = !p.heard
 		p.fail(fmt.Errorf("can not be run: %w", err))
 	default:
 		p.fail(errors.New(exitText(exit)))
 	}
-	failure := p.failure
+	failure = p.failure
 	if said := p.said.excerpt(); said != "" && failure != nil {
 		failure = fmt.Errorf("%w; the last it said is:\n%s", failure, said)
 	}
+}
+
+// release ends the requests that are still open, and tells that the process has
+// ended; p.mu is held.
+func (p *process) release(failure error) {
 	for _, q := range p.open {
 		if q.calling == nil {
 			continue
 		}
-		q.unasked = !q.blamed && (p.stdin.unread(q.at) || stillborn && q.answers)
+		q.unasked = !q.blamed && (p.stdin.unread(q.at) || p.stillborn && q.answers)
 		q.err = failure
 		close(q.ended)
 	}

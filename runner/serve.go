@@ -176,13 +176,14 @@ func (s *server) start(ctx context.Context, first *calling) (*process, error) {
 		return nil, fmt.Errorf("%s can not be started: %w", what, err)
 	}
 	spec.Labels[LabelKind] = KindServe
-	p := newProcess(what, &r.secrets, path+".stderr")
+	p := newProcess(what, r, path+".stderr")
 	r.servers.started = append(r.servers.started, p)
 	running, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	p.kill = kill
 	go func() {
 		exit, err := r.engineRun(running, spec, engine.IO{Stdin: p.stdin, Stdout: p, Stderr: p.stderr})
 		kill(nil)
+		defer r.caught(&err, "ending a process that serves")
 		p.over(exit, err)
 	}()
 	return p, nil
