@@ -76,16 +76,18 @@ func (d descriptor) await() error {
 	if d.silence == 0 {
 		return nil
 	}
-	waiting := []unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(waiting, int(d.silence.Milliseconds()))
-	switch {
-	case errors.Is(err, unix.EINTR):
-		return nil
-	case err != nil:
-		return err
-	case n == 0:
-		return fmt.Errorf("nothing came for %s", d.silence)
-	default:
-		return nil
+	until := time.Now().Add(d.silence)
+	for {
+		waiting := []unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(waiting, int(max(0, time.Until(until).Milliseconds())))
+		switch {
+		case errors.Is(err, unix.EINTR): // by a signal, which says nothing of the input
+		case err != nil:
+			return err
+		case n == 0:
+			return fmt.Errorf("nothing came for %s", d.silence)
+		default:
+			return nil
+		}
 	}
 }
