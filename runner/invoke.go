@@ -163,7 +163,7 @@ func (r *Runner) invoke(ctx context.Context, res *resource, c call, input []byte
 		}
 		return &lines{secrets: &r.secrets, each: func(line string) {
 			keep.write(line + "\n")
-			i.said.add(line)
+			i.said.add(stream, line)
 			r.show(Event{Kind: Line, Time: r.Now(), Resource: res.Name, Action: c.action, Attempt: c.attempt, Stream: stream, Text: line, File: file})
 		}}
 	}

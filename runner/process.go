@@ -60,7 +60,7 @@ func newProcess(what string, r *Runner, kept string) *process {
 	p := &process{what: what, runner: r, stdin: newFeed(), ended: make(chan struct{}), open: map[int64]*request{}}
 	p.kept.path = kept
 	p.stderr = &lines{secrets: &r.secrets, each: func(line string) {
-		p.said.add(line)
+		p.said.add("stderr", line)
 		p.kept.write(line + "\n")
 	}}
 	p.idle = time.AfterFunc(idleAfter, p.closeIdle)

@@ -16,21 +16,40 @@ const (
 // what happened: in most languages that is the first, and a stack follows that
 // would push it out.
 type tail struct {
-	last  []string
-	cause string // "" where none is known
-	since int    // lines after it
+	last    []string
+	crash   string // its first line, "" where none is known
+	stream  string // that the crash is told on
+	since   int    // lines after it
+	doubted bool   // the last of them on its stream are of no stack: what said it went on
 }
 
-// crashed recognizes the first line of a crash, as Go, Rust, Java, JavaScript and
-// Ruby tell of it. Python tells it last.
-var crashed = regexp.MustCompile(`^(panic: |fatal error: |thread '.*' panicked at|Exception in thread |Unhandled |Uncaught |[A-Za-z_.]+(Error|Exception): )`)
+var (
+	// crashed recognizes the first line of a crash, as Go, Rust, Java, JavaScript and
+	// Ruby tell of it. Python tells it last.
+	crashed = regexp.MustCompile(`^(panic: |fatal error: |thread '.*' panicked at|Exception in thread |Unhandled |Uncaught |[A-Za-z_.]+(Error|Exception): )`)
 
-func (t *tail) add(line string) {
+	// framed recognizes what only a stack has: so whatever stands between it and the
+	// first line is of the message.
+	framed = regexp.MustCompile(`^(goroutine \d+ \[|stack backtrace:|note: run with .RUST_BACKTRACE|\s+at |\s+from )`)
+
+	// stacked recognizes what else follows the first line of a crash: what is empty or
+	// indented, functions of Go, and what runtimes add.
+	stacked = regexp.MustCompile(`^(\s|$|[^\s(]\S*\(.*\)$|at |created by |exit status |exit code |\[signal |note: |Caused by: |\.\.\. \d+ more|Node\.js v)`)
+)
+
+func (t *tail) add(stream, line string) {
 	if len(line) > maxTailLine {
 		line = strings.ToValidUTF8(line[:maxTailLine], "") + "…"
 	}
-	if t.since++; crashed.MatchString(line) {
-		t.cause, t.since = line, 0
+	t.since++
+	switch {
+	case crashed.MatchString(line):
+		t.crash, t.stream, t.since, t.doubted = line, stream, 0, false
+	case t.crash == "" || stream != t.stream:
+	case framed.MatchString(line):
+		t.doubted = false
+	case !stacked.MatchString(line):
+		t.doubted = true
 	}
 	if len(t.last) == tailLines {
 		t.last = append(t.last[:0], t.last[1:]...)
@@ -38,20 +57,28 @@ func (t *tail) add(line string) {
 	t.last = append(t.last, line)
 }
 
+// cause is the line that says what happened, "" where no crash was the end.
+func (t *tail) cause() string {
+	if t.doubted {
+		return ""
+	}
+	return t.crash
+}
+
 // lines returns the last lines, n at most; those of a crash begin with its cause.
 func (t *tail) lines(n int) []string {
 	last := t.last[max(0, len(t.last)-n):]
-	if t.cause == "" || t.since < len(last) {
+	if t.cause() == "" || t.since < len(last) {
 		return slices.Clone(last)
 	}
-	return append([]string{t.cause, "…"}, last[min(2, len(last)):]...)
+	return append([]string{t.cause(), "…"}, last[min(2, len(last)):]...)
 }
 
 // reason is the one line that says best what happened.
 func (t *tail) reason() string {
 	switch {
-	case t.cause != "":
-		return t.cause
+	case t.cause() != "":
+		return t.cause()
 	case len(t.last) > 0:
 		return t.last[len(t.last)-1]
 	default:
