@@ -247,10 +247,10 @@ func (r *Runner) act(ctx context.Context, res *resource, out protocol.StateOutpu
 	if stale == nil {
 		stale = map[string]any{}
 	}
-	ids := distinct(out.Actions)
+	ids := r.distinct(out.Actions)
 	for i, a := range out.Actions {
 		if r.stopped() || ctx.Err() != nil {
-			return fmt.Errorf("%w before action %q", ErrInterrupted, a.Name)
+			return fmt.Errorf("%w before action %q", ErrInterrupted, ids[i])
 		}
 		if r.confirm(res) == ConfirmAction {
 			if i > 0 {
@@ -275,20 +275,22 @@ func (r *Runner) act(ctx context.Context, res *resource, out protocol.StateOutpu
 
 // distinct names actions, each by another name: an event is one of a kind by the
 // name of its action, and what is run twice is no second attempt. The second "set"
-// is "set#2".
-func distinct(actions []protocol.Action) []string {
+// is "set#2". As files and labels have these names, too, no secret is in them.
+func (r *Runner) distinct(actions []protocol.Action) []string {
+	names := make([]string, len(actions))
 	taken := map[string]bool{}
-	for _, a := range actions {
-		taken[a.Name] = true
+	for i, a := range actions {
+		names[i] = r.secrets.action(a).Name
+		taken[names[i]] = true
 	}
 	seen := map[string]bool{}
 	ids := make([]string, len(actions))
-	for i, a := range actions {
-		id := a.Name
-		for n := 2; seen[a.Name] && taken[id]; n++ {
-			id = fmt.Sprintf("%s#%d", a.Name, n)
+	for i, name := range names {
+		id := name
+		for n := 2; seen[name] && taken[id]; n++ {
+			id = fmt.Sprintf("%s#%d", name, n)
 		}
-		ids[i], seen[a.Name], taken[id] = id, true, true
+		ids[i], seen[name], taken[id] = id, true, true
 	}
 	return ids
 }

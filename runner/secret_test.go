@@ -160,3 +160,59 @@ resources:
 		t.Errorf("%+v\n%+v", plan.Resources[0].Diff, report.Resources[0].Diff)
 	}
 }
+
+// The name of an action is all over: in the log, on containers, in the names of
+// files. Only its type is told it as it is.
+func TestSecretsInTheNamesOfActionsAreHidden(t *testing.T) {
+	const answer = `{"status":"STALE","actions":[{"name":"set hush-hush","args":["set"]},{"name":"set 271828","args":["set"]}]}`
+	const text = `
+resources:
+  a: {type: thing, config: {value: 1, token: hush-hush}}
+  b: {type: thing, config: {value: 1, token: "271828"}, dependencies: {a: a}}`
+	for _, serve := range []bool{false, true} {
+		for _, fails := range []bool{false, true} {
+			w := newWorld(t)
+			w.fail["a"] = fails
+			var asked []string
+			w.engine.Images["thing"] = image(func(ctx context.Context, c enginetest.Call) int {
+				if len(c.Args) > 0 && c.Args[0] == "state" && w.things["a"] == nil {
+					fmt.Fprint(c.Stdout, answer)
+					return 0
+				}
+				return w.thing(ctx, c)
+			})
+			if serve {
+				w.engine.Images["thing"] = w.serving(func(ctx context.Context, p *served) int {
+					for q := range p.questions {
+						if q.Action == "state" && w.things["a"] == nil {
+							p.say(`{"id":%d,"exit":0,"output":`+answer+"}\n", q.ID)
+							continue
+						}
+						asked = append(asked, q.Action)
+						p.answer(ctx, q)
+					}
+					return 0
+				})
+			}
+			_, err := w.apply(t, text)
+			if (err != nil) != fails {
+				t.Fatal(err)
+			}
+			all := w.everything(t, err)
+			for _, run := range w.engine.Runs() {
+				all += fmt.Sprintln(run.Spec.Labels, run.Spec.Mounts)
+			}
+			for _, secret := range []string{"hush-hush", "271828"} {
+				if strings.Contains(all, secret) {
+					t.Errorf("served %t, fails %t: %s is told in\n%s", serve, fails, secret, all)
+				}
+			}
+			if names := w.names(); !slices.Contains(names, "action-started a set (secret)") || !fails && !slices.Contains(names, "action-started a set (secret)#2") {
+				t.Errorf("the log tells %q", names)
+			}
+			if serve && !slices.Contains(asked, "set hush-hush") {
+				t.Errorf("the process was asked for %q", asked)
+			}
+		}
+	}
+}
