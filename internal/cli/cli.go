@@ -62,7 +62,8 @@ func (a *app) run(root *cobra.Command, args []string) int {
 	}
 	args = withVerb(root, args)
 	root.SetArgs(args)
-	a.crashes = crashes{now: a.now, about: func() string { return about(root, args) }, hide: hideVariables(args)}
+	a.crashes = crashes{now: a.now, about: func() string { return about(root, args) }}
+	a.crashes.hide(given(args))
 	err := crash.Do("running the command", func() error { return root.ExecuteContext(context.Background()) })
 	for _, c := range crash.All(err) {
 		a.crashes.add(c)

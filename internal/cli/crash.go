@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,10 +24,10 @@ const mostReports = 20
 // reported once, and at once: what comes after a panic is not to be relied on.
 type crashes struct {
 	now   func() time.Time
-	about func() string       // what the command was
-	hide  func(string) string // hides what must not stand in a report
+	about func() string // what the command was
 
 	mu     sync.Mutex
+	values map[string]bool // of variables, which must not stand in a report
 	known  map[string]bool
 	advice []string
 }
@@ -40,7 +43,7 @@ func (c *crashes) add(e *crash.Error) {
 	}
 	c.known[e.Place] = true
 	hidden := *e
-	hidden.Message = c.hide(e.Message)
+	hidden.Message = c.without(e.Message)
 	path, err := crash.Write(stateDir, c.now(), c.about(), &hidden)
 	c.advice = append(c.advice, crash.Advice(path, err, &hidden))
 }
@@ -70,20 +73,60 @@ func about(root *cobra.Command, args []string) string {
 	return fmt.Sprintf("deployster: %s\ncommand: %s\n", version(), strings.Join(words, " "))
 }
 
-// hideVariables hides the values of variables that a command line gives.
-func hideVariables(args []string) func(string) string {
-	const shortest = 4 // or half of a text would be hidden
-	var values []string
+// shortestValue is the length from which values of variables are hidden, or half of
+// a text would be.
+const shortestValue = 4
+
+// hide keeps all that a variable holds out of reports.
+func (c *crashes) hide(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, v := range value {
+			c.hide(v)
+		}
+	case []any:
+		for _, v := range value {
+			c.hide(v)
+		}
+	case nil, bool:
+	default:
+		text := fmt.Sprint(value)
+		if len(text) < shortestValue {
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.values == nil {
+			c.values = map[string]bool{}
+		}
+		c.values[text] = true
+	}
+}
+
+// without hides what hide was told in a text; c.mu is held.
+func (c *crashes) without(text string) string {
+	values := slices.Collect(maps.Keys(c.values))
+	// The longest goes first: another may be its beginning.
+	slices.SortFunc(values, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	var pairs []string
+	for _, v := range values {
+		pairs = append(pairs, v, "(hidden)")
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// given lists the values of variables that a command line gives.
+func given(args []string) (values []any) {
 	for i, arg := range args {
 		rest, isVar := strings.CutPrefix(arg, "--var=")
 		if arg == "--var" && i+1 < len(args) {
 			rest, isVar = args[i+1], true
 		}
-		if _, value, ok := strings.Cut(rest, "="); isVar && ok && len(value) >= shortest {
-			values = append(values, value, "(hidden)")
+		if _, value, ok := strings.Cut(rest, "="); isVar && ok {
+			values = append(values, value)
 		}
 	}
-	return strings.NewReplacer(values...).Replace
+	return values
 }
 
 // guard makes an error of a panic in the work of a controller, which goes on, and

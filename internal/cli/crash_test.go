@@ -16,13 +16,23 @@ func TestAPanicEndsWith70AndAReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for how, want := range map[string][]string{
-		"main":     {"while: running the command", "panic: runtime error: index out of range [1] with length 1", "at: cli.Panicking", "command: deployster panic --var\n"},
-		"resource": {"while: applying db", "panic: no (hidden)", "at: cli.Panicking", "deployster: "},
-		"aside":    {"while: waiting", "panic: aside", "at: cli.Panicking"},
+		"main":      {"while: running the command", "panic: runtime error: index out of range [1] with length 1", "at: cli.Panicking", "command: deployster panic --var\n"},
+		"resource":  {"while: applying db", "panic: no (hidden)", "at: cli.Panicking", "deployster: "},
+		"variables": {"panic: boom (hidden) map[b:[(hidden) (hidden)]]\n"},
+		"aside":     {"while: waiting", "panic: aside", "at: cli.Panicking"},
 	} {
 		t.Run(how, func(t *testing.T) {
 			dir := t.TempDir()
-			cmd := exec.Command(self, "panic", how, "--var", "token=hush-hush")
+			for name, text := range map[string]string{"vars.auto.yaml": "a: hush", "more.yaml": "file: {b: [hush-hush-hush, 4711]}"} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			args := []string{"panic", how, "--var", "token=hush-hush"}
+			if how == "variables" {
+				args = append(args, "--var-file", "more.yaml", "--var", "short=hush")
+			}
+			cmd := exec.Command(self, args...)
 			cmd.Dir = dir
 			said, err := cmd.CombinedOutput()
 			var exit *exec.ExitError

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -28,6 +29,12 @@ func Panicking(args []string) int {
 			err := crash.Do("applying db", func() error { panic("no " + input.variables[0].Value) })
 			a.crashes.add(crash.All(err)[0])
 			return told(&runner.FailedError{Causes: []error{errors.New("web: exited with 1"), err}})
+		case "variables": // that files hold, too
+			in, err := a.environment(input, "")
+			if err != nil {
+				return err
+			}
+			panic(fmt.Sprintf("boom %v %v", in.variables["token"], in.variables["file"]))
 		case "aside":
 			go func() {
 				defer crash.End(stateDir, "waiting")

@@ -130,6 +130,11 @@ func (a *app) environment(flags inputFlags, confirm string) (*input, error) {
 	if err != nil {
 		return nil, &usageError{err}
 	}
+	for name, value := range in.variables {
+		if _, ours := builtin[name]; !ours {
+			a.crashes.hide(value)
+		}
+	}
 	return in, nil
 }
 
