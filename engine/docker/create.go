@@ -28,7 +28,7 @@ func (e *Engine) create(ctx context.Context, spec engine.Spec, stdin bool) (id, 
 	if e.gates(spec, stdin) {
 		mark = rand.Text()
 		id, err = e.newContainer(ctx, spec, stdin, mark)
-		if !e.withoutGate(ctx, mark, err) {
+		if !e.withoutGate(ctx, spec.Image, mark, err) {
 			return id, mark, err
 		}
 		// The engine does not see this machine's files, or not this one.

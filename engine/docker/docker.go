@@ -17,7 +17,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/docker/cli/cli/config/configfile"
@@ -57,7 +57,7 @@ type Options struct {
 	// follows the argument gate.Word to gate.Main (package internal/gate), as
 	// this program does. Containers that are held (engine.Spec.Hold) then start
 	// ahead of their input, and those that rely on it (Whole) with all of it; they
-	// see the file at /.deployster-gate. Without it, or for an engine elsewhere,
+	// see the file in their root directory. Without it, or for an engine elsewhere,
 	// held ones are only created ahead.
 	Gate string
 
@@ -73,7 +73,7 @@ type Engine struct {
 	log      *slog.Logger
 	gate     string // "" if there is none
 	silence  time.Duration
-	ungated  atomic.Bool
+	ungated  sync.Map // images whose containers are made without the gate
 	removals *removals
 	passed   func(point string) // if set, hears of every point of a run: tests end there
 }

@@ -3,11 +3,13 @@ package docker
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,8 +21,9 @@ import (
 	"github.com/deployster-go/deployster/internal/gate"
 )
 
-// gateTarget is where the gate is in a container that has one.
-const gateTarget = "/.deployster-gate"
+// gateTarget begins the path at which a container has its gate. A random end keeps
+// clear of whatever the image has there.
+const gateTarget = "/.deployster-gate-"
 
 // gatePids is how many processes and threads the gate may need. A container
 // that may have fewer is held without it.
@@ -73,20 +76,45 @@ const gateMemory = 32 << 20
 // gates says whether a run is held by the gate: until its release, until its
 // input is whole, or both. One without stdin can't be.
 func (e *Engine) gates(spec engine.Spec, stdin bool) bool {
-	return (spec.Hold != nil || spec.Whole) && stdin && e.gate != "" && !e.ungated.Load() &&
+	return (spec.Hold != nil || spec.Whole) && stdin && e.gate != "" && !e.isUngated(spec.Image) &&
 		(spec.Pids == 0 || spec.Pids >= gatePids) && (spec.Memory == 0 || spec.Memory >= gateMemory)
 }
 
-// withoutGate says whether a container could not be made or started because of
-// the gate, and sees to it that no other is tried with it.
-func (e *Engine) withoutGate(ctx context.Context, mark string, err error) bool {
-	if mark == "" || err == nil || !strings.Contains(err.Error(), e.gate) && !strings.Contains(err.Error(), gateTarget) {
+// everyImage stands for all images of an engine that can not use the gate.
+const everyImage = ""
+
+// isUngated reports whether containers of an image failed because of the gate.
+func (e *Engine) isUngated(image string) bool {
+	_, all := e.ungated.Load(everyImage)
+	_, one := e.ungated.Load(image)
+	return all || one
+}
+
+// withoutGate reports whether a container could not be made or started because of
+// the gate, and remembers of which images no other is to be tried with it: of all,
+// if the engine does not have the gate's file or is another platform, else of this
+// one.
+func (e *Engine) withoutGate(ctx context.Context, image, mark string, err error) bool {
+	if mark == "" || err == nil {
 		return false
 	}
-	if !e.ungated.Swap(true) {
-		e.log.InfoContext(ctx, "held containers are created ahead, and not started: the engine can not use the gate", "gate", e.gate, "error", err)
+	text := err.Error()
+	target := strings.Contains(text, gateTarget)
+	switch {
+	case target && strings.Contains(text, "exec format error"), !target && names(text, e.gate):
+		image = everyImage
+	case !target:
+		return false
+	}
+	if _, known := e.ungated.Swap(image, true); !known {
+		e.log.InfoContext(ctx, "held containers are created ahead, and not started: the engine can not use the gate", "gate", e.gate, "image", image, "error", err)
 	}
 	return true
+}
+
+// names reports whether a text has a path, and not only as a part of a longer one.
+func names(text, path string) bool {
+	return regexp.MustCompile(`(^|[\s"'=:])` + regexp.QuoteMeta(path) + `($|[\s"':;,])`).MatchString(text)
 }
 
 // engate puts the gate before the program of a container: it is mounted, and
@@ -97,11 +125,12 @@ func (e *Engine) engate(config *container.Config, host *container.HostConfig, sp
 	if len(argv) == 0 {
 		return
 	}
-	config.Entrypoint, config.Cmd = []string{gateTarget, gate.Word, mark}, argv
+	target := gateTarget + rand.Text() // not the mark, which the program must not learn
+	config.Entrypoint, config.Cmd = []string{target, gate.Word, mark}, argv
 	if spec.Whole {
-		config.Entrypoint = []string{gateTarget, gate.WholeWord, e.silence.String(), mark}
+		config.Entrypoint = []string{target, gate.WholeWord, e.silence.String(), mark}
 	}
-	host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: e.gate, Target: gateTarget, ReadOnly: true})
+	host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: e.gate, Target: target, ReadOnly: true})
 }
 
 // release returns once a held program may start. The time it may take counts

@@ -4,16 +4,20 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/internal/gate"
 )
 
@@ -250,6 +254,72 @@ func TestTheGatesWordsAreKeptFromStderr(t *testing.T) {
 			}
 			if out.String() != c.want || r.failed() != (c.reason != "") || r.failed() && r.reason() != c.reason {
 				t.Errorf("%q comes through, failed: %v, kept %q", out.String(), r.failed(), r.begun)
+			}
+		})
+	}
+}
+
+// Whatever an image has in its root directory, the gate finds a place there.
+func TestAnImageHasSomethingWithTheNameOfTheGate(t *testing.T) {
+	e := openWith(t, Options{Gate: gateBinary(t)})
+	image, err := enginetest.BuildImage(enginetest.ImageSpec{
+		Binary: enginetest.Binary(t, "github.com/deployster-go/deployster/engine/enginetest/probe", runtime.GOARCH),
+		Path:   "/probe", Entrypoint: []string{"/probe"}, Files: map[string]string{"/.deployster-gate/": ""},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, directory, mark := "deployster-enginetest:"+strings.ToLower(rand.Text()), t.TempDir(), rand.Text()
+	tar, err := enginetest.ImageTar(ref, image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { forget(t, e, ref) })
+	if err := e.Load(t.Context(), bytes.NewReader(tar)); err != nil {
+		t.Fatal(err)
+	}
+	hold := make(chan struct{})
+	spec := marked(ref, directory, mark)
+	spec.Hold, spec.Whole = hold, true
+	ended := make(chan error, 1)
+	go func() {
+		_, err := e.Run(t.Context(), spec, engine.IO{Stdin: strings.NewReader("input")})
+		ended <- err
+	}()
+	awaitContainer(t, e, mark, func(c engine.Container) bool { return c.Running || e.isUngated(ref) })
+	if e.isUngated(ref) {
+		t.Error("its containers are not gated")
+	}
+	close(hold)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What fails because of one image, or of something else, leaves the gate to others.
+func TestWhichContainersDoWithoutTheGate(t *testing.T) {
+	const file, target = "/usr/bin/deployster", gateTarget + "X"
+	for _, c := range []struct {
+		name     string
+		err      string
+		one, all bool
+	}{
+		{"the engine has another file system", `invalid mount config for type "bind": bind source path does not exist: ` + file, true, true},
+		{"the engine is another platform", "exec " + target + ": exec format error", true, true},
+		{"the image lets nobody in", `exec: "` + target + `": permission denied`, true, false},
+		{"the image can not have a file there", `error mounting "` + file + `" to rootfs at "` + target + `": not a directory`, true, false},
+		{"a plug is missing that is named like the gate", "bind source path does not exist: " + file + "-data", false, false},
+		{"a plug is missing below it", "bind source path does not exist: " + file + "/data", false, false},
+		{"an image is missing that is named like the gate", "No such image: registry.example" + file + ":latest", false, false},
+		{"the engine is out of something", "no space left on device", false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := &Engine{gate: file, log: slog.New(slog.DiscardHandler)}
+			if got := e.withoutGate(t.Context(), "one", "MARK", errors.New(c.err)); got != c.one {
+				t.Errorf("this container is to do without: %v", got)
+			}
+			if e.isUngated("one") != c.one || e.isUngated("other") != c.all {
+				t.Errorf("without it from now on: %v, and others: %v", e.isUngated("one"), e.isUngated("other"))
 			}
 		})
 	}

@@ -112,7 +112,7 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 	}
 	e.passes("the container is about to start")
 	if _, err := e.client.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
-		if e.withoutGate(ctx, mark, err) {
+		if e.withoutGate(ctx, spec.Image, mark, err) {
 			err = fmt.Errorf("%w: %w", errGate, err)
 		}
 		return engine.Exit{}, e.runError("start the container", spec, err)
