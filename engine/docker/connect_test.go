@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -174,4 +175,33 @@ func copyFile(to, from string) error {
 		return err
 	}
 	return os.WriteFile(to, content, 0o755)
+}
+
+// Podman answers with another ID each time, by which no run would find its engine
+// again.
+func TestAnIDThatChangesIsNone(t *testing.T) {
+	var asked atomic.Int64
+	stable := false
+	answering := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", "1.44")
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasSuffix(r.URL.Path, "/info") {
+			id := "one"
+			if !stable {
+				id = fmt.Sprint(asked.Add(1))
+			}
+			_, _ = fmt.Fprintf(w, `{"ID": %q, "Name": "host", "DockerRootDir": "/var/lib/containers"}`, id)
+		}
+	}))
+	t.Cleanup(answering.Close)
+	e := openWith(t, Options{Host: "tcp://" + strings.TrimPrefix(answering.URL, "http://")})
+	for _, c := range []struct {
+		stable bool
+		want   string
+	}{{false, ""}, {true, "one host /var/lib/containers"}} {
+		stable = c.stable
+		if identity, err := e.Identity(t.Context()); err != nil || identity.ID != c.want {
+			t.Errorf("ID %q, %v; want %q", identity.ID, err, c.want)
+		}
+	}
 }

@@ -147,15 +147,20 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 
 // Identity asks the engine which one it is. Machines that were copied have an ID in
 // common, and so have engines on one machine; its name and the place of its data
-// tell those apart.
+// tell those apart. Podman makes up an ID for each answer, which tells nothing: an
+// ID that is not the same when asked again is none.
 func (e *Engine) Identity(ctx context.Context) (engine.Identity, error) {
 	identity := engine.Identity{Context: e.endpoint.context}
 	found, err := e.client.Info(ctx, client.InfoOptions{})
 	if err != nil {
 		return identity, e.wrap("ask which engine it is", err)
 	}
+	again, err := e.client.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return identity, e.wrap("ask again which engine it is", err)
+	}
 	info := found.Info
-	if info.ID != "" {
+	if info.ID != "" && info.ID == again.Info.ID {
 		identity.ID = strings.Join([]string{info.ID, info.Name, info.DockerRootDir}, " ")
 	}
 	// A socket may lead to another machine, or into a virtual one.
