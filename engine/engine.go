@@ -126,8 +126,8 @@ type Spec struct {
 	// Whole says that the program may rely on its input: it starts only when all
 	// of stdin, to its EOF, is there for it to read, and never where that can not
 	// be, also if the caller dies. It finds the input in a file. An engine that is
-	// elsewhere may have to leave this to the caller's luck for an input of more
-	// than 32 KiB.
+	// elsewhere, or a container that may use little, may have to leave this to the
+	// caller's luck for an input of more than 32 KiB.
 	Whole bool
 
 	// Hold, if set, lets Run prepare the container at once and start its

@@ -18,6 +18,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/docker/cli/cli/config/configfile"
@@ -73,7 +74,8 @@ type Engine struct {
 	log      *slog.Logger
 	gate     string // "" if there is none
 	silence  time.Duration
-	ungated  sync.Map // images whose containers are made without the gate
+	ungated  sync.Map    // images whose containers are made without the gate
+	warned   atomic.Bool // that an input may be cut short
 	removals *removals
 	passed   func(point string) // if set, hears of every point of a run: tests end there
 }

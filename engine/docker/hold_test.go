@@ -324,3 +324,24 @@ func TestWhichContainersDoWithoutTheGate(t *testing.T) {
 		})
 	}
 }
+
+// Whoever relies on a whole input hears, once, that a large one may be cut short.
+func TestALargeInputWithoutAGateIsWarnedOf(t *testing.T) {
+	var said bytes.Buffer
+	e := openWith(t, Options{Logger: slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	probe := loadProbe(t, e)
+	for _, c := range []struct {
+		size  int
+		whole bool
+		want  int
+	}{{ahead - 1, true, 0}, {ahead + 1, false, 0}, {ahead + 1, true, 1}, {ahead + 1, true, 1}} {
+		spec := probe.spec("cwd")
+		spec.Whole = c.whole
+		if _, err := e.Run(t.Context(), spec, engine.IO{Stdin: strings.NewReader(strings.Repeat("x", c.size))}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(said.String(), "cut short"); got != c.want {
+			t.Errorf("after %+v: %d warnings\n%s", c, got, said.String())
+		}
+	}
+}

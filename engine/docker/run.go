@@ -109,6 +109,9 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 		if err := in.begin(ctx); err != nil {
 			return engine.Exit{}, err
 		}
+		if !in.given && !e.warned.Swap(true) {
+			e.log.WarnContext(ctx, "an input of more than 32 KiB is given to a program that may have started: it can be cut short where this process dies", "image", spec.Image)
+		}
 	}
 	e.passes("the container is about to start")
 	if _, err := e.client.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
