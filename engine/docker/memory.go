@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/moby/moby/api/types/events"
 	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/engine"
@@ -34,20 +35,35 @@ func (e *Engine) listen(ctx context.Context, id string, spec engine.Spec) shorta
 	filters := client.Filters{}
 	filters.Add("container", id)
 	filters.Add("event", "oom", "kill", "destroy")
-	events := e.client.Events(ctx, client.EventsListOptions{Filters: filters})
+	told := e.client.Events(ctx, client.EventsListOptions{Filters: filters})
 	heard := make(chan bool, 1)
-	go func() {
-		select {
-		case event := <-events.Messages:
-			heard <- event.Action == "oom"
-		case <-ctx.Done():
-		}
-	}()
+	go func() { heard <- heardOfLack(ctx, told.Messages, told.Err) }()
 	return heard
 }
 
-// happened reports whether a container that ended with a code lacked memory.
-func (s shortage) happened(code int) bool {
+// heardOfLack waits for the event that settles whether a container lacked memory. A
+// signal other than SIGKILL does not: whoever got it may have worked on.
+func heardOfLack(ctx context.Context, messages <-chan events.Message, failed <-chan error) bool {
+	for {
+		select {
+		case m := <-messages:
+			switch {
+			case m.Action == events.ActionOOM:
+				return true
+			case m.Action == events.ActionDestroy, m.Action == events.ActionKill && m.Actor.Attributes["signal"] == "9":
+				return false
+			}
+		case <-failed:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// happened reports whether a container that ended with a code lacked memory. It
+// waits no longer than ctx.
+func (s shortage) happened(ctx context.Context, code int) bool {
 	if s == nil {
 		return false
 	}
@@ -55,10 +71,12 @@ func (s shortage) happened(code int) bool {
 	if code == killed {
 		patience = belatedKilled
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	select {
 	case lacking := <-s:
 		return lacking
-	case <-time.After(patience):
+	case <-ctx.Done():
 		return false
 	}
 }

@@ -155,7 +155,7 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 		}
 		exit, err := e.exit(ctx, id, end.code)
 		if err == nil && !exit.OOMKilled {
-			exit.OOMKilled = lacking.happened(end.code)
+			exit.OOMKilled = lacking.happened(ctx, end.code)
 		}
 		return exit, err
 	}
