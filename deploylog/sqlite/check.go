@@ -13,6 +13,7 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/crash"
 )
 
 // A log is gone over again and again while it is used, a part at each opening
@@ -111,7 +112,10 @@ func (l *Log) remembered() *damage {
 func (l *Log) check(ctx context.Context) {
 	defer close(l.checked)
 	for {
-		if err := l.checkPart(ctx); err != nil {
+		// A panic is no reason to end whoever records: what is written does not go by
+		// what was checked.
+		err := crash.Do("checking the deployment log", func() error { return l.checkPart(ctx) })
+		if err != nil {
 			l.logger.Warn("could not check a part of the deployment log", "path", l.path, "error", err)
 		}
 		select {

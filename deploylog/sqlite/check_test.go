@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -304,5 +306,20 @@ func TestVerifyRefusesForeignObjects(t *testing.T) {
 	execute(t, path, "ANALYZE")
 	if _, err := openLog(t, path).Verify(t.Context()); err != nil {
 		t.Errorf("SQLite's own statistics: %v", err)
+	}
+}
+
+// The check is of use, and not worth the run that has the log open.
+func TestAPanicOfTheCheckIsAWarning(t *testing.T) {
+	var said bytes.Buffer
+	l := &Log{
+		path: filepath.Join(t.TempDir(), "log.db"), logger: slog.New(slog.NewTextHandler(&said, nil)), // without readers it panics
+		closed: make(chan struct{}), checked: make(chan struct{}),
+	}
+	close(l.closed)
+	l.check(t.Context())
+	<-l.checked
+	if text := said.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "internal error while checking the deployment log") {
+		t.Errorf("said was %q", text)
 	}
 }
