@@ -15,8 +15,12 @@ import (
 // twice in a log line of JSON that quotes a document.
 const encodings = 3
 
-// longestEncoding bounds by how much a secret grows when it is written so: each
-// of its bytes as \uXXXX, and the backslashes of that once and again doubled.
+// longestEncoding is by how much a secret grows when encoders write it so: each of
+// its bytes as \uXXXX, and the backslashes of that once and again doubled. It is no
+// bound of what is found: who escapes what no encoder does, such as the digits of
+// an escape, makes it longer. In a line that is handed on in parts (maxLine), a
+// secret that is spelled so may be missed where it goes from one part into the
+// next; in all other text it is found.
 const longestEncoding = 6 + 1 + 2
 
 // span is a part of a text.
