@@ -265,7 +265,7 @@ func (f *Fake) MaxRunning() int {
 
 // Leave puts a container into the engine that a run which is no more has left
 // behind. It runs until it is removed or until end is called, which makes it
-// exit with the given code; end may be called once.
+// exit with the given code and returns when it has; end may be called once.
 func (f *Fake) Leave(labels map[string]string) (id string, end func(code int)) {
 	killed := make(chan struct{})
 	container := &fakeContainer{ended: make(chan struct{}), kill: sync.OnceFunc(func() { close(killed) })}
@@ -280,7 +280,10 @@ func (f *Fake) Leave(labels map[string]string) (id string, end func(code int)) {
 			f.finish(container, engine.Exit{Code: code})
 		}
 	}()
-	return id, func(exit int) { code <- exit }
+	return id, func(exit int) {
+		code <- exit
+		<-container.ended
+	}
 }
 
 // keep enters a container.
