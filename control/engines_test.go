@@ -439,3 +439,83 @@ func TestAnActionWhoseEndWasNotSeenHasNoEnd(t *testing.T) {
 		})
 	}
 }
+
+// fading is an engine that answers some questions, and then no more.
+type fading struct {
+	*enginetest.Fake
+	answers int
+}
+
+func (f *fading) Containers(ctx context.Context, labels map[string]string) ([]engine.Container, error) {
+	if f.answers--; f.answers < 0 {
+		return nil, engine.ErrUnavailable
+	}
+	return f.Fake.Containers(ctx, labels)
+}
+
+// fadingAt is a control.Engines whose engine "one" fades.
+type fadingAt struct {
+	at
+	one *fading
+}
+
+func (f fadingAt) Open(ctx context.Context, used control.EngineUsed) (control.Containers, func(), error) {
+	if used.Address == "one" {
+		return f.one, nil, nil
+	}
+	return f.at.Open(ctx, used)
+}
+
+// An engine that was opened and then stops answering is in the way of a run only
+// if it is the run's own, or an action may be at work there.
+func TestAnEngineOfAnotherRunThatStopsAnsweringHoldsNobody(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		acting  bool
+		answers int
+		closed  bool
+	}{
+		{"before it is asked what is left", false, 0, true},
+		{"before it is asked what serves", false, 1, true},
+		{"in the middle of an action", true, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newEngineSite(t)
+			s.startedAt("one", "A", c.acting).End()
+			r, err := s.beginFading("two", c.answers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.End()
+			open, err := s.log.InProgress(t.Context(), "run/web.yaml")
+			if err != nil || (len(open) == 0) != c.closed {
+				t.Errorf("in progress are %v, %v", open, err)
+			}
+			if !c.closed {
+				if _, err := s.enterAt(r, "db", nil); !errors.Is(err, engine.ErrUnavailable) {
+					t.Errorf("its resource is entered: %v", err)
+				}
+			}
+			if !slices.ContainsFunc(s.notices, func(text string) bool { return strings.Contains(text, "stopped answering") }) {
+				t.Errorf("told was %q", s.notices)
+			}
+		})
+	}
+	for answers := range 2 {
+		s := newEngineSite(t)
+		s.startedAt("one", "A", false).End()
+		if _, err := s.beginFading("one", answers); !errors.Is(err, engine.ErrUnavailable) {
+			t.Errorf("a run on that engine, which answers %d times: %v", answers, err)
+		}
+	}
+}
+
+// beginFading begins a run for which the engine "one" fades.
+func (s *engineSite) beginFading(own string, answers int) (*control.Run, error) {
+	faded := &fading{Fake: s.engines["one"], answers: answers}
+	containers := map[string]control.Containers{"one": faded, "two": s.engines["two"]}
+	return control.Begin(s.Context(), control.Options{
+		Log: s.log, Engine: containers[own], Engines: fadingAt{at{s, own}, faded}, ID: "on " + own, Target: "run/web.yaml",
+		Revision: "r", Patience: s.patience, Notice: func(text string) { s.notices = append(s.notices, text) },
+	})
+}

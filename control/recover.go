@@ -40,7 +40,7 @@ func (r *Run) closeDead(ctx context.Context) error {
 func (r *Run) sweep(ctx context.Context, on Containers) error {
 	left, err := on.Containers(ctx, map[string]string{runner.LabelLog: r.log.ID(), runner.LabelKind: runner.KindServe})
 	if err != nil {
-		return fmt.Errorf("looking for processes left serving: %w", err)
+		return r.unanswered(ctx, on, fmt.Errorf("looking for processes left serving: %w", err))
 	}
 	for _, c := range left {
 		run := c.Labels[runner.LabelRun]
@@ -55,9 +55,19 @@ func (r *Run) sweep(ctx context.Context, on Containers) error {
 			continue
 		}
 		if err := on.Remove(ctx, c.ID); err != nil {
-			return fmt.Errorf("removing the process left serving by run %s: %w", run, err)
+			return r.unanswered(ctx, on, fmt.Errorf("removing the process left serving by run %s: %w", run, err))
 		}
 	}
+	return nil
+}
+
+// unanswered fails where the engine of this run does not do what it is asked. What
+// is left on the engine of another run is in nobody's way, so there it is only told.
+func (r *Run) unanswered(ctx context.Context, on Containers, err error) error {
+	if on == r.engine || ctx.Err() != nil {
+		return err
+	}
+	r.notice(fmt.Sprintf("an engine that a dead run used stopped answering (%s): processes that serve may be left there, which the next run looks for", firstLine(err)))
 	return nil
 }
 
@@ -89,22 +99,22 @@ func (r *Run) closeEntries(ctx context.Context, deployment string) error {
 	if err != nil || len(s.open) == 0 {
 		return err
 	}
+	var left []engine.Container
 	on, err := r.asking(ctx, s)
+	if err == nil {
+		left, err = on.Containers(ctx, map[string]string{
+			runner.LabelLog: r.log.ID(), runner.LabelRun: deployment,
+		})
+	}
 	switch {
 	case err == nil:
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, on == r.engine:
 		return err
-	case len(s.acting()) > 0:
+	case len(s.acting()) > 0 && !s.abandoned:
 		return nil // Enter tells of it
-	default:
-		on = nothing{} // it left nothing that could do harm
 	}
-	left, err := on.Containers(ctx, map[string]string{
-		runner.LabelLog: r.log.ID(), runner.LabelRun: deployment,
-	})
-	if err != nil {
-		return err
-	}
+	// What can not be asked, and of which no action is open, was left nothing that
+	// could do harm.
 	running := map[string]bool{} // resources
 	var serving []engine.Container
 	for _, c := range left {
