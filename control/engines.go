@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/deployster-go/deployster/engine"
 )
@@ -72,12 +75,34 @@ func (nothing) Wait(_ context.Context, id string) (engine.Exit, error) {
 
 func (nothing) Remove(context.Context, string) error { return nil }
 
-// opened is the engine of dead runs, or why it can not be asked.
+// opened is the engine of dead runs, or why it can not be asked. Its lock is held
+// while it is opened, which can take long: others are opened meanwhile.
 type opened struct {
-	used       EngineUsed
+	used EngineUsed
+
+	mu         sync.Mutex
+	over       bool // it was opened, or can not be
 	containers Containers
 	done       func()
 	err        error
+}
+
+// open opens the engine if nobody has.
+func (o *opened) open(ctx context.Context, engines Engines) (Containers, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.over {
+		return o.containers, o.err
+	}
+	containers, done, err := engines.Open(ctx, o.used)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err == nil && containers == nil {
+		containers = nothing{}
+	}
+	o.over, o.containers, o.done, o.err = true, containers, done, err
+	return containers, err
 }
 
 // asking returns the engine that a run used. Each is opened once; where it can
@@ -87,28 +112,27 @@ func (r *Run) asking(ctx context.Context, s *story) (Containers, error) {
 	if r.engines == nil {
 		return r.engine, nil
 	}
-	key := s.used.key()
+	containers, err := r.engineOf(s.used).open(ctx, r.engines)
+	if err != nil && s.abandoned && ctx.Err() == nil {
+		return nothing{}, nil
+	}
+	return containers, err
+}
+
+// engineOf returns what is known of an engine that a run used.
+func (r *Run) engineOf(used EngineUsed) *opened {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	key := used.key()
 	o := r.opened[key]
 	if o == nil {
-		o = &opened{used: s.used}
-		o.containers, o.done, o.err = r.engines.Open(ctx, s.used)
-		if o.err != nil && ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if o.err == nil && o.containers == nil {
-			o.containers = nothing{}
-		}
+		o = &opened{used: used}
 		if r.opened == nil {
 			r.opened = map[string]*opened{}
 		}
 		r.opened[key] = o
 	}
-	if o.err != nil && s.abandoned {
-		return nothing{}, nil
-	}
-	return o.containers, o.err
+	return o
 }
 
 // key tells engines apart, and also runs of which one could ask it and the other
@@ -124,11 +148,14 @@ func (u EngineUsed) key() string {
 // others are the engines that were opened besides that of this run.
 func (r *Run) others() (all []Containers) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, o := range r.opened {
-		if o.err == nil && o.containers != r.engine {
+	engines := slices.Collect(maps.Values(r.opened))
+	r.mu.Unlock()
+	for _, o := range engines {
+		o.mu.Lock()
+		if o.over && o.err == nil && o.containers != r.engine {
 			all = append(all, o.containers)
 		}
+		o.mu.Unlock()
 	}
 	return all
 }
@@ -136,13 +163,16 @@ func (r *Run) others() (all []Containers) {
 // closeEngines lets go of the engines of dead runs.
 func (r *Run) closeEngines() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, o := range r.opened {
+	engines := r.opened
+	r.opened = nil
+	r.mu.Unlock()
+	for _, o := range engines {
+		o.mu.Lock()
 		if o.done != nil {
 			o.done()
 		}
+		o.mu.Unlock()
 	}
-	r.opened = nil
 }
 
 // HeldError is why a resource is left alone: an action that a run left may still

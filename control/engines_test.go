@@ -519,3 +519,51 @@ func (s *engineSite) beginFading(own string, answers int) (*control.Run, error) 
 		Revision: "r", Patience: s.patience, Notice: func(text string) { s.notices = append(s.notices, text) },
 	})
 }
+
+// slow is a control.Engines that takes its time to open one engine.
+type slow struct {
+	at
+	opening, goOn chan struct{}
+}
+
+func (o slow) Open(ctx context.Context, used control.EngineUsed) (control.Containers, func(), error) {
+	if used.Address == "one" {
+		close(o.opening)
+		<-o.goOn
+	}
+	return o.at.Open(ctx, used)
+}
+
+// While an engine takes its time, a run records, and asks others.
+func TestAnEngineThatIsSlowToOpenHoldsUpNothingElse(t *testing.T) {
+	s := newEngineSite(t)
+	o := slow{at{s, "two"}, make(chan struct{}), make(chan struct{})}
+	r, err := control.Begin(t.Context(), control.Options{
+		Log: s.log, Engine: s.engines["two"], Engines: o, ID: "next", Target: "run/other.yaml", Revision: "r", Patience: s.patience, Notice: func(string) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.End()
+	end := s.diedAt("one", "A")
+	b := s.startedAt("three", "B", false)
+	s.record(b, runner.Event{Kind: runner.ResourceStarted, Resource: "web"})
+	b.End()
+	entered := make(chan error, 1)
+	go func() {
+		_, err := s.enterAt(r, "db", nil)
+		entered <- err
+	}()
+	<-o.opening
+	s.record(r, runner.Event{Kind: runner.RunStarted}, runner.Event{Kind: runner.ResourceStarted, Resource: "mine"},
+		runner.Event{Kind: runner.ActionStarted, Resource: "mine", Action: "create", Attempt: 1},
+		runner.Event{Kind: runner.ActionFailed, Resource: "mine", Action: "create", Attempt: 1, Error: "it broke"})
+	if _, err := s.enterAt(r, "web", nil); err != nil {
+		t.Error(err)
+	}
+	end(0)
+	close(o.goOn)
+	if err := <-entered; err != nil {
+		t.Error(err)
+	}
+}
