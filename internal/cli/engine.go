@@ -97,7 +97,7 @@ func (a *app) chooseEngine(ctx context.Context, news io.Writer, unfinished *cont
 	case engineOCI:
 		return a.openOCI(ctx, news)
 	case engineAuto:
-		if unfinished != nil && unfinished.Used.Kind == engineOCI {
+		if unfinished != nil && a.leftHere(news, unfinished.Used) {
 			if e, err := a.openOCI(ctx, news); err == nil {
 				fmt.Fprintf(news, "note: --engine auto takes oci, which run %s used: it did not end\n", unfinished.Run)
 				return e, nil

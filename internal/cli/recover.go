@@ -213,6 +213,18 @@ func (f *engines) openOCI(used control.EngineUsed) (control.Containers, error) {
 	return left, nil
 }
 
+// leftHere reports whether a run without a daemon was of this machine and this
+// user, who can ask for its containers. For another's, the engine of this machine
+// is no better than any.
+func (a *app) leftHere(news io.Writer, used control.EngineUsed) bool {
+	if used.Kind != engineOCI {
+		return false
+	}
+	f := engines{app: a, news: news}
+	left, err := f.openOCI(used)
+	return err == nil && left != nil
+}
+
 // registerAbandon adds --abandon, for commands that may be held.
 func (f *engineFlags) registerAbandon(c *cobra.Command) {
 	f.changes = true
