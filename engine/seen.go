@@ -17,7 +17,8 @@ const StateDir = ".deployster"
 
 // Seen returns the paths at which a container with these mounts sees a
 // directory of this machine: those that Spec.Hide is to name. A directory that
-// is not there is seen nowhere. Links and bind mounts on the way are followed.
+// is not there is seen nowhere. Links on the way are followed, and bind mounts of
+// this machine, inside of what is mounted too.
 func Seen(directory string, mounts []Mount) ([]string, error) {
 	real, err := filepath.EvalSymlinks(directory)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -26,11 +27,25 @@ func Seen(directory string, mounts []Mount) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find %s: %w", directory, err)
 	}
+	var seen []string
+	for _, shown := range appearances(real) {
+		more, err := seenAt(shown, mounts)
+		if err != nil {
+			return nil, fmt.Errorf("find %s: %w", directory, err)
+		}
+		seen = append(seen, more...)
+	}
+	slices.Sort(seen)
+	return slices.Compact(seen), nil
+}
+
+// seenAt returns the paths at which mounts show a directory at a path of this
+// machine without links.
+func seenAt(real string, mounts []Mount) (seen []string, err error) {
 	above, err := ancestors(real)
 	if err != nil {
 		return nil, err
 	}
-	var seen []string
 	for _, m := range mounts {
 		source, err := os.Stat(m.Source)
 		if err != nil {
@@ -42,7 +57,7 @@ func Seen(directory string, mounts []Mount) ([]string, error) {
 			}
 			below, err := filepath.Rel(a.path, real)
 			if err != nil {
-				return nil, fmt.Errorf("find %s: %w", directory, err)
+				return nil, err
 			}
 			at := path.Join(m.Target, filepath.ToSlash(below))
 			if !covered(at, m, mounts) {
@@ -50,8 +65,7 @@ func Seen(directory string, mounts []Mount) ([]string, error) {
 			}
 		}
 	}
-	slices.Sort(seen)
-	return slices.Compact(seen), nil
+	return seen, nil
 }
 
 // Within reports whether a path of this machine is a directory or below it.
