@@ -37,26 +37,32 @@ func (e *Engine) listen(ctx context.Context, id string, spec engine.Spec) shorta
 	filters.Add("event", "oom", "kill", "destroy")
 	told := e.client.Events(ctx, client.EventsListOptions{Filters: filters})
 	heard := make(chan bool, 1)
-	go func() { heard <- heardOfLack(ctx, told.Messages, told.Err) }()
+	go func() {
+		lacking, err := heardOfLack(ctx, told.Messages, told.Err)
+		if err != nil && ctx.Err() == nil {
+			e.log.DebugContext(ctx, "whether a container lacks memory is not told", "container", id, "error", err)
+		}
+		heard <- lacking
+	}()
 	return heard
 }
 
 // heardOfLack waits for the event that settles whether a container lacked memory. A
 // signal other than SIGKILL does not: whoever got it may have worked on.
-func heardOfLack(ctx context.Context, messages <-chan events.Message, failed <-chan error) bool {
+func heardOfLack(ctx context.Context, messages <-chan events.Message, failed <-chan error) (bool, error) {
 	for {
 		select {
 		case m := <-messages:
 			switch {
 			case m.Action == events.ActionOOM:
-				return true
+				return true, nil
 			case m.Action == events.ActionDestroy, m.Action == events.ActionKill && m.Actor.Attributes["signal"] == "9":
-				return false
+				return false, nil
 			}
-		case <-failed:
-			return false
+		case err := <-failed:
+			return false, err
 		case <-ctx.Done():
-			return false
+			return false, ctx.Err()
 		}
 	}
 }

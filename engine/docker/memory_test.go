@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"io"
 	"testing"
 	"testing/synctest"
@@ -85,8 +86,8 @@ func TestWhichEventTellsOfALackOfMemory(t *testing.T) {
 				case <-t.Context().Done():
 				}
 			}()
-			if got := heardOfLack(t.Context(), messages, failed); got != c.want {
-				t.Errorf("lacked memory: %v", got)
+			if got, err := heardOfLack(t.Context(), messages, failed); got != c.want || err != nil && !errors.Is(err, io.EOF) {
+				t.Errorf("lacked memory: %v, %v", got, err)
 			}
 		})
 	}
