@@ -142,7 +142,7 @@ func (r *Run) closeEntries(ctx context.Context, deployment string) error {
 			continue
 		}
 		if e.Name == e.Target.Started() && e.Target.Kind() == "run" {
-			how := "ended without a word"
+			how := "exited without output"
 			if s.lost {
 				how = "did not see the end of an action"
 			}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/crash"
 )
 
@@ -36,7 +37,7 @@ func (r *removals) begin(id string, remove func()) {
 			r.mark(id, false)
 			<-r.slots
 		}()
-		defer crash.End(".deployster", "removing a container")
+		defer crash.End(engine.StateDir, "removing a container")
 		remove()
 	})
 }

@@ -123,7 +123,7 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 	e.passes("the container is started")
 	if streams.Stdin != nil {
 		go func() {
-			defer caught(fail, "feeding a container")
+			defer crash.Cancel(fail, "feeding a container")
 			if !gated || e.release(ctx, spec, &in, fail) == nil {
 				in.feed(fail)
 				e.passes("the input is given")
@@ -158,13 +158,6 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 			exit.OOMKilled = lacking.happened(ctx, end.code)
 		}
 		return exit, err
-	}
-}
-
-// caught makes the run fail in which something panics. It is deferred.
-func caught(fail context.CancelCauseFunc, doing string) {
-	if p := recover(); p != nil {
-		fail(crash.New(p, doing))
 	}
 }
 

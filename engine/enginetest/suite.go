@@ -294,7 +294,7 @@ func (b *background) awaitOutput(t *testing.T) {
 	select {
 	case <-b.ready:
 	case <-b.done:
-		t.Fatalf("the container ended without a word: %+v", b.result)
+		t.Fatalf("the container exited without output: %+v", b.result)
 	}
 }
 

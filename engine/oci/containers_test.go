@@ -48,7 +48,7 @@ func begin(t *testing.T, e *Engine, labels map[string]string) *underway {
 	select {
 	case <-first:
 	case <-u.ended:
-		t.Fatalf("the container ended without a word: exit %+v, error %v", u.exit, u.err)
+		t.Fatalf("the container exited without output: exit %+v, error %v", u.exit, u.err)
 	}
 	return u
 }

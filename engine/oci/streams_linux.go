@@ -89,7 +89,7 @@ func (c *container) closeStreams() {
 func (c *container) copy(streams engine.IO, request launch.Request, fail context.CancelCauseFunc) {
 	if streams.Stdin != nil {
 		go func() {
-			defer caught(fail, "feeding a container")
+			defer crash.Cancel(fail, "feeding a container")
 			feed(c.stdin, streams.Stdin, request.Whole, fail)
 		}()
 	} else {
@@ -160,13 +160,6 @@ func (o *output) read(ready chan<- *output) {
 			ready <- o
 			return
 		}
-	}
-}
-
-// caught makes the run fail in which something panics. It is deferred.
-func caught(fail context.CancelCauseFunc, doing string) {
-	if p := recover(); p != nil {
-		fail(crash.New(p, doing))
 	}
 }
 

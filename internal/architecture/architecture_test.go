@@ -47,7 +47,7 @@ var floors = []struct {
 	{"budget", nil},
 	{"internal/picture", nil},
 	{"internal/planfile", []string{"runner", "protocol"}},
-	{"internal/view", []string{"runner", "protocol", "control", "pipeline", "environment", "deploylog", "internal/crash"}},
+	{"internal/view", []string{"runner", "protocol", "engine", "control", "pipeline", "environment", "deploylog", "internal/crash"}},
 	{"internal/shipped", []string{"protocol", "schema", "engine", "resources/*", "internal/crash"}},
 	{"internal/authoring", []string{"protocol", "schema", "engine", "internal/crash"}},
 	{"internal/architecture", nil},

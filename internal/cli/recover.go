@@ -387,7 +387,7 @@ func unfinishedText(u control.Unfinished) string {
 		return text + "is at work on " + u.Used.String()
 	}
 	if len(u.Acting) == 0 {
-		return text + "ended without a word"
+		return text + "exited without output"
 	}
 	text += fmt.Sprintf("did not see the end of %s on %s", u.Actions(), u.Used)
 	if u.Abandoned {

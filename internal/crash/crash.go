@@ -10,6 +10,7 @@
 package crash
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -40,6 +41,13 @@ func (e *Error) Error() string {
 func Catch(err *error, doing string) {
 	if p := recover(); p != nil {
 		*err = New(p, doing)
+	}
+}
+
+// Cancel fails what something that panics was a part of. It is deferred, as Catch is.
+func Cancel(fail context.CancelCauseFunc, doing string) {
+	if p := recover(); p != nil {
+		fail(New(p, doing))
 	}
 }
 

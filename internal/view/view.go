@@ -16,6 +16,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/crash"
 )
 
@@ -49,7 +50,7 @@ func (o *output) write(text string) {
 // pulse calls beat for every tick until stop is closed, then closes done.
 func pulse(tick <-chan time.Time, stop <-chan struct{}, done chan<- struct{}, beat func()) {
 	defer close(done)
-	defer crash.End(".deployster", "showing what is going on")
+	defer crash.End(engine.StateDir, "showing what is going on")
 	for {
 		select {
 		case <-tick:
