@@ -269,11 +269,10 @@ func (a anchor) holds(ctx context.Context, q querier, h head, path string) error
 	if a.seq == 0 {
 		hash = genesis
 	} else if a.seq < h.seq {
-		var raw []byte
-		if err := q.QueryRowContext(ctx, "SELECT hash FROM events WHERE seq = ?", a.seq).Scan(&raw); err != nil {
-			return corrupt("event %d can not be read: %w", a.seq, err)
+		var err error
+		if hash, err = storedLink(ctx, q, a.seq); err != nil {
+			return err
 		}
-		hash = linkOf(raw)
 	}
 	if hash != a.hash {
 		return &lossError{fmt.Sprintf("its event %d is not the one that was recorded (see %s): an older copy that went on differently was put here, or its events were written anew", a.seq, file)}

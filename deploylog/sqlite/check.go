@@ -166,10 +166,9 @@ func (l *Log) checkPage(ctx context.Context, after int64) (checked int64, err er
 	}
 	c := chain{seq: after}
 	if after > 0 {
-		if err := l.readers.QueryRowContext(ctx, "SELECT hash FROM events WHERE seq = ?", after).Scan(&c.raw); err != nil {
-			return after, corrupt("event %d can not be read: %w", after, err)
+		if c.head, err = storedLink(ctx, l.readers, after); err != nil {
+			return after, err
 		}
-		c.head = linkOf(c.raw)
 	}
 	until := min(newest, after+max(checkPage, newest/checkPages))
 	if err := c.follow(ctx, l.readers, until); err != nil {
@@ -193,9 +192,20 @@ const unindexed = `SELECT e.seq FROM events e WHERE e.seq > ? AND e.seq <= ? AND
 	SELECT 1 FROM events i WHERE i.deployment = e.deployment AND i.target = e.target AND i.event = e.event
 	AND i.attempt = e.attempt AND +i.seq = e.seq)`
 
-// isDamage reports whether a check failed because of what is in the file.
+// isDamage reports whether a check failed because of what is in the file, and
+// of nothing else: what is remembered as damage ends all writing.
 func isDamage(err error) bool {
-	return errors.Is(err, deploylog.ErrCorrupt) || code(err) == codes.SQLITE_CORRUPT || code(err) == codes.SQLITE_NOTADB
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	switch code(err) {
+	case codes.SQLITE_CORRUPT, codes.SQLITE_NOTADB:
+		return true
+	case codes.SQLITE_OK: // none
+		return errors.Is(err, deploylog.ErrCorrupt)
+	default:
+		return false
+	}
 }
 
 // damaged remembers what is wrong with the log and refuses to write to it.

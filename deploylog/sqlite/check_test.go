@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -322,4 +323,92 @@ func TestAPanicOfTheCheckIsAWarning(t *testing.T) {
 	if text := said.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "internal error while checking the deployment log") {
 		t.Errorf("said was %q", text)
 	}
+}
+
+// TestAnInterruptedReadIsNoDamage ends the context of Verify at moments all over
+// its way through a log.
+func TestAnInterruptedReadIsNoDamage(t *testing.T) {
+	l := openLog(t, long(t, 5000))
+	begin := time.Now()
+	if _, err := l.Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const moments = 200
+	step := time.Since(begin) / moments
+	interrupted := 0
+	for n := range moments {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n)*step)
+		_, err := l.Verify(ctx)
+		cancel()
+		if errors.Is(err, deploylog.ErrCorrupt) {
+			t.Fatalf("after %s: %v", time.Duration(n)*step, err)
+		}
+		if err != nil {
+			interrupted++
+		}
+	}
+	if interrupted == 0 {
+		t.Error("nothing was interrupted")
+	}
+	if d := l.remembered(); d != nil {
+		t.Errorf("it is remembered as damage: %+v", d)
+	}
+	if _, err := l.Append(t.Context(), sample(1_000_000)); err != nil {
+		t.Errorf("a sound log refuses: %v", err)
+	}
+}
+
+// TestOnlyTheFileIsDamaged tells what a read met from what kept it from reading.
+func TestOnlyTheFileIsDamaged(t *testing.T) {
+	path := written(t)
+	l := openLog(t, path)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	reading := (&chain{}).follow(ended, l.readers, 300)
+	_, stored := storedLink(ended, l.readers, 7)
+	h := head{id: l.ID(), seq: 300}
+	anchored := anchor{log: l.ID(), seq: 7}.holds(ended, l.readers, h, path)
+	_, cannotOpen := connectAndCount(t, filepath.Join(t.TempDir(), "none.db"))
+	for what, err := range map[string]error{
+		"an ended walk": reading, "an ended look": stored, "an ended comparison": anchored, "a file that can not be opened": cannotOpen,
+	} {
+		if err == nil || errors.Is(err, deploylog.ErrCorrupt) {
+			t.Errorf("%s: %v", what, err)
+		}
+		for _, e := range []error{err, corrupt("event 7 can not be read: %w", err)} {
+			if isDamage(e) {
+				t.Errorf("%s is damage: %v", what, e)
+			}
+		}
+	}
+	noDatabase := filepath.Join(t.TempDir(), "text.db")
+	write(t, noDatabase, bytes.Repeat([]byte("no database. "), 1000))
+	_, foreign := connectAndCount(t, noDatabase)
+	_, missing := storedLink(t.Context(), l.readers, 999)
+	for what, err := range map[string]error{"another file": foreign, "a missing event": missing} {
+		if !isDamage(err) {
+			t.Errorf("%s is no damage: %v", what, err)
+		}
+	}
+	for line, outside := range map[string]bool{
+		"Tree 4 page 7: unable to get the page. error code=266": true,
+		"Tree 4 page 7: unable to get the page. error code=11":  false,
+		"row 7 missing from index":                              false,
+		"ok":                                                    false,
+	} {
+		if couldNotRead(line) != outside {
+			t.Errorf("%s: want %v", line, outside)
+		}
+	}
+}
+
+// connectAndCount opens a file as a log is opened, and reads from it.
+func connectAndCount(t *testing.T, path string) (n int, err error) {
+	t.Helper()
+	db, err := connect(path, "rw", settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	return n, db.QueryRowContext(t.Context(), "SELECT count(*) FROM sqlite_schema").Scan(&n)
 }

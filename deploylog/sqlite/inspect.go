@@ -75,13 +75,9 @@ func inspectHead(ctx context.Context, db *sql.DB, path string, a *anchor) (head,
 	}
 	c := chain{seq: max(0, h.seq-inspectTail)}
 	if c.seq > 0 {
-		if err := tx.QueryRowContext(ctx, "SELECT hash FROM events WHERE seq = ?", c.seq).Scan(&c.raw); err != nil {
-			if errors.Is(err, sql.ErrNoRows) {
-				return head{}, corrupt("event %d is missing", c.seq)
-			}
+		if c.head, err = storedLink(ctx, tx, c.seq); err != nil {
 			return head{}, err
 		}
-		c.head = linkOf(c.raw)
 	}
 	if err := c.follow(ctx, tx, h.seq); err != nil {
 		return head{}, err
@@ -116,6 +112,16 @@ func readHead(ctx context.Context, q querier) (head, error) {
 	}
 	h.hash = linkOf(hash)
 	return h, err
+}
+
+// storedLink is the link that an event is stored with.
+func storedLink(ctx context.Context, q querier, seq int64) (link, error) {
+	var b []byte // takes whatever there is, so an error is one of reading
+	err := q.QueryRowContext(ctx, "SELECT hash FROM events WHERE seq = ?", seq).Scan(&b)
+	if errors.Is(err, sql.ErrNoRows) {
+		return link{}, corrupt("event %d is missing", seq)
+	}
+	return linkOf(b), err
 }
 
 func linkOf(b []byte) link {

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+
+	codes "modernc.org/sqlite/lib"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -87,6 +90,9 @@ func (l *Log) checkIntegrity(ctx context.Context) (err error) {
 		if err := rows.Scan(&line); err != nil {
 			return err
 		}
+		if couldNotRead(line) {
+			return fmt.Errorf("read the file: %s", line)
+		}
 		if line != "ok" {
 			problems = append(problems, line)
 		}
@@ -98,6 +104,14 @@ func (l *Log) checkIntegrity(ctx context.Context) (err error) {
 		return corrupt("the structure of the file is damaged: %s", strings.Join(problems, "; "))
 	}
 	return nil
+}
+
+// couldNotRead tells whether a line of an integrity check is about a page that
+// could not be read for another reason than what the file holds.
+func couldNotRead(line string) bool {
+	_, number, found := strings.Cut(line, "error code=")
+	n, err := strconv.Atoi(number)
+	return found && err == nil && n&0xff != codes.SQLITE_CORRUPT && n&0xff != codes.SQLITE_NOTADB
 }
 
 // What the tables behind Latest and InProgress are held to. The first two look
@@ -204,6 +218,9 @@ func (c *chain) page(ctx context.Context, q querier, until int64) (err error) {
 		var created, registered int64
 		var data *string
 		if err := rows.Scan(&e.Seq, &e.ID, &e.Deployment, &e.Target, &e.Revision, &e.Name, &e.Attempt, &created, &data, &registered, &c.raw); err != nil {
+			if failed := rows.Err(); failed != nil { // the read ended, as with its context
+				return failed
+			}
 			return corrupt("the event after %d can not be read: %w", c.seq, err)
 		}
 		e.CreatedAt = instant(created)
