@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -27,7 +28,7 @@ func AcceptHead(ctx context.Context, path string, o Options) (v deploylog.Verifi
 }
 
 func (l *Log) accept(ctx context.Context) (err error) {
-	f, err := openAnchor(l.path)
+	f, err := openAnchor(l.path, os.O_RDWR)
 	if err != nil {
 		return err
 	}

@@ -103,10 +103,10 @@ type anchorFile struct {
 	syncData func(*os.File) error
 }
 
-// openAnchor opens the anchor of the log at path; there being none is
-// fs.ErrNotExist.
-func openAnchor(path string) (*anchorFile, error) {
-	f, err := os.OpenFile(path+anchorSuffix, os.O_RDWR, 0)
+// openAnchor opens the anchor of the log at path for reading or, with
+// os.O_RDWR, for writing; there being none is fs.ErrNotExist.
+func openAnchor(path string, flag int) (*anchorFile, error) {
+	f, err := openBeside(path, anchorSuffix, flag)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func openAnchor(path string) (*anchorFile, error) {
 // readAnchor returns the anchor of the log at path; ok is false where there is
 // none.
 func readAnchor(path string) (a anchor, ok bool, err error) {
-	f, err := openAnchor(path)
+	f, err := openAnchor(path, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return anchor{}, false, nil
 	}
@@ -238,20 +238,10 @@ func (f *anchorFile) close() error { return f.file.Close() }
 // faster. Its room on the disk is taken now, so that a full disk does not keep
 // it from moving on.
 func createAnchor(path string, a anchor) error {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+anchorSuffix+".new-*") // mode 0600
-	if err != nil {
+	if err := createBeside(path, anchorSuffix, a.file()); err != nil {
 		return fmt.Errorf("create the anchor: %w", err)
 	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.Write(a.file())
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = place(f.Name(), path+anchorSuffix, os.Link)
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("create the anchor: %w", err)
-	}
-	return syncDir(dir)
+	return nil
 }
 
 // holds fails where a log does not hold the event of its anchor. The anchor was

@@ -294,7 +294,7 @@ func TestAnotherProcessHoldsTheAnchor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	f, err := openAnchor(path)
+	f, err := openAnchor(path, os.O_RDWR)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func TestNoAnchorIsNoError(t *testing.T) {
 	if _, ok, err := readAnchor(filepath.Join(t.TempDir(), "log.db")); ok || err != nil {
 		t.Errorf("%v, %v", ok, err)
 	}
-	if _, err := openAnchor(filepath.Join(t.TempDir(), "log.db")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := openAnchor(filepath.Join(t.TempDir(), "log.db"), os.O_RDWR); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 	"time"
@@ -47,7 +48,13 @@ type checkFile struct{ file *os.File }
 // openCheck opens the file for this process alone; another one having it is
 // deploylog.ErrLocked.
 func openCheck(path string) (*checkFile, error) {
-	f, err := os.OpenFile(path+checkSuffix, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := openBeside(path, checkSuffix, os.O_RDWR)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := createBeside(path, checkSuffix, nil); err != nil {
+			return nil, err
+		}
+		f, err = openBeside(path, checkSuffix, os.O_RDWR)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +139,9 @@ func (l *Log) checkPart(ctx context.Context) (err error) {
 	f, err := openCheck(l.path)
 	if errors.Is(err, deploylog.ErrLocked) {
 		return nil // another process is at it
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil // it is for those who may write here
 	}
 	if err != nil {
 		return err

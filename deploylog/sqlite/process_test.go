@@ -19,7 +19,8 @@ import (
 // roleVariable makes the test binary act as another process on a log:
 // "append" appends until its input ends and prints the id of each event once
 // it is acknowledged; "die" does so until it is killed between its fifth commit
-// and the anchor; "lock" takes a lock, says so, and holds on.
+// and the anchor; "append once" appends one event, "read" verifies the log and
+// prints how many it has; "lock" takes a lock, says so, and holds on.
 const roleVariable = "DEPLOYLOG_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -52,6 +53,15 @@ func act(ctx context.Context, role, path, name string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
+	switch role {
+	case "append once":
+		_, err := l.Append(context.Background(), deploylog.Event{Deployment: name, Target: "host/h", Name: "host-deployed"})
+		return err
+	case "read":
+		v, err := l.Verify(context.Background())
+		fmt.Println(v.Events, "events")
+		return err
+	}
 	if role == "lock" {
 		if _, err := l.Lock(ctx, name); err != nil {
 			return err

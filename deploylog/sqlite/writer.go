@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ type writer struct {
 	stmts  statements
 	all    []*statement
 
+	writable   bool             // whether the anchor was opened for writing
 	together   int              // how many requests the last batch had
 	registered map[string]int64 // deployments known to have begun, and where; a cache
 
@@ -69,7 +71,8 @@ func newWriter(ctx context.Context, path, log string, s settings, logger *slog.L
 	if err != nil {
 		return nil, err
 	}
-	if w.anchor, err = openAnchor(path); err != nil {
+	// Who only reads may not be allowed to write it.
+	if w.anchor, err = openAnchor(path, os.O_RDONLY); err != nil {
 		return nil, err
 	}
 	if w.conn, err = c.Connect(ctx); err != nil {
@@ -232,7 +235,7 @@ func (w *writer) write() int {
 		return 0 // the last batch has taken up what this call is for
 	}
 	b := batch{w: w}
-	if err := w.anchor.lock(w.set.busyTimeout); err != nil {
+	if err := w.lockAnchor(); err != nil {
 		w.refuse(nil, err)
 		return 0
 	}
@@ -270,6 +273,21 @@ func (w *writer) write() int {
 	}
 	w.announce()
 	return 4 + int(b.seq-b.from)/8
+}
+
+// lockAnchor locks the anchor, which it opens for writing the first time.
+func (w *writer) lockAnchor() error {
+	if !w.writable {
+		f, err := openAnchor(w.path, os.O_RDWR)
+		if err != nil {
+			return err
+		}
+		f, w.anchor, w.writable = w.anchor, f, true
+		if err := f.close(); err != nil {
+			return err
+		}
+	}
+	return w.anchor.lock(w.set.busyTimeout)
 }
 
 // fail poisons the log.

@@ -1,0 +1,76 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// openBeside opens a file that belongs to the log at path; there being none is
+// fs.ErrNotExist.
+func openBeside(path, suffix string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(path+suffix, flag, 0)
+	if err != nil {
+		return nil, err
+	}
+	// The log may have been shared since, or kept from others.
+	if own, log, err := stats(f, path); err == nil && own.Uid == log.Uid && (own.Gid != log.Gid || own.Mode != log.Mode) {
+		likeLog(f, log)
+	}
+	return f, nil
+}
+
+// createBeside makes a file that belongs to the log at path, whole and durable,
+// unless another process was faster.
+func createBeside(path, suffix string, content []byte) error {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+suffix+".new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	_, log, err := stats(f, path)
+	if err == nil {
+		likeLog(f, log)
+		_, err = f.Write(content)
+	}
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = place(f.Name(), path+suffix, os.Link)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// stats are those of a file and of the log that it belongs to.
+func stats(f *os.File, path string) (own, log *syscall.Stat_t, err error) {
+	ownInfo, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	logInfo, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	own, isStat := ownInfo.Sys().(*syscall.Stat_t)
+	log, areStats := logInfo.Sys().(*syscall.Stat_t)
+	if !isStat || !areStats {
+		return nil, nil, fmt.Errorf("%s has no owner", path)
+	}
+	return own, log, nil
+}
+
+// likeLog gives a file the owner, the group and the mode of the log, as far as
+// this process may: whoever may use the log must be able to use what belongs to
+// it. SQLite does so with the write-ahead log.
+func likeLog(f *os.File, log *syscall.Stat_t) {
+	mode := fs.FileMode(log.Mode).Perm()
+	if f.Chown(int(log.Uid), int(log.Gid)) != nil && f.Chown(-1, int(log.Gid)) != nil {
+		mode &^= 0o070 // its group is not the log's
+	}
+	_ = f.Chmod(mode)
+}

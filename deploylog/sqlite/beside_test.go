@@ -1,0 +1,166 @@
+package sqlite
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// somebody is another user where the tests may act as one, and else the own.
+func somebody() (uid int, c *syscall.Credential) {
+	const nobody = 65534
+	if os.Getuid() != 0 {
+		return os.Getuid(), nil
+	}
+	return nobody, &syscall.Credential{Uid: nobody, Gid: nobody}
+}
+
+// as runs the test binary in a role as another user, and returns what it says.
+func as(t *testing.T, c *syscall.Credential, role, path string) (said string, err error) {
+	t.Helper()
+	dir := t.TempDir() // that of the test binary is not for others
+	binary := filepath.Join(dir, "test")
+	if err := errors.Join(copyFile(os.Args[0], binary), openUp(dir), openUp(filepath.Dir(dir))); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, path, "d1")
+	cmd.Env = append(os.Environ(), roleVariable+"="+role)
+	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c}
+	b, err := cmd.CombinedOutput()
+	return string(b), err
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		return errors.Join(err, in.Close())
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, in.Close(), out.Close())
+}
+
+// wantLikeLog fails where a file beside the log is not for those that the log is
+// for.
+func wantLikeLog(t *testing.T, path string) {
+	t.Helper()
+	for _, suffix := range []string{anchorSuffix, checkSuffix} {
+		f, err := os.Open(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, log, err := stats(f, path)
+		if err != nil || own.Uid != log.Uid || own.Gid != log.Gid || own.Mode != log.Mode {
+			t.Errorf("%s: %+v, %v; the log: %+v", suffix, own, err, log)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// withoutOthers takes away what is beside a log, as an earlier version leaves
+// it, and shares its directory with a user and a group.
+func withoutOthers(t *testing.T, uid, gid int, mode fs.FileMode) (path string) {
+	t.Helper()
+	path = written(t)
+	dir := filepath.Dir(path)
+	for _, suffix := range []string{anchorSuffix, checkSuffix, "-wal", "-shm"} {
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	err := errors.Join(os.Chown(path, uid, gid), os.Chown(dir, uid, gid), os.Chmod(path, mode), os.Chmod(dir, mode|0o110), openUp(filepath.Dir(dir)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestTheOwnerCanUseALogThatRootHasOpened opens one of an earlier version.
+func TestTheOwnerCanUseALogThatRootHasOpened(t *testing.T) {
+	uid, owner := somebody()
+	path := withoutOthers(t, uid, -1, 0o600)
+	if err := openLog(t, path).Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantLikeLog(t, path)
+	if said, err := as(t, owner, "append once", path); err != nil {
+		t.Errorf("%v: %s", err, said)
+	}
+}
+
+// TestALogOfAGroup is shared in ways in which what is beside it must be, too.
+func TestALogOfAGroup(t *testing.T) {
+	_, member := somebody()
+	gid := os.Getgid()
+	if member != nil {
+		gid = 12345
+		member.Groups = []uint32{12345}
+	}
+	t.Run("a member opens it first", func(t *testing.T) {
+		path := withoutOthers(t, -1, gid, 0o660)
+		if said, err := as(t, member, "append once", path); err != nil {
+			t.Fatalf("%v: %s", err, said)
+		}
+		if err := openLog(t, path).Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, suffix := range []string{anchorSuffix, checkSuffix} {
+			info, err := os.Stat(path + suffix)
+			if err != nil || info.Mode() != 0o660 || int(info.Sys().(*syscall.Stat_t).Gid) != gid {
+				t.Errorf("%s: %+v, %v", suffix, info, err)
+			}
+		}
+	})
+	t.Run("it is shared later", func(t *testing.T) {
+		path := withoutOthers(t, -1, -1, 0o600)
+		if err := opened(t, path, 1); err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Dir(path)
+		err := errors.Join(os.Chown(path, -1, gid), os.Chown(dir, -1, gid), os.Chmod(path, 0o660), os.Chmod(dir, 0o770))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := openLog(t, path).Close(); err != nil { // by its owner
+			t.Fatal(err)
+		}
+		wantLikeLog(t, path)
+		if said, err := as(t, member, "append once", path); err != nil {
+			t.Errorf("%v: %s", err, said)
+		}
+	})
+	t.Run("a member who may read the anchor", func(t *testing.T) {
+		if member == nil {
+			return // one's own files can not be like that
+		}
+		path := withoutOthers(t, -1, gid, 0o660)
+		if err := openLog(t, path).Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(path+anchorSuffix, 1, 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path+anchorSuffix, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if said, err := as(t, member, "read", path); err != nil || said != "300 events\n" {
+			t.Errorf("%v: %s", err, said)
+		}
+		said, err := as(t, member, "append once", path)
+		if err == nil {
+			t.Error("it was appended to")
+		}
+		wantError(t, errors.New(said), nil, "log.db-anchor: permission denied", "make the file")
+	})
+}
