@@ -176,6 +176,19 @@ func (f *anchorFile) unlock() error {
 	return syscall.Flock(int(f.file.Fd()), syscall.LOCK_UN)
 }
 
+// inPlace tells whether this still is the anchor of the log at path.
+func (f *anchorFile) inPlace(path string) (bool, error) {
+	own, err := f.file.Stat()
+	if err != nil {
+		return false, err
+	}
+	there, err := os.Stat(path + anchorSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(own, there), err
+}
+
 // advance makes a the anchor of all processes. The caller holds the lock.
 func (f *anchorFile) advance(a anchor, slot int) error {
 	if !f.dirty {

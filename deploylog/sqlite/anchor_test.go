@@ -322,6 +322,71 @@ func TestEventsLostWhileOpen(t *testing.T) {
 	wantError(t, err, deploylog.ErrCorrupt, "its newest event is 290, but 300 was recorded")
 }
 
+// wantAnchorAt fails where the anchor of a log is not at an event.
+func wantAnchorAt(t *testing.T, path string, seq int64) {
+	t.Helper()
+	if a, ok, err := readAnchor(path); !ok || err != nil || a.seq != seq {
+		t.Errorf("the anchor is %+v, %v, %v; want event %d", a, ok, err, seq)
+	}
+}
+
+// TestAnAnchorThatIsRemovedWhileOpen removes it before the first append and
+// later on.
+func TestAnAnchorThatIsRemovedWhileOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.db")
+	l := openLog(t, path)
+	for i := range 3 {
+		if err := os.Remove(path + anchorSuffix); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Append(t.Context(), sample(i)); err != nil {
+			t.Fatal(err)
+		}
+		wantAnchorAt(t, path, int64(i+1))
+	}
+}
+
+// TestAnAnchorThatAnotherProcessMadeAgain is the one to lock from then on.
+func TestAnAnchorThatAnotherProcessMadeAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.db")
+	l, err := open(t.Context(), path, Options{}, settings{busyTimeout: anchorPause})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for i := range 3 {
+		if err := errors.Join(os.Remove(path+anchorSuffix), openLog(t, path).Close()); err != nil {
+			t.Fatal(err)
+		}
+		f, err := openAnchor(path, os.O_RDWR)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.lock(0); err != nil {
+			t.Fatal(err)
+		}
+		_, err = l.Append(t.Context(), sample(i))
+		wantError(t, err, nil, "another process has been writing")
+		if err := f.close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Append(t.Context(), sample(i)); err != nil {
+			t.Fatal(err)
+		}
+		wantAnchorAt(t, path, int64(i+1))
+	}
+}
+
+// TestAnAnchorOfAnotherLogWhileOpen is not written over, though it is behind.
+func TestAnAnchorOfAnotherLogWhileOpen(t *testing.T) {
+	path := written(t)
+	l := openLog(t, path)
+	write(t, path+anchorSuffix, anchor{log: "01JD3K00000000000000000000", seq: 7}.file())
+	_, err := l.Append(t.Context(), sample(1000))
+	wantError(t, err, deploylog.ErrCorrupt, "another log's file was put here")
+	wantAnchorAt(t, path, 7)
+}
+
 func FuzzAnchor(f *testing.F) {
 	f.Add(anchor{log: "01JD3K00000000000000000000", seq: 7, hash: link{1}}.file())
 	f.Add([]byte(anchorMagic + " x 1 "))

@@ -47,7 +47,7 @@ func (b *batch) anchored() error {
 		return err
 	}
 	b.slot = slot
-	if a.seq < b.from { // an earlier version appended, or a crash came between commit and anchor
+	if a.log == b.w.log && a.seq < b.from { // an earlier version appended, or a crash came between commit and anchor
 		return nil
 	}
 	return a.holds(context.Background(), nil, head{id: b.w.log, seq: b.from, hash: b.head}, b.w.path)

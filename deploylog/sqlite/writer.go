@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -275,19 +276,47 @@ func (w *writer) write() int {
 	return 4 + int(b.seq-b.from)/8
 }
 
-// lockAnchor locks the anchor, which it opens for writing the first time.
+// lockAnchor locks the anchor. It is opened for writing the first time, and anew
+// where it is not the file of that name any more: processes that lock different
+// ones do not wait for each other.
 func (w *writer) lockAnchor() error {
-	if !w.writable {
-		f, err := openAnchor(w.path, os.O_RDWR)
-		if err != nil {
-			return err
+	for {
+		if w.writable {
+			if err := w.anchor.lock(w.set.busyTimeout); err != nil {
+				return err
+			}
+			placed, err := w.anchor.inPlace(w.path)
+			if placed {
+				return nil
+			}
+			if err = errors.Join(err, w.anchor.unlock()); err != nil {
+				return err
+			}
 		}
-		f, w.anchor, w.writable = w.anchor, f, true
-		if err := f.close(); err != nil {
+		if err := w.reopenAnchor(); err != nil {
 			return err
 		}
 	}
-	return w.anchor.lock(w.set.busyTimeout)
+}
+
+// reopenAnchor opens the anchor that is there now. Where it was removed, it is
+// made again from the open one.
+func (w *writer) reopenAnchor() error {
+	f, err := openAnchor(w.path, os.O_RDWR)
+	if errors.Is(err, fs.ErrNotExist) {
+		a, _, err := w.anchor.read()
+		if err != nil {
+			return err
+		}
+		w.logger.Warn("the anchor of the deployment log was removed; it is made again", "path", w.path, "event", a.seq)
+		w.writable = false // until the new one is open
+		return createAnchor(w.path, a)
+	}
+	if err != nil {
+		return err
+	}
+	f, w.anchor, w.writable = w.anchor, f, true
+	return f.close()
 }
 
 // fail poisons the log.
