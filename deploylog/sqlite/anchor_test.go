@@ -322,6 +322,25 @@ func TestEventsLostWhileOpen(t *testing.T) {
 	wantError(t, err, deploylog.ErrCorrupt, "its newest event is 290, but 300 was recorded")
 }
 
+// TestAnAnchorThatIsADanglingLink says what to do, and doing so helps.
+func TestAnAnchorThatIsADanglingLink(t *testing.T) {
+	path := written(t)
+	if err := errors.Join(os.Remove(path+anchorSuffix), os.Symlink("nowhere", path+anchorSuffix)); err != nil {
+		t.Fatal(err)
+	}
+	for _, try := range []func() error{
+		func() error { _, err := Open(t.Context(), path, Options{}); return err },
+		func() error { _, err := AcceptHead(t.Context(), path, Options{}); return err },
+	} {
+		wantError(t, try(), nil, path, "-anchor is a link to nowhere, which does not exist", "remove the link")
+	}
+	if err := os.Remove(path + anchorSuffix); err != nil {
+		t.Fatal(err)
+	}
+	openLog(t, path)
+	wantAnchorAt(t, path, 300)
+}
+
 // wantAnchorAt fails where the anchor of a log is not at an event.
 func wantAnchorAt(t *testing.T, path string, seq int64) {
 	t.Helper()

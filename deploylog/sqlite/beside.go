@@ -13,6 +13,11 @@ import (
 // fs.ErrNotExist.
 func openBeside(path, suffix string, flag int) (*os.File, error) {
 	f, err := os.OpenFile(path+suffix, flag, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		if to, dangling := os.Readlink(path + suffix); dangling == nil {
+			return nil, fmt.Errorf("its file %s is a link to %s, which does not exist: bring that back, or remove the link and the log is given a new one", path+suffix, to)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
