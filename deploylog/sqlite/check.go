@@ -140,7 +140,7 @@ func (l *Log) checkPart(ctx context.Context) (err error) {
 	if errors.Is(err, deploylog.ErrLocked) {
 		return nil // another process is at it
 	}
-	if errors.Is(err, fs.ErrPermission) {
+	if isForbidden(err) {
 		return nil // it is for those who may write here
 	}
 	if err != nil {

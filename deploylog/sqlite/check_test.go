@@ -248,7 +248,7 @@ func TestDamageFoundByAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = l.Append(t.Context(), sample(1000))
-	wantError(t, err, deploylog.ErrCorrupt, "a page is gone")
+	wantError(t, err, deploylog.ErrCorrupt, "a page is gone", "log verify", "started again")
 }
 
 // TestAStateThatIsNone starts the check anew.

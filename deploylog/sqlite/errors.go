@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"syscall"
 
 	"modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
@@ -44,7 +45,7 @@ func explain(path string, err error) error {
 		restore   = "%s: %w; nothing was changed: restore it from a backup; of a log that still opens, 'deployster log export' saves what can be read"
 		forbidden = "%s: even reading a log writes beside it; make the file and its directory %s writable, or copy them to where they are: %w"
 		foreign   = "%s: %w; nothing was changed: compare its head with one that was noted elsewhere (log verify --anchor HEAD), then restore it from a backup, or undo the change with sqlite3"
-		found     = "%s: %w; no more events are written: restore it from a backup ('deployster log export' saves what can be read), and have 'deployster log verify' go over it, which ends the refusal when it finds no damage"
+		found     = "%s: %w; no more events are written: restore it from a backup ('deployster log export' saves what can be read), and have 'deployster log verify' go over it, which ends the refusal when it finds no damage; what has the log open is to be started again then"
 		busy      = "%s: another process has been writing for too long; try again once it is done: %w"
 		lost      = "%s: %w; nothing was changed: put the newest files of the log that you have here (with -wal and -anchor), or, where it is meant to end like this, as a restored backup is, 'deployster log verify --accept-head' goes on from there"
 	)
@@ -61,7 +62,7 @@ func explain(path string, err error) error {
 		return fmt.Errorf(foreign, path, err)
 	case errors.Is(err, deploylog.ErrCorrupt):
 		return fmt.Errorf(restore, path, err)
-	case errors.Is(err, fs.ErrPermission):
+	case isForbidden(err):
 		return fmt.Errorf(forbidden, path, filepath.Dir(path), err)
 	}
 	switch code(err) {
@@ -80,6 +81,11 @@ func explain(path string, err error) error {
 	default:
 		return fmt.Errorf("%s: %w", path, err)
 	}
+}
+
+// isForbidden reports whether a file may not be opened or made as it was tried.
+func isForbidden(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
 // isLoss reports whether acknowledged events are not in the log.
