@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
+	"time"
 )
 
 // openBeside opens a file that belongs to the log at path; there being none is
@@ -28,11 +30,35 @@ func openBeside(path, suffix string, flag int) (*os.File, error) {
 	return f, nil
 }
 
+// unfinished is how files are named that are made beside the log at path before
+// they get their names, without what makes the names unique.
+func unfinished(path, suffix string) string { return "." + filepath.Base(path) + suffix + ".new-" }
+
+// abandonedAfter is when whoever made an unfinished file was killed at it.
+const abandonedAfter = time.Hour
+
+// sweep removes what processes left unfinished that were killed, as far as it
+// may: it takes little room and does no harm.
+func sweep(path string) {
+	dir := filepath.Dir(path)
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		for _, suffix := range []string{"", anchorSuffix, checkSuffix} {
+			if !strings.HasPrefix(e.Name(), unfinished(path, suffix)) {
+				continue
+			}
+			if info, err := e.Info(); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > abandonedAfter {
+				_ = os.Remove(filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+}
+
 // createBeside makes a file that belongs to the log at path, whole and durable,
 // unless another process was faster.
 func createBeside(path, suffix string, content []byte) error {
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+suffix+".new-*") // mode 0600
+	f, err := os.CreateTemp(dir, unfinished(path, suffix)+"*") // mode 0600
 	if err != nil {
 		return err
 	}

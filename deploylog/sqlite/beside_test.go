@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // somebody is another user where the tests may act as one, and else the own.
@@ -84,6 +86,34 @@ func withoutOthers(t *testing.T, uid, gid int, mode fs.FileMode) (path string) {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// TestWhatWasLeftUnfinishedIsRemoved once nobody can be at it any more, and
+// nothing else.
+func TestWhatWasLeftUnfinishedIsRemoved(t *testing.T) {
+	path := written(t)
+	dir := filepath.Dir(path)
+	before := time.Now().Add(-2 * abandonedAfter)
+	old := []string{".log.db.new-1", ".log.db-anchor.new-1", ".log.db-check.new-1"}
+	kept := []string{".log.db-anchor.new-2", ".log.db2.new-1", ".log.db-anchor", "log.db-anchor.new-1"}
+	for _, name := range append(slices.Clone(old), kept...) {
+		write(t, filepath.Join(dir, name), nil)
+		if name == kept[0] {
+			continue // somebody may be at it
+		}
+		if err := os.Chtimes(filepath.Join(dir, name), before, before); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := openLog(t, path).Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(slices.Clone(old), kept...) {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		if gone := errors.Is(err, fs.ErrNotExist); gone != slices.Contains(old, name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // TestTheOwnerCanUseALogThatRootHasOpened opens one of an earlier version.

@@ -147,6 +147,7 @@ func (l *Log) checkPart(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
+	sweep(l.path)
 	s := f.read(l.id)
 	if s.Damage != nil { // another process has found it
 		l.refuse(s.Damage)

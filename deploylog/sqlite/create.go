@@ -42,7 +42,7 @@ func create(ctx context.Context, path string, l *Log) error {
 	if err := makeDir(dir, syncDir); err != nil {
 		return fmt.Errorf("create the directory of the log: %w", err)
 	}
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".new-*") // mode 0600
+	f, err := os.CreateTemp(dir, unfinished(path, "")+"*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("create the log: %w", err)
 	}
