@@ -235,7 +235,7 @@ func (l *Log) refuse(d *damage) {
 
 // verified remembers what Verify found.
 func (l *Log) verified(cause error) error {
-	if cause != nil && !isDamage(cause) {
+	if l.readOnly || cause != nil && !isDamage(cause) {
 		return nil
 	}
 	f, err := openCheck(l.path)

@@ -18,7 +18,7 @@ import (
 func ensure(ctx context.Context, path string, l *Log) (real string, err error) {
 	info, err := os.Stat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) && !l.readOnly:
 		err = create(ctx, path, l)
 	case err == nil && info.IsDir():
 		err = errors.New("this is a directory: name a file")

@@ -58,6 +58,11 @@ type Options struct {
 	Logger  *slog.Logger     // nil discards
 	Now     func() time.Time // the time of events without one; nil is time.Now
 	Entropy io.Reader        // random bytes of new ids; nil is crypto/rand
+
+	// ReadOnly is for a short look: a log that does not exist is not made, nor is
+	// anything that belongs to one, no part of it is checked in the background,
+	// and appends are refused.
+	ReadOnly bool
 }
 
 // settings are what only tests vary.
@@ -78,8 +83,9 @@ type Log struct {
 	now     func() time.Time
 	entropy *entropy
 
-	readers *sql.DB
-	writer  *writer
+	readOnly bool
+	readers  *sql.DB
+	writer   *writer
 
 	closing sync.Once
 	closed  chan struct{}
@@ -88,7 +94,10 @@ type Log struct {
 
 var _ deploylog.Log = (*Log)(nil)
 
-var errClosed = errors.New("log is closed")
+var (
+	errClosed   = errors.New("log is closed")
+	errReadOnly = errors.New("log was opened for reading only")
+)
 
 // Open opens the log at path, creating it and its directory where they do not
 // exist; a link leads to the log it points to. It fails with deploylog.ErrCorrupt for a file that is no log or is
@@ -109,6 +118,8 @@ func open(ctx context.Context, path string, o Options, s settings) (*Log, error)
 		entropy: newEntropy(o.Entropy),
 		closed:  make(chan struct{}),
 		checked: make(chan struct{}),
+
+		readOnly: o.ReadOnly,
 	}
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
@@ -156,6 +167,11 @@ func (l *Log) start(ctx context.Context, s settings) error {
 		return err
 	}
 	l.id = h.id
+	if l.readOnly {
+		l.writer = noWriter(errReadOnly)
+		close(l.checked)
+		return nil
+	}
 	if !anchored {
 		if err := l.anchor(h); err != nil {
 			return err

@@ -89,6 +89,13 @@ func newWriter(ctx context.Context, path, log string, s settings, logger *slog.L
 	return w, nil
 }
 
+// noWriter refuses all writing.
+func noWriter(why error) *writer {
+	w := &writer{broken: why, grown: make(chan struct{}), stop: make(chan struct{}), stopped: make(chan struct{})}
+	close(w.stopped)
+	return w
+}
+
 func (w *writer) prepare(ctx context.Context, set settings) error {
 	s := &w.stmts
 	for _, p := range []struct {
@@ -193,6 +200,9 @@ func (w *writer) close() error {
 }
 
 func (w *writer) disconnect() error {
+	if w.conn == nil {
+		return nil
+	}
 	var errs []error
 	for _, s := range w.all { // any of which would keep the connection open
 		errs = append(errs, s.close())

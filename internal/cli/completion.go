@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -207,13 +207,15 @@ func (c *completion) events(f deploylog.Filter) []deploylog.Event {
 		if err != nil {
 			return nil
 		}
-		if path, err := c.logPath(workspace); err != nil || unreadable(path) {
+		path, err := c.logPath(workspace)
+		if err != nil || unreadable(path) {
 			return nil
 		}
-		if c.log, err = c.openLog(c.ctx, workspace, io.Discard); err != nil {
-			c.log = nil
+		log, err := sqlite.Open(c.ctx, path, sqlite.Options{ReadOnly: true})
+		if err != nil {
 			return nil
 		}
+		c.log = log
 	}
 	var events []deploylog.Event
 	for e, err := range c.log.Read(c.ctx, f) {
