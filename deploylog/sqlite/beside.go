@@ -14,7 +14,7 @@ import (
 // openBeside opens a file that belongs to the log at path; there being none is
 // fs.ErrNotExist.
 func openBeside(path, suffix string, flag int) (*os.File, error) {
-	f, err := os.OpenFile(path+suffix, flag, 0)
+	f, err := os.OpenFile(path+suffix, flag, 0) //nolint:gosec // beside the log, wherever its user wants that
 	if errors.Is(err, fs.ErrNotExist) {
 		if to, dangling := os.Readlink(path + suffix); dangling == nil {
 			return nil, fmt.Errorf("its file %s is a link to %s, which does not exist: bring that back, or remove the link and the log is given a new one", path+suffix, to)
@@ -62,7 +62,7 @@ func createBeside(path, suffix string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }()
+	defer func() { _ = os.Remove(f.Name()) }() //nolint:gosec // as above
 	_, log, err := stats(f, path)
 	if err == nil {
 		likeLog(f, log)
@@ -83,7 +83,7 @@ func stats(f *os.File, path string) (own, log *syscall.Stat_t, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	logInfo, err := os.Stat(path)
+	logInfo, err := os.Stat(path) //nolint:gosec // as above
 	if err != nil {
 		return nil, nil, err
 	}

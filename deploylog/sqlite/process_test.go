@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -59,8 +60,8 @@ func act(ctx context.Context, role, path, name string) error {
 		return err
 	case "read":
 		v, err := l.Verify(context.Background())
-		fmt.Println(v.Events, "events")
-		return err
+		_, said := fmt.Fprintln(os.Stdout, v.Events, "events")
+		return errors.Join(err, said)
 	}
 	if role == "lock" {
 		if _, err := l.Lock(ctx, name); err != nil {
