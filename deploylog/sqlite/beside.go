@@ -99,7 +99,7 @@ func stats(f *os.File, path string) (own, log *syscall.Stat_t, err error) {
 // this process may: whoever may use the log must be able to use what belongs to
 // it. SQLite does so with the write-ahead log.
 func likeLog(f *os.File, log *syscall.Stat_t) {
-	mode := fs.FileMode(log.Mode).Perm()
+	mode := fs.FileMode(log.Mode).Perm() | 0o600 // a log that is protected for a while is not so for ever
 	if f.Chown(int(log.Uid), int(log.Gid)) != nil && f.Chown(-1, int(log.Gid)) != nil {
 		mode &^= 0o070 // its group is not the log's
 	}

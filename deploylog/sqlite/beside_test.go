@@ -129,6 +129,26 @@ func TestTheOwnerCanUseALogThatRootHasOpened(t *testing.T) {
 	}
 }
 
+// TestALogThatIsProtectedForAWhile leaves what is beside it to its owner.
+func TestALogThatIsProtectedForAWhile(t *testing.T) {
+	path := written(t)
+	if err := os.Chmod(path, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Open(t.Context(), path, Options{})
+	if err == nil {
+		err = l.Close()
+	}
+	if err != nil && os.Getuid() == 0 { // others may not open it like that
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{anchorSuffix, checkSuffix} {
+		if info, err := os.Stat(path + suffix); err != nil || info.Mode()&0o600 != 0o600 {
+			t.Errorf("%s: %+v, %v", suffix, info, err)
+		}
+	}
+}
+
 // TestALogOfAGroup is shared in ways in which what is beside it must be, too.
 func TestALogOfAGroup(t *testing.T) {
 	_, member := somebody()
