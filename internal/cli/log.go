@@ -268,7 +268,8 @@ Targets are run/MANIFEST, resource/NAME and action/RESOURCE/ACTION. "Last" is by
 the order in which deployments were begun. What a destroy did has no revision.
 
 What was started of an environment or a task is no longer in progress once the
-environment is deleted or the task terminated.`,
+environment is deleted or the task terminated; nor is what a deployment of a
+pipeline had started, once that has ended, was cancelled, or the pipeline deleted.`,
 		Example: "  deployster log latest resource/db\n  deployster log latest run/web.yaml --output json",
 		Args: cobra.MatchAll(func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !strings.Contains(args[0], "/") {

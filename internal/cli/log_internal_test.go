@@ -82,6 +82,56 @@ func TestWhatADeletedEnvironmentHadStartedIsOver(t *testing.T) {
 	}
 }
 
+// TestWhatAnEndedDeploymentOfAPipelineHadStartedIsOver reads logs as every version
+// has written them.
+func TestWhatAnEndedDeploymentOfAPipelineHadStartedIsOver(t *testing.T) {
+	const released = "d1 pipeline/web pipeline-started"
+	begun := []string{released, "d1 stage/web/beta stage-started", "d1 host-group/web/all host-group-started", "d1 host/web/all/one host-started"}
+	after := func(more ...string) []string { return append(slices.Clone(begun), more...) }
+	const cancelled, deleted = "d1 pipeline/web pipeline-cancelled", "x pipeline/web pipeline-deleted"
+	for _, c := range []struct {
+		name    string
+		history []string
+		open    int // of the targets
+	}{
+		{"under way", begun, 4},
+		{"cancelled", after(cancelled), 0},
+		{"cancelled, and tried again", after(cancelled, "d1 pipeline/web pipeline-retried"), 4},
+		{"cancelled, and what was at work began a moment later", []string{
+			released, cancelled, "d1 stage/web/beta stage-started", "d1 host-group/web/all host-group-started", "d1 host/web/all/one host-started",
+		}, 0},
+		{"cancelled with the pipeline", after(cancelled, deleted), 0},
+		{"deleted", after(deleted), 0},
+		{"deleted, made and released again", after(deleted, "y pipeline/web pipeline-defined", "d2 pipeline/web pipeline-started", "d2 stage/web/beta stage-started"), 2},
+		{"another pipeline was deleted", after("x pipeline/webs pipeline-deleted"), 4},
+		{"another deployment was cancelled", after("d2 pipeline/web pipeline-started", "d2 pipeline/web pipeline-cancelled"), 4},
+		{"another stage failed", after("d1 stage/web/side stage-failed", "d1 pipeline/web pipeline-failed"), 0},
+		{"finished without a stage that the definition lost", after("d1 pipeline/web pipeline-finished-successfully"), 0},
+		{"nothing of the scheduler's", []string{"r host/web/all/one host-started", released, cancelled}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			log := logOf(t, c.history...)
+			var all []string
+			for _, target := range []deploylog.Target{"pipeline/web", "stage/web/beta", "host-group/web/all", "host/web/all/one"} {
+				started, err := log.InProgress(t.Context(), target)
+				if err != nil {
+					t.Fatal(err)
+				}
+				open, err := unended(t.Context(), log, target, started)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, e := range open {
+					all = append(all, e.Deployment+" "+string(e.Target))
+				}
+			}
+			if len(all) != c.open {
+				t.Errorf("in progress: %q; want %d", all, c.open)
+			}
+		})
+	}
+}
+
 func TestWhoDidWhat(t *testing.T) {
 	log := logOf(t,
 		`r1 run/web.yaml run-started {"details":{"user":"ada","command":"apply"}}`,

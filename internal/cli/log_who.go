@@ -3,9 +3,12 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
+	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/pipeline"
 )
 
 // doers finds out by which command and by whom the events of a log came about.
@@ -69,8 +72,14 @@ func doneBy(e deploylog.Event) string {
 // unended leaves out of what was started of a target what has ended since
 // without a marker of its own.
 func unended(ctx context.Context, log deploylog.Log, target deploylog.Target, started []deploylog.Event) ([]deploylog.Event, error) {
+	if len(started) == 0 {
+		return nil, nil
+	}
+	if name, ok := control.PipelineOf(target); ok {
+		return stillGoing(ctx, log, pipeline.Target(name), started)
+	}
 	name, ok := environment.NameOf(target)
-	if !ok || len(started) == 0 {
+	if !ok {
 		return started, nil
 	}
 	targets := []deploylog.Target{target}
@@ -95,4 +104,20 @@ func unended(ctx context.Context, log deploylog.Log, target deploylog.Target, st
 		}
 	}
 	return open, nil
+}
+
+// stillGoing leaves what deployments of a pipeline had started that are under way,
+// and what others than its scheduler did.
+func stillGoing(ctx context.Context, log deploylog.Log, of deploylog.Target, started []deploylog.Event) ([]deploylog.Event, error) {
+	deployments := pipeline.UnderWay{}
+	for e, err := range log.Read(ctx, deploylog.Filter{Target: of}) {
+		if err != nil {
+			return nil, err
+		}
+		deployments.Note(e)
+	}
+	return slices.DeleteFunc(started, func(e deploylog.Event) bool {
+		going, known := deployments[e.Deployment]
+		return known && !going
+	}), nil
 }
