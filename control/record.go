@@ -56,6 +56,20 @@ func RunTarget(workspace string, files []string) deploylog.Target {
 	return deploylog.Target("run/" + strings.Join(names, "+"))
 }
 
+// EventNames are the names of the events of all runs.
+func EventNames() []string {
+	names := []string{EventRunAbandoned}
+	for _, t := range []deploylog.Target{"run/", "resource/", "action/"} {
+		names = append(names, t.Started(), t.Succeeded(), t.Failed(), lost(t))
+	}
+	for _, kind := range []runner.EventKind{
+		runner.ResourceInitialized, runner.ResourceResolved, runner.ResourceVerified, runner.ResourceDestroyed, runner.ResourceSkipped,
+	} {
+		names = append(names, string(kind))
+	}
+	return names
+}
+
 func resourceTarget(resource string) deploylog.Target {
 	return deploylog.Target("resource/" + resource)
 }

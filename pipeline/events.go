@@ -25,7 +25,7 @@ const (
 // steps of hosts add others, which their definitions name; see Definition.
 func EventNames() []string {
 	return []string{
-		EventDefined, EventMembersChanged, EventCancelled, EventRetried, EventApproved, EventApplied, EventDeployed,
+		EventDefined, EventDeleted, EventMembersChanged, EventCancelled, EventRetried, EventApproved, EventApplied, EventDeployed,
 		pipelineStarted, pipelineFinished, pipelineFailed, stageStarted, stageFinished, stageFailed,
 		groupStarted, groupFinished, groupFailed, hostStarted, hostFinished, hostFailed,
 	}

@@ -3,7 +3,9 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -214,5 +216,37 @@ func TestStepsThatADefinitionNamesAreEvents(t *testing.T) {
 	}
 	if names.events["foo"] {
 		t.Error("foo is known")
+	}
+}
+
+// TestEveryDocumentedEventIsKnown holds the names that a filter takes against the
+// tables of events.
+func TestEveryDocumentedEventIsKnown(t *testing.T) {
+	known, found := eventNames(), 0
+	for _, page := range []string{"log", "pipelines", "environments"} {
+		text, err := os.ReadFile("../../docs/" + page + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := false
+		for line := range strings.Lines(string(text)) {
+			cells := strings.Split(line, "|")
+			if len(cells) < 3 {
+				events = false
+				continue
+			}
+			events = events || strings.TrimSpace(cells[1]) == "event"
+			if !events {
+				continue
+			}
+			for _, name := range regexp.MustCompile("`([a-z-]+)`").FindAllStringSubmatch(cells[1], -1) {
+				if found++; !known[name[1]] {
+					t.Errorf("%s.md tells of %s, which is not known", page, name[1])
+				}
+			}
+		}
+	}
+	if found < 45 {
+		t.Errorf("only %d events were found", found)
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/pipeline"
-	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -24,15 +24,7 @@ type logNames struct {
 // eventNames are those of all events that need no definition.
 func eventNames() map[string]bool {
 	names := map[string]bool{}
-	for _, kind := range []runner.EventKind{
-		runner.RunStarted, runner.RunFinished, runner.RunFailed,
-		runner.ResourceStarted, runner.ResourceInitialized, runner.ResourceResolved, runner.ResourceVerified, runner.ResourceDestroyed,
-		runner.ResourceFinished, runner.ResourceFailed, runner.ResourceSkipped,
-		runner.ActionStarted, runner.ActionFinished, runner.ActionFailed,
-	} {
-		names[string(kind)] = true
-	}
-	for _, name := range slices.Concat(environment.EventNames(), pipeline.EventNames()) {
+	for _, name := range slices.Concat(control.EventNames(), environment.EventNames(), pipeline.EventNames()) {
 		names[name] = true
 	}
 	return names
