@@ -15,10 +15,17 @@ import (
 // in order (see NewPipelines), so it can be of any moment.
 type Overview struct {
 	latest   map[deploylog.Target]Latest
-	order    map[string]int // of registration, by deployment
-	released map[string]time.Time
+	released map[string]release // by deployment
+	releases int
 	working  map[string]Working // by run
 	failed   map[stepKey]Working
+}
+
+// release is how a deployment began.
+type release struct {
+	pipeline deploylog.Target
+	order    int // of registration
+	at       time.Time
 }
 
 // Latest is what became of a target: of the revisions that came so far, the one
@@ -44,7 +51,7 @@ type Working struct {
 // NewOverview knows nothing yet.
 func NewOverview() *Overview {
 	return &Overview{
-		latest: map[deploylog.Target]Latest{}, order: map[string]int{}, released: map[string]time.Time{},
+		latest: map[deploylog.Target]Latest{}, released: map[string]release{},
 		working: map[string]Working{}, failed: map[stepKey]Working{},
 	}
 }
@@ -55,21 +62,24 @@ func (o *Overview) Note(e deploylog.Event) {
 		o.noteRun(e)
 		return
 	}
-	if _, ok := PipelineOf(e.Target); !ok {
+	name, ok := PipelineOf(e.Target)
+	if !ok {
+		return
+	}
+	if e.Name == pipeline.EventDeleted {
+		o.forget(e.Target)
 		return
 	}
 	if e.Name == e.Target.Started() && e.Target.Kind() == "pipeline" {
-		o.order[e.Deployment], o.released[e.Deployment] = len(o.order)+1, e.CreatedAt
-	}
-	if e.Name == pipeline.EventDeleted { // one of its name that comes later has nothing of it
-		maps.DeleteFunc(o.latest, func(t deploylog.Target, _ Latest) bool {
-			name, _ := PipelineOf(t)
-			return pipeline.Target(name) == e.Target
-		})
-		return
+		o.releases++
+		o.released[e.Deployment] = release{pipeline: e.Target, order: o.releases, at: e.CreatedAt}
 	}
 	delete(o.failed, stepKey{e.Deployment, e.Target, strings.TrimSuffix(e.Name, "-failed")})
-	order := o.order[e.Deployment]
+	released := o.released[e.Deployment]
+	if released.pipeline != pipeline.Target(name) {
+		return // of one that was deleted, told late
+	}
+	order := released.order
 	l := o.latest[e.Target]
 	switch {
 	case e.Name == e.Target.Succeeded() && order >= l.deployed:
@@ -80,6 +90,18 @@ func (o *Overview) Note(e deploylog.Event) {
 		return
 	}
 	o.latest[e.Target] = l
+}
+
+// forget has a pipeline that comes later under the name of one that is deleted
+// begin anew.
+func (o *Overview) forget(deleted deploylog.Target) {
+	of := func(t deploylog.Target) bool {
+		name, _ := PipelineOf(t)
+		return pipeline.Target(name) == deleted
+	}
+	maps.DeleteFunc(o.latest, func(t deploylog.Target, _ Latest) bool { return of(t) })
+	maps.DeleteFunc(o.released, func(_ string, r release) bool { return r.pipeline == deleted })
+	maps.DeleteFunc(o.failed, func(k stepKey, _ Working) bool { return of(k.target) })
 }
 
 func (o *Overview) noteRun(e deploylog.Event) {
@@ -115,7 +137,7 @@ func (o *Overview) Failed(r pipeline.Reason) (Working, bool) {
 func (o *Overview) Latest(t deploylog.Target) Latest { return o.latest[t] }
 
 // Released is when a deployment was.
-func (o *Overview) Released(deployment string) time.Time { return o.released[deployment] }
+func (o *Overview) Released(deployment string) time.Time { return o.released[deployment].at }
 
 // Working finds the run that does the work of an entry.
 func (o *Overview) Working(r pipeline.Reason) (Working, bool) {

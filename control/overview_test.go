@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -46,6 +47,43 @@ func TestTheLatestRevisionIsTheOneRegisteredLast(t *testing.T) {
 	}
 	if at := o.Released("B"); !at.Equal(noon.Add(2 * time.Minute)) {
 		t.Errorf("B was released at %v", at)
+	}
+}
+
+func TestADeletedPipelineLeavesNothingToOneOfItsName(t *testing.T) {
+	o := control.NewOverview()
+	run := func(name string) deploylog.Event {
+		return deploylog.Event{Deployment: "R", Target: "run/m", Name: name, Data: json.RawMessage(`{"details":{"deployment":"A","target":"host/p/g/h","event":"host-deployed"}}`)}
+	}
+	for i, e := range []deploylog.Event{
+		{Target: "pipeline/p", Name: "pipeline-defined"},
+		{Deployment: "A", Revision: "r1", Target: "pipeline/p", Name: "pipeline-started"},
+		{Deployment: "B", Revision: "r2", Target: "pipeline/other", Name: "pipeline-started"},
+		run("run-started"),
+		run("run-failed"),
+		{Deployment: "A", Revision: "r1", Target: "stage/p/s", Name: "stage-finished-successfully"},
+		{Deployment: "x", Target: "pipeline/p", Name: "pipeline-deleted"},
+		{Target: "pipeline/p", Name: "pipeline-defined"},
+		{Deployment: "A", Revision: "r1", Target: "stage/p/s", Name: "stage-finished-successfully"},
+		{Deployment: "A", Revision: "r1", Target: "host-group/p/g", Name: "host-group-failed"},
+		{Deployment: "A", Revision: "r1", Target: "host/p/g/h", Name: "host-finished-successfully"},
+		{Deployment: "C", Revision: "r3", Target: "pipeline/p", Name: "pipeline-started"},
+		{Deployment: "C", Revision: "r3", Target: "stage/p/t", Name: "stage-finished-successfully"},
+		{Deployment: "B", Revision: "r2", Target: "stage/other/s", Name: "stage-finished-successfully"},
+	} {
+		e.Seq, e.CreatedAt = int64(i+1), time.Unix(int64(i), 0)
+		o.Note(e)
+	}
+	for target, want := range map[deploylog.Target]string{"stage/p/s": "", "host-group/p/g": "", "host/p/g/h": "", "stage/p/t": "r3", "stage/other/s": "r2"} {
+		if got := o.Latest(target); got.Deployed != want || got.Failed != "" {
+			t.Errorf("the latest of %s is %+v", target, got)
+		}
+	}
+	if !o.Released("A").IsZero() || o.Released("B").IsZero() || o.Released("C").IsZero() {
+		t.Errorf("A, B and C were released at %v, %v, %v", o.Released("A"), o.Released("B"), o.Released("C"))
+	}
+	if w, ok := o.Failed(pipeline.Reason{Deployment: "A", Target: "host/p/g/h", Event: "host-deployed"}); ok {
+		t.Errorf("what was deleted failed as %+v", w)
 	}
 }
 
