@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -17,6 +18,7 @@ type machine struct {
 	*testing.T
 	bin string
 	dir string // in which a script is started
+	as  *syscall.SysProcAttr
 }
 
 // newMachine has what every Debian has, of what the scripts use.
@@ -26,6 +28,21 @@ func newMachine(t *testing.T) machine {
 	for _, command := range []string{"bash", "sh", "env", "cat", "mkdir", "rmdir", "awk", "grep", "sed", "mktemp", "rm"} {
 		m.install(command)
 	}
+	return m
+}
+
+// withoutRoot is the machine as somebody who is not root sees it.
+func (m machine) withoutRoot() machine {
+	m.Helper()
+	if os.Geteuid() != 0 {
+		return m
+	}
+	for _, dir := range []string{filepath.Dir(m.bin), filepath.Dir(m.dir)} {
+		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // others are to come in
+			m.Fatal(err)
+		}
+	}
+	m.as = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	return m
 }
 
@@ -65,6 +82,7 @@ func (m machine) run(command string, args ...string) (said string, code int) {
 	defer func() { _, _ = reading.Close(), writing.Close() }()
 	c := exec.CommandContext(m.Context(), command, args...)
 	c.Dir, c.Stdin = m.dir, reading
+	c.SysProcAttr = m.as
 	c.Env = []string{"PATH=" + m.bin, "HOME=" + m.dir, "GIT_CONFIG_GLOBAL=/dev/null"}
 	out, err := c.CombinedOutput()
 	if ended := (*exec.ExitError)(nil); err != nil && !errors.As(err, &ended) {
@@ -190,8 +208,13 @@ func TestTheDemoSaysFirstWhatIsMissing(t *testing.T) {
 	if code == 0 || !strings.Contains(said, "no Docker Engine answers") || strings.Contains(said, "apt-get\n") {
 		t.Errorf("nothing will do: exit %d, %s", code, said)
 	}
+	m.stub("unshare", "exit 0")
+	for _, args := range [][]string{{"--check"}, nil} { // the first before anything is compiled
+		if said, code := m.withoutRoot().run(demo, args...); code == 0 || !strings.Contains(said, "missing: runc") {
+			t.Errorf("without root and runc, %q: exit %d, %s", args, code, said)
+		}
+	}
 	if os.Geteuid() == 0 {
-		m.stub("unshare", "exit 0")
 		m.stub("mkdir", "exit 1") // no control group can be made
 		if said, code := m.run(demo, "--check"); code != 0 || !strings.Contains(said, "--allow-unbounded") {
 			t.Errorf("no control groups: exit %d, %s", code, said)
