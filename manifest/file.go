@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -111,7 +112,7 @@ func (f *file) syntax(err error) Problem {
 		text = m[2]
 	}
 	if i, message := yamlfile.Malformed(f.data, at.Line); message != "" {
-		if bytes.HasPrefix(f.data[i:], []byte("{%")) {
+		if f.makesResources(i) {
 			message += "; a loop can not make resources: write each of them (an anchor and << share what they have in common), or have a program write the file"
 		}
 		return Problem{Position: f.position(i), Message: "malformed YAML: " + message}
@@ -123,6 +124,29 @@ func (f *file) syntax(err error) Problem {
 		message += " (a value that begins with an expression must be in quotes)"
 	}
 	return Problem{Position: at, Message: message}
+}
+
+var forLoop = regexp.MustCompile(`^\{%-?\s*for\s`)
+
+// makesResources tells whether a loop begins at a byte whose first line is meant
+// to be one of resources.
+func (f *file) makesResources(at int) bool {
+	if !forLoop.Match(f.data[at:]) {
+		return false
+	}
+	text := func(line string) bool { return strings.TrimSpace(line) != "" }
+	deep := func(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+	lines := strings.Split(string(f.data[at:]), "\n")[1:]
+	first := slices.IndexFunc(lines, text)
+	if first < 0 {
+		return false
+	}
+	for _, line := range slices.Backward(strings.Split(string(f.data[:at]), "\n")) {
+		if text(line) && deep(line) < deep(lines[first]) {
+			return strings.HasPrefix(line, "resources:")
+		}
+	}
+	return false
 }
 
 // culprit is the line where the file stops being YAML. The parser only tells

@@ -9,9 +9,9 @@ import (
 
 // Malformed says what is probably wrong with text that no YAML parser takes,
 // where the parser's own words would not help: a tab in the indentation, a quote
-// that is not closed, a statement of Jinja2 around parts of the file. line, from
-// 1, is where the parser gave up. at is the byte where it begins; message is ""
-// when it is none of those.
+// that is not closed or closed too early, a statement of Jinja2 around parts of the
+// file, a value that needs quotes. line, from 1, is where the parser gave up. at is
+// the byte where it begins; message is "" when it is none of those.
 func Malformed(data []byte, line int) (at int, message string) {
 	lines := bytes.SplitAfter(data, []byte("\n"))
 	if line < 1 || line > len(lines) {
@@ -23,44 +23,66 @@ func Malformed(data []byte, line int) (at int, message string) {
 	}
 	text := lines[line-1]
 	indentation := text[:len(text)-len(bytes.TrimLeft(text, " \t"))]
-	quote := unclosed(data, start+len(text))
+	mistake := firstMistake(data, start+len(text))
 	switch tab := bytes.IndexByte(indentation, '\t'); {
-	case quote.message != "" && quote.at <= start+len(indentation):
-		return quote.at, quote.message
+	case mistake.message != "" && mistake.at <= start+len(indentation):
+		return mistake.at, mistake.message
 	case tab >= 0:
 		return start + tab, "a tab is in the indentation; YAML is indented with spaces only"
 	case bytes.HasPrefix(text[len(indentation):], []byte("{%")):
-		return start + len(indentation), "a statement ({% … %}) can not stand around parts of a file, only within one value, which is then in quotes"
+		return start + len(indentation), aroundParts
 	}
-	return quote.at, quote.message
+	return mistake.at, mistake.message
 }
 
-// found is a quote that is not closed where it was meant to be.
+const (
+	aroundParts = "a statement ({% … %}) can not stand around parts of a file, only within one value, which is then in quotes"
+	unquoted    = "a value that begins with a statement ({% … %}) must be in quotes, all of it"
+	secondColon = `a second colon with a space behind it; a value that has ": " in it must be in quotes, all of it`
+)
+
+// found is a mistake, and where.
 type found struct {
 	at      int
 	message string
 }
 
-// unclosed looks for a quote that is not closed, or is closed by what was meant
-// to open another: then that other's text follows at once. Text after end is
-// only looked at for the end of what began before.
-func unclosed(data []byte, end int) found {
+// firstMistake looks for what is never right in YAML. Text after end is only
+// looked at for the end of what began before.
+func firstMistake(data []byte, end int) found {
 	s := scanner{data: data}
 	for s.at < len(data) && s.at < end {
-		if !s.token() {
-			continue
+		if s.token() {
+			if wrong := s.quote(); wrong.message != "" {
+				return wrong
+			}
 		}
-		opened, quote := s.at, data[s.at]
-		closed := s.quoted()
-		name := fmt.Sprintf("the %s quote (%c) that opens here", map[byte]string{'"': "double", '\'': "single"}[quote], quote)
-		if !closed {
-			return found{opened, name + " is not closed"}
-		}
-		if over := 1 + bytes.Count(data[opened:s.at], []byte("\n")); over > 1 && s.at < len(data) && !strings.ContainsRune(" \t\r\n,:]}", rune(data[s.at])) {
-			return found{opened, fmt.Sprintf("%s is not closed before line %d, where the next one ends it", name, 1+bytes.Count(data[:s.at], []byte("\n")))}
+		if s.wrong.message != "" {
+			return s.wrong
 		}
 	}
 	return found{}
+}
+
+// quote moves behind the quoted text that opens here. It is wrong when it is not
+// closed, or closed by what was meant to open another, or to be part of it: then
+// other text follows.
+func (s *scanner) quote() found {
+	opened, quote := s.at, s.data[s.at]
+	name := fmt.Sprintf("the %s quote (%c) that opens here", map[byte]string{'"': "double", '\'': "single"}[quote], quote)
+	if !s.quoted() {
+		return found{opened, name + " is not closed"}
+	}
+	next := bytes.TrimLeft(s.data[s.at:], " \t")
+	apart := len(next) < len(s.data)-s.at
+	if len(next) == 0 || bytes.IndexByte([]byte("\r\n,:]}"), next[0]) >= 0 || apart && next[0] == '#' {
+		return found{}
+	}
+	if lines := bytes.Count(s.data[opened:s.at], []byte("\n")); lines > 0 {
+		return found{opened, fmt.Sprintf("%s is not closed before line %d, where the next one ends it", name, 1+bytes.Count(s.data[:s.at], []byte("\n")))}
+	}
+	inside := map[byte]string{'"': `\"`, '\'': "''"}[quote]
+	return found{opened, fmt.Sprintf("%s is closed before the end of the value; within the text it is written %s", name, inside)}
 }
 
 // scanner reads YAML as far as is needed to tell which quotes open a text.
@@ -68,6 +90,9 @@ type scanner struct {
 	data   []byte
 	at     int
 	within bool // a plain text, in which quotes mean nothing
+	depth  int  // of open brackets, between which commas and brackets end a plain text
+	colon  bool // the entry has one on this line
+	wrong  found
 }
 
 // token moves on by one character, or to the end of what has no quotes (a
@@ -75,22 +100,26 @@ type scanner struct {
 func (s *scanner) token() bool {
 	c := s.data[s.at]
 	switch {
-	case c == '\n' || strings.IndexByte("[]{},", c) >= 0:
-		s.within = false
+	case c == '\n':
+		s.within, s.colon = false, false
+	case bytes.IndexByte([]byte("[]{},"), c) >= 0 && (s.depth > 0 || !s.within):
+		s.bracket(c)
 	case c == ' ' || c == '\t' || c == '\r':
 	case c == '#' && (s.at == 0 || strings.IndexByte(" \t\n", s.data[s.at-1]) >= 0):
 		s.skipLine()
 		return false
-	case s.within:
-		if c == ':' && s.followed(" \t\r\n") {
-			s.within = false
+	case c == ':' && s.followed(" \t\r\n"):
+		if s.colon {
+			s.wrong = found{s.at, secondColon}
 		}
+		s.within, s.colon = false, len(s.before()) > 0 // else it is of a key on lines of its own
+	case s.within:
 	case c == '"' || c == '\'':
 		return true
 	case c == '|' || c == '>':
 		s.skipBlock()
 		return false
-	case (c == '-' || c == '?' || c == ':') && s.followed(" \t\r\n"):
+	case (c == '-' || c == '?') && s.followed(" \t\r\n"):
 	case c == '&' || c == '!': // an anchor or a tag before the value
 		for s.at < len(s.data) && strings.IndexByte(" \t\r\n", s.data[s.at]) < 0 {
 			s.at++
@@ -102,6 +131,29 @@ func (s *scanner) token() bool {
 	_, size := utf8.DecodeRune(s.data[s.at:])
 	s.at += size
 	return false
+}
+
+// bracket takes note of what begins, divides or ends a list or mapping in brackets.
+func (s *scanner) bracket(c byte) {
+	s.within, s.colon = false, false
+	switch c {
+	case '[', '{':
+		s.depth++
+	case ']', '}':
+		s.depth = max(0, s.depth-1)
+	}
+	if !bytes.HasPrefix(s.data[s.at:], []byte("{%")) {
+		return
+	}
+	s.wrong = found{s.at, unquoted}
+	if len(s.before()) == 0 {
+		s.wrong.message = aroundParts
+	}
+}
+
+// before is what stands on the line so far, without its indentation.
+func (s *scanner) before() []byte {
+	return bytes.TrimLeft(s.data[1+bytes.LastIndexByte(s.data[:s.at], '\n'):s.at], " \t")
 }
 
 func (s *scanner) followed(by string) bool {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/deployster-go/deployster/yamlfile"
 )
 
@@ -63,6 +65,15 @@ func TestEveryProblemIsToldAtItsPlace(t *testing.T) {
 		"an open quote":                        {"name: a\nnumbers: [\"1, 2]\n", `f.yaml:2:11: malformed YAML: the double quote (") that opens here is not closed`},
 		"an open quote that another one ends":  {"numbers: ['1, 2]\nname: 'a'\n", `f.yaml:1:11: malformed YAML: the single quote (') that opens here is not closed before line 2, where the next one ends it`},
 		"a statement":                          {"{% if a %}\nname: a\n{% endif %}\n", "f.yaml:1:1: malformed YAML: a statement ({% … %}) can not stand around parts of a file, only within one value, which is then in quotes"},
+		"a statement within a list":            {"name: a\nnumbers:\n  - 1\n  {% for i in x %}\n  - 1\n", "f.yaml:4:3: malformed YAML: a statement ({% … %}) can not stand around parts of a file, only within one value, which is then in quotes"},
+		"a statement without quotes":           {"name: a\nquery: {% if x %}a{% endif %}\n", "f.yaml:2:8: malformed YAML: a value that begins with a statement ({% … %}) must be in quotes, all of it"},
+		"one in brackets":                      {"name: a\nquery: {b: {% if x %}a{% endif %}}\n", "f.yaml:2:12: malformed YAML: a value that begins with a statement ({% … %}) must be in quotes, all of it"},
+		"a quote within quotes":                {"{name: a, query: \"it\"s\"}\n", `f.yaml:1:18: malformed YAML: the double quote (") that opens here is closed before the end of the value; within the text it is written \"`},
+		"one with a space behind it":           {"name: 'it' was'\n", `f.yaml:1:7: malformed YAML: the single quote (') that opens here is closed before the end of the value; within the text it is written ''`},
+		"a colon in brackets":                  {"name: a\nquery: {b: c, path: a: b}\n", `f.yaml:2:22: malformed YAML: a second colon with a space behind it; a value that has ": " in it must be in quotes, all of it`},
+		"a colon in a value":                   {"name: a\nquery: so: is it\n", `f.yaml:2:10: malformed YAML: a second colon with a space behind it; a value that has ": " in it must be in quotes, all of it`},
+		"an apostrophe before it":              {"name: so, 'tis [it's] \"\nnumbers:\n - ]\n", "f.yaml:3:2: malformed YAML: did not find expected node content"},
+		"brackets that stay open before it":    {"name: a\nquery: {b: so\n numbers: 'x'\nengine: c\n", "f.yaml:2:1: malformed YAML: did not find expected ',' or '}'"},
 		"malformed":                            {"name: a\nnumbers:\n - 1\n  - 2\n - ]\n", "f.yaml:5:2: malformed YAML: did not find expected node content"},
 		"no such anchor":                       {"name: *nobody", "f.yaml:1:7: there is no anchor &nobody before this alias"},
 		"an anchor within itself":              {"name: &n [*n]", "f.yaml:1:7: name: must be a name, not a list\nf.yaml:1:11: name[0][0]: the anchor &n contains itself"},
@@ -136,6 +147,23 @@ func TestHostileFilesAreRefusedQuickly(t *testing.T) {
 				t.Errorf("got %.300v, want %s", err, c.want)
 			}
 		})
+	}
+}
+
+// What is right is not blamed for what is wrong behind it.
+func TestNothingIsWrongWithWhatAParserTakes(t *testing.T) {
+	for _, text := range []string{
+		"? a: b\n: c: d\n", "{[a: b]: c, \"d\": 'e', {f: g}: h}", "- a: {b: c, d: [e: f, g]}\n  h: i\n", "a: \"b: c\" # it's\n'd' : e\n",
+		"a: it's, so [\"x\nb: {c: it's}\n", "a: &x 'y'\nb: [*x , \"z\"]\n", "a: b {% c %}\n", "{\"a\":\"b\",\"c\":[\"d\"]}",
+		"a: http://b:80/c?d=e\nf: 12:30\n", "a: |\n  b: c: d\n  'e\nf: >-\n  \"g\nh: i\n", "a: 'b\n  c: d'\ne: f\n",
+	} {
+		var node yaml.Node
+		if err := yaml.Unmarshal([]byte(text), &node); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if _, message := yamlfile.Malformed([]byte(text+"\n]"), 2+strings.Count(text, "\n")); message != "" {
+			t.Errorf("%q: %s", text, message)
+		}
 	}
 }
 
