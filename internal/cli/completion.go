@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/manifest"
@@ -97,6 +98,7 @@ func (a *app) complete(root *cobra.Command) {
 		"drift": {"target": resourceNames}, "validate": {"target": resourceNames}, "graph": {"target": resourceNames},
 		"log list":   {"target": logTargets, "event": logEvents, "deployment": logRuns},
 		"log follow": {"target": logTargets, "event": logEvents, "deployment": logRuns},
+		"log runs":   {"target": runTargets},
 		"env update": {"base": environmentRevisions}, "env deploy": {"revision": environmentRevisions},
 		"env rollback": {"revision": environmentRevisions}, "env show": {"revision": environmentRevisions},
 	} {
@@ -106,6 +108,14 @@ func (a *app) complete(root *cobra.Command) {
 			}
 		}
 	}
+	var below func(*cobra.Command)
+	below = func(c *cobra.Command) {
+		flag(c, "abandon", deadRuns)
+		for _, sub := range c.Commands() {
+			below(sub)
+		}
+	}
+	below(root)
 }
 
 // answers makes of candidates what cobra asks for.
@@ -242,6 +252,10 @@ func logTargets(c *completion) []candidate {
 	return found
 }
 
+func runTargets(c *completion) []candidate {
+	return slices.DeleteFunc(logTargets(c), func(f candidate) bool { return deploylog.Target(f.word).Kind() != "run" })
+}
+
 func logEvents(c *completion) []candidate {
 	seen := map[string]bool{}
 	var found []candidate
@@ -260,7 +274,33 @@ func logRuns(c *completion) []candidate {
 	const newest = 20
 	var found []candidate
 	for _, e := range slices.Backward(c.events(deploylog.Filter{Name: string(runner.RunStarted), Last: newest})) {
-		found = append(found, candidate{e.Deployment, fmt.Sprintf("%s %s", e.Target, e.CreatedAt.Local().Format(time.DateTime))})
+		found = append(found, runBegun(e))
+	}
+	return found
+}
+
+func runBegun(e deploylog.Event) candidate {
+	return candidate{e.Deployment, fmt.Sprintf("%s %s", e.Target, e.CreatedAt.Local().Format(time.DateTime))}
+}
+
+// deadRuns are those that have no end, nor a process, and for which something may
+// wait, newest first.
+func deadRuns(c *completion) []candidate {
+	given, _ := c.command.Flags().GetStringArray("abandon")
+	ended := map[string]bool{}
+	var found []candidate
+	for _, e := range slices.Backward(c.events(deploylog.Filter{Target: "run/", Last: recent})) {
+		switch e.Name {
+		case e.Target.Succeeded(), e.Target.Failed(), control.EventRunAbandoned:
+			ended[e.Deployment] = true
+		case e.Target.Started():
+			if !ended[e.Deployment] && !slices.Contains(given, e.Deployment) && !control.Alive(c.log, e.Deployment) {
+				found = append(found, runBegun(e))
+			}
+		}
+	}
+	if c.ctx.Err() != nil {
+		return nil // how those of which not all was read have ended is not known
 	}
 	return found
 }

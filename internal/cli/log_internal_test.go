@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,10 +10,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/runner"
 )
 
 // logOf makes a log of events that are each "DEPLOYMENT TARGET NAME DATA".
@@ -157,6 +164,44 @@ func TestWhoDidWhat(t *testing.T) {
 				t.Errorf("event %d was done %q, %v; want %q", e.Seq, by, err, want[e.Seq-1])
 			}
 		}
+	}
+}
+
+func TestOnlyDeadRunsCanBeAbandoned(t *testing.T) {
+	log := logOf(t,
+		"ended run/m.yaml run-started", "ended run/m.yaml run-finished-successfully",
+		"failed run/m.yaml run-started", "failed run/m.yaml run-failed",
+		"dead run/m.yaml run-started", "dead action/a/b action-started",
+		"abandoned run/m.yaml run-started", "abandoned run/m.yaml run-abandoned",
+		"given run/m.yaml run-started",
+		"lost run/other.yaml run-started", "lost run/other.yaml run-lost",
+	)
+	alive, err := control.Begin(t.Context(), control.Options{
+		Log: log, Engine: &enginetest.Fake{}, ID: "alive", Target: "run/third.yaml", Revision: "1", Patience: time.Minute, Notice: func(string) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alive.End()
+	if err := alive.Record(t.Context(), runner.Event{Kind: runner.RunStarted}); err != nil {
+		t.Fatal(err)
+	}
+	command := &cobra.Command{}
+	new(engineFlags).registerAbandon(command)
+	if err := command.Flags().Set("abandon", "given"); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range deadRuns(&completion{command: command, ctx: t.Context(), log: log}) {
+		names = append(names, f.word)
+	}
+	if want := []string{"lost", "dead"}; !slices.Equal(names, want) {
+		t.Errorf("offered are %q, want %q", names, want)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if found := deadRuns(&completion{command: command, ctx: over, log: log}); len(found) > 0 {
+		t.Errorf("there was no time to read the log, and offered are %v", found)
 	}
 }
 
