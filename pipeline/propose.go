@@ -36,12 +36,14 @@ var (
 type Define struct {
 	Definition *Definition
 	ID         string // of a fresh deployment, for the event
+	By         string
 }
 
 // SetMembers tells the hosts of host groups, by the name of the group.
 type SetMembers struct {
 	Members map[string][]string
 	ID      string // of a fresh deployment, for the events
+	By      string // "" is a scheduler
 }
 
 // Release registers a revision and starts its deployment.
@@ -88,7 +90,7 @@ func (c Define) propose(s *State) ([]deploylog.Event, error) {
 	case s.definition != nil && bytes.Equal(payload{Definition: c.Definition}.data(), payload{Definition: s.definition}.data()):
 		return nil, nil
 	}
-	p := payload{Definition: c.Definition, Introduced: s.introduce(c.Definition)}
+	p := payload{Definition: c.Definition, Introduced: s.introduce(c.Definition), By: c.By}
 	if n := len(s.revisions); n > 0 {
 		p.Latest = s.revisions[n-1].Revision
 	}
@@ -128,7 +130,7 @@ func (c SetMembers) propose(s *State) ([]deploylog.Event, error) {
 		}
 		events = append(events, deploylog.Event{
 			Deployment: c.ID, Target: GroupTarget(s.name, g.Name), Name: EventMembersChanged, Attempt: 1,
-			Data: payload{Hosts: hosts}.data(),
+			Data: payload{Hosts: hosts, By: c.By}.data(),
 		})
 	}
 	for name := range c.Members {

@@ -102,19 +102,20 @@ func TestADefinitionIsRecordedWithItsIntroductions(t *testing.T) {
 	w.release("v2")
 	d := antGateway(deployed, tested)
 	d.Stages[0].Build.Artifacts = append(d.Stages[0].Build.Artifacts, "riscv")
-	w.do(Define{Definition: d, ID: "fresh"})
+	w.do(Define{Definition: d, ID: "fresh", By: "ada"})
 	e := w.log[len(w.log)-1]
 	var data struct {
 		Version    int            `json:"version"`
 		Definition *Definition    `json:"definition"`
 		Introduced map[string]int `json:"introduced"`
 		Latest     string         `json:"latest_revision"`
+		By         string         `json:"by"`
 	}
 	if err := json.Unmarshal(e.Data, &data); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]int{"step/beta/host-tested": 2, "step/prod/host-tested": 2, "artifact/build/riscv": 2}
-	if e.Deployment != "fresh" || data.Version != 1 || data.Latest != "v2" || !reflect.DeepEqual(data.Introduced, want) || !reflect.DeepEqual(data.Definition, d) {
+	if e.Deployment != "fresh" || data.Version != 1 || data.Latest != "v2" || data.By != "ada" || !reflect.DeepEqual(data.Introduced, want) || !reflect.DeepEqual(data.Definition, d) {
 		t.Errorf("recorded %s", e.Data)
 	}
 }

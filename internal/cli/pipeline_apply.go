@@ -170,12 +170,12 @@ func (a *app) changePipeline(ctx context.Context, p *control.Pipelines, d *pipel
 		if !yes && slices.ContainsFunc(now, func(c pipeline.Change) bool { return !slices.Contains(changes, c) }) {
 			return nil, errMoved
 		}
-		return s.Propose(pipeline.Define{Definition: d, ID: a.newID()}, a.now())
+		return s.Propose(pipeline.Define{Definition: d, ID: a.newID(), By: whoami()}, a.now())
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	_, err = p.Command(ctx, d.Name, pipeline.SetMembers{Members: members, ID: a.newID()})
+	_, err = p.Command(ctx, d.Name, pipeline.SetMembers{Members: members, ID: a.newID(), By: whoami()})
 	return events, changes, err
 }
 
