@@ -38,7 +38,7 @@ func (m machine) withoutRoot() machine {
 		return m
 	}
 	for _, dir := range []string{filepath.Dir(m.bin), filepath.Dir(m.dir)} {
-		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // others are to come in
+		if err := os.Chmod(dir, 0o755); err != nil { // others are to come in
 			m.Fatal(err)
 		}
 	}
