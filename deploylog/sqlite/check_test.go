@@ -313,8 +313,10 @@ func TestVerifyRefusesForeignObjects(t *testing.T) {
 // The check is of use, and not worth the run that has the log open.
 func TestAPanicOfTheCheckIsAWarning(t *testing.T) {
 	var said bytes.Buffer
+	path := filepath.Join(t.TempDir(), "log.db")
+	write(t, path, nil)
 	l := &Log{
-		path: filepath.Join(t.TempDir(), "log.db"), logger: slog.New(slog.NewTextHandler(&said, nil)), // without readers it panics
+		path: path, logger: slog.New(slog.NewTextHandler(&said, nil)), // without readers it panics
 		closed: make(chan struct{}), checked: make(chan struct{}),
 	}
 	close(l.closed)
