@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/deployster-go/deployster/budget"
+	"github.com/deployster-go/deployster/internal/budget"
 )
 
 // Definition is what a revision of an environment is: validated, with all

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/deployster-go/deployster/schema"
-	"github.com/deployster-go/deployster/yamlfile"
+	"github.com/deployster-go/deployster/internal/suggest"
+	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
 const varsPrefix = "task.vars."
@@ -154,7 +154,7 @@ func (e *editor) unknown(key string) yamlfile.Problem {
 	p := yamlfile.Problem{Message: fmt.Sprintf("there is no setting %.60q", key)}
 	if i := slices.IndexFunc(likely, func(k string) bool { return strings.HasSuffix(k, "."+key) }); i >= 0 {
 		p.Hint = likely[i]
-	} else if p.Hint = schema.Closest(key, likely); p.Hint == "" {
+	} else if p.Hint = suggest.Closest(key, likely); p.Hint == "" {
 		p.Message += "; possible are " + strings.Join(keys, ", ")
 	}
 	return p

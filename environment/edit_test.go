@@ -10,9 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/deployster-go/deployster/budget"
 	"github.com/deployster-go/deployster/environment"
-	"github.com/deployster-go/deployster/yamlfile"
+	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
 const daemon = `name: SomeEnvironment/Prod

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/environment"
-	"github.com/deployster-go/deployster/yamlfile"
+	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
 // Whatever a file holds, Parse answers with a definition that the log gives back

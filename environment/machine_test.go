@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/budget"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/budget"
 )
 
 func (w *world) last(event string) (found deploylog.Event) {

@@ -12,8 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/deployster-go/deployster/budget"
-	"github.com/deployster-go/deployster/yamlfile"
+	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
 // The bounds of a definition. Those of names, in bytes, let every target that is

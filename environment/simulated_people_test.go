@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/deployster-go/deployster/budget"
+	"github.com/deployster-go/deployster/internal/budget"
 )
 
 // people do something, and something else later.

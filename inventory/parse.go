@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/deployster-go/deployster/yamlfile"
+	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
 // The bounds of an inventory.

@@ -13,9 +13,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/deployster-go/deployster/internal/yamlfile"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/schema"
-	"github.com/deployster-go/deployster/yamlfile"
 )
 
 const three = `

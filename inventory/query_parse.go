@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/deployster-go/deployster/schema"
+	"github.com/deployster-go/deployster/internal/suggest"
 )
 
 // The bounds of a query.
@@ -166,7 +166,7 @@ func (p *queryParser) trailing() error {
 	}
 	err := &QueryError{Column: p.column, Message: fmt.Sprintf("expected and, or or the end, not %s", p.found())}
 	if p.kind == atWord {
-		err.Hint = schema.Closest(p.token, []string{"and", "or"})
+		err.Hint = suggest.Closest(p.token, []string{"and", "or"})
 	}
 	return err
 }
@@ -300,10 +300,10 @@ func (p *queryParser) subject() error {
 	case isAttribute:
 		return nil
 	}
-	hint := schema.Closest(p.token, []string{subjectName, subjectPlatform})
+	hint := suggest.Closest(p.token, []string{subjectName, subjectPlatform})
 	before, key, colon := strings.Cut(p.token, ":")
 	switch {
-	case colon && schema.Closest(before, []string{"attribute"}) != "":
+	case colon && suggest.Closest(before, []string{"attribute"}) != "":
 		hint = subjectAttribute + key
 	case hint == "" && !colon && len(p.token) <= maxName && validName.MatchString(p.token):
 		hint = subjectAttribute + p.token
@@ -315,7 +315,7 @@ func (p *queryParser) subject() error {
 func (p *queryParser) noOperator(subject string) error {
 	err := &QueryError{Column: p.column, Message: fmt.Sprintf("expected an operator (%s) after %.60s, not %s", strings.Join(operators, ", "), subject, p.found())}
 	if p.kind == atWord || p.kind == atSymbol {
-		err.Hint = schema.Closest(p.token, operators)
+		err.Hint = suggest.Closest(p.token, operators)
 	}
 	if p.is(atSymbol, "!~") {
 		err.Hint = "not " + subject + " =~"

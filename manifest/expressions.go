@@ -15,7 +15,7 @@ import (
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/crash"
-	"github.com/deployster-go/deployster/schema"
+	"github.com/deployster-go/deployster/internal/suggest"
 )
 
 // checked is what is known of an expression, wherever it stands.
@@ -121,7 +121,7 @@ func (l *loader) undefined(r *pending, name, text string) (Problem, string) {
 	if len(defined) == 0 {
 		return Problem{Message: what + "; nothing is"}, name
 	}
-	return Problem{Message: what + "; defined are " + enumerate(defined), Hint: schema.Closest(name, defined)}, name
+	return Problem{Message: what + "; defined are " + enumerate(defined), Hint: suggest.Closest(name, defined)}, name
 }
 
 // dashed returns the one of the sorted names that has a dash, begins with name,
@@ -164,7 +164,7 @@ func (f *file) failure(n *yaml.Node, path []string, err error) Problem {
 	case errors.As(err, &undefined) && undefined.File == "":
 		p.Position = f.within(n, undefined.Line, undefined.Column)
 		if undefined.Of == "" {
-			p.Hint = schema.Closest(undefined.Name, undefined.Defined)
+			p.Hint = suggest.Closest(undefined.Name, undefined.Defined)
 		}
 	}
 	return p

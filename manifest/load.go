@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -81,7 +82,7 @@ type pending struct {
 
 // known reports an unknown key.
 func (f *file) unknown(e entry, path []string, known ...string) {
-	p := Problem{Position: f.at(e.key), Path: pathText(path), Message: fmt.Sprintf("unknown key %q", e.name), Hint: schema.Closest(e.name, known)}
+	p := Problem{Position: f.at(e.key), Path: pathText(path), Message: fmt.Sprintf("unknown key %q", e.name), Hint: suggest.Closest(e.name, known)}
 	if p.Hint == "" {
 		p.Message += "; possible are " + strings.Join(known, ", ")
 	}
@@ -325,12 +326,12 @@ func (l *loader) names() []string {
 	return l.sorted
 }
 
-// closest is schema.Closest among the names of resources. A file in which
+// closest is suggest.Closest among the names of resources. A file in which
 // everything is wrong gets help for the beginning only: looking costs time.
 func (l *loader) closest(name string) string {
 	const helped = 50
 	if l.looked++; l.looked > helped {
 		return ""
 	}
-	return schema.Closest(name, l.names())
+	return suggest.Closest(name, l.names())
 }

@@ -26,7 +26,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/graph"
-	"github.com/deployster-go/deployster/schema"
+	"github.com/deployster-go/deployster/internal/suggest"
 )
 
 // Manifest is one or several files, checked.
@@ -152,7 +152,7 @@ func (m *Manifest) know(targets []string) error {
 			continue
 		}
 		known := slices.Sorted(maps.Keys(m.resources))
-		if near := schema.Closest(name, known); near != "" {
+		if near := suggest.Closest(name, known); near != "" {
 			return fmt.Errorf("there is no resource %q, did you mean %q?", name, near)
 		}
 		return fmt.Errorf("there is no resource %q; there are %s", name, enumerate(known))

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/expression"
-	"github.com/deployster-go/deployster/schema"
+	"github.com/deployster-go/deployster/internal/suggest"
 )
 
 // Usage collects which variables somebody gave, and which ones expressions read,
@@ -90,7 +90,7 @@ func (u *Usage) Unread() []Problem {
 			continue
 		}
 		p := g.at
-		p.Message, p.Hint = fmt.Sprintf("nothing reads the variable %q", g.name), schema.Closest(g.name, read)
+		p.Message, p.Hint = fmt.Sprintf("nothing reads the variable %q", g.name), suggest.Closest(g.name, read)
 		if !slices.Contains(problems, p) {
 			problems = append(problems, p)
 		}

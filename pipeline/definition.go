@@ -1,7 +1,7 @@
 package pipeline
 
 import (
-	"github.com/deployster-go/deployster/budget"
+	"github.com/deployster-go/deployster/internal/budget"
 )
 
 // Definition is a pipeline as it was applied: validated, with all defaults

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/schema"
+	"github.com/deployster-go/deployster/internal/suggest"
 )
 
 // Why is the kind of a reason.
@@ -177,7 +177,7 @@ func (s *State) find(t deploylog.Target) (place, *Reason) {
 		return !strings.HasPrefix(k, t.Kind()+"/")
 	})
 	slices.Sort(known)
-	return all, &Reason{Why: NoTarget, Target: t, Name: schema.Closest(string(t), known)}
+	return all, &Reason{Why: NoTarget, Target: t, Name: suggest.Closest(string(t), known)}
 }
 
 // entering is why a stage of a deployment has not begun.

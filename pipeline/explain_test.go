@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/deployster-go/deployster/budget"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/budget"
 )
 
 // told is what Explain says of a target, with what would change it.

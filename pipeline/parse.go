@@ -11,7 +11,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/graph"
-	"github.com/deployster-go/deployster/yamlfile"
+	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
 // Parse reads a definition; name is what its messages call the file. It fails

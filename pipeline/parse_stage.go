@@ -5,9 +5,9 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/deployster-go/deployster/budget"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/yamlfile"
+	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
 // The bounds of a definition. Those of names, in bytes, let every target and

@@ -14,10 +14,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/deployster-go/deployster/budget"
+	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/yamlfile"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/schema"
-	"github.com/deployster-go/deployster/yamlfile"
 )
 
 // misplaced is what a query says that is wrong at a character.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/schema"
+	"github.com/deployster-go/deployster/internal/suggest"
 )
 
 // Command is what a person, or something outside, wants of a pipeline.
@@ -329,7 +329,7 @@ func (s *State) registration(revision string) (Registration, error) {
 }
 
 func (s *State) unknown(what, name string, known []string) error {
-	if meant := schema.Closest(name, known); meant != "" {
+	if meant := suggest.Closest(name, known); meant != "" {
 		return fmt.Errorf("%w %s %q of pipeline %s: did you mean %s?", ErrUnknown, what, name, s.name, meant)
 	}
 	if len(known) == 0 {

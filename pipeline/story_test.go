@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/deployster-go/deployster/budget"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/budget"
 )
 
 // What may be done, one line each: REVISION EVENT TARGET, without the pipeline.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/budget"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/budget"
 	"pgregory.net/rapid"
 )
 

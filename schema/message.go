@@ -13,6 +13,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/deployster-go/deployster/internal/suggest"
 )
 
 // violations returns what is at the bottom of the library's tree of errors,
@@ -97,7 +99,7 @@ func (r reader) unknown(path []string, rule string) Violation {
 					known[p] = true
 				}
 			}
-			if near := Closest(name, slices.Sorted(maps.Keys(known))); near != "" {
+			if near := suggest.Closest(name, slices.Sorted(maps.Keys(known))); near != "" {
 				message += fmt.Sprintf(", did you mean %q?", near)
 			} else if len(known) > 0 && len(known) <= 20 {
 				message += "; known are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")

@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/deployster-go/deployster/internal/suggest"
 )
 
 //go:embed *.schema.json
@@ -41,7 +43,7 @@ func Source(name string) ([]byte, error) {
 	if err == nil {
 		return text, nil
 	}
-	if near := Closest(name, Names()); near != "" {
+	if near := suggest.Closest(name, Names()); near != "" {
 		return nil, fmt.Errorf("there is no schema %q, did you mean %q?", name, near)
 	}
 	return nil, fmt.Errorf("there is no schema %q; there are %s", name, strings.Join(Names(), ", "))

@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/internal/crash"
-	"github.com/deployster-go/deployster/schema"
+	"github.com/deployster-go/deployster/internal/suggest"
 )
 
 // app is the process as the commands see it.
@@ -219,7 +219,7 @@ func suggestion(c *cobra.Command, typed string) string {
 			begun = append(begun, below.Name())
 		}
 	}
-	meant := schema.Closest(typed, names)
+	meant := suggest.Closest(typed, names)
 	if meant == "" && len(begun) == 1 {
 		meant = begun[0]
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/internal/view"
-	"github.com/deployster-go/deployster/schema"
 )
 
 func (a *app) explainCommand() *cobra.Command {
@@ -60,7 +60,7 @@ func noSuchTarget(text string) error {
 	kinds := []string{"environment", "task", "pipeline", "stage", "host-group", "host", "run", "resource"}
 	kind, path, _ := strings.Cut(text, "/")
 	hint := ""
-	if near := schema.Closest(kind, kinds); near != "" && path != "" {
+	if near := suggest.Closest(kind, kinds); near != "" && path != "" {
 		hint = ", did you mean " + near + "/" + path
 	}
 	return usage("%q can not be explained: what can begins with %s%s", text, explainable, hint)

@@ -11,8 +11,8 @@ import (
 	"github.com/deployster-go/deployster/control"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/pipeline"
-	"github.com/deployster-go/deployster/schema"
 )
 
 // logNames are the names that a log has, and those that it may come to have.
@@ -64,7 +64,7 @@ func (a *app) unknownFilter(ctx context.Context, log deploylog.Log, f deploylog.
 		return err
 	}
 	if f.Name != "" && !names.events[f.Name] {
-		hint := didYouMean(schema.Closest(f.Name, slices.Sorted(maps.Keys(names.events))))
+		hint := didYouMean(suggest.Closest(f.Name, slices.Sorted(maps.Keys(names.events))))
 		if !follow {
 			return usage("--event %s: there is no such event%s", f.Name, cmp.Or(hint, "; deployster log list shows what there is"))
 		}
@@ -104,8 +104,8 @@ func (n logNames) likeTarget(t deploylog.Target) string {
 		}
 	}
 	return didYouMean(cmp.Or(
-		schema.Closest(string(t), slices.Sorted(maps.Keys(known))),
-		schema.Closest(string(t), slices.Sorted(maps.Keys(above)))))
+		suggest.Closest(string(t), slices.Sorted(maps.Keys(known))),
+		suggest.Closest(string(t), slices.Sorted(maps.Keys(above)))))
 }
 
 func didYouMean(near string) string {

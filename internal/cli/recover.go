@@ -21,8 +21,8 @@ import (
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/oci"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/internal/view"
-	"github.com/deployster-go/deployster/schema"
 )
 
 // engines finds the engines of runs for one that uses an engine itself. It is a
@@ -265,7 +265,7 @@ func meantRun(ctx context.Context, log deploylog.Log, run string) string {
 			names = append(names, u.Run)
 		}
 	}
-	switch near := schema.Closest(run, names); {
+	switch near := suggest.Closest(run, names); {
 	case len(names) == 0:
 		return "; no dead run is unfinished"
 	case near != "":

@@ -21,8 +21,8 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/shipped"
+	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/manifest"
-	"github.com/deployster-go/deployster/schema"
 )
 
 // stateDir is what Deployster keeps below a workspace.
@@ -205,7 +205,7 @@ func knownTypes(m *manifest.Manifest) error {
 		problems = append(problems, manifest.Problem{
 			Position: r.Position, Path: "resources." + r.Name + ".type",
 			Message: fmt.Sprintf("%q is not a type that ships with this version; those are %s", r.Type, strings.Join(shipped.Names(), ", ")),
-			Hint:    schema.Closest(name, shipped.Names()),
+			Hint:    suggest.Closest(name, shipped.Names()),
 		})
 	}
 	if len(problems) > 0 {

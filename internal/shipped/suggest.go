@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/deployster-go/deployster/schema"
+	"github.com/deployster-go/deployster/internal/suggest"
 )
 
 func unknownType(name string) error {
 	hint := ""
-	near := schema.Closest(name, Names())
+	near := suggest.Closest(name, Names())
 	if i := slices.IndexFunc(Names(), func(known string) bool { return len(name) > 2 && strings.HasPrefix(known, name) }); i >= 0 {
 		near = Names()[i] // an abbreviation, such as net
 	}

@@ -1,4 +1,6 @@
-package schema
+// Package suggest finds the known word that a misspelt one was probably meant to
+// be, for the "did you mean" of an error.
+package suggest
 
 import (
 	"strings"

@@ -8,7 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/deployster-go/deployster/schema"
+	"github.com/deployster-go/deployster/internal/suggest"
 )
 
 // Node is a value of a file. What aliases and merge keys stand for has been put
@@ -121,7 +121,7 @@ func (n *Node) suggest(at Position, word string, known []string, format string, 
 	}
 	p := Problem{Position: at, Path: n.Path(), Message: fmt.Sprintf(format, args...)}
 	if n.file.hints++; n.file.hints <= maxHints {
-		p.Hint = schema.Closest(word, known)
+		p.Hint = suggest.Closest(word, known)
 	}
 	if listed := 12; p.Hint == "" && len(known) > 0 && len(known) <= listed {
 		p.Message += "; possible are " + strings.Join(known, ", ")
