@@ -20,7 +20,7 @@ const (
 	MaxAttempt    = 1 << 31
 )
 
-// Validate tells whether the event may enter a log. The error wraps ErrInvalid
+// Validate reports whether the event may enter a log. The error wraps ErrInvalid
 // and says which field to change and how. Seq, and a zero ID or CreatedAt, are
 // the store's to assign and not looked at.
 func (e Event) Validate() error {
@@ -53,13 +53,13 @@ func (e Event) Validate() error {
 	}
 	if !e.CreatedAt.IsZero() {
 		if y := e.CreatedAt.UTC().Year(); y < 1970 || y > 2261 {
-			return invalid("created_at", "the year %d can not be stored in nanoseconds since 1970", y)
+			return invalid("created_at", "the year %d cannot be stored in nanoseconds since 1970", y)
 		}
 	}
 	return validData(e.Data)
 }
 
-// Validate tells whether the target is a typed path, KIND/rest.
+// Validate reports whether the target is a typed path, KIND/rest.
 func (t Target) Validate() error {
 	if err := validText("target", string(t), MaxTarget, false); err != nil {
 		return err
@@ -91,7 +91,7 @@ func validText(field, s string, limit int, optional bool) error {
 	return nil
 }
 
-// isLower tells whether s is [a-z][a-z0-9-]*, spelled out because every event
+// isLower reports whether s is [a-z][a-z0-9-]*, spelled out because every event
 // of a log passes here, on its way in and whenever the log is verified.
 func isLower(s string) bool {
 	for i := range len(s) {

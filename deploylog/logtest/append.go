@@ -16,172 +16,191 @@ import (
 )
 
 func testAppend(t *testing.T, fresh func(testing.TB) Store) {
-	t.Run("assigns what is missing", func(t *testing.T) {
-		l := fresh(t)()
-		first := mustAppend(t, l, deploylog.Event{Deployment: "d", Target: "resource/db", Name: "resource-started"})[0]
-		if first.Seq != 1 || first.Attempt != 1 {
-			t.Errorf("seq %d, attempt %d; want 1 and 1", first.Seq, first.Attempt)
-		}
-		if _, err := ulid.ParseStrict(first.ID); err != nil {
-			t.Errorf("id %q: %v", first.ID, err)
-		}
-		if first.CreatedAt.IsZero() || first.CreatedAt.Location() != time.UTC {
-			t.Errorf("created at %v, want a time in UTC", first.CreatedAt)
-		}
-	})
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, func(testing.TB) Store)
+	}{
+		{"assigns what is missing", assignsWhatIsMissing},
+		{"keeps what is given", keepsWhatIsGiven},
+		{"ids sort as they were made", sortsIDs},
+		{"nothing", appendsNothing},
+		{"a step completes once", completesAStepOnce},
+		{"all or none", appendsAllOrNone},
+		{"refuses invalid events", refusesInvalidEvents},
+		{"takes the largest event", takesTheLargestEvent},
+		{"a withdrawn append", dropsAWithdrawnAppend},
+		{"after close", refusesAfterClose},
+		{"is there after reopening", isThereAfterReopening},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, fresh) })
+	}
+}
 
-	t.Run("keeps what is given", func(t *testing.T) {
-		l := fresh(t)()
-		e := deploylog.Event{
-			ID: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Deployment: "name/prod:3@now", Target: "stage/ant gateway/b@ta:ü", Revision: "v1 'quoted' \"twice\" 100%",
-			Name: "x2-y", Attempt: 7, CreatedAt: at(123456789).In(time.FixedZone("x", 3600)), Data: json.RawMessage("{\n \"a\" : [1, null, \"\\u0000 ü\"] }"),
-		}
-		appended := mustAppend(t, l, e)
-		e.Seq = 1
-		if d := diff(appended, []deploylog.Event{e}); d != "" {
-			t.Error(d)
-		}
-		if d := diff(mustRead(t, l, deploylog.Filter{}), []deploylog.Event{e}); d != "" {
-			t.Errorf("read back: %s", d)
-		}
-		if at := mustRead(t, l, deploylog.Filter{})[0].CreatedAt; at.Location() != time.UTC {
-			t.Errorf("created_at is in %v, want UTC", at.Location())
-		}
-	})
+func assignsWhatIsMissing(t *testing.T, fresh func(testing.TB) Store) {
+	l := fresh(t)()
+	first := mustAppend(t, l, deploylog.Event{Deployment: "d", Target: "resource/db", Name: "resource-started"})[0]
+	if first.Seq != 1 || first.Attempt != 1 {
+		t.Errorf("seq %d, attempt %d; want 1 and 1", first.Seq, first.Attempt)
+	}
+	if _, err := ulid.ParseStrict(first.ID); err != nil {
+		t.Errorf("id %q: %v", first.ID, err)
+	}
+	if first.CreatedAt.IsZero() || first.CreatedAt.Location() != time.UTC {
+		t.Errorf("created at %v, want a time in UTC", first.CreatedAt)
+	}
+}
 
-	t.Run("ids sort as they were made", func(t *testing.T) {
-		l := fresh(t)()
-		var events []deploylog.Event
-		for i := range 200 {
-			e := event("d", "resource/db", "action-started")
-			e.Attempt = i + 1
-			events = append(events, e)
-		}
-		appended := mustAppend(t, l, events...)
-		if !slices.IsSortedFunc(appended, func(a, b deploylog.Event) int { return strings.Compare(a.ID, b.ID) }) {
-			t.Error("ids of one append are not in order")
-		}
-	})
+func keepsWhatIsGiven(t *testing.T, fresh func(testing.TB) Store) {
+	l := fresh(t)()
+	e := deploylog.Event{
+		ID: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Deployment: "name/prod:3@now", Target: "stage/ant gateway/b@ta:ü", Revision: "v1 'quoted' \"twice\" 100%",
+		Name: "x2-y", Attempt: 7, CreatedAt: at(123456789).In(time.FixedZone("x", 3600)), Data: json.RawMessage("{\n \"a\" : [1, null, \"\\u0000 ü\"] }"),
+	}
+	appended := mustAppend(t, l, e)
+	e.Seq = 1
+	if d := diff(appended, []deploylog.Event{e}); d != "" {
+		t.Error(d)
+	}
+	if d := diff(mustRead(t, l, deploylog.Filter{}), []deploylog.Event{e}); d != "" {
+		t.Errorf("read back: %s", d)
+	}
+	if at := mustRead(t, l, deploylog.Filter{})[0].CreatedAt; at.Location() != time.UTC {
+		t.Errorf("created_at is in %v, want UTC", at.Location())
+	}
+}
 
-	t.Run("nothing", func(t *testing.T) {
-		l := fresh(t)()
-		mustAppend(t, l)
-		if n := len(mustRead(t, l, deploylog.Filter{})); n != 0 {
-			t.Errorf("%d events after an empty append", n)
-		}
-	})
+func sortsIDs(t *testing.T, fresh func(testing.TB) Store) {
+	l := fresh(t)()
+	var events []deploylog.Event
+	for i := range 200 {
+		e := event("d", "resource/db", "action-started")
+		e.Attempt = i + 1
+		events = append(events, e)
+	}
+	appended := mustAppend(t, l, events...)
+	if !slices.IsSortedFunc(appended, func(a, b deploylog.Event) int { return strings.Compare(a.ID, b.ID) }) {
+		t.Error("ids of one append are not in order")
+	}
+}
 
-	t.Run("a step completes once", func(t *testing.T) {
-		l := fresh(t)()
-		done := event("d", "host/a", "host-deployed")
-		mustAppend(t, l, done)
-		refused(t, l, deploylog.ErrDuplicate, done)
-		for _, change := range []func(*deploylog.Event){
-			func(e *deploylog.Event) { e.Deployment = "e" },
-			func(e *deploylog.Event) { e.Target = "host/b" },
-			func(e *deploylog.Event) { e.Name = "host-tested" },
-			func(e *deploylog.Event) { e.Attempt = 2 },
-		} {
-			other := done
-			change(&other)
-			mustAppend(t, l, other)
-		}
-		same := done
-		same.Revision, same.Data = "another revision", json.RawMessage(`{}`)
-		refused(t, l, deploylog.ErrDuplicate, same)
-	})
+func appendsNothing(t *testing.T, fresh func(testing.TB) Store) {
+	l := fresh(t)()
+	mustAppend(t, l)
+	if n := len(mustRead(t, l, deploylog.Filter{})); n != 0 {
+		t.Errorf("%d events after an empty append", n)
+	}
+}
 
-	t.Run("all or none", func(t *testing.T) {
-		l := fresh(t)()
-		mustAppend(t, l, event("d", "host/a", "host-deployed"))
-		refused(t, l, deploylog.ErrDuplicate,
-			event("e", "host/b", "host-started"), event("d", "host/a", "host-deployed"), event("e", "host/c", "host-started"))
-		refused(t, l, deploylog.ErrDuplicate, event("e", "host/b", "host-started"), event("e", "host/b", "host-started"))
-		invalid := event("e", "host/b", "host-started")
-		invalid.Name = "Host Started"
-		refused(t, l, deploylog.ErrInvalid, event("e", "host/b", "host-started"), invalid)
-		// What was refused leaves no trace: not a gap, not a registration.
-		next := mustAppend(t, l, event("f", "host/b", "host-started"), event("e", "host/b", "host-started"))
-		if next[0].Seq != 2 || next[1].Seq != 3 {
-			t.Errorf("seq %d and %d after refusals, want 2 and 3", next[0].Seq, next[1].Seq)
-		}
-		if _, err := l.Verify(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
+func completesAStepOnce(t *testing.T, fresh func(testing.TB) Store) {
+	l := fresh(t)()
+	done := event("d", "host/a", "host-deployed")
+	mustAppend(t, l, done)
+	refused(t, l, deploylog.ErrDuplicate, done)
+	for _, change := range []func(*deploylog.Event){
+		func(e *deploylog.Event) { e.Deployment = "e" },
+		func(e *deploylog.Event) { e.Target = "host/b" },
+		func(e *deploylog.Event) { e.Name = "host-tested" },
+		func(e *deploylog.Event) { e.Attempt = 2 },
+	} {
+		other := done
+		change(&other)
+		mustAppend(t, l, other)
+	}
+	same := done
+	same.Revision, same.Data = "another revision", json.RawMessage(`{}`)
+	refused(t, l, deploylog.ErrDuplicate, same)
+}
 
-	t.Run("refuses invalid events", func(t *testing.T) {
-		l := fresh(t)()
-		for name, change := range invalidations() {
-			e := event("d", "resource/db", "resource-started")
-			change(&e)
-			if _, err := l.Append(t.Context(), e); !errors.Is(err, deploylog.ErrInvalid) {
-				t.Errorf("%s: error %v, want ErrInvalid", name, err)
-			}
-		}
-		if n := len(mustRead(t, l, deploylog.Filter{})); n != 0 {
-			t.Errorf("%d invalid events were appended", n)
-		}
-	})
+func appendsAllOrNone(t *testing.T, fresh func(testing.TB) Store) {
+	l := fresh(t)()
+	mustAppend(t, l, event("d", "host/a", "host-deployed"))
+	refused(t, l, deploylog.ErrDuplicate,
+		event("e", "host/b", "host-started"), event("d", "host/a", "host-deployed"), event("e", "host/c", "host-started"))
+	refused(t, l, deploylog.ErrDuplicate, event("e", "host/b", "host-started"), event("e", "host/b", "host-started"))
+	invalid := event("e", "host/b", "host-started")
+	invalid.Name = "Host Started"
+	refused(t, l, deploylog.ErrInvalid, event("e", "host/b", "host-started"), invalid)
+	// What was refused leaves no trace: not a gap, not a registration.
+	next := mustAppend(t, l, event("f", "host/b", "host-started"), event("e", "host/b", "host-started"))
+	if next[0].Seq != 2 || next[1].Seq != 3 {
+		t.Errorf("seq %d and %d after refusals, want 2 and 3", next[0].Seq, next[1].Seq)
+	}
+	if _, err := l.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
 
-	t.Run("takes the largest event", func(t *testing.T) {
-		l := fresh(t)()
-		e := event(strings.Repeat("d", deploylog.MaxDeployment), deploylog.Target("host/"+strings.Repeat("t", deploylog.MaxTarget-5)), strings.Repeat("n", deploylog.MaxName))
-		e.Revision = strings.Repeat("r", deploylog.MaxRevision)
-		e.Data = json.RawMessage(`"` + string(bytes.Repeat([]byte("x"), deploylog.MaxData-2)) + `"`)
-		appended := mustAppend(t, l, e)
-		if d := diff(mustRead(t, l, deploylog.Filter{}), appended); d != "" {
-			t.Error("the largest event did not come back as it was")
+func refusesInvalidEvents(t *testing.T, fresh func(testing.TB) Store) {
+	l := fresh(t)()
+	for name, change := range invalidations() {
+		e := event("d", "resource/db", "resource-started")
+		change(&e)
+		if _, err := l.Append(t.Context(), e); !errors.Is(err, deploylog.ErrInvalid) {
+			t.Errorf("%s: error %v, want ErrInvalid", name, err)
 		}
-	})
+	}
+	if n := len(mustRead(t, l, deploylog.Filter{})); n != 0 {
+		t.Errorf("%d invalid events were appended", n)
+	}
+}
 
-	t.Run("a withdrawn append", func(t *testing.T) {
-		l := fresh(t)()
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if _, err := l.Append(ctx, event("d", "host/a", "host-deployed")); !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v, want context.Canceled", err)
-		}
-		if n := len(mustRead(t, l, deploylog.Filter{})); n != 0 {
-			t.Errorf("%d events were appended", n)
-		}
-	})
+func takesTheLargestEvent(t *testing.T, fresh func(testing.TB) Store) {
+	l := fresh(t)()
+	e := event(strings.Repeat("d", deploylog.MaxDeployment), deploylog.Target("host/"+strings.Repeat("t", deploylog.MaxTarget-5)), strings.Repeat("n", deploylog.MaxName))
+	e.Revision = strings.Repeat("r", deploylog.MaxRevision)
+	e.Data = json.RawMessage(`"` + string(bytes.Repeat([]byte("x"), deploylog.MaxData-2)) + `"`)
+	appended := mustAppend(t, l, e)
+	if d := diff(mustRead(t, l, deploylog.Filter{}), appended); d != "" {
+		t.Error("the largest event did not come back as it was")
+	}
+}
 
-	t.Run("after close", func(t *testing.T) {
-		l := fresh(t)()
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Close(); err != nil {
-			t.Errorf("second close: %v", err)
-		}
-		if _, err := l.Append(t.Context(), event("d", "host/a", "host-deployed")); err == nil {
-			t.Error("a closed log acknowledged an append")
-		}
-		if _, err := collect(t.Context(), l, deploylog.Filter{}); err == nil {
-			t.Error("a closed log was read")
-		}
-	})
+func dropsAWithdrawnAppend(t *testing.T, fresh func(testing.TB) Store) {
+	l := fresh(t)()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.Append(ctx, event("d", "host/a", "host-deployed")); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+	if n := len(mustRead(t, l, deploylog.Filter{})); n != 0 {
+		t.Errorf("%d events were appended", n)
+	}
+}
 
-	t.Run("is there after reopening", func(t *testing.T) {
-		store := fresh(t)
-		l := store()
-		id := l.ID()
-		appended := mustAppend(t, l, event("d", "host/a", "host-started"), event("d", "host/a", "host-deployed"))
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		again := store()
-		if again.ID() != id || id == "" {
-			t.Errorf("id was %q, is %q after reopening", id, again.ID())
-		}
-		if d := diff(mustRead(t, again, deploylog.Filter{}), appended); d != "" {
-			t.Error(d)
-		}
-		if other := fresh(t)(); other.ID() == id {
-			t.Errorf("two stores have one id %q", id)
-		}
-	})
+func refusesAfterClose(t *testing.T, fresh func(testing.TB) Store) {
+	l := fresh(t)()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+	if _, err := l.Append(t.Context(), event("d", "host/a", "host-deployed")); err == nil {
+		t.Error("a closed log acknowledged an append")
+	}
+	if _, err := collect(t.Context(), l, deploylog.Filter{}); err == nil {
+		t.Error("a closed log was read")
+	}
+}
+
+func isThereAfterReopening(t *testing.T, fresh func(testing.TB) Store) {
+	store := fresh(t)
+	l := store()
+	id := l.ID()
+	appended := mustAppend(t, l, event("d", "host/a", "host-started"), event("d", "host/a", "host-deployed"))
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := store()
+	if again.ID() != id || id == "" {
+		t.Errorf("id was %q, is %q after reopening", id, again.ID())
+	}
+	if d := diff(mustRead(t, again, deploylog.Filter{}), appended); d != "" {
+		t.Error(d)
+	}
+	if other := fresh(t)(); other.ID() == id {
+		t.Errorf("two stores have one id %q", id)
+	}
 }
 
 // refused appends what must fail with target and change nothing.

@@ -25,7 +25,7 @@ type key struct {
 
 func keyOf(e deploylog.Event) key { return key{e.Deployment, e.Target, e.Name, max(e.Attempt, 1)} }
 
-// admits tells whether none of the events is a repetition.
+// admits reports whether none of the events is a repetition.
 func (o oracle) admits(events []deploylog.Event) bool {
 	seen := map[key]bool{}
 	for _, e := range o {
@@ -217,5 +217,5 @@ func (o oracle) compare(t *testing.T, r *rapid.T, l deploylog.Log) string {
 	return ""
 }
 
-// patience bounds what a test waits for: only a broken store takes so long.
-const patience = 10 * time.Minute
+// timeout bounds what a test waits for: only a broken store takes so long.
+const timeout = 10 * time.Minute

@@ -46,7 +46,7 @@ func (w *follower) expect(t *testing.T, want ...deploylog.Event) {
 			if !equal(got, e) {
 				t.Fatalf("watched %+v, want %+v", got, e)
 			}
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			t.Fatalf("watched nothing, want %+v", e)
 		}
 	}
@@ -57,7 +57,7 @@ func (w *follower) end(t *testing.T) error {
 	select {
 	case err := <-w.ended:
 		return err
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Fatal("the watch does not end")
 		return nil
 	}

@@ -176,7 +176,7 @@ func (f *anchorFile) unlock() error {
 	return syscall.Flock(int(f.file.Fd()), syscall.LOCK_UN)
 }
 
-// inPlace tells whether this still is the anchor of the log at path.
+// inPlace reports whether this still is the anchor of the log at path.
 func (f *anchorFile) inPlace(path string) (bool, error) {
 	own, err := f.file.Stat()
 	if err != nil {

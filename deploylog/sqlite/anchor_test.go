@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,28 +88,8 @@ func TestLostEventsAreNoticed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			path := crashedLog(t, first)
 			c.spoil(t, path)
-			before := fingerprint(t, path)
-			for range 2 { // it is refused again
-				l, err := Open(t.Context(), path, Options{})
-				if err == nil {
-					l.Close()
-				}
-				wantError(t, err, deploylog.ErrCorrupt, append(c.words, path, "log verify --accept-head", "nothing was changed")...)
-			}
-			if after := fingerprint(t, path); after != before && !strings.Contains(after, "-shm") {
-				t.Errorf("opening changed the files:\n%s\nbefore:\n%s", after, before)
-			}
-			v, err := AcceptHead(t.Context(), path, Options{})
-			if err != nil || c.after >= 0 && v.Events != c.after {
-				t.Fatalf("accepted %+v, %v; want %d events", v, err, c.after)
-			}
-			accepted := openLog(t, path)
-			if appended, err := accepted.Append(t.Context(), sample(1000)); err != nil || appended[0].Seq != v.Events+1 {
-				t.Errorf("%+v, %v; want event %d", appended, err, v.Events+1)
-			}
-			if now, err := accepted.Verify(t.Context(), v.Anchor()); err != nil || now.Events != v.Events+1 {
-				t.Errorf("%+v, %v", now, err)
-			}
+			refusedUnchanged(t, path, c.words)
+			acceptedAfter(t, path, c.after)
 		})
 	}
 
@@ -129,6 +110,40 @@ func TestLostEventsAreNoticed(t *testing.T) {
 			t.Error("only this one is lost")
 		}
 	})
+}
+
+// refusedUnchanged checks that opening the log fails as corrupt, each time, and
+// leaves its files as they are.
+func refusedUnchanged(t *testing.T, path string, words []string) {
+	t.Helper()
+	before := fingerprint(t, path)
+	for range 2 {
+		l, err := Open(t.Context(), path, Options{})
+		if err == nil {
+			l.Close()
+		}
+		wantError(t, err, deploylog.ErrCorrupt, append(slices.Clone(words), path, "log verify --accept-head", "nothing was changed")...)
+	}
+	if after := fingerprint(t, path); after != before && !strings.Contains(after, "-shm") {
+		t.Errorf("opening changed the files:\n%s\nbefore:\n%s", after, before)
+	}
+}
+
+// acceptedAfter accepts the log's head, at so many events where that is known, and
+// checks that the log goes on from there.
+func acceptedAfter(t *testing.T, path string, events int64) {
+	t.Helper()
+	v, err := AcceptHead(t.Context(), path, Options{})
+	if err != nil || events >= 0 && v.Events != events {
+		t.Fatalf("accepted %+v, %v; want %d events", v, err, events)
+	}
+	accepted := openLog(t, path)
+	if appended, err := accepted.Append(t.Context(), sample(1000)); err != nil || appended[0].Seq != v.Events+1 {
+		t.Errorf("%+v, %v; want event %d", appended, err, v.Events+1)
+	}
+	if now, err := accepted.Verify(t.Context(), v.Anchor()); err != nil || now.Events != v.Events+1 {
+		t.Errorf("%+v, %v", now, err)
+	}
 }
 
 // TestADamagedLogIsNotAccepted keeps the way out of a loss from being one out of

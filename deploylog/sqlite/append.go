@@ -85,7 +85,7 @@ func (l *Log) request(events []deploylog.Event) (*request, error) {
 	return r, nil
 }
 
-// withdraw tells whether the caller got to the request before the writer.
+// withdraw reports whether the caller got to the request before the writer.
 func (r *request) withdraw() bool { return r.taken.CompareAndSwap(false, true) }
 
 // describe names the event that an error is about.

@@ -78,7 +78,7 @@ func (b *batch) gather() error {
 }
 
 // add inserts the events of one request, or none of them where one is already
-// in the log. It fails only where the transaction can not go on.
+// in the log. It fails only where the transaction cannot go on.
 func (b *batch) add(r *request) error {
 	b.requests = append(b.requests, r)
 	if len(r.events) == 1 { // a single statement undoes itself

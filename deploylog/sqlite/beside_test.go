@@ -192,7 +192,7 @@ func TestALogOfAGroup(t *testing.T) {
 	})
 	t.Run("a member who may read the anchor", func(t *testing.T) {
 		if member == nil {
-			return // one's own files can not be like that
+			return // one's own files cannot be like that
 		}
 		path := withoutOthers(t, -1, gid, 0o660)
 		if err := openLog(t, path).Close(); err != nil {

@@ -372,12 +372,12 @@ func TestOnlyTheFileIsDamaged(t *testing.T) {
 	anchored := anchor{log: l.ID(), seq: 7}.holds(ended, l.readers, h, path)
 	_, cannotOpen := connectAndCount(t, filepath.Join(t.TempDir(), "none.db"))
 	for what, err := range map[string]error{
-		"an ended walk": reading, "an ended look": stored, "an ended comparison": anchored, "a file that can not be opened": cannotOpen,
+		"an ended walk": reading, "an ended look": stored, "an ended comparison": anchored, "a file that cannot be opened": cannotOpen,
 	} {
 		if err == nil || errors.Is(err, deploylog.ErrCorrupt) {
 			t.Errorf("%s: %v", what, err)
 		}
-		for _, e := range []error{err, corrupt("event 7 can not be read: %w", err)} {
+		for _, e := range []error{err, corrupt("event 7 cannot be read: %w", err)} {
 			if isDamage(e) {
 				t.Errorf("%s is damage: %v", what, e)
 			}

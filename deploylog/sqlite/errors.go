@@ -21,13 +21,13 @@ func code(err error) int {
 	return 0
 }
 
-// isDuplicate tells whether an insert met a row with the same key.
+// isDuplicate reports whether an insert met a row with the same key.
 func isDuplicate(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	return ok && e.Code() == codes.SQLITE_CONSTRAINT_UNIQUE
 }
 
-// isRefusal tells whether a transaction could not begin for a reason that left
+// isRefusal reports whether a transaction could not begin for a reason that left
 // the store as it was, so that trying again is safe.
 func isRefusal(err error) bool {
 	switch code(err) {

@@ -15,7 +15,7 @@ const inspectTail = 64
 // Anything but a sound log of this version that holds the event of its anchor,
 // where there is one, is refused. A connection that closes folds
 // the write-ahead log into the file, which a damaged one must be spared: where
-// there is one, the look is taken through a connection that can not write.
+// there is one, the look is taken through a connection that cannot write.
 func inspect(ctx context.Context, path string, s settings, readers *sql.DB, a *anchor) (h head, err error) {
 	pending, err := checkWAL(path)
 	if err != nil {

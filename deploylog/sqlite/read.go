@@ -33,7 +33,7 @@ func (l *Log) Read(ctx context.Context, f deploylog.Filter) iter.Seq2[deploylog.
 	}
 }
 
-// deliver yields the selected events in (after, until] and tells whether there
+// deliver yields the selected events in (after, until] and reports whether there
 // is any use in going on.
 func (l *Log) deliver(ctx context.Context, s selection, after, until int64, yield func(deploylog.Event, error) bool) bool {
 	for page, err := range l.pages(ctx, s, after, until) {

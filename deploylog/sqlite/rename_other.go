@@ -4,5 +4,5 @@ package sqlite
 
 import "errors"
 
-// renameNew is for the systems that can not rename without replacing.
+// renameNew is for the systems that cannot rename without replacing.
 func renameNew(string, string) error { return errors.ErrUnsupported }

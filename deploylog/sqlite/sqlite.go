@@ -198,7 +198,7 @@ func (l *Log) start(ctx context.Context, s settings) error {
 func (l *Log) anchor(h head) error {
 	if h.seq > 0 {
 		l.logger.Warn("the deployment log has no anchor beside it, as one that an earlier version wrote or that was copied alone; it is given one. "+
-			"Whether its newest events were lost before can not be told", "path", l.path, "event", h.seq)
+			"Whether its newest events were lost before cannot be told", "path", l.path, "event", h.seq)
 	}
 	if err := syncWAL(l.path); err != nil {
 		return err

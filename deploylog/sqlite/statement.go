@@ -21,7 +21,7 @@ type statement struct {
 func prepare(ctx context.Context, c driver.Conn, query string) (*statement, error) {
 	preparer, ok := c.(driver.ConnPrepareContext)
 	if !ok {
-		return nil, fmt.Errorf("the SQLite driver's connection %T can not prepare statements", c)
+		return nil, fmt.Errorf("the SQLite driver's connection %T cannot prepare statements", c)
 	}
 	stmt, err := preparer.PrepareContext(ctx, query)
 	if err != nil {
@@ -32,12 +32,12 @@ func prepare(ctx context.Context, c driver.Conn, query string) (*statement, erro
 	s.exe, executes = stmt.(driver.StmtExecContext)
 	s.qry, queries = stmt.(driver.StmtQueryContext)
 	if !executes || !queries {
-		return nil, errors.Join(fmt.Errorf("the SQLite driver's statement %T can not be executed", stmt), stmt.Close())
+		return nil, errors.Join(fmt.Errorf("the SQLite driver's statement %T cannot be executed", stmt), stmt.Close())
 	}
 	return s, nil
 }
 
-// exec runs the statement. It can not be cancelled: what a transaction has
+// exec runs the statement. It cannot be cancelled: what a transaction has
 // begun it carries through.
 func (s *statement) exec(values ...driver.Value) error {
 	_, err := s.exe.ExecContext(context.Background(), s.bind(values))

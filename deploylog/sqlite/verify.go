@@ -106,7 +106,7 @@ func (l *Log) checkIntegrity(ctx context.Context) (err error) {
 	return nil
 }
 
-// couldNotRead tells whether a line of an integrity check is about a page that
+// couldNotRead reports whether a line of an integrity check is about a page that
 // could not be read for another reason than what the file holds.
 func couldNotRead(line string) bool {
 	_, number, found := strings.Cut(line, "error code=")
@@ -221,7 +221,7 @@ func (c *chain) page(ctx context.Context, q querier, until int64) (err error) {
 			if failed := rows.Err(); failed != nil { // the read ended, as with its context
 				return failed
 			}
-			return corrupt("the event after %d can not be read: %w", c.seq, err)
+			return corrupt("the event after %d cannot be read: %w", c.seq, err)
 		}
 		e.CreatedAt = instant(created)
 		if data != nil {
@@ -260,7 +260,7 @@ func (c *chain) step(e deploylog.Event, registered int64, stored link) error {
 	return nil
 }
 
-// reaches tells whether the walk ended where the log says it stands.
+// reaches reports whether the walk ended where the log says it stands.
 func (c *chain) reaches(h head) error {
 	switch {
 	case h.last > h.seq:

@@ -263,7 +263,7 @@ func (w *writer) write() int {
 		err = b.commit()
 	}
 	if err != nil {
-		// What SQLite has undone by itself can not be rolled back once more.
+		// What SQLite has undone by itself cannot be rolled back once more.
 		_ = w.stmts.rollback.exec()
 		clear(w.registered)
 		w.fail(err)

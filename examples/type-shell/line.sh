@@ -41,9 +41,9 @@ value() {
 
 state() {
   # What cannot be read is an error, not a missing line: never answer STALE
-  # for a reason that the action can not cure.
+  # for a reason that the action cannot cure.
   if [ -e "$root/$file" ] && ! [ -r "$root/$file" ]; then
-    echo "can not read $file" >&2
+    echo "cannot read $file" >&2
     exit 1
   fi
   number=$(grep -nxF -e "$line" "$root/$file" 2>/dev/null | head -n 1 | cut -d: -f1)

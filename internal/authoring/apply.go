@@ -50,7 +50,7 @@ func (c *checker) stateMalformed(ctx context.Context) (verdict, error) {
 			return verdict{}, err
 		}
 		if s.exit.Code == 0 {
-			return fail("given %q on stdin, state exited with 0 and answered %s; end with a non-zero exit code where stdin can not be read",
+			return fail("given %q on stdin, state exited with 0 and answered %s; end with a non-zero exit code where stdin cannot be read",
 				input, received(c.hide(s.stdout))), nil
 		}
 	}

@@ -58,7 +58,7 @@ var broken = map[string]brokenType{
 		`"state_action": {"args": ["state"]},`, "",
 		"init answer is valid", Failed, "state_action",
 	},
-	"init swallows what it can not read": {
+	"init swallows what it cannot read": {
 		"    if not args:\n", "    if not args:\n        try: json.load(stdin)\n        except ValueError: print('oh'); return\n",
 		"init copes with malformed input", Failed, `without a valid answer`,
 	},
@@ -114,7 +114,7 @@ var broken = map[string]brokenType{
 		"    found = look(config)\n", "    found = look(config)\n    open(file_of(config), 'w').close()\n",
 		"state changes nothing", Failed, "STALE (create), then STALE (update)",
 	},
-	"state answers what it can not read": {
+	"state answers what it cannot read": {
 		"request = json.load(stdin)", "request = json.loads(stdin.read().strip() or '{\"config\": {\"path\": \"x\"}}')",
 		"state refuses malformed input", Failed, `given "" on stdin, state exited with 0`,
 	},
@@ -122,7 +122,7 @@ var broken = map[string]brokenType{
 		`print("wrote", config["path"])`, `sys.exit("disk full")`,
 		"actions exit with 0", Failed, `action "create", run with args ["create"], exited with 1; the end of what it printed: "disk full\n"`,
 	},
-	"an action can not be run": {
+	"an action cannot be run": {
 		`"description": description, "args": [name]`, `"description": description, "image": "elsewhere", "args": [name]`,
 		"actions exit with 0", Failed, `the image of create: image "elsewhere": no such image`,
 	},
@@ -333,7 +333,7 @@ func TestWhatIsThereAlready(t *testing.T) {
 func TestSecretsAreNotShown(t *testing.T) {
 	w := write(t, "python", `"description": "What the file contains.",`, `"writeOnly": True,`)
 	file := filepath.Join(w.dir, "type.py")
-	text := strings.Replace(read(t, file), "    found = look(config)\n", "    sys.exit('can not write ' + repr(config['content']) + config['content'])\n", 1)
+	text := strings.Replace(read(t, file), "    found = look(config)\n", "    sys.exit('cannot write ' + repr(config['content']) + config['content'])\n", 1)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +342,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range results {
-		if strings.Contains(r.Detail, "Hello") || r.Outcome == Failed && !strings.Contains(r.Detail, "can not write '•••'•••") {
+		if strings.Contains(r.Detail, "Hello") || r.Outcome == Failed && !strings.Contains(r.Detail, "cannot write '•••'•••") {
 			t.Errorf("%s: %s", r.Name, r.Detail)
 		}
 	}

@@ -37,7 +37,7 @@ const strange = "deployster_no_such_property"
 // badConfig derives bad configurations from the good one and sees whether the
 // schema refuses them. Which of them a type may accept is its own affair; that
 // it takes anything is worth a warning, and so is a property that takes
-// anything. A property that nobody has heard of is a typing mistake, unless
+// anything. A property that nobody has seen is a typing mistake, unless
 // the schema says that it wants such properties.
 func (c *checker) badConfig(context.Context) (verdict, error) {
 	if c.schema == nil {
@@ -80,7 +80,7 @@ func with(config map[string]any, name string, value any) map[string]any {
 	return changed
 }
 
-// refusesAnother tells whether values of other kinds are refused for a
+// refusesAnother reports whether values of other kinds are refused for a
 // property: at least one must be, as none is of a kind of its own.
 func refusesAnother(refuses func(map[string]any) bool, config map[string]any, name string) bool {
 	for _, value := range []any{nil, true, "text", -1.5, []any{true}, map[string]any{strange: true}} {
@@ -91,8 +91,8 @@ func refusesAnother(refuses func(map[string]any) bool, config map[string]any, na
 	return false
 }
 
-// wantsUnknown tells whether the schema says something about properties that it
-// does not name, or says it in a way that can not be seen at its top.
+// wantsUnknown reports whether the schema says something about properties that it
+// does not name, or says it in a way that cannot be seen at its top.
 func (c *checker) wantsUnknown() bool {
 	var top map[string]json.RawMessage
 	if json.Unmarshal(c.init.ConfigSchema, &top) != nil {

@@ -60,7 +60,7 @@ func parseYAML(data []byte) (map[string]any, error) {
 	// By way of JSON, which has what a configuration can have.
 	text, err := json.Marshal(config)
 	if err != nil {
-		return nil, fmt.Errorf("it has something that JSON can not express (a key must be text): %w", err)
+		return nil, fmt.Errorf("it has something that JSON cannot express (a key must be text): %w", err)
 	}
 	if _, ok := config.(map[string]any); !ok {
 		return nil, errors.New("it must be a mapping, such as path: hello.txt")

@@ -36,7 +36,7 @@ func TestReadConfigRefuses(t *testing.T) {
 		"broken YAML":    {"c.yaml", "a: [", "yaml"},
 		"text":           {"c.yaml", "hello", "must be a mapping"},
 		"nothing":        {"c.yaml", "", "must be a mapping"},
-		"not a number":   {"c.yaml", "a: .nan", "JSON can not express"},
+		"not a number":   {"c.yaml", "a: .nan", "JSON cannot express"},
 		"a number a key": {"c.yaml", "a: {1: x}", "a key must be text"},
 		"a YAML bomb":    {"c.yaml", bomb(), "excessive aliasing"},
 	} {

@@ -135,7 +135,7 @@ func (w *written) Run(ctx context.Context, spec engine.Spec, streams engine.IO) 
 			continue
 		}
 		if m.Source != m.Target {
-			return engine.Exit{}, fmt.Errorf("%s can not be mounted at %s", m.Source, m.Target)
+			return engine.Exit{}, fmt.Errorf("%s cannot be mounted at %s", m.Source, m.Target)
 		}
 	}
 	words := w.entrypoint

@@ -46,7 +46,7 @@ func (c *checker) initMalformed(ctx context.Context) (verdict, error) {
 		return pass("refuses it"), nil
 	}
 	if err := decodeInit(s.stdout); err != nil {
-		return fail("given %q, init exited with 0 without a valid answer: %s; end with a non-zero exit code where stdin can not be read",
+		return fail("given %q, init exited with 0 without a valid answer: %s; end with a non-zero exit code where stdin cannot be read",
 			malformed[0], c.explain(decodeInit, s.stdout)), nil
 	}
 	return pass("answers without reading it"), nil

@@ -94,7 +94,7 @@ func TestTheReadmeOfATypeInGoCanBeFollowed(t *testing.T) {
 	goes(t, dir, "", "build", "-trimpath", "-o", "type", ".") // with what go mod vendor made
 }
 
-// findsDriftAndStaysInThePlug is what the check can not bring about: somebody
+// findsDriftAndStaysInThePlug is what the check cannot bring about: somebody
 // else's changes, and paths that lead out of the plug.
 func findsDriftAndStaysInThePlug(t *testing.T, w *written) {
 	t.Helper()
