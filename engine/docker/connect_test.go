@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/docker/cli/cli/connhelper"
+
 	"github.com/deployster-go/deployster/engine"
 )
 
@@ -84,6 +86,27 @@ func TestSSHFails(t *testing.T) {
 	stubSSH(t, `echo "docker: command not found" >&2; exit 127`)
 	_, err = Open(t.Context(), Options{Host: "ssh://engine.example"})
 	checkError(t, err, engine.ErrUnavailable, "command not found", "`ssh engine.example docker version`")
+}
+
+// TestAWriteDoesNotHideWhySSHFailed writes after the end of the command was read.
+func TestAWriteDoesNotHideWhySSHFailed(t *testing.T) {
+	stubSSH(t, `echo "Permission denied (publickey)." >&2; exit 255`)
+	helper, err := connhelper.GetConnectionHelper("ssh://engine.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := helper.Dialer(t.Context(), "tcp", "docker.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := sshConn{conn}
+	defer c.Close()
+	if _, err := c.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "Permission denied") {
+		t.Errorf("reading fails with %v, which does not say why", err)
+	}
+	if n, err := c.Write([]byte("GET")); n != 3 || err != nil {
+		t.Errorf("writing gives %d, %v; want 3, and the error left to the next read", n, err)
+	}
 }
 
 func TestUnreachable(t *testing.T) {

@@ -77,14 +77,14 @@ func (e endpoint) clientOptions() ([]client.Opt, error) {
 	return options, nil
 }
 
-// sshConn is a connection through the ssh command. When that has ended, its
-// last words are in the error of a Read; the broken pipe of a Write would hide
-// them.
+// sshConn is a connection through the ssh command. When the command has ended, a
+// Read fails with what it printed. A Write fails as well, on a broken pipe or, once
+// a Read has noticed the end, on a closed one: that error would hide the other.
 type sshConn struct{ net.Conn }
 
 func (c sshConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
-	if errors.Is(err, syscall.EPIPE) {
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) {
 		return len(p), nil
 	}
 	return n, err
