@@ -97,7 +97,7 @@ func BenchmarkOpen(b *testing.B) {
 		apply(state.Propose(pipeline.Release{Revision: fmt.Sprint("r", r), ID: p.id()}, time.Time{}))
 		for done := false; !done; {
 			var todo []pipeline.Step
-			for s := range state.Decide(time.Time{}) {
+			for s := range state.Decide(time.Time{}, pipeline.Can{}) {
 				todo = append(todo, s)
 			}
 			for _, s := range todo {
@@ -121,7 +121,7 @@ func BenchmarkOpen(b *testing.B) {
 			b.Fatal(err)
 		}
 		_ = opened.Ask("p", func(s *pipeline.State) error {
-			for range s.Decide(time.Now()) {
+			for range s.Decide(time.Now(), pipeline.Can{}) {
 				return nil
 			}
 			return nil

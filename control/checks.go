@@ -49,7 +49,7 @@ type checked struct {
 // glance is what a look at a task saw.
 type glance struct {
 	check *check
-	seen  environment.Observation
+	seen  environment.ProbeResult
 }
 
 func newChecks(every time.Duration, hands int) checks {
@@ -81,7 +81,7 @@ func (c *checks) sync(state *environment.State, now time.Time, first bool) (fres
 	has := make(map[deploylog.Target]*check, len(had))
 	soon := first || c.back[name] // what is lost on a host that is back is missed
 	delete(c.back, name)
-	for t := range state.Watched() {
+	for t := range state.ProbeTargets() {
 		target := environment.TaskTarget(name, t.Revision, t.Host)
 		k := had[target]
 		if k == nil {

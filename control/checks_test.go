@@ -247,10 +247,10 @@ type belated struct {
 	looks *atomic.Int32
 }
 
-func (b belated) Observe(ctx context.Context, t environment.Task) environment.Observation {
+func (b belated) Observe(ctx context.Context, t environment.Task) environment.ProbeResult {
 	if b.looks.Add(1) == 1 {
 		<-time.After(39 * time.Second)
-		return environment.Observation{Health: environment.Unhealthy}
+		return environment.ProbeResult{Health: environment.Unhealthy}
 	}
 	return b.hand.Observe(ctx, t)
 }

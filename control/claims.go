@@ -38,7 +38,7 @@ func (c *claims) refresh() {
 	for name := range c.stale {
 		if s := c.states[name]; s != nil {
 			var spots []spot
-			for host, manifest := range s.Occupied() {
+			for host, manifest := range s.HostManifests() {
 				spots = append(spots, spot{manifest, host})
 			}
 			c.set(name, spots)

@@ -18,13 +18,13 @@ type Tasks interface {
 	// Start applies a task and tells what was seen then. It must be safe to do
 	// again, as Terminate must: a controller that died may have had it done
 	// before.
-	Start(ctx context.Context, t environment.Task) (environment.Observation, error)
+	Start(ctx context.Context, t environment.Task) (environment.ProbeResult, error)
 
 	// Terminate destroys what applications of the task made.
 	Terminate(ctx context.Context, t environment.Task) error
 
 	// Observe looks, and changes nothing. What it can not see is Unknown.
-	Observe(ctx context.Context, t environment.Task) environment.Observation
+	Observe(ctx context.Context, t environment.Task) environment.ProbeResult
 
 	// Watch calls changed when something may have happened to tasks on a host.
 	// It returns when it can not tell any more, and is called again later.

@@ -21,13 +21,13 @@ type crowd struct {
 	recorded func(deploylog.Event)
 }
 
-func (c *crowd) Start(context.Context, environment.Task) (environment.Observation, error) {
-	return environment.Observation{Health: environment.Healthy}, nil
+func (c *crowd) Start(context.Context, environment.Task) (environment.ProbeResult, error) {
+	return environment.ProbeResult{Health: environment.Healthy}, nil
 }
 func (c *crowd) Terminate(context.Context, environment.Task) error { return nil }
-func (c *crowd) Observe(context.Context, environment.Task) environment.Observation {
+func (c *crowd) Observe(context.Context, environment.Task) environment.ProbeResult {
 	c.looks.Add(1)
-	return environment.Observation{Health: environment.Healthy}
+	return environment.ProbeResult{Health: environment.Healthy}
 }
 func (c *crowd) Watch(ctx context.Context, _ string, _ func()) { <-ctx.Done() }
 func (c *crowd) Version() int                                  { return 1 }
@@ -72,10 +72,10 @@ func newCrowd(b *testing.B, n int, active bool, at func(i int) time.Time) *crowd
 		do(state.Propose(environment.Create{Definition: daemon(name)}, now))
 		do(state.Propose(environment.Deploy{Revision: 1, Hosts: c.hosts[name]}, now))
 		for active && !state.Idle() {
-			for s := range state.Decide(now, environment.Can{TakeDown: true}) {
+			for s := range state.Decide(now, environment.Can{Disrupt: true}) {
 				do(s.Events, nil)
 				if s.Kind != environment.Record {
-					do(state.Ended(s, environment.Observation{Health: environment.Healthy}, nil), nil)
+					do(state.Completed(s, environment.ProbeResult{Health: environment.Healthy}, nil), nil)
 				}
 			}
 		}

@@ -215,7 +215,7 @@ func TestAWorkerThatPanicsFailsItsStepAndNothingElse(t *testing.T) {
 // panicky can not look or watch.
 type panicky struct{ hand }
 
-func (panicky) Observe(context.Context, environment.Task) environment.Observation { panic("ah") }
+func (panicky) Observe(context.Context, environment.Task) environment.ProbeResult { panic("ah") }
 func (panicky) Watch(context.Context, string, func())                             { panic("eh") }
 
 func TestNeitherSlotsNorHandsAreExceededAndNobodyIsForgotten(t *testing.T) {
@@ -339,10 +339,10 @@ func TestTheAudienceMayGiveCommands(t *testing.T) {
 // stiff tasks of revision 2 never come to the end of their start.
 type stiff struct{ hand }
 
-func (s stiff) Start(ctx context.Context, t environment.Task) (environment.Observation, error) {
+func (s stiff) Start(ctx context.Context, t environment.Task) (environment.ProbeResult, error) {
 	if t.Revision == 2 {
 		<-ctx.Done()
-		return environment.Observation{}, fmt.Errorf("%w (%w)", runner.ErrInterrupted, ctx.Err())
+		return environment.ProbeResult{}, fmt.Errorf("%w (%w)", runner.ErrInterrupted, ctx.Err())
 	}
 	return s.hand.Start(ctx, t)
 }

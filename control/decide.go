@@ -91,7 +91,7 @@ func (s *Scheduler) decide(ctx context.Context) (begin []handed, more bool, err 
 // steps are what may be recorded of a pipeline, and what is to be worked on.
 func (s *Scheduler) steps(state *pipeline.State, room int, whole bool) (events []deploylog.Event, begin []handed, err error) {
 	passed := 0
-	for step := range state.Decide(s.Now()) {
+	for step := range state.Decide(s.Now(), pipeline.Can{}) {
 		if !step.Work() {
 			completed, err := step.Completed(nil)
 			if err != nil {

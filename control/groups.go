@@ -38,7 +38,7 @@ func (c *Controller) look() {
 			return
 		}
 		state := c.environments.states[name]
-		if _, ok := state.InForce(); !ok {
+		if _, ok := state.ActiveDeployment(); !ok {
 			continue
 		}
 		query := state.Query()

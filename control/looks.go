@@ -100,12 +100,12 @@ func (h *hints) take() []string {
 const lookPatience = time.Minute
 
 // observe looks at a task.
-func (c *Controller) observe(ctx context.Context, t environment.Task) (seen environment.Observation) {
+func (c *Controller) observe(ctx context.Context, t environment.Task) (seen environment.ProbeResult) {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			seen = environment.Observation{Health: environment.Unknown, Detail: fmt.Sprintf("looking at it panicked: %v", p)}
+			seen = environment.ProbeResult{Health: environment.Unknown, Detail: fmt.Sprintf("looking at it panicked: %v", p)}
 		}
 	}()
 	return c.Tasks.Observe(ctx, t)

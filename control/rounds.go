@@ -104,7 +104,7 @@ func (c *Controller) rest(ctx context.Context) {
 func (c *Controller) settle(ctx context.Context) error {
 	var deeds []deed
 	for _, e := range c.ended {
-		events := c.environments.states[e.environment].Ended(e.step, e.seen, e.err)
+		events := c.environments.states[e.environment].Completed(e.step, e.seen, e.err)
 		deeds = append(deeds, c.deed(e.environment, events))
 		c.agenda.add(e.environment) // its host is free now, whether or not anything is recorded
 	}
@@ -132,7 +132,7 @@ func (c *Controller) sights(ctx context.Context) error {
 // sight is what is to be recorded of a look at a task.
 func (c *Controller) sight(g glance) deed {
 	t := g.check.task
-	return c.deed(t.Environment, c.environments.states[t.Environment].Observed(t, g.seen))
+	return c.deed(t.Environment, c.environments.states[t.Environment].Probed(t, g.seen))
 }
 
 // hosts records which hosts there are.
@@ -191,8 +191,8 @@ func (c *Controller) steps(name string, most int) (deeds []deed) {
 	}
 	state, now := c.environments.states[name], c.Now()
 	can := environment.Can{
-		Work:     func(host string) bool { return c.crew.can(workplace{name, host}) },
-		TakeDown: c.checks.known(name),
+		Work:    func(host string) bool { return c.crew.can(workplace{name, host}) },
+		Disrupt: c.checks.known(name),
 	}
 	for step := range state.Decide(now, can) {
 		if !c.mine(name, step.Kind != environment.Record) {

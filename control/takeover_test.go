@@ -142,9 +142,9 @@ func TestADeploymentDeadlineIsExactAcrossARestart(t *testing.T) {
 				wait(5 * time.Minute)
 				r.end()
 				began := w.when(environment.EventStarted, 1)
-				for event, after := range map[string]time.Duration{environment.EventTaskLate: 5 * time.Minute, environment.EventStuck: 10 * time.Minute} {
+				for event, after := range map[string]time.Duration{environment.EventTaskDeadlinePassed: 5 * time.Minute, environment.EventStuck: 10 * time.Minute} {
 					late := w.when(event, 1).Sub(began) - after
-					if event == environment.EventTaskLate {
+					if event == environment.EventTaskDeadlinePassed {
 						late -= 2 * time.Minute // nobody was there
 					}
 					if late < 0 || late > 100*time.Millisecond || w.count(event) != 1 {

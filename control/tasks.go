@@ -14,7 +14,7 @@ import (
 type ending struct {
 	environment string
 	step        environment.Step
-	seen        environment.Observation
+	seen        environment.ProbeResult
 	err         error
 }
 
@@ -39,16 +39,16 @@ func (c *Controller) work(ctx context.Context, step environment.Step, t environm
 
 // startTask gives a task no more time than it has to become healthy: what hangs would
 // keep its host from whatever else is wanted there.
-func (c *Controller) startTask(ctx context.Context, step environment.Step, t environment.Task) (environment.Observation, error) {
-	if step.Within <= 0 {
+func (c *Controller) startTask(ctx context.Context, step environment.Step, t environment.Task) (environment.ProbeResult, error) {
+	if step.Timeout <= 0 {
 		return c.Tasks.Start(ctx, t)
 	}
-	bounded, cancel := context.WithTimeout(ctx, step.Within)
+	bounded, cancel := context.WithTimeout(ctx, step.Timeout)
 	defer cancel()
 	seen, err := c.Tasks.Start(bounded, t)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		// The cause is not wrapped: nobody interrupted it.
-		err = fmt.Errorf("not healthy within %s, so its start was ended: %s", environment.Duration(step.Within), err.Error())
+		err = fmt.Errorf("not healthy within %s, so its start was ended: %s", environment.Duration(step.Timeout), err.Error())
 	}
 	return seen, err
 }

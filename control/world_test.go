@@ -32,7 +32,7 @@ type world struct {
 	queries  map[string][]string // the hosts that each selects
 	trouble  error               // with the inventory
 	slots    int
-	tasks    map[string]map[string]environment.Observation // by host, "NAME:REVISION"
+	tasks    map[string]map[string]environment.ProbeResult // by host, "NAME:REVISION"
 	bad      map[string]bool                               // revisions that do not become healthy
 	working  func(t environment.Task) error                // meanwhile
 	looking  func(ctx context.Context, t environment.Task)
@@ -60,7 +60,7 @@ func inWorld(t *testing.T, test func(*world)) {
 
 func newWorld(t testing.TB, store logtest.Store) *world {
 	w := &world{
-		TB: t, open: store, slots: 1, queries: map[string][]string{}, tasks: map[string]map[string]environment.Observation{}, bad: map[string]bool{},
+		TB: t, open: store, slots: 1, queries: map[string][]string{}, tasks: map[string]map[string]environment.ProbeResult{}, bad: map[string]bool{},
 		changed: map[string]func(){}, looks: map[string]int{}, acting: map[string]map[string]int{},
 	}
 	w.log = w.open()
@@ -73,7 +73,7 @@ func nameOf(t environment.Task) string { return fmt.Sprintf("%s:%d", t.Environme
 
 // act does something to a host, and checks that only one controller does that for
 // the environment.
-func (h hand) act(what string, t environment.Task, do func(on map[string]environment.Observation)) error {
+func (h hand) act(what string, t environment.Task, do func(on map[string]environment.ProbeResult)) error {
 	w := h.world
 	w.mu.Lock()
 	acting := w.acting[t.Environment]
@@ -107,7 +107,7 @@ func (h hand) act(what string, t environment.Task, do func(on map[string]environ
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.tasks[t.Host] == nil {
-		w.tasks[t.Host] = map[string]environment.Observation{}
+		w.tasks[t.Host] = map[string]environment.ProbeResult{}
 	}
 	do(w.tasks[t.Host])
 	w.measure()
@@ -135,11 +135,11 @@ func (w *world) measure() {
 }
 
 // Start implements control.Tasks.
-func (h hand) Start(ctx context.Context, t environment.Task) (environment.Observation, error) {
-	err := h.act("start", t, func(on map[string]environment.Observation) {
-		on[nameOf(t)] = environment.Observation{Health: environment.Healthy}
+func (h hand) Start(ctx context.Context, t environment.Task) (environment.ProbeResult, error) {
+	err := h.act("start", t, func(on map[string]environment.ProbeResult) {
+		on[nameOf(t)] = environment.ProbeResult{Health: environment.Healthy}
 		if h.bad[nameOf(t)] {
-			on[nameOf(t)] = environment.Observation{Health: environment.Unhealthy, Detail: "it crashes"}
+			on[nameOf(t)] = environment.ProbeResult{Health: environment.Unhealthy, Detail: "it crashes"}
 		}
 	})
 	return h.see(t), err
@@ -147,11 +147,11 @@ func (h hand) Start(ctx context.Context, t environment.Task) (environment.Observ
 
 // Terminate implements control.Tasks.
 func (h hand) Terminate(_ context.Context, t environment.Task) error {
-	return h.act("stop", t, func(on map[string]environment.Observation) { delete(on, nameOf(t)) })
+	return h.act("stop", t, func(on map[string]environment.ProbeResult) { delete(on, nameOf(t)) })
 }
 
 // Observe implements control.Tasks.
-func (h hand) Observe(ctx context.Context, t environment.Task) environment.Observation {
+func (h hand) Observe(ctx context.Context, t environment.Task) environment.ProbeResult {
 	h.mu.Lock()
 	h.looks[t.Host+" "+nameOf(t)]++
 	looking := h.looking
@@ -160,18 +160,18 @@ func (h hand) Observe(ctx context.Context, t environment.Task) environment.Obser
 		looking(ctx, t)
 	}
 	if ctx.Err() != nil {
-		return environment.Observation{Health: environment.Unknown, Detail: "no answer"}
+		return environment.ProbeResult{Health: environment.Unknown, Detail: "no answer"}
 	}
 	return h.see(t)
 }
 
-func (w *world) see(t environment.Task) environment.Observation {
+func (w *world) see(t environment.Task) environment.ProbeResult {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if seen, ok := w.tasks[t.Host][nameOf(t)]; ok {
 		return seen
 	}
-	return environment.Observation{Health: environment.Unhealthy, Detail: "it is not there"}
+	return environment.ProbeResult{Health: environment.Unhealthy, Detail: "it is not there"}
 }
 
 // Watch implements control.Tasks.
@@ -265,7 +265,7 @@ func (w *world) inventory(query string, hosts ...string) {
 func (w *world) becomes(host, task string, health environment.Health) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.tasks[host][task] = environment.Observation{Health: health, Detail: "somebody was at it"}
+	w.tasks[host][task] = environment.ProbeResult{Health: health, Detail: "somebody was at it"}
 }
 
 func (w *world) hint(host string) {

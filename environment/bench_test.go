@@ -65,7 +65,7 @@ func (w *wide) begin(hands int) (begun bool) {
 	if len(w.work) >= hands {
 		return false
 	}
-	can := Can{TakeDown: true, Work: func(host string) bool { return len(w.work)+len(steps) < hands && !w.busy[host] }}
+	can := Can{Disrupt: true, Work: func(host string) bool { return len(w.work)+len(steps) < hands && !w.busy[host] }}
 	for step := range w.state.Decide(w.now, can) {
 		steps = append(steps, step)
 		if len(w.work)+len(steps) >= hands {
@@ -95,7 +95,7 @@ func (w *wide) rollout(hands int, all bool) (ended int) {
 			step := w.work[0]
 			w.work = w.work[1:]
 			delete(w.busy, step.Host)
-			w.append(w.state.Ended(step, Observation{Health: Healthy}, nil))
+			w.append(w.state.Completed(step, ProbeResult{Health: Healthy}, nil))
 			if ended++; !all {
 				break
 			}
@@ -131,7 +131,7 @@ func BenchmarkFullDecision(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			n := 0
-			for range w.state.Decide(w.now, Can{TakeDown: true}) {
+			for range w.state.Decide(w.now, Can{Disrupt: true}) {
 				n++
 			}
 			if n != hosts {
@@ -150,7 +150,7 @@ func BenchmarkDeployment(b *testing.B) {
 		for b.Loop() {
 			w.update()
 			n := 0
-			for range w.state.Decide(w.now, Can{TakeDown: true}) {
+			for range w.state.Decide(w.now, Can{Disrupt: true}) {
 				n++
 			}
 			if n != hosts/4 {

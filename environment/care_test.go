@@ -17,7 +17,7 @@ func TestATaskThatCanNotBeSeenIsNeitherStoppedNorStarted(t *testing.T) {
 	w.can()
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 10
 	         SomeEnvironment/Prod:2 Deploying 10 0`)
-	if all := w.state.Explain(TaskTarget("SomeEnvironment/Prod", 1, "h3"), w.now); len(all) != 1 || all[0].Says != "nobody can tell how it is, so nothing is done with it: the host does not answer" {
+	if all := w.state.Explain(TaskTarget("SomeEnvironment/Prod", 1, "h3"), w.now); len(all) != 1 || all[0].Message != "nobody can tell how it is, so nothing is done with it: the host does not answer" {
 		t.Errorf("it is explained as %+v", all)
 	}
 	for _, h := range hosts(10)[:9] {

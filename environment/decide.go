@@ -12,8 +12,8 @@ import (
 
 // Can is what the one who asks for a decision is able to do.
 type Can struct {
-	Work     func(host string) bool // begin something on a host; nil is always
-	TakeDown bool                   // stop what is healthy: the health of all tasks is known
+	Work    func(host string) bool // begin something on a host; nil is always
+	Disrupt bool                   // stop what is healthy: the health of all tasks is known
 }
 
 // Decide yields what may be done now. A Record comes alone: when its events are
@@ -86,7 +86,7 @@ func (s *State) facts(now time.Time, can Can) []deploylog.Event {
 		switch {
 		case f.Kind == ByDelete:
 			return []deploylog.Event{s.event(EventDeleted, payload{By: f.By, Reason: f.Reason})}
-		case !s.reached && can.TakeDown: // else what is known to be healthy may not be
+		case !s.reached && can.Disrupt: // else what is known to be healthy may not be
 			return []deploylog.Event{s.event(EventFinished, payload{})}
 		}
 	}
@@ -118,7 +118,7 @@ func (s *State) late() (events []deploylog.Event) {
 	for i := range s.overdue.all() {
 		h := s.hosts[i]
 		events = append(events, deploylog.Event{
-			Deployment: s.force.ID, Target: TaskTarget(s.name, s.force.Revision, h.name), Revision: strconv.Itoa(s.force.Revision), Name: EventTaskLate, Attempt: 1,
+			Deployment: s.force.ID, Target: TaskTarget(s.name, s.force.Revision, h.name), Revision: strconv.Itoa(s.force.Revision), Name: EventTaskDeadlinePassed, Attempt: 1,
 			Data: payload{Error: fmt.Sprintf("not healthy within %s", s.force.Configuration.HealthyDeadline)}.data(),
 		})
 		if len(events) == maxLate {
@@ -205,7 +205,7 @@ func (s *State) work(can Can, yield func(Step) bool) {
 	if !each(free, len(s.hosts)) || s.halted() || s.pause != nil || !each(fresh, len(s.hosts)) {
 		return
 	}
-	if can.TakeDown {
+	if can.Disrupt {
 		spare := s.spare()
 		if !each(takesDown, s.spareServing()) || !each(cleans, spare-begun) {
 			return
@@ -225,7 +225,7 @@ func (s *State) step(h *host) Step {
 	}
 	event := EventTaskTerminating
 	if st.kind == Start {
-		event, step.Within = EventTaskStarted, time.Duration(f.Configuration.HealthyDeadline)
+		event, step.Timeout = EventTaskStarted, time.Duration(f.Configuration.HealthyDeadline)
 	}
 	step.Attempt = h.counts.next(f.ID, st.task, event)
 	step.Events = []deploylog.Event{step.event(event, payload{})}

@@ -8,7 +8,7 @@
 // revision is active: hosts come and go, tasks die and drift.
 //
 // State is folded from the deployment log by Apply. Decide yields what may be
-// done now, Ended and Observed turn what became of that into events, Propose
+// done now, Completed and Probed turn what became of that into events, Propose
 // does it with what people want, and Status and Explain tell. Everything is a
 // pure function of the log and the time: nothing here waits, asks or remembers.
 package environment

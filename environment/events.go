@@ -12,36 +12,36 @@ import (
 // The events of environments. With the markers of the log they are all that
 // happens to one.
 const (
-	EventCreated         = "environment-created"
-	EventUpdated         = "environment-updated"
-	EventStarted         = "environment-started" // a deployment
-	EventFinished        = "environment-finished-successfully"
-	EventFailed          = "environment-failed" // another deployment came before it had finished
-	EventStuck           = "environment-stuck"
-	EventPaused          = "environment-paused"
-	EventResumed         = "environment-resumed"
-	EventHostsChanged    = "environment-hosts-changed"
-	EventDeleted         = "environment-deleted"
-	EventTaskStarted     = "task-started"
-	EventTaskLaunched    = "task-launched" // it has to stay healthy for a while
-	EventTaskFinished    = "task-finished-successfully"
-	EventTaskFailed      = "task-failed"
-	EventTaskLate        = "task-healthy-deadline-passed"
-	EventTaskDied        = "task-died"
-	EventTaskLost        = "task-lost" // its host does not answer
-	EventTaskDrifted     = "task-drifted"
-	EventTaskRecovered   = "task-recovered" // nobody did anything
-	EventTaskTerminating = "task-terminating"
-	EventTaskTerminated  = "task-terminated"
-	EventTaskRemained    = "task-termination-failed"
+	EventCreated               = "environment-created"
+	EventUpdated               = "environment-updated"
+	EventStarted               = "environment-started" // a deployment
+	EventFinished              = "environment-finished-successfully"
+	EventFailed                = "environment-failed" // another deployment came before it had finished
+	EventStuck                 = "environment-stuck"
+	EventPaused                = "environment-paused"
+	EventResumed               = "environment-resumed"
+	EventHostsChanged          = "environment-hosts-changed"
+	EventDeleted               = "environment-deleted"
+	EventTaskStarted           = "task-started"
+	EventTaskLaunched          = "task-launched" // it has to stay healthy for a while
+	EventTaskFinished          = "task-finished-successfully"
+	EventTaskFailed            = "task-failed"
+	EventTaskDeadlinePassed    = "task-healthy-deadline-passed"
+	EventTaskDied              = "task-died"
+	EventTaskLost              = "task-lost" // its host does not answer
+	EventTaskDrifted           = "task-drifted"
+	EventTaskRecovered         = "task-recovered" // nobody did anything
+	EventTaskTerminating       = "task-terminating"
+	EventTaskTerminated        = "task-terminated"
+	EventTaskTerminationFailed = "task-termination-failed"
 )
 
 // EventNames are the names of all events of environments and their tasks.
 func EventNames() []string {
 	return []string{
 		EventCreated, EventUpdated, EventStarted, EventFinished, EventFailed, EventStuck, EventPaused, EventResumed, EventHostsChanged, EventDeleted,
-		EventTaskStarted, EventTaskLaunched, EventTaskFinished, EventTaskFailed, EventTaskLate, EventTaskDied, EventTaskLost, EventTaskDrifted,
-		EventTaskRecovered, EventTaskTerminating, EventTaskTerminated, EventTaskRemained,
+		EventTaskStarted, EventTaskLaunched, EventTaskFinished, EventTaskFailed, EventTaskDeadlinePassed, EventTaskDied, EventTaskLost, EventTaskDrifted,
+		EventTaskRecovered, EventTaskTerminating, EventTaskTerminated, EventTaskTerminationFailed,
 	}
 }
 

@@ -34,11 +34,11 @@ func (s *State) undeployed() []Reason {
 	r := Reason{Target: string(s.target)}
 	switch {
 	case s.deleted:
-		r.Says, r.Change = "it was deleted", "a new revision: env create"
+		r.Message, r.Change = "it was deleted", "a new revision: env create"
 	case len(s.revisions) == 0:
 		return nil
 	default:
-		r.Says, r.Change, r.Seq = "no revision was deployed", fmt.Sprintf("deployster env deploy %s --revision %d", s.name, len(s.revisions)), s.revisions[len(s.revisions)-1].Seq
+		r.Message, r.Change, r.Seq = "no revision was deployed", fmt.Sprintf("deployster env deploy %s --revision %d", s.name, len(s.revisions)), s.revisions[len(s.revisions)-1].Seq
 	}
 	return []Reason{r}
 }
@@ -47,7 +47,7 @@ func (s *State) undeployed() []Reason {
 func (s *State) overall() (all []Reason) {
 	f := s.force
 	add := func(seq int64, change, format string, args ...any) {
-		all = append(all, Reason{Target: string(s.target), Says: fmt.Sprintf(format, args...), Change: change, Seq: seq})
+		all = append(all, Reason{Target: string(s.target), Message: fmt.Sprintf(format, args...), Change: change, Seq: seq})
 	}
 	if p := s.pause; p != nil {
 		why := ""
@@ -79,7 +79,7 @@ func (s *State) reason(h *host, now time.Time) Reason {
 		t := h.tasks[0]
 		return Reason{
 			Target: string(TaskTarget(s.name, t.revision, h.name)), Seq: t.seq,
-			Says: "its host is not in the inventory any more, so it can not be terminated", Change: "the host in the inventory",
+			Message: "its host is not in the inventory any more, so it can not be terminated", Change: "the host in the inventory",
 		}
 	}
 	r := Reason{Target: string(TaskTarget(s.name, st.task, h.name))}
@@ -96,29 +96,29 @@ func (s *State) reason(h *host, now time.Time) Reason {
 	case st.kind == await:
 		return s.unseen(h, r)
 	case t != nil && t.begun() && st.class != nothing:
-		r.Says, r.Change = fmt.Sprintf("being %s since event %d (attempt %d)", do, t.seq, t.attempt), "its end"
+		r.Message, r.Change = fmt.Sprintf("being %s since event %d (attempt %d)", do, t.seq, t.attempt), "its end"
 	case s.pause != nil && st.kind != Confirm:
-		r.Says, r.Change = "to be "+do+", but the environment is paused", "deployster env resume "+s.name
+		r.Message, r.Change = "to be "+do+", but the environment is paused", "deployster env resume "+s.name
 	case t != nil && !t.waitsUntil(now).IsZero():
-		r.Says = fmt.Sprintf("failed %s, and is tried again at %s: %s", times(t.failures), t.next.Format("15:04:05 MST"), t.cause)
+		r.Message = fmt.Sprintf("failed %s, and is tried again at %s: %s", times(t.failures), t.next.Format("15:04:05 MST"), t.cause)
 		r.Change = "the next try"
 	case st.kind == Confirm:
-		r.Says, r.Change = "launched, and not yet "+do, EventTaskFinished
+		r.Message, r.Change = "launched, and not yet "+do, EventTaskFinished
 	case st.class == fresh && s.halted(), st.class == takesDown && s.halted(), st.class == cleans && s.halted(), st.class == doubles && s.halted():
-		r.Says = fmt.Sprintf("to be %s, but %s failed, and max_failed is %s", do, count(s.total.failed, "host"), f.Configuration.MaxFailed)
+		r.Message = fmt.Sprintf("to be %s, but %s failed, and max_failed is %s", do, count(s.total.failed, "host"), f.Configuration.MaxFailed)
 		r.Change = "a failed task becoming healthy, or another deployment"
 	case st.class == takesDown && s.spareServing() <= 0, st.class == cleans && s.spare() <= 0:
-		r.Says = fmt.Sprintf("to be %s, but only %d of %s are healthy, and %d must stay so (min_healthy_percent %d)",
+		r.Message = fmt.Sprintf("to be %s, but only %d of %s are healthy, and %d must stay so (min_healthy_percent %d)",
 			map[Kind]string{Start: "repaired", Terminate: "terminated"}[st.kind], up, count(s.total.wanted, "host"), s.minimum(), f.Configuration.MinHealthyPercent)
 		r.Change = "another task becoming healthy, or a deployment with a lower --min-healthy-percent"
 	case st.class == doubles && s.over() <= 0:
-		r.Says = fmt.Sprintf("to be started, but %s have two tasks, and max_over is %d", count(s.total.double, "host"), f.Configuration.MaxOver)
+		r.Message = fmt.Sprintf("to be started, but %s have two tasks, and max_over is %d", count(s.total.double, "host"), f.Configuration.MaxOver)
 		r.Change = "an old task being terminated"
 	default:
-		r.Says, r.Change = "to be "+do+": the controller does it as soon as it has a hand free", map[Kind]string{Start: EventTaskStarted, Terminate: EventTaskTerminating}[st.kind]
+		r.Message, r.Change = "to be "+do+": the controller does it as soon as it has a hand free", map[Kind]string{Start: EventTaskStarted, Terminate: EventTaskTerminating}[st.kind]
 	}
-	if t != nil && t.cause != "" && !strings.Contains(r.Says, t.cause) {
-		r.Says += ": " + t.cause
+	if t != nil && t.cause != "" && !strings.Contains(r.Message, t.cause) {
+		r.Message += ": " + t.cause
 	}
 	return r
 }
@@ -129,7 +129,7 @@ func (s *State) unseen(h *host, r Reason) Reason {
 		if t.status == TaskLost {
 			return Reason{
 				Target: string(TaskTarget(s.name, t.revision, h.name)), Seq: t.seq,
-				Says: "nobody can tell how it is, so nothing is done with it: " + t.cause, Change: "a look at it: its host has to answer",
+				Message: "nobody can tell how it is, so nothing is done with it: " + t.cause, Change: "a look at it: its host has to answer",
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func (w *world) times(event string) (n int) {
 
 func (w *world) sees(revision int, host string, health Health, detail string) {
 	w.Helper()
-	w.append(w.state.Observed(w.state.Task(revision, host), Observation{health, detail})...)
+	w.append(w.state.Probed(w.state.Task(revision, host), ProbeResult{health, detail})...)
 	w.steps()
 }
 
@@ -159,18 +159,18 @@ func TestTheHealthyDeadlineOfATaskFiresOnce(t *testing.T) {
 	w.begin("start 1 h2")
 	w.after(5*time.Minute - time.Millisecond)
 	w.steps()
-	if n := w.times(EventTaskLate); n != 0 {
+	if n := w.times(EventTaskDeadlinePassed); n != 0 {
 		t.Errorf("%d tasks are late too early", n)
 	}
 	w.after(time.Millisecond)
 	w.steps()
-	if n := w.times(EventTaskLate); n != 2 {
+	if n := w.times(EventTaskDeadlinePassed); n != 2 {
 		t.Errorf("%d tasks are late", n)
 	}
 	w.table(`SomeEnvironment/Prod:1 Stuck 3 0`) // more than max_failed
 	w.after(time.Hour)
 	w.steps()
-	if n := w.times(EventTaskLate); n != 2 {
+	if n := w.times(EventTaskDeadlinePassed); n != 2 {
 		t.Errorf("%d tasks are late", n)
 	}
 }
@@ -205,7 +205,7 @@ func TestAStuckDeploymentRollsBackByItselfIfItIsToldTo(t *testing.T) {
 	w.steps()
 	w.table(`SomeEnvironment/Prod:1 Deploying 5 4
 	         SomeEnvironment/Prod:2 Reverting 0 1`) // what failed may have left something
-	d, _ := w.state.InForce()
+	d, _ := w.state.ActiveDeployment()
 	if d.Kind != ByRollback || !d.Automatic || d.Reason == "" {
 		t.Errorf("in force is %+v", d)
 	}
@@ -249,7 +249,7 @@ func TestNothingBeginsWhileItIsPaused(t *testing.T) {
 	running := w.begin("terminate 1 h1")
 	w.propose(Pause{By: "alice@host", Reason: "a mistake"})
 	w.refuses(Pause{}, "paused already, by alice@host")
-	w.append(w.state.Ended(running, Observation{}, nil)...) // what runs is finished
+	w.append(w.state.Completed(running, ProbeResult{}, nil)...) // what runs is finished
 	w.can()
 	w.after(time.Hour) // which no deadline counts
 	w.can()
@@ -384,7 +384,7 @@ func TestWhoIsBusyOrDoesNotKnowIsAskedForLess(t *testing.T) {
 	w := deployed(t, 5, nil)
 	w.update(image("log-daemon:2"), append(hosts(5), "h6"))
 	busy := func(host string) bool { return host != "h6" }
-	if all := slices.Collect(w.state.Decide(w.now, Can{Work: busy, TakeDown: true})); len(all) != 0 {
+	if all := slices.Collect(w.state.Decide(w.now, Can{Work: busy, Disrupt: true})); len(all) != 0 {
 		t.Errorf("it is asked for %v", all) // 5 of 6 must be healthy
 	}
 	w.done("start 2 h6")
@@ -392,7 +392,7 @@ func TestWhoIsBusyOrDoesNotKnowIsAskedForLess(t *testing.T) {
 		t.Errorf("it is asked for %v", all)
 	}
 	next := func(host string) bool { return host != "h1" }
-	all := slices.Collect(w.state.Decide(w.now, Can{Work: next, TakeDown: true}))
+	all := slices.Collect(w.state.Decide(w.now, Can{Work: next, Disrupt: true}))
 	if len(all) != 1 || all[0].Host != "h2" {
 		t.Errorf("it is asked for %v", all)
 	}
@@ -483,7 +483,7 @@ func TestATaskThatStartedOnALostHostIsLookedAtAgain(t *testing.T) {
 	w.propose(Deploy{Revision: 1, Hosts: hosts(2)})
 	running := w.begin("start 1 h1")
 	w.propose(SetHosts{Selected: []string{"h2"}, Known: func(host string) bool { return host != "h1" }})
-	w.append(w.state.Ended(running, Observation{Health: Healthy}, nil)...)
+	w.append(w.state.Completed(running, ProbeResult{Health: Healthy}, nil)...)
 	w.propose(SetHosts{Selected: hosts(2)})
 	w.can("start 1 h2")
 	w.sees(1, "h1", Healthy, "")

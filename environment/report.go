@@ -80,15 +80,15 @@ type Report struct {
 	Deleted     bool        `json:"deleted,omitempty"`
 	Rows        []Row       `json:"revisions"`
 	Deployment  *Deployment `json:"deployment,omitempty"` // in force; nil before the first
-	Pause       *Pausing    `json:"pause,omitempty"`
+	Pause       *PauseInfo  `json:"pause,omitempty"`
 	Deadline    time.Time   `json:"progress_deadline,omitzero"` // of a deployment that goes on
 	Healthy     int         `json:"healthy"`                    // hosts with a healthy task of any revision
 	Minimum     int         `json:"minimum"`                    // that are to stay healthy
 	Hosts       []HostRow   `json:"hosts"`                      // by name; those that have nothing and are to have nothing are left out
 }
 
-// Pausing is who has paused, and why.
-type Pausing struct {
+// PauseInfo is who has paused an environment, and why.
+type PauseInfo struct {
 	By     string    `json:"by,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 	Seq    int64     `json:"event"`
@@ -97,11 +97,11 @@ type Pausing struct {
 
 // HostRow is one host.
 type HostRow struct {
-	Host   string    `json:"host"`
-	Wanted bool      `json:"wanted"`           // it is to have a task
-	Lost   bool      `json:"lost,omitempty"`   // it is no longer in the inventory, so its tasks can not be cleaned
-	Failed bool      `json:"failed,omitempty"` // it counts against max_failed
-	Tasks  []TaskRow `json:"tasks"`            // oldest revision first
+	Host    string    `json:"host"`
+	Desired bool      `json:"wanted"`           // it is to have a task
+	Lost    bool      `json:"lost,omitempty"`   // it is no longer in the inventory, so its tasks can not be cleaned
+	Failed  bool      `json:"failed,omitempty"` // it counts against max_failed
+	Tasks   []TaskRow `json:"tasks"`            // oldest revision first
 }
 
 // TaskStatus is how a task is, as far as is known.
@@ -132,8 +132,8 @@ type TaskRow struct {
 
 // Reason is why something of an environment is not as it is to be.
 type Reason struct {
-	Target string `json:"target"`
-	Says   string `json:"says"`
-	Change string `json:"change"` // what would change it
-	Seq    int64  `json:"event,omitempty"`
+	Target  string `json:"target"`
+	Message string `json:"says"`
+	Change  string `json:"change"` // what would change it
+	Seq     int64  `json:"event,omitempty"`
 }

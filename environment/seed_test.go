@@ -12,7 +12,7 @@ func TestTheSeedsFirstDeployment(t *testing.T) {
 	w.can()
 	w.propose(Deploy{Revision: 1, Hosts: hosts(5)})
 	w.table(`SomeEnvironment/Prod:1    Deploying       5         0`)
-	if d, _ := w.state.InForce(); d.ID != "SomeEnvironment/Prod:1@2017090611472301" {
+	if d, _ := w.state.ActiveDeployment(); d.ID != "SomeEnvironment/Prod:1@2017090611472301" {
 		t.Errorf("the deployment is called %s", d.ID)
 	}
 	w.can("start 1 h1", "start 1 h2", "start 1 h3", "start 1 h4", "start 1 h5") // the minimum is not kept, and need not be

@@ -28,7 +28,7 @@ type look struct {
 	first, runs, waits, hinted bool
 	dropped                    bool
 	changed, began             int64
-	seen                       Observation
+	seen                       ProbeResult
 }
 
 // begin starts a controller, which reads the log.
@@ -133,7 +133,7 @@ func (c *controller) rests() {
 				c.fail("it is idle, and is to %s on %s soon", do, h.name)
 			}
 		}
-		if steps := slices.Collect(c.state.Decide(c.now, Can{TakeDown: true})); len(steps) > 0 {
+		if steps := slices.Collect(c.state.Decide(c.now, Can{Disrupt: true})); len(steps) > 0 {
 			c.fail("it is idle, and would do %s", texts(steps))
 		}
 	}
@@ -143,7 +143,7 @@ func (c *controller) settle() {
 	for len(c.ended) > 0 && !c.dead() {
 		w := c.ended[0]
 		c.ended = c.ended[1:]
-		c.record("the end of work", c.state.Ended(w.step, w.seen, w.err))
+		c.record("the end of work", c.state.Completed(w.step, w.seen, w.err))
 	}
 }
 
@@ -156,7 +156,7 @@ func (c *controller) sights() {
 			continue
 		}
 		l.first = false
-		events := c.state.Observed(c.state.Task(l.at.revision, l.at.host), l.seen)
+		events := c.state.Probed(c.state.Task(l.at.revision, l.at.host), l.seen)
 		if want := c.naive.sees(l); want == "" && len(events) > 0 || want != "" && (len(events) != 1 || events[0].Name != want) {
 			c.fail("of a look that sees %v is recorded %v, not %q", l.seen, events, want)
 		}
@@ -181,11 +181,11 @@ func (c *controller) place() {
 
 // decide begins what may be done, until nothing more may.
 func (c *controller) decide() {
-	can := Can{TakeDown: true, Work: func(host string) bool {
+	can := Can{Disrupt: true, Work: func(host string) bool {
 		return c.working[host] == nil && len(c.working) < c.nature.hands && !c.machine(host).taken
 	}}
 	for _, l := range c.looks {
-		can.TakeDown = can.TakeDown && !l.first
+		can.Disrupt = can.Disrupt && !l.first
 	}
 	for range 1000 {
 		steps := slices.Collect(c.state.Decide(c.now, can))
@@ -225,7 +225,7 @@ func (c *controller) undertake(step Step) {
 // sync makes the tasks that are looked at those that are to be.
 func (c *controller) sync(first bool) {
 	watched := map[place]bool{}
-	for t := range c.state.Watched() {
+	for t := range c.state.ProbeTargets() {
 		at := place{t.Host, t.Revision}
 		watched[at] = true
 		if c.looks[at] == nil {

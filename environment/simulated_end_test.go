@@ -31,7 +31,7 @@ func (s *simulation) unsettled() string {
 			}
 		case t != nil && !t.up() && t.failures >= 3 && do.revision == f.revision && s.behaves(place{h.name, f.revision}) == bad:
 			failing = append(failing, h.name)
-		case do.class != free && n.rooms(Can{TakeDown: true})[do.class] <= 0:
+		case do.class != free && n.rooms(Can{Disrupt: true})[do.class] <= 0:
 			waiting = append(waiting, h.name)
 		default:
 			return fmt.Sprintf("%s on %s is to be done", do, h.name)
@@ -60,7 +60,7 @@ func (s *simulation) unsettled() string {
 	}
 	if len(failing) == 0 {
 		s.tally["at rest"]++
-		for step := range s.control.state.Decide(s.now, Can{TakeDown: true}) {
+		for step := range s.control.state.Decide(s.now, Can{Disrupt: true}) {
 			return fmt.Sprintf("it would %s %d on %s", step.Kind, step.Revision, step.Host)
 		}
 	}

@@ -137,7 +137,7 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 	if t == nil {
 		return
 	}
-	if e.Name == EventTaskLate {
+	if e.Name == EventTaskDeadlinePassed {
 		if due := n.lateAt(h); due.IsZero() || due.After(s.now) || at.revision != f.revision {
 			s.fail("the task on %s is late too early, or again: it was first started at %s", at.host, t.first)
 		}
@@ -208,7 +208,7 @@ func (t *naiveTask) note(e deploylog.Event) {
 		fails(TaskDied)
 	case EventTaskFailed:
 		fails(TaskFailed)
-	case EventTaskRemained:
+	case EventTaskTerminationFailed:
 		fails(TaskTerminating)
 		t.vain = true
 	}

@@ -30,7 +30,7 @@ func (n *naive) decides(s *simulation, can Can, steps []Step) {
 		}
 		return
 	}
-	due := n.due(s.now, can.TakeDown)
+	due := n.due(s.now, can.Disrupt)
 	if len(steps) > 0 && steps[0].Kind == Record {
 		if due == "" || len(steps) > 1 {
 			s.fail("nothing is to be recorded, and it decides %s", texts(steps))
@@ -81,7 +81,7 @@ func (n *naive) rooms(can Can) (room [classes]int) {
 		return room
 	}
 	room[fresh] = all
-	if can.TakeDown {
+	if can.Disrupt {
 		room[takesDown] = n.serve() - n.minimum()
 		room[cleans] = n.up() - n.minimum()
 	}
@@ -217,7 +217,7 @@ func (n *naive) reports(s *simulation, r Report) {
 		}
 	}
 	for _, row := range r.Hosts {
-		if h := n.host(row.Host); row.Wanted != h.wanted || row.Lost != h.lost || len(row.Tasks) != len(h.tasks) || !row.Lost && row.Failed != slices.Contains(n.failed(), h) {
+		if h := n.host(row.Host); row.Desired != h.wanted || row.Lost != h.lost || len(row.Tasks) != len(h.tasks) || !row.Lost && row.Failed != slices.Contains(n.failed(), h) {
 			s.fail("it reports %+v, not %+v", row, h)
 		}
 	}

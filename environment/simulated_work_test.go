@@ -15,7 +15,7 @@ type work struct {
 	begins  time.Time // when older work on the task is over
 	ends    time.Time
 	lost    bool // its process died with the controller
-	seen    Observation
+	seen    ProbeResult
 	err     error
 }
 
@@ -137,18 +137,18 @@ func (s *simulation) made(w *work, m *machine) {
 }
 
 // observe looks at a task.
-func (s *simulation) observe(at place) Observation {
+func (s *simulation) observe(at place) ProbeResult {
 	m := s.machine(at.host)
 	switch now := m.tasks[at.revision]; {
 	case !m.up:
-		return Observation{Unknown, errAway.Error()}
+		return ProbeResult{Unknown, errAway.Error()}
 	case now == sound:
-		return Observation{Health: Healthy}
+		return ProbeResult{Health: Healthy}
 	case now == drifted:
-		return Observation{Drifted, "~ content"}
+		return ProbeResult{Drifted, "~ content"}
 	case now == "":
-		return Observation{Unhealthy, "it is missing"}
+		return ProbeResult{Unhealthy, "it is missing"}
 	default:
-		return Observation{Unhealthy, string("it is " + now)}
+		return ProbeResult{Unhealthy, string("it is " + now)}
 	}
 }

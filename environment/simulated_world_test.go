@@ -286,7 +286,7 @@ func (s *simulation) anew() {
 	if s.control != nil {
 		states = append(states, s.control.state)
 	}
-	can := Can{TakeDown: true}
+	can := Can{Disrupt: true}
 	want := slices.Collect(anew.Decide(s.now, can))
 	for _, known := range states {
 		if got := slices.Collect(known.Decide(s.now, can)); !same(got, want) {
@@ -311,7 +311,7 @@ func (s *simulation) again() {
 	anew := New(s.told.Name())
 	for _, e := range s.log {
 		anew.Apply(e)
-		for range anew.Decide(e.CreatedAt, Can{TakeDown: true}) {
+		for range anew.Decide(e.CreatedAt, Can{Disrupt: true}) {
 			continue
 		}
 		anew.Report()

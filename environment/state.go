@@ -36,7 +36,7 @@ type State struct {
 	reached  bool      // it has finished
 	tried    bool      // a task of it was begun
 	progress time.Time // the last
-	pause    *Pausing
+	pause    *PauseInfo
 	resumed  time.Time
 	clock    time.Time // the latest time that was heard of
 	active   int       // the revision of the last deployment that has finished; 0 is none
@@ -74,8 +74,8 @@ func (s *State) Head() int64 { return s.head }
 // Exists tells whether it was created, and not deleted since.
 func (s *State) Exists() bool { return len(s.revisions) > 0 && !s.deleted }
 
-// InForce is the deployment in force; ok is false when there is none.
-func (s *State) InForce() (d Deployment, ok bool) {
+// ActiveDeployment is the deployment in force; ok is false when there is none.
+func (s *State) ActiveDeployment() (d Deployment, ok bool) {
 	if s.force == nil {
 		return Deployment{}, false
 	}
@@ -125,9 +125,9 @@ func (s *State) definition() *Definition {
 	return s.revisions[s.force.Revision-1].Definition
 }
 
-// Occupied are the hosts that have tasks or are to have one, each with the
+// HostManifests yields the hosts that have tasks or are to have one, each with the
 // manifest; of several manifests a host comes several times.
-func (s *State) Occupied() iter.Seq2[string, string] {
+func (s *State) HostManifests() iter.Seq2[string, string] {
 	return func(yield func(host, manifest string) bool) {
 		for _, h := range s.hosts {
 			if h.wanted && !yield(h.name, s.Manifest()) {
@@ -231,7 +231,7 @@ func (s *State) applyOwn(e deploylog.Event) {
 			s.force.Status, s.force.Since, s.force.Cause = DeploymentStuck, e.Seq, p.Error
 		}
 	case EventPaused:
-		s.pause = &Pausing{By: p.By, Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt}
+		s.pause = &PauseInfo{By: p.By, Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt}
 	case EventResumed:
 		s.pause, s.resumed, s.progress = nil, e.CreatedAt, e.CreatedAt
 	case EventHostsChanged:
@@ -379,7 +379,7 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 		if e.Deployment == s.force.ID {
 			h.counts.note(e.Deployment, revision, e.Name, e.Attempt)
 		}
-		if e.Name == EventTaskLate {
+		if e.Name == EventTaskDeadlinePassed {
 			h.late = e.Deployment
 			return
 		}
@@ -452,7 +452,7 @@ func (t *task) apply(e deploylog.Event) (gone bool) {
 		t.fail(TaskDied, e, p.Error)
 	case EventTaskFailed:
 		t.fail(TaskFailed, e, p.Error)
-	case EventTaskRemained:
+	case EventTaskTerminationFailed:
 		t.fail(TaskTerminating, e, p.Error)
 		t.ended = true
 	case EventTaskTerminated:

@@ -24,7 +24,7 @@ func (s *State) Report() Report {
 		if !h.wanted && len(h.tasks) == 0 {
 			continue
 		}
-		row := HostRow{Host: h.name, Wanted: h.wanted, Lost: h.lost, Failed: h.now.failed, Tasks: []TaskRow{}}
+		row := HostRow{Host: h.name, Desired: h.wanted, Lost: h.lost, Failed: h.now.failed, Tasks: []TaskRow{}}
 		for _, t := range h.tasks {
 			row.Tasks = append(row.Tasks, t.row())
 		}

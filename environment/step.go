@@ -30,7 +30,7 @@ type Step struct {
 	Host       string // "" of Record
 	Revision   int
 	Attempt    int
-	Within     time.Duration // how long a Start may take: by then the task is to be healthy; 0 is any time
+	Timeout    time.Duration // how long a Start may take: by then the task must be healthy; 0 is unlimited
 	Events     []deploylog.Event
 }
 
@@ -61,8 +61,8 @@ const (
 	Unknown   Health = "unknown"   // its host could not be asked
 )
 
-// Observation is what was seen of a task, with words for people.
-type Observation struct {
+// ProbeResult is what a probe of a task found, with a text for people.
+type ProbeResult struct {
 	Health Health
 	Detail string // why it is not healthy; what differs
 }

@@ -67,7 +67,7 @@ func (w *world) refuses(c Command, words ...string) {
 func (w *world) steps() []Step {
 	w.Helper()
 	for range 100 {
-		steps := slices.Collect(w.state.Decide(w.now, Can{TakeDown: true}))
+		steps := slices.Collect(w.state.Decide(w.now, Can{Disrupt: true}))
 		if len(steps) == 0 || steps[0].Kind != Record {
 			return steps
 		}
@@ -96,7 +96,7 @@ func (w *world) begin(what string) Step {
 func (w *world) done(all ...string) {
 	w.Helper()
 	for _, what := range all {
-		w.append(w.state.Ended(w.begin(what), Observation{Health: Healthy}, nil)...)
+		w.append(w.state.Completed(w.begin(what), ProbeResult{Health: Healthy}, nil)...)
 	}
 	w.steps()
 }
@@ -104,7 +104,7 @@ func (w *world) done(all ...string) {
 // fails does a step that does not end well.
 func (w *world) fails(what, cause string) {
 	w.Helper()
-	w.append(w.state.Ended(w.begin(what), Observation{}, fmt.Errorf("%s", cause))...)
+	w.append(w.state.Completed(w.begin(what), ProbeResult{}, fmt.Errorf("%s", cause))...)
 	w.steps()
 }
 

@@ -15,7 +15,7 @@ func TestTheMachineAndTheAlgorithmOfTheSeedPickTheSameSteps(t *testing.T) {
 		w.define(w.pipeline())
 		w.setMembers()
 		for range 10 + rapid.IntRange(0, 60).Draw(t, "length") {
-			steps := slices.Collect(w.state.Decide(noon))
+			steps := slices.Collect(w.state.Decide(noon, Can{}))
 			if got, want := names(steps), w.oracle.names(); !slices.Equal(got, want) {
 				t.Fatalf("the machine picks %q,\nthe seed %q, after\n%s", got, want, w.story())
 			}

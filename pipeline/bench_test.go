@@ -45,7 +45,7 @@ func finish(s *State, seq *int64, hands int, each func([]deploylog.Event)) (step
 	taken := make([]Step, 0, hands)
 	for {
 		taken = taken[:0]
-		for step := range s.Decide(noon) {
+		for step := range s.Decide(noon, Can{}) {
 			if taken = append(taken, step); len(taken) == hands {
 				break
 			}
@@ -115,7 +115,7 @@ func BenchmarkFold(b *testing.B) {
 			log[i].Seq = int64(i + 1)
 			kept.Apply(log[i])
 		}
-		for range kept.Decide(noon) {
+		for range kept.Decide(noon, Can{}) {
 			b.Fatal("a finished pipeline has something to do")
 		}
 	}

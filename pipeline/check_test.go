@@ -11,7 +11,7 @@ import (
 // calls impossible, edges3() (x, y, z) in which y is complete (000, 001) or x is
 // not (100, 101, 110, 111), work that is not due, and drift.
 func (s *State) check() string {
-	for step := range s.Decide(noon) {
+	for step := range s.Decide(noon, Can{}) {
 		d := s.byID[step.Deployment]
 		if d.marks[step.Target].has(step.Event) {
 			return fmt.Sprintf("edges3 would be (x, COMPLETE, z): %s of %s is to be done and is complete", step.Event, step.Target)

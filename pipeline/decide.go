@@ -8,14 +8,23 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 )
 
+// Can is what the caller of Decide is able to do.
+type Can struct {
+	Work func(Step) bool // begin the work of a step; nil is always
+}
+
 // Decide yields what is doable and unlocked, older revisions first, within one
 // in the order of the pipeline. All that one pass yields may be done at once;
 // what is being done already is yielded again, until its event is recorded.
 // Whoever has enough to do stops asking, which makes the rest cost nothing.
-// Nothing may be applied to the state meanwhile. No step of a pipeline depends
-// on the time, which is taken because all machines have one shape.
-func (s *State) Decide(_ time.Time) iter.Seq[Step] {
+// Nothing may be applied to the state while it is iterated. No step of a pipeline
+// depends on the time, which is taken because all machines have one shape.
+func (s *State) Decide(_ time.Time, can Can) iter.Seq[Step] {
 	return func(yield func(Step) bool) {
+		if can.Work != nil {
+			all := yield
+			yield = func(step Step) bool { return step.Work() && !can.Work(step) || all(step) }
+		}
 		l := s.lay()
 		if l == nil {
 			return
@@ -29,6 +38,10 @@ func (s *State) Decide(_ time.Time) iter.Seq[Step] {
 		}
 	}
 }
+
+// Wake is when something may become possible by the passing of time alone. Zero
+// is never: no step of a pipeline depends on the time.
+func (s *State) Wake() time.Time { return time.Time{} }
 
 // held tells for each batch who is in it.
 func (s *State) held() []*deployment {

@@ -34,7 +34,7 @@ func TestADeletionMayCancelWhatIsUnderWay(t *testing.T) {
 	w.release("v2")
 	var work Step // that is being done when the pipeline is deleted
 	for work.Target == "" {
-		for s := range w.state.Decide(noon) {
+		for s := range w.state.Decide(noon, Can{}) {
 			if s.Work() {
 				work = s
 			}
@@ -53,7 +53,7 @@ func TestADeletionMayCancelWhatIsUnderWay(t *testing.T) {
 	if want := []string{"pipeline-cancelled v1", "pipeline-cancelled v2", "pipeline-deleted "}; !reflect.DeepEqual(names, want) {
 		t.Errorf("recorded is %v, want %v", names, want)
 	}
-	for s := range w.state.Decide(noon) {
+	for s := range w.state.Decide(noon, Can{}) {
 		t.Errorf("%s of %s may still be done", s.Event, s.Target)
 	}
 	if w.state.Due(work) {

@@ -112,7 +112,7 @@ func TestTheFailureOfAnAttemptThatWasGivenUpCountsForNothing(t *testing.T) {
 	w := newAntGateway(t, deployed)
 	w.release("1", "x86", "aarch64", "raspbian")
 	w.until("1", onBeta, hostStarted)
-	slow := slices.Collect(w.state.Decide(noon))[0]
+	slow := slices.Collect(w.state.Decide(noon, Can{}))[0]
 	w.do(Cancel{Revision: "1"})
 	w.do(Retry{Revision: "1"})
 	w.append(slow.Failed("killed"))

@@ -28,7 +28,7 @@ func TestAStageDeploysToAnEnvironment(t *testing.T) {
 	do(Release{Revision: "42", ID: "r"})
 	work := Step{}
 	for range 10 {
-		steps := slices.Collect(s.Decide(at))
+		steps := slices.Collect(s.Decide(at, Can{}))
 		if len(steps) == 0 || work.Event != "" && work.Event == steps[0].Event {
 			break
 		}

@@ -49,15 +49,15 @@ func (d *Definition) EventNames() (names []string) {
 	return names
 }
 
-// UnderWay tells of deployments of a pipeline whether they are under way, after
-// it was told the events of the pipeline's own target, in order. What an ended
+// InProgress records for each deployment of a pipeline whether it is running, as
+// folded from the events of the pipeline's own target, in order. What an ended
 // deployment had started has no end of its own: a cancellation and a deletion have
 // no marker, and a stage beside the one that failed, or that the definition lost,
 // is not finished.
-type UnderWay map[string]bool
+type InProgress map[string]bool
 
-// Note takes note of an event.
-func (u UnderWay) Note(e deploylog.Event) {
+// Apply folds in an event.
+func (u InProgress) Apply(e deploylog.Event) {
 	switch e.Name {
 	case pipelineStarted, EventRetried:
 		u[e.Deployment] = true

@@ -9,29 +9,29 @@ import (
 	"github.com/deployster-go/deployster/internal/suggest"
 )
 
-// Why is the kind of a reason.
-type Why string
+// ReasonCode is the kind of a reason.
+type ReasonCode string
 
 // The reasons for which something does not move.
 const (
-	Ready          Why = "ready"           // nothing holds it: the scheduler may take it
-	AwaitsStage    Why = "awaits-stage"    // Name is a stage it comes after
-	AwaitsBatch    Why = "awaits-batch"    // Holder is in a batch that begins here, at stage Name
-	AwaitsArtifact Why = "awaits-artifact" // Name is its kind
-	AwaitsApproval Why = "awaits-approval" // Name is the stage
-	AwaitsMembers  Why = "awaits-members"  // Name is the group whose hosts nobody has told
-	NotNew         Why = "not-new"         // something after it happened
-	LeftOut        Why = "left-out"        // the step came in late, and the revision went by it elsewhere
-	CameLater      Why = "came-later"      // the kind of artifact, Name, came in after the revision was registered
-	HasFailed      Why = "failed"          // Cause says how
-	WasCancelled   Why = "cancelled"       // Cause says why
-	NoMember       Why = "no-member"       // the host is in no group Name of the pipeline
-	NoTarget       Why = "no-target"       // the pipeline has nothing of this name; Name is what was meant
+	Ready          ReasonCode = "ready"           // nothing holds it: the scheduler may take it
+	AwaitsStage    ReasonCode = "awaits-stage"    // Name is a stage it comes after
+	AwaitsBatch    ReasonCode = "awaits-batch"    // Holder is in a batch that begins here, at stage Name
+	AwaitsArtifact ReasonCode = "awaits-artifact" // Name is its kind
+	AwaitsApproval ReasonCode = "awaits-approval" // Name is the stage
+	AwaitsMembers  ReasonCode = "awaits-members"  // Name is the group whose hosts nobody has told
+	NotNew         ReasonCode = "not-new"         // something after it happened
+	LeftOut        ReasonCode = "left-out"        // the step came in late, and the revision went by it elsewhere
+	CameLater      ReasonCode = "came-later"      // the kind of artifact, Name, came in after the revision was registered
+	HasFailed      ReasonCode = "failed"          // Cause says how
+	WasCancelled   ReasonCode = "cancelled"       // Cause says why
+	NoMember       ReasonCode = "no-member"       // the host is in no group Name of the pipeline
+	NoTarget       ReasonCode = "no-target"       // the pipeline has nothing of this name; Name is what was meant
 )
 
 // Reason says why something does not move, or that it may.
 type Reason struct {
-	Why        Why              `json:"why"`
+	Code       ReasonCode       `json:"why"`
 	Revision   string           `json:"revision"`
 	Deployment string           `json:"deployment"`
 	Target     deploylog.Target `json:"target"` // what does not move
@@ -47,12 +47,12 @@ type Reason struct {
 	Cause  string `json:"cause,omitempty"`
 }
 
-// Text says it in words, with the event that is responsible.
-func (r Reason) Text() string {
+// Message says it in words, with the event that is responsible.
+func (r Reason) Message() string {
 	switch text := r.text(); {
 	case r.Seq == 0:
 		return text
-	case r.Why == NotNew:
+	case r.Code == NotNew:
 		return fmt.Sprintf("%s by event %d", text, r.Seq)
 	default:
 		return fmt.Sprintf("%s (event %d)", text, r.Seq)
@@ -64,7 +64,7 @@ func (r Reason) text() string {
 	if r.Cause != "" {
 		cause = ": " + r.Cause
 	}
-	switch r.Why {
+	switch r.Code {
 	case Ready:
 		return "ready" + cause
 	case AwaitsStage:
@@ -102,7 +102,7 @@ func (r Reason) text() string {
 
 // Change names the event that would change it, in words.
 func (r Reason) Change() string {
-	switch r.Why {
+	switch r.Code {
 	case Ready:
 		return r.Event + ", when the scheduler has done it"
 	case AwaitsStage:
@@ -163,7 +163,7 @@ func (s *State) find(t deploylog.Target) (place, *Reason) {
 		if group, _, isHost := groupOf(t); isHost {
 			if at, ok := s.layout.groupAt[group]; ok {
 				name := s.layout.stages[at.stage].groups[at.group].Name
-				return all, &Reason{Why: NoMember, Target: t, Name: name, By: group, ByEvent: EventMembersChanged, Seq: s.changed[name]}
+				return all, &Reason{Code: NoMember, Target: t, Name: name, By: group, ByEvent: EventMembersChanged, Seq: s.changed[name]}
 			}
 		}
 		for other := range s.layout.stageAt {
@@ -177,7 +177,7 @@ func (s *State) find(t deploylog.Target) (place, *Reason) {
 		return !strings.HasPrefix(k, t.Kind()+"/")
 	})
 	slices.Sort(known)
-	return all, &Reason{Why: NoTarget, Target: t, Name: suggest.Closest(string(t), known)}
+	return all, &Reason{Code: NoTarget, Target: t, Name: suggest.Closest(string(t), known)}
 }
 
 // entering is why a stage of a deployment has not begun.

@@ -13,7 +13,7 @@ import (
 func (w *tale) told(t deploylog.Target) string {
 	var lines []string
 	for _, r := range w.state.Explain(t) {
-		lines = append(lines, r.Revision+" "+r.Event+": "+r.Text()+" → "+r.Change())
+		lines = append(lines, r.Revision+" "+r.Event+": "+r.Message()+" → "+r.Change())
 	}
 	return strings.Join(lines, "\n")
 }
@@ -87,7 +87,7 @@ func TestExplainOfWhatIsNotThereTellsWhatMayBeMeant(t *testing.T) {
 		"resource/db":                       "the pipeline has no such target",
 		HostTarget("ant-gateway", "g", "h"): "the pipeline has no such target",
 	} {
-		if got := w.state.Explain(target); len(got) != 1 || got[0].Text() != want {
+		if got := w.state.Explain(target); len(got) != 1 || got[0].Message() != want {
 			t.Errorf("of %s it says %v", target, got)
 		}
 	}
@@ -101,7 +101,7 @@ func (w *tale) changes(d *Definition, members map[string][]string) []string {
 	}
 	var lines []string
 	for _, c := range changes {
-		lines = append(lines, c.Revision+": "+c.Text())
+		lines = append(lines, c.Revision+": "+c.Message())
 	}
 	return lines
 }
@@ -169,7 +169,7 @@ func TestWhatThePreviewTellsComesTrue(t *testing.T) {
 		w.idle()
 		for _, c := range changes {
 			if got := w.happened("v1", c.Target, c.Event); got != (c.Effect == Runs) {
-				t.Errorf("at %s of %s: %s; it came to pass: %t", at.event, at.target, c.Text(), got)
+				t.Errorf("at %s of %s: %s; it came to pass: %t", at.event, at.target, c.Message(), got)
 			}
 		}
 	}

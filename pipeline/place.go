@@ -68,10 +68,10 @@ func (d *Definition) Manifests(do func(stage string, path *string)) {
 // Cause is why something failed, as its event tells; "" for other events.
 func Cause(e deploylog.Event) string { return read(e.Data).Error }
 
-// Holds tells whether the reason is one that somebody has to do something about:
-// not that something else comes first, or will never be done.
-func (r Reason) Holds() bool {
-	switch r.Why {
+// Blocking reports whether the reason is one that somebody has to do something
+// about: not that something else comes first, or will never be done.
+func (r Reason) Blocking() bool {
+	switch r.Code {
 	case AwaitsBatch, AwaitsArtifact, AwaitsApproval, AwaitsMembers, HasFailed, WasCancelled:
 		return true
 	default:

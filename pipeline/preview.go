@@ -29,19 +29,19 @@ type Change struct {
 	Stage      string           `json:"stage,omitempty"`
 	Group      string           `json:"host_group,omitempty"`
 	Host       string           `json:"host,omitempty"`
-	Why        Reason           `json:"why,omitzero"` // of what does not run; zero when it is no longer in the pipeline
+	Reason     Reason           `json:"why,omitzero"` // of what does not run; zero when it is no longer in the pipeline
 }
 
-// Text says it in words.
-func (c Change) Text() string {
+// Message says it in words.
+func (c Change) Message() string {
 	text := fmt.Sprintf("%s of %s %s", c.Event, c.Target, c.Effect)
 	switch {
 	case c.Effect == Runs:
 		return text
-	case c.Why.Why == "":
+	case c.Reason.Code == "":
 		return text + ": no longer in the pipeline"
 	default:
-		return text + ": " + c.Why.Text()
+		return text + ": " + c.Reason.Message()
 	}
 }
 
@@ -76,8 +76,8 @@ func (s *State) Preview(d *Definition, members map[string][]string) ([]Change, e
 		}
 	})
 	for i := range changes {
-		if changes[i].Why.Seq > s.head {
-			changes[i].Why.Seq = 0 // the change itself, which has no event yet
+		if changes[i].Reason.Seq > s.head {
+			changes[i].Reason.Seq = 0 // the change itself, which has no event yet
 		}
 	}
 	return changes, nil
@@ -126,7 +126,7 @@ func (s *State) compare(d *deployment, before, after view) []Change {
 	change := func(effect Effect, p seen, why Reason) {
 		changes = append(changes, Change{
 			Effect: effect, Revision: d.revision, Deployment: d.id, Target: p.target, Event: p.event,
-			Stage: p.stage, Group: p.group, Host: p.host, Why: why,
+			Stage: p.stage, Group: p.group, Host: p.host, Reason: why,
 		})
 	}
 	for _, k := range after.order {
@@ -138,7 +138,7 @@ func (s *State) compare(d *deployment, before, after view) []Change {
 				change(Runs, p, Reason{})
 			}
 		case known || d.marks[k.target].has(k.event):
-		case p.why.Why == LeftOut:
+		case p.why.Code == LeftOut:
 			change(Refused, p, p.why)
 		default:
 			change(Skipped, p, p.why)

@@ -218,7 +218,7 @@ func (c Approve) propose(s *State) ([]deploylog.Event, error) {
 		case !run.begun:
 			var reasons []string
 			for _, r := range s.entering(d, i) {
-				reasons = append(reasons, r.Text())
+				reasons = append(reasons, r.Message())
 			}
 			return nil, fmt.Errorf("stage %s does not wait for approval yet: revision %s has not come to it (%s)", stage.Name, c.Revision, strings.Join(reasons, "; "))
 		}

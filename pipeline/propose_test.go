@@ -79,7 +79,7 @@ func TestBeforeItsDefinitionAPipelineIsUnknown(t *testing.T) {
 			t.Errorf("%#v gives %v, %v", c, events, err)
 		}
 	}
-	for range s.Decide(noon) {
+	for range s.Decide(noon, Can{}) {
 		t.Error("there is something to do")
 	}
 	if len(s.Status()) > 0 || len(s.Explain("stage/p/a")) != 1 {

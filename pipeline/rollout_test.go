@@ -16,7 +16,7 @@ func rollout(w *world, each func(steps []Step)) {
 	w.define(w.pipeline())
 	w.setMembers()
 	for range 10 + rapid.IntRange(0, 40).Draw(w.T, "length") {
-		steps := slices.Collect(w.state.Decide(noon))
+		steps := slices.Collect(w.state.Decide(noon, Can{}))
 		each(steps)
 		w.act(steps)
 	}
@@ -24,7 +24,7 @@ func rollout(w *world, each func(steps []Step)) {
 		w.complete(s)
 	}
 	for range 1000 {
-		steps := slices.Collect(w.state.Decide(noon))
+		steps := slices.Collect(w.state.Decide(noon, Can{}))
 		each(steps)
 		if len(steps) == 0 {
 			return
@@ -40,11 +40,11 @@ func TestEveryDeploymentEndsOrWaitsForSomethingThatExplainNames(t *testing.T) {
 		rollout(w, func(steps []Step) {
 			var ready []string
 			for _, r := range w.state.Explain(w.state.target) {
-				if r.Why == Ready {
+				if r.Code == Ready {
 					ready = append(ready, r.Deployment+" "+string(r.Target)+" "+r.Event)
 				}
 				if r.Seq > int64(len(w.log)) || r.Seq > 0 && (w.log[r.Seq-1].Name != r.ByEvent || w.log[r.Seq-1].Target != r.By) {
-					t.Fatalf("%q blames event %d, which is not %s of %s:\n%s", r.Text(), r.Seq, r.ByEvent, r.By, w.story())
+					t.Fatalf("%q blames event %d, which is not %s of %s:\n%s", r.Message(), r.Seq, r.ByEvent, r.By, w.story())
 				}
 			}
 			slices.Sort(ready)
@@ -54,7 +54,7 @@ func TestEveryDeploymentEndsOrWaitsForSomethingThatExplainNames(t *testing.T) {
 		})
 		for _, d := range w.state.deployments {
 			named := slices.ContainsFunc(w.state.Explain(w.state.target), func(r Reason) bool {
-				return r.Deployment == d.id && r.Why != NotNew && r.Why != LeftOut && r.Why != CameLater
+				return r.Deployment == d.id && r.Code != NotNew && r.Code != LeftOut && r.Code != CameLater
 			})
 			if !named {
 				t.Fatalf("%s rests, and Explain names nothing but %q:\n%s", d.id, texts(w.state.Explain(w.state.target)), w.story())
@@ -67,7 +67,7 @@ func TestARestartAtAnyEventGoesOnInTheSameWay(t *testing.T) {
 	cases(t, 500, func(t *rapid.T) {
 		w := newWorld(t)
 		rollout(w, func(steps []Step) {
-			if anew := slices.Collect(fold("p", w.log).Decide(noon)); !reflect.DeepEqual(anew, steps) {
+			if anew := slices.Collect(fold("p", w.log).Decide(noon, Can{})); !reflect.DeepEqual(anew, steps) {
 				t.Fatalf("folded anew from %d events it does\n%v, not\n%v", len(w.log), anew, steps)
 			}
 		})

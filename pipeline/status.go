@@ -55,7 +55,7 @@ func (s *State) rows(d *deployment, found []prospect) []Row {
 		switch {
 		case p.fate == ready && p.event != stageStarted:
 			waits[p.stage] = false
-		case p.fate == ready, p.fate == blocked && p.why.Why != AwaitsStage && p.why.Why != HasFailed:
+		case p.fate == ready, p.fate == blocked && p.why.Code != AwaitsStage && p.why.Code != HasFailed:
 			if _, known := waits[p.stage]; !known {
 				waits[p.stage] = true
 			}

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -20,5 +21,27 @@ func TestReferencesThatNoLogTakesAreRefusedAsMissingOnesAre(t *testing.T) {
 				t.Errorf("it says %v, with %d events", err, len(events))
 			}
 		})
+	}
+}
+
+// Work that the caller cannot begin is not yielded; what needs no work is.
+func TestDecideLeavesOutWorkThatCannotBegin(t *testing.T) {
+	w := newAntGateway(t, deployed)
+	w.release("v1", "x86", "aarch64", "raspbian")
+	idle := Can{Work: func(Step) bool { return false }}
+	for steps := slices.Collect(w.state.Decide(noon, idle)); len(steps) > 0; steps = slices.Collect(w.state.Decide(noon, idle)) {
+		for _, s := range steps {
+			if s.Work() {
+				t.Fatalf("%+v is yielded", s)
+			}
+			events, err := s.Completed(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.append(events...)
+		}
+	}
+	if all := slices.Collect(w.state.Decide(noon, Can{})); len(all) == 0 {
+		t.Error("nothing waits for work")
 	}
 }

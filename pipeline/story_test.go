@@ -12,7 +12,7 @@ import (
 
 // What may be done, one line each: REVISION EVENT TARGET, without the pipeline.
 func (w *tale) doable() (lines []string) {
-	for s := range w.state.Decide(noon) {
+	for s := range w.state.Decide(noon, Can{}) {
 		lines = append(lines, s.Revision+" "+s.Event+" "+strings.Replace(string(s.Target), "/"+w.state.name, "", 1))
 	}
 	return lines
@@ -28,7 +28,7 @@ func (w *tale) mayDo(want ...string) {
 // complete does a step that may be done.
 func (w *tale) complete(revision string, t deploylog.Target, event string) {
 	w.Helper()
-	for s := range w.state.Decide(noon) {
+	for s := range w.state.Decide(noon, Can{}) {
 		if s.Revision == revision && s.Target == t && s.Event == event {
 			events, err := s.Completed(nil)
 			if err != nil {
@@ -192,7 +192,7 @@ func TestAfterACancelNothingBeginsAndWhatRunsIsRecorded(t *testing.T) {
 	w := newAntGateway(t, copied, deployed)
 	w.release("v1", "x86", "aarch64", "raspbian")
 	w.until("v1", onBeta, hostStarted)
-	running := slices.Collect(w.state.Decide(noon))[0]
+	running := slices.Collect(w.state.Decide(noon, Can{}))[0]
 	w.do(Cancel{Revision: "v1", By: "ann", Reason: "wrong branch"})
 	w.mayDo()
 	events, err := running.Completed(nil)
@@ -254,7 +254,7 @@ func TestAHostThatLeftWhileItWasBusyGoesByANewStepToo(t *testing.T) {
 	w := newTale(t, antGateway(deployed), map[string][]string{"ant-gateway/beta": {"antworker002", "other"}, "ant-gateway/prod": nil})
 	w.release("v1", "x86", "aarch64", "raspbian")
 	w.until("v1", onBeta, hostStarted)
-	busy := slices.Collect(w.state.Decide(noon))[0]
+	busy := slices.Collect(w.state.Decide(noon, Can{}))[0]
 	w.do(Define{Definition: antGateway(tested, deployed), ID: "d"})
 	w.do(SetMembers{Members: map[string][]string{"ant-gateway/beta": {"other"}}, ID: "m"})
 	w.complete("v1", HostTarget("ant-gateway", "beta", "other"), hostStarted)

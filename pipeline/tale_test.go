@@ -74,7 +74,7 @@ func (w *tale) release(revision string, kinds ...string) {
 // step does the first thing that can be done.
 func (w *tale) step() (Step, bool) {
 	w.Helper()
-	for s := range w.state.Decide(noon) {
+	for s := range w.state.Decide(noon, Can{}) {
 		if cause, bad := w.fails[string(s.Target)+" "+s.Event]; bad {
 			w.append(s.Failed(cause))
 			return s, true
@@ -157,7 +157,7 @@ func (w *tale) story() (lines []string) {
 
 func texts(reasons []Reason) (lines []string) {
 	for _, r := range reasons {
-		lines = append(lines, fmt.Sprintf("%s %s %s: %s", r.Revision, r.Target, r.Event, r.Text()))
+		lines = append(lines, fmt.Sprintf("%s %s %s: %s", r.Revision, r.Target, r.Event, r.Message()))
 	}
 	return lines
 }

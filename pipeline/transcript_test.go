@@ -77,7 +77,7 @@ func TestABuildByManifestRecordsWhatItMadeTogether(t *testing.T) {
 	w := newTale(t, d, antHosts)
 	w.release("1")
 	w.step()
-	work := slices.Collect(w.state.Decide(noon))[0]
+	work := slices.Collect(w.state.Decide(noon, Can{}))[0]
 	if _, err := work.Completed(map[string]string{"x86": "x"}); err == nil || !strings.Contains(err.Error(), "made no artifact aarch64, raspbian") {
 		t.Errorf("a build that made too little gives %v", err)
 	}

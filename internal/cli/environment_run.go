@@ -149,7 +149,7 @@ type environmentScreen struct {
 	live *view.EnvironmentLive // may be nil
 
 	mu   sync.Mutex
-	told view.Told
+	told view.SeenReasons
 }
 
 // environmentScreen opens a screen. A table is drawn only on a terminal, and goes
@@ -183,7 +183,7 @@ func (s *environmentScreen) Recorded(e deploylog.Event) {
 		s.line(map[string]any{"type": "recorded", "event": e})
 	case s.live == nil:
 		o := s.app.planOptions(s.app.out)
-		o.Told = &s.told
+		o.Seen = &s.told
 		_ = view.EnvironmentEvent(s.app.out, e, o)
 	}
 }

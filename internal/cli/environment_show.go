@@ -66,7 +66,7 @@ type listedEnvironment struct {
 func listEnvironment(s *environment.State) listedEnvironment {
 	revisions := s.Revisions()
 	shown := revisions[len(revisions)-1]
-	if d, ok := s.InForce(); ok {
+	if d, ok := s.ActiveDeployment(); ok {
 		if r, err := s.Revision(d.Revision); err == nil {
 			shown = r
 		}

@@ -84,7 +84,7 @@ func (a *app) explainEnvironment(ctx context.Context, t deploylog.Target, at int
 		}
 		if at == 0 && !s.Idle() && !control.ControllerAtWork(e.log) && !control.WorksOn(e.log, name) {
 			reasons = append(reasons, environment.Reason{
-				Target: string(environment.Target(name)), Says: "no controller is at work, so nothing begins", Change: "deployster env run " + name,
+				Target: string(environment.Target(name)), Message: "no controller is at work, so nothing begins", Change: "deployster env run " + name,
 			})
 		}
 		reasons = append(reasons, s.Explain(t, e.when)...)
@@ -105,9 +105,9 @@ func concerns(s *environment.State, t deploylog.Target) bool {
 	if t == environment.Target(s.Name()) {
 		return true
 	}
-	d, _ := s.InForce()
+	d, _ := s.ActiveDeployment()
 	for _, h := range s.Report().Hosts {
-		if h.Wanted && t == environment.TaskTarget(s.Name(), d.Revision, h.Host) {
+		if h.Desired && t == environment.TaskTarget(s.Name(), d.Revision, h.Host) {
 			return true
 		}
 		for _, task := range h.Tasks {

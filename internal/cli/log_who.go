@@ -109,12 +109,12 @@ func unended(ctx context.Context, log deploylog.Log, target deploylog.Target, st
 // stillGoing leaves what deployments of a pipeline had started that are under way,
 // and what others than its scheduler did.
 func stillGoing(ctx context.Context, log deploylog.Log, of deploylog.Target, started []deploylog.Event) ([]deploylog.Event, error) {
-	deployments := pipeline.UnderWay{}
+	deployments := pipeline.InProgress{}
 	for e, err := range log.Read(ctx, deploylog.Filter{Target: of}) {
 		if err != nil {
 			return nil, err
 		}
-		deployments.Note(e)
+		deployments.Apply(e)
 	}
 	return slices.DeleteFunc(started, func(e deploylog.Event) bool {
 		going, known := deployments[e.Deployment]

@@ -57,13 +57,13 @@ func (a *app) explainPipeline(ctx context.Context, t deploylog.Target, at int64,
 	}
 	defer func() { err = errors.Join(err, l.log.Close()) }()
 	reasons := l.explain(t, newHosts(inventory), at == 0)
-	if len(reasons) > 0 && reasons[0].Why == pipeline.NoTarget {
-		return usage("%s: %s", t, reasons[0].Text())
+	if len(reasons) > 0 && reasons[0].Code == pipeline.NoTarget {
+		return usage("%s: %s", t, reasons[0].Reason.Message())
 	}
 	if asJSON {
 		return a.printJSON(map[string]any{"target": t, "event": l.Head(), "reasons": append([]view.Explanation{}, reasons...)})
 	}
-	return view.Explain(a.out, t, reasons, a.planOptions(a.out))
+	return view.PipelineReasons(a.out, t, reasons, a.planOptions(a.out))
 }
 
 // explain adds to what the pipeline's state knows what is being worked on.
@@ -74,8 +74,8 @@ func (l *past) explain(t deploylog.Target, h *hosts, present bool) []view.Explan
 	_ = l.Ask(name, func(s *pipeline.State) error {
 		_, _ = h.Members(s.Definition()) // reads the inventory, for the slots
 		for _, r := range s.Explain(t) {
-			e := view.Explanation{Reason: r, Says: r.Text(), Change: r.Change()}
-			if r.Why == pipeline.Ready {
+			e := view.Explanation{Reason: r, Message: r.Message(), Change: r.Change()}
+			if r.Code == pipeline.Ready {
 				l.explainReady(&e, h, idle)
 				explainDeploying(&e, s.Definition(), idle)
 			}
@@ -91,32 +91,32 @@ func (l *past) explain(t deploylog.Target, h *hosts, present bool) []view.Explan
 func explainDeploying(e *view.Explanation, d *pipeline.Definition, idle bool) {
 	for i := range d.Stages {
 		if s := &d.Stages[i]; e.Event == pipeline.EventDeployed && !idle && pipeline.StageTarget(d.Name, s.Name) == e.Target {
-			e.Says = fmt.Sprintf("waits until its deployment to environment %s has finished: deployster explain environment/%s", s.Environment, s.Environment)
+			e.Message = fmt.Sprintf("waits until its deployment to environment %s has finished: deployster explain environment/%s", s.Environment, s.Environment)
 		}
 	}
 }
 
 func (l *past) explainReady(e *view.Explanation, h *hosts, idle bool) {
 	if w, ok := l.overview.Working(e.Reason); ok && control.Alive(l.log, w.Run) {
-		e.Says = fmt.Sprintf("is being done by run %s (event %d)", w.Run, w.Seq)
+		e.Message = fmt.Sprintf("is being done by run %s (event %d)", w.Run, w.Seq)
 		return
 	}
 	if idle {
-		e.Says += ", but no scheduler is at work: deployster pipeline run"
+		e.Message += ", but no scheduler is at work: deployster pipeline run"
 		return
 	}
 	if w, ok := l.overview.Failed(e.Reason); ok {
-		e.Says = fmt.Sprintf("its last try failed (run %s, event %d): it is tried again after a pause", w.Run, w.Seq)
+		e.Message = fmt.Sprintf("its last try failed (run %s, event %d): it is tried again after a pause", w.Run, w.Seq)
 		return
 	}
-	e.Says += ": the scheduler takes it as soon as it has a hand free (--parallelism)"
+	e.Message += ": the scheduler takes it as soon as it has a hand free (--parallelism)"
 	if e.Target.Kind() != "host" {
 		return
 	}
 	host := string(e.Target)[strings.LastIndexByte(string(e.Target), '/')+1:]
 	busy := slices.DeleteFunc(l.overview.Busy(e.Target), func(w control.Working) bool { return !control.Alive(l.log, w.Run) })
 	if len(busy) > 0 && len(busy) >= h.Slots(host) {
-		e.Says = fmt.Sprintf("slot busy: %s of %s is being done on the host by run %s (event %d)", busy[0].Event, busy[0].Target, busy[0].Run, busy[0].Seq)
+		e.Message = fmt.Sprintf("slot busy: %s of %s is being done on the host by run %s (event %d)", busy[0].Event, busy[0].Target, busy[0].Run, busy[0].Seq)
 		e.Change = "the end of that run"
 	}
 }

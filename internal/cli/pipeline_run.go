@@ -193,7 +193,7 @@ type pipelineScreen struct {
 	failed int // pipelines
 
 	mu   sync.Mutex
-	told view.Told
+	told view.SeenReasons
 }
 
 // Recorded implements control.Spectator and control.Audience.
@@ -204,7 +204,7 @@ func (s *pipelineScreen) Recorded(e deploylog.Event) {
 		s.failed++
 	}
 	o := s.app.planOptions(s.app.out)
-	o.Told = &s.told
+	o.Seen = &s.told
 	_, ofEnvironment := environment.NameOf(e.Target)
 	switch {
 	case s.json:

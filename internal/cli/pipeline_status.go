@@ -195,7 +195,7 @@ func (a *app) printStatus(l *past, o pipelineStatusOptions) error {
 				return err
 			}
 		}
-		if err := view.Status(a.out, l.status(name, o.hosts), a.planOptions(a.out)); err != nil {
+		if err := view.Pipeline(a.out, l.status(name, o.hosts), a.planOptions(a.out)); err != nil {
 			return err
 		}
 	}
@@ -221,7 +221,7 @@ func (l *past) status(name string, hosts bool) view.PipelineStatus {
 			}
 		}
 		for _, r := range s.Explain(pipeline.Target(name)) {
-			if r.Holds() {
+			if r.Blocking() {
 				p.Waiting = append(p.Waiting, r)
 			}
 		}
@@ -230,7 +230,7 @@ func (l *past) status(name string, hosts bool) view.PipelineStatus {
 	if !hosts {
 		kept := p.Rows[:0]
 		for _, row := range p.Rows {
-			if row.Host == "" || row.Matters() {
+			if row.Host == "" || row.Active() {
 				kept = append(kept, row)
 			}
 		}

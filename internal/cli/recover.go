@@ -361,7 +361,7 @@ func (a *app) explainRuns(ctx context.Context, t deploylog.Target) error {
 	}
 	reasons := []environment.Reason{}
 	for _, u := range unfinished {
-		r := environment.Reason{Target: string(u.Target), Says: unfinishedText(u), Change: "its end"}
+		r := environment.Reason{Target: string(u.Target), Message: unfinishedText(u), Change: "its end"}
 		switch {
 		case u.Alive:
 		case len(u.Acting) > 0:

@@ -451,7 +451,7 @@ func TestATaskIsHeldWhoseHostHasAnotherEngineByNow(t *testing.T) {
 	}
 	dead := s.events()[0].Deployment
 
-	start := func(address string) (environment.Observation, error) {
+	start := func(address string) (environment.ProbeResult, error) {
 		t.Helper()
 		first.write("inventory.yaml", at(address))
 		crew, err := cli.NewTaskCrew(first.log, "docker")

@@ -68,15 +68,15 @@ func (c *taskCrew) close() error {
 func placeOf(t environment.Task) string { return t.Host + ":" + t.Name() }
 
 // Start implements control.Tasks.
-func (c *taskCrew) Start(ctx context.Context, t environment.Task) (_ environment.Observation, err error) {
+func (c *taskCrew) Start(ctx context.Context, t environment.Task) (_ environment.ProbeResult, err error) {
 	defer c.app.guard(&err, "starting a task of "+t.Environment)
 	s, err := c.begin(ctx, t)
 	if err != nil {
-		return environment.Observation{}, err
+		return environment.ProbeResult{}, err
 	}
 	r, err := c.carryOut(s, (*runner.Runner).Apply)
 	if err != nil {
-		return environment.Observation{}, err
+		return environment.ProbeResult{}, err
 	}
 	return applied(s.manifest, r.State), nil
 }
@@ -178,7 +178,7 @@ func (l *lastWords) with(err error) error {
 }
 
 // Observe implements control.Tasks.
-func (c *taskCrew) Observe(ctx context.Context, t environment.Task) environment.Observation {
+func (c *taskCrew) Observe(ctx context.Context, t environment.Task) environment.ProbeResult {
 	ctx, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	o, err := c.look(ctx, t)
@@ -194,17 +194,17 @@ func (c *taskCrew) Observe(ctx context.Context, t environment.Task) environment.
 	return o
 }
 
-func (c *taskCrew) look(ctx context.Context, t environment.Task) (_ environment.Observation, err error) {
+func (c *taskCrew) look(ctx context.Context, t environment.Task) (_ environment.ProbeResult, err error) {
 	defer c.app.guard(&err, "looking at a task of "+t.Environment)
 	s, err := c.begin(ctx, t)
 	if err != nil {
-		return environment.Observation{}, err
+		return environment.ProbeResult{}, err
 	}
 	defer c.passing(s)()
 	r := runner.New(s.runner)
 	report, err := r.Drift(ctx)
 	if report == nil {
-		return environment.Observation{}, err
+		return environment.ProbeResult{}, err
 	}
 	return seen(report, r.State), nil // which tells of what failed, too
 }
@@ -351,7 +351,7 @@ func taskVariables(t environment.Task, among *hosts) map[string]any {
 }
 
 // applied is how a task is of which all resources are VALID.
-func applied(m *manifest.Manifest, state func(resource string) map[string]any) environment.Observation {
+func applied(m *manifest.Manifest, state func(resource string) map[string]any) environment.ProbeResult {
 	var ill []string
 	for _, r := range m.Resources {
 		if why := ailment(state(r.Name)); why != "" {
@@ -359,13 +359,13 @@ func applied(m *manifest.Manifest, state func(resource string) map[string]any) e
 		}
 	}
 	if len(ill) > 0 {
-		return environment.Observation{Health: environment.Unhealthy, Detail: strings.Join(ill, "; ")}
+		return environment.ProbeResult{Health: environment.Unhealthy, Detail: strings.Join(ill, "; ")}
 	}
-	return environment.Observation{Health: environment.Healthy}
+	return environment.ProbeResult{Health: environment.Healthy}
 }
 
 // seen is how a task is, going by its drift and the states of its resources.
-func seen(report *runner.DriftReport, state func(resource string) map[string]any) environment.Observation {
+func seen(report *runner.DriftReport, state func(resource string) map[string]any) environment.ProbeResult {
 	var ill, unseen, differs []string
 	for _, r := range report.Resources {
 		why := ailment(state(r.Name))
@@ -388,13 +388,13 @@ func seen(report *runner.DriftReport, state func(resource string) map[string]any
 	}
 	switch {
 	case len(ill) > 0:
-		return environment.Observation{Health: environment.Unhealthy, Detail: strings.Join(ill, "; ")}
+		return environment.ProbeResult{Health: environment.Unhealthy, Detail: strings.Join(ill, "; ")}
 	case len(unseen) > 0:
-		return environment.Observation{Health: environment.Unknown, Detail: strings.Join(unseen, "; ")}
+		return environment.ProbeResult{Health: environment.Unknown, Detail: strings.Join(unseen, "; ")}
 	case len(differs) > 0:
-		return environment.Observation{Health: environment.Drifted, Detail: few(differs)}
+		return environment.ProbeResult{Health: environment.Drifted, Detail: few(differs)}
 	default:
-		return environment.Observation{Health: environment.Healthy}
+		return environment.ProbeResult{Health: environment.Healthy}
 	}
 }
 

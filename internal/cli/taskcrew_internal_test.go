@@ -45,7 +45,7 @@ func TestHowATaskIsGoingByItsResources(t *testing.T) {
 			environment.Drifted, "a ~ 1: 1 → 2\na ~ 2: 1 → 2\na ~ 3: 1 → 2\na ~ 4: 1 → 2\na ~ 5: 1 → 2\nand 2 more"},
 	} {
 		got := seen(&runner.DriftReport{Resources: tc.found}, func(name string) map[string]any { return ill[name] })
-		if want := (environment.Observation{Health: tc.health, Detail: tc.detail}); got != want {
+		if want := (environment.ProbeResult{Health: tc.health, Detail: tc.detail}); got != want {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", tc.name, got, want)
 		}
 	}
@@ -140,10 +140,10 @@ func TestAnEnvironmentIsIdleAndNotWell(t *testing.T) {
 		"nothing was deployed":   {environment.Report{Rows: rows}, ""},
 		"all are healthy":        {environment.Report{Rows: rows, Deployment: finished}, ""},
 		"a host is not":          {environment.Report{Rows: short, Deployment: finished}, "only 2 of 3 hosts healthy: shop"},
-		"that is paused":         {environment.Report{Rows: short, Deployment: finished, Pause: &environment.Pausing{}}, ""},
+		"that is paused":         {environment.Report{Rows: short, Deployment: finished, Pause: &environment.PauseInfo{}}, ""},
 		"that is deleted":        {environment.Report{Rows: short, Deployment: finished, Deleted: true}, ""},
 		"its deployment is":      {environment.Report{Rows: short, Deployment: &environment.Deployment{Revision: 2, Status: environment.DeploymentStuck}}, "stuck: shop"},
-		"that, and it is paused": {environment.Report{Rows: rows, Deployment: &environment.Deployment{Revision: 2, Status: environment.DeploymentStuck}, Pause: &environment.Pausing{}}, "stuck: shop"},
+		"that, and it is paused": {environment.Report{Rows: rows, Deployment: &environment.Deployment{Revision: 2, Status: environment.DeploymentStuck}, Pause: &environment.PauseInfo{}}, "stuck: shop"},
 	} {
 		tc.report.Environment = "shop"
 		if got := ailing(tc.report); got != tc.want {

@@ -109,7 +109,7 @@ func (w *works) task(revision int, host, text string, vars map[string]any) envir
 func (w *works) start(t environment.Task) {
 	w.Helper()
 	o, err := w.crew.Start(w.Context(), t)
-	if err != nil || o != (environment.Observation{Health: environment.Healthy}) {
+	if err != nil || o != (environment.ProbeResult{Health: environment.Healthy}) {
 		w.Fatalf("revision %d was started and is %+v, %v", t.Revision, o, err)
 	}
 }

@@ -162,7 +162,7 @@ func (d *document) host(h environment.HostRow, all bool) {
 	case lines > 0:
 	case h.Failed:
 		say(d.style.red("✘"), "has failed")
-	case h.Wanted:
+	case h.Desired:
 		say(d.style.dim("○"), "is to have a task")
 	default:
 		say(d.style.dim("○"), "has no task")
@@ -232,9 +232,9 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	d := newDocument(opts)
 	mark := d.style.dim("·")
 	switch e.Name {
-	case environment.EventFailed, environment.EventStuck, environment.EventTaskFailed, environment.EventTaskDied, environment.EventTaskRemained:
+	case environment.EventFailed, environment.EventStuck, environment.EventTaskFailed, environment.EventTaskDied, environment.EventTaskTerminationFailed:
 		mark = d.style.red("✘")
-	case environment.EventPaused, environment.EventTaskLate, environment.EventTaskLost, environment.EventTaskDrifted:
+	case environment.EventPaused, environment.EventTaskDeadlinePassed, environment.EventTaskLost, environment.EventTaskDrifted:
 		mark = d.style.yellow("!")
 	case environment.EventFinished, environment.EventTaskFinished, environment.EventTaskRecovered, environment.EventTaskTerminated:
 		mark = d.style.green("✔")
@@ -265,7 +265,7 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 		}
 	}
 	d.line(text)
-	d.cause("          ", opts.Told.brief(e.Seq, told.Error+told.Diff), true)
+	d.cause("          ", opts.Seen.brief(e.Seq, told.Error+told.Diff), true)
 	return d.to(w, "event")
 }
 
@@ -287,7 +287,7 @@ func EnvironmentReasons(w io.Writer, t deploylog.Target, reasons []environment.R
 	}
 	for _, r := range reasons {
 		d.line("  " + clean(r.Target) + d.style.dim(event(r.Seq)))
-		for _, line := range cleanLines(r.Says) {
+		for _, line := range cleanLines(r.Message) {
 			d.line("      " + line)
 		}
 		d.line(d.style.dim("      → " + clean(r.Change)))

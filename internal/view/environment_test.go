@@ -41,16 +41,16 @@ func inTrouble() environment.Report {
 	since := time.Date(2017, 9, 6, 11, 47, 23, 0, time.Local)
 	return environment.Report{
 		Environment: "shop", Rows: []environment.Row{{Revision: 1, Status: environment.Undeploying, Current: 2}, {Revision: 2, Status: environment.Stuck, Desired: 3}},
-		Pause:      &environment.Pausing{By: "ada", Reason: "too loud", Seq: 70, Since: since},
+		Pause:      &environment.PauseInfo{By: "ada", Reason: "too loud", Seq: 70, Since: since},
 		Deployment: &environment.Deployment{ID: "shop:2@1", Status: environment.DeploymentStuck, Since: 64, Cause: "no progress for 10m: one: port is taken"},
 		Healthy:    1, Minimum: 2,
 		Hosts: []environment.HostRow{
 			{Host: "four", Lost: true, Tasks: []environment.TaskRow{{Revision: 1, Status: environment.TaskDied, Since: since, Seq: 50, Cause: "its host is gone"}}},
-			{Host: "one", Wanted: true, Failed: true, Tasks: []environment.TaskRow{
+			{Host: "one", Desired: true, Failed: true, Tasks: []environment.TaskRow{
 				{Revision: 2, Status: environment.TaskFailed, Since: since, Seq: 63, Failures: 3, Cause: "port is taken", Next: since.Add(time.Minute)},
 			}},
-			{Host: "three", Wanted: true, Tasks: []environment.TaskRow{}},
-			{Host: "two", Wanted: true, Tasks: []environment.TaskRow{{Revision: 1, Status: environment.TaskHealthy, Since: since, Seq: 12}}},
+			{Host: "three", Desired: true, Tasks: []environment.TaskRow{}},
+			{Host: "two", Desired: true, Tasks: []environment.TaskRow{{Revision: 1, Status: environment.TaskHealthy, Since: since, Seq: 12}}},
 		},
 	}
 }
@@ -212,7 +212,7 @@ func TestNothingOfAnEnvironmentDrivesTheTerminal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"\x1b[2J", "a\rb", "\u202eright", "\x9b31m", "日本語\n\x07"}))
 		r := environment.Report{Environment: text.Draw(t, "name"), Rows: []environment.Row{{Revision: 1, Status: environment.Stuck}}}
-		r.Pause = &environment.Pausing{By: text.Draw(t, "by"), Reason: text.Draw(t, "reason")}
+		r.Pause = &environment.PauseInfo{By: text.Draw(t, "by"), Reason: text.Draw(t, "reason")}
 		for range rapid.IntRange(0, 30).Draw(t, "hosts") {
 			r.Hosts = append(r.Hosts, environment.HostRow{Host: text.Draw(t, "host"), Tasks: []environment.TaskRow{
 				{Revision: 1, Status: environment.TaskFailed, Failures: 2, Cause: text.Draw(t, "cause")},

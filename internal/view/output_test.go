@@ -106,7 +106,7 @@ func TestAReasonOfEventsIsToldOnce(t *testing.T) {
 		return deploylog.Event{Seq: seq, Name: name, Target: deploylog.Target(target), Attempt: 1, Data: data}
 	}
 	var out bytes.Buffer
-	opts := PlanOptions{Told: &Told{}}
+	opts := PlanOptions{Seen: &SeenReasons{}}
 	for _, e := range []deploylog.Event{
 		event(3, environment.EventTaskFailed, "task/shop/2/a", why),
 		event(4, environment.EventTaskFailed, "task/shop/2/a", why),

@@ -28,8 +28,8 @@ type StatusRow struct {
 	Revisions []pipeline.Row `json:"in_progress"` // oldest first
 }
 
-// Matters tells whether something happens or failed at the place.
-func (r StatusRow) Matters() bool {
+// Active reports whether something happens or failed at the place.
+func (r StatusRow) Active() bool {
 	for _, row := range r.Revisions {
 		if row.Progress == pipeline.IsRunning || row.Progress == pipeline.IsWaiting || row.Progress == pipeline.HasFailure {
 			return true
@@ -79,8 +79,8 @@ func (r StatusRow) Summary() string {
 	return strings.Join(parts, "  ")
 }
 
-// Status writes a status for people.
-func Status(w io.Writer, p PipelineStatus, opts PlanOptions) error {
+// Pipeline writes the status of a pipeline for people.
+func Pipeline(w io.Writer, p PipelineStatus, opts PlanOptions) error {
 	d := newDocument(opts)
 	rows := [][]string{{p.Name, "DEPLOYED", "FAILED", "IN PROGRESS"}}
 	for _, r := range p.Rows {
@@ -101,7 +101,7 @@ func Status(w io.Writer, p PipelineStatus, opts PlanOptions) error {
 		if i == 0 {
 			d.line("")
 		}
-		d.line(fmt.Sprintf("revision %s: %s: %s", why.Revision, why.Target, why.Text()))
+		d.line(fmt.Sprintf("revision %s: %s: %s", why.Revision, why.Target, why.Message()))
 	}
 	return d.to(w, "status")
 }
@@ -162,7 +162,7 @@ func PipelineChanges(w io.Writer, changes []pipeline.Change, exists bool, opts P
 		mark := map[pipeline.Effect]string{
 			pipeline.Runs: d.style.green("+"), pipeline.Ends: d.style.red("-"), pipeline.Skipped: d.style.dim("·"), pipeline.Refused: d.style.yellow("!"),
 		}[c.Effect]
-		d.line("  " + mark + " " + clean(c.Text()))
+		d.line("  " + mark + " " + clean(c.Message()))
 	}
 	return d.to(w, "preview")
 }
@@ -171,12 +171,12 @@ func PipelineChanges(w io.Writer, changes []pipeline.Change, exists bool, opts P
 // the pipeline's state.
 type Explanation struct {
 	pipeline.Reason
-	Says   string `json:"says"`
-	Change string `json:"change"` // what would change it
+	Message string `json:"says"`
+	Change  string `json:"change"` // what would change it
 }
 
-// Explain writes why things do not move.
-func Explain(w io.Writer, t deploylog.Target, reasons []Explanation, opts PlanOptions) error {
+// PipelineReasons writes why things do not move.
+func PipelineReasons(w io.Writer, t deploylog.Target, reasons []Explanation, opts PlanOptions) error {
 	d := newDocument(opts)
 	if len(reasons) == 0 {
 		d.line(fmt.Sprintf("Nothing of %s waits: no revision is under way there, or all of it goes on by itself.", clean(string(t))))
@@ -188,7 +188,7 @@ func Explain(w io.Writer, t deploylog.Target, reasons []Explanation, opts PlanOp
 			d.line(d.style.bold("revision " + clean(revision)))
 		}
 		d.line(fmt.Sprintf("  %s  %s", clean(string(e.Target)), clean(e.Event)))
-		for _, line := range cleanLines(e.Says) {
+		for _, line := range cleanLines(e.Message) {
 			d.line("      " + line)
 		}
 		d.line(d.style.dim("      → " + clean(e.Change)))
@@ -211,7 +211,7 @@ func PipelineEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 		text += "  revision " + clean(e.Revision)
 	}
 	d.line(text)
-	for _, line := range cleanLines(opts.Told.brief(e.Seq, pipeline.Cause(e))) {
+	for _, line := range cleanLines(opts.Seen.brief(e.Seq, pipeline.Cause(e))) {
 		d.line("          " + line)
 	}
 	return d.to(w, "event")

@@ -8,10 +8,10 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 )
 
-// Ended returns what is recorded of the end of a step's work: what was seen then
-// of a Start or Confirm, or why the work failed. It is nothing of a Confirm of a task
-// of which something else is recorded meanwhile.
-func (s *State) Ended(step Step, seen Observation, err error) []deploylog.Event {
+// Completed returns the events that record the result of a step's work: the probe
+// result of a Start or Confirm, or why the work failed. A Confirm records nothing
+// if its task changed while it was running.
+func (s *State) Completed(step Step, seen ProbeResult, err error) []deploylog.Event {
 	if step.Kind == Confirm && !s.launched(step) {
 		return nil // somebody else saw what became of it
 	}
@@ -27,7 +27,7 @@ func (s *State) Ended(step Step, seen Observation, err error) []deploylog.Event 
 	case step.Kind == Terminate && err == nil:
 		name = EventTaskTerminated
 	case step.Kind == Terminate:
-		name = EventTaskRemained
+		name = EventTaskTerminationFailed
 	case p.Error != "":
 		name = EventTaskFailed
 	case step.Kind == Start && s.waits(step):
@@ -53,8 +53,8 @@ func (s *State) waits(step Step) bool {
 	return s.force != nil && step.Revision == s.force.Revision && s.force.Configuration.MinHealthyTime > 0
 }
 
-// Watched are the tasks that are to be looked at from time to time.
-func (s *State) Watched() iter.Seq[Task] {
+// ProbeTargets yields the tasks that are to be probed from time to time.
+func (s *State) ProbeTargets() iter.Seq[Task] {
 	return func(yield func(Task) bool) {
 		for _, h := range s.hosts {
 			if h.lost {
@@ -73,9 +73,9 @@ func (t *task) watched() bool {
 	return t.up() || t.status == TaskLaunched || t.status == TaskDied || t.status == TaskLost
 }
 
-// Observed returns what is recorded of a look at a task: nothing when it is as
-// it was.
-func (s *State) Observed(seen Task, found Observation) []deploylog.Event {
+// Probed returns the events that record the result of a probe of a task: none when
+// nothing has changed.
+func (s *State) Probed(seen Task, found ProbeResult) []deploylog.Event {
 	h := s.byName[seen.Host]
 	if s.force == nil || h == nil || h.lost {
 		return nil

@@ -73,7 +73,7 @@ func (o *outlook) look(held []*deployment) {
 			at = place{none, none, none}
 		}
 		o.ready[entryKey{step.Target, step.Event}] = true
-		o.add(at, step.Target, step.Event, ready, Reason{Why: Ready, Cause: step.Cause})
+		o.add(at, step.Target, step.Event, ready, Reason{Code: Ready, Cause: step.Cause})
 		return true
 	}}
 	w.walk()
@@ -96,15 +96,15 @@ func (o *outlook) coming(at place, t deploylog.Target, event string) {
 }
 
 func (o *outlook) notNew(at place, t deploylog.Target, event string, by origin) {
-	o.add(at, t, event, left, Reason{Why: NotNew, By: by.target, ByEvent: by.mark.event, Seq: by.mark.seq})
+	o.add(at, t, event, left, Reason{Code: NotNew, By: by.target, ByEvent: by.mark.event, Seq: by.mark.seq})
 }
 
 // over adds why a deployment that ended does not go on.
 func (o *outlook) over() {
 	d, l := o.d, o.s.layout
-	why := Reason{Why: HasFailed, By: o.s.target, ByEvent: d.ended.event, Seq: d.ended.seq, Cause: d.ended.cause}
+	why := Reason{Code: HasFailed, By: o.s.target, ByEvent: d.ended.event, Seq: d.ended.seq, Cause: d.ended.cause}
 	if d.status == Cancelled {
-		why.Why = WasCancelled
+		why.Code = WasCancelled
 	}
 	o.add(place{none, none, none}, o.s.target, pipelineFinished, blocked, why)
 	for i := range l.stages {
@@ -121,7 +121,7 @@ func (o *outlook) over() {
 
 func (o *outlook) failure(at place, t deploylog.Target, event string, m *marks) {
 	if k, bad := m.failure(); bad {
-		o.add(at, t, event, blocked, Reason{Why: HasFailed, By: t, ByEvent: k.event, Seq: k.seq, Cause: k.text()})
+		o.add(at, t, event, blocked, Reason{Code: HasFailed, By: t, ByEvent: k.event, Seq: k.seq, Cause: k.text()})
 	}
 }
 
@@ -186,7 +186,7 @@ func (o *outlook) entering(i int) []Reason {
 	var reasons []Reason
 	for _, b := range stage.before {
 		if !o.d.stages[b].passed {
-			reasons = append(reasons, Reason{Why: AwaitsStage, Name: o.s.layout.stages[b].Name, By: o.s.layout.stages[b].target})
+			reasons = append(reasons, Reason{Code: AwaitsStage, Name: o.s.layout.stages[b].Name, By: o.s.layout.stages[b].target})
 		}
 	}
 	if len(reasons) > 0 {
@@ -203,7 +203,7 @@ func (o *outlook) entering(i int) []Reason {
 
 func (o *outlook) heldBy(holder *deployment, b span) Reason {
 	stages := o.s.layout.stages
-	r := Reason{Why: AwaitsBatch, Holder: holder.revision, Name: stages[b.from].Name, To: stages[b.to].Name, By: stages[b.from].target}
+	r := Reason{Code: AwaitsBatch, Holder: holder.revision, Name: stages[b.from].Name, To: stages[b.to].Name, By: stages[b.from].target}
 	for i := b.from; i <= b.to; i++ { // where in the batch it is
 		run := &holder.stages[i]
 		if run.begun && !run.passed {
@@ -225,7 +225,7 @@ func (o *outlook) inside(i int, by *origin) {
 		case run.marks.has(event):
 		case by != nil:
 			o.notNew(at, stage.target, event, *by)
-		case run.begun && why.Why != "":
+		case run.begun && why.Code != "":
 			o.add(at, stage.target, event, blocked, why)
 		default:
 			o.coming(at, stage.target, event)
@@ -237,7 +237,7 @@ func (o *outlook) inside(i int, by *origin) {
 			o.group(i, g, by)
 		}
 	case stage.Approval != nil:
-		needs(EventApproved, Reason{Why: AwaitsApproval, Name: stage.Name})
+		needs(EventApproved, Reason{Code: AwaitsApproval, Name: stage.Name})
 	case stage.Environment != "":
 		needs(EventDeployed, Reason{})
 	case stage.manifest() != "":
@@ -246,9 +246,9 @@ func (o *outlook) inside(i int, by *origin) {
 		for k, kind := range stage.Build.Artifacts {
 			switch event := ArtifactReceived(kind); {
 			case o.d.awaits(stage, run, k):
-				needs(event, Reason{Why: AwaitsArtifact, Name: kind})
+				needs(event, Reason{Code: AwaitsArtifact, Name: kind})
 			case !run.marks.has(event):
-				o.add(at, stage.target, event, left, Reason{Why: CameLater, By: o.s.target, ByEvent: EventDefined, Seq: o.s.defined, Name: kind})
+				o.add(at, stage.target, event, left, Reason{Code: CameLater, By: o.s.target, ByEvent: EventDefined, Seq: o.s.defined, Name: kind})
 			}
 		}
 	}
@@ -269,7 +269,7 @@ func (o *outlook) group(i, g int, by *origin) {
 		o.coming(at, group.target, groupStarted)
 	}
 	if !group.known && run.begun && by == nil {
-		o.add(at, group.target, groupFinished, blocked, Reason{Why: AwaitsMembers, Name: group.Name})
+		o.add(at, group.target, groupFinished, blocked, Reason{Code: AwaitsMembers, Name: group.Name})
 		return
 	}
 	for h := range group.hosts {
@@ -305,7 +305,7 @@ func (o *outlook) host(at place, by *origin) {
 			o.notNew(at, t, event, *by)
 		case o.goneBy(stage, c):
 			gone := o.d.without[event]
-			o.add(at, t, event, left, Reason{Why: LeftOut, By: gone.target, ByEvent: gone.mark.event, Seq: gone.mark.seq, Name: event})
+			o.add(at, t, event, left, Reason{Code: LeftOut, By: gone.target, ByEvent: gone.mark.event, Seq: gone.mark.seq, Name: event})
 		default:
 			o.coming(at, t, event)
 		}

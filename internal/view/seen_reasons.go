@@ -11,9 +11,9 @@ const (
 	mostBefore = 60 // bytes of what may stand before one that was told, as "no progress for 5m: h1: "
 )
 
-// Told remembers the reasons that events were shown with, so that each is told
-// once: others refer to the event that has it. It is not safe for concurrent use.
-type Told struct {
+// SeenReasons remembers the reasons that events were shown with, so that each is
+// written once: later events refer to the one that has it. It is not safe for concurrent use.
+type SeenReasons struct {
 	reasons []struct {
 		seq  int64
 		text string
@@ -21,7 +21,7 @@ type Told struct {
 }
 
 // brief is the reason of an event as it is to be shown.
-func (t *Told) brief(seq int64, reason string) string {
+func (t *SeenReasons) brief(seq int64, reason string) string {
 	if t == nil {
 		return reason
 	}
