@@ -55,7 +55,7 @@ type Options struct {
 	Env func(string) string
 
 	// Gate is this machine's file of a static Linux binary that hands what
-	// follows the argument gate.Word to gate.Main (package internal/gate), as
+	// follows the argument entrypoint.Word to entrypoint.Main (package internal/entrypoint), as
 	// this program does. Containers that are held (engine.Spec.Hold) then start
 	// ahead of their input, and those that rely on it (Whole) with all of it; they
 	// see the file in their root directory. Without it, or for an engine elsewhere,

@@ -106,15 +106,15 @@ func (e *Engine) runError(action string, spec engine.Spec, err error) error {
 	case strings.Contains(text, "no command specified"), strings.Contains(text, "No command specified"):
 		return fmt.Errorf("%s: image %q has neither entrypoint nor command: give one: %w", action, spec.Image, err)
 	case strings.Contains(text, "exec format error"):
-		return fmt.Errorf("%s: %s of image %q is built for another platform than the engine's: %w", action, entrypoint(spec), spec.Image, err)
+		return fmt.Errorf("%s: %s of image %q is built for another platform than the engine's: %w", action, entrypointOf(spec), spec.Image, err)
 	case strings.Contains(text, "exec: "), strings.Contains(text, "executable file not found"):
-		return fmt.Errorf("%s: %s can not be executed in image %q; check that the file is there and executable: %w", action, entrypoint(spec), spec.Image, err)
+		return fmt.Errorf("%s: %s can not be executed in image %q; check that the file is there and executable: %w", action, entrypointOf(spec), spec.Image, err)
 	default:
 		return e.wrap(action, err)
 	}
 }
 
-func entrypoint(spec engine.Spec) string {
+func entrypointOf(spec engine.Spec) string {
 	if spec.Entrypoint == "" {
 		return "the entrypoint"
 	}

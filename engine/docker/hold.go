@@ -18,7 +18,7 @@ import (
 	"github.com/moby/moby/api/types/mount"
 
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/internal/gate"
+	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
 // gateTarget begins the path at which a container has its gate. A random end keeps
@@ -126,9 +126,9 @@ func (e *Engine) engate(config *container.Config, host *container.HostConfig, sp
 		return
 	}
 	target := gateTarget + rand.Text() // not the mark, which the program must not learn
-	config.Entrypoint, config.Cmd = []string{target, gate.Word, mark}, argv
+	config.Entrypoint, config.Cmd = []string{target, entrypoint.Word, mark}, argv
 	if spec.Whole {
-		config.Entrypoint = []string{target, gate.WholeWord, e.silence.String(), mark}
+		config.Entrypoint = []string{target, entrypoint.WholeWord, e.silence.String(), mark}
 	}
 	host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: e.gate, Target: target, ReadOnly: true})
 }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
-	"github.com/deployster-go/deployster/internal/gate"
+	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
 // marked runs what leaves a file in directory.
@@ -72,7 +72,7 @@ func TestTheProgramOfAKilledCallerNeverRuns(t *testing.T) {
 	}
 	_ = caller.Wait()
 	exit, err := e.Wait(t.Context(), id)
-	if err != nil || exit.Code != gate.Failed {
+	if err != nil || exit.Code != entrypoint.Failed {
 		t.Errorf("exit %+v, error %v; want the gate's code", exit, err)
 	}
 	if _, err := os.Stat(filepath.Join(directory, "mark")); !os.IsNotExist(err) {

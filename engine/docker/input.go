@@ -10,7 +10,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/internal/gate"
+	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
 // input is stdin on its way to a container.
@@ -72,7 +72,7 @@ func (e *Engine) release(ctx context.Context, spec engine.Spec, in *input, fail 
 			case <-spec.Hold:
 				waiting = false
 			case <-signs.C:
-				_ = gate.Alive(in.to.Conn)
+				_ = entrypoint.Alive(in.to.Conn)
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func (in *input) feed(fail context.CancelCauseFunc) {
 	case in.given:
 		return
 	case in.framed:
-		_ = gate.Frame(in.to.Conn, in.from)
+		_ = entrypoint.Frame(in.to.Conn, in.from)
 	default:
 		_, _ = io.Copy(in.to.Conn, in.from)
 	}

@@ -67,7 +67,7 @@ func openWith(tb testing.TB, options Options) *Engine {
 // gateBinary compiles a program that is nothing but the gate.
 func gateBinary(tb testing.TB) string {
 	tb.Helper()
-	return enginetest.Binary(tb, "github.com/deployster-go/deployster/engine/docker/testdata/gate", runtime.GOARCH)
+	return enginetest.Binary(tb, "github.com/deployster-go/deployster/engine/docker/testdata/entrypoint", runtime.GOARCH)
 }
 
 // fixture is the probe's image, in the engine under a name of the test's own

@@ -9,12 +9,12 @@ import (
 	"syscall"
 
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/engine/oci/internal/launch"
+	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
 // explain says why there was no container to run. Runtimes tell these cases
 // apart only in their texts.
-func (e *Engine) explain(spec engine.Spec, failure *launch.Failure) error {
+func (e *Engine) explain(spec engine.Spec, failure *entrypoint.Failure) error {
 	text := strings.ToLower(failure.Text)
 	contains := func(parts ...string) bool {
 		for _, part := range parts {
@@ -28,9 +28,9 @@ func (e *Engine) explain(spec engine.Spec, failure *launch.Failure) error {
 	case !failure.Runtime:
 		return failure
 	case contains("exec format error"):
-		return fmt.Errorf("%s of image %q is built for another platform than this machine's: %w", entrypoint(spec), spec.Image, failure)
+		return fmt.Errorf("%s of image %q is built for another platform than this machine's: %w", entrypointOf(spec), spec.Image, failure)
 	case contains("exec: ", "executable file", "find program", "executable path", "open executable"):
-		return fmt.Errorf("%s can not be executed in image %q; check that the file is there and executable: %w", entrypoint(spec), spec.Image, failure)
+		return fmt.Errorf("%s can not be executed in image %q; check that the file is there and executable: %w", entrypointOf(spec), spec.Image, failure)
 	case contains("cgroup"):
 		return fmt.Errorf("%s can not use this machine's control groups; use another runtime, such as runc: %w", filepath.Base(e.runtime), failure)
 	default:
@@ -38,7 +38,7 @@ func (e *Engine) explain(spec engine.Spec, failure *launch.Failure) error {
 	}
 }
 
-func entrypoint(spec engine.Spec) string {
+func entrypointOf(spec engine.Spec) string {
 	if spec.Entrypoint == "" {
 		return "the entrypoint"
 	}
@@ -57,7 +57,7 @@ func (e *Engine) forbidden(err error) error {
 // whyForbidden is forbidden on a machine whose kernel has overlays or not, and
 // whose settings sysctl reads.
 func whyForbidden(err error, rootless, overlays bool, sysctl func(string) string) error {
-	var failure *launch.Failure
+	var failure *entrypoint.Failure
 	failed := errors.As(err, &failure)
 	if failed && failure.Linux != "" {
 		return fmt.Errorf("the kernel is too old: that needs Linux %s; update it, or use Docker: %w", failure.Linux, err)

@@ -11,13 +11,13 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/engine/oci/internal/launch"
+	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
 func TestWhatIsMissingIsSaid(t *testing.T) {
 	clone := fmt.Errorf("start the launcher: %w", &os.PathError{Op: "fork/exec", Path: "/proc/self/exe", Err: syscall.EPERM})
-	private := &launch.Failure{Doing: "keep mounts private", Text: "permission denied"}
-	overlay := &launch.Failure{Doing: "mount an overlay", Text: "no such device"}
+	private := &entrypoint.Failure{Doing: "keep mounts private", Text: "permission denied"}
+	overlay := &entrypoint.Failure{Doing: "mount an overlay", Text: "no such device"}
 	for _, c := range []struct {
 		name     string
 		err      error
@@ -26,8 +26,8 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		sysctl   string // of the one that is set to 0 or 1
 		says     string
 	}{
-		{"an old kernel", &launch.Failure{Doing: "keep files from the container", Text: "invalid argument", Linux: "5.11"}, false, true, "", "needs Linux 5.11"},
-		{"an old kernel, without root", &launch.Failure{Doing: "mount", Text: "function not implemented", Linux: "5.12"}, true, true, "kernel.unprivileged_userns_clone=0", "needs Linux 5.12"},
+		{"an old kernel", &entrypoint.Failure{Doing: "keep files from the container", Text: "invalid argument", Linux: "5.11"}, false, true, "", "needs Linux 5.11"},
+		{"an old kernel, without root", &entrypoint.Failure{Doing: "mount", Text: "function not implemented", Linux: "5.12"}, true, true, "kernel.unprivileged_userns_clone=0", "needs Linux 5.12"},
 		{"no overlays in the kernel", overlay, false, false, "", "`modprobe overlay`"},
 		{"nor without root", overlay, true, false, "", "`modprobe overlay`"},
 		{"overlays for root only", overlay, true, true, "", "needs Linux 5.11"},
@@ -65,12 +65,12 @@ func TestWhatRuntimesSayIsExplained(t *testing.T) {
 		"creating cgroup directory `/sys/fs/cgroup/x`: Read-only": "some-runtime can not use this machine's control groups",
 		"something that no case is for":                           "some-runtime: run the container: something",
 	} {
-		err := e.explain(spec, &launch.Failure{Doing: "run the container", Text: said, Runtime: true})
+		err := e.explain(spec, &entrypoint.Failure{Doing: "run the container", Text: said, Runtime: true})
 		if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), said) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	own := &launch.Failure{Doing: "find user", Text: "exec: it is none of the runtime's"}
+	own := &entrypoint.Failure{Doing: "find user", Text: "exec: it is none of the runtime's"}
 	if err := e.explain(spec, own); !errors.Is(err, own) || err.Error() != own.Error() {
 		t.Errorf("%v", err)
 	}

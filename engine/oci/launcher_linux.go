@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/deployster-go/deployster/engine/oci/internal/launch"
+	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
 // launcher is a launcher process of this tool.
@@ -61,7 +61,7 @@ func (e *Engine) startLauncher(stdin, stdout, stderr *os.File) (*launcher, error
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		var err error
-		l.process, err = os.StartProcess("/proc/self/exe", []string{launch.Name, e.dir.mountPoint()}, attributes)
+		l.process, err = os.StartProcess("/proc/self/exe", []string{entrypoint.Name, e.dir.mountPoint()}, attributes)
 		started <- err
 		if err == nil {
 			l.state, _ = l.process.Wait() // fails for no child of this process
@@ -79,8 +79,8 @@ func (e *Engine) startLauncher(stdin, stdout, stderr *os.File) (*launcher, error
 func (l *launcher) kill() { _ = l.process.Kill() }
 
 // report returns the launcher's next message; one that died has none.
-func (l *launcher) report() launch.Report {
-	var report launch.Report
+func (l *launcher) report() entrypoint.Report {
+	var report entrypoint.Report
 	_ = l.reports.Decode(&report)
 	return report
 }

@@ -21,9 +21,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/engine/oci/internal/launch"
 	"github.com/deployster-go/deployster/engine/oci/internal/store"
 	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
 // Engine runs containers by an OCI runtime. It is safe for concurrent use.
@@ -233,7 +233,7 @@ func (e *Engine) try(ctx context.Context) error {
 	}
 	defer l.close()
 	defer context.AfterFunc(ctx, l.kill)()
-	_ = l.orders.Encode(launch.Request{Dir: e.dir.mountPoint(), Rootless: e.rootless})
+	_ = l.orders.Encode(entrypoint.Request{Dir: e.dir.mountPoint(), Rootless: e.rootless})
 	switch report := l.report(); {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

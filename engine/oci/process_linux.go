@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/deployster-go/deployster/engine/oci/internal/launch"
+	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
 // process is a launcher as others know it. Process ids are used again; together
@@ -89,7 +89,7 @@ func (p process) kill(id string) error {
 func isLauncher(pid int, id string) bool {
 	content, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	args := strings.Split(string(content), "\x00")
-	return err == nil && (args[0] == launch.Name || slices.Contains(args, id))
+	return err == nil && (args[0] == entrypoint.Name || slices.Contains(args, id))
 }
 
 // poll asks until it is so. What it is used for is done by other processes,

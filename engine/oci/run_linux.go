@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/engine/oci/internal/launch"
 	"github.com/deployster-go/deployster/engine/oci/internal/store"
+	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
 // killed is the exit code of what was killed.
@@ -123,7 +123,7 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 
 // start has the container started, at once or when it is released. A launcher
 // that is killed once it was told what to do will report nothing.
-func (e *Engine) start(ctx context.Context, c *container, kept recordFile, spec engine.Spec, request launch.Request, released func()) error {
+func (e *Engine) start(ctx context.Context, c *container, kept recordFile, spec engine.Spec, request entrypoint.Request, released func()) error {
 	if err := c.orders.Encode(request); err != nil {
 		return fmt.Errorf("tell the launcher what to run: %w", err)
 	}
@@ -155,23 +155,23 @@ func (e *Engine) start(ctx context.Context, c *container, kept recordFile, spec 
 		return fmt.Errorf("record that the container is started: %w", err)
 	}
 	e.passes("the start is recorded")
-	_ = c.orders.Encode(launch.Start{})
+	_ = c.orders.Encode(entrypoint.Start{})
 	e.passes("the container is started")
 	return nil
 }
 
 // request is what the launcher is to do for a run.
-func (e *Engine) request(ctx context.Context, id string, spec engine.Spec, lease *store.Lease) (launch.Request, error) {
+func (e *Engine) request(ctx context.Context, id string, spec engine.Spec, lease *store.Lease) (entrypoint.Request, error) {
 	h, err := e.host()
 	if err != nil {
-		return launch.Request{}, err
+		return entrypoint.Request{}, err
 	}
 	for _, m := range spec.Mounts {
 		switch source, err := os.Stat(m.Source); {
 		case errors.Is(err, fs.ErrNotExist):
-			return launch.Request{}, fmt.Errorf("mount source %s does not exist: %w", m.Source, err)
+			return entrypoint.Request{}, fmt.Errorf("mount source %s does not exist: %w", m.Source, err)
 		case err != nil:
-			return launch.Request{}, fmt.Errorf("mount source %s: %w", m.Source, err)
+			return entrypoint.Request{}, fmt.Errorf("mount source %s: %w", m.Source, err)
 		case !source.IsDir():
 			h.files = append(h.files, m.Source)
 		}
@@ -182,21 +182,21 @@ func (e *Engine) request(ctx context.Context, id string, spec engine.Spec, lease
 	image := lease.Image.Config.Config
 	config, err := configure(id, spec, image, h)
 	if err != nil {
-		return launch.Request{}, err
+		return entrypoint.Request{}, err
 	}
 	mounts, err := json.Marshal(config.Mounts)
 	if err != nil {
-		return launch.Request{}, fmt.Errorf("encode the runtime's configuration: %w", err)
+		return entrypoint.Request{}, fmt.Errorf("encode the runtime's configuration: %w", err)
 	}
 	linux, err := json.Marshal(config.Linux)
 	if err != nil {
-		return launch.Request{}, fmt.Errorf("encode the runtime's configuration: %w", err)
+		return entrypoint.Request{}, fmt.Errorf("encode the runtime's configuration: %w", err)
 	}
 	user := image.User
 	if spec.User != "" {
 		user = spec.User
 	}
-	return launch.Request{
+	return entrypoint.Request{
 		ID:       id,
 		Dir:      e.dir.mountPoint(),
 		Rootless: e.rootless,
@@ -209,7 +209,7 @@ func (e *Engine) request(ctx context.Context, id string, spec engine.Spec, lease
 		Options:  e.options(spec.Network),
 		Log:      e.dir.log(id),
 		Steps:    spec.Hold != nil || !e.keeps,
-		Config:   launch.Config{Version: config.Version, Process: config.Process, Hostname: config.Hostname, Mounts: mounts, Linux: linux},
+		Config:   entrypoint.Config{Version: config.Version, Process: config.Process, Hostname: config.Hostname, Mounts: mounts, Linux: linux},
 	}, nil
 }
 

@@ -8,9 +8,8 @@ import (
 	"os"
 
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/engine/oci/internal/launch"
 	"github.com/deployster-go/deployster/internal/crash"
-	"github.com/deployster-go/deployster/internal/gate"
+	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
 // container is a launcher and this end of its container's streams.
@@ -47,7 +46,7 @@ func (e *Engine) prepare() (*container, error) {
 }
 
 // end returns the exit code of the container's program, or why there was none.
-func (c *container) end(log string) (int, *launch.Failure) {
+func (c *container) end(log string) (int, *entrypoint.Failure) {
 	report := c.report()
 	became := report.Becomes
 	if became {
@@ -62,11 +61,11 @@ func (c *container) end(log string) (int, *launch.Failure) {
 	case !c.state.Exited():
 		return killed, nil
 	case !became:
-		return 0, &launch.Failure{Doing: "run the container", Text: "the launcher ended before there was one: " + c.state.String()}
+		return 0, &entrypoint.Failure{Doing: "run the container", Text: "the launcher ended before there was one: " + c.state.String()}
 	}
 	code := c.state.ExitCode()
-	if text := launch.LastError(log); code != 0 && text != "" {
-		return 0, &launch.Failure{Doing: "run the container", Text: text, Runtime: true}
+	if text := entrypoint.LastError(log); code != 0 && text != "" {
+		return 0, &entrypoint.Failure{Doing: "run the container", Text: text, Runtime: true}
 	}
 	return code, nil
 }
@@ -86,7 +85,7 @@ func (c *container) closeStreams() {
 // copy copies the streams until the container has closed its output. What the
 // runtime writes to stderr, because it can not run the container, it has written
 // to its log before; that comes back as an error.
-func (c *container) copy(streams engine.IO, request launch.Request, fail context.CancelCauseFunc) {
+func (c *container) copy(streams engine.IO, request entrypoint.Request, fail context.CancelCauseFunc) {
 	if streams.Stdin != nil {
 		go func() {
 			defer crash.Cancel(fail, "feeding a container")
@@ -110,7 +109,7 @@ func (c *container) copy(streams engine.IO, request launch.Request, fail context
 		o := <-ready
 		if silent && o.from == c.stderr && o.err == nil {
 			silent = false
-			if launch.LastError(request.Log) != "" {
+			if entrypoint.LastError(request.Log) != "" {
 				o.to = nil
 			}
 		}
@@ -169,7 +168,7 @@ func (o *output) read(ready chan<- *output) {
 func feed(to *os.File, stdin io.Reader, framed bool, fail context.CancelCauseFunc) {
 	from := &source{reader: stdin}
 	if framed {
-		_ = gate.Frame(to, from)
+		_ = entrypoint.Frame(to, from)
 	} else {
 		_, _ = io.Copy(to, from)
 	}

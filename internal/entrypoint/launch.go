@@ -19,13 +19,13 @@
 // the container, reports that, waits for a Start, and reports the end.
 //
 // Whoever imports this package is a launcher when it is called by the name Name.
-// That is decided in an init function; package internal/gate has this module's
+// That is decided in an init function; package internal/entrypoint has this module's
 // only other one. Packages are
 // initialized in the order of their import paths, so the launcher is at work
 // before the tool's other packages have prepared what it does not need, which
 // takes them longer than all that it does. And nobody can forget to ask: a
 // program that did not ask would start itself again, and again.
-package launch
+package entrypoint
 
 import (
 	"encoding/json"
@@ -53,7 +53,7 @@ type Request struct {
 	Runtime  string            // absolute path of the runtime; "" only tries what a launcher needs
 	Options  []string          // of the runtime, before its command
 	Log      string            // file for what the runtime has to say
-	Whole    bool              // start the program when the input on stdin, which is framed (package internal/gate), has all come
+	Whole    bool              // start the program when the input on stdin, which is framed (package internal/entrypoint), has all come
 	Steps    bool              // stay, create the container, report that, and start it when told
 	Config   Config
 }

@@ -1,4 +1,4 @@
-package launch
+package entrypoint
 
 import (
 	"encoding/json"
@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/deployster-go/deployster/internal/gate"
 )
 
 func init() {
@@ -142,7 +140,7 @@ func (l *launcher) steps() (int, error) {
 // whole runs the container when its input is whole. The runtime leaves it to
 // itself then: the pipes that it would put between would be cut when it dies.
 func (l *launcher) whole() (int, error) {
-	if err := gate.Whole(0, 0); err != nil {
+	if err := Whole(0, 0); err != nil {
 		return 0, failed("prepare the input", err)
 	}
 	if err := l.execute("run", "--detach", "--bundle", l.request.Dir, "--pid-file", pidFile); err != nil {
@@ -161,7 +159,7 @@ func (l *launcher) whole() (int, error) {
 // later gives the container that is to be created an input that is not there
 // yet. fill puts it there.
 func (l *launcher) later() (fill func() error, err error) {
-	input, err := gate.Input()
+	input, err := Input()
 	if err != nil {
 		return nil, failed("prepare the input", err)
 	}
@@ -173,7 +171,7 @@ func (l *launcher) later() (fill func() error, err error) {
 		return nil, failed("prepare the input", err)
 	}
 	return func() error {
-		if err := gate.Fill(input, os.NewFile(uintptr(kept), "stdin")); err != nil {
+		if err := Fill(input, os.NewFile(uintptr(kept), "stdin")); err != nil {
 			return failed("prepare the input", err)
 		}
 		return nil

@@ -1,4 +1,4 @@
-package gate_test
+package entrypoint_test
 
 import (
 	"strings"
@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/internal/gate"
+	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
 // A signal, such as that of a terminal whose size changes, is no sign of life.
 func TestTheGateGivesUpThoughSignalsCome(t *testing.T) {
-	gated, stdin, stdout, stderr := heldBy(t, gate.WholeWord, "500ms", "mark", self(t), "program")
+	gated, stdin, stdout, stderr := heldBy(t, entrypoint.WholeWord, "500ms", "mark", self(t), "program")
 	defer func() { _ = stdin.Close() }()
-	if err := gate.Alive(stdin); err != nil {
+	if err := entrypoint.Alive(stdin); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
@@ -35,7 +35,7 @@ func TestTheGateGivesUpThoughSignalsCome(t *testing.T) {
 			tooLong = nil
 		}
 	}
-	if gated.ProcessState.ExitCode() != gate.Failed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "nothing came") {
+	if gated.ProcessState.ExitCode() != entrypoint.Failed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "nothing came") {
 		t.Errorf("%s, stdout %q, stderr %q", gated.ProcessState, stdout, stderr)
 	}
 }

@@ -1,4 +1,4 @@
-package gate_test
+package entrypoint_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/deployster-go/deployster/internal/gate"
+	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
 // The test binary is the gate, and the program behind it.
@@ -38,7 +38,7 @@ func self(t *testing.T) string {
 // held starts a gate before the program argv.
 func held(t *testing.T, argv ...string) (gated *exec.Cmd, stdin io.WriteCloser, stdout, stderr *bytes.Buffer) {
 	t.Helper()
-	return heldBy(t, gate.Word, argv...)
+	return heldBy(t, entrypoint.Word, argv...)
 }
 
 func heldBy(t *testing.T, word string, argv ...string) (gated *exec.Cmd, stdin io.WriteCloser, stdout, stderr *bytes.Buffer) {
@@ -107,7 +107,7 @@ func TestTheProgramDoesNotRun(t *testing.T) {
 			_, _ = io.WriteString(stdin, c.stdin)
 			_ = stdin.Close()
 			_ = gated.Wait()
-			if gated.ProcessState.ExitCode() != gate.Failed || stdout.Len() > 0 {
+			if gated.ProcessState.ExitCode() != entrypoint.Failed || stdout.Len() > 0 {
 				t.Errorf("%s, stdout %q", gated.ProcessState, stdout)
 			}
 			for _, text := range c.says {
@@ -123,20 +123,20 @@ func TestTheProgramGetsItsWholeInputOrDoesNotRun(t *testing.T) {
 	for _, size := range []int{0, 1, 1000, 64 << 10, 1 << 20} {
 		sent := strings.Repeat("x", size)
 		var framed bytes.Buffer
-		if err := gate.Frame(&framed, strings.NewReader(sent)); err != nil {
+		if err := entrypoint.Frame(&framed, strings.NewReader(sent)); err != nil {
 			t.Fatal(err)
 		}
 		for _, cut := range []int{0, 1, 4, 5, framed.Len() / 2, framed.Len() - 4, framed.Len() - 1, framed.Len()} {
 			if cut > framed.Len() {
 				continue
 			}
-			gated, stdin, stdout, stderr := heldBy(t, gate.WholeWord, "1m", "mark", self(t), "program")
+			gated, stdin, stdout, stderr := heldBy(t, entrypoint.WholeWord, "1m", "mark", self(t), "program")
 			_, _ = stdin.Write(framed.Bytes()[:cut])
 			_ = stdin.Close()
 			_ = gated.Wait()
 			want, code := fmt.Sprintf("%q \n", []string{self(t), "program"})+sent, 42
 			if cut < framed.Len() {
-				want, code = "", gate.Failed
+				want, code = "", entrypoint.Failed
 			}
 			if gated.ProcessState.ExitCode() != code || stdout.String() != want {
 				t.Errorf("%d of %d bytes: %s, %d bytes of stdout, want %d; stderr %q", cut, framed.Len(), gated.ProcessState, stdout.Len(), len(want), stderr)
@@ -149,23 +149,23 @@ func TestTheProgramGetsItsWholeInputOrDoesNotRun(t *testing.T) {
 }
 
 func TestWhatIsNotFramedIsRefused(t *testing.T) {
-	gated, stdin, stdout, stderr := heldBy(t, gate.WholeWord, "0s", "mark", self(t), "program")
+	gated, stdin, stdout, stderr := heldBy(t, entrypoint.WholeWord, "0s", "mark", self(t), "program")
 	_, _ = io.WriteString(stdin, `{"name": "not framed"}`)
 	_ = stdin.Close()
 	_ = gated.Wait()
-	if gated.ProcessState.ExitCode() != gate.Failed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "none of ours") {
+	if gated.ProcessState.ExitCode() != entrypoint.Failed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "none of ours") {
 		t.Errorf("%s, stdout %q, stderr %q", gated.ProcessState, stdout, stderr)
 	}
 }
 
 func TestTheGateGivesUpWhenNobodySends(t *testing.T) {
-	gated, stdin, stdout, stderr := heldBy(t, gate.WholeWord, "100ms", "mark", self(t), "program")
+	gated, stdin, stdout, stderr := heldBy(t, entrypoint.WholeWord, "100ms", "mark", self(t), "program")
 	defer func() { _ = stdin.Close() }()
-	if err := gate.Alive(stdin); err != nil {
+	if err := entrypoint.Alive(stdin); err != nil {
 		t.Fatal(err)
 	}
 	_ = gated.Wait()
-	if gated.ProcessState.ExitCode() != gate.Failed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "nothing came") {
+	if gated.ProcessState.ExitCode() != entrypoint.Failed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "nothing came") {
 		t.Errorf("%s, stdout %q, stderr %q", gated.ProcessState, stdout, stderr)
 	}
 }

@@ -14,9 +14,9 @@
 // The gate is a word of the tool's own command line (see Word), because the
 // tool's static binary is what can be mounted into any container. The word is
 // looked at in an init function, for the reason that package
-// engine/oci/internal/launch gives for its own: what the tool's other packages
+// this one gives for its own: what the tool's other packages
 // prepare takes longer than all that the gate does.
-package gate
+package entrypoint
 
 import (
 	"errors"
