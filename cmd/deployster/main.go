@@ -5,6 +5,10 @@ import (
 	"os"
 
 	"github.com/deployster-go/deployster/internal/cli"
+	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
-func main() { os.Exit(cli.Main(os.Args[1:])) }
+func main() {
+	entrypoint.Dispatch() // first, because containers start with it
+	os.Exit(cli.Main(os.Args[1:]))
+}

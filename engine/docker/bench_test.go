@@ -98,16 +98,16 @@ func median(times []time.Duration) time.Duration {
 
 // BenchmarkHeldRun measures how long it takes from knowing the input to the
 // first output: of a run that begins then, of one whose container was created
-// ahead, and of one held by the gate.
+// ahead, and of one held by the shim.
 func BenchmarkHeldRun(b *testing.B) {
 	plain := open(b)
-	gated := openWith(b, Options{Gate: gateBinary(b)})
+	shimmed := openWith(b, Options{Shim: shimBinary(b)})
 	probe := loadProbe(b, plain)
 	for _, network := range []string{"none", "host", "bridge"} {
 		b.Run(network, func(b *testing.B) {
 			times := map[string][]time.Duration{}
 			for b.Loop() {
-				for name, e := range map[string]*Engine{"plain": plain, "ahead": plain, "gate": gated} {
+				for name, e := range map[string]*Engine{"plain": plain, "ahead": plain, "shim": shimmed} {
 					spec := probe.spec("cat")
 					spec.Network = network
 					times[name] = append(times[name], firstOutput(b, e, spec, name != "plain"))
@@ -151,7 +151,7 @@ func firstOutput(b *testing.B, e *Engine, spec engine.Spec, held bool) time.Dura
 // BenchmarkWholeInput compares a run whose program may rely on its input with
 // one that may not.
 func BenchmarkWholeInput(b *testing.B) {
-	e := openWith(b, Options{Gate: enginetest.Binary(b, "github.com/deployster-go/deployster/cmd/deployster", runtime.GOARCH)})
+	e := openWith(b, Options{Shim: enginetest.Binary(b, "github.com/deployster-go/deployster/cmd/deployster", runtime.GOARCH)})
 	probe := loadProbe(b, e)
 	for _, network := range []string{"none", "bridge"} {
 		b.Run(network, func(b *testing.B) {

@@ -13,8 +13,8 @@ import (
 	"github.com/deployster-go/deployster/engine"
 )
 
-// create makes the container and returns its id, and for one that the gate
-// holds the mark by which the gate is known. It is not cut short by a cancel,
+// create makes the container and returns its id, and for one that the shim
+// holds the mark by which the shim is known. It is not cut short by a cancel,
 // see grace.
 func (e *Engine) create(ctx context.Context, spec engine.Spec, stdin bool) (id, mark string, err error) {
 	if err := ctx.Err(); err != nil {
@@ -25,10 +25,10 @@ func (e *Engine) create(ctx context.Context, spec engine.Spec, stdin bool) (id, 
 	}
 	ctx, cancel := grace(ctx)
 	defer cancel()
-	if e.gates(spec, stdin) {
+	if e.usesShim(spec, stdin) {
 		mark = rand.Text()
 		id, err = e.newContainer(ctx, spec, stdin, mark)
-		if !e.withoutGate(ctx, spec.Image, mark, err) {
+		if !e.shimFailed(ctx, spec.Image, mark, err) {
 			return id, mark, err
 		}
 		// The engine does not see this machine's files, or not this one.
@@ -91,7 +91,7 @@ func (e *Engine) newContainer(ctx context.Context, spec engine.Spec, stdin bool,
 		}
 	}
 	if mark != "" {
-		e.engate(config, host, spec, mark)
+		e.insertShim(config, host, spec, mark)
 	}
 	created, err := e.client.ContainerCreate(ctx, client.ContainerCreateOptions{Config: config, HostConfig: host})
 	if err != nil {

@@ -54,13 +54,13 @@ type Options struct {
 	// and credential helpers are started with the process's own environment.
 	Env func(string) string
 
-	// Gate is this machine's file of a static Linux binary that hands what
-	// follows the argument entrypoint.Word to entrypoint.Main (package internal/entrypoint), as
-	// this program does. Containers that are held (engine.Spec.Hold) then start
-	// ahead of their input, and those that rely on it (Whole) with all of it; they
-	// see the file in their root directory. Without it, or for an engine elsewhere,
-	// held ones are only created ahead.
-	Gate string
+	// Shim is this machine's file of a static Linux binary whose main begins with
+	// entrypoint.Dispatch, as this program's does (see entrypoint.Executable).
+	// Containers that are held (engine.Spec.Hold) then start ahead of their input,
+	// and those that rely on it (Whole) with all of it; they see the file in their
+	// root directory. Without it, or for an engine elsewhere, held ones are only
+	// created ahead.
+	Shim string
 
 	// Logger is told what does not fail a call; nil discards.
 	Logger *slog.Logger
@@ -72,9 +72,9 @@ type Engine struct {
 	endpoint endpoint
 	config   func() (*configfile.ConfigFile, error)
 	log      *slog.Logger
-	gate     string // "" if there is none
-	silence  time.Duration
-	ungated  sync.Map    // images whose containers are made without the gate
+	shim     string // "" if there is none
+	idle     time.Duration
+	shimless sync.Map    // images whose containers are made without the shim
 	warned   atomic.Bool // that an input may be cut short
 	removals *removals
 	passed   func(point string) // if set, hears of every point of a run: tests end there
@@ -121,9 +121,9 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 		config:   func() (*configfile.ConfigFile, error) { return loadConfig(directory) },
 		log:      options.Logger,
 		removals: newRemovals(),
-		silence:  silence,
+		idle:     shimIdle,
 	}
-	e.gate = e.gateFile(options.Gate)
+	e.shim = e.shimFile(options.Shim)
 	if _, err := api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
 		_ = api.Close()
 		return nil, e.unreachable("connect", err)

@@ -33,9 +33,9 @@ func TestMain(m *testing.M) {
 	case "hold":
 		os.Exit(holdForEver(os.Args[1:]))
 	case "die":
-		e, err := Open(context.Background(), Options{Gate: os.Args[1]})
+		e, err := Open(context.Background(), Options{Shim: os.Args[1]})
 		if err == nil {
-			e.silence = 5 * time.Second
+			e.idle = 5 * time.Second
 			e.passed = dieAt(os.Args[3])
 			err = enginetest.Die(e, os.Args[2])
 		}
@@ -64,8 +64,8 @@ func openWith(tb testing.TB, options Options) *Engine {
 	return e
 }
 
-// gateBinary compiles a program that is nothing but the gate.
-func gateBinary(tb testing.TB) string {
+// shimBinary compiles a program that is nothing but the shim.
+func shimBinary(tb testing.TB) string {
 	tb.Helper()
 	return enginetest.Binary(tb, "github.com/deployster-go/deployster/engine/docker/testdata/entrypoint", runtime.GOARCH)
 }

@@ -26,9 +26,9 @@ import (
 // not care to read. A Read of streams.Stdin may still be outstanding when Run
 // returns; what it yields is dropped.
 //
-// A container that is held starts ahead with the gate (see Options.Gate) in
-// place of its program, and lists as started; stdin, which opens the gate, is
-// copied from the release on. Without a gate everything up to the start is done
+// A container that is held starts ahead with the shim (see Options.Shim) in
+// place of its program, and lists as started; stdin, which opens the shim, is
+// copied from the release on. Without a shim everything up to the start is done
 // ahead.
 //
 // A container that has ended is removed in the background, one that a failing
@@ -45,7 +45,7 @@ func (e *Engine) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (
 		limit(ctx, spec.Timeout, fail)
 	}
 	exit, err := e.run(ctx, fail, spec, streams)
-	if errors.Is(err, errGate) {
+	if errors.Is(err, errShim) {
 		exit, err = e.run(ctx, fail, spec, streams) // which does without
 	}
 	if err == nil {
@@ -65,9 +65,9 @@ func (e *Engine) passes(point string) {
 	}
 }
 
-// errGate is why a container was not started whose program was to be held by the
-// gate: the engine can not execute that.
-var errGate = errors.New("the gate can not be executed")
+// errShim is why a container was not started whose program was to be held by the
+// shim: the engine cannot execute the shim.
+var errShim = errors.New("the entrypoint shim cannot be executed")
 
 func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
 	id, mark, err := e.create(ctx, spec, streams.Stdin != nil)
@@ -96,16 +96,16 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 	// Closing is what ends reads and writes of the connection on a cancel.
 	defer context.AfterFunc(ctx, attached.Close)()
 
-	gated := mark != ""
+	shimmed := mark != ""
 	exited := e.await(ctx, id, container.WaitConditionNextExit)
 	lacking := e.listen(ctx, id, spec)
-	if spec.Hold != nil && !gated {
-		if err := release(ctx, spec, fail); err != nil {
+	if !shimmed {
+		if err := e.release(ctx, spec, nil, fail); err != nil {
 			return engine.Exit{}, err
 		}
 	}
-	in := input{to: &attached.HijackedResponse, from: &source{reader: streams.Stdin}, framed: gated && spec.Whole}
-	if spec.Whole && !gated && streams.Stdin != nil {
+	in := input{to: &attached.HijackedResponse, from: streams.Stdin, framed: shimmed && spec.Whole}
+	if spec.Whole && !shimmed && streams.Stdin != nil {
 		if err := in.begin(ctx); err != nil {
 			return engine.Exit{}, err
 		}
@@ -115,8 +115,8 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 	}
 	e.passes("the container is about to start")
 	if _, err := e.client.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
-		if e.withoutGate(ctx, spec.Image, mark, err) {
-			err = fmt.Errorf("%w: %w", errGate, err)
+		if e.shimFailed(ctx, spec.Image, mark, err) {
+			err = fmt.Errorf("%w: %w", errShim, err)
 		}
 		return engine.Exit{}, e.runError("start the container", spec, err)
 	}
@@ -124,14 +124,14 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 	if streams.Stdin != nil {
 		go func() {
 			defer crash.Cancel(fail, "feeding a container")
-			if !gated || e.release(ctx, spec, &in, fail) == nil {
+			if !shimmed || e.release(ctx, spec, &in, fail) == nil {
 				in.feed(fail)
 				e.passes("the input is given")
 			}
 		}()
 	}
 	output := outlet{fail: fail}
-	stderr := &report{mark: mark, out: output.to("stderr", streams.Stderr)}
+	stderr := &shimReport{mark: mark, out: output.to("stderr", streams.Stderr)}
 	_, err = stdcopy.StdCopy(output.to("stdout", streams.Stdout), stderr, attached.Reader)
 	if ctx.Err() != nil {
 		return engine.Exit{}, context.Cause(ctx)

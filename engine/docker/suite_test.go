@@ -22,8 +22,8 @@ import (
 
 func TestDockerPassesTheSuite(t *testing.T) {
 	probe := loadProbe(t, open(t))
-	gate := gateBinary(t)
-	e := openWith(t, Options{Gate: gate})
+	shim := shimBinary(t)
+	e := openWith(t, Options{Shim: shim})
 	enginetest.Run(t, func(*testing.T) engine.Engine { return e }, enginetest.Images{
 		Probe:   probe.ref,
 		Tar:     probe.tar,
@@ -34,7 +34,7 @@ func TestDockerPassesTheSuite(t *testing.T) {
 		Leave: func(t *testing.T, labels map[string]string) (string, func()) {
 			return probe.leave(t, e, labels)
 		},
-		Caller: func(t *testing.T, order string) *exec.Cmd { return caller(t, gate, order, "") },
+		Caller: func(t *testing.T, order string) *exec.Cmd { return caller(t, shim, order, "") },
 	})
 }
 
@@ -64,13 +64,13 @@ func lacked(t *testing.T, e *Engine, labels map[string]string) bool {
 
 // caller is a process of this test binary that carries an order out, and is
 // killed at the latest when its run passes a point.
-func caller(t *testing.T, gate, order, point string) *exec.Cmd {
+func caller(t *testing.T, shim, order, point string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), self, gate, order, point)
+	command := exec.CommandContext(t.Context(), self, shim, order, point)
 	command.Env = append(os.Environ(), actAs+"=die")
 	return command
 }
@@ -85,12 +85,12 @@ func dieAt(last string) func(string) {
 	}
 }
 
-// Wherever a run is when its caller is killed, and whether there is a gate or
+// Wherever a run is when its caller is killed, and whether there is a shim or
 // not: the program has its whole input, or never starts.
 func TestACallerIsKilledAtEveryPoint(t *testing.T) {
 	e := open(t)
 	probe := loadProbe(t, e)
-	for _, gate := range []string{gateBinary(t), ""} {
+	for _, shim := range []string{shimBinary(t), ""} {
 		for _, point := range []string{"the container is about to start", "the container is started", "the input is given"} {
 			for _, size := range []int{1000, ahead} {
 				directory, mark := t.TempDir(), rand.Text()
@@ -101,7 +101,7 @@ func TestACallerIsKilledAtEveryPoint(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if said, err := caller(t, gate, string(order), point).CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
+				if said, err := caller(t, shim, string(order), point).CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
 					t.Fatalf("%s: the caller was not killed: %v\n%s", point, err, said)
 				}
 				left := awaitContainer(t, e, mark, func(c engine.Container) bool { return !c.Running })
@@ -110,7 +110,7 @@ func TestACallerIsKilledAtEveryPoint(t *testing.T) {
 				}
 				content, err := os.ReadFile(filepath.Join(directory, "kept"))
 				if err == nil && string(content) != fmt.Sprintln(size) || err != nil && !os.IsNotExist(err) {
-					t.Errorf("gate %q, when %s: it ran with %s of %d bytes (%v)", gate, point, content, size, err)
+					t.Errorf("shim %q, when %s: it ran with %s of %d bytes (%v)", shim, point, content, size, err)
 				}
 			}
 		}

@@ -26,6 +26,10 @@ type launcher struct {
 // ends of its own. It does nothing before it is sent its request, and dies if
 // this process does.
 func (e *Engine) startLauncher(stdin, stdout, stderr *os.File) (*launcher, error) {
+	program, argv, err := entrypoint.Launch(e.dir.mountPoint())
+	if err != nil {
+		return nil, fmt.Errorf("start the launcher: %w", err)
+	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("make a socket to the launcher: %w", err)
@@ -61,7 +65,7 @@ func (e *Engine) startLauncher(stdin, stdout, stderr *os.File) (*launcher, error
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		var err error
-		l.process, err = os.StartProcess("/proc/self/exe", []string{entrypoint.Name, e.dir.mountPoint()}, attributes)
+		l.process, err = os.StartProcess(program, argv, attributes)
 		started <- err
 		if err == nil {
 			l.state, _ = l.process.Wait() // fails for no child of this process

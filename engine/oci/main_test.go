@@ -10,6 +10,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
 // probeRef names the suite's image in the engines of these tests.
@@ -19,6 +20,7 @@ const probeRef = "deployster-enginetest:probe"
 const actAs = "DEPLOYSTER_TEST_ACT_AS"
 
 func TestMain(m *testing.M) {
+	entrypoint.Dispatch()
 	switch os.Getenv(actAs) {
 	case actRun:
 		runForever()

@@ -2,7 +2,7 @@
 //
 // Images lie unpacked in a cache directory. One run is an overlay above an
 // image's layers in a mount namespace and a process namespace of its own, in
-// which a launcher (package launch) has the runtime create and start the
+// which a launcher (package internal/entrypoint) has the runtime create and start the
 // container. When the run ends, or the tool that runs it, however it ends, both
 // namespaces end, and with them every process and every mount.
 //

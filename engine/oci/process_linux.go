@@ -89,7 +89,7 @@ func (p process) kill(id string) error {
 func isLauncher(pid int, id string) bool {
 	content, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	args := strings.Split(string(content), "\x00")
-	return err == nil && (args[0] == entrypoint.Name || slices.Contains(args, id))
+	return err == nil && (args[0] == entrypoint.LauncherName || slices.Contains(args, id))
 }
 
 // poll asks until it is so. What it is used for is done by other processes,

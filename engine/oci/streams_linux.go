@@ -89,7 +89,9 @@ func (c *container) copy(streams engine.IO, request entrypoint.Request, fail con
 	if streams.Stdin != nil {
 		go func() {
 			defer crash.Cancel(fail, "feeding a container")
-			feed(c.stdin, streams.Stdin, request.Whole, fail)
+			if err := entrypoint.Send(c.stdin, streams.Stdin, request.Whole, c.stdin.Close); err != nil {
+				fail(err)
+			}
 		}()
 	} else {
 		_ = c.stdin.Close()
@@ -160,35 +162,4 @@ func (o *output) read(ready chan<- *output) {
 			return
 		}
 	}
-}
-
-// feed copies stdin to the container and closes it. A container need not read
-// its stdin, so failing to write is no failure; failing to read is, because the
-// container would take what came before for all there is.
-func feed(to *os.File, stdin io.Reader, framed bool, fail context.CancelCauseFunc) {
-	from := &source{reader: stdin}
-	if framed {
-		_ = entrypoint.Frame(to, from)
-	} else {
-		_, _ = io.Copy(to, from)
-	}
-	if from.err != nil {
-		fail(fmt.Errorf("read what the container gets on stdin: %w", from.err))
-		return
-	}
-	_ = to.Close()
-}
-
-// source remembers why reading failed.
-type source struct {
-	reader io.Reader
-	err    error
-}
-
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.reader.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
-	}
-	return n, err
 }

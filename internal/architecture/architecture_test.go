@@ -53,7 +53,7 @@ var floors = []struct {
 	{"internal/authoring", []string{"protocol", "schema", "engine", "internal/crash"}},
 	{"internal/architecture", nil},
 	{"internal/cli", []string{"*"}},
-	{"cmd/deployster", []string{"internal/cli"}},
+	{"cmd/deployster", []string{"internal/cli", "internal/entrypoint"}},
 	{"docs", nil},
 	{"scripts", nil},
 	{"examples", nil},

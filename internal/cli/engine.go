@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/oci"
+	"github.com/deployster-go/deployster/internal/entrypoint"
 	"github.com/deployster-go/deployster/internal/shipped"
 )
 
@@ -127,11 +127,11 @@ func unknownEngine(name string) error {
 func (a *app) openDocker(ctx context.Context, news io.Writer) (engine.Engine, error) {
 	ctx, cancel := context.WithTimeout(ctx, patienceWithEngine)
 	defer cancel()
-	gate, err := os.Executable()
+	shim, err := entrypoint.Executable()
 	if err != nil {
-		gate = "" // containers then start a little later
+		shim = "" // containers then start a little later
 	}
-	e, err := docker.Open(ctx, docker.Options{Gate: gate, Logger: logger(news)})
+	e, err := docker.Open(ctx, docker.Options{Shim: shim, Logger: logger(news)})
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/internal/cli"
+	"github.com/deployster-go/deployster/internal/entrypoint"
 	"github.com/deployster-go/deployster/internal/shipped"
 )
 
@@ -37,6 +38,7 @@ var (
 var binary string
 
 func TestMain(m *testing.M) {
+	entrypoint.Dispatch()
 	if len(os.Args) > 1 && os.Args[1] == "type" { // a static test is in the images of its types
 		os.Exit(cli.Main(os.Args[1:]))
 	}

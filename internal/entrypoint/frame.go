@@ -8,12 +8,12 @@ import (
 	"io"
 )
 
-// chunk bounds a piece of framed input.
+// chunk is the most bytes of a piece of framed input.
 const chunk = 64 << 10
 
-// Frame copies an input so that whoever reads it knows whether that was all: in
-// pieces, each after its length in four bytes, the last of which has none.
-func Frame(to io.Writer, from io.Reader) error {
+// frame copies an input so that its reader knows whether it has all of it: in
+// pieces, each after its length in four bytes. A length of 0 ends the input.
+func frame(to io.Writer, from io.Reader) error {
 	piece := make([]byte, 4+chunk)
 	for {
 		n, err := from.Read(piece[4:])
@@ -33,40 +33,42 @@ func Frame(to io.Writer, from io.Reader) error {
 	}
 }
 
-// alive in the place of a length says that the input is still to come.
-const alive = ^uint32(0)
+// keepAlive in the place of a length says that the input is still to come.
+const keepAlive = ^uint32(0)
 
-// Alive tells whoever reads a framed input that it is still to come.
-func Alive(to io.Writer) error {
-	_, err := to.Write(binary.BigEndian.AppendUint32(nil, alive))
+// KeepAlive tells the reader of a framed input that the input is still to come.
+func KeepAlive(to io.Writer) error {
+	_, err := to.Write(binary.BigEndian.AppendUint32(nil, keepAlive))
 	return err
 }
 
-// unframe is the reverse of Frame. It fails with io.ErrUnexpectedEOF for input
+// unframe is the reverse of frame. It fails with io.ErrUnexpectedEOF for input
 // that was cut short.
 func unframe(to io.Writer, from io.Reader) error {
 	framed := bufio.NewReaderSize(from, 4+chunk)
 	for {
 		var length [4]byte
 		if _, err := io.ReadFull(framed, length[:]); err != nil {
-			return short(err)
+			return unexpected(err)
 		}
 		n := int64(binary.BigEndian.Uint32(length[:]))
 		switch {
-		case n == int64(alive):
+		case n == int64(keepAlive):
 			continue
 		case n == 0:
 			return nil
 		case n > chunk:
-			return fmt.Errorf("a piece of %d bytes is none of ours", n)
+			return fmt.Errorf("invalid frame: a piece of %d bytes, and the most is %d", n, chunk)
 		}
 		if _, err := io.CopyN(to, framed, n); err != nil {
-			return short(err)
+			return unexpected(err)
 		}
 	}
 }
 
-func short(err error) error {
+// unexpected is the error of a read inside a framed input, which ends with a frame
+// and not with the stream.
+func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}

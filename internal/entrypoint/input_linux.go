@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Input makes the file, in memory and of no name, that a program is to have as
-// its stdin. Fill may come later than the program's process.
-func Input() (*os.File, error) {
+// newInput makes the file, in memory and without a name, that a program is to
+// have as its stdin. fillInput may be called later than the program's process
+// begins.
+func newInput() (*os.File, error) {
 	fd, err := unix.MemfdCreate("stdin", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("make a file for the input: %w", err)
@@ -20,25 +21,25 @@ func Input() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "stdin"), nil
 }
 
-// Fill puts what was framed into the file, and fails if it is cut short. Whoever
-// has the file begins to read at its beginning.
-func Fill(input *os.File, framed io.Reader) error {
+// fillInput puts a framed input into the file, and fails if the input was cut
+// short. The file is still read from its beginning.
+func fillInput(input *os.File, framed io.Reader) error {
 	if err := unframe(io.NewOffsetWriter(input, 0), framed); err != nil {
 		return fmt.Errorf("read the input: %w", err)
 	}
 	return nil
 }
 
-// Whole reads the framed input from a descriptor, and puts a file with all of it
-// in its place. It gives up when nothing comes for as long as silence, if that is
-// not 0: an engine may lose the end of an input when it loses who sends it.
-func Whole(stdin int, silence time.Duration) error {
-	input, err := Input()
+// awaitWhole reads the framed input from a descriptor, and puts a file with all
+// of it in its place. It gives up when nothing comes for as long as idle, if that
+// is not 0: an engine may lose the end of an input when its sender dies.
+func awaitWhole(stdin int, idle time.Duration) error {
+	input, err := newInput()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = input.Close() }()
-	if err := Fill(input, descriptor{stdin, silence}); err != nil {
+	if err := fillInput(input, descriptor{stdin, idle}); err != nil {
 		return err
 	}
 	if err := unix.Dup3(int(input.Fd()), stdin, 0); err != nil {
@@ -49,8 +50,8 @@ func Whole(stdin int, silence time.Duration) error {
 
 // descriptor reads from a file descriptor, which stays open.
 type descriptor struct {
-	fd      int
-	silence time.Duration // that ends it; 0 is none
+	fd   int
+	idle time.Duration // the longest time between two reads; 0 is unbounded
 }
 
 func (d descriptor) Read(into []byte) (int, error) {
@@ -71,21 +72,21 @@ func (d descriptor) Read(into []byte) (int, error) {
 	}
 }
 
-// await returns once there is something to read, or the end.
+// await returns once there is something to read, or the end of input.
 func (d descriptor) await() error {
-	if d.silence == 0 {
+	if d.idle == 0 {
 		return nil
 	}
-	until := time.Now().Add(d.silence)
+	until := time.Now().Add(d.idle)
 	for {
 		waiting := []unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLIN}}
 		n, err := unix.Poll(waiting, int(max(0, time.Until(until).Milliseconds())))
 		switch {
-		case errors.Is(err, unix.EINTR): // by a signal, which says nothing of the input
+		case errors.Is(err, unix.EINTR): // a signal is no sign of the sender
 		case err != nil:
 			return err
 		case n == 0:
-			return fmt.Errorf("nothing came for %s", d.silence)
+			return fmt.Errorf("no input for %s", d.idle)
 		default:
 			return nil
 		}

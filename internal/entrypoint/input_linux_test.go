@@ -10,16 +10,16 @@ import (
 )
 
 // A signal, such as that of a terminal whose size changes, is no sign of life.
-func TestTheGateGivesUpThoughSignalsCome(t *testing.T) {
-	gated, stdin, stdout, stderr := heldBy(t, entrypoint.WholeWord, "500ms", "mark", self(t), "program")
+func TestTheShimGivesUpThoughSignalsCome(t *testing.T) {
+	shim, stdin, stdout, stderr := awaitWhole(t, 500*time.Millisecond, self(t), "program")
 	defer func() { _ = stdin.Close() }()
-	if err := entrypoint.Alive(stdin); err != nil {
+	if err := entrypoint.KeepAlive(stdin); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = gated.Wait()
+		_ = shim.Wait()
 	}()
 	signals, tooLong := time.NewTicker(20*time.Millisecond), time.After(time.Minute)
 	defer signals.Stop()
@@ -28,14 +28,14 @@ func TestTheGateGivesUpThoughSignalsCome(t *testing.T) {
 		case <-ended:
 			over = true
 		case <-signals.C:
-			_ = gated.Process.Signal(syscall.SIGWINCH) // it may have ended
+			_ = shim.Process.Signal(syscall.SIGWINCH) // it may have ended
 		case <-tooLong:
 			t.Error("it still waits")
-			_ = gated.Process.Kill()
+			_ = shim.Process.Kill()
 			tooLong = nil
 		}
 	}
-	if gated.ProcessState.ExitCode() != entrypoint.Failed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "nothing came") {
-		t.Errorf("%s, stdout %q, stderr %q", gated.ProcessState, stdout, stderr)
+	if shim.ProcessState.ExitCode() != entrypoint.Failed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "no input for") {
+		t.Errorf("%s, stdout %q, stderr %q", shim.ProcessState, stdout, stderr)
 	}
 }

@@ -13,12 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func init() {
-	if len(os.Args) > 0 && os.Args[0] == Name {
-		os.Exit(run())
-	}
-}
-
 // The runtime's files below Request.Dir.
 const (
 	stateDir   = "state"
@@ -29,14 +23,18 @@ const (
 // killed is the exit code of what was killed.
 const killed = 128 + int(unix.SIGKILL)
 
-// run is the launcher's life. Its exit code says whether it could report.
-func run() int {
+// launch is the launcher's life. Its exit code says whether it could report.
+func launch() int {
+	// Outside namespaces of its own it would change the machine's mounts.
+	if os.Getpid() != 1 {
+		return refuse("a launcher is started by deployster itself, as the first process of a process namespace")
+	}
 	control := os.NewFile(Control, "control")
 	l := &launcher{reports: json.NewEncoder(control), orders: json.NewDecoder(control)}
 	if err := l.orders.Decode(&l.request); err != nil {
-		return 1 // the tool died before it could tell
+		return 1 // the tool died before it sent the request
 	}
-	ended, err := l.launch()
+	ended, err := l.container()
 	report := Report{Ended: &ended}
 	var failure *Failure
 	if errors.As(err, &failure) {
@@ -61,9 +59,9 @@ func failed(doing string, err error) error {
 	return &Failure{Doing: doing, Text: err.Error()}
 }
 
-// lacking is failed for what older kernels can not do: they know no such system
-// call, or not that of its flags.
-func lacking(linux, doing string, err error) error {
+// unsupported is failed for what older kernels cannot do: they have no such system
+// call, or not this flag of it.
+func unsupported(linux, doing string, err error) error {
 	failure := &Failure{Doing: doing, Text: err.Error()}
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) {
 		failure.Linux = linux
@@ -71,11 +69,11 @@ func lacking(linux, doing string, err error) error {
 	return failure
 }
 
-// launch returns the exit code of the container's program, or a Failure.
-func (l *launcher) launch() (int, error) {
+// container returns the exit code of the container's program, or a Failure.
+func (l *launcher) container() (int, error) {
 	// Only the standard streams are the container's.
 	if err := unix.CloseRange(Control, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return 0, lacking("5.11", "keep files from the container", err)
+		return 0, unsupported("5.11", "keep files from the container", err)
 	}
 	unix.Umask(0o022) // what is made for the container is for its user, too
 	if err := l.mount(); err != nil {
@@ -100,13 +98,13 @@ func (l *launcher) launch() (int, error) {
 	return 0, failed("execute the runtime", unix.Exec(argv[0], argv, os.Environ()))
 }
 
-// steps prepares the container, and starts it when told. All runtimes can do
-// that; it takes longer than running it at once.
+// steps creates the container, and starts it on a Start. All runtimes can do
+// that; it takes longer than running the container at once.
 func (l *launcher) steps() (int, error) {
 	var fill func() error
 	if l.request.Whole {
 		var err error
-		if fill, err = l.later(); err != nil {
+		if fill, err = inputLater(); err != nil {
 			return 0, err
 		}
 	}
@@ -117,7 +115,7 @@ func (l *launcher) steps() (int, error) {
 	if err != nil {
 		return 0, failed("find the container's process", err)
 	}
-	if err := letGo(); err != nil {
+	if err := releaseStreams(); err != nil {
 		return 0, failed("leave the streams to the container", err)
 	}
 	if err := l.reports.Encode(Report{Created: true}); err != nil {
@@ -140,7 +138,7 @@ func (l *launcher) steps() (int, error) {
 // whole runs the container when its input is whole. The runtime leaves it to
 // itself then: the pipes that it would put between would be cut when it dies.
 func (l *launcher) whole() (int, error) {
-	if err := Whole(0, 0); err != nil {
+	if err := awaitWhole(0, 0); err != nil {
 		return 0, failed("prepare the input", err)
 	}
 	if err := l.execute("run", "--detach", "--bundle", l.request.Dir, "--pid-file", pidFile); err != nil {
@@ -150,28 +148,28 @@ func (l *launcher) whole() (int, error) {
 	if err != nil {
 		return 0, failed("find the container's process", err)
 	}
-	if err := letGo(); err != nil {
+	if err := releaseStreams(); err != nil {
 		return 0, failed("leave the streams to the container", err)
 	}
 	return wait(pid)
 }
 
-// later gives the container that is to be created an input that is not there
-// yet. fill puts it there.
-func (l *launcher) later() (fill func() error, err error) {
-	input, err := Input()
+// inputLater gives the container that is to be created an empty input, into which
+// fill puts what was framed.
+func inputLater() (fill func() error, err error) {
+	input, err := newInput()
 	if err != nil {
 		return nil, failed("prepare the input", err)
 	}
 	kept, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, Control+1)
 	if err != nil {
-		return nil, failed("keep the input", err)
+		return nil, failed("prepare the input", err)
 	}
 	if err := unix.Dup3(int(input.Fd()), 0, 0); err != nil {
 		return nil, failed("prepare the input", err)
 	}
 	return func() error {
-		if err := Fill(input, os.NewFile(uintptr(kept), "stdin")); err != nil {
+		if err := fillInput(input, os.NewFile(uintptr(kept), "stdin")); err != nil {
 			return failed("prepare the input", err)
 		}
 		return nil
@@ -232,9 +230,9 @@ func readPID() (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(content)))
 }
 
-// letGo replaces the standard streams, of which the container has its own, so
-// that its ends are the only ones.
-func letGo() error {
+// releaseStreams replaces the standard streams, so that the container's ends of
+// them are the only ones.
+func releaseStreams() error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return err

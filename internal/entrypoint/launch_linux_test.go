@@ -16,7 +16,7 @@ func TestOnlyWhatAKernelDoesNotKnowNeedsALaterOne(t *testing.T) {
 		unix.EPERM:                       "",
 	} {
 		var failure *Failure
-		if !errors.As(lacking("5.11", "do it", err), &failure) || failure.Linux != want || failure.Error() != "do it: "+err.Error() {
+		if !errors.As(unsupported("5.11", "do it", err), &failure) || failure.Linux != want || failure.Error() != "do it: "+err.Error() {
 			t.Errorf("%v: %+v, want Linux %q", err, failure, want)
 		}
 	}

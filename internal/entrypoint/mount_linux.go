@@ -86,7 +86,7 @@ func put(file, content string) error {
 func tryReadOnly() error {
 	err := unix.MountSetattr(unix.AT_FDCWD, rootDir, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 	if err != nil {
-		return lacking("5.12", "make a mount read-only with all below it", err)
+		return unsupported("5.12", "make a mount read-only with all below it", err)
 	}
 	return nil
 }

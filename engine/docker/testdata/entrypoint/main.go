@@ -1,6 +1,7 @@
-// Command gate is the gate by itself, as the tool's binary has it.
+// Command entrypoint is a program that has nothing but the roles of package
+// entrypoint, as the tool's binary has them.
 package main
 
-import _ "github.com/deployster-go/deployster/internal/entrypoint"
+import "github.com/deployster-go/deployster/internal/entrypoint"
 
-func main() {}
+func main() { entrypoint.Dispatch() }

@@ -9,16 +9,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
-// The test binary is the gate, and the program behind it.
+// The test binary is the shim, and the program behind it.
 func TestMain(m *testing.M) {
+	entrypoint.Dispatch()
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "program":
-			_, _ = fmt.Fprintf(os.Stdout, "%q %s\n", os.Args, os.Getenv("GATE_TEST"))
+			_, _ = fmt.Fprintf(os.Stdout, "%q %s\n", os.Args, os.Getenv("SHIM_TEST"))
 			_, _ = io.Copy(os.Stdout, os.Stdin)
 			os.Exit(42)
 		}
@@ -35,49 +37,56 @@ func self(t *testing.T) string {
 	return path
 }
 
-// held starts a gate before the program argv.
-func held(t *testing.T, argv ...string) (gated *exec.Cmd, stdin io.WriteCloser, stdout, stderr *bytes.Buffer) {
+// await starts a shim that awaits the first byte of input before argv: a mark, the
+// program and its arguments.
+func await(t *testing.T, argv ...string) (shim *exec.Cmd, stdin io.WriteCloser, stdout, stderr *bytes.Buffer) {
 	t.Helper()
-	return heldBy(t, entrypoint.Word, argv...)
+	return start(t, append([]string{entrypoint.Word, "await"}, argv...)...)
 }
 
-func heldBy(t *testing.T, word string, argv ...string) (gated *exec.Cmd, stdin io.WriteCloser, stdout, stderr *bytes.Buffer) {
+// awaitWhole starts a shim that awaits a whole input before the program argv.
+func awaitWhole(t *testing.T, idle time.Duration, argv ...string) (shim *exec.Cmd, stdin io.WriteCloser, stdout, stderr *bytes.Buffer) {
+	t.Helper()
+	return start(t, append(entrypoint.AwaitWhole("mark", idle), argv...)...)
+}
+
+func start(t *testing.T, argv ...string) (shim *exec.Cmd, stdin io.WriteCloser, stdout, stderr *bytes.Buffer) {
 	t.Helper()
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
-	gated = exec.CommandContext(t.Context(), self(t), append([]string{word}, argv...)...)
-	gated.Stdout, gated.Stderr = stdout, stderr
-	stdin, err := gated.StdinPipe()
+	shim = exec.CommandContext(t.Context(), self(t), argv...)
+	shim.Stdout, shim.Stderr = stdout, stderr
+	stdin, err := shim.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := gated.Start(); err != nil {
+	if err := shim.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return gated, stdin, stdout, stderr
+	return shim, stdin, stdout, stderr
 }
 
 func TestTheProgramGetsEveryByte(t *testing.T) {
-	gated, stdin, stdout, stderr := held(t, "mark", self(t), "program", "two words", "")
+	shim, stdin, stdout, stderr := await(t, "mark", self(t), "program", "two words", "")
 	sent := strings.Repeat("0123456789abcde\n", 1<<16)
 	if _, err := io.WriteString(stdin, sent); err != nil {
 		t.Fatal(err)
 	}
 	_ = stdin.Close()
-	_ = gated.Wait()
+	_ = shim.Wait()
 	want := fmt.Sprintf("%q \n", []string{self(t), "program", "two words", ""}) + sent
-	if gated.ProcessState.ExitCode() != 42 || stdout.String() != want || stderr.Len() > 0 {
-		t.Errorf("%s; %d bytes, want %d; stderr %q", gated.ProcessState, stdout.Len(), len(want), stderr)
+	if shim.ProcessState.ExitCode() != 42 || stdout.String() != want || stderr.Len() > 0 {
+		t.Errorf("%s; %d bytes, want %d; stderr %q", shim.ProcessState, stdout.Len(), len(want), stderr)
 	}
 }
 
 func TestTheProgramIsFoundInPath(t *testing.T) {
 	t.Setenv("PATH", filepath.Dir(self(t)))
-	t.Setenv("GATE_TEST", "passed on")
+	t.Setenv("SHIM_TEST", "passed on")
 	name := filepath.Base(self(t))
-	gated, stdin, stdout, stderr := held(t, "mark", name, "program")
+	shim, stdin, stdout, stderr := await(t, "mark", name, "program")
 	_, _ = io.WriteString(stdin, "x")
 	_ = stdin.Close()
-	_ = gated.Wait()
+	_ = shim.Wait()
 	if want := fmt.Sprintf("%q passed on\nx", []string{name, "program"}); stdout.String() != want {
 		t.Errorf("stdout %q, want %q; stderr %q", stdout, want, stderr)
 	}
@@ -94,21 +103,21 @@ func TestTheProgramDoesNotRun(t *testing.T) {
 		stdin string
 		says  []string
 	}{
-		{"when stdin ends before anything came", []string{"mark", self(t), "program"}, "", []string{"mark", "stdin ended"}},
+		{"when stdin ends before any input", []string{"mark", self(t), "program"}, "", []string{"mark", "stdin ended"}},
 		{"when it is not there", []string{"mark", "/no/such/program"}, "x", []string{"markexec: ", "/no/such/program"}},
 		{"when it is not in PATH", []string{"mark", "no-such-program"}, "x", []string{"markexec: ", "no-such-program", "$PATH"}},
 		{"when it is a directory", []string{"mark", "/proc"}, "x", []string{"markexec: ", "/proc"}},
 		{"when it is no program", []string{"mark", text}, "x", []string{"markexec: ", text, "exec format error"}},
-		{"when there is none", []string{"mark"}, "x", []string{"wants"}},
-		{"when there is not even a mark", nil, "x", []string{"wants"}},
+		{"when there is none", []string{"mark"}, "x", []string{"needs a mark"}},
+		{"when there is not even a mark", nil, "x", []string{"needs a mark"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			gated, stdin, stdout, stderr := held(t, c.argv...)
+			shim, stdin, stdout, stderr := await(t, c.argv...)
 			_, _ = io.WriteString(stdin, c.stdin)
 			_ = stdin.Close()
-			_ = gated.Wait()
-			if gated.ProcessState.ExitCode() != entrypoint.Failed || stdout.Len() > 0 {
-				t.Errorf("%s, stdout %q", gated.ProcessState, stdout)
+			_ = shim.Wait()
+			if shim.ProcessState.ExitCode() != entrypoint.Failed || stdout.Len() > 0 {
+				t.Errorf("%s, stdout %q", shim.ProcessState, stdout)
 			}
 			for _, text := range c.says {
 				if !strings.Contains(stderr.String(), text) {
@@ -123,23 +132,23 @@ func TestTheProgramGetsItsWholeInputOrDoesNotRun(t *testing.T) {
 	for _, size := range []int{0, 1, 1000, 64 << 10, 1 << 20} {
 		sent := strings.Repeat("x", size)
 		var framed bytes.Buffer
-		if err := entrypoint.Frame(&framed, strings.NewReader(sent)); err != nil {
+		if err := entrypoint.Send(&framed, strings.NewReader(sent), true, func() error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		for _, cut := range []int{0, 1, 4, 5, framed.Len() / 2, framed.Len() - 4, framed.Len() - 1, framed.Len()} {
 			if cut > framed.Len() {
 				continue
 			}
-			gated, stdin, stdout, stderr := heldBy(t, entrypoint.WholeWord, "1m", "mark", self(t), "program")
+			shim, stdin, stdout, stderr := awaitWhole(t, time.Minute, self(t), "program")
 			_, _ = stdin.Write(framed.Bytes()[:cut])
 			_ = stdin.Close()
-			_ = gated.Wait()
+			_ = shim.Wait()
 			want, code := fmt.Sprintf("%q \n", []string{self(t), "program"})+sent, 42
 			if cut < framed.Len() {
 				want, code = "", entrypoint.Failed
 			}
-			if gated.ProcessState.ExitCode() != code || stdout.String() != want {
-				t.Errorf("%d of %d bytes: %s, %d bytes of stdout, want %d; stderr %q", cut, framed.Len(), gated.ProcessState, stdout.Len(), len(want), stderr)
+			if shim.ProcessState.ExitCode() != code || stdout.String() != want {
+				t.Errorf("%d of %d bytes: %s, %d bytes of stdout, want %d; stderr %q", cut, framed.Len(), shim.ProcessState, stdout.Len(), len(want), stderr)
 			}
 			if cut < framed.Len() && !strings.HasPrefix(stderr.String(), "markread the input: ") {
 				t.Errorf("%d of %d bytes: stderr %q", cut, framed.Len(), stderr)
@@ -149,23 +158,23 @@ func TestTheProgramGetsItsWholeInputOrDoesNotRun(t *testing.T) {
 }
 
 func TestWhatIsNotFramedIsRefused(t *testing.T) {
-	gated, stdin, stdout, stderr := heldBy(t, entrypoint.WholeWord, "0s", "mark", self(t), "program")
+	shim, stdin, stdout, stderr := awaitWhole(t, 0, self(t), "program")
 	_, _ = io.WriteString(stdin, `{"name": "not framed"}`)
 	_ = stdin.Close()
-	_ = gated.Wait()
-	if gated.ProcessState.ExitCode() != entrypoint.Failed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "none of ours") {
-		t.Errorf("%s, stdout %q, stderr %q", gated.ProcessState, stdout, stderr)
+	_ = shim.Wait()
+	if shim.ProcessState.ExitCode() != entrypoint.Failed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "invalid frame") {
+		t.Errorf("%s, stdout %q, stderr %q", shim.ProcessState, stdout, stderr)
 	}
 }
 
-func TestTheGateGivesUpWhenNobodySends(t *testing.T) {
-	gated, stdin, stdout, stderr := heldBy(t, entrypoint.WholeWord, "100ms", "mark", self(t), "program")
+func TestTheShimGivesUpWhenNobodySends(t *testing.T) {
+	shim, stdin, stdout, stderr := awaitWhole(t, 100*time.Millisecond, self(t), "program")
 	defer func() { _ = stdin.Close() }()
-	if err := entrypoint.Alive(stdin); err != nil {
+	if err := entrypoint.KeepAlive(stdin); err != nil {
 		t.Fatal(err)
 	}
-	_ = gated.Wait()
-	if gated.ProcessState.ExitCode() != entrypoint.Failed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "nothing came") {
-		t.Errorf("%s, stdout %q, stderr %q", gated.ProcessState, stdout, stderr)
+	_ = shim.Wait()
+	if shim.ProcessState.ExitCode() != entrypoint.Failed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "no input for") {
+		t.Errorf("%s, stdout %q, stderr %q", shim.ProcessState, stdout, stderr)
 	}
 }

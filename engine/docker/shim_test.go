@@ -32,10 +32,10 @@ func marked(image, directory, mark string) engine.Spec {
 	}
 }
 
-// holdForEver is a process that runs a container held by the gate and never
+// holdForEver is a process that runs a container held by the shim and never
 // releases it.
 func holdForEver(args []string) int {
-	e, err := Open(context.Background(), Options{Gate: args[0]})
+	e, err := Open(context.Background(), Options{Shim: args[0]})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -55,7 +55,7 @@ func TestTheProgramOfAKilledCallerNeverRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	caller := exec.CommandContext(t.Context(), self, gateBinary(t), probe.ref, directory, mark)
+	caller := exec.CommandContext(t.Context(), self, shimBinary(t), probe.ref, directory, mark)
 	caller.Env = append(os.Environ(), actAs+"=hold")
 	caller.Stderr = os.Stderr
 	if err := caller.Start(); err != nil {
@@ -73,7 +73,7 @@ func TestTheProgramOfAKilledCallerNeverRuns(t *testing.T) {
 	_ = caller.Wait()
 	exit, err := e.Wait(t.Context(), id)
 	if err != nil || exit.Code != entrypoint.Failed {
-		t.Errorf("exit %+v, error %v; want the gate's code", exit, err)
+		t.Errorf("exit %+v, error %v; want the shim's code", exit, err)
 	}
 	if _, err := os.Stat(filepath.Join(directory, "mark")); !os.IsNotExist(err) {
 		t.Errorf("the program ran (%v)", err)
@@ -97,23 +97,23 @@ func awaitContainer(t *testing.T, e *Engine, mark string, wanted func(engine.Con
 	}
 }
 
-func TestHeldWithoutAGate(t *testing.T) {
+func TestHeldWithoutAShim(t *testing.T) {
 	probe := loadProbe(t, open(t))
 	mounting := openWith(t, Options{})
-	mounting.gate = "/no/such/gate/on/the/engines/host"
+	mounting.shim = "/no/such/shim/on/the/engines/host"
 	for name, c := range map[string]struct {
 		engine *Engine
 		change func(*engine.Spec, *engine.IO)
 	}{
 		"none is given":               {engine: open(t)},
-		"a useless one is given":      {engine: openWith(t, Options{Gate: "/no/such/gate"})},
+		"a useless one is given":      {engine: openWith(t, Options{Shim: "/no/such/shim"})},
 		"the engine can not mount it": {engine: mounting},
 		"the container may have few threads": {
-			engine: openWith(t, Options{Gate: gateBinary(t)}),
-			change: func(spec *engine.Spec, _ *engine.IO) { spec.Pids = gatePids - 1 },
+			engine: openWith(t, Options{Shim: shimBinary(t)}),
+			change: func(spec *engine.Spec, _ *engine.IO) { spec.Pids = shimPids - 1 },
 		},
 		"the container has no stdin": {
-			engine: openWith(t, Options{Gate: gateBinary(t)}),
+			engine: openWith(t, Options{Shim: shimBinary(t)}),
 			change: func(_ *engine.Spec, streams *engine.IO) { streams.Stdin = nil },
 		},
 	} {
@@ -145,34 +145,34 @@ func TestHeldWithoutAGate(t *testing.T) {
 	}
 }
 
-func TestAGateMustRunInEveryContainer(t *testing.T) {
-	file := gateBinary(t)
-	if err := checkGate(file); err != nil {
+func TestAShimMustRunInEveryContainer(t *testing.T) {
+	file := shimBinary(t)
+	if err := checkShim(file); err != nil {
 		t.Errorf("the real one: %v", err)
 	}
 	if err := os.Chmod(file, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	checkError(t, checkGate(file), nil, "not everybody")
+	checkError(t, checkShim(file), nil, "not everybody")
 
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	checkError(t, checkGate(script), nil, "not a Linux program")
-	checkError(t, checkGate(filepath.Dir(script)), nil, "not everybody")
-	checkError(t, checkGate(script+"-missing"), os.ErrNotExist)
+	checkError(t, checkShim(script), nil, "not a Linux program")
+	checkError(t, checkShim(filepath.Dir(script)), nil, "not everybody")
+	checkError(t, checkShim(script+"-missing"), os.ErrNotExist)
 
 	shell, err := filepath.EvalSymlinks("/bin/sh")
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkError(t, checkGate(shell), nil, "dynamically linked")
+	checkError(t, checkShim(shell), nil, "dynamically linked")
 }
 
-// What a program sees is the same with a gate, except for the gate's file.
-func TestTheGateChangesNothing(t *testing.T) {
-	e := openWith(t, Options{Gate: gateBinary(t)})
+// What a program sees is the same with a shim, except for the shim's file.
+func TestTheShimChangesNothing(t *testing.T) {
+	e := openWith(t, Options{Shim: shimBinary(t)})
 	probe := loadProbe(t, e)
 	over := make(chan struct{})
 	close(over)
@@ -205,8 +205,8 @@ func TestTheGateChangesNothing(t *testing.T) {
 			c.change(&spec)
 			plain := outcome(t, e, spec)
 			spec.Hold = over
-			if gated := outcome(t, e, spec); gated != plain {
-				t.Errorf("with a gate: %s\nwithout: %s", gated, plain)
+			if shimmed := outcome(t, e, spec); shimmed != plain {
+				t.Errorf("with a shim: %s\nwithout: %s", shimmed, plain)
 			}
 		})
 	}
@@ -225,7 +225,7 @@ func outcome(t *testing.T, e *Engine, spec engine.Spec) string {
 	return fmt.Sprintf("exit %+v, error %q, stdout %q, stderr %q", exit, said, stdout.String(), stderr.String())
 }
 
-func TestTheGatesWordsAreKeptFromStderr(t *testing.T) {
+func TestTheShimsWordsAreKeptFromStderr(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		mark   string
@@ -233,17 +233,17 @@ func TestTheGatesWordsAreKeptFromStderr(t *testing.T) {
 		want   string
 		reason string // "" is a program that ran
 	}{
-		{"a container without a gate", "", []string{"MARK", "x"}, "MARKx", ""},
+		{"a container without a shim", "", []string{"MARK", "x"}, "MARKx", ""},
 		{"a program that writes nothing", "MARK", nil, "", ""},
 		{"a program that writes at once", "MARK", []string{"hello ", "MARK"}, "hello MARK", ""},
 		{"a program that begins like the mark", "MARK", []string{"MA", "STER", "MARK"}, "MASTERMARK", ""},
 		{"a program that ends like the mark begins", "MARK", []string{"M", "A"}, "MA", ""},
-		{"a gate that fails", "MARK", []string{"MARKno such file"}, "", "no such file"},
-		{"a gate that fails in pieces", "MARK", []string{"M", "ARKno ", "such file"}, "", "no such file"},
+		{"a shim that fails", "MARK", []string{"MARKno such file"}, "", "no such file"},
+		{"a shim that fails in pieces", "MARK", []string{"M", "ARKno ", "such file"}, "", "no such file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			r := &report{mark: c.mark, out: &out}
+			r := &shimReport{mark: c.mark, out: &out}
 			for _, text := range c.writes {
 				if n, err := io.WriteString(r, text); err != nil || n != len(text) {
 					t.Fatalf("%q: %d written, %v", text, n, err)
@@ -259,12 +259,12 @@ func TestTheGatesWordsAreKeptFromStderr(t *testing.T) {
 	}
 }
 
-// Whatever an image has in its root directory, the gate finds a place there.
-func TestAnImageHasSomethingWithTheNameOfTheGate(t *testing.T) {
-	e := openWith(t, Options{Gate: gateBinary(t)})
+// Whatever an image has in its root directory, the shim finds a place there.
+func TestAnImageHasSomethingWithTheNameOfTheShim(t *testing.T) {
+	e := openWith(t, Options{Shim: shimBinary(t)})
 	image, err := enginetest.BuildImage(enginetest.ImageSpec{
 		Binary: enginetest.Binary(t, "github.com/deployster-go/deployster/engine/enginetest/probe", runtime.GOARCH),
-		Path:   "/probe", Entrypoint: []string{"/probe"}, Files: map[string]string{"/.deployster-gate/": ""},
+		Path:   "/probe", Entrypoint: []string{"/probe"}, Files: map[string]string{"/.deployster-entrypoint/": ""},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -286,9 +286,9 @@ func TestAnImageHasSomethingWithTheNameOfTheGate(t *testing.T) {
 		_, err := e.Run(t.Context(), spec, engine.IO{Stdin: strings.NewReader("input")})
 		ended <- err
 	}()
-	awaitContainer(t, e, mark, func(c engine.Container) bool { return c.Running || e.isUngated(ref) })
-	if e.isUngated(ref) {
-		t.Error("its containers are not gated")
+	awaitContainer(t, e, mark, func(c engine.Container) bool { return c.Running || e.withoutShim(ref) })
+	if e.withoutShim(ref) {
+		t.Error("its containers are not shimmed")
 	}
 	close(hold)
 	if err := <-ended; err != nil {
@@ -296,9 +296,9 @@ func TestAnImageHasSomethingWithTheNameOfTheGate(t *testing.T) {
 	}
 }
 
-// What fails because of one image, or of something else, leaves the gate to others.
-func TestWhichContainersDoWithoutTheGate(t *testing.T) {
-	const file, target = "/usr/bin/deployster", gateTarget + "X"
+// What fails because of one image, or of something else, leaves the shim to others.
+func TestWhichContainersDoWithoutTheShim(t *testing.T) {
+	const file, target = "/usr/bin/deployster", shimTarget + "X"
 	for _, c := range []struct {
 		name     string
 		err      string
@@ -308,25 +308,25 @@ func TestWhichContainersDoWithoutTheGate(t *testing.T) {
 		{"the engine is another platform", "exec " + target + ": exec format error", true, true},
 		{"the image lets nobody in", `exec: "` + target + `": permission denied`, true, false},
 		{"the image can not have a file there", `error mounting "` + file + `" to rootfs at "` + target + `": not a directory`, true, false},
-		{"a plug is missing that is named like the gate", "bind source path does not exist: " + file + "-data", false, false},
+		{"a plug is missing that is named like the shim", "bind source path does not exist: " + file + "-data", false, false},
 		{"a plug is missing below it", "bind source path does not exist: " + file + "/data", false, false},
-		{"an image is missing that is named like the gate", "No such image: registry.example" + file + ":latest", false, false},
+		{"an image is missing that is named like the shim", "No such image: registry.example" + file + ":latest", false, false},
 		{"the engine is out of something", "no space left on device", false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := &Engine{gate: file, log: slog.New(slog.DiscardHandler)}
-			if got := e.withoutGate(t.Context(), "one", "MARK", errors.New(c.err)); got != c.one {
+			e := &Engine{shim: file, log: slog.New(slog.DiscardHandler)}
+			if got := e.shimFailed(t.Context(), "one", "MARK", errors.New(c.err)); got != c.one {
 				t.Errorf("this container is to do without: %v", got)
 			}
-			if e.isUngated("one") != c.one || e.isUngated("other") != c.all {
-				t.Errorf("without it from now on: %v, and others: %v", e.isUngated("one"), e.isUngated("other"))
+			if e.withoutShim("one") != c.one || e.withoutShim("other") != c.all {
+				t.Errorf("without it from now on: %v, and others: %v", e.withoutShim("one"), e.withoutShim("other"))
 			}
 		})
 	}
 }
 
 // Whoever relies on a whole input hears, once, that a large one may be cut short.
-func TestALargeInputWithoutAGateIsWarnedOf(t *testing.T) {
+func TestALargeInputWithoutAShimIsWarnedOf(t *testing.T) {
 	var said bytes.Buffer
 	e := openWith(t, Options{Logger: slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	probe := loadProbe(t, e)

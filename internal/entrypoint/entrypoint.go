@@ -1,0 +1,139 @@
+// Package entrypoint is what this program is when a container has it executed
+// again: in a role before or inside the container, instead of as the tool.
+//
+// There are two roles. The launcher (Launch) runs on the machine, in namespaces of
+// its own, prepares a container and becomes the OCI runtime that runs it. The
+// shim (Await, AwaitWhole) runs inside a container, as its first process, and
+// becomes the container's program once there is input for it.
+//
+// Both have to be this binary. The launcher works between the creation of
+// namespaces and the execution of a runtime, where Go can run no code except in a
+// new program. The shim has to run in containers of any image, and this static
+// binary is the one that is always there.
+//
+// A role is asked for by arguments alone (see Word), never by the environment,
+// which programs hand down without knowing. Dispatch looks at them and has to be
+// the first statement of main: everything before it is paid at every start of a
+// container. That includes the initialization of all packages of the program, so
+// packages compile their regular expressions and parse their tables when these
+// are first used.
+//
+// Neither role gives anybody a right. The launcher acts only as the first process
+// of a process namespace, so it cannot change the mounts of a machine that it was
+// started on by hand, and the shim executes what its caller could execute.
+//
+// # The launcher
+//
+// The tool starts a launcher in a process namespace and a mount namespace of its
+// own. As the first process of that namespace it takes everything in it along
+// when it dies, and the kernel kills it when the tool dies. All that it mounts
+// lives in its mount namespace: nothing of it outlives the container, however
+// the tool ends.
+//
+// A launcher puts an overlay above the image's layers and becomes an OCI runtime
+// that runs a container there: its end is the container's. It talks with the tool
+// over a socket, its file descriptor Control, in JSON: the tool sends a Request,
+// and the launcher a Report if something fails. Its standard streams are the
+// container's. Before it has its request it is nothing but a process that ends
+// with the tool, so one can be started ahead of its container.
+//
+// For a container that is held, and for a runtime that would remove what has to
+// be inspected after the container has ended, the launcher stays: it has the
+// runtime create the container, reports that, waits for a Start, and reports the
+// end.
+//
+// # The shim
+//
+// The shim holds a container's program back until there is input for it.
+//
+// Starting a container costs far more than starting a process in it. A container
+// that starts with the shim in place of its program pays the greater part before
+// its input is known: the shim waits, as process 1, and then becomes the program
+// by exec.
+//
+// It waits in one of two ways. Await waits for the first byte on stdin and reads
+// nothing: what is sent to the program may go on for as long as it runs.
+// AwaitWhole reads all of the input, framed so that it knows when it has all, and
+// leaves it to the program as a file. Where stdin ends before that, as it does
+// when its writer dies, the program never runs.
+package entrypoint
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// Word is the first argument of a process that is to take a role. The role
+// follows, and then what it needs to know. No command of the tool has this name.
+const Word = "__entrypoint"
+
+// The roles.
+const (
+	roleLaunch     = "launch"
+	roleAwait      = "await"       // a mark, the program and its arguments follow
+	roleAwaitWhole = "await-whole" // the idle timeout, and then the same
+)
+
+// LauncherName is the zeroth argument of a launcher, by which others find it.
+const LauncherName = "deployster-container"
+
+// dispatches holds whether this program calls Dispatch.
+var dispatches atomic.Bool
+
+// Dispatch takes the role that this process was started for and ends the process
+// with it. It returns in a process that was started for none.
+func Dispatch() {
+	dispatches.Store(true)
+	if len(os.Args) > 1 && os.Args[1] == Word {
+		os.Exit(take(os.Args[2:]))
+	}
+}
+
+// ErrNotDispatched is returned in a program whose main does not call Dispatch.
+// Such a program, executed again, would do its own work again instead of the role's.
+var ErrNotDispatched = errors.New("this program cannot be executed again for a container: its main does not begin with entrypoint.Dispatch")
+
+// Executable returns the path of this program's file, for use as a shim.
+func Executable() (string, error) {
+	if !dispatches.Load() {
+		return "", ErrNotDispatched
+	}
+	return os.Executable()
+}
+
+// Launch returns the file and the arguments of a launcher. The directory is
+// Request.Dir of the container that it will launch; it is an argument so that a
+// list of processes shows it.
+func Launch(dir string) (file string, argv []string, err error) {
+	if !dispatches.Load() {
+		return "", nil, ErrNotDispatched
+	}
+	// This link leads to the program even if its file was replaced.
+	return "/proc/self/exe", []string{LauncherName, Word, roleLaunch, dir}, nil
+}
+
+// Await returns the arguments of a shim that becomes its program when the first
+// byte can be read from stdin. The program and its arguments are to follow.
+func Await(mark string) []string { return []string{Word, roleAwait, mark} }
+
+// AwaitWhole returns the arguments of a shim that becomes its program when all of
+// a framed input (see Send) has been read from stdin. It gives up when nothing
+// comes for as long as idle, if that is not 0. The program and its arguments are
+// to follow.
+func AwaitWhole(mark string, idle time.Duration) []string {
+	return []string{Word, roleAwaitWhole, idle.String(), mark}
+}
+
+// Failed is the exit code of a role that could not be taken, and of a shim that
+// did not become its program. The program may end with it, too; the mark that a
+// shim writes tells the two apart.
+const Failed = 125
+
+// refuse reports why a role is not taken to whoever asked for it by hand.
+func refuse(why string) int {
+	_, _ = fmt.Fprintf(os.Stderr, "%s: %s\n", Word, why)
+	return Failed
+}

@@ -1,0 +1,15 @@
+package entrypoint
+
+func take(args []string) int {
+	if len(args) == 0 {
+		return refuse("this command is for deployster itself")
+	}
+	switch role, rest := args[0], args[1:]; role {
+	case roleLaunch:
+		return launch()
+	case roleAwait, roleAwaitWhole:
+		return shim(role, rest)
+	default:
+		return refuse("there is no role " + role)
+	}
+}
