@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/shipped"
@@ -122,7 +122,7 @@ func (a *app) apply(ctx context.Context, o applyOptions) error {
 func (a *app) carryOut(s *started, do func(*runner.Runner, context.Context) (*runner.Result, error), mode runner.ConfirmMode, keepGoing, asJSON bool,
 	look func(*runner.Runner) (*runner.Plan, error),
 ) error {
-	held, err := control.Begin(s.ctx, s.control)
+	held, err := runs.Begin(s.ctx, s.control)
 	if err != nil {
 		return s.interrupted(err)
 	}
@@ -201,7 +201,7 @@ type started struct {
 	signals *interruption
 	news    *news
 	runner  runner.Options
-	control control.Options
+	control runs.Options
 	log     deploylog.Log
 	engine  engine.Engine
 }
@@ -263,8 +263,8 @@ func (a *app) start(ctx context.Context, command string, files []string, flags i
 // equip makes the options of a run of what a command has started with.
 func (a *app) equip(s *started, command string, files []string, ef engineFlags, info engine.Info, images *shipped.Images) {
 	in := s.input
-	s.control = control.Options{
-		Log: s.log, Engine: s.engine, Engines: &engines{app: a, engine: s.engine, info: info, news: s.news}, ID: in.run, Target: control.RunTarget(in.workspace, files), Revision: in.manifest.Hash()[:12],
+	s.control = runs.Options{
+		Log: s.log, Engine: s.engine, Engines: &engines{app: a, engine: s.engine, info: info, news: s.news}, ID: in.run, Target: runs.RunTarget(in.workspace, files), Revision: in.manifest.Hash()[:12],
 		Patience: patience, Notice: func(text string) { s.news.tell("note: " + text) },
 	}
 	s.runner = runner.Options{

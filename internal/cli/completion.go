@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/manifest"
@@ -291,10 +291,10 @@ func deadRuns(c *completion) []candidate {
 	var found []candidate
 	for _, e := range slices.Backward(c.events(deploylog.Filter{Target: "run/", Last: recent})) {
 		switch e.Name {
-		case e.Target.Succeeded(), e.Target.Failed(), control.EventRunAbandoned:
+		case e.Target.Succeeded(), e.Target.Failed(), runs.EventRunAbandoned:
 			ended[e.Deployment] = true
 		case e.Target.Started():
-			if !ended[e.Deployment] && !slices.Contains(given, e.Deployment) && !control.Alive(c.log, e.Deployment) {
+			if !ended[e.Deployment] && !slices.Contains(given, e.Deployment) && !runs.Alive(c.log, e.Deployment) {
 				found = append(found, runBegun(e))
 			}
 		}

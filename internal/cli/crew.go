@@ -6,14 +6,15 @@ import (
 	"io"
 	"path/filepath"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/runner"
 )
 
 // crew does the work of pipelines' steps: it applies their manifests on the
-// engines of their hosts. It is a control.Worker.
+// engines of their hosts. It is a pipelines.Worker.
 type crew struct {
 	*stations
 	log   deploylog.Log
@@ -28,7 +29,7 @@ func (a *app) newCrew(log deploylog.Log, o pipelineRunOptions, news io.Writer) (
 	return &crew{stations: stations, log: log, input: o.input}, nil
 }
 
-// Work implements control.Worker.
+// Work implements pipelines.Worker.
 func (c *crew) Work(ctx context.Context, step pipeline.Step, artifacts map[string]string, begin func(func() error) error) (_ map[string]string, err error) {
 	defer c.app.guard(&err, "working on "+string(step.Target))
 	at, err := c.at(ctx, step.Host)
@@ -57,7 +58,7 @@ func (c *crew) Work(ctx context.Context, step pipeline.Step, artifacts map[strin
 	} {
 		s.runner.Details[name] = value
 	}
-	held, err := control.Begin(ctx, s.control)
+	held, err := runs.Begin(ctx, s.control)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +78,7 @@ func (c *crew) variables(step pipeline.Step, artifacts map[string]string) map[st
 	for kind, ref := range artifacts {
 		refs[kind] = ref
 	}
-	name, _ := control.PipelineOf(step.Target)
+	name, _ := pipelines.PipelineOf(step.Target)
 	v := map[string]any{
 		"pipeline": name, "stage": step.Stage, "revision": step.Revision, "artifacts": refs,
 	}
@@ -101,7 +102,7 @@ func made(r *runner.Runner, step pipeline.Step) map[string]string {
 
 // beginning records a run as one that its pipeline allowed to begin.
 type beginning struct {
-	*control.Run
+	*runs.Run
 	begin func(func() error) error
 }
 

@@ -89,7 +89,7 @@ func (a *app) destroy(ctx context.Context, o applyOptions) error {
 	})
 }
 
-// meaning is control.Options.Meaning of an input: it covers what the manifest
+// meaning is runs.Options.Meaning of an input: it covers what the manifest
 // says of a resource and of all it depends on, the plugs, and the variables.
 func (in *input) meaning() func(salt, resource string) string {
 	said := map[string]string{}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -57,7 +57,7 @@ func (a *app) drift(ctx context.Context, o driftOptions) error {
 		return err
 	}
 	defer s.close()
-	held, err := control.Watch(s.control)
+	held, err := runs.Watch(s.control)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/oci"
@@ -34,8 +34,8 @@ type engineFlags struct {
 	noCache    bool     // see registerCache
 	abandon    []string // see registerAbandon
 
-	changes    bool                // the command changes things
-	unfinished *control.Unfinished // the dead run whose engine auto prefers; may be nil
+	changes    bool             // the command changes things
+	unfinished *runs.Unfinished // the dead run whose engine auto prefers; may be nil
 }
 
 func (f *engineFlags) register(c *cobra.Command) {
@@ -87,7 +87,7 @@ func (a *app) openEngine(ctx context.Context, news io.Writer, f engineFlags) (en
 // patienceWithEngine is how long an engine may take to answer at first.
 const patienceWithEngine = 30 * time.Second
 
-func (a *app) chooseEngine(ctx context.Context, news io.Writer, unfinished *control.Unfinished) (engine.Engine, error) {
+func (a *app) chooseEngine(ctx context.Context, news io.Writer, unfinished *runs.Unfinished) (engine.Engine, error) {
 	if a.global.ociRuntime != "" && a.global.engine != engineOCI {
 		return nil, usage("--oci-runtime is for --engine oci, and this is --engine %s", a.global.engine)
 	}

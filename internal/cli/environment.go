@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/view"
@@ -46,8 +46,8 @@ die and drift.`,
 }
 
 // environments are those of the log at one moment.
-type environments struct {
-	*control.Environments
+type environmentSet struct {
+	*environments.Environments
 	log   deploylog.Log
 	names []string
 	when  time.Time // of the last event, where the past was asked for; else the present
@@ -55,7 +55,7 @@ type environments struct {
 
 // environmentsAt reads the log up to an event, 0 is all of it, and finds the
 // environments of those names; none is all that there are.
-func (a *app) environmentsAt(ctx context.Context, names []string, at int64) (*environments, error) {
+func (a *app) environmentsAt(ctx context.Context, names []string, at int64) (*environmentSet, error) {
 	if at < 0 {
 		return nil, usage("--at %d: it must be the number of an event, from 1", at)
 	}
@@ -70,9 +70,9 @@ func (a *app) environmentsAt(ctx context.Context, names []string, at int64) (*en
 	return e, nil
 }
 
-func (a *app) environmentsOf(ctx context.Context, log deploylog.Log, names []string, at int64) (*environments, error) {
-	e := &environments{log: log, names: names}
-	e.Environments = control.NewEnvironments(log, a.now, func(told deploylog.Event) { e.when = told.CreatedAt })
+func (a *app) environmentsOf(ctx context.Context, log deploylog.Log, names []string, at int64) (*environmentSet, error) {
+	e := &environmentSet{log: log, names: names}
+	e.Environments = environments.NewEnvironments(log, a.now, func(told deploylog.Event) { e.when = told.CreatedAt })
 	if err := e.Follow(ctx, at); err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (a *app) environmentsOf(ctx context.Context, log deploylog.Log, names []str
 }
 
 // present are the environments that are not deleted.
-func (e *environments) present() []string {
+func (e *environmentSet) present() []string {
 	var names []string
 	for _, name := range e.Names() {
 		_ = e.Ask(name, func(s *environment.State) error {
@@ -108,7 +108,7 @@ func (e *environments) present() []string {
 }
 
 // revision is one of an environment.
-func (e *environments) revision(name string, number int) (r environment.Revision, err error) {
+func (e *environmentSet) revision(name string, number int) (r environment.Revision, err error) {
 	err = e.Ask(name, func(s *environment.State) error {
 		r, err = s.Revision(number)
 		return err
@@ -117,7 +117,7 @@ func (e *environments) revision(name string, number int) (r environment.Revision
 }
 
 // alive refuses an environment that was deleted.
-func (e *environments) alive(name string) error {
+func (e *environmentSet) alive(name string) error {
 	return e.Ask(name, func(s *environment.State) error {
 		if !s.Exists() {
 			return usage("environment %s was deleted: deployster env create makes it anew", name)
@@ -127,7 +127,7 @@ func (e *environments) alive(name string) error {
 }
 
 // report tells how an environment is.
-func (e *environments) report(name string) (r environment.Report) {
+func (e *environmentSet) report(name string) (r environment.Report) {
 	_ = e.Ask(name, func(s *environment.State) error {
 		r = s.Report()
 		return nil
@@ -308,7 +308,7 @@ func (a *app) deleteEnvironment(ctx context.Context, name string, o environmentD
 
 // tellIdle says so where nobody will do what was just asked for.
 func (a *app) tellIdle(log deploylog.Log, name string) {
-	if !control.ControllerAtWork(log) && !control.WorksOn(log, name) {
+	if !environments.ControllerAtWork(log) && !environments.WorksOn(log, name) {
 		fmt.Fprintf(a.err, "note: no controller is at work: deployster env run %s\n", name)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/view"
@@ -40,7 +40,7 @@ func (w *environmentWork) register(c *cobra.Command) {
 func (w *environmentWork) registerWatch(c *cobra.Command) {
 	w.register(c)
 	w.engine.registerAbandon(c)
-	c.Flags().DurationVar(&w.checkEvery, "check-every", control.DefaultCheckEvery, "how often to look at every task, besides what engines tell")
+	c.Flags().DurationVar(&w.checkEvery, "check-every", environments.DefaultCheckEvery, "how often to look at every task, besides what engines tell")
 }
 
 func (w *environmentWork) check() error {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/view"
@@ -83,7 +83,7 @@ func (a *app) runEnvironments(ctx context.Context, names []string, untilIdle boo
 		return err
 	}
 	screen.begin("env run", map[string]any{})
-	err = refused(control.NewController(control.ControllerOptions{
+	err = refused(environments.NewController(environments.ControllerOptions{
 		Log: e.log, Environments: names, Tasks: tasks, Inventory: tasks.hosts, Audience: screen,
 		Parallelism: a.global.parallelism, UntilIdle: untilIdle, Stop: signals.stop, CheckEvery: work.checkEvery, Now: a.now,
 	}).Run(ctx))
@@ -107,7 +107,7 @@ func (a *app) runEnvironments(ctx context.Context, names []string, untilIdle boo
 
 // wrong tells which environments are not as they are to be, without anybody having
 // paused them; no names are all.
-func (e *environments) wrong(ctx context.Context, names []string) (wrong []string, err error) {
+func (e *environmentSet) wrong(ctx context.Context, names []string) (wrong []string, err error) {
 	if err := e.Follow(ctx, 0); err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func ailing(r environment.Report) string {
 }
 
 // environmentScreen shows what happens to environments: a line an event, or the
-// live table of one. It is a control.Audience.
+// live table of one. It is an environments.Audience.
 type environmentScreen struct {
 	app  *app
 	json bool
@@ -174,7 +174,7 @@ func (s *environmentScreen) begin(command string, more map[string]any) {
 	s.line(line)
 }
 
-// Recorded implements control.Audience.
+// Recorded implements environments.Audience.
 func (s *environmentScreen) Recorded(e deploylog.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +188,7 @@ func (s *environmentScreen) Recorded(e deploylog.Event) {
 	}
 }
 
-// Notice implements control.Audience.
+// Notice implements environments.Audience.
 func (s *environmentScreen) Notice(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +212,7 @@ func (s *environmentScreen) line(document map[string]any) {
 // that in the log.
 type unrecorded struct{ *environmentScreen }
 
-// Recorded implements control.Audience.
+// Recorded implements environments.Audience.
 func (unrecorded) Recorded(deploylog.Event) {}
 
 // noticed makes notices of what is written.

@@ -220,7 +220,7 @@ tasks as they were when the revisions were made.`,
 	}
 }
 
-func (a *app) diffRevisions(e *environments, name string, numbers [2]int, asJSON bool) error {
+func (a *app) diffRevisions(e *environmentSet, name string, numbers [2]int, asJSON bool) error {
 	var definitions [2]*environment.Definition
 	for i, number := range numbers {
 		r, err := e.revision(name, number)

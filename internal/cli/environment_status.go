@@ -66,7 +66,7 @@ func (a *app) environmentStatus(ctx context.Context, names []string, o environme
 	return a.printEnvironments(e, o.hosts)
 }
 
-func (a *app) printEnvironments(e *environments, hosts bool) error {
+func (a *app) printEnvironments(e *environmentSet, hosts bool) error {
 	if len(e.names) == 0 {
 		return write(a.out, "no environments\n")
 	}

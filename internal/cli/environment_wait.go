@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/crash"
@@ -19,7 +19,7 @@ import (
 // whoever does it; a controller in this process does it where nobody else does.
 type follower struct {
 	app    *app
-	names  *environments
+	names  *environmentSet
 	name   string
 	id     string // of the deployment that is followed; that of a rollback that comes of itself takes its place
 	screen *environmentScreen
@@ -28,7 +28,7 @@ type follower struct {
 }
 
 // deployAndWait has a deployment started, and follows it.
-func (a *app) deployAndWait(ctx context.Context, command string, e *environments, name string, wanted environment.Command, work environmentWork, asJSON bool) (err error) {
+func (a *app) deployAndWait(ctx context.Context, command string, e *environmentSet, name string, wanted environment.Command, work environmentWork, asJSON bool) (err error) {
 	if err := errors.Join(a.parallel(), work.check()); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (a *app) deployAndWait(ctx context.Context, command string, e *environments
 	f := &follower{app: a, names: e, name: name, id: startedBy(events), screen: screen, seen: events[0].Seq - 1}
 	screen.begin(command, map[string]any{"environment": name, "deployment_id": f.id})
 	if f.id != "" { // else there was nothing to do
-		err = f.follow(ctx, signals, control.ControllerOptions{
+		err = f.follow(ctx, signals, environments.ControllerOptions{
 			Log: e.log, Environments: []string{name}, Tasks: tasks, Inventory: tasks.hosts, Audience: unrecorded{screen},
 			Parallelism: a.global.parallelism, CheckEvery: work.checkEvery, Now: a.now,
 		})
@@ -60,13 +60,13 @@ func (a *app) deployAndWait(ctx context.Context, command string, e *environments
 
 // follow shows what happens until the deployment has ended and the controller
 // with it.
-func (f *follower) follow(ctx context.Context, signals *interruption, o control.ControllerOptions) error {
+func (f *follower) follow(ctx context.Context, signals *interruption, o environments.ControllerOptions) error {
 	stop := make(chan struct{})
 	halt := sync.OnceFunc(func() { close(stop) })
 	o.Stop = stop
 	ended := make(chan error, 1)
 	go func() {
-		ended <- crash.Do("controlling "+f.name, func() error { return control.NewController(o).Run(ctx) })
+		ended <- crash.Do("controlling "+f.name, func() error { return environments.NewController(o).Run(ctx) })
 	}()
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -7,7 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/suggest"
@@ -35,7 +36,7 @@ TARGET is as the log has it:
 			if _, ok := environment.NameOf(t); ok {
 				return a.explainEnvironment(c.Context(), t, at)
 			}
-			if _, ok := control.PipelineOf(t); ok {
+			if _, ok := pipelines.PipelineOf(t); ok {
 				return a.explainPipeline(c.Context(), t, at, path)
 			}
 			if kind := t.Kind(); kind != args[0] && (kind == "run" || kind == "resource") {
@@ -82,7 +83,7 @@ func (a *app) explainEnvironment(ctx context.Context, t deploylog.Target, at int
 		if !concerns(s, t) {
 			return usage("there is no %s: deployster env status %s --hosts shows what there is", t, name)
 		}
-		if at == 0 && !s.Idle() && !control.ControllerAtWork(e.log) && !control.WorksOn(e.log, name) {
+		if at == 0 && !s.Idle() && !environments.ControllerAtWork(e.log) && !environments.WorksOn(e.log, name) {
 			reasons = append(reasons, environment.Reason{
 				Target: string(environment.Target(name)), Message: "no controller is at work, so nothing begins", Change: "deployster env run " + name,
 			})

@@ -23,7 +23,7 @@ import (
 )
 
 // hosts are those of an inventory file, as it is at the moment. It is a
-// control.Hosts and a control.Inventory.
+// pipelines.Hosts and an environments.Inventory.
 type hosts struct {
 	path string
 
@@ -90,7 +90,7 @@ func readNamed(path string) ([]byte, error) {
 	return sources[0].Data, nil
 }
 
-// Members implements control.Hosts.
+// Members implements pipelines.Hosts.
 func (h *hosts) Members(d *pipeline.Definition) (map[string][]string, error) {
 	groups := d.Groups()
 	if len(groups) == 0 {
@@ -121,7 +121,7 @@ func (h *hosts) Members(d *pipeline.Definition) (map[string][]string, error) {
 	return members, nil
 }
 
-// Version implements control.Inventory.
+// Version implements environments.Inventory.
 func (h *hosts) Version() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,7 +129,7 @@ func (h *hosts) Version() int {
 	return h.version
 }
 
-// Selected implements control.Inventory.
+// Selected implements environments.Inventory.
 func (h *hosts) Selected(query string) ([]string, error) {
 	q, err := inventory.ParseQuery(query)
 	if err != nil {
@@ -148,7 +148,7 @@ func (h *hosts) Selected(query string) ([]string, error) {
 	return names, nil
 }
 
-// Known implements control.Inventory. Without an inventory that could be read,
+// Known implements environments.Inventory. Without an inventory that could be read,
 // nobody can say that a host is gone.
 func (h *hosts) Known(name string) bool {
 	h.mu.Lock()
@@ -160,7 +160,7 @@ func (h *hosts) Known(name string) bool {
 	return ok
 }
 
-// Slots implements control.Hosts and control.Inventory.
+// Slots implements pipelines.Hosts and environments.Inventory.
 func (h *hosts) Slots(host string) int {
 	if known, ok := h.host(host); ok {
 		return known.Slots

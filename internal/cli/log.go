@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/view"
 )
@@ -357,7 +357,7 @@ func (a *app) latest(ctx context.Context, target deploylog.Target, utc bool) err
 			return err
 		}
 	}
-	unfinished, err := control.UnfinishedRuns(ctx, log, target)
+	unfinished, err := runs.UnfinishedRuns(ctx, log, target)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine/enginetest"
@@ -176,7 +176,7 @@ func TestOnlyDeadRunsCanBeAbandoned(t *testing.T) {
 		"given run/m.yaml run-started",
 		"lost run/other.yaml run-started", "lost run/other.yaml run-lost",
 	)
-	alive, err := control.Begin(t.Context(), control.Options{
+	alive, err := runs.Begin(t.Context(), runs.Options{
 		Log: log, Engine: &enginetest.Fake{}, ID: "alive", Target: "run/third.yaml", Revision: "1", Patience: time.Minute, Notice: func(string) {},
 	})
 	if err != nil {

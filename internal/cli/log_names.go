@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/suggest"
@@ -24,7 +24,7 @@ type logNames struct {
 // eventNames are those of all events that need no definition.
 func eventNames() map[string]bool {
 	names := map[string]bool{}
-	for _, name := range slices.Concat(control.EventNames(), environment.EventNames(), pipeline.EventNames()) {
+	for _, name := range slices.Concat(runs.EventNames(), environment.EventNames(), pipeline.EventNames()) {
 		names[name] = true
 	}
 	return names

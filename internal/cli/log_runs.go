@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -103,29 +103,29 @@ func (a *app) logRuns(ctx context.Context, o runsOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	filter := deploylog.Filter{Target: deploylog.Target(o.target)}
-	runs, err := readRuns(ctx, log, filter)
+	all, err := readRuns(ctx, log, filter)
 	if err != nil {
 		return err
 	}
-	none := len(runs) == 0
-	runs = slices.DeleteFunc(runs, func(r *loggedRun) bool { return r.Started.Before(since) })
+	none := len(all) == 0
+	all = slices.DeleteFunc(all, func(r *loggedRun) bool { return r.Started.Before(since) })
 	if o.last > 0 {
-		runs = runs[max(0, len(runs)-o.last):]
+		all = all[max(0, len(all)-o.last):]
 	}
-	for _, r := range runs {
-		if r.Outcome == runInProgress && !control.Alive(log, r.Run) {
+	for _, r := range all {
+		if r.Outcome == runInProgress && !runs.Alive(log, r.Run) {
 			r.Outcome = runDied
 		}
 	}
 	if asJSON {
-		return a.printRunLines(runs)
+		return a.printRunLines(all)
 	}
 	if none && o.target != "run/" {
 		if err := a.unknownFilter(ctx, log, filter, false); err != nil {
 			return err
 		}
 	}
-	return a.printRuns(runs, o.utc)
+	return a.printRuns(all, o.utc)
 }
 
 // readRuns folds the events of runs, which are in the order of their starts.

@@ -14,7 +14,8 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/pipeline"
@@ -94,12 +95,12 @@ func whoami() string {
 }
 
 // pipelines opens the log and the pipelines in it, as they are now.
-func (a *app) pipelines(ctx context.Context) (*control.Pipelines, deploylog.Log, error) {
+func (a *app) pipelines(ctx context.Context) (*pipelines.Pipelines, deploylog.Log, error) {
 	log, _, err := a.existingLog(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	p := control.NewPipelines(log, a.now)
+	p := pipelines.NewPipelines(log, a.now)
 	if err := p.Follow(ctx, 0); err != nil {
 		return nil, nil, errors.Join(err, log.Close())
 	}
@@ -132,7 +133,7 @@ func (a *app) command(ctx context.Context, name string, c pipeline.Command, done
 
 // refused makes wrong usage of what names nothing that there is.
 func refused(err error) error {
-	for _, unknown := range []error{control.ErrNoPipeline, pipeline.ErrUnknown, control.ErrNoEnvironment, environment.ErrUnknown} {
+	for _, unknown := range []error{pipelines.ErrNoPipeline, pipeline.ErrUnknown, environments.ErrNoEnvironment, environment.ErrUnknown} {
 		if errors.Is(err, unknown) {
 			return &usageError{err}
 		}

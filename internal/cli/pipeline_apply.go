@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/inventory"
@@ -129,7 +129,7 @@ func (a *app) applyPipeline(ctx context.Context, o pipelineApplyOptions) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	p := control.NewPipelines(log, a.now)
+	p := pipelines.NewPipelines(log, a.now)
 	for {
 		if err := p.Follow(ctx, 0); err != nil {
 			return err
@@ -147,7 +147,7 @@ func (a *app) applyPipeline(ctx context.Context, o pipelineApplyOptions) (err er
 }
 
 // changePipeline shows what a definition changes, asks, and has it recorded.
-func (a *app) changePipeline(ctx context.Context, p *control.Pipelines, d *pipeline.Definition, members map[string][]string, yes, asJSON bool) ([]deploylog.Event, []pipeline.Change, error) {
+func (a *app) changePipeline(ctx context.Context, p *pipelines.Pipelines, d *pipeline.Definition, members map[string][]string, yes, asJSON bool) ([]deploylog.Event, []pipeline.Change, error) {
 	changes, exists, same, err := preview(p, d, members)
 	if err != nil || same {
 		return nil, nil, err
@@ -181,7 +181,7 @@ func (a *app) changePipeline(ctx context.Context, p *control.Pipelines, d *pipel
 
 // preview tells what a definition would change, whether there is a pipeline of
 // its name, and whether that has this definition already.
-func preview(p *control.Pipelines, d *pipeline.Definition, members map[string][]string) (changes []pipeline.Change, exists, same bool, err error) {
+func preview(p *pipelines.Pipelines, d *pipeline.Definition, members map[string][]string) (changes []pipeline.Change, exists, same bool, err error) {
 	err = p.Ask(d.Name, func(s *pipeline.State) (err error) {
 		exists = s.Deleted() == 0
 		if same = s.Defines(d); same || !exists {
@@ -190,7 +190,7 @@ func preview(p *control.Pipelines, d *pipeline.Definition, members map[string][]
 		changes, err = s.Preview(d, members)
 		return err
 	})
-	if errors.Is(err, control.ErrNoPipeline) {
+	if errors.Is(err, pipelines.ErrNoPipeline) {
 		err = nil
 	}
 	return changes, exists, same, err

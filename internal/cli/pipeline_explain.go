@@ -9,7 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/pipeline"
@@ -33,7 +34,7 @@ TARGET is a pipeline, or a target of one as the log has it:
 			if !strings.Contains(args[0], "/") {
 				t = pipeline.Target(args[0])
 			}
-			if _, ok := control.PipelineOf(t); !ok {
+			if _, ok := pipelines.PipelineOf(t); !ok {
 				return usage("%q is no target of a pipeline: it is a pipeline's name, or begins with pipeline/, stage/, host-group/ or host/", args[0])
 			}
 			return a.explainPipeline(c.Context(), t, at, path)
@@ -50,7 +51,7 @@ func (a *app) explainPipeline(ctx context.Context, t deploylog.Target, at int64,
 	if err != nil {
 		return err
 	}
-	name, _ := control.PipelineOf(t)
+	name, _ := pipelines.PipelineOf(t)
 	l, err := a.look(ctx, []string{name}, at)
 	if err != nil {
 		return err
@@ -68,9 +69,9 @@ func (a *app) explainPipeline(ctx context.Context, t deploylog.Target, at int64,
 
 // explain adds to what the pipeline's state knows what is being worked on.
 func (l *past) explain(t deploylog.Target, h *hosts, present bool) []view.Explanation {
-	name, _ := control.PipelineOf(t)
+	name, _ := pipelines.PipelineOf(t)
 	var all []view.Explanation
-	idle := present && !control.SchedulerAtWork(l.log)
+	idle := present && !pipelines.SchedulerAtWork(l.log)
 	_ = l.Ask(name, func(s *pipeline.State) error {
 		_, _ = h.Members(s.Definition()) // reads the inventory, for the slots
 		for _, r := range s.Explain(t) {
@@ -97,7 +98,7 @@ func explainDeploying(e *view.Explanation, d *pipeline.Definition, idle bool) {
 }
 
 func (l *past) explainReady(e *view.Explanation, h *hosts, idle bool) {
-	if w, ok := l.overview.Working(e.Reason); ok && control.Alive(l.log, w.Run) {
+	if w, ok := l.overview.Working(e.Reason); ok && runs.Alive(l.log, w.Run) {
 		e.Message = fmt.Sprintf("is being done by run %s (event %d)", w.Run, w.Seq)
 		return
 	}
@@ -114,7 +115,7 @@ func (l *past) explainReady(e *view.Explanation, h *hosts, idle bool) {
 		return
 	}
 	host := string(e.Target)[strings.LastIndexByte(string(e.Target), '/')+1:]
-	busy := slices.DeleteFunc(l.overview.Busy(e.Target), func(w control.Working) bool { return !control.Alive(l.log, w.Run) })
+	busy := slices.DeleteFunc(l.overview.Busy(e.Target), func(w pipelines.Working) bool { return !runs.Alive(l.log, w.Run) })
 	if len(busy) > 0 && len(busy) >= h.Slots(host) {
 		e.Message = fmt.Sprintf("slot busy: %s of %s is being done on the host by run %s (event %d)", busy[0].Event, busy[0].Target, busy[0].Run, busy[0].Seq)
 		e.Change = "the end of that run"

@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/promotion"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/crash"
@@ -96,7 +98,7 @@ func (a *app) runPipelines(ctx context.Context, names []string, o pipelineRunOpt
 		return err
 	}
 	defer func() { err = errors.Join(err, ended()) }()
-	s := control.NewScheduler(control.SchedulerOptions{
+	s := pipelines.NewScheduler(pipelines.SchedulerOptions{
 		Log: log, Pipelines: names, Worker: worker, Hosts: crew.hosts, Spectator: screen, Parallelism: a.global.parallelism,
 		UntilIdle: o.untilIdle, Stop: signals.stop, NewID: a.newID, Now: a.now,
 	})
@@ -119,7 +121,7 @@ func (a *app) arePresent(ctx context.Context, log deploylog.Log, names []string)
 	if len(names) == 0 {
 		return nil
 	}
-	p := control.NewPipelines(log, a.now)
+	p := pipelines.NewPipelines(log, a.now)
 	err := p.Follow(ctx, 0)
 	for _, name := range names {
 		if err == nil {
@@ -132,13 +134,13 @@ func (a *app) arePresent(ctx context.Context, log deploylog.Log, names []string)
 // promotion is a worker that deploys to environments besides what the crew does.
 // ended waits until nothing is done any more, and is called when the scheduler has
 // ended.
-func (a *app) promotion(ctx context.Context, crew *crew, o pipelineRunOptions, screen *pipelineScreen, news io.Writer, stop <-chan struct{}) (w control.Worker, inside context.Context, ended func() error, err error) {
+func (a *app) promotion(ctx context.Context, crew *crew, o pipelineRunOptions, screen *pipelineScreen, news io.Writer, stop <-chan struct{}) (w pipelines.Worker, inside context.Context, ended func() error, err error) {
 	tasks, err := a.newTaskCrew(crew.log, newHosts(o.inventory), o.input, o.engine, news)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	over := make(chan struct{})
-	attendance := control.NewAttendance(control.ControllerOptions{
+	attendance := environments.NewAttendance(environments.ControllerOptions{
 		Log: crew.log, Tasks: tasks, Inventory: tasks.hosts, Audience: screen, Parallelism: a.global.parallelism, Stop: over, Now: a.now,
 	})
 	inside, cancel := context.WithCancelCause(ctx)
@@ -149,7 +151,7 @@ func (a *app) promotion(ctx context.Context, crew *crew, o pipelineRunOptions, s
 			cancel(err) // or stages would wait for it without end
 		}
 	}()
-	return control.NewPromotion(crew, crew.log, a.now, crew.hosts.Selected, attendance.Attend, stop), inside, func() error {
+	return promotion.NewPromotion(crew, crew.log, a.now, crew.hosts.Selected, attendance.Attend, stop), inside, func() error {
 		close(over)
 		<-done
 		cancel(nil)
@@ -164,7 +166,7 @@ func (a *app) needsInventory(ctx context.Context, log deploylog.Log, names []str
 	if unreadable == nil {
 		return nil
 	}
-	p := control.NewPipelines(log, a.now)
+	p := pipelines.NewPipelines(log, a.now)
 	if err := p.Follow(ctx, 0); err != nil {
 		return err
 	}
@@ -196,7 +198,7 @@ type pipelineScreen struct {
 	told view.SeenReasons
 }
 
-// Recorded implements control.Spectator and control.Audience.
+// Recorded implements pipelines.Spectator and environments.Audience.
 func (s *pipelineScreen) Recorded(e deploylog.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +218,7 @@ func (s *pipelineScreen) Recorded(e deploylog.Event) {
 	}
 }
 
-// Began implements control.Spectator.
+// Began implements pipelines.Spectator.
 func (s *pipelineScreen) Began(step pipeline.Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +235,7 @@ func (s *pipelineScreen) Began(step pipeline.Step) {
 	_ = view.PipelineWork(s.app.out, step, s.app.planOptions(s.app.out))
 }
 
-// Again implements control.Spectator.
+// Again implements pipelines.Spectator.
 func (s *pipelineScreen) Again(step pipeline.Step, cause error, after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,7 +246,7 @@ func (s *pipelineScreen) Again(step pipeline.Step, cause error, after time.Durat
 	_ = write(s.app.out, "        ! %s of %s failed, and is tried again in %s: %s\n", step.Event, step.Target, after, view.Clean(cause.Error()))
 }
 
-// Notice implements control.Spectator and control.Audience.
+// Notice implements pipelines.Spectator and environments.Audience.
 func (s *pipelineScreen) Notice(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

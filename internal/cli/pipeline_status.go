@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/picture"
 	"github.com/deployster-go/deployster/internal/view"
@@ -20,9 +20,9 @@ import (
 
 // past is what the log tells of the pipelines at one moment.
 type past struct {
-	*control.Pipelines
+	*pipelines.Pipelines
 	log      deploylog.Log
-	overview *control.Overview
+	overview *pipelines.Overview
 	at       int64
 	names    []string
 }
@@ -37,8 +37,8 @@ func (a *app) look(ctx context.Context, names []string, at int64) (*past, error)
 	if err != nil {
 		return nil, err
 	}
-	l := &past{log: log, overview: control.NewOverview(), at: at, names: names}
-	l.Pipelines = control.NewPipelines(log, a.now, l.overview.Note)
+	l := &past{log: log, overview: pipelines.NewOverview(), at: at, names: names}
+	l.Pipelines = pipelines.NewPipelines(log, a.now, l.overview.Note)
 	err = l.Follow(ctx, at)
 	if err == nil && l.Head() < at {
 		err = usage("--at %d: the log ends with event %d", at, l.Head())
@@ -58,7 +58,7 @@ func (a *app) look(ctx context.Context, names []string, at int64) (*past, error)
 }
 
 // present refuses the name of a pipeline that there is not, or not any more.
-func present(p *control.Pipelines, name string) error {
+func present(p *pipelines.Pipelines, name string) error {
 	return refused(p.Ask(name, func(s *pipeline.State) error {
 		if deleted := s.Deleted(); deleted > 0 {
 			return usage("pipeline %s was deleted (event %d): deployster pipeline apply makes it anew, pipeline status --at %d shows what it was", name, deleted, deleted-1)

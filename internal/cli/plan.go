@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/runner"
@@ -97,7 +97,7 @@ func (a *app) plan(ctx context.Context, o planOptions) error {
 	if o.destroy {
 		s.control.Meaning = s.meaning()
 	}
-	held, err := control.Watch(s.control)
+	held, err := runs.Watch(s.control)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/docker"
@@ -26,12 +26,12 @@ import (
 )
 
 // engines finds the engines of runs for one that uses an engine itself. It is a
-// control.Engines.
+// runs.Engines.
 type engines struct {
 	app    *app
 	engine engine.Engine
 	info   engine.Info
-	tls    *control.EngineTLS // of a host that has its own
+	tls    *runs.EngineTLS // of a host that has its own
 	news   io.Writer
 }
 
@@ -52,11 +52,11 @@ func identify(ctx context.Context, e engine.Engine) engine.Identity {
 	return identity
 }
 
-// Used implements control.Engines.
-func (f *engines) Used(ctx context.Context) control.EngineUsed {
+// Used implements runs.Engines.
+func (f *engines) Used(ctx context.Context) runs.EngineUsed {
 	here := thisMachine()
 	identity := identify(ctx, f.engine)
-	return control.EngineUsed{
+	return runs.EngineUsed{
 		Kind: f.info.Name, Address: f.info.Address, ID: identity.ID, Context: identity.Context, TLS: f.tls, Local: identity.Local,
 		UID: strconv.Itoa(os.Geteuid()), Machine: here.id, Boot: here.boot,
 	}
@@ -84,14 +84,14 @@ func thisMachine() machine {
 
 // restarted reports whether this is the machine on which a run was, and it was
 // started anew since.
-func restarted(u control.EngineUsed) bool {
+func restarted(u runs.EngineUsed) bool {
 	here := thisMachine()
 	return u.Local && u.Machine != "" && u.Machine == here.id && u.Boot != "" && here.boot != "" && u.Boot != here.boot
 }
 
 // elsewhere reports whether a run was on another machine than this one, as far as
 // the log tells.
-func elsewhere(u control.EngineUsed) bool {
+func elsewhere(u runs.EngineUsed) bool {
 	if here := thisMachine(); u.Boot != "" && here.boot == u.Boot {
 		return false
 	} else if u.Machine != "" && here.id != "" {
@@ -101,12 +101,12 @@ func elsewhere(u control.EngineUsed) bool {
 	return err != nil || u.Host != name
 }
 
-// Open implements control.Engines.
-func (f *engines) Open(ctx context.Context, used control.EngineUsed) (control.Containers, func(), error) {
+// Open implements runs.Engines.
+func (f *engines) Open(ctx context.Context, used runs.EngineUsed) (runs.Containers, func(), error) {
 	if f.engine != nil && f.is(ctx, used) {
 		return f.engine, nil, nil
 	}
-	var found control.Containers
+	var found runs.Containers
 	var done func()
 	var err error
 	switch used.Kind {
@@ -124,7 +124,7 @@ func (f *engines) Open(ctx context.Context, used control.EngineUsed) (control.Co
 }
 
 // is reports whether the engine of this run is the one that another used.
-func (f *engines) is(ctx context.Context, used control.EngineUsed) bool {
+func (f *engines) is(ctx context.Context, used runs.EngineUsed) bool {
 	switch {
 	case f.info.Name != used.Kind:
 		return false
@@ -139,13 +139,13 @@ func (f *engines) is(ctx context.Context, used control.EngineUsed) bool {
 
 // socket reports whether an engine was reached by a file, which means another
 // engine on each machine.
-func socket(used control.EngineUsed) bool {
+func socket(used runs.EngineUsed) bool {
 	return strings.HasPrefix(used.Address, "unix:") || strings.HasPrefix(used.Address, "npipe:")
 }
 
 // openDocker opens the Docker Engine that a run used: by the context that led to it
 // then, and by its address.
-func (f *engines) openDocker(ctx context.Context, used control.EngineUsed) (control.Containers, func(), error) {
+func (f *engines) openDocker(ctx context.Context, used runs.EngineUsed) (runs.Containers, func(), error) {
 	if used.ID == "" && socket(used) && elsewhere(used) {
 		return nil, nil, fmt.Errorf("the run was on machine %s, and that socket can be asked only there", cmp.Or(used.Host, "unknown"))
 	}
@@ -169,7 +169,7 @@ func (f *engines) openDocker(ctx context.Context, used control.EngineUsed) (cont
 }
 
 // try opens a Docker Engine, and only the one that a run used.
-func (f *engines) try(ctx context.Context, way docker.Options, used control.EngineUsed) (*docker.Engine, error) {
+func (f *engines) try(ctx context.Context, way docker.Options, used runs.EngineUsed) (*docker.Engine, error) {
 	ctx, cancel := context.WithTimeout(ctx, patienceWithHost)
 	defer cancel()
 	e, err := docker.Open(ctx, way)
@@ -191,7 +191,7 @@ func (f *engines) try(ctx context.Context, way docker.Options, used control.Engi
 
 // openOCI finds the containers that a run had without a daemon: they are of its
 // machine and its user.
-func (f *engines) openOCI(used control.EngineUsed) (control.Containers, error) {
+func (f *engines) openOCI(used runs.EngineUsed) (runs.Containers, error) {
 	mine := strconv.Itoa(os.Geteuid())
 	if used.UID == "" { // from a log that does not tell more than the name
 		if u, err := user.Current(); err == nil && u.Username == used.User {
@@ -216,7 +216,7 @@ func (f *engines) openOCI(used control.EngineUsed) (control.Containers, error) {
 // leftHere reports whether a run without a daemon was of this machine and this
 // user, who can ask for its containers. For another's, the engine of this machine
 // is no better than any.
-func (a *app) leftHere(news io.Writer, used control.EngineUsed) bool {
+func (a *app) leftHere(news io.Writer, used runs.EngineUsed) bool {
 	if used.Kind != engineOCI {
 		return false
 	}
@@ -232,7 +232,7 @@ func (f *engineFlags) registerAbandon(c *cobra.Command) {
 }
 
 // abandon records that dead runs are not waited for, and who said so.
-func (a *app) abandon(ctx context.Context, log deploylog.Log, runs []string) error {
+func (a *app) abandon(ctx context.Context, log deploylog.Log, ids []string) error {
 	by := map[string]string{}
 	if u, err := user.Current(); err == nil {
 		by["user"] = u.Username
@@ -240,11 +240,11 @@ func (a *app) abandon(ctx context.Context, log deploylog.Log, runs []string) err
 	if host, err := os.Hostname(); err == nil {
 		by["host"] = host
 	}
-	for _, run := range runs {
-		err := control.Abandon(ctx, log, run, by)
+	for _, run := range ids {
+		err := runs.Abandon(ctx, log, run, by)
 		switch {
 		case err == nil:
-		case errors.Is(err, control.ErrNoSuchRun), errors.Is(err, control.ErrRunEnded), errors.Is(err, control.ErrRunAlive):
+		case errors.Is(err, runs.ErrNoSuchRun), errors.Is(err, runs.ErrRunEnded), errors.Is(err, runs.ErrRunAlive):
 			return usage("--abandon %s: %w%s", run, err, meantRun(ctx, log, run))
 		default:
 			return fmt.Errorf("--abandon %s: %w", run, err)
@@ -255,7 +255,7 @@ func (a *app) abandon(ctx context.Context, log deploylog.Log, runs []string) err
 
 // meantRun tells which dead runs can be abandoned.
 func meantRun(ctx context.Context, log deploylog.Log, run string) string {
-	unfinished, err := control.UnfinishedRuns(ctx, log, "")
+	unfinished, err := runs.UnfinishedRuns(ctx, log, "")
 	if err != nil {
 		return ""
 	}
@@ -277,8 +277,8 @@ func meantRun(ctx context.Context, log deploylog.Log, run string) string {
 
 // preferred returns the dead run of a target whose engine "auto" prefers, as
 // something of it may still be at work there; nil when there is none.
-func preferred(ctx context.Context, log deploylog.Log, target deploylog.Target) (*control.Unfinished, error) {
-	unfinished, err := control.UnfinishedRuns(ctx, log, target)
+func preferred(ctx context.Context, log deploylog.Log, target deploylog.Target) (*runs.Unfinished, error) {
+	unfinished, err := runs.UnfinishedRuns(ctx, log, target)
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +292,7 @@ func preferred(ctx context.Context, log deploylog.Log, target deploylog.Target) 
 
 // mayLeave fails where auto must not go over to another engine than the one that a
 // dead run used, because that one can not be asked.
-func (a *app) mayLeave(ctx context.Context, news io.Writer, unfinished *control.Unfinished) error {
+func (a *app) mayLeave(ctx context.Context, news io.Writer, unfinished *runs.Unfinished) error {
 	if unfinished == nil {
 		return nil
 	}
@@ -302,7 +302,7 @@ func (a *app) mayLeave(ctx context.Context, news io.Writer, unfinished *control.
 		done()
 	}
 	if err != nil {
-		return &control.HeldError{Run: *unfinished, Cause: err}
+		return &runs.HeldError{Run: *unfinished, Cause: err}
 	}
 	return nil
 }
@@ -329,7 +329,7 @@ func (a *app) unfinished(s *started, files []string, ef *engineFlags) error {
 	if !ef.changes {
 		return nil
 	}
-	ef.unfinished, err = preferred(s.ctx, s.log, control.RunTarget(s.workspace, files))
+	ef.unfinished, err = preferred(s.ctx, s.log, runs.RunTarget(s.workspace, files))
 	return err
 }
 
@@ -344,7 +344,7 @@ func (a *app) explainRuns(ctx context.Context, t deploylog.Target) error {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	unfinished, err := control.UnfinishedRuns(ctx, log, t)
+	unfinished, err := runs.UnfinishedRuns(ctx, log, t)
 	if err != nil {
 		return err
 	}
@@ -381,7 +381,7 @@ func (a *app) explainRuns(ctx context.Context, t deploylog.Target) error {
 }
 
 // unfinishedText says how it stands with a run that has no end.
-func unfinishedText(u control.Unfinished) string {
+func unfinishedText(u runs.Unfinished) string {
 	text := fmt.Sprintf("run %s, begun %s%s, ", u.Run, u.Since.UTC().Format("2006-01-02 15:04:05 MST"), u.By())
 	if u.Alive {
 		return text + "is at work on " + u.Used.String()

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli"
@@ -465,7 +465,7 @@ func TestATaskIsHeldWhoseHostHasAnotherEngineByNow(t *testing.T) {
 		func() error { _, err := start(other.address()); return err },
 		func() error { _, err := start(other.address()); return err }, // not by the run that was held, either
 	} {
-		var held *control.HeldError
+		var held *runs.HeldError
 		if err := do(); !errors.As(err, &held) || held.Run.Run != dead {
 			t.Errorf("beside the run %s: %v", dead, err)
 		}

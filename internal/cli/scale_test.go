@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
@@ -213,7 +213,7 @@ func (b *bed) applyInProcess(e *oci.Engine, log *sqlite.Log, id string) []time.D
 	if err != nil {
 		b.Fatal(err)
 	}
-	held, err := control.Begin(context.Background(), control.Options{
+	held, err := runs.Begin(context.Background(), runs.Options{
 		Log: log, Engine: e, ID: id, Target: "run/m.yaml", Patience: time.Minute, Notice: func(string) {},
 	})
 	if err != nil {

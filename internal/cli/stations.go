@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/docker"
@@ -45,7 +45,7 @@ type station struct {
 	once   sync.Once
 	engine engine.Engine
 	info   engine.Info
-	tls    *control.EngineTLS // of a host that has its own
+	tls    *runs.EngineTLS // of a host that has its own
 	images *shipped.Images
 	err    error
 }
@@ -159,7 +159,7 @@ func (c *stations) open(ctx context.Context, host string, s *station) error {
 		}
 		s.engine, s.info = e, info
 		if files := tlsOf(h, c.hosts.path); files != nil {
-			s.tls = &control.EngineTLS{CA: files.CA, Cert: files.Cert, Key: files.Key}
+			s.tls = &runs.EngineTLS{CA: files.CA, Cert: files.Cert, Key: files.Key}
 		}
 	}
 	images, err := c.app.images(s.engine, s.info, c.flags)

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/manifest"
@@ -22,7 +22,7 @@ import (
 
 // taskCrew does the work of environments' steps, and looks how their tasks are:
 // it applies and destroys their manifests on the engines of their hosts. It is a
-// control.Tasks.
+// environments.Tasks.
 type taskCrew struct {
 	*stations
 	log      deploylog.Log
@@ -32,7 +32,7 @@ type taskCrew struct {
 
 	// All looks at tasks are one run, which holds its lock: others see that what
 	// they left on an engine has an owner.
-	looking *control.Run
+	looking *runs.Run
 	id      string // of that run
 
 	mu      sync.Mutex
@@ -51,7 +51,7 @@ func (a *app) newTaskCrew(log deploylog.Log, hosts *hosts, input inputFlags, eng
 	}
 	c := &taskCrew{stations: stations, log: log, input: input, pinned: pinnedBelow(stations.workspace), patience: patienceWithTask}
 	c.id = a.newID()
-	if c.looking, err = control.Watch(control.Options{Log: log, ID: c.id}); err != nil {
+	if c.looking, err = runs.Watch(runs.Options{Log: log, ID: c.id}); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -67,7 +67,7 @@ func (c *taskCrew) close() error {
 // revision on the same host, for both may be there at once.
 func placeOf(t environment.Task) string { return t.Host + ":" + t.Name() }
 
-// Start implements control.Tasks.
+// Start implements environments.Tasks.
 func (c *taskCrew) Start(ctx context.Context, t environment.Task) (_ environment.ProbeResult, err error) {
 	defer c.app.guard(&err, "starting a task of "+t.Environment)
 	s, err := c.begin(ctx, t)
@@ -81,7 +81,7 @@ func (c *taskCrew) Start(ctx context.Context, t environment.Task) (_ environment
 	return applied(s.manifest, r.State), nil
 }
 
-// Terminate implements control.Tasks. What the task found as it should be, or
+// Terminate implements environments.Tasks. What the task found as it should be, or
 // never came to, is not its own and left alone: so a task can be terminated also
 // when it can not even be asked for.
 func (c *taskCrew) Terminate(ctx context.Context, t environment.Task) (err error) {
@@ -114,11 +114,11 @@ func (c *taskCrew) made(ctx context.Context, t environment.Task, m *manifest.Man
 	for i, r := range m.Resources {
 		names[i] = r.Name
 	}
-	return control.Made(ctx, c.log, placeOf(t), names, since)
+	return runs.Made(ctx, c.log, placeOf(t), names, since)
 }
 
 func (c *taskCrew) carryOut(s *started, do func(*runner.Runner, context.Context) (*runner.Result, error)) (*runner.Runner, error) {
-	held, err := control.Begin(s.ctx, s.control)
+	held, err := runs.Begin(s.ctx, s.control)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (l *lastWords) with(err error) error {
 	return fmt.Errorf("%w\n%s", err, strings.Join(l.said, "\n"))
 }
 
-// Observe implements control.Tasks.
+// Observe implements environments.Tasks.
 func (c *taskCrew) Observe(ctx context.Context, t environment.Task) environment.ProbeResult {
 	ctx, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
@@ -221,7 +221,7 @@ type watcher interface {
 	Watch(ctx context.Context, without string, changed func()) error
 }
 
-// Watch implements control.Tasks. Of an engine that does not tell what happens,
+// Watch implements environments.Tasks. Of an engine that does not tell what happens,
 // it waits for ctx.
 func (c *taskCrew) Watch(ctx context.Context, host string, changed func()) {
 	var err error // only to be reported: the watch begins again

@@ -18,7 +18,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine/docker"
@@ -36,7 +36,7 @@ type works struct {
 	crew cli.TaskCrew
 }
 
-var _ control.Tasks = cli.TaskCrew{}
+var _ environments.Tasks = cli.TaskCrew{}
 
 func newWorks(t *testing.T, inventory, engine string, variables ...manifest.VariableFlag) *works {
 	t.Helper()

@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/promotion"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
@@ -53,7 +54,7 @@ func taskUnread(u *manifest.Usage) []manifest.Problem {
 	var unread []manifest.Problem
 	for _, p := range u.Unread() {
 		if p.Position.File == "" {
-			if slices.Contains(control.PromotionVariables(), p.Path) {
+			if slices.Contains(promotion.PromotionVariables(), p.Path) {
 				continue
 			}
 			p.Path = "task.vars." + p.Path
@@ -65,7 +66,7 @@ func taskUnread(u *manifest.Usage) []manifest.Problem {
 
 // heed warns of variables of the command line that no revision of the
 // environments reads. Where one cannot be loaded without its host, nobody knows.
-func (c *taskCrew) heed(e *environments, names []string) error {
+func (c *taskCrew) heed(e *environmentSet, names []string) error {
 	if len(c.input.variables) == 0 {
 		return nil
 	}
@@ -97,7 +98,7 @@ func (c *crew) heed(ctx context.Context, names []string) error {
 	if len(c.input.variables) == 0 {
 		return nil
 	}
-	p := control.NewPipelines(c.log, c.app.now)
+	p := pipelines.NewPipelines(c.log, c.app.now)
 	if err := p.Follow(ctx, 0); err != nil {
 		return err
 	}

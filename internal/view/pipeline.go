@@ -7,7 +7,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/deployster-go/deployster/control"
+	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
 )
@@ -24,7 +24,7 @@ type PipelineStatus struct {
 // failed last, and the revisions that are under way there.
 type StatusRow struct {
 	pipeline.Place
-	control.Latest
+	pipelines.Latest
 	Revisions []pipeline.Row `json:"in_progress"` // oldest first
 }
 

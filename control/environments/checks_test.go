@@ -1,0 +1,392 @@
+package environments_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/environment"
+)
+
+// active brings an environment to its hosts.
+func (w *world) active(name string, hosts ...string) {
+	w.Helper()
+	w.create(daemon(name), hosts...)
+	w.deploy(name, 1)
+	w.untilIdle()
+}
+
+func TestATaskThatDiesIsStartedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		hint   bool
+		within time.Duration
+	}{"at the next look": {false, 32 * time.Second}, "at once when somebody tells": {true, 2 * time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.active("web", "a", "b")
+				r := w.start()
+				wait(time.Hour + 17*time.Second)
+				died := time.Now()
+				w.becomes("a", "web:1", environment.Unhealthy)
+				if c.hint {
+					w.hint("a")
+				}
+				wait(time.Minute)
+				w.wantRows("web", "1 Active 2 2")
+				if took := w.when(environment.EventTaskFinished, 3).Sub(died); took > c.within {
+					t.Errorf("it took %s", took)
+				}
+				r.end()
+			})
+		})
+	}
+}
+
+func TestDriftIsRepairedOrOnlyReported(t *testing.T) {
+	for drift, acts := range map[environment.Drift]int{environment.RepairDrift: 3, environment.ReportDrift: 2} {
+		t.Run(string(drift), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.create(daemon("web", func(d *environment.Definition) { d.Deployment.Drift = drift }), "a", "b")
+				w.deploy("web", 1)
+				r := w.start()
+				wait(time.Minute)
+				w.becomes("a", "web:1", environment.Drifted)
+				wait(time.Minute)
+				if got := len(w.hasDone()); got != acts || w.count(environment.EventTaskDrifted) != 1 {
+					t.Errorf("it did %q; the log tells\n%s", w.hasDone(), strings.Join(w.story(), "\n"))
+				}
+				r.end()
+			})
+		})
+	}
+}
+
+func TestATaskThatDiedWhileNobodyWasThereIsFoundAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.active("web", "a", "b")
+		w.becomes("a", "web:1", environment.Unhealthy)
+		w.untilIdle()
+		if w.count(environment.EventTaskDied) != 1 {
+			t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
+		}
+	})
+}
+
+// A task that the log has for healthy may have died since.
+func TestNothingHealthyIsStoppedBeforeAllTasksWereLookedAt(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.active("web", "a", "b")
+		w.becomes("a", "web:1", environment.Unhealthy)
+		w.update(1, daemon("web", image("2")))
+		w.deploy("web", 2)
+		answer := make(chan struct{})
+		w.looking = func(_ context.Context, t environment.Task) {
+			if t.Host == "a" {
+				<-answer
+			}
+		}
+		w.least = 2
+		r := w.start()
+		wait(30 * time.Second)
+		if acts := w.hasDone(); len(acts) > 2 {
+			t.Errorf("it did %q", acts)
+		}
+		close(answer)
+		wait(5 * time.Minute)
+		w.wantRows("web", "1 Inactive 0 0; 2 Active 2 2")
+		if w.least < 1 {
+			t.Error("no host had a healthy task")
+		}
+		r.end()
+	})
+}
+
+func TestALookThatHangsHoldsNothingElseUp(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.options.Parallelism = 2
+		w.active("web", "a", "b", "c")
+		w.looking = func(ctx context.Context, t environment.Task) {
+			if t.Host == "a" {
+				<-ctx.Done()
+			}
+		}
+		r := w.start()
+		wait(10 * time.Second)
+		w.becomes("b", "web:1", environment.Unhealthy)
+		w.create(daemon("db"), "a", "d")
+		w.deploy("db", 1)
+		wait(40 * time.Second)
+		w.wantRows("web", "1 Active 3 3")
+		w.wantRows("db", "1 Active 2 2")
+		if w.count(environment.EventTaskDied) != 1 {
+			t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
+		}
+		wait(time.Minute)
+		if w.count(environment.EventTaskLost) == 0 {
+			t.Error("a host that does not answer is waited for without end")
+		}
+		r.end()
+	})
+}
+
+func TestEveryTaskIsLookedAtInTurn(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var hosts []string
+		for i := range 60 {
+			hosts = append(hosts, fmt.Sprintf("h%02d", i))
+		}
+		w.active("web", hosts...)
+		r := w.start()
+		wait(time.Minute)
+		at, most, last := 0, 0, time.Time{}
+		w.set(func() {
+			clear(w.looks)
+			w.looking = func(context.Context, environment.Task) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if second := time.Now().Truncate(time.Second); !second.Equal(last) {
+					at, last = 0, second
+				}
+				at++
+				most = max(most, at)
+			}
+		})
+		wait(10 * time.Minute)
+		for _, h := range hosts {
+			if n := w.looksAt(h + " web:1"); n < 19 || n > 21 {
+				t.Errorf("%s was looked at %d times", h, n)
+			}
+		}
+		if most > 10 {
+			t.Errorf("%d looks came in one second, of 2 on average", most)
+		}
+		r.end()
+	})
+}
+
+func TestABurstOfHintsIsOneLook(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.active("web", "a")
+		r := w.start()
+		wait(time.Minute)
+		before := w.looksAt("a web:1")
+		for range 100 {
+			w.hint("a")
+			wait(time.Millisecond)
+		}
+		wait(300 * time.Millisecond)
+		if n := w.looksAt("a web:1") - before; n < 2 || n > 3 {
+			t.Errorf("it was looked at %d times", n)
+		}
+
+		busy, before := make(chan struct{}), w.looksAt("a web:1")
+		w.set(func() { w.looking = func(context.Context, environment.Task) { <-busy } })
+		for range 5 {
+			w.hint("a")
+			wait(time.Second)
+		}
+		close(busy)
+		wait(time.Second)
+		if n := w.looksAt("a web:1") - before; n != 2 {
+			t.Errorf("it was looked at %d times, not once more after what was going on", n)
+		}
+		r.end()
+	})
+}
+
+func TestAHostIsNotLookedAtWhileItIsWorkedOn(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create(daemon("web", surge), "a")
+		w.deploy("web", 1)
+		w.untilIdle()
+		r := w.start()
+		wait(time.Minute)
+		w.set(func() { w.working = func(environment.Task) error { <-time.After(5 * time.Minute); return nil } })
+		w.update(1, daemon("web", surge, image("2")))
+		w.deploy("web", 2)
+		wait(time.Second)
+		before := w.looksAt("a web:1")
+		wait(4 * time.Minute)
+		if n := w.looksAt("a web:1"); n != before {
+			t.Errorf("it was looked at %d times", n-before)
+		}
+		wait(8 * time.Minute)
+		w.wantRows("web", "1 Inactive 0 0; 2 Active 1 1")
+		if w.looksAt("a web:2") == 0 {
+			t.Error("it is not looked at after")
+		}
+		r.end()
+	})
+}
+
+func TestWhatWasSeenBeforeSomethingHappenedIsOfNoInterest(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create(daemon("web", func(d *environment.Definition) {
+			d.Deployment.MinHealthyTime = environment.Duration(40 * time.Second)
+		}), "a")
+		w.deploy("web", 1)
+		slow := atomic.Int32{}
+		w.options.Tasks = belated{hand{w, "first"}, &slow}
+		r := w.start()
+		wait(5 * time.Minute)
+		if slow.Load() < 2 || w.count(environment.EventTaskFinished) != 1 || w.count(environment.EventTaskDied)+w.count(environment.EventTaskFailed) != 0 {
+			t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
+		}
+		r.end()
+	})
+}
+
+// belated tells at first that all is bad, long after it has looked.
+type belated struct {
+	hand
+	looks *atomic.Int32
+}
+
+func (b belated) Observe(ctx context.Context, t environment.Task) environment.ProbeResult {
+	if b.looks.Add(1) == 1 {
+		<-time.After(39 * time.Second)
+		return environment.ProbeResult{Health: environment.Unhealthy}
+	}
+	return b.hand.Observe(ctx, t)
+}
+
+// forgetful ends its watches at once.
+type forgetful struct {
+	hand
+	watches chan time.Time
+}
+
+func (f forgetful) Watch(ctx context.Context, _ string, _ func()) {
+	select {
+	case f.watches <- time.Now():
+	case <-ctx.Done():
+	}
+}
+
+func TestAHostIsWatchedAgainAfterAPauseThatGrowsWhileItHasTasks(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.active("web", "a")
+		watches := make(chan time.Time, 1000)
+		w.options.Tasks = forgetful{hand{w, "first"}, watches}
+		r := w.start()
+		wait(10 * time.Minute)
+		var pauses []time.Duration
+		for last := <-watches; len(watches) > 0; {
+			next := <-watches
+			pauses = append(pauses, next.Sub(last))
+			last = next
+		}
+		if want := []time.Duration{1, 2, 4, 8, 16, 32, 60, 60}; len(pauses) < len(want) || !slices.EqualFunc(pauses[:len(want)], want, func(got, want time.Duration) bool { return got == want*time.Second }) {
+			t.Errorf("the pauses were %s", pauses)
+		}
+		w.do("web", environment.Delete{TerminateTasks: true})
+		wait(time.Minute)
+		for len(watches) > 0 {
+			<-watches
+		}
+		wait(10 * time.Minute)
+		if len(watches) > 0 {
+			t.Error("it is watched though it has no task")
+		}
+		r.end()
+	})
+}
+
+func TestAHostIsWatchedOnceHoweverManyTasksItHas(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for _, name := range []string{"web", "db"} {
+			w.active(name, "a", "b")
+		}
+		watched := atomic.Int32{}
+		w.options.Tasks = counted{hand{w, "first"}, &watched}
+		r := w.start()
+		wait(time.Hour)
+		if n := watched.Load(); n != 2 {
+			t.Errorf("two hosts are watched %d times", n)
+		}
+		r.end()
+		synctest.Wait()
+		if n := watched.Load(); n != 0 {
+			t.Errorf("%d watches are left", n)
+		}
+	})
+}
+
+// counted counts its watches.
+type counted struct {
+	hand
+	watched *atomic.Int32
+}
+
+func (c counted) Watch(ctx context.Context, host string, changed func()) {
+	c.watched.Add(1)
+	defer c.watched.Add(-1)
+	c.hand.Watch(ctx, host, changed)
+}
+
+func TestALookThatOutdatesAConfirmationKeepsNobodyWaiting(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create(daemon("web", func(d *environment.Definition) {
+			d.Deployment.MinHealthyTime = environment.Duration(35 * time.Second)
+		}), "a")
+		looks := atomic.Int32{}
+		w.looking = func(context.Context, environment.Task) {
+			switch looks.Add(1) {
+			case 1: // from time to time: it begins before the confirmation
+				<-time.After(45 * time.Second)
+				w.becomes("a", "web:1", environment.Unhealthy)
+			case 2: // the confirmation, which ends after it
+				<-time.After(50 * time.Second)
+			}
+		}
+		w.deploy("web", 1)
+		r := w.start()
+		wait(4 * time.Minute)
+		w.wantRows("web", "1 Active 1 1")
+		r.end()
+	})
+}
+
+func TestWhatIsKnownOfTasksIsOldWhenTheClockWasSet(t *testing.T) {
+	for name, by := range map[string]time.Duration{"back": -24 * time.Hour, "forward, or the process was stopped": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.active("web", "a", "b")
+				set := atomic.Int64{}
+				w.options.Now = func() time.Time { return time.Now().Add(time.Duration(set.Load())) }
+				r := w.start()
+				wait(time.Hour)
+				answer := make(chan struct{})
+				w.set(func() {
+					w.looking = func(_ context.Context, t environment.Task) {
+						if t.Host == "a" {
+							<-answer
+						}
+					}
+				})
+				set.Store(int64(by))
+				looks := w.looksAt("b web:1")
+				wait(2 * time.Second)
+				if w.looksAt("b web:1") == looks {
+					t.Error("it is not looked at")
+				}
+				before := len(w.hasDone())
+				w.update(1, daemon("web", image("2")))
+				w.deploy("web", 2)
+				wait(10 * time.Second)
+				if acts := w.hasDone(); len(acts) > before {
+					t.Errorf("it did %q", acts[before:])
+				}
+				close(answer)
+				wait(time.Minute)
+				w.wantRows("web", "1 Inactive 0 0; 2 Active 2 2")
+				r.end()
+			})
+		})
+	}
+}

@@ -1,0 +1,168 @@
+package environments_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+)
+
+// crowd is very many environments, whose tasks are always well.
+type crowd struct {
+	*world
+	hosts    map[string][]string
+	looks    atomic.Int64
+	recorded func(deploylog.Event)
+}
+
+func (c *crowd) Start(context.Context, environment.Task) (environment.ProbeResult, error) {
+	return environment.ProbeResult{Health: environment.Healthy}, nil
+}
+func (c *crowd) Terminate(context.Context, environment.Task) error { return nil }
+func (c *crowd) Observe(context.Context, environment.Task) environment.ProbeResult {
+	c.looks.Add(1)
+	return environment.ProbeResult{Health: environment.Healthy}
+}
+func (c *crowd) Watch(ctx context.Context, _ string, _ func()) { <-ctx.Done() }
+func (c *crowd) Version() int                                  { return 1 }
+func (c *crowd) Selected(query string) ([]string, error)       { return c.hosts[query], nil }
+func (c *crowd) Known(string) bool                             { return true }
+func (c *crowd) Recorded(e deploylog.Event)                    { c.recorded(e) }
+func (c *crowd) Notice(text string)                            { c.Error(text) }
+
+// newCrowd has n environments of 10 of 2000 hosts, deployed at some time each, and
+// active if they are to be.
+func newCrowd(b *testing.B, n int, active bool, at func(i int) time.Time) *crowd {
+	c := &crowd{world: newWorld(b, reconciletest.InFile(b)), hosts: map[string][]string{}, recorded: func(deploylog.Event) {}}
+	c.options.Tasks, c.options.Inventory, c.options.Audience = c, c, c
+	var batch []deploylog.Event
+	seq := int64(0)
+	flush := func(most int) {
+		if len(batch) <= most {
+			return
+		}
+		if _, err := c.log.Append(context.Background(), batch...); err != nil {
+			b.Fatal(err)
+		}
+		batch = nil
+	}
+	for i := range n {
+		name, now := fmt.Sprintf("env%05d", i), at(i)
+		for h := range 10 {
+			c.hosts[name] = append(c.hosts[name], fmt.Sprintf("h%04d", (i+h*199)%2000))
+		}
+		state := environment.New(name)
+		do := func(events []deploylog.Event, err error) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			for _, e := range events {
+				seq++
+				e.Seq, e.CreatedAt = seq, now.UTC()
+				state.Apply(e)
+				batch = append(batch, e)
+			}
+		}
+		do(state.Propose(environment.Create{Definition: daemon(name)}, now))
+		do(state.Propose(environment.Deploy{Revision: 1, Hosts: c.hosts[name]}, now))
+		for active && !state.Idle() {
+			for s := range state.Decide(now, environment.Can{Disrupt: true}) {
+				do(s.Events, nil)
+				if s.Kind != environment.Record {
+					do(state.Completed(s, environment.ProbeResult{Health: environment.Healthy}, nil), nil)
+				}
+			}
+		}
+		flush(5000)
+	}
+	flush(0)
+	return c
+}
+
+func (c *crowd) run() (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- environments.NewController(c.options).Run(ctx) }()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+func report(b *testing.B, what string, late []time.Duration) {
+	slices.Sort(late)
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	b.ReportMetric(ms(late[len(late)/2]), what+"-p50-ms")
+	b.ReportMetric(ms(late[len(late)*99/100]), what+"-p99-ms")
+	b.ReportMetric(ms(late[len(late)-1]), what+"-max-ms")
+}
+
+// Another process tells something of one of 10,000 environments, whose 100,000 tasks
+// are all looked at every 30 s meanwhile; the controller decides.
+func BenchmarkControllerDecides(b *testing.B) {
+	const many = 10_000
+	now := time.Now()
+	c := newCrowd(b, many, true, func(int) time.Time { return now })
+	c.environments = environments.NewEnvironments(c.open(), time.Now)
+	decided := make(chan time.Time, 1)
+	c.recorded = func(e deploylog.Event) {
+		if e.Name == environment.EventFinished {
+			decided <- time.Now()
+		}
+	}
+	defer c.run()()
+	deploy := func(i int) (took time.Duration) {
+		name := fmt.Sprintf("env%05d", i%many)
+		c.do(name, environment.Deploy{Revision: 1, Hosts: c.hosts[name]})
+		from := time.Now()
+		return (<-decided).Sub(from)
+	}
+	for c.looks.Load() < 10*many { // until the first looks are over
+		<-time.After(10 * time.Millisecond)
+	}
+	var late []time.Duration
+	for i := 0; b.Loop(); i++ {
+		<-time.After(100 * time.Millisecond) // until it has nothing to do
+		late = append(late, deploy(i*7919))
+	}
+	b.StopTimer()
+	report(b, "decision", late)
+}
+
+// The progress deadlines of 10,000 environments pass, a thousand each second.
+func BenchmarkControllerDeadlines(b *testing.B) {
+	const many = 10_000
+	for b.Loop() {
+		b.StopTimer()
+		base := time.Now().Add(15*time.Second - 10*time.Minute)
+		c := newCrowd(b, many, false, func(i int) time.Time { return base.Add(time.Duration(i) * time.Millisecond) })
+		c.slots = 0 // so that nothing goes on
+		var late []time.Duration
+		done := make(chan bool)
+		c.recorded = func(e deploylog.Event) {
+			if e.Name == environment.EventStuck {
+				var i int
+				_, _ = fmt.Sscanf(string(e.Target), "environment/env%d", &i)
+				late = append(late, e.CreatedAt.Sub(base.Add(time.Duration(i)*time.Millisecond+10*time.Minute)))
+				if len(late) == many {
+					close(done)
+				}
+			}
+		}
+		b.StartTimer()
+		end := c.run()
+		<-done
+		b.StopTimer()
+		end()
+		report(b, "deadline", late)
+		b.StartTimer()
+	}
+}

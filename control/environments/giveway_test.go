@@ -1,0 +1,255 @@
+package environments_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/environment"
+)
+
+// another starts a controller as another process does, of some environments or,
+// without names, of all.
+func (w *world) another(controller string, names ...string) *reign {
+	before := w.options
+	defer func() { w.options = before }()
+	w.options.Log, w.options.Tasks, w.options.Environments = w.open(), hand{w, controller}, names
+	return w.start()
+}
+
+// slowly has all work take its time.
+func (w *world) slowly(d time.Duration) {
+	w.set(func() { w.working = func(environment.Task) error { <-time.After(d); return nil } })
+}
+
+const standing, going = "a controller of all environments is at work: standing by", "has ended: going on"
+
+// wantNotices compares how often notices were told.
+func (w *world) wantNotices(standings, goings int) {
+	w.Helper()
+	if len(w.heard(standing)) != standings || len(w.heard(going)) != goings {
+		w.Errorf("told %q", w.heard("notice"))
+	}
+}
+
+func TestControllersOfDifferentEnvironmentsWorkBesideEachOther(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.slowly(10 * time.Second)
+		var reigns []*reign
+		for i, name := range []string{"web", "db"} {
+			w.create(daemon(name), fmt.Sprint("a", i), fmt.Sprint("b", i))
+			w.deploy(name, 1)
+			reigns = append(reigns, w.another(name, name))
+		}
+		wait(time.Minute)
+		for _, name := range []string{"web", "db"} {
+			w.wantRows(name, "1 Active 2 2")
+		}
+		if w.most != 2 {
+			t.Errorf("%d environments are worked on at once", w.most)
+		}
+		w.wantNotices(0, 0)
+		for _, r := range reigns {
+			r.end()
+		}
+	})
+}
+
+func TestTwoControllersOfOneEnvironmentTakeTurns(t *testing.T) {
+	for name, end := range map[string]func(*reign){"when one is stopped": (*reign).end, "when one is killed": (*reign).die} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.create(daemon("web", func(d *environment.Definition) {
+					d.Deployment.MinHealthyTime = environment.Duration(7 * time.Second)
+				}), "a", "b", "c", "d")
+				w.deploy("web", 1)
+				w.slowly(10 * time.Second)
+				first, second := w.another("one", "web"), w.another("two", "web")
+				wait(5 * time.Second)
+				if !environments.WorksOn(w.log, "web") || environments.ControllerAtWork(w.log) {
+					t.Error("nobody works on it, or on all")
+				}
+				wait(5 * time.Minute)
+				w.wantRows("web", "1 Active 4 4")
+				w.update(1, daemon("web", image("2")))
+				w.deploy("web", 2)
+				wait(5 * time.Second)
+				end(first)
+				wait(5 * time.Minute)
+				w.wantRows("web", "1 Inactive 0 0; 2 Active 4 4")
+				if n := w.count(environment.EventTaskFailed) + w.count(environment.EventTaskDied); n != 0 || environments.WorksOn(w.log, "web") {
+					t.Errorf("somebody works on it still, or the log tells\n%s", strings.Join(w.story(), "\n"))
+				}
+				second.end()
+			})
+		})
+	}
+}
+
+func TestWhoWorksUntilIdleWaitsForAnotherThatWorksOnTheSame(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create(daemon("web"), "a")
+		w.deploy("web", 1)
+		w.slowly(time.Minute)
+		first := w.another("one", "web")
+		w.options.Environments, w.options.Tasks = []string{"web"}, hand{w, "two"}
+		w.untilIdle()
+		w.wantRows("web", "1 Active 1 1")
+		first.end()
+	})
+}
+
+func TestAControllerOfSomeStandsByWhileOneOfAllIsAtWork(t *testing.T) {
+	for name, end := range map[string]func(*reign){"that is stopped": (*reign).end, "that is killed": (*reign).die} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.active("web", "a", "b")
+				all := w.another("all")
+				some := w.another("some", "web")
+				wait(10 * time.Second)
+				w.wantNotices(1, 0)
+				end(all)
+				w.becomes("a", "web:1", environment.Unhealthy)
+				wait(1500 * time.Millisecond)
+				w.wantNotices(1, 1)
+				if w.count(environment.EventTaskDied) != 1 {
+					t.Error("nothing is looked at afresh")
+				}
+				w.update(1, daemon("web", image("2")))
+				w.deploy("web", 2)
+				wait(time.Minute)
+				w.wantRows("web", "1 Inactive 0 0; 2 Active 2 2")
+				some.end()
+			})
+		})
+	}
+}
+
+func TestWhoStandsByBeginsAndRecordsNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		unlock, err := w.log.TryLock("controller") // one that does nothing
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.create(daemon("web"), "a")
+		w.deploy("web", 1)
+		before := len(w.events())
+		some := w.another("some", "web")
+		wait(5 * time.Minute)
+		w.inventory("web", "a", "b")
+		wait(time.Hour)
+		if len(w.events()) != before || len(w.hasDone()) > 0 {
+			t.Errorf("it did %q; the log tells\n%s", w.hasDone(), strings.Join(w.story(), "\n"))
+		}
+		unlock()
+		wait(5 * time.Second)
+		w.wantNotices(1, 1)
+		if w.count(environment.EventStuck) != 1 {
+			t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
+		}
+		w.wantRunning("a web:1", "b web:1")
+		some.end()
+	})
+}
+
+func TestAControllerOfAllLeavesAloneWhatIsWorkedOnUntilThatHasEnded(t *testing.T) {
+	for name, end := range map[string]func(*reign){
+		"when the other goes on standing by": func(*reign) {}, "when the other is stopped": (*reign).end, "when the other is killed": (*reign).die,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.active("web", "a", "b")
+				w.update(1, daemon("web", image("2")))
+				w.deploy("web", 2)
+				w.create(daemon("db"), "c")
+				w.deploy("db", 1)
+				w.set(func() {
+					w.working = func(t environment.Task) error {
+						if t.Environment == "web" {
+							<-time.After(time.Minute)
+						}
+						return nil
+					}
+				})
+				some := w.another("some", "web")
+				wait(10 * time.Second)
+				before, looks := len(w.hasDone()), w.looksAt("b web:1")
+				all := w.another("all")
+				wait(30 * time.Second)
+				w.wantRows("db", "1 Active 1 1") // that goes on
+				w.wantNotices(1, 0)
+				if acts := w.hasDone(); len(acts) != before+1 || w.looksAt("b web:1") > looks+1 {
+					t.Errorf("it did %q, and looked %d times", acts[before:], w.looksAt("b web:1")-looks)
+				}
+				end(some)
+				wait(22 * time.Second)
+				if acts := w.hasDone(); len(acts) != before+2 {
+					t.Errorf("it did %q", acts[before:])
+				}
+				wait(10 * time.Minute)
+				w.wantRows("web", "1 Inactive 0 0; 2 Active 2 2")
+				if w.count(environment.EventTaskFailed) != 0 {
+					t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
+				}
+				all.end()
+				if name == "when the other goes on standing by" {
+					some.end()
+				}
+			})
+		})
+	}
+}
+
+// Nothing is decided about an environment that is paused, but what happens to it is
+// recorded all the same.
+func TestWhatHappensToWhatAnotherWorksOnIsRecordedWhenThatHasEnded(t *testing.T) {
+	for name, happens := range map[string]func(*world){
+		"a host joins": func(w *world) { w.inventory("web", "a", "b", "c") },
+		"a task dies":  func(w *world) { w.becomes("b", "web:1", environment.Unhealthy) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.active("web", "a", "b")
+				w.update(1, daemon("web", image("2")))
+				w.deploy("web", 2)
+				w.slowly(time.Minute)
+				some := w.another("some", "web")
+				wait(10 * time.Second)
+				w.do("web", environment.Pause{By: "ann", Reason: "lunch"})
+				all := w.another("all")
+				wait(2 * time.Second)
+				before := len(w.events())
+				happens(w)
+				wait(40 * time.Second)
+				if len(w.events()) != before {
+					t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
+				}
+				wait(12 * time.Second) // the work has ended 8 s ago
+				if len(w.events()) != before+2 {
+					t.Errorf("the log does not tell how the work ended and what happened:\n%s", strings.Join(w.story(), "\n"))
+				}
+				some.end()
+				all.end()
+			})
+		})
+	}
+}
+
+func TestWhoIsWaitedForIsControlledThoughSomebodyElseIsForAnother(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for name, host := range map[string]string{"web": "a", "db": "b"} {
+			w.create(daemon(name), host)
+			w.deploy(name, 1)
+		}
+		other := w.another("other", "db")
+		a := w.attendance()
+		leave := a.Attend("web")
+		wait(2 * time.Second)
+		w.wantRunning("a web:1", "b db:1")
+		leave()
+		a.end(w)
+		other.end()
+	})
+}

@@ -1,0 +1,199 @@
+package environments_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+)
+
+// daemon is a definition; the query has the environment's name.
+func daemon(name string, configure ...func(*environment.Definition)) *environment.Definition {
+	d := &environment.Definition{
+		Name: name, Type: environment.Daemon, Task: environment.TaskSpec{Manifest: name + ".yaml"}, InstanceGroup: environment.InstanceGroup{Query: name},
+		Deployment: environment.Configuration{
+			Method: environment.Replace, MinHealthyPercent: 50, MaxOver: 1, Drift: environment.RepairDrift,
+			HealthyDeadline: environment.Duration(5 * time.Minute), ProgressDeadline: environment.Duration(10 * time.Minute),
+		},
+	}
+	for _, c := range configure {
+		c(d)
+	}
+	return d
+}
+
+func surge(d *environment.Definition) {
+	d.Deployment.Method, d.Deployment.MinHealthyPercent = environment.Surge, 100
+}
+
+func image(tag string) func(*environment.Definition) {
+	return func(d *environment.Definition) { d.Task.Vars = map[string]any{"image": tag} }
+}
+
+func (w *world) command(name string, c environment.Command, hosts ...string) error {
+	_, err := w.environments.Command(context.Background(), name, c, hosts...)
+	return err
+}
+
+func (w *world) do(name string, c environment.Command) {
+	w.Helper()
+	if err := w.command(name, c); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// create makes an environment that has these hosts.
+func (w *world) create(d *environment.Definition, hosts ...string) {
+	w.Helper()
+	w.inventory(d.InstanceGroup.Query, hosts...)
+	w.do(d.Name, environment.Create{Definition: d})
+}
+
+// deploy deploys a revision to the hosts that its query selects now.
+func (w *world) deploy(name string, revision int) {
+	w.Helper()
+	w.do(name, environment.Deploy{Revision: revision, Hosts: w.selects(name, revision)})
+}
+
+func (w *world) rollback(name string, revision int) {
+	w.Helper()
+	w.do(name, environment.Rollback{Revision: revision, Hosts: w.selects(name, revision)})
+}
+
+func (w *world) selects(name string, revision int) (hosts []string) {
+	w.follow()
+	_ = w.environments.Ask(name, func(s *environment.State) error {
+		r, _ := s.Revision(revision)
+		hosts, _ = w.Selected(r.Definition.InstanceGroup.Query)
+		return nil
+	})
+	return hosts
+}
+
+// update makes the next revision of what a definition says now.
+func (w *world) update(base int, d *environment.Definition) {
+	w.Helper()
+	w.do(d.Name, environment.Update{Base: base, Definition: d})
+}
+
+func (w *world) follow() {
+	w.Helper()
+	if err := w.environments.Follow(context.Background(), 0); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// wantRows compares the seed's table, "1 Active 2 2; 2 Created 0 0".
+func (w *world) wantRows(name, want string) {
+	w.Helper()
+	w.follow()
+	var rows []string
+	_ = w.environments.Ask(name, func(s *environment.State) error {
+		for _, r := range s.Report().Rows {
+			rows = append(rows, fmt.Sprintf("%d %s %d %d", r.Revision, r.Status, r.Desired, r.Current))
+		}
+		return nil
+	})
+	if got := strings.Join(rows, "; "); got != want {
+		w.Errorf("%s is %q, not %q; the log tells\n%s", name, got, want, strings.Join(w.story(), "\n"))
+	}
+}
+
+func (w *world) events() (all []deploylog.Event) {
+	w.Helper()
+	for e, err := range w.log.Read(context.Background(), deploylog.Filter{}) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// story are the events as "TIME EVENT TARGET", with what went wrong.
+func (w *world) story() (story []string) {
+	w.Helper()
+	for _, e := range w.events() {
+		story = append(story, fmt.Sprintf("%s %s %s %d %s", e.CreatedAt.Format("15:04:05.000"), e.Name, e.Target, e.Attempt, e.Data))
+	}
+	return story
+}
+
+// when is the time of the nth event of a name, from 1.
+func (w *world) when(name string, n int) time.Time {
+	w.Helper()
+	for _, e := range w.events() {
+		if e.Name == name {
+			if n--; n == 0 {
+				return e.CreatedAt
+			}
+		}
+	}
+	w.Fatalf("there is no such %s in\n%s", name, strings.Join(w.story(), "\n"))
+	return time.Time{}
+}
+
+func (w *world) count(name string) (n int) {
+	for _, e := range w.events() {
+		if e.Name == name {
+			n++
+		}
+	}
+	return n
+}
+
+// untilIdle runs a controller until nothing moves.
+func (w *world) untilIdle() {
+	w.Helper()
+	o := w.options
+	o.UntilIdle = true
+	if err := environments.NewController(o).Run(context.Background()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// reign is a controller at work.
+type reign struct {
+	w     *world
+	stop  chan struct{}
+	kill  context.CancelCauseFunc
+	ended chan error
+}
+
+func (w *world) start() *reign {
+	ctx, kill := context.WithCancelCause(context.Background())
+	r := &reign{w: w, stop: make(chan struct{}), kill: kill, ended: make(chan error, 1)}
+	o := w.options
+	o.Stop = r.stop
+	c := environments.NewController(o)
+	go func() { r.ended <- c.Run(ctx) }()
+	synctest.Wait()
+	return r
+}
+
+// end stops the controller and waits until it has ended.
+func (r *reign) end() {
+	r.w.Helper()
+	close(r.stop)
+	if err := <-r.ended; err != nil {
+		r.w.Error(err)
+	}
+	r.kill(nil)
+}
+
+var errKilled = errors.New("killed")
+
+// die kills the controller.
+func (r *reign) die() {
+	r.w.Helper()
+	r.kill(errKilled)
+	if err := <-r.ended; !errors.Is(err, errKilled) {
+		r.w.Errorf("it ended with %v", err)
+	}
+}

@@ -1,0 +1,210 @@
+package environments_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// untilTheEnd runs controllers, one after another when they die, and commands
+// whenever nothing moves any more.
+func (w *world) untilTheEnd(commands ...func()) {
+	w.options.UntilIdle = true
+	for life := 0; ; life++ {
+		w.options.Tasks = hand{w, fmt.Sprint("life ", life)}
+		err := environments.NewController(w.options).Run(w.Context())
+		switch {
+		case errors.Is(err, reconciletest.ErrDead):
+			w.options.Log = w.log
+		case err != nil:
+			w.Fatal(err)
+		case len(commands) == 0:
+			return
+		default:
+			commands[0]()
+			commands = commands[1:]
+		}
+	}
+}
+
+// A controller that is killed at any moment is replaced by one that brings the
+// same log about, but for how often it tried.
+func TestWhichControllerDiesWhereverTheLogTellsTheSame(t *testing.T) {
+	carry := func(t *testing.T, method func(*environment.Definition), lives int, last bool) (story []string, appends int) {
+		inWorld(t, func(w *world) {
+			w.create(daemon("web", method), "a", "b")
+			w.deploy("web", 1)
+			w.options.Parallelism = 1
+			m := &reconciletest.Mortal{Log: w.log, Lives: lives, Last: last}
+			w.options.Log = m
+			w.untilTheEnd(func() {
+				w.update(1, daemon("web", method, image("2")))
+				w.deploy("web", 2)
+				w.doubled, w.least = 0, 2
+			}, func() { w.rollback("web", 1) })
+			w.wantRunning("a web:1", "b web:1")
+			w.wantRows("web", "1 Active 2 2; 2 Reverted 0 0")
+			most, fewest := 0, 1
+			if daemon("", method).Deployment.Method == environment.Surge {
+				most, fewest = 1, 2
+			}
+			if w.doubled > most || w.least < fewest {
+				t.Errorf("%d hosts had two versions, and only %d a healthy task", w.doubled, w.least)
+			}
+			seen := map[string]bool{}
+			for _, e := range w.events() {
+				deployment, _, _ := strings.Cut(e.Deployment, "@")
+				if line := fmt.Sprintf("%s of %s for %s", e.Name, e.Target, deployment); !seen[line] {
+					seen[line] = true
+					story = append(story, line)
+				}
+			}
+			appends = m.Calls()
+		})
+		return story, appends
+	}
+	for name, method := range map[string]func(*environment.Definition){"Replace": func(*environment.Definition) {}, "Surge": surge} {
+		t.Run(name, func(t *testing.T) {
+			want, appends := carry(t, method, 1000, false)
+			if appends < 20 {
+				t.Fatalf("%d appends lead to %q", appends, want)
+			}
+			for lives := range appends {
+				for _, last := range []bool{false, true} {
+					if got, _ := carry(t, method, lives, last); !slices.Equal(got, want) {
+						t.Fatalf("after a death at append %d (in the log: %v) it tells\n%s\nnot\n%s", lives+1, last, strings.Join(got, "\n"), strings.Join(want, "\n"))
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestAControllerStandsByAndTakesOverWhatWasBegun(t *testing.T) {
+	for name, end := range map[string]func(*reign){"when it is stopped": (*reign).end, "when it is killed": (*reign).die} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.working = func(environment.Task) error { <-time.After(10 * time.Second); return nil }
+				w.create(daemon("web"), "a", "b")
+				first := w.start()
+				w.options.Log, w.options.Tasks = w.open(), hand{w, "second"}
+				second := w.start()
+				if len(w.heard("another controller is at work")) != 1 || !environments.ControllerAtWork(w.log) {
+					t.Errorf("told %q", w.told)
+				}
+				w.deploy("web", 1)
+				wait(5 * time.Second)
+				end(first)
+				wait(time.Minute)
+				w.wantRows("web", "1 Active 2 2")
+				if len(w.heard("the other controller has ended: taking over")) != 1 {
+					t.Errorf("told %q", w.told)
+				}
+				second.end()
+				if environments.ControllerAtWork(w.log) {
+					t.Error("somebody is at work")
+				}
+			})
+		})
+	}
+}
+
+func TestAStandbyControllerCanBeStopped(t *testing.T) {
+	inWorld(t, func(w *world) {
+		first := w.start()
+		w.options.Tasks = hand{w, "second"}
+		second := w.start()
+		second.end()
+		first.end()
+	})
+}
+
+func TestADeploymentDeadlineIsExactAcrossARestart(t *testing.T) {
+	for name, end := range map[string]func(*reign){"of a controller that is stopped": (*reign).end, "of one that dies": (*reign).die} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.create(daemon("web"), "a")
+				w.bad["web:1"] = true
+				w.deploy("web", 1)
+				r := w.start()
+				wait(3 * time.Minute)
+				end(r)
+				wait(4 * time.Minute)
+				w.options.Tasks = hand{w, "second"}
+				r = w.start()
+				wait(5 * time.Minute)
+				r.end()
+				began := w.when(environment.EventStarted, 1)
+				for event, after := range map[string]time.Duration{environment.EventTaskDeadlinePassed: 5 * time.Minute, environment.EventStuck: 10 * time.Minute} {
+					late := w.when(event, 1).Sub(began) - after
+					if event == environment.EventTaskDeadlinePassed {
+						late -= 2 * time.Minute // nobody was there
+					}
+					if late < 0 || late > 100*time.Millisecond || w.count(event) != 1 {
+						t.Errorf("%s came %s late, %d times", event, late, w.count(event))
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestStopLetsWhatRunsFinishAndRecordsIt(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.options.Parallelism = 1
+		w.working = func(environment.Task) error { <-time.After(10 * time.Second); return nil }
+		w.create(daemon("web"), "a", "b")
+		w.deploy("web", 1)
+		r := w.start()
+		wait(time.Second)
+		r.end()
+		if w.count(environment.EventTaskFinished) != 1 || w.count(environment.EventTaskStarted) != 1 {
+			t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
+		}
+	})
+}
+
+func TestWhatWasInterruptedIsDoneAgainByTheNext(t *testing.T) {
+	for name, c := range map[string]struct {
+		end   func(*reign)
+		cause error
+	}{
+		"because the controller is to stop": {func(r *reign) { close(r.stop) }, fmt.Errorf("applying: %w", runner.ErrInterrupted)},
+		"because it is killed":              {func(r *reign) { r.kill(errKilled) }, errors.New("the engine hung up")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				interrupted := make(chan struct{})
+				w.working = func(environment.Task) error {
+					<-interrupted
+					return c.cause
+				}
+				w.create(daemon("web"), "a")
+				w.deploy("web", 1)
+				r := w.start()
+				c.end(r)
+				wait(time.Second)
+				close(interrupted)
+				if err := <-r.ended; err != nil && !errors.Is(err, errKilled) {
+					t.Error(err)
+				}
+				r.kill(nil)
+				if w.count(environment.EventTaskFailed) != 0 {
+					t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
+				}
+				w.working = nil
+				w.untilIdle()
+				w.wantRows("web", "1 Active 1 1")
+			})
+		})
+	}
+}

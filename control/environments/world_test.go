@@ -1,0 +1,317 @@
+package environments_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/environment"
+)
+
+// world is hosts with tasks on them, and a log on which controllers keep those as
+// environments want them, in a time of its own, which passes when nothing else
+// happens.
+type world struct {
+	testing.TB
+	open         logtest.Store // the log, as another process does
+	log          deploylog.Log
+	environments *environments.Environments // of whoever gives commands
+	options      environments.ControllerOptions
+
+	mu       sync.Mutex
+	version  int
+	queries  map[string][]string // the hosts that each selects
+	trouble  error               // with the inventory
+	slots    int
+	tasks    map[string]map[string]environment.ProbeResult // by host, "NAME:REVISION"
+	bad      map[string]bool                               // revisions that do not become healthy
+	working  func(t environment.Task) error                // meanwhile
+	looking  func(ctx context.Context, t environment.Task)
+	changed  map[string]func() // by host that is watched
+	looks    map[string]int    // at tasks, "HOST NAME:REVISION"
+	acts     []string          // "start|stop HOST NAME:REVISION"
+	told     []string
+	audience func(deploylog.Event)
+	acting   map[string]map[string]int // actions that are going on, by environment and controller
+	most     int                       // the most environments for which controllers ever acted at once
+	doubled  int                       // the most hosts that ever had two tasks of an environment
+	least    int                       // the fewest hosts that ever had a healthy task, since it was set
+}
+
+// hand is what a controller knows of the world.
+type hand struct {
+	*world
+	controller string
+}
+
+func inWorld(t *testing.T, test func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(newWorld(t, reconciletest.InMemory(t))) })
+}
+
+func newWorld(t testing.TB, store logtest.Store) *world {
+	w := &world{
+		TB: t, open: store, slots: 1, queries: map[string][]string{}, tasks: map[string]map[string]environment.ProbeResult{}, bad: map[string]bool{},
+		changed: map[string]func(){}, looks: map[string]int{}, acting: map[string]map[string]int{},
+	}
+	w.log = w.open()
+	w.environments = environments.NewEnvironments(w.log, time.Now)
+	w.options = environments.ControllerOptions{Log: w.log, Tasks: hand{w, "first"}, Inventory: w, Audience: w, Parallelism: 10, Now: time.Now}
+	return w
+}
+
+func nameOf(t environment.Task) string { return fmt.Sprintf("%s:%d", t.Environment, t.Revision) }
+
+// act does something to a host, and checks that only one controller does that for
+// the environment.
+func (h hand) act(what string, t environment.Task, do func(on map[string]environment.ProbeResult)) error {
+	w := h.world
+	w.mu.Lock()
+	acting := w.acting[t.Environment]
+	if acting == nil {
+		acting = map[string]int{}
+		w.acting[t.Environment] = acting
+	}
+	acting[h.controller]++
+	if len(acting) > 1 {
+		w.Errorf("controllers act at once for %s: %v", t.Environment, acting)
+	}
+	w.most = max(w.most, len(w.acting))
+	w.acts = append(w.acts, strings.Join([]string{what, t.Host, nameOf(t)}, " "))
+	meanwhile := w.working
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if acting[h.controller]--; acting[h.controller] == 0 {
+			delete(acting, h.controller)
+		}
+		if len(acting) == 0 {
+			delete(w.acting, t.Environment)
+		}
+	}()
+	if meanwhile != nil {
+		if err := meanwhile(t); err != nil {
+			return err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.tasks[t.Host] == nil {
+		w.tasks[t.Host] = map[string]environment.ProbeResult{}
+	}
+	do(w.tasks[t.Host])
+	w.measure()
+	return nil
+}
+
+// measure takes note of how many hosts have two tasks, and how many a healthy one.
+func (w *world) measure() {
+	doubled, healthy := 0, 0
+	for _, on := range w.tasks {
+		of, well := map[string]int{}, false
+		for name, seen := range on {
+			name, _, _ := strings.Cut(name, ":")
+			of[name]++
+			well = well || seen.Health == environment.Healthy
+		}
+		for _, n := range of {
+			doubled += n - 1
+		}
+		if well {
+			healthy++
+		}
+	}
+	w.doubled, w.least = max(w.doubled, doubled), min(w.least, healthy)
+}
+
+// Start implements environments.Tasks.
+func (h hand) Start(ctx context.Context, t environment.Task) (environment.ProbeResult, error) {
+	err := h.act("start", t, func(on map[string]environment.ProbeResult) {
+		on[nameOf(t)] = environment.ProbeResult{Health: environment.Healthy}
+		if h.bad[nameOf(t)] {
+			on[nameOf(t)] = environment.ProbeResult{Health: environment.Unhealthy, Detail: "it crashes"}
+		}
+	})
+	return h.see(t), err
+}
+
+// Terminate implements environments.Tasks.
+func (h hand) Terminate(_ context.Context, t environment.Task) error {
+	return h.act("stop", t, func(on map[string]environment.ProbeResult) { delete(on, nameOf(t)) })
+}
+
+// Observe implements environments.Tasks.
+func (h hand) Observe(ctx context.Context, t environment.Task) environment.ProbeResult {
+	h.mu.Lock()
+	h.looks[t.Host+" "+nameOf(t)]++
+	looking := h.looking
+	h.mu.Unlock()
+	if looking != nil {
+		looking(ctx, t)
+	}
+	if ctx.Err() != nil {
+		return environment.ProbeResult{Health: environment.Unknown, Detail: "no answer"}
+	}
+	return h.see(t)
+}
+
+func (w *world) see(t environment.Task) environment.ProbeResult {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if seen, ok := w.tasks[t.Host][nameOf(t)]; ok {
+		return seen
+	}
+	return environment.ProbeResult{Health: environment.Unhealthy, Detail: "it is not there"}
+}
+
+// Watch implements environments.Tasks.
+func (h hand) Watch(ctx context.Context, host string, changed func()) {
+	h.mu.Lock()
+	h.changed[host] = changed
+	h.mu.Unlock()
+	<-ctx.Done()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.changed, host)
+}
+
+// Version implements environments.Inventory.
+func (w *world) Version() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.version
+}
+
+// Selected implements environments.Inventory.
+func (w *world) Selected(query string) ([]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.queries[query]), w.trouble
+}
+
+// Known implements environments.Inventory.
+func (w *world) Known(host string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, hosts := range w.queries {
+		if slices.Contains(hosts, host) {
+			return true
+		}
+	}
+	return false
+}
+
+// Slots implements environments.Inventory.
+func (w *world) Slots(string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.slots
+}
+
+// Recorded implements environments.Audience.
+func (w *world) Recorded(e deploylog.Event) {
+	w.tell("%s %s", e.Name, e.Target)
+	if w.audience != nil {
+		w.audience(e)
+	}
+}
+
+// Notice implements environments.Audience.
+func (w *world) Notice(text string) { w.tell("notice: %s", text) }
+
+func (w *world) tell(format string, values ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.told = append(w.told, fmt.Sprintf(format, values...))
+}
+
+func (w *world) heard(text string) (all []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.told {
+		if strings.Contains(t, text) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// set changes how the world is.
+func (w *world) set(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+}
+
+// inventory has a query select other hosts from now on.
+func (w *world) inventory(query string, hosts ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.version++
+	w.queries[query] = hosts
+}
+
+// becomes makes a task be in another way, of which nobody is told.
+func (w *world) becomes(host, task string, health environment.Health) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tasks[host][task] = environment.ProbeResult{Health: health, Detail: "somebody was at it"}
+}
+
+func (w *world) hint(host string) {
+	w.mu.Lock()
+	changed := w.changed[host]
+	w.mu.Unlock()
+	if changed == nil {
+		w.Errorf("host %s is not watched", host)
+		return
+	}
+	changed()
+}
+
+func (w *world) looksAt(task string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.looks[task]
+}
+
+func (w *world) hasDone() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.acts)
+}
+
+// running are the tasks of the hosts, "HOST NAME:REVISION" sorted.
+func (w *world) running() (all []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for host, on := range w.tasks {
+		for name := range maps.Keys(on) {
+			all = append(all, host+" "+name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (w *world) wantRunning(want ...string) {
+	w.Helper()
+	if got := w.running(); !slices.Equal(got, want) {
+		w.Errorf("there are %q, not %q; the log tells\n%s", got, want, strings.Join(w.story(), "\n"))
+	}
+}
+
+// wait lets so much time pass, and everything happen that then does.
+func wait(d time.Duration) { reconciletest.Wait(d) }

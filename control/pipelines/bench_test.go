@@ -1,0 +1,138 @@
+package pipelines_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+// idler does no work, watches nothing, and knows no other hosts than one group.
+type idler struct{ hosts []string }
+
+func (i *idler) Work(_ context.Context, _ pipeline.Step, _ map[string]string, begin func(func() error) error) (map[string]string, error) {
+	return nil, begin(func() error { return nil })
+}
+
+func (i *idler) Members(*pipeline.Definition) (map[string][]string, error) {
+	return map[string][]string{"g": i.hosts}, nil
+}
+func (*idler) Slots(string) int                          { return 1 }
+func (*idler) Recorded(deploylog.Event)                  {}
+func (*idler) Began(pipeline.Step)                       {}
+func (*idler) Again(pipeline.Step, error, time.Duration) {}
+func (*idler) Notice(string)                             {}
+
+func newBench(b *testing.B, hosts int) (*plant, *idler) {
+	p := newPlant(b, reconciletest.InFile(b))
+	i := &idler{}
+	for h := range hosts {
+		i.hosts = append(i.hosts, fmt.Sprintf("worker%06d", h))
+	}
+	p.options.Worker, p.options.Hosts, p.options.Spectator = i, i, i
+	p.define(deployTo("all", "g", steps("host-artifact-replicated", "host-deployed", "host-restarted", "host-tested", "host-announced")))
+	p.do(pipeline.SetMembers{Members: map[string][]string{"g": i.hosts}, ID: p.id()})
+	return p, i
+}
+
+// Every step is durable before the next one of its host begins. A step is one
+// whose work a worker does; the markers come on top.
+func BenchmarkDurableSteps(b *testing.B) {
+	for _, hosts := range []int{1_000, 10_000} {
+		for _, hands := range []int{10, 100, 1_000} {
+			b.Run(fmt.Sprintf("hosts=%d/hands=%d", hosts, hands), func(b *testing.B) {
+				p, _ := newBench(b, hosts)
+				p.options.Parallelism = hands
+				steps := 0
+				for i := 0; b.Loop(); i++ {
+					p.release(fmt.Sprint("r", i))
+					p.untilIdle()
+					steps += 5 * hosts
+				}
+				b.StopTimer()
+				p.wantStatus("r0", pipeline.Finished)
+				b.ReportMetric(float64(steps)/b.Elapsed().Seconds(), "steps/s")
+				b.ReportMetric(float64(steps+2*hosts*b.N)/b.Elapsed().Seconds(), "events/s")
+			})
+		}
+	}
+}
+
+// A pipeline with a long history, and one revision on its way, is opened.
+func BenchmarkOpen(b *testing.B) {
+	const hosts, events = 10_000, 1_000_000
+	p, _ := newBench(b, hosts)
+	ctx := context.Background()
+	state := pipeline.New("p")
+	for _, e := range p.events() {
+		state.Apply(e)
+	}
+	var batch []deploylog.Event
+	write := func() {
+		if _, err := p.log.Append(ctx, batch...); err != nil {
+			b.Fatal(err)
+		}
+		batch = batch[:0]
+	}
+	n := state.Head()
+	apply := func(made []deploylog.Event, err error) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, e := range made {
+			n++
+			e.Seq = n
+			state.Apply(e)
+			if batch = append(batch, e); len(batch) == 5000 {
+				write()
+			}
+		}
+	}
+	for r := 0; n < events; r++ {
+		apply(state.Propose(pipeline.Release{Revision: fmt.Sprint("r", r), ID: p.id()}, time.Time{}))
+		for done := false; !done; {
+			var todo []pipeline.Step
+			for s := range state.Decide(time.Time{}, pipeline.Can{}) {
+				todo = append(todo, s)
+			}
+			for _, s := range todo {
+				if apply(s.Completed(nil)); n >= events {
+					break
+				}
+			}
+			done = len(todo) == 0 || n >= events
+		}
+	}
+	write()
+	state, batch = nil, nil
+	b.ResetTimer()
+	var opened *pipelines.Pipelines
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for b.Loop() {
+		opened = pipelines.NewPipelines(p.log, time.Now)
+		if err := opened.Follow(ctx, 0); err != nil {
+			b.Fatal(err)
+		}
+		_ = opened.Ask("p", func(s *pipeline.State) error {
+			for range s.Decide(time.Now(), pipeline.Can{}) {
+				return nil
+			}
+			return nil
+		})
+	}
+	b.StopTimer()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/open")
+	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/(1<<20), "MiB-kept")
+	runtime.KeepAlive(opened)
+}

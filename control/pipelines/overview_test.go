@@ -1,0 +1,175 @@
+package pipelines_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// The order of revisions is that of their registration: neither that of their
+// names nor that in which they came somewhere.
+func TestTheLatestRevisionIsTheOneRegisteredLast(t *testing.T) {
+	o := pipelines.NewOverview()
+	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	for i, e := range []struct{ deployment, revision, target, name string }{
+		{"", "", "pipeline/p", "pipeline-defined"},
+		{"A", "r9", "pipeline/p", "pipeline-started"},
+		{"B", "r1", "pipeline/p", "pipeline-started"},
+		{"C", "r5", "pipeline/p", "pipeline-started"},
+		{"B", "r1", "stage/p/s", "stage-finished-successfully"},
+		{"A", "r9", "stage/p/s", "stage-finished-successfully"},
+		{"C", "r5", "stage/p/s", "stage-failed"},
+		{"A", "r9", "stage/p/s", "stage-failed"},
+		{"A", "r9", "stage/p/t", "stage-finished-successfully"},
+		{"X", "", "resource/p", "resource-failed"},
+	} {
+		o.Note(deploylog.Event{
+			Seq: int64(i + 1), Deployment: e.deployment, Revision: e.revision, Target: deploylog.Target(e.target), Name: e.name,
+			CreatedAt: noon.Add(time.Duration(i) * time.Minute),
+		})
+	}
+	for target, want := range map[deploylog.Target]struct {
+		deployed, failed           string
+		deployedEvent, failedEvent int64
+	}{
+		"stage/p/s": {"r1", "r5", 5, 7}, "stage/p/t": {"r9", "", 9, 0}, "pipeline/p": {}, "resource/p": {},
+	} {
+		got := o.Latest(target)
+		if got.Deployed != want.deployed || got.Failed != want.failed || got.DeployedEvent != want.deployedEvent || got.FailedEvent != want.failedEvent {
+			t.Errorf("the latest of %s is %+v", target, got)
+		}
+	}
+	if at := o.Released("B"); !at.Equal(noon.Add(2 * time.Minute)) {
+		t.Errorf("B was released at %v", at)
+	}
+}
+
+func TestADeletedPipelineLeavesNothingToOneOfItsName(t *testing.T) {
+	o := pipelines.NewOverview()
+	run := func(name string) deploylog.Event {
+		return deploylog.Event{Deployment: "R", Target: "run/m", Name: name, Data: json.RawMessage(`{"details":{"deployment":"A","target":"host/p/g/h","event":"host-deployed"}}`)}
+	}
+	for i, e := range []deploylog.Event{
+		{Target: "pipeline/p", Name: "pipeline-defined"},
+		{Deployment: "A", Revision: "r1", Target: "pipeline/p", Name: "pipeline-started"},
+		{Deployment: "B", Revision: "r2", Target: "pipeline/other", Name: "pipeline-started"},
+		run("run-started"),
+		run("run-failed"),
+		{Deployment: "A", Revision: "r1", Target: "stage/p/s", Name: "stage-finished-successfully"},
+		{Deployment: "x", Target: "pipeline/p", Name: "pipeline-deleted"},
+		{Target: "pipeline/p", Name: "pipeline-defined"},
+		{Deployment: "A", Revision: "r1", Target: "stage/p/s", Name: "stage-finished-successfully"},
+		{Deployment: "A", Revision: "r1", Target: "host-group/p/g", Name: "host-group-failed"},
+		{Deployment: "A", Revision: "r1", Target: "host/p/g/h", Name: "host-finished-successfully"},
+		{Deployment: "C", Revision: "r3", Target: "pipeline/p", Name: "pipeline-started"},
+		{Deployment: "C", Revision: "r3", Target: "stage/p/t", Name: "stage-finished-successfully"},
+		{Deployment: "B", Revision: "r2", Target: "stage/other/s", Name: "stage-finished-successfully"},
+	} {
+		e.Seq, e.CreatedAt = int64(i+1), time.Unix(int64(i), 0)
+		o.Note(e)
+	}
+	for target, want := range map[deploylog.Target]string{"stage/p/s": "", "host-group/p/g": "", "host/p/g/h": "", "stage/p/t": "r3", "stage/other/s": "r2"} {
+		if got := o.Latest(target); got.Deployed != want || got.Failed != "" {
+			t.Errorf("the latest of %s is %+v", target, got)
+		}
+	}
+	if !o.Released("A").IsZero() || o.Released("B").IsZero() || o.Released("C").IsZero() {
+		t.Errorf("A, B and C were released at %v, %v, %v", o.Released("A"), o.Released("B"), o.Released("C"))
+	}
+	if w, ok := o.Failed(pipeline.Reason{Deployment: "A", Target: "host/p/g/h", Event: "host-deployed"}); ok {
+		t.Errorf("what was deleted failed as %+v", w)
+	}
+}
+
+// What is worked on is what runs say of themselves.
+func TestARunTellsWhichStepItWorksOn(t *testing.T) {
+	p := newPlant(t, reconciletest.InFile(t))
+	o := pipelines.NewOverview()
+	all := pipelines.NewPipelines(p.log, time.Now, o.Note)
+	begin := func(id string) *runs.Run {
+		r, err := runs.Begin(t.Context(), runs.Options{
+			Log: p.log, Engine: &enginetest.Fake{}, ID: id, Target: "run/web.yaml", Revision: "1", Patience: time.Minute, Notice: func(string) {},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	record := func(r *runs.Run, e runner.Event) {
+		if err := r.Record(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		if err := all.Follow(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	details := map[string]string{"deployment": "D", "target": "host/p/g/h1", "event": "host-deployed"}
+	r, other := begin("R"), begin("other")
+	defer r.End()
+	defer other.End()
+	record(r, runner.Event{Kind: runner.RunStarted, Data: details})
+	record(other, runner.Event{Kind: runner.RunStarted}) // not a pipeline's
+
+	step := pipeline.Reason{Deployment: "D", Target: "host/p/g/h1", Event: "host-deployed"}
+	if w, ok := o.Working(step); !ok || w.Run != "R" || w.Seq != 1 {
+		t.Errorf("it is worked on by %+v, %v", w, ok)
+	}
+	for _, c := range []pipeline.Reason{
+		{Deployment: "E", Target: step.Target, Event: step.Event}, {Deployment: "D", Target: "host/p/g/h2", Event: step.Event},
+		{Deployment: "D", Target: step.Target, Event: "host-tested"},
+	} {
+		if w, ok := o.Working(c); ok {
+			t.Errorf("%+v is worked on by %+v", c, w)
+		}
+	}
+	for target, want := range map[deploylog.Target]int{"host/q/other/h1": 1, "host/p/g/h2": 0, "host/p/g/xh1": 0} {
+		if busy := o.Busy(target); len(busy) != want {
+			t.Errorf("%s is busy with %+v", target, busy)
+		}
+	}
+	record(r, runner.Event{Kind: runner.RunFailed})
+	if w, ok := o.Working(step); ok || len(o.Busy(step.Target)) > 0 {
+		t.Errorf("it is still worked on by %+v", w)
+	}
+
+	// Until it is tried again or given up, it is known that it failed.
+	if w, ok := o.Failed(step); !ok || w.Run != "R" || w.Seq != 3 {
+		t.Errorf("it failed as %+v, %v", w, ok)
+	}
+	again := begin("again")
+	defer again.End()
+	record(again, runner.Event{Kind: runner.RunStarted, Data: details})
+	if w, ok := o.Failed(step); ok {
+		t.Errorf("it is tried again, and failed as %+v", w)
+	}
+	record(again, runner.Event{Kind: runner.RunFailed})
+	o.Note(deploylog.Event{Seq: 6, Deployment: "D", Target: step.Target, Name: "host-deployed-failed"})
+	if w, ok := o.Failed(step); ok {
+		t.Errorf("it was given up, and failed as %+v", w)
+	}
+}
+
+func TestWhetherASchedulerIsAtWork(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		if pipelines.SchedulerAtWork(p.log) {
+			t.Error("there is none")
+		}
+		r := p.start()
+		if !pipelines.SchedulerAtWork(p.open()) {
+			t.Error("there is one")
+		}
+		r.end()
+		if pipelines.SchedulerAtWork(p.log) {
+			t.Error("there is none any more")
+		}
+	})
+}

@@ -1,0 +1,326 @@
+package pipelines_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+// plant is a log on which schedulers carry revisions through pipelines, in a
+// time of its own, which passes when nothing else happens. It is the worker of
+// the schedulers, their hosts and their spectator.
+type plant struct {
+	testing.TB
+	open      logtest.Store // the log, as another process does
+	log       deploylog.Log
+	pipelines *pipelines.Pipelines // of whoever gives commands
+	options   pipelines.SchedulerOptions
+
+	mu       sync.Mutex
+	members  map[string][]string
+	noHosts  error
+	hangs    chan struct{} // until it is closed, looking at the hosts does; nil is never
+	slots    int
+	before   func(pipeline.Step)       // begin
+	work     func(pipeline.Step) error // when it has begun
+	made     map[string]string
+	begun    []string // "REVISION EVENT [HOST]"
+	told     []string
+	recorded func(deploylog.Event)
+	ids      int
+}
+
+// inPlant runs a test in a plant.
+func inPlant(t *testing.T, test func(*plant)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(newPlant(t, reconciletest.InMemory(t))) })
+}
+
+func newPlant(t testing.TB, store logtest.Store) *plant {
+	p := &plant{TB: t, open: store, slots: 1, members: map[string][]string{}}
+	p.log = p.open()
+	p.pipelines = pipelines.NewPipelines(p.log, time.Now)
+	p.options = pipelines.SchedulerOptions{
+		Log: p.log, Worker: p, Hosts: p, Spectator: p, Parallelism: 10, NewID: p.id, Now: time.Now,
+	}
+	return p
+}
+
+func (p *plant) id() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ids++
+	return fmt.Sprintf("id-%d", p.ids)
+}
+
+func say(s pipeline.Step) string { return strings.TrimSpace(s.Revision + " " + s.Event + " " + s.Host) }
+
+// Work implements pipelines.Worker: that it has begun is an event, as it is of
+// real runs.
+func (p *plant) Work(ctx context.Context, s pipeline.Step, _ map[string]string, begin func(func() error) error) (map[string]string, error) {
+	if p.before != nil {
+		p.before(s)
+	}
+	err := begin(func() error {
+		_, err := p.log.Append(ctx, deploylog.Event{Deployment: p.id(), Target: "run/step", Revision: s.Revision, Name: "run-started"})
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.begun = append(p.begun, say(s))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("applying: %w", err)
+	}
+	if p.work == nil {
+		return p.made, nil
+	}
+	return p.made, p.work(s)
+}
+
+// Members implements pipelines.Hosts.
+func (p *plant) Members(d *pipeline.Definition) (map[string][]string, error) {
+	p.mu.Lock()
+	hangs := p.hangs
+	p.mu.Unlock()
+	if hangs != nil {
+		<-hangs
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	members := map[string][]string{}
+	for _, g := range d.Groups() {
+		members[g.Name] = slices.Clone(p.members[g.Name])
+	}
+	return members, p.noHosts
+}
+
+// Slots implements pipelines.Hosts.
+func (p *plant) Slots(string) int { return p.slots }
+
+// inventory changes the hosts.
+func (p *plant) inventory(err error, group string, hosts ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.noHosts, p.members[group] = err, hosts
+}
+
+// hang lets looking at the hosts hang from the next look on.
+func (p *plant) hang() (end func()) {
+	p.mu.Lock()
+	p.hangs = make(chan struct{})
+	p.mu.Unlock()
+	wait(2 * time.Second)
+	return func() { close(p.hangs) }
+}
+
+func (p *plant) tell(format string, values ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.told = append(p.told, fmt.Sprintf(format, values...))
+}
+
+// The plant as pipelines.Spectator.
+func (p *plant) Recorded(e deploylog.Event) {
+	p.tell("%s %s", e.Name, e.Target)
+	if p.recorded != nil {
+		p.recorded(e)
+	}
+}
+func (p *plant) Began(s pipeline.Step) { p.tell("began %s", say(s)) }
+func (p *plant) Again(s pipeline.Step, cause error, after time.Duration) {
+	p.tell("again %s after %s: %v", say(s), after, cause)
+}
+func (p *plant) Notice(text string) { p.tell("notice: %s", text) }
+
+// heard are the things told that contain a text.
+func (p *plant) heard(text string) (all []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.told {
+		if strings.Contains(t, text) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+func (p *plant) hasBegun() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Sorted(slices.Values(p.begun))
+}
+
+func (p *plant) wantBegun(want ...string) {
+	p.Helper()
+	if got := p.hasBegun(); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		p.Errorf("work began on %q, not on %q", got, want)
+	}
+}
+
+func (p *plant) do(c pipeline.Command) {
+	p.Helper()
+	if _, err := p.pipelines.Command(context.Background(), "p", c); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *plant) define(stages ...pipeline.Stage) {
+	p.Helper()
+	p.do(pipeline.Define{Definition: &pipeline.Definition{Name: "p", Stages: stages}, ID: p.id()})
+}
+
+func (p *plant) release(revision string) {
+	p.Helper()
+	p.do(pipeline.Release{Revision: revision, ID: "deployment-of-" + revision})
+}
+
+// untilIdle runs a scheduler until nothing moves.
+func (p *plant) untilIdle() {
+	p.Helper()
+	o := p.options
+	o.UntilIdle = true
+	if err := pipelines.NewScheduler(o).Run(context.Background()); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// running is a scheduler at work.
+type running struct {
+	p     *plant
+	stop  chan struct{}
+	kill  context.CancelFunc
+	ended chan error
+}
+
+func (p *plant) start() *running {
+	ctx, kill := context.WithCancel(context.Background())
+	r := &running{p: p, stop: make(chan struct{}), kill: kill, ended: make(chan error, 1)}
+	o := p.options
+	o.Stop = r.stop
+	s := pipelines.NewScheduler(o)
+	go func() { r.ended <- s.Run(ctx) }()
+	synctest.Wait()
+	return r
+}
+
+// end stops the scheduler and waits until it has ended.
+func (r *running) end() {
+	r.p.Helper()
+	close(r.stop)
+	if err := <-r.ended; err != nil {
+		r.p.Error(err)
+	}
+	r.kill()
+}
+
+// wait lets so much time pass, and everything happen that then does.
+func wait(d time.Duration) { reconciletest.Wait(d) }
+
+// story are the events of a revision, as "EVENT TARGET".
+func (p *plant) story(revision string) (story []string) {
+	p.Helper()
+	for _, e := range p.events() {
+		if e.Revision == revision && e.Target.Kind() != "run" {
+			_, name, _ := strings.Cut(string(e.Target), "/")
+			story = append(story, e.Name+" "+name)
+		}
+	}
+	return story
+}
+
+func (p *plant) events() (all []deploylog.Event) {
+	p.Helper()
+	for e, err := range p.log.Read(context.Background(), deploylog.Filter{}) {
+		if err != nil {
+			p.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func (p *plant) wantStory(revision, want string) {
+	p.Helper()
+	var lines []string
+	for line := range strings.Lines(want) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	if got := p.story(revision); !slices.Equal(got, lines) {
+		p.Errorf("the log tells of %s\n%s\nnot\n%s", revision, strings.Join(got, "\n"), strings.Join(lines, "\n"))
+	}
+}
+
+func (p *plant) wantStatus(revision string, want pipeline.Status) {
+	p.Helper()
+	if err := p.pipelines.Follow(context.Background(), 0); err != nil {
+		p.Fatal(err)
+	}
+	_ = p.pipelines.Ask("p", func(s *pipeline.State) error {
+		for _, r := range s.Registrations() {
+			if r.Revision == revision && r.Status != want {
+				p.Errorf("revision %s is %s, not %s; it tells\n%s", revision, r.Status, want, strings.Join(p.story(revision), "\n"))
+			}
+		}
+		return nil
+	})
+}
+
+func steps(events ...string) (all []pipeline.HostStep) {
+	for _, e := range events {
+		all = append(all, pipeline.HostStep{Event: e, Manifest: e + ".yaml"})
+	}
+	return all
+}
+
+func deployTo(stage, group string, events []pipeline.HostStep, after ...string) pipeline.Stage {
+	return pipeline.Stage{Name: stage, After: after, Deploy: &pipeline.Deploy{
+		HostGroups: []pipeline.HostGroup{{Name: group, Hosts: "name exists"}}, Steps: events,
+	}}
+}
+
+func runStage(name string, after ...string) pipeline.Stage {
+	return pipeline.Stage{Name: name, After: after, Run: &pipeline.Run{Manifest: name + ".yaml"}}
+}
+
+func approval(name string, after ...string) pipeline.Stage {
+	return pipeline.Stage{Name: name, After: after, Approval: &pipeline.Approval{}}
+}
+
+// fleet has one stage of so many hosts, and a revision on its way to them.
+func (p *plant) fleet(hosts int, events ...string) {
+	p.Helper()
+	var names []string
+	for i := range hosts {
+		names = append(names, fmt.Sprintf("h%03d", i))
+	}
+	p.members["g"] = names
+	p.define(deployTo("all", "g", steps(events...)))
+	p.release("1")
+}
+
+// gate lets work through that it is told to. Work that comes to it says so.
+type gate struct {
+	came  chan string
+	leave chan error
+}
+
+func newGate() *gate { return &gate{came: make(chan string, 1000), leave: make(chan error)} }
+
+func (g *gate) work(s pipeline.Step) error {
+	g.came <- say(s)
+	return <-g.leave
+}

@@ -1,0 +1,145 @@
+package pipelines_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+// other defines and releases a pipeline beside p, of which nothing is wrong.
+func (p *plant) other(revision string) {
+	p.Helper()
+	q := &pipeline.Definition{Name: "q", Stages: []pipeline.Stage{runStage("only")}}
+	for _, c := range []pipeline.Command{pipeline.Define{Definition: q, ID: p.id()}, pipeline.Release{Revision: revision, ID: p.id()}} {
+		if _, err := p.pipelines.Command(p.Context(), "q", c); err != nil {
+			p.Fatal(err)
+		}
+	}
+}
+
+func (p *plant) append(e deploylog.Event) {
+	p.Helper()
+	if _, err := p.log.Append(p.Context(), e); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *plant) wantFinished(revision string) {
+	p.Helper()
+	if story := p.story(revision); len(story) == 0 || !strings.HasPrefix(story[len(story)-1], "pipeline-finished-successfully") {
+		p.Errorf("of %s the log tells %q", revision, story)
+	}
+}
+
+func TestAPipelineThatTheLogRefusesIsLeftOutAndTheOthersGoOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*plant)
+		is    error
+		event string
+	}{
+		"what comes next is in the log, where it makes no sense": {func(p *plant) {
+			p.define(runStage("only"))
+			p.append(deploylog.Event{Deployment: "deployment-of-1", Target: "stage/p/only", Revision: "1", Name: "stage-started"})
+			p.release("1")
+		}, deploylog.ErrDuplicate, "stage-started"},
+		"a stage has a name that no log takes": {func(p *plant) {
+			p.append(deploylog.Event{Deployment: "d", Target: "pipeline/p", Name: pipeline.EventDefined, Data: []byte(`{"definition":{"name":"p","stages":[{"name":"a\u0007b","run":{"manifest":"m.yaml"}}]}}`)})
+			p.release("1")
+		}, deploylog.ErrInvalid, "stage-started"},
+		"a host group has a name that no log takes": {func(p *plant) {
+			p.define(deployTo("hosts", "g\a", steps("host-deployed")))
+			p.release("1")
+		}, deploylog.ErrInvalid, pipeline.EventMembersChanged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPlant(t, func(p *plant) {
+				c.spoil(p)
+				p.other("1q")
+				p.options.UntilIdle = true
+				if err := pipelines.NewScheduler(p.options).Run(p.Context()); !errors.Is(err, c.is) || !strings.Contains(err.Error(), "pipeline p was left out") {
+					t.Errorf("it ended with %v", err)
+				}
+				p.wantFinished("1q")
+				p.options.UntilIdle = false
+				r := p.start()
+				p.mu.Lock()
+				p.told = nil
+				p.mu.Unlock()
+				wait(time.Minute)
+				p.release("2") // is something new, but does not help
+				wait(time.Minute)
+				r.end()
+				if told := p.heard("notice"); len(told) > 0 {
+					t.Errorf("told again and again: %q", told)
+				}
+			})
+		})
+	}
+}
+
+func TestWhoIsLeftOutIsNoticedOnceWithItsEvent(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.define(runStage("only"))
+		p.append(deploylog.Event{Deployment: "deployment-of-1", Target: "stage/p/only", Revision: "1", Name: "stage-started"})
+		p.release("1")
+		r := p.start()
+		wait(time.Minute)
+		if told := p.heard("notice"); len(told) != 1 || !strings.Contains(told[0], "pipeline p is left out until something new of it is in the log") || !strings.Contains(told[0], "stage-started of stage/p/only") {
+			t.Errorf("told %q", told)
+		}
+		p.do(pipeline.Cancel{Revision: "1"})
+		p.release("2")
+		wait(time.Second)
+		p.wantStatus("2", pipeline.Finished)
+		r.end()
+	})
+}
+
+// What others did meanwhile is in the log though one thing can not be.
+func TestWhatTheLogCanNotTakeKeepsNothingElseOut(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.define(runStage("only"))
+		p.other("1q")
+		p.release("1")
+		g := newGate()
+		p.work = g.work
+		p.options.Log = &reconciletest.Refusing{Log: p.log, Target: "stage/p/only", Event: "stage-manifest-applied"}
+		r := p.start()
+		end := p.hang() // so that both outcomes are there at once
+		g.leave <- nil
+		g.leave <- nil
+		end()
+		wait(time.Second)
+		p.wantFinished("1q")
+		if story := p.story("1"); slices.Contains(story, "stage-manifest-applied p/only") {
+			t.Errorf("the log tells %q", story)
+		}
+		if len(p.heard("pipeline p is left out")) != 1 {
+			t.Errorf("told %q", p.told)
+		}
+		r.end()
+	})
+}
+
+func TestAnArtifactWhoseReferenceIsNoneFailsItsStepAndNothingElse(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.define(pipeline.Stage{Name: "build", Build: &pipeline.Build{Artifacts: []string{"x86"}, Manifest: "b.yaml"}})
+		p.other("1q")
+		p.release("1")
+		p.made = map[string]string{"x86": strings.Repeat("x", 2<<20)}
+		p.untilIdle()
+		p.wantStatus("1", pipeline.Failed)
+		p.wantFinished("1q")
+		if story := p.story("1"); !slices.Contains(story, "stage-manifest-applied-failed p/build") {
+			t.Errorf("the log tells %q", story)
+		}
+	})
+}

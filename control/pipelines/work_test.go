@@ -1,0 +1,433 @@
+package pipelines_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/runner"
+)
+
+func TestAStepIsTriedAgainThenFailsAllAboveItAndIsRetriedFromTheFrontier(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		s := steps("host-deployed", "host-tested")
+		s[1].Retries = 3
+		p.members["g"] = []string{"a", "b"}
+		p.define(runStage("build"), deployTo("hosts", "g", s, "build"))
+		p.release("1")
+		bad := true
+		var at []time.Duration
+		began := time.Now()
+		p.work = func(s pipeline.Step) error {
+			if s.Event == "host-tested" && s.Host == "b" {
+				at = append(at, time.Since(began))
+				if bad {
+					return errors.New("exit code 7")
+				}
+			}
+			return nil
+		}
+		p.untilIdle()
+		if want := []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second}; !slices.Equal(at, want) {
+			t.Errorf("it was tried after %v, not %v", at, want)
+		}
+		if told := p.heard("again 1 host-tested b"); len(told) != 3 || !strings.HasSuffix(told[1], "after 2s: exit code 7") {
+			t.Errorf("told %q", told)
+		}
+		p.wantStatus("1", pipeline.Failed)
+		story := p.story("1")
+		i := slices.Index(story, "host-tested-failed p/g/b")
+		if want := []string{"host-tested-failed p/g/b", "host-failed p/g/b", "host-group-failed p/g", "stage-failed p/hosts", "pipeline-failed p"}; i < 0 || !slices.Equal(story[i:], want) {
+			t.Errorf("the log tells\n%s", strings.Join(story, "\n"))
+		}
+		for _, e := range p.events() {
+			if strings.HasSuffix(e.Name, "-failed") && !strings.Contains(pipeline.Cause(e), "exit code 7") {
+				t.Errorf("%s is because of %q", e.Name, pipeline.Cause(e))
+			}
+		}
+		bad = false
+		p.mu.Lock()
+		p.begun = nil
+		p.mu.Unlock()
+		p.do(pipeline.Retry{Revision: "1"})
+		p.untilIdle()
+		p.wantStatus("1", pipeline.Finished)
+		p.wantBegun("1 host-tested b")
+	})
+}
+
+// Whoever rests after a failure keeps no hand from the others.
+func TestAHostThatFailsDoesNotHoldUpTheOthers(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		s := steps("host-deployed")
+		s[0].Retries = 100
+		p.members["g"] = []string{"a", "b", "c"}
+		p.define(deployTo("hosts", "g", s))
+		p.release("1")
+		p.options.Parallelism = 1
+		p.work = func(s pipeline.Step) error {
+			if s.Host == "a" {
+				return errors.New("it does not answer")
+			}
+			return nil
+		}
+		r := p.start()
+		for _, host := range []string{"b", "c"} {
+			if !slices.Contains(p.story("1"), "host-finished-successfully p/g/"+host) {
+				t.Errorf("%s waits for a", host)
+			}
+		}
+		wait(10 * time.Minute)
+		if n := len(p.heard("again")); n != 15 { // after 0, 1, 3, … 63 s, then each minute
+			t.Errorf("in ten minutes it was tried again %d times", n)
+		}
+		r.end()
+	})
+}
+
+func TestWhatFailsAfterItsDeploymentEndedIsNotTriedAgain(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		s := steps("host-deployed")
+		s[0].Retries = 100
+		p.members["g"] = []string{"a"}
+		p.define(deployTo("hosts", "g", s))
+		p.release("1")
+		g := newGate()
+		p.work = g.work
+		r := p.start()
+		p.do(pipeline.Cancel{Revision: "1"})
+		wait(time.Second)
+		g.leave <- errors.New("too bad")
+		wait(3 * time.Minute)
+		if story := p.story("1"); story[len(story)-1] != "host-deployed-failed p/g/a" || len(p.heard("again")) > 0 {
+			t.Errorf("the log tells %q", story)
+		}
+		r.end()
+	})
+}
+
+func TestWorkThatOutlivesCancelAndRetryIsNotDoneBesideItself(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails error
+		begun []string
+	}{
+		"and counts":              {nil, []string{"1 host-deployed h000"}},
+		"and is done anew if bad": {errors.New("bad"), []string{"1 host-deployed h000", "1 host-deployed h000"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPlant(t, func(p *plant) {
+				p.fleet(1, "host-deployed")
+				p.slots = 2
+				g := newGate()
+				p.work = g.work
+				r := p.start()
+				p.do(pipeline.Cancel{Revision: "1"})
+				p.do(pipeline.Retry{Revision: "1"})
+				wait(time.Minute)
+				p.wantBegun("1 host-deployed h000")
+				g.leave <- c.fails
+				if c.fails != nil {
+					g.leave <- nil
+				}
+				wait(time.Second)
+				p.wantBegun(c.begun...)
+				p.wantStatus("1", pipeline.Finished)
+				r.end()
+			})
+		})
+	}
+}
+
+func TestARetryDoesNotRest(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		s := steps("host-deployed")
+		s[0].Retries = 100
+		p.members["g"] = []string{"a"}
+		p.define(deployTo("hosts", "g", s))
+		p.release("1")
+		bad := errors.New("bad")
+		p.work = func(pipeline.Step) error { return bad }
+		r := p.start()
+		wait(100 * time.Second) // it rests for a minute now
+		bad = nil
+		p.do(pipeline.Cancel{Revision: "1"})
+		p.do(pipeline.Retry{Revision: "1"})
+		wait(100 * time.Millisecond)
+		p.wantStatus("1", pipeline.Finished)
+		r.end()
+	})
+}
+
+func TestWhatIsKilledIsNotAFailure(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.fleet(1, "host-deployed")
+		g := newGate()
+		p.work = g.work
+		r := p.start()
+		r.kill()
+		g.leave <- errors.New("killed")
+		if err := <-r.ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+		p.work = nil
+		p.untilIdle()
+		p.wantStatus("1", pipeline.Finished)
+	})
+}
+
+func TestAfterStopWhatGivesUpIsNoFailureAndWhatFailsIs(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.fleet(2, "host-deployed")
+		g := newGate()
+		p.work = g.work
+		r := p.start()
+		close(r.stop)
+		wait(time.Second)
+		g.leave <- fmt.Errorf("applying: %w", runner.ErrInterrupted)
+		g.leave <- errors.New("exit code 7")
+		if err := <-r.ended; err != nil {
+			t.Error(err)
+		}
+		failed := 0
+		for _, e := range p.events() {
+			if e.Name == "host-deployed-failed" {
+				failed++
+				if pipeline.Cause(e) != "exit code 7" {
+					t.Errorf("the cause is %q", pipeline.Cause(e))
+				}
+			}
+		}
+		if failed != 1 {
+			t.Errorf("%d failures are recorded", failed)
+		}
+		r.kill()
+	})
+}
+
+func TestWhatIsDoneAllTheSameWhenKilledIsRecorded(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.fleet(1, "host-deployed")
+		g := newGate()
+		p.work = g.work
+		r := p.start()
+		r.kill()
+		g.leave <- nil
+		<-r.ended
+		if story := p.story("1"); story[len(story)-1] != "host-deployed p/g/h000" {
+			t.Errorf("the log tells %q", story)
+		}
+	})
+}
+
+func TestAWorkerThatPanicsHasFailed(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.fleet(2, "host-deployed")
+		p.work = func(s pipeline.Step) error {
+			if s.Host == "h001" {
+				panic("no such thing")
+			}
+			return nil
+		}
+		p.untilIdle()
+		p.wantStatus("1", pipeline.Failed)
+		for _, e := range p.events() {
+			if e.Name == "host-deployed-failed" && !strings.Contains(pipeline.Cause(e), "internal error while working on host/p/g/h001: no such thing, at ") {
+				t.Errorf("the cause is %q", pipeline.Cause(e))
+			}
+		}
+	})
+}
+
+func TestWhatSomebodyElseRecordedIsLeftOut(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.fleet(2, "host-deployed")
+		p.work = func(s pipeline.Step) error {
+			_, err := p.log.Append(context.Background(), deploylog.Event{Deployment: s.Deployment, Target: s.Target, Revision: s.Revision, Name: s.Event, Attempt: s.Attempt})
+			return err
+		}
+		p.untilIdle()
+		p.wantStatus("1", pipeline.Finished)
+	})
+}
+
+func TestNothingBeginsAfterACancelIsInTheLog(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.fleet(2, "host-deployed", "host-tested")
+		before, during := newGate(), newGate()
+		p.before = func(s pipeline.Step) {
+			if s.Host == "h001" {
+				_ = before.work(s)
+			}
+		}
+		p.work = during.work
+		r := p.start()
+		p.do(pipeline.Cancel{Revision: "1"})
+		before.leave <- nil
+		wait(time.Second)
+		p.wantBegun("1 host-deployed h000")
+		during.leave <- nil
+		wait(time.Minute)
+		p.wantBegun("1 host-deployed h000")
+		if story := p.story("1"); !slices.Equal(story[len(story)-2:], []string{"pipeline-cancelled p", "host-deployed p/g/h000"}) {
+			t.Errorf("the log tells %q", story)
+		}
+		r.end()
+	})
+}
+
+func TestWhatWasHandedOutIsNotBegunWhenThePipelineHasChanged(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*plant)
+		begun  []string
+	}{
+		"the step is gone": {func(p *plant) { p.define(deployTo("all", "g", steps("host-tested"))) }, []string{"1 host-tested h000 host-tested.yaml"}},
+		"it has another manifest": {func(p *plant) {
+			s := steps("host-deployed")
+			s[0].Manifest = "other.yaml"
+			p.define(deployTo("all", "g", s))
+		}, []string{"1 host-deployed h000 other.yaml"}},
+		"another step is before it": {func(p *plant) { p.define(deployTo("all", "g", steps("host-backed-up", "host-deployed"))) },
+			[]string{"1 host-backed-up h000 host-backed-up.yaml", "1 host-deployed h000 host-deployed.yaml"}},
+		"the host has left": {func(p *plant) { p.inventory(nil, "g", "a"); wait(2 * time.Second) }, []string{"1 host-deployed a host-deployed.yaml"}},
+		"nothing of it":     {func(p *plant) { p.define(deployTo("all", "g", steps("host-deployed")), approval("ok")) }, []string{"1 host-deployed h000 host-deployed.yaml"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPlant(t, func(p *plant) {
+				p.fleet(1, "host-deployed")
+				before, first := newGate(), true
+				p.before = func(s pipeline.Step) {
+					if first {
+						first = false
+						_ = before.work(s)
+					}
+				}
+				var began []string
+				p.work = func(s pipeline.Step) error {
+					began = append(began, say(s)+" "+s.Manifest)
+					return nil
+				}
+				r := p.start()
+				c.change(p)
+				before.leave <- nil
+				wait(time.Second)
+				if !slices.Equal(began, c.begun) {
+					t.Errorf("work began on %q, not on %q", began, c.begun)
+				}
+				r.end()
+			})
+		})
+	}
+}
+
+func TestACancelWaitsUntilWhatBeginsIsKnown(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.fleet(1, "host-deployed")
+		slow := &slowWorker{known: make(chan struct{}), over: make(chan struct{})}
+		p.options.Worker = slow
+		r := p.start()
+		cancelled := make(chan struct{})
+		go func() {
+			p.do(pipeline.Cancel{Revision: "1"})
+			close(cancelled)
+		}()
+		wait(time.Minute)
+		select {
+		case <-cancelled:
+			t.Error("it was cancelled while it began")
+		default:
+		}
+		close(slow.known)
+		<-cancelled
+		close(slow.over)
+		r.end()
+	})
+}
+
+type slowWorker struct{ known, over chan struct{} }
+
+func (w *slowWorker) Work(_ context.Context, _ pipeline.Step, _ map[string]string, begin func(func() error) error) (map[string]string, error) {
+	defer func() { <-w.over }()
+	return nil, begin(func() error { <-w.known; return nil })
+}
+
+// The race itself, in real time, between two processes on one store.
+func TestCancelAndBeginRace(t *testing.T) {
+	p := newPlant(t, reconciletest.InFile(t))
+	elsewhere := pipelines.NewPipelines(p.open(), time.Now)
+	p.members["g"] = []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	p.define(deployTo("all", "g", steps("host-1", "host-2", "host-3", "host-4")))
+	ctx, kill := context.WithCancel(p.Context())
+	ended := make(chan error, 1)
+	began := make(chan struct{}, 1000)
+	cancelled := map[string]chan struct{}{}
+	for i := range 20 {
+		cancelled[fmt.Sprint("r", i)] = make(chan struct{})
+	}
+	p.work = func(s pipeline.Step) error {
+		began <- struct{}{}
+		if s.Event == "host-4" { // none finishes before
+			<-cancelled[s.Revision]
+		}
+		return nil
+	}
+	go func() { ended <- pipelines.NewScheduler(p.options).Run(ctx) }()
+	for i := range 20 {
+		revision := fmt.Sprint("r", i)
+		p.release(revision)
+		for range i + 1 {
+			<-began
+		}
+		if _, err := elsewhere.Command(ctx, "p", pipeline.Cancel{Revision: revision}); err != nil {
+			t.Fatal(err)
+		}
+		close(cancelled[revision])
+		for len(began) > 0 {
+			<-began
+		}
+	}
+	kill()
+	<-ended
+	over := map[string]bool{}
+	for _, e := range p.events() {
+		switch e.Name {
+		case pipeline.EventCancelled:
+			over[e.Revision] = true
+		case "run-started", "host-group-started", "host-started", "host-finished-successfully":
+			if over[e.Revision] {
+				t.Errorf("%s of revision %s after its cancellation (event %d)", e.Name, e.Revision, e.Seq)
+			}
+		}
+	}
+	if len(over) != len(cancelled) {
+		t.Errorf("only %v were cancelled", slices.Sorted(maps.Keys(over)))
+	}
+}
+
+func TestWhatWaitsForAnEnvironmentTakesNoHand(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.options.Parallelism = 1
+		p.define(pipeline.Stage{Name: "prod", After: []string{}, Environment: "gateway/prod"}, runStage("elsewhere"))
+		elsewhere := make(chan struct{})
+		p.work = func(s pipeline.Step) error {
+			if s.Environment == "" {
+				close(elsewhere)
+			} else {
+				<-elsewhere // which never comes if the hand is taken
+			}
+			return nil
+		}
+		p.release("1")
+		p.untilIdle()
+		p.wantBegun("1 stage-environment-deployed", "1 stage-manifest-applied")
+	})
+}

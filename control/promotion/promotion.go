@@ -1,0 +1,216 @@
+// Package promotion carries the revisions of pipelines to environments.
+package promotion
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// Promotion is a pipelines.Worker that deploys the revisions of pipelines to environments,
+// where their stages say so. All other work is another's. What it began it finds
+// again in the log, so doing its work twice deploys once.
+type Promotion struct {
+	pipelines.Worker
+	log          deploylog.Log
+	environments *environments.Environments
+	selected     func(query string) ([]string, error)
+	attend       func(environment string) (leave func())
+	stop         <-chan struct{}
+}
+
+// NewPromotion returns a pipelines.Worker that leaves to other what is no deployment to an
+// environment. selected are the hosts that a query selects at present. attend is
+// called for an environment while its deployment is waited for. When stop is
+// closed nothing is waited for any more; it may be nil.
+func NewPromotion(other pipelines.Worker, log deploylog.Log, now func() time.Time, selected func(query string) ([]string, error), attend func(string) func(), stop <-chan struct{}) *Promotion {
+	return &Promotion{Worker: other, log: log, environments: environments.NewEnvironments(log, now), selected: selected, attend: attend, stop: stop}
+}
+
+// Work implements pipelines.Worker. It returns when the deployment has finished, and fails
+// when it is stuck or another one came before.
+func (p *Promotion) Work(ctx context.Context, s pipeline.Step, artifacts map[string]string, begin func(known func() error) error) (map[string]string, error) {
+	if s.Environment == "" {
+		return p.Worker.Work(ctx, s, artifacts, begin)
+	}
+	d, err := p.find(ctx, s)
+	if err == nil && d.ID == "" {
+		err = begin(func() error {
+			d, err = p.deploy(ctx, s, artifacts)
+			return err
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nil, p.wait(ctx, s.Environment, d)
+}
+
+// The variables that tell a task which revision of which pipeline it is.
+const (
+	varPipeline   = "pipeline"
+	varStage      = "stage"
+	varRevision   = "pipeline_revision"
+	varDeployment = "pipeline_deployment"
+	varArtifacts  = "artifacts"
+)
+
+// PromotionVariables are the names of the variables that a promotion sets in the
+// definition of a task.
+func PromotionVariables() []string {
+	return []string{varPipeline, varStage, varRevision, varDeployment, varArtifacts}
+}
+
+// reason is what an environment is told, by which the deployment is known again.
+func reason(s pipeline.Step) string {
+	name, _ := pipelines.PipelineOf(s.Target)
+	return fmt.Sprintf("revision %s of pipeline %s, stage %s, attempt %d (%s)", s.Revision, name, s.Stage, s.Attempt, s.Deployment)
+}
+
+// find returns the deployment that the step began, without an ID if there is none.
+func (p *Promotion) find(ctx context.Context, s pipeline.Step) (d environment.Deployment, err error) {
+	if err := p.environments.Follow(ctx, 0); err != nil {
+		return d, err
+	}
+	err = p.environments.Ask(s.Environment, func(state *environment.State) error {
+		for _, known := range state.Deployments() {
+			if known.Reason == reason(s) {
+				d = known
+			}
+		}
+		return nil
+	})
+	return d, err
+}
+
+// deploy makes a revision of the environment for that of the pipeline, unless
+// there is one already, and deploys it.
+func (p *Promotion) deploy(ctx context.Context, s pipeline.Step, artifacts map[string]string) (environment.Deployment, error) {
+	by := string(s.Target)
+	r, err := p.revise(ctx, s, artifacts, by)
+	if err != nil {
+		return environment.Deployment{}, fmt.Errorf("environment %s: %w", s.Environment, err)
+	}
+	hosts, err := p.selected(r.Definition.InstanceGroup.Query)
+	if err == nil {
+		_, err = p.environments.Command(ctx, s.Environment, environment.Deploy{Revision: r.Number, Hosts: hosts, By: by, Reason: reason(s)})
+	}
+	if err != nil {
+		return environment.Deployment{}, fmt.Errorf("environment %s: revision %d: %w", s.Environment, r.Number, err)
+	}
+	return p.find(ctx, s)
+}
+
+// revise returns the revision of the environment that is that of the pipeline.
+func (p *Promotion) revise(ctx context.Context, s pipeline.Step, artifacts map[string]string, by string) (r environment.Revision, err error) {
+	_, err = p.environments.Change(ctx, s.Environment, false, func(state *environment.State) ([]deploylog.Event, error) {
+		all := state.Revisions()
+		i := slices.IndexFunc(all, func(r environment.Revision) bool {
+			return r.Definition.Task.Vars[varDeployment] == s.Deployment && r.Definition.Task.Vars[varStage] == s.Stage
+		})
+		if i >= 0 {
+			r = all[i]
+			return nil, nil
+		}
+		if !state.Exists() {
+			return nil, errors.New("it was deleted")
+		}
+		d := taskOf(all[len(all)-1].Definition, s, artifacts)
+		r = environment.Revision{Number: len(all) + 1, Definition: d}
+		return state.Propose(environment.Update{Base: len(all), Definition: d, By: by}, p.environments.Now())
+	})
+	return r, err
+}
+
+// taskOf returns the definition with the variables of a step.
+func taskOf(base *environment.Definition, s pipeline.Step, artifacts map[string]string) *environment.Definition {
+	d := *base
+	name, _ := pipelines.PipelineOf(s.Target)
+	d.Task.Vars = maps.Clone(d.Task.Vars)
+	if d.Task.Vars == nil {
+		d.Task.Vars = map[string]any{}
+	}
+	refs := map[string]any{}
+	for kind, ref := range artifacts {
+		refs[kind] = ref
+	}
+	maps.Copy(d.Task.Vars, map[string]any{
+		varPipeline: name, varStage: s.Stage, varRevision: s.Revision, varDeployment: s.Deployment, varArtifacts: refs,
+	})
+	return &d
+}
+
+// wait waits for the end of a deployment.
+func (p *Promotion) wait(ctx context.Context, name string, d environment.Deployment) error {
+	defer p.attend(name)()
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-p.stop:
+			cancel()
+		case <-waiting.Done():
+		}
+	}()
+	var failed error
+	for e, err := range p.log.Watch(waiting, deploylog.Filter{Target: environment.Target(name), After: d.Seq}) {
+		if err != nil && waiting.Err() == nil {
+			return fmt.Errorf("watching environment %s: %w", name, err)
+		}
+		if err != nil || e.Deployment != d.ID {
+			continue
+		}
+		switch e.Name {
+		case environment.EventFinished:
+			return failed
+		case environment.EventStuck:
+			failed = cmp.Or(failed, fmt.Errorf("deployment %s is stuck: %s", d.ID, problem(e)))
+			if d, err = p.follower(ctx, name, d); err != nil || d.ID == "" {
+				return cmp.Or(err, failed)
+			}
+		case environment.EventFailed:
+			return cmp.Or(failed, fmt.Errorf("deployment %s has ended before it had finished: %s", d.ID, problem(e)))
+		case environment.EventDeleted:
+			return fmt.Errorf("environment %s was deleted", name)
+		}
+	}
+	return cmp.Or(context.Cause(ctx), error(runner.ErrInterrupted))
+}
+
+// follower is the rollback that came of itself when a deployment was stuck: the
+// stage ends with that. Without an ID there was none.
+func (p *Promotion) follower(ctx context.Context, name string, stuck environment.Deployment) (d environment.Deployment, err error) {
+	if err := p.environments.Follow(ctx, 0); err != nil {
+		return d, err
+	}
+	err = p.environments.Ask(name, func(state *environment.State) error {
+		all := state.Deployments()
+		i := slices.IndexFunc(all, func(d environment.Deployment) bool { return d.ID == stuck.ID })
+		if i+1 < len(all) && all[i+1].Automatic {
+			d = all[i+1]
+		}
+		return nil
+	})
+	return d, err
+}
+
+// problem is what an event tells to be wrong.
+func problem(e deploylog.Event) string {
+	var p struct {
+		Error string `json:"error"`
+	}
+	_ = json.Unmarshal(e.Data, &p)
+	return p.Error
+}

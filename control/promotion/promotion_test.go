@@ -1,0 +1,218 @@
+package promotion_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/promotion"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// promoted is an environment in a log, whose revision 1 is there, and a promotion
+// to it.
+type promoted struct {
+	*testing.T
+	log          deploylog.Log
+	environments *environments.Environments
+	promotion    *promotion.Promotion
+	stop         chan struct{}
+	begun        int
+	tooLate      bool
+}
+
+var prod = pipeline.Step{
+	Deployment: "deployment", Revision: "42", Target: "stage/gateway/prod", Stage: "prod", Event: pipeline.EventDeployed, Attempt: 1, Environment: "gateway/prod",
+}
+
+func newPromoted(t *testing.T) *promoted {
+	t.Helper()
+	log := reconciletest.InMemory(t)()
+	p := &promoted{T: t, log: log, environments: environments.NewEnvironments(log, time.Now), stop: make(chan struct{})}
+	p.promotion = promotion.NewPromotion(nil, log, time.Now, func(string) ([]string, error) { return []string{"antworker001"}, nil }, func(string) func() { return func() {} }, p.stop)
+	p.do(environment.Create{Definition: &environment.Definition{
+		Name: prod.Environment, Type: environment.Daemon, Task: environment.TaskSpec{Manifest: "task.yaml", Digest: "d", Vars: map[string]any{"port": 80}},
+		InstanceGroup: environment.InstanceGroup{Query: "attribute:stack == prod"},
+		Deployment: environment.Configuration{
+			Method: environment.Replace, ProgressDeadline: environment.Duration(time.Minute), HealthyDeadline: environment.Duration(time.Minute),
+		},
+	}})
+	return p
+}
+
+func (p *promoted) do(c environment.Command) {
+	p.Helper()
+	if _, err := p.environments.Command(p.Context(), prod.Environment, c); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *promoted) begin(known func() error) error {
+	if p.begun++; p.tooLate {
+		return errors.New("too late")
+	}
+	return known()
+}
+
+// work does the work of a step beside the test.
+func (p *promoted) work(ctx context.Context, s pipeline.Step) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := p.promotion.Work(ctx, s, map[string]string{"x86": "gateway-42.tar"}, p.begin)
+		done <- err
+	}()
+	return done
+}
+
+// until waits for the event, and returns it.
+func (p *promoted) until(name string, after int64) deploylog.Event {
+	p.Helper()
+	for e, err := range p.log.Watch(p.Context(), deploylog.Filter{After: after, Name: name}) {
+		if err != nil {
+			p.Fatal(err)
+		}
+		return e
+	}
+	return deploylog.Event{}
+}
+
+// controller records what one would.
+func (p *promoted) controller(e deploylog.Event, target deploylog.Target, name, data string) {
+	p.Helper()
+	event := deploylog.Event{Deployment: e.Deployment, Target: target, Revision: e.Revision, Name: name, Attempt: 1, Data: []byte(data)}
+	if _, err := p.log.Append(p.Context(), event); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func TestAStageBringsItsRevisionToAnEnvironment(t *testing.T) {
+	p := newPromoted(t)
+	done := p.work(t.Context(), prod)
+	started := p.until(environment.EventStarted, 0)
+	if err := p.environments.Follow(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.environments.Ask(prod.Environment, func(s *environment.State) error {
+		r := s.Revisions()[1]
+		vars := r.Definition.Task.Vars
+		refs, _ := vars["artifacts"].(map[string]any)
+		if vars["pipeline"] != "gateway" || vars["pipeline_revision"] != "42" || vars["stage"] != "prod" || refs["x86"] != "gateway-42.tar" {
+			t.Errorf("the task has %v", vars)
+		}
+		if vars["port"] == nil || r.Definition.Task.Digest != "d" || r.By != "stage/gateway/prod" {
+			t.Errorf("the revision is %+v", r)
+		}
+		return nil
+	})
+	p.controller(started, environment.Target(prod.Environment), environment.EventFinished, `{"version":1}`)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	// Whoever does it again, because the scheduler died, deploys nothing again.
+	if err := <-p.work(t.Context(), prod); err != nil || p.begun != 1 {
+		t.Errorf("again: %v, begun %d times", err, p.begun)
+	}
+	// A retry deploys the same revision again.
+	retry := prod
+	retry.Attempt = 2
+	done = p.work(t.Context(), retry)
+	if again := p.until(environment.EventStarted, started.Seq); again.Revision != "2" {
+		t.Errorf("the retry deploys revision %s", again.Revision)
+	} else {
+		p.controller(again, environment.Target(prod.Environment), environment.EventFinished, `{"version":1}`)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAStageFailsWhenItsDeploymentDoesNotFinish(t *testing.T) {
+	for event, data := range map[string]string{
+		environment.EventStuck:   `{"version":1,"error":"no progress for 10m"}`,
+		environment.EventFailed:  `{"version":1,"error":"rolled back by x"}`,
+		environment.EventDeleted: `{"version":1}`,
+	} {
+		t.Run(event, func(t *testing.T) {
+			p := newPromoted(t)
+			done := p.work(t.Context(), prod)
+			p.controller(p.until(environment.EventStarted, 0), environment.Target(prod.Environment), event, data)
+			err := <-done
+			if err == nil || !strings.Contains(err.Error(), map[string]string{
+				environment.EventStuck: "no progress for 10m", environment.EventFailed: "rolled back by x", environment.EventDeleted: "was deleted",
+			}[event]) {
+				t.Errorf("it fails with %v", err)
+			}
+		})
+	}
+}
+
+func TestAStageWaitsNoLongerThanItsScheduler(t *testing.T) {
+	p := newPromoted(t)
+	done := p.work(t.Context(), prod)
+	p.until(environment.EventStarted, 0)
+	close(p.stop)
+	if err := <-done; !errors.Is(err, runner.ErrInterrupted) {
+		t.Errorf("it ends with %v", err)
+	}
+	p = newPromoted(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done = p.work(ctx, prod)
+	p.until(environment.EventStarted, 0)
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
+func TestAStageThatIsTooLateOrHasNoEnvironmentChangesNothing(t *testing.T) {
+	p := newPromoted(t)
+	p.tooLate = true
+	if err := <-p.work(t.Context(), prod); err == nil {
+		t.Error("it is not too late")
+	}
+	elsewhere := prod
+	elsewhere.Environment = "gateway/nowhere"
+	if err := <-p.work(t.Context(), elsewhere); !errors.Is(err, environments.ErrNoEnvironment) {
+		t.Errorf("without an environment: %v", err)
+	}
+	if err := p.environments.Follow(t.Context(), 0); err != nil || p.environments.Head() != 1 {
+		t.Errorf("the log has %d events, %v", p.environments.Head(), err)
+	}
+}
+
+// What is rolled back by itself fails its stage when that has finished.
+func TestAStageEndsWithTheRollbackThatComesOfItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPromoted(t)
+		done := p.work(t.Context(), prod)
+		started := p.until(environment.EventStarted, 0)
+		at := environment.Target(prod.Environment)
+		back := deploylog.Event{Deployment: "gateway/prod:1@2026", Target: at, Revision: "1", Name: environment.EventStarted, Attempt: 1, Data: []byte(`{"version":1,"kind":"rollback","automatic":true}`)}
+		if _, err := p.log.Append(t.Context(),
+			deploylog.Event{Deployment: started.Deployment, Target: at, Revision: "2", Name: environment.EventStuck, Attempt: 1, Data: []byte(`{"version":1,"error":"no progress"}`)},
+			deploylog.Event{Deployment: started.Deployment, Target: at, Revision: "2", Name: environment.EventFailed, Attempt: 1, Data: []byte(`{"version":1,"error":"rolled back"}`)},
+			back,
+		); err != nil {
+			t.Fatal(err)
+		}
+		reconciletest.Wait(time.Minute)
+		select {
+		case err := <-done:
+			t.Fatalf("it has ended already: %v", err)
+		default:
+		}
+		p.controller(back, at, environment.EventFinished, `{"version":1}`)
+		if err := <-done; err == nil || !strings.Contains(err.Error(), "is stuck: no progress") {
+			t.Errorf("it ends with %v", err)
+		}
+	})
+}

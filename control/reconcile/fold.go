@@ -1,0 +1,219 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// BatchSize is how many events are appended under one gate, about.
+const BatchSize = 1000
+
+// InventoryPause is how long a change of the hosts goes unnoticed at most.
+const InventoryPause = time.Second
+
+// Machine is what is folded from the events of one name.
+type Machine interface {
+	Apply(e deploylog.Event)
+	Head() int64
+}
+
+// Kind is what machines of one kind have in common.
+type Kind[S Machine] struct {
+	One, Many string                                // what people call them; many is the gate, too
+	NameOf    func(deploylog.Target) (string, bool) // whose event it is
+	Begins    string                                // the event that begins one
+	Begin     func(name string) S
+	Missing   error  // wrapped where nothing has a name
+	Remedy    string // the command that makes the first
+}
+
+// Fold is all machines of a kind, folded from the events of a log. It is safe for
+// concurrent use.
+//
+// They change under a lock of the log, the gate, whoever changes them: what is
+// decided under it from the newest events still holds when it is appended.
+type Fold[S Machine] struct {
+	Kind[S]
+	log deploylog.Log
+	Now func() time.Time
+
+	mu     sync.Mutex
+	States map[string]S
+	head   int64
+	Told   []func(deploylog.Event)
+}
+
+func NewFold[S Machine](of Kind[S], log deploylog.Log, now func() time.Time, told []func(deploylog.Event)) *Fold[S] {
+	return &Fold[S]{Kind: of, log: log, Now: now, States: map[string]S{}, Told: told}
+}
+
+// Follow takes note of what was appended since the last time, up to an event;
+// 0 is all. Nothing changes in any other way.
+func (f *Fold[S]) Follow(ctx context.Context, until int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.CatchUp(ctx, until)
+}
+
+func (f *Fold[S]) CatchUp(ctx context.Context, until int64) error {
+	for e, err := range f.log.Read(ctx, deploylog.Filter{After: f.head, Until: until}) {
+		if err != nil {
+			return fmt.Errorf("reading the %s' events: %w", f.Many, err)
+		}
+		f.note(e)
+	}
+	return nil
+}
+
+func (f *Fold[S]) note(e deploylog.Event) {
+	f.head = e.Seq
+	f.apply(e)
+	for _, tell := range f.Told {
+		tell(e)
+	}
+}
+
+func (f *Fold[S]) apply(e deploylog.Event) {
+	name, ok := f.NameOf(e.Target)
+	if !ok {
+		return
+	}
+	s, ok := f.States[name]
+	if !ok {
+		if e.Name != f.Begins {
+			return
+		}
+		s = f.Begin(name)
+		f.States[name] = s
+	}
+	s.Apply(e)
+}
+
+// Record is Append for who does not Hold.
+func (f *Fold[S]) Record(ctx context.Context, events []deploylog.Event) ([]deploylog.Event, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.Append(ctx, events)
+}
+
+// Locked calls do while nothing is followed.
+func (f *Fold[S]) Locked(do func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do()
+}
+
+// Head is the last event that was taken note of.
+func (f *Fold[S]) Head() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.head
+}
+
+// Names are those that there ever were, sorted.
+func (f *Fold[S]) Names() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.States))
+}
+
+// Ask calls ask with the state that has the name, which it must not keep.
+func (f *Fold[S]) Ask(name string, ask func(S) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s, ok := f.States[name]
+	if !ok {
+		return f.unknown(name)
+	}
+	return ask(s)
+}
+
+// unknown is the error about a name that nothing has. It tells the names there
+// are, of many those that begin most like it.
+func (f *Fold[S]) unknown(name string) error {
+	const many = 10
+	names, others := slices.Sorted(maps.Keys(f.States)), ""
+	if len(names) == 0 {
+		return fmt.Errorf("%w: %q; there is none yet: %s", f.Missing, name, f.Remedy)
+	}
+	if n := len(names); n > many {
+		slices.SortStableFunc(names, func(a, b string) int { return alike(b, name) - alike(a, name) })
+		names, others = names[:many], fmt.Sprintf(" and %d others", n-many)
+	}
+	return fmt.Errorf("%w: %q; there are %s%s", f.Missing, name, strings.Join(names, ", "), others)
+}
+
+// alike is how many bytes two names begin with.
+func alike(a, b string) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// Change appends what change makes of the newest state, and returns it. Nothing
+// else of the kind changes meanwhile, so change must neither wait for people nor
+// call back. create lets it begin a name that there is not yet.
+func (f *Fold[S]) Change(ctx context.Context, name string, create bool, change func(S) ([]deploylog.Event, error)) (written []deploylog.Event, err error) {
+	err = f.Hold(ctx, func() error {
+		s, ok := f.States[name]
+		if !ok {
+			if !create {
+				return f.unknown(name)
+			}
+			s = f.Begin(name)
+		}
+		events, err := change(s)
+		if err != nil || len(events) == 0 {
+			return err
+		}
+		written, err = f.Append(ctx, events)
+		return err
+	})
+	return written, err
+}
+
+// Hold calls do with the newest states, which nobody else changes meanwhile.
+func (f *Fold[S]) Hold(ctx context.Context, do func() error) error {
+	unlock, err := f.log.Lock(ctx, f.Many)
+	if err != nil {
+		return fmt.Errorf("locking the %s: %w", f.Many, err)
+	}
+	defer unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.CatchUp(ctx, 0); err != nil {
+		return err
+	}
+	return do()
+}
+
+// Append appends, and takes note of it. It need not be read back, but for what
+// others appended in between.
+func (f *Fold[S]) Append(ctx context.Context, events []deploylog.Event) ([]deploylog.Event, error) {
+	written, err := f.log.Append(ctx, events...)
+	if err != nil {
+		return nil, fmt.Errorf("deployment log: %s of %s: %w", events[0].Name, events[0].Target, err)
+	}
+	if before := written[0].Seq - 1; before > f.head {
+		if err := f.CatchUp(ctx, before); err != nil {
+			return written, err
+		}
+	}
+	for _, e := range written {
+		f.note(e)
+	}
+	return written, nil
+}
+
+// Refusals are those that are left out, none yet.
+func (f *Fold[S]) Refusals() Refusals {
+	return Refusals{what: f.One, head: func(name string) int64 { return f.States[name].Head() }, all: map[string]refusal{}}
+}

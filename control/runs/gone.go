@@ -1,0 +1,84 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// Gone tells what the log knows of a resource that can not be asked whether it
+// is there. It is Verified when its type once said that it is gone, of just what
+// is meant now (Options.Meaning), and no apply has come to it since. What a
+// destroy only took from this log proves nothing. It is Unmade when applies meant
+// to make it and no run ever came to it.
+//
+// The events of a destroy are those without a revision (Options).
+func (r *Run) Gone(ctx context.Context, resource string) (runner.Absence, error) {
+	target := resourceTarget(runner.Placed(resource, r.place))
+	gone, begun, meant := false, false, false
+	believed := "" // the run that took it from this log, last
+	for e, err := range r.log.Read(ctx, deploylog.Filter{Target: target}) {
+		if err != nil {
+			return runner.Unproven, fmt.Errorf("reading the history of %s: %w", target, err)
+		}
+		destroying := e.Revision == ""
+		meant = meant || !destroying
+		switch {
+		case e.Name == target.Started():
+			begun = true
+			gone = gone && destroying
+		case !destroying:
+		case e.Name == string(runner.ResourceResolved) && read(e).Details["by"] == "log":
+			believed = e.Deployment
+		case e.Name == target.Succeeded() && e.Deployment != believed:
+			meaning := read(e).Meaning
+			gone = gone || meaning != "" && meaning == r.means(e.Deployment, resource)
+		}
+	}
+	switch {
+	case gone:
+		return runner.Verified, nil
+	case meant && !begun:
+		return runner.Unmade, nil
+	default:
+		return runner.Unproven, nil
+	}
+}
+
+// Made are those of the resources at a place that runs may have made or changed
+// since an event: an action was begun on them.
+func Made(ctx context.Context, log deploylog.Log, place string, resources []string, since int64) (made []string, err error) {
+	for _, resource := range resources {
+		actions := actionTarget(runner.Placed(resource, place), "") // with a slash at its end: all of them
+		for e, err := range log.Read(ctx, deploylog.Filter{Target: actions, After: since}) {
+			if err != nil {
+				return nil, fmt.Errorf("reading what was done to %s: %w", resource, err)
+			}
+			if e.Name == e.Target.Started() {
+				made = append(made, resource)
+				break
+			}
+		}
+	}
+	return made, nil
+}
+
+// means identifies what a resource of this run is, with the id of a run as salt.
+func (r *Run) means(salt, resource string) string {
+	if r.meaning == nil {
+		return ""
+	}
+	return r.meaning(salt, resource)
+}
+
+// read is the data of an event, empty where it can not be read.
+func read(e deploylog.Event) payload {
+	var p payload
+	if json.Unmarshal(e.Data, &p) != nil {
+		return payload{}
+	}
+	return p
+}

@@ -1,0 +1,185 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// payloadVersion is the version of the data of the events written here.
+const payloadVersion = 1
+
+// payload is the data of a run's events in the log. Fields are only ever
+// added; readers ignore those they do not know.
+type payload struct {
+	Version    int               `json:"version"`
+	Status     runner.Status     `json:"status,omitempty"`
+	Image      string            `json:"image,omitempty"`
+	ImageID    string            `json:"image_id,omitempty"`
+	Actions    []string          `json:"actions,omitempty"`
+	Plan       *protocol.Action  `json:"plan,omitempty"` // what the type asked for
+	Exit       *int              `json:"exit_code,omitempty"`
+	DurationMS *float64          `json:"duration_ms,omitempty"`
+	Error      string            `json:"error,omitempty"`
+	Output     []string          `json:"output,omitempty"`
+	Resources  map[string]string `json:"resources,omitempty"` // name → type
+	Counts     *runner.Counts    `json:"counts,omitempty"`
+	Details    map[string]string `json:"details,omitempty"`
+	Engine     *EngineUsed       `json:"engine,omitempty"`    // of run-started
+	Meaning    string            `json:"meaning,omitempty"`   // of what a destroy found gone, see Options.Meaning; its salt is the deployment
+	Abandoned  bool              `json:"abandoned,omitempty"` // the process died; written by the run named in NoticedBy
+	NoticedBy  string            `json:"noticed_by,omitempty"`
+}
+
+// RunTarget is the target of the runs of the given manifest files: their paths
+// below the workspace, so that it is the same wherever the workspace lies.
+func RunTarget(workspace string, files []string) deploylog.Target {
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = f
+		if abs, err := filepath.Abs(f); err == nil {
+			if rel, err := filepath.Rel(workspace, abs); err == nil && filepath.IsLocal(rel) {
+				names[i] = filepath.ToSlash(rel)
+			}
+		}
+	}
+	return deploylog.Target("run/" + strings.Join(names, "+"))
+}
+
+// EventNames are the names of the events of all runs.
+func EventNames() []string {
+	names := []string{EventRunAbandoned}
+	for _, t := range []deploylog.Target{"run/", "resource/", "action/"} {
+		names = append(names, t.Started(), t.Succeeded(), t.Failed(), lost(t))
+	}
+	for _, kind := range []runner.EventKind{
+		runner.ResourceInitialized, runner.ResourceResolved, runner.ResourceVerified, runner.ResourceDestroyed, runner.ResourceSkipped,
+	} {
+		names = append(names, string(kind))
+	}
+	return names
+}
+
+func resourceTarget(resource string) deploylog.Target {
+	return deploylog.Target("resource/" + resource)
+}
+
+func actionTarget(resource, action string) deploylog.Target {
+	return deploylog.Target("action/" + resource + "/" + action)
+}
+
+// Record appends a run's event to the log; it is durable on return.
+func (r *Run) Record(ctx context.Context, e runner.Event) error {
+	p := payload{
+		Status: e.Status, Image: e.Image, ImageID: e.ImageID, Actions: e.Actions, Plan: e.Plan,
+		Exit: e.Exit, Error: e.Error, Output: e.Output, Details: e.Data,
+	}
+	if e.Duration > 0 {
+		ms := float64(e.Duration.Microseconds()) / 1000
+		p.DurationMS = &ms
+	}
+	if len(e.Resources) > 0 {
+		p.Resources = make(map[string]string, len(e.Resources))
+		for _, h := range e.Resources {
+			p.Resources[h.Name] = h.Type
+		}
+	}
+	if e.Counts != (runner.Counts{}) {
+		p.Counts = &e.Counts
+	}
+	if e.Kind == runner.RunStarted && r.engines != nil {
+		used := r.engines.Used(ctx)
+		p.Engine = &used
+	}
+	if e.Kind == runner.ResourceFinished && r.revision == "" {
+		p.Meaning = r.means(r.id, e.Resource)
+	}
+	name := string(e.Kind)
+	var target deploylog.Target
+	switch kind, _, _ := strings.Cut(string(e.Kind), "-"); kind {
+	case "run":
+		target = r.target
+	case "resource":
+		target = resourceTarget(runner.Placed(e.Resource, r.place))
+	case "action":
+		target = actionTarget(runner.Placed(e.Resource, r.place), e.Action)
+	default:
+		return fmt.Errorf("event %s is not one for the log", e.Kind)
+	}
+	if r.loses(ctx, e) {
+		name = lost(target)
+	}
+	return r.append(ctx, r.id, r.revision, target, name, max(1, e.Attempt), p)
+}
+
+// lost is the name of the event that takes the place of a failure where the engine
+// did not say that an action has ended. What it is of has no end then, so that a
+// later run looks for what may still be at work.
+func lost(t deploylog.Target) string { return t.Kind() + "-lost" }
+
+// confirming is how long an engine may take to say that an action has ended.
+const confirming = 10 * time.Second
+
+// loses reports whether what failed may go on all the same, or has something in it
+// that may.
+func (r *Run) loses(ctx context.Context, e runner.Event) bool {
+	switch e.Kind {
+	case runner.ActionFailed:
+		if e.Exit != nil || !r.mayRun(ctx, e) {
+			return false
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.lost == nil {
+			r.lost = map[string]bool{}
+		}
+		r.lost[e.Resource] = true
+		return true
+	case runner.ResourceFailed, runner.RunFailed:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.lost[e.Resource] || e.Kind == runner.RunFailed && len(r.lost) > 0
+	default:
+		return false
+	}
+}
+
+// mayRun reports whether the container of an action may still be running. The
+// processes that serve are killed with what they fail at.
+func (r *Run) mayRun(ctx context.Context, e runner.Event) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirming)
+	defer cancel()
+	left, err := r.engine.Containers(ctx, map[string]string{
+		runner.LabelLog: r.log.ID(), runner.LabelRun: r.id, runner.LabelKind: runner.KindAct,
+		runner.LabelResource: runner.Placed(e.Resource, r.place), runner.LabelAction: e.Action, runner.LabelAttempt: strconv.Itoa(max(1, e.Attempt)),
+	})
+	return err != nil || slices.ContainsFunc(left, func(c engine.Container) bool { return c.Running })
+}
+
+func (r *Run) append(ctx context.Context, deployment, revision string, t deploylog.Target, name string, attempt int, p payload) error {
+	p.Version = payloadVersion
+	data, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encoding the data of %s: %w", name, err)
+	}
+	_, err = r.log.Append(ctx, deploylog.Event{
+		Deployment: deployment, Target: t, Revision: revision, Name: name, Attempt: attempt, Data: data,
+	})
+	if err != nil {
+		return fmt.Errorf("deployment log: %s of %s: %w", name, t, err)
+	}
+	return nil
+}
+
+// Details are what a run-started tells of who began the run, and what for.
+func Details(e deploylog.Event) map[string]string { return read(e).Details }

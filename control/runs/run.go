@@ -1,0 +1,134 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// Containers is what a Run needs of an engine to deal with what dead runs left.
+type Containers interface {
+	Containers(ctx context.Context, labels map[string]string) ([]engine.Container, error)
+	Wait(ctx context.Context, id string) (engine.Exit, error)
+	Remove(ctx context.Context, id string) error
+}
+
+// Options describes a run to Begin. All fields are required unless they say
+// otherwise.
+type Options struct {
+	Log      deploylog.Log
+	Engine   Containers
+	Engines  Engines          // may be nil: every run on this log uses Engine
+	ID       string           // ULID of the run
+	Target   deploylog.Target // see RunTarget
+	Revision string           // of what is applied; "" of a run that destroys, for that leaves none
+	Patience time.Duration    // how long an action that a dead run left running is waited for before it is stopped
+	Notice   func(string)     // told in a sentence what was found of dead runs
+	Place    string           // where the resources are, of a manifest that is applied in several places; "" is none
+
+	// Meaning identifies what the manifest and the variables make of a resource,
+	// for it may be another thing with others; "" is not known. It goes into the
+	// log of a run that destroys, so each salt is to give another one. May be nil:
+	// then Gone proves nothing.
+	Meaning func(salt, resource string) string
+}
+
+// Run is one run's place in the deployment log. It is a runner.Recorder and a
+// runner.Guard.
+type Run struct {
+	log      deploylog.Log
+	engine   Containers
+	engines  Engines
+	id       string
+	target   deploylog.Target
+	revision string
+	patience time.Duration
+	notice   func(string)
+	place    string
+	meaning  func(salt, resource string) string
+	unlock   func()
+
+	mu     sync.Mutex
+	opened map[string]*opened // engines of dead runs
+	lost   map[string]bool    // resources of this run of whose action the end is not known
+}
+
+// Watch begins a run that observes and records nothing: it only holds the
+// run's lock, so that its containers are known to have an owner.
+func Watch(o Options) (*Run, error) {
+	unlock, err := o.Log.TryLock(runLock(o.ID))
+	if err != nil {
+		return nil, fmt.Errorf("locking run %s: %w", o.ID, err)
+	}
+	return &Run{
+		log: o.Log, engine: o.Engine, engines: o.Engines, id: o.ID, target: o.Target, revision: o.Revision,
+		patience: o.Patience, notice: o.Notice, place: o.Place, meaning: o.Meaning, unlock: unlock,
+	}, nil
+}
+
+// Begin begins a run that changes things: it holds the run's lock and closes
+// what earlier runs of the same target left open because their process died.
+func Begin(ctx context.Context, o Options) (*Run, error) {
+	r, err := Watch(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.closeDead(ctx); err != nil {
+		r.End()
+		return nil, err
+	}
+	return r, nil
+}
+
+// End gives the run's lock back.
+func (r *Run) End() {
+	r.closeEngines()
+	r.unlock()
+}
+
+// Enter waits until no other run works on the resource and nothing that a dead
+// run started for it still runs, on whichever engine. It fails with a *HeldError
+// where that can not be found out.
+func (r *Run) Enter(ctx context.Context, resource string, waiting func(string)) (leave func(), err error) {
+	resource = runner.Placed(resource, r.place)
+	name := string(resourceTarget(resource))
+	leave, err = r.log.TryLock(name)
+	if errors.Is(err, deploylog.ErrLocked) {
+		waiting(fmt.Sprintf("waits for another run to finish with it (%v)", err))
+		leave, err = r.log.Lock(ctx, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("locking resource %s: %w", resource, err)
+	}
+	if err := r.clear(ctx, resource, waiting); err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}
+
+func runLock(id string) string { return "run/" + id }
+
+// Alive tells whether the process of a run is there: then it holds its lock.
+func Alive(log deploylog.Log, run string) bool {
+	unlock, err := log.TryLock(runLock(run))
+	if err != nil {
+		return true
+	}
+	unlock()
+	return false
+}
+
+// dead tells whether the process of a run is gone: then nobody holds its lock.
+func (r *Run) dead(id string) bool {
+	if id == r.id {
+		return false
+	}
+	return !Alive(r.log, id)
+}
