@@ -60,6 +60,10 @@ type LimitError struct {
 
 func (e *LimitError) Error() string { return e.Message }
 
+func limitError(format string, a ...any) *LimitError {
+	return &LimitError{Message: fmt.Sprintf(format, a...)}
+}
+
 // PathError says which value within a larger one failed.
 type PathError struct {
 	Path []string // keys and, as decimal numbers, indexes

@@ -3,8 +3,6 @@ package expression
 import (
 	"slices"
 	"unicode/utf8"
-
-	"github.com/nikolalohinski/gonja/v2/exec"
 )
 
 // operator evaluates a binary operator but the lazy ones.
@@ -44,16 +42,18 @@ func (s *state) compares(op string, x, y any) bool {
 	}
 }
 
-// attribute evaluates of.name: a method, else a key. path is how the template
-// refers to of, or empty.
-func (s *state) attribute(of any, name string, path string) any {
+// attribute evaluates of.name: a method, else a key. via is how the template
+// refers to of, or nil.
+func (s *state) attribute(of any, name string, via expr) any {
 	switch v := s.given(of).(type) {
-	case exec.AttributeGetter:
-		if value, ok := v.GetAttribute(name); ok {
-			if value.IsNil() {
-				return s.nothing(name) // loop.previtem of the first
-			}
-			return unwrap(value)
+	case *loop:
+		if value := v.attribute(s, name); value != nil {
+			return value
+		}
+	case *templateBlocks:
+		if versions := v.env.blocks[name]; versions != nil {
+			sc := &scope{state: s, env: v.env}
+			return sc.blockFunction(name, versions)
 		}
 	case *series:
 		if name == "count" || name == "index" || name == "isdisjoint" {
@@ -77,11 +77,11 @@ func (s *state) attribute(of any, name string, path string) any {
 	if value, ok := lookup(of, name); ok {
 		return value
 	}
-	return s.missing(of, name, path)
+	return s.missing(of, name, via)
 }
 
 // item evaluates of[key]: an element or a key, else a method.
-func (s *state) item(of, key any, path string) any {
+func (s *state) item(of, key any, via expr) any {
 	s.given(of)
 	if text, ok := key.(markup); ok {
 		key = string(text)
@@ -97,7 +97,7 @@ func (s *state) item(of, key any, path string) any {
 		if _, isMap := of.(map[string]any); isMap {
 			break
 		}
-		return s.attribute(of, k, path)
+		return s.attribute(of, k, via)
 	case int64, bool:
 		i, _ := integer(k)
 		if text, ok := textOf(of); ok {
@@ -131,20 +131,20 @@ func (s *state) item(of, key any, path string) any {
 			return value
 		}
 	}
-	return s.missing(of, key, path)
+	return s.missing(of, key, via)
 }
 
 // missing is the undefined value of an attribute, key or index that is not
 // there.
-func (s *state) missing(of, key any, path string) *undefined {
-	u := s.absent(of, key, path)
+func (s *state) missing(of, key any, via expr) *undefined {
+	u := s.absent(of, key, via)
 	if name, ok := key.(string); ok && (pythons(of, name) || s.e.methods.of(of, name) != nil) {
 		u.use() // Jinja2 finds what Python has by that name
 	}
 	return u
 }
 
-func (s *state) absent(of, key any, path string) *undefined {
+func (s *state) absent(of, key any, via expr) *undefined {
 	return s.undefined(func() *UndefinedError {
 		e := &UndefinedError{Kind: describe(of), Of: "the value"}
 		if name, ok := key.(string); ok {
@@ -153,7 +153,7 @@ func (s *state) absent(of, key any, path string) *undefined {
 			e.Missing = shortRepr(key)
 		}
 		e.Name = e.Missing
-		if path != "" {
+		if path := source(via); path != "" {
 			e.Of = path
 			if _, isName := key.(string); isName {
 				e.Name = path + "." + e.Missing

@@ -17,21 +17,15 @@
 //     hostile manifest can neither hang nor exhaust the machine. The same
 //     value and variables give the same answer or the same error everywhere.
 //
-// gonja cuts templates into tokens, parses statements and renders. This package
-// corrects what it does not know of the language (see grammar), parses the
-// expressions (see tagParser), and does everything that computes (see rewrite):
-// operators, filters, tests and methods are strict and bounded here. Nothing
-// is kept between evaluations, so an Evaluator may be used from any goroutine.
+// A lexer cuts a template into tokens, a parser makes a tree of them, and the
+// tree is walked to evaluate it. Nothing is kept between evaluations, so an
+// Evaluator may be used from any goroutine.
 package expression
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/nikolalohinski/gonja/v2/exec"
-	"github.com/nikolalohinski/gonja/v2/nodes"
 )
 
 // The bounds of one evaluation. They are far above what configuration needs.
@@ -50,25 +44,21 @@ const (
 
 // Evaluator evaluates templates. It is safe for concurrent use.
 type Evaluator struct {
-	workspace  string
-	filters    map[string]filter
-	tests      map[string]test
-	methods    methods
-	globals    map[string]any
-	operations map[string]operation
-	empty      *exec.Template
+	workspace string
+	filters   map[string]filter
+	tests     map[string]test
+	methods   methods
+	globals   map[string]any
 }
 
 // New returns an evaluator whose templates may include files below workspace.
 func New(workspace string) *Evaluator {
 	return &Evaluator{
-		workspace:  workspace,
-		filters:    builtinFilters(),
-		tests:      builtinTests(),
-		methods:    builtinMethods(),
-		globals:    builtinGlobals(),
-		operations: operations(),
-		empty:      emptyTemplate(),
+		workspace: workspace,
+		filters:   builtinFilters(),
+		tests:     builtinTests(),
+		methods:   builtinMethods(),
+		globals:   builtinGlobals(),
 	}
 }
 
@@ -107,8 +97,7 @@ func (e *Evaluator) Examine(src string) (u Usage, err error) {
 		return Usage{}, nil
 	}
 	defer recoverTo(&err)
-	s := e.newState(nil)
-	return s.usage(s.parse("", src)), nil
+	return e.newState(nil).usage(e.parse("", src)), nil
 }
 
 // Evaluate evaluates a template. It fails with a SyntaxError, an
@@ -121,55 +110,44 @@ func (e *Evaluator) Evaluate(src string, vars map[string]any) (result any, err e
 		return src, nil
 	}
 	defer recoverTo(&err)
+	return e.evaluate(e.parse("", src), vars), nil
+}
+
+func (e *Evaluator) evaluate(t *template, vars map[string]any) any {
 	s := e.newState(vars)
-	root := s.parse("", src)
 	out := &output{}
-	r := s.renderer(root, s.variables(), out)
-	x, tail := single(root)
+	root := s.newRoot(t, out, nil, false)
+	x, tail := t.single()
 	if x == nil {
-		if err := r.Execute(); err != nil {
-			return nil, &EvalError{Line: s.at.line, Column: s.at.column, Message: rootMessage(err)}
-		}
-		return out.String(), nil
+		root.renderTemplate(t)
+		return out.String()
 	}
-	value := unwrap(r.Eval(x))
+	value := x.eval(root)
 	if text, ok := value.(string); ok {
-		return text + tail, nil
+		return text + tail
 	}
-	return s.native(value, 0), nil
+	return s.native(value, 0)
 }
 
 // single returns the expression of a template that is nothing else, and the
 // line breaks after it: a block scalar of YAML ends in one.
-func single(t *nodes.Template) (x nodes.Expression, tail string) {
-	if len(t.Nodes) == 0 || len(t.Nodes) > 2 {
+func (t *template) single() (x expr, tail string) {
+	nodes := t.body.nodes
+	if len(nodes) == 0 || len(nodes) > 2 {
 		return nil, ""
 	}
-	out, ok := t.Nodes[0].(*nodes.Output)
+	out, ok := nodes[0].(*printed)
 	if !ok {
 		return nil, ""
 	}
-	if len(t.Nodes) == 2 {
-		data, ok := t.Nodes[1].(*nodes.Data)
-		if !ok || data.Trim.Left || strings.Trim(data.Data.Val, "\n") != "" {
+	if len(nodes) == 2 {
+		after, ok := nodes[1].(*text)
+		if !ok || !after.tail || strings.Trim(after.text, "\n") != "" {
 			return nil, ""
 		}
-		tail = data.Data.Val
+		tail = after.text
 	}
-	// What the expression was before it was made to give text.
-	return out.Expression.(*nodes.FilteredExpression).Expression, tail
-}
-
-// output is the rendered text, up to its bound.
-type output struct{ strings.Builder }
-
-func (o *output) Write(p []byte) (int, error) { return o.WriteString(string(p)) }
-
-func (o *output) WriteString(text string) (int, error) {
-	if o.Len()+len(text) > maxOutput {
-		throw(&LimitError{Message: fmt.Sprintf("the text becomes longer than %d MiB", maxOutput>>20)})
-	}
-	return o.Builder.WriteString(text)
+	return out.x, tail
 }
 
 // Resolve evaluates every text within v, which is made of maps, slices and
@@ -181,7 +159,7 @@ func (e *Evaluator) Resolve(v any, vars map[string]any) (any, error) {
 
 func (e *Evaluator) resolve(v any, vars map[string]any, path []string) (any, error) {
 	if len(path) > maxDataDeep {
-		return nil, &PathError{Path: slices.Clone(path), Err: &LimitError{Message: fmt.Sprintf("the value is nested deeper than %d levels", maxDataDeep)}}
+		return nil, &PathError{Path: slices.Clone(path), Err: limitError("the value is nested deeper than %d levels", maxDataDeep)}
 	}
 	switch v := v.(type) {
 	case string:

@@ -2,99 +2,55 @@ package expression
 
 import (
 	"errors"
-	"io"
 	"io/fs"
-	"strings"
-
-	"github.com/nikolalohinski/gonja/v2/exec"
-	"github.com/nikolalohinski/gonja/v2/loaders"
-	"github.com/nikolalohinski/gonja/v2/nodes"
-	"github.com/nikolalohinski/gonja/v2/parser"
-	"github.com/nikolalohinski/gonja/v2/tokens"
 )
 
-// loader is what gonja reads files through. Nothing of gonja's that is used
-// here reads any; files come by state.load, which keeps them in the workspace.
-type loader struct{}
-
-func (loader) Read(string) (io.Reader, error) {
-	return nil, errors.New("files are read by include, import and extends only")
-}
-func (loader) Resolve(path string) (string, error)      { return path, nil }
-func (l loader) Inherit(string) (loaders.Loader, error) { return l, nil }
-
-// emptyLoader gives the empty template.
-type emptyLoader struct{ loader }
-
-func (emptyLoader) Read(string) (io.Reader, error) { return strings.NewReader(""), nil }
-
-// include is {% include %}.
-type include struct {
-	statement
-	s              *state
-	name           nodes.Expression
-	ignoreMissing  bool
-	withoutContext bool
-}
-
-// context parses "with context" and "without context".
-func context(args *parser.Parser, standard bool) bool {
-	if t := args.MatchName("with", "without"); t != nil {
-		args.MatchName("context")
-		return t.Val == "with"
-	}
-	return standard
-}
-
-func (s *state) parseInclude(_ *parser.Parser, args *parser.Parser) (nodes.ControlStructure, error) {
-	st := &include{statement: statement{args.Current()}, s: s}
-	var err error
-	if st.name, err = args.ParseExpression(); err != nil {
-		return nil, err
-	}
-	if args.MatchName("ignore") != nil {
-		if args.MatchName("missing") == nil {
-			return nil, args.Error(`expected "missing"`, args.Current())
+// renderTemplate runs a template and those that it extends.
+func (sc *scope) renderTemplate(t *template) {
+	sc.work(1)
+	sc.within(t.file, func() {
+		sc.run(t.body.nodes)
+		if parent := sc.parent; parent != nil {
+			root := &scope{state: sc.state, body: &parent.body, env: sc.env, out: sc.out, isRoot: true}
+			root.renderTemplate(parent)
 		}
-		st.ignoreMissing = true
-	}
-	st.withoutContext = !context(args, true)
-	return st, done(args, "include")
+	})
 }
 
-func (st *include) rewrite(p parsed) { st.name = p.of(st.name) }
-
-func (st *include) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) error {
-	s := st.s
-	name := defined(unwrap(r.Eval(st.name)))
-	s.at = position{st.location.Line, st.location.Col}
-	names, ok := items(name)
-	if !ok {
+func (n *include) run(sc *scope) signal {
+	name := defined(n.name.eval(sc))
+	sc.at = n.at
+	if sc.muted {
+		sc.fail("an include can not stand beside the blocks of a template that extends another")
+	}
+	names, several := items(name)
+	if !several {
 		names = []any{name}
 	}
 	for _, candidate := range names {
-		root, err := s.load(s.fileName(candidate))
-		if errors.Is(err, fs.ErrNotExist) && (st.ignoreMissing || len(names) > 1) {
+		t, err := sc.load(sc.fileName(candidate))
+		if errors.Is(err, fs.ErrNotExist) && (n.ignoreMissing || len(names) > 1) {
 			continue
 		}
 		if err != nil {
-			s.fail("can not include %q: %s", candidate, err)
+			sc.fail("can not include %q: %s", candidate, err)
 		}
-		sub := r.Inherit()
-		if st.withoutContext {
-			sub.Environment.Context = s.globalScope()
-		}
-		var result error
-		outer := s.file
-		s.file = root.Identifier
-		s.within(func() { result = s.renderer(root, sub.Environment.Context, r.Output).Execute() })
-		s.file = outer
-		return result
+		sc.rootOf(t, sc.out, !n.withoutContext).renderTemplate(t)
+		return goesOn
 	}
-	if !st.ignoreMissing {
-		s.fail("none of the files to include is in the workspace")
+	if !n.ignoreMissing {
+		sc.fail("none of the files to include is in the workspace")
 	}
-	return nil
+	return goesOn
+}
+
+// rootOf makes the scope of another template, which sees what is set here only
+// with the context.
+func (sc *scope) rootOf(t *template, out *output, withContext bool) *scope {
+	if withContext {
+		return sc.newRoot(t, out, sc.snapshot(), sc.env.isolated)
+	}
+	return sc.newRoot(t, out, nil, true)
 }
 
 func (s *state) fileName(v any) string {
@@ -105,161 +61,56 @@ func (s *state) fileName(v any) string {
 	return name
 }
 
-// imports is {% import %} and {% from … import %}.
-type imports struct {
-	statement
-	s           *state
-	name        nodes.Expression
-	as          string
-	names       []string
-	aliases     []string
-	withContext bool
-}
-
-func (s *state) parseImport(_ *parser.Parser, args *parser.Parser) (nodes.ControlStructure, error) {
-	st := &imports{statement: statement{args.Current()}, s: s}
-	var err error
-	if st.name, err = args.ParseExpression(); err != nil {
-		return nil, err
-	}
-	if args.MatchName("as") == nil {
-		return nil, args.Error(`expected "as"`, args.Current())
-	}
-	alias := args.Match(tokens.Name)
-	if alias == nil {
-		return nil, args.Error("expected a name", args.Current())
-	}
-	st.as = alias.Val
-	st.withContext = context(args, false)
-	return st, done(args, "import")
-}
-
-func (s *state) parseFrom(_ *parser.Parser, args *parser.Parser) (nodes.ControlStructure, error) {
-	st := &imports{statement: statement{args.Current()}, s: s}
-	var err error
-	if st.name, err = args.ParseExpression(); err != nil {
-		return nil, err
-	}
-	if args.MatchName("import") == nil {
-		return nil, args.Error(`expected "import"`, args.Current())
-	}
-	for {
-		name := args.Match(tokens.Name)
-		if name == nil {
-			return nil, args.Error("expected a name to import", args.Current())
-		}
-		alias := name
-		if args.MatchName("as") != nil {
-			if alias = args.Match(tokens.Name); alias == nil {
-				return nil, args.Error("expected a name", args.Current())
-			}
-		}
-		st.names, st.aliases = append(st.names, name.Val), append(st.aliases, alias.Val)
-		if args.Match(tokens.Comma) == nil {
-			break
-		}
-	}
-	st.withContext = context(args, false)
-	return st, done(args, "from")
-}
-
-func (st *imports) rewrite(p parsed) { st.name = p.of(st.name) }
-
-// Execute renders the file for what it sets and defines.
-func (st *imports) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) error {
-	s := st.s
-	name := s.fileName(unwrap(r.Eval(st.name)))
-	s.at = position{st.location.Line, st.location.Col}
-	root, err := s.load(name)
+// run renders the file for what it sets and defines.
+func (n *imports) run(sc *scope) signal {
+	name := sc.fileName(n.name.eval(sc))
+	sc.at = n.at
+	t, err := sc.load(name)
 	if err != nil {
-		s.fail("can not import %q: %s", name, err)
+		sc.fail("can not import %q: %s", name, err)
 	}
-	scope := s.globalScope()
-	if st.withContext {
-		scope = r.Environment.Context.Inherit()
+	root := sc.rootOf(t, &output{}, n.withContext)
+	root.renderTemplate(t)
+	sc.at = n.at
+	vars := map[string]any{}
+	for name, exported := range root.env.exported {
+		if exported {
+			vars[name] = root.env.vars[name]
+		}
 	}
-	seen := &exports{scope: scope, vars: map[string]any{}}
-	s.within(func() {
-		err = s.renderer(root, scope, io.Discard).Execute()
-	})
-	if err != nil {
-		return err
+	if n.as != "" {
+		sc.setImported(n.as, &namespace{vars: vars, isModule: true})
+		return goesOn
 	}
-	seen.collect(root)
-	if st.as != "" {
-		r.Environment.Context.Set(st.as, &namespace{vars: seen.vars})
-		return nil
-	}
-	for i, from := range st.names {
-		value, ok := seen.vars[from]
+	for i, from := range n.names {
+		value, ok := vars[from]
 		if !ok {
-			value = s.undefined(func() *UndefinedError {
-				return &UndefinedError{Name: from, Missing: from, Of: name, Defined: sortedKeys(seen.vars), Kind: "empty"}
-			}, position{st.location.Line, st.location.Col})
+			value = sc.undefined(func() *UndefinedError {
+				return &UndefinedError{Name: from, Missing: from, Of: name, Defined: sortedKeys(vars), Kind: "empty"}
+			}, n.at)
 		}
-		r.Environment.Context.Set(st.aliases[i], value)
+		sc.setImported(n.aliases[i], value)
 	}
-	return nil
+	return goesOn
 }
 
-// exports are the names that a file binds at its top level.
-type exports struct {
-	scope *exec.Context
-	vars  map[string]any
-}
-
-func (e *exports) collect(root *nodes.Template) {
-	for name := range root.Macros {
-		e.add(name)
-	}
-	for _, n := range root.Nodes {
-		block, ok := n.(*nodes.ControlStructureBlock)
-		if !ok {
-			continue
-		}
-		if st, ok := block.ControlStructure.(*assign); ok {
-			e.add(st.target.name)
-			for _, t := range st.target.several {
-				e.add(t.name)
-			}
-		}
+// setImported sets a name that importers of this template do not see.
+func (sc *scope) setImported(name string, v any) {
+	sc.set(name, v)
+	if sc.isRoot {
+		sc.env.exported[name] = false
 	}
 }
 
-func (e *exports) add(name string) {
-	if v, ok := e.scope.Get(name); ok && name != "" && name[0] != '_' {
-		e.vars[name] = unwrap(v)
-	}
-}
-
-// extends is {% extends 'file' %}; the file is known when parsing.
-type extends struct {
-	statement
-	name nodes.Expression
-}
-
-func (s *state) parseExtends(p *parser.Parser, args *parser.Parser) (nodes.ControlStructure, error) {
-	st := &extends{statement: statement{args.Current()}}
-	name := args.Match(tokens.String)
-	if name == nil {
-		return nil, args.Error("extends takes a file name", args.Current())
-	}
-	if p.Template.Parent != nil {
-		return nil, args.Error("a template can extend only one other", name)
-	}
-	if err := done(args, "extends"); err != nil {
-		return nil, err
-	}
-	parent, err := s.load(name.Val)
+// run notes the template that is extended: it is rendered in the place of this
+// one, whose own text is no longer printed.
+func (n *extends) run(sc *scope) signal {
+	sc.at = n.at
+	parent, err := sc.load(n.name)
 	if err != nil {
-		return nil, s.parsing.fail(name, "can not extend %q: %s", name.Val, err)
+		sc.fail("can not extend %q: %s", n.name, err)
 	}
-	p.Template.Parent = parent
-	st.name = text(name, name.Val)
-	return st, nil
+	sc.addBlocks(parent)
+	sc.parent, sc.muted = parent, true
+	return goesOn
 }
-
-func (*extends) rewrite(parsed) {}
-
-// Execute has nothing to do: gonja renders the parent instead.
-func (*extends) Execute(*exec.Renderer, *nodes.ControlStructureBlock) error { return nil }

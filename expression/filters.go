@@ -35,9 +35,9 @@ func valueFilters() map[string]filter {
 			name := a.string(a.bind("name")[0], "")
 			if _, ok := lookup(defined(in), name); ok {
 				// Python's attr() sees attributes only, never keys.
-				return s.missing(describe(in), name, "")
+				return s.missing(describe(in), name, nil)
 			}
-			return s.attribute(in, name, "")
+			return s.attribute(in, name, nil)
 		},
 		"length": func(s *state, in any, a *args) any {
 			a.bind()

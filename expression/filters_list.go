@@ -160,7 +160,7 @@ func (s *state) getter(attribute, standard any) func(any) any {
 	return func(item any) any {
 		for _, part := range parts {
 			s.work(1)
-			item = s.item(item, part, "")
+			item = s.item(item, part, nil)
 			if _, missing := item.(*undefined); missing && standard != nil {
 				item = standard
 			}

@@ -64,7 +64,7 @@ func (s *state) printf(of any, text string, v any) string {
 			}
 			var ok bool
 			if value, ok = lookup(v, text[1:end]); !ok {
-				defined(s.missing(v, text[1:end], ""))
+				defined(s.missing(v, text[1:end], nil))
 			}
 			value, hasValue, keyed = defined(value), true, true
 			text = text[end+1:]

@@ -51,6 +51,8 @@ func pythons(v any, name string) bool {
 		names = "as_integer_ratio bit_count bit_length conjugate denominator from_bytes imag numerator real to_bytes"
 	case float64:
 		names = "as_integer_ratio conjugate fromhex hex imag is_integer real"
+	case *function, *loop, *templateBlocks:
+		return true
 	case *series:
 		names = "start stop step count index isdisjoint mapping close send throw"
 	}

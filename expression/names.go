@@ -7,11 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
-
-	controls "github.com/nikolalohinski/gonja/v2/builtins/control_structures"
-	"github.com/nikolalohinski/gonja/v2/nodes"
-	"github.com/nikolalohinski/gonja/v2/tokens"
 )
 
 // names finds what a template reads without binding it, from its tree. A name
@@ -35,7 +30,7 @@ type visit struct {
 
 // usage finds the names that the template needs, by their first use, and all
 // that it mentions.
-func (s *state) usage(root *nodes.Template) Usage {
+func (s *state) usage(t *template) Usage {
 	n := &names{s: s, bound: map[string]bool{"self": true, "loop": true, "super": true}, tested: map[string]bool{}, visited: map[visit]bool{}}
 	for name := range s.e.globals {
 		n.bound[name] = true
@@ -43,7 +38,7 @@ func (s *state) usage(root *nodes.Template) Usage {
 	var refs []Ref
 	index := map[string]int{}
 	mentioned := map[string]bool{}
-	for _, use := range n.template(root) {
+	for _, use := range n.template(t) {
 		mentioned[use.Name] = true
 		i, known := index[use.Name]
 		switch {
@@ -63,13 +58,10 @@ func (s *state) usage(root *nodes.Template) Usage {
 
 // template returns the uses within a template in the order of the text, which
 // is not that of the tree: a condition comes before what it is about.
-func (n *names) template(t *nodes.Template) []Ref {
+func (n *names) template(t *template) []Ref {
 	outer := n.uses
 	n.uses = nil
-	n.nodes(t.Nodes)
-	for _, name := range slices.Sorted(maps.Keys(t.Blocks)) {
-		n.nodes(t.Blocks[name].Nodes)
-	}
+	n.nodes(t.body.nodes)
 	uses := n.uses
 	n.uses = outer
 	slices.SortStableFunc(uses, func(a, b Ref) int {
@@ -78,57 +70,53 @@ func (n *names) template(t *nodes.Template) []Ref {
 	return uses
 }
 
-func (n *names) nodes(list []nodes.Node) {
-	for _, node := range list {
-		switch node := node.(type) {
-		case *nodes.Output:
-			n.expression(node.Expression)
-		case *nodes.ControlStructureBlock:
-			n.statement(node.Location, node.ControlStructure)
-		}
+func (n *names) nodes(list []node) {
+	for _, x := range list {
+		n.node(x)
 	}
 }
 
-func (n *names) statement(tag *tokens.Token, st nodes.ControlStructure) {
-	switch st := st.(type) {
+func (n *names) node(x node) {
+	switch x := x.(type) {
+	case *printed:
+		n.expression(x.x)
+	case *branch:
+		n.expressions(x.tests)
+		for _, body := range x.bodies {
+			n.nodes(body)
+		}
+	case *loopNode:
+		n.target(x.target)
+		n.expressions([]expr{x.list, x.test})
+		n.nodes(x.body.nodes)
+		if x.otherwise != nil {
+			n.nodes(x.otherwise.nodes)
+		}
 	case *assign:
-		n.target(st.target)
-		n.expression(st.value)
-		if st.body != nil {
-			n.nodes(st.body.Nodes)
-		}
+		n.target(x.target)
+		n.expression(x.value)
+	case *assignBody:
+		n.target(x.target)
+		n.expression(x.value)
+		n.nodes(x.body.nodes)
 	case *with:
-		n.bind(st.names...)
-		n.expressions(st.values)
-		n.nodes(st.body.Nodes)
+		n.bind(x.names...)
+		n.expressions(x.values)
+		n.nodes(x.body.nodes)
+	case *macro:
+		n.bind(x.name)
+		n.bind(x.params...)
+		n.expressions(x.defaults)
+		n.nodes(x.body.nodes)
+	case *block:
+		n.nodes(x.body.nodes)
 	case *include:
-		n.follow(tag, "include", st.name, st.ignoreMissing, st.withoutContext)
+		n.follow(x.at, "include", x.name, x.ignoreMissing, x.withoutContext)
 	case *imports:
-		n.bind(st.as)
-		n.bind(st.aliases...)
-		n.follow(tag, "import", st.name, false, !st.withContext)
+		n.bind(x.aliases...)
+		n.follow(x.at, "import", x.name, false, !x.withContext)
 	case *extends:
-		n.follow(tag, "extend", st.name, false, false)
-	case *controls.IfControlStructure:
-		n.expressions(st.Conditions)
-		for _, w := range st.Wrappers {
-			n.nodes(w.Nodes)
-		}
-	case *controls.ForControlStructure:
-		n.bind(st.Key, st.Value)
-		n.expression(st.ObjectEvaluator)
-		n.expression(st.IfCondition)
-		n.nodes(st.BodyWrapper.Nodes)
-		if st.EmptyWrapper != nil {
-			n.nodes(st.EmptyWrapper.Nodes)
-		}
-	case *controls.MacroControlStructure:
-		n.bind(st.Name)
-		for _, param := range st.Kwargs {
-			n.bind(param.Key.(*nodes.String).Val)
-			n.expression(param.Value)
-		}
-		n.nodes(st.Wrapper.Nodes)
+		n.follow(x.at, "extend", &constant{x.name}, false, false)
 	}
 }
 
@@ -151,91 +139,108 @@ func (n *names) target(t target) {
 
 // follow reads another template where its name is constant: its mistakes are
 // mistakes of the template that includes it, and its uses are where it does.
-func (n *names) follow(tag *tokens.Token, verb string, name nodes.Expression, ignoreMissing, isolated bool) {
+func (n *names) follow(at position, verb string, name expr, ignoreMissing, isolated bool) {
 	n.expression(name)
-	constant, ok := name.(*nodes.String)
+	file, ok := "", false
+	if c, isConstant := name.(*constant); isConstant {
+		file, ok = c.value.(string)
+	}
 	if !ok {
 		n.dynamic = true
 		return
 	}
-	outer, seen := visit{n.file, n.isolated}, visit{constant.Val, n.isolated || isolated}
+	outer, seen := visit{n.file, n.isolated}, visit{file, n.isolated || isolated}
 	if n.visited[seen] {
 		return
 	}
 	n.visited[seen] = true
-	root, err := n.s.load(constant.Val)
+	t, err := n.s.load(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && ignoreMissing:
 		return
 	case err != nil:
-		throw(&SyntaxError{File: n.file, Line: tag.Line, Column: tag.Col, Message: "can not " + verb + " " + strconv.Quote(constant.Val) + ": " + err.Error()})
+		throw(syntaxError(n.file, at, "can not %s %s: %s", verb, strconv.Quote(file), err))
 	}
 	n.file, n.isolated = seen.file, seen.isolated
-	uses := n.template(root)
+	uses := n.template(t)
 	n.file, n.isolated = outer.file, outer.isolated
 	for _, use := range uses {
-		use.Line, use.Column = tag.Line, tag.Col
+		use.Line, use.Column = at.line, at.column
 		n.uses = append(n.uses, use)
 	}
 }
 
-func (n *names) expressions(list []nodes.Expression) {
+func (n *names) expressions(list []expr) {
 	for _, x := range list {
 		n.expression(x)
 	}
 }
 
-// expression walks what rewrite made: operations, "and", "or" and constants.
-func (n *names) expression(x nodes.Expression) {
+func (n *names) expression(x expr) {
 	switch x := x.(type) {
-	case *nodes.BinaryExpression:
-		n.expression(x.Left)
-		n.expression(x.Right)
-	case *nodes.FilteredExpression:
-		op := x.Filters[0]
-		if name, ok := readName(x); ok {
-			n.use(op.Token, name, false)
-			return
+	case *name:
+		n.use(x.at, x.name, false)
+	case *sequence:
+		n.expressions(x.items)
+	case *mapping:
+		n.expressions(x.keys)
+		n.expressions(x.values)
+	case *attribute:
+		n.expression(x.of)
+	case *item:
+		n.expressions([]expr{x.of, x.key})
+	case *slice:
+		n.expression(x.of)
+		n.expressions(x.bounds[:])
+	case *call:
+		n.expression(x.function)
+		n.arguments(x.args)
+	case *filtered:
+		n.operand(x.in, x.filter == "default" || x.filter == "d", false)
+		n.arguments(x.args)
+	case *tested:
+		asked := x.test == "defined" || x.test == "undefined"
+		n.operand(x.in, asked, asked)
+		n.arguments(x.args)
+	case *not:
+		n.expression(x.x)
+	case *unary:
+		n.expression(x.x)
+	case *binary:
+		n.expressions([]expr{x.left, x.right})
+	case *logic:
+		n.expressions([]expr{x.left, x.right})
+	case *comparison:
+		n.expression(x.left)
+		for _, step := range x.steps {
+			n.expression(step.right)
 		}
-		name, isName := readName(x.Expression)
-		optional := isName && n.copes(op, name)
-		if optional {
-			n.use(x.Expression.Position(), name, true)
-		} else {
-			n.expression(x.Expression)
-		}
-		n.expressions(op.Args)
-		for _, arg := range op.Kwargs {
-			n.expression(arg)
-		}
+	case *conditional:
+		n.expressions([]expr{x.test, x.then, x.otherwise})
 	}
 }
 
-// readName is the name that an operation reads, if that is what it does.
-func readName(x nodes.Expression) (string, bool) {
-	if f, ok := x.(*nodes.FilteredExpression); ok && f.Filters[0].Name == "name" {
-		return f.Filters[0].Args[1].(*nodes.String).Val, true
+// operand is what a filter or a test is applied to, which may put up with an
+// undefined name.
+func (n *names) operand(x expr, optional, tested bool) {
+	read, ok := x.(*name)
+	if !ok || !optional {
+		n.expression(x)
+		return
 	}
-	return "", false
+	n.use(read.at, read.name, true)
+	if tested {
+		n.tested[read.name] = true
+	}
 }
 
-// copes tells whether an operation puts up with an undefined name.
-func (n *names) copes(op *nodes.FilterCall, name string) bool {
-	if op.Name != "filter" && op.Name != "test" {
-		return false
-	}
-	switch what := op.Args[1].(*nodes.String).Val; op.Name + " " + what {
-	case "filter default", "filter d":
-		return true
-	case "test defined", "test undefined":
-		n.tested[name] = true
-		return true
-	}
-	return false
+func (n *names) arguments(a arguments) {
+	n.expressions(a.positional)
+	n.expressions(a.named)
 }
 
-func (n *names) use(at *tokens.Token, name string, optional bool) {
-	if !n.isolated && !strings.HasPrefix(name, "__") {
-		n.uses = append(n.uses, Ref{Name: name, Line: at.Line, Column: at.Col, Optional: optional})
+func (n *names) use(at position, name string, optional bool) {
+	if !n.isolated {
+		n.uses = append(n.uses, Ref{Name: name, Line: at.line, Column: at.column, Optional: optional})
 	}
 }

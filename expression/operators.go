@@ -321,6 +321,8 @@ func (s *state) equal(x, y any, deep int) bool {
 		return x == y
 	case *namespace:
 		return x == y
+	case *loop, *templateBlocks:
+		s.fail("can not compare %s", describe(x))
 	}
 	return false
 }

@@ -5,127 +5,123 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/nikolalohinski/gonja/v2/nodes"
-	"github.com/nikolalohinski/gonja/v2/tokens"
 )
 
-// tagParser parses the expressions of one tag by Jinja2's grammar, whose rules
-// its methods are named for. gonja's own binds "is" and "in" otherwise, forgets
-// parentheses, and takes much for an expression that is none.
-type tagParser struct {
-	g    *grammar
-	list []*tokens.Token // of the tag, without blanks
-	i    int
-	end  *tokens.Token // the end of the tag
+// parser parses a template by Jinja2's grammar, whose rules its methods are
+// named for.
+type parser struct {
+	e        *Evaluator
+	file     string
+	tokens   []token
+	i        int
+	begin    position // of the tag that is parsed
+	depth    int      // statements that are open
+	within   context
+	extended bool
+	blocks   map[string]*block
+	loops    int // how often the name loop was read so far
 }
 
-// Nodes that gonja has no own ones for.
-type (
-	// conditional is "X if C else Y"; otherwise may be nil.
-	conditional struct {
-		at                    *tokens.Token
-		test, then, otherwise nodes.Expression
-	}
-
-	// operand is one step of a comparison: a < b < c has two.
-	operand struct {
-		op    *tokens.Token
-		right nodes.Expression
-	}
-
-	// comparison is a chain of comparisons.
-	comparison struct {
-		left nodes.Expression
-		ops  []operand
-	}
-)
-
-func (c *conditional) Position() *tokens.Token { return c.at }
-func (c *conditional) String() string          { return "conditional" }
-func (c *comparison) Position() *tokens.Token  { return c.ops[0].op }
-func (c *comparison) String() string           { return "comparison" }
-
-func (p *tagParser) current() *tokens.Token { return p.look(0) }
-
-func (p *tagParser) look(n int) *tokens.Token {
-	if p.i+n < len(p.list) {
-		return p.list[p.i+n]
-	}
-	return p.end
+// context is what surrounds the statement that is parsed.
+type context struct {
+	top    bool // no statement but if
+	inLoop bool // break and continue have a loop
+	inFor  bool // a loop is around it, of which a macro may be a part
+	stores map[string]bool
 }
 
-// next takes a token.
-func (p *tagParser) next() *tokens.Token {
+// parse parses a template. It throws a SyntaxError.
+func (e *Evaluator) parse(file, src string) *template {
+	p := &parser{e: e, file: file, tokens: lex(file, src), blocks: map[string]*block{}, within: context{top: true, stores: map[string]bool{}}}
+	nodes, _ := p.nodes()
+	return &template{file: file, body: body{nodes, p.within.stores}, blocks: p.blocks}
+}
+
+func (p *parser) current() token { return p.look(0) }
+
+func (p *parser) look(n int) token {
+	return p.tokens[min(p.i+n, len(p.tokens)-1)]
+}
+
+func (p *parser) next() token {
 	t := p.current()
 	p.i++
 	return t
 }
 
-// skip takes a token if it is of one of the kinds.
-func (p *tagParser) skip(kinds ...tokens.Type) *tokens.Token {
-	if p.i < len(p.list) && slices.Contains(kinds, p.current().Type) {
-		return p.next()
+// skip takes the operator or word if it is next.
+func (p *parser) skip(text string) bool {
+	if p.current().is(text) {
+		p.i++
+		return true
 	}
-	return nil
+	return false
 }
 
-// word tells whether the next token is the name.
-func (p *tagParser) word(name string) bool {
-	return p.current().Type == tokens.Name && p.current().Val == name
+// operator takes the next token if it is one of the operators or words.
+func (p *parser) operator(texts ...string) (token, bool) {
+	t := p.current()
+	if (t.kind == operatorToken || t.kind == nameToken) && slices.Contains(texts, t.text) {
+		p.i++
+		return t, true
+	}
+	return t, false
 }
 
-func (p *tagParser) done() bool { return p.i >= len(p.list) }
+func (p *parser) expect(text string) {
+	if !p.skip(text) {
+		p.unexpected("expected " + strconv.Quote(text))
+	}
+}
 
-func (p *tagParser) expect(kind tokens.Type, what string) *tokens.Token {
-	t := p.skip(kind)
-	if t == nil {
+func (p *parser) name(what string) token {
+	if p.current().kind != nameToken {
 		p.unexpected("expected " + what)
 	}
-	return t
+	return p.next()
+}
+
+func (p *parser) fail(at position, format string, args ...any) {
+	throw(syntaxError(p.file, at, format, args...))
 }
 
 // unexpected throws a SyntaxError at the next token.
-func (p *tagParser) unexpected(message string) {
+func (p *parser) unexpected(message string) {
 	t := p.current()
-	if t.Type == tokens.EOF {
-		throw(p.g.fail(p.g.lastTag(), "the tag is not closed"))
+	if t.kind == stringToken {
+		p.fail(t.at, "%s, got a text", message)
 	}
-	if t.Type == tokens.String {
-		throw(p.g.fail(t, "%s, got a text", message))
-	}
-	throw(p.g.fail(t, "%s, got %q", message, t.Val))
+	p.fail(t.at, "%s, got %q", message, t.text)
+}
+
+// ends reports whether the tag ends here.
+func (p *parser) ends() bool {
+	return p.current().kind == printEnd || p.current().kind == tagEnd
 }
 
 // several parses what may be a tuple without parentheses.
-func (p *tagParser) several(conditionals bool) nodes.Expression {
-	at := p.current()
-	var parts []nodes.Expression
+func (p *parser) several(conditionals bool) expr {
+	var parts []expr
 	for {
-		if len(parts) > 0 && (p.done() || p.current().Type == tokens.RightParenthesis || !conditionals && p.word("recursive")) {
-			return &nodes.Tuple{Location: at, Val: parts}
+		if len(parts) > 0 && (p.ends() || p.current().is(")") || !conditionals && p.current().is("recursive")) {
+			return &sequence{parts, true}
 		}
 		parts = append(parts, p.expression(conditionals))
-		if p.skip(tokens.Comma) == nil {
+		if !p.skip(",") {
 			break
 		}
 	}
 	if len(parts) == 1 {
 		return parts[0]
 	}
-	return &nodes.Tuple{Location: at, Val: parts}
+	return &sequence{parts, true}
 }
 
-func (p *tagParser) expression(conditionals bool) nodes.Expression {
-	if !conditionals {
-		return p.or()
-	}
+func (p *parser) expression(conditionals bool) expr {
 	x := p.or()
-	for p.word("if") {
-		at := p.next()
-		c := &conditional{at: at, then: x, test: p.or()}
-		if p.word("else") {
-			p.next()
+	for conditionals && p.current().is("if") {
+		c := &conditional{at: p.next().at, then: x, test: p.or()}
+		if p.skip("else") {
 			c.otherwise = p.expression(true)
 		}
 		x = c
@@ -133,65 +129,71 @@ func (p *tagParser) expression(conditionals bool) nodes.Expression {
 	return x
 }
 
-// binary parses operators of one precedence, which group to the left.
-func (p *tagParser) binary(within func() nodes.Expression, kinds ...tokens.Type) nodes.Expression {
-	x := within()
-	for {
-		op := p.skip(kinds...)
-		if op == nil {
-			return x
-		}
-		x = &nodes.BinaryExpression{Left: x, Right: within(), Operator: &nodes.BinOperator{Token: op}}
+func (p *parser) or() expr {
+	x := p.and()
+	for p.skip("or") {
+		x = &logic{or: true, left: x, right: p.and()}
 	}
+	return x
 }
 
-func (p *tagParser) or() nodes.Expression  { return p.binary(p.and, tokens.Or) }
-func (p *tagParser) and() nodes.Expression { return p.binary(p.not, tokens.And) }
+func (p *parser) and() expr {
+	x := p.not()
+	for p.skip("and") {
+		x = &logic{left: x, right: p.not()}
+	}
+	return x
+}
 
-func (p *tagParser) not() nodes.Expression {
-	if op := p.skip(tokens.Not); op != nil {
-		return &nodes.Negation{Operator: op, Term: p.not()}
+func (p *parser) not() expr {
+	if op, ok := p.operator("not"); ok {
+		return &not{op.at, p.not()}
 	}
 	return p.compare()
 }
 
-func (p *tagParser) compare() nodes.Expression {
-	c := &comparison{left: p.sum()}
+func (p *parser) compare() expr {
+	left := p.sum()
+	var steps []comparisonStep
 	for {
-		op := p.skip(tokens.Equals, tokens.Ne, tokens.LowerThan, tokens.LowerThanOrEqual, tokens.GreaterThan, tokens.GreaterThanOrEqual, tokens.In)
-		if op == nil && p.current().Type == tokens.Not && p.look(1).Type == tokens.In {
-			p.next()
-			op = made(p.next(), tokens.In, "not in")
+		op, ok := p.operator("==", "!=", "<", "<=", ">", ">=", "in")
+		if !ok && p.current().is("not") && p.look(1).is("in") {
+			op = p.look(1)
+			op.text, ok = "not in", true
+			p.i += 2
 		}
-		if op == nil {
+		if !ok {
 			break
 		}
-		c.ops = append(c.ops, operand{op, p.sum()})
+		steps = append(steps, comparisonStep{op.at, op.text, p.sum()})
 	}
-	if len(c.ops) == 0 {
-		return c.left
+	if steps == nil {
+		return left
 	}
-	return c
+	return &comparison{left, steps}
 }
 
-func (p *tagParser) sum() nodes.Expression {
-	return p.binary(p.concat, tokens.Addition, tokens.Subtraction)
+// binary parses operators of one precedence, which group to the left.
+func (p *parser) binary(within func() expr, operators ...string) expr {
+	x := within()
+	for {
+		op, ok := p.operator(operators...)
+		if !ok {
+			return x
+		}
+		x = &binary{op.at, op.text, x, within()}
+	}
 }
 
-func (p *tagParser) concat() nodes.Expression { return p.binary(p.product, tokens.Tilde) }
+func (p *parser) sum() expr     { return p.binary(p.concat, "+", "-") }
+func (p *parser) concat() expr  { return p.binary(p.product, "~") }
+func (p *parser) product() expr { return p.binary(p.power, "*", "/", "//", "%") }
+func (p *parser) power() expr   { return p.binary(func() expr { return p.unary(true) }, "**") }
 
-func (p *tagParser) product() nodes.Expression {
-	return p.binary(p.power, tokens.Multiply, tokens.Division, tokens.FloorDivision, tokens.Modulo)
-}
-
-func (p *tagParser) power() nodes.Expression {
-	return p.binary(func() nodes.Expression { return p.unary(true) }, tokens.Power)
-}
-
-func (p *tagParser) unary(filters bool) nodes.Expression {
-	var x nodes.Expression
-	if op := p.skip(tokens.Subtraction, tokens.Addition); op != nil {
-		x = &nodes.UnaryExpression{Operator: op, Negative: op.Type == tokens.Subtraction, Term: p.unary(false)}
+func (p *parser) unary(filters bool) expr {
+	var x expr
+	if op, ok := p.operator("-", "+"); ok {
+		x = &unary{op.at, op.text, p.unary(false)}
 	} else {
 		x = p.primary()
 	}
@@ -202,117 +204,131 @@ func (p *tagParser) unary(filters bool) nodes.Expression {
 	return x
 }
 
-func (p *tagParser) primary() nodes.Expression {
+// keywords are words that stand for no variable.
+var keywords = []string{"and", "else", "if", "in", "is", "not", "or"}
+
+func (p *parser) primary() expr {
 	t := p.current()
-	switch {
-	case p.done():
-	case t.Type == tokens.Name:
+	switch t.kind {
+	case nameToken:
+		if slices.Contains(keywords, t.text) {
+			break
+		}
 		p.next()
-		switch t.Val {
+		switch t.text {
 		case "true", "True":
-			return &nodes.Bool{Location: t, Val: true}
+			return &constant{true}
 		case "false", "False":
-			return &nodes.Bool{Location: t, Val: false}
+			return &constant{false}
 		case "none", "None":
-			return &nodes.None{Location: t}
-		case "if", "else":
-			p.i--
-			p.unexpected("expected a value")
+			return &constant{nil}
+		case "loop":
+			p.loops++
 		}
-		return &nodes.Name{Name: t}
-	case t.Type == tokens.String:
-		p.next()
-		return &nodes.String{Location: t, Val: t.Val}
-	case t.Type == tokens.Integer:
+		return &name{t.at, t.text}
+	case stringToken:
+		var b strings.Builder
+		for p.current().kind == stringToken {
+			b.WriteString(p.next().text)
+		}
+		return &constant{b.String()}
+	case integerToken:
 		return p.integer()
-	case t.Type == tokens.Float:
+	case floatToken:
 		p.next()
-		f, err := strconv.ParseFloat(strings.ReplaceAll(t.Val, "_", ""), 64)
+		f, err := strconv.ParseFloat(strings.ReplaceAll(t.text, "_", ""), 64)
 		if err != nil || math.IsInf(f, 0) {
-			throw(p.g.fail(t, "the number %s is too large", t.Val))
+			p.fail(t.at, "the number %s is too large", t.text)
 		}
-		return &nodes.Float{Location: t, Val: f}
-	case t.Type == tokens.LeftParenthesis:
-		return p.parentheses()
-	case t.Type == tokens.LeftBracket:
-		p.next()
-		return &nodes.List{Location: t, Val: p.elements(tokens.RightBracket, "]")}
-	case t.Type == tokens.LeftBrace:
-		return p.dict()
+		return &constant{f}
+	case operatorToken:
+		switch t.text {
+		case "(":
+			return p.parentheses()
+		case "[":
+			p.next()
+			return &sequence{items: p.elements("]")}
+		case "{":
+			return p.mapping()
+		}
 	}
 	p.unexpected("expected either a number, string, keyword or identifier")
 	return nil
 }
 
-func (p *tagParser) integer() nodes.Expression {
+func (p *parser) integer() expr {
 	t := p.next()
-	i, err := strconv.ParseInt(strings.ReplaceAll(t.Val, "_", ""), 0, strconv.IntSize)
+	i, err := strconv.ParseInt(strings.ReplaceAll(t.text, "_", ""), 0, 64)
 	if err != nil {
-		throw(p.g.fail(t, "the number %s is too large for a whole number", t.Val))
+		p.fail(t.at, "the number %s is too large for a whole number", t.text)
 	}
-	return &nodes.Integer{Location: t, Val: int(i)}
+	return &constant{i}
 }
 
-func (p *tagParser) parentheses() nodes.Expression {
-	at := p.next()
-	if p.skip(tokens.RightParenthesis) != nil {
-		return &nodes.Tuple{Location: at, Val: []nodes.Expression{}}
+func (p *parser) parentheses() expr {
+	p.next()
+	if p.skip(")") {
+		return &sequence{tuple: true}
 	}
 	x := p.several(true)
-	p.expect(tokens.RightParenthesis, `")"`)
+	p.expect(")")
 	return x
 }
 
-// elements parses the elements of a list up to its end.
-func (p *tagParser) elements(end tokens.Type, what string) []nodes.Expression {
-	list := []nodes.Expression{}
-	for p.skip(end) == nil {
-		if len(list) > 0 {
-			p.expect(tokens.Comma, `"," or "`+what+`"`)
-			if p.skip(end) != nil {
-				break
-			}
+// separated reports whether another element follows, after the comma that has
+// to stand between two; the end is taken.
+func (p *parser) separated(first bool, end string) bool {
+	if p.skip(end) {
+		return false
+	}
+	if !first {
+		if !p.skip(",") {
+			p.unexpected(`expected "," or "` + end + `"`)
 		}
+		return !p.skip(end)
+	}
+	return true
+}
+
+func (p *parser) elements(end string) []expr {
+	var list []expr
+	for p.separated(len(list) == 0, end) {
 		list = append(list, p.expression(true))
 	}
 	return list
 }
 
-func (p *tagParser) dict() nodes.Expression {
-	d := &nodes.Dict{Token: p.next(), Pairs: []*nodes.Pair{}}
-	for p.skip(tokens.RightBrace) == nil {
-		if len(d.Pairs) > 0 {
-			p.expect(tokens.Comma, `"," or "}"`)
-			if p.skip(tokens.RightBrace) != nil {
-				break
-			}
-		}
-		at := p.current()
+func (p *parser) mapping() expr {
+	m := &mapping{at: p.next().at}
+	for p.separated(len(m.keys) == 0, "}") {
+		at := p.current().at
 		key := p.expression(true)
-		switch key.(type) {
-		case *nodes.List, *nodes.Dict:
-			throw(p.g.fail(at, "a list or a mapping can not be a key"))
+		literal, isSequence := key.(*sequence)
+		if _, isMapping := key.(*mapping); isMapping || isSequence && !literal.tuple {
+			p.fail(at, "a list or a mapping can not be a key")
 		}
-		p.expect(tokens.Colon, `":"`)
-		d.Pairs = append(d.Pairs, &nodes.Pair{Key: key, Value: p.expression(true)})
+		p.expect(":")
+		m.keys, m.values = append(m.keys, key), append(m.values, p.expression(true))
 	}
-	return d
+	return m
 }
 
-func (p *tagParser) postfix(x nodes.Expression) nodes.Expression {
+func (p *parser) postfix(x expr) expr {
 	for {
-		switch at := p.current(); {
-		case p.skip(tokens.Dot) != nil:
-			if name := p.skip(tokens.Name); name != nil {
-				x = &nodes.GetAttribute{Location: at, Node: x, Attribute: name.Val}
-			} else if p.current().Type == tokens.Integer && !p.done() {
-				x = &nodes.GetItem{Location: at, Node: x, Arg: p.integer()}
-			} else {
+		at := p.current().at
+		switch {
+		case p.skip("."):
+			switch p.current().kind {
+			case nameToken:
+				x = &attribute{at, x, p.next().text}
+			case integerToken:
+				x = &item{at, x, p.integer()}
+			default:
 				p.unexpected("expected a name or a number")
 			}
-		case p.skip(tokens.LeftBracket) != nil:
+		case p.skip("["):
 			x = p.subscript(at, x)
-		case p.current().Type == tokens.LeftParenthesis && !p.done():
+		case p.current().is("("):
 			x = p.call(x)
 		default:
 			return x
@@ -320,77 +336,62 @@ func (p *tagParser) postfix(x nodes.Expression) nodes.Expression {
 	}
 }
 
-func (p *tagParser) subscript(at *tokens.Token, x nodes.Expression) nodes.Expression {
-	var start nodes.Expression
-	if p.current().Type != tokens.Colon {
-		start = p.expression(true)
-	}
-	if p.skip(tokens.Colon) == nil {
-		p.expect(tokens.RightBracket, `"]"`)
-		return &nodes.GetItem{Location: at, Node: x, Arg: start}
-	}
-	slice := &nodes.GetSlice{Location: at, Node: x}
-	bound := func() nodes.Node {
-		if p.current().Type == tokens.Colon || p.current().Type == tokens.RightBracket {
-			return nil
+func (p *parser) subscript(at position, of expr) expr {
+	s := &slice{at: at, of: of}
+	colons := 0
+	for i := range s.bounds {
+		if !p.current().is(":") && !p.current().is("]") || i == 0 && p.current().is("]") {
+			s.bounds[i] = p.expression(true)
 		}
-		return p.expression(true)
+		if i == 2 || !p.skip(":") {
+			break
+		}
+		colons++
 	}
-	if start != nil {
-		slice.Start = start
+	p.expect("]")
+	if colons == 0 {
+		return &item{at, of, s.bounds[0]}
 	}
-	slice.End = bound()
-	if p.skip(tokens.Colon) != nil {
-		slice.Step = bound()
-	}
-	p.expect(tokens.RightBracket, `"]"`)
-	return slice
+	return s
 }
 
-func (p *tagParser) call(x nodes.Expression) nodes.Expression {
-	c := &nodes.Call{Location: p.current(), Func: x}
-	c.Args, c.Kwargs = p.arguments()
-	return c
+func (p *parser) call(function expr) expr {
+	at := p.current().at
+	return &call{at, function, p.arguments()}
 }
 
-func (p *tagParser) arguments() ([]nodes.Expression, map[string]nodes.Expression) {
+func (p *parser) arguments() arguments {
+	var a arguments
 	p.next()
-	args, named := []nodes.Expression{}, map[string]nodes.Expression{}
-	for first := true; p.skip(tokens.RightParenthesis) == nil; first = false {
-		if !first {
-			p.expect(tokens.Comma, `"," or ")"`)
-			if p.skip(tokens.RightParenthesis) != nil {
-				break
-			}
-		}
-		at := p.current()
+	for first := true; p.separated(first, ")"); first = false {
+		t := p.current()
 		switch {
-		case at.Type == tokens.Multiply || at.Type == tokens.Power:
-			throw(p.g.fail(at, "a call can not unpack %s; write the arguments one by one", at.Val))
-		case at.Type == tokens.Name && p.look(1).Type == tokens.Assign:
+		case t.is("*") || t.is("**"):
+			p.fail(t.at, "a call can not unpack %s; write the arguments one by one", t.text)
+		case t.kind == nameToken && p.look(1).is("="):
 			p.i += 2
-			if _, twice := named[at.Val]; twice {
-				throw(p.g.fail(at, "the argument %q is there twice", at.Val))
+			if slices.Contains(a.names, t.text) {
+				p.fail(t.at, "the argument %q is there twice", t.text)
 			}
-			named[at.Val] = p.expression(true)
-		case len(named) > 0:
-			throw(p.g.fail(at, "an argument without a name can not follow one with a name"))
+			a.names, a.named = append(a.names, t.text), append(a.named, p.expression(true))
+		case len(a.names) > 0:
+			p.fail(t.at, "an argument without a name can not follow one with a name")
 		default:
-			args = append(args, p.expression(true))
+			a.positional = append(a.positional, p.expression(true))
 		}
 	}
-	return args, named
+	return a
 }
 
 // filters parses filters and tests, which bind tighter than any operator.
-func (p *tagParser) filters(x nodes.Expression) nodes.Expression {
+func (p *parser) filters(x expr) expr {
 	for {
-		switch {
-		case p.current().Type == tokens.Pipe && !p.done():
+		switch t := p.current(); {
+		case t.is("|"):
 			x = p.filter(x)
-		case p.current().Type == tokens.Is && !p.done():
+		case t.is("is"):
 			x = p.test(x)
-		case p.current().Type == tokens.LeftParenthesis && !p.done():
+		case t.is("("):
 			x = p.call(x)
 		default:
 			return x
@@ -398,39 +399,38 @@ func (p *tagParser) filters(x nodes.Expression) nodes.Expression {
 	}
 }
 
-func (p *tagParser) filter(x nodes.Expression) nodes.Expression {
-	p.expect(tokens.Pipe, `"|"`)
-	name := p.expect(tokens.Name, "the name of a filter")
-	f := &nodes.FilterCall{Token: name, Name: name.Val}
-	if p.current().Type == tokens.LeftParenthesis && !p.done() {
-		f.Args, f.Kwargs = p.arguments()
+func (p *parser) filter(x expr) expr {
+	p.expect("|")
+	t := p.name("the name of a filter")
+	if _, ok := p.e.filters[t.text]; !ok {
+		p.fail(t.at, "there is no filter %q", t.text)
 	}
-	return &nodes.FilteredExpression{Expression: x, Filters: []*nodes.FilterCall{f}}
+	f := &filtered{at: t.at, in: x, filter: t.text}
+	if p.current().is("(") {
+		f.args = p.arguments()
+	}
+	return f
 }
 
-func (p *tagParser) test(x nodes.Expression) nodes.Expression {
+func (p *parser) test(x expr) expr {
 	p.next()
-	negated := p.skip(tokens.Not)
-	name := p.skip(tokens.Name, tokens.In)
-	if name == nil {
-		p.unexpected("expected the name of a test")
+	negated, isNegated := p.operator("not")
+	t := p.name("the name of a test")
+	if _, ok := p.e.tests[t.text]; !ok {
+		p.fail(t.at, "there is no test %q", t.text)
 	}
-	t := &nodes.TestCall{Token: name, Name: name.Val}
-	switch at := p.current(); {
-	case p.done():
-	case at.Type == tokens.LeftParenthesis:
-		t.Args, t.Kwargs = p.arguments()
-	case at.Type == tokens.Name && at.Val == "else":
-	case at.Type == tokens.Name && at.Val == "if":
-		throw(p.g.fail(at, `put parentheses around a test that "if" follows`))
-	case slices.Contains([]tokens.Type{tokens.Is, tokens.In, tokens.Not}, at.Type):
-		throw(p.g.fail(at, "put parentheses around a test that %q follows", at.Val))
-	case slices.Contains([]tokens.Type{tokens.Name, tokens.String, tokens.Integer, tokens.Float, tokens.LeftBracket, tokens.LeftBrace}, at.Type):
-		t.Args = []nodes.Expression{p.postfix(p.primary())}
+	tested := &tested{at: t.at, in: x, test: t.text}
+	switch follows := p.current(); {
+	case follows.is("("):
+		tested.args = p.arguments()
+	case follows.is("else"), follows.is("and"), follows.is("or"):
+	case follows.is("if"), follows.is("is"), follows.is("in"), follows.is("not"):
+		p.fail(follows.at, "put parentheses around a test that %q follows", follows.text)
+	case slices.Contains([]kind{nameToken, stringToken, integerToken, floatToken}, follows.kind), follows.is("["), follows.is("{"):
+		tested.args.positional = []expr{p.postfix(p.primary())}
 	}
-	var test nodes.Expression = &nodes.TestExpression{Expression: x, Test: t}
-	if negated != nil {
-		test = &nodes.Negation{Operator: negated, Term: test}
+	if isNegated {
+		return &not{negated.at, tested}
 	}
-	return test
+	return tested
 }

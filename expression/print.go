@@ -87,7 +87,7 @@ func (p *printer) value(v any, deep int) {
 		p.list(v, "(", closing, deep)
 	case *group:
 		p.list([]any{v.grouper, v.list}, "(", ")", deep)
-	case *function, *namespace:
+	case *function, *namespace, *loop, *templateBlocks:
 		p.s.fail("%s has no text", describe(v))
 	case *undefined:
 		p.write("Undefined")

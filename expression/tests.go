@@ -71,8 +71,11 @@ func builtinTests() map[string]test {
 			return ok || isSeries
 		}),
 		"callable": unary(func(v any) bool {
-			_, ok := v.(*function)
-			return ok || reflect.ValueOf(v).Kind() == reflect.Func
+			switch v.(type) {
+			case *function, *loop:
+				return true
+			}
+			return false
 		}),
 		"lower": func(s *state, in any, a *args) bool {
 			a.bind()

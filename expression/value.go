@@ -8,13 +8,11 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
-
-	"github.com/nikolalohinski/gonja/v2/exec"
 )
 
 // A value is one of: nil, bool, int64, float64, string, markup, []any, tuple,
-// *series, *dict, map[string]any, *group, *namespace, *function, *undefined, or something of
-// gonja's: a macro or a loop variable. Those a
+// *series, *dict, map[string]any, *group, *namespace, *function, *loop,
+// *templateBlocks or *undefined. Those a
 // caller passes in become one of these when they are first looked at; see
 // norm. Lists and mappings are never changed once made, so they are shared
 // freely.
@@ -36,7 +34,10 @@ type (
 	}
 
 	// namespace is the one value that can be changed, by {% set ns.x = … %}.
-	namespace struct{ vars map[string]any }
+	namespace struct {
+		vars     map[string]any
+		isModule bool // of an imported file: it can not be changed
+	}
 
 	// function is anything that can be called.
 	function struct {
@@ -84,7 +85,7 @@ func hashed(key any) any {
 // norm turns what a caller passed into one of the values above.
 func norm(v any) any {
 	switch v := v.(type) {
-	case nil, bool, int64, float64, string, markup, []any, map[string]any, tuple, *series, *dict, *group, *namespace, *function, *undefined:
+	case nil, bool, int64, float64, string, markup, []any, map[string]any, tuple, *series, *dict, *group, *namespace, *function, *loop, *templateBlocks, *undefined:
 		return v
 	case int:
 		return int64(v)
@@ -121,12 +122,7 @@ func norm(v any) any {
 			m[fmt.Sprint(it.Key().Interface())] = it.Value().Interface()
 		}
 		return m
-	case reflect.Func:
-		return v
 	default:
-		if _, ok := v.(exec.AttributeGetter); ok {
-			return v
-		}
 		return fmt.Sprint(v)
 	}
 }
@@ -346,8 +342,10 @@ func describe(v any) string {
 		return "a namespace"
 	case *undefined:
 		return "undefined"
+	case *loop:
+		return "a loop"
 	default:
-		return "a macro or a loop"
+		return "the template"
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-
-	"github.com/nikolalohinski/gonja/v2/nodes"
 )
 
 var errOutside = errors.New("it is outside of the workspace")
@@ -55,7 +53,7 @@ func (e *Evaluator) read(name string) (string, error) {
 }
 
 // load reads and parses a file once per evaluation.
-func (s *state) load(name string) (*nodes.Template, error) {
+func (s *state) load(name string) (*template, error) {
 	if name == "" {
 		return nil, errors.New("the name is not a file name")
 	}
@@ -67,10 +65,16 @@ func (s *state) load(name string) (*nodes.Template, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.reads++; s.reads > maxFiles {
+		throw(limitError("more than %d files are included; is one including itself?", maxFiles))
+	}
 	// A tree is larger than its text.
 	s.work(len(src))
 	s.memory(16 * len(src))
-	t := s.parse(name, src)
+	t := s.e.parse(name, src)
+	if s.files == nil {
+		s.files = map[string]*template{}
+	}
 	s.files[name] = t
 	return t, nil
 }

@@ -1,0 +1,405 @@
+package expression
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// kind is what a token is.
+type kind int
+
+const (
+	textToken kind = iota // what stands outside of tags
+	commentToken
+	printBegin // {{
+	printEnd   // }}
+	tagBegin   // {%
+	tagEnd     // %}
+	nameToken
+	stringToken
+	integerToken
+	floatToken
+	operatorToken
+	endToken // the end of the template
+)
+
+// token is a piece of a template.
+type token struct {
+	kind kind
+	text string // the value of a string, the source of anything else
+	at   position
+	// tail marks text that no tag trimmed: it may be the line break that YAML
+	// leaves after a single expression.
+	tail bool
+}
+
+// is reports whether the token is the operator or the word.
+func (t token) is(text string) bool {
+	return t.text == text && (t.kind == operatorToken || t.kind == nameToken)
+}
+
+// position is a line and a column, in characters, from 1.
+type position struct{ line, column int }
+
+// lexer cuts a template into tokens by the rules of Jinja2's lexer.
+type lexer struct {
+	file   string
+	src    string
+	off    int
+	tokens []token
+	// brackets are the closing ones that are due in this tag.
+	brackets []byte
+	// The position that was computed last, and its offset.
+	counted int
+	at      position
+}
+
+func lex(file, src string) []token {
+	src = strings.ReplaceAll(strings.ReplaceAll(src, "\r\n", "\n"), "\r", "\n")
+	l := &lexer{file: file, src: src, at: position{1, 1}}
+	if len(src) > maxSource {
+		l.fail(0, "the text is longer than %d MiB", maxSource>>20)
+	}
+	if !utf8.ValidString(src) {
+		l.fail(0, "the text is not valid UTF-8")
+	}
+	trimmed := false
+	for l.off < len(src) {
+		begin := nextTag(src, l.off)
+		l.text(l.src[l.off:begin], l.off, trimmed, begin+2 < len(src) && src[begin+2] == '-')
+		if l.off = begin; begin == len(src) {
+			break
+		}
+		trimmed = l.tag()
+	}
+	l.emit(endToken, "", len(src))
+	return l.tokens
+}
+
+// nextTag is where the next tag or comment begins.
+func nextTag(src string, from int) int {
+	for {
+		i := strings.IndexByte(src[from:], '{')
+		if i < 0 || from+i+1 == len(src) {
+			return len(src)
+		}
+		from += i
+		if strings.IndexByte("{%#", src[from+1]) >= 0 {
+			return from
+		}
+		from++
+	}
+}
+
+// text emits what stands between two tags.
+func (l *lexer) text(text string, off int, trimLeft, trimRight bool) {
+	if text == "" {
+		return
+	}
+	if trimLeft {
+		text = strings.TrimLeftFunc(text, isSpace)
+	}
+	if trimRight {
+		text = strings.TrimRightFunc(text, isSpace)
+	}
+	l.tokens = append(l.tokens, token{kind: textToken, text: text, at: l.position(off), tail: !trimLeft && !trimRight})
+}
+
+// tag reads what begins here, and reports whether the blanks after it are to be
+// trimmed.
+func (l *lexer) tag() (trim bool) {
+	switch {
+	case l.src[l.off+1] == '#':
+		return l.comment()
+	case l.src[l.off+1] == '{':
+		return l.inside(printBegin, printEnd, "}}")
+	}
+	if end, trimLeft := rawBegin(l.src, l.off); end > 0 {
+		return l.raw(end, trimLeft)
+	}
+	return l.inside(tagBegin, tagEnd, "%}")
+}
+
+func (l *lexer) comment() (trim bool) {
+	begin := l.off + 2
+	if begin < len(l.src) && (l.src[begin] == '-' || l.src[begin] == '+') {
+		begin++
+	}
+	n := strings.Index(l.src[begin:], "#}")
+	if n < 0 {
+		l.fail(l.off, "the comment is not closed; expected \"#}\"")
+	}
+	l.emit(commentToken, "", l.off)
+	l.off = begin + n + 2
+	return n > 0 && l.src[begin+n-1] == '-'
+}
+
+// rawBegin is where the text of a raw tag begins, or 0 if none is here.
+func rawBegin(src string, off int) (begin int, trim bool) {
+	rest := strings.TrimLeftFunc(withoutSign(src[off+2:]), isSpace)
+	rest, ok := strings.CutPrefix(rest, "raw")
+	rest = strings.TrimLeftFunc(rest, isSpace)
+	if !ok {
+		return 0, false
+	}
+	rest, trim = strings.CutPrefix(rest, "-")
+	if rest, ok = strings.CutPrefix(rest, "%}"); !ok {
+		return 0, false
+	}
+	return len(src) - len(rest), trim
+}
+
+func withoutSign(s string) string {
+	if s != "" && (s[0] == '-' || s[0] == '+') {
+		return s[1:]
+	}
+	return s
+}
+
+// raw emits the text between {% raw %} and {% endraw %}.
+func (l *lexer) raw(begin int, trimLeft bool) (trim bool) {
+	for end := begin; ; end += 2 {
+		n := strings.Index(l.src[end:], "{%")
+		if n < 0 {
+			l.fail(l.off, "the raw text is not closed; expected {%% endraw %%}")
+		}
+		end += n
+		rest := strings.TrimLeftFunc(withoutSign(l.src[end+2:]), isSpace)
+		rest, ok := strings.CutPrefix(rest, "endraw")
+		rest = strings.TrimLeftFunc(rest, isSpace)
+		after, closed := strings.CutPrefix(withoutSign(rest), "%}")
+		if !ok || !closed {
+			continue
+		}
+		text := l.src[begin:end]
+		if trimLeft {
+			text = strings.TrimLeftFunc(text, isSpace)
+		}
+		if l.src[end+2] == '-' {
+			text = strings.TrimRightFunc(text, isSpace)
+		}
+		l.emit(textToken, text, begin)
+		l.off = len(l.src) - len(after)
+		return rest[0] == '-'
+	}
+}
+
+// inside reads the tokens of a tag up to its end.
+func (l *lexer) inside(begin, end kind, closing string) (trim bool) {
+	opened := l.off
+	l.emit(begin, l.src[l.off:l.off+2], l.off)
+	l.off += len(l.src[l.off:]) - len(withoutSign(l.src[l.off+2:]))
+	l.brackets = l.brackets[:0]
+	for first := len(l.tokens); ; {
+		r, n := utf8.DecodeRuneInString(l.src[l.off:])
+		switch {
+		case n == 0:
+			l.fail(opened, "the tag is not closed")
+		case isSpace(r):
+			l.off += n
+			continue
+		}
+		if len(l.brackets) == 0 {
+			rest := l.src[l.off:]
+			signed := strings.HasPrefix(rest, "-") || end == tagEnd && strings.HasPrefix(rest, "+")
+			if signed && strings.HasPrefix(rest[1:], closing) || strings.HasPrefix(rest, closing) {
+				length := 2
+				if signed {
+					length = 3
+				}
+				l.emit(end, rest[:length], l.off)
+				l.off += length
+				return rest[0] == '-'
+			}
+		}
+		l.token(r)
+		if len(l.tokens)-first > maxTokens {
+			l.fail(l.off, "the expression is longer than %d tokens", maxTokens)
+		}
+	}
+}
+
+// token reads a token of an expression, which begins with r.
+func (l *lexer) token(r rune) {
+	from := l.off
+	switch {
+	case r == '"' || r == '\'':
+		l.string(byte(r))
+	case r >= '0' && r <= '9':
+		l.number()
+	case r == '_' || unicode.IsLetter(r):
+		n := strings.IndexFunc(l.src[from:], func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+		if n < 0 {
+			n = len(l.src) - from
+		}
+		name := l.src[from : from+n]
+		if strings.HasPrefix(name, "__") && !l.tokens[len(l.tokens)-1].is(".") {
+			l.fail(from, "names that start with __ are reserved")
+		}
+		l.emit(nameToken, name, from)
+		l.off += n
+	default:
+		l.operator(r)
+	}
+}
+
+func (l *lexer) operator(r rune) {
+	rest := l.src[l.off:]
+	n := 1
+	if len(rest) > 1 {
+		switch rest[:2] {
+		case "//", "**", "==", "!=", "<=", ">=":
+			n = 2
+		}
+	}
+	if n == 1 && !strings.ContainsRune("+-/*%~[](){}><=.:|,", r) {
+		l.fail(l.off, "unexpected character %q", string(r))
+	}
+	switch r {
+	case '(', '[', '{':
+		l.brackets = append(l.brackets, map[rune]byte{'(': ')', '[': ']', '{': '}'}[r])
+		if len(l.brackets) > maxNesting {
+			l.fail(l.off, "nested deeper than %d levels", maxNesting)
+		}
+	case ')', ']', '}':
+		last := len(l.brackets) - 1
+		if last < 0 {
+			l.fail(l.off, "unexpected %q", string(r))
+		}
+		if rune(l.brackets[last]) != r {
+			l.fail(l.off, "unexpected %q, expected %q", string(r), string(l.brackets[last]))
+		}
+		l.brackets = l.brackets[:last]
+	}
+	l.emit(operatorToken, rest[:n], l.off)
+	l.off += n
+}
+
+var (
+	floatPattern = regexp.MustCompile(`^(?i)(?:[0-9]+_)*[0-9]+(?:(?:\.(?:[0-9]+_)*[0-9]+)?e[+-]?(?:[0-9]+_)*[0-9]+|\.(?:[0-9]+_)*[0-9]+)`)
+	wholePattern = regexp.MustCompile(`^(?i)(?:0b(?:_?[01])+|0o(?:_?[0-7])+|0x(?:_?[0-9a-f])+|[1-9](?:_?[0-9])*|0(?:_?0)*)`)
+)
+
+func (l *lexer) number() {
+	rest := l.src[l.off:]
+	if n := strings.IndexFunc(rest, func(r rune) bool {
+		return r != '_' && r != '.' && r != '+' && r != '-' && (r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r))
+	}); n >= 0 {
+		rest = rest[:n]
+	}
+	of, number := floatToken, ""
+	if l.src[l.off-1] != '.' {
+		number = floatPattern.FindString(rest)
+	}
+	if number == "" {
+		of, number = integerToken, wholePattern.FindString(rest)
+		if digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789_"))]; number[0] == '0' && len(digits) > len(number) && strings.Trim(digits, "0_") != "" {
+			l.fail(l.off, "the number %s starts with a zero", digits)
+		}
+	}
+	l.emit(of, number, l.off)
+	l.off += len(number)
+}
+
+func (l *lexer) string(mark byte) {
+	for end := l.off + 1; end < len(l.src); end++ {
+		switch l.src[end] {
+		case '\\':
+			end++
+		case mark:
+			text, ok := unescape(l.src[l.off+1 : end])
+			if !ok {
+				l.fail(l.off, "the text has a malformed escape")
+			}
+			l.emit(stringToken, text, l.off)
+			l.off = end + 1
+			return
+		}
+	}
+	l.fail(l.off, "the text is not closed; expected %c", mark)
+}
+
+func (l *lexer) emit(k kind, text string, off int) {
+	l.tokens = append(l.tokens, token{kind: k, text: text, at: l.position(off)})
+}
+
+// position counts the lines and characters before an offset.
+func (l *lexer) position(off int) position {
+	if off < l.counted {
+		l.counted, l.at = 0, position{1, 1}
+	}
+	for ; l.counted < off; l.counted++ {
+		switch c := l.src[l.counted]; {
+		case c == '\n':
+			l.at = position{l.at.line + 1, 1}
+		case utf8.RuneStart(c):
+			l.at.column++
+		}
+	}
+	return l.at
+}
+
+func (l *lexer) fail(off int, format string, args ...any) {
+	throw(syntaxError(l.file, l.position(off), format, args...))
+}
+
+func syntaxError(file string, at position, format string, args ...any) *SyntaxError {
+	return &SyntaxError{File: file, Line: at.line, Column: at.column, Message: fmt.Sprintf(format, args...)}
+}
+
+// unescape resolves the escapes of a Python text literal.
+func unescape(s string) (string, bool) {
+	if !strings.Contains(s, `\`) {
+		return s, true
+	}
+	simple := map[byte]byte{'n': '\n', 't': '\t', 'r': '\r', '\\': '\\', '\'': '\'', '"': '"', 'a': '\a', 'b': '\b', 'f': '\f', 'v': '\v'}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			b.WriteByte(s[i])
+			continue
+		}
+		i++
+		c := s[i]
+		if plain, ok := simple[c]; ok {
+			b.WriteByte(plain)
+			continue
+		}
+		width, base, from := 0, 16, i+1
+		switch {
+		case c == '\n':
+			continue
+		case c == 'x':
+			width = 2
+		case c == 'u':
+			width = 4
+		case c == 'U':
+			width = 8
+		case c >= '0' && c <= '7':
+			base, from = 8, i
+			for width < 3 && i+width < len(s) && s[i+width] >= '0' && s[i+width] <= '7' {
+				width++
+			}
+		case c == 'N' || c >= utf8.RuneSelf:
+			return "", false // characters by their names; what Python makes of others is an accident
+		default:
+			b.WriteByte('\\')
+			b.WriteByte(c)
+			continue
+		}
+		if from+width > len(s) {
+			return "", false
+		}
+		code, err := strconv.ParseUint(s[from:from+width], base, 32)
+		if err != nil || !utf8.ValidRune(rune(code)) {
+			return "", false
+		}
+		b.WriteRune(rune(code))
+		i = from + width - 1
+	}
+	return b.String(), true
+}

@@ -1,0 +1,368 @@
+package expression
+
+import (
+	"slices"
+	"strings"
+)
+
+// nodes parses up to one of the tags, of which it takes the name, or up to the
+// end of the template where none is given.
+func (p *parser) nodes(ends ...string) (list []node, end token) {
+	for {
+		switch t := p.next(); t.kind {
+		case textToken:
+			list = append(list, &text{t.text, t.tail})
+		case commentToken:
+			list = append(list, comment{})
+		case printBegin:
+			x := p.several(true)
+			if p.current().kind != printEnd {
+				p.unexpected("'}}' expected here")
+			}
+			p.next()
+			list = append(list, &printed{t.at, x})
+		case tagBegin:
+			tag := p.name(`a tag such as "if"`)
+			if slices.Contains(ends, tag.text) {
+				return list, tag
+			}
+			if (tag.text == "else" || tag.text == "elif") && slices.Contains(ends, "endif") || tag.text == "else" && slices.Contains(ends, "endfor") {
+				p.fail(tag.at, "%q after \"else\"", tag.text)
+			}
+			p.begin = t.at
+			list = append(list, p.statement(tag))
+		default:
+			if len(ends) > 0 {
+				p.fail(t.at, "Unexpected EOF, expected tag %s, got the end of the text", strings.Join(ends, " or "))
+			}
+			return list, t
+		}
+	}
+}
+
+func (p *parser) statement(tag token) node {
+	at := p.begin
+	switch tag.text {
+	case "if":
+		return p.branch()
+	case "for":
+		return p.loop(at)
+	case "set":
+		return p.assignment(at)
+	case "with":
+		return p.with()
+	case "macro":
+		return p.macro(at)
+	case "block":
+		return p.block(at)
+	case "include":
+		return p.include(at)
+	case "import", "from":
+		return p.imports(at, tag.text == "from")
+	case "extends":
+		return p.extends(at)
+	case "break", "continue":
+		if !p.within.inLoop {
+			p.fail(tag.at, "%q outside of a loop", tag.text)
+		}
+		p.close()
+		return &jump{map[string]signal{"break": breaks, "continue": continues}[tag.text]}
+	}
+	p.fail(tag.at, "unknown or unexpected tag %q", tag.text)
+	return nil
+}
+
+// close takes the end of a tag.
+func (p *parser) close() {
+	if p.current().kind != tagEnd {
+		p.unexpected("'%}' expected here")
+	}
+	p.next()
+}
+
+// enter counts a statement that is open until leave.
+func (p *parser) enter() {
+	if p.depth++; p.depth > maxNesting {
+		p.fail(p.begin, "nested deeper than %d levels", maxNesting)
+	}
+}
+
+func (p *parser) leave() { p.depth-- }
+
+// inner parses the rest of a tag and a body with names of its own, up to an
+// end tag, of which it takes the name. names are set when the body begins.
+func (p *parser) inner(within context, names []string, ends ...string) (body, token) {
+	p.close()
+	p.enter()
+	defer p.leave()
+	outer := p.within
+	within.stores = map[string]bool{}
+	p.within = within
+	p.store(names...)
+	nodes, end := p.nodes(ends...)
+	p.within = outer
+	return body{nodes, within.stores}, end
+}
+
+// nested is the context of a body whose statement is part of what surrounds it.
+func (p *parser) nested() context {
+	return context{inLoop: p.within.inLoop, inFor: p.within.inFor}
+}
+
+func (p *parser) branch() node {
+	p.enter()
+	defer p.leave()
+	b := &branch{}
+	ends := []string{"elif", "else", "endif"}
+	for test := true; ; {
+		if test {
+			b.tests = append(b.tests, p.several(false))
+		}
+		p.close()
+		nodes, end := p.nodes(ends...)
+		b.bodies = append(b.bodies, nodes)
+		switch end.text {
+		case "endif":
+			p.close()
+			return b
+		case "else":
+			test, ends = false, []string{"endif"}
+		}
+	}
+}
+
+func (p *parser) loop(at position) node {
+	n := &loopNode{at: at, target: p.target()}
+	p.storesNot(n.target, "loop")
+	p.expect("in")
+	n.list = p.several(false)
+	if p.skip("if") {
+		n.test = p.expression(true)
+	}
+	n.recursive = p.skip("recursive")
+	loops := p.loops
+	var end token
+	n.body, end = p.inner(context{inLoop: true, inFor: true}, append(n.target.names(), "loop"), "else", "endfor")
+	n.mentions = n.recursive || p.loops > loops
+	if end.text == "else" {
+		within := p.nested()
+		within.inFor = true
+		var otherwise body
+		otherwise, _ = p.inner(within, nil, "endfor")
+		n.otherwise = &otherwise
+	}
+	p.close()
+	return n
+}
+
+// target parses what is assigned to: names, with commas and parentheses.
+func (p *parser) target() target {
+	first := p.current().at
+	var list []target
+	several := false
+	for {
+		if len(list) > 0 && !p.current().is("(") && p.current().kind != nameToken || p.current().is("in") {
+			break // a comma at the end
+		}
+		if p.skip("(") {
+			inner := p.target()
+			p.expect(")")
+			list = append(list, inner)
+		} else {
+			list = append(list, p.targetName())
+		}
+		if !p.skip(",") {
+			break
+		}
+		several = true
+	}
+	if len(list) == 0 {
+		p.unexpected("expected a name to assign to")
+	}
+	if !several {
+		return list[0]
+	}
+	return target{at: first, several: list}
+}
+
+func (p *parser) targetName() target {
+	t := p.name("a name to assign to")
+	if slices.Contains(keywords, t.text) || slices.Contains([]string{"true", "false", "none", "True", "False", "None"}, t.text) {
+		p.fail(t.at, "can not assign to %q", t.text)
+	}
+	return target{at: t.at, name: t.text}
+}
+
+// store notes names that are set in the body that is parsed.
+func (p *parser) store(names ...string) {
+	for _, name := range names {
+		p.within.stores[name] = true
+	}
+}
+
+func (t target) names() []string {
+	if t.several == nil {
+		return []string{t.name}
+	}
+	var names []string
+	for _, inner := range t.several {
+		names = append(names, inner.names()...)
+	}
+	return names
+}
+
+// storesNot refuses a target that would hide a name.
+func (p *parser) storesNot(t target, name string) {
+	if t.attribute == "" && slices.Contains(t.names(), name) {
+		p.fail(t.at, "can not assign to %q in a loop", name)
+	}
+}
+
+// assignment parses {% set %}: of a value, or of a body through filters.
+func (p *parser) assignment(at position) node {
+	var t target
+	if p.current().kind == nameToken && p.look(1).is(".") {
+		of := p.next()
+		p.next()
+		t = target{at: of.at, name: of.text, attribute: p.name("a name").text}
+	} else {
+		t = p.target()
+		p.store(t.names()...)
+	}
+	if p.within.inFor {
+		p.storesNot(t, "loop")
+	}
+	if p.skip("=") {
+		value := p.several(true)
+		p.close()
+		return &assign{at, t, value}
+	}
+	var value expr = captured{}
+	for p.current().is("|") {
+		value = p.filter(value)
+	}
+	body, _ := p.inner(p.nested(), nil, "endset")
+	p.close()
+	return &assignBody{at, t, value, body}
+}
+
+func (p *parser) with() node {
+	w := &with{}
+	for first := true; p.current().kind != tagEnd; first = false {
+		if !first {
+			p.expect(",")
+		}
+		w.names = append(w.names, p.targetName().name)
+		p.expect("=")
+		w.values = append(w.values, p.expression(true))
+	}
+	w.body, _ = p.inner(p.nested(), w.names, "endwith")
+	p.close()
+	return w
+}
+
+func (p *parser) macro(at position) node {
+	m := &macro{at: at, name: p.targetName().name}
+	p.store(m.name)
+	p.expect("(")
+	for first := true; !p.skip(")"); first = false {
+		if !first {
+			p.expect(",")
+		}
+		param := p.targetName()
+		if slices.Contains(m.params, param.name) || param.name == "caller" {
+			p.fail(param.at, "there can not be another parameter %q", param.name)
+		}
+		m.params = append(m.params, param.name)
+		if p.skip("=") {
+			m.defaults = append(m.defaults, p.expression(true))
+		} else if len(m.defaults) > 0 {
+			p.fail(param.at, "a parameter without a default can not follow one with a default")
+		}
+	}
+	m.body, _ = p.inner(context{inFor: p.within.inFor}, m.params, "endmacro")
+	p.close()
+	return m
+}
+
+func (p *parser) block(at position) node {
+	name := p.name("the name of the block")
+	if p.blocks[name.text] != nil {
+		p.fail(name.at, "Block named '%s' already defined", name.text)
+	}
+	b := &block{at: at, name: name.text}
+	p.blocks[name.text] = b
+	b.body, _ = p.inner(context{inFor: p.within.inFor}, nil, "endblock")
+	p.skip(name.text)
+	p.close()
+	return b
+}
+
+// withContext parses "with context" and "without context".
+func (p *parser) withContext(standard bool) bool {
+	if p.look(1).is("context") {
+		if word, ok := p.operator("with", "without"); ok {
+			p.next()
+			return word.text == "with"
+		}
+	}
+	return standard
+}
+
+func (p *parser) include(at position) node {
+	n := &include{at: at, name: p.expression(true)}
+	if p.current().is("ignore") {
+		p.next()
+		p.expect("missing")
+		n.ignoreMissing = true
+	}
+	n.withoutContext = !p.withContext(true)
+	p.close()
+	return n
+}
+
+func (p *parser) imports(at position, from bool) node {
+	n := &imports{at: at, name: p.expression(true)}
+	if from {
+		p.expect("import")
+		for {
+			name := p.name("a name to import")
+			if strings.HasPrefix(name.text, "_") {
+				p.fail(name.at, "names that start with _ can not be imported")
+			}
+			alias := name.text
+			if p.skip("as") {
+				alias = p.targetName().name
+			}
+			n.names, n.aliases = append(n.names, name.text), append(n.aliases, alias)
+			if !p.skip(",") {
+				break
+			}
+		}
+	} else {
+		p.expect("as")
+		n.as = p.targetName().name
+		n.aliases = []string{n.as}
+	}
+	p.store(n.aliases...)
+	n.withContext = p.withContext(false)
+	p.close()
+	return n
+}
+
+// extends parses {% extends %}, which counts for the whole template.
+func (p *parser) extends(at position) node {
+	t := p.current()
+	switch {
+	case t.kind != stringToken:
+		p.unexpected("extends takes a file name")
+	case !p.within.top || p.depth > 0:
+		p.fail(at, "extends can not stand within another statement")
+	case p.extended:
+		p.fail(at, "a template can extend only one other")
+	}
+	p.extended = true
+	p.next()
+	p.close()
+	return &extends{at, t.text}
+}

@@ -1,0 +1,259 @@
+package expression
+
+import "strconv"
+
+// template is a parsed text. It is never changed once it is made, so that it
+// may be evaluated any number of times, also at once.
+type template struct {
+	file   string
+	body   body
+	blocks map[string]*block
+}
+
+// body is a sequence of nodes with names of its own.
+type body struct {
+	nodes []node
+	// stores are the names that are set in it.
+	stores map[string]bool
+}
+
+// An expr is part of an expression.
+type expr interface{ eval(sc *scope) any }
+
+// A node is part of a template: text, a printed expression or a statement.
+type node interface{ run(sc *scope) signal }
+
+// The expressions. at is where an error that comes up in one is.
+type (
+	constant struct{ value any }
+
+	name struct {
+		at   position
+		name string
+	}
+
+	sequence struct {
+		items []expr
+		tuple bool
+	}
+
+	mapping struct {
+		at           position
+		keys, values []expr
+	}
+
+	attribute struct {
+		at   position
+		of   expr
+		name string
+	}
+
+	item struct {
+		at      position
+		of, key expr
+	}
+
+	slice struct {
+		at     position
+		of     expr
+		bounds [3]expr // nil where it is left out
+	}
+
+	call struct {
+		at       position
+		function expr
+		args     arguments
+	}
+
+	filtered struct {
+		at     position
+		in     expr
+		filter string
+		args   arguments
+	}
+
+	tested struct {
+		at   position
+		in   expr
+		test string
+		args arguments
+	}
+
+	not struct {
+		at position
+		x  expr
+	}
+
+	unary struct {
+		at position
+		op string
+		x  expr
+	}
+
+	binary struct {
+		at          position
+		op          string
+		left, right expr
+	}
+
+	// logic is "and" or "or".
+	logic struct {
+		or          bool
+		left, right expr
+	}
+
+	// comparison is a chain: a < b < c has two steps.
+	comparison struct {
+		left  expr
+		steps []comparisonStep
+	}
+
+	comparisonStep struct {
+		at    position
+		op    string
+		right expr
+	}
+
+	// conditional is "X if C else Y"; otherwise may be nil.
+	conditional struct {
+		at                    position
+		test, then, otherwise expr
+	}
+
+	// arguments are what a call passes.
+	arguments struct {
+		positional []expr
+		names      []string
+		named      []expr
+	}
+)
+
+// The nodes.
+type (
+	text struct {
+		text string
+		tail bool
+	}
+
+	comment struct{}
+
+	printed struct {
+		at position
+		x  expr
+	}
+
+	// branch is {% if %}: the first of tests that is true chooses a body; the
+	// last body may have no test. The bodies have no names of their own.
+	branch struct {
+		tests  []expr
+		bodies [][]node
+	}
+
+	loopNode struct {
+		at        position
+		target    target
+		list      expr
+		test      expr // nil without an "if"
+		recursive bool
+		mentions  bool // its body reads the name loop
+		body      body
+		otherwise *body
+	}
+
+	// jump is {% break %} or {% continue %}.
+	jump struct{ signal signal }
+
+	assign struct {
+		at     position
+		target target
+		value  expr
+	}
+
+	// assignBody is {% set x | filter %}…{% endset %}; value applies the filters
+	// to captured.
+	assignBody struct {
+		at     position
+		target target
+		value  expr
+		body   body
+	}
+
+	// captured is the rendered text of an assignBody.
+	captured struct{}
+
+	with struct {
+		names  []string
+		values []expr
+		body   body
+	}
+
+	macro struct {
+		at       position
+		name     string
+		params   []string
+		defaults []expr // of the last of params
+		body     body
+	}
+
+	block struct {
+		at   position
+		name string
+		body body
+	}
+
+	include struct {
+		at             position
+		name           expr
+		ignoreMissing  bool
+		withoutContext bool
+	}
+
+	// imports is {% import %}, with as, or {% from … import %}, with names.
+	imports struct {
+		at             position
+		name           expr
+		as             string
+		names, aliases []string
+		withContext    bool
+	}
+
+	extends struct {
+		at   position
+		name string
+	}
+)
+
+// target is what can be assigned to: a name, an attribute of a namespace, or
+// several targets.
+type target struct {
+	at        position
+	name      string
+	attribute string
+	several   []target
+}
+
+// source is how a template refers to a value, for messages; "" when that is
+// not a plain path.
+func source(x expr) string {
+	switch x := x.(type) {
+	case *name:
+		return x.name
+	case *attribute:
+		if of := source(x.of); of != "" {
+			return of + "." + x.name
+		}
+	case *item:
+		of := source(x.of)
+		key, ok := x.key.(*constant)
+		if of == "" || !ok {
+			return ""
+		}
+		switch key := key.value.(type) {
+		case string:
+			return of + "[" + quote(key) + "]"
+		case int64:
+			return of + "[" + strconv.FormatInt(key, 10) + "]"
+		}
+	}
+	return ""
+}
