@@ -78,7 +78,7 @@ func TestTheNextContainerIsMadeReadyWhileAnActionRuns(t *testing.T) {
 				seen[during] = w.held()
 			}
 		}()
-		got, err := w.apply(t, "resources: {r0: {type: steps, config: {}}}", func(o *runner.Options) { o.Parallelism = 1 })
+		got, err := w.apply(t, "resources: {r0: {type: steps, config: {}}}", func(o *options) { o.Parallelism = 1 })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,21 +97,21 @@ func TestTheNextContainerIsMadeReadyWhileAnActionRuns(t *testing.T) {
 
 func TestAContainerThatIsNotNeededNeverRuns(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change func(w *world, o *runner.Options)
+		change func(w *world, o *options)
 		exit   int
 		want   string
 	}{
-		"its predecessor fails": {func(*world, *runner.Options) {}, 7, "exited with 7"},
-		"a person does not agree": {func(w *world, o *runner.Options) {
+		"its predecessor fails": {func(*world, *options) {}, 7, "exited with 7"},
+		"a person does not agree": {func(w *world, o *options) {
 			o.Confirm = runner.ConfirmAction
 			w.yes = func(q runner.Question) bool { return q.Actions[0].Name == "a" }
 		}, 0, "declined"},
-		"the run is stopped": {func(_ *world, o *runner.Options) {
+		"the run is stopped": {func(_ *world, o *options) {
 			stop := make(chan struct{})
 			o.Stop = stop
 			time.AfterFunc(time.Minute, func() { close(stop) })
 		}, 0, "interrupted"},
-		"its start can not be recorded": {func(w *world, _ *runner.Options) {
+		"its start can not be recorded": {func(w *world, _ *options) {
 			time.AfterFunc(time.Minute, func() { w.told.Lock(); defer w.told.Unlock(); w.broken = errors.New("disk full") })
 		}, 0, "disk full"},
 	} {
@@ -124,7 +124,7 @@ func TestAContainerThatIsNotNeededNeverRuns(t *testing.T) {
 					}
 					return tc.exit * len(strings.TrimPrefix(action, "state")) // of actions only
 				})
-				_, err := w.apply(t, "resources: {r0: {type: steps, config: {}}}", func(o *runner.Options) { tc.change(w, o) })
+				_, err := w.apply(t, "resources: {r0: {type: steps, config: {}}}", func(o *options) { tc.change(w, o) })
 				if err == nil || !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("got %v", err)
 				}
@@ -178,7 +178,7 @@ func TestContainersThatWaitAreBounded(t *testing.T) {
 		looked := make(chan []string, 1)
 		time.AfterFunc(7*time.Minute, func() { looked <- w.held() }) // the first three are at a
 		// All share what is done, so that not all end well.
-		_, _ = w.apply(t, text, func(o *runner.Options) { o.Parallelism, o.KeepGoing = 3, true })
+		_, _ = w.apply(t, text, func(o *options) { o.Parallelism, o.KeepGoing = 3, true })
 		if during := <-looked; !slices.Equal(during, []string{"b", "b", "b"}) {
 			t.Errorf("while three ran, %v were held", during)
 		}

@@ -33,8 +33,9 @@ type ResourceResult struct {
 // records each step before it relies on it. It fails with a *manifest.Error
 // when it refused before touching anything, with ErrInterrupted when it was
 // stopped, and with a *FailedError when resources failed.
-func (r *Runner) Apply(ctx context.Context) (*Result, error) {
-	return r.perform(ctx, r.resources, r.Prepare, "nothing was applied", r.applyAll)
+func (r *Runner) Apply(ctx context.Context, caller Caller) (*Result, error) {
+	r.caller = caller
+	return r.perform(ctx, r.resources, r.prepare, "nothing was applied", r.applyAll)
 }
 
 // perform does something to resources and records it from its start to its end.
@@ -43,8 +44,8 @@ func (r *Runner) Apply(ctx context.Context) (*Result, error) {
 func (r *Runner) perform(ctx context.Context, resources []*resource, prepare func(context.Context) error, untried string,
 	do func(context.Context, map[string]*ResourceResult) error,
 ) (*Result, error) {
-	started := r.Now()
-	result := &Result{Run: r.Run, Resources: make([]ResourceResult, len(resources))}
+	started := r.now()
+	result := &Result{Run: r.containers.Run, Resources: make([]ResourceResult, len(resources))}
 	entries := map[string]*ResourceResult{}
 	for i, res := range resources {
 		result.Resources[i] = ResourceResult{Name: res.Name, Type: res.Type, Status: Pending}
@@ -72,7 +73,7 @@ func (r *Runner) perform(ctx context.Context, resources []*resource, prepare fun
 	for _, res := range result.Resources {
 		result.Counts.add(res.Status)
 	}
-	result.Duration = r.Now().Sub(started)
+	result.Duration = r.now().Sub(started)
 	end := Event{Kind: RunFinished, Counts: result.Counts, Duration: result.Duration}
 	if err != nil {
 		end.Kind, end.Error = RunFailed, err.Error()
@@ -89,7 +90,7 @@ func (r *Runner) perform(ctx context.Context, resources []*resource, prepare fun
 
 // begin records the start and, where a Plan came first, what it prepared.
 func (r *Runner) begin(ctx context.Context) error {
-	if err := r.emit(ctx, Event{Kind: RunStarted, Resources: r.Headers(), Data: r.Details}); err != nil {
+	if err := r.emit(ctx, Event{Kind: RunStarted, Resources: r.headers(), Data: r.caller.Details}); err != nil {
 		return err
 	}
 	if !r.prepared {
@@ -137,9 +138,9 @@ func (r *Runner) each(ctx context.Context, walk walker, entries map[string]*Reso
 		entry.Status, entry.Error, entry.Duration = status, r.secrets.mask(text), took
 	}
 	walk(ctx, func(res *resource) error {
-		started := r.Now()
+		started := r.now()
 		status, err := guarded(ctx, r, res, "working on", do)
-		took := r.Now().Sub(started)
+		took := r.now().Sub(started)
 		if errors.As(err, new(leftAlone)) {
 			end(res, Skipped, err.Error(), took)
 			return r.emit(ctx, Event{Kind: ResourceSkipped, Resource: res.Name, Status: Skipped, Error: err.Error()})
@@ -208,12 +209,12 @@ func (r *Runner) applyOne(ctx context.Context, res *resource) (Status, error) {
 
 // enter waits until this run may work on a resource.
 func (r *Runner) enter(ctx context.Context, res *resource) (leave func(), err error) {
-	if r.Guard == nil {
+	if r.caller.Guard == nil {
 		return func() {}, nil
 	}
 	entering, cancel := r.stoppable(ctx)
 	defer cancel()
-	leave, err = r.Guard.Enter(entering, res.Name, func(text string) { r.tell(Waiting, res.Name, "", text) })
+	leave, err = r.caller.Guard.Enter(entering, res.Name, func(text string) { r.tell(Waiting, res.Name, "", text) })
 	if err != nil {
 		return nil, r.interrupted(ctx, fmt.Errorf("waiting for its turn: %w", err))
 	}
@@ -401,7 +402,7 @@ func (r *Runner) ask(ctx context.Context, res *resource, diff []Change, actions 
 	if r.stopped() || ctx.Err() != nil {
 		return ErrInterrupted
 	}
-	yes, err := r.Confirmer.Confirm(ctx, Question{Resource: res.Name, Type: res.Type, Diff: diff, Actions: shown})
+	yes, err := r.caller.Confirmer.Confirm(ctx, Question{Resource: res.Name, Type: res.Type, Diff: diff, Actions: shown})
 	if err != nil {
 		return r.interrupted(ctx, err)
 	}

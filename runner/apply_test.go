@@ -132,7 +132,7 @@ resources:
 func TestAFailureStopsTheRun(t *testing.T) {
 	w := newWorld(t)
 	w.fail["a"] = true
-	got, err := w.apply(t, forest, func(o *runner.Options) { o.Parallelism = 1 })
+	got, err := w.apply(t, forest, func(o *options) { o.Parallelism = 1 })
 	var failed *runner.FailedError
 	if !errors.As(err, &failed) || !strings.Contains(err.Error(), `a: action "set" exited with 7`) {
 		t.Errorf("got %v", err)
@@ -149,7 +149,7 @@ func TestAFailureStopsTheRun(t *testing.T) {
 func TestKeepGoingSkipsOnlyWhatDependsOnTheFailure(t *testing.T) {
 	w := newWorld(t)
 	w.fail["a"] = true
-	got, err := w.apply(t, forest, func(o *runner.Options) { o.KeepGoing, o.Parallelism = true, 1 })
+	got, err := w.apply(t, forest, func(o *options) { o.KeepGoing, o.Parallelism = true, 1 })
 	if err == nil {
 		t.Error("a run with a failure succeeded")
 	}
@@ -188,7 +188,7 @@ func TestConfirmModes(t *testing.T) {
 			w := newWorld(t)
 			w.engine.Images["two-step"] = image(w.twoStep)
 			w.yes = func(runner.Question) bool { return true }
-			if _, err := w.apply(t, two, func(o *runner.Options) { o.Confirm = tc.mode }); err != nil {
+			if _, err := w.apply(t, two, func(o *options) { o.Confirm = tc.mode }); err != nil {
 				t.Fatal(err)
 			}
 			if len(w.asked) != tc.asked {
@@ -200,7 +200,7 @@ func TestConfirmModes(t *testing.T) {
 		w := newWorld(t)
 		w.engine.Images["two-step"] = image(w.twoStep)
 		w.yes = func(q runner.Question) bool { return q.Actions[0].Name != "second" }
-		got, err := w.apply(t, "resources: {a: {type: two-step, config: {}}}", func(o *runner.Options) { o.Confirm = runner.ConfirmAction })
+		got, err := w.apply(t, "resources: {a: {type: two-step, config: {}}}", func(o *options) { o.Confirm = runner.ConfirmAction })
 		if err == nil || !strings.Contains(err.Error(), "declined") || got["a"] != runner.Failed {
 			t.Errorf("got %v, %v", got, err)
 		}
@@ -217,7 +217,7 @@ func TestQuitting(t *testing.T) {
 	w.engine.Images["two-step"] = image(w.twoStep)
 	w.yes = func(q runner.Question) bool { return q.Actions[0].Name != "second" }
 	w.declines = runner.ErrQuit
-	got, err := w.apply(t, "resources: {a: {type: two-step, config: {}}, b: {type: two-step, config: {}}, c: {type: two-step, config: {}}}", func(o *runner.Options) {
+	got, err := w.apply(t, "resources: {a: {type: two-step, config: {}}, b: {type: two-step, config: {}}, c: {type: two-step, config: {}}}", func(o *options) {
 		o.Confirm, o.KeepGoing, o.Parallelism = runner.ConfirmAction, true, 1
 	})
 	if !errors.Is(err, runner.ErrQuit) || errors.Is(err, runner.ErrInterrupted) {

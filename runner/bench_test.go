@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
-	"github.com/deployster-go/deployster/runner"
 )
 
 // BenchmarkPlan measures what the runner itself costs: resources that are as
@@ -48,7 +47,7 @@ func BenchmarkApply(b *testing.B) {
 				w.forget()
 				clear(w.things)
 				round++
-				r := w.runner(b, many(n, "thing"), func(o *runner.Options) {
+				r := w.runner(b, many(n, "thing"), func(o *options) {
 					o.Work, o.Observer, o.Recorder = filepath.Join(w.workspace, fmt.Sprint(round)), nil, nil
 					o.InitCache, o.Parallelism = cache, 1
 				})
@@ -78,7 +77,7 @@ func benchmarkPlan(b *testing.B, n int, resource func(int) string) {
 		b.StopTimer()
 		w.forget()
 		round++
-		r := w.runner(b, text.String(), func(o *runner.Options) {
+		r := w.runner(b, text.String(), func(o *options) {
 			o.Work, o.Observer = filepath.Join(w.workspace, fmt.Sprint(round)), nil
 		})
 		b.StartTimer()

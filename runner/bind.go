@@ -11,7 +11,7 @@ import (
 )
 
 // DeviationError refuses a resource that is not as the plan that is being
-// applied found it (Options.Bound): nothing of it was changed.
+// applied found it (Spec.Bound): nothing of it was changed.
 type DeviationError struct {
 	Reason string   // what is another than planned
 	Diff   []Change // from what was planned to what is, masked
@@ -27,10 +27,10 @@ func (e *DeviationError) Error() string {
 
 // fingerprint identifies a JSON-like value, which is what of a resource.
 func (r *Runner) fingerprint(what string, v any) (string, error) {
-	if r.Fingerprint == nil {
+	if r.spec.Fingerprint == nil {
 		return "", nil
 	}
-	hash, err := r.Fingerprint(v)
+	hash, err := r.spec.Fingerprint(v)
 	if err != nil {
 		return "", fmt.Errorf("taking the hash of its %s: %w", what, err)
 	}
@@ -51,10 +51,10 @@ func decisive(actions []protocol.Action) []protocol.Action {
 // known yet is not looked at: out is nil before the resource is observed, and
 // its configuration may wait for a dependency.
 func (r *Runner) bound(res *resource, out *protocol.StateOutput) error {
-	if r.Bound == nil {
+	if r.spec.Bound == nil {
 		return nil
 	}
-	planned, ok := r.Bound[res.Name]
+	planned, ok := r.spec.Bound[res.Name]
 	if !ok {
 		return &DeviationError{Reason: "the plan has no such resource"}
 	}
@@ -76,10 +76,10 @@ func (r *Runner) bound(res *resource, out *protocol.StateOutput) error {
 // confirm is how often a person is asked about a resource: never where a plan
 // says what is done to it, for the plan was the question.
 func (r *Runner) confirm(res *resource) ConfirmMode {
-	if planned, ok := r.Bound[res.Name]; ok && planned.Status != Unknown {
+	if planned, ok := r.spec.Bound[res.Name]; ok && planned.Status != Unknown {
 		return ConfirmNo
 	}
-	return r.Confirm
+	return r.caller.Confirm
 }
 
 // deviation compares what a plan says of a resource with what is known of it

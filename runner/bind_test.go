@@ -30,10 +30,10 @@ func (w *world) plan(t *testing.T, text string) *runner.Plan {
 	return plan
 }
 
-func pinned(o *runner.Options) { o.Fingerprint = fingerprint }
+func pinned(o *options) { o.Fingerprint = fingerprint }
 
-func to(plan *runner.Plan) func(*runner.Options) {
-	return func(o *runner.Options) {
+func to(plan *runner.Plan) func(*options) {
+	return func(o *options) {
 		o.Fingerprint, o.Bound = fingerprint, map[string]runner.ResourcePlan{}
 		for _, r := range plan.Resources {
 			o.Bound[r.Name] = r
@@ -107,7 +107,7 @@ func TestABoundApplyDoesWhatWasPlannedWithoutAsking(t *testing.T) {
 	w.branches()
 	plan := w.plan(t, branches)
 	w.yes = func(runner.Question) bool { return true }
-	statuses, err := w.apply(t, branches, to(plan), func(o *runner.Options) { o.Confirm = runner.ConfirmAction })
+	statuses, err := w.apply(t, branches, to(plan), func(o *options) { o.Confirm = runner.ConfirmAction })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestABoundApplyRefusesWhatDeviates(t *testing.T) {
 			if tc.meanwhile != nil {
 				tc.meanwhile(w)
 			}
-			statuses, err := w.apply(t, tc.text, to(plan), func(o *runner.Options) { o.KeepGoing = true })
+			statuses, err := w.apply(t, tc.text, to(plan), func(o *options) { o.KeepGoing = true })
 			wantStatuses(t, statuses, tc.want)
 			var refused *runner.DeviationError
 			if errors.As(err, &refused) != (tc.says != "") || err != nil && !strings.Contains(err.Error(), tc.says) {
@@ -214,7 +214,7 @@ resources:
 	w.things["free"], w.things["bound"] = 1, 1
 	plan := w.plan(t, text)
 	w.things["free"] = 2
-	statuses, err := w.apply(t, strings.Replace(text, "{value: 1}", "{value: 2}", 1), to(plan), func(o *runner.Options) {
+	statuses, err := w.apply(t, strings.Replace(text, "{value: 1}", "{value: 2}", 1), to(plan), func(o *options) {
 		free := o.Bound["free"]
 		free.ConfigHash = `{"value":2}` // only the state is to deviate
 		o.Bound["free"] = free
@@ -255,7 +255,7 @@ resources:
 `
 	for unhashable, want := range map[string]string{`{"value":2}`: "open: taking the hash of its configuration", "null": "first: taking the hash of its state"} {
 		w := newWorld(t)
-		plan, err := w.runner(t, text, func(o *runner.Options) {
+		plan, err := w.runner(t, text, func(o *options) {
 			o.Fingerprint = func(v any) (string, error) {
 				if text, _ := fingerprint(v); text == unhashable {
 					return "", errors.New("no JSON")

@@ -127,9 +127,9 @@ type ResourcePlan struct {
 	Actions   []protocol.Action
 	Error     string // Failed, Skipped: why
 
-	// What an Apply that is bound to the plan must find again (Options.Bound).
+	// What an Apply that is bound to the plan must find again (Spec.Bound).
 	// Values are masked; the hashes are of the values before that, and "" where
-	// there is no Options.Fingerprint.
+	// there is no Spec.Fingerprint.
 	ImageID     string         // of the type: id of its content
 	ImageDigest string         // of the type, in a registry; "" if it never was in one
 	Config      map[string]any // resolved; nil while it waits for a dependency

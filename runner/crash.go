@@ -30,8 +30,8 @@ func (r *Runner) panicked(p any, doing string) *crash.Error {
 	c := crash.New(p, doing)
 	c.Message = r.secrets.mask(c.Message)
 	r.crash.CompareAndSwap(nil, c)
-	if r.Crashed != nil {
-		r.Crashed(c)
+	if r.caller.Crashed != nil {
+		r.caller.Crashed(c)
 	}
 	return c
 }
@@ -62,7 +62,7 @@ func (r *Runner) engineRun(ctx context.Context, spec engine.Spec, streams engine
 	streams.Stdin = guardedReader{r, streams.Stdin, what}
 	streams.Stdout = &guardedWriter{r: r, to: streams.Stdout, what: what}
 	streams.Stderr = &guardedWriter{r: r, to: streams.Stderr, what: what}
-	return r.Engine.Run(ctx, spec, streams)
+	return r.containers.Engine.Run(ctx, spec, streams)
 }
 
 type guardedReader struct {

@@ -52,7 +52,7 @@ func TestAPanicFailsWhatItHappenedIn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			got, err := w.apply(t, panicky, func(o *runner.Options) {
+			got, err := w.apply(t, panicky, func(o *options) {
 				o.Engine, o.KeepGoing = frail{w.engine, at("bad", tc.action)}, true
 			})
 			all := crash.All(err)
@@ -82,7 +82,7 @@ func TestAPanicFailsWhatItHappenedIn(t *testing.T) {
 func TestAPanicInAProcessThatServesFailsItsCalls(t *testing.T) {
 	w := newWorld(t)
 	w.engine.Images["thing"] = w.serving(good)
-	_, err := w.apply(t, many(3, "thing"), func(o *runner.Options) {
+	_, err := w.apply(t, many(3, "thing"), func(o *options) {
 		o.Engine = frail{w.engine, func(labels map[string]string) bool { return labels[runner.LabelKind] == runner.KindServe }}
 	})
 	if len(crash.All(err)) == 0 {
@@ -92,7 +92,7 @@ func TestAPanicInAProcessThatServesFailsItsCalls(t *testing.T) {
 
 func TestAPanicWhilePlanningIsAnError(t *testing.T) {
 	w := newWorld(t)
-	change := func(o *runner.Options) { o.Engine = frail{w.engine, at("bad", "state")} }
+	change := func(o *options) { o.Engine = frail{w.engine, at("bad", "state")} }
 	plan, err := w.runner(t, panicky, change).Plan(t.Context())
 	if len(crash.All(err)) != 1 || plan == nil || plan.Resources[0].Status != runner.Failed {
 		t.Errorf("told was %v of %+v", err, plan)
@@ -141,7 +141,7 @@ func TestWhatBeganHasAnEndAfterAPanic(t *testing.T) {
 							w.engine.Images["thing"] = w.serving(good)
 						}
 						w.fail["other"] = true
-						_, err := w.apply(t, panicky, func(o *runner.Options) {
+						_, err := w.apply(t, panicky, func(o *options) {
 							o.Observer, o.KeepGoing = nth(w, kind, n), true
 						})
 						if err == nil {
@@ -193,7 +193,7 @@ func TestAPanicAtAPartOfAnAnswerEndsTheProcess(t *testing.T) {
 				}
 				return 0
 			})
-			_, err := w.apply(t, many(1, "thing"), func(o *runner.Options) {
+			_, err := w.apply(t, many(1, "thing"), func(o *options) {
 				o.Observer = brittle{w, func(e runner.Event) bool { return e.Kind == runner.Line }}
 			})
 			if all := crash.All(err); len(all) == 0 || !strings.Contains(all[0].Message, "can not show line") {
@@ -210,7 +210,7 @@ func TestAPanicAtAPartOfAnAnswerEndsTheProcess(t *testing.T) {
 func TestAPanicOfProgressFailsAllThatNeedTheImage(t *testing.T) {
 	w := newWorld(t)
 	w.engine.Registry, w.engine.Images = w.engine.Images, nil
-	_, err := w.apply(t, many(3, "thing"), func(o *runner.Options) { o.Observer = nth(w, runner.Pulling, 1) })
+	_, err := w.apply(t, many(3, "thing"), func(o *options) { o.Observer = nth(w, runner.Pulling, 1) })
 	for _, name := range []string{"r0", "r1", "r2"} {
 		if err == nil || !strings.Contains(err.Error(), name+": image thing: internal error") {
 			t.Errorf("of %s is told %v", name, err)
@@ -225,7 +225,7 @@ func TestAPanicOfWhoWatchesIsAnError(t *testing.T) {
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			w := newWorld(t)
-			_, err := w.apply(t, panicky, func(o *runner.Options) {
+			_, err := w.apply(t, panicky, func(o *options) {
 				o.Observer = brittle{w, func(e runner.Event) bool { return e.Kind == kind }}
 			})
 			if len(crash.All(err)) == 0 {
@@ -240,7 +240,7 @@ func TestAPanicOfWhoWatchesIsAnError(t *testing.T) {
 		})
 	}
 	w := newWorld(t)
-	_, err := w.runner(t, panicky, func(o *runner.Options) {
+	_, err := w.runner(t, panicky, func(o *options) {
 		o.Observer = brittle{w, func(e runner.Event) bool { return e.Kind == runner.ResourceResolved }}
 	}).Plan(t.Context())
 	if len(crash.All(err)) == 0 {

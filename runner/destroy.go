@@ -12,7 +12,7 @@ import (
 	"github.com/deployster-go/deployster/protocol"
 )
 
-// Destroy removes what Options.Remove names: each resource once all that
+// Destroy removes what Spec.Remove names: each resource once all that
 // depends on it is gone. A type is asked for the state with "ensure": "absent",
 // its actions are run, and the state is asked again. Resources that are only
 // observed are left alone.
@@ -20,10 +20,11 @@ import (
 // Before anything is touched it refuses resources whose types can not remove,
 // with a *manifest.Error, and those whose configuration is not known any more,
 // because it needs the state of something that is gone, with a *FailedError,
-// unless Options.Gone knows of them.
+// unless Caller.Gone knows of them.
 // With KeepGoing the latter only fail themselves and what they depend on.
 // Otherwise it records and fails as Apply does.
-func (r *Runner) Destroy(ctx context.Context) (*Result, error) {
+func (r *Runner) Destroy(ctx context.Context, caller Caller) (*Result, error) {
+	r.caller = caller
 	defer r.rest(ctx)
 	d := r.removal()
 	return r.perform(ctx, d.doomed, d.prepare, "nothing was removed", d.removeAll)
@@ -31,11 +32,12 @@ func (r *Runner) Destroy(ctx context.Context) (*Result, error) {
 
 // PlanDestroy says what a Destroy would remove. It runs no action and records
 // nothing. It fails as Plan does.
-func (r *Runner) PlanDestroy(ctx context.Context) (_ *Plan, err error) {
+func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *Plan, err error) {
+	r.caller = caller
 	defer r.caught(&err, "planning")
 	defer r.rest(ctx)
 	d := r.removal()
-	if err := r.Prepare(ctx); err != nil {
+	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
 	bad := d.refuseUnremovable(ctx)
@@ -45,7 +47,7 @@ func (r *Runner) PlanDestroy(ctx context.Context) (_ *Plan, err error) {
 	if err := d.resolveAll(ctx); err != nil {
 		return nil, err
 	}
-	plan := &Plan{Run: r.Run, Destroy: true, Resources: make([]ResourcePlan, len(d.doomed))}
+	plan := &Plan{Run: r.containers.Run, Destroy: true, Resources: make([]ResourcePlan, len(d.doomed))}
 	entries := map[string]*ResourcePlan{}
 	g := graph.New[string]()
 	for i, res := range d.doomed {
@@ -61,30 +63,31 @@ func (r *Runner) PlanDestroy(ctx context.Context) (_ *Plan, err error) {
 		})
 		if errors.As(err, new(leftAlone)) {
 			entry.Status, entry.Error = Skipped, err.Error()
-			r.show(Event{Kind: ResourceSkipped, Time: r.Now(), Resource: res.Name, Status: Skipped, Error: entry.Error})
+			r.show(Event{Kind: ResourceSkipped, Time: r.now(), Resource: res.Name, Status: Skipped, Error: entry.Error})
 			return nil
 		}
 		if err != nil {
 			entry.Status, entry.Error = Failed, r.secrets.mask(err.Error())
-			r.show(Event{Kind: ResourceFailed, Time: r.Now(), Resource: res.Name, Status: Failed, Error: entry.Error})
+			r.show(Event{Kind: ResourceFailed, Time: r.now(), Resource: res.Name, Status: Failed, Error: entry.Error})
 			failures <- fmt.Errorf("%s: %w", res.Name, err)
 		}
 		return err
 	}, func(res *resource, reason string) {
 		entries[res.Name].Status, entries[res.Name].Error = Skipped, reason
-		r.show(Event{Kind: ResourceSkipped, Time: r.Now(), Resource: res.Name, Status: Skipped, Error: reason})
+		r.show(Event{Kind: ResourceSkipped, Time: r.now(), Resource: res.Name, Status: Skipped, Error: reason})
 	})
 	close(failures)
 	return plan, r.verdict(ctx, failures)
 }
 
 // Removable tells whether a Destroy could remove all that the manifest makes. It
-// fails as Prepare does, and with a *manifest.Error where types can not remove.
+// fails as Plan does, and with a *manifest.Error where types can not remove.
 // Nothing is asked for its state, touched or recorded.
-func (r *Runner) Removable(ctx context.Context) (err error) {
+func (r *Runner) Removable(ctx context.Context, caller Caller) (err error) {
+	r.caller = caller
 	defer r.caught(&err, "looking whether it can be removed")
 	defer r.rest(ctx)
-	if err := r.Prepare(ctx); err != nil {
+	if err := r.prepare(ctx); err != nil {
 		return err
 	}
 	r.removal().refuseUnremovable(ctx)
@@ -105,13 +108,13 @@ type removal struct {
 // what its configurations need.
 func (r *Runner) removal() *removal {
 	d := &removal{Runner: r, removing: map[string]bool{}, needs: map[string][]string{}, needed: map[string]bool{}, absent: map[string]Absence{}}
-	for _, name := range r.Remove {
+	for _, name := range r.spec.Remove {
 		d.removing[name] = true
 	}
 	taking := []*resource{}
-	for _, m := range slices.Backward(r.Manifest.Resources) {
+	for _, m := range slices.Backward(r.spec.Manifest.Resources) {
 		res := r.byName[m.Name]
-		if r.Remove == nil {
+		if r.spec.Remove == nil {
 			d.removing[res.Name] = true
 		}
 		if res.apart = !d.removing[res.Name] && !d.needed[res.Name]; res.apart {
@@ -153,7 +156,7 @@ const (
 
 // prepare does all that may refuse the Destroy before anything is touched.
 func (d *removal) prepare(ctx context.Context) error {
-	if err := d.Prepare(ctx); err != nil {
+	if err := d.Runner.prepare(ctx); err != nil {
 		return err
 	}
 	bad := d.refuseUnremovable(ctx)
@@ -163,7 +166,7 @@ func (d *removal) prepare(ctx context.Context) error {
 	if err := d.resolveAll(ctx); err != nil {
 		return err
 	}
-	if d.KeepGoing {
+	if d.spec.KeepGoing {
 		return nil // they fail when it is their turn
 	}
 	for _, res := range d.resources {
@@ -259,10 +262,10 @@ func (d *removal) resolveAll(ctx context.Context) error {
 
 // absence is what is known of a resource that can not be asked.
 func (d *removal) absence(ctx context.Context, res *resource) (Absence, error) {
-	if d.Gone == nil {
+	if d.caller.Gone == nil {
 		return Unproven, nil
 	}
-	absence, err := d.Gone(ctx, res.Name)
+	absence, err := d.caller.Gone(ctx, res.Name)
 	if err != nil {
 		return Unproven, fmt.Errorf("asking what is known of %s: %w", res.Name, err)
 	}
@@ -272,11 +275,11 @@ func (d *removal) absence(ctx context.Context, res *resource) (Absence, error) {
 // looked tells that a resource was looked at for those that need its state.
 func (d *removal) looked(res *resource, _ sight) {
 	if !d.removing[res.Name] {
-		d.show(Event{Kind: ResourceSkipped, Time: d.Now(), Resource: res.Name, Status: Skipped, Error: "not to be removed, only looked at"})
+		d.show(Event{Kind: ResourceSkipped, Time: d.now(), Resource: res.Name, Status: Skipped, Error: "not to be removed, only looked at"})
 		return
 	}
 	if d.needed[res.Name] {
-		d.show(Event{Kind: Looked, Time: d.Now(), Resource: res.Name})
+		d.show(Event{Kind: Looked, Time: d.now(), Resource: res.Name})
 	}
 }
 
@@ -354,7 +357,7 @@ func (d *removal) planOne(ctx context.Context, res *resource, entry *ResourcePla
 		return err
 	}
 	event := Event{Kind: ResourceResolved, Resource: res.Name, Status: Absent, Data: byLog}
-	started := d.Now()
+	started := d.now()
 	if d.absent[res.Name] != Verified {
 		d.show(Event{Kind: ResourceStarted, Time: started, Resource: res.Name})
 		out, found, err := d.find(ctx, res)
@@ -367,7 +370,7 @@ func (d *removal) planOne(ctx context.Context, res *resource, entry *ResourcePla
 		}
 	}
 	entry.Status = event.Status
-	event.Time = d.Now()
+	event.Time = d.now()
 	event.Duration = event.Time.Sub(started)
 	d.secrets.maskEvent(&event)
 	d.show(event)

@@ -38,7 +38,7 @@ func TestDestroyProperties(t *testing.T) {
 			fmt.Fprintf(&text, "  r%d: {type: thing, dependencies: {%s}, config: {value: %q}}\n", i, strings.Join(deps, ", "), value)
 		}
 		parallelism := rapid.IntRange(1, 6).Draw(t, "parallelism")
-		bounded := func(o *runner.Options) { o.Parallelism = parallelism }
+		bounded := func(o *options) { o.Parallelism = parallelism }
 		if _, err := w.apply(outer, text.String(), bounded); err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestDestroyProperties(t *testing.T) {
 			delete(w.things, fmt.Sprintf("r%d", i))
 		}
 		w.forget()
-		got, err := w.destroy(outer, text.String(), bounded, func(o *runner.Options) {
+		got, err := w.destroy(outer, text.String(), bounded, func(o *options) {
 			known(slices.Collect(maps.Keys(gone))...)(o)
 		})
 		if err != nil || len(w.things) > 0 {

@@ -140,7 +140,7 @@ func TestAConfigurationThatCanNotBeKnownAnyMore(t *testing.T) {
 		for _, name := range []string{"db", "api", "deep"} {
 			delete(w.things, name)
 		}
-		unmade := func(o *runner.Options) {
+		unmade := func(o *options) {
 			o.Gone = func(context.Context, string) (runner.Absence, error) { return runner.Unmade, nil }
 		}
 		plan, err := w.runner(t, text, unmade).PlanDestroy(t.Context())
@@ -169,7 +169,7 @@ func TestAConfigurationThatCanNotBeKnownAnyMore(t *testing.T) {
 	t.Run("fails with what could not be asked", func(t *testing.T) {
 		w := applied(t, text)
 		delete(w.things, "db")
-		_, err := w.destroy(t, text, func(o *runner.Options) {
+		_, err := w.destroy(t, text, func(o *options) {
 			o.Gone = func(context.Context, string) (runner.Absence, error) {
 				return runner.Unproven, errors.New("disk on fire")
 			}

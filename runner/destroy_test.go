@@ -62,7 +62,7 @@ func removable(w *world) *world {
 
 // destroy destroys what a manifest made and returns the outcome of each
 // resource.
-func (w *world) destroy(t testing.TB, text string, change ...func(*runner.Options)) (map[string]runner.Status, error) {
+func (w *world) destroy(t testing.TB, text string, change ...func(*options)) (map[string]runner.Status, error) {
 	t.Helper()
 	result, err := w.runner(t, text, change...).Destroy(t.Context())
 	statuses := map[string]runner.Status{}
@@ -83,15 +83,15 @@ func applied(t testing.TB, text string) *world {
 	return w
 }
 
-func remove(names ...string) func(*runner.Options) {
-	return func(o *runner.Options) { o.Remove = names }
+func remove(names ...string) func(*options) {
+	return func(o *options) { o.Remove = names }
 }
 
-func keepGoing(o *runner.Options) { o.KeepGoing = true }
+func keepGoing(o *options) { o.KeepGoing = true }
 
 // known answers for a log that knows these to be gone.
-func known(names ...string) func(*runner.Options) {
-	return func(o *runner.Options) {
+func known(names ...string) func(*options) {
+	return func(o *options) {
 		o.Gone = func(_ context.Context, name string) (runner.Absence, error) {
 			if slices.Contains(names, name) {
 				return runner.Verified, nil
@@ -237,10 +237,10 @@ func TestATargetIsRemovedWithoutWhatItDependsOn(t *testing.T) {
 func TestAFailureKeepsWhatTheResourceDependsOn(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		change func(*runner.Options)
+		change func(*options)
 		want   map[string]runner.Status
 	}{
-		{"and ends the run", func(o *runner.Options) { o.Parallelism = 1 }, map[string]runner.Status{
+		{"and ends the run", func(o *options) { o.Parallelism = 1 }, map[string]runner.Status{
 			"a2": runner.Failed, "a1": runner.Skipped, "a": runner.Skipped, "z": runner.Skipped, "z1": runner.Destroyed,
 		}},
 		{"and goes on elsewhere", keepGoing, map[string]runner.Status{
@@ -272,7 +272,7 @@ func TestDestroyAsksAsOftenAsIsWanted(t *testing.T) {
 	for mode, asked := range map[runner.ConfirmMode]int{runner.ConfirmNo: 0, runner.ConfirmResource: 3, runner.ConfirmAction: 3} {
 		w := applied(t, chain)
 		w.yes = func(runner.Question) bool { return true }
-		if _, err := w.destroy(t, chain, func(o *runner.Options) { o.Confirm = mode }); err != nil || len(w.asked) != asked {
+		if _, err := w.destroy(t, chain, func(o *options) { o.Confirm = mode }); err != nil || len(w.asked) != asked {
 			t.Errorf("%s: asked %d times, want %d; %v", mode, len(w.asked), asked, err)
 		}
 		for _, q := range w.asked {
@@ -283,7 +283,7 @@ func TestDestroyAsksAsOftenAsIsWanted(t *testing.T) {
 	}
 	w := applied(t, chain)
 	w.yes = func(runner.Question) bool { return false }
-	_, err := w.destroy(t, chain, func(o *runner.Options) { o.Confirm = runner.ConfirmAction })
+	_, err := w.destroy(t, chain, func(o *options) { o.Confirm = runner.ConfirmAction })
 	if err == nil || !strings.Contains(err.Error(), "declined") || len(w.things) != 3 {
 		t.Errorf("declined: %v, left are %v", err, w.things)
 	}
@@ -297,7 +297,7 @@ func TestStoppingADestroyLetsTheRunningActionFinish(t *testing.T) {
 			close(stop)
 		}
 	}
-	_, err := w.destroy(t, chain, func(o *runner.Options) { o.Stop, o.Parallelism = stop, 1 })
+	_, err := w.destroy(t, chain, func(o *options) { o.Stop, o.Parallelism = stop, 1 })
 	if !errors.Is(err, runner.ErrInterrupted) || len(w.things) != 2 {
 		t.Errorf("got %v, left are %v", err, w.things)
 	}

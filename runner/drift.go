@@ -40,12 +40,13 @@ func (d *DriftReport) Drifted() bool {
 // not; where there is none, or where a STALE one lacks what is needed, the resource
 // is Unknown.
 //
-// Drift fails when Prepare does, or when any resource failed; the report it
-// returns then tells which.
-func (r *Runner) Drift(ctx context.Context) (_ *DriftReport, err error) {
+// Drift fails where Apply refuses before it touches anything, or when any resource
+// failed; the report it returns then names them.
+func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *DriftReport, err error) {
+	r.caller = caller
 	defer r.caught(&err, "looking for drift")
 	defer r.rest(ctx)
-	if err := r.Prepare(ctx); err != nil {
+	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
 	needs := map[string][]string{}
@@ -53,7 +54,7 @@ func (r *Runner) Drift(ctx context.Context) (_ *DriftReport, err error) {
 		needs[res.Name] = r.needs(res)
 	}
 	sights := r.survey(ctx, needs, func(*resource) bool { return true }, r.drifting)
-	report := &DriftReport{Run: r.Run, Resources: make([]ResourceDrift, len(r.resources))}
+	report := &DriftReport{Run: r.containers.Run, Resources: make([]ResourceDrift, len(r.resources))}
 	failures := make(chan error, len(r.resources))
 	for i, res := range r.resources {
 		s := sights[res.Name]
@@ -74,7 +75,7 @@ func (r *Runner) Drift(ctx context.Context) (_ *DriftReport, err error) {
 // drifting tells what was found of a resource as soon as it is.
 func (r *Runner) drifting(res *resource, s sight) {
 	d := drift(res, s)
-	event := Event{Kind: ResourceResolved, Time: r.Now(), Resource: res.Name, Status: d.Status, Error: r.secrets.mask(d.Error)}
+	event := Event{Kind: ResourceResolved, Time: r.now(), Resource: res.Name, Status: d.Status, Error: r.secrets.mask(d.Error)}
 	switch d.Status {
 	case Failed:
 		event.Kind = ResourceFailed

@@ -13,7 +13,7 @@ import (
 )
 
 // drift returns what is told of each resource, as one text.
-func (w *world) drift(t *testing.T, text string, change ...func(*runner.Options)) (map[string]string, *runner.DriftReport, error) {
+func (w *world) drift(t *testing.T, text string, change ...func(*options)) (map[string]string, *runner.DriftReport, error) {
 	t.Helper()
 	report, err := w.runner(t, text, change...).Drift(t.Context())
 	told := map[string]string{}
@@ -169,7 +169,7 @@ func TestAFailureHidesNoDrift(t *testing.T) {
 		}
 		return good(ctx, c)
 	})
-	told, report, err := w.drift(t, fleet, func(o *runner.Options) { o.Parallelism = 1 })
+	told, report, err := w.drift(t, fleet, func(o *options) { o.Parallelism = 1 })
 	var failed *runner.FailedError
 	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "lost: state exited with 9") {
 		t.Errorf("got %v", err)
@@ -191,7 +191,7 @@ func TestDriftIsInterrupted(t *testing.T) {
 			close(stop)
 		}
 	}
-	_, report, err := w.drift(t, fleet, func(o *runner.Options) { o.Stop, o.Parallelism = stop, 1 })
+	_, report, err := w.drift(t, fleet, func(o *options) { o.Stop, o.Parallelism = stop, 1 })
 	if !errors.Is(err, runner.ErrInterrupted) || report == nil || report.Resources[1].Status != runner.Skipped {
 		t.Errorf("%v, %+v", err, report)
 	}

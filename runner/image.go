@@ -39,8 +39,8 @@ func (r *Runner) imageFor(ctx context.Context, resource, ref string) (engine.Ima
 		ctx, cancel := r.stoppable(ctx)
 		defer cancel()
 		entry.err = r.try("getting it", func() (err error) {
-			entry.image, err = r.Images.Image(ctx, ref, r.Pull, func(p engine.Progress) {
-				r.show(Event{Kind: Pulling, Time: r.Now(), Resource: resource, Image: ref, Current: p.Current, Total: p.Total})
+			entry.image, err = r.containers.Images.Image(ctx, ref, r.containers.Pull, func(p engine.Progress) {
+				r.show(Event{Kind: Pulling, Time: r.now(), Resource: resource, Image: ref, Current: p.Current, Total: p.Total})
 			})
 			return err
 		})

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/deployster-go/deployster/runner"
 )
 
 // memory is an InitCache.
@@ -32,28 +30,28 @@ func TestWhatATypeAnsweredInitIsNotAskedAgain(t *testing.T) {
 	cache := &memory{answers: map[string][]byte{}}
 	for _, tc := range []struct {
 		name   string
-		change func(*runner.Options)
+		change func(*options)
 		before func()
 		asked  int
 	}{
-		{"the first time", func(*runner.Options) {}, func() {}, 3},
-		{"again", func(*runner.Options) {}, func() {}, 0},
-		{"by another version", func(o *runner.Options) { o.Version = "1.2.4" }, func() {}, 3},
-		{"after the cache was damaged", func(*runner.Options) {}, func() {
+		{"the first time", func(*options) {}, func() {}, 3},
+		{"again", func(*options) {}, func() {}, 0},
+		{"by another version", func(o *options) { o.Version = "1.2.4" }, func() {}, 3},
+		{"after the cache was damaged", func(*options) {}, func() {
 			for key := range cache.answers {
 				cache.answers[key] = []byte(`{"state_action":`)
 			}
 		}, 3},
-		{"after it was damaged to be no schema", func(*runner.Options) {}, func() {
+		{"after it was damaged to be no schema", func(*options) {}, func() {
 			for key := range cache.answers {
 				cache.answers[key] = []byte(`{"state_action":{"args":["state"]},"config_schema":{"type":7}}`)
 			}
 		}, 3},
-		{"without a cache", func(o *runner.Options) { o.InitCache = nil }, func() {}, 3},
+		{"without a cache", func(o *options) { o.InitCache = nil }, func() {}, 3},
 	} {
 		tc.before()
 		w.forget()
-		r := w.runner(t, many(3, "thing"), func(o *runner.Options) { o.InitCache = cache }, tc.change)
+		r := w.runner(t, many(3, "thing"), func(o *options) { o.InitCache = cache }, tc.change)
 		if _, err := r.Plan(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +69,7 @@ func TestOnlyGoodAnswersAreRemembered(t *testing.T) {
 		w := newWorld(t)
 		w.engine.Images["bad"] = answering(init, "", 0)
 		cache := &memory{answers: map[string][]byte{}}
-		_, err := w.apply(t, many(1, "bad"), func(o *runner.Options) { o.InitCache = cache })
+		_, err := w.apply(t, many(1, "bad"), func(o *options) { o.InitCache = cache })
 		if err == nil || !strings.Contains(err.Error(), "init of bad") || len(cache.answers) != 0 {
 			t.Errorf("%s: %v, %d remembered", name, err, len(cache.answers))
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/deployster-go/deployster/schema"
 )
 
-// Prepare initializes all resource types, in parallel, and refuses what can be
+// prepare initializes all resource types, in parallel, and refuses what can be
 // refused before anything is touched: plugs that are missing or not allowed,
 // and configurations that break their type's schema where they do not wait for
 // the state of a dependency. Such refusals are a *manifest.Error; all of them
@@ -21,7 +21,7 @@ import (
 //
 // The first resource of each type goes ahead of the others: a type that serves
 // is asked for those by its process.
-func (r *Runner) Prepare(ctx context.Context) error {
+func (r *Runner) prepare(ctx context.Context) error {
 	if r.prepared {
 		return nil
 	}
@@ -38,10 +38,10 @@ func (r *Runner) Prepare(ctx context.Context) error {
 	}
 	var left, workers sync.WaitGroup
 	left.Add(len(r.resources))
-	for range min(r.Parallelism, len(r.resources)) {
+	for range min(r.containers.Parallelism, len(r.resources)) {
 		workers.Go(func() {
 			for res := range queue {
-				r.prepare(ctx, res)
+				r.initializeOne(ctx, res)
 				for _, follower := range followers[res] {
 					queue <- follower
 				}
@@ -60,7 +60,7 @@ func (r *Runner) Prepare(ctx context.Context) error {
 	return nil
 }
 
-func (r *Runner) prepare(ctx context.Context, res *resource) {
+func (r *Runner) initializeOne(ctx context.Context, res *resource) {
 	_, res.refused = guarded(ctx, r, res, "initializing", func(ctx context.Context, res *resource) (struct{}, error) {
 		return struct{}{}, r.initialize(ctx, res)
 	})
@@ -111,7 +111,7 @@ func (r *Runner) initialize(ctx context.Context, res *resource) error {
 	if err := r.bound(res, nil); err != nil {
 		return err
 	}
-	started := r.Now()
+	started := r.now()
 	if err := r.askInit(ctx, res); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (r *Runner) initialize(ctx context.Context, res *resource) error {
 		return err
 	}
 	res.initialized = Event{
-		Kind: ResourceInitialized, Resource: res.Name, Image: res.Type, ImageID: image.ID, Duration: r.Now().Sub(started),
+		Kind: ResourceInitialized, Resource: res.Name, Image: res.Type, ImageID: image.ID, Duration: r.now().Sub(started),
 	}
 	return r.emit(ctx, res.initialized)
 }
@@ -146,8 +146,8 @@ func (r *Runner) initialize(ctx context.Context, res *resource) error {
 func (r *Runner) askInit(ctx context.Context, res *resource) error {
 	input := r.initInput(res)
 	key := initKey(res.image.ID, input)
-	if r.InitCache != nil {
-		if text, ok := r.InitCache.Get(key); ok {
+	if r.spec.InitCache != nil {
+		if text, ok := r.spec.InitCache.Get(key); ok {
 			if a := r.inits.decode(text); a.err == nil {
 				res.init, res.schema = a.output, a.schema
 				return nil
@@ -174,23 +174,23 @@ func (r *Runner) askInit(ctx context.Context, res *resource) error {
 		}))
 	}
 	res.init, res.schema = a.output, a.schema
-	if r.InitCache != nil {
-		r.InitCache.Put(key, got.answer)
+	if r.spec.InitCache != nil {
+		r.spec.InitCache.Put(key, got.answer)
 	}
 	return nil
 }
 
 func (r *Runner) initInput(res *resource) protocol.InitInput {
-	return protocol.InitInput{Name: res.Name, Type: res.Type, Version: r.Version, Verbose: r.Verbose, Workspace: r.Workspace}
+	return protocol.InitInput{Name: res.Name, Type: res.Type, Version: r.spec.Version, Verbose: r.spec.Verbose, Workspace: r.containers.Workspace}
 }
 
 // plug turns the requests of a resource's type into mounts, as Plug does.
 func (r *Runner) plug(res *resource, requests map[string]protocol.PlugRequest) (mounts []engine.Mount, without []string, problems []manifest.Problem) {
 	kept := r.stateDir()
-	if r.Remote { // plugs are paths of another machine
+	if r.containers.Remote { // plugs are paths of another machine
 		kept = ""
 	}
-	return Plug(r.Manifest, res.Resource, requests, kept)
+	return Plug(r.spec.Manifest, res.Resource, requests, kept)
 }
 
 // Plug turns the requests of a resource's type into mounts. without says which
@@ -238,7 +238,7 @@ func leadsInto(dir, name string) bool {
 // the state of a dependency, and returns nil for one that does.
 func (r *Runner) configuredEarly(res *resource) (map[string]any, error) {
 	if len(res.Dependencies) > 0 {
-		waits, err := r.Expressions.Reads(any(res.Config), sortedKeys(res.Dependencies)...)
+		waits, err := r.spec.Expressions.Reads(any(res.Config), sortedKeys(res.Dependencies)...)
 		if err != nil {
 			return nil, r.misconfigured(res, err)
 		}

@@ -158,13 +158,13 @@ func (r *Runner) invoke(ctx context.Context, res *resource, c call, input []byte
 	i.kept[0].path, i.kept[1].path = path+".stdout", path+".stderr"
 	show := func(stream string, keep *transcript) *lines {
 		file := keep.path
-		if rel, err := filepath.Rel(r.Workspace, file); err == nil && filepath.IsLocal(rel) {
+		if rel, err := filepath.Rel(r.containers.Workspace, file); err == nil && filepath.IsLocal(rel) {
 			file = rel
 		}
 		return &lines{secrets: &r.secrets, each: func(line string) {
 			keep.write(line + "\n")
 			i.said.add(stream, line)
-			r.show(Event{Kind: Line, Time: r.Now(), Resource: res.Name, Action: c.action, Attempt: c.attempt, Stream: stream, Text: line, File: file})
+			r.show(Event{Kind: Line, Time: r.now(), Resource: res.Name, Action: c.action, Attempt: c.attempt, Stream: stream, Text: line, File: file})
 		}}
 	}
 	out, errOut := show("stdout", &i.kept[0]), show("stderr", &i.kept[1])
@@ -181,9 +181,9 @@ func (r *Runner) complete(ctx context.Context, i *calling, run func(context.Cont
 	r.tell(Working, i.resource, i.action, "")
 	var got result
 	var err error
-	started := r.Now()
+	started := r.now()
 	got.exit, err = run(ctx)
-	got.duration = r.Now().Sub(started)
+	got.duration = r.now().Sub(started)
 	if panicked := r.try("showing what "+i.resource+" said", func() error { i.flush(); return nil }); err == nil {
 		err = panicked
 	}
@@ -206,7 +206,7 @@ func (r *Runner) complete(ctx context.Context, i *calling, run func(context.Cont
 // container makes a call by running a container for it, which begins when hold
 // is closed, if there is one.
 func (r *Runner) container(ctx context.Context, res *resource, i *calling, hold <-chan struct{}) (engine.Exit, error) {
-	spec, err := r.spec(res, i)
+	spec, err := r.containerSpec(res, i)
 	if err != nil {
 		return engine.Exit{}, err
 	}
@@ -234,11 +234,11 @@ type namedError struct {
 func (e *namedError) Error() string { return e.text }
 func (e *namedError) Unwrap() error { return e.err }
 
-// spec is the container for one call.
-func (r *Runner) spec(res *resource, i *calling) (engine.Spec, error) {
+// containerSpec is the container for one call.
+func (r *Runner) containerSpec(res *resource, i *calling) (engine.Spec, error) {
 	spec, err := r.plainSpec(i.invocation, i.image, res.mounts, i.path)
 	spec.Timeout = i.timeout
-	spec.Labels[LabelResource], spec.Labels[LabelAction] = Placed(i.resource, r.Place), i.action
+	spec.Labels[LabelResource], spec.Labels[LabelAction] = Placed(i.resource, r.containers.Place), i.action
 	spec.Labels[LabelAttempt], spec.Labels[LabelKind] = strconv.Itoa(i.attempt), KindAct
 	if i.answers {
 		spec.Labels[LabelKind] = KindObserve
@@ -250,10 +250,10 @@ func (r *Runner) spec(res *resource, i *calling) (engine.Spec, error) {
 // the container's work directory, which is made.
 func (r *Runner) plainSpec(run protocol.Invocation, image engine.Image, plugs []engine.Mount, path string) (engine.Spec, error) {
 	spec := engine.Spec{
-		Image: image.ID, Entrypoint: run.Entrypoint, Args: run.Args, Mounts: plugs, Network: r.Network, Memory: r.Memory, Pids: r.Pids,
-		Labels: map[string]string{LabelLog: r.Log, LabelRun: r.Run},
+		Image: image.ID, Entrypoint: run.Entrypoint, Args: run.Args, Mounts: plugs, Network: r.containers.Network, Memory: r.containers.Memory, Pids: r.containers.Pids,
+		Labels: map[string]string{LabelLog: r.containers.Log, LabelRun: r.containers.Run},
 	}
-	if r.Remote {
+	if r.containers.Remote {
 		return spec, nil
 	}
 	// One that appears while the container runs would be seen.
@@ -264,10 +264,10 @@ func (r *Runner) plainSpec(run protocol.Invocation, image engine.Image, plugs []
 	if err := errors.Join(os.MkdirAll(work, 0o700), openToAll(work)); err != nil {
 		return spec, fmt.Errorf("making a work directory: %w", err)
 	}
-	spec.WorkDir = r.Workspace
-	spec.Env = []string{"DEPLOYSTER_WORKSPACE=" + r.Workspace, "DEPLOYSTER_WORK=" + workTarget}
+	spec.WorkDir = r.containers.Workspace
+	spec.Env = []string{"DEPLOYSTER_WORKSPACE=" + r.containers.Workspace, "DEPLOYSTER_WORK=" + workTarget}
 	spec.Mounts = append([]engine.Mount{
-		{Source: r.Workspace, Target: r.Workspace, ReadOnly: true},
+		{Source: r.containers.Workspace, Target: r.containers.Workspace, ReadOnly: true},
 		{Source: work, Target: workTarget},
 	}, plugs...)
 	var err error
@@ -278,7 +278,7 @@ func (r *Runner) plainSpec(run protocol.Invocation, image engine.Image, plugs []
 }
 
 // stateDir is what Deployster keeps below the workspace.
-func (r *Runner) stateDir() string { return filepath.Join(r.Workspace, engine.StateDir) }
+func (r *Runner) stateDir() string { return filepath.Join(r.containers.Workspace, engine.StateDir) }
 
 // runsOwn tells whether an invocation runs the image of the resource's type.
 func (r *resource) runsOwn(run protocol.Invocation) bool {

@@ -13,14 +13,15 @@ import (
 // is not VALID is not asked: until that one is applied, its state, and with it
 // everything that depends on it, is not known.
 //
-// Plan fails when Prepare does, or when any resource failed; the Plan it
-// returns then tells which.
-func (r *Runner) Plan(ctx context.Context) (_ *Plan, err error) {
+// Plan fails where Apply refuses before it touches anything, or when any resource
+// failed; the Plan it returns then names them.
+func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *Plan, err error) {
+	r.caller = caller
 	defer r.caught(&err, "planning")
-	if err := r.Prepare(ctx); err != nil {
+	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
-	plan := &Plan{Run: r.Run, Resources: make([]ResourcePlan, len(r.resources))}
+	plan := &Plan{Run: r.containers.Run, Resources: make([]ResourcePlan, len(r.resources))}
 	entries := map[string]*ResourcePlan{}
 	for i, res := range r.resources {
 		plan.Resources[i] = ResourcePlan{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, Status: Pending}
@@ -37,7 +38,7 @@ func (r *Runner) Plan(ctx context.Context) (_ *Plan, err error) {
 		}
 		err := r.known(res, entry)
 		if err == nil && entry.Status == Unknown {
-			r.show(Event{Kind: ResourceResolved, Time: r.Now(), Resource: res.Name, Status: Unknown})
+			r.show(Event{Kind: ResourceResolved, Time: r.now(), Resource: res.Name, Status: Unknown})
 			return nil
 		}
 		if err == nil {
@@ -47,14 +48,14 @@ func (r *Runner) Plan(ctx context.Context) (_ *Plan, err error) {
 		}
 		if err != nil {
 			entry.Status, entry.Error = Failed, r.secrets.mask(err.Error())
-			r.show(Event{Kind: ResourceFailed, Time: r.Now(), Resource: res.Name, Status: Failed, Error: entry.Error})
+			r.show(Event{Kind: ResourceFailed, Time: r.now(), Resource: res.Name, Status: Failed, Error: entry.Error})
 			failures <- err
 			return err
 		}
 		return nil
 	}, func(res *resource, reason string) {
 		entries[res.Name].Status, entries[res.Name].Error = Skipped, reason
-		r.show(Event{Kind: ResourceSkipped, Time: r.Now(), Resource: res.Name, Status: Skipped, Error: reason})
+		r.show(Event{Kind: ResourceSkipped, Time: r.now(), Resource: res.Name, Status: Skipped, Error: reason})
 	})
 	close(failures)
 	// Only now all secrets are known: one resource's may stand in another's.
@@ -65,7 +66,7 @@ func (r *Runner) Plan(ctx context.Context) (_ *Plan, err error) {
 }
 
 func (r *Runner) planOne(ctx context.Context, res *resource, entry *ResourcePlan) error {
-	started := r.Now()
+	started := r.now()
 	r.show(Event{Kind: ResourceStarted, Time: started, Resource: res.Name})
 	if err := r.resolve(res); err != nil {
 		return err
@@ -77,7 +78,7 @@ func (r *Runner) planOne(ctx context.Context, res *resource, entry *ResourcePlan
 	if err := r.seen(res, out, entry); err != nil {
 		return err
 	}
-	event := Event{Kind: ResourceResolved, Time: r.Now(), Resource: res.Name, Status: entry.Status}
+	event := Event{Kind: ResourceResolved, Time: r.now(), Resource: res.Name, Status: entry.Status}
 	event.Duration = event.Time.Sub(started)
 	switch {
 	case entry.Status == Valid:

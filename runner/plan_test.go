@@ -113,7 +113,7 @@ resources:
   cert: {type: thing, readonly: true, config: {value: 2}}
   user: {type: thing, dependencies: {c: cert}, config: {value: "{{ c.state.value }}"}}
   other: {type: thing, config: {value: 1}}
-`, func(o *runner.Options) { o.KeepGoing = true }).Plan(t.Context())
+`, func(o *options) { o.KeepGoing = true }).Plan(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "read-only, and not as configured") {
 		t.Fatalf("told was %v", err)
 	}

@@ -32,66 +32,78 @@ import (
 // that an image that hangs ends a run rather than a night.
 const DefaultTimeout = 30 * time.Minute
 
-// Options is everything a run needs. All fields are required unless they say
-// otherwise.
-type Options struct {
+// Spec is what a run does. Fields are required unless they say otherwise.
+type Spec struct {
 	Manifest    *manifest.Manifest
 	Variables   map[string]any
 	Expressions *expression.Evaluator
+	KeepGoing   bool      // after a failure, go on with what does not depend on it
+	InitCache   InitCache // may be nil: each type is asked
+	Version     string    // Deployster's, which types are given
+	Verbose     bool      // which types are given
 
-	Engine    Engine
-	Images    Images
-	Recorder  Recorder  // of Apply; may be nil: nothing is recorded
-	Observer  Observer  // may be nil
-	Guard     Guard     // may be nil: nobody else works on these resources
-	InitCache InitCache // may be nil: each type is asked
-	Confirmer Confirmer // may be nil when Confirm is ConfirmNo or ConfirmOnce
-
-	Confirm     ConfirmMode
-	Parallelism int               // how many resources are worked on at once, at least 1; so many containers may also wait for their turn
-	KeepGoing   bool              // after a failure, go on with what does not depend on it
-	Pull        engine.PullPolicy //
-	Network     string            // of every container; "" is the engine's default
-	Memory      int64             // bytes of every container; 0 is the engine's default
-	Pids        int64             // processes and threads of every container; 0 is the engine's default
-	Place       string            // where the resources are, of a manifest that is applied in several places; "" is none
-	Remote      bool              // the engine does not see this machine's files: no workspace, no work directory
-	Stop        <-chan struct{}   // may be nil; closed: start nothing new, let running actions finish
-
-	// Plans that bind. A Fingerprint identifies a JSON-like value: equal ones
-	// have the same, others another. With Bound, by name of resource, each one is
-	// refused with a *DeviationError where it is not as the plan found it.
+	// Saved plans. A Fingerprint identifies a JSON-like value: equal ones have the
+	// same, others another. With Bound, by name of resource, each one is refused
+	// with a *DeviationError where it is not as the plan found it.
 	Fingerprint func(any) (string, error) // may be nil: a Plan has no hashes, and Bound is nil
 	Bound       map[string]ResourcePlan   // of Apply; may be nil: whatever is needed is done
 
-	// Of Destroy and PlanDestroy. Remove names what is removed, and must hold all
-	// that depends on any of it; nil is everything. Gone tells what is known of a
-	// resource that can not be asked; may be nil: nothing is.
+	// Remove names what Destroy and PlanDestroy remove, and must hold all that
+	// depends on any of it; nil is everything.
 	Remove []string
-	Gone   func(ctx context.Context, resource string) (Absence, error)
-
-	Run       string            // ULID of this run
-	Log       string            // id of the deployment log, put on every container
-	Version   string            // Deployster's, told to resource types
-	Verbose   bool              // told to resource types
-	Workspace string            // absolute; mounted read-only into every container
-	Work      string            // absolute; below it each invocation has a directory
-	Details   map[string]string // what else identifies the run; goes into RunStarted
-	Now       func() time.Time
-	Crashed   func(*crash.Error) // may be nil; is told of each panic at once, also of those that the run can not tell of
 }
 
-// Runner does one run of one manifest.
+// Containers is how a run runs its containers. Fields are required unless they say
+// otherwise.
+type Containers struct {
+	Engine Engine
+	Images Images
+
+	Parallelism int               // how many resources are worked on at once, at least 1; so many containers may also wait for their turn
+	Pull        engine.PullPolicy // when an image is fetched
+	Network     string            // of every container; "" is the engine's default
+	Memory      int64             // bytes of every container; 0 is the engine's default
+	Pids        int64             // processes and threads of every container; 0 is the engine's default
+	Remote      bool              // the engine does not see this machine's files: no workspace, no work directory
+	Stop        <-chan struct{}   // may be nil; closed: start nothing new, let running actions finish
+	Now         func() time.Time  // the clock
+
+	Run       string // ULID of this run
+	Log       string // id of the deployment log, put on every container
+	Place     string // where the resources are, of a manifest that is applied in several places; "" is none
+	Workspace string // absolute; mounted read-only into every container
+	Work      string // absolute; below it each invocation has a directory
+}
+
+// Caller is who asks for a Plan, an Apply and the like, and is asked and notified
+// while it lasts. The zero Caller observes nothing, records nothing and agrees.
+type Caller struct {
+	Observer  Observer           // may be nil
+	Recorder  Recorder           // of Apply and Destroy; may be nil: nothing is recorded
+	Guard     Guard              // may be nil: nobody else works on these resources
+	Details   map[string]string  // what else identifies the run; goes into RunStarted
+	Confirm   ConfirmMode        // "" is ConfirmNo
+	Confirmer Confirmer          // may be nil when Confirm is ConfirmNo or ConfirmOnce
+	Crashed   func(*crash.Error) // may be nil; is told of each panic at once, also of those that the run can not tell of
+
+	// Gone tells Destroy and PlanDestroy what is known of a resource that can not
+	// be asked; may be nil: nothing is.
+	Gone func(ctx context.Context, resource string) (Absence, error)
+}
+
+// Runner does one run of one manifest. It does one thing at a time.
 type Runner struct {
-	Options
-	resources []*resource
-	byName    map[string]*resource
-	images    imageCache
-	inits     initAnswers
-	servers   servers
-	secrets   secrets
-	observing sync.Mutex
-	asking    sync.Mutex
+	spec       Spec
+	containers Containers
+	caller     Caller // of what is being done
+	resources  []*resource
+	byName     map[string]*resource
+	images     imageCache
+	inits      initAnswers
+	servers    servers
+	secrets    secrets
+	observing  sync.Mutex
+	asking     sync.Mutex
 
 	room       chan struct{}  // for containers that wait for their turn
 	background sync.WaitGroup // of them
@@ -107,18 +119,18 @@ type Runner struct {
 var ErrInterrupted = errors.New("interrupted")
 
 // New prepares a run; nothing is started yet.
-func New(o Options) *Runner {
-	r := &Runner{Options: o, byName: map[string]*resource{}}
-	r.Parallelism = max(1, o.Parallelism)
-	r.room = make(chan struct{}, r.Parallelism)
-	for _, m := range o.Manifest.Resources {
-		res := &resource{Resource: m, dependsOn: o.Manifest.Dependencies(m.Name)}
-		res.dir = filepath.Join(o.Work, m.Name)
+func New(spec Spec, containers Containers) *Runner {
+	containers.Parallelism = max(1, containers.Parallelism)
+	r := &Runner{spec: spec, containers: containers, byName: map[string]*resource{}, room: make(chan struct{}, containers.Parallelism)}
+	for _, m := range spec.Manifest.Resources {
+		res := &resource{Resource: m, dependsOn: spec.Manifest.Dependencies(m.Name), dir: filepath.Join(containers.Work, m.Name)}
 		r.resources = append(r.resources, res)
 		r.byName[m.Name] = res
 	}
 	return r
 }
+
+func (r *Runner) now() time.Time { return r.containers.Now() }
 
 // State is what a resource was last seen to be: VALID by an Apply, and as it was
 // found by a Drift. It is nil while that is not known, and where there is nothing.
@@ -138,10 +150,10 @@ func Placed(resource, place string) string {
 	return resource + "@" + place
 }
 
-// Headers describes the resources of the run in graph order.
-func (r *Runner) Headers() []ResourceHeader {
+// headers describes the resources of the run in graph order.
+func (r *Runner) headers() []ResourceHeader {
 	headers := make([]ResourceHeader, 0, len(r.byName))
-	for _, m := range r.Manifest.Resources {
+	for _, m := range r.spec.Manifest.Resources {
 		if res := r.byName[m.Name]; !res.apart {
 			headers = append(headers, ResourceHeader{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn})
 		}
@@ -153,14 +165,14 @@ func (r *Runner) Headers() []ResourceHeader {
 // and shows it. It fails when recording fails, and from then on always.
 func (r *Runner) emit(ctx context.Context, e Event) (err error) {
 	defer r.caught(&err, "telling of "+string(e.Kind))
-	e.Time = r.Now()
+	e.Time = r.now()
 	r.secrets.maskEvent(&e)
 	if broken := r.broken.Load(); broken != nil {
 		return *broken
 	}
-	if e.Kind.Recorded() && r.applying && r.Recorder != nil {
+	if e.Kind.Recorded() && r.applying && r.caller.Recorder != nil {
 		// A cancelled run still tells the truth about how it ended.
-		if err := r.Recorder.Record(context.WithoutCancel(ctx), e); err != nil {
+		if err := r.caller.Recorder.Record(context.WithoutCancel(ctx), e); err != nil {
 			err = fmt.Errorf("recording %s: %w", e.Kind, err)
 			r.broken.CompareAndSwap(nil, &err)
 			return err
@@ -172,22 +184,22 @@ func (r *Runner) emit(ctx context.Context, e Event) (err error) {
 
 // show tells the Observer of something that is not recorded.
 func (r *Runner) show(e Event) {
-	if r.Observer == nil {
+	if r.caller.Observer == nil {
 		return
 	}
 	r.observing.Lock()
 	defer r.observing.Unlock()
-	r.Observer.Observe(e)
+	r.caller.Observer.Observe(e)
 }
 
 // tell shows a piece of news about a resource.
 func (r *Runner) tell(kind EventKind, resource, action, text string) {
-	r.show(Event{Kind: kind, Time: r.Now(), Resource: resource, Action: action, Text: r.secrets.mask(text)})
+	r.show(Event{Kind: kind, Time: r.now(), Resource: resource, Action: action, Text: r.secrets.mask(text)})
 }
 
 func (r *Runner) stopped() bool {
 	select {
-	case <-r.Stop:
+	case <-r.containers.Stop:
 		return true
 	default:
 		return false
@@ -198,13 +210,13 @@ func (r *Runner) stopped() bool {
 // pulling and observing, which change nothing and can be cut short.
 func (r *Runner) stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	if r.Stop == nil {
+	if r.containers.Stop == nil {
 		return ctx, func() { cancel(nil) }
 	}
 	done := make(chan struct{})
 	go func() {
 		select {
-		case <-r.Stop:
+		case <-r.containers.Stop:
 			cancel(ErrInterrupted)
 		case <-done:
 		}

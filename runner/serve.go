@@ -166,7 +166,7 @@ func (s *server) start(ctx context.Context, first *calling) (*process, error) {
 	r.servers.mu.Lock()
 	defer r.servers.mu.Unlock()
 	r.servers.count++
-	dir := filepath.Join(r.Work, servedDir)
+	dir := filepath.Join(r.containers.Work, servedDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("%s can not be started: making a directory: %w", what, err)
 	}

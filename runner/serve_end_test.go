@@ -29,7 +29,7 @@ func TestAnIdleProcessIsEndedAndStartedAgain(t *testing.T) {
 			}
 			return true
 		}
-		got, err := w.apply(t, many(1, "thing"), func(o *runner.Options) { o.Confirm = runner.ConfirmAction })
+		got, err := w.apply(t, many(1, "thing"), func(o *options) { o.Confirm = runner.ConfirmAction })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestStopAbandonsObservationsAndCancelKillsTheProcess(t *testing.T) {
 			return 0
 		})
 		started := time.Now()
-		got, err := w.apply(t, many(2, "thing"), func(o *runner.Options) { o.Stop, o.Parallelism = stop, 1 })
+		got, err := w.apply(t, many(2, "thing"), func(o *options) { o.Stop, o.Parallelism = stop, 1 })
 		if !errors.Is(err, runner.ErrInterrupted) {
 			t.Errorf("got %v", err)
 		}
@@ -171,7 +171,7 @@ func TestATimeoutOfAStateLetsTheActionsOfOthersFinish(t *testing.T) {
 resources:
   bad: {type: thing, timeout: 90s, config: {value: 1}}
   slow: {type: thing, timeout: 10m, config: {value: 2}}
-  last: {type: thing, config: {value: 3}}`, func(o *runner.Options) { o.Parallelism, o.KeepGoing = 2, true })
+  last: {type: thing, config: {value: 3}}`, func(o *options) { o.Parallelism, o.KeepGoing = 2, true })
 				for _, want := range []string{"bad: ", "did not answer state of bad: timed out after 1m30s", tc.says} {
 					if err == nil || !strings.Contains(err.Error(), want) {
 						t.Errorf("%v does not say %q", err, want)

@@ -97,7 +97,7 @@ func TestAHostileProcess(t *testing.T) {
 resources:
   bad: {type: thing, timeout: 90s, config: {value: 1, token: hush-hush}}
   one: {type: thing, config: {value: 1}}
-  two: {type: thing, config: {value: 2}}`, func(o *runner.Options) { o.Parallelism, o.KeepGoing = 1, true })
+  two: {type: thing, config: {value: 2}}`, func(o *options) { o.Parallelism, o.KeepGoing = 1, true })
 				if err == nil {
 					t.Fatal("it was accepted")
 				}
@@ -138,7 +138,7 @@ func TestAProcessThatTurnsBadWhileNobodyWaitsIsNotAskedAgain(t *testing.T) {
 		<-dead
 		return true
 	}
-	got, err := w.apply(t, many(1, "thing"), func(o *runner.Options) { o.Confirm = runner.ConfirmAction })
+	got, err := w.apply(t, many(1, "thing"), func(o *options) { o.Confirm = runner.ConfirmAction })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestACrashFailsAllThatWait(t *testing.T) {
 		}
 		return 0
 	})
-	got, err := w.apply(t, many(9, "thing"), func(o *runner.Options) { o.Parallelism, o.KeepGoing = 3, true })
+	got, err := w.apply(t, many(9, "thing"), func(o *options) { o.Parallelism, o.KeepGoing = 3, true })
 	var failed *runner.FailedError
 	if !errors.As(err, &failed) || len(failed.Causes) != 3 {
 		t.Fatalf("got %v", err)
@@ -198,7 +198,7 @@ func TestAProcessThatCanNotBeStarted(t *testing.T) {
 			})
 			good.Executables = []string{"/type"}
 			w.engine.Images["thing"] = good
-			got, err := w.apply(t, many(4, "thing"), func(o *runner.Options) { o.Pull = engine.PullNever })
+			got, err := w.apply(t, many(4, "thing"), func(o *options) { o.Pull = engine.PullNever })
 			if err != nil {
 				t.Fatal(err)
 			}

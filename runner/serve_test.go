@@ -185,7 +185,7 @@ func TestServedOrNotIsTheSame(t *testing.T) {
 		_, err := w.apply(t, `
 resources:
   db: {type: thing, config: {value: new, token: hush-hush}}
-  bad: {type: thing, dependencies: {db: db}, config: {value: "{{ db.state.value }}", token: hush-hush}}`, func(o *runner.Options) { o.Parallelism = 1 })
+  bad: {type: thing, dependencies: {db: db}, config: {value: "{{ db.state.value }}", token: hush-hush}}`, func(o *options) { o.Parallelism = 1 })
 		if err == nil || strings.Contains(w.everything(t, err), "hush-hush") {
 			t.Errorf("served %t: the secret is told, or nothing failed: %v", serve, err)
 		}
@@ -228,7 +228,7 @@ func TestAnswersComeInAnyOrder(t *testing.T) {
 	for i := range n {
 		w.things[fmt.Sprintf("r%d", i)] = float64(1)
 	}
-	plan, err := w.runner(t, many(n, "thing"), func(o *runner.Options) { o.Parallelism = n }).Plan(t.Context())
+	plan, err := w.runner(t, many(n, "thing"), func(o *options) { o.Parallelism = n }).Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestTheTextOfAnActionIsShownAsItComes(t *testing.T) {
 		return 0
 	})
 	var texts []string
-	_, err := w.apply(t, many(1, "thing"), func(o *runner.Options) {
+	_, err := w.apply(t, many(1, "thing"), func(o *options) {
 		o.Observer = observer(func(e runner.Event) {
 			if e.Kind != runner.Line {
 				return

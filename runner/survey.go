@@ -30,7 +30,7 @@ func (r *Runner) needs(res *resource) []string {
 	var names []string
 	for _, alias := range sortedKeys(res.Dependencies) {
 		// What can not be read is told when it is resolved.
-		if reads, err := r.Expressions.Reads(any(res.Config), alias); reads || err != nil {
+		if reads, err := r.spec.Expressions.Reads(any(res.Config), alias); reads || err != nil {
 			names = append(names, res.Dependencies[alias])
 		}
 	}

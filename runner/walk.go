@@ -34,7 +34,7 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 	var (
 		ready   = g.Ready()
 		queue   = ready.Initial()
-		done    = make(chan visited, r.Parallelism)
+		done    = make(chan visited, r.containers.Parallelism)
 		visits  sync.WaitGroup
 		active  int
 		unmet   = map[string]string{} // resource → why it is not visited
@@ -67,7 +67,7 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 				finish(res, reason)
 				continue
 			}
-			if active < r.Parallelism {
+			if active < r.containers.Parallelism {
 				queue = queue[1:]
 				active++
 				visits.Go(func() {
@@ -88,7 +88,7 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 			case closing != "":
 			case errors.Is(v.err, ErrQuit):
 				closing = fmt.Sprintf("the run was quit at %s", v.res.Name)
-			case !r.KeepGoing:
+			case !r.spec.KeepGoing:
 				closing = fmt.Sprintf("the run stopped when %s failed", v.res.Name)
 			}
 		}

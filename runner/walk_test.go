@@ -25,7 +25,7 @@ func TestParallelismIsABound(t *testing.T) {
 		for i := range 20 {
 			fmt.Fprintf(&text, "  r%d: {type: thing, config: {value: 1}}\n", i)
 		}
-		if _, err := w.apply(t, text.String(), func(o *runner.Options) { o.Parallelism = 5 }); err != nil {
+		if _, err := w.apply(t, text.String(), func(o *options) { o.Parallelism = 5 }); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.engine.MaxRunning(); got != 5 {
@@ -42,7 +42,7 @@ func TestStopLetsTheRunningActionFinishAndStartsNothingNew(t *testing.T) {
 			close(stop)
 		}
 	}
-	got, err := w.apply(t, chain, func(o *runner.Options) { o.Stop, o.Parallelism = stop, 1 })
+	got, err := w.apply(t, chain, func(o *options) { o.Stop, o.Parallelism = stop, 1 })
 	if !errors.Is(err, runner.ErrInterrupted) {
 		t.Errorf("got %v", err)
 	}
@@ -121,7 +121,7 @@ func TestWalkProperties(t *testing.T) {
 			w.fail[fmt.Sprintf("r%d", i)] = rapid.IntRange(0, 3).Draw(t, "luck") == 0
 		}
 		parallelism := rapid.IntRange(1, 6).Draw(t, "parallelism")
-		got, _ := w.apply(outer, text.String(), func(o *runner.Options) { o.KeepGoing, o.Parallelism = true, parallelism })
+		got, _ := w.apply(outer, text.String(), func(o *options) { o.KeepGoing, o.Parallelism = true, parallelism })
 
 		want := make([]runner.Status, n)
 		for i := range n {

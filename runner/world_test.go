@@ -153,7 +153,7 @@ func (w *world) forget() {
 }
 
 // runner loads a manifest and makes a runner for it.
-func (w *world) runner(t testing.TB, text string, change ...func(*runner.Options)) *runner.Runner {
+func (w *world) runner(t testing.TB, text string, change ...func(*options)) run {
 	t.Helper()
 	expressions := expression.New(w.workspace)
 	variables := map[string]any{"stage": "test"}
@@ -163,21 +163,48 @@ func (w *world) runner(t testing.TB, text string, change ...func(*runner.Options
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := runner.Options{
-		Manifest: m, Variables: variables, Expressions: expressions,
-		Engine: w.engine, Images: w.engine, Recorder: w, Observer: w, Confirmer: w,
-		Confirm: runner.ConfirmNo, Parallelism: 4, Pull: engine.PullMissing,
-		Run: "RUN", Log: "LOG", Version: "1.2.3", Workspace: w.workspace,
-		Work: filepath.Join(w.workspace, ".deployster", "work", "RUN"), Now: time.Now,
+	o := options{
+		runner.Spec{Manifest: m, Variables: variables, Expressions: expressions, Version: "1.2.3"},
+		runner.Containers{
+			Engine: w.engine, Images: w.engine, Parallelism: 4, Pull: engine.PullMissing, Now: time.Now,
+			Run: "RUN", Log: "LOG", Workspace: w.workspace, Work: filepath.Join(w.workspace, ".deployster", "work", "RUN"),
+		},
+		runner.Caller{Recorder: w, Observer: w, Confirmer: w, Confirm: runner.ConfirmNo},
 	}
 	for _, c := range change {
 		c(&o)
 	}
-	return runner.New(o)
+	return run{runner.New(o.Spec, o.Containers), o.Caller}
 }
 
+// options are all that a run is given.
+type options struct {
+	runner.Spec
+	runner.Containers
+	runner.Caller
+}
+
+// run is a Runner and who asks for what it does.
+type run struct {
+	*runner.Runner
+	caller runner.Caller
+}
+
+func (r run) Plan(ctx context.Context) (*runner.Plan, error)    { return r.Runner.Plan(ctx, r.caller) }
+func (r run) Apply(ctx context.Context) (*runner.Result, error) { return r.Runner.Apply(ctx, r.caller) }
+func (r run) PlanDestroy(ctx context.Context) (*runner.Plan, error) {
+	return r.Runner.PlanDestroy(ctx, r.caller)
+}
+func (r run) Destroy(ctx context.Context) (*runner.Result, error) {
+	return r.Runner.Destroy(ctx, r.caller)
+}
+func (r run) Drift(ctx context.Context) (*runner.DriftReport, error) {
+	return r.Runner.Drift(ctx, r.caller)
+}
+func (r run) Removable(ctx context.Context) error { return r.Runner.Removable(ctx, r.caller) }
+
 // apply applies a manifest and returns the outcome of each resource.
-func (w *world) apply(t testing.TB, text string, change ...func(*runner.Options)) (map[string]runner.Status, error) {
+func (w *world) apply(t testing.TB, text string, change ...func(*options)) (map[string]runner.Status, error) {
 	t.Helper()
 	result, err := w.runner(t, text, change...).Apply(t.Context())
 	statuses := map[string]runner.Status{}

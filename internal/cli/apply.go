@@ -112,24 +112,22 @@ func (a *app) apply(ctx context.Context, o applyOptions) error {
 		return err
 	}
 	defer s.close()
-	return a.carryOut(s, (*runner.Runner).Apply, mode, o.keepGoing, asJSON, func(r *runner.Runner) (*runner.Plan, error) {
-		return r.Plan(s.ctx)
-	})
+	return a.carryOut(s, (*runner.Runner).Apply, mode, o.keepGoing, asJSON, (*runner.Runner).Plan)
 }
 
 // carryOut does what a command has started with: an apply or a destroy. Where
 // somebody is asked, the plan is shown first; look makes it.
-func (a *app) carryOut(s *started, do func(*runner.Runner, context.Context) (*runner.Result, error), mode runner.ConfirmMode, keepGoing, asJSON bool,
-	look func(*runner.Runner) (*runner.Plan, error),
+func (a *app) carryOut(s *started, do func(*runner.Runner, context.Context, runner.Caller) (*runner.Result, error), mode runner.ConfirmMode, keepGoing, asJSON bool,
+	look func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error),
 ) error {
 	held, err := runs.Begin(s.ctx, s.control)
 	if err != nil {
 		return s.interrupted(err)
 	}
 	defer held.End()
-	s.runner.Recorder, s.runner.Guard, s.runner.Confirm, s.runner.KeepGoing = held, held, mode, keepGoing
-	s.runner.Gone = held.Gone
-	r := runner.New(s.runner)
+	s.caller.Recorder, s.caller.Guard, s.caller.Confirm, s.spec.KeepGoing = held, held, mode, keepGoing
+	s.caller.Gone = held.Gone
+	r := runner.New(s.spec, s.containers)
 	questions := a.prompt(nil)
 	questions.each = mode == runner.ConfirmAction
 	if mode != runner.ConfirmNo {
@@ -137,11 +135,11 @@ func (a *app) carryOut(s *started, do func(*runner.Runner, context.Context) (*ru
 			return s.interrupted(err)
 		}
 	}
-	out, closeScreen := a.screen(a.out, s.runner.Details["command"], asJSON)
+	out, closeScreen := a.screen(a.out, s.caller.Details["command"], asJSON)
 	s.news.show(out)
 	questions.screen = out
-	r.Observer, r.Confirmer = out, questions
-	_, err = do(r, s.ctx)
+	s.caller.Observer, s.caller.Confirmer = out, questions
+	_, err = do(r, s.ctx, s.caller)
 	if broken := closeScreen(); broken != nil {
 		err = errors.Join(err, broken)
 	}
@@ -151,17 +149,17 @@ func (a *app) carryOut(s *started, do func(*runner.Runner, context.Context) (*ru
 // confirmPlan shows the plan before questions are asked, and in the mode ONCE
 // asks for it. A plan without changes needs no answer; should something change
 // before it is applied, that is asked for.
-func (a *app) confirmPlan(s *started, r *runner.Runner, questions *prompt, look func(*runner.Runner) (*runner.Plan, error)) error {
+func (a *app) confirmPlan(s *started, r *runner.Runner, questions *prompt, look func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error)) error {
 	out, closeScreen := a.screen(a.out, "plan", false)
 	s.news.show(out)
-	r.Observer = out
-	plan, err := look(r)
+	s.caller.Observer = out
+	plan, err := look(r, s.ctx, s.caller)
 	err = errors.Join(err, closeScreen())
 	s.news.show(nil)
 	questions.plan = plan
 	var failed *runner.FailedError
 	switch {
-	case errors.As(err, &failed) && plan != nil && r.KeepGoing && r.Confirm != runner.ConfirmOnce:
+	case errors.As(err, &failed) && plan != nil && s.spec.KeepGoing && s.caller.Confirm != runner.ConfirmOnce:
 		// What failed will fail again; what does not depend on it goes on.
 	case err != nil:
 		if plan != nil {
@@ -169,12 +167,12 @@ func (a *app) confirmPlan(s *started, r *runner.Runner, questions *prompt, look 
 		}
 		return err
 	case !plan.Changes():
-		if r.Confirm == runner.ConfirmOnce {
-			r.Confirm = runner.ConfirmResource
+		if s.caller.Confirm == runner.ConfirmOnce {
+			s.caller.Confirm = runner.ConfirmResource
 		}
 		return nil
 	}
-	if r.Confirm == runner.ConfirmOnce {
+	if s.caller.Confirm == runner.ConfirmOnce {
 		return s.approve(questions)
 	}
 	return view.Plan(a.out, plan, a.planOptions(a.out))
@@ -197,13 +195,15 @@ func (s *started) approve(questions *prompt) error {
 // started is a command that has everything it needs to run containers.
 type started struct {
 	*input
-	ctx     context.Context
-	signals *interruption
-	news    *news
-	runner  runner.Options
-	control runs.Options
-	log     deploylog.Log
-	engine  engine.Engine
+	ctx        context.Context
+	signals    *interruption
+	news       *news
+	spec       runner.Spec
+	containers runner.Containers
+	caller     runner.Caller
+	control    runs.Options
+	log        deploylog.Log
+	engine     engine.Engine
 }
 
 // start loads the input and connects to engine and log.
@@ -256,7 +256,7 @@ func (a *app) start(ctx context.Context, command string, files []string, flags i
 		}
 	}
 	a.equip(s, command, files, ef, info, images)
-	s.runner.Stop = s.signals.stop
+	s.containers.Stop = s.signals.stop
 	return s, nil
 }
 
@@ -267,13 +267,15 @@ func (a *app) equip(s *started, command string, files []string, ef engineFlags, 
 		Log: s.log, Engine: s.engine, Engines: &engines{app: a, engine: s.engine, info: info, news: s.news}, ID: in.run, Target: runs.RunTarget(in.workspace, files), Revision: in.manifest.Hash()[:12],
 		Patience: patience, Notice: func(text string) { s.news.tell("note: " + text) },
 	}
-	s.runner = runner.Options{
-		Manifest: in.manifest, Variables: in.variables, Expressions: in.expressions,
-		Engine: s.engine, Images: images, InitCache: a.initCache(ef), Parallelism: a.global.parallelism, Pull: engine.PullPolicy(ef.pull),
-		Network: ef.network, Memory: int64(ef.memory), Pids: ef.pids, Remote: info.Remote,
-		Run: in.run, Log: s.log.ID(), Version: version(), Verbose: a.global.verbose,
-		Workspace: in.workspace, Work: in.work, Details: details(command, in, files, info), Now: a.now, Crashed: a.crashes.add,
+	s.spec = runner.Spec{
+		Manifest: in.manifest, Variables: in.variables, Expressions: in.expressions, InitCache: a.initCache(ef), Version: version(), Verbose: a.global.verbose,
 	}
+	s.containers = runner.Containers{
+		Engine: s.engine, Images: images, Parallelism: a.global.parallelism, Pull: engine.PullPolicy(ef.pull),
+		Network: ef.network, Memory: int64(ef.memory), Pids: ef.pids, Remote: info.Remote,
+		Run: in.run, Log: s.log.ID(), Workspace: in.workspace, Work: in.work, Now: a.now,
+	}
+	s.caller = runner.Caller{Details: details(command, in, files, info), Crashed: a.crashes.add}
 }
 
 // details is what the log tells of a run besides its events.

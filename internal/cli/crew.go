@@ -56,17 +56,17 @@ func (c *crew) Work(ctx context.Context, step pipeline.Step, artifacts map[strin
 	for name, value := range map[string]string{
 		"deployment": step.Deployment, "target": string(step.Target), "event": step.Event, "revision": step.Revision,
 	} {
-		s.runner.Details[name] = value
+		s.caller.Details[name] = value
 	}
 	held, err := runs.Begin(ctx, s.control)
 	if err != nil {
 		return nil, err
 	}
 	defer held.End()
-	s.runner.Recorder, s.runner.Guard = &beginning{Run: held, begin: begin}, held
-	s.runner.Gone = held.Gone
-	r := runner.New(s.runner)
-	if _, err := r.Apply(ctx); err != nil {
+	s.caller.Recorder, s.caller.Guard = &beginning{Run: held, begin: begin}, held
+	s.caller.Gone = held.Gone
+	r := runner.New(s.spec, s.containers)
+	if _, err := r.Apply(ctx, s.caller); err != nil {
 		return nil, err
 	}
 	return made(r, step), nil

@@ -81,12 +81,10 @@ func (a *app) destroy(ctx context.Context, o applyOptions) error {
 	}
 	defer s.close()
 	a.tellAlong(s, o.input.targets)
-	s.runner.Remove = s.remove
+	s.spec.Remove = s.remove
 	s.control.Revision = "" // what is gone has none
 	s.control.Meaning = s.meaning()
-	return a.carryOut(s, (*runner.Runner).Destroy, mode, o.keepGoing, asJSON, func(r *runner.Runner) (*runner.Plan, error) {
-		return r.PlanDestroy(s.ctx)
-	})
+	return a.carryOut(s, (*runner.Runner).Destroy, mode, o.keepGoing, asJSON, (*runner.Runner).PlanDestroy)
 }
 
 // meaning is runs.Options.Meaning of an input: it covers what the manifest

@@ -71,12 +71,12 @@ func (a *app) drift(ctx context.Context, o driftOptions) error {
 	switch {
 	case asJSON:
 		lines := view.NewJSON(a.out, "drift", version())
-		s.runner.Observer = lines
+		s.caller.Observer = lines
 		show = func(d *runner.DriftReport) error { lines.Drift(d); return lines.Close() }
 	case a.terminal(a.err):
-		s.runner.Observer, closeScreen = a.screen(a.err, "drift", false)
+		s.caller.Observer, closeScreen = a.screen(a.err, "drift", false)
 	}
-	report, err := runner.New(s.runner).Drift(s.ctx)
+	report, err := runner.New(s.spec, s.containers).Drift(s.ctx, s.caller)
 	err = errors.Join(err, closeScreen())
 	if report != nil {
 		err = errors.Join(s.toldUnless(err), show(report))

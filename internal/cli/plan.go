@@ -112,12 +112,12 @@ func (a *app) plan(ctx context.Context, o planOptions) error {
 		if salt, err = planfile.NewSalt(rand.Reader); err != nil {
 			return err
 		}
-		s.runner.Fingerprint = salt.Fingerprint
+		s.spec.Fingerprint = salt.Fingerprint
 	}
 
 	// The plan is the output; how it comes about is news for people, or, in the
 	// machine-readable form, what comes before it.
-	s.runner.KeepGoing = true
+	s.spec.KeepGoing = true
 	closeScreen := func() error { return nil }
 	show := func(p *runner.Plan) error { return view.Plan(a.out, p, a.planOptions(a.out)) }
 	tell := func(p *savedPlan) error {
@@ -126,18 +126,18 @@ func (a *app) plan(ctx context.Context, o planOptions) error {
 	switch {
 	case asJSON:
 		lines := view.NewJSON(a.out, "plan", version())
-		s.runner.Observer = lines
+		s.caller.Observer = lines
 		show = func(p *runner.Plan) error { lines.Plan(p); return lines.Close() }
 		tell = func(p *savedPlan) error { lines.SavedPlan(p.path, p.Digest, p.CreatedAt); return lines.Close() }
 	case a.terminal(a.err):
-		s.runner.Observer, closeScreen = a.screen(a.err, "plan", false)
+		s.caller.Observer, closeScreen = a.screen(a.err, "plan", false)
 	}
 	look := (*runner.Runner).Plan
 	if o.destroy {
 		a.tellAlong(s, o.input.targets)
-		look, s.runner.Remove, s.runner.Gone = (*runner.Runner).PlanDestroy, s.remove, held.Gone
+		look, s.spec.Remove, s.caller.Gone = (*runner.Runner).PlanDestroy, s.remove, held.Gone
 	}
-	plan, err := look(runner.New(s.runner), s.ctx)
+	plan, err := look(runner.New(s.spec, s.containers), s.ctx, s.caller)
 	err = errors.Join(err, closeScreen())
 	if plan != nil {
 		err = errors.Join(s.toldUnless(err), show(plan))

@@ -117,9 +117,11 @@ func (a *app) applySaved(ctx context.Context, o applyOptions, p *savedPlan, asJS
 	if err := p.sameEngine(s); err != nil {
 		return err
 	}
-	s.runner.Fingerprint, s.runner.Bound = p.Salt.Fingerprint, p.Bound()
-	s.runner.Details["plan"] = p.Digest
-	err = a.carryOut(s, (*runner.Runner).Apply, mode, o.keepGoing, asJSON, func(*runner.Runner) (*runner.Plan, error) { return p.Plan(), nil })
+	s.spec.Fingerprint, s.spec.Bound = p.Salt.Fingerprint, p.Bound()
+	s.caller.Details["plan"] = p.Digest
+	err = a.carryOut(s, (*runner.Runner).Apply, mode, o.keepGoing, asJSON, func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error) {
+		return p.Plan(), nil
+	})
 	if refused := new(runner.DeviationError); errors.As(err, &refused) && !asJSON {
 		fmt.Fprintf(a.err, "What is not as planned was not touched. To plan again: %s\n", p.again())
 	}
@@ -271,7 +273,7 @@ func (s *started) place() (planfile.Engine, error) {
 	if err != nil {
 		return planfile.Engine{}, fmt.Errorf("asking the engine what it is: %w", err)
 	}
-	return planfile.Engine{Name: info.Name, Address: info.Address, Network: s.runner.Network, Remote: info.Remote}, nil
+	return planfile.Engine{Name: info.Name, Address: info.Address, Network: s.containers.Network, Remote: info.Remote}, nil
 }
 
 // sameEngine refuses to apply a plan elsewhere than where it was made.

@@ -221,11 +221,10 @@ func (b *bed) applyInProcess(e *oci.Engine, log *sqlite.Log, id string) []time.D
 	}
 	defer held.End()
 	times := &resourceTimes{}
-	if _, err := runner.New(runner.Options{
-		Manifest: m, Expressions: expressions, Engine: e, Images: e, Recorder: held, Guard: held, Observer: times,
-		Confirm: runner.ConfirmNo, Parallelism: 1, Pull: engine.PullNever, Run: id, Log: log.ID(),
-		Version: "1", Workspace: b.dir, Work: filepath.Join(b.dir, "work", id), Now: time.Now,
-	}).Apply(b.Context()); err != nil {
+	if _, err := runner.New(runner.Spec{Manifest: m, Expressions: expressions, Version: "1"}, runner.Containers{
+		Engine: e, Images: e, Parallelism: 1, Pull: engine.PullNever, Run: id, Log: log.ID(),
+		Workspace: b.dir, Work: filepath.Join(b.dir, "work", id), Now: time.Now,
+	}).Apply(b.Context(), runner.Caller{Recorder: held, Guard: held, Observer: times}); err != nil {
 		b.Fatal(err)
 	}
 	return times.took[1:] // the first waits for the start

@@ -84,9 +84,9 @@ func (c *stations) equipped(ctx context.Context, log deploylog.Log, in *input, c
 	s := &started{input: in, ctx: ctx, news: &news{fallback: io.Discard}, engine: at.engine, log: log}
 	c.app.equip(s, command, files, c.flags, at.info, at.images)
 	s.control.Engines = &engines{app: c.app, engine: at.engine, info: at.info, tls: at.tls, news: c.news}
-	s.control.Place, s.runner.Place = place, place
+	s.control.Place, s.containers.Place = place, place
 	s.control.Target = deploylog.Target(runner.Placed(string(s.control.Target), place))
-	s.runner.Confirm = runner.ConfirmNo
+	s.caller.Confirm = runner.ConfirmNo
 	return s, nil
 }
 

@@ -90,7 +90,7 @@ func (c *taskCrew) Terminate(ctx context.Context, t environment.Task) (err error
 	if err != nil {
 		return err
 	}
-	if s.runner.Remove, err = c.made(ctx, t, s.manifest); err != nil || len(s.runner.Remove) == 0 {
+	if s.spec.Remove, err = c.made(ctx, t, s.manifest); err != nil || len(s.spec.Remove) == 0 {
 		return err
 	}
 	s.control.Revision = "" // what is gone has none
@@ -117,19 +117,19 @@ func (c *taskCrew) made(ctx context.Context, t environment.Task, m *manifest.Man
 	return runs.Made(ctx, c.log, placeOf(t), names, since)
 }
 
-func (c *taskCrew) carryOut(s *started, do func(*runner.Runner, context.Context) (*runner.Result, error)) (*runner.Runner, error) {
+func (c *taskCrew) carryOut(s *started, do func(*runner.Runner, context.Context, runner.Caller) (*runner.Result, error)) (*runner.Runner, error) {
 	held, err := runs.Begin(s.ctx, s.control)
 	if err != nil {
 		return nil, err
 	}
 	defer held.End()
 	words := &lastWords{Recorder: held}
-	s.runner.Recorder, s.runner.Guard, s.runner.Gone = words, held, held.Gone
-	r := runner.New(s.runner)
-	if _, err = do(r, s.ctx); err != nil {
+	s.caller.Recorder, s.caller.Guard, s.caller.Gone = words, held, held.Gone
+	r := runner.New(s.spec, s.containers)
+	if _, err = do(r, s.ctx, s.caller); err != nil {
 		err = words.with(err)
 	}
-	c.keepFew(s.runner.Place, s.work)
+	c.keepFew(s.containers.Place, s.work)
 	return r, err
 }
 
@@ -201,8 +201,8 @@ func (c *taskCrew) look(ctx context.Context, t environment.Task) (_ environment.
 		return environment.ProbeResult{}, err
 	}
 	defer c.passing(s)()
-	r := runner.New(s.runner)
-	report, err := r.Drift(ctx)
+	r := runner.New(s.spec, s.containers)
+	report, err := r.Drift(ctx, s.caller)
 	if report == nil {
 		return environment.ProbeResult{}, err
 	}
@@ -212,7 +212,7 @@ func (c *taskCrew) look(ctx context.Context, t environment.Task) (_ environment.
 // passing makes a run one of those that only look. The files of all the looks at
 // all tasks would fill a disk, so they go with the returned function.
 func (c *taskCrew) passing(s *started) (forget func()) {
-	s.runner.Run = c.id
+	s.containers.Run = c.id
 	return func() { _ = os.RemoveAll(s.work) } // at worst they stay
 }
 
@@ -285,7 +285,7 @@ func (c *taskCrew) removable(ctx context.Context, d *environment.Definition, tex
 		if err := c.app.heed(taskUnread(s.usage), c.input.strict); err != nil {
 			return err
 		}
-		return runner.New(s.runner).Removable(ctx)
+		return runner.New(s.spec, s.containers).Removable(ctx, s.caller)
 	}
 	return fmt.Errorf("whether what %s makes can be removed again is not known, as %w: %w", d.Task.Manifest, errNoHostAnswers, away)
 }
@@ -332,7 +332,7 @@ func (c *taskCrew) equip(ctx context.Context, at *station, t environment.Task, s
 	if err != nil {
 		return nil, err
 	}
-	d := s.runner.Details
+	d := s.caller.Details
 	d["environment"], d["revision"], d["task"] = t.Environment, strconv.Itoa(t.Revision), t.Name()
 	d["target"] = string(environment.TaskTarget(t.Environment, t.Revision, t.Host))
 	return s, nil
