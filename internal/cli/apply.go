@@ -4,24 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/user"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 )
-
-// patience is how long an action that a dead run left running is waited for.
-const patience = 10 * time.Minute
 
 type applyOptions struct {
 	files     []string
@@ -107,7 +100,7 @@ func (a *app) apply(ctx context.Context, o applyOptions) error {
 	if err != nil {
 		return err
 	}
-	s, err := a.start(ctx, "apply", o.files, o.input, o.engine, string(mode))
+	s, err := a.start(ctx, "apply", o.files, o.input, o.engine, mode)
 	if err != nil {
 		return err
 	}
@@ -194,7 +187,7 @@ func (s *started) approve(questions *prompt) error {
 
 // started is a command that has everything it needs to run containers.
 type started struct {
-	*input
+	*work.Input
 	ctx        context.Context
 	signals    *interruption
 	news       *news
@@ -207,7 +200,7 @@ type started struct {
 }
 
 // start loads the input and connects to engine and log.
-func (a *app) start(ctx context.Context, command string, files []string, flags inputFlags, ef engineFlags, confirm string) (_ *started, err error) {
+func (a *app) start(ctx context.Context, command string, files []string, flags inputFlags, ef engineFlags, confirm runner.ConfirmMode) (_ *started, err error) {
 	if _, err := ef.policy(); err != nil {
 		return nil, err
 	}
@@ -221,11 +214,11 @@ func (a *app) start(ctx context.Context, command string, files []string, flags i
 		return nil, err
 	}
 	if command == "plan" && !flags.removing || command == "apply" {
-		if err := in.conflicts(); err != nil {
+		if err := in.Conflicts(); err != nil {
 			return nil, err
 		}
 	}
-	s := &started{input: in, news: &news{fallback: a.err}}
+	s := &started{Input: in, news: &news{fallback: a.err}}
 	s.ctx, s.signals = interruptible(ctx, s.news.tell)
 	defer func() {
 		if err != nil {
@@ -236,63 +229,30 @@ func (a *app) start(ctx context.Context, command string, files []string, flags i
 	if err := a.unfinished(s, files, &ef); err != nil {
 		return nil, err
 	}
-	e, info, err := a.openEngine(s.ctx, s.news, ef)
+	on, err := a.connect(s.ctx, s.news, ef)
 	if err != nil {
 		return nil, err
 	}
-	s.engine = e
-	if !info.Remote {
-		if err := in.manifest.CheckPlugs(); err != nil {
+	s.engine = on.Engine
+	if !on.Info.Remote {
+		if err := in.Manifest.CheckPlugs(); err != nil {
 			return nil, &usageError{err}
 		}
 	}
-	images, err := a.images(e, info, ef)
-	if err != nil {
-		return nil, err
-	}
 	if s.log == nil {
-		if s.log, err = a.openLog(s.ctx, in.workspace, s.news); err != nil {
+		if s.log, err = a.openLog(s.ctx, in.Workspace, s.news); err != nil {
 			return nil, err
 		}
 	}
-	a.equip(s, command, files, ef, info, images)
+	config, err := a.config(s.log, flags, ef)
+	if err != nil {
+		return nil, err
+	}
+	config.Notice = func(text string) { s.news.tell("note: " + text) }
+	run := config.Prepare(in, on, work.Request{Command: command, Files: files})
+	s.control, s.spec, s.containers, s.caller = run.Options, run.Spec, run.Containers, run.Caller
 	s.containers.Stop = s.signals.stop
 	return s, nil
-}
-
-// equip makes the options of a run of what a command has started with.
-func (a *app) equip(s *started, command string, files []string, ef engineFlags, info engine.Info, images *shipped.Images) {
-	in := s.input
-	s.control = runs.Options{
-		Log: s.log, Engine: s.engine, Engines: &engines{app: a, engine: s.engine, info: info, news: s.news}, ID: in.run, Target: runs.RunTarget(in.workspace, files), Revision: in.manifest.Hash()[:12],
-		Patience: patience, Notice: func(text string) { s.news.tell("note: " + text) },
-	}
-	s.spec = runner.Spec{
-		Manifest: in.manifest, Variables: in.variables, Expressions: in.expressions, InitCache: a.initCache(ef), Version: version(), Verbose: a.global.verbose,
-	}
-	s.containers = runner.Containers{
-		Engine: s.engine, Images: images, Parallelism: a.global.parallelism, Pull: engine.PullPolicy(ef.pull),
-		Network: ef.network, Memory: int64(ef.memory), Pids: ef.pids, Remote: info.Remote,
-		Run: in.run, Log: s.log.ID(), Workspace: in.workspace, Work: in.work, Now: a.now,
-	}
-	s.caller = runner.Caller{Details: details(command, in, files, info), Crashed: a.crashes.add}
-}
-
-// details is what the log tells of a run besides its events.
-func details(command string, in *input, files []string, info engine.Info) map[string]string {
-	d := map[string]string{
-		"command": command, "manifest": strings.Join(files, " "), "manifest_hash": in.manifest.Hash(),
-		"engine": info.Name + " " + info.Version, "engine_address": info.Address,
-		"plugs": fmt.Sprint(len(in.manifest.Plugs)), "run": in.run, "deployster": version(),
-		"workspace": in.workspace, "pid": fmt.Sprint(os.Getpid()),
-	}
-	if u, err := user.Current(); err == nil {
-		d["user"] = u.Username
-	}
-	if host, err := os.Hostname(); err == nil {
-		d["host"] = host
-	}
-	return d
 }
 
 func (s *started) close() {

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/manifest"
@@ -198,7 +199,7 @@ func hostNames(c *completion) []candidate {
 	if err != nil || unreadable(path) {
 		return nil
 	}
-	inv, err := newHosts(path).load()
+	inv, err := work.NewHosts(path).Inventory()
 	if err != nil {
 		return nil
 	}

@@ -2,16 +2,11 @@ package cli
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -75,62 +70,22 @@ func (a *app) destroy(ctx context.Context, o applyOptions) error {
 	if err != nil {
 		return err
 	}
-	s, err := a.start(ctx, "destroy", o.files, o.input, o.engine, string(mode))
+	s, err := a.start(ctx, "destroy", o.files, o.input, o.engine, mode)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	a.tellAlong(s, o.input.targets)
-	s.spec.Remove = s.remove
+	s.spec.Remove = s.Remove
 	s.control.Revision = "" // what is gone has none
-	s.control.Meaning = s.meaning()
+	s.control.Meaning = s.Meaning()
 	return a.carryOut(s, (*runner.Runner).Destroy, mode, o.keepGoing, asJSON, (*runner.Runner).PlanDestroy)
-}
-
-// meaning is runs.Options.Meaning of an input: it covers what the manifest
-// says of a resource and of all it depends on, the plugs, and the variables.
-func (in *input) meaning() func(salt, resource string) string {
-	said := map[string]string{}
-	for _, r := range in.manifest.Resources { // each after all it depends on
-		text := r.Hash()
-		for _, name := range in.manifest.Dependencies(r.Name) {
-			text += " " + said[name]
-		}
-		sum := sha256.Sum256([]byte(text))
-		said[r.Name] = hex.EncodeToString(sum[:])
-	}
-	shared := map[string]any{}
-	maps.Copy(shared, in.variables)
-	for name := range in.builtin {
-		delete(shared, name)
-	}
-	for _, p := range in.manifest.Plugs {
-		shared["plug "+p.Name] = below(in.workspace, p.Path) // no variable has a space in its name
-	}
-	var mu sync.Mutex
-	salted := map[string]string{} // shared, by salt
-	return func(salt, resource string) string {
-		mu.Lock()
-		defer mu.Unlock()
-		if _, known := salted[salt]; !known {
-			hash, err := planfile.Salt(salt).Fingerprint(shared)
-			if err != nil {
-				return "" // a variable that JSON can not express
-			}
-			salted[salt] = hash
-		}
-		meaning, err := planfile.Salt(salt).Fingerprint([]string{said[resource], salted[salt]})
-		if err != nil {
-			return ""
-		}
-		return meaning
-	}
 }
 
 // tellAlong says what targets take along: it is the other way round than for an
 // apply.
 func (a *app) tellAlong(s *started, targets []string) {
-	along := slices.DeleteFunc(slices.Clone(s.remove), func(name string) bool { return slices.Contains(targets, name) })
+	along := slices.DeleteFunc(slices.Clone(s.Remove), func(name string) bool { return slices.Contains(targets, name) })
 	if len(along) > 0 {
 		s.news.tell("note: what depends on " + strings.Join(targets, ", ") + " goes, too: " + strings.Join(along, ", "))
 	}

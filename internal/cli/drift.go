@@ -52,7 +52,7 @@ func (a *app) drift(ctx context.Context, o driftOptions) error {
 	if err != nil {
 		return err
 	}
-	s, err := a.start(ctx, "drift", o.files, o.input, o.engine, string(runner.ConfirmNo))
+	s, err := a.start(ctx, "drift", o.files, o.input, o.engine, runner.ConfirmNo)
 	if err != nil {
 		return err
 	}

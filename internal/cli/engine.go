@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/oci"
 	"github.com/deployster-go/deployster/internal/entrypoint"
 	"github.com/deployster-go/deployster/internal/shipped"
+	"github.com/deployster-go/deployster/runner"
 )
 
 // The engines that --engine names.
@@ -146,4 +150,19 @@ func (a *app) openOCI(ctx context.Context, news io.Writer) (*oci.Engine, error) 
 // with this binary among them.
 func (a *app) images(e engine.Engine, info engine.Info, f engineFlags) (*shipped.Images, error) {
 	return shipped.NewImages(e, shipped.Options{Version: version(), OS: info.OS, Arch: info.Arch, TypesImage: f.typesImage})
+}
+
+// registerCache adds the flag of commands that ask types what they are.
+func (f *engineFlags) registerCache(c *cobra.Command) {
+	c.Flags().BoolVar(&f.noCache, "no-cache", false, "ask every resource type what it is, and remember nothing of that")
+}
+
+// initCache returns where runs remember what types answered init, nil where
+// they do not.
+func (a *app) initCache(f engineFlags) runner.InitCache {
+	cache, err := os.UserCacheDir()
+	if f.noCache || err != nil {
+		return nil
+	}
+	return work.NewInitCache(filepath.Join(cache, "deployster", "init"), a.now, func(text string) { logger(a.err).Warn(text) })
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/view"
@@ -265,8 +266,8 @@ func (a *app) deleteEnvironment(ctx context.Context, name string, o environmentD
 	if err := e.alive(name); err != nil {
 		return err
 	}
-	inv := newHosts(o.work.inventory)
-	if _, err := inv.load(); o.terminate && err != nil {
+	inv := work.NewHosts(o.work.inventory)
+	if _, err := inv.Inventory(); o.terminate && err != nil {
 		return &usageError{err}
 	}
 	tasks := 0

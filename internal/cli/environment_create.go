@@ -14,10 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/inventory"
+	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -47,7 +49,7 @@ func (w *environmentWork) check() error {
 	if w.checkEvery < time.Second {
 		return usage("--check-every %s: it must be at least 1s", w.checkEvery)
 	}
-	own := taskVariables(environment.Task{}, newHosts(w.inventory))
+	own := work.TaskVariables(environment.Task{}, work.NewHosts(w.inventory))
 	for _, v := range w.input.variables {
 		if _, taken := own[v.Name]; taken {
 			return usage("--var %s: every task has its own", v.Name)
@@ -67,7 +69,7 @@ func (w *environmentWork) check() error {
 
 func (a *app) environmentCreateCommand() *cobra.Command {
 	var file string
-	var work environmentWork
+	var flags environmentWork
 	c := &cobra.Command{
 		Use:   "create -f FILE",
 		Short: "Make the first revision of an environment",
@@ -82,11 +84,11 @@ it as it is now, whatever becomes of the file.`,
 			if file == "" {
 				return usage("which definition? say -f FILE")
 			}
-			return a.createEnvironment(c.Context(), file, work)
+			return a.createEnvironment(c.Context(), file, flags)
 		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "the definition")
-	work.register(c)
+	flags.register(c)
 	return c
 }
 
@@ -98,7 +100,7 @@ func checkQuery(query string) error {
 // readEnvironment reads a definition. The manifest that it names is looked for
 // beside it, and known by its path below the workspace.
 func (a *app) readEnvironment(file string) (*environment.Definition, error) {
-	text, err := readNamed(file)
+	text, err := work.ReadFile(file)
 	if err != nil {
 		return nil, &usageError{err}
 	}
@@ -123,7 +125,7 @@ func (a *app) place(d *environment.Definition, dir, where string) error {
 	return nil
 }
 
-func (a *app) createEnvironment(ctx context.Context, file string, work environmentWork) (err error) {
+func (a *app) createEnvironment(ctx context.Context, file string, flags environmentWork) (err error) {
 	asJSON, err := a.json()
 	if err != nil {
 		return err
@@ -136,7 +138,7 @@ func (a *app) createEnvironment(ctx context.Context, file string, work environme
 	if err != nil {
 		return err
 	}
-	inv := newHosts(work.inventory)
+	inv := work.NewHosts(flags.inventory)
 	hosts, err := inv.Selected(d.InstanceGroup.Query)
 	if err != nil {
 		return &usageError{err}
@@ -161,7 +163,7 @@ func (a *app) createEnvironment(ctx context.Context, file string, work environme
 	if err := e.Overlaps(d.Name, d.Task.Manifest, hosts); err != nil {
 		return err
 	}
-	if err := a.checkTask(ctx, log, d, text, hosts, inv, work); err != nil {
+	if err := a.checkTask(ctx, log, d, text, hosts, inv, flags); err != nil {
 		return err
 	}
 	if err := a.keepText(text); err != nil {
@@ -186,27 +188,28 @@ func (a *app) pin(d *environment.Definition) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := readNamed(filepath.Join(workspace, filepath.FromSlash(d.Task.Manifest)))
+	text, err := work.ReadFile(filepath.Join(workspace, filepath.FromSlash(d.Task.Manifest)))
 	if err != nil {
 		return nil, &usageError{err}
 	}
-	d.Task.Digest = digestOf(text)
+	d.Task.Digest = work.ManifestDigest(text)
 	return text, nil
 }
 
 // checkTask makes sure that the manifest of a definition is sound, and what it
 // makes can be removed again.
-func (a *app) checkTask(ctx context.Context, log deploylog.Log, d *environment.Definition, text []byte, selected []string, inv *hosts, work environmentWork) (err error) {
-	tasks, err := a.newTaskCrew(log, inv, work.input, work.engine, a.err)
+func (a *app) checkTask(ctx context.Context, log deploylog.Log, d *environment.Definition, text []byte, selected []string, hosts *work.Hosts, flags environmentWork) (err error) {
+	workers, err := a.workers(log, hosts, flags.input, flags.engine, a.err)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, tasks.close()) }()
+	defer func() { err = errors.Join(err, workers.close()) }()
 	ctx, signals := interruptible(ctx, func(string) {})
 	defer signals.done()
 	asking, cancel := signals.stoppable(ctx)
 	defer cancel()
-	if err = tasks.removable(asking, d, text, selected); signals.count.Load() > 0 {
+	err = workers.tasks.Removable(asking, d, text, selected, func(unread []manifest.Problem) error { return a.heed(unread, flags.input.strict) })
+	if signals.count.Load() > 0 {
 		return told(runner.ErrInterrupted)
 	}
 	return err
@@ -218,7 +221,7 @@ func (a *app) keepText(text []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = pinnedBelow(workspace).keep(text)
+	_, err = work.ManifestsBelow(workspace).Keep(text)
 	return err
 }
 
@@ -244,7 +247,7 @@ func (a *app) pinnedText(digest string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pinnedBelow(workspace).load(digest)
+	return work.ManifestsBelow(workspace).Load(digest)
 }
 
 type environmentUpdateOptions struct {
@@ -310,7 +313,7 @@ func (a *app) updateEnvironment(ctx context.Context, name string, o environmentU
 	if err != nil {
 		return err
 	}
-	inv := newHosts(o.work.inventory)
+	inv := work.NewHosts(o.work.inventory)
 	hosts, err := inv.Selected(d.InstanceGroup.Query)
 	if err != nil {
 		return &usageError{err}
@@ -321,7 +324,7 @@ func (a *app) updateEnvironment(ctx context.Context, name string, o environmentU
 	changes := environment.Diff(base.Definition, d)
 	if slices.ContainsFunc(changes, func(c environment.Difference) bool { return strings.HasPrefix(c.Path, "task.") }) {
 		err := a.checkTask(ctx, e.log, d, text, hosts, inv, o.work)
-		if errors.Is(err, errNoHostAnswers) && d.Task.Digest == base.Definition.Task.Digest {
+		if errors.Is(err, work.ErrNoHostAnswers) && d.Task.Digest == base.Definition.Task.Digest {
 			fmt.Fprintf(a.err, "note: %s\n", view.Clean(err.Error())) // it could be, when the base was made
 			err = nil
 		}

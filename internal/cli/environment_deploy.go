@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 )
@@ -146,7 +147,7 @@ func (a *app) deployEnvironment(ctx context.Context, command, name string, o env
 	if err != nil {
 		return err
 	}
-	hosts, err := newHosts(o.work.inventory).Selected(r.Definition.InstanceGroup.Query)
+	hosts, err := work.NewHosts(o.work.inventory).Selected(r.Definition.InstanceGroup.Query)
 	if err != nil {
 		return &usageError{err}
 	}

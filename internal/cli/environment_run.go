@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/view"
@@ -20,7 +21,7 @@ import (
 
 func (a *app) environmentRunCommand() *cobra.Command {
 	var untilIdle bool
-	var work environmentWork
+	var flags environmentWork
 	c := &cobra.Command{
 		Use:   "run [NAME…]",
 		Short: "Bring to hosts what environments say, and keep it so, until interrupted",
@@ -40,11 +41,11 @@ it.`,
   deployster env run shop/prod --until-idle     # in CI: ends when all is deployed, or stuck
   deployster env run --check-every 5m --parallelism 50`,
 		RunE: func(c *cobra.Command, names []string) error {
-			return a.runEnvironments(c.Context(), names, untilIdle, work)
+			return a.runEnvironments(c.Context(), names, untilIdle, flags)
 		},
 	}
 	c.Flags().BoolVar(&untilIdle, "until-idle", false, "end when nothing moves any more: all is deployed, stuck or paused; with 1 when something is stuck or not healthy")
-	work.registerWatch(c)
+	flags.registerWatch(c)
 	return c
 }
 
@@ -55,9 +56,9 @@ func (a *app) parallel() error {
 	return nil
 }
 
-func (a *app) runEnvironments(ctx context.Context, names []string, untilIdle bool, work environmentWork) (err error) {
+func (a *app) runEnvironments(ctx context.Context, names []string, untilIdle bool, flags environmentWork) (err error) {
 	asJSON, err := a.json()
-	if err := errors.Join(err, a.parallel(), work.check()); err != nil {
+	if err := errors.Join(err, a.parallel(), flags.check()); err != nil {
 		return err
 	}
 	e, err := a.environmentsAt(ctx, names, 0)
@@ -65,27 +66,27 @@ func (a *app) runEnvironments(ctx context.Context, names []string, untilIdle boo
 		return err
 	}
 	defer func() { err = errors.Join(err, e.log.Close()) }()
-	if err := a.abandon(ctx, e.log, work.engine.abandon); err != nil {
+	if err := a.abandon(ctx, e.log, flags.engine.abandon); err != nil {
 		return err
 	}
 	screen, _ := a.environmentScreen(asJSON, false)
 	ctx, signals := interruptible(ctx, screen.Notice)
 	defer signals.done()
-	tasks, err := a.newTaskCrew(e.log, newHosts(work.inventory), work.input, work.engine, noticed{screen})
+	workers, err := a.workers(e.log, work.NewHosts(flags.inventory), flags.input, flags.engine, noticed{screen})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, tasks.close()) }()
-	if _, err := tasks.hosts.load(); len(e.names) > 0 && err != nil {
+	defer func() { err = errors.Join(err, workers.close()) }()
+	if _, err := workers.hosts.Inventory(); len(e.names) > 0 && err != nil {
 		return &usageError{err}
 	}
-	if err := tasks.heed(e, e.names); err != nil {
+	if err := a.heedTasks(workers, e, e.names, flags.input.strict); err != nil {
 		return err
 	}
 	screen.begin("env run", map[string]any{})
 	err = refused(environments.NewController(environments.ControllerOptions{
-		Log: e.log, Environments: names, Tasks: tasks, Inventory: tasks.hosts, Audience: screen,
-		Parallelism: a.global.parallelism, UntilIdle: untilIdle, Stop: signals.stop, CheckEvery: work.checkEvery, Now: a.now,
+		Log: e.log, Environments: names, Tasks: workers.tasks, Inventory: workers.hosts, Audience: screen,
+		Parallelism: a.global.parallelism, UntilIdle: untilIdle, Stop: signals.stop, CheckEvery: flags.checkEvery, Now: a.now,
 	}).Run(ctx))
 	switch {
 	case signals.count.Load() > 0 && (err == nil || errors.Is(err, context.Canceled)):

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/crash"
@@ -28,19 +29,19 @@ type follower struct {
 }
 
 // deployAndWait has a deployment started, and follows it.
-func (a *app) deployAndWait(ctx context.Context, command string, e *environmentSet, name string, wanted environment.Command, work environmentWork, asJSON bool) (err error) {
-	if err := errors.Join(a.parallel(), work.check()); err != nil {
+func (a *app) deployAndWait(ctx context.Context, command string, e *environmentSet, name string, wanted environment.Command, flags environmentWork, asJSON bool) (err error) {
+	if err := errors.Join(a.parallel(), flags.check()); err != nil {
 		return err
 	}
 	screen, closeScreen := a.environmentScreen(asJSON, true)
 	ctx, signals := interruptible(ctx, screen.Notice)
 	defer signals.done()
-	tasks, err := a.newTaskCrew(e.log, newHosts(work.inventory), work.input, work.engine, noticed{screen})
+	workers, err := a.workers(e.log, work.NewHosts(flags.inventory), flags.input, flags.engine, noticed{screen})
 	if err != nil {
 		return errors.Join(err, closeScreen())
 	}
-	defer func() { err = errors.Join(err, tasks.close()) }()
-	if err := tasks.heed(e, []string{name}); err != nil {
+	defer func() { err = errors.Join(err, workers.close()) }()
+	if err := a.heedTasks(workers, e, []string{name}, flags.input.strict); err != nil {
 		return errors.Join(err, closeScreen())
 	}
 	events, err := e.Command(ctx, name, wanted)
@@ -51,8 +52,8 @@ func (a *app) deployAndWait(ctx context.Context, command string, e *environmentS
 	screen.begin(command, map[string]any{"environment": name, "deployment_id": f.id})
 	if f.id != "" { // else there was nothing to do
 		err = f.follow(ctx, signals, environments.ControllerOptions{
-			Log: e.log, Environments: []string{name}, Tasks: tasks, Inventory: tasks.hosts, Audience: unrecorded{screen},
-			Parallelism: a.global.parallelism, CheckEvery: work.checkEvery, Now: a.now,
+			Log: e.log, Environments: []string{name}, Tasks: workers.tasks, Inventory: workers.hosts, Audience: unrecorded{screen},
+			Parallelism: a.global.parallelism, CheckEvery: flags.checkEvery, Now: a.now,
 		})
 	}
 	return f.conclude(err, signals, closeScreen)

@@ -26,16 +26,16 @@ apply would have, and print the result as JSON. A value that is one single
 			return nil
 		}),
 		RunE: func(_ *cobra.Command, args []string) error {
-			in, err := a.environment(flags, string(runner.ConfirmAction))
+			in, err := a.variables(flags, runner.ConfirmAction)
 			if err != nil {
 				return err
 			}
-			value, err := in.expressions.Evaluate(args[0], in.variables)
+			value, err := in.Expressions.Evaluate(args[0], in.Variables)
 			if err != nil {
 				return usage("%w", err)
 			}
-			in.usage.Examine(in.expressions, args[0])
-			if err := a.heed(in.usage.Unread(), flags.strict); err != nil {
+			in.Usage.Examine(in.Expressions, args[0])
+			if err := a.heed(in.Usage.Unread(), flags.strict); err != nil {
 				return err
 			}
 			text, err := json.Marshal(value)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
@@ -47,6 +48,7 @@ var errChanges = errors.New("there are changes")
 func exitCode(err error) int {
 	var wrong *usageError
 	var failed *runner.FailedError
+	var input *work.InputError
 	var invalid *manifest.Error
 	var status exitStatus
 	switch {
@@ -60,7 +62,7 @@ func exitCode(err error) int {
 		return exitChanges
 	case errors.As(err, &failed):
 		return exitFailed
-	case errors.As(err, &wrong), errors.As(err, &invalid):
+	case errors.As(err, &wrong), errors.As(err, &input), errors.As(err, &invalid):
 		return exitInvalid
 	default:
 		return exitFailed

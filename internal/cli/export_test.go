@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
@@ -30,11 +29,11 @@ func Panicking(args []string) int {
 			a.crashes.add(crash.All(err)[0])
 			return told(&runner.FailedError{Causes: []error{errors.New("web: exited with 1"), err}})
 		case "variables": // that files hold, too
-			in, err := a.environment(input, "")
+			in, err := a.variables(input, "")
 			if err != nil {
 				return err
 			}
-			panic(fmt.Sprintf("boom %v %v", in.variables["token"], in.variables["file"]))
+			panic(fmt.Sprintf("boom %v %v", in.Variables["token"], in.Variables["file"]))
 		case "aside":
 			go func() {
 				defer crash.End(stateDir, "waiting")
@@ -53,33 +52,26 @@ func Panicking(args []string) int {
 	return a.run(root, args)
 }
 
-// TaskCrew is a taskCrew for tests that have the program and its images.
-type TaskCrew struct{ *taskCrew }
+// TaskWorker is a work.TaskWorker with its engines, for tests that have the program
+// and its images.
+type TaskWorker struct {
+	*work.TaskWorker
+	workers *workers
+}
 
-// NewTaskCrew makes one for the workspace that is the present directory.
-func NewTaskCrew(log deploylog.Log, engine string, variables ...manifest.VariableFlag) (TaskCrew, error) {
+// NewTaskWorker makes one for the workspace that is the present directory.
+func NewTaskWorker(log deploylog.Log, engine string, variables ...manifest.VariableFlag) (TaskWorker, error) {
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, now: time.Now, global: globalFlags{engine: engine, parallelism: 10}}
-	h := newHosts("inventory.yaml")
-	if _, err := h.load(); err != nil {
-		return TaskCrew{}, err
+	h := work.NewHosts("inventory.yaml")
+	if _, err := h.Inventory(); err != nil {
+		return TaskWorker{}, err
 	}
-	c, err := a.newTaskCrew(log, h, inputFlags{variables: variables}, engineFlags{pull: "missing"}, io.Discard)
-	return TaskCrew{c}, err
+	w, err := a.workers(log, h, inputFlags{variables: variables}, engineFlags{pull: "missing"}, io.Discard)
+	if err != nil {
+		return TaskWorker{}, err
+	}
+	return TaskWorker{w.tasks, w}, nil
 }
 
-// Keep keeps the text of a manifest and tells its digest.
-func (c TaskCrew) Keep(text string) (string, error) { return c.pinned.keep([]byte(text)) }
-
-// Removable is taskCrew.removable.
-func (c TaskCrew) Removable(ctx context.Context, d *environment.Definition, text string, hosts []string) error {
-	return c.removable(ctx, d, []byte(text), hosts)
-}
-
-// Hurry lets a look at a task take no time.
-func (c TaskCrew) Hurry() { c.patience = 0 }
-
-// Close closes the crew.
-func (c TaskCrew) Close() error { return c.close() }
-
-// PlaceOf is placeOf.
-var PlaceOf = placeOf
+// Close closes the worker and its engines.
+func (w TaskWorker) Close() error { return w.workers.close() }

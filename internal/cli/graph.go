@@ -29,11 +29,11 @@ SVG picture, or as JSON (--output).`,
 			if err != nil {
 				return err
 			}
-			in, err := a.loadHeeded(files, flags, string(runner.ConfirmAction))
+			in, err := a.loadHeeded(files, flags, runner.ConfirmAction)
 			if err != nil {
 				return err
 			}
-			if err := draw(a.out, pictureOf(in.manifest, strings.Join(files, " + "))); err != nil {
+			if err := draw(a.out, pictureOf(in.Manifest, strings.Join(files, " + "))); err != nil {
 				return fmt.Errorf("drawing the graph: %w", err)
 			}
 			return nil

@@ -2,179 +2,22 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"os/signal"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/inventory"
-	"github.com/deployster-go/deployster/manifest"
-	"github.com/deployster-go/deployster/pipeline"
 )
-
-// hosts are those of an inventory file, as it is at the moment. It is a
-// pipelines.Hosts and an environments.Inventory.
-type hosts struct {
-	path string
-
-	mu        sync.Mutex
-	read      fileState
-	version   int                                          // how often it was read
-	inventory *inventory.Inventory                         // the last that could be read
-	err       error                                        // of the present file
-	members   map[*pipeline.Definition]map[string][]string // while the file stays as it is
-}
-
-// fileState tells whether a file may have changed.
-type fileState struct {
-	size     int64
-	modified time.Time
-	there    bool
-}
-
-func newHosts(path string) *hosts { return &hosts{path: path} }
 
 func registerInventory(c *cobra.Command, into *string) {
 	c.Flags().StringVarP(into, "inventory", "i", "inventory.yaml", "file that lists the hosts")
-}
-
-// load reads the file, if it has changed.
-func (h *hosts) load() (*inventory.Inventory, error) {
-	now := fileState{}
-	if info, err := os.Stat(h.path); err == nil {
-		now = fileState{info.Size(), info.ModTime(), true}
-	}
-	if now == h.read && (h.inventory != nil || h.err != nil) {
-		return h.inventory, h.err
-	}
-	h.read = now
-	h.version++
-	v, err := readInventory(h.path)
-	if h.err = err; err == nil { // else the hosts that are known stay
-		h.inventory, h.members = v, map[*pipeline.Definition]map[string][]string{}
-	}
-	return h.inventory, h.err
-}
-
-func readInventory(path string) (*inventory.Inventory, error) {
-	switch info, err := os.Stat(path); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("there is no inventory %s: list the hosts in it, or name another with --inventory", path)
-	case err == nil && !info.Mode().IsRegular(): // it is read again and again
-		return nil, fmt.Errorf("the inventory %s is not a regular file", path)
-	}
-	text, err := readNamed(path)
-	if err != nil {
-		return nil, err
-	}
-	return inventory.Parse(path, text)
-}
-
-// readNamed reads a file that somebody named, up to the size that files of
-// Deployster may have.
-func readNamed(path string) ([]byte, error) {
-	sources, err := manifest.ReadFiles([]string{path})
-	if err != nil {
-		return nil, err
-	}
-	return sources[0].Data, nil
-}
-
-// Members implements pipelines.Hosts.
-func (h *hosts) Members(d *pipeline.Definition) (map[string][]string, error) {
-	groups := d.Groups()
-	if len(groups) == 0 {
-		return nil, nil
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	v, err := h.load()
-	if err != nil {
-		return nil, err
-	}
-	if known, ok := h.members[d]; ok {
-		return known, nil
-	}
-	members := map[string][]string{}
-	for _, g := range groups {
-		q, err := inventory.ParseQuery(g.Hosts)
-		if err != nil {
-			return nil, fmt.Errorf("hosts of group %s: %w", g.Name, err)
-		}
-		members[g.Name] = []string{}
-		for _, host := range v.Select(q) {
-			members[g.Name] = append(members[g.Name], host.Name)
-		}
-	}
-	clear(h.members) // of definitions that are gone
-	h.members[d] = members
-	return members, nil
-}
-
-// Version implements environments.Inventory.
-func (h *hosts) Version() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	_, _ = h.load() // Selected tells what is wrong
-	return h.version
-}
-
-// Selected implements environments.Inventory.
-func (h *hosts) Selected(query string) ([]string, error) {
-	q, err := inventory.ParseQuery(query)
-	if err != nil {
-		return nil, fmt.Errorf("query %s: %w", query, err)
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	v, err := h.load()
-	if err != nil {
-		return nil, err
-	}
-	names := []string{}
-	for _, host := range v.Select(q) {
-		names = append(names, host.Name)
-	}
-	return names, nil
-}
-
-// Known implements environments.Inventory. Without an inventory that could be read,
-// nobody can say that a host is gone.
-func (h *hosts) Known(name string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.inventory == nil {
-		return true
-	}
-	_, ok := h.inventory.Host(name)
-	return ok
-}
-
-// Slots implements pipelines.Hosts and environments.Inventory.
-func (h *hosts) Slots(host string) int {
-	if known, ok := h.host(host); ok {
-		return known.Slots
-	}
-	return 1
-}
-
-func (h *hosts) host(name string) (inventory.Host, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.inventory == nil {
-		return inventory.Host{}, false
-	}
-	return h.inventory.Host(name)
 }
 
 func (a *app) hostCommand() *cobra.Command {
@@ -191,7 +34,7 @@ func (a *app) hostCommand() *cobra.Command {
 
 // selected reads the inventory and selects hosts of it.
 func selected(path, query string, names []string) ([]inventory.Host, error) {
-	v, err := readInventory(path)
+	v, err := work.ReadInventory(path)
 	if err != nil {
 		return nil, &usageError{err}
 	}

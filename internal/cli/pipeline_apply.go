@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/inventory"
@@ -56,7 +55,7 @@ func (a *app) readDefinition(file string) (*pipeline.Definition, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := readNamed(file)
+	text, err := work.ReadFile(file)
 	if err != nil {
 		return nil, &usageError{err}
 	}
@@ -82,26 +81,13 @@ func (a *app) readDefinition(file string) (*pipeline.Definition, error) {
 	return d, nil
 }
 
-// manifestBelow is the path of a manifest below the workspace, in which it must
-// be, also where it is a link.
+// manifestBelow is work.ManifestBelow, with an error in plain words.
 func manifestBelow(workspace, path string) (string, error) {
-	abs, err := filepath.Abs(path)
+	below, err := work.ManifestBelow(workspace, path)
 	if err != nil {
-		return "", err
+		return "", errors.New(fileWords(err))
 	}
-	below, err := filepath.Rel(workspace, abs)
-	if err != nil || !filepath.IsLocal(below) {
-		return "", fmt.Errorf("it is not below the workspace %s", workspace)
-	}
-	f, err := os.OpenInRoot(workspace, below)
-	var failed *fs.PathError
-	if errors.As(err, &failed) {
-		return "", errors.New(fileWords(failed.Err)) // whoever calls names the file
-	}
-	if err != nil {
-		return "", err
-	}
-	return filepath.ToSlash(below), f.Close()
+	return below, nil
 }
 
 // errMoved is why a preview has to be made again.
@@ -116,7 +102,7 @@ func (a *app) applyPipeline(ctx context.Context, o pipelineApplyOptions) (err er
 	if err != nil {
 		return err
 	}
-	members, err := newHosts(o.inventory).Members(d)
+	members, err := work.NewHosts(o.inventory).Members(d)
 	if err != nil {
 		return &usageError{err}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/pipeline"
@@ -57,7 +58,7 @@ func (a *app) explainPipeline(ctx context.Context, t deploylog.Target, at int64,
 		return err
 	}
 	defer func() { err = errors.Join(err, l.log.Close()) }()
-	reasons := l.explain(t, newHosts(inventory), at == 0)
+	reasons := l.explain(t, work.NewHosts(inventory), at == 0)
 	if len(reasons) > 0 && reasons[0].Code == pipeline.NoTarget {
 		return usage("%s: %s", t, reasons[0].Reason.Message())
 	}
@@ -68,7 +69,7 @@ func (a *app) explainPipeline(ctx context.Context, t deploylog.Target, at int64,
 }
 
 // explain adds to what the pipeline's state knows what is being worked on.
-func (l *past) explain(t deploylog.Target, h *hosts, present bool) []view.Explanation {
+func (l *past) explain(t deploylog.Target, h *work.Hosts, present bool) []view.Explanation {
 	name, _ := pipelines.PipelineOf(t)
 	var all []view.Explanation
 	idle := present && !pipelines.SchedulerAtWork(l.log)
@@ -97,7 +98,7 @@ func explainDeploying(e *view.Explanation, d *pipeline.Definition, idle bool) {
 	}
 }
 
-func (l *past) explainReady(e *view.Explanation, h *hosts, idle bool) {
+func (l *past) explainReady(e *view.Explanation, h *work.Hosts, idle bool) {
 	if w, ok := l.overview.Working(e.Reason); ok && runs.Alive(l.log, w.Run) {
 		e.Message = fmt.Sprintf("is being done by run %s (event %d)", w.Run, w.Seq)
 		return

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/promotion"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/crash"
@@ -78,28 +78,25 @@ func (a *app) runPipelines(ctx context.Context, names []string, o pipelineRunOpt
 	news := &news{fallback: a.err}
 	ctx, signals := interruptible(ctx, news.tell)
 	defer signals.done()
-	crew, err := a.newCrew(log, o, news)
+	workers, err := a.workers(log, work.NewHosts(o.inventory), o.input, o.engine, news)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, crew.close()) }()
-	if err := a.needsInventory(ctx, log, names, crew.hosts); err != nil {
+	defer func() { err = errors.Join(err, workers.close()) }()
+	if err := a.needsInventory(ctx, log, names, workers.hosts); err != nil {
 		return err
 	}
-	if err := crew.heed(ctx, names); err != nil {
+	if err := a.heedPipelines(ctx, log, workers, names, o.input.strict); err != nil {
 		return err
 	}
 	screen := &pipelineScreen{app: a, json: asJSON}
 	if asJSON {
 		screen.line(map[string]any{"version": 1, "deployster": version(), "command": "pipeline run"})
 	}
-	worker, ctx, ended, err := a.promotion(ctx, crew, o, screen, news, signals.stop)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, ended()) }()
+	worker, ctx, ended := a.promotion(ctx, log, workers, screen, signals.stop)
+	defer ended()
 	s := pipelines.NewScheduler(pipelines.SchedulerOptions{
-		Log: log, Pipelines: names, Worker: worker, Hosts: crew.hosts, Spectator: screen, Parallelism: a.global.parallelism,
+		Log: log, Pipelines: names, Worker: worker, Hosts: workers.hosts, Spectator: screen, Parallelism: a.global.parallelism,
 		UntilIdle: o.untilIdle, Stop: signals.stop, NewID: a.newID, Now: a.now,
 	})
 	err = refused(s.Run(ctx))
@@ -131,17 +128,13 @@ func (a *app) arePresent(ctx context.Context, log deploylog.Log, names []string)
 	return err
 }
 
-// promotion is a worker that deploys to environments besides what the crew does.
+// promotion is a worker that deploys to environments besides what the workers do.
 // ended waits until nothing is done any more, and is called when the scheduler has
 // ended.
-func (a *app) promotion(ctx context.Context, crew *crew, o pipelineRunOptions, screen *pipelineScreen, news io.Writer, stop <-chan struct{}) (w pipelines.Worker, inside context.Context, ended func() error, err error) {
-	tasks, err := a.newTaskCrew(crew.log, newHosts(o.inventory), o.input, o.engine, news)
-	if err != nil {
-		return nil, nil, nil, err
-	}
+func (a *app) promotion(ctx context.Context, log deploylog.Log, workers *workers, screen *pipelineScreen, stop <-chan struct{}) (w pipelines.Worker, inside context.Context, ended func()) {
 	over := make(chan struct{})
 	attendance := environments.NewAttendance(environments.ControllerOptions{
-		Log: crew.log, Tasks: tasks, Inventory: tasks.hosts, Audience: screen, Parallelism: a.global.parallelism, Stop: over, Now: a.now,
+		Log: log, Tasks: workers.tasks, Inventory: workers.hosts, Audience: screen, Parallelism: a.global.parallelism, Stop: over, Now: a.now,
 	})
 	inside, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -151,18 +144,17 @@ func (a *app) promotion(ctx context.Context, crew *crew, o pipelineRunOptions, s
 			cancel(err) // or stages would wait for it without end
 		}
 	}()
-	return promotion.NewPromotion(crew, crew.log, a.now, crew.hosts.Selected, attendance.Attend, stop), inside, func() error {
+	return promotion.NewPromotion(workers.steps, log, a.now, workers.hosts.Selected, attendance.Attend, stop), inside, func() {
 		close(over)
 		<-done
 		cancel(nil)
-		return tasks.close()
-	}, nil
+	}
 }
 
 // needsInventory refuses an inventory that can not be read, if a pipeline has host
 // groups. Later, when a scheduler is at work, it goes on with the hosts it knows.
-func (a *app) needsInventory(ctx context.Context, log deploylog.Log, names []string, h *hosts) error {
-	_, unreadable := h.load()
+func (a *app) needsInventory(ctx context.Context, log deploylog.Log, names []string, h *work.Hosts) error {
+	_, unreadable := h.Inventory()
 	if unreadable == nil {
 		return nil
 	}

@@ -89,13 +89,13 @@ func (a *app) plan(ctx context.Context, o planOptions) error {
 			return err
 		}
 	}
-	s, err := a.start(ctx, "plan", o.files, o.input, o.engine, string(runner.ConfirmNo))
+	s, err := a.start(ctx, "plan", o.files, o.input, o.engine, runner.ConfirmNo)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	if o.destroy {
-		s.control.Meaning = s.meaning()
+		s.control.Meaning = s.Meaning()
 	}
 	held, err := runs.Watch(s.control)
 	if err != nil {
@@ -135,7 +135,7 @@ func (a *app) plan(ctx context.Context, o planOptions) error {
 	look := (*runner.Runner).Plan
 	if o.destroy {
 		a.tellAlong(s, o.input.targets)
-		look, s.spec.Remove, s.caller.Gone = (*runner.Runner).PlanDestroy, s.remove, held.Gone
+		look, s.spec.Remove, s.caller.Gone = (*runner.Runner).PlanDestroy, s.Remove, held.Gone
 	}
 	plan, err := look(runner.New(s.spec, s.containers), s.ctx, s.caller)
 	err = errors.Join(err, closeScreen())
@@ -210,7 +210,7 @@ func replaceable(path string) error {
 
 // save writes a plan to a file, which is there only when it is whole.
 func (o *planOptions) save(s *started, plan *runner.Plan, salt planfile.Salt, made time.Time, place *replacement) (*savedPlan, error) {
-	variables, err := variableHashes(s.input, salt)
+	variables, err := variableHashes(s.Input, salt)
 	if err != nil {
 		return nil, fmt.Errorf("saving the plan: %w", err)
 	}
@@ -220,20 +220,20 @@ func (o *planOptions) save(s *started, plan *runner.Plan, salt planfile.Salt, ma
 	}
 	f := &planfile.File{
 		CreatedAt: made.UTC(), Deployster: version(), Salt: salt, Run: plan.Run, Engine: where,
-		ManifestHash: s.manifest.Hash(), Definitions: map[string]string{}, Targets: o.input.targets,
+		ManifestHash: s.Manifest.Hash(), Definitions: map[string]string{}, Targets: o.input.targets,
 		Variables: variables, Resources: plan.Resources,
 	}
 	for _, path := range o.files {
-		f.Manifests = append(f.Manifests, below(s.workspace, path))
+		f.Manifests = append(f.Manifests, s.Below(path))
 	}
-	for _, r := range s.manifest.Resources {
+	for _, r := range s.Manifest.Resources {
 		if f.Definitions[r.Name], err = salt.Fingerprint(r.Hash()); err != nil {
 			return nil, fmt.Errorf("saving what is said of %s: %w", r.Name, err)
 		}
 	}
 	for _, v := range o.input.variables {
 		if v.File != "" {
-			f.Given = append(f.Given, planfile.Variable{File: below(s.workspace, v.File)})
+			f.Given = append(f.Given, planfile.Variable{File: s.Below(v.File)})
 		} else {
 			f.Given = append(f.Given, planfile.Variable{Name: v.Name})
 		}
@@ -249,19 +249,6 @@ func (o *planOptions) save(s *started, plan *runner.Plan, salt planfile.Salt, ma
 		return nil, fmt.Errorf("saving the plan: %w", err)
 	}
 	return &savedPlan{f, o.out}, nil
-}
-
-// below is a path as a plan holds it: relative where it is in the workspace, so
-// that the plan also fits another copy of it.
-func below(workspace, path string) string {
-	whole, err := filepath.Abs(path)
-	if err != nil {
-		return path
-	}
-	if relative, err := filepath.Rel(workspace, whole); err == nil && (filepath.IsLocal(relative) || !filepath.IsAbs(path)) {
-		return relative
-	}
-	return path
 }
 
 // replacement is a file, which only its owner can read, on its way into a place

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/docker"
@@ -43,7 +44,7 @@ func identify(ctx context.Context, e engine.Engine) engine.Identity {
 	if !can {
 		return engine.Identity{}
 	}
-	ctx, cancel := context.WithTimeout(ctx, patienceWithHost)
+	ctx, cancel := context.WithTimeout(ctx, work.HostTimeout)
 	defer cancel()
 	identity, err := asked.Identity(ctx)
 	if err != nil {
@@ -170,7 +171,7 @@ func (f *engines) openDocker(ctx context.Context, used runs.EngineUsed) (runs.Co
 
 // try opens a Docker Engine, and only the one that a run used.
 func (f *engines) try(ctx context.Context, way docker.Options, used runs.EngineUsed) (*docker.Engine, error) {
-	ctx, cancel := context.WithTimeout(ctx, patienceWithHost)
+	ctx, cancel := context.WithTimeout(ctx, work.HostTimeout)
 	defer cancel()
 	e, err := docker.Open(ctx, way)
 	if err != nil || used.ID == "" {
@@ -310,7 +311,7 @@ func (a *app) mayLeave(ctx context.Context, news io.Writer, unfinished *runs.Unf
 // unfinished looks into the log, where there is one, before an engine is chosen:
 // dead runs are abandoned, and auto learns which engine one of them used.
 func (a *app) unfinished(s *started, files []string, ef *engineFlags) error {
-	path, err := a.logPath(s.workspace)
+	path, err := a.logPath(s.Workspace)
 	if err != nil {
 		return err
 	}
@@ -320,7 +321,7 @@ func (a *app) unfinished(s *started, files []string, ef *engineFlags) error {
 		}
 		return nil // what is wrong with it is told when it is opened
 	}
-	if s.log, err = a.openLog(s.ctx, s.workspace, s.news); err != nil {
+	if s.log, err = a.openLog(s.ctx, s.Workspace, s.news); err != nil {
 		return err
 	}
 	if err := a.abandon(s.ctx, s.log, ef.abandon); err != nil {
@@ -329,7 +330,7 @@ func (a *app) unfinished(s *started, files []string, ef *engineFlags) error {
 	if !ef.changes {
 		return nil
 	}
-	ef.unfinished, err = preferred(s.ctx, s.log, runs.RunTarget(s.workspace, files))
+	ef.unfinished, err = preferred(s.ctx, s.log, runs.RunTarget(s.Workspace, files))
 	return err
 }
 

@@ -440,7 +440,7 @@ func TestATaskIsHeldWhoseHostHasAnotherEngineByNow(t *testing.T) {
 	task := first.task(1, "antworker001", fmt.Sprintf("{plugs: {dir: {path: things}}, resources: {a: {type: %q, config: {value: one}}}}", oneShotType), nil)
 	started := make(chan error, 1)
 	go func() {
-		_, err := first.crew.Start(t.Context(), task)
+		_, err := first.worker.Start(t.Context(), task)
 		started <- err
 	}()
 	s := &site{T: t, dir: first.dir, log: first.log}
@@ -454,7 +454,7 @@ func TestATaskIsHeldWhoseHostHasAnotherEngineByNow(t *testing.T) {
 	start := func(address string) (environment.ProbeResult, error) {
 		t.Helper()
 		first.write("inventory.yaml", at(address))
-		crew, err := cli.NewTaskCrew(first.log, "docker")
+		crew, err := cli.NewTaskWorker(first.log, "docker")
 		if err != nil {
 			t.Fatal(err)
 		}

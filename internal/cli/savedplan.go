@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
@@ -106,7 +107,7 @@ func (a *app) applySaved(ctx context.Context, o applyOptions, p *savedPlan, asJS
 		return err
 	}
 	// What a configuration sees of --confirm is what it saw for the plan.
-	s, err := a.start(ctx, "apply", p.Manifests, flags, o.engine, string(runner.ConfirmNo))
+	s, err := a.start(ctx, "apply", p.Manifests, flags, o.engine, runner.ConfirmNo)
 	if err != nil {
 		return err
 	}
@@ -192,10 +193,10 @@ func (p *savedPlan) flags(given inputFlags) (inputFlags, error) {
 }
 
 // fits refuses an input other than that of which the plan was made.
-func (p *savedPlan) fits(in *input) error {
-	if in.manifest.Hash() != p.ManifestHash {
+func (p *savedPlan) fits(in *work.Input) error {
+	if in.Manifest.Hash() != p.ManifestHash {
 		return usage("%s changed since the plan %s was made: %s; plan again: %s",
-			strings.Join(p.Manifests, " + "), p.path, strings.Join(p.redefined(in.manifest), ", "), p.again())
+			strings.Join(p.Manifests, " + "), p.path, strings.Join(p.redefined(in.Manifest), ", "), p.again())
 	}
 	now, err := variableHashes(in, p.Salt)
 	if err != nil {
@@ -252,10 +253,10 @@ func (p *savedPlan) isHashOf(hash, text string) bool {
 
 // variableHashes identifies the values of the variables, but for those that
 // deployster sets itself: they tell of the run, not of what is wanted.
-func variableHashes(in *input, salt planfile.Salt) (map[string]string, error) {
+func variableHashes(in *work.Input, salt planfile.Salt) (map[string]string, error) {
 	hashes := map[string]string{}
-	for name, value := range in.variables {
-		if _, own := in.builtin[name]; own {
+	for name, value := range in.Variables {
+		if _, own := in.Builtin[name]; own {
 			continue
 		}
 		hash, err := salt.Fingerprint(value)

@@ -2,27 +2,22 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/expression"
-	"github.com/deployster-go/deployster/internal/shipped"
-	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
 )
 
 // stateDir is what Deployster keeps below a workspace.
@@ -32,12 +27,9 @@ const stateDir = engine.StateDir
 type inputFlags struct {
 	variables []manifest.VariableFlag
 	targets   []string
-	removing  bool               // targets are to be removed: they take along what depends on them
-	fits      func(*input) error // of a saved plan; may be nil: any input will do
-	last      map[string]any     // variables that win over all those, taken as they are
-	builtin   map[string]any     // variables that the program sets besides the usual ones
-	strict    bool               // variables that nothing reads are an error
-	usage     *manifest.Usage    // collects over several inputs; nil is one for each
+	removing  bool                    // targets are to be removed: they take along what depends on them
+	fits      func(*work.Input) error // of a saved plan; may be nil: any input will do
+	strict    bool                    // variables that nothing reads are an error
 }
 
 func (f *inputFlags) register(c *cobra.Command) {
@@ -80,66 +72,30 @@ func (v *variableFlag) Set(s string) error {
 	return err
 }
 
-// input is what the manifests and variables of a command came to.
-type input struct {
-	workspace   string
-	work        string // of the run, below the workspace
-	run         string // ULID
-	started     time.Time
-	expressions *expression.Evaluator
-	variables   map[string]any
-	builtin     map[string]any // those of the variables that deployster sets itself, in every run
-	manifest    *manifest.Manifest
-	remove      []string // what a destroy removes; nil is everything
-	usage       *manifest.Usage
+// inputs loads manifests with the variables of these flags.
+func (a *app) inputs(flags inputFlags) (work.Inputs, error) {
+	workspace, err := a.workspace()
+	if err != nil {
+		return work.Inputs{}, err
+	}
+	home, _ := os.UserHomeDir() // without a home there is no configuration in it
+	return work.Inputs{
+		Workspace: workspace, Home: home, Version: version(), Verbose: a.global.verbose,
+		Variables: flags.variables, Now: a.now, Hide: a.crashes.hide,
+	}, nil
 }
 
-// environment finds the workspace and loads the variables.
-func (a *app) environment(flags inputFlags, confirm string) (*input, error) {
-	workspace, err := a.workspace()
+// variables loads the variables, without any manifest.
+func (a *app) variables(flags inputFlags, confirm runner.ConfirmMode) (*work.Input, error) {
+	inputs, err := a.inputs(flags)
 	if err != nil {
 		return nil, err
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		home = "" // without a home there is no configuration in it
-	}
-	in := &input{workspace: workspace, started: a.now(), expressions: expression.New(workspace), usage: flags.usage}
-	if in.usage == nil && len(flags.variables)+len(flags.last) > 0 { // else nobody wants to know
-		in.usage = &manifest.Usage{}
-	}
-	id, err := ulid.New(ulid.Timestamp(in.started), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("making an id for the run: %w", err)
-	}
-	in.run = id.String()
-	in.work = filepath.Join(workspace, stateDir, "work", in.run)
-	conf := ""
-	if home != "" {
-		conf = filepath.Join(home, stateDir)
-	}
-	in.builtin = map[string]any{
-		"_version": version(), "_verbose": a.global.verbose, "_conf": conf,
-		"_workspace": workspace, "_work": in.work, "_confirm": confirm,
-	}
-	builtin := maps.Clone(in.builtin)
-	maps.Copy(builtin, flags.builtin)
-	in.variables, err = manifest.LoadVariables(manifest.VariableOptions{
-		ConfDir: conf, Workspace: workspace, Flags: flags.variables, Last: flags.last, Evaluator: in.expressions, Builtin: builtin, Usage: in.usage,
-	})
-	if err != nil {
-		return nil, &usageError{err}
-	}
-	for name, value := range in.variables {
-		if _, ours := builtin[name]; !ours {
-			a.crashes.hide(value)
-		}
-	}
-	return in, nil
+	return inputs.Evaluate(work.LoadOptions{Confirm: confirm})
 }
 
 // load reads the manifests.
-func (a *app) load(files []string, flags inputFlags, confirm string) (*input, error) {
+func (a *app) load(files []string, flags inputFlags, confirm runner.ConfirmMode) (*work.Input, error) {
 	if err := refuseSavedPlans(files); err != nil {
 		return nil, err
 	}
@@ -147,71 +103,30 @@ func (a *app) load(files []string, flags inputFlags, confirm string) (*input, er
 	if err != nil {
 		return nil, &usageError{err}
 	}
-	return a.loadSources(sources, flags, confirm)
-}
-
-// loadSources is load of manifests that have been read.
-func (a *app) loadSources(sources []manifest.Source, flags inputFlags, confirm string) (*input, error) {
-	in, err := a.environment(flags, confirm)
-	if err != nil {
-		return nil, err
-	}
 	if err := refuseSavedSources(sources); err != nil {
 		return nil, err
 	}
-	home, _ := os.UserHomeDir()
-	m, err := manifest.Load(sources, manifest.Options{
-		Variables: in.variables, Evaluator: in.expressions, Workspace: in.workspace, Home: home, Usage: in.usage,
-	})
+	inputs, err := a.inputs(flags)
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, err
 	}
-	switch {
-	case len(flags.targets) == 0:
-	case flags.removing:
-		in.remove, err = m.Dependents(flags.targets)
-	default:
-		m, err = m.Select(flags.targets)
-	}
-	if err != nil {
-		return nil, &usageError{err}
-	}
-	in.manifest = m
-	if flags.fits != nil {
-		if err := flags.fits(in); err != nil {
-			return nil, err
-		}
-	}
-	return in, knownTypes(m)
+	return inputs.Load(sources, work.LoadOptions{Confirm: confirm, Targets: flags.targets, Removing: flags.removing, Accept: flags.fits})
 }
 
-// knownTypes refuses a type that reads like one that ships and is none.
-func knownTypes(m *manifest.Manifest) error {
-	var problems []manifest.Problem
-	for _, r := range m.Resources {
-		name, ships := strings.CutPrefix(r.Type, shippedPrefix)
-		_, known := shipped.Lookup(name)
-		if tag := strings.IndexAny(name, ":@"); ships && tag > 0 {
-			if _, known := shipped.Lookup(name[:tag]); known {
-				problems = append(problems, manifest.Problem{
-					Position: r.Position, Path: "resources." + r.Name + ".type",
-					Message: fmt.Sprintf("%q would be an image in a registry; the type that ships with Deployster is of its version and has no tag: write %s%s", r.Type, shippedPrefix, name[:tag]),
-				})
-			}
-		}
-		if !ships || known || strings.ContainsAny(name, ":@/") {
-			continue
-		}
-		problems = append(problems, manifest.Problem{
-			Position: r.Position, Path: "resources." + r.Name + ".type",
-			Message: fmt.Sprintf("%q is not a type that ships with this version; those are %s", r.Type, strings.Join(shipped.Names(), ", ")),
-			Hint:    suggest.Closest(name, shipped.Names()),
-		})
+// config is what all runs of a command have in common.
+func (a *app) config(log deploylog.Log, input inputFlags, f engineFlags) (work.Config, error) {
+	policy, err := f.policy()
+	if err != nil {
+		return work.Config{}, err
 	}
-	if len(problems) > 0 {
-		return &usageError{&manifest.Error{Problems: problems}}
+	inputs, err := a.inputs(input)
+	if err != nil {
+		return work.Config{}, err
 	}
-	return nil
+	return work.Config{
+		Inputs: inputs, Log: log, InitCache: a.initCache(f), Parallelism: a.global.parallelism, Pull: policy,
+		Network: f.network, Memory: int64(f.memory), Pids: f.pids, Notice: func(string) {}, Crashed: a.crashes.add,
+	}, nil
 }
 
 // logger writes warnings; what the packages below say of their workings is for

@@ -29,20 +29,20 @@ know: plan asks them.`,
 			if err != nil {
 				return err
 			}
-			in, err := a.loadHeeded(files, flags, string(runner.ConfirmAction))
+			in, err := a.loadHeeded(files, flags, runner.ConfirmAction)
 			if err == nil {
-				err = in.check()
+				err = in.Check()
 			}
 			if err != nil {
 				return err
 			}
 			if !asJSON {
 				return write(a.out, "%s: valid, %s, %s\n", strings.Join(files, " + "),
-					count(len(in.manifest.Resources), "resource"), count(len(in.manifest.Plugs), "plug"))
+					count(len(in.Manifest.Resources), "resource"), count(len(in.Manifest.Plugs), "plug"))
 			}
 			text, err := json.Marshal(map[string]any{
-				"version": 1, "valid": true, "resources": len(in.manifest.Resources), "plugs": len(in.manifest.Plugs),
-				"hash": in.manifest.Hash(),
+				"version": 1, "valid": true, "resources": len(in.Manifest.Resources), "plugs": len(in.Manifest.Plugs),
+				"hash": in.Manifest.Hash(),
 			})
 			if err != nil {
 				return fmt.Errorf("encoding the result: %w", err)

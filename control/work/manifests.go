@@ -1,4 +1,4 @@
-package cli
+package work
 
 import (
 	"cmp"
@@ -9,38 +9,41 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/deployster-go/deployster/engine"
 )
 
-// pinned are the texts of manifests that revisions of environments apply, kept
+// Manifests are the texts of manifests that revisions of environments apply, kept
 // by their SHA-256, so that a rollback applies what the revision was, whatever
 // became of the file. They are not in the log, as they may hold secrets.
-type pinned struct{ dir string }
+type Manifests struct{ dir string }
 
-func pinnedBelow(workspace string) pinned {
-	return pinned{filepath.Join(workspace, stateDir, "manifests")}
+// ManifestsBelow are those that are kept below a workspace.
+func ManifestsBelow(workspace string) Manifests {
+	return Manifests{filepath.Join(workspace, engine.StateDir, "manifests")}
 }
 
-func (p pinned) path(digest string) string { return filepath.Join(p.dir, digest+".yaml") }
+func (m Manifests) path(digest string) string { return filepath.Join(m.dir, digest+".yaml") }
 
-// keep keeps a text, which is durable on return, and tells its digest. It is
+// Keep keeps a text, which is durable on return, and returns its digest. It is
 // whole there or not at all.
-func (p pinned) keep(text []byte) (digest string, err error) {
-	digest = digestOf(text)
-	if _, kept := p.load(digest); kept != nil {
-		err = p.write(digest, text)
+func (m Manifests) Keep(text []byte) (digest string, err error) {
+	digest = ManifestDigest(text)
+	if _, kept := m.Load(digest); kept != nil {
+		err = m.write(digest, text)
 	}
 	// Also of one that is there: who wrote it may have died before this.
-	if err = cmp.Or(err, syncDir(p.dir), syncDir(filepath.Dir(p.dir))); err != nil {
+	if err = cmp.Or(err, syncDir(m.dir), syncDir(filepath.Dir(m.dir))); err != nil {
 		return "", fmt.Errorf("keeping the text of the manifest: %w", err)
 	}
 	return digest, nil
 }
 
-func (p pinned) write(digest string, text []byte) (err error) {
-	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+func (m Manifests) write(digest string, text []byte) (err error) {
+	if err := os.MkdirAll(m.dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(p.dir, unfinished+"*") // for its owner only
+	f, err := os.CreateTemp(m.dir, unfinished+"*") // for its owner only
 	if err != nil {
 		return err
 	}
@@ -56,7 +59,7 @@ func (p pinned) write(digest string, text []byte) (err error) {
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), p.path(digest))
+	return os.Rename(f.Name(), m.path(digest))
 }
 
 // syncDir makes durable what is in a directory.
@@ -68,27 +71,28 @@ func syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// load returns the text of a digest, of which it is sure.
-func (p pinned) load(digest string) ([]byte, error) {
+// Load returns the text of a digest, of which it is sure.
+func (m Manifests) Load(digest string) ([]byte, error) {
 	if sum, err := hex.DecodeString(digest); err != nil || len(sum) != sha256.Size || hex.EncodeToString(sum) != digest {
 		return nil, fmt.Errorf("%q is not the SHA-256 of a manifest, as a revision has it", digest)
 	}
 	const remedy = "put it back from a copy of the workspace, or make a new revision of the present file with env update"
-	path := p.path(digest)
+	path := m.path(digest)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s, the manifest that the revision applies, is gone: %s", path, remedy)
 	}
-	text, err := readNamed(path)
+	text, err := ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifest that the revision applies: %w", err)
 	}
-	if digestOf(text) != digest {
+	if ManifestDigest(text) != digest {
 		return nil, fmt.Errorf("%s is not what the revision applies any more, for it was changed: %s", path, remedy)
 	}
 	return text, nil
 }
 
-func digestOf(text []byte) string {
+// ManifestDigest is by which a text is known.
+func ManifestDigest(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }

@@ -1,4 +1,4 @@
-package cli
+package work
 
 import (
 	"os"
@@ -10,7 +10,7 @@ import (
 
 // An inventory that can not be read for a while takes no host away.
 func TestHostsStayWhileTheInventoryCanNotBeRead(t *testing.T) {
-	h := newHosts(filepath.Join(t.TempDir(), "inventory.yaml"))
+	h := NewHosts(filepath.Join(t.TempDir(), "inventory.yaml"))
 	write := func(text string) {
 		t.Helper()
 		if err := os.WriteFile(h.path, []byte(text), 0o600); err != nil {
@@ -49,5 +49,31 @@ func TestHostsStayWhileTheInventoryCanNotBeRead(t *testing.T) {
 	}
 	if _, ok := h.host("a"); ok {
 		t.Error("the host that left is still there")
+	}
+}
+
+func TestAHostIsGoneOnlyWhenAnInventorySaysSo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "inventory.yaml")
+	h := NewHosts(path)
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h.Version() // looks at the file
+	}
+	if h.Version(); !h.Known("one") {
+		t.Error("a host is gone because the file is not there")
+	}
+	write("{{{")
+	if !h.Known("one") {
+		t.Error("a host is gone because the file can not be read")
+	}
+	write("hosts: [{name: one, engine: oci}]")
+	if !h.Known("one") || h.Known("two") {
+		t.Errorf("of one and two, known are %t and %t", h.Known("one"), h.Known("two"))
+	}
+	write("hosts: [{name: o")
+	if !h.Known("one") || h.Known("two") {
+		t.Errorf("since the file is broken, known of one and two are %t and %t", h.Known("one"), h.Known("two"))
 	}
 }

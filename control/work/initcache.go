@@ -1,4 +1,4 @@
-package cli
+package work
 
 import (
 	"cmp"
@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/protocol"
@@ -33,20 +31,10 @@ const (
 // unfinished begins the names of files that are being written.
 const unfinished = "new-"
 
-// registerCache adds the flag of commands that ask types what they are.
-func (f *engineFlags) registerCache(c *cobra.Command) {
-	c.Flags().BoolVar(&f.noCache, "no-cache", false, "ask every resource type what it is, and remember nothing of that")
-}
-
-// initCache returns where runs remember what types answered init, nil where
-// they do not.
-func (a *app) initCache(f engineFlags) runner.InitCache {
-	cache, err := os.UserCacheDir()
-	if f.noCache || err != nil {
-		return nil
-	}
-	warn := func(text string) { logger(a.err).Warn(text) }
-	return &initCache{dir: filepath.Join(cache, "deployster", "init"), now: a.now, warn: warn}
+// NewInitCache returns a runner.InitCache in a directory, which is made when it is
+// not there. warn is told where it cannot be used.
+func NewInitCache(dir string, now func() time.Time, warn func(text string)) runner.InitCache {
+	return &initCache{dir: dir, now: now, warn: warn}
 }
 
 // initCache is a runner.InitCache of one file for each answer. Whatever goes

@@ -1,4 +1,4 @@
-package cli
+package work
 
 import (
 	"cmp"
@@ -25,8 +25,8 @@ type early struct {
 }
 
 // resolveEarly resolves the expressions of a configuration that wait for no
-// dependency. What can not be resolved is left to the run, which says why.
-func (in *input) resolveEarly(r *manifest.Resource) early {
+// dependency. What cannot be resolved is left to the run, which says why.
+func (in *Input) resolveEarly(r *manifest.Resource) early {
 	var e early
 	aliases := make([]string, 0, len(r.Dependencies))
 	for alias := range r.Dependencies {
@@ -39,8 +39,8 @@ func (in *input) resolveEarly(r *manifest.Resource) early {
 			if !expression.IsTemplate(v) {
 				return v
 			}
-			if waits, err := in.expressions.Reads(v, aliases...); !waits && err == nil {
-				if value, err := in.expressions.Evaluate(v, in.variables); err == nil {
+			if waits, err := in.Expressions.Reads(v, aliases...); !waits && err == nil {
+				if value, err := in.Expressions.Evaluate(v, in.Variables); err == nil {
 					return value
 				}
 			}
@@ -78,10 +78,10 @@ func shippedType(r *manifest.Resource) (shipped.Type, bool) {
 // misuse finds what is wrong with the resources of types that ship, without
 // running them: configurations that break the schema of their type, and plugs
 // that are missing or not allowed. It is what a run would say, before it begins.
-func (in *input) misuse() ([]manifest.Problem, error) {
+func (in *Input) misuse() ([]manifest.Problem, error) {
 	var problems []manifest.Problem
 	schemas := map[string]*schema.Schema{}
-	for _, r := range in.manifest.Resources {
+	for _, r := range in.Manifest.Resources {
 		t, ok := shippedType(r)
 		if !ok {
 			continue
@@ -94,7 +94,7 @@ func (in *input) misuse() ([]manifest.Problem, error) {
 			}
 			schemas[t.Name] = s
 		}
-		_, _, plugs := runner.Plug(in.manifest, r, t.Plugs, "")
+		_, _, plugs := runner.Plug(in.Manifest, r, t.Plugs, "")
 		problems = append(problems, plugs...)
 		e := in.resolveEarly(r)
 		for _, v := range s.ValidatePartly(e.config, e.unknown) {
@@ -104,10 +104,10 @@ func (in *input) misuse() ([]manifest.Problem, error) {
 	return problems, nil
 }
 
-// conflicts finds resources that manage one thing, as far as types that ship and
+// Conflicts finds resources that manage one thing, as far as types that ship and
 // configurations tell without a run: each would undo what the other did. A
 // readonly one only observes.
-func (in *input) conflicts() error {
+func (in *Input) Conflicts() error {
 	first := map[string]*manifest.Resource{}
 	var problems []manifest.Problem
 	for _, r := range in.inOrder() {
@@ -135,33 +135,33 @@ func (in *input) conflicts() error {
 				thing, other.Name, other.Position, cmp.Or(property, "name")),
 		})
 	}
-	return misused(problems)
+	return invalid(problems)
 }
 
 // inOrder are the resources as they are written.
-func (in *input) inOrder() []*manifest.Resource {
-	return slices.SortedStableFunc(slices.Values(in.manifest.Resources), func(a, b *manifest.Resource) int {
-		return cmp.Or(cmp.Compare(slices.Index(in.manifest.Files, a.Position.File), slices.Index(in.manifest.Files, b.Position.File)),
+func (in *Input) inOrder() []*manifest.Resource {
+	return slices.SortedStableFunc(slices.Values(in.Manifest.Resources), func(a, b *manifest.Resource) int {
+		return cmp.Or(cmp.Compare(slices.Index(in.Manifest.Files, a.Position.File), slices.Index(in.Manifest.Files, b.Position.File)),
 			cmp.Compare(a.Position.Line, b.Position.Line), cmp.Compare(a.Position.Column, b.Position.Column))
 	})
 }
 
-// misused makes an error of problems; nil of none.
-func misused(problems []manifest.Problem) error {
+// invalid makes an error of problems; nil of none.
+func invalid(problems []manifest.Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return &usageError{&manifest.Error{Problems: problems}}
+	return &InputError{&manifest.Error{Problems: problems}}
 }
 
-// check finds all that can be found wrong with the input without running
+// Check finds all that can be found wrong with the input without running
 // anything.
-func (in *input) check() error {
+func (in *Input) Check() error {
 	problems, err := in.misuse()
 	if err != nil {
 		return err
 	}
-	for _, err := range []error{in.conflicts(), in.manifest.CheckPlugs()} {
+	for _, err := range []error{in.Conflicts(), in.Manifest.CheckPlugs()} {
 		var found *manifest.Error
 		if errors.As(err, &found) {
 			problems = append(problems, found.Problems...)
@@ -169,5 +169,5 @@ func (in *input) check() error {
 			return err
 		}
 	}
-	return misused(manifest.Sorted(problems, in.manifest.Files))
+	return invalid(manifest.Sorted(problems, in.Manifest.Files))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine/docker"
@@ -31,12 +32,12 @@ import (
 // works is a workspace in which tasks are worked on by this process.
 type works struct {
 	*testing.T
-	dir  string
-	log  *sqlite.Log
-	crew cli.TaskCrew
+	dir    string
+	log    *sqlite.Log
+	worker cli.TaskWorker
 }
 
-var _ environments.Tasks = cli.TaskCrew{}
+var _ environments.Tasks = cli.TaskWorker{}
 
 func newWorks(t *testing.T, inventory, engine string, variables ...manifest.VariableFlag) *works {
 	t.Helper()
@@ -49,11 +50,11 @@ func newWorks(t *testing.T, inventory, engine string, variables ...manifest.Vari
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.log.Close() })
-	if w.crew, err = cli.NewTaskCrew(w.log, engine, variables...); err != nil {
+	if w.worker, err = cli.NewTaskWorker(w.log, engine, variables...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := w.crew.Close(); err != nil {
+		if err := w.worker.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -90,7 +91,7 @@ func (w *works) write(name, text string) {
 // task is the task of a revision, the manifest of which is kept.
 func (w *works) task(revision int, host, text string, vars map[string]any) environment.Task {
 	w.Helper()
-	digest, err := w.crew.Keep(text)
+	digest, err := work.ManifestsBelow(w.dir).Keep([]byte(text))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func (w *works) task(revision int, host, text string, vars map[string]any) envir
 
 func (w *works) start(t environment.Task) {
 	w.Helper()
-	o, err := w.crew.Start(w.Context(), t)
+	o, err := w.worker.Start(w.Context(), t)
 	if err != nil || o != (environment.ProbeResult{Health: environment.Healthy}) {
 		w.Fatalf("revision %d was started and is %+v, %v", t.Revision, o, err)
 	}
@@ -116,15 +117,18 @@ func (w *works) start(t environment.Task) {
 
 func (w *works) terminate(t environment.Task) {
 	w.Helper()
-	if err := w.crew.Terminate(w.Context(), t); err != nil {
+	if err := w.worker.Terminate(w.Context(), t); err != nil {
 		w.Fatalf("terminating revision %d: %v", t.Revision, err)
 	}
 }
 
+// placeOf is where the resources of a task are, by the log.
+func placeOf(t environment.Task) string { return t.Host + ":" + t.Name() }
+
 // wantSeen looks at a task.
 func (w *works) wantSeen(t environment.Task, health environment.Health, says ...string) {
 	w.Helper()
-	o := w.crew.Observe(w.Context(), t)
+	o := w.worker.Observe(w.Context(), t)
 	if o.Health != health || len(says) == 0 && o.Detail != "" {
 		w.Errorf("revision %d is %+v, want %s", t.Revision, o, health)
 	}
@@ -252,7 +256,7 @@ func TestATaskIsWatchedAndSeen(t *testing.T) {
 	changes, ended := make(chan struct{}, 100), make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.crew.Watch(t.Context(), "antworker001", func() { changes <- struct{}{} })
+		w.worker.Watch(t.Context(), "antworker001", func() { changes <- struct{}{} })
 	}()
 	w.start(one)
 	hears(t, changes, 2, "its start, and that it is healthy")
@@ -295,13 +299,13 @@ func TestATaskIsWatchedAndSeen(t *testing.T) {
 		t.Error("an engine that has ended is watched on")
 	}
 	w.wantSeen(one, environment.Unknown, "host antworker001", "Docker at "+w.engine.address())
-	if _, err := w.crew.Start(t.Context(), one); err == nil || !strings.Contains(err.Error(), "host antworker001") {
+	if _, err := w.worker.Start(t.Context(), one); err == nil || !strings.Contains(err.Error(), "host antworker001") {
 		t.Errorf("it was started on an engine that has ended: %v", err)
 	}
-	w.crew.Watch(t.Context(), "antworker001", func() { t.Error("a change is told") })
+	w.worker.Watch(t.Context(), "antworker001", func() { t.Error("a change is told") })
 	w.engine.start()
 	ctx, cancel := context.WithCancel(t.Context())
-	go w.crew.Watch(ctx, "antworker001", func() { changes <- struct{}{} })
+	go w.worker.Watch(ctx, "antworker001", func() { changes <- struct{}{} })
 	hears(t, changes, 1, "it is watched again")
 	cancel()
 	w.wantSeen(one, environment.Unhealthy, "web does not exist")
@@ -314,7 +318,7 @@ func TestTwoRevisionsAreOnAHostAtOnce(t *testing.T) {
 	started := make(chan error, 2)
 	for _, task := range []environment.Task{one, two} {
 		go func() {
-			o, err := w.crew.Start(t.Context(), task)
+			o, err := w.worker.Start(t.Context(), task)
 			if err == nil && o.Health != environment.Healthy {
 				err = fmt.Errorf("it is %+v", o)
 			}
@@ -357,7 +361,7 @@ func TestTwoRevisionsAreOnAHostAtOnce(t *testing.T) {
 		}
 	}
 	for target, n := range map[string]int{
-		"run/m.yaml@" + cli.PlaceOf(one): 3, "resource/web@" + cli.PlaceOf(one): 3, "run/m.yaml@" + cli.PlaceOf(two): 2, "resource/web@" + cli.PlaceOf(two): 2,
+		"run/m.yaml@" + placeOf(one): 3, "resource/web@" + placeOf(one): 3, "run/m.yaml@" + placeOf(two): 2, "resource/web@" + placeOf(two): 2,
 	} {
 		if began[deploylog.Target(target)] != n {
 			t.Errorf("%s began %d times, want %d; of all %v", target, began[deploylog.Target(target)], n, began)
@@ -401,7 +405,7 @@ resources:
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.crew.Watch(ctx, "here", func() { t.Error("a change is told") })
+		w.worker.Watch(ctx, "here", func() { t.Error("a change is told") })
 	}()
 	cancel()
 	<-ended
@@ -409,13 +413,13 @@ resources:
 	lost := task
 	lost.Spec.Digest = strings.Repeat("0", 64)
 	w.wantSeen(lost, environment.Unknown, "m.yaml", "is gone", "env update")
-	if err := w.crew.Terminate(t.Context(), lost); err == nil || !strings.Contains(err.Error(), "is gone") {
+	if err := w.worker.Terminate(t.Context(), lost); err == nil || !strings.Contains(err.Error(), "is gone") {
 		t.Errorf("its manifest is gone, and terminating it: %v", err)
 	}
 	away := task
 	away.Host = "there"
 	w.wantSeen(away, environment.Unknown, "host there is no longer in inventory.yaml")
-	w.crew.Hurry()
+	w.worker.ProbeTimeout = 0
 	w.wantSeen(task, environment.Unknown, "host here", "not seen within 0s")
 }
 
@@ -430,7 +434,7 @@ func TestWhetherATaskCanBeRemovedIsAskedWhereAHostAnswers(t *testing.T) {
 	removable := func(typ string, hosts ...string) error {
 		t.Helper()
 		text := fmt.Sprintf(`{plugs: {dir: {path: "{{ host_attributes.dir|default('things') }}"}}, resources: {a: {type: %q, config: {value: "{{ value }}"}}}}`, typ)
-		return w.crew.Removable(t.Context(), d, text, hosts)
+		return w.worker.Removable(t.Context(), d, []byte(text), hosts, func([]manifest.Problem) error { return nil })
 	}
 	for _, hosts := range [][]string{nil, {"here"}, {"dead1", "dead2", "here"}} {
 		if err := removable(slowType, hosts...); err != nil {
@@ -467,12 +471,12 @@ resources:
   made: {type: deployster/file, dependencies: {found: found}, config: {path: "{{ path }}", content: new}}
 `
 	bad := w.task(2, "antworker001", files, map[string]any{"path": "../outside"})
-	if _, err := w.crew.Start(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "stay below it") {
+	if _, err := w.worker.Start(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "stay below it") {
 		t.Fatalf("it was started: %v", err)
 	}
 	w.terminate(bad)
 	for range 7 {
-		if _, err := w.crew.Start(t.Context(), bad); err == nil {
+		if _, err := w.worker.Start(t.Context(), bad); err == nil {
 			t.Fatal("it was started")
 		}
 	}

@@ -1,0 +1,197 @@
+package work
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/deployster-go/deployster/inventory"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+// Hosts are those of an inventory file, as it is at the moment: the file is read
+// again when it has changed. It is safe for concurrent use.
+type Hosts struct {
+	path string
+
+	mu        sync.Mutex
+	read      fileState
+	version   int                                          // how often it was read
+	inventory *inventory.Inventory                         // the last that could be read
+	err       error                                        // of the present file
+	members   map[*pipeline.Definition]map[string][]string // while the file stays as it is
+}
+
+// fileState differs when a file may have changed.
+type fileState struct {
+	size     int64
+	modified time.Time
+	there    bool
+}
+
+// NewHosts returns the hosts of an inventory file, which is read when it is first
+// needed.
+func NewHosts(path string) *Hosts { return &Hosts{path: path} }
+
+// Path is where the inventory file is.
+func (h *Hosts) Path() string { return h.path }
+
+// Inventory is the inventory as it is now.
+func (h *Hosts) Inventory() (*inventory.Inventory, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.load()
+}
+
+// load reads the file, if it has changed; h.mu is held.
+func (h *Hosts) load() (*inventory.Inventory, error) {
+	now := fileState{}
+	if info, err := os.Stat(h.path); err == nil {
+		now = fileState{info.Size(), info.ModTime(), true}
+	}
+	if now == h.read && (h.inventory != nil || h.err != nil) {
+		return h.inventory, h.err
+	}
+	h.read = now
+	h.version++
+	v, err := ReadInventory(h.path)
+	if h.err = err; err == nil { // else the hosts that are known stay
+		h.inventory, h.members = v, map[*pipeline.Definition]map[string][]string{}
+	}
+	return h.inventory, h.err
+}
+
+// ReadInventory reads an inventory file.
+func ReadInventory(path string) (*inventory.Inventory, error) {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("there is no inventory %s: list the hosts in it, or name another with --inventory", path)
+	case err == nil && !info.Mode().IsRegular(): // it is read again and again
+		return nil, fmt.Errorf("the inventory %s is not a regular file", path)
+	}
+	text, err := ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return inventory.Parse(path, text)
+}
+
+// ReadFile reads a file that somebody named, up to the size that files of
+// Deployster may have.
+func ReadFile(path string) ([]byte, error) {
+	sources, err := manifest.ReadFiles([]string{path})
+	if err != nil {
+		return nil, err
+	}
+	return sources[0].Data, nil
+}
+
+// Members are the hosts of each group of a pipeline at present.
+func (h *Hosts) Members(d *pipeline.Definition) (map[string][]string, error) {
+	groups := d.Groups()
+	if len(groups) == 0 {
+		return nil, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v, err := h.load()
+	if err != nil {
+		return nil, err
+	}
+	if known, ok := h.members[d]; ok {
+		return known, nil
+	}
+	members := map[string][]string{}
+	for _, g := range groups {
+		q, err := inventory.ParseQuery(g.Hosts)
+		if err != nil {
+			return nil, fmt.Errorf("hosts of group %s: %w", g.Name, err)
+		}
+		members[g.Name] = selected(v, q)
+	}
+	clear(h.members) // of definitions that are gone
+	h.members[d] = members
+	return members, nil
+}
+
+// Version is another number when the rest may answer differently.
+func (h *Hosts) Version() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, _ = h.load() // Selected returns what is wrong
+	return h.version
+}
+
+// Selected are the names of the hosts that a query selects.
+func (h *Hosts) Selected(query string) ([]string, error) {
+	q, err := inventory.ParseQuery(query)
+	if err != nil {
+		return nil, fmt.Errorf("query %s: %w", query, err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v, err := h.load()
+	if err != nil {
+		return nil, err
+	}
+	return selected(v, q), nil
+}
+
+func selected(v *inventory.Inventory, q inventory.Query) []string {
+	names := []string{}
+	for _, host := range v.Select(q) {
+		names = append(names, host.Name)
+	}
+	return names
+}
+
+// Known reports whether a host is in the inventory. Without an inventory that
+// could be read, every host is taken to be.
+func (h *Hosts) Known(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.inventory == nil {
+		return true
+	}
+	_, ok := h.inventory.Host(name)
+	return ok
+}
+
+// Slots is how many steps may run on a host at once.
+func (h *Hosts) Slots(host string) int {
+	if known, ok := h.host(host); ok {
+		return known.Slots
+	}
+	return 1
+}
+
+func (h *Hosts) host(name string) (inventory.Host, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.inventory == nil {
+		return inventory.Host{}, false
+	}
+	return h.inventory.Host(name)
+}
+
+// attributes of a host as a manifest sees them: each is a text, or a list of
+// texts.
+func attributes(h inventory.Host) map[string]any {
+	all := map[string]any{}
+	for key, values := range h.Attributes {
+		if len(values) == 1 {
+			all[key] = values[0]
+			continue
+		}
+		list := make([]any, len(values))
+		for i, v := range values {
+			list[i] = v
+		}
+		all[key] = list
+	}
+	return all
+}

@@ -1,0 +1,42 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/deployster-go/deployster/runner"
+)
+
+type recorded []runner.EventKind
+
+func (r *recorded) Record(_ context.Context, e runner.Event) error {
+	*r = append(*r, e.Kind)
+	return nil
+}
+
+func TestWhyATaskFailedIsToldWithTheLastOutputOfItsActions(t *testing.T) {
+	var log recorded
+	tail := &outputTail{Recorder: &log}
+	cause := errors.New("web: it failed")
+	if got := tail.with(cause); got != cause { //nolint:errorlint // the very same
+		t.Errorf("without output it is %v", got)
+	}
+	for _, e := range []runner.Event{
+		{Kind: runner.ActionStarted},
+		{Kind: runner.ActionFailed, Error: "exited with 1: error: no", Output: []string{"the port", "is taken", "error: no"}},
+		{Kind: runner.ActionFailed, Error: "it was killed", Output: []string{"loading"}},
+		{Kind: runner.ActionFailed, Error: "it never began"},
+	} {
+		if err := tail.Record(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := tail.with(cause)
+	if want := "web: it failed\nthe port\nis taken\nloading"; got.Error() != want || !errors.Is(got, cause) {
+		t.Errorf("it is %q, want %q", got, want)
+	}
+	if len(log) != 4 {
+		t.Errorf("recorded are %v", log)
+	}
+}

@@ -1,0 +1,104 @@
+package work
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// StepWorker does the work of the steps of pipelines: it applies their manifests
+// on the engines of their hosts. It is a pipelines.Worker.
+type StepWorker struct{ worker }
+
+// NewStepWorker returns a worker on the engines of a pool, which stays open.
+func NewStepWorker(c Config, pool *EnginePool) *StepWorker {
+	return &StepWorker{worker{Config: c, pool: pool, command: "pipeline run"}}
+}
+
+// Work implements pipelines.Worker.
+func (w *StepWorker) Work(ctx context.Context, step pipeline.Step, artifacts map[string]string, begin func(func() error) error) (_ map[string]string, err error) {
+	defer w.guard(&err, "working on "+string(step.Target))
+	on, err := w.pool.Connection(ctx, step.Host)
+	if err != nil {
+		return nil, err
+	}
+	in, err := w.load(step.Manifest, LoadOptions{Builtin: w.variables(step, artifacts)})
+	if err == nil {
+		err = in.Conflicts()
+	}
+	if err != nil {
+		return nil, err
+	}
+	run, err := w.prepare(in, on, w.path(step.Manifest), step.Host, map[string]string{
+		"deployment": step.Deployment, "target": string(step.Target), "event": step.Event, "revision": step.Revision,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, err := execute(ctx, run, (*runner.Runner).Apply, func(held *runs.Run) runner.Recorder { return &beginning{Run: held, begin: begin} })
+	if err != nil {
+		return nil, err
+	}
+	return made(r, step), nil
+}
+
+// load loads a manifest, which is named below the workspace, as it is now.
+func (w *StepWorker) load(name string, o LoadOptions) (*Input, error) {
+	path := w.path(name)
+	if _, err := ManifestBelow(w.Workspace, path); err != nil {
+		return nil, fmt.Errorf("manifest %s: %w", name, err)
+	}
+	sources, err := manifest.ReadFiles([]string{path})
+	if err != nil {
+		return nil, err
+	}
+	o.Confirm = runner.ConfirmNo
+	return w.Load(sources, o)
+}
+
+// variables are what a manifest knows of its step. Nobody else can set them.
+func (w *StepWorker) variables(step pipeline.Step, artifacts map[string]string) map[string]any {
+	refs := map[string]any{}
+	for kind, ref := range artifacts {
+		refs[kind] = ref
+	}
+	name, _ := pipelines.PipelineOf(step.Target)
+	v := map[string]any{
+		"pipeline": name, "stage": step.Stage, "revision": step.Revision, "artifacts": refs,
+	}
+	if h, ok := w.pool.hosts.host(step.Host); ok {
+		v["host"], v["host_group"], v["host_attributes"] = h.Name, step.Group, attributes(h)
+	}
+	return v
+}
+
+// made are the references of the artifacts that a manifest made: each is the
+// state "ref" of the resource that is called as its kind is.
+func made(r *runner.Runner, step pipeline.Step) map[string]string {
+	refs := map[string]string{}
+	for _, kind := range step.Artifacts {
+		if ref, ok := r.State(kind)["ref"].(string); ok {
+			refs[kind] = ref
+		}
+	}
+	return refs
+}
+
+// beginning records a run as one that its pipeline allowed to begin.
+type beginning struct {
+	*runs.Run
+	begin func(func() error) error
+}
+
+// Record implements runner.Recorder.
+func (b *beginning) Record(ctx context.Context, e runner.Event) error {
+	if e.Kind != runner.RunStarted {
+		return b.Run.Record(ctx, e)
+	}
+	return b.begin(func() error { return b.Run.Record(ctx, e) })
+}

@@ -1,0 +1,288 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// TaskWorker does the work of the steps of environments, and probes their tasks:
+// it applies, destroys and observes their manifests on the engines of their
+// hosts. It is a environments.Tasks.
+type TaskWorker struct {
+	ProbeTimeout time.Duration // how long one probe of a task may take
+
+	worker
+	manifests Manifests
+
+	// All probes are one run, which holds its lock: other processes see that what
+	// a probe leaves on an engine has an owner.
+	probing *runs.Run
+	id      string // of that run
+
+	mu      sync.Mutex
+	kept    map[string][]string // directories of runs, by place, oldest first
+	watched map[string]bool     // hosts
+}
+
+// probeTimeout is the ProbeTimeout where nobody sets another.
+const probeTimeout = 30 * time.Second
+
+// NewTaskWorker returns a worker on the engines of a pool, which stays open.
+func NewTaskWorker(c Config, pool *EnginePool) (*TaskWorker, error) {
+	w := &TaskWorker{
+		worker:    worker{Config: c, pool: pool, command: "env run"},
+		manifests: ManifestsBelow(c.Workspace), ProbeTimeout: probeTimeout, id: newID(c.Now()),
+		kept: map[string][]string{}, watched: map[string]bool{},
+	}
+	var err error
+	if w.probing, err = runs.Watch(runs.Options{Log: c.Log, ID: w.id}); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// Close ends the run of the probes.
+func (w *TaskWorker) Close() { w.probing.End() }
+
+// placeOf is where the resources of a task are: not where those of another
+// revision on the same host are, for both may be there at once.
+func placeOf(t environment.Task) string { return t.Host + ":" + t.Name() }
+
+// Start implements environments.Tasks.
+func (w *TaskWorker) Start(ctx context.Context, t environment.Task) (_ environment.ProbeResult, err error) {
+	defer w.guard(&err, "starting a task of "+t.Environment)
+	run, err := w.begin(ctx, t)
+	if err != nil {
+		return environment.ProbeResult{}, err
+	}
+	r, err := w.execute(ctx, run, (*runner.Runner).Apply)
+	if err != nil {
+		return environment.ProbeResult{}, err
+	}
+	return applied(run.Manifest, r.State), nil
+}
+
+// Terminate implements environments.Tasks. What the task found as it should be, or
+// never came to, is not its own and left alone: so a task can be terminated also
+// when its state cannot be asked for.
+func (w *TaskWorker) Terminate(ctx context.Context, t environment.Task) (err error) {
+	defer w.guard(&err, "terminating a task of "+t.Environment)
+	run, err := w.begin(ctx, t)
+	if err != nil {
+		return err
+	}
+	if run.Spec.Remove, err = w.made(ctx, t, run.Manifest); err != nil || len(run.Spec.Remove) == 0 {
+		return err
+	}
+	run.Options.Revision = "" // what is destroyed has none
+	run.Options.Meaning = run.Meaning()
+	_, err = w.execute(ctx, run, (*runner.Runner).Destroy)
+	return err
+}
+
+// made are the resources that the task may have made since it was terminated the
+// last time.
+func (w *TaskWorker) made(ctx context.Context, t environment.Task, m *manifest.Manifest) ([]string, error) {
+	since := int64(0)
+	target := environment.TaskTarget(t.Environment, t.Revision, t.Host)
+	for e, err := range w.Log.Read(ctx, deploylog.Filter{Target: target, Name: environment.EventTaskTerminated, Last: 1}) {
+		if err != nil {
+			return nil, fmt.Errorf("reading the history of %s: %w", target, err)
+		}
+		since = e.Seq
+	}
+	names := make([]string, len(m.Resources))
+	for i, r := range m.Resources {
+		names[i] = r.Name
+	}
+	return runs.Made(ctx, w.Log, placeOf(t), names, since)
+}
+
+func (w *TaskWorker) execute(ctx context.Context, run *Run, do func(*runner.Runner, context.Context, runner.Caller) (*runner.Result, error)) (*runner.Runner, error) {
+	var tail outputTail
+	r, err := execute(ctx, run, do, func(held *runs.Run) runner.Recorder {
+		tail.Recorder = held
+		return &tail
+	})
+	if r == nil {
+		return nil, err
+	}
+	w.keepFew(run.Options.Place, run.Work)
+	return r, tail.with(err)
+}
+
+// mostKept is of how many runs of a task the files are kept. A task that is
+// retried again and again would fill a disk.
+const mostKept = 5
+
+func (w *TaskWorker) keepFew(place, dir string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kept[place] = append(w.kept[place], dir)
+	for ; len(w.kept[place]) > mostKept; w.kept[place] = w.kept[place][1:] {
+		_ = os.RemoveAll(w.kept[place][0]) // at worst it stays
+	}
+}
+
+// Observe implements environments.Tasks.
+func (w *TaskWorker) Observe(ctx context.Context, t environment.Task) environment.ProbeResult {
+	ctx, cancel := context.WithTimeout(ctx, w.ProbeTimeout)
+	defer cancel()
+	o, err := w.probe(ctx, t)
+	switch {
+	case o.Health != environment.Unknown && err == nil:
+		return o
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		o.Detail = fmt.Sprintf("host %s: it was not seen within %s", t.Host, w.ProbeTimeout)
+	case err != nil:
+		o.Detail = err.Error()
+	}
+	o.Health = environment.Unknown
+	return o
+}
+
+func (w *TaskWorker) probe(ctx context.Context, t environment.Task) (_ environment.ProbeResult, err error) {
+	defer w.guard(&err, "looking at a task of "+t.Environment)
+	run, err := w.begin(ctx, t)
+	if err != nil {
+		return environment.ProbeResult{}, err
+	}
+	defer w.passing(run)()
+	r := runner.New(run.Spec, run.Containers)
+	report, err := r.Drift(ctx, run.Caller)
+	if report == nil {
+		return environment.ProbeResult{}, err
+	}
+	return seen(report, r.State), nil // the report holds what failed, too
+}
+
+// passing makes a run one of the probes. The files of all probes of all tasks
+// would fill a disk, so the returned function removes them.
+func (w *TaskWorker) passing(run *Run) (forget func()) {
+	run.Containers.Run = w.id
+	return func() { _ = os.RemoveAll(run.Work) } // at worst they stay
+}
+
+// watcher is an engine that reports when something happens to its containers.
+type watcher interface {
+	Watch(ctx context.Context, without string, changed func()) error
+}
+
+// Watch implements environments.Tasks. On an engine that does not report what happens,
+// it waits for ctx.
+func (w *TaskWorker) Watch(ctx context.Context, host string, changed func()) {
+	var err error // only to be reported: the watch begins again
+	defer w.guard(&err, "watching the host "+host)
+	on, err := w.pool.Answering(ctx, host)
+	if err != nil {
+		return
+	}
+	if e, reports := on.Engine.(watcher); reports {
+		if w.again(host) {
+			changed() // what happened in between was not reported
+		}
+		_ = e.Watch(ctx, runner.LabelRun, changed) // the containers of runs come and go by themselves
+		return
+	}
+	<-ctx.Done()
+}
+
+// again reports whether a host was watched before.
+func (w *TaskWorker) again(host string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was := w.watched[host]
+	w.watched[host] = true
+	return was
+}
+
+// mostAsked is how many hosts are tried for one that answers.
+const mostAsked = 3
+
+// ErrNoHostAnswers is why something cannot be asked.
+var ErrNoHostAnswers = errors.New("no host answers")
+
+// Removable fails with a *manifest.Error where what a definition's manifest makes
+// cannot be removed again, and as the runner does where it is otherwise wrong.
+// That is asked on the first of the hosts that answers, of the first few; without
+// any, on the default engine, with a host that has no name and no attributes.
+// unread receives the variables that nothing reads, before anything is asked.
+func (w *TaskWorker) Removable(ctx context.Context, d *environment.Definition, text []byte, hosts []string, unread func([]manifest.Problem) error) error {
+	if len(hosts) == 0 {
+		hosts = []string{""}
+	}
+	var away error
+	for _, host := range hosts[:min(len(hosts), mostAsked)] {
+		on, err := w.pool.Answering(ctx, host)
+		if err != nil {
+			away = errors.Join(away, err)
+			continue
+		}
+		t := environment.Task{Environment: d.Name, Host: host, Revision: 1, Spec: d.Task}
+		run, err := w.prepareTask(on, t, manifest.Source{Name: d.Task.Manifest, Data: text})
+		if err == nil {
+			err = run.Conflicts()
+		}
+		if err != nil {
+			return err
+		}
+		defer w.passing(run)()
+		if err := unread(taskUnread(run.Usage)); err != nil {
+			return err
+		}
+		return runner.New(run.Spec, run.Containers).Removable(ctx, run.Caller)
+	}
+	return fmt.Errorf("whether what %s makes can be removed again is not known, as %w: %w", d.Task.Manifest, ErrNoHostAnswers, away)
+}
+
+// begin prepares a run of the manifest of a task on its host.
+func (w *TaskWorker) begin(ctx context.Context, t environment.Task) (*Run, error) {
+	text, err := w.manifests.Load(t.Spec.Digest)
+	if err != nil {
+		return nil, fmt.Errorf("manifest %s: %w", t.Spec.Manifest, err)
+	}
+	on, err := w.pool.Answering(ctx, t.Host)
+	if err != nil {
+		return nil, err
+	}
+	// The file may say something else by now.
+	name := fmt.Sprintf("%s (of revision %d)", t.Spec.Manifest, t.Revision)
+	return w.prepareTask(on, t, manifest.Source{Name: name, Data: text})
+}
+
+func (w *TaskWorker) prepareTask(on *Connection, t environment.Task, source manifest.Source) (*Run, error) {
+	in, err := w.load(t, source, nil)
+	if err != nil {
+		return nil, err
+	}
+	return w.prepare(in, on, w.path(t.Spec.Manifest), placeOf(t), map[string]string{
+		"environment": t.Environment, "revision": strconv.Itoa(t.Revision), "task": t.Name(),
+		"target": string(environment.TaskTarget(t.Environment, t.Revision, t.Host)),
+	})
+}
+
+func (w *TaskWorker) load(t environment.Task, source manifest.Source, usage *manifest.Usage) (*Input, error) {
+	return w.Load([]manifest.Source{source}, LoadOptions{
+		Confirm: runner.ConfirmNo, Last: t.Spec.Vars, Builtin: TaskVariables(t, w.pool.hosts), Usage: usage,
+	})
+}
+
+// TaskVariables are what a manifest knows of its task. Nobody else can set them.
+func TaskVariables(t environment.Task, among *Hosts) map[string]any {
+	h, _ := among.host(t.Host)
+	return map[string]any{
+		"environment": t.Environment, "revision": t.Revision, "task": t.Name(),
+		"host": t.Host, "host_attributes": attributes(h),
+	}
+}

@@ -1,0 +1,112 @@
+// Package work does the work of steps: it applies and destroys manifests on the
+// engines of hosts, and records each run in the deployment log.
+//
+// A StepWorker serves pipelines, a TaskWorker serves environments. Both take the
+// engines of hosts from an EnginePool, load a manifest with the variables of its
+// step (Inputs), and prepare a run of it (Config.Prepare). The commands that
+// apply one manifest on one engine prepare their runs in the same way.
+//
+// The package knows no concrete engine and no command line: whoever uses it
+// gives it a Dial, which opens engines, and a Config.
+package work
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// orphanTimeout is how long a run waits for an action that a dead run left
+// running, before it stops that action.
+const orphanTimeout = 10 * time.Minute
+
+// Config is what all runs of a process have in common.
+type Config struct {
+	Inputs
+
+	Log         deploylog.Log
+	InitCache   runner.InitCache   // may be nil: each type is asked
+	Parallelism int                // resources of one run that are worked on at once
+	Pull        engine.PullPolicy  // of every image
+	Network     string             // of every container; "" is the engine's default
+	Memory      int64              // of every container, in bytes; 0 is the engine's default
+	Pids        int64              // processes and threads of every container; 0 is the engine's default
+	Notice      func(string)       // receives in a sentence what was found of dead runs
+	Crashed     func(*crash.Error) // receives each panic
+}
+
+// Request says what a run is for.
+type Request struct {
+	Command string   // as the log names it, such as "apply"
+	Files   []string // of the manifest
+	Place   string   // where the resources are, of a manifest that is applied in several places; "" is none
+}
+
+// Run is a run of a manifest on an engine that is ready to begin.
+type Run struct {
+	*Input
+	Options    runs.Options // of its place in the log
+	Spec       runner.Spec
+	Containers runner.Containers
+	Caller     runner.Caller
+}
+
+// Prepare describes a run of an input on an engine. Its Caller has no Recorder
+// and no Guard yet.
+func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
+	target := runs.RunTarget(in.Workspace, request.Files)
+	return &Run{
+		Input: in,
+		Options: runs.Options{
+			Log: c.Log, Engine: on.Engine, Engines: on.Recovery, ID: in.Run, Place: request.Place,
+			Target: deploylog.Target(runner.Placed(string(target), request.Place)), Revision: in.Manifest.Hash()[:12],
+			Patience: orphanTimeout, Notice: c.Notice,
+		},
+		Spec: runner.Spec{
+			Manifest: in.Manifest, Variables: in.Variables, Expressions: in.Expressions, InitCache: c.InitCache, Version: c.Version, Verbose: c.Verbose,
+		},
+		Containers: runner.Containers{
+			Engine: on.Engine, Images: on.Images, Parallelism: c.Parallelism, Pull: c.Pull,
+			Network: c.Network, Memory: c.Memory, Pids: c.Pids, Remote: on.Info.Remote, Place: request.Place,
+			Run: in.Run, Log: c.Log.ID(), Workspace: in.Workspace, Work: in.Work, Now: c.Now,
+		},
+		Caller: runner.Caller{Details: c.details(in, on, request), Crashed: c.Crashed},
+	}
+}
+
+// details is what the log holds of a run besides its events.
+func (c *Config) details(in *Input, on *Connection, request Request) map[string]string {
+	d := map[string]string{
+		"command": request.Command, "manifest": strings.Join(request.Files, " "), "manifest_hash": in.Manifest.Hash(),
+		"engine": on.Info.Name + " " + on.Info.Version, "engine_address": on.Info.Address,
+		"plugs": fmt.Sprint(len(in.Manifest.Plugs)), "run": in.Run, "deployster": c.Version,
+		"workspace": in.Workspace, "pid": fmt.Sprint(os.Getpid()),
+	}
+	if u, err := user.Current(); err == nil {
+		d["user"] = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		d["host"] = host
+	}
+	return d
+}
+
+// begin records the beginning of the run, and makes it the Recorder and the Guard
+// of its Caller. End ends it.
+func (r *Run) begin(ctx context.Context) (*runs.Run, error) {
+	held, err := runs.Begin(ctx, r.Options)
+	if err != nil {
+		return nil, err
+	}
+	r.Caller.Recorder, r.Caller.Guard, r.Caller.Gone = held, held, held.Gone
+	return held, nil
+}
