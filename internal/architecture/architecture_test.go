@@ -51,7 +51,7 @@ var floors = []struct {
 	{"control/pipelines", []string{"control/reconcile", "control/runs", "runner", "pipeline", "deploylog", "internal/crash"}},
 	{"control/environments", []string{"control/reconcile", "runner", "environment", "deploylog", "internal/crash"}},
 	{"control/promotion", []string{"control/pipelines", "control/environments", "runner", "pipeline", "environment", "deploylog"}},
-	{"control/work", []string{"control/runs", "control/pipelines", "control/promotion", "runner", "manifest", "expression", "engine", "deploylog", "pipeline", "environment", "inventory", "internal/suggest", "internal/shipped", "internal/planfile", "internal/crash"}},
+	{"control/work", []string{"control/runs", "control/pipelines", "control/promotion", "runner", "manifest", "expression", "engine", "deploylog", "pipeline", "environment", "inventory", "protocol", "schema", "internal/suggest", "internal/shipped", "internal/planfile", "internal/crash"}},
 	{"internal/view", []string{"runner", "protocol", "engine", "control/*", "pipeline", "environment", "deploylog", "internal/crash"}},
 	{"internal/picture", nil},
 	{"internal/planfile", []string{"runner", "protocol"}},
