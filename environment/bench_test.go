@@ -85,7 +85,7 @@ func (w *wide) begin(hands int) (begun bool) {
 // rollout goes on until the deployment has finished, with a decision after the end
 // of each step. It returns how many steps have ended.
 func (w *wide) rollout(hands int, all bool) (ended int) {
-	for !w.state.reached {
+	for !w.state.finished {
 		if !all || len(w.work) == 0 {
 			for w.begin(hands) {
 				continue

@@ -85,7 +85,7 @@ func TestDriftThatComesBackIsRepairedWithPauses(t *testing.T) {
 		w.after(pause)
 	}
 	w.done("start 1 h1")
-	w.after(steady)
+	w.after(healthyReset)
 	w.sees(1, "h1", Drifted, "~ content")
 	w.can("start 1 h1")
 }

@@ -20,16 +20,16 @@ type Can struct {
 // recorded, ask again. All work that is yielded may be begun together.
 func (s *State) Decide(now time.Time, can Can) iter.Seq[Step] {
 	return func(yield func(Step) bool) {
-		if s.force == nil {
+		if s.active == nil {
 			return
 		}
-		s.awake(now)
-		if events := s.facts(now, can); len(events) > 0 {
-			yield(Step{Kind: Record, Deployment: s.force.ID, Target: s.target, Events: events})
+		s.advance(now)
+		if events := s.transitions(now, can); len(events) > 0 {
+			yield(Step{Kind: Record, Deployment: s.active.ID, Target: s.target, Events: events})
 			return
 		}
-		if s.known {
-			s.work(can, yield)
+		if s.hostsKnown {
+			s.yieldWork(can, yield)
 		}
 	}
 }
@@ -37,91 +37,91 @@ func (s *State) Decide(now time.Time, can Can) iter.Seq[Step] {
 // Wake is when something may become possible by the passing of time alone; zero
 // is never.
 func (s *State) Wake() time.Time {
-	if s.force == nil {
+	if s.active == nil {
 		return time.Time{}
 	}
 	wake := s.deadline()
-	if first, ok := s.alarms.next(s.rings); ok && (wake.IsZero() || first.at.Before(wake)) {
+	if first, ok := s.timers.next(s.timerValid); ok && (wake.IsZero() || first.at.Before(wake)) {
 		wake = first.at
 	}
 	return wake
 }
 
 // rings tells whether an alarm still is of interest.
-func (s *State) rings(a alarm) bool { return s.hosts[a.host].stamp == a.stamp }
+func (s *State) timerValid(a timer) bool { return s.hosts[a.host].generation == a.generation }
 
 // awake looks again at the hosts for which time has passed, or at all when the
 // clock was set back: then what was to come would come too late.
-func (s *State) awake(now time.Time) {
+func (s *State) advance(now time.Time) {
 	if s.clock.Sub(now) > time.Second {
 		s.clock = now
-		if s.progress.After(now) {
-			s.progress = now
+		if s.lastProgress.After(now) {
+			s.lastProgress = now
 		}
 		s.refreshAll(now)
 	}
-	s.clock = later(s.clock, now)
+	s.clock = latest(s.clock, now)
 	for {
-		first, ok := s.alarms.next(s.rings)
+		first, ok := s.timers.next(s.timerValid)
 		if !ok || first.at.After(now) {
 			return
 		}
-		s.touch(s.hosts[first.host], now, func() {})
+		s.modify(s.hosts[first.host], now, func() {})
 	}
 }
 
 // deadline is when the deployment in force is stuck unless there is progress,
 // zero when that does not matter.
 func (s *State) deadline() time.Time {
-	if s.force == nil || s.reached || s.pause != nil || s.force.Status == DeploymentStuck {
+	if s.active == nil || s.finished || s.pause != nil || s.active.Status == DeploymentStuck {
 		return time.Time{}
 	}
-	return s.progress.Add(time.Duration(s.force.Configuration.ProgressDeadline))
+	return s.lastProgress.Add(time.Duration(s.active.Configuration.ProgressDeadline))
 }
 
 // facts are what is to be recorded, because it is so.
-func (s *State) facts(now time.Time, can Can) []deploylog.Event {
-	f := s.force
-	if s.known && s.total.unsettled == 0 {
+func (s *State) transitions(now time.Time, can Can) []deploylog.Event {
+	f := s.active
+	if s.hostsKnown && s.total.unsettled == 0 {
 		switch {
 		case f.Kind == ByDelete:
 			return []deploylog.Event{s.event(EventDeleted, payload{By: f.By, Reason: f.Reason})}
-		case !s.reached && can.Disrupt: // else what is known to be healthy may not be
+		case !s.finished && can.Disrupt: // else what is known to be healthy may not be
 			return []deploylog.Event{s.event(EventFinished, payload{})}
 		}
 	}
 	if s.pause != nil {
 		return nil
 	}
-	if late := s.late(); len(late) > 0 {
+	if late := s.deadlineEvents(); len(late) > 0 {
 		return late
 	}
-	if s.reached || f.Status == DeploymentStuck {
+	if s.finished || f.Status == DeploymentStuck {
 		return nil
 	}
-	why := ""
+	reason := ""
 	switch deadline := s.deadline(); {
 	case s.halted():
-		why = fmt.Sprintf("%s failed, and max_failed is %s", count(s.total.failed, "host"), f.Configuration.MaxFailed)
+		reason = fmt.Sprintf("%s failed, and max_failed is %s", count(s.total.failed, "host"), f.Configuration.MaxFailed)
 	case !now.Before(deadline):
-		why = fmt.Sprintf("no progress for %s", f.Configuration.ProgressDeadline)
+		reason = fmt.Sprintf("no progress for %s", f.Configuration.ProgressDeadline)
 	default:
 		return nil
 	}
-	return s.stuck(why, now)
+	return s.stuckEvents(reason, now)
 }
 
 // maxLate is how many tasks that are late are told of at once.
-const maxLate = 500
+const maxDeadlineEvents = 500
 
-func (s *State) late() (events []deploylog.Event) {
+func (s *State) deadlineEvents() (events []deploylog.Event) {
 	for i := range s.overdue.all() {
 		h := s.hosts[i]
 		events = append(events, deploylog.Event{
-			Deployment: s.force.ID, Target: TaskTarget(s.name, s.force.Revision, h.name), Revision: strconv.Itoa(s.force.Revision), Name: EventTaskDeadlinePassed, Attempt: 1,
-			Data: payload{Error: fmt.Sprintf("not healthy within %s", s.force.Configuration.HealthyDeadline)}.data(),
+			Deployment: s.active.ID, Target: TaskTarget(s.name, s.active.Revision, h.name), Revision: strconv.Itoa(s.active.Revision), Name: EventTaskDeadlinePassed, Attempt: 1,
+			Data: payload{Error: fmt.Sprintf("not healthy within %s", s.active.Configuration.HealthyDeadline)}.data(),
 		})
-		if len(events) == maxLate {
+		if len(events) == maxDeadlineEvents {
 			break
 		}
 	}
@@ -130,16 +130,16 @@ func (s *State) late() (events []deploylog.Event) {
 
 // stuck are the events of a deployment that does not go on, and of the rollback
 // that comes of it.
-func (s *State) stuck(why string, now time.Time) []deploylog.Event {
-	f := s.force
-	if troubles := s.troubles(); troubles != "" {
-		why += ": " + deploylog.Cause(troubles)
+func (s *State) stuckEvents(reason string, now time.Time) []deploylog.Event {
+	f := s.active
+	if troubles := s.failureCauses(); troubles != "" {
+		reason += ": " + deploylog.Cause(troubles)
 	}
-	events := []deploylog.Event{s.event(EventStuck, payload{Error: why})}
-	if s.givesUp() {
+	events := []deploylog.Event{s.event(EventStuck, payload{Error: reason})}
+	if s.shouldRollBack() {
 		c := f.Configuration // with which it could go on
-		events = append(events, s.begin(deployment{
-			kind: ByRollback, revision: s.active, automatic: true, by: "deployster",
+		events = append(events, s.startEvents(deploymentRequest{
+			kind: ByRollback, revision: s.lastFinished, automatic: true, by: "deployster",
 			change: Change{Method: &c.Method, MinHealthyPercent: &c.MinHealthyPercent, MaxOver: &c.MaxOver},
 			reason: fmt.Sprintf("revision %d is stuck, and auto_rollback is set", f.Revision),
 		}, now)...)
@@ -149,18 +149,18 @@ func (s *State) stuck(why string, now time.Time) []deploylog.Event {
 
 // givesUp tells whether a deployment that is stuck brings the one before back. It
 // does not when nothing of it was tried, because nobody was at work.
-func (s *State) givesUp() bool {
-	f := s.force
-	return f.Configuration.AutoRollback && f.Kind == ByDeploy && s.active != 0 && s.active < f.Revision && s.tried
+func (s *State) shouldRollBack() bool {
+	f := s.active
+	return f.Configuration.AutoRollback && f.Kind == ByDeploy && s.lastFinished != 0 && s.lastFinished < f.Revision && s.started
 }
 
 // troubles tells what is wrong on the first hosts where something is.
-func (s *State) troubles() string {
+func (s *State) failureCauses() string {
 	const most = 3
 	var all []string
 	more := 0
 	for _, h := range s.hosts {
-		if h.lost || h.now.settled {
+		if h.lost || h.status.settled {
 			continue
 		}
 		for _, t := range h.tasks {
@@ -182,7 +182,7 @@ func (s *State) troubles() string {
 }
 
 // work yields what may be done on hosts.
-func (s *State) work(can Can, yield func(Step) bool) {
+func (s *State) yieldWork(can Can, yield func(Step) bool) {
 	begun := 0 // of the class before
 	each := func(c class, room int) bool {
 		begun = 0
@@ -191,7 +191,7 @@ func (s *State) work(can Can, yield func(Step) bool) {
 				return true
 			}
 			h := s.hosts[i]
-			if s.pause != nil && h.now.kind != Confirm || can.Work != nil && !can.Work(h.name) {
+			if s.pause != nil && h.status.kind != Confirm || can.Work != nil && !can.Work(h.name) {
 				continue
 			}
 			room--
@@ -202,21 +202,21 @@ func (s *State) work(can Can, yield func(Step) bool) {
 		}
 		return true
 	}
-	if !each(free, len(s.hosts)) || s.halted() || s.pause != nil || !each(fresh, len(s.hosts)) {
+	if !each(classFree, len(s.hosts)) || s.halted() || s.pause != nil || !each(classFirst, len(s.hosts)) {
 		return
 	}
 	if can.Disrupt {
-		spare := s.spare()
-		if !each(takesDown, s.spareServing()) || !each(cleans, spare-begun) {
+		spare := s.disruptionsLeft()
+		if !each(classReplace, s.servingDisruptionsLeft()) || !each(classDrain, spare-begun) {
 			return
 		}
 	}
-	each(doubles, s.over())
+	each(classSurge, s.surgeLeft())
 }
 
 // step is what is to be done on a host.
 func (s *State) step(h *host) Step {
-	f, st := s.force, h.now
+	f, st := s.active, h.status
 	step := Step{Kind: st.kind, Deployment: f.ID, Target: TaskTarget(s.name, st.task, h.name), Host: h.name, Revision: st.task}
 	if st.kind == Confirm {
 		t := h.find(st.task)
@@ -227,7 +227,7 @@ func (s *State) step(h *host) Step {
 	if st.kind == Start {
 		event, step.Timeout = EventTaskStarted, time.Duration(f.Configuration.HealthyDeadline)
 	}
-	step.Attempt = h.counts.next(f.ID, st.task, event)
+	step.Attempt = h.attempts.next(f.ID, st.task, event)
 	step.Events = []deploylog.Event{step.event(event, payload{})}
 	return step
 }
@@ -241,7 +241,7 @@ func (step Step) event(name string, p payload) deploylog.Event {
 // event is one of the deployment in force.
 func (s *State) event(name string, p payload) deploylog.Event {
 	return deploylog.Event{
-		Deployment: s.force.ID, Target: s.target, Revision: strconv.Itoa(s.force.Revision), Name: name, Attempt: s.counts[name] + 1, Data: p.data(),
+		Deployment: s.active.ID, Target: s.target, Revision: strconv.Itoa(s.active.Revision), Name: name, Attempt: s.attempts[name] + 1, Data: p.data(),
 	}
 }
 

@@ -293,7 +293,7 @@ func TestADiedTaskIsStartedAgainWithPausesThatGrow(t *testing.T) {
 		w.after(pause)
 		w.done("start 1 h1")
 	}
-	w.after(steady) // long enough for that to be forgotten
+	w.after(healthyReset) // long enough for that to be forgotten
 	w.sees(1, "h1", Unhealthy, "it ended with 1")
 	w.after(time.Second)
 	w.can("start 1 h1")

@@ -21,7 +21,7 @@ func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 	}
 	switch c := c.(type) {
 	case Update:
-		if f := s.force; f != nil && f.Kind == ByDelete {
+		if f := s.active; f != nil && f.Kind == ByDelete {
 			return nil, fmt.Errorf("environment %s is being deleted since event %d", s.name, f.Seq)
 		}
 		return s.update(c)
@@ -67,7 +67,7 @@ func (s *State) update(c Update) ([]deploylog.Event, error) {
 	if c.Base != len(s.revisions) {
 		var since []string
 		for _, r := range s.revisions[c.Base:] {
-			since = append(since, r.says(s.revisions[max(r.Base, 1)-1].Definition))
+			since = append(since, r.describe(s.revisions[max(r.Base, 1)-1].Definition))
 		}
 		return nil, fmt.Errorf("%w: revision %d of environment %s is not the newest. Since then:\n%s\nLook at that (env diff %s %d %d), and update from --base %d",
 			ErrStale, c.Base, s.name, strings.Join(since, "\n"), s.name, c.Base, len(s.revisions), len(s.revisions))
@@ -79,7 +79,7 @@ func (s *State) update(c Update) ([]deploylog.Event, error) {
 }
 
 // says tells who made a revision when, and what is different from its base.
-func (r Revision) says(base *Definition) string {
+func (r Revision) describe(base *Definition) string {
 	var changes []string
 	for _, d := range Diff(base, r.Definition) {
 		changes = append(changes, d.String())
@@ -88,25 +88,25 @@ func (r Revision) says(base *Definition) string {
 }
 
 func (s *State) deploy(c Deploy, now time.Time) ([]deploylog.Event, error) {
-	if err := s.ofThisLife(c.Revision); err != nil {
+	if err := s.checkRevision(c.Revision); err != nil {
 		return nil, err
 	}
-	newest, is := s.active, "is active"
-	if f := s.force; f != nil && !s.reached && (f.Revision > newest || f.Kind == ByRollback) {
+	newest, is := s.lastFinished, "is active"
+	if f := s.active; f != nil && !s.finished && (f.Revision > newest || f.Kind == ByRollback) {
 		newest, is = f.Revision, "is being deployed"
 	}
 	if c.Revision < newest {
 		return nil, fmt.Errorf("revision %d is older than revision %d, which %s: to go back, deployster env rollback %s --revision %d", c.Revision, newest, is, s.name, c.Revision)
 	}
-	d := deployment{kind: ByDeploy, revision: c.Revision, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason}
-	return s.begins(d, now)
+	d := deploymentRequest{kind: ByDeploy, revision: c.Revision, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason}
+	return s.startChecked(d, now)
 }
 
 func (s *State) rollback(c Rollback, now time.Time) ([]deploylog.Event, error) {
-	if err := s.ofThisLife(c.Revision); err != nil {
+	if err := s.checkRevision(c.Revision); err != nil {
 		return nil, err
 	}
-	f := s.force
+	f := s.active
 	deployed := slices.ContainsFunc(s.deployments, func(d Deployment) bool { return d.Revision == c.Revision && d.Kind != ByDelete })
 	switch {
 	case f == nil:
@@ -118,23 +118,23 @@ func (s *State) rollback(c Rollback, now time.Time) ([]deploylog.Event, error) {
 	case !deployed:
 		return nil, fmt.Errorf("revision %d was never deployed, so there is nothing to go back to: a new revision can be based on it", c.Revision)
 	}
-	d := deployment{kind: ByRollback, revision: c.Revision, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason}
-	return s.begins(d, now)
+	d := deploymentRequest{kind: ByRollback, revision: c.Revision, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason}
+	return s.startChecked(d, now)
 }
 
 // ofThisLife refuses revisions that there are not, or that were before the
 // environment was deleted and created again.
-func (s *State) ofThisLife(revision int) error {
+func (s *State) checkRevision(revision int) error {
 	r, err := s.Revision(revision)
-	if err == nil && revision < s.born {
+	if err == nil && revision < s.firstRevision {
 		err = fmt.Errorf("%w revision %d of environment %s any more: it was made (event %d) before the environment was deleted; the first since then is %d",
-			ErrUnknown, revision, s.name, r.Seq, s.born)
+			ErrUnknown, revision, s.name, r.Seq, s.firstRevision)
 	}
 	return err
 }
 
 // deployment is one that is to be started.
-type deployment struct {
+type deploymentRequest struct {
 	kind       DeploymentKind
 	revision   int
 	change     Change
@@ -144,8 +144,8 @@ type deployment struct {
 }
 
 // begins refuses a deployment that could never go on.
-func (s *State) begins(d deployment, now time.Time) ([]deploylog.Event, error) {
-	if f := s.force; f != nil && f.Kind == ByDelete {
+func (s *State) startChecked(d deploymentRequest, now time.Time) ([]deploylog.Event, error) {
+	if f := s.active; f != nil && f.Kind == ByDelete {
 		return nil, fmt.Errorf("environment %s is being deleted since event %d", s.name, f.Seq)
 	}
 	if err := d.change.check(); err != nil {
@@ -153,7 +153,7 @@ func (s *State) begins(d deployment, now time.Time) ([]deploylog.Event, error) {
 	}
 	config := d.change.apply(s.revisions[d.revision-1].Definition.Deployment)
 	n := len(*d.hosts)
-	if config.Method == Replace && n > 0 && config.Minimum(n) == n && s.standsInTheWay(d) {
+	if config.Method == Replace && n > 0 && config.Minimum(n) == n && s.blockedByHealthy(d) {
 		most := 100 * (n - 1) / n
 		remedy := "--method Surge would let it go on"
 		if n > 1 {
@@ -162,18 +162,18 @@ func (s *State) begins(d deployment, now time.Time) ([]deploylog.Event, error) {
 		return nil, fmt.Errorf("revision %d can not be deployed like that: Replace stops a task before it starts another, and with a min_healthy_percent of %d none of %s may be without; %s",
 			d.revision, config.MinHealthyPercent, count(n, "host"), remedy)
 	}
-	return s.begin(d, now), nil
+	return s.startEvents(d, now), nil
 }
 
 // standsInTheWay tells whether a host that is to have a task has a healthy one of
 // another revision.
-func (s *State) standsInTheWay(d deployment) bool {
+func (s *State) blockedByHealthy(d deploymentRequest) bool {
 	for _, name := range *d.hosts {
 		h := s.byName[name]
 		if h == nil || h.lost {
 			continue
 		}
-		if mine := h.find(d.revision); h.ups() > 0 && (mine == nil || !mine.up()) {
+		if current := h.find(d.revision); h.availableTasks() > 0 && (current == nil || !current.available()) {
 			return true
 		}
 	}
@@ -196,7 +196,7 @@ func (c Change) check() error {
 const maxHosts = 256 << 10
 
 // begin ends the deployment in force, if it has not finished, and starts another.
-func (s *State) begin(d deployment, now time.Time) (events []deploylog.Event) {
+func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploylog.Event) {
 	p := payload{Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Hosts: d.hosts}
 	if d.hosts != nil {
 		sorted := append([]string{}, *d.hosts...)
@@ -207,13 +207,13 @@ func (s *State) begin(d deployment, now time.Time) (events []deploylog.Event) {
 	}
 	if d.kind == ByRollback {
 		for _, r := range s.revisions[d.revision:] {
-			if r.Number == s.force.Revision || r.left && !r.gone {
+			if r.Number == s.active.Revision || r.replaced && !r.undeployed {
 				p.Reverts = append(p.Reverts, r.Number)
 			}
 		}
 	}
 	id := s.newID(d, now)
-	if f := s.force; f != nil && !s.reached {
+	if f := s.active; f != nil && !s.finished {
 		cause := "superseded by " + id
 		if d.kind == ByRollback && f.Revision > d.revision {
 			cause = "rolled back by " + id
@@ -226,7 +226,7 @@ func (s *State) begin(d deployment, now time.Time) (events []deploylog.Event) {
 }
 
 // newID is NAME:REVISION@TIMESTAMP, in hundredths of seconds, as in the seed.
-func (s *State) newID(d deployment, now time.Time) string {
+func (s *State) newID(d deploymentRequest, now time.Time) string {
 	for now = now.UTC(); ; now = now.Add(10 * time.Millisecond) {
 		id := fmt.Sprintf("%s:%d@%s%02d", s.name, d.revision, now.Format("20060102150405"), now.Nanosecond()/int(10*time.Millisecond))
 		if !slices.ContainsFunc(s.deployments, func(known Deployment) bool { return known.ID == id }) {
@@ -252,7 +252,7 @@ func chunks(names []string) (parts [][]string) {
 
 func (s *State) proposePause(c Pause) ([]deploylog.Event, error) {
 	switch {
-	case s.force == nil:
+	case s.active == nil:
 		return nil, fmt.Errorf("nothing of environment %s is deployed: there is nothing to pause", s.name)
 	case s.pause != nil:
 		return nil, fmt.Errorf("environment %s is paused already, by %s (event %d)", s.name, s.pause.By, s.pause.Seq)
@@ -268,14 +268,14 @@ func (s *State) proposeResume(c Resume) ([]deploylog.Event, error) {
 }
 
 func (s *State) delete(c Delete, now time.Time) ([]deploylog.Event, error) {
-	if f := s.force; f != nil && f.Kind == ByDelete && c.TerminateTasks {
+	if f := s.active; f != nil && f.Kind == ByDelete && c.TerminateTasks {
 		return nil, fmt.Errorf("environment %s is being deleted since event %d", s.name, f.Seq)
 	}
-	if s.force != nil && c.TerminateTasks {
-		return s.begin(deployment{kind: ByDelete, revision: len(s.revisions), by: c.By, reason: c.Reason}, now), nil
+	if s.active != nil && c.TerminateTasks {
+		return s.startEvents(deploymentRequest{kind: ByDelete, revision: len(s.revisions), by: c.By, reason: c.Reason}, now), nil
 	}
 	p := payload{By: c.By, Reason: c.Reason}
-	if s.force != nil {
+	if s.active != nil {
 		return []deploylog.Event{s.event(EventDeleted, p)}, nil
 	}
 	return []deploylog.Event{{
@@ -284,17 +284,17 @@ func (s *State) delete(c Delete, now time.Time) ([]deploylog.Event, error) {
 }
 
 func (s *State) setHosts(c SetHosts) ([]deploylog.Event, error) {
-	if s.force == nil {
+	if s.active == nil {
 		return nil, nil
 	}
-	if s.force.Kind == ByDelete {
+	if s.active.Kind == ByDelete {
 		c.Selected = nil
 	}
 	selected := map[string]bool{}
 	var joined, left, lost []string
 	for _, name := range c.Selected {
 		selected[name] = true
-		if h := s.byName[name]; h == nil || !h.wanted || h.lost {
+		if h := s.byName[name]; h == nil || !h.desired || h.lost {
 			joined = append(joined, name)
 		}
 	}
@@ -302,28 +302,28 @@ func (s *State) setHosts(c SetHosts) ([]deploylog.Event, error) {
 		known := c.Known == nil || c.Known(h.name)
 		switch {
 		case selected[h.name]:
-		case len(h.tasks) > 0 && !known && (h.wanted || !h.lost):
+		case len(h.tasks) > 0 && !known && (h.desired || !h.lost):
 			lost = append(lost, h.name)
-		case h.wanted || h.lost && known:
+		case h.desired || h.lost && known:
 			left = append(left, h.name)
 		}
 	}
-	var told []payload
+	var payloads []payload
 	for _, part := range chunks(joined) {
-		told = append(told, payload{Joined: part})
+		payloads = append(payloads, payload{Joined: part})
 	}
 	for _, part := range chunks(left) {
-		told = append(told, payload{Left: part})
+		payloads = append(payloads, payload{Left: part})
 	}
 	for _, part := range chunks(lost) {
-		told = append(told, payload{Lost: part})
+		payloads = append(payloads, payload{Lost: part})
 	}
-	if len(told) == 0 && !s.known {
-		told = append(told, payload{})
+	if len(payloads) == 0 && !s.hostsKnown {
+		payloads = append(payloads, payload{})
 	}
 	var events []deploylog.Event
-	for i, p := range told {
-		p.More = i < len(told)-1
+	for i, p := range payloads {
+		p.More = i < len(payloads)-1
 		e := s.event(EventHostsChanged, p)
 		e.Attempt += i
 		events = append(events, e)

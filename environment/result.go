@@ -12,7 +12,7 @@ import (
 // result of a Start or Confirm, or why the work failed. A Confirm records nothing
 // if its task changed while it was running.
 func (s *State) Completed(step Step, seen ProbeResult, err error) []deploylog.Event {
-	if step.Kind == Confirm && !s.launched(step) {
+	if step.Kind == Confirm && !s.awaitsConfirm(step) {
 		return nil // somebody else saw what became of it
 	}
 	name, p := "", payload{}
@@ -30,7 +30,7 @@ func (s *State) Completed(step Step, seen ProbeResult, err error) []deploylog.Ev
 		name = EventTaskTerminationFailed
 	case p.Error != "":
 		name = EventTaskFailed
-	case step.Kind == Start && s.waits(step):
+	case step.Kind == Start && s.needsConfirm(step):
 		name = EventTaskLaunched
 	default:
 		name = EventTaskFinished
@@ -39,7 +39,7 @@ func (s *State) Completed(step Step, seen ProbeResult, err error) []deploylog.Ev
 }
 
 // launched tells whether a task still is to be confirmed.
-func (s *State) launched(step Step) bool {
+func (s *State) awaitsConfirm(step Step) bool {
 	h := s.byName[step.Host]
 	if h == nil {
 		return false
@@ -49,8 +49,8 @@ func (s *State) launched(step Step) bool {
 }
 
 // waits tells whether a task that was started has to stay healthy for a while.
-func (s *State) waits(step Step) bool {
-	return s.force != nil && step.Revision == s.force.Revision && s.force.Configuration.MinHealthyTime > 0
+func (s *State) needsConfirm(step Step) bool {
+	return s.active != nil && step.Revision == s.active.Revision && s.active.Configuration.MinHealthyTime > 0
 }
 
 // ProbeTargets yields the tasks that are to be probed from time to time.
@@ -61,7 +61,7 @@ func (s *State) ProbeTargets() iter.Seq[Task] {
 				continue
 			}
 			for _, t := range h.tasks {
-				if t.watched() && !yield(s.Task(t.revision, h.name)) {
+				if t.probed() && !yield(s.Task(t.revision, h.name)) {
 					return
 				}
 			}
@@ -69,19 +69,19 @@ func (s *State) ProbeTargets() iter.Seq[Task] {
 	}
 }
 
-func (t *task) watched() bool {
-	return t.up() || t.status == TaskLaunched || t.status == TaskDied || t.status == TaskLost
+func (t *task) probed() bool {
+	return t.available() || t.status == TaskLaunched || t.status == TaskDied || t.status == TaskLost
 }
 
 // Probed returns the events that record the result of a probe of a task: none when
 // nothing has changed.
 func (s *State) Probed(seen Task, found ProbeResult) []deploylog.Event {
 	h := s.byName[seen.Host]
-	if s.force == nil || h == nil || h.lost {
+	if s.active == nil || h == nil || h.lost {
 		return nil
 	}
 	t := h.find(seen.Revision)
-	if t == nil || !t.watched() {
+	if t == nil || !t.probed() {
 		return nil
 	}
 	name, p := "", payload{}
@@ -91,9 +91,9 @@ func (s *State) Probed(seen Task, found ProbeResult) []deploylog.Event {
 		p.Error = deploylog.Cause(cmp.Or(found.Detail, string(found.Health)))
 		step := Step{Deployment: t.deployment, Target: TaskTarget(s.name, t.revision, h.name), Revision: t.revision, Attempt: t.attempt}
 		return []deploylog.Event{step.event(EventTaskFailed, p)}
-	case found.Health == Unknown && t.up():
+	case found.Health == Unknown && t.available():
 		name, p.Error = EventTaskLost, deploylog.Cause(cmp.Or(found.Detail, string(found.Health)))
-	case found.Health == Unhealthy && (t.up() || t.status == TaskLost):
+	case found.Health == Unhealthy && (t.available() || t.status == TaskLost):
 		name, p.Error = EventTaskDied, deploylog.Cause(cmp.Or(found.Detail, string(found.Health)))
 	case found.Health == Drifted && (t.status == TaskHealthy || t.status == TaskLost):
 		name, p.Diff = EventTaskDrifted, deploylog.Cause(found.Detail)
@@ -103,7 +103,7 @@ func (s *State) Probed(seen Task, found ProbeResult) []deploylog.Event {
 		return nil
 	}
 	return []deploylog.Event{{
-		Deployment: s.force.ID, Target: TaskTarget(s.name, t.revision, h.name), Revision: strconv.Itoa(t.revision),
-		Name: name, Attempt: h.counts.next(s.force.ID, t.revision, name), Data: p.data(),
+		Deployment: s.active.ID, Target: TaskTarget(s.name, t.revision, h.name), Revision: strconv.Itoa(t.revision),
+		Name: name, Attempt: h.attempts.next(s.active.ID, t.revision, name), Data: p.data(),
 	}}
 }

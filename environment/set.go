@@ -46,35 +46,35 @@ func (s set) all() iter.Seq[int] {
 
 // alarms tells which hosts are to be looked at again because time has passed. An
 // alarm whose host was looked at since is of no interest any more.
-type alarms []alarm
+type timerQueue []timer
 
-type alarm struct {
-	at    time.Time
-	host  int
-	stamp int // of the host when it was set
+type timer struct {
+	at         time.Time
+	host       int
+	generation int // of the host when it was set
 }
 
-func (a alarms) Len() int           { return len(a) }
-func (a alarms) Less(i, j int) bool { return a[i].at.Before(a[j].at) }
-func (a alarms) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
+func (a timerQueue) Len() int           { return len(a) }
+func (a timerQueue) Less(i, j int) bool { return a[i].at.Before(a[j].at) }
+func (a timerQueue) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
 
 // Push and Pop are for package heap.
-func (a *alarms) Push(x any) { *a = append(*a, x.(alarm)) }
+func (a *timerQueue) Push(x any) { *a = append(*a, x.(timer)) }
 
 // Pop takes the last away.
-func (a *alarms) Pop() any {
+func (a *timerQueue) Pop() any {
 	last := (*a)[len(*a)-1]
 	*a = (*a)[:len(*a)-1]
 	return last
 }
 
 // next is the first alarm that still is of interest.
-func (a *alarms) next(of func(alarm) bool) (alarm, bool) {
+func (a *timerQueue) next(of func(timer) bool) (timer, bool) {
 	for len(*a) > 0 {
 		if first := (*a)[0]; of(first) {
 			return first, true
 		}
 		heap.Pop(a)
 	}
-	return alarm{}, false
+	return timer{}, false
 }

@@ -129,7 +129,7 @@ func (c *controller) rests() {
 	}
 	if !f.paused && !f.stuck {
 		for _, h := range c.naive.there(func(*naiveHost) bool { return true }) {
-			if do := c.naive.next(h); do.class == free && h.tasks[do.revision].failures < despair {
+			if do := c.naive.next(h); do.class == classFree && h.tasks[do.revision].failures < maxRetries {
 				c.fail("it is idle, and is to %s on %s soon", do, h.name)
 			}
 		}
@@ -165,7 +165,7 @@ func (c *controller) sights() {
 }
 
 func (c *controller) place() {
-	if c.find = c.find && c.state.Exists(); !c.find || c.state.force == nil {
+	if c.find = c.find && c.state.Exists(); !c.find || c.state.active == nil {
 		return
 	}
 	c.find = false

@@ -31,7 +31,7 @@ func (s *simulation) unsettled() string {
 			}
 		case t != nil && !t.up() && t.failures >= 3 && do.revision == f.revision && s.behaves(place{h.name, f.revision}) == bad:
 			failing = append(failing, h.name)
-		case do.class != free && n.rooms(Can{Disrupt: true})[do.class] <= 0:
+		case do.class != classFree && n.rooms(Can{Disrupt: true})[do.class] <= 0:
 			waiting = append(waiting, h.name)
 		default:
 			return fmt.Sprintf("%s on %s is to be done", do, h.name)

@@ -171,42 +171,42 @@ func (n *naive) next(h *naiveHost) (do todo) {
 	if len(leave) > 0 {
 		r := slices.MinFunc(leave, func(a, b int) int { return 2*(n.use(h.tasks[a])/3-n.use(h.tasks[b])/3) + sign(a-b) })
 		t := h.tasks[r]
-		do = todo{Terminate, r, free, time.Time{}}
+		do = todo{Terminate, r, classFree, time.Time{}}
 		if t.status == TaskTerminating {
 			do.from = t.rests
 		}
 		switch {
 		case n.force.kind == ByDelete || t.status == TaskTerminating || h.ups() > 1:
 		case t.up() && h.wanted:
-			do.class = takesDown
+			do.class = classReplace
 		case t.up():
-			do.class = cleans
+			do.class = classDrain
 		case h.wanted && mine == nil && !h.begun:
-			do.class = fresh
+			do.class = classFirst
 		}
 		return do
 	}
 	switch {
 	case awaits || mine != nil && mine.status == TaskLost:
-		return todo{kind: await}
+		return todo{kind: awaitProbe}
 	case !h.wanted:
 		return todo{}
 	case mine == nil && len(old) > 0:
-		return todo{Start, revision, doubles, time.Time{}}
+		return todo{Start, revision, classSurge, time.Time{}}
 	case mine == nil && h.begun:
-		return todo{Start, revision, free, time.Time{}}
+		return todo{Start, revision, classFree, time.Time{}}
 	case mine == nil:
-		return todo{Start, revision, fresh, time.Time{}}
+		return todo{Start, revision, classFirst, time.Time{}}
 	case mine.status == TaskHealthy, mine.status == TaskDrifted && n.force.configuration.Drift == ReportDrift:
 		return todo{}
 	case mine.status == TaskDrifted:
-		return todo{Start, revision, takesDown, mine.rests}
+		return todo{Start, revision, classReplace, mine.rests}
 	case mine.status == TaskLaunched:
-		return todo{Confirm, revision, free, mine.since.Add(time.Duration(n.force.configuration.MinHealthyTime))}
+		return todo{Confirm, revision, classFree, mine.since.Add(time.Duration(n.force.configuration.MinHealthyTime))}
 	case mine.status == TaskTerminating:
-		return todo{Terminate, revision, free, mine.rests}
+		return todo{Terminate, revision, classFree, mine.rests}
 	default:
-		return todo{Start, revision, free, mine.rests}
+		return todo{Start, revision, classFree, mine.rests}
 	}
 }
 
@@ -264,5 +264,5 @@ func (n *naive) lateAt(h *naiveHost) time.Time {
 	if t == nil || t.up() || t.firstBy != f.id || f.paused || f.reached || f.late[place{h.name, f.revision}] {
 		return time.Time{}
 	}
-	return later(t.first, f.resumed).Add(time.Duration(f.configuration.HealthyDeadline))
+	return latest(t.first, f.resumed).Add(time.Duration(f.configuration.HealthyDeadline))
 }

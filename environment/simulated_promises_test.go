@@ -41,7 +41,7 @@ func (n *naive) decides(s *simulation, can Can, steps []Step) {
 		s.fail("%s is to be recorded, and it decides %s", due, texts(steps))
 	}
 	room := n.rooms(can)
-	var may [classes]map[string]todo
+	var may [classCount]map[string]todo
 	for i := range may {
 		may[i] = map[string]todo{}
 	}
@@ -53,11 +53,11 @@ func (n *naive) decides(s *simulation, can Can, steps []Step) {
 	}
 	for _, step := range steps {
 		found := false
-		for class := range classes {
+		for class := range classCount {
 			if do, ok := may[class][step.Host]; ok && do.kind == step.Kind && do.revision == step.Revision && room[class] > 0 {
 				found = true
-				if room[class]--; class == takesDown {
-					room[cleans]--
+				if room[class]--; class == classReplace {
+					room[classDrain]--
 				}
 				delete(may[class], step.Host)
 			}
@@ -66,7 +66,7 @@ func (n *naive) decides(s *simulation, can Can, steps []Step) {
 			s.fail("it decides to %s %d on %s, which may not be; what may is %v", step.Kind, step.Revision, step.Host, may)
 		}
 	}
-	for class := range classes {
+	for class := range classCount {
 		if room[class] > 0 && len(may[class]) > 0 {
 			s.fail("it does not decide on what may be done of class %d: %v, but on %s", class, may[class], texts(steps))
 		}
@@ -74,18 +74,18 @@ func (n *naive) decides(s *simulation, can Can, steps []Step) {
 }
 
 // rooms are how many hosts of each class may be worked on.
-func (n *naive) rooms(can Can) (room [classes]int) {
+func (n *naive) rooms(can Can) (room [classCount]int) {
 	const all = 1 << 30
-	room[free] = all
+	room[classFree] = all
 	if n.halted() || n.force.paused {
 		return room
 	}
-	room[fresh] = all
+	room[classFirst] = all
 	if can.Disrupt {
-		room[takesDown] = n.serve() - n.minimum()
-		room[cleans] = n.up() - n.minimum()
+		room[classReplace] = n.serve() - n.minimum()
+		room[classDrain] = n.up() - n.minimum()
 	}
-	room[doubles] = n.force.configuration.MaxOver - n.doubled()
+	room[classSurge] = n.force.configuration.MaxOver - n.doubled()
 	return room
 }
 

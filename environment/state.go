@@ -18,51 +18,51 @@ import (
 // How each host stands is found out when something happens to it, and kept in
 // sets, so that a decision costs what has changed and not what there is.
 type State struct {
-	name        string
-	target      deploylog.Target
-	revisions   []*revision // by number
-	deployments []Deployment
-	deleted     bool
-	born        int // the first revision since it was created the last time
-	head        int64
+	name          string
+	target        deploylog.Target
+	revisions     []*revision // by number
+	deployments   []Deployment
+	deleted       bool
+	firstRevision int // the first revision since it was created the last time
+	head          int64
 
 	hosts  []*host
 	byName map[string]*host
 
 	// Of the deployment in force.
-	force    *Deployment // the last of the deployments; nil before the first, and when deleted
-	counts   map[string]int
-	known    bool      // its hosts
-	reached  bool      // it has finished
-	tried    bool      // a task of it was begun
-	progress time.Time // the last
-	pause    *PauseInfo
-	resumed  time.Time
-	clock    time.Time // the latest time that was heard of
-	active   int       // the revision of the last deployment that has finished; 0 is none
+	active       *Deployment // the last of the deployments; nil before the first, and when deleted
+	attempts     map[string]int
+	hostsKnown   bool      // its hosts
+	finished     bool      // it has finished
+	started      bool      // a task of it was begun
+	lastProgress time.Time // the last
+	pause        *PauseInfo
+	resumed      time.Time
+	clock        time.Time // the latest time that was heard of
+	lastFinished int       // the revision of the last deployment that has finished; 0 is none
 
 	// Derived.
-	sets    [classes]set
+	sets    [classCount]set
 	overdue set
-	alarms  alarms
+	timers  timerQueue
 	total   totals
 	current map[int]int // tasks of a revision that are there; of that in force, those that are up
 }
 
 // totals counts the hosts that stand in a way.
-type totals struct{ wanted, up, serves, double, unsettled, failed, busy, hopeful int }
+type totals struct{ desired, available, serving, double, unsettled, failed, inFlight, retrying int }
 
 // revision is one of them, with what became of it.
 type revision struct {
 	Revision
-	left     bool // it was deployed, and another has come after it
-	reverted bool
-	gone     bool // left, and the one after it has finished
+	replaced   bool // it was deployed, and another has come after it
+	reverted   bool
+	undeployed bool // left, and the one after it has finished
 }
 
 // New returns the state of an environment of which nothing is known yet.
 func New(name string) *State {
-	return &State{name: name, target: Target(name), byName: map[string]*host{}, counts: map[string]int{}, current: map[int]int{}}
+	return &State{name: name, target: Target(name), byName: map[string]*host{}, attempts: map[string]int{}, current: map[int]int{}}
 }
 
 // Name of the environment.
@@ -76,10 +76,10 @@ func (s *State) Exists() bool { return len(s.revisions) > 0 && !s.deleted }
 
 // ActiveDeployment is the deployment in force; ok is false when there is none.
 func (s *State) ActiveDeployment() (d Deployment, ok bool) {
-	if s.force == nil {
+	if s.active == nil {
 		return Deployment{}, false
 	}
-	return *s.force, true
+	return *s.active, true
 }
 
 // Idle tells whether nothing will happen unless something happens to it: no
@@ -87,17 +87,17 @@ func (s *State) ActiveDeployment() (d Deployment, ok bool) {
 // was begun has not ended.
 func (s *State) Idle() bool {
 	switch {
-	case s.force == nil:
+	case s.active == nil:
 		return true
-	case s.total.busy > 0:
+	case s.total.inFlight > 0:
 		return false
-	case s.pause != nil || s.force.Status == DeploymentStuck:
+	case s.pause != nil || s.active.Status == DeploymentStuck:
 		return true
-	case !s.reached || !s.known:
+	case !s.finished || !s.hostsKnown:
 		return false
 	}
-	return s.sets[free].empty() && s.sets[fresh].empty() && s.total.hopeful == 0 &&
-		(s.sets[takesDown].empty() || s.spareServing() <= 0) && (s.sets[cleans].empty() || s.spare() <= 0) && (s.sets[doubles].empty() || s.over() <= 0)
+	return s.sets[classFree].empty() && s.sets[classFirst].empty() && s.total.retrying == 0 &&
+		(s.sets[classReplace].empty() || s.servingDisruptionsLeft() <= 0) && (s.sets[classDrain].empty() || s.disruptionsLeft() <= 0) && (s.sets[classSurge].empty() || s.surgeLeft() <= 0)
 }
 
 // Query is the query of the revision in force, "" when there is none: then it
@@ -119,10 +119,10 @@ func (s *State) Manifest() string {
 
 // definition is that of the revision in force.
 func (s *State) definition() *Definition {
-	if s.force == nil || s.force.Kind == ByDelete {
+	if s.active == nil || s.active.Kind == ByDelete {
 		return nil
 	}
-	return s.revisions[s.force.Revision-1].Definition
+	return s.revisions[s.active.Revision-1].Definition
 }
 
 // HostManifests yields the hosts that have tasks or are to have one, each with the
@@ -130,11 +130,11 @@ func (s *State) definition() *Definition {
 func (s *State) HostManifests() iter.Seq2[string, string] {
 	return func(yield func(host, manifest string) bool) {
 		for _, h := range s.hosts {
-			if h.wanted && !yield(h.name, s.Manifest()) {
+			if h.desired && !yield(h.name, s.Manifest()) {
 				return
 			}
 			for _, t := range h.tasks {
-				if of := s.revisions[t.revision-1].Definition.Task.Manifest; (!h.wanted || of != s.Manifest()) && !yield(h.name, of) {
+				if of := s.revisions[t.revision-1].Definition.Task.Manifest; (!h.desired || of != s.Manifest()) && !yield(h.name, of) {
 					return
 				}
 			}
@@ -181,23 +181,23 @@ func (s *State) Deployments() []Deployment { return s.deployments }
 // Apply takes note of an event. Those of other environments are ignored, and so
 // is what makes no sense: history is never refused.
 func (s *State) Apply(e deploylog.Event) {
-	s.clock = later(s.clock, e.CreatedAt)
+	s.clock = latest(s.clock, e.CreatedAt)
 	if e.Target == s.target {
 		s.head = e.Seq
-		s.applyOwn(e)
+		s.applyEnvironment(e)
 		return
 	}
 	if name, revision, host, ok := taskOf(e.Target); ok && name == s.name {
 		s.head = e.Seq
-		if s.force != nil && revision <= len(s.revisions) {
+		if s.active != nil && revision <= len(s.revisions) {
 			s.applyTask(e, revision, host)
 		}
 	}
 }
 
-func (s *State) applyOwn(e deploylog.Event) {
-	if s.force != nil && e.Deployment == s.force.ID {
-		s.counts[e.Name] = max(s.counts[e.Name], e.Attempt)
+func (s *State) applyEnvironment(e deploylog.Event) {
+	if s.active != nil && e.Deployment == s.active.ID {
+		s.attempts[e.Name] = max(s.attempts[e.Name], e.Attempt)
 	}
 	p := read(e.Data)
 	switch e.Name {
@@ -206,7 +206,7 @@ func (s *State) applyOwn(e deploylog.Event) {
 			return
 		}
 		if e.Name == EventCreated {
-			s.born = len(s.revisions) + 1
+			s.firstRevision = len(s.revisions) + 1
 		}
 		p.Definition.Name, s.deleted = s.name, false
 		s.revisions = append(s.revisions, &revision{Revision: Revision{
@@ -214,35 +214,35 @@ func (s *State) applyOwn(e deploylog.Event) {
 		}})
 		return
 	case EventStarted:
-		s.start(e, p)
+		s.applyStarted(e, p)
 	case EventDeleted:
-		s.forget(e)
+		s.applyDeleted(e)
 	}
-	if s.force == nil || e.Deployment != s.force.ID {
+	if s.active == nil || e.Deployment != s.active.ID {
 		return
 	}
 	switch e.Name {
 	case EventFinished:
-		s.finish(e)
+		s.applyFinished(e)
 	case EventFailed:
-		s.end(e, DeploymentSuperseded, p.Error)
+		s.endDeployment(e, DeploymentSuperseded, p.Error)
 	case EventStuck:
-		if s.force.Status == DeploymentRunning {
-			s.force.Status, s.force.Since, s.force.Cause = DeploymentStuck, e.Seq, p.Error
+		if s.active.Status == DeploymentRunning {
+			s.active.Status, s.active.Since, s.active.Cause = DeploymentStuck, e.Seq, p.Error
 		}
 	case EventPaused:
 		s.pause = &PauseInfo{By: p.By, Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt}
 	case EventResumed:
-		s.pause, s.resumed, s.progress = nil, e.CreatedAt, e.CreatedAt
+		s.pause, s.resumed, s.lastProgress = nil, e.CreatedAt, e.CreatedAt
 	case EventHostsChanged:
-		s.change(e, p)
+		s.applyHostsChanged(e, p)
 		return
 	}
 	s.refreshAll(e.CreatedAt)
 }
 
 // start puts a deployment in force.
-func (s *State) start(e deploylog.Event, p payload) {
+func (s *State) applyStarted(e deploylog.Event, p payload) {
 	number, err := strconv.Atoi(e.Revision)
 	deleting := p.Kind == ByDelete
 	if deleting {
@@ -252,96 +252,96 @@ func (s *State) start(e deploylog.Event, p payload) {
 		return
 	}
 	for _, r := range s.revisions {
-		if s.force != nil && s.force.Kind != ByDelete && r.Number == s.force.Revision {
-			r.left, r.gone = true, false
+		if s.active != nil && s.active.Kind != ByDelete && r.Number == s.active.Revision {
+			r.replaced, r.undeployed = true, false
 		}
 		r.reverted = r.reverted || slices.Contains(p.Reverts, r.Number)
 	}
 	r := s.revisions[number-1]
 	if deleting {
-		r.left = r.left || s.force != nil && s.force.Revision == number
+		r.replaced = r.replaced || s.active != nil && s.active.Revision == number
 	} else {
-		r.left, r.gone, r.reverted = false, false, false
+		r.replaced, r.undeployed, r.reverted = false, false, false
 	}
 	s.deployments = append(s.deployments, Deployment{
 		ID: e.Deployment, Kind: cmp.Or(p.Kind, ByDeploy), Revision: number, Automatic: p.Automatic, Status: DeploymentRunning, By: p.By, Reason: p.Reason,
 		Seq: e.Seq, Started: e.CreatedAt, Since: e.Seq, Configuration: p.Change.apply(r.Definition.Deployment),
 	})
-	known := s.known && s.definition() != nil && s.definition().InstanceGroup.Query == r.Definition.InstanceGroup.Query
-	s.force = &s.deployments[len(s.deployments)-1]
-	clear(s.counts)
-	s.counts[e.Name] = e.Attempt
-	s.reached, s.tried, s.pause, s.progress, s.resumed = false, false, nil, e.CreatedAt, time.Time{}
+	known := s.hostsKnown && s.definition() != nil && s.definition().InstanceGroup.Query == r.Definition.InstanceGroup.Query
+	s.active = &s.deployments[len(s.deployments)-1]
+	clear(s.attempts)
+	s.attempts[e.Name] = e.Attempt
+	s.finished, s.started, s.pause, s.lastProgress, s.resumed = false, false, nil, e.CreatedAt, time.Time{}
 	for _, h := range s.hosts {
-		h.begun = false
+		h.started = false
 	}
 	switch {
 	case deleting:
-		s.known = true
-		s.want(nil)
+		s.hostsKnown = true
+		s.setDesired(nil)
 	case p.Hosts != nil:
-		s.known = true
-		s.want(*p.Hosts)
+		s.hostsKnown = true
+		s.setDesired(*p.Hosts)
 	default:
-		s.known = known
+		s.hostsKnown = known
 	}
 }
 
 // want makes these the hosts that are to have a task.
-func (s *State) want(names []string) {
+func (s *State) setDesired(names []string) {
 	for _, h := range s.hosts {
-		h.wanted = false
+		h.desired = false
 	}
 	for _, name := range names {
-		h := s.host(name)
-		h.wanted, h.lost = true, false
+		h := s.addHost(name)
+		h.desired, h.lost = true, false
 	}
 }
 
-func (s *State) finish(e deploylog.Event) {
-	if s.reached {
+func (s *State) applyFinished(e deploylog.Event) {
+	if s.finished {
 		return
 	}
-	s.reached, s.active = true, s.force.Revision
-	s.end(e, DeploymentFinished, "")
+	s.finished, s.lastFinished = true, s.active.Revision
+	s.endDeployment(e, DeploymentFinished, "")
 	for _, r := range s.revisions {
-		r.gone = r.gone || r.left
+		r.undeployed = r.undeployed || r.replaced
 	}
 }
 
-func (s *State) end(e deploylog.Event, as DeploymentStatus, cause string) {
-	if f := s.force; f.Ended.IsZero() {
+func (s *State) endDeployment(e deploylog.Event, as DeploymentStatus, cause string) {
+	if f := s.active; f.Ended.IsZero() {
 		f.Status, f.Since, f.Ended, f.Cause = as, e.Seq, e.CreatedAt, cause
 	}
 }
 
 // forget takes note of the end of the environment.
-func (s *State) forget(e deploylog.Event) {
-	if f := s.force; f != nil && f.Kind == ByDelete {
-		s.end(e, DeploymentFinished, "")
+func (s *State) applyDeleted(e deploylog.Event) {
+	if f := s.active; f != nil && f.Kind == ByDelete {
+		s.endDeployment(e, DeploymentFinished, "")
 	} else if f != nil {
-		s.end(e, DeploymentSuperseded, "the environment was deleted")
+		s.endDeployment(e, DeploymentSuperseded, "the environment was deleted")
 	}
 	for _, r := range s.revisions {
-		if r.left = r.left || s.force != nil && r.Number == s.force.Revision; r.left {
-			r.gone = true
+		if r.replaced = r.replaced || s.active != nil && r.Number == s.active.Revision; r.replaced {
+			r.undeployed = true
 		}
 	}
-	s.deleted, s.force, s.pause, s.active = true, nil, nil, 0
-	s.hosts, s.byName, s.known = nil, map[string]*host{}, false
-	s.sets, s.overdue, s.alarms, s.total, s.current = [classes]set{}, nil, nil, totals{}, map[int]int{}
+	s.deleted, s.active, s.pause, s.lastFinished = true, nil, nil, 0
+	s.hosts, s.byName, s.hostsKnown = nil, map[string]*host{}, false
+	s.sets, s.overdue, s.timers, s.total, s.current = [classCount]set{}, nil, nil, totals{}, map[int]int{}
 }
 
 const lostHost = "its host is not in the inventory any more"
 
 // change takes note of hosts that came and went.
-func (s *State) change(e deploylog.Event, p payload) {
-	s.known = s.known || !p.More
+func (s *State) applyHostsChanged(e deploylog.Event, p payload) {
+	s.hostsKnown = s.hostsKnown || !p.More
 	set := func(names []string, wanted, lost bool) {
 		for _, name := range names {
-			h := s.host(name)
-			s.touch(h, e.CreatedAt, func() {
-				h.wanted, h.lost = wanted, lost
+			h := s.addHost(name)
+			s.modify(h, e.CreatedAt, func() {
+				h.desired, h.lost = wanted, lost
 				for _, t := range h.tasks {
 					if lost && t.status != TaskTerminating {
 						t.status, t.seq, t.since, t.cause = TaskLost, e.Seq, e.CreatedAt, lostHost
@@ -356,10 +356,10 @@ func (s *State) change(e deploylog.Event, p payload) {
 }
 
 // host returns the host of a name, made if there is none.
-func (s *State) host(name string) *host {
+func (s *State) addHost(name string) *host {
 	h := s.byName[name]
 	if h == nil {
-		h = &host{name: name, index: len(s.hosts), now: standing{settled: true}}
+		h = &host{name: name, index: len(s.hosts), status: hostStatus{settled: true}}
 		s.hosts, s.byName[name] = append(s.hosts, h), h
 	}
 	return h
@@ -371,16 +371,16 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 		if e.Name != EventTaskStarted {
 			return
 		}
-		h = s.host(name)
+		h = s.addHost(name)
 	}
 	progress := false
-	s.touch(h, e.CreatedAt, func() {
-		again := h.counts.next(e.Deployment, revision, e.Name) > 1
-		if e.Deployment == s.force.ID {
-			h.counts.note(e.Deployment, revision, e.Name, e.Attempt)
+	s.modify(h, e.CreatedAt, func() {
+		repeated := h.attempts.next(e.Deployment, revision, e.Name) > 1
+		if e.Deployment == s.active.ID {
+			h.attempts.record(e.Deployment, revision, e.Name, e.Attempt)
 		}
 		if e.Name == EventTaskDeadlinePassed {
-			h.late = e.Deployment
+			h.deadlinePassed = e.Deployment
 			return
 		}
 		t := h.find(revision)
@@ -391,22 +391,22 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 		case t == nil:
 		case t.apply(e):
 			h.remove(revision)
-		case h.lost && t.up():
+		case h.lost && t.available():
 			t.status, t.cause = TaskLost, lostHost
 		}
-		if e.Deployment != s.force.ID {
+		if e.Deployment != s.active.ID {
 			return
 		}
-		begins := e.Name == EventTaskStarted && revision == s.force.Revision
-		h.begun = h.begun || begins
+		begins := e.Name == EventTaskStarted && revision == s.active.Revision
+		h.started = h.started || begins
 		// What dies and comes again, again and again, is no progress.
-		progress = !again && (e.Name == EventTaskFinished && revision == s.force.Revision || e.Name == EventTaskTerminated) || begins && !s.tried
-		s.tried = s.tried || begins
+		progress = !repeated && (e.Name == EventTaskFinished && revision == s.active.Revision || e.Name == EventTaskTerminated) || begins && !s.started
+		s.started = s.started || begins
 	})
 	if progress {
-		s.progress = e.CreatedAt
-		if s.force.Status == DeploymentStuck && !s.halted() {
-			s.force.Status, s.force.Since, s.force.Cause = DeploymentRunning, e.Seq, ""
+		s.lastProgress = e.CreatedAt
+		if s.active.Status == DeploymentStuck && !s.halted() {
+			s.active.Status, s.active.Since, s.active.Cause = DeploymentRunning, e.Seq, ""
 		}
 	}
 }
@@ -418,35 +418,35 @@ func (t *task) apply(e deploylog.Event) (gone bool) {
 	switch e.Name {
 	case EventTaskStarted, EventTaskTerminating:
 		if t.deployment != e.Deployment {
-			t.first = time.Time{}
+			t.firstStarted = time.Time{}
 		}
-		if e.Name == EventTaskStarted && t.first.IsZero() {
-			t.first = e.CreatedAt
+		if e.Name == EventTaskStarted && t.firstStarted.IsZero() {
+			t.firstStarted = e.CreatedAt
 		}
 		if t.status == TaskTerminating != (e.Name == EventTaskTerminating) {
 			t.failures = 0 // those of the other thing are of no interest
 		}
-		t.status, t.deployment, t.attempt, t.ended, t.next = TaskStarting, e.Deployment, e.Attempt, false, time.Time{}
+		t.status, t.deployment, t.attempt, t.attemptEnded, t.retryAt = TaskStarting, e.Deployment, e.Attempt, false, time.Time{}
 		if e.Name == EventTaskTerminating {
 			t.status = TaskTerminating
 		}
 	case EventTaskLaunched:
 		t.status, t.cause = TaskLaunched, ""
 	case EventTaskFinished, EventTaskRecovered:
-		t.status, t.cause, t.healthy, t.blamed = TaskHealthy, "", e.CreatedAt, ""
+		t.status, t.cause, t.healthySince, t.failedIn = TaskHealthy, "", e.CreatedAt, ""
 	case EventTaskLost:
 		t.status, t.cause = TaskLost, p.Error
 	case EventTaskDrifted:
 		t.status, t.cause = TaskDrifted, p.Diff
-		if e.CreatedAt.Sub(t.drifted) >= steady {
+		if e.CreatedAt.Sub(t.driftedAt) >= healthyReset {
 			t.failures = 0
 		} else { // to repair it did not help for long
 			t.failures++
-			t.next = e.CreatedAt.Add(retryPause(t.failures))
+			t.retryAt = e.CreatedAt.Add(retryPause(t.failures))
 		}
-		t.drifted = e.CreatedAt
+		t.driftedAt = e.CreatedAt
 	case EventTaskDied:
-		if e.CreatedAt.Sub(t.healthy) >= steady {
+		if e.CreatedAt.Sub(t.healthySince) >= healthyReset {
 			t.failures = 0
 		}
 		t.fail(TaskDied, e, p.Error)
@@ -454,7 +454,7 @@ func (t *task) apply(e deploylog.Event) (gone bool) {
 		t.fail(TaskFailed, e, p.Error)
 	case EventTaskTerminationFailed:
 		t.fail(TaskTerminating, e, p.Error)
-		t.ended = true
+		t.attemptEnded = true
 	case EventTaskTerminated:
 		return true
 	}
@@ -462,42 +462,42 @@ func (t *task) apply(e deploylog.Event) (gone bool) {
 }
 
 func (t *task) fail(as TaskStatus, e deploylog.Event, cause string) {
-	t.status, t.cause, t.blamed = as, cause, e.Deployment
+	t.status, t.cause, t.failedIn = as, cause, e.Deployment
 	t.failures++
-	t.next = e.CreatedAt.Add(retryPause(t.failures))
+	t.retryAt = e.CreatedAt.Add(retryPause(t.failures))
 }
 
 // touch changes something of a host, and finds out how it stands then.
-func (s *State) touch(h *host, now time.Time, change func()) {
+func (s *State) modify(h *host, now time.Time, change func()) {
 	s.count(h, -1)
 	change()
-	s.stands(h, now)
+	s.refresh(h, now)
 	s.count(h, 1)
 }
 
 // refreshAll finds out how all hosts stand.
 func (s *State) refreshAll(now time.Time) {
-	s.sets, s.overdue, s.alarms, s.total = [classes]set{}, nil, s.alarms[:0], totals{}
+	s.sets, s.overdue, s.timers, s.total = [classCount]set{}, nil, s.timers[:0], totals{}
 	clear(s.current)
 	for _, h := range s.hosts {
-		s.stands(h, now)
+		s.refresh(h, now)
 		s.count(h, 1)
 	}
 }
 
 // stands finds out how a host stands.
-func (s *State) stands(h *host, now time.Time) {
-	var again time.Time
-	h.now, again = s.stand(h, now)
-	h.stamp++
-	if !again.IsZero() {
-		heap.Push(&s.alarms, alarm{again, h.index, h.stamp})
+func (s *State) refresh(h *host, now time.Time) {
+	var next time.Time
+	h.status, next = s.evaluate(h, now)
+	h.generation++
+	if !next.IsZero() {
+		heap.Push(&s.timers, timer{next, h.index, h.generation})
 	}
 }
 
 // count adds a host to what is counted, or takes it out.
 func (s *State) count(h *host, by int) {
-	if s.force == nil || h.lost {
+	if s.active == nil || h.lost {
 		return
 	}
 	one := func(yes bool, n *int) {
@@ -512,42 +512,42 @@ func (s *State) count(h *host, by int) {
 			s.remove(h.index)
 		}
 	}
-	one(h.wanted, &s.total.wanted)
-	one(h.now.up, &s.total.up)
-	one(h.now.serves, &s.total.serves)
-	one(h.now.double, &s.total.double)
-	one(!h.now.settled, &s.total.unsettled)
-	one(h.now.failed, &s.total.failed)
-	one(h.now.busy, &s.total.busy)
-	one(h.now.hopeful, &s.total.hopeful)
-	if h.now.class != nothing {
-		put(&s.sets[h.now.class])
+	one(h.desired, &s.total.desired)
+	one(h.status.available, &s.total.available)
+	one(h.status.serving, &s.total.serving)
+	one(h.status.double, &s.total.double)
+	one(!h.status.settled, &s.total.unsettled)
+	one(h.status.failed, &s.total.failed)
+	one(h.status.inFlight, &s.total.inFlight)
+	one(h.status.retrying, &s.total.retrying)
+	if h.status.class != classNone {
+		put(&s.sets[h.status.class])
 	}
-	if h.now.overdue {
+	if h.status.overdue {
 		put(&s.overdue)
 	}
 	for _, t := range h.tasks {
-		if t.up() || s.force.Kind == ByDelete || t.revision != s.force.Revision {
+		if t.available() || s.active.Kind == ByDelete || t.revision != s.active.Revision {
 			s.current[t.revision] += by
 		}
 	}
 }
 
 // minimum is how many hosts must keep a task that is counted on.
-func (s *State) minimum() int { return s.force.Configuration.Minimum(s.total.wanted) }
+func (s *State) minimum() int { return s.active.Configuration.Minimum(s.total.desired) }
 
 // spare is how many tasks that are counted on may be stopped.
-func (s *State) spare() int { return s.total.up - s.minimum() }
+func (s *State) disruptionsLeft() int { return s.total.available - s.minimum() }
 
 // spareServing is how many of them on hosts that are to have a task: those on
 // hosts that leave do not make up for them.
-func (s *State) spareServing() int { return s.total.serves - s.minimum() }
+func (s *State) servingDisruptionsLeft() int { return s.total.serving - s.minimum() }
 
 // over is how many more hosts may have two tasks.
-func (s *State) over() int { return s.force.Configuration.MaxOver - s.total.double }
+func (s *State) surgeLeft() int { return s.active.Configuration.MaxOver - s.total.double }
 
 // halted tells whether too many hosts have failed for another to be begun.
 func (s *State) halted() bool {
-	most := s.force.Configuration.MaxFailed
-	return !s.reached && most != nil && s.total.failed > most.Of(s.total.wanted)
+	most := s.active.Configuration.MaxFailed
+	return !s.finished && most != nil && s.total.failed > most.Of(s.total.desired)
 }

@@ -12,19 +12,19 @@ func (s *State) Report() Report {
 	for _, v := range s.revisions {
 		r.Rows = append(r.Rows, s.row(v))
 	}
-	if s.force == nil {
+	if s.active == nil {
 		return r
 	}
-	d := *s.force
-	r.Deployment, r.Deadline, r.Healthy = &d, s.deadline(), s.total.up
+	d := *s.active
+	r.Deployment, r.Deadline, r.Healthy = &d, s.deadline(), s.total.available
 	if d.Kind != ByDelete {
 		r.Minimum = s.minimum()
 	}
 	for _, h := range s.hosts {
-		if !h.wanted && len(h.tasks) == 0 {
+		if !h.desired && len(h.tasks) == 0 {
 			continue
 		}
-		row := HostRow{Host: h.name, Desired: h.wanted, Lost: h.lost, Failed: h.now.failed, Tasks: []TaskRow{}}
+		row := HostRow{Host: h.name, Desired: h.desired, Lost: h.lost, Failed: h.status.failed, Tasks: []TaskRow{}}
 		for _, t := range h.tasks {
 			row.Tasks = append(row.Tasks, t.row())
 		}
@@ -37,45 +37,45 @@ func (s *State) Report() Report {
 // row is a revision as the seed's tables show it.
 func (s *State) row(v *revision) Row {
 	row := Row{Revision: v.Number, Status: Created, Current: s.current[v.Number]}
-	wanted := s.force != nil && s.force.Kind != ByDelete && s.force.Revision == v.Number
-	going := !v.gone || row.Current > 0
+	wanted := s.active != nil && s.active.Kind != ByDelete && s.active.Revision == v.Number
+	going := !v.undeployed || row.Current > 0
 	switch {
-	case wanted && s.reached:
+	case wanted && s.finished:
 		row.Status = Active
-	case wanted && s.force.Status == DeploymentStuck:
+	case wanted && s.active.Status == DeploymentStuck:
 		row.Status = Stuck
 	case wanted:
 		row.Status = Deploying
-	case v.left && v.reverted && going:
+	case v.replaced && v.reverted && going:
 		row.Status = Reverting
-	case v.left && v.reverted:
+	case v.replaced && v.reverted:
 		row.Status = Reverted
-	case v.left && going:
+	case v.replaced && going:
 		row.Status = Undeploying
-	case v.left:
+	case v.replaced:
 		row.Status = Inactive
 	}
 	if wanted {
-		row.Desired = s.total.wanted
+		row.Desired = s.total.desired
 	}
 	return row
 }
 
 func (t *task) row() TaskRow {
 	row := TaskRow{Revision: t.revision, Status: t.status, Seq: t.seq, Since: t.since, Failures: t.failures, Cause: t.cause}
-	if !t.up() && t.next.After(t.since) {
-		row.Next = t.next
+	if !t.available() && t.retryAt.After(t.since) {
+		row.Next = t.retryAt
 	}
-	if t.up() {
+	if t.available() {
 		row.Failures = 0
 	}
 	return row
 }
 
 // waitsUntil is when a task is tried again, zero when it is not at rest.
-func (t *task) waitsUntil(now time.Time) time.Time {
-	if t.up() || !t.next.After(now) {
+func (t *task) retryAfter(now time.Time) time.Time {
+	if t.available() || !t.retryAt.After(now) {
 		return time.Time{}
 	}
-	return t.next
+	return t.retryAt
 }

@@ -28,11 +28,11 @@ func (s *State) check() string {
 
 // drift finds what of the derived state is not what a fresh derivation gives.
 func (s *State) drift() string {
-	if s.lay() == nil {
+	if s.currentLayout() == nil {
 		return ""
 	}
 	fresh := s.clone()
-	fresh.lay()
+	fresh.currentLayout()
 	for i, d := range s.deployments {
 		if got, want := d.derived(), fresh.deployments[i].derived(); got != want {
 			return fmt.Sprintf("deployment %s has become\n%s, derived anew it is\n%s", d.id, got, want)
@@ -84,7 +84,7 @@ func (s *State) incompleteBefore(d *deployment, step Step) string {
 	}
 	m := group.hosts[at.host].marks
 	for c, event := range stage.chain[:slices.Index(stage.chain, step.Event)] {
-		isLate := slices.ContainsFunc(stage.late, func(l late) bool { return l.at == c && d.leavesOut(l) })
+		isLate := slices.ContainsFunc(stage.introduced, func(l introduction) bool { return l.at == c && d.skips(l) })
 		goneBy := slices.ContainsFunc(stage.chain[c+1:], m.has)
 		if !m.has(event) && !isLate && !goneBy {
 			return event
@@ -95,7 +95,7 @@ func (s *State) incompleteBefore(d *deployment, step Step) string {
 
 // derived is everything that lay finds, as text.
 func (d *deployment) derived() string {
-	text := fmt.Appendf(nil, "left %d without %v\n", d.left, d.without)
+	text := fmt.Appendf(nil, "left %d without %v\n", d.left, d.skipped)
 	for i := range d.stages {
 		run := &d.stages[i]
 		text = fmt.Appendf(text, "%d begun %t passed %t %v\n", i, run.begun, run.passed, run.marks.all())
@@ -106,7 +106,7 @@ func (d *deployment) derived() string {
 				text = fmt.Appendf(text, " %d", h)
 			}
 			for h, host := range group.hosts {
-				text = fmt.Appendf(text, "\n    %d last %d broken %t failed %t closed %t %v", h, host.last, host.broken, host.failed, host.closed, host.marks.all())
+				text = fmt.Appendf(text, "\n    %d last %d broken %t failed %t closed %t %v", h, host.last, host.stepFailed, host.failed, host.closed, host.marks.all())
 			}
 		}
 	}

@@ -25,13 +25,13 @@ func (s *State) Decide(_ time.Time, can Can) iter.Seq[Step] {
 			all := yield
 			yield = func(step Step) bool { return step.Work() && !can.Work(step) || all(step) }
 		}
-		l := s.lay()
+		l := s.currentLayout()
 		if l == nil {
 			return
 		}
-		held := s.held()
+		held := s.batchHolders()
 		for _, d := range s.deployments {
-			w := walk{l: l, d: d, held: held, yield: yield, pipeline: s.target}
+			w := walk{l: l, d: d, holders: held, yield: yield, pipeline: s.target}
 			if d.status == Running && !w.walk() {
 				return
 			}
@@ -44,16 +44,16 @@ func (s *State) Decide(_ time.Time, can Can) iter.Seq[Step] {
 func (s *State) Wake() time.Time { return time.Time{} }
 
 // held tells for each batch who is in it.
-func (s *State) held() []*deployment {
-	held := make([]*deployment, len(s.layout.batches))
+func (s *State) batchHolders() []*deployment {
+	holders := make([]*deployment, len(s.layout.batches))
 	for _, d := range s.deployments {
-		for b := range held {
-			if held[b] == nil && d.holds(s.layout.batches[b]) {
-				held[b] = d
+		for b := range holders {
+			if holders[b] == nil && d.holds(s.layout.batches[b]) {
+				holders[b] = d
 			}
 		}
 	}
-	return held
+	return holders
 }
 
 // walk goes through one deployment; its methods return false when whoever asked
@@ -61,7 +61,7 @@ func (s *State) held() []*deployment {
 type walk struct {
 	l        *layout
 	d        *deployment
-	held     []*deployment // by batch
+	holders  []*deployment // by batch
 	yield    func(Step) bool
 	pipeline deploylog.Target
 	only     *place // look at no other host; nil is at all
@@ -112,12 +112,12 @@ func (d *deployment) reached(stage *stageLayout) bool {
 // enter takes the batches that begin with a stage, if nobody is in them.
 func (w *walk) enter(i int) bool {
 	for _, b := range w.l.stages[i].opens {
-		if w.held[b] != nil {
+		if w.holders[b] != nil {
 			return false
 		}
 	}
 	for _, b := range w.l.stages[i].opens {
-		w.held[b] = w.d
+		w.holders[b] = w.d
 	}
 	return true
 }
@@ -191,7 +191,7 @@ func (s *Stage) retries() int {
 // awaits tells whether an artifact is missing. One whose kind came in after the
 // revision was registered is not waited for.
 func (d *deployment) awaits(stage *stageLayout, run *stageRun, kind int) bool {
-	for _, k := range stage.kinds {
+	for _, k := range stage.introducedKinds {
 		if k.at == kind && d.order <= k.after {
 			return false
 		}
@@ -256,7 +256,7 @@ func (g *groupRun) cause(group *groupLayout) string {
 	for h := range g.hosts {
 		if g.hosts[h].failed {
 			k, _ := g.hosts[h].marks.failure()
-			return fmt.Sprintf("%s: %s", group.hosts[h].name, k.text())
+			return fmt.Sprintf("%s: %s", group.hosts[h].name, k.describe())
 		}
 	}
 	return ""
@@ -270,9 +270,9 @@ func (w *walk) host(at place) Step {
 	s := w.step(layout.target, stage.chain[next])
 	s.Stage, s.Group, s.Host = stage.Name, stage.groups[at.group].Name, layout.name
 	switch {
-	case host.broken:
+	case host.stepFailed:
 		k, _ := host.marks.failure()
-		s.Event, s.Cause = hostFailed, k.text()
+		s.Event, s.Cause = hostFailed, k.describe()
 	case next > 0 && next < len(stage.chain)-1:
 		s.Manifest, s.Retries = stage.Deploy.Steps[next-1].Manifest, stage.Deploy.Steps[next-1].Retries
 	}
@@ -283,8 +283,8 @@ func (w *walk) host(at place) Step {
 // before the last thing that happened is not new.
 func (d *deployment) next(stage *stageLayout, host *hostRun) int {
 	next := int(host.last) + 1
-	for _, step := range stage.late {
-		if step.at == next && d.leavesOut(step) {
+	for _, step := range stage.introduced {
+		if step.at == next && d.skips(step) {
 			next++
 		}
 	}
@@ -293,10 +293,10 @@ func (d *deployment) next(stage *stageLayout, host *hostRun) int {
 
 // leavesOut tells whether a late step that is new on a host is left out all the
 // same: the revision is older than the step, and went by it elsewhere.
-func (d *deployment) leavesOut(step late) bool {
+func (d *deployment) skips(step introduction) bool {
 	if d.order > step.after {
 		return false
 	}
-	_, gone := d.without[step.event]
+	_, gone := d.skipped[step.event]
 	return gone
 }

@@ -21,13 +21,13 @@ type deployment struct {
 
 	// What follows.
 	stages  []stageRun
-	left    int                // stages not passed
-	without map[string]leftOut // late steps that it went by somewhere
+	left    int                    // stages not passed
+	skipped map[string]skippedStep // late steps that it went by somewhere
 }
 
 // leftOut is how a revision went by a step that it did not know: the host, and
 // the later event of its chain.
-type leftOut struct {
+type skippedStep struct {
 	target deploylog.Target
 	mark   mark
 }
@@ -54,14 +54,14 @@ type groupRun struct {
 type hostRun struct {
 	marks      *marks
 	last       int32 // index in the stage's chain of the last thing that happened
-	broken     bool  // a step failed for good
+	stepFailed bool  // a step failed for good
 	failed     bool  // so did the host
 	closed     bool  // finished or failed
 	prev, next int32
 }
 
 // lay derives everything from the marks under a layout.
-func (d *deployment) lay(l *layout) {
+func (d *deployment) derive(l *layout) {
 	d.stages, d.left = make([]stageRun, len(l.stages)), len(l.stages)
 	for i := range l.stages {
 		stage, run := &l.stages[i], &d.stages[i]
@@ -69,7 +69,7 @@ func (d *deployment) lay(l *layout) {
 		_, run.begun = run.marks.first()
 		run.groups = make([]groupRun, len(stage.groups))
 		for g := range stage.groups {
-			run.groups[g] = d.layGroup(&stage.groups[g], stage.chain)
+			run.groups[g] = d.deriveGroup(&stage.groups[g], stage.chain)
 			run.begun = run.begun || run.groups[g].begun
 		}
 	}
@@ -81,15 +81,15 @@ func (d *deployment) lay(l *layout) {
 			d.pass(i)
 		}
 	}
-	clear(d.without)
+	clear(d.skipped)
 	if d.order <= l.newest {
 		for t, m := range d.marks {
-			d.goBy(l, t, *m)
+			d.recordSkips(l, t, *m)
 		}
 	}
 }
 
-func (d *deployment) layGroup(group *groupLayout, chain []string) groupRun {
+func (d *deployment) deriveGroup(group *groupLayout, chain []string) groupRun {
 	run := groupRun{marks: d.marks[group.target], head: none, hosts: make([]hostRun, len(group.hosts))}
 	_, run.begun = run.marks.first()
 	run.finished = run.marks.has(groupFinished)
@@ -100,7 +100,7 @@ func (d *deployment) layGroup(group *groupLayout, chain []string) groupRun {
 		if host.marks != nil {
 			run.begun = true
 			for _, k := range *host.marks {
-				host.mark(chain, k.event)
+				host.apply(chain, k.event)
 			}
 		}
 		if host.closed {
@@ -122,13 +122,13 @@ func (d *deployment) layGroup(group *groupLayout, chain []string) groupRun {
 
 // mark takes note of an event of the host. What a closed host still reports,
 // because it was running when the pipeline changed, changes nothing.
-func (h *hostRun) mark(chain []string, event string) {
+func (h *hostRun) apply(chain []string, event string) {
 	switch {
 	case h.closed:
 	case event == hostFailed:
 		h.failed, h.closed = true, true
 	case isFailure(event):
-		h.broken = true
+		h.stepFailed = true
 	default:
 		if i := slices.Index(chain, event); i >= 0 {
 			h.last = max(h.last, int32(i))
@@ -177,7 +177,7 @@ func (d *deployment) pass(stage int) {
 
 // goBy notes which late steps a host, member or not, went by: something later
 // in its chain came before them.
-func (d *deployment) goBy(l *layout, t deploylog.Target, m marks) {
+func (d *deployment) recordSkips(l *layout, t deploylog.Target, m marks) {
 	at, ok := l.hostAt[t]
 	if !ok {
 		group, _, isHost := groupOf(t)
@@ -186,15 +186,15 @@ func (d *deployment) goBy(l *layout, t deploylog.Target, m marks) {
 		}
 	}
 	stage := &l.stages[at.stage]
-	for _, step := range stage.late {
+	for _, step := range stage.introduced {
 		later := slices.IndexFunc(m, func(k mark) bool {
 			return k.event == step.event || slices.Contains(stage.chain[step.at+1:], k.event)
 		})
 		if later < 0 || m[later].event == step.event {
 			continue
 		}
-		if known, ok := d.without[step.event]; !ok || m[later].seq < known.mark.seq {
-			d.without[step.event] = leftOut{target: t, mark: m[later]}
+		if known, ok := d.skipped[step.event]; !ok || m[later].seq < known.mark.seq {
+			d.skipped[step.event] = skippedStep{target: t, mark: m[later]}
 		}
 	}
 }
@@ -234,7 +234,7 @@ func (d *deployment) record(l *layout, e deploylog.Event) {
 			d.pass(i)
 		}
 	} else if m := d.add(e.Target, k); d.order <= l.newest {
-		d.goBy(l, e.Target, *m)
+		d.recordSkips(l, e.Target, *m)
 	}
 }
 
@@ -248,12 +248,12 @@ func (d *deployment) recordHost(l *layout, at place, t deploylog.Target, k mark)
 	}
 	group.begun = true
 	was := host.closed
-	host.mark(l.stages[at.stage].chain, k.event)
+	host.apply(l.stages[at.stage].chain, k.event)
 	if host.closed && !was {
 		group.unlink(host)
 	}
 	if d.order <= l.newest {
-		d.goBy(l, t, *host.marks)
+		d.recordSkips(l, t, *host.marks)
 	}
 	d.begin(l, at.stage)
 }

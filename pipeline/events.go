@@ -225,7 +225,7 @@ func begins(event string) bool {
 }
 
 // text tells of a failure which step it was and why.
-func (k mark) text() string {
+func (k mark) describe() string {
 	step := strings.TrimSuffix(k.event, failedAfter)
 	if k.cause == "" {
 		return step + " failed"

@@ -133,10 +133,10 @@ func (s *State) Explain(t deploylog.Target) []Reason {
 		return []Reason{*why}
 	}
 	var reasons []Reason
-	s.outlooks(func(_ *deployment, found []prospect) {
+	s.projections(func(_ *deployment, found []pendingEntry) {
 		for _, p := range found {
-			if p.fate != ahead && at.touches(p.place) {
-				reasons = append(reasons, p.why)
+			if p.disposition != upcoming && at.touches(p.place) {
+				reasons = append(reasons, p.reason)
 			}
 		}
 	})
@@ -156,7 +156,7 @@ func (s *State) find(t deploylog.Target) (place, *Reason) {
 		return all, nil
 	}
 	var known []string
-	if s.lay() != nil {
+	if s.currentLayout() != nil {
 		if at, ok := s.layout.place(t); ok {
 			return at, nil
 		}
@@ -181,12 +181,12 @@ func (s *State) find(t deploylog.Target) (place, *Reason) {
 }
 
 // entering is why a stage of a deployment has not begun.
-func (s *State) entering(d *deployment, i int) []Reason {
+func (s *State) enteringReasons(d *deployment, i int) []Reason {
 	var reasons []Reason
-	s.outlooks(func(o *deployment, found []prospect) {
+	s.projections(func(o *deployment, found []pendingEntry) {
 		for _, p := range found {
 			if o == d && p.event == stageStarted && p.stage == i {
-				reasons = append(reasons, p.why)
+				reasons = append(reasons, p.reason)
 			}
 		}
 	})

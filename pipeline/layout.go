@@ -28,18 +28,18 @@ type span struct{ from, to int }
 
 type stageLayout struct {
 	*Stage
-	target    deploylog.Target
-	before    []int // stages it comes directly after
-	ancestors []int // all stages before it
-	groups    []groupLayout
-	chain     []string // the events of each host, in order
-	late      []late   // the events of chain that came in later than the pipeline, in order
-	kinds     []late   // artifacts, with the same
-	opens     []int    // batches that begin with it
+	target          deploylog.Target
+	before          []int // stages it comes directly after
+	ancestors       []int // all stages before it
+	groups          []groupLayout
+	chain           []string       // the events of each host, in order
+	introduced      []introduction // the events of chain that came in later than the pipeline, in order
+	introducedKinds []introduction // artifacts, with the same
+	opens           []int          // batches that begin with it
 }
 
 // late is something that came in when so many revisions were registered.
-type late struct {
+type introduction struct {
 	at    int // index in chain, or in Build.Artifacts
 	event string
 	after int
@@ -78,27 +78,27 @@ func newLayout(d *Definition, members map[string][]string, introduced map[string
 		case s.Build != nil:
 			for k, kind := range s.Build.Artifacts {
 				if n, ok := introduced[artifactUnit(s.Name, kind)]; ok {
-					s.kinds = append(s.kinds, late{at: k, event: ArtifactReceived(kind), after: n})
+					s.introducedKinds = append(s.introducedKinds, introduction{at: k, event: ArtifactReceived(kind), after: n})
 				}
 			}
 		case s.Deploy != nil:
-			l.layDeploy(d.Name, i, &s, members, introduced)
+			l.addDeploy(d.Name, i, &s, members, introduced)
 		}
 		byName[s.Name], l.stageAt[s.target] = i, i
 		l.stages = append(l.stages, s)
-		l.open(span{i, i}) // each stage is a batch by itself
+		l.addBatch(span{i, i}) // each stage is a batch by itself
 	}
 	for _, b := range d.Batches {
 		from, ok := byName[b.From]
 		to, okay := byName[b.To]
 		if ok && okay {
-			l.open(span{from, to})
+			l.addBatch(span{from, to})
 		}
 	}
 	return l
 }
 
-func (l *layout) open(b span) {
+func (l *layout) addBatch(b span) {
 	if slices.Contains(l.batches, b) {
 		return
 	}
@@ -106,11 +106,11 @@ func (l *layout) open(b span) {
 	l.batches = append(l.batches, b)
 }
 
-func (l *layout) layDeploy(pipeline string, i int, s *stageLayout, members map[string][]string, introduced map[string]int) {
+func (l *layout) addDeploy(pipeline string, i int, s *stageLayout, members map[string][]string, introduced map[string]int) {
 	s.chain = []string{hostStarted}
 	for _, step := range s.Deploy.Steps {
 		if n, ok := introduced[stepUnit(s.Name, step.Event)]; ok {
-			s.late = append(s.late, late{at: len(s.chain), event: step.Event, after: n})
+			s.introduced = append(s.introduced, introduction{at: len(s.chain), event: step.Event, after: n})
 			l.newest = max(l.newest, n)
 		}
 		s.chain = append(s.chain, step.Event)

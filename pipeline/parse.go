@@ -23,7 +23,7 @@ func Parse(name string, data []byte, query func(string) error) (*Definition, err
 	p := &parser{query: query, taken: map[deploylog.Target]*yamlfile.Node{}, kinds: map[string]*yamlfile.Node{}, index: map[string]int{}}
 	err := yamlfile.Read(name, data, "a definition needs the name of a pipeline and a list stages", func(root *yamlfile.Node) {
 		p.read(root)
-		p.fits(root)
+		p.checkSize(root)
 	})
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (p *parser) read(root *yamlfile.Node) {
 
 // fits looks whether the definition will enter the log, in whose event it is
 // not alone.
-func (p *parser) fits(root *yamlfile.Node) {
+func (p *parser) checkSize(root *yamlfile.Node) {
 	const most = deploylog.MaxData / 2
 	data, err := json.Marshal(&p.definition)
 	switch {

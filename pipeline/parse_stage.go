@@ -51,7 +51,7 @@ func (p *parser) stage(n *yamlfile.Node) {
 		p.index[s.Name] = len(p.definition.Stages)
 	}
 	if ok {
-		p.does(n, &s)
+		p.stageKind(n, &s)
 	}
 	p.definition.Stages = append(p.definition.Stages, s)
 	p.named, p.after = append(p.named, named), append(p.after, fields["after"])
@@ -80,7 +80,7 @@ func (p *parser) name(n *yamlfile.Node, thing string, target func(pipeline, name
 }
 
 // does reads what the stage does.
-func (p *parser) does(n *yamlfile.Node, s *Stage) {
+func (p *parser) stageKind(n *yamlfile.Node, s *Stage) {
 	kind := ""
 	for _, at := range n.Members {
 		switch at.Name {

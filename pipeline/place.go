@@ -20,7 +20,7 @@ type Place struct {
 // Places are all places of the present definition, each before those in it.
 func (s *State) Places() []Place {
 	places := []Place{{Target: s.target}}
-	if s.lay() == nil {
+	if s.currentLayout() == nil {
 		return places
 	}
 	for i := range s.layout.stages {

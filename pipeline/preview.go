@@ -68,11 +68,11 @@ func (s *State) Preview(d *Definition, members map[string][]string) ([]Change, e
 		}
 	}
 	var changes []Change
-	before := map[string]view{}
-	s.outlooks(func(d *deployment, found []prospect) { before[d.id] = s.view(found) })
-	next.outlooks(func(d *deployment, found []prospect) {
+	before := map[string]snapshot{}
+	s.projections(func(d *deployment, found []pendingEntry) { before[d.id] = s.snapshot(found) })
+	next.projections(func(d *deployment, found []pendingEntry) {
 		if d.status == Running {
-			changes = append(changes, next.compare(d, before[d.id], next.view(found))...)
+			changes = append(changes, next.compare(d, before[d.id], next.snapshot(found))...)
 		}
 	})
 	for i := range changes {
@@ -84,29 +84,29 @@ func (s *State) Preview(d *Definition, members map[string][]string) ([]Change, e
 }
 
 // view is the prospects of a deployment, to be compared with others.
-type view struct {
-	order []entryKey
-	by    map[entryKey]seen
+type snapshot struct {
+	keys    []entryKey
+	entries map[entryKey]snapshotEntry
 }
 
-type seen struct {
-	prospect
+type snapshotEntry struct {
+	pendingEntry
 	stage, group, host string
 }
 
-func (v view) will(k entryKey) bool {
-	p, ok := v.by[k]
-	return ok && p.fate != left
+func (v snapshot) will(k entryKey) bool {
+	p, ok := v.entries[k]
+	return ok && p.disposition != skipped
 }
 
-func (s *State) view(found []prospect) view {
-	v := view{by: map[entryKey]seen{}}
+func (s *State) snapshot(found []pendingEntry) snapshot {
+	v := snapshot{entries: map[entryKey]snapshotEntry{}}
 	for _, p := range found {
 		k := entryKey{p.target, p.event}
-		if _, ok := v.by[k]; ok || isFailure(p.event) {
+		if _, ok := v.entries[k]; ok || isFailure(p.event) {
 			continue
 		}
-		n := seen{prospect: p}
+		n := snapshotEntry{pendingEntry: p}
 		if p.stage != none {
 			n.stage = s.layout.stages[p.stage].Name
 		}
@@ -116,44 +116,44 @@ func (s *State) view(found []prospect) view {
 		if p.host != none {
 			n.host = s.layout.stages[p.stage].groups[p.group].hosts[p.host].name
 		}
-		v.order, v.by[k] = append(v.order, k), n
+		v.keys, v.entries[k] = append(v.keys, k), n
 	}
 	return v
 }
 
-func (s *State) compare(d *deployment, before, after view) []Change {
+func (s *State) compare(d *deployment, before, after snapshot) []Change {
 	var changes []Change
-	change := func(effect Effect, p seen, why Reason) {
+	change := func(effect Effect, p snapshotEntry, why Reason) {
 		changes = append(changes, Change{
 			Effect: effect, Revision: d.revision, Deployment: d.id, Target: p.target, Event: p.event,
 			Stage: p.stage, Group: p.group, Host: p.host, Reason: why,
 		})
 	}
-	for _, k := range after.order {
-		p := after.by[k]
-		_, known := before.by[k]
+	for _, k := range after.keys {
+		p := after.entries[k]
+		_, known := before.entries[k]
 		switch {
 		case after.will(k):
 			if !before.will(k) {
 				change(Runs, p, Reason{})
 			}
 		case known || d.marks[k.target].has(k.event):
-		case p.why.Code == LeftOut:
-			change(Refused, p, p.why)
+		case p.reason.Code == LeftOut:
+			change(Refused, p, p.reason)
 		default:
-			change(Skipped, p, p.why)
+			change(Skipped, p, p.reason)
 		}
 	}
-	for _, k := range before.order {
+	for _, k := range before.keys {
 		if before.will(k) && !after.will(k) && !d.marks[k.target].has(k.event) {
-			change(Ends, before.by[k], s.leftWith(k, after))
+			change(Ends, before.entries[k], s.skippedReason(k, after))
 		}
 	}
 	return changes
 }
 
 // leftWith is why an entry is left out by itself or with what it is in.
-func (s *State) leftWith(k entryKey, v view) Reason {
+func (s *State) skippedReason(k entryKey, v snapshot) Reason {
 	keys := []entryKey{k}
 	if at, ok := s.layout.place(k.target); ok {
 		stage := &s.layout.stages[at.stage]
@@ -166,8 +166,8 @@ func (s *State) leftWith(k entryKey, v view) Reason {
 		keys = append(keys, entryKey{stage.target, stageStarted})
 	}
 	for _, k := range keys {
-		if p, ok := v.by[k]; ok && p.fate == left {
-			return p.why
+		if p, ok := v.entries[k]; ok && p.disposition == skipped {
+			return p.reason
 		}
 	}
 	return Reason{}

@@ -7,33 +7,33 @@ import (
 )
 
 // fate is what becomes of an entry that has not happened.
-type fate int
+type disposition int
 
 const (
-	ahead   fate = iota // it will be done when its turn comes
-	ready               // its turn is now
-	blocked             // its turn is now, and something holds it
-	left                // it will not be done
+	upcoming disposition = iota // it will be done when its turn comes
+	ready                       // its turn is now
+	blocked                     // its turn is now, and something holds it
+	skipped                     // it will not be done
 )
 
 // prospect is an entry of a deployment that has not happened, and its fate. What
 // is left out of a stage, group or host that never began has one prospect, that
 // of its beginning.
-type prospect struct {
+type pendingEntry struct {
 	place
-	target deploylog.Target
-	event  string
-	fate   fate
-	why    Reason // of ready, blocked and left
+	target      deploylog.Target
+	event       string
+	disposition disposition
+	reason      Reason // of ready, blocked and left
 }
 
 // outlook finds all prospects of one deployment.
-type outlook struct {
-	s     *State
-	d     *deployment
-	held  []*deployment // by the time it is the deployment's turn
-	ready map[entryKey]bool
-	found []prospect
+type projection struct {
+	s       *State
+	d       *deployment
+	holders []*deployment // by the time it is the deployment's turn
+	ready   map[entryKey]bool
+	entries []pendingEntry
 }
 
 type entryKey struct {
@@ -48,26 +48,26 @@ type origin struct {
 }
 
 // outlooks yields the prospects of all deployments, oldest first.
-func (s *State) outlooks(yield func(*deployment, []prospect)) {
-	if s.lay() == nil {
+func (s *State) projections(yield func(*deployment, []pendingEntry)) {
+	if s.currentLayout() == nil {
 		return
 	}
-	held := s.held()
+	held := s.batchHolders()
 	for _, d := range s.deployments {
-		o := outlook{s: s, d: d, held: slices.Clone(held), ready: map[entryKey]bool{}}
-		o.look(held)
-		yield(d, o.found)
+		p := projection{s: s, d: d, holders: slices.Clone(held), ready: map[entryKey]bool{}}
+		p.project(held)
+		yield(d, p.entries)
 	}
 }
 
 // look goes through the deployment as the scheduler does: the older ones have
 // taken their batches from held, and this one takes its own.
-func (o *outlook) look(held []*deployment) {
+func (o *projection) project(held []*deployment) {
 	if o.d.status != Running {
-		o.over()
+		o.addEnded()
 		return
 	}
-	w := walk{l: o.s.layout, d: o.d, held: held, pipeline: o.s.target, yield: func(step Step) bool {
+	w := walk{l: o.s.layout, d: o.d, holders: held, pipeline: o.s.target, yield: func(step Step) bool {
 		at, ok := o.s.layout.place(step.Target)
 		if !ok {
 			at = place{none, none, none}
@@ -80,27 +80,27 @@ func (o *outlook) look(held []*deployment) {
 	for i := range o.s.layout.stages {
 		o.stage(i)
 	}
-	o.coming(place{none, none, none}, o.s.target, pipelineFinished)
+	o.addUpcoming(place{none, none, none}, o.s.target, pipelineFinished)
 }
 
-func (o *outlook) add(at place, t deploylog.Target, event string, f fate, why Reason) {
+func (o *projection) add(at place, t deploylog.Target, event string, f disposition, why Reason) {
 	why.Revision, why.Deployment, why.Target, why.Event = o.d.revision, o.d.id, t, event
-	o.found = append(o.found, prospect{place: at, target: t, event: event, fate: f, why: why})
+	o.entries = append(o.entries, pendingEntry{place: at, target: t, event: event, disposition: f, reason: why})
 }
 
 // coming adds what will be done, unless it is known to be ready.
-func (o *outlook) coming(at place, t deploylog.Target, event string) {
+func (o *projection) addUpcoming(at place, t deploylog.Target, event string) {
 	if !o.ready[entryKey{t, event}] {
-		o.add(at, t, event, ahead, Reason{})
+		o.add(at, t, event, upcoming, Reason{})
 	}
 }
 
-func (o *outlook) notNew(at place, t deploylog.Target, event string, by origin) {
-	o.add(at, t, event, left, Reason{Code: NotNew, By: by.target, ByEvent: by.mark.event, Seq: by.mark.seq})
+func (o *projection) addNotNew(at place, t deploylog.Target, event string, by origin) {
+	o.add(at, t, event, skipped, Reason{Code: NotNew, By: by.target, ByEvent: by.mark.event, Seq: by.mark.seq})
 }
 
 // over adds why a deployment that ended does not go on.
-func (o *outlook) over() {
+func (o *projection) addEnded() {
 	d, l := o.d, o.s.layout
 	why := Reason{Code: HasFailed, By: o.s.target, ByEvent: d.ended.event, Seq: d.ended.seq, Cause: d.ended.cause}
 	if d.status == Cancelled {
@@ -108,52 +108,52 @@ func (o *outlook) over() {
 	}
 	o.add(place{none, none, none}, o.s.target, pipelineFinished, blocked, why)
 	for i := range l.stages {
-		o.failure(place{i, none, none}, l.stages[i].target, stageFinished, d.stages[i].marks)
+		o.addFailure(place{i, none, none}, l.stages[i].target, stageFinished, d.stages[i].marks)
 		for g := range l.stages[i].groups {
 			group, run := &l.stages[i].groups[g], &d.stages[i].groups[g]
-			o.failure(place{i, g, none}, group.target, groupFinished, run.marks)
+			o.addFailure(place{i, g, none}, group.target, groupFinished, run.marks)
 			for h := range group.hosts {
-				o.failure(place{i, g, h}, group.hosts[h].target, hostFinished, run.hosts[h].marks)
+				o.addFailure(place{i, g, h}, group.hosts[h].target, hostFinished, run.hosts[h].marks)
 			}
 		}
 	}
 }
 
-func (o *outlook) failure(at place, t deploylog.Target, event string, m *marks) {
+func (o *projection) addFailure(at place, t deploylog.Target, event string, m *marks) {
 	if k, bad := m.failure(); bad {
-		o.add(at, t, event, blocked, Reason{Code: HasFailed, By: t, ByEvent: k.event, Seq: k.seq, Cause: k.text()})
+		o.add(at, t, event, blocked, Reason{Code: HasFailed, By: t, ByEvent: k.event, Seq: k.seq, Cause: k.describe()})
 	}
 }
 
-func (o *outlook) stage(i int) {
+func (o *projection) stage(i int) {
 	stage, run := &o.s.layout.stages[i], &o.d.stages[i]
 	at := place{i, none, none}
 	switch {
 	case run.passed:
 		by := o.passedBy(i)
 		if !run.begun {
-			o.notNew(at, stage.target, stageStarted, by)
+			o.addNotNew(at, stage.target, stageStarted, by)
 			return
 		}
-		o.inside(i, &by)
+		o.insideStage(i, &by)
 		if !run.marks.has(stageFinished) {
-			o.notNew(at, stage.target, stageFinished, by)
+			o.addNotNew(at, stage.target, stageFinished, by)
 		}
 		return
 	case run.begun:
 	case o.ready[entryKey{stage.target, stageStarted}]:
 	default:
-		for _, why := range o.entering(i) {
+		for _, why := range o.enteringReasons(i) {
 			o.add(at, stage.target, stageStarted, blocked, why)
 		}
 	}
-	o.inside(i, nil)
-	o.coming(at, stage.target, stageFinished)
+	o.insideStage(i, nil)
+	o.addUpcoming(at, stage.target, stageFinished)
 }
 
 // passedBy is why nothing in a stage is new: its own end, or the first thing
 // that happened in a stage behind it.
-func (o *outlook) passedBy(i int) origin {
+func (o *projection) passedBy(i int) origin {
 	l := o.s.layout
 	if k, ok := o.d.stages[i].marks.find(stageFinished); ok {
 		return origin{l.stages[i].target, k}
@@ -181,7 +181,7 @@ func (o *outlook) passedBy(i int) origin {
 }
 
 // entering is why a stage that has not begun does not.
-func (o *outlook) entering(i int) []Reason {
+func (o *projection) enteringReasons(i int) []Reason {
 	stage := &o.s.layout.stages[i]
 	var reasons []Reason
 	for _, b := range stage.before {
@@ -193,7 +193,7 @@ func (o *outlook) entering(i int) []Reason {
 		return reasons
 	}
 	for _, b := range stage.opens {
-		if holder := o.held[b]; holder != nil && holder != o.d {
+		if holder := o.holders[b]; holder != nil && holder != o.d {
 			reasons = append(reasons, o.heldBy(holder, o.s.layout.batches[b]))
 			break
 		}
@@ -201,7 +201,7 @@ func (o *outlook) entering(i int) []Reason {
 	return reasons
 }
 
-func (o *outlook) heldBy(holder *deployment, b span) Reason {
+func (o *projection) heldBy(holder *deployment, b span) Reason {
 	stages := o.s.layout.stages
 	r := Reason{Code: AwaitsBatch, Holder: holder.revision, Name: stages[b.from].Name, To: stages[b.to].Name, By: stages[b.from].target}
 	for i := b.from; i <= b.to; i++ { // where in the batch it is
@@ -217,18 +217,18 @@ func (o *outlook) heldBy(holder *deployment, b span) Reason {
 }
 
 // inside looks into a stage; by is why nothing in it is new, if so.
-func (o *outlook) inside(i int, by *origin) {
+func (o *projection) insideStage(i int, by *origin) {
 	stage, run := &o.s.layout.stages[i], &o.d.stages[i]
 	at := place{i, none, none}
 	needs := func(event string, why Reason) {
 		switch {
 		case run.marks.has(event):
 		case by != nil:
-			o.notNew(at, stage.target, event, *by)
+			o.addNotNew(at, stage.target, event, *by)
 		case run.begun && why.Code != "":
 			o.add(at, stage.target, event, blocked, why)
 		default:
-			o.coming(at, stage.target, event)
+			o.addUpcoming(at, stage.target, event)
 		}
 	}
 	switch {
@@ -248,13 +248,13 @@ func (o *outlook) inside(i int, by *origin) {
 			case o.d.awaits(stage, run, k):
 				needs(event, Reason{Code: AwaitsArtifact, Name: kind})
 			case !run.marks.has(event):
-				o.add(at, stage.target, event, left, Reason{Code: CameLater, By: o.s.target, ByEvent: EventDefined, Seq: o.s.defined, Name: kind})
+				o.add(at, stage.target, event, skipped, Reason{Code: CameLater, By: o.s.target, ByEvent: EventDefined, Seq: o.s.defined, Name: kind})
 			}
 		}
 	}
 }
 
-func (o *outlook) group(i, g int, by *origin) {
+func (o *projection) group(i, g int, by *origin) {
 	stage := &o.s.layout.stages[i]
 	group, run := &stage.groups[g], &o.d.stages[i].groups[g]
 	at := place{i, g, none}
@@ -263,10 +263,10 @@ func (o *outlook) group(i, g int, by *origin) {
 	}
 	if !run.begun {
 		if by != nil {
-			o.notNew(at, group.target, groupStarted, *by)
+			o.addNotNew(at, group.target, groupStarted, *by)
 			return
 		}
-		o.coming(at, group.target, groupStarted)
+		o.addUpcoming(at, group.target, groupStarted)
 	}
 	if !group.known && run.begun && by == nil {
 		o.add(at, group.target, groupFinished, blocked, Reason{Code: AwaitsMembers, Name: group.Name})
@@ -278,21 +278,21 @@ func (o *outlook) group(i, g int, by *origin) {
 	switch {
 	case run.finished:
 	case by != nil:
-		o.notNew(at, group.target, groupFinished, *by)
+		o.addNotNew(at, group.target, groupFinished, *by)
 	default:
-		o.coming(at, group.target, groupFinished)
+		o.addUpcoming(at, group.target, groupFinished)
 	}
 }
 
-func (o *outlook) host(at place, by *origin) {
+func (o *projection) host(at place, by *origin) {
 	stage := &o.s.layout.stages[at.stage]
 	t, run := stage.groups[at.group].hosts[at.host].target, &o.d.stages[at.stage].groups[at.group].hosts[at.host]
 	switch {
 	case run.failed:
-		o.failure(at, t, hostFinished, run.marks)
+		o.addFailure(at, t, hostFinished, run.marks)
 		return
 	case run.marks == nil && by != nil:
-		o.notNew(at, t, hostStarted, *by)
+		o.addNotNew(at, t, hostStarted, *by)
 		return
 	}
 	for c, event := range stage.chain {
@@ -300,22 +300,22 @@ func (o *outlook) host(at place, by *origin) {
 		case run.marks.has(event):
 		case c < int(run.last):
 			later, _ := run.marks.find(stage.chain[run.last])
-			o.notNew(at, t, event, origin{t, later})
+			o.addNotNew(at, t, event, origin{t, later})
 		case by != nil:
-			o.notNew(at, t, event, *by)
-		case o.goneBy(stage, c):
-			gone := o.d.without[event]
-			o.add(at, t, event, left, Reason{Code: LeftOut, By: gone.target, ByEvent: gone.mark.event, Seq: gone.mark.seq, Name: event})
+			o.addNotNew(at, t, event, *by)
+		case o.skipsLate(stage, c):
+			gone := o.d.skipped[event]
+			o.add(at, t, event, skipped, Reason{Code: LeftOut, By: gone.target, ByEvent: gone.mark.event, Seq: gone.mark.seq, Name: event})
 		default:
-			o.coming(at, t, event)
+			o.addUpcoming(at, t, event)
 		}
 	}
 }
 
-func (o *outlook) goneBy(stage *stageLayout, at int) bool {
-	for _, step := range stage.late {
+func (o *projection) skipsLate(stage *stageLayout, at int) bool {
+	for _, step := range stage.introduced {
 		if step.at == at {
-			return o.d.leavesOut(step)
+			return o.d.skips(step)
 		}
 	}
 	return false

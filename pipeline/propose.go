@@ -22,7 +22,7 @@ type Command interface {
 // what to do instead. Commands that are proposed and appended at the same time
 // by several processes need one lock around both.
 func (s *State) Propose(c Command, _ time.Time) ([]deploylog.Event, error) {
-	s.lay()
+	s.currentLayout()
 	return c.propose(s)
 }
 
@@ -217,7 +217,7 @@ func (c Approve) propose(s *State) ([]deploylog.Event, error) {
 			return nil, fmt.Errorf("stage %s does not wait for approval: revision %s is past it", stage.Name, c.Revision)
 		case !run.begun:
 			var reasons []string
-			for _, r := range s.entering(d, i) {
+			for _, r := range s.enteringReasons(d, i) {
 				reasons = append(reasons, r.Message())
 			}
 			return nil, fmt.Errorf("stage %s does not wait for approval yet: revision %s has not come to it (%s)", stage.Name, c.Revision, strings.Join(reasons, "; "))

@@ -95,12 +95,12 @@ func (s *State) Active(deployment string, attempt int) bool {
 // event is not recorded, nothing failed that keeps it back, and the pipeline has
 // not changed so that it would be other work, or none.
 func (s *State) Due(step Step) bool {
-	d, l := s.byID[step.Deployment], s.lay()
+	d, l := s.byID[step.Deployment], s.currentLayout()
 	if d == nil || l == nil || d.status != Running || d.attempt != step.Attempt {
 		return false
 	}
 	due := false
-	w := walk{l: l, d: d, held: s.held(), pipeline: s.target, yield: func(now Step) bool {
+	w := walk{l: l, d: d, holders: s.batchHolders(), pipeline: s.target, yield: func(now Step) bool {
 		due = now.Work() && now.Target == step.Target && now.Event == step.Event &&
 			now.Manifest == step.Manifest && now.Environment == step.Environment && slices.Equal(now.Artifacts, step.Artifacts)
 		return !due
@@ -155,7 +155,7 @@ func (s *State) applyPipeline(e deploylog.Event) {
 	case EventRetried:
 		if d := s.byID[e.Deployment]; d != nil {
 			d.retry(e.Attempt)
-			s.note(d, e.Seq)
+			s.setStatus(d, e.Seq)
 			s.layout = nil
 		}
 	}
@@ -183,12 +183,12 @@ func (s *State) register(e deploylog.Event) {
 	})
 	d := &deployment{
 		id: e.Deployment, revision: e.Revision, order: len(s.revisions), seq: e.Seq, attempt: 1, status: Running,
-		marks: map[deploylog.Target]*marks{}, refs: map[string]string{}, without: map[string]leftOut{},
+		marks: map[deploylog.Target]*marks{}, refs: map[string]string{}, skipped: map[string]skippedStep{},
 	}
 	s.deployments = append(s.deployments, d)
 	s.byID[d.id] = d
 	if s.layout != nil {
-		d.lay(s.layout)
+		d.derive(s.layout)
 	}
 }
 
@@ -207,7 +207,7 @@ func (s *State) end(e deploylog.Event, as Status) {
 	if as == Cancelled {
 		d.ended.cause = read(e.Data).Reason
 	}
-	s.note(d, e.Seq)
+	s.setStatus(d, e.Seq)
 	surplus := -keptEnded
 	for _, o := range s.deployments {
 		if o.status == Failed || o.status == Cancelled {
@@ -227,7 +227,7 @@ func (s *State) end(e deploylog.Event, as Status) {
 	})
 }
 
-func (s *State) note(d *deployment, seq int64) {
+func (s *State) setStatus(d *deployment, seq int64) {
 	r := &s.revisions[d.order-1]
 	r.Status, r.Since = d.status, seq
 }
@@ -260,11 +260,11 @@ func (d *Definition) Groups() []*HostGroup {
 // lay lays the pipeline out, anew after a change, and returns the layout; nil
 // while there is no definition. That it waits to be asked makes a long history,
 // of which nothing is asked, cheap to read.
-func (s *State) lay() *layout {
+func (s *State) currentLayout() *layout {
 	if s.layout == nil && s.definition != nil {
 		s.layout = newLayout(s.definition, s.members, s.introduced)
 		for _, d := range s.deployments {
-			d.lay(s.layout)
+			d.derive(s.layout)
 		}
 	}
 	return s.layout
@@ -279,7 +279,7 @@ func (s *State) clone() *State {
 	c.byID, c.deployments = make(map[string]*deployment, len(s.byID)), make([]*deployment, len(s.deployments))
 	for i, d := range s.deployments {
 		copied := *d
-		copied.refs, copied.without = maps.Clone(d.refs), maps.Clone(d.without)
+		copied.refs, copied.skipped = maps.Clone(d.refs), maps.Clone(d.skipped)
 		copied.marks = make(map[deploylog.Target]*marks, len(d.marks))
 		for t, m := range d.marks {
 			list := slices.Clone(*m)

@@ -43,19 +43,19 @@ type Row struct {
 // it is tried again.
 func (s *State) Status() []Row {
 	var rows []Row
-	s.outlooks(func(d *deployment, found []prospect) {
+	s.projections(func(d *deployment, found []pendingEntry) {
 		rows = append(rows, s.rows(d, found)...)
 	})
 	return rows
 }
 
-func (s *State) rows(d *deployment, found []prospect) []Row {
+func (s *State) rows(d *deployment, found []pendingEntry) []Row {
 	waits := map[int]bool{} // stages whose turn has come, of which nothing can be done
 	for _, p := range found {
 		switch {
-		case p.fate == ready && p.event != stageStarted:
+		case p.disposition == ready && p.event != stageStarted:
 			waits[p.stage] = false
-		case p.fate == ready, p.fate == blocked && p.why.Code != AwaitsStage && p.why.Code != HasFailed:
+		case p.disposition == ready, p.disposition == blocked && p.reason.Code != AwaitsStage && p.reason.Code != HasFailed:
 			if _, known := waits[p.stage]; !known {
 				waits[p.stage] = true
 			}
