@@ -17,7 +17,7 @@ func TestATaskThatCanNotBeSeenIsNeitherStoppedNorStarted(t *testing.T) {
 	w.can()
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 10
 	         SomeEnvironment/Prod:2 Deploying 10 0`)
-	if all := w.state.Explain(TaskTarget("SomeEnvironment/Prod", 1, "h3"), w.now); len(all) != 1 || all[0].Message != "nobody can tell how it is, so nothing is done with it: the host does not answer" {
+	if all := w.state.Explain(TaskTarget("SomeEnvironment/Prod", 1, "h3"), w.now); len(all) != 1 || all[0].Code != AwaitsProbe {
 		t.Errorf("it is explained as %+v", all)
 	}
 	for _, h := range hosts(10)[:9] {
@@ -147,7 +147,7 @@ func TestRevisionsFromBeforeADeleteAreNotDeployedAgain(t *testing.T) {
 		t.Errorf("what had finished is %s", was.Status)
 	}
 	w.propose(Create{Definition: definition(image("log-daemon:2"))})
-	w.refuses(Deploy{Revision: 1, Hosts: hosts(1)}, "before the environment was deleted", "the first since then is 2")
+	w.refuses(Deploy{Revision: 1, Hosts: hosts(1)}, RevisionDeleted)
 	w.propose(Deploy{Revision: 2, Hosts: hosts(1)})
 	w.propose(Delete{})
 	if was := w.state.Deployments()[1]; was.Status != DeploymentSuperseded || was.Cause != "the environment was deleted" {

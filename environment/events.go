@@ -2,7 +2,6 @@ package environment
 
 import (
 	"encoding/json"
-	"errors"
 	"strconv"
 	"strings"
 
@@ -64,13 +63,6 @@ func Ends(e deploylog.Event, t deploylog.Target) bool {
 	}
 }
 
-// ErrUnknown is wrapped where a revision is named that there is not.
-var ErrUnknown = errors.New("no such")
-
-// ErrStale is wrapped where an update is based on a revision that is not the
-// newest.
-var ErrStale = errors.New("stale base")
-
 // Target is the target of an environment.
 func Target(name string) deploylog.Target { return deploylog.Target("environment/" + name) }
 
@@ -122,6 +114,7 @@ type payload struct {
 	More       bool           `json:"more,omitempty"` // of the hosts is told by the next event
 	By         string         `json:"by,omitempty"`
 	Reason     string         `json:"reason,omitempty"`
+	Code       ReasonCode     `json:"code,omitempty"` // of the error
 	Error      string         `json:"error,omitempty"`
 	Diff       string         `json:"diff,omitempty"`
 }

@@ -5,44 +5,18 @@ import (
 	"time"
 )
 
-// host is a machine that has tasks, or is to have one.
+// host is a machine that has tasks, or should have one.
 type host struct {
 	name           string
 	index          int
-	desired        bool   // it is to have a task of the revision in force
-	lost           bool   // it is not in the inventory any more
-	started        bool   // a task of the revision in force was begun on it by the deployment in force
-	deadlinePassed string // deployment whose healthy deadline its task has passed
+	desired        bool   // it should have a task of the active revision
+	lost           bool   // it is no longer in the inventory
+	started        bool   // the active deployment started a task of its revision on it
+	deadlinePassed string // deployment whose healthy deadline its task missed
 	tasks          []*task
 	attempts       attemptCounts
-	generation     int // changes whenever it is looked at
+	generation     int // incremented on every evaluation, so that stale timers are ignored
 	status         hostStatus
-}
-
-// task is a task that is there, or may be.
-type task struct {
-	revision     int
-	status       TaskStatus
-	seq          int64
-	since        time.Time
-	deployment   string // that began what was begun last
-	attempt      int    // of it
-	failures     int    // in a row
-	failedIn     string // deployment of the last failure
-	cause        string
-	retryAt      time.Time // it rests until then
-	attemptEnded bool      // of a terminating one: it was tried in vain
-	healthySince time.Time // since when it was, at the last time
-	driftedAt    time.Time // the last time
-	firstStarted time.Time // when the deployment began it for the first time
-}
-
-// up tells whether the task is one that is counted on.
-func (t *task) available() bool { return t.status == TaskHealthy || t.status == TaskDrifted }
-
-// begun tells whether something was begun that has not ended, as far as is known.
-func (t *task) inFlight() bool {
-	return t.status == TaskStarting || t.status == TaskTerminating && !t.attemptEnded
 }
 
 func (h *host) find(revision int) *task {
@@ -54,7 +28,7 @@ func (h *host) find(revision int) *task {
 	return nil
 }
 
-// add returns the task of a revision, made if there is none.
+// add returns the task of a revision, and adds it if it is new.
 func (h *host) add(revision int) *task {
 	t := h.find(revision)
 	if t == nil {
@@ -69,7 +43,7 @@ func (h *host) remove(revision int) {
 	h.tasks = slices.DeleteFunc(h.tasks, func(t *task) bool { return t.revision == revision })
 }
 
-// ups is how many of its tasks are counted on.
+// availableTasks counts the tasks of the host that count as healthy.
 func (h *host) availableTasks() (n int) {
 	for _, t := range h.tasks {
 		if t.available() {
@@ -79,77 +53,36 @@ func (h *host) availableTasks() (n int) {
 	return n
 }
 
-// counts numbers the events of a host's tasks within a deployment, so that each
-// is there once.
-type attemptCounts struct {
-	deployment string
-	list       []attemptCount
-}
-
-type attemptCount struct {
-	revision int
-	event    string
-	n        int
-}
-
-// next is the number of the next event.
-func (c *attemptCounts) next(deployment string, revision int, event string) int {
-	if c.deployment == deployment {
-		for _, k := range c.list {
-			if k.revision == revision && k.event == event {
-				return k.n + 1
-			}
-		}
-	}
-	return 1
-}
-
-func (c *attemptCounts) record(deployment string, revision int, event string, n int) {
-	if c.deployment != deployment {
-		*c = attemptCounts{deployment: deployment, list: c.list[:0]}
-	}
-	for i := range c.list {
-		if k := &c.list[i]; k.revision == revision && k.event == event {
-			k.n = max(k.n, n)
-			return
-		}
-	}
-	c.list = append(c.list, attemptCount{revision, event, n})
-}
-
-// class is what must be given for the next thing that is to be done on a host.
+// class is the budget that the next step on a host draws on.
 type class int
 
-// The classes. None of them is settled or waits for time.
+// The classes. A host that is settled or waits for time has classNone.
 const (
 	classNone    class = iota
-	classFree          // it takes nothing away
-	classFirst         // it is the first on its host: not while too many hosts have failed
-	classReplace       // it stops the only task that is counted on of a host that is to have one
-	classDrain         // the same of a host that is to have none
-	classSurge         // it gives the host a second task
+	classFree          // costs no budget: stops no available task that counts
+	classFirst         // begins work on another host: not while too many have failed
+	classReplace       // stops the only available task of a host that should have one
+	classDrain         // stops the only available task of a host that should have none
+	classSurge         // gives the host a second task
 	classCount         // how many there are
 )
 
-// standing is what was found when a host was looked at last.
+// hostStatus is the result of the last evaluation of a host.
 type hostStatus struct {
 	class     class
 	kind      Kind
 	task      int  // revision
-	available bool // it has a task that is counted on
-	serving   bool // and is to have one
+	available bool // it has an available task
+	serving   bool // available, and it should have a task
 	double    bool
-	settled   bool // it is as it is to be
+	settled   bool // it is in the desired state
 	failed    bool // it counts against max_failed
-	inFlight  bool // what is worked on next was begun, and has not ended
-	retrying  bool // it rests, and may well do better soon
-	overdue   bool // its healthy deadline has passed, and that is not recorded
+	inFlight  bool // the next step was begun and has no result
+	retrying  bool // it waits for a retry that may well succeed
+	overdue   bool // its healthy deadline has passed, which is not recorded
 }
 
-// despair is after how many failures in a row nobody is to wait for the next try.
-const maxRetries = 3
-
-// stand finds out how a host stands, and when time alone changes that, zero is
+// evaluate computes the status of a host, and when time alone changes it; zero is
 // never.
 func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time) {
 	if h.lost || s.active == nil {
@@ -162,12 +95,12 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 	if h.desired {
 		current = h.find(f.Revision)
 	}
-	var task *task // which is worked on next, nil with a Start is none yet
+	var task *task // which the next step is done with; nil for the Start of a new one
 	st.class, st.kind, task = s.nextAction(h, current)
-	st.settled = st.kind == "" || st.kind == Start && task != nil && task.available() // drift is repaired by the way
+	st.settled = st.kind == "" || st.kind == Start && task != nil && task.available() // drift is repaired while the deployment proceeds
 	st.task = f.Revision
 	if task != nil {
-		// The end of something else would never come, if a controller died.
+		// The result of another step would never come, if a controller died.
 		st.task, st.inFlight = task.revision, task.inFlight() && (st.kind == Start) == (task.status == TaskStarting)
 		if notBefore := s.notBefore(st.kind, task); notBefore.After(now) && !task.since.After(now) { // else the clock was set back
 			st.class, next = classNone, notBefore
@@ -185,8 +118,8 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 	return st, next
 }
 
-// next is what is to be done on a host, which is there, and with which of its
-// tasks; mine is that of the revision in force.
+// nextAction is the next step on a host and the task it is done with; current is
+// the task of the active revision.
 func (s *State) nextAction(h *host, current *task) (class, Kind, *task) {
 	if old := s.outgoing(h, current); old != nil {
 		switch {
@@ -232,12 +165,12 @@ func (s *State) nextAction(h *host, current *task) (class, Kind, *task) {
 	}
 }
 
-// await is the kind of what is not to be done, but waited for: that a task that is
-// lost is seen again. It may be well, so it is neither stopped nor started.
+// awaitProbe is the kind of a step that is not taken before a lost task is probed
+// again. The task may be well, so it is neither stopped nor started.
 const awaitProbe Kind = "await"
 
-// outgoing is the task that is to leave the host next: first those that are of
-// no use, then older ones.
+// outgoing is the task that leaves the host next: first those that are not
+// available, then older ones.
 func (s *State) outgoing(h *host, current *task) (first *task) {
 	retained := s.retained(h, current)
 	for _, t := range h.tasks {
@@ -249,14 +182,14 @@ func (s *State) outgoing(h *host, current *task) (first *task) {
 	return first
 }
 
-// awaits tells whether a task that is to leave the host is lost.
+// awaitsProbe reports whether a task that should leave the host is lost.
 func (s *State) awaitsProbe(h *host, current *task) bool {
 	retained := s.retained(h, current)
 	return slices.ContainsFunc(h.tasks, func(t *task) bool { return t != current && t != retained && t.status == TaskLost })
 }
 
-// stays is the task that Surge leaves until the new one is healthy: that of most
-// use, of several the newest. What is of none makes way.
+// retained is the task that Surge keeps until the new one is healthy: the one of
+// the highest rank, of several the newest. A task of rank 0 is not kept.
 func (s *State) retained(h *host, current *task) (last *task) {
 	if !h.desired || s.active.Configuration.Method != Surge || current != nil && current.available() {
 		return nil
@@ -269,21 +202,7 @@ func (s *State) retained(h *host, current *task) (last *task) {
 	return last
 }
 
-// use is of how much use a task is, or may be.
-func (t *task) rank() int {
-	switch t.status {
-	case TaskHealthy, TaskDrifted:
-		return 3
-	case TaskLost:
-		return 2
-	case TaskLaunched, TaskStarting:
-		return 1
-	default:
-		return 0
-	}
-}
-
-// due is when the next thing may be done with a task.
+// notBefore is when the next step may be taken with a task.
 func (s *State) notBefore(kind Kind, t *task) time.Time {
 	switch {
 	case kind == Confirm:
@@ -294,8 +213,8 @@ func (s *State) notBefore(kind Kind, t *task) time.Time {
 	return t.retryAt
 }
 
-// healthyDeadline is when a task is to be healthy, zero when that does not matter
-// any more or is recorded.
+// healthyDeadline is by when a task must be healthy; zero when no deadline applies
+// or its passing is recorded.
 func (s *State) healthyDeadline(h *host, t *task) time.Time {
 	f := s.active
 	if s.finished || s.pause != nil || h.deadlinePassed == f.ID || t.firstStarted.IsZero() || t.deployment != f.ID {
@@ -303,21 +222,3 @@ func (s *State) healthyDeadline(h *host, t *task) time.Time {
 	}
 	return latest(t.firstStarted, s.resumed).Add(time.Duration(f.Configuration.HealthyDeadline))
 }
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// retryPause is how long a task rests that failed so many times in a row: a
-// second at first, then double, up to a minute.
-func retryPause(failures int) time.Duration {
-	const doublings = 6
-	return min(time.Second<<min(max(failures, 1)-1, doublings), time.Minute)
-}
-
-// steady is how long a task must have been healthy for its failures to be
-// forgotten.
-const healthyReset = 10 * time.Minute

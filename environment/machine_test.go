@@ -3,6 +3,7 @@ package environment
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,33 +56,32 @@ func TestOfTwoUpdatesAtOnceOneWinsAndTheOtherIsTold(t *testing.T) {
 		t.Errorf("the log would take both: %v and %v", a, b)
 	}
 	w.append(first...)
-	w.refuses(Update{Base: 1, Definition: definition(image("log-daemon:3"))},
-		"revision 2, by bob@host at 2017-09-06 11:47:23 UTC", "task.vars.image", "log-daemon:2", "--base 2")
+	w.refuses(Update{Base: 1, Definition: definition(image("log-daemon:3"))}, StaleBase)
 	_, err = w.state.Propose(Update{Base: 1, Definition: definition(image("log-daemon:3"))}, w.now)
 	if !errors.Is(err, ErrStale) {
 		t.Errorf("it is not ErrStale: %v", err)
 	}
-	w.refuses(Update{Base: 2, Definition: definition(image("log-daemon:2"))}, "like that already")
-	w.refuses(Update{Base: 7, Definition: definition(nil)}, "no such revision 7", "revisions 1 to 2")
+	w.refuses(Update{Base: 2, Definition: definition(image("log-daemon:2"))}, NothingChanged)
+	w.refuses(Update{Base: 7, Definition: definition(nil)}, UnknownRevision)
 }
 
 func TestOnlyWhatIsKnownIsDeployedOrRolledBack(t *testing.T) {
 	w := newWorld(t)
-	w.refuses(Deploy{Revision: 1}, `no such environment "SomeEnvironment/Prod"`)
+	w.refuses(Deploy{Revision: 1}, UnknownEnvironment)
 	w.propose(Create{Definition: definition(nil)})
-	w.refuses(Create{Definition: definition(nil)}, "is there already", "env update --base 1")
-	w.refuses(Deploy{Revision: 2}, "no such revision 2", "only revision 1")
-	w.refuses(Rollback{Revision: 1}, "nothing to roll back")
-	w.refuses(Pause{}, "nothing to pause")
-	w.refuses(Resume{}, "not paused")
+	w.refuses(Create{Definition: definition(nil)}, EnvironmentExists)
+	w.refuses(Deploy{Revision: 2}, UnknownRevision)
+	w.refuses(Rollback{Revision: 1}, NothingDeployed)
+	w.refuses(Pause{}, NothingDeployed)
+	w.refuses(Resume{}, NotPaused)
 	w.propose(Update{Base: 1, Definition: definition(image("log-daemon:2"))})
 	w.propose(Update{Base: 2, Definition: definition(image("log-daemon:3"))})
 	w.propose(Deploy{Revision: 2, Hosts: hosts(1)})
-	w.refuses(Rollback{Revision: 2}, "is the one that is deployed")
-	w.refuses(Rollback{Revision: 3}, "newer", "env deploy")
-	w.refuses(Rollback{Revision: 1}, "was never deployed")
+	w.refuses(Rollback{Revision: 2}, AlreadyDeployed)
+	w.refuses(Rollback{Revision: 3}, NewerRevision)
+	w.refuses(Rollback{Revision: 1}, NeverDeployed)
 	none := 101
-	w.refuses(Deploy{Revision: 3, Change: Change{MinHealthyPercent: &none}}, "from 0 to 100")
+	w.refuses(Deploy{Revision: 3, Change: Change{MinHealthyPercent: &none}}, InvalidChange)
 }
 
 func TestADeploymentThatCouldNeverGoOnIsRefused(t *testing.T) {
@@ -99,7 +99,12 @@ func TestADeploymentThatCouldNeverGoOnIsRefused(t *testing.T) {
 			d := *w.state.Revisions()[0].Definition
 			d.Task.Vars = map[string]any{"image": "log-daemon:2"}
 			w.propose(Update{Base: 1, Definition: &d})
-			w.refuses(Deploy{Revision: 2, Hosts: hosts(test.hosts)}, test.words...)
+			err := w.refuses(Deploy{Revision: 2, Hosts: hosts(test.hosts)}, NoDisruptionAllowed)
+			for _, word := range test.words {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("%q is without %q", err, word)
+				}
+			}
 			surge := Surge
 			w.propose(Deploy{Revision: 2, Hosts: hosts(test.hosts), Change: Change{Method: &surge}})
 			w.can("start 2 h1")
@@ -184,8 +189,8 @@ func TestAFailureBudgetThatIsSpentHaltsTheRollout(t *testing.T) {
 	w.fails("start 2 h10", "bad image")
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 8
 	         SomeEnvironment/Prod:2 Stuck 10 0`)
-	if p := read(w.last(EventStuck).Data); p.Error != "2 hosts failed, and max_failed is 1: h1: bad image\nh10: bad image" {
-		t.Errorf("it is stuck because %q", p.Error)
+	if p := read(w.last(EventStuck).Data); p.Code != TooManyFailed || !strings.HasSuffix(p.Error, ": h1: bad image\nh10: bad image") {
+		t.Errorf("it is stuck because of %s: %q", p.Code, p.Error)
 	}
 	w.can()
 	w.after(time.Second)
@@ -248,7 +253,7 @@ func TestNothingBeginsWhileItIsPaused(t *testing.T) {
 	w.update(image("log-daemon:2"), hosts(5))
 	running := w.begin("terminate 1 h1")
 	w.propose(Pause{By: "alice@host", Reason: "a mistake"})
-	w.refuses(Pause{}, "paused already, by alice@host")
+	w.refuses(Pause{}, AlreadyPaused)
 	w.append(w.state.Completed(running, ProbeResult{}, nil)...) // what runs is finished
 	w.can()
 	w.after(time.Hour) // which no deadline counts
@@ -402,7 +407,7 @@ func TestDeletingTerminatesAllTasksOrLeavesThem(t *testing.T) {
 	w := deployed(t, 3, func(d *Definition) { d.Deployment.MinHealthyPercent = 100 })
 	w.propose(Delete{TerminateTasks: true, By: "alice@host"})
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 3`)
-	w.refuses(Deploy{Revision: 1, Hosts: hosts(3)}, "is being deleted")
+	w.refuses(Deploy{Revision: 1, Hosts: hosts(3)}, BeingDeleted)
 	w.can("terminate 1 h1", "terminate 1 h2", "terminate 1 h3") // no minimum
 	w.done("terminate 1 h1", "terminate 1 h2")
 	w.propose(SetHosts{Known: func(string) bool { return false }}) // the last is lost
@@ -421,7 +426,7 @@ func TestDeletingTerminatesAllTasksOrLeavesThem(t *testing.T) {
 	if w.state.Exists() {
 		t.Error("it is still there")
 	}
-	w.refuses(Pause{}, "no such environment")
+	w.refuses(Pause{}, UnknownEnvironment)
 }
 
 func TestManyHostsAreToldInParts(t *testing.T) {

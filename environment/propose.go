@@ -1,7 +1,6 @@
 package environment
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,18 +10,18 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 )
 
-// Propose returns the events of what a person wants, or why it is refused.
+// Propose returns the events that carry out a command, or a *Refusal.
 func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 	if create, ok := c.(Create); ok {
 		return s.create(create)
 	}
 	if !s.Exists() {
-		return nil, fmt.Errorf("%w environment %q", ErrUnknown, s.name)
+		return nil, refuse(UnknownEnvironment, "%w environment %q", ErrUnknown, s.name)
 	}
 	switch c := c.(type) {
 	case Update:
 		if f := s.active; f != nil && f.Kind == ByDelete {
-			return nil, fmt.Errorf("environment %s is being deleted since event %d", s.name, f.Seq)
+			return nil, refuse(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
 		}
 		return s.update(c)
 	case Deploy:
@@ -38,20 +37,20 @@ func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 	case SetHosts:
 		return s.setHosts(c)
 	default:
-		return nil, fmt.Errorf("environments have no command %T", c)
+		return nil, refuse(UnknownCommand, "environments have no command %T", c)
 	}
 }
 
 func (s *State) create(c Create) ([]deploylog.Event, error) {
 	if s.Exists() {
-		return nil, fmt.Errorf("environment %s is there already (revision %d, event %d): change it with env update --base %d",
+		return nil, refuse(EnvironmentExists, "environment %s already exists (revision %d, event %d): change it with deployster env update --base %d",
 			s.name, len(s.revisions), s.revisions[len(s.revisions)-1].Seq, len(s.revisions))
 	}
 	return s.revise(EventCreated, payload{Definition: c.Definition, By: c.By}), nil
 }
 
-// revise makes the next revision. Its deployment is its own, and each is there
-// once, so of two that are made at the same time the log takes one.
+// revise makes the next revision. Its deployment id is derived from its number
+// and unique, so of two that are made at the same time the log takes one.
 func (s *State) revise(event string, p payload) []deploylog.Event {
 	number := strconv.Itoa(len(s.revisions) + 1)
 	return []deploylog.Event{{
@@ -69,16 +68,16 @@ func (s *State) update(c Update) ([]deploylog.Event, error) {
 		for _, r := range s.revisions[c.Base:] {
 			since = append(since, r.describe(s.revisions[max(r.Base, 1)-1].Definition))
 		}
-		return nil, fmt.Errorf("%w: revision %d of environment %s is not the newest. Since then:\n%s\nLook at that (env diff %s %d %d), and update from --base %d",
+		return nil, refuse(StaleBase, "%w: revision %d of environment %s is not the newest. Since then:\n%s\nReview the changes (deployster env diff %s %d %d), and update from --base %d",
 			ErrStale, c.Base, s.name, strings.Join(since, "\n"), s.name, c.Base, len(s.revisions), len(s.revisions))
 	}
 	if len(Diff(base.Definition, c.Definition)) == 0 {
-		return nil, fmt.Errorf("revision %d of environment %s is like that already: nothing was changed", c.Base, s.name)
+		return nil, refuse(NothingChanged, "revision %d of environment %s already has this definition: nothing was changed", c.Base, s.name)
 	}
 	return s.revise(EventUpdated, payload{Definition: c.Definition, Base: c.Base, By: c.By}), nil
 }
 
-// says tells who made a revision when, and what is different from its base.
+// describe says who made a revision when, and what differs from its base.
 func (r Revision) describe(base *Definition) string {
 	var changes []string
 	for _, d := range Diff(base, r.Definition) {
@@ -96,7 +95,7 @@ func (s *State) deploy(c Deploy, now time.Time) ([]deploylog.Event, error) {
 		newest, is = f.Revision, "is being deployed"
 	}
 	if c.Revision < newest {
-		return nil, fmt.Errorf("revision %d is older than revision %d, which %s: to go back, deployster env rollback %s --revision %d", c.Revision, newest, is, s.name, c.Revision)
+		return nil, refuse(OlderRevision, "revision %d is older than revision %d, which %s: to go back, deployster env rollback %s --revision %d", c.Revision, newest, is, s.name, c.Revision)
 	}
 	d := deploymentRequest{kind: ByDeploy, revision: c.Revision, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason}
 	return s.startChecked(d, now)
@@ -110,43 +109,43 @@ func (s *State) rollback(c Rollback, now time.Time) ([]deploylog.Event, error) {
 	deployed := slices.ContainsFunc(s.deployments, func(d Deployment) bool { return d.Revision == c.Revision && d.Kind != ByDelete })
 	switch {
 	case f == nil:
-		return nil, fmt.Errorf("nothing of environment %s is deployed: there is nothing to roll back", s.name)
+		return nil, refuse(NothingDeployed, "nothing of environment %s is deployed: there is nothing to roll back", s.name)
 	case c.Revision > f.Revision:
-		return nil, fmt.Errorf("revision %d is newer than revision %d, which is deployed: deployster env deploy %s --revision %d", c.Revision, f.Revision, s.name, c.Revision)
+		return nil, refuse(NewerRevision, "revision %d is newer than revision %d, which is deployed: deployster env deploy %s --revision %d", c.Revision, f.Revision, s.name, c.Revision)
 	case c.Revision == f.Revision && f.Kind != ByDelete:
-		return nil, fmt.Errorf("revision %d is the one that is deployed: roll back to an earlier one", c.Revision)
+		return nil, refuse(AlreadyDeployed, "revision %d is already deployed: roll back to an earlier one", c.Revision)
 	case !deployed:
-		return nil, fmt.Errorf("revision %d was never deployed, so there is nothing to go back to: a new revision can be based on it", c.Revision)
+		return nil, refuse(NeverDeployed, "revision %d was never deployed, so it cannot be rolled back to: base a new revision on it", c.Revision)
 	}
 	d := deploymentRequest{kind: ByRollback, revision: c.Revision, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason}
 	return s.startChecked(d, now)
 }
 
-// ofThisLife refuses revisions that there are not, or that were before the
-// environment was deleted and created again.
+// checkRevision refuses revisions that do not exist, or that belong to an
+// environment of this name that was deleted.
 func (s *State) checkRevision(revision int) error {
 	r, err := s.Revision(revision)
 	if err == nil && revision < s.firstRevision {
-		err = fmt.Errorf("%w revision %d of environment %s any more: it was made (event %d) before the environment was deleted; the first since then is %d",
+		err = refuse(RevisionDeleted, "%w revision %d of environment %s any more: it was made (event %d) before the environment was deleted; the first since then is %d",
 			ErrUnknown, revision, s.name, r.Seq, s.firstRevision)
 	}
 	return err
 }
 
-// deployment is one that is to be started.
+// deploymentRequest is a deployment that is to be started.
 type deploymentRequest struct {
 	kind       DeploymentKind
 	revision   int
 	change     Change
-	hosts      *[]string // nil is not known
+	hosts      *[]string // nil is unknown
 	automatic  bool
 	by, reason string
 }
 
-// begins refuses a deployment that could never go on.
+// startChecked refuses a deployment that could never proceed.
 func (s *State) startChecked(d deploymentRequest, now time.Time) ([]deploylog.Event, error) {
 	if f := s.active; f != nil && f.Kind == ByDelete {
-		return nil, fmt.Errorf("environment %s is being deleted since event %d", s.name, f.Seq)
+		return nil, refuse(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
 	}
 	if err := d.change.check(); err != nil {
 		return nil, err
@@ -155,18 +154,18 @@ func (s *State) startChecked(d deploymentRequest, now time.Time) ([]deploylog.Ev
 	n := len(*d.hosts)
 	if config.Method == Replace && n > 0 && config.Minimum(n) == n && s.blockedByHealthy(d) {
 		most := 100 * (n - 1) / n
-		remedy := "--method Surge would let it go on"
+		remedy := "--method Surge would let it proceed"
 		if n > 1 {
-			remedy = fmt.Sprintf("--min-healthy-percent %d or less, or --method Surge, would let it go on", most)
+			remedy = fmt.Sprintf("--min-healthy-percent %d or less, or --method Surge, would let it proceed", most)
 		}
-		return nil, fmt.Errorf("revision %d can not be deployed like that: Replace stops a task before it starts another, and with a min_healthy_percent of %d none of %s may be without; %s",
+		return nil, refuse(NoDisruptionAllowed, "revision %d cannot be deployed like that: Replace stops a task before it starts another, and with a min_healthy_percent of %d none of %s may be without one; %s",
 			d.revision, config.MinHealthyPercent, count(n, "host"), remedy)
 	}
 	return s.startEvents(d, now), nil
 }
 
-// standsInTheWay tells whether a host that is to have a task has a healthy one of
-// another revision.
+// blockedByHealthy reports whether a host that should have a task has a healthy
+// one of another revision.
 func (s *State) blockedByHealthy(d deploymentRequest) bool {
 	for _, name := range *d.hosts {
 		h := s.byName[name]
@@ -183,26 +182,26 @@ func (s *State) blockedByHealthy(d deploymentRequest) bool {
 func (c Change) check() error {
 	switch {
 	case c.Method != nil && *c.Method != Replace && *c.Method != Surge:
-		return fmt.Errorf("there is no method %q: it is Replace or Surge", *c.Method)
+		return refuse(InvalidChange, "unknown method %q: it is Replace or Surge", *c.Method)
 	case c.MinHealthyPercent != nil && (*c.MinHealthyPercent < 0 || *c.MinHealthyPercent > 100):
-		return fmt.Errorf("a min_healthy_percent of %d is not possible: it is from 0 to 100", *c.MinHealthyPercent)
+		return refuse(InvalidChange, "invalid min_healthy_percent %d: it is from 0 to 100", *c.MinHealthyPercent)
 	case c.MaxOver != nil && *c.MaxOver < 1:
-		return errors.New("max_over must be at least 1")
+		return refuse(InvalidChange, "invalid max_over %d: it is at least 1", *c.MaxOver)
 	}
 	return nil
 }
 
-// maxHosts is how many bytes of names of hosts an event holds.
+// maxHosts is how many bytes of host names an event holds.
 const maxHosts = 256 << 10
 
-// begin ends the deployment in force, if it has not finished, and starts another.
+// startEvents ends the active deployment, if it has not finished, and starts another.
 func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploylog.Event) {
 	p := payload{Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Hosts: d.hosts}
 	if d.hosts != nil {
 		sorted := append([]string{}, *d.hosts...)
 		slices.Sort(sorted)
 		if p.Hosts = &sorted; len(chunks(sorted)) > 1 {
-			p.Hosts = nil // SetHosts tells of them
+			p.Hosts = nil // SetHosts records them
 		}
 	}
 	if d.kind == ByRollback {
@@ -253,23 +252,23 @@ func chunks(names []string) (parts [][]string) {
 func (s *State) proposePause(c Pause) ([]deploylog.Event, error) {
 	switch {
 	case s.active == nil:
-		return nil, fmt.Errorf("nothing of environment %s is deployed: there is nothing to pause", s.name)
+		return nil, refuse(NothingDeployed, "nothing of environment %s is deployed: there is nothing to pause", s.name)
 	case s.pause != nil:
-		return nil, fmt.Errorf("environment %s is paused already, by %s (event %d)", s.name, s.pause.By, s.pause.Seq)
+		return nil, refuse(AlreadyPaused, "environment %s is already paused, by %s (event %d)", s.name, s.pause.By, s.pause.Seq)
 	}
 	return []deploylog.Event{s.event(EventPaused, payload{By: c.By, Reason: c.Reason})}, nil
 }
 
 func (s *State) proposeResume(c Resume) ([]deploylog.Event, error) {
 	if s.pause == nil {
-		return nil, fmt.Errorf("environment %s is not paused", s.name)
+		return nil, refuse(NotPaused, "environment %s is not paused", s.name)
 	}
 	return []deploylog.Event{s.event(EventResumed, payload{By: c.By, Reason: c.Reason})}, nil
 }
 
 func (s *State) delete(c Delete, now time.Time) ([]deploylog.Event, error) {
 	if f := s.active; f != nil && f.Kind == ByDelete && c.TerminateTasks {
-		return nil, fmt.Errorf("environment %s is being deleted since event %d", s.name, f.Seq)
+		return nil, refuse(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
 	}
 	if s.active != nil && c.TerminateTasks {
 		return s.startEvents(deploymentRequest{kind: ByDelete, revision: len(s.revisions), by: c.By, reason: c.Reason}, now), nil

@@ -69,6 +69,7 @@ type Deployment struct {
 	Started       time.Time        `json:"started"`
 	Since         int64            `json:"since"`           // event that gave it the status
 	Ended         time.Time        `json:"ended,omitzero"`  // finished or superseded
+	Code          ReasonCode       `json:"code,omitempty"`  // of being stuck
 	Cause         string           `json:"cause,omitempty"` // of being stuck or superseded
 	Configuration Configuration    `json:"configuration"`   // with what is different for this deployment
 }
@@ -128,12 +129,4 @@ type TaskRow struct {
 	Failures int        `json:"failures,omitempty"` // in a row
 	Cause    string     `json:"cause,omitempty"`    // of the last failure; what differs of a drifted one
 	Next     time.Time  `json:"next,omitzero"`      // when it is tried again
-}
-
-// Reason is why something of an environment is not as it is to be.
-type Reason struct {
-	Target  string `json:"target"`
-	Message string `json:"says"`
-	Change  string `json:"change"` // what would change it
-	Seq     int64  `json:"event,omitempty"`
 }

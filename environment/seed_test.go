@@ -118,7 +118,7 @@ func TestTheSeedsRollback(t *testing.T) {
 	}
 	w.table(`SomeEnvironment/Prod:1    Inactive     0         0
 	         SomeEnvironment/Prod:2    Active       5         5`)
-	w.refuses(Deploy{Revision: 1, Hosts: hosts(5)}, "older", "env rollback")
+	w.refuses(Deploy{Revision: 1, Hosts: hosts(5)}, OlderRevision)
 	w.propose(Rollback{Revision: 1, Hosts: hosts(5)})
 	w.table(`SomeEnvironment/Prod:1    Deploying    5         0
 	         SomeEnvironment/Prod:2    Reverting    0         5`)
@@ -136,7 +136,7 @@ func TestTheSeedsRollbackDuringADeployment(t *testing.T) {
 	w := deployed(t, 5, nil)
 	w.update(image("log-daemon:2"), hosts(5))
 	w.done("terminate 1 h1", "start 2 h1", "terminate 1 h2")
-	w.refuses(Deploy{Revision: 1, Hosts: hosts(5)}, "older than revision 2, which is being deployed", "env rollback")
+	w.refuses(Deploy{Revision: 1, Hosts: hosts(5)}, OlderRevision)
 	w.propose(Rollback{Revision: 1, Hosts: hosts(5)})
 	w.table(`SomeEnvironment/Prod:1    Deploying    5         3
 	         SomeEnvironment/Prod:2    Reverting    0         1`)

@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,17 +51,17 @@ func (w *world) propose(c Command) {
 	w.append(events...)
 }
 
-func (w *world) refuses(c Command, words ...string) {
+func (w *world) refuses(c Command, code RefusalCode) error {
 	w.Helper()
 	_, err := w.state.Propose(c, w.now)
-	if err == nil {
-		w.Fatalf("%T is not refused", c)
+	var refusal *Refusal
+	if !errors.As(err, &refusal) {
+		w.Fatalf("%T is not refused: %v", c, err)
 	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			w.Errorf("%T is refused with %q, without %q", c, err, word)
-		}
+	if refusal.Code != code {
+		w.Errorf("%T is refused as %s (%v), not %s", c, refusal.Code, err, code)
 	}
+	return err
 }
 
 // steps are all the work that may be done now, after the facts are recorded.
@@ -69,12 +70,34 @@ func (w *world) steps() []Step {
 	for range 100 {
 		steps := slices.Collect(w.state.Decide(w.now, Can{Disrupt: true}))
 		if len(steps) == 0 || steps[0].Kind != Record {
+			w.explained(steps)
 			return steps
 		}
 		w.append(steps[0].Events...)
 	}
 	w.Fatal("there is no end of facts")
 	return nil
+}
+
+// explained wants the verdicts that Explain gives to be those of the decision.
+func (w *world) explained(steps []Step) {
+	w.Helper()
+	yielded := map[string]bool{}
+	for _, s := range steps {
+		yielded[s.Host] = true
+	}
+	for _, h := range w.state.hosts {
+		if h.lost || h.status.settled && h.status.class == classNone {
+			continue
+		}
+		code, _ := w.state.verdict(h, w.now)
+		switch may := code == Ready || code == InProgress || code == AwaitsHealth; {
+		case yielded[h.name] && !may:
+			w.Errorf("a step on %s is yielded, and explained as %s", h.name, code)
+		case !yielded[h.name] && code == Ready && w.state.hostsKnown && w.state.room(h.status.class) > len(steps):
+			w.Errorf("no step on %s is yielded, and it is explained as ready", h.name)
+		}
+	}
 }
 
 // begin begins the step that the words describe, "start 2 h3".

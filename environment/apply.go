@@ -1,0 +1,243 @@
+package environment
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// Apply folds in an event. Events of other environments are ignored, and so are
+// those that contradict the state: history is never refused.
+func (s *State) Apply(e deploylog.Event) {
+	s.clock = latest(s.clock, e.CreatedAt)
+	if e.Target == s.target {
+		s.head = e.Seq
+		s.applyEnvironment(e)
+		return
+	}
+	if name, revision, host, ok := taskOf(e.Target); ok && name == s.name {
+		s.head = e.Seq
+		if s.active != nil && revision <= len(s.revisions) {
+			s.applyTask(e, revision, host)
+		}
+	}
+}
+
+func (s *State) applyEnvironment(e deploylog.Event) {
+	if s.active != nil && e.Deployment == s.active.ID {
+		s.attempts[e.Name] = max(s.attempts[e.Name], e.Attempt)
+	}
+	p := read(e.Data)
+	switch e.Name {
+	case EventCreated, EventUpdated:
+		if p.Definition == nil || strconv.Itoa(len(s.revisions)+1) != e.Revision {
+			return
+		}
+		if e.Name == EventCreated {
+			s.firstRevision = len(s.revisions) + 1
+		}
+		p.Definition.Name, s.deleted = s.name, false
+		s.revisions = append(s.revisions, &revision{Revision: Revision{
+			Number: len(s.revisions) + 1, Base: p.Base, By: p.By, Seq: e.Seq, CreatedAt: e.CreatedAt, Definition: p.Definition,
+		}})
+		return
+	case EventStarted:
+		s.applyStarted(e, p)
+	case EventDeleted:
+		s.applyDeleted(e)
+	}
+	if s.active == nil || e.Deployment != s.active.ID {
+		return
+	}
+	switch e.Name {
+	case EventFinished:
+		s.applyFinished(e)
+	case EventFailed:
+		s.endDeployment(e, DeploymentSuperseded, p.Error)
+	case EventStuck:
+		if s.active.Status == DeploymentRunning {
+			s.active.Status, s.active.Since, s.active.Code, s.active.Cause = DeploymentStuck, e.Seq, p.Code, p.Error
+		}
+	case EventPaused:
+		s.pause = &PauseInfo{By: p.By, Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt}
+	case EventResumed:
+		s.pause, s.resumed, s.lastProgress = nil, e.CreatedAt, e.CreatedAt
+	case EventHostsChanged:
+		s.applyHostsChanged(e, p)
+		return
+	}
+	s.refreshAll(e.CreatedAt)
+}
+
+// applyStarted makes a deployment the active one.
+func (s *State) applyStarted(e deploylog.Event, p payload) {
+	number, err := strconv.Atoi(e.Revision)
+	deleting := p.Kind == ByDelete
+	if deleting {
+		number, err = len(s.revisions), nil
+	}
+	if err != nil || number < 1 || number > len(s.revisions) || s.deleted {
+		return
+	}
+	for _, r := range s.revisions {
+		if s.active != nil && s.active.Kind != ByDelete && r.Number == s.active.Revision {
+			r.replaced, r.undeployed = true, false
+		}
+		r.reverted = r.reverted || slices.Contains(p.Reverts, r.Number)
+	}
+	r := s.revisions[number-1]
+	if deleting {
+		r.replaced = r.replaced || s.active != nil && s.active.Revision == number
+	} else {
+		r.replaced, r.undeployed, r.reverted = false, false, false
+	}
+	s.deployments = append(s.deployments, Deployment{
+		ID: e.Deployment, Kind: cmp.Or(p.Kind, ByDeploy), Revision: number, Automatic: p.Automatic, Status: DeploymentRunning, By: p.By, Reason: p.Reason,
+		Seq: e.Seq, Started: e.CreatedAt, Since: e.Seq, Configuration: p.Change.apply(r.Definition.Deployment),
+	})
+	known := s.hostsKnown && s.definition() != nil && s.definition().InstanceGroup.Query == r.Definition.InstanceGroup.Query
+	s.active = &s.deployments[len(s.deployments)-1]
+	clear(s.attempts)
+	s.attempts[e.Name] = e.Attempt
+	s.finished, s.started, s.pause, s.lastProgress, s.resumed = false, false, nil, e.CreatedAt, time.Time{}
+	for _, h := range s.hosts {
+		h.started = false
+	}
+	switch {
+	case deleting:
+		s.hostsKnown = true
+		s.setDesired(nil)
+	case p.Hosts != nil:
+		s.hostsKnown = true
+		s.setDesired(*p.Hosts)
+	default:
+		s.hostsKnown = known
+	}
+}
+
+// setDesired makes these the hosts that should have a task.
+func (s *State) setDesired(names []string) {
+	for _, h := range s.hosts {
+		h.desired = false
+	}
+	for _, name := range names {
+		h := s.addHost(name)
+		h.desired, h.lost = true, false
+	}
+}
+
+func (s *State) applyFinished(e deploylog.Event) {
+	if s.finished {
+		return
+	}
+	s.finished, s.lastFinished = true, s.active.Revision
+	s.endDeployment(e, DeploymentFinished, "")
+	for _, r := range s.revisions {
+		r.undeployed = r.undeployed || r.replaced
+	}
+}
+
+func (s *State) endDeployment(e deploylog.Event, as DeploymentStatus, cause string) {
+	if f := s.active; f.Ended.IsZero() {
+		f.Status, f.Since, f.Ended, f.Code, f.Cause = as, e.Seq, e.CreatedAt, "", cause
+	}
+}
+
+// applyDeleted ends the environment.
+func (s *State) applyDeleted(e deploylog.Event) {
+	if f := s.active; f != nil && f.Kind == ByDelete {
+		s.endDeployment(e, DeploymentFinished, "")
+	} else if f != nil {
+		s.endDeployment(e, DeploymentSuperseded, "the environment was deleted")
+	}
+	for _, r := range s.revisions {
+		if r.replaced = r.replaced || s.active != nil && r.Number == s.active.Revision; r.replaced {
+			r.undeployed = true
+		}
+	}
+	s.deleted, s.active, s.pause, s.lastFinished = true, nil, nil, 0
+	s.hosts, s.byName, s.hostsKnown = nil, map[string]*host{}, false
+	s.sets, s.overdue, s.timers, s.total, s.current = [classCount]set{}, nil, nil, totals{}, map[int]int{}
+}
+
+const lostHost = "its host is no longer in the inventory"
+
+// applyHostsChanged folds in hosts that joined, left or were lost.
+func (s *State) applyHostsChanged(e deploylog.Event, p payload) {
+	s.hostsKnown = s.hostsKnown || !p.More
+	set := func(names []string, wanted, lost bool) {
+		for _, name := range names {
+			h := s.addHost(name)
+			s.modify(h, e.CreatedAt, func() {
+				h.desired, h.lost = wanted, lost
+				for _, t := range h.tasks {
+					if lost && t.status != TaskTerminating {
+						t.status, t.seq, t.since, t.cause = TaskLost, e.Seq, e.CreatedAt, lostHost
+					}
+				}
+			})
+		}
+	}
+	set(p.Joined, true, false)
+	set(p.Left, false, false)
+	set(p.Lost, false, true)
+}
+
+// addHost returns the host of a name, and adds it if it is new.
+func (s *State) addHost(name string) *host {
+	h := s.byName[name]
+	if h == nil {
+		h = &host{name: name, index: len(s.hosts), status: hostStatus{settled: true}}
+		s.hosts, s.byName[name] = append(s.hosts, h), h
+	}
+	return h
+}
+
+func (s *State) applyTask(e deploylog.Event, revision int, name string) {
+	h := s.byName[name]
+	if h == nil {
+		if e.Name != EventTaskStarted {
+			return
+		}
+		h = s.addHost(name)
+	}
+	progress := false
+	s.modify(h, e.CreatedAt, func() {
+		repeated := h.attempts.next(e.Deployment, revision, e.Name) > 1
+		if e.Deployment == s.active.ID {
+			h.attempts.record(e.Deployment, revision, e.Name, e.Attempt)
+		}
+		if e.Name == EventTaskDeadlinePassed {
+			h.deadlinePassed = e.Deployment
+			return
+		}
+		t := h.find(revision)
+		if e.Name == EventTaskStarted {
+			t = h.add(revision)
+		}
+		switch {
+		case t == nil:
+		case t.apply(e):
+			h.remove(revision)
+		case h.lost && t.available():
+			t.status, t.cause = TaskLost, lostHost
+		}
+		if e.Deployment != s.active.ID {
+			return
+		}
+		begins := e.Name == EventTaskStarted && revision == s.active.Revision
+		h.started = h.started || begins
+		// A task that keeps dying and restarting is no progress.
+		progress = !repeated && (e.Name == EventTaskFinished && revision == s.active.Revision || e.Name == EventTaskTerminated) || begins && !s.started
+		s.started = s.started || begins
+	})
+	if progress {
+		s.lastProgress = e.CreatedAt
+		if s.active.Status == DeploymentStuck && !s.halted() {
+			s.active.Status, s.active.Since, s.active.Code, s.active.Cause = DeploymentRunning, e.Seq, "", ""
+		}
+	}
+}

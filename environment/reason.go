@@ -1,0 +1,187 @@
+package environment
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// ReasonCode says why something of an environment is not in the desired state,
+// or why its deployment is stuck. Its values never change their meaning.
+type ReasonCode string
+
+// The reasons of an environment as a whole.
+const (
+	EnvironmentDeleted ReasonCode = "environment-deleted"
+	NotDeployed        ReasonCode = "not-deployed"
+	Paused             ReasonCode = "paused"
+	HostsUnknown       ReasonCode = "hosts-unknown"
+	NoHosts            ReasonCode = "no-hosts"
+	IsStuck            ReasonCode = "stuck"
+)
+
+// The reasons of one task. Decide yields a step for those that are Ready or
+// InProgress: the latter were begun, which matters only to whoever begins them.
+const (
+	Ready         ReasonCode = "ready"
+	InProgress    ReasonCode = "in-progress"
+	TaskPaused    ReasonCode = "task-paused"
+	AwaitsRetry   ReasonCode = "awaits-retry"
+	AwaitsHealth  ReasonCode = "awaits-health" // it must stay healthy for min_healthy_time
+	AwaitsProbe   ReasonCode = "awaits-probe"  // it is lost
+	HostLost      ReasonCode = "host-lost"
+	TooManyFailed ReasonCode = "too-many-failed" // also of a deployment that is stuck
+	MinHealthy    ReasonCode = "min-healthy"
+	MaxOver       ReasonCode = "max-over"
+)
+
+// The reasons that are recorded with an event.
+const (
+	NoProgress     ReasonCode = "no-progress"
+	DeadlinePassed ReasonCode = "healthy-deadline-passed"
+)
+
+// Reason is why something of an environment is not in the desired state.
+type Reason struct {
+	Target  string     `json:"target"`
+	Code    ReasonCode `json:"reason"`
+	Message string     `json:"message"`
+	Change  string     `json:"change"` // what would change it
+	Seq     int64      `json:"event,omitempty"`
+}
+
+// MarshalJSON also writes the message under its earlier name, says.
+func (r Reason) MarshalJSON() ([]byte, error) {
+	type plain Reason
+	return json.Marshal(struct {
+		plain
+		Says string `json:"says"`
+	}{plain(r), r.Message})
+}
+
+// details are what the texts of reasons are made of.
+type details struct {
+	environment string
+	seq         int64  // of the event that is responsible
+	cause       string // of a failure
+	by, reason  string // of a pause
+	query       string
+	revision    int
+	deleting    bool
+	awaited     string // what a task waits for: started, repaired or terminated
+	attempt     int
+	failures    int
+	retryAt     time.Time
+	failed      int // hosts
+	healthy     int // hosts
+	desired     int // hosts
+	double      int // hosts
+	minimum     int // hosts
+	config      Configuration
+}
+
+// text is the message of a reason and what would change it: all sentences are
+// here.
+func (d details) text(code ReasonCode) (message, change string) {
+	waiting := "waiting to be " + d.awaited + ": "
+	switch code {
+	case EnvironmentDeleted:
+		return "the environment was deleted", "a new revision: deployster env create"
+	case NotDeployed:
+		return "no revision was deployed", fmt.Sprintf("deployster env deploy %s --revision %d", d.environment, d.revision)
+	case Paused:
+		message = fmt.Sprintf("paused by %s (event %d)", d.by, d.seq)
+		if d.reason != "" {
+			message += ": " + d.reason
+		}
+		return message, "deployster env resume " + d.environment + ", or another deployment"
+	case HostsUnknown:
+		return "its hosts are not known yet", EventHostsChanged + ", recorded by the controller"
+	case NoHosts:
+		return fmt.Sprintf("the query %s selects no hosts", d.query), "a host that the query selects"
+	case IsStuck:
+		change = "a task becoming healthy, deployster env rollback " + d.environment + ", or a new revision"
+		if d.deleting {
+			change = "a task being terminated"
+		}
+		return fmt.Sprintf("stuck (event %d): %s", d.seq, d.cause), change
+	case TooManyFailed:
+		return waiting + d.tooManyFailed(), "a failed task becoming healthy, or another deployment"
+	case MinHealthy:
+		return waiting + fmt.Sprintf("only %d of %s are healthy, and %d must stay healthy (min_healthy_percent %d)",
+			d.healthy, count(d.desired, "host"), d.minimum, d.config.MinHealthyPercent), "another task becoming healthy, or a deployment with a lower --min-healthy-percent"
+	case MaxOver:
+		return waiting + fmt.Sprintf("the number of hosts with two tasks is %d, and max_over is %d", d.double, d.config.MaxOver), "an old task being terminated"
+	case TaskPaused:
+		return waiting + "the environment is paused", "deployster env resume " + d.environment
+	default:
+		return d.taskText(code)
+	}
+}
+
+// taskText is the text of a reason that concerns one task alone.
+func (d details) taskText(code ReasonCode) (message, change string) {
+	switch code {
+	case InProgress:
+		return fmt.Sprintf("being %s since event %d (attempt %d)", d.awaited, d.seq, d.attempt), "its result"
+	case AwaitsRetry:
+		return fmt.Sprintf("failed %s, next try at %s: %s", times(d.failures), d.retryAt.Format("15:04:05 MST"), d.cause), "the next try"
+	case AwaitsHealth:
+		return fmt.Sprintf("launched, and not yet healthy for %s", d.config.MinHealthyTime), EventTaskFinished
+	case AwaitsProbe:
+		return "its state is unknown, so nothing is done with it: " + d.cause, "a successful probe: its host must respond"
+	case HostLost:
+		return "its host is no longer in the inventory, so it cannot be terminated", "the host in the inventory"
+	case NoProgress:
+		return fmt.Sprintf("no progress for %s", d.config.ProgressDeadline), "a task becoming healthy"
+	case DeadlinePassed:
+		return fmt.Sprintf("not healthy within %s", d.config.HealthyDeadline), "the task becoming healthy"
+	default:
+		change = EventTaskStarted
+		if d.awaited == "terminated" {
+			change = EventTaskTerminating
+		}
+		return "waiting to be " + d.awaited + ": ready for the next free slot of the controller", change
+	}
+}
+
+func (d details) tooManyFailed() string {
+	return fmt.Sprintf("%s failed, and max_failed is %s", count(d.failed, "host"), d.config.MaxFailed)
+}
+
+func times(n int) string {
+	switch n {
+	case 0, 1:
+		return "once"
+	case 2:
+		return "twice"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// details are those of the environment.
+func (s *State) details() details {
+	d := details{environment: s.name, revision: len(s.revisions), query: s.Query()}
+	if f := s.active; f != nil {
+		d.config, d.deleting = f.Configuration, f.Kind == ByDelete
+		d.failed, d.healthy, d.desired, d.double, d.minimum = s.total.failed, s.total.serving, s.total.desired, s.total.double, s.minimum()
+	}
+	return d
+}
+
+func (d details) explain(code ReasonCode, target deploylog.Target) Reason {
+	r := Reason{Target: string(target), Code: code, Seq: d.seq}
+	r.Message, r.Change = d.text(code)
+	return r
+}
+
+// withCause appends what is wrong with a task to a reason that does not say it.
+func (r Reason) withCause(cause string) Reason {
+	if cause != "" && !strings.Contains(r.Message, cause) {
+		r.Message += ": " + cause
+	}
+	return r
+}

@@ -1,0 +1,130 @@
+package environment
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What people read of a reason is said here once; other tests want codes.
+func TestTheSentencesOfReasons(t *testing.T) {
+	d := details{
+		environment: "shop/prod", seq: 7, cause: "port is taken", by: "ann", reason: "a mistake", query: "attribute:stack == prod", revision: 3,
+		awaited: "started", attempt: 2, failures: 2, retryAt: time.Date(2017, 9, 6, 11, 47, 23, 0, time.UTC),
+		failed: 1, healthy: 4, desired: 5, double: 1, minimum: 4,
+		config: Configuration{
+			MinHealthyPercent: 80, MaxOver: 1, MinHealthyTime: Duration(10 * time.Second), HealthyDeadline: Duration(5 * time.Minute),
+			ProgressDeadline: Duration(10 * time.Minute), MaxFailed: most(0),
+		},
+	}
+	for code, want := range map[ReasonCode][2]string{
+		EnvironmentDeleted: {"the environment was deleted", "a new revision: deployster env create"},
+		NotDeployed:        {"no revision was deployed", "deployster env deploy shop/prod --revision 3"},
+		Paused:             {"paused by ann (event 7): a mistake", "deployster env resume shop/prod, or another deployment"},
+		HostsUnknown:       {"its hosts are not known yet", "environment-hosts-changed, recorded by the controller"},
+		NoHosts:            {"the query attribute:stack == prod selects no hosts", "a host that the query selects"},
+		IsStuck:            {"stuck (event 7): port is taken", "a task becoming healthy, deployster env rollback shop/prod, or a new revision"},
+		Ready:              {"waiting to be started: ready for the next free slot of the controller", "task-started"},
+		InProgress:         {"being started since event 7 (attempt 2)", "its result"},
+		TaskPaused:         {"waiting to be started: the environment is paused", "deployster env resume shop/prod"},
+		AwaitsRetry:        {"failed twice, next try at 11:47:23 UTC: port is taken", "the next try"},
+		AwaitsHealth:       {"launched, and not yet healthy for 10s", "task-finished-successfully"},
+		AwaitsProbe:        {"its state is unknown, so nothing is done with it: port is taken", "a successful probe: its host must respond"},
+		HostLost:           {"its host is no longer in the inventory, so it cannot be terminated", "the host in the inventory"},
+		TooManyFailed:      {"waiting to be started: 1 host failed, and max_failed is 0", "a failed task becoming healthy, or another deployment"},
+		MinHealthy:         {"waiting to be started: only 4 of 5 hosts are healthy, and 4 must stay healthy (min_healthy_percent 80)", "another task becoming healthy, or a deployment with a lower --min-healthy-percent"},
+		MaxOver:            {"waiting to be started: the number of hosts with two tasks is 1, and max_over is 1", "an old task being terminated"},
+		NoProgress:         {"no progress for 10m", "a task becoming healthy"},
+		DeadlinePassed:     {"not healthy within 5m", "the task becoming healthy"},
+	} {
+		if message, change := d.text(code); message != want[0] || change != want[1] {
+			t.Errorf("%s says\n  %s\n  → %s\nwant\n  %s\n  → %s", code, message, change, want[0], want[1])
+		}
+	}
+}
+
+// What people read of a refusal is said here once; other tests want codes.
+func TestTheSentencesOfRefusals(t *testing.T) {
+	none, method := 101, Method("Swap")
+	over := 0
+	one := func(t *testing.T) *world {
+		w := newWorld(t)
+		w.propose(Create{Definition: definition(nil), By: "ann@host"})
+		return w
+	}
+	two := func(t *testing.T) *world {
+		w := deployed(t, 1, nil)
+		w.propose(Update{Base: 1, Definition: definition(image("log-daemon:2")), By: "bob@host"})
+		return w
+	}
+	paused := func(t *testing.T) *world {
+		w := deployed(t, 1, nil)
+		w.propose(Pause{By: "ann@host"})
+		return w
+	}
+	for _, c := range []struct {
+		world   func(*testing.T) *world
+		command Command
+		want    string
+	}{
+		{newWorld, Pause{}, `no such environment "SomeEnvironment/Prod"`},
+		{one, Create{Definition: definition(nil)}, "environment SomeEnvironment/Prod already exists (revision 1, event 1): change it with deployster env update --base 1"},
+		{one, Deploy{Revision: 2}, "no such revision 2 of environment SomeEnvironment/Prod: it has only revision 1"},
+		{two, Deploy{Revision: 3}, "no such revision 3 of environment SomeEnvironment/Prod: it has revisions 1 to 2"},
+		{two, Update{Base: 1, Definition: definition(nil)}, "stale base: revision 1 of environment SomeEnvironment/Prod is not the newest. Since then:\n" +
+			"  revision 2, by bob@host at 2017-09-06 11:47:23 UTC: task.vars.image: log-daemon:1 → log-daemon:2\n" +
+			"Review the changes (deployster env diff SomeEnvironment/Prod 1 2), and update from --base 2"},
+		{two, Update{Base: 2, Definition: definition(image("log-daemon:2"))}, "revision 2 of environment SomeEnvironment/Prod already has this definition: nothing was changed"},
+		{one, Rollback{Revision: 1}, "nothing of environment SomeEnvironment/Prod is deployed: there is nothing to roll back"},
+		{one, Pause{}, "nothing of environment SomeEnvironment/Prod is deployed: there is nothing to pause"},
+		{one, Resume{}, "environment SomeEnvironment/Prod is not paused"},
+		{paused, Pause{}, "environment SomeEnvironment/Prod is already paused, by ann@host (event "},
+		{two, Rollback{Revision: 2}, "revision 2 is newer than revision 1, which is deployed: deployster env deploy SomeEnvironment/Prod --revision 2"},
+		{two, Rollback{Revision: 1}, "revision 1 is already deployed: roll back to an earlier one"},
+		{func(t *testing.T) *world {
+			w := two(t)
+			w.propose(Delete{})
+			w.propose(Create{Definition: definition(nil)})
+			return w
+		}, Deploy{Revision: 1}, "no such revision 1 of environment SomeEnvironment/Prod any more: it was made (event 1) before the environment was deleted; the first since then is 3"},
+		{func(t *testing.T) *world {
+			w := two(t)
+			w.propose(Deploy{Revision: 2, Change: Change{MinHealthyPercent: new(int)}, Hosts: hosts(1)})
+			return w
+		}, Deploy{Revision: 1, Hosts: hosts(1)}, "revision 1 is older than revision 2, which is being deployed: to go back, deployster env rollback SomeEnvironment/Prod --revision 1"},
+		{func(t *testing.T) *world {
+			w := two(t)
+			w.propose(Update{Base: 2, Definition: definition(image("log-daemon:3"))})
+			w.propose(Deploy{Revision: 3, Change: Change{MinHealthyPercent: new(int)}, Hosts: hosts(1)})
+			return w
+		}, Rollback{Revision: 2, Hosts: hosts(1)}, "revision 2 was never deployed, so it cannot be rolled back to: base a new revision on it"},
+		{func(t *testing.T) *world {
+			w := two(t)
+			w.propose(Delete{TerminateTasks: true})
+			return w
+		}, Update{Base: 2, Definition: definition(nil)}, "environment SomeEnvironment/Prod is being deleted since event "},
+		{two, Deploy{Revision: 2, Change: Change{MinHealthyPercent: &none}, Hosts: hosts(1)}, "invalid min_healthy_percent 101: it is from 0 to 100"},
+		{two, Deploy{Revision: 2, Change: Change{Method: &method}, Hosts: hosts(1)}, `unknown method "Swap": it is Replace or Surge`},
+		{two, Deploy{Revision: 2, Change: Change{MaxOver: &over}, Hosts: hosts(1)}, "invalid max_over 0: it is at least 1"},
+		{func(t *testing.T) *world {
+			w := deployed(t, 1, func(d *Definition) { d.Deployment.MinHealthyPercent = 100 })
+			d := *w.state.Revisions()[0].Definition
+			d.Task.Vars = map[string]any{"image": "log-daemon:2"}
+			w.propose(Update{Base: 1, Definition: &d})
+			return w
+		}, Deploy{Revision: 2, Hosts: hosts(1)}, "revision 2 cannot be deployed like that: Replace stops a task before it starts another, and with a min_healthy_percent of 100 none of 1 host may be without one; --method Surge would let it proceed"},
+	} {
+		t.Run(strings.ReplaceAll(c.want, " ", "-"), func(t *testing.T) {
+			w := c.world(t)
+			_, err := w.state.Propose(c.command, w.now)
+			var refusal *Refusal
+			if !errors.As(err, &refusal) || refusal.Code == "" {
+				t.Fatalf("%v is no refusal with a code", err)
+			}
+			if !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("it says\n  %s\nwant\n  %s", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,133 @@
+package environment
+
+import (
+	"container/heap"
+	"iter"
+	"math/bits"
+	"time"
+)
+
+// totals counts the hosts by status.
+type totals struct{ desired, available, serving, double, unsettled, failed, inFlight, retrying int }
+
+// modify changes something of a host and re-evaluates it.
+func (s *State) modify(h *host, now time.Time, change func()) {
+	s.count(h, -1)
+	change()
+	s.refresh(h, now)
+	s.count(h, 1)
+}
+
+// refreshAll re-evaluates all hosts.
+func (s *State) refreshAll(now time.Time) {
+	s.sets, s.overdue, s.timers, s.total = [classCount]set{}, nil, s.timers[:0], totals{}
+	clear(s.current)
+	for _, h := range s.hosts {
+		s.refresh(h, now)
+		s.count(h, 1)
+	}
+}
+
+// refresh re-evaluates a host and sets its timer.
+func (s *State) refresh(h *host, now time.Time) {
+	var next time.Time
+	h.status, next = s.evaluate(h, now)
+	h.generation++
+	if !next.IsZero() {
+		heap.Push(&s.timers, timer{next, h.index, h.generation})
+	}
+}
+
+// count adds a host to the totals and sets (by is 1), or removes it (by is -1).
+func (s *State) count(h *host, by int) {
+	if s.active == nil || h.lost {
+		return
+	}
+	one := func(yes bool, n *int) {
+		if yes {
+			*n += by
+		}
+	}
+	put := func(s *set) {
+		if by > 0 {
+			s.add(h.index)
+		} else {
+			s.remove(h.index)
+		}
+	}
+	one(h.desired, &s.total.desired)
+	one(h.status.available, &s.total.available)
+	one(h.status.serving, &s.total.serving)
+	one(h.status.double, &s.total.double)
+	one(!h.status.settled, &s.total.unsettled)
+	one(h.status.failed, &s.total.failed)
+	one(h.status.inFlight, &s.total.inFlight)
+	one(h.status.retrying, &s.total.retrying)
+	if h.status.class != classNone {
+		put(&s.sets[h.status.class])
+	}
+	if h.status.overdue {
+		put(&s.overdue)
+	}
+	for _, t := range h.tasks {
+		if t.available() || s.active.Kind == ByDelete || t.revision != s.active.Revision {
+			s.current[t.revision] += by
+		}
+	}
+}
+
+// minimum is how many hosts must keep an available task.
+func (s *State) minimum() int { return s.active.Configuration.Minimum(s.total.desired) }
+
+// disruptionsLeft is how many available tasks may be stopped.
+func (s *State) disruptionsLeft() int { return s.total.available - s.minimum() }
+
+// servingDisruptionsLeft is how many available tasks may be stopped on hosts that
+// should have one: tasks on hosts that left do not make up for them.
+func (s *State) servingDisruptionsLeft() int { return s.total.serving - s.minimum() }
+
+// surgeLeft is how many more hosts may have two tasks.
+func (s *State) surgeLeft() int { return s.active.Configuration.MaxOver - s.total.double }
+
+// halted reports whether too many hosts have failed to begin work on another.
+func (s *State) halted() bool {
+	most := s.active.Configuration.MaxFailed
+	return !s.finished && most != nil && s.total.failed > most.Of(s.total.desired)
+}
+
+// set is a set of indexes of hosts, in order.
+type set []uint64
+
+func (s *set) add(i int) {
+	for len(*s) <= i/64 {
+		*s = append(*s, 0)
+	}
+	(*s)[i/64] |= 1 << (i % 64)
+}
+
+func (s set) remove(i int) {
+	if i/64 < len(s) {
+		s[i/64] &^= 1 << (i % 64)
+	}
+}
+
+func (s set) empty() bool {
+	for _, word := range s {
+		if word != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (s set) all() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i, word := range s {
+			for ; word != 0; word &= word - 1 {
+				if !yield(i*64 + bits.TrailingZeros64(word)) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package environment
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// transitions returns the events of what has become true and is not recorded.
+func (s *State) transitions(now time.Time, can Can) []deploylog.Event {
+	f := s.active
+	if s.hostsKnown && s.total.unsettled == 0 {
+		switch {
+		case f.Kind == ByDelete:
+			return []deploylog.Event{s.event(EventDeleted, payload{By: f.By, Reason: f.Reason})}
+		case !s.finished && can.Disrupt: // otherwise what is recorded as healthy may not be
+			return []deploylog.Event{s.event(EventFinished, payload{})}
+		}
+	}
+	if s.pause != nil {
+		return nil
+	}
+	if late := s.deadlineEvents(); len(late) > 0 {
+		return late
+	}
+	if s.finished || f.Status == DeploymentStuck {
+		return nil
+	}
+	switch deadline := s.deadline(); {
+	case s.halted():
+		return s.stuckEvents(TooManyFailed, s.details().tooManyFailed(), now)
+	case !now.Before(deadline):
+		message, _ := s.details().text(NoProgress)
+		return s.stuckEvents(NoProgress, message, now)
+	default:
+		return nil
+	}
+}
+
+// maxDeadlineEvents is how many passed deadlines are recorded at once.
+const maxDeadlineEvents = 500
+
+// deadlineEvents records the healthy deadlines that have passed.
+func (s *State) deadlineEvents() (events []deploylog.Event) {
+	message, _ := s.details().text(DeadlinePassed)
+	for i := range s.overdue.all() {
+		h := s.hosts[i]
+		events = append(events, deploylog.Event{
+			Deployment: s.active.ID, Target: TaskTarget(s.name, s.active.Revision, h.name), Revision: strconv.Itoa(s.active.Revision), Name: EventTaskDeadlinePassed, Attempt: 1,
+			Data: payload{Code: DeadlinePassed, Error: message}.data(),
+		})
+		if len(events) == maxDeadlineEvents {
+			break
+		}
+	}
+	return events
+}
+
+// stuckEvents records that a deployment is stuck, and the rollback that follows.
+func (s *State) stuckEvents(code ReasonCode, message string, now time.Time) []deploylog.Event {
+	f := s.active
+	if causes := s.failureCauses(); causes != "" {
+		message += ": " + deploylog.Cause(causes)
+	}
+	events := []deploylog.Event{s.event(EventStuck, payload{Code: code, Error: message})}
+	if s.shouldRollBack() {
+		c := f.Configuration // with which the rollback can proceed
+		events = append(events, s.startEvents(deploymentRequest{
+			kind: ByRollback, revision: s.lastFinished, automatic: true, by: "deployster",
+			change: Change{Method: &c.Method, MinHealthyPercent: &c.MinHealthyPercent, MaxOver: &c.MaxOver},
+			reason: fmt.Sprintf("revision %d is stuck, and auto_rollback is set", f.Revision),
+		}, now)...)
+	}
+	return events
+}
+
+// shouldRollBack reports whether a stuck deployment is rolled back. It is not when
+// none of its tasks was ever started, because no controller was running.
+func (s *State) shouldRollBack() bool {
+	f := s.active
+	return f.Configuration.AutoRollback && f.Kind == ByDeploy && s.lastFinished != 0 && s.lastFinished < f.Revision && s.started
+}
+
+// failureCauses lists what is wrong on the first unhealthy hosts.
+func (s *State) failureCauses() string {
+	const most = 3
+	var all []string
+	more := 0
+	for _, h := range s.hosts {
+		if h.lost || h.status.settled {
+			continue
+		}
+		for _, t := range h.tasks {
+			if t.failures == 0 && t.status != TaskLost || t.cause == "" {
+				continue
+			}
+			if len(all) == most {
+				more++
+				break
+			}
+			all = append(all, h.name+": "+t.cause)
+			break
+		}
+	}
+	if more > 0 {
+		all = append(all, fmt.Sprintf("and %s more", count(more, "host")))
+	}
+	return strings.Join(all, "\n")
+}
+
+// event is an event of the active deployment.
+func (s *State) event(name string, p payload) deploylog.Event {
+	return deploylog.Event{
+		Deployment: s.active.ID, Target: s.target, Revision: strconv.Itoa(s.active.Revision), Name: name, Attempt: s.attempts[name] + 1, Data: p.data(),
+	}
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
