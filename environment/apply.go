@@ -225,14 +225,9 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 		case h.lost && t.available():
 			t.status, t.cause = TaskLost, lostHost
 		}
-		if e.Deployment != s.active.ID {
-			return
+		if e.Deployment == s.active.ID {
+			progress = s.progresses(h, e, revision, repeated)
 		}
-		begins := e.Name == EventTaskStarted && revision == s.active.Revision
-		h.started = h.started || begins
-		// A task that keeps dying and restarting is no progress.
-		progress = !repeated && (e.Name == EventTaskFinished && revision == s.active.Revision || e.Name == EventTaskTerminated) || begins && !s.started
-		s.started = s.started || begins
 	})
 	if progress {
 		s.lastProgress = e.CreatedAt
@@ -240,4 +235,15 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 			s.active.Status, s.active.Since, s.active.Code, s.active.Cause = DeploymentRunning, e.Seq, "", ""
 		}
 	}
+}
+
+// progresses folds an event of the active deployment into what is known of its
+// progress, and reports whether it is progress. A task that keeps dying and
+// restarting is none.
+func (s *State) progresses(h *host, e deploylog.Event, revision int, repeated bool) bool {
+	started := e.Name == EventTaskStarted && revision == s.active.Revision
+	first := started && !s.started
+	h.started, s.started = h.started || started, s.started || started
+	done := e.Name == EventTaskFinished && revision == s.active.Revision || e.Name == EventTaskTerminated
+	return !repeated && done || first
 }

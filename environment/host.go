@@ -122,17 +122,7 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 // the task of the active revision.
 func (s *State) nextAction(h *host, current *task) (class, Kind, *task) {
 	if old := s.outgoing(h, current); old != nil {
-		switch {
-		case s.active.Kind == ByDelete || old.status == TaskTerminating || h.availableTasks() > 1:
-			return classFree, Terminate, old
-		case old.available() && h.desired:
-			return classReplace, Terminate, old
-		case old.available():
-			return classDrain, Terminate, old
-		case h.desired && current == nil && !h.started:
-			return classFirst, Terminate, old
-		}
-		return classFree, Terminate, old
+		return s.terminateClass(h, current, old), Terminate, old
 	}
 	switch {
 	case s.awaitsProbe(h, current):
@@ -146,6 +136,26 @@ func (s *State) nextAction(h *host, current *task) (class, Kind, *task) {
 	case current == nil:
 		return classFirst, Start, nil
 	}
+	return s.nextOfCurrent(current)
+}
+
+// terminateClass is the class of terminating an old task of a host.
+func (s *State) terminateClass(h *host, current, old *task) class {
+	switch {
+	case s.active.Kind == ByDelete || old.status == TaskTerminating || h.availableTasks() > 1:
+		return classFree
+	case old.available() && h.desired:
+		return classReplace
+	case old.available():
+		return classDrain
+	case h.desired && current == nil && !h.started:
+		return classFirst
+	}
+	return classFree
+}
+
+// nextOfCurrent is the next step with the task of the active revision.
+func (s *State) nextOfCurrent(current *task) (class, Kind, *task) {
 	switch current.status {
 	case TaskTerminating:
 		return classFree, Terminate, current

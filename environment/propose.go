@@ -307,6 +307,12 @@ func (s *State) setHosts(c SetHosts) ([]deploylog.Event, error) {
 			left = append(left, h.name)
 		}
 	}
+	return s.hostsChanged(joined, left, lost), nil
+}
+
+// hostsChanged are the events of hosts that came and went, in parts that fit into
+// the log. There is one of no hosts when they become known.
+func (s *State) hostsChanged(joined, left, lost []string) []deploylog.Event {
 	var payloads []payload
 	for _, part := range chunks(joined) {
 		payloads = append(payloads, payload{Joined: part})
@@ -327,5 +333,5 @@ func (s *State) setHosts(c SetHosts) ([]deploylog.Event, error) {
 		e.Attempt += i
 		events = append(events, e)
 	}
-	return events, nil
+	return events
 }

@@ -84,26 +84,41 @@ func (s *State) Probed(seen Task, found ProbeResult) []deploylog.Event {
 	if t == nil || !t.probed() {
 		return nil
 	}
-	name, p := "", payload{}
-	down := found.Health == Unhealthy || found.Health == Unknown
-	switch {
-	case down && t.status == TaskLaunched:
-		p.Error = deploylog.Cause(cmp.Or(found.Detail, string(found.Health)))
+	if t.status == TaskLaunched {
+		if found.Health != Unhealthy && found.Health != Unknown {
+			return nil
+		}
 		step := Step{Deployment: t.deployment, Target: TaskTarget(s.name, t.revision, h.name), Revision: t.revision, Attempt: t.attempt}
-		return []deploylog.Event{step.event(EventTaskFailed, p)}
-	case found.Health == Unknown && t.available():
-		name, p.Error = EventTaskLost, deploylog.Cause(cmp.Or(found.Detail, string(found.Health)))
-	case found.Health == Unhealthy && (t.available() || t.status == TaskLost):
-		name, p.Error = EventTaskDied, deploylog.Cause(cmp.Or(found.Detail, string(found.Health)))
-	case found.Health == Drifted && (t.status == TaskHealthy || t.status == TaskLost):
-		name, p.Diff = EventTaskDrifted, deploylog.Cause(found.Detail)
-	case found.Health == Healthy && (t.status == TaskDrifted || t.status == TaskDied || t.status == TaskLost):
-		name = EventTaskRecovered
-	default:
+		return []deploylog.Event{step.event(EventTaskFailed, payload{Error: found.cause()})}
+	}
+	name, p := t.changedBy(found)
+	if name == "" {
 		return nil
 	}
 	return []deploylog.Event{{
 		Deployment: s.active.ID, Target: TaskTarget(s.name, t.revision, h.name), Revision: strconv.Itoa(t.revision),
 		Name: name, Attempt: h.attempts.next(s.active.ID, t.revision, name), Data: p.data(),
 	}}
+}
+
+// cause is why a task is not healthy.
+func (r ProbeResult) cause() string {
+	return deploylog.Cause(cmp.Or(r.Detail, string(r.Health)))
+}
+
+// changedBy is the event that a probe of the task makes; the name is "" when
+// nothing has changed.
+func (t *task) changedBy(found ProbeResult) (name string, p payload) {
+	switch known := t.status; {
+	case found.Health == Unknown && t.available():
+		return EventTaskLost, payload{Error: found.cause()}
+	case found.Health == Unhealthy && (t.available() || known == TaskLost):
+		return EventTaskDied, payload{Error: found.cause()}
+	case found.Health == Drifted && (known == TaskHealthy || known == TaskLost):
+		return EventTaskDrifted, payload{Diff: deploylog.Cause(found.Detail)}
+	case found.Health == Healthy && (known == TaskDrifted || known == TaskDied || known == TaskLost):
+		return EventTaskRecovered, payload{}
+	default:
+		return "", payload{}
+	}
 }
