@@ -58,7 +58,7 @@ type Delete struct {
 }
 
 // SetHosts tells which hosts the query of the revision in force selects, and
-// which of the others that have tasks are there at all: one that is not can not
+// which of the others that have tasks are there at all: one that is not cannot
 // be cleaned.
 type SetHosts struct {
 	Selected []string

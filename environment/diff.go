@@ -63,7 +63,7 @@ func (d Difference) String() string {
 	return d.Path + ": " + shown(d.Before) + " → " + shown(d.After)
 }
 
-// shown is a value as Set reads it, with what can not be printed escaped.
+// shown is a value as Set reads it, with what cannot be printed escaped.
 func shown(value any) string {
 	if value == nil {
 		return "nothing"

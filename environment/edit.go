@@ -138,11 +138,11 @@ func settable() (keys []string) {
 	return keys
 }
 
-// unknown is the problem of a key that can not be set.
+// unknown is the problem of a key that cannot be set.
 func (e *editor) unknown(key string) yamlfile.Problem {
 	switch key {
 	case "name", "type":
-		return yamlfile.Problem{Message: "the " + key + " of an environment can not be changed"}
+		return yamlfile.Problem{Message: "the " + key + " of an environment cannot be changed"}
 	case "task.vars":
 		return yamlfile.Problem{Message: "variables are set one by one: " + varsPrefix + "NAME=VALUE"}
 	}

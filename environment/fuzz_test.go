@@ -64,7 +64,7 @@ func FuzzSet(f *testing.F) {
 		survives(t, d)
 		for _, difference := range environment.Diff(before, d) {
 			if strings.ContainsAny(difference.String(), "\n\r\x1b\u0085\u009b\u2028") {
-				t.Fatalf("a difference that can not be shown: %q", difference.String())
+				t.Fatalf("a difference that cannot be shown: %q", difference.String())
 			}
 		}
 	})
@@ -78,7 +78,7 @@ func tellable(t *testing.T, err error, lines int) {
 	}
 	for _, p := range invalid.Problems {
 		if p.Message == "" || strings.Contains(p.String(), "\n") || p.Position.Line > lines {
-			t.Fatalf("a problem that can not be shown: %q", p.String())
+			t.Fatalf("a problem that cannot be shown: %q", p.String())
 		}
 	}
 }

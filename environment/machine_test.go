@@ -337,7 +337,7 @@ func TestHostsThatComeGetATaskAndThoseThatGoAreCleaned(t *testing.T) {
 		t.Errorf("it is told again: %v, %v", events, err)
 	}
 
-	// One that is lost can not be cleaned; nothing waits for it. When it is back
+	// One that is lost cannot be cleaned; nothing waits for it. When it is back
 	// what it has is of no use until it is looked at.
 	w.propose(SetHosts{Selected: append(hosts(3), "h6"), Known: func(host string) bool { return host != "h4" }})
 	w.table(`SomeEnvironment/Prod:1 Active 4 4`)

@@ -189,7 +189,7 @@ func (d *Definition) stored() (back Definition, err error) {
 	data, err := json.Marshal(d)
 	switch {
 	case err != nil:
-		return back, fmt.Errorf("the definition can not be written as JSON: %w", err)
+		return back, fmt.Errorf("the definition cannot be written as JSON: %w", err)
 	case len(data) > most:
 		return back, fmt.Errorf("the definition has %d bytes as JSON; at most %d fit into the deployment log", len(data), most)
 	}

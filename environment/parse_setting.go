@@ -77,7 +77,7 @@ func (p *parser) setting(path string, n *yamlfile.Node) (ok bool) {
 func readName(n *yamlfile.Node) (string, bool) {
 	text, ok := n.Line("the name of the environment", maxName)
 	if ok && !validName.MatchString(text) {
-		n.Fail("%q can not be the name of an environment: letters, digits, ., _ and - are possible, with a letter or digit at both ends, in parts divided by /", text)
+		n.Fail("%q cannot be the name of an environment: letters, digits, ., _ and - are possible, with a letter or digit at both ends, in parts divided by /", text)
 		return "", false
 	}
 	return text, ok
@@ -213,13 +213,13 @@ func readVars(n *yamlfile.Node) (map[string]any, bool) {
 	return vars, ok
 }
 
-// variableProblem says why a variable can not be given to a task, "" when it can.
+// variableProblem says why a variable cannot be given to a task, "" when it can.
 func variableProblem(name string) string {
 	switch {
 	case slices.Contains(reserved, name) || strings.HasPrefix(name, "_"):
-		return fmt.Sprintf("%.60q is set by deployster itself and can not be changed", name)
+		return fmt.Sprintf("%.60q is set by deployster itself and cannot be changed", name)
 	case !validVariable.MatchString(name):
-		return fmt.Sprintf("%.60q can not be the name of a variable: it begins with a letter and consists of letters, digits, _ and -", name)
+		return fmt.Sprintf("%.60q cannot be the name of a variable: it begins with a letter and consists of letters, digits, _ and -", name)
 	case len(name) > maxVariable:
 		return fmt.Sprintf("the name of the variable has %d bytes; at most %d are possible", len(name), maxVariable)
 	}

@@ -220,7 +220,7 @@ func TestAliasesCanNotFloodTheLog(t *testing.T) {
 }
 
 // The schema and the parser accept the same documents, but for what a schema
-// can not say: how settings fit together, and how large times are.
+// cannot say: how settings fit together, and how large times are.
 func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
 	text, err := schema.Source("environment")
 	if err != nil {

@@ -100,7 +100,7 @@ type PauseInfo struct {
 type HostRow struct {
 	Host    string    `json:"host"`
 	Desired bool      `json:"wanted"`           // it is to have a task
-	Lost    bool      `json:"lost,omitempty"`   // it is no longer in the inventory, so its tasks can not be cleaned
+	Lost    bool      `json:"lost,omitempty"`   // it is no longer in the inventory, so its tasks cannot be cleaned
 	Failed  bool      `json:"failed,omitempty"` // it counts against max_failed
 	Tasks   []TaskRow `json:"tasks"`            // oldest revision first
 }

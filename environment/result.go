@@ -38,7 +38,7 @@ func (s *State) Completed(step Step, seen ProbeResult, err error) []deploylog.Ev
 	return []deploylog.Event{step.event(name, p)}
 }
 
-// launched tells whether a task still is to be confirmed.
+// launched reports whether a task still is to be confirmed.
 func (s *State) awaitsConfirm(step Step) bool {
 	h := s.byName[step.Host]
 	if h == nil {
@@ -48,7 +48,7 @@ func (s *State) awaitsConfirm(step Step) bool {
 	return t != nil && t.status == TaskLaunched && t.deployment == step.Deployment && t.attempt == step.Attempt
 }
 
-// waits tells whether a task that was started has to stay healthy for a while.
+// waits reports whether a task that was started has to stay healthy for a while.
 func (s *State) needsConfirm(step Step) bool {
 	return s.active != nil && step.Revision == s.active.Revision && s.active.Configuration.MinHealthyTime > 0
 }

@@ -59,7 +59,7 @@ func (s *simulation) crash() {
 
 func (c *controller) dead() bool { return c.control != c }
 
-// record appends what the controller has found out. It can not be there already.
+// record appends what the controller has found out. It cannot be there already.
 func (c *controller) record(what string, events []deploylog.Event) {
 	if len(events) == 0 {
 		return

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// settled tells whether all is as it is to be, or can not be otherwise.
+// settled reports whether all is as it is to be, or cannot be otherwise.
 func (s *simulation) settled() bool { return s.unsettled() == "" }
 
 // unsettled is what is not as it is to be. A host may have a task that its revision

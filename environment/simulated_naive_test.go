@@ -225,14 +225,14 @@ func (n *naive) use(t *naiveTask) int {
 
 func sign(i int) int { return min(1, max(-1, i)) }
 
-// unsettled tells whether a deployment has not finished because of a host. The
+// unsettled reports whether a deployment has not finished because of a host. The
 // repair of drift is no part of it.
 func (n *naive) unsettled(h *naiveHost) bool {
 	do := n.next(h)
 	return do.kind != "" && (do.kind != Start || !n.mine(h).up())
 }
 
-// due tells whether something is to be recorded.
+// due reports whether something is to be recorded.
 func (n *naive) due(now time.Time, seen bool) string {
 	f := n.force
 	if n.known && (f.kind == ByDelete || !f.reached && seen) && len(n.there(n.unsettled)) == 0 {

@@ -111,7 +111,7 @@ func (w *world) begin(what string) Step {
 			return s
 		}
 	}
-	w.Fatalf("%s can not be done now, but %q", what, all)
+	w.Fatalf("%s cannot be done now, but %q", what, all)
 	return Step{}
 }
 

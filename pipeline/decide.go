@@ -99,7 +99,7 @@ func (w *walk) walk() bool {
 	return true
 }
 
-// reached tells whether all stages before are passed: a stage joins its paths.
+// reached reports whether all stages before are passed: a stage joins its paths.
 func (d *deployment) reached(stage *stageLayout) bool {
 	for _, b := range stage.before {
 		if !d.stages[b].passed {
@@ -188,7 +188,7 @@ func (s *Stage) retries() int {
 	}
 }
 
-// awaits tells whether an artifact is missing. One whose kind came in after the
+// awaits reports whether an artifact is missing. One whose kind came in after the
 // revision was registered is not waited for.
 func (d *deployment) awaits(stage *stageLayout, run *stageRun, kind int) bool {
 	for _, k := range stage.introducedKinds {
@@ -291,7 +291,7 @@ func (d *deployment) next(stage *stageLayout, host *hostRun) int {
 	return next
 }
 
-// leavesOut tells whether a late step that is new on a host is left out all the
+// leavesOut reports whether a late step that is new on a host is left out all the
 // same: the revision is older than the step, and went by it elsewhere.
 func (d *deployment) skips(step introduction) bool {
 	if d.order > step.after {

@@ -9,7 +9,7 @@ import (
 func TestAPipelineIsDeletedWhenNothingOfItIsUnderWay(t *testing.T) {
 	w := newTale(t, gated(), antHosts)
 	w.release("v1", "x86", "aarch64", "raspbian")
-	w.refused(Delete{ID: "late"}, "pipeline ant-gateway can not be deleted: under way is v1; wait for its end, or have it cancelled with the pipeline (--cancel)")
+	w.refused(Delete{ID: "late"}, "pipeline ant-gateway cannot be deleted: under way is v1; wait for its end, or have it cancelled with the pipeline (--cancel)")
 	w.do(Cancel{Revision: "v1"})
 	w.do(Delete{ID: "deletion", By: "ann", Reason: "replaced"})
 	if last := w.log[len(w.log)-1]; last.Name != "pipeline-deleted" || last.Target != "pipeline/ant-gateway" || w.state.Deleted() != last.Seq {

@@ -284,12 +284,12 @@ func (d *deployment) retry(attempt int) {
 	}
 }
 
-// within tells whether the revision came into a batch, at its beginning or,
+// within reports whether the revision came into a batch, at its beginning or,
 // since the pipeline changed, behind it, and has not left it.
 func (d *deployment) within(b span) bool {
 	from := &d.stages[b.from]
 	return (from.begun || from.passed) && !d.stages[b.to].passed
 }
 
-// holds tells whether the revision keeps others out of a batch.
+// holds reports whether the revision keeps others out of a batch.
 func (d *deployment) holds(b span) bool { return d.status == Running && d.within(b) }

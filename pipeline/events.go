@@ -217,7 +217,7 @@ func (m *marks) first() (mark, bool) {
 	return (*m)[i], true
 }
 
-// begins tells whether an event shows that work on its target has begun. An
+// begins reports whether an event shows that work on its target has begun. An
 // artifact does not: it is received when it comes, also before its stage starts.
 func begins(event string) bool {
 	_, received := artifactKind(event)

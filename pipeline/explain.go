@@ -143,7 +143,7 @@ func (s *State) Explain(t deploylog.Target) []Reason {
 	return reasons
 }
 
-// touches tells whether one place is the other, or above or below it.
+// touches reports whether one place is the other, or above or below it.
 func (p place) touches(o place) bool {
 	same := func(a, b int) bool { return a == none || b == none || a == b }
 	return same(p.stage, o.stage) && same(p.group, o.group) && same(p.host, o.host)

@@ -51,7 +51,7 @@ func (p *parser) read(root *yamlfile.Node) {
 		root.Fail("there is no pipeline, the name of what is defined")
 	} else if text, ok := n.Line("the name of the pipeline", maxPipeline); ok {
 		if !validPipeline.MatchString(text) {
-			n.Fail("%q can not be the name of a pipeline: %s", text, nameRule)
+			n.Fail("%q cannot be the name of a pipeline: %s", text, nameRule)
 		}
 		p.definition.Name = text
 	}
@@ -89,7 +89,7 @@ func (p *parser) checkSize(root *yamlfile.Node) {
 	data, err := json.Marshal(&p.definition)
 	switch {
 	case err != nil:
-		root.Fail("the definition can not be written as JSON: %s", err)
+		root.Fail("the definition cannot be written as JSON: %s", err)
 	case len(data) > most:
 		root.Fail("the definition has %d bytes as JSON; at most %d fit into the deployment log", len(data), most)
 	}

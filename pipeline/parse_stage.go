@@ -65,7 +65,7 @@ func (p *parser) name(n *yamlfile.Node, thing string, target func(pipeline, name
 		return "", false
 	}
 	if !validName.MatchString(text) {
-		n.Fail("%q can not be the name of a %s: %s, in parts divided by /", text, thing, nameRule)
+		n.Fail("%q cannot be the name of a %s: %s, in parts divided by /", text, thing, nameRule)
 	}
 	t := target(p.definition.Name, text)
 	switch first := p.taken[t]; {
@@ -138,7 +138,7 @@ func (p *parser) build(n *yamlfile.Node) *Build {
 		switch first := p.kinds[kind]; {
 		case !ok:
 		case !validKind.MatchString(kind):
-			k.Fail("%q can not be a kind of artifact: lower-case letters and digits are possible, in parts divided by -", kind)
+			k.Fail("%q cannot be a kind of artifact: lower-case letters and digits are possible, in parts divided by -", kind)
 		case first != nil:
 			k.Fail("the artifact %q is there twice, first at %d:%d", kind, first.Position.Line, first.Position.Column)
 		default:
@@ -167,7 +167,7 @@ func manifestAndRetries(fields map[string]*yamlfile.Node) (manifest string, retr
 func readEnvironment(n *yamlfile.Node) string {
 	text, ok := n.Line("the name of an environment", maxEnvironment)
 	if ok && !validName.MatchString(text) {
-		n.Fail("%q can not be the name of an environment: %s, in parts divided by /", text, nameRule)
+		n.Fail("%q cannot be the name of an environment: %s, in parts divided by /", text, nameRule)
 	}
 	return text
 }
@@ -273,7 +273,7 @@ func readStep(n *yamlfile.Node, first map[string]*yamlfile.Node) (s HostStep) {
 		why := reserved(event)
 		switch before := first[event]; {
 		case !validEvent.MatchString(event):
-			at.Fail("%q can not be the name of an event: lower-case letters and digits are possible, in words divided by -, as in host-deployed", event)
+			at.Fail("%q cannot be the name of an event: lower-case letters and digits are possible, in words divided by -, as in host-deployed", event)
 		case why != "":
 			at.Fail("the event %q is reserved: %s", event, why)
 		case before != nil:

@@ -168,7 +168,7 @@ func TestParseRefusesHostileFilesQuickly(t *testing.T) {
 		"too much":          {steps(600), "bytes as JSON; at most 524288 fit into the deployment log"},
 		"a long circle":     {stages(1000, func(i int) string { return fmt.Sprintf(", after: [s%d]", (i+999)%1000) }), "in a circle: s0 after s999 after s998"},
 		"unknown stages":    {stages(1000, func(int) string { return ", after: [" + unknown + "]" }), "more problems"},
-		"unknown artifacts": {"stages: [{build: {artifacts: [" + strings.Repeat("X,", 1000) + "]}}]", `can not be a kind of artifact`},
+		"unknown artifacts": {"stages: [{build: {artifacts: [" + strings.Repeat("X,", 1000) + "]}}]", `cannot be a kind of artifact`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestDefinitionsAreAsLargeAsTheLogAllows(t *testing.T) {
 }
 
 // The schema and the parser accept the same documents, but for what a schema
-// can not say: what names refer to, and what is the same.
+// cannot say: what names refer to, and what is the same.
 func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
 	text, err := schema.Source("pipeline")
 	if err != nil {
@@ -282,7 +282,7 @@ func FuzzParse(f *testing.F) {
 			}
 			for _, p := range invalid.Problems {
 				if p.Message == "" || strings.Contains(p.String(), "\n") || p.Position.Line > lines {
-					t.Fatalf("a problem that can not be shown: %q", p.String())
+					t.Fatalf("a problem that cannot be shown: %q", p.String())
 				}
 			}
 			return

@@ -37,7 +37,7 @@ func (s *State) Places() []Place {
 	return places
 }
 
-// Defines tells whether a definition is the present one.
+// Defines reports whether a definition is the present one.
 func (s *State) Defines(d *Definition) bool {
 	if s.definition == nil {
 		return false

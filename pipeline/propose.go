@@ -245,17 +245,17 @@ func (c Retry) propose(s *State) ([]deploylog.Event, error) {
 	case r.Status == Running || r.Status == Finished:
 		return nil, fmt.Errorf("revision %s is %s (event %d): only what failed or was cancelled can be retried", c.Revision, r.Status, r.Since)
 	case d == nil:
-		return nil, fmt.Errorf("revision %s can not be retried any more: newer ones have finished, or %d others failed or were cancelled since; release another revision", c.Revision, keptEnded)
+		return nil, fmt.Errorf("revision %s cannot be retried any more: newer ones have finished, or %d others failed or were cancelled since; release another revision", c.Revision, keptEnded)
 	}
 	for _, o := range s.deployments {
 		for i := range d.stages {
 			if o.order > d.order && o.stages[i].begun && !d.stages[i].passed {
-				return nil, fmt.Errorf("revision %s can not be retried: the newer revision %s is at or past stage %s, and it would overwrite it; release another revision", c.Revision, o.revision, s.layout.stages[i].Name)
+				return nil, fmt.Errorf("revision %s cannot be retried: the newer revision %s is at or past stage %s, and it would overwrite it; release another revision", c.Revision, o.revision, s.layout.stages[i].Name)
 			}
 		}
 		for _, b := range s.layout.batches {
 			if d.within(b) && o != d && o.holds(b) {
-				return nil, fmt.Errorf("revision %s can not be retried yet: revision %s is in the batch of stages %s to %s; retry when it has passed %s",
+				return nil, fmt.Errorf("revision %s cannot be retried yet: revision %s is in the batch of stages %s to %s; retry when it has passed %s",
 					c.Revision, o.revision, s.layout.stages[b.from].Name, s.layout.stages[b.to].Name, s.layout.stages[b.to].Name)
 			}
 		}
@@ -279,7 +279,7 @@ func (c Delete) propose(s *State) ([]deploylog.Event, error) {
 		}
 	}
 	if len(running) > 0 && !c.Cancel {
-		return nil, fmt.Errorf("pipeline %s can not be deleted: under way is %s; wait for its end, or have it cancelled with the pipeline (--cancel)", s.name, strings.Join(running, ", "))
+		return nil, fmt.Errorf("pipeline %s cannot be deleted: under way is %s; wait for its end, or have it cancelled with the pipeline (--cancel)", s.name, strings.Join(running, ", "))
 	}
 	return append(events, deploylog.Event{Deployment: c.ID, Target: s.target, Name: EventDeleted, Attempt: 1, Data: p.data()}), nil
 }
@@ -309,7 +309,7 @@ func (s *State) running(revision, to string) (*deployment, error) {
 		if r.Status != Finished {
 			remedy = "; retry it to go on"
 		}
-		return nil, fmt.Errorf("revision %s can not %s: it is %s since event %d%s", revision, to, r.Status, r.Since, remedy)
+		return nil, fmt.Errorf("revision %s cannot %s: it is %s since event %d%s", revision, to, r.Status, r.Since, remedy)
 	}
 	return s.byID[r.Deployment], nil
 }

@@ -42,11 +42,11 @@ func TestCommandsThatMakeNoSenseAreRefused(t *testing.T) {
 		{"an artifact of no revision", ReceiveArtifact{Revision: "v9", Kind: "x86"}, `unknown revision "v9" of pipeline ant-gateway: did you mean v1?`, ErrUnknown},
 		{"an artifact of no kind", ReceiveArtifact{Revision: "v2", Kind: "riscv"}, `unknown artifact kind "riscv" of pipeline ant-gateway: it has x86, aarch64, raspbian`, ErrUnknown},
 		{"an artifact again", ReceiveArtifact{Revision: "v1", Kind: "x86"}, "artifact x86 of revision v1 was already received (event 5): what others may have used does not change", ErrRepeated},
-		{"an artifact of what was cancelled", ReceiveArtifact{Revision: "v3", Kind: "x86"}, "can not receive an artifact: it is cancelled since event", nil},
+		{"an artifact of what was cancelled", ReceiveArtifact{Revision: "v3", Kind: "x86"}, "cannot receive an artifact: it is cancelled since event", nil},
 		{"approval of no stage", Approve{Revision: "v1", Stage: "aprove"}, `unknown stage "aprove" of pipeline ant-gateway: did you mean approve?`, ErrUnknown},
 		{"approval of another kind of stage", Approve{Revision: "v1", Stage: "beta"}, "stage beta does not wait for approval: it is a deploy stage", nil},
 		{"approval before its time", Approve{Revision: "v2", Stage: "approve"}, "does not wait for approval yet: revision v2 has not come to it (waits for stage beta)", nil},
-		{"cancelling what is cancelled", Cancel{Revision: "v3"}, "can not be cancelled: it is cancelled since event", nil},
+		{"cancelling what is cancelled", Cancel{Revision: "v3"}, "cannot be cancelled: it is cancelled since event", nil},
 		{"retrying what is running", Retry{Revision: "v1"}, "only what failed or was cancelled can be retried", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestCommandsThatMakeNoSenseAreRefused(t *testing.T) {
 	w.do(Retry{Revision: "v1"})
 	w.idle()
 	w.refused(Retry{Revision: "v1"}, "revision v1 is finished")
-	w.refused(Cancel{Revision: "v1"}, "can not be cancelled: it is finished since event")
+	w.refused(Cancel{Revision: "v1"}, "cannot be cancelled: it is finished since event")
 }
 
 func TestBeforeItsDefinitionAPipelineIsUnknown(t *testing.T) {
@@ -128,13 +128,13 @@ func TestARevisionThatWouldOverwriteANewerOneIsNotRetried(t *testing.T) {
 	w.release("v2", "x86", "aarch64", "raspbian")
 	w.until("v2", beta, stageFinished)
 	if _, err := w.state.Propose(Retry{Revision: "v1"}, noon); err != nil {
-		t.Errorf("v2 has not come to prod, and v1 can not be retried: %v", err)
+		t.Errorf("v2 has not come to prod, and v1 cannot be retried: %v", err)
 	}
 	w.until("v2", onProd, hostStarted)
-	w.refused(Retry{Revision: "v1"}, "can not be retried: the newer revision v2 is at or past stage prod, and it would overwrite it")
+	w.refused(Retry{Revision: "v1"}, "cannot be retried: the newer revision v2 is at or past stage prod, and it would overwrite it")
 	w.fails = nil
 	w.idle()
-	w.refused(Retry{Revision: "v1"}, "can not be retried any more")
+	w.refused(Retry{Revision: "v1"}, "cannot be retried any more")
 }
 
 func TestARevisionIsNotRetriedIntoABatchThatAnotherIsIn(t *testing.T) {
@@ -148,7 +148,7 @@ func TestARevisionIsNotRetriedIntoABatchThatAnotherIsIn(t *testing.T) {
 	w.until("v2", onBeta, hostStarted)
 	w.do(Cancel{Revision: "v2"})
 	w.do(Retry{Revision: "v1"})
-	w.refused(Retry{Revision: "v2"}, "can not be retried yet: revision v1 is in the batch of stages beta to prod; retry when it has passed prod")
+	w.refused(Retry{Revision: "v2"}, "cannot be retried yet: revision v1 is in the batch of stages beta to prod; retry when it has passed prod")
 }
 
 func TestOnlyTheLastThatFailedAreKept(t *testing.T) {
@@ -161,7 +161,7 @@ func TestOnlyTheLastThatFailedAreKept(t *testing.T) {
 	if n := len(w.state.deployments); n != keptEnded || len(w.state.byID) != n {
 		t.Errorf("%d deployments are kept", n)
 	}
-	w.refused(Retry{Revision: "v4"}, "can not be retried any more")
+	w.refused(Retry{Revision: "v4"}, "cannot be retried any more")
 	if w.state.byID[w.state.revisions[5].Deployment] == nil {
 		t.Error("v5 is not kept")
 	}

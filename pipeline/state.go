@@ -84,14 +84,14 @@ func (s *State) Artifacts(deployment string) map[string]string {
 	return nil
 }
 
-// Active tells whether an attempt of a deployment is under way: neither ended nor
+// Active reports whether an attempt of a deployment is under way: neither ended nor
 // followed by another.
 func (s *State) Active(deployment string, attempt int) bool {
 	d := s.byID[deployment]
 	return d != nil && d.status == Running && d.attempt == attempt
 }
 
-// Due tells whether the work of a step is still what Decide yields for it: its
+// Due reports whether the work of a step is still what Decide yields for it: its
 // event is not recorded, nothing failed that keeps it back, and the pipeline has
 // not changed so that it would be other work, or none.
 func (s *State) Due(step Step) bool {

@@ -25,7 +25,7 @@ type Step struct {
 	Cause       string   // of a failure that is to be recorded
 }
 
-// Work tells whether something has to be done before the event is recorded.
+// Work reports whether something has to be done before the event is recorded.
 func (s Step) Work() bool { return s.Manifest != "" || s.Environment != "" }
 
 // Completed are the events that tell that the step was done, to be appended

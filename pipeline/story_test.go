@@ -38,7 +38,7 @@ func (w *tale) complete(revision string, t deploylog.Target, event string) {
 			return
 		}
 	}
-	w.Fatalf("%s of %s can not be done, but %q", event, t, w.doable())
+	w.Fatalf("%s of %s cannot be done, but %q", event, t, w.doable())
 }
 
 func run(name string, after ...string) Stage {

@@ -245,7 +245,7 @@ func edge(from, above *slot) string {
 	}
 }
 
-// xmlText escapes a text; what XML can not hold at all is replaced.
+// xmlText escapes a text; what XML cannot hold at all is replaced.
 func xmlText(s string) string {
 	var b strings.Builder
 	if err := xml.EscapeText(&b, []byte(oneLine(s))); err != nil {

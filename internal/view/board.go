@@ -20,7 +20,7 @@ const (
 	skipped
 )
 
-// over tells whether nothing more will happen in this run.
+// over reports whether nothing more will happen in this run.
 func (p phase) over() bool { return p >= done }
 
 // row is one resource as a person sees it. All its text is clean.
@@ -242,7 +242,7 @@ func (b *board) status(r *row) string {
 	}
 }
 
-// planning tells whether resources are only looked at: the plan or report that
+// planning reports whether resources are only looked at: the plan or report that
 // comes of it is the output, and everything shown before is news.
 func (b *board) planning() bool { return !b.announced || b.command == "plan" }
 

@@ -35,7 +35,7 @@ func Environment(w io.Writer, r environment.Report, hosts bool, opts PlanOptions
 // overShown is how many of the revisions that are over are shown.
 const overShown = 10
 
-// isOver tells whether nothing of a revision is there any more.
+// isOver reports whether nothing of a revision is there any more.
 func isOver(r environment.Row) bool {
 	return (r.Status == environment.Inactive || r.Status == environment.Reverted) && r.Current == 0
 }
@@ -80,7 +80,7 @@ func (d *document) revisions(r environment.Report) {
 	}
 }
 
-// remarks writes what the table can not tell.
+// remarks writes what the table cannot tell.
 func (d *document) remarks(r environment.Report, hosts bool) {
 	below := document{style: d.style, width: d.width, full: d.full}
 	if r.Deleted {
@@ -125,7 +125,7 @@ func withoutHosts(cause string, hosts []environment.HostRow) string {
 	return cause
 }
 
-// troubled tells whether something of a host is not as it should be.
+// troubled reports whether something of a host is not as it should be.
 func troubled(h environment.HostRow) bool {
 	return h.Failed || h.Lost && len(h.Tasks) > 0 || slices.ContainsFunc(h.Tasks, ailing)
 }
@@ -150,7 +150,7 @@ func (d *document) host(h environment.HostRow, all bool) {
 		d.line("  " + mark + " " + d.style.bold(name) + "  " + text)
 	}
 	if h.Lost && len(h.Tasks) > 0 {
-		say(d.style.yellow("!"), "is no longer in the inventory: what is on it can not be cleaned")
+		say(d.style.yellow("!"), "is no longer in the inventory: what is on it cannot be cleaned")
 	}
 	for _, t := range h.Tasks {
 		if all || ailing(t) || h.Failed {

@@ -63,7 +63,7 @@ shop:2      Stuck        3         0
 Paused since 2017-09-06 11:47:23 by ada (too loud), event 70: nothing new begins until it is resumed, or something is deployed.
 Stuck: shop:2@1, event 64
   no progress for 10m
-  ! four  is no longer in the inventory: what is on it can not be cleaned
+  ! four  is no longer in the inventory: what is on it cannot be cleaned
   ✘       revision 1 died since 2017-09-06 11:47:23, event 50
       its host is gone
   ✘ one  revision 2 failed since 2017-09-06 11:47:23, event 63, 3 failures in a row, again at 11:48:23
@@ -134,7 +134,7 @@ func TestAnEventOfAnEnvironmentIsALine(t *testing.T) {
 			"     9  ✘ task-failed  task/shop/2/a  attempt 2\n          port is taken\n          by nginx\n",
 		},
 		{
-			"data that can not be read is left out",
+			"data that cannot be read is left out",
 			deploylog.Event{Seq: 10, Name: environment.EventTaskFinished, Target: "task/shop/2/a", Attempt: 1, Data: json.RawMessage(`{"error":3}`)},
 			"    10  ✔ task-finished-successfully  task/shop/2/a\n",
 		},

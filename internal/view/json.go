@@ -91,7 +91,7 @@ func (j *JSON) Observe(e runner.Event) {
 	j.line(line)
 }
 
-// ends tells whether events of this kind have a duration.
+// ends reports whether events of this kind have a duration.
 func ends(k runner.EventKind) bool {
 	switch k {
 	case runner.RunFinished, runner.RunFailed, runner.ResourceFinished, runner.ResourceFailed,

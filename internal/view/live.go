@@ -12,7 +12,7 @@ import (
 
 // LiveOptions says what a live view draws on.
 type LiveOptions struct {
-	Width   func() int       // of the terminal, in cells; 0 when it can not tell
+	Width   func() int       // of the terminal, in cells; 0 when it cannot tell
 	Height  func() int       // in lines
 	Color   bool             // see ColorWanted
 	Verbose bool             // print every line of output above the tree

@@ -31,7 +31,7 @@ type spoken struct {
 
 func callOf(e runner.Event) string { return fmt.Sprint(e.Action, " ", e.Attempt) }
 
-// say tells whether a line is to be shown, and keeps it in mind when not.
+// say reports whether a line is to be shown, and keeps it in mind when not.
 func (s *spoken) say(e runner.Event, all bool) bool {
 	if s.left == 0 && (all || s.lines < headLines && s.bytes+len(e.Text) <= headBytes) {
 		s.lines++
@@ -83,7 +83,7 @@ func inBytes(n int) string {
 	}
 }
 
-// said takes note of a line of output and tells whether it is to be shown now.
+// said takes note of a line of output and reports whether it is to be shown now.
 func (p *Plain) said(e runner.Event) (before []string, shown bool) {
 	s := p.spoken[e.Resource]
 	if s == nil || s.call != callOf(e) {

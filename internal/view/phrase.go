@@ -54,7 +54,7 @@ func resolution(e runner.Event) string {
 		return "known after apply of what it depends on"
 	case runner.Absent:
 		if e.Data["by"] == "log" {
-			return "already gone, by the log (it can not be asked: its configuration needs what is gone)"
+			return "already gone, by the log (it cannot be asked: its configuration needs what is gone)"
 		}
 		return "already gone"
 	case runner.Present:

@@ -142,7 +142,7 @@ func (p *Plain) lines(e runner.Event) []string {
 	}
 }
 
-// ofCall tells whether events of this kind say that a call has ended, or that
+// ofCall reports whether events of this kind say that a call has ended, or that
 // another begins.
 func ofCall(k runner.EventKind) bool {
 	switch k {

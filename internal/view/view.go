@@ -20,7 +20,7 @@ import (
 	"github.com/deployster-go/deployster/internal/crash"
 )
 
-// ColorWanted tells whether output may be coloured: never when NO_COLOR is set
+// ColorWanted reports whether output may be coloured: never when NO_COLOR is set
 // to something (no-color.org), always when CLICOLOR_FORCE is, else on a
 // terminal that is not "dumb".
 func ColorWanted(terminal bool, getenv func(string) string) bool {
@@ -33,7 +33,7 @@ func ColorWanted(terminal bool, getenv func(string) string) bool {
 	return terminal && getenv("TERM") != "dumb"
 }
 
-// output writes until the first error, which it keeps: an observer can not
+// output writes until the first error, which it keeps: an observer cannot
 // fail, and a reader that went away must not end a run.
 type output struct {
 	w   io.Writer
