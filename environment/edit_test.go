@@ -133,7 +133,7 @@ func TestSetNamesWhatIsWrong(t *testing.T) {
 		"empty values":               {"task.manifest=|deployment.max_failed=|deployment.healthy_deadline=", `--set task.manifest: must be the path of a manifest, not empty|--set deployment.max_failed: must be a number of hosts, or a percentage such as 10%, not ""|--set deployment.healthy_deadline: must be a time such as 90s, 5m or 1h30m, not ""`},
 		"a query":                    {"instance_group.query=attribute:ä == ?", `--set instance_group.query: the query at character 16: a query holds no ?`},
 		"a plain query":              {"instance_group.query=a == ?", `--set instance_group.query: the query at character 6: a query holds no ?`},
-		"an odd list":                {"task.vars.a=[1, .inf, {b: 1, b: 2}]", `--set task.vars.a: [1]: .inf is not a number that JSON can express|--set task.vars.a: [2].b: the key "b" is there twice, first at 1:12`},
+		"an odd list":                {"task.vars.a=[1, .inf, {b: 1, b: 2}]", `--set task.vars.a: [1]: .inf is not a number that JSON can express|--set task.vars.a: [2].b: duplicate key "b", first at 1:12`},
 		"half a list":                {"task.vars.a=[1, 2", `--set task.vars.a: malformed YAML: did not find expected ',' or ']'`},
 		"a deep list":                {"task.vars.a=" + strings.Repeat("[", 21) + strings.Repeat("]", 21), `--set task.vars.a: ` + strings.Repeat("[0]", 20) + `: nested deeper than 20 levels`},
 		"times that do not fit":      {"deployment.min_healthy_time=5m", `--set deployment.min_healthy_time: min_healthy_time (5m) must be shorter than healthy_deadline (5m): a task could never be healthy for long enough in time`},

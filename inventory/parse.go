@@ -55,7 +55,7 @@ func (v *Inventory) read(root *yamlfile.Node) {
 			continue
 		}
 		if before := first[h.Name]; before != nil {
-			at.Fail("the host %q is there twice, first at %d:%d", h.Name, before.Position.Line, before.Position.Column)
+			at.Fail("duplicate host %q, first at %s", h.Name, before.Position)
 			continue
 		}
 		first[h.Name] = at

@@ -11,11 +11,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/internal/suggest"
+	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
 // checked is what is known of an expression, wherever it stands.
@@ -30,10 +29,10 @@ func (l *loader) check() map[string]*checked {
 	known := map[string]*checked{}
 	var texts []string
 	for _, r := range l.pending {
-		for _, leaf := range r.texts {
-			if known[leaf.text] == nil {
-				known[leaf.text] = &checked{}
-				texts = append(texts, leaf.text)
+		for _, n := range r.texts {
+			if known[n.Value] == nil {
+				known[n.Value] = &checked{}
+				texts = append(texts, n.Value)
 			}
 		}
 	}
@@ -60,33 +59,32 @@ func (l *loader) expressions(broken bool) {
 	known := l.check()
 	for _, r := range l.pending {
 		for _, text := range r.texts {
-			c := known[text.text]
+			c := known[text.Value]
 			if c.err != nil {
-				l.found.add(r.file.failure(text.node, text.path, c.err))
+				l.found.Add(failure(text, c.err))
 				continue
 			}
 			l.opts.Usage.add(c.Usage, r.Dependencies)
-			var minus []string // what follows the dashes of names that can not be read
-			for _, ref := range c.Refs {
-				if _, ok := l.opts.Variables[ref.Name]; ok || ref.Optional {
-					continue
-				}
-				if _, ok := r.Dependencies[ref.Name]; ok {
-					continue
-				}
-				if broken && validName.MatchString(ref.Name) && l.manifest.resources[ref.Name] == nil {
-					continue
-				}
-				if slices.Contains(minus, ref.Name) {
-					continue
-				}
-				p, written := l.undefined(r, ref.Name, text.text)
-				minus = append(minus, strings.Split(written, "-")[1:]...)
-				p.Position = r.file.within(text.node, ref.Line, ref.Column)
-				p.Path = pathText(text.path)
-				l.found.add(p)
-			}
+			l.references(r, text, c.Refs, broken)
 		}
+	}
+}
+
+// references reports the names in a text that are not defined.
+func (l *loader) references(r *pending, text *yamlfile.Node, refs []expression.Ref, broken bool) {
+	var minus []string // what follows the dashes of names that cannot be read
+	for _, ref := range refs {
+		_, variable := l.opts.Variables[ref.Name]
+		_, alias := r.Dependencies[ref.Name]
+		unread := broken && validName.MatchString(ref.Name) && l.manifest.resources[ref.Name] == nil
+		if variable || alias || unread || ref.Optional || slices.Contains(minus, ref.Name) {
+			continue
+		}
+		p, written := l.undefined(r, ref.Name, text.Value)
+		minus = append(minus, strings.Split(written, "-")[1:]...)
+		p.Position = within(text, ref.Line, ref.Column)
+		p.Path = text.Path()
+		l.found.Add(p)
 	}
 }
 
@@ -141,31 +139,57 @@ func dashed(name, text string, names []string) string {
 }
 
 // failure puts the error of an expression at its place in the file.
-func (f *file) failure(n *yaml.Node, path []string, err error) Problem {
+func failure(n *yamlfile.Node, err error) Problem {
 	var where *expression.PathError
 	if errors.As(err, &where) {
 		for _, key := range where.Path {
-			at, value := step(target(n), key, 0)
-			if at == nil {
+			part := n.Child(key)
+			if part == nil {
 				break
 			}
-			n, path = value, append(path[:len(path):len(path)], key)
+			n = part
 		}
 		err = where.Err
 	}
-	n = target(n)
-	p := Problem{Position: f.at(n), Path: pathText(path), Message: err.Error()}
+	p := Problem{Position: n.Position, Path: n.Path(), Message: err.Error()}
 	var syntax *expression.SyntaxError
 	var undefined *expression.UndefinedError
 	switch {
 	case errors.As(err, &syntax) && syntax.File == "":
-		p.Position = f.within(n, syntax.Line, syntax.Column)
+		p.Position = within(n, syntax.Line, syntax.Column)
 		p.Message = syntax.Message
 	case errors.As(err, &undefined) && undefined.File == "":
-		p.Position = f.within(n, undefined.Line, undefined.Column)
+		p.Position = within(n, undefined.Line, undefined.Column)
 		if undefined.Of == "" {
 			p.Hint = suggest.Closest(undefined.Name, undefined.Defined)
 		}
 	}
 	return p
+}
+
+// within returns where in the file a place within a text is; line and column,
+// from 1, are those of the text.
+func within(n *yamlfile.Node, line, column int) Position {
+	if line < 1 {
+		return n.Position
+	}
+	offset := 0
+	for _, r := range n.Value {
+		if line == 1 {
+			if column--; column <= 0 {
+				break
+			}
+		}
+		if r == '\n' {
+			if line == 1 {
+				break
+			}
+			line--
+		}
+		offset++
+	}
+	if at, ok := n.Inside(offset); ok {
+		return at
+	}
+	return n.Position
 }

@@ -23,10 +23,9 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/deployster-go/deployster/graph"
 	"github.com/deployster-go/deployster/internal/suggest"
+	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
 // Manifest is one or several files, checked.
@@ -77,9 +76,7 @@ type Resource struct {
 	IgnoreDrift  []string       // paths of the configuration, such as ports[0].host, whose differences are no drift
 	Position     Position
 
-	file     *file
-	config   *yaml.Node // nil when there is none
-	configAt Position   // of its key
+	config *yamlfile.Node // nil when there is none
 }
 
 // At returns the position of a part of the configuration, or of the nearest
@@ -88,7 +85,7 @@ func (r *Resource) At(path ...string) Position {
 	if r.config == nil {
 		return r.Position
 	}
-	return r.file.find(r.config, path, r.configAt)
+	return r.config.Find(path...)
 }
 
 // Resource returns the resource of this name, nil if there is none.

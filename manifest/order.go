@@ -9,6 +9,9 @@ import (
 	"github.com/deployster-go/deployster/graph"
 )
 
+// maxCycles is how many cycles of dependencies are reported; nobody reads more.
+const maxCycles = 1000
+
 // depend checks the dependencies and sorts the resources by them. When a file
 // could not be read, what is not there is no news.
 func (l *loader) depend(broken bool) {
@@ -17,22 +20,21 @@ func (l *loader) depend(broken bool) {
 	for _, r := range l.pending {
 		order = append(order, r.Name)
 		for _, alias := range r.aliases {
-			path := []string{"resources", r.Name, "dependencies", alias.name}
-			name := alias.value.Value
+			name := alias.Value
 			switch {
 			case name == r.Name:
-				r.file.fail(alias.value, path, "the resource depends on itself")
+				alias.Fail("the resource depends on itself")
 			case l.manifest.resources[name] != nil:
 				edges[r.Name] = append(edges[r.Name], name)
 			case !broken:
-				r.file.found.add(Problem{
-					Position: r.file.at(alias.value), Path: pathText(path),
-					Message: fmt.Sprintf("there is no resource %q", name), Hint: l.closest(name),
+				l.found.Add(Problem{
+					Position: alias.Position, Path: alias.Path(),
+					Message: fmt.Sprintf("there is no resource %q", name), Hint: l.found.Closest(name, l.names()),
 				})
 			}
 		}
 	}
-	for range maxProblems {
+	for range maxCycles {
 		g := graph.New[string]()
 		for _, name := range order {
 			g.Add(name)
@@ -64,8 +66,8 @@ func (l *loader) cycle(path, order []string, edges map[string][]string) {
 	edges[from] = slices.DeleteFunc(edges[from], func(name string) bool { return name == to })
 	r := l.pending[first]
 	for _, alias := range r.aliases {
-		if alias.value.Value == to {
-			r.file.fail(alias.value, []string{"resources", from, "dependencies", alias.name}, "dependency cycle: %s", strings.Join(path, " → "))
+		if alias.Value == to {
+			alias.Fail("dependency cycle: %s", strings.Join(path, " → "))
 			return
 		}
 	}

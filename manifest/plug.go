@@ -9,106 +9,99 @@ import (
 	"regexp"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
-// CheckPlugs tells which plugs have a path that is not there, as an *Error. It
+// CheckPlugs reports which plugs have a path that is not there, as an *Error. It
 // is not part of Load because the engine may be on another machine, whose files
 // are the ones that count.
 func (m *Manifest) CheckPlugs() error {
-	var found problems
+	var found yamlfile.Report
 	for _, p := range m.Plugs {
 		if _, err := os.Stat(p.Path); err != nil {
 			message := fileError(err).Error()
 			if errors.Is(err, fs.ErrNotExist) {
 				message = "there is no such file or directory"
 			}
-			found.add(Problem{Position: p.Position, Path: "plugs." + p.Name + ".path", Message: fmt.Sprintf("%s: %s", p.Path, message)})
+			found.Add(Problem{Position: p.Position, Path: "plugs." + p.Name + ".path", Message: fmt.Sprintf("%s: %s", p.Path, message)})
 		}
 	}
-	return found.err(m.Files)
+	return found.Err()
 }
 
-func (l *loader) plug(f *file, e entry, n *yaml.Node, path []string) {
-	p := &Plug{Name: e.name, Position: f.at(e.key)}
-	if first := l.manifest.plugs[e.name]; first != nil {
-		f.fail(e.key, path, "the plug %q is already defined at %s", e.name, first.Position)
+func (l *loader) plug(n *yamlfile.Node) {
+	p := &Plug{Name: n.Name, Position: n.NameAt}
+	if first := l.manifest.plugs[n.Name]; first != nil {
+		n.FailName("the plug %q is already defined at %s", n.Name, first.Position)
 	} else {
-		l.manifest.plugs[e.name] = p
+		l.manifest.plugs[n.Name] = p
 		l.manifest.Plugs = append(l.manifest.Plugs, p)
 	}
 	written := map[string]any{}
-	located := false
-	for _, e := range f.entries(n, path, "key") {
-		n, leave := f.enter(e)
-		at := append(path[:2:2], e.name)
-		switch e.name {
-		case "path":
-			located = true
-			p.Path = l.plugPath(f, n, at)
-		case "read_only":
-			p.ReadOnly = l.plugReadOnly(f, n, at)
-		case "resource_names":
-			p.ResourceNames, p.names = l.plugPatterns(f, n, at)
-		case "resource_types":
-			p.ResourceTypes, p.types = l.plugPatterns(f, n, at)
-		default:
-			f.unknown(e, path, "path", "read_only", "resource_names", "resource_types")
-			leave()
+	p.written = written
+	keys := []string{"path", "read_only", "resource_names", "resource_types"}
+	fields, _ := n.Fields("a plug", keys...)
+	if fields["path"] == nil {
+		n.FailName("the plug has no path")
+	}
+	for _, key := range keys { // in an order, since all patterns together have a bound
+		at := fields[key]
+		if at == nil {
 			continue
 		}
-		quiet := converter{file: &file{name: f.name, found: &problems{}}}
-		written[e.name] = quiet.value(n, at, 0)
-		leave()
-	}
-	p.written = written
-	if !located {
-		f.fail(e.key, path, "the plug has no path")
+		value, ok := at.Any()
+		if !ok {
+			continue
+		}
+		written[key] = value
+		switch key {
+		case "path":
+			p.Path = l.plugPath(at, value)
+		case "read_only":
+			p.ReadOnly = l.plugReadOnly(at, value)
+		case "resource_names":
+			p.ResourceNames, p.names = l.plugPatterns(at, value)
+		case "resource_types":
+			p.ResourceTypes, p.types = l.plugPatterns(at, value)
+		}
 	}
 }
 
-// resolved converts a value and evaluates its expressions, which can use the
-// variables.
-func (l *loader) resolved(f *file, n *yaml.Node, path []string) (any, bool) {
-	before := len(f.found.list)
-	c := converter{file: f}
-	value := c.value(n, path, 0)
-	if len(f.found.list) > before {
-		return nil, false
-	}
+// resolved evaluates the expressions of a value, which can use the variables.
+func (l *loader) resolved(n *yamlfile.Node, value any) (any, bool) {
 	l.opts.Usage.examine(l.opts.Evaluator, value)
 	value, err := l.opts.Evaluator.Resolve(value, l.opts.Variables)
 	if err != nil {
-		f.found.add(f.failure(n, path, err))
+		l.found.Add(failure(n, err))
 		return nil, false
 	}
 	return value, true
 }
 
-func (l *loader) plugPath(f *file, n *yaml.Node, path []string) string {
-	value, ok := l.resolved(f, n, path)
+func (l *loader) plugPath(n *yamlfile.Node, value any) string {
+	value, ok := l.resolved(n, value)
 	if !ok {
 		return ""
 	}
 	text, ok := value.(string)
-	if isNothing(n) && n.Value == "~" {
+	if n.Kind == yamlfile.Nothing && n.Value == "~" {
 		text, ok = "~", true // to YAML this is null; nobody means that here
 	}
 	switch {
 	case !ok || text == "":
-		f.fail(n, path, "must be the path of a file or directory, not %s", valueKind(value))
+		n.Fail("must be the path of a file or directory, not %s", kindOfValue(value))
 		return ""
 	case strings.ContainsRune(text, 0):
-		f.fail(n, path, "must not contain a NUL character")
+		n.Fail("must not contain a NUL character")
 		return ""
 	}
 	if home, rest, _ := strings.Cut(text, "/"); strings.HasPrefix(home, "~") {
 		switch {
 		case home != "~":
-			f.fail(n, path, "%s is not expanded; only ~ and ~/… are", home)
+			n.Fail("%s is not expanded; only ~ and ~/… are", home)
 			return ""
 		case l.opts.Home == "":
-			f.fail(n, path, "~ can not be expanded: the home directory is not known; set HOME or give the whole path")
+			n.Fail("~ cannot be expanded: the home directory is not known; set HOME or give the whole path")
 			return ""
 		}
 		return filepath.Join(l.opts.Home, rest)
@@ -119,75 +112,58 @@ func (l *loader) plugPath(f *file, n *yaml.Node, path []string) string {
 	return filepath.Join(l.opts.Workspace, text)
 }
 
-func (l *loader) plugReadOnly(f *file, n *yaml.Node, path []string) bool {
-	if b, err := boolean(n); err == nil {
+func (l *loader) plugReadOnly(n *yamlfile.Node, value any) bool {
+	if b, ok := n.Bool(); ok {
 		return b
 	}
-	value, ok := l.resolved(f, n, path)
+	value, ok := l.resolved(n, value)
 	if !ok {
 		return false
 	}
 	b, ok := value.(bool)
 	if !ok {
-		f.fail(n, path, "must be true or false, not %s", valueKind(value))
+		n.Fail("must be true or false, not %s", kindOfValue(value))
 	}
 	return b
 }
 
-func (l *loader) plugPatterns(f *file, n *yaml.Node, path []string) ([]string, []*regexp.Regexp) {
-	value, ok := l.resolved(f, n, path)
+func (l *loader) plugPatterns(n *yamlfile.Node, value any) ([]string, []*regexp.Regexp) {
+	value, ok := l.resolved(n, value)
 	if !ok || value == nil {
 		return nil, nil
 	}
 	list, ok := value.([]any)
 	if !ok {
-		f.fail(n, path, "must be a list of regular expressions, not %s", valueKind(value))
+		n.Fail("must be a list of regular expressions, not %s", kindOfValue(value))
 		return nil, nil
 	}
 	patterns := make([]string, 0, len(list))
 	compiled := make([]*regexp.Regexp, 0, len(list))
 	for i, item := range list {
-		at := append(path[:len(path):len(path)], itoa(i))
-		where := n
-		if n.Kind == yaml.SequenceNode && i < len(n.Content) {
-			where = target(n.Content[i])
-		}
-		text, ok := item.(string)
-		if !ok {
-			f.fail(where, at, "must be a regular expression, not %s", valueKind(item))
-			continue
-		}
-		re, err := l.patterns.Compile(text) // on its own first: "a)(b" becomes one by accident only
-		if err == nil {
-			re, err = regexp.Compile("^(?:" + text + ")")
-		}
+		pattern, err := l.pattern(item)
 		if err != nil {
-			f.fail(where, at, "%s", err)
+			at := n.Position // of the expression that made the list
+			if n.Kind == yamlfile.List && i < len(n.Members) {
+				at = n.Members[i].Position
+			}
+			l.found.Add(Problem{Position: at, Path: fmt.Sprintf("%s[%d]", n.Path(), i), Message: err.Error()})
 			continue
 		}
-		patterns = append(patterns, text)
-		compiled = append(compiled, re)
+		patterns = append(patterns, item.(string))
+		compiled = append(compiled, pattern)
 	}
 	return patterns, compiled
 }
 
-// valueKind names what a value is.
-func valueKind(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "nothing"
-	case bool:
-		return "a boolean"
-	case string:
-		if v == "" {
-			return "empty"
-		}
-		return "text"
-	case []any:
-		return "a list"
-	case map[string]any:
-		return "a mapping"
-	default:
-		return "a number"
+// pattern compiles a regular expression, anchored at the start. It is compiled
+// on its own first: "a)(b" would become one by accident only.
+func (l *loader) pattern(value any) (*regexp.Regexp, error) {
+	text, ok := value.(string)
+	if !ok {
+		return nil, fmt.Errorf("must be a regular expression, not %s", kindOfValue(value))
 	}
+	if _, err := l.patterns.Compile(text); err != nil {
+		return nil, err
+	}
+	return regexp.Compile("^(?:" + text + ")")
 }

@@ -8,10 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"unicode/utf8"
-)
 
-// maxFile is how large a manifest or a file of variables may be, in bytes.
-const maxFile = 8 << 20
+	"github.com/deployster-go/deployster/internal/yamlfile"
+)
 
 // Source is a file that has been read.
 type Source struct {
@@ -19,27 +18,27 @@ type Source struct {
 	Data []byte
 }
 
-// ReadFiles reads manifests. What can not be read is told for all files
+// ReadFiles reads manifests. What cannot be read is reported for all files
 // together, as an *Error.
 func ReadFiles(paths []string) ([]Source, error) {
-	var found problems
+	var found yamlfile.Report
 	var sources []Source
 	seen := map[string]bool{}
 	for _, path := range paths {
 		if clean := filepath.Clean(path); seen[clean] {
-			found.add(Problem{Position: Position{File: path}, Message: "is given twice"})
+			found.Add(Problem{Position: Position{File: path}, Message: "is given twice"})
 			continue
 		} else {
 			seen[clean] = true
 		}
 		data, err := readNamed(path)
 		if err != nil {
-			found.add(Problem{Position: Position{File: path}, Message: err.Error()})
+			found.Add(Problem{Position: Position{File: path}, Message: err.Error()})
 			continue
 		}
 		sources = append(sources, Source{Name: path, Data: data})
 	}
-	if err := found.err(paths); err != nil {
+	if err := found.Err(); err != nil {
 		return nil, err
 	}
 	return sources, nil
@@ -61,26 +60,22 @@ func readFile(path string) ([]byte, error) {
 		return nil, fileError(err)
 	case info.IsDir():
 		return nil, errors.New("is a directory; give the files in it")
-	case info.Size() > maxFile:
-		return nil, tooLarge(info.Size())
+	case info.Size() > yamlfile.MaxSize:
+		return nil, yamlfile.TooLarge(info.Size())
 	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fileError(err)
 	}
 	// A pipe or a device does not know its size before it is read.
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := io.ReadAll(io.LimitReader(f, yamlfile.MaxSize+1))
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, fileError(err)
 	}
-	if len(data) > maxFile {
-		return nil, tooLarge(int64(len(data)))
+	if len(data) > yamlfile.MaxSize {
+		return nil, yamlfile.TooLarge(int64(len(data)))
 	}
 	return data, nil
-}
-
-func tooLarge(size int64) error {
-	return fmt.Errorf("has %d bytes or more; at most %d (8 MiB) are possible", size, maxFile)
 }
 
 // fileError says in words what the system said; the path stands before it.
@@ -89,11 +84,11 @@ func fileError(err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return errors.New("there is no such file")
 	case errors.Is(err, fs.ErrPermission):
-		return errors.New("can not be read: permission denied")
+		return errors.New("cannot be read: permission denied")
 	}
 	var detail *fs.PathError
 	if errors.As(err, &detail) {
 		err = detail.Err
 	}
-	return fmt.Errorf("can not be read: %w", err)
+	return fmt.Errorf("cannot be read: %w", err)
 }

@@ -12,9 +12,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
 // VariableOptions says where variables come from.
@@ -72,13 +71,13 @@ func LoadVariables(opts VariableOptions) (map[string]any, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(opts.Last)) {
 		if problem := v.nameProblem(name); problem != "" {
-			v.found.add(Problem{Message: problem})
+			v.found.Add(Problem{Message: problem})
 			continue
 		}
 		v.set(name, opts.Last[name])
 		v.Usage.give(name, Problem{Path: name})
 	}
-	if err := v.found.err(v.files); err != nil {
+	if err := v.found.Err(); err != nil {
 		return nil, err
 	}
 	return v.values, nil
@@ -88,8 +87,7 @@ type variables struct {
 	VariableOptions
 	values map[string]any
 	failed map[string]bool // variables that could not be set
-	files  []string
-	found  problems
+	found  yamlfile.Report
 }
 
 // automatic lists the files of a directory that are read without being asked
@@ -98,7 +96,7 @@ func (v *variables) automatic(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			v.found.add(Problem{Position: Position{File: dir}, Message: fileError(err).Error()})
+			v.found.Add(Problem{Position: Position{File: dir}, Message: fileError(err).Error()})
 		}
 		return nil
 	}
@@ -116,62 +114,57 @@ func (v *variables) automatic(dir string) []string {
 
 var validVariable = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_-]*$`)
 
-// nameProblem says why a name can not be set, "" when it can.
+// nameProblem says why a name cannot be set, "" when it can.
 func (v *variables) nameProblem(name string) string {
 	if _, builtin := v.Builtin[name]; builtin {
-		return fmt.Sprintf("%q is set by deployster itself and can not be changed", name)
+		return fmt.Sprintf("%q is set by deployster itself and cannot be changed", name)
 	}
 	if !validVariable.MatchString(name) {
-		return fmt.Sprintf("%q can not be the name of a variable: it begins with a letter or _ and consists of letters, digits, _ and -", name)
+		return fmt.Sprintf("%q cannot be the name of a variable: it begins with a letter or _ and consists of letters, digits, _ and -", name)
 	}
 	return ""
 }
 
 func (v *variables) file(path string, read func(string) ([]byte, error), given bool) {
-	v.files = append(v.files, path)
 	data, err := read(path)
 	if err != nil {
-		v.found.add(Problem{Position: Position{File: path}, Message: err.Error()})
+		v.found.Add(Problem{Position: Position{File: path}, Message: err.Error()})
 		return
 	}
-	f, root, ok := open(Source{path, data}, &v.found)
-	if !ok || root == nil || isNothing(root) {
+	root, _ := yamlfile.Open(path, data, variableFile, &v.found)
+	switch {
+	case root == nil:
+		return
+	case root.Kind != yamlfile.Mapping:
+		root.Fail("a file of variables must be a mapping of names to values, not %s", kindOf(root))
 		return
 	}
-	if root.Kind != yaml.MappingNode {
-		f.fail(root, nil, "a file of variables must be a mapping of names to values, not %s", nodeKind(root))
-		return
-	}
-	for _, e := range f.entries(root, nil, "variable") {
-		path := []string{e.name}
-		if problem := v.nameProblem(e.name); problem != "" {
-			f.fail(e.key, nil, "%s", problem)
+	for _, n := range root.Members {
+		if problem := v.nameProblem(n.Name); problem != "" {
+			v.found.Add(Problem{Position: n.NameAt, Message: problem})
 			continue
 		}
-		before := len(v.found.list)
-		c := converter{file: f}
-		if e.copy {
-			f.copying++
-		}
-		value := c.value(e.value, path, 0)
-		if e.copy {
-			f.copying--
-		}
 		if given {
-			v.Usage.give(e.name, Problem{Position: f.at(e.key)})
+			v.Usage.give(n.Name, Problem{Position: n.NameAt})
 		}
-		if len(v.found.list) == before {
-			v.Usage.examine(v.Evaluator, value)
-			value, err = v.Evaluator.Resolve(value, v.values)
-			if err != nil {
-				v.fail(e.name, err, f.failure(e.value, path, err))
-				continue
-			}
-			v.set(e.name, value)
-		} else {
-			v.failed[e.name] = true
-		}
+		v.member(n)
 	}
+}
+
+// member sets the variable that a member of a file is.
+func (v *variables) member(n *yamlfile.Node) {
+	value, ok := n.Any()
+	if !ok {
+		v.failed[n.Name] = true
+		return
+	}
+	v.Usage.examine(v.Evaluator, value)
+	value, err := v.Evaluator.Resolve(value, v.values)
+	if err != nil {
+		v.fail(n.Name, err, failure(n, err))
+		return
+	}
+	v.set(n.Name, value)
 }
 
 // fail reports that a variable could not be set, unless that only follows from
@@ -182,16 +175,13 @@ func (v *variables) fail(name string, err error, p Problem) {
 	if errors.As(err, &undefined) && undefined.Of == "" && v.failed[undefined.Missing] && undefined.Missing != name {
 		return
 	}
-	v.found.add(p)
+	v.found.Add(p)
 }
 
 func (v *variables) flag(flag VariableFlag) {
 	at := Position{File: "--var " + flag.Name}
-	if !slices.Contains(v.files, at.File) {
-		v.files = append(v.files, at.File)
-	}
 	if problem := v.nameProblem(flag.Name); problem != "" {
-		v.found.add(Problem{Position: at, Message: problem})
+		v.found.Add(Problem{Position: at, Message: problem})
 		return
 	}
 	if !utf8.ValidString(flag.Value) {
@@ -225,55 +215,54 @@ func (v *variables) typed(text string) (any, error) {
 // errPlain says that a text is nothing but a text.
 var errPlain = errors.New("plain text")
 
+// fromYAML reads what was typed as YAML, where it is meant to be that. It fails
+// with errPlain where it is not.
 func fromYAML(text string) (any, error) {
-	var found problems
-	f := &file{name: "", data: []byte(text), found: &found}
-	if len(text) > maxFile {
-		return nil, tooLarge(int64(len(text)))
+	if len(text) > yamlfile.MaxSize {
+		return nil, yamlfile.TooLarge(int64(len(text)))
 	}
-	root, err := f.parse()
-	if err != nil || root == nil || root.Anchor != "" || root.Style&yaml.TaggedStyle != 0 {
+	var found yamlfile.Report
+	root, ok := yamlfile.Open("", []byte(text), variableFile, &found)
+	trimmed := strings.TrimSpace(text)
+	switch {
+	case ok && slices.Contains([]string{"~", "null", "Null", "NULL"}, trimmed):
+		return nil, nil
+	case root == nil:
 		return nil, errPlain
 	}
-	const quotes = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle
+	value, ok := root.Any()
 	switch root.Kind {
-	case yaml.MappingNode, yaml.SequenceNode:
-		if root.Style&yaml.FlowStyle == 0 {
+	case yamlfile.Mapping, yamlfile.List:
+		if !root.InBrackets() || strings.IndexByte("[{", trimmed[0]) < 0 { // behind an anchor or a tag
 			return nil, errPlain
 		}
-	case yaml.ScalarNode:
-		if root.Style&quotes == 0 && root.Value != strings.TrimSpace(text) {
-			return nil, errPlain // a comment
-		}
-		if root.Style&quotes == 0 && root.ShortTag() == "!!str" {
-			return nil, errPlain
-		}
+		return value, unplaced(&found)
+	case yamlfile.Text:
+		ok = root.Quoted() && strings.IndexByte(`'"`, trimmed[0]) >= 0
+	case yamlfile.Boolean:
+		ok = ok && root.Value == trimmed // there is no comment
 	default:
+		ok = ok && root.Value == trimmed && fmt.Sprint(value) == trimmed
+	}
+	if !ok {
 		return nil, errPlain
-	}
-	c := converter{file: f}
-	value := c.value(root, nil, 0)
-	if root.Kind == yaml.ScalarNode {
-		switch value.(type) {
-		case int64, float64:
-			if fmt.Sprint(value) != root.Value {
-				return nil, errPlain
-			}
-		}
-		if len(found.list) > 0 {
-			return nil, errPlain
-		}
-		return value, nil
-	}
-	if len(found.list) > 0 {
-		said := make([]string, len(found.list))
-		for i, p := range found.list {
-			p.Position = Position{}
-			said[i] = p.String()
-		}
-		return nil, errors.New(strings.Join(said, "; "))
 	}
 	return value, nil
+}
+
+// unplaced is what was found wrong, in one line, without places: there is no
+// file.
+func unplaced(found *yamlfile.Report) error {
+	var invalid *Error
+	if !errors.As(found.Err(), &invalid) {
+		return nil
+	}
+	said := make([]string, len(invalid.Problems))
+	for i, p := range invalid.Problems {
+		p.Position = Position{}
+		said[i] = p.String()
+	}
+	return errors.New(strings.Join(said, "; "))
 }
 
 func (v *variables) set(name string, value any) {

@@ -65,7 +65,7 @@ func TestTheLastVariablesWinAndAreTakenAsTheyAre(t *testing.T) {
 	_, err = manifest.LoadVariables(options)
 	var invalid *manifest.Error
 	if !errors.As(err, &invalid) || len(invalid.Problems) != 2 ||
-		!strings.Contains(err.Error(), `"host" is set by deployster itself`) || !strings.Contains(err.Error(), `"a b" can not be the name`) {
+		!strings.Contains(err.Error(), `"host" is set by deployster itself`) || !strings.Contains(err.Error(), `"a b" cannot be the name`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -126,20 +126,20 @@ deep:
 			{Name: "z", Value: "a\xff"}, {Name: "w", Value: "{{ z }}"}, {File: filepath.Join(dir, "caf\xe9.yaml")},
 		},
 	})
-	want := strings.NewReplacer("DIR", dir, "LATIN", "\xe9").Replace(`DIR/vars.auto.yaml:1:1: "_version" is set by deployster itself and can not be changed
+	want := strings.NewReplacer("DIR", dir, "LATIN", "\xe9").Replace(`DIR/vars.auto.yaml:1:1: "_version" is set by deployster itself and cannot be changed
 DIR/vars.auto.yaml:2:1: a key must be text, not a number: write it as "1"
-DIR/vars.auto.yaml:3:1: "a b" can not be the name of a variable: it begins with a letter or _ and consists of letters, digits, _ and -
-DIR/vars.auto.yaml:6:1: twice: the variable "twice" is there twice, first at DIR/vars.auto.yaml:5:1
+DIR/vars.auto.yaml:3:1: "a b" cannot be the name of a variable: it begins with a letter or _ and consists of letters, digits, _ and -
+DIR/vars.auto.yaml:6:1: twice: duplicate key "twice", first at DIR/vars.auto.yaml:5:1
 DIR/vars.auto.yaml:7:13: broken: "nowhere" is not defined; defined are _version, ok, twice
 DIR/vars.auto.yaml:12:15: deep.list[1]: "okk" is not defined; defined are _version, ok, twice, did you mean "ok"?
 DIR/vars.b.auto.yaml:1:1: a file of variables must be a mapping of names to values, not a list
 DIR/vars.d.auto.yaml:1:1: malformed YAML: did not find expected node content
 DIR/vars.e.auto.yaml: is a directory; give the files in it
---var _version: "_version" is set by deployster itself and can not be changed
+--var _version: "_version" is set by deployster itself and cannot be changed
 DIR/gone.yaml: there is no such file
---var a b: "a b" can not be the name of a variable: it begins with a letter or _ and consists of letters, digits, _ and -
+--var a b: "a b" cannot be the name of a variable: it begins with a letter or _ and consists of letters, digits, _ and -
 --var x: "nope" is not defined; defined are _version, ok, twice
---var y: a: the key "a" is there twice, first at 1:2
+--var y: a: duplicate key "a", first at 1:2
 --var z: the value is not valid UTF-8
 DIR/cafLATIN.yaml: the name of the file is not valid UTF-8; rename it`)
 	var invalid *manifest.Error

@@ -1,7 +1,11 @@
 package yamlfile
 
 import (
+	"encoding/base64"
+	"fmt"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -9,7 +13,7 @@ import (
 // expand makes a Node of what the parser found. around are the anchors within
 // which it is; copying is whether an alias led here.
 func (f *file) expand(from *yaml.Node, to *Node, around []*yaml.Node, depth int, copying bool) *Node {
-	to.file, to.Position, to.Kind = f, Position{f.name, from.Line, from.Column}, Nothing
+	to.file, to.Kind, to.Position = f, Nothing, f.at(from)
 	for from.Kind == yaml.AliasNode {
 		if slices.Contains(around, from.Alias) {
 			return to.giveUp("the anchor &%.60s contains itself", from.Value)
@@ -21,8 +25,11 @@ func (f *file) expand(from *yaml.Node, to *Node, around []*yaml.Node, depth int,
 		to.Kind = broken
 		return to
 	}
+	to.Position, to.style = f.at(from), from.Style
 	if from.Kind != yaml.ScalarNode && depth >= maxDepth {
-		return to.giveUp("nested deeper than %d levels", maxDepth)
+		f.add(Problem{Position: to.Position, Path: to.outer(4).Path(), Message: fmt.Sprintf("nested deeper than %d levels", maxDepth)})
+		to.Kind = broken
+		return to
 	}
 	switch tag := from.ShortTag(); {
 	case from.Kind == yaml.MappingNode && tag == "!!map":
@@ -35,19 +42,32 @@ func (f *file) expand(from *yaml.Node, to *Node, around []*yaml.Node, depth int,
 			to.Members = append(to.Members, f.expand(item, &Node{parent: to, index: i}, around, depth+1, copying))
 		}
 	case from.Kind == yaml.ScalarNode && scalars[tag] != "":
-		to.Kind, to.Value, to.style = scalars[tag], from.Value, from.Style
+		to.Kind, to.Value = scalars[tag], from.Value
+	case from.Kind == yaml.ScalarNode && tag == "!!binary" && f.binary:
+		return to.expandBinary(from.Value)
 	default:
 		return to.giveUp("the tag %.60s is not known", tag)
 	}
 	return to
 }
 
-// giveUp tells why a value can not be read, of which nothing more will be
-// told about it.
+func (f *file) at(n *yaml.Node) Position { return Position{f.name, n.Line, n.Column} }
+
+// giveUp reports why a value cannot be read, about which nothing else is
+// reported then.
 func (n *Node) giveUp(format string, args ...any) *Node {
 	n.Fail(format, args...)
 	n.Kind = broken
 	return n
+}
+
+// outer is what is around the value, so many levels below the root.
+func (n *Node) outer(level int) *Node {
+	around := []*Node{n}
+	for ; n.parent != nil; n = n.parent {
+		around = append(around, n.parent)
+	}
+	return around[max(0, len(around)-1-level)]
 }
 
 var scalars = map[string]Kind{
@@ -55,7 +75,20 @@ var scalars = map[string]Kind{
 	"!!bool": Boolean, "!!int": Integer, "!!float": Number,
 }
 
-// spend counts a value that an alias stands for. It returns false, and tells it
+// expandBinary makes the text of what is written in base64.
+func (n *Node) expandBinary(written string) *Node {
+	data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(written), ""))
+	switch {
+	case err != nil:
+		return n.giveUp("!!binary must be base64: %s", err)
+	case !utf8.Valid(data):
+		return n.giveUp("!!binary must be valid UTF-8 once it is decoded: a configuration is JSON")
+	}
+	n.Kind, n.Value = Text, string(data)
+	return n
+}
+
+// spend counts a value that an alias stands for. It returns false, and reports it
 // once, when there are too many.
 func (f *file) spend(n *Node) bool {
 	f.copied++
@@ -69,21 +102,23 @@ func (f *file) spend(n *Node) bool {
 // what is written in it goes before them.
 func (f *file) expandMapping(from *yaml.Node, to *Node, around []*yaml.Node, depth int, copying bool) {
 	first := make(map[string]*Node, len(from.Content)/2)
+	to.Members = make([]*Node, 0, len(from.Content)/2)
 	add := func(key, value *yaml.Node, merged bool) {
 		name := key
 		for name.Kind == yaml.AliasNode {
 			name = name.Alias
 		}
-		at := Position{f.name, key.Line, key.Column}
-		member := &Node{file: f, parent: to, Name: name.Value, NameAt: at, Position: at}
+		if problem := keyProblem(name); problem != "" {
+			to.flawed = true
+			to.fail(f.at(key), "%s", problem)
+			return
+		}
+		member := &Node{file: f, parent: to, Name: name.Value, NameAt: f.at(key), Position: f.at(key)}
 		switch before := first[name.Value]; {
-		case name.Kind != yaml.ScalarNode:
-			to.fail(at, "a key must be text")
-		case scalars[name.ShortTag()] != Text:
-			to.fail(at, "a key must be text: write it as %.60q", name.Value)
 		case before != nil && merged:
 		case before != nil:
-			member.Fail("the key %.60q is there twice, first at %d:%d", name.Value, before.NameAt.Line, before.NameAt.Column)
+			to.flawed = true
+			member.Fail("duplicate key %.60q, first at %s", name.Value, before.NameAt)
 		default:
 			first[name.Value] = member
 			to.Members = append(to.Members, f.expand(value, member, around, depth+1, copying || merged))
@@ -102,14 +137,43 @@ func (f *file) expandMapping(from *yaml.Node, to *Node, around []*yaml.Node, dep
 	}
 }
 
+// scalarKind is the kind of a scalar where none is expected, so that it makes no
+// difference whether a number is whole.
+func scalarKind(n *yaml.Node) Kind {
+	kind := scalars[n.ShortTag()]
+	if kind == Integer {
+		return Number
+	}
+	return kind
+}
+
+// keyProblem says why something cannot be a key, "" when it can.
+func keyProblem(key *yaml.Node) string {
+	switch kind := scalarKind(key); {
+	case key.Kind == yaml.MappingNode && key.Style&yaml.FlowStyle != 0:
+		return `a value that begins with an expression must be in quotes: "{{ … }}"`
+	case key.Kind == yaml.MappingNode:
+		return "a key must be text, not " + string(Mapping)
+	case key.Kind != yaml.ScalarNode:
+		return "a key must be text, not " + string(List)
+	case kind == Text:
+		return ""
+	case kind == "":
+		return fmt.Sprintf("the tag %.60s is not known", key.ShortTag())
+	default:
+		return fmt.Sprintf("a key must be text, not %s: write it as %.60q", kind, key.Value)
+	}
+}
+
 // merge adds the members that a merge key brings along.
 func (f *file) merge(from *yaml.Node, to *Node, depth int, add func(key, value *yaml.Node, merged bool)) {
-	at := Position{f.name, from.Line, from.Column}
+	at := f.at(from)
 	for from.Kind == yaml.AliasNode {
 		from = from.Alias
 	}
 	switch {
 	case depth >= maxDepth:
+		to.flawed = true
 		to.fail(at, "nested deeper than %d levels", maxDepth)
 	case !f.spend(to):
 	case from.Kind == yaml.SequenceNode:
@@ -127,7 +191,11 @@ func (f *file) merge(from *yaml.Node, to *Node, depth int, add func(key, value *
 				f.merge(from.Content[i+1], to, depth+1, add)
 			}
 		}
+	case scalarKind(from) == "":
+		to.flawed = true
+		to.fail(at, "the tag %.60s is not known", from.ShortTag())
 	default:
-		to.fail(at, "a merge key (<<) takes a mapping or a list of mappings")
+		to.flawed = true
+		to.fail(at, "a merge key (<<) takes a mapping or a list of mappings, not %s", scalarKind(from))
 	}
 }

@@ -36,7 +36,7 @@ func Malformed(data []byte, line int) (at int, message string) {
 }
 
 const (
-	aroundParts = "a statement ({% … %}) can not stand around parts of a file, only within one value, which is then in quotes"
+	aroundParts = "a statement ({% … %}) cannot stand around parts of a file, only within one value, which is then in quotes"
 	unquoted    = "a value that begins with a statement ({% … %}) must be in quotes, all of it"
 	secondColon = `a second colon with a space behind it; a value that has ": " in it must be in quotes, all of it`
 )

@@ -7,14 +7,12 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/deployster-go/deployster/internal/suggest"
 )
 
 // Node is a value of a file. What aliases and merge keys stand for has been put
 // in their place, so that reading need not think of them.
 type Node struct {
-	Position Position
+	Position Position // of what an alias stands for, where it is one
 	Kind     Kind
 	Name     string   // in the mapping it is in, "" elsewhere
 	NameAt   Position // of the name; zero elsewhere
@@ -24,7 +22,8 @@ type Node struct {
 	file   *file
 	parent *Node
 	index  int        // in the list it is in
-	style  yaml.Style // in which Value is written
+	style  yaml.Style // in which it is written
+	flawed bool       // a problem with one of the keys has been reported
 }
 
 // Kind is what a value is. It can stand in a sentence: "must be text, not a
@@ -41,7 +40,7 @@ const (
 	Boolean Kind = "a boolean"
 	Nothing Kind = "nothing"
 
-	broken Kind = "broken" // a problem has been told already
+	broken Kind = "broken" // a problem has been reported already
 )
 
 // Path is where the value is in the document: hosts[2].attributes.stack, ""
@@ -53,18 +52,18 @@ func (n *Node) Path() string {
 	case n.NameAt == Position{}:
 		return n.parent.Path() + "[" + strconv.Itoa(n.index) + "]"
 	default:
-		return strings.TrimPrefix(fmt.Sprintf("%s.%.60s", n.parent.Path(), n.Name), ".")
+		return strings.TrimPrefix(fmt.Sprintf("%s.%.200s", n.parent.Path(), n.Name), ".")
 	}
 }
 
-// Fail tells what is wrong with the value, at its place.
+// Fail reports what is wrong with the value, at its place.
 func (n *Node) Fail(format string, args ...any) {
 	if n.Kind != broken {
 		n.fail(n.Position, format, args...)
 	}
 }
 
-// FailName tells what is wrong with having the value at all, at its name.
+// FailName reports what is wrong with having the value at all, at its name.
 func (n *Node) FailName(format string, args ...any) { n.fail(n.NameAt, format, args...) }
 
 // FailLike is Fail with what was probably meant by a word, or else what is
@@ -73,56 +72,33 @@ func (n *Node) FailLike(word string, known []string, format string, args ...any)
 	n.suggest(n.Position, word, known, format, args...)
 }
 
-// FailInside is Fail at a character of a text, counted from 0. It returns false,
-// and tells nothing, where that place in the file is not known: of a text that
-// is written in several lines, with escapes that stand for something else than
-// quotes and backslashes, or in a line that nobody reads.
+// FailInside is Fail at a character of a text, see Inside. It returns false, and
+// reports nothing, where that place in the file is not known.
 func (n *Node) FailInside(offset int, format string, args ...any) bool {
-	const readable = 64 << 10
-	line := n.file.line(n.Position.Line)
-	if len(line) > readable || n.file.full() {
+	if n.file.report.full() {
 		return false
 	}
-	source, i := []rune(string(line)), n.Position.Column-1
-	single, double := n.style&yaml.SingleQuotedStyle != 0, n.style&yaml.DoubleQuotedStyle != 0
-	if single || double {
-		i++
+	at, ok := n.Inside(offset)
+	if ok {
+		n.fail(at, format, args...)
 	}
-	for at, r := range []rune(n.Value) {
-		if at == offset {
-			break
-		}
-		if i+1 < len(source) && (single && source[i] == '\'' || double && source[i] == '\\') {
-			i++ // both write a character as two, of which the second is it
-		}
-		if i >= len(source) || source[i] != r {
-			return false
-		}
-		i++
-	}
-	at := n.Position
-	at.Column = i + 1
-	n.fail(at, format, args...)
-	return true
+	return ok
 }
 
 func (n *Node) fail(at Position, format string, args ...any) {
-	if n.file.full() {
-		n.file.more++ // without the cost of its text
+	if n.file.report.full() {
+		n.file.report.more++ // without the cost of its text
 		return
 	}
 	n.file.add(Problem{Position: at, Path: n.Path(), Message: fmt.Sprintf(format, args...)})
 }
 
 func (n *Node) suggest(at Position, word string, known []string, format string, args ...any) {
-	if n.file.full() {
-		n.file.more++
+	if n.file.report.full() {
+		n.file.report.more++
 		return
 	}
-	p := Problem{Position: at, Path: n.Path(), Message: fmt.Sprintf(format, args...)}
-	if n.file.hints++; n.file.hints <= maxHints {
-		p.Hint = suggest.Closest(word, known)
-	}
+	p := Problem{Position: at, Path: n.Path(), Message: fmt.Sprintf(format, args...), Hint: n.file.report.Closest(word, known)}
 	if listed := 12; p.Hint == "" && len(known) > 0 && len(known) <= listed {
 		p.Message += "; possible are " + strings.Join(known, ", ")
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/deployster-go/deployster/internal/suggest"
 )
 
 // Position is a place in a file.
@@ -26,7 +28,7 @@ func (p Position) String() string {
 	return strings.TrimPrefix(text, ":")
 }
 
-// Problem is something that the user must mend.
+// Problem is something that the user must repair.
 type Problem struct {
 	Position Position
 	Path     string // such as hosts[2].attributes.stack; may be empty
@@ -43,14 +45,14 @@ func (p Problem) String() string {
 	if p.Path != "" {
 		b.WriteString(p.Path + ": ")
 	}
-	b.WriteString(strings.ReplaceAll(p.Message, "\n", " "))
+	b.WriteString(p.Message)
 	if p.Hint != "" {
 		fmt.Fprintf(&b, ", did you mean %q?", p.Hint)
 	}
-	return b.String()
+	return strings.ReplaceAll(b.String(), "\n", " ")
 }
 
-// Error is everything that is wrong with a file, in its order.
+// Error is everything that is wrong with some files, in their order.
 type Error struct{ Problems []Problem }
 
 // Error returns one line for each problem.
@@ -62,32 +64,74 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// maxProblems is how many problems are told; nobody reads more.
-const maxProblems = 1000
+const (
+	maxProblems = 1000 // that are reported; nobody reads more
+	maxHints    = 50   // looking for what was meant costs time
+)
 
-// add tells a problem, or only counts it when too many were told.
-func (f *file) add(p Problem) {
-	if f.full() {
-		f.more++
-		return
-	}
-	p.Position.File = f.name
-	f.problems = append(f.problems, p)
+// Report collects what is wrong with one or several files. Its zero value is
+// ready for use.
+type Report struct {
+	problems []Problem
+	files    []string // in the order in which they were first mentioned
+	more     int      // problems that are only counted
+	hints    int      // how often one was looked for
 }
 
-func (f *file) full() bool { return len(f.problems) >= maxProblems }
+// about takes note that problems may follow of a file.
+func (r *Report) about(file string) {
+	if !slices.Contains(r.files, file) {
+		r.files = append(r.files, file)
+	}
+}
 
-// err returns the problems in the order of the file, nil if there are none.
-func (f *file) err() error {
-	if len(f.problems) == 0 {
+// Add reports a problem, or only counts it when there are too many.
+func (r *Report) Add(p Problem) {
+	if r.full() {
+		r.more++
+		return
+	}
+	r.about(p.Position.File)
+	r.problems = append(r.problems, p)
+}
+
+// Empty reports whether nothing has been found wrong.
+func (r *Report) Empty() bool { return len(r.problems) == 0 }
+
+// Closest returns what was probably meant by a word. A report in which everything
+// is wrong gets help for the beginning only.
+func (r *Report) Closest(word string, known []string) string {
+	if r.hints++; r.hints > maxHints {
+		return ""
+	}
+	return suggest.Closest(word, known)
+}
+
+func (r *Report) full() bool { return len(r.problems) >= maxProblems }
+
+// Err returns the problems as an *Error, in the order of files and places, each
+// once; nil if there are none.
+func (r *Report) Err() error {
+	if r.Empty() {
 		return nil
 	}
-	slices.SortStableFunc(f.problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Position.Line, b.Position.Line), cmp.Compare(a.Position.Column, b.Position.Column))
-	})
-	list := slices.Compact(f.problems)
-	if f.more > 0 {
-		list = append(list, Problem{Message: fmt.Sprintf("and %d more problems", f.more)})
+	list := Sorted(r.problems, r.files)
+	if r.more > 0 {
+		list = append(list, Problem{Message: fmt.Sprintf("and %d more problems", r.more)})
 	}
 	return &Error{Problems: list}
+}
+
+// Sorted returns problems in the order of files and places, each once.
+func Sorted(problems []Problem, files []string) []Problem {
+	order := make(map[string]int, len(files))
+	for i, f := range files {
+		order[f] = i + 1
+	}
+	list := slices.Clone(problems)
+	slices.SortStableFunc(list, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(order[a.Position.File], order[b.Position.File]),
+			cmp.Compare(a.Position.Line, b.Position.Line), cmp.Compare(a.Position.Column, b.Position.Column))
+	})
+	return slices.Compact(list)
 }

@@ -1,0 +1,71 @@
+package manifest
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+
+	"github.com/deployster-go/deployster/internal/yamlfile"
+)
+
+const severalFiles = ", several files can be given"
+
+var (
+	manifestFile = yamlfile.Format{Needs: "a manifest needs a mapping resources", Second: severalFiles, Binary: true, Advice: loopAdvice}
+	variableFile = yamlfile.Format{Second: severalFiles, Binary: true}
+)
+
+var forLoop = regexp.MustCompile(`^\{%-?\s*for\s`)
+
+// loopAdvice is for who tries to make resources with a loop: one begins at the
+// byte, and its first line is meant to be one of resources.
+func loopAdvice(data []byte, at int) string {
+	if !forLoop.Match(data[at:]) {
+		return ""
+	}
+	depth := func(line []byte) int { return len(line) - len(bytes.TrimLeft(line, " ")) }
+	visible := func(line []byte) bool { return len(bytes.TrimSpace(line)) > 0 }
+	lines := bytes.Split(data[at:], []byte("\n"))[1:]
+	first := slices.IndexFunc(lines, visible)
+	if first < 0 {
+		return ""
+	}
+	for _, line := range slices.Backward(bytes.Split(data[:at], []byte("\n"))) {
+		if visible(line) && depth(line) < depth(lines[first]) {
+			if bytes.HasPrefix(line, []byte("resources:")) {
+				return "; a loop cannot make resources: write each of them (an anchor and << share what they have in common), or have a program write the file"
+			}
+			break
+		}
+	}
+	return ""
+}
+
+// kindOf names what a value of a file is. A number is one, whole or not.
+func kindOf(n *yamlfile.Node) yamlfile.Kind {
+	if n.Kind == yamlfile.Integer {
+		return yamlfile.Number
+	}
+	return n.Kind
+}
+
+// kindOfValue names what a value is that an expression has made.
+func kindOfValue(v any) yamlfile.Kind {
+	switch v := v.(type) {
+	case nil:
+		return yamlfile.Nothing
+	case bool:
+		return yamlfile.Boolean
+	case string:
+		if v == "" {
+			return "empty"
+		}
+		return yamlfile.Text
+	case []any:
+		return yamlfile.List
+	case map[string]any:
+		return yamlfile.Mapping
+	default:
+		return yamlfile.Number
+	}
+}

@@ -1,0 +1,184 @@
+package manifest
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/yamlfile"
+)
+
+var validName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
+
+const (
+	nameRule     = "a name begins with a letter and consists of letters, digits, _ and -"
+	noExpression = "cannot be an expression; only the config of a resource and the values of plugs can"
+)
+
+var resourceKeys = []string{"type", "readonly", "dependencies", "config", "timeout", "ignore_drift"}
+
+// resource reads a resource, without a look at others.
+func (l *loader) resource(n *yamlfile.Node) {
+	r := &pending{Resource: &Resource{
+		Name: n.Name, Position: n.NameAt, Dependencies: map[string]string{}, Config: map[string]any{},
+	}}
+	if first := l.manifest.resources[n.Name]; first != nil {
+		n.FailName("the resource %q is already defined at %s", n.Name, first.Position)
+	} else {
+		l.manifest.resources[n.Name] = r.Resource
+		l.manifest.Resources = append(l.manifest.Resources, r.Resource)
+		l.pending = append(l.pending, r)
+	}
+	fields, _ := n.Fields("a resource", resourceKeys...)
+	if fields["type"] == nil {
+		n.FailName("the resource has no type; type is the image of its resource type")
+	}
+	for _, key := range resourceKeys {
+		at := fields[key]
+		if at == nil {
+			continue
+		}
+		switch key {
+		case "type":
+			r.Type = readImage(at)
+		case "readonly":
+			var ok bool
+			if r.ReadOnly, ok = at.Bool(); !ok {
+				at.Fail("must be true or false, not %s", kindOf(at))
+			}
+		case "dependencies":
+			l.dependencies(r, at)
+		case "config":
+			r.configure(at)
+		case "timeout":
+			r.Timeout = readTimeout(at)
+		case "ignore_drift":
+			r.IgnoreDrift = readIgnored(at)
+		}
+	}
+}
+
+// readText reads a text that is not empty.
+func readText(n *yamlfile.Node, what string) (string, bool) {
+	switch {
+	case n.Kind != yamlfile.Text:
+		n.Fail("must be %s, not %s", what, kindOf(n))
+	case n.Value == "":
+		n.Fail("must be %s, not empty", what)
+	default:
+		return n.Value, true
+	}
+	return "", false
+}
+
+func readImage(n *yamlfile.Node) string {
+	text, ok := readText(n, "the reference of an image")
+	switch {
+	case !ok:
+	case expression.IsTemplate(text):
+		n.Fail(noExpression)
+	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		n.Fail("%q is not the reference of an image", text)
+	}
+	return text
+}
+
+func readTimeout(n *yamlfile.Node) time.Duration {
+	const what = "a duration such as 90s, 5m or 1h30m"
+	if n.Kind == yamlfile.Integer || n.Kind == yamlfile.Number {
+		n.Fail("%q has no unit; it must be %s", n.Value, what)
+		return 0
+	}
+	text, ok := readText(n, what)
+	if !ok {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		n.Fail("%q is not %s", text, what)
+	case d <= 0:
+		n.Fail("%q must be more than nothing", text)
+	}
+	return d
+}
+
+// validPath is the form in which differences are printed: keys after dots,
+// indexes in brackets.
+var validPath = regexp.MustCompile(`^[^.\[\]\s]+(\.[^.\[\]\s]+|\[[0-9]+\])*$`)
+
+// readIgnored reads paths of the configuration.
+func readIgnored(n *yamlfile.Node) []string {
+	switch n.Kind {
+	case yamlfile.Nothing:
+		return nil
+	case yamlfile.List:
+	default:
+		n.Fail(`must be a list of paths of the config, such as [content, "ports[0].host"], not %s`, kindOf(n))
+		return nil
+	}
+	paths := make([]string, 0, len(n.Members))
+	for _, m := range n.Members {
+		text, ok := readText(m, `a path of the config, such as content or "ports[0].host"`)
+		switch {
+		case !ok:
+		case expression.IsTemplate(text):
+			m.Fail(noExpression)
+		case !validPath.MatchString(text):
+			m.Fail(`%q is not a path; write keys with dots and indexes in brackets, as in "ports[0].host"`, text)
+		default:
+			paths = append(paths, text)
+		}
+	}
+	return paths
+}
+
+// configure reads the configuration, in which expressions stay as they are.
+func (r *pending) configure(n *yamlfile.Node) {
+	if n.Kind == yamlfile.Nothing {
+		return
+	}
+	r.config = n
+	if n.Kind != yamlfile.Mapping {
+		n.Fail("must be a mapping, not %s", kindOf(n))
+		return
+	}
+	value, _ := n.Any()
+	r.Config, _ = value.(map[string]any)
+	for text := range n.Texts() {
+		if expression.IsTemplate(text.Value) {
+			r.texts = append(r.texts, text)
+		}
+	}
+}
+
+// dependencies reads the aliases; whether there are such resources is known
+// later.
+func (l *loader) dependencies(r *pending, n *yamlfile.Node) {
+	switch n.Kind {
+	case yamlfile.Nothing:
+		return
+	case yamlfile.Mapping:
+	default:
+		n.Fail("must be a mapping of aliases to names of resources, not %s", kindOf(n))
+		return
+	}
+	for _, alias := range n.Members {
+		if !validName.MatchString(alias.Name) {
+			alias.FailName("%q cannot be an alias: %s", alias.Name, nameRule)
+		}
+		if _, clash := l.opts.Variables[alias.Name]; clash {
+			alias.FailName("the alias %q is also the name of a variable; choose another", alias.Name)
+		}
+		name, ok := readText(alias, "the name of a resource")
+		switch {
+		case !ok:
+		case expression.IsTemplate(name):
+			alias.Fail(noExpression)
+		default:
+			r.Dependencies[alias.Name] = name
+			r.aliases = append(r.aliases, alias)
+		}
+	}
+}
