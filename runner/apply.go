@@ -10,6 +10,7 @@ import (
 
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // Result is what an Apply or a Destroy came to.
@@ -55,21 +56,21 @@ func (r *Runner) perform(ctx context.Context, resources []*resource, prepare fun
 	if err := r.begin(ctx); err != nil {
 		return result, err
 	}
-	err := r.try("preparing the run", func() error { return prepare(ctx) })
+	err := r.panics.Try("preparing the run", func() error { return prepare(ctx) })
 	if err == nil {
-		err = r.try("walking the resources", func() error { return do(ctx, entries) })
+		err = r.panics.Try("walking the resources", func() error { return do(ctx, entries) })
 	} else {
 		for _, res := range resources {
 			entry := entries[res.Name]
 			if res.refused != nil {
-				entry.Status, entry.Error = Failed, r.secrets.mask(res.refused.Error())
+				entry.Status, entry.Error = Failed, r.secrets.Mask(res.refused.Error())
 				continue
 			}
 			entry.Status, entry.Error = Skipped, untried
 			err = errors.Join(err, r.emit(ctx, Event{Kind: ResourceSkipped, Resource: res.Name, Status: Skipped, Error: entry.Error}))
 		}
 	}
-	err = r.withCrash(err)
+	err = r.panics.Join(err)
 	for _, res := range result.Resources {
 		result.Counts.add(res.Status)
 	}
@@ -135,7 +136,7 @@ func (r *Runner) each(ctx context.Context, walk walker, entries map[string]*Reso
 		mu.Lock()
 		defer mu.Unlock()
 		entry := entries[res.Name]
-		entry.Status, entry.Error, entry.Duration = status, r.secrets.mask(text), took
+		entry.Status, entry.Error, entry.Duration = status, r.secrets.Mask(text), took
 	}
 	walk(ctx, func(res *resource) error {
 		started := r.now()
@@ -200,7 +201,7 @@ func (r *Runner) applyOne(ctx context.Context, res *resource) (Status, error) {
 		res.state = out.State
 		return Unchanged, nil
 	}
-	defer res.discard()
+	defer res.target.Discard()
 	if err := r.act(ctx, res, out); err != nil {
 		return Failed, err
 	}
@@ -212,11 +213,11 @@ func (r *Runner) enter(ctx context.Context, res *resource) (leave func(), err er
 	if r.caller.Guard == nil {
 		return func() {}, nil
 	}
-	entering, cancel := r.stoppable(ctx)
+	entering, cancel := r.containers.Stop.Context(ctx)
 	defer cancel()
-	leave, err = r.caller.Guard.Enter(entering, res.Name, func(text string) { r.tell(Waiting, res.Name, "", text) })
+	leave, err = r.caller.Guard.Enter(entering, res.Name, func(text string) { r.notify(Waiting, res.Name, "", text) })
 	if err != nil {
-		return nil, r.interrupted(ctx, fmt.Errorf("waiting for its turn: %w", err))
+		return nil, r.containers.Stop.Interrupted(ctx, fmt.Errorf("waiting for its turn: %w", err))
 	}
 	return leave, nil
 }
@@ -227,7 +228,7 @@ func (r *Runner) differs(res *resource, out protocol.StateOutput) []Change {
 	if res.ensure == protocol.Absent {
 		return nil
 	}
-	diff := difference(out.StaleState, res.config, res.hidden)
+	diff := difference(out.StaleState, res.config, res.target.Secret)
 	r.maskChanges(diff)
 	return diff
 }
@@ -250,7 +251,7 @@ func (r *Runner) act(ctx context.Context, res *resource, out protocol.StateOutpu
 	}
 	ids := r.distinct(out.Actions)
 	for i, a := range out.Actions {
-		if r.stopped() || ctx.Err() != nil {
+		if r.containers.Stop.Requested() || ctx.Err() != nil {
 			return fmt.Errorf("%w before action %q", ErrInterrupted, ids[i])
 		}
 		if r.confirm(res) == ConfirmAction {
@@ -266,7 +267,7 @@ func (r *Runner) act(ctx context.Context, res *resource, out protocol.StateOutpu
 		if i+1 < len(out.Actions) {
 			next = r.actionCall(res, out.Actions[i+1], ids[i+1], stale)
 		}
-		res.next = &next
+		res.target.Next = &next
 		if err := r.do(ctx, res, a, ids[i], stale); err != nil {
 			return err
 		}
@@ -281,7 +282,7 @@ func (r *Runner) distinct(actions []protocol.Action) []string {
 	names := make([]string, len(actions))
 	taken := map[string]bool{}
 	for i, a := range actions {
-		names[i] = r.secrets.action(a).Name
+		names[i] = r.secrets.MaskAction(a).Name
 		taken[names[i]] = true
 	}
 	seen := map[string]bool{}
@@ -299,20 +300,20 @@ func (r *Runner) distinct(actions []protocol.Action) []string {
 // do runs one action.
 func (r *Runner) do(ctx context.Context, res *resource, a protocol.Action, id string, stale map[string]any) error {
 	event := Event{Kind: ActionStarted, Resource: res.Name, Action: id, Attempt: 1, Plan: &a}
-	var got result
+	var got invoke.Result
 	err := r.emit(ctx, event)
 	switch {
 	case err == nil:
-		got, err = r.run(ctx, res, r.actionCall(res, a, id, stale))
+		got, err = r.invoker.Call(ctx, &res.target, r.actionCall(res, a, id, stale))
 	case len(crash.All(err)) == 0:
 		return err // and so it is not recorded
 	}
-	event.Plan, event.Duration = nil, got.duration
+	event.Plan, event.Duration = nil, got.Duration
 	if err == nil {
-		event.Exit = &got.exit.Code
-		if got.exit.Code != 0 {
-			err = fmt.Errorf("action %q %s", id, exitText(got.exit))
-			if reason := got.tail.reason(); reason != "" {
+		event.Exit = &got.Exit.Code
+		if got.Exit.Code != 0 {
+			err = fmt.Errorf("action %q %s", id, invoke.ExitText(got.Exit))
+			if reason := got.Tail.Reason(); reason != "" {
 				err = fmt.Errorf("%w: %s", err, reason)
 			}
 		}
@@ -320,24 +321,24 @@ func (r *Runner) do(ctx context.Context, res *resource, a protocol.Action, id st
 		err = fmt.Errorf("action %w", err)
 	}
 	if err != nil {
-		event.Kind, event.Error, event.Output = ActionFailed, err.Error(), got.tail.lines(tailLines)
+		event.Kind, event.Error, event.Output = ActionFailed, err.Error(), got.Tail.Lines()
 		return errors.Join(err, r.emit(ctx, event))
 	}
 	event.Kind = ActionFinished
 	return r.emit(ctx, event)
 }
 
-func (r *Runner) actionCall(res *resource, a protocol.Action, id string, stale map[string]any) call {
-	return call{
-		action: id, asked: a.Name, attempt: 1, invocation: a.Invocation,
-		input: protocol.ActionInput{StateInput: r.stateInput(res), StaleState: stale},
+func (r *Runner) actionCall(res *resource, a protocol.Action, id string, stale map[string]any) invoke.Call {
+	return invoke.Call{
+		Action: id, TypeAction: a.Name, Attempt: 1, Invocation: a.Invocation,
+		Input: protocol.ActionInput{StateInput: r.stateInput(res), StaleState: stale},
 	}
 }
 
 // verify runs the state action once more; only VALID will do. Of what is to be
 // removed that says that it is gone.
 func (r *Runner) verify(ctx context.Context, res *resource) error {
-	if r.stopped() || ctx.Err() != nil {
+	if r.containers.Stop.Requested() || ctx.Err() != nil {
 		return fmt.Errorf("%w before it was verified", ErrInterrupted)
 	}
 	out, err := r.observe(ctx, res)
@@ -365,7 +366,7 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 func (r *Runner) asked(actions []protocol.Action) string {
 	var b strings.Builder
 	for i, a := range actions {
-		a = r.secrets.action(a)
+		a = r.secrets.MaskAction(a)
 		if i > 0 {
 			b.WriteString(", ")
 		}
@@ -392,19 +393,19 @@ var errDeclined = errors.New("declined")
 func (r *Runner) ask(ctx context.Context, res *resource, diff []Change, actions ...protocol.Action) error {
 	shown := make([]protocol.Action, len(actions))
 	for i, a := range actions {
-		shown[i] = r.secrets.action(a)
+		shown[i] = r.secrets.MaskAction(a)
 	}
-	r.tell(Waiting, res.Name, "", "waits for your answer")
+	r.notify(Waiting, res.Name, "", "waits for your answer")
 	r.asking.Lock()
 	defer r.asking.Unlock()
-	ctx, cancel := r.stoppable(ctx)
+	ctx, cancel := r.containers.Stop.Context(ctx)
 	defer cancel()
-	if r.stopped() || ctx.Err() != nil {
+	if r.containers.Stop.Requested() || ctx.Err() != nil {
 		return ErrInterrupted
 	}
 	yes, err := r.caller.Confirmer.Confirm(ctx, Question{Resource: res.Name, Type: res.Type, Diff: diff, Actions: shown})
 	if err != nil {
-		return r.interrupted(ctx, err)
+		return r.containers.Stop.Interrupted(ctx, err)
 	}
 	if !yes {
 		return errDeclined

@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 const chain = `
@@ -99,7 +100,7 @@ func TestWhatContainersRead(t *testing.T) {
 		}
 	}
 	for _, run := range w.engine.Runs() {
-		for label, want := range map[string]string{runner.LabelRun: "RUN", runner.LabelLog: "LOG", runner.LabelResource: "db", runner.LabelAttempt: "1"} {
+		for label, want := range map[string]string{invoke.LabelRun: "RUN", invoke.LabelLog: "LOG", invoke.LabelResource: "db", invoke.LabelAttempt: "1"} {
 			if run.Spec.Labels[label] != want {
 				t.Errorf("label %s is %q", label, run.Spec.Labels[label])
 			}

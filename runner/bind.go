@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // DeviationError refuses a resource that is not as the plan that is being
@@ -190,8 +191,8 @@ func betweenValues(old, now any, path []string, changes *[]Change) {
 	case string:
 		// What was masked in the plan stays so, though nothing may have told
 		// by now that it is a secret.
-		if strings.Contains(o, masked) && o != now {
-			now = masked
+		if strings.Contains(o, invoke.Masked) && o != now {
+			now = invoke.Masked
 		}
 	}
 	if !identical(old, now) {

@@ -4,19 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/protocol"
 )
-
-// Engine is what the runner needs of a container engine.
-type Engine interface {
-	Run(ctx context.Context, spec engine.Spec, io engine.IO) (engine.Exit, error)
-}
-
-// Images makes the image behind a reference available in the engine.
-type Images interface {
-	Image(ctx context.Context, ref string, policy engine.PullPolicy, progress func(engine.Progress)) (engine.Image, error)
-}
 
 // Recorder makes a recorded event durable before it returns. When it fails,
 // the run stops: what can not be recorded must not be done.

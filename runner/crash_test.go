@@ -13,11 +13,12 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // frail is an engine that panics in the container it is asked for.
 type frail struct {
-	runner.Engine
+	invoke.Engine
 	at func(labels map[string]string) bool
 }
 
@@ -37,7 +38,7 @@ resources:
 
 func at(resource, action string) func(map[string]string) bool {
 	return func(labels map[string]string) bool {
-		return labels[runner.LabelResource] == resource && labels[runner.LabelAction] == action
+		return labels[invoke.LabelResource] == resource && labels[invoke.LabelAction] == action
 	}
 }
 
@@ -83,7 +84,7 @@ func TestAPanicInAProcessThatServesFailsItsCalls(t *testing.T) {
 	w := newWorld(t)
 	w.engine.Images["thing"] = w.serving(good)
 	_, err := w.apply(t, many(3, "thing"), func(o *options) {
-		o.Engine = frail{w.engine, func(labels map[string]string) bool { return labels[runner.LabelKind] == runner.KindServe }}
+		o.Engine = frail{w.engine, func(labels map[string]string) bool { return labels[invoke.LabelKind] == invoke.KindServe }}
 	})
 	if len(crash.All(err)) == 0 {
 		t.Errorf("told was %v", err)

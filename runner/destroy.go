@@ -25,7 +25,7 @@ import (
 // Otherwise it records and fails as Apply does.
 func (r *Runner) Destroy(ctx context.Context, caller Caller) (*Result, error) {
 	r.caller = caller
-	defer r.rest(ctx)
+	defer r.invoker.Drain(ctx)
 	d := r.removal()
 	return r.perform(ctx, d.doomed, d.prepare, "nothing was removed", d.removeAll)
 }
@@ -34,8 +34,8 @@ func (r *Runner) Destroy(ctx context.Context, caller Caller) (*Result, error) {
 // nothing. It fails as Plan does.
 func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *Plan, err error) {
 	r.caller = caller
-	defer r.caught(&err, "planning")
-	defer r.rest(ctx)
+	defer r.panics.Catch(&err, "planning")
+	defer r.invoker.Drain(ctx)
 	d := r.removal()
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *Plan, err e
 			return nil
 		}
 		if err != nil {
-			entry.Status, entry.Error = Failed, r.secrets.mask(err.Error())
+			entry.Status, entry.Error = Failed, r.secrets.Mask(err.Error())
 			r.show(Event{Kind: ResourceFailed, Time: r.now(), Resource: res.Name, Status: Failed, Error: entry.Error})
 			failures <- fmt.Errorf("%s: %w", res.Name, err)
 		}
@@ -85,8 +85,8 @@ func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *Plan, err e
 // Nothing is asked for its state, touched or recorded.
 func (r *Runner) Removable(ctx context.Context, caller Caller) (err error) {
 	r.caller = caller
-	defer r.caught(&err, "looking whether it can be removed")
-	defer r.rest(ctx)
+	defer r.panics.Catch(&err, "looking whether it can be removed")
+	defer r.invoker.Drain(ctx)
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (d *removal) advise(err error, bad []string, ways string) error {
 // in resource.refused where that is not possible.
 func (d *removal) resolveAll(ctx context.Context) error {
 	sights := d.survey(ctx, d.needs, func(res *resource) bool { return d.needed[res.Name] }, d.looked)
-	if d.stopped() || ctx.Err() != nil {
+	if d.containers.Stop.Requested() || ctx.Err() != nil {
 		return ErrInterrupted
 	}
 	clear(d.absent)
@@ -345,7 +345,7 @@ func (d *removal) removeOne(ctx context.Context, res *resource) (Status, error) 
 	if event.Status == Absent {
 		return Absent, nil
 	}
-	defer res.discard()
+	defer res.target.Discard()
 	if err := d.act(ctx, res, out); err != nil {
 		return Failed, err
 	}
@@ -366,13 +366,13 @@ func (d *removal) planOne(ctx context.Context, res *resource, entry *ResourcePla
 		}
 		event = found
 		for _, a := range out.Actions {
-			entry.Actions = append(entry.Actions, d.secrets.action(a))
+			entry.Actions = append(entry.Actions, d.secrets.MaskAction(a))
 		}
 	}
 	entry.Status = event.Status
 	event.Time = d.now()
 	event.Duration = event.Time.Sub(started)
-	d.secrets.maskEvent(&event)
+	d.maskEvent(&event)
 	d.show(event)
 	return nil
 }

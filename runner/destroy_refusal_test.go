@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 func TestATypeThatCanNotRemoveRefusesBeforeAnythingIsDone(t *testing.T) {
@@ -182,7 +183,7 @@ func TestAConfigurationThatCanNotBeKnownAnyMore(t *testing.T) {
 		w := applied(t, chain)
 		good := w.engine.Images["thing"].Program
 		w.engine.Images["thing"] = image(func(ctx context.Context, c enginetest.Call) int {
-			if slices.Equal(c.Args, []string{"state"}) && c.Spec.Labels[runner.LabelResource] == "db" {
+			if slices.Equal(c.Args, []string{"state"}) && c.Spec.Labels[invoke.LabelResource] == "db" {
 				return 9
 			}
 			return good(ctx, c)

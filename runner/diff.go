@@ -6,19 +6,21 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // difference lists where a stale state and a configuration disagree, in the
 // order of the configuration's keys. The protocol gives configuration and
 // state no common form, but types tend to use the same names in both; what
 // only the state has is the type's own business and is not listed.
-func difference(stale, config map[string]any, secret hidden) []Change {
+func difference(stale, config map[string]any, secret invoke.Paths) []Change {
 	var changes []Change
 	diffMap(stale, config, nil, secret, &changes)
 	return changes
 }
 
-func diffMap(old, wanted map[string]any, path []string, secret hidden, changes *[]Change) {
+func diffMap(old, wanted map[string]any, path []string, secret invoke.Paths, changes *[]Change) {
 	keys := make([]string, 0, len(wanted))
 	for k := range wanted {
 		keys = append(keys, k)
@@ -30,17 +32,17 @@ func diffMap(old, wanted map[string]any, path []string, secret hidden, changes *
 	}
 }
 
-func diffValue(old any, exists bool, wanted any, path []string, secret hidden, changes *[]Change) {
+func diffValue(old any, exists bool, wanted any, path []string, secret invoke.Paths, changes *[]Change) {
 	if exists && same(old, wanted) {
 		return
 	}
-	if secret.covers(path) {
+	if secret.Cover(path) {
 		op := Add
 		var was any
 		if exists {
-			op, was = Modify, masked
+			op, was = Modify, invoke.Masked
 		}
-		*changes = append(*changes, Change{Path: pathText(path), Op: op, Old: was, New: masked})
+		*changes = append(*changes, Change{Path: pathText(path), Op: op, Old: was, New: invoke.Masked})
 		return
 	}
 	switch w := wanted.(type) {
@@ -61,7 +63,7 @@ func diffValue(old any, exists bool, wanted any, path []string, secret hidden, c
 	if !exists {
 		op = Add
 	}
-	*changes = append(*changes, Change{Path: pathText(path), Op: op, Old: secret.blank(old, path...), New: secret.blank(wanted, path...)})
+	*changes = append(*changes, Change{Path: pathText(path), Op: op, Old: secret.Blank(old, path...), New: secret.Blank(wanted, path...)})
 }
 
 // same compares JSON-like values; 1 and 1.0 are one number.

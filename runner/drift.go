@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -44,8 +45,8 @@ func (d *DriftReport) Drifted() bool {
 // failed; the report it returns then names them.
 func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *DriftReport, err error) {
 	r.caller = caller
-	defer r.caught(&err, "looking for drift")
-	defer r.rest(ctx)
+	defer r.panics.Catch(&err, "looking for drift")
+	defer r.invoker.Drain(ctx)
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *DriftReport, err 
 		// Only now all secrets are known.
 		r.maskChanges(d.Diff)
 		r.maskChanges(d.Ignored)
-		d.Error = r.secrets.mask(d.Error)
+		d.Error = r.secrets.Mask(d.Error)
 		if d.Status == Failed {
 			failures <- fmt.Errorf("%s: %w", res.Name, s.err)
 		}
@@ -75,7 +76,7 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *DriftReport, err 
 // drifting tells what was found of a resource as soon as it is.
 func (r *Runner) drifting(res *resource, s sight) {
 	d := drift(res, s)
-	event := Event{Kind: ResourceResolved, Time: r.now(), Resource: res.Name, Status: d.Status, Error: r.secrets.mask(d.Error)}
+	event := Event{Kind: ResourceResolved, Time: r.now(), Resource: res.Name, Status: d.Status, Error: r.secrets.Mask(d.Error)}
 	switch d.Status {
 	case Failed:
 		event.Kind = ResourceFailed
@@ -103,7 +104,7 @@ func drift(res *resource, s sight) ResourceDrift {
 		if d.Missing = s.answer.StaleState == nil; d.Missing {
 			break // everything differs, and nothing of it is to be ignored
 		}
-		for _, c := range difference(s.answer.StaleState, res.config, res.hidden) {
+		for _, c := range difference(s.answer.StaleState, res.config, res.target.Secret) {
 			if slices.ContainsFunc(res.IgnoreDrift, func(path string) bool { return below(c.Path, path) }) {
 				d.Ignored = append(d.Ignored, c)
 			} else {
@@ -126,7 +127,7 @@ func idle(res *resource, state map[string]any) []string {
 	if state == nil {
 		return nil
 	}
-	keys := append(sortedKeys(res.config), sortedKeys(state)...)
+	keys := append(slices.Sorted(maps.Keys(res.config)), slices.Sorted(maps.Keys(state))...)
 	var paths []string
 	for _, path := range res.IgnoreDrift {
 		if !slices.ContainsFunc(keys, func(key string) bool { return below(path, key) }) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // drift returns what is told of each resource, as one text.
@@ -164,7 +165,7 @@ func TestAFailureHidesNoDrift(t *testing.T) {
 	w.things = map[string]any{"good": 1, "bad": "old", "after": "old", "lost": 2, "beside": 1}
 	good := w.engine.Images["thing"].Program
 	w.engine.Images["thing"] = image(func(ctx context.Context, c enginetest.Call) int {
-		if slices.Equal(c.Args, []string{"state"}) && c.Spec.Labels[runner.LabelResource] == "lost" {
+		if slices.Equal(c.Args, []string{"state"}) && c.Spec.Labels[invoke.LabelResource] == "lost" {
 			return 9
 		}
 		return good(ctx, c)

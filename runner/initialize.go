@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -53,7 +56,7 @@ func (r *Runner) prepare(ctx context.Context) error {
 	close(queue)
 	workers.Wait()
 	if err := r.refusal(); err != nil {
-		r.rest(ctx)
+		r.invoker.Drain(ctx)
 		return err
 	}
 	r.prepared = true
@@ -98,16 +101,16 @@ func (r *Runner) refusal() error {
 }
 
 func (r *Runner) initialize(ctx context.Context, res *resource) error {
-	if r.stopped() || ctx.Err() != nil {
+	if r.containers.Stop.Requested() || ctx.Err() != nil {
 		return ErrInterrupted
 	}
-	ctx, cancel := r.stoppable(ctx)
+	ctx, cancel := r.containers.Stop.Context(ctx)
 	defer cancel()
-	image, err := r.imageFor(ctx, res.Name, res.Type)
+	image, err := r.invoker.Image(ctx, res.Name, res.Type)
 	if err != nil {
 		return err
 	}
-	res.image = image
+	res.target.Image = image
 	if err := r.bound(res, nil); err != nil {
 		return err
 	}
@@ -115,12 +118,13 @@ func (r *Runner) initialize(ctx context.Context, res *resource) error {
 	if err := r.askInit(ctx, res); err != nil {
 		return err
 	}
-	mounts, without, problems := r.plug(res, res.init.Plugs)
+	var without []string
+	var problems []manifest.Problem
+	res.target.Mounts, without, problems = r.plug(res, res.init.Plugs)
 	for _, text := range without {
-		r.tell(Warning, res.Name, "init", text)
+		r.notify(Warning, res.Name, "init", text)
 	}
-	res.mounts = mounts
-	res.server = r.serverFor(res, res.init, mounts)
+	r.invoker.Serve(&res.target, res.init, res.target.Mounts)
 	if known, err := r.configuredEarly(res); err != nil {
 		var invalid *manifest.Error
 		if !errors.As(err, &invalid) {
@@ -145,7 +149,7 @@ func (r *Runner) initialize(ctx context.Context, res *resource) error {
 // askInit finds out what the type answers init.
 func (r *Runner) askInit(ctx context.Context, res *resource) error {
 	input := r.initInput(res)
-	key := initKey(res.image.ID, input)
+	key := initKey(res.target.Image.ID, input)
 	if r.spec.InitCache != nil {
 		if text, ok := r.spec.InitCache.Get(key); ok {
 			if a := r.inits.decode(text); a.err == nil {
@@ -158,24 +162,24 @@ func (r *Runner) askInit(ctx context.Context, res *resource) error {
 		// Its own plugs are not known yet; those of its fellow are asked for
 		// alike, as a rule.
 		mounts, _, _ := r.plug(res, res.first.init.Plugs)
-		res.server = r.serverFor(res, res.first.init, mounts)
+		r.invoker.Serve(&res.target, res.first.init, mounts)
 	}
-	got, err := r.run(ctx, res, call{action: "init", attempt: 1, input: input, answers: true})
+	got, err := r.invoker.Call(ctx, &res.target, invoke.Call{Action: "init", Attempt: 1, Input: input, Answers: true})
 	if err != nil {
 		return err
 	}
-	if got.exit.Code != 0 {
+	if got.Exit.Code != 0 {
 		return r.exitError("init", got)
 	}
-	a := r.inits.decode(got.answer)
+	a := r.inits.decode(got.Answer)
 	if a.err != nil {
-		return fmt.Errorf("init of %s: %w", res.Type, r.secrets.unsecret(a.err, got.answer, func(text []byte) error {
+		return fmt.Errorf("init of %s: %w", res.Type, r.secrets.MaskAnswerError(a.err, got.Answer, func(text []byte) error {
 			return decodeInit(text).err
 		}))
 	}
 	res.init, res.schema = a.output, a.schema
 	if r.spec.InitCache != nil {
-		r.spec.InitCache.Put(key, got.answer)
+		r.spec.InitCache.Put(key, got.Answer)
 	}
 	return nil
 }
@@ -186,7 +190,7 @@ func (r *Runner) initInput(res *resource) protocol.InitInput {
 
 // plug turns the requests of a resource's type into mounts, as Plug does.
 func (r *Runner) plug(res *resource, requests map[string]protocol.PlugRequest) (mounts []engine.Mount, without []string, problems []manifest.Problem) {
-	kept := r.stateDir()
+	kept := r.containers.StateDir()
 	if r.containers.Remote { // plugs are paths of another machine
 		kept = ""
 	}
@@ -197,7 +201,7 @@ func (r *Runner) plug(res *resource, requests map[string]protocol.PlugRequest) (
 // optional ones it goes without, and problems what it can not go without. A plug
 // may not lead into the directory kept, which is Deployster's own; "" is none.
 func Plug(m *manifest.Manifest, res *manifest.Resource, requests map[string]protocol.PlugRequest, kept string) (mounts []engine.Mount, without []string, problems []manifest.Problem) {
-	for _, name := range sortedKeys(requests) {
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		want := requests[name]
 		refuse := func(format string, args ...any) {
 			why := fmt.Sprintf(format, args...)
@@ -238,7 +242,7 @@ func leadsInto(dir, name string) bool {
 // the state of a dependency, and returns nil for one that does.
 func (r *Runner) configuredEarly(res *resource) (map[string]any, error) {
 	if len(res.Dependencies) > 0 {
-		waits, err := r.spec.Expressions.Reads(any(res.Config), sortedKeys(res.Dependencies)...)
+		waits, err := r.spec.Expressions.Reads(any(res.Config), slices.Sorted(maps.Keys(res.Dependencies))...)
 		if err != nil {
 			return nil, r.misconfigured(res, err)
 		}
@@ -268,12 +272,12 @@ func (r *Runner) check(res *resource, config map[string]any) error {
 		return nil
 	}
 	paths := res.schema.Secrets(config)
-	res.hidden = paths
-	r.secrets.add(config, paths)
+	res.target.Secret = paths
+	r.secrets.Add(config, paths)
 	var problems []manifest.Problem
 	for _, v := range res.schema.Validate(config) {
 		p := Broken(res.Resource, v)
-		p.Message = r.secrets.mask(p.Message)
+		p.Message = r.secrets.Mask(p.Message)
 		problems = append(problems, p)
 	}
 	if len(problems) > 0 {

@@ -17,7 +17,7 @@ import (
 // failed; the Plan it returns then names them.
 func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *Plan, err error) {
 	r.caller = caller
-	defer r.caught(&err, "planning")
+	defer r.panics.Catch(&err, "planning")
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *Plan, err error) {
 			})
 		}
 		if err != nil {
-			entry.Status, entry.Error = Failed, r.secrets.mask(err.Error())
+			entry.Status, entry.Error = Failed, r.secrets.Mask(err.Error())
 			r.show(Event{Kind: ResourceFailed, Time: r.now(), Resource: res.Name, Status: Failed, Error: entry.Error})
 			failures <- err
 			return err
@@ -90,7 +90,7 @@ func (r *Runner) planOne(ctx context.Context, res *resource, entry *ResourcePlan
 	for _, a := range entry.Actions {
 		event.Actions = append(event.Actions, a.Name)
 	}
-	r.secrets.maskEvent(&event)
+	r.maskEvent(&event)
 	r.show(event)
 	return nil
 }
@@ -100,7 +100,7 @@ var errReadOnly = errors.New("it is read-only, and not as configured")
 
 // known fills in what is known of a resource before it is observed.
 func (r *Runner) known(res *resource, p *ResourcePlan) (err error) {
-	p.ImageID, p.ImageDigest = res.image.ID, res.image.Digest
+	p.ImageID, p.ImageDigest = res.target.Image.ID, res.target.Image.Digest
 	if res.config != nil {
 		p.Config = res.config
 		p.ConfigHash, err = r.fingerprint("configuration", res.config)
@@ -122,7 +122,7 @@ func (r *Runner) seen(res *resource, out protocol.StateOutput, p *ResourcePlan) 
 		return err
 	}
 	p.Exists, p.ReadOnly = out.StaleState != nil, res.ReadOnly
-	p.Diff = difference(out.StaleState, res.config, res.hidden)
+	p.Diff = difference(out.StaleState, res.config, res.target.Secret)
 	p.Actions = slices.Clone(out.Actions)
 	p.ActionsHash, err = r.fingerprint("actions", decisive(out.Actions))
 	return err
@@ -133,9 +133,9 @@ func (r *Runner) maskPlan(res *resource, p *ResourcePlan) {
 	p.Config, p.State = r.maskPart(res, p.Config), r.maskPart(res, p.State)
 	r.maskChanges(p.Diff)
 	for i, a := range p.Actions {
-		p.Actions[i] = r.secrets.action(a)
+		p.Actions[i] = r.secrets.MaskAction(a)
 	}
-	p.Error = r.secrets.mask(p.Error)
+	p.Error = r.secrets.Mask(p.Error)
 }
 
 // maskPart hides the secrets in a configuration or state. What is a secret as a
@@ -144,15 +144,15 @@ func (r *Runner) maskPart(res *resource, part map[string]any) map[string]any {
 	if part == nil {
 		return nil
 	}
-	hidden, _ := r.secrets.value(res.hidden.blank(part)).(map[string]any)
+	hidden, _ := r.secrets.MaskValue(res.target.Secret.Blank(part)).(map[string]any)
 	return hidden
 }
 
 func (r *Runner) maskChanges(changes []Change) {
 	for i := range changes {
-		changes[i].Path = r.secrets.mask(changes[i].Path)
-		changes[i].Old = r.secrets.value(changes[i].Old)
-		changes[i].New = r.secrets.value(changes[i].New)
+		changes[i].Path = r.secrets.Mask(changes[i].Path)
+		changes[i].Old = r.secrets.MaskValue(changes[i].Old)
+		changes[i].New = r.secrets.MaskValue(changes[i].New)
 	}
 }
 
@@ -163,13 +163,13 @@ func (r *Runner) verdict(ctx context.Context, failures <-chan error) error {
 	for err := range failures {
 		all = append(all, err)
 	}
-	if r.stopped() || ctx.Err() != nil {
-		return r.withCrash(ErrInterrupted)
+	if r.containers.Stop.Requested() || ctx.Err() != nil {
+		return r.panics.Join(ErrInterrupted)
 	}
 	if len(all) == 0 {
-		return r.withCrash(nil)
+		return r.panics.Join(nil)
 	}
-	return r.withCrash(&FailedError{Causes: all})
+	return r.panics.Join(&FailedError{Causes: all})
 }
 
 // FailedError says that some resources failed; the events and the plan or

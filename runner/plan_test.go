@@ -9,6 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 func TestPlanSaysWhatAnApplyWouldDoAndDoesNothing(t *testing.T) {
@@ -85,7 +86,7 @@ resources:
 `
 	size := 1
 	w.engine.Images["thing"] = image(func(ctx context.Context, c enginetest.Call) int {
-		if len(c.Args) > 0 && c.Args[0] == "state" && c.Spec.Labels[runner.LabelResource] == "db" {
+		if len(c.Args) > 0 && c.Args[0] == "state" && c.Spec.Labels[invoke.LabelResource] == "db" {
 			fmt.Fprintf(c.Stdout, `{"status":"VALID","state":{"size":%d}}`, size)
 			return 0
 		}

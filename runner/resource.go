@@ -1,9 +1,9 @@
 package runner
 
 import (
-	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -13,21 +13,14 @@ import (
 type resource struct {
 	*manifest.Resource
 	dependsOn []string
-	dir       string    // below it each invocation has its files
 	first     *resource // of this type, which is initialized before; nil for that one itself
 
-	image  engine.Image
+	target invoke.Target // its image and plugs are known once it is initialized
 	init   protocol.InitOutput
 	schema *schema.Schema // nil when the type accepts any configuration
-	mounts []engine.Mount // plugs
-	server *server        // nil when each call takes a container
 
-	invocations int             // so far; numbers their files
-	next        *call           // expected after the one that comes
-	ahead       *ahead          // container made ready for a call
 	config      map[string]any  // resolved
 	early       bool            // config waits for no dependency and is final
-	hidden      hidden          // which parts of the configuration are secret
 	state       map[string]any  // as last seen VALID; by a survey also as seen STALE
 	stale       bool            // state is one that a survey saw as STALE
 	apart       bool            // the run has nothing to do with it

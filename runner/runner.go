@@ -15,22 +15,16 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
-
-// DefaultTimeout bounds one container of a resource that sets no timeout, so
-// that an image that hangs ends a run rather than a night.
-const DefaultTimeout = 30 * time.Minute
 
 // Spec is what a run does. Fields are required unless they say otherwise.
 type Spec struct {
@@ -53,27 +47,8 @@ type Spec struct {
 	Remove []string
 }
 
-// Containers is how a run runs its containers. Fields are required unless they say
-// otherwise.
-type Containers struct {
-	Engine Engine
-	Images Images
-
-	Parallelism int               // how many resources are worked on at once, at least 1; so many containers may also wait for their turn
-	Pull        engine.PullPolicy // when an image is fetched
-	Network     string            // of every container; "" is the engine's default
-	Memory      int64             // bytes of every container; 0 is the engine's default
-	Pids        int64             // processes and threads of every container; 0 is the engine's default
-	Remote      bool              // the engine does not see this machine's files: no workspace, no work directory
-	Stop        <-chan struct{}   // may be nil; closed: start nothing new, let running actions finish
-	Now         func() time.Time  // the clock
-
-	Run       string // ULID of this run
-	Log       string // id of the deployment log, put on every container
-	Place     string // where the resources are, of a manifest that is applied in several places; "" is none
-	Workspace string // absolute; mounted read-only into every container
-	Work      string // absolute; below it each invocation has a directory
-}
+// Containers is how a run runs its containers.
+type Containers = invoke.Containers
 
 // Caller is who asks for a Plan, an Apply and the like, and is asked and notified
 // while it lasts. The zero Caller observes nothing, records nothing and agrees.
@@ -98,32 +73,31 @@ type Runner struct {
 	caller     Caller // of what is being done
 	resources  []*resource
 	byName     map[string]*resource
-	images     imageCache
 	inits      initAnswers
-	servers    servers
-	secrets    secrets
+	secrets    *invoke.Secrets
+	panics     *invoke.Panics
+	invoker    *invoke.Invoker
 	observing  sync.Mutex
 	asking     sync.Mutex
-
-	room       chan struct{}  // for containers that wait for their turn
-	background sync.WaitGroup // of them
 
 	prepared bool
 	applying bool                  // only an Apply is recorded; set before anything runs at once
 	broken   atomic.Pointer[error] // a failed Recorder
-	crash    atomic.Pointer[crash.Error]
 }
 
 // ErrInterrupted is returned, wrapped, when a run ended because of Stop or a
 // cancelled context.
-var ErrInterrupted = errors.New("interrupted")
+var ErrInterrupted = invoke.ErrInterrupted
 
 // New prepares a run; nothing is started yet.
 func New(spec Spec, containers Containers) *Runner {
 	containers.Parallelism = max(1, containers.Parallelism)
-	r := &Runner{spec: spec, containers: containers, byName: map[string]*resource{}, room: make(chan struct{}, containers.Parallelism)}
+	r := &Runner{spec: spec, containers: containers, byName: map[string]*resource{}, secrets: &invoke.Secrets{}}
+	r.panics = invoke.NewPanics(r.secrets, r.reportPanic)
+	r.invoker = invoke.New(containers, r.secrets, r.panics, callObserver{r})
 	for _, m := range spec.Manifest.Resources {
-		res := &resource{Resource: m, dependsOn: spec.Manifest.Dependencies(m.Name), dir: filepath.Join(containers.Work, m.Name)}
+		res := &resource{Resource: m, dependsOn: spec.Manifest.Dependencies(m.Name)}
+		res.target = invoke.Target{Name: m.Name, Type: m.Type, Timeout: m.Timeout}
 		r.resources = append(r.resources, res)
 		r.byName[m.Name] = res
 	}
@@ -141,15 +115,6 @@ func (r *Runner) State(resource string) map[string]any {
 	return nil
 }
 
-// Placed tells the resources of several places apart, as labels and the log name
-// them: "db@host1".
-func Placed(resource, place string) string {
-	if place == "" {
-		return resource
-	}
-	return resource + "@" + place
-}
-
 // headers describes the resources of the run in graph order.
 func (r *Runner) headers() []ResourceHeader {
 	headers := make([]ResourceHeader, 0, len(r.byName))
@@ -161,74 +126,14 @@ func (r *Runner) headers() []ResourceHeader {
 	return headers
 }
 
-// emit stamps and masks an event, has it recorded where its kind asks for it,
-// and shows it. It fails when recording fails, and from then on always.
-func (r *Runner) emit(ctx context.Context, e Event) (err error) {
-	defer r.caught(&err, "telling of "+string(e.Kind))
-	e.Time = r.now()
-	r.secrets.maskEvent(&e)
-	if broken := r.broken.Load(); broken != nil {
-		return *broken
-	}
-	if e.Kind.Recorded() && r.applying && r.caller.Recorder != nil {
-		// A cancelled run still tells the truth about how it ended.
-		if err := r.caller.Recorder.Record(context.WithoutCancel(ctx), e); err != nil {
-			err = fmt.Errorf("recording %s: %w", e.Kind, err)
-			r.broken.CompareAndSwap(nil, &err)
-			return err
-		}
-	}
-	r.show(e)
-	return nil
-}
-
-// show tells the Observer of something that is not recorded.
-func (r *Runner) show(e Event) {
-	if r.caller.Observer == nil {
-		return
-	}
-	r.observing.Lock()
-	defer r.observing.Unlock()
-	r.caller.Observer.Observe(e)
-}
-
-// tell shows a piece of news about a resource.
-func (r *Runner) tell(kind EventKind, resource, action, text string) {
-	r.show(Event{Kind: kind, Time: r.now(), Resource: resource, Action: action, Text: r.secrets.mask(text)})
-}
-
-func (r *Runner) stopped() bool {
-	select {
-	case <-r.containers.Stop:
-		return true
-	default:
-		return false
+func (r *Runner) reportPanic(c *crash.Error) {
+	if r.caller.Crashed != nil {
+		r.caller.Crashed(c)
 	}
 }
 
-// stoppable returns a context that also ends when Stop is closed: for waiting,
-// pulling and observing, which change nothing and can be cut short.
-func (r *Runner) stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	if r.containers.Stop == nil {
-		return ctx, func() { cancel(nil) }
-	}
-	done := make(chan struct{})
-	go func() {
-		select {
-		case <-r.containers.Stop:
-			cancel(ErrInterrupted)
-		case <-done:
-		}
-	}()
-	return ctx, func() { close(done); cancel(nil) }
-}
-
-// interrupted turns the error of something that was cut short by Stop or by
-// the context into ErrInterrupted.
-func (r *Runner) interrupted(ctx context.Context, err error) error {
-	if err != nil && (r.stopped() || ctx.Err() != nil) && !errors.Is(err, ErrInterrupted) {
-		return fmt.Errorf("%w (%w)", ErrInterrupted, err)
-	}
-	return err
+// guarded has a thing done to a resource; a panic is an error like any other.
+func guarded[T any](ctx context.Context, r *Runner, res *resource, doing string, run func(context.Context, *resource) (T, error)) (got T, err error) {
+	defer r.panics.Catch(&err, fmt.Sprintf("%s %s (%s)", doing, res.Name, res.Type))
+	return run(ctx, res)
 }

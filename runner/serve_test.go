@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // question is a protocol.ServeRequest as a process reads it.
@@ -127,7 +128,7 @@ func many(n int, of string) string {
 // served counts the runs of the processes that serve, and the others.
 func (w *world) starts() (serving, others int) {
 	for _, run := range w.engine.Runs() {
-		if run.Spec.Labels[runner.LabelKind] == runner.KindServe {
+		if run.Spec.Labels[invoke.LabelKind] == invoke.KindServe {
 			serving++
 			continue
 		}
@@ -165,7 +166,7 @@ func TestOneProcessServesAllResourcesOfAType(t *testing.T) {
 		if !run.Done {
 			t.Errorf("%v still runs", run.Spec.Args)
 		}
-		if run.Spec.Labels[runner.LabelKind] == runner.KindServe && len(run.Spec.Labels) != 3 {
+		if run.Spec.Labels[invoke.LabelKind] == invoke.KindServe && len(run.Spec.Labels) != 3 {
 			t.Errorf("the process has the labels %v", run.Spec.Labels)
 		}
 	}
@@ -312,7 +313,7 @@ func TestResourcesWithOtherPlugsHaveAnotherProcess(t *testing.T) {
 	}
 	plugs := map[int]int{} // number of mounts → processes
 	for _, run := range w.engine.Runs() {
-		if run.Spec.Labels[runner.LabelKind] == runner.KindServe {
+		if run.Spec.Labels[invoke.LabelKind] == invoke.KindServe {
 			plugs[len(run.Spec.Mounts)]++
 		}
 	}

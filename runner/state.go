@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // resolve finishes the configuration of a resource whose dependencies are
@@ -32,19 +32,19 @@ func (r *Runner) resolve(res *resource) error {
 
 // observe runs the state action and decodes its answer.
 func (r *Runner) observe(ctx context.Context, res *resource) (protocol.StateOutput, error) {
-	ctx, cancel := r.stoppable(ctx)
+	ctx, cancel := r.containers.Stop.Context(ctx)
 	defer cancel()
-	got, err := r.run(ctx, res, r.stateCall(res))
-	res.said = got.tail.lines(tailLines)
+	got, err := r.invoker.Call(ctx, &res.target, r.stateCall(res))
+	res.said = got.Tail.Lines()
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}
-	if got.exit.Code != 0 {
+	if got.Exit.Code != 0 {
 		return protocol.StateOutput{}, r.exitError("state", got)
 	}
-	out, err := protocol.DecodeState(got.answer)
+	out, err := protocol.DecodeState(got.Answer)
 	if err != nil {
-		return protocol.StateOutput{}, fmt.Errorf("state of %s: %w", res.Type, r.secrets.unsecret(err, got.answer, func(text []byte) error {
+		return protocol.StateOutput{}, fmt.Errorf("state of %s: %w", res.Type, r.secrets.MaskAnswerError(err, got.Answer, func(text []byte) error {
 			_, err := protocol.DecodeState(text)
 			return err
 		}))
@@ -52,10 +52,10 @@ func (r *Runner) observe(ctx context.Context, res *resource) (protocol.StateOutp
 	return out, nil
 }
 
-func (r *Runner) stateCall(res *resource) call {
-	return call{
-		action: "state", attempt: 1, invocation: res.init.StateAction, input: r.stateInput(res), answers: true,
-		learn: func(answer []byte) { r.learn(res, answer) },
+func (r *Runner) stateCall(res *resource) invoke.Call {
+	return invoke.Call{
+		Action: "state", Attempt: 1, Invocation: res.init.StateAction, Input: r.stateInput(res), Answers: true,
+		Learn: func(answer []byte) { r.learn(res, answer) },
 	}
 }
 
@@ -71,8 +71,8 @@ func (r *Runner) learn(res *resource, answer []byte) {
 	}
 	for _, state := range []map[string]any{out.State, out.StaleState} {
 		paths := res.schema.Secrets(state)
-		r.secrets.add(state, paths)
-		res.hidden = append(res.hidden, paths...)
+		r.secrets.Add(state, paths)
+		res.target.Secret = append(res.target.Secret, paths...)
 	}
 }
 
@@ -94,28 +94,19 @@ func (r *Runner) misconfigured(res *resource, err error) error {
 	return &manifest.Error{Problems: []manifest.Problem{{
 		Position: res.At(path...),
 		Path:     pathText(append([]string{"resources", res.Name, "config"}, path...)),
-		Message:  r.secrets.mask(err.Error()),
+		Message:  r.secrets.Mask(err.Error()),
 	}}}
 }
 
 // exitError is the error of a container that ended with something else than 0.
-func (r *Runner) exitError(action string, got result) error {
-	said := got.tail.excerpt()
+func (r *Runner) exitError(action string, got invoke.Result) error {
+	said := got.Tail.Excerpt()
 	if said == "" {
-		answer := r.secrets.mask(string(got.answer)) // whole, since a part of a secret is not known for one
+		answer := r.secrets.Mask(string(got.Answer)) // whole, since a part of a secret is not known for one
 		said = strings.TrimSpace(answer[:min(len(answer), 500)])
 	}
 	if said == "" {
-		return fmt.Errorf("%s %s and printed nothing", action, exitText(got.exit))
+		return fmt.Errorf("%s %s and printed nothing", action, invoke.ExitText(got.Exit))
 	}
-	return fmt.Errorf("%s %s: %s", action, exitText(got.exit), said)
-}
-
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
+	return fmt.Errorf("%s %s: %s", action, invoke.ExitText(got.Exit), said)
 }

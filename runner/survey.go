@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 
@@ -28,7 +29,7 @@ type sight struct {
 // refers to.
 func (r *Runner) needs(res *resource) []string {
 	var names []string
-	for _, alias := range sortedKeys(res.Dependencies) {
+	for _, alias := range slices.Sorted(maps.Keys(res.Dependencies)) {
 		// What can not be read is told when it is resolved.
 		if reads, err := r.spec.Expressions.Reads(any(res.Config), alias); reads || err != nil {
 			names = append(names, res.Dependencies[alias])

@@ -16,7 +16,7 @@ import (
 // depends on the failure is skipped. At the end nothing of the run is left
 // running.
 func (r *Runner) walk(ctx context.Context, visit func(*resource) error, skip func(*resource, string)) {
-	defer r.rest(ctx)
+	defer r.invoker.Drain(ctx)
 	g := graph.New[string]()
 	for _, res := range r.resources {
 		g.Add(res.Name, res.dependsOn...)
@@ -52,7 +52,7 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 		queue = append(queue, ready.Done(res.Name)...)
 	}
 	for len(queue) > 0 || active > 0 {
-		if closing == "" && (r.stopped() || ctx.Err() != nil) {
+		if closing == "" && (r.containers.Stop.Requested() || ctx.Err() != nil) {
 			closing = "the run was interrupted"
 		}
 		if len(queue) > 0 {
@@ -73,7 +73,7 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 				visits.Go(func() {
 					v := visited{res: res}
 					defer func() { done <- v }()
-					defer r.caught(&v.err, "working on "+res.Name)
+					defer r.panics.Catch(&v.err, "working on "+res.Name)
 					v.err = visit(res)
 				})
 				continue

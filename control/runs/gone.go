@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // Gone tells what the log knows of a resource that can not be asked whether it
@@ -17,7 +18,7 @@ import (
 //
 // The events of a destroy are those without a revision (Options).
 func (r *Run) Gone(ctx context.Context, resource string) (runner.Absence, error) {
-	target := resourceTarget(runner.Placed(resource, r.place))
+	target := resourceTarget(invoke.Placed(resource, r.place))
 	gone, begun, meant := false, false, false
 	believed := "" // the run that took it from this log, last
 	for e, err := range r.log.Read(ctx, deploylog.Filter{Target: target}) {
@@ -52,7 +53,7 @@ func (r *Run) Gone(ctx context.Context, resource string) (runner.Absence, error)
 // since an event: an action was begun on them.
 func Made(ctx context.Context, log deploylog.Log, place string, resources []string, since int64) (made []string, err error) {
 	for _, resource := range resources {
-		actions := actionTarget(runner.Placed(resource, place), "") // with a slash at its end: all of them
+		actions := actionTarget(invoke.Placed(resource, place), "") // with a slash at its end: all of them
 		for e, err := range log.Read(ctx, deploylog.Filter{Target: actions, After: since}) {
 			if err != nil {
 				return nil, fmt.Errorf("reading what was done to %s: %w", resource, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // payloadVersion is the version of the data of the events written here.
@@ -110,9 +111,9 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 	case "run":
 		target = r.target
 	case "resource":
-		target = resourceTarget(runner.Placed(e.Resource, r.place))
+		target = resourceTarget(invoke.Placed(e.Resource, r.place))
 	case "action":
-		target = actionTarget(runner.Placed(e.Resource, r.place), e.Action)
+		target = actionTarget(invoke.Placed(e.Resource, r.place), e.Action)
 	default:
 		return fmt.Errorf("event %s is not one for the log", e.Kind)
 	}
@@ -160,8 +161,8 @@ func (r *Run) mayRun(ctx context.Context, e runner.Event) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirming)
 	defer cancel()
 	left, err := r.engine.Containers(ctx, map[string]string{
-		runner.LabelLog: r.log.ID(), runner.LabelRun: r.id, runner.LabelKind: runner.KindAct,
-		runner.LabelResource: runner.Placed(e.Resource, r.place), runner.LabelAction: e.Action, runner.LabelAttempt: strconv.Itoa(max(1, e.Attempt)),
+		invoke.LabelLog: r.log.ID(), invoke.LabelRun: r.id, invoke.LabelKind: invoke.KindAct,
+		invoke.LabelResource: invoke.Placed(e.Resource, r.place), invoke.LabelAction: e.Action, invoke.LabelAttempt: strconv.Itoa(max(1, e.Attempt)),
 	})
 	return err != nil || slices.ContainsFunc(left, func(c engine.Container) bool { return c.Running })
 }

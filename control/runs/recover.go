@@ -11,7 +11,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // closeDead looks for runs of this target that started, have not ended, and
@@ -38,12 +38,12 @@ func (r *Run) closeDead(ctx context.Context) error {
 // those that may still be in the middle of an action: the run it belongs to is
 // not closed.
 func (r *Run) sweep(ctx context.Context, on Containers) error {
-	left, err := on.Containers(ctx, map[string]string{runner.LabelLog: r.log.ID(), runner.LabelKind: runner.KindServe})
+	left, err := on.Containers(ctx, map[string]string{invoke.LabelLog: r.log.ID(), invoke.LabelKind: invoke.KindServe})
 	if err != nil {
 		return r.unanswered(ctx, on, fmt.Errorf("looking for processes left serving: %w", err))
 	}
 	for _, c := range left {
-		run := c.Labels[runner.LabelRun]
+		run := c.Labels[invoke.LabelRun]
 		if !r.dead(run) {
 			continue
 		}
@@ -103,7 +103,7 @@ func (r *Run) closeEntries(ctx context.Context, deployment string) error {
 	on, err := r.asking(ctx, s)
 	if err == nil {
 		left, err = on.Containers(ctx, map[string]string{
-			runner.LabelLog: r.log.ID(), runner.LabelRun: deployment,
+			invoke.LabelLog: r.log.ID(), invoke.LabelRun: deployment,
 		})
 	}
 	switch {
@@ -122,7 +122,7 @@ func (r *Run) closeEntries(ctx context.Context, deployment string) error {
 		case c.Running && serves(c):
 			serving = append(serving, c)
 		case c.Running && !observing(c):
-			running[c.Labels[runner.LabelResource]] = true
+			running[c.Labels[invoke.LabelResource]] = true
 		default:
 			if err := r.settle(ctx, on, c); err != nil {
 				return err
@@ -267,17 +267,17 @@ const recovering = 2 * time.Second
 // clearOn deals with the containers that earlier runs left for a resource on an
 // engine, which is where.
 func (r *Run) clearOn(ctx context.Context, on Containers, where, resource string, waiting func(string)) error {
-	left, err := on.Containers(ctx, map[string]string{runner.LabelLog: r.log.ID(), runner.LabelResource: resource})
+	left, err := on.Containers(ctx, map[string]string{invoke.LabelLog: r.log.ID(), invoke.LabelResource: resource})
 	if err != nil {
 		return fmt.Errorf("looking for containers left for %s%s: %w", resource, where, err)
 	}
 	for _, c := range left {
-		run := c.Labels[runner.LabelRun]
+		run := c.Labels[invoke.LabelRun]
 		if run == r.id || observing(c) && !r.dead(run) {
 			continue
 		}
 		if c.Running && !observing(c) {
-			waiting(fmt.Sprintf("waits for action %q that run %s left running%s", c.Labels[runner.LabelAction], run, where))
+			waiting(fmt.Sprintf("waits for action %q that run %s left running%s", c.Labels[invoke.LabelAction], run, where))
 		}
 		if err := r.settle(ctx, on, c); err != nil {
 			return fmt.Errorf("container left by run %s for %s%s: %w", run, resource, where, err)
@@ -299,7 +299,7 @@ func (r *Run) outwait(ctx context.Context, on Containers, where, deployment, res
 		return err
 	}
 	left, err := on.Containers(ctx, map[string]string{
-		runner.LabelLog: r.log.ID(), runner.LabelRun: deployment, runner.LabelKind: runner.KindServe,
+		invoke.LabelLog: r.log.ID(), invoke.LabelRun: deployment, invoke.LabelKind: invoke.KindServe,
 	})
 	if err != nil {
 		return err
@@ -395,13 +395,13 @@ func (r *Run) settle(ctx context.Context, on Containers, c engine.Container) err
 // action finds the beginning of the action that a container was made for, which
 // has no name when the log has none, and tells whether it has an end.
 func (r *Run) action(ctx context.Context, c engine.Container) (started deploylog.Event, ended bool, err error) {
-	attempt, err := strconv.Atoi(c.Labels[runner.LabelAttempt])
+	attempt, err := strconv.Atoi(c.Labels[invoke.LabelAttempt])
 	if err != nil || attempt < 1 {
 		attempt = 1
 	}
 	for e, err := range r.log.Read(ctx, deploylog.Filter{
-		Deployment: c.Labels[runner.LabelRun],
-		Target:     actionTarget(c.Labels[runner.LabelResource], c.Labels[runner.LabelAction]),
+		Deployment: c.Labels[invoke.LabelRun],
+		Target:     actionTarget(c.Labels[invoke.LabelResource], c.Labels[invoke.LabelAction]),
 	}) {
 		if err != nil {
 			return started, ended, err
@@ -421,10 +421,10 @@ func (r *Run) action(ctx context.Context, c engine.Container) (started deploylog
 
 // observing tells whether the container only looks: its type may be asked
 // again at any time.
-func observing(c engine.Container) bool { return c.Labels[runner.LabelKind] == runner.KindObserve }
+func observing(c engine.Container) bool { return c.Labels[invoke.LabelKind] == invoke.KindObserve }
 
 // serves tells whether the container answered for many resources.
-func serves(c engine.Container) bool { return c.Labels[runner.LabelKind] == runner.KindServe }
+func serves(c engine.Container) bool { return c.Labels[invoke.LabelKind] == invoke.KindServe }
 
 // isActionOf tells whether a target is an action of a resource.
 func isActionOf(t deploylog.Target, resource string) bool {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // Containers is what a Run needs of an engine to deal with what dead runs left.
@@ -96,7 +96,7 @@ func (r *Run) End() {
 // run started for it still runs, on whichever engine. It fails with a *HeldError
 // where that can not be found out.
 func (r *Run) Enter(ctx context.Context, resource string, waiting func(string)) (leave func(), err error) {
-	resource = runner.Placed(resource, r.place)
+	resource = invoke.Placed(resource, r.place)
 	name := string(resourceTarget(resource))
 	leave, err = r.log.TryLock(name)
 	if errors.Is(err, deploylog.ErrLocked) {

@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // site is a log and an engine on which runs come and go.
@@ -66,18 +67,18 @@ func (s *site) died(id string, action ...string) {
 
 // serving are the labels of a process that serves.
 func (s *site) serving(run string) map[string]string {
-	return map[string]string{runner.LabelKind: runner.KindServe, runner.LabelLog: s.log.ID(), runner.LabelRun: run}
+	return map[string]string{invoke.LabelKind: invoke.KindServe, invoke.LabelLog: s.log.ID(), invoke.LabelRun: run}
 }
 
 func (s *site) labels(run, action string) map[string]string {
-	kind := runner.KindAct
+	kind := invoke.KindAct
 	if action == "state" {
-		kind = runner.KindObserve
+		kind = invoke.KindObserve
 	}
 	return map[string]string{
-		runner.LabelKind: kind,
-		runner.LabelLog:  s.log.ID(), runner.LabelRun: run, runner.LabelResource: "db",
-		runner.LabelAction: action, runner.LabelAttempt: "1",
+		invoke.LabelKind: kind,
+		invoke.LabelLog:  s.log.ID(), invoke.LabelRun: run, invoke.LabelResource: "db",
+		invoke.LabelAction: action, invoke.LabelAttempt: "1",
 	}
 }
 

@@ -11,14 +11,14 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/inventory"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // Connection is an engine that is in use.
 type Connection struct {
 	Engine   engine.Engine
 	Info     engine.Info
-	Images   runner.Images
+	Images   invoke.Images
 	Recovery runs.Engines // finds the engines of dead runs, from this one
 }
 

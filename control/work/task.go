@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // TaskWorker does the work of the steps of environments, and probes their tasks:
@@ -192,7 +193,7 @@ func (w *TaskWorker) Watch(ctx context.Context, host string, changed func()) {
 		if w.again(host) {
 			changed() // what happened in between was not reported
 		}
-		_ = e.Watch(ctx, runner.LabelRun, changed) // the containers of runs come and go by themselves
+		_ = e.Watch(ctx, invoke.LabelRun, changed) // the containers of runs come and go by themselves
 		return
 	}
 	<-ctx.Done()

@@ -23,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // orphanTimeout is how long a run waits for an action that a dead run left
@@ -68,7 +69,7 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 		Input: in,
 		Options: runs.Options{
 			Log: c.Log, Engine: on.Engine, Engines: on.Recovery, ID: in.Run, Place: request.Place,
-			Target: deploylog.Target(runner.Placed(string(target), request.Place)), Revision: in.Manifest.Hash()[:12],
+			Target: deploylog.Target(invoke.Placed(string(target), request.Place)), Revision: in.Manifest.Hash()[:12],
 			Patience: orphanTimeout, Notice: c.Notice,
 		},
 		Spec: runner.Spec{

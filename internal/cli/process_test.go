@@ -23,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // site is a workspace with resources of slowtype, looked at from outside while
@@ -68,7 +69,7 @@ func (s *site) containers() []engine.Container {
 		s.Fatal(err)
 	}
 	defer func() { _ = e.Close() }()
-	left, err := e.Containers(ctx, map[string]string{runner.LabelLog: s.log.ID()})
+	left, err := e.Containers(ctx, map[string]string{invoke.LabelLog: s.log.ID()})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package runner
+package invoke
 
 // words finds all occurrences of many words in a text, in time that grows with
 // the text alone: by Aho and Corasick's automata. The libraries there are

@@ -1,10 +1,8 @@
-package runner
+package invoke
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"os"
 	"unicode/utf8"
 
 	"github.com/deployster-go/deployster/protocol"
@@ -12,7 +10,6 @@ import (
 
 const (
 	maxAnswer = protocol.MaxAnswer // bytes of stdout that an init or state answer may have
-	maxKept   = 256 << 20          // bytes kept of each stream of an action; people are shown little of it, and referred to the file
 	maxLine   = 64 << 10           // bytes after which a line is shown though it has not ended
 )
 
@@ -36,7 +33,7 @@ func (a *answer) Write(p []byte) (int, error) {
 // handed on is forgotten before that, so that it is not handed on again when each
 // panics.
 type lines struct {
-	secrets *secrets
+	secrets *Secrets
 	each    func(string)
 	pending []byte // the end of a line that has not ended, as it was written
 	shown   int    // bytes of pending that were handed on; a secret that began in them may go on
@@ -79,7 +76,7 @@ func (l *lines) part() {
 	if cut <= l.shown {
 		return
 	}
-	text := render(l.pending, covers, span{l.shown, cut}, masked)
+	text := render(l.pending, covers, span{l.shown, cut}, Masked)
 	keep := resolved.boundary(cut - held)
 	l.pending = append(l.pending[:0], l.pending[keep:]...)
 	l.shown, l.parted = cut-keep, true
@@ -90,7 +87,7 @@ func (l *lines) part() {
 func (l *lines) end() {
 	ended := bytes.TrimRight(l.pending, "\r")
 	covers, _ := l.secrets.covers(ended)
-	text := render(ended, covers, span{min(l.shown, len(ended)), len(ended)}, masked)
+	text := render(ended, covers, span{min(l.shown, len(ended)), len(ended)}, Masked)
 	more := len(ended) > l.shown || !l.parted
 	if l.pending, l.shown, l.parted = l.pending[:0], 0, false; cap(l.pending) > 2*maxLine {
 		l.pending = nil
@@ -105,36 +102,4 @@ func (l *lines) flush() {
 	if len(l.pending) > 0 {
 		l.end()
 	}
-}
-
-// transcript is a file that keeps what a stream of a container said, up to
-// maxKept; a stream that said nothing has none. It is for people who look into
-// a failure: when it can not be written the run goes on, and close says why.
-type transcript struct {
-	path string
-	file *os.File
-	size int
-	err  error
-}
-
-func (t *transcript) write(text string) {
-	if text == "" || t.err != nil || t.size > maxKept {
-		return
-	}
-	if t.file == nil {
-		if t.file, t.err = os.OpenFile(t.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); t.err != nil {
-			return
-		}
-	}
-	if t.size += len(text); t.size > maxKept {
-		text = fmt.Sprintf("[cut off after %d MiB]\n", maxKept>>20)
-	}
-	_, t.err = t.file.WriteString(text)
-}
-
-func (t *transcript) close() error {
-	if t.file == nil {
-		return t.err
-	}
-	return errors.Join(t.err, t.file.Close())
 }

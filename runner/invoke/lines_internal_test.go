@@ -1,4 +1,4 @@
-package runner
+package invoke
 
 import (
 	"bytes"
@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"pgregory.net/rapid"
 )
 
 // hiding makes lines that hide secrets, and collects what they hand on.
 func hiding(words ...string) (*lines, *[]string) {
 	var got []string
-	l := &lines{secrets: &secrets{}, each: func(text string) { got = append(got, text) }}
+	l := &lines{secrets: &Secrets{}, each: func(text string) { got = append(got, text) }}
 	for _, word := range words {
 		l.secrets.known.add(word)
 	}
@@ -66,15 +68,15 @@ func TestTheLongerOfTwoSecretsIsHiddenWhereverALineIsParted(t *testing.T) {
 		l, got := hiding("hush", "hush-hush, as was said")
 		fmt.Fprintf(l, "%shush-hush,", strings.Repeat("y", before))
 		fmt.Fprintf(l, " as was said%s\n", strings.Repeat("z", maxLine))
-		want := strings.Repeat("y", before) + masked + strings.Repeat("z", maxLine)
+		want := strings.Repeat("y", before) + Masked + strings.Repeat("z", maxLine)
 		if strings.Join(*got, "") != want {
-			t.Fatalf("after %d bytes more is told than %s", before, masked)
+			t.Fatalf("after %d bytes more is told than %s", before, Masked)
 		}
 	}
 }
 
 // FuzzLines writes a text in pieces, and requires that each of its lines comes
-// out as if it had been masked at once, and that little is held back meanwhile.
+// out as if it had been Masked at once, and that little is held back meanwhile.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte("the token is hush-hush\nand more\r\n"), []byte("hush-hush"), []byte("hush"), uint16(3), uint16(0), uint16(0))
 	f.Add([]byte("y"), []byte("yyyy"), []byte("yyyyyyy"), uint16(4096), uint16(0), uint16(3))
@@ -109,11 +111,57 @@ func FuzzLines(f *testing.F) {
 		l.flush()
 		var want strings.Builder
 		for line := range bytes.SplitSeq(text, []byte("\n")) {
-			want.WriteString(l.secrets.mask(string(line)))
+			want.WriteString(l.secrets.Mask(string(line)))
 		}
 		bare := strings.NewReplacer("\r", "")
 		if bare.Replace(strings.Join(*got, "")) != bare.Replace(want.String()) {
-			t.Error("it came as another text than the masked one")
+			t.Error("it came as another text than the Masked one")
 		}
 	})
+}
+
+// However a stream is cut into writes, no secret gets through and nothing else
+// is lost.
+func TestLinesHideSecretsAcrossWrites(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s Secrets
+		s.Add(map[string]any{"t": "hunter2"}, [][]string{{"t"}})
+		long := rapid.IntRange(0, 3).Draw(t, "long") == 0
+		text := ""
+		for _, part := range rapid.SliceOfN(rapid.SampledFrom([]string{"hunter2", "hun", "ter2", "\n", "a", "hunter2hunter2"}), 0, 12).Draw(t, "parts") {
+			text += part
+			if long {
+				text += strings.Repeat(".", maxLine/2+rapid.IntRange(0, 9).Draw(t, "off"))
+			}
+		}
+		var got string
+		l := &lines{secrets: &s, each: func(line string) { got += line }}
+		for rest := text; rest != ""; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "write")
+			if _, err := l.Write([]byte(rest[:n])); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		l.flush()
+		want := ""
+		for _, line := range splitLines(text) {
+			want += s.Mask(line)
+		}
+		if got != want {
+			t.Fatalf("got %d bytes, want %d", len(got), len(want))
+		}
+	})
+}
+
+func splitLines(text string) []string {
+	var all []string
+	start := 0
+	for i := range len(text) {
+		if text[i] == '\n' {
+			all = append(all, text[start:i])
+			start = i + 1
+		}
+	}
+	return append(all, text[start:])
 }

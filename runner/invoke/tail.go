@@ -1,4 +1,4 @@
-package runner
+package invoke
 
 import (
 	"regexp"
@@ -12,13 +12,13 @@ const (
 	maxTailLine = 4 << 10 // bytes that each of them keeps
 )
 
-// tail remembers the last lines it was given, and of a crash the line that says
+// Tail remembers the last lines of output it was given, and of a crash the line that says
 // what happened: in most languages that is the first, and a stack follows that
 // would push it out.
-type tail struct {
+type Tail struct {
 	last    []string
 	crash   string // its first line, "" where none is known
-	stream  string // that the crash is told on
+	stream  string // that the crash was printed on
 	since   int    // lines after it
 	doubted bool   // the last of them on its stream are of no stack: what said it went on
 }
@@ -37,7 +37,7 @@ var (
 	stacked = regexp.MustCompile(`^(\s|$|[^\s(]\S*\(.*\)$|at |created by |exit status |exit code |\[signal |note: |Caused by: |\.\.\. \d+ more|Node\.js v)`)
 )
 
-func (t *tail) add(stream, line string) {
+func (t *Tail) add(stream, line string) {
 	if len(line) > maxTailLine {
 		line = strings.ToValidUTF8(line[:maxTailLine], "") + "…"
 	}
@@ -58,15 +58,18 @@ func (t *tail) add(stream, line string) {
 }
 
 // cause is the line that says what happened, "" where no crash was the end.
-func (t *tail) cause() string {
+func (t *Tail) cause() string {
 	if t.doubted {
 		return ""
 	}
 	return t.crash
 }
 
+// Lines returns the last lines; those of a crash begin with its cause.
+func (t *Tail) Lines() []string { return t.lines(tailLines) }
+
 // lines returns the last lines, n at most; those of a crash begin with its cause.
-func (t *tail) lines(n int) []string {
+func (t *Tail) lines(n int) []string {
 	last := t.last[max(0, len(t.last)-n):]
 	if t.cause() == "" || t.since < len(last) {
 		return slices.Clone(last)
@@ -74,8 +77,8 @@ func (t *tail) lines(n int) []string {
 	return append([]string{t.cause(), "…"}, last[min(2, len(last)):]...)
 }
 
-// reason is the one line that says best what happened.
-func (t *tail) reason() string {
+// Reason is the one line that says best what happened.
+func (t *Tail) Reason() string {
 	switch {
 	case t.cause() != "":
 		return t.cause()
@@ -86,5 +89,5 @@ func (t *tail) reason() string {
 	}
 }
 
-// excerpt is what fits into an error.
-func (t *tail) excerpt() string { return strings.Join(t.lines(excerptMost), "\n") }
+// Excerpt is what fits into an error.
+func (t *Tail) Excerpt() string { return strings.Join(t.lines(excerptMost), "\n") }

@@ -1,4 +1,4 @@
-package runner
+package invoke
 
 import (
 	"encoding/json"
@@ -37,36 +37,36 @@ func spell(t *rapid.T, text string) string {
 func TestASecretIsHiddenHoweverJSONSpellsIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		secret := rapid.StringMatching(`[a-c/"\\\n<äÄ世😀]{4,12}`).Draw(t, "secret")
-		var s secrets
-		s.add(map[string]any{"token": secret}, [][]string{{"token"}})
+		var s Secrets
+		s.Add(map[string]any{"token": secret}, [][]string{{"token"}})
 		spelled := secret
 		for range rapid.IntRange(0, encodings).Draw(t, "times") {
 			spelled = spell(t, spelled)
 		}
-		got := s.mask("[" + spelled + "]")
-		if got != "["+masked+"]" {
+		got := s.Mask("[" + spelled + "]")
+		if got != "["+Masked+"]" {
 			t.Fatalf("%q, spelled %s, is shown as %s", secret, spelled, got)
 		}
 	})
 }
 
 func TestTheSpellingsOfCommonEncodersAreHidden(t *testing.T) {
-	var s secrets
-	s.add(map[string]any{"a": `pässwörd/"1"`, "b": "😀smile", "c": "four\nlines\nof text"}, [][]string{{"a"}, {"b"}, {"c"}})
+	var s Secrets
+	s.Add(map[string]any{"a": `pässwörd/"1"`, "b": "😀smile", "c": "four\nlines\nof text"}, [][]string{{"a"}, {"b"}, {"c"}})
 	for text, want := range map[string]string{
-		`pässwörd/"1"`:                                   masked,
-		`x pässwörd\/\"1\" y`:                            "x " + masked + " y",
-		`p\u00e4ssw\u00f6rd/\"1\"`:                       masked,
-		`p\u00E4ssw\u00F6rd\/\"1\"`:                      masked,
-		`p\u00E4ssw\u00f6rd\u002f\u00221\u0022`:          masked,
-		`{\"token\":\"p\\u00e4ssw\\u00f6rd/\\\"1\\\"\"}`: `{\"token\":\"` + masked + `\"}`,
-		`\ud83d\ude00smile \uD83D\uDE00smile`:            masked + " " + masked,
-		`four\nlines\nof text`:                           masked,
-		"lines":                                          masked,
+		`pässwörd/"1"`:                                   Masked,
+		`x pässwörd\/\"1\" y`:                            "x " + Masked + " y",
+		`p\u00e4ssw\u00f6rd/\"1\"`:                       Masked,
+		`p\u00E4ssw\u00F6rd\/\"1\"`:                      Masked,
+		`p\u00E4ssw\u00f6rd\u002f\u00221\u0022`:          Masked,
+		`{\"token\":\"p\\u00e4ssw\\u00f6rd/\\\"1\\\"\"}`: `{\"token\":\"` + Masked + `\"}`,
+		`\ud83d\ude00smile \uD83D\uDE00smile`:            Masked + " " + Masked,
+		`four\nlines\nof text`:                           Masked,
+		"lines":                                          Masked,
 		`C:\users\u00zz \ud83d`:                          `C:\users\u00zz \ud83d`,
 		`ends in \`:                                      `ends in \`,
 	} {
-		if got := s.mask(text); got != want {
+		if got := s.Mask(text); got != want {
 			t.Errorf("%s is shown as %s, want %s", text, got, want)
 		}
 	}
@@ -166,7 +166,7 @@ func BenchmarkMask(b *testing.B) {
 			for b.Loop() {
 				for i, w := range []*words{&short, &long} {
 					start := time.Now()
-					w.replace(text, masked)
+					w.replace(text, Masked)
 					spent[i] += time.Since(start)
 				}
 			}

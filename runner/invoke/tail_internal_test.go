@@ -1,4 +1,4 @@
-package runner
+package invoke
 
 import (
 	"fmt"
@@ -47,7 +47,7 @@ func TestTheReasonIsTheCrashThatWasTheEnd(t *testing.T) {
 			[]string{"shop.rb:1:in `sell'", "NoMethodError: no cheese", "\tfrom shop.rb:9", "1> closing"}, "NoMethodError: no cheese",
 		},
 	} {
-		var said tail
+		var said Tail
 		for _, line := range tc.lines {
 			stream := "stderr"
 			if rest, ok := strings.CutPrefix(line, "1> "); ok {
@@ -55,7 +55,7 @@ func TestTheReasonIsTheCrashThatWasTheEnd(t *testing.T) {
 			}
 			said.add(stream, line)
 		}
-		if got := said.reason(); got != tc.want {
+		if got := said.Reason(); got != tc.want {
 			t.Errorf("%s: the reason is %q", name, got)
 		}
 		if kept := said.lines(5); strings.HasPrefix(tc.want, "fatal") && (kept[len(kept)-1] != tc.want || slices.Contains(kept, "…")) {

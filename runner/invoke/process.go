@@ -1,4 +1,4 @@
-package runner
+package invoke
 
 import (
 	"bytes"
@@ -19,51 +19,51 @@ import (
 // for each, and at least one on its stdout. Whatever it says or does that it
 // may not is its end, and that of the calls in flight.
 type process struct {
-	what   string // names it in errors
-	runner *Runner
-	stdin  *feed
-	kill   func(error)
-	ended  chan struct{} // closed once the container is gone
+	what    string // names it in errors
+	invoker *Invoker
+	stdin   *stdinQueue
+	kill    func(error)
+	ended   chan struct{} // closed once the container is gone
 
-	stderr *lines // of the process itself; calls have their own
-	said   tail
-	kept   transcript
+	stderr     *lines // of the process itself; calls have their own
+	tail       Tail
+	transcript transcript
 
 	mu        sync.Mutex
 	open      map[int64]*request // that it has not answered
 	last      int64              // id
 	line      []byte             // of its stdout, begun and not ended
-	heard     bool
-	stillborn bool        // it ended before it said anything, in a way that was not its own
-	closing   bool        // its stdin is closed
-	failure   error       // what it did wrong, or why it was killed
-	spent     error       // why it is asked no more, and may only finish what acts
-	idle      *time.Timer // to its closing
-	forced    *time.Timer // to its kill, from when it was closed and nothing acts
+	responded bool               // it printed something
+	neverRan  bool               // it ended before it printed anything, in a way that was not its own
+	closing   bool               // its stdin is closed
+	failure   error              // what it did wrong, or why it was killed
+	retired   error              // why it is sent nothing more, and may only finish what acts
+	idleTimer *time.Timer        // to its closing
+	killTimer *time.Timer        // to its kill, from when it was closed and nothing acts
 }
 
 // request is a call in flight.
 type request struct {
-	*calling       // nil once it was abandoned
-	at       int64 // where in stdin it begins
-	ended    chan struct{}
-	exit     engine.Exit
-	blamed   bool // the process was killed for its sake
-	unasked  bool // the process has not seen it, or never came to life: err is why, and it can be made elsewhere
-	err      error
+	*pendingCall       // nil once it was abandoned
+	offset       int64 // where in stdin it begins
+	ended        chan struct{}
+	exit         engine.Exit
+	canceled     bool // the process was killed for its sake
+	notSent      bool // the process has not seen it, or never came to life: err is why, and it can be made elsewhere
+	err          error
 }
 
 // errClosing refuses a request because the process is about to end as it should.
 var errClosing = errors.New("the process is about to end")
 
-func newProcess(what string, r *Runner, kept string) *process {
-	p := &process{what: what, runner: r, stdin: newFeed(), ended: make(chan struct{}), open: map[int64]*request{}}
-	p.kept.path = kept
-	p.stderr = &lines{secrets: &r.secrets, each: func(line string) {
-		p.said.add("stderr", line)
-		p.kept.write(line + "\n")
+func newProcess(what string, v *Invoker, path string) *process {
+	p := &process{what: what, invoker: v, stdin: newStdinQueue(), ended: make(chan struct{}), open: map[int64]*request{}}
+	p.transcript.path = path
+	p.stderr = &lines{secrets: v.secrets, each: func(line string) {
+		p.tail.add("stderr", line)
+		p.transcript.write(line + "\n")
 	}}
-	p.idle = time.AfterFunc(idleAfter, p.closeIdle)
+	p.idleTimer = time.AfterFunc(idleTimeout, p.closeIdle)
 	return p
 }
 
@@ -75,42 +75,42 @@ func (p *process) send(q *request) error {
 	switch {
 	case p.failure != nil:
 		return p.failure
-	case p.spent != nil:
-		return p.spent
+	case p.retired != nil:
+		return p.retired
 	case p.closing:
 		return errClosing
 	}
 	line, err := json.Marshal(protocol.ServeRequest{
-		ID: p.last + 1, Action: cmp.Or(q.asked, q.action), Args: q.invocation.Args, Input: json.RawMessage(q.stdin),
+		ID: p.last + 1, Action: cmp.Or(q.TypeAction, q.Action), Args: q.Invocation.Args, Input: json.RawMessage(q.stdin),
 	})
 	if err != nil {
 		return fmt.Errorf("encoding a request: %w", err)
 	}
-	p.idle.Stop()
+	p.idleTimer.Stop()
 	p.last++
 	p.open[p.last] = q
-	q.at = p.stdin.add(append(line, '\n'))
+	q.offset = p.stdin.put(append(line, '\n'))
 	return nil
 }
 
-// giveUp kills the process for the sake of a request, unless that is answered
+// cancel kills the process for the sake of a request, unless that is answered
 // by now. What only observes is not worth an action of another resource, which
 // must be let finish: while there is one, the request is abandoned, and the
 // process asked no more.
-func (p *process) giveUp(q *request, why error) {
+func (p *process) cancel(q *request, why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case q.over():
-	case q.answers && p.acting():
+	case q.done():
+	case q.Answers && p.acting():
 		why = fmt.Errorf("%s %w", p.what, why)
-		if p.spent == nil {
-			p.spent = why
+		if p.retired == nil {
+			p.retired = why
 		}
 		q.abandon(why)
 		p.end()
 	default:
-		q.blamed = true
+		q.canceled = true
 		p.fail(why)
 	}
 }
@@ -119,13 +119,13 @@ func (p *process) giveUp(q *request, why error) {
 func (p *process) abandon(q *request, why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !q.over() {
+	if !q.done() {
 		q.abandon(why)
 	}
 }
 
-// over tells whether nobody waits for the request any longer.
-func (q *request) over() bool {
+// done reports whether nobody waits for the request any longer.
+func (q *request) done() bool {
 	select {
 	case <-q.ended:
 		return true
@@ -136,7 +136,7 @@ func (q *request) over() bool {
 
 // abandon ends an open request; its answer is dropped when it comes.
 func (q *request) abandon(why error) {
-	q.calling, q.err = nil, why
+	q.pendingCall, q.err = nil, why
 	close(q.ended)
 }
 
@@ -162,29 +162,29 @@ func (p *process) end() {
 		return
 	}
 	p.closing = true
-	p.idle.Stop()
+	p.idleTimer.Stop()
 	p.stdin.close()
-	p.force()
+	p.scheduleKill()
 }
 
-// force has a closed process killed soon, unless it acts; p.mu is held.
-func (p *process) force() {
-	if p.closing && p.forced == nil && !p.acting() {
-		p.forced = time.AfterFunc(grace, p.overdue)
+// scheduleKill has a closed process killed soon, unless it acts; p.mu is held.
+func (p *process) scheduleKill() {
+	if p.closing && p.killTimer == nil && !p.acting() {
+		p.killTimer = time.AfterFunc(gracePeriod, p.killOverdue)
 	}
 }
 
-// overdue kills a closed process, unless it went on to an action that it had
+// killOverdue kills a closed process, unless it went on to an action that it had
 // not read before.
-func (p *process) overdue() {
+func (p *process) killOverdue() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.acting() {
-		p.forced = nil
+		p.killTimer = nil
 		return
 	}
 	if p.failure == nil {
-		p.failure = p.spent
+		p.failure = p.retired
 	}
 	p.kill(cmp.Or(p.failure, errClosing))
 }
@@ -201,12 +201,12 @@ func (p *process) fail(why error) {
 func (p *process) Write(data []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.heard = true
+	p.responded = true
 	for rest := data; len(rest) > 0 && p.failure == nil; {
 		line, after, whole := bytes.Cut(rest, []byte("\n"))
 		rest = after
 		if len(p.line)+len(line) > maxAnswer {
-			begins := p.runner.secrets.mask(string(append(p.line, line...)[:maxAnswer])) // whole, since a part of a secret is not known for one
+			begins := p.invoker.secrets.Mask(string(append(p.line, line...)[:maxAnswer])) // whole, since a part of a secret is not known for one
 			p.fail(fmt.Errorf("printed a line of more than %d MiB, which begins with %.100q", maxAnswer>>20, begins))
 			break
 		}
@@ -220,7 +220,7 @@ func (p *process) Write(data []byte) (int, error) {
 		if p.line = p.line[:0]; cap(p.line) > maxLine {
 			p.line = nil
 		}
-		if err := p.take(line); err != nil {
+		if err := p.receive(line); err != nil {
 			p.fail(err)
 		}
 	}
@@ -230,21 +230,21 @@ func (p *process) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// take takes one line; p.mu is held. After a panic nothing is known of what the
+// receive handles one line; p.mu is held. After a panic nothing is known of what the
 // line was about, so that is the end of the process, too.
-func (p *process) take(line []byte) error {
-	err := p.runner.try("taking an answer", func() error { return p.answer(line) })
+func (p *process) receive(line []byte) error {
+	err := p.invoker.panics.Try("taking an answer", func() error { return p.handle(line) })
 	if errors.As(err, new(*crash.Error)) {
 		return fmt.Errorf("answered what could not be taken: %w", err)
 	}
 	return err
 }
 
-// answer is take without a guard.
-func (p *process) answer(line []byte) error {
+// handle is receive without a guard.
+func (p *process) handle(line []byte) error {
 	a, err := protocol.DecodeServeAnswer(line)
 	if err != nil {
-		return fmt.Errorf("printed what is no answer: %w", p.runner.secrets.unsecret(err, line, func(text []byte) error {
+		return fmt.Errorf("printed what is no answer: %w", p.invoker.secrets.MaskAnswerError(err, line, func(text []byte) error {
 			_, err := protocol.DecodeServeAnswer(text)
 			return err
 		}))
@@ -256,67 +256,67 @@ func (p *process) answer(line []byte) error {
 	case !open:
 		return fmt.Errorf("answered request %d twice", a.ID)
 	}
-	if q.calling != nil {
-		if err := q.say(a); err != nil {
-			return fmt.Errorf("answered %s of %s with %w", q.action, q.resource, err)
+	if q.pendingCall != nil {
+		if err := q.deliver(a); err != nil {
+			return fmt.Errorf("answered %s of %s with %w", q.Action, q.resource, err)
 		}
 	}
 	if a.Exit == nil {
 		return nil
 	}
 	delete(p.open, a.ID)
-	if q.calling != nil {
+	if q.pendingCall != nil {
 		q.exit.Code = *a.Exit
 		close(q.ended)
 	}
-	p.force()
+	p.scheduleKill()
 	if len(p.open) == 0 && !p.closing {
-		p.idle.Reset(idleAfter)
+		p.idleTimer.Reset(idleTimeout)
 	}
 	return nil
 }
 
-// say hands on what an answer says, as a container would have said it.
-func (i *calling) say(a protocol.ServeAnswer) error {
-	said := []byte(a.Output)
+// deliver hands on the output in an answer, as a container would have printed it.
+func (c *pendingCall) deliver(a protocol.ServeAnswer) error {
+	output := []byte(a.Output)
 	var text string
 	isText := json.Unmarshal(a.Output, &text) == nil
 	switch {
 	case a.Output == nil:
-	case i.answers && a.Exit == nil:
+	case c.Answers && a.Exit == nil:
 		return errors.New("an output before its exit, to which the one document belongs")
-	case !i.answers && !isText:
+	case !c.Answers && !isText:
 		return errors.New("an output that is no string, as text for people must be")
-	case isText && (!i.answers || *a.Exit != 0):
-		said = []byte(text)
+	case isText && (!c.Answers || *a.Exit != 0):
+		output = []byte(text)
 	}
-	if _, err := i.stdout.Write(said); err != nil {
+	if _, err := c.stdout.Write(output); err != nil {
 		return err
 	}
-	_, err := io.WriteString(i.stderr, a.Stderr)
+	_, err := io.WriteString(c.stderr, a.Stderr)
 	return err
 }
 
-// over is told how the container ended. Whatever panics here, nobody waits for
+// exited handles the end of the container. Whatever panics here, nobody waits for
 // the process any longer.
-func (p *process) over(exit engine.Exit, err error) {
+func (p *process) exited(exit engine.Exit, err error) {
 	p.stdin.close()
-	err = errors.Join(err, p.runner.try("keeping what it said", func() error {
+	err = errors.Join(err, p.invoker.panics.Try("keeping what it said", func() error {
 		p.stderr.flush()
-		_ = p.kept.close() // what is kept of it is of help, and nothing is lost without
+		_ = p.transcript.close() // what is kept of it is of help, and nothing is lost without
 		return nil
 	}))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	failure := fmt.Errorf("%s ended, and it is not known how", p.what)
 	defer func() { p.release(failure) }()
-	p.idle.Stop()
-	if p.forced != nil {
-		p.forced.Stop()
+	p.idleTimer.Stop()
+	if p.killTimer != nil {
+		p.killTimer.Stop()
 	}
 	if line := p.line; len(line) > 0 && p.failure == nil {
 		p.line = nil
-		if err := p.take(line); err != nil && !p.closing {
+		if err := p.receive(line); err != nil && !p.closing {
 			p.fail(err)
 		}
 	}
@@ -324,25 +324,25 @@ func (p *process) over(exit engine.Exit, err error) {
 	case p.failure != nil:
 	case p.closing && !p.awaited():
 	case err != nil:
-		p.stillborn = !p.heard
+		p.neverRan = !p.responded
 		p.fail(fmt.Errorf("can not be run: %w", err))
 	default:
-		p.fail(errors.New(exitText(exit)))
+		p.fail(errors.New(ExitText(exit)))
 	}
 	failure = p.failure
-	if said := p.said.excerpt(); said != "" && failure != nil {
-		failure = fmt.Errorf("%w; the last it said is:\n%s", failure, said)
+	if output := p.tail.Excerpt(); output != "" && failure != nil {
+		failure = fmt.Errorf("%w; the last it said is:\n%s", failure, output)
 	}
 }
 
-// release ends the requests that are still open, and tells that the process has
+// release ends the requests that are still open, and marks the process as
 // ended; p.mu is held.
 func (p *process) release(failure error) {
 	for _, q := range p.open {
-		if q.calling == nil {
+		if q.pendingCall == nil {
 			continue
 		}
-		q.unasked = !q.blamed && (p.stdin.unread(q.at) || p.stillborn && q.answers)
+		q.notSent = !q.canceled && (p.stdin.unread(q.offset) || p.neverRan && q.Answers)
 		q.err = failure
 		close(q.ended)
 	}
@@ -350,20 +350,20 @@ func (p *process) release(failure error) {
 	close(p.ended)
 }
 
-// acting tells whether an action may have begun that is not over; p.mu is held.
+// acting reports whether an action may have begun that is not over; p.mu is held.
 func (p *process) acting() bool {
 	for _, q := range p.open {
-		if q.calling != nil && !q.answers && !p.stdin.unread(q.at) {
+		if q.pendingCall != nil && !q.Answers && !p.stdin.unread(q.offset) {
 			return true
 		}
 	}
 	return false
 }
 
-// awaited tells whether anybody waits for an answer; p.mu is held.
+// awaited reports whether anybody waits for an answer; p.mu is held.
 func (p *process) awaited() bool {
 	for _, q := range p.open {
-		if q.calling != nil {
+		if q.pendingCall != nil {
 			return true
 		}
 	}

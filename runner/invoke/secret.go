@@ -1,9 +1,10 @@
-package runner
+package invoke
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -11,7 +12,8 @@ import (
 	"github.com/deployster-go/deployster/protocol"
 )
 
-const masked = "(secret)"
+// Masked stands in the place of a secret.
+const Masked = "(secret)"
 
 // shortestSecret is the length, in bytes, from which a secret is looked for in
 // any text. Shorter ones would blank out half of what people read; those are
@@ -19,16 +21,17 @@ const masked = "(secret)"
 // another value.
 const shortestSecret = 4
 
-// secrets are the values that configurations marked writeOnly, collected as
-// they become known, and hidden in all text that leaves the runner.
-type secrets struct {
+// Secrets are the values that configurations marked writeOnly, collected as
+// they become known, and hidden in all text that leaves a run. It is safe for
+// concurrent use.
+type Secrets struct {
 	mu    sync.RWMutex
 	known words
 	short map[string]bool // those too short to be looked for
 }
 
-// add makes the values at the given paths of a configuration secret.
-func (s *secrets) add(config any, paths [][]string) {
+// Add makes the values at the given paths of a configuration secret.
+func (s *Secrets) Add(config any, paths [][]string) {
 	if len(paths) == 0 {
 		return
 	}
@@ -85,16 +88,16 @@ func collect(v any, into map[string]bool) {
 	}
 }
 
-// mask hides every secret known so far.
-func (s *secrets) mask(text string) string {
+// Mask hides every secret known so far.
+func (s *Secrets) Mask(text string) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.known.replace(text, masked)
+	return s.known.replace(text, Masked)
 }
 
 // held is how many bytes of an unfinished text must be held back so that no
 // secret that has begun in it is missed.
-func (s *secrets) held() int {
+func (s *Secrets) held() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.known.reach * longestEncoding
@@ -102,7 +105,7 @@ func (s *secrets) held() int {
 
 // covers returns the parts of a text that secrets cover, and the text with its
 // escapes resolved.
-func (s *secrets) covers(text []byte) ([]span, reading) {
+func (s *Secrets) covers(text []byte) ([]span, reading) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.known.covers(text)
@@ -110,19 +113,19 @@ func (s *secrets) covers(text []byte) ([]span, reading) {
 
 // whole hides a secret that is all of a text, however short it is, and those
 // within it.
-func (s *secrets) whole(text string) string {
+func (s *Secrets) whole(text string) string {
 	s.mu.RLock()
 	short := s.short[text] || len(s.short) > 0 && s.short[string(reading{text: []byte(text)}.unescaped().text)]
 	s.mu.RUnlock()
 	if short {
-		return masked
+		return Masked
 	}
-	return s.mask(text)
+	return s.Mask(text)
 }
 
-// value hides secrets in a whole JSON-like value. Nothing is left of a number
+// MaskValue hides secrets in a whole JSON-like value. Nothing is left of a number
 // that holds one.
-func (s *secrets) value(v any) any {
+func (s *Secrets) MaskValue(v any) any {
 	switch v := v.(type) {
 	case nil, bool:
 		return v
@@ -133,51 +136,41 @@ func (s *secrets) value(v any) any {
 			return v
 		}
 		c := make(map[string]any, len(v))
-		for _, k := range sortedKeys(v) {
-			c[s.mask(k)] = s.value(v[k])
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			c[s.Mask(k)] = s.MaskValue(v[k])
 		}
 		return c
 	case []any:
 		c := make([]any, len(v))
 		for i, e := range v {
-			c[i] = s.value(e)
+			c[i] = s.MaskValue(e)
 		}
 		return c
 	default:
 		text, err := json.Marshal(v)
 		if err != nil || s.whole(string(text)) != string(text) {
-			return masked
+			return Masked
 		}
 		return v
 	}
 }
 
-// texts hides secrets in each of several texts.
-func (s *secrets) texts(list []string) []string {
+// MaskAll hides secrets in each of several texts.
+func (s *Secrets) MaskAll(list []string) []string {
 	if list == nil {
 		return nil
 	}
 	c := make([]string, len(list))
 	for i, text := range list {
-		c[i] = s.mask(text)
+		c[i] = s.Mask(text)
 	}
 	return c
 }
 
-func (s *secrets) maskEvent(e *Event) {
-	e.Error = s.mask(e.Error)
-	e.Text = s.mask(e.Text)
-	e.Output, e.Actions = s.texts(e.Output), s.texts(e.Actions)
-	if e.Plan != nil {
-		plan := s.action(*e.Plan)
-		e.Plan = &plan
-	}
-}
-
-// action hides secrets in what a resource type said of an action.
-func (s *secrets) action(a protocol.Action) protocol.Action {
-	a.Name, a.Description = s.mask(a.Name), s.mask(a.Description)
-	a.Image, a.Entrypoint = s.mask(a.Image), s.mask(a.Entrypoint)
+// MaskAction hides secrets in what a resource type said of an action.
+func (s *Secrets) MaskAction(a protocol.Action) protocol.Action {
+	a.Name, a.Description = s.Mask(a.Name), s.Mask(a.Description)
+	a.Image, a.Entrypoint = s.Mask(a.Image), s.Mask(a.Entrypoint)
 	a.Args = slices.Clone(a.Args)
 	for i, arg := range a.Args {
 		a.Args[i] = s.whole(arg)
@@ -185,72 +178,17 @@ func (s *secrets) action(a protocol.Action) protocol.Action {
 	return a
 }
 
-// unsecret makes the error of an answer show the answer without secrets. The
+// MaskAnswerError makes the error of an answer show the answer without secrets. The
 // excerpt in the error was cut before anything could be masked, so the masked
 // answer is decoded again for its error.
-func (s *secrets) unsecret(err error, answer []byte, decode func([]byte) error) error {
+func (s *Secrets) MaskAnswerError(err error, answer []byte, decode func([]byte) error) error {
 	var bad *protocol.AnswerError
-	masked := s.mask(string(answer))
-	if masked == string(answer) || !errors.As(err, &bad) {
+	text := s.Mask(string(answer))
+	if text == string(answer) || !errors.As(err, &bad) {
 		return err
 	}
-	if err := decode([]byte(masked)); err != nil {
+	if err := decode([]byte(text)); err != nil {
 		return err
 	}
 	return &protocol.AnswerError{Message: bad.Message, Path: bad.Path}
-}
-
-// hidden is the set of paths in a configuration that hold secrets.
-type hidden [][]string
-
-// covers tells whether the value at path is, or is part of, a secret.
-func (h hidden) covers(path []string) bool {
-	return slices.ContainsFunc(h, func(p []string) bool {
-		return len(p) <= len(path) && slices.Equal(p, path[:len(p)])
-	})
-}
-
-// blank returns a copy of a configuration with the secrets replaced.
-func (h hidden) blank(v any, path ...string) any {
-	if len(h) == 0 {
-		return v
-	}
-	if h.covers(path) {
-		return masked
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		c := make(map[string]any, len(v))
-		for k, e := range v {
-			c[k] = h.blank(e, append(slices.Clone(path), k)...)
-		}
-		return c
-	case []any:
-		c := make([]any, len(v))
-		for i, e := range v {
-			c[i] = h.blank(e, append(slices.Clone(path), fmt.Sprint(i))...)
-		}
-		return c
-	default:
-		return v
-	}
-}
-
-// at walks a path of keys and indexes into a JSON-like value.
-func at(v any, path []string) any {
-	for _, key := range path {
-		switch container := v.(type) {
-		case map[string]any:
-			v = container[key]
-		case []any:
-			var i int
-			if _, err := fmt.Sscan(key, &i); err != nil || i < 0 || i >= len(container) {
-				return nil
-			}
-			v = container[i]
-		default:
-			return nil
-		}
-	}
-	return v
 }

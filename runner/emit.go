@@ -1,0 +1,74 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/runner/invoke"
+)
+
+// emit stamps and masks an event, has it recorded where its kind asks for it,
+// and shows it. It fails when recording fails, and from then on always.
+func (r *Runner) emit(ctx context.Context, e Event) (err error) {
+	defer r.panics.Catch(&err, "telling of "+string(e.Kind))
+	e.Time = r.now()
+	r.maskEvent(&e)
+	if broken := r.broken.Load(); broken != nil {
+		return *broken
+	}
+	if e.Kind.Recorded() && r.applying && r.caller.Recorder != nil {
+		// A cancelled run still tells the truth about how it ended.
+		if err := r.caller.Recorder.Record(context.WithoutCancel(ctx), e); err != nil {
+			err = fmt.Errorf("recording %s: %w", e.Kind, err)
+			r.broken.CompareAndSwap(nil, &err)
+			return err
+		}
+	}
+	r.show(e)
+	return nil
+}
+
+// show tells the Observer of something that is not recorded.
+func (r *Runner) show(e Event) {
+	if r.caller.Observer == nil {
+		return
+	}
+	r.observing.Lock()
+	defer r.observing.Unlock()
+	r.caller.Observer.Observe(e)
+}
+
+// notify shows something about a resource that is not recorded.
+func (r *Runner) notify(kind EventKind, resource, action, text string) {
+	r.show(Event{Kind: kind, Time: r.now(), Resource: resource, Action: action, Text: r.secrets.Mask(text)})
+}
+
+// maskEvent hides the secrets in an event.
+func (r *Runner) maskEvent(e *Event) {
+	e.Error, e.Text = r.secrets.Mask(e.Error), r.secrets.Mask(e.Text)
+	e.Output, e.Actions = r.secrets.MaskAll(e.Output), r.secrets.MaskAll(e.Actions)
+	if e.Plan != nil {
+		plan := r.secrets.MaskAction(*e.Plan)
+		e.Plan = &plan
+	}
+}
+
+// callObserver makes events of what happens while calls are made.
+type callObserver struct{ r *Runner }
+
+func (o callObserver) Pulling(resource, image string, p engine.Progress) {
+	o.r.show(Event{Kind: Pulling, Time: o.r.now(), Resource: resource, Image: image, Current: p.Current, Total: p.Total})
+}
+
+func (o callObserver) Calling(resource, action string) { o.r.notify(Working, resource, action, "") }
+
+func (o callObserver) Warn(resource, action, text string) {
+	o.r.notify(Warning, resource, action, text)
+}
+
+func (o callObserver) Output(l invoke.Line) {
+	o.r.show(Event{
+		Kind: Line, Time: o.r.now(), Resource: l.Resource, Action: l.Action, Attempt: l.Attempt, Stream: l.Stream, Text: l.Text, File: l.File,
+	})
+}

@@ -1,0 +1,115 @@
+package invoke
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// The labels that containers carry, so that one that outlived its run can be
+// found and judged. One that serves belongs to no resource: it has no others
+// than those of log, run and kind.
+const (
+	LabelLog      = "deployster.log"      // id of the deployment log of the run
+	LabelRun      = "deployster.run"      // ULID of the run
+	LabelResource = "deployster.resource" // name in the manifest; see Placed
+	LabelAction   = "deployster.action"   // "init", "state" or the action's name
+	LabelAttempt  = "deployster.attempt"  // of the action, from 1
+	LabelKind     = "deployster.kind"     // KindObserve, KindAct or KindServe
+)
+
+// The values of LabelKind. What only observes may be stopped and run again at
+// any time; what acts must be let finish; what serves does either, as it is
+// asked. An action may well be called "init".
+const (
+	KindObserve = "observe"
+	KindAct     = "act"
+	KindServe   = "serve"
+)
+
+// Placed distinguishes the resources of several places, as labels and the log name
+// them: "db@host1".
+func Placed(resource, place string) string {
+	if place == "" {
+		return resource
+	}
+	return resource + "@" + place
+}
+
+// workTarget is where a container finds its work directory, whatever user it
+// runs as: outside the workspace, whose directories may be closed to it.
+const workTarget = "/var/lib/deployster/work"
+
+// container makes a call by running a container for it. Its program starts when
+// hold is closed, if there is one.
+func (v *Invoker) container(ctx context.Context, t *Target, c *pendingCall, hold <-chan struct{}) (engine.Exit, error) {
+	spec, err := v.containerSpec(c.Invocation, c.image, t.Mounts, c.path)
+	if err != nil {
+		return engine.Exit{}, err
+	}
+	spec.Timeout = c.timeout
+	spec.Labels[LabelResource], spec.Labels[LabelAction] = Placed(c.resource, v.containers.Place), c.Action
+	spec.Labels[LabelAttempt], spec.Labels[LabelKind] = strconv.Itoa(c.Attempt), KindAct
+	if c.Answers {
+		spec.Labels[LabelKind] = KindObserve
+	}
+	spec.Hold, spec.Whole = hold, true
+	return v.runContainer(ctx, spec, engine.IO{Stdin: bytes.NewReader(c.stdin), Stdout: c.stdout, Stderr: c.stderr})
+}
+
+// containerSpec is what the containers of a run have in common. path begins that of
+// the container's work directory, which is made.
+func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plugs []engine.Mount, path string) (engine.Spec, error) {
+	c := &v.containers
+	spec := engine.Spec{
+		Image: image.ID, Entrypoint: run.Entrypoint, Args: run.Args, Mounts: plugs, Network: c.Network, Memory: c.Memory, Pids: c.Pids,
+		Labels: map[string]string{LabelLog: c.Log, LabelRun: c.Run},
+	}
+	if c.Remote {
+		return spec, nil
+	}
+	// One that appears while the container runs would be seen.
+	if err := os.MkdirAll(c.StateDir(), 0o700); err != nil {
+		return spec, fmt.Errorf("making the directory that no type sees: %w", err)
+	}
+	work := path + workSuffix
+	if err := errors.Join(os.MkdirAll(work, 0o700), openToAll(work)); err != nil {
+		return spec, fmt.Errorf("making a work directory: %w", err)
+	}
+	spec.WorkDir = c.Workspace
+	spec.Env = []string{"DEPLOYSTER_WORKSPACE=" + c.Workspace, "DEPLOYSTER_WORK=" + workTarget}
+	spec.Mounts = append([]engine.Mount{
+		{Source: c.Workspace, Target: c.Workspace, ReadOnly: true},
+		{Source: work, Target: workTarget},
+	}, plugs...)
+	var err error
+	if spec.Hide, err = engine.Seen(c.StateDir(), spec.Mounts); err != nil {
+		return spec, fmt.Errorf("hiding what types may not see: %w", err)
+	}
+	return spec, nil
+}
+
+// openToAll lets any user of a container write into a directory; on this
+// machine its parents keep others out.
+func openToAll(dir string) error {
+	return os.Chmod(dir, 0o777) //nolint:gosec // see above
+}
+
+// ExitText describes a container's end in a sentence's tail.
+func ExitText(e engine.Exit) string {
+	text := fmt.Sprintf("exited with %d", e.Code)
+	if e.Code > 128 && e.Code < 128+65 {
+		text += fmt.Sprintf(" (%s)", syscall.Signal(e.Code-128))
+	}
+	if e.OOMKilled {
+		text += ", out of memory"
+	}
+	return text
+}

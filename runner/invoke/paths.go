@@ -1,0 +1,61 @@
+package invoke
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Paths are the places in a configuration, or in a state, that hold secrets.
+type Paths [][]string
+
+// Cover reports whether the value at path is, or is part of, a secret.
+func (p Paths) Cover(path []string) bool {
+	return slices.ContainsFunc(p, func(secret []string) bool {
+		return len(secret) <= len(path) && slices.Equal(secret, path[:len(secret)])
+	})
+}
+
+// Blank returns a copy of a configuration with the secrets replaced.
+func (p Paths) Blank(v any, path ...string) any {
+	if len(p) == 0 {
+		return v
+	}
+	if p.Cover(path) {
+		return Masked
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		c := make(map[string]any, len(v))
+		for k, e := range v {
+			c[k] = p.Blank(e, append(slices.Clone(path), k)...)
+		}
+		return c
+	case []any:
+		c := make([]any, len(v))
+		for i, e := range v {
+			c[i] = p.Blank(e, append(slices.Clone(path), fmt.Sprint(i))...)
+		}
+		return c
+	default:
+		return v
+	}
+}
+
+// at walks a path of keys and indexes into a JSON-like value.
+func at(v any, path []string) any {
+	for _, key := range path {
+		switch container := v.(type) {
+		case map[string]any:
+			v = container[key]
+		case []any:
+			var i int
+			if _, err := fmt.Sscan(key, &i); err != nil || i < 0 || i >= len(container) {
+				return nil
+			}
+			v = container[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}

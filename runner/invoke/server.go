@@ -1,0 +1,203 @@
+package invoke
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/protocol"
+)
+
+const (
+	idleTimeout = 5 * time.Minute // without a call, after which a process is ended; a person may be thinking
+	gracePeriod = 2 * time.Second // in which a process must have ended after its stdin did
+)
+
+// maxServedInput bounds the input of what is sent to a process, in bytes; a larger
+// one is given to a container. The line around it is longer by little.
+const maxServedInput = protocol.MaxRequest / 2
+
+// servedDir is where the processes of a run have their files: no resource can
+// be called so.
+const servedDir = "_served"
+
+// servers are the processes of a run that serve.
+type servers struct {
+	mu      sync.Mutex
+	byKey   map[string]*server
+	started []*process // since the last end
+	count   int        // in all; numbers their files
+}
+
+// closeAll closes the processes that were started, and returns them.
+func (s *servers) closeAll() []*process {
+	s.mu.Lock()
+	started := s.started
+	s.started = nil
+	s.mu.Unlock()
+	for _, p := range started {
+		p.close()
+	}
+	return started
+}
+
+// server has the calls of all that may share a process made by one. It starts
+// the process when the first call comes, and again when one comes after it was
+// ended for being idle. After a process that failed or was slow it starts no
+// more.
+type server struct {
+	invoker *Invoker
+	name    string // type, as in the manifest
+	image   engine.Image
+	action  protocol.Invocation
+	mounts  []engine.Mount
+	warned  sync.Once
+
+	mu      sync.Mutex
+	current *process // nil before the first
+	broken  error    // why none is sent a call any longer
+}
+
+// Serve has the calls for a resource made by a process with these plugs, if its type
+// answered init so. A process is shared by those that agree in all that a
+// container is given, so none sees a plug that its resource may not.
+func (v *Invoker) Serve(t *Target, init protocol.InitOutput, mounts []engine.Mount) {
+	t.server = nil
+	if init.ServeAction == nil {
+		return
+	}
+	key, err := json.Marshal([]any{t.Type, t.Image.ID, init.ServeAction, mounts})
+	if err != nil {
+		return // it is made of text only
+	}
+	v.servers.mu.Lock()
+	defer v.servers.mu.Unlock()
+	if v.servers.byKey == nil {
+		v.servers.byKey = map[string]*server{}
+	}
+	s := v.servers.byKey[string(key)]
+	if s == nil {
+		s = &server{invoker: v, name: t.Type, image: t.Image, action: *init.ServeAction, mounts: mounts}
+		v.servers.byKey[string(key)] = s
+	}
+	t.server = s
+}
+
+// serverFor returns the server for a call, nil if it takes a container of its
+// own.
+func (t *Target) serverFor(c Call) *server {
+	if c.Invocation.Entrypoint != "" || !t.runsOwnImage(c.Invocation) {
+		return nil
+	}
+	return t.server
+}
+
+// serve makes a call by way of a process; sent is false where it needs a container
+// of its own.
+func (v *Invoker) serve(ctx context.Context, s *server, c *pendingCall) (exit engine.Exit, sent bool, err error) {
+	exit, sent, err = s.call(ctx, c)
+	if !sent && ctx.Err() == nil {
+		s.warned.Do(func() {
+			v.observer.Warn(c.resource, c.Action, fmt.Sprintf("%v; from here on, its calls get containers of their own", err))
+		})
+	}
+	return exit, sent, err
+}
+
+// call has a call made by the process. When sent is false, the call is not and
+// will not be made, and err says why.
+func (s *server) call(ctx context.Context, c *pendingCall) (exit engine.Exit, sent bool, err error) {
+	q := &request{pendingCall: c, ended: make(chan struct{})}
+	p, err := s.send(ctx, q)
+	if err != nil {
+		return engine.Exit{}, false, err
+	}
+	timer := time.NewTimer(c.timeout)
+	defer timer.Stop()
+	select {
+	case <-q.ended:
+	case <-timer.C:
+		p.cancel(q, fmt.Errorf("did not answer %s of %s: %w after %s", c.Action, c.resource, engine.ErrTimeout, c.timeout))
+	case <-ctx.Done():
+		why := context.Cause(ctx)
+		if c.Answers && errors.Is(why, ErrInterrupted) {
+			p.abandon(q, why)
+		} else {
+			p.cancel(q, fmt.Errorf("was killed: %w", why))
+		}
+	}
+	<-q.ended
+	return q.exit, !q.notSent, q.err
+}
+
+// send gives a request to the process, which it starts where there is none.
+func (s *server) send(ctx context.Context, q *request) (*process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.broken == nil {
+		if s.current == nil {
+			if s.current, s.broken = s.start(ctx, q.pendingCall); s.broken != nil {
+				break
+			}
+		}
+		switch err := s.current.send(q); {
+		case err == nil:
+			return s.current, nil
+		case errors.Is(err, errClosing):
+			s.current = nil
+		default:
+			s.broken = err
+		}
+	}
+	return nil, s.broken
+}
+
+// unusable reports whether calls are known to need containers of their own.
+func (s *server) unusable() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broken != nil
+}
+
+// start starts a process. It outlives the call that it is started for.
+func (s *server) start(ctx context.Context, first *pendingCall) (*process, error) {
+	v := s.invoker
+	what := fmt.Sprintf("the process that serves %s (image %.19s)", s.name, s.image.ID)
+	image := s.image
+	if s.action.Image != "" && s.action.Image != s.name {
+		var err error
+		if image, err = v.Image(ctx, first.resource, s.action.Image); err != nil {
+			return nil, fmt.Errorf("%s can not be started: %w", what, err)
+		}
+	}
+	v.servers.mu.Lock()
+	defer v.servers.mu.Unlock()
+	v.servers.count++
+	dir := filepath.Join(v.containers.Work, servedDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("%s can not be started: making a directory: %w", what, err)
+	}
+	path := filepath.Join(dir, fmt.Sprintf("%02d-%s", v.servers.count, fileName(s.name)))
+	spec, err := v.containerSpec(s.action, image, s.mounts, path)
+	if err != nil {
+		return nil, fmt.Errorf("%s can not be started: %w", what, err)
+	}
+	spec.Labels[LabelKind] = KindServe
+	p := newProcess(what, v, path+".stderr")
+	v.servers.started = append(v.servers.started, p)
+	running, kill := context.WithCancelCause(context.WithoutCancel(ctx))
+	p.kill = kill
+	go func() {
+		exit, err := v.runContainer(running, spec, engine.IO{Stdin: p.stdin, Stdout: p, Stderr: p.stderr})
+		kill(nil)
+		defer v.panics.Catch(&err, "ending a process that serves")
+		p.exited(exit, err)
+	}()
+	return p, nil
+}

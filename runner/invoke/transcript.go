@@ -1,0 +1,88 @@
+package invoke
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// maxKept bounds what is kept of each stream of a call, in bytes: people are shown
+// little of it, and referred to the file.
+const maxKept = 256 << 20
+
+// The suffixes of what is kept of a call, besides those of its output.
+const (
+	inputSuffix = ".stdin.json"
+	workSuffix  = ".work" // the container's work directory
+)
+
+// transcript is a file that keeps what a stream of a container said, up to
+// maxKept; a stream that said nothing has none. It is for people who look into
+// a failure: when it cannot be written the run goes on, and close says why.
+type transcript struct {
+	path string
+	file *os.File
+	size int
+	err  error
+}
+
+func (t *transcript) write(text string) {
+	if text == "" || t.err != nil || t.size > maxKept {
+		return
+	}
+	if t.file == nil {
+		if t.file, t.err = os.OpenFile(t.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); t.err != nil {
+			return
+		}
+	}
+	if t.size += len(text); t.size > maxKept {
+		text = fmt.Sprintf("[cut off after %d MiB]\n", maxKept>>20)
+	}
+	_, t.err = t.file.WriteString(text)
+}
+
+func (t *transcript) close() error {
+	if t.file == nil {
+		return t.err
+	}
+	return errors.Join(t.err, t.file.Close())
+}
+
+// keepInput writes down what a type is given, without secrets.
+func (v *Invoker) keepInput(t *Target, p *pendingCall) error {
+	document := p.stdin
+	if len(t.Secret) > 0 {
+		var err error
+		if document, err = json.Marshal(t.Secret.blankInput(p.Input)); err != nil {
+			return fmt.Errorf("encoding the input for the record: %w", err)
+		}
+	}
+	var text bytes.Buffer
+	if err := json.Indent(&text, document, "", "  "); err != nil {
+		return fmt.Errorf("formatting the input for the record: %w", err)
+	}
+	return os.WriteFile(p.path+inputSuffix, []byte(v.secrets.Mask(text.String())+"\n"), 0o600)
+}
+
+// blankedInput is an input with what stands in the place of secrets.
+type blankedInput struct {
+	protocol.StateInput
+	Config     any `json:"config"`
+	StaleState any `json:"staleState,omitempty"`
+}
+
+// blankInput returns the input of a call with the secrets in it replaced.
+func (p Paths) blankInput(input any) any {
+	switch in := input.(type) {
+	case protocol.StateInput:
+		return blankedInput{StateInput: in, Config: p.Blank(in.Config)}
+	case protocol.ActionInput:
+		return blankedInput{StateInput: in.StateInput, Config: p.Blank(in.Config), StaleState: p.Blank(in.StaleState)}
+	default: // an init has no configuration yet
+		return input
+	}
+}
