@@ -60,6 +60,7 @@ var floors = []struct {
 	{"internal/authoring", []string{"protocol", "schema", "engine", "internal/crash"}},
 	{"internal/architecture", nil},
 	{"internal/cli", []string{"*"}},
+	{"internal/cli/*", []string{"*"}},
 	{"cmd/deployster", []string{"internal/cli", "internal/entrypoint"}},
 	{"docs", nil},
 	{"scripts", nil},

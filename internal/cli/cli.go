@@ -1,60 +1,48 @@
-// Package cli is the command line: flags, wiring, output and exit codes.
+// Package cli is the command line. It assembles the tree of commands, of which
+// there is a package for each noun, and turns what a command returns into an exit
+// code.
 //
-// One file per command. A command parses its flags into an options struct,
-// wires the packages that do the work, and hands them over; what it returns
-// becomes the exit code in one place (exitCode). It is the only package that
-// knows which engine and which store there are.
+// A command fills an options struct from its arguments and flags and hands it to a
+// function that runs it. What nouns share has packages of its own, such as output,
+// which decides between text and JSON, and session, which prepares a run.
 package cli
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/complete"
+	"github.com/deployster-go/deployster/internal/cli/env"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/explain"
+	"github.com/deployster-go/deployster/internal/cli/host"
+	"github.com/deployster-go/deployster/internal/cli/image"
+	"github.com/deployster-go/deployster/internal/cli/logs"
+	"github.com/deployster-go/deployster/internal/cli/output"
+	pipelinecmd "github.com/deployster-go/deployster/internal/cli/pipeline"
+	"github.com/deployster-go/deployster/internal/cli/resource"
+	"github.com/deployster-go/deployster/internal/cli/typecmd"
+	"github.com/deployster-go/deployster/internal/cli/version"
 	"github.com/deployster-go/deployster/internal/crash"
-	"github.com/deployster-go/deployster/internal/suggest"
 )
-
-// app is the process as the commands see it.
-type app struct {
-	in     *os.File
-	out    *os.File
-	err    *os.File
-	getenv func(string) string
-	now    func() time.Time
-	global globalFlags
-	full   bool // see registerFull
-	all    bool // see registerAll
-
-	crashes crashes
-}
-
-type globalFlags struct {
-	engine      string
-	ociRuntime  string
-	unbounded   bool // --allow-unbounded
-	log         string
-	output      string
-	parallelism int
-	verbose     bool
-}
 
 // Main runs the command line and returns the exit code.
 func Main(args []string) int {
-	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, now: time.Now}
-	return a.run(a.root(), args)
+	a := app.New()
+	return run(a, newRoot(a), args)
 }
 
 // run runs a command line and returns the exit code.
-func (a *app) run(root *cobra.Command, args []string) int {
+func run(a *app.App, root *cobra.Command, args []string) int {
 	if len(args) > 0 && args[0] != "type" { // a type ends as its engine is used to
 		// What no guard can catch ends the process by SIGABRT: the 2 that the Go
 		// runtime would exit with says that there are changes.
@@ -62,21 +50,21 @@ func (a *app) run(root *cobra.Command, args []string) int {
 	}
 	args = withVerb(root, args)
 	root.SetArgs(args)
-	a.crashes = crashes{now: a.now, about: func() string { return about(root, args) }}
-	a.crashes.hide(given(args))
+	a.Crashes = app.Crashes{Now: a.Now, About: func() string { return about(root, args) }}
+	a.Crashes.Hide(given(args))
 	err := crash.Do("running the command", func() error { return root.ExecuteContext(context.Background()) })
 	for _, c := range crash.All(err) {
-		a.crashes.add(c)
+		a.Crashes.Add(c)
 	}
-	err = a.invalidJSON(err)
-	a.complain(err)
-	if a.crashes.tell(a.err) {
+	err = invalidJSON(a, err)
+	complain(a, err)
+	if a.Crashes.Tell(a.Err) {
 		return crash.ExitCode
 	}
-	return exitCode(err)
+	return exit.Code(err)
 }
 
-func (a *app) root() *cobra.Command {
+func newRoot(a *app.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "deployster [command]",
 		Short: "Deploy what manifests declare, through container images, and log every step",
@@ -91,7 +79,7 @@ Every step is recorded in one append-only deployment log.
   deployster apply web.yaml --confirm NO         change it, without questions
   deployster log latest run/web.yaml             what was applied last
   deployster validate web.yaml --var tag=1.2     is the manifest sound`,
-		Version:       version(),
+		Version:       version.Current(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -99,36 +87,36 @@ Every step is recorded in one append-only deployment log.
 			if len(args) == 0 {
 				return nil
 			}
-			return usage("%q is neither a command nor a manifest that exists%s", args[0], suggestion(c, args[0]))
+			return exit.Usage("%q is neither a command nor a manifest that exists%s", args[0], arguments.Suggestion(c, args[0]))
 		},
 	}
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
 	root.SetVersionTemplate("deployster {{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usage("%s (see %q)", flagText(err), c.CommandPath()+" --help")
+		return exit.Usage("%s (see %q)", flagText(err), c.CommandPath()+" --help")
 	})
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.global.engine, "engine", "auto", "container engine: docker, oci (no daemon), or auto: docker where it answers, else oci")
-	flags.StringVar(&a.global.ociRuntime, "oci-runtime", "", "runtime of the oci engine: runc, crun, youki, runsc or a path (default runc)")
-	flags.BoolVar(&a.global.unbounded, "allow-unbounded", false, "let the oci engine run where no control groups can be used, with neither memory nor processes bounded")
-	flags.StringVar(&a.global.log, "log", "", "deployment log (default .deployster/deployments.db below the workspace)")
-	flags.StringVar(&a.global.output, "output", "text", "output format: text or json")
-	flags.IntVar(&a.global.parallelism, "parallelism", 10, "how many resources are worked on at once")
-	flags.BoolVarP(&a.global.verbose, "verbose", "v", false, "show every line that containers print, and tell resource types to say more")
+	flags.StringVar(&a.Global.Engine, "engine", "auto", "container engine: docker, oci (no daemon), or auto: docker where it answers, else oci")
+	flags.StringVar(&a.Global.OciRuntime, "oci-runtime", "", "runtime of the oci engine: runc, crun, youki, runsc or a path (default runc)")
+	flags.BoolVar(&a.Global.Unbounded, "allow-unbounded", false, "let the oci engine run where no control groups can be used, with neither memory nor processes bounded")
+	flags.StringVar(&a.Global.Log, "log", "", "deployment log (default .deployster/deployments.db below the workspace)")
+	flags.StringVar(&a.Format, "output", "text", "output format: text or json")
+	flags.IntVar(&a.Global.Parallelism, "parallelism", 10, "how many resources are worked on at once")
+	flags.BoolVarP(&a.Verbose, "verbose", "v", false, "show every line that containers print, and tell resource types to say more")
 	root.AddCommand(
-		a.applyCommand(), a.planCommand(), a.destroyCommand(), a.driftCommand(), a.validateCommand(), a.graphCommand(), a.evalCommand(),
-		a.pipelineCommand(), a.environmentCommand(), a.explainCommand(), a.hostCommand(), a.logCommand(), a.typeCommand(), a.imageCommand(), a.schemaCommand(), a.versionCommand(),
+		resource.NewApplyCommand(a), resource.NewPlanCommand(a), resource.NewDestroyCommand(a), resource.NewDriftCommand(a), resource.NewValidateCommand(a), resource.NewGraphCommand(a), resource.NewEvalCommand(a),
+		pipelinecmd.NewCommand(a), env.NewCommand(a), explain.NewCommand(a), host.NewCommand(a), logs.NewCommand(a), typecmd.NewCommand(a), image.NewCommand(a), schemaCommand(a), versionCommand(a),
 	)
-	root.SetHelpCommand(a.helpCommand(root))
+	root.SetHelpCommand(helpCommand(a, root))
 	root.InitDefaultCompletionCmd("completion")
-	a.complete(root)
+	complete.Register(a, root)
 	refuseArguments(root)
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
 			c.Short = "Write a completion script for bash, zsh, fish or powershell"
-			c.Args = noSuchSubcommand
+			c.Args = arguments.NoSuchSubcommand
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 		}
 	}
@@ -140,17 +128,17 @@ func refuseArguments(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			err := check(c, args)
-			var wrong *usageError
+			var wrong *exit.UsageError
 			if err == nil {
 				return nil
 			}
 			if file := fileAmong(c, args); file != "" {
-				return usage("%s takes its file with a flag: use -f %s", c.CommandPath(), shellWord(operand(file)))
+				return exit.Usage("%s takes its file with a flag: use -f %s", c.CommandPath(), output.ShellWord(output.Operand(file)))
 			}
 			if errors.As(err, &wrong) {
 				return err
 			}
-			return usage("%w (see %q)", err, c.CommandPath()+" --help")
+			return exit.Usage("%w (see %q)", err, c.CommandPath()+" --help")
 		}
 	}
 	for _, below := range c.Commands() {
@@ -207,71 +195,11 @@ func looksLikeManifest(arg string) bool {
 	return err == nil && !info.IsDir()
 }
 
-// suggestion is the command that was meant, or where to look.
-func suggestion(c *cobra.Command, typed string) string {
-	var names, begun []string
-	for _, below := range c.Commands() {
-		if !below.IsAvailableCommand() {
-			continue
-		}
-		names = append(append(names, below.Name()), below.Aliases...)
-		if typed != "" && strings.HasPrefix(below.Name(), typed) {
-			begun = append(begun, below.Name())
-		}
-	}
-	meant := suggest.Closest(typed, names)
-	if meant == "" && len(begun) == 1 {
-		meant = begun[0]
-	}
-	if meant == "" {
-		return fmt.Sprintf("; see %q", c.CommandPath()+" --help")
-	}
-	return fmt.Sprintf("; did you mean %q?", meant)
-}
-
-// version is the module's version as it was built, or "dev".
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return releaseVersion
-	}
-	return strings.TrimPrefix(info.Main.Version, "v")
-}
-
-// workspace is the directory the command was started in.
-func (a *app) workspace() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("finding the workspace: %w", err)
-	}
-	return dir, nil
-}
-
-// json tells whether machine-readable output was asked for.
-func (a *app) json() (bool, error) {
-	switch a.global.output {
-	case "text":
-		return false, nil
-	case "json":
-		return true, nil
-	default:
-		return false, usage("--output %s: it must be text or json", a.global.output)
-	}
-}
-
 // complain prints an error for people, unless the output has told it already.
-func (a *app) complain(err error) {
-	var told *toldError
+func complain(a *app.App, err error) {
+	var told *exit.ToldError
 	if err == nil || errors.As(err, &told) {
 		return
 	}
-	fmt.Fprint(a.err, errorText(err))
-}
-
-// write is for output whose failure ends the command.
-func write(w io.Writer, format string, args ...any) error {
-	if _, err := fmt.Fprintf(w, format, args...); err != nil {
-		return fmt.Errorf("writing the output: %w", err)
-	}
-	return nil
+	fmt.Fprint(a.Err, exit.Text(err))
 }

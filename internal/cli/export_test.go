@@ -4,13 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/engines"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
@@ -19,24 +21,24 @@ import (
 // Panicking is Main with a command more, "panic", which panics in the way that its
 // argument says.
 func Panicking(args []string) int {
-	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, now: time.Now}
-	root := a.root()
-	var input inputFlags
+	a := app.New()
+	root := newRoot(a)
+	var input session.Flags
 	c := &cobra.Command{Use: "panic", RunE: func(_ *cobra.Command, args []string) error {
 		switch args[0] {
 		case "resource": // as a run tells of it, which others did not take part in
-			err := crash.Do("applying db", func() error { panic("no " + input.variables[0].Value) })
-			a.crashes.add(crash.All(err)[0])
-			return told(&runner.FailedError{Causes: []error{errors.New("web: exited with 1"), err}})
+			err := crash.Do("applying db", func() error { panic("no " + input.Variables[0].Value) })
+			a.Crashes.Add(crash.All(err)[0])
+			return exit.Told(&runner.FailedError{Causes: []error{errors.New("web: exited with 1"), err}})
 		case "variables": // that files hold, too
-			in, err := a.variables(input, "")
+			in, err := session.Variables(a, input, "")
 			if err != nil {
 				return err
 			}
 			panic(fmt.Sprintf("boom %v %v", in.Variables["token"], in.Variables["file"]))
 		case "aside":
 			go func() {
-				defer crash.End(stateDir, "waiting")
+				defer crash.End(app.StateDir, "waiting")
 				panic("aside")
 			}()
 			select {}
@@ -47,31 +49,32 @@ func Panicking(args []string) int {
 		var list []int
 		return errors.New(args[len(list)+1])
 	}}
-	input.registerVariables(c)
+	input.RegisterVariables(c)
 	root.AddCommand(c)
-	return a.run(root, args)
+	return run(a, root, args)
 }
 
 // TaskWorker is a work.TaskWorker with its engines, for tests that have the program
 // and its images.
 type TaskWorker struct {
 	*work.TaskWorker
-	workers *workers
+	workers *session.Workers
 }
 
 // NewTaskWorker makes one for the workspace that is the present directory.
 func NewTaskWorker(log deploylog.Log, engine string, variables ...manifest.VariableFlag) (TaskWorker, error) {
-	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, now: time.Now, global: globalFlags{engine: engine, parallelism: 10}}
+	a := app.New()
+	a.Global = app.GlobalFlags{Engine: engine, Parallelism: 10}
 	h := work.NewHosts("inventory.yaml")
 	if _, err := h.Inventory(); err != nil {
 		return TaskWorker{}, err
 	}
-	w, err := a.workers(log, h, inputFlags{variables: variables}, engineFlags{pull: "missing"}, io.Discard)
+	w, err := session.OpenWorkers(a, log, h, session.Flags{Variables: variables}, engines.Flags{Pull: "missing"}, io.Discard)
 	if err != nil {
 		return TaskWorker{}, err
 	}
-	return TaskWorker{w.tasks, w}, nil
+	return TaskWorker{w.Tasks, w}, nil
 }
 
 // Close closes the worker and its engines.
-func (w TaskWorker) Close() error { return w.workers.close() }
+func (w TaskWorker) Close() error { return w.workers.Close() }

@@ -6,10 +6,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/exit"
 )
 
 // helpCommand is that of cobra, but that what is no command is wrong usage.
-func (a *app) helpCommand(root *cobra.Command) *cobra.Command {
+func helpCommand(a *app.App, root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND…]",
 		Short:   "Show the help of a command",
@@ -21,7 +25,7 @@ func (a *app) helpCommand(root *cobra.Command) *cobra.Command {
 			}
 			if err != nil || len(rest) > 0 {
 				typed := args[len(args)-max(len(rest), 1)]
-				return usage("there is no command %q%s", strings.Join(args, " "), suggestion(c, typed))
+				return exit.Usage("there is no command %q%s", strings.Join(args, " "), arguments.Suggestion(c, typed))
 			}
 			c.InitDefaultHelpFlag()
 			return c.Help()

@@ -1,0 +1,85 @@
+// Package app is the process as the commands see it: its streams and printer, the
+// flags of all commands, the deployment log, and the crash reports it writes.
+package app
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/output"
+)
+
+// App is the process as the commands see it.
+type App struct {
+	*output.Printer
+
+	In      *os.File
+	Global  GlobalFlags
+	Crashes Crashes
+}
+
+// New is the process with its standard streams.
+func New() *App {
+	return &App{In: os.Stdin, Printer: &output.Printer{Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Now: time.Now}}
+}
+
+// GlobalFlags are the flags of all commands, but for those of the Printer.
+type GlobalFlags struct {
+	Engine      string
+	OciRuntime  string
+	Unbounded   bool // --allow-unbounded
+	Log         string
+	Parallelism int
+}
+
+// Workspace is the directory the command was started in.
+func (a *App) Workspace() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("finding the workspace: %w", err)
+	}
+	return dir, nil
+}
+
+// WithoutTLS is the environment without what it says of the TLS of Docker, which
+// the inventory says for each host.
+func (a *App) WithoutTLS(name string) string {
+	if strings.HasPrefix(name, "DOCKER_TLS") || name == "DOCKER_CERT_PATH" {
+		return ""
+	}
+	return a.Getenv(name)
+}
+
+func (a *App) Parallel() error {
+	if a.Global.Parallelism < 1 {
+		return exit.Usage("--parallelism %d: it must be at least 1", a.Global.Parallelism)
+	}
+	return nil
+}
+
+func (a *App) NewID() string {
+	return ulid.MustNew(ulid.Timestamp(a.Now()), rand.Reader).String()
+}
+
+// Whoami is who asks for something, for the log.
+func Whoami() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	return name
+}
+
+// StateDir is what Deployster keeps below a workspace.
+const StateDir = engine.StateDir

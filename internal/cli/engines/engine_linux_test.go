@@ -1,0 +1,39 @@
+package engines
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/internal/cli/app"
+)
+
+// Auto takes the engine of a dead run where it can ask for what that run left, and
+// no other because of it.
+func TestAutoPrefersOCIOnlyForARunOfThisMachineAndUser(t *testing.T) {
+	here, me := thisMachine(), strconv.Itoa(os.Geteuid())
+	for name, c := range map[string]struct {
+		used runs.EngineUsed
+		want string
+	}{
+		"of this machine and user": {runs.EngineUsed{Kind: OCI, UID: me, Machine: here.id, Boot: here.boot, ID: t.TempDir()}, OCI},
+		"of another machine":       {runs.EngineUsed{Kind: OCI, UID: me, Machine: "other", Boot: "other", Host: "other"}, Docker},
+		"of another user":          {runs.EngineUsed{Kind: OCI, UID: me + "1", Machine: here.id, Boot: here.boot}, Docker},
+		"of Docker":                {runs.EngineUsed{Kind: Docker, Machine: here.id, Boot: here.boot}, Docker},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := app.New()
+			a.Global = app.GlobalFlags{Engine: Auto}
+			e, err := chooseEngine(t.Context(), a, io.Discard, &runs.Unfinished{Run: "A", Used: c.used})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = e.Close() }()
+			if info, err := e.Info(t.Context()); err != nil || info.Name != c.want {
+				t.Errorf("it is %q, %v; want %q", info.Name, err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,186 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/engines"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/output"
+)
+
+type environmentDeployOptions struct {
+	revision                   int
+	method                     string
+	minHealthyPercent, maxOver int
+	reason                     string
+	wait                       bool
+	work                       environmentWork
+}
+
+func (o *environmentDeployOptions) register(c *cobra.Command) {
+	flags := c.Flags()
+	flags.IntVar(&o.revision, "revision", 0, "which one")
+	flags.StringVar(&o.method, "method", "", "for this deployment: Replace or Surge")
+	flags.IntVar(&o.minHealthyPercent, "min-healthy-percent", 0, "for this deployment: how many of the hosts keep a healthy task, in percent")
+	flags.IntVar(&o.maxOver, "max-over", 0, "for this deployment: how many hosts have two tasks at once, at most (Surge)")
+	flags.BoolVar(&o.wait, "wait", false, "follow it to its end, and work on it if nobody does")
+	arguments.RegisterReason(c, &o.reason)
+	o.work.registerWatch(c)
+	_ = c.RegisterFlagCompletionFunc("method", cobra.FixedCompletions([]string{string(environment.Replace), string(environment.Surge)}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (o *environmentDeployOptions) check(name string) error {
+	if o.revision < 1 {
+		return exit.Usage("which revision? say --revision N: deployster env revisions %s lists them", name)
+	}
+	return errors.Join(arguments.CheckReason(o.reason), o.work.check())
+}
+
+// change is what is different for this deployment.
+func (o *environmentDeployOptions) change(c *cobra.Command) (change environment.Change, err error) {
+	if c.Flags().Changed("method") {
+		for _, known := range []environment.Method{environment.Replace, environment.Surge} {
+			if strings.EqualFold(o.method, string(known)) {
+				change.Method = &known
+			}
+		}
+		if change.Method == nil {
+			return change, exit.Usage("--method %s: it must be Replace or Surge", o.method)
+		}
+	}
+	if c.Flags().Changed("min-healthy-percent") {
+		if o.minHealthyPercent < 0 || o.minHealthyPercent > 100 {
+			return change, exit.Usage("--min-healthy-percent %d: it must be from 0 to 100", o.minHealthyPercent)
+		}
+		change.MinHealthyPercent = &o.minHealthyPercent
+	}
+	if c.Flags().Changed("max-over") {
+		if o.maxOver < 1 {
+			return change, exit.Usage("--max-over %d: it must be at least 1", o.maxOver)
+		}
+		change.MaxOver = &o.maxOver
+	}
+	return change, nil
+}
+
+func newDeployCommand(a *app.App) *cobra.Command {
+	var o environmentDeployOptions
+	c := &cobra.Command{
+		Use:   "deploy NAME --revision N",
+		Short: "Bring a revision to its hosts",
+		Long: `Bring a revision to its hosts: a task of it comes to every host that its query
+selects, those of other revisions go, and whatever is paused goes on. How fast,
+the deployment configuration of the revision says, or the flags, for this time.
+To go back to an older revision there is "env rollback".
+
+It only records what is wanted; "env run" brings it about. With --wait it works
+on that itself, unless somebody does, and shows how it goes on; what containers
+and manifests are given (--var, --pull and so on) is for that. It ends with 0
+when all is as wanted, and with 1 when the deployment is stuck, or another one
+came. Interrupted, it finishes what it has begun; the deployment stays in force.
+Afterwards nobody keeps watch, but "env run".`,
+		Example: `  deployster env deploy shop/prod --revision 2
+  deployster env deploy shop/prod --revision 2 --wait --reason 'new checkout'
+  deployster env deploy shop/prod --revision 2 --min-healthy-percent 50`,
+		Args: arguments.Named("an environment"),
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		change, err := o.change(c)
+		if err := errors.Join(o.check(args[0]), err); err != nil {
+			return err
+		}
+		return deployEnvironment(c.Context(), a, "env deploy", args[0], o, func(hosts []string) environment.Command {
+			return environment.Deploy{Revision: o.revision, Change: change, Hosts: hosts, By: app.Whoami(), Reason: o.reason}
+		})
+	}
+	o.register(c)
+	return c
+}
+
+func newRollbackCommand(a *app.App) *cobra.Command {
+	var o environmentDeployOptions
+	c := &cobra.Command{
+		Use:   "rollback NAME --revision N",
+		Short: "Bring an earlier revision back",
+		Long: `Bring an earlier revision back to its hosts. The newer ones are reverted, also one
+whose deployment is under way. It may be faster or less careful than the revision
+says (--method, --min-healthy-percent, --max-over).
+
+It only records what is wanted; see "env deploy", also for --wait.`,
+		Example: `  deployster env rollback shop/prod --revision 1 --reason 'drops sessions'
+  deployster env rollback shop/prod --revision 1 --min-healthy-percent 0 --wait`,
+		Args: arguments.Named("an environment"),
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		change, err := o.change(c)
+		if err := errors.Join(o.check(args[0]), err); err != nil {
+			return err
+		}
+		return deployEnvironment(c.Context(), a, "env rollback", args[0], o, func(hosts []string) environment.Command {
+			return environment.Rollback{Revision: o.revision, Change: change, Hosts: hosts, By: app.Whoami(), Reason: o.reason}
+		})
+	}
+	o.register(c)
+	return c
+}
+
+// deployEnvironment starts a deployment, and follows it where that is asked for.
+func deployEnvironment(ctx context.Context, a *app.App, command, name string, o environmentDeployOptions, wanted func(hosts []string) environment.Command) (err error) {
+	asJSON, err := a.AsJSON()
+	if err != nil {
+		return err
+	}
+	e, err := environmentsAt(ctx, a, []string{name}, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.log.Close()) }()
+	if err := e.alive(name); err != nil {
+		return err
+	}
+	r, err := e.revision(name, o.revision)
+	if err != nil {
+		return err
+	}
+	hosts, err := work.NewHosts(o.work.inventory).Selected(r.Definition.InstanceGroup.Query)
+	if err != nil {
+		return exit.Invalid(err)
+	}
+	if _, err := pinnedText(a, r.Definition.Task.Digest); err != nil {
+		return fmt.Errorf("manifest %s of revision %d: %w", r.Definition.Task.Manifest, r.Number, err)
+	}
+	if err := engines.Abandon(ctx, a, e.log, o.work.engine.Abandon); err != nil {
+		return err
+	}
+	if o.wait {
+		return deployAndWait(ctx, a, command, e, name, wanted(hosts), o.work, asJSON)
+	}
+	events, err := e.Command(ctx, name, wanted(hosts))
+	if err != nil {
+		return exit.Refused(err)
+	}
+	id := startedBy(events)
+	defer tellIdle(a, e.log, name)
+	return a.Recorded(map[string]any{"environment": name, "deployment_id": id, "hosts": len(hosts)}, events, asJSON,
+		fmt.Sprintf("deployment %s is started, %s", id, output.Count(len(hosts), "host")), "")
+}
+
+// startedBy is the deployment that events start, "" when they start none.
+func startedBy(events []deploylog.Event) string {
+	for _, e := range events {
+		if e.Name == environment.EventStarted {
+			return e.Deployment
+		}
+	}
+	return ""
+}

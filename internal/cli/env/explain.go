@@ -1,0 +1,66 @@
+package env
+
+import (
+	"context"
+	"errors"
+
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/view"
+)
+
+func Explain(ctx context.Context, a *app.App, t deploylog.Target, at int64) (err error) {
+	asJSON, err := a.AsJSON()
+	if err != nil {
+		return err
+	}
+	name, _ := environment.NameOf(t)
+	e, err := environmentsAt(ctx, a, []string{name}, at)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.log.Close()) }()
+	var reasons []environment.Reason
+	err = e.Ask(name, func(s *environment.State) error {
+		if !concerns(s, t) {
+			return exit.Usage("there is no %s: deployster env status %s --hosts shows what there is", t, name)
+		}
+		if at == 0 && !s.Idle() && !environments.ControllerAtWork(e.log) && !environments.WorksOn(e.log, name) {
+			reasons = append(reasons, environment.Reason{
+				Target: string(environment.Target(name)), Message: "no controller is at work, so nothing begins", Change: "deployster env run " + name,
+			})
+		}
+		reasons = append(reasons, s.Explain(t, e.when)...)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return a.Document(map[string]any{"target": t, "event": e.Head(), "reasons": append([]environment.Reason{}, reasons...)})
+	}
+	return view.EnvironmentReasons(a.Out, t, reasons, a.PlanOptions(a.Out))
+}
+
+// concerns tells whether a target is the environment or one of its tasks, which
+// may be still to come.
+func concerns(s *environment.State, t deploylog.Target) bool {
+	if t == environment.Target(s.Name()) {
+		return true
+	}
+	d, _ := s.ActiveDeployment()
+	for _, h := range s.Report().Hosts {
+		if h.Desired && t == environment.TaskTarget(s.Name(), d.Revision, h.Host) {
+			return true
+		}
+		for _, task := range h.Tasks {
+			if t == environment.TaskTarget(s.Name(), task.Revision, h.Host) {
+				return true
+			}
+		}
+	}
+	return false
+}

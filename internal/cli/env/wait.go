@@ -1,0 +1,228 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/interrupt"
+	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// follower follows a deployment to its end. What happens it reads in the log,
+// whoever does it; a controller in this process does it where nobody else does.
+type follower struct {
+	app    *app.App
+	names  *environmentSet
+	name   string
+	id     string // of the deployment that is followed; that of a rollback that comes of itself takes its place
+	screen *environmentScreen
+	seen   int64 // the last event that was shown
+	bad    error // why it can not end well any more
+}
+
+// deployAndWait has a deployment started, and follows it.
+func deployAndWait(ctx context.Context, a *app.App, command string, e *environmentSet, name string, wanted environment.Command, flags environmentWork, asJSON bool) (err error) {
+	if err := errors.Join(a.Parallel(), flags.check()); err != nil {
+		return err
+	}
+	screen, closeScreen := openScreen(a, asJSON, true)
+	ctx, signals := interrupt.Interruptible(ctx, screen.Notice)
+	defer signals.Done()
+	workers, err := session.OpenWorkers(a, e.log, work.NewHosts(flags.inventory), flags.input, flags.engine, noticed{screen})
+	if err != nil {
+		return errors.Join(err, closeScreen())
+	}
+	defer func() { err = errors.Join(err, workers.Close()) }()
+	if err := heedTasks(a, workers, e, []string{name}, flags.input.Strict); err != nil {
+		return errors.Join(err, closeScreen())
+	}
+	events, err := e.Command(ctx, name, wanted)
+	if err != nil {
+		return errors.Join(exit.Refused(err), closeScreen())
+	}
+	f := &follower{app: a, names: e, name: name, id: startedBy(events), screen: screen, seen: events[0].Seq - 1}
+	screen.begin(command, map[string]any{"environment": name, "deployment_id": f.id})
+	if f.id != "" { // else there was nothing to do
+		err = f.follow(ctx, signals, environments.ControllerOptions{
+			Log: e.log, Environments: []string{name}, Tasks: workers.Tasks, Inventory: workers.Hosts, Audience: unrecorded{screen},
+			Parallelism: a.Global.Parallelism, CheckEvery: flags.checkEvery, Now: a.Now,
+		})
+	}
+	return f.conclude(err, signals, closeScreen)
+}
+
+// follow shows what happens until the deployment has ended and the controller
+// with it.
+func (f *follower) follow(ctx context.Context, signals *interrupt.Interruption, o environments.ControllerOptions) error {
+	stop := make(chan struct{})
+	halt := sync.OnceFunc(func() { close(stop) })
+	o.Stop = stop
+	ended := make(chan error, 1)
+	go func() {
+		ended <- crash.Do("controlling "+f.name, func() error { return environments.NewController(o).Run(ctx) })
+	}()
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	news := f.watch(watching)
+	interrupted := signals.Stop
+	for {
+		select {
+		case err := <-ended:
+			return errors.Join(err, f.look(context.WithoutCancel(ctx)))
+		case err := <-news:
+			if err == nil {
+				err = f.look(ctx)
+			}
+			if err != nil {
+				halt()
+				return errors.Join(<-ended, err)
+			}
+			if f.over() {
+				halt()
+			}
+		case <-interrupted:
+			interrupted = nil
+			halt()
+		}
+	}
+}
+
+// watch tells that there is something new of the environment in the log, or why
+// that is no longer known.
+func (f *follower) watch(ctx context.Context) <-chan error {
+	news := make(chan error, 1)
+	news <- nil // the beginning
+	go func() {
+		defer crash.End(app.StateDir, "watching the log")
+		for e, err := range f.names.log.Watch(ctx, deploylog.Filter{After: f.names.Head()}) {
+			if err != nil {
+				select {
+				case news <- fmt.Errorf("watching the log: %w", err):
+				case <-ctx.Done():
+				}
+				return
+			}
+			if name, _ := environment.NameOf(e.Target); name != f.name {
+				continue
+			}
+			select {
+			case news <- nil:
+			default: // it is known already
+			}
+		}
+	}()
+	return news
+}
+
+// look takes note of what is new, and shows it.
+func (f *follower) look(ctx context.Context) error {
+	if err := f.names.Follow(ctx, 0); err != nil {
+		return err
+	}
+	head := f.names.Head()
+	for e, err := range f.names.log.Read(ctx, deploylog.Filter{After: f.seen, Until: head}) {
+		if err != nil {
+			return err
+		}
+		f.seen = e.Seq
+		if name, _ := environment.NameOf(e.Target); name == f.name {
+			f.screen.Recorded(e)
+		}
+	}
+	if f.screen.live != nil {
+		f.screen.live.Show(f.names.report(f.name), f.deployment())
+	}
+	return nil
+}
+
+// deployment is the one that is followed, as it is now.
+func (f *follower) deployment() (d environment.Deployment) {
+	_ = f.names.Ask(f.name, func(s *environment.State) error {
+		all := s.Deployments()
+		if i := slices.IndexFunc(all, func(d environment.Deployment) bool { return d.ID == f.id }); i >= 0 {
+			d = all[i]
+		}
+		return nil
+	})
+	return d
+}
+
+// over tells whether the deployment has come to its end. One that was rolled back
+// by itself ends with that.
+func (f *follower) over() (over bool) {
+	_ = f.names.Ask(f.name, func(s *environment.State) error {
+		all := s.Deployments()
+		i := slices.IndexFunc(all, func(d environment.Deployment) bool { return d.ID == f.id })
+		if i < 0 { // nothing was to be done
+			over = true
+			return nil
+		}
+		d := all[i]
+		if !s.Exists() {
+			over = true
+			if d.Kind != environment.ByDelete {
+				f.bad = fmt.Errorf("environment %s was deleted meanwhile", f.name)
+			}
+			return nil
+		}
+		for d.Status == environment.DeploymentSuperseded {
+			if i++; i == len(all) || !all[i].Automatic {
+				f.bad = fmt.Errorf("deployment %s has not finished: %s", d.ID, d.Cause)
+				over = true
+				return nil
+			}
+			f.bad = fmt.Errorf("deployment %s was stuck, and revision %d was brought back", d.ID, all[i].Revision)
+			d, f.id = all[i], all[i].ID
+		}
+		over = d.Status == environment.DeploymentFinished
+		if d.Status == environment.DeploymentStuck {
+			over = true
+			f.bad = fmt.Errorf("deployment %s is stuck: deployster env run %s goes on trying, env rollback brings an earlier revision back", d.ID, f.name)
+		}
+		return nil
+	})
+	return over
+}
+
+// conclude says how it ended.
+func (f *follower) conclude(err error, signals *interrupt.Interruption, closeScreen func() error) error {
+	over, interrupted := f.over(), errors.Is(err, context.Canceled) || signals.Count.Load() > 0 && err == nil
+	switch {
+	case over && interrupted: // it came to its end all the same
+		err = nil
+	case interrupted:
+		f.screen.Notice(fmt.Sprintf("the deployment stays in force: deployster env run %s goes on with it", f.name))
+		err = exit.Told(runner.ErrInterrupted)
+	case err == nil && !over:
+		err = fmt.Errorf("deployment %s is not at its end, but the controller is: deployster env run %s goes on", f.id, f.name)
+	}
+	if err := errors.Join(err, closeScreen()); err != nil {
+		return err
+	}
+	report := f.names.report(f.name)
+	switch {
+	case f.screen.json:
+		f.screen.line(map[string]any{"type": "ended", "deployment_id": f.id, "deployment": f.deployment(), "report": report})
+		return f.bad
+	case f.bad != nil && f.screen.live == nil:
+		return errors.Join(view.Environment(f.app.Out, report, false, f.app.PlanOptions(f.app.Out)), f.bad)
+	case f.bad != nil:
+		return f.bad
+	case report.Deleted:
+		return output.Write(f.app.Out, "environment %s is deleted\n", f.name)
+	}
+	return output.Write(f.app.Out, "deployment %s has finished: %s healthy\n", f.id, output.Count(report.Healthy, "host"))
+}

@@ -1,0 +1,71 @@
+// Package explain is the command that explains why a target of any kind is pending
+// or blocked.
+package explain
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/env"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	pipelinecmd "github.com/deployster-go/deployster/internal/cli/pipeline"
+	"github.com/deployster-go/deployster/internal/suggest"
+)
+
+func NewCommand(a *app.App) *cobra.Command {
+	var at int64
+	var path string
+	c := &cobra.Command{
+		Use:   "explain TARGET",
+		Short: "Tell why something is not as it is to be, and what would change that",
+		Long: `Tell of everything at or below a target that does not move, or is not as it is to
+be, why that is, with the event that is responsible, and what would change it.
+
+TARGET is as the log has it:
+  environment/shop/prod, task/shop/prod/2/antworker001
+  pipeline/gateway, stage/gateway/prod, host-group/gateway/beta,
+  host/gateway/beta/antworker001,
+  run/web.yaml, resource/db`,
+		Example: "  deployster explain environment/shop/prod\n  deployster explain task/shop/prod/2/antworker001\n  deployster explain stage/gateway/prod",
+		Args:    arguments.Named("a target"),
+		RunE: func(c *cobra.Command, args []string) error {
+			t := deploylog.Target(args[0])
+			if _, ok := environment.NameOf(t); ok {
+				return env.Explain(c.Context(), a, t, at)
+			}
+			if _, ok := pipelines.PipelineOf(t); ok {
+				return pipelinecmd.Explain(c.Context(), a, t, at, path)
+			}
+			if kind := t.Kind(); kind != args[0] && (kind == "run" || kind == "resource") {
+				if at != 0 {
+					return exit.Usage("--at is for environments and pipelines: of %s it is told how it is now", t)
+				}
+				return explainRuns(c.Context(), a, t)
+			}
+			return noSuchTarget(args[0])
+		},
+	}
+	arguments.RegisterAt(c, &at)
+	arguments.RegisterInventory(c, &path)
+	return c
+}
+
+// explainable is how targets begin that can be explained.
+const explainable = "environment/, task/, pipeline/, stage/, host-group/, host/, run/, resource/"
+
+// noSuchTarget tells what may be explained.
+func noSuchTarget(text string) error {
+	kinds := []string{"environment", "task", "pipeline", "stage", "host-group", "host", "run", "resource"}
+	kind, path, _ := strings.Cut(text, "/")
+	hint := ""
+	if near := suggest.Closest(kind, kinds); near != "" && path != "" {
+		hint = ", did you mean " + near + "/" + path
+	}
+	return exit.Usage("%q can not be explained: what can begins with %s%s", text, explainable, hint)
+}

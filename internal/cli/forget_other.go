@@ -1,8 +1,0 @@
-//go:build !linux
-
-package cli
-
-import "os"
-
-// forget drops what was typed at a terminal and not yet read: here, nothing.
-func forget(*os.File) {}

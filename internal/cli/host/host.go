@@ -1,0 +1,219 @@
+// Package host is the commands of the hosts of an inventory.
+package host
+
+import (
+	"context"
+	"fmt"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/engines"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/inventory"
+)
+
+func NewCommand(a *app.App) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "host",
+		Short:   "List and check the hosts of the inventory",
+		Example: "  deployster host list --query 'attribute:stack == beta'\n  deployster host check",
+		Args:    arguments.NoSuchSubcommand,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newListCommand(a), newCheckCommand(a))
+	return c
+}
+
+// selected reads the inventory and selects hosts of it.
+func selected(path, query string, names []string) ([]inventory.Host, error) {
+	v, err := work.ReadInventory(path)
+	if err != nil {
+		return nil, exit.Invalid(err)
+	}
+	list := v.Hosts
+	if query != "" {
+		q, err := inventory.ParseQuery(query)
+		if err != nil {
+			return nil, exit.Usage("--query: %w", err)
+		}
+		list = v.Select(q)
+	}
+	if len(names) == 0 {
+		return list, nil
+	}
+	var chosen []inventory.Host
+	for _, name := range names {
+		h, ok := v.Host(name)
+		if !ok {
+			return nil, exit.Usage("there is no host %q in %s", name, path)
+		}
+		chosen = append(chosen, h)
+	}
+	return chosen, nil
+}
+
+// listedHost is a host in machine-readable output.
+type listedHost struct {
+	Name       string              `json:"name"`
+	Engine     string              `json:"engine"`
+	Endpoint   string              `json:"endpoint,omitempty"`
+	Platforms  []string            `json:"platforms"`
+	Slots      int                 `json:"slots"`
+	Attributes map[string][]string `json:"attributes"`
+}
+
+func newListCommand(a *app.App) *cobra.Command {
+	var path, query string
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the hosts of the inventory",
+		Long: `List the hosts of the inventory, or those that a query selects:
+
+  attribute:stack == beta and platform in (linux/amd64, linux/arm64)
+  name =~ "^web" or not attribute:old exists`,
+		Example: "  deployster host list\n  deployster host list --query 'attribute:stack == beta'",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			asJSON, err := a.AsJSON()
+			if err != nil {
+				return err
+			}
+			list, err := selected(path, query, nil)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				out := []listedHost{}
+				for _, h := range list {
+					out = append(out, listedHost{h.Name, h.Engine, h.Endpoint, append([]string{}, h.Platforms...), h.Slots, h.Attributes})
+				}
+				return a.Document(map[string]any{"hosts": out})
+			}
+			if len(list) == 0 {
+				return a.Printf("no hosts\n")
+			}
+			rows := [][]string{{"NAME", "ENGINE", "ENDPOINT", "SLOTS", "PLATFORMS", "ATTRIBUTES"}}
+			for _, h := range list {
+				rows = append(rows, []string{h.Name, h.Engine, output.Dash(h.Endpoint), fmt.Sprint(h.Slots), output.Dash(strings.Join(h.Platforms, ",")), output.Dash(attributeText(h))})
+			}
+			return a.Table(rows)
+		},
+	}
+	arguments.RegisterInventory(c, &path)
+	c.Flags().StringVar(&query, "query", "", "only hosts that this query selects")
+	return c
+}
+
+func attributeText(h inventory.Host) string {
+	var all []string
+	for key, values := range h.Attributes {
+		all = append(all, key+"="+strings.Join(values, ","))
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+// checkedHost is what host check found.
+type checkedHost struct {
+	Name   string `json:"name"`
+	Answer string `json:"answer,omitempty"` // its engine
+	Error  string `json:"error,omitempty"`
+}
+
+func newCheckCommand(a *app.App) *cobra.Command {
+	var path, query string
+	c := &cobra.Command{
+		Use:     "check [HOST…]",
+		Short:   "Ask the engines of hosts whether they answer",
+		Long:    "Ask the engines of hosts whether they answer, and whether they run the platforms\nthat the inventory says. Exits with 1 when one does not.",
+		Example: "  deployster host check\n  deployster host check antworker001\n  deployster host check --query 'attribute:stack == prod'",
+		RunE: func(c *cobra.Command, names []string) error {
+			asJSON, err := a.AsJSON()
+			if err != nil {
+				return err
+			}
+			if len(names) > 0 && query != "" {
+				return exit.Usage("name hosts, or say --query, not both")
+			}
+			list, err := selected(path, query, names)
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			return checkHosts(ctx, a, list, path, asJSON)
+		},
+	}
+	arguments.RegisterInventory(c, &path)
+	c.Flags().StringVar(&query, "query", "", "only hosts that this query selects")
+	return c
+}
+
+// checkedAtOnce is how many hosts are asked at once.
+const checkedAtOnce = 20
+
+func checkHosts(ctx context.Context, a *app.App, list []inventory.Host, path string, asJSON bool) error {
+	found := make([]checkedHost, len(list))
+	var group errgroup.Group
+	group.SetLimit(checkedAtOnce)
+	for i, h := range list {
+		group.Go(func() (err error) {
+			defer crash.Catch(&err, "asking the host "+h.Name)
+			found[i] = checkHost(ctx, a, h, path)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	bad := 0
+	rows := [][]string{{"NAME", "ANSWER"}}
+	for _, f := range found {
+		if f.Error != "" {
+			bad++
+			rows = append(rows, []string{f.Name, "✘ " + f.Error})
+			continue
+		}
+		rows = append(rows, []string{f.Name, "✔ " + f.Answer})
+	}
+	var err error
+	switch {
+	case asJSON:
+		err = a.Document(map[string]any{"hosts": found})
+	case len(list) == 0:
+		err = a.Printf("no hosts\n")
+	default:
+		err = a.Table(rows)
+	}
+	if err == nil && bad > 0 {
+		err = fmt.Errorf("%d of %s can not be deployed to", bad, output.Count(len(list), "host"))
+	}
+	return err
+}
+
+func checkHost(ctx context.Context, a *app.App, h inventory.Host, path string) checkedHost {
+	found := checkedHost{Name: h.Name}
+	e, info, err := engines.OpenHost(ctx, a, h, path, a.Err)
+	if err != nil {
+		found.Error = err.Error()
+		return found
+	}
+	defer func() { _ = e.Close() }()
+	platform := info.OS + "/" + info.Arch
+	found.Answer = fmt.Sprintf("%s %s, %s", info.Name, info.Version, platform)
+	fits := func(p string) bool { return p == platform || strings.HasPrefix(p, platform+"/") }
+	if len(h.Platforms) > 0 && !slices.ContainsFunc(h.Platforms, fits) {
+		found.Error = fmt.Sprintf("it runs %s, and the inventory says %s", platform, strings.Join(h.Platforms, ", "))
+	}
+	return found
+}

@@ -1,0 +1,307 @@
+// Package image is the commands of the images that the oci engine keeps.
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/engine/docker"
+	"github.com/deployster-go/deployster/engine/oci"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/engines"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/cli/prompt"
+	"github.com/deployster-go/deployster/runner"
+)
+
+func NewCommand(a *app.App) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "image",
+		Short: "List, load and prune the images of the oci engine",
+		Long: `List, load and prune the images of the oci engine, which keeps them, unpacked,
+in the user's cache directory. Images of a registry are pulled when they are
+first needed; these commands are for the others, and for tidying up.
+
+A Docker Engine has its own images and commands (docker image).`,
+		Example: `  deployster image load web.tar
+  deployster image load --docker web:1
+  deployster image list
+  deployster image prune --unused-for 720h`,
+		Args: arguments.NoSuchSubcommand,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newListCommand(a), newLoadCommand(a), newPruneCommand(a))
+	return c
+}
+
+// withImages gives a command the oci engine, whatever engine runs containers.
+func withImages(ctx context.Context, a *app.App, do func(context.Context, *oci.Engine) error) (err error) {
+	switch a.Global.Engine {
+	case engines.Auto, engines.OCI:
+	case engines.Docker:
+		return exit.Usage("--engine docker: these commands are for the images of the oci engine; Docker's are listed by docker image ls")
+	default:
+		return engines.UnknownEngine(a.Global.Engine)
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", runner.ErrInterrupted, err)
+		}
+	}()
+	e, err := engines.OpenOCI(ctx, a, a.Err)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	return do(ctx, e)
+}
+
+// listedImage is an image in machine-readable output.
+type listedImage struct {
+	ID      string    `json:"id"`
+	Digest  string    `json:"digest,omitempty"`
+	Names   []string  `json:"names"`
+	Size    int64     `json:"size"`
+	Created time.Time `json:"created,omitzero"`
+	Used    time.Time `json:"used"`
+}
+
+func listed(images []oci.Image) []listedImage {
+	list := []listedImage{}
+	for _, i := range images {
+		list = append(list, listedImage{i.ID, i.Digest, append([]string{}, i.Names...), i.Size, i.Created.UTC(), i.Used.UTC()})
+	}
+	return list
+}
+
+func newListCommand(a *app.App) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the images in the cache",
+		Example: "  deployster image list\n  deployster image list --output json",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			asJSON, err := a.AsJSON()
+			if err != nil {
+				return err
+			}
+			return withImages(c.Context(), a, func(_ context.Context, e *oci.Engine) error {
+				images, err := e.Images()
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return a.Document(map[string]any{"images": listed(images)})
+				}
+				if len(images) == 0 {
+					return a.Printf("no images\n")
+				}
+				return printImages(a, images)
+			})
+		},
+	}
+}
+
+// printImages writes a table, one line a name.
+func printImages(a *app.App, images []oci.Image) error {
+	rows := [][]string{{"NAME", "ID", "SIZE", "USED"}}
+	for _, i := range images {
+		used := i.Used.Local().Format("2006-01-02 15:04")
+		names := i.Names
+		if len(names) == 0 {
+			names = []string{"–"}
+		}
+		for _, name := range names {
+			rows = append(rows, []string{name, shortID(i.ID), output.SizeText(i.Size), used})
+		}
+	}
+	slices.SortStableFunc(rows[1:], func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+	return a.Table(rows)
+}
+
+func shortID(id string) string {
+	id = strings.TrimPrefix(id, "sha256:")
+	return id[:min(len(id), 12)]
+}
+
+func newLoadCommand(a *app.App) *cobra.Command {
+	var fromDocker string
+	c := &cobra.Command{
+		Use:   "load FILE | DIRECTORY | - | --docker IMAGE",
+		Short: "Put images into the cache: a tar, an OCI layout, or an image that Docker has",
+		Long: `Put images into the cache.
+
+FILE is a tar as "docker save" makes it, or of an OCI layout; DIRECTORY is an OCI
+layout; - is a tar on stdin. With --docker the image is taken from the Docker
+Engine, by name or id, and keeps its id.`,
+		Example: `  deployster image load web.tar
+  docker save web:1 | deployster image load -
+  deployster image load --docker web:1`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if fromDocker == "" && len(args) != 1 || fromDocker != "" && len(args) != 0 {
+				return exit.Usage("say either one FILE, DIRECTORY or -, or --docker IMAGE")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			asJSON, err := a.AsJSON()
+			if err != nil {
+				return err
+			}
+			return withImages(c.Context(), a, func(ctx context.Context, e *oci.Engine) error {
+				images, err := loadImages(ctx, a, e, fromDocker, args)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return a.Document(map[string]any{"images": listed(images)})
+				}
+				for _, i := range images {
+					if err := a.Printf("loaded %s (%s, %s)\n", imageName(i), shortID(i.ID), output.SizeText(i.Size)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	c.Flags().StringVar(&fromDocker, "docker", "", "name or id of an image that the Docker Engine has")
+	return c
+}
+
+func imageName(i oci.Image) string {
+	if len(i.Names) == 0 {
+		return "an image without a name"
+	}
+	return strings.Join(i.Names, ", ")
+}
+
+func loadImages(ctx context.Context, a *app.App, e *oci.Engine, fromDocker string, args []string) ([]oci.Image, error) {
+	progress := a.Progress("loading")
+	defer progress("")
+	told := func(done int64) { progress(output.SizeText(done)) }
+	switch {
+	case fromDocker != "":
+		return loadFromDocker(ctx, a, e, fromDocker, told)
+	case args[0] == "-":
+		return e.LoadFrom(ctx, a.In, told)
+	default:
+		images, err := e.LoadPath(ctx, args[0], told)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = exit.Invalid(err)
+		}
+		return images, err
+	}
+}
+
+func loadFromDocker(ctx context.Context, a *app.App, e *oci.Engine, ref string, told func(int64)) (images []oci.Image, err error) {
+	source, err := docker.Open(ctx, docker.Options{Logger: app.Logger(a.Err)})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	saved, err := source.Save(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, saved.Close()) }()
+	return e.LoadFrom(ctx, saved, told)
+}
+
+func newPruneCommand(a *app.App) *cobra.Command {
+	var unused time.Duration
+	var all, yes bool
+	c := &cobra.Command{
+		Use:   "prune [--all | --unused-for DURATION]",
+		Short: "Remove images that are not needed from the cache",
+		Long: `Remove images without a name from the cache, and the layers that no image
+needs. With --unused-for, also the images of which no container was run for that
+long; with --all, all images. What running containers use stays.
+
+Images that came from a registry are pulled again when they are needed. Loaded
+ones have to be loaded again, so you are asked before any of them is removed.`,
+		Example: `  deployster image prune
+  deployster image prune --unused-for 720h --yes
+  deployster image prune --all`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			asJSON, err := a.AsJSON()
+			if err != nil {
+				return err
+			}
+			if all && unused > 0 {
+				return exit.Usage("--all and --unused-for exclude each other")
+			}
+			if unused < 0 {
+				return exit.Usage("--unused-for %s: it must not be negative", unused)
+			}
+			keep := func(i oci.Image) bool {
+				switch {
+				case all || len(i.Names) == 0:
+					return false
+				case unused > 0:
+					return a.Now().Sub(i.Used) < unused
+				default:
+					return true
+				}
+			}
+			return withImages(c.Context(), a, func(ctx context.Context, e *oci.Engine) error {
+				if !yes {
+					if err := agreeToPrune(ctx, a, e, keep, asJSON); err != nil {
+						return err
+					}
+				}
+				pruned, err := e.Prune(ctx, keep)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return a.Document(map[string]any{"images": listed(pruned.Images), "bytes": pruned.Bytes})
+				}
+				return a.Printf("removed %s, freed %s\n", output.Count(len(pruned.Images), "image"), output.SizeText(pruned.Bytes))
+			})
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "all images")
+	c.Flags().DurationVar(&unused, "unused-for", 0, "images of which no container was run for so long, such as 720h")
+	arguments.RegisterYes(c, &yes)
+	return c
+}
+
+// agreeToPrune asks before images go that nobody can pull again.
+func agreeToPrune(ctx context.Context, a *app.App, e *oci.Engine, keep func(oci.Image) bool, asJSON bool) error {
+	images, err := e.Images()
+	if err != nil {
+		return err
+	}
+	var lost []string
+	for _, i := range images {
+		if !keep(i) && i.Digest == "" {
+			lost = append(lost, imageName(i)+" ("+shortID(i.ID)+")")
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	if asJSON || !prompt.CanAsk(a) {
+		return exit.Usage("%s that can not be pulled again would be removed, and nobody can be asked: say --yes\n  %s", output.Count(len(lost), "loaded image"), strings.Join(lost, "\n  "))
+	}
+	agreed, err := prompt.New(a, nil).Ask(ctx, "These images were loaded and can not be pulled again:\n  %s\nRemove them?", strings.Join(lost, "\n  "))
+	if err == nil && !agreed {
+		err = errors.New("declined: nothing was removed")
+	}
+	return err
+}

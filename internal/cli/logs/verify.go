@@ -1,0 +1,102 @@
+package logs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/output"
+)
+
+func newVerifyCommand(a *app.App) *cobra.Command {
+	var anchors []string
+	var accept bool
+	c := &cobra.Command{
+		Use:   "verify",
+		Short: "Read the whole log and check that it is what was appended",
+		Long: `Read the whole log and check that it is what was appended: no event was
+changed, removed, or put elsewhere, and nothing but a log's own tables and
+triggers is in the file.
+
+The head is a hash over all events, with the number of the last one; logs with
+the same head are the same. Note it outside of this machine: --anchor HEAD fails
+when the log no longer holds the events that the head stood for, which also
+finds what somebody rewrote as a whole.
+
+--accept-head is for a log that is refused because its newest events are
+missing, as in a backup that was restored on purpose: it is verified, and goes
+on from where it ends. What is missing stays missing.`,
+		Example: "  deployster log verify\n  deployster log verify --anchor 23:1ec7f97eefc21d2d2e6b68327b7b6d5f\n  deployster log verify --accept-head",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			known := make([]deploylog.Head, len(anchors))
+			for i, text := range anchors {
+				var err error
+				if known[i], err = deploylog.ParseHead(text); err != nil {
+					return exit.Usage("--anchor %q: %w; log verify prints it", text, err)
+				}
+			}
+			if accept && len(known) > 0 {
+				return exit.Usage("--accept-head takes the log as it is, so --anchor has no place beside it: run log verify --anchor HEAD afterwards")
+			}
+			return verifyLog(c.Context(), a, known, accept)
+		},
+	}
+	c.Flags().StringArrayVar(&anchors, "anchor", nil, "head that was noted elsewhere, as log verify printed it; may be repeated")
+	c.Flags().BoolVar(&accept, "accept-head", false, "go on with a log whose newest events are missing, from where it ends")
+	return c
+}
+
+func verifyLog(ctx context.Context, a *app.App, known []deploylog.Head, accept bool) (err error) {
+	asJSON, err := a.AsJSON()
+	if err != nil {
+		return err
+	}
+	if accept {
+		if err := acceptHead(ctx, a); err != nil {
+			return err
+		}
+	}
+	log, path, err := a.ExistingLog(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	v, err := log.Verify(ctx, known...)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		text, err := json.Marshal(map[string]any{"events": v.Events, "head": v.Head, "anchor": v.Anchor().String(), "id": log.ID()})
+		if err != nil {
+			return fmt.Errorf("encoding the result: %w", err)
+		}
+		return a.Printf("%s\n", text)
+	}
+	holds := ""
+	for _, h := range known {
+		holds += fmt.Sprintf(", and holds all that %s stood for", h)
+	}
+	return a.Printf("%s is sound: %s, head %s%s\n", path, output.Count(int(v.Events), "event"), v.Anchor(), holds)
+}
+
+// acceptHead makes the log usable where it ends.
+func acceptHead(ctx context.Context, a *app.App) error {
+	path, err := a.ExistingLogPath()
+	if err != nil {
+		return err
+	}
+	v, err := sqlite.AcceptHead(ctx, path, sqlite.Options{Logger: app.Logger(a.Err), Now: a.Now})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Err, "note: %s goes on from event %d\n", path, v.Events)
+	return err
+}

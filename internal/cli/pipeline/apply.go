@@ -1,0 +1,190 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/cli/prompt"
+	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/inventory"
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+type pipelineApplyOptions struct {
+	file      string
+	inventory string
+	yes       bool
+}
+
+func newApplyCommand(a *app.App) *cobra.Command {
+	var o pipelineApplyOptions
+	c := &cobra.Command{
+		Use:   "apply -f FILE",
+		Short: "Define a pipeline, or change it while revisions are under way",
+		Long: `Define a pipeline, or change it while revisions are under way.
+
+For every revision that is under way it shows what would run that would not have
+run, what is skipped because the revision is past it, and what is refused because
+it would run there for the first time; and asks before a pipeline is changed.`,
+		Example: "  deployster pipeline apply -f gateway.yaml\n  deployster pipeline apply -f gateway.yaml --yes",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.file == "" {
+				return exit.Usage("which definition? say -f FILE")
+			}
+			return applyPipeline(c.Context(), a, o)
+		},
+	}
+	c.Flags().StringVarP(&o.file, "file", "f", "", "the definition")
+	arguments.RegisterInventory(c, &o.inventory)
+	arguments.RegisterYes(c, &o.yes)
+	return c
+}
+
+// readDefinition reads a definition. The manifests that it names are looked for
+// beside it, and known by their paths below the workspace.
+func readDefinition(a *app.App, file string) (*pipeline.Definition, error) {
+	workspace, err := a.Workspace()
+	if err != nil {
+		return nil, err
+	}
+	text, err := work.ReadFile(file)
+	if err != nil {
+		return nil, exit.Invalid(err)
+	}
+	d, err := pipeline.Parse(file, text, func(query string) error {
+		_, err := inventory.ParseQuery(query)
+		return err
+	})
+	if err != nil {
+		return nil, exit.Invalid(err)
+	}
+	var problems []error
+	d.Manifests(func(stage string, path *string) {
+		at := filepath.Join(filepath.Dir(file), filepath.FromSlash(*path))
+		below, err := session.ManifestBelow(workspace, at)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: stage %s: manifest %s: %w", file, stage, at, err))
+		}
+		*path = below
+	})
+	if err := errors.Join(problems...); err != nil {
+		return nil, exit.Invalid(err)
+	}
+	return d, nil
+}
+
+// errMoved is why a preview has to be made again.
+var errMoved = errors.New("revisions moved on meanwhile")
+
+func applyPipeline(ctx context.Context, a *app.App, o pipelineApplyOptions) (err error) {
+	asJSON, err := a.AsJSON()
+	if err != nil {
+		return err
+	}
+	d, err := readDefinition(a, o.file)
+	if err != nil {
+		return err
+	}
+	members, err := work.NewHosts(o.inventory).Members(d)
+	if err != nil {
+		return exit.Invalid(err)
+	}
+	workspace, err := a.Workspace()
+	if err != nil {
+		return err
+	}
+	log, err := a.OpenLog(ctx, workspace, a.Err)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	p := pipelines.NewPipelines(log, a.Now)
+	for {
+		if err := p.Follow(ctx, 0); err != nil {
+			return err
+		}
+		events, changes, err := changePipeline(ctx, a, p, d, members, o.yes, asJSON)
+		if errors.Is(err, errMoved) {
+			fmt.Fprintf(a.Err, "note: %v; this is how it is now\n", err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		return tellApplied(a, d, events, changes, asJSON)
+	}
+}
+
+// changePipeline shows what a definition changes, asks, and has it recorded.
+func changePipeline(ctx context.Context, a *app.App, p *pipelines.Pipelines, d *pipeline.Definition, members map[string][]string, yes, asJSON bool) ([]deploylog.Event, []pipeline.Change, error) {
+	changes, exists, same, err := preview(p, d, members)
+	if err != nil || same {
+		return nil, nil, err
+	}
+	if !asJSON {
+		if err := view.PipelineChanges(a.Out, changes, exists, a.PlanOptions(a.Out)); err != nil {
+			return nil, nil, err
+		}
+	}
+	if exists {
+		if err := prompt.Agree(ctx, a, yes, asJSON, fmt.Sprintf("pipeline %s would be changed", d.Name), "Change pipeline %s?", d.Name); err != nil {
+			return nil, nil, err
+		}
+	}
+	events, err := p.Change(ctx, d.Name, true, func(s *pipeline.State) ([]deploylog.Event, error) {
+		now, err := s.Preview(d, members)
+		if err != nil {
+			return nil, err
+		}
+		if !yes && slices.ContainsFunc(now, func(c pipeline.Change) bool { return !slices.Contains(changes, c) }) {
+			return nil, errMoved
+		}
+		return s.Propose(pipeline.Define{Definition: d, ID: a.NewID(), By: app.Whoami()}, a.Now())
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	_, err = p.Command(ctx, d.Name, pipeline.SetMembers{Members: members, ID: a.NewID(), By: app.Whoami()})
+	return events, changes, err
+}
+
+// preview tells what a definition would change, whether there is a pipeline of
+// its name, and whether that has this definition already.
+func preview(p *pipelines.Pipelines, d *pipeline.Definition, members map[string][]string) (changes []pipeline.Change, exists, same bool, err error) {
+	err = p.Ask(d.Name, func(s *pipeline.State) (err error) {
+		exists = s.Deleted() == 0
+		if same = s.Defines(d); same || !exists {
+			return nil
+		}
+		changes, err = s.Preview(d, members)
+		return err
+	})
+	if errors.Is(err, pipelines.ErrNoPipeline) {
+		err = nil
+	}
+	return changes, exists, same, err
+}
+
+func tellApplied(a *app.App, d *pipeline.Definition, events []deploylog.Event, changes []pipeline.Change, asJSON bool) error {
+	if asJSON {
+		return a.Document(map[string]any{"pipeline": d.Name, "changes": append([]pipeline.Change{}, changes...), "events": append([]deploylog.Event{}, events...)})
+	}
+	if len(events) == 0 {
+		return a.Printf("pipeline %s is defined like that already\n", d.Name)
+	}
+	return a.Printf("pipeline %s is defined, %s (event %d)\n", d.Name, output.Count(len(d.Stages), "stage"), events[0].Seq)
+}

@@ -1,0 +1,127 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+func newExplainCommand(a *app.App) *cobra.Command {
+	var at int64
+	var path string
+	c := &cobra.Command{
+		Use:   "explain TARGET",
+		Short: "Tell why something does not move, and what would change that",
+		Long: `Tell of everything at or below a target that does not move why that is, with the
+event that is responsible, and which event would change it.
+
+TARGET is a pipeline, or a target of one as the log has it:
+  gateway, stage/gateway/prod, host-group/gateway/beta, host/gateway/beta/antworker001`,
+		Example: "  deployster pipeline explain gateway\n  deployster pipeline explain stage/gateway/prod",
+		Args:    arguments.Named("a target"),
+		RunE: func(c *cobra.Command, args []string) error {
+			t := deploylog.Target(args[0])
+			if !strings.Contains(args[0], "/") {
+				t = pipeline.Target(args[0])
+			}
+			if _, ok := pipelines.PipelineOf(t); !ok {
+				return exit.Usage("%q is no target of a pipeline: it is a pipeline's name, or begins with pipeline/, stage/, host-group/ or host/", args[0])
+			}
+			return Explain(c.Context(), a, t, at, path)
+		},
+	}
+	arguments.RegisterAt(c, &at)
+	arguments.RegisterInventory(c, &path)
+	return c
+}
+
+// Explain tells what of a pipeline's target does not move.
+func Explain(ctx context.Context, a *app.App, t deploylog.Target, at int64, inventory string) (err error) {
+	asJSON, err := a.AsJSON()
+	if err != nil {
+		return err
+	}
+	name, _ := pipelines.PipelineOf(t)
+	l, err := look(ctx, a, []string{name}, at)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.log.Close()) }()
+	reasons := l.explain(t, work.NewHosts(inventory), at == 0)
+	if len(reasons) > 0 && reasons[0].Code == pipeline.NoTarget {
+		return exit.Usage("%s: %s", t, reasons[0].Reason.Message())
+	}
+	if asJSON {
+		return a.Document(map[string]any{"target": t, "event": l.Head(), "reasons": append([]view.Explanation{}, reasons...)})
+	}
+	return view.PipelineReasons(a.Out, t, reasons, a.PlanOptions(a.Out))
+}
+
+// explain adds to what the pipeline's state knows what is being worked on.
+func (l *past) explain(t deploylog.Target, h *work.Hosts, present bool) []view.Explanation {
+	name, _ := pipelines.PipelineOf(t)
+	var all []view.Explanation
+	idle := present && !pipelines.SchedulerAtWork(l.log)
+	_ = l.Ask(name, func(s *pipeline.State) error {
+		_, _ = h.Members(s.Definition()) // reads the inventory, for the slots
+		for _, r := range s.Explain(t) {
+			e := view.Explanation{Reason: r, Message: r.Message(), Change: r.Change()}
+			if r.Code == pipeline.Ready {
+				l.explainReady(&e, h, idle)
+				explainDeploying(&e, s.Definition(), idle)
+			}
+			all = append(all, e)
+		}
+		return nil
+	})
+	return all
+}
+
+// explainDeploying tells where there is more about a stage that waits for an
+// environment.
+func explainDeploying(e *view.Explanation, d *pipeline.Definition, idle bool) {
+	for i := range d.Stages {
+		if s := &d.Stages[i]; e.Event == pipeline.EventDeployed && !idle && pipeline.StageTarget(d.Name, s.Name) == e.Target {
+			e.Message = fmt.Sprintf("waits until its deployment to environment %s has finished: deployster explain environment/%s", s.Environment, s.Environment)
+		}
+	}
+}
+
+func (l *past) explainReady(e *view.Explanation, h *work.Hosts, idle bool) {
+	if w, ok := l.overview.Working(e.Reason); ok && runs.Alive(l.log, w.Run) {
+		e.Message = fmt.Sprintf("is being done by run %s (event %d)", w.Run, w.Seq)
+		return
+	}
+	if idle {
+		e.Message += ", but no scheduler is at work: deployster pipeline run"
+		return
+	}
+	if w, ok := l.overview.Failed(e.Reason); ok {
+		e.Message = fmt.Sprintf("its last try failed (run %s, event %d): it is tried again after a pause", w.Run, w.Seq)
+		return
+	}
+	e.Message += ": the scheduler takes it as soon as it has a hand free (--parallelism)"
+	if e.Target.Kind() != "host" {
+		return
+	}
+	host := string(e.Target)[strings.LastIndexByte(string(e.Target), '/')+1:]
+	busy := slices.DeleteFunc(l.overview.Busy(e.Target), func(w pipelines.Working) bool { return !runs.Alive(l.log, w.Run) })
+	if len(busy) > 0 && len(busy) >= h.Slots(host) {
+		e.Message = fmt.Sprintf("slot busy: %s of %s is being done on the host by run %s (event %d)", busy[0].Event, busy[0].Target, busy[0].Run, busy[0].Seq)
+		e.Change = "the end of that run"
+	}
+}

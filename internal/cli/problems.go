@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/manifest"
+)
+
+// invalidJSON tells what is wrong with manifests in the machine-readable form,
+// where that is asked for. It is the same record for all commands.
+func invalidJSON(a *app.App, err error) error {
+	var invalid *manifest.Error
+	if a.Format != "json" || !errors.As(err, &invalid) {
+		return err
+	}
+	type problem struct {
+		File    string `json:"file"`
+		Line    int    `json:"line"`
+		Column  int    `json:"column"`
+		Path    string `json:"path,omitempty"`
+		Message string `json:"message"`
+		Hint    string `json:"hint,omitempty"`
+	}
+	problems := make([]problem, len(invalid.Problems))
+	for i, p := range invalid.Problems {
+		problems[i] = problem{p.Position.File, p.Position.Line, p.Position.Column, p.Path, p.Message, p.Hint}
+	}
+	text, broken := json.Marshal(map[string]any{"version": 1, "type": "problems", "valid": false, "problems": problems})
+	if broken != nil {
+		return fmt.Errorf("encoding the problems: %w", broken)
+	}
+	return errors.Join(exit.Told(err), a.Printf("%s\n", text))
+}

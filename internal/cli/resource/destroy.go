@@ -1,0 +1,96 @@
+package resource
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/prompt"
+	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/runner"
+)
+
+func NewDestroyCommand(a *app.App) *cobra.Command {
+	o := applyOptions{input: session.Flags{Removing: true}}
+	c := &cobra.Command{
+		Use:   "destroy MANIFEST…",
+		Short: "Remove what manifests made",
+		Long: `Remove what manifests made.
+
+Each resource is removed once all that depends on it is gone, several at once
+where nothing stands between them. Its type is asked for the actions that remove
+it, they are run, and the type is asked again, to verify that it is gone. What is
+"readonly: true" is only observed, and left alone.
+
+A resource whose type can not remove it is refused before anything is removed;
+the rest can then be removed with --target, which takes along what depends on
+the resource. A destroy that was cut off goes on with the same command.
+
+Before anything is removed it is shown what is to be, and you are asked; --confirm
+says how often:
+  NO        never, as --yes says, too; needed where there is no terminal
+  ONCE      once, for all that is to be removed
+  RESOURCE  for each resource that is to be removed
+  ACTION    for each action (the default)
+Answers are those of apply: y, n, a, p and q. "deployster plan --destroy" only
+shows what would be removed.
+
+Interrupt once to let running actions finish and start nothing new; twice to
+kill them.
+
+Exit codes: 0 gone, 1 failed, 3 wrong usage or invalid input (nothing was
+touched), 130 interrupted.`,
+		Example: `  deployster destroy web.yaml
+  deployster destroy web.yaml --confirm ONCE --target db
+  deployster destroy base.yaml prod.yaml --yes --keep-going`,
+		Args: arguments.Manifests,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.files = args
+			return destroy(c.Context(), a, o)
+		},
+	}
+	o.input.Register(c)
+	c.Flags().Lookup("target").Usage = "only this resource and what depends on it (repeatable)"
+	o.engine.Register(c)
+	a.RegisterAll(c)
+	o.engine.RegisterCache(c)
+	a.RegisterFull(c)
+	o.confirm.Register(c)
+	o.engine.RegisterAbandon(c)
+	c.Flags().BoolVar(&o.keepGoing, "keep-going", false, "after a failure, go on with what the resource does not depend on")
+	return c
+}
+
+func destroy(ctx context.Context, a *app.App, o applyOptions) error {
+	asJSON, err := a.AsJSON()
+	if err != nil {
+		return err
+	}
+	mode, err := prompt.ConfirmMode(a, o.confirm, asJSON)
+	if err != nil {
+		return err
+	}
+	s, err := session.Start(ctx, a, "destroy", o.files, o.input, o.engine, mode)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	tellAlong(a, s, o.input.Targets)
+	s.Spec.Remove = s.Remove
+	s.Control.Revision = "" // what is gone has none
+	s.Control.Meaning = s.Meaning()
+	return session.CarryOut(a, s, (*runner.Runner).Destroy, mode, o.keepGoing, asJSON, (*runner.Runner).PlanDestroy)
+}
+
+// tellAlong says what targets take along: it is the other way round than for an
+// apply.
+func tellAlong(a *app.App, s *session.Started, targets []string) {
+	along := slices.DeleteFunc(slices.Clone(s.Remove), func(name string) bool { return slices.Contains(targets, name) })
+	if len(along) > 0 {
+		s.News.Tell("note: what depends on " + strings.Join(targets, ", ") + " goes, too: " + strings.Join(along, ", "))
+	}
+}

@@ -1,0 +1,94 @@
+package resource
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/engines"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/cli/version"
+	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/runner"
+)
+
+type driftOptions struct {
+	files  []string
+	input  session.Flags
+	engine engines.Flags
+}
+
+func NewDriftCommand(a *app.App) *cobra.Command {
+	var o driftOptions
+	c := &cobra.Command{
+		Use:   "drift MANIFEST…",
+		Short: "Tell what is not as it is configured",
+		Long: `Tell what is not as it is configured, and change nothing.
+
+The state of every resource is asked for, also of those that depend on one that
+has drifted, and only differences are printed. What a resource lists under
+"ignore_drift" is no difference; -v tells it, too. A resource whose configuration
+needs the state of one that is missing is not known.
+
+Exit codes: 0 no drift, 1 failed, 2 something has drifted, 3 wrong usage or
+invalid input, 130 interrupted.`,
+		Example: `  deployster drift web.yaml
+  deployster drift web.yaml --target db --verbose
+  deployster drift web.yaml --output json`,
+		Args: arguments.Manifests,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.files = args
+			return drift(c.Context(), a, o)
+		},
+	}
+	o.input.Register(c)
+	o.engine.Register(c)
+	o.engine.RegisterCache(c)
+	a.RegisterFull(c)
+	return c
+}
+
+func drift(ctx context.Context, a *app.App, o driftOptions) error {
+	asJSON, err := a.AsJSON()
+	if err != nil {
+		return err
+	}
+	s, err := session.Start(ctx, a, "drift", o.files, o.input, o.engine, runner.ConfirmNo)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	held, err := runs.Watch(s.Control)
+	if err != nil {
+		return err
+	}
+	defer held.End()
+
+	// As with a plan, the report is the output.
+	closeScreen := func() error { return nil }
+	show := func(d *runner.DriftReport) error {
+		return view.Drift(a.Out, d, view.DriftOptions{PlanOptions: a.PlanOptions(a.Out), Ignored: a.Verbose})
+	}
+	switch {
+	case asJSON:
+		lines := view.NewJSON(a.Out, "drift", version.Current())
+		s.Caller.Observer = lines
+		show = func(d *runner.DriftReport) error { lines.Drift(d); return lines.Close() }
+	case a.Terminal(a.Err):
+		s.Caller.Observer, closeScreen = a.OpenScreen(a.Err, "drift", false)
+	}
+	report, err := runner.New(s.Spec, s.Containers).Drift(s.Ctx, s.Caller)
+	err = errors.Join(err, closeScreen())
+	if report != nil {
+		err = errors.Join(s.ToldUnless(err), show(report))
+	}
+	if err == nil && report.Drifted() {
+		return exit.Told(exit.ErrChanges)
+	}
+	return s.Interrupted(err)
+}

@@ -1,0 +1,225 @@
+// Package session is one command at work on manifests: its inputs, its engine and
+// its log, opened in an order in which errors of the user come first.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/engines"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/interrupt"
+	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/cli/prompt"
+	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// CarryOut does what a command has started with: an apply or a destroy. Where
+// somebody is asked, the plan is shown first; look makes it.
+func CarryOut(a *app.App, s *Started, do func(*runner.Runner, context.Context, runner.Caller) (*runner.Result, error), mode runner.ConfirmMode, keepGoing, asJSON bool,
+	look func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error),
+) error {
+	held, err := runs.Begin(s.Ctx, s.Control)
+	if err != nil {
+		return s.Interrupted(err)
+	}
+	defer held.End()
+	s.Caller.Recorder, s.Caller.Guard, s.Caller.Confirm, s.Spec.KeepGoing = held, held, mode, keepGoing
+	s.Caller.Gone = held.Gone
+	r := runner.New(s.Spec, s.Containers)
+	questions := prompt.New(a, nil)
+	questions.Each = mode == runner.ConfirmAction
+	if mode != runner.ConfirmNo {
+		if err := confirmPlan(a, s, r, questions, look); err != nil {
+			return s.Interrupted(err)
+		}
+	}
+	out, closeScreen := a.OpenScreen(a.Out, s.Caller.Details["command"], asJSON)
+	s.News.Show(out)
+	questions.Screen = out
+	s.Caller.Observer, s.Caller.Confirmer = out, questions
+	_, err = do(r, s.Ctx, s.Caller)
+	if broken := closeScreen(); broken != nil {
+		err = errors.Join(err, broken)
+	}
+	return s.ToldUnless(err)
+}
+
+// confirmPlan shows the plan before questions are asked, and in the mode ONCE
+// asks for it. A plan without changes needs no answer; should something change
+// before it is applied, that is asked for.
+func confirmPlan(a *app.App, s *Started, r *runner.Runner, questions *prompt.Prompt, look func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error)) error {
+	out, closeScreen := a.OpenScreen(a.Out, "plan", false)
+	s.News.Show(out)
+	s.Caller.Observer = out
+	plan, err := look(r, s.Ctx, s.Caller)
+	err = errors.Join(err, closeScreen())
+	s.News.Show(nil)
+	questions.Plan = plan
+	var failed *runner.FailedError
+	switch {
+	case errors.As(err, &failed) && plan != nil && s.Spec.KeepGoing && s.Caller.Confirm != runner.ConfirmOnce:
+		// What failed will fail again; what does not depend on it goes on.
+	case err != nil:
+		if plan != nil {
+			err = errors.Join(view.Plan(a.Err, plan, a.PlanOptions(a.Err)), s.ToldUnless(err))
+		}
+		return err
+	case !plan.Changes():
+		if s.Caller.Confirm == runner.ConfirmOnce {
+			s.Caller.Confirm = runner.ConfirmResource
+		}
+		return nil
+	}
+	if s.Caller.Confirm == runner.ConfirmOnce {
+		return s.approve(questions)
+	}
+	return view.Plan(a.Out, plan, a.PlanOptions(a.Out))
+}
+
+// approve shows the plan and asks for it.
+func (s *Started) approve(questions *prompt.Prompt) error {
+	ctx, cancel := s.signals.Stoppable(s.Ctx)
+	defer cancel()
+	yes, err := questions.ConfirmPlan(ctx, questions.Plan)
+	if err != nil {
+		return err
+	}
+	if !yes {
+		return errors.New("declined: nothing was changed")
+	}
+	return nil
+}
+
+// Started is a command that has everything it needs to run containers.
+type Started struct {
+	*work.Input
+	Ctx        context.Context
+	signals    *interrupt.Interruption
+	News       *output.News
+	Spec       runner.Spec
+	Containers runner.Containers
+	Caller     runner.Caller
+	Control    runs.Options
+	log        deploylog.Log
+	Engine     engine.Engine
+}
+
+// Start loads the input and connects to engine and log.
+func Start(ctx context.Context, a *app.App, command string, files []string, flags Flags, ef engines.Flags, confirm runner.ConfirmMode) (_ *Started, err error) {
+	if _, err := ef.Policy(); err != nil {
+		return nil, err
+	}
+	if a.Global.Parallelism < 1 {
+		return nil, exit.Usage("--parallelism %d: it must be at least 1", a.Global.Parallelism)
+	}
+	// What is wrong in a manifest is told before an engine is looked for; only
+	// whether plugs exist depends on whose files the engine sees.
+	in, err := LoadHeeded(a, files, flags, confirm)
+	if err != nil {
+		return nil, err
+	}
+	if command == "plan" && !flags.Removing || command == "apply" {
+		if err := in.Conflicts(); err != nil {
+			return nil, err
+		}
+	}
+	s := &Started{Input: in, News: &output.News{Fallback: a.Err}}
+	s.Ctx, s.signals = interrupt.Interruptible(ctx, s.News.Tell)
+	defer func() {
+		if err != nil {
+			err = s.Interrupted(err)
+			s.Close()
+		}
+	}()
+	if err := unfinished(a, s, files, &ef); err != nil {
+		return nil, err
+	}
+	on, err := engines.Connect(s.Ctx, a, s.News, ef)
+	if err != nil {
+		return nil, err
+	}
+	s.Engine = on.Engine
+	if !on.Info.Remote {
+		if err := in.Manifest.CheckPlugs(); err != nil {
+			return nil, exit.Invalid(err)
+		}
+	}
+	if s.log == nil {
+		if s.log, err = a.OpenLog(s.Ctx, in.Workspace, s.News); err != nil {
+			return nil, err
+		}
+	}
+	config, err := config(a, s.log, flags, ef)
+	if err != nil {
+		return nil, err
+	}
+	config.Notice = func(text string) { s.News.Tell("note: " + text) }
+	run := config.Prepare(in, on, work.Request{Command: command, Files: files})
+	s.Control, s.Spec, s.Containers, s.Caller = run.Options, run.Spec, run.Containers, run.Caller
+	s.Containers.Stop = s.signals.Stop
+	return s, nil
+}
+
+func (s *Started) Close() {
+	if s.log != nil {
+		_ = s.log.Close()
+	}
+	if s.Engine != nil {
+		_ = s.Engine.Close()
+	}
+	s.signals.Done()
+}
+
+// Interrupted marks an error as an interruption when a signal caused it.
+func (s *Started) Interrupted(err error) error {
+	if err != nil && s.signals.Count.Load() > 0 && !errors.Is(err, runner.ErrInterrupted) {
+		return fmt.Errorf("%w: %w", runner.ErrInterrupted, err)
+	}
+	return err
+}
+
+// ToldUnless marks the error of an apply as told where its events did so.
+func (s *Started) ToldUnless(err error) error {
+	var failed *runner.FailedError
+	var invalid *manifest.Error
+	if errors.As(err, &failed) || errors.As(err, &invalid) || errors.Is(err, runner.ErrInterrupted) {
+		return exit.Told(err)
+	}
+	return err
+}
+
+// unfinished looks into the log, where there is one, before an engine is chosen:
+// dead runs are abandoned, and auto learns which engine one of them used.
+func unfinished(a *app.App, s *Started, files []string, ef *engines.Flags) error {
+	path, err := a.LogPath(s.Workspace)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); err != nil {
+		if len(ef.Abandon) > 0 {
+			return exit.Usage("--abandon %s: there is no deployment log at %s, so no run can be held", ef.Abandon[0], path)
+		}
+		return nil // what is wrong with it is told when it is opened
+	}
+	if s.log, err = a.OpenLog(s.Ctx, s.Workspace, s.News); err != nil {
+		return err
+	}
+	if err := engines.Abandon(s.Ctx, a, s.log, ef.Abandon); err != nil {
+		return err
+	}
+	if !ef.Changes {
+		return nil
+	}
+	ef.Unfinished, err = engines.Preferred(s.Ctx, s.log, runs.RunTarget(s.Workspace, files))
+	return err
+}

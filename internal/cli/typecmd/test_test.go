@@ -1,0 +1,20 @@
+package typecmd
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/internal/authoring"
+)
+
+// Checks that are skipped although a configuration was given (the type does not
+// serve, for example) are no reason to ask for one.
+func TestTheVerdictAsksForAConfigurationOnlyWhereThereIsNone(t *testing.T) {
+	counts := map[authoring.Outcome]int{authoring.Passed: 18, authoring.Skipped: 4}
+	if got, want := testVerdict("motd", counts, true, false), "✔ motd keeps to the protocol: 18 passed, 4 skipped\n"; got != want {
+		t.Errorf("with a configuration: %q, want %q", got, want)
+	}
+	if got := testVerdict("motd", counts, false, false); !strings.Contains(got, "(--config asks for more)") {
+		t.Errorf("without a configuration: %q", got)
+	}
+}

@@ -1,0 +1,195 @@
+// Package typecmd is the commands of resource types. It is not called after its noun,
+// because that is a keyword of Go.
+package typecmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/internal/authoring"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/shipped"
+)
+
+// shippedPrefix is how manifests name the types that ship with the binary.
+const shippedPrefix = "deployster/"
+
+func NewCommand(a *app.App) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "type",
+		Short: "List, write and test resource types",
+		Long: `List, write and test resource types. A resource type is a container image that
+speaks JSON: it discovers the state of a resource and says which actions bring
+it to its configuration.`,
+		Example: `  deployster type list
+  deployster type new motd --lang python
+  deployster type test motd --config example.json --plug root=out`,
+		Args: arguments.NoSuchSubcommand,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newListCommand(a), newNewCommand(a), newTestCommand(a), newRunCommand(a), newBinaryCommand(a))
+	return c
+}
+
+func newListCommand(a *app.App) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the resource types that ship with Deployster",
+		Example: "  deployster type list\n  deployster type list --output json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			asJSON, err := a.AsJSON()
+			if err != nil {
+				return err
+			}
+			type listed struct {
+				Name    string          `json:"name"`
+				Summary string          `json:"summary"`
+				Schema  json.RawMessage `json:"config_schema,omitempty"`
+			}
+			var all []listed
+			width := 0
+			for _, name := range shipped.Names() {
+				t, _ := shipped.Lookup(name)
+				all = append(all, listed{shippedPrefix + name, t.Summary, t.Schema})
+				width = max(width, len(shippedPrefix+name))
+			}
+			if asJSON {
+				text, err := json.Marshal(map[string]any{"version": 1, "types": all})
+				if err != nil {
+					return fmt.Errorf("encoding the types: %w", err)
+				}
+				return a.Printf("%s\n", text)
+			}
+			for _, t := range all {
+				if err := a.Printf("%-*s  %s\n", width, t.Name, t.Summary); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// newRunCommand is what the images of the shipped types run. What follows the
+// name belongs to the type.
+func newRunCommand(a *app.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "run NAME [ARGUMENT…]",
+		Short: "Be a resource type that ships with Deployster, as its container is",
+		Long: `Be a resource type that ships with Deployster, as its container is: read JSON
+from stdin and answer on stdout. Without arguments that is init, with "state"
+the state, with the name of an action that action; with "serve" it answers one
+request per line until stdin ends.`,
+		Example: `  deployster type run file < /dev/null
+  deployster type run http state < request.json`,
+		DisableFlagParsing: true,
+		ValidArgs:          shipped.Names(),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 || args[0] == "" {
+				return exit.Usage("run takes the name of a type; there are %s", strings.Join(shipped.Names(), ", "))
+			}
+			if args[0] == "--help" || args[0] == "-h" {
+				return c.Help()
+			}
+			t, ok := shipped.Lookup(strings.TrimPrefix(args[0], shippedPrefix))
+			if !ok {
+				return exit.Usage("%q is not a resource type that ships with Deployster; there are %s", args[0], strings.Join(shipped.Names(), ", "))
+			}
+			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			if code := t.Run(ctx, args[1:], a.In, a.Out, a.Err); code != 0 {
+				return exit.Told(exit.Status(code))
+			}
+			return nil
+		},
+	}
+}
+
+// newBinaryCommand is how an image of Deployster hands out its binary
+// (--types-image).
+func newBinaryCommand(a *app.App) *cobra.Command {
+	return &cobra.Command{
+		Use:    "binary",
+		Short:  "Write this program to stdout",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE:   func(*cobra.Command, []string) error { return shipped.WriteBinary(a.Out) },
+	}
+}
+
+func newNewCommand(a *app.App) *cobra.Command {
+	var lang, dir string
+	c := &cobra.Command{
+		Use:   "new NAME --lang LANGUAGE",
+		Short: "Write a small resource type that works, as a start",
+		Long: `Write a small resource type that works, as a start: its source, a Dockerfile, a
+README, an example configuration and an example manifest. Nothing is
+overwritten.`,
+		Example: `  deployster type new motd --lang go
+  deployster type new motd --lang sh --dir types/motd`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return exit.Usage("new takes one name for the resource type, such as motd; it got %d", len(args))
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			asJSON, err := a.AsJSON()
+			if err != nil {
+				return err
+			}
+			if lang == "" {
+				return exit.Usage("which language? say --lang %s", strings.Join(authoring.Languages(), ", or --lang "))
+			}
+			if !slices.Contains(authoring.Languages(), lang) {
+				return exit.Usage("--lang %s: it must be one of %s", lang, strings.Join(authoring.Languages(), ", "))
+			}
+			return newType(a, args[0], lang, dir, asJSON)
+		},
+	}
+	c.Flags().StringVar(&lang, "lang", "", "language: "+strings.Join(authoring.Languages(), ", "))
+	c.Flags().StringVar(&dir, "dir", "", "directory to write to (default: the name)")
+	_ = c.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(authoring.Languages(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.MarkFlagDirname("dir")
+	return c
+}
+
+func newType(a *app.App, name, lang, dir string, asJSON bool) error {
+	if dir == "" {
+		dir = name
+	}
+	files, err := authoring.New(dir, name, lang)
+	if err != nil {
+		return exit.Invalid(err)
+	}
+	if asJSON {
+		text, err := json.Marshal(map[string]any{"version": 1, "name": name, "files": files})
+		if err != nil {
+			return fmt.Errorf("encoding the result: %w", err)
+		}
+		return a.Printf("%s\n", text)
+	}
+	for _, file := range files {
+		if err := a.Printf("wrote %s\n", file); err != nil {
+			return err
+		}
+	}
+	return a.Printf(`
+Next:
+  cd %s
+  docker build --tag %s .
+  mkdir -p out
+  deployster type test %s --config example.json --plug root=out
+  deployster plan example.yaml
+`, dir, name, name)
+}
