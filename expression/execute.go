@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -28,25 +29,20 @@ func (sc *scope) run(nodes []node) signal {
 // render runs a body into a text of its own. ended is false when a break or
 // continue left it.
 func (sc *scope) render() (text string, s signal) {
-	sc.out, sc.muted = &output{}, false
+	sc.out = &output{}
 	s = sc.run(sc.body.nodes)
 	return sc.out.String(), s
 }
 
 func (n *text) run(sc *scope) signal {
-	if !sc.muted {
-		sc.memory(len(n.text))
-		sc.out.write(n.text)
-	}
+	sc.memory(len(n.text))
+	sc.out.write(n.text)
 	return goesOn
 }
 
 func (comment) run(*scope) signal { return goesOn }
 
 func (n *printed) run(sc *scope) signal {
-	if sc.muted {
-		return goesOn
-	}
 	v := n.x.eval(sc)
 	sc.at = n.at
 	text := sc.text(v)
@@ -150,17 +146,19 @@ func (n *macro) call(defined *scope, file string, a *args) (result string) {
 	}
 	at := sc.at
 	sc.within(file, func() {
-		for i, param := range n.params {
-			if _, given := sc.vars[param]; given {
-				continue
+		given := maps.Clone(sc.vars)
+		for _, param := range n.params {
+			if _, ok := given[param]; !ok {
+				sc.set(param, sc.undefined(func() *UndefinedError {
+					return &UndefinedError{Name: param, Missing: param, Of: "the call of the macro " + n.name, Kind: "without that argument"}
+				}, at))
 			}
-			if first := len(n.params) - len(n.defaults); i >= first {
-				sc.set(param, n.defaults[i-first].eval(sc))
-				continue
+		}
+		first := len(n.params) - len(n.defaults)
+		for i, param := range n.params[first:] {
+			if _, ok := given[param]; !ok {
+				sc.set(param, n.defaults[i].eval(sc))
 			}
-			sc.set(param, sc.undefined(func() *UndefinedError {
-				return &UndefinedError{Name: param, Missing: param, Of: "the call of the macro " + n.name, Kind: "without that argument"}
-			}, at))
 		}
 		result, _ = sc.render()
 	})
@@ -171,14 +169,7 @@ func (n *macro) call(defined *scope, file string, a *args) (result string) {
 type templateBlocks struct{ env *environment }
 
 func (n *block) run(sc *scope) signal {
-	versions := sc.env.blocks[n.name]
-	switch {
-	case !sc.muted:
-		sc.renderBlock(versions, sc.out)
-	case !sc.isRoot:
-		sc.at = n.at
-		sc.fail("the block %s can not stand within a loop of a template that extends another", n.name)
-	}
+	sc.renderBlock(sc.env.blocks[n.name], sc.out)
 	return goesOn
 }
 

@@ -20,9 +20,6 @@ func (sc *scope) renderTemplate(t *template) {
 func (n *include) run(sc *scope) signal {
 	name := defined(n.name.eval(sc))
 	sc.at = n.at
-	if sc.muted {
-		sc.fail("an include can not stand beside the blocks of a template that extends another")
-	}
 	names, several := items(name)
 	if !several {
 		names = []any{name}
@@ -102,8 +99,7 @@ func (sc *scope) setImported(name string, v any) {
 	}
 }
 
-// run notes the template that is extended: it is rendered in the place of this
-// one, whose own text is no longer printed.
+// run notes the template that is extended, which is rendered after this one.
 func (n *extends) run(sc *scope) signal {
 	sc.at = n.at
 	parent, err := sc.load(n.name)
@@ -111,6 +107,6 @@ func (n *extends) run(sc *scope) signal {
 		sc.fail("can not extend %q: %s", n.name, err)
 	}
 	sc.addBlocks(parent)
-	sc.parent, sc.muted = parent, true
+	sc.parent = parent
 	return goesOn
 }

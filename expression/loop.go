@@ -28,7 +28,7 @@ func (n *loopNode) over(sc *scope, list []any, depth int) {
 	if n.recursive {
 		l.recurse = func(list []any) string {
 			sub := *sc
-			sub.out, sub.muted = &output{}, sc.muted
+			sub.out = &output{}
 			sub.within(sc.file, func() { n.over(&sub, list, depth+1) })
 			return sub.out.String()
 		}
@@ -57,7 +57,7 @@ func (n *loopNode) over(sc *scope, list []any, depth int) {
 func (n *loopNode) tested(sc *scope, list []any) []any {
 	var out []any
 	for _, v := range list {
-		inner := sc.inner(&n.body)
+		inner := sc.inner(&body{})
 		n.target.assign(inner, norm(v))
 		if sc.truth(n.test.eval(inner)) {
 			out = append(out, v)

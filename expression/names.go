@@ -62,6 +62,9 @@ func (n *names) template(t *template) []Ref {
 	outer := n.uses
 	n.uses = nil
 	n.nodes(t.body.nodes)
+	for _, name := range slices.Sorted(maps.Keys(t.blocks)) {
+		n.nodes(t.blocks[name].body.nodes)
+	}
 	uses := n.uses
 	n.uses = outer
 	slices.SortStableFunc(uses, func(a, b Ref) int {
@@ -107,8 +110,6 @@ func (n *names) node(x node) {
 		n.bind(x.name)
 		n.bind(x.params...)
 		n.expressions(x.defaults)
-		n.nodes(x.body.nodes)
-	case *block:
 		n.nodes(x.body.nodes)
 	case *include:
 		n.follow(x.at, "include", x.name, x.ignoreMissing, x.withoutContext)

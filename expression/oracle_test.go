@@ -29,7 +29,7 @@ type answer struct {
 
 // startOracle starts the first Python that has Jinja2; it is nil where none
 // has. Debian's comes first: another one on the path often lacks the package.
-func startOracle(t *testing.T, vars map[string]any) *oracle {
+func startOracle(t *testing.T, vars map[string]any, files map[string]string) *oracle {
 	t.Helper()
 	for _, python := range []string{"/usr/bin/python3", "python3"} {
 		if exec.Command(python, "-c", "import jinja2").Run() != nil {
@@ -56,7 +56,7 @@ func startOracle(t *testing.T, vars map[string]any) *oracle {
 			}
 		})
 		o := &oracle{in: in, out: bufio.NewReaderSize(out, 1<<20)}
-		o.exchange(t, vars, &o.version)
+		o.exchange(t, map[string]any{"vars": vars, "files": files}, &o.version)
 		return o
 	}
 	return nil

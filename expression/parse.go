@@ -10,16 +10,15 @@ import (
 // parser parses a template by Jinja2's grammar, whose rules its methods are
 // named for.
 type parser struct {
-	e        *Evaluator
-	file     string
-	tokens   []token
-	i        int
-	begin    position // of the tag that is parsed
-	depth    int      // statements that are open
-	within   context
-	extended bool
-	blocks   map[string]*block
-	loops    int // how often the name loop was read so far
+	e      *Evaluator
+	file   string
+	tokens []token
+	i      int
+	begin  position // of the tag that is parsed
+	depth  int      // statements that are open
+	within context
+	blocks map[string]*block
+	loops  int // how often the name loop was read so far
 }
 
 // context is what surrounds the statement that is parsed.
@@ -27,14 +26,15 @@ type context struct {
 	top    bool // no statement but if
 	inLoop bool // break and continue have a loop
 	inFor  bool // a loop is around it, of which a macro may be a part
-	stores map[string]bool
+	muted  bool // after extends: nothing but its blocks is printed
+	symbols
 }
 
 // parse parses a template. It throws a SyntaxError.
 func (e *Evaluator) parse(file, src string) *template {
-	p := &parser{e: e, file: file, tokens: lex(file, src), blocks: map[string]*block{}, within: context{top: true, stores: map[string]bool{}}}
+	p := &parser{e: e, file: file, tokens: lex(file, src), blocks: map[string]*block{}, within: context{top: true, symbols: newSymbols()}}
 	nodes, _ := p.nodes()
-	return &template{file: file, body: body{nodes, p.within.stores}, blocks: p.blocks}
+	return &template{file: file, body: body{nodes, p.within.uses}, blocks: p.blocks}
 }
 
 func (p *parser) current() token { return p.look(0) }
@@ -225,6 +225,7 @@ func (p *parser) primary() expr {
 		case "loop":
 			p.loops++
 		}
+		p.within.load(t.text)
 		return &name{t.at, t.text}
 	case stringToken:
 		var b strings.Builder

@@ -17,60 +17,73 @@ import (
 var (
 	seed        = flag.Uint64("random.seed", 1, "seed of the random expressions that are compared with Jinja2")
 	expressions = flag.Int("random.expressions", 20_000, "number of random expressions that are compared with Jinja2")
-	update      = flag.Bool("update", false, "record Jinja2's answers to random expressions anew, in "+recordedFile)
+	templates   = flag.Int("random.templates", 5_000, "number of random templates with statements that are compared with Jinja2")
+	update      = flag.Bool("update", false, "record Jinja2's answers to random templates anew, in testdata")
 )
 
-const (
-	recordedFile = "testdata/random.json"
-	recordedSize = 2500
-	batch        = 500
+const batch = 500
 
-	// mostRefused bounds the share of expressions with an answer that this
+// experiment is a kind of random templates that are compared.
+type experiment struct {
+	make func(grammar) string
+	// Where Jinja2's answers to the first ones are recorded, and how many.
+	recorded string
+	size     int
+	// mostRefused bounds the share of templates with an answer that this
 	// package may refuse. Much in them is odd on purpose: numbers beyond 64
 	// bits, ranges as text, lists as keys.
-	mostRefused = 0.15
+	mostRefused float64
 	// leastAnswered bounds the share that Jinja2 has an answer to.
-	leastAnswered = 0.45
+	leastAnswered float64
+}
+
+var (
+	ofExpressions = experiment{grammar.template, "testdata/random.json", 2500, 0.15, 0.45}
+	ofStatements  = experiment{grammar.statements, "testdata/statements.json", 500, 0.1, 0.5}
 )
 
-// TestRandomExpressionsAgreeWithJinja2 compares with the Jinja2 of this
-// machine. Where there is none, its recorded answers stand for it, but not in
-// CI nor in make test.
-func TestRandomExpressionsAgreeWithJinja2(t *testing.T) {
+func TestRandomExpressionsAgreeWithJinja2(t *testing.T) { ofExpressions.run(t, *expressions) }
+
+func TestRandomStatementsAgreeWithJinja2(t *testing.T) { ofStatements.run(t, *templates) }
+
+// run compares with the Jinja2 of this machine. Where there is none, its
+// recorded answers stand for it, but not in CI nor in make test.
+func (x experiment) run(t *testing.T, number int) {
 	vars := load(t).Vars
-	o := startOracle(t, vars)
+	o := startOracle(t, vars, files)
 	if o == nil {
 		if os.Getenv("CI") != "" || os.Getenv("JINJA2") == "required" {
 			t.Fatal("no Python on this machine has Jinja2: apt-get install python3-jinja2")
 		}
 		t.Log("no Python on this machine has Jinja2: comparing with its recorded answers")
-		compareRecorded(t, vars)
+		x.compareRecorded(t, vars)
 		return
 	}
 	t.Logf("comparing with Jinja2 %s, seed %d", o.version, *seed)
 	g := grammar{rand.New(rand.NewPCG(*seed, 0))}
 	c := newComparison(t, vars)
 	var record []recordedAnswer
-	for n := 0; n < *expressions; n += batch {
+	for n := 0; n < number; n += batch {
 		templates := make([]string, batch)
 		for i := range templates {
-			templates[i] = g.template()
+			templates[i] = x.make(g)
 		}
 		for i, a := range o.answers(t, templates) {
 			c.compare(templates[i], a)
-			if len(record) < recordedSize {
+			if len(record) < x.size {
 				record = append(record, recordedAnswer{templates[i], a})
 			}
 		}
 	}
-	c.report(t)
+	c.report(t, x)
 	if *update {
-		writeRecorded(t, record)
+		x.writeRecorded(t, record)
 	}
 }
 
 func TestRecordedRandomExpressionsAgreeWithJinja2(t *testing.T) {
-	compareRecorded(t, load(t).Vars)
+	ofExpressions.compareRecorded(t, load(t).Vars)
+	ofStatements.compareRecorded(t, load(t).Vars)
 }
 
 type recordedAnswer struct {
@@ -78,9 +91,9 @@ type recordedAnswer struct {
 	answer
 }
 
-func compareRecorded(t *testing.T, vars map[string]any) {
+func (x experiment) compareRecorded(t *testing.T, vars map[string]any) {
 	t.Helper()
-	data, err := os.ReadFile(recordedFile)
+	data, err := os.ReadFile(x.recorded)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,17 +101,17 @@ func compareRecorded(t *testing.T, vars map[string]any) {
 	if err := json.Unmarshal(data, &recorded); err != nil {
 		t.Fatal(err)
 	}
-	if len(recorded) < recordedSize {
+	if len(recorded) < x.size {
 		t.Fatalf("only %d recorded answers", len(recorded))
 	}
 	c := newComparison(t, vars)
 	for _, r := range recorded {
 		c.compare(r.Template, r.answer)
 	}
-	c.report(t)
+	c.report(t, x)
 }
 
-func writeRecorded(t *testing.T, record []recordedAnswer) {
+func (x experiment) writeRecorded(t *testing.T, record []recordedAnswer) {
 	t.Helper()
 	var b strings.Builder
 	for i, r := range record {
@@ -109,7 +122,7 @@ func writeRecorded(t *testing.T, record []recordedAnswer) {
 		b.WriteString(map[bool]string{true: "[\n", false: ",\n"}[i == 0])
 		b.Write(line)
 	}
-	if err := os.WriteFile(recordedFile, []byte(b.String()+"\n]\n"), 0o600); err != nil {
+	if err := os.WriteFile(x.recorded, []byte(b.String()+"\n]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -123,7 +136,11 @@ type comparison struct {
 }
 
 func newComparison(t *testing.T, vars map[string]any) *comparison {
-	return &comparison{e: expression.New(t.TempDir()), vars: vars}
+	workspace := t.TempDir()
+	for name, content := range files {
+		write(t, workspace, name, content)
+	}
+	return &comparison{e: expression.New(workspace), vars: vars}
 }
 
 func (c *comparison) compare(template string, a answer) {
@@ -149,15 +166,15 @@ func (c *comparison) compare(template string, a answer) {
 	}
 }
 
-func (c *comparison) report(t *testing.T) {
+func (c *comparison) report(t *testing.T, x experiment) {
 	t.Helper()
 	answered, refused := float64(c.answered)/float64(c.total), float64(c.refused)/float64(c.answered)
-	t.Logf("%d expressions: Jinja2 answers %.1f%%, of which %.1f%% are refused here; %d can not be compared", c.total, 100*answered, 100*refused, c.skipped)
-	if answered < leastAnswered {
-		t.Errorf("Jinja2 answers only %.1f%% of the expressions: they test little", 100*answered)
+	t.Logf("%d templates: Jinja2 answers %.1f%%, of which %.1f%% are refused here; %d can not be compared", c.total, 100*answered, 100*refused, c.skipped)
+	if answered < x.leastAnswered {
+		t.Errorf("Jinja2 answers only %.1f%% of the templates: they test little", 100*answered)
 	}
-	if refused > mostRefused {
-		t.Errorf("%.1f%% of what Jinja2 answers is refused, more than %.0f%%", 100*refused, 100*mostRefused)
+	if refused > x.mostRefused {
+		t.Errorf("%.1f%% of what Jinja2 answers is refused, more than %.0f%%", 100*refused, 100*x.mostRefused)
 	}
 	// The shortest say most.
 	slices.SortFunc(c.differing, func(a, b string) int { return cmp.Compare(len(a), len(b)) })

@@ -12,9 +12,8 @@ type scope struct {
 	env    *environment
 	out    *output
 	isRoot bool      // of a template: what is set here, blocks and importers see
-	macro  bool      // of a call: it may run before what is around it has set its names
+	macro  bool      // of a call
 	parent *template // of a root: what it extends
-	muted  bool      // after {% extends %}: nothing is printed
 	// captured is the text that an assignBody has rendered.
 	captured string
 }
@@ -53,7 +52,7 @@ func (sc *scope) addBlocks(t *template) {
 
 // inner makes the scope of a body within sc.
 func (sc *scope) inner(b *body) *scope {
-	return &scope{state: sc.state, outer: sc, body: b, env: sc.env, out: sc.out, muted: sc.muted, captured: sc.captured}
+	return &scope{state: sc.state, outer: sc, body: b, env: sc.env, out: sc.out, captured: sc.captured}
 }
 
 // set sets a name in the body of sc.
@@ -73,21 +72,22 @@ func (sc *scope) set(name string, v any) {
 
 // lookup finds the value of a name.
 func (sc *scope) lookup(name string) (any, bool) {
-	inMacro, unset := false, false
+	hidden := false
 	for at := sc; at != nil; at = at.outer {
 		if v, ok := at.vars[name]; ok {
 			return v, true
 		}
-		unset = unset || inMacro && at.body.stores[name]
-		if inMacro = inMacro || at.macro; at.macro && (name == "varargs" || name == "kwargs" || name == "caller") {
+		if use, ok := at.body.uses[name]; ok {
+			hidden = use == stored
+		}
+		if at.macro && (name == "varargs" || name == "kwargs" || name == "caller") {
 			sc.undefinedName(name).use() // Jinja2 defines them in every macro
 		}
 	}
-	v, ok := sc.env.lookup(sc.state, name)
-	if ok && unset {
-		sc.fail("%q is used in a macro before it is set beside it", name)
+	if hidden {
+		return nil, false
 	}
-	return v, ok
+	return sc.env.lookup(sc.state, name)
 }
 
 func (env *environment) lookup(s *state, name string) (any, bool) {

@@ -11,7 +11,7 @@ func (p *parser) nodes(ends ...string) (list []node, end token) {
 	for {
 		switch t := p.next(); t.kind {
 		case textToken:
-			list = append(list, &text{t.text, t.tail})
+			list = p.printed(list, &text{t.text, t.tail})
 		case commentToken:
 			list = append(list, comment{})
 		case printBegin:
@@ -20,7 +20,7 @@ func (p *parser) nodes(ends ...string) (list []node, end token) {
 				p.unexpected("'}}' expected here")
 			}
 			p.next()
-			list = append(list, &printed{t.at, x})
+			list = p.printed(list, &printed{t.at, x})
 		case tagBegin:
 			tag := p.name(`a tag such as "if"`)
 			if slices.Contains(ends, tag.text) {
@@ -30,7 +30,12 @@ func (p *parser) nodes(ends ...string) (list []node, end token) {
 				p.fail(tag.at, "%q after \"else\"", tag.text)
 			}
 			p.begin = t.at
-			list = append(list, p.statement(tag))
+			n := p.statement(tag)
+			if _, isBlock := n.(*block); isBlock {
+				list = p.printed(list, n)
+			} else {
+				list = append(list, n)
+			}
 		default:
 			if len(ends) > 0 {
 				p.fail(t.at, "Unexpected EOF, expected tag %s, got the end of the text", strings.Join(ends, " or "))
@@ -38,6 +43,14 @@ func (p *parser) nodes(ends ...string) (list []node, end token) {
 			return list, t
 		}
 	}
+}
+
+// printed adds a node that prints to a list, unless nothing is printed here.
+func (p *parser) printed(list []node, n node) []node {
+	if p.within.muted {
+		return list
+	}
+	return append(list, n)
 }
 
 func (p *parser) statement(tag token) node {
@@ -90,39 +103,59 @@ func (p *parser) enter() {
 func (p *parser) leave() { p.depth-- }
 
 // inner parses the rest of a tag and a body with names of its own, up to an
-// end tag, of which it takes the name. names are set when the body begins.
-func (p *parser) inner(within context, names []string, ends ...string) (body, token) {
+// end tag, of which it takes the name.
+func (p *parser) inner(within context, ends ...string) (body, token) {
 	p.close()
 	p.enter()
 	defer p.leave()
 	outer := p.within
-	within.stores = map[string]bool{}
 	p.within = within
-	p.store(names...)
 	nodes, end := p.nodes(ends...)
 	p.within = outer
-	return body{nodes, within.stores}, end
+	return body{nodes, within.uses}, end
 }
 
 // nested is the context of a body whose statement is part of what surrounds it.
-func (p *parser) nested() context {
-	return context{inLoop: p.within.inLoop, inFor: p.within.inFor}
+func (p *parser) nested(names ...string) context {
+	return context{inLoop: p.within.inLoop, inFor: p.within.inFor, muted: p.within.muted, symbols: newSymbols(names...)}
+}
+
+// aside parses an expression that belongs to another body.
+func (p *parser) aside(of symbols, parse func()) {
+	outer := p.within.symbols
+	p.within.symbols = of
+	parse()
+	p.within.symbols = outer
 }
 
 func (p *parser) branch() node {
 	p.enter()
 	defer p.leave()
 	b := &branch{}
+	before, branches := p.within.symbols, [3]symbols{}
 	ends := []string{"elif", "else", "endif"}
 	for test := true; ; {
+		at := min(len(b.tests), 1)
+		if !test {
+			at = 2
+		}
+		if at > 0 && branches[at].uses == nil {
+			p.within.symbols = before.copy()
+		}
 		if test {
 			b.tests = append(b.tests, p.several(false))
+		}
+		if at == 0 {
+			p.within.symbols = before.copy()
 		}
 		p.close()
 		nodes, end := p.nodes(ends...)
 		b.bodies = append(b.bodies, nodes)
+		branches[at] = p.within.symbols
 		switch end.text {
 		case "endif":
+			p.within.symbols = before
+			before.join(branches)
 			p.close()
 			return b
 		case "else":
@@ -137,18 +170,18 @@ func (p *parser) loop(at position) node {
 	p.expect("in")
 	n.list = p.several(false)
 	if p.skip("if") {
-		n.test = p.expression(true)
+		p.aside(newSymbols(), func() { n.test = p.expression(true) })
 	}
 	n.recursive = p.skip("recursive")
 	loops := p.loops
 	var end token
-	n.body, end = p.inner(context{inLoop: true, inFor: true}, append(n.target.names(), "loop"), "else", "endfor")
+	n.body, end = p.inner(context{inLoop: true, inFor: true, muted: p.within.muted, symbols: newSymbols(append(n.target.names(), "loop")...)}, "else", "endfor")
 	n.mentions = n.recursive || p.loops > loops
 	if end.text == "else" {
 		within := p.nested()
 		within.inFor = true
 		var otherwise body
-		otherwise, _ = p.inner(within, nil, "endfor")
+		otherwise, _ = p.inner(within, "endfor")
 		n.otherwise = &otherwise
 	}
 	p.close()
@@ -193,13 +226,6 @@ func (p *parser) targetName() target {
 	return target{at: t.at, name: t.text}
 }
 
-// store notes names that are set in the body that is parsed.
-func (p *parser) store(names ...string) {
-	for _, name := range names {
-		p.within.stores[name] = true
-	}
-}
-
 func (t target) names() []string {
 	if t.several == nil {
 		return []string{t.name}
@@ -225,23 +251,34 @@ func (p *parser) assignment(at position) node {
 		of := p.next()
 		p.next()
 		t = target{at: of.at, name: of.text, attribute: p.name("a name").text}
+		p.within.load(t.name)
 	} else {
 		t = p.target()
-		p.store(t.names()...)
+		for i, name := range t.names() {
+			if slices.Contains(t.names()[:i], name) {
+				p.fail(t.at, "%q is assigned to twice", name) // which value remains depends on the Python
+			}
+		}
 	}
 	if p.within.inFor {
 		p.storesNot(t, "loop")
 	}
 	if p.skip("=") {
 		value := p.several(true)
+		p.within.storeTarget(t)
 		p.close()
 		return &assign{at, t, value}
 	}
+	p.within.storeTarget(t)
 	var value expr = captured{}
-	for p.current().is("|") {
-		value = p.filter(value)
-	}
-	body, _ := p.inner(p.nested(), nil, "endset")
+	p.aside(newSymbols(), func() {
+		for p.current().is("|") {
+			value = p.filter(value)
+		}
+	})
+	within := p.nested()
+	within.muted = false
+	body, _ := p.inner(within, "endset")
 	p.close()
 	return &assignBody{at, t, value, body}
 }
@@ -256,14 +293,15 @@ func (p *parser) with() node {
 		p.expect("=")
 		w.values = append(w.values, p.expression(true))
 	}
-	w.body, _ = p.inner(p.nested(), w.names, "endwith")
+	w.body, _ = p.inner(p.nested(w.names...), "endwith")
 	p.close()
 	return w
 }
 
 func (p *parser) macro(at position) node {
 	m := &macro{at: at, name: p.targetName().name}
-	p.store(m.name)
+	p.within.store(m.name)
+	names := newSymbols()
 	p.expect("(")
 	for first := true; !p.skip(")"); first = false {
 		if !first {
@@ -274,13 +312,14 @@ func (p *parser) macro(at position) node {
 			p.fail(param.at, "there can not be another parameter %q", param.name)
 		}
 		m.params = append(m.params, param.name)
+		names.store(param.name)
 		if p.skip("=") {
-			m.defaults = append(m.defaults, p.expression(true))
+			p.aside(names, func() { m.defaults = append(m.defaults, p.expression(true)) })
 		} else if len(m.defaults) > 0 {
 			p.fail(param.at, "a parameter without a default can not follow one with a default")
 		}
 	}
-	m.body, _ = p.inner(context{inFor: p.within.inFor}, m.params, "endmacro")
+	m.body, _ = p.inner(context{inFor: p.within.inFor, symbols: names}, "endmacro")
 	p.close()
 	return m
 }
@@ -290,9 +329,12 @@ func (p *parser) block(at position) node {
 	if p.blocks[name.text] != nil {
 		p.fail(name.at, "Block named '%s' already defined", name.text)
 	}
-	b := &block{at: at, name: name.text}
+	if p.within.muted && !p.within.top {
+		p.fail(at, "the block %s of a template that extends another can not stand within a statement", name.text)
+	}
+	b := &block{name: name.text}
 	p.blocks[name.text] = b
-	b.body, _ = p.inner(context{inFor: p.within.inFor}, nil, "endblock")
+	b.body, _ = p.inner(context{inFor: p.within.inFor, symbols: newSymbols("super")}, "endblock")
 	p.skip(name.text)
 	p.close()
 	return b
@@ -310,6 +352,9 @@ func (p *parser) withContext(standard bool) bool {
 }
 
 func (p *parser) include(at position) node {
+	if p.within.muted {
+		p.fail(at, "an include can not stand beside the blocks of a template that extends another")
+	}
 	n := &include{at: at, name: p.expression(true)}
 	if p.current().is("ignore") {
 		p.next()
@@ -344,7 +389,9 @@ func (p *parser) imports(at position, from bool) node {
 		n.as = p.targetName().name
 		n.aliases = []string{n.as}
 	}
-	p.store(n.aliases...)
+	for _, alias := range n.aliases {
+		p.within.store(alias)
+	}
 	n.withContext = p.withContext(false)
 	p.close()
 	return n
@@ -358,10 +405,10 @@ func (p *parser) extends(at position) node {
 		p.unexpected("extends takes a file name")
 	case !p.within.top || p.depth > 0:
 		p.fail(at, "extends can not stand within another statement")
-	case p.extended:
+	case p.within.muted:
 		p.fail(at, "a template can extend only one other")
 	}
-	p.extended = true
+	p.within.muted = true
 	p.next()
 	p.close()
 	return &extends{at, t.text}

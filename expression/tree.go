@@ -13,8 +13,7 @@ type template struct {
 // body is a sequence of nodes with names of its own.
 type body struct {
 	nodes []node
-	// stores are the names that are set in it.
-	stores map[string]bool
+	uses  map[string]use
 }
 
 // An expr is part of an expression.
@@ -196,7 +195,6 @@ type (
 	}
 
 	block struct {
-		at   position
 		name string
 		body body
 	}

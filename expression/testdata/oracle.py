@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Answers expressions as Python's Jinja2 does, one batch a line.
 
-The first line of the input holds the variables; each further line is a list of templates, answered by a line with a
-list of answers: {"value": ...}, {"error": "the exception's name"}, or
+The first line of the input holds the variables and the files that templates can include; each further line is a list
+of templates, answered by a line with a list of answers: {"value": ...}, {"error": "the exception's name"}, or
 {"skip": "why"} where there is no answer that another program could give. What
 JSON has no form for is tagged: {"$": "inf"}, and {"$pairs": [[key, value]]}
 for a mapping whose keys are not all text.
@@ -78,7 +78,9 @@ def main():
     signal.signal(signal.SIGVTALRM, stop)
     gc.disable()
     env = record.environment()
-    variables = sys.stdin.readline()
+    start = json.loads(sys.stdin.readline())
+    env.loader = jinja2.DictLoader(start["files"])
+    variables = json.dumps(start["vars"])
     print(json.dumps(jinja2.__version__), flush=True)
     for line in sys.stdin:
         # What does not return to the interpreter no signal can stop.
