@@ -9,57 +9,59 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
-// applied is how a task is of which all resources are VALID.
+// applied is the state of a task all resources of which are VALID.
 func applied(m *manifest.Manifest, state func(resource string) map[string]any) environment.ProbeResult {
-	var ill []string
+	var unhealthy []string
 	for _, r := range m.Resources {
-		if why := ailment(state(r.Name)); why != "" {
-			ill = append(ill, r.Name+" "+why)
+		if reason := unhealthyReason(state(r.Name)); reason != "" {
+			unhealthy = append(unhealthy, r.Name+" "+reason)
 		}
 	}
-	if len(ill) > 0 {
-		return environment.ProbeResult{Health: environment.Unhealthy, Detail: strings.Join(ill, "; ")}
-	}
-	return environment.ProbeResult{Health: environment.Healthy}
+	return result(unhealthy, nil, nil)
 }
 
-// seen is how a task is, going by its drift and the states of its resources.
-func seen(report *runner.DriftReport, state func(resource string) map[string]any) environment.ProbeResult {
-	var ill, unseen, differs []string
+// probed is the state of a task, by its drift and the states of its resources.
+func probed(report *runner.DriftReport, state func(resource string) map[string]any) environment.ProbeResult {
+	var unhealthy, unknown, drifted []string
 	for _, r := range report.Resources {
-		why := ailment(state(r.Name))
+		reason := unhealthyReason(state(r.Name))
 		switch {
 		case r.Missing:
-			ill = append(ill, r.Name+" does not exist")
-		case why != "":
-			ill = append(ill, r.Name+" "+why)
+			unhealthy = append(unhealthy, r.Name+" does not exist")
+		case reason != "":
+			unhealthy = append(unhealthy, r.Name+" "+reason)
 		case r.Status == runner.Unknown:
-			unseen = append(unseen, r.Name+": it can not be asked for without the state of "+strings.Join(r.Because, ", "))
+			unknown = append(unknown, r.Name+": its state needs the state of "+strings.Join(r.Because, ", "))
 		case r.Error != "":
-			unseen = append(unseen, r.Name+": "+r.Error)
+			unknown = append(unknown, r.Name+": "+r.Error)
 		case r.Status == runner.Stale && len(r.Diff) == 0:
-			differs = append(differs, r.Name+" is not as configured; its type does not tell in what")
+			drifted = append(drifted, r.Name+" is not as configured; its type does not say in what")
 		case r.Status == runner.Stale:
 			for line := range strings.Lines(runner.DiffText(r.Diff)) {
-				differs = append(differs, r.Name+" "+strings.TrimSpace(line))
+				drifted = append(drifted, r.Name+" "+strings.TrimSpace(line))
 			}
 		}
 	}
+	return result(unhealthy, unknown, drifted)
+}
+
+// result names what is worst of a task.
+func result(unhealthy, unknown, drifted []string) environment.ProbeResult {
 	switch {
-	case len(ill) > 0:
-		return environment.ProbeResult{Health: environment.Unhealthy, Detail: strings.Join(ill, "; ")}
-	case len(unseen) > 0:
-		return environment.ProbeResult{Health: environment.Unknown, Detail: strings.Join(unseen, "; ")}
-	case len(differs) > 0:
-		return environment.ProbeResult{Health: environment.Drifted, Detail: few(differs)}
+	case len(unhealthy) > 0:
+		return environment.ProbeResult{Health: environment.Unhealthy, Detail: strings.Join(unhealthy, "; ")}
+	case len(unknown) > 0:
+		return environment.ProbeResult{Health: environment.Unknown, Detail: strings.Join(unknown, "; ")}
+	case len(drifted) > 0:
+		return environment.ProbeResult{Health: environment.Drifted, Detail: firstLines(drifted)}
 	default:
 		return environment.ProbeResult{Health: environment.Healthy}
 	}
 }
 
-// ailment is why a resource in this state is not healthy, "" when it is or does
-// not say.
-func ailment(state map[string]any) string {
+// unhealthyReason is why a resource in this state is not healthy; "" when it is
+// healthy, or its state does not say.
+func unhealthyReason(state map[string]any) string {
 	switch {
 	case state["running"] == false:
 		return "does not run"
@@ -70,8 +72,8 @@ func ailment(state map[string]any) string {
 	}
 }
 
-// few is as many lines as people read.
-func few(lines []string) string {
+// firstLines joins as many lines as people read.
+func firstLines(lines []string) string {
 	const most = 5
 	if more := len(lines) - most; more > 0 {
 		lines = append(lines[:most:most], fmt.Sprintf("and %d more", more))

@@ -8,7 +8,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline"
 )
 
-// An inventory that can not be read for a while takes no host away.
+// An inventory that cannot be read for a while takes no host away.
 func TestHostsStayWhileTheInventoryCanNotBeRead(t *testing.T) {
 	h := NewHosts(filepath.Join(t.TempDir(), "inventory.yaml"))
 	write := func(text string) {
@@ -66,7 +66,7 @@ func TestAHostIsGoneOnlyWhenAnInventorySaysSo(t *testing.T) {
 	}
 	write("{{{")
 	if !h.Known("one") {
-		t.Error("a host is gone because the file can not be read")
+		t.Error("a host is gone because the file cannot be read")
 	}
 	write("hosts: [{name: one, engine: oci}]")
 	if !h.Known("one") || h.Known("two") {

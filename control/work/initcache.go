@@ -32,7 +32,7 @@ const (
 const unfinished = "new-"
 
 // NewInitCache returns a runner.InitCache in a directory, which is made when it is
-// not there. warn is told where it cannot be used.
+// not there. warn receives why it cannot be used.
 func NewInitCache(dir string, now func() time.Time, warn func(text string)) runner.InitCache {
 	return &initCache{dir: dir, now: now, warn: warn}
 }

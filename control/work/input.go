@@ -2,6 +2,7 @@ package work
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"maps"
@@ -35,7 +36,7 @@ type Inputs struct {
 	Workspace string                  // absolute
 	Home      string                  // of the user; "" is none
 	Version   string                  // of Deployster
-	Verbose   bool                    // told to resource types
+	Verbose   bool                    // passed to resource types
 	Variables []manifest.VariableFlag // set for everything that is loaded, in this order
 	Now       func() time.Time
 	Hide      func(value any) // keeps the value of a variable out of crash reports
@@ -43,11 +44,11 @@ type Inputs struct {
 
 // LoadOptions is what may differ from one load to the next.
 type LoadOptions struct {
-	Confirm  runner.ConfirmMode // as manifests see it
+	Confirm  runner.ConfirmMode // as manifests see it; "" is ConfirmNo
 	Targets  []string           // only these resources and what they depend on; none is all
 	Removing bool               // Targets are to be removed: they include what depends on them
 	Last     map[string]any     // variables that win over all others, taken as they are
-	Builtin  map[string]any     // variables that nobody else can set, besides the usual ones
+	Builtin  map[string]any     // variables that nobody else can set, in addition to the usual ones
 	Usage    *manifest.Usage    // collects over several loads; nil is one for each
 	Accept   func(*Input) error // refuses an input; may be nil: any will do
 }
@@ -80,7 +81,7 @@ func (i *Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	}
 	in.Builtin = map[string]any{
 		"_version": i.Version, "_verbose": i.Verbose, "_conf": conf,
-		"_workspace": i.Workspace, "_work": in.Work, "_confirm": string(o.Confirm),
+		"_workspace": i.Workspace, "_work": in.Work, "_confirm": string(cmp.Or(o.Confirm, runner.ConfirmNo)),
 	}
 	builtin := maps.Clone(in.Builtin)
 	maps.Copy(builtin, o.Builtin)

@@ -23,7 +23,7 @@ type Connection struct {
 }
 
 // Dial connects to the engine of a host. The zero Host has the engine of what has
-// no host: the one that the process was told to use.
+// no host: the default of the process.
 type Dial func(ctx context.Context, host inventory.Host) (*Connection, error)
 
 // EnginePool holds the engines of hosts, for those who apply one manifest in many
@@ -55,9 +55,6 @@ type pooled struct {
 func NewEnginePool(hosts *Hosts, dial Dial) *EnginePool {
 	return &EnginePool{hosts: hosts, dial: dial, opened: map[poolKey]*pooled{}}
 }
-
-// Hosts are those whose engines are in the pool.
-func (p *EnginePool) Hosts() *Hosts { return p.hosts }
 
 // Close closes all engines.
 func (p *EnginePool) Close() error {

@@ -34,7 +34,7 @@ func (w *StepWorker) Work(ctx context.Context, step pipeline.Step, artifacts map
 	if err != nil {
 		return nil, err
 	}
-	run, err := w.prepare(in, on, w.path(step.Manifest), step.Host, map[string]string{
+	run, err := w.prepare(in, on, step.Manifest, step.Host, map[string]string{
 		"deployment": step.Deployment, "target": string(step.Target), "event": step.Event, "revision": step.Revision,
 	})
 	if err != nil {
@@ -57,7 +57,6 @@ func (w *StepWorker) load(name string, o LoadOptions) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Confirm = runner.ConfirmNo
 	return w.Load(sources, o)
 }
 

@@ -119,7 +119,7 @@ func (w *TaskWorker) execute(ctx context.Context, run *Run, do func(*runner.Runn
 	if r == nil {
 		return nil, err
 	}
-	w.keepFew(run.Options.Place, run.Work)
+	w.keepFiles(run.Options.Place, run.Work)
 	return r, tail.with(err)
 }
 
@@ -127,7 +127,9 @@ func (w *TaskWorker) execute(ctx context.Context, run *Run, do func(*runner.Runn
 // retried again and again would fill a disk.
 const mostKept = 5
 
-func (w *TaskWorker) keepFew(place, dir string) {
+// keepFiles keeps the files of a run, and removes those of an earlier one where
+// there are too many.
+func (w *TaskWorker) keepFiles(place, dir string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.kept[place] = append(w.kept[place], dir)
@@ -145,7 +147,7 @@ func (w *TaskWorker) Observe(ctx context.Context, t environment.Task) environmen
 	case o.Health != environment.Unknown && err == nil:
 		return o
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		o.Detail = fmt.Sprintf("host %s: it was not seen within %s", t.Host, w.ProbeTimeout)
+		o.Detail = fmt.Sprintf("host %s: no answer within %s", t.Host, w.ProbeTimeout)
 	case err != nil:
 		o.Detail = err.Error()
 	}
@@ -154,23 +156,23 @@ func (w *TaskWorker) Observe(ctx context.Context, t environment.Task) environmen
 }
 
 func (w *TaskWorker) probe(ctx context.Context, t environment.Task) (_ environment.ProbeResult, err error) {
-	defer w.guard(&err, "looking at a task of "+t.Environment)
+	defer w.guard(&err, "probing a task of "+t.Environment)
 	run, err := w.begin(ctx, t)
 	if err != nil {
 		return environment.ProbeResult{}, err
 	}
-	defer w.passing(run)()
+	defer w.asProbe(run)()
 	r := runner.New(run.Spec, run.Containers)
 	report, err := r.Drift(ctx, run.Caller)
 	if report == nil {
 		return environment.ProbeResult{}, err
 	}
-	return seen(report, r.State), nil // the report holds what failed, too
+	return probed(report, r.State), nil // the report holds what failed, too
 }
 
-// passing makes a run one of the probes. The files of all probes of all tasks
-// would fill a disk, so the returned function removes them.
-func (w *TaskWorker) passing(run *Run) (forget func()) {
+// asProbe makes a run part of the run of all probes. The files of all probes of
+// all tasks would fill a disk, so the returned function removes them.
+func (w *TaskWorker) asProbe(run *Run) (cleanUp func()) {
 	run.Containers.Run = w.id
 	return func() { _ = os.RemoveAll(run.Work) } // at worst they stay
 }
@@ -190,7 +192,7 @@ func (w *TaskWorker) Watch(ctx context.Context, host string, changed func()) {
 		return
 	}
 	if e, reports := on.Engine.(watcher); reports {
-		if w.again(host) {
+		if w.watchedBefore(host) {
 			changed() // what happened in between was not reported
 		}
 		_ = e.Watch(ctx, invoke.LabelRun, changed) // the containers of runs come and go by themselves
@@ -199,8 +201,8 @@ func (w *TaskWorker) Watch(ctx context.Context, host string, changed func()) {
 	<-ctx.Done()
 }
 
-// again reports whether a host was watched before.
-func (w *TaskWorker) again(host string) bool {
+// watchedBefore reports whether a host was watched before, and notes that it is.
+func (w *TaskWorker) watchedBefore(host string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	was := w.watched[host]
@@ -211,7 +213,7 @@ func (w *TaskWorker) again(host string) bool {
 // mostAsked is how many hosts are tried for one that answers.
 const mostAsked = 3
 
-// ErrNoHostAnswers is why something cannot be asked.
+// ErrNoHostAnswers is why it is not known whether what a manifest makes is removable.
 var ErrNoHostAnswers = errors.New("no host answers")
 
 // Removable fails with a *manifest.Error where what a definition's manifest makes
@@ -238,13 +240,13 @@ func (w *TaskWorker) Removable(ctx context.Context, d *environment.Definition, t
 		if err != nil {
 			return err
 		}
-		defer w.passing(run)()
+		defer w.asProbe(run)()
 		if err := unread(taskUnread(run.Usage)); err != nil {
 			return err
 		}
 		return runner.New(run.Spec, run.Containers).Removable(ctx, run.Caller)
 	}
-	return fmt.Errorf("whether what %s makes can be removed again is not known, as %w: %w", d.Task.Manifest, ErrNoHostAnswers, away)
+	return fmt.Errorf("checking whether the resources of %s can be removed: %w: %w", d.Task.Manifest, ErrNoHostAnswers, away)
 }
 
 // begin prepares a run of the manifest of a task on its host.
@@ -267,7 +269,7 @@ func (w *TaskWorker) prepareTask(on *Connection, t environment.Task, source mani
 	if err != nil {
 		return nil, err
 	}
-	return w.prepare(in, on, w.path(t.Spec.Manifest), placeOf(t), map[string]string{
+	return w.prepare(in, on, t.Spec.Manifest, placeOf(t), map[string]string{
 		"environment": t.Environment, "revision": strconv.Itoa(t.Revision), "task": t.Name(),
 		"target": string(environment.TaskTarget(t.Environment, t.Revision, t.Host)),
 	})
@@ -275,7 +277,7 @@ func (w *TaskWorker) prepareTask(on *Connection, t environment.Task, source mani
 
 func (w *TaskWorker) load(t environment.Task, source manifest.Source, usage *manifest.Usage) (*Input, error) {
 	return w.Load([]manifest.Source{source}, LoadOptions{
-		Confirm: runner.ConfirmNo, Last: t.Spec.Vars, Builtin: TaskVariables(t, w.pool.hosts), Usage: usage,
+		Last: t.Spec.Vars, Builtin: TaskVariables(t, w.pool.hosts), Usage: usage,
 	})
 }
 

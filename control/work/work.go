@@ -13,6 +13,7 @@ package work
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/user"
 	"strings"
@@ -47,9 +48,10 @@ type Config struct {
 
 // Request says what a run is for.
 type Request struct {
-	Command string   // as the log names it, such as "apply"
-	Files   []string // of the manifest
-	Place   string   // where the resources are, of a manifest that is applied in several places; "" is none
+	Command string            // as the log names it, such as "apply"
+	Files   []string          // of the manifest
+	Place   string            // where the resources are, of a manifest that is applied in several places; "" is none
+	Details map[string]string // what else the log names of the run; may be nil
 }
 
 // Run is a run of a manifest on an engine that is ready to begin.
@@ -61,8 +63,8 @@ type Run struct {
 	Caller     runner.Caller
 }
 
-// Prepare describes a run of an input on an engine. Its Caller has no Recorder
-// and no Guard yet.
+// Prepare describes a run of an input on an engine. It asks nobody, and its Caller
+// has no Recorder and no Guard yet.
 func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 	target := runs.RunTarget(in.Workspace, request.Files)
 	return &Run{
@@ -84,7 +86,7 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 	}
 }
 
-// details is what the log holds of a run besides its events.
+// details is what identifies a run in the log.
 func (c *Config) details(in *Input, on *Connection, request Request) map[string]string {
 	d := map[string]string{
 		"command": request.Command, "manifest": strings.Join(request.Files, " "), "manifest_hash": in.Manifest.Hash(),
@@ -98,6 +100,7 @@ func (c *Config) details(in *Input, on *Connection, request Request) map[string]
 	if host, err := os.Hostname(); err == nil {
 		d["host"] = host
 	}
+	maps.Copy(d, request.Details)
 	return d
 }
 

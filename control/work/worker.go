@@ -20,23 +20,15 @@ type worker struct {
 	command string // as the log names it
 }
 
-// Hosts are those on whose engines the worker works.
-func (w *worker) Hosts() *Hosts { return w.pool.hosts }
-
-// prepare describes a run in one of the places where its manifest is applied.
-// There is nobody to ask, and no Stop: what has begun is finished.
-func (w *worker) prepare(in *Input, on *Connection, file, place string, details map[string]string) (*Run, error) {
+// prepare describes a run of a manifest, which is named below the workspace, in
+// one of the places where it is applied.
+func (w *worker) prepare(in *Input, on *Connection, name, place string, details map[string]string) (*Run, error) {
 	if !on.Info.Remote {
 		if err := in.Manifest.CheckPlugs(); err != nil {
 			return nil, err
 		}
 	}
-	run := w.Prepare(in, on, Request{Command: w.command, Files: []string{file}, Place: place})
-	run.Caller.Confirm = runner.ConfirmNo
-	for name, value := range details {
-		run.Caller.Details[name] = value
-	}
-	return run, nil
+	return w.Prepare(in, on, Request{Command: w.command, Files: []string{w.path(name)}, Place: place, Details: details}), nil
 }
 
 // path is where a manifest lies, which is named below the workspace.

@@ -420,7 +420,7 @@ resources:
 	away.Host = "there"
 	w.wantSeen(away, environment.Unknown, "host there is no longer in inventory.yaml")
 	w.worker.ProbeTimeout = 0
-	w.wantSeen(task, environment.Unknown, "host here", "not seen within 0s")
+	w.wantSeen(task, environment.Unknown, "host here", "no answer within 0s")
 }
 
 func TestWhetherATaskCanBeRemovedIsAskedWhereAHostAnswers(t *testing.T) {

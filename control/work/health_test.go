@@ -26,20 +26,20 @@ func TestHowATaskIsGoingByItsResources(t *testing.T) {
 		}, environment.Unhealthy, "a does not exist"},
 		{"what is VALID says that it is not healthy", []runner.ResourceDrift{resource("sick", runner.Valid)}, environment.Unhealthy, "sick is not healthy"},
 		{"what is STALE says so", []runner.ResourceDrift{resource("sick", runner.Stale), resource("dead", runner.Stale)}, environment.Unhealthy, "sick is not healthy; dead does not run"},
-		{"something is ill and something can not be asked", []runner.ResourceDrift{
+		{"something is ill and something cannot be asked", []runner.ResourceDrift{
 			resource("dead", runner.Stale), {Name: "b", Status: runner.Failed, Error: "no"},
 		}, environment.Unhealthy, "dead does not run"},
-		{"something can not be asked and something drifted", []runner.ResourceDrift{
+		{"something cannot be asked and something drifted", []runner.ResourceDrift{
 			{Name: "b", Status: runner.Failed, Error: "state exited with 1"}, resource("c", runner.Stale, change("x")),
 		}, environment.Unknown, "b: state exited with 1"},
 		{"a state is needed that nobody has", []runner.ResourceDrift{{Name: "b", Status: runner.Unknown, Because: []string{"a", "c"}}},
-			environment.Unknown, "b: it can not be asked for without the state of a, c"},
+			environment.Unknown, "b: its state needs the state of a, c"},
 		{"a few values differ", []runner.ResourceDrift{resource("a", runner.Stale, change("x"), change("y")), resource("b", runner.Stale)},
-			environment.Drifted, "a ~ x: 1 → 2\na ~ y: 1 → 2\nb is not as configured; its type does not tell in what"},
+			environment.Drifted, "a ~ x: 1 → 2\na ~ y: 1 → 2\nb is not as configured; its type does not say in what"},
 		{"many differ", []runner.ResourceDrift{resource("a", runner.Stale, change("1"), change("2"), change("3"), change("4"), change("5"), change("6"), change("7"))},
 			environment.Drifted, "a ~ 1: 1 → 2\na ~ 2: 1 → 2\na ~ 3: 1 → 2\na ~ 4: 1 → 2\na ~ 5: 1 → 2\nand 2 more"},
 	} {
-		got := seen(&runner.DriftReport{Resources: tc.found}, func(name string) map[string]any { return ill[name] })
+		got := probed(&runner.DriftReport{Resources: tc.found}, func(name string) map[string]any { return ill[name] })
 		if want := (environment.ProbeResult{Health: tc.health, Detail: tc.detail}); got != want {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", tc.name, got, want)
 		}
