@@ -29,6 +29,10 @@ func (s *State) Explain(t deploylog.Target, now time.Time) []Reason {
 	return all
 }
 
+// NoController is the reason of an environment that nobody reconciles, which is
+// not known from its state.
+func (s *State) NoController() Reason { return s.details().explain(NoController, s.target) }
+
 func (s *State) undeployedReasons() []Reason {
 	d := s.details()
 	switch {

@@ -20,6 +20,7 @@ const (
 	Paused             ReasonCode = "paused"
 	HostsUnknown       ReasonCode = "hosts-unknown"
 	NoHosts            ReasonCode = "no-hosts"
+	NoController       ReasonCode = "no-controller"
 	IsStuck            ReasonCode = "stuck"
 )
 
@@ -102,6 +103,8 @@ func (d details) text(code ReasonCode) (message, change string) {
 		return "its hosts are not known yet", EventHostsChanged + ", recorded by the controller"
 	case NoHosts:
 		return fmt.Sprintf("the query %s selects no hosts", d.query), "a host that the query selects"
+	case NoController:
+		return "no controller is running, so nothing begins", "deployster env run " + d.environment
 	case IsStuck:
 		change = "a task becoming healthy, deployster env rollback " + d.environment + ", or a new revision"
 		if d.deleting {

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,19 +10,33 @@ import (
 	"github.com/deployster-go/deployster/internal/budget"
 )
 
-// told is what Explain says of a target, with what would change it.
-func (w *tale) told(t deploylog.Target) string {
+// codes are the reasons that Explain gives of a target, in short.
+func (w *tale) codes(t deploylog.Target) string {
 	var lines []string
 	for _, r := range w.state.Explain(t) {
-		lines = append(lines, r.Revision+" "+r.Event+": "+r.Message()+" → "+r.Change())
+		lines = append(lines, r.Revision+" "+r.Event+": "+short(r))
 	}
 	return strings.Join(lines, "\n")
 }
 
+// short is a reason without the sentences.
+func short(r Reason) string {
+	text := string(r.Code)
+	for _, detail := range []string{r.Name, r.To, r.Holder, r.ByEvent, string(r.By), r.Cause} {
+		if detail != "" {
+			text += " " + detail
+		}
+	}
+	if r.Seq > 0 {
+		text += fmt.Sprintf(" #%d", r.Seq)
+	}
+	return text
+}
+
 func (w *tale) explains(t deploylog.Target, want string) {
 	w.Helper()
-	if got := w.told(t); got != want {
-		w.Errorf("of %s it says\n%s, not\n%s\nafter\n%s", t, got, want, strings.Join(w.story(), "\n"))
+	if got := w.codes(t); got != want {
+		w.Errorf("of %s it gives\n%s, not\n%s\nafter\n%s", t, got, want, strings.Join(w.story(), "\n"))
 	}
 }
 
@@ -32,32 +47,32 @@ func TestExplainNamesTheReasonTheEventAndTheRemedy(t *testing.T) {
 	w := newTale(t, d, antHosts)
 	w.fails[string(announce)+" "+EventApplied] = "no network"
 	w.release("v1", "x86", "aarch64")
-	w.explains(build, "v1 stage-started: ready → stage-started, when the scheduler has done it")
+	w.explains(build, "v1 stage-started: ready")
 	w.idle()
-	w.explains(build, "v1 build-stage-received-raspbian-artifact: waiting for artifact raspbian → build-stage-received-raspbian-artifact of stage/ant-gateway/build")
-	w.explains(onBeta, "v1 stage-started: waits for stage build → stage-finished-successfully of stage/ant-gateway/build")
+	w.explains(build, "v1 build-stage-received-raspbian-artifact: awaits-artifact raspbian")
+	w.explains(onBeta, "v1 stage-started: awaits-stage build stage/ant-gateway/build")
 
 	w.do(ReceiveArtifact{Revision: "v1", Kind: "raspbian"})
 	w.idle()
 	w.release("v2", "x86", "aarch64", "raspbian")
 	w.idle()
-	w.explains(approve, "v1 stage-approved: approval missing → stage-approved of stage/ant-gateway/approve\n"+
-		"v2 stage-started: waits for stage beta → stage-finished-successfully of stage/ant-gateway/beta")
-	w.explains(beta, "v2 stage-started: batch held by revision v1 at stage approve (event 17) → stage-finished-successfully of stage announce, or the end of the deployment, of revision v1")
+	w.explains(approve, "v1 stage-approved: awaits-approval approve\n"+
+		"v2 stage-started: awaits-stage beta stage/ant-gateway/beta")
+	w.explains(beta, "v2 stage-started: awaits-batch approve announce v1 stage-started stage/ant-gateway/approve #17")
 
 	w.do(Approve{Stage: "approve", Revision: "v1"})
 	w.until("v1", announce, EventApplied+"-failed")
-	w.explains(announce, "v1 stage-failed: ready: no network → stage-failed, when the scheduler has done it\n"+
-		"v2 stage-started: waits for stage approve → stage-finished-successfully of stage/ant-gateway/approve")
+	w.explains(announce, "v1 stage-failed: ready no network\n"+
+		"v2 stage-started: awaits-stage approve stage/ant-gateway/approve")
 	w.until("v1", w.state.target, pipelineFailed)
-	w.explains(announce, "v1 pipeline-finished-successfully: failed: stage announce failed: no network (event 29) → pipeline-retried\n"+
-		"v1 stage-finished-successfully: failed: stage-manifest-applied failed: no network (event 27) → pipeline-retried\n"+
-		"v2 stage-started: waits for stage approve → stage-finished-successfully of stage/ant-gateway/approve")
+	w.explains(announce, "v1 pipeline-finished-successfully: failed pipeline-failed pipeline/ant-gateway stage announce failed: no network #29\n"+
+		"v1 stage-finished-successfully: failed stage-manifest-applied-failed stage/ant-gateway/announce stage-manifest-applied failed: no network #27\n"+
+		"v2 stage-started: awaits-stage approve stage/ant-gateway/approve")
 
 	w.do(Cancel{Revision: "v2", Reason: "too slow"})
-	w.explains(w.state.target, "v1 pipeline-finished-successfully: failed: stage announce failed: no network (event 29) → pipeline-retried\n"+
-		"v1 stage-finished-successfully: failed: stage-manifest-applied failed: no network (event 27) → pipeline-retried\n"+
-		"v2 pipeline-finished-successfully: cancelled: too slow (event 30) → pipeline-retried")
+	w.explains(w.state.target, "v1 pipeline-finished-successfully: failed pipeline-failed pipeline/ant-gateway stage announce failed: no network #29\n"+
+		"v1 stage-finished-successfully: failed stage-manifest-applied-failed stage/ant-gateway/announce stage-manifest-applied failed: no network #27\n"+
+		"v2 pipeline-finished-successfully: cancelled pipeline-cancelled pipeline/ant-gateway too slow #30")
 }
 
 func TestExplainTellsWhatIsNotNewByTheEventThatMakesItSo(t *testing.T) {
@@ -68,26 +83,26 @@ func TestExplainTellsWhatIsNotNewByTheEventThatMakesItSo(t *testing.T) {
 	d.Stages[0].Build.Artifacts = append(d.Stages[0].Build.Artifacts, "riscv")
 	w.do(Define{Definition: d, ID: "d"})
 	w.do(SetMembers{Members: map[string][]string{"ant-gateway/beta": {"antworker002", "late"}}, ID: "m"})
-	w.explains(onBeta, "v1 host-tested: not new: host-finished-successfully already recorded by event 14 → none of this deployment: the next revision does it")
-	w.explains(StageTarget("ant-gateway", "build"), "v1 build-stage-received-riscv-artifact: left out: artifact riscv came into the pipeline after this revision was registered (event 15) → none of this deployment: the next revision does it")
+	w.explains(onBeta, "v1 host-tested: not-new host-finished-successfully host/ant-gateway/beta/antworker002 #14")
+	w.explains(StageTarget("ant-gateway", "build"), "v1 build-stage-received-riscv-artifact: came-later riscv pipeline-defined pipeline/ant-gateway #15")
 	w.until("v1", onProd, deployed)
-	w.explains(onProd, "v1 host-finished-successfully: ready → host-finished-successfully, when the scheduler has done it\n"+
-		"v1 host-tested: left out: this revision is older than the step, and went by it on host/ant-gateway/beta/antworker002 with host-finished-successfully (event 14) → none of this deployment: the next revision does it")
+	w.explains(onProd, "v1 host-finished-successfully: ready\n"+
+		"v1 host-tested: left-out host-tested host-finished-successfully host/ant-gateway/beta/antworker002 #14")
 	w.do(SetMembers{Members: map[string][]string{"ant-gateway/beta": {"antworker002", "late", "later"}}, ID: "n"})
-	w.explains(HostTarget("ant-gateway", "ant-gateway/beta", "later"), "v1 host-started: not new: host-group-finished-successfully of host-group/ant-gateway/beta already recorded by event 20 → none of this deployment: the next revision does it")
+	w.explains(HostTarget("ant-gateway", "ant-gateway/beta", "later"), "v1 host-started: not-new host-group-finished-successfully host-group/ant-gateway/beta #20")
 }
 
 func TestExplainOfWhatIsNotThereTellsWhatMayBeMeant(t *testing.T) {
 	w := newAntGateway(t, deployed)
 	for target, want := range map[deploylog.Target]string{
-		"stage/ant-gateway/bta":             "the pipeline has no such target; did you mean stage/ant-gateway/beta?",
-		"host-group/ant-gateway/prd":        "the pipeline has no such target; did you mean host-group/ant-gateway/prod?",
-		"host/ant-gateway/beta/nobody":      "the host is no member of host group ant-gateway/beta (event 2)",
-		"host/ant-gateway/nothing/nobody":   "the pipeline has no such target",
-		"resource/db":                       "the pipeline has no such target",
-		HostTarget("ant-gateway", "g", "h"): "the pipeline has no such target",
+		"stage/ant-gateway/bta":             "no-target stage/ant-gateway/beta",
+		"host-group/ant-gateway/prd":        "no-target host-group/ant-gateway/prod",
+		"host/ant-gateway/beta/nobody":      "no-member ant-gateway/beta host-group-members-changed host-group/ant-gateway/beta #2",
+		"host/ant-gateway/nothing/nobody":   "no-target",
+		"resource/db":                       "no-target",
+		HostTarget("ant-gateway", "g", "h"): "no-target",
 	} {
-		if got := w.state.Explain(target); len(got) != 1 || got[0].Message() != want {
+		if got := w.state.Explain(target); len(got) != 1 || short(got[0]) != want {
 			t.Errorf("of %s it says %v", target, got)
 		}
 	}
@@ -101,7 +116,11 @@ func (w *tale) changes(d *Definition, members map[string][]string) []string {
 	}
 	var lines []string
 	for _, c := range changes {
-		lines = append(lines, c.Revision+": "+c.Message())
+		text := fmt.Sprintf("%s: %s of %s %s", c.Revision, c.Event, c.Target, c.Effect)
+		if c.Reason.Code != "" {
+			text += ": " + short(c.Reason)
+		}
+		lines = append(lines, text)
 	}
 	return lines
 }
@@ -115,19 +134,19 @@ func TestPreviewTellsWhatAChangeDoesToEachRevisionUnderWay(t *testing.T) {
 	d.Stages = append(d.Stages, Stage{Name: "announce", After: []string{"prod"}, Run: &Run{Manifest: "m"}})
 	d.Stages[0].Build.Artifacts = []string{"x86", "aarch64", "riscv"}
 	want := []string{
-		"v1: build-stage-received-riscv-artifact of stage/ant-gateway/build is skipped: left out: artifact riscv came into the pipeline after this revision was registered",
-		"v1: host-tested of host/ant-gateway/beta/antworker002 is skipped: not new: host-finished-successfully already recorded by event 14",
-		"v1: host-tested of host/ant-gateway/prod/antworker001 is refused: left out: this revision is older than the step, and went by it on host/ant-gateway/beta/antworker002 with host-finished-successfully (event 14)",
+		"v1: build-stage-received-riscv-artifact of stage/ant-gateway/build is skipped: came-later riscv pipeline-defined pipeline/ant-gateway",
+		"v1: host-tested of host/ant-gateway/beta/antworker002 is skipped: not-new host-finished-successfully host/ant-gateway/beta/antworker002 #14",
+		"v1: host-tested of host/ant-gateway/prod/antworker001 is refused: left-out host-tested host-finished-successfully host/ant-gateway/beta/antworker002 #14",
 		"v1: stage-started of stage/ant-gateway/announce runs",
 		"v1: stage-manifest-applied of stage/ant-gateway/announce runs",
 		"v1: stage-finished-successfully of stage/ant-gateway/announce runs",
-		"v2: build-stage-received-riscv-artifact of stage/ant-gateway/build is skipped: left out: artifact riscv came into the pipeline after this revision was registered",
+		"v2: build-stage-received-riscv-artifact of stage/ant-gateway/build is skipped: came-later riscv pipeline-defined pipeline/ant-gateway",
 		"v2: host-tested of host/ant-gateway/beta/antworker002 runs",
 		"v2: host-tested of host/ant-gateway/prod/antworker001 runs",
 		"v2: stage-started of stage/ant-gateway/announce runs",
 		"v2: stage-manifest-applied of stage/ant-gateway/announce runs",
 		"v2: stage-finished-successfully of stage/ant-gateway/announce runs",
-		"v2: build-stage-received-raspbian-artifact of stage/ant-gateway/build no longer runs: no longer in the pipeline",
+		"v2: build-stage-received-raspbian-artifact of stage/ant-gateway/build no longer runs",
 	}
 	before := len(w.log)
 	if got := w.changes(d, nil); !slices.Equal(got, want) {

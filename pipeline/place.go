@@ -67,14 +67,3 @@ func (d *Definition) Manifests(do func(stage string, path *string)) {
 
 // Cause is why something failed, as its event tells; "" for other events.
 func Cause(e deploylog.Event) string { return read(e.Data).Error }
-
-// Blocking reports whether the reason is one that somebody has to do something
-// about: not that something else comes first, or will never be done.
-func (r Reason) Blocking() bool {
-	switch r.Code {
-	case AwaitsBatch, AwaitsArtifact, AwaitsApproval, AwaitsMembers, HasFailed, WasCancelled:
-		return true
-	default:
-		return false
-	}
-}

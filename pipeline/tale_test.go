@@ -157,7 +157,7 @@ func (w *tale) story() (lines []string) {
 
 func texts(reasons []Reason) (lines []string) {
 	for _, r := range reasons {
-		lines = append(lines, fmt.Sprintf("%s %s %s: %s", r.Revision, r.Target, r.Event, r.Message()))
+		lines = append(lines, fmt.Sprintf("%s %s %s: %s", r.Revision, r.Target, r.Event, short(r)))
 	}
 	return lines
 }

@@ -130,7 +130,7 @@ func TestAGroupWhoseHostsNobodyToldIsNotEmpty(t *testing.T) {
 	w := newTale(t, antGateway(copied), map[string][]string{"ant-gateway/prod": {"antworker001"}})
 	w.release("1", "x86", "aarch64", "raspbian")
 	w.idle()
-	want := "1 host-group/ant-gateway/beta host-group-finished-successfully: the hosts of group ant-gateway/beta are not known yet"
+	want := "1 host-group/ant-gateway/beta host-group-finished-successfully: awaits-members ant-gateway/beta"
 	if got := texts(w.state.Explain(GroupTarget("ant-gateway", "beta"))); len(got) != 1 || got[0] != want {
 		t.Errorf("explained with %q", got)
 	}

@@ -167,16 +167,8 @@ func PipelineChanges(w io.Writer, changes []pipeline.Change, exists bool, opts P
 	return d.to(w, "preview")
 }
 
-// Explanation is why something does not move, with what is known of it besides
-// the pipeline's state.
-type Explanation struct {
-	pipeline.Reason
-	Message string `json:"says"`
-	Change  string `json:"change"` // what would change it
-}
-
 // PipelineReasons writes why things do not move.
-func PipelineReasons(w io.Writer, t deploylog.Target, reasons []Explanation, opts PlanOptions) error {
+func PipelineReasons(w io.Writer, t deploylog.Target, reasons []pipeline.Reason, opts PlanOptions) error {
 	d := newDocument(opts)
 	if len(reasons) == 0 {
 		d.line(fmt.Sprintf("Nothing of %s waits: no revision is under way there, or all of it goes on by itself.", clean(string(t))))
@@ -188,10 +180,10 @@ func PipelineReasons(w io.Writer, t deploylog.Target, reasons []Explanation, opt
 			d.line(d.style.bold("revision " + clean(revision)))
 		}
 		d.line(fmt.Sprintf("  %s  %s", clean(string(e.Target)), clean(e.Event)))
-		for _, line := range cleanLines(e.Message) {
+		for _, line := range cleanLines(e.Message()) {
 			d.line("      " + line)
 		}
-		d.line(d.style.dim("      → " + clean(e.Change)))
+		d.line(d.style.dim("      → " + clean(e.Change())))
 	}
 	return d.to(w, "explanation")
 }

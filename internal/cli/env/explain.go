@@ -29,9 +29,7 @@ func Explain(ctx context.Context, a *app.App, t deploylog.Target, at int64) (err
 			return exit.Usage("there is no %s: deployster env status %s --hosts shows what there is", t, name)
 		}
 		if at == 0 && !s.Idle() && !environments.ControllerAtWork(e.log) && !environments.WorksOn(e.log, name) {
-			reasons = append(reasons, environment.Reason{
-				Target: string(environment.Target(name)), Message: "no controller is at work, so nothing begins", Change: "deployster env run " + name,
-			})
+			reasons = append(reasons, s.NoController())
 		}
 		reasons = append(reasons, s.Explain(t, e.when)...)
 		return nil

@@ -40,7 +40,7 @@ func explainRuns(ctx context.Context, a *app.App, t deploylog.Target) error {
 	}
 	reasons := []environment.Reason{}
 	for _, u := range unfinished {
-		r := environment.Reason{Target: string(u.Target), Message: engines.UnfinishedText(u), Change: "its end"}
+		r := environment.Reason{Target: string(u.Target), Code: "run-unfinished", Message: engines.UnfinishedText(u), Change: "its end"}
 		switch {
 		case u.Alive:
 		case len(u.Acting) > 0:

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -63,28 +62,27 @@ func Explain(ctx context.Context, a *app.App, t deploylog.Target, at int64, inve
 	defer func() { err = errors.Join(err, l.log.Close()) }()
 	reasons := l.explain(t, work.NewHosts(inventory), at == 0)
 	if len(reasons) > 0 && reasons[0].Code == pipeline.NoTarget {
-		return exit.Usage("%s: %s", t, reasons[0].Reason.Message())
+		return exit.Usage("%s: %s", t, reasons[0].Message())
 	}
 	if asJSON {
-		return a.Document(map[string]any{"target": t, "event": l.Head(), "reasons": append([]view.Explanation{}, reasons...)})
+		return a.Document(map[string]any{"target": t, "event": l.Head(), "reasons": append([]pipeline.Reason{}, reasons...)})
 	}
 	return view.PipelineReasons(a.Out, t, reasons, a.PlanOptions(a.Out))
 }
 
 // explain adds to what the pipeline's state knows what is being worked on.
-func (l *past) explain(t deploylog.Target, h *work.Hosts, present bool) []view.Explanation {
+func (l *past) explain(t deploylog.Target, h *work.Hosts, present bool) []pipeline.Reason {
 	name, _ := pipelines.PipelineOf(t)
-	var all []view.Explanation
+	var all []pipeline.Reason
 	idle := present && !pipelines.SchedulerAtWork(l.log)
 	_ = l.Ask(name, func(s *pipeline.State) error {
 		_, _ = h.Members(s.Definition()) // reads the inventory, for the slots
 		for _, r := range s.Explain(t) {
-			e := view.Explanation{Reason: r, Message: r.Message(), Change: r.Change()}
 			if r.Code == pipeline.Ready {
-				l.explainReady(&e, h, idle)
-				explainDeploying(&e, s.Definition(), idle)
+				l.explainReady(&r, h, idle)
+				explainDeploying(&r, s.Definition(), idle)
 			}
-			all = append(all, e)
+			all = append(all, r)
 		}
 		return nil
 	})
@@ -93,35 +91,34 @@ func (l *past) explain(t deploylog.Target, h *work.Hosts, present bool) []view.E
 
 // explainDeploying tells where there is more about a stage that waits for an
 // environment.
-func explainDeploying(e *view.Explanation, d *pipeline.Definition, idle bool) {
+func explainDeploying(r *pipeline.Reason, d *pipeline.Definition, idle bool) {
 	for i := range d.Stages {
-		if s := &d.Stages[i]; e.Event == pipeline.EventDeployed && !idle && pipeline.StageTarget(d.Name, s.Name) == e.Target {
-			e.Message = fmt.Sprintf("waits until its deployment to environment %s has finished: deployster explain environment/%s", s.Environment, s.Environment)
+		if s := &d.Stages[i]; r.Event == pipeline.EventDeployed && !idle && pipeline.StageTarget(d.Name, s.Name) == r.Target {
+			r.Code, r.Name, r.Seq = pipeline.AwaitsEnvironment, s.Environment, 0
 		}
 	}
 }
 
-func (l *past) explainReady(e *view.Explanation, h *work.Hosts, idle bool) {
-	if w, ok := l.overview.Working(e.Reason); ok && runs.Alive(l.log, w.Run) {
-		e.Message = fmt.Sprintf("is being done by run %s (event %d)", w.Run, w.Seq)
+func (l *past) explainReady(r *pipeline.Reason, h *work.Hosts, idle bool) {
+	if w, ok := l.overview.Working(*r); ok && runs.Alive(l.log, w.Run) {
+		r.Code, r.Run, r.Seq = pipeline.InRun, w.Run, w.Seq
 		return
 	}
 	if idle {
-		e.Message += ", but no scheduler is at work: deployster pipeline run"
+		r.Code = pipeline.NoScheduler
 		return
 	}
-	if w, ok := l.overview.Failed(e.Reason); ok {
-		e.Message = fmt.Sprintf("its last try failed (run %s, event %d): it is tried again after a pause", w.Run, w.Seq)
+	if w, ok := l.overview.Failed(*r); ok {
+		r.Code, r.Run, r.Seq = pipeline.AwaitsRetry, w.Run, w.Seq
 		return
 	}
-	e.Message += ": the scheduler takes it as soon as it has a hand free (--parallelism)"
-	if e.Target.Kind() != "host" {
+	r.Code = pipeline.AwaitsSlot
+	if r.Target.Kind() != "host" {
 		return
 	}
-	host := string(e.Target)[strings.LastIndexByte(string(e.Target), '/')+1:]
-	busy := slices.DeleteFunc(l.overview.Busy(e.Target), func(w pipelines.Working) bool { return !runs.Alive(l.log, w.Run) })
+	host := string(r.Target)[strings.LastIndexByte(string(r.Target), '/')+1:]
+	busy := slices.DeleteFunc(l.overview.Busy(r.Target), func(w pipelines.Working) bool { return !runs.Alive(l.log, w.Run) })
 	if len(busy) > 0 && len(busy) >= h.Slots(host) {
-		e.Message = fmt.Sprintf("slot busy: %s of %s is being done on the host by run %s (event %d)", busy[0].Event, busy[0].Target, busy[0].Run, busy[0].Seq)
-		e.Change = "the end of that run"
+		r.Code, r.ByEvent, r.By, r.Run, r.Seq = pipeline.AwaitsHost, busy[0].Event, busy[0].Target, busy[0].Run, busy[0].Seq
 	}
 }

@@ -1,0 +1,187 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// ReasonCode says why something does not move, or that it may. Its values never
+// change their meaning.
+type ReasonCode string
+
+// The reasons that follow from the pipeline and the log.
+const (
+	Ready          ReasonCode = "ready"           // nothing holds it: Decide yields it
+	AwaitsStage    ReasonCode = "awaits-stage"    // Name is a stage it comes after
+	AwaitsBatch    ReasonCode = "awaits-batch"    // Holder is in a batch that begins here, at stage Name
+	AwaitsArtifact ReasonCode = "awaits-artifact" // Name is its kind
+	AwaitsApproval ReasonCode = "awaits-approval" // Name is the stage
+	AwaitsMembers  ReasonCode = "awaits-members"  // Name is the group whose hosts are not recorded yet
+	NotNew         ReasonCode = "not-new"         // something after it happened
+	LeftOut        ReasonCode = "left-out"        // the step was introduced late, and the revision skipped it elsewhere
+	CameLater      ReasonCode = "came-later"      // the kind of artifact, Name, was introduced after the revision was registered
+	HasFailed      ReasonCode = "failed"          // Cause says how
+	WasCancelled   ReasonCode = "cancelled"       // Cause says why
+	NoMember       ReasonCode = "no-member"       // the host is in no group Name of the pipeline
+	NoTarget       ReasonCode = "no-target"       // the pipeline has nothing of this name; Name is what was meant
+)
+
+// The reasons why a step that is Ready is not done yet: who knows the runs and
+// the schedulers sets them.
+const (
+	InRun             ReasonCode = "in-run"             // Run is doing it
+	NoScheduler       ReasonCode = "no-scheduler"       // none is running
+	AwaitsRetry       ReasonCode = "awaits-retry"       // Run was its last try, which failed
+	AwaitsSlot        ReasonCode = "awaits-slot"        // the scheduler has none free
+	AwaitsHost        ReasonCode = "awaits-host"        // Run does ByEvent of By on the host
+	AwaitsEnvironment ReasonCode = "awaits-environment" // its deployment to environment Name has not finished
+)
+
+// Reason says why something does not move, or that it may.
+type Reason struct {
+	Code       ReasonCode       `json:"reason"`
+	Revision   string           `json:"revision"`
+	Deployment string           `json:"deployment"`
+	Target     deploylog.Target `json:"target"` // what does not move
+	Event      string           `json:"event"`  // what has not happened to it
+
+	Seq     int64            `json:"seq,omitempty"` // the event that is responsible; 0 when it is one that is missing
+	By      deploylog.Target `json:"by,omitempty"`  // what that event happened to
+	ByEvent string           `json:"by_event,omitempty"`
+
+	Name   string `json:"name,omitempty"`   // see the codes
+	To     string `json:"to,omitempty"`     // of a batch: the stage after which it is free
+	Holder string `json:"holder,omitempty"` // revision
+	Run    string `json:"run,omitempty"`
+	Cause  string `json:"cause,omitempty"`
+}
+
+// MarshalJSON adds the sentences, and writes code and message also under their
+// earlier names, why and says.
+func (r Reason) MarshalJSON() ([]byte, error) {
+	type plain Reason
+	why := r.Code
+	switch r.Code {
+	case InRun, NoScheduler, AwaitsRetry, AwaitsSlot, AwaitsHost, AwaitsEnvironment:
+		why = Ready
+	}
+	return json.Marshal(struct {
+		plain
+		Why     ReasonCode `json:"why"`
+		Message string     `json:"message"`
+		Says    string     `json:"says"`
+		Change  string     `json:"change"`
+	}{plain(r), why, r.Message(), r.Message(), r.Change()})
+}
+
+// Blocking reports whether the reason is one that somebody has to do something
+// about: not that something else comes first, or will never be done.
+func (r Reason) Blocking() bool {
+	switch r.Code {
+	case AwaitsBatch, AwaitsArtifact, AwaitsApproval, AwaitsMembers, HasFailed, WasCancelled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Message says it in words, with the event that is responsible.
+func (r Reason) Message() string {
+	switch text := r.text(); {
+	case r.Seq == 0:
+		return text
+	case r.Code == NotNew:
+		return fmt.Sprintf("%s by event %d", text, r.Seq)
+	default:
+		return fmt.Sprintf("%s (event %d)", text, r.Seq)
+	}
+}
+
+func (r Reason) text() string {
+	cause := ""
+	if r.Cause != "" {
+		cause = ": " + r.Cause
+	}
+	switch r.Code {
+	case Ready:
+		return "ready" + cause
+	case AwaitsStage:
+		return "waits for stage " + r.Name
+	case AwaitsBatch:
+		return fmt.Sprintf("batch held by revision %s at stage %s", r.Holder, r.Name)
+	case AwaitsArtifact:
+		return "waiting for artifact " + r.Name
+	case AwaitsApproval:
+		return "approval missing"
+	case AwaitsMembers:
+		return "the hosts of group " + r.Name + " are not known yet"
+	case NotNew:
+		if r.By == r.Target {
+			return "not new: " + r.ByEvent + " already recorded"
+		}
+		return fmt.Sprintf("not new: %s of %s already recorded", r.ByEvent, r.By)
+	case LeftOut:
+		return fmt.Sprintf("left out: this revision is older than the step, and skipped it on %s with %s", r.By, r.ByEvent)
+	case CameLater:
+		return fmt.Sprintf("left out: artifact %s was introduced after this revision was registered", r.Name)
+	case HasFailed:
+		return "failed" + cause
+	case WasCancelled:
+		return "cancelled" + cause
+	case NoMember:
+		return "the host is not a member of host group " + r.Name
+	case NoTarget:
+		if r.Name != "" {
+			return "the pipeline has no such target; did you mean " + r.Name + "?"
+		}
+		return "the pipeline has no such target"
+	default:
+		return r.schedulerText(cause)
+	}
+}
+
+// schedulerText is the text of a reason why a ready step is not done yet.
+func (r Reason) schedulerText(cause string) string {
+	switch r.Code {
+	case InRun:
+		return "being done by run " + r.Run
+	case NoScheduler:
+		return "ready" + cause + ", but no scheduler is running: deployster pipeline run"
+	case AwaitsRetry:
+		return "the last try, run " + r.Run + ", failed: tried again after a pause"
+	case AwaitsHost:
+		return fmt.Sprintf("slot busy: %s of %s is being done on the host by run %s", r.ByEvent, r.By, r.Run)
+	case AwaitsEnvironment:
+		return fmt.Sprintf("waits until its deployment to environment %s has finished: deployster explain environment/%s", r.Name, r.Name)
+	default:
+		return "ready" + cause + ": waiting for a free slot of the scheduler (--parallelism)"
+	}
+}
+
+// Change names the event that would change it, in words.
+func (r Reason) Change() string {
+	switch r.Code {
+	case AwaitsStage:
+		return fmt.Sprintf("%s of %s", stageFinished, r.By)
+	case AwaitsBatch:
+		return fmt.Sprintf("%s of stage %s, or the end of the deployment, of revision %s", stageFinished, r.To, r.Holder)
+	case AwaitsArtifact:
+		return fmt.Sprintf("%s of %s", r.Event, r.Target)
+	case AwaitsApproval:
+		return fmt.Sprintf("%s of %s", EventApproved, r.Target)
+	case AwaitsMembers, NoMember:
+		return EventMembersChanged + " of host group " + r.Name
+	case NotNew, LeftOut, CameLater:
+		return "none of this deployment: the next revision does it"
+	case HasFailed, WasCancelled:
+		return EventRetried
+	case NoTarget:
+		return EventDefined + ", with such a target"
+	case AwaitsHost:
+		return "the end of that run"
+	default:
+		return r.Event + ", once the scheduler has done it"
+	}
+}

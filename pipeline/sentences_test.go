@@ -1,0 +1,55 @@
+package pipeline
+
+import "testing"
+
+// What people read of a reason is said here once; other tests want codes.
+func TestTheSentencesOfReasons(t *testing.T) {
+	for _, c := range []struct {
+		reason          Reason
+		message, change string
+	}{
+		{Reason{Code: Ready}, "ready", "host-deployed, once the scheduler has done it"},
+		{Reason{Code: Ready, Cause: "no network"}, "ready: no network", "host-deployed, once the scheduler has done it"},
+		{Reason{Code: AwaitsStage, Name: "beta", By: "stage/p/beta"}, "waits for stage beta", "stage-finished-successfully of stage/p/beta"},
+		{Reason{Code: AwaitsBatch, Name: "approve", To: "announce", Holder: "v1", Seq: 17}, "batch held by revision v1 at stage approve (event 17)", "stage-finished-successfully of stage announce, or the end of the deployment, of revision v1"},
+		{Reason{Code: AwaitsArtifact, Name: "x86"}, "waiting for artifact x86", "host-deployed of host/p/g/h"},
+		{Reason{Code: AwaitsApproval, Name: "approve"}, "approval missing", "stage-approved of host/p/g/h"},
+		{Reason{Code: AwaitsMembers, Name: "g"}, "the hosts of group g are not known yet", "host-group-members-changed of host group g"},
+		{Reason{Code: NotNew, By: "host/p/g/h", ByEvent: "host-tested", Seq: 14}, "not new: host-tested already recorded by event 14", "none of this deployment: the next revision does it"},
+		{Reason{Code: NotNew, By: "stage/p/s", ByEvent: "stage-started", Seq: 14}, "not new: stage-started of stage/p/s already recorded by event 14", "none of this deployment: the next revision does it"},
+		{Reason{Code: LeftOut, By: "host/p/g/o", ByEvent: "host-tested", Seq: 14}, "left out: this revision is older than the step, and skipped it on host/p/g/o with host-tested (event 14)", "none of this deployment: the next revision does it"},
+		{Reason{Code: CameLater, Name: "riscv", Seq: 15}, "left out: artifact riscv was introduced after this revision was registered (event 15)", "none of this deployment: the next revision does it"},
+		{Reason{Code: HasFailed, Cause: "host-deployed failed: disk full", Seq: 9}, "failed: host-deployed failed: disk full (event 9)", "pipeline-retried"},
+		{Reason{Code: WasCancelled, Cause: "too slow", Seq: 30}, "cancelled: too slow (event 30)", "pipeline-retried"},
+		{Reason{Code: NoMember, Name: "g", Seq: 2}, "the host is not a member of host group g (event 2)", "host-group-members-changed of host group g"},
+		{Reason{Code: NoTarget}, "the pipeline has no such target", "pipeline-defined, with such a target"},
+		{Reason{Code: NoTarget, Name: "stage/p/beta"}, "the pipeline has no such target; did you mean stage/p/beta?", "pipeline-defined, with such a target"},
+		{Reason{Code: InRun, Run: "R1", Seq: 40}, "being done by run R1 (event 40)", "host-deployed, once the scheduler has done it"},
+		{Reason{Code: NoScheduler}, "ready, but no scheduler is running: deployster pipeline run", "host-deployed, once the scheduler has done it"},
+		{Reason{Code: AwaitsRetry, Run: "R1", Seq: 40}, "the last try, run R1, failed: tried again after a pause (event 40)", "host-deployed, once the scheduler has done it"},
+		{Reason{Code: AwaitsSlot}, "ready: waiting for a free slot of the scheduler (--parallelism)", "host-deployed, once the scheduler has done it"},
+		{Reason{Code: AwaitsHost, ByEvent: "host-tested", By: "host/q/g/h", Run: "R1", Seq: 40}, "slot busy: host-tested of host/q/g/h is being done on the host by run R1 (event 40)", "the end of that run"},
+		{Reason{Code: AwaitsEnvironment, Name: "shop/prod"}, "waits until its deployment to environment shop/prod has finished: deployster explain environment/shop/prod", "host-deployed, once the scheduler has done it"},
+	} {
+		t.Run(string(c.reason.Code), func(t *testing.T) {
+			r := c.reason
+			r.Revision, r.Target, r.Event = "v2", "host/p/g/h", "host-deployed"
+			if r.Message() != c.message || r.Change() != c.change {
+				t.Errorf("it says\n  %s\n  → %s\nwant\n  %s\n  → %s", r.Message(), r.Change(), c.message, c.change)
+			}
+		})
+	}
+}
+
+func TestTheSentencesOfChanges(t *testing.T) {
+	for want, c := range map[string]Change{
+		"stage-started of stage/p/s runs":                                               {Effect: Runs},
+		"stage-started of stage/p/s is skipped: not new: x already recorded by event 3": {Effect: Skipped, Reason: Reason{Code: NotNew, Target: "stage/p/s", By: "stage/p/s", ByEvent: "x", Seq: 3}},
+		"stage-started of stage/p/s no longer runs: no longer in the pipeline":          {Effect: Ends},
+	} {
+		c.Target, c.Event = "stage/p/s", "stage-started"
+		if got := c.Message(); got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+	}
+}
