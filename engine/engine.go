@@ -28,7 +28,7 @@ type Engine interface {
 	// Image makes the image behind ref available according to policy and
 	// returns what it resolved to. ref is NAME[:TAG], NAME@DIGEST or an image
 	// id. progress, which may be nil, is called from one goroutine at a time.
-	// It fails with ErrNoImage when the image is not there and may or can not
+	// It fails with ErrNoImage when the image is not there and may or cannot
 	// be pulled.
 	Image(ctx context.Context, ref string, policy PullPolicy, progress func(Progress)) (Image, error)
 
@@ -124,7 +124,7 @@ type Spec struct {
 	Pids       int64         // how many processes and threads it may have; 0 is the engine's default
 
 	// Whole says that the program may rely on its input: it starts only when all
-	// of stdin, to its EOF, is there for it to read, and never where that can not
+	// of stdin, to its EOF, is there for it to read, and never where that cannot
 	// be, also if the caller dies. It finds the input in a file. An engine that is
 	// elsewhere, or a container that may use little, may have to leave this to the
 	// caller's luck for an input of more than 32 KiB.
@@ -179,7 +179,7 @@ var (
 	ErrTimeout     = errors.New("timed out")
 )
 
-// UnreachableError is the error of a pull from a registry that can not be
+// UnreachableError is the error of a pull from a registry that cannot be
 // reached. It is ErrNoImage, too, for the image is not to be had; but it does not
 // say so, as the registry may well have it.
 type UnreachableError struct {
@@ -189,7 +189,7 @@ type UnreachableError struct {
 
 // Error implements error.
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("registry %s can not be reached: %v", e.Registry, e.Cause)
+	return fmt.Sprintf("registry %s cannot be reached: %v", e.Registry, e.Cause)
 }
 
 // Unwrap implements errors.Is and errors.As.

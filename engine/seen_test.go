@@ -49,7 +49,7 @@ func TestADirectoryIsSeenWhereMountsShowIt(t *testing.T) {
 		{"around another mount", state, []engine.Mount{mount(workspace, "/w"), mount(elsewhere, "/w/.deployster/x")}, []string{"/w/.deployster"}},
 		{"twice at one place", state, []engine.Mount{mount(workspace, "/w"), mount(workspace, "/w")}, []string{"/w/.deployster"}},
 		{"of what is not there", filepath.Join(root, "none"), []engine.Mount{mount(root, "/plug")}, nil},
-		{"of what can not be mounted", state, []engine.Mount{mount(filepath.Join(root, "none"), "/plug")}, nil},
+		{"of what cannot be mounted", state, []engine.Mount{mount(filepath.Join(root, "none"), "/plug")}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := engine.Seen(c.directory, c.mounts)

@@ -153,7 +153,7 @@ func TestACheckOfNoFileFails(t *testing.T) {
 	if err := os.Remove(filepath.Join(m.bin, "git")); err != nil {
 		t.Fatal(err)
 	}
-	if said, code := m.run(check); code == 0 || !strings.Contains(said, "git can not tell") {
+	if said, code := m.run(check); code == 0 || !strings.Contains(said, "git cannot list the files") {
 		t.Errorf("no git: exit %d, %s", code, said)
 	}
 	m, check = checkout(t, map[string]string{"a.go": "package a\n"})

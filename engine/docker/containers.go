@@ -43,7 +43,7 @@ func (e *Engine) Containers(ctx context.Context, labels map[string]string) ([]en
 	return containers, nil
 }
 
-// alive says whether processes of a container in this state exist.
+// alive reports whether processes of a container in this state exist.
 func alive(state container.ContainerState) bool {
 	switch state {
 	case container.StateRunning, container.StatePaused, container.StateRestarting:
@@ -70,7 +70,7 @@ func (e *Engine) Wait(ctx context.Context, id string) (engine.Exit, error) {
 }
 
 // Remove kills the container if it runs, and removes it with its anonymous
-// volumes. It returns when the container is gone, also if another removal got
+// volumes. It returns when the container is removed, also if another removal got
 // there first.
 func (e *Engine) Remove(ctx context.Context, id string) error {
 	_, err := e.client.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
@@ -89,7 +89,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// end is what a wait came to.
+// end is the result of a wait.
 type end struct {
 	code int
 	err  error

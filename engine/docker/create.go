@@ -111,7 +111,7 @@ func (e *Engine) resolve(ctx context.Context, spec engine.Spec, config *containe
 	}
 	image, err := e.client.ImageInspect(ctx, spec.Image)
 	if err != nil {
-		return e.runError("look at the image", spec, err)
+		return e.runError("inspect the image", spec, err)
 	}
 	if image.Config == nil {
 		return nil

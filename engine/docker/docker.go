@@ -7,8 +7,8 @@
 //
 // One run is a conversation whose order matters (see Engine.Run): the streams
 // and the wait are there before the process starts, so no output and no exit is
-// ever missed, and the container is removed whatever happens. Nothing is tried
-// twice: an error says what was attempted and what the user can do about it.
+// ever missed, and the container is removed whatever happens. Nothing is retried:
+// an error says what was attempted and what the user can do about it.
 package docker
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 )
 
-// TLS is the files with which an engine is trusted, and told who asks.
+// TLS is the files by which both sides of a connection are authenticated.
 type TLS struct {
 	CA        string // certificate of the authority that vouches for the engine
 	Cert, Key string // this side's; both or none
@@ -62,7 +62,7 @@ type Options struct {
 	// created ahead.
 	Shim string
 
-	// Logger is told what does not fail a call; nil discards.
+	// Logger receives what does not fail a call; nil discards it.
 	Logger *slog.Logger
 }
 
@@ -77,7 +77,7 @@ type Engine struct {
 	shimless sync.Map    // images whose containers are made without the shim
 	warned   atomic.Bool // that an input may be cut short
 	removals *removals
-	passed   func(point string) // if set, hears of every point of a run: tests end there
+	passed   func(point string) // if set, called at every point of a run: tests end there
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -149,8 +149,8 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 
 // Identity asks the engine which one it is. Machines that were copied have an ID in
 // common, and so have engines on one machine; its name and the place of its data
-// tell those apart. Podman makes up an ID for each answer, which tells nothing: an
-// ID that is not the same when asked again is none.
+// tell those apart. Podman invents an ID for each answer, so an ID that differs when
+// it is asked for again is none.
 func (e *Engine) Identity(ctx context.Context) (engine.Identity, error) {
 	identity := engine.Identity{Context: e.endpoint.context}
 	found, err := e.client.Info(ctx, client.InfoOptions{})

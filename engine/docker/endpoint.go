@@ -38,7 +38,7 @@ func (e endpoint) scheme() string {
 	return scheme
 }
 
-// local says whether the engine sees this machine's file system.
+// local reports whether the engine sees this machine's file system.
 func (e endpoint) local() bool {
 	return e.scheme() == "unix" || e.scheme() == "npipe"
 }

@@ -93,7 +93,7 @@ func (e endpoint) sshTarget() string {
 }
 
 // runError explains why a container could not be created or started. The
-// daemon tells these cases apart only in its texts.
+// daemon distinguishes these cases only in its texts.
 func (e *Engine) runError(action string, spec engine.Spec, err error) error {
 	text := err.Error()
 	switch {
@@ -108,7 +108,7 @@ func (e *Engine) runError(action string, spec engine.Spec, err error) error {
 	case strings.Contains(text, "exec format error"):
 		return fmt.Errorf("%s: %s of image %q is built for another platform than the engine's: %w", action, entrypointOf(spec), spec.Image, err)
 	case strings.Contains(text, "exec: "), strings.Contains(text, "executable file not found"):
-		return fmt.Errorf("%s: %s can not be executed in image %q; check that the file is there and executable: %w", action, entrypointOf(spec), spec.Image, err)
+		return fmt.Errorf("%s: %s cannot be executed in image %q; check that the file is there and executable: %w", action, entrypointOf(spec), spec.Image, err)
 	default:
 		return e.wrap(action, err)
 	}

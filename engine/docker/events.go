@@ -6,20 +6,20 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// telling are the events after which a container may not be as it was. The end
+// watched are the events after which a container may not be as it was. The end
 // of one that is stopped or killed is a "die".
-var telling = []string{"start", "die", "oom", "pause", "unpause", "health_status", "destroy"}
+var watched = []string{"start", "die", "oom", "pause", "unpause", "health_status", "destroy"}
 
 // Watch calls changed, from one goroutine, when a container of the engine has
 // begun or ended, changed its health, or was removed. Containers that carry the
 // label without are left out. Watch returns when ctx is done, or when the engine
-// can not tell any more: always with an error. What happened before it began to
-// watch, or after it failed, is never told.
+// stops sending events: always with an error. Changes before the subscription and
+// after its end are not reported.
 func (e *Engine) Watch(ctx context.Context, without string, changed func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	events := e.client.Events(ctx, client.EventsListOptions{
-		Filters: client.Filters{}.Add("type", "container").Add("event", telling...),
+		Filters: client.Filters{}.Add("type", "container").Add("event", watched...),
 	})
 	for {
 		select {
@@ -28,7 +28,7 @@ func (e *Engine) Watch(ctx context.Context, without string, changed func()) erro
 				changed()
 			}
 		case err := <-events.Err:
-			return e.wrap("hear of the engine's containers", err)
+			return e.wrap("watch the engine's containers", err)
 		}
 	}
 }

@@ -21,38 +21,38 @@ import (
 // watching is a Watch of an engine.
 type watching struct {
 	*testing.T
-	direct *Engine       // the same, by another way
-	id     string        // of a container that stays
-	heard  chan struct{} // has a value after a change
-	ended  chan error
+	direct  *Engine       // the same, by another way
+	id      string        // of a container that stays
+	changes chan struct{} // has a value after a change
+	ended   chan error
 }
 
-// watch begins to watch an engine, and returns when changes are heard of.
+// watch begins to watch an engine, and returns when changes are reported.
 func watch(ctx context.Context, t *testing.T, e *Engine) watching {
 	t.Helper()
-	w := watching{T: t, direct: open(t), heard: make(chan struct{}, 1), ended: make(chan error, 1)}
+	w := watching{T: t, direct: open(t), changes: make(chan struct{}, 1), ended: make(chan error, 1)}
 	w.id = resident(t, w.direct)
 	go func() {
 		w.ended <- e.Watch(ctx, "deployster.enginetest", func() {
 			select {
-			case w.heard <- struct{}{}:
+			case w.changes <- struct{}{}:
 			default:
 			}
 		})
 	}()
-	// Nothing tells that the engine has begun to tell but that it does.
-	for patience := time.Now().Add(10 * time.Minute); ; {
+	// Only an event shows that the engine has begun to send events.
+	for deadline := time.Now().Add(10 * time.Minute); ; {
 		w.pause()
 		w.unpause()
 		select {
-		case <-w.heard:
+		case <-w.changes:
 			return w
 		case err := <-w.ended:
 			t.Fatal(err)
 		case <-time.After(20 * time.Millisecond):
 		}
-		if time.Now().After(patience) {
-			t.Fatal("nothing is told")
+		if time.Now().After(deadline) {
+			t.Fatal("no change is reported")
 		}
 	}
 }
@@ -119,10 +119,10 @@ func TestAWatchEndsWhenTheEngineGoesAway(t *testing.T) {
 	e := openWith(t, Options{Host: "unix://" + between.path})
 	w := watch(t.Context(), t, e)
 	between.cut()
-	checkError(t, w.end(), nil, "hear of the engine's containers")
+	checkError(t, w.end(), nil, "watch the engine's containers")
 
 	// Nobody is there any more.
-	checkError(t, e.Watch(t.Context(), "", func() { t.Error("a change is told") }), nil, "hear of the engine's containers", "systemctl start docker")
+	checkError(t, e.Watch(t.Context(), "", func() { t.Error("a change is reported") }), nil, "watch the engine's containers", "systemctl start docker")
 }
 
 // wire is a socket that leads to another one until it is cut.
@@ -172,7 +172,7 @@ func (w *wire) cut() {
 	}
 }
 
-// Which containers are told of can be counted only where nobody else has any.
+// Which containers are reported can be counted only where nobody else has any.
 func TestAWatchLeavesOutContainersWithALabel(t *testing.T) {
 	asked := make(chan string, 1)
 	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -186,12 +186,12 @@ func TestAWatchLeavesOutContainersWithALabel(t *testing.T) {
 	}))
 	t.Cleanup(daemon.Close)
 	e := openWith(t, Options{Host: "tcp://" + strings.TrimPrefix(daemon.URL, "http://")})
-	told := 0
-	if err := e.Watch(t.Context(), "ours", func() { told++ }); !errors.Is(err, io.EOF) {
+	reported := 0
+	if err := e.Watch(t.Context(), "ours", func() { reported++ }); !errors.Is(err, io.EOF) {
 		t.Errorf("%v, want the end of the stream", err)
 	}
-	if told != 3 {
-		t.Errorf("it is told of %d changes, want 3", told)
+	if reported != 3 {
+		t.Errorf("%d changes are reported, want 3", reported)
 	}
 	filters := <-asked
 	for _, want := range []string{"container", "start", "die", "oom", "pause", "unpause", "health_status", "destroy"} {

@@ -46,7 +46,7 @@ func (e *Engine) Image(ctx context.Context, ref string, policy engine.PullPolicy
 	}
 	image, err := e.inspect(ctx, ref, named)
 	if errdefs.IsNotFound(err) {
-		return engine.Image{}, fmt.Errorf("image %q: %w: an id can not be pulled; use the image's name", ref, engine.ErrNoImage)
+		return engine.Image{}, fmt.Errorf("image %q: %w: an id cannot be pulled; use the image's name", ref, engine.ErrNoImage)
 	}
 	return image, err
 }
@@ -154,7 +154,7 @@ func (e *Engine) credentials(host string) (string, error) {
 	})
 }
 
-// pullError says why an image could not be had. The engine passes the
+// pullError reports why an image could not be had. The engine passes the
 // registry's answer on as text.
 func (e *Engine) pullError(ref, host string, hasCredentials bool, err error) error {
 	action := fmt.Sprintf("pull image %q", ref)

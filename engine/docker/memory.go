@@ -10,46 +10,47 @@ import (
 	"github.com/deployster-go/deployster/engine"
 )
 
-// Docker hears of a lack of memory and of a container's end from two sides, and
-// may tell of the end first. How long after it that can be depends on how busy the
-// machine is, so whoever was killed by nobody that Docker knows of is waited for.
+// Docker learns of a lack of memory and of a container's end on two ways, and may
+// report the end first. These are for how long after the end the lack is waited
+// for: longer for a container that was killed without a request that Docker knows
+// of, because the delay depends on how busy the machine is.
 const (
-	belated       = 10 * time.Millisecond
-	belatedKilled = 5 * time.Second
+	oomTimeout       = 10 * time.Millisecond
+	oomTimeoutKilled = 5 * time.Second
 )
 
 // killed is the exit code of what was ended by SIGKILL.
 const killed = 128 + 9
 
-// shortage hears of a lack of memory, which the state of an ended container
-// does not show when Docker learns of the end first. It yields false for a
-// container that was killed on request, and is nil for one without a limit, of
-// which the state alone must do.
-type shortage <-chan bool
+// oomWatch receives whether a container lacked memory, which the state of an ended
+// container does not show when Docker learns of the end first. It yields false for
+// a container that was killed on request. It is nil for a container without a
+// limit, for which the state alone is used.
+type oomWatch <-chan bool
 
-// listen begins to hear of a container.
-func (e *Engine) listen(ctx context.Context, id string, spec engine.Spec) shortage {
+// watchMemory subscribes to the events of a container that has a memory limit.
+func (e *Engine) watchMemory(ctx context.Context, id string, spec engine.Spec) oomWatch {
 	if spec.Memory == 0 {
 		return nil
 	}
 	filters := client.Filters{}
 	filters.Add("container", id)
 	filters.Add("event", "oom", "kill", "destroy")
-	told := e.client.Events(ctx, client.EventsListOptions{Filters: filters})
-	heard := make(chan bool, 1)
+	subscribed := e.client.Events(ctx, client.EventsListOptions{Filters: filters})
+	result := make(chan bool, 1)
 	go func() {
-		lacking, err := heardOfLack(ctx, told.Messages, told.Err)
+		lacking, err := awaitOOM(ctx, subscribed.Messages, subscribed.Err)
 		if err != nil && ctx.Err() == nil {
-			e.log.DebugContext(ctx, "whether a container lacks memory is not told", "container", id, "error", err)
+			e.log.DebugContext(ctx, "cannot watch a container for a lack of memory", "container", id, "error", err)
 		}
-		heard <- lacking
+		result <- lacking
 	}()
-	return heard
+	return result
 }
 
-// heardOfLack waits for the event that settles whether a container lacked memory. A
-// signal other than SIGKILL does not: whoever got it may have worked on.
-func heardOfLack(ctx context.Context, messages <-chan events.Message, failed <-chan error) (bool, error) {
+// awaitOOM waits for the event that settles whether a container lacked memory. A
+// signal other than SIGKILL does not settle it: the container may have gone on.
+func awaitOOM(ctx context.Context, messages <-chan events.Message, failed <-chan error) (bool, error) {
 	for {
 		select {
 		case m := <-messages:
@@ -69,18 +70,18 @@ func heardOfLack(ctx context.Context, messages <-chan events.Message, failed <-c
 
 // happened reports whether a container that ended with a code lacked memory. It
 // waits no longer than ctx.
-func (s shortage) happened(ctx context.Context, code int) bool {
-	if s == nil {
+func (w oomWatch) happened(ctx context.Context, code int) bool {
+	if w == nil {
 		return false
 	}
-	patience := belated
+	timeout := oomTimeout
 	if code == killed {
-		patience = belatedKilled
+		timeout = oomTimeoutKilled
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	select {
-	case lacking := <-s:
+	case lacking := <-w:
 		return lacking
 	case <-ctx.Done():
 		return false

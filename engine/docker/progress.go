@@ -53,15 +53,15 @@ func (l *layers) see(message jsonstream.Message) {
 	default:
 		return
 	}
-	l.tell()
+	l.publish()
 }
 
-// done reports the end: everything that was to come has come.
+// done reports the end: all layers are complete.
 func (l *layers) done() {
 	for _, at := range l.byID {
 		at.current, at.complete = at.total, true
 	}
-	l.tell()
+	l.publish()
 }
 
 func (l *layers) at(id string) *layer {
@@ -71,9 +71,9 @@ func (l *layers) at(id string) *layer {
 	return l.byID[id]
 }
 
-// tell reports the sums if they changed. The total is unknown as long as one
+// publish reports the sums if they changed. The total is unknown as long as one
 // layer's is.
-func (l *layers) tell() {
+func (l *layers) publish() {
 	now := engine.Progress{Image: l.image}
 	known := true
 	for _, at := range l.byID {

@@ -36,7 +36,7 @@ func TestProgressOverLayers(t *testing.T) {
 		{"a layer too small to be reported", []jsonstream.Message{
 			message("a", "Pulling fs layer"), message("a", "Download complete"), message("a", "Extracting", 7, 7), message("a", "Pull complete"),
 		}, [][2]int64{{7, 7}}},
-		{"a length that the registry does not tell", []jsonstream.Message{
+		{"a length that the registry does not send", []jsonstream.Message{
 			message("a", "Downloading", 10, -1), message("a", "Downloading", 20, -1), message("a", "Extracting", 5, 30), message("a", "Pull complete"),
 		}, [][2]int64{{10, 0}, {20, 0}, {30, 30}}},
 	} {

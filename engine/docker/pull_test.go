@@ -192,7 +192,7 @@ func TestPullWithCredentials(t *testing.T) {
 			}
 			checkError(t, err, nil, c.fails...)
 			if strings.Contains(err.Error(), "wrong") || strings.Contains(err.Error(), "secret") {
-				t.Errorf("the error tells the password: %v", err)
+				t.Errorf("the error shows the password: %v", err)
 			}
 		})
 	}
@@ -209,15 +209,15 @@ func TestPullFails(t *testing.T) {
 	}{
 		{"no such tag", registry.host + "/there:other", []string{"check name, tag and digest", registry.host}},
 		{"no such repository", registry.host + "/missing:tag", []string{"check name, tag and digest", registry.host}},
-		{"nobody listens", "127.0.0.1:1/there:tag", []string{"connection refused", "registry 127.0.0.1:1 can not be reached"}},
-		{"no such registry", "registry.invalid/there:tag", []string{"registry registry.invalid can not be reached", "check the registry's name"}},
+		{"nobody listens", "127.0.0.1:1/there:tag", []string{"connection refused", "registry 127.0.0.1:1 cannot be reached"}},
+		{"no such registry", "registry.invalid/there:tag", []string{"registry registry.invalid cannot be reached", "check the registry's name"}},
 		{"another platform", foreign, []string{"no matching manifest", "no variant of it for the engine's platform"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := e.Image(t.Context(), c.ref, engine.PullMissing, nil)
 			checkError(t, err, engine.ErrNoImage, append(c.says, c.ref)...)
 			unreachable := errors.As(err, new(*engine.UnreachableError))
-			if unreachable != strings.Contains(err.Error(), "can not be reached") || unreachable == strings.Contains(err.Error(), "no such image") {
+			if unreachable != strings.Contains(err.Error(), "cannot be reached") || unreachable == strings.Contains(err.Error(), "no such image") {
 				t.Errorf("it says that there is no such image, which nobody knows, or not that there is none: %v", err)
 			}
 		})

@@ -27,7 +27,7 @@ import (
 // returns; what it yields is dropped.
 //
 // A container that is held starts ahead with the shim (see Options.Shim) in
-// place of its program, and lists as started; stdin, which opens the shim, is
+// place of its program, and lists as started; stdin, which the shim waits for, is
 // copied from the release on. Without a shim everything up to the start is done
 // ahead.
 //
@@ -52,7 +52,7 @@ func (e *Engine) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (
 		return exit, nil
 	}
 	if ctx.Err() != nil {
-		// Whatever was interrupted reports it in its own words.
+		// The cause of the interruption, in place of what the interrupted step reports.
 		err = context.Cause(ctx)
 	}
 	return engine.Exit{}, fmt.Errorf("run image %q: %w", spec.Image, err)
@@ -98,7 +98,7 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 
 	shimmed := mark != ""
 	exited := e.await(ctx, id, container.WaitConditionNextExit)
-	lacking := e.listen(ctx, id, spec)
+	memory := e.watchMemory(ctx, id, spec)
 	if !shimmed {
 		if err := e.release(ctx, spec, nil, fail); err != nil {
 			return engine.Exit{}, err
@@ -155,7 +155,7 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 		}
 		exit, err := e.exit(ctx, id, end.code)
 		if err == nil && !exit.OOMKilled {
-			exit.OOMKilled = lacking.happened(ctx, end.code)
+			exit.OOMKilled = memory.happened(ctx, end.code)
 		}
 		return exit, err
 	}
@@ -184,7 +184,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// exit completes an exit code by whether memory was lacking, which the code
+// exit adds to an exit code whether the container lacked memory, which the code
 // need not show. Docker does not notice what happens in the first milliseconds
 // of a container.
 func (e *Engine) exit(ctx context.Context, id string, code int) (engine.Exit, error) {
@@ -193,7 +193,7 @@ func (e *Engine) exit(ctx context.Context, id string, code int) (engine.Exit, er
 		return engine.Exit{Code: code}, nil
 	}
 	if err != nil {
-		return engine.Exit{}, e.wrap("look at the ended container", err)
+		return engine.Exit{}, e.wrap("inspect the ended container", err)
 	}
 	state := inspected.Container.State
 	return engine.Exit{Code: code, OOMKilled: state != nil && state.OOMKilled}, nil

@@ -20,7 +20,7 @@ import (
 	"github.com/deployster-go/deployster/engine/enginetest"
 )
 
-// signalled tells of the first write.
+// signalled reports the first write.
 type signalled struct {
 	io.Writer
 	first chan struct{}

@@ -119,7 +119,7 @@ func names(text, path string) bool {
 
 // insertShim puts the shim before the program of a container: it is mounted, and
 // becomes the entrypoint with the program behind it. Without a program it does
-// nothing, and Docker says so in its own words.
+// nothing, and Docker reports that there is no program.
 func (e *Engine) insertShim(config *container.Config, host *container.HostConfig, spec engine.Spec, mark string) {
 	argv := slices.Concat(config.Entrypoint, config.Cmd)
 	if len(argv) == 0 {

@@ -105,9 +105,9 @@ func TestHeldWithoutAShim(t *testing.T) {
 		engine *Engine
 		change func(*engine.Spec, *engine.IO)
 	}{
-		"none is given":               {engine: open(t)},
-		"a useless one is given":      {engine: openWith(t, Options{Shim: "/no/such/shim"})},
-		"the engine can not mount it": {engine: mounting},
+		"none is given":              {engine: open(t)},
+		"a useless one is given":     {engine: openWith(t, Options{Shim: "/no/such/shim"})},
+		"the engine cannot mount it": {engine: mounting},
 		"the container may have few threads": {
 			engine: openWith(t, Options{Shim: shimBinary(t)}),
 			change: func(spec *engine.Spec, _ *engine.IO) { spec.Pids = shimPids - 1 },
@@ -212,8 +212,8 @@ func TestTheShimChangesNothing(t *testing.T) {
 	}
 }
 
-// outcome is all that a run shows. Of errors only our own words count: Docker's
-// differ in who looked for the program.
+// outcome is all that a run shows. Of errors only our own text counts: Docker's
+// differs in who looked for the program.
 func outcome(t *testing.T, e *Engine, spec engine.Spec) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -307,7 +307,7 @@ func TestWhichContainersDoWithoutTheShim(t *testing.T) {
 		{"the engine has another file system", `invalid mount config for type "bind": bind source path does not exist: ` + file, true, true},
 		{"the engine is another platform", "exec " + target + ": exec format error", true, true},
 		{"the image lets nobody in", `exec: "` + target + `": permission denied`, true, false},
-		{"the image can not have a file there", `error mounting "` + file + `" to rootfs at "` + target + `": not a directory`, true, false},
+		{"the image cannot have a file there", `error mounting "` + file + `" to rootfs at "` + target + `": not a directory`, true, false},
 		{"a plug is missing that is named like the shim", "bind source path does not exist: " + file + "-data", false, false},
 		{"a plug is missing below it", "bind source path does not exist: " + file + "/data", false, false},
 		{"an image is missing that is named like the shim", "No such image: registry.example" + file + ":latest", false, false},
@@ -325,7 +325,7 @@ func TestWhichContainersDoWithoutTheShim(t *testing.T) {
 	}
 }
 
-// Whoever relies on a whole input hears, once, that a large one may be cut short.
+// A caller that relies on a whole input is warned, once, that a large one may be cut short.
 func TestALargeInputWithoutAShimIsWarnedOf(t *testing.T) {
 	var said bytes.Buffer
 	e := openWith(t, Options{Logger: slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn}))})

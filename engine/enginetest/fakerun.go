@@ -36,7 +36,7 @@ type Call struct {
 }
 
 // Host translates a path in the container to this machine's, by way of the
-// mounts, and says whether it is read-only. It fails with fs.ErrNotExist for a
+// mounts, and reports whether it is read-only. It fails with fs.ErrNotExist for a
 // path that is not below a mount, or is hidden.
 func (c Call) Host(name string) (host string, readOnly bool, err error) {
 	if !path.IsAbs(name) {
@@ -240,7 +240,7 @@ func (f *Fake) prepare(spec engine.Spec) (Program, Call, error) {
 		return nil, Call{}, errors.New("neither entrypoint nor command")
 	}
 	if image.Executables != nil && !slices.Contains(image.Executables, argv[0]) {
-		return nil, Call{}, fmt.Errorf("entrypoint %q can not be executed: %w", argv[0], fs.ErrNotExist)
+		return nil, Call{}, fmt.Errorf("entrypoint %q cannot be executed: %w", argv[0], fs.ErrNotExist)
 	}
 	call := Call{
 		Spec:    spec,

@@ -1,7 +1,7 @@
 // Package enginetest holds the suite that every engine passes, an engine in
 // memory that passes it too, and what tests need to make images.
 //
-// The suite runs one small program, the probe, and looks at what came out. It
+// The suite runs one small program, the probe, and checks its output. It
 // checks the contract of package engine, and nothing that only one engine has.
 package enginetest
 
@@ -31,7 +31,7 @@ type Images struct {
 	// a kernel can do: users, limits, networks, a root of its own.
 	InMemory bool
 
-	// NoLimits is for an engine that can not limit memory and processes here.
+	// NoLimits is for an engine that cannot limit memory and processes here.
 	NoLimits bool
 
 	// HeldRuns is for an engine that starts the container of a held program, and
@@ -50,15 +50,15 @@ type Images struct {
 
 	// Caller is a process that hands the order to Die, with an engine like the
 	// one under test. nil is for an engine that runs no processes, or whose
-	// callers can not be had here.
+	// callers cannot be had here.
 	Caller func(t *testing.T, order string) *exec.Cmd
 }
 
 // label marks the containers of one pass through the suite.
 const label = "deployster.enginetest"
 
-// patience bounds whatever should end by itself, however busy the machine is.
-const patience = 10 * time.Minute
+// timeLimit bounds whatever should end by itself, however busy the machine is.
+const timeLimit = 10 * time.Minute
 
 // suite is one pass.
 type suite struct {
@@ -122,7 +122,7 @@ func (s *suite) commonCases() []testCase {
 		{"a large stdin that nobody reads blocks nothing", s.testUnreadStdin},
 		{"a container ends though its stdin is still withheld", s.testWithheldStdin},
 		{"a container starts before its stdin is known", s.testLateStdin},
-		{"stdin that can not be read ends the run", s.testBrokenStdin},
+		{"stdin that cannot be read ends the run", s.testBrokenStdin},
 		{"stdout and stderr are kept apart", s.testTwoStreams},
 		{"streams that nobody wants are dropped", s.testNilStreams},
 		{"a writer that refuses ends an endless printer", s.testRefusingWriter},
@@ -167,8 +167,8 @@ func (s *suite) kernelCases() []testCase {
 		{"PATH and HOME have their usual values", s.testDefaults},
 		{"the program is process 1 and ignores no signal", s.testSignals},
 		{"an argument or variable of 1 MB is an error", s.testTooLong},
-		{"what a run writes is gone for the next", s.testFreshRoot},
-		{"the machine's devices can not be made into files", s.testMknod},
+		{"what a run writes is absent in the next", s.testFreshRoot},
+		{"the machine's devices cannot be made into files", s.testMknod},
 		{"root has no more capabilities than on any engine", s.testCapabilities},
 		{"network none leads nowhere", s.testNetworkNone},
 		{"network host is the host's", s.testNetworkHost},
@@ -185,7 +185,7 @@ func (s *suite) limitCases() []testCase {
 
 // context bounds a case.
 func (s *suite) context(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeLimit)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -200,7 +200,7 @@ func (s *suite) spec(args ...string) engine.Spec {
 	}
 }
 
-// result is what came out of a run.
+// result is the result of a run.
 type result struct {
 	exit           engine.Exit
 	err            error
@@ -298,7 +298,7 @@ func (b *background) awaitOutput(t *testing.T) {
 	}
 }
 
-// announcer tells of the first output.
+// announcer reports the first output.
 type announcer struct {
 	ready chan struct{}
 	told  bool

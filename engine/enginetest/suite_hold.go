@@ -31,14 +31,14 @@ func (s *suite) held(t *testing.T, name string) []engine.Container {
 	return s.list(t, map[string]string{label: s.mark, "held": name})
 }
 
-// await asks until something outside this process is so.
+// await polls until a condition outside this process holds.
 func (s *suite) await(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	ctx := s.context(t)
 	for !so() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("in vain: %s", what)
+			t.Fatalf("timed out: %s", what)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

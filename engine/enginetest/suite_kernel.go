@@ -16,7 +16,7 @@ func (s *suite) testUsers(t *testing.T) {
 	for _, c := range []struct {
 		user     string
 		uid, gid int
-		groups   []int // besides gid
+		groups   []int // in addition to gid
 		home     string
 	}{
 		{user: "", uid: 0, gid: 0, home: "/root"},
@@ -124,7 +124,7 @@ func (s *suite) testNetworkNone(t *testing.T) {
 	spec.Args = []string{"read", "/proc/net/dev"}
 	for line := range strings.Lines(s.succeed(t, spec, nil)) {
 		if name, _, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) != "lo" {
-			t.Errorf("there is an interface besides lo: %s", line)
+			t.Errorf("there is an interface other than lo: %s", line)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func (s *suite) testTimeout(t *testing.T) {
 	}
 
 	patient := s.spec("exit", "0")
-	patient.Timeout = patience
+	patient.Timeout = timeLimit
 	s.succeed(t, patient, nil)
 }
 
@@ -57,7 +57,7 @@ func (s *suite) testContainers(t *testing.T) {
 	if !container.Started || !container.Running || container.ID == "" || container.Labels["b"] != "two words" {
 		t.Errorf("incomplete: %+v", container)
 	}
-	if age := container.Created.Sub(began); age < -time.Minute || age > patience {
+	if age := container.Created.Sub(began); age < -time.Minute || age > timeLimit {
 		t.Errorf("created at %s, the test began at %s", container.Created, began)
 	}
 	for _, other := range []map[string]string{

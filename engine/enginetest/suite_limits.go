@@ -8,7 +8,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 )
 
-// limited is a probe that may have no more than 64 MB and does as args tell once
+// limited is a probe that may have no more than 64 MB and does as args say once
 // the engine has seen that it runs, as an engine need not notice what happens in
 // the same moment.
 func (s *suite) limited(t *testing.T, args ...string) (b *background, labels map[string]string) {

@@ -152,7 +152,7 @@ type order struct {
 	Held    bool          // until its release, which is at once
 }
 
-// Die does what Images.Caller was told to, and returns only if it can not.
+// Die does what Images.Caller is to do, and returns only if it cannot.
 func Die(e engine.Engine, encoded string) error {
 	var o order
 	if err := json.Unmarshal([]byte(encoded), &o); err != nil {
@@ -162,7 +162,7 @@ func Die(e engine.Engine, encoded string) error {
 	if o.Held {
 		spec.Hold = closed()
 	}
-	time.AfterFunc(patience, func() { panic("it can not be killed at the right moment: it does not come so far") })
+	time.AfterFunc(timeLimit, func() { panic("it cannot be killed at the right moment, which it does not reach") })
 	_, err := e.Run(context.Background(), spec, engine.IO{Stdin: &dying{order: o, rest: bytes.Repeat([]byte("x"), o.Given)}})
 	if err == nil {
 		<-time.After(o.After + time.Second) // it ended before it could be killed, which is all right

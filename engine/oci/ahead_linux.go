@@ -38,7 +38,7 @@ func (e *Engine) take() (*container, error) {
 }
 
 // startAhead has a launcher started for the next run, unless there is one. One
-// that can not be started is not missed: the next run will tell.
+// that cannot be started is not missed: the next run reports that.
 func (e *Engine) startAhead() {
 	a := &e.ahead
 	a.mutex.Lock()

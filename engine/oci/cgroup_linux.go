@@ -67,7 +67,7 @@ func boundsMemory(at string) bool {
 	return err == nil && slices.Contains(strings.Fields(string(controllers)), "memory")
 }
 
-// countsSwap says whether memory bounds can include swap.
+// countsSwap reports whether memory bounds can include swap.
 func (c cgroups) countsSwap() bool {
 	if c.unified {
 		return true
@@ -76,7 +76,7 @@ func (c cgroups) countsSwap() bool {
 	return err == nil
 }
 
-// killedForMemory says whether the kernel killed a process of the container for
+// killedForMemory reports whether the kernel killed a process of the container for
 // lack of memory.
 func (c cgroups) killedForMemory(id string) (bool, error) {
 	name := "memory.oom_control"

@@ -23,7 +23,7 @@ const (
 // defaultPath is the PATH of an image that has none, as with Docker.
 const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// What of /proc and /sys tells of, or changes, the machine rather than the
+// What of /proc and /sys shows, or changes, the machine rather than the
 // container.
 var (
 	masked = []string{
@@ -46,7 +46,7 @@ type host struct {
 }
 
 // configure translates a run to an OCI configuration. What only the image's
-// files tell is completed by the launcher.
+// files contain is completed by the launcher.
 func configure(id string, spec engine.Spec, image v1.Config, h host) (specs.Spec, error) {
 	args, err := command(spec, image)
 	if err != nil {
@@ -188,7 +188,7 @@ func environment(hostname string, lists ...[]string) []string {
 	return joined
 }
 
-// networkOf says whether a container has a network of its own, with nothing in
+// networkOf reports whether a container has a network of its own, with nothing in
 // it.
 func networkOf(name string) (own bool, err error) {
 	switch name {
@@ -204,7 +204,7 @@ func networkOf(name string) (own bool, err error) {
 // bounds limits memory and processes.
 func bounds(spec engine.Spec, h host) (*specs.LinuxResources, error) {
 	if spec.Memory < 0 || spec.Pids < 0 {
-		return nil, fmt.Errorf("memory %d bytes, %d processes: bounds can not be negative", spec.Memory, spec.Pids)
+		return nil, fmt.Errorf("memory %d bytes, %d processes: bounds cannot be negative", spec.Memory, spec.Pids)
 	}
 	if !h.bounded {
 		return nil, nil
@@ -262,7 +262,7 @@ func mounts(spec engine.Spec, h host) ([]specs.Mount, error) {
 		case !path.IsAbs(m.Target):
 			return nil, fmt.Errorf("mount target %q is not an absolute path", m.Target)
 		case target == "/":
-			return nil, fmt.Errorf("mount source %s: it can not be mounted on /", m.Source)
+			return nil, fmt.Errorf("mount source %s: it cannot be mounted on /", m.Source)
 		}
 		if has(all, target) {
 			return nil, fmt.Errorf("mount target %s is there twice", target)

@@ -41,7 +41,7 @@ func TestConfiguration(t *testing.T) {
 		{"else /tmp is fresh", engine.Spec{}, host{}, tmp, "tmpfs"},
 		{"bounds by default", engine.Spec{}, host{bounded: true, swap: true}, limits, "memory 2147483648 with swap 2147483648 pids 256"},
 		{"bounds as asked for", engine.Spec{Memory: 5, Pids: 6}, host{bounded: true, swap: true}, limits, "memory 5 with swap 5 pids 6"},
-		{"swap that can not be counted", engine.Spec{}, host{bounded: true}, limits, "memory 2147483648 pids 256"},
+		{"swap that cannot be counted", engine.Spec{}, host{bounded: true}, limits, "memory 2147483648 pids 256"},
 		{"no bounds without control groups", engine.Spec{Memory: 5}, host{}, limits, "none"},
 		{"nor without root", engine.Spec{Memory: 5}, host{rootless: true}, limits, "none"},
 	} {
@@ -120,9 +120,9 @@ func TestConfigurationIsRefused(t *testing.T) {
 		{"an image that wants out", engine.Spec{}, v1.Config{Cmd: []string{"x"}, WorkingDir: "/x/../proc/self/fd/7"}, "/proc"},
 		{"a relative mount source", mount("here", "/x"), v1.Config{Cmd: []string{"x"}}, `mount source "here" is not an absolute path`},
 		{"a relative mount target", mount("/s", "here"), v1.Config{Cmd: []string{"x"}}, `mount target "here" is not an absolute path`},
-		{"a mount on the root", mount("/s", "/x/.."), v1.Config{Cmd: []string{"x"}}, "can not be mounted on /"},
+		{"a mount on the root", mount("/s", "/x/.."), v1.Config{Cmd: []string{"x"}}, "cannot be mounted on /"},
 		{"two mounts on one target", mount("/s", "/t/"), v1.Config{Cmd: []string{"x"}}, "/t is there twice"},
-		{"less than no memory", engine.Spec{Memory: -1}, v1.Config{Cmd: []string{"x"}}, "can not be negative"},
+		{"less than no memory", engine.Spec{Memory: -1}, v1.Config{Cmd: []string{"x"}}, "cannot be negative"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := configure(someID, c.spec, c.image, host{})

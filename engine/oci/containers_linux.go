@@ -41,7 +41,7 @@ func (e *Engine) Containers(ctx context.Context, labels map[string]string) ([]en
 	return found, nil
 }
 
-// look reads the record of a container and says whether somebody holds it. What
+// look reads the record of a container and reports whether somebody holds it. What
 // nobody holds is swept.
 func (e *Engine) look(ctx context.Context, id string) (record, bool, error) {
 	file, err := openRecord(e.dir.record(id))
@@ -62,7 +62,7 @@ func (e *Engine) look(ctx context.Context, id string) (record, bool, error) {
 // letting is how long a lock may outlive the tool that took it.
 const letting = time.Second
 
-// held says whether a tool holds the record. The lock of one that is gone is
+// held reports whether a tool holds the record. The lock of one that is gone is
 // about to be released; that is waited for. It is so, too, if the tool has only
 // begun to say who it is.
 func (r recordFile) held(ctx context.Context) (bool, error) {
@@ -73,7 +73,7 @@ func (r recordFile) held(ctx context.Context) (bool, error) {
 		var err error
 		held, err = r.locked()
 		tool := r.read().Tool
-		return !held || tool != nil && !tool.gone(), err
+		return !held || tool != nil && !tool.ended(), err
 	})
 	if err != nil && short.Err() != nil && ctx.Err() == nil {
 		err = nil // the tool is in a process namespace that is not seen from here
@@ -96,7 +96,7 @@ func (e *Engine) sweep(ctx context.Context, id string, file recordFile) error {
 	if launcher != nil {
 		short, cancel := context.WithTimeoutCause(ctx, dying, fmt.Errorf("process %d does not die", launcher.PID))
 		defer cancel()
-		err := poll(short, func() (bool, error) { return launcher.gone(), launcher.kill(id) })
+		err := poll(short, func() (bool, error) { return launcher.ended(), launcher.kill(id) })
 		if err != nil {
 			return fmt.Errorf("remove what is left of container %s: %w", id, err)
 		}
@@ -113,7 +113,7 @@ func (e *Engine) sweep(ctx context.Context, id string, file recordFile) error {
 	return nil
 }
 
-// carries says whether labels hold all that are wanted; an empty value is any.
+// carries reports whether labels hold all that are wanted; an empty value is any.
 func carries(labels, wanted map[string]string) bool {
 	for key, value := range wanted {
 		if has, ok := labels[key]; !ok || value != "" && has != value {

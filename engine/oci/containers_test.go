@@ -53,7 +53,7 @@ func begin(t *testing.T, e *Engine, labels map[string]string) *underway {
 	return u
 }
 
-// stamp tells when it is first written to.
+// stamp keeps when it is first written to.
 type stamp chan time.Time
 
 func (s stamp) Write(p []byte) (int, error) {
@@ -119,14 +119,14 @@ func TestOthersAreNotKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if self.gone() {
+	if self.ended() {
 		t.Error("this process is gone")
 	}
 	if err := self.kill(someID); err != nil { // it is no launcher
 		t.Error(err)
 	}
 	self.Began += "0"
-	if !self.gone() {
+	if !self.ended() {
 		t.Error("a process that began at another time is the same")
 	}
 }
@@ -181,14 +181,14 @@ func TestALauncherThatDoesNothingIsAnError(t *testing.T) {
 			t.Errorf("exit code %d, %v; want a failure", code, failure)
 		}
 	})
-	t.Run("it dies before it is told", func(t *testing.T) {
+	t.Run("it dies before it has its request", func(t *testing.T) {
 		e.passed = func(point string) {
 			if point == "the record is made" {
 				anyRecord(e, func(id string, r record) bool {
 					if err := r.Launcher.kill(id); err != nil {
 						t.Error(err)
 					}
-					if err := poll(t.Context(), func() (bool, error) { return r.Launcher.gone(), nil }); err != nil {
+					if err := poll(t.Context(), func() (bool, error) { return r.Launcher.ended(), nil }); err != nil {
 						t.Error(err)
 					}
 					return true
@@ -196,7 +196,7 @@ func TestALauncherThatDoesNothingIsAnError(t *testing.T) {
 			}
 		}
 		defer func() { e.passed = nil }()
-		if exit, err := e.Run(t.Context(), probe("exit", "0"), engine.IO{}); err == nil || !strings.Contains(err.Error(), "tell the launcher what to run") {
+		if exit, err := e.Run(t.Context(), probe("exit", "0"), engine.IO{}); err == nil || !strings.Contains(err.Error(), "send the request to the launcher") {
 			t.Errorf("exit %+v, error %v", exit, err)
 		}
 	})
@@ -243,7 +243,7 @@ func TestProcessesAreGoneWithTheirLastThread(t *testing.T) {
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
 		t.Fatalf("%q, %v", line, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeLimit)
 	defer cancel()
 	err = poll(ctx, func() (bool, error) {
 		fields, err := statOf(who.PID)
@@ -252,11 +252,11 @@ func TestProcessesAreGoneWithTheirLastThread(t *testing.T) {
 	if err != nil {
 		t.Fatal("its first thread does not end: ", err)
 	}
-	if who.gone() {
+	if who.ended() {
 		t.Error("a process that has threads is gone")
 	}
 	_ = stdin.Close()
-	if err := poll(ctx, func() (bool, error) { return who.gone(), nil }); err != nil {
+	if err := poll(ctx, func() (bool, error) { return who.ended(), nil }); err != nil {
 		t.Error("a process without threads is not gone: ", err)
 	}
 	_ = command.Wait()

@@ -84,7 +84,7 @@ func points(t *testing.T, e *Engine) []string {
 	return passed
 }
 
-// stages are what the launcher and the runtime do meanwhile, in order, and how
+// stages are what the launcher and the runtime do in that time, in order, and how
 // that can be seen: the tool is killed as soon as they have come so far.
 func stages(e *Engine) map[string]func() bool {
 	stages := map[string]func() bool{
@@ -129,7 +129,7 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// mentions says whether a file of a process contains a text.
+// mentions reports whether a file of a process contains a text.
 func mentions(pid int, file, text string) bool {
 	content, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), file))
 	return err == nil && strings.Contains(string(content), text)
@@ -192,11 +192,11 @@ func TestKilledAtAnyMoment(t *testing.T) {
 func killAtAnyMoment(t *testing.T, e *Engine, cache string) {
 	check := func(t *testing.T, ids []string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), timeLimit)
 		defer cancel()
 		next := openWith(t, Options{CacheDir: cache, RunDir: string(e.dir)})
 		// A process that the tool was about to start has its locks until it does
-		// something else, and dies when it learns that the tool is gone.
+		// something else, and dies when it learns that the tool has died.
 		var found []engine.Container
 		if err := poll(ctx, func() (none bool, err error) {
 			found, err = next.Containers(ctx, nil)
@@ -217,7 +217,7 @@ func killAtAnyMoment(t *testing.T, e *Engine, cache string) {
 	for stage, reached := range stages(e) {
 		t.Run(stage, func(t *testing.T) {
 			check(t, killedTool(t, e, cache, "", func(*bufio.Reader) {
-				for deadline := time.Now().Add(patience); !reached(); {
+				for deadline := time.Now().Add(timeLimit); !reached(); {
 					if time.Now().After(deadline) {
 						t.Error("it does not come so far")
 						return
@@ -279,9 +279,9 @@ func TestContainersDieWithTheirTool(t *testing.T) {
 	loadProbe(t, e)
 	ids := killedTool(t, e, cache, "", func(output *bufio.Reader) { _, _ = output.ReadByte() })
 	gone := func() (bool, error) {
-		return !anyRecord(e, func(_ string, r record) bool { return r.Launcher != nil && !r.Launcher.gone() }), nil
+		return !anyRecord(e, func(_ string, r record) bool { return r.Launcher != nil && !r.Launcher.ended() }), nil
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeLimit)
 	defer cancel()
 	if err := poll(ctx, gone); err != nil {
 		t.Errorf("containers %v run on without their tool: %v", ids, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/deployster-go/deployster/internal/entrypoint"
 )
 
-// explain says why there was no container to run. Runtimes tell these cases
-// apart only in their texts.
+// explain reports why there was no container to run. Runtimes distinguish these
+// cases only in their texts.
 func (e *Engine) explain(spec engine.Spec, failure *entrypoint.Failure) error {
 	text := strings.ToLower(failure.Text)
 	contains := func(parts ...string) bool {
@@ -30,9 +30,9 @@ func (e *Engine) explain(spec engine.Spec, failure *entrypoint.Failure) error {
 	case contains("exec format error"):
 		return fmt.Errorf("%s of image %q is built for another platform than this machine's: %w", entrypointOf(spec), spec.Image, failure)
 	case contains("exec: ", "executable file", "find program", "executable path", "open executable"):
-		return fmt.Errorf("%s can not be executed in image %q; check that the file is there and executable: %w", entrypointOf(spec), spec.Image, failure)
+		return fmt.Errorf("%s cannot be executed in image %q; check that the file is there and executable: %w", entrypointOf(spec), spec.Image, failure)
 	case contains("cgroup"):
-		return fmt.Errorf("%s can not use this machine's control groups; use another runtime, such as runc: %w", filepath.Base(e.runtime), failure)
+		return fmt.Errorf("%s cannot use this machine's control groups; use another runtime, such as runc: %w", filepath.Base(e.runtime), failure)
 	default:
 		return fmt.Errorf("%s: %w", filepath.Base(e.runtime), failure)
 	}
@@ -68,7 +68,7 @@ func whyForbidden(err error, rootless, overlays bool, sysctl func(string) string
 	}
 	if !rootless {
 		if failed || errors.Is(err, syscall.EPERM) {
-			return fmt.Errorf("namespaces can not be made or used, though you are root; in a container, run that privileged: %w", err)
+			return fmt.Errorf("namespaces cannot be made or used, though you are root; in a container, run that privileged: %w", err)
 		}
 		return err
 	}
@@ -78,7 +78,7 @@ func whyForbidden(err error, rootless, overlays bool, sysctl func(string) string
 		}
 	}
 	if overlay {
-		return fmt.Errorf("overlays can not be mounted without root: that needs Linux 5.11; run as root, or use Docker: %w", err)
+		return fmt.Errorf("overlays cannot be mounted without root: that needs Linux 5.11; run as root, or use Docker: %w", err)
 	}
 	return fmt.Errorf("user namespaces do not work for you here: run as root, or use Docker: %w", err)
 }

@@ -58,11 +58,11 @@ func TestWhatRuntimesSayIsExplained(t *testing.T) {
 	e := &Engine{runtime: "/usr/bin/some-runtime"}
 	spec := engine.Spec{Image: "web", Entrypoint: "/tool"}
 	for said, want := range map[string]string{
-		`exec: "/tool": stat /tool: no such file or directory`:    `entrypoint "/tool" can not be executed in image "web"`,
-		"executable file `/tool` not found: No such file":         `entrypoint "/tool" can not be executed in image "web"`,
-		"open executable: Permission denied":                      `entrypoint "/tool" can not be executed in image "web"`,
+		`exec: "/tool": stat /tool: no such file or directory`:    `entrypoint "/tool" cannot be executed in image "web"`,
+		"executable file `/tool` not found: No such file":         `entrypoint "/tool" cannot be executed in image "web"`,
+		"open executable: Permission denied":                      `entrypoint "/tool" cannot be executed in image "web"`,
 		"exec container process `/tool`: Exec format error":       "is built for another platform",
-		"creating cgroup directory `/sys/fs/cgroup/x`: Read-only": "some-runtime can not use this machine's control groups",
+		"creating cgroup directory `/sys/fs/cgroup/x`: Read-only": "some-runtime cannot use this machine's control groups",
 		"something that no case is for":                           "some-runtime: run the container: something",
 	} {
 		err := e.explain(spec, &entrypoint.Failure{Doing: "run the container", Text: said, Runtime: true})

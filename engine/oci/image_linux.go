@@ -37,7 +37,7 @@ func (e *Engine) Image(ctx context.Context, ref string, policy engine.PullPolicy
 	if !named {
 		image, err := e.store.Find(ref)
 		if errors.Is(err, engine.ErrNoImage) {
-			return engine.Image{}, fmt.Errorf("image %q: %w: an id can not be pulled; use the image's name", ref, engine.ErrNoImage)
+			return engine.Image{}, fmt.Errorf("image %q: %w: an id cannot be pulled; use the image's name", ref, engine.ErrNoImage)
 		}
 		return answer(ref, image), err
 	}

@@ -60,7 +60,7 @@ func (e *Engine) startLauncher(stdin, stdout, stderr *os.File) (*launcher, error
 	}
 	started := make(chan error)
 	go func() {
-		// The kernel tells of a parent's death when the thread ends that made the
+		// The kernel signals a parent's death when the thread ends that made the
 		// child, so that thread must live as long.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()

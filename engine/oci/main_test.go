@@ -37,8 +37,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// patience bounds whatever should end by itself, however busy the machine is.
-const patience = 10 * time.Minute
+// timeLimit bounds whatever should end by itself, however busy the machine is.
+const timeLimit = 10 * time.Minute
 
 // open opens an engine with directories of its own.
 func open(tb testing.TB) *Engine {

@@ -41,7 +41,7 @@ type Options struct {
 	// nothing where there are some, and nothing without root.
 	AllowUnbounded bool
 
-	// Logger is told what does not fail a call; nil discards.
+	// Logger receives what does not fail a call; nil discards it.
 	Logger *slog.Logger
 }
 

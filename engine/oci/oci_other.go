@@ -19,7 +19,7 @@ func Open(context.Context, Options) (*Engine, error) {
 	return nil, fmt.Errorf("%w: running containers without a daemon needs Linux, and this is %s; use Docker", engine.ErrUnavailable, runtime.GOOS)
 }
 
-// Identity can not be called.
+// Identity cannot be called.
 func (*Engine) Identity(context.Context) (engine.Identity, error) {
 	return engine.Identity{}, engine.ErrUnavailable
 }
@@ -32,20 +32,20 @@ func OpenLeftovers(Options) (*Leftovers, error) {
 	return nil, fmt.Errorf("%w: containers without a daemon are only on Linux, and this is %s", engine.ErrUnavailable, runtime.GOOS)
 }
 
-// Images can not be called.
+// Images cannot be called.
 func (*Engine) Images() ([]Image, error) { return nil, engine.ErrUnavailable }
 
-// LoadPath can not be called.
+// LoadPath cannot be called.
 func (*Engine) LoadPath(context.Context, string, func(int64)) ([]Image, error) {
 	return nil, engine.ErrUnavailable
 }
 
-// LoadFrom can not be called.
+// LoadFrom cannot be called.
 func (*Engine) LoadFrom(context.Context, io.Reader, func(int64)) ([]Image, error) {
 	return nil, engine.ErrUnavailable
 }
 
-// Prune can not be called.
+// Prune cannot be called.
 func (*Engine) Prune(context.Context, func(Image) bool) (Pruned, error) {
 	return Pruned{}, engine.ErrUnavailable
 }

@@ -39,9 +39,9 @@ type Engine struct {
 	bounded   bool // containers have control groups
 	cgroups   cgroups
 	filter    func() (*specs.LinuxSeccomp, error)
-	unbounded sync.Once // to tell that bounds are not kept
+	unbounded sync.Once // warns that bounds are not kept
 	log       *slog.Logger
-	passed    func(point string) // if set, hears of every point of a run: tests end there
+	passed    func(point string) // if set, called at every point of a run: tests end there
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -71,9 +71,9 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 	if e.cgroups, err = usableCgroups(e.rootless); err == nil {
 		e.bounded = !e.rootless
 	} else if !options.AllowUnbounded {
-		return nil, unavailable(fmt.Errorf("memory and processes of containers can not be bounded: %w; --allow-unbounded runs them without bounds", err))
+		return nil, unavailable(fmt.Errorf("memory and processes of containers cannot be bounded: %w; --allow-unbounded runs them without bounds", err))
 	} else {
-		e.tellUnbounded(ctx, err.Error())
+		e.warnUnbounded(ctx, err.Error())
 	}
 	asked := make(chan error, 1)
 	go func() {
@@ -121,7 +121,7 @@ func findRuntime(name string) (string, error) {
 		return "", fmt.Errorf("there is no runtime %q: %s, or name another", name, remedy(name))
 	}
 	if err != nil {
-		return "", fmt.Errorf("runtime %q can not be executed: %w", name, err)
+		return "", fmt.Errorf("runtime %q cannot be executed: %w", name, err)
 	}
 	return filepath.Abs(found)
 }
@@ -138,12 +138,12 @@ func remedy(name string) string {
 func askVersion(ctx context.Context, path string) (string, error) {
 	answer, err := exec.CommandContext(ctx, path, "--version").Output()
 	if err != nil {
-		return "", fmt.Errorf("runtime %s does not tell its version: %w; is it an OCI runtime?", path, err)
+		return "", fmt.Errorf("runtime %s does not report its version: %w; is it an OCI runtime?", path, err)
 	}
 	first, _, _ := strings.Cut(string(answer), "\n")
 	first = strings.TrimSpace(strings.Replace(first, " version ", " ", 1))
 	if first == "" {
-		return "", fmt.Errorf("runtime %s does not tell its version; is it an OCI runtime?", path)
+		return "", fmt.Errorf("runtime %s does not report its version; is it an OCI runtime?", path)
 	}
 	return first, nil
 }
@@ -208,13 +208,13 @@ func usableCgroups(rootless bool) (cgroups, error) {
 		return unused, errors.New("no control groups that bound memory are mounted below /sys/fs/cgroup")
 	}
 	if err := unix.Access(c.memory, unix.W_OK); err != nil {
-		return unused, fmt.Errorf("control groups can not be made in %s: %w; in a container, run that privileged", c.memory, err)
+		return unused, fmt.Errorf("control groups cannot be made in %s: %w; in a container, run that privileged", c.memory, err)
 	}
 	return c, nil
 }
 
-// tellUnbounded warns, once, that bounds are not kept.
-func (e *Engine) tellUnbounded(ctx context.Context, why string) {
+// warnUnbounded warns, once, that bounds are not kept.
+func (e *Engine) warnUnbounded(ctx context.Context, why string) {
 	e.unbounded.Do(func() {
 		e.log.WarnContext(ctx, "memory and processes of containers are not bounded: "+why)
 	})
@@ -311,7 +311,7 @@ func systemCalls() (*specs.LinuxSeccomp, error) {
 	return filter, nil
 }
 
-// networkFiles are the files that tell a container about names: the host's if it
+// networkFiles are the files by which a container resolves names: the host's if it
 // has the host's network.
 func networkFiles(hostname, network string) map[string]string {
 	files := map[string]string{

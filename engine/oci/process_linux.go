@@ -52,10 +52,10 @@ func statOf(pid int) ([]string, error) {
 	return fields, nil
 }
 
-// gone says whether the process, and so every process of its namespace, is no
-// more. The last thread of a namespace's first process ends only after the kernel
+// ended reports whether the process, and so every process of its namespace, has
+// ended. The last thread of a namespace's first process ends only after the kernel
 // has seen the others off; its first thread may be a zombie long before.
-func (p process) gone() bool {
+func (p process) ended() bool {
 	fields, err := statOf(p.PID)
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
@@ -72,7 +72,7 @@ func (p process) kill(id string) error {
 	if err == nil {
 		defer func() { _ = found.Release() }()
 	}
-	if p.gone() || !isLauncher(p.PID, id) {
+	if p.ended() || !isLauncher(p.PID, id) {
 		return nil
 	}
 	if err != nil {
@@ -84,7 +84,7 @@ func (p process) kill(id string) error {
 	return nil
 }
 
-// isLauncher says whether a process is a launcher, or the runtime that the one of
+// isLauncher reports whether a process is a launcher, or the runtime that the one of
 // this container became. One that is already dying does not count.
 func isLauncher(pid int, id string) bool {
 	content, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
@@ -92,8 +92,8 @@ func isLauncher(pid int, id string) bool {
 	return err == nil && (args[0] == entrypoint.LauncherName || slices.Contains(args, id))
 }
 
-// poll asks until it is so. What it is used for is done by other processes,
-// which tell nobody.
+// poll repeats so until it holds. What it is used for is done by other processes,
+// which notify nobody.
 func poll(ctx context.Context, so func() (bool, error)) error {
 	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		if is, err := so(); is || err != nil {

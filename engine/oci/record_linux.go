@@ -99,7 +99,7 @@ func (r recordFile) read() record {
 	}
 }
 
-// lock takes the lock unless somebody has it, and says whether the file it is on
+// lock takes the lock unless somebody has it, and reports whether the file it is on
 // is still the container's.
 func (r recordFile) lock() (bool, error) {
 	err := unix.FcntlFlock(r.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
@@ -116,7 +116,7 @@ func (r recordFile) lock() (bool, error) {
 	return stat.Nlink > 0, nil
 }
 
-// locked says whether somebody else holds the lock.
+// locked reports whether somebody else holds the lock.
 func (r recordFile) locked() (bool, error) {
 	asked := unix.Flock_t{Type: unix.F_WRLCK}
 	if err := unix.FcntlFlock(r.Fd(), unix.F_OFD_GETLK, &asked); err != nil {
@@ -168,7 +168,7 @@ func (d runDir) ids() ([]string, error) {
 	return ids, nil
 }
 
-// isID says whether a text is the id of a container of ours: it becomes part of
+// isID reports whether a text is the id of a container of ours: it becomes part of
 // paths.
 func isID(text string) bool {
 	if len(text) != idLength {

@@ -106,7 +106,7 @@ func TestWithoutRoot(t *testing.T) {
 		stdoutOf(t, e, spec)
 	}
 	if strings.Count(log.String(), "not bounded") != 1 {
-		t.Errorf("of bounds that are not kept was told: %q", log.String())
+		t.Errorf("warned of bounds that are not kept: %q", log.String())
 	}
 	if info, err := e.Info(t.Context()); err != nil || !strings.Contains(info.Address, "without root") {
 		t.Errorf("%+v, %v", info, err)

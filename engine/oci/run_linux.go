@@ -36,7 +36,7 @@ func (e *Engine) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (
 	defer fail(nil)
 	exit, err := e.run(ctx, fail, spec, streams)
 	if ctx.Err() != nil {
-		// Whatever was interrupted reports it in its own words.
+		// The cause of the interruption, in place of what the interrupted step reports.
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -122,13 +122,13 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 }
 
 // start has the container started, at once or when it is released. A launcher
-// that is killed once it was told what to do will report nothing.
+// that is killed after it has its request reports nothing.
 func (e *Engine) start(ctx context.Context, c *container, kept recordFile, spec engine.Spec, request entrypoint.Request, released func()) error {
 	if err := c.orders.Encode(request); err != nil {
-		return fmt.Errorf("tell the launcher what to run: %w", err)
+		return fmt.Errorf("send the request to the launcher: %w", err)
 	}
 	e.startAhead()
-	e.passes("the launcher is told what to do")
+	e.passes("the launcher has its request")
 	if !request.Steps {
 		return nil
 	}
@@ -177,7 +177,7 @@ func (e *Engine) request(ctx context.Context, id string, spec engine.Spec, lease
 		}
 	}
 	if e.rootless && (spec.Memory != 0 || spec.Pids != 0) {
-		e.tellUnbounded(ctx, "without root there are no control groups; run as root, or use the docker engine")
+		e.warnUnbounded(ctx, "without root there are no control groups; run as root, or use the docker engine")
 	}
 	image := lease.Image.Config.Config
 	config, err := configure(id, spec, image, h)
@@ -213,17 +213,17 @@ func (e *Engine) request(ctx context.Context, id string, spec engine.Spec, lease
 	}, nil
 }
 
-// crun says whether the runtime is crun, which can be told to do without control
+// crun reports whether the runtime is crun, which has an option to do without control
 // groups.
 func (e *Engine) crun() bool { return strings.HasPrefix(e.version, "crun ") }
 
-// insistent says whether the runtime would end for want of control groups that
+// insistent reports whether the runtime would end for want of control groups that
 // are not there for it.
 func (e *Engine) insistent() bool {
 	return !e.bounded && (!e.rootless || e.cgroups.none) && !e.gvisor()
 }
 
-// gvisor says whether the runtime is gVisor's, which differs from the others.
+// gvisor reports whether the runtime is gVisor's, which differs from the others.
 func (e *Engine) gvisor() bool { return strings.HasPrefix(e.version, "runsc ") }
 
 // options are the runtime's own, for a container of a network.

@@ -58,7 +58,7 @@ func TestContainersAreConfined(t *testing.T) {
 		stdoutOf(t, e, spec)
 	}
 	if got := stdoutOf(t, e, probe("read", "/proc/interrupts")); got != "" {
-		t.Errorf("the machine's interrupts are told: %q", got)
+		t.Errorf("the machine's interrupts are shown: %q", got)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestOpenFails(t *testing.T) {
 	}{
 		{"no such runtime", Options{Runtime: "no-such-runtime"}, []string{`no runtime "no-such-runtime"`, "as its authors say, in a directory of the PATH"}},
 		{"no such path", Options{Runtime: "/no/such/runtime"}, []string{`"/no/such/runtime"`, "no such file"}},
-		{"a runtime that is no program", Options{Runtime: text}, []string{text, "can not be executed"}},
+		{"a runtime that is no program", Options{Runtime: text}, []string{text, "cannot be executed"}},
 		{"a runtime that is none", Options{Runtime: broken}, []string{broken, "is it an OCI runtime?"}},
 		{"a run directory that all may write to", Options{RunDir: open}, []string{open, "nobody else may write"}},
 		{"a run directory that is a file", Options{RunDir: text}, []string{text}},

@@ -83,7 +83,7 @@ func (c *container) closeStreams() {
 }
 
 // copy copies the streams until the container has closed its output. What the
-// runtime writes to stderr, because it can not run the container, it has written
+// runtime writes to stderr, because it cannot run the container, it has written
 // to its log before; that comes back as an error.
 func (c *container) copy(streams engine.IO, request entrypoint.Request, fail context.CancelCauseFunc) {
 	if streams.Stdin != nil {

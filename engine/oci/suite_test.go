@@ -22,7 +22,7 @@ func TestOCIPassesTheSuite(t *testing.T) {
 }
 
 // Other runtimes create a container before they start it. The runtime that is
-// always there does so, too, when told; crun is tested where there is one.
+// always there does so, too, when asked to; crun is tested where there is one.
 func TestOtherRuntimesPassTheSuite(t *testing.T) {
 	t.Run("runc in steps", func(t *testing.T) {
 		e, cache := openWithCache(t, "")

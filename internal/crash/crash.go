@@ -1,4 +1,4 @@
-// Package crash turns panics into errors that can be told, recorded and
+// Package crash turns panics into errors that can be shown, recorded and
 // reported.
 //
 // A panic is a fault of the program, and ends no more than it must: every
@@ -144,8 +144,8 @@ func report(now time.Time, about string, all []*Error) string {
 	return b.String()
 }
 
-// Advice tells people, who were told of the errors, where their report is; err is
-// why there is none.
+// Advice says where the report of errors is, to a user who has seen the errors; err
+// is why there is no report.
 func Advice(path string, err error, all ...*Error) string {
 	if err == nil {
 		return fmt.Sprintf("This is a fault of Deployster. Please file the report: %s\n", path)

@@ -23,7 +23,7 @@ const (
 // killed is the exit code of what was killed.
 const killed = 128 + int(unix.SIGKILL)
 
-// launch is the launcher's life. Its exit code says whether it could report.
+// launch is the launcher's life. Its exit code reports whether it could report.
 func launch() int {
 	// Outside namespaces of its own it would change the machine's mounts.
 	if os.Getpid() != 1 {

@@ -19,7 +19,7 @@ const (
 )
 
 // private bounds what a container's private file system holds. The container
-// can not write to it: it is for what the launcher and the runtime put there.
+// cannot write to it: it is for what the launcher and the runtime put there.
 const private = "mode=0700,size=16m,nr_inodes=16k"
 
 // mount makes the mount namespace the launcher's own and puts the container's
@@ -64,7 +64,7 @@ func (l *launcher) mount() error {
 // cgroupRoot is where runtimes look for control groups.
 const cgroupRoot = "/sys/fs/cgroup"
 
-// mountUnified shows the runtime a hierarchy of control groups that it can not
+// mountUnified shows the runtime a hierarchy of control groups that it cannot
 // change, from its own group down: runc ends at once where it sees none, and
 // goes without groups where it may make none.
 func mountUnified() error {

@@ -81,7 +81,7 @@ func WriteBinary(w io.Writer) error {
 	return nil
 }
 
-// isStatic tells whether a file is a Linux executable that needs no loader. A
+// isStatic reports whether a file is a Linux executable that needs no loader. A
 // file for another architecture is an error.
 func isStatic(path, arch string) (bool, error) {
 	f, err := elf.Open(path)

@@ -8,7 +8,7 @@ import (
 )
 
 // identity describes an open file so that it differs after any change, and
-// tells when the last change was.
+// is when the last change was.
 func identity(f *os.File) (id string, changed time.Time, err error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// identity is empty where the system has no time that programs can not set:
+// identity is empty where the system has no time that programs cannot set:
 // then hashes are not remembered.
 func identity(f *os.File) (id string, changed time.Time, err error) {
 	info, err := f.Stat()

@@ -25,7 +25,7 @@ type Engine interface {
 	Run(ctx context.Context, spec engine.Spec, io engine.IO) (engine.Exit, error)
 }
 
-// Options say what NewImages needs to know besides the engine.
+// Options are what NewImages needs in addition to the engine.
 type Options struct {
 	Version string // of Deployster
 	OS      string // of the engine's containers, as engine.Info has it
@@ -45,7 +45,7 @@ type Images struct {
 	source  Source
 	options Options
 
-	loading sync.Mutex // one load brings all types, so nobody needs a second
+	loading sync.Mutex // one load has all types, so nobody needs a second
 }
 
 // NewImages serves an engine with the types of the running program.

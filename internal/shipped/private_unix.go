@@ -22,7 +22,7 @@ func Private(directory string) error {
 		if err != nil {
 			return fmt.Errorf("look at %s: %w", at, err)
 		}
-		// Of a sticky directory, such as /tmp, others can not move what is not theirs.
+		// Of a sticky directory, such as /tmp, others cannot move what is not theirs.
 		shared := !first && info.Mode()&fs.ModeSticky != 0
 		if !PrivateFile(info) && (!shared || !ownedByUs(info)) {
 			return fmt.Errorf("others can write to %s, and so to %s: make it yours alone (chown, chmod go-w), or set XDG_CACHE_HOME to another", at, directory)

@@ -37,7 +37,7 @@ func TestEveryTypeAnswersInit(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if !answer.Removable {
-			t.Errorf("%s can not be removed", name)
+			t.Errorf("%s cannot be removed", name)
 		}
 		if plug, ok := answer.Plugs[plugs[name]]; plugs[name] != "" && (!ok || !plug.Writable || plug.Optional) {
 			t.Errorf("%s: plugs %+v", name, answer.Plugs)

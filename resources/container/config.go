@@ -46,7 +46,7 @@ type Mount struct {
 	ReadOnly bool   `json:"read_only,omitempty"`
 }
 
-// Health is how the engine tells whether the container is healthy. What is
+// Health is how the engine probes the health of the container. What is
 // zero is the image's, or the engine's default.
 type Health struct {
 	Command     []string `json:"command"`
@@ -76,7 +76,7 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 // MarshalJSON writes the text.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
 
-// normal fills in the defaults and checks what the schema can not say.
+// normal fills in the defaults and checks what the schema cannot say.
 func (c Config) normal(resource string) (Config, error) {
 	if c.Image == "" {
 		return c, errors.New(`"image" is required`)
@@ -95,7 +95,7 @@ func (c Config) normal(resource string) (Config, error) {
 	}
 	for _, alone := range []string{"host", "none"} {
 		if slices.Contains(c.Networks, alone) && len(c.Networks) > 1 {
-			return c, fmt.Errorf("network %q can not be combined with others", alone)
+			return c, fmt.Errorf("network %q cannot be combined with others", alone)
 		}
 	}
 	c.Ports = slices.Clone(c.Ports)

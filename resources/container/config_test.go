@@ -14,7 +14,7 @@ func TestBadConfiguration(t *testing.T) {
 	for want, config := range map[string]object{
 		`"image" is required`:                                      {},
 		`restart "sometimes" must be`:                              image(object{"restart": "sometimes"}),
-		`network "host" can not be combined`:                       image(object{"networks": list{"host", "a"}}),
+		`network "host" cannot be combined`:                        image(object{"networks": list{"host", "a"}}),
 		"ports[0]: 0/tcp is not a port":                            image(object{"ports": list{object{"host": 80}}}),
 		"ports[0]: 80/icmp is not a port":                          image(object{"ports": list{object{"container": 80, "protocol": "icmp"}}}),
 		`ports[0]: address "localhost" must be an IP address`:      image(object{"ports": list{object{"container": 80, "address": "localhost"}}}),

@@ -104,7 +104,7 @@ func (m *manager) look(ctx context.Context, name string) (*dockercontainer.Inspe
 	return &got.Container, m.owner.Recognise("container", name, got.Container.Config.Labels)
 }
 
-// leftovers tells whether a replacement was interrupted.
+// leftovers reports whether a replacement was interrupted.
 func (m *manager) leftovers(ctx context.Context) (bool, error) {
 	list, err := m.docker.ContainerList(ctx, client.ContainerListOptions{
 		All: true, Filters: client.Filters{}.Add("name", m.oldName(), m.newName()),
@@ -168,7 +168,7 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 	return protocol.AnswerStale(d.found, actions...)
 }
 
-// actions are what brings a container to its configuration.
+// actions are the steps that bring a container to its configuration.
 func (d *drift) actions(name string, c *dockercontainer.InspectResponse, left bool) []protocol.Action {
 	if left && !healthy(c) { // which of the two to go on with is for the replacement to find out
 		d.recreate = append(d.recreate, "an earlier replacement was interrupted")
@@ -196,7 +196,7 @@ func (d *drift) actions(name string, c *dockercontainer.InspectResponse, left bo
 	return actions
 }
 
-// condition says what a container that does not run is, and how it came to it.
+// condition is the state of a container that does not run, and its reason.
 func condition(c *dockercontainer.InspectResponse) string {
 	text := "is " + string(c.State.Status)
 	switch {

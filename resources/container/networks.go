@@ -46,7 +46,7 @@ func (m *manager) compareNetworks(ctx context.Context, c *dockercontainer.Inspec
 		return err
 	}
 	d.found["networks"] = slices.Sorted(maps.Keys(c.NetworkSettings.Networks))
-	// The stack of the host, or none at all, can not be changed for another.
+	// The stack of the host, or none at all, cannot be changed for another.
 	special := func(n string) bool { return n == "host" || n == "none" }
 	if slices.ContainsFunc(ms.leave, special) || slices.ContainsFunc(ms.join, special) || c.HostConfig.NetworkMode.IsContainer() {
 		d.recreate = append(d.recreate, "networks")

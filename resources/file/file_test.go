@@ -150,7 +150,7 @@ func TestRemoveFile(t *testing.T) {
 	}
 }
 
-// What would be below a file can not be there.
+// What would be below a file cannot be there.
 func TestNothingIsBelowAFile(t *testing.T) {
 	r, plug := resource(t, object{"path": "a/b", "content": "x"})
 	write(t, filepath.Join(plug, "a"), "", 0o600)

@@ -213,7 +213,7 @@ func decodeJSON(text []byte) (any, error) {
 	return v, nil
 }
 
-// contains tells where got lacks what is wanted, "" when it does not.
+// contains returns where got lacks what is wanted, "" when it does not.
 func contains(got, want any, path string) string {
 	switch w := want.(type) {
 	case map[string]any:

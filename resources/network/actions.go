@@ -35,7 +35,7 @@ func (m *manager) create(ctx context.Context) error {
 }
 
 // recreate makes the network anew. Which containers were on it is remembered
-// before they leave, so that they come back whatever happens meanwhile.
+// before they leave, so that they come back whatever happens in between.
 func (m *manager) recreate(ctx context.Context) error {
 	if err := m.reconnect(ctx); err != nil { // an earlier attempt was interrupted
 		return err

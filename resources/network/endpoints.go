@@ -71,7 +71,7 @@ func (m *manager) remember(ctx context.Context, on []endpoint) error {
 	return nil
 }
 
-// remembered is what was noted and not yet put right; nil means nothing.
+// remembered are the recorded endpoints that are not connected again yet; nil means none.
 func (m *manager) remembered(ctx context.Context) ([]endpoint, error) {
 	got, err := m.docker.VolumeInspect(ctx, m.memory(), client.VolumeInspectOptions{})
 	if errdefs.IsNotFound(err) {
@@ -116,7 +116,7 @@ func (m *manager) reconnect(ctx context.Context) error {
 			return err
 		}
 		if n, err = m.find(ctx); err != nil || n == nil {
-			return errors.Join(err, fmt.Errorf("network %s is gone again", m.config.Name))
+			return errors.Join(err, fmt.Errorf("network %s was removed again", m.config.Name))
 		}
 	}
 	var failed error
@@ -129,7 +129,7 @@ func (m *manager) reconnect(ctx context.Context) error {
 	return m.forget(ctx)
 }
 
-// connect connects a container again, unless it is, or is gone. A fixed address
+// connect connects a container again, unless it is connected already or removed. A fixed address
 // that the network does not have is dropped.
 func (m *manager) connect(ctx context.Context, n *dockernet.Inspect, e endpoint) error {
 	got, err := m.docker.ContainerInspect(ctx, e.ID, client.ContainerInspectOptions{})
@@ -152,7 +152,7 @@ func (m *manager) connect(ctx context.Context, n *dockernet.Inspect, e endpoint)
 	return nil
 }
 
-// has tells whether an address was asked for of a network: the engine grants
+// has reports whether an address was asked for of a network: the engine grants
 // none within a subnet that it picked itself.
 func has(n *dockernet.Inspect, a netip.Addr) bool {
 	return n.Labels[labelSubnet] != "" && slices.ContainsFunc(n.IPAM.Config, func(c dockernet.IPAMConfig) bool { return c.Subnet.Contains(a) })

@@ -1,7 +1,7 @@
 // Package network is the resource type deployster/network: a network of the
 // Docker Engine behind the plug "docker".
 //
-// A network can not be changed, only made anew. The containers on it are
+// A network cannot be changed, only made anew. The containers on it are
 // disconnected for that moment and connected again with their aliases, running
 // or not.
 package network
@@ -175,7 +175,7 @@ func (m *manager) differs(n *dockernet.Inspect, left []endpoint) []string {
 	return differs
 }
 
-// drift names what of a network is not as configured.
+// drift lists what of a network is not as configured.
 func (m *manager) drift(n *dockernet.Inspect) []string {
 	var differs []string
 	note := func(what string, same bool) {

@@ -141,7 +141,7 @@ func TestRecreateKeepsContainersConnected(t *testing.T) {
 		}
 	}
 	if _, err := docker.ContainerStart(t.Context(), stopped, client.ContainerStartOptions{}); err != nil {
-		t.Errorf("starting what was stopped meanwhile: %v", err)
+		t.Errorf("starting what was stopped before: %v", err)
 	}
 
 	// A subnet that is taken: the network stays as it was, with its containers.
@@ -278,7 +278,7 @@ func TestInterruptedRecreationLosesNoContainer(t *testing.T) {
 			}
 			for i, step := range []func() error{
 				func() error {
-					return m.remember(t.Context(), append(on, endpoint{ID: strings.Repeat("0", 64), Name: "removed-meanwhile"}))
+					return m.remember(t.Context(), append(on, endpoint{ID: strings.Repeat("0", 64), Name: "removed-since"}))
 				},
 				func() error { return leave(ids[0]) },
 				func() error { return leave(ids[1]) },

@@ -1,7 +1,7 @@
 // Package volume is the resource type deployster/volume: a volume of the
 // Docker Engine behind the plug "docker".
 //
-// A volume can not be changed, and it holds data. So one that is not as
+// A volume cannot be changed, and it holds data. So one that is not as
 // configured is an error that says what differs; only with "recreate: true" is
 // it deleted, with all that is in it, and made anew.
 package volume
@@ -136,7 +136,7 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 		fmt.Sprintf("delete volume %s with its data and make it anew: %s", name, strings.Join(differs, "; "))))
 }
 
-// drift tells what of a volume is not as configured.
+// drift lists what of a volume is not as configured.
 func (m *manager) drift(v *dockervolume.Volume) []string {
 	var differs []string
 	if v.Driver != m.config.Driver {

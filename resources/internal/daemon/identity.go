@@ -1,7 +1,7 @@
 package daemon
 
 // Identity says which thing of a kind a resource manages, and the property of
-// its configuration that says so: things of an engine are told apart by name,
+// its configuration that says so: things of an engine are identified by name,
 // which is the resource's where the configuration has none. thing is "" when the
 // name is not known.
 func Identity(kind, resource string, config map[string]any) (property, thing string) {

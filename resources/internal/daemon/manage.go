@@ -8,7 +8,7 @@ import (
 )
 
 // Managed is a resource type with configuration C. An M answers one request,
-// and has the engine at hand while it does.
+// and has a connection to the engine while it does.
 type Managed[C, M any] struct {
 	Schema  []byte
 	Open    func(*client.Client, protocol.Request[C]) (M, error) // checks the configuration; asks the engine nothing

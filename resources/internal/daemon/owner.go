@@ -11,11 +11,11 @@ import (
 const (
 	LabelManaged   = "deployster.managed"   // name of the resource
 	LabelWorkspace = "deployster.workspace" // whose resource it is: names are only unique in a workspace
-	LabelSpec      = "deployster.spec"      // hash of what was asked for, where that can not be read back
+	LabelSpec      = "deployster.spec"      // hash of what was asked for, where that cannot be read back
 )
 
 // Owner is the resource on whose behalf something is done. Several workspaces
-// share one engine, hence its name alone does not tell what belongs to it.
+// share one engine, hence its name alone does not identify what belongs to it.
 type Owner struct {
 	Resource  string
 	Workspace string

@@ -32,12 +32,12 @@ func Served(t testing.TB, typ Type) Type {
 		_ = in.Close()
 		ended <- code
 	}()
-	heard := make(chan error)
-	go func() { heard <- s.hear(stdout) }()
+	received := make(chan error)
+	go func() { received <- s.receive(stdout) }()
 	t.Cleanup(func() {
 		defer cancel()
 		_ = stdin.Close()
-		if err := <-heard; err != nil {
+		if err := <-received; err != nil {
 			t.Error(err)
 		}
 		if code := <-ended; code != 0 {
@@ -90,8 +90,8 @@ func (s *served) ask(c *call, args []string, stdin io.Reader) error {
 	return err
 }
 
-// hear takes in the answers until there are no more.
-func (s *served) hear(stdout *io.PipeReader) error {
+// receive reads the answers until there are no more.
+func (s *served) receive(stdout *io.PipeReader) error {
 	lines := bufio.NewScanner(stdout)
 	lines.Buffer(nil, protocol.MaxAnswer+1)
 	var wrong error

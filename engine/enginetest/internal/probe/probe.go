@@ -1,5 +1,5 @@
 // Package probe is the program that the engine suite runs in containers. It
-// does what it is told by its arguments, one verb and its operands, and so
+// does what its arguments say, one verb and its operands, and so
 // shows what an engine does to a process:
 //
 //	cat                copy stdin to stdout
@@ -16,7 +16,7 @@
 //	write PATH TEXT    write TEXT to a file
 //	save PATH          read stdin, and write to a file how many bytes that were, and a line's end
 //	die                die by SIGKILL, as far as anybody outside can see
-//	after ARG…         write a line, read one byte of stdin, or its end, then do as ARG… tell
+//	after ARG…         write a line, read one byte of stdin, or its end, then do as ARG… say
 //	(others)           see Process.Native
 //
 // Run is a function of its surroundings, so that an engine without processes
@@ -48,7 +48,7 @@ type Process struct {
 	WriteFile func(path string, content []byte) error
 	Die       func() int // kills the process; where that can't be, the code to end with
 
-	// Native does what the verb tells on the process itself; known is false for
+	// Native does what the verb says on the process itself; known is false for
 	// a verb that it does not have. It is nil where there is no process.
 	Native func(verb string, operands []string) (code int, known bool, err error)
 }
@@ -56,11 +56,11 @@ type Process struct {
 // Usage is the code with which the probe refuses its arguments.
 const Usage = 64
 
-// Failed is the code with which the probe ends when it can not do as told; the
+// Failed is the code with which the probe ends when it cannot do as its arguments say; the
 // reason is on stderr.
 const Failed = 65
 
-// Run does what the arguments tell and returns the exit code. It returns early
+// Run does what the arguments say and returns the exit code. It returns early
 // when ctx is done.
 func Run(ctx context.Context, p Process) int {
 	verb, operands := "", []string(nil)

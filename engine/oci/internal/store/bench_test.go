@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// BenchmarkLoadTiny is what a Load costs besides its bytes.
+// BenchmarkLoadTiny is what a Load costs apart from its bytes.
 func BenchmarkLoadTiny(b *testing.B) {
 	benchmarkLoad(b, save(b, "web", imageOf(b, tarOf(b, file("a", "1")))))
 }

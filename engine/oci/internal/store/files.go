@@ -22,7 +22,7 @@ var archiveLimits = limits{bytes: layerLimits.bytes, entries: 100_000, names: la
 // files are those of `docker save` or of an OCI layout.
 type files struct{ fs.FS }
 
-// has says whether there is something with this name.
+// has reports whether there is something with this name.
 func (f files) has(name string) bool {
 	_, err := fs.Stat(f, name)
 	return err == nil
@@ -123,7 +123,7 @@ func extract(in *workspace, r io.Reader, limit limits) (files, error) {
 	}
 }
 
-// readError explains why an archive can not be read after some entries.
+// readError explains why an archive cannot be read after some entries.
 func readError(err error, entries int) error {
 	switch {
 	case errors.Is(err, io.EOF):

@@ -13,7 +13,7 @@ import (
 )
 
 // Run the fuzzers with -fuzzminimizetime 10x. Which code an input reaches differs
-// from time to time here, and by default Go spends a minute in vain on making each
+// from time to time here, and by default Go spends a minute on making each
 // new input smaller.
 
 // mostFuzzed bounds the inputs of fuzzers: what is longer takes longer, and says

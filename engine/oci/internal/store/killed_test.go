@@ -134,7 +134,7 @@ func TestAPullKilledAnywhereCanBeRepeated(t *testing.T) {
 	}
 }
 
-// unpacking says whether there is a file in a layer that is being unpacked.
+// unpacking reports whether there is a file in a layer that is being unpacked.
 func unpacking(t *testing.T, s *Store) bool {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(s.dir, "tmp", "*", "layer-*", "*"))

@@ -48,7 +48,7 @@ type layer struct {
 }
 
 // add unpacks the layers of images and enters the images into the index, all or
-// none. seen is told of bytes of delivered layers.
+// none. seen receives the bytes of delivered layers.
 func (s *Store) add(ctx context.Context, in *workspace, images []incoming, seen func(n int64)) ([]Image, error) {
 	held, err := s.unpackAll(ctx, in, images, seen)
 	defer func() {
@@ -207,7 +207,7 @@ func (s *Store) layer(ctx context.Context, in *workspace, layer layer, seen func
 		return nil, nil
 	}
 	unpacked := false
-	held, err := insist(ctx, path, func() (*lock, error) {
+	held, err := retry(ctx, path, func() (*lock, error) {
 		if held, err := hold(); held != nil || err != nil {
 			return held, err
 		}
@@ -288,7 +288,7 @@ func (s *Store) deliver(ctx context.Context, dir string, layer layer, seen func(
 	return layer.reason(err, delivered, content)
 }
 
-// reason says why a layer can not be used, or nil if it can. err is what was
+// reason reports why a layer cannot be used, or nil if it can. err is what was
 // wrong with its content; a wrong digest is the better reason.
 func (l layer) reason(err error, delivered, content *digester) error {
 	digests := l.compare(delivered, content)
@@ -310,7 +310,7 @@ func (l layer) name() v1.Hash {
 	return l.diffID
 }
 
-// errDamaged tells that content is not what its digest promises.
+// errDamaged is the error of content that does not match its digest.
 var errDamaged = errors.New("it is damaged: fetch or save the image again")
 
 // compare reads to the end, because what follows the end of a tar belongs to the
@@ -331,7 +331,7 @@ func (l layer) compare(delivered, content *digester) error {
 	return err
 }
 
-// isLocal says whether an error comes from writing to this machine's disk.
+// isLocal reports whether an error comes from writing to this machine's disk.
 func isLocal(err error) bool {
 	var path *fs.PathError
 	var link *os.LinkError

@@ -17,7 +17,7 @@ import (
 
 // Load takes over the images of a tar as `docker save` makes it, or of an OCI
 // layout in a tar, which may be compressed with gzip or zstd. progress, which
-// may be nil, is told how many bytes of r were read. If anything is wrong with
+// may be nil, receives how many bytes of r were read. If anything is wrong with
 // any image, none is taken over. A cancelled context ends it also while r
 // blocks; that Read then ends by itself.
 func (s *Store) Load(ctx context.Context, r io.Reader, progress func(done int64)) ([]Image, error) {
@@ -75,7 +75,7 @@ func (s *Store) load(ctx context.Context, r io.Reader, seen func(n int64)) (imag
 	}
 	defer func() { err = errors.Join(err, in.remove()) }()
 
-	// A pipe in between can be closed, which r can not.
+	// A pipe in between can be closed, which r cannot.
 	interruptible, feed := io.Pipe()
 	go func() {
 		err := crash.Do("reading an archive of images", func() error {

@@ -18,8 +18,8 @@ const (
 	exclusive = unix.LOCK_EX
 )
 
-// patience bounds how long a lock that became free is not noticed.
-const patience = 25 * time.Millisecond
+// longestPause is the longest time for which a lock that became free is not noticed.
+const longestPause = 25 * time.Millisecond
 
 // lock is a lock on a file or directory, held until released or until the
 // process ends: the file is closed on exec, so no child keeps it.
@@ -29,12 +29,12 @@ func (l *lock) release() { _ = l.file.Close() }
 
 // acquire waits for the lock of a file, which is made when missing.
 func acquire(ctx context.Context, path string, how int) (*lock, error) {
-	return insist(ctx, path, func() (*lock, error) { return try(path, how) })
+	return retry(ctx, path, func() (*lock, error) { return try(path, how) })
 }
 
-// insist tries again and again, until there is a lock or an error.
-func insist(ctx context.Context, path string, attempt func() (*lock, error)) (*lock, error) {
-	for wait := time.Millisecond; ; wait = min(2*wait, patience) {
+// retry repeats attempt until there is a lock or an error.
+func retry(ctx context.Context, path string, attempt func() (*lock, error)) (*lock, error) {
+	for wait := time.Millisecond; ; wait = min(2*wait, longestPause) {
 		held, err := attempt()
 		if err != nil || held != nil {
 			return held, err
@@ -83,7 +83,7 @@ func lockOpen(file *os.File, how int) (*lock, error) {
 	}
 }
 
-// isAt says whether the locked file is still the one at path.
+// isAt reports whether the locked file is still the one at path.
 func (l *lock) isAt(path string) bool {
 	locked, err := l.file.Stat()
 	if err != nil {

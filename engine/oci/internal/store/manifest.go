@@ -139,7 +139,7 @@ func fromManifest(ctx context.Context, from blobs, content []byte, platform v1.P
 }
 
 // newIncoming checks a configuration and begins an image with it, whose layers
-// can not be opened yet.
+// cannot be opened yet.
 func newIncoming(raw []byte, layers int, platform v1.Platform) (incoming, error) {
 	config, err := parseConfig(raw)
 	if err != nil {

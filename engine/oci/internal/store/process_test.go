@@ -129,7 +129,7 @@ func killed(t *testing.T, cmd *exec.Cmd, until func()) {
 	}
 }
 
-// eventually waits for a condition that another process brings about.
+// eventually waits for a condition of another process.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -139,7 +139,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func TestALeaseIsRefusedForWhatIsPrunedMeanwhile(t *testing.T) {
 	}
 	held, err := try(s.imageLock(id), exclusive) // as Prune does
 	if err != nil || held == nil {
-		t.Fatalf("the image can not be locked: %v", err)
+		t.Fatalf("the image cannot be locked: %v", err)
 	}
 	done := make(chan error)
 	go func() {
@@ -169,7 +169,7 @@ func TestAWaitForALockEndsWithItsContext(t *testing.T) {
 	cancel()
 	checkError(t, <-done, context.Canceled, path)
 
-	// One that was removed meanwhile is not taken for the one that is there.
+	// One that was removed while it was waited for is not taken for the one that is there.
 	go func() {
 		lock, err := acquire(t.Context(), path, exclusive)
 		if err == nil && !lock.isAt(path) {

@@ -96,7 +96,7 @@ func (s *Store) remote(ref string) (*repository, error) {
 	}
 	named, ok := parsed.(reference.Named)
 	if !ok {
-		return nil, fmt.Errorf("%w: an id can not be pulled; use the image's name", engine.ErrNoImage)
+		return nil, fmt.Errorf("%w: an id cannot be pulled; use the image's name", engine.ErrNoImage)
 	}
 	named = reference.TagNameOnly(named)
 	target, err := name.ParseReference(named.String())
@@ -141,7 +141,7 @@ func (r *repository) blob(ctx context.Context, of v1.Descriptor) (io.ReadCloser,
 	}
 }
 
-// explain says why the registry does not give an image.
+// explain reports why the registry does not give an image.
 func (r *repository) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -155,7 +155,7 @@ func (r *repository) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", engine.ErrNoImage, err)
 }
 
-// unreachable tells whether it is not the registry that gave the answer.
+// unreachable reports whether it is not the registry that gave the answer.
 func unreachable(err error) bool {
 	var answer *transport.Error
 	var certificate *tls.CertificateVerificationError

@@ -257,8 +257,8 @@ func TestPullFails(t *testing.T) {
 
 	s := open(t, t.TempDir())
 	for ref, says := range map[string][]string{
-		"127.0.0.1:1/web:tag":               {"connection refused", "registry 127.0.0.1:1 can not be reached"},
-		"registry.invalid/web:tag":          {"registry registry.invalid can not be reached", "check the registry's name"},
+		"127.0.0.1:1/web:tag":               {"connection refused", "registry 127.0.0.1:1 cannot be reached"},
+		"registry.invalid/web:tag":          {"registry registry.invalid cannot be reached", "check the registry's name"},
 		"sha256:" + strings.Repeat("0", 64): {"use the image's name"},
 	} {
 		_, err := s.Pull(t.Context(), ref, nil)

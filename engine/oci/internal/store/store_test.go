@@ -70,7 +70,7 @@ func TestAnImageIsFoundByItsNamesAndIDs(t *testing.T) {
 		_, err := s.Find(ref)
 		checkError(t, err, nil, fmt.Sprintf("%q", ref))
 		if errors.Is(err, engine.ErrNoImage) {
-			t.Errorf("%v: what is no reference can not be pulled either", err)
+			t.Errorf("%v: what is no reference cannot be pulled either", err)
 		}
 	}
 }

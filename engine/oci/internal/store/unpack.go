@@ -110,7 +110,7 @@ func accept(header *tar.Header, rootless bool) bool {
 	return true
 }
 
-// isID says whether a user or group may have this number; the last one means
+// isID reports whether a user or group may have this number; the last one means
 // "leave it" to the kernel.
 func isID(n int) bool { return n >= 0 && n < math.MaxUint32 }
 
@@ -245,7 +245,7 @@ func opaqueAttribute(rootless bool) string {
 	return "trusted.overlay.opaque"
 }
 
-// isOpaque says whether a directory hides what is below it.
+// isOpaque reports whether a directory hides what is below it.
 func isOpaque(dir string, rootless bool) bool {
 	value := make([]byte, 1)
 	n, err := unix.Lgetxattr(dir, opaqueAttribute(rootless), value)
