@@ -2,15 +2,12 @@ package environment_test
 
 import (
 	"encoding/json"
-	"errors"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/deployster-go/deployster/environment"
-	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 )
 
 // Whatever a file holds, Parse answers with a definition that the log gives back
@@ -20,26 +17,11 @@ func FuzzParse(f *testing.F) {
 	f.Add(smallest)
 	f.Add(everything)
 	f.Add(daemon)
-	files, err := filepath.Glob("testdata/problems/*.txt")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, path := range files {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
-		given, _, _ := strings.Cut(string(data), "-- problems --\n")
-		f.Add(given)
-	}
+	yamltest.Seed(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		d, err := defined(text)
 		if err != nil {
-			lines := 1
-			for _, end := range []string{"\n", "\r", "\u0085", "\u2028", "\u2029"} {
-				lines += strings.Count(text, end)
-			}
-			tellable(t, err, lines)
+			yamltest.Showable(t, err, yamltest.Lines(text))
 			return
 		}
 		survives(t, d)
@@ -58,7 +40,7 @@ func FuzzSet(f *testing.F) {
 		before := mustDefine(t, daemon)
 		d, err := before.Set([]string{first, second}, anyQuery)
 		if err != nil {
-			tellable(t, err, 0)
+			yamltest.Showable(t, err, 0)
 			return
 		}
 		survives(t, d)
@@ -68,19 +50,6 @@ func FuzzSet(f *testing.F) {
 			}
 		}
 	})
-}
-
-func tellable(t *testing.T, err error, lines int) {
-	t.Helper()
-	var invalid *yamlfile.Error
-	if !errors.As(err, &invalid) || len(invalid.Problems) == 0 {
-		t.Fatalf("an error without problems: %v", err)
-	}
-	for _, p := range invalid.Problems {
-		if p.Message == "" || strings.Contains(p.String(), "\n") || p.Position.Line > lines {
-			t.Fatalf("a problem that cannot be shown: %q", p.String())
-		}
-	}
 }
 
 func survives(t *testing.T, d *environment.Definition) {

@@ -1,23 +1,17 @@
 package environment_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"go.yaml.in/yaml/v3"
-
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/budget"
-	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -164,35 +158,12 @@ func TestVariablesKeepLargeIntegers(t *testing.T) {
 	}
 }
 
-// Each file of testdata/problems is a definition and, after "-- problems --",
-// what is said about it. UPDATE=1 writes that anew.
-func TestParseTellsEveryProblemWithItsPlace(t *testing.T) {
-	files, err := filepath.Glob("testdata/problems/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
-	for _, path := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			given, want, _ := strings.Cut(string(data), "-- problems --\n")
-			_, err = defined(given)
-			var invalid *yamlfile.Error
-			if !errors.As(err, &invalid) {
-				t.Fatalf("nothing was found wrong: %v", err)
-			}
-			if got := err.Error() + "\n"; got != want {
-				if os.Getenv("UPDATE") == "" {
-					t.Fatalf("got\n%swant\n%s", got, want)
-				}
-				if err := os.WriteFile(path, []byte(given+"-- problems --\n"+got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
+// Each file of testdata/problems is a definition, with what is said about it; see yamltest.
+func TestParseReportsEveryProblemWithItsPlace(t *testing.T) {
+	yamltest.Problems(t, func(files ...string) error {
+		_, err := defined(files[0])
+		return err
+	})
 }
 
 func TestADefinitionMustFitIntoTheLog(t *testing.T) {
@@ -222,19 +193,7 @@ func TestAliasesCanNotFloodTheLog(t *testing.T) {
 // The schema and the parser accept the same documents, but for what a schema
 // cannot say: how settings fit together, and how large times are.
 func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
-	text, err := schema.Source("environment")
-	if err != nil {
-		t.Fatal(err)
-	}
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("urn:it", document); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := compiler.Compile("urn:it")
+	source, err := schema.Source("environment")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +211,7 @@ func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
 		return "{name: a, task: {manifest: m}, instance_group: {query: q}, deployment: " + d + "}"
 	}
 	surge := func(more string) string { return deployment("{method: Surge, " + more + "}") }
-	for text, good := range map[string]bool{
+	yamltest.Schema(t, source, map[string]bool{
 		smallest: true, everything: true, "{}": false, "[]": false, "{name: a}": false,
 		top("a", ""): true, top("a/b-c/d_e.f", ""): true, top("a/1", ""): true, top("a//b", ""): false, top("/a", ""): false, top("-a", ""): false, top("a b", ""): false, top("''", ""): false, top("7", ""): false,
 		top(strings.Repeat("a", 100), ""): true, top(strings.Repeat("a", 101), ""): false,
@@ -270,17 +229,8 @@ func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
 		surge("max_failed: 0"): true, surge("max_failed: 3"): true, surge("max_failed: '3'"): true, surge("max_failed: 2.5%"): true, surge("max_failed: -1"): false, surge("max_failed: few"): false, surge("max_failed: []"): false,
 		surge("auto_rollback: true"): true, surge("auto_rollback: 'false'"): true, surge("auto_rollback: yes please"): false, surge("auto_rollback: 1"): false,
 		surge("drift: repair"): true, surge("drift: report"): true, surge("drift: ignore"): false, surge("drfit: report"): false,
-	} {
-		_, err := defined(text)
-		if (err == nil) != good {
-			t.Errorf("%s\nparser: %v", text, err)
-		}
-		var value any
-		if err := yaml.Unmarshal([]byte(text), &value); err != nil {
-			t.Fatal(err)
-		}
-		if err := compiled.Validate(value); (err == nil) != good {
-			t.Errorf("%s\nschema: %v", text, err)
-		}
-	}
+	}, func(file string) error {
+		_, err := defined(file)
+		return err
+	})
 }

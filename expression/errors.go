@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // SyntaxError says where a template is malformed.
@@ -34,9 +36,9 @@ func (e *UndefinedError) Error() string {
 	case e.Of == "" && len(e.Defined) == 0:
 		what = fmt.Sprintf("%q is not defined; nothing is", e.Missing)
 	case e.Of == "":
-		what = fmt.Sprintf("%q is not defined; defined are %s", e.Missing, enumerate(e.Defined))
+		what = fmt.Sprintf("%q is not defined; defined are %s", e.Missing, phrase.List(e.Defined))
 	case len(e.Defined) > 0:
-		what = fmt.Sprintf("%s has no %q; it has %s", e.Of, e.Missing, enumerate(e.Defined))
+		what = fmt.Sprintf("%s has no %q; it has %s", e.Of, e.Missing, phrase.List(e.Defined))
 	default:
 		what = fmt.Sprintf("%s has no %q; it is %s", e.Of, e.Missing, e.Kind)
 	}
@@ -95,15 +97,6 @@ func at(file string, line, column int) string {
 	default:
 		return ""
 	}
-}
-
-// enumerate lists names; long lists are cut.
-func enumerate(names []string) string {
-	const shown = 20
-	if len(names) > shown {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
-	}
-	return strings.Join(names, ", ")
 }
 
 // thrown carries an error up the recursion of the parser and the evaluator to

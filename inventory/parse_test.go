@@ -1,19 +1,12 @@
 package inventory_test
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"go.yaml.in/yaml/v3"
-
-	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/schema"
 )
@@ -78,35 +71,12 @@ func TestAnInventoryMayBeEmptyOfHosts(t *testing.T) {
 	}
 }
 
-// Each file of testdata/problems is an inventory and, after "-- problems --",
-// what is said about it. UPDATE=1 writes that anew.
+// Each file of testdata/problems is an inventory, with what is said about it; see yamltest.
 func TestProblems(t *testing.T) {
-	files, err := filepath.Glob("testdata/problems/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
-	for _, path := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			given, want, _ := strings.Cut(string(data), "-- problems --\n")
-			_, err = inventory.Parse("i.yaml", []byte(given))
-			var invalid *yamlfile.Error
-			if !errors.As(err, &invalid) {
-				t.Fatalf("nothing was found wrong: %v", err)
-			}
-			if got := err.Error() + "\n"; got != want {
-				if os.Getenv("UPDATE") == "" {
-					t.Fatalf("got\n%swant\n%s", got, want)
-				}
-				if err := os.WriteFile(path, []byte(given+"-- problems --\n"+got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
+	yamltest.Problems(t, func(files ...string) error {
+		_, err := inventory.Parse("i.yaml", []byte(files[0]))
+		return err
+	})
 }
 
 func TestHostileFilesAreRefusedQuickly(t *testing.T) {
@@ -146,24 +116,12 @@ func TestTenThousandHosts(t *testing.T) {
 // The schema and the parser accept the same documents, but for what a schema
 // can not say: names that are there twice, what the address of an engine is.
 func TestTheSchemaAgrees(t *testing.T) {
-	text, err := schema.Source("inventory")
-	if err != nil {
-		t.Fatal(err)
-	}
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("urn:it", document); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := compiler.Compile("urn:it")
+	source, err := schema.Source("inventory")
 	if err != nil {
 		t.Fatal(err)
 	}
 	host := func(more string) string { return "hosts: [{name: a, endpoint: 'unix:///x', " + more + "}]" }
-	for text, good := range map[string]bool{
+	yamltest.Schema(t, source, map[string]bool{
 		three: true, "hosts: []": true, "{}": false, "host: []": false, "hosts: {}": false, "hosts:": false, "hosts: [{}]": false,
 		host("slots: 1"): true, host("slots: 0"): false, host("slots: 1001"): false, host("slots: '1'"): false, host("slots:"): false, host("slots: 1.5"): false,
 		host("attributes: {a: b, c: [d]}"): true, host("attributes: {a: ''}"): false, host("attributes: {a: 1}"): false, host("attributes: {a: []}"): false,
@@ -175,53 +133,21 @@ func TestTheSchemaAgrees(t *testing.T) {
 		host("tls: {ca: x}"): false, "hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x}}]": true, "hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x, cert: y}}]": false,
 		"hosts: [{name: a, endpoint: 'tcp://x', tls: {ca: x, cert: y, key: z}}]": true, "hosts: [{name: a, endpoint: 'tcp://x', tls: {cert: y, key: z}}]": false,
 		"hosts: [{name: a, endpoint: 'http://x'}]": false, "hosts: [{name: a, endpoint: x}]": false,
-	} {
-		_, err := inventory.Parse("i.yaml", []byte(text))
-		if (err == nil) != good {
-			t.Errorf("%s\nparser: %v", text, err)
-		}
-		var value any
-		if err := yaml.Unmarshal([]byte(strings.ReplaceAll(text, "2020-01-02", "'2020-01-02'")), &value); err != nil {
-			t.Fatal(err)
-		}
-		if err := compiled.Validate(value); (err == nil) != good {
-			t.Errorf("%s\nschema: %v", text, err)
-		}
-	}
+	}, func(file string) error {
+		_, err := inventory.Parse("i.yaml", []byte(file))
+		return err
+	})
 }
 
 // Whatever a file holds, Parse answers with an inventory or with problems whose
 // positions are in the file.
 func FuzzParse(f *testing.F) {
 	f.Add(three)
-	files, err := filepath.Glob("testdata/problems/*.txt")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, path := range files {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
-		given, _, _ := strings.Cut(string(data), "-- problems --\n")
-		f.Add(given)
-	}
+	yamltest.Seed(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		v, err := inventory.Parse("i.yaml", []byte(text))
 		if err != nil {
-			var invalid *yamlfile.Error
-			if !errors.As(err, &invalid) || len(invalid.Problems) == 0 {
-				t.Fatalf("an error without problems: %v", err)
-			}
-			lines := 1
-			for _, end := range []string{"\n", "\r", "\u0085", "\u2028", "\u2029"} {
-				lines += strings.Count(text, end)
-			}
-			for _, p := range invalid.Problems {
-				if p.Message == "" || strings.Contains(p.String(), "\n") || p.Position.Line > lines {
-					t.Fatalf("a problem that can not be shown: %q", p.String())
-				}
-			}
+			yamltest.Showable(t, err, yamltest.Lines(text))
 			return
 		}
 		for _, h := range v.Hosts {

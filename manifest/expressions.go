@@ -13,6 +13,7 @@ import (
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
@@ -119,7 +120,7 @@ func (l *loader) undefined(r *pending, name, text string) (Problem, string) {
 	if len(defined) == 0 {
 		return Problem{Message: what + "; nothing is"}, name
 	}
-	return Problem{Message: what + "; defined are " + enumerate(defined), Hint: suggest.Closest(name, defined)}, name
+	return Problem{Message: what + "; defined are " + phrase.List(defined), Hint: suggest.Closest(name, defined)}, name
 }
 
 // dashed returns the one of the sorted names that has a dash, begins with name,

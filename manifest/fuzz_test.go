@@ -2,47 +2,22 @@ package manifest_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 )
 
 // Whatever a file holds, Load answers with a manifest that can be hashed, or
 // with problems whose positions are in the file.
 func FuzzLoad(f *testing.F) {
 	f.Add(disks)
-	files, err := filepath.Glob("testdata/problems/*.txt")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, path := range files {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
-		given, _, _ := strings.Cut(string(data), "-- problems --\n")
-		for _, part := range strings.Split(given, "-- file --\n") {
-			f.Add(part)
-		}
-	}
+	yamltest.Seed(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		m, err := load(t, map[string]any{"region": "eu"}, text)
 		if err != nil {
-			var invalid *manifest.Error
-			if !errors.As(err, &invalid) || len(invalid.Problems) == 0 {
-				t.Fatalf("an error without problems: %v", err)
-			}
-			lines := 1 + strings.Count(text, "\n") + strings.Count(text, "\r") + strings.Count(text, "\u0085") + strings.Count(text, "\u2028") + strings.Count(text, "\u2029")
-			for _, p := range invalid.Problems {
-				if p.Message == "" || strings.Contains(p.String(), "\n") || p.Position.Line > lines {
-					t.Fatalf("a problem that can not be shown: %q", p.String())
-				}
-			}
+			yamltest.Showable(t, err, yamltest.Lines(text))
 			return
 		}
 		for _, r := range m.Resources {

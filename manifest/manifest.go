@@ -20,10 +20,10 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/graph"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
@@ -152,7 +152,7 @@ func (m *Manifest) know(targets []string) error {
 		if near := suggest.Closest(name, known); near != "" {
 			return fmt.Errorf("there is no resource %q, did you mean %q?", name, near)
 		}
-		return fmt.Errorf("there is no resource %q; there are %s", name, enumerate(known))
+		return fmt.Errorf("there is no resource %q; there are %s", name, phrase.List(known))
 	}
 	return nil
 }
@@ -204,17 +204,4 @@ func hash(content any) string {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
-}
-
-// enumerate lists names; long lists are cut.
-func enumerate(names []string) string {
-	const shown = 20
-	switch {
-	case len(names) == 0:
-		return "none"
-	case len(names) > shown:
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
-	default:
-		return strings.Join(names, ", ")
-	}
 }

@@ -1,62 +1,19 @@
 package manifest_test
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 )
 
-// Each file of testdata/problems holds one or several files (after lines
-// "-- name --") and, after "-- problems --", what is said about them.
-// UPDATE=1 writes that anew. A line that ends in … stands for any that begins
-// like it: what exactly is wrong with an expression is not this package's to
-// say.
+// Each file of testdata/problems holds manifests, with what is said about them;
+// see yamltest.
 func TestProblems(t *testing.T) {
-	files, err := filepath.Glob("testdata/problems/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
-	for _, path := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			given, want, _ := strings.Cut(string(data), "-- problems --\n")
-			var sources []string
-			for i, part := range strings.Split(given, "-- file --\n") {
-				if i > 0 {
-					sources = append(sources, part)
-				}
-			}
-			_, err = load(t, map[string]any{"region": "eu", "_version": "1.0", "my-var": 1}, sources...)
-			var invalid *manifest.Error
-			if !errors.As(err, &invalid) {
-				t.Fatalf("nothing was found wrong: %v", err)
-			}
-			if got := err.Error() + "\n"; !same(got, want) {
-				if os.Getenv("UPDATE") == "" {
-					t.Fatalf("got\n%swant\n%s", got, want)
-				}
-				if err := os.WriteFile(path, []byte(given+"-- problems --\n"+got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-func same(got, want string) bool {
-	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
-	return slices.EqualFunc(g, w, func(got, want string) bool {
-		begin, open := strings.CutSuffix(want, "…")
-		return got == want || open && strings.HasPrefix(got, begin)
+	yamltest.Problems(t, func(files ...string) error {
+		_, err := load(t, map[string]any{"region": "eu", "_version": "1.0", "my-var": 1}, files...)
+		return err
 	})
 }
 

@@ -1,21 +1,15 @@
 package pipeline_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"go.yaml.in/yaml/v3"
-
 	"github.com/deployster-go/deployster/internal/budget"
-	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/schema"
 )
@@ -112,35 +106,12 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Each file of testdata/problems is a definition and, after "-- problems --",
-// what is said about it. UPDATE=1 writes that anew.
-func TestParseTellsEveryProblemWithItsPlace(t *testing.T) {
-	files, err := filepath.Glob("testdata/problems/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
-	for _, path := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			given, want, _ := strings.Cut(string(data), "-- problems --\n")
-			_, err = parse(given)
-			var invalid *yamlfile.Error
-			if !errors.As(err, &invalid) {
-				t.Fatalf("nothing was found wrong: %v", err)
-			}
-			if got := err.Error() + "\n"; got != want {
-				if os.Getenv("UPDATE") == "" {
-					t.Fatalf("got\n%swant\n%s", got, want)
-				}
-				if err := os.WriteFile(path, []byte(given+"-- problems --\n"+got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
+// Each file of testdata/problems is a definition, with what is said about it; see yamltest.
+func TestParseReportsEveryProblemWithItsPlace(t *testing.T) {
+	yamltest.Problems(t, func(files ...string) error {
+		_, err := parse(files[0])
+		return err
+	})
 }
 
 // stages writes a definition of run stages with something more each.
@@ -199,19 +170,7 @@ func TestDefinitionsAreAsLargeAsTheLogAllows(t *testing.T) {
 // The schema and the parser accept the same documents, but for what a schema
 // cannot say: what names refer to, and what is the same.
 func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
-	text, err := schema.Source("pipeline")
-	if err != nil {
-		t.Fatal(err)
-	}
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("urn:it", document); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := compiler.Compile("urn:it")
+	source, err := schema.Source("pipeline")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +182,7 @@ func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
 		return stage("deploy: {host_groups: [{name: g, hosts: h}], steps: [" + s + "]}")
 	}
 	event := func(e string) string { return step("{event: " + e + ", manifest: m}") }
-	for text, good := range map[string]bool{
+	yamltest.Schema(t, source, map[string]bool{
 		gateway: true, "{}": false, "{pipeline: p}": false, "{pipeline: p, stages: []}": false, "{pipeline: p/q, stages: [{name: a, approval: {}}]}": false,
 		stage("approval: {}"): true, stage("approval: ~"): true, stage("approval: []"): false, stage("approval: {by: me}"): false, stage("aproval: {}"): false,
 		stage("run: {manifest: m}"): true, stage("run: {}"): false, stage("run: {manifest: ''}"): false, stage("run: {manifest: m, retries: 100}"): true, stage("run: {manifest: m, retries: 101}"): false, stage("run: {manifest: m, retries: -1}"): false,
@@ -237,19 +196,10 @@ func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
 		step("{event: e}"): false, step("{manifest: m}"): false, step(""): false, step("{event: e, manifest: m, retries: 1.5}"): false,
 		"{pipeline: p, stages: [{name: s, approval: {}}], batches: [{from: s, to: s}]}": true, "{pipeline: p, stages: [{name: s, approval: {}}], batches: [{from: s}]}": false,
 		"{pipeline: p, stages: [{name: s, approval: {}}], promotion: {}}": true, "{pipeline: p, stages: [{name: s, approval: {}}], promotion: {policy: single}}": false,
-	} {
-		_, err := parse(text)
-		if (err == nil) != good {
-			t.Errorf("%s\nparser: %v", text, err)
-		}
-		var value any
-		if err := yaml.Unmarshal([]byte(text), &value); err != nil {
-			t.Fatal(err)
-		}
-		if err := compiled.Validate(value); (err == nil) != good {
-			t.Errorf("%s\nschema: %v", text, err)
-		}
-	}
+	}, func(file string) error {
+		_, err := parse(file)
+		return err
+	})
 }
 
 // Whatever a file holds, Parse answers with a definition that can be stored and
@@ -257,34 +207,11 @@ func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
 // positions are in the file.
 func FuzzParse(f *testing.F) {
 	f.Add(gateway)
-	files, err := filepath.Glob("testdata/problems/*.txt")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, path := range files {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
-		given, _, _ := strings.Cut(string(data), "-- problems --\n")
-		f.Add(given)
-	}
+	yamltest.Seed(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		d, err := parse(text)
 		if err != nil {
-			var invalid *yamlfile.Error
-			if !errors.As(err, &invalid) || len(invalid.Problems) == 0 {
-				t.Fatalf("an error without problems: %v", err)
-			}
-			lines := 1
-			for _, end := range []string{"\n", "\r", "\u0085", "\u2028", "\u2029"} {
-				lines += strings.Count(text, end)
-			}
-			for _, p := range invalid.Problems {
-				if p.Message == "" || strings.Contains(p.String(), "\n") || p.Position.Line > lines {
-					t.Fatalf("a problem that cannot be shown: %q", p.String())
-				}
-			}
+			yamltest.Showable(t, err, yamltest.Lines(text))
 			return
 		}
 		valid(t, d)

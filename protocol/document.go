@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // The limits of an answer. MaxAnswer is in bytes: a caller need not keep more
@@ -63,7 +65,7 @@ func notAnObject(text []byte) error {
 	var value any
 	message := "the answer is not JSON; one JSON object was expected"
 	if json.Unmarshal(text, &value) == nil {
-		message = fmt.Sprintf("the answer is %s; one JSON object was expected", kindOf(value))
+		message = fmt.Sprintf("the answer is %s; one JSON object was expected", phrase.Kind(value))
 	} else if bytes.IndexByte(text, '{') > 0 {
 		message = "there is text before the JSON document; only the document belongs on stdout, everything for people on stderr"
 	}
@@ -179,21 +181,4 @@ func join(path, key string) string {
 		return key
 	}
 	return path + "." + key
-}
-
-func kindOf(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case bool:
-		return "a boolean"
-	case string:
-		return "a string"
-	case []any:
-		return "a list"
-	case map[string]any:
-		return "an object"
-	default:
-		return "a number"
-	}
 }

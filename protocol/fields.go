@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // fields reads the members of one object of an answer. The first problem is
@@ -86,7 +88,7 @@ func (f *fields) child(key string) (*fields, bool) {
 	}
 	object, ok := value.(map[string]any)
 	if !ok {
-		f.fail(key, fmt.Sprintf("must be an object, not %s", kindOf(value)))
+		f.fail(key, fmt.Sprintf("must be an object, not %s", phrase.Kind(value)))
 		return nil, false
 	}
 	return &fields{object: object, data: f.data, path: join(f.path, key), root: f.top()}, true
@@ -99,7 +101,7 @@ func (f *fields) text(key string) (string, bool) {
 	}
 	s, ok := value.(string)
 	if !ok {
-		f.fail(key, fmt.Sprintf("must be a string, not %s", kindOf(value)))
+		f.fail(key, fmt.Sprintf("must be a string, not %s", phrase.Kind(value)))
 	}
 	return s, ok
 }
@@ -111,7 +113,7 @@ func (f *fields) boolean(key string, otherwise bool) bool {
 	}
 	b, ok := value.(bool)
 	if !ok {
-		f.fail(key, fmt.Sprintf("must be true or false, not %s", kindOf(value)))
+		f.fail(key, fmt.Sprintf("must be true or false, not %s", phrase.Kind(value)))
 	}
 	return b
 }
@@ -126,12 +128,12 @@ func (f *fields) invocation() Invocation {
 	}
 	list, ok := value.([]any)
 	if !ok {
-		f.fail("args", fmt.Sprintf("must be a list of strings, not %s", kindOf(value)))
+		f.fail("args", fmt.Sprintf("must be a list of strings, not %s", phrase.Kind(value)))
 	}
 	for i, item := range list {
 		s, ok := item.(string)
 		if !ok {
-			f.fail(fmt.Sprintf("args[%d]", i), fmt.Sprintf("must be a string, not %s", kindOf(item)))
+			f.fail(fmt.Sprintf("args[%d]", i), fmt.Sprintf("must be a string, not %s", phrase.Kind(item)))
 		}
 		if strings.ContainsRune(s, 0) {
 			f.fail(fmt.Sprintf("args[%d]", i), "must not contain a NUL character")

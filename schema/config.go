@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // origin is where a config_schema is said to come from. Relative references
@@ -49,7 +51,7 @@ func CompileConfig(raw json.RawMessage) (*Schema, error) {
 	}
 	object, ok := doc.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("the schema must be an object, not %s", kindOf(doc))
+		return nil, fmt.Errorf("the schema must be an object, not %s", phrase.Kind(doc))
 	}
 	named, ok, err := draftOf(object)
 	if err != nil {

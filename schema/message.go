@@ -14,6 +14,7 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/suggest"
 )
 
@@ -229,25 +230,25 @@ func describe(k jsonschema.ErrorKind) string {
 		if k.Want == 1 {
 			return "must not be empty"
 		}
-		return fmt.Sprintf("must have at least %s", count(k.Want, "character", "characters"))
+		return fmt.Sprintf("must have at least %s", phrase.Count(k.Want, "character"))
 	case *kind.MaxLength:
-		return fmt.Sprintf("must have at most %s", count(k.Want, "character", "characters"))
+		return fmt.Sprintf("must have at most %s", phrase.Count(k.Want, "character"))
 	case *kind.MinItems:
 		if k.Want == 1 {
 			return "must not be empty"
 		}
-		return fmt.Sprintf("must have at least %s, not %d", count(k.Want, "item", "items"), k.Got)
+		return fmt.Sprintf("must have at least %s, not %d", phrase.Count(k.Want, "item"), k.Got)
 	case *kind.MaxItems:
-		return fmt.Sprintf("must have at most %s, not %d", count(k.Want, "item", "items"), k.Got)
+		return fmt.Sprintf("must have at most %s, not %d", phrase.Count(k.Want, "item"), k.Got)
 	case *kind.AdditionalItems:
-		return fmt.Sprintf("has %s too many", count(k.Count, "item", "items"))
+		return fmt.Sprintf("has %s too many", phrase.Count(k.Count, "item"))
 	case *kind.MinProperties:
 		if k.Want == 1 {
 			return "must not be empty"
 		}
-		return fmt.Sprintf("must have at least %s, not %d", count(k.Want, "property", "properties"), k.Got)
+		return fmt.Sprintf("must have at least %s, not %d", phrase.Count(k.Want, "property"), k.Got)
 	case *kind.MaxProperties:
-		return fmt.Sprintf("must have at most %s, not %d", count(k.Want, "property", "properties"), k.Got)
+		return fmt.Sprintf("must have at most %s, not %d", phrase.Count(k.Want, "property"), k.Got)
 	case *kind.UniqueItems:
 		return fmt.Sprintf("must not have an item twice (items %d and %d are equal)", k.Duplicates[0], k.Duplicates[1])
 	case *kind.Contains:
@@ -355,29 +356,4 @@ func number(r *big.Rat) string {
 	}
 	f, _ := r.Float64()
 	return fmt.Sprint(f)
-}
-
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
-// kindOf names what a decoded JSON value is.
-func kindOf(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case bool:
-		return "a boolean"
-	case string:
-		return "a string"
-	case []any:
-		return "a list"
-	case map[string]any:
-		return "an object"
-	default:
-		return "a number"
-	}
 }

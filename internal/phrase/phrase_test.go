@@ -1,0 +1,45 @@
+package phrase_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/internal/phrase"
+)
+
+func TestCount(t *testing.T) {
+	for want, n := range map[string]int{"0 hosts": 0, "1 host": 1, "2 hosts": 2} {
+		if got := phrase.Count(n, "host"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := phrase.Count(2, "property"); got != "2 properties" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestList(t *testing.T) {
+	many := strings.Split(strings.Repeat("a ", 22)+"a", " ")
+	for want, names := range map[string][]string{
+		"none": nil, "a": {"a"}, "b, a": {"b", "a"}, strings.Repeat("a, ", 19) + "a and 3 more": many,
+	} {
+		if got := phrase.List(names); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestKind(t *testing.T) {
+	for text, want := range map[string]string{
+		"null": "null", "true": "a boolean", `"x"`: "a string", "1": "a number", "[1]": "a list", "{}": "an object",
+	} {
+		var v any
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		if got := phrase.Kind(v); got != want {
+			t.Errorf("%s is %q, want %q", text, got, want)
+		}
+	}
+}
