@@ -18,8 +18,8 @@
 //     value and variables give the same answer or the same error everywhere.
 //
 // A lexer cuts a template into tokens, a parser makes a tree of them, and the
-// tree is walked to evaluate it. Nothing is kept between evaluations, so an
-// Evaluator may be used from any goroutine.
+// tree is walked to evaluate it. An Evaluator keeps the tree of a text, which is
+// not changed any more, and nothing else: it may be used from any goroutine.
 package expression
 
 import (
@@ -49,6 +49,7 @@ type Evaluator struct {
 	tests     map[string]test
 	methods   methods
 	globals   map[string]any
+	templates templates
 }
 
 // New returns an evaluator whose templates may include files below workspace.
@@ -97,7 +98,7 @@ func (e *Evaluator) Examine(src string) (u Usage, err error) {
 		return Usage{}, nil
 	}
 	defer recoverTo(&err)
-	return e.newState(nil).usage(e.parse("", src)), nil
+	return e.newState(nil).usage(e.template(src)), nil
 }
 
 // Evaluate evaluates a template. It fails with a SyntaxError, an
@@ -110,7 +111,7 @@ func (e *Evaluator) Evaluate(src string, vars map[string]any) (result any, err e
 		return src, nil
 	}
 	defer recoverTo(&err)
-	return e.evaluate(e.parse("", src), vars), nil
+	return e.evaluate(e.template(src), vars), nil
 }
 
 func (e *Evaluator) evaluate(t *template, vars map[string]any) any {
