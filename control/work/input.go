@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -16,7 +16,6 @@ import (
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/internal/shipped"
-	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -133,7 +132,7 @@ func (i *Inputs) Load(sources []manifest.Source, o LoadOptions) (*Input, error) 
 			return nil, err
 		}
 	}
-	return in, knownTypes(m)
+	return in, invalid(shipped.UnknownTypes(m))
 }
 
 // Below is a path relative to the workspace where it lies in it, so that it also
@@ -151,31 +150,36 @@ func (in *Input) Below(path string) string {
 
 func newID(now time.Time) string { return ulid.MustNew(ulid.Timestamp(now), rand.Reader).String() }
 
-// shippedPrefix is how manifests name the types that ship with Deployster.
-const shippedPrefix = "deployster/"
+// Conflicts fails where resources manage one thing, as far as that is known
+// without a run.
+func (in *Input) Conflicts() error { return invalid(in.shipped().Conflicts()) }
 
-// knownTypes refuses a type that reads like one that ships and is none.
-func knownTypes(m *manifest.Manifest) error {
-	var problems []manifest.Problem
-	for _, r := range m.Resources {
-		name, ships := strings.CutPrefix(r.Type, shippedPrefix)
-		_, known := shipped.Lookup(name)
-		if tag := strings.IndexAny(name, ":@"); ships && tag > 0 {
-			if _, known := shipped.Lookup(name[:tag]); known {
-				problems = append(problems, manifest.Problem{
-					Position: r.Position, Path: "resources." + r.Name + ".type",
-					Message: fmt.Sprintf("%q would be an image in a registry; the type that ships with Deployster is of its version and has no tag: write %s%s", r.Type, shippedPrefix, name[:tag]),
-				})
-			}
-		}
-		if !ships || known || strings.ContainsAny(name, ":@/") {
-			continue
-		}
-		problems = append(problems, manifest.Problem{
-			Position: r.Position, Path: "resources." + r.Name + ".type",
-			Message: fmt.Sprintf("%q is not a type that ships with this version; those are %s", r.Type, strings.Join(shipped.Names(), ", ")),
-			Hint:    suggest.Closest(name, shipped.Names()),
-		})
+// Check finds all that can be found wrong with the input without running
+// anything.
+func (in *Input) Check() error {
+	problems, err := in.shipped().Misuse()
+	if err != nil {
+		return err
 	}
-	return invalid(problems)
+	problems = append(problems, in.shipped().Conflicts()...)
+	if err := in.Manifest.CheckPlugs(); err != nil {
+		var found *manifest.Error
+		if !errors.As(err, &found) {
+			return err
+		}
+		problems = append(problems, found.Problems...)
+	}
+	return invalid(manifest.Sorted(problems, in.Manifest.Files))
+}
+
+func (in *Input) shipped() shipped.Check {
+	return shipped.Check{Manifest: in.Manifest, Variables: in.Variables, Expressions: in.Expressions}
+}
+
+// invalid makes an error of problems; nil of none.
+func invalid(problems []manifest.Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return &InputError{&manifest.Error{Problems: problems}}
 }

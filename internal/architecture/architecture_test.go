@@ -58,7 +58,7 @@ var floors = []struct {
 	{"internal/view", []string{"runner", "protocol", "engine", "control/*", "pipeline", "environment", "deploylog", "internal/crash"}},
 	{"internal/picture", nil},
 	{"internal/planfile", []string{"runner", "protocol"}},
-	{"internal/shipped", []string{"protocol", "engine", "resources/*", "internal/suggest", "internal/crash"}},
+	{"internal/shipped", []string{"protocol", "schema", "engine", "manifest", "expression", "runner", "resources/*", "internal/suggest", "internal/crash"}},
 	{"internal/authoring", []string{"protocol", "schema", "engine", "internal/crash"}},
 	{"internal/architecture", nil},
 	{"internal/cli", []string{"*"}},

@@ -18,14 +18,14 @@ import (
 // another way from the same binary.
 const format = "1"
 
-// prefix is how manifests name the shipped types.
-const prefix = "deployster/"
+// Prefix is how manifests name the shipped types.
+const Prefix = "deployster/"
 
 // Tag is the reference of a type's image. It is given by the type's name and by
 // what the binary contains; version only makes it readable.
 func Tag(name, version string, b Binary) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{format, name, b.Arch, b.SHA256}, "\x00")))
-	return fmt.Sprintf("%s%s:%s-%s", prefix, name, tagText(version), hex.EncodeToString(sum[:6]))
+	return fmt.Sprintf("%s%s:%s-%s", Prefix, name, tagText(version), hex.EncodeToString(sum[:6]))
 }
 
 // tagText turns a version into what may stand in a tag.

@@ -85,7 +85,7 @@ func (i *Images) Image(ctx context.Context, ref string, policy engine.PullPolicy
 // shippedName is the NAME of deployster/NAME. With a tag or digest it is an
 // image like any other.
 func shippedName(ref string) (string, bool) {
-	name, ok := strings.CutPrefix(ref, prefix)
+	name, ok := strings.CutPrefix(ref, Prefix)
 	return name, ok && !strings.ContainsAny(name, ":@/")
 }
 

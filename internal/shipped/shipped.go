@@ -1,6 +1,6 @@
 // Package shipped is the resource types that come inside the Deployster binary:
-// which there are, and how an engine gets images of them without a registry and
-// without a build.
+// which there are, what is wrong with a manifest that uses them, and how an engine
+// gets images of them without a registry and without a build.
 //
 // A manifest names them deployster/NAME, without a tag. Their images have one
 // layer with one file, a static Linux binary of this very program, and run it as

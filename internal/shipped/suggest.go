@@ -15,8 +15,8 @@ func unknownType(name string) error {
 		near = Names()[i] // an abbreviation, such as net
 	}
 	if near != "" {
-		hint = fmt.Sprintf("; did you mean %s%s?", prefix, near)
+		hint = fmt.Sprintf("; did you mean %s%s?", Prefix, near)
 	}
 	return fmt.Errorf("%s%s is not a resource type that ships with Deployster%s (there are %s; an image of that name in a registry needs a tag)",
-		prefix, name, hint, strings.Join(Names(), ", "))
+		Prefix, name, hint, strings.Join(Names(), ", "))
 }

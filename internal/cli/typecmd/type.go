@@ -20,9 +20,6 @@ import (
 	"github.com/deployster-go/deployster/internal/shipped"
 )
 
-// shippedPrefix is how manifests name the types that ship with the binary.
-const shippedPrefix = "deployster/"
-
 func NewCommand(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "type",
@@ -60,8 +57,8 @@ func newListCommand(a *app.App) *cobra.Command {
 			width := 0
 			for _, name := range shipped.Names() {
 				t, _ := shipped.Lookup(name)
-				all = append(all, listed{shippedPrefix + name, t.Summary, t.Schema})
-				width = max(width, len(shippedPrefix+name))
+				all = append(all, listed{shipped.Prefix + name, t.Summary, t.Schema})
+				width = max(width, len(shipped.Prefix+name))
 			}
 			if asJSON {
 				text, err := json.Marshal(map[string]any{"version": 1, "types": all})
@@ -101,7 +98,7 @@ request per line until stdin ends.`,
 			if args[0] == "--help" || args[0] == "-h" {
 				return c.Help()
 			}
-			t, ok := shipped.Lookup(strings.TrimPrefix(args[0], shippedPrefix))
+			t, ok := shipped.Lookup(strings.TrimPrefix(args[0], shipped.Prefix))
 			if !ok {
 				return exit.Usage("%q is not a resource type that ships with Deployster; there are %s", args[0], strings.Join(shipped.Names(), ", "))
 			}

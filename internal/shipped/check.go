@@ -1,19 +1,26 @@
-package work
+package shipped
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/deployster-go/deployster/expression"
-	"github.com/deployster-go/deployster/internal/shipped"
+	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/schema"
 )
+
+// Check finds what is wrong with the resources of a manifest whose types ship,
+// without running anything.
+type Check struct {
+	Manifest    *manifest.Manifest
+	Variables   map[string]any
+	Expressions *expression.Evaluator
+}
 
 // unresolved stands for a value that only a run knows.
 type unresolved struct{}
@@ -26,7 +33,7 @@ type early struct {
 
 // resolveEarly resolves the expressions of a configuration that wait for no
 // dependency. What cannot be resolved is left to the run, which says why.
-func (in *Input) resolveEarly(r *manifest.Resource) early {
+func (c Check) resolveEarly(r *manifest.Resource) early {
 	var e early
 	aliases := make([]string, 0, len(r.Dependencies))
 	for alias := range r.Dependencies {
@@ -39,8 +46,8 @@ func (in *Input) resolveEarly(r *manifest.Resource) early {
 			if !expression.IsTemplate(v) {
 				return v
 			}
-			if waits, err := in.Expressions.Reads(v, aliases...); !waits && err == nil {
-				if value, err := in.Expressions.Evaluate(v, in.Variables); err == nil {
+			if waits, err := c.Expressions.Reads(v, aliases...); !waits && err == nil {
+				if value, err := c.Expressions.Evaluate(v, c.Variables); err == nil {
 					return value
 				}
 			}
@@ -66,23 +73,47 @@ func (in *Input) resolveEarly(r *manifest.Resource) early {
 	return e
 }
 
-// shippedType returns the type of a resource if it ships with the program.
-func shippedType(r *manifest.Resource) (shipped.Type, bool) {
-	name, ok := strings.CutPrefix(r.Type, shippedPrefix)
+// typeOf is the type that a resource names, if it ships.
+func typeOf(ref string) (Type, bool) {
+	name, ok := strings.CutPrefix(ref, Prefix)
 	if !ok {
-		return shipped.Type{}, false
+		return Type{}, false
 	}
-	return shipped.Lookup(name)
+	return Lookup(name)
 }
 
-// misuse finds what is wrong with the resources of types that ship, without
-// running them: configurations that break the schema of their type, and plugs
+// UnknownTypes finds types that read like one that ships and are none.
+func UnknownTypes(m *manifest.Manifest) []manifest.Problem {
+	var problems []manifest.Problem
+	for _, r := range m.Resources {
+		name, ships := strings.CutPrefix(r.Type, Prefix)
+		if !ships {
+			continue
+		}
+		p := manifest.Problem{Position: r.Position, Path: "resources." + r.Name + ".type"}
+		if tag := strings.IndexAny(name, ":@"); tag > 0 {
+			if _, known := Lookup(name[:tag]); known {
+				p.Message = fmt.Sprintf("%q would be an image in a registry; the type that ships with Deployster is of its version and has no tag: write %s%s", r.Type, Prefix, name[:tag])
+				problems = append(problems, p)
+			}
+		}
+		if _, known := Lookup(name); known || strings.ContainsAny(name, ":@/") {
+			continue
+		}
+		p.Message = fmt.Sprintf("%q is not a type that ships with this version; those are %s", r.Type, strings.Join(Names(), ", "))
+		p.Hint = suggest.Closest(name, Names())
+		problems = append(problems, p)
+	}
+	return problems
+}
+
+// Misuse finds configurations that break the schema of their type, and plugs
 // that are missing or not allowed. It is what a run would say, before it begins.
-func (in *Input) misuse() ([]manifest.Problem, error) {
+func (c Check) Misuse() ([]manifest.Problem, error) {
 	var problems []manifest.Problem
 	schemas := map[string]*schema.Schema{}
-	for _, r := range in.Manifest.Resources {
-		t, ok := shippedType(r)
+	for _, r := range c.Manifest.Resources {
+		t, ok := typeOf(r.Type)
 		if !ok {
 			continue
 		}
@@ -94,9 +125,9 @@ func (in *Input) misuse() ([]manifest.Problem, error) {
 			}
 			schemas[t.Name] = s
 		}
-		_, _, plugs := runner.Plug(in.Manifest, r, t.Plugs, "")
+		_, _, plugs := runner.Plug(c.Manifest, r, t.Plugs, "")
 		problems = append(problems, plugs...)
-		e := in.resolveEarly(r)
+		e := c.resolveEarly(r)
 		for _, v := range s.ValidatePartly(e.config, e.unknown) {
 			problems = append(problems, runner.Broken(r, v))
 		}
@@ -107,15 +138,15 @@ func (in *Input) misuse() ([]manifest.Problem, error) {
 // Conflicts finds resources that manage one thing, as far as types that ship and
 // configurations tell without a run: each would undo what the other did. A
 // readonly one only observes.
-func (in *Input) Conflicts() error {
+func (c Check) Conflicts() []manifest.Problem {
 	first := map[string]*manifest.Resource{}
 	var problems []manifest.Problem
-	for _, r := range in.inOrder() {
-		t, ok := shippedType(r)
+	for _, r := range c.inOrder() {
+		t, ok := typeOf(r.Type)
 		if !ok || r.ReadOnly {
 			continue
 		}
-		property, thing := t.Identify(r.Name, in.resolveEarly(r).config)
+		property, thing := t.Identify(r.Name, c.resolveEarly(r).config)
 		if thing == "" {
 			continue
 		}
@@ -135,39 +166,13 @@ func (in *Input) Conflicts() error {
 				thing, other.Name, other.Position, cmp.Or(property, "name")),
 		})
 	}
-	return invalid(problems)
+	return problems
 }
 
 // inOrder are the resources as they are written.
-func (in *Input) inOrder() []*manifest.Resource {
-	return slices.SortedStableFunc(slices.Values(in.Manifest.Resources), func(a, b *manifest.Resource) int {
-		return cmp.Or(cmp.Compare(slices.Index(in.Manifest.Files, a.Position.File), slices.Index(in.Manifest.Files, b.Position.File)),
+func (c Check) inOrder() []*manifest.Resource {
+	return slices.SortedStableFunc(slices.Values(c.Manifest.Resources), func(a, b *manifest.Resource) int {
+		return cmp.Or(cmp.Compare(slices.Index(c.Manifest.Files, a.Position.File), slices.Index(c.Manifest.Files, b.Position.File)),
 			cmp.Compare(a.Position.Line, b.Position.Line), cmp.Compare(a.Position.Column, b.Position.Column))
 	})
-}
-
-// invalid makes an error of problems; nil of none.
-func invalid(problems []manifest.Problem) error {
-	if len(problems) == 0 {
-		return nil
-	}
-	return &InputError{&manifest.Error{Problems: problems}}
-}
-
-// Check finds all that can be found wrong with the input without running
-// anything.
-func (in *Input) Check() error {
-	problems, err := in.misuse()
-	if err != nil {
-		return err
-	}
-	for _, err := range []error{in.Conflicts(), in.Manifest.CheckPlugs()} {
-		var found *manifest.Error
-		if errors.As(err, &found) {
-			problems = append(problems, found.Problems...)
-		} else if err != nil {
-			return err
-		}
-	}
-	return invalid(manifest.Sorted(problems, in.Manifest.Files))
 }
