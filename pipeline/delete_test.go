@@ -9,7 +9,7 @@ import (
 func TestAPipelineIsDeletedWhenNothingOfItIsUnderWay(t *testing.T) {
 	w := newTale(t, gated(), antHosts)
 	w.release("v1", "x86", "aarch64", "raspbian")
-	w.refused(Delete{ID: "late"}, "pipeline ant-gateway cannot be deleted: under way is v1; wait for its end, or have it cancelled with the pipeline (--cancel)")
+	w.says(w.refused(Delete{ID: "late"}, DeploymentRunning), "pipeline ant-gateway cannot be deleted: v1 is in progress; wait for its end, or cancel it with the pipeline (--cancel)")
 	w.do(Cancel{Revision: "v1"})
 	w.do(Delete{ID: "deletion", By: "ann", Reason: "replaced"})
 	if last := w.log[len(w.log)-1]; last.Name != "pipeline-deleted" || last.Target != "pipeline/ant-gateway" || w.state.Deleted() != last.Seq {
@@ -22,7 +22,9 @@ func TestAPipelineIsDeletedWhenNothingOfItIsUnderWay(t *testing.T) {
 		Release{Revision: "2"}, ReceiveArtifact{Revision: "v1", Kind: "x86"}, Approve{Revision: "v1", Stage: "approve"},
 		Cancel{Revision: "v1"}, Retry{Revision: "v1"}, SetMembers{}, Delete{ID: "again"},
 	} {
-		if err := w.refused(c, `pipeline "ant-gateway": it was deleted (event `); !errors.Is(err, ErrUnknown) {
+		err := w.refused(c, UnknownPipeline)
+		w.says(err, `pipeline "ant-gateway": it was deleted (event `)
+		if !errors.Is(err, ErrUnknown) {
 			t.Errorf("%v is not %v", err, ErrUnknown)
 		}
 	}

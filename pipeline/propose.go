@@ -2,8 +2,6 @@ package pipeline
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -18,19 +16,13 @@ type Command interface {
 }
 
 // Propose returns the events that carry out a command, to be appended together:
-// none when there is nothing to do. It refuses what makes no sense now and says
-// what to do instead. Commands that are proposed and appended at the same time
+// none when there is nothing to do. A *Refusal says why a command makes no sense
+// now, and what to do instead. Commands that are proposed and appended at the same time
 // by several processes need one lock around both.
 func (s *State) Propose(c Command, _ time.Time) ([]deploylog.Event, error) {
 	s.currentLayout()
 	return c.propose(s)
 }
-
-// The errors of Propose on which callers branch.
-var (
-	ErrUnknown  = errors.New("unknown") // a name that nothing has
-	ErrRepeated = errors.New("already") // it happened before
-)
 
 // Define makes a definition the present one.
 type Define struct {
@@ -84,9 +76,9 @@ type Delete struct {
 func (c Define) propose(s *State) ([]deploylog.Event, error) {
 	switch {
 	case c.Definition.Name != s.name:
-		return nil, fmt.Errorf("the definition is of pipeline %s, not of %s", c.Definition.Name, s.name)
+		return nil, refuse(OtherPipeline, "the definition is of pipeline %s, not of %s", c.Definition.Name, s.name)
 	case len(c.Definition.Stages) == 0:
-		return nil, fmt.Errorf("pipeline %s has no stages: give it one", s.name)
+		return nil, refuse(NoStages, "pipeline %s has no stages: give it one", s.name)
 	case s.definition != nil && bytes.Equal(payload{Definition: c.Definition}.data(), payload{Definition: s.definition}.data()):
 		return nil, nil
 	}
@@ -135,7 +127,7 @@ func (c SetMembers) propose(s *State) ([]deploylog.Event, error) {
 	}
 	for name := range c.Members {
 		if !slices.Contains(names, name) {
-			return nil, s.unknown("host group", name, names)
+			return nil, s.unknown(UnknownGroup, "host group", name, names)
 		}
 	}
 	return events, nil
@@ -151,7 +143,7 @@ func (c Release) propose(s *State) ([]deploylog.Event, error) {
 		if s.byID[r.Deployment] != nil && r.Status != Running {
 			remedy = "retry it, or release another revision"
 		}
-		return nil, fmt.Errorf("revision %s of pipeline %s is %w released (event %d) and %s: %s", c.Revision, s.name, ErrRepeated, r.Seq, r.Status, remedy)
+		return nil, refuse(AlreadyReleased, "revision %s of pipeline %s is %w released (event %d) and %s: %s", c.Revision, s.name, ErrRepeated, r.Seq, r.Status, remedy)
 	}
 	return []deploylog.Event{{
 		Deployment: c.ID, Target: s.target, Revision: c.Revision, Name: pipelineStarted, Attempt: 1, Data: payload{By: c.By}.data(),
@@ -187,11 +179,11 @@ func (c ReceiveArtifact) propose(s *State) ([]deploylog.Event, error) {
 		return events, nil
 	case received != nil:
 		k, _ := d.marks[received.target].find(ArtifactReceived(c.Kind))
-		return nil, fmt.Errorf("artifact %s of revision %s was %w received (event %d): what others may have used does not change; release another revision", c.Kind, c.Revision, ErrRepeated, k.seq)
+		return nil, refuse(AlreadyReceived, "artifact %s of revision %s was %w received (event %d): what others may have used does not change; release another revision", c.Kind, c.Revision, ErrRepeated, k.seq)
 	case made != nil:
-		return nil, fmt.Errorf("artifact %s is made by manifest %s of stage %s: it is not received from elsewhere", c.Kind, made.Build.Manifest, made.Name)
+		return nil, refuse(MadeByManifest, "artifact %s is made by manifest %s of stage %s: it is not received from elsewhere", c.Kind, made.Build.Manifest, made.Name)
 	default:
-		return nil, s.unknown("artifact kind", c.Kind, kinds)
+		return nil, s.unknown(UnknownArtifact, "artifact kind", c.Kind, kinds)
 	}
 }
 
@@ -210,21 +202,21 @@ func (c Approve) propose(s *State) ([]deploylog.Event, error) {
 		approved, done := run.marks.find(EventApproved)
 		switch {
 		case stage.Approval == nil:
-			return nil, fmt.Errorf("stage %s does not wait for approval: it is a %s stage", stage.Name, stage.Kind())
+			return nil, refuse(NoApprovalNeeded, "stage %s does not wait for approval: it is a %s stage", stage.Name, stage.Kind())
 		case done:
-			return nil, fmt.Errorf("revision %s is %w approved at stage %s (event %d)", c.Revision, ErrRepeated, stage.Name, approved.seq)
+			return nil, refuse(AlreadyApproved, "revision %s is %w approved at stage %s (event %d)", c.Revision, ErrRepeated, stage.Name, approved.seq)
 		case run.passed:
-			return nil, fmt.Errorf("stage %s does not wait for approval: revision %s is past it", stage.Name, c.Revision)
+			return nil, refuse(Passed, "stage %s does not wait for approval: revision %s has passed it", stage.Name, c.Revision)
 		case !run.begun:
 			var reasons []string
 			for _, r := range s.enteringReasons(d, i) {
 				reasons = append(reasons, r.Message())
 			}
-			return nil, fmt.Errorf("stage %s does not wait for approval yet: revision %s has not come to it (%s)", stage.Name, c.Revision, strings.Join(reasons, "; "))
+			return nil, refuse(NotReached, "stage %s does not wait for approval yet: revision %s has not reached it (%s)", stage.Name, c.Revision, strings.Join(reasons, "; "))
 		}
 		return []deploylog.Event{d.event(stage.target, EventApproved, payload{By: c.By})}, nil
 	}
-	return nil, s.unknown("stage", c.Stage, names)
+	return nil, s.unknown(UnknownStage, "stage", c.Stage, names)
 }
 
 func (c Cancel) propose(s *State) ([]deploylog.Event, error) {
@@ -243,19 +235,19 @@ func (c Retry) propose(s *State) ([]deploylog.Event, error) {
 	d := s.byID[r.Deployment]
 	switch {
 	case r.Status == Running || r.Status == Finished:
-		return nil, fmt.Errorf("revision %s is %s (event %d): only what failed or was cancelled can be retried", c.Revision, r.Status, r.Since)
+		return nil, refuse(NothingToRetry, "revision %s is %s (event %d): only what failed or was cancelled can be retried", c.Revision, r.Status, r.Since)
 	case d == nil:
-		return nil, fmt.Errorf("revision %s cannot be retried any more: newer ones have finished, or %d others failed or were cancelled since; release another revision", c.Revision, keptEnded)
+		return nil, refuse(TooLateToRetry, "revision %s cannot be retried any more: newer ones have finished, or %d others failed or were cancelled since; release another revision", c.Revision, keptEnded)
 	}
 	for _, o := range s.deployments {
 		for i := range d.stages {
 			if o.order > d.order && o.stages[i].begun && !d.stages[i].passed {
-				return nil, fmt.Errorf("revision %s cannot be retried: the newer revision %s is at or past stage %s, and it would overwrite it; release another revision", c.Revision, o.revision, s.layout.stages[i].Name)
+				return nil, refuse(NewerIsAhead, "revision %s cannot be retried: the newer revision %s is at or past stage %s, and it would overwrite it; release another revision", c.Revision, o.revision, s.layout.stages[i].Name)
 			}
 		}
 		for _, b := range s.layout.batches {
 			if d.within(b) && o != d && o.holds(b) {
-				return nil, fmt.Errorf("revision %s cannot be retried yet: revision %s is in the batch of stages %s to %s; retry when it has passed %s",
+				return nil, refuse(BatchIsHeld, "revision %s cannot be retried yet: revision %s is in the batch of stages %s to %s; retry when it has passed %s",
 					c.Revision, o.revision, s.layout.stages[b.from].Name, s.layout.stages[b.to].Name, s.layout.stages[b.to].Name)
 			}
 		}
@@ -279,7 +271,7 @@ func (c Delete) propose(s *State) ([]deploylog.Event, error) {
 		}
 	}
 	if len(running) > 0 && !c.Cancel {
-		return nil, fmt.Errorf("pipeline %s cannot be deleted: under way is %s; wait for its end, or have it cancelled with the pipeline (--cancel)", s.name, strings.Join(running, ", "))
+		return nil, refuse(DeploymentRunning, "pipeline %s cannot be deleted: %s is in progress; wait for its end, or cancel it with the pipeline (--cancel)", s.name, strings.Join(running, ", "))
 	}
 	return append(events, deploylog.Event{Deployment: c.ID, Target: s.target, Name: EventDeleted, Attempt: 1, Data: p.data()}), nil
 }
@@ -290,10 +282,10 @@ func (d *deployment) event(t deploylog.Target, name string, p payload) deploylog
 
 func (s *State) isDefined() error {
 	if s.deleted > 0 {
-		return fmt.Errorf("%w pipeline %q: it was deleted (event %d); apply its definition to make it anew", ErrUnknown, s.name, s.deleted)
+		return refuse(UnknownPipeline, "%w pipeline %q: it was deleted (event %d); apply its definition to create it again", ErrUnknown, s.name, s.deleted)
 	}
 	if s.definition == nil {
-		return fmt.Errorf("%w pipeline %q: apply its definition first", ErrUnknown, s.name)
+		return refuse(UnknownPipeline, "%w pipeline %q: apply its definition first", ErrUnknown, s.name)
 	}
 	return nil
 }
@@ -309,7 +301,7 @@ func (s *State) running(revision, to string) (*deployment, error) {
 		if r.Status != Finished {
 			remedy = "; retry it to go on"
 		}
-		return nil, fmt.Errorf("revision %s cannot %s: it is %s since event %d%s", revision, to, r.Status, r.Since, remedy)
+		return nil, refuse(NotRunning, "revision %s cannot %s: it is %s since event %d%s", revision, to, r.Status, r.Since, remedy)
 	}
 	return s.byID[r.Deployment], nil
 }
@@ -325,20 +317,20 @@ func (s *State) registration(revision string) (Registration, error) {
 	for _, r := range s.revisions {
 		known = append(known, r.Revision)
 	}
-	return Registration{}, s.unknown("revision", revision, known)
+	return Registration{}, s.unknown(UnknownRevision, "revision", revision, known)
 }
 
-func (s *State) unknown(what, name string, known []string) error {
+func (s *State) unknown(code RefusalCode, what, name string, known []string) error {
 	if meant := suggest.Closest(name, known); meant != "" {
-		return fmt.Errorf("%w %s %q of pipeline %s: did you mean %s?", ErrUnknown, what, name, s.name, meant)
+		return refuse(code, "%w %s %q of pipeline %s: did you mean %s?", ErrUnknown, what, name, s.name, meant)
 	}
 	if len(known) == 0 {
-		return fmt.Errorf("%w %s %q of pipeline %s: it has none", ErrUnknown, what, name, s.name)
+		return refuse(code, "%w %s %q of pipeline %s: it has none", ErrUnknown, what, name, s.name)
 	}
 	const most = 10
 	listed := strings.Join(known[max(0, len(known)-most):], ", ")
 	if len(known) > most {
 		listed = "…, " + listed
 	}
-	return fmt.Errorf("%w %s %q of pipeline %s: it has %s", ErrUnknown, what, name, s.name, listed)
+	return refuse(code, "%w %s %q of pipeline %s: it has %s", ErrUnknown, what, name, s.name, listed)
 }

@@ -31,42 +31,45 @@ func TestCommandsThatMakeNoSenseAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		command Command
+		code    RefusalCode
 		want    string
 		is      error
 	}{
-		{"a definition of another pipeline", Define{Definition: &Definition{Name: "other"}}, "of pipeline other, not of ant-gateway", nil},
-		{"a definition without stages", Define{Definition: &Definition{Name: "ant-gateway"}}, "has no stages", nil},
-		{"members of no group", SetMembers{Members: map[string][]string{"ant-gateway/bet": nil}}, `unknown host group "ant-gateway/bet" of pipeline ant-gateway: did you mean ant-gateway/beta?`, ErrUnknown},
-		{"a revision again", Release{Revision: "v1"}, "revision v1 of pipeline ant-gateway is already released (event 4) and running: release another revision", ErrRepeated},
-		{"a cancelled revision again", Release{Revision: "v3"}, "and cancelled: retry it, or release another revision", ErrRepeated},
-		{"an artifact of no revision", ReceiveArtifact{Revision: "v9", Kind: "x86"}, `unknown revision "v9" of pipeline ant-gateway: did you mean v1?`, ErrUnknown},
-		{"an artifact of no kind", ReceiveArtifact{Revision: "v2", Kind: "riscv"}, `unknown artifact kind "riscv" of pipeline ant-gateway: it has x86, aarch64, raspbian`, ErrUnknown},
-		{"an artifact again", ReceiveArtifact{Revision: "v1", Kind: "x86"}, "artifact x86 of revision v1 was already received (event 5): what others may have used does not change", ErrRepeated},
-		{"an artifact of what was cancelled", ReceiveArtifact{Revision: "v3", Kind: "x86"}, "cannot receive an artifact: it is cancelled since event", nil},
-		{"approval of no stage", Approve{Revision: "v1", Stage: "aprove"}, `unknown stage "aprove" of pipeline ant-gateway: did you mean approve?`, ErrUnknown},
-		{"approval of another kind of stage", Approve{Revision: "v1", Stage: "beta"}, "stage beta does not wait for approval: it is a deploy stage", nil},
-		{"approval before its time", Approve{Revision: "v2", Stage: "approve"}, "does not wait for approval yet: revision v2 has not come to it (waits for stage beta)", nil},
-		{"cancelling what is cancelled", Cancel{Revision: "v3"}, "cannot be cancelled: it is cancelled since event", nil},
-		{"retrying what is running", Retry{Revision: "v1"}, "only what failed or was cancelled can be retried", nil},
+		{"a definition of another pipeline", Define{Definition: &Definition{Name: "other"}}, OtherPipeline, "of pipeline other, not of ant-gateway", nil},
+		{"a definition without stages", Define{Definition: &Definition{Name: "ant-gateway"}}, NoStages, "has no stages", nil},
+		{"members of no group", SetMembers{Members: map[string][]string{"ant-gateway/bet": nil}}, UnknownGroup, `unknown host group "ant-gateway/bet" of pipeline ant-gateway: did you mean ant-gateway/beta?`, ErrUnknown},
+		{"a revision again", Release{Revision: "v1"}, AlreadyReleased, "revision v1 of pipeline ant-gateway is already released (event 4) and running: release another revision", ErrRepeated},
+		{"a cancelled revision again", Release{Revision: "v3"}, AlreadyReleased, "and cancelled: retry it, or release another revision", ErrRepeated},
+		{"an artifact of no revision", ReceiveArtifact{Revision: "v9", Kind: "x86"}, UnknownRevision, `unknown revision "v9" of pipeline ant-gateway: did you mean v1?`, ErrUnknown},
+		{"an artifact of no kind", ReceiveArtifact{Revision: "v2", Kind: "riscv"}, UnknownArtifact, `unknown artifact kind "riscv" of pipeline ant-gateway: it has x86, aarch64, raspbian`, ErrUnknown},
+		{"an artifact again", ReceiveArtifact{Revision: "v1", Kind: "x86"}, AlreadyReceived, "artifact x86 of revision v1 was already received (event 5): what others may have used does not change", ErrRepeated},
+		{"an artifact of what was cancelled", ReceiveArtifact{Revision: "v3", Kind: "x86"}, NotRunning, "cannot receive an artifact: it is cancelled since event", nil},
+		{"approval of no stage", Approve{Revision: "v1", Stage: "aprove"}, UnknownStage, `unknown stage "aprove" of pipeline ant-gateway: did you mean approve?`, ErrUnknown},
+		{"approval of another kind of stage", Approve{Revision: "v1", Stage: "beta"}, NoApprovalNeeded, "stage beta does not wait for approval: it is a deploy stage", nil},
+		{"approval before its time", Approve{Revision: "v2", Stage: "approve"}, NotReached, "does not wait for approval yet: revision v2 has not reached it (waits for stage beta)", nil},
+		{"cancelling what is cancelled", Cancel{Revision: "v3"}, NotRunning, "cannot be cancelled: it is cancelled since event", nil},
+		{"retrying what is running", Retry{Revision: "v1"}, NothingToRetry, "only what failed or was cancelled can be retried", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := *w
 			w.T = t
-			if err := w.refused(c.command, c.want); c.is != nil && !errors.Is(err, c.is) {
+			err := w.refused(c.command, c.code)
+			w.says(err, c.want)
+			if c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("%v is not %v", err, c.is)
 			}
 		})
 	}
 
 	w.do(Approve{Revision: "v1", Stage: "approve", By: "ann"})
-	w.refused(Approve{Revision: "v1", Stage: "approve"}, "already approved at stage approve")
+	w.says(w.refused(Approve{Revision: "v1", Stage: "approve"}, AlreadyApproved), "already approved at stage approve")
 	w.idle()
-	w.refused(ReceiveArtifact{Revision: "v1", Kind: "x86"}, "it is failed since event")
+	w.refused(ReceiveArtifact{Revision: "v1", Kind: "x86"}, NotRunning)
 	w.fails = nil
 	w.do(Retry{Revision: "v1"})
 	w.idle()
-	w.refused(Retry{Revision: "v1"}, "revision v1 is finished")
-	w.refused(Cancel{Revision: "v1"}, "cannot be cancelled: it is finished since event")
+	w.refused(Retry{Revision: "v1"}, NothingToRetry)
+	w.refused(Cancel{Revision: "v1"}, NotRunning)
 }
 
 func TestBeforeItsDefinitionAPipelineIsUnknown(t *testing.T) {
@@ -131,10 +134,10 @@ func TestARevisionThatWouldOverwriteANewerOneIsNotRetried(t *testing.T) {
 		t.Errorf("v2 has not come to prod, and v1 cannot be retried: %v", err)
 	}
 	w.until("v2", onProd, hostStarted)
-	w.refused(Retry{Revision: "v1"}, "cannot be retried: the newer revision v2 is at or past stage prod, and it would overwrite it")
+	w.says(w.refused(Retry{Revision: "v1"}, NewerIsAhead), "cannot be retried: the newer revision v2 is at or past stage prod, and it would overwrite it")
 	w.fails = nil
 	w.idle()
-	w.refused(Retry{Revision: "v1"}, "cannot be retried any more")
+	w.says(w.refused(Retry{Revision: "v1"}, TooLateToRetry), "cannot be retried any more")
 }
 
 func TestARevisionIsNotRetriedIntoABatchThatAnotherIsIn(t *testing.T) {
@@ -148,7 +151,7 @@ func TestARevisionIsNotRetriedIntoABatchThatAnotherIsIn(t *testing.T) {
 	w.until("v2", onBeta, hostStarted)
 	w.do(Cancel{Revision: "v2"})
 	w.do(Retry{Revision: "v1"})
-	w.refused(Retry{Revision: "v2"}, "cannot be retried yet: revision v1 is in the batch of stages beta to prod; retry when it has passed prod")
+	w.says(w.refused(Retry{Revision: "v2"}, BatchIsHeld), "cannot be retried yet: revision v1 is in the batch of stages beta to prod; retry when it has passed prod")
 }
 
 func TestOnlyTheLastThatFailedAreKept(t *testing.T) {
@@ -161,7 +164,7 @@ func TestOnlyTheLastThatFailedAreKept(t *testing.T) {
 	if n := len(w.state.deployments); n != keptEnded || len(w.state.byID) != n {
 		t.Errorf("%d deployments are kept", n)
 	}
-	w.refused(Retry{Revision: "v4"}, "cannot be retried any more")
+	w.refused(Retry{Revision: "v4"}, TooLateToRetry)
 	if w.state.byID[w.state.revisions[5].Deployment] == nil {
 		t.Error("v5 is not kept")
 	}

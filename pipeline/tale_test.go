@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -50,16 +51,25 @@ func (w *tale) do(c Command) {
 	w.append(events...)
 }
 
-func (w *tale) refused(c Command, want string) error {
+func (w *tale) refused(c Command, code RefusalCode) error {
 	w.Helper()
 	events, err := w.state.Propose(c, noon)
-	if err == nil {
-		w.Fatalf("%#v gave %v, and should be refused", c, events)
+	var refusal *Refusal
+	if !errors.As(err, &refusal) {
+		w.Fatalf("%#v gave %v and %v, and should be refused", c, events, err)
 	}
-	if !strings.Contains(err.Error(), want) {
-		w.Errorf("refused with\n  %s\nwhich does not say\n  %s", err, want)
+	if refusal.Code != code {
+		w.Errorf("refused as %s (%s), not %s", refusal.Code, err, code)
 	}
 	return err
+}
+
+// says wants a sentence that is asserted here and nowhere else.
+func (w *tale) says(err error, want string) {
+	w.Helper()
+	if !strings.Contains(err.Error(), want) {
+		w.Errorf("it says\n  %s\nand not\n  %s", err, want)
+	}
 }
 
 // release registers a revision, with all artifacts.
