@@ -14,11 +14,11 @@ type Can struct {
 }
 
 // Decide yields what is doable and unlocked, older revisions first, within one
-// in the order of the pipeline. All that one pass yields may be done at once;
-// what is being done already is yielded again, until its event is recorded.
-// Whoever has enough to do stops asking, which makes the rest cost nothing.
-// Nothing may be applied to the state while it is iterated. No step of a pipeline
-// depends on the time, which is taken because all machines have one shape.
+// in the order of the pipeline. All steps of one pass may be done at once; a step
+// in progress is yielded again until its event is recorded. A caller that has
+// enough work stops iterating, which makes the rest cost nothing. Nothing may be
+// applied to the state while it is iterated. No step of a pipeline depends on the
+// time, which is taken because all machines have one shape.
 func (s *State) Decide(_ time.Time, can Can) iter.Seq[Step] {
 	return func(yield func(Step) bool) {
 		if can.Work != nil {
@@ -43,7 +43,7 @@ func (s *State) Decide(_ time.Time, can Can) iter.Seq[Step] {
 // is never: no step of a pipeline depends on the time.
 func (s *State) Wake() time.Time { return time.Time{} }
 
-// held tells for each batch who is in it.
+// batchHolders is, for each batch, the deployment in it.
 func (s *State) batchHolders() []*deployment {
 	holders := make([]*deployment, len(s.layout.batches))
 	for _, d := range s.deployments {
@@ -56,15 +56,15 @@ func (s *State) batchHolders() []*deployment {
 	return holders
 }
 
-// walk goes through one deployment; its methods return false when whoever asked
-// wants no more.
+// walk goes through one deployment; its methods return false once the caller has
+// enough.
 type walk struct {
 	l        *layout
 	d        *deployment
 	holders  []*deployment // by batch
 	yield    func(Step) bool
 	pipeline deploylog.Target
-	only     *place // look at no other host; nil is at all
+	only     *place // visit no other host; nil is all of them
 }
 
 func (w *walk) step(t deploylog.Target, event string) Step {
@@ -109,7 +109,7 @@ func (d *deployment) reached(stage *stageLayout) bool {
 	return true
 }
 
-// enter takes the batches that begin with a stage, if nobody is in them.
+// enter takes the batches that begin with a stage, if they are free.
 func (w *walk) enter(i int) bool {
 	for _, b := range w.l.stages[i].opens {
 		if w.holders[b] != nil {
@@ -188,8 +188,8 @@ func (s *Stage) retries() int {
 	}
 }
 
-// awaits reports whether an artifact is missing. One whose kind came in after the
-// revision was registered is not waited for.
+// awaits reports whether an artifact is missing. A kind that was introduced after
+// the revision was registered is not waited for.
 func (d *deployment) awaits(stage *stageLayout, run *stageRun, kind int) bool {
 	for _, k := range stage.introducedKinds {
 		if k.at == kind && d.order <= k.after {
@@ -251,7 +251,7 @@ func (w *walk) group(i, g int) bool {
 	return true
 }
 
-// cause tells how the first host failed.
+// cause is how the first host failed.
 func (g *groupRun) cause(group *groupLayout) string {
 	for h := range g.hosts {
 		if g.hosts[h].failed {
@@ -279,8 +279,8 @@ func (w *walk) host(at place) Step {
 	return s
 }
 
-// next is the index in the chain of what comes next on an open host. What lies
-// before the last thing that happened is not new.
+// next is the index in the chain of the next event of an open host. What lies
+// before the last event is not new.
 func (d *deployment) next(stage *stageLayout, host *hostRun) int {
 	next := int(host.last) + 1
 	for _, step := range stage.introduced {
@@ -291,8 +291,8 @@ func (d *deployment) next(stage *stageLayout, host *hostRun) int {
 	return next
 }
 
-// leavesOut reports whether a late step that is new on a host is left out all the
-// same: the revision is older than the step, and went by it elsewhere.
+// skips reports whether an introduced step that is new on a host is left out all
+// the same: the revision is older than the step, and skipped it elsewhere.
 func (d *deployment) skips(step introduction) bool {
 	if d.order > step.after {
 		return false

@@ -60,8 +60,8 @@ type HostGroup struct {
 	MaxFailed budget.Budget `json:"max_failed,omitzero"`
 }
 
-// HostStep is one step on each host: a manifest, and the event that tells that
-// it was applied.
+// HostStep is one step on each host: a manifest, and the event that records that it
+// was applied.
 type HostStep struct {
 	Event    string `json:"event"`
 	Manifest string `json:"manifest"`

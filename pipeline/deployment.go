@@ -6,8 +6,8 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 )
 
-// deployment is one revision on its way through the pipeline: what the log has
-// of it, and what follows from that under the present layout.
+// deployment is one revision on its way through the pipeline: its events, and what
+// follows from them under the current layout.
 type deployment struct {
 	id       string
 	revision string
@@ -22,11 +22,11 @@ type deployment struct {
 	// What follows.
 	stages  []stageRun
 	left    int                    // stages not passed
-	skipped map[string]skippedStep // late steps that it went by somewhere
+	skipped map[string]skippedStep // introduced steps that it skipped somewhere
 }
 
-// leftOut is how a revision went by a step that it did not know: the host, and
-// the later event of its chain.
+// skippedStep is where a revision skipped a step that it did not know: the host,
+// and the later event of its chain.
 type skippedStep struct {
 	target deploylog.Target
 	mark   mark
@@ -49,8 +49,8 @@ type groupRun struct {
 	head     int32 // first open host
 }
 
-// hostRun is a host. Open hosts are linked, so that the others cost nothing
-// when the next steps are looked for.
+// hostRun is a host. Open hosts are linked, so that looking for the next steps
+// costs nothing for the others.
 type hostRun struct {
 	marks      *marks
 	last       int32 // index in the stage's chain of the last thing that happened
@@ -60,7 +60,7 @@ type hostRun struct {
 	prev, next int32
 }
 
-// lay derives everything from the marks under a layout.
+// derive computes everything from the marks under a layout.
 func (d *deployment) derive(l *layout) {
 	d.stages, d.left = make([]stageRun, len(l.stages)), len(l.stages)
 	for i := range l.stages {
@@ -120,8 +120,8 @@ func (d *deployment) deriveGroup(group *groupLayout, chain []string) groupRun {
 	return run
 }
 
-// mark takes note of an event of the host. What a closed host still reports,
-// because it was running when the pipeline changed, changes nothing.
+// apply folds in an event of the host. What a closed host still reports, because it
+// was running when the pipeline changed, changes nothing.
 func (h *hostRun) apply(chain []string, event string) {
 	switch {
 	case h.closed:
@@ -137,7 +137,7 @@ func (h *hostRun) apply(chain []string, event string) {
 	}
 }
 
-// unlink takes a host that was closed off the open ones.
+// unlink removes a closed host from the list of open ones.
 func (g *groupRun) unlink(host *hostRun) {
 	if host.prev == none {
 		g.head = host.next
@@ -153,8 +153,8 @@ func (g *groupRun) unlink(host *hostRun) {
 	}
 }
 
-// begin takes note that something in a stage happened: what is left of the
-// stages before it is no longer new.
+// begin marks a stage as begun: what is left of the stages before it is no longer
+// new.
 func (d *deployment) begin(l *layout, stage int) {
 	if !d.stages[stage].begun {
 		d.stages[stage].begun = true
@@ -175,8 +175,8 @@ func (d *deployment) pass(stage int) {
 	}
 }
 
-// goBy notes which late steps a host, member or not, went by: something later
-// in its chain came before them.
+// recordSkips notes which introduced steps a host, member or not, skipped: something
+// later in its chain came before them.
 func (d *deployment) recordSkips(l *layout, t deploylog.Target, m marks) {
 	at, ok := l.hostAt[t]
 	if !ok {
@@ -199,12 +199,12 @@ func (d *deployment) recordSkips(l *layout, t deploylog.Target, m marks) {
 	}
 }
 
-// record adds an event and what follows from it.
+// record folds in an event and what follows from it.
 func (d *deployment) record(l *layout, e deploylog.Event) {
 	k := mark{event: e.Name, seq: e.Seq}
 	if isFailure(e.Name) {
 		if e.Attempt < d.attempt {
-			return // of an attempt that was given up
+			return // of an abandoned attempt
 		}
 		k.cause = read(e.Data).Error
 	}
@@ -261,7 +261,7 @@ func (d *deployment) recordHost(l *layout, at place, t deploylog.Target, k mark)
 func (d *deployment) add(t deploylog.Target, k mark) *marks {
 	m := d.marks[t]
 	if m == nil {
-		both := &struct { // one allocation for what nearly all targets have
+		both := &struct { // one allocation for what nearly all targets need
 			marks
 			room [8]mark
 		}{}
@@ -273,7 +273,7 @@ func (d *deployment) add(t deploylog.Target, k mark) *marks {
 	return m
 }
 
-// retry forgets failures: what failed is to be done again.
+// retry drops failures: what failed is done again.
 func (d *deployment) retry(attempt int) {
 	d.attempt, d.status, d.ended = max(attempt, d.attempt+1), Running, mark{}
 	for t, m := range d.marks {
@@ -284,8 +284,8 @@ func (d *deployment) retry(attempt int) {
 	}
 }
 
-// within reports whether the revision came into a batch, at its beginning or,
-// since the pipeline changed, behind it, and has not left it.
+// within reports whether the revision entered a batch, at its beginning or, since
+// the pipeline changed, behind it, and has not left it.
 func (d *deployment) within(b span) bool {
 	from := &d.stages[b.from]
 	return (from.begun || from.passed) && !d.stages[b.to].passed

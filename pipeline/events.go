@@ -124,7 +124,7 @@ func (p payload) data() json.RawMessage {
 	return data
 }
 
-// read takes what can be read: history is never refused.
+// read decodes what it can: history is never refused.
 func read(data json.RawMessage) (p payload) {
 	if len(data) > 0 {
 		_ = json.Unmarshal(data, &p)
@@ -149,7 +149,7 @@ func HostTarget(pipeline, group, host string) deploylog.Target {
 	return below("host", pipeline, group) + deploylog.Target("/"+host)
 }
 
-// below puts a name below its pipeline's, unless it is there already: people
+// below puts a name below its pipeline's, unless it is below it already: people
 // write both "beta" and "ant-gateway/beta".
 func below(kind, pipeline, name string) deploylog.Target {
 	if strings.HasPrefix(name, pipeline+"/") {
@@ -193,7 +193,7 @@ func (m *marks) has(event string) bool {
 	return ok
 }
 
-// failure finds the first event that tells of a failure.
+// failure finds the first event that records a failure.
 func (m *marks) failure() (mark, bool) {
 	if m == nil {
 		return mark{}, false
@@ -218,13 +218,13 @@ func (m *marks) first() (mark, bool) {
 }
 
 // begins reports whether an event shows that work on its target has begun. An
-// artifact does not: it is received when it comes, also before its stage starts.
+// artifact does not: it may be received before its stage starts.
 func begins(event string) bool {
 	_, received := artifactKind(event)
 	return !received
 }
 
-// text tells of a failure which step it was and why.
+// describe says which step failed and why.
 func (k mark) describe() string {
 	step := strings.TrimSuffix(k.event, failedAfter)
 	if k.cause == "" {

@@ -8,8 +8,8 @@ import (
 	"github.com/deployster-go/deployster/internal/suggest"
 )
 
-// Explain tells of everything at or below a target that does not move why that
-// is, and what is ready, for each deployment that has not finished, oldest
+// Explain returns, for everything at or below a target that does not move, the
+// reason, and what is ready, for each deployment that has not finished, oldest
 // first. What holds a stage or a group holds what is below it.
 func (s *State) Explain(t deploylog.Target) []Reason {
 	at, why := s.find(t)
@@ -33,7 +33,7 @@ func (p place) touches(o place) bool {
 	return same(p.stage, o.stage) && same(p.group, o.group) && same(p.host, o.host)
 }
 
-// find looks a target up, or says why it is nowhere.
+// find looks a target up, or says why it does not exist.
 func (s *State) find(t deploylog.Target) (place, *Reason) {
 	all := place{none, none, none}
 	if t == s.target {
@@ -64,7 +64,7 @@ func (s *State) find(t deploylog.Target) (place, *Reason) {
 	return all, &Reason{Code: NoTarget, Target: t, Name: suggest.Closest(string(t), known)}
 }
 
-// entering is why a stage of a deployment has not begun.
+// enteringReasons is why a stage of a deployment has not begun.
 func (s *State) enteringReasons(d *deployment, i int) []Reason {
 	var reasons []Reason
 	s.projections(func(o *deployment, found []pendingEntry) {

@@ -6,9 +6,9 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 )
 
-// layout is a definition together with the members of its host groups, in the
-// form in which events are found in it. It is never changed: a change of the
-// pipeline makes another.
+// layout is a definition together with the members of its host groups, in the form
+// in which events are found in it. It is never changed: a change of the pipeline
+// makes another.
 type layout struct {
 	stages  []stageLayout
 	batches []span
@@ -18,7 +18,7 @@ type layout struct {
 	newest  int // revisions registered after so many know every step
 }
 
-// place is where a target stands in the layout, by index.
+// place is the position of a target in the layout, by index.
 type place struct{ stage, group, host int }
 
 const none = -1
@@ -33,12 +33,13 @@ type stageLayout struct {
 	ancestors       []int // all stages before it
 	groups          []groupLayout
 	chain           []string       // the events of each host, in order
-	introduced      []introduction // the events of chain that came in later than the pipeline, in order
+	introduced      []introduction // the events of chain that were introduced later than the pipeline, in order
 	introducedKinds []introduction // artifacts, with the same
 	opens           []int          // batches that begin with it
 }
 
-// late is something that came in when so many revisions were registered.
+// introduction is something that was introduced when so many revisions were
+// registered.
 type introduction struct {
 	at    int // index in chain, or in Build.Artifacts
 	event string
@@ -48,7 +49,7 @@ type introduction struct {
 type groupLayout struct {
 	*HostGroup
 	target deploylog.Target
-	known  bool // whether its members were ever told
+	known  bool // whether its members were ever recorded
 	hosts  []hostLayout
 }
 
@@ -57,8 +58,8 @@ type hostLayout struct {
 	target deploylog.Target
 }
 
-// newLayout lays out a definition. Names that nothing has are passed over: they
-// do not come from this program.
+// newLayout lays out a definition. Unknown names are ignored: they do not come from
+// this program.
 func newLayout(d *Definition, members map[string][]string, introduced map[string]int) *layout {
 	l := &layout{
 		stageAt: map[deploylog.Target]int{}, groupAt: map[deploylog.Target]place{}, hostAt: map[deploylog.Target]place{},
@@ -145,9 +146,10 @@ func (l *layout) place(t deploylog.Target) (place, bool) {
 	return p, ok
 }
 
-// The units of a definition that are introduced: what is in the pipeline from
-// its first definition on has no introduction.
-func stepUnit(stage, event string) string    { return "step/" + stage + "/" + event }
+// The units of a definition that are introduced: what is in the pipeline from its
+// first definition on has no introduction.
+func stepUnit(stage, event string) string { return "step/" + stage + "/" + event }
+
 func artifactUnit(stage, kind string) string { return "artifact/" + stage + "/" + kind }
 
 // units lists what of a definition may be introduced later.

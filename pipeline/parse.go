@@ -17,8 +17,8 @@ import (
 // Parse reads a definition; name is what its messages call the file. It fails
 // with a *yamlfile.Error that holds every problem of the file.
 //
-// query tells what is wrong with a query over the inventory. An error that has
-// a method Place() (column int, problem string) is told at its place.
+// query checks a query over the inventory. An error that has a method
+// Place() (column int, problem string) is reported at its place.
 func Parse(name string, data []byte, query func(string) error) (*Definition, error) {
 	p := &parser{query: query, taken: map[deploylog.Target]*yamlfile.Node{}, kinds: map[string]*yamlfile.Node{}, index: map[string]int{}}
 	err := yamlfile.Read(name, data, "a definition needs the name of a pipeline and a list stages", func(root *yamlfile.Node) {
@@ -165,7 +165,7 @@ func (p *parser) comesAfter(n *yamlfile.Node) []int {
 		switch {
 		case !ok:
 		case slices.Contains(stages, i):
-			one.Fail("the stage %q is there twice", one.Value)
+			one.Fail("duplicate stage %q", one.Value)
 		default:
 			stages = append(stages, i)
 		}
@@ -186,7 +186,7 @@ func (p *parser) known(n *yamlfile.Node) (index int, ok bool) {
 }
 
 // batches reads the batches. Without a set of what is before each stage, their
-// order is not looked at.
+// order is not checked.
 func (p *parser) batches(n *yamlfile.Node, before []big.Int) {
 	for _, one := range n.List("batches", maxBatches) {
 		fields, ok := one.Fields("a batch", "from", "to")

@@ -37,7 +37,7 @@ var (
 
 const nameRule = "letters, digits, ., _ and - are possible, with a letter or digit at both ends"
 
-// stage reads a stage without a look at others.
+// stage reads a stage, independently of the others.
 func (p *parser) stage(n *yamlfile.Node) {
 	fields, ok := n.Fields("a stage", "name", "after", "build", "deploy", "run", "approval", "environment")
 	s, named := Stage{}, n
@@ -72,7 +72,7 @@ func (p *parser) name(n *yamlfile.Node, thing string, target func(pipeline, name
 	case first == nil:
 		p.taken[t] = n
 	case first.Value == text:
-		n.Fail("the %s %q is there twice, first at %d:%d", thing, text, first.Position.Line, first.Position.Column)
+		n.Fail("duplicate %s %q, first at %d:%d", thing, text, first.Position.Line, first.Position.Column)
 	default:
 		n.Fail("the %s %q is the same as %q at %d:%d: the name of the pipeline before it makes no difference", thing, text, first.Value, first.Position.Line, first.Position.Column)
 	}
@@ -89,7 +89,7 @@ func (p *parser) stageKind(n *yamlfile.Node, s *Stage) {
 			continue
 		}
 		if kind != "" {
-			at.FailName("the stage already has %s; what else there is to do belongs into a stage of its own", kind)
+			at.FailName("the stage already has %s; other work belongs in a stage of its own", kind)
 			continue
 		}
 		kind = at.Name
@@ -140,7 +140,7 @@ func (p *parser) build(n *yamlfile.Node) *Build {
 		case !validKind.MatchString(kind):
 			k.Fail("%q cannot be a kind of artifact: lower-case letters and digits are possible, in parts divided by -", kind)
 		case first != nil:
-			k.Fail("the artifact %q is there twice, first at %d:%d", kind, first.Position.Line, first.Position.Column)
+			k.Fail("duplicate artifact %q, first at %d:%d", kind, first.Position.Line, first.Position.Column)
 		default:
 			p.kinds[kind] = k
 			b.Artifacts = append(b.Artifacts, kind)
@@ -242,7 +242,7 @@ func (p *parser) group(n *yamlfile.Node) (g HostGroup) {
 	return g
 }
 
-// check tells what is wrong with a query, at its place if that is known.
+// check reports what is wrong with a query, at its place if that is known.
 func (p *parser) check(n *yamlfile.Node) {
 	err := p.query(n.Value)
 	if err == nil {
@@ -277,7 +277,7 @@ func readStep(n *yamlfile.Node, first map[string]*yamlfile.Node) (s HostStep) {
 		case why != "":
 			at.Fail("the event %q is reserved: %s", event, why)
 		case before != nil:
-			at.Fail("the event %q is there twice in this stage, first at %d:%d", event, before.Position.Line, before.Position.Column)
+			at.Fail("duplicate event %q in this stage, first at %d:%d", event, before.Position.Line, before.Position.Column)
 		default:
 			first[event] = at
 		}
@@ -289,15 +289,15 @@ func readStep(n *yamlfile.Node, first map[string]*yamlfile.Node) (s HostStep) {
 	return s
 }
 
-// reserved tells why a step may not have an event, "" if it may.
+// reserved is why a step may not have an event, "" if it may.
 func reserved(event string) string {
 	switch {
 	case event == hostStarted, event == hostFinished:
 		return "it marks where all the steps on a host begin or end"
 	case isFailure(event):
-		return "what ends in -failed tells that a step failed"
+		return "an event that ends in -failed records that a step failed"
 	case event+"-failed" == hostFailed:
-		return "its failure could not be told from that of the whole host"
+		return "its failure could not be distinguished from that of the whole host"
 	}
 	for _, others := range []string{"pipeline-", "stage-", "host-group-", "build-stage-"} {
 		if strings.HasPrefix(event, others) {

@@ -1,5 +1,5 @@
 // Package pipeline carries revisions of a project through a pipeline that may
-// change while they are under way (seed "Deployment Log").
+// change while they are in progress (seed "Deployment Log").
 //
 // # Entries
 //
@@ -45,10 +45,10 @@
 //
 // # Introductions
 //
-// A step that comes into the pipeline halfway must not run for the first time
+// A step that is introduced halfway must not run for the first time
 // deep within it. So a definition is recorded with the number of revisions that
-// were registered when each of its steps came in (introduced). A revision that
-// is younger does the step. An older one does it too, unless it has gone by it
+// were registered when each of its steps was introduced. A revision that
+// is younger does the step. An older one does it too, unless it has skipped it
 // on any host: then it leaves it out everywhere. Likewise a kind of artifact is
 // only waited for by younger revisions.
 //
@@ -57,14 +57,14 @@
 // The failure of a step for good (STEP-failed) fails its host, more failed hosts
 // than the group's budget allows fail the group, and that the stage and the
 // pipeline at once; what is running then is still recorded. A retry forgets the
-// failures of the attempts before it, and goes on from the frontier.
+// failures of the attempts before it, and continues from the frontier.
 //
 // # Where things are
 //
 // A Definition is read by Parse. A layout is one with the members of its groups,
 // arranged so that events are found in it; a deployment is one revision's events
-// under a layout. Propose turns what people want into events, or refuses it.
-// The outlook of a deployment is the fate of all that has not happened to it:
-// from it Explain tells why something does not move, Preview what a change
+// under a layout. Propose turns a command into events, or refuses it.
+// The projection of a deployment is the disposition of all that has not happened:
+// from it Explain says why something does not move, Preview what a change
 // would do, and Status how far everything is.
 package pipeline

@@ -17,7 +17,7 @@ type Place struct {
 	After  []string         `json:"after,omitempty"` // of a stage: those it comes directly after
 }
 
-// Places are all places of the present definition, each before those in it.
+// Places are all places of the current definition, each before those in it.
 func (s *State) Places() []Place {
 	places := []Place{{Target: s.target}}
 	if s.currentLayout() == nil {
@@ -37,33 +37,33 @@ func (s *State) Places() []Place {
 	return places
 }
 
-// Defines reports whether a definition is the present one.
+// Defines reports whether a definition is the current one.
 func (s *State) Defines(d *Definition) bool {
 	if s.definition == nil {
 		return false
 	}
-	theirs, err := json.Marshal(d)
-	ours, errOurs := json.Marshal(s.definition)
-	return err == nil && errOurs == nil && bytes.Equal(ours, theirs)
+	other, err := json.Marshal(d)
+	own, errOwn := json.Marshal(s.definition)
+	return err == nil && errOwn == nil && bytes.Equal(own, other)
 }
 
-// Manifests calls do with every manifest of the definition and the stage that it
-// is of; do may change its path.
-func (d *Definition) Manifests(do func(stage string, path *string)) {
+// Manifests calls visit with every manifest of the definition and its stage; visit
+// may change the path.
+func (d *Definition) Manifests(visit func(stage string, path *string)) {
 	for i := range d.Stages {
 		s := &d.Stages[i]
 		switch {
 		case s.Build != nil && s.Build.Manifest != "":
-			do(s.Name, &s.Build.Manifest)
+			visit(s.Name, &s.Build.Manifest)
 		case s.Run != nil:
-			do(s.Name, &s.Run.Manifest)
+			visit(s.Name, &s.Run.Manifest)
 		case s.Deploy != nil:
 			for j := range s.Deploy.Steps {
-				do(s.Name, &s.Deploy.Steps[j].Manifest)
+				visit(s.Name, &s.Deploy.Steps[j].Manifest)
 			}
 		}
 	}
 }
 
-// Cause is why something failed, as its event tells; "" for other events.
+// Cause is why something failed, as recorded in its event; "" for other events.
 func Cause(e deploylog.Event) string { return read(e.Data).Error }

@@ -13,13 +13,13 @@ type Effect string
 // The effects.
 const (
 	Runs    Effect = "runs"           // it would not have
-	Skipped Effect = "is skipped"     // it comes into the pipeline behind what has happened
-	Refused Effect = "is refused"     // it comes in before it, but the revision went by it elsewhere: here it would run for the first time
+	Skipped Effect = "is skipped"     // it is introduced behind what has happened
+	Refused Effect = "is refused"     // it is introduced before it, but the revision skipped it elsewhere: here it would run for the first time
 	Ends    Effect = "no longer runs" // it would have
 )
 
-// Change is one effect on a revision that is under way. What is skipped as a
-// whole, a stage, group or host, has one, of the event with which it begins.
+// Change is one effect on a revision in progress. What is skipped as a whole, a
+// stage, group or host, has one, of the event with which it begins.
 type Change struct {
 	Effect     Effect           `json:"effect"`
 	Revision   string           `json:"revision"`
@@ -45,9 +45,9 @@ func (c Change) Message() string {
 	}
 }
 
-// Preview tells what a definition, nil for the present one, and the members of
-// its host groups would change for the revisions that are under way, oldest
-// first. The state stays as it is.
+// Preview returns what a definition, nil for the current one, and the members of its
+// host groups would change for the revisions in progress, oldest first. The state
+// stays as it is.
 func (s *State) Preview(d *Definition, members map[string][]string) ([]Change, error) {
 	next := s.clone()
 	var commands []Command
@@ -83,7 +83,7 @@ func (s *State) Preview(d *Definition, members map[string][]string) ([]Change, e
 	return changes, nil
 }
 
-// view is the prospects of a deployment, to be compared with others.
+// snapshot is the pending entries of a deployment, to be compared with others.
 type snapshot struct {
 	keys    []entryKey
 	entries map[entryKey]snapshotEntry
@@ -152,7 +152,7 @@ func (s *State) compare(d *deployment, before, after snapshot) []Change {
 	return changes
 }
 
-// leftWith is why an entry is left out by itself or with what it is in.
+// skippedReason is why an entry is skipped by itself or with what it is in.
 func (s *State) skippedReason(k entryKey, v snapshot) Reason {
 	keys := []entryKey{k}
 	if at, ok := s.layout.place(k.target); ok {

@@ -6,19 +6,18 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 )
 
-// fate is what becomes of an entry that has not happened.
+// disposition is what becomes of an entry that has not happened.
 type disposition int
 
 const (
-	upcoming disposition = iota // it will be done when its turn comes
+	upcoming disposition = iota // it will be done in its turn
 	ready                       // its turn is now
 	blocked                     // its turn is now, and something holds it
 	skipped                     // it will not be done
 )
 
-// prospect is an entry of a deployment that has not happened, and its fate. What
-// is left out of a stage, group or host that never began has one prospect, that
-// of its beginning.
+// pendingEntry is an entry of a deployment that has not happened. What is skipped of
+// a stage, group or host that never began has one entry, that of its beginning.
 type pendingEntry struct {
 	place
 	target      deploylog.Target
@@ -27,11 +26,12 @@ type pendingEntry struct {
 	reason      Reason // of ready, blocked and left
 }
 
-// outlook finds all prospects of one deployment.
+// projection finds all pending entries of one deployment. What Decide yields is
+// ready: both go through the deployment with the same walk.
 type projection struct {
 	s       *State
 	d       *deployment
-	holders []*deployment // by the time it is the deployment's turn
+	holders []*deployment // of batches, as of the deployment's turn
 	ready   map[entryKey]bool
 	entries []pendingEntry
 }
@@ -41,13 +41,13 @@ type entryKey struct {
 	event  string
 }
 
-// origin is an event that is responsible for a prospect.
+// origin is an event that is responsible for the disposition of an entry.
 type origin struct {
 	target deploylog.Target
 	mark   mark
 }
 
-// outlooks yields the prospects of all deployments, oldest first.
+// projections yields the pending entries of all deployments, oldest first.
 func (s *State) projections(yield func(*deployment, []pendingEntry)) {
 	if s.currentLayout() == nil {
 		return
@@ -60,8 +60,8 @@ func (s *State) projections(yield func(*deployment, []pendingEntry)) {
 	}
 }
 
-// look goes through the deployment as the scheduler does: the older ones have
-// taken their batches from held, and this one takes its own.
+// project goes through the deployment as Decide does: the older deployments have
+// taken their batches from holders, and this one takes its own.
 func (o *projection) project(held []*deployment) {
 	if o.d.status != Running {
 		o.addEnded()
@@ -88,7 +88,7 @@ func (o *projection) add(at place, t deploylog.Target, event string, f dispositi
 	o.entries = append(o.entries, pendingEntry{place: at, target: t, event: event, disposition: f, reason: why})
 }
 
-// coming adds what will be done, unless it is known to be ready.
+// addUpcoming adds what will be done, unless it is known to be ready.
 func (o *projection) addUpcoming(at place, t deploylog.Target, event string) {
 	if !o.ready[entryKey{t, event}] {
 		o.add(at, t, event, upcoming, Reason{})
@@ -99,7 +99,7 @@ func (o *projection) addNotNew(at place, t deploylog.Target, event string, by or
 	o.add(at, t, event, skipped, Reason{Code: NotNew, By: by.target, ByEvent: by.mark.event, Seq: by.mark.seq})
 }
 
-// over adds why a deployment that ended does not go on.
+// addEnded adds why a deployment that ended does not proceed.
 func (o *projection) addEnded() {
 	d, l := o.d, o.s.layout
 	why := Reason{Code: HasFailed, By: o.s.target, ByEvent: d.ended.event, Seq: d.ended.seq, Cause: d.ended.cause}
@@ -151,8 +151,8 @@ func (o *projection) stage(i int) {
 	o.addUpcoming(at, stage.target, stageFinished)
 }
 
-// passedBy is why nothing in a stage is new: its own end, or the first thing
-// that happened in a stage behind it.
+// passedBy is why nothing in a stage is new: its own end, or the first event in a
+// stage behind it.
 func (o *projection) passedBy(i int) origin {
 	l := o.s.layout
 	if k, ok := o.d.stages[i].marks.find(stageFinished); ok {
@@ -180,7 +180,7 @@ func (o *projection) passedBy(i int) origin {
 	return by
 }
 
-// entering is why a stage that has not begun does not.
+// enteringReasons is why a stage that has not begun does not.
 func (o *projection) enteringReasons(i int) []Reason {
 	stage := &o.s.layout.stages[i]
 	var reasons []Reason
@@ -216,7 +216,7 @@ func (o *projection) heldBy(holder *deployment, b span) Reason {
 	return r
 }
 
-// inside looks into a stage; by is why nothing in it is new, if so.
+// insideStage goes through a stage; by is why nothing in it is new, if so.
 func (o *projection) insideStage(i int, by *origin) {
 	stage, run := &o.s.layout.stages[i], &o.d.stages[i]
 	at := place{i, none, none}

@@ -10,7 +10,7 @@ import (
 	"github.com/deployster-go/deployster/internal/suggest"
 )
 
-// Command is what a person, or something outside, wants of a pipeline.
+// Command is what a person, or an outside system, wants of a pipeline.
 type Command interface {
 	propose(s *State) ([]deploylog.Event, error)
 }
@@ -24,14 +24,14 @@ func (s *State) Propose(c Command, _ time.Time) ([]deploylog.Event, error) {
 	return c.propose(s)
 }
 
-// Define makes a definition the present one.
+// Define makes a definition the current one.
 type Define struct {
 	Definition *Definition
 	ID         string // of a fresh deployment, for the event
 	By         string
 }
 
-// SetMembers tells the hosts of host groups, by the name of the group.
+// SetMembers records the hosts of host groups, by the name of the group.
 type SetMembers struct {
 	Members map[string][]string
 	ID      string // of a fresh deployment, for the events
@@ -45,7 +45,7 @@ type Release struct {
 	By       string
 }
 
-// ReceiveArtifact tells that an artifact of a revision is there.
+// ReceiveArtifact records that an artifact of a revision was received.
 type ReceiveArtifact struct {
 	Revision, Kind, Ref, By string
 }
@@ -55,7 +55,7 @@ type Approve struct {
 	Stage, Revision, By string
 }
 
-// Cancel ends a deployment: nothing of it begins any more.
+// Cancel ends a deployment: none of its steps begins any more.
 type Cancel struct {
 	Revision, By, Reason string
 }
@@ -65,12 +65,12 @@ type Retry struct {
 	Revision, By string
 }
 
-// Delete ends a pipeline: nothing of it begins any more, and what it was is
-// history. One of its name that is defined later begins anew.
+// Delete ends a pipeline: none of its steps begins any more, and what it was is
+// history. A pipeline of its name that is defined later begins anew.
 type Delete struct {
 	ID         string // of a fresh deployment, for the event
 	By, Reason string
-	Cancel     bool // the deployments that are under way, without which it is refused
+	Cancel     bool // also the deployments in progress; without it they refuse the deletion
 }
 
 func (c Define) propose(s *State) ([]deploylog.Event, error) {
@@ -89,9 +89,9 @@ func (c Define) propose(s *State) ([]deploylog.Event, error) {
 	return []deploylog.Event{{Deployment: c.ID, Target: s.target, Name: EventDefined, Attempt: 1, Data: p.data()}}, nil
 }
 
-// introduce tells for the units of a definition how many revisions were
-// registered when they came in. What is in the first definition always was; what
-// left is forgotten.
+// introduce is, for the units of a definition, how many revisions were registered
+// when they were introduced. What is in the first definition always was; what left
+// is forgotten.
 func (s *State) introduce(d *Definition) map[string]int {
 	if s.definition == nil {
 		return nil
@@ -116,8 +116,8 @@ func (c SetMembers) propose(s *State) ([]deploylog.Event, error) {
 	var events []deploylog.Event
 	for _, g := range s.definition.Groups() {
 		names = append(names, g.Name)
-		hosts, told := c.Members[g.Name]
-		if present, known := s.members[g.Name]; !told || known && slices.Equal(present, hosts) {
+		hosts, given := c.Members[g.Name]
+		if present, known := s.members[g.Name]; !given || known && slices.Equal(present, hosts) {
 			continue
 		}
 		events = append(events, deploylog.Event{
@@ -290,7 +290,7 @@ func (s *State) isDefined() error {
 	return nil
 }
 
-// running finds the deployment of a revision that something may still happen to.
+// running finds the deployment of a revision that is still in progress.
 func (s *State) running(revision, to string) (*deployment, error) {
 	r, err := s.registration(revision)
 	if err != nil {
@@ -299,7 +299,7 @@ func (s *State) running(revision, to string) (*deployment, error) {
 	if r.Status != Running {
 		remedy := ""
 		if r.Status != Finished {
-			remedy = "; retry it to go on"
+			remedy = "; retry it to continue"
 		}
 		return nil, refuse(NotRunning, "revision %s cannot %s: it is %s since event %d%s", revision, to, r.Status, r.Since, remedy)
 	}

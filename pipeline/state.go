@@ -18,10 +18,10 @@ const (
 	Cancelled Status = "cancelled"
 )
 
-// State is one pipeline as the log tells it: its definition, the members of its
-// host groups, and every deployment that has not finished. It is folded from
-// events by Apply, and decides by Decide what may happen next. It is not safe
-// for concurrent use, nor are the methods that only ask.
+// State is one pipeline as recorded in the log: its definition, the members of its
+// host groups, and every deployment that has not finished. It is folded from events
+// by Apply, and Decide yields what may happen next. It is not safe for concurrent
+// use, not even its methods that only read.
 type State struct {
 	name       string
 	target     deploylog.Target
@@ -30,7 +30,7 @@ type State struct {
 	members    map[string][]string
 	changed    map[string]int64 // events of the members
 	introduced map[string]int   // unit → number of revisions registered before it
-	layout     *layout          // nil after a change, until somebody asks
+	layout     *layout          // nil after a change, until it is needed
 
 	revisions   []Registration
 	byRevision  map[string]int // the last registration of a revision
@@ -49,7 +49,7 @@ type Registration struct {
 	Since      int64  `json:"since"` // event that gave it the status
 }
 
-// New returns the state of a pipeline of which nothing is known yet.
+// New returns the state of a pipeline without any events.
 func New(name string) *State {
 	return &State{
 		name: name, target: Target(name), members: map[string][]string{}, changed: map[string]int64{},
@@ -57,15 +57,15 @@ func New(name string) *State {
 	}
 }
 
-// Definition is the present definition, nil before the first and of a pipeline
-// that was deleted. It must not be changed.
+// Definition is the current definition, nil before the first and of a pipeline that
+// was deleted. It must not be changed.
 func (s *State) Definition() *Definition { return s.definition }
 
-// Deleted is the event that deleted the pipeline, 0 when it is there.
+// Deleted is the event that deleted the pipeline, 0 when it exists.
 func (s *State) Deleted() int64 { return s.deleted }
 
-// Members are the hosts of a group of the definition; ok is false while nobody
-// has told them. They must not be changed.
+// Members are the hosts of a group of the definition; ok is false while none are
+// recorded. They must not be changed.
 func (s *State) Members(group string) (hosts []string, ok bool) {
 	hosts, ok = s.members[group]
 	return hosts, ok
@@ -84,7 +84,7 @@ func (s *State) Artifacts(deployment string) map[string]string {
 	return nil
 }
 
-// Active reports whether an attempt of a deployment is under way: neither ended nor
+// Active reports whether an attempt of a deployment is in progress: neither ended nor
 // followed by another.
 func (s *State) Active(deployment string, attempt int) bool {
 	d := s.byID[deployment]
@@ -92,8 +92,8 @@ func (s *State) Active(deployment string, attempt int) bool {
 }
 
 // Due reports whether the work of a step is still what Decide yields for it: its
-// event is not recorded, nothing failed that keeps it back, and the pipeline has
-// not changed so that it would be other work, or none.
+// event is not recorded, no failure keeps it back, and the pipeline has not changed
+// so that it would be other work, or none.
 func (s *State) Due(step Step) bool {
 	d, l := s.byID[step.Deployment], s.currentLayout()
 	if d == nil || l == nil || d.status != Running || d.attempt != step.Attempt {
@@ -115,8 +115,8 @@ func (s *State) Due(step Step) bool {
 // Head is the Seq of the last event that was applied.
 func (s *State) Head() int64 { return s.head }
 
-// Apply takes note of an event. Those of other pipelines are ignored, and so is
-// what makes no sense: history is never refused.
+// Apply folds in an event. Events of other pipelines are ignored, and so are those
+// that contradict the state: history is never refused.
 func (s *State) Apply(e deploylog.Event) {
 	s.head = e.Seq
 	switch {
@@ -161,8 +161,8 @@ func (s *State) applyPipeline(e deploylog.Event) {
 	}
 }
 
-// define takes over a definition. Members of groups that it does not have are
-// forgotten, so that a group that comes back waits for its present ones.
+// define makes a definition the current one. Members of groups that it does not have
+// are forgotten, so that a group that comes back waits for its current ones.
 func (s *State) define(d *Definition, introduced map[string]int, seq int64) {
 	d.Name = s.name
 	s.definition, s.introduced, s.defined, s.deleted = d, introduced, seq, 0
@@ -193,11 +193,11 @@ func (s *State) register(e deploylog.Event) {
 }
 
 // keptEnded is how many deployments that failed or were cancelled are kept, to be
-// explained and tried again.
+// explained and retried.
 const keptEnded = 10
 
-// end takes a finished deployment out, with those that ended otherwise before
-// it. Of others that end, the last are kept.
+// end removes a finished deployment, with those before it that ended otherwise. Of
+// others that end, the last are kept.
 func (s *State) end(e deploylog.Event, as Status) {
 	d := s.byID[e.Deployment]
 	if d == nil || d.status != Running && as != Finished {
@@ -257,9 +257,9 @@ func (d *Definition) Groups() []*HostGroup {
 	return groups
 }
 
-// lay lays the pipeline out, anew after a change, and returns the layout; nil
-// while there is no definition. That it waits to be asked makes a long history,
-// of which nothing is asked, cheap to read.
+// currentLayout lays the pipeline out, anew after a change, and returns the layout;
+// nil while there is no definition. Because it is lazy, a long history of which
+// nothing is asked is cheap to fold.
 func (s *State) currentLayout() *layout {
 	if s.layout == nil && s.definition != nil {
 		s.layout = newLayout(s.definition, s.members, s.introduced)
@@ -270,7 +270,7 @@ func (s *State) currentLayout() *layout {
 	return s.layout
 }
 
-// clone returns a copy that may be told what has not happened.
+// clone returns a copy to which events that have not happened may be applied.
 func (s *State) clone() *State {
 	c := *s
 	c.layout = nil

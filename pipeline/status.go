@@ -1,6 +1,8 @@
 package pipeline
 
-import "github.com/deployster-go/deployster/deploylog"
+import (
+	"github.com/deployster-go/deployster/deploylog"
+)
 
 // Progress is how far a revision has come at one place of the pipeline.
 type Progress string
@@ -13,11 +15,11 @@ const (
 	IsFinished Progress = "finished" //
 	HasFailure Progress = "failed"   //
 	IsSkipped  Progress = "skipped"  // it never began, and will not
-	IsStopped  Progress = "stopped"  // it had begun, and does not go on
+	IsStopped  Progress = "stopped"  // it had begun, and does not proceed
 )
 
-// Row is one line of a status table: a pipeline, stage, host group or host, and
-// one revision.
+// Row is one line of a status table: a pipeline, stage, host group or host, and one
+// revision.
 type Row struct {
 	Target     deploylog.Target `json:"target"`
 	Stage      string           `json:"stage,omitempty"`      // "" for the pipeline's row
@@ -36,11 +38,11 @@ type Row struct {
 // Status lists the rows of all deployments that have not finished, oldest first,
 // each followed by its stages, groups and hosts.
 //
-// What a place runs, or failed last, is the log's to say, since finished
+// What a place runs, or failed last, is for the log to answer, since finished
 // deployments are not kept here: Log.Latest with Succeeded or Failed, for the
-// target of any row. What is in progress is said by the rows, and not by
-// Log.InProgress, which knows neither that a deployment was cancelled nor that
-// it is tried again.
+// target of any row. What is in progress follows from the rows, and not from
+// Log.InProgress, which knows neither that a deployment was cancelled nor that it
+// is retried.
 func (s *State) Status() []Row {
 	var rows []Row
 	s.projections(func(d *deployment, found []pendingEntry) {

@@ -28,9 +28,9 @@ type Step struct {
 // Work reports whether something has to be done before the event is recorded.
 func (s Step) Work() bool { return s.Manifest != "" || s.Environment != "" }
 
-// Completed are the events that tell that the step was done, to be appended
+// Completed are the events that record that the step was done, to be appended
 // together. made refers to the artifacts that its manifest made, by kind; all
-// of the step's are needed, and none may be what no log takes.
+// of the step's are needed, and none may be one that the log refuses.
 func (s Step) Completed(made map[string]string) ([]deploylog.Event, error) {
 	var events []deploylog.Event
 	var missing []string
@@ -70,7 +70,7 @@ func validRef(ref string) error {
 	return nil
 }
 
-// Failed is the event that tells that the step's work failed for good.
+// Failed is the event that records that the step's work failed for good.
 func (s Step) Failed(cause string) deploylog.Event {
 	return s.event(s.Event+failedAfter, payload{Error: deploylog.Cause(cause)}.data())
 }
