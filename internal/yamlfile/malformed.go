@@ -97,7 +97,7 @@ type scanner struct {
 
 // token moves on by one character, or to the end of what has no quotes (a
 // comment, a block of text). It returns true where a quote opens a text.
-func (s *scanner) token() bool {
+func (s *scanner) token() (quote bool) {
 	c := s.data[s.at]
 	switch {
 	case c == '\n':
@@ -113,24 +113,36 @@ func (s *scanner) token() bool {
 			s.wrong = found{s.at, secondColon}
 		}
 		s.within, s.colon = false, len(s.before()) > 0 // else it is of a key on lines of its own
-	case s.within:
+	case !s.within:
+		return s.begin(c)
+	}
+	s.next()
+	return false
+}
+
+// begin looks at the first character of a value or key.
+func (s *scanner) begin(c byte) (quote bool) {
+	switch {
 	case c == '"' || c == '\'':
 		return true
 	case c == '|' || c == '>':
 		s.skipBlock()
-		return false
 	case (c == '-' || c == '?') && s.followed(" \t\r\n"):
+		s.next()
 	case c == '&' || c == '!': // an anchor or a tag before the value
 		for s.at < len(s.data) && strings.IndexByte(" \t\r\n", s.data[s.at]) < 0 {
 			s.at++
 		}
-		return false
 	default:
 		s.within = true
+		s.next()
 	}
+	return false
+}
+
+func (s *scanner) next() {
 	_, size := utf8.DecodeRune(s.data[s.at:])
 	s.at += size
-	return false
 }
 
 // bracket takes note of what begins, divides or ends a list or mapping in brackets.

@@ -1,0 +1,150 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/deployster-go/deployster/internal/yamlfile"
+)
+
+// readEngine reads where the engine is.
+func (h *Host) readEngine(n *yamlfile.Node, fields map[string]*yamlfile.Node) {
+	h.Engine = readEngineName(fields["engine"])
+	endpoint, tls := fields["endpoint"], fields["tls"]
+	if h.Engine == OCI {
+		for _, at := range []*yamlfile.Node{endpoint, tls} {
+			if at != nil {
+				at.Fail("the engine oci runs on this machine and has no %s", at.Name)
+			}
+		}
+		return
+	}
+	var address *url.URL
+	if endpoint != nil {
+		h.Endpoint, address = readEndpoint(endpoint)
+	} else if h.Engine == Docker {
+		n.Fail("the host has no endpoint, such as unix:///var/run/docker.sock or ssh://user@host; without one it must have engine: oci")
+	}
+	if tls != nil {
+		h.TLS = readTLS(tls)
+	}
+	switch {
+	case address == nil:
+	case tls != nil && address.Scheme != "tcp":
+		tls.Fail("only a tcp:// endpoint is reached with TLS")
+	case tls == nil && address.Scheme == "tcp" && !isLoopback(address.Hostname()):
+		endpoint.Fail("whoever reaches a Docker Engine over plain tcp:// owns its host: give tls with ca, cert and key, or use ssh://")
+	}
+}
+
+// readEngineName returns "" for an unknown engine, with which the rest cannot be
+// validated.
+func readEngineName(n *yamlfile.Node) string {
+	if n == nil {
+		return Docker
+	}
+	known := []string{Docker, OCI}
+	text, ok := n.Line("docker or oci", maxText)
+	if ok && !slices.Contains(known, text) {
+		n.FailLike(text, known, "there is no engine %.60q", text)
+		return ""
+	}
+	return text
+}
+
+// readEndpoint returns no address where the endpoint is none, which has been
+// reported.
+func readEndpoint(n *yamlfile.Node) (text string, address *url.URL) {
+	text, ok := n.Line("the address of a Docker Engine", maxText)
+	if !ok {
+		return "", nil
+	}
+	address, err := parseEndpoint(text)
+	if err != nil {
+		n.Fail("%s", err)
+	}
+	return text, address
+}
+
+func readTLS(n *yamlfile.Node) *TLS {
+	fields, ok := n.Fields("tls", "ca", "cert", "key")
+	if !ok {
+		return nil
+	}
+	path := func(name string) string {
+		if fields[name] == nil {
+			return ""
+		}
+		text, _ := fields[name].Line("the path of a file", maxText)
+		return text
+	}
+	tls := &TLS{CA: path("ca"), Cert: path("cert"), Key: path("key")}
+	if fields["ca"] == nil {
+		n.Fail("there is no ca, the certificate by which the engine is known")
+	}
+	if (fields["cert"] == nil) != (fields["key"] == nil) {
+		n.Fail("cert and key belong together; one of them is missing")
+	}
+	return tls
+}
+
+const knownSchemes = "use unix://, ssh:// or tcp://"
+
+// parseEndpoint takes an address apart. The error does not repeat it when it
+// holds a password.
+func parseEndpoint(text string) (*url.URL, error) {
+	if strings.HasPrefix(text, "/") {
+		return nil, fmt.Errorf("%q is a path, did you mean %q?", text, "unix://"+text)
+	}
+	if !strings.Contains(text, "://") {
+		return nil, fmt.Errorf("%q has no scheme; %s", text, knownSchemes)
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errors.New("is not an address; " + knownSchemes)
+	}
+	if _, secret := u.User.Password(); secret {
+		return nil, errors.New("must not hold a password; use a key and the ssh agent")
+	}
+	if problem := endpointProblem(u); problem != "" {
+		return nil, fmt.Errorf("%q %s", text, problem)
+	}
+	return u, nil
+}
+
+// endpointProblem says why no engine can be at an address, "" when one can.
+func endpointProblem(u *url.URL) string {
+	if port := u.Port(); port != "" {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			return "has an impossible port"
+		}
+	}
+	switch {
+	case u.RawQuery != "" || u.Fragment != "":
+		return "holds a ? or #, which no address of an engine has"
+	case u.Scheme == "unix":
+		if u.Host != "" || u.User != nil || len(u.Path) < 2 {
+			return "must be unix:// and an absolute path, as in unix:///var/run/docker.sock"
+		}
+		return ""
+	case u.Scheme != "ssh" && u.Scheme != "tcp":
+		return "has an unknown scheme; " + knownSchemes
+	case u.Hostname() == "":
+		return "names no host"
+	case strings.HasPrefix(u.Hostname(), "-") || strings.HasPrefix(u.User.Username(), "-"):
+		return "holds a name that begins with -, which ssh would take for an option"
+	case u.Scheme == "tcp" && (u.User != nil || u.Path != ""):
+		return "must be tcp://HOST:PORT"
+	}
+	return ""
+}
+
+func isLoopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
+}
