@@ -83,6 +83,8 @@ Every step is recorded in one append-only deployment log.
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		// Whether people or programs read the output is decided here.
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return a.Check(c) },
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
@@ -14,7 +12,7 @@ import (
 // where that is asked for. It is the same record for all commands.
 func invalidJSON(a *app.App, err error) error {
 	var invalid *manifest.Error
-	if a.Format != "json" || !errors.As(err, &invalid) {
+	if !a.JSON() || !errors.As(err, &invalid) {
 		return err
 	}
 	type problem struct {
@@ -29,9 +27,5 @@ func invalidJSON(a *app.App, err error) error {
 	for i, p := range invalid.Problems {
 		problems[i] = problem{p.Position.File, p.Position.Line, p.Position.Column, p.Path, p.Message, p.Hint}
 	}
-	text, broken := json.Marshal(map[string]any{"version": 1, "type": "problems", "valid": false, "problems": problems})
-	if broken != nil {
-		return fmt.Errorf("encoding the problems: %w", broken)
-	}
-	return errors.Join(exit.Told(err), a.Printf("%s\n", text))
+	return errors.Join(exit.Told(err), a.Line(map[string]any{"version": 1, "type": "problems", "valid": false, "problems": problems}))
 }

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
-	"fmt"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -18,19 +16,11 @@ func versionCommand(a *app.App) *cobra.Command {
 		Example: "  deployster version --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			asJSON, err := a.AsJSON()
-			if err != nil {
-				return err
-			}
 			platform := runtime.GOOS + "/" + runtime.GOARCH
-			if !asJSON {
-				return a.Printf("deployster %s %s %s\n", version.Current(), platform, runtime.Version())
+			if a.JSON() {
+				return a.Line(map[string]string{"deployster": version.Current(), "platform": platform, "go": runtime.Version()})
 			}
-			text, err := json.Marshal(map[string]string{"deployster": version.Current(), "platform": platform, "go": runtime.Version()})
-			if err != nil {
-				return fmt.Errorf("encoding the version: %w", err)
-			}
-			return a.Printf("%s\n", text)
+			return a.Printf("deployster %s %s %s\n", version.Current(), platform, runtime.Version())
 		},
 	}
 }

@@ -58,13 +58,15 @@ func (a *App) WithoutTLS(name string) string {
 	return a.Getenv(name)
 }
 
-func (a *App) Parallel() error {
+// CheckParallelism refuses a wrong value of --parallelism.
+func (a *App) CheckParallelism() error {
 	if a.Global.Parallelism < 1 {
 		return exit.Usage("--parallelism %d: it must be at least 1", a.Global.Parallelism)
 	}
 	return nil
 }
 
+// NewID is the id of something that begins now.
 func (a *App) NewID() string {
 	return ulid.MustNew(ulid.Timestamp(a.Now()), rand.Reader).String()
 }

@@ -30,6 +30,7 @@ type Crashes struct {
 	advice []string
 }
 
+// Add reports an internal error, unless its place was reported before.
 func (c *Crashes) Add(e *crash.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

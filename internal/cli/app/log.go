@@ -15,18 +15,25 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 )
 
-// ExistingLog opens a log to read it; it does not make one.
+// ExistingLog opens a log to read it, and to record what is asked for; it does not
+// create one.
 func (a *App) ExistingLog(ctx context.Context) (deploylog.Log, string, error) {
 	path, err := a.ExistingLogPath()
 	if err != nil {
 		return nil, "", err
 	}
-	workspace, err := a.Workspace()
-	if err != nil {
-		return nil, "", err
-	}
-	log, err := a.OpenLog(ctx, workspace, a.Err)
+	log, err := a.open(ctx, path, a.Err)
 	return log, path, err
+}
+
+// WithLog has something done with an existing log, and closes it.
+func (a *App) WithLog(ctx context.Context, do func(log deploylog.Log, path string) error) (err error) {
+	log, path, err := a.ExistingLog(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	return do(log, path)
 }
 
 // ExistingLogPath is where the log is that a command reads.
@@ -69,12 +76,16 @@ func (a *App) LogPath(workspace string) (string, error) {
 	}
 }
 
-// OpenLog opens the deployment log, which is made when it is not there.
+// OpenLog opens the deployment log, which is created when it is not there.
 func (a *App) OpenLog(ctx context.Context, workspace string, news io.Writer) (deploylog.Log, error) {
 	path, err := a.LogPath(workspace)
 	if err != nil {
 		return nil, err
 	}
+	return a.open(ctx, path, news)
+}
+
+func (a *App) open(ctx context.Context, path string, news io.Writer) (deploylog.Log, error) {
 	log, err := sqlite.Open(ctx, path, sqlite.Options{Logger: Logger(news), Now: a.Now})
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/engines"
+	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -52,14 +53,7 @@ func Register(a *app.App, root *cobra.Command) {
 	}
 	flag(root, "engine", words("auto", engines.Docker, engines.OCI))
 	flag(root, "oci-runtime", words("runc", "crun", "youki", "runsc"))
-	flag(root, "output", func(c *Completion) []candidate {
-		formats := words("text", "json")(c)
-		switch c.Command.CommandPath() {
-		case "deployster graph", "deployster pipeline status":
-			formats = append(formats, words("dot", "mermaid", "svg")(c)...)
-		}
-		return formats
-	})
+	flag(root, "output", func(c *Completion) []candidate { return words(output.Formats(c.Command)...)(c) })
 	for path, find := range map[string][]candidates{
 		"pipeline release":  {pipelineNames},
 		"pipeline artifact": {pipelineNames, revisionsOf(isRunning), artifactKinds},

@@ -49,6 +49,7 @@ type Flags struct {
 	Unfinished *runs.Unfinished // the dead run whose engine auto prefers; may be nil
 }
 
+// Register adds the flags.
 func (f *Flags) Register(c *cobra.Command) {
 	c.Flags().StringVar(&f.Pull, "pull", string(engine.PullMissing), "when to pull images: missing, always or never")
 	c.Flags().StringVar(&f.Network, "network", "", "network of every container (default: the engine's)")
@@ -62,6 +63,7 @@ func (f *Flags) Register(c *cobra.Command) {
 // leastMemory is what a Docker Engine gives a container at least.
 const leastMemory = 6 << 20
 
+// Policy checks the flags and returns when images are pulled.
 func (f *Flags) Policy() (engine.PullPolicy, error) {
 	if f.Memory != 0 && f.Memory < leastMemory {
 		return "", exit.Usage("--memory %s: a container needs at least %s", output.SizeText(int64(f.Memory)), output.SizeText(leastMemory))
@@ -131,6 +133,7 @@ func chooseEngine(ctx context.Context, a *app.App, news io.Writer, unfinished *r
 	}
 }
 
+// UnknownEngine refuses a name that is of no engine.
 func UnknownEngine(name string) error {
 	return exit.Usage("--engine %s: it must be auto, docker or oci", name)
 }
@@ -149,6 +152,7 @@ func openDocker(ctx context.Context, a *app.App, news io.Writer) (engine.Engine,
 	return e, nil
 }
 
+// OpenOCI opens the engine that needs no daemon.
 func OpenOCI(ctx context.Context, a *app.App, news io.Writer) (*oci.Engine, error) {
 	return oci.Open(ctx, oci.Options{Runtime: a.Global.OciRuntime, AllowUnbounded: a.Global.Unbounded, Logger: app.Logger(news)})
 }

@@ -18,16 +18,18 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/output"
 )
 
-type environmentDeployOptions struct {
+type deployOptions struct {
+	name                       string
+	command                    string // as it is typed
 	revision                   int
 	method                     string
 	minHealthyPercent, maxOver int
 	reason                     string
 	wait                       bool
-	work                       environmentWork
+	work                       workFlags
 }
 
-func (o *environmentDeployOptions) register(c *cobra.Command) {
+func (o *deployOptions) register(c *cobra.Command) {
 	flags := c.Flags()
 	flags.IntVar(&o.revision, "revision", 0, "which one")
 	flags.StringVar(&o.method, "method", "", "for this deployment: Replace or Surge")
@@ -39,7 +41,7 @@ func (o *environmentDeployOptions) register(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("method", cobra.FixedCompletions([]string{string(environment.Replace), string(environment.Surge)}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-func (o *environmentDeployOptions) check(name string) error {
+func (o *deployOptions) check(name string) error {
 	if o.revision < 1 {
 		return exit.Usage("which revision? say --revision N: deployster env revisions %s lists them", name)
 	}
@@ -47,7 +49,7 @@ func (o *environmentDeployOptions) check(name string) error {
 }
 
 // change is what is different for this deployment.
-func (o *environmentDeployOptions) change(c *cobra.Command) (change environment.Change, err error) {
+func (o *deployOptions) change(c *cobra.Command) (change environment.Change, err error) {
 	if c.Flags().Changed("method") {
 		for _, known := range []environment.Method{environment.Replace, environment.Surge} {
 			if strings.EqualFold(o.method, string(known)) {
@@ -74,7 +76,7 @@ func (o *environmentDeployOptions) change(c *cobra.Command) (change environment.
 }
 
 func newDeployCommand(a *app.App) *cobra.Command {
-	var o environmentDeployOptions
+	var o deployOptions
 	c := &cobra.Command{
 		Use:   "deploy NAME --revision N",
 		Short: "Bring a revision to its hosts",
@@ -99,7 +101,8 @@ Afterwards nobody keeps watch, but "env run".`,
 		if err := errors.Join(o.check(args[0]), err); err != nil {
 			return err
 		}
-		return deployEnvironment(c.Context(), a, "env deploy", args[0], o, func(hosts []string) environment.Command {
+		o.name, o.command = args[0], "env deploy"
+		return runDeploy(c.Context(), a, o, func(hosts []string) environment.Command {
 			return environment.Deploy{Revision: o.revision, Change: change, Hosts: hosts, By: app.Whoami(), Reason: o.reason}
 		})
 	}
@@ -108,7 +111,7 @@ Afterwards nobody keeps watch, but "env run".`,
 }
 
 func newRollbackCommand(a *app.App) *cobra.Command {
-	var o environmentDeployOptions
+	var o deployOptions
 	c := &cobra.Command{
 		Use:   "rollback NAME --revision N",
 		Short: "Bring an earlier revision back",
@@ -126,7 +129,8 @@ It only records what is wanted; see "env deploy", also for --wait.`,
 		if err := errors.Join(o.check(args[0]), err); err != nil {
 			return err
 		}
-		return deployEnvironment(c.Context(), a, "env rollback", args[0], o, func(hosts []string) environment.Command {
+		o.name, o.command = args[0], "env rollback"
+		return runDeploy(c.Context(), a, o, func(hosts []string) environment.Command {
 			return environment.Rollback{Revision: o.revision, Change: change, Hosts: hosts, By: app.Whoami(), Reason: o.reason}
 		})
 	}
@@ -134,45 +138,35 @@ It only records what is wanted; see "env deploy", also for --wait.`,
 	return c
 }
 
-// deployEnvironment starts a deployment, and follows it where that is asked for.
-func deployEnvironment(ctx context.Context, a *app.App, command, name string, o environmentDeployOptions, wanted func(hosts []string) environment.Command) (err error) {
-	asJSON, err := a.AsJSON()
-	if err != nil {
-		return err
-	}
-	e, err := environmentsAt(ctx, a, []string{name}, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.log.Close()) }()
-	if err := e.alive(name); err != nil {
-		return err
-	}
-	r, err := e.revision(name, o.revision)
-	if err != nil {
-		return err
-	}
-	hosts, err := work.NewHosts(o.work.inventory).Selected(r.Definition.InstanceGroup.Query)
-	if err != nil {
-		return exit.Invalid(err)
-	}
-	if _, err := pinnedText(a, r.Definition.Task.Digest); err != nil {
-		return fmt.Errorf("manifest %s of revision %d: %w", r.Definition.Task.Manifest, r.Number, err)
-	}
-	if err := engines.Abandon(ctx, a, e.log, o.work.engine.Abandon); err != nil {
-		return err
-	}
-	if o.wait {
-		return deployAndWait(ctx, a, command, e, name, wanted(hosts), o.work, asJSON)
-	}
-	events, err := e.Command(ctx, name, wanted(hosts))
-	if err != nil {
-		return exit.Refused(err)
-	}
-	id := startedBy(events)
-	defer tellIdle(a, e.log, name)
-	return a.Recorded(map[string]any{"environment": name, "deployment_id": id, "hosts": len(hosts)}, events, asJSON,
-		fmt.Sprintf("deployment %s is started, %s", id, output.Count(len(hosts), "host")), "")
+// runDeploy starts a deployment, and follows it where that is asked for.
+func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(hosts []string) environment.Command) error {
+	return withEnvironment(ctx, a, o.name, func(e *environmentSet) error {
+		r, err := e.revision(o.name, o.revision)
+		if err != nil {
+			return err
+		}
+		hosts, err := work.NewHosts(o.work.inventory).Selected(r.Definition.InstanceGroup.Query)
+		if err != nil {
+			return exit.Invalid(err)
+		}
+		if _, err := pinnedText(a, r.Definition.Task.Digest); err != nil {
+			return fmt.Errorf("manifest %s of revision %d: %w", r.Definition.Task.Manifest, r.Number, err)
+		}
+		if err := engines.Abandon(ctx, a, e.log, o.work.engine.Abandon); err != nil {
+			return err
+		}
+		if o.wait {
+			return deployAndWait(ctx, a, o.command, e, o.name, wanted(hosts), o.work)
+		}
+		events, err := e.Command(ctx, o.name, wanted(hosts))
+		if err != nil {
+			return exit.Refused(err)
+		}
+		id := startedBy(events)
+		defer noticeIdle(a, e.log, o.name)
+		return a.Recorded(map[string]any{"environment": o.name, "deployment_id": id, "hosts": len(hosts)}, events,
+			fmt.Sprintf("deployment %s is started, %s", id, output.Count(len(hosts), "host")), "")
+	})
 }
 
 // startedBy is the deployment that events start, "" when they start none.

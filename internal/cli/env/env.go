@@ -3,26 +3,19 @@ package env
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/environments"
-	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
-	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/internal/cli/output"
-	"github.com/deployster-go/deployster/internal/cli/prompt"
-	"github.com/deployster-go/deployster/internal/view"
 )
 
+// NewCommand returns the commands of environments.
 func NewCommand(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "env",
@@ -61,21 +54,29 @@ type environmentSet struct {
 	when  time.Time // of the last event, where the past was asked for; else the present
 }
 
-// environmentsAt reads the log up to an event, 0 is all of it, and finds the
-// environments of those names; none is all that there are.
-func environmentsAt(ctx context.Context, a *app.App, names []string, at int64) (*environmentSet, error) {
+// withEnvironments has something done with the environments of those names, none is
+// all, as they were right after an event; 0 is now.
+func withEnvironments(ctx context.Context, a *app.App, names []string, at int64, do func(*environmentSet) error) error {
 	if at < 0 {
-		return nil, exit.Usage("--at %d: it must be the number of an event, from 1", at)
+		return exit.Usage("--at %d: it must be the number of an event, from 1", at)
 	}
-	log, _, err := a.ExistingLog(ctx)
-	if err != nil {
-		return nil, err
-	}
-	e, err := environmentsOf(ctx, a, log, names, at)
-	if err != nil {
-		return nil, errors.Join(err, log.Close())
-	}
-	return e, nil
+	return a.WithLog(ctx, func(log deploylog.Log, _ string) error {
+		e, err := environmentsOf(ctx, a, log, names, at)
+		if err != nil {
+			return err
+		}
+		return do(e)
+	})
+}
+
+// withEnvironment has something done with one that is not deleted.
+func withEnvironment(ctx context.Context, a *app.App, name string, do func(*environmentSet) error) error {
+	return withEnvironments(ctx, a, []string{name}, 0, func(e *environmentSet) error {
+		if err := e.alive(name); err != nil {
+			return err
+		}
+		return do(e)
+	})
 }
 
 func environmentsOf(ctx context.Context, a *app.App, log deploylog.Log, names []string, at int64) (*environmentSet, error) {
@@ -141,157 +142,4 @@ func (e *environmentSet) report(name string) (r environment.Report) {
 		return nil
 	})
 	return r
-}
-
-// changeEnvironment has a command carried out, and tells what was recorded.
-func changeEnvironment(ctx context.Context, a *app.App, name string, c environment.Command, done string) (err error) {
-	asJSON, err := a.AsJSON()
-	if err != nil {
-		return err
-	}
-	e, err := environmentsAt(ctx, a, []string{name}, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.log.Close()) }()
-	events, err := e.Command(ctx, name, c)
-	if err != nil {
-		return exit.Refused(err)
-	}
-	return a.Recorded(map[string]any{"environment": name}, events, asJSON, done, "")
-}
-
-func newPauseCommand(a *app.App) *cobra.Command {
-	var reason string
-	c := &cobra.Command{
-		Use:   "pause NAME",
-		Short: "Let nothing new begin in an environment",
-		Long: `Let nothing new begin in an environment, until it is resumed or something is
-deployed to it. What is being done at the moment is finished.`,
-		Example: "  deployster env pause shop/prod --reason 'checkout fails'",
-		Args:    arguments.Named("an environment"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := arguments.CheckReason(reason); err != nil {
-				return err
-			}
-			return changeEnvironment(c.Context(), a, args[0], environment.Pause{By: app.Whoami(), Reason: reason},
-				fmt.Sprintf("environment %s is paused", args[0]))
-		},
-	}
-	arguments.RegisterReason(c, &reason)
-	return c
-}
-
-func newResumeCommand(a *app.App) *cobra.Command {
-	var reason string
-	c := &cobra.Command{
-		Use:     "resume NAME",
-		Short:   "Go on with an environment that was paused",
-		Example: "  deployster env resume shop/prod",
-		Args:    arguments.Named("an environment"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := arguments.CheckReason(reason); err != nil {
-				return err
-			}
-			return changeEnvironment(c.Context(), a, args[0], environment.Resume{By: app.Whoami(), Reason: reason},
-				fmt.Sprintf("environment %s goes on", args[0]))
-		},
-	}
-	arguments.RegisterReason(c, &reason)
-	return c
-}
-
-type environmentDeleteOptions struct {
-	terminate, yes, wait bool
-	reason               string
-	work                 environmentWork
-}
-
-func newDeleteCommand(a *app.App) *cobra.Command {
-	var o environmentDeleteOptions
-	c := &cobra.Command{
-		Use:   "delete NAME",
-		Short: "End an environment",
-		Long: `End an environment. Its tasks keep running, and are nobody's from then on; or they
-are terminated first (--terminate-tasks), which "env run" does, or this command
-when it waits for the end (--wait).`,
-		Example: "  deployster env delete shop/old\n  deployster env delete shop/old --terminate-tasks --yes --wait",
-		Args:    arguments.Named("an environment"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := arguments.CheckReason(o.reason); err != nil {
-				return err
-			}
-			if o.wait && !o.terminate {
-				return exit.Usage("--wait is for the end of the tasks: say --terminate-tasks, too")
-			}
-			return deleteEnvironment(c.Context(), a, args[0], o)
-		},
-	}
-	c.Flags().BoolVar(&o.terminate, "terminate-tasks", false, "terminate its tasks first")
-	arguments.RegisterYes(c, &o.yes)
-	c.Flags().BoolVar(&o.wait, "wait", false, "follow it until the tasks are gone, and work on that if nobody does")
-	arguments.RegisterReason(c, &o.reason)
-	o.work.registerWatch(c)
-	return c
-}
-
-func deleteEnvironment(ctx context.Context, a *app.App, name string, o environmentDeleteOptions) (err error) {
-	asJSON, err := a.AsJSON()
-	if err != nil {
-		return err
-	}
-	e, err := environmentsAt(ctx, a, []string{name}, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.log.Close()) }()
-	if err := e.alive(name); err != nil {
-		return err
-	}
-	inv := work.NewHosts(o.work.inventory)
-	if _, err := inv.Inventory(); o.terminate && err != nil {
-		return exit.Invalid(err)
-	}
-	tasks := 0
-	var away []string
-	for _, h := range e.report(name).Hosts {
-		if tasks += len(h.Tasks); len(h.Tasks) > 0 && !inv.Known(h.Host) {
-			away = append(away, view.Clean(h.Host))
-		}
-	}
-	if o.terminate && len(away) > 0 {
-		fmt.Fprintf(a.Err, "note: what runs on %s can not be terminated, and is nobody's then: %s does not list these hosts\n", strings.Join(away, ", "), o.work.inventory)
-	}
-	becomes := map[bool]string{false: "keep running, and are nobody's then", true: "are terminated"}
-	if tasks == 1 {
-		becomes = map[bool]string{false: "keeps running, and is nobody's then", true: "is terminated"}
-	}
-	what := output.Count(tasks, "task") + " " + becomes[o.terminate]
-	if err := prompt.Agree(ctx, a, o.yes, asJSON, fmt.Sprintf("environment %s would be deleted (%s)", name, what), "Delete environment %s (%s)?", name, what); err != nil {
-		return err
-	}
-	if err := engines.Abandon(ctx, a, e.log, o.work.engine.Abandon); err != nil {
-		return err
-	}
-	deletion := environment.Delete{TerminateTasks: o.terminate, By: app.Whoami(), Reason: o.reason}
-	if o.wait {
-		return deployAndWait(ctx, a, "env delete", e, name, deletion, o.work, asJSON)
-	}
-	events, err := e.Command(ctx, name, deletion)
-	if err != nil {
-		return exit.Refused(err)
-	}
-	document := map[string]any{"environment": name, "tasks": tasks}
-	if startedBy(events) == "" {
-		return a.Recorded(document, events, asJSON, fmt.Sprintf("environment %s is deleted", name), "")
-	}
-	defer tellIdle(a, e.log, name)
-	return a.Recorded(document, events, asJSON, fmt.Sprintf("environment %s is deleted when its tasks are terminated", name), "")
-}
-
-// tellIdle says so where nobody will do what was just asked for.
-func tellIdle(a *app.App, log deploylog.Log, name string) {
-	if !environments.ControllerAtWork(log) && !environments.WorksOn(log, name) {
-		fmt.Fprintf(a.Err, "note: no controller is at work: deployster env run %s\n", name)
-	}
 }

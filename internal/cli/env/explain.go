@@ -2,7 +2,6 @@ package env
 
 import (
 	"context"
-	"errors"
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/deploylog"
@@ -12,35 +11,28 @@ import (
 	"github.com/deployster-go/deployster/internal/view"
 )
 
-func Explain(ctx context.Context, a *app.App, t deploylog.Target, at int64) (err error) {
-	asJSON, err := a.AsJSON()
-	if err != nil {
-		return err
-	}
+// Explain prints why an environment or a task is not as it is to be, as it was
+// right after an event; 0 is now.
+func Explain(ctx context.Context, a *app.App, t deploylog.Target, at int64) error {
 	name, _ := environment.NameOf(t)
-	e, err := environmentsAt(ctx, a, []string{name}, at)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.log.Close()) }()
-	var reasons []environment.Reason
-	err = e.Ask(name, func(s *environment.State) error {
-		if !concerns(s, t) {
-			return exit.Usage("there is no %s: deployster env status %s --hosts shows what there is", t, name)
+	return withEnvironments(ctx, a, []string{name}, at, func(e *environmentSet) error {
+		var reasons []environment.Reason
+		err := e.Ask(name, func(s *environment.State) error {
+			if !concerns(s, t) {
+				return exit.Usage("there is no %s: deployster env status %s --hosts shows what there is", t, name)
+			}
+			if at == 0 && !s.Idle() && !environments.ControllerAtWork(e.log) && !environments.WorksOn(e.log, name) {
+				reasons = append(reasons, s.NoController())
+			}
+			reasons = append(reasons, s.Explain(t, e.when)...)
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		if at == 0 && !s.Idle() && !environments.ControllerAtWork(e.log) && !environments.WorksOn(e.log, name) {
-			reasons = append(reasons, s.NoController())
-		}
-		reasons = append(reasons, s.Explain(t, e.when)...)
-		return nil
+		return a.Show(map[string]any{"target": t, "event": e.Head(), "reasons": append([]environment.Reason{}, reasons...)},
+			func() error { return view.EnvironmentReasons(a.Out, t, reasons, a.PlanOptions(a.Out)) })
 	})
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return a.Document(map[string]any{"target": t, "event": e.Head(), "reasons": append([]environment.Reason{}, reasons...)})
-	}
-	return view.EnvironmentReasons(a.Out, t, reasons, a.PlanOptions(a.Out))
 }
 
 // concerns tells whether a target is the environment or one of its tasks, which

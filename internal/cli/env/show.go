@@ -2,7 +2,6 @@ package env
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -26,37 +25,26 @@ func newListCommand(a *app.App) *cobra.Command {
 		Short:   "List the environments",
 		Example: "  deployster env list",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			asJSON, err := a.AsJSON()
-			if err != nil {
-				return err
-			}
-			e, err := environmentsAt(c.Context(), a, nil, at)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, e.log.Close()) }()
-			rows := [][]string{{"NAME", "REVISION", "STATUS", "DESIRED", "CURRENT", "HOSTS"}}
-			list := []listedEnvironment{}
-			for _, name := range e.names {
-				_ = e.Ask(name, func(s *environment.State) error {
-					l := listEnvironment(s)
-					list = append(list, l)
-					rows = append(rows, []string{name, strconv.Itoa(l.Revision), string(l.Status), strconv.Itoa(l.Desired), strconv.Itoa(l.Current), output.InLine(l.Query)})
-					return nil
-				})
-			}
-			if asJSON {
-				return a.Document(map[string]any{"environments": list})
-			}
-			if len(list) == 0 {
-				return a.Printf("no environments\n")
-			}
-			return a.Table(rows)
-		},
+		RunE:    func(c *cobra.Command, _ []string) error { return runList(c.Context(), a, at) },
 	}
 	arguments.RegisterAt(c, &at)
 	return c
+}
+
+func runList(ctx context.Context, a *app.App, at int64) error {
+	return withEnvironments(ctx, a, nil, at, func(e *environmentSet) error {
+		rows := [][]string{{"NAME", "REVISION", "STATUS", "DESIRED", "CURRENT", "HOSTS"}}
+		list := []listedEnvironment{}
+		for _, name := range e.names {
+			_ = e.Ask(name, func(s *environment.State) error {
+				l := listEnvironment(s)
+				list = append(list, l)
+				rows = append(rows, []string{name, strconv.Itoa(l.Revision), string(l.Status), strconv.Itoa(l.Desired), strconv.Itoa(l.Current), output.InLine(l.Query)})
+				return nil
+			})
+		}
+		return a.List(map[string]any{"environments": list}, "no environments", rows)
+	})
 }
 
 // listedEnvironment is an environment in machine-readable output.
@@ -91,30 +79,22 @@ func newRevisionsCommand(a *app.App) *cobra.Command {
 		Short:   "List the revisions of an environment, and what changed in each",
 		Example: "  deployster env revisions shop/prod",
 		Args:    arguments.Named("an environment"),
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			asJSON, err := a.AsJSON()
-			if err != nil {
-				return err
-			}
-			e, err := environmentsAt(c.Context(), a, args, at)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, e.log.Close()) }()
-			return e.Ask(args[0], func(s *environment.State) error {
-				if asJSON {
-					return a.Document(map[string]any{"environment": args[0], "revisions": append([]environment.Revision{}, s.Revisions()...)})
-				}
-				rows := [][]string{{"REVISION", "BASE", "BY", "CREATED", "CHANGED"}}
-				for _, r := range s.Revisions() {
-					rows = append(rows, []string{strconv.Itoa(r.Number), baseText(r.Base), output.Dash(output.InLine(r.By)), output.Moment(r.CreatedAt), output.InLine(whatChanged(s, r))})
-				}
-				return a.Table(rows)
-			})
-		},
+		RunE:    func(c *cobra.Command, args []string) error { return runRevisions(c.Context(), a, args[0], at) },
 	}
 	arguments.RegisterAt(c, &at)
 	return c
+}
+
+func runRevisions(ctx context.Context, a *app.App, name string, at int64) error {
+	return withEnvironments(ctx, a, []string{name}, at, func(e *environmentSet) error {
+		return e.Ask(name, func(s *environment.State) error {
+			rows := [][]string{{"REVISION", "BASE", "BY", "CREATED", "CHANGED"}}
+			for _, r := range s.Revisions() {
+				rows = append(rows, []string{strconv.Itoa(r.Number), baseText(r.Base), output.Dash(output.InLine(r.By)), output.Moment(r.CreatedAt), output.InLine(whatChanged(s, r))})
+			}
+			return a.List(map[string]any{"environment": name, "revisions": append([]environment.Revision{}, s.Revisions()...)}, "no revisions", rows)
+		})
+	})
 }
 
 func baseText(base int) string {
@@ -147,102 +127,95 @@ func differences(before, after *environment.Definition) []string {
 	return lines
 }
 
+type showOptions struct {
+	name     string
+	revision int // 0 is the newest
+	at       int64
+}
+
 func newShowCommand(a *app.App) *cobra.Command {
-	var at int64
-	var number int
+	var o showOptions
 	c := &cobra.Command{
 		Use:     "show NAME",
 		Short:   "Print the definition of a revision",
 		Example: "  deployster env show shop/prod\n  deployster env show shop/prod --revision 3 > prod.yaml",
 		Args:    arguments.Named("an environment"),
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			asJSON, err := a.AsJSON()
-			if err != nil {
-				return err
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("revision") && o.revision < 1 {
+				return exit.Usage("--revision %d: revisions are numbered from 1", o.revision)
 			}
-			if c.Flags().Changed("revision") && number < 1 {
-				return exit.Usage("--revision %d: revisions are numbered from 1", number)
-			}
-			e, err := environmentsAt(c.Context(), a, args, at)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, e.log.Close()) }()
-			var r environment.Revision
-			err = e.Ask(args[0], func(s *environment.State) error {
-				if number == 0 {
-					number = len(s.Revisions())
-				}
-				r, err = s.Revision(number)
-				return err
-			})
-			if err != nil {
-				return exit.Refused(err)
-			}
-			if asJSON {
-				return a.Document(map[string]any{"environment": args[0], "revision": r})
-			}
-			return a.Printf("%s", r.Definition.YAML())
+			o.name = args[0]
+			return runShow(c.Context(), a, o)
 		},
 	}
-	arguments.RegisterAt(c, &at)
-	c.Flags().IntVar(&number, "revision", 0, "which one (default the newest)")
+	arguments.RegisterAt(c, &o.at)
+	c.Flags().IntVar(&o.revision, "revision", 0, "revision to show (default: the newest)")
 	return c
+}
+
+func runShow(ctx context.Context, a *app.App, o showOptions) error {
+	return withEnvironments(ctx, a, []string{o.name}, o.at, func(e *environmentSet) error {
+		if o.revision == 0 {
+			_ = e.Ask(o.name, func(s *environment.State) error { o.revision = len(s.Revisions()); return nil })
+		}
+		r, err := e.revision(o.name, o.revision)
+		if err != nil {
+			return err
+		}
+		return a.Show(map[string]any{"environment": o.name, "revision": r}, func() error { return a.Printf("%s", r.Definition.YAML()) })
+	})
+}
+
+type diffOptions struct {
+	name    string
+	numbers [2]int
 }
 
 func newDiffCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff NAME A B",
-		Short: "Show in what two revisions differ",
-		Long: `Show in what two revisions differ: their definitions, and the manifests of their
-tasks as they were when the revisions were made.`,
+		Short: "Show how two revisions differ",
+		Long: `Show how two revisions differ: their definitions, and the manifests of their tasks
+as they were when the revisions were made.`,
 		Example: "  deployster env diff shop/prod 3 4",
 		Args:    arguments.Named("an environment", "a revision", "a revision"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			asJSON, err := a.AsJSON()
-			if err != nil {
-				return err
-			}
-			var numbers [2]int
+			o := diffOptions{name: args[0]}
 			for i, text := range args[1:] {
-				if numbers[i], err = strconv.Atoi(text); err != nil || numbers[i] < 1 {
+				if o.numbers[i], err = strconv.Atoi(text); err != nil || o.numbers[i] < 1 {
 					return exit.Usage("%q is no revision: they are numbered from 1", text)
 				}
 			}
-			e, err := environmentsAt(c.Context(), a, args[:1], 0)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, e.log.Close()) }()
-			return diffRevisions(a, e, args[0], numbers, asJSON)
+			return runDiff(c.Context(), a, o)
 		},
 	}
 }
 
-func diffRevisions(a *app.App, e *environmentSet, name string, numbers [2]int, asJSON bool) error {
-	var definitions [2]*environment.Definition
-	for i, number := range numbers {
-		r, err := e.revision(name, number)
+func runDiff(ctx context.Context, a *app.App, o diffOptions) error {
+	return withEnvironments(ctx, a, []string{o.name}, 0, func(e *environmentSet) error {
+		var definitions [2]*environment.Definition
+		for i, number := range o.numbers {
+			r, err := e.revision(o.name, number)
+			if err != nil {
+				return err
+			}
+			definitions[i] = r.Definition
+		}
+		manifests, err := diffManifests(a, o.name, o.numbers, definitions)
 		if err != nil {
 			return err
 		}
-		definitions[i] = r.Definition
-	}
-	manifests, err := diffManifests(a, name, numbers, definitions)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return a.Document(map[string]any{
-			"environment": name, "from": numbers[0], "to": numbers[1], "manifest": manifests,
+		return a.Show(map[string]any{
+			"environment": o.name, "from": o.numbers[0], "to": o.numbers[1], "manifest": manifests,
 			"differences": append([]environment.Difference{}, environment.Diff(definitions[0], definitions[1])...),
+		}, func() error {
+			lines := differences(definitions[0], definitions[1])
+			if len(lines) == 0 && manifests == "" {
+				return a.Printf("revisions %d and %d of %s do not differ\n", o.numbers[0], o.numbers[1], o.name)
+			}
+			return view.RevisionDifferences(a.Out, lines, manifests, a.PlanOptions(a.Out))
 		})
-	}
-	lines := differences(definitions[0], definitions[1])
-	if len(lines) == 0 && manifests == "" {
-		return a.Printf("revisions %d and %d of %s do not differ\n", numbers[0], numbers[1], name)
-	}
-	return view.RevisionDifferences(a.Out, lines, manifests, a.PlanOptions(a.Out))
+	})
 }
 
 // diffManifests is a unified diff of the manifests as the revisions have them; it
@@ -264,57 +237,47 @@ func diffManifests(a *app.App, name string, numbers [2]int, definitions [2]*envi
 	return unified, nil
 }
 
+type historyOptions struct {
+	name string
+	at   int64
+	last int
+}
+
 func newHistoryCommand(a *app.App) *cobra.Command {
-	var at int64
-	var last int
+	var o historyOptions
 	c := &cobra.Command{
 		Use:     "history NAME",
 		Short:   "List the deployments of an environment, oldest first",
 		Example: "  deployster env history shop/prod --last 20",
 		Args:    arguments.Named("an environment"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return environmentHistory(c.Context(), a, args[0], at, last)
+			o.name = args[0]
+			return runHistory(c.Context(), a, o)
 		},
 	}
-	arguments.RegisterAt(c, &at)
-	c.Flags().IntVar(&last, "last", 0, "only the newest N (0 is all)")
+	arguments.RegisterAt(c, &o.at)
+	arguments.RegisterLast(c, &o.last)
 	return c
 }
 
-func environmentHistory(ctx context.Context, a *app.App, name string, at int64, last int) (err error) {
-	asJSON, err := a.AsJSON()
-	if err != nil {
+func runHistory(ctx context.Context, a *app.App, o historyOptions) error {
+	if err := arguments.CheckLast(o.last); err != nil {
 		return err
 	}
-	if last < 0 {
-		return exit.Usage("--last %d: it must not be negative", last)
-	}
-	e, err := environmentsAt(ctx, a, []string{name}, at)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.log.Close()) }()
-	var list []environment.Deployment
-	_ = e.Ask(name, func(s *environment.State) error { list = append(list, s.Deployments()...); return nil })
-	if last > 0 && len(list) > last {
-		list = list[len(list)-last:]
-	}
-	if asJSON {
-		return a.Document(map[string]any{"environment": name, "deployments": append([]environment.Deployment{}, list...)})
-	}
-	if len(list) == 0 {
-		return a.Printf("nothing was deployed\n")
-	}
-	rows := [][]string{{"DEPLOYMENT", "KIND", "STATUS", "STARTED", "TOOK", "BY", "REASON"}}
-	for _, d := range list {
-		kind, took := string(d.Kind), output.Dash("")
-		if d.Automatic {
-			kind = "automatic " + kind
+	return withEnvironments(ctx, a, []string{o.name}, o.at, func(e *environmentSet) error {
+		var list []environment.Deployment
+		_ = e.Ask(o.name, func(s *environment.State) error { list = arguments.Last(s.Deployments(), o.last); return nil })
+		rows := [][]string{{"DEPLOYMENT", "KIND", "STATUS", "STARTED", "TOOK", "BY", "REASON"}}
+		for _, d := range list {
+			kind, took := string(d.Kind), output.Dash("")
+			if d.Automatic {
+				kind = "automatic " + kind
+			}
+			if !d.Ended.IsZero() {
+				took = d.Ended.Sub(d.Started).Round(100 * time.Millisecond).String()
+			}
+			rows = append(rows, []string{d.ID, kind, string(d.Status), output.Moment(d.Started), took, output.Dash(output.InLine(d.By)), output.Dash(output.InLine(d.Reason))})
 		}
-		if !d.Ended.IsZero() {
-			took = d.Ended.Sub(d.Started).Round(100 * time.Millisecond).String()
-		}
-		rows = append(rows, []string{d.ID, kind, string(d.Status), output.Moment(d.Started), took, output.Dash(output.InLine(d.By)), output.Dash(output.InLine(d.Reason))})
-	}
-	return a.Table(rows)
+		return a.List(map[string]any{"environment": o.name, "deployments": list}, "nothing was deployed", rows)
+	})
 }

@@ -2,7 +2,6 @@ package env
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -12,13 +11,14 @@ import (
 	"github.com/deployster-go/deployster/internal/view"
 )
 
-type environmentStatusOptions struct {
+type statusOptions struct {
+	names        []string
 	at           int64
 	hosts, watch bool
 }
 
 func newStatusCommand(a *app.App) *cobra.Command {
-	var o environmentStatusOptions
+	var o statusOptions
 	c := &cobra.Command{
 		Use:   "status [NAME…]",
 		Short: "Show of every revision how many tasks are wanted, and are there",
@@ -36,10 +36,8 @@ paused, why it is stuck, and which hosts are in trouble; or all hosts (--hosts).
   Reverted     they are gone`,
 		Example: "  deployster env status shop/prod\n  deployster env status --watch\n  deployster env status shop/prod --at 812 --hosts",
 		RunE: func(c *cobra.Command, names []string) error {
-			if o.watch {
-				return watchEnvironments(c.Context(), a, names, o)
-			}
-			return environmentStatus(c.Context(), a, names, o)
+			o.names = names
+			return runStatus(c.Context(), a, o)
 		},
 	}
 	arguments.RegisterAt(c, &o.at)
@@ -48,56 +46,46 @@ paused, why it is stuck, and which hosts are in trouble; or all hosts (--hosts).
 	return c
 }
 
-func environmentStatus(ctx context.Context, a *app.App, names []string, o environmentStatusOptions) (err error) {
-	asJSON, err := a.AsJSON()
-	if err != nil {
+func runStatus(ctx context.Context, a *app.App, o statusOptions) error {
+	if !o.watch {
+		return withEnvironments(ctx, a, o.names, o.at, func(e *environmentSet) error {
+			reports := []environment.Report{}
+			for _, name := range e.names {
+				reports = append(reports, e.report(name))
+			}
+			return a.Show(map[string]any{"environments": reports}, func() error { return printReports(a, reports, o.hosts) })
+		})
+	}
+	if err := a.CanWatch(o.at); err != nil {
 		return err
 	}
-	e, err := environmentsAt(ctx, a, names, o.at)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.log.Close()) }()
-	if asJSON {
-		reports := []environment.Report{}
-		for _, name := range e.names {
-			reports = append(reports, e.report(name))
-		}
-		return a.Document(map[string]any{"environments": reports})
-	}
-	return printEnvironments(a, e, o.hosts)
+	return withEnvironments(ctx, a, o.names, 0, func(e *environmentSet) error {
+		return a.Watch(ctx, e, func() error {
+			if len(o.names) == 0 {
+				e.names = e.present()
+			}
+			reports := []environment.Report{}
+			for _, name := range e.names {
+				reports = append(reports, e.report(name))
+			}
+			return printReports(a, reports, o.hosts)
+		})
+	})
 }
 
-func printEnvironments(a *app.App, e *environmentSet, hosts bool) error {
-	if len(e.names) == 0 {
+func printReports(a *app.App, reports []environment.Report, hosts bool) error {
+	if len(reports) == 0 {
 		return a.Printf("no environments\n")
 	}
-	for i, name := range e.names {
+	for i, r := range reports {
 		if i > 0 {
 			if err := a.Printf("\n"); err != nil {
 				return err
 			}
 		}
-		if err := view.Environment(a.Out, e.report(name), hosts, a.PlanOptions(a.Out)); err != nil {
+		if err := view.Environment(a.Out, r, hosts, a.PlanOptions(a.Out)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func watchEnvironments(ctx context.Context, a *app.App, names []string, o environmentStatusOptions) (err error) {
-	if err := a.CanWatch(o.at); err != nil {
-		return err
-	}
-	e, err := environmentsAt(ctx, a, names, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.log.Close()) }()
-	return a.Watch(ctx, e, func() error {
-		if len(names) == 0 {
-			e.names = e.present()
-		}
-		return printEnvironments(a, e, o.hosts)
-	})
 }

@@ -28,25 +28,25 @@ type follower struct {
 	names  *environmentSet
 	name   string
 	id     string // of the deployment that is followed; that of a rollback that comes of itself takes its place
-	screen *environmentScreen
+	screen *output.Events
 	seen   int64 // the last event that was shown
 	bad    error // why it can not end well any more
 }
 
 // deployAndWait has a deployment started, and follows it.
-func deployAndWait(ctx context.Context, a *app.App, command string, e *environmentSet, name string, wanted environment.Command, flags environmentWork, asJSON bool) (err error) {
-	if err := errors.Join(a.Parallel(), flags.check()); err != nil {
+func deployAndWait(ctx context.Context, a *app.App, command string, e *environmentSet, name string, wanted environment.Command, flags workFlags) (err error) {
+	if err := errors.Join(a.CheckParallelism(), flags.check()); err != nil {
 		return err
 	}
-	screen, closeScreen := openScreen(a, asJSON, true)
+	screen, closeScreen := a.LiveEvents()
 	ctx, signals := interrupt.Interruptible(ctx, screen.Notice)
 	defer signals.Done()
-	workers, err := session.OpenWorkers(a, e.log, work.NewHosts(flags.inventory), flags.input, flags.engine, noticed{screen})
+	workers, err := session.OpenWorkers(a, e.log, work.NewHosts(flags.inventory), flags.input, flags.engine, screen)
 	if err != nil {
 		return errors.Join(err, closeScreen())
 	}
 	defer func() { err = errors.Join(err, workers.Close()) }()
-	if err := heedTasks(a, workers, e, []string{name}, flags.input.Strict); err != nil {
+	if err := session.Heed(a, workers.Tasks.Unread(e.tasks([]string{name})), flags.input.Strict); err != nil {
 		return errors.Join(err, closeScreen())
 	}
 	events, err := e.Command(ctx, name, wanted)
@@ -54,10 +54,10 @@ func deployAndWait(ctx context.Context, a *app.App, command string, e *environme
 		return errors.Join(exit.Refused(err), closeScreen())
 	}
 	f := &follower{app: a, names: e, name: name, id: startedBy(events), screen: screen, seen: events[0].Seq - 1}
-	screen.begin(command, map[string]any{"environment": name, "deployment_id": f.id})
+	screen.Begin(command, map[string]any{"environment": name, "deployment_id": f.id})
 	if f.id != "" { // else there was nothing to do
 		err = f.follow(ctx, signals, environments.ControllerOptions{
-			Log: e.log, Environments: []string{name}, Tasks: workers.Tasks, Inventory: workers.Hosts, Audience: unrecorded{screen},
+			Log: e.log, Environments: []string{name}, Tasks: workers.Tasks, Inventory: workers.Hosts, Audience: output.Unrecorded{Events: screen},
 			Parallelism: a.Global.Parallelism, CheckEvery: flags.checkEvery, Now: a.Now,
 		})
 	}
@@ -142,9 +142,7 @@ func (f *follower) look(ctx context.Context) error {
 			f.screen.Recorded(e)
 		}
 	}
-	if f.screen.live != nil {
-		f.screen.live.Show(f.names.report(f.name), f.deployment())
-	}
+	f.screen.Table(f.names.report(f.name), f.deployment())
 	return nil
 }
 
@@ -214,10 +212,10 @@ func (f *follower) conclude(err error, signals *interrupt.Interruption, closeScr
 	}
 	report := f.names.report(f.name)
 	switch {
-	case f.screen.json:
-		f.screen.line(map[string]any{"type": "ended", "deployment_id": f.id, "deployment": f.deployment(), "report": report})
+	case f.app.JSON():
+		f.screen.End(map[string]any{"deployment_id": f.id, "deployment": f.deployment(), "report": report})
 		return f.bad
-	case f.bad != nil && f.screen.live == nil:
+	case f.bad != nil && !f.screen.Live():
 		return errors.Join(view.Environment(f.app.Out, report, false, f.app.PlanOptions(f.app.Out)), f.bad)
 	case f.bad != nil:
 		return f.bad

@@ -26,8 +26,10 @@ const (
 // UsageError is wrong usage or invalid input.
 type UsageError struct{ Cause error }
 
+// Error implements error.
 func (e *UsageError) Error() string { return e.Cause.Error() }
 
+// Unwrap returns the cause.
 func (e *UsageError) Unwrap() error { return e.Cause }
 
 // Invalid makes an error one of wrong usage or invalid input.
@@ -39,10 +41,13 @@ func Usage(format string, args ...any) error { return &UsageError{fmt.Errorf(for
 // ToldError is an error whose story the output has told already.
 type ToldError struct{ Cause error }
 
+// Error implements error.
 func (e *ToldError) Error() string { return e.Cause.Error() }
 
+// Unwrap returns the cause.
 func (e *ToldError) Unwrap() error { return e.Cause }
 
+// Told marks an error as one whose story the output has told already.
 func Told(err error) error {
 	if err == nil {
 		return nil
@@ -53,6 +58,7 @@ func Told(err error) error {
 // ErrChanges is how plan --detailed-exitcode says that there are changes.
 var ErrChanges = errors.New("there are changes")
 
+// Code is the exit code of a command that returned an error.
 func Code(err error) int {
 	var wrong *UsageError
 	var failed *runner.FailedError
@@ -133,4 +139,5 @@ func fileErrors(err error) []*fs.PathError {
 // and has told its story itself.
 type Status int
 
+// Error implements error.
 func (s Status) Error() string { return fmt.Sprintf("exited with %d", int(s)) }

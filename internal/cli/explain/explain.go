@@ -18,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/internal/suggest"
 )
 
+// NewCommand returns the command explain.
 func NewCommand(a *app.App) *cobra.Command {
 	var at int64
 	var path string
@@ -40,7 +41,7 @@ TARGET is as the log has it:
 				return env.Explain(c.Context(), a, t, at)
 			}
 			if _, ok := pipelines.PipelineOf(t); ok {
-				return pipelinecmd.Explain(c.Context(), a, t, at, path)
+				return pipelinecmd.Explain(c.Context(), a, pipelinecmd.Options{Target: t, At: at, Inventory: path})
 			}
 			if kind := t.Kind(); kind != args[0] && (kind == "run" || kind == "resource") {
 				if at != 0 {

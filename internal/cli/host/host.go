@@ -22,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/inventory"
 )
 
+// NewCommand returns the commands of the hosts of an inventory.
 func NewCommand(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "host",
@@ -72,8 +73,10 @@ type listedHost struct {
 	Attributes map[string][]string `json:"attributes"`
 }
 
+type listOptions struct{ inventory, query string }
+
 func newListCommand(a *app.App) *cobra.Command {
-	var path, query string
+	var o listOptions
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the hosts of the inventory",
@@ -83,35 +86,25 @@ func newListCommand(a *app.App) *cobra.Command {
   name =~ "^web" or not attribute:old exists`,
 		Example: "  deployster host list\n  deployster host list --query 'attribute:stack == beta'",
 		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			asJSON, err := a.AsJSON()
-			if err != nil {
-				return err
-			}
-			list, err := selected(path, query, nil)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				out := []listedHost{}
-				for _, h := range list {
-					out = append(out, listedHost{h.Name, h.Engine, h.Endpoint, append([]string{}, h.Platforms...), h.Slots, h.Attributes})
-				}
-				return a.Document(map[string]any{"hosts": out})
-			}
-			if len(list) == 0 {
-				return a.Printf("no hosts\n")
-			}
-			rows := [][]string{{"NAME", "ENGINE", "ENDPOINT", "SLOTS", "PLATFORMS", "ATTRIBUTES"}}
-			for _, h := range list {
-				rows = append(rows, []string{h.Name, h.Engine, output.Dash(h.Endpoint), fmt.Sprint(h.Slots), output.Dash(strings.Join(h.Platforms, ",")), output.Dash(attributeText(h))})
-			}
-			return a.Table(rows)
-		},
+		RunE:    func(*cobra.Command, []string) error { return runList(a, o) },
 	}
-	arguments.RegisterInventory(c, &path)
-	c.Flags().StringVar(&query, "query", "", "only hosts that this query selects")
+	arguments.RegisterInventory(c, &o.inventory)
+	c.Flags().StringVar(&o.query, "query", "", "only hosts that this query selects")
 	return c
+}
+
+func runList(a *app.App, o listOptions) error {
+	list, err := selected(o.inventory, o.query, nil)
+	if err != nil {
+		return err
+	}
+	documents := []listedHost{}
+	rows := [][]string{{"NAME", "ENGINE", "ENDPOINT", "SLOTS", "PLATFORMS", "ATTRIBUTES"}}
+	for _, h := range list {
+		documents = append(documents, listedHost{h.Name, h.Engine, h.Endpoint, append([]string{}, h.Platforms...), h.Slots, h.Attributes})
+		rows = append(rows, []string{h.Name, h.Engine, output.Dash(h.Endpoint), fmt.Sprint(h.Slots), output.Dash(strings.Join(h.Platforms, ",")), output.Dash(attributeText(h))})
+	}
+	return a.List(map[string]any{"hosts": documents}, "no hosts", rows)
 }
 
 func attributeText(h inventory.Host) string {
@@ -130,46 +123,48 @@ type checkedHost struct {
 	Error  string `json:"error,omitempty"`
 }
 
+type checkOptions struct {
+	inventory, query string
+	names            []string
+}
+
 func newCheckCommand(a *app.App) *cobra.Command {
-	var path, query string
+	var o checkOptions
 	c := &cobra.Command{
 		Use:     "check [HOST…]",
-		Short:   "Ask the engines of hosts whether they answer",
-		Long:    "Ask the engines of hosts whether they answer, and whether they run the platforms\nthat the inventory says. Exits with 1 when one does not.",
+		Short:   "Check that the engines of hosts answer",
+		Long:    "Check that the engines of hosts answer, and that they run the platforms that the\ninventory says. Exits with 1 when one does not.",
 		Example: "  deployster host check\n  deployster host check antworker001\n  deployster host check --query 'attribute:stack == prod'",
 		RunE: func(c *cobra.Command, names []string) error {
-			asJSON, err := a.AsJSON()
-			if err != nil {
-				return err
-			}
-			if len(names) > 0 && query != "" {
+			if len(names) > 0 && o.query != "" {
 				return exit.Usage("name hosts, or say --query, not both")
 			}
-			list, err := selected(path, query, names)
-			if err != nil {
-				return err
-			}
-			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
-			defer stop()
-			return checkHosts(ctx, a, list, path, asJSON)
+			o.names = names
+			return runCheck(c.Context(), a, o)
 		},
 	}
-	arguments.RegisterInventory(c, &path)
-	c.Flags().StringVar(&query, "query", "", "only hosts that this query selects")
+	arguments.RegisterInventory(c, &o.inventory)
+	c.Flags().StringVar(&o.query, "query", "", "only hosts that this query selects")
 	return c
 }
 
 // checkedAtOnce is how many hosts are asked at once.
 const checkedAtOnce = 20
 
-func checkHosts(ctx context.Context, a *app.App, list []inventory.Host, path string, asJSON bool) error {
+func runCheck(ctx context.Context, a *app.App, o checkOptions) error {
+	list, err := selected(o.inventory, o.query, o.names)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
 	found := make([]checkedHost, len(list))
 	var group errgroup.Group
 	group.SetLimit(checkedAtOnce)
 	for i, h := range list {
 		group.Go(func() (err error) {
 			defer crash.Catch(&err, "asking the host "+h.Name)
-			found[i] = checkHost(ctx, a, h, path)
+			found[i] = checkHost(ctx, a, h, o.inventory)
 			return nil
 		})
 	}
@@ -186,17 +181,9 @@ func checkHosts(ctx context.Context, a *app.App, list []inventory.Host, path str
 		}
 		rows = append(rows, []string{f.Name, "✔ " + f.Answer})
 	}
-	var err error
-	switch {
-	case asJSON:
-		err = a.Document(map[string]any{"hosts": found})
-	case len(list) == 0:
-		err = a.Printf("no hosts\n")
-	default:
-		err = a.Table(rows)
-	}
+	err = a.List(map[string]any{"hosts": found}, "no hosts", rows)
 	if err == nil && bad > 0 {
-		err = fmt.Errorf("%d of %s can not be deployed to", bad, output.Count(len(list), "host"))
+		err = fmt.Errorf("%d of %s cannot be deployed to", bad, output.Count(len(list), "host"))
 	}
 	return err
 }

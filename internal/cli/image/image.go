@@ -25,6 +25,7 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
+// NewCommand returns the commands of the images of the oci engine.
 func NewCommand(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "image",
@@ -94,29 +95,19 @@ func newListCommand(a *app.App) *cobra.Command {
 		Example: "  deployster image list\n  deployster image list --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := a.AsJSON()
-			if err != nil {
-				return err
-			}
 			return withImages(c.Context(), a, func(_ context.Context, e *oci.Engine) error {
 				images, err := e.Images()
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					return a.Document(map[string]any{"images": listed(images)})
-				}
-				if len(images) == 0 {
-					return a.Printf("no images\n")
-				}
-				return printImages(a, images)
+				return a.List(map[string]any{"images": listed(images)}, "no images", rowsOf(images))
 			})
 		},
 	}
 }
 
-// printImages writes a table, one line a name.
-func printImages(a *app.App, images []oci.Image) error {
+// rowsOf is a table of images, one row a name.
+func rowsOf(images []oci.Image) [][]string {
 	rows := [][]string{{"NAME", "ID", "SIZE", "USED"}}
 	for _, i := range images {
 		used := i.Used.Local().Format("2006-01-02 15:04")
@@ -129,7 +120,7 @@ func printImages(a *app.App, images []oci.Image) error {
 		}
 	}
 	slices.SortStableFunc(rows[1:], func(a, b []string) int { return strings.Compare(a[0], b[0]) })
-	return a.Table(rows)
+	return rows
 }
 
 func shortID(id string) string {
@@ -157,24 +148,19 @@ Engine, by name or id, and keeps its id.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			asJSON, err := a.AsJSON()
-			if err != nil {
-				return err
-			}
 			return withImages(c.Context(), a, func(ctx context.Context, e *oci.Engine) error {
 				images, err := loadImages(ctx, a, e, fromDocker, args)
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					return a.Document(map[string]any{"images": listed(images)})
-				}
-				for _, i := range images {
-					if err := a.Printf("loaded %s (%s, %s)\n", imageName(i), shortID(i.ID), output.SizeText(i.Size)); err != nil {
-						return err
+				return a.Show(map[string]any{"images": listed(images)}, func() error {
+					for _, i := range images {
+						if err := a.Printf("loaded %s (%s, %s)\n", imageName(i), shortID(i.ID), output.SizeText(i.Size)); err != nil {
+							return err
+						}
 					}
-				}
-				return nil
+					return nil
+				})
 			})
 		},
 	}
@@ -221,9 +207,13 @@ func loadFromDocker(ctx context.Context, a *app.App, e *oci.Engine, ref string, 
 	return e.LoadFrom(ctx, saved, told)
 }
 
+type pruneOptions struct {
+	unusedFor time.Duration
+	all, yes  bool
+}
+
 func newPruneCommand(a *app.App) *cobra.Command {
-	var unused time.Duration
-	var all, yes bool
+	var o pruneOptions
 	c := &cobra.Command{
 		Use:   "prune [--all | --unused-for DURATION]",
 		Short: "Remove images that are not needed from the cache",
@@ -237,52 +227,48 @@ ones have to be loaded again, so you are asked before any of them is removed.`,
   deployster image prune --unused-for 720h --yes
   deployster image prune --all`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := a.AsJSON()
-			if err != nil {
-				return err
-			}
-			if all && unused > 0 {
-				return exit.Usage("--all and --unused-for exclude each other")
-			}
-			if unused < 0 {
-				return exit.Usage("--unused-for %s: it must not be negative", unused)
-			}
-			keep := func(i oci.Image) bool {
-				switch {
-				case all || len(i.Names) == 0:
-					return false
-				case unused > 0:
-					return a.Now().Sub(i.Used) < unused
-				default:
-					return true
-				}
-			}
-			return withImages(c.Context(), a, func(ctx context.Context, e *oci.Engine) error {
-				if !yes {
-					if err := agreeToPrune(ctx, a, e, keep, asJSON); err != nil {
-						return err
-					}
-				}
-				pruned, err := e.Prune(ctx, keep)
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return a.Document(map[string]any{"images": listed(pruned.Images), "bytes": pruned.Bytes})
-				}
-				return a.Printf("removed %s, freed %s\n", output.Count(len(pruned.Images), "image"), output.SizeText(pruned.Bytes))
-			})
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return runPrune(c.Context(), a, o) },
 	}
-	c.Flags().BoolVar(&all, "all", false, "all images")
-	c.Flags().DurationVar(&unused, "unused-for", 0, "images of which no container was run for so long, such as 720h")
-	arguments.RegisterYes(c, &yes)
+	c.Flags().BoolVar(&o.all, "all", false, "all images")
+	c.Flags().DurationVar(&o.unusedFor, "unused-for", 0, "images of which no container was run for so long, such as 720h")
+	arguments.RegisterYes(c, &o.yes)
 	return c
 }
 
+func runPrune(ctx context.Context, a *app.App, o pruneOptions) error {
+	if o.all && o.unusedFor > 0 {
+		return exit.Usage("--all and --unused-for exclude each other")
+	}
+	if o.unusedFor < 0 {
+		return exit.Usage("--unused-for %s: it must not be negative", o.unusedFor)
+	}
+	keep := func(i oci.Image) bool {
+		switch {
+		case o.all || len(i.Names) == 0:
+			return false
+		case o.unusedFor > 0:
+			return a.Now().Sub(i.Used) < o.unusedFor
+		default:
+			return true
+		}
+	}
+	return withImages(ctx, a, func(ctx context.Context, e *oci.Engine) error {
+		if !o.yes {
+			if err := agreeToPrune(ctx, a, e, keep); err != nil {
+				return err
+			}
+		}
+		pruned, err := e.Prune(ctx, keep)
+		if err != nil {
+			return err
+		}
+		return a.Say(map[string]any{"images": listed(pruned.Images), "bytes": pruned.Bytes},
+			"removed %s, freed %s", output.Count(len(pruned.Images), "image"), output.SizeText(pruned.Bytes))
+	})
+}
+
 // agreeToPrune asks before images go that nobody can pull again.
-func agreeToPrune(ctx context.Context, a *app.App, e *oci.Engine, keep func(oci.Image) bool, asJSON bool) error {
+func agreeToPrune(ctx context.Context, a *app.App, e *oci.Engine, keep func(oci.Image) bool) error {
 	images, err := e.Images()
 	if err != nil {
 		return err
@@ -296,7 +282,7 @@ func agreeToPrune(ctx context.Context, a *app.App, e *oci.Engine, keep func(oci.
 	if len(lost) == 0 {
 		return nil
 	}
-	if asJSON || !prompt.CanAsk(a) {
+	if a.JSON() || !prompt.CanAsk(a) {
 		return exit.Usage("%s that can not be pulled again would be removed, and nobody can be asked: say --yes\n  %s", output.Count(len(lost), "loaded image"), strings.Join(lost, "\n  "))
 	}
 	agreed, err := prompt.New(a, nil).Ask(ctx, "These images were loaded and can not be pulled again:\n  %s\nRemove them?", strings.Join(lost, "\n  "))

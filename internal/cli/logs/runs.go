@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/version"
@@ -77,22 +78,18 @@ ended. A run that died is closed by the next one of the same manifests, and is
 then abandoned.`,
 		Example: "  deployster log runs --last 10\n  deployster log runs --target run/web.yaml --since 24h --output json",
 		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return logRuns(c.Context(), a, o) },
+		RunE:    func(c *cobra.Command, _ []string) error { return runRuns(c.Context(), a, o) },
 	}
 	c.Flags().StringVar(&o.target, "target", "run/", "only runs of these manifests, such as run/web.yaml")
 	c.Flags().StringVar(&o.since, "since", "", "only runs that were started since then: a time, a date, or how long ago (90m)")
-	c.Flags().IntVar(&o.last, "last", 0, "only the newest N (0 is all)")
+	arguments.RegisterLast(c, &o.last)
 	registerUTC(c, &o.utc)
 	return c
 }
 
-func logRuns(ctx context.Context, a *app.App, o runsOptions) (err error) {
-	asJSON, err := a.AsJSON()
-	if err != nil {
+func runRuns(ctx context.Context, a *app.App, o runsOptions) error {
+	if err := arguments.CheckLast(o.last); err != nil {
 		return err
-	}
-	if o.last < 0 {
-		return exit.Usage("--last %d: it must not be negative", o.last)
 	}
 	if !strings.HasPrefix(o.target, "run/") {
 		return exit.Usage("--target %q: the target of a run begins with run/", o.target)
@@ -101,35 +98,30 @@ func logRuns(ctx context.Context, a *app.App, o runsOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	log, _, err := a.ExistingLog(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	filter := deploylog.Filter{Target: deploylog.Target(o.target)}
-	all, err := readRuns(ctx, log, filter)
-	if err != nil {
-		return err
-	}
-	none := len(all) == 0
-	all = slices.DeleteFunc(all, func(r *loggedRun) bool { return r.Started.Before(since) })
-	if o.last > 0 {
-		all = all[max(0, len(all)-o.last):]
-	}
-	for _, r := range all {
-		if r.Outcome == runInProgress && !runs.Alive(log, r.Run) {
-			r.Outcome = runDied
-		}
-	}
-	if asJSON {
-		return printRunLines(a, all)
-	}
-	if none && o.target != "run/" {
-		if err := unknownFilter(ctx, a, log, filter, false); err != nil {
+	return a.WithLog(ctx, func(log deploylog.Log, _ string) error {
+		filter := deploylog.Filter{Target: deploylog.Target(o.target)}
+		all, err := readRuns(ctx, log, filter)
+		if err != nil {
 			return err
 		}
-	}
-	return printRuns(a, all, o.utc)
+		none := len(all) == 0
+		all = slices.DeleteFunc(all, func(r *loggedRun) bool { return r.Started.Before(since) })
+		all = arguments.Last(all, o.last)
+		for _, r := range all {
+			if r.Outcome == runInProgress && !runs.Alive(log, r.Run) {
+				r.Outcome = runDied
+			}
+		}
+		if a.JSON() {
+			return printRunLines(a, all)
+		}
+		if none && o.target != "run/" {
+			if err := unknownFilter(ctx, a, log, filter, false); err != nil {
+				return err
+			}
+		}
+		return printRuns(a, all, o.utc)
+	})
 }
 
 // readRuns folds the events of runs, which are in the order of their starts.
@@ -176,27 +168,18 @@ func (r *loggedRun) end(e deploylog.Event, d runData) {
 }
 
 func printRunLines(a *app.App, runs []*loggedRun) error {
-	encoder := json.NewEncoder(a.Out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(struct {
+	err := a.Line(struct {
 		Version    int    `json:"version"`
 		Deployster string `json:"deployster"`
 		Command    string `json:"command"`
-	}{runsVersion, version.Current(), "log runs"}); err != nil {
-		return fmt.Errorf("writing the runs: %w", err)
-	}
+	}{runsVersion, version.Current(), "log runs"})
 	for _, r := range runs {
-		if err := encoder.Encode(r); err != nil {
-			return fmt.Errorf("writing the runs: %w", err)
-		}
+		err = errors.Join(err, a.Line(r))
 	}
-	return nil
+	return err
 }
 
 func printRuns(a *app.App, runs []*loggedRun, utc bool) error {
-	if len(runs) == 0 {
-		return a.Printf("no runs\n")
-	}
 	rows := [][]string{{"RUN", "MANIFEST", "VERB", "USER", "STARTED", "TOOK", "OUTCOME"}}
 	for _, r := range runs {
 		took := "–"
@@ -207,7 +190,7 @@ func printRuns(a *app.App, runs []*loggedRun, utc bool) error {
 			r.Run, output.PlainText(r.Manifest), output.Dash(output.PlainText(r.Verb)), output.Dash(output.PlainText(r.User)), clock(r.Started, utc), took, output.PlainText(r.outcome()),
 		})
 	}
-	return a.Table(rows)
+	return a.Table("no runs", rows)
 }
 
 // outcome is how a run ended, in words.

@@ -2,8 +2,6 @@ package logs
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -15,9 +13,13 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/output"
 )
 
+type verifyOptions struct {
+	anchors []string
+	accept  bool
+}
+
 func newVerifyCommand(a *app.App) *cobra.Command {
-	var anchors []string
-	var accept bool
+	var o verifyOptions
 	c := &cobra.Command{
 		Use:   "verify",
 		Short: "Read the whole log and check that it is what was appended",
@@ -36,55 +38,44 @@ on from where it ends. What is missing stays missing.`,
 		Example: "  deployster log verify\n  deployster log verify --anchor 23:1ec7f97eefc21d2d2e6b68327b7b6d5f\n  deployster log verify --accept-head",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			known := make([]deploylog.Head, len(anchors))
-			for i, text := range anchors {
-				var err error
-				if known[i], err = deploylog.ParseHead(text); err != nil {
-					return exit.Usage("--anchor %q: %w; log verify prints it", text, err)
-				}
-			}
-			if accept && len(known) > 0 {
-				return exit.Usage("--accept-head takes the log as it is, so --anchor has no place beside it: run log verify --anchor HEAD afterwards")
-			}
-			return verifyLog(c.Context(), a, known, accept)
+			return runVerify(c.Context(), a, o)
 		},
 	}
-	c.Flags().StringArrayVar(&anchors, "anchor", nil, "head that was noted elsewhere, as log verify printed it; may be repeated")
-	c.Flags().BoolVar(&accept, "accept-head", false, "go on with a log whose newest events are missing, from where it ends")
+	c.Flags().StringArrayVar(&o.anchors, "anchor", nil, "head that was noted elsewhere, as log verify printed it; may be repeated")
+	c.Flags().BoolVar(&o.accept, "accept-head", false, "go on with a log whose newest events are missing, from where it ends")
 	return c
 }
 
-func verifyLog(ctx context.Context, a *app.App, known []deploylog.Head, accept bool) (err error) {
-	asJSON, err := a.AsJSON()
-	if err != nil {
-		return err
+func runVerify(ctx context.Context, a *app.App, o verifyOptions) error {
+	known := make([]deploylog.Head, len(o.anchors))
+	for i, text := range o.anchors {
+		var err error
+		if known[i], err = deploylog.ParseHead(text); err != nil {
+			return exit.Usage("--anchor %q: %w; log verify prints it", text, err)
+		}
 	}
-	if accept {
+	if o.accept {
+		if len(known) > 0 {
+			return exit.Usage("--accept-head takes the log as it is, so --anchor has no place beside it: run log verify --anchor HEAD afterwards")
+		}
 		if err := acceptHead(ctx, a); err != nil {
 			return err
 		}
 	}
-	log, path, err := a.ExistingLog(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	v, err := log.Verify(ctx, known...)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		text, err := json.Marshal(map[string]any{"events": v.Events, "head": v.Head, "anchor": v.Anchor().String(), "id": log.ID()})
+	return a.WithLog(ctx, func(log deploylog.Log, path string) error {
+		v, err := log.Verify(ctx, known...)
 		if err != nil {
-			return fmt.Errorf("encoding the result: %w", err)
+			return err
 		}
-		return a.Printf("%s\n", text)
-	}
-	holds := ""
-	for _, h := range known {
-		holds += fmt.Sprintf(", and holds all that %s stood for", h)
-	}
-	return a.Printf("%s is sound: %s, head %s%s\n", path, output.Count(int(v.Events), "event"), v.Anchor(), holds)
+		if a.JSON() {
+			return a.Line(map[string]any{"events": v.Events, "head": v.Head, "anchor": v.Anchor().String(), "id": log.ID()})
+		}
+		holds := ""
+		for _, h := range known {
+			holds += fmt.Sprintf(", and holds all that %s stood for", h)
+		}
+		return a.Printf("%s is sound: %s, head %s%s\n", path, output.Count(int(v.Events), "event"), v.Anchor(), holds)
+	})
 }
 
 // acceptHead makes the log usable where it ends.

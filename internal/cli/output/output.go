@@ -5,26 +5,68 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/internal/view"
 )
 
-// AsJSON tells whether machine-readable output was asked for.
-func (p *Printer) AsJSON() (bool, error) {
-	switch p.Format {
-	case "text":
-		return false, nil
-	case "json":
-		return true, nil
-	default:
-		return false, exit.Usage("--output %s: it must be text or json", p.Format)
+// documentVersion is the version of the form of documents. It grows when a field
+// changes its meaning or goes.
+const documentVersion = 1
+
+// Show prints a result: as a document for programs, or with text for people.
+func (p *Printer) Show(document map[string]any, text func() error) error {
+	if !p.JSON() {
+		return text()
 	}
+	document["version"] = documentVersion
+	return p.Line(document)
 }
 
-// Write is for output whose failure ends the command.
+// Say prints a result of which people read a sentence.
+func (p *Printer) Say(document map[string]any, format string, args ...any) error {
+	return p.Show(document, func() error { return p.Printf(format+"\n", args...) })
+}
+
+// List prints a result of which people read a table, below its header, or a
+// sentence where it would be empty.
+func (p *Printer) List(document map[string]any, none string, rows [][]string) error {
+	return p.Show(document, func() error { return p.Table(none, rows) })
+}
+
+// Recorded prints what was done, with the events that record it; next is what
+// people may do then.
+func (p *Printer) Recorded(document map[string]any, events []deploylog.Event, done, next string) error {
+	document["events"] = append([]deploylog.Event{}, events...)
+	return p.Show(document, func() error {
+		for _, e := range events {
+			done += fmt.Sprintf(" (event %d)", e.Seq)
+		}
+		return p.Printf("%s%s\n", done, next)
+	})
+}
+
+// Ended says to people why a command that works until it is interrupted has ended;
+// programs see the end of the output.
+func (p *Printer) Ended(text string) error {
+	if p.JSON() {
+		return nil
+	}
+	return p.Printf("%s\n", text)
+}
+
+// Line prints a value as one line of JSON.
+func (p *Printer) Line(value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encoding the output: %w", err)
+	}
+	return p.Printf("%s\n", text)
+}
+
+// Printf prints a text. A failure ends the command.
+func (p *Printer) Printf(format string, args ...any) error { return Write(p.Out, format, args...) }
+
+// Write writes a text. A failure ends the command.
 func Write(w io.Writer, format string, args ...any) error {
 	if _, err := fmt.Fprintf(w, format, args...); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
@@ -32,42 +74,12 @@ func Write(w io.Writer, format string, args ...any) error {
 	return nil
 }
 
-// Recorded tells what was done, with the events that record it, and what
-// there is to say of that.
-func (p *Printer) Recorded(document map[string]any, events []deploylog.Event, asJSON bool, done, next string) error {
-	if asJSON {
-		document["events"] = append([]deploylog.Event{}, events...)
-		return p.Document(document)
+// Table prints rows in aligned columns below a header, the first row. Without any
+// other row it prints a sentence.
+func (p *Printer) Table(none string, rows [][]string) error {
+	if len(rows) == 1 {
+		return p.Printf("%s\n", none)
 	}
-	for _, e := range events {
-		done += fmt.Sprintf(" (event %d)", e.Seq)
-	}
-	return p.Printf("%s%s\n", done, next)
-}
-
-// InLine makes what somebody wrote one line that is safe to print.
-func InLine(text string) string { return strings.Join(strings.Fields(view.Clean(text)), " ") }
-
-func Moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
-
-func Dash(text string) string {
-	if text == "" {
-		return "–"
-	}
-	return text
-}
-
-func (p *Printer) Document(document map[string]any) error {
-	document["version"] = 1
-	text, err := json.Marshal(document)
-	if err != nil {
-		return fmt.Errorf("encoding the output: %w", err)
-	}
-	return p.Printf("%s\n", text)
-}
-
-// Table writes rows in aligned columns.
-func (p *Printer) Table(rows [][]string) error {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, cell := range row {
@@ -76,54 +88,13 @@ func (p *Printer) Table(rows [][]string) error {
 	}
 	for _, row := range rows {
 		var line strings.Builder
-		for i, cell := range row {
-			if i == len(row)-1 {
-				line.WriteString(cell)
-				break
-			}
+		last := len(row) - 1
+		for i, cell := range row[:last] {
 			line.WriteString(cell + strings.Repeat(" ", widths[i]-len([]rune(cell))+2))
 		}
-		if err := p.Printf("%s\n", line.String()); err != nil {
+		if err := p.Printf("%s%s\n", line.String(), row[last]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-// Progress writes to one line of a terminal, from the first second on; "" ends
-// it. Elsewhere it writes nothing.
-func (p *Printer) Progress(what string) func(string) {
-	if !p.Terminal(p.Err) {
-		return func(string) {}
-	}
-	begun, shown := p.Now(), false
-	return func(text string) {
-		switch {
-		case text == "" && shown:
-			fmt.Fprint(p.Err, "\r\x1b[K")
-		case text != "" && p.Now().Sub(begun) > time.Second:
-			shown = true
-			fmt.Fprintf(p.Err, "\r\x1b[K%s: %s", what, text)
-		}
-	}
-}
-
-// PlainText keeps what a container said from driving the terminal.
-func PlainText(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c < ' ' || c >= 0x7f && c < 0xa0 {
-			return ' '
-		}
-		return c
-	}, s)
-}
-
-func Count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// Printf prints a text, whose failure ends the command.
-func (p *Printer) Printf(format string, args ...any) error { return Write(p.Out, format, args...) }

@@ -2,28 +2,21 @@ package output
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 
-	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/picture"
 )
 
-// Drawing picks how --output wants the graph drawn.
-func (p *Printer) Drawing() (func(io.Writer, picture.Graph) error, error) {
-	switch p.Format {
-	case "text":
-		return picture.Text, nil
-	case "dot":
-		return picture.Dot, nil
-	case "mermaid":
-		return picture.Mermaid, nil
-	case "svg":
-		return picture.SVG, nil
-	case "json":
-		return graphJSON, nil
-	default:
-		return nil, exit.Usage("--output %s: a graph can be text, dot, mermaid, svg or json", p.Format)
+// Draw draws a graph in the format that --output asks for.
+func (p *Printer) Draw(g picture.Graph) error {
+	draw := map[string]func(io.Writer, picture.Graph) error{
+		"text": picture.Text, "json": graphJSON, "dot": picture.Dot, "mermaid": picture.Mermaid, "svg": picture.SVG,
+	}[p.Format]
+	if err := draw(p.Out, g); err != nil {
+		return fmt.Errorf("drawing the graph: %w", err)
 	}
+	return nil
 }
 
 func graphJSON(w io.Writer, g picture.Graph) error {

@@ -20,8 +20,8 @@ type Screen interface {
 
 // OpenScreen opens the view that fits the output: NDJSON when asked for, a live
 // tree on a terminal, lines elsewhere. close stops its clock.
-func (p *Printer) OpenScreen(out *os.File, command string, asJSON bool) (s Screen, close func() error) {
-	if asJSON {
+func (p *Printer) OpenScreen(out *os.File, command string) (s Screen, close func() error) {
+	if p.JSON() && out == p.Out {
 		s = view.NewJSON(out, command, version.Current())
 		return s, s.Close
 	}
@@ -53,14 +53,17 @@ func (p *Printer) Live(out *os.File) (view.LiveOptions, *time.Ticker) {
 	}, tick
 }
 
+// Terminal reports whether a file is a terminal on which can be drawn.
 func (p *Printer) Terminal(f *os.File) bool {
 	return term.IsTerminal(int(f.Fd())) && p.Getenv("TERM") != "dumb"
 }
 
+// Color reports whether a file is to be written in colour.
 func (p *Printer) Color(f *os.File) bool {
 	return view.ColorWanted(term.IsTerminal(int(f.Fd())), p.Getenv)
 }
 
+// PlanOptions says how a file is written.
 func (p *Printer) PlanOptions(f *os.File) view.PlanOptions {
 	opts := view.PlanOptions{Color: p.Color(f), Full: p.Full, All: p.All}
 	if w, _, err := term.GetSize(int(f.Fd())); err == nil {

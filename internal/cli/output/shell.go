@@ -5,6 +5,7 @@ import (
 	"strings"
 )
 
+// CommandLine writes a command so that a shell can run it.
 func CommandLine(words ...string) string {
 	for i, w := range words {
 		words[i] = ShellWord(w)

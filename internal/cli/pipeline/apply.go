@@ -23,14 +23,14 @@ import (
 	"github.com/deployster-go/deployster/pipeline"
 )
 
-type pipelineApplyOptions struct {
+type applyOptions struct {
 	file      string
 	inventory string
 	yes       bool
 }
 
 func newApplyCommand(a *app.App) *cobra.Command {
-	var o pipelineApplyOptions
+	var o applyOptions
 	c := &cobra.Command{
 		Use:   "apply -f FILE",
 		Short: "Define a pipeline, or change it while revisions are under way",
@@ -45,7 +45,7 @@ it would run there for the first time; and asks before a pipeline is changed.`,
 			if o.file == "" {
 				return exit.Usage("which definition? say -f FILE")
 			}
-			return applyPipeline(c.Context(), a, o)
+			return runApply(c.Context(), a, o)
 		},
 	}
 	c.Flags().StringVarP(&o.file, "file", "f", "", "the definition")
@@ -90,11 +90,7 @@ func readDefinition(a *app.App, file string) (*pipeline.Definition, error) {
 // errMoved is why a preview has to be made again.
 var errMoved = errors.New("revisions moved on meanwhile")
 
-func applyPipeline(ctx context.Context, a *app.App, o pipelineApplyOptions) (err error) {
-	asJSON, err := a.AsJSON()
-	if err != nil {
-		return err
-	}
+func runApply(ctx context.Context, a *app.App, o applyOptions) (err error) {
 	d, err := readDefinition(a, o.file)
 	if err != nil {
 		return err
@@ -117,7 +113,7 @@ func applyPipeline(ctx context.Context, a *app.App, o pipelineApplyOptions) (err
 		if err := p.Follow(ctx, 0); err != nil {
 			return err
 		}
-		events, changes, err := changePipeline(ctx, a, p, d, members, o.yes, asJSON)
+		events, changes, err := define(ctx, a, p, d, members, o.yes)
 		if errors.Is(err, errMoved) {
 			fmt.Fprintf(a.Err, "note: %v; this is how it is now\n", err)
 			continue
@@ -125,23 +121,27 @@ func applyPipeline(ctx context.Context, a *app.App, o pipelineApplyOptions) (err
 		if err != nil {
 			return err
 		}
-		return tellApplied(a, d, events, changes, asJSON)
+		document := map[string]any{"pipeline": d.Name, "changes": append([]pipeline.Change{}, changes...), "events": append([]deploylog.Event{}, events...)}
+		if len(events) == 0 {
+			return a.Say(document, "pipeline %s is defined like that already", d.Name)
+		}
+		return a.Say(document, "pipeline %s is defined, %s (event %d)", d.Name, output.Count(len(d.Stages), "stage"), events[0].Seq)
 	}
 }
 
-// changePipeline shows what a definition changes, asks, and has it recorded.
-func changePipeline(ctx context.Context, a *app.App, p *pipelines.Pipelines, d *pipeline.Definition, members map[string][]string, yes, asJSON bool) ([]deploylog.Event, []pipeline.Change, error) {
+// define shows what a definition changes, asks, and has it recorded.
+func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, d *pipeline.Definition, members map[string][]string, yes bool) ([]deploylog.Event, []pipeline.Change, error) {
 	changes, exists, same, err := preview(p, d, members)
 	if err != nil || same {
 		return nil, nil, err
 	}
-	if !asJSON {
+	if !a.JSON() {
 		if err := view.PipelineChanges(a.Out, changes, exists, a.PlanOptions(a.Out)); err != nil {
 			return nil, nil, err
 		}
 	}
 	if exists {
-		if err := prompt.Agree(ctx, a, yes, asJSON, fmt.Sprintf("pipeline %s would be changed", d.Name), "Change pipeline %s?", d.Name); err != nil {
+		if err := prompt.Agree(ctx, a, yes, fmt.Sprintf("pipeline %s would be changed", d.Name), "Change pipeline %s?", d.Name); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -177,14 +177,4 @@ func preview(p *pipelines.Pipelines, d *pipeline.Definition, members map[string]
 		err = nil
 	}
 	return changes, exists, same, err
-}
-
-func tellApplied(a *app.App, d *pipeline.Definition, events []deploylog.Event, changes []pipeline.Change, asJSON bool) error {
-	if asJSON {
-		return a.Document(map[string]any{"pipeline": d.Name, "changes": append([]pipeline.Change{}, changes...), "events": append([]deploylog.Event{}, events...)})
-	}
-	if len(events) == 0 {
-		return a.Printf("pipeline %s is defined like that already\n", d.Name)
-	}
-	return a.Printf("pipeline %s is defined, %s (event %d)\n", d.Name, output.Count(len(d.Stages), "stage"), events[0].Seq)
 }

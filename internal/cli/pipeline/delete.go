@@ -2,12 +2,12 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
@@ -16,13 +16,14 @@ import (
 	"github.com/deployster-go/deployster/pipeline"
 )
 
-type pipelineDeleteOptions struct {
+type deleteOptions struct {
+	name        string
 	yes, cancel bool
 	reason      string
 }
 
 func newDeleteCommand(a *app.App) *cobra.Command {
-	var o pipelineDeleteOptions
+	var o deleteOptions
 	c := &cobra.Command{
 		Use:   "delete PIPELINE",
 		Short: "Delete a pipeline",
@@ -38,7 +39,8 @@ While revisions are under way it is refused, unless they are to be cancelled
 			if err := arguments.CheckReason(o.reason); err != nil {
 				return err
 			}
-			return deletePipeline(c.Context(), a, args[0], o)
+			o.name = args[0]
+			return runDelete(c.Context(), a, o)
 		},
 	}
 	c.Flags().BoolVar(&o.cancel, "cancel", false, "cancel the revisions that are under way")
@@ -47,47 +49,39 @@ While revisions are under way it is refused, unless they are to be cancelled
 	return c
 }
 
-func deletePipeline(ctx context.Context, a *app.App, name string, o pipelineDeleteOptions) (err error) {
-	asJSON, err := a.AsJSON()
-	if err != nil {
-		return err
-	}
-	p, log, err := openPipelines(ctx, a)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	deletion := pipeline.Delete{ID: a.NewID(), By: app.Whoami(), Reason: o.reason, Cancel: o.cancel}
-	var running []string
-	err = p.Ask(name, func(s *pipeline.State) error {
-		running = underWay(s)
-		_, err := s.Propose(deletion, a.Now()) // what is refused is not asked for
-		return err
-	})
-	if err != nil {
-		return exit.Refused(err)
-	}
-	what := "pipeline " + name
-	if len(running) > 0 {
-		what += fmt.Sprintf(" (revision %s under way is cancelled)", strings.Join(running, ", "))
-	}
-	if err := prompt.Agree(ctx, a, o.yes, asJSON, what+" would be deleted", "Delete %s?", what); err != nil {
-		return err
-	}
-	events, err := p.Change(ctx, name, false, func(s *pipeline.State) ([]deploylog.Event, error) {
-		if now := underWay(s); !o.yes && strings.Join(now, " ") != strings.Join(running, " ") {
-			return nil, errMoved
+func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
+	return withPipelines(ctx, a, func(p *pipelines.Pipelines) error {
+		deletion := pipeline.Delete{ID: a.NewID(), By: app.Whoami(), Reason: o.reason, Cancel: o.cancel}
+		var running []string
+		err := p.Ask(o.name, func(s *pipeline.State) error {
+			running = underWay(s)
+			_, err := s.Propose(deletion, a.Now()) // what is refused is not asked for
+			return err
+		})
+		if err != nil {
+			return exit.Refused(err)
 		}
-		return s.Propose(deletion, a.Now())
+		what := "pipeline " + o.name
+		if len(running) > 0 {
+			what += fmt.Sprintf(" (revision %s under way is cancelled)", strings.Join(running, ", "))
+		}
+		if err := prompt.Agree(ctx, a, o.yes, what+" would be deleted", "Delete %s?", what); err != nil {
+			return err
+		}
+		events, err := p.Change(ctx, o.name, false, func(s *pipeline.State) ([]deploylog.Event, error) {
+			if now := underWay(s); !o.yes && strings.Join(now, " ") != strings.Join(running, " ") {
+				return nil, errMoved
+			}
+			return s.Propose(deletion, a.Now())
+		})
+		if err != nil {
+			return exit.Refused(err)
+		}
+		if !a.JSON() {
+			events = events[len(events)-1:] // the one of the deletion
+		}
+		return a.Recorded(map[string]any{"pipeline": o.name}, events, fmt.Sprintf("pipeline %s is deleted", o.name), "")
 	})
-	if err != nil {
-		return exit.Refused(err)
-	}
-	deleted := events[len(events)-1:]
-	if asJSON {
-		deleted = events
-	}
-	return a.Recorded(map[string]any{"pipeline": name}, deleted, asJSON, fmt.Sprintf("pipeline %s is deleted", name), "")
 }
 
 // underWay are the revisions whose deployments have not ended.

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -20,8 +19,7 @@ import (
 )
 
 func newExplainCommand(a *app.App) *cobra.Command {
-	var at int64
-	var path string
+	var o Options
 	c := &cobra.Command{
 		Use:   "explain TARGET",
 		Short: "Tell why something does not move, and what would change that",
@@ -33,41 +31,39 @@ TARGET is a pipeline, or a target of one as the log has it:
 		Example: "  deployster pipeline explain gateway\n  deployster pipeline explain stage/gateway/prod",
 		Args:    arguments.Named("a target"),
 		RunE: func(c *cobra.Command, args []string) error {
-			t := deploylog.Target(args[0])
+			o.Target = deploylog.Target(args[0])
 			if !strings.Contains(args[0], "/") {
-				t = pipeline.Target(args[0])
+				o.Target = pipeline.Target(args[0])
 			}
-			if _, ok := pipelines.PipelineOf(t); !ok {
+			if _, ok := pipelines.PipelineOf(o.Target); !ok {
 				return exit.Usage("%q is no target of a pipeline: it is a pipeline's name, or begins with pipeline/, stage/, host-group/ or host/", args[0])
 			}
-			return Explain(c.Context(), a, t, at, path)
+			return Explain(c.Context(), a, o)
 		},
 	}
-	arguments.RegisterAt(c, &at)
-	arguments.RegisterInventory(c, &path)
+	arguments.RegisterAt(c, &o.At)
+	arguments.RegisterInventory(c, &o.Inventory)
 	return c
 }
 
-// Explain tells what of a pipeline's target does not move.
-func Explain(ctx context.Context, a *app.App, t deploylog.Target, at int64, inventory string) (err error) {
-	asJSON, err := a.AsJSON()
-	if err != nil {
-		return err
-	}
-	name, _ := pipelines.PipelineOf(t)
-	l, err := look(ctx, a, []string{name}, at)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.log.Close()) }()
-	reasons := l.explain(t, work.NewHosts(inventory), at == 0)
-	if len(reasons) > 0 && reasons[0].Code == pipeline.NoTarget {
-		return exit.Usage("%s: %s", t, reasons[0].Message())
-	}
-	if asJSON {
-		return a.Document(map[string]any{"target": t, "event": l.Head(), "reasons": append([]pipeline.Reason{}, reasons...)})
-	}
-	return view.PipelineReasons(a.Out, t, reasons, a.PlanOptions(a.Out))
+// Options is what is to be explained.
+type Options struct {
+	Target    deploylog.Target
+	At        int64  // the event after which it was so; 0 is now
+	Inventory string // file
+}
+
+// Explain prints why something at or below a target of a pipeline does not move.
+func Explain(ctx context.Context, a *app.App, o Options) error {
+	name, _ := pipelines.PipelineOf(o.Target)
+	return withPast(ctx, a, []string{name}, o.At, func(l *past) error {
+		reasons := l.explain(o.Target, work.NewHosts(o.Inventory), o.At == 0)
+		if len(reasons) > 0 && reasons[0].Code == pipeline.NoTarget {
+			return exit.Usage("%s: %s", o.Target, reasons[0].Message())
+		}
+		return a.Show(map[string]any{"target": o.Target, "event": l.Head(), "reasons": append([]pipeline.Reason{}, reasons...)},
+			func() error { return view.PipelineReasons(a.Out, o.Target, reasons, a.PlanOptions(a.Out)) })
+	})
 }
 
 // explain adds to what the pipeline's state knows what is being worked on.

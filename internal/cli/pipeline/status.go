@@ -2,9 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,38 +21,34 @@ type past struct {
 	*pipelines.Pipelines
 	log      deploylog.Log
 	overview *pipelines.Overview
-	at       int64
 	names    []string
 }
 
-// look reads the log up to an event, 0 is all of it, and finds the pipelines of
-// those names, none is all.
-func look(ctx context.Context, a *app.App, names []string, at int64) (*past, error) {
+// withPast has something done with the pipelines of those names, none is all, as
+// they were right after an event; 0 is now.
+func withPast(ctx context.Context, a *app.App, names []string, at int64, do func(*past) error) error {
 	if at < 0 {
-		return nil, exit.Usage("--at %d: it must be the number of an event, from 1", at)
+		return exit.Usage("--at %d: it must be the number of an event, from 1", at)
 	}
-	log, _, err := a.ExistingLog(ctx)
-	if err != nil {
-		return nil, err
-	}
-	l := &past{log: log, overview: pipelines.NewOverview(), at: at, names: names}
-	l.Pipelines = pipelines.NewPipelines(log, a.Now, l.overview.Note)
-	err = l.Follow(ctx, at)
-	if err == nil && l.Head() < at {
-		err = exit.Usage("--at %d: the log ends with event %d", at, l.Head())
-	}
-	if err == nil && len(names) == 0 {
-		l.names = l.Present()
-	}
-	for _, name := range l.names {
-		if err == nil {
-			err = present(l.Pipelines, name)
+	return a.WithLog(ctx, func(log deploylog.Log, _ string) error {
+		l := &past{log: log, overview: pipelines.NewOverview(), names: names}
+		l.Pipelines = pipelines.NewPipelines(log, a.Now, l.overview.Note)
+		if err := l.Follow(ctx, at); err != nil {
+			return err
 		}
-	}
-	if err != nil {
-		return nil, errors.Join(err, log.Close())
-	}
-	return l, nil
+		if l.Head() < at {
+			return exit.Usage("--at %d: the log ends with event %d", at, l.Head())
+		}
+		if len(names) == 0 {
+			l.names = l.Present()
+		}
+		for _, name := range l.names {
+			if err := present(l.Pipelines, name); err != nil {
+				return err
+			}
+		}
+		return do(l)
+	})
 }
 
 // present refuses the name of a pipeline that there is not, or not any more.
@@ -68,68 +61,14 @@ func present(p *pipelines.Pipelines, name string) error {
 	}))
 }
 
-func newListCommand(a *app.App) *cobra.Command {
-	var at int64
-	c := &cobra.Command{
-		Use:     "list",
-		Short:   "List the pipelines",
-		Example: "  deployster pipeline list",
-		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			asJSON, err := a.AsJSON()
-			if err != nil {
-				return err
-			}
-			l, err := look(c.Context(), a, nil, at)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, l.log.Close()) }()
-			rows := [][]string{{"PIPELINE", "STAGES", "DEPLOYED", "FAILED", "IN PROGRESS"}}
-			documents := []map[string]any{}
-			for _, name := range l.names {
-				_ = l.Ask(name, func(s *pipeline.State) error {
-					latest := l.overview.Latest(pipeline.Target(name))
-					running := underWay(s)
-					rows = append(rows, []string{name, fmt.Sprint(len(s.Definition().Stages)), output.Dash(latest.Deployed), output.Dash(latest.Failed), output.Dash(strings.Join(running, " "))})
-					documents = append(documents, map[string]any{
-						"pipeline": name, "stages": len(s.Definition().Stages), "deployed": latest.Deployed, "failed": latest.Failed, "in_progress": append([]string{}, running...),
-					})
-					return nil
-				})
-			}
-			deleted := map[string]int64{}
-			var gone []string
-			for _, name := range l.Names() {
-				if event := l.Deleted(name); event > 0 {
-					deleted[name], gone = event, append(gone, fmt.Sprintf("%s (event %d)", name, event))
-				}
-			}
-			if asJSON {
-				return a.Document(map[string]any{"pipelines": documents, "deleted": deleted})
-			}
-			if len(documents) == 0 {
-				err = a.Printf("no pipelines\n")
-			} else {
-				err = a.Table(rows)
-			}
-			if err == nil && len(gone) > 0 {
-				err = a.Printf("deleted: %s\n", strings.Join(gone, ", "))
-			}
-			return err
-		},
-	}
-	arguments.RegisterAt(c, &at)
-	return c
-}
-
-type pipelineStatusOptions struct {
+type statusOptions struct {
+	names        []string
 	at           int64
 	hosts, watch bool
 }
 
 func newStatusCommand(a *app.App) *cobra.Command {
-	var o pipelineStatusOptions
+	var o statusOptions
 	c := &cobra.Command{
 		Use:   "status [PIPELINE…]",
 		Short: "Show what is deployed, has failed and is in progress, and where",
@@ -143,28 +82,34 @@ As a picture (--output svg, dot or mermaid) it takes one pipeline.`,
   deployster pipeline status gateway --at 812
   deployster pipeline status gateway --output svg > gateway.svg`,
 		RunE: func(c *cobra.Command, names []string) error {
-			if o.watch {
-				return watchStatus(c.Context(), a, names, o)
-			}
-			return pipelineStatus(c.Context(), a, names, o)
+			o.names = names
+			return runStatus(c.Context(), a, o)
 		},
 	}
 	arguments.RegisterAt(c, &o.at)
 	c.Flags().BoolVar(&o.hosts, "hosts", false, "show every host")
 	c.Flags().BoolVar(&o.watch, "watch", false, "show it again whenever it changes, until interrupted")
-	return c
+	return output.Pictures(c)
 }
 
-func pipelineStatus(ctx context.Context, a *app.App, names []string, o pipelineStatusOptions) (err error) {
-	l, err := look(ctx, a, names, o.at)
-	if err != nil {
+func runStatus(ctx context.Context, a *app.App, o statusOptions) error {
+	if !o.watch {
+		return withPast(ctx, a, o.names, o.at, func(l *past) error { return printStatus(a, l, o) })
+	}
+	if err := a.CanWatch(o.at); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.log.Close()) }()
-	return printStatus(a, l, o)
+	return withPast(ctx, a, o.names, 0, func(l *past) error {
+		return a.Watch(ctx, l, func() error {
+			if len(o.names) == 0 {
+				l.names = l.Present()
+			}
+			return printStatus(a, l, o)
+		})
+	})
 }
 
-func printStatus(a *app.App, l *past, o pipelineStatusOptions) error {
+func printStatus(a *app.App, l *past, o statusOptions) error {
 	switch a.Format {
 	case "text":
 	case "json":
@@ -172,16 +117,12 @@ func printStatus(a *app.App, l *past, o pipelineStatusOptions) error {
 		for _, name := range l.names {
 			documents = append(documents, l.status(name, true))
 		}
-		return a.Document(map[string]any{"pipelines": documents})
+		return a.Show(map[string]any{"pipelines": documents}, nil)
 	default:
-		draw, err := a.Drawing()
-		if err != nil {
-			return err
-		}
 		if len(l.names) != 1 {
 			return exit.Usage("a picture is of one pipeline: name it")
 		}
-		return draw(a.Out, pictureOfStatus(l.status(l.names[0], false)))
+		return a.Draw(pictureOfStatus(l.status(l.names[0], false)))
 	}
 	if len(l.names) == 0 {
 		return a.Printf("no pipelines\n")
@@ -249,65 +190,4 @@ func pictureOfStatus(p view.PipelineStatus) picture.Graph {
 		}
 	}
 	return g
-}
-
-func watchStatus(ctx context.Context, a *app.App, names []string, o pipelineStatusOptions) (err error) {
-	if err := a.CanWatch(o.at); err != nil {
-		return err
-	}
-	l, err := look(ctx, a, names, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.log.Close()) }()
-	return a.Watch(ctx, l, func() error {
-		if len(names) == 0 {
-			l.names = l.Present()
-		}
-		return printStatus(a, l, o)
-	})
-}
-
-func newHistoryCommand(a *app.App) *cobra.Command {
-	var at int64
-	var last int
-	c := &cobra.Command{
-		Use:     "history PIPELINE",
-		Short:   "List the revisions of a pipeline in the order of their release",
-		Example: "  deployster pipeline history gateway --last 20",
-		Args:    arguments.Named("a pipeline"),
-		RunE: func(c *cobra.Command, names []string) (err error) {
-			asJSON, err := a.AsJSON()
-			if err != nil {
-				return err
-			}
-			if last < 0 {
-				return exit.Usage("--last %d: it must not be negative", last)
-			}
-			l, err := look(c.Context(), a, names, at)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, l.log.Close()) }()
-			var list []pipeline.Registration
-			_ = l.Ask(names[0], func(s *pipeline.State) error { list = append(list, s.Registrations()...); return nil })
-			if last > 0 && len(list) > last {
-				list = list[len(list)-last:]
-			}
-			if asJSON {
-				return a.Document(map[string]any{"pipeline": names[0], "revisions": append([]pipeline.Registration{}, list...)})
-			}
-			rows := [][]string{{"REVISION", "STATUS", "SINCE EVENT", "RELEASED", "DEPLOYMENT"}}
-			for _, r := range list {
-				rows = append(rows, []string{r.Revision, string(r.Status), fmt.Sprint(r.Since), l.overview.Released(r.Deployment).Local().Format("2006-01-02 15:04:05"), r.Deployment})
-			}
-			if len(list) == 0 {
-				return a.Printf("no revision was released\n")
-			}
-			return a.Table(rows)
-		},
-	}
-	arguments.RegisterAt(c, &at)
-	c.Flags().IntVar(&last, "last", 0, "only the newest N (0 is all)")
-	return c
 }

@@ -17,6 +17,7 @@ type ConfirmFlags struct {
 	given bool // --confirm was
 }
 
+// Register adds the flags.
 func (f *ConfirmFlags) Register(c *cobra.Command) {
 	c.Flags().VarP(f, "confirm", "c", "when to ask: NO, ONCE, RESOURCE or ACTION")
 	c.Flags().BoolVar(&f.yes, "yes", false, "ask no questions: --confirm NO")
@@ -54,12 +55,12 @@ func (f *ConfirmFlags) Parse() (runner.ConfirmMode, error) {
 }
 
 // ConfirmMode is how often somebody is asked, where there is anybody.
-func ConfirmMode(a *app.App, f ConfirmFlags, asJSON bool) (runner.ConfirmMode, error) {
+func ConfirmMode(a *app.App, f ConfirmFlags) (runner.ConfirmMode, error) {
 	mode, err := f.Parse()
 	if err != nil || mode == runner.ConfirmNo {
 		return mode, err
 	}
-	if asJSON {
+	if a.JSON() {
 		return "", exit.Usage("--output json asks no questions: say --yes (or --confirm NO) to go on without them")
 	}
 	if !CanAsk(a) {

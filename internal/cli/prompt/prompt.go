@@ -30,6 +30,7 @@ type Prompt struct {
 	quit   bool            // nothing that is still to begin was agreed to
 }
 
+// New asks people, while a screen is drawn; it may be nil.
 func New(a *app.App, s output.Screen) *Prompt {
 	return &Prompt{app: a, Screen: s, in: bufio.NewReader(a.In), agreed: map[string]bool{}}
 }
@@ -200,11 +201,11 @@ func (p *Prompt) read(ctx context.Context) (string, error) {
 
 // Agree asks before something is done that cannot be taken back. Without anybody
 // to ask it says what to pass; a no is an error.
-func Agree(ctx context.Context, a *app.App, yes, asJSON bool, would, format string, args ...any) error {
+func Agree(ctx context.Context, a *app.App, yes bool, would, format string, args ...any) error {
 	if yes {
 		return nil
 	}
-	if asJSON || !CanAsk(a) {
+	if a.JSON() || !CanAsk(a) {
 		return exit.Usage("%s, and nobody can be asked: say --yes", would)
 	}
 	agreed, err := New(a, nil).Ask(ctx, format, args...)

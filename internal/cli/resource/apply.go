@@ -23,6 +23,7 @@ type applyOptions struct {
 	keepGoing bool
 }
 
+// NewApplyCommand returns the command apply.
 func NewApplyCommand(a *app.App) *cobra.Command {
 	var o applyOptions
 	c := &cobra.Command{
@@ -76,18 +77,14 @@ touched), 130 interrupted.`,
 }
 
 func apply(ctx context.Context, a *app.App, o applyOptions) error {
-	asJSON, err := a.AsJSON()
-	if err != nil {
-		return err
-	}
 	saved, err := readSavedPlan(o.files)
 	if err != nil {
 		return err
 	}
 	if saved != nil {
-		return applySaved(ctx, a, o, saved, asJSON)
+		return applySaved(ctx, a, o, saved)
 	}
-	mode, err := prompt.ConfirmMode(a, o.confirm, asJSON)
+	mode, err := prompt.ConfirmMode(a, o.confirm)
 	if err != nil {
 		return err
 	}
@@ -96,5 +93,5 @@ func apply(ctx context.Context, a *app.App, o applyOptions) error {
 		return err
 	}
 	defer s.Close()
-	return session.CarryOut(a, s, (*runner.Runner).Apply, mode, o.keepGoing, asJSON, (*runner.Runner).Plan)
+	return session.CarryOut(a, s, (*runner.Runner).Apply, mode, o.keepGoing, (*runner.Runner).Plan)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
+// NewDestroyCommand returns the command destroy.
 func NewDestroyCommand(a *app.App) *cobra.Command {
 	o := applyOptions{input: session.Flags{Removing: true}}
 	c := &cobra.Command{
@@ -66,11 +67,7 @@ touched), 130 interrupted.`,
 }
 
 func destroy(ctx context.Context, a *app.App, o applyOptions) error {
-	asJSON, err := a.AsJSON()
-	if err != nil {
-		return err
-	}
-	mode, err := prompt.ConfirmMode(a, o.confirm, asJSON)
+	mode, err := prompt.ConfirmMode(a, o.confirm)
 	if err != nil {
 		return err
 	}
@@ -83,7 +80,7 @@ func destroy(ctx context.Context, a *app.App, o applyOptions) error {
 	s.Spec.Remove = s.Remove
 	s.Control.Revision = "" // what is gone has none
 	s.Control.Meaning = s.Meaning()
-	return session.CarryOut(a, s, (*runner.Runner).Destroy, mode, o.keepGoing, asJSON, (*runner.Runner).PlanDestroy)
+	return session.CarryOut(a, s, (*runner.Runner).Destroy, mode, o.keepGoing, (*runner.Runner).PlanDestroy)
 }
 
 // tellAlong says what targets take along: it is the other way round than for an

@@ -12,7 +12,6 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/session"
-	"github.com/deployster-go/deployster/internal/cli/version"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -23,6 +22,7 @@ type driftOptions struct {
 	engine engines.Flags
 }
 
+// NewDriftCommand returns the command drift.
 func NewDriftCommand(a *app.App) *cobra.Command {
 	var o driftOptions
 	c := &cobra.Command{
@@ -54,10 +54,6 @@ invalid input, 130 interrupted.`,
 }
 
 func drift(ctx context.Context, a *app.App, o driftOptions) error {
-	asJSON, err := a.AsJSON()
-	if err != nil {
-		return err
-	}
 	s, err := session.Start(ctx, a, "drift", o.files, o.input, o.engine, runner.ConfirmNo)
 	if err != nil {
 		return err
@@ -69,25 +65,18 @@ func drift(ctx context.Context, a *app.App, o driftOptions) error {
 	}
 	defer held.End()
 
-	// As with a plan, the report is the output.
-	closeScreen := func() error { return nil }
-	show := func(d *runner.DriftReport) error {
-		return view.Drift(a.Out, d, view.DriftOptions{PlanOptions: a.PlanOptions(a.Out), Ignored: a.Verbose})
+	report := a.Report("drift")
+	s.Caller.Observer = report.Observer
+	drift, err := runner.New(s.Spec, s.Containers).Drift(s.Ctx, s.Caller)
+	err = errors.Join(err, report.Close())
+	if drift != nil {
+		err = errors.Join(s.ToldUnless(err), report.Show(
+			func(lines *view.JSON) { lines.Drift(drift) },
+			func() error {
+				return view.Drift(a.Out, drift, view.DriftOptions{PlanOptions: a.PlanOptions(a.Out), Ignored: a.Verbose})
+			}))
 	}
-	switch {
-	case asJSON:
-		lines := view.NewJSON(a.Out, "drift", version.Current())
-		s.Caller.Observer = lines
-		show = func(d *runner.DriftReport) error { lines.Drift(d); return lines.Close() }
-	case a.Terminal(a.Err):
-		s.Caller.Observer, closeScreen = a.OpenScreen(a.Err, "drift", false)
-	}
-	report, err := runner.New(s.Spec, s.Containers).Drift(s.Ctx, s.Caller)
-	err = errors.Join(err, closeScreen())
-	if report != nil {
-		err = errors.Join(s.ToldUnless(err), show(report))
-	}
-	if err == nil && report.Drifted() {
+	if err == nil && drift.Drifted() {
 		return exit.Told(exit.ErrChanges)
 	}
 	return s.Interrupted(err)

@@ -1,9 +1,6 @@
 package resource
 
 import (
-	"encoding/json"
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/internal/cli/app"
@@ -12,6 +9,7 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
+// NewEvalCommand returns the command eval.
 func NewEvalCommand(a *app.App) *cobra.Command {
 	var flags session.Flags
 	c := &cobra.Command{
@@ -41,11 +39,7 @@ apply would have, and print the result as JSON. A value that is one single
 			if err := session.Heed(a, in.Usage.Unread(), flags.Strict); err != nil {
 				return err
 			}
-			text, err := json.Marshal(value)
-			if err != nil {
-				return fmt.Errorf("encoding the result: %w", err)
-			}
-			return a.Printf("%s\n", text)
+			return a.Line(value)
 		},
 	}
 	flags.RegisterVariables(c)

@@ -1,19 +1,20 @@
 package resource
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/picture"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 )
 
+// NewGraphCommand returns the command graph.
 func NewGraphCommand(a *app.App) *cobra.Command {
 	var flags session.Flags
 	c := &cobra.Command{
@@ -26,22 +27,15 @@ SVG picture, or as JSON (--output).`,
   deployster graph web.yaml --output dot | dot -Tpng > web.png`,
 		Args: arguments.Manifests,
 		RunE: func(_ *cobra.Command, files []string) error {
-			draw, err := a.Drawing()
-			if err != nil {
-				return err
-			}
 			in, err := session.LoadHeeded(a, files, flags, runner.ConfirmAction)
 			if err != nil {
 				return err
 			}
-			if err := draw(a.Out, pictureOf(in.Manifest, strings.Join(files, " + "))); err != nil {
-				return fmt.Errorf("drawing the graph: %w", err)
-			}
-			return nil
+			return a.Draw(pictureOf(in.Manifest, strings.Join(files, " + ")))
 		},
 	}
 	flags.Register(c)
-	return c
+	return output.Pictures(c)
 }
 
 func pictureOf(m *manifest.Manifest, title string) picture.Graph {

@@ -35,6 +35,7 @@ type planOptions struct {
 	out      string // its value
 }
 
+// NewPlanCommand returns the command plan.
 func NewPlanCommand(a *app.App) *cobra.Command {
 	var o planOptions
 	c := &cobra.Command{
@@ -75,16 +76,12 @@ manifests, it is shown as it was made.`,
 }
 
 func plan(ctx context.Context, a *app.App, o planOptions) error {
-	asJSON, err := a.AsJSON()
-	if err != nil {
-		return err
-	}
 	saved, err := readSavedPlan(o.files)
 	if err != nil {
 		return err
 	}
 	if saved != nil {
-		return showSaved(a, o, saved, asJSON)
+		return showSaved(a, o, saved)
 	}
 	if o.saving && o.destroy {
 		return exit.Usage("-o with --destroy: only what an apply would do can be saved; \"deployster destroy --confirm ONCE\" shows what it removes and asks")
@@ -121,39 +118,29 @@ func plan(ctx context.Context, a *app.App, o planOptions) error {
 		s.Spec.Fingerprint = salt.Fingerprint
 	}
 
-	// The plan is the output; how it comes about is news for people, or, in the
-	// machine-readable form, what comes before it.
 	s.Spec.KeepGoing = true
-	closeScreen := func() error { return nil }
-	show := func(p *runner.Plan) error { return view.Plan(a.Out, p, a.PlanOptions(a.Out)) }
-	tell := func(p *savedPlan) error {
-		return a.Printf("Saved to %s. Apply it with: %s\n", p.path, p.apply())
-	}
-	switch {
-	case asJSON:
-		lines := view.NewJSON(a.Out, "plan", version.Current())
-		s.Caller.Observer = lines
-		show = func(p *runner.Plan) error { lines.Plan(p); return lines.Close() }
-		tell = func(p *savedPlan) error { lines.SavedPlan(p.path, p.Digest, p.CreatedAt); return lines.Close() }
-	case a.Terminal(a.Err):
-		s.Caller.Observer, closeScreen = a.OpenScreen(a.Err, "plan", false)
-	}
+	report := a.Report("plan")
+	s.Caller.Observer = report.Observer
 	look := (*runner.Runner).Plan
 	if o.destroy {
 		tellAlong(a, s, o.input.Targets)
 		look, s.Spec.Remove, s.Caller.Gone = (*runner.Runner).PlanDestroy, s.Remove, held.Gone
 	}
 	plan, err := look(runner.New(s.Spec, s.Containers), s.Ctx, s.Caller)
-	err = errors.Join(err, closeScreen())
+	err = errors.Join(err, report.Close())
 	if plan != nil {
-		err = errors.Join(s.ToldUnless(err), show(plan))
+		err = errors.Join(s.ToldUnless(err), report.Show(
+			func(lines *view.JSON) { lines.Plan(plan) },
+			func() error { return view.Plan(a.Out, plan, a.PlanOptions(a.Out)) }))
 	}
 	switch {
 	case o.saving && err != nil:
 		fmt.Fprintf(a.Err, "The plan is not whole, so %s was not written.\n", o.out)
 	case o.saving:
 		if saved, err = o.save(s, plan, salt, a.Now(), place); err == nil {
-			err = tell(saved)
+			err = report.Show(
+				func(lines *view.JSON) { lines.SavedPlan(saved.path, saved.Digest, saved.CreatedAt) },
+				func() error { return a.Printf("Saved to %s. Apply it with: %s\n", saved.path, saved.apply()) })
 		}
 	}
 	if err == nil && o.detailed && plan.Changes() {
@@ -163,11 +150,11 @@ func plan(ctx context.Context, a *app.App, o planOptions) error {
 }
 
 // showSaved shows a plan as it was made; nothing is run.
-func showSaved(a *app.App, o planOptions, p *savedPlan, asJSON bool) error {
+func showSaved(a *app.App, o planOptions, p *savedPlan) error {
 	if o.saving || o.destroy || len(o.input.Variables) > 0 || len(o.input.Targets) > 0 {
 		return exit.Usage("%s is a saved plan, which is shown as it was made: -o, --destroy, --var, --var-file and --target are not possible with it", p.path)
 	}
-	if err := p.show(a, asJSON); err != nil {
+	if err := p.show(a); err != nil {
 		return err
 	}
 	if o.detailed && p.Plan().Changes() {

@@ -58,12 +58,12 @@ func readSavedPlan(files []string) (*savedPlan, error) {
 }
 
 // applySaved applies a saved plan.
-func applySaved(ctx context.Context, a *app.App, o applyOptions, p *savedPlan, asJSON bool) error {
+func applySaved(ctx context.Context, a *app.App, o applyOptions, p *savedPlan) error {
 	flags, err := p.flags(o.input)
 	if err != nil {
 		return err
 	}
-	mode, err := confirmOpen(a, p, o.confirm, asJSON)
+	mode, err := confirmOpen(a, p, o.confirm)
 	if err != nil {
 		return err
 	}
@@ -81,10 +81,10 @@ func applySaved(ctx context.Context, a *app.App, o applyOptions, p *savedPlan, a
 	}
 	s.Spec.Fingerprint, s.Spec.Bound = p.Salt.Fingerprint, p.Bound()
 	s.Caller.Details["plan"] = p.Digest
-	err = session.CarryOut(a, s, (*runner.Runner).Apply, mode, o.keepGoing, asJSON, func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error) {
+	err = session.CarryOut(a, s, (*runner.Runner).Apply, mode, o.keepGoing, func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error) {
 		return p.Plan(), nil
 	})
-	if refused := new(runner.DeviationError); errors.As(err, &refused) && !asJSON {
+	if refused := new(runner.DeviationError); errors.As(err, &refused) && !a.JSON() {
 		fmt.Fprintf(a.Err, "What is not as planned was not touched. To plan again: %s\n", p.again())
 	}
 	return err
@@ -92,13 +92,13 @@ func applySaved(ctx context.Context, a *app.App, o applyOptions, p *savedPlan, a
 
 // confirmOpen is how often a person is asked about what the plan leaves open. What it
 // does not leave open needs no answer: the plan was the question.
-func confirmOpen(a *app.App, p *savedPlan, confirm prompt.ConfirmFlags, asJSON bool) (runner.ConfirmMode, error) {
+func confirmOpen(a *app.App, p *savedPlan, confirm prompt.ConfirmFlags) (runner.ConfirmMode, error) {
 	mode, err := confirm.Parse()
 	open := p.Open()
 	if err != nil || len(open) == 0 || mode == runner.ConfirmNo {
 		return runner.ConfirmNo, err
 	}
-	if _, err := prompt.ConfirmMode(a, confirm, asJSON); err != nil {
+	if _, err := prompt.ConfirmMode(a, confirm); err != nil {
 		return "", exit.Usage("the plan %s leaves %s open (%s), and there is nobody to ask about them: say --yes (or --confirm NO) to apply them unseen, or apply it on a terminal",
 			p.path, output.Count(len(open), "resource"), strings.Join(open, ", "))
 	}
@@ -298,14 +298,16 @@ func (p *savedPlan) network() []string {
 }
 
 // show writes the plan as "plan FILE" does, without running anything.
-func (p *savedPlan) show(a *app.App, asJSON bool) error {
-	if asJSON {
-		lines := view.NewJSON(a.Out, "plan", version.Current())
-		lines.Plan(p.Plan())
-		lines.SavedPlan(p.path, p.Digest, p.CreatedAt)
-		return lines.Close()
-	}
-	origin := fmt.Sprintf("%s: plan of %s, made %s UTC by deployster %s",
-		p.path, strings.Join(p.Manifests, " + "), p.CreatedAt.Format(time.DateTime), p.Deployster)
-	return view.SavedPlan(a.Out, origin, p.Plan(), a.PlanOptions(a.Out))
+func (p *savedPlan) show(a *app.App) error {
+	plan := p.Plan()
+	return a.Report("plan").Show(
+		func(lines *view.JSON) {
+			lines.Plan(plan)
+			lines.SavedPlan(p.path, p.Digest, p.CreatedAt)
+		},
+		func() error {
+			origin := fmt.Sprintf("%s: plan of %s, made %s UTC by deployster %s",
+				p.path, strings.Join(p.Manifests, " + "), p.CreatedAt.Format(time.DateTime), p.Deployster)
+			return view.SavedPlan(a.Out, origin, plan, a.PlanOptions(a.Out))
+		})
 }

@@ -1,8 +1,6 @@
 package resource
 
 import (
-	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
+// NewValidateCommand returns the command validate.
 func NewValidateCommand(a *app.App) *cobra.Command {
 	var flags session.Flags
 	c := &cobra.Command{
@@ -27,10 +26,6 @@ know: plan asks them.`,
 		Example: "  deployster validate base.yaml prod.yaml --var tag=1.2",
 		Args:    arguments.Manifests,
 		RunE: func(_ *cobra.Command, files []string) error {
-			asJSON, err := a.AsJSON()
-			if err != nil {
-				return err
-			}
 			in, err := session.LoadHeeded(a, files, flags, runner.ConfirmAction)
 			if err == nil {
 				err = in.Check()
@@ -38,18 +33,9 @@ know: plan asks them.`,
 			if err != nil {
 				return err
 			}
-			if !asJSON {
-				return a.Printf("%s: valid, %s, %s\n", strings.Join(files, " + "),
-					output.Count(len(in.Manifest.Resources), "resource"), output.Count(len(in.Manifest.Plugs), "plug"))
-			}
-			text, err := json.Marshal(map[string]any{
-				"version": 1, "valid": true, "resources": len(in.Manifest.Resources), "plugs": len(in.Manifest.Plugs),
-				"hash": in.Manifest.Hash(),
-			})
-			if err != nil {
-				return fmt.Errorf("encoding the result: %w", err)
-			}
-			return a.Printf("%s\n", text)
+			resources, plugs := len(in.Manifest.Resources), len(in.Manifest.Plugs)
+			return a.Say(map[string]any{"valid": true, "resources": resources, "plugs": plugs, "hash": in.Manifest.Hash()},
+				"%s: valid, %s, %s", strings.Join(files, " + "), output.Count(resources, "resource"), output.Count(plugs, "plug"))
 		},
 	}
 	flags.Register(c)

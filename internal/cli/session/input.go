@@ -27,6 +27,7 @@ type Flags struct {
 	Strict    bool                    // variables that nothing reads are an error
 }
 
+// Register adds the flags of commands that read whole manifests.
 func (f *Flags) Register(c *cobra.Command) {
 	f.RegisterVariables(c)
 	c.Flags().StringArrayVar(&f.Targets, "target", nil, "only this resource and what it depends on (repeatable)")

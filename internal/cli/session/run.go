@@ -25,7 +25,7 @@ import (
 
 // CarryOut does what a command has started with: an apply or a destroy. Where
 // somebody is asked, the plan is shown first; look makes it.
-func CarryOut(a *app.App, s *Started, do func(*runner.Runner, context.Context, runner.Caller) (*runner.Result, error), mode runner.ConfirmMode, keepGoing, asJSON bool,
+func CarryOut(a *app.App, s *Started, do func(*runner.Runner, context.Context, runner.Caller) (*runner.Result, error), mode runner.ConfirmMode, keepGoing bool,
 	look func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error),
 ) error {
 	held, err := runs.Begin(s.Ctx, s.Control)
@@ -43,7 +43,7 @@ func CarryOut(a *app.App, s *Started, do func(*runner.Runner, context.Context, r
 			return s.Interrupted(err)
 		}
 	}
-	out, closeScreen := a.OpenScreen(a.Out, s.Caller.Details["command"], asJSON)
+	out, closeScreen := a.OpenScreen(a.Out, s.Caller.Details["command"])
 	s.News.Show(out)
 	questions.Screen = out
 	s.Caller.Observer, s.Caller.Confirmer = out, questions
@@ -58,7 +58,7 @@ func CarryOut(a *app.App, s *Started, do func(*runner.Runner, context.Context, r
 // asks for it. A plan without changes needs no answer; should something change
 // before it is applied, that is asked for.
 func confirmPlan(a *app.App, s *Started, r *runner.Runner, questions *prompt.Prompt, look func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error)) error {
-	out, closeScreen := a.OpenScreen(a.Out, "plan", false)
+	out, closeScreen := a.OpenScreen(a.Out, "plan")
 	s.News.Show(out)
 	s.Caller.Observer = out
 	plan, err := look(r, s.Ctx, s.Caller)
@@ -119,8 +119,8 @@ func Start(ctx context.Context, a *app.App, command string, files []string, flag
 	if _, err := ef.Policy(); err != nil {
 		return nil, err
 	}
-	if a.Global.Parallelism < 1 {
-		return nil, exit.Usage("--parallelism %d: it must be at least 1", a.Global.Parallelism)
+	if err := a.CheckParallelism(); err != nil {
+		return nil, err
 	}
 	// What is wrong in a manifest is told before an engine is looked for; only
 	// whether plugs exist depends on whose files the engine sees.
@@ -170,6 +170,7 @@ func Start(ctx context.Context, a *app.App, command string, files []string, flag
 	return s, nil
 }
 
+// Close closes what was opened.
 func (s *Started) Close() {
 	if s.log != nil {
 		_ = s.log.Close()

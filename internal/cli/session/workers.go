@@ -31,6 +31,7 @@ func OpenWorkers(a *app.App, log deploylog.Log, hosts *work.Hosts, input Flags, 
 	return &Workers{EnginePool: pool, Hosts: hosts, Tasks: tasks, Steps: work.NewStepWorker(config, pool)}, nil
 }
 
+// Close closes the workers and the engines they used.
 func (w *Workers) Close() error {
 	err := w.EnginePool.Close()
 	w.Tasks.Close()

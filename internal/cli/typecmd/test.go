@@ -2,7 +2,6 @@ package typecmd
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -25,7 +24,7 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
-type typeTestOptions struct {
+type testOptions struct {
 	image  string
 	config string
 	plugs  []string
@@ -33,7 +32,7 @@ type typeTestOptions struct {
 }
 
 func newTestCommand(a *app.App) *cobra.Command {
-	var o typeTestOptions
+	var o testOptions
 	c := &cobra.Command{
 		Use:   "test IMAGE",
 		Short: "Check that an image keeps to the resource protocol",
@@ -57,7 +56,7 @@ Exit codes: 0 all is well, 1 a check failed, 3 wrong usage.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			o.image = args[0]
-			return testType(c.Context(), a, o)
+			return runTest(c.Context(), a, o)
 		},
 	}
 	c.Flags().StringVar(&o.config, "config", "", "file with a good configuration (YAML or JSON)")
@@ -77,11 +76,7 @@ func (e testEngine) Image(ctx context.Context, ref string, policy engine.PullPol
 	return e.images.Image(ctx, ref, policy, progress)
 }
 
-func testType(ctx context.Context, a *app.App, o typeTestOptions) (err error) {
-	asJSON, err := a.AsJSON()
-	if err != nil {
-		return err
-	}
+func runTest(ctx context.Context, a *app.App, o testOptions) (err error) {
 	check := authoring.Options{Image: o.image, Network: o.engine.Network, Version: version.Current(), Verbose: a.Verbose}
 	if check.Pull, err = o.engine.Policy(); err != nil {
 		return err
@@ -121,7 +116,7 @@ func testType(ctx context.Context, a *app.App, o typeTestOptions) (err error) {
 		}
 		defer clean()
 	}
-	return reportChecks(ctx, a, check, asJSON)
+	return reportChecks(ctx, a, check)
 }
 
 // testPlugs reads NAME=PATH.
@@ -177,10 +172,10 @@ func testDirectories(a *app.App) (workspace, work string, clean func(), err erro
 }
 
 // reportChecks makes the checks and prints one line for each.
-func reportChecks(ctx context.Context, a *app.App, check authoring.Options, asJSON bool) error {
+func reportChecks(ctx context.Context, a *app.App, check authoring.Options) error {
 	counts := map[authoring.Outcome]int{}
 	var printing error
-	if asJSON {
+	if a.JSON() {
 		if err := view.NewJSON(a.Out, "type test", version.Current()).Close(); err != nil {
 			return err
 		}
@@ -191,24 +186,21 @@ func reportChecks(ctx context.Context, a *app.App, check authoring.Options, asJS
 		if printing != nil {
 			return
 		}
-		if !asJSON {
+		if !a.JSON() {
 			printing = a.Printf("%s", checkLine(r, color))
 			return
 		}
-		text, err := json.Marshal(struct {
+		printing = a.Line(struct {
 			Type string `json:"type"`
 			authoring.Result
 		}{"check", r})
-		if printing = err; err == nil {
-			printing = a.Printf("%s\n", text)
-		}
 	})
 	switch {
 	case err != nil && !errors.Is(err, authoring.ErrFailed):
 		return errors.Join(err, printing)
 	case printing != nil:
 		return printing
-	case !asJSON:
+	case !a.JSON():
 		printing = a.Printf("%s", testVerdict(check.Image, counts, check.Config != nil, color))
 	}
 	return errors.Join(exit.Told(err), printing)

@@ -4,7 +4,6 @@ package typecmd
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/signal"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/internal/shipped"
 )
 
+// NewCommand returns the commands of resource types.
 func NewCommand(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "type",
@@ -43,38 +43,31 @@ func newListCommand(a *app.App) *cobra.Command {
 		Short:   "List the resource types that ship with Deployster",
 		Example: "  deployster type list\n  deployster type list --output json",
 		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			asJSON, err := a.AsJSON()
-			if err != nil {
+		RunE:    func(*cobra.Command, []string) error { return runList(a) },
+	}
+}
+
+func runList(a *app.App) error {
+	type listed struct {
+		Name    string          `json:"name"`
+		Summary string          `json:"summary"`
+		Schema  json.RawMessage `json:"config_schema,omitempty"`
+	}
+	var all []listed
+	width := 0
+	for _, name := range shipped.Names() {
+		t, _ := shipped.Lookup(name)
+		all = append(all, listed{shipped.Prefix + name, t.Summary, t.Schema})
+		width = max(width, len(shipped.Prefix+name))
+	}
+	return a.Show(map[string]any{"types": all}, func() error {
+		for _, t := range all {
+			if err := a.Printf("%-*s  %s\n", width, t.Name, t.Summary); err != nil {
 				return err
 			}
-			type listed struct {
-				Name    string          `json:"name"`
-				Summary string          `json:"summary"`
-				Schema  json.RawMessage `json:"config_schema,omitempty"`
-			}
-			var all []listed
-			width := 0
-			for _, name := range shipped.Names() {
-				t, _ := shipped.Lookup(name)
-				all = append(all, listed{shipped.Prefix + name, t.Summary, t.Schema})
-				width = max(width, len(shipped.Prefix+name))
-			}
-			if asJSON {
-				text, err := json.Marshal(map[string]any{"version": 1, "types": all})
-				if err != nil {
-					return fmt.Errorf("encoding the types: %w", err)
-				}
-				return a.Printf("%s\n", text)
-			}
-			for _, t := range all {
-				if err := a.Printf("%-*s  %s\n", width, t.Name, t.Summary); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
+		}
+		return nil
+	})
 }
 
 // newRunCommand is what the images of the shipped types run. What follows the
@@ -124,8 +117,10 @@ func newBinaryCommand(a *app.App) *cobra.Command {
 	}
 }
 
+type newOptions struct{ name, lang, dir string }
+
 func newNewCommand(a *app.App) *cobra.Command {
-	var lang, dir string
+	var o newOptions
 	c := &cobra.Command{
 		Use:   "new NAME --lang LANGUAGE",
 		Short: "Write a small resource type that works, as a start",
@@ -141,52 +136,44 @@ overwritten.`,
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			asJSON, err := a.AsJSON()
-			if err != nil {
-				return err
-			}
-			if lang == "" {
-				return exit.Usage("which language? say --lang %s", strings.Join(authoring.Languages(), ", or --lang "))
-			}
-			if !slices.Contains(authoring.Languages(), lang) {
-				return exit.Usage("--lang %s: it must be one of %s", lang, strings.Join(authoring.Languages(), ", "))
-			}
-			return newType(a, args[0], lang, dir, asJSON)
+			o.name = args[0]
+			return runNew(a, o)
 		},
 	}
-	c.Flags().StringVar(&lang, "lang", "", "language: "+strings.Join(authoring.Languages(), ", "))
-	c.Flags().StringVar(&dir, "dir", "", "directory to write to (default: the name)")
+	c.Flags().StringVar(&o.lang, "lang", "", "language: "+strings.Join(authoring.Languages(), ", "))
+	c.Flags().StringVar(&o.dir, "dir", "", "directory to write to (default: the name)")
 	_ = c.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(authoring.Languages(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.MarkFlagDirname("dir")
 	return c
 }
 
-func newType(a *app.App, name, lang, dir string, asJSON bool) error {
-	if dir == "" {
-		dir = name
+func runNew(a *app.App, o newOptions) error {
+	if o.lang == "" {
+		return exit.Usage("which language? say --lang %s", strings.Join(authoring.Languages(), ", or --lang "))
 	}
-	files, err := authoring.New(dir, name, lang)
+	if !slices.Contains(authoring.Languages(), o.lang) {
+		return exit.Usage("--lang %s: it must be one of %s", o.lang, strings.Join(authoring.Languages(), ", "))
+	}
+	if o.dir == "" {
+		o.dir = o.name
+	}
+	files, err := authoring.New(o.dir, o.name, o.lang)
 	if err != nil {
 		return exit.Invalid(err)
 	}
-	if asJSON {
-		text, err := json.Marshal(map[string]any{"version": 1, "name": name, "files": files})
-		if err != nil {
-			return fmt.Errorf("encoding the result: %w", err)
+	return a.Show(map[string]any{"name": o.name, "files": files}, func() error {
+		for _, file := range files {
+			if err := a.Printf("wrote %s\n", file); err != nil {
+				return err
+			}
 		}
-		return a.Printf("%s\n", text)
-	}
-	for _, file := range files {
-		if err := a.Printf("wrote %s\n", file); err != nil {
-			return err
-		}
-	}
-	return a.Printf(`
+		return a.Printf(`
 Next:
   cd %s
   docker build --tag %s .
   mkdir -p out
   deployster type test %s --config example.json --plug root=out
   deployster plan example.yaml
-`, dir, name, name)
+`, o.dir, o.name, o.name)
+	})
 }

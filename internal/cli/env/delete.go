@@ -1,0 +1,117 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/engines"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/cli/prompt"
+	"github.com/deployster-go/deployster/internal/view"
+)
+
+type deleteOptions struct {
+	name                 string
+	terminate, yes, wait bool
+	reason               string
+	work                 workFlags
+}
+
+func newDeleteCommand(a *app.App) *cobra.Command {
+	var o deleteOptions
+	c := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Delete an environment",
+		Long: `Delete an environment. Its tasks are left running, unmanaged from then on; or they
+are terminated first (--terminate-tasks), which "env run" does, or this command
+when it waits for the end (--wait).`,
+		Example: "  deployster env delete shop/old\n  deployster env delete shop/old --terminate-tasks --yes --wait",
+		Args:    arguments.Named("an environment"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := arguments.CheckReason(o.reason); err != nil {
+				return err
+			}
+			if o.wait && !o.terminate {
+				return exit.Usage("--wait is for the end of the tasks: say --terminate-tasks, too")
+			}
+			o.name = args[0]
+			return runDelete(c.Context(), a, o)
+		},
+	}
+	c.Flags().BoolVar(&o.terminate, "terminate-tasks", false, "terminate its tasks first")
+	arguments.RegisterYes(c, &o.yes)
+	c.Flags().BoolVar(&o.wait, "wait", false, "follow it until the tasks are gone, and work on that if nobody does")
+	arguments.RegisterReason(c, &o.reason)
+	o.work.registerWatch(c)
+	return c
+}
+
+func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
+	return withEnvironment(ctx, a, o.name, func(e *environmentSet) error {
+		tasks, err := agreeToDelete(ctx, a, e, o)
+		if err != nil {
+			return err
+		}
+		if err := engines.Abandon(ctx, a, e.log, o.work.engine.Abandon); err != nil {
+			return err
+		}
+		deletion := environment.Delete{TerminateTasks: o.terminate, By: app.Whoami(), Reason: o.reason}
+		if o.wait {
+			return deployAndWait(ctx, a, "env delete", e, o.name, deletion, o.work)
+		}
+		events, err := e.Command(ctx, o.name, deletion)
+		if err != nil {
+			return exit.Refused(err)
+		}
+		done := fmt.Sprintf("environment %s is deleted", o.name)
+		if startedBy(events) != "" {
+			done += " when its tasks are terminated"
+			defer noticeIdle(a, e.log, o.name)
+		}
+		return a.Recorded(map[string]any{"environment": o.name, "tasks": tasks}, events, done, "")
+	})
+}
+
+// agreeToDelete asks before an environment is deleted. It returns the number of its
+// tasks.
+func agreeToDelete(ctx context.Context, a *app.App, e *environmentSet, o deleteOptions) (tasks int, err error) {
+	inv := work.NewHosts(o.work.inventory)
+	if _, err := inv.Inventory(); o.terminate && err != nil {
+		return 0, exit.Invalid(err)
+	}
+	var unlisted []string
+	for _, h := range e.report(o.name).Hosts {
+		if tasks += len(h.Tasks); len(h.Tasks) > 0 && !inv.Known(h.Host) {
+			unlisted = append(unlisted, view.Clean(h.Host))
+		}
+	}
+	if o.terminate && len(unlisted) > 0 {
+		fmt.Fprintf(a.Err, "note: what runs on %s cannot be terminated, and is left running, unmanaged: %s does not list these hosts\n", strings.Join(unlisted, ", "), o.work.inventory)
+	}
+	verb := "are"
+	if tasks == 1 {
+		verb = "is"
+	}
+	what := fmt.Sprintf("%s %s left running, unmanaged", output.Count(tasks, "task"), verb)
+	if o.terminate {
+		what = fmt.Sprintf("%s %s terminated", output.Count(tasks, "task"), verb)
+	}
+	return tasks, prompt.Agree(ctx, a, o.yes, fmt.Sprintf("environment %s would be deleted (%s)", o.name, what), "Delete environment %s (%s)?", o.name, what)
+}
+
+// noticeIdle says so where nobody will do what was just asked for.
+func noticeIdle(a *app.App, log deploylog.Log, name string) {
+	if !environments.ControllerAtWork(log) && !environments.WorksOn(log, name) {
+		fmt.Fprintf(a.Err, "note: no controller is at work: deployster env run %s\n", name)
+	}
+}

@@ -1,0 +1,151 @@
+package output
+
+import (
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/cli/version"
+	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+// Events shows what happens to pipelines and environments while a command works on
+// them: a line an event, or the live table of one environment. It is a
+// pipelines.Spectator and a environments.Audience.
+type Events struct {
+	printer *Printer
+	live    *view.EnvironmentLive // may be nil
+
+	mu     sync.Mutex
+	seen   view.SeenReasons
+	failed int // deployments of pipelines
+}
+
+// Events shows events a line each.
+func (p *Printer) Events() *Events { return &Events{printer: p} }
+
+// LiveEvents draws a table where the output is a terminal, until it is closed, and
+// shows events a line each elsewhere.
+func (p *Printer) LiveEvents() (s *Events, closeScreen func() error) {
+	s = p.Events()
+	if p.JSON() || !p.Terminal(p.Out) {
+		return s, func() error { return nil }
+	}
+	o, tick := p.Live(p.Out)
+	s.live = view.NewEnvironmentLive(p.Out, o)
+	return s, func() error { defer tick.Stop(); return s.live.Close() }
+}
+
+// Begin writes the first line of JSON: the version of the format, that of
+// Deployster, the command, and what is particular to it.
+func (s *Events) Begin(command string, more map[string]any) {
+	line := map[string]any{"version": view.JSONVersion, "deployster": version.Current(), "command": command}
+	maps.Copy(line, more)
+	s.line(line)
+}
+
+// End writes the last line of JSON.
+func (s *Events) End(line map[string]any) {
+	line["type"] = "ended"
+	s.line(line)
+}
+
+// Live reports whether the screen is a table.
+func (s *Events) Live() bool { return s.live != nil }
+
+// Table shows an environment and its deployment in the table, if there is one.
+func (s *Events) Table(r environment.Report, d environment.Deployment) {
+	if s.live != nil {
+		s.live.Show(r, d)
+	}
+}
+
+// Failed is how many deployments of pipelines have failed.
+func (s *Events) Failed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
+// Recorded implements pipelines.Spectator and environments.Audience.
+func (s *Events) Recorded(e deploylog.Event) {
+	if e.Name == e.Target.Failed() && e.Target.Kind() == "pipeline" {
+		s.mu.Lock()
+		s.failed++
+		s.mu.Unlock()
+	}
+	s.show(map[string]any{"type": "recorded", "event": e}, func() {
+		o := s.printer.PlanOptions(s.printer.Out)
+		o.Seen = &s.seen
+		if _, ofEnvironment := environment.NameOf(e.Target); ofEnvironment {
+			_ = view.EnvironmentEvent(s.printer.Out, e, o)
+		} else {
+			_ = view.PipelineEvent(s.printer.Out, e, o)
+		}
+	})
+}
+
+// Began implements pipelines.Spectator.
+func (s *Events) Began(step pipeline.Step) {
+	line := stepLine("working", step)
+	if step.Manifest != "" {
+		line["manifest"] = step.Manifest
+	} else {
+		line["environment"] = step.Environment
+	}
+	s.show(line, func() { _ = view.PipelineWork(s.printer.Out, step, s.printer.PlanOptions(s.printer.Out)) })
+}
+
+// Again implements pipelines.Spectator.
+func (s *Events) Again(step pipeline.Step, cause error, after time.Duration) {
+	line := stepLine("retrying", step)
+	line["error"], line["after_ms"] = cause.Error(), after.Milliseconds()
+	s.show(line, func() {
+		_ = s.printer.Printf("        ! %s of %s failed, and is tried again in %s: %s\n", step.Event, step.Target, after, view.Clean(cause.Error()))
+	})
+}
+
+// Notice implements pipelines.Spectator and environments.Audience.
+func (s *Events) Notice(text string) {
+	if s.live != nil {
+		s.live.Note(text)
+		return
+	}
+	s.show(map[string]any{"type": "notice", "text": text}, func() { _ = Write(s.printer.Err, "note: %s\n", view.Clean(text)) })
+}
+
+// Write makes notices of what a logger writes.
+func (s *Events) Write(p []byte) (int, error) {
+	s.Notice(strings.TrimRight(string(p), "\n"))
+	return len(p), nil
+}
+
+func stepLine(kind string, step pipeline.Step) map[string]any {
+	return map[string]any{"type": kind, "target": step.Target, "event": step.Event, "revision": step.Revision, "deployment": step.Deployment}
+}
+
+// show writes a line of JSON, or text where there is no table.
+func (s *Events) show(line map[string]any, text func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.printer.JSON():
+		_ = s.printer.Line(line)
+	case s.live == nil:
+		text()
+	}
+}
+
+// line writes a line of JSON, where programs read the output.
+func (s *Events) line(line map[string]any) { s.show(line, func() {}) }
+
+// Unrecorded is a screen that is not told what is recorded: who uses it reads that
+// in the log.
+type Unrecorded struct{ *Events }
+
+// Recorded implements environments.Audience.
+func (Unrecorded) Recorded(deploylog.Event) {}

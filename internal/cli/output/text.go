@@ -1,0 +1,41 @@
+package output
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/internal/view"
+)
+
+// Count is a number of things, such as "2 hosts".
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// Dash is a text, or a dash in its place.
+func Dash(text string) string {
+	if text == "" {
+		return "–"
+	}
+	return text
+}
+
+// InLine makes of what somebody wrote one line that is safe to print.
+func InLine(text string) string { return strings.Join(strings.Fields(view.Clean(text)), " ") }
+
+// PlainText keeps what a container printed from driving the terminal.
+func PlainText(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c >= 0x7f && c < 0xa0 {
+			return ' '
+		}
+		return c
+	}, s)
+}
+
+// Moment is a time as people read it, in their time zone.
+func Moment(t time.Time) string { return t.Local().Format(time.DateTime) }
