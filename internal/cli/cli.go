@@ -58,7 +58,7 @@ func run(a *app.App, root *cobra.Command, args []string) int {
 	}
 	err = invalidJSON(a, err)
 	complain(a, err)
-	if a.Crashes.Tell(a.Err) {
+	if a.Crashes.Print(a.Err) {
 		return crash.ExitCode
 	}
 	return exit.Code(err)
@@ -105,8 +105,8 @@ Every step is recorded in one append-only deployment log.
 	flags.BoolVar(&a.Global.Unbounded, "allow-unbounded", false, "let the oci engine run where no control groups can be used, with neither memory nor processes bounded")
 	flags.StringVar(&a.Global.Log, "log", "", "deployment log (default .deployster/deployments.db below the workspace)")
 	flags.StringVar(&a.Format, "output", "text", "output format: text or json")
-	flags.IntVar(&a.Global.Parallelism, "parallelism", 10, "how many resources are worked on at once")
-	flags.BoolVarP(&a.Verbose, "verbose", "v", false, "show every line that containers print, and tell resource types to say more")
+	flags.IntVar(&a.Global.Parallelism, "parallelism", 10, "how many resources to process at once")
+	flags.BoolVarP(&a.Verbose, "verbose", "v", false, "show every line that containers print, and ask resource types to be verbose")
 	root.AddCommand(
 		resource.NewApplyCommand(a), resource.NewPlanCommand(a), resource.NewDestroyCommand(a), resource.NewDriftCommand(a), resource.NewValidateCommand(a), resource.NewGraphCommand(a), resource.NewEvalCommand(a),
 		pipelinecmd.NewCommand(a), env.NewCommand(a), explain.NewCommand(a), host.NewCommand(a), logs.NewCommand(a), typecmd.NewCommand(a), image.NewCommand(a), schemaCommand(a), versionCommand(a),
@@ -197,10 +197,10 @@ func looksLikeManifest(arg string) bool {
 	return err == nil && !info.IsDir()
 }
 
-// complain prints an error for people, unless the output has told it already.
+// complain prints an error for people, unless the output has reported it already.
 func complain(a *app.App, err error) {
-	var told *exit.ToldError
-	if err == nil || errors.As(err, &told) {
+	var reported *exit.ReportedError
+	if err == nil || errors.As(err, &reported) {
 		return
 	}
 	fmt.Fprint(a.Err, exit.Text(err))

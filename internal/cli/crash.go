@@ -9,7 +9,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/version"
 )
 
-// about is what a report tells of a command line: no values.
+// about is what a report says of a command line: no values.
 func about(root *cobra.Command, args []string) string {
 	words := []string{"deployster"}
 	if c, _, err := root.Find(args); err == nil {

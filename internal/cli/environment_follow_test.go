@@ -95,7 +95,7 @@ func TestAnInterruptedDeploymentStaysInForce(t *testing.T) {
 	r := s.start("env", "deploy", "shop", "--revision", "1", "--wait")
 	s.until(1, recorded(environment.EventTaskLaunched))
 	s.interrupt(r)
-	if !strings.Contains(r.out.String(), "the deployment stays in force: deployster env run shop") {
+	if !strings.Contains(r.out.String(), "the deployment stays active: deployster env run shop") {
 		t.Errorf("it said\n%s", r.out)
 	}
 	if status := s.wantExit(0, "env", "status", "shop"); !strings.Contains(status, "Deploying    1         0") {
@@ -133,7 +133,7 @@ func TestADeploymentThatRollsItselfBackIsFollowedToThatEnd(t *testing.T) {
 		"--set", "deployment.max_failed=0", "--set", "deployment.auto_rollback=true")
 	s.hold("one/bad")
 	s.hold("two/bad")
-	s.makeDirectory("two/bad") // which can not be written as a file
+	s.makeDirectory("two/bad") // which cannot be written as a file
 	follower := s.start("env", "deploy", "shop", "--revision", "2", "--wait")
 	s.untilBusy("one/bad")
 	s.untilBusy("two/bad")

@@ -29,7 +29,7 @@ func Panicking(args []string) int {
 		case "resource": // as a run tells of it, which others did not take part in
 			err := crash.Do("applying db", func() error { panic("no " + input.Variables[0].Value) })
 			a.Crashes.Add(crash.All(err)[0])
-			return exit.Told(&runner.FailedError{Causes: []error{errors.New("web: exited with 1"), err}})
+			return exit.Reported(&runner.FailedError{Causes: []error{errors.New("web: exited with 1"), err}})
 		case "variables": // that files hold, too
 			in, err := session.Variables(a, input, "")
 			if err != nil {

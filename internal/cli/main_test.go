@@ -28,7 +28,7 @@ import (
 // process's own, so that others may test beside it.
 var (
 	slowType    = fmt.Sprintf("deployster-test-slowtype:%d", os.Getpid())
-	fixedType   = fmt.Sprintf("deployster-test-fixedtype:%d", os.Getpid())   // slowType, but it can not remove
+	fixedType   = fmt.Sprintf("deployster-test-fixedtype:%d", os.Getpid())   // slowType, but it cannot remove
 	oneShotType = fmt.Sprintf("deployster-test-oneshottype:%d", os.Getpid()) // slowType, but it does not serve
 	spyType     = fmt.Sprintf("deployster-test-spytype:%d", os.Getpid())     // it looks for what it may not see
 )

@@ -8,8 +8,8 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 )
 
-// invalidJSON tells what is wrong with manifests in the machine-readable form,
-// where that is asked for. It is the same record for all commands.
+// invalidJSON prints the problems of manifests as JSON, where programs read the
+// output. It is the same record for all commands.
 func invalidJSON(a *app.App, err error) error {
 	var invalid *manifest.Error
 	if !a.JSON() || !errors.As(err, &invalid) {
@@ -27,5 +27,5 @@ func invalidJSON(a *app.App, err error) error {
 	for i, p := range invalid.Problems {
 		problems[i] = problem{p.Position.File, p.Position.Line, p.Position.Column, p.Path, p.Message, p.Hint}
 	}
-	return errors.Join(exit.Told(err), a.Line(map[string]any{"version": 1, "type": "problems", "valid": false, "problems": problems}))
+	return errors.Join(exit.Reported(err), a.Line(map[string]any{"version": 1, "type": "problems", "valid": false, "problems": problems}))
 }

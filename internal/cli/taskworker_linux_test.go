@@ -62,7 +62,7 @@ func newWorks(t *testing.T, inventory, engine string, variables ...manifest.Vari
 }
 
 // withBinary puts the program under test where this process looks for the types
-// that ship: a test can not be in their images.
+// that ship: a test cannot be in their images.
 func withBinary(t *testing.T) {
 	t.Helper()
 	self, err := os.Executable()
@@ -441,7 +441,7 @@ func TestWhetherATaskCanBeRemovedIsAskedWhereAHostAnswers(t *testing.T) {
 			t.Errorf("on %v: %v", hosts, err)
 		}
 		var invalid *manifest.Error
-		if err := removable(fixedType, hosts...); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "m.yaml:1:") || !strings.Contains(err.Error(), "can not remove it") {
+		if err := removable(fixedType, hosts...); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "m.yaml:1:") || !strings.Contains(err.Error(), "cannot remove it") {
 			t.Errorf("on %v: %v", hosts, err)
 		}
 	}

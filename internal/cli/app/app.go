@@ -71,7 +71,7 @@ func (a *App) NewID() string {
 	return ulid.MustNew(ulid.Timestamp(a.Now()), rand.Reader).String()
 }
 
-// Whoami is who asks for something, for the log.
+// Whoami is the user of the process, for the log.
 func Whoami() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {

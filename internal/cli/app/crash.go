@@ -47,8 +47,8 @@ func (c *Crashes) Add(e *crash.Error) {
 	c.advice = append(c.advice, crash.Advice(path, err, &hidden))
 }
 
-// Tell tells people where the reports are, and whether there are any.
-func (c *Crashes) Tell(to io.Writer) bool {
+// Print prints where the reports are, and reports whether there are any.
+func (c *Crashes) Print(to io.Writer) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, text := range c.advice {
@@ -87,7 +87,7 @@ func (c *Crashes) Hide(value any) {
 	}
 }
 
-// without hides what hide was told in a text; c.mu is held.
+// without hides in a text what Hide received; c.mu is held.
 func (c *Crashes) without(text string) string {
 	values := slices.Collect(maps.Keys(c.values))
 	// The longest goes first: another may be its beginning.

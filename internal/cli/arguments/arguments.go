@@ -14,7 +14,7 @@ import (
 	"github.com/deployster-go/deployster/internal/suggest"
 )
 
-// Manifests is the check of arguments of commands that need manifests.
+// Manifests checks that a command has manifests.
 func Manifests(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return exit.Usage("which manifest? usage: %s (see %q)", c.UseLine(), c.CommandPath()+" --help")
@@ -52,7 +52,7 @@ func NoSuchSubcommand(c *cobra.Command, args []string) error {
 	return exit.Usage("%q is not a command of %q%s", args[0], c.CommandPath(), Suggestion(c, args[0]))
 }
 
-// Named is the check of arguments of commands about a pipeline.
+// Named checks that the arguments are there that a command names.
 func Named(what ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != len(what) {
@@ -70,7 +70,7 @@ func Named(what ...string) cobra.PositionalArgs {
 // longestText is how long a name, reason or reference may be, in bytes.
 const longestText = 1000
 
-// OneLine refuses what is not to enter the log as somebody's word.
+// OneLine refuses a text that must not enter the log as a name, reason or reference.
 func OneLine(what, text string) error {
 	switch {
 	case text == "":

@@ -43,8 +43,7 @@ type Completion struct {
 	Log     deploylog.Log // opened when it is asked for
 }
 
-// Register has the shell told of the words that commands and flags take. It only
-// reads, makes nothing, and keeps quiet of what is wrong.
+// Register lets the shell propose the words that commands and flags take.
 func Register(a *app.App, root *cobra.Command) {
 	flag := func(c *cobra.Command, name string, find candidates) {
 		if c.Flag(name) != nil {
@@ -127,7 +126,7 @@ func answers(a *app.App, find candidates) cobra.CompletionFunc {
 			if asked.Log != nil {
 				_ = asked.Log.Close()
 			}
-			_ = recover() // whoever presses a key is told nothing of our mistakes
+			_ = recover() // a panic here must not reach the terminal
 		}()
 		for _, f := range find(asked) {
 			// What is in a log was written by others.

@@ -10,7 +10,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline"
 )
 
-// unreadable tells whether a path is of no regular file: reading it could make
+// unreadable reports whether a path is of no regular file: reading it could make
 // the shell wait, or take away what somebody else is to read.
 func unreadable(path string) bool {
 	info, err := os.Stat(path)
@@ -41,7 +41,7 @@ func pipelineNames(c *Completion) []candidate {
 	return c.living("pipeline", pipeline.EventDefined, pipeline.EventDeleted)
 }
 
-// pipeline is one as its own events tell it, without those of its stages.
+// pipeline is folded from its own events, without those of its stages.
 func (c *Completion) pipeline(name string) *pipeline.State {
 	s := pipeline.New(name)
 	for _, e := range c.events(deploylog.Filter{Target: pipeline.Target(name)}) {

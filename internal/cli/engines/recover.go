@@ -63,17 +63,17 @@ func (f *Finder) Used(ctx context.Context) runs.EngineUsed {
 	}
 }
 
-// machine tells one start of a machine from others, and from other machines.
+// machine identifies one start of one machine.
 type machine struct{ id, boot string }
 
-// thisMachine is empty where that can not be found out. Machines that were copied
+// thisMachine is empty where that cannot be found out. Machines that were copied
 // have an id in common, so that their names must tell them apart.
 func thisMachine() machine {
 	var m machine
 	if id, err := os.ReadFile("/etc/machine-id"); err == nil {
 		name, err := os.Hostname()
 		if text := strings.TrimSpace(string(id)); err == nil && text != "" {
-			sum := sha256.Sum256([]byte("deployster " + text + " " + name)) // it is not to be told to others as it is
+			sum := sha256.Sum256([]byte("deployster " + text + " " + name)) // the id itself is confidential
 			m.id = hex.EncodeToString(sum[:16])
 		}
 	}
@@ -91,7 +91,7 @@ func restarted(u runs.EngineUsed) bool {
 }
 
 // elsewhere reports whether a run was on another machine than this one, as far as
-// the log tells.
+// the log records.
 func elsewhere(u runs.EngineUsed) bool {
 	if here := thisMachine(); u.Boot != "" && here.boot == u.Boot {
 		return false
@@ -116,7 +116,7 @@ func (f *Finder) Open(ctx context.Context, used runs.EngineUsed) (runs.Container
 	case OCI:
 		found, err = f.openOCI(used)
 	default:
-		err = errors.New("the log does not tell how to reach it")
+		err = errors.New("the log does not record how to reach it")
 	}
 	if err != nil && restarted(used) {
 		return nil, nil, nil // what ran there ended with the machine
@@ -133,7 +133,7 @@ func (f *Finder) is(ctx context.Context, used runs.EngineUsed) bool {
 		return !elsewhere(used) && !restarted(used) && used.UID == strconv.Itoa(os.Geteuid()) && used.ID == identify(ctx, f.engine).ID
 	case used.ID != "":
 		return used.ID == identify(ctx, f.engine).ID
-	default: // from a log that does not tell more than the address
+	default: // an old log records only the address
 		return used.Address == f.info.Address && (!socket(used) || !elsewhere(used))
 	}
 }
@@ -181,7 +181,7 @@ func (f *Finder) try(ctx context.Context, way docker.Options, used runs.EngineUs
 	switch {
 	case err != nil:
 	case identity.ID == "":
-		err = errors.New("what answers there does not tell which engine it is")
+		err = errors.New("what answers there does not say which engine it is")
 	case identity.ID != used.ID:
 		err = fmt.Errorf("another engine answers there now: it is %q, and the run used %q", identity.ID, used.ID)
 	default:
@@ -193,10 +193,10 @@ func (f *Finder) try(ctx context.Context, way docker.Options, used runs.EngineUs
 // openOCI finds the containers that a run had without a daemon: they are of its
 // machine and its user.
 func (f *Finder) openOCI(used runs.EngineUsed) (runs.Containers, error) {
-	mine := strconv.Itoa(os.Geteuid())
-	if used.UID == "" { // from a log that does not tell more than the name
+	uid := strconv.Itoa(os.Geteuid())
+	if used.UID == "" { // an old log records only the name
 		if u, err := user.Current(); err == nil && u.Username == used.User {
-			used.UID = mine
+			used.UID = uid
 		}
 	}
 	switch {
@@ -204,7 +204,7 @@ func (f *Finder) openOCI(used runs.EngineUsed) (runs.Containers, error) {
 		return nil, fmt.Errorf("the run was on machine %s, and its containers can be asked for only there", cmp.Or(used.Host, "unknown"))
 	case restarted(used):
 		return nil, nil
-	case used.UID != mine:
+	case used.UID != uid:
 		return nil, fmt.Errorf("the run was of user %s (uid %s), who alone can ask for its containers: run this as that user", cmp.Or(used.User, "unknown"), cmp.Or(used.UID, "unknown"))
 	}
 	left, err := oci.OpenLeftovers(oci.Options{RunDir: used.ID, Logger: app.Logger(f.news)})
@@ -246,7 +246,7 @@ func Abandon(ctx context.Context, a *app.App, log deploylog.Log, ids []string) e
 		switch {
 		case err == nil:
 		case errors.Is(err, runs.ErrNoSuchRun), errors.Is(err, runs.ErrRunEnded), errors.Is(err, runs.ErrRunAlive):
-			return exit.Usage("--abandon %s: %w%s", run, err, meantRun(ctx, log, run))
+			return exit.Usage("--abandon %s: %w%s", run, err, suggestRun(ctx, log, run))
 		default:
 			return fmt.Errorf("--abandon %s: %w", run, err)
 		}
@@ -254,8 +254,8 @@ func Abandon(ctx context.Context, a *app.App, log deploylog.Log, ids []string) e
 	return nil
 }
 
-// meantRun tells which dead runs can be abandoned.
-func meantRun(ctx context.Context, log deploylog.Log, run string) string {
+// suggestRun names the dead runs that can be abandoned.
+func suggestRun(ctx context.Context, log deploylog.Log, run string) string {
 	unfinished, err := runs.UnfinishedRuns(ctx, log, "")
 	if err != nil {
 		return ""
@@ -292,7 +292,7 @@ func Preferred(ctx context.Context, log deploylog.Log, target deploylog.Target) 
 }
 
 // mayLeave fails where auto must not go over to another engine than the one that a
-// dead run used, because that one can not be asked.
+// dead run used, because that one cannot be asked.
 func mayLeave(ctx context.Context, a *app.App, news io.Writer, unfinished *runs.Unfinished) error {
 	if unfinished == nil {
 		return nil

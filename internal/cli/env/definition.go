@@ -75,13 +75,13 @@ func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d *environmen
 		return err
 	}
 	defer func() { err = errors.Join(err, workers.Close()) }()
-	ctx, signals := interrupt.Interruptible(ctx, func(string) {})
+	ctx, signals := interrupt.Handle(ctx, func(string) {})
 	defer signals.Done()
-	asking, cancel := signals.Stoppable(ctx)
+	asking, cancel := signals.Context(ctx)
 	defer cancel()
-	err = workers.Tasks.Removable(asking, d, text, selected, func(unread []manifest.Problem) error { return session.Heed(a, unread, flags.input.Strict) })
+	err = workers.Tasks.Removable(asking, d, text, selected, func(unread []manifest.Problem) error { return session.WarnUnread(a, unread, flags.input.Strict) })
 	if signals.Count.Load() > 0 {
-		return exit.Told(runner.ErrInterrupted)
+		return exit.Reported(runner.ErrInterrupted)
 	}
 	return err
 }
@@ -96,7 +96,7 @@ func keepText(a *app.App, text []byte) error {
 	return err
 }
 
-// neverStops tells whether no running task may ever be stopped.
+// neverStops reports whether no running task may ever be stopped.
 func neverStops(c environment.Configuration, hosts int) bool {
 	return c.Method == environment.Replace && hosts > 0 && c.Minimum(hosts) == hosts
 }

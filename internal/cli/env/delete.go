@@ -50,7 +50,7 @@ when it waits for the end (--wait).`,
 	}
 	c.Flags().BoolVar(&o.terminate, "terminate-tasks", false, "terminate its tasks first")
 	arguments.RegisterYes(c, &o.yes)
-	c.Flags().BoolVar(&o.wait, "wait", false, "follow it until the tasks are gone, and work on that if nobody does")
+	c.Flags().BoolVar(&o.wait, "wait", false, "follow the deletion until the tasks are stopped, and run a controller where none is at work")
 	arguments.RegisterReason(c, &o.reason)
 	o.work.registerWatch(c)
 	return c
@@ -109,7 +109,7 @@ func agreeToDelete(ctx context.Context, a *app.App, e *environmentSet, o deleteO
 	return tasks, prompt.Agree(ctx, a, o.yes, fmt.Sprintf("environment %s would be deleted (%s)", o.name, what), "Delete environment %s (%s)?", o.name, what)
 }
 
-// noticeIdle says so where nobody will do what was just asked for.
+// noticeIdle prints a notice where no controller is at work on the environment.
 func noticeIdle(a *app.App, log deploylog.Log, name string) {
 	if !environments.ControllerAtWork(log) && !environments.WorksOn(log, name) {
 		fmt.Fprintf(a.Err, "note: no controller is at work: deployster env run %s\n", name)

@@ -31,11 +31,11 @@ type deployOptions struct {
 
 func (o *deployOptions) register(c *cobra.Command) {
 	flags := c.Flags()
-	flags.IntVar(&o.revision, "revision", 0, "which one")
+	flags.IntVar(&o.revision, "revision", 0, "revision to deploy")
 	flags.StringVar(&o.method, "method", "", "for this deployment: Replace or Surge")
 	flags.IntVar(&o.minHealthyPercent, "min-healthy-percent", 0, "for this deployment: how many of the hosts keep a healthy task, in percent")
 	flags.IntVar(&o.maxOver, "max-over", 0, "for this deployment: how many hosts have two tasks at once, at most (Surge)")
-	flags.BoolVar(&o.wait, "wait", false, "follow it to its end, and work on it if nobody does")
+	flags.BoolVar(&o.wait, "wait", false, "follow the deployment to its end, and run a controller where none is at work")
 	arguments.RegisterReason(c, &o.reason)
 	o.work.registerWatch(c)
 	_ = c.RegisterFlagCompletionFunc("method", cobra.FixedCompletions([]string{string(environment.Replace), string(environment.Surge)}, cobra.ShellCompDirectiveNoFileComp))
@@ -79,18 +79,18 @@ func newDeployCommand(a *app.App) *cobra.Command {
 	var o deployOptions
 	c := &cobra.Command{
 		Use:   "deploy NAME --revision N",
-		Short: "Bring a revision to its hosts",
-		Long: `Bring a revision to its hosts: a task of it comes to every host that its query
-selects, those of other revisions go, and whatever is paused goes on. How fast,
-the deployment configuration of the revision says, or the flags, for this time.
-To go back to an older revision there is "env rollback".
+		Short: "Deploy a revision of an environment",
+		Long: `Deploy a revision: this starts one task per host that its query selects, stops
+those of other revisions, and resumes a paused environment. The deployment
+configuration of the revision sets the pace, or the flags do, for this deployment.
+"env rollback" goes back to an older revision.
 
-It only records what is wanted; "env run" brings it about. With --wait it works
-on that itself, unless somebody does, and shows how it goes on; what containers
-and manifests are given (--var, --pull and so on) is for that. It ends with 0
-when all is as wanted, and with 1 when the deployment is stuck, or another one
-came. Interrupted, it finishes what it has begun; the deployment stays in force.
-Afterwards nobody keeps watch, but "env run".`,
+The command sets the desired state; the controller ("env run") reconciles it. With
+--wait the command follows the deployment, and runs a controller itself where none
+is at work; what containers and manifests are given (--var, --pull and so on) is
+for that. It ends with 0 when the desired state is reached, and with 1 when the
+deployment is stuck or superseded. Interrupted, it finishes what it has begun; the
+deployment stays active, and "env run" continues it.`,
 		Example: `  deployster env deploy shop/prod --revision 2
   deployster env deploy shop/prod --revision 2 --wait --reason 'new checkout'
   deployster env deploy shop/prod --revision 2 --min-healthy-percent 50`,
@@ -114,12 +114,12 @@ func newRollbackCommand(a *app.App) *cobra.Command {
 	var o deployOptions
 	c := &cobra.Command{
 		Use:   "rollback NAME --revision N",
-		Short: "Bring an earlier revision back",
-		Long: `Bring an earlier revision back to its hosts. The newer ones are reverted, also one
-whose deployment is under way. It may be faster or less careful than the revision
-says (--method, --min-healthy-percent, --max-over).
+		Short: "Roll an environment back to an earlier revision",
+		Long: `Roll an environment back to an earlier revision. The newer ones are reverted, also
+one whose deployment is under way. It may be faster or less careful than the
+revision says (--method, --min-healthy-percent, --max-over).
 
-It only records what is wanted; see "env deploy", also for --wait.`,
+The command sets the desired state; see "env deploy", also for --wait.`,
 		Example: `  deployster env rollback shop/prod --revision 1 --reason 'drops sessions'
   deployster env rollback shop/prod --revision 1 --min-healthy-percent 0 --wait`,
 		Args: arguments.Named("an environment"),

@@ -20,14 +20,14 @@ func NewCommand(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "env",
 		Aliases: []string{"environment"},
-		Short:   "Say what is to run on which hosts, and bring it there in revisions",
-		Long: `Say what is to run on which hosts, and bring it there in revisions.
+		Short:   "Manage environments and roll out revisions",
+		Long: `Manage environments and roll out revisions.
 
 An environment is a task, a query that selects hosts, and a way to deploy. Each
-change of it is a revision, which does nothing until it is deployed: then a task
-of it comes to every host, at the pace that the deployment configuration allows.
-"env run" is what does that, and keeps watch afterwards: hosts come and go, tasks
-die and drift.`,
+change of it is a revision, which does nothing until it is deployed: that starts
+one task per host, at the pace that the deployment configuration allows. "env run"
+runs the controller that does so, and that keeps the desired state afterwards:
+hosts come and go, tasks die and drift.`,
 		Example: `  deployster env create -f prod.yaml
   deployster env deploy shop/prod --revision 1 --wait
   deployster env update shop/prod --base 1 --set task.vars.image=shop:2
@@ -81,7 +81,7 @@ func withEnvironment(ctx context.Context, a *app.App, name string, do func(*envi
 
 func environmentsOf(ctx context.Context, a *app.App, log deploylog.Log, names []string, at int64) (*environmentSet, error) {
 	e := &environmentSet{log: log, names: names}
-	e.Environments = environments.NewEnvironments(log, a.Now, func(told deploylog.Event) { e.when = told.CreatedAt })
+	e.Environments = environments.NewEnvironments(log, a.Now, func(last deploylog.Event) { e.when = last.CreatedAt })
 	if err := e.Follow(ctx, at); err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (e *environmentSet) alive(name string) error {
 	})
 }
 
-// report tells how an environment is.
+// report is the state of an environment.
 func (e *environmentSet) report(name string) (r environment.Report) {
 	_ = e.Ask(name, func(s *environment.State) error {
 		r = s.Report()

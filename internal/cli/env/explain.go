@@ -35,8 +35,8 @@ func Explain(ctx context.Context, a *app.App, t deploylog.Target, at int64) erro
 	})
 }
 
-// concerns tells whether a target is the environment or one of its tasks, which
-// may be still to come.
+// concerns reports whether a target is the environment or one of its tasks, which
+// may not have started yet.
 func concerns(s *environment.State, t deploylog.Target) bool {
 	if t == environment.Target(s.Name()) {
 		return true

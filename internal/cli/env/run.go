@@ -30,11 +30,12 @@ func newRunCommand(a *app.App) *cobra.Command {
 	var o runOptions
 	c := &cobra.Command{
 		Use:   "run [NAME…]",
-		Short: "Bring to hosts what environments say, and keep it so, until interrupted",
-		Long: `Bring to hosts what environments say, and keep it so: all of them unless some are
-named. Deployments are carried out; hosts that join the query of an environment
-get a task, those that leave it are cleaned; a task that died is started again,
-and one that is not as its manifest says is repaired or reported.
+		Short: "Run the controller of environments",
+		Long: `Run the controller, which reconciles environments with their desired state: all of
+them, unless some are named. It runs until interrupted. It carries deployments out;
+hosts that join the query of an environment get a task, those that leave it are
+drained; a task that died is started again, and one that has drifted is repaired
+or reported.
 
 One controller of all environments works on a log at a time. Another one stands
 by, and takes over at once when the first has ended, however it ended. Controllers
@@ -51,7 +52,7 @@ it.`,
 			return runRun(c.Context(), a, o)
 		},
 	}
-	c.Flags().BoolVar(&o.untilIdle, "until-idle", false, "end when nothing moves any more: all is deployed, stuck or paused; with 1 when something is stuck or not healthy")
+	c.Flags().BoolVar(&o.untilIdle, "until-idle", false, "end when no progress is possible: all is deployed, stuck or paused; with 1 when something is stuck or not healthy")
 	o.work.registerWatch(c)
 	return c
 }
@@ -71,7 +72,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 // reconcile brings to hosts what the environments say.
 func (e *environmentSet) reconcile(ctx context.Context, a *app.App, o runOptions) (err error) {
 	screen := a.Events()
-	ctx, signals := interrupt.Interruptible(ctx, screen.Notice)
+	ctx, signals := interrupt.Handle(ctx, screen.Notice)
 	defer signals.Done()
 	workers, err := session.OpenWorkers(a, e.log, work.NewHosts(o.work.inventory), o.work.input, o.work.engine, screen)
 	if err != nil {
@@ -81,7 +82,7 @@ func (e *environmentSet) reconcile(ctx context.Context, a *app.App, o runOptions
 	if _, err := workers.Hosts.Inventory(); len(e.names) > 0 && err != nil {
 		return exit.Invalid(err)
 	}
-	if err := session.Heed(a, workers.Tasks.Unread(e.tasks(e.names)), o.work.input.Strict); err != nil {
+	if err := session.WarnUnread(a, workers.Tasks.Unread(e.tasks(e.names)), o.work.input.Strict); err != nil {
 		return err
 	}
 	screen.Begin("env run", nil)
@@ -91,7 +92,7 @@ func (e *environmentSet) reconcile(ctx context.Context, a *app.App, o runOptions
 	}).Run(ctx))
 	switch {
 	case signals.Count.Load() > 0 && (err == nil || errors.Is(err, context.Canceled)):
-		return exit.Told(runner.ErrInterrupted)
+		return exit.Reported(runner.ErrInterrupted)
 	case err != nil:
 		return err
 	}
@@ -100,9 +101,9 @@ func (e *environmentSet) reconcile(ctx context.Context, a *app.App, o runOptions
 	case err != nil:
 		return err
 	case len(wrong) > 0:
-		return fmt.Errorf("%s; deployster env status tells why", strings.Join(wrong, "; "))
+		return fmt.Errorf("%s; deployster env status shows why", strings.Join(wrong, "; "))
 	}
-	return a.Ended("nothing moves any more: deployster env status tells how it is")
+	return a.Ended("idle, no progress possible: deployster env status shows the result")
 }
 
 // tasks are those of all revisions of environments, for which hosts are not known.
@@ -118,8 +119,8 @@ func (e *environmentSet) tasks(names []string) (tasks []environment.Task) {
 	return tasks
 }
 
-// wrong tells which environments are not as they are to be, without anybody having
-// paused them; no names are all.
+// wrong lists the environments that are not in their desired state though they are
+// not paused; no names are all.
 func (e *environmentSet) wrong(ctx context.Context, names []string) (wrong []string, err error) {
 	if err := e.Follow(ctx, 0); err != nil {
 		return nil, err
@@ -128,15 +129,15 @@ func (e *environmentSet) wrong(ctx context.Context, names []string) (wrong []str
 		names = e.present()
 	}
 	for _, name := range names {
-		if text := ailing(e.report(name)); text != "" {
+		if text := unhealthy(e.report(name)); text != "" {
 			wrong = append(wrong, text)
 		}
 	}
 	return wrong, nil
 }
 
-// ailing tells what is wrong with an environment, "" when nothing is.
-func ailing(r environment.Report) string {
+// unhealthy says what is wrong with an environment, "" when nothing is.
+func unhealthy(r environment.Report) string {
 	d := r.Deployment
 	switch {
 	case d == nil || r.Deleted:

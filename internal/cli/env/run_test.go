@@ -23,7 +23,7 @@ func TestAnEnvironmentIsIdleAndNotWell(t *testing.T) {
 		"that, and it is paused": {environment.Report{Rows: rows, Deployment: &environment.Deployment{Revision: 2, Status: environment.DeploymentStuck}, Pause: &environment.PauseInfo{}}, "stuck: shop"},
 	} {
 		tc.report.Environment = "shop"
-		if got := ailing(tc.report); got != tc.want {
+		if got := unhealthy(tc.report); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}

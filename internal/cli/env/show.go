@@ -54,7 +54,7 @@ type listedEnvironment struct {
 	Query string `json:"query"`
 }
 
-// listEnvironment tells of the revision in force, or of the newest where none is.
+// listEnvironment describes the active revision, or the newest where none is active.
 func listEnvironment(s *environment.State) listedEnvironment {
 	revisions := s.Revisions()
 	shown := revisions[len(revisions)-1]
@@ -104,7 +104,7 @@ func baseText(base int) string {
 	return strconv.Itoa(base)
 }
 
-// whatChanged tells in one line what a revision changed of its base.
+// whatChanged says in one line what a revision changed of its base.
 func whatChanged(s *environment.State, r environment.Revision) string {
 	base, err := s.Revision(r.Base)
 	if err != nil {
@@ -120,7 +120,7 @@ func differences(before, after *environment.Definition) []string {
 		switch {
 		case d.Path != "task.digest":
 			lines = append(lines, d.String())
-		case before.Task.Manifest == after.Task.Manifest: // else that is told
+		case before.Task.Manifest == after.Task.Manifest: // else the path differs, too
 			lines = append(lines, fmt.Sprintf("task.manifest: %s has another text", after.Task.Manifest))
 		}
 	}

@@ -21,19 +21,19 @@ func newStatusCommand(a *app.App) *cobra.Command {
 	var o statusOptions
 	c := &cobra.Command{
 		Use:   "status [NAME…]",
-		Short: "Show of every revision how many tasks are wanted, and are there",
-		Long: `Show of every revision how many tasks are wanted, and are there. Of the revision
-that is in force, healthy tasks count. Below is what there is to say: that it is
-paused, why it is stuck, and which hosts are in trouble; or all hosts (--hosts).
+		Short: "Show the status of environments",
+		Long: `Show the status of environments: of every revision, how many tasks are desired and
+current. Of the active revision, healthy tasks count. Below is whether it is
+paused, why it is stuck, and which hosts are unhealthy; or all hosts (--hosts).
 
   Created      nothing of it was deployed yet
-  Deploying    its tasks come to their hosts
-  Active       they are all there, and healthy; a host that comes gets one, too
-  Undeploying  its tasks go, for another revision is deployed
-  Inactive     they are gone
-  Stuck        its deployment had no progress for too long; it is tried further
-  Reverting    its tasks go, for an earlier revision is brought back
-  Reverted     they are gone`,
+  Deploying    its tasks are being started
+  Active       all its tasks run and are healthy; a host that joins gets one, too
+  Undeploying  its tasks are being stopped, because another revision is deployed
+  Inactive     its tasks are stopped
+  Stuck        its deployment made no progress for too long; it is retried
+  Reverting    its tasks are being stopped by a rollback to an earlier revision
+  Reverted     its tasks are stopped`,
 		Example: "  deployster env status shop/prod\n  deployster env status --watch\n  deployster env status shop/prod --at 812 --hosts",
 		RunE: func(c *cobra.Command, names []string) error {
 			o.names = names
@@ -42,7 +42,7 @@ paused, why it is stuck, and which hosts are in trouble; or all hosts (--hosts).
 	}
 	arguments.RegisterAt(c, &o.at)
 	c.Flags().BoolVar(&o.hosts, "hosts", false, "show every host with its tasks")
-	c.Flags().BoolVar(&o.watch, "watch", false, "show it again whenever it changes, until interrupted")
+	c.Flags().BoolVar(&o.watch, "watch", false, "show the status again whenever it changes, until interrupted")
 	return c
 }
 

@@ -29,10 +29,10 @@ func newUpdateCommand(a *app.App) *cobra.Command {
 	var o updateOptions
 	c := &cobra.Command{
 		Use:   "update NAME --base N [-f FILE | --set KEY=VALUE…]",
-		Short: "Make a revision of an environment from its newest one",
-		Long: `Make a revision of an environment from its newest one, which is to be named: who
-has changed the environment meanwhile is told, and nothing overwritten. Nothing
-happens on any host until the revision is deployed.
+		Short: "Create a revision of an environment from its newest one",
+		Long: `Create a revision of an environment from its newest one, which has to be named: a
+revision that somebody else created in between is refused as a base, so nothing is
+overwritten. Nothing happens on any host until the revision is deployed.
 
 The change is one of these:
   -f FILE          another definition, with its manifest as it is now
@@ -54,7 +54,7 @@ The change is one of these:
 			return runUpdate(c.Context(), a, o)
 		},
 	}
-	c.Flags().IntVar(&o.base, "base", 0, "the revision that is changed: the newest")
+	c.Flags().IntVar(&o.base, "base", 0, "revision to change, which must be the newest")
 	c.Flags().StringVarP(&o.file, "file", "f", "", "another definition")
 	c.Flags().StringArrayVar(&o.set, "set", nil, "a value of the definition, as KEY=VALUE (repeatable)")
 	o.work.register(c)

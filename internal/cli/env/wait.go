@@ -22,7 +22,8 @@ import (
 )
 
 // follower follows a deployment to its end. What happens it reads in the log,
-// whoever does it; a controller in this process does it where nobody else does.
+// whichever process works on it; a controller in this process does where none else
+// is at work.
 type follower struct {
 	app    *app.App
 	names  *environmentSet
@@ -30,7 +31,7 @@ type follower struct {
 	id     string // of the deployment that is followed; that of a rollback that comes of itself takes its place
 	screen *output.Events
 	seen   int64 // the last event that was shown
-	bad    error // why it can not end well any more
+	bad    error // why it cannot end well any more
 }
 
 // deployAndWait has a deployment started, and follows it.
@@ -39,14 +40,14 @@ func deployAndWait(ctx context.Context, a *app.App, command string, e *environme
 		return err
 	}
 	screen, closeScreen := a.LiveEvents()
-	ctx, signals := interrupt.Interruptible(ctx, screen.Notice)
+	ctx, signals := interrupt.Handle(ctx, screen.Notice)
 	defer signals.Done()
 	workers, err := session.OpenWorkers(a, e.log, work.NewHosts(flags.inventory), flags.input, flags.engine, screen)
 	if err != nil {
 		return errors.Join(err, closeScreen())
 	}
 	defer func() { err = errors.Join(err, workers.Close()) }()
-	if err := session.Heed(a, workers.Tasks.Unread(e.tasks([]string{name})), flags.input.Strict); err != nil {
+	if err := session.WarnUnread(a, workers.Tasks.Unread(e.tasks([]string{name})), flags.input.Strict); err != nil {
 		return errors.Join(err, closeScreen())
 	}
 	events, err := e.Command(ctx, name, wanted)
@@ -66,7 +67,7 @@ func deployAndWait(ctx context.Context, a *app.App, command string, e *environme
 
 // follow shows what happens until the deployment has ended and the controller
 // with it.
-func (f *follower) follow(ctx context.Context, signals *interrupt.Interruption, o environments.ControllerOptions) error {
+func (f *follower) follow(ctx context.Context, signals *interrupt.Signals, o environments.ControllerOptions) error {
 	stop := make(chan struct{})
 	halt := sync.OnceFunc(func() { close(stop) })
 	o.Stop = stop
@@ -100,8 +101,8 @@ func (f *follower) follow(ctx context.Context, signals *interrupt.Interruption, 
 	}
 }
 
-// watch tells that there is something new of the environment in the log, or why
-// that is no longer known.
+// watch signals each new event of the environment in the log, or why the log cannot
+// be watched any longer.
 func (f *follower) watch(ctx context.Context) <-chan error {
 	news := make(chan error, 1)
 	news <- nil // the beginning
@@ -158,8 +159,8 @@ func (f *follower) deployment() (d environment.Deployment) {
 	return d
 }
 
-// over tells whether the deployment has come to its end. One that was rolled back
-// by itself ends with that.
+// over reports whether the deployment has ended. An automatic rollback of it is
+// followed to its own end.
 func (f *follower) over() (over bool) {
 	_ = f.names.Ask(f.name, func(s *environment.State) error {
 		all := s.Deployments()
@@ -172,7 +173,7 @@ func (f *follower) over() (over bool) {
 		if !s.Exists() {
 			over = true
 			if d.Kind != environment.ByDelete {
-				f.bad = fmt.Errorf("environment %s was deleted meanwhile", f.name)
+				f.bad = fmt.Errorf("environment %s was deleted while it was followed", f.name)
 			}
 			return nil
 		}
@@ -182,13 +183,13 @@ func (f *follower) over() (over bool) {
 				over = true
 				return nil
 			}
-			f.bad = fmt.Errorf("deployment %s was stuck, and revision %d was brought back", d.ID, all[i].Revision)
+			f.bad = fmt.Errorf("deployment %s was stuck, and was rolled back to revision %d", d.ID, all[i].Revision)
 			d, f.id = all[i], all[i].ID
 		}
 		over = d.Status == environment.DeploymentFinished
 		if d.Status == environment.DeploymentStuck {
 			over = true
-			f.bad = fmt.Errorf("deployment %s is stuck: deployster env run %s goes on trying, env rollback brings an earlier revision back", d.ID, f.name)
+			f.bad = fmt.Errorf("deployment %s is stuck: deployster env run %s retries it, env rollback goes back to an earlier revision", d.ID, f.name)
 		}
 		return nil
 	})
@@ -196,14 +197,14 @@ func (f *follower) over() (over bool) {
 }
 
 // conclude says how it ended.
-func (f *follower) conclude(err error, signals *interrupt.Interruption, closeScreen func() error) error {
+func (f *follower) conclude(err error, signals *interrupt.Signals, closeScreen func() error) error {
 	over, interrupted := f.over(), errors.Is(err, context.Canceled) || signals.Count.Load() > 0 && err == nil
 	switch {
-	case over && interrupted: // it came to its end all the same
+	case over && interrupted: // it ended all the same
 		err = nil
 	case interrupted:
-		f.screen.Notice(fmt.Sprintf("the deployment stays in force: deployster env run %s goes on with it", f.name))
-		err = exit.Told(runner.ErrInterrupted)
+		f.screen.Notice(fmt.Sprintf("the deployment stays active: deployster env run %s goes on with it", f.name))
+		err = exit.Reported(runner.ErrInterrupted)
 	case err == nil && !over:
 		err = fmt.Errorf("deployment %s is not at its end, but the controller is: deployster env run %s goes on", f.id, f.name)
 	}

@@ -38,21 +38,21 @@ func Invalid(cause error) error { return &UsageError{cause} }
 // Usage is Invalid of a new error.
 func Usage(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
 
-// ToldError is an error whose story the output has told already.
-type ToldError struct{ Cause error }
+// ReportedError is an error that the output has reported already.
+type ReportedError struct{ Cause error }
 
 // Error implements error.
-func (e *ToldError) Error() string { return e.Cause.Error() }
+func (e *ReportedError) Error() string { return e.Cause.Error() }
 
 // Unwrap returns the cause.
-func (e *ToldError) Unwrap() error { return e.Cause }
+func (e *ReportedError) Unwrap() error { return e.Cause }
 
-// Told marks an error as one whose story the output has told already.
-func Told(err error) error {
+// Reported marks an error as one that the output has reported already.
+func Reported(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &ToldError{err}
+	return &ReportedError{err}
 }
 
 // ErrChanges is how plan --detailed-exitcode says that there are changes.
@@ -136,7 +136,7 @@ func fileErrors(err error) []*fs.PathError {
 }
 
 // Status is the exit code of something that ran in this process's place
-// and has told its story itself.
+// and has reported its errors itself.
 type Status int
 
 // Error implements error.

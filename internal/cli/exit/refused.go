@@ -9,7 +9,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline"
 )
 
-// Refused makes wrong usage of what names nothing that there is.
+// Refused makes wrong usage of an error that says that something does not exist.
 func Refused(err error) error {
 	for _, unknown := range []error{pipelines.ErrNoPipeline, pipeline.ErrUnknown, environments.ErrNoEnvironment, environment.ErrUnknown} {
 		if errors.Is(err, unknown) {

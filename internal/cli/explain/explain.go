@@ -24,9 +24,10 @@ func NewCommand(a *app.App) *cobra.Command {
 	var path string
 	c := &cobra.Command{
 		Use:   "explain TARGET",
-		Short: "Tell why something is not as it is to be, and what would change that",
-		Long: `Tell of everything at or below a target that does not move, or is not as it is to
-be, why that is, with the event that is responsible, and what would change it.
+		Short: "Explain why a target is pending or blocked",
+		Long: `Explain why everything at or below a target that makes no progress, or is not in
+its desired state, is pending or blocked: with the event that is responsible, and
+what would change it.
 
 TARGET is as the log has it:
   environment/shop/prod, task/shop/prod/2/antworker001
@@ -45,7 +46,7 @@ TARGET is as the log has it:
 			}
 			if kind := t.Kind(); kind != args[0] && (kind == "run" || kind == "resource") {
 				if at != 0 {
-					return exit.Usage("--at is for environments and pipelines: of %s it is told how it is now", t)
+					return exit.Usage("--at is for environments and pipelines: %s is explained as it is now", t)
 				}
 				return explainRuns(c.Context(), a, t)
 			}
@@ -60,7 +61,7 @@ TARGET is as the log has it:
 // explainable is how targets begin that can be explained.
 const explainable = "environment/, task/, pipeline/, stage/, host-group/, host/, run/, resource/"
 
-// noSuchTarget tells what may be explained.
+// noSuchTarget says which targets can be explained.
 func noSuchTarget(text string) error {
 	kinds := []string{"environment", "task", "pipeline", "stage", "host-group", "host", "run", "resource"}
 	kind, path, _ := strings.Cut(text, "/")
@@ -68,5 +69,5 @@ func noSuchTarget(text string) error {
 	if near := suggest.Closest(kind, kinds); near != "" && path != "" {
 		hint = ", did you mean " + near + "/" + path
 	}
-	return exit.Usage("%q can not be explained: what can begins with %s%s", text, explainable, hint)
+	return exit.Usage("%q cannot be explained: what can begins with %s%s", text, explainable, hint)
 }

@@ -132,8 +132,8 @@ func newLoadCommand(a *app.App) *cobra.Command {
 	var fromDocker string
 	c := &cobra.Command{
 		Use:   "load FILE | DIRECTORY | - | --docker IMAGE",
-		Short: "Put images into the cache: a tar, an OCI layout, or an image that Docker has",
-		Long: `Put images into the cache.
+		Short: "Load images into the cache: a tar, an OCI layout, or an image that Docker has",
+		Long: `Load images into the cache.
 
 FILE is a tar as "docker save" makes it, or of an OCI layout; DIRECTORY is an OCI
 layout; - is a tar on stdin. With --docker the image is taken from the Docker
@@ -178,14 +178,14 @@ func imageName(i oci.Image) string {
 func loadImages(ctx context.Context, a *app.App, e *oci.Engine, fromDocker string, args []string) ([]oci.Image, error) {
 	progress := a.Progress("loading")
 	defer progress("")
-	told := func(done int64) { progress(output.SizeText(done)) }
+	show := func(done int64) { progress(output.SizeText(done)) }
 	switch {
 	case fromDocker != "":
-		return loadFromDocker(ctx, a, e, fromDocker, told)
+		return loadFromDocker(ctx, a, e, fromDocker, show)
 	case args[0] == "-":
-		return e.LoadFrom(ctx, a.In, told)
+		return e.LoadFrom(ctx, a.In, show)
 	default:
-		images, err := e.LoadPath(ctx, args[0], told)
+		images, err := e.LoadPath(ctx, args[0], show)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = exit.Invalid(err)
 		}
@@ -193,7 +193,7 @@ func loadImages(ctx context.Context, a *app.App, e *oci.Engine, fromDocker strin
 	}
 }
 
-func loadFromDocker(ctx context.Context, a *app.App, e *oci.Engine, ref string, told func(int64)) (images []oci.Image, err error) {
+func loadFromDocker(ctx context.Context, a *app.App, e *oci.Engine, ref string, show func(int64)) (images []oci.Image, err error) {
 	source, err := docker.Open(ctx, docker.Options{Logger: app.Logger(a.Err)})
 	if err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func loadFromDocker(ctx context.Context, a *app.App, e *oci.Engine, ref string, 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, saved.Close()) }()
-	return e.LoadFrom(ctx, saved, told)
+	return e.LoadFrom(ctx, saved, show)
 }
 
 type pruneOptions struct {
@@ -267,7 +267,7 @@ func runPrune(ctx context.Context, a *app.App, o pruneOptions) error {
 	})
 }
 
-// agreeToPrune asks before images go that nobody can pull again.
+// agreeToPrune asks before images are removed that cannot be pulled again.
 func agreeToPrune(ctx context.Context, a *app.App, e *oci.Engine, keep func(oci.Image) bool) error {
 	images, err := e.Images()
 	if err != nil {
@@ -283,9 +283,9 @@ func agreeToPrune(ctx context.Context, a *app.App, e *oci.Engine, keep func(oci.
 		return nil
 	}
 	if a.JSON() || !prompt.CanAsk(a) {
-		return exit.Usage("%s that can not be pulled again would be removed, and nobody can be asked: say --yes\n  %s", output.Count(len(lost), "loaded image"), strings.Join(lost, "\n  "))
+		return exit.Usage("%s that cannot be pulled again would be removed, and nobody can be asked: say --yes\n  %s", output.Count(len(lost), "loaded image"), strings.Join(lost, "\n  "))
 	}
-	agreed, err := prompt.New(a, nil).Ask(ctx, "These images were loaded and can not be pulled again:\n  %s\nRemove them?", strings.Join(lost, "\n  "))
+	agreed, err := prompt.New(a, nil).Ask(ctx, "These images were loaded and cannot be pulled again:\n  %s\nRemove them?", strings.Join(lost, "\n  "))
 	if err == nil && !agreed {
 		err = errors.New("declined: nothing was removed")
 	}

@@ -9,19 +9,19 @@ import (
 	"syscall"
 )
 
-// Interruption turns signals into the runner's two steps: the first asks to
+// Signals turns signals into the runner's two steps: the first asks to
 // stop, the second kills what runs.
-type Interruption struct {
+type Signals struct {
 	Stop    chan struct{}
 	signals chan os.Signal
 	Count   atomic.Int32
 }
 
-// Interruptible returns a context that a second signal cancels, and calls
+// Handle returns a context that a second signal cancels, and calls
 // notice at the first with what happens now.
-func Interruptible(ctx context.Context, notice func(string)) (context.Context, *Interruption) {
+func Handle(ctx context.Context, notice func(string)) (context.Context, *Signals) {
 	ctx, cancel := context.WithCancel(ctx)
-	i := &Interruption{Stop: make(chan struct{}), signals: make(chan os.Signal, 2)}
+	i := &Signals{Stop: make(chan struct{}), signals: make(chan os.Signal, 2)}
 	signal.Notify(i.signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	// A reader of the output that went away must not end a run in its midst.
 	signal.Ignore(syscall.SIGPIPE)
@@ -40,8 +40,8 @@ func Interruptible(ctx context.Context, notice func(string)) (context.Context, *
 	return ctx, i
 }
 
-// Stoppable returns a context that ends with the first signal.
-func (i *Interruption) Stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
+// Context returns a context that ends with the first signal.
+func (i *Signals) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		select {
@@ -54,7 +54,7 @@ func (i *Interruption) Stoppable(ctx context.Context) (context.Context, context.
 }
 
 // Done gives the signals back to the process's default handling.
-func (i *Interruption) Done() {
+func (i *Signals) Done() {
 	signal.Stop(i.signals)
 	close(i.signals)
 }

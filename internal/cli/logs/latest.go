@@ -26,8 +26,8 @@ func newLatestCommand(a *app.App) *cobra.Command {
 	var o latestOptions
 	c := &cobra.Command{
 		Use:   "latest TARGET",
-		Short: "Tell what of a target succeeded last, failed last, and is in progress",
-		Long: `Tell what of a target succeeded last, failed last, and is in progress.
+		Short: "Show what of a target succeeded last, failed last, and is in progress",
+		Long: `Show what of a target succeeded last, failed last, and is in progress.
 Targets are run/MANIFEST, resource/NAME and action/RESOURCE/ACTION. "Last" is by
 the order in which deployments were begun. What a destroy did has no revision.
 

@@ -121,7 +121,7 @@ func runList(ctx context.Context, a *app.App, o listOptions) error {
 			}
 			read = log.Watch
 		}
-		found, who := false, doers{log: log, by: map[string]string{}}
+		found, who := false, actors{log: log, by: map[string]string{}}
 		for e, err := range read(ctx, filter) {
 			if err != nil {
 				return err
@@ -138,7 +138,7 @@ func runList(ctx context.Context, a *app.App, o listOptions) error {
 	})
 }
 
-func printEvent(ctx context.Context, a *app.App, e deploylog.Event, who *doers, utc bool) error {
+func printEvent(ctx context.Context, a *app.App, e deploylog.Event, who *actors, utc bool) error {
 	if a.JSON() {
 		return a.Line(e)
 	}

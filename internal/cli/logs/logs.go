@@ -12,8 +12,8 @@ import (
 func NewCommand(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "log",
-		Short: "Ask the deployment log what happened",
-		Long: `Ask the deployment log what happened. It is append-only and the only source
+		Short: "Query the deployment log",
+		Long: `Query the deployment log. It is append-only and the only source
 of truth: every run of every process on this workspace is in it.`,
 		Example: `  deployster log list --deployment 01JD3K…
   deployster log runs --last 10

@@ -157,7 +157,7 @@ func TestWhoDidWhat(t *testing.T) {
 	)
 	want := []string{"apply by ada", "apply by ada", "rollback by bob", "rollback by bob", "by cem", "by dora", "by cem", "", "by  [2Jeve"}
 	for _, f := range []deploylog.Filter{{}, {Last: 6}} { // also where the beginning is not selected
-		who := doers{log: log, by: map[string]string{}}
+		who := actors{log: log, by: map[string]string{}}
 		for e, err := range log.Read(t.Context(), f) {
 			if err != nil {
 				t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline"
 )
 
-// logNames are the names that a log has, and those that it may come to have.
+// logNames are the names that a log has or may have later.
 type logNames struct {
 	events  map[string]bool
 	targets map[deploylog.Target]bool

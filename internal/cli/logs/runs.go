@@ -31,11 +31,11 @@ const (
 	runSucceeded   = "succeeded"
 	runFailed      = "failed"
 	runInterrupted = "interrupted"
-	runDied        = "died" // its process is gone, and no later run has closed it yet
+	runDied        = "died" // its process is dead, and no later run has closed it yet
 	runAbandoned   = "abandoned"
 )
 
-// loggedRun is a run as the log tells of it.
+// loggedRun is a run as the log has it.
 type loggedRun struct {
 	Run      string           `json:"run"`
 	Target   deploylog.Target `json:"target"`
@@ -134,7 +134,7 @@ func readRuns(ctx context.Context, log deploylog.Log, f deploylog.Filter) ([]*lo
 		}
 		var d runData
 		if len(e.Data) > 0 {
-			_ = json.Unmarshal(e.Data, &d) // what can not be read is left out
+			_ = json.Unmarshal(e.Data, &d) // what cannot be read is left out
 		}
 		if e.Name == e.Target.Started() {
 			manifest, _ := strings.CutPrefix(string(e.Target), "run/")

@@ -22,8 +22,8 @@ func newVerifyCommand(a *app.App) *cobra.Command {
 	var o verifyOptions
 	c := &cobra.Command{
 		Use:   "verify",
-		Short: "Read the whole log and check that it is what was appended",
-		Long: `Read the whole log and check that it is what was appended: no event was
+		Short: "Verify that the log is what was appended",
+		Long: `Verify that the log is what was appended. The whole log is read: no event was
 changed, removed, or put elsewhere, and nothing but a log's own tables and
 triggers is in the file.
 

@@ -15,7 +15,7 @@ import (
 
 // Events shows what happens to pipelines and environments while a command works on
 // them: a line an event, or the live table of one environment. It is a
-// pipelines.Spectator and a environments.Audience.
+// pipelines.Spectator and an environments.Audience.
 type Events struct {
 	printer *Printer
 	live    *view.EnvironmentLive // may be nil
@@ -143,8 +143,8 @@ func (s *Events) show(line map[string]any, text func()) {
 // line writes a line of JSON, where programs read the output.
 func (s *Events) line(line map[string]any) { s.show(line, func() {}) }
 
-// Unrecorded is a screen that is not told what is recorded: who uses it reads that
-// in the log.
+// Unrecorded is a screen that ignores what is recorded: its user reads that in the
+// log.
 type Unrecorded struct{ *Events }
 
 // Recorded implements environments.Audience.

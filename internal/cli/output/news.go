@@ -10,9 +10,8 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
-// News is what has to be said beside the output of a command. On a live screen
-// it goes through the screen, which would be torn by anything else that is
-// written to the terminal.
+// News prints notices beside the output of a command. On a live screen they go
+// through the screen, which anything else written to the terminal would tear.
 type News struct {
 	Fallback io.Writer
 
@@ -27,8 +26,8 @@ func (n *News) Show(s Screen) {
 	n.live, _ = s.(*view.Live)
 }
 
-// Tell says a sentence.
-func (n *News) Tell(text string) {
+// Notice prints a sentence.
+func (n *News) Notice(text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.live != nil {
@@ -40,6 +39,6 @@ func (n *News) Tell(text string) {
 
 // Write makes news of what a logger writes.
 func (n *News) Write(p []byte) (int, error) {
-	n.Tell(strings.TrimRight(string(p), "\n"))
+	n.Notice(strings.TrimRight(string(p), "\n"))
 	return len(p), nil
 }

@@ -18,7 +18,7 @@ func (p *Printer) CanWatch(at int64) error {
 	case at != 0:
 		return exit.Usage("--watch shows the present, --at a moment that has passed")
 	case p.Format != "text" || !p.Terminal(p.Out):
-		return exit.Usage("--watch needs a terminal; elsewhere, deployster log follow tells of every event")
+		return exit.Usage("--watch needs a terminal; elsewhere, deployster log follow prints every event")
 	}
 	return nil
 }

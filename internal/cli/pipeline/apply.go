@@ -33,7 +33,7 @@ func newApplyCommand(a *app.App) *cobra.Command {
 	var o applyOptions
 	c := &cobra.Command{
 		Use:   "apply -f FILE",
-		Short: "Define a pipeline, or change it while revisions are under way",
+		Short: "Define a pipeline or change it",
 		Long: `Define a pipeline, or change it while revisions are under way.
 
 For every revision that is under way it shows what would run that would not have
@@ -88,7 +88,7 @@ func readDefinition(a *app.App, file string) (*pipeline.Definition, error) {
 }
 
 // errMoved is why a preview has to be made again.
-var errMoved = errors.New("revisions moved on meanwhile")
+var errMoved = errors.New("revisions have moved on")
 
 func runApply(ctx context.Context, a *app.App, o applyOptions) (err error) {
 	d, err := readDefinition(a, o.file)
@@ -162,7 +162,7 @@ func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, d *pipeline
 	return events, changes, err
 }
 
-// preview tells what a definition would change, whether there is a pipeline of
+// preview reports what a definition would change, whether there is a pipeline of
 // its name, and whether that has this definition already.
 func preview(p *pipelines.Pipelines, d *pipeline.Definition, members map[string][]string) (changes []pipeline.Change, exists, same bool, err error) {
 	err = p.Ask(d.Name, func(s *pipeline.State) (err error) {

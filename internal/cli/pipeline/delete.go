@@ -54,7 +54,7 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 		deletion := pipeline.Delete{ID: a.NewID(), By: app.Whoami(), Reason: o.reason, Cancel: o.cancel}
 		var running []string
 		err := p.Ask(o.name, func(s *pipeline.State) error {
-			running = underWay(s)
+			running = inProgress(s)
 			_, err := s.Propose(deletion, a.Now()) // what is refused is not asked for
 			return err
 		})
@@ -69,7 +69,7 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 			return err
 		}
 		events, err := p.Change(ctx, o.name, false, func(s *pipeline.State) ([]deploylog.Event, error) {
-			if now := underWay(s); !o.yes && strings.Join(now, " ") != strings.Join(running, " ") {
+			if now := inProgress(s); !o.yes && strings.Join(now, " ") != strings.Join(running, " ") {
 				return nil, errMoved
 			}
 			return s.Propose(deletion, a.Now())
@@ -85,7 +85,7 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 }
 
 // underWay are the revisions whose deployments have not ended.
-func underWay(s *pipeline.State) []string {
+func inProgress(s *pipeline.State) []string {
 	var running []string
 	for _, r := range s.Registrations() {
 		if r.Status == pipeline.Running {

@@ -22,9 +22,9 @@ func newExplainCommand(a *app.App) *cobra.Command {
 	var o Options
 	c := &cobra.Command{
 		Use:   "explain TARGET",
-		Short: "Tell why something does not move, and what would change that",
-		Long: `Tell of everything at or below a target that does not move why that is, with the
-event that is responsible, and which event would change it.
+		Short: "Explain why a target of a pipeline is pending or blocked",
+		Long: `Explain why everything at or below a target that makes no progress is pending or
+blocked: with the event that is responsible, and the event that would change it.
 
 TARGET is a pipeline, or a target of one as the log has it:
   gateway, stage/gateway/prod, host-group/gateway/beta, host/gateway/beta/antworker001`,
@@ -56,7 +56,7 @@ type Options struct {
 // Explain prints why something at or below a target of a pipeline does not move.
 func Explain(ctx context.Context, a *app.App, o Options) error {
 	name, _ := pipelines.PipelineOf(o.Target)
-	return withPast(ctx, a, []string{name}, o.At, func(l *past) error {
+	return withSnapshot(ctx, a, []string{name}, o.At, func(l *snapshot) error {
 		reasons := l.explain(o.Target, work.NewHosts(o.Inventory), o.At == 0)
 		if len(reasons) > 0 && reasons[0].Code == pipeline.NoTarget {
 			return exit.Usage("%s: %s", o.Target, reasons[0].Message())
@@ -67,7 +67,7 @@ func Explain(ctx context.Context, a *app.App, o Options) error {
 }
 
 // explain adds to what the pipeline's state knows what is being worked on.
-func (l *past) explain(t deploylog.Target, h *work.Hosts, present bool) []pipeline.Reason {
+func (l *snapshot) explain(t deploylog.Target, h *work.Hosts, present bool) []pipeline.Reason {
 	name, _ := pipelines.PipelineOf(t)
 	var all []pipeline.Reason
 	idle := present && !pipelines.SchedulerAtWork(l.log)
@@ -85,8 +85,7 @@ func (l *past) explain(t deploylog.Target, h *work.Hosts, present bool) []pipeli
 	return all
 }
 
-// explainDeploying tells where there is more about a stage that waits for an
-// environment.
+// explainDeploying names the environment for which a stage waits.
 func explainDeploying(r *pipeline.Reason, d *pipeline.Definition, idle bool) {
 	for i := range d.Stages {
 		if s := &d.Stages[i]; r.Event == pipeline.EventDeployed && !idle && pipeline.StageTarget(d.Name, s.Name) == r.Target {
@@ -95,7 +94,7 @@ func explainDeploying(r *pipeline.Reason, d *pipeline.Definition, idle bool) {
 	}
 }
 
-func (l *past) explainReady(r *pipeline.Reason, h *work.Hosts, idle bool) {
+func (l *snapshot) explainReady(r *pipeline.Reason, h *work.Hosts, idle bool) {
 	if w, ok := l.overview.Working(*r); ok && runs.Alive(l.log, w.Run) {
 		r.Code, r.Run, r.Seq = pipeline.InRun, w.Run, w.Seq
 		return

@@ -27,13 +27,13 @@ func newListCommand(a *app.App) *cobra.Command {
 }
 
 func runList(ctx context.Context, a *app.App, at int64) error {
-	return withPast(ctx, a, nil, at, func(l *past) error {
+	return withSnapshot(ctx, a, nil, at, func(l *snapshot) error {
 		rows := [][]string{{"PIPELINE", "STAGES", "DEPLOYED", "FAILED", "IN PROGRESS"}}
 		documents := []map[string]any{}
 		for _, name := range l.names {
 			_ = l.Ask(name, func(s *pipeline.State) error {
 				latest, stages := l.overview.Latest(pipeline.Target(name)), len(s.Definition().Stages)
-				running := underWay(s)
+				running := inProgress(s)
 				rows = append(rows, []string{name, fmt.Sprint(stages), output.Dash(latest.Deployed), output.Dash(latest.Failed), output.Dash(strings.Join(running, " "))})
 				documents = append(documents, map[string]any{
 					"pipeline": name, "stages": stages, "deployed": latest.Deployed, "failed": latest.Failed, "in_progress": append([]string{}, running...),
@@ -84,7 +84,7 @@ func runHistory(ctx context.Context, a *app.App, o historyOptions) error {
 	if err := arguments.CheckLast(o.last); err != nil {
 		return err
 	}
-	return withPast(ctx, a, []string{o.name}, o.at, func(l *past) error {
+	return withSnapshot(ctx, a, []string{o.name}, o.at, func(l *snapshot) error {
 		var list []pipeline.Registration
 		_ = l.Ask(o.name, func(s *pipeline.State) error { list = arguments.Last(s.Registrations(), o.last); return nil })
 		rows := [][]string{{"REVISION", "STATUS", "SINCE EVENT", "RELEASED", "DEPLOYMENT"}}

@@ -19,8 +19,8 @@ import (
 func NewCommand(a *app.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pipeline",
-		Short: "Carry revisions through stages, host groups and hosts",
-		Long: `Carry revisions through stages, host groups and hosts.
+		Short: "Manage pipelines and release revisions",
+		Long: `Manage pipelines, which carry revisions through stages, host groups and hosts.
 
 A definition says what the stages are. A revision that is released goes through
 them while "pipeline run" is at work; where it stands is in the deployment log

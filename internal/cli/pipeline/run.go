@@ -37,8 +37,9 @@ func newRunCommand(a *app.App) *cobra.Command {
 	var o runOptions
 	c := &cobra.Command{
 		Use:   "run [PIPELINE…]",
-		Short: "Carry revisions through pipelines, until interrupted or nothing moves",
-		Long: `Carry revisions through pipelines, all of them unless some are named.
+		Short: "Run the scheduler of pipelines",
+		Long: `Run the scheduler, which carries revisions through pipelines: all of them, unless
+some are named. It runs until interrupted.
 
 One scheduler works on a log at a time. Another one stands by, and takes over at
 once when the first has ended, however it ended: what was finished is not done
@@ -55,7 +56,7 @@ them.`,
 		},
 	}
 	arguments.RegisterInventory(c, &o.inventory)
-	c.Flags().BoolVar(&o.untilIdle, "until-idle", false, "end when nothing moves any more: all is done, failed, or waits for somebody")
+	c.Flags().BoolVar(&o.untilIdle, "until-idle", false, "end when no progress is possible: all is done, failed, or waits for somebody")
 	o.input.RegisterVariables(c)
 	o.engine.Register(c)
 	o.engine.RegisterCache(c)
@@ -82,7 +83,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 // schedule carries revisions through pipelines, whose definitions are those.
 func schedule(ctx context.Context, a *app.App, log deploylog.Log, definitions []*pipeline.Definition, o runOptions) (err error) {
 	news := &output.News{Fallback: a.Err}
-	ctx, signals := interrupt.Interruptible(ctx, news.Tell)
+	ctx, signals := interrupt.Handle(ctx, news.Notice)
 	defer signals.Done()
 	workers, err := session.OpenWorkers(a, log, work.NewHosts(o.inventory), o.input, o.engine, news)
 	if err != nil {
@@ -94,7 +95,7 @@ func schedule(ctx context.Context, a *app.App, log deploylog.Log, definitions []
 	if _, err := workers.Hosts.Inventory(); err != nil && slices.ContainsFunc(definitions, hasGroups) {
 		return exit.Invalid(err)
 	}
-	if err := session.Heed(a, workers.Steps.Unread(definitions), o.input.Strict); err != nil {
+	if err := session.WarnUnread(a, workers.Steps.Unread(definitions), o.input.Strict); err != nil {
 		return err
 	}
 	screen := a.Events()
@@ -108,13 +109,13 @@ func schedule(ctx context.Context, a *app.App, log deploylog.Log, definitions []
 	err = exit.Refused(s.Run(ctx))
 	switch {
 	case signals.Count.Load() > 0 && (err == nil || errors.Is(err, context.Canceled)):
-		return exit.Told(runner.ErrInterrupted)
+		return exit.Reported(runner.ErrInterrupted)
 	case err != nil:
 		return err
 	case screen.Failed() > 0:
-		return fmt.Errorf("%s failed: deployster pipeline explain PIPELINE tells why, and pipeline retry goes on", output.Count(screen.Failed(), "deployment"))
+		return fmt.Errorf("%s failed: deployster pipeline explain PIPELINE shows why, and pipeline retry retries", output.Count(screen.Failed(), "deployment"))
 	}
-	return a.Ended("nothing moves any more: deployster pipeline status tells what waits")
+	return a.Ended("idle, no progress possible: deployster pipeline status shows what waits")
 }
 
 // defined are the definitions of pipelines of those names, none is all. It refuses
@@ -141,7 +142,7 @@ func defined(ctx context.Context, a *app.App, log deploylog.Log, names []string)
 	return definitions, nil
 }
 
-// startPromotion is a worker that deploys to environments besides what the workers do.
+// startPromotion returns a worker that also deploys to environments.
 // ended waits until nothing is done any more, and is called when the scheduler has
 // ended.
 func startPromotion(ctx context.Context, a *app.App, log deploylog.Log, workers *session.Workers, screen *output.Events, stop <-chan struct{}) (w pipelines.Worker, inside context.Context, ended func()) {

@@ -16,8 +16,8 @@ import (
 	"github.com/deployster-go/deployster/pipeline"
 )
 
-// past is what the log tells of the pipelines at one moment.
-type past struct {
+// snapshot is the pipelines of the log at one moment.
+type snapshot struct {
 	*pipelines.Pipelines
 	log      deploylog.Log
 	overview *pipelines.Overview
@@ -26,12 +26,12 @@ type past struct {
 
 // withPast has something done with the pipelines of those names, none is all, as
 // they were right after an event; 0 is now.
-func withPast(ctx context.Context, a *app.App, names []string, at int64, do func(*past) error) error {
+func withSnapshot(ctx context.Context, a *app.App, names []string, at int64, do func(*snapshot) error) error {
 	if at < 0 {
 		return exit.Usage("--at %d: it must be the number of an event, from 1", at)
 	}
 	return a.WithLog(ctx, func(log deploylog.Log, _ string) error {
-		l := &past{log: log, overview: pipelines.NewOverview(), names: names}
+		l := &snapshot{log: log, overview: pipelines.NewOverview(), names: names}
 		l.Pipelines = pipelines.NewPipelines(log, a.Now, l.overview.Note)
 		if err := l.Follow(ctx, at); err != nil {
 			return err
@@ -71,9 +71,9 @@ func newStatusCommand(a *app.App) *cobra.Command {
 	var o statusOptions
 	c := &cobra.Command{
 		Use:   "status [PIPELINE…]",
-		Short: "Show what is deployed, has failed and is in progress, and where",
-		Long: `Show what is deployed, has failed and is in progress, at every stage and host
-group; hosts are shown where something is in progress or has failed, or all of
+		Short: "Show the status of pipelines",
+		Long: `Show the status of pipelines: what is deployed, has failed and is in progress, at
+every stage and host group; hosts are shown where something is in progress or has failed, or all of
 them (--hosts). Below is what does not move, and why.
 
 As a picture (--output svg, dot or mermaid) it takes one pipeline.`,
@@ -88,18 +88,18 @@ As a picture (--output svg, dot or mermaid) it takes one pipeline.`,
 	}
 	arguments.RegisterAt(c, &o.at)
 	c.Flags().BoolVar(&o.hosts, "hosts", false, "show every host")
-	c.Flags().BoolVar(&o.watch, "watch", false, "show it again whenever it changes, until interrupted")
+	c.Flags().BoolVar(&o.watch, "watch", false, "show the status again whenever it changes, until interrupted")
 	return output.Pictures(c)
 }
 
 func runStatus(ctx context.Context, a *app.App, o statusOptions) error {
 	if !o.watch {
-		return withPast(ctx, a, o.names, o.at, func(l *past) error { return printStatus(a, l, o) })
+		return withSnapshot(ctx, a, o.names, o.at, func(l *snapshot) error { return printStatus(a, l, o) })
 	}
 	if err := a.CanWatch(o.at); err != nil {
 		return err
 	}
-	return withPast(ctx, a, o.names, 0, func(l *past) error {
+	return withSnapshot(ctx, a, o.names, 0, func(l *snapshot) error {
 		return a.Watch(ctx, l, func() error {
 			if len(o.names) == 0 {
 				l.names = l.Present()
@@ -109,7 +109,7 @@ func runStatus(ctx context.Context, a *app.App, o statusOptions) error {
 	})
 }
 
-func printStatus(a *app.App, l *past, o statusOptions) error {
+func printStatus(a *app.App, l *snapshot, o statusOptions) error {
 	switch a.Format {
 	case "text":
 	case "json":
@@ -141,7 +141,7 @@ func printStatus(a *app.App, l *past, o statusOptions) error {
 }
 
 // status is that of a pipeline, with all hosts or those that matter.
-func (l *past) status(name string, hosts bool) view.PipelineStatus {
+func (l *snapshot) status(name string, hosts bool) view.PipelineStatus {
 	p := view.PipelineStatus{Name: name, Rows: []view.StatusRow{}, Waiting: []pipeline.Reason{}}
 	_ = l.Ask(name, func(s *pipeline.State) error {
 		p.Event = s.Head()

@@ -35,19 +35,19 @@ func New(a *app.App, s output.Screen) *Prompt {
 	return &Prompt{app: a, Screen: s, in: bufio.NewReader(a.In), agreed: map[string]bool{}}
 }
 
-// CanAsk tells whether there is somebody to ask.
+// CanAsk reports whether there is somebody to ask.
 func CanAsk(a *app.App) bool {
 	return term.IsTerminal(int(a.In.Fd())) && term.IsTerminal(int(a.Out.Fd()))
 }
 
-// The keys of answers besides yes and no.
+// The keys of answers other than yes and no.
 const (
 	keyAll  = 'a'
 	keyShow = 'p'
 	keyQuit = 'q'
 )
 
-// choice is an answer that a question takes besides yes and no.
+// choice is an answer that a question takes in addition to yes and no.
 type choice struct {
 	key  rune
 	help string
@@ -199,8 +199,8 @@ func (p *Prompt) read(ctx context.Context) (string, error) {
 	}
 }
 
-// Agree asks before something is done that cannot be taken back. Without anybody
-// to ask it says what to pass; a no is an error.
+// Agree asks before something irreversible is done. Where nobody can be asked, its
+// error says what to pass; a no is an error.
 func Agree(ctx context.Context, a *app.App, yes bool, would, format string, args ...any) error {
 	if yes {
 		return nil

@@ -28,8 +28,8 @@ func NewApplyCommand(a *app.App) *cobra.Command {
 	var o applyOptions
 	c := &cobra.Command{
 		Use:   "apply MANIFEST… | PLAN",
-		Short: "Bring the resources of manifests to their configuration",
-		Long: `Bring the resources of manifests to their configuration.
+		Short: "Apply manifests, or a saved plan",
+		Long: `Apply manifests: bring their resources to the declared configuration.
 
 Every resource's state is discovered; where it is not as configured, the
 actions that its type asks for are run, and the state is discovered again to
@@ -93,5 +93,5 @@ func apply(ctx context.Context, a *app.App, o applyOptions) error {
 		return err
 	}
 	defer s.Close()
-	return session.CarryOut(a, s, (*runner.Runner).Apply, mode, o.keepGoing, (*runner.Runner).Plan)
+	return session.Execute(a, s, (*runner.Runner).Apply, mode, o.keepGoing, (*runner.Runner).Plan)
 }

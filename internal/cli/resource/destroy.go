@@ -19,15 +19,15 @@ func NewDestroyCommand(a *app.App) *cobra.Command {
 	o := applyOptions{input: session.Flags{Removing: true}}
 	c := &cobra.Command{
 		Use:   "destroy MANIFEST…",
-		Short: "Remove what manifests made",
-		Long: `Remove what manifests made.
+		Short: "Destroy the resources of manifests",
+		Long: `Destroy the resources of manifests.
 
 Each resource is removed once all that depends on it is gone, several at once
 where nothing stands between them. Its type is asked for the actions that remove
 it, they are run, and the type is asked again, to verify that it is gone. What is
 "readonly: true" is only observed, and left alone.
 
-A resource whose type can not remove it is refused before anything is removed;
+A resource whose type cannot remove it is refused before anything is removed;
 the rest can then be removed with --target, which takes along what depends on
 the resource. A destroy that was cut off goes on with the same command.
 
@@ -76,18 +76,18 @@ func destroy(ctx context.Context, a *app.App, o applyOptions) error {
 		return err
 	}
 	defer s.Close()
-	tellAlong(a, s, o.input.Targets)
+	noticeDependents(a, s, o.input.Targets)
 	s.Spec.Remove = s.Remove
-	s.Control.Revision = "" // what is gone has none
+	s.Control.Revision = "" // what was removed has none
 	s.Control.Meaning = s.Meaning()
-	return session.CarryOut(a, s, (*runner.Runner).Destroy, mode, o.keepGoing, (*runner.Runner).PlanDestroy)
+	return session.Execute(a, s, (*runner.Runner).Destroy, mode, o.keepGoing, (*runner.Runner).PlanDestroy)
 }
 
-// tellAlong says what targets take along: it is the other way round than for an
-// apply.
-func tellAlong(a *app.App, s *session.Started, targets []string) {
+// noticeDependents names what is removed with the targets because it depends on
+// them.
+func noticeDependents(a *app.App, s *session.Started, targets []string) {
 	along := slices.DeleteFunc(slices.Clone(s.Remove), func(name string) bool { return slices.Contains(targets, name) })
 	if len(along) > 0 {
-		s.News.Tell("note: what depends on " + strings.Join(targets, ", ") + " goes, too: " + strings.Join(along, ", "))
+		s.News.Notice("note: what depends on " + strings.Join(targets, ", ") + " is removed, too: " + strings.Join(along, ", "))
 	}
 }

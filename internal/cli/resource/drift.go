@@ -27,12 +27,12 @@ func NewDriftCommand(a *app.App) *cobra.Command {
 	var o driftOptions
 	c := &cobra.Command{
 		Use:   "drift MANIFEST…",
-		Short: "Tell what is not as it is configured",
-		Long: `Tell what is not as it is configured, and change nothing.
+		Short: "Detect configuration drift",
+		Long: `Detect configuration drift, and change nothing.
 
 The state of every resource is asked for, also of those that depend on one that
 has drifted, and only differences are printed. What a resource lists under
-"ignore_drift" is no difference; -v tells it, too. A resource whose configuration
+"ignore_drift" is no difference; -v shows it, too. A resource whose configuration
 needs the state of one that is missing is not known.
 
 Exit codes: 0 no drift, 1 failed, 2 something has drifted, 3 wrong usage or
@@ -70,14 +70,14 @@ func drift(ctx context.Context, a *app.App, o driftOptions) error {
 	drift, err := runner.New(s.Spec, s.Containers).Drift(s.Ctx, s.Caller)
 	err = errors.Join(err, report.Close())
 	if drift != nil {
-		err = errors.Join(s.ToldUnless(err), report.Show(
+		err = errors.Join(s.Reported(err), report.Show(
 			func(lines *view.JSON) { lines.Drift(drift) },
 			func() error {
 				return view.Drift(a.Out, drift, view.DriftOptions{PlanOptions: a.PlanOptions(a.Out), Ignored: a.Verbose})
 			}))
 	}
 	if err == nil && drift.Drifted() {
-		return exit.Told(exit.ErrChanges)
+		return exit.Reported(exit.ErrChanges)
 	}
 	return s.Interrupted(err)
 }

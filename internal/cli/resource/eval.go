@@ -36,7 +36,7 @@ apply would have, and print the result as JSON. A value that is one single
 				return exit.Usage("%w", err)
 			}
 			in.Usage.Examine(in.Expressions, args[0])
-			if err := session.Heed(a, in.Usage.Unread(), flags.Strict); err != nil {
+			if err := session.WarnUnread(a, in.Usage.Unread(), flags.Strict); err != nil {
 				return err
 			}
 			return a.Line(value)

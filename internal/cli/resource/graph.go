@@ -19,15 +19,15 @@ func NewGraphCommand(a *app.App) *cobra.Command {
 	var flags session.Flags
 	c := &cobra.Command{
 		Use:   "graph MANIFEST…",
-		Short: "Draw what depends on what",
-		Long: `Draw what depends on what: as a text tree, as Graphviz dot, as mermaid, as an
-SVG picture, or as JSON (--output).`,
+		Short: "Draw the dependency graph of manifests",
+		Long: `Draw the dependency graph of manifests: as a text tree, as Graphviz dot, as
+mermaid, as an SVG picture, or as JSON (--output).`,
 		Example: `  deployster graph web.yaml
   deployster graph web.yaml --output svg > web.svg
   deployster graph web.yaml --output dot | dot -Tpng > web.png`,
 		Args: arguments.Manifests,
 		RunE: func(_ *cobra.Command, files []string) error {
-			in, err := session.LoadHeeded(a, files, flags, runner.ConfirmAction)
+			in, err := session.LoadAndWarn(a, files, flags, runner.ConfirmAction)
 			if err != nil {
 				return err
 			}

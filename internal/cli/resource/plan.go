@@ -123,13 +123,13 @@ func plan(ctx context.Context, a *app.App, o planOptions) error {
 	s.Caller.Observer = report.Observer
 	look := (*runner.Runner).Plan
 	if o.destroy {
-		tellAlong(a, s, o.input.Targets)
+		noticeDependents(a, s, o.input.Targets)
 		look, s.Spec.Remove, s.Caller.Gone = (*runner.Runner).PlanDestroy, s.Remove, held.Gone
 	}
 	plan, err := look(runner.New(s.Spec, s.Containers), s.Ctx, s.Caller)
 	err = errors.Join(err, report.Close())
 	if plan != nil {
-		err = errors.Join(s.ToldUnless(err), report.Show(
+		err = errors.Join(s.Reported(err), report.Show(
 			func(lines *view.JSON) { lines.Plan(plan) },
 			func() error { return view.Plan(a.Out, plan, a.PlanOptions(a.Out)) }))
 	}
@@ -140,11 +140,11 @@ func plan(ctx context.Context, a *app.App, o planOptions) error {
 		if saved, err = o.save(s, plan, salt, a.Now(), place); err == nil {
 			err = report.Show(
 				func(lines *view.JSON) { lines.SavedPlan(saved.path, saved.Digest, saved.CreatedAt) },
-				func() error { return a.Printf("Saved to %s. Apply it with: %s\n", saved.path, saved.apply()) })
+				func() error { return a.Printf("Saved to %s. Apply it with: %s\n", saved.path, saved.applyCommand()) })
 		}
 	}
 	if err == nil && o.detailed && plan.Changes() {
-		return exit.Told(exit.ErrChanges)
+		return exit.Reported(exit.ErrChanges)
 	}
 	return s.Interrupted(err)
 }
@@ -158,7 +158,7 @@ func showSaved(a *app.App, o planOptions, p *savedPlan) error {
 		return err
 	}
 	if o.detailed && p.Plan().Changes() {
-		return exit.Told(exit.ErrChanges)
+		return exit.Reported(exit.ErrChanges)
 	}
 	return nil
 }

@@ -74,18 +74,18 @@ func applySaved(ctx context.Context, a *app.App, o applyOptions, p *savedPlan) e
 	}
 	defer s.Close()
 	if p.Deployster != version.Current() {
-		s.News.Tell(fmt.Sprintf("note: the plan was made by deployster %s, and this is %s: types that ship with it may differ", p.Deployster, version.Current()))
+		s.News.Notice(fmt.Sprintf("note: the plan was made by deployster %s, and this is %s: types that ship with it may differ", p.Deployster, version.Current()))
 	}
 	if err := p.sameEngine(s); err != nil {
 		return err
 	}
 	s.Spec.Fingerprint, s.Spec.Bound = p.Salt.Fingerprint, p.Bound()
 	s.Caller.Details["plan"] = p.Digest
-	err = session.CarryOut(a, s, (*runner.Runner).Apply, mode, o.keepGoing, func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error) {
+	err = session.Execute(a, s, (*runner.Runner).Apply, mode, o.keepGoing, func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error) {
 		return p.Plan(), nil
 	})
 	if refused := new(runner.DeviationError); errors.As(err, &refused) && !a.JSON() {
-		fmt.Fprintf(a.Err, "What is not as planned was not touched. To plan again: %s\n", p.again())
+		fmt.Fprintf(a.Err, "What is not as planned was not touched. To plan again: %s\n", p.planCommand())
 	}
 	return err
 }
@@ -157,7 +157,7 @@ func (p *savedPlan) flags(given session.Flags) (session.Flags, error) {
 func (p *savedPlan) fits(in *work.Input) error {
 	if in.Manifest.Hash() != p.ManifestHash {
 		return exit.Usage("%s changed since the plan %s was made: %s; plan again: %s",
-			strings.Join(p.Manifests, " + "), p.path, strings.Join(p.redefined(in.Manifest), ", "), p.again())
+			strings.Join(p.Manifests, " + "), p.path, strings.Join(p.redefined(in.Manifest), ", "), p.planCommand())
 	}
 	now, err := variableHashes(in, p.Salt)
 	if err != nil {
@@ -174,12 +174,12 @@ func (p *savedPlan) fits(in *work.Input) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Variables)) {
 		if _, ok := now[name]; !ok {
-			differ = append(differ, name+" is gone")
+			differ = append(differ, name+" was removed")
 		}
 	}
 	if len(differ) > 0 {
 		return exit.Usage("the variables are not those with which the plan %s was made: %s; give them as they were, or plan again: %s",
-			p.path, strings.Join(differ, ", "), p.again())
+			p.path, strings.Join(differ, ", "), p.planCommand())
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (p *savedPlan) redefined(m *manifest.Manifest) []string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Definitions)) {
 		if m.Resource(name) == nil {
-			said = append(said, name+" is gone")
+			said = append(said, name+" was removed")
 		}
 	}
 	if len(said) == 0 {
@@ -206,14 +206,14 @@ func (p *savedPlan) redefined(m *manifest.Manifest) []string {
 	return said
 }
 
-// isHashOf tells whether a hash of the plan is that of a text.
+// isHashOf reports whether a hash of the plan is that of a text.
 func (p *savedPlan) isHashOf(hash, text string) bool {
 	now, err := p.Salt.Fingerprint(text)
 	return err == nil && now == hash
 }
 
 // variableHashes identifies the values of the variables, but for those that
-// deployster sets itself: they tell of the run, not of what is wanted.
+// deployster sets itself: they describe the run, not the desired state.
 func variableHashes(in *work.Input, salt planfile.Salt) (map[string]string, error) {
 	hashes := map[string]string{}
 	for name, value := range in.Variables {
@@ -244,7 +244,7 @@ func (p *savedPlan) sameEngine(s *session.Started) error {
 	if err != nil || now == p.Engine {
 		return err
 	}
-	return exit.Usage("the plan %s was made on %s, and this is %s: apply it there, or plan again: %s", p.path, placeText(p.Engine), placeText(now), p.again())
+	return exit.Usage("the plan %s was made on %s, and this is %s: apply it there, or plan again: %s", p.path, placeText(p.Engine), placeText(now), p.planCommand())
 }
 
 func placeText(e planfile.Engine) string {
@@ -259,7 +259,7 @@ func placeText(e planfile.Engine) string {
 }
 
 // again is the command that makes the plan anew.
-func (p *savedPlan) again() string {
+func (p *savedPlan) planCommand() string {
 	words := []string{"deployster", "plan"}
 	for _, path := range p.Manifests {
 		words = append(words, output.Operand(path))
@@ -279,7 +279,7 @@ func (p *savedPlan) again() string {
 }
 
 // apply is the command that applies the plan.
-func (p *savedPlan) apply() string {
+func (p *savedPlan) applyCommand() string {
 	words := []string{"deployster", "apply", output.Operand(p.path)}
 	for _, v := range p.Given {
 		if v.Name != "" {

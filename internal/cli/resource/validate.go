@@ -21,12 +21,12 @@ func NewValidateCommand(a *app.App) *cobra.Command {
 		Long: `Check manifests without running anything: their form, names, dependencies,
 plugs, and the syntax and names of expressions; of resources whose type ships
 with Deployster also their configuration, their plugs, and that no two manage
-one thing. All problems are told at once. What other types accept, only they
+one thing. All problems are reported at once. What other types accept, only they
 know: plan asks them.`,
 		Example: "  deployster validate base.yaml prod.yaml --var tag=1.2",
 		Args:    arguments.Manifests,
 		RunE: func(_ *cobra.Command, files []string) error {
-			in, err := session.LoadHeeded(a, files, flags, runner.ConfirmAction)
+			in, err := session.LoadAndWarn(a, files, flags, runner.ConfirmAction)
 			if err == nil {
 				err = in.Check()
 			}

@@ -23,9 +23,9 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
-// CarryOut does what a command has started with: an apply or a destroy. Where
+// Execute executes what a command has started with: an apply or a destroy. Where
 // somebody is asked, the plan is shown first; look makes it.
-func CarryOut(a *app.App, s *Started, do func(*runner.Runner, context.Context, runner.Caller) (*runner.Result, error), mode runner.ConfirmMode, keepGoing bool,
+func Execute(a *app.App, s *Started, do func(*runner.Runner, context.Context, runner.Caller) (*runner.Result, error), mode runner.ConfirmMode, keepGoing bool,
 	look func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error),
 ) error {
 	held, err := runs.Begin(s.Ctx, s.Control)
@@ -51,7 +51,7 @@ func CarryOut(a *app.App, s *Started, do func(*runner.Runner, context.Context, r
 	if broken := closeScreen(); broken != nil {
 		err = errors.Join(err, broken)
 	}
-	return s.ToldUnless(err)
+	return s.Reported(err)
 }
 
 // confirmPlan shows the plan before questions are asked, and in the mode ONCE
@@ -71,7 +71,7 @@ func confirmPlan(a *app.App, s *Started, r *runner.Runner, questions *prompt.Pro
 		// What failed will fail again; what does not depend on it goes on.
 	case err != nil:
 		if plan != nil {
-			err = errors.Join(view.Plan(a.Err, plan, a.PlanOptions(a.Err)), s.ToldUnless(err))
+			err = errors.Join(view.Plan(a.Err, plan, a.PlanOptions(a.Err)), s.Reported(err))
 		}
 		return err
 	case !plan.Changes():
@@ -88,7 +88,7 @@ func confirmPlan(a *app.App, s *Started, r *runner.Runner, questions *prompt.Pro
 
 // approve shows the plan and asks for it.
 func (s *Started) approve(questions *prompt.Prompt) error {
-	ctx, cancel := s.signals.Stoppable(s.Ctx)
+	ctx, cancel := s.signals.Context(s.Ctx)
 	defer cancel()
 	yes, err := questions.ConfirmPlan(ctx, questions.Plan)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Started) approve(questions *prompt.Prompt) error {
 type Started struct {
 	*work.Input
 	Ctx        context.Context
-	signals    *interrupt.Interruption
+	signals    *interrupt.Signals
 	News       *output.News
 	Spec       runner.Spec
 	Containers runner.Containers
@@ -122,9 +122,9 @@ func Start(ctx context.Context, a *app.App, command string, files []string, flag
 	if err := a.CheckParallelism(); err != nil {
 		return nil, err
 	}
-	// What is wrong in a manifest is told before an engine is looked for; only
+	// Problems of a manifest are reported before an engine is looked for; only
 	// whether plugs exist depends on whose files the engine sees.
-	in, err := LoadHeeded(a, files, flags, confirm)
+	in, err := LoadAndWarn(a, files, flags, confirm)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func Start(ctx context.Context, a *app.App, command string, files []string, flag
 		}
 	}
 	s := &Started{Input: in, News: &output.News{Fallback: a.Err}}
-	s.Ctx, s.signals = interrupt.Interruptible(ctx, s.News.Tell)
+	s.Ctx, s.signals = interrupt.Handle(ctx, s.News.Notice)
 	defer func() {
 		if err != nil {
 			err = s.Interrupted(err)
@@ -163,7 +163,7 @@ func Start(ctx context.Context, a *app.App, command string, files []string, flag
 	if err != nil {
 		return nil, err
 	}
-	config.Notice = func(text string) { s.News.Tell("note: " + text) }
+	config.Notice = func(text string) { s.News.Notice("note: " + text) }
 	run := config.Prepare(in, on, work.Request{Command: command, Files: files})
 	s.Control, s.Spec, s.Containers, s.Caller = run.Options, run.Spec, run.Containers, run.Caller
 	s.Containers.Stop = s.signals.Stop
@@ -189,12 +189,12 @@ func (s *Started) Interrupted(err error) error {
 	return err
 }
 
-// ToldUnless marks the error of an apply as told where its events did so.
-func (s *Started) ToldUnless(err error) error {
+// Reported marks the error of an apply as reported where its events did so.
+func (s *Started) Reported(err error) error {
 	var failed *runner.FailedError
 	var invalid *manifest.Error
 	if errors.As(err, &failed) || errors.As(err, &invalid) || errors.Is(err, runner.ErrInterrupted) {
-		return exit.Told(err)
+		return exit.Reported(err)
 	}
 	return err
 }
@@ -210,7 +210,7 @@ func unfinished(a *app.App, s *Started, files []string, ef *engines.Flags) error
 		if len(ef.Abandon) > 0 {
 			return exit.Usage("--abandon %s: there is no deployment log at %s, so no run can be held", ef.Abandon[0], path)
 		}
-		return nil // what is wrong with it is told when it is opened
+		return nil // opening it reports what is wrong with it
 	}
 	if s.log, err = a.OpenLog(s.Ctx, s.Workspace, s.News); err != nil {
 		return err

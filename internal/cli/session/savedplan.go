@@ -11,7 +11,7 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 )
 
-// IsSavedPlan tells by its content whether a file is a saved plan. What comes
+// IsSavedPlan reports by its content whether a file is a saved plan. What comes
 // through a pipe can be read only once, and is none.
 func IsSavedPlan(path string) bool {
 	info, err := os.Stat(path)

@@ -12,13 +12,13 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
-// mostUnread is of how many variables that nothing reads is told. A file of
+// mostUnread is how many variables that nothing reads are named. A file of
 // variables may be made for many manifests.
 const mostUnread = 10
 
-// Heed warns of variables that somebody gave and nothing reads, which are
-// mistyped, perhaps; with --strict they are an error.
-func Heed(a *app.App, unread []manifest.Problem, strict bool) error {
+// WarnUnread warns of variables that were given and nothing reads: they may be
+// mistyped. With --strict they are an error.
+func WarnUnread(a *app.App, unread []manifest.Problem, strict bool) error {
 	if len(unread) == 0 {
 		return nil
 	}
@@ -35,12 +35,11 @@ func Heed(a *app.App, unread []manifest.Problem, strict bool) error {
 	return nil
 }
 
-// LoadHeeded is load of manifests that somebody named, who is warned of variables
-// that nothing reads.
-func LoadHeeded(a *app.App, files []string, flags Flags, confirm runner.ConfirmMode) (*work.Input, error) {
+// LoadAndWarn loads manifests and warns of variables that nothing reads.
+func LoadAndWarn(a *app.App, files []string, flags Flags, confirm runner.ConfirmMode) (*work.Input, error) {
 	in, err := Load(a, files, flags, confirm)
 	if err == nil {
-		err = Heed(a, in.Usage.Unread(), flags.Strict)
+		err = WarnUnread(a, in.Usage.Unread(), flags.Strict)
 	}
 	return in, err
 }

@@ -165,7 +165,7 @@ func testDirectories(a *app.App) (workspace, work string, clean func(), err erro
 		if err := os.RemoveAll(work); err != nil {
 			_ = output.Write(a.Err, "note: what containers left at %s was not removed: %v\n", work, err)
 		}
-		// Where nobody deploys, nothing need be left; what is not empty stays.
+		// In a directory without deployments nothing is left; what is not empty stays.
 		_ = os.Remove(parent)
 		_ = os.Remove(filepath.Dir(parent))
 	}, nil
@@ -203,7 +203,7 @@ func reportChecks(ctx context.Context, a *app.App, check authoring.Options) erro
 	case !a.JSON():
 		printing = a.Printf("%s", testVerdict(check.Image, counts, check.Config != nil, color))
 	}
-	return errors.Join(exit.Told(err), printing)
+	return errors.Join(exit.Reported(err), printing)
 }
 
 // mark is a symbol before a line, in a colour.

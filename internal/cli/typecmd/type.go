@@ -75,8 +75,8 @@ func runList(a *app.App) error {
 func newRunCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "run NAME [ARGUMENT…]",
-		Short: "Be a resource type that ships with Deployster, as its container is",
-		Long: `Be a resource type that ships with Deployster, as its container is: read JSON
+		Short: "Run a resource type that ships with Deployster, as its container does",
+		Long: `Run a resource type that ships with Deployster, as its container does: read JSON
 from stdin and answer on stdout. Without arguments that is init, with "state"
 the state, with the name of an action that action; with "serve" it answers one
 request per line until stdin ends.`,
@@ -98,7 +98,7 @@ request per line until stdin ends.`,
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			if code := t.Run(ctx, args[1:], a.In, a.Out, a.Err); code != 0 {
-				return exit.Told(exit.Status(code))
+				return exit.Reported(exit.Status(code))
 			}
 			return nil
 		},
@@ -123,10 +123,9 @@ func newNewCommand(a *app.App) *cobra.Command {
 	var o newOptions
 	c := &cobra.Command{
 		Use:   "new NAME --lang LANGUAGE",
-		Short: "Write a small resource type that works, as a start",
-		Long: `Write a small resource type that works, as a start: its source, a Dockerfile, a
-README, an example configuration and an example manifest. Nothing is
-overwritten.`,
+		Short: "Create a resource type from a template",
+		Long: `Create a resource type from a template: its source, a Dockerfile, a README,
+an example configuration and an example manifest. Nothing is overwritten.`,
 		Example: `  deployster type new motd --lang go
   deployster type new motd --lang sh --dir types/motd`,
 		Args: func(_ *cobra.Command, args []string) error {

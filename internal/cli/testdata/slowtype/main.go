@@ -30,7 +30,7 @@ func main() {
 		Actions:   map[string]func(context.Context, protocol.Request[config]) error{"prepare": prepare, "set": set, "remove": remove},
 	}
 	args := os.Args[1:]
-	if len(args) > 0 && args[0] == "fixed" { // the image of a type that can not remove
+	if len(args) > 0 && args[0] == "fixed" { // the image of a type that cannot remove
 		t.Removable, args = false, args[1:]
 	}
 	if len(args) > 0 && args[0] == "one-shot" { // the image of a type that does not serve

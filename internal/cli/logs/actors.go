@@ -12,16 +12,16 @@ import (
 	"github.com/deployster-go/deployster/pipeline"
 )
 
-// doers finds out by which command and by whom the events of a log came about.
-type doers struct {
+// actors finds out which command of whom caused the events of a log.
+type actors struct {
 	log deploylog.Log
 	by  map[string]string // by deployment
 }
 
 // of is "apply by ada" for the events of a run, and "by ada" where the event
-// itself tells what was done.
-func (d *doers) of(ctx context.Context, e deploylog.Event) (string, error) {
-	by := doneBy(e)
+// itself says what was done.
+func (d *actors) of(ctx context.Context, e deploylog.Event) (string, error) {
+	by := actorOf(e)
 	if by != "" && e.Name == e.Target.Started() {
 		d.by[e.Deployment] = by
 	}
@@ -36,15 +36,15 @@ func (d *doers) of(ctx context.Context, e deploylog.Event) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		by = doneBy(first)
+		by = actorOf(first)
 		break
 	}
 	d.by[e.Deployment] = by
 	return by, nil
 }
 
-// doneBy is what an event itself tells of it.
-func doneBy(e deploylog.Event) string {
+// actorOf is what an event itself says of it.
+func actorOf(e deploylog.Event) string {
 	var data struct {
 		By      string                     `json:"by"`
 		Kind    environment.DeploymentKind `json:"kind"`
