@@ -12,7 +12,6 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
@@ -23,23 +22,14 @@ const payloadVersion = 1
 // payload is the data of a run's events in the log. Fields are only ever
 // added; readers ignore those they do not know.
 type payload struct {
-	Version    int               `json:"version"`
-	Status     runner.Status     `json:"status,omitempty"`
-	Image      string            `json:"image,omitempty"`
-	ImageID    string            `json:"image_id,omitempty"`
-	Actions    []string          `json:"actions,omitempty"`
-	Plan       *protocol.Action  `json:"plan,omitempty"` // what the type asked for
-	Exit       *int              `json:"exit_code,omitempty"`
-	DurationMS *float64          `json:"duration_ms,omitempty"`
-	Error      string            `json:"error,omitempty"`
-	Output     []string          `json:"output,omitempty"`
-	Resources  map[string]string `json:"resources,omitempty"` // name → type
-	Counts     *runner.Counts    `json:"counts,omitempty"`
-	Details    map[string]string `json:"details,omitempty"`
-	Engine     *EngineUsed       `json:"engine,omitempty"`    // of run-started
-	Meaning    string            `json:"meaning,omitempty"`   // of what a destroy found gone, see Options.Meaning; its salt is the deployment
-	Abandoned  bool              `json:"abandoned,omitempty"` // the process died; written by the run named in NoticedBy
-	NoticedBy  string            `json:"noticed_by,omitempty"`
+	Version int `json:"version"`
+	runner.EventData
+	Resources map[string]string `json:"resources,omitempty"` // name → type
+	Details   map[string]string `json:"details,omitempty"`
+	Engine    *EngineUsed       `json:"engine,omitempty"`    // of run-started
+	Meaning   string            `json:"meaning,omitempty"`   // of what a destroy found gone, see Options.Meaning; its salt is the deployment
+	Abandoned bool              `json:"abandoned,omitempty"` // the process died; written by the run named in NoticedBy
+	NoticedBy string            `json:"noticed_by,omitempty"`
 }
 
 // RunTarget is the target of the runs of the given manifest files: their paths
@@ -81,22 +71,12 @@ func actionTarget(resource, action string) deploylog.Target {
 
 // Record appends a run's event to the log; it is durable on return.
 func (r *Run) Record(ctx context.Context, e runner.Event) error {
-	p := payload{
-		Status: e.Status, Image: e.Image, ImageID: e.ImageID, Actions: e.Actions, Plan: e.Plan,
-		Exit: e.Exit, Error: e.Error, Output: e.Output, Details: e.Data,
-	}
-	if e.Duration > 0 {
-		ms := float64(e.Duration.Microseconds()) / 1000
-		p.DurationMS = &ms
-	}
+	p := payload{EventData: e.Encoded(), Details: e.Data}
 	if len(e.Resources) > 0 {
 		p.Resources = make(map[string]string, len(e.Resources))
 		for _, h := range e.Resources {
 			p.Resources[h.Name] = h.Type
 		}
-	}
-	if e.Counts != (runner.Counts{}) {
-		p.Counts = &e.Counts
 	}
 	if e.Kind == runner.RunStarted && r.engines != nil {
 		used := r.engines.Used(ctx)

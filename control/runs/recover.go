@@ -11,6 +11,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
@@ -149,7 +150,7 @@ func (r *Run) closeEntries(ctx context.Context, deployment string) error {
 			r.notice(fmt.Sprintf("run %s, begun at %s, %s; its entries in the log are closed now",
 				deployment, e.CreatedAt.Format("2006-01-02 15:04:05 MST"), how))
 		}
-		p := payload{Abandoned: true, NoticedBy: r.id, Error: "the process of the run died before this ended"}
+		p := payload{Abandoned: true, NoticedBy: r.id, EventData: runner.EventData{Error: "the process of the run died before this ended"}}
 		switch {
 		case e.Target.Kind() != "action":
 		case s.abandoned:
@@ -320,7 +321,7 @@ func (r *Run) outwait(ctx context.Context, on Containers, where, deployment, res
 	}
 	for _, e := range s.open {
 		if stopped && isActionOf(e.Target, resource) {
-			if err := r.close(ctx, e, e.Target.Failed(), payload{Abandoned: true, NoticedBy: r.id, Error: r.outlasted()}); err != nil {
+			if err := r.close(ctx, e, e.Target.Failed(), payload{Abandoned: true, NoticedBy: r.id, EventData: runner.EventData{Error: r.outlasted()}}); err != nil {
 				return err
 			}
 		}

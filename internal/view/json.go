@@ -9,7 +9,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -37,27 +36,18 @@ func NewJSON(w io.Writer, command, version string) *JSON {
 }
 
 type jsonEvent struct {
-	Type       runner.EventKind  `json:"type"`
-	Time       time.Time         `json:"time"`
-	Resource   string            `json:"resource,omitempty"`
-	Action     string            `json:"action,omitempty"`
-	Attempt    int               `json:"attempt,omitempty"`
-	Image      string            `json:"image,omitempty"`
-	ImageID    string            `json:"image_id,omitempty"`
-	Status     runner.Status     `json:"status,omitempty"`
-	Actions    []string          `json:"actions,omitempty"`
-	ExitCode   *int              `json:"exit_code,omitempty"`
-	DurationMS *float64          `json:"duration_ms,omitempty"`
-	Error      string            `json:"error,omitempty"`
-	Output     []string          `json:"output,omitempty"`
-	Counts     *runner.Counts    `json:"counts,omitempty"`
-	Resources  []jsonHeader      `json:"resources,omitempty"`
-	Plan       *protocol.Action  `json:"plan,omitempty"`
-	Data       map[string]string `json:"data,omitempty"`
-	Current    int64             `json:"current,omitempty"`
-	Total      int64             `json:"total,omitempty"`
-	Stream     string            `json:"stream,omitempty"`
-	Text       *string           `json:"text,omitempty"`
+	Type     runner.EventKind `json:"type"`
+	Time     time.Time        `json:"time"`
+	Resource string           `json:"resource,omitempty"`
+	Action   string           `json:"action,omitempty"`
+	Attempt  int              `json:"attempt,omitempty"`
+	runner.EventData
+	Resources []jsonHeader      `json:"resources,omitempty"`
+	Data      map[string]string `json:"data,omitempty"`
+	Current   int64             `json:"current,omitempty"`
+	Total     int64             `json:"total,omitempty"`
+	Stream    string            `json:"stream,omitempty"`
+	Text      *string           `json:"text,omitempty"`
 }
 
 type jsonHeader struct {
@@ -69,42 +59,18 @@ type jsonHeader struct {
 // Observe writes the event as one line.
 func (j *JSON) Observe(e runner.Event) {
 	line := jsonEvent{
-		Type: e.Kind, Time: e.Time, Resource: e.Resource, Action: e.Action, Attempt: e.Attempt,
-		Image: e.Image, ImageID: e.ImageID, Status: e.Status, Actions: e.Actions, ExitCode: e.Exit,
-		Error: e.Error, Output: e.Output, Plan: e.Plan, Data: e.Data,
-		Current: e.Current, Total: e.Total, Stream: e.Stream,
-	}
-	if ends(e.Kind) {
-		ms := milliseconds(e.Duration)
-		line.DurationMS = &ms
+		Type: e.Kind, Time: e.Time, Resource: e.Resource, Action: e.Action, Attempt: e.Attempt, EventData: e.Encoded(),
+		Data: e.Data, Current: e.Current, Total: e.Total, Stream: e.Stream,
 	}
 	switch e.Kind {
-	case runner.RunFinished, runner.RunFailed:
-		line.Counts = &e.Counts
 	case runner.Line, runner.Waiting, runner.Warning:
 		line.Text = &e.Text
-	default: // has neither
+	default: // has none
 	}
 	for _, h := range e.Resources {
 		line.Resources = append(line.Resources, jsonHeader{h.Name, h.Type, append([]string{}, h.DependsOn...)})
 	}
 	j.line(line)
-}
-
-// ends reports whether events of this kind have a duration.
-func ends(k runner.EventKind) bool {
-	switch k {
-	case runner.RunFinished, runner.RunFailed, runner.ResourceFinished, runner.ResourceFailed,
-		runner.ActionFinished, runner.ActionFailed:
-		return true
-	default:
-		return false
-	}
-}
-
-// milliseconds keeps microseconds, as decimals.
-func milliseconds(d time.Duration) float64 {
-	return float64(d.Microseconds()) / 1000
 }
 
 // Plan writes a plan as one line of type "plan".

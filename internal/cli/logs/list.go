@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/runner"
 )
 
 type listOptions struct {
@@ -151,19 +152,13 @@ func printEvent(ctx context.Context, a *app.App, e deploylog.Event, who *actors,
 
 // summary picks from an event's data what a person asks for first.
 func summary(e deploylog.Event) string {
-	var data struct {
-		Status  string   `json:"status"`
-		Actions []string `json:"actions"`
-		Exit    *int     `json:"exit_code"`
-		Took    *float64 `json:"duration_ms"`
-		Error   string   `json:"error"`
-	}
+	var data runner.EventData
 	if len(e.Data) == 0 || json.Unmarshal(e.Data, &data) != nil {
 		return ""
 	}
 	var parts []string
 	if data.Status != "" {
-		parts = append(parts, data.Status)
+		parts = append(parts, string(data.Status))
 	}
 	if len(data.Actions) > 0 {
 		parts = append(parts, "actions "+strings.Join(data.Actions, ", "))
@@ -174,8 +169,8 @@ func summary(e deploylog.Event) string {
 	if data.Exit != nil {
 		parts = append(parts, fmt.Sprintf("exit %d", *data.Exit))
 	}
-	if data.Took != nil {
-		parts = append(parts, fmt.Sprintf("%.1fs", *data.Took/1000))
+	if data.DurationMS != nil {
+		parts = append(parts, fmt.Sprintf("%.1fs", *data.DurationMS/1000))
 	}
 	if data.Error != "" {
 		first, _, _ := strings.Cut(data.Error, "\n")

@@ -55,10 +55,8 @@ type loggedRun struct {
 
 // runData is what is read from the data of a run's events.
 type runData struct {
+	runner.EventData
 	Details   map[string]string `json:"details"`
-	TookMS    *float64          `json:"duration_ms"`
-	Counts    *runner.Counts    `json:"counts"`
-	Error     string            `json:"error"`
 	Abandoned bool              `json:"abandoned"`
 }
 
@@ -154,7 +152,7 @@ func readRuns(ctx context.Context, log deploylog.Log, f deploylog.Filter) ([]*lo
 }
 
 func (r *loggedRun) end(e deploylog.Event, d runData) {
-	r.Ended, r.TookMS, r.Counts, r.Error = &e.CreatedAt, d.TookMS, d.Counts, d.Error
+	r.Ended, r.TookMS, r.Counts, r.Error = &e.CreatedAt, d.DurationMS, d.Counts, d.Error
 	switch {
 	case e.Name == e.Target.Succeeded():
 		r.Outcome = runSucceeded

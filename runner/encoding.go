@@ -1,0 +1,45 @@
+package runner
+
+import (
+	"time"
+
+	"github.com/deployster-go/deployster/protocol"
+)
+
+// EventData is what the encodings of an event have in common: its data in the
+// deployment log and its line of --output json. Fields are only ever added; readers
+// ignore those they do not know.
+type EventData struct {
+	Status     Status           `json:"status,omitempty"`
+	Image      string           `json:"image,omitempty"`
+	ImageID    string           `json:"image_id,omitempty"`
+	Actions    []string         `json:"actions,omitempty"`
+	Plan       *protocol.Action `json:"plan,omitempty"` // what the type asked for
+	Exit       *int             `json:"exit_code,omitempty"`
+	DurationMS *float64         `json:"duration_ms,omitempty"`
+	Error      string           `json:"error,omitempty"`
+	Output     []string         `json:"output,omitempty"`
+	Counts     *Counts          `json:"counts,omitempty"`
+}
+
+// Encoded is the event as all encodings have it.
+func (e Event) Encoded() EventData {
+	d := EventData{
+		Status: e.Status, Image: e.Image, ImageID: e.ImageID, Actions: e.Actions, Plan: e.Plan,
+		Exit: e.Exit, Error: e.Error, Output: e.Output,
+	}
+	switch e.Kind {
+	case RunFinished, RunFailed:
+		d.Counts, d.DurationMS = &e.Counts, milliseconds(e.Duration)
+	case ResourceFinished, ResourceFailed, ActionFinished, ActionFailed:
+		d.DurationMS = milliseconds(e.Duration)
+	default: // has not ended
+	}
+	return d
+}
+
+// milliseconds keeps microseconds, as decimals.
+func milliseconds(d time.Duration) *float64 {
+	ms := float64(d.Microseconds()) / 1000
+	return &ms
+}
