@@ -2,60 +2,66 @@ package expression
 
 import (
 	"math"
+
+	"github.com/deployster-go/deployster/expression/python"
 )
 
 func (x *constant) eval(*scope) any { return x.value }
 
 func (x *name) eval(sc *scope) any {
-	sc.work(1)
-	sc.at = x.at
+	sc.Work(1)
+	sc.At = x.at
 	if v, ok := sc.lookup(x.name); ok {
-		return norm(v)
+		return python.Norm(v)
 	}
 	return sc.undefinedName(x.name)
 }
 
 func (x *sequence) eval(sc *scope) any {
-	sc.work(1)
-	sc.memory(16 * len(x.items))
+	sc.Work(1)
+	sc.Memory(16 * len(x.items))
 	list := make([]any, len(x.items))
 	for i, item := range x.items {
 		list[i] = item.eval(sc)
 	}
 	if x.tuple {
-		return tuple(list)
+		return python.Tuple(list)
 	}
 	return list
 }
 
 func (x *mapping) eval(sc *scope) any {
-	sc.work(1)
-	sc.memory(64 * len(x.keys))
-	d := newDict()
+	sc.Work(1)
+	sc.Memory(64 * len(x.keys))
+	d := python.NewDict()
 	for i := range x.keys {
-		key, value := defined(x.keys[i].eval(sc)), x.values[i].eval(sc)
-		sc.at = x.at
-		if !hashable(key) {
-			sc.fail("%s can not be a key", describe(key))
+		key, value := python.Defined(x.keys[i].eval(sc)), x.values[i].eval(sc)
+		sc.At = x.at
+		if !python.Hashable(key) {
+			sc.Fail("%s can not be a key", python.Describe(key))
 		}
-		d.set(key, value)
+		d.Set(key, value)
 	}
 	return d
 }
 
 func (x *attribute) eval(sc *scope) any {
 	of := x.of.eval(sc)
-	sc.work(1)
-	sc.at = x.at
-	return sc.attribute(of, x.name, x.of)
+	sc.Work(1)
+	sc.At = x.at
+	return sc.Attribute(of, x.name, x)
 }
 
 func (x *item) eval(sc *scope) any {
 	of, key := x.of.eval(sc), x.key.eval(sc)
-	sc.work(1)
-	sc.at = x.at
-	return sc.item(of, key, x.of)
+	sc.Work(1)
+	sc.At = x.at
+	return sc.Item(of, key, x)
 }
+
+func (x *attribute) Path() string { return source(x.of) }
+
+func (x *item) Path() string { return source(x.of) }
 
 func (x *slice) eval(sc *scope) any {
 	of := x.of.eval(sc)
@@ -64,32 +70,32 @@ func (x *slice) eval(sc *scope) any {
 		if bound == nil {
 			continue
 		}
-		v := defined(bound.eval(sc))
-		sc.at = x.at
+		v := python.Defined(bound.eval(sc))
+		sc.At = x.at
 		if v != nil {
-			n := sc.integer(v, "a slice takes")
+			n := sc.Integer(v, "a slice takes")
 			bounds[i] = &n
 		}
 	}
-	sc.work(1)
-	sc.at = x.at
-	return sc.slice(defined(of), bounds[0], bounds[1], bounds[2])
+	sc.Work(1)
+	sc.At = x.at
+	return sc.Slice(python.Defined(of), bounds[0], bounds[1], bounds[2])
 }
 
 // eval evaluates the arguments of a call.
-func (list *arguments) eval(sc *scope) *args {
-	a := &args{s: sc.state}
+func (list *arguments) eval(sc *scope) *python.Args {
+	a := &python.Args{State: sc.State}
 	if len(list.positional) > 0 {
-		a.positional = make([]any, len(list.positional))
+		a.Positional = make([]any, len(list.positional))
 	}
 	for i, x := range list.positional {
-		a.positional[i] = x.eval(sc)
+		a.Positional[i] = x.eval(sc)
 	}
 	if len(list.names) > 0 {
-		a.order, a.named = list.names, make(map[string]any, len(list.names))
+		a.Order, a.Named = list.names, make(map[string]any, len(list.names))
 	}
 	for i, name := range list.names {
-		a.named[name] = list.named[i].eval(sc)
+		a.Named[name] = list.named[i].eval(sc)
 	}
 	return a
 }
@@ -97,74 +103,70 @@ func (list *arguments) eval(sc *scope) *args {
 func (x *call) eval(sc *scope) any {
 	f := x.function.eval(sc)
 	a := x.args.eval(sc)
-	sc.work(2)
-	sc.at = x.at
+	sc.Work(2)
+	sc.At = x.at
 	var result any
-	switch f := defined(f).(type) {
-	case *function:
-		a.name = f.name
-		result = f.call(sc.state, a)
+	switch f := python.Defined(f).(type) {
+	case *python.Function:
+		a.Name = f.Name
+		result = f.Call(sc.State, a)
 	case *loop:
-		result = f.call(sc.state, a)
+		result = f.Call(sc.State, a)
 	default:
 		name := source(x.function)
 		if name == "" {
 			name = "the value"
 		}
-		sc.fail("%s is %s and can not be called", name, describe(f))
+		sc.Fail("%s is %s and can not be called", name, python.Describe(f))
 	}
-	sc.at = x.at
+	sc.At = x.at
 	return result
 }
 
-func (x *filtered) eval(sc *scope) any {
+func (x *applied) eval(sc *scope) any {
 	in := x.in.eval(sc)
 	a := x.args.eval(sc)
-	sc.work(1)
-	sc.at = x.at
-	return norm(sc.filter(x.filter, in, a))
+	sc.Work(1)
+	sc.At = x.at
+	if x.isTest {
+		return sc.Test(x.name, in, a)
+	}
+	return python.Norm(sc.Filter(x.name, in, a))
 }
 
-func (x *tested) eval(sc *scope) any {
-	in := x.in.eval(sc)
-	a := x.args.eval(sc)
-	sc.work(1)
-	sc.at = x.at
-	return sc.test(x.test, in, a)
-}
-
-func (x *not) eval(sc *scope) any {
-	v := x.x.eval(sc)
-	sc.work(1)
-	sc.at = x.at
-	return !sc.truth(v)
-}
-
-func (x *unary) eval(sc *scope) any {
-	v := x.x.eval(sc)
-	sc.work(1)
-	sc.at = x.at
-	return sc.sign(x.op, defined(v))
-}
-
-func (x *binary) eval(sc *scope) any {
-	left := x.left.eval(sc)
-	if x.op == "**" && source(x.left) == "" && !isNumber(x.right) {
+func (x *operation) eval(sc *scope) any {
+	sc.Work(1)
+	var left any
+	if x.left != nil {
+		left = x.left.eval(sc)
+	}
+	switch x.op {
+	case "and", "or":
+		if sc.Truth(left) == (x.op == "or") {
+			return left
+		}
+		return x.right.eval(sc)
+	case "**":
 		// Jinja2 takes (-1) ** x for -(1 ** x) when -1 is constant and x is not.
-		if f, ok := float(defined(left)); ok && math.Signbit(f) {
-			sc.at = x.at
-			sc.fail("a power of a negative number that is no variable is not computed; give the number a name first")
+		if f, ok := python.Float(python.Defined(left)); ok && math.Signbit(f) && source(x.left) == "" && !isNumber(x.right) {
+			sc.At = x.at
+			sc.Fail("a power of a negative number that is no variable is not computed; give the number a name first")
 		}
 	}
 	right := x.right.eval(sc)
-	sc.work(1)
-	sc.at = x.at
-	return sc.operator(x.op, left, right)
+	sc.At = x.at
+	switch {
+	case x.op == "not":
+		return !sc.Truth(right)
+	case x.left == nil:
+		return sc.Sign(x.op, python.Defined(right))
+	}
+	return sc.Operator(x.op, left, right)
 }
 
 func isNumber(x expr) bool {
-	if sign, ok := x.(*unary); ok {
-		x = sign.x
+	if sign, ok := x.(*operation); ok && sign.left == nil {
+		x = sign.right
 	}
 	c, ok := x.(*constant)
 	if !ok {
@@ -177,22 +179,13 @@ func isNumber(x expr) bool {
 	return false
 }
 
-func (x *logic) eval(sc *scope) any {
-	left := x.left.eval(sc)
-	sc.work(1)
-	if sc.truth(left) == x.or {
-		return left
-	}
-	return x.right.eval(sc)
-}
-
 func (x *comparison) eval(sc *scope) any {
 	left := x.left.eval(sc)
 	for _, step := range x.steps {
 		right := step.right.eval(sc)
-		sc.work(1)
-		sc.at = step.at
-		if sc.operator(step.op, left, right) == false {
+		sc.Work(1)
+		sc.At = step.at
+		if sc.Operator(step.op, left, right) == false {
 			return false
 		}
 		left = right
@@ -202,13 +195,13 @@ func (x *comparison) eval(sc *scope) any {
 
 func (x *conditional) eval(sc *scope) any {
 	test := x.test.eval(sc)
-	sc.work(1)
-	sc.at = x.at
+	sc.Work(1)
+	sc.At = x.at
 	switch {
-	case sc.truth(test):
+	case sc.Truth(test):
 		return x.then.eval(sc)
 	case x.otherwise != nil:
 		return x.otherwise.eval(sc)
 	}
-	return &undefined{lenient: true}
+	return &python.Undefined{Lenient: true}
 }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/deployster-go/deployster/expression/python"
 )
 
 // signal is how a node ends.
@@ -18,7 +20,7 @@ const (
 // run runs the nodes up to the first break or continue.
 func (sc *scope) run(nodes []node) signal {
 	for _, n := range nodes {
-		sc.work(1)
+		sc.Work(1)
 		if s := n.run(sc); s != goesOn {
 			return s
 		}
@@ -35,25 +37,23 @@ func (sc *scope) render() (text string, s signal) {
 }
 
 func (n *text) run(sc *scope) signal {
-	sc.memory(len(n.text))
+	sc.Memory(len(n.text))
 	sc.out.write(n.text)
 	return goesOn
 }
 
-func (comment) run(*scope) signal { return goesOn }
-
 func (n *printed) run(sc *scope) signal {
 	v := n.x.eval(sc)
-	sc.at = n.at
-	text := sc.text(v)
-	sc.memory(len(text))
+	sc.At = n.at
+	text := sc.Text(v)
+	sc.Memory(len(text))
 	sc.out.write(text)
 	return goesOn
 }
 
 func (n *branch) run(sc *scope) signal {
 	for i, test := range n.tests {
-		if sc.truth(test.eval(sc)) {
+		if sc.Truth(test.eval(sc)) {
 			return sc.run(n.bodies[i])
 		}
 	}
@@ -66,21 +66,20 @@ func (n *branch) run(sc *scope) signal {
 func (n *jump) run(*scope) signal { return n.signal }
 
 func (n *assign) run(sc *scope) signal {
-	v := defined(n.value.eval(sc))
-	sc.at = n.at
-	n.target.assign(sc, v)
-	return goesOn
-}
-
-func (n *assignBody) run(sc *scope) signal {
-	inner := sc.inner(&n.body)
-	text, s := inner.render()
-	if s != goesOn {
-		return s
+	in := sc
+	if n.body != nil {
+		in = sc.inner(n.body)
+		text, s := in.render()
+		if s != goesOn {
+			return s
+		}
+		in.captured = text
 	}
-	inner.captured = text
-	v := n.value.eval(inner)
-	sc.at = n.at
+	v := n.value.eval(in)
+	sc.At = n.at
+	if n.body == nil {
+		python.Defined(v)
+	}
 	n.target.assign(sc, v)
 	return goesOn
 }
@@ -90,20 +89,20 @@ func (captured) eval(sc *scope) any { return sc.captured }
 func (t target) assign(sc *scope, v any) {
 	switch {
 	case t.several != nil:
-		list := sc.iterate(defined(v))
+		list := sc.Iterate(python.Defined(v))
 		if len(list) != len(t.several) {
-			sc.fail("can not assign %s to these names: their numbers differ", describe(v))
+			sc.Fail("can not assign %s to these names: their numbers differ", python.Describe(v))
 		}
 		for i, inner := range t.several {
-			inner.assign(sc, norm(list[i]))
+			inner.assign(sc, python.Norm(list[i]))
 		}
 	case t.attribute != "":
 		held, _ := sc.lookup(t.name)
-		ns, ok := held.(*namespace)
-		if !ok || ns.isModule {
-			sc.fail("can not set %s.%s: %s is not a namespace()", t.name, t.attribute, t.name)
+		ns, ok := held.(*python.Namespace)
+		if !ok || ns.IsModule {
+			sc.Fail("can not set %s.%s: %s is not a namespace()", t.name, t.attribute, t.name)
 		}
-		ns.vars[t.attribute] = v
+		ns.Vars[t.attribute] = v
 	default:
 		sc.set(t.name, v)
 	}
@@ -118,39 +117,39 @@ func (n *with) run(sc *scope) signal {
 }
 
 func (n *macro) run(sc *scope) signal {
-	file := sc.file
-	sc.set(n.name, &function{name: n.name, call: func(_ *state, a *args) any {
+	file := sc.File
+	sc.set(n.name, &python.Function{Name: n.name, Call: func(_ *python.State, a *python.Args) any {
 		return n.call(sc, file, a)
 	}})
 	return goesOn
 }
 
 // call renders a macro that was defined in the scope.
-func (n *macro) call(defined *scope, file string, a *args) (result string) {
+func (n *macro) call(defined *scope, file string, a *python.Args) (result string) {
 	sc := defined.inner(&n.body)
 	sc.macro = true
-	if len(a.positional) > len(n.params) {
-		sc.fail("macro '%s' received %d arguments but expected only %d", n.name, len(a.positional), len(n.params))
+	if len(a.Positional) > len(n.params) {
+		sc.Fail("macro '%s' received %d arguments but expected only %d", n.name, len(a.Positional), len(n.params))
 	}
-	for i, v := range a.positional {
+	for i, v := range a.Positional {
 		sc.set(n.params[i], v)
 	}
-	for _, name := range a.order {
+	for _, name := range a.Order {
 		if !slices.Contains(n.params, name) {
-			sc.fail("macro '%s' takes no keyword argument '%s'", n.name, name)
+			sc.Fail("macro '%s' takes no keyword argument '%s'", n.name, name)
 		}
 		if _, twice := sc.vars[name]; twice {
-			sc.fail("macro '%s' received '%s' argument twice", n.name, name)
+			sc.Fail("macro '%s' received '%s' argument twice", n.name, name)
 		}
-		sc.set(name, a.named[name])
+		sc.set(name, a.Named[name])
 	}
-	at := sc.at
-	sc.within(file, func() {
+	at := sc.At
+	sc.Within(file, func() {
 		given := maps.Clone(sc.vars)
 		for _, param := range n.params {
 			if _, ok := given[param]; !ok {
-				sc.set(param, sc.undefined(func() *UndefinedError {
-					return &UndefinedError{Name: param, Missing: param, Of: "the call of the macro " + n.name, Kind: "without that argument"}
+				sc.set(param, sc.Undefined(func() *python.UndefinedError {
+					return &python.UndefinedError{Name: param, Missing: param, Of: "the call of the macro " + n.name, Kind: "without that argument"}
 				}, at))
 			}
 		}
@@ -166,7 +165,21 @@ func (n *macro) call(defined *scope, file string, a *args) (result string) {
 }
 
 // templateBlocks is what the name self stands for.
-type templateBlocks struct{ env *environment }
+type templateBlocks struct {
+	*evaluation
+	env *environment
+}
+
+func (b *templateBlocks) Describe() string { return "the template" }
+
+func (b *templateBlocks) Attribute(_ *python.State, name string) any {
+	versions := b.env.blocks[name]
+	if versions == nil {
+		return nil
+	}
+	sc := &scope{evaluation: b.evaluation, env: b.env}
+	return sc.blockFunction(name, versions)
+}
 
 func (n *block) run(sc *scope) signal {
 	sc.renderBlock(sc.env.blocks[n.name], sc.out)
@@ -176,20 +189,20 @@ func (n *block) run(sc *scope) signal {
 // renderBlock runs the first version of a block; super() is the next one.
 func (sc *scope) renderBlock(versions []*blockVersion, out *output) {
 	v := versions[0]
-	inner := &scope{state: sc.state, body: &v.block.body, env: sc.env, out: out}
+	inner := &scope{evaluation: sc.evaluation, body: &v.block.body, env: sc.env, out: out}
 	inner.set("super", sc.blockFunction("super", versions[1:]))
-	sc.within(v.file, func() { inner.run(v.block.body.nodes) })
+	sc.Within(v.file, func() { inner.run(v.block.body.nodes) })
 }
 
 // blockFunction makes the function that renders a block.
 func (sc *scope) blockFunction(name string, versions []*blockVersion) any {
 	if len(versions) == 0 {
-		return sc.undefined(func() *UndefinedError {
-			return &UndefinedError{Name: name, Missing: name, Of: "the block", Kind: "that of no other template"}
-		}, sc.at)
+		return sc.Undefined(func() *python.UndefinedError {
+			return &python.UndefinedError{Name: name, Missing: name, Of: "the block", Kind: "that of no other template"}
+		}, sc.At)
 	}
-	return &function{name: name, call: func(_ *state, a *args) any {
-		a.bind()
+	return &python.Function{Name: name, Call: func(_ *python.State, a *python.Args) any {
+		a.Bind()
 		out := &output{}
 		sc.renderBlock(versions, out)
 		return out.String()
@@ -201,7 +214,7 @@ type output struct{ strings.Builder }
 
 func (o *output) write(text string) {
 	if o.Len()+len(text) > maxOutput {
-		throw(limitError("the text becomes longer than %d MiB", maxOutput>>20))
+		python.Throw(python.Exceeded("the text becomes longer than %d MiB", maxOutput>>20))
 	}
 	o.WriteString(text)
 }

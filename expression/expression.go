@@ -26,28 +26,25 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/deployster-go/deployster/expression/python"
+
+	"github.com/deployster-go/deployster/expression/builtin"
 )
 
 // The bounds of one evaluation. They are far above what configuration needs.
 const (
-	maxSource   = 1 << 20   // bytes of a template or an included file
-	maxOutput   = 16 << 20  // bytes of rendered text
-	maxMemory   = 64 << 20  // bytes of everything built on the way
-	maxSteps    = 4_000_000 // nodes visited and elements touched; about a second
-	maxRange    = 100_000   // numbers in one range()
-	maxCalls    = 200       // macros, includes and recursive loops within each other
-	maxFiles    = 100       // included files, counting each time
-	maxNesting  = 100       // brackets, and statements, within each other
-	maxTokens   = 5_000     // names, operators and so on in one {{ }} or {% %}
-	maxDataDeep = 500       // lists and mappings within each other
+	maxSource  = 1 << 20  // bytes of a template or an included file
+	maxOutput  = 16 << 20 // bytes of rendered text
+	maxFiles   = 100      // included files, counting each time
+	maxNesting = 100      // brackets, and statements, within each other
+	maxTokens  = 5_000    // names, operators and so on in one {{ }} or {% %}
 )
 
 // Evaluator evaluates templates. It is safe for concurrent use.
 type Evaluator struct {
 	workspace string
-	filters   map[string]filter
-	tests     map[string]test
-	methods   methods
+	library   *python.Library
 	globals   map[string]any
 	templates templates
 }
@@ -56,10 +53,8 @@ type Evaluator struct {
 func New(workspace string) *Evaluator {
 	return &Evaluator{
 		workspace: workspace,
-		filters:   builtinFilters(),
-		tests:     builtinTests(),
-		methods:   builtinMethods(),
-		globals:   builtinGlobals(),
+		library:   python.NewLibrary(builtin.Filters(), builtin.Tests()),
+		globals:   builtin.Functions(),
 	}
 }
 
@@ -97,8 +92,8 @@ func (e *Evaluator) Examine(src string) (u Usage, err error) {
 	if !IsTemplate(src) {
 		return Usage{}, nil
 	}
-	defer recoverTo(&err)
-	return e.newState(nil).usage(e.template(src)), nil
+	defer python.RecoverTo(&err)
+	return e.begin(nil).usage(e.template(src)), nil
 }
 
 // Evaluate evaluates a template. It fails with a SyntaxError, an
@@ -110,12 +105,25 @@ func (e *Evaluator) Evaluate(src string, vars map[string]any) (result any, err e
 	if !IsTemplate(src) {
 		return src, nil
 	}
-	defer recoverTo(&err)
+	defer python.RecoverTo(&err)
 	return e.evaluate(e.template(src), vars), nil
 }
 
+// evaluation is one evaluation of a template.
+type evaluation struct {
+	*python.State
+	e         *Evaluator
+	variables map[string]any
+	files     map[string]*template // what was included so far
+	reads     int
+}
+
+func (e *Evaluator) begin(vars map[string]any) *evaluation {
+	return &evaluation{State: e.library.NewState(), e: e, variables: vars}
+}
+
 func (e *Evaluator) evaluate(t *template, vars map[string]any) any {
-	s := e.newState(vars)
+	s := e.begin(vars)
 	out := &output{}
 	root := s.newRoot(t, out, nil, false)
 	x, tail := t.single()
@@ -127,7 +135,7 @@ func (e *Evaluator) evaluate(t *template, vars map[string]any) any {
 	if text, ok := value.(string); ok {
 		return text + tail
 	}
-	return s.native(value, 0)
+	return s.Native(value, 0)
 }
 
 // single returns the expression of a template that is nothing else, and the
@@ -159,14 +167,14 @@ func (e *Evaluator) Resolve(v any, vars map[string]any) (any, error) {
 }
 
 func (e *Evaluator) resolve(v any, vars map[string]any, path []string) (any, error) {
-	if len(path) > maxDataDeep {
-		return nil, &PathError{Path: slices.Clone(path), Err: limitError("the value is nested deeper than %d levels", maxDataDeep)}
+	if len(path) > python.MaxDataDeep {
+		return nil, &python.PathError{Path: slices.Clone(path), Err: python.Exceeded("the value is nested deeper than %d levels", python.MaxDataDeep)}
 	}
 	switch v := v.(type) {
 	case string:
 		result, err := e.Evaluate(v, vars)
 		if err != nil {
-			return nil, &PathError{Path: slices.Clone(path), Err: err}
+			return nil, &python.PathError{Path: slices.Clone(path), Err: err}
 		}
 		return result, nil
 	case []any:
@@ -181,7 +189,7 @@ func (e *Evaluator) resolve(v any, vars map[string]any, path []string) (any, err
 		return out, nil
 	case map[string]any:
 		out := make(map[string]any, len(v))
-		for _, key := range sortedKeys(v) {
+		for _, key := range python.SortedKeys(v) {
 			resolved, err := e.resolve(v[key], vars, append(path, key))
 			if err != nil {
 				return nil, err

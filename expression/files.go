@@ -3,24 +3,27 @@ package expression
 import (
 	"errors"
 	"io/fs"
+	"strings"
+
+	"github.com/deployster-go/deployster/expression/python"
 )
 
 // renderTemplate runs a template and those that it extends.
 func (sc *scope) renderTemplate(t *template) {
-	sc.work(1)
-	sc.within(t.file, func() {
+	sc.Work(1)
+	sc.Within(t.file, func() {
 		sc.run(t.body.nodes)
 		if parent := sc.parent; parent != nil {
-			root := &scope{state: sc.state, body: &parent.body, env: sc.env, out: sc.out, isRoot: true}
+			root := &scope{evaluation: sc.evaluation, body: &parent.body, env: sc.env, out: sc.out, isRoot: true}
 			root.renderTemplate(parent)
 		}
 	})
 }
 
 func (n *include) run(sc *scope) signal {
-	name := defined(n.name.eval(sc))
-	sc.at = n.at
-	names, several := items(name)
+	name := python.Defined(n.name.eval(sc))
+	sc.At = n.at
+	names, several := python.Items(name)
 	if !several {
 		names = []any{name}
 	}
@@ -30,13 +33,13 @@ func (n *include) run(sc *scope) signal {
 			continue
 		}
 		if err != nil {
-			sc.fail("can not include %q: %s", candidate, err)
+			sc.Fail("can not include %q: %s", candidate, err)
 		}
 		sc.rootOf(t, sc.out, !n.withoutContext).renderTemplate(t)
 		return goesOn
 	}
 	if !n.ignoreMissing {
-		sc.fail("none of the files to include is in the workspace")
+		sc.Fail("none of the files to include is in the workspace")
 	}
 	return goesOn
 }
@@ -50,10 +53,10 @@ func (sc *scope) rootOf(t *template, out *output, withContext bool) *scope {
 	return sc.newRoot(t, out, nil, true)
 }
 
-func (s *state) fileName(v any) string {
-	name, ok := defined(v).(string)
+func (s *evaluation) fileName(v any) string {
+	name, ok := python.Defined(v).(string)
 	if !ok {
-		s.fail("a file name must be text, not %s", describe(v))
+		s.Fail("a file name must be text, not %s", python.Describe(v))
 	}
 	return name
 }
@@ -61,14 +64,14 @@ func (s *state) fileName(v any) string {
 // run renders the file for what it sets and defines.
 func (n *imports) run(sc *scope) signal {
 	name := sc.fileName(n.name.eval(sc))
-	sc.at = n.at
+	sc.At = n.at
 	t, err := sc.load(name)
 	if err != nil {
-		sc.fail("can not import %q: %s", name, err)
+		sc.Fail("can not import %q: %s", name, err)
 	}
 	root := sc.rootOf(t, &output{}, n.withContext)
 	root.renderTemplate(t)
-	sc.at = n.at
+	sc.At = n.at
 	vars := map[string]any{}
 	for name, exported := range root.env.exported {
 		if exported {
@@ -76,14 +79,14 @@ func (n *imports) run(sc *scope) signal {
 		}
 	}
 	if n.as != "" {
-		sc.setImported(n.as, &namespace{vars: vars, isModule: true})
+		sc.setImported(n.as, &python.Namespace{Vars: vars, IsModule: true})
 		return goesOn
 	}
 	for i, from := range n.names {
 		value, ok := vars[from]
 		if !ok {
-			value = sc.undefined(func() *UndefinedError {
-				return &UndefinedError{Name: from, Missing: from, Of: name, Defined: sortedKeys(vars), Kind: "empty"}
+			value = sc.Undefined(func() *python.UndefinedError {
+				return &python.UndefinedError{Name: from, Missing: from, Of: name, Defined: python.SortedKeys(vars), Kind: "empty"}
 			}, n.at)
 		}
 		sc.setImported(n.aliases[i], value)
@@ -101,12 +104,89 @@ func (sc *scope) setImported(name string, v any) {
 
 // run notes the template that is extended, which is rendered after this one.
 func (n *extends) run(sc *scope) signal {
-	sc.at = n.at
+	sc.At = n.at
 	parent, err := sc.load(n.name)
 	if err != nil {
-		sc.fail("can not extend %q: %s", n.name, err)
+		sc.Fail("can not extend %q: %s", n.name, err)
 	}
 	sc.addBlocks(parent)
 	sc.parent = parent
 	return goesOn
+}
+
+// withContext parses "with context" and "without context".
+func (p *parser) withContext(standard bool) bool {
+	if p.look(1).is("context") {
+		if word, ok := p.operator("with", "without"); ok {
+			p.next()
+			return word.text == "with"
+		}
+	}
+	return standard
+}
+
+func (p *parser) include(at python.Position) node {
+	if p.within.muted {
+		p.fail(at, "an include can not stand beside the blocks of a template that extends another")
+	}
+	n := &include{at: at, name: p.expression(true)}
+	if p.current().is("ignore") {
+		p.next()
+		p.expect("missing")
+		n.ignoreMissing = true
+	}
+	n.withoutContext = !p.withContext(true)
+	p.refer(at, "include", n.name, n.ignoreMissing, n.withoutContext)
+	p.close()
+	return n
+}
+
+func (p *parser) imports(at python.Position, from bool) node {
+	n := &imports{at: at, name: p.expression(true)}
+	if from {
+		p.expect("import")
+		for {
+			name := p.name("a name to import")
+			if strings.HasPrefix(name.text, "_") {
+				p.fail(name.at, "names that start with _ can not be imported")
+			}
+			alias := name.text
+			if p.bound[alias] = true; p.skip("as") {
+				alias = p.targetName().name
+			}
+			n.names, n.aliases = append(n.names, name.text), append(n.aliases, alias)
+			if !p.skip(",") {
+				break
+			}
+		}
+	} else {
+		p.expect("as")
+		n.as = p.targetName().name
+		n.aliases = []string{n.as}
+	}
+	for _, alias := range n.aliases {
+		p.within.store(alias)
+	}
+	n.withContext = p.withContext(false)
+	p.refer(at, "import", n.name, false, !n.withContext)
+	p.close()
+	return n
+}
+
+// extends parses {% extends %}, which counts for the whole template.
+func (p *parser) extends(at python.Position) node {
+	t := p.current()
+	switch {
+	case t.kind != stringToken:
+		p.unexpected("extends takes a file name")
+	case !p.within.top || p.depth > 0:
+		p.fail(at, "extends can not stand within another statement")
+	case p.within.muted:
+		p.fail(at, "a template can extend only one other")
+	}
+	p.within.muted = true
+	p.next()
+	p.close()
+	p.refer(at, "extend", &constant{t.text}, false, false)
+	return &extends{at, t.text}
 }

@@ -7,18 +7,19 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/deployster-go/deployster/expression/python"
 )
 
 // kind is what a token is.
 type kind int
 
 const (
-	textToken kind = iota // what stands outside of tags
-	commentToken
-	printBegin // {{
-	printEnd   // }}
-	tagBegin   // {%
-	tagEnd     // %}
+	textToken  kind = iota // what stands outside of tags
+	printBegin             // {{
+	printEnd               // }}
+	tagBegin               // {%
+	tagEnd                 // %}
 	nameToken
 	stringToken
 	integerToken
@@ -31,7 +32,7 @@ const (
 type token struct {
 	kind kind
 	text string // the value of a string, the source of anything else
-	at   position
+	at   python.Position
 	// tail marks text that no tag trimmed: it may be the line break that YAML
 	// leaves after a single expression.
 	tail bool
@@ -41,9 +42,6 @@ type token struct {
 func (t token) is(text string) bool {
 	return t.text == text && (t.kind == operatorToken || t.kind == nameToken)
 }
-
-// position is a line and a column, in characters, from 1.
-type position struct{ line, column int }
 
 // lexer cuts a template into tokens by the rules of Jinja2's lexer.
 type lexer struct {
@@ -55,12 +53,15 @@ type lexer struct {
 	brackets []byte
 	// The position that was computed last, and its offset.
 	counted int
-	at      position
+	at      python.Position
 }
+
+// start is where a template begins.
+var start = python.Position{Line: 1, Column: 1}
 
 func lex(file, src string) []token {
 	src = strings.ReplaceAll(strings.ReplaceAll(src, "\r\n", "\n"), "\r", "\n")
-	l := &lexer{file: file, src: src, at: position{1, 1}}
+	l := &lexer{file: file, src: src, at: start}
 	if len(src) > maxSource {
 		l.fail(0, "the text is longer than %d MiB", maxSource>>20)
 	}
@@ -101,10 +102,10 @@ func (l *lexer) text(text string, off int, trimLeft, trimRight bool) {
 		return
 	}
 	if trimLeft {
-		text = strings.TrimLeftFunc(text, isSpace)
+		text = strings.TrimLeftFunc(text, python.IsSpace)
 	}
 	if trimRight {
-		text = strings.TrimRightFunc(text, isSpace)
+		text = strings.TrimRightFunc(text, python.IsSpace)
 	}
 	l.tokens = append(l.tokens, token{kind: textToken, text: text, at: l.position(off), tail: !trimLeft && !trimRight})
 }
@@ -112,45 +113,28 @@ func (l *lexer) text(text string, off int, trimLeft, trimRight bool) {
 // tag reads what begins here, and reports whether the blanks after it are to be
 // trimmed.
 func (l *lexer) tag() (trim bool) {
-	switch {
-	case l.src[l.off+1] == '#':
+	switch l.src[l.off+1] {
+	case '#':
 		return l.comment()
-	case l.src[l.off+1] == '{':
+	case '{':
 		return l.inside(printBegin, printEnd, "}}")
 	}
-	if end, trimLeft := rawBegin(l.src, l.off); end > 0 {
-		return l.raw(end, trimLeft)
+	if begin := rawBegin.FindStringSubmatchIndex(l.src[l.off:]); begin != nil {
+		return l.raw(begin)
 	}
 	return l.inside(tagBegin, tagEnd, "%}")
 }
 
+// comment leaves an empty text, so that an expression beside it is not alone.
 func (l *lexer) comment() (trim bool) {
-	begin := l.off + 2
-	if begin < len(l.src) && (l.src[begin] == '-' || l.src[begin] == '+') {
-		begin++
-	}
+	begin := len(l.src) - len(withoutSign(l.src[l.off+2:]))
 	n := strings.Index(l.src[begin:], "#}")
 	if n < 0 {
 		l.fail(l.off, "the comment is not closed; expected \"#}\"")
 	}
-	l.emit(commentToken, "", l.off)
+	l.emit(textToken, "", l.off)
 	l.off = begin + n + 2
 	return n > 0 && l.src[begin+n-1] == '-'
-}
-
-// rawBegin is where the text of a raw tag begins, or 0 if none is here.
-func rawBegin(src string, off int) (begin int, trim bool) {
-	rest := strings.TrimLeftFunc(withoutSign(src[off+2:]), isSpace)
-	rest, ok := strings.CutPrefix(rest, "raw")
-	rest = strings.TrimLeftFunc(rest, isSpace)
-	if !ok {
-		return 0, false
-	}
-	rest, trim = strings.CutPrefix(rest, "-")
-	if rest, ok = strings.CutPrefix(rest, "%}"); !ok {
-		return 0, false
-	}
-	return len(src) - len(rest), trim
 }
 
 func withoutSign(s string) string {
@@ -160,32 +144,29 @@ func withoutSign(s string) string {
 	return s
 }
 
-// raw emits the text between {% raw %} and {% endraw %}.
-func (l *lexer) raw(begin int, trimLeft bool) (trim bool) {
-	for end := begin; ; end += 2 {
-		n := strings.Index(l.src[end:], "{%")
-		if n < 0 {
-			l.fail(l.off, "the raw text is not closed; expected {%% endraw %%}")
-		}
-		end += n
-		rest := strings.TrimLeftFunc(withoutSign(l.src[end+2:]), isSpace)
-		rest, ok := strings.CutPrefix(rest, "endraw")
-		rest = strings.TrimLeftFunc(rest, isSpace)
-		after, closed := strings.CutPrefix(withoutSign(rest), "%}")
-		if !ok || !closed {
-			continue
-		}
-		text := l.src[begin:end]
-		if trimLeft {
-			text = strings.TrimLeftFunc(text, isSpace)
-		}
-		if l.src[end+2] == '-' {
-			text = strings.TrimRightFunc(text, isSpace)
-		}
-		l.emit(textToken, text, begin)
-		l.off = len(l.src) - len(after)
-		return rest[0] == '-'
+var (
+	rawBegin = regexp.MustCompile(`^\{%[-+]?\s*raw\s*(-?)%\}`)
+	rawEnd   = regexp.MustCompile(`\{%([-+]?)\s*endraw\s*([-+]?)%\}`)
+)
+
+// raw emits the text between {% raw %} and {% endraw %}. begin is where what
+// matches rawBegin does.
+func (l *lexer) raw(begin []int) (trim bool) {
+	from := l.off + begin[1]
+	end := rawEnd.FindStringSubmatchIndex(l.src[from:])
+	if end == nil {
+		l.fail(l.off, "the raw text is not closed; expected {%% endraw %%}")
 	}
+	text := l.src[from : from+end[0]]
+	if begin[2] < begin[3] {
+		text = strings.TrimLeftFunc(text, python.IsSpace)
+	}
+	if l.src[from+end[2]] == '-' {
+		text = strings.TrimRightFunc(text, python.IsSpace)
+	}
+	l.emit(textToken, text, from)
+	l.off = from + end[1]
+	return l.src[from+end[4]] == '-'
 }
 
 // inside reads the tokens of a tag up to its end.
@@ -199,7 +180,7 @@ func (l *lexer) inside(begin, end kind, closing string) (trim bool) {
 		switch {
 		case n == 0:
 			l.fail(opened, "the tag is not closed")
-		case isSpace(r):
+		case python.IsSpace(r):
 			l.off += n
 			continue
 		}
@@ -328,27 +309,27 @@ func (l *lexer) emit(k kind, text string, off int) {
 }
 
 // position counts the lines and characters before an offset.
-func (l *lexer) position(off int) position {
+func (l *lexer) position(off int) python.Position {
 	if off < l.counted {
-		l.counted, l.at = 0, position{1, 1}
+		l.counted, l.at = 0, start
 	}
 	for ; l.counted < off; l.counted++ {
 		switch c := l.src[l.counted]; {
 		case c == '\n':
-			l.at = position{l.at.line + 1, 1}
+			l.at = python.Position{Line: l.at.Line + 1, Column: 1}
 		case utf8.RuneStart(c):
-			l.at.column++
+			l.at.Column++
 		}
 	}
 	return l.at
 }
 
 func (l *lexer) fail(off int, format string, args ...any) {
-	throw(syntaxError(l.file, l.position(off), format, args...))
+	python.Throw(syntaxError(l.file, l.position(off), format, args...))
 }
 
-func syntaxError(file string, at position, format string, args ...any) *SyntaxError {
-	return &SyntaxError{File: file, Line: at.line, Column: at.column, Message: fmt.Sprintf(format, args...)}
+func syntaxError(file string, at python.Position, format string, args ...any) *python.SyntaxError {
+	return &python.SyntaxError{File: file, Line: at.Line, Column: at.Column, Message: fmt.Sprintf(format, args...)}
 }
 
 // unescape resolves the escapes of a Python text literal.

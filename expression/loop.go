@@ -1,5 +1,9 @@
 package expression
 
+import (
+	"github.com/deployster-go/deployster/expression/python"
+)
+
 // loop is what the name loop stands for within a {% for %}.
 type loop struct {
 	list      []any
@@ -12,15 +16,15 @@ type loop struct {
 
 func (n *loopNode) run(sc *scope) signal {
 	list := n.list.eval(sc)
-	sc.at = n.at
-	n.over(sc, sc.iterate(defined(list)), 1)
+	sc.At = n.at
+	n.over(sc, sc.Iterate(python.Defined(list)), 1)
 	return goesOn
 }
 
 // over runs the loop over a list.
 func (n *loopNode) over(sc *scope, list []any, depth int) {
-	sc.work(4 * len(list)) // a turn costs more than a step
-	sc.times(int64(len(list)), 16)
+	sc.Work(4 * len(list)) // a turn costs more than a step
+	sc.Times(int64(len(list)), 16)
 	if n.test != nil {
 		list = n.tested(sc, list)
 	}
@@ -29,7 +33,7 @@ func (n *loopNode) over(sc *scope, list []any, depth int) {
 		l.recurse = func(list []any) string {
 			sub := *sc
 			sub.out = &output{}
-			sub.within(sc.file, func() { n.over(&sub, list, depth+1) })
+			sub.Within(sc.File, func() { n.over(&sub, list, depth+1) })
 			return sub.out.String()
 		}
 	}
@@ -38,8 +42,8 @@ func (n *loopNode) over(sc *scope, list []any, depth int) {
 	for i, v := range list {
 		l.index = i
 		inner := sc.inner(&n.body)
-		sc.at = n.at
-		n.target.assign(inner, norm(v))
+		sc.At = n.at
+		n.target.assign(inner, python.Norm(v))
 		inner.set("loop", l)
 		s := inner.run(n.body.nodes)
 		ended = ended || s == goesOn
@@ -58,22 +62,24 @@ func (n *loopNode) tested(sc *scope, list []any) []any {
 	var out []any
 	for _, v := range list {
 		inner := sc.inner(&body{})
-		n.target.assign(inner, norm(v))
-		if sc.truth(n.test.eval(inner)) {
+		n.target.assign(inner, python.Norm(v))
+		if sc.Truth(n.test.eval(inner)) {
 			out = append(out, v)
 		}
 	}
 	return out
 }
 
-// attribute evaluates loop.name.
-func (l *loop) attribute(s *state, name string) any {
+func (l *loop) Describe() string { return "a loop" }
+
+// Attribute evaluates loop.name.
+func (l *loop) Attribute(s *python.State, name string) any {
 	number := func(n int) any { return int64(n) }
 	neighbor := func(i int) any {
 		if i < 0 || i >= len(l.list) {
-			return s.nothing(name)
+			return s.Nothing(name)
 		}
-		return norm(l.list[i])
+		return python.Norm(l.list[i])
 	}
 	switch name {
 	case "index":
@@ -99,31 +105,31 @@ func (l *loop) attribute(s *state, name string) any {
 	case "nextitem":
 		return neighbor(l.index + 1)
 	case "cycle":
-		return &function{name: name, call: func(s *state, a *args) any {
-			if len(a.positional) == 0 || len(a.named) > 0 {
-				s.fail("loop.cycle takes the values, without names")
+		return &python.Function{Name: name, Call: func(s *python.State, a *python.Args) any {
+			if len(a.Positional) == 0 || len(a.Named) > 0 {
+				s.Fail("loop.cycle takes the values, without names")
 			}
-			return a.positional[l.index%len(a.positional)]
+			return a.Positional[l.index%len(a.Positional)]
 		}}
 	case "changed":
-		return &function{name: name, call: func(s *state, a *args) any {
-			if len(a.named) > 0 {
-				s.fail("loop.changed takes values without names")
+		return &python.Function{Name: name, Call: func(s *python.State, a *python.Args) any {
+			if len(a.Named) > 0 {
+				s.Fail("loop.changed takes values without names")
 			}
-			before, now := l.changed, tuple(a.positional)
+			before, now := l.changed, python.Tuple(a.Positional)
 			l.changed = now
-			return before == nil || !s.equal(before, now, 0)
+			return before == nil || !s.Equal(before, now, 0)
 		}}
 	}
 	return nil
 }
 
-// call evaluates loop(list), the loop over another list.
-func (l *loop) call(s *state, a *args) any {
-	a.name = "loop"
-	list := a.bind("iterable")[0]
+// Call evaluates loop(list), the loop over another list.
+func (l *loop) Call(s *python.State, a *python.Args) any {
+	a.Name = "loop"
+	list := a.Bind("iterable")[0]
 	if l.recurse == nil {
-		s.fail("only a loop that is marked as recursive can be called")
+		s.Fail("only a loop that is marked as recursive can be called")
 	}
-	return l.recurse(s.iterate(defined(list)))
+	return l.recurse(s.Iterate(python.Defined(list)))
 }

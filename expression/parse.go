@@ -1,10 +1,10 @@
 package expression
 
 import (
-	"math"
 	"slices"
 	"strconv"
-	"strings"
+
+	"github.com/deployster-go/deployster/expression/python"
 )
 
 // parser parses a template by Jinja2's grammar, whose rules its methods are
@@ -14,11 +14,12 @@ type parser struct {
 	file   string
 	tokens []token
 	i      int
-	begin  position // of the tag that is parsed
-	depth  int      // statements that are open
+	begin  python.Position // of the tag that is parsed
+	depth  int             // statements that are open
 	within context
 	blocks map[string]*block
-	loops  int // how often the name loop was read so far
+	mentions
+	loops int // how often the name loop was read so far
 }
 
 // context is what surrounds the statement that is parsed.
@@ -32,9 +33,9 @@ type context struct {
 
 // parse parses a template. It throws a SyntaxError.
 func (e *Evaluator) parse(file, src string) *template {
-	p := &parser{e: e, file: file, tokens: lex(file, src), blocks: map[string]*block{}, within: context{top: true, symbols: newSymbols()}}
+	p := &parser{e: e, file: file, tokens: lex(file, src), blocks: map[string]*block{}, mentions: mentions{bound: map[string]bool{}}, within: context{top: true, symbols: newSymbols()}}
 	nodes, _ := p.nodes()
-	return &template{file: file, body: body{nodes, p.within.uses}, blocks: p.blocks}
+	return &template{file: file, body: body{nodes, p.within.uses}, blocks: p.blocks, mentions: p.mentions}
 }
 
 func (p *parser) current() token { return p.look(0) }
@@ -81,8 +82,8 @@ func (p *parser) name(what string) token {
 	return p.next()
 }
 
-func (p *parser) fail(at position, format string, args ...any) {
-	throw(syntaxError(p.file, at, format, args...))
+func (p *parser) fail(at python.Position, format string, args ...any) {
+	python.Throw(syntaxError(p.file, at, format, args...))
 }
 
 // unexpected throws a SyntaxError at the next token.
@@ -129,25 +130,12 @@ func (p *parser) expression(conditionals bool) expr {
 	return x
 }
 
-func (p *parser) or() expr {
-	x := p.and()
-	for p.skip("or") {
-		x = &logic{or: true, left: x, right: p.and()}
-	}
-	return x
-}
-
-func (p *parser) and() expr {
-	x := p.not()
-	for p.skip("and") {
-		x = &logic{left: x, right: p.not()}
-	}
-	return x
-}
+func (p *parser) or() expr  { return p.binary(p.and, "or") }
+func (p *parser) and() expr { return p.binary(p.not, "and") }
 
 func (p *parser) not() expr {
 	if op, ok := p.operator("not"); ok {
-		return &not{op.at, p.not()}
+		return &operation{at: op.at, op: op.text, right: p.not()}
 	}
 	return p.compare()
 }
@@ -181,7 +169,7 @@ func (p *parser) binary(within func() expr, operators ...string) expr {
 		if !ok {
 			return x
 		}
-		x = &binary{op.at, op.text, x, within()}
+		x = &operation{op.at, op.text, x, within()}
 	}
 }
 
@@ -193,7 +181,7 @@ func (p *parser) power() expr   { return p.binary(func() expr { return p.unary(t
 func (p *parser) unary(filters bool) expr {
 	var x expr
 	if op, ok := p.operator("-", "+"); ok {
-		x = &unary{op.at, op.text, p.unary(false)}
+		x = &operation{at: op.at, op: op.text, right: p.unary(false)}
 	} else {
 		x = p.primary()
 	}
@@ -202,186 +190,6 @@ func (p *parser) unary(filters bool) expr {
 		x = p.filters(x)
 	}
 	return x
-}
-
-// keywords are words that stand for no variable.
-var keywords = []string{"and", "else", "if", "in", "is", "not", "or"}
-
-func (p *parser) primary() expr {
-	t := p.current()
-	switch t.kind {
-	case nameToken:
-		if slices.Contains(keywords, t.text) {
-			break
-		}
-		p.next()
-		switch t.text {
-		case "true", "True":
-			return &constant{true}
-		case "false", "False":
-			return &constant{false}
-		case "none", "None":
-			return &constant{nil}
-		case "loop":
-			p.loops++
-		}
-		p.within.load(t.text)
-		return &name{t.at, t.text}
-	case stringToken:
-		var b strings.Builder
-		for p.current().kind == stringToken {
-			b.WriteString(p.next().text)
-		}
-		return &constant{b.String()}
-	case integerToken:
-		return p.integer()
-	case floatToken:
-		p.next()
-		f, err := strconv.ParseFloat(strings.ReplaceAll(t.text, "_", ""), 64)
-		if err != nil || math.IsInf(f, 0) {
-			p.fail(t.at, "the number %s is too large", t.text)
-		}
-		return &constant{f}
-	case operatorToken:
-		switch t.text {
-		case "(":
-			return p.parentheses()
-		case "[":
-			p.next()
-			return &sequence{items: p.elements("]")}
-		case "{":
-			return p.mapping()
-		}
-	}
-	p.unexpected("expected either a number, string, keyword or identifier")
-	return nil
-}
-
-func (p *parser) integer() expr {
-	t := p.next()
-	i, err := strconv.ParseInt(strings.ReplaceAll(t.text, "_", ""), 0, 64)
-	if err != nil {
-		p.fail(t.at, "the number %s is too large for a whole number", t.text)
-	}
-	return &constant{i}
-}
-
-func (p *parser) parentheses() expr {
-	p.next()
-	if p.skip(")") {
-		return &sequence{tuple: true}
-	}
-	x := p.several(true)
-	p.expect(")")
-	return x
-}
-
-// separated reports whether another element follows, after the comma that has
-// to stand between two; the end is taken.
-func (p *parser) separated(first bool, end string) bool {
-	if p.skip(end) {
-		return false
-	}
-	if !first {
-		if !p.skip(",") {
-			p.unexpected(`expected "," or "` + end + `"`)
-		}
-		return !p.skip(end)
-	}
-	return true
-}
-
-func (p *parser) elements(end string) []expr {
-	var list []expr
-	for p.separated(len(list) == 0, end) {
-		list = append(list, p.expression(true))
-	}
-	return list
-}
-
-func (p *parser) mapping() expr {
-	m := &mapping{at: p.next().at}
-	for p.separated(len(m.keys) == 0, "}") {
-		at := p.current().at
-		key := p.expression(true)
-		literal, isSequence := key.(*sequence)
-		if _, isMapping := key.(*mapping); isMapping || isSequence && !literal.tuple {
-			p.fail(at, "a list or a mapping can not be a key")
-		}
-		p.expect(":")
-		m.keys, m.values = append(m.keys, key), append(m.values, p.expression(true))
-	}
-	return m
-}
-
-func (p *parser) postfix(x expr) expr {
-	for {
-		at := p.current().at
-		switch {
-		case p.skip("."):
-			switch p.current().kind {
-			case nameToken:
-				x = &attribute{at, x, p.next().text}
-			case integerToken:
-				x = &item{at, x, p.integer()}
-			default:
-				p.unexpected("expected a name or a number")
-			}
-		case p.skip("["):
-			x = p.subscript(at, x)
-		case p.current().is("("):
-			x = p.call(x)
-		default:
-			return x
-		}
-	}
-}
-
-func (p *parser) subscript(at position, of expr) expr {
-	s := &slice{at: at, of: of}
-	colons := 0
-	for i := range s.bounds {
-		if !p.current().is(":") && !p.current().is("]") || i == 0 && p.current().is("]") {
-			s.bounds[i] = p.expression(true)
-		}
-		if i == 2 || !p.skip(":") {
-			break
-		}
-		colons++
-	}
-	p.expect("]")
-	if colons == 0 {
-		return &item{at, of, s.bounds[0]}
-	}
-	return s
-}
-
-func (p *parser) call(function expr) expr {
-	at := p.current().at
-	return &call{at, function, p.arguments()}
-}
-
-func (p *parser) arguments() arguments {
-	var a arguments
-	p.next()
-	for first := true; p.separated(first, ")"); first = false {
-		t := p.current()
-		switch {
-		case t.is("*") || t.is("**"):
-			p.fail(t.at, "a call can not unpack %s; write the arguments one by one", t.text)
-		case t.kind == nameToken && p.look(1).is("="):
-			p.i += 2
-			if slices.Contains(a.names, t.text) {
-				p.fail(t.at, "the argument %q is there twice", t.text)
-			}
-			a.names, a.named = append(a.names, t.text), append(a.named, p.expression(true))
-		case len(a.names) > 0:
-			p.fail(t.at, "an argument without a name can not follow one with a name")
-		default:
-			a.positional = append(a.positional, p.expression(true))
-		}
-	}
-	return a
 }
 
 // filters parses filters and tests, which bind tighter than any operator.
@@ -403,10 +211,13 @@ func (p *parser) filters(x expr) expr {
 func (p *parser) filter(x expr) expr {
 	p.expect("|")
 	t := p.name("the name of a filter")
-	if _, ok := p.e.filters[t.text]; !ok {
+	if _, ok := p.e.library.Filters[t.text]; !ok {
 		p.fail(t.at, "there is no filter %q", t.text)
 	}
-	f := &filtered{at: t.at, in: x, filter: t.text}
+	if t.text == "default" || t.text == "d" {
+		p.optional(x, false)
+	}
+	f := &applied{at: t.at, in: x, name: t.text}
 	if p.current().is("(") {
 		f.args = p.arguments()
 	}
@@ -417,10 +228,13 @@ func (p *parser) test(x expr) expr {
 	p.next()
 	negated, isNegated := p.operator("not")
 	t := p.name("the name of a test")
-	if _, ok := p.e.tests[t.text]; !ok {
+	if _, ok := p.e.library.Tests[t.text]; !ok {
 		p.fail(t.at, "there is no test %q", t.text)
 	}
-	tested := &tested{at: t.at, in: x, test: t.text}
+	if t.text == "defined" || t.text == "undefined" {
+		p.optional(x, true)
+	}
+	tested := &applied{at: t.at, in: x, name: t.text, isTest: true}
 	switch follows := p.current(); {
 	case follows.is("("):
 		tested.args = p.arguments()
@@ -431,7 +245,7 @@ func (p *parser) test(x expr) expr {
 		tested.args.positional = []expr{p.postfix(p.primary())}
 	}
 	if isNegated {
-		return &not{negated.at, tested}
+		return &operation{at: negated.at, op: "not", right: tested}
 	}
 	return tested
 }

@@ -1,6 +1,10 @@
 package expression
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/deployster-go/deployster/expression/python"
+)
 
 // Reads tells whether any template within v, which is made of maps, slices and
 // scalars, refers to one of the names. It fails as Check does; of several
@@ -14,7 +18,7 @@ func (e *Evaluator) Reads(v any, names ...string) (bool, error) {
 	case []any:
 		within = v
 	case map[string]any:
-		for _, key := range sortedKeys(v) {
+		for _, key := range python.SortedKeys(v) {
 			within = append(within, v[key])
 		}
 	}

@@ -1,11 +1,15 @@
 package expression
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/deployster-go/deployster/expression/python"
+)
 
 // scope is where names are looked up: the variables of a body, then those of
 // the bodies around it, then the environment of the template.
 type scope struct {
-	*state
+	*evaluation
 	outer  *scope
 	body   *body
 	vars   map[string]any
@@ -35,8 +39,8 @@ type blockVersion struct {
 }
 
 // newRoot makes the scope of a template.
-func (s *state) newRoot(t *template, out *output, given map[string]any, isolated bool) *scope {
-	sc := &scope{state: s, body: &t.body, out: out, isRoot: true, env: &environment{given: given, isolated: isolated}}
+func (s *evaluation) newRoot(t *template, out *output, given map[string]any, isolated bool) *scope {
+	sc := &scope{evaluation: s, body: &t.body, out: out, isRoot: true, env: &environment{given: given, isolated: isolated}}
 	sc.addBlocks(t)
 	return sc
 }
@@ -52,7 +56,7 @@ func (sc *scope) addBlocks(t *template) {
 
 // inner makes the scope of a body within sc.
 func (sc *scope) inner(b *body) *scope {
-	return &scope{state: sc.state, outer: sc, body: b, env: sc.env, out: sc.out, captured: sc.captured}
+	return &scope{evaluation: sc.evaluation, outer: sc, body: b, env: sc.env, out: sc.out, captured: sc.captured}
 }
 
 // set sets a name in the body of sc.
@@ -81,16 +85,16 @@ func (sc *scope) lookup(name string) (any, bool) {
 			hidden = use == stored
 		}
 		if at.macro && (name == "varargs" || name == "kwargs" || name == "caller") {
-			sc.undefinedName(name).use() // Jinja2 defines them in every macro
+			sc.undefinedName(name).Use() // Jinja2 defines them in every macro
 		}
 	}
 	if hidden {
 		return nil, false
 	}
-	return sc.env.lookup(sc.state, name)
+	return sc.env.lookup(sc.evaluation, name)
 }
 
-func (env *environment) lookup(s *state, name string) (any, bool) {
+func (env *environment) lookup(s *evaluation, name string) (any, bool) {
 	if v, ok := env.vars[name]; ok {
 		return v, true
 	}
@@ -98,12 +102,12 @@ func (env *environment) lookup(s *state, name string) (any, bool) {
 		return v, true
 	}
 	if !env.isolated {
-		if v, ok := s.vars[name]; ok {
+		if v, ok := s.variables[name]; ok {
 			return v, true
 		}
 	}
 	if name == "self" {
-		return &templateBlocks{env}, true
+		return &templateBlocks{s, env}, true
 	}
 	v, ok := s.e.globals[name]
 	return v, ok
@@ -130,12 +134,12 @@ func (sc *scope) snapshot() map[string]any {
 		}
 	}
 	within(sc)
-	sc.work(len(all))
+	sc.Work(len(all))
 	return all
 }
 
-func (sc *scope) undefinedName(name string) *undefined {
-	return sc.undefined(func() *UndefinedError {
-		return &UndefinedError{Name: name, Missing: name, Defined: sortedKeys(sc.state.vars)}
-	}, sc.at)
+func (sc *scope) undefinedName(name string) *python.Undefined {
+	return sc.Undefined(func() *python.UndefinedError {
+		return &python.UndefinedError{Name: name, Missing: name, Defined: python.SortedKeys(sc.variables)}
+	}, sc.At)
 }

@@ -3,6 +3,8 @@ package expression
 import (
 	"slices"
 	"strings"
+
+	"github.com/deployster-go/deployster/expression/python"
 )
 
 // nodes parses up to one of the tags, of which it takes the name, or up to the
@@ -12,8 +14,6 @@ func (p *parser) nodes(ends ...string) (list []node, end token) {
 		switch t := p.next(); t.kind {
 		case textToken:
 			list = p.printed(list, &text{t.text, t.tail})
-		case commentToken:
-			list = append(list, comment{})
 		case printBegin:
 			x := p.several(true)
 			if p.current().kind != printEnd {
@@ -164,7 +164,7 @@ func (p *parser) branch() node {
 	}
 }
 
-func (p *parser) loop(at position) node {
+func (p *parser) loop(at python.Position) node {
 	n := &loopNode{at: at, target: p.target()}
 	p.storesNot(n.target, "loop")
 	p.expect("in")
@@ -223,6 +223,7 @@ func (p *parser) targetName() target {
 	if slices.Contains(keywords, t.text) || slices.Contains([]string{"true", "false", "none", "True", "False", "None"}, t.text) {
 		p.fail(t.at, "can not assign to %q", t.text)
 	}
+	p.bound[t.text] = true
 	return target{at: t.at, name: t.text}
 }
 
@@ -245,13 +246,13 @@ func (p *parser) storesNot(t target, name string) {
 }
 
 // assignment parses {% set %}: of a value, or of a body through filters.
-func (p *parser) assignment(at position) node {
+func (p *parser) assignment(at python.Position) node {
 	var t target
 	if p.current().kind == nameToken && p.look(1).is(".") {
 		of := p.next()
 		p.next()
 		t = target{at: of.at, name: of.text, attribute: p.name("a name").text}
-		p.within.load(t.name)
+		p.reading(of)
 	} else {
 		t = p.target()
 		for i, name := range t.names() {
@@ -267,7 +268,7 @@ func (p *parser) assignment(at position) node {
 		value := p.several(true)
 		p.within.storeTarget(t)
 		p.close()
-		return &assign{at, t, value}
+		return &assign{at, t, value, nil}
 	}
 	p.within.storeTarget(t)
 	var value expr = captured{}
@@ -280,7 +281,7 @@ func (p *parser) assignment(at position) node {
 	within.muted = false
 	body, _ := p.inner(within, "endset")
 	p.close()
-	return &assignBody{at, t, value, body}
+	return &assign{at, t, value, &body}
 }
 
 func (p *parser) with() node {
@@ -298,7 +299,7 @@ func (p *parser) with() node {
 	return w
 }
 
-func (p *parser) macro(at position) node {
+func (p *parser) macro(at python.Position) node {
 	m := &macro{at: at, name: p.targetName().name}
 	p.within.store(m.name)
 	names := newSymbols()
@@ -324,7 +325,7 @@ func (p *parser) macro(at position) node {
 	return m
 }
 
-func (p *parser) block(at position) node {
+func (p *parser) block(at python.Position) node {
 	name := p.name("the name of the block")
 	if p.blocks[name.text] != nil {
 		p.fail(name.at, "Block named '%s' already defined", name.text)
@@ -338,78 +339,4 @@ func (p *parser) block(at position) node {
 	p.skip(name.text)
 	p.close()
 	return b
-}
-
-// withContext parses "with context" and "without context".
-func (p *parser) withContext(standard bool) bool {
-	if p.look(1).is("context") {
-		if word, ok := p.operator("with", "without"); ok {
-			p.next()
-			return word.text == "with"
-		}
-	}
-	return standard
-}
-
-func (p *parser) include(at position) node {
-	if p.within.muted {
-		p.fail(at, "an include can not stand beside the blocks of a template that extends another")
-	}
-	n := &include{at: at, name: p.expression(true)}
-	if p.current().is("ignore") {
-		p.next()
-		p.expect("missing")
-		n.ignoreMissing = true
-	}
-	n.withoutContext = !p.withContext(true)
-	p.close()
-	return n
-}
-
-func (p *parser) imports(at position, from bool) node {
-	n := &imports{at: at, name: p.expression(true)}
-	if from {
-		p.expect("import")
-		for {
-			name := p.name("a name to import")
-			if strings.HasPrefix(name.text, "_") {
-				p.fail(name.at, "names that start with _ can not be imported")
-			}
-			alias := name.text
-			if p.skip("as") {
-				alias = p.targetName().name
-			}
-			n.names, n.aliases = append(n.names, name.text), append(n.aliases, alias)
-			if !p.skip(",") {
-				break
-			}
-		}
-	} else {
-		p.expect("as")
-		n.as = p.targetName().name
-		n.aliases = []string{n.as}
-	}
-	for _, alias := range n.aliases {
-		p.within.store(alias)
-	}
-	n.withContext = p.withContext(false)
-	p.close()
-	return n
-}
-
-// extends parses {% extends %}, which counts for the whole template.
-func (p *parser) extends(at position) node {
-	t := p.current()
-	switch {
-	case t.kind != stringToken:
-		p.unexpected("extends takes a file name")
-	case !p.within.top || p.depth > 0:
-		p.fail(at, "extends can not stand within another statement")
-	case p.within.muted:
-		p.fail(at, "a template can extend only one other")
-	}
-	p.within.muted = true
-	p.next()
-	p.close()
-	return &extends{at, t.text}
 }

@@ -1,6 +1,8 @@
 package expression
 
-import "maps"
+import (
+	"maps"
+)
 
 // symbols are the names that a body uses. As in Jinja2, a name that a body sets
 // is its own from the beginning: until then a body within it sees nothing, even

@@ -1,6 +1,10 @@
 package expression
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/deployster-go/deployster/expression/python"
+)
 
 // template is a parsed text. It is never changed once it is made, so that it
 // may be evaluated any number of times, also at once.
@@ -8,6 +12,15 @@ type template struct {
 	file   string
 	body   body
 	blocks map[string]*block
+	mentions
+}
+
+// mentions are the names that a template reads and binds, and the templates
+// that it refers to, in the order of the text.
+type mentions struct {
+	reads      []read
+	bound      map[string]bool
+	references []reference
 }
 
 // body is a sequence of nodes with names of its own.
@@ -27,7 +40,7 @@ type (
 	constant struct{ value any }
 
 	name struct {
-		at   position
+		at   python.Position
 		name string
 	}
 
@@ -37,67 +50,46 @@ type (
 	}
 
 	mapping struct {
-		at           position
+		at           python.Position
 		keys, values []expr
 	}
 
 	attribute struct {
-		at   position
+		at   python.Position
 		of   expr
 		name string
 	}
 
 	item struct {
-		at      position
+		at      python.Position
 		of, key expr
 	}
 
 	slice struct {
-		at     position
+		at     python.Position
 		of     expr
 		bounds [3]expr // nil where it is left out
 	}
 
 	call struct {
-		at       position
+		at       python.Position
 		function expr
 		args     arguments
 	}
 
-	filtered struct {
-		at     position
+	// applied is a filter or a test.
+	applied struct {
+		at     python.Position
 		in     expr
-		filter string
+		name   string
+		isTest bool
 		args   arguments
 	}
 
-	tested struct {
-		at   position
-		in   expr
-		test string
-		args arguments
-	}
-
-	not struct {
-		at position
-		x  expr
-	}
-
-	unary struct {
-		at position
-		op string
-		x  expr
-	}
-
-	binary struct {
-		at          position
+	// operation is an operator; one with a single operand has no left.
+	operation struct {
+		at          python.Position
 		op          string
-		left, right expr
-	}
-
-	// logic is "and" or "or".
-	logic struct {
-		or          bool
 		left, right expr
 	}
 
@@ -108,14 +100,14 @@ type (
 	}
 
 	comparisonStep struct {
-		at    position
+		at    python.Position
 		op    string
 		right expr
 	}
 
 	// conditional is "X if C else Y"; otherwise may be nil.
 	conditional struct {
-		at                    position
+		at                    python.Position
 		test, then, otherwise expr
 	}
 
@@ -134,10 +126,8 @@ type (
 		tail bool
 	}
 
-	comment struct{}
-
 	printed struct {
-		at position
+		at python.Position
 		x  expr
 	}
 
@@ -149,7 +139,7 @@ type (
 	}
 
 	loopNode struct {
-		at        position
+		at        python.Position
 		target    target
 		list      expr
 		test      expr // nil without an "if"
@@ -162,22 +152,16 @@ type (
 	// jump is {% break %} or {% continue %}.
 	jump struct{ signal signal }
 
+	// assign is {% set %}: of a value, or of a body, with the filters that value
+	// applies to captured.
 	assign struct {
-		at     position
+		at     python.Position
 		target target
 		value  expr
+		body   *body
 	}
 
-	// assignBody is {% set x | filter %}…{% endset %}; value applies the filters
-	// to captured.
-	assignBody struct {
-		at     position
-		target target
-		value  expr
-		body   body
-	}
-
-	// captured is the rendered text of an assignBody.
+	// captured is the rendered text of a {% set %} with a body.
 	captured struct{}
 
 	with struct {
@@ -187,7 +171,7 @@ type (
 	}
 
 	macro struct {
-		at       position
+		at       python.Position
 		name     string
 		params   []string
 		defaults []expr // of the last of params
@@ -200,7 +184,7 @@ type (
 	}
 
 	include struct {
-		at             position
+		at             python.Position
 		name           expr
 		ignoreMissing  bool
 		withoutContext bool
@@ -208,7 +192,7 @@ type (
 
 	// imports is {% import %}, with as, or {% from … import %}, with names.
 	imports struct {
-		at             position
+		at             python.Position
 		name           expr
 		as             string
 		names, aliases []string
@@ -216,7 +200,7 @@ type (
 	}
 
 	extends struct {
-		at   position
+		at   python.Position
 		name string
 	}
 )
@@ -224,7 +208,7 @@ type (
 // target is what can be assigned to: a name, an attribute of a namespace, or
 // several targets.
 type target struct {
-	at        position
+	at        python.Position
 	name      string
 	attribute string
 	several   []target
@@ -248,7 +232,7 @@ func source(x expr) string {
 		}
 		switch key := key.value.(type) {
 		case string:
-			return of + "[" + quote(key) + "]"
+			return of + "[" + python.Quote(key) + "]"
 		case int64:
 			return of + "[" + strconv.FormatInt(key, 10) + "]"
 		}

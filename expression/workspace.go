@@ -9,6 +9,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/deployster-go/deployster/expression/python"
 )
 
 var errOutside = errors.New("it is outside of the workspace")
@@ -53,7 +55,7 @@ func (e *Evaluator) read(name string) (string, error) {
 }
 
 // load reads and parses a file once per evaluation.
-func (s *state) load(name string) (*template, error) {
+func (s *evaluation) load(name string) (*template, error) {
 	if name == "" {
 		return nil, errors.New("the name is not a file name")
 	}
@@ -66,11 +68,11 @@ func (s *state) load(name string) (*template, error) {
 		return nil, err
 	}
 	if s.reads++; s.reads > maxFiles {
-		throw(limitError("more than %d files are included; is one including itself?", maxFiles))
+		python.Throw(python.Exceeded("more than %d files are included; is one including itself?", maxFiles))
 	}
 	// A tree is larger than its text.
-	s.work(len(src))
-	s.memory(16 * len(src))
+	s.Work(len(src))
+	s.Memory(16 * len(src))
 	t := s.e.parse(name, src)
 	if s.files == nil {
 		s.files = map[string]*template{}

@@ -1,87 +1,58 @@
-package expression
+package builtin
 
 import (
-	"cmp"
 	"errors"
 	"math"
 	"math/big"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/deployster-go/deployster/expression/python"
 )
 
-// compareNumbers orders numbers by their exact values: a float64 can not hold
-// every whole number.
-func compareNumbers(x, y any) (order int, ok bool) {
-	a, intA := integer(x)
-	b, intB := integer(y)
-	if intA && intB {
-		return cmp.Compare(a, b), true
-	}
-	f, okF := float(x)
-	g, okG := float(y)
-	switch {
-	case !okF || !okG:
-		return 0, false
-	case intA:
-		return new(big.Float).SetInt64(a).Cmp(big.NewFloat(g)), true
-	case intB:
-		return big.NewFloat(f).Cmp(new(big.Float).SetInt64(b)), true
-	}
-	return cmp.Compare(f, g), true
-}
-
-func intFilter(s *state, in any, a *args) any {
-	v := a.bind("default?", "base?")
-	standard := or(v[0], int64(0))
-	base, hasBase := integer(defined(or(v[1], int64(10))))
-	in = s.given(in)
-	if text, ok := textOf(in); ok {
-		s.digitsOnly(text)
+func intFilter(s *python.State, in any, a *python.Args) any {
+	v := a.Bind("default?", "base?")
+	standard := python.Or(v[0], int64(0))
+	base, hasBase := python.Integer(python.Defined(python.Or(v[1], int64(10))))
+	in = s.Given(in)
+	if text, ok := python.TextOf(in); ok {
+		s.DigitsOnly(text)
 		if hasBase {
 			i, err := parseInt(text, base)
 			if errors.Is(err, strconv.ErrRange) {
-				s.fail("%s is too large for a whole number", shortRepr(text))
+				s.Fail("%s is too large for a whole number", python.ShortRepr(text))
 			}
 			if err == nil {
 				return i
 			}
 		}
-		if f, ok := s.parseFloat(text); ok {
-			return s.truncate(f)
+		if f, ok := parseFloat(s, text); ok {
+			return s.Truncate(f)
 		}
 		return standard
 	}
-	if i, ok := integer(in); ok {
+	if i, ok := python.Integer(in); ok {
 		return i
 	}
 	if f, ok := in.(float64); ok {
-		return s.truncate(f)
+		return s.Truncate(f)
 	}
 	return standard
 }
 
-func floatFilter(s *state, in any, a *args) any {
-	standard := or(a.bind("default?")[0], 0.0)
-	in = s.given(in)
-	if text, ok := textOf(in); ok {
-		s.digitsOnly(text)
-		if f, ok := s.parseFloat(text); ok {
+func floatFilter(s *python.State, in any, a *python.Args) any {
+	standard := python.Or(a.Bind("default?")[0], 0.0)
+	in = s.Given(in)
+	if text, ok := python.TextOf(in); ok {
+		s.DigitsOnly(text)
+		if f, ok := parseFloat(s, text); ok {
 			return f
 		}
-	} else if f, ok := float(in); ok {
+	} else if f, ok := python.Float(in); ok {
 		return f
 	}
 	return standard
-}
-
-// digitsOnly refuses the digits of other scripts, which Python reads too.
-func (s *state) digitsOnly(text string) {
-	for _, r := range text {
-		if r > unicode.MaxASCII && unicode.IsDigit(r) {
-			s.fail("%s has digits other than 0 to 9", shortRepr(text))
-		}
-	}
 }
 
 var errNoNumber = errors.New("no number")
@@ -115,11 +86,11 @@ func parseInt(text string, base int64) (int64, error) {
 }
 
 // parseFloat reads what Python's float() does; what is not finite is refused.
-func (s *state) parseFloat(text string) (float64, bool) {
+func parseFloat(s *python.State, text string) (float64, bool) {
 	text = strings.ToLower(strings.TrimFunc(text, unicode.IsSpace))
 	switch strings.TrimPrefix(strings.TrimPrefix(text, "-"), "+") {
 	case "inf", "infinity", "nan":
-		s.fail("%s is not a finite number", shortRepr(text))
+		s.Fail("%s is not a finite number", python.ShortRepr(text))
 	}
 	for i, r := range text {
 		isDigit := func(i int) bool { return i >= 0 && i < len(text) && text[i] >= '0' && text[i] <= '9' }
@@ -129,43 +100,35 @@ func (s *state) parseFloat(text string) (float64, bool) {
 	}
 	f, err := strconv.ParseFloat(strings.ReplaceAll(text, "_", ""), 64)
 	if errors.Is(err, strconv.ErrRange) && math.IsInf(f, 0) {
-		s.fail("%s is not a finite number", shortRepr(text))
+		s.Fail("%s is not a finite number", python.ShortRepr(text))
 	}
 	return f, err == nil || errors.Is(err, strconv.ErrRange)
-}
-
-// truncate makes a float whole.
-func (s *state) truncate(f float64) any {
-	if math.Abs(f) >= math.MaxInt64 || math.IsNaN(f) {
-		s.fail("%s is too large for a whole number", floatText(f))
-	}
-	return int64(f)
 }
 
 // maxPrecision is the largest one for which a power of ten is exact.
 const maxPrecision = 22
 
-func roundFilter(s *state, in any, a *args) any {
-	v := a.bind("precision?", "method?")
-	given, method := defined(or(v[0], int64(0))), a.string(v[1], "common")
-	in = s.given(in)
-	f, ok := float(in)
+func roundFilter(s *python.State, in any, a *python.Args) any {
+	v := a.Bind("precision?", "method?")
+	given, method := python.Defined(python.Or(v[0], int64(0))), a.String(v[1], "common")
+	in = s.Given(in)
+	f, ok := python.Float(in)
 	if !ok {
-		s.fail("%s is not a number", describe(in))
+		s.Fail("%s is not a number", python.Describe(in))
 	}
 	if given == nil && method == "common" {
-		return s.truncate(math.RoundToEven(f))
+		return s.Truncate(math.RoundToEven(f))
 	}
-	precision := s.integer(given, a.name+" takes")
+	precision := s.Integer(given, a.Name+" takes")
 	if precision > maxPrecision || precision < -maxPrecision {
-		s.fail("round takes a precision from -%d to %d", maxPrecision, maxPrecision)
+		s.Fail("round takes a precision from -%d to %d", maxPrecision, maxPrecision)
 	}
 	if method == "common" {
-		if i, ok := integer(in); ok {
+		if i, ok := python.Integer(in); ok {
 			if precision >= 0 {
 				return i
 			}
-			return s.wholeResult(roundTo(new(big.Rat).SetInt64(i), -precision))
+			return wholeResult(s, roundTo(new(big.Rat).SetInt64(i), -precision))
 		}
 		if precision < 0 {
 			rounded, _ := new(big.Rat).SetInt(roundTo(new(big.Rat).SetFloat64(f), -precision)).Float64()
@@ -177,11 +140,11 @@ func roundFilter(s *state, in any, a *args) any {
 	}
 	scale, _ := strconv.ParseFloat("1e"+strconv.FormatInt(precision, 10), 64)
 	scaled := f * scale
-	if i, ok := integer(in); ok && precision >= 0 {
+	if i, ok := python.Integer(in); ok && precision >= 0 {
 		return float64(i) // already whole, and Jinja2 computes it exactly
 	}
 	if math.IsInf(scaled, 0) {
-		s.fail("%s is too large to be rounded so", floatText(f))
+		s.Fail("%s is too large to be rounded so", python.FloatText(f))
 	}
 	switch method {
 	case "ceil":
@@ -189,7 +152,7 @@ func roundFilter(s *state, in any, a *args) any {
 	case "floor":
 		scaled = math.Floor(scaled)
 	default:
-		s.fail("round takes the method common, ceil or floor")
+		s.Fail("round takes the method common, ceil or floor")
 	}
 	return scaled/scale + 0 // a zero has no sign here
 }
@@ -208,9 +171,9 @@ func roundTo(r *big.Rat, zeros int64) *big.Int {
 	return quotient.Mul(quotient, unit)
 }
 
-func (s *state) wholeResult(i *big.Int) any {
+func wholeResult(s *python.State, i *big.Int) any {
 	if !i.IsInt64() {
-		s.fail("the result is too large for a whole number")
+		s.Fail("the result is too large for a whole number")
 	}
 	return i.Int64()
 }

@@ -1,4 +1,4 @@
-package expression
+package python
 
 import (
 	"strconv"
@@ -7,7 +7,7 @@ import (
 )
 
 // format is Python's str.format.
-func (s *state) format(text string, a *args) string {
+func (s *State) format(text string, a *Args) string {
 	var b strings.Builder
 	auto := 0 // -1 once values are numbered
 	for i := 0; i < len(text); {
@@ -24,61 +24,61 @@ func (s *state) format(text string, a *args) string {
 			continue
 		}
 		if text[i] == '}' {
-			s.fail("the format has a } without a {")
+			s.Fail("the format has a } without a {")
 		}
 		end := strings.IndexByte(text[i:], '}')
 		if end < 0 {
-			s.fail("the format has a { without a }")
+			s.Fail("the format has a { without a }")
 		}
 		end += i
 		out := s.field(text[i+1:end], a, &auto)
-		s.memory(len(out))
+		s.Memory(len(out))
 		b.WriteString(out)
 		i = end + 1
 	}
-	s.memory(len(text))
+	s.Memory(len(text))
 	return b.String()
 }
 
 // field formats what stands between the braces of a format.
-func (s *state) field(field string, a *args, auto *int) string {
+func (s *State) field(field string, a *Args, auto *int) string {
 	name, format, _ := strings.Cut(field, ":")
 	if strings.ContainsAny(name, ".[!") || strings.Contains(format, "{") {
-		s.fail("the format has {%s}; what is in braces is a number or a name, and how to format it", field)
+		s.Fail("the format has {%s}; what is in braces is a number or a name, and how to format it", field)
 	}
 	var v any
-	if named, ok := a.named[name]; ok && strings.Trim(name, "0123456789") != "" {
-		v = defined(named)
+	if named, ok := a.Named[name]; ok && strings.Trim(name, "0123456789") != "" {
+		v = Defined(named)
 	} else {
-		v = defined(a.positional[s.fieldIndex(name, a, auto)])
+		v = Defined(a.Positional[s.fieldIndex(name, a, auto)])
 	}
 	if format == "" {
-		return s.text(v)
+		return s.Text(v)
 	}
 	return s.formatted(s.parseSpec(format), v)
 }
 
 // fieldIndex is which value a field without a name takes.
-func (s *state) fieldIndex(name string, a *args, auto *int) int {
+func (s *State) fieldIndex(name string, a *Args, auto *int) int {
 	i, err := strconv.Atoi(name)
 	switch {
 	case name != "" && (err != nil || strings.Trim(name, "0123456789") != ""):
-		s.fail("the format needs the value %q", name)
+		s.Fail("the format needs the value %q", name)
 	case (name == "") != (*auto >= 0) && *auto != 0:
-		s.fail("the format has values with a number and without")
+		s.Fail("the format has values with a number and without")
 	case name == "":
 		i = *auto
 		*auto++
 	default:
 		*auto = -1
 	}
-	if i < 0 || i >= len(a.positional) {
-		s.fail("the format needs more than %d values", len(a.positional))
+	if i < 0 || i >= len(a.Positional) {
+		s.Fail("the format needs more than %d values", len(a.Positional))
 	}
 	return i
 }
 
-func (s *state) parseSpec(text string) spec {
+func (s *State) parseSpec(text string) spec {
 	f := spec{fill: " ", precision: -1}
 	if r, n := utf8.DecodeRuneInString(text); n > 0 && len(text) > n && strings.IndexByte("<>^=", text[n]) >= 0 {
 		f.fill, f.align = string(r), text[n]
@@ -113,7 +113,7 @@ func (s *state) parseSpec(text string) spec {
 		text = text[i:]
 	}
 	if len(text) > 1 {
-		s.fail("the format specification ends in %q", text)
+		s.Fail("the format specification ends in %q", text)
 	}
 	if text != "" {
 		f.verb = text[0]
@@ -122,14 +122,14 @@ func (s *state) parseSpec(text string) spec {
 }
 
 // formatted formats a value as str.format does.
-func (s *state) formatted(f spec, v any) string {
+func (s *State) formatted(f spec, v any) string {
 	align := func(standard byte) {
 		if f.align == 0 {
 			f.align = standard
 		}
 	}
 	if f.grouping != "" && (f.zero || f.align == '=') {
-		s.fail("a format with a %s and zeros before the digits is not provided", f.grouping)
+		s.Fail("a format with a %s and zeros before the digits is not provided", f.grouping)
 	}
 	switch n := v.(type) {
 	case int64, bool:
@@ -145,7 +145,7 @@ func (s *state) formatted(f spec, v any) string {
 		case strings.IndexByte("eEfFgG%", f.verb) >= 0:
 			return s.number(f, n)
 		}
-		s.fail("a whole number has no such format")
+		s.Fail("a whole number has no such format")
 	case float64:
 		align('>')
 		if f.verb != 0 && strings.IndexByte("eEfFgGn%", f.verb) >= 0 {
@@ -154,11 +154,11 @@ func (s *state) formatted(f spec, v any) string {
 		if f.verb == 0 && !f.alternate {
 			return s.number(f, n)
 		}
-		s.fail("a number with decimals has no such format")
+		s.Fail("a number with decimals has no such format")
 	}
-	if !isText(v) || f.verb != 0 && f.verb != 's' || f.sign != 0 || f.alternate || f.zero || f.grouping != "" || f.align == '=' {
-		s.fail("%s has no such format", describe(v))
+	if !IsText(v) || f.verb != 0 && f.verb != 's' || f.sign != 0 || f.alternate || f.zero || f.grouping != "" || f.align == '=' {
+		s.Fail("%s has no such format", Describe(v))
 	}
 	align('<')
-	return s.aligned(f, "", s.cut(s.text(v), f.precision))
+	return s.aligned(f, "", s.cut(s.Text(v), f.precision))
 }

@@ -1,4 +1,4 @@
-package expression
+package python
 
 import (
 	"fmt"
@@ -26,25 +26,25 @@ type spec struct {
 // formatWidth bounds widths and precisions.
 const formatWidth = 1 << 20
 
-// printf is Python's % operator on text.
-func (s *state) printf(of any, text string, v any) string {
-	if _, ok := of.(markup); ok {
-		s.fail("a format is not known for escaped text; make it plain text first with ~ ''")
+// Printf is Python's % operator on text.
+func (s *State) Printf(of any, text string, v any) string {
+	if _, ok := of.(Markup); ok {
+		s.Fail("a format is not known for escaped text; make it plain text first with ~ ''")
 	}
-	if g, ok := v.(*group); ok {
-		v = tuple{g.grouper, g.list}
+	if g, ok := v.(*Group); ok {
+		v = Tuple{g.Grouper, g.List}
 	}
-	args, isTuple := v.(tuple)
+	args, isTuple := v.(Tuple)
 	if !isTuple {
-		args = tuple{v}
+		args = Tuple{v}
 	}
 	next := 0
 	take := func() any {
 		if next >= len(args) {
-			s.fail("the format needs more than %d values", len(args))
+			s.Fail("the format needs more than %d values", len(args))
 		}
 		next++
-		return defined(args[next-1])
+		return Defined(args[next-1])
 	}
 	keyed := false
 	var b strings.Builder
@@ -60,13 +60,13 @@ func (s *state) printf(of any, text string, v any) string {
 		if strings.HasPrefix(text, "(") {
 			end := strings.IndexByte(text, ')')
 			if end < 0 {
-				s.fail("the format has an unclosed %%(")
+				s.Fail("the format has an unclosed %%(")
 			}
 			var ok bool
-			if value, ok = lookup(v, text[1:end]); !ok {
-				defined(s.missing(v, text[1:end], nil))
+			if value, ok = Lookup(v, text[1:end]); !ok {
+				Defined(s.Missing(v, text[1:end], nil))
 			}
-			value, hasValue, keyed = defined(value), true, true
+			value, hasValue, keyed = Defined(value), true, true
 			text = text[end+1:]
 		}
 		f := spec{fill: " ", precision: -1, align: '>'}
@@ -92,13 +92,13 @@ func (s *state) printf(of any, text string, v any) string {
 			f.precision, i = s.digits(text, i+1)
 		}
 		if i >= len(text) {
-			s.fail("the format ends within a %%")
+			s.Fail("the format ends within a %%")
 		}
 		f.verb = text[i]
 		text = text[i+1:]
 		if f.verb == '%' {
 			if i > 0 || hasValue {
-				s.fail("the format has a %%%% with something between")
+				s.Fail("the format has a %%%% with something between")
 			}
 			b.WriteByte('%')
 			continue
@@ -107,41 +107,41 @@ func (s *state) printf(of any, text string, v any) string {
 			value = take()
 		}
 		out := s.convert(f, value)
-		s.memory(len(out))
+		s.Memory(len(out))
 		b.WriteString(out)
 	}
-	if _, isMap := lookup(v, nil); !keyed && !isMap && next < len(args) {
+	if _, isMap := Lookup(v, nil); !keyed && !isMap && next < len(args) {
 		switch v.(type) {
-		case map[string]any, *dict:
+		case map[string]any, *Dict:
 		default:
-			s.fail("the format uses only %d of %d values", next, len(args))
+			s.Fail("the format uses only %d of %d values", next, len(args))
 		}
 	}
 	b.WriteString(text)
-	s.memory(len(text))
+	s.Memory(len(text))
 	return b.String()
 }
 
-func (s *state) digits(text string, i int) (int64, int) {
+func (s *State) digits(text string, i int) (int64, int) {
 	n := int64(0)
 	for ; i < len(text) && text[i] >= '0' && text[i] <= '9'; i++ {
 		if n = n*10 + int64(text[i]-'0'); n > formatWidth {
-			throw(&LimitError{Message: "the width of a format is larger than " + strconv.Itoa(formatWidth)})
+			Throw(&LimitError{Message: "the width of a format is larger than " + strconv.Itoa(formatWidth)})
 		}
 	}
 	return n, i
 }
 
 // convert formats one value in printf style.
-func (s *state) convert(f spec, v any) string {
+func (s *State) convert(f spec, v any) string {
 	switch f.verb {
 	case 's', 'r', 'a':
-		text := s.text(v)
+		text := s.Text(v)
 		if f.verb != 's' {
 			text = s.repr(v)
 		}
 		if f.verb == 'a' && strings.IndexFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) >= 0 {
-			s.fail("%%a is not known for text beyond ASCII")
+			s.Fail("%%a is not known for text beyond ASCII")
 		}
 		f.zero = false
 		return s.aligned(f, "", s.cut(text, f.precision))
@@ -149,59 +149,59 @@ func (s *state) convert(f spec, v any) string {
 		f.zero = false
 		return s.aligned(f, "", s.character(v))
 	case 'd', 'i', 'u':
-		n, ok := float(v)
+		n, ok := Float(v)
 		if !ok {
-			s.fail("%%%c takes a number, not %s", f.verb, describe(v))
+			s.Fail("%%%c takes a number, not %s", f.verb, Describe(v))
 		}
 		if _, isFloat := v.(float64); isFloat {
-			v = s.truncate(n)
+			v = s.Truncate(n)
 		}
 		f.verb = 'd'
 		return s.number(f, v)
 	case 'x', 'X', 'o':
-		s.integer(v, "%"+string(f.verb)+" takes")
+		s.Integer(v, "%"+string(f.verb)+" takes")
 		return s.number(f, v)
 	case 'e', 'E', 'f', 'F', 'g', 'G':
-		if _, ok := float(v); !ok {
-			s.fail("%%%c takes a number, not %s", f.verb, describe(v))
+		if _, ok := Float(v); !ok {
+			s.Fail("%%%c takes a number, not %s", f.verb, Describe(v))
 		}
 		return s.number(f, v)
 	}
-	s.fail("the format has an unknown %%%c", f.verb)
+	s.Fail("the format has an unknown %%%c", f.verb)
 	return ""
 }
 
 // character is the text of one character, given as text or by its number.
-func (s *state) character(v any) string {
-	if text, ok := textOf(v); ok && utf8.RuneCountInString(text) == 1 {
+func (s *State) character(v any) string {
+	if text, ok := TextOf(v); ok && utf8.RuneCountInString(text) == 1 {
 		return text
 	}
-	i, ok := integer(v)
+	i, ok := Integer(v)
 	if !ok || i < 0 || i > unicode.MaxRune || !utf8.ValidRune(rune(i)) {
-		s.fail("%%c takes one character, not %s", shortRepr(v))
+		s.Fail("%%c takes one character, not %s", ShortRepr(v))
 	}
 	return string(rune(i))
 }
 
-func (s *state) cut(text string, precision int64) string {
+func (s *State) cut(text string, precision int64) string {
 	if precision < 0 || int64(len(text)) <= precision {
 		return text
 	}
-	s.memory(4 * len(text))
+	s.Memory(4 * len(text))
 	runes := []rune(text)
 	return string(runes[:min(precision, int64(len(runes)))])
 }
 
 // number formats a number by its verb.
-func (s *state) number(f spec, v any) string {
+func (s *State) number(f spec, v any) string {
 	if f.precision > formatWidth || f.width > formatWidth {
-		throw(&LimitError{Message: "the width of a format is larger than " + strconv.Itoa(formatWidth)})
+		Throw(&LimitError{Message: "the width of a format is larger than " + strconv.Itoa(formatWidth)})
 	}
 	var digits, prefix string
 	negative := false
 	switch f.verb {
 	case 'd', 'x', 'X', 'o', 'b', 'c':
-		i, _ := integer(v)
+		i, _ := Integer(v)
 		negative = i < 0
 		base := map[byte]int{'d': 10, 'x': 16, 'X': 16, 'o': 8, 'b': 2, 'c': 10}[f.verb]
 		digits = strings.TrimPrefix(strconv.FormatInt(i, base), "-")
@@ -212,11 +212,11 @@ func (s *state) number(f spec, v any) string {
 			digits = strings.ToUpper(digits)
 		}
 		if missing := f.precision - int64(len(digits)); missing > 0 {
-			s.times(missing, 1)
+			s.Times(missing, 1)
 			digits = strings.Repeat("0", int(missing)) + digits
 		}
 	default:
-		n, _ := float(v)
+		n, _ := Float(v)
 		negative = math.Signbit(n)
 		digits = s.floatDigits(f, math.Abs(n))
 	}
@@ -233,20 +233,20 @@ func (s *state) number(f spec, v any) string {
 	return s.aligned(f, sign+prefix, digits)
 }
 
-func (s *state) floatDigits(f spec, n float64) string {
+func (s *State) floatDigits(f spec, n float64) string {
 	if f.verb == 0 && f.precision < 0 {
-		return floatText(n)
+		return FloatText(n)
 	}
 	precision := f.precision
 	if precision < 0 {
 		precision = 6
 	}
-	s.memory(int(precision) + 320)
+	s.Memory(int(precision) + 320)
 	verb, after := string(f.verb), ""
 	switch f.verb {
 	case '%':
 		if n, verb, after = n*100, "f", "%"; math.IsInf(n, 0) {
-			s.fail("the number is too large for a percentage")
+			s.Fail("the number is too large for a percentage")
 		}
 	case 'n', 0:
 		verb = "g"
@@ -291,15 +291,15 @@ func group3(digits, separator string) string {
 }
 
 // aligned puts sign and digits into the width.
-func (s *state) aligned(f spec, sign, text string) string {
+func (s *State) aligned(f spec, sign, text string) string {
 	missing := f.width - int64(utf8.RuneCountInString(sign)+utf8.RuneCountInString(text))
 	if missing <= 0 {
 		return sign + text
 	}
 	if f.width > formatWidth {
-		throw(&LimitError{Message: "the width of a format is larger than " + strconv.Itoa(formatWidth)})
+		Throw(&LimitError{Message: "the width of a format is larger than " + strconv.Itoa(formatWidth)})
 	}
-	s.times(missing, int64(len(f.fill)))
+	s.Times(missing, int64(len(f.fill)))
 	if f.zero && f.align != '<' {
 		return sign + strings.Repeat("0", int(missing)) + text
 	}

@@ -1,4 +1,4 @@
-package expression
+package python
 
 import (
 	"math"

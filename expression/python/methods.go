@@ -1,4 +1,4 @@
-package expression
+package python
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 )
 
 // method is what is called as value.name().
-type method func(s *state, of any, a *args) any
+type method func(s *State, of any, a *Args) any
 
 // methods are those of Python's types, by type and name.
 type methods struct {
@@ -21,15 +21,15 @@ func (m methods) of(v any, name string) method {
 	switch v.(type) {
 	case string:
 		return m.text[name]
-	case markup:
+	case Markup:
 		return m.marked(name)
 	case []any:
 		return m.list[name]
-	case tuple, *group:
+	case Tuple, *Group:
 		if name == "count" || name == "index" {
 			return m.list[name]
 		}
-	case map[string]any, *dict:
+	case map[string]any, *Dict:
 		return m.mapping[name]
 	}
 	return nil
@@ -43,17 +43,17 @@ func pythons(v any, name string) bool {
 	}
 	var names string
 	switch v.(type) {
-	case string, markup:
+	case string, Markup:
 		names = "center encode expandtabs format_map isascii isdecimal isidentifier isnumeric isprintable istitle maketrans swapcase translate escape unescape striptags"
-	case map[string]any, *dict:
+	case map[string]any, *Dict:
 		names = "fromkeys"
 	case int64, bool:
 		names = "as_integer_ratio bit_count bit_length conjugate denominator from_bytes imag numerator real to_bytes"
 	case float64:
 		names = "as_integer_ratio conjugate fromhex hex imag is_integer real"
-	case *function, *loop, *templateBlocks:
+	case *Function, object:
 		return true
-	case *series:
+	case *Series:
 		names = "start stop step count index isdisjoint mapping close send throw"
 	}
 	return slices.Contains(strings.Fields(names), name)
@@ -62,8 +62,8 @@ func pythons(v any, name string) bool {
 func builtinMethods() methods {
 	m := methods{text: textMethods(), list: listMethods(), mapping: mappingMethods()}
 	frozen := func(what string) method {
-		return func(s *state, _ any, a *args) any {
-			s.fail("%s() would change a %s, which an expression can not; make a new one instead", a.name, what)
+		return func(s *State, _ any, a *Args) any {
+			s.Fail("%s() would change a %s, which an expression can not; make a new one instead", a.Name, what)
 			return nil
 		}
 	}
@@ -78,48 +78,48 @@ func builtinMethods() methods {
 
 func mappingMethods() map[string]method {
 	return map[string]method{
-		"keys": func(s *state, of any, a *args) any { a.bind(); keys, _, _ := s.pairs(of); return viewOf("keys", keys) },
-		"values": func(s *state, of any, a *args) any {
-			a.bind()
-			_, values, _ := s.pairs(of)
+		"keys": func(s *State, of any, a *Args) any { a.Bind(); keys, _, _ := s.Pairs(of); return viewOf("keys", keys) },
+		"values": func(s *State, of any, a *Args) any {
+			a.Bind()
+			_, values, _ := s.Pairs(of)
 			return viewOf("values", values)
 		},
-		"items": func(s *state, of any, a *args) any { a.bind(); return viewOf("items", itemList(s, of)) },
-		"copy":  func(_ *state, of any, a *args) any { a.bind(); return of },
-		"get": func(s *state, of any, a *args) any {
-			v := a.bind("key", "default?")
-			if !hashable(defined(v[0])) {
-				s.fail("%s can not be a key", describe(v[0]))
+		"items": func(s *State, of any, a *Args) any { a.Bind(); return viewOf("items", ItemList(s, of)) },
+		"copy":  func(_ *State, of any, a *Args) any { a.Bind(); return of },
+		"get": func(s *State, of any, a *Args) any {
+			v := a.Bind("key", "default?")
+			if !Hashable(Defined(v[0])) {
+				s.Fail("%s can not be a key", Describe(v[0]))
 			}
-			if value, ok := lookup(of, defined(v[0])); ok {
+			if value, ok := Lookup(of, Defined(v[0])); ok {
 				return value
 			}
-			return or(v[1], nil)
+			return Or(v[1], nil)
 		},
 	}
 }
 
 func listMethods() map[string]method {
 	return map[string]method{
-		"copy": func(_ *state, of any, a *args) any { a.bind(); return of },
-		"count": func(s *state, of any, a *args) any {
-			wanted := defined(a.bind("value")[0])
+		"copy": func(_ *State, of any, a *Args) any { a.Bind(); return of },
+		"count": func(s *State, of any, a *Args) any {
+			wanted := Defined(a.Bind("value")[0])
 			n := int64(0)
-			for _, item := range s.iterate(of) {
-				if s.equal(item, wanted, 0) {
+			for _, item := range s.Iterate(of) {
+				if s.Equal(item, wanted, 0) {
 					n++
 				}
 			}
 			return n
 		},
-		"index": func(s *state, of any, a *args) any {
-			wanted := defined(a.bind("value")[0])
-			for i, item := range s.iterate(of) {
-				if s.equal(item, wanted, 0) {
+		"index": func(s *State, of any, a *Args) any {
+			wanted := Defined(a.Bind("value")[0])
+			for i, item := range s.Iterate(of) {
+				if s.Equal(item, wanted, 0) {
 					return int64(i)
 				}
 			}
-			s.fail("%s is not in the list", shortRepr(wanted))
+			s.Fail("%s is not in the list", ShortRepr(wanted))
 			return nil
 		},
 	}
@@ -128,11 +128,11 @@ func listMethods() map[string]method {
 func textMethods() map[string]method {
 	// on makes a method without arguments.
 	on := func(f func(string) any) method {
-		return func(s *state, of any, a *args) any {
-			a.bind()
+		return func(s *State, of any, a *Args) any {
+			a.Bind()
 			text := of.(string)
-			s.work(len(text) / 16)
-			s.memory(3 * len(text))
+			s.Work(len(text) / 16)
+			s.Memory(3 * len(text))
 			return f(text)
 		}
 	}
@@ -142,26 +142,26 @@ func textMethods() map[string]method {
 		})
 	}
 	cut := func(left, right bool) method {
-		return func(_ *state, of any, a *args) any {
-			return trim(of.(string), or(a.bind("chars?")[0], nil), a, left, right)
+		return func(_ *State, of any, a *Args) any {
+			return Trim(of.(string), Or(a.Bind("chars?")[0], nil), a, left, right)
 		}
 	}
 	pad := func(alignment string) method {
-		return func(s *state, of any, a *args) any {
-			v := a.bind("width", "fillchar?")
-			return s.pad(of.(string), a.count(v[0], 0), a.string(v[1], " "), alignment)
+		return func(s *State, of any, a *Args) any {
+			v := a.Bind("width", "fillchar?")
+			return s.pad(of.(string), a.Count(v[0], 0), a.String(v[1], " "), alignment)
 		}
 	}
 	find := func(last, must bool) method {
-		return func(s *state, of any, a *args) any {
-			text, part := of.(string), a.string(a.bind("sub")[0], "")
-			s.work(len(text) / 16)
+		return func(s *State, of any, a *Args) any {
+			text, part := of.(string), a.String(a.Bind("sub")[0], "")
+			s.Work(len(text) / 16)
 			i := strings.Index(text, part)
 			if last {
 				i = strings.LastIndex(text, part)
 			}
 			if i < 0 && must {
-				s.fail("%s is not in the text", shortRepr(part))
+				s.Fail("%s is not in the text", ShortRepr(part))
 			}
 			if i < 0 {
 				return int64(-1)
@@ -170,19 +170,19 @@ func textMethods() map[string]method {
 		}
 	}
 	affix := func(has func(text, affix string) bool) method {
-		return func(s *state, of any, a *args) any {
-			affixes, ok := defined(a.bind("affix")[0]).(tuple)
+		return func(s *State, of any, a *Args) any {
+			affixes, ok := Defined(a.Bind("affix")[0]).(Tuple)
 			if !ok {
-				affixes = tuple{a.positional[0]}
+				affixes = Tuple{a.Positional[0]}
 			}
-			return slices.ContainsFunc(affixes, func(v any) bool { return has(of.(string), a.string(v, "")) })
+			return slices.ContainsFunc(affixes, func(v any) bool { return has(of.(string), a.String(v, "")) })
 		}
 	}
 	partition := func(last bool) method {
-		return func(s *state, of any, a *args) any {
-			text, sep := of.(string), a.string(a.bind("sep")[0], "")
+		return func(s *State, of any, a *Args) any {
+			text, sep := of.(string), a.String(a.Bind("sep")[0], "")
 			if sep == "" {
-				s.fail("%s needs a separator that is not empty", a.name)
+				s.Fail("%s needs a separator that is not empty", a.Name)
 			}
 			i := strings.Index(text, sep)
 			if last {
@@ -190,26 +190,26 @@ func textMethods() map[string]method {
 			}
 			switch {
 			case i >= 0:
-				return tuple{text[:i], sep, text[i+len(sep):]}
+				return Tuple{text[:i], sep, text[i+len(sep):]}
 			case last:
-				return tuple{"", "", text}
+				return Tuple{"", "", text}
 			default:
-				return tuple{text, "", ""}
+				return Tuple{text, "", ""}
 			}
 		}
 	}
 	return map[string]method{
-		"upper":      on(func(text string) any { return upper(text) }),
-		"lower":      on(func(text string) any { return lower(text) }),
+		"upper":      on(func(text string) any { return Upper(text) }),
+		"lower":      on(func(text string) any { return Lower(text) }),
 		"casefold":   on(func(text string) any { return cases.Fold().String(text) }),
-		"capitalize": on(func(text string) any { return capitalize(text) }),
+		"capitalize": on(func(text string) any { return Capitalize(text) }),
 		"title":      on(func(text string) any { return titleLetters(text) }),
 		"isdigit":    isDigitMethod,
 		"isalpha":    all(unicode.IsLetter),
 		"isalnum":    all(func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }),
-		"isspace":    all(isSpace),
-		"islower":    on(func(text string) any { return isCase(text, unicode.IsLower, unicode.IsUpper) }),
-		"isupper":    on(func(text string) any { return isCase(text, unicode.IsUpper, unicode.IsLower) }),
+		"isspace":    all(IsSpace),
+		"islower":    on(func(text string) any { return IsCase(text, unicode.IsLower, unicode.IsUpper) }),
+		"isupper":    on(func(text string) any { return IsCase(text, unicode.IsUpper, unicode.IsLower) }),
 		"strip":      cut(true, true),
 		"lstrip":     cut(true, false),
 		"rstrip":     cut(false, true),
@@ -223,21 +223,21 @@ func textMethods() map[string]method {
 		"endswith":   affix(strings.HasSuffix),
 		"partition":  partition(false),
 		"rpartition": partition(true),
-		"split":      func(s *state, of any, a *args) any { return s.split(of.(string), a, false) },
-		"rsplit":     func(s *state, of any, a *args) any { return s.split(of.(string), a, true) },
-		"splitlines": func(s *state, of any, a *args) any {
-			keep := a.boolean(a.bind("keepends?")[0], false)
-			return s.texts(splitLines(of.(string), keep))
+		"split":      func(s *State, of any, a *Args) any { return s.split(of.(string), a, false) },
+		"rsplit":     func(s *State, of any, a *Args) any { return s.split(of.(string), a, true) },
+		"splitlines": func(s *State, of any, a *Args) any {
+			keep := a.Boolean(a.Bind("keepends?")[0], false)
+			return s.texts(SplitLines(of.(string), keep))
 		},
-		"join": func(s *state, of any, a *args) any {
+		"join": func(s *State, of any, a *Args) any {
 			separator := of.(string)
 			var b strings.Builder
-			for i, item := range s.iterate(defined(a.bind("iterable")[0])) {
-				text, ok := textOf(defined(item))
+			for i, item := range s.Iterate(Defined(a.Bind("iterable")[0])) {
+				text, ok := TextOf(Defined(item))
 				if !ok {
-					s.fail("join takes texts, not %s; the filter join takes anything", describe(item))
+					s.Fail("join takes texts, not %s; the filter join takes anything", Describe(item))
 				}
-				s.memory(len(text) + len(separator))
+				s.Memory(len(text) + len(separator))
 				if i > 0 {
 					b.WriteString(separator)
 				}
@@ -245,59 +245,59 @@ func textMethods() map[string]method {
 			}
 			return b.String()
 		},
-		"replace": func(s *state, of any, a *args) any {
-			v := a.bind("old", "new", "count?")
-			return s.replace(of.(string), a.string(v[0], ""), a.string(v[1], ""), a.count(v[2], -1))
+		"replace": func(s *State, of any, a *Args) any {
+			v := a.Bind("old", "new", "count?")
+			return s.Replace(of.(string), a.String(v[0], ""), a.String(v[1], ""), a.Count(v[2], -1))
 		},
-		"count": func(s *state, of any, a *args) any {
+		"count": func(s *State, of any, a *Args) any {
 			text := of.(string)
-			s.work(len(text) / 16)
-			return int64(strings.Count(text, a.string(a.bind("sub")[0], "")))
+			s.Work(len(text) / 16)
+			return int64(strings.Count(text, a.String(a.Bind("sub")[0], "")))
 		},
-		"zfill": func(s *state, of any, a *args) any {
+		"zfill": func(s *State, of any, a *Args) any {
 			text, sign := of.(string), ""
-			width := a.count(a.bind("width")[0], 0)
+			width := a.Count(a.Bind("width")[0], 0)
 			if text != "" && (text[0] == '-' || text[0] == '+') {
 				text, sign = text[1:], text[:1]
 				width--
 			}
 			return sign + s.pad(text, width, "0", ">")
 		},
-		"removeprefix": func(_ *state, of any, a *args) any {
-			return strings.TrimPrefix(of.(string), a.string(a.bind("prefix")[0], ""))
+		"removeprefix": func(_ *State, of any, a *Args) any {
+			return strings.TrimPrefix(of.(string), a.String(a.Bind("prefix")[0], ""))
 		},
-		"removesuffix": func(_ *state, of any, a *args) any {
-			return strings.TrimSuffix(of.(string), a.string(a.bind("suffix")[0], ""))
+		"removesuffix": func(_ *State, of any, a *Args) any {
+			return strings.TrimSuffix(of.(string), a.String(a.Bind("suffix")[0], ""))
 		},
-		"format": func(s *state, of any, a *args) any { return s.format(of.(string), a) },
+		"format": func(s *State, of any, a *Args) any { return s.format(of.(string), a) },
 	}
 }
 
 // isDigitMethod knows the decimal digits of all scripts, but not which of the
 // other signs for numbers Python counts.
-func isDigitMethod(s *state, of any, a *args) any {
-	a.bind()
+func isDigitMethod(s *State, of any, a *Args) any {
+	a.Bind()
 	text := of.(string)
-	s.work(len(text))
+	s.Work(len(text))
 	for _, r := range text {
 		if unicode.IsNumber(r) && !unicode.IsDigit(r) {
-			s.fail("isdigit() does not know %s", shortRepr(string(r)))
+			s.Fail("isdigit() does not know %s", ShortRepr(string(r)))
 		}
 	}
 	return text != "" && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsDigit(r) }) < 0
 }
 
 // pad fills text to width.
-func (s *state) pad(text string, width int64, fill, alignment string) string {
+func (s *State) pad(text string, width int64, fill, alignment string) string {
 	if utf8.RuneCountInString(fill) != 1 {
-		s.fail("the fill character is not one character")
+		s.Fail("the fill character is not one character")
 	}
 	missing := width - int64(utf8.RuneCountInString(text))
 	if missing <= 0 {
 		return text
 	}
-	s.times(missing, int64(len(fill)))
-	s.memory(len(text))
+	s.Times(missing, int64(len(fill)))
+	s.Memory(len(text))
 	left := int64(0)
 	switch alignment {
 	case ">":
@@ -308,8 +308,8 @@ func (s *state) pad(text string, width int64, fill, alignment string) string {
 	return strings.Repeat(fill, int(left)) + text + strings.Repeat(fill, int(missing-left))
 }
 
-func (s *state) texts(list []string) []any {
-	s.memory(32 * len(list))
+func (s *State) texts(list []string) []any {
+	s.Memory(32 * len(list))
 	out := make([]any, len(list))
 	for i, text := range list {
 		out[i] = text
@@ -317,26 +317,26 @@ func (s *state) texts(list []string) []any {
 	return out
 }
 
-func isNoSpace(r rune) bool { return !isSpace(r) }
+func isNoSpace(r rune) bool { return !IsSpace(r) }
 
 // split is Python's split and rsplit.
-func (s *state) split(text string, a *args, right bool) any {
-	v := a.bind("sep?", "maxsplit?")
-	limit := a.count(v[1], -1)
-	s.work(len(text) / 8)
-	separator := or(v[0], nil)
+func (s *State) split(text string, a *Args, right bool) any {
+	v := a.Bind("sep?", "maxsplit?")
+	limit := a.Count(v[1], -1)
+	s.Work(len(text) / 8)
+	separator := Or(v[0], nil)
 	if separator == nil {
 		out := []string{}
 		for limit != 0 {
 			if right {
-				text = strings.TrimRightFunc(text, isSpace)
+				text = strings.TrimRightFunc(text, IsSpace)
 				i := len(strings.TrimRightFunc(text, isNoSpace))
 				if text == "" {
 					break
 				}
 				out, text = append(out, text[i:]), text[:i]
 			} else {
-				text = strings.TrimLeftFunc(text, isSpace)
+				text = strings.TrimLeftFunc(text, IsSpace)
 				i := len(text) - len(strings.TrimLeftFunc(text, isNoSpace))
 				if text == "" {
 					break
@@ -346,18 +346,18 @@ func (s *state) split(text string, a *args, right bool) any {
 			limit--
 		}
 		if right {
-			if text = strings.TrimRightFunc(text, isSpace); text != "" {
+			if text = strings.TrimRightFunc(text, IsSpace); text != "" {
 				out = append(out, text)
 			}
 			slices.Reverse(out)
-		} else if text = strings.TrimLeftFunc(text, isSpace); text != "" {
+		} else if text = strings.TrimLeftFunc(text, IsSpace); text != "" {
 			out = append(out, text)
 		}
 		return s.texts(out)
 	}
-	sep := a.string(separator, "")
+	sep := a.String(separator, "")
 	if sep == "" {
-		s.fail("split needs a separator that is not empty")
+		s.Fail("split needs a separator that is not empty")
 	}
 	if !right || limit < 0 {
 		if limit < 0 {

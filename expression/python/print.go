@@ -1,4 +1,4 @@
-package expression
+package python
 
 import (
 	"math"
@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// text is Python's str(): how a value is put into text.
-func (s *state) text(v any) string {
-	switch v := defined(v).(type) {
+// Text is Python's str(): how a value is put into text.
+func (s *State) Text(v any) string {
+	switch v := Defined(v).(type) {
 	case string:
 		return v
-	case markup:
+	case Markup:
 		return string(v)
-	case *undefined:
+	case *Undefined:
 		return ""
 	default:
 		return s.repr(v)
@@ -23,42 +23,42 @@ func (s *state) text(v any) string {
 }
 
 // repr is Python's repr(): how a value is put into the text of a list.
-func (s *state) repr(v any) string {
+func (s *State) repr(v any) string {
 	p := printer{s: s}
 	p.value(v, 0)
 	return p.String()
 }
 
-// shortRepr is repr for messages.
-func shortRepr(v any) string {
+// ShortRepr is repr for messages.
+func ShortRepr(v any) string {
 	switch v := v.(type) {
 	case nil, bool, int64, float64, string:
-		text := (&state{steps: 1, bytes: math.MaxInt}).repr(v)
+		text := (&State{steps: 1, bytes: math.MaxInt}).repr(v)
 		if utf8.RuneCountInString(text) > 40 {
 			text = string([]rune(text)[:40]) + "…"
 		}
 		return text
 	default:
-		return describe(v)
+		return Describe(v)
 	}
 }
 
 // printer writes values as Python does, within the bounds of the evaluation.
 type printer struct {
-	s     *state
+	s     *State
 	lines bool // JSON in several lines
 	strings.Builder
 }
 
 func (p *printer) write(text string) {
-	p.s.memory(len(text))
+	p.s.Memory(len(text))
 	p.WriteString(text)
 }
 
 func (p *printer) value(v any, deep int) {
-	p.s.work(1)
+	p.s.Work(1)
 	p.s.deep(deep)
-	switch v := defined(norm(v)).(type) {
+	switch v := Defined(Norm(v)).(type) {
 	case nil:
 		p.write("None")
 	case bool:
@@ -70,29 +70,29 @@ func (p *printer) value(v any, deep int) {
 	case int64:
 		p.write(strconv.FormatInt(v, 10))
 	case float64:
-		p.write(floatText(v))
+		p.write(FloatText(v))
 	case string:
-		p.write(quote(v))
-	case markup:
-		p.write("Markup(" + quote(string(v)) + ")")
-	case *series:
-		p.s.refuse(v, "written as text")
+		p.write(Quote(v))
+	case Markup:
+		p.write("Markup(" + Quote(string(v)) + ")")
+	case *Series:
+		p.s.Refuse(v, "written as text")
 	case []any:
 		p.list(v, "[", "]", deep)
-	case tuple:
+	case Tuple:
 		closing := ")"
 		if len(v) == 1 {
 			closing = ",)"
 		}
 		p.list(v, "(", closing, deep)
-	case *group:
-		p.list([]any{v.grouper, v.list}, "(", ")", deep)
-	case *function, *namespace, *loop, *templateBlocks:
-		p.s.fail("%s has no text", describe(v))
-	case *undefined:
+	case *Group:
+		p.list([]any{v.Grouper, v.List}, "(", ")", deep)
+	case *Function, *Namespace, object:
+		p.s.Fail("%s has no text", Describe(v))
+	case *Undefined:
 		p.write("Undefined")
 	default:
-		keys, values, _ := p.s.pairs(v)
+		keys, values, _ := p.s.Pairs(v)
 		p.write("{")
 		for i, key := range keys {
 			if i > 0 {
@@ -117,9 +117,9 @@ func (p *printer) list(list []any, opening, closing string, deep int) {
 	p.write(closing)
 }
 
-// floatText is the shortest text that reads back as the same float, in
+// FloatText is the shortest text that reads back as the same float, in
 // Python's form.
-func floatText(f float64) string {
+func FloatText(f float64) string {
 	switch {
 	case math.IsInf(f, 1):
 		return "inf"
@@ -138,8 +138,8 @@ func floatText(f float64) string {
 	return text
 }
 
-// quote writes text as a Python literal.
-func quote(text string) string {
+// Quote writes text as a Python literal.
+func Quote(text string) string {
 	mark := byte('\'')
 	if strings.Contains(text, "'") && !strings.Contains(text, `"`) {
 		mark = '"'
@@ -176,10 +176,17 @@ func hex(r rune, width int) string {
 	return strings.Repeat("0", width-len(text)) + text
 }
 
+// JSON is the JSON of a value, in several lines or in one.
+func (s *State) JSON(v any, indent string, lines bool) string {
+	p := printer{s: s, lines: lines}
+	p.json(v, indent, 0)
+	return p.String()
+}
+
 // json writes a value as Python's json.dumps(sort_keys=True) does, with the
 // characters that matter in HTML escaped, as the tojson filter has it.
 func (p *printer) json(v any, indent string, deep int) {
-	p.s.work(1)
+	p.s.Work(1)
 	p.s.deep(deep)
 	separator, colon := ", ", ": "
 	open := func(bracket string) { p.write(bracket) }
@@ -189,7 +196,7 @@ func (p *printer) json(v any, indent string, deep int) {
 		open = func(bracket string) { p.write(bracket + "\n" + strings.Repeat(indent, deep+1)) }
 		closing = func(bracket string) { p.write("\n" + strings.Repeat(indent, deep) + bracket) }
 	}
-	switch v := defined(norm(v)).(type) {
+	switch v := Defined(Norm(v)).(type) {
 	case nil:
 		p.write("null")
 	case bool:
@@ -198,10 +205,10 @@ func (p *printer) json(v any, indent string, deep int) {
 		p.value(v, deep)
 	case string:
 		p.jsonText(v)
-	case markup:
+	case Markup:
 		p.jsonText(string(v))
 	default:
-		if list, ok := items(v); ok {
+		if list, ok := Items(v); ok {
 			if len(list) == 0 {
 				p.write("[]")
 				return
@@ -216,9 +223,9 @@ func (p *printer) json(v any, indent string, deep int) {
 			closing("]")
 			return
 		}
-		keys, values, ok := p.s.pairs(v)
+		keys, values, ok := p.s.Pairs(v)
 		if !ok {
-			p.s.fail("%s has no JSON form", describe(v))
+			p.s.Fail("%s has no JSON form", Describe(v))
 		}
 		if len(keys) == 0 {
 			p.write("{}")
@@ -232,7 +239,7 @@ func (p *printer) json(v any, indent string, deep int) {
 			switch key := keys[i].(type) {
 			case string:
 				p.jsonText(key)
-			case markup:
+			case Markup:
 				p.jsonText(string(key))
 			case nil:
 				p.write(`"null"`)
@@ -251,7 +258,7 @@ func (p *printer) json(v any, indent string, deep int) {
 }
 
 func (p *printer) jsonText(text string) {
-	p.s.memory(6 * len(text))
+	p.s.Memory(6 * len(text))
 	p.WriteByte('"')
 	for _, r := range text {
 		switch r {

@@ -1,0 +1,206 @@
+package expression
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/deployster-go/deployster/expression/python"
+)
+
+// keywords are words that stand for no variable.
+var keywords = []string{"and", "else", "if", "in", "is", "not", "or"}
+
+func (p *parser) primary() expr {
+	t := p.current()
+	switch t.kind {
+	case nameToken:
+		if slices.Contains(keywords, t.text) {
+			break
+		}
+		p.next()
+		switch t.text {
+		case "true", "True":
+			return &constant{true}
+		case "false", "False":
+			return &constant{false}
+		case "none", "None":
+			return &constant{nil}
+		case "loop":
+			p.loops++
+		}
+		p.reading(t)
+		return &name{t.at, t.text}
+	case stringToken:
+		var b strings.Builder
+		for p.current().kind == stringToken {
+			b.WriteString(p.next().text)
+		}
+		return &constant{b.String()}
+	case integerToken:
+		return p.integer()
+	case floatToken:
+		p.next()
+		f, err := strconv.ParseFloat(strings.ReplaceAll(t.text, "_", ""), 64)
+		if err != nil || math.IsInf(f, 0) {
+			p.fail(t.at, "the number %s is too large", t.text)
+		}
+		return &constant{f}
+	case operatorToken:
+		switch t.text {
+		case "(":
+			return p.parentheses()
+		case "[":
+			p.next()
+			return &sequence{items: p.elements("]")}
+		case "{":
+			return p.mapping()
+		}
+	default:
+	}
+	p.unexpected("expected either a number, string, keyword or identifier")
+	return nil
+}
+
+// reading notes that a name is read.
+func (p *parser) reading(t token) {
+	p.within.load(t.text)
+	p.reads = append(p.reads, read{Ref: Ref{Name: t.text, Line: t.at.Line, Column: t.at.Column}})
+}
+
+// optional notes that the operand, if it is a name, may be undefined. A name was
+// the last one to be read then.
+func (p *parser) optional(x expr, tested bool) {
+	if _, ok := x.(*name); ok {
+		r := &p.reads[len(p.reads)-1]
+		r.Optional, r.tested = true, tested
+	}
+}
+
+func (p *parser) integer() expr {
+	t := p.next()
+	i, err := strconv.ParseInt(strings.ReplaceAll(t.text, "_", ""), 0, 64)
+	if err != nil {
+		p.fail(t.at, "the number %s is too large for a whole number", t.text)
+	}
+	return &constant{i}
+}
+
+func (p *parser) parentheses() expr {
+	p.next()
+	if p.skip(")") {
+		return &sequence{tuple: true}
+	}
+	x := p.several(true)
+	p.expect(")")
+	return x
+}
+
+// separated reports whether another element follows, after the comma that has
+// to stand between two; the end is taken.
+func (p *parser) separated(first bool, end string) bool {
+	if p.skip(end) {
+		return false
+	}
+	if !first {
+		if !p.skip(",") {
+			p.unexpected(`expected "," or "` + end + `"`)
+		}
+		return !p.skip(end)
+	}
+	return true
+}
+
+func (p *parser) elements(end string) []expr {
+	var list []expr
+	for p.separated(len(list) == 0, end) {
+		list = append(list, p.expression(true))
+	}
+	return list
+}
+
+func (p *parser) mapping() expr {
+	m := &mapping{at: p.next().at}
+	for p.separated(len(m.keys) == 0, "}") {
+		at := p.current().at
+		key := p.expression(true)
+		literal, isSequence := key.(*sequence)
+		if _, isMapping := key.(*mapping); isMapping || isSequence && !literal.tuple {
+			p.fail(at, "a list or a mapping can not be a key")
+		}
+		p.expect(":")
+		m.keys, m.values = append(m.keys, key), append(m.values, p.expression(true))
+	}
+	return m
+}
+
+func (p *parser) postfix(x expr) expr {
+	for {
+		at := p.current().at
+		switch {
+		case p.skip("."):
+			switch p.current().kind {
+			case nameToken:
+				x = &attribute{at, x, p.next().text}
+			case integerToken:
+				x = &item{at, x, p.integer()}
+			default:
+				p.unexpected("expected a name or a number")
+			}
+		case p.skip("["):
+			x = p.subscript(at, x)
+		case p.current().is("("):
+			x = p.call(x)
+		default:
+			return x
+		}
+	}
+}
+
+func (p *parser) subscript(at python.Position, of expr) expr {
+	s := &slice{at: at, of: of}
+	colons := 0
+	for i := range s.bounds {
+		if !p.current().is(":") && !p.current().is("]") || i == 0 && p.current().is("]") {
+			s.bounds[i] = p.expression(true)
+		}
+		if i == 2 || !p.skip(":") {
+			break
+		}
+		colons++
+	}
+	p.expect("]")
+	if colons == 0 {
+		return &item{at, of, s.bounds[0]}
+	}
+	return s
+}
+
+func (p *parser) call(function expr) expr {
+	at := p.current().at
+	return &call{at, function, p.arguments()}
+}
+
+func (p *parser) arguments() arguments {
+	var a arguments
+	p.next()
+	for first := true; p.separated(first, ")"); first = false {
+		t := p.current()
+		switch {
+		case t.is("*") || t.is("**"):
+			p.fail(t.at, "a call can not unpack %s; write the arguments one by one", t.text)
+		case t.kind == nameToken && p.look(1).is("="):
+			p.i += 2
+			if slices.Contains(a.names, t.text) {
+				p.fail(t.at, "the argument %q is there twice", t.text)
+			}
+			a.names, a.named = append(a.names, t.text), append(a.named, p.expression(true))
+		case len(a.names) > 0:
+			p.fail(t.at, "an argument without a name can not follow one with a name")
+		default:
+			a.positional = append(a.positional, p.expression(true))
+		}
+	}
+	return a
+}

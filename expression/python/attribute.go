@@ -1,0 +1,257 @@
+package python
+
+import (
+	"slices"
+	"unicode/utf8"
+)
+
+// Attribute evaluates of.name: a method, else a key. at is nil or
+// where that is asked.
+func (s *State) Attribute(of any, name string, at site) any {
+	switch v := s.Given(of).(type) {
+	case object:
+		if value := v.Attribute(s, name); value != nil {
+			return value
+		}
+	case *Series:
+		if name == "count" || name == "index" || name == "isdisjoint" {
+			s.Refuse(v, "asked for "+name)
+		}
+	case *Namespace:
+		if value, ok := v.Vars[name]; ok {
+			return value
+		}
+	case *Group:
+		switch name {
+		case "grouper":
+			return v.Grouper
+		case "list":
+			return v.List
+		}
+	}
+	if m := s.methods.of(of, name); m != nil {
+		return &Function{Name: name, Call: func(s *State, a *Args) any { return m(s, of, a) }}
+	}
+	if value, ok := Lookup(of, name); ok {
+		return value
+	}
+	return s.Missing(of, name, at)
+}
+
+// site is where an attribute or an item is asked for.
+type site interface {
+	// path is how the template refers to what should have it, or "".
+	Path() string
+}
+
+func pathOf(at site) string {
+	if at == nil {
+		return ""
+	}
+	return at.Path()
+}
+
+// Item evaluates of[key]: an element or a key, else a method.
+func (s *State) Item(of, key any, at site) any {
+	s.Given(of)
+	if text, ok := key.(Markup); ok {
+		key = string(text)
+	}
+	if v, ok := of.(*Series); ok && v.Kind == RangeKind {
+		of = v.List
+	}
+	switch k := Defined(key).(type) {
+	case string:
+		if value, ok := Lookup(of, k); ok {
+			return value
+		}
+		if _, isMap := of.(map[string]any); isMap {
+			break
+		}
+		return s.Attribute(of, k, at)
+	case int64, bool:
+		i, _ := Integer(k)
+		if text, ok := TextOf(of); ok {
+			s.Work(len(text) / 64)
+			n := int64(utf8.RuneCountInString(text))
+			if i < 0 {
+				i += n
+			}
+			if i >= 0 && i < n {
+				if n == int64(len(text)) {
+					return Like(of, text[i:i+1])
+				}
+				return Like(of, string([]rune(text)[i]))
+			}
+			break
+		}
+		if list, ok := Items(of); ok {
+			if i < 0 {
+				i += int64(len(list))
+			}
+			if i >= 0 && i < int64(len(list)) {
+				return Norm(list[i])
+			}
+			break
+		}
+		if value, ok := Lookup(of, key); ok {
+			return value
+		}
+	default:
+		if value, ok := Lookup(of, key); ok {
+			return value
+		}
+	}
+	return s.Missing(of, key, at)
+}
+
+// Missing is the undefined value of an attribute, key or index that is not
+// there.
+func (s *State) Missing(of, key any, at site) *Undefined {
+	u := s.absent(of, key, at)
+	if name, ok := key.(string); ok && (pythons(of, name) || s.methods.of(of, name) != nil) {
+		u.Use() // Jinja2 finds what Python has by that name
+	}
+	return u
+}
+
+func (s *State) absent(of, key any, at site) *Undefined {
+	return s.Undefined(func() *UndefinedError {
+		e := &UndefinedError{Kind: Describe(of), Of: "the value"}
+		if name, ok := key.(string); ok {
+			e.Missing = name
+		} else {
+			e.Missing = ShortRepr(key)
+		}
+		e.Name = e.Missing
+		if path := pathOf(at); path != "" {
+			e.Of = path
+			if _, isName := key.(string); isName {
+				e.Name = path + "." + e.Missing
+			} else {
+				e.Name = path + "[" + e.Missing + "]"
+			}
+		}
+		var keys []any
+		switch v := of.(type) {
+		case map[string]any:
+			e.Defined = SortedKeys(v)
+		case *Namespace:
+			e.Defined = SortedKeys(v.Vars)
+		case *Dict:
+			keys = v.Keys
+		}
+		for _, k := range keys {
+			if name, ok := k.(string); ok {
+				e.Defined = append(e.Defined, name)
+			} else {
+				e.Defined = append(e.Defined, ShortRepr(k))
+			}
+		}
+		slices.Sort(e.Defined)
+		return e
+	}, s.At)
+}
+
+// Slice evaluates of[from:to:step] as Python does.
+func (s *State) Slice(of any, givenFrom, givenTo, givenStep *int64) any {
+	step := int64(1)
+	if givenStep != nil {
+		step = *givenStep
+	}
+	if step == 0 {
+		s.Fail("the step of a slice can not be zero")
+	}
+	text, isText := TextOf(of)
+	var runes []rune
+	whole, isRange := of.(*Series)
+	if isRange && whole.Kind == RangeKind {
+		of = whole.List
+	}
+	list, isList := Items(of)
+	n := int64(len(list))
+	if isText {
+		s.Memory(4 * len(text))
+		runes = []rune(text)
+		n = int64(len(runes))
+	} else if !isList {
+		s.Fail("%s can not be sliced", Describe(of))
+	}
+	low, high, start, stop := int64(0), n, int64(0), n
+	if step < 0 {
+		low, high, start, stop = -1, n-1, n-1, -1
+	}
+	clamp := func(given *int64, standard int64) int64 {
+		if given == nil {
+			return standard
+		}
+		v := *given
+		if v < 0 {
+			v += n
+		}
+		return min(max(v, low), high)
+	}
+	from, to := clamp(givenFrom, start), clamp(givenTo, stop)
+	s.Memory(int(n))
+	var picked []any
+	var out []rune
+	for i := from; (step > 0 && i < to) || (step < 0 && i > to); {
+		if isText {
+			out = append(out, runes[i])
+		} else {
+			picked = append(picked, Norm(list[i]))
+		}
+		if step > n || step < -n {
+			break
+		}
+		i += step
+	}
+	if isText {
+		return Like(of, string(out))
+	}
+	if isRange {
+		return &Series{Kind: RangeKind, What: whole.What, List: picked}
+	}
+	if _, ok := of.(Tuple); ok {
+		return Tuple(picked)
+	}
+	if picked == nil {
+		picked = []any{}
+	}
+	return picked
+}
+
+// Filter applies a filter by name. Scanning large inputs costs steps.
+func (s *State) Filter(name string, in any, a *Args) any {
+	a.Name = "the filter " + name
+	s.Work(1 + weight(in)/16)
+	f, ok := s.Filters[name]
+	if !ok {
+		s.Fail("there is no filter %q", name)
+	}
+	return f(s, in, a)
+}
+
+// Test applies a test by name.
+func (s *State) Test(name string, in any, a *Args) bool {
+	a.Name = "the test " + name
+	s.Work(1 + weight(in)/16)
+	t, ok := s.Tests[name]
+	if !ok {
+		s.Fail("there is no test %q", name)
+	}
+	return t(s, in, a)
+}
+
+func weight(v any) int {
+	switch v := v.(type) {
+	case string:
+		return len(v)
+	case Markup:
+		return len(v)
+	case []any:
+		return len(v)
+	default:
+		return 0
+	}
+}
