@@ -25,8 +25,9 @@ type Result struct {
 type ResourceResult struct {
 	Name     string
 	Type     string
-	Status   Status // of an Apply Unchanged or Changed, of a Destroy Absent or Destroyed; Failed or Skipped
-	Error    string // why it Failed or was Skipped
+	Status   Status     // of an Apply Unchanged or Changed, of a Destroy Absent or Destroyed; Failed or Skipped
+	Reason   ReasonCode // why it Failed or was Skipped
+	Error    string     // the same as a sentence
 	Duration time.Duration
 }
 
@@ -36,13 +37,13 @@ type ResourceResult struct {
 // stopped, and with a *FailedError when resources failed.
 func (r *Runner) Apply(ctx context.Context, caller Caller) (*Result, error) {
 	r.caller = caller
-	return r.perform(ctx, r.resources, r.prepare, "nothing was applied", r.applyAll)
+	return r.perform(ctx, r.resources, r.prepare, skip{Code: ReasonRunRefused}, r.applyAll)
 }
 
 // perform does something to resources and records it from its start to its end.
 // Where prepare refuses, those that it did not refuse were not tried, because of
 // untried.
-func (r *Runner) perform(ctx context.Context, resources []*resource, prepare func(context.Context) error, untried string,
+func (r *Runner) perform(ctx context.Context, resources []*resource, prepare func(context.Context) error, untried skip,
 	do func(context.Context, map[string]*ResourceResult) error,
 ) (*Result, error) {
 	started := r.now()
@@ -63,11 +64,11 @@ func (r *Runner) perform(ctx context.Context, resources []*resource, prepare fun
 		for _, res := range resources {
 			entry := entries[res.Name]
 			if res.refused != nil {
-				entry.Status, entry.Error = Failed, r.secrets.Mask(res.refused.Error())
+				entry.Status, entry.Reason, entry.Error = Failed, reasonOf(res.refused), r.secrets.Mask(res.refused.Error())
 				continue
 			}
-			entry.Status, entry.Error = Skipped, untried
-			err = errors.Join(err, r.emit(ctx, Event{Kind: ResourceSkipped, Resource: res.Name, Status: Skipped, Error: entry.Error}))
+			entry.Status, entry.Reason, entry.Error = Skipped, untried.Code, untried.Error()
+			err = errors.Join(err, r.emit(ctx, skipped(res, untried)))
 		}
 	}
 	err = r.panics.Join(err)
@@ -123,7 +124,7 @@ func (r *Runner) applyAll(ctx context.Context, entries map[string]*ResourceResul
 }
 
 // walker visits resources, as Runner.walk does.
-type walker func(ctx context.Context, visit func(*resource) error, skip func(*resource, string))
+type walker func(ctx context.Context, visit func(*resource) error, skipped func(*resource, skip))
 
 // each has one thing done to every resource of a walk, and records what it came
 // to.
@@ -132,37 +133,40 @@ func (r *Runner) each(ctx context.Context, walk walker, entries map[string]*Reso
 ) error {
 	failures := make(chan error, len(r.resources))
 	var mu sync.Mutex // entries are written by visits and by the walk
-	end := func(res *resource, status Status, text string, took time.Duration) {
+	end := func(res *resource, status Status, why error, took time.Duration) {
 		mu.Lock()
 		defer mu.Unlock()
 		entry := entries[res.Name]
-		entry.Status, entry.Error, entry.Duration = status, r.secrets.Mask(text), took
+		entry.Status, entry.Duration = status, took
+		if why != nil {
+			entry.Reason, entry.Error = reasonOf(why), r.secrets.Mask(why.Error())
+		}
 	}
 	walk(ctx, func(res *resource) error {
 		started := r.now()
 		status, err := guarded(ctx, r, res, "working on", do)
 		took := r.now().Sub(started)
-		if errors.As(err, new(leftAlone)) {
-			end(res, Skipped, err.Error(), took)
-			return r.emit(ctx, Event{Kind: ResourceSkipped, Resource: res.Name, Status: Skipped, Error: err.Error()})
+		if why := (skip{}); errors.As(err, &why) {
+			end(res, Skipped, why, took)
+			return r.emit(ctx, skipped(res, why))
 		}
 		if err == nil {
 			err = r.emit(ctx, Event{Kind: ResourceFinished, Resource: res.Name, Status: status, Duration: took})
 		} else {
-			err = errors.Join(err, r.emit(ctx, Event{
-				Kind: ResourceFailed, Resource: res.Name, Status: Failed, Duration: took, Error: err.Error(),
-			}))
+			event := failed(res, err)
+			event.Duration = took
+			err = errors.Join(err, r.emit(ctx, event))
 		}
 		if err != nil {
-			end(res, Failed, err.Error(), took)
+			end(res, Failed, err, took)
 			failures <- fmt.Errorf("%s: %w", res.Name, err)
 			return err
 		}
-		end(res, status, "", took)
+		end(res, status, nil, took)
 		return nil
-	}, func(res *resource, reason string) {
-		end(res, Skipped, reason, 0)
-		if err := r.emit(ctx, Event{Kind: ResourceSkipped, Resource: res.Name, Status: Skipped, Error: reason}); err != nil {
+	}, func(res *resource, why skip) {
+		end(res, Skipped, why, 0)
+		if err := r.emit(ctx, skipped(res, why)); err != nil {
 			failures <- err
 		}
 	})
@@ -316,6 +320,7 @@ func (r *Runner) do(ctx context.Context, res *resource, a protocol.Action, id st
 			if reason := got.Tail.Reason(); reason != "" {
 				err = fmt.Errorf("%w: %s", err, reason)
 			}
+			err = &reasonError{ReasonActionFailed, err}
 		}
 	} else {
 		err = fmt.Errorf("action %w", err)
@@ -348,13 +353,13 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 	removing := res.ensure == protocol.Absent
 	switch {
 	case out.Status != protocol.Valid && removing:
-		return fmt.Errorf("all its actions succeeded, and yet it is still there: state asks for %s%s", r.asked(out.Actions), said(res))
+		return &reasonError{ReasonNotConverged, fmt.Errorf("all its actions succeeded, and yet it is still there: state asks for %s%s", r.asked(out.Actions), said(res))}
 	case out.Status != protocol.Valid:
 		text := "all its actions succeeded, and yet state answers STALE and asks for " + r.asked(out.Actions)
 		if diff := r.differs(res, out); len(diff) > 0 || len(res.said) == 0 {
 			text += ":\n" + DiffText(diff)
 		}
-		return errors.New(text + said(res))
+		return &reasonError{ReasonNotConverged, errors.New(text + said(res))}
 	case removing:
 		return r.emit(ctx, Event{Kind: ResourceDestroyed, Resource: res.Name, Status: Absent})
 	}

@@ -114,7 +114,8 @@ type ResourcePlan struct {
 	Exists    bool     // Stale, or ReadOnly: there is something, but not as configured
 	Diff      []Change
 	Actions   []protocol.Action
-	Error     string // Failed, Skipped: why
+	Reason    ReasonCode // Failed, Skipped: why
+	Error     string     // the same as a sentence
 
 	// What an Apply that is bound to the plan must find again (Spec.Bound).
 	// Values are masked; the hashes are of the values before that, and "" where

@@ -27,7 +27,7 @@ func (r *Runner) Destroy(ctx context.Context, caller Caller) (*Result, error) {
 	r.caller = caller
 	defer r.invoker.Drain(ctx)
 	d := r.removal()
-	return r.perform(ctx, d.doomed, d.prepare, "nothing was removed", d.removeAll)
+	return r.perform(ctx, d.doomed, d.prepare, skip{Code: ReasonRemovalRefused}, d.removeAll)
 }
 
 // PlanDestroy says what a Destroy would remove. It runs no action and records
@@ -61,21 +61,16 @@ func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *Plan, err e
 		_, err := guarded(ctx, r, res, "planning", func(ctx context.Context, res *resource) (struct{}, error) {
 			return struct{}{}, d.planOne(ctx, res, entry)
 		})
-		if errors.As(err, new(leftAlone)) {
-			entry.Status, entry.Error = Skipped, err.Error()
-			r.show(Event{Kind: ResourceSkipped, Time: r.now(), Resource: res.Name, Status: Skipped, Error: entry.Error})
+		if why := (skip{}); errors.As(err, &why) {
+			r.planned(entry, skipped(res, why))
 			return nil
 		}
 		if err != nil {
-			entry.Status, entry.Error = Failed, r.secrets.Mask(err.Error())
-			r.show(Event{Kind: ResourceFailed, Time: r.now(), Resource: res.Name, Status: Failed, Error: entry.Error})
+			r.planned(entry, failed(res, err))
 			failures <- fmt.Errorf("%s: %w", res.Name, err)
 		}
 		return err
-	}, func(res *resource, reason string) {
-		entries[res.Name].Status, entries[res.Name].Error = Skipped, reason
-		r.show(Event{Kind: ResourceSkipped, Time: r.now(), Resource: res.Name, Status: Skipped, Error: reason})
-	})
+	}, func(res *resource, why skip) { r.planned(entries[res.Name], skipped(res, why)) })
 	close(failures)
 	return plan, r.verdict(ctx, failures)
 }
@@ -144,16 +139,6 @@ var byLog = map[string]string{"by": "log"}
 // leaves tells whether a resource stays where it is.
 func (d *removal) leaves(res *resource) bool { return res.ReadOnly || !d.removing[res.Name] }
 
-// leftAlone is why nothing is done with a resource, though nothing failed.
-type leftAlone string
-
-func (e leftAlone) Error() string { return string(e) }
-
-const (
-	onlyObserved leftAlone = "only observed: left alone"
-	neverApplied leftAlone = "never applied, as far as the log knows; not asked whether it is there"
-)
-
 // prepare does all that may refuse the Destroy before anything is touched.
 func (d *removal) prepare(ctx context.Context) error {
 	if err := d.Runner.prepare(ctx); err != nil {
@@ -186,10 +171,10 @@ func (d *removal) refuseUnremovable(ctx context.Context) (bad []string) {
 			continue
 		}
 		bad = append(bad, res.Name)
-		d.refuse(ctx, res, &manifest.Error{Problems: []manifest.Problem{{
+		d.refuse(ctx, res, &reasonError{ReasonNotRemovable, &manifest.Error{Problems: []manifest.Problem{{
 			Position: res.Position, Path: "resources." + res.Name,
 			Message: fmt.Sprintf(`its type %s can not remove it: its init does not answer "removable": true; "readonly: true" would leave it alone`, res.Type),
-		}}})
+		}}}})
 	}
 	return bad
 }
@@ -275,7 +260,9 @@ func (d *removal) absence(ctx context.Context, res *resource) (Absence, error) {
 // looked tells that a resource was looked at for those that need its state.
 func (d *removal) looked(res *resource, _ sight) {
 	if !d.removing[res.Name] {
-		d.show(Event{Kind: ResourceSkipped, Time: d.now(), Resource: res.Name, Status: Skipped, Error: "not to be removed, only looked at"})
+		event := skipped(res, skip{Code: ReasonNotTargeted})
+		event.Time = d.now()
+		d.show(event)
 		return
 	}
 	if d.needed[res.Name] {
@@ -296,13 +283,14 @@ func unknowable(res *resource, s sight, sights map[string]sight) error {
 			why = append(why, name+", which does not exist")
 		}
 	}
-	return fmt.Errorf("its type can not be asked whether it is there: its configuration (%s) needs the state of %s; apply first, so that it can be asked",
-		res.At(), strings.Join(why, ", and of "))
+	return &reasonError{ReasonUnknown, fmt.Errorf(
+		"its type can not be asked whether it is there: its configuration (%s) needs the state of %s; apply first, so that it can be asked",
+		res.At(), strings.Join(why, ", and of "))}
 }
 
 // walk visits what is to be removed, each once all that depends on it was
 // visited well.
-func (d *removal) walk(ctx context.Context, visit func(*resource) error, skip func(*resource, string)) {
+func (d *removal) walk(ctx context.Context, visit func(*resource) error, skipped func(*resource, skip)) {
 	g := graph.New[string]()
 	for _, res := range d.doomed {
 		g.Add(res.Name)
@@ -312,7 +300,7 @@ func (d *removal) walk(ctx context.Context, visit func(*resource) error, skip fu
 			}
 		}
 	}
-	d.walkAlong(ctx, g, visit, skip)
+	d.walkAlong(ctx, g, visit, skipped)
 }
 
 func (d *removal) removeAll(ctx context.Context, entries map[string]*ResourceResult) error {
@@ -381,9 +369,9 @@ func (d *removal) planOne(ctx context.Context, res *resource, entry *ResourcePla
 func (d *removal) untouched(res *resource) error {
 	switch {
 	case res.ReadOnly:
-		return onlyObserved
+		return skip{Code: ReasonOnlyObserved}
 	case d.absent[res.Name] == Unmade:
-		return neverApplied
+		return skip{Code: ReasonNeverApplied}
 	default:
 		return res.refused
 	}

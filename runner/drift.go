@@ -21,13 +21,14 @@ type ResourceDrift struct {
 	Name      string
 	Type      string
 	DependsOn []string
-	Status    Status   // Valid, Stale: it drifted, Unknown, Failed or Skipped
-	Missing   bool     // Stale: it does not exist
-	Diff      []Change // Stale and not Missing: what differs and is not to be ignored; may be empty
-	Ignored   []Change // what differs and is to be ignored (manifest.Resource.IgnoreDrift)
-	Idle      []string // paths to ignore that begin with nothing that there is: mistyped, perhaps
-	Because   []string // Unknown: the resources whose state it needs, and that have none or lack in theirs what is needed
-	Error     string   // Failed, Skipped: why
+	Status    Status     // Valid, Stale: it drifted, Unknown, Failed or Skipped
+	Missing   bool       // Stale: it does not exist
+	Diff      []Change   // Stale and not Missing: what differs and is not to be ignored; may be empty
+	Ignored   []Change   // what differs and is to be ignored (manifest.Resource.IgnoreDrift)
+	Idle      []string   // paths to ignore that begin with nothing that there is: mistyped, perhaps
+	Because   []string   // Unknown: the resources whose state it needs, and that have none or lack in theirs what is needed
+	Reason    ReasonCode // Failed, Skipped: why
+	Error     string     // the same as a sentence
 }
 
 // Drifted tells whether any resource has drifted.
@@ -76,7 +77,7 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *DriftReport, err 
 // drifting tells what was found of a resource as soon as it is.
 func (r *Runner) drifting(res *resource, s sight) {
 	d := drift(res, s)
-	event := Event{Kind: ResourceResolved, Time: r.now(), Resource: res.Name, Status: d.Status, Error: r.secrets.Mask(d.Error)}
+	event := Event{Kind: ResourceResolved, Time: r.now(), Resource: res.Name, Status: d.Status, Reason: d.Reason, Error: r.secrets.Mask(d.Error)}
 	switch d.Status {
 	case Failed:
 		event.Kind = ResourceFailed
@@ -90,13 +91,13 @@ func (r *Runner) drifting(res *resource, s sight) {
 func drift(res *resource, s sight) ResourceDrift {
 	d := ResourceDrift{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, Status: Valid}
 	switch {
-	case s.skipped != "":
-		d.Status, d.Error = Skipped, s.skipped
+	case s.skipped != nil:
+		d.Status, d.Reason, d.Error = Skipped, s.skipped.Code, s.skipped.Error()
 	case len(s.drifted) > 0:
 		// What its configuration needs may well be there once they are as configured.
 		d.Status, d.Because = Unknown, s.drifted
 	case s.err != nil:
-		d.Status, d.Error = Failed, s.err.Error()
+		d.Status, d.Reason, d.Error = Failed, reasonOf(s.err), s.err.Error()
 	case len(s.lacks) > 0:
 		d.Status, d.Because = Unknown, s.lacks
 	case s.answer.Status == protocol.Stale:

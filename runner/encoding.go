@@ -17,16 +17,17 @@ type EventData struct {
 	Plan       *protocol.Action `json:"plan,omitempty"` // what the type asked for
 	Exit       *int             `json:"exit_code,omitempty"`
 	DurationMS *float64         `json:"duration_ms,omitempty"`
-	Error      string           `json:"error,omitempty"`
-	Output     []string         `json:"output,omitempty"`
-	Counts     *Counts          `json:"counts,omitempty"`
+	ReasonData
+	Error  string   `json:"error,omitempty"`
+	Output []string `json:"output,omitempty"`
+	Counts *Counts  `json:"counts,omitempty"`
 }
 
 // Encoded is the event as all encodings have it.
 func (e Event) Encoded() EventData {
 	d := EventData{
 		Status: e.Status, Image: e.Image, ImageID: e.ImageID, Actions: e.Actions, Plan: e.Plan,
-		Exit: e.Exit, Error: e.Error, Output: e.Output,
+		Exit: e.Exit, ReasonData: e.Reason.Encoded(e.Error), Error: e.Error, Output: e.Output,
 	}
 	switch e.Kind {
 	case RunFinished, RunFailed:
@@ -36,6 +37,21 @@ func (e Event) Encoded() EventData {
 	default: // has not ended
 	}
 	return d
+}
+
+// ReasonData is why a resource was skipped, refused or failed. The message is also
+// there under its earlier name, error, as that of other failures.
+type ReasonData struct {
+	Reason  ReasonCode `json:"reason,omitempty"`
+	Message string     `json:"message,omitempty"`
+}
+
+// Encoded is the reason with its message as all encodings have it.
+func (c ReasonCode) Encoded(message string) ReasonData {
+	if c == "" {
+		return ReasonData{}
+	}
+	return ReasonData{c, message}
 }
 
 // milliseconds keeps microseconds, as decimals.

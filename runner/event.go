@@ -23,7 +23,8 @@ type Event struct {
 	Actions  []string      // ResourceResolved: names of the actions to do
 	Exit     *int          // ActionFinished, ActionFailed: exit code; nil when it never ended by itself
 	Duration time.Duration // of what ended: action, resource or run
-	Error    string        // *Failed, ResourceSkipped: why
+	Reason   ReasonCode    // ResourceFailed, ResourceSkipped: why
+	Error    string        // *Failed, ResourceSkipped: why, as a sentence
 	Output   []string      // ActionFailed: its last lines
 
 	Counts    Counts            // RunFinished, RunFailed

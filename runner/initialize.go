@@ -67,11 +67,9 @@ func (r *Runner) initializeOne(ctx context.Context, res *resource) {
 	_, res.refused = guarded(ctx, r, res, "initializing", func(ctx context.Context, res *resource) (struct{}, error) {
 		return struct{}{}, r.initialize(ctx, res)
 	})
-	if res.refused == nil {
-		return
+	if res.refused != nil {
+		r.refuse(ctx, res, res.refused)
 	}
-	event := Event{Kind: ResourceFailed, Resource: res.Name, Status: Failed, Error: res.refused.Error()}
-	res.refused = errors.Join(res.refused, r.emit(ctx, event))
 }
 
 // refusal sums up the failures of initialization: invalid input as one

@@ -47,16 +47,12 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *Plan, err error) {
 			})
 		}
 		if err != nil {
-			entry.Status, entry.Error = Failed, r.secrets.Mask(err.Error())
-			r.show(Event{Kind: ResourceFailed, Time: r.now(), Resource: res.Name, Status: Failed, Error: entry.Error})
+			r.planned(entry, failed(res, err))
 			failures <- err
 			return err
 		}
 		return nil
-	}, func(res *resource, reason string) {
-		entries[res.Name].Status, entries[res.Name].Error = Skipped, reason
-		r.show(Event{Kind: ResourceSkipped, Time: r.now(), Resource: res.Name, Status: Skipped, Error: reason})
-	})
+	}, func(res *resource, why skip) { r.planned(entries[res.Name], skipped(res, why)) })
 	close(failures)
 	// Only now all secrets are known: one resource's may stand in another's.
 	for i, res := range r.resources {
@@ -93,6 +89,14 @@ func (r *Runner) planOne(ctx context.Context, res *resource, entry *ResourcePlan
 	r.maskEvent(&event)
 	r.show(event)
 	return nil
+}
+
+// planned takes over into the plan, and shows, that a resource failed or is skipped.
+func (r *Runner) planned(entry *ResourcePlan, e Event) {
+	e.Time = r.now()
+	r.maskEvent(&e)
+	entry.Status, entry.Reason, entry.Error = e.Status, e.Reason, e.Error
+	r.show(e)
 }
 
 // errReadOnly ends a resource that is only observed, and not as it must be.

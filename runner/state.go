@@ -106,7 +106,7 @@ func (r *Runner) exitError(action string, got invoke.Result) error {
 		said = strings.TrimSpace(answer[:min(len(answer), 500)])
 	}
 	if said == "" {
-		return fmt.Errorf("%s %s and printed nothing", action, invoke.ExitText(got.Exit))
+		return &reasonError{ReasonProgramFailed, fmt.Errorf("%s %s and printed nothing", action, invoke.ExitText(got.Exit))}
 	}
-	return fmt.Errorf("%s %s: %s", action, invoke.ExitText(got.Exit), said)
+	return &reasonError{ReasonProgramFailed, fmt.Errorf("%s %s: %s", action, invoke.ExitText(got.Exit), said)}
 }

@@ -22,7 +22,7 @@ type sight struct {
 	lacks    []string              // the resources without a state because of which its configuration is not known
 	drifted  []string              // the resources whose states it needs and that are not as configured, where err came of that
 	err      error                 // why its configuration or state is not known
-	skipped  string                // why it was not looked at
+	skipped  *skip                 // why it was not looked at
 }
 
 // needs returns the dependencies whose states the configuration of a resource
@@ -76,8 +76,8 @@ func (r *Runner) survey(ctx context.Context, needs map[string][]string, ask func
 		}
 		found(res, s)
 		return nil
-	}, func(res *resource, reason string) {
-		found(res, sight{skipped: reason})
+	}, func(res *resource, why skip) {
+		found(res, sight{skipped: &why})
 	})
 	return sights
 }
@@ -125,6 +125,5 @@ func (r *Runner) look(ctx context.Context, res *resource, needs []string, ask bo
 
 // refuse notes, and tells, why a resource is not to be touched.
 func (r *Runner) refuse(ctx context.Context, res *resource, why error) {
-	event := Event{Kind: ResourceFailed, Resource: res.Name, Status: Failed, Error: why.Error()}
-	res.refused = errors.Join(why, r.emit(ctx, event))
+	res.refused = errors.Join(why, r.emit(ctx, failed(res, why)))
 }

@@ -1,32 +1,32 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/deployster-go/deployster/graph"
 )
 
 // walk visits the resources in parallel, each once all it depends on have been
-// visited well; skip is called for those that are not to be visited, with the
+// visited well; skipped is called for those that are not to be visited, with the
 // reason. After a visit that failed, or once the run is stopped, what is being
 // visited goes on to its end and nothing new begins; with KeepGoing only what
 // depends on the failure is skipped. At the end nothing of the run is left
 // running.
-func (r *Runner) walk(ctx context.Context, visit func(*resource) error, skip func(*resource, string)) {
+func (r *Runner) walk(ctx context.Context, visit func(*resource) error, skipped func(*resource, skip)) {
 	defer r.invoker.Drain(ctx)
 	g := graph.New[string]()
 	for _, res := range r.resources {
 		g.Add(res.Name, res.dependsOn...)
 	}
-	r.walkAlong(ctx, g, visit, skip)
+	r.walkAlong(ctx, g, visit, skipped)
 }
 
 // walkAlong is walk along other edges than those of the manifest, and without
 // an end to what else runs.
-func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit func(*resource) error, skip func(*resource, string)) {
+func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit func(*resource) error, skipped func(*resource, skip)) {
 	type visited struct {
 		res *resource
 		err error
@@ -37,14 +37,14 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 		done    = make(chan visited, r.containers.Parallelism)
 		visits  sync.WaitGroup
 		active  int
-		unmet   = map[string]string{} // resource → why it is not visited
-		closing string                // why nothing new begins
+		unmet   = map[string]*skip{} // resource → why it is not visited
+		closing *skip                // why nothing new begins
 	)
 	defer visits.Wait() // also when this panics: nothing goes on unseen
-	finish := func(res *resource, bad string) {
-		if bad != "" {
+	finish := func(res *resource, bad *skip) {
+		if bad != nil {
 			for _, d := range g.Dependents(res.Name) {
-				if unmet[d] == "" {
+				if unmet[d] == nil {
 					unmet[d] = bad
 				}
 			}
@@ -52,19 +52,15 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 		queue = append(queue, ready.Done(res.Name)...)
 	}
 	for len(queue) > 0 || active > 0 {
-		if closing == "" && (r.containers.Stop.Requested() || ctx.Err() != nil) {
-			closing = "the run was interrupted"
+		if closing == nil && (r.containers.Stop.Requested() || ctx.Err() != nil) {
+			closing = &skip{Code: ReasonInterrupted}
 		}
 		if len(queue) > 0 {
 			res := r.byName[queue[0]]
-			reason := unmet[res.Name]
-			if reason == "" {
-				reason = closing
-			}
-			if reason != "" {
+			if why := cmp.Or(unmet[res.Name], closing); why != nil {
 				queue = queue[1:]
-				skip(res, reason)
-				finish(res, reason)
+				skipped(res, *why)
+				finish(res, why)
 				continue
 			}
 			if active < r.containers.Parallelism {
@@ -81,15 +77,15 @@ func (r *Runner) walkAlong(ctx context.Context, g *graph.Graph[string], visit fu
 		}
 		v := <-done
 		active--
-		bad := ""
+		var bad *skip
 		if v.err != nil {
-			bad = fmt.Sprintf("%s failed", v.res.Name)
+			bad = &skip{ReasonDependencyFailed, v.res.Name}
 			switch {
-			case closing != "":
+			case closing != nil:
 			case errors.Is(v.err, ErrQuit):
-				closing = fmt.Sprintf("the run was quit at %s", v.res.Name)
+				closing = &skip{ReasonRunQuit, v.res.Name}
 			case !r.spec.KeepGoing:
-				closing = fmt.Sprintf("the run stopped when %s failed", v.res.Name)
+				closing = &skip{ReasonRunFailed, v.res.Name}
 			}
 		}
 		finish(v.res, bad)

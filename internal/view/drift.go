@@ -160,7 +160,8 @@ type jsonDrifted struct {
 	Ignored   []jsonChange  `json:"ignored,omitempty"`
 	Idle      []string      `json:"ignored_in_vain,omitempty"` // paths
 	Because   []string      `json:"because,omitempty"`
-	Error     string        `json:"error,omitempty"`
+	runner.ReasonData
+	Error string `json:"error,omitempty"`
 }
 
 func countDrift(r *runner.DriftReport) (n jsonDriftSummary) {
@@ -190,7 +191,7 @@ func (j *JSON) Drift(r *runner.DriftReport) {
 	for _, res := range r.Resources {
 		row := jsonDrifted{
 			Name: res.Name, Type: res.Type, DependsOn: append([]string{}, res.DependsOn...), Status: res.Status,
-			Missing: res.Missing, Idle: res.Idle, Because: res.Because, Error: res.Error,
+			Missing: res.Missing, Idle: res.Idle, Because: res.Because, ReasonData: res.Reason.Encoded(res.Error), Error: res.Error,
 		}
 		for _, c := range res.Diff {
 			row.Diff = append(row.Diff, jsonChange(c))

@@ -175,7 +175,8 @@ type jsonResource struct {
 	Actions   []protocol.Action `json:"actions,omitempty"`
 	Config    map[string]any    `json:"config,omitempty"`
 	State     map[string]any    `json:"state,omitempty"`
-	Error     string            `json:"error,omitempty"`
+	runner.ReasonData
+	Error string `json:"error,omitempty"`
 }
 
 type jsonChange struct {
@@ -204,7 +205,8 @@ func PlanJSON(w io.Writer, p *runner.Plan) error {
 		}
 		row := jsonResource{
 			Name: r.Name, Type: r.Type, ImageID: r.ImageID, DependsOn: append([]string{}, r.DependsOn...), Status: r.Status,
-			After: r.After, ReadOnly: r.ReadOnly, Actions: r.Actions, Config: r.Config, State: r.State, Error: r.Error,
+			After: r.After, ReadOnly: r.ReadOnly, Actions: r.Actions, Config: r.Config, State: r.State,
+			ReasonData: r.Reason.Encoded(r.Error), Error: r.Error,
 		}
 		if r.Status == runner.Stale {
 			row.Exists = &r.Exists
