@@ -1,9 +1,9 @@
 // Package graph is a directed acyclic graph of things and what they depend on.
 //
 // It knows three questions: in which order (Sort), which of them can start now
-// given what has finished (Ready, kept incrementally), and who is in the way
-// of an order (CycleError). It starts no goroutines; whoever walks a graph in
-// parallel owns the walking.
+// given what has finished (Ready, kept incrementally), and which nodes prevent an
+// order (CycleError). It starts no goroutines: walking a graph in parallel is for
+// the caller.
 package graph
 
 import (
@@ -156,7 +156,7 @@ type Ready[K cmp.Ordered] struct {
 	missing map[K]int
 }
 
-// Ready starts following the graph, which must not change meanwhile.
+// Ready starts following the graph, which must not change while it is followed.
 func (g *Graph[K]) Ready() *Ready[K] {
 	missing := make(map[K]int, len(g.keys))
 	for _, k := range g.keys {
@@ -176,7 +176,7 @@ func (r *Ready[K]) Initial() []K {
 	return keys
 }
 
-// Done tells that k has finished and returns the nodes that can start because
+// Done records that k has finished and returns the nodes that can start because
 // of it. It must be called once for each node.
 func (r *Ready[K]) Done(k K) []K {
 	var keys []K

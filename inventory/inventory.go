@@ -34,11 +34,11 @@ type Host struct {
 	Slots      int                 // steps that may run at once, from 1
 }
 
-// TLS is the files with which an engine is trusted and told who asks, as they
-// are written in the inventory: relative paths are below its directory.
+// TLS names the files that authenticate an engine and this client, as they are
+// written in the inventory: relative paths are below its directory.
 type TLS struct {
-	CA        string // certificate of the authority that vouches for the engine
-	Cert, Key string // this side's; both or none
+	CA        string // certificate of the authority that signed that of the engine
+	Cert, Key string // of this client; both or none
 }
 
 // Host finds a host by its name.

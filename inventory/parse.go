@@ -68,7 +68,7 @@ func readHost(n *yamlfile.Node) (h Host, named *yamlfile.Node) {
 		n.Fail("the host has no name")
 	} else if text, ok := at.Line("the name of a host", maxName); ok {
 		if !validName.MatchString(text) {
-			at.Fail("%q can not be the name of a host: %s", text, nameRule)
+			at.Fail("%q cannot be the name of a host: %s", text, nameRule)
 		}
 		h.Name, named = text, at
 	}
@@ -104,7 +104,7 @@ func readAttributes(n *yamlfile.Node) map[string][]string {
 	attributes := make(map[string][]string, len(n.Members))
 	for _, a := range n.Members {
 		if len(a.Name) > maxName || !validName.MatchString(a.Name) {
-			a.FailName("%.60q can not be the name of an attribute: %s", a.Name, nameRule)
+			a.FailName("%.60q cannot be the name of an attribute: %s", a.Name, nameRule)
 		}
 		values := []*yamlfile.Node{a}
 		if a.Kind == yamlfile.List {

@@ -114,7 +114,7 @@ func TestTenThousandHosts(t *testing.T) {
 }
 
 // The schema and the parser accept the same documents, but for what a schema
-// can not say: names that are there twice, what the address of an engine is.
+// cannot say: duplicate names, what the address of an engine is.
 func TestTheSchemaAgrees(t *testing.T) {
 	source, err := schema.Source("inventory")
 	if err != nil {
@@ -152,7 +152,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, h := range v.Hosts {
 			if found, ok := v.Host(h.Name); !ok || found.Slots < 1 || strings.Contains(h.Name, "/") || (h.Endpoint == "") != (h.Engine == inventory.OCI) {
-				t.Fatalf("a host that can not be: %+v", h)
+				t.Fatalf("a host that cannot be: %+v", h)
 			}
 			for key, values := range h.Attributes {
 				if len(values) == 0 {

@@ -27,7 +27,7 @@ import (
 // or ', before which a backslash keeps its quote from ending the text.
 type Query struct{ root expr }
 
-// Match tells whether a host is selected.
+// Match reports whether a host is selected.
 func (q Query) Match(h Host) bool { return q.root != nil && q.root.match(&h) }
 
 // String writes the query in its canonical form, which ParseQuery reads as a
@@ -195,7 +195,7 @@ type QueryError struct {
 	Hint    string // what was probably meant; may be empty
 }
 
-// Error tells it in one line.
+// Error returns the problem as one line.
 func (e *QueryError) Error() string {
 	_, problem := e.Place()
 	return "the query at character " + strconv.Itoa(e.Column) + ": " + problem

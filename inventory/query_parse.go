@@ -296,7 +296,7 @@ func (p *queryParser) subject() error {
 	case isAttribute && key == "":
 		return p.fail("the key of the attribute is missing; it follows right after attribute:")
 	case isAttribute && (len(key) > maxName || !validName.MatchString(key)):
-		return p.fail("%.60q can not be the name of an attribute: %s", key, nameRule)
+		return p.fail("%.60q cannot be the name of an attribute: %s", key, nameRule)
 	case isAttribute:
 		return nil
 	}

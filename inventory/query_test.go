@@ -107,7 +107,7 @@ func TestWhatIsWrongWithAQueryIsToldWithItsPlace(t *testing.T) {
 		{"name == a or atribute:stack == b", 14, `hosts have no "atribute:stack"; queries ask for name, platform or attribute:KEY, did you mean "attribute:stack"?`},
 		{"tag:stack == b", 1, `hosts have no "tag:stack"; queries ask for name, platform or attribute:KEY`},
 		{"attribute: stack == b", 1, "the key of the attribute is missing; it follows right after attribute:"},
-		{"attribute:a/b == b", 1, `"a/b" can not be the name of an attribute: letters, digits, ., _ and - are possible, with a letter or digit at both ends`},
+		{"attribute:a/b == b", 1, `"a/b" cannot be the name of an attribute: letters, digits, ., _ and - are possible, with a letter or digit at both ends`},
 		{`"name" == b`, 1, "expected name, platform or attribute:KEY, not a text in quotes"},
 		{"and name == b", 1, `expected name, platform or attribute:KEY, not "and"`},
 		{"name", 5, "expected an operator (" + possible + ") after name, not the end"},
@@ -327,7 +327,7 @@ func FuzzParseQuery(f *testing.F) {
 		var wrong *inventory.QueryError
 		if errors.As(err, &wrong) {
 			if wrong.Message == "" || wrong.Column < 1 || wrong.Column > len([]rune(text))+1 {
-				t.Fatalf("an error that can not be shown: %+v", wrong)
+				t.Fatalf("an error that cannot be shown: %+v", wrong)
 			}
 			return
 		}

@@ -24,7 +24,7 @@ type checked struct {
 	err error
 }
 
-// check looks at every expression once. That takes most of the time of a large
+// check examines every expression once. That takes most of the time of a large
 // manifest, so it uses all processors.
 func (l *loader) check() map[string]*checked {
 	known := map[string]*checked{}
@@ -55,7 +55,7 @@ func (l *loader) check() map[string]*checked {
 }
 
 // expressions checks the syntax and the names of all expressions in
-// configurations. When a file could not be read, what is not there is no news.
+// configurations. When a file could not be read, what is missing is not reported.
 func (l *loader) expressions(broken bool) {
 	known := l.check()
 	for _, r := range l.pending {

@@ -17,8 +17,8 @@ var (
 
 var forLoop = regexp.MustCompile(`^\{%-?\s*for\s`)
 
-// loopAdvice is for who tries to make resources with a loop: one begins at the
-// byte, and its first line is meant to be one of resources.
+// loopAdvice explains that a loop cannot make resources, where one begins at the
+// byte and its first line would stand in the section of resources.
 func loopAdvice(data []byte, at int) string {
 	if !forLoop.Match(data[at:]) {
 		return ""

@@ -29,7 +29,7 @@ func Load(sources []Source, opts Options) (*Manifest, error) {
 	if len(sources) == 0 {
 		return nil, &Error{Problems: []Problem{{Message: "no manifest is given"}}}
 	}
-	explicit := false // somebody wrote "resources:"
+	explicit := false // "resources:" is written in a file
 	broken := false
 	for _, source := range sources {
 		l.manifest.Files = append(l.manifest.Files, source.Name)

@@ -55,7 +55,7 @@ type Plug struct {
 	written      any // as in the file, for Hash
 }
 
-// Allows tells whether a resource may have the plug: a plug without patterns is
+// Allows reports whether a resource may have the plug: a plug without patterns is
 // open to all; otherwise one match of either kind admits.
 func (p *Plug) Allows(name, typ string) bool {
 	if p.ResourceNames == nil && p.ResourceTypes == nil {
@@ -199,7 +199,7 @@ func (r *Resource) definition() definition {
 
 func hash(content any) string {
 	text, err := json.Marshal(content)
-	if err != nil { // Load lets nothing pass that JSON can not express
+	if err != nil { // Load lets nothing pass that JSON cannot express
 		text = []byte(err.Error())
 	}
 	sum := sha256.Sum256(text)

@@ -18,7 +18,7 @@ const (
 
 var resourceKeys = []string{"type", "readonly", "dependencies", "config", "timeout", "ignore_drift"}
 
-// resource reads a resource, without a look at others.
+// resource reads a resource, independently of the others.
 func (l *loader) resource(n *yamlfile.Node) {
 	r := &pending{Resource: &Resource{
 		Name: n.Name, Position: n.NameAt, Dependencies: map[string]string{}, Config: map[string]any{},

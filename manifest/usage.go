@@ -9,7 +9,7 @@ import (
 	"github.com/deployster-go/deployster/internal/suggest"
 )
 
-// Usage collects which variables somebody gave, and which ones expressions read,
+// Usage collects which variables were given, and which ones expressions read,
 // so that a mistyped name is noticed. Its zero value is ready for use; one that
 // is nil collects nothing.
 type Usage struct {
@@ -19,13 +19,13 @@ type Usage struct {
 	unknown bool            // some expression may read any name
 }
 
-// given is a variable that somebody gave, with the place where that was.
+// given is a variable, with the place where it was given.
 type given struct {
 	name string
 	at   Problem
 }
 
-// give notes a variable that somebody gave.
+// give notes a variable that is given.
 func (u *Usage) give(name string, at Problem) {
 	if u != nil {
 		u.given = append(u.given, given{name, at})

@@ -24,7 +24,7 @@ type VariableOptions struct {
 	Last      map[string]any // set after all others, as they are: what looks like an expression is a text
 	Builtin   map[string]any // set by the program; nobody else can set them
 	Evaluator *expression.Evaluator
-	Usage     *Usage // is told which variables are given by Flags and Last, and which ones values read; may be nil
+	Usage     *Usage // notes which variables Flags and Last give, and which ones values read; may be nil
 }
 
 // VariableFlag is --var-file File, or --var Name=Value when File is "".

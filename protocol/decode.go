@@ -170,7 +170,7 @@ func (f *fields) actions() []Action {
 	return actions
 }
 
-// badActionName tells why a name can not be the name of an action, "" when it
+// badActionName tells why a name cannot be the name of an action, "" when it
 // can. Names become file names and are printed to people.
 func badActionName(name string) string {
 	switch {

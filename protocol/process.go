@@ -19,8 +19,8 @@ const serveAction = "serve"
 const maxServed = 128
 
 // serve answers requests until stdin ends or ctx is cancelled, and returns when
-// everything that was begun is done. A line that is no request ends it: nobody
-// could be told.
+// everything that was begun is done. A line that is not a request ends it, because
+// there is no id to answer.
 func (t Type[C]) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	reading, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -102,21 +102,20 @@ func decodeServeRequest(line []byte) (id int64, args []string, input []byte, err
 	return request.ID, request.Args, request.Input, nil
 }
 
-// answer does what one request asks for, by the same means as a process of its
-// own.
+// answer handles one request exactly as a process of its own would.
 func (t Type[C]) answer(ctx context.Context, answers *answerWriter, id int64, args []string, input []byte) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // a process of its own would end here
 	if len(args) > 0 && args[0] != "state" {
-		p := &printer{id: id, answers: answers}
-		stdout, stderr := &printed{printer: p}, &printed{printer: p, stderr: true}
+		p := &actionOutput{id: id, answers: answers}
+		stdout, stderr := &stream{actionOutput: p}, &stream{actionOutput: p, stderr: true}
 		code := t.invoke(ctx, args, bytes.NewReader(input), stdout, stderr)
 		p.end()
-		answers.send(ServeAnswer{ID: id, Exit: &code, Output: jsonText(stdout.rest), Stderr: string(stderr.rest)})
+		answers.send(ServeAnswer{ID: id, Exit: &code, Output: jsonText(stdout.pending), Stderr: string(stderr.pending)})
 		return
 	}
 	var document bytes.Buffer // complete or empty, and not larger than an answer may be
-	stderr := &ending{}
+	stderr := &tail{}
 	code := t.invoke(ctx, args, bytes.NewReader(input), &document, stderr)
 	answers.send(ServeAnswer{ID: id, Exit: &code, Output: document.Bytes(), Stderr: stderr.String()})
 }
@@ -130,8 +129,8 @@ func jsonText(text []byte) json.RawMessage {
 	return encoded
 }
 
-// answerWriter writes one line at a time. When that fails nobody is there to be
-// told, and failed is called.
+// answerWriter writes one line at a time. When that fails there is no way to
+// report it to the client, and failed is called.
 type answerWriter struct {
 	mu     sync.Mutex
 	w      io.Writer
@@ -141,7 +140,7 @@ type answerWriter struct {
 func (w *answerWriter) send(a ServeAnswer) {
 	line, err := json.Marshal(a)
 	if err == nil && len(line) > MaxAnswer {
-		err = fmt.Errorf("the answer and what was said besides are larger than %d bytes", MaxAnswer)
+		err = fmt.Errorf("the answer and the output with it are larger than %d bytes", MaxAnswer)
 	}
 	if err != nil { // of this request only
 		code := 1

@@ -17,8 +17,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// deed is what a request to the type below makes it do.
-type deed struct {
+// script is what a request to the type below makes it do.
+type script struct {
 	Say    string `json:"say"`
 	Panic  string `json:"panic"`
 	Fail   string `json:"fail"`
@@ -29,8 +29,8 @@ type deed struct {
 
 // obedient is a type that does what its configuration says. Two requests that
 // wait meet in meet; what leaked after its request had ended goes to late.
-func obedient(meet chan struct{}, late chan error) Type[deed] {
-	act := func(ctx context.Context, r Request[deed]) error {
+func obedient(meet chan struct{}, late chan error) Type[script] {
+	act := func(ctx context.Context, r Request[script]) error {
 		_, _ = io.WriteString(r.Stdout, r.Config.Say)
 		switch {
 		case r.Config.Panic != "":
@@ -54,21 +54,21 @@ func obedient(meet chan struct{}, late chan error) Type[deed] {
 		}
 		return nil
 	}
-	return Type[deed]{
-		State: func(ctx context.Context, r Request[deed]) (StateOutput, error) {
+	return Type[script]{
+		State: func(ctx context.Context, r Request[script]) (StateOutput, error) {
 			if err := act(ctx, r); err != nil {
 				return StateOutput{}, err
 			}
 			return AnswerValid(map[string]string{"answer": r.Config.Answer})
 		},
-		Actions: map[string]func(context.Context, Request[deed]) error{
+		Actions: map[string]func(context.Context, Request[script]) error{
 			"act":  act,
-			"warn": func(ctx context.Context, r Request[deed]) error { r.Stdout = r.Stderr; return act(ctx, r) },
+			"warn": func(ctx context.Context, r Request[script]) error { r.Stdout = r.Stderr; return act(ctx, r) },
 		},
 	}
 }
 
-func line(t interface{ Fatal(...any) }, id int64, d deed, args ...string) string {
+func line(t interface{ Fatal(...any) }, id int64, d script, args ...string) string {
 	text, err := json.Marshal(ServeRequest{ID: id, Action: strings.Join(args, ""), Args: args, Input: StateInput{
 		InitInput: InitInput{Name: "r"}, Config: map[string]any{
 			"say": d.Say, "panic": d.Panic, "fail": d.Fail, "wait": d.Wait, "leak": d.Leak, "answer": d.Answer,
@@ -82,7 +82,7 @@ func line(t interface{ Fatal(...any) }, id int64, d deed, args ...string) string
 
 // serveAll gives a type all of stdin, and returns its answers by id: text for
 // people joined, the last line as it was.
-func serveAll(t *testing.T, typ Type[deed], stdin string) (code int, answers map[int64]whole, stderr string) {
+func serveAll(t *testing.T, typ Type[script], stdin string) (code int, answers map[int64]whole, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	code = typ.Run(t.Context(), []string{"serve"}, strings.NewReader(stdin), &out, &errs)
@@ -131,18 +131,18 @@ func TestServedAndOneShotAnswersAgree(t *testing.T) {
 		args  []string
 		input string
 	}{
-		"init":                   {nil, `{"name":"r"}`},
-		"state":                  {[]string{"state"}, `{"config":{"answer":"<ü>","say":"looking\n"}}`},
-		"state that fails":       {[]string{"state"}, `{"config":{"fail":"no\nsuch thing"}}`},
-		"an action":              {[]string{"act"}, `{"config":{"say":"one\ntwo\nthree"}}`},
-		"an action that warns":   {[]string{"warn"}, `{"config":{"say":"careful"}}`},
-		"an action that fails":   {[]string{"act"}, `{"config":{"say":"half","fail":"disk full"}}`},
-		"a large output":         {[]string{"act"}, `{"config":{"say":"` + strings.Repeat(`a line\nü`, 50_000) + `"}}`},
-		"an unknown action":      {[]string{"pain"}, `{}`},
-		"too many arguments":     {[]string{"state", "now"}, `{}`},
-		"an unknown property":    {[]string{"state"}, `{"config":{"sya":1}}`},
-		"input of another kind":  {[]string{"state"}, `[]`},
-		"ensure that can not be": {[]string{"act"}, `{"ensure":"absent"}`},
+		"init":                  {nil, `{"name":"r"}`},
+		"state":                 {[]string{"state"}, `{"config":{"answer":"<ü>","say":"looking\n"}}`},
+		"state that fails":      {[]string{"state"}, `{"config":{"fail":"no\nsuch thing"}}`},
+		"an action":             {[]string{"act"}, `{"config":{"say":"one\ntwo\nthree"}}`},
+		"an action that warns":  {[]string{"warn"}, `{"config":{"say":"careful"}}`},
+		"an action that fails":  {[]string{"act"}, `{"config":{"say":"half","fail":"disk full"}}`},
+		"a large output":        {[]string{"act"}, `{"config":{"say":"` + strings.Repeat(`a line\nü`, 50_000) + `"}}`},
+		"an unknown action":     {[]string{"pain"}, `{}`},
+		"too many arguments":    {[]string{"state", "now"}, `{}`},
+		"an unknown property":   {[]string{"state"}, `{"config":{"sya":1}}`},
+		"input of another kind": {[]string{"state"}, `[]`},
+		"ensure that cannot be": {[]string{"act"}, `{"ensure":"absent"}`},
 	}
 	for name, tc := range asked {
 		t.Run(name, func(t *testing.T) {
@@ -166,14 +166,14 @@ func TestServedAndOneShotAnswersAgree(t *testing.T) {
 
 func TestRequestsAreServedAtOnce(t *testing.T) {
 	meet := make(chan struct{})
-	code, answers, _ := serveAll(t, obedient(meet, nil), line(t, 1, deed{Wait: true}, "act")+line(t, 2, deed{Wait: true}, "state"))
+	code, answers, _ := serveAll(t, obedient(meet, nil), line(t, 1, script{Wait: true}, "act")+line(t, 2, script{Wait: true}, "state"))
 	if code != 0 || *answers[1].exit != 0 || *answers[2].exit != 0 {
 		t.Errorf("ended with %d: %+v", code, answers)
 	}
 }
 
 func TestAPanicEndsItsRequestOnly(t *testing.T) {
-	code, answers, _ := serveAll(t, obedient(nil, nil), line(t, 1, deed{Panic: "magic"}, "act")+line(t, 2, deed{Answer: "fine"}, "state"))
+	code, answers, _ := serveAll(t, obedient(nil, nil), line(t, 1, script{Panic: "magic"}, "act")+line(t, 2, script{Answer: "fine"}, "state"))
 	if code != 0 || *answers[1].exit != 1 || !strings.HasPrefix(answers[1].stderr, "panic: magic\ngoroutine ") {
 		t.Errorf("ended with %d: %+v", code, answers[1])
 	}
@@ -183,7 +183,7 @@ func TestAPanicEndsItsRequestOnly(t *testing.T) {
 }
 
 func TestWhatEndsAProcess(t *testing.T) {
-	good := line(t, 1, deed{Say: "hello"}, "act")
+	good := line(t, 1, script{Say: "hello"}, "act")
 	for name, tc := range map[string]struct{ stdin, stderr string }{
 		"text":                  {good + "hello\n", "error: line 2 of stdin is not a request: invalid character 'h'"},
 		"an empty line":         {good + "\n", "error: line 2 of stdin is not a request: unexpected end of JSON input"},
@@ -218,8 +218,8 @@ func TestALineMayBeAsLongAsItMay(t *testing.T) {
 }
 
 func TestAnAnswerThatIsTooLongFailsItsRequest(t *testing.T) {
-	code, answers, _ := serveAll(t, obedient(nil, nil), line(t, 1, deed{Answer: strings.Repeat("x", MaxAnswer-60)}, "state"))
-	if code != 0 || *answers[1].exit != 1 || answers[1].document != "" || answers[1].stderr != "error: the answer and what was said besides are larger than 8388608 bytes\n" {
+	code, answers, _ := serveAll(t, obedient(nil, nil), line(t, 1, script{Answer: strings.Repeat("x", MaxAnswer-60)}, "state"))
+	if code != 0 || *answers[1].exit != 1 || answers[1].document != "" || answers[1].stderr != "error: the answer and the output with it are larger than 8388608 bytes\n" {
 		t.Errorf("ended with %d: %.200v", code, answers)
 	}
 }
@@ -239,7 +239,7 @@ type talk struct {
 	stderr  bytes.Buffer
 }
 
-func start(ctx context.Context, typ Type[deed]) *talk {
+func start(ctx context.Context, typ Type[script]) *talk {
 	in, stdin := io.Pipe()
 	stdout, out := io.Pipe()
 	s := &talk{stdin: stdin, answers: bufio.NewScanner(stdout), ended: make(chan int, 1)}
@@ -270,11 +270,11 @@ func (s *talk) hear(t testing.TB) ServeAnswer {
 func TestLinesOfAnActionAreSentAtOnce(t *testing.T) {
 	meet := make(chan struct{})
 	s := start(t.Context(), obedient(meet, nil))
-	s.ask(t, line(t, 1, deed{Say: "first\nsecond\nrest", Wait: true}, "act"))
+	s.ask(t, line(t, 1, script{Say: "first\nsecond\nrest", Wait: true}, "act"))
 	if a := s.hear(t); a.Exit != nil || string(a.Output) != `"first\nsecond\n"` {
 		t.Errorf("while it runs: %+v", a)
 	}
-	s.ask(t, line(t, 2, deed{Say: "careful\n", Wait: true}, "warn"))
+	s.ask(t, line(t, 2, script{Say: "careful\n", Wait: true}, "warn"))
 	if a := s.hear(t); a.ID != 2 || a.Exit != nil || a.Stderr != "careful\n" || a.Output != nil {
 		t.Errorf("a warning: %+v", a)
 	}
@@ -293,7 +293,7 @@ func TestLinesOfAnActionAreSentAtOnce(t *testing.T) {
 func TestWhatWasAskedIsFinishedWhenStdinEnds(t *testing.T) {
 	meet := make(chan struct{})
 	s := start(t.Context(), obedient(meet, nil))
-	s.ask(t, line(t, 1, deed{Wait: true}, "act"))
+	s.ask(t, line(t, 1, script{Wait: true}, "act"))
 	_ = s.stdin.Close()
 	<-meet
 	if a := s.hear(t); *a.Exit != 0 {
@@ -308,7 +308,7 @@ func TestCancelledServing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		s := start(ctx, obedient(make(chan struct{}), nil))
-		s.ask(t, line(t, 1, deed{Wait: true}, "act"))
+		s.ask(t, line(t, 1, script{Wait: true}, "act"))
 		synctest.Wait()
 		cancel(errors.New("enough"))
 		if a := s.hear(t); a.Exit != nil || a.Stderr != "error: enough\n" {
@@ -329,7 +329,7 @@ func TestNobodyReadsTheAnswers(t *testing.T) {
 	in, stdin := io.Pipe()
 	stdout, out := io.Pipe()
 	_ = stdout.CloseWithError(errors.New("gone"))
-	go func() { _, _ = io.WriteString(stdin, line(t, 1, deed{}, "state")) }() // and stdin stays open
+	go func() { _, _ = io.WriteString(stdin, line(t, 1, script{}, "state")) }() // and stdin stays open
 	if code := obedient(nil, nil).Run(t.Context(), []string{"serve"}, in, out, &errs); code != 1 || errs.String() != "error: writing an answer: gone\n" {
 		t.Errorf("ended with %d: %s", code, errs.String())
 	}
@@ -339,7 +339,7 @@ func TestNobodyReadsTheAnswers(t *testing.T) {
 func TestNothingFollowsTheLastAnswer(t *testing.T) {
 	meet, late := make(chan struct{}), make(chan error, 1)
 	s := start(t.Context(), obedient(meet, late))
-	s.ask(t, line(t, 1, deed{Leak: true}, "act"))
+	s.ask(t, line(t, 1, script{Leak: true}, "act"))
 	if a := s.hear(t); a.Exit == nil {
 		t.Fatalf("%+v", a)
 	}
@@ -359,7 +359,7 @@ func TestManyRequests(t *testing.T) {
 	var all strings.Builder
 	const n = 5 * maxServed
 	for id := range int64(n) {
-		all.WriteString(line(t, id+1, deed{Say: strings.Repeat("x\n", 20), Answer: fmt.Sprint(id)}, []string{"state", "act"}[id%2]))
+		all.WriteString(line(t, id+1, script{Say: strings.Repeat("x\n", 20), Answer: fmt.Sprint(id)}, []string{"state", "act"}[id%2]))
 	}
 	code, answers, stderr := serveAll(t, obedient(nil, nil), all.String())
 	if code != 0 || len(answers) != n {
@@ -376,7 +376,7 @@ func TestManyRequests(t *testing.T) {
 func TestPrintedTextArrivesWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var out bytes.Buffer
-		p := &printed{printer: &printer{id: 1, answers: &answerWriter{w: &out}}}
+		p := &stream{actionOutput: &actionOutput{id: 1, answers: &answerWriter{w: &out}}}
 		piece := rapid.OneOf(rapid.String(), rapid.Just("\n"), rapid.Map(rapid.IntRange(0, 3*maxText), func(n int) string { return strings.Repeat("ü", n/2) }))
 		said := strings.Join(rapid.SliceOfN(piece, 0, 4).Draw(t, "pieces"), "")
 		for rest := []byte(said); len(rest) > 0; {
@@ -384,8 +384,8 @@ func TestPrintedTextArrivesWhole(t *testing.T) {
 			if m, err := p.Write(rest[:n]); m != n || err != nil {
 				t.Fatal(m, err)
 			}
-			if len(p.rest) >= maxText {
-				t.Fatalf("%d bytes are kept", len(p.rest))
+			if len(p.pending) >= maxText {
+				t.Fatalf("%d bytes are kept", len(p.pending))
 			}
 			rest = rest[n:]
 		}
@@ -401,7 +401,7 @@ func TestPrintedTextArrivesWhole(t *testing.T) {
 			}
 			got.WriteString(part)
 		}
-		got.Write(p.rest)
+		got.Write(p.pending)
 		if got.String() != said {
 			t.Fatalf("said %d bytes, %d arrived", len(said), got.Len())
 		}
@@ -410,7 +410,7 @@ func TestPrintedTextArrivesWhole(t *testing.T) {
 
 func TestTheEndOfWhatStateSaysIsKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var e ending
+		var e tail
 		said := ""
 		for _, n := range rapid.SliceOfN(rapid.IntRange(0, 2*maxText), 0, 6).Draw(t, "writes") {
 			part := strings.Repeat("aü", n/3)
@@ -432,15 +432,15 @@ func TestTheEndOfWhatStateSaysIsKept(t *testing.T) {
 // Whatever comes on stdin, each line of stdout is an answer, to something that
 // was asked, and at most one ends it.
 func FuzzServe(f *testing.F) {
-	f.Add([]byte(line(f, 1, deed{Say: "a\nb"}, "act") + line(f, 2, deed{Fail: "x"}, "state") + line(f, 3, deed{Panic: "x"}, "warn")))
+	f.Add([]byte(line(f, 1, script{Say: "a\nb"}, "act") + line(f, 2, script{Fail: "x"}, "state") + line(f, 3, script{Panic: "x"}, "warn")))
 	f.Add([]byte(`{"id":1}` + "\n" + `{"id":2,"action":"init","input":{}}` + "\r\n" + `{"id":2,"args":["state"],"input":null}`))
 	f.Add([]byte(`{"id":1,"args":["act"],"input":{"config":{"say":"\ud800"}}}` + "\nnonsense"))
 	for _, tc := range brokenDocuments {
 		f.Add([]byte(tc.answer))
 	}
 	typ := obedient(nil, nil)
-	hasty := func(do func(context.Context, Request[deed]) error) func(context.Context, Request[deed]) error {
-		return func(ctx context.Context, r Request[deed]) error {
+	hasty := func(do func(context.Context, Request[script]) error) func(context.Context, Request[script]) error {
+		return func(ctx context.Context, r Request[script]) error {
 			r.Config.Wait, r.Config.Leak = false, false // nobody is there to meet
 			return do(ctx, r)
 		}
@@ -449,8 +449,8 @@ func FuzzServe(f *testing.F) {
 		typ.Actions[name] = hasty(do)
 	}
 	state := typ.State
-	typ.State = func(ctx context.Context, r Request[deed]) (out StateOutput, err error) {
-		err = hasty(func(ctx context.Context, r Request[deed]) error {
+	typ.State = func(ctx context.Context, r Request[script]) (out StateOutput, err error) {
+		err = hasty(func(ctx context.Context, r Request[script]) error {
 			out, err = state(ctx, r)
 			return err
 		})(ctx, r)
@@ -484,11 +484,11 @@ func FuzzServe(f *testing.F) {
 	})
 }
 
-// What a question costs besides what the type does: two pipes, decoding and
+// What a request costs in addition to the work of the type: two pipes, decoding and
 // encoding, on both sides.
 func BenchmarkServedRequest(b *testing.B) {
 	s := start(b.Context(), obedient(nil, nil))
-	request := line(b, 1, deed{Answer: "fine"}, "state")
+	request := line(b, 1, script{Answer: "fine"}, "state")
 	for b.Loop() {
 		s.ask(b, request)
 		a := s.hear(b)
@@ -503,7 +503,7 @@ func BenchmarkServedRequest(b *testing.B) {
 // The same, with as many questions on their way as the process takes.
 func BenchmarkServedRequestsAtOnce(b *testing.B) {
 	s := start(b.Context(), obedient(nil, nil))
-	request := line(b, 1, deed{Answer: "fine"}, "state")
+	request := line(b, 1, script{Answer: "fine"}, "state")
 	var asking sync.WaitGroup
 	asking.Go(func() {
 		for range b.N {

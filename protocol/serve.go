@@ -9,8 +9,8 @@ import (
 )
 
 // MaxRequest is how many bytes one line on the stdin of a served process may
-// have. It is more than MaxAnswer, since the input of an action holds what state
-// answered and the configuration besides. A line of its stdout has at most
+// have. It is more than MaxAnswer, since the input of an action holds both what
+// state answered and the configuration. A line of its stdout has at most
 // MaxAnswer bytes, the line end not counted.
 const MaxRequest = 4 * MaxAnswer
 

@@ -11,7 +11,7 @@ var source embed.FS
 
 // Source returns the files of this package, without its tests, by name: a type
 // that is written in Go needs nothing else of Deployster, so it can bring them
-// along where the module can not be fetched.
+// along where the module cannot be fetched.
 func Source() (map[string][]byte, error) {
 	entries, err := source.ReadDir(".")
 	if err != nil {

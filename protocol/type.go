@@ -48,8 +48,8 @@ type Request[C any] struct {
 	Stderr     io.Writer      // for people
 }
 
-// Sayf prints a line for people on Stdout. That nobody can read it is no reason
-// to stop, so a failure to print is not reported.
+// Sayf prints a line for people on Stdout. A failure to print does not fail the
+// request, so it is not reported.
 func (r Request[C]) Sayf(format string, args ...any) {
 	_, _ = fmt.Fprintf(r.Stdout, format+"\n", args...)
 }
@@ -83,8 +83,8 @@ func AnswerStale(staleState any, actions ...Action) (StateOutput, error) {
 	return StateOutput{Status: Stale, StaleState: object, Actions: actions}, nil
 }
 
-// Do is the action of Type.Actions with this name. description tells people
-// what it will do.
+// Do is the action of Type.Actions with this name. description says what
+// it will do.
 func Do(name, description string) Action {
 	return Action{Name: name, Description: description, Invocation: Invocation{Args: []string{name}}}
 }
@@ -102,7 +102,7 @@ func toObject(v any) (map[string]any, error) {
 }
 
 // Run does what args ask for and returns the exit code: without arguments it
-// answers init, with "state" the state, with the name of an action it performs
+// answers init, with "state" the state, with the name of an action it runs
 // that action. An error is printed on stderr as one line and gives 1.
 //
 // With "serve" it does all of that many times: it reads a ServeRequest from each
@@ -119,7 +119,7 @@ func (t Type[C]) Run(ctx context.Context, args []string, stdin io.Reader, stdout
 	return 0
 }
 
-// invoke does one thing: what a container of its own would be run for.
+// invoke handles one invocation, as a container of its own would.
 func (t Type[C]) invoke(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -170,8 +170,9 @@ func (t Type[C]) run(ctx context.Context, args []string, stdin io.Reader, stdout
 	return action(ctx, r)
 }
 
-// request reads what the state action and the actions are given. Members that
-// a newer Deployster may send besides are ignored; within config they are not.
+// request reads what the state action and the actions are given. Other
+// members, which a newer Deployster may send, are ignored; within config they are
+// errors.
 func (t Type[C]) request(stdin io.Reader) (Request[C], error) {
 	var input struct {
 		InitInput
@@ -190,7 +191,7 @@ func (t Type[C]) request(stdin io.Reader) (Request[C], error) {
 	case Present:
 	case Absent:
 		if !t.Removable {
-			return r, errors.New(`this resource type can not remove: "ensure" must be "present"`)
+			return r, errors.New(`this resource type cannot remove: "ensure" must be "present"`)
 		}
 	default:
 		return r, fmt.Errorf(`"ensure" must be "present" or "absent", not %q`, r.Ensure)

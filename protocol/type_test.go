@@ -106,7 +106,7 @@ func TestTypeRefusals(t *testing.T) {
 		"no input":                   {"", []string{"state"}, "error: reading the request on stdin"},
 		"unknown action":             {"{}", []string{"pain"}, `error: unknown action "pain"; known are state, paint`},
 		"too many arguments":         {"{}", []string{"state", "now"}, "error: one argument was expected, not 2: state now"},
-		"remove what can not be":     {`{"ensure":"absent"}`, []string{"state"}, "error: this resource type can not remove"},
+		"remove what cannot be":      {`{"ensure":"absent"}`, []string{"state"}, "error: this resource type cannot remove"},
 		"unknown ensure":             {`{"ensure":"perhaps"}`, []string{"state"}, `error: "ensure" must be`},
 		"an error spanning lines":    {`{"config":{"colour":"ultraviolet"}}`, []string{"state"}, "error: no such colour: ultraviolet\n"},
 		"a panic":                    {`{"config":{"colour":"octarine"}}`, []string{"state"}, "panic: magic\n"},

@@ -66,7 +66,7 @@ func CompileConfig(raw json.RawMessage) (*Schema, error) {
 }
 
 // compileUnnamed compiles a schema that does not name its draft. When it is
-// valid in none, what is wrong with it in the newest is told.
+// valid in none, what is wrong with it in the newest is reported.
 func compileUnnamed(doc map[string]any, patterns *Patterns) (*Schema, error) {
 	var first error
 	for _, as := range assumed() {
@@ -96,7 +96,7 @@ func compile(doc map[string]any, as draft, patterns *Patterns) (s *Schema, err e
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			s, err = nil, fmt.Errorf("the schema can not be compiled: %v", r)
+			s, err = nil, fmt.Errorf("the schema cannot be compiled: %v", r)
 		}
 	}()
 	c := jsonschema.NewCompiler()

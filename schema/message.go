@@ -106,7 +106,7 @@ func (r reader) unknown(path []string, rule string) Violation {
 }
 
 // names is about a property whose name breaks propertyNames. The library does
-// not tell reliably where it is, so it is looked for.
+// not say reliably where it is, so it is searched for.
 func (r reader) names(e *jsonschema.ValidationError, name string) []Violation {
 	var why []string
 	for _, c := range e.Causes {
@@ -138,9 +138,9 @@ func (r reader) names(e *jsonschema.ValidationError, name string) []Violation {
 }
 
 // alternatives is about a value that matches none of several schemas. When
-// all but one were not meant, only what is wrong with that one is told: one was
+// all but one were not meant, only what is wrong with that one is reported: one was
 // not meant when the value is of another kind, or when it asks for another
-// constant, as alternatives that are told apart by a "type" property do.
+// constant, as alternatives that are distinguished by a "type" property do.
 func (r reader) alternatives(e *jsonschema.ValidationError, rule string) []Violation {
 	here := len(e.InstanceLocation)
 	var types []string
@@ -183,7 +183,7 @@ func (r reader) alternatives(e *jsonschema.ValidationError, rule string) []Viola
 	return []Violation{violation(e, rule, "matches none of %d alternatives (%s)", len(e.Causes), cut(strings.Join(said, "; or "), 500))}
 }
 
-// onlyType tells whether a failure is about the type of the value at a depth.
+// onlyType reports whether a failure is about the type of the value at a depth.
 func onlyType(e *jsonschema.ValidationError, depth int) (*kind.Type, bool) {
 	for {
 		if k, ok := e.ErrorKind.(*kind.Type); ok {

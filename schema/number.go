@@ -9,7 +9,7 @@ import (
 // maxNumber is how many characters a number may have.
 const maxNumber = 40
 
-// oddNumber says why a number can not be reckoned with, "" when it can. An
+// oddNumber says why a number cannot be reckoned with, "" when it can. An
 // exponent is a small text that makes a huge number, and what is nearer to 0
 // than any floating-point number would silently become 0.
 func oddNumber(n json.Number) string {

@@ -27,11 +27,11 @@ func (s *Schema) Validate(v any) (found []Violation) {
 	}
 	w := s.walk(v)
 	if w.exhausted() || w.steps > maxSteps {
-		return []Violation{{Rule: "$ref", Message: "can not be checked: the schema is too complicated for it"}}
+		return []Violation{{Rule: "$ref", Message: "cannot be checked: the schema is too complicated for it"}}
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			found = []Violation{{Rule: "$schema", Message: fmt.Sprintf("can not be checked against the schema: %v", r)}}
+			found = []Violation{{Rule: "$schema", Message: fmt.Sprintf("cannot be checked against the schema: %v", r)}}
 		}
 	}()
 	var detail *jsonschema.ValidationError

@@ -11,8 +11,8 @@ import (
 // being sent, in bytes.
 const maxText = 64 << 10
 
-// printer sends what one action prints, on both streams in one order.
-type printer struct {
+// actionOutput sends what one action prints, on both streams in one order.
+type actionOutput struct {
 	mu      sync.Mutex
 	id      int64
 	answers *answerWriter
@@ -20,43 +20,43 @@ type printer struct {
 }
 
 // end is called before the last answer. What is printed after it is refused.
-func (p *printer) end() {
+func (p *actionOutput) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
 }
 
-// printed is one of the streams: it sends whole lines, and a line without end in
-// parts.
-type printed struct {
-	*printer
-	stderr bool
-	rest   []byte // a line that has not ended yet
+// stream is stdout or stderr of an action: it sends whole lines, and a line
+// without an end in parts.
+type stream struct {
+	*actionOutput
+	stderr  bool
+	pending []byte // a line that has not ended yet
 }
 
-func (p *printed) Write(text []byte) (n int, err error) {
+func (p *stream) Write(text []byte) (n int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
 		return 0, io.ErrClosedPipe
 	}
 	for n < len(text) {
-		room := min(len(text)-n, maxText-len(p.rest))
-		p.rest = append(p.rest, text[n:n+room]...)
+		room := min(len(text)-n, maxText-len(p.pending))
+		p.pending = append(p.pending, text[n:n+room]...)
 		n += room
-		whole := bytes.LastIndexByte(p.rest, '\n') + 1
-		if whole == 0 && len(p.rest) == maxText {
-			whole = wholeCharacters(p.rest)
+		whole := bytes.LastIndexByte(p.pending, '\n') + 1
+		if whole == 0 && len(p.pending) == maxText {
+			whole = wholeCharacters(p.pending)
 		}
 		if whole > 0 {
-			p.send(p.rest[:whole])
-			p.rest = append(p.rest[:0], p.rest[whole:]...)
+			p.send(p.pending[:whole])
+			p.pending = append(p.pending[:0], p.pending[whole:]...)
 		}
 	}
 	return n, nil
 }
 
-func (p *printed) send(text []byte) {
+func (p *stream) send(text []byte) {
 	a := ServeAnswer{ID: p.id, Output: jsonText(text)}
 	if p.stderr {
 		a.Output, a.Stderr = nil, string(text)
@@ -78,13 +78,13 @@ func wholeCharacters(text []byte) int {
 	return len(text)
 }
 
-// ending keeps the end of what init and state print for people.
-type ending struct {
+// tail keeps the end of what init and state print for people.
+type tail struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-func (e *ending) Write(text []byte) (int, error) {
+func (e *tail) Write(text []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	const kept = maxText + 1 // the one shows that something was cut off
@@ -95,7 +95,7 @@ func (e *ending) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-func (e *ending) String() string {
+func (e *tail) String() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	from := max(0, len(e.text)-maxText)
