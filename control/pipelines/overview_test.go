@@ -97,7 +97,7 @@ func TestARunTellsWhichStepItWorksOn(t *testing.T) {
 	all := pipelines.NewPipelines(p.log, time.Now, o.Note)
 	begin := func(id string) *runs.Run {
 		r, err := runs.Begin(t.Context(), runs.Options{
-			Log: p.log, Engine: &enginetest.Fake{}, ID: id, Target: "run/web.yaml", Revision: "1", Patience: time.Minute, Notice: func(string) {},
+			Log: p.log, Engine: &enginetest.Fake{}, ID: id, Target: "run/web.yaml", Revision: "1", OrphanTimeout: time.Minute, Notice: func(string) {},
 		})
 		if err != nil {
 			t.Fatal(err)

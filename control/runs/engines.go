@@ -13,13 +13,13 @@ import (
 	"github.com/deployster-go/deployster/engine"
 )
 
-// EngineUsed is the engine that a run used, as its run-started tells: later runs
-// ask that one what the run left, whichever they use themselves. Its fields are
-// only ever added to. What an old log does not tell is empty.
+// EngineUsed is the engine that a run used, as its run-started records it: later
+// runs ask that engine what the run left, whichever they use themselves. Fields are
+// only ever added. What an old log does not hold is empty.
 type EngineUsed struct {
 	Kind    string     `json:"kind"`              // "docker", "oci"
 	Address string     `json:"address,omitempty"` // where it was reached
-	ID      string     `json:"id,omitempty"`      // tells it from others that may answer at the address
+	ID      string     `json:"id,omitempty"`      // tells it apart from others that may answer at the address
 	Context string     `json:"context,omitempty"` // of Docker: the name of the context that led to the address
 	TLS     *EngineTLS `json:"tls,omitempty"`     // of a host that has its own
 	Local   bool       `json:"local,omitempty"`   // its containers are processes of the machine on which the run was
@@ -27,11 +27,12 @@ type EngineUsed struct {
 	Machine string     `json:"machine,omitempty"` // on which the run was
 	Boot    string     `json:"boot,omitempty"`    // of that machine: another one each time that it is started
 
-	Host string `json:"-"` // name of the machine, as the details of the run tell it
+	Host string `json:"-"` // name of the machine, from the details of the run
 	User string `json:"-"`
 }
 
-// EngineTLS is the files with which an engine is trusted, and told who asks.
+// EngineTLS is the files by which an engine is trusted, and by which it knows who
+// asks.
 type EngineTLS struct {
 	CA   string `json:"ca,omitempty"`
 	Cert string `json:"cert,omitempty"`
@@ -57,38 +58,38 @@ type Engines interface {
 
 	// Open opens the engine that a dead run used, which may be that of this run;
 	// done is called when it is no longer needed. Without containers, none of the
-	// run can exist any more. It fails where that engine can not be asked, and
+	// run can exist any more. It fails where that engine cannot be asked, and
 	// says why and what would help.
 	Open(ctx context.Context, used EngineUsed) (containers Containers, done func(), err error)
 }
 
-// nothing is an engine without containers.
-type nothing struct{}
+// noContainers is an engine without containers.
+type noContainers struct{}
 
-func (nothing) Containers(context.Context, map[string]string) ([]engine.Container, error) {
+func (noContainers) Containers(context.Context, map[string]string) ([]engine.Container, error) {
 	return nil, nil
 }
 
-func (nothing) Wait(_ context.Context, id string) (engine.Exit, error) {
+func (noContainers) Wait(_ context.Context, id string) (engine.Exit, error) {
 	return engine.Exit{}, fmt.Errorf("wait for container %s: %w", id, engine.ErrNoContainer)
 }
 
-func (nothing) Remove(context.Context, string) error { return nil }
+func (noContainers) Remove(context.Context, string) error { return nil }
 
-// opened is the engine of dead runs, or why it can not be asked. Its lock is held
-// while it is opened, which can take long: others are opened meanwhile.
-type opened struct {
+// openedEngine is the engine of dead runs, or why it cannot be asked. Its lock is
+// held while it is opened, which can take long; others can be opened at that time.
+type openedEngine struct {
 	used EngineUsed
 
 	mu         sync.Mutex
-	over       bool // it was opened, or can not be
+	over       bool // it was opened, or cannot be
 	containers Containers
 	done       func()
 	err        error
 }
 
 // open opens the engine if nobody has.
-func (o *opened) open(ctx context.Context, engines Engines) (Containers, error) {
+func (o *openedEngine) open(ctx context.Context, engines Engines) (Containers, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.over {
@@ -99,36 +100,36 @@ func (o *opened) open(ctx context.Context, engines Engines) (Containers, error) 
 		return nil, context.Cause(ctx)
 	}
 	if err == nil && containers == nil {
-		containers = nothing{}
+		containers = noContainers{}
 	}
 	o.over, o.containers, o.done, o.err = true, containers, done, err
 	return containers, err
 }
 
-// asking returns the engine that a run used. Each is opened once; where it can
+// engineUsed returns the engine that a run used. Each is opened once; where it can
 // not be asked, it has an error, and where that was said not to matter, it has
 // no containers.
-func (r *Run) asking(ctx context.Context, s *story) (Containers, error) {
-	if r.engines == nil {
-		return r.engine, nil
+func (r *Run) engineUsed(ctx context.Context, h *history) (Containers, error) {
+	if r.o.Engines == nil {
+		return r.o.Engine, nil
 	}
-	containers, err := r.engineOf(s.used).open(ctx, r.engines)
-	if err != nil && s.abandoned && ctx.Err() == nil {
-		return nothing{}, nil
+	containers, err := r.engineOf(h.used).open(ctx, r.o.Engines)
+	if err != nil && h.abandoned && ctx.Err() == nil {
+		return noContainers{}, nil
 	}
 	return containers, err
 }
 
 // engineOf returns what is known of an engine that a run used.
-func (r *Run) engineOf(used EngineUsed) *opened {
+func (r *Run) engineOf(used EngineUsed) *openedEngine {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := used.key()
 	o := r.opened[key]
 	if o == nil {
-		o = &opened{used: used}
+		o = &openedEngine{used: used}
 		if r.opened == nil {
-			r.opened = map[string]*opened{}
+			r.opened = map[string]*openedEngine{}
 		}
 		r.opened[key] = o
 	}
@@ -145,14 +146,14 @@ func (u EngineUsed) key() string {
 	return strings.Join([]string{u.Kind, u.Address, u.ID, u.Context, tls.CA, tls.Cert, tls.Key, u.UID, u.Machine, u.Boot, u.Host, u.User}, "\x00")
 }
 
-// others are the engines that were opened besides that of this run.
-func (r *Run) others() (all []Containers) {
+// otherEngines are the engines that were opened, without that of this run.
+func (r *Run) otherEngines() (all []Containers) {
 	r.mu.Lock()
 	engines := slices.Collect(maps.Values(r.opened))
 	r.mu.Unlock()
 	for _, o := range engines {
 		o.mu.Lock()
-		if o.over && o.err == nil && o.containers != r.engine {
+		if o.over && o.err == nil && o.containers != r.o.Engine {
 			all = append(all, o.containers)
 		}
 		o.mu.Unlock()
@@ -160,7 +161,7 @@ func (r *Run) others() (all []Containers) {
 	return all
 }
 
-// closeEngines lets go of the engines of dead runs.
+// closeEngines closes the engines of dead runs.
 func (r *Run) closeEngines() {
 	r.mu.Lock()
 	engines := r.opened
@@ -175,22 +176,22 @@ func (r *Run) closeEngines() {
 	}
 }
 
-// HeldError is why a resource is left alone: an action that a run left may still
-// be at work on it, and nobody can say.
+// HeldError is why a resource is not touched: an action that a dead run left may
+// still be at work on it, and nobody can say whether it is.
 type HeldError struct {
 	Run   Unfinished
-	Cause error // why the engine can not be asked
+	Cause error // why the engine cannot be asked
 }
 
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("held: run %s, begun %s%s, did not see the end of %s on %s, which may still be at work, and that engine can not be asked: %s\n"+
+	return fmt.Sprintf("held: run %s, begun %s%s, did not see the end of %s on %s, which may still be at work, and that engine cannot be asked: %s\n"+
 		"Let it answer and try again. Where you know that nothing of that run is at work any more, say --abandon %s",
 		e.Run.Run, e.Run.Since.UTC().Format("2006-01-02 15:04:05 MST"), e.Run.By(), e.Run.Actions(), e.Run.Used, firstLine(e.Cause), e.Run.Run)
 }
 
 func (e *HeldError) Unwrap() error { return e.Cause }
 
-// By tells who began the run, with a space before it; "" is not known.
+// By says who began the run, with a space before it; "" is not known.
 func (u Unfinished) By() string {
 	switch {
 	case u.Used.User == "" && u.Used.Host == "":

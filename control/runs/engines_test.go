@@ -65,7 +65,7 @@ func (a at) Open(ctx context.Context, used runs.EngineUsed) (runs.Containers, fu
 func (s *engineSite) beginAt(address, id string) *runs.Run {
 	s.Helper()
 	r, err := runs.Begin(s.Context(), runs.Options{
-		Log: s.log, Engine: s.engines[address], Engines: at{s, address}, ID: id, Target: "run/web.yaml", Revision: "rev-" + id, Patience: s.patience,
+		Log: s.log, Engine: s.engines[address], Engines: at{s, address}, ID: id, Target: "run/web.yaml", Revision: "rev-" + id, OrphanTimeout: s.patience,
 		Notice: func(text string) { s.site.mu.Lock(); defer s.site.mu.Unlock(); s.notices = append(s.notices, text) },
 	})
 	if err != nil {
@@ -391,7 +391,7 @@ func TestAnActionWhoseEndWasNotSeenHasNoEnd(t *testing.T) {
 			s := newSite(t)
 			e := &deaf{Fake: s.engine}
 			r, err := runs.Begin(t.Context(), runs.Options{
-				Log: s.log, Engine: e, ID: "A", Target: "run/web.yaml", Revision: "r", Patience: s.patience, Notice: func(string) {},
+				Log: s.log, Engine: e, ID: "A", Target: "run/web.yaml", Revision: "r", OrphanTimeout: s.patience, Notice: func(string) {},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -516,7 +516,7 @@ func (s *engineSite) beginFading(own string, answers int) (*runs.Run, error) {
 	containers := map[string]runs.Containers{"one": faded, "two": s.engines["two"]}
 	return runs.Begin(s.Context(), runs.Options{
 		Log: s.log, Engine: containers[own], Engines: fadingAt{at{s, own}, faded}, ID: "on " + own, Target: "run/web.yaml",
-		Revision: "r", Patience: s.patience, Notice: func(text string) { s.notices = append(s.notices, text) },
+		Revision: "r", OrphanTimeout: s.patience, Notice: func(text string) { s.notices = append(s.notices, text) },
 	})
 }
 
@@ -539,7 +539,7 @@ func TestAnEngineThatIsSlowToOpenHoldsUpNothingElse(t *testing.T) {
 	s := newEngineSite(t)
 	o := slow{at{s, "two"}, make(chan struct{}), make(chan struct{})}
 	r, err := runs.Begin(t.Context(), runs.Options{
-		Log: s.log, Engine: s.engines["two"], Engines: o, ID: "next", Target: "run/other.yaml", Revision: "r", Patience: s.patience, Notice: func(string) {},
+		Log: s.log, Engine: s.engines["two"], Engines: o, ID: "next", Target: "run/other.yaml", Revision: "r", OrphanTimeout: s.patience, Notice: func(string) {},
 	})
 	if err != nil {
 		t.Fatal(err)

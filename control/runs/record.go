@@ -78,29 +78,29 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 			p.Resources[h.Name] = h.Type
 		}
 	}
-	if e.Kind == runner.RunStarted && r.engines != nil {
-		used := r.engines.Used(ctx)
+	if e.Kind == runner.RunStarted && r.o.Engines != nil {
+		used := r.o.Engines.Used(ctx)
 		p.Engine = &used
 	}
-	if e.Kind == runner.ResourceFinished && r.revision == "" {
-		p.Meaning = r.means(r.id, e.Resource)
+	if e.Kind == runner.ResourceFinished && r.o.Revision == "" {
+		p.Meaning = r.means(r.o.ID, e.Resource)
 	}
 	name := string(e.Kind)
 	var target deploylog.Target
 	switch kind, _, _ := strings.Cut(string(e.Kind), "-"); kind {
 	case "run":
-		target = r.target
+		target = r.o.Target
 	case "resource":
-		target = resourceTarget(invoke.Placed(e.Resource, r.place))
+		target = resourceTarget(invoke.Placed(e.Resource, r.o.Place))
 	case "action":
-		target = actionTarget(invoke.Placed(e.Resource, r.place), e.Action)
+		target = actionTarget(invoke.Placed(e.Resource, r.o.Place), e.Action)
 	default:
 		return fmt.Errorf("event %s is not one for the log", e.Kind)
 	}
-	if r.loses(ctx, e) {
+	if r.losesEnd(ctx, e) {
 		name = lost(target)
 	}
-	return r.append(ctx, r.id, r.revision, target, name, max(1, e.Attempt), p)
+	return r.append(ctx, r.o.ID, r.o.Revision, target, name, max(1, e.Attempt), p)
 }
 
 // lost is the name of the event that takes the place of a failure where the engine
@@ -108,12 +108,12 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 // later run looks for what may still be at work.
 func lost(t deploylog.Target) string { return t.Kind() + "-lost" }
 
-// confirming is how long an engine may take to say that an action has ended.
-const confirming = 10 * time.Second
+// confirmTimeout is how long an engine may take to say that an action has ended.
+const confirmTimeout = 10 * time.Second
 
-// loses reports whether what failed may go on all the same, or has something in it
+// losesEnd reports whether what failed may go on all the same, or has something in it
 // that may.
-func (r *Run) loses(ctx context.Context, e runner.Event) bool {
+func (r *Run) losesEnd(ctx context.Context, e runner.Event) bool {
 	switch e.Kind {
 	case runner.ActionFailed:
 		if e.Exit != nil || !r.mayRun(ctx, e) {
@@ -138,11 +138,11 @@ func (r *Run) loses(ctx context.Context, e runner.Event) bool {
 // mayRun reports whether the container of an action may still be running. The
 // processes that serve are killed with what they fail at.
 func (r *Run) mayRun(ctx context.Context, e runner.Event) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirming)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
 	defer cancel()
-	left, err := r.engine.Containers(ctx, map[string]string{
-		invoke.LabelLog: r.log.ID(), invoke.LabelRun: r.id, invoke.LabelKind: invoke.KindAct,
-		invoke.LabelResource: invoke.Placed(e.Resource, r.place), invoke.LabelAction: e.Action, invoke.LabelAttempt: strconv.Itoa(max(1, e.Attempt)),
+	left, err := r.o.Engine.Containers(ctx, map[string]string{
+		invoke.LabelLog: r.o.Log.ID(), invoke.LabelRun: r.o.ID, invoke.LabelKind: invoke.KindAct,
+		invoke.LabelResource: invoke.Placed(e.Resource, r.o.Place), invoke.LabelAction: e.Action, invoke.LabelAttempt: strconv.Itoa(max(1, e.Attempt)),
 	})
 	return err != nil || slices.ContainsFunc(left, func(c engine.Container) bool { return c.Running })
 }
@@ -153,7 +153,7 @@ func (r *Run) append(ctx context.Context, deployment, revision string, t deployl
 	if err != nil {
 		return fmt.Errorf("encoding the data of %s: %w", name, err)
 	}
-	_, err = r.log.Append(ctx, deploylog.Event{
+	_, err = r.o.Log.Append(ctx, deploylog.Event{
 		Deployment: deployment, Target: t, Revision: revision, Name: name, Attempt: attempt, Data: data,
 	})
 	if err != nil {
@@ -163,4 +163,4 @@ func (r *Run) append(ctx context.Context, deployment, revision string, t deployl
 }
 
 // Details are what a run-started tells of who began the run, and what for.
-func Details(e deploylog.Event) map[string]string { return read(e).Details }
+func Details(e deploylog.Event) map[string]string { return payloadOf(e).Details }

@@ -28,9 +28,12 @@ type Options struct {
 	ID       string           // ULID of the run
 	Target   deploylog.Target // see RunTarget
 	Revision string           // of what is applied; "" of a run that destroys, for that leaves none
-	Patience time.Duration    // how long an action that a dead run left running is waited for before it is stopped
-	Notice   func(string)     // told in a sentence what was found of dead runs
+	Notice   func(string)     // receives in a sentence what was found of dead runs
 	Place    string           // where the resources are, of a manifest that is applied in several places; "" is none
+
+	// OrphanTimeout is how long a run waits for an action that a dead run left
+	// running, before it stops that action.
+	OrphanTimeout time.Duration
 
 	// Meaning identifies what the manifest and the variables make of a resource,
 	// for it may be another thing with others; "" is not known. It goes into the
@@ -42,21 +45,12 @@ type Options struct {
 // Run is one run's place in the deployment log. It is a runner.Recorder and a
 // runner.Guard.
 type Run struct {
-	log      deploylog.Log
-	engine   Containers
-	engines  Engines
-	id       string
-	target   deploylog.Target
-	revision string
-	patience time.Duration
-	notice   func(string)
-	place    string
-	meaning  func(salt, resource string) string
-	unlock   func()
+	o      Options
+	unlock func()
 
 	mu     sync.Mutex
-	opened map[string]*opened // engines of dead runs
-	lost   map[string]bool    // resources of this run of whose action the end is not known
+	opened map[string]*openedEngine // of dead runs, by key
+	lost   map[string]bool          // resources of this run of whose action the end is not known
 }
 
 // Watch begins a run that observes and records nothing: it only holds the
@@ -66,10 +60,7 @@ func Watch(o Options) (*Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("locking run %s: %w", o.ID, err)
 	}
-	return &Run{
-		log: o.Log, engine: o.Engine, engines: o.Engines, id: o.ID, target: o.Target, revision: o.Revision,
-		patience: o.Patience, notice: o.Notice, place: o.Place, meaning: o.Meaning, unlock: unlock,
-	}, nil
+	return &Run{o: o, unlock: unlock}, nil
 }
 
 // Begin begins a run that changes things: it holds the run's lock and closes
@@ -79,7 +70,7 @@ func Begin(ctx context.Context, o Options) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.closeDead(ctx); err != nil {
+	if err := r.closeOrphanedRuns(ctx); err != nil {
 		r.End()
 		return nil, err
 	}
@@ -94,19 +85,19 @@ func (r *Run) End() {
 
 // Enter waits until no other run works on the resource and nothing that a dead
 // run started for it still runs, on whichever engine. It fails with a *HeldError
-// where that can not be found out.
+// where that cannot be found out.
 func (r *Run) Enter(ctx context.Context, resource string, waiting func(string)) (leave func(), err error) {
-	resource = invoke.Placed(resource, r.place)
+	resource = invoke.Placed(resource, r.o.Place)
 	name := string(resourceTarget(resource))
-	leave, err = r.log.TryLock(name)
+	leave, err = r.o.Log.TryLock(name)
 	if errors.Is(err, deploylog.ErrLocked) {
 		waiting(fmt.Sprintf("waits for another run to finish with it (%v)", err))
-		leave, err = r.log.Lock(ctx, name)
+		leave, err = r.o.Log.Lock(ctx, name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("locking resource %s: %w", resource, err)
 	}
-	if err := r.clear(ctx, resource, waiting); err != nil {
+	if err := r.clearResource(ctx, resource, waiting); err != nil {
 		leave()
 		return nil, err
 	}
@@ -115,7 +106,7 @@ func (r *Run) Enter(ctx context.Context, resource string, waiting func(string)) 
 
 func runLock(id string) string { return "run/" + id }
 
-// Alive tells whether the process of a run is there: then it holds its lock.
+// Alive reports whether the process of a run is there: then it holds its lock.
 func Alive(log deploylog.Log, run string) bool {
 	unlock, err := log.TryLock(runLock(run))
 	if err != nil {
@@ -125,10 +116,10 @@ func Alive(log deploylog.Log, run string) bool {
 	return false
 }
 
-// dead tells whether the process of a run is gone: then nobody holds its lock.
+// dead reports whether the process of a run is gone: then nobody holds its lock.
 func (r *Run) dead(id string) bool {
-	if id == r.id {
+	if id == r.o.ID {
 		return false
 	}
-	return !Alive(r.log, id)
+	return !Alive(r.o.Log, id)
 }

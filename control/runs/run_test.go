@@ -37,7 +37,7 @@ func newSite(t *testing.T) *site {
 func (s *site) begin(id string) *runs.Run {
 	s.Helper()
 	r, err := runs.Begin(s.Context(), runs.Options{
-		Log: s.log, Engine: s.engine, ID: id, Target: "run/web.yaml", Revision: "rev-" + id, Patience: s.patience,
+		Log: s.log, Engine: s.engine, ID: id, Target: "run/web.yaml", Revision: "rev-" + id, OrphanTimeout: s.patience,
 		Notice: func(text string) { s.mu.Lock(); defer s.mu.Unlock(); s.notices = append(s.notices, text) },
 	})
 	if err != nil {
@@ -233,7 +233,7 @@ func TestARunOfOtherManifestsClosesTheResourceToo(t *testing.T) {
 	}
 	_ = end
 	c, err := runs.Begin(t.Context(), runs.Options{
-		Log: s.log, Engine: s.engine, ID: "C", Target: "run/other.yaml", Patience: s.patience, Notice: func(string) {},
+		Log: s.log, Engine: s.engine, ID: "C", Target: "run/other.yaml", OrphanTimeout: s.patience, Notice: func(string) {},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -12,29 +12,29 @@ import (
 )
 
 // EventRunAbandoned says that nobody waits any longer for what a dead run left on
-// an engine that can not be asked.
+// an engine that cannot be asked.
 const EventRunAbandoned = "run-abandoned"
 
-// story is what the log tells of a run that has not ended.
-type story struct {
+// history is what the log holds of a run.
+type history struct {
 	id        string
 	target    deploylog.Target
 	since     time.Time
 	used      EngineUsed
 	open      []deploylog.Event // began and has no end, last started first
 	abandoned bool
-	lost      bool // its process told that it did not see the end of something
+	lost      bool // its process recorded that it did not see the end of something
 }
 
-// storyOf reads what the log tells of a run.
-func storyOf(ctx context.Context, log deploylog.Log, run string) (*story, error) {
+// readHistory reads what the log holds of a run.
+func readHistory(ctx context.Context, log deploylog.Log, run string) (*history, error) {
 	type key struct {
 		target  deploylog.Target
 		attempt int
 	}
-	s := &story{id: run}
+	h := &history{id: run}
 	if run == "" {
-		return s, nil // which as a filter is any
+		return h, nil // which as a filter is any
 	}
 	var started []deploylog.Event
 	ended := map[key]bool{}
@@ -42,35 +42,35 @@ func storyOf(ctx context.Context, log deploylog.Log, run string) (*story, error)
 		if err != nil {
 			return nil, fmt.Errorf("reading what run %s did: %w", run, err)
 		}
-		if s.since.IsZero() {
-			s.since, s.target = e.CreatedAt, e.Target
+		if h.since.IsZero() {
+			h.since, h.target = e.CreatedAt, e.Target
 		}
 		switch e.Name {
 		case e.Target.Started():
 			started = append(started, e)
 			if e.Target.Kind() == "run" {
-				s.target, s.used = e.Target, usedBy(e)
+				h.target, h.used = e.Target, usedBy(e)
 			}
 		case e.Target.Succeeded(), e.Target.Failed():
 			ended[key{e.Target, e.Attempt}] = true
 		case EventRunAbandoned:
-			s.abandoned = true
+			h.abandoned = true
 		case lost(e.Target):
-			s.lost = true
+			h.lost = true
 		}
 	}
 	for i := len(started) - 1; i >= 0; i-- {
 		if e := started[i]; !ended[key{e.Target, e.Attempt}] {
-			s.open = append(s.open, e)
+			h.open = append(h.open, e)
 		}
 	}
-	return s, nil
+	return h, nil
 }
 
-// usedBy is the engine that a run-started tells. Runs of versions before that told
-// it whole have told what people read of it.
+// usedBy is the engine that a run-started records. Old versions recorded only what
+// people read of it.
 func usedBy(started deploylog.Event) EngineUsed {
-	p := read(started)
+	p := payloadOf(started)
 	u := EngineUsed{}
 	if p.Engine != nil {
 		u = *p.Engine
@@ -85,8 +85,8 @@ func usedBy(started deploylog.Event) EngineUsed {
 type Acting struct{ Resource, Action string }
 
 // acting lists the actions that have no end.
-func (s *story) acting() (all []Acting) {
-	for _, e := range s.open {
+func (h *history) acting() (all []Acting) {
+	for _, e := range h.open {
 		if kind, rest, _ := strings.Cut(string(e.Target), "/"); kind == "action" {
 			resource, action, _ := strings.Cut(rest, "/")
 			all = append(all, Acting{resource, action})
@@ -106,9 +106,9 @@ type Unfinished struct {
 	Abandoned bool     // see Abandon
 }
 
-func (s *story) unfinished(log deploylog.Log) Unfinished {
+func (h *history) unfinished(log deploylog.Log) Unfinished {
 	return Unfinished{
-		Run: s.id, Target: s.target, Since: s.since, Used: s.used, Acting: s.acting(), Alive: Alive(log, s.id), Abandoned: s.abandoned,
+		Run: h.id, Target: h.target, Since: h.since, Used: h.used, Acting: h.acting(), Alive: Alive(log, h.id), Abandoned: h.abandoned,
 	}
 }
 
@@ -142,18 +142,18 @@ func UnfinishedRuns(ctx context.Context, log deploylog.Log, target deploylog.Tar
 	}
 	var all []Unfinished
 	for _, run := range runs {
-		s, err := storyOf(ctx, log, run)
+		h, err := readHistory(ctx, log, run)
 		if err != nil {
 			return nil, err
 		}
-		if len(s.open) > 0 {
-			all = append(all, s.unfinished(log))
+		if len(h.open) > 0 {
+			all = append(all, h.unfinished(log))
 		}
 	}
 	return all, nil
 }
 
-// The reasons why a run can not be abandoned.
+// The reasons why a run cannot be abandoned.
 var (
 	ErrNoSuchRun = errors.New("there is no such run in the log")
 	ErrRunEnded  = errors.New("it has ended, and nothing waits for it")
@@ -161,25 +161,25 @@ var (
 )
 
 // Abandon records, in the name of somebody, that what a dead run left on an
-// engine that can not be asked is not waited for: they know that nothing of it is
+// engine that cannot be asked is not waited for: they know that nothing of it is
 // at work any more. It fails with ErrNoSuchRun, ErrRunEnded or ErrRunAlive.
 func Abandon(ctx context.Context, log deploylog.Log, run string, by map[string]string) error {
-	s, err := storyOf(ctx, log, run)
+	h, err := readHistory(ctx, log, run)
 	switch {
 	case err != nil:
 		return err
-	case s.since.IsZero() || s.target.Kind() != "run":
+	case h.since.IsZero() || h.target.Kind() != "run":
 		return ErrNoSuchRun
-	case len(s.open) == 0:
+	case len(h.open) == 0:
 		return ErrRunEnded
-	case s.abandoned:
+	case h.abandoned:
 		return nil
 	}
 	if Alive(log, run) {
 		return ErrRunAlive
 	}
-	r := &Run{log: log}
-	err = r.append(ctx, run, s.open[0].Revision, s.target, EventRunAbandoned, 1, payload{Details: by})
+	r := &Run{o: Options{Log: log}}
+	err = r.append(ctx, run, h.open[0].Revision, h.target, EventRunAbandoned, 1, payload{Details: by})
 	if errors.Is(err, deploylog.ErrDuplicate) {
 		return nil
 	}

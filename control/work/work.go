@@ -72,7 +72,7 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 		Options: runs.Options{
 			Log: c.Log, Engine: on.Engine, Engines: on.Recovery, ID: in.Run, Place: request.Place,
 			Target: deploylog.Target(invoke.Placed(string(target), request.Place)), Revision: in.Manifest.Hash()[:12],
-			Patience: orphanTimeout, Notice: c.Notice,
+			OrphanTimeout: orphanTimeout, Notice: c.Notice,
 		},
 		Spec: runner.Spec{
 			Manifest: in.Manifest, Variables: in.Variables, Expressions: in.Expressions, InitCache: c.InitCache, Version: c.Version, Verbose: c.Verbose,

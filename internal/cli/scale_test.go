@@ -214,7 +214,7 @@ func (b *bed) applyInProcess(e *oci.Engine, log *sqlite.Log, id string) []time.D
 		b.Fatal(err)
 	}
 	held, err := runs.Begin(context.Background(), runs.Options{
-		Log: log, Engine: e, ID: id, Target: "run/m.yaml", Patience: time.Minute, Notice: func(string) {},
+		Log: log, Engine: e, ID: id, Target: "run/m.yaml", OrphanTimeout: time.Minute, Notice: func(string) {},
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -179,7 +179,7 @@ func TestOnlyDeadRunsCanBeAbandoned(t *testing.T) {
 		"lost run/other.yaml run-started", "lost run/other.yaml run-lost",
 	)
 	alive, err := runs.Begin(t.Context(), runs.Options{
-		Log: log, Engine: &enginetest.Fake{}, ID: "alive", Target: "run/third.yaml", Revision: "1", Patience: time.Minute, Notice: func(string) {},
+		Log: log, Engine: &enginetest.Fake{}, ID: "alive", Target: "run/third.yaml", Revision: "1", OrphanTimeout: time.Minute, Notice: func(string) {},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -10,18 +10,18 @@ import (
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
-// Gone tells what the log knows of a resource that can not be asked whether it
-// is there. It is Verified when its type once said that it is gone, of just what
+// Gone reports what the log knows of a resource that cannot be asked whether it
+// exists. It is Verified when its type once said that it is gone, of just what
 // is meant now (Options.Meaning), and no apply has come to it since. What a
 // destroy only took from this log proves nothing. It is Unmade when applies meant
 // to make it and no run ever came to it.
 //
 // The events of a destroy are those without a revision (Options).
 func (r *Run) Gone(ctx context.Context, resource string) (runner.Absence, error) {
-	target := resourceTarget(invoke.Placed(resource, r.place))
+	target := resourceTarget(invoke.Placed(resource, r.o.Place))
 	gone, begun, meant := false, false, false
 	believed := "" // the run that took it from this log, last
-	for e, err := range r.log.Read(ctx, deploylog.Filter{Target: target}) {
+	for e, err := range r.o.Log.Read(ctx, deploylog.Filter{Target: target}) {
 		if err != nil {
 			return runner.Unproven, fmt.Errorf("reading the history of %s: %w", target, err)
 		}
@@ -32,10 +32,10 @@ func (r *Run) Gone(ctx context.Context, resource string) (runner.Absence, error)
 			begun = true
 			gone = gone && destroying
 		case !destroying:
-		case e.Name == string(runner.ResourceResolved) && read(e).Details["by"] == "log":
+		case e.Name == string(runner.ResourceResolved) && payloadOf(e).Details["by"] == "log":
 			believed = e.Deployment
 		case e.Name == target.Succeeded() && e.Deployment != believed:
-			meaning := read(e).Meaning
+			meaning := payloadOf(e).Meaning
 			gone = gone || meaning != "" && meaning == r.means(e.Deployment, resource)
 		}
 	}
@@ -69,14 +69,14 @@ func Made(ctx context.Context, log deploylog.Log, place string, resources []stri
 
 // means identifies what a resource of this run is, with the id of a run as salt.
 func (r *Run) means(salt, resource string) string {
-	if r.meaning == nil {
+	if r.o.Meaning == nil {
 		return ""
 	}
-	return r.meaning(salt, resource)
+	return r.o.Meaning(salt, resource)
 }
 
-// read is the data of an event, empty where it can not be read.
-func read(e deploylog.Event) payload {
+// payloadOf is the data of an event, empty where it cannot be read.
+func payloadOf(e deploylog.Event) payload {
 	var p payload
 	if json.Unmarshal(e.Data, &p) != nil {
 		return payload{}

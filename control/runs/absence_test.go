@@ -11,7 +11,7 @@ import (
 // is told by its variables.
 func (s *site) beginDestroy(id, variables string) *runs.Run {
 	s.Helper()
-	o := runs.Options{Log: s.log, Engine: s.engine, ID: id, Target: "run/web.yaml", Patience: s.patience, Notice: func(string) {}}
+	o := runs.Options{Log: s.log, Engine: s.engine, ID: id, Target: "run/web.yaml", OrphanTimeout: s.patience, Notice: func(string) {}}
 	if variables != "" {
 		o.Meaning = func(salt, resource string) string { return salt + " " + resource + " " + variables }
 	}
