@@ -1,33 +1,33 @@
 package environment
 
-// Command is something that a person wants of an environment.
+// Command is what a person wants of an environment.
 type Command interface{ isCommand() }
 
-// Create makes the first revision of an environment. Nothing happens yet.
+// Create makes the first revision of an environment. Nothing is deployed yet.
 type Create struct {
 	Definition *Definition
 	By         string
 }
 
-// Update makes a revision from another, which must be the newest: who made a
-// newer one meanwhile is told, and nothing overwritten. Nothing happens yet.
+// Update makes a revision from another, which must be the newest: with a stale
+// base it is refused, and nothing is overwritten. Nothing is deployed yet.
 type Update struct {
 	Base       int
 	Definition *Definition
 	By         string
 }
 
-// Deploy brings a revision to its hosts. One older than that which is active or
-// being deployed is refused: that is a Rollback.
+// Deploy rolls a revision out to its hosts. A revision older than the one that is
+// active or being deployed is refused: that is a Rollback.
 type Deploy struct {
 	Revision int
 	Change   Change
-	Hosts    []string // that the revision's query selects at present
+	Hosts    []string // that the revision's query selects now
 	By       string
 	Reason   string
 }
 
-// Rollback brings an earlier revision back, and reverts the newer ones.
+// Rollback reactivates an earlier revision, and reverts the newer ones.
 type Rollback struct {
 	Revision int
 	Change   Change
@@ -36,8 +36,8 @@ type Rollback struct {
 	Reason   string
 }
 
-// Change is what of a revision's configuration is different for one deployment;
-// nil fields are as in the revision.
+// Change overrides a revision's configuration for one deployment; nil fields are as
+// in the revision.
 type Change struct {
 	Method            *Method `json:"method,omitempty"`
 	MinHealthyPercent *int    `json:"min_healthy_percent,omitempty"`
@@ -50,16 +50,16 @@ type Pause struct{ By, Reason string }
 // Resume ends a Pause.
 type Resume struct{ By, Reason string }
 
-// Delete ends an environment. Its tasks are terminated before, or are left
-// running and are nobody's.
+// Delete ends an environment. Its tasks are terminated before, or left running,
+// unmanaged.
 type Delete struct {
 	TerminateTasks bool
 	By, Reason     string
 }
 
-// SetHosts tells which hosts the query of the revision in force selects, and
-// which of the others that have tasks are there at all: one that is not cannot
-// be cleaned.
+// SetHosts records which hosts the query of the active revision selects, and which
+// of the other hosts that have tasks are in the inventory at all: a host that is
+// not cannot be cleaned up.
 type SetHosts struct {
 	Selected []string
 	Known    func(host string) bool
@@ -74,7 +74,7 @@ func (Resume) isCommand()   {}
 func (Delete) isCommand()   {}
 func (SetHosts) isCommand() {}
 
-// apply returns a configuration with what is different.
+// apply returns a configuration with the overrides.
 func (c Change) apply(to Configuration) Configuration {
 	if c.Method != nil {
 		to.Method = *c.Method

@@ -58,7 +58,7 @@ func leaves(path string, value any, into map[string]any) {
 	}
 }
 
-// String tells it in one line.
+// String is the difference in one line.
 func (d Difference) String() string {
 	return d.Path + ": " + shown(d.Before) + " → " + shown(d.After)
 }

@@ -59,7 +59,7 @@ type editor struct {
 	problems []yamlfile.Problem
 }
 
-// fail tells a problem of a key; "" is about none, or all.
+// fail reports a problem of a key; "" is about none, or all.
 func (e *editor) fail(key string, p yamlfile.Problem) {
 	p.Position = yamlfile.Position{File: strings.TrimSpace("--set " + key)}
 	e.problems = append(e.problems, p)

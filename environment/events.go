@@ -29,7 +29,7 @@ const (
 	EventTaskDied              = "task-died"
 	EventTaskLost              = "task-lost" // its host does not answer
 	EventTaskDrifted           = "task-drifted"
-	EventTaskRecovered         = "task-recovered" // nobody did anything
+	EventTaskRecovered         = "task-recovered" // without any action of ours
 	EventTaskTerminating       = "task-terminating"
 	EventTaskTerminated        = "task-terminated"
 	EventTaskTerminationFailed = "task-termination-failed"
@@ -107,11 +107,11 @@ type payload struct {
 	Change     Change         `json:"configuration,omitzero"`
 	Reverts    []int          `json:"reverts,omitempty"`
 	Automatic  bool           `json:"automatic,omitempty"`
-	Hosts      *[]string      `json:"hosts,omitempty"` // nil is not known
+	Hosts      *[]string      `json:"hosts,omitempty"` // nil is unknown
 	Joined     []string       `json:"joined,omitempty"`
 	Left       []string       `json:"left,omitempty"`
 	Lost       []string       `json:"lost,omitempty"`
-	More       bool           `json:"more,omitempty"` // of the hosts is told by the next event
+	More       bool           `json:"more,omitempty"` // the next event lists more hosts
 	By         string         `json:"by,omitempty"`
 	Reason     string         `json:"reason,omitempty"`
 	Code       ReasonCode     `json:"code,omitempty"` // of the error

@@ -48,8 +48,8 @@ var required = [][2]string{
 // with a *yamlfile.Error that holds every problem of the file. The digest of the
 // task's manifest is the caller's to set.
 //
-// query tells what is wrong with a query over the inventory. An error that has
-// a method Place() (column int, problem string) is told at its place.
+// query checks a query over the inventory. An error that has
+// a method Place() (column int, problem string) is reported at its place.
 func Parse(name string, data []byte, query func(string) error) (*Definition, error) {
 	p := newParser(Definition{Type: Daemon, Deployment: Configuration{
 		Method: Replace, MinHealthyPercent: 100, MaxOver: defaultMaxOver,
@@ -66,7 +66,7 @@ type parser struct {
 	query      func(string) error
 	definition Definition
 	given      map[string]*yamlfile.Node // mappings and settings, by path
-	bad        map[string]bool           // those with a problem, which has been told
+	bad        map[string]bool           // those with a problem that was reported
 }
 
 func newParser(d Definition, query func(string) error) *parser {
@@ -82,7 +82,7 @@ func (p *parser) read(root *yamlfile.Node) {
 		p.require("deployment.min_healthy_percent", "%s", percentMissing)
 	}
 	for _, f := range p.definition.Deployment.flaws() {
-		p.tell(f)
+		p.report(f)
 	}
 	if stored, err := p.definition.stored(); err != nil {
 		root.Fail("%s", err)
@@ -132,7 +132,7 @@ func below(path string) (keys []string) {
 
 func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
 
-// require tells that a setting is missing, in the mapping where it belongs or
+// require reports that a setting is missing, in the mapping where it belongs or
 // would.
 func (p *parser) require(path, format string, args ...any) {
 	if p.given[path] != nil {
@@ -149,9 +149,9 @@ func (p *parser) require(path, format string, args ...any) {
 	}
 }
 
-// tell tells a flaw at the first setting that it is about, if nothing else is
+// report reports a flaw at the first setting that it is about, if nothing else is
 // wrong with these.
-func (p *parser) tell(f flaw) {
+func (p *parser) report(f flaw) {
 	if slices.ContainsFunc(f.about, func(path string) bool { return p.bad[path] }) {
 		return
 	}

@@ -38,7 +38,7 @@ var (
 	onlyDigits    = regexp.MustCompile(`^[-+]?[0-9_]+$`)
 )
 
-// setting reads one setting. It returns false when that told a problem.
+// setting reads one setting. It returns false when it reported a problem.
 func (p *parser) setting(path string, n *yamlfile.Node) (ok bool) {
 	d, c := &p.definition, &p.definition.Deployment
 	switch path {
@@ -173,7 +173,7 @@ func readBudget(n *yamlfile.Node) (*budget.Budget, bool) {
 	return &b, true
 }
 
-// readQuery tells what is wrong with a query at its place, if that is known.
+// readQuery reports what is wrong with a query at its place, if that is known.
 func (p *parser) readQuery(n *yamlfile.Node) (string, bool) {
 	text, ok := n.Text("a query such as attribute:stack == prod", maxQuery)
 	if !ok {
@@ -263,7 +263,7 @@ func readValue(n *yamlfile.Node, levels int) (value any, ok bool) {
 	case yamlfile.Integer, yamlfile.Number:
 		return readNumber(n)
 	default:
-		return nil, false // its problem was told
+		return nil, false // its problem was reported
 	}
 }
 

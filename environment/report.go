@@ -2,7 +2,7 @@ package environment
 
 import "time"
 
-// RevisionStatus is the STATUS of a revision in the seed's tables.
+// RevisionStatus is the STATUS of a revision in a status table.
 type RevisionStatus string
 
 // The statuses of the seed.
@@ -17,12 +17,12 @@ const (
 	Reverted    RevisionStatus = "Reverted"
 )
 
-// Row is one revision in the seed's tables.
+// Row is one revision in a status table.
 type Row struct {
 	Revision int            `json:"revision"`
 	Status   RevisionStatus `json:"status"`
 	Desired  int            `json:"desired"` // tasks
-	Current  int            `json:"current"` // tasks: healthy ones of the revision that is wanted, of others those that are there
+	Current  int            `json:"current"` // tasks: healthy ones of the active revision, all of the others
 }
 
 // Revision is what is kept of every revision.
@@ -61,7 +61,7 @@ type Deployment struct {
 	ID            string           `json:"deployment"` // NAME:REVISION@TIMESTAMP
 	Kind          DeploymentKind   `json:"kind"`
 	Revision      int              `json:"revision,omitempty"`
-	Automatic     bool             `json:"automatic,omitempty"` // a rollback that nobody asked for at the moment
+	Automatic     bool             `json:"automatic,omitempty"` // a rollback by auto_rollback
 	Status        DeploymentStatus `json:"status"`
 	By            string           `json:"by,omitempty"`
 	Reason        string           `json:"reason,omitempty"`
@@ -71,21 +71,21 @@ type Deployment struct {
 	Ended         time.Time        `json:"ended,omitzero"`  // finished or superseded
 	Code          ReasonCode       `json:"code,omitempty"`  // of being stuck
 	Cause         string           `json:"cause,omitempty"` // of being stuck or superseded
-	Configuration Configuration    `json:"configuration"`   // with what is different for this deployment
+	Configuration Configuration    `json:"configuration"`   // with the overrides of this deployment
 }
 
-// Report is how an environment is at one moment.
+// Report is the status of an environment at one moment.
 type Report struct {
 	Environment string      `json:"environment"`
 	Event       int64       `json:"event"` // the newest that is of it
 	Deleted     bool        `json:"deleted,omitempty"`
 	Rows        []Row       `json:"revisions"`
-	Deployment  *Deployment `json:"deployment,omitempty"` // in force; nil before the first
+	Deployment  *Deployment `json:"deployment,omitempty"` // the active one; nil before the first
 	Pause       *PauseInfo  `json:"pause,omitempty"`
-	Deadline    time.Time   `json:"progress_deadline,omitzero"` // of a deployment that goes on
+	Deadline    time.Time   `json:"progress_deadline,omitzero"` // of a running deployment
 	Healthy     int         `json:"healthy"`                    // hosts with a healthy task of any revision
-	Minimum     int         `json:"minimum"`                    // that are to stay healthy
-	Hosts       []HostRow   `json:"hosts"`                      // by name; those that have nothing and are to have nothing are left out
+	Minimum     int         `json:"minimum"`                    // that must stay healthy
+	Hosts       []HostRow   `json:"hosts"`                      // by name; without those that neither have a task nor should have one
 }
 
 // PauseInfo is who has paused an environment, and why.
@@ -99,13 +99,13 @@ type PauseInfo struct {
 // HostRow is one host.
 type HostRow struct {
 	Host    string    `json:"host"`
-	Desired bool      `json:"wanted"`           // it is to have a task
-	Lost    bool      `json:"lost,omitempty"`   // it is no longer in the inventory, so its tasks cannot be cleaned
+	Desired bool      `json:"wanted"`           // it should have a task
+	Lost    bool      `json:"lost,omitempty"`   // it is no longer in the inventory, so its tasks cannot be cleaned up
 	Failed  bool      `json:"failed,omitempty"` // it counts against max_failed
 	Tasks   []TaskRow `json:"tasks"`            // oldest revision first
 }
 
-// TaskStatus is how a task is, as far as is known.
+// TaskStatus is the last known status of a task.
 type TaskStatus string
 
 // The statuses of tasks.
@@ -116,7 +116,7 @@ const (
 	TaskDrifted     TaskStatus = "drifted"
 	TaskFailed      TaskStatus = "failed" // could not be started
 	TaskDied        TaskStatus = "died"   // was healthy
-	TaskLost        TaskStatus = "lost"   // nobody can tell how it is
+	TaskLost        TaskStatus = "lost"   // its state is unknown
 	TaskTerminating TaskStatus = "terminating"
 )
 

@@ -13,7 +13,7 @@ import (
 // if its task changed while it was running.
 func (s *State) Completed(step Step, seen ProbeResult, err error) []deploylog.Event {
 	if step.Kind == Confirm && !s.awaitsConfirm(step) {
-		return nil // somebody else saw what became of it
+		return nil // a probe was recorded before
 	}
 	name, p := "", payload{}
 	if err == nil && step.Kind != Terminate && seen.Health != Healthy && seen.Health != Drifted {
@@ -38,7 +38,7 @@ func (s *State) Completed(step Step, seen ProbeResult, err error) []deploylog.Ev
 	return []deploylog.Event{step.event(name, p)}
 }
 
-// launched reports whether a task still is to be confirmed.
+// awaitsConfirm reports whether a task is still waiting to be confirmed.
 func (s *State) awaitsConfirm(step Step) bool {
 	h := s.byName[step.Host]
 	if h == nil {
@@ -48,7 +48,8 @@ func (s *State) awaitsConfirm(step Step) bool {
 	return t != nil && t.status == TaskLaunched && t.deployment == step.Deployment && t.attempt == step.Attempt
 }
 
-// waits reports whether a task that was started has to stay healthy for a while.
+// needsConfirm reports whether a task that was started has to stay healthy for a
+// while.
 func (s *State) needsConfirm(step Step) bool {
 	return s.active != nil && step.Revision == s.active.Revision && s.active.Configuration.MinHealthyTime > 0
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Report tells how the environment is.
+// Report returns the status of the environment.
 func (s *State) Report() Report {
 	r := Report{Environment: s.name, Event: s.head, Deleted: s.deleted, Rows: []Row{}, Hosts: []HostRow{}, Pause: s.pause}
 	for _, v := range s.revisions {
@@ -34,7 +34,7 @@ func (s *State) Report() Report {
 	return r
 }
 
-// row is a revision as the seed's tables show it.
+// row is a revision as in a status table.
 func (s *State) row(v *revision) Row {
 	row := Row{Revision: v.Number, Status: Created, Current: s.current[v.Number]}
 	wanted := s.active != nil && s.active.Kind != ByDelete && s.active.Revision == v.Number
@@ -72,7 +72,7 @@ func (t *task) row() TaskRow {
 	return row
 }
 
-// waitsUntil is when a task is tried again, zero when it is not at rest.
+// retryAfter is when a task is tried again, zero when nothing delays it.
 func (t *task) retryAfter(now time.Time) time.Time {
 	if t.available() || !t.retryAt.After(now) {
 		return time.Time{}

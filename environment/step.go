@@ -10,19 +10,18 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 )
 
-// Kind is what is to be done.
+// Kind is what a step does.
 type Kind string
 
 // The kinds of steps. All but Record are work, on a host.
 const (
 	Record    Kind = "record"    // nothing but its events
 	Start     Kind = "start"     // apply the task's manifest
-	Confirm   Kind = "confirm"   // look whether a new task is still healthy
-	Terminate Kind = "terminate" // destroy what the manifest's application made
+	Confirm   Kind = "confirm"   // probe whether a new task is still healthy
+	Terminate Kind = "terminate" // destroy what applying the manifest made
 )
 
-// Step is something that may be done now. Its Events are recorded before it is:
-// then it has begun.
+// Step is something that may be done now. It begins by recording its Events.
 type Step struct {
 	Kind       Kind
 	Deployment string
@@ -50,7 +49,7 @@ func (t Task) Name() string {
 	return fmt.Sprintf("%s-%d-%s", strings.ReplaceAll(t.Environment, "/", "-"), t.Revision, hex.EncodeToString(sum[:4]))
 }
 
-// Health is what was seen of a task.
+// Health is the result of probing a task.
 type Health string
 
 // The healths of a task.
@@ -58,7 +57,7 @@ const (
 	Healthy   Health = "healthy"   // all its resources are VALID, and none says of itself that it is not
 	Drifted   Health = "drifted"   // it runs, but is not as its manifest says
 	Unhealthy Health = "unhealthy" // a resource is missing, or not healthy
-	Unknown   Health = "unknown"   // its host could not be asked
+	Unknown   Health = "unknown"   // its host did not respond
 )
 
 // ProbeResult is what a probe of a task found, with a text for people.
