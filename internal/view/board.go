@@ -20,29 +20,29 @@ const (
 	skipped
 )
 
-// over reports whether nothing more will happen in this run.
-func (p phase) over() bool { return p >= done }
+// ended reports whether nothing more will happen to the resource in this run.
+func (p phase) ended() bool { return p >= done }
 
 // row is one resource as a person sees it. All its text is clean.
 type row struct {
 	name, typ string
 	deps      []string
 
-	phase    phase
-	doing    string    // active: what; over: how it ended
-	progress string    // active: an image being fetched
-	last     string    // active: the last line of output
-	since    time.Time // active: when it started
-	heard    time.Time // when anything was last said of it
-	took     time.Duration
-	acts     []string // actions done
-	changed  bool     // done: not as it was
-	errors   []string // failed: why, in lines
-	output   []string // failed: the last lines of output
+	phase     phase
+	doing     string    // active: what; over: how it ended
+	progress  string    // active: an image being fetched
+	last      string    // active: the last line of output
+	since     time.Time // active: when it started
+	lastEvent time.Time // when its last event was
+	duration  time.Duration
+	actions   []string // actions done
+	changed   bool     // done: not as it was
+	errors    []string // failed: why, in lines
+	output    []string // failed: the last lines of output
 }
 
-// board is a run as a person sees it, folded from its events. Folding is
-// total: events in any order are taken as they come.
+// board is a run as a person sees it, folded from its events. Events in any order
+// are accepted.
 type board struct {
 	command, manifest, engine, plugs, run string
 
@@ -50,7 +50,7 @@ type board struct {
 	started   time.Time
 	rows      []*row // in graph order
 	byName    map[string]*row
-	over      []*row            // in the order in which they ended
+	endedRows []*row            // in the order in which they ended
 	pulls     map[string]string // images fetched for no resource in particular
 	ended     *runner.Event
 }
@@ -126,10 +126,10 @@ func (b *board) pull(e runner.Event) {
 }
 
 func (b *board) foldResource(r *row, e runner.Event) {
-	if r.phase.over() {
+	if r.phase.ended() {
 		return
 	}
-	r.heard = e.Time
+	r.lastEvent = e.Time
 	switch e.Kind {
 	case runner.ResourceStarted:
 		r.activate(e.Time, "starting")
@@ -147,30 +147,17 @@ func (b *board) foldResource(r *row, e runner.Event) {
 		r.phase, r.doing = waiting, ""
 	case runner.ResourceResolved:
 		b.resolved(r, e)
-	case runner.ActionStarted:
-		r.activate(e.Time, doing(e))
-		r.progress, r.last = "", ""
-	case runner.ActionFinished:
-		r.acts = append(r.acts, clean(e.Action))
-		r.progress, r.last = "", ""
-	case runner.ActionFailed:
-		r.progress, r.last = "", ""
-		r.errors, r.output = cleanLines(actionFailure(e)), cleanAll(e.Output)
+	case runner.ActionStarted, runner.ActionFinished, runner.ActionFailed:
+		r.foldAction(e)
 	case runner.ResourceVerified:
 		r.activate(e.Time, "verified")
 	case runner.ResourceDestroyed:
 		r.activate(e.Time, "gone")
 	case runner.ResourceFinished:
-		r.changed = e.Status == runner.Changed || e.Status == runner.Destroyed || e.Status == "" && len(r.acts) > 0
-		b.end(r, e, done, outcome(e.Status, r.changed, r.acts))
+		r.changed = e.Status == runner.Changed || e.Status == runner.Destroyed || e.Status == "" && len(r.actions) > 0
+		b.end(r, e, done, result(e.Status, r.changed, r.actions))
 	case runner.ResourceFailed:
-		if e.Error != "" {
-			r.errors = cleanLines(e.Error)
-		}
-		if len(e.Output) > 0 {
-			r.output = cleanAll(e.Output)
-		}
-		r.output = withoutReason(r.output, r.errors)
+		r.fail(e)
 		b.end(r, e, failed, "failed")
 	case runner.ResourceSkipped:
 		b.end(r, e, skipped, skippedBecause(e))
@@ -178,12 +165,36 @@ func (b *board) foldResource(r *row, e runner.Event) {
 	}
 }
 
+func (r *row) foldAction(e runner.Event) {
+	r.progress, r.last = "", ""
+	switch e.Kind {
+	case runner.ActionStarted:
+		r.activate(e.Time, doing(e))
+	case runner.ActionFinished:
+		r.actions = append(r.actions, clean(e.Action))
+	default: // failed
+		r.errors, r.output = cleanLines(actionFailure(e)), cleanAll(e.Output)
+	}
+}
+
+// fail takes over why a resource failed, where its event says more than that of
+// the action.
+func (r *row) fail(e runner.Event) {
+	if e.Error != "" {
+		r.errors = cleanLines(e.Error)
+	}
+	if len(e.Output) > 0 {
+		r.output = cleanAll(e.Output)
+	}
+	r.output = trimReason(r.output, r.errors)
+}
+
 func (b *board) working(r *row, e runner.Event) {
 	r.progress = ""
 	switch {
 	case e.Action == "init":
 		r.activate(e.Time, "initializing")
-	case e.Action == "state" && len(r.acts) > 0:
+	case e.Action == "state" && len(r.actions) > 0:
 		r.activate(e.Time, "verifying")
 	case e.Action == "state":
 		r.activate(e.Time, "reading state")
@@ -203,15 +214,15 @@ func (b *board) resolved(r *row, e runner.Event) {
 }
 
 func (b *board) end(r *row, e runner.Event, p phase, how string) {
-	r.took = e.Duration
-	if r.took == 0 && r.phase == active {
-		r.took = e.Time.Sub(r.since)
+	r.duration = e.Duration
+	if r.duration == 0 && r.phase == active {
+		r.duration = e.Time.Sub(r.since)
 	}
 	r.phase, r.doing, r.progress, r.last = p, how, "", ""
-	b.over = append(b.over, r)
+	b.endedRows = append(b.endedRows, r)
 }
 
-// activate notes what a resource is doing now, and since when it is at work.
+// activate sets what a resource is doing now, and since when it is active.
 func (r *row) activate(at time.Time, doing string) {
 	if r.phase != active {
 		r.phase, r.since = active, at
@@ -242,8 +253,8 @@ func (b *board) status(r *row) string {
 	}
 }
 
-// planning reports whether resources are only looked at: the plan or report that
-// comes of it is the output, and everything shown before is news.
+// planning reports whether resources are only observed: the plan or report is the
+// output, and everything shown before is news.
 func (b *board) planning() bool { return !b.announced || b.command == "plan" }
 
 // header is the first line of a run: what, where, and under which id.

@@ -16,8 +16,8 @@ type DriftOptions struct {
 	Ignored bool // also what differs and is to be ignored
 }
 
-// Drift writes for people what of a manifest is not as it is configured, and a
-// line that sums it up. What is as configured is only counted.
+// Drift writes for people what of a manifest has drifted, and a line that sums it up.
+// What is as configured is only counted.
 func Drift(w io.Writer, r *runner.DriftReport, opts DriftOptions) error {
 	d := newDocument(opts.PlanOptions)
 	name, typ := 0, 0
@@ -31,7 +31,7 @@ func Drift(w io.Writer, r *runner.DriftReport, opts DriftOptions) error {
 	}
 	for _, res := range r.Resources {
 		if res.Status == runner.Valid && (!opts.Ignored || len(res.Ignored) == 0) {
-			d.idle(res)
+			d.unmatchedIgnores(res)
 			continue
 		}
 		mark, text := d.drift(res, status)
@@ -46,7 +46,7 @@ func Drift(w io.Writer, r *runner.DriftReport, opts DriftOptions) error {
 			d.line("      " + d.style.dim("ignored:"))
 			d.changes(res.Ignored)
 		}
-		d.idle(res)
+		d.unmatchedIgnores(res)
 	}
 	d.line(d.style.bold(DriftSummary(r)))
 	d.cutNote()
@@ -56,8 +56,8 @@ func Drift(w io.Writer, r *runner.DriftReport, opts DriftOptions) error {
 	return nil
 }
 
-// idle warns of what a resource ignores without effect.
-func (d *document) idle(r runner.ResourceDrift) {
+// unmatchedIgnores warns of paths in ignore_drift that match nothing.
+func (d *document) unmatchedIgnores(r runner.ResourceDrift) {
 	for _, path := range r.Idle {
 		d.line(fmt.Sprintf("  %s %s  ignore_drift: neither its configuration nor its state has %s", d.style.yellow("!"), d.style.bold(clean(r.Name)), clean(path)))
 	}
@@ -158,7 +158,8 @@ type jsonDrifted struct {
 	Missing   bool          `json:"missing,omitempty"`
 	Diff      []jsonChange  `json:"diff,omitempty"`
 	Ignored   []jsonChange  `json:"ignored,omitempty"`
-	Idle      []string      `json:"ignored_in_vain,omitempty"` // paths
+	Unmatched []string      `json:"ignore_unmatched,omitempty"` // paths
+	InVain    []string      `json:"ignored_in_vain,omitempty"`  // the same, under its earlier name
 	Because   []string      `json:"because,omitempty"`
 	runner.ReasonData
 	Error string `json:"error,omitempty"`
@@ -191,7 +192,7 @@ func (j *JSON) Drift(r *runner.DriftReport) {
 	for _, res := range r.Resources {
 		row := jsonDrifted{
 			Name: res.Name, Type: res.Type, DependsOn: append([]string{}, res.DependsOn...), Status: res.Status,
-			Missing: res.Missing, Idle: res.Idle, Because: res.Because, ReasonData: res.Reason.Encoded(res.Error), Error: res.Error,
+			Missing: res.Missing, Unmatched: res.Idle, InVain: res.Idle, Because: res.Because, ReasonData: res.Reason.Encoded(res.Error), Error: res.Error,
 		}
 		for _, c := range res.Diff {
 			row.Diff = append(row.Diff, jsonChange(c))

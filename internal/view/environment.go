@@ -15,33 +15,32 @@ import (
 	"github.com/deployster-go/deployster/environment"
 )
 
-// How much of an environment's troubles is told at once. Whoever wants more has
-// all hosts shown.
+// How much is shown of the unhealthy hosts of an environment; --hosts shows all.
 const (
-	troubledHosts = 20
-	causeLines    = 12
+	maxUnhealthyHosts = 20
+	causeLines        = 12
 )
 
 // Environment writes the status of an environment for people: the table of its
-// revisions and, below it, what there is to say. hosts tells of every host, not
-// only of those in trouble.
+// revisions and, below it, remarks. hosts includes every host, not only the
+// unhealthy ones.
 func Environment(w io.Writer, r environment.Report, hosts bool, opts PlanOptions) error {
 	d := newDocument(opts)
 	d.revisions(r)
-	d.remarks(r, hosts)
-	return d.to(w, "status")
+	d.hostsAndRemarks(r, hosts)
+	return d.writeTo(w, "status")
 }
 
-// overShown is how many of the revisions that are over are shown.
-const overShown = 10
+// maxInactiveShown is how many inactive revisions are shown.
+const maxInactiveShown = 10
 
-// isOver reports whether nothing of a revision is there any more.
-func isOver(r environment.Row) bool {
+// isInactive reports whether a revision has no tasks left.
+func isInactive(r environment.Row) bool {
 	return (r.Status == environment.Inactive || r.Status == environment.Reverted) && r.Current == 0
 }
 
-// revisions writes the table of the seed: its columns are as wide as there, but
-// for the names.
+// revisions writes the table of revisions; its columns have fixed widths but for
+// the names.
 func (d *document) revisions(r environment.Report) {
 	const status, desired = 13, 10
 	label := func(number int) string { return fmt.Sprintf("%s:%d", clean(r.Environment), number) }
@@ -51,9 +50,9 @@ func (d *document) revisions(r environment.Report) {
 	}
 	first += 4
 	d.line(d.style.bold(pad("REVISION", first) + pad("STATUS", status) + pad("DESIRED", desired) + "CURRENT"))
-	left := -overShown // whose tasks are gone
+	left := -maxInactiveShown // inactive ones
 	for _, row := range r.Rows {
-		if isOver(row) {
+		if isInactive(row) {
 			left++
 		}
 	}
@@ -61,7 +60,7 @@ func (d *document) revisions(r environment.Report) {
 		d.line(d.style.dim(fmt.Sprintf("… %s: deployster env revisions %s", plural(left, "earlier revision"), clean(r.Environment))))
 	}
 	for _, row := range r.Rows {
-		if isOver(row) && left > 0 {
+		if isInactive(row) && left > 0 {
 			left--
 			continue
 		}
@@ -80,8 +79,8 @@ func (d *document) revisions(r environment.Report) {
 	}
 }
 
-// remarks writes what the table cannot tell.
-func (d *document) remarks(r environment.Report, hosts bool) {
+// hostsAndRemarks writes what the table does not show.
+func (d *document) hostsAndRemarks(r environment.Report, hosts bool) {
 	below := document{style: d.style, width: d.width, full: d.full}
 	if r.Deleted {
 		below.line("This environment is deleted.")
@@ -96,16 +95,16 @@ func (d *document) remarks(r environment.Report, hosts bool) {
 	if hosts {
 		below.line(fmt.Sprintf("%s healthy, minimum %d:", plural(r.Healthy, "host"), r.Minimum))
 	}
-	told := 0
+	shown := 0
 	for _, h := range r.Hosts {
-		if !hosts && !troubled(h) {
+		if !hosts && !unhealthy(h) {
 			continue
 		}
-		if told++; hosts || told <= troubledHosts {
+		if shown++; hosts || shown <= maxUnhealthyHosts {
 			below.host(h, hosts)
 		}
 	}
-	if more := told - troubledHosts; more > 0 && !hosts {
+	if more := shown - maxUnhealthyHosts; more > 0 && !hosts {
 		below.line(fmt.Sprintf("  … and %s in trouble: --hosts shows all", plural(more, "more host")))
 	}
 	if below.Len() > 0 {
@@ -114,23 +113,23 @@ func (d *document) remarks(r environment.Report, hosts bool) {
 	}
 }
 
-// withoutHosts cuts from why a deployment is stuck what is said of hosts, which is
-// told of them.
+// withoutHosts cuts from the cause of a stuck deployment what concerns hosts that
+// are listed with their own causes.
 func withoutHosts(cause string, hosts []environment.HostRow) string {
 	for _, h := range hosts {
-		if troubled(h) {
+		if unhealthy(h) {
 			cause, _, _ = strings.Cut(cause, ": "+h.Host+": ")
 		}
 	}
 	return cause
 }
 
-// troubled reports whether something of a host is not as it should be.
-func troubled(h environment.HostRow) bool {
-	return h.Failed || h.Lost && len(h.Tasks) > 0 || slices.ContainsFunc(h.Tasks, ailing)
+// unhealthy reports whether something is wrong on a host.
+func unhealthy(h environment.HostRow) bool {
+	return h.Failed || h.Lost && len(h.Tasks) > 0 || slices.ContainsFunc(h.Tasks, unhealthyTask)
 }
 
-func ailing(t environment.TaskRow) bool {
+func unhealthyTask(t environment.TaskRow) bool {
 	switch t.Status {
 	case environment.TaskFailed, environment.TaskDied, environment.TaskLost, environment.TaskDrifted:
 		return true
@@ -139,7 +138,7 @@ func ailing(t environment.TaskRow) bool {
 	}
 }
 
-// host writes a host with its tasks: all of them, or those in trouble.
+// host writes a host with its tasks: all of them, or the unhealthy ones.
 func (d *document) host(h environment.HostRow, all bool) {
 	name := clean(h.Host)
 	lines := 0
@@ -150,10 +149,10 @@ func (d *document) host(h environment.HostRow, all bool) {
 		d.line("  " + mark + " " + d.style.bold(name) + "  " + text)
 	}
 	if h.Lost && len(h.Tasks) > 0 {
-		say(d.style.yellow("!"), "is no longer in the inventory: what is on it cannot be cleaned")
+		say(d.style.yellow("!"), "is no longer in the inventory: its tasks cannot be cleaned up")
 	}
 	for _, t := range h.Tasks {
-		if all || ailing(t) || h.Failed {
+		if all || unhealthyTask(t) || h.Failed {
 			say(d.task(t))
 			d.cause("      ", t.Cause, all)
 		}
@@ -163,13 +162,13 @@ func (d *document) host(h environment.HostRow, all bool) {
 	case h.Failed:
 		say(d.style.red("✘"), "has failed")
 	case h.Desired:
-		say(d.style.dim("○"), "is to have a task")
+		say(d.style.dim("○"), "has no task yet")
 	default:
 		say(d.style.dim("○"), "has no task")
 	}
 }
 
-// task is how a task is, with the mark that goes before it.
+// task is the status of a task, with its mark.
 func (d *document) task(t environment.TaskRow) (mark, text string) {
 	mark = map[environment.TaskStatus]string{
 		environment.TaskStarting: d.style.cyan("●"), environment.TaskLaunched: d.style.cyan("●"), environment.TaskTerminating: d.style.cyan("●"),
@@ -186,11 +185,11 @@ func (d *document) task(t environment.TaskRow) (mark, text string) {
 	return mark, text
 }
 
-// cause writes why something failed, with the last that was said.
+// cause writes why something failed, with the output tail.
 func (d *document) cause(prefix, text string, all bool) {
 	lines := cleanLines(text)
 	more := 0
-	if !all && len(lines) > causeLines { // what is wrong is said first, and last
+	if !all && len(lines) > causeLines { // what is wrong stands first, and last
 		more = len(lines) - causeLines
 		lines = append(lines[:1:1], lines[1+more:]...)
 	}
@@ -227,7 +226,7 @@ func event(seq int64) string {
 	return fmt.Sprintf(", event %d", seq)
 }
 
-// EnvironmentEvent writes an event of an environment as it is recorded.
+// EnvironmentEvent writes a recorded event of an environment.
 func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	d := newDocument(opts)
 	mark := d.style.dim("·")
@@ -241,32 +240,32 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	case environment.EventTaskStarted, environment.EventTaskTerminating:
 		mark = d.style.cyan("●")
 	}
-	var told struct {
+	var data struct {
 		Kind               environment.DeploymentKind
 		By, Reason         string
 		Joined, Left, Lost []string
 		Error, Diff        string
 	}
-	_ = json.Unmarshal(e.Data, &told) // as far as it can be read
+	_ = json.Unmarshal(e.Data, &data) // as far as it can be read
 	text := fmt.Sprintf("%6d  %s %s  %s", e.Seq, mark, clean(e.Name), d.style.dim(clean(string(e.Target))))
 	if e.Target.Kind() == "task" && e.Attempt > 1 {
 		text += fmt.Sprintf("  attempt %d", e.Attempt)
 	}
 	if e.Name == environment.EventStarted {
-		text += "  " + clean(cmp.Or(string(told.Kind), string(environment.ByDeploy))+" "+e.Deployment)
+		text += "  " + clean(cmp.Or(string(data.Kind), string(environment.ByDeploy))+" "+e.Deployment)
 	}
-	text += by(told.By) + because(told.Reason)
+	text += by(data.By) + because(data.Reason)
 	for _, hosts := range []struct {
 		names []string
 		what  string
-	}{{told.Joined, "joined"}, {told.Left, "left"}, {told.Lost, "lost"}} {
+	}{{data.Joined, "joined"}, {data.Left, "left"}, {data.Lost, "lost"}} {
 		if len(hosts.names) > 0 {
 			text += "  " + hosts.what + ": " + some(hosts.names)
 		}
 	}
 	d.line(text)
-	d.cause("          ", opts.Seen.brief(e.Seq, told.Error+told.Diff), true)
-	return d.to(w, "event")
+	d.cause("          ", opts.Seen.shorten(e.Seq, data.Error+data.Diff), true)
+	return d.writeTo(w, "event")
 }
 
 // some names the first of many.
@@ -278,12 +277,11 @@ func some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(cleanAll(names[:most]), ", "), len(names)-most)
 }
 
-// EnvironmentReasons writes why things of an environment are not as they are to
-// be.
+// EnvironmentReasons writes why things are not in the desired state.
 func EnvironmentReasons(w io.Writer, t deploylog.Target, reasons []environment.Reason, opts PlanOptions) error {
 	d := newDocument(opts)
 	if len(reasons) == 0 {
-		d.line(fmt.Sprintf("All of %s is as it is to be.", clean(string(t))))
+		d.line(fmt.Sprintf("%s is in the desired state.", clean(string(t))))
 	}
 	for _, r := range reasons {
 		d.line("  " + clean(r.Target) + d.style.dim(event(r.Seq)))
@@ -292,10 +290,10 @@ func EnvironmentReasons(w io.Writer, t deploylog.Target, reasons []environment.R
 		}
 		d.line(d.style.dim("      → " + clean(r.Change)))
 	}
-	return d.to(w, "explanation")
+	return d.writeTo(w, "explanation")
 }
 
-// RevisionDifferences writes in what two revisions differ: the lines of their
+// RevisionDifferences writes how two revisions differ: the lines of their
 // definitions, and a unified diff of their manifests, which may be empty.
 func RevisionDifferences(w io.Writer, differences []string, manifests string, opts PlanOptions) error {
 	d := newDocument(opts)
@@ -311,5 +309,5 @@ func RevisionDifferences(w io.Writer, differences []string, manifests string, op
 		}
 		d.line("    " + line)
 	}
-	return d.to(w, "differences")
+	return d.writeTo(w, "differences")
 }

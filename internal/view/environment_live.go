@@ -13,8 +13,8 @@ import (
 	"github.com/deployster-go/deployster/environment"
 )
 
-// EnvironmentLive draws how a deployment goes on: its environment's table and the
-// hosts in trouble, in place.
+// EnvironmentLive draws the progress of a deployment: the table of its environment
+// and the unhealthy hosts, in place.
 type EnvironmentLive struct {
 	opts LiveOptions
 	stop chan struct{}
@@ -33,12 +33,12 @@ func NewEnvironmentLive(w io.Writer, opts LiveOptions) *EnvironmentLive {
 		opts: opts, pane: pane{out: output{w: w}, size: opts.Width},
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	go pulse(opts.Tick, l.stop, l.done, l.redraw)
+	go onTicks(opts.Tick, l.stop, l.done, l.redraw)
 	return l
 }
 
-// Show takes in how the environment is, and the deployment that is followed; the
-// next tick shows it.
+// Show takes the status of the environment, and the deployment that is followed; the
+// next tick draws it.
 func (l *EnvironmentLive) Show(r environment.Report, d environment.Deployment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,8 +54,8 @@ func (l *EnvironmentLive) Note(text string) {
 	}
 }
 
-// Close draws a last time, what then stays, and restores the cursor. It returns
-// the first error of writing.
+// Close draws a last time, leaves that on the screen, and restores the cursor. It
+// returns the first error of writing.
 func (l *EnvironmentLive) Close() error {
 	l.mu.Lock()
 	if !l.closed {
@@ -83,8 +83,8 @@ func (l *EnvironmentLive) redraw() {
 	l.emit(l.frame(max(height-1, 1))) // the cursor stands below the region
 }
 
-// frame is what is shown, in at most height lines; 0 is no limit. Where that is
-// too little the revisions go first of which nothing is there or wanted.
+// frame is what is shown, in at most height lines; 0 is no limit. Where there is too
+// little room, revisions without tasks are left out first.
 func (l *EnvironmentLive) frame(height int) []string {
 	if l.report.Environment == "" {
 		return nil
@@ -108,11 +108,11 @@ func (l *EnvironmentLive) lines(s style, r environment.Report) []string {
 	d := document{style: s, width: l.cells()}
 	d.line(l.head(s))
 	d.revisions(r)
-	d.remarks(r, false)
+	d.hostsAndRemarks(r, false)
 	return strings.Split(strings.TrimSuffix(d.String(), "\n"), "\n")
 }
 
-// head tells how far the deployment is, since when, and how much time it has.
+// head is how far the deployment is, since when, and how much time it has.
 func (l *EnvironmentLive) head(s style) string {
 	now, end := l.opts.Now(), l.deployment.Ended
 	if end.IsZero() {

@@ -36,7 +36,7 @@ SomeEnvironment/Prod:2    Deploying    5         1
 	}
 }
 
-// inTrouble is an environment in which much is to be told.
+// inTrouble is an environment with much to report.
 func inTrouble() environment.Report {
 	since := time.Date(2017, 9, 6, 11, 47, 23, 0, time.Local)
 	return environment.Report{
@@ -63,7 +63,7 @@ shop:2      Stuck        3         0
 Paused since 2017-09-06 11:47:23 by ada (too loud), event 70: nothing new begins until it is resumed, or something is deployed.
 Stuck: shop:2@1, event 64
   no progress for 10m
-  ! four  is no longer in the inventory: what is on it cannot be cleaned
+  ! four  is no longer in the inventory: its tasks cannot be cleaned up
   ✘       revision 1 died since 2017-09-06 11:47:23, event 50
       its host is gone
   ✘ one  revision 2 failed since 2017-09-06 11:47:23, event 63, 3 failures in a row, again at 11:48:23
@@ -77,7 +77,7 @@ Stuck: shop:2@1, event 64
 func TestAllHostsAreShownWhenAskedFor(t *testing.T) {
 	got := shown(t, inTrouble(), true)
 	for _, want := range []string{
-		"1 host healthy, minimum 2:\n", "  ○ three  is to have a task\n", "  ✔ two  revision 1 healthy since 2017-09-06 11:47:23, event 12\n",
+		"1 host healthy, minimum 2:\n", "  ○ three  has no task yet\n", "  ✔ two  revision 1 healthy since 2017-09-06 11:47:23, event 12\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)

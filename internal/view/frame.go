@@ -65,9 +65,9 @@ func (f frame) tree(final bool) []string {
 	return lines
 }
 
-// window is what is still moving, in at most height lines: the resources at
-// work and a summary of the rest.
-func (f frame) window(height int) []string {
+// activeWindow is what is still moving, in at most height lines: the active
+// resources and a summary of the rest.
+func (f frame) activeWindow(height int) []string {
 	c := f.columns()
 	var lines []string
 	busy, hidden, idle := 0, 0, 0
@@ -88,19 +88,19 @@ func (f frame) window(height int) []string {
 		default: // over, and out of the window
 		}
 	}
-	var rest []string
+	var summary []string
 	if hidden > 0 {
-		rest = append(rest, fmt.Sprintf("%d more at work", hidden))
+		summary = append(summary, fmt.Sprintf("%d more at work", hidden))
 	}
 	if idle > 0 {
 		more := " more"
 		if busy == 0 {
 			more = ""
 		}
-		rest = append(rest, fmt.Sprintf("%d%s waiting", idle, more))
+		summary = append(summary, fmt.Sprintf("%d%s waiting", idle, more))
 	}
-	if len(rest) > 0 {
-		lines = append(lines, f.cut("  "+f.style.dim("… "+strings.Join(rest, ", "))))
+	if len(summary) > 0 {
+		lines = append(lines, f.cut("  "+f.style.dim("… "+strings.Join(summary, ", "))))
 	}
 	return lines
 }
@@ -164,8 +164,8 @@ func (f frame) elapsed(r *row) string {
 	switch {
 	case r.phase == active:
 		return seconds(f.now.Sub(r.since))
-	case r.phase.over() && r.phase != skipped:
-		return seconds(r.took)
+	case r.phase.ended() && r.phase != skipped:
+		return seconds(r.duration)
 	default:
 		return ""
 	}

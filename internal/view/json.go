@@ -82,7 +82,7 @@ func (j *JSON) Plan(p *runner.Plan) {
 	}
 }
 
-// SavedPlan tells in which file a plan is, as one line of type "saved-plan".
+// SavedPlan writes in which file a plan was saved, as one line of type "saved-plan".
 func (j *JSON) SavedPlan(file, digest string, created time.Time) {
 	j.line(struct {
 		Type      string    `json:"type"`

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+
 	"github.com/deployster-go/deployster/runner"
 )
 
 // LiveOptions says what a live view draws on.
 type LiveOptions struct {
-	Width   func() int       // of the terminal, in cells; 0 when it cannot tell
+	Width   func() int       // of the terminal, in cells; 0 when it is unknown
 	Height  func() int       // in lines
 	Color   bool             // see ColorWanted
 	Verbose bool             // print every line of output above the tree
@@ -50,11 +51,11 @@ func NewLive(w io.Writer, opts LiveOptions) *Live {
 		opts: opts, pane: pane{out: output{w: w}, size: opts.Width}, board: newBoard(),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	go pulse(opts.Tick, l.stop, l.done, l.redraw)
+	go onTicks(opts.Tick, l.stop, l.done, l.redraw)
 	return l
 }
 
-// Observe takes in what happened; the next tick shows it.
+// Observe folds in an event; the next tick shows it.
 func (l *Live) Observe(e runner.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,8 +83,8 @@ func (l *Live) Observe(e runner.Event) {
 	}
 }
 
-// Suspend takes the tree off the terminal and gives it to someone else, such
-// as a prompt. Events are taken in meanwhile.
+// Suspend takes the tree off the terminal and gives it to someone else, such as a
+// prompt. Events are still folded in.
 func (l *Live) Suspend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +131,7 @@ func (l *Live) redraw() {
 	l.draw()
 }
 
-// draw brings the terminal up to date.
+// draw updates the terminal.
 func (l *Live) draw() {
 	if l.suspended || l.finished || l.board.started.IsZero() {
 		return
@@ -155,19 +156,19 @@ func (l *Live) draw() {
 		l.scrolling = true
 	}
 	l.flush(f)
-	l.emit(f.window(height))
+	l.emit(f.activeWindow(height))
 }
 
 // flush makes the rows that ended since the last time permanent.
 func (l *Live) flush(f frame) {
 	c := f.columns()
-	for _, r := range l.board.over[l.flushed:] {
+	for _, r := range l.board.endedRows[l.flushed:] {
 		if r.phase == done && !r.changed && !l.opts.All {
 			continue // the verdict counts it
 		}
 		l.above = append(l.above, f.row(r, c, true)...)
 	}
-	l.flushed = len(l.board.over)
+	l.flushed = len(l.board.endedRows)
 }
 
 // finish writes what remains, and the verdict if there was one. After it
@@ -188,7 +189,7 @@ func (l *Live) finish() {
 		l.flush(f)
 		c := f.columns()
 		for _, r := range l.board.rows {
-			if !r.phase.over() {
+			if !r.phase.ended() {
 				l.above = append(l.above, f.row(r, c, true)...)
 			}
 		}

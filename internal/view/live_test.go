@@ -316,7 +316,7 @@ func TestPlainAndJSONProperties(t *testing.T) {
 		all := events(t)
 		for _, e := range all {
 			p.Observe(e)
-			p.breakSilence()
+			p.reportStillBusy()
 			j.Observe(e)
 		}
 		if err := errors.Join(p.Close(), j.Close()); err != nil {

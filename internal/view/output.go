@@ -8,38 +8,37 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
-// How much of what a container says is shown as it comes, of each call. The file
-// has all.
+// How much of the output of a call is shown as it comes. The file has all.
 const (
 	headLines = 200
 	headBytes = 64 << 10
 	lastLines = 20
 )
 
-// spoken is what the containers of a resource said in one call, as far as it was
-// shown.
-type spoken struct {
-	call  string // action and attempt
-	lines int    // shown
-	bytes int
-	left  int      // lines left out, those in last among them
-	size  int      // in bytes
-	last  []string // of those left out, as they came
-	files []string // that have them
-	mixed bool     // others were shown in between
+// callOutput is the output of the containers of a resource in one call, as far as
+// it was shown.
+type callOutput struct {
+	call         string // action and attempt
+	lines        int    // shown
+	bytes        int
+	omitted      int      // lines left out, those in last among them
+	omittedBytes int      // in bytes
+	last         []string // of those left out, as they came
+	files        []string // that have them
+	mixed        bool     // others were shown in between
 }
 
 func callOf(e runner.Event) string { return fmt.Sprint(e.Action, " ", e.Attempt) }
 
-// say reports whether a line is to be shown, and keeps it in mind when not.
-func (s *spoken) say(e runner.Event, all bool) bool {
-	if s.left == 0 && (all || s.lines < headLines && s.bytes+len(e.Text) <= headBytes) {
+// show reports whether a line is to be shown, and keeps it for remainder when not.
+func (s *callOutput) show(e runner.Event, all bool) bool {
+	if s.omitted == 0 && (all || s.lines < headLines && s.bytes+len(e.Text) <= headBytes) {
 		s.lines++
 		s.bytes += len(e.Text)
 		return true
 	}
-	s.left++
-	s.size += len(e.Text) + 1
+	s.omitted++
+	s.omittedBytes += len(e.Text) + 1
 	if len(s.last) == lastLines {
 		s.last = s.last[1:]
 	}
@@ -50,14 +49,14 @@ func (s *spoken) say(e runner.Event, all bool) bool {
 	return false
 }
 
-// rest is what is said at the end of a call of which not all was shown.
-func (s *spoken) rest() []string {
-	if s.left == 0 {
+// remainder is what is shown at the end of a call whose output was cut.
+func (s *callOutput) remainder() []string {
+	if s.omitted == 0 {
 		return nil
 	}
 	var lines []string
-	if n := s.left - len(s.last); n > 0 {
-		size := s.size
+	if n := s.omitted - len(s.last); n > 0 {
+		size := s.omittedBytes
 		for _, line := range s.last {
 			size -= len(line) + 1
 		}
@@ -68,7 +67,7 @@ func (s *spoken) rest() []string {
 		lines = append(lines, text)
 	}
 	lines = append(lines, cleanAll(s.last)...)
-	s.left, s.last, s.mixed = 0, nil, false
+	s.omitted, s.last, s.mixed = 0, nil, false
 	return lines
 }
 
@@ -83,52 +82,52 @@ func inBytes(n int) string {
 	}
 }
 
-// said takes note of a line of output and reports whether it is to be shown now.
-func (p *Plain) said(e runner.Event) (before []string, shown bool) {
-	s := p.spoken[e.Resource]
+// showLine counts a line of output and reports whether it is shown now; before is
+// what is still to be shown of the previous call.
+func (p *Plain) showLine(e runner.Event) (before []string, shown bool) {
+	s := p.calls[e.Resource]
 	if s == nil || s.call != callOf(e) {
-		before = p.unsaid(e)
-		s = &spoken{call: callOf(e)}
-		p.spoken[e.Resource] = s
+		before = p.flushCall(e)
+		s = &callOutput{call: callOf(e)}
+		p.calls[e.Resource] = s
 	}
-	if shown = s.say(e, p.opts.Verbose); shown {
-		if p.speaker != e.Resource {
-			for name, other := range p.spoken {
+	if shown = s.show(e, p.opts.Verbose); shown {
+		if p.lastSource != e.Resource {
+			for name, other := range p.calls {
 				other.mixed = other.mixed || name != e.Resource
 			}
 			s.mixed = s.mixed || s.lines > 1
 		}
-		p.speaker = e.Resource
+		p.lastSource = e.Resource
 	}
 	return before, shown
 }
 
-// unsaid is what is still to be shown of what a resource's call said, which has
-// ended.
-func (p *Plain) unsaid(e runner.Event) []string {
-	s := p.spoken[e.Resource]
+// flushCall is what is still to be shown of the output of a call that has ended.
+func (p *Plain) flushCall(e runner.Event) []string {
+	s := p.calls[e.Resource]
 	if s == nil {
 		return nil
 	}
 	var lines []string
-	for _, line := range s.rest() {
+	for _, line := range s.remainder() {
 		lines = append(lines, p.line(e, style(p.opts.Color).dim("│"), line))
 	}
 	return lines
 }
 
-// unseen are those of the last lines of a failed action that do not stand above
-// it already, and are no part of the reason.
-func (p *Plain) unseen(e runner.Event) []string {
-	if s := p.spoken[e.Resource]; s != nil && s.call == callOf(e) && s.lines > 0 && !s.mixed {
+// newOutput is those of the last lines of a failed action that are neither shown
+// above it already nor part of the reason.
+func (p *Plain) newOutput(e runner.Event) []string {
+	if s := p.calls[e.Resource]; s != nil && s.call == callOf(e) && s.lines > 0 && !s.mixed {
 		return nil
 	}
-	return withoutReason(cleanAll(e.Output), cleanLines(e.Error))
+	return trimReason(cleanAll(e.Output), cleanLines(e.Error))
 }
 
 // withoutReason leaves out the last line of an output where the reason of a
 // failure ends with it.
-func withoutReason(output, reason []string) []string {
+func trimReason(output, reason []string) []string {
 	if n := len(output); n > 0 && len(reason) > 0 && output[n-1] != "" && strings.HasSuffix(reason[len(reason)-1], output[n-1]) {
 		return output[:n-1]
 	}

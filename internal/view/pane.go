@@ -12,7 +12,7 @@ import (
 // that differ, in one write. Lines that are final scroll out above it.
 type pane struct {
 	out    output
-	size   func() int // cells of the terminal's width; 0 when it cannot tell
+	size   func() int // cells of the terminal's width; 0 when it is unknown
 	above  []string   // permanent lines not yet written
 	region []string   // as it stands on the terminal
 	width  int        // of the terminal when the region was drawn

@@ -67,7 +67,7 @@ func resolution(e runner.Event) string {
 	}
 }
 
-func outcome(status runner.Status, changed bool, acts []string) string {
+func result(status runner.Status, changed bool, acts []string) string {
 	switch {
 	case status == runner.Absent:
 		return "was gone already"
@@ -84,8 +84,8 @@ func outcome(status runner.Status, changed bool, acts []string) string {
 	}
 }
 
-// ending says in a few words that an action failed.
-func ending(e runner.Event) string {
+// actionFailed says in a few words that an action failed.
+func actionFailed(e runner.Event) string {
 	if e.Exit != nil && *e.Exit != 0 {
 		return fmt.Sprintf("%s exited with %d", clean(e.Action), *e.Exit)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline"
 )
 
-// PipelineStatus is what is where in a pipeline, at one moment.
+// PipelineStatus is the status of a pipeline at one moment.
 type PipelineStatus struct {
 	Name    string            `json:"pipeline"`
 	Event   int64             `json:"event"` // the newest
@@ -20,15 +20,15 @@ type PipelineStatus struct {
 	Waiting []pipeline.Reason `json:"waiting"`
 }
 
-// StatusRow is a pipeline, stage, host group or host, what of it was deployed and
-// failed last, and the revisions that are under way there.
+// StatusRow is a pipeline, stage, host group or host, what was deployed and failed
+// there last, and the revisions in progress there.
 type StatusRow struct {
 	pipeline.Place
 	pipelines.Latest
 	Revisions []pipeline.Row `json:"in_progress"` // oldest first
 }
 
-// Active reports whether something happens or failed at the place.
+// Active reports whether a revision is running, waiting or failed at the place.
 func (r StatusRow) Active() bool {
 	for _, row := range r.Revisions {
 		if row.Progress == pipeline.IsRunning || row.Progress == pipeline.IsWaiting || row.Progress == pipeline.HasFailure {
@@ -38,8 +38,8 @@ func (r StatusRow) Active() bool {
 	return false
 }
 
-// here are the revisions that have come to the place and not left it.
-func (r StatusRow) here() []string {
+// present are the revisions that have reached the place and not left it.
+func (r StatusRow) present() []string {
 	var here []string
 	for _, row := range r.Revisions {
 		text := row.Revision
@@ -73,7 +73,7 @@ func (r StatusRow) Summary() string {
 	if r.Failed != "" {
 		parts = append(parts, "✘ "+r.Failed)
 	}
-	if here := r.here(); len(here) > 0 {
+	if here := r.present(); len(here) > 0 {
 		parts = append(parts, "● "+strings.Join(here, ", "))
 	}
 	return strings.Join(parts, "  ")
@@ -93,7 +93,7 @@ func Pipeline(w io.Writer, p PipelineStatus, opts PlanOptions) error {
 		case r.Stage == "":
 			name, depth = "pipeline", 0
 		}
-		here := strings.Join(r.here(), ", ")
+		here := strings.Join(r.present(), ", ")
 		rows = append(rows, []string{strings.Repeat("  ", depth) + name, orDash(r.Deployed), orDash(r.Failed), orDash(here)})
 	}
 	d.table(rows)
@@ -103,7 +103,7 @@ func Pipeline(w io.Writer, p PipelineStatus, opts PlanOptions) error {
 		}
 		d.line(fmt.Sprintf("revision %s: %s: %s", why.Revision, why.Target, why.Message()))
 	}
-	return d.to(w, "status")
+	return d.writeTo(w, "status")
 }
 
 func orDash(text string) string {
@@ -138,20 +138,20 @@ func (d *document) table(rows [][]string) {
 	}
 }
 
-// to writes the document.
-func (d *document) to(w io.Writer, what string) error {
+// writeTo writes the document.
+func (d *document) writeTo(w io.Writer, what string) error {
 	if _, err := io.WriteString(w, d.String()); err != nil {
 		return fmt.Errorf("writing the %s: %w", what, err)
 	}
 	return nil
 }
 
-// PipelineChanges writes what a change of a pipeline means for the revisions that
-// are under way.
+// PipelineChanges writes what a change of a pipeline means for the revisions in
+// progress.
 func PipelineChanges(w io.Writer, changes []pipeline.Change, exists bool, opts PlanOptions) error {
 	d := newDocument(opts)
 	if exists && len(changes) == 0 {
-		d.line("No revision that is under way is affected.")
+		d.line("No revision in progress is affected.")
 	}
 	revision := ""
 	for i, c := range changes {
@@ -164,14 +164,14 @@ func PipelineChanges(w io.Writer, changes []pipeline.Change, exists bool, opts P
 		}[c.Effect]
 		d.line("  " + mark + " " + clean(c.Message()))
 	}
-	return d.to(w, "preview")
+	return d.writeTo(w, "preview")
 }
 
 // PipelineReasons writes why things do not move.
 func PipelineReasons(w io.Writer, t deploylog.Target, reasons []pipeline.Reason, opts PlanOptions) error {
 	d := newDocument(opts)
 	if len(reasons) == 0 {
-		d.line(fmt.Sprintf("Nothing of %s waits: no revision is under way there, or all of it goes on by itself.", clean(string(t))))
+		d.line(fmt.Sprintf("Nothing of %s is waiting: no revision is in progress there, or everything proceeds by itself.", clean(string(t))))
 	}
 	revision := ""
 	for i, e := range reasons {
@@ -185,10 +185,10 @@ func PipelineReasons(w io.Writer, t deploylog.Target, reasons []pipeline.Reason,
 		}
 		d.line(d.style.dim("      → " + clean(e.Change())))
 	}
-	return d.to(w, "explanation")
+	return d.writeTo(w, "explanation")
 }
 
-// PipelineEvent writes an event of a pipeline as it is recorded.
+// PipelineEvent writes a recorded event of a pipeline.
 func PipelineEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	d := newDocument(opts)
 	mark := d.style.dim("·")
@@ -203,10 +203,10 @@ func PipelineEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 		text += "  revision " + clean(e.Revision)
 	}
 	d.line(text)
-	for _, line := range cleanLines(opts.Seen.brief(e.Seq, pipeline.Cause(e))) {
+	for _, line := range cleanLines(opts.Seen.shorten(e.Seq, pipeline.Cause(e))) {
 		d.line("          " + line)
 	}
-	return d.to(w, "event")
+	return d.writeTo(w, "event")
 }
 
 // PipelineWork writes that work on a step begins.
@@ -217,5 +217,5 @@ func PipelineWork(w io.Writer, s pipeline.Step, opts PlanOptions) error {
 		what = "deploy to environment " + s.Environment
 	}
 	d.line(fmt.Sprintf("        %s %s  %s  revision %s", d.style.cyan("●"), clean(what), d.style.dim(clean(string(s.Target))), clean(s.Revision)))
-	return d.to(w, "step")
+	return d.writeTo(w, "step")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -36,22 +37,22 @@ type Plain struct {
 	mu     sync.Mutex
 	out    output
 	board  *board
-	pulled map[string]time.Time // image: when its progress was last told
+	pulled map[string]time.Time // image: when its progress was last shown
 	still  map[*row]time.Time   // when a silent resource was last mentioned
 	closed bool
 
-	spoken  map[string]*spoken // by resource: its last call that said anything
-	speaker string             // whose output was shown last
+	calls      map[string]*callOutput // by resource: its last call with output
+	lastSource string                 // the resource whose output was shown last
 }
 
 // NewPlain returns a Plain that writes to w until Close.
 func NewPlain(w io.Writer, opts PlainOptions) *Plain {
 	p := &Plain{
 		opts: opts, out: output{w: w}, board: newBoard(),
-		pulled: map[string]time.Time{}, still: map[*row]time.Time{}, spoken: map[string]*spoken{},
+		pulled: map[string]time.Time{}, still: map[*row]time.Time{}, calls: map[string]*callOutput{},
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	go pulse(opts.Tick, p.stop, p.done, p.breakSilence)
+	go onTicks(opts.Tick, p.stop, p.done, p.reportStillBusy)
 	return p
 }
 
@@ -65,7 +66,7 @@ func (p *Plain) Observe(e runner.Event) {
 	p.board.fold(e)
 	var lines []string
 	if ofCall(e.Kind) {
-		lines = p.unsaid(e)
+		lines = p.flushCall(e)
 	}
 	for _, line := range append(lines, p.lines(e)...) {
 		p.out.write(line + "\n")
@@ -109,7 +110,7 @@ func (p *Plain) lines(e runner.Event) []string {
 	case runner.Waiting:
 		return []string{p.line(e, "…", clean(strings.ReplaceAll(e.Text, "\n", "; ")))}
 	case runner.Line:
-		before, shown := p.said(e)
+		before, shown := p.showLine(e)
 		if !shown {
 			return before
 		}
@@ -122,22 +123,22 @@ func (p *Plain) lines(e runner.Event) []string {
 		return []string{p.line(e, "●", "done: "+clean(e.Action)+took(e.Duration))}
 	case runner.ActionFailed:
 		// The reason follows, as that of the resource.
-		return p.under(e, s.red("✘"), ending(e)+took(e.Duration), nil, p.unseen(e))
+		return p.under(e, s.red("✘"), actionFailed(e)+took(e.Duration), nil, p.newOutput(e))
 	case runner.ResourceFinished:
 		r := p.board.row(e.Resource)
-		return []string{p.line(e, s.green("✔"), r.doing+took(r.took))}
+		return []string{p.line(e, s.green("✔"), r.doing+took(r.duration))}
 	case runner.ResourceFailed:
 		r := p.board.row(e.Resource)
 		why := cleanLines(e.Error)
 		if len(why) == 0 {
-			why = []string{"for no stated reason"}
+			why = []string{"no reason given"}
 		}
-		return p.under(e, s.red("✘"), "failed"+took(r.took)+": "+why[0], why[1:], cleanAll(e.Output))
+		return p.under(e, s.red("✘"), "failed"+took(r.duration)+": "+why[0], why[1:], cleanAll(e.Output))
 	case runner.ResourceSkipped:
 		return []string{p.line(e, s.yellow("–"), skippedBecause(e))}
 	default:
-		// That a resource or a container was started is told by what comes of
-		// it, or by breakSilence when nothing does.
+		// The start of a resource or container shows in what follows, or by
+		// reportStillBusy when nothing does.
 		return nil
 	}
 }
@@ -182,8 +183,8 @@ func (p *Plain) about(r *row, mark, text string) string {
 	return fmt.Sprintf("  %s %s  %s  %s", mark, pad(r.name, min(name, maxNames)), pad(typeText(r.typ), typ), text)
 }
 
-// breakSilence mentions resources at work of which nothing was heard.
-func (p *Plain) breakSilence() {
+// reportStillBusy mentions active resources without a recent event.
+func (p *Plain) reportStillBusy() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.board.ended != nil {
@@ -191,11 +192,11 @@ func (p *Plain) breakSilence() {
 	}
 	now := p.opts.Now()
 	for _, r := range p.board.rows {
-		heard := r.heard
-		if last, ok := p.still[r]; ok && last.After(heard) {
-			heard = last
+		lastEvent := r.lastEvent
+		if last, ok := p.still[r]; ok && last.After(lastEvent) {
+			lastEvent = last
 		}
-		if r.phase != active || now.Sub(heard) < stillEvery {
+		if r.phase != active || now.Sub(lastEvent) < stillEvery {
 			continue
 		}
 		p.still[r] = now

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
+
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -16,7 +17,7 @@ type PlanOptions struct {
 	Width int          // of the terminal in cells, for cutting long values; 0 is no limit
 	Full  bool         // values are not cut, however long they are
 	All   bool         // also what is as configured, or gone already; else it is only counted
-	Seen  *SeenReasons // of events; may be nil: each tells its reason
+	Seen  *SeenReasons // by earlier events; may be nil: then each event shows its reason
 }
 
 // Plan writes a plan for people: every resource to which something would happen,

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	mostTold   = 64 // reasons that are remembered
-	worthTold  = 40 // bytes from which one is not said again
-	mostBefore = 60 // bytes of what may stand before one that was told, as "no progress for 5m: h1: "
+	maxSeenReasons   = 64 // reasons that are remembered
+	minRepeatedBytes = 40 // bytes from which a reason is not repeated
+	maxPrefixBytes   = 60 // bytes before a repeated reason, as "no progress for 5m: h1: "
 )
 
 // SeenReasons remembers the reasons that events were shown with, so that each is
@@ -20,18 +20,18 @@ type SeenReasons struct {
 	}
 }
 
-// brief is the reason of an event as it is to be shown.
-func (t *SeenReasons) brief(seq int64, reason string) string {
+// shorten is the reason of an event as it is to be shown.
+func (t *SeenReasons) shorten(seq int64, reason string) string {
 	if t == nil {
 		return reason
 	}
 	for _, r := range t.reasons {
-		if i := strings.Index(reason, r.text); i >= 0 && i <= mostBefore {
+		if i := strings.Index(reason, r.text); i >= 0 && i <= maxPrefixBytes {
 			return reason[:i] + fmt.Sprintf("as event %d says", r.seq) + reason[i+len(r.text):]
 		}
 	}
-	if len(reason) >= worthTold {
-		if len(t.reasons) == mostTold {
+	if len(reason) >= minRepeatedBytes {
+		if len(t.reasons) == maxSeenReasons {
 			t.reasons = t.reasons[1:]
 		}
 		t.reasons = append(t.reasons, struct {

@@ -1,7 +1,7 @@
 // Package view turns what happens in a run into what a person or a program
 // reads: a live tree on a terminal, one line per event elsewhere, or NDJSON.
 //
-// All three are told the same events (runner.Observer). Live and Plain fold
+// All three receive the same events (runner.Observer). Live and Plain fold
 // them into a board, which knows at each moment what every resource is doing;
 // what differs is only when and how it is written down. A frame of the live
 // tree is a pure function of the board, the time and the size of the terminal,
@@ -48,7 +48,7 @@ func (o *output) write(text string) {
 }
 
 // pulse calls beat for every tick until stop is closed, then closes done.
-func pulse(tick <-chan time.Time, stop <-chan struct{}, done chan<- struct{}, beat func()) {
+func onTicks(tick <-chan time.Time, stop <-chan struct{}, done chan<- struct{}, beat func()) {
 	defer close(done)
 	defer crash.End(engine.StateDir, "showing what is going on")
 	for {
