@@ -82,65 +82,22 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 			e.discard(ctx, id)
 		}
 	}()
-
-	attached, err := e.client.ContainerAttach(ctx, id, client.ContainerAttachOptions{
-		Stream: true,
-		Stdin:  streams.Stdin != nil,
-		Stdout: true,
-		Stderr: true,
-	})
-	if err != nil {
-		return engine.Exit{}, e.wrap("attach to the container", err)
+	r := &run{Engine: e, id: id, mark: mark, spec: spec, streams: streams, fail: fail}
+	if err := r.attach(ctx); err != nil {
+		return engine.Exit{}, err
 	}
-	defer attached.Close()
+	defer r.attached.Close()
 	// Closing is what ends reads and writes of the connection on a cancel.
-	defer context.AfterFunc(ctx, attached.Close)()
+	defer context.AfterFunc(ctx, r.attached.Close)()
 
-	shimmed := mark != ""
 	exited := e.await(ctx, id, container.WaitConditionNextExit)
 	memory := e.watchMemory(ctx, id, spec)
-	if !shimmed {
-		if err := e.release(ctx, spec, nil, fail); err != nil {
-			return engine.Exit{}, err
-		}
+	if err := r.start(ctx); err != nil {
+		return engine.Exit{}, err
 	}
-	in := input{to: &attached.HijackedResponse, from: streams.Stdin, framed: shimmed && spec.Whole}
-	if spec.Whole && !shimmed && streams.Stdin != nil {
-		if err := in.begin(ctx); err != nil {
-			return engine.Exit{}, err
-		}
-		if !in.given && !e.warned.Swap(true) {
-			e.log.WarnContext(ctx, "an input of more than 32 KiB is given to a program that may have started: it can be cut short where this process dies", "image", spec.Image)
-		}
-	}
-	e.passes("the container is about to start")
-	if _, err := e.client.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
-		if e.shimFailed(ctx, spec.Image, mark, err) {
-			err = fmt.Errorf("%w: %w", errShim, err)
-		}
-		return engine.Exit{}, e.runError("start the container", spec, err)
-	}
-	e.passes("the container is started")
-	if streams.Stdin != nil {
-		go func() {
-			defer crash.Cancel(fail, "feeding a container")
-			if !shimmed || e.release(ctx, spec, &in, fail) == nil {
-				in.feed(fail)
-				e.passes("the input is given")
-			}
-		}()
-	}
-	output := outlet{fail: fail}
-	stderr := &shimReport{mark: mark, out: output.to("stderr", streams.Stderr)}
-	_, err = stdcopy.StdCopy(output.to("stdout", streams.Stdout), stderr, attached.Reader)
-	if ctx.Err() != nil {
-		return engine.Exit{}, context.Cause(ctx)
-	}
-	if err == nil {
-		err = stderr.flush()
-	}
+	shim, err := r.copyOutput(ctx)
 	if err != nil {
-		return engine.Exit{}, fmt.Errorf("read the container's output: %w", err)
+		return engine.Exit{}, err
 	}
 	select {
 	case <-ctx.Done():
@@ -150,8 +107,8 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 			return engine.Exit{}, e.wrap("wait for the container", end.err)
 		}
 		ended = true
-		if stderr.failed() {
-			return engine.Exit{}, e.runError("start the container", spec, errors.New(stderr.reason()))
+		if shim.failed() {
+			return engine.Exit{}, e.runError("start the container", spec, errors.New(shim.reason()))
 		}
 		exit, err := e.exit(ctx, id, end.code)
 		if err == nil && !exit.OOMKilled {
@@ -159,6 +116,86 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 		}
 		return exit, err
 	}
+}
+
+// run is the run of a container that is created.
+type run struct {
+	*Engine
+	id       string
+	mark     string // of its shim; "" for a container without one
+	spec     engine.Spec
+	streams  engine.IO
+	attached client.HijackedResponse
+	fail     context.CancelCauseFunc
+}
+
+func (r *run) attach(ctx context.Context) error {
+	attached, err := r.client.ContainerAttach(ctx, r.id, client.ContainerAttachOptions{
+		Stream: true,
+		Stdin:  r.streams.Stdin != nil,
+		Stdout: true,
+		Stderr: true,
+	})
+	if err != nil {
+		return r.wrap("attach to the container", err)
+	}
+	r.attached = attached.HijackedResponse
+	return nil
+}
+
+// start starts the container, and the copying of its input. A container without a
+// shim is not started before its release.
+func (r *run) start(ctx context.Context) error {
+	shimmed := r.mark != ""
+	if !shimmed {
+		if err := r.release(ctx, r.spec, nil, r.fail); err != nil {
+			return err
+		}
+	}
+	in := &input{to: &r.attached, from: r.streams.Stdin, framed: shimmed && r.spec.Whole}
+	if r.spec.Whole && !shimmed && r.streams.Stdin != nil {
+		if err := in.begin(ctx); err != nil {
+			return err
+		}
+		if !in.given && !r.warned.Swap(true) {
+			r.log.WarnContext(ctx, "an input of more than 32 KiB is given to a program that may have started: it can be cut short where this process dies", "image", r.spec.Image)
+		}
+	}
+	r.passes("the container is about to start")
+	if _, err := r.client.ContainerStart(ctx, r.id, client.ContainerStartOptions{}); err != nil {
+		if r.shimFailed(ctx, r.spec.Image, r.mark, err) {
+			err = fmt.Errorf("%w: %w", errShim, err)
+		}
+		return r.runError("start the container", r.spec, err)
+	}
+	r.passes("the container is started")
+	if r.streams.Stdin != nil {
+		go func() {
+			defer crash.Cancel(r.fail, "feeding a container")
+			if !shimmed || r.release(ctx, r.spec, in, r.fail) == nil {
+				in.feed(r.fail)
+				r.passes("the input is given")
+			}
+		}()
+	}
+	return nil
+}
+
+// copyOutput copies the output until it ends, and returns what the shim reported.
+func (r *run) copyOutput(ctx context.Context) (*shimReport, error) {
+	output := outlet{fail: r.fail}
+	shim := &shimReport{mark: r.mark, out: output.to("stderr", r.streams.Stderr)}
+	_, err := stdcopy.StdCopy(output.to("stdout", r.streams.Stdout), shim, r.attached.Reader)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err == nil {
+		err = shim.flush()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the container's output: %w", err)
+	}
+	return shim, nil
 }
 
 // outlet makes writers whose failure ends the run.

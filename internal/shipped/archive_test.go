@@ -74,25 +74,31 @@ func TestArchiveIsReadByOthers(t *testing.T) {
 			if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != config.RootFS.DiffIDs[0].Hex {
 				t.Errorf("%d bytes: the layer's hash is not the one in the configuration", size)
 			}
-			files := map[string]string{}
-			for r := tar.NewReader(bytes.NewReader(text)); ; {
-				h, err := r.Next()
-				if errors.Is(err, io.EOF) {
-					break
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				inside, err := io.ReadAll(r)
-				if err != nil {
-					t.Fatal(err)
-				}
-				files[fmt.Sprintf("%s %o", h.Name, h.Mode)] = string(inside)
-			}
+			files := filesOf(t, text)
 			if len(files) != 2 || files["deployster 755"] != content || files["tmp/ 1777"] != "" {
 				t.Errorf("%d bytes: the layer holds %d files", size, len(files))
 			}
 		}
+	}
+}
+
+// filesOf reads a tar: names and modes to contents.
+func filesOf(t *testing.T, packed []byte) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for r := tar.NewReader(bytes.NewReader(packed)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		inside, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[fmt.Sprintf("%s %o", h.Name, h.Mode)] = string(inside)
 	}
 }
 

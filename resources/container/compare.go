@@ -67,7 +67,7 @@ func (m *manager) compare(ctx context.Context, c *dockercontainer.InspectRespons
 // compareImage finds a tag that points to other content than the container
 // runs. A tag that the engine no longer holds says nothing.
 func (m *manager) compareImage(ctx context.Context, c *dockercontainer.InspectResponse, d *drift) error {
-	image, err := m.docker.ImageInspect(ctx, m.config.Image)
+	image, err := m.Docker.ImageInspect(ctx, m.config.Image)
 	switch {
 	case errdefs.IsNotFound(err):
 		if c.Config.Image != m.config.Image {
@@ -84,7 +84,7 @@ func (m *manager) compareImage(ctx context.Context, c *dockercontainer.InspectRe
 // imageDefaults is the configuration of the image that a container was made
 // from. When that image is gone nothing is known of it.
 func (m *manager) imageDefaults(ctx context.Context, id string) (*imagespec.DockerOCIImageConfig, error) {
-	image, err := m.docker.ImageInspect(ctx, id)
+	image, err := m.Docker.ImageInspect(ctx, id)
 	if errdefs.IsNotFound(err) {
 		return nil, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/resources/internal/daemon"
+	"github.com/deployster-go/deployster/resources/internal/duration"
 )
 
 // Config is the configuration of a resource.
@@ -61,13 +62,9 @@ type Duration time.Duration
 
 // UnmarshalJSON reads the text.
 func (d *Duration) UnmarshalJSON(text []byte) error {
-	var s string
-	if err := json.Unmarshal(text, &s); err != nil {
-		return fmt.Errorf(`a duration must be text such as "30s", not %s`, text)
-	}
-	v, err := time.ParseDuration(s)
-	if err != nil || v < time.Millisecond {
-		return fmt.Errorf(`a duration must be at least a millisecond and like "30s" or "1m30s", not %q`, s)
+	v, err := duration.Parse(text, time.Millisecond, "at least a millisecond")
+	if err != nil {
+		return err
 	}
 	*d = Duration(v)
 	return nil
@@ -98,49 +95,66 @@ func (c Config) normal(resource string) (Config, error) {
 			return c, fmt.Errorf("network %q cannot be combined with others", alone)
 		}
 	}
-	c.Ports = slices.Clone(c.Ports)
-	for i, p := range c.Ports {
-		if p.Protocol == "" {
-			c.Ports[i].Protocol = "tcp"
-		}
-		if !slices.Contains([]string{"tcp", "udp", "sctp"}, c.Ports[i].Protocol) || p.Container == 0 {
-			return c, fmt.Errorf("ports[%d]: %d/%s is not a port", i, p.Container, c.Ports[i].Protocol)
-		}
-		if p.Address != "" {
-			a, err := netip.ParseAddr(p.Address)
-			if err != nil {
-				return c, fmt.Errorf("ports[%d]: address %q must be an IP address", i, p.Address)
-			}
-			c.Ports[i].Address = plainAddress(a)
-		}
-		if slices.Contains(c.Ports[:i], c.Ports[i]) {
-			return c, fmt.Errorf("ports[%d]: the same port is listed twice", i)
-		}
+	var err error
+	if c.Ports, err = normalPorts(c.Ports); err != nil {
+		return c, err
 	}
-	c.Mounts = slices.Clone(c.Mounts)
-	targets := map[string]bool{}
-	for i := range c.Mounts {
-		m := &c.Mounts[i]
-		m.Target = path.Clean(m.Target)
-		switch {
-		case (m.Volume == "") == (m.Path == ""):
-			return c, fmt.Errorf(`mounts[%d]: either "volume" or "path" must be given`, i)
-		case !path.IsAbs(m.Target) || m.Target == "/":
-			return c, fmt.Errorf("mounts[%d]: target %q must be an absolute path below /", i, m.Target)
-		case targets[m.Target]:
-			return c, fmt.Errorf("mounts[%d]: target %s is listed twice", i, m.Target)
-		}
-		targets[m.Target] = true
-		if m.Path != "" {
-			if m.Path = path.Clean(m.Path); !path.IsAbs(m.Path) {
-				return c, fmt.Errorf("mounts[%d]: path %q must be absolute", i, m.Path)
-			}
-		}
+	if c.Mounts, err = normalMounts(c.Mounts); err != nil {
+		return c, err
 	}
 	if c.Health != nil && len(c.Health.Command) == 0 {
 		return c, errors.New("health: a command is required")
 	}
 	return c, nil
+}
+
+// normalPorts is the part of normal for ports.
+func normalPorts(given []Port) ([]Port, error) {
+	ports := slices.Clone(given)
+	for i, p := range ports {
+		if p.Protocol == "" {
+			ports[i].Protocol = "tcp"
+		}
+		if !slices.Contains([]string{"tcp", "udp", "sctp"}, ports[i].Protocol) || p.Container == 0 {
+			return nil, fmt.Errorf("ports[%d]: %d/%s is not a port", i, p.Container, ports[i].Protocol)
+		}
+		if p.Address != "" {
+			a, err := netip.ParseAddr(p.Address)
+			if err != nil {
+				return nil, fmt.Errorf("ports[%d]: address %q must be an IP address", i, p.Address)
+			}
+			ports[i].Address = plainAddress(a)
+		}
+		if slices.Contains(ports[:i], ports[i]) {
+			return nil, fmt.Errorf("ports[%d]: the same port is listed twice", i)
+		}
+	}
+	return ports, nil
+}
+
+// normalMounts is the part of normal for mounts.
+func normalMounts(given []Mount) ([]Mount, error) {
+	mounts := slices.Clone(given)
+	targets := map[string]bool{}
+	for i := range mounts {
+		m := &mounts[i]
+		m.Target = path.Clean(m.Target)
+		switch {
+		case (m.Volume == "") == (m.Path == ""):
+			return nil, fmt.Errorf(`mounts[%d]: either "volume" or "path" must be given`, i)
+		case !path.IsAbs(m.Target) || m.Target == "/":
+			return nil, fmt.Errorf("mounts[%d]: target %q must be an absolute path below /", i, m.Target)
+		case targets[m.Target]:
+			return nil, fmt.Errorf("mounts[%d]: target %s is listed twice", i, m.Target)
+		}
+		targets[m.Target] = true
+		if m.Path != "" {
+			if m.Path = path.Clean(m.Path); !path.IsAbs(m.Path) {
+				return nil, fmt.Errorf("mounts[%d]: path %q must be absolute", i, m.Path)
+			}
+		}
+	}
+	return mounts, nil
 }
 
 // plainAddress writes an address in the one form that is compared; "" stands

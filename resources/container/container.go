@@ -36,12 +36,12 @@ func Identity(resource string, config map[string]any) (property, thing string) {
 }
 
 // Type returns the resource type.
-func Type() protocol.Type[Config] { return newType(daemon.Socket) }
+func Type() protocol.Type[Config] { return managed().Type(daemon.Socket) }
 
-// newType is Type with the engine behind another socket.
-func newType(socket string) protocol.Type[Config] {
+func managed() daemon.Managed[Config, *manager] {
 	return daemon.Managed[Config, *manager]{
 		Schema: configSchema,
+		Adopt:  func(c Config) bool { return c.Adopt },
 		Open:   open,
 		State:  (*manager).state,
 		Actions: map[string]func(*manager, context.Context) error{
@@ -54,24 +54,21 @@ func newType(socket string) protocol.Type[Config] {
 			"finish-replacement": (*manager).finish,
 			"remove-container":   (*manager).remove,
 		},
-	}.Type(socket)
+	}
 }
 
 // manager does what one request asks for.
 type manager struct {
-	docker  *client.Client
-	request protocol.Request[Config]
-	owner   daemon.Owner
-	config  Config // with its defaults
+	daemon.Job[Config]
+	config Config // with its defaults
 }
 
-func open(docker *client.Client, r protocol.Request[Config]) (*manager, error) {
-	config, err := r.Config.normal(r.Name)
+func open(job daemon.Job[Config]) (*manager, error) {
+	config, err := job.Request.Config.normal(job.Request.Name)
 	if err != nil {
 		return nil, err
 	}
-	owner := daemon.Owner{Resource: r.Name, Workspace: r.Workspace, Adopt: config.Adopt}
-	return &manager{docker: docker, request: r, owner: owner, config: config}, nil
+	return &manager{Job: job, config: config}, nil
 }
 
 // A container that is being replaced, and the one that will take its place,
@@ -86,12 +83,12 @@ func (m *manager) find(ctx context.Context, name string) (*dockercontainer.Inspe
 	if err != nil || c == nil {
 		return nil, err
 	}
-	return c, m.owner.MayChange("container", name, c.Config.Labels)
+	return c, m.Owner.MayChange("container", name, c.Config.Labels)
 }
 
 // look is find without the intention to change it.
 func (m *manager) look(ctx context.Context, name string) (*dockercontainer.InspectResponse, error) {
-	got, err := m.docker.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+	got, err := m.Docker.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
 	if errdefs.IsNotFound(err) {
 		return nil, nil
 	}
@@ -101,12 +98,12 @@ func (m *manager) look(ctx context.Context, name string) (*dockercontainer.Inspe
 	if got.Container.Name != "/"+name { // it was found by the beginning of its id
 		return nil, nil
 	}
-	return &got.Container, m.owner.Recognise("container", name, got.Container.Config.Labels)
+	return &got.Container, m.Owner.Recognise("container", name, got.Container.Config.Labels)
 }
 
 // leftovers reports whether a replacement was interrupted.
 func (m *manager) leftovers(ctx context.Context) (bool, error) {
-	list, err := m.docker.ContainerList(ctx, client.ContainerListOptions{
+	list, err := m.Docker.ContainerList(ctx, client.ContainerListOptions{
 		All: true, Filters: client.Filters{}.Add("name", m.oldName(), m.newName()),
 	})
 	if err != nil {
@@ -132,11 +129,11 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 		return protocol.StateOutput{}, err
 	}
 	name := m.config.Name
-	if m.request.Ensure == protocol.Absent {
+	if m.Request.Ensure == protocol.Absent {
 		remove := protocol.Do("remove-container", "remove container "+name)
 		switch {
 		case c != nil:
-			if err := m.owner.MayChange("container", name, c.Config.Labels); err != nil {
+			if err := m.Owner.MayChange("container", name, c.Config.Labels); err != nil {
 				return protocol.StateOutput{}, err
 			}
 			return protocol.AnswerStale(describe(c), remove)
@@ -162,7 +159,7 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 	if crashes(c) {
 		m.showOutput(ctx, c.ID)
 	}
-	if err := m.owner.MayChange("container", name, c.Config.Labels); err != nil {
+	if err := m.Owner.MayChange("container", name, c.Config.Labels); err != nil {
 		return protocol.StateOutput{}, err
 	}
 	return protocol.AnswerStale(d.found, actions...)

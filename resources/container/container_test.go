@@ -542,11 +542,11 @@ func TestInterruptedReplacements(t *testing.T) {
 func manage(t *testing.T, b box) *manager {
 	t.Helper()
 	var m *manager
-	typ := newType(daemon.Socket)
+	typ := Type()
 	typ.Actions["capture"] = func(_ context.Context, r request) error {
 		docker, err := daemon.Connect(daemon.Socket)
 		if err == nil {
-			m, err = open(docker, r)
+			m, err = open(managed().Job(docker, r))
 		}
 		return err
 	}
@@ -554,7 +554,7 @@ func manage(t *testing.T, b box) *manager {
 	if code, _, stderr := b.Invoke(t, nil, "capture"); code != 0 {
 		t.Fatal(stderr)
 	}
-	t.Cleanup(func() { _ = m.docker.Close() })
+	t.Cleanup(func() { _ = m.Docker.Close() })
 	return m
 }
 

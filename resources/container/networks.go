@@ -19,7 +19,7 @@ func (m *manager) nameNetworks(ctx context.Context) error {
 		if network == "default" { // the engine's other name for it
 			network = "bridge"
 		}
-		n, err := m.docker.NetworkInspect(ctx, network, client.NetworkInspectOptions{})
+		n, err := m.Docker.NetworkInspect(ctx, network, client.NetworkInspectOptions{})
 		if err != nil && !errdefs.IsNotFound(err) {
 			return fmt.Errorf("looking at network %s: %w", network, err)
 		}
@@ -69,7 +69,7 @@ func (m *manager) membership(ctx context.Context, c *dockercontainer.InspectResp
 			ms.join = append(ms.join, name)
 			continue
 		}
-		n, err := m.docker.NetworkInspect(ctx, name, client.NetworkInspectOptions{})
+		n, err := m.Docker.NetworkInspect(ctx, name, client.NetworkInspectOptions{})
 		if err != nil && !errdefs.IsNotFound(err) {
 			return ms, fmt.Errorf("looking at network %s: %w", name, err)
 		}

@@ -39,7 +39,7 @@ func (m *manager) replace(ctx context.Context) error {
 			return m.converge(ctx)
 		}
 	}
-	if _, err := daemon.EnsureImage(ctx, m.docker, m.config.Image, m.request.Sayf); err != nil {
+	if _, err := daemon.EnsureImage(ctx, m.Docker, m.config.Image, m.Request.Sayf); err != nil {
 		return err
 	}
 	id, err := m.create(ctx)
@@ -69,24 +69,24 @@ func (m *manager) create(ctx context.Context) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	created, err := m.docker.ContainerCreate(ctx, wanted)
+	created, err := m.Docker.ContainerCreate(ctx, wanted)
 	if err != nil {
 		return "", fmt.Errorf("creating container %s: %w", m.config.Name, err)
 	}
 	for _, warning := range created.Warnings {
-		m.request.Warnf("warning: %s", warning)
+		m.Request.Warnf("warning: %s", warning)
 	}
 	for _, network := range m.config.Networks[1:] {
 		if err := m.join(ctx, created.ID, network); err != nil {
 			return "", errors.Join(err, m.discard(ctx, created.ID))
 		}
 	}
-	m.request.Sayf("created container %s (%.12s) from %s", m.config.Name, created.ID, m.config.Image)
+	m.Request.Sayf("created container %s (%.12s) from %s", m.config.Name, created.ID, m.config.Image)
 	return created.ID, nil
 }
 
 func (m *manager) join(ctx context.Context, id, network string) error {
-	_, err := m.docker.NetworkConnect(ctx, network, client.NetworkConnectOptions{Container: id, EndpointConfig: &dockernet.EndpointSettings{}})
+	_, err := m.Docker.NetworkConnect(ctx, network, client.NetworkConnectOptions{Container: id, EndpointConfig: &dockernet.EndpointSettings{}})
 	if err != nil {
 		return fmt.Errorf("connecting container %s to network %s: %w", m.config.Name, network, err)
 	}
@@ -95,8 +95,8 @@ func (m *manager) join(ctx context.Context, id, network string) error {
 
 func (m *manager) putAside(ctx context.Context, old *dockercontainer.InspectResponse, id string) error {
 	if old.State.Running {
-		m.request.Sayf("stopping the old container (%.12s)", old.ID)
-		if _, err := m.docker.ContainerStop(ctx, old.ID, client.ContainerStopOptions{}); err != nil {
+		m.Request.Sayf("stopping the old container (%.12s)", old.ID)
+		if _, err := m.Docker.ContainerStop(ctx, old.ID, client.ContainerStopOptions{}); err != nil {
 			return fmt.Errorf("stopping the old container: %w", err)
 		}
 	}
@@ -107,7 +107,7 @@ func (m *manager) putAside(ctx context.Context, old *dockercontainer.InspectResp
 }
 
 func (m *manager) rename(ctx context.Context, id, name string) error {
-	if _, err := m.docker.ContainerRename(ctx, id, client.ContainerRenameOptions{NewName: name}); err != nil {
+	if _, err := m.Docker.ContainerRename(ctx, id, client.ContainerRenameOptions{NewName: name}); err != nil {
 		return fmt.Errorf("renaming container %.12s to %s: %w", id, name, err)
 	}
 	return nil
@@ -121,7 +121,7 @@ func (m *manager) restore(ctx context.Context, old, replacement string, start bo
 	if err := m.discard(ctx, replacement); err != nil {
 		return err
 	}
-	c, err := m.docker.ContainerInspect(ctx, old, client.ContainerInspectOptions{})
+	c, err := m.Docker.ContainerInspect(ctx, old, client.ContainerInspectOptions{})
 	if err != nil {
 		return fmt.Errorf("restoring the old container: %w", err)
 	}
@@ -131,11 +131,11 @@ func (m *manager) restore(ctx context.Context, old, replacement string, start bo
 		}
 	}
 	if start && !c.Container.State.Running {
-		if _, err := m.docker.ContainerStart(ctx, old, client.ContainerStartOptions{}); err != nil {
+		if _, err := m.Docker.ContainerStart(ctx, old, client.ContainerStartOptions{}); err != nil {
 			return fmt.Errorf("starting the old container again: %w", err)
 		}
 	}
-	m.request.Warnf("the old container was put back")
+	m.Request.Warnf("the old container was put back")
 	return nil
 }
 
@@ -167,7 +167,7 @@ func (m *manager) settle(ctx context.Context) (*dockercontainer.InspectResponse,
 			return nil, err
 		}
 	}
-	m.request.Sayf("putting back what an interrupted replacement had set aside")
+	m.Request.Sayf("putting back what an interrupted replacement had set aside")
 	if err := m.rename(ctx, old.ID, m.config.Name); err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (m *manager) settle(ctx context.Context) (*dockercontainer.InspectResponse,
 // discard removes a container. The volumes that it had without a name stay:
 // data is not deleted by a replacement.
 func (m *manager) discard(ctx context.Context, id string) error {
-	_, err := m.docker.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true})
+	_, err := m.Docker.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true})
 	if err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("removing container %.12s: %w", id, err)
 	}
@@ -187,7 +187,7 @@ func (m *manager) discard(ctx context.Context, id string) error {
 func (m *manager) tellAnonymousVolumes(old *dockercontainer.InspectResponse) {
 	for _, p := range old.Mounts {
 		if p.Type == mount.TypeVolume && len(p.Name) == 64 && strings.Trim(p.Name, "0123456789abcdef") == "" {
-			m.request.Sayf("volume %s, which the old container had at %s, is kept but no longer used", p.Name, p.Destination)
+			m.Request.Sayf("volume %s, which the old container had at %s, is kept but no longer used", p.Name, p.Destination)
 		}
 	}
 }
@@ -209,15 +209,15 @@ func (m *manager) remove(ctx context.Context) error {
 			continue
 		}
 		if c.State.Running {
-			if _, err := m.docker.ContainerStop(ctx, c.ID, client.ContainerStopOptions{}); err != nil && !errdefs.IsNotFound(err) {
+			if _, err := m.Docker.ContainerStop(ctx, c.ID, client.ContainerStopOptions{}); err != nil && !errdefs.IsNotFound(err) {
 				return fmt.Errorf("stopping container %s: %w", name, err)
 			}
 		}
-		_, err = m.docker.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		_, err = m.Docker.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		if err != nil && !errdefs.IsNotFound(err) {
 			return fmt.Errorf("removing container %s: %w", name, err)
 		}
-		m.request.Sayf("removed container %s", name)
+		m.Request.Sayf("removed container %s", name)
 	}
 	return nil
 }

@@ -32,11 +32,11 @@ const (
 func (m *manager) startNew(ctx context.Context, id string) error {
 	watch, stop := context.WithCancel(ctx)
 	defer stop()
-	ended := m.docker.ContainerWait(watch, id, client.ContainerWaitOptions{Condition: dockercontainer.WaitConditionNextExit})
-	if _, err := m.docker.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
+	ended := m.Docker.ContainerWait(watch, id, client.ContainerWaitOptions{Condition: dockercontainer.WaitConditionNextExit})
+	if _, err := m.Docker.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
 		return fmt.Errorf("starting container %s: %w", m.config.Name, err)
 	}
-	m.request.Sayf("started container %s", m.config.Name)
+	m.Request.Sayf("started container %s", m.config.Name)
 	stable := time.NewTimer(settling)
 	defer stable.Stop()
 	select {
@@ -57,7 +57,7 @@ func (m *manager) untilHealthy(ctx context.Context, id string) error {
 	defer tick.Stop()
 	restarts := -1
 	for {
-		got, err := m.docker.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+		got, err := m.Docker.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 		if errdefs.IsNotFound(err) {
 			return fmt.Errorf("waiting for container %s: %w", m.config.Name, errGone)
 		}
@@ -70,7 +70,7 @@ func (m *manager) untilHealthy(ctx context.Context, id string) error {
 			// Said also when it is healthy by now: what an apply prints is not for the
 			// machine's speed to decide.
 			if health(c) != "" {
-				m.request.Sayf("waiting until container %s is healthy", m.config.Name)
+				m.Request.Sayf("waiting until container %s is healthy", m.config.Name)
 			}
 		}
 		switch {
@@ -103,14 +103,14 @@ func lastCheck(c *dockercontainer.InspectResponse) string {
 // showOutput prints the last lines of a container that failed. It is a
 // courtesy: the failure itself is reported by the caller.
 func (m *manager) showOutput(ctx context.Context, id string) {
-	logs, err := m.docker.ContainerLogs(ctx, id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: fmt.Sprint(lastLines)})
+	logs, err := m.Docker.ContainerLogs(ctx, id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: fmt.Sprint(lastLines)})
 	if err != nil {
 		return
 	}
 	defer func() { _ = logs.Close() }()
 	var text bytes.Buffer
 	if _, err := stdcopy.StdCopy(&text, &text, io.LimitReader(logs, 64<<10)); (err == nil || errors.Is(err, io.EOF)) && text.Len() > 0 {
-		m.request.Warnf("last output of container %s:\n%s", m.config.Name, bytes.TrimRight(text.Bytes(), "\n"))
+		m.Request.Warnf("last output of container %s:\n%s", m.config.Name, bytes.TrimRight(text.Bytes(), "\n"))
 	}
 }
 
@@ -131,10 +131,10 @@ func (m *manager) update(ctx context.Context) error {
 	}
 	policy := dockercontainer.RestartPolicy{Name: dockercontainer.RestartPolicyMode(m.config.Restart)}
 	if c.HostConfig.RestartPolicy != policy {
-		if _, err := m.docker.ContainerUpdate(ctx, c.ID, client.ContainerUpdateOptions{RestartPolicy: &policy}); err != nil {
+		if _, err := m.Docker.ContainerUpdate(ctx, c.ID, client.ContainerUpdateOptions{RestartPolicy: &policy}); err != nil {
 			return fmt.Errorf("changing the restart policy of container %s: %w", m.config.Name, err)
 		}
-		m.request.Sayf("container %s has restart policy %s", m.config.Name, m.config.Restart)
+		m.Request.Sayf("container %s has restart policy %s", m.config.Name, m.config.Restart)
 	}
 	if err := m.nameNetworks(ctx); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (m *manager) update(ctx context.Context) error {
 		if err := m.join(ctx, c.ID, network); err != nil {
 			return err
 		}
-		m.request.Sayf("container %s is on network %s", m.config.Name, network)
+		m.Request.Sayf("container %s is on network %s", m.config.Name, network)
 	}
 	for _, network := range ms.leave {
 		if again(network) {
@@ -164,13 +164,13 @@ func (m *manager) update(ctx context.Context) error {
 		if err := m.leave(ctx, c.ID, network); err != nil {
 			return err
 		}
-		m.request.Sayf("container %s is no longer on network %s", m.config.Name, network)
+		m.Request.Sayf("container %s is no longer on network %s", m.config.Name, network)
 	}
 	return nil
 }
 
 func (m *manager) leave(ctx context.Context, id, network string) error {
-	_, err := m.docker.NetworkDisconnect(ctx, network, client.NetworkDisconnectOptions{Container: id, Force: true})
+	_, err := m.Docker.NetworkDisconnect(ctx, network, client.NetworkDisconnectOptions{Container: id, Force: true})
 	if err != nil {
 		return fmt.Errorf("disconnecting container %s from network %s: %w", m.config.Name, network, err)
 	}
@@ -183,7 +183,7 @@ func (m *manager) start(ctx context.Context) error {
 		return err
 	}
 	if c.State.Paused {
-		if _, err := m.docker.ContainerUnpause(ctx, c.ID, client.ContainerUnpauseOptions{}); err != nil {
+		if _, err := m.Docker.ContainerUnpause(ctx, c.ID, client.ContainerUnpauseOptions{}); err != nil {
 			return fmt.Errorf("unpausing container %s: %w", m.config.Name, err)
 		}
 		return m.untilHealthy(ctx, c.ID)
@@ -196,7 +196,7 @@ func (m *manager) restart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := m.docker.ContainerRestart(ctx, c.ID, client.ContainerRestartOptions{}); err != nil {
+	if _, err := m.Docker.ContainerRestart(ctx, c.ID, client.ContainerRestartOptions{}); err != nil {
 		return fmt.Errorf("restarting container %s: %w", m.config.Name, err)
 	}
 	return m.untilHealthy(ctx, c.ID)

@@ -39,7 +39,7 @@ func (m *manager) wanted(name string) (client.ContainerCreateOptions, error) {
 	if err != nil {
 		return client.ContainerCreateOptions{}, err
 	}
-	labels := m.owner.Labels(c.Labels)
+	labels := m.Owner.Labels(c.Labels)
 	labels[daemon.LabelSpec] = hash
 	exposed := dockernet.PortSet{}
 	for port := range portMap(c.Ports) {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/resources/internal/duration"
 )
 
 // Summary says in one line what the type is for.
@@ -54,13 +55,9 @@ type Duration time.Duration
 
 // UnmarshalJSON reads the text.
 func (d *Duration) UnmarshalJSON(text []byte) error {
-	var s string
-	if err := json.Unmarshal(text, &s); err != nil {
-		return fmt.Errorf(`a duration must be text such as "30s", not %s`, text)
-	}
-	v, err := time.ParseDuration(s)
-	if err != nil || v <= 0 {
-		return fmt.Errorf(`a duration must be positive and like "30s" or "1m30s", not %q`, s)
+	v, err := duration.Parse(text, 1, "positive")
+	if err != nil {
+		return err
 	}
 	*d = Duration(v)
 	return nil

@@ -12,7 +12,7 @@ import (
 )
 
 func (m *manager) wanted() client.NetworkCreateOptions {
-	labels := m.owner.Labels(m.config.Labels)
+	labels := m.Owner.Labels(m.config.Labels)
 	if m.config.Subnet != "" {
 		labels[labelSubnet] = m.config.Subnet
 	}
@@ -26,11 +26,11 @@ func (m *manager) create(ctx context.Context) error {
 	if n, err := m.find(ctx); err != nil || n != nil && len(m.drift(n)) == 0 {
 		return err // it is there already: an earlier attempt was interrupted
 	}
-	created, err := m.docker.NetworkCreate(ctx, m.config.Name, m.wanted())
+	created, err := m.Docker.NetworkCreate(ctx, m.config.Name, m.wanted())
 	if err != nil {
 		return fmt.Errorf("creating network %s: %w", m.config.Name, err)
 	}
-	m.request.Sayf("created network %s (%.12s)", m.config.Name, created.ID)
+	m.Request.Sayf("created network %s (%.12s)", m.config.Name, created.ID)
 	return nil
 }
 
@@ -63,27 +63,27 @@ func (m *manager) recreate(ctx context.Context) error {
 // the old one is made again, so that the containers are not left alone.
 func (m *manager) exchange(ctx context.Context, old *dockernet.Inspect, on []endpoint) error {
 	for _, e := range on {
-		m.request.Sayf("disconnecting container %s", e.Name)
-		if _, err := m.docker.NetworkDisconnect(ctx, old.ID, client.NetworkDisconnectOptions{Container: e.ID, Force: true}); err != nil {
+		m.Request.Sayf("disconnecting container %s", e.Name)
+		if _, err := m.Docker.NetworkDisconnect(ctx, old.ID, client.NetworkDisconnectOptions{Container: e.ID, Force: true}); err != nil {
 			return fmt.Errorf("disconnecting container %s: %w", e.Name, err)
 		}
 	}
-	if _, err := m.docker.NetworkRemove(ctx, old.ID, client.NetworkRemoveOptions{}); err != nil {
+	if _, err := m.Docker.NetworkRemove(ctx, old.ID, client.NetworkRemoveOptions{}); err != nil {
 		return fmt.Errorf("removing network %s: %w", old.Name, err)
 	}
-	if _, err := m.docker.NetworkCreate(ctx, m.config.Name, m.wanted()); err != nil {
+	if _, err := m.Docker.NetworkCreate(ctx, m.config.Name, m.wanted()); err != nil {
 		err = fmt.Errorf("creating network %s: %w", m.config.Name, err)
-		_, again := m.docker.NetworkCreate(ctx, old.Name, client.NetworkCreateOptions{
+		_, again := m.Docker.NetworkCreate(ctx, old.Name, client.NetworkCreateOptions{
 			Driver: old.Driver, Options: old.Options, Internal: old.Internal, Attachable: old.Attachable,
 			IPAM: &old.IPAM, Labels: old.Labels,
 		})
 		if again != nil {
 			return errors.Join(err, fmt.Errorf("restoring the network as it was: %w", again))
 		}
-		m.request.Warnf("the network was restored as it was")
+		m.Request.Warnf("the network was restored as it was")
 		return err
 	}
-	m.request.Sayf("recreated network %s", m.config.Name)
+	m.Request.Sayf("recreated network %s", m.config.Name)
 	return nil
 }
 
@@ -102,9 +102,9 @@ func (m *manager) remove(ctx context.Context) error {
 	if slices.Sort(names); len(names) > 0 {
 		return fmt.Errorf("network %s is used by %s; stop or disconnect them first", n.Name, strings.Join(names, ", "))
 	}
-	if _, err := m.docker.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{}); err != nil {
+	if _, err := m.Docker.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{}); err != nil {
 		return fmt.Errorf("removing network %s: %w", n.Name, err)
 	}
-	m.request.Sayf("removed network %s", n.Name)
+	m.Request.Sayf("removed network %s", n.Name)
 	return m.forget(ctx)
 }

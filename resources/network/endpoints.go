@@ -23,13 +23,13 @@ type endpoint struct {
 
 // endpoints lists the containers on a network, also those that do not run.
 func (m *manager) endpoints(ctx context.Context, n *dockernet.Inspect) ([]endpoint, error) {
-	list, err := m.docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("network", n.ID)})
+	list, err := m.Docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("network", n.ID)})
 	if err != nil {
 		return nil, fmt.Errorf("listing the containers on network %s: %w", n.Name, err)
 	}
 	on := []endpoint{}
 	for _, c := range list.Items {
-		got, err := m.docker.ContainerInspect(ctx, c.ID, client.ContainerInspectOptions{})
+		got, err := m.Docker.ContainerInspect(ctx, c.ID, client.ContainerInspectOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("looking at container %s: %w", c.ID, err)
 		}
@@ -62,8 +62,8 @@ func (m *manager) remember(ctx context.Context, on []endpoint) error {
 	if err != nil {
 		return fmt.Errorf("encoding the containers on network %s: %w", m.config.Name, err)
 	}
-	_, err = m.docker.VolumeCreate(ctx, client.VolumeCreateOptions{
-		Name: m.memory(), Labels: m.owner.Labels(map[string]string{labelEndpoints: string(text)}),
+	_, err = m.Docker.VolumeCreate(ctx, client.VolumeCreateOptions{
+		Name: m.memory(), Labels: m.Owner.Labels(map[string]string{labelEndpoints: string(text)}),
 	})
 	if err != nil {
 		return fmt.Errorf("noting the containers on network %s: %w", m.config.Name, err)
@@ -73,14 +73,14 @@ func (m *manager) remember(ctx context.Context, on []endpoint) error {
 
 // remembered are the recorded endpoints that are not connected again yet; nil means none.
 func (m *manager) remembered(ctx context.Context) ([]endpoint, error) {
-	got, err := m.docker.VolumeInspect(ctx, m.memory(), client.VolumeInspectOptions{})
+	got, err := m.Docker.VolumeInspect(ctx, m.memory(), client.VolumeInspectOptions{})
 	if errdefs.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("looking at volume %s: %w", m.memory(), err)
 	}
-	if err := m.owner.MayChange("volume", m.memory(), got.Volume.Labels); err != nil {
+	if err := m.Owner.MayChange("volume", m.memory(), got.Volume.Labels); err != nil {
 		return nil, err
 	}
 	var on []endpoint
@@ -94,7 +94,7 @@ func (m *manager) forget(ctx context.Context) error {
 	if on, err := m.remembered(ctx); err != nil || on == nil {
 		return err
 	}
-	if _, err := m.docker.VolumeRemove(ctx, m.memory(), client.VolumeRemoveOptions{}); err != nil && !errdefs.IsNotFound(err) {
+	if _, err := m.Docker.VolumeRemove(ctx, m.memory(), client.VolumeRemoveOptions{}); err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("removing volume %s: %w", m.memory(), err)
 	}
 	return nil
@@ -132,7 +132,7 @@ func (m *manager) reconnect(ctx context.Context) error {
 // connect connects a container again, unless it is connected already or removed. A fixed address
 // that the network does not have is dropped.
 func (m *manager) connect(ctx context.Context, n *dockernet.Inspect, e endpoint) error {
-	got, err := m.docker.ContainerInspect(ctx, e.ID, client.ContainerInspectOptions{})
+	got, err := m.Docker.ContainerInspect(ctx, e.ID, client.ContainerInspectOptions{})
 	if errdefs.IsNotFound(err) {
 		return nil
 	}
@@ -142,11 +142,11 @@ func (m *manager) connect(ctx context.Context, n *dockernet.Inspect, e endpoint)
 	if is := got.Container.NetworkSettings.Networks[n.Name]; is != nil && (is.NetworkID == "" || is.NetworkID == n.ID) {
 		return nil
 	}
-	m.request.Sayf("connecting container %s", e.Name)
+	m.Request.Sayf("connecting container %s", e.Name)
 	if c := e.Settings.IPAMConfig; c != nil && c.IPv4Address.IsValid() && !has(n, c.IPv4Address) {
 		e.Settings.IPAMConfig = nil
 	}
-	if _, err := m.docker.NetworkConnect(ctx, n.ID, client.NetworkConnectOptions{Container: e.ID, EndpointConfig: e.Settings}); err != nil {
+	if _, err := m.Docker.NetworkConnect(ctx, n.ID, client.NetworkConnectOptions{Container: e.ID, EndpointConfig: e.Settings}); err != nil {
 		return fmt.Errorf("connecting container %s: %w", e.Name, err)
 	}
 	return nil

@@ -47,12 +47,12 @@ func Identity(resource string, config map[string]any) (property, thing string) {
 }
 
 // Type returns the resource type.
-func Type() protocol.Type[Config] { return newType(daemon.Socket) }
+func Type() protocol.Type[Config] { return managed().Type(daemon.Socket) }
 
-// newType is Type with the engine behind another socket.
-func newType(socket string) protocol.Type[Config] {
+func managed() daemon.Managed[Config, *manager] {
 	return daemon.Managed[Config, *manager]{
 		Schema: configSchema,
+		Adopt:  func(c Config) bool { return c.Adopt },
 		Open:   open,
 		State:  (*manager).state,
 		Actions: map[string]func(*manager, context.Context) error{
@@ -60,25 +60,20 @@ func newType(socket string) protocol.Type[Config] {
 			"recreate-network": (*manager).recreate,
 			"remove-network":   (*manager).remove,
 		},
-	}.Type(socket)
+	}
 }
 
 // manager does what one request asks for.
 type manager struct {
-	docker  *client.Client
-	request protocol.Request[Config]
-	owner   daemon.Owner
-	config  Config // with its defaults
-	ipam    *dockernet.IPAM
+	daemon.Job[Config]
+	config Config // with its defaults
+	ipam   *dockernet.IPAM
 }
 
-func open(docker *client.Client, r protocol.Request[Config]) (*manager, error) {
-	m := &manager{
-		docker: docker, request: r, config: r.Config,
-		owner: daemon.Owner{Resource: r.Name, Workspace: r.Workspace, Adopt: r.Config.Adopt},
-	}
+func open(job daemon.Job[Config]) (*manager, error) {
+	m := &manager{Job: job, config: job.Request.Config}
 	if m.config.Name == "" {
-		m.config.Name = r.Name
+		m.config.Name = job.Request.Name
 	}
 	if m.config.Driver == "" {
 		m.config.Driver = "bridge"
@@ -109,12 +104,12 @@ func (m *manager) find(ctx context.Context) (*dockernet.Inspect, error) {
 	if err != nil || n == nil {
 		return nil, err
 	}
-	return n, m.owner.MayChange("network", n.Name, n.Labels)
+	return n, m.Owner.MayChange("network", n.Name, n.Labels)
 }
 
 // look is find without the intention to change it.
 func (m *manager) look(ctx context.Context) (*dockernet.Inspect, error) {
-	got, err := m.docker.NetworkInspect(ctx, m.config.Name, client.NetworkInspectOptions{})
+	got, err := m.Docker.NetworkInspect(ctx, m.config.Name, client.NetworkInspectOptions{})
 	if errdefs.IsNotFound(err) {
 		return nil, nil
 	}
@@ -124,7 +119,7 @@ func (m *manager) look(ctx context.Context) (*dockernet.Inspect, error) {
 	if got.Network.Name != m.config.Name { // it was found by the beginning of its id
 		return nil, nil
 	}
-	return &got.Network, m.owner.Recognise("network", m.config.Name, got.Network.Labels)
+	return &got.Network, m.Owner.Recognise("network", m.config.Name, got.Network.Labels)
 }
 
 func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
@@ -144,9 +139,9 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 	}
 	var do protocol.Action
 	switch differs := m.differs(n, left); {
-	case m.request.Ensure == protocol.Absent && n == nil && left == nil:
+	case m.Request.Ensure == protocol.Absent && n == nil && left == nil:
 		return protocol.AnswerValid(map[string]any{"name": name})
-	case m.request.Ensure == protocol.Absent:
+	case m.Request.Ensure == protocol.Absent:
 		do = protocol.Do("remove-network", "remove network "+name)
 	case n == nil && left == nil:
 		do = protocol.Do("create-network", "create network "+name)
@@ -158,7 +153,7 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 	if n == nil {
 		return protocol.AnswerStale(nil, do)
 	}
-	if err := m.owner.MayChange("network", name, n.Labels); err != nil {
+	if err := m.Owner.MayChange("network", name, n.Labels); err != nil {
 		return protocol.StateOutput{}, err
 	}
 	return protocol.AnswerStale(found, do)

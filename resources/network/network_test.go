@@ -195,7 +195,7 @@ func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
 }
 
 func TestEngineThatIsNotThere(t *testing.T) {
-	r := typetest.Resource{Type: newType("/does/not/exist.sock"), Name: "n", Config: object{}}
+	r := typetest.Resource{Type: managed().Type("/does/not/exist.sock"), Name: "n", Config: object{}}
 	r.Fails(t, "/does/not/exist.sock", "state")
 }
 
@@ -227,11 +227,11 @@ func TestWhatBelongsToAnotherResourceIsLeftAlone(t *testing.T) {
 func manage(t *testing.T, r typetest.Resource) *manager {
 	t.Helper()
 	var m *manager
-	typ := newType(daemon.Socket)
+	typ := Type()
 	typ.Actions["capture"] = func(_ context.Context, r protocol.Request[Config]) error {
 		docker, err := daemon.Connect(daemon.Socket)
 		if err == nil {
-			m, err = open(docker, r)
+			m, err = open(managed().Job(docker, r))
 		}
 		return err
 	}
@@ -239,7 +239,7 @@ func manage(t *testing.T, r typetest.Resource) *manager {
 	if code, _, stderr := r.Invoke(t, nil, "capture"); code != 0 {
 		t.Fatal(stderr)
 	}
-	t.Cleanup(func() { _ = m.docker.Close() })
+	t.Cleanup(func() { _ = m.Docker.Close() })
 	return m
 }
 

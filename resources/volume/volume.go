@@ -43,12 +43,12 @@ func Identity(resource string, config map[string]any) (property, thing string) {
 }
 
 // Type returns the resource type.
-func Type() protocol.Type[Config] { return newType(daemon.Socket) }
+func Type() protocol.Type[Config] { return managed().Type(daemon.Socket) }
 
-// newType is Type with the engine behind another socket.
-func newType(socket string) protocol.Type[Config] {
+func managed() daemon.Managed[Config, *manager] {
 	return daemon.Managed[Config, *manager]{
 		Schema: configSchema,
+		Adopt:  func(c Config) bool { return c.Adopt },
 		Open:   open,
 		State:  (*manager).state,
 		Actions: map[string]func(*manager, context.Context) error{
@@ -56,24 +56,19 @@ func newType(socket string) protocol.Type[Config] {
 			"recreate-volume": (*manager).recreate,
 			"remove-volume":   (*manager).remove,
 		},
-	}.Type(socket)
+	}
 }
 
 // manager does what one request asks for.
 type manager struct {
-	docker  *client.Client
-	request protocol.Request[Config]
-	owner   daemon.Owner
-	config  Config // with its defaults
+	daemon.Job[Config]
+	config Config // with its defaults
 }
 
-func open(docker *client.Client, r protocol.Request[Config]) (*manager, error) {
-	m := &manager{
-		docker: docker, request: r, config: r.Config,
-		owner: daemon.Owner{Resource: r.Name, Workspace: r.Workspace, Adopt: r.Config.Adopt},
-	}
+func open(job daemon.Job[Config]) (*manager, error) {
+	m := &manager{Job: job, config: job.Request.Config}
 	if m.config.Name == "" {
-		m.config.Name = r.Name
+		m.config.Name = job.Request.Name
 	}
 	if m.config.Driver == "" {
 		m.config.Driver = "local"
@@ -88,19 +83,19 @@ func (m *manager) find(ctx context.Context) (*dockervolume.Volume, error) {
 	if err != nil || v == nil {
 		return nil, err
 	}
-	return v, m.owner.MayChange("volume", v.Name, v.Labels)
+	return v, m.Owner.MayChange("volume", v.Name, v.Labels)
 }
 
 // look is find without the intention to change it.
 func (m *manager) look(ctx context.Context) (*dockervolume.Volume, error) {
-	got, err := m.docker.VolumeInspect(ctx, m.config.Name, client.VolumeInspectOptions{})
+	got, err := m.Docker.VolumeInspect(ctx, m.config.Name, client.VolumeInspectOptions{})
 	if errdefs.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("looking at volume %s: %w", m.config.Name, err)
 	}
-	return &got.Volume, m.owner.Recognise("volume", m.config.Name, got.Volume.Labels)
+	return &got.Volume, m.Owner.Recognise("volume", m.config.Name, got.Volume.Labels)
 }
 
 func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
@@ -109,11 +104,11 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 		return protocol.StateOutput{}, err
 	}
 	name := m.config.Name
-	if m.request.Ensure == protocol.Absent {
+	if m.Request.Ensure == protocol.Absent {
 		if v == nil {
 			return protocol.AnswerValid(map[string]any{"name": name})
 		}
-		if err := m.owner.MayChange("volume", name, v.Labels); err != nil {
+		if err := m.Owner.MayChange("volume", name, v.Labels); err != nil {
 			return protocol.StateOutput{}, err
 		}
 		return protocol.AnswerStale(describe(v), protocol.Do("remove-volume", "remove volume "+name+" and the data in it"))
@@ -125,7 +120,7 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 	if len(differs) == 0 {
 		return protocol.AnswerValid(describe(v))
 	}
-	if err := m.owner.MayChange("volume", name, v.Labels); err != nil {
+	if err := m.Owner.MayChange("volume", name, v.Labels); err != nil {
 		return protocol.StateOutput{}, err
 	}
 	if !m.config.Recreate {
@@ -157,14 +152,14 @@ func (m *manager) create(ctx context.Context) error {
 	if err != nil || v != nil {
 		return err // it is there already: an earlier attempt was interrupted
 	}
-	_, err = m.docker.VolumeCreate(ctx, client.VolumeCreateOptions{
+	_, err = m.Docker.VolumeCreate(ctx, client.VolumeCreateOptions{
 		Name: m.config.Name, Driver: m.config.Driver, DriverOpts: m.config.Options,
-		Labels: m.owner.Labels(m.config.Labels),
+		Labels: m.Owner.Labels(m.config.Labels),
 	})
 	if err != nil {
 		return fmt.Errorf("creating volume %s: %w", m.config.Name, err)
 	}
-	m.request.Sayf("created volume %s", m.config.Name)
+	m.Request.Sayf("created volume %s", m.config.Name)
 	return nil
 }
 
@@ -190,7 +185,7 @@ func (m *manager) remove(ctx context.Context) error {
 	if err != nil || v == nil {
 		return err
 	}
-	list, err := m.docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("volume", v.Name)})
+	list, err := m.Docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("volume", v.Name)})
 	if err != nil {
 		return fmt.Errorf("listing the containers that use volume %s: %w", v.Name, err)
 	}
@@ -201,10 +196,10 @@ func (m *manager) remove(ctx context.Context) error {
 	if len(users) > 0 {
 		return fmt.Errorf("volume %s is used by %s; remove them first", v.Name, strings.Join(users, ", "))
 	}
-	if _, err := m.docker.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{}); err != nil {
+	if _, err := m.Docker.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{}); err != nil {
 		return fmt.Errorf("removing volume %s: %w", v.Name, err)
 	}
-	m.request.Sayf("removed volume %s", v.Name)
+	m.Request.Sayf("removed volume %s", v.Name)
 	return nil
 }
 

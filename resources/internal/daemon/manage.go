@@ -11,9 +11,17 @@ import (
 // and has a connection to the engine while it does.
 type Managed[C, M any] struct {
 	Schema  []byte
-	Open    func(*client.Client, protocol.Request[C]) (M, error) // checks the configuration; asks the engine nothing
+	Adopt   func(C) bool            // reports whether the resource takes over what was made for others
+	Open    func(Job[C]) (M, error) // checks the configuration; asks the engine nothing
 	State   func(M, context.Context) (protocol.StateOutput, error)
 	Actions map[string]func(M, context.Context) error
+}
+
+// Job is a request, the engine to serve it with, and on whose behalf.
+type Job[C any] struct {
+	Docker  *client.Client
+	Request protocol.Request[C]
+	Owner   Owner
 }
 
 // Type is the resource type on the engine behind a socket. Many requests may be
@@ -46,9 +54,14 @@ func (t Managed[C, M]) with(connect func() (*client.Client, error), r protocol.R
 	if err != nil {
 		return err
 	}
-	m, err := t.Open(docker, r)
+	m, err := t.Open(t.Job(docker, r))
 	if err != nil {
 		return err
 	}
 	return do(m)
+}
+
+// Job is the job of a request.
+func (t Managed[C, M]) Job(docker *client.Client, r protocol.Request[C]) Job[C] {
+	return Job[C]{Docker: docker, Request: r, Owner: Owner{Resource: r.Name, Workspace: r.Workspace, Adopt: t.Adopt(r.Config)}}
 }

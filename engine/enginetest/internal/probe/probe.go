@@ -110,43 +110,51 @@ func run(ctx context.Context, p Process, verb string, operands []string) (int, e
 		_, _ = fmt.Fprintln(p.Stdout, "hanging")
 		<-ctx.Done()
 		return Failed, ctx.Err()
-	case "args":
-		return status(json.NewEncoder(p.Stdout).Encode(operands))
-	case "env":
-		return status(json.NewEncoder(p.Stdout).Encode(p.Env))
-	case "cwd":
-		_, err := fmt.Fprint(p.Stdout, p.Dir)
-		return status(err)
-	case "user":
-		_, err := fmt.Fprint(p.Stdout, p.User)
-		return status(err)
-	case "read":
-		content, err := p.ReadFile(strings.Join(operands, " "))
-		if err == nil {
-			_, err = p.Stdout.Write(content)
-		}
-		return status(err)
+	case "die":
+		return p.Die(), nil
 	case "write":
 		if len(operands) != 2 {
 			return Usage, fmt.Errorf("wants a path and a text, not %q", operands)
 		}
 		return status(p.WriteFile(operands[0], []byte(operands[1])))
+	}
+	if known, err := show(p, verb, operands); known {
+		return status(err)
+	}
+	if p.Native != nil {
+		if code, known, err := p.Native(verb, operands); known {
+			return code, err
+		}
+	}
+	return Usage, fmt.Errorf("no such verb; arguments %q", p.Args)
+}
+
+// show does what a verb says of the process itself, its files and its input; known
+// is false for any other verb.
+func show(p Process, verb string, operands []string) (known bool, err error) {
+	switch verb {
+	case "args":
+		err = json.NewEncoder(p.Stdout).Encode(operands)
+	case "env":
+		err = json.NewEncoder(p.Stdout).Encode(p.Env)
+	case "cwd":
+		_, err = fmt.Fprint(p.Stdout, p.Dir)
+	case "user":
+		_, err = fmt.Fprint(p.Stdout, p.User)
+	case "read":
+		var content []byte
+		if content, err = p.ReadFile(strings.Join(operands, " ")); err == nil {
+			_, err = p.Stdout.Write(content)
+		}
 	case "save":
-		content, err := io.ReadAll(p.Stdin)
-		if err == nil {
+		var content []byte
+		if content, err = io.ReadAll(p.Stdin); err == nil {
 			err = p.WriteFile(strings.Join(operands, " "), fmt.Appendln(nil, len(content)))
 		}
-		return status(err)
-	case "die":
-		return p.Die(), nil
 	default:
-		if p.Native != nil {
-			if code, known, err := p.Native(verb, operands); known {
-				return code, err
-			}
-		}
-		return Usage, fmt.Errorf("no such verb; arguments %q", p.Args)
+		return false, nil
 	}
+	return true, err
 }
 
 func status(err error) (int, error) {
