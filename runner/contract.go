@@ -62,9 +62,9 @@ type Absence string
 
 // What can be known of it.
 const (
-	Unproven Absence = ""              // it may well be there
-	Verified Absence = "VERIFIED"      // its type said that it is gone, and nothing touched it since
-	Unmade   Absence = "NEVER APPLIED" // no run ever came to it, which does not say that it is not there
+	Unproven     Absence = ""              // it may well be there
+	Verified     Absence = "VERIFIED"      // its type said that it is gone, and nothing touched it since
+	NeverCreated Absence = "NEVER APPLIED" // no run ever came to it, which does not say that it is not there
 )
 
 // Change is one difference between what is and what is configured.

@@ -20,7 +20,7 @@ import (
 // Before anything is touched it refuses resources whose types can not remove,
 // with a *manifest.Error, and those whose configuration is not known any more,
 // because it needs the state of something that is gone, with a *FailedError,
-// unless Caller.Gone knows of them.
+// unless Caller.Absence knows of them.
 // With KeepGoing the latter only fail themselves and what they depend on.
 // Otherwise it records and fails as Apply does.
 func (r *Runner) Destroy(ctx context.Context, caller Caller) (*Result, error) {
@@ -247,10 +247,10 @@ func (d *removal) resolveAll(ctx context.Context) error {
 
 // absence is what is known of a resource that can not be asked.
 func (d *removal) absence(ctx context.Context, res *resource) (Absence, error) {
-	if d.caller.Gone == nil {
+	if d.caller.Absence == nil {
 		return Unproven, nil
 	}
-	absence, err := d.caller.Gone(ctx, res.Name)
+	absence, err := d.caller.Absence(ctx, res.Name)
 	if err != nil {
 		return Unproven, fmt.Errorf("asking what is known of %s: %w", res.Name, err)
 	}
@@ -266,7 +266,7 @@ func (d *removal) looked(res *resource, _ sight) {
 		return
 	}
 	if d.needed[res.Name] {
-		d.show(Event{Kind: Looked, Time: d.now(), Resource: res.Name})
+		d.show(Event{Kind: StateRead, Time: d.now(), Resource: res.Name})
 	}
 }
 
@@ -370,7 +370,7 @@ func (d *removal) untouched(res *resource) error {
 	switch {
 	case res.ReadOnly:
 		return skip{Code: ReasonOnlyObserved}
-	case d.absent[res.Name] == Unmade:
+	case d.absent[res.Name] == NeverCreated:
 		return skip{Code: ReasonNeverApplied}
 	default:
 		return res.refused

@@ -142,7 +142,7 @@ func TestAConfigurationThatCanNotBeKnownAnyMore(t *testing.T) {
 			delete(w.things, name)
 		}
 		unmade := func(o *options) {
-			o.Gone = func(context.Context, string) (runner.Absence, error) { return runner.Unmade, nil }
+			o.Absence = func(context.Context, string) (runner.Absence, error) { return runner.NeverCreated, nil }
 		}
 		plan, err := w.runner(t, text, unmade).PlanDestroy(t.Context())
 		if err != nil {
@@ -171,7 +171,7 @@ func TestAConfigurationThatCanNotBeKnownAnyMore(t *testing.T) {
 		w := applied(t, text)
 		delete(w.things, "db")
 		_, err := w.destroy(t, text, func(o *options) {
-			o.Gone = func(context.Context, string) (runner.Absence, error) {
+			o.Absence = func(context.Context, string) (runner.Absence, error) {
 				return runner.Unproven, errors.New("disk on fire")
 			}
 		})

@@ -92,7 +92,7 @@ func keepGoing(o *options) { o.KeepGoing = true }
 // known answers for a log that knows these to be gone.
 func known(names ...string) func(*options) {
 	return func(o *options) {
-		o.Gone = func(_ context.Context, name string) (runner.Absence, error) {
+		o.Absence = func(_ context.Context, name string) (runner.Absence, error) {
 			if slices.Contains(names, name) {
 				return runner.Verified, nil
 			}

@@ -25,7 +25,7 @@ type ResourceDrift struct {
 	Missing   bool       // Stale: it does not exist
 	Diff      []Change   // Stale and not Missing: what differs and is not to be ignored; may be empty
 	Ignored   []Change   // what differs and is to be ignored (manifest.Resource.IgnoreDrift)
-	Idle      []string   // paths to ignore that begin with nothing that there is: mistyped, perhaps
+	Unmatched []string   // paths to ignore that begin with nothing that there is: mistyped, perhaps
 	Because   []string   // Unknown: the resources whose state it needs, and that have none or lack in theirs what is needed
 	Reason    ReasonCode // Failed, Skipped: why
 	Error     string     // the same as a sentence
@@ -101,7 +101,7 @@ func drift(res *resource, s sight) ResourceDrift {
 	case len(s.lacks) > 0:
 		d.Status, d.Because = Unknown, s.lacks
 	case s.answer.Status == protocol.Stale:
-		d.Status, d.Idle = Stale, idle(res, s.answer.StaleState)
+		d.Status, d.Unmatched = Stale, idle(res, s.answer.StaleState)
 		if d.Missing = s.answer.StaleState == nil; d.Missing {
 			break // everything differs, and nothing of it is to be ignored
 		}
@@ -117,7 +117,7 @@ func drift(res *resource, s sight) ResourceDrift {
 			d.Status = Valid
 		}
 	case s.answer != nil:
-		d.Idle = idle(res, s.answer.State)
+		d.Unmatched = idle(res, s.answer.State)
 	}
 	return d
 }

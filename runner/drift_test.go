@@ -35,7 +35,7 @@ func (w *world) drift(t *testing.T, text string, change ...func(*options)) (map[
 		for _, d := range r.Because {
 			said += " because of " + d
 		}
-		for _, path := range r.Idle {
+		for _, path := range r.Unmatched {
 			said += " in vain " + path
 		}
 		if r.Error != "" {

@@ -70,18 +70,18 @@ const (
 
 // The kinds that only the Observer sees.
 const (
-	Pulling EventKind = "pulling" // an image is being fetched
-	Waiting EventKind = "waiting" // for a lock, a leftover or an answer; Text says which
-	Working EventKind = "working" // a type was given something to do: Action says what
-	Looked  EventKind = "looked"  // a state was read for what needs it; nothing is decided of its resource
-	Line    EventKind = "line"    // one line of an action's output, or of any container's stderr
-	Warning EventKind = "warning"
+	Pulling   EventKind = "pulling" // an image is being fetched
+	Waiting   EventKind = "waiting" // for a lock, a leftover or an answer; Text says which
+	Working   EventKind = "working" // a type was given something to do: Action says what
+	StateRead EventKind = "looked"  // a state was read for what needs it; nothing is decided of its resource
+	Line      EventKind = "line"    // one line of an action's output, or of any container's stderr
+	Warning   EventKind = "warning"
 )
 
 // Recorded tells whether events of this kind belong into the deployment log.
 func (k EventKind) Recorded() bool {
 	switch k {
-	case Pulling, Waiting, Working, Looked, Line, Warning:
+	case Pulling, Waiting, Working, StateRead, Line, Warning:
 		return false
 	default:
 		return true

@@ -61,9 +61,9 @@ type Caller struct {
 	Confirmer Confirmer          // may be nil when Confirm is ConfirmNo or ConfirmOnce
 	Crashed   func(*crash.Error) // may be nil; is told of each panic at once, also of those that the run can not tell of
 
-	// Gone tells Destroy and PlanDestroy what is known of a resource that can not
+	// Absence tells Destroy and PlanDestroy what is known of a resource that can not
 	// be asked; may be nil: nothing is.
-	Gone func(ctx context.Context, resource string) (Absence, error)
+	Absence func(ctx context.Context, resource string) (Absence, error)
 }
 
 // Runner does one run of one manifest. It does one thing at a time.

@@ -43,7 +43,7 @@ func (r *Run) Gone(ctx context.Context, resource string) (runner.Absence, error)
 	case gone:
 		return runner.Verified, nil
 	case meant && !begun:
-		return runner.Unmade, nil
+		return runner.NeverCreated, nil
 	default:
 		return runner.Unproven, nil
 	}

@@ -50,8 +50,8 @@ func TestWhatTheLogKnowsToBeGone(t *testing.T) {
 		{"not what was applied", []run{apply(runner.ResourceInitialized, runner.ResourceStarted, runner.ResourceFinished)}, runner.Unproven},
 		{"nor what failed", []run{apply(runner.ResourceInitialized, runner.ResourceStarted, runner.ResourceFailed)}, runner.Unproven},
 		{"nor what an apply was at when it died", []run{apply(runner.ResourceInitialized, runner.ResourceStarted)}, runner.Unproven},
-		{"what no apply came to is only unmade", []run{apply(runner.ResourceInitialized, runner.ResourceSkipped)}, runner.Unmade},
-		{"also when it died before", []run{apply(runner.ResourceInitialized)}, runner.Unmade},
+		{"what no apply came to was never created", []run{apply(runner.ResourceInitialized, runner.ResourceSkipped)}, runner.NeverCreated},
+		{"also when it died before", []run{apply(runner.ResourceInitialized)}, runner.NeverCreated},
 		{"but not when an earlier one did", []run{apply(runner.ResourceStarted, runner.ResourceFinished), apply(runner.ResourceInitialized)}, runner.Unproven},
 		{"what was destroyed", []run{
 			apply(runner.ResourceStarted, runner.ResourceFinished), destroy(runner.ResourceInitialized, runner.ResourceStarted, runner.ResourceDestroyed, runner.ResourceFinished),

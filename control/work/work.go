@@ -111,6 +111,6 @@ func (r *Run) begin(ctx context.Context) (*runs.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Caller.Recorder, r.Caller.Guard, r.Caller.Gone = held, held, held.Gone
+	r.Caller.Recorder, r.Caller.Guard, r.Caller.Absence = held, held, held.Gone
 	return held, nil
 }

@@ -142,7 +142,7 @@ func (b *board) foldResource(r *row, e runner.Event) {
 		b.working(r, e)
 	case runner.Line:
 		r.last = clean(e.Text)
-	case runner.ResourceInitialized, runner.Looked:
+	case runner.ResourceInitialized, runner.StateRead:
 		r.progress, r.last = "", ""
 		r.phase, r.doing = waiting, ""
 	case runner.ResourceResolved:

@@ -58,7 +58,7 @@ func Drift(w io.Writer, r *runner.DriftReport, opts DriftOptions) error {
 
 // unmatchedIgnores warns of paths in ignore_drift that match nothing.
 func (d *document) unmatchedIgnores(r runner.ResourceDrift) {
-	for _, path := range r.Idle {
+	for _, path := range r.Unmatched {
 		d.line(fmt.Sprintf("  %s %s  ignore_drift: neither its configuration nor its state has %s", d.style.yellow("!"), d.style.bold(clean(r.Name)), clean(path)))
 	}
 }
@@ -192,7 +192,7 @@ func (j *JSON) Drift(r *runner.DriftReport) {
 	for _, res := range r.Resources {
 		row := jsonDrifted{
 			Name: res.Name, Type: res.Type, DependsOn: append([]string{}, res.DependsOn...), Status: res.Status,
-			Missing: res.Missing, Unmatched: res.Idle, InVain: res.Idle, Because: res.Because, ReasonData: res.Reason.Encoded(res.Error), Error: res.Error,
+			Missing: res.Missing, Unmatched: res.Unmatched, InVain: res.Unmatched, Because: res.Because, ReasonData: res.Reason.Encoded(res.Error), Error: res.Error,
 		}
 		for _, c := range res.Diff {
 			row.Diff = append(row.Diff, jsonChange(c))

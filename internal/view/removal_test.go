@@ -15,7 +15,7 @@ func removed() []runner.Event {
 	return []runner.Event{
 		started("destroy"),
 		{Kind: runner.Working, Time: at(0), Resource: "db", Action: "state"},
-		{Kind: runner.Looked, Time: at(.2), Resource: "db"},
+		{Kind: runner.StateRead, Time: at(.2), Resource: "db"},
 		{Kind: runner.ResourceSkipped, Time: at(.2), Resource: "smoke", Error: "only observed: left alone"},
 		{Kind: runner.ResourceStarted, Time: at(.3), Resource: "api"},
 		{Kind: runner.ResourceResolved, Time: at(.5), Resource: "api", Status: runner.Present, Actions: []string{"remove-container"}},
@@ -74,7 +74,7 @@ func TestAPlanToDestroy(t *testing.T) {
 
 func someDrift() *runner.DriftReport {
 	return &runner.DriftReport{Run: run, Resources: []runner.ResourceDrift{
-		{Name: "front-net", Type: network, Status: runner.Valid, Idle: []string{"subnet", "lables." + hostile}},
+		{Name: "front-net", Type: network, Status: runner.Valid, Unmatched: []string{"subnet", "lables." + hostile}},
 		{Name: "db", Type: shipped, Status: runner.Stale,
 			Diff:    []runner.Change{{Path: "image", Op: runner.Modify, Old: "postgres:15", New: "postgres:16 " + hostile}},
 			Ignored: []runner.Change{{Path: "labels.build", Op: runner.Modify, Old: 1, New: 2}}},

@@ -124,7 +124,7 @@ func plan(ctx context.Context, a *app.App, o planOptions) error {
 	look := (*runner.Runner).Plan
 	if o.destroy {
 		noticeDependents(a, s, o.input.Targets)
-		look, s.Spec.Remove, s.Caller.Gone = (*runner.Runner).PlanDestroy, s.Remove, held.Gone
+		look, s.Spec.Remove, s.Caller.Absence = (*runner.Runner).PlanDestroy, s.Remove, held.Gone
 	}
 	plan, err := look(runner.New(s.Spec, s.Containers), s.Ctx, s.Caller)
 	err = errors.Join(err, report.Close())

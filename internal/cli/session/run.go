@@ -34,7 +34,7 @@ func Execute(a *app.App, s *Started, do func(*runner.Runner, context.Context, ru
 	}
 	defer held.End()
 	s.Caller.Recorder, s.Caller.Guard, s.Caller.Confirm, s.Spec.KeepGoing = held, held, mode, keepGoing
-	s.Caller.Gone = held.Gone
+	s.Caller.Absence = held.Gone
 	r := runner.New(s.Spec, s.Containers)
 	questions := prompt.New(a, nil)
 	questions.Each = mode == runner.ConfirmAction
