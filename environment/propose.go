@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // Propose returns the events that carry out a command, or a *Refusal.
@@ -159,7 +160,7 @@ func (s *State) startChecked(d deploymentRequest, now time.Time) ([]deploylog.Ev
 			remedy = fmt.Sprintf("--min-healthy-percent %d or less, or --method Surge, would let it proceed", most)
 		}
 		return nil, refuse(NoDisruptionAllowed, "revision %d cannot be deployed like that: Replace stops a task before it starts another, and with a min_healthy_percent of %d none of %s may be without one; %s",
-			d.revision, config.MinHealthyPercent, count(n, "host"), remedy)
+			d.revision, config.MinHealthyPercent, phrase.Count(n, "host"), remedy)
 	}
 	return s.startEvents(d, now), nil
 }

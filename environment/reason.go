@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // ReasonCode says why something of an environment is not in the desired state,
@@ -115,7 +116,7 @@ func (d details) text(code ReasonCode) (message, change string) {
 		return waiting + d.tooManyFailed(), "a failed task becoming healthy, or another deployment"
 	case MinHealthy:
 		return waiting + fmt.Sprintf("only %d of %s are healthy, and %d must stay healthy (min_healthy_percent %d)",
-			d.healthy, count(d.desired, "host"), d.minimum, d.config.MinHealthyPercent), "another task becoming healthy, or a deployment with a lower --min-healthy-percent"
+			d.healthy, phrase.Count(d.desired, "host"), d.minimum, d.config.MinHealthyPercent), "another task becoming healthy, or a deployment with a lower --min-healthy-percent"
 	case MaxOver:
 		return waiting + fmt.Sprintf("the number of hosts with two tasks is %d, and max_over is %d", d.double, d.config.MaxOver), "an old task being terminated"
 	case TaskPaused:
@@ -152,7 +153,7 @@ func (d details) taskText(code ReasonCode) (message, change string) {
 }
 
 func (d details) tooManyFailed() string {
-	return fmt.Sprintf("%s failed, and max_failed is %s", count(d.failed, "host"), d.config.MaxFailed)
+	return fmt.Sprintf("%s failed, and max_failed is %s", phrase.Count(d.failed, "host"), d.config.MaxFailed)
 }
 
 func times(n int) string {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/heap"
 )
 
 // State is one environment as recorded in the log. It is not safe for concurrent
@@ -40,7 +41,7 @@ type State struct {
 	// Derived.
 	sets    [classCount]set
 	overdue set
-	timers  timerQueue
+	timers  heap.Heap[timer] // of hosts to re-evaluate, of which some may be outdated
 	total   totals
 	current map[int]int // tasks by revision; of the active one, those that are available
 }

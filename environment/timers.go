@@ -1,43 +1,25 @@
 package environment
 
-import (
-	"container/heap"
-	"time"
-)
+import "time"
 
-// timerQueue orders by time the hosts to re-evaluate. A timer whose host was
-// evaluated since it was set is ignored.
-type timerQueue []timer
-
+// timer is when a host is to be re-evaluated. One whose host was evaluated since
+// it was set is ignored.
 type timer struct {
 	at         time.Time
 	host       int
 	generation int // of the host when the timer was set
 }
 
-func (a timerQueue) Len() int { return len(a) }
+// Before reports whether a timer is due before another.
+func (a timer) Before(other timer) bool { return a.at.Before(other.at) }
 
-func (a timerQueue) Less(i, j int) bool { return a[i].at.Before(a[j].at) }
-
-func (a timerQueue) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
-
-// Push and Pop are for package heap.
-func (a *timerQueue) Push(x any) { *a = append(*a, x.(timer)) }
-
-// Pop removes the last.
-func (a *timerQueue) Pop() any {
-	last := (*a)[len(*a)-1]
-	*a = (*a)[:len(*a)-1]
-	return last
-}
-
-// next is the first valid timer.
-func (a *timerQueue) next(of func(timer) bool) (timer, bool) {
-	for len(*a) > 0 {
-		if first := (*a)[0]; of(first) {
+// nextTimer is the first valid timer.
+func (s *State) nextTimer() (timer, bool) {
+	for len(s.timers) > 0 {
+		if first := s.timers[0]; s.timerValid(first) {
 			return first, true
 		}
-		heap.Pop(a)
+		s.timers.Pop()
 	}
 	return timer{}, false
 }
@@ -49,7 +31,7 @@ func (s *State) Wake() time.Time {
 		return time.Time{}
 	}
 	wake := s.deadline()
-	if first, ok := s.timers.next(s.timerValid); ok && (wake.IsZero() || first.at.Before(wake)) {
+	if first, ok := s.nextTimer(); ok && (wake.IsZero() || first.at.Before(wake)) {
 		wake = first.at
 	}
 	return wake
@@ -70,7 +52,7 @@ func (s *State) advance(now time.Time) {
 	}
 	s.clock = latest(s.clock, now)
 	for {
-		first, ok := s.timers.next(s.timerValid)
+		first, ok := s.nextTimer()
 		if !ok || first.at.After(now) {
 			return
 		}

@@ -1,7 +1,6 @@
 package environment
 
 import (
-	"container/heap"
 	"iter"
 	"math/bits"
 	"time"
@@ -34,7 +33,7 @@ func (s *State) refresh(h *host, now time.Time) {
 	h.status, next = s.evaluate(h, now)
 	h.generation++
 	if !next.IsZero() {
-		heap.Push(&s.timers, timer{next, h.index, h.generation})
+		s.timers.Push(timer{next, h.index, h.generation})
 	}
 }
 

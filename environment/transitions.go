@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // transitions returns the events of what has become true and is not recorded.
@@ -106,7 +107,7 @@ func (s *State) failureCauses() string {
 		}
 	}
 	if more > 0 {
-		all = append(all, fmt.Sprintf("and %s more", count(more, "host")))
+		all = append(all, fmt.Sprintf("and %s more", phrase.Count(more, "host")))
 	}
 	return strings.Join(all, "\n")
 }
@@ -116,11 +117,4 @@ func (s *State) event(name string, p payload) deploylog.Event {
 	return deploylog.Event{
 		Deployment: s.active.ID, Target: s.target, Revision: strconv.Itoa(s.active.Revision), Name: name, Attempt: s.attempts[name] + 1, Data: p.data(),
 	}
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/deployster-go/deployster/internal/heap"
 )
 
 // Graph holds nodes in the order they were added. It is not safe for
@@ -81,22 +83,33 @@ func closure[K cmp.Ordered](edges map[K][]K, from []K) map[K]bool {
 	return seen
 }
 
+// place is that of a node in the order of adding.
+type place int
+
+// Before reports whether the node was added before another.
+func (p place) Before(other place) bool { return p < other }
+
 // Sort returns the nodes so that each stands after all it depends on; among
 // those that could stand next, the one added first does. It fails with a
 // *CycleError.
 func (g *Graph[K]) Sort() ([]K, error) {
-	index := make(map[K]int, len(g.keys))
+	index := make(map[K]place, len(g.keys))
 	for i, k := range g.keys {
-		index[k] = i
+		index[k] = place(i)
+	}
+	var next heap.Heap[place]
+	push := func(keys []K) {
+		for _, k := range keys {
+			next.Push(index[k])
+		}
 	}
 	ready := g.Ready()
-	next := indexHeap[K]{index: index}
-	next.push(ready.Initial()...)
+	push(ready.Initial())
 	order := make([]K, 0, len(g.keys))
-	for next.len() > 0 {
-		k := next.pop()
+	for len(next) > 0 {
+		k := g.keys[next.Pop()]
 		order = append(order, k)
-		next.push(ready.Done(k)...)
+		push(ready.Done(k))
 	}
 	if len(order) < len(g.keys) {
 		return nil, &CycleError[K]{Path: g.cycle(order)}

@@ -96,7 +96,7 @@ func TestVariablesOfTheCommandLineAreWhatTheyLookLike(t *testing.T) {
 	}
 }
 
-func TestVariableProblemsAreToldTogether(t *testing.T) {
+func TestVariableProblemsAreReportedTogether(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "vars.auto.yaml", `_version: mine
 1: x

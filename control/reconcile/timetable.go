@@ -1,14 +1,15 @@
 package reconcile
 
 import (
-	"container/heap"
 	"time"
+
+	"github.com/deployster-go/deployster/internal/heap"
 )
 
 // DelayQueue tells what is due when. The zero value is empty.
 type DelayQueue[K comparable] struct {
 	at    map[K]time.Time
-	dates dates[K] // those that at does not have are of no interest any more
+	dates heap.Heap[date[K]] // those that at does not have are of no interest any more
 }
 
 // Set makes something due at a time instead of any other; zero is never.
@@ -23,15 +24,14 @@ func (t *DelayQueue[K]) Set(key K, at time.Time) {
 			t.at = map[K]time.Time{}
 		}
 		t.at[key] = at
-		heap.Push(&t.dates, date[K]{at, key})
+		t.dates.Push(date[K]{at, key})
 	}
 	const slack = 64
 	if len(t.dates) > 2*len(t.at)+slack {
 		t.dates = t.dates[:0]
 		for key, at := range t.at {
-			t.dates = append(t.dates, date[K]{at, key})
+			t.dates.Push(date[K]{at, key})
 		}
-		heap.Init(&t.dates)
 	}
 }
 
@@ -45,7 +45,7 @@ func (t *DelayQueue[K]) Next() time.Time {
 		if at, ok := t.at[first.key]; ok && at.Equal(first.at) {
 			return first.at
 		}
-		heap.Pop(&t.dates)
+		t.dates.Pop()
 	}
 	return time.Time{}
 }
@@ -74,15 +74,5 @@ type date[K comparable] struct {
 	key K
 }
 
-// dates implements heap.Interface.
-type dates[K comparable] []date[K]
-
-func (d dates[K]) Len() int           { return len(d) }
-func (d dates[K]) Less(i, j int) bool { return d[i].at.Before(d[j].at) }
-func (d dates[K]) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
-func (d *dates[K]) Push(x any)        { *d = append(*d, x.(date[K])) }
-func (d *dates[K]) Pop() any {
-	last := (*d)[len(*d)-1]
-	*d = (*d)[:len(*d)-1]
-	return last
-}
+// Before reports whether a date is before another.
+func (d date[K]) Before(other date[K]) bool { return d.at.Before(other.at) }

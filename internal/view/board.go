@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -263,7 +264,7 @@ func (b *board) header() string {
 	if b.manifest != "" {
 		parts = append(parts, b.manifest)
 	}
-	size := plural(len(b.rows), "resource")
+	size := phrase.Count(len(b.rows), "resource")
 	switch b.plugs {
 	case "", "0":
 	case "1":

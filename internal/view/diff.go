@@ -8,6 +8,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -96,6 +97,6 @@ func (d *document) side(paint func(string) string, mark string, lines []string) 
 		d.line("          " + paint(mark+" "+text))
 	}
 	if more > 0 {
-		d.line("          " + d.style.dim(fmt.Sprintf("… and %s", plural(more, "more line"))))
+		d.line("          " + d.style.dim(fmt.Sprintf("… and %s", phrase.Count(more, "more line"))))
 	}
 }

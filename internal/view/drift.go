@@ -7,6 +7,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -109,7 +110,7 @@ func DriftSummary(r *runner.DriftReport) string {
 	if n == (jsonDriftSummary{AsConfigured: n.AsConfigured, Ignored: n.Ignored}) {
 		text := fmt.Sprintf("No drift: %d as configured", n.AsConfigured)
 		if n.Ignored > 0 {
-			text += fmt.Sprintf(", %s ignored", plural(n.Ignored, "difference"))
+			text += fmt.Sprintf(", %s ignored", phrase.Count(n.Ignored, "difference"))
 		}
 		return text + "."
 	}
@@ -126,7 +127,7 @@ func DriftSummary(r *runner.DriftReport) string {
 		}
 	}
 	if n.Ignored > 0 {
-		parts = append(parts, plural(n.Ignored, "difference")+" ignored")
+		parts = append(parts, phrase.Count(n.Ignored, "difference")+" ignored")
 	}
 	return "Drift: " + strings.Join(parts, ", ") + "."
 }

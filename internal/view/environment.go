@@ -13,6 +13,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // How much is shown of the unhealthy hosts of an environment; --hosts shows all.
@@ -57,7 +58,7 @@ func (d *document) revisions(r environment.Report) {
 		}
 	}
 	if left > 0 {
-		d.line(d.style.dim(fmt.Sprintf("… %s: deployster env revisions %s", plural(left, "earlier revision"), clean(r.Environment))))
+		d.line(d.style.dim(fmt.Sprintf("… %s: deployster env revisions %s", phrase.Count(left, "earlier revision"), clean(r.Environment))))
 	}
 	for _, row := range r.Rows {
 		if isInactive(row) && left > 0 {
@@ -93,7 +94,7 @@ func (d *document) hostsAndRemarks(r environment.Report, hosts bool) {
 		below.cause("  ", withoutHosts(c.Cause, r.Hosts), hosts)
 	}
 	if hosts {
-		below.line(fmt.Sprintf("%s healthy, minimum %d:", plural(r.Healthy, "host"), r.Minimum))
+		below.line(fmt.Sprintf("%s healthy, minimum %d:", phrase.Count(r.Healthy, "host"), r.Minimum))
 	}
 	shown := 0
 	for _, h := range r.Hosts {
@@ -105,7 +106,7 @@ func (d *document) hostsAndRemarks(r environment.Report, hosts bool) {
 		}
 	}
 	if more := shown - maxUnhealthyHosts; more > 0 && !hosts {
-		below.line(fmt.Sprintf("  … and %s in trouble: --hosts shows all", plural(more, "more host")))
+		below.line(fmt.Sprintf("  … and %s in trouble: --hosts shows all", phrase.Count(more, "more host")))
 	}
 	if below.Len() > 0 {
 		d.line("")
@@ -198,7 +199,7 @@ func (d *document) cause(prefix, text string, all bool) {
 			d.line(part)
 		}
 		if i == 0 && more > 0 {
-			d.line(prefix + d.style.dim("… "+plural(more, "line")))
+			d.line(prefix + d.style.dim("… "+phrase.Count(more, "line")))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // EnvironmentLive draws the progress of a deployment: the table of its environment
@@ -96,7 +97,7 @@ func (l *EnvironmentLive) frame(height int) []string {
 		lines = l.lines(s, r)
 	}
 	if height > 0 && len(lines) > height {
-		lines = append(lines[:height-1], "  "+s.dim("… "+plural(len(lines)-height+1, "more line")))
+		lines = append(lines[:height-1], "  "+s.dim("… "+phrase.Count(len(lines)-height+1, "more line")))
 	}
 	for i, line := range lines {
 		lines[i] = ansi.Truncate(line, l.cells(), "…")

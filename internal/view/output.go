@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -60,7 +61,7 @@ func (s *callOutput) remainder() []string {
 		for _, line := range s.last {
 			size -= len(line) + 1
 		}
-		text := fmt.Sprintf("… %s (%s) left out", plural(n, "line"), inBytes(max(size, 0)))
+		text := fmt.Sprintf("… %s (%s) left out", phrase.Count(n, "line"), inBytes(max(size, 0)))
 		if len(s.files) > 0 {
 			text += "; all of it: " + strings.Join(s.files, " and ")
 		}
@@ -78,7 +79,7 @@ func inBytes(n int) string {
 	case n >= 1<<10:
 		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 	default:
-		return plural(n, "byte")
+		return phrase.Count(n, "byte")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/pipeline"
 )
 
@@ -53,7 +54,7 @@ func (r StatusRow) present() []string {
 			continue
 		}
 		if row.Hosts > 0 {
-			text += fmt.Sprintf(" (%d of %s done", row.Hosts-row.Open-row.Failed, plural(row.Hosts, "host"))
+			text += fmt.Sprintf(" (%d of %s done", row.Hosts-row.Open-row.Failed, phrase.Count(row.Hosts, "host"))
 			if row.Failed > 0 {
 				text += fmt.Sprintf(", %d failed", row.Failed)
 			}

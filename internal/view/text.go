@@ -104,14 +104,6 @@ func megabytes(current, total int64) string {
 	return fmt.Sprintf("%d/%d %s", current/unit, total/unit, name)
 }
 
-// plural is "1 resource", "4 resources".
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // fit cuts text to a number of terminal cells and fills it up with spaces.
 func fit(s string, cells int) string {
 	if cells <= 0 {

@@ -52,7 +52,7 @@ func TestWhatAliasesAndMergeKeysStandForIsRead(t *testing.T) {
 	}
 }
 
-func TestEveryProblemIsToldAtItsPlace(t *testing.T) {
+func TestEveryProblemIsReportedAtItsPlace(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"several, in the order of the file":    {"nane: x\nnumbers: [0, a, 3, 4.5]\n", "f.yaml:1:1: unknown key \"nane\", did you mean \"name\"?\nf.yaml:1:1: there is no name\nf.yaml:2:11: numbers[0]: must be a number from 1 to 9, not 0\nf.yaml:2:14: numbers[1]: must be a number from 1 to 9, not text\nf.yaml:2:20: numbers[3]: must be a number from 1 to 9, not 4.5"},
 		"empty":                                {"# nothing\n", "f.yaml:1:1: the file is empty; it needs a name"},

@@ -1,0 +1,45 @@
+package heap_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/internal/heap"
+)
+
+type number int
+
+func (n number) Before(other number) bool { return n < other }
+
+// Whatever is pushed and popped in whatever order, the first is always the least
+// of what is there.
+func TestTheFirstIsAlwaysTheLeast(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var h heap.Heap[number]
+		var there []number
+		t.Repeat(map[string]func(*rapid.T){
+			"push": func(t *rapid.T) {
+				n := number(rapid.IntRange(0, 20).Draw(t, "n"))
+				h.Push(n)
+				there = append(there, n)
+			},
+			"pop": func(t *rapid.T) {
+				if len(there) == 0 {
+					t.Skip("empty")
+				}
+				least := slices.Min(there)
+				there = slices.Delete(there, slices.Index(there, least), slices.Index(there, least)+1)
+				if got := h.Pop(); got != least {
+					t.Fatalf("popped %d, want %d", got, least)
+				}
+			},
+			"": func(t *rapid.T) {
+				if len(h) != len(there) || len(h) > 0 && h[0] != slices.Min(there) {
+					t.Fatalf("%v, want %v", h, there)
+				}
+			},
+		})
+	})
+}
