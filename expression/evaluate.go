@@ -38,7 +38,7 @@ func (x *mapping) eval(sc *scope) any {
 		key, value := python.Defined(x.keys[i].eval(sc)), x.values[i].eval(sc)
 		sc.At = x.at
 		if !python.Hashable(key) {
-			sc.Fail("%s can not be a key", python.Describe(key))
+			sc.Fail("%s cannot be a key", python.Describe(key))
 		}
 		d.Set(key, value)
 	}
@@ -79,7 +79,7 @@ func (x *slice) eval(sc *scope) any {
 	}
 	sc.Work(1)
 	sc.At = x.at
-	return sc.Slice(python.Defined(of), bounds[0], bounds[1], bounds[2])
+	return sc.Slice(python.Defined(of), bounds)
 }
 
 // eval evaluates the arguments of a call.
@@ -117,7 +117,7 @@ func (x *call) eval(sc *scope) any {
 		if name == "" {
 			name = "the value"
 		}
-		sc.Fail("%s is %s and can not be called", name, python.Describe(f))
+		sc.Fail("%s is %s and cannot be called", name, python.Describe(f))
 	}
 	sc.At = x.at
 	return result

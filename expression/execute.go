@@ -91,7 +91,7 @@ func (t target) assign(sc *scope, v any) {
 	case t.several != nil:
 		list := sc.Iterate(python.Defined(v))
 		if len(list) != len(t.several) {
-			sc.Fail("can not assign %s to these names: their numbers differ", python.Describe(v))
+			sc.Fail("cannot assign %s to these names: their numbers differ", python.Describe(v))
 		}
 		for i, inner := range t.several {
 			inner.assign(sc, python.Norm(list[i]))
@@ -100,7 +100,7 @@ func (t target) assign(sc *scope, v any) {
 		held, _ := sc.lookup(t.name)
 		ns, ok := held.(*python.Namespace)
 		if !ok || ns.IsModule {
-			sc.Fail("can not set %s.%s: %s is not a namespace()", t.name, t.attribute, t.name)
+			sc.Fail("cannot set %s.%s: %s is not a namespace()", t.name, t.attribute, t.name)
 		}
 		ns.Vars[t.attribute] = v
 	default:

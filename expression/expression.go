@@ -65,7 +65,7 @@ type Ref struct {
 	Optional     bool // the template copes with its being undefined
 }
 
-// IsTemplate tells whether the text holds anything to evaluate; text that does
+// IsTemplate reports whether the text holds anything to evaluate; text that does
 // not evaluates to itself.
 func IsTemplate(src string) bool {
 	return strings.Contains(src, "{{") || strings.Contains(src, "{%") || strings.Contains(src, "{#")

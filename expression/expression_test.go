@@ -57,12 +57,12 @@ func TestMistakesAreExplained(t *testing.T) {
 		"{{ list[5] }}":                 `list has no "5"; it is a list of 2`,
 		"{{ [] | first }}":              `an empty list has no "first item"; it is empty`,
 		"a\nb {{ db.nope }}":            `line 2: db has no "nope"; it has name, state`,
-		"{{ 1 / 0 }}":                   `can not divide by zero`,
-		"{{ 'a' + 1 }}":                 `can not compute text + a number; the operator ~ joins anything as text`,
-		"{{ 1 < 'a' }}":                 `can not compare a number with text`,
-		"{{ list.append(3) }}":          `append() would change a list, which an expression can not; make a new one instead`,
+		"{{ 1 / 0 }}":                   `cannot divide by zero`,
+		"{{ 'a' + 1 }}":                 `cannot compute text + a number; the operator ~ joins anything as text`,
+		"{{ 1 < 'a' }}":                 `cannot compare a number with text`,
+		"{{ list.append(3) }}":          `append() would change a list, which an expression cannot; make a new one instead`,
 		"{{ db.keys }}":                 `the result is the function keys; to call it, write keys(), and for a key of that name ['keys']`,
-		"{{ db() }}":                    `db is a mapping and can not be called`,
+		"{{ db() }}":                    `db is a mapping and cannot be called`,
 		"{{ 9223372036854775807 + 1 }}": `the result of 9223372036854775807 + 1 is too large for a whole number`,
 		"{{ {1: 'a'} }}":                `the result has the key 1, which is not text`,
 		"{{ 'a' | replace('a') }}":      `the filter replace needs the argument "new"`,
@@ -77,8 +77,8 @@ func TestMistakesAreExplained(t *testing.T) {
 		"{# a":                          `line 1, column 1: the comment is not closed; expected "#}"`,
 		"{% if a %}":                    `line 1, column 11: Unexpected EOF, expected tag elif or else or endif, got the end of the text`,
 		"{% nosuch %}":                  `line 1, column 4: unknown or unexpected tag "nosuch"`,
-		"{% set db.x = 1 %}":            `can not set db.x: db is not a namespace()`,
-		"{% set a, b = [1] %}":          `can not assign a list of 1 to these names: their numbers differ`,
+		"{% set db.x = 1 %}":            `cannot set db.x: db is not a namespace()`,
+		"{% set a, b = [1] %}":          `cannot assign a list of 1 to these names: their numbers differ`,
 	} {
 		_, err := e.Evaluate(src, vars)
 		if err == nil || err.Error() != want {

@@ -33,7 +33,7 @@ func (n *include) run(sc *scope) signal {
 			continue
 		}
 		if err != nil {
-			sc.Fail("can not include %q: %s", candidate, err)
+			sc.Fail("cannot include %q: %s", candidate, err)
 		}
 		sc.rootOf(t, sc.out, !n.withoutContext).renderTemplate(t)
 		return goesOn
@@ -67,7 +67,7 @@ func (n *imports) run(sc *scope) signal {
 	sc.At = n.at
 	t, err := sc.load(name)
 	if err != nil {
-		sc.Fail("can not import %q: %s", name, err)
+		sc.Fail("cannot import %q: %s", name, err)
 	}
 	root := sc.rootOf(t, &output{}, n.withContext)
 	root.renderTemplate(t)
@@ -107,7 +107,7 @@ func (n *extends) run(sc *scope) signal {
 	sc.At = n.at
 	parent, err := sc.load(n.name)
 	if err != nil {
-		sc.Fail("can not extend %q: %s", n.name, err)
+		sc.Fail("cannot extend %q: %s", n.name, err)
 	}
 	sc.addBlocks(parent)
 	sc.parent = parent
@@ -127,7 +127,7 @@ func (p *parser) withContext(standard bool) bool {
 
 func (p *parser) include(at python.Position) node {
 	if p.within.muted {
-		p.fail(at, "an include can not stand beside the blocks of a template that extends another")
+		p.fail(at, "an include cannot stand beside the blocks of a template that extends another")
 	}
 	n := &include{at: at, name: p.expression(true)}
 	if p.current().is("ignore") {
@@ -148,7 +148,7 @@ func (p *parser) imports(at python.Position, from bool) node {
 		for {
 			name := p.name("a name to import")
 			if strings.HasPrefix(name.text, "_") {
-				p.fail(name.at, "names that start with _ can not be imported")
+				p.fail(name.at, "names that start with _ cannot be imported")
 			}
 			alias := name.text
 			if p.bound[alias] = true; p.skip("as") {
@@ -180,7 +180,7 @@ func (p *parser) extends(at python.Position) node {
 	case t.kind != stringToken:
 		p.unexpected("extends takes a file name")
 	case !p.within.top || p.depth > 0:
-		p.fail(at, "extends can not stand within another statement")
+		p.fail(at, "extends cannot stand within another statement")
 	case p.within.muted:
 		p.fail(at, "a template can extend only one other")
 	}

@@ -332,55 +332,40 @@ func syntaxError(file string, at python.Position, format string, args ...any) *p
 	return &python.SyntaxError{File: file, Line: at.Line, Column: at.Column, Message: fmt.Sprintf(format, args...)}
 }
 
-// unescape resolves the escapes of a Python text literal.
+// unescape resolves the escapes of a Python text literal. What Python makes of
+// characters by their names, or that are not ASCII, after a backslash is refused.
 func unescape(s string) (string, bool) {
-	if !strings.Contains(s, `\`) {
-		return s, true
-	}
-	simple := map[byte]byte{'n': '\n', 't': '\t', 'r': '\r', '\\': '\\', '\'': '\'', '"': '"', 'a': '\a', 'b': '\b', 'f': '\f', 'v': '\v'}
 	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' || i+1 == len(s) {
-			b.WriteByte(s[i])
-			continue
+	for s != "" {
+		before, rest, found := strings.Cut(s, `\`)
+		b.WriteString(before)
+		if s = rest; !found || s == "" {
+			break
 		}
-		i++
-		c := s[i]
-		if plain, ok := simple[c]; ok {
-			b.WriteByte(plain)
-			continue
-		}
-		width, base, from := 0, 16, i+1
-		switch {
+		head := s[:min(3, len(s))]
+		octal := len(head) - len(strings.TrimLeft(head, "01234567"))
+		switch c := s[0]; {
 		case c == '\n':
-			continue
-		case c == 'x':
-			width = 2
-		case c == 'u':
-			width = 4
-		case c == 'U':
-			width = 8
-		case c >= '0' && c <= '7':
-			base, from = 8, i
-			for width < 3 && i+width < len(s) && s[i+width] >= '0' && s[i+width] <= '7' {
-				width++
+			s = s[1:]
+		case c == '\'' || c == '"':
+			b.WriteByte(c)
+			s = s[1:]
+		case octal > 0:
+			code, _ := strconv.ParseUint(s[:octal], 8, 32)
+			b.WriteRune(rune(code))
+			s = s[octal:]
+		case strings.IndexByte(`abfnrtvxuU\`, c) >= 0:
+			r, _, tail, err := strconv.UnquoteChar(`\`+s, 0)
+			if err != nil {
+				return "", false
 			}
+			b.WriteRune(r)
+			s = tail
 		case c == 'N' || c >= utf8.RuneSelf:
-			return "", false // characters by their names; what Python makes of others is an accident
+			return "", false
 		default:
 			b.WriteByte('\\')
-			b.WriteByte(c)
-			continue
 		}
-		if from+width > len(s) {
-			return "", false
-		}
-		code, err := strconv.ParseUint(s[from:from+width], base, 32)
-		if err != nil || !utf8.ValidRune(rune(code)) {
-			return "", false
-		}
-		b.WriteRune(rune(code))
-		i = from + width - 1
 	}
 	return b.String(), true
 }

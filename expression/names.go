@@ -115,7 +115,7 @@ func (n *names) follow(r reference, from visit) []read {
 	case errors.Is(err, fs.ErrNotExist) && r.ignoreMissing:
 		return nil
 	case err != nil:
-		python.Throw(syntaxError(from.file, r.at, "can not %s %s: %s", r.verb, strconv.Quote(r.name), err))
+		python.Throw(syntaxError(from.file, r.at, "cannot %s %s: %s", r.verb, strconv.Quote(r.name), err))
 	}
 	return n.template(t, to)
 }

@@ -127,7 +127,7 @@ func (p *parser) mapping() expr {
 		key := p.expression(true)
 		literal, isSequence := key.(*sequence)
 		if _, isMapping := key.(*mapping); isMapping || isSequence && !literal.tuple {
-			p.fail(at, "a list or a mapping can not be a key")
+			p.fail(at, "a list or a mapping cannot be a key")
 		}
 		p.expect(":")
 		m.keys, m.values = append(m.keys, key), append(m.values, p.expression(true))
@@ -189,7 +189,7 @@ func (p *parser) arguments() arguments {
 		t := p.current()
 		switch {
 		case t.is("*") || t.is("**"):
-			p.fail(t.at, "a call can not unpack %s; write the arguments one by one", t.text)
+			p.fail(t.at, "a call cannot unpack %s; write the arguments one by one", t.text)
 		case t.kind == nameToken && p.look(1).is("="):
 			p.i += 2
 			if slices.Contains(a.names, t.text) {
@@ -197,7 +197,7 @@ func (p *parser) arguments() arguments {
 			}
 			a.names, a.named = append(a.names, t.text), append(a.named, p.expression(true))
 		case len(a.names) > 0:
-			p.fail(t.at, "an argument without a name can not follow one with a name")
+			p.fail(t.at, "an argument without a name cannot follow one with a name")
 		default:
 			a.positional = append(a.positional, p.expression(true))
 		}

@@ -91,7 +91,7 @@ func (o *oracle) answers(t *testing.T, templates []string) []answer {
 }
 
 // agrees reports whether a value is that of the answer. A whole number and one
-// with decimals differ, and so do numbers that a float64 can not tell apart.
+// with decimals differ, and so do numbers that a float64 cannot tell apart.
 func (a answer) agrees(got any) bool {
 	decoder := json.NewDecoder(bytes.NewReader(a.Value))
 	decoder.UseNumber()

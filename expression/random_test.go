@@ -169,7 +169,7 @@ func (c *comparison) compare(template string, a answer) {
 func (c *comparison) report(t *testing.T, x experiment) {
 	t.Helper()
 	answered, refused := float64(c.answered)/float64(c.total), float64(c.refused)/float64(c.answered)
-	t.Logf("%d templates: Jinja2 answers %.1f%%, of which %.1f%% are refused here; %d can not be compared", c.total, 100*answered, 100*refused, c.skipped)
+	t.Logf("%d templates: Jinja2 answers %.1f%%, of which %.1f%% are refused here; %d cannot be compared", c.total, 100*answered, 100*refused, c.skipped)
 	if answered < x.leastAnswered {
 		t.Errorf("Jinja2 answers only %.1f%% of the templates: they test little", 100*answered)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/deployster-go/deployster/expression/python"
 )
 
-// Reads tells whether any template within v, which is made of maps, slices and
+// Reads reports whether any template within v, which is made of maps, slices and
 // scalars, refers to one of the names. It fails as Check does; of several
 // failures, with the first in the order of sorted keys.
 func (e *Evaluator) Reads(v any, names ...string) (bool, error) {

@@ -221,7 +221,7 @@ func (p *parser) target() target {
 func (p *parser) targetName() target {
 	t := p.name("a name to assign to")
 	if slices.Contains(keywords, t.text) || slices.Contains([]string{"true", "false", "none", "True", "False", "None"}, t.text) {
-		p.fail(t.at, "can not assign to %q", t.text)
+		p.fail(t.at, "cannot assign to %q", t.text)
 	}
 	p.bound[t.text] = true
 	return target{at: t.at, name: t.text}
@@ -241,7 +241,7 @@ func (t target) names() []string {
 // storesNot refuses a target that would hide a name.
 func (p *parser) storesNot(t target, name string) {
 	if t.attribute == "" && slices.Contains(t.names(), name) {
-		p.fail(t.at, "can not assign to %q in a loop", name)
+		p.fail(t.at, "cannot assign to %q in a loop", name)
 	}
 }
 
@@ -310,14 +310,14 @@ func (p *parser) macro(at python.Position) node {
 		}
 		param := p.targetName()
 		if slices.Contains(m.params, param.name) || param.name == "caller" {
-			p.fail(param.at, "there can not be another parameter %q", param.name)
+			p.fail(param.at, "there cannot be another parameter %q", param.name)
 		}
 		m.params = append(m.params, param.name)
 		names.store(param.name)
 		if p.skip("=") {
 			p.aside(names, func() { m.defaults = append(m.defaults, p.expression(true)) })
 		} else if len(m.defaults) > 0 {
-			p.fail(param.at, "a parameter without a default can not follow one with a default")
+			p.fail(param.at, "a parameter without a default cannot follow one with a default")
 		}
 	}
 	m.body, _ = p.inner(context{inFor: p.within.inFor, symbols: names}, "endmacro")
@@ -331,7 +331,7 @@ func (p *parser) block(at python.Position) node {
 		p.fail(name.at, "Block named '%s' already defined", name.text)
 	}
 	if p.within.muted && !p.within.top {
-		p.fail(at, "the block %s of a template that extends another can not stand within a statement", name.text)
+		p.fail(at, "the block %s of a template that extends another cannot stand within a statement", name.text)
 	}
 	b := &block{name: name.text}
 	p.blocks[name.text] = b

@@ -28,7 +28,7 @@ func (e *Evaluator) read(name string) (string, error) {
 	}
 	root, err := os.OpenRoot(e.workspace)
 	if err != nil {
-		return "", fmt.Errorf("the workspace can not be opened: %w", err)
+		return "", fmt.Errorf("the workspace cannot be opened: %w", err)
 	}
 	defer root.Close() //nolint:errcheck // opened for reading
 	// Stat first: opening a pipe would wait for its writer.

@@ -28,7 +28,7 @@ func rangeFunction(s *python.State, a *python.Args) any {
 		step = s.Integer(python.Or(v[2], int64(1)), "range takes")
 	}
 	if step == 0 {
-		s.Fail("the step of range can not be zero")
+		s.Fail("the step of range cannot be zero")
 	}
 	list := []any{}
 	for i := from; (step > 0 && i < to) || (step < 0 && i > to); {
@@ -66,7 +66,7 @@ func dictFunction(s *python.State, a *python.Args) any {
 		}
 		for i, key := range keys {
 			if !python.Hashable(python.Defined(key)) {
-				s.Fail("%s can not be a key", python.Describe(key))
+				s.Fail("%s cannot be a key", python.Describe(key))
 			}
 			d.Set(key, values[i])
 		}

@@ -73,7 +73,7 @@ func listFilters() map[string]python.Filter {
 			for _, item := range s.Iterate(python.Defined(in)) {
 				key := python.Defined(get(python.Norm(item)))
 				if !python.Hashable(key) {
-					s.Fail("unique can not tell %s apart", python.Describe(key))
+					s.Fail("unique cannot tell %s apart", python.Describe(key))
 				}
 				if _, ok := seen.Items[python.Hashed(key)]; !ok {
 					seen.Set(key, nil)

@@ -27,7 +27,7 @@ func Tests() map[string]python.Test {
 		_, ok := python.Float(v)
 		return ok
 	}
-	// remainder tells whether a number leaves rest when divided by by.
+	// remainder reports whether a number leaves rest when divided by by.
 	remainder := func(s *python.State, in, by, rest any) bool {
 		if _, ok := python.Float(python.Defined(in)); !ok {
 			s.Fail("the test takes a number, not %s", python.Describe(in))
@@ -115,7 +115,7 @@ func Tests() map[string]python.Test {
 	return tests
 }
 
-// known tells whether there is a filter or test of the name.
+// known reports whether there is a filter or test of the name.
 func known[T any](s *python.State, name any, what string, all map[string]T) bool {
 	text, ok := python.TextOf(python.Defined(name))
 	if !ok {
@@ -131,7 +131,7 @@ func known[T any](s *python.State, name any, what string, all map[string]T) bool
 // notProvided are the filters and tests of Jinja2 that are not here.
 const notProvided = "batch center filesizeformat forceescape pprint random slice striptags urlize wordwrap xmlattr escaped"
 
-// same tells whether two values are one object in Python. Equal numbers, texts
+// same reports whether two values are one object in Python. Equal numbers, texts
 // and copies may or may not be.
 func same(s *python.State, x, y any) bool {
 	if reflect.TypeOf(x) != reflect.TypeOf(y) {

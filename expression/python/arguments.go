@@ -94,7 +94,7 @@ func (s *State) Integer(v any, who string) int64 {
 }
 
 // Count returns a whole number argument; it is cut to what fits 32 bits, which
-// is beyond all bounds, so that computing with it can not overflow.
+// is beyond all bounds, so that computing with it cannot overflow.
 func (a *Args) Count(v any, standard int64) int64 {
 	i := a.State.Integer(Or(v, standard), a.Name+" takes")
 	return min(max(i, math.MinInt32), math.MaxInt32)

@@ -1,6 +1,7 @@
 package python
 
 import (
+	"iter"
 	"slices"
 	"unicode/utf8"
 )
@@ -153,72 +154,69 @@ func (s *State) absent(of, key any, at site) *Undefined {
 	}, s.At)
 }
 
-// Slice evaluates of[from:to:step] as Python does.
-func (s *State) Slice(of any, givenFrom, givenTo, givenStep *int64) any {
-	step := int64(1)
-	if givenStep != nil {
-		step = *givenStep
+// Slice evaluates of[from:to:step] as Python does; a bound that is left out is
+// nil.
+func (s *State) Slice(of any, bounds [3]*int64) any {
+	series, _ := of.(*Series)
+	if series != nil && series.Kind == RangeKind {
+		of = series.List
 	}
-	if step == 0 {
-		s.Fail("the step of a slice can not be zero")
-	}
-	text, isText := TextOf(of)
-	var runes []rune
-	whole, isRange := of.(*Series)
-	if isRange && whole.Kind == RangeKind {
-		of = whole.List
-	}
-	list, isList := Items(of)
-	n := int64(len(list))
-	if isText {
+	if text, ok := TextOf(of); ok {
 		s.Memory(4 * len(text))
-		runes = []rune(text)
-		n = int64(len(runes))
-	} else if !isList {
-		s.Fail("%s can not be sliced", Describe(of))
-	}
-	low, high, start, stop := int64(0), n, int64(0), n
-	if step < 0 {
-		low, high, start, stop = -1, n-1, n-1, -1
-	}
-	clamp := func(given *int64, standard int64) int64 {
-		if given == nil {
-			return standard
-		}
-		v := *given
-		if v < 0 {
-			v += n
-		}
-		return min(max(v, low), high)
-	}
-	from, to := clamp(givenFrom, start), clamp(givenTo, stop)
-	s.Memory(int(n))
-	var picked []any
-	var out []rune
-	for i := from; (step > 0 && i < to) || (step < 0 && i > to); {
-		if isText {
+		runes := []rune(text)
+		var out []rune
+		for i := range s.sliced(len(runes), bounds) {
 			out = append(out, runes[i])
-		} else {
-			picked = append(picked, Norm(list[i]))
 		}
-		if step > n || step < -n {
-			break
-		}
-		i += step
-	}
-	if isText {
 		return Like(of, string(out))
 	}
-	if isRange {
-		return &Series{Kind: RangeKind, What: whole.What, List: picked}
+	list, ok := Items(of)
+	if !ok {
+		s.Fail("%s cannot be sliced", Describe(of))
+	}
+	picked := []any{}
+	for i := range s.sliced(len(list), bounds) {
+		picked = append(picked, Norm(list[i]))
+	}
+	if series != nil {
+		return &Series{Kind: RangeKind, What: series.What, List: picked}
 	}
 	if _, ok := of.(Tuple); ok {
 		return Tuple(picked)
 	}
-	if picked == nil {
-		picked = []any{}
-	}
 	return picked
+}
+
+// sliced are the indexes that a slice of n elements picks.
+func (s *State) sliced(n int, bounds [3]*int64) iter.Seq[int64] {
+	size, step := int64(n), int64(1)
+	if bounds[2] != nil {
+		step = *bounds[2]
+	}
+	low, high, from, to := int64(0), size, int64(0), size
+	switch {
+	case step == 0:
+		s.Fail("the step of a slice cannot be zero")
+	case step < 0:
+		low, high, from, to = -1, size-1, size-1, -1
+	}
+	for i, bound := range []*int64{&from, &to} {
+		if bounds[i] == nil {
+			continue
+		}
+		if *bound = *bounds[i]; *bound < 0 {
+			*bound += size
+		}
+		*bound = min(max(*bound, low), high)
+	}
+	s.Memory(n)
+	return func(yield func(int64) bool) {
+		for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
+			if !yield(i) || step > size || step < -size {
+				return
+			}
+		}
+	}
 }
 
 // Filter applies a filter by name. Scanning large inputs costs steps.

@@ -3,6 +3,7 @@ package python
 import (
 	"cmp"
 	"math/big"
+	"slices"
 	"strings"
 )
 
@@ -44,7 +45,7 @@ func (s *State) Compares(op string, x, y any) bool {
 	}
 }
 
-// compareNumbers orders numbers by their exact values: a float64 can not hold
+// compareNumbers orders numbers by their exact values: a float64 cannot hold
 // every whole number.
 func compareNumbers(x, y any) (order int, ok bool) {
 	a, intA := Integer(x)
@@ -93,40 +94,36 @@ func (s *State) Equal(x, y any, deep int) bool {
 		b, ok := Items(y)
 		_, listX := x.([]any)
 		_, listY := y.([]any)
-		if !ok || listX != listY || len(a) != len(b) {
-			return false
-		}
-		for i := range a {
-			if !s.Equal(a[i], b[i], deep+1) {
-				return false
-			}
-		}
-		return true
+		return ok && listX == listY && slices.EqualFunc(a, b, func(x, y any) bool { return s.Equal(x, y, deep+1) })
 	}
 	switch x.(type) {
 	case map[string]any, *Dict:
-		keys, values, _ := s.Pairs(x)
-		if others, _, ok := s.Pairs(y); !ok || len(others) != len(keys) {
-			return false
-		}
-		for i, key := range keys {
-			other, ok := Lookup(y, key)
-			if !ok || !s.Equal(values[i], other, deep+1) {
-				return false
-			}
-		}
-		return true
+		return s.equalMappings(x, y, deep)
 	case *Function:
 		if _, ok := y.(*Function); ok && x != y {
-			s.Fail("can not compare functions")
+			s.Fail("cannot compare functions")
 		}
 		return x == y
 	case *Namespace:
 		return x == y
 	case object:
-		s.Fail("can not compare %s", Describe(x))
+		s.Fail("cannot compare %s", Describe(x))
 	}
 	return false
+}
+
+func (s *State) equalMappings(x, y any, deep int) bool {
+	keys, values, _ := s.Pairs(x)
+	if others, _, ok := s.Pairs(y); !ok || len(others) != len(keys) {
+		return false
+	}
+	for i, key := range keys {
+		other, ok := Lookup(y, key)
+		if !ok || !s.Equal(values[i], other, deep+1) {
+			return false
+		}
+	}
+	return true
 }
 
 // Compare orders numbers, texts and lists, as Python's < does.
@@ -154,7 +151,7 @@ func (s *State) Compare(x, y any, deep int) int {
 		}
 		return cmp.Compare(len(a), len(b))
 	}
-	s.Fail("can not compare %s with %s", Describe(x), Describe(y))
+	s.Fail("cannot compare %s with %s", Describe(x), Describe(y))
 	return 0
 }
 
@@ -163,7 +160,7 @@ func (s *State) Contains(of, item any) bool {
 	if text, ok := TextOf(of); ok {
 		part, ok := TextOf(item)
 		if !ok {
-			s.Fail("can not look for %s in text", Describe(item))
+			s.Fail("cannot look for %s in text", Describe(item))
 		}
 		s.Work(len(text) / 16)
 		return strings.Contains(text, part)
@@ -179,18 +176,18 @@ func (s *State) Contains(of, item any) bool {
 	switch of := of.(type) {
 	case *Series:
 		if of.Kind == view && !Hashable(item) {
-			s.Fail("can not look for %s in %s", Describe(item), of.What)
+			s.Fail("cannot look for %s in %s", Describe(item), of.What)
 		}
 		return s.Contains(s.take(of), item)
 	case map[string]any, *Dict:
 		if !Hashable(item) {
-			s.Fail("%s can not be a key", Describe(item))
+			s.Fail("%s cannot be a key", Describe(item))
 		}
 		_, ok := Lookup(of, item)
 		return ok
 	case *Undefined:
 		return false
 	}
-	s.Fail("can not look for anything in %s", Describe(of))
+	s.Fail("cannot look for anything in %s", Describe(of))
 	return false
 }

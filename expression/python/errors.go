@@ -45,7 +45,7 @@ func (e *UndefinedError) Error() string {
 	return at(e.File, e.Line, 0) + what
 }
 
-// EvalError says that an operation can not be done with the values it got.
+// EvalError says that an operation cannot be done with the values it got.
 type EvalError struct {
 	File         string // the included file; "" is the value itself
 	Line, Column int    // from 1

@@ -123,42 +123,46 @@ func (s *State) parseSpec(text string) spec {
 
 // formatted formats a value as str.format does.
 func (s *State) formatted(f spec, v any) string {
-	align := func(standard byte) {
-		if f.align == 0 {
-			f.align = standard
-		}
-	}
 	if f.grouping != "" && (f.zero || f.align == '=') {
 		s.Fail("a format with a %s and zeros before the digits is not provided", f.grouping)
 	}
-	switch n := v.(type) {
+	standard := byte('>')
+	if IsText(v) {
+		standard = '<'
+	}
+	numeric := f.sign != 0 || f.alternate || f.zero || f.grouping != "" || f.align == '='
+	if f.align == 0 {
+		f.align = standard
+	}
+	what := Describe(v)
+	switch v.(type) {
 	case int64, bool:
-		align('>')
-		if f.verb == 0 || f.verb == 'n' {
-			f.verb = 'd'
-		}
-		switch {
-		case f.verb == 'c' && f.sign == 0 && !f.alternate && f.grouping == "":
-			return s.aligned(f, "", s.character(n))
-		case strings.IndexByte("dxXob", f.verb) >= 0 && f.precision < 0 && (f.grouping == "" || f.verb == 'd'):
-			return s.number(f, n)
-		case strings.IndexByte("eEfFgG%", f.verb) >= 0:
-			return s.number(f, n)
-		}
-		s.Fail("a whole number has no such format")
+		return s.formattedWhole(f, v)
 	case float64:
-		align('>')
-		if f.verb != 0 && strings.IndexByte("eEfFgGn%", f.verb) >= 0 {
-			return s.number(f, n)
+		if strings.IndexByte("eEfFgGn%", f.verb) >= 0 || f.verb == 0 && !f.alternate {
+			return s.number(f, v)
 		}
-		if f.verb == 0 && !f.alternate {
-			return s.number(f, n)
+		what = "a number with decimals"
+	case string, Markup:
+		if (f.verb == 0 || f.verb == 's') && !numeric {
+			return s.aligned(f, "", s.cut(s.Text(v), f.precision))
 		}
-		s.Fail("a number with decimals has no such format")
 	}
-	if !IsText(v) || f.verb != 0 && f.verb != 's' || f.sign != 0 || f.alternate || f.zero || f.grouping != "" || f.align == '=' {
-		s.Fail("%s has no such format", Describe(v))
+	s.Fail("%s has no such format", what)
+	return ""
+}
+
+func (s *State) formattedWhole(f spec, v any) string {
+	if f.verb == 0 || f.verb == 'n' {
+		f.verb = 'd'
 	}
-	align('<')
-	return s.aligned(f, "", s.cut(s.Text(v), f.precision))
+	switch {
+	case f.verb == 'c' && f.sign == 0 && !f.alternate && f.grouping == "":
+		return s.aligned(f, "", s.character(v))
+	case strings.IndexByte("dxXob", f.verb) >= 0 && f.precision < 0 && (f.grouping == "" || f.verb == 'd'),
+		strings.IndexByte("eEfFgG%", f.verb) >= 0:
+		return s.number(f, v)
+	}
+	s.Fail("a whole number has no such format")
+	return ""
 }

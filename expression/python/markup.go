@@ -6,7 +6,7 @@ import (
 
 // Markup is text that is escaped already: what escape, tojson and safe give.
 // It is text in all but three ways: escape leaves it, text that is added to it
-// is escaped, and within the text of a list it is told from plain text. An
+// is escaped, and within the text of a list it is distinguished from plain text. An
 // operation that this package does not know of markup is refused.
 type Markup string
 

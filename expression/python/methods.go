@@ -35,7 +35,7 @@ func (m methods) of(v any, name string) method {
 	return nil
 }
 
-// pythons are what values have in Python besides the methods above. That such
+// pythons are what values have in Python in addition to the methods above. That such
 // a thing is not here must not look as if it were not there.
 func pythons(v any, name string) bool {
 	if strings.HasPrefix(name, "__") {
@@ -63,7 +63,7 @@ func builtinMethods() methods {
 	m := methods{text: textMethods(), list: listMethods(), mapping: mappingMethods()}
 	frozen := func(what string) method {
 		return func(s *State, _ any, a *Args) any {
-			s.Fail("%s() would change a %s, which an expression can not; make a new one instead", a.Name, what)
+			s.Fail("%s() would change a %s, which an expression cannot; make a new one instead", a.Name, what)
 			return nil
 		}
 	}
@@ -89,7 +89,7 @@ func mappingMethods() map[string]method {
 		"get": func(s *State, of any, a *Args) any {
 			v := a.Bind("key", "default?")
 			if !Hashable(Defined(v[0])) {
-				s.Fail("%s can not be a key", Describe(v[0]))
+				s.Fail("%s cannot be a key", Describe(v[0]))
 			}
 			if value, ok := Lookup(of, Defined(v[0])); ok {
 				return value

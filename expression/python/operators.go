@@ -3,6 +3,7 @@ package python
 import (
 	"math"
 	"math/big"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -65,7 +66,7 @@ func (s *State) Binary(op string, x, y any) any {
 	if op == "+" && (IsText(x) || IsText(y)) {
 		hint = "; the operator ~ joins anything as text"
 	}
-	s.Fail("can not compute %s %s %s%s", Describe(x), op, Describe(y), hint)
+	s.Fail("cannot compute %s %s %s%s", Describe(x), op, Describe(y), hint)
 	return nil
 }
 
@@ -125,44 +126,39 @@ func (s *State) repeat(x any, n int64) (any, bool) {
 		return nil, false
 	}
 	s.Times(n, 16*int64(len(list)))
-	var out []any
-	if len(list) > 0 {
-		out = make([]any, 0, int(n)*len(list))
-		for range n {
-			out = append(out, list...)
-		}
+	if len(list) == 0 {
+		n = 0
 	}
+	out := slices.Repeat(list, int(n))
 	if _, ok := x.(Tuple); ok {
 		return Tuple(out), true
-	}
-	if out == nil {
-		out = []any{}
 	}
 	return out, true
 }
 
 func (s *State) integers(op string, a, b int64) any {
-	overflow := false
-	var result int64
+	if b == 0 && (op == "/" || op == "//" || op == "%") {
+		s.Fail("cannot divide by zero")
+	}
+	x, y, result := big.NewInt(a), big.NewInt(b), new(big.Int)
 	switch op {
 	case "+":
-		result = a + b
-		overflow = (result > a) != (b > 0) && b != 0
+		result.Add(x, y)
 	case "-":
-		result = a - b
-		overflow = (result < a) != (b > 0) && b != 0
+		result.Sub(x, y)
 	case "*":
-		result = a * b
-		overflow = a != 0 && (result/a != b || (a == -1 && b == math.MinInt64))
+		result.Mul(x, y)
 	case "**":
-		if b < 0 {
+		switch {
+		case b < 0:
 			return s.floats(op, float64(a), float64(b))
+		case a >= -1 && a <= 1:
+			y.SetInt64(min(b, 2+b%2))
+		default:
+			y.SetInt64(min(b, 64)) // the 64th power of 2 is too large already
 		}
-		result, overflow = power(a, b)
+		result.Exp(x, y, nil)
 	case "/":
-		if b == 0 {
-			s.Fail("can not divide by zero")
-		}
 		// Both may be too large for a float64 to hold, and the quotient is not.
 		quotient, _ := big.NewRat(a, b).Float64()
 		if quotient == 0 && b < 0 {
@@ -170,43 +166,19 @@ func (s *State) integers(op string, a, b int64) any {
 		}
 		return quotient
 	default:
-		if b == 0 {
-			s.Fail("can not divide by zero")
+		quotient, rest := result.QuoRem(x, y, new(big.Int))
+		if rest.Sign() != 0 && rest.Sign() != y.Sign() {
+			quotient.Sub(quotient, big.NewInt(1))
+			rest.Add(rest, y)
 		}
-		if a == math.MinInt64 && b == -1 {
-			overflow = op == "//"
-			break
-		}
-		quotient, rest := a/b, a%b
-		if rest != 0 && (rest < 0) != (b < 0) {
-			quotient--
-			rest += b
-		}
-		result = quotient
 		if op == "%" {
 			result = rest
 		}
 	}
-	if overflow {
+	if !result.IsInt64() {
 		s.Fail("the result of %d %s %d is too large for a whole number", a, op, b)
 	}
-	return result
-}
-
-func power(base, exponent int64) (result int64, overflow bool) {
-	result = 1
-	switch base {
-	case 0, 1, -1:
-		exponent = min(exponent, 2+exponent%2)
-	}
-	for range min(exponent, 64) {
-		next := result * base
-		if base != 0 && next/base != result {
-			return 0, true
-		}
-		result = next
-	}
-	return result, exponent > 64
+	return result.Int64()
 }
 
 func (s *State) floats(op string, a, b float64) any {
@@ -226,12 +198,12 @@ func (s *State) floats(op string, a, b float64) any {
 		result = power
 	case "/":
 		if b == 0 {
-			s.Fail("can not divide by zero")
+			s.Fail("cannot divide by zero")
 		}
 		result = a / b
 	default:
 		if b == 0 {
-			s.Fail("can not divide by zero")
+			s.Fail("cannot divide by zero")
 		}
 		quotient, rest := floatDivision(a, b)
 		if result = quotient; op == "%" {

@@ -30,14 +30,7 @@ func floatPower(x, y float64) (result float64, ok bool) {
 	}
 	whole, fraction := math.Modf(math.Abs(y))
 	base := new(big.Float).SetPrec(powerBits).SetFloat64(math.Abs(x))
-	power := new(big.Float).SetPrec(powerBits).SetInt64(1)
-	square := new(big.Float).Copy(base)
-	for n := int64(whole); n > 0; n >>= 1 {
-		if n&1 == 1 {
-			power.Mul(power, square)
-		}
-		square.Mul(square, square)
-	}
+	power := wholePower(base, int64(whole))
 	// x ** 0.625 is x ** (1/2) * x ** (1/8): roots of roots.
 	root := new(big.Float).Copy(base)
 	for bits := 0; fraction > 0; bits++ {
@@ -63,7 +56,18 @@ func floatPower(x, y float64) (result float64, ok bool) {
 	return result, true
 }
 
-// nearTie tells whether exact lies almost in the middle of two floats, one of
+func wholePower(base *big.Float, n int64) *big.Float {
+	power, square := new(big.Float).SetPrec(powerBits).SetInt64(1), new(big.Float).Copy(base)
+	for ; n > 0; n >>= 1 {
+		if n&1 == 1 {
+			power.Mul(power, square)
+		}
+		square.Mul(square, square)
+	}
+	return power
+}
+
+// nearTie reports whether exact lies almost in the middle of two floats, one of
 // which is rounded.
 func nearTie(exact *big.Float, rounded float64) bool {
 	unit := math.Nextafter(rounded, math.Inf(1)) - rounded

@@ -38,88 +38,89 @@ func (s *State) Printf(of any, text string, v any) string {
 	if !isTuple {
 		args = Tuple{v}
 	}
-	next := 0
-	take := func() any {
-		if next >= len(args) {
-			s.Fail("the format needs more than %d values", len(args))
-		}
-		next++
-		return Defined(args[next-1])
-	}
-	keyed := false
+	next, keyed := 0, false
 	var b strings.Builder
 	for {
-		i := strings.IndexByte(text, '%')
-		if i < 0 {
+		before, rest, found := strings.Cut(text, "%")
+		b.WriteString(before)
+		if text = rest; !found {
 			break
 		}
-		b.WriteString(text[:i])
-		text = text[i+1:]
-		var value any
-		hasValue := false
-		if strings.HasPrefix(text, "(") {
-			end := strings.IndexByte(text, ')')
-			if end < 0 {
-				s.Fail("the format has an unclosed %%(")
-			}
-			var ok bool
-			if value, ok = Lookup(v, text[1:end]); !ok {
-				Defined(s.Missing(v, text[1:end], nil))
-			}
-			value, hasValue, keyed = Defined(value), true, true
-			text = text[end+1:]
-		}
-		f := spec{fill: " ", precision: -1, align: '>'}
-		i = 0
-		for ; i < len(text) && strings.IndexByte("-+ #0", text[i]) >= 0; i++ {
-			switch text[i] {
-			case '-':
-				f.align = '<'
-			case '+':
-				f.sign = '+'
-			case ' ':
-				if f.sign == 0 {
-					f.sign = ' '
-				}
-			case '#':
-				f.alternate = true
-			case '0':
-				f.zero = true
-			}
-		}
-		f.width, i = s.digits(text, i)
-		if i < len(text) && text[i] == '.' {
-			f.precision, i = s.digits(text, i+1)
-		}
-		if i >= len(text) {
-			s.Fail("the format ends within a %%")
-		}
-		f.verb = text[i]
-		text = text[i+1:]
+		key, hasKey := s.printfKey(&text)
+		f := s.printfSpec(&text, hasKey)
 		if f.verb == '%' {
-			if i > 0 || hasValue {
-				s.Fail("the format has a %%%% with something between")
-			}
 			b.WriteByte('%')
 			continue
 		}
-		if !hasValue {
-			value = take()
+		var value any
+		switch {
+		case hasKey:
+			keyed = true
+			var ok bool
+			if value, ok = Lookup(v, key); !ok {
+				value = s.Missing(v, key, nil)
+			}
+		case next < len(args):
+			value = args[next]
+			next++
+		default:
+			s.Fail("the format needs more than %d values", len(args))
 		}
-		out := s.convert(f, value)
+		out := s.convert(f, Defined(value))
 		s.Memory(len(out))
 		b.WriteString(out)
 	}
-	if _, isMap := Lookup(v, nil); !keyed && !isMap && next < len(args) {
-		switch v.(type) {
-		case map[string]any, *Dict:
-		default:
+	switch v.(type) {
+	case map[string]any, *Dict:
+	default:
+		if !keyed && next < len(args) {
 			s.Fail("the format uses only %d of %d values", next, len(args))
 		}
 	}
-	b.WriteString(text)
-	s.Memory(len(text))
+	s.Memory(b.Len())
 	return b.String()
+}
+
+// printfKey takes a key in parentheses off a format.
+func (s *State) printfKey(text *string) (key string, ok bool) {
+	rest, ok := strings.CutPrefix(*text, "(")
+	if !ok {
+		return "", false
+	}
+	if key, *text, ok = strings.Cut(rest, ")"); !ok {
+		s.Fail("the format has an unclosed %%(")
+	}
+	return key, true
+}
+
+// printfSpec takes flags, width, precision and verb off a format.
+func (s *State) printfSpec(text *string, hasKey bool) spec {
+	verb := strings.TrimLeft(*text, "-+ #0")
+	flags := (*text)[:len(*text)-len(verb)]
+	has := func(flag string) bool { return strings.Contains(flags, flag) }
+	f := spec{fill: " ", precision: -1, align: '>', alternate: has("#"), zero: has("0")}
+	if has("-") {
+		f.align = '<'
+	}
+	if has("+") {
+		f.sign = '+'
+	} else if has(" ") {
+		f.sign = ' '
+	}
+	i := 0
+	f.width, i = s.digits(verb, 0)
+	if i < len(verb) && verb[i] == '.' {
+		f.precision, i = s.digits(verb, i+1)
+	}
+	if i >= len(verb) {
+		s.Fail("the format ends within a %%")
+	}
+	f.verb = verb[i]
+	if f.verb == '%' && (i > 0 || flags != "" || hasKey) {
+		s.Fail("the format has a %%%% with something between")
+	}
+	*text = verb[i+1:]
+	return f
 }
 
 func (s *State) digits(text string, i int) (int64, int) {

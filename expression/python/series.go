@@ -4,7 +4,7 @@ import "fmt"
 
 // Series is what Python goes through without its being a list: a range, the
 // keys of a mapping, or what map and select make. As there, little can be done
-// with one besides going through it; what differs from a list is refused, with
+// with one except going through it; what differs from a list is refused, with
 // the advice to make one.
 type Series struct {
 	Kind SeriesKind
@@ -41,9 +41,9 @@ func (s *State) take(v *Series) []any {
 	return v.List
 }
 
-// Refuse fails because something can not be done with a series.
+// Refuse fails because something cannot be done with a series.
 func (s *State) Refuse(v *Series, what string) {
-	s.Fail("%s can not be %s; make it a list with the filter list", v.What, what)
+	s.Fail("%s cannot be %s; make it a list with the filter list", v.What, what)
 }
 
 // seriesTruth is refused for a generator, which would always be true, whatever it gives.

@@ -35,7 +35,7 @@ type (
 	// Namespace is the one value that can be changed, by {% set ns.x = … %}.
 	Namespace struct {
 		Vars     map[string]any
-		IsModule bool // of an imported file: it can not be changed
+		IsModule bool // of an imported file: it cannot be changed
 	}
 
 	// Function is anything that can be called.
@@ -224,7 +224,7 @@ func Items(v any) (list []any, ok bool) {
 	return nil, false
 }
 
-// Iterate returns what a loop over v goes through, and fails if it can not be
+// Iterate returns what a loop over v goes through, and fails if it cannot be
 // looped over.
 func (s *State) Iterate(v any) []any {
 	if list, ok := Items(v); ok {
