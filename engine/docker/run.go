@@ -36,7 +36,7 @@ import (
 //
 // Docker keeps no log of the container: its output is the caller's alone.
 //
-// A container that somebody else removes while it runs ended by that: its exit
+// A container that is removed by others while it runs ended by that: its exit
 // is returned like any other.
 func (e *Engine) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
 	ctx, fail := context.WithCancelCause(ctx)

@@ -12,7 +12,7 @@ import (
 )
 
 // Containers lists the containers that carry all the labels, of this and of
-// other tools with the same run directory, and sweeps what dead ones left.
+// other tools with the same run directory, and removes what dead ones left.
 func (e *Engine) Containers(ctx context.Context, labels map[string]string) ([]engine.Container, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("list containers: %w", context.Cause(ctx))
@@ -23,7 +23,7 @@ func (e *Engine) Containers(ctx context.Context, labels map[string]string) ([]en
 	}
 	var found []engine.Container
 	for _, id := range ids {
-		known, held, err := e.look(ctx, id)
+		known, held, err := e.inspect(ctx, id)
 		if err != nil {
 			return nil, fmt.Errorf("list containers: %w", err)
 		}
@@ -41,9 +41,9 @@ func (e *Engine) Containers(ctx context.Context, labels map[string]string) ([]en
 	return found, nil
 }
 
-// look reads the record of a container and reports whether somebody holds it. What
-// nobody holds is swept.
-func (e *Engine) look(ctx context.Context, id string) (record, bool, error) {
+// inspect reads the record of a container and reports whether a tool holds it. What
+// no tool holds is removed.
+func (e *Engine) inspect(ctx context.Context, id string) (record, bool, error) {
 	file, err := openRecord(e.dir.record(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return record{}, false, nil
@@ -56,7 +56,7 @@ func (e *Engine) look(ctx context.Context, id string) (record, bool, error) {
 	if err != nil || held {
 		return file.read(), held, err
 	}
-	return record{}, false, e.sweep(ctx, id, file)
+	return record{}, false, e.removeOrphan(ctx, id, file)
 }
 
 // letting is how long a lock may outlive the tool that took it.
@@ -85,10 +85,10 @@ func (r recordFile) held(ctx context.Context) (bool, error) {
 // much else to do.
 const dying = time.Minute
 
-// sweep removes what is left of a container whose tool has died: the launcher
+// removeOrphan removes what is left of a container whose tool has died: the launcher
 // and with it every process and mount, its cgroups, and at last its record. One
-// that another tool sweeps is left to it.
-func (e *Engine) sweep(ctx context.Context, id string, file recordFile) error {
+// that another tool is removing is left to it.
+func (e *Engine) removeOrphan(ctx context.Context, id string, file recordFile) error {
 	if ours, err := file.lock(); err != nil || !ours {
 		return err
 	}
@@ -101,7 +101,7 @@ func (e *Engine) sweep(ctx context.Context, id string, file recordFile) error {
 			return fmt.Errorf("remove what is left of container %s: %w", id, err)
 		}
 	}
-	if err := e.removeRest(id); err != nil {
+	if err := e.removeRemains(id); err != nil {
 		return fmt.Errorf("remove what is left of container %s: %w", id, err)
 	}
 	if err := os.Remove(file.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -141,7 +141,7 @@ func (e *Engine) Wait(ctx context.Context, id string) (engine.Exit, error) {
 	if exit := file.read().Exit; exit != nil {
 		return *exit, nil
 	}
-	if err := e.sweep(ctx, id, file); err != nil {
+	if err := e.removeOrphan(ctx, id, file); err != nil {
 		return engine.Exit{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	return engine.Exit{Code: killed}, nil
@@ -165,7 +165,7 @@ func (e *Engine) open(id string) (recordFile, error) {
 }
 
 // Remove kills the container if it runs, and returns when it is gone. The tool
-// that runs it removes it; what a tool that died has left is swept.
+// that runs it removes it; what a dead tool has left is removed by others.
 func (e *Engine) Remove(ctx context.Context, id string) error {
 	doing := "remove container " + id
 	file, err := e.open(id)
@@ -187,7 +187,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 		return false, launcher.kill(id)
 	})
 	if err == nil {
-		err = e.sweep(ctx, id, file)
+		err = e.removeOrphan(ctx, id, file)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)

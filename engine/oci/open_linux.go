@@ -46,7 +46,7 @@ type Engine struct {
 
 var _ engine.Engine = (*Engine)(nil)
 
-// Open finds what running containers needs, tries it, and sweeps what tools
+// Open finds what running containers needs, tries it, and removes what tools
 // that died have left. It fails with engine.ErrUnavailable when something is
 // missing, and says what.
 func Open(ctx context.Context, options Options) (*Engine, error) {
@@ -94,7 +94,7 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 		return nil, fmt.Errorf("look for what is left of containers: %w", err)
 	}
 	for _, id := range ids {
-		if _, _, err := e.look(ctx, id); err != nil {
+		if _, _, err := e.inspect(ctx, id); err != nil {
 			e.log.WarnContext(ctx, "something of a container is left behind", "container", id, "error", err)
 		}
 	}

@@ -58,7 +58,7 @@ func (d runDir) createRecord(first record) (string, recordFile, error) {
 		if err != nil {
 			return "", recordFile{}, fmt.Errorf("make the container's record: %w", err)
 		}
-		// Somebody who sweeps took the file for one whose tool had died before it
+		// Another tool, removing orphans, took the file for one whose tool had died before it
 		// was locked.
 	}
 }
@@ -99,7 +99,7 @@ func (r recordFile) read() record {
 	}
 }
 
-// lock takes the lock unless somebody has it, and reports whether the file it is on
+// lock takes the lock unless another tool has it, and reports whether the file it is on
 // is still the container's.
 func (r recordFile) lock() (bool, error) {
 	err := unix.FcntlFlock(r.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
@@ -116,7 +116,7 @@ func (r recordFile) lock() (bool, error) {
 	return stat.Nlink > 0, nil
 }
 
-// locked reports whether somebody else holds the lock.
+// locked reports whether another tool holds the lock.
 func (r recordFile) locked() (bool, error) {
 	asked := unix.Flock_t{Type: unix.F_WRLCK}
 	if err := unix.FcntlFlock(r.Fd(), unix.F_OFD_GETLK, &asked); err != nil {

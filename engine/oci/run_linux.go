@@ -29,7 +29,7 @@ const killed = 128 + int(syscall.SIGKILL)
 // streams.Stdin may still be outstanding when Run returns; what it yields is
 // dropped.
 //
-// A container that somebody else removes while it runs ended by that: its exit
+// A container that is removed by others while it runs ended by that: its exit
 // is returned like any other.
 func (e *Engine) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (engine.Exit, error) {
 	ctx, fail := context.WithCancelCause(ctx)
@@ -46,7 +46,7 @@ func (e *Engine) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (
 }
 
 // passes marks a point in the life of a container after which there is more, or
-// less, to be swept if the tool dies.
+// less, to be removed by others if the tool dies.
 func (e *Engine) passes(point string) {
 	if e.passed != nil {
 		e.passed(point)
@@ -81,7 +81,7 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 		return engine.Exit{}, err
 	}
 	e.passes("there is a launcher")
-	// Whoever sweeps must find the launcher once there is more of it than itself.
+	// Removing orphans needs the launcher once there is more of a container than it.
 	who, err := identify(c.process.Pid)
 	if err != nil {
 		c.close()
@@ -246,13 +246,13 @@ func (e *Engine) options(network string) []string {
 }
 
 // discard removes what outlives a launcher, and its record last: as long as
-// that is there, others would sweep what this process leaves when it dies.
+// that is there, others would remove what this process leaves when it dies.
 func (e *Engine) discard(ctx context.Context, id string, kept recordFile, exit engine.Exit, failure error) {
 	defer func() { _ = kept.Close() }()
 	if failure != nil {
 		exit = engine.Exit{Code: killed}
 	}
-	err := e.removeRest(id)
+	err := e.removeRemains(id)
 	if err == nil {
 		e.passes("what is not the record is removed")
 		err = kept.add(record{Exit: &exit})
@@ -265,8 +265,8 @@ func (e *Engine) discard(ctx context.Context, id string, kept recordFile, exit e
 	}
 }
 
-// removeRest removes what a dead container has left, except for its record.
-func (e *Engine) removeRest(id string) error {
+// removeRemains removes what a dead container has left, except for its record.
+func (e *Engine) removeRemains(id string) error {
 	if err := e.cgroups.remove(id); err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@
 //
 // A panic is a fault of the program, and ends no more than it must: every
 // goroutine that does more than wait begins with one of two guards. Catch hands
-// the panic, as an *Error, to whoever waits for the goroutine, so that what it
+// the panic, as an *Error, to the caller that waits for the goroutine, so that what it
 // worked on fails and all else goes on. End is for goroutines that nobody waits
 // for: it writes the report, and ends the program with ExitCode. Without a guard
 // the Go runtime would end it with 2, which says of a plan that there are changes.

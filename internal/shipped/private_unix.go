@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Private refuses a directory to which somebody else can write, or in whose
-// place somebody else can put another. Root is nobody else.
+// Private refuses a directory to which another user can write, or in whose place
+// another user can put one. Root does not count as another user.
 func Private(directory string) error {
 	at, err := filepath.EvalSymlinks(directory)
 	if err != nil {

@@ -74,7 +74,7 @@ func (m *manager) compareImage(ctx context.Context, c *dockercontainer.InspectRe
 			d.differs("image", c.Config.Image)
 		}
 	case err != nil:
-		return fmt.Errorf("looking at image %s: %w", m.config.Image, err)
+		return fmt.Errorf("inspecting image %s: %w", m.config.Image, err)
 	case image.ID != c.Image:
 		d.differs("image", fmt.Sprintf("%s (%.19s)", c.Config.Image, c.Image))
 	}
@@ -89,7 +89,7 @@ func (m *manager) imageDefaults(ctx context.Context, id string) (*imagespec.Dock
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking at the image of the container: %w", err)
+		return nil, fmt.Errorf("inspecting the image of the container: %w", err)
 	}
 	if image.Config == nil {
 		return &imagespec.DockerOCIImageConfig{}, nil

@@ -79,21 +79,21 @@ func (m *manager) newName() string { return m.config.Name + "-deployster-new" }
 // find looks for a container, which is going to be changed, by its name; nil
 // means that there is none.
 func (m *manager) find(ctx context.Context, name string) (*dockercontainer.InspectResponse, error) {
-	c, err := m.look(ctx, name)
+	c, err := m.inspect(ctx, name)
 	if err != nil || c == nil {
 		return nil, err
 	}
 	return c, m.Owner.MayChange("container", name, c.Config.Labels)
 }
 
-// look is find without the intention to change it.
-func (m *manager) look(ctx context.Context, name string) (*dockercontainer.InspectResponse, error) {
+// inspect is find without the intention to change it.
+func (m *manager) inspect(ctx context.Context, name string) (*dockercontainer.InspectResponse, error) {
 	got, err := m.Docker.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
 	if errdefs.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking at container %s: %w", name, err)
+		return nil, fmt.Errorf("inspecting container %s: %w", name, err)
 	}
 	if got.Container.Name != "/"+name { // it was found by the beginning of its id
 		return nil, nil
@@ -120,7 +120,7 @@ func (m *manager) leftovers(ctx context.Context) (bool, error) {
 }
 
 func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
-	c, err := m.look(ctx, m.config.Name)
+	c, err := m.inspect(ctx, m.config.Name)
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}

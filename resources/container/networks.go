@@ -21,7 +21,7 @@ func (m *manager) nameNetworks(ctx context.Context) error {
 		}
 		n, err := m.Docker.NetworkInspect(ctx, network, client.NetworkInspectOptions{})
 		if err != nil && !errdefs.IsNotFound(err) {
-			return fmt.Errorf("looking at network %s: %w", network, err)
+			return fmt.Errorf("inspecting network %s: %w", network, err)
 		}
 		if err == nil {
 			network = n.Network.Name
@@ -71,7 +71,7 @@ func (m *manager) membership(ctx context.Context, c *dockercontainer.InspectResp
 		}
 		n, err := m.Docker.NetworkInspect(ctx, name, client.NetworkInspectOptions{})
 		if err != nil && !errdefs.IsNotFound(err) {
-			return ms, fmt.Errorf("looking at network %s: %w", name, err)
+			return ms, fmt.Errorf("inspecting network %s: %w", name, err)
 		}
 		if err == nil && on.NetworkID != "" && n.Network.ID != on.NetworkID { // another network of the same name
 			ms.leave, ms.join = append(ms.leave, name), append(ms.join, name)

@@ -20,7 +20,7 @@ const (
 	// settling is how long a container must run before it counts as started: a
 	// process that fails at once usually has failed by then.
 	settling = 300 * time.Millisecond
-	// polling is the pause between two looks at a container's health.
+	// polling is the pause between two probes of a container's health.
 	polling = 100 * time.Millisecond
 	// restoring is how long putting the old container back may take.
 	restoring = time.Minute
@@ -50,7 +50,7 @@ func (m *manager) startNew(ctx context.Context, id string) error {
 	return m.untilHealthy(ctx, id)
 }
 
-// untilHealthy waits for the engine's own verdict. It ends: the engine counts
+// untilHealthy waits for the engine's health status. It ends: the engine counts
 // the failures of a health check and calls the container unhealthy.
 func (m *manager) untilHealthy(ctx context.Context, id string) error {
 	tick := time.NewTicker(polling)
@@ -100,8 +100,8 @@ func lastCheck(c *dockercontainer.InspectResponse) string {
 	return fmt.Sprintf("its health check ended with %d %s", last.ExitCode, strings.TrimSpace(last.Output))
 }
 
-// showOutput prints the last lines of a container that failed. It is a
-// courtesy: the failure itself is reported by the caller.
+// showOutput prints the last lines of a container that failed. The
+// failure itself is reported by the caller.
 func (m *manager) showOutput(ctx context.Context, id string) {
 	logs, err := m.Docker.ContainerLogs(ctx, id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: fmt.Sprint(lastLines)})
 	if err != nil {

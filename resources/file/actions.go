@@ -112,7 +112,7 @@ func (t *target) changeMode(r protocol.Request[Config]) error {
 
 // replace puts the wanted kind of thing where another is.
 func (t *target) replace(r protocol.Request[Config]) error {
-	f, err := t.look()
+	f, err := t.inspect()
 	if err != nil {
 		return err
 	}

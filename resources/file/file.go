@@ -137,15 +137,15 @@ type found struct {
 	IsDir   *bool   `json:"directory,omitempty"`
 }
 
-// look observes the path without following a symbolic link at its end; nil
+// inspect observes the path without following a symbolic link at its end; nil
 // means that there is nothing.
-func (t *target) look() (*found, error) {
+func (t *target) inspect() (*found, error) {
 	info, err := t.root.Lstat(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking at %s: %w", t.path, err)
+		return nil, fmt.Errorf("inspecting %s: %w", t.path, err)
 	}
 	f := &found{Path: t.path, Kind: kind(info.Mode()), Mode: octal(info.Mode())}
 	if f.Kind != "file" {
@@ -166,7 +166,7 @@ func (t *target) look() (*found, error) {
 }
 
 func (t *target) state(ensure protocol.Ensure) (protocol.StateOutput, error) {
-	f, err := t.look()
+	f, err := t.inspect()
 	if ensure == protocol.Absent && errors.Is(err, syscall.ENOTDIR) {
 		f, err = nil, nil // nothing can be below a file
 	}

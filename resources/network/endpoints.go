@@ -31,7 +31,7 @@ func (m *manager) endpoints(ctx context.Context, n *dockernet.Inspect) ([]endpoi
 	for _, c := range list.Items {
 		got, err := m.Docker.ContainerInspect(ctx, c.ID, client.ContainerInspectOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("looking at container %s: %w", c.ID, err)
+			return nil, fmt.Errorf("inspecting container %s: %w", c.ID, err)
 		}
 		was := got.Container.NetworkSettings.Networks[n.Name]
 		if was == nil {
@@ -78,7 +78,7 @@ func (m *manager) remembered(ctx context.Context) ([]endpoint, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking at volume %s: %w", m.memory(), err)
+		return nil, fmt.Errorf("inspecting volume %s: %w", m.memory(), err)
 	}
 	if err := m.Owner.MayChange("volume", m.memory(), got.Volume.Labels); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (m *manager) connect(ctx context.Context, n *dockernet.Inspect, e endpoint)
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("looking at container %s: %w", e.Name, err)
+		return fmt.Errorf("inspecting container %s: %w", e.Name, err)
 	}
 	if is := got.Container.NetworkSettings.Networks[n.Name]; is != nil && (is.NetworkID == "" || is.NetworkID == n.ID) {
 		return nil

@@ -100,21 +100,21 @@ func open(job daemon.Job[Config]) (*manager, error) {
 // find looks for the network, which is going to be changed, by its name; nil
 // means that there is none.
 func (m *manager) find(ctx context.Context) (*dockernet.Inspect, error) {
-	n, err := m.look(ctx)
+	n, err := m.inspect(ctx)
 	if err != nil || n == nil {
 		return nil, err
 	}
 	return n, m.Owner.MayChange("network", n.Name, n.Labels)
 }
 
-// look is find without the intention to change it.
-func (m *manager) look(ctx context.Context) (*dockernet.Inspect, error) {
+// inspect is find without the intention to change it.
+func (m *manager) inspect(ctx context.Context) (*dockernet.Inspect, error) {
 	got, err := m.Docker.NetworkInspect(ctx, m.config.Name, client.NetworkInspectOptions{})
 	if errdefs.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking at network %s: %w", m.config.Name, err)
+		return nil, fmt.Errorf("inspecting network %s: %w", m.config.Name, err)
 	}
 	if got.Network.Name != m.config.Name { // it was found by the beginning of its id
 		return nil, nil
@@ -123,7 +123,7 @@ func (m *manager) look(ctx context.Context) (*dockernet.Inspect, error) {
 }
 
 func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
-	n, err := m.look(ctx)
+	n, err := m.inspect(ctx)
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}

@@ -79,27 +79,27 @@ func open(job daemon.Job[Config]) (*manager, error) {
 // find looks for the volume, which is going to be changed, by its name; nil
 // means that there is none.
 func (m *manager) find(ctx context.Context) (*dockervolume.Volume, error) {
-	v, err := m.look(ctx)
+	v, err := m.inspect(ctx)
 	if err != nil || v == nil {
 		return nil, err
 	}
 	return v, m.Owner.MayChange("volume", v.Name, v.Labels)
 }
 
-// look is find without the intention to change it.
-func (m *manager) look(ctx context.Context) (*dockervolume.Volume, error) {
+// inspect is find without the intention to change it.
+func (m *manager) inspect(ctx context.Context) (*dockervolume.Volume, error) {
 	got, err := m.Docker.VolumeInspect(ctx, m.config.Name, client.VolumeInspectOptions{})
 	if errdefs.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking at volume %s: %w", m.config.Name, err)
+		return nil, fmt.Errorf("inspecting volume %s: %w", m.config.Name, err)
 	}
 	return &got.Volume, m.Owner.Recognise("volume", m.config.Name, got.Volume.Labels)
 }
 
 func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
-	v, err := m.look(ctx)
+	v, err := m.inspect(ctx)
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}

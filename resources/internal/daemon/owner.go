@@ -7,7 +7,7 @@ import (
 )
 
 // The labels on what Deployster made. They differ from those with which the
-// runner marks its own containers, so that sweeping those never touches these.
+// runner marks its own containers, so that removing those never touches these.
 const (
 	LabelManaged   = "deployster.managed"   // name of the resource
 	LabelWorkspace = "deployster.workspace" // whose resource it is: names are only unique in a workspace

@@ -32,7 +32,7 @@ func (s *Store) Prune(ctx context.Context, keep func(Image) bool) (PruneResult, 
 }
 
 func (s *Store) prune(ctx context.Context, keep func(Image) bool) (result PruneResult, err error) {
-	if result.Bytes, err = s.sweep(); err != nil {
+	if result.Bytes, err = s.removeOrphans(); err != nil {
 		return result, err
 	}
 	out, err := s.newWorkspace()

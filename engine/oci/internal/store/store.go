@@ -114,7 +114,7 @@ func (s *Store) open() error {
 	if _, err := s.index(); err != nil {
 		return err
 	}
-	_, err := s.sweep()
+	_, err := s.removeOrphans()
 	return err
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // workspace is a temporary directory of the store. It is locked, so that a
-// sweep knows whether somebody works in it.
+// removeOrphans knows whether a process works in it.
 type workspace struct {
 	dir  string
 	lock *lock
@@ -31,7 +31,7 @@ func (s *Store) newWorkspace() (*workspace, error) {
 		if held != nil {
 			return &workspace{dir: dir, lock: held}, nil
 		}
-		// A sweep came between making and locking it.
+		// removeOrphans came between making and locking it.
 	}
 }
 
@@ -60,9 +60,9 @@ func (w *workspace) remove() error {
 	return os.RemoveAll(w.dir)
 }
 
-// sweep removes the workspaces of processes that are no more, and returns how
+// removeOrphans removes the workspaces of processes that have ended, and returns how
 // many bytes they held.
-func (s *Store) sweep() (int64, error) {
+func (s *Store) removeOrphans() (int64, error) {
 	tmp := filepath.Join(s.dir, "tmp")
 	left, err := os.ReadDir(tmp)
 	if err != nil {
