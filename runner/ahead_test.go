@@ -111,7 +111,7 @@ func TestAContainerThatIsNotNeededNeverRuns(t *testing.T) {
 			o.Stop = stop
 			time.AfterFunc(time.Minute, func() { close(stop) })
 		}, 0, "interrupted"},
-		"its start can not be recorded": {func(w *world, _ *options) {
+		"its start cannot be recorded": {func(w *world, _ *options) {
 			time.AfterFunc(time.Minute, func() { w.told.Lock(); defer w.told.Unlock(); w.broken = errors.New("disk full") })
 		}, 0, "disk full"},
 	} {

@@ -13,7 +13,7 @@ import (
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
-// Result is what an Apply or a Destroy came to.
+// Result is the result of an Apply or a Destroy.
 type Result struct {
 	Run       string
 	Resources []ResourceResult // in graph order
@@ -21,7 +21,7 @@ type Result struct {
 	Duration  time.Duration
 }
 
-// ResourceResult is what an Apply or a Destroy came to for one resource.
+// ResourceResult is the result of an Apply or a Destroy for one resource.
 type ResourceResult struct {
 	Name     string
 	Type     string
@@ -37,14 +37,14 @@ type ResourceResult struct {
 // stopped, and with a *FailedError when resources failed.
 func (r *Runner) Apply(ctx context.Context, caller Caller) (*Result, error) {
 	r.caller = caller
-	return r.perform(ctx, r.resources, r.prepare, skip{Code: ReasonRunRefused}, r.applyAll)
+	return r.execute(ctx, r.resources, r.prepare, skip{Code: ReasonRunRefused}, r.applyAll)
 }
 
-// perform does something to resources and records it from its start to its end.
-// Where prepare refuses, those that it did not refuse were not tried, because of
-// untried.
-func (r *Runner) perform(ctx context.Context, resources []*resource, prepare func(context.Context) error, untried skip,
-	do func(context.Context, map[string]*ResourceResult) error,
+// execute runs an operation on resources and records it from its start to its end.
+// Where prepare refuses, the resources that it did not refuse are skipped, with the
+// reason untried.
+func (r *Runner) execute(ctx context.Context, resources []*resource, prepare func(context.Context) error, untried skip,
+	run func(context.Context, map[string]*ResourceResult) error,
 ) (*Result, error) {
 	started := r.now()
 	result := &Result{Run: r.containers.Run, Resources: make([]ResourceResult, len(resources))}
@@ -59,7 +59,7 @@ func (r *Runner) perform(ctx context.Context, resources []*resource, prepare fun
 	}
 	err := r.panics.Try("preparing the run", func() error { return prepare(ctx) })
 	if err == nil {
-		err = r.panics.Try("walking the resources", func() error { return do(ctx, entries) })
+		err = r.panics.Try("walking the resources", func() error { return run(ctx, entries) })
 	} else {
 		for _, res := range resources {
 			entry := entries[res.Name]
@@ -120,16 +120,15 @@ func (c *Counts) add(s Status) {
 }
 
 func (r *Runner) applyAll(ctx context.Context, entries map[string]*ResourceResult) error {
-	return r.each(ctx, r.walk, entries, r.applyOne)
+	return r.visitEach(ctx, r.walk, entries, r.applyOne)
 }
 
 // walker visits resources, as Runner.walk does.
 type walker func(ctx context.Context, visit func(*resource) error, skipped func(*resource, skip))
 
-// each has one thing done to every resource of a walk, and records what it came
-// to.
-func (r *Runner) each(ctx context.Context, walk walker, entries map[string]*ResourceResult,
-	do func(context.Context, *resource) (Status, error),
+// visitEach runs an operation on every resource of a walk, and records its result.
+func (r *Runner) visitEach(ctx context.Context, walk walker, entries map[string]*ResourceResult,
+	run func(context.Context, *resource) (Status, error),
 ) error {
 	failures := make(chan error, len(r.resources))
 	var mu sync.Mutex // entries are written by visits and by the walk
@@ -144,7 +143,7 @@ func (r *Runner) each(ctx context.Context, walk walker, entries map[string]*Reso
 	}
 	walk(ctx, func(res *resource) error {
 		started := r.now()
-		status, err := guarded(ctx, r, res, "working on", do)
+		status, err := guarded(ctx, r, res, "working on", run)
 		took := r.now().Sub(started)
 		if why := (skip{}); errors.As(err, &why) {
 			end(res, Skipped, why, took)
@@ -206,7 +205,7 @@ func (r *Runner) applyOne(ctx context.Context, res *resource) (Status, error) {
 		return Unchanged, nil
 	}
 	defer res.target.Discard()
-	if err := r.act(ctx, res, out); err != nil {
+	if err := r.runActions(ctx, res, out); err != nil {
 		return Failed, err
 	}
 	return Changed, r.verify(ctx, res)
@@ -237,9 +236,9 @@ func (r *Runner) differs(res *resource, out protocol.StateOutput) []Change {
 	return diff
 }
 
-// act runs the actions of a stale resource, in order, as far as a person
+// runActions runs the actions of a stale resource, in order, as far as a person
 // agrees.
-func (r *Runner) act(ctx context.Context, res *resource, out protocol.StateOutput) error {
+func (r *Runner) runActions(ctx context.Context, res *resource, out protocol.StateOutput) error {
 	diff := r.differs(res, out)
 	if res.ReadOnly {
 		return fmt.Errorf("%w:\n%s", errReadOnly, DiffText(diff))
@@ -272,7 +271,7 @@ func (r *Runner) act(ctx context.Context, res *resource, out protocol.StateOutpu
 			next = r.actionCall(res, out.Actions[i+1], ids[i+1], stale)
 		}
 		res.target.Next = &next
-		if err := r.do(ctx, res, a, ids[i], stale); err != nil {
+		if err := r.runAction(ctx, res, a, ids[i], stale); err != nil {
 			return err
 		}
 	}
@@ -301,8 +300,8 @@ func (r *Runner) distinct(actions []protocol.Action) []string {
 	return ids
 }
 
-// do runs one action.
-func (r *Runner) do(ctx context.Context, res *resource, a protocol.Action, id string, stale map[string]any) error {
+// runAction runs one action.
+func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action, id string, stale map[string]any) error {
 	event := Event{Kind: ActionStarted, Resource: res.Name, Action: id, Attempt: 1, Plan: &a}
 	var got invoke.Result
 	err := r.emit(ctx, event)
@@ -353,13 +352,13 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 	removing := res.ensure == protocol.Absent
 	switch {
 	case out.Status != protocol.Valid && removing:
-		return &reasonError{ReasonNotConverged, fmt.Errorf("all its actions succeeded, and yet it is still there: state asks for %s%s", r.asked(out.Actions), said(res))}
+		return &reasonError{ReasonNotConverged, fmt.Errorf("all its actions succeeded, and yet it is still there: state asks for %s%s", r.requested(out.Actions), lastOutput(res))}
 	case out.Status != protocol.Valid:
-		text := "all its actions succeeded, and yet state answers STALE and asks for " + r.asked(out.Actions)
-		if diff := r.differs(res, out); len(diff) > 0 || len(res.said) == 0 {
+		text := "all its actions succeeded, and yet state answers STALE and asks for " + r.requested(out.Actions)
+		if diff := r.differs(res, out); len(diff) > 0 || len(res.output) == 0 {
 			text += ":\n" + DiffText(diff)
 		}
-		return &reasonError{ReasonNotConverged, errors.New(text + said(res))}
+		return &reasonError{ReasonNotConverged, errors.New(text + lastOutput(res))}
 	case removing:
 		return r.emit(ctx, Event{Kind: ResourceDestroyed, Resource: res.Name, Status: Absent})
 	}
@@ -367,8 +366,8 @@ func (r *Runner) verify(ctx context.Context, res *resource) error {
 	return r.emit(ctx, Event{Kind: ResourceVerified, Resource: res.Name, Status: Valid})
 }
 
-// asked says what state still asks for, and why.
-func (r *Runner) asked(actions []protocol.Action) string {
+// requested lists what state still asks for, and why.
+func (r *Runner) requested(actions []protocol.Action) string {
 	var b strings.Builder
 	for i, a := range actions {
 		a = r.secrets.MaskAction(a)
@@ -383,10 +382,10 @@ func (r *Runner) asked(actions []protocol.Action) string {
 	return b.String()
 }
 
-// said is what the last look at a resource said for people.
-func said(res *resource) string {
+// lastOutput is what the state action of a resource printed last for people.
+func lastOutput(res *resource) string {
 	var b strings.Builder
-	for _, line := range res.said {
+	for _, line := range res.output {
 		b.WriteString("\n  │ " + line)
 	}
 	return b.String()

@@ -39,7 +39,7 @@ func (r *Runner) fingerprint(what string, v any) (string, error) {
 }
 
 // decisive is what of actions is held against a plan. Descriptions are for
-// people, and may well tell of the moment.
+// people, and may depend on the moment.
 func decisive(actions []protocol.Action) []protocol.Action {
 	bare := slices.Clone(actions)
 	for i := range bare {
@@ -60,9 +60,9 @@ func (r *Runner) bound(res *resource, out *protocol.StateOutput) error {
 		return &DeviationError{Reason: "the plan has no such resource"}
 	}
 	now := ResourcePlan{Name: res.Name, Type: res.Type, Status: Pending}
-	err := r.known(res, &now)
+	err := r.fillConfiguration(res, &now)
 	if out != nil {
-		err = r.seen(res, *out, &now)
+		err = r.fillObservation(res, *out, &now)
 	}
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func betweenValues(old, now any, path []string, changes *[]Change) {
 			return
 		}
 	case string:
-		// What was masked in the plan stays so, though nothing may have told
+		// What was masked in the plan stays so, though nothing may have shown
 		// by now that it is a secret.
 		if strings.Contains(o, invoke.Masked) && o != now {
 			now = invoke.Masked

@@ -8,12 +8,12 @@ import (
 )
 
 // Recorder makes a recorded event durable before it returns. When it fails,
-// the run stops: what can not be recorded must not be done.
+// the run stops: what cannot be recorded must not be done.
 type Recorder interface {
 	Record(ctx context.Context, e Event) error
 }
 
-// Observer is told of every event as it happens. Calls are serialized and must
+// Observer is notified of every event as it happens. Calls are serialized and must
 // return quickly.
 type Observer interface {
 	Observe(e Event)
@@ -56,7 +56,7 @@ const (
 	ConfirmAction   ConfirmMode = "ACTION"
 )
 
-// Absence is what is known of a resource that can not be asked whether it is
+// Absence is what is known of a resource that cannot be asked whether it is
 // there.
 type Absence string
 
@@ -93,7 +93,7 @@ type Plan struct {
 	Resources []ResourcePlan // in graph order, or in that of their removal
 }
 
-// Changes tells whether anything is not VALID, or there and to be removed.
+// Changes reports whether anything is not VALID, or there and to be removed.
 func (p *Plan) Changes() bool {
 	for _, r := range p.Resources {
 		if r.Status != Valid && !p.Destroy || r.Status == Present {

@@ -112,7 +112,7 @@ type brittle struct {
 
 func (b brittle) Observe(e runner.Event) {
 	if b.at(e) {
-		panic(fmt.Errorf("can not show %s: %w", e.Kind, errors.ErrUnsupported))
+		panic(fmt.Errorf("cannot show %s: %w", e.Kind, errors.ErrUnsupported))
 	}
 	b.world.Observe(e)
 }
@@ -197,7 +197,7 @@ func TestAPanicAtAPartOfAnAnswerEndsTheProcess(t *testing.T) {
 			_, err := w.apply(t, many(1, "thing"), func(o *options) {
 				o.Observer = brittle{w, func(e runner.Event) bool { return e.Kind == runner.Line }}
 			})
-			if all := crash.All(err); len(all) == 0 || !strings.Contains(all[0].Message, "can not show line") {
+			if all := crash.All(err); len(all) == 0 || !strings.Contains(all[0].Message, "cannot show line") {
 				t.Errorf("told was %v", err)
 			}
 			if names := w.names(); !slices.Contains(names, "action-failed r0 set") || names[len(names)-1] != "run-failed" {

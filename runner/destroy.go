@@ -17,7 +17,7 @@ import (
 // its actions are run, and the state is asked again. Resources that are only
 // observed are left alone.
 //
-// Before anything is touched it refuses resources whose types can not remove,
+// Before anything is touched it refuses resources whose types cannot remove,
 // with a *manifest.Error, and those whose configuration is not known any more,
 // because it needs the state of something that is gone, with a *FailedError,
 // unless Caller.Absence knows of them.
@@ -27,7 +27,7 @@ func (r *Runner) Destroy(ctx context.Context, caller Caller) (*Result, error) {
 	r.caller = caller
 	defer r.invoker.Drain(ctx)
 	d := r.removal()
-	return r.perform(ctx, d.doomed, d.prepare, skip{Code: ReasonRemovalRefused}, d.removeAll)
+	return r.execute(ctx, d.toDestroy, d.prepare, skip{Code: ReasonRemovalRefused}, d.removeAll)
 }
 
 // PlanDestroy says what a Destroy would remove. It runs no action and records
@@ -47,15 +47,15 @@ func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *Plan, err e
 	if err := d.resolveAll(ctx); err != nil {
 		return nil, err
 	}
-	plan := &Plan{Run: r.containers.Run, Destroy: true, Resources: make([]ResourcePlan, len(d.doomed))}
+	plan := &Plan{Run: r.containers.Run, Destroy: true, Resources: make([]ResourcePlan, len(d.toDestroy))}
 	entries := map[string]*ResourcePlan{}
 	g := graph.New[string]()
-	for i, res := range d.doomed {
+	for i, res := range d.toDestroy {
 		plan.Resources[i] = ResourcePlan{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, ReadOnly: res.ReadOnly, Status: Pending}
 		entries[res.Name] = &plan.Resources[i]
 		g.Add(res.Name)
 	}
-	failures := make(chan error, len(d.doomed))
+	failures := make(chan error, len(d.toDestroy))
 	r.walkAlong(ctx, g, func(res *resource) error {
 		entry := entries[res.Name]
 		_, err := guarded(ctx, r, res, "planning", func(ctx context.Context, res *resource) (struct{}, error) {
@@ -75,8 +75,8 @@ func (r *Runner) PlanDestroy(ctx context.Context, caller Caller) (_ *Plan, err e
 	return plan, r.verdict(ctx, failures)
 }
 
-// Removable tells whether a Destroy could remove all that the manifest makes. It
-// fails as Plan does, and with a *manifest.Error where types can not remove.
+// Removable reports whether a Destroy could remove all that the manifest makes. It
+// fails as Plan does, and with a *manifest.Error where types cannot remove.
 // Nothing is asked for its state, touched or recorded.
 func (r *Runner) Removable(ctx context.Context, caller Caller) (err error) {
 	r.caller = caller
@@ -92,11 +92,11 @@ func (r *Runner) Removable(ctx context.Context, caller Caller) (err error) {
 // removal is a Destroy, or what plans one.
 type removal struct {
 	*Runner
-	doomed   []*resource // in the order of removal; those that are only observed, too
-	removing map[string]bool
-	needs    map[string][]string // whose states a configuration needs
-	needed   map[string]bool     // resources whose state some configuration needs
-	absent   map[string]Absence  // what is known of those that can not be asked
+	toDestroy []*resource // in the order of removal; those that are only observed, too
+	removing  map[string]bool
+	needs     map[string][]string // whose states a configuration needs
+	needed    map[string]bool     // resources whose state some configuration needs
+	absent    map[string]Absence  // what is known of those that cannot be asked
 }
 
 // removal finds what is to be removed, and narrows the run down to that and to
@@ -112,13 +112,13 @@ func (r *Runner) removal() *removal {
 		if r.spec.Remove == nil {
 			d.removing[res.Name] = true
 		}
-		if res.apart = !d.removing[res.Name] && !d.needed[res.Name]; res.apart {
+		if res.excluded = !d.removing[res.Name] && !d.needed[res.Name]; res.excluded {
 			continue
 		}
 		if d.removing[res.Name] {
-			d.doomed = append(d.doomed, res)
+			d.toDestroy = append(d.toDestroy, res)
 		}
-		if d.leaves(res) && !d.needed[res.Name] {
+		if d.keeps(res) && !d.needed[res.Name] {
 			continue // not even its type is of interest
 		}
 		taking = append(taking, res)
@@ -133,11 +133,11 @@ func (r *Runner) removal() *removal {
 	return d
 }
 
-// byLog marks what is told of a resource that could not be asked.
+// byLog marks the event of a resource that could not be asked.
 var byLog = map[string]string{"by": "log"}
 
-// leaves tells whether a resource stays where it is.
-func (d *removal) leaves(res *resource) bool { return res.ReadOnly || !d.removing[res.Name] }
+// keeps reports whether a resource is not removed.
+func (d *removal) keeps(res *resource) bool { return res.ReadOnly || !d.removing[res.Name] }
 
 // prepare does all that may refuse the Destroy before anything is touched.
 func (d *removal) prepare(ctx context.Context) error {
@@ -163,17 +163,17 @@ func (d *removal) prepare(ctx context.Context) error {
 	return d.advise(d.refusal(), bad, "--keep-going, or with ")
 }
 
-// refuseUnremovable refuses what has a type that can not remove, and returns the
+// refuseUnremovable refuses what has a type that cannot remove, and returns the
 // names.
 func (d *removal) refuseUnremovable(ctx context.Context) (bad []string) {
-	for _, res := range d.doomed {
-		if d.leaves(res) || res.init.Removable {
+	for _, res := range d.toDestroy {
+		if d.keeps(res) || res.init.Removable {
 			continue
 		}
 		bad = append(bad, res.Name)
 		d.refuse(ctx, res, &reasonError{ReasonNotRemovable, &manifest.Error{Problems: []manifest.Problem{{
 			Position: res.Position, Path: "resources." + res.Name,
-			Message: fmt.Sprintf(`its type %s can not remove it: its init does not answer "removable": true; "readonly: true" would leave it alone`, res.Type),
+			Message: fmt.Sprintf(`its type %s cannot remove it: its init does not answer "removable": true; "readonly: true" would leave it alone`, res.Type),
 		}}}})
 	}
 	return bad
@@ -187,12 +187,12 @@ func (d *removal) advise(err error, bad []string, ways string) error {
 	}
 	const most = 8
 	g := graph.New[string]()
-	for _, res := range d.doomed {
+	for _, res := range d.toDestroy {
 		g.Add(res.Name, res.dependsOn...)
 	}
 	kept := g.Closure(bad...)
 	var targets []string
-	for _, res := range slices.Backward(d.doomed) {
+	for _, res := range slices.Backward(d.toDestroy) {
 		// A target takes along what depends on it.
 		along := slices.ContainsFunc(res.dependsOn, func(name string) bool { return d.removing[name] && !kept[name] })
 		if !kept[res.Name] && !along {
@@ -218,18 +218,18 @@ func (d *removal) advise(err error, bad []string, ways string) error {
 	return err
 }
 
-// resolveAll resolves the configurations of what is to be removed, and notes
-// in resource.refused where that is not possible.
+// resolveAll resolves the configurations of what is to be removed, and sets
+// resource.refused where that is not possible.
 func (d *removal) resolveAll(ctx context.Context) error {
-	sights := d.survey(ctx, d.needs, func(res *resource) bool { return d.needed[res.Name] }, d.looked)
+	findings := d.survey(ctx, d.needs, func(res *resource) bool { return d.needed[res.Name] }, d.stateRead)
 	if d.containers.Stop.Requested() || ctx.Err() != nil {
 		return ErrInterrupted
 	}
 	clear(d.absent)
 	for _, res := range d.resources {
-		s := sights[res.Name]
+		s := findings[res.Name]
 		switch {
-		case d.leaves(res) || s.resolved:
+		case d.keeps(res) || s.resolved:
 		case len(s.lacks) == 0:
 			res.refused = s.err
 		default:
@@ -238,14 +238,14 @@ func (d *removal) resolveAll(ctx context.Context) error {
 				return err
 			}
 			if d.absent[res.Name] = absence; absence == Unproven {
-				res.refused = unknowable(res, s, sights)
+				res.refused = unknownConfiguration(res, s, findings)
 			}
 		}
 	}
 	return nil
 }
 
-// absence is what is known of a resource that can not be asked.
+// absence is what is known of a resource that cannot be asked.
 func (d *removal) absence(ctx context.Context, res *resource) (Absence, error) {
 	if d.caller.Absence == nil {
 		return Unproven, nil
@@ -257,8 +257,8 @@ func (d *removal) absence(ctx context.Context, res *resource) (Absence, error) {
 	return absence, nil
 }
 
-// looked tells that a resource was looked at for those that need its state.
-func (d *removal) looked(res *resource, _ sight) {
+// stateRead shows that the state of a resource was read for those that need it.
+func (d *removal) stateRead(res *resource, _ finding) {
 	if !d.removing[res.Name] {
 		event := skipped(res, skip{Code: ReasonNotTargeted})
 		event.Time = d.now()
@@ -270,11 +270,11 @@ func (d *removal) looked(res *resource, _ sight) {
 	}
 }
 
-// unknowable explains why a type can not be asked about a resource.
-func unknowable(res *resource, s sight, sights map[string]sight) error {
+// unknownConfiguration explains why a type cannot be asked about a resource.
+func unknownConfiguration(res *resource, s finding, findings map[string]finding) error {
 	var why []string
 	for _, name := range s.lacks {
-		switch d := sights[name]; {
+		switch d := findings[name]; {
 		case d.err != nil:
 			why = append(why, fmt.Sprintf("%s, which could not be read (%v)", name, d.err))
 		case len(d.lacks) > 0:
@@ -284,7 +284,7 @@ func unknowable(res *resource, s sight, sights map[string]sight) error {
 		}
 	}
 	return &reasonError{ReasonUnknown, fmt.Errorf(
-		"its type can not be asked whether it is there: its configuration (%s) needs the state of %s; apply first, so that it can be asked",
+		"its type cannot be asked whether it is there: its configuration (%s) needs the state of %s; apply first, so that it can be asked",
 		res.At(), strings.Join(why, ", and of "))}
 }
 
@@ -292,7 +292,7 @@ func unknowable(res *resource, s sight, sights map[string]sight) error {
 // visited well.
 func (d *removal) walk(ctx context.Context, visit func(*resource) error, skipped func(*resource, skip)) {
 	g := graph.New[string]()
-	for _, res := range d.doomed {
+	for _, res := range d.toDestroy {
 		g.Add(res.Name)
 		for _, name := range res.dependsOn {
 			if d.removing[name] {
@@ -304,12 +304,12 @@ func (d *removal) walk(ctx context.Context, visit func(*resource) error, skipped
 }
 
 func (d *removal) removeAll(ctx context.Context, entries map[string]*ResourceResult) error {
-	return d.each(ctx, d.walk, entries, d.removeOne)
+	return d.visitEach(ctx, d.walk, entries, d.removeOne)
 }
 
 // removeOne removes one resource.
 func (d *removal) removeOne(ctx context.Context, res *resource) (Status, error) {
-	if err := d.untouched(res); err != nil {
+	if err := d.skipReason(res); err != nil {
 		return Failed, err
 	}
 	leave, err := d.enter(ctx, res)
@@ -334,14 +334,14 @@ func (d *removal) removeOne(ctx context.Context, res *resource) (Status, error) 
 		return Absent, nil
 	}
 	defer res.target.Discard()
-	if err := d.act(ctx, res, out); err != nil {
+	if err := d.runActions(ctx, res, out); err != nil {
 		return Failed, err
 	}
 	return Destroyed, d.verify(ctx, res)
 }
 
 func (d *removal) planOne(ctx context.Context, res *resource, entry *ResourcePlan) error {
-	if err := d.untouched(res); err != nil {
+	if err := d.skipReason(res); err != nil {
 		return err
 	}
 	event := Event{Kind: ResourceResolved, Resource: res.Name, Status: Absent, Data: byLog}
@@ -365,8 +365,8 @@ func (d *removal) planOne(ctx context.Context, res *resource, entry *ResourcePla
 	return nil
 }
 
-// untouched tells why nothing is done with a resource, nil when something is.
-func (d *removal) untouched(res *resource) error {
+// skipReason is why nothing is done with a resource, nil when something is.
+func (d *removal) skipReason(res *resource) error {
 	switch {
 	case res.ReadOnly:
 		return skip{Code: ReasonOnlyObserved}
@@ -377,8 +377,8 @@ func (d *removal) untouched(res *resource) error {
 	}
 }
 
-// find asks a type whether a resource is gone, and returns with its answer the
-// event that tells of it.
+// find asks a type whether a resource is gone, and returns its answer with the
+// event to record.
 func (d *removal) find(ctx context.Context, res *resource) (protocol.StateOutput, Event, error) {
 	res.ensure = protocol.Absent
 	event := Event{Kind: ResourceResolved, Resource: res.Name, Status: Present}

@@ -34,8 +34,8 @@ func TestATypeThatCanNotRemoveRefusesBeforeAnythingIsDone(t *testing.T) {
 	if !errors.As(err, &invalid) {
 		t.Fatalf("got %v", err)
 	}
-	want := `m.yaml:3:3: resources.fixed: its type bolted can not remove it: its init does not answer "removable": true; "readonly: true" would leave it alone
-m.yaml:5:3: resources.also: its type bolted can not remove it: its init does not answer "removable": true; "readonly: true" would leave it alone
+	want := `m.yaml:3:3: resources.fixed: its type bolted cannot remove it: its init does not answer "removable": true; "readonly: true" would leave it alone
+m.yaml:5:3: resources.also: its type bolted cannot remove it: its init does not answer "removable": true; "readonly: true" would leave it alone
 nothing was removed; the rest can be, with --target top --target cache`
 	if err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
@@ -66,7 +66,7 @@ func TestWhetherAllCanBeRemovedIsKnownBeforeAnythingIsMade(t *testing.T) {
 	}
 	err := w.runner(t, text+"  fixed: {type: bolted, dependencies: {b: base}, config: {value: 1}}\n").Removable(t.Context())
 	var invalid *manifest.Error
-	want := `m.yaml:4:3: resources.fixed: its type bolted can not remove it: its init does not answer "removable": true; "readonly: true" would leave it alone`
+	want := `m.yaml:4:3: resources.fixed: its type bolted cannot remove it: its init does not answer "removable": true; "readonly: true" would leave it alone`
 	if !errors.As(err, &invalid) || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
@@ -90,8 +90,8 @@ func TestAConfigurationThatCanNotBeKnownAnyMore(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		for _, want := range []string{
-			"api: its type can not be asked whether it is there: its configuration (m.yaml:7:13) needs the state of db, which does not exist; apply first",
-			"deep: its type can not be asked whether it is there: its configuration (m.yaml:9:57) needs the state of api, which is not known either",
+			"api: its type cannot be asked whether it is there: its configuration (m.yaml:7:13) needs the state of db, which does not exist; apply first",
+			"deep: its type cannot be asked whether it is there: its configuration (m.yaml:9:57) needs the state of api, which is not known either",
 			"nothing was removed; the rest can be, with --keep-going, or with --target other",
 		} {
 			if !strings.Contains(err.Error(), want) {
@@ -179,7 +179,7 @@ func TestAConfigurationThatCanNotBeKnownAnyMore(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("because a state can not be read", func(t *testing.T) {
+	t.Run("because a state cannot be read", func(t *testing.T) {
 		w := applied(t, chain)
 		good := w.engine.Images["thing"].Program
 		w.engine.Images["thing"] = image(func(ctx context.Context, c enginetest.Call) int {

@@ -31,7 +31,7 @@ type ResourceDrift struct {
 	Error     string     // the same as a sentence
 }
 
-// Drifted tells whether any resource has drifted.
+// Drifted reports whether any resource has drifted.
 func (d *DriftReport) Drifted() bool {
 	return slices.ContainsFunc(d.Resources, func(r ResourceDrift) bool { return r.Status == Stale })
 }
@@ -55,11 +55,11 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *DriftReport, err 
 	for _, res := range r.resources {
 		needs[res.Name] = r.needs(res)
 	}
-	sights := r.survey(ctx, needs, func(*resource) bool { return true }, r.drifting)
+	findings := r.survey(ctx, needs, func(*resource) bool { return true }, r.showDrift)
 	report := &DriftReport{Run: r.containers.Run, Resources: make([]ResourceDrift, len(r.resources))}
 	failures := make(chan error, len(r.resources))
 	for i, res := range r.resources {
-		s := sights[res.Name]
+		s := findings[res.Name]
 		d := drift(res, s)
 		// Only now all secrets are known.
 		r.maskChanges(d.Diff)
@@ -74,8 +74,8 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *DriftReport, err 
 	return report, r.verdict(ctx, failures)
 }
 
-// drifting tells what was found of a resource as soon as it is.
-func (r *Runner) drifting(res *resource, s sight) {
+// showDrift shows what was found of a resource at once.
+func (r *Runner) showDrift(res *resource, s finding) {
 	d := drift(res, s)
 	event := Event{Kind: ResourceResolved, Time: r.now(), Resource: res.Name, Status: d.Status, Reason: d.Reason, Error: r.secrets.Mask(d.Error)}
 	switch d.Status {
@@ -88,7 +88,7 @@ func (r *Runner) drifting(res *resource, s sight) {
 	r.show(event)
 }
 
-func drift(res *resource, s sight) ResourceDrift {
+func drift(res *resource, s finding) ResourceDrift {
 	d := ResourceDrift{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn, Status: Valid}
 	switch {
 	case s.skipped != nil:
@@ -101,7 +101,7 @@ func drift(res *resource, s sight) ResourceDrift {
 	case len(s.lacks) > 0:
 		d.Status, d.Because = Unknown, s.lacks
 	case s.answer.Status == protocol.Stale:
-		d.Status, d.Unmatched = Stale, idle(res, s.answer.StaleState)
+		d.Status, d.Unmatched = Stale, unmatchedIgnores(res, s.answer.StaleState)
 		if d.Missing = s.answer.StaleState == nil; d.Missing {
 			break // everything differs, and nothing of it is to be ignored
 		}
@@ -117,14 +117,14 @@ func drift(res *resource, s sight) ResourceDrift {
 			d.Status = Valid
 		}
 	case s.answer != nil:
-		d.Unmatched = idle(res, s.answer.State)
+		d.Unmatched = unmatchedIgnores(res, s.answer.State)
 	}
 	return d
 }
 
-// idle lists the paths to be ignored that begin with a key of neither the
+// unmatchedIgnores lists the paths to be ignored that begin with a key of neither the
 // configuration nor the state. Where nothing is, nothing can be said of them.
-func idle(res *resource, state map[string]any) []string {
+func unmatchedIgnores(res *resource, state map[string]any) []string {
 	if state == nil {
 		return nil
 	}
@@ -138,7 +138,7 @@ func idle(res *resource, state map[string]any) []string {
 	return paths
 }
 
-// below tells whether a path, as pathText writes it, is another or a part of it.
+// below reports whether a path, as pathText writes it, is another or a part of it.
 func below(path, other string) bool {
 	rest, ok := strings.CutPrefix(path, other)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')

@@ -29,7 +29,7 @@ func (r *Runner) emit(ctx context.Context, e Event) (err error) {
 	return nil
 }
 
-// show tells the Observer of something that is not recorded.
+// show notifies the Observer of something that is not recorded.
 func (r *Runner) show(e Event) {
 	if r.caller.Observer == nil {
 		return

@@ -78,7 +78,7 @@ const (
 	Warning   EventKind = "warning"
 )
 
-// Recorded tells whether events of this kind belong into the deployment log.
+// Recorded reports whether events of this kind belong into the deployment log.
 func (k EventKind) Recorded() bool {
 	switch k {
 	case Pulling, Waiting, Working, StateRead, Line, Warning:

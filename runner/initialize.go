@@ -130,7 +130,7 @@ func (r *Runner) initialize(ctx context.Context, res *resource) error {
 		}
 		problems = append(problems, invalid.Problems...)
 	} else if known != nil {
-		res.config, res.early = known, true
+		res.config, res.final = known, true
 	}
 	if len(problems) > 0 {
 		return &manifest.Error{Problems: problems}
@@ -196,7 +196,7 @@ func (r *Runner) plug(res *resource, requests map[string]protocol.PlugRequest) (
 }
 
 // Plug turns the requests of a resource's type into mounts. without says which
-// optional ones it goes without, and problems what it can not go without. A plug
+// optional ones it goes without, and problems what it cannot go without. A plug
 // may not lead into the directory kept, which is Deployster's own; "" is none.
 func Plug(m *manifest.Manifest, res *manifest.Resource, requests map[string]protocol.PlugRequest, kept string) (mounts []engine.Mount, without []string, problems []manifest.Problem) {
 	for _, name := range slices.Sorted(maps.Keys(requests)) {

@@ -36,7 +36,7 @@ func (r *Runner) Plan(ctx context.Context, caller Caller) (_ *Plan, err error) {
 				entry.After = append(entry.After, d)
 			}
 		}
-		err := r.known(res, entry)
+		err := r.fillConfiguration(res, entry)
 		if err == nil && entry.Status == Unknown {
 			r.show(Event{Kind: ResourceResolved, Time: r.now(), Resource: res.Name, Status: Unknown})
 			return nil
@@ -71,7 +71,7 @@ func (r *Runner) planOne(ctx context.Context, res *resource, entry *ResourcePlan
 	if err != nil {
 		return err
 	}
-	if err := r.seen(res, out, entry); err != nil {
+	if err := r.fillObservation(res, out, entry); err != nil {
 		return err
 	}
 	event := Event{Kind: ResourceResolved, Time: r.now(), Resource: res.Name, Status: entry.Status}
@@ -102,8 +102,8 @@ func (r *Runner) planned(entry *ResourcePlan, e Event) {
 // errReadOnly ends a resource that is only observed, and not as it must be.
 var errReadOnly = errors.New("it is read-only, and not as configured")
 
-// known fills in what is known of a resource before it is observed.
-func (r *Runner) known(res *resource, p *ResourcePlan) (err error) {
+// fillConfiguration fills in what is known of a resource before it is observed.
+func (r *Runner) fillConfiguration(res *resource, p *ResourcePlan) (err error) {
 	p.ImageID, p.ImageDigest = res.target.Image.ID, res.target.Image.Digest
 	if res.config != nil {
 		p.Config = res.config
@@ -112,9 +112,9 @@ func (r *Runner) known(res *resource, p *ResourcePlan) (err error) {
 	return err
 }
 
-// seen fills in what is known of a resource once it is observed.
-func (r *Runner) seen(res *resource, out protocol.StateOutput, p *ResourcePlan) error {
-	if err := r.known(res, p); err != nil {
+// fillObservation fills in what is known of a resource once it is observed.
+func (r *Runner) fillObservation(res *resource, out protocol.StateOutput, p *ResourcePlan) error {
+	if err := r.fillConfiguration(res, p); err != nil {
 		return err
 	}
 	p.Status, p.State = Status(out.Status), out.State
@@ -177,7 +177,7 @@ func (r *Runner) verdict(ctx context.Context, failures <-chan error) error {
 }
 
 // FailedError says that some resources failed; the events and the plan or
-// result have told which and why.
+// result name them, and why.
 type FailedError struct{ Causes []error }
 
 func (e *FailedError) Error() string   { return errors.Join(e.Causes...).Error() }

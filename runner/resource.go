@@ -20,14 +20,14 @@ type resource struct {
 	schema *schema.Schema // nil when the type accepts any configuration
 
 	config      map[string]any  // resolved
-	early       bool            // config waits for no dependency and is final
+	final       bool            // config waits for no dependency and is final
 	state       map[string]any  // as last seen VALID; by a survey also as seen STALE
 	stale       bool            // state is one that a survey saw as STALE
-	apart       bool            // the run has nothing to do with it
-	said        []string        // last lines for people of the last look, masked
+	excluded    bool            // the run has nothing to do with it
+	output      []string        // last lines for people of its last state action, masked
 	ensure      protocol.Ensure // what is wanted of it; "" is Present
 	refused     error           // why it could not be initialized, or is not to be touched
-	initialized Event           // tells of its initialization
+	initialized Event           // the event of its initialization
 }
 
 // configured resolves the expressions of the resource's configuration; the

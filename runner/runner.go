@@ -59,9 +59,9 @@ type Caller struct {
 	Details   map[string]string  // what else identifies the run; goes into RunStarted
 	Confirm   ConfirmMode        // "" is ConfirmNo
 	Confirmer Confirmer          // may be nil when Confirm is ConfirmNo or ConfirmOnce
-	Crashed   func(*crash.Error) // may be nil; is told of each panic at once, also of those that the run can not tell of
+	Crashed   func(*crash.Error) // may be nil; called for each panic at once, also for those that the run cannot report
 
-	// Absence tells Destroy and PlanDestroy what is known of a resource that can not
+	// Absence returns to Destroy and PlanDestroy what is known of a resource that cannot
 	// be asked; may be nil: nothing is.
 	Absence func(ctx context.Context, resource string) (Absence, error)
 }
@@ -119,7 +119,7 @@ func (r *Runner) State(resource string) map[string]any {
 func (r *Runner) headers() []ResourceHeader {
 	headers := make([]ResourceHeader, 0, len(r.byName))
 	for _, m := range r.spec.Manifest.Resources {
-		if res := r.byName[m.Name]; !res.apart {
+		if res := r.byName[m.Name]; !res.excluded {
 			headers = append(headers, ResourceHeader{Name: res.Name, Type: res.Type, DependsOn: res.dependsOn})
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // resolve finishes the configuration of a resource whose dependencies are
 // verified.
 func (r *Runner) resolve(res *resource) error {
-	if res.early {
+	if res.final {
 		return nil
 	}
 	config, err := r.configured(res)
@@ -35,7 +35,7 @@ func (r *Runner) observe(ctx context.Context, res *resource) (protocol.StateOutp
 	ctx, cancel := r.containers.Stop.Context(ctx)
 	defer cancel()
 	got, err := r.invoker.Call(ctx, &res.target, r.stateCall(res))
-	res.said = got.Tail.Lines()
+	res.output = got.Tail.Lines()
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}
@@ -100,13 +100,13 @@ func (r *Runner) misconfigured(res *resource, err error) error {
 
 // exitError is the error of a container that ended with something else than 0.
 func (r *Runner) exitError(action string, got invoke.Result) error {
-	said := got.Tail.Excerpt()
-	if said == "" {
+	output := got.Tail.Excerpt()
+	if output == "" {
 		answer := r.secrets.Mask(string(got.Answer)) // whole, since a part of a secret is not known for one
-		said = strings.TrimSpace(answer[:min(len(answer), 500)])
+		output = strings.TrimSpace(answer[:min(len(answer), 500)])
 	}
-	if said == "" {
+	if output == "" {
 		return &reasonError{ReasonProgramFailed, fmt.Errorf("%s %s and printed nothing", action, invoke.ExitText(got.Exit))}
 	}
-	return &reasonError{ReasonProgramFailed, fmt.Errorf("%s %s: %s", action, invoke.ExitText(got.Exit), said)}
+	return &reasonError{ReasonProgramFailed, fmt.Errorf("%s %s: %s", action, invoke.ExitText(got.Exit), output)}
 }

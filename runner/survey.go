@@ -15,8 +15,8 @@ import (
 // walk it does not wait for dependencies to be verified: what a configuration
 // needs of another resource is a state, and one that is STALE has a state, too.
 
-// sight is what a survey found of a resource.
-type sight struct {
+// finding is what a survey found of a resource.
+type finding struct {
 	resolved bool                  // its configuration is known
 	answer   *protocol.StateOutput // nil where it was not asked
 	lacks    []string              // the resources without a state because of which its configuration is not known
@@ -30,7 +30,7 @@ type sight struct {
 func (r *Runner) needs(res *resource) []string {
 	var names []string
 	for _, alias := range slices.Sorted(maps.Keys(res.Dependencies)) {
-		// What can not be read is told when it is resolved.
+		// What cannot be read is reported when it is resolved.
 		if reads, err := r.spec.Expressions.Reads(any(res.Config), alias); reads || err != nil {
 			names = append(names, res.Dependencies[alias])
 		}
@@ -41,7 +41,7 @@ func (r *Runner) needs(res *resource) []string {
 
 // survey resolves the configurations of all resources, and asks those for their
 // state that ask names. It goes on whatever it finds.
-func (r *Runner) survey(ctx context.Context, needs map[string][]string, ask func(*resource) bool, seen func(*resource, sight)) map[string]sight {
+func (r *Runner) survey(ctx context.Context, needs map[string][]string, ask func(*resource) bool, seen func(*resource, finding)) map[string]finding {
 	g := graph.New[string]()
 	taking := map[string]bool{}
 	for _, res := range r.resources {
@@ -58,18 +58,18 @@ func (r *Runner) survey(ctx context.Context, needs map[string][]string, ask func
 		}
 	}
 	var mu sync.Mutex
-	sights := make(map[string]sight, len(r.resources))
-	found := func(res *resource, s sight) {
+	findings := make(map[string]finding, len(r.resources))
+	found := func(res *resource, s finding) {
 		mu.Lock()
-		sights[res.Name] = s
+		findings[res.Name] = s
 		mu.Unlock()
 		if seen != nil {
 			seen(res, s)
 		}
 	}
 	r.walkAlong(ctx, g, func(res *resource) error {
-		s, err := guarded(ctx, r, res, "looking at", func(ctx context.Context, res *resource) (sight, error) {
-			return r.look(ctx, res, needs[res.Name], ask(res)), nil
+		s, err := guarded(ctx, r, res, "looking at", func(ctx context.Context, res *resource) (finding, error) {
+			return r.inspect(ctx, res, needs[res.Name], ask(res)), nil
 		})
 		if err != nil {
 			s.err = err
@@ -77,14 +77,14 @@ func (r *Runner) survey(ctx context.Context, needs map[string][]string, ask func
 		found(res, s)
 		return nil
 	}, func(res *resource, why skip) {
-		found(res, sight{skipped: &why})
+		found(res, finding{skipped: &why})
 	})
-	return sights
+	return findings
 }
 
-// look is the survey of one resource; those it needs have had theirs.
-func (r *Runner) look(ctx context.Context, res *resource, needs []string, ask bool) sight {
-	var s sight
+// inspect is the survey of one resource; those it needs have had theirs.
+func (r *Runner) inspect(ctx context.Context, res *resource, needs []string, ask bool) finding {
+	var s finding
 	for _, d := range needs {
 		if r.byName[d].state == nil {
 			s.lacks = append(s.lacks, d)
@@ -123,7 +123,7 @@ func (r *Runner) look(ctx context.Context, res *resource, needs []string, ask bo
 	return s
 }
 
-// refuse notes, and tells, why a resource is not to be touched.
+// refuse marks a resource as not to be touched, and records why.
 func (r *Runner) refuse(ctx context.Context, res *resource, why error) {
 	res.refused = errors.Join(why, r.emit(ctx, failed(res, why)))
 }

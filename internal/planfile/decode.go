@@ -120,7 +120,7 @@ var (
 	validHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// check refuses what can not be applied.
+// check refuses what cannot be applied.
 func (d *document) check() error {
 	switch {
 	case len(d.Manifests) == 0:

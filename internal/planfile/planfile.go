@@ -117,18 +117,18 @@ func NewSalt(random io.Reader) (Salt, error) {
 }
 
 // Fingerprint identifies a JSON-like value, in hexadecimal: values with the
-// same JSON have the same. It fails for what JSON can not express.
+// same JSON have the same. It fails for what JSON cannot express.
 func (s Salt) Fingerprint(v any) (string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return "", fmt.Errorf("it can not be told as JSON: %w", err)
+		return "", fmt.Errorf("it cannot be written as JSON: %w", err)
 	}
 	mac := hmac.New(sha256.New, []byte(s))
 	mac.Write(text)
 	return hex.EncodeToString(mac.Sum(nil)), nil
 }
 
-// Is tells whether a file says of itself that it is a saved plan, also when it
+// Is reports whether a file says of itself that it is a saved plan, also when it
 // is damaged further on. It reads no more than it needs for that, and at most
 // 1 MiB.
 func Is(r io.Reader) bool {

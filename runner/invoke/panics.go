@@ -11,7 +11,7 @@ import (
 )
 
 // Panics makes a panic fail what it happened in, as any other failure does, so that
-// the log tells of it. Every goroutine of a run has one of these guards.
+// the log records it. Every goroutine of a run has one of these guards.
 type Panics struct {
 	secrets *Secrets
 	report  func(*crash.Error)

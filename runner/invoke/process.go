@@ -301,7 +301,7 @@ func (c *pendingCall) deliver(a protocol.ServeAnswer) error {
 // the process any longer.
 func (p *process) exited(exit engine.Exit, err error) {
 	p.stdin.close()
-	err = errors.Join(err, p.invoker.panics.Try("keeping what it said", func() error {
+	err = errors.Join(err, p.invoker.panics.Try("keeping its output", func() error {
 		p.stderr.flush()
 		_ = p.transcript.close() // what is kept of it is of help, and nothing is lost without
 		return nil
@@ -325,13 +325,13 @@ func (p *process) exited(exit engine.Exit, err error) {
 	case p.closing && !p.awaited():
 	case err != nil:
 		p.neverRan = !p.responded
-		p.fail(fmt.Errorf("can not be run: %w", err))
+		p.fail(fmt.Errorf("cannot be run: %w", err))
 	default:
 		p.fail(errors.New(ExitText(exit)))
 	}
 	failure = p.failure
 	if output := p.tail.Excerpt(); output != "" && failure != nil {
-		failure = fmt.Errorf("%w; the last it said is:\n%s", failure, output)
+		failure = fmt.Errorf("%w; last output:\n%s", failure, output)
 	}
 }
 

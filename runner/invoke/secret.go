@@ -167,7 +167,7 @@ func (s *Secrets) MaskAll(list []string) []string {
 	return c
 }
 
-// MaskAction hides secrets in what a resource type said of an action.
+// MaskAction hides secrets in what a resource type says about an action.
 func (s *Secrets) MaskAction(a protocol.Action) protocol.Action {
 	a.Name, a.Description = s.Mask(a.Name), s.Mask(a.Description)
 	a.Image, a.Entrypoint = s.Mask(a.Image), s.Mask(a.Entrypoint)

@@ -173,7 +173,7 @@ func (s *server) start(ctx context.Context, first *pendingCall) (*process, error
 	if s.action.Image != "" && s.action.Image != s.name {
 		var err error
 		if image, err = v.Image(ctx, first.resource, s.action.Image); err != nil {
-			return nil, fmt.Errorf("%s can not be started: %w", what, err)
+			return nil, fmt.Errorf("%s cannot be started: %w", what, err)
 		}
 	}
 	v.servers.mu.Lock()
@@ -181,12 +181,12 @@ func (s *server) start(ctx context.Context, first *pendingCall) (*process, error
 	v.servers.count++
 	dir := filepath.Join(v.containers.Work, servedDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("%s can not be started: making a directory: %w", what, err)
+		return nil, fmt.Errorf("%s cannot be started: making a directory: %w", what, err)
 	}
 	path := filepath.Join(dir, fmt.Sprintf("%02d-%s", v.servers.count, fileName(s.name)))
 	spec, err := v.containerSpec(s.action, image, s.mounts, path)
 	if err != nil {
-		return nil, fmt.Errorf("%s can not be started: %w", what, err)
+		return nil, fmt.Errorf("%s cannot be started: %w", what, err)
 	}
 	spec.Labels[LabelKind] = KindServe
 	p := newProcess(what, v, path+".stderr")

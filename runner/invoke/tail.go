@@ -25,7 +25,7 @@ type Tail struct {
 
 var (
 	// crashed recognizes the first line of a crash, as Go, Rust, Java, JavaScript and
-	// Ruby tell of it. Python tells it last.
+	// Ruby print it. Python prints it last.
 	crashed = regexp.MustCompile(`^(panic: |fatal error: |thread '.*' panicked at|Exception in thread |Unhandled |Uncaught |[A-Za-z_.]+(Error|Exception): )`)
 
 	// framed recognizes what only a stack has: so whatever stands between it and the

@@ -115,7 +115,7 @@ func (a *automaton) child(at int32, char byte) int32 {
 	return 0
 }
 
-// step goes on from a node by a byte, and tells how many nodes it looked at.
+// step goes on from a node by a byte, and counts the nodes it visits.
 func (a *automaton) step(at int32, char byte) (next int32, looks int) {
 	for {
 		looks++
