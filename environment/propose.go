@@ -9,20 +9,21 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/refusal"
 )
 
-// Propose returns the events that carry out a command, or a *Refusal.
+// Propose returns the events that carry out a command, or a *refusal.Error.
 func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 	if create, ok := c.(Create); ok {
 		return s.create(create)
 	}
 	if !s.Exists() {
-		return nil, refuse(UnknownEnvironment, "%w environment %q", ErrUnknown, s.name)
+		return nil, refusal.New(UnknownEnvironment, "%w environment %q", ErrUnknown, s.name)
 	}
 	switch c := c.(type) {
 	case Update:
 		if f := s.active; f != nil && f.Kind == ByDelete {
-			return nil, refuse(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
+			return nil, refusal.New(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
 		}
 		return s.update(c)
 	case Deploy:
@@ -38,13 +39,13 @@ func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 	case SetHosts:
 		return s.setHosts(c)
 	default:
-		return nil, refuse(UnknownCommand, "environments have no command %T", c)
+		return nil, refusal.New(UnknownCommand, "environments have no command %T", c)
 	}
 }
 
 func (s *State) create(c Create) ([]deploylog.Event, error) {
 	if s.Exists() {
-		return nil, refuse(EnvironmentExists, "environment %s already exists (revision %d, event %d): change it with deployster env update --base %d",
+		return nil, refusal.New(EnvironmentExists, "environment %s already exists (revision %d, event %d): change it with deployster env update --base %d",
 			s.name, len(s.revisions), s.revisions[len(s.revisions)-1].Seq, len(s.revisions))
 	}
 	return s.revise(EventCreated, payload{Definition: c.Definition, By: c.By}), nil
@@ -69,11 +70,11 @@ func (s *State) update(c Update) ([]deploylog.Event, error) {
 		for _, r := range s.revisions[c.Base:] {
 			since = append(since, r.describe(s.revisions[max(r.Base, 1)-1].Definition))
 		}
-		return nil, refuse(StaleBase, "%w: revision %d of environment %s is not the newest. Since then:\n%s\nReview the changes (deployster env diff %s %d %d), and update from --base %d",
+		return nil, refusal.New(StaleBase, "%w: revision %d of environment %s is not the newest. Since then:\n%s\nReview the changes (deployster env diff %s %d %d), and update from --base %d",
 			ErrStale, c.Base, s.name, strings.Join(since, "\n"), s.name, c.Base, len(s.revisions), len(s.revisions))
 	}
 	if len(Diff(base.Definition, c.Definition)) == 0 {
-		return nil, refuse(NothingChanged, "revision %d of environment %s already has this definition: nothing was changed", c.Base, s.name)
+		return nil, refusal.New(NothingChanged, "revision %d of environment %s already has this definition: nothing was changed", c.Base, s.name)
 	}
 	return s.revise(EventUpdated, payload{Definition: c.Definition, Base: c.Base, By: c.By}), nil
 }
@@ -96,7 +97,7 @@ func (s *State) deploy(c Deploy, now time.Time) ([]deploylog.Event, error) {
 		newest, is = f.Revision, "is being deployed"
 	}
 	if c.Revision < newest {
-		return nil, refuse(OlderRevision, "revision %d is older than revision %d, which %s: to go back, deployster env rollback %s --revision %d", c.Revision, newest, is, s.name, c.Revision)
+		return nil, refusal.New(OlderRevision, "revision %d is older than revision %d, which %s: to go back, deployster env rollback %s --revision %d", c.Revision, newest, is, s.name, c.Revision)
 	}
 	d := deploymentRequest{kind: ByDeploy, revision: c.Revision, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason}
 	return s.startChecked(d, now)
@@ -110,13 +111,13 @@ func (s *State) rollback(c Rollback, now time.Time) ([]deploylog.Event, error) {
 	deployed := slices.ContainsFunc(s.deployments, func(d Deployment) bool { return d.Revision == c.Revision && d.Kind != ByDelete })
 	switch {
 	case f == nil:
-		return nil, refuse(NothingDeployed, "nothing of environment %s is deployed: there is nothing to roll back", s.name)
+		return nil, refusal.New(NothingDeployed, "nothing of environment %s is deployed: there is nothing to roll back", s.name)
 	case c.Revision > f.Revision:
-		return nil, refuse(NewerRevision, "revision %d is newer than revision %d, which is deployed: deployster env deploy %s --revision %d", c.Revision, f.Revision, s.name, c.Revision)
+		return nil, refusal.New(NewerRevision, "revision %d is newer than revision %d, which is deployed: deployster env deploy %s --revision %d", c.Revision, f.Revision, s.name, c.Revision)
 	case c.Revision == f.Revision && f.Kind != ByDelete:
-		return nil, refuse(AlreadyDeployed, "revision %d is already deployed: roll back to an earlier one", c.Revision)
+		return nil, refusal.New(AlreadyDeployed, "revision %d is already deployed: roll back to an earlier one", c.Revision)
 	case !deployed:
-		return nil, refuse(NeverDeployed, "revision %d was never deployed, so it cannot be rolled back to: base a new revision on it", c.Revision)
+		return nil, refusal.New(NeverDeployed, "revision %d was never deployed, so it cannot be rolled back to: base a new revision on it", c.Revision)
 	}
 	d := deploymentRequest{kind: ByRollback, revision: c.Revision, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason}
 	return s.startChecked(d, now)
@@ -127,7 +128,7 @@ func (s *State) rollback(c Rollback, now time.Time) ([]deploylog.Event, error) {
 func (s *State) checkRevision(revision int) error {
 	r, err := s.Revision(revision)
 	if err == nil && revision < s.firstRevision {
-		err = refuse(RevisionDeleted, "%w revision %d of environment %s any more: it was made (event %d) before the environment was deleted; the first since then is %d",
+		err = refusal.New(RevisionDeleted, "%w revision %d of environment %s any more: it was made (event %d) before the environment was deleted; the first since then is %d",
 			ErrUnknown, revision, s.name, r.Seq, s.firstRevision)
 	}
 	return err
@@ -146,7 +147,7 @@ type deploymentRequest struct {
 // startChecked refuses a deployment that could never proceed.
 func (s *State) startChecked(d deploymentRequest, now time.Time) ([]deploylog.Event, error) {
 	if f := s.active; f != nil && f.Kind == ByDelete {
-		return nil, refuse(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
+		return nil, refusal.New(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
 	}
 	if err := d.change.check(); err != nil {
 		return nil, err
@@ -159,7 +160,7 @@ func (s *State) startChecked(d deploymentRequest, now time.Time) ([]deploylog.Ev
 		if n > 1 {
 			remedy = fmt.Sprintf("--min-healthy-percent %d or less, or --method Surge, would let it proceed", most)
 		}
-		return nil, refuse(NoDisruptionAllowed, "revision %d cannot be deployed like that: Replace stops a task before it starts another, and with a min_healthy_percent of %d none of %s may be without one; %s",
+		return nil, refusal.New(NoDisruptionAllowed, "revision %d cannot be deployed like that: Replace stops a task before it starts another, and with a min_healthy_percent of %d none of %s may be without one; %s",
 			d.revision, config.MinHealthyPercent, phrase.Count(n, "host"), remedy)
 	}
 	return s.startEvents(d, now), nil
@@ -183,11 +184,11 @@ func (s *State) blockedByHealthy(d deploymentRequest) bool {
 func (c Change) check() error {
 	switch {
 	case c.Method != nil && *c.Method != Replace && *c.Method != Surge:
-		return refuse(InvalidChange, "unknown method %q: it is Replace or Surge", *c.Method)
+		return refusal.New(InvalidChange, "unknown method %q: it is Replace or Surge", *c.Method)
 	case c.MinHealthyPercent != nil && (*c.MinHealthyPercent < 0 || *c.MinHealthyPercent > 100):
-		return refuse(InvalidChange, "invalid min_healthy_percent %d: it is from 0 to 100", *c.MinHealthyPercent)
+		return refusal.New(InvalidChange, "invalid min_healthy_percent %d: it is from 0 to 100", *c.MinHealthyPercent)
 	case c.MaxOver != nil && *c.MaxOver < 1:
-		return refuse(InvalidChange, "invalid max_over %d: it is at least 1", *c.MaxOver)
+		return refusal.New(InvalidChange, "invalid max_over %d: it is at least 1", *c.MaxOver)
 	}
 	return nil
 }
@@ -253,23 +254,23 @@ func chunks(names []string) (parts [][]string) {
 func (s *State) proposePause(c Pause) ([]deploylog.Event, error) {
 	switch {
 	case s.active == nil:
-		return nil, refuse(NothingDeployed, "nothing of environment %s is deployed: there is nothing to pause", s.name)
+		return nil, refusal.New(NothingDeployed, "nothing of environment %s is deployed: there is nothing to pause", s.name)
 	case s.pause != nil:
-		return nil, refuse(AlreadyPaused, "environment %s is already paused, by %s (event %d)", s.name, s.pause.By, s.pause.Seq)
+		return nil, refusal.New(AlreadyPaused, "environment %s is already paused, by %s (event %d)", s.name, s.pause.By, s.pause.Seq)
 	}
 	return []deploylog.Event{s.event(EventPaused, payload{By: c.By, Reason: c.Reason})}, nil
 }
 
 func (s *State) proposeResume(c Resume) ([]deploylog.Event, error) {
 	if s.pause == nil {
-		return nil, refuse(NotPaused, "environment %s is not paused", s.name)
+		return nil, refusal.New(NotPaused, "environment %s is not paused", s.name)
 	}
 	return []deploylog.Event{s.event(EventResumed, payload{By: c.By, Reason: c.Reason})}, nil
 }
 
 func (s *State) delete(c Delete, now time.Time) ([]deploylog.Event, error) {
 	if f := s.active; f != nil && f.Kind == ByDelete && c.TerminateTasks {
-		return nil, refuse(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
+		return nil, refusal.New(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
 	}
 	if s.active != nil && c.TerminateTasks {
 		return s.startEvents(deploymentRequest{kind: ByDelete, revision: len(s.revisions), by: c.By, reason: c.Reason}, now), nil

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/deployster-go/deployster/internal/refusal"
 )
 
 // What people read of a reason is said here once; other tests want codes.
@@ -119,8 +121,8 @@ func TestTheSentencesOfRefusals(t *testing.T) {
 		t.Run(strings.ReplaceAll(c.want, " ", "-"), func(t *testing.T) {
 			w := c.world(t)
 			_, err := w.state.Propose(c.command, w.now)
-			var refusal *Refusal
-			if !errors.As(err, &refusal) || refusal.Code == "" {
+			var refused *refusal.Error
+			if !errors.As(err, &refused) || refused.Code == "" {
 				t.Fatalf("%v is no refusal with a code", err)
 			}
 			if !strings.HasPrefix(err.Error(), c.want) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/heap"
+	"github.com/deployster-go/deployster/internal/refusal"
 )
 
 // State is one environment as recorded in the log. It is not safe for concurrent
@@ -165,13 +166,13 @@ func (s *State) Revision(number int) (Revision, error) {
 		return s.revisions[number-1].Revision, nil
 	}
 	if len(s.revisions) == 0 {
-		return Revision{}, refuse(UnknownEnvironment, "%w environment %q", ErrUnknown, s.name)
+		return Revision{}, refusal.New(UnknownEnvironment, "%w environment %q", ErrUnknown, s.name)
 	}
 	has := "only revision 1"
 	if n := len(s.revisions); n > 1 {
 		has = fmt.Sprintf("revisions 1 to %d", n)
 	}
-	return Revision{}, refuse(UnknownRevision, "%w revision %d of environment %s: it has %s", ErrUnknown, number, s.name, has)
+	return Revision{}, refusal.New(UnknownRevision, "%w revision %d of environment %s: it has %s", ErrUnknown, number, s.name, has)
 }
 
 // Deployments returns all deployments, in order. They must not be changed.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/refusal"
 )
 
 // world is an environment and its log, without a controller.
@@ -51,15 +52,15 @@ func (w *world) propose(c Command) {
 	w.append(events...)
 }
 
-func (w *world) refuses(c Command, code RefusalCode) error {
+func (w *world) refuses(c Command, code refusal.Code) error {
 	w.Helper()
 	_, err := w.state.Propose(c, w.now)
-	var refusal *Refusal
-	if !errors.As(err, &refusal) {
+	var refused *refusal.Error
+	if !errors.As(err, &refused) {
 		w.Fatalf("%T is not refused: %v", c, err)
 	}
-	if refusal.Code != code {
-		w.Errorf("%T is refused as %s (%v), not %s", c, refusal.Code, err, code)
+	if refused.Code != code {
+		w.Errorf("%T is refused as %s (%v), not %s", c, refused.Code, err, code)
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/internal/suggest"
 )
 
@@ -16,7 +17,7 @@ type Command interface {
 }
 
 // Propose returns the events that carry out a command, to be appended together:
-// none when there is nothing to do. A *Refusal says why a command makes no sense
+// none when there is nothing to do. A *refusal.Error says why a command makes no sense
 // now, and what to do instead. Commands that are proposed and appended at the same time
 // by several processes need one lock around both.
 func (s *State) Propose(c Command, _ time.Time) ([]deploylog.Event, error) {
@@ -76,9 +77,9 @@ type Delete struct {
 func (c Define) propose(s *State) ([]deploylog.Event, error) {
 	switch {
 	case c.Definition.Name != s.name:
-		return nil, refuse(OtherPipeline, "the definition is of pipeline %s, not of %s", c.Definition.Name, s.name)
+		return nil, refusal.New(OtherPipeline, "the definition is of pipeline %s, not of %s", c.Definition.Name, s.name)
 	case len(c.Definition.Stages) == 0:
-		return nil, refuse(NoStages, "pipeline %s has no stages: give it one", s.name)
+		return nil, refusal.New(NoStages, "pipeline %s has no stages: give it one", s.name)
 	case s.definition != nil && bytes.Equal(payload{Definition: c.Definition}.data(), payload{Definition: s.definition}.data()):
 		return nil, nil
 	}
@@ -143,7 +144,7 @@ func (c Release) propose(s *State) ([]deploylog.Event, error) {
 		if s.byID[r.Deployment] != nil && r.Status != Running {
 			remedy = "retry it, or release another revision"
 		}
-		return nil, refuse(AlreadyReleased, "revision %s of pipeline %s is %w released (event %d) and %s: %s", c.Revision, s.name, ErrRepeated, r.Seq, r.Status, remedy)
+		return nil, refusal.New(AlreadyReleased, "revision %s of pipeline %s is %w released (event %d) and %s: %s", c.Revision, s.name, ErrRepeated, r.Seq, r.Status, remedy)
 	}
 	return []deploylog.Event{{
 		Deployment: c.ID, Target: s.target, Revision: c.Revision, Name: pipelineStarted, Attempt: 1, Data: payload{By: c.By}.data(),
@@ -179,9 +180,9 @@ func (c ReceiveArtifact) propose(s *State) ([]deploylog.Event, error) {
 		return events, nil
 	case received != nil:
 		k, _ := d.marks[received.target].find(ArtifactReceived(c.Kind))
-		return nil, refuse(AlreadyReceived, "artifact %s of revision %s was %w received (event %d): what others may have used does not change; release another revision", c.Kind, c.Revision, ErrRepeated, k.seq)
+		return nil, refusal.New(AlreadyReceived, "artifact %s of revision %s was %w received (event %d): what others may have used does not change; release another revision", c.Kind, c.Revision, ErrRepeated, k.seq)
 	case made != nil:
-		return nil, refuse(MadeByManifest, "artifact %s is made by manifest %s of stage %s: it is not received from elsewhere", c.Kind, made.Build.Manifest, made.Name)
+		return nil, refusal.New(MadeByManifest, "artifact %s is made by manifest %s of stage %s: it is not received from elsewhere", c.Kind, made.Build.Manifest, made.Name)
 	default:
 		return nil, s.unknown(UnknownArtifact, "artifact kind", c.Kind, kinds)
 	}
@@ -202,17 +203,17 @@ func (c Approve) propose(s *State) ([]deploylog.Event, error) {
 		approved, done := run.marks.find(EventApproved)
 		switch {
 		case stage.Approval == nil:
-			return nil, refuse(NoApprovalNeeded, "stage %s does not wait for approval: it is a %s stage", stage.Name, stage.Kind())
+			return nil, refusal.New(NoApprovalNeeded, "stage %s does not wait for approval: it is a %s stage", stage.Name, stage.Kind())
 		case done:
-			return nil, refuse(AlreadyApproved, "revision %s is %w approved at stage %s (event %d)", c.Revision, ErrRepeated, stage.Name, approved.seq)
+			return nil, refusal.New(AlreadyApproved, "revision %s is %w approved at stage %s (event %d)", c.Revision, ErrRepeated, stage.Name, approved.seq)
 		case run.passed:
-			return nil, refuse(Passed, "stage %s does not wait for approval: revision %s has passed it", stage.Name, c.Revision)
+			return nil, refusal.New(Passed, "stage %s does not wait for approval: revision %s has passed it", stage.Name, c.Revision)
 		case !run.begun:
 			var reasons []string
 			for _, r := range s.enteringReasons(d, i) {
 				reasons = append(reasons, r.Message())
 			}
-			return nil, refuse(NotReached, "stage %s does not wait for approval yet: revision %s has not reached it (%s)", stage.Name, c.Revision, strings.Join(reasons, "; "))
+			return nil, refusal.New(NotReached, "stage %s does not wait for approval yet: revision %s has not reached it (%s)", stage.Name, c.Revision, strings.Join(reasons, "; "))
 		}
 		return []deploylog.Event{d.event(stage.target, EventApproved, payload{By: c.By})}, nil
 	}
@@ -235,19 +236,19 @@ func (c Retry) propose(s *State) ([]deploylog.Event, error) {
 	d := s.byID[r.Deployment]
 	switch {
 	case r.Status == Running || r.Status == Finished:
-		return nil, refuse(NothingToRetry, "revision %s is %s (event %d): only what failed or was cancelled can be retried", c.Revision, r.Status, r.Since)
+		return nil, refusal.New(NothingToRetry, "revision %s is %s (event %d): only what failed or was cancelled can be retried", c.Revision, r.Status, r.Since)
 	case d == nil:
-		return nil, refuse(TooLateToRetry, "revision %s cannot be retried any more: newer ones have finished, or %d others failed or were cancelled since; release another revision", c.Revision, keptEnded)
+		return nil, refusal.New(TooLateToRetry, "revision %s cannot be retried any more: newer ones have finished, or %d others failed or were cancelled since; release another revision", c.Revision, keptEnded)
 	}
 	for _, o := range s.deployments {
 		for i := range d.stages {
 			if o.order > d.order && o.stages[i].begun && !d.stages[i].passed {
-				return nil, refuse(NewerIsAhead, "revision %s cannot be retried: the newer revision %s is at or past stage %s, and it would overwrite it; release another revision", c.Revision, o.revision, s.layout.stages[i].Name)
+				return nil, refusal.New(NewerIsAhead, "revision %s cannot be retried: the newer revision %s is at or past stage %s, and it would overwrite it; release another revision", c.Revision, o.revision, s.layout.stages[i].Name)
 			}
 		}
 		for _, b := range s.layout.batches {
 			if d.within(b) && o != d && o.holds(b) {
-				return nil, refuse(BatchIsHeld, "revision %s cannot be retried yet: revision %s is in the batch of stages %s to %s; retry when it has passed %s",
+				return nil, refusal.New(BatchIsHeld, "revision %s cannot be retried yet: revision %s is in the batch of stages %s to %s; retry when it has passed %s",
 					c.Revision, o.revision, s.layout.stages[b.from].Name, s.layout.stages[b.to].Name, s.layout.stages[b.to].Name)
 			}
 		}
@@ -271,7 +272,7 @@ func (c Delete) propose(s *State) ([]deploylog.Event, error) {
 		}
 	}
 	if len(running) > 0 && !c.Cancel {
-		return nil, refuse(DeploymentRunning, "pipeline %s cannot be deleted: %s is in progress; wait for its end, or cancel it with the pipeline (--cancel)", s.name, strings.Join(running, ", "))
+		return nil, refusal.New(DeploymentRunning, "pipeline %s cannot be deleted: %s is in progress; wait for its end, or cancel it with the pipeline (--cancel)", s.name, strings.Join(running, ", "))
 	}
 	return append(events, deploylog.Event{Deployment: c.ID, Target: s.target, Name: EventDeleted, Attempt: 1, Data: p.data()}), nil
 }
@@ -282,10 +283,10 @@ func (d *deployment) event(t deploylog.Target, name string, p payload) deploylog
 
 func (s *State) isDefined() error {
 	if s.deleted > 0 {
-		return refuse(UnknownPipeline, "%w pipeline %q: it was deleted (event %d); apply its definition to create it again", ErrUnknown, s.name, s.deleted)
+		return refusal.New(UnknownPipeline, "%w pipeline %q: it was deleted (event %d); apply its definition to create it again", ErrUnknown, s.name, s.deleted)
 	}
 	if s.definition == nil {
-		return refuse(UnknownPipeline, "%w pipeline %q: apply its definition first", ErrUnknown, s.name)
+		return refusal.New(UnknownPipeline, "%w pipeline %q: apply its definition first", ErrUnknown, s.name)
 	}
 	return nil
 }
@@ -301,7 +302,7 @@ func (s *State) running(revision, to string) (*deployment, error) {
 		if r.Status != Finished {
 			remedy = "; retry it to continue"
 		}
-		return nil, refuse(NotRunning, "revision %s cannot %s: it is %s since event %d%s", revision, to, r.Status, r.Since, remedy)
+		return nil, refusal.New(NotRunning, "revision %s cannot %s: it is %s since event %d%s", revision, to, r.Status, r.Since, remedy)
 	}
 	return s.byID[r.Deployment], nil
 }
@@ -320,17 +321,17 @@ func (s *State) registration(revision string) (Registration, error) {
 	return Registration{}, s.unknown(UnknownRevision, "revision", revision, known)
 }
 
-func (s *State) unknown(code RefusalCode, what, name string, known []string) error {
+func (s *State) unknown(code refusal.Code, what, name string, known []string) error {
 	if meant := suggest.Closest(name, known); meant != "" {
-		return refuse(code, "%w %s %q of pipeline %s: did you mean %s?", ErrUnknown, what, name, s.name, meant)
+		return refusal.New(code, "%w %s %q of pipeline %s: did you mean %s?", ErrUnknown, what, name, s.name, meant)
 	}
 	if len(known) == 0 {
-		return refuse(code, "%w %s %q of pipeline %s: it has none", ErrUnknown, what, name, s.name)
+		return refusal.New(code, "%w %s %q of pipeline %s: it has none", ErrUnknown, what, name, s.name)
 	}
 	const most = 10
 	listed := strings.Join(known[max(0, len(known)-most):], ", ")
 	if len(known) > most {
 		listed = "…, " + listed
 	}
-	return refuse(code, "%w %s %q of pipeline %s: it has %s", ErrUnknown, what, name, s.name, listed)
+	return refusal.New(code, "%w %s %q of pipeline %s: it has %s", ErrUnknown, what, name, s.name, listed)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+
+	"github.com/deployster-go/deployster/internal/refusal"
 )
 
 // gated is a pipeline with a stage of each kind.
@@ -31,7 +33,7 @@ func TestCommandsThatMakeNoSenseAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		command Command
-		code    RefusalCode
+		code    refusal.Code
 		want    string
 		is      error
 	}{

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/refusal"
 )
 
 // tale is a pipeline in a test, told event by event.
@@ -51,15 +52,15 @@ func (w *tale) do(c Command) {
 	w.append(events...)
 }
 
-func (w *tale) refused(c Command, code RefusalCode) error {
+func (w *tale) refused(c Command, code refusal.Code) error {
 	w.Helper()
 	events, err := w.state.Propose(c, noon)
-	var refusal *Refusal
-	if !errors.As(err, &refusal) {
+	var refused *refusal.Error
+	if !errors.As(err, &refused) {
 		w.Fatalf("%#v gave %v and %v, and should be refused", c, events, err)
 	}
-	if refusal.Code != code {
-		w.Errorf("refused as %s (%s), not %s", refusal.Code, err, code)
+	if refused.Code != code {
+		w.Errorf("refused as %s (%s), not %s", refused.Code, err, code)
 	}
 	return err
 }

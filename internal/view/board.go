@@ -71,7 +71,11 @@ func (b *board) row(name string) *row {
 	return r
 }
 
-func (b *board) fold(e runner.Event) {
+// fold folds in an event and returns false when the run has ended before.
+func (b *board) fold(e runner.Event) bool {
+	if b.ended != nil {
+		return false
+	}
 	if b.started.IsZero() {
 		b.started = e.Time
 	}
@@ -88,6 +92,7 @@ func (b *board) fold(e runner.Event) {
 			b.pull(e)
 		}
 	}
+	return true
 }
 
 func (b *board) begin(e runner.Event) {

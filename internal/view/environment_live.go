@@ -18,8 +18,7 @@ import (
 // and the unhealthy hosts, in place.
 type EnvironmentLive struct {
 	opts LiveOptions
-	stop chan struct{}
-	done chan struct{}
+	ticks
 
 	mu sync.Mutex
 	pane
@@ -32,9 +31,8 @@ type EnvironmentLive struct {
 func NewEnvironmentLive(w io.Writer, opts LiveOptions) *EnvironmentLive {
 	l := &EnvironmentLive{
 		opts: opts, pane: pane{out: output{w: w}, size: opts.Width},
-		stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	go onTicks(opts.Tick, l.stop, l.done, l.redraw)
+	l.ticks = newTicks(opts.Tick, l.redraw)
 	return l
 }
 

@@ -32,8 +32,7 @@ type LiveOptions struct {
 // more than one that prints ten, and nothing flickers.
 type Live struct {
 	opts LiveOptions
-	stop chan struct{}
-	done chan struct{}
+	ticks
 
 	mu sync.Mutex
 	pane
@@ -49,9 +48,8 @@ type Live struct {
 func NewLive(w io.Writer, opts LiveOptions) *Live {
 	l := &Live{
 		opts: opts, pane: pane{out: output{w: w}, size: opts.Width}, board: newBoard(),
-		stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	go onTicks(opts.Tick, l.stop, l.done, l.redraw)
+	l.ticks = newTicks(opts.Tick, l.redraw)
 	return l
 }
 
@@ -59,10 +57,9 @@ func NewLive(w io.Writer, opts LiveOptions) *Live {
 func (l *Live) Observe(e runner.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.board.ended != nil {
+	if l.closed || !l.board.fold(e) {
 		return
 	}
-	l.board.fold(e)
 	switch e.Kind {
 	case runner.RunStarted:
 		l.above = append(l.above, fold(style(l.opts.Color).bold(l.board.header()), l.cells())...)

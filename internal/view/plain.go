@@ -31,8 +31,7 @@ type PlainOptions struct {
 // does not take silence for death.
 type Plain struct {
 	opts PlainOptions
-	stop chan struct{}
-	done chan struct{}
+	ticks
 
 	mu     sync.Mutex
 	out    output
@@ -50,27 +49,9 @@ func NewPlain(w io.Writer, opts PlainOptions) *Plain {
 	p := &Plain{
 		opts: opts, out: output{w: w}, board: newBoard(),
 		pulled: map[string]time.Time{}, still: map[*row]time.Time{}, calls: map[string]*callOutput{},
-		stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	go onTicks(opts.Tick, p.stop, p.done, p.reportStillBusy)
+	p.ticks = newTicks(opts.Tick, p.reportStillBusy)
 	return p
-}
-
-// Observe writes what happened.
-func (p *Plain) Observe(e runner.Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed || p.board.ended != nil {
-		return
-	}
-	p.board.fold(e)
-	var lines []string
-	if ofCall(e.Kind) {
-		lines = p.flushCall(e)
-	}
-	for _, line := range append(lines, p.lines(e)...) {
-		p.out.write(line + "\n")
-	}
 }
 
 // Close ends the mentioning of what takes long. It returns the first error of
@@ -85,6 +66,22 @@ func (p *Plain) Close() error {
 		<-p.done
 	}
 	return p.out.err
+}
+
+// Observe writes what happened.
+func (p *Plain) Observe(e runner.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || !p.board.fold(e) {
+		return
+	}
+	var lines []string
+	if ofCall(e.Kind) {
+		lines = p.flushCall(e)
+	}
+	for _, line := range append(lines, p.lines(e)...) {
+		p.out.write(line + "\n")
+	}
 }
 
 func (p *Plain) lines(e runner.Event) []string {

@@ -47,15 +47,23 @@ func (o *output) write(text string) {
 	_, o.err = io.WriteString(o.w, text)
 }
 
-// pulse calls beat for every tick until stop is closed, then closes done.
-func onTicks(tick <-chan time.Time, stop <-chan struct{}, done chan<- struct{}, beat func()) {
-	defer close(done)
+// ticks calls a function for every tick until it is stopped.
+type ticks struct{ stop, done chan struct{} }
+
+func newTicks(tick <-chan time.Time, call func()) ticks {
+	t := ticks{stop: make(chan struct{}), done: make(chan struct{})}
+	go t.run(tick, call)
+	return t
+}
+
+func (t ticks) run(tick <-chan time.Time, call func()) {
+	defer close(t.done)
 	defer crash.End(engine.StateDir, "showing what is going on")
 	for {
 		select {
 		case <-tick:
-			beat()
-		case <-stop:
+			call()
+		case <-t.stop:
 			return
 		}
 	}
