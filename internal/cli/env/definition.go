@@ -12,8 +12,8 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
-	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest"
@@ -108,7 +108,7 @@ func noticeSurprises(a *app.App, d *environment.Definition, hosts []string) {
 		fmt.Fprintf(a.Err, "note: the query %s selects no hosts at present: desired 0\n", view.Clean(d.InstanceGroup.Query))
 	case neverStops(d.Deployment, len(hosts)):
 		fmt.Fprintf(a.Err, "note: with Replace and a min_healthy_percent of %d no running task of %s may ever be stopped: a later revision needs env deploy --min-healthy-percent, or the method Surge\n",
-			d.Deployment.MinHealthyPercent, output.Count(len(hosts), "host"))
+			d.Deployment.MinHealthyPercent, phrase.Count(len(hosts), "host"))
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/view"
 )
 
@@ -102,9 +102,9 @@ func agreeToDelete(ctx context.Context, a *app.App, e *environmentSet, o deleteO
 	if tasks == 1 {
 		verb = "is"
 	}
-	what := fmt.Sprintf("%s %s left running, unmanaged", output.Count(tasks, "task"), verb)
+	what := fmt.Sprintf("%s %s left running, unmanaged", phrase.Count(tasks, "task"), verb)
 	if o.terminate {
-		what = fmt.Sprintf("%s %s terminated", output.Count(tasks, "task"), verb)
+		what = fmt.Sprintf("%s %s terminated", phrase.Count(tasks, "task"), verb)
 	}
 	return tasks, prompt.Agree(ctx, a, o.yes, fmt.Sprintf("environment %s would be deleted (%s)", o.name, what), "Delete environment %s (%s)?", o.name, what)
 }

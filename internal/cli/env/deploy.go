@@ -15,7 +15,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 type deployOptions struct {
@@ -165,7 +165,7 @@ func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(hos
 		id := startedBy(events)
 		defer noticeIdle(a, e.log, o.name)
 		return a.Recorded(map[string]any{"environment": o.name, "deployment_id": id, "hosts": len(hosts)}, events,
-			fmt.Sprintf("deployment %s is started, %s", id, output.Count(len(hosts), "host")), "")
+			fmt.Sprintf("deployment %s is started, %s", id, phrase.Count(len(hosts), "host")), "")
 	})
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
-	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -149,7 +149,7 @@ func unhealthy(r environment.Report) string {
 	}
 	for _, row := range r.Rows {
 		if row.Revision == d.Revision && row.Current < row.Desired {
-			return fmt.Sprintf("only %d of %s healthy: %s", row.Current, output.Count(row.Desired, "host"), r.Environment)
+			return fmt.Sprintf("only %d of %s healthy: %s", row.Current, phrase.Count(row.Desired, "host"), r.Environment)
 		}
 	}
 	return ""

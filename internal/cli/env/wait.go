@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -223,5 +224,5 @@ func (f *follower) conclude(err error, signals *interrupt.Signals, closeScreen f
 	case report.Deleted:
 		return output.Write(f.app.Out, "environment %s is deleted\n", f.name)
 	}
-	return output.Write(f.app.Out, "deployment %s has finished: %s healthy\n", f.id, output.Count(report.Healthy, "host"))
+	return output.Write(f.app.Out, "deployment %s has finished: %s healthy\n", f.id, phrase.Count(report.Healthy, "host"))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/inventory"
 )
 
@@ -183,7 +184,7 @@ func runCheck(ctx context.Context, a *app.App, o checkOptions) error {
 	}
 	err = a.List(map[string]any{"hosts": found}, "no hosts", rows)
 	if err == nil && bad > 0 {
-		err = fmt.Errorf("%d of %s cannot be deployed to", bad, output.Count(len(list), "host"))
+		err = fmt.Errorf("%d of %s cannot be deployed to", bad, phrase.Count(len(list), "host"))
 	}
 	return err
 }

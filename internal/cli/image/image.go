@@ -22,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -263,7 +264,7 @@ func runPrune(ctx context.Context, a *app.App, o pruneOptions) error {
 			return err
 		}
 		return a.Say(map[string]any{"images": listed(pruned.Images), "bytes": pruned.Bytes},
-			"removed %s, freed %s", output.Count(len(pruned.Images), "image"), output.SizeText(pruned.Bytes))
+			"removed %s, freed %s", phrase.Count(len(pruned.Images), "image"), output.SizeText(pruned.Bytes))
 	})
 }
 
@@ -283,7 +284,7 @@ func agreeToPrune(ctx context.Context, a *app.App, e *oci.Engine, keep func(oci.
 		return nil
 	}
 	if a.JSON() || !prompt.CanAsk(a) {
-		return exit.Usage("%s that cannot be pulled again would be removed, and nobody can be asked: say --yes\n  %s", output.Count(len(lost), "loaded image"), strings.Join(lost, "\n  "))
+		return exit.Usage("%s that cannot be pulled again would be removed, and nobody can be asked: say --yes\n  %s", phrase.Count(len(lost), "loaded image"), strings.Join(lost, "\n  "))
 	}
 	agreed, err := prompt.New(a, nil).Ask(ctx, "These images were loaded and cannot be pulled again:\n  %s\nRemove them?", strings.Join(lost, "\n  "))
 	if err == nil && !agreed {

@@ -10,7 +10,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 type verifyOptions struct {
@@ -74,7 +74,7 @@ func runVerify(ctx context.Context, a *app.App, o verifyOptions) error {
 		for _, h := range known {
 			holds += fmt.Sprintf(", and holds all that %s stood for", h)
 		}
-		return a.Printf("%s is sound: %s, head %s%s\n", path, output.Count(int(v.Events), "event"), v.Anchor(), holds)
+		return a.Printf("%s is sound: %s, head %s%s\n", path, phrase.Count(int(v.Events), "event"), v.Anchor(), holds)
 	})
 }
 

@@ -1,20 +1,11 @@
 package output
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/internal/view"
 )
-
-// Count is a number of things, such as "2 hosts".
-func Count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
 
 // Dash is a text, or a dash in its place.
 func Dash(text string) string {

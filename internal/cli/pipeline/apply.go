@@ -15,9 +15,9 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/pipeline"
@@ -125,7 +125,7 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) (err error) {
 		if len(events) == 0 {
 			return a.Say(document, "pipeline %s is defined like that already", d.Name)
 		}
-		return a.Say(document, "pipeline %s is defined, %s (event %d)", d.Name, output.Count(len(d.Stages), "stage"), events[0].Seq)
+		return a.Say(document, "pipeline %s is defined, %s (event %d)", d.Name, phrase.Count(len(d.Stages), "stage"), events[0].Seq)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -113,7 +114,7 @@ func schedule(ctx context.Context, a *app.App, log deploylog.Log, definitions []
 	case err != nil:
 		return err
 	case screen.Failed() > 0:
-		return fmt.Errorf("%s failed: deployster pipeline explain PIPELINE shows why, and pipeline retry retries", output.Count(screen.Failed(), "deployment"))
+		return fmt.Errorf("%s failed: deployster pipeline explain PIPELINE shows why, and pipeline retry retries", phrase.Count(screen.Failed(), "deployment"))
 	}
 	return a.Ended("idle, no progress possible: deployster pipeline status shows what waits")
 }

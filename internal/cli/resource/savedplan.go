@@ -19,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/cli/version"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
@@ -100,7 +101,7 @@ func confirmOpen(a *app.App, p *savedPlan, confirm prompt.ConfirmFlags) (runner.
 	}
 	if _, err := prompt.ConfirmMode(a, confirm); err != nil {
 		return "", exit.Usage("the plan %s leaves %s open (%s), and there is nobody to ask about them: say --yes (or --confirm NO) to apply them unseen, or apply it on a terminal",
-			p.path, output.Count(len(open), "resource"), strings.Join(open, ", "))
+			p.path, phrase.Count(len(open), "resource"), strings.Join(open, ", "))
 	}
 	return mode, nil
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
-	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -35,7 +35,7 @@ know: plan asks them.`,
 			}
 			resources, plugs := len(in.Manifest.Resources), len(in.Manifest.Plugs)
 			return a.Say(map[string]any{"valid": true, "resources": resources, "plugs": plugs, "hash": in.Manifest.Hash()},
-				"%s: valid, %s, %s", strings.Join(files, " + "), output.Count(resources, "resource"), output.Count(plugs, "plug"))
+				"%s: valid, %s, %s", strings.Join(files, " + "), phrase.Count(resources, "resource"), phrase.Count(plugs, "plug"))
 		},
 	}
 	flags.Register(c)

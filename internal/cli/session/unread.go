@@ -6,7 +6,7 @@ import (
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
@@ -30,7 +30,7 @@ func WarnUnread(a *app.App, unread []manifest.Problem, strict bool) error {
 		fmt.Fprintf(a.Err, "warning: %s\n", view.Clean(p.String()))
 	}
 	if more > 0 {
-		fmt.Fprintf(a.Err, "warning: nothing reads %s more\n", output.Count(more, "variable"))
+		fmt.Fprintf(a.Err, "warning: nothing reads %s more\n", phrase.Count(more, "variable"))
 	}
 	return nil
 }
