@@ -111,6 +111,7 @@ func (n *Node) Child(key string) *Node {
 		if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(n.Members) {
 			return n.Members[i]
 		}
+	default: // it has no members
 	}
 	return nil
 }

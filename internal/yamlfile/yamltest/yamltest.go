@@ -64,7 +64,7 @@ func Problems(t *testing.T, read func(files ...string) error) {
 			if os.Getenv("UPDATE") == "" {
 				t.Fatalf("got\n%swant\n%s", got, want)
 			}
-			if err := os.WriteFile(path, []byte(text+divider+got), 0o600); err != nil {
+			if err := os.WriteFile(path, []byte(text+divider+got), 0o600); err != nil { //nolint:gosec // the path is that of a case of this test
 				t.Fatal(err)
 			}
 		})
