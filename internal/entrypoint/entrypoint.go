@@ -14,9 +14,9 @@
 // A role is asked for by arguments alone (see Word), never by the environment,
 // which programs hand down without knowing. Dispatch looks at them and has to be
 // the first statement of main: everything before it is paid at every start of a
-// container. That includes the initialization of all packages of the program, so
-// packages compile their regular expressions and parse their tables when these
-// are first used.
+// container. That includes the initialization of all packages of the program, which
+// takes longer than the role itself: what a package prepares when it is
+// initialized, such as tables or compiled patterns, is paid by every container.
 //
 // Neither role gives anybody a right. The launcher acts only as the first process
 // of a process namespace, so it cannot change the mounts of a machine that it was
