@@ -1,0 +1,204 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/invoke"
+)
+
+// differs lists how a stale resource is not as configured. One that is to be
+// removed is not held against its configuration.
+func (r *Runner) differs(res *resource, out protocol.StateOutput) []Change {
+	if res.ensure == protocol.Absent {
+		return nil
+	}
+	diff := difference(out.StaleState, res.config, res.target.Secret)
+	r.maskChanges(diff)
+	return diff
+}
+
+// runActions runs the actions of a stale resource, in order, as far as a person
+// agrees.
+func (r *Runner) runActions(ctx context.Context, res *resource, out protocol.StateOutput) error {
+	diff := r.differs(res, out)
+	if res.ReadOnly {
+		return fmt.Errorf("%w:\n%s", errReadOnly, DiffText(diff))
+	}
+	if r.confirm(res) == ConfirmResource {
+		if err := r.ask(ctx, res, diff, out.Actions...); err != nil {
+			return err
+		}
+	}
+	stale := out.StaleState
+	if stale == nil {
+		stale = map[string]any{}
+	}
+	ids := r.distinct(out.Actions)
+	for i, a := range out.Actions {
+		if r.containers.Stop.Requested() || ctx.Err() != nil {
+			return fmt.Errorf("%w before action %q", ErrInterrupted, ids[i])
+		}
+		if r.confirm(res) == ConfirmAction {
+			if i > 0 {
+				diff = nil
+			}
+			if err := r.ask(ctx, res, diff, a); err != nil {
+				return err
+			}
+		}
+		// What follows, if all goes well, is made ready while this runs.
+		next := r.stateCall(res)
+		if i+1 < len(out.Actions) {
+			next = r.actionCall(res, out.Actions[i+1], ids[i+1], stale)
+		}
+		res.target.Next = &next
+		if err := r.runAction(ctx, res, a, ids[i], stale); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// distinct names actions, each by another name: an event is one of a kind by the
+// name of its action, and what is run twice is no second attempt. The second "set"
+// is "set#2". As files and labels have these names, too, no secret is in them.
+func (r *Runner) distinct(actions []protocol.Action) []string {
+	names := make([]string, len(actions))
+	taken := map[string]bool{}
+	for i, a := range actions {
+		names[i] = r.secrets.MaskAction(a).Name
+		taken[names[i]] = true
+	}
+	seen := map[string]bool{}
+	ids := make([]string, len(actions))
+	for i, name := range names {
+		id := name
+		for n := 2; seen[name] && taken[id]; n++ {
+			id = fmt.Sprintf("%s#%d", name, n)
+		}
+		ids[i], seen[name], taken[id] = id, true, true
+	}
+	return ids
+}
+
+// runAction runs one action.
+func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action, id string, stale map[string]any) error {
+	event := Event{Kind: ActionStarted, Resource: res.Name, Action: id, Attempt: 1, Plan: &a}
+	var got invoke.Result
+	err := r.emit(ctx, event)
+	switch {
+	case err == nil:
+		got, err = r.invoker.Call(ctx, &res.target, r.actionCall(res, a, id, stale))
+	case len(crash.All(err)) == 0:
+		return err // and so it is not recorded
+	}
+	event.Plan, event.Duration = nil, got.Duration
+	if err == nil {
+		event.Exit = &got.Exit.Code
+		if got.Exit.Code != 0 {
+			err = fmt.Errorf("action %q %s", id, invoke.ExitText(got.Exit))
+			if reason := got.Tail.Reason(); reason != "" {
+				err = fmt.Errorf("%w: %s", err, reason)
+			}
+			err = &reasonError{ReasonActionFailed, err}
+		}
+	} else {
+		err = fmt.Errorf("action %w", err)
+	}
+	if err != nil {
+		event.Kind, event.Error, event.Output = ActionFailed, err.Error(), got.Tail.Lines()
+		return errors.Join(err, r.emit(ctx, event))
+	}
+	event.Kind = ActionFinished
+	return r.emit(ctx, event)
+}
+
+func (r *Runner) actionCall(res *resource, a protocol.Action, id string, stale map[string]any) invoke.Call {
+	return invoke.Call{
+		Action: id, TypeAction: a.Name, Attempt: 1, Invocation: a.Invocation,
+		Input: protocol.ActionInput{StateInput: r.stateInput(res), StaleState: stale},
+	}
+}
+
+// verify runs the state action once more; only VALID will do. Of what is to be
+// removed that says that it is gone.
+func (r *Runner) verify(ctx context.Context, res *resource) error {
+	if r.containers.Stop.Requested() || ctx.Err() != nil {
+		return fmt.Errorf("%w before it was verified", ErrInterrupted)
+	}
+	out, err := r.observe(ctx, res)
+	if err != nil {
+		return fmt.Errorf("verifying: %w", err)
+	}
+	removing := res.ensure == protocol.Absent
+	switch {
+	case out.Status != protocol.Valid && removing:
+		return &reasonError{ReasonNotConverged, fmt.Errorf("all its actions succeeded, and yet it is still there: state asks for %s%s", r.requested(out.Actions), lastOutput(res))}
+	case out.Status != protocol.Valid:
+		text := "all its actions succeeded, and yet state answers STALE and asks for " + r.requested(out.Actions)
+		if diff := r.differs(res, out); len(diff) > 0 || len(res.output) == 0 {
+			text += ":\n" + DiffText(diff)
+		}
+		return &reasonError{ReasonNotConverged, errors.New(text + lastOutput(res))}
+	case removing:
+		return r.emit(ctx, Event{Kind: ResourceDestroyed, Resource: res.Name, Status: Absent})
+	}
+	res.state = out.State
+	return r.emit(ctx, Event{Kind: ResourceVerified, Resource: res.Name, Status: Valid})
+}
+
+// requested lists what state still asks for, and why.
+func (r *Runner) requested(actions []protocol.Action) string {
+	var b strings.Builder
+	for i, a := range actions {
+		a = r.secrets.MaskAction(a)
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%q", a.Name)
+		if a.Description != "" {
+			fmt.Fprintf(&b, " (%s)", a.Description)
+		}
+	}
+	return b.String()
+}
+
+// lastOutput is what the state action of a resource printed last for people.
+func lastOutput(res *resource) string {
+	var b strings.Builder
+	for _, line := range res.output {
+		b.WriteString("\n  │ " + line)
+	}
+	return b.String()
+}
+
+// errDeclined ends a resource that a person does not want changed.
+var errDeclined = errors.New("declined")
+
+func (r *Runner) ask(ctx context.Context, res *resource, diff []Change, actions ...protocol.Action) error {
+	shown := make([]protocol.Action, len(actions))
+	for i, a := range actions {
+		shown[i] = r.secrets.MaskAction(a)
+	}
+	r.notify(Waiting, res.Name, "", "waits for your answer")
+	r.asking.Lock()
+	defer r.asking.Unlock()
+	ctx, cancel := r.containers.Stop.Context(ctx)
+	defer cancel()
+	if r.containers.Stop.Requested() || ctx.Err() != nil {
+		return ErrInterrupted
+	}
+	yes, err := r.caller.Confirmer.Confirm(ctx, Question{Resource: res.Name, Type: res.Type, Diff: diff, Actions: shown})
+	if err != nil {
+		return r.containers.Stop.Interrupted(ctx, err)
+	}
+	if !yes {
+		return errDeclined
+	}
+	return nil
+}
