@@ -95,7 +95,7 @@ func (s *State) applyStarted(e deploylog.Event, p payload) {
 		r.replaced, r.undeployed, r.reverted = false, false, false
 	}
 	s.deployments = append(s.deployments, Deployment{
-		ID: e.Deployment, Kind: cmp.Or(p.Kind, ByDeploy), Revision: number, Automatic: p.Automatic, Status: DeploymentRunning, By: p.By, Reason: p.Reason,
+		ID: e.Deployment, Kind: cmp.Or(p.Kind, ByDeploy), Revision: number, Automatic: p.Automatic, Status: DeploymentRunning, By: p.By, Reason: p.Reason, Step: p.Step,
 		Seq: e.Seq, Started: e.CreatedAt, Since: e.Seq, Configuration: p.Change.apply(r.Definition.Deployment),
 	})
 	known := s.hostsKnown && s.definition() != nil && s.definition().InstanceGroup.Query == r.Definition.InstanceGroup.Query

@@ -25,6 +25,7 @@ type Deploy struct {
 	Hosts    []string // that the revision's query selects now
 	By       string
 	Reason   string
+	Step     string // what began it, if that finds it again by this; see Deployment
 }
 
 // Rollback reactivates an earlier revision, and reverts the newer ones.

@@ -114,6 +114,7 @@ type payload struct {
 	More       bool           `json:"more,omitempty"` // the next event lists more hosts
 	By         string         `json:"by,omitempty"`
 	Reason     string         `json:"reason,omitempty"`
+	Step       string         `json:"step,omitempty"`
 	Code       ReasonCode     `json:"code,omitempty"` // of the error
 	Error      string         `json:"error,omitempty"`
 	Diff       string         `json:"diff,omitempty"`

@@ -99,7 +99,7 @@ func (s *State) deploy(c Deploy, now time.Time) ([]deploylog.Event, error) {
 	if c.Revision < newest {
 		return nil, refusal.New(OlderRevision, "revision %d is older than revision %d, which %s: to go back, deployster env rollback %s --revision %d", c.Revision, newest, is, s.name, c.Revision)
 	}
-	d := deploymentRequest{kind: ByDeploy, revision: c.Revision, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason}
+	d := deploymentRequest{kind: ByDeploy, revision: c.Revision, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason, step: c.Step}
 	return s.startChecked(d, now)
 }
 
@@ -142,6 +142,7 @@ type deploymentRequest struct {
 	hosts      *[]string // nil is unknown
 	automatic  bool
 	by, reason string
+	step       string
 }
 
 // startChecked refuses a deployment that could never proceed.
@@ -198,7 +199,7 @@ const maxHosts = 256 << 10
 
 // startEvents ends the active deployment, if it has not finished, and starts another.
 func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploylog.Event) {
-	p := payload{Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Hosts: d.hosts}
+	p := payload{Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Step: d.step, Hosts: d.hosts}
 	if d.hosts != nil {
 		sorted := append([]string{}, *d.hosts...)
 		slices.Sort(sorted)

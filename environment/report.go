@@ -65,6 +65,7 @@ type Deployment struct {
 	Status        DeploymentStatus `json:"status"`
 	By            string           `json:"by,omitempty"`
 	Reason        string           `json:"reason,omitempty"`
+	Step          string           `json:"step,omitempty"` // what began it: the step of a pipeline
 	Seq           int64            `json:"event"`
 	Started       time.Time        `json:"started"`
 	Since         int64            `json:"since"`           // event that gave it the status
