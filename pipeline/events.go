@@ -19,13 +19,14 @@ const (
 	EventApproved       = "stage-approved"
 	EventApplied        = "stage-manifest-applied"
 	EventDeployed       = "stage-environment-deployed"
+	EventStepsBegun     = "pipeline-steps-begun" // their work; see Begun
 )
 
 // EventNames are the names of the events of all pipelines. Artifacts and the
 // steps of hosts add others, which their definitions name; see Definition.
 func EventNames() []string {
 	return []string{
-		EventDefined, EventDeleted, EventMembersChanged, EventCancelled, EventRetried, EventApproved, EventApplied, EventDeployed,
+		EventDefined, EventDeleted, EventMembersChanged, EventCancelled, EventRetried, EventApproved, EventApplied, EventDeployed, EventStepsBegun,
 		pipelineStarted, pipelineFinished, pipelineFailed, stageStarted, stageFinished, stageFailed,
 		groupStarted, groupFinished, groupFailed, hostStarted, hostFinished, hostFailed,
 	}
@@ -113,6 +114,16 @@ type payload struct {
 	By         string         `json:"by,omitempty"`
 	Reason     string         `json:"reason,omitempty"`
 	Error      string         `json:"error,omitempty"`
+	Steps      []begun        `json:"steps,omitempty"`
+}
+
+// begun is a step whose work begins, in the data of an EventStepsBegun.
+type begun struct {
+	Deployment string           `json:"deployment"`
+	Revision   string           `json:"revision"`
+	Target     deploylog.Target `json:"target"`
+	Event      string           `json:"event"`
+	Attempt    int              `json:"attempt"`
 }
 
 func (p payload) data() json.RawMessage {

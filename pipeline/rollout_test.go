@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/deployster-go/deployster/deploylog"
 	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/deploylog"
 )
 
 // rollout lets things happen by chance, and then whatever can.

@@ -55,6 +55,17 @@ func (s Step) Completed(made map[string]string) ([]deploylog.Event, error) {
 	return append(events, e), nil
 }
 
+// Begun is the event that records that the work of steps begins now, once for each
+// time that it does. It changes nothing: an end decides. It has an ID of its own, for
+// the steps may be of several deployments.
+func (s *State) Begun(id string, steps []Step) deploylog.Event {
+	p := payload{}
+	for _, step := range steps {
+		p.Steps = append(p.Steps, begun{step.Deployment, step.Revision, step.Target, step.Event, step.Attempt})
+	}
+	return deploylog.Event{Deployment: id, Target: s.target, Name: EventStepsBegun, Attempt: 1, Data: p.data()}
+}
+
 // longestRef is how long a reference to an artifact may be, in bytes.
 const longestRef = 4 << 10
 

@@ -42,7 +42,7 @@ func (c *crowd) Notice(text string)                            { c.Error(text) }
 // active if they are to be.
 func newCrowd(b *testing.B, n int, active bool, at func(i int) time.Time) *crowd {
 	c := &crowd{world: newWorld(b, reconciletest.InFile(b)), hosts: map[string][]string{}, recorded: func(deploylog.Event) {}}
-	c.options.Tasks, c.options.Inventory, c.options.Audience = c, c, c
+	c.options.Tasks, c.options.Inventory, c.options.Observer = c, c, c
 	var batch []deploylog.Event
 	seq := int64(0)
 	flush := func(most int) {
@@ -111,7 +111,7 @@ func BenchmarkControllerDecides(b *testing.B) {
 	const many = 10_000
 	now := time.Now()
 	c := newCrowd(b, many, true, func(int) time.Time { return now })
-	c.environments = environments.NewEnvironments(c.open(), time.Now)
+	c.environments = environments.New(c.open(), time.Now)
 	decided := make(chan time.Time, 1)
 	c.recorded = func(e deploylog.Event) {
 		if e.Name == environment.EventFinished {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 
 	"github.com/deployster-go/deployster/control/environments"
@@ -118,7 +119,7 @@ func TestPauseLetsWhatRunsFinishAndResumeGoesOn(t *testing.T) {
 
 func TestAnEnvironmentThatThereIsNotEndsTheController(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.options.Environments = []string{"shop"}
+		w.options.Scope = reconcile.Only("shop")
 		if err := environments.NewController(w.options).Run(w.Context()); !errors.Is(err, environments.ErrNoEnvironment) || !strings.Contains(err.Error(), "env create") {
 			t.Errorf("it says %v", err)
 		}
@@ -131,7 +132,7 @@ func TestOtherEnvironmentsAreLeftAlone(t *testing.T) {
 			w.create(daemon(name), "a"+name[len(name)-1:])
 			w.deploy(name, 1)
 		}
-		w.options.Environments = []string{"shop"}
+		w.options.Scope = reconcile.Only("shop")
 		w.untilIdle()
 		w.wantRunning("ap shop:1")
 		w.wantRows("shop/eu", "1 Deploying 1 0")

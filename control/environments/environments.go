@@ -14,21 +14,24 @@ import (
 // for concurrent use.
 type Environments struct {
 	*reconcile.Fold[*environment.State]
-	claims *claims
+	reservations *reservations
 }
+
+// one is what an environment is called.
+const one = "environment"
 
 // ErrNoEnvironment is wrapped where nothing has the name of an environment.
 var ErrNoEnvironment = errors.New("no such environment")
 
-// NewEnvironments knows nothing until it is told to Follow. Every event of the log
+// New knows nothing until it is told to Follow. Every event of the log
 // that it takes note of is told to the others, too, one at a time.
-func NewEnvironments(log deploylog.Log, now func() time.Time, told ...func(deploylog.Event)) *Environments {
+func New(log deploylog.Log, now func() time.Time, told ...func(deploylog.Event)) *Environments {
 	e := &Environments{Fold: reconcile.NewFold(reconcile.Kind[*environment.State]{
-		One: "environment", Many: "environments", NameOf: environment.NameOf, Begins: environment.EventCreated, Begin: environment.New,
+		One: one, Many: "environments", NameOf: environment.NameOf, Begins: environment.EventCreated, Begin: environment.New, Exists: (*environment.State).Exists,
 		Missing: ErrNoEnvironment, Remedy: "deployster env create -f FILE",
 	}, log, now, nil)}
-	e.claims = newClaims(e.States)
-	e.Told = append([]func(deploylog.Event){e.claims.note}, told...)
+	e.reservations = newReservations(e.States)
+	e.Told = append([]func(deploylog.Event){e.reservations.note}, told...)
 	return e
 }
 
@@ -44,7 +47,7 @@ func (e *Environments) Command(ctx context.Context, name string, c environment.C
 			return nil, err
 		}
 		manifest, hosts := wants(s, c, hosts)
-		return events, e.claims.overlaps(name, manifest, hosts)
+		return events, e.reservations.overlaps(name, manifest, hosts)
 	})
 }
 
@@ -72,6 +75,6 @@ func wants(s *environment.State, c environment.Command, hosts []string) (manifes
 // the hosts with the same task manifest, as far as the log is followed.
 func (e *Environments) Overlaps(name, manifest string, hosts []string) error {
 	var err error
-	e.Locked(func() { err = e.claims.overlaps(name, manifest, hosts) })
+	e.Locked(func() { err = e.reservations.overlaps(name, manifest, hosts) })
 	return err
 }

@@ -170,7 +170,7 @@ func (w *world) start() *reign {
 	ctx, kill := context.WithCancelCause(context.Background())
 	r := &reign{w: w, stop: make(chan struct{}), kill: kill, ended: make(chan error, 1)}
 	o := w.options
-	o.Stop = r.stop
+	o.Drain = r.stop
 	c := environments.NewController(o)
 	go func() { r.ended <- c.Run(ctx) }()
 	synctest.Wait()

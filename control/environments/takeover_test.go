@@ -98,7 +98,7 @@ func TestAControllerStandsByAndTakesOverWhatWasBegun(t *testing.T) {
 				first := w.start()
 				w.options.Log, w.options.Tasks = w.open(), hand{w, "second"}
 				second := w.start()
-				if len(w.heard("another controller is at work")) != 1 || !environments.ControllerAtWork(w.log) {
+				if len(w.heard("another controller is at work")) != 1 || !environments.Controlled(w.log, "web") {
 					t.Errorf("told %q", w.told)
 				}
 				w.deploy("web", 1)
@@ -110,7 +110,7 @@ func TestAControllerStandsByAndTakesOverWhatWasBegun(t *testing.T) {
 					t.Errorf("told %q", w.told)
 				}
 				second.end()
-				if environments.ControllerAtWork(w.log) {
+				if environments.Controlled(w.log, "web") {
 					t.Error("somebody is at work")
 				}
 			})

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 
 	"github.com/deployster-go/deployster/control/environments"
@@ -27,7 +28,7 @@ type world struct {
 	open         logtest.Store // the log, as another process does
 	log          deploylog.Log
 	environments *environments.Environments // of whoever gives commands
-	options      environments.ControllerOptions
+	options      environments.Options
 
 	mu       sync.Mutex
 	version  int
@@ -66,8 +67,10 @@ func newWorld(t testing.TB, store logtest.Store) *world {
 		changed: map[string]func(){}, looks: map[string]int{}, acting: map[string]map[string]int{},
 	}
 	w.log = w.open()
-	w.environments = environments.NewEnvironments(w.log, time.Now)
-	w.options = environments.ControllerOptions{Log: w.log, Tasks: hand{w, "first"}, Inventory: w, Audience: w, Parallelism: 10, Now: time.Now}
+	w.environments = environments.New(w.log, time.Now)
+	w.options = environments.Options{
+		Options: reconcile.Options{Log: w.log, Parallelism: 10, Now: time.Now}, Tasks: hand{w, "first"}, Inventory: w, Observer: w,
+	}
 	return w
 }
 
@@ -220,7 +223,7 @@ func (w *world) Slots(string) int {
 	return w.slots
 }
 
-// Recorded implements environments.Audience.
+// Recorded implements environments.Observer.
 func (w *world) Recorded(e deploylog.Event) {
 	w.tell("%s %s", e.Name, e.Target)
 	if w.audience != nil {
@@ -228,7 +231,7 @@ func (w *world) Recorded(e deploylog.Event) {
 	}
 }
 
-// Notice implements environments.Audience.
+// Notice implements environments.Observer.
 func (w *world) Notice(text string) { w.tell("notice: %s", text) }
 
 func (w *world) tell(format string, values ...any) {

@@ -17,8 +17,8 @@ import (
 // idler does no work, watches nothing, and knows no other hosts than one group.
 type idler struct{ hosts []string }
 
-func (i *idler) Work(_ context.Context, _ pipeline.Step, _ map[string]string, begin func(func() error) error) (map[string]string, error) {
-	return nil, begin(func() error { return nil })
+func (i *idler) Work(context.Context, pipeline.Step, map[string]string) (map[string]string, error) {
+	return nil, nil
 }
 
 func (i *idler) Members(*pipeline.Definition) (map[string][]string, error) {
@@ -36,7 +36,7 @@ func newBench(b *testing.B, hosts int) (*plant, *idler) {
 	for h := range hosts {
 		i.hosts = append(i.hosts, fmt.Sprintf("worker%06d", h))
 	}
-	p.options.Worker, p.options.Hosts, p.options.Spectator = i, i, i
+	p.options.Worker, p.options.Hosts, p.options.Observer = i, i, i
 	p.define(deployTo("all", "g", steps("host-artifact-replicated", "host-deployed", "host-restarted", "host-tested", "host-announced")))
 	p.do(pipeline.SetMembers{Members: map[string][]string{"g": i.hosts}, ID: p.id()})
 	return p, i
@@ -118,7 +118,7 @@ func BenchmarkOpen(b *testing.B) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	for b.Loop() {
-		opened = pipelines.NewPipelines(p.log, time.Now)
+		opened = pipelines.New(p.log, time.Now)
 		if err := opened.Follow(ctx, 0); err != nil {
 			b.Fatal(err)
 		}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
@@ -161,6 +160,3 @@ func (o *Overview) Busy(t deploylog.Target) []Working {
 	}
 	return busy
 }
-
-// SchedulerAtWork tells whether a scheduler works on the log.
-func SchedulerAtWork(log deploylog.Log) bool { return reconcile.Taken(log, lockScheduler) }

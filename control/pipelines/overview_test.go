@@ -94,7 +94,7 @@ func TestADeletedPipelineLeavesNothingToOneOfItsName(t *testing.T) {
 func TestARunTellsWhichStepItWorksOn(t *testing.T) {
 	p := newPlant(t, reconciletest.InFile(t))
 	o := pipelines.NewOverview()
-	all := pipelines.NewPipelines(p.log, time.Now, o.Note)
+	all := pipelines.New(p.log, time.Now, o.Note)
 	begin := func(id string) *runs.Run {
 		r, err := runs.Begin(t.Context(), runs.Options{
 			Log: p.log, Engine: &enginetest.Fake{}, ID: id, Target: "run/web.yaml", Revision: "1", OrphanTimeout: time.Minute, Notice: func(string) {},
@@ -158,17 +158,18 @@ func TestARunTellsWhichStepItWorksOn(t *testing.T) {
 	}
 }
 
-func TestWhetherASchedulerIsAtWork(t *testing.T) {
+func TestWhetherASchedulerControlsAPipeline(t *testing.T) {
 	inPlant(t, func(p *plant) {
-		if pipelines.SchedulerAtWork(p.log) {
+		p.define(runStage("only"))
+		if pipelines.Controlled(p.log, "p") {
 			t.Error("there is none")
 		}
 		r := p.start()
-		if !pipelines.SchedulerAtWork(p.open()) {
+		if !pipelines.Controlled(p.open(), "p") {
 			t.Error("there is one")
 		}
 		r.end()
-		if pipelines.SchedulerAtWork(p.log) {
+		if pipelines.Controlled(p.log, "p") {
 			t.Error("there is none any more")
 		}
 	})

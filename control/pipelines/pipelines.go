@@ -18,14 +18,17 @@ type Pipelines struct {
 	*reconcile.Fold[*pipeline.State]
 }
 
+// one is what a pipeline is called.
+const one = "pipeline"
+
 // ErrNoPipeline is wrapped where nothing has the name of a pipeline.
 var ErrNoPipeline = errors.New("no such pipeline")
 
-// NewPipelines knows nothing until it is told to Follow. Every event of the log
+// New knows nothing until it is told to Follow. Every event of the log
 // that it takes note of is told to the others, too, one at a time.
-func NewPipelines(log deploylog.Log, now func() time.Time, told ...func(deploylog.Event)) *Pipelines {
+func New(log deploylog.Log, now func() time.Time, told ...func(deploylog.Event)) *Pipelines {
 	return &Pipelines{reconcile.NewFold(reconcile.Kind[*pipeline.State]{
-		One: "pipeline", Many: "pipelines", NameOf: PipelineOf, Begins: pipeline.EventDefined, Begin: pipeline.New,
+		One: one, Many: "pipelines", NameOf: PipelineOf, Begins: pipeline.EventDefined, Begin: pipeline.New, Exists: func(s *pipeline.State) bool { return s.Deleted() == 0 },
 		Missing: ErrNoPipeline, Remedy: "deployster pipeline apply -f FILE",
 	}, log, now, told)}
 }

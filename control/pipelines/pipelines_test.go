@@ -24,7 +24,7 @@ func TestAllSeeTheSamePipelinesWhoeverChangesThem(t *testing.T) {
 	var group sync.WaitGroup
 	all := []*pipelines.Pipelines{p.pipelines}
 	for range 2 {
-		all = append(all, pipelines.NewPipelines(p.open(), time.Now))
+		all = append(all, pipelines.New(p.open(), time.Now))
 	}
 	for who, q := range all {
 		group.Go(func() {
@@ -62,7 +62,7 @@ func TestAllSeeTheSamePipelinesWhoeverChangesThem(t *testing.T) {
 func TestEveryEventIsToldOnceAndInOrder(t *testing.T) {
 	p := newPlant(t, reconciletest.InFile(t))
 	var told []int64
-	q := pipelines.NewPipelines(p.log, time.Now, func(e deploylog.Event) { told = append(told, e.Seq) })
+	q := pipelines.New(p.log, time.Now, func(e deploylog.Event) { told = append(told, e.Seq) })
 	p.define(runStage("only"))
 	for i := range 3 {
 		p.release(fmt.Sprint("of another ", i))
@@ -89,7 +89,7 @@ func TestPipelinesAreAsTheyWereAtAnEvent(t *testing.T) {
 	p.define(runStage("only"))
 	p.release("1")
 	p.release("2")
-	q := pipelines.NewPipelines(p.log, time.Now)
+	q := pipelines.New(p.log, time.Now)
 	if err := q.Follow(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestWhoWaitsForTheGateCanGiveUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := p.pipelines.Change(t.Context(), "p", false, func(*pipeline.State) ([]deploylog.Event, error) {
 		cancel()
-		_, err := pipelines.NewPipelines(p.log, time.Now).Command(ctx, "p", pipeline.Release{Revision: "1", ID: "d"})
+		_, err := pipelines.New(p.log, time.Now).Command(ctx, "p", pipeline.Release{Revision: "1", ID: "d"})
 		return nil, err
 	})
 	if !errors.Is(err, context.Canceled) {

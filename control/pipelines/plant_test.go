@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 
 	"github.com/deployster-go/deployster/control/pipelines"
@@ -26,7 +27,7 @@ type plant struct {
 	open      logtest.Store // the log, as another process does
 	log       deploylog.Log
 	pipelines *pipelines.Pipelines // of whoever gives commands
-	options   pipelines.SchedulerOptions
+	options   pipelines.Options
 
 	mu       sync.Mutex
 	members  map[string][]string
@@ -51,9 +52,9 @@ func inPlant(t *testing.T, test func(*plant)) {
 func newPlant(t testing.TB, store logtest.Store) *plant {
 	p := &plant{TB: t, open: store, slots: 1, members: map[string][]string{}}
 	p.log = p.open()
-	p.pipelines = pipelines.NewPipelines(p.log, time.Now)
-	p.options = pipelines.SchedulerOptions{
-		Log: p.log, Worker: p, Hosts: p, Spectator: p, Parallelism: 10, NewID: p.id, Now: time.Now,
+	p.pipelines = pipelines.New(p.log, time.Now)
+	p.options = pipelines.Options{
+		Options: reconcile.Options{Log: p.log, Parallelism: 10, Now: time.Now}, Worker: p, Hosts: p, Observer: p, NewID: p.id,
 	}
 	return p
 }
@@ -69,17 +70,14 @@ func say(s pipeline.Step) string { return strings.TrimSpace(s.Revision + " " + s
 
 // Work implements pipelines.Worker: that it has begun is an event, as it is of
 // real runs.
-func (p *plant) Work(ctx context.Context, s pipeline.Step, _ map[string]string, begin func(func() error) error) (map[string]string, error) {
+func (p *plant) Work(ctx context.Context, s pipeline.Step, _ map[string]string) (map[string]string, error) {
 	if p.before != nil {
 		p.before(s)
 	}
-	err := begin(func() error {
-		_, err := p.log.Append(ctx, deploylog.Event{Deployment: p.id(), Target: "run/step", Revision: s.Revision, Name: "run-started"})
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.begun = append(p.begun, say(s))
-		return err
-	})
+	_, err := p.log.Append(ctx, deploylog.Event{Deployment: p.id(), Target: "run/step", Revision: s.Revision, Name: "run-started"})
+	p.mu.Lock()
+	p.begun = append(p.begun, say(s))
+	p.mu.Unlock()
 	if err != nil {
 		return nil, fmt.Errorf("applying: %w", err)
 	}
@@ -131,7 +129,7 @@ func (p *plant) tell(format string, values ...any) {
 	p.told = append(p.told, fmt.Sprintf(format, values...))
 }
 
-// The plant as pipelines.Spectator.
+// The plant as pipelines.Observer.
 func (p *plant) Recorded(e deploylog.Event) {
 	p.tell("%s %s", e.Name, e.Target)
 	if p.recorded != nil {
@@ -208,7 +206,7 @@ func (p *plant) start() *running {
 	ctx, kill := context.WithCancel(context.Background())
 	r := &running{p: p, stop: make(chan struct{}), kill: kill, ended: make(chan error, 1)}
 	o := p.options
-	o.Stop = r.stop
+	o.Drain = r.stop
 	s := pipelines.NewScheduler(o)
 	go func() { r.ended <- s.Run(ctx) }()
 	synctest.Wait()

@@ -3,37 +3,31 @@ package pipelines
 import (
 	"context"
 	"fmt"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/runner"
 )
 
 // Worker does what steps of pipelines ask for.
 type Worker interface {
 	// Work applies the manifest of a step. What it does must be safe to do
-	// again, for a scheduler that died may have had it done before. It calls
-	// begin before it changes anything, with what makes it known that it has
-	// begun, and gives up with the error that begin returns. It returns the
-	// references of the artifacts that were made. It is waited for, also when
-	// ctx ends.
-	Work(ctx context.Context, s pipeline.Step, artifacts map[string]string, begin func(known func() error) error) (made map[string]string, err error)
+	// again, for a scheduler that died may have had it done before. That it begins
+	// is in the log. It returns the references of the artifacts that were made. It is
+	// waited for, also when ctx ends.
+	Work(ctx context.Context, s pipeline.Step, artifacts map[string]string) (made map[string]string, err error)
 }
 
-// Spectator is told what a scheduler does, one call at a time, in the order in
-// which it happened. The scheduler goes on when the call returns; it holds no
-// lock meanwhile.
-type Spectator interface {
-	Recorded(e deploylog.Event)
+// Observer is told what a scheduler does, see reconcile.Observer.
+type Observer interface {
+	reconcile.Observer
 	Began(s pipeline.Step) // its work, at each try
 	Again(s pipeline.Step, cause error, after time.Duration)
-	Notice(text string)
 }
 
-// Hosts tells which hosts there are.
+// Hosts knows the hosts.
 type Hosts interface {
 	// Members are the hosts of each group of a definition at present.
 	Members(d *pipeline.Definition) (map[string][]string, error)
@@ -42,252 +36,196 @@ type Hosts interface {
 	Slots(host string) int
 }
 
-// SchedulerOptions describes a Scheduler. All fields are required but where it
-// says otherwise.
-type SchedulerOptions struct {
-	Log         deploylog.Log
-	Pipelines   []string // none is all there are
-	Worker      Worker
-	Hosts       Hosts
-	Spectator   Spectator
-	Parallelism int             // steps that are worked on at once
-	UntilIdle   bool            // end when nothing moves any more
-	Stop        <-chan struct{} // when closed nothing new begins; may be nil
-	NewID       func() string   // of fresh deployments
-	Now         func() time.Time
+// Options describes a Scheduler. All fields are required but where it says otherwise.
+type Options struct {
+	reconcile.Options
+	Worker   Worker
+	Hosts    Hosts
+	Observer Observer
+	NewID    func() string // of fresh deployments
 }
 
-// Scheduler carries revisions through pipelines: it looks at the log, does what
-// may be done, records that, and looks again (seed "Deployment Log"). All that it
+// Scheduler carries revisions through pipelines (seed "Deployment Log"). All that it
 // knows is in the log, so one that dies is replaced by another.
-//
-// One goroutine, that of Run, decides, records and tells. Each step that is
-// worked on has a goroutine of its own, which asks it whether to begin and
-// brings it the outcome.
 type Scheduler struct {
-	SchedulerOptions
+	Options
+	loop      *reconcile.Loop[*pipeline.State, stepKey]
 	pipelines *Pipelines
-
-	working   map[stepKey]bool
-	promoting int                 // of them, those that wait for an environment
-	busy      map[string]int      // steps that are worked on, by host
-	failures  map[stepKey]failure // of steps that are to be tried again
-	asks      chan ask
-	outcomes  chan outcome
-	asked     []ask // not answered yet
-
-	looked  map[string]look    // by pipeline
-	noticed map[string]string  // the last trouble with the hosts of a pipeline
-	refused reconcile.Refusals // pipelines that can not go on
-	newest  atomic.Int64       // event that the watch has seen
-	wake    time.Time          // when the next step is to be tried again; zero is never
-	scan    scan
-	tidings reconcile.Deferred[Spectator]
-	seat    reconcile.Seat
+	hosts     map[string]selection         // by pipeline
+	stale     reconcile.OrderedSet[string] // pipelines whose hosts are to be selected
+	noticed   map[string]string            // the last trouble with the hosts of a pipeline
+	beginning map[string][]pipeline.Step   // by the ID of the event that records it
 }
 
-// scan tells how thoroughly to look for what may be done, see decide.
-type scan struct {
-	whole bool          // the next one must be
-	last  time.Time     // when the last whole one ended
-	took  time.Duration // and how long it took
+// selection is what the host groups of a pipeline select.
+type selection struct {
+	definition *pipeline.Definition
+	members    map[string][]string
+	err        error
+	recorded   bool
 }
 
-// NewScheduler prepares a scheduler; Run starts it.
-func NewScheduler(o SchedulerOptions) *Scheduler {
-	o.Parallelism = max(1, o.Parallelism)
+// NewScheduler prepares a scheduler.
+func NewScheduler(o Options) *Scheduler {
 	s := &Scheduler{
-		SchedulerOptions: o, working: map[stepKey]bool{}, busy: map[string]int{}, failures: map[stepKey]failure{},
-		asks: make(chan ask, o.Parallelism), outcomes: make(chan outcome, o.Parallelism),
-		looked: map[string]look{}, noticed: map[string]string{},
-		seat: reconcile.Seat{Log: o.Log, Lock: lockScheduler, Who: "scheduler", Stop: o.Stop, Notice: func(text string) { o.Spectator.Notice(text) }},
+		Options: o, pipelines: New(o.Log, o.Now), hosts: map[string]selection{}, noticed: map[string]string{},
+		beginning: map[string][]pipeline.Step{},
 	}
-	s.pipelines = NewPipelines(o.Log, o.Now)
-	s.refused = s.pipelines.Refusals()
+	s.loop = reconcile.New(reconcile.Setup[*pipeline.State, stepKey]{
+		Options: o.Options, Fold: s.pipelines.Fold, Tenant: s, Observer: s,
+		Role: "scheduler", Slots: o.Hosts.Slots, Interrupted: runner.ErrInterrupted,
+	})
 	return s
 }
 
-// lockScheduler is held by the one scheduler of a log that does anything.
-const lockScheduler = "scheduler"
+// Run schedules, see reconcile.Loop.Run.
+func (s *Scheduler) Run(ctx context.Context) error { return s.loop.Run(ctx) }
 
-// Run schedules until the context or Stop ends it, or, with UntilIdle, until
-// nothing moves. While another scheduler is at work on the log it stands by. It
-// returns when everything that it began has ended. A pipeline whose events the
-// log refuses is left out until something new of it is in the log; with
-// UntilIdle the error tells. It is called once.
-func (s *Scheduler) Run(ctx context.Context) error {
-	if err := s.pipelines.Follow(ctx, 0); err != nil { // now, so that a standby has little left to read
-		return err
-	}
-	for _, name := range s.Pipelines {
-		if err := s.pipelines.Ask(name, func(*pipeline.State) error { return nil }); err != nil {
-			return err
-		}
-	}
-	unlock, err := s.seat.Take(ctx)
-	if unlock == nil {
-		return err
-	}
-	defer unlock()
-	if err := s.pipelines.Follow(ctx, 0); err != nil {
-		return err
-	}
-	s.pipelines.Told = append(s.pipelines.Told, func(e deploylog.Event) {
-		if s.mine(e.Target) {
-			s.tell(func(to Spectator) { to.Recorded(e) })
-		}
-	})
-	return s.loop(ctx)
+// Controlled reports whether some scheduler controls a pipeline.
+func Controlled(log deploylog.Log, name string) bool {
+	return reconcile.Controlled(log, one, name)
 }
 
-func (s *Scheduler) mine(t deploylog.Target) bool {
-	name, ok := PipelineOf(t)
-	return ok && s.schedules(name)
+// Acquired implements reconcile.Tenant.
+func (s *Scheduler) Acquired(name string) { s.stale.Add(name) }
+
+// Released implements reconcile.Tenant.
+func (s *Scheduler) Released(name string) {
+	delete(s.hosts, name)
+	delete(s.noticed, name)
 }
 
-func (s *Scheduler) schedules(name string) bool {
-	return len(s.Pipelines) == 0 || slices.Contains(s.Pipelines, name)
+// Noted implements reconcile.Tenant.
+func (s *Scheduler) Noted(_ string, e deploylog.Event) (more bool) {
+	return e.Name != pipeline.EventStepsBegun
 }
 
-func (s *Scheduler) tell(what func(Spectator)) { s.tidings.Add(what) }
+// Tick implements reconcile.Tenant.
+func (s *Scheduler) Tick() {
+	for name := range s.hosts {
+		s.stale.Add(name)
+	}
+	s.loop.Forget(func(key stepKey, attempt int) bool { return !s.active(key, attempt) })
+}
 
-func (s *Scheduler) flush() { s.tidings.Flush(s.Spectator) }
-
-func (s *Scheduler) loop(ctx context.Context) (err error) {
-	watching, cancel := context.WithCancel(ctx)
-	news := reconcile.Watch(watching, s.Log, s.pipelines.Head(), s.mine, &s.newest)
-	tick := time.NewTicker(reconcile.InventoryPause)
-	defer func() {
-		tick.Stop()
-		cancel()
-		for range news { // until the watch has ended
+// Observe implements reconcile.Tenant: it selects the hosts of the pipelines.
+func (s *Scheduler) Observe() {
+	for s.stale.Len() > 0 {
+		name := s.stale.Pop()
+		d := s.pipelines.States[name].Definition()
+		if d == nil || !s.loop.Controls(name) || s.loop.LeftOut(name) {
+			delete(s.hosts, name)
+			continue
 		}
-		if err != nil && ctx.Err() == nil && len(s.working) > 0 {
-			s.Spectator.Notice(fmt.Sprintf("the scheduler ends when what it has begun is done: %v", err))
-		}
-		if failed := s.finish(ctx); err == nil {
-			err = failed
-		}
-		s.flush()
-	}()
-	for {
-		s.flush()
-		moves, err := s.advance(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err != nil:
-			return err
-		case s.seat.Stopped():
-			return nil
-		case s.UntilIdle && !moves:
-			return s.refused.Err()
-		}
-		if err := s.wait(ctx, news, tick.C); err != nil {
-			return err
-		}
+		members, err := s.Hosts.Members(d)
+		s.hosts[name] = selection{definition: d, members: members, err: err}
+		s.loop.Enqueue(name)
 	}
 }
 
-// wait returns when there may be something to do.
-func (s *Scheduler) wait(ctx context.Context, news <-chan error, tick <-chan time.Time) error {
-	var rested <-chan time.Time
-	if !s.wake.IsZero() {
-		timer := time.NewTimer(s.wake.Sub(s.Now()))
-		defer timer.Stop()
-		rested = timer.C
+// Unseen implements reconcile.Tenant.
+func (s *Scheduler) Unseen() bool { return s.stale.Len() > 0 }
+
+// Observed implements reconcile.Tenant. What was selected is recorded when there is a
+// decision.
+func (s *Scheduler) Observed() []reconcile.Observation { return nil }
+
+// Pending implements reconcile.Tenant.
+func (s *Scheduler) Pending() bool { return false }
+
+// Decide implements reconcile.Tenant. Nothing is decided before the hosts of the
+// present definition are known, nor before they are recorded.
+func (s *Scheduler) Decide(name string, state *pipeline.State, d *reconcile.Decision[stepKey]) {
+	if state.Definition() == nil {
+		return
 	}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.Stop:
-			return nil
-		case <-rested:
-			return nil
-		case <-tick:
-			clear(s.looked)
-			s.forget()
-			s.scan.whole = true
-			return nil
-		case err, ok := <-news:
-			if err := reconcile.Heard(ctx, err, ok); err != nil || !ok {
-				return err
+	if s.hosts[name].definition != state.Definition() {
+		s.stale.Add(name)
+		return
+	}
+	if events := s.members(name, state); len(events) > 0 {
+		d.Add(events)
+		return
+	}
+	var begin []*reconcile.Work[stepKey]
+	var steps []pipeline.Step
+	for step := range state.Decide(d.Now, pipeline.Can{}) {
+		if step.Work() {
+			if slot := slotOf(step); d.Can(slot) {
+				begin, steps = append(begin, d.Begin(s.work(slot, step, state))), append(steps, step)
+			} else if d.Enough() {
+				break
 			}
-			if s.newest.Load() > s.pipelines.Head() { // else it is what was recorded here
-				s.scan.whole = true
-				return nil
+		} else if events, err := step.Completed(nil); err == nil { // only artifacts can be wrong
+			if d.Add(events); d.Full() {
+				break
 			}
-		case a := <-s.asks:
-			s.asked = append(s.asked, a)
-			return s.take(ctx)
-		case o := <-s.outcomes:
-			return s.take(ctx, o)
 		}
+	}
+	for len(begin) > 0 {
+		n := min(len(begin), mostBegun)
+		id := s.NewID()
+		s.beginning[id] = steps[:n]
+		d.Add([]deploylog.Event{state.Begun(id, steps[:n])}, begin[:n]...)
+		begin, steps = begin[n:], steps[n:]
 	}
 }
 
-// take takes what workers ask and bring, as far as it is there, and records it.
-func (s *Scheduler) take(ctx context.Context, brought ...outcome) error {
-	for {
-		select {
-		case a := <-s.asks:
-			s.asked = append(s.asked, a)
-		case o := <-s.outcomes:
-			brought = append(brought, o)
-		default:
-			return s.ended(ctx, brought)
+// mostBegun is how many beginnings an event records.
+const mostBegun = 1000
+
+// members are the events that record hosts that came or went.
+func (s *Scheduler) members(name string, state *pipeline.State) (events []deploylog.Event) {
+	seen := s.hosts[name]
+	if seen.recorded {
+		return nil
+	}
+	s.hosts[name] = selection{definition: seen.definition, recorded: true}
+	err := seen.err
+	if err == nil {
+		events, err = state.Propose(pipeline.SetMembers{Members: seen.members, ID: s.NewID()}, s.Now())
+	}
+	trouble := ""
+	if err != nil {
+		trouble = err.Error()
+	}
+	if s.noticed[name] != trouble {
+		if s.noticed[name] = trouble; trouble != "" {
+			s.loop.Notify(func() {
+				s.Observer.Notice(fmt.Sprintf("pipeline %s goes on with the hosts it knows: %s", name, trouble))
+			})
 		}
 	}
+	return events // none when there is trouble: the next selection may be better
 }
 
-// leaveOut leaves a pipeline out, see refusals.
-func (s *Scheduler) leaveOut(name string, cause error) {
-	if text := s.refused.Add(name, cause); text != "" {
-		s.tell(func(to Spectator) { to.Notice(text) })
+// Recorded implements reconcile.Observer.
+func (s *Scheduler) Recorded(e deploylog.Event) {
+	if e.Name != pipeline.EventStepsBegun {
+		s.Observer.Recorded(e)
+		return
 	}
+	for _, step := range s.beginning[e.Deployment] {
+		s.Observer.Began(step)
+	}
+	delete(s.beginning, e.Deployment)
 }
 
-// finish lets end what is being worked on. Nothing of it that has not begun does.
-func (s *Scheduler) finish(ctx context.Context) (err error) {
-	for {
-		for _, a := range s.asked {
-			a.answer <- errOver
-		}
-		s.asked = nil
-		s.flush()
-		if len(s.working) == 0 {
-			return err
-		}
-		var failed error
-		select {
-		case a := <-s.asks:
-			s.asked = append(s.asked, a)
-		case o := <-s.outcomes:
-			failed = s.take(ctx, o)
-		}
-		if err == nil {
-			err = failed
-		}
+// Notice implements reconcile.Observer.
+func (s *Scheduler) Notice(text string) { s.Observer.Notice(text) }
+
+// Idle implements reconcile.Tenant.
+func (s *Scheduler) Idle(state *pipeline.State) bool {
+	for range state.Decide(s.Now(), pipeline.Can{}) {
+		return false
 	}
+	return true
 }
 
-// advance records what needs no work and begins what does, until nothing of
-// either is left. It tells whether anything moves: is worked on, or will be.
-func (s *Scheduler) advance(ctx context.Context) (moves bool, err error) {
-	for !s.seat.Stopped() {
-		s.look()
-		begin, more, err := s.round(ctx)
-		s.flush()
-		for _, b := range begin {
-			go s.work(ctx, b.step, b.artifacts)
-		}
-		if err != nil {
-			return true, err
-		}
-		if !more {
-			break
-		}
-	}
-	return len(s.working) > 0 || !s.wake.IsZero(), nil
-}
+// Probe, Due and Probed implement reconcile.Tenant: nothing is probed.
+func (s *Scheduler) Probe()         {}
+func (s *Scheduler) Due() time.Time { return time.Time{} }
+func (s *Scheduler) Probed() bool   { return true }
+
+// Ended implements reconcile.Tenant.
+func (s *Scheduler) Ended(*reconcile.Work[stepKey]) {}

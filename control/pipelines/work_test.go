@@ -2,6 +2,7 @@ package pipelines_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -271,99 +272,91 @@ func TestNothingBeginsAfterACancelIsInTheLog(t *testing.T) {
 		}
 		p.work = during.work
 		r := p.start()
-		p.do(pipeline.Cancel{Revision: "1"})
+		p.do(pipeline.Cancel{Revision: "1"}) // which waits for nobody
 		before.leave <- nil
-		wait(time.Second)
-		p.wantBegun("1 host-deployed h000")
+		during.leave <- nil
 		during.leave <- nil
 		wait(time.Minute)
-		p.wantBegun("1 host-deployed h000")
-		if story := p.story("1"); !slices.Equal(story[len(story)-2:], []string{"pipeline-cancelled p", "host-deployed p/g/h000"}) {
+		p.wantBegun("1 host-deployed h000", "1 host-deployed h001")
+		story := p.story("1")
+		if want := []string{"pipeline-cancelled p", "host-deployed p/g/h000", "host-deployed p/g/h001"}; !slices.Equal(story[len(story)-3:len(story)-2], want[:1]) || !slices.Equal(slices.Sorted(slices.Values(story[len(story)-2:])), want[1:]) {
 			t.Errorf("the log tells %q", story)
 		}
 		r.end()
 	})
 }
 
-func TestWhatWasHandedOutIsNotBegunWhenThePipelineHasChanged(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*plant)
-		begun  []string
-	}{
-		"the step is gone": {func(p *plant) { p.define(deployTo("all", "g", steps("host-tested"))) }, []string{"1 host-tested h000 host-tested.yaml"}},
-		"it has another manifest": {func(p *plant) {
-			s := steps("host-deployed")
-			s[0].Manifest = "other.yaml"
-			p.define(deployTo("all", "g", s))
-		}, []string{"1 host-deployed h000 other.yaml"}},
-		"another step is before it": {func(p *plant) { p.define(deployTo("all", "g", steps("host-backed-up", "host-deployed"))) },
-			[]string{"1 host-backed-up h000 host-backed-up.yaml", "1 host-deployed h000 host-deployed.yaml"}},
-		"the host has left": {func(p *plant) { p.inventory(nil, "g", "a"); wait(2 * time.Second) }, []string{"1 host-deployed a host-deployed.yaml"}},
-		"nothing of it":     {func(p *plant) { p.define(deployTo("all", "g", steps("host-deployed")), approval("ok")) }, []string{"1 host-deployed h000 host-deployed.yaml"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inPlant(t, func(p *plant) {
-				p.fleet(1, "host-deployed")
-				before, first := newGate(), true
-				p.before = func(s pipeline.Step) {
-					if first {
-						first = false
-						_ = before.work(s)
-					}
-				}
-				var began []string
-				p.work = func(s pipeline.Step) error {
-					began = append(began, say(s)+" "+s.Manifest)
-					return nil
-				}
-				r := p.start()
-				c.change(p)
-				before.leave <- nil
-				wait(time.Second)
-				if !slices.Equal(began, c.begun) {
-					t.Errorf("work began on %q, not on %q", began, c.begun)
-				}
-				r.end()
-			})
-		})
+// beginnings are the steps whose work begins, as the log tells in order.
+func (p *plant) beginnings() (all []string) {
+	p.Helper()
+	for _, e := range p.events() {
+		var data struct {
+			Steps []struct{ Revision, Event string }
+		}
+		if e.Name != pipeline.EventStepsBegun {
+			continue
+		}
+		if err := json.Unmarshal(e.Data, &data); err != nil {
+			p.Fatal(err)
+		}
+		for _, s := range data.Steps {
+			all = append(all, s.Revision+" "+s.Event)
+		}
 	}
+	return all
 }
 
-func TestACancelWaitsUntilWhatBeginsIsKnown(t *testing.T) {
+func TestThatWorkBeginsIsInTheLogBeforeItDoes(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.fleet(1, "host-deployed", "host-tested")
+		n := 0
+		p.before = func(pipeline.Step) {
+			if n++; len(p.beginnings()) != n {
+				t.Errorf("work begins for the %d. time, and the log tells %q", n, p.beginnings())
+			}
+		}
+		p.untilIdle()
+		p.wantStatus("1", pipeline.Finished)
+		if got := p.beginnings(); !slices.Equal(got, []string{"1 host-deployed", "1 host-tested"}) {
+			t.Errorf("the log tells of %q", got)
+		}
+	})
+}
+
+func TestWithoutABeginningInTheLogNoWorkBegins(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(1, "host-deployed")
-		slow := &slowWorker{known: make(chan struct{}), over: make(chan struct{})}
-		p.options.Worker = slow
+		p.options.Log = &reconciletest.Refusing{Log: p.log, Target: "pipeline/p", Event: pipeline.EventStepsBegun}
 		r := p.start()
-		cancelled := make(chan struct{})
-		go func() {
-			p.do(pipeline.Cancel{Revision: "1"})
-			close(cancelled)
-		}()
 		wait(time.Minute)
-		select {
-		case <-cancelled:
-			t.Error("it was cancelled while it began")
-		default:
+		p.wantBegun()
+		if told := p.heard("pipeline p is left out"); len(told) != 1 {
+			t.Errorf("told %q", p.told)
 		}
-		close(slow.known)
-		<-cancelled
-		close(slow.over)
 		r.end()
 	})
 }
 
-type slowWorker struct{ known, over chan struct{} }
-
-func (w *slowWorker) Work(_ context.Context, _ pipeline.Step, _ map[string]string, begin func(func() error) error) (map[string]string, error) {
-	defer func() { <-w.over }()
-	return nil, begin(func() error { <-w.known; return nil })
+func TestWhatHasBegunGoesOnWhenThePipelineChanges(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.fleet(1, "host-deployed")
+		g := newGate()
+		p.work = g.work
+		r := p.start()
+		p.define(deployTo("all", "g", steps("host-tested")))
+		g.leave <- nil
+		g.leave <- nil
+		wait(time.Second)
+		p.wantBegun("1 host-deployed h000", "1 host-tested h000")
+		p.wantStatus("1", pipeline.Finished)
+		r.end()
+	})
 }
 
 // The race itself, in real time, between two processes on one store.
 func TestCancelAndBeginRace(t *testing.T) {
 	p := newPlant(t, reconciletest.InFile(t))
-	elsewhere := pipelines.NewPipelines(p.open(), time.Now)
+	elsewhere := pipelines.New(p.open(), time.Now)
 	p.members["g"] = []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	p.define(deployTo("all", "g", steps("host-1", "host-2", "host-3", "host-4")))
 	ctx, kill := context.WithCancel(p.Context())
@@ -402,9 +395,15 @@ func TestCancelAndBeginRace(t *testing.T) {
 		switch e.Name {
 		case pipeline.EventCancelled:
 			over[e.Revision] = true
-		case "run-started", "host-group-started", "host-started", "host-finished-successfully":
+		case "host-group-started", "host-started", "host-finished-successfully":
 			if over[e.Revision] {
 				t.Errorf("%s of revision %s after its cancellation (event %d)", e.Name, e.Revision, e.Seq)
+			}
+		case pipeline.EventStepsBegun:
+			for revision := range over {
+				if strings.Contains(string(e.Data), `"revision":"`+revision+`"`) {
+					t.Errorf("work of revision %s begins after its cancellation (event %d)", revision, e.Seq)
+				}
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/pipeline"
@@ -27,30 +28,27 @@ type Promotion struct {
 	log          deploylog.Log
 	environments *environments.Environments
 	selected     func(query string) ([]string, error)
-	attend       func(environment string) (leave func())
-	stop         <-chan struct{}
+	control      func(environment string) (leave func())
+	drain        reconcile.Drain
 }
 
-// NewPromotion returns a pipelines.Worker that leaves to other what is no deployment to an
-// environment. selected are the hosts that a query selects at present. attend is
-// called for an environment while its deployment is waited for. When stop is
-// closed nothing is waited for any more; it may be nil.
-func NewPromotion(other pipelines.Worker, log deploylog.Log, now func() time.Time, selected func(query string) ([]string, error), attend func(string) func(), stop <-chan struct{}) *Promotion {
-	return &Promotion{Worker: other, log: log, environments: environments.NewEnvironments(log, now), selected: selected, attend: attend, stop: stop}
+// New returns a pipelines.Worker that leaves to other what is no deployment to an
+// environment. selected are the hosts that a query selects at present. control is called
+// for an environment while its deployment is waited for. When it drains nothing is
+// waited for any more.
+func New(other pipelines.Worker, log deploylog.Log, now func() time.Time, selected func(query string) ([]string, error), control func(string) func(), drain reconcile.Drain) *Promotion {
+	return &Promotion{Worker: other, log: log, environments: environments.New(log, now), selected: selected, control: control, drain: drain}
 }
 
 // Work implements pipelines.Worker. It returns when the deployment has finished, and fails
 // when it is stuck or another one came before.
-func (p *Promotion) Work(ctx context.Context, s pipeline.Step, artifacts map[string]string, begin func(known func() error) error) (map[string]string, error) {
+func (p *Promotion) Work(ctx context.Context, s pipeline.Step, artifacts map[string]string) (map[string]string, error) {
 	if s.Environment == "" {
-		return p.Worker.Work(ctx, s, artifacts, begin)
+		return p.Worker.Work(ctx, s, artifacts)
 	}
 	d, err := p.find(ctx, s)
 	if err == nil && d.ID == "" {
-		err = begin(func() error {
-			d, err = p.deploy(ctx, s, artifacts)
-			return err
-		})
+		d, err = p.deploy(ctx, s, artifacts)
 	}
 	if err != nil {
 		return nil, err
@@ -67,16 +65,22 @@ const (
 	varArtifacts  = "artifacts"
 )
 
-// PromotionVariables are the names of the variables that a promotion sets in the
+// Variables are the names of the variables that a promotion sets in the
 // definition of a task.
-func PromotionVariables() []string {
+func Variables() []string {
 	return []string{varPipeline, varStage, varRevision, varDeployment, varArtifacts}
 }
 
-// reason is what an environment is told, by which the deployment is known again.
+// reason is why an environment is deployed, in words. Deployments of versions before
+// those that record their step are known again by it.
 func reason(s pipeline.Step) string {
 	name, _ := pipelines.PipelineOf(s.Target)
 	return fmt.Sprintf("revision %s of pipeline %s, stage %s, attempt %d (%s)", s.Revision, name, s.Stage, s.Attempt, s.Deployment)
+}
+
+// stepOf is what a deployment is known again by: the step that began it.
+func stepOf(s pipeline.Step) string {
+	return fmt.Sprintf("%s/%s/%d", s.Deployment, s.Target, s.Attempt)
 }
 
 // find returns the deployment that the step began, without an ID if there is none.
@@ -86,7 +90,7 @@ func (p *Promotion) find(ctx context.Context, s pipeline.Step) (d environment.De
 	}
 	err = p.environments.Ask(s.Environment, func(state *environment.State) error {
 		for _, known := range state.Deployments() {
-			if known.Reason == reason(s) {
+			if known.Step == stepOf(s) || known.Step == "" && known.Reason == reason(s) {
 				d = known
 			}
 		}
@@ -105,7 +109,7 @@ func (p *Promotion) deploy(ctx context.Context, s pipeline.Step, artifacts map[s
 	}
 	hosts, err := p.selected(r.Definition.InstanceGroup.Query)
 	if err == nil {
-		_, err = p.environments.Command(ctx, s.Environment, environment.Deploy{Revision: r.Number, Hosts: hosts, By: by, Reason: reason(s)})
+		_, err = p.environments.Command(ctx, s.Environment, environment.Deploy{Revision: r.Number, Hosts: hosts, By: by, Reason: reason(s), Step: stepOf(s)})
 	}
 	if err != nil {
 		return environment.Deployment{}, fmt.Errorf("environment %s: revision %d: %w", s.Environment, r.Number, err)
@@ -154,16 +158,9 @@ func taskOf(base *environment.Definition, s pipeline.Step, artifacts map[string]
 
 // wait waits for the end of a deployment.
 func (p *Promotion) wait(ctx context.Context, name string, d environment.Deployment) error {
-	defer p.attend(name)()
-	waiting, cancel := context.WithCancel(ctx)
+	defer p.control(name)()
+	waiting, cancel := p.drain.Context(ctx)
 	defer cancel()
-	go func() {
-		select {
-		case <-p.stop:
-			cancel()
-		case <-waiting.Done():
-		}
-	}()
 	var failed error
 	for e, err := range p.log.Watch(waiting, deploylog.Filter{Target: environment.Target(name), After: d.Seq}) {
 		if err != nil && waiting.Err() == nil {

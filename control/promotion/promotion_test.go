@@ -26,8 +26,6 @@ type promoted struct {
 	environments *environments.Environments
 	promotion    *promotion.Promotion
 	stop         chan struct{}
-	begun        int
-	tooLate      bool
 }
 
 var prod = pipeline.Step{
@@ -37,8 +35,8 @@ var prod = pipeline.Step{
 func newPromoted(t *testing.T) *promoted {
 	t.Helper()
 	log := reconciletest.InMemory(t)()
-	p := &promoted{T: t, log: log, environments: environments.NewEnvironments(log, time.Now), stop: make(chan struct{})}
-	p.promotion = promotion.NewPromotion(nil, log, time.Now, func(string) ([]string, error) { return []string{"antworker001"}, nil }, func(string) func() { return func() {} }, p.stop)
+	p := &promoted{T: t, log: log, environments: environments.New(log, time.Now), stop: make(chan struct{})}
+	p.promotion = promotion.New(nil, log, time.Now, func(string) ([]string, error) { return []string{"antworker001"}, nil }, func(string) func() { return func() {} }, p.stop)
 	p.do(environment.Create{Definition: &environment.Definition{
 		Name: prod.Environment, Type: environment.Daemon, Task: environment.TaskSpec{Manifest: "task.yaml", Digest: "d", Vars: map[string]any{"port": 80}},
 		InstanceGroup: environment.InstanceGroup{Query: "attribute:stack == prod"},
@@ -56,18 +54,11 @@ func (p *promoted) do(c environment.Command) {
 	}
 }
 
-func (p *promoted) begin(known func() error) error {
-	if p.begun++; p.tooLate {
-		return errors.New("too late")
-	}
-	return known()
-}
-
 // work does the work of a step beside the test.
 func (p *promoted) work(ctx context.Context, s pipeline.Step) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		_, err := p.promotion.Work(ctx, s, map[string]string{"x86": "gateway-42.tar"}, p.begin)
+		_, err := p.promotion.Work(ctx, s, map[string]string{"x86": "gateway-42.tar"})
 		done <- err
 	}()
 	return done
@@ -118,9 +109,10 @@ func TestAStageBringsItsRevisionToAnEnvironment(t *testing.T) {
 		t.Error(err)
 	}
 	// Whoever does it again, because the scheduler died, deploys nothing again.
-	if err := <-p.work(t.Context(), prod); err != nil || p.begun != 1 {
-		t.Errorf("again: %v, begun %d times", err, p.begun)
+	if err := <-p.work(t.Context(), prod); err != nil {
+		t.Errorf("again: %v", err)
 	}
+	p.wantDeployments(1)
 	// A retry deploys the same revision again.
 	retry := prod
 	retry.Attempt = 2
@@ -133,6 +125,30 @@ func TestAStageBringsItsRevisionToAnEnvironment(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+func (p *promoted) wantDeployments(want int) {
+	p.Helper()
+	if err := p.environments.Follow(p.Context(), 0); err != nil {
+		p.Fatal(err)
+	}
+	_ = p.environments.Ask(prod.Environment, func(s *environment.State) error {
+		if n := len(s.Deployments()); n != want {
+			p.Errorf("there are %d deployments, not %d", n, want)
+		}
+		return nil
+	})
+}
+
+// Versions before wrote why they deployed, in words, and no step.
+func TestADeploymentOfAnEarlierVersionIsFoundAgain(t *testing.T) {
+	p := newPromoted(t)
+	p.do(environment.Deploy{Revision: 1, Hosts: []string{"antworker001"}, By: "stage/gateway/prod", Reason: "revision 42 of pipeline gateway, stage prod, attempt 1 (deployment)"})
+	p.controller(p.until(environment.EventStarted, 0), environment.Target(prod.Environment), environment.EventFinished, `{"version":1}`)
+	if err := <-p.work(t.Context(), prod); err != nil {
+		t.Error(err)
+	}
+	p.wantDeployments(1)
 }
 
 func TestAStageFailsWhenItsDeploymentDoesNotFinish(t *testing.T) {
@@ -173,12 +189,8 @@ func TestAStageWaitsNoLongerThanItsScheduler(t *testing.T) {
 	}
 }
 
-func TestAStageThatIsTooLateOrHasNoEnvironmentChangesNothing(t *testing.T) {
+func TestAStageWithoutItsEnvironmentChangesNothing(t *testing.T) {
 	p := newPromoted(t)
-	p.tooLate = true
-	if err := <-p.work(t.Context(), prod); err == nil {
-		t.Error("it is not too late")
-	}
 	elsewhere := prod
 	elsewhere.Environment = "gateway/nowhere"
 	if err := <-p.work(t.Context(), elsewhere); !errors.Is(err, environments.ErrNoEnvironment) {

@@ -12,12 +12,6 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 )
 
-// BatchSize is how many events are appended under one gate, about.
-const BatchSize = 1000
-
-// InventoryPause is how long a change of the hosts goes unnoticed at most.
-const InventoryPause = time.Second
-
 // Machine is what is folded from the events of one name.
 type Machine interface {
 	Apply(e deploylog.Event)
@@ -30,8 +24,9 @@ type Kind[S Machine] struct {
 	NameOf    func(deploylog.Target) (string, bool) // whose event it is
 	Begins    string                                // the event that begins one
 	Begin     func(name string) S
-	Missing   error  // wrapped where nothing has a name
-	Remedy    string // the command that makes the first
+	Exists    func(S) bool // it is not deleted
+	Missing   error        // wrapped where nothing has a name
+	Remedy    string       // the command that makes the first
 }
 
 // Fold is all machines of a kind, folded from the events of a log. It is safe for
@@ -94,13 +89,6 @@ func (f *Fold[S]) apply(e deploylog.Event) {
 		f.States[name] = s
 	}
 	s.Apply(e)
-}
-
-// Record is Append for who does not Hold.
-func (f *Fold[S]) Record(ctx context.Context, events []deploylog.Event) ([]deploylog.Event, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.Append(ctx, events)
 }
 
 // Locked calls do while nothing is followed.

@@ -21,7 +21,7 @@ func NewStepWorker(c Config, pool *EnginePool) *StepWorker {
 }
 
 // Work implements pipelines.Worker.
-func (w *StepWorker) Work(ctx context.Context, step pipeline.Step, artifacts map[string]string, begin func(func() error) error) (_ map[string]string, err error) {
+func (w *StepWorker) Work(ctx context.Context, step pipeline.Step, artifacts map[string]string) (_ map[string]string, err error) {
 	defer w.guard(&err, "working on "+string(step.Target))
 	on, err := w.pool.Connection(ctx, step.Host)
 	if err != nil {
@@ -40,7 +40,7 @@ func (w *StepWorker) Work(ctx context.Context, step pipeline.Step, artifacts map
 	if err != nil {
 		return nil, err
 	}
-	r, err := execute(ctx, run, (*runner.Runner).Apply, func(held *runs.Run) runner.Recorder { return &beginning{Run: held, begin: begin} })
+	r, err := execute(ctx, run, (*runner.Runner).Apply, func(held *runs.Run) runner.Recorder { return held })
 	if err != nil {
 		return nil, err
 	}
@@ -86,18 +86,4 @@ func made(r *runner.Runner, step pipeline.Step) map[string]string {
 		}
 	}
 	return refs
-}
-
-// beginning records a run as one that its pipeline allowed to begin.
-type beginning struct {
-	*runs.Run
-	begin func(func() error) error
-}
-
-// Record implements runner.Recorder.
-func (b *beginning) Record(ctx context.Context, e runner.Event) error {
-	if e.Kind != runner.RunStarted {
-		return b.Run.Record(ctx, e)
-	}
-	return b.begin(func() error { return b.Run.Record(ctx, e) })
 }

@@ -15,7 +15,7 @@ func taskUnread(u *manifest.Usage) []manifest.Problem {
 	var unread []manifest.Problem
 	for _, p := range u.Unread() {
 		if p.Position.File == "" {
-			if slices.Contains(promotion.PromotionVariables(), p.Path) {
+			if slices.Contains(promotion.Variables(), p.Path) {
 				continue
 			}
 			p.Path = "task.vars." + p.Path

@@ -111,7 +111,7 @@ func agreeToDelete(ctx context.Context, a *app.App, e *environmentSet, o deleteO
 
 // noticeIdle prints a notice where no controller is at work on the environment.
 func noticeIdle(a *app.App, log deploylog.Log, name string) {
-	if !environments.ControllerAtWork(log) && !environments.WorksOn(log, name) {
+	if !environments.Controlled(log, name) {
 		fmt.Fprintf(a.Err, "note: no controller is at work: deployster env run %s\n", name)
 	}
 }

@@ -81,7 +81,7 @@ func withEnvironment(ctx context.Context, a *app.App, name string, do func(*envi
 
 func environmentsOf(ctx context.Context, a *app.App, log deploylog.Log, names []string, at int64) (*environmentSet, error) {
 	e := &environmentSet{log: log, names: names}
-	e.Environments = environments.NewEnvironments(log, a.Now, func(last deploylog.Event) { e.when = last.CreatedAt })
+	e.Environments = environments.New(log, a.Now, func(last deploylog.Event) { e.when = last.CreatedAt })
 	if err := e.Follow(ctx, at); err != nil {
 		return nil, err
 	}

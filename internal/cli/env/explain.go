@@ -21,7 +21,7 @@ func Explain(ctx context.Context, a *app.App, t deploylog.Target, at int64) erro
 			if !concerns(s, t) {
 				return exit.Usage("there is no %s: deployster env status %s --hosts shows what there is", t, name)
 			}
-			if at == 0 && !s.Idle() && !environments.ControllerAtWork(e.log) && !environments.WorksOn(e.log, name) {
+			if at == 0 && !s.Idle() && !environments.Controlled(e.log, name) {
 				reasons = append(reasons, s.NoController())
 			}
 			reasons = append(reasons, s.Explain(t, e.when)...)

@@ -34,7 +34,7 @@ func (w *workFlags) register(c *cobra.Command) {
 func (w *workFlags) registerWatch(c *cobra.Command) {
 	w.register(c)
 	w.engine.RegisterAbandon(c)
-	c.Flags().DurationVar(&w.checkEvery, "check-every", environments.DefaultCheckEvery, "how often to probe every task, in addition to the events of engines")
+	c.Flags().DurationVar(&w.checkEvery, "check-every", environments.DefaultProbeEvery, "how often to probe every task, in addition to the events of engines")
 }
 
 func (w *workFlags) check() error {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli/app"
@@ -86,9 +87,11 @@ func (e *environmentSet) reconcile(ctx context.Context, a *app.App, o runOptions
 		return err
 	}
 	screen.Begin("env run", nil)
-	err = exit.Refused(environments.NewController(environments.ControllerOptions{
-		Log: e.log, Environments: o.names, Tasks: workers.Tasks, Inventory: workers.Hosts, Audience: screen,
-		Parallelism: a.Global.Parallelism, UntilIdle: o.untilIdle, Stop: signals.Stop, CheckEvery: o.work.checkEvery, Now: a.Now,
+	err = exit.Refused(environments.NewController(environments.Options{
+		Options: reconcile.Options{
+			Log: e.log, Scope: reconcile.Of(o.names...), Parallelism: a.Global.Parallelism, UntilIdle: o.untilIdle, Drain: signals.Stop, Now: a.Now,
+		},
+		Tasks: workers.Tasks, Inventory: workers.Hosts, Observer: screen, ProbeEvery: o.work.checkEvery,
 	}).Run(ctx))
 	switch {
 	case signals.Count.Load() > 0 && (err == nil || errors.Is(err, context.Canceled)):

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
@@ -58,9 +59,9 @@ func deployAndWait(ctx context.Context, a *app.App, command string, e *environme
 	f := &follower{app: a, names: e, name: name, id: startedBy(events), screen: screen, seen: events[0].Seq - 1}
 	screen.Begin(command, map[string]any{"environment": name, "deployment_id": f.id})
 	if f.id != "" { // else there was nothing to do
-		err = f.follow(ctx, signals, environments.ControllerOptions{
-			Log: e.log, Environments: []string{name}, Tasks: workers.Tasks, Inventory: workers.Hosts, Audience: output.Unrecorded{Events: screen},
-			Parallelism: a.Global.Parallelism, CheckEvery: flags.checkEvery, Now: a.Now,
+		err = f.follow(ctx, signals, environments.Options{
+			Options: reconcile.Options{Log: e.log, Scope: reconcile.Only(name), Parallelism: a.Global.Parallelism, Now: a.Now},
+			Tasks:   workers.Tasks, Inventory: workers.Hosts, Observer: output.Unrecorded{Events: screen}, ProbeEvery: flags.checkEvery,
 		})
 	}
 	return f.conclude(err, signals, closeScreen)
@@ -68,10 +69,10 @@ func deployAndWait(ctx context.Context, a *app.App, command string, e *environme
 
 // follow shows what happens until the deployment has ended and the controller
 // with it.
-func (f *follower) follow(ctx context.Context, signals *interrupt.Signals, o environments.ControllerOptions) error {
+func (f *follower) follow(ctx context.Context, signals *interrupt.Signals, o environments.Options) error {
 	stop := make(chan struct{})
 	halt := sync.OnceFunc(func() { close(stop) })
-	o.Stop = stop
+	o.Drain = stop
 	ended := make(chan error, 1)
 	go func() {
 		ended <- crash.Do("controlling "+f.name, func() error { return environments.NewController(o).Run(ctx) })

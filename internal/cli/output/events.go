@@ -15,7 +15,7 @@ import (
 
 // Events shows what happens to pipelines and environments while a command works on
 // them: a line an event, or the live table of one environment. It is a
-// pipelines.Spectator and an environments.Audience.
+// pipelines.Observer and a reconcile.Observer.
 type Events struct {
 	printer *Printer
 	live    *view.EnvironmentLive // may be nil
@@ -71,7 +71,7 @@ func (s *Events) Failed() int {
 	return s.failed
 }
 
-// Recorded implements pipelines.Spectator and environments.Audience.
+// Recorded implements pipelines.Observer and reconcile.Observer.
 func (s *Events) Recorded(e deploylog.Event) {
 	if e.Name == e.Target.Failed() && e.Target.Kind() == "pipeline" {
 		s.mu.Lock()
@@ -89,7 +89,7 @@ func (s *Events) Recorded(e deploylog.Event) {
 	})
 }
 
-// Began implements pipelines.Spectator.
+// Began implements pipelines.Observer.
 func (s *Events) Began(step pipeline.Step) {
 	line := stepLine("working", step)
 	if step.Manifest != "" {
@@ -100,7 +100,7 @@ func (s *Events) Began(step pipeline.Step) {
 	s.show(line, func() { _ = view.PipelineWork(s.printer.Out, step, s.printer.PlanOptions(s.printer.Out)) })
 }
 
-// Again implements pipelines.Spectator.
+// Again implements pipelines.Observer.
 func (s *Events) Again(step pipeline.Step, cause error, after time.Duration) {
 	line := stepLine("retrying", step)
 	line["error"], line["after_ms"] = cause.Error(), after.Milliseconds()
@@ -109,7 +109,7 @@ func (s *Events) Again(step pipeline.Step, cause error, after time.Duration) {
 	})
 }
 
-// Notice implements pipelines.Spectator and environments.Audience.
+// Notice implements pipelines.Observer and reconcile.Observer.
 func (s *Events) Notice(text string) {
 	if s.live != nil {
 		s.live.Note(text)
@@ -147,5 +147,5 @@ func (s *Events) line(line map[string]any) { s.show(line, func() {}) }
 // log.
 type Unrecorded struct{ *Events }
 
-// Recorded implements environments.Audience.
+// Recorded implements reconcile.Observer.
 func (Unrecorded) Recorded(deploylog.Event) {}

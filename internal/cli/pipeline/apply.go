@@ -108,7 +108,7 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	p := pipelines.NewPipelines(log, a.Now)
+	p := pipelines.New(log, a.Now)
 	for {
 		if err := p.Follow(ctx, 0); err != nil {
 			return err

@@ -70,7 +70,7 @@ func Explain(ctx context.Context, a *app.App, o Options) error {
 func (l *snapshot) explain(t deploylog.Target, h *work.Hosts, present bool) []pipeline.Reason {
 	name, _ := pipelines.PipelineOf(t)
 	var all []pipeline.Reason
-	idle := present && !pipelines.SchedulerAtWork(l.log)
+	idle := present && !pipelines.Controlled(l.log, name)
 	_ = l.Ask(name, func(s *pipeline.State) error {
 		_, _ = h.Members(s.Definition()) // reads the inventory, for the slots
 		for _, r := range s.Explain(t) {

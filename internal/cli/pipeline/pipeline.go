@@ -45,7 +45,7 @@ and nowhere else, so that the pipeline may change while it runs.`,
 // withPipelines has something done with the pipelines of the log, as they are now.
 func withPipelines(ctx context.Context, a *app.App, do func(*pipelines.Pipelines) error) error {
 	return a.WithLog(ctx, func(log deploylog.Log, _ string) error {
-		p := pipelines.NewPipelines(log, a.Now)
+		p := pipelines.New(log, a.Now)
 		if err := p.Follow(ctx, 0); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/promotion"
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
@@ -103,9 +104,11 @@ func schedule(ctx context.Context, a *app.App, log deploylog.Log, definitions []
 	screen.Begin("pipeline run", nil)
 	worker, ctx, ended := startPromotion(ctx, a, log, workers, screen, signals.Stop)
 	defer ended()
-	s := pipelines.NewScheduler(pipelines.SchedulerOptions{
-		Log: log, Pipelines: o.names, Worker: worker, Hosts: workers.Hosts, Spectator: screen, Parallelism: a.Global.Parallelism,
-		UntilIdle: o.untilIdle, Stop: signals.Stop, NewID: a.NewID, Now: a.Now,
+	s := pipelines.NewScheduler(pipelines.Options{
+		Options: reconcile.Options{
+			Log: log, Scope: reconcile.Of(o.names...), Parallelism: a.Global.Parallelism, UntilIdle: o.untilIdle, Drain: signals.Stop, Now: a.Now,
+		},
+		Worker: worker, Hosts: workers.Hosts, Observer: screen, NewID: a.NewID,
 	})
 	err = exit.Refused(s.Run(ctx))
 	switch {
@@ -122,7 +125,7 @@ func schedule(ctx context.Context, a *app.App, log deploylog.Log, definitions []
 // defined are the definitions of pipelines of those names, none is all. It refuses
 // names of pipelines that there are not, or not any more.
 func defined(ctx context.Context, a *app.App, log deploylog.Log, names []string) (definitions []*pipeline.Definition, err error) {
-	p := pipelines.NewPipelines(log, a.Now)
+	p := pipelines.New(log, a.Now)
 	if err := p.Follow(ctx, 0); err != nil {
 		return nil, err
 	}
@@ -148,18 +151,20 @@ func defined(ctx context.Context, a *app.App, log deploylog.Log, names []string)
 // ended.
 func startPromotion(ctx context.Context, a *app.App, log deploylog.Log, workers *session.Workers, screen *output.Events, stop <-chan struct{}) (w pipelines.Worker, inside context.Context, ended func()) {
 	over := make(chan struct{})
-	attendance := environments.NewAttendance(environments.ControllerOptions{
-		Log: log, Tasks: workers.Tasks, Inventory: workers.Hosts, Audience: screen, Parallelism: a.Global.Parallelism, Stop: over, Now: a.Now,
+	scope := reconcile.Only() // the environments that stages wait for
+	controller := environments.NewController(environments.Options{
+		Options: reconcile.Options{Log: log, Scope: scope, Parallelism: a.Global.Parallelism, Drain: over, Now: a.Now},
+		Tasks:   workers.Tasks, Inventory: workers.Hosts, Observer: screen,
 	})
 	inside, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := crash.Do("controlling environments", func() error { return attendance.Run(inside) }); err != nil {
+		if err := crash.Do("controlling environments", func() error { return controller.Run(inside) }); err != nil {
 			cancel(err) // or stages would wait for it without end
 		}
 	}()
-	return promotion.NewPromotion(workers.Steps, log, a.Now, workers.Hosts.Selected, attendance.Attend, stop), inside, func() {
+	return promotion.New(workers.Steps, log, a.Now, workers.Hosts.Selected, scope.Add, stop), inside, func() {
 		close(over)
 		<-done
 		cancel(nil)

@@ -32,7 +32,7 @@ func withSnapshot(ctx context.Context, a *app.App, names []string, at int64, do 
 	}
 	return a.WithLog(ctx, func(log deploylog.Log, _ string) error {
 		l := &snapshot{log: log, overview: pipelines.NewOverview(), names: names}
-		l.Pipelines = pipelines.NewPipelines(log, a.Now, l.overview.Note)
+		l.Pipelines = pipelines.New(log, a.Now, l.overview.Note)
 		if err := l.Follow(ctx, at); err != nil {
 			return err
 		}

@@ -7,22 +7,22 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/environment"
 )
 
 // attended has environments controlled while somebody waits for them.
 type attended struct {
-	*environments.Attendance
+	*reconcile.Scope
 	stop  chan struct{}
 	ended chan error
 }
 
 func (w *world) attendance() *attended {
-	a := &attended{stop: make(chan struct{}), ended: make(chan error, 1)}
+	a := &attended{Scope: reconcile.Only(), stop: make(chan struct{}), ended: make(chan error, 1)}
 	o := w.options
-	o.Stop = a.stop
-	a.Attendance = environments.NewAttendance(o)
-	go func() { a.ended <- a.Run(context.Background()) }()
+	o.Drain, o.Scope = a.stop, a.Scope
+	go func() { a.ended <- environments.NewController(o).Run(context.Background()) }()
 	synctest.Wait()
 	return a
 }
@@ -48,9 +48,9 @@ func TestWhoIsWaitedForIsControlledAtOnceWhateverGoesOn(t *testing.T) {
 			w.deploy(name, 1)
 		}
 		a := w.attendance()
-		defer a.Attend("slow")()
+		defer a.Add("slow")()
 		wait(time.Minute)
-		defer a.Attend("web")()
+		defer a.Add("web")()
 		wait(2 * time.Second)
 		w.wantRunning("b web:1")
 		wait(30 * time.Minute)
@@ -66,7 +66,7 @@ func TestWhoIsNotWaitedForAnyMoreIsLeftAlone(t *testing.T) {
 			w.deploy(name, 1)
 		}
 		a := w.attendance()
-		leaveWeb, leaveDB := a.Attend("web"), a.Attend("db")
+		leaveWeb, leaveDB := a.Add("web"), a.Add("db")
 		wait(time.Minute)
 		w.wantRunning("a web:1", "b db:1")
 		leaveWeb()
@@ -84,10 +84,10 @@ func TestWhoIsNotWaitedForAnyMoreIsLeftAlone(t *testing.T) {
 
 		leaveDB()
 		wait(time.Second)
-		if environments.WorksOn(w.log, "db") || len(w.heard("notice")) > 0 {
+		if environments.Controlled(w.log, "db") || len(w.heard("notice")) > 0 {
 			t.Errorf("somebody is at work, for nobody; told %q", w.told)
 		}
-		defer a.Attend("web")()
+		defer a.Add("web")()
 		wait(2 * time.Second)
 		w.wantRunning("a web:1", "b db:1", "c web:1")
 		if w.count(environment.EventTaskDied) != 2 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/environment"
 )
 
@@ -15,7 +16,7 @@ import (
 func (w *world) another(controller string, names ...string) *reign {
 	before := w.options
 	defer func() { w.options = before }()
-	w.options.Log, w.options.Tasks, w.options.Environments = w.open(), hand{w, controller}, names
+	w.options.Log, w.options.Tasks, w.options.Scope = w.open(), hand{w, controller}, reconcile.Of(names...)
 	return w.start()
 }
 
@@ -24,7 +25,7 @@ func (w *world) slowly(d time.Duration) {
 	w.set(func() { w.working = func(environment.Task) error { <-time.After(d); return nil } })
 }
 
-const standing, going = "a controller of all environments is at work: standing by", "has ended: going on"
+const standing, going = "another controller is at work on", "the other controller has ended: taking over"
 
 // wantNotices compares how often notices were told.
 func (w *world) wantNotices(standings, goings int) {
@@ -68,8 +69,8 @@ func TestTwoControllersOfOneEnvironmentTakeTurns(t *testing.T) {
 				w.slowly(10 * time.Second)
 				first, second := w.another("one", "web"), w.another("two", "web")
 				wait(5 * time.Second)
-				if !environments.WorksOn(w.log, "web") || environments.ControllerAtWork(w.log) {
-					t.Error("nobody works on it, or on all")
+				if !environments.Controlled(w.log, "web") {
+					t.Error("nobody controls it")
 				}
 				wait(5 * time.Minute)
 				w.wantRows("web", "1 Active 4 4")
@@ -79,8 +80,8 @@ func TestTwoControllersOfOneEnvironmentTakeTurns(t *testing.T) {
 				end(first)
 				wait(5 * time.Minute)
 				w.wantRows("web", "1 Inactive 0 0; 2 Active 4 4")
-				if n := w.count(environment.EventTaskFailed) + w.count(environment.EventTaskDied); n != 0 || environments.WorksOn(w.log, "web") {
-					t.Errorf("somebody works on it still, or the log tells\n%s", strings.Join(w.story(), "\n"))
+				if n := w.count(environment.EventTaskFailed) + w.count(environment.EventTaskDied); n != 0 {
+					t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
 				}
 				second.end()
 			})
@@ -94,7 +95,7 @@ func TestWhoWorksUntilIdleWaitsForAnotherThatWorksOnTheSame(t *testing.T) {
 		w.deploy("web", 1)
 		w.slowly(time.Minute)
 		first := w.another("one", "web")
-		w.options.Environments, w.options.Tasks = []string{"web"}, hand{w, "two"}
+		w.options.Scope, w.options.Tasks = reconcile.Only("web"), hand{w, "two"}
 		w.untilIdle()
 		w.wantRows("web", "1 Active 1 1")
 		first.end()
@@ -129,7 +130,7 @@ func TestAControllerOfSomeStandsByWhileOneOfAllIsAtWork(t *testing.T) {
 
 func TestWhoStandsByBeginsAndRecordsNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
-		unlock, err := w.log.TryLock("controller") // one that does nothing
+		unlock, err := w.log.TryLock("environment/web") // one that does nothing
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +157,7 @@ func TestWhoStandsByBeginsAndRecordsNothing(t *testing.T) {
 
 func TestAControllerOfAllLeavesAloneWhatIsWorkedOnUntilThatHasEnded(t *testing.T) {
 	for name, end := range map[string]func(*reign){
-		"when the other goes on standing by": func(*reign) {}, "when the other is stopped": (*reign).end, "when the other is killed": (*reign).die,
+		"when the other goes on": func(*reign) {}, "when the other is stopped": (*reign).end, "when the other is killed": (*reign).die,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -194,7 +195,7 @@ func TestAControllerOfAllLeavesAloneWhatIsWorkedOnUntilThatHasEnded(t *testing.T
 					t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
 				}
 				all.end()
-				if name == "when the other goes on standing by" {
+				if name == "when the other goes on" {
 					some.end()
 				}
 			})
@@ -204,7 +205,7 @@ func TestAControllerOfAllLeavesAloneWhatIsWorkedOnUntilThatHasEnded(t *testing.T
 
 // Nothing is decided about an environment that is paused, but what happens to it is
 // recorded all the same.
-func TestWhatHappensToWhatAnotherWorksOnIsRecordedWhenThatHasEnded(t *testing.T) {
+func TestWhatHappensToWhatAnotherControlsIsRecordedOnceByThat(t *testing.T) {
 	for name, happens := range map[string]func(*world){
 		"a host joins": func(w *world) { w.inventory("web", "a", "b", "c") },
 		"a task dies":  func(w *world) { w.becomes("b", "web:1", environment.Unhealthy) },
@@ -223,7 +224,7 @@ func TestWhatHappensToWhatAnotherWorksOnIsRecordedWhenThatHasEnded(t *testing.T)
 				before := len(w.events())
 				happens(w)
 				wait(40 * time.Second)
-				if len(w.events()) != before {
+				if len(w.events()) != before+1 {
 					t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
 				}
 				wait(12 * time.Second) // the work has ended 8 s ago
@@ -245,7 +246,7 @@ func TestWhoIsWaitedForIsControlledThoughSomebodyElseIsForAnother(t *testing.T) 
 		}
 		other := w.another("other", "db")
 		a := w.attendance()
-		leave := a.Attend("web")
+		leave := a.Add("web")
 		wait(2 * time.Second)
 		w.wantRunning("a web:1", "b db:1")
 		leave()
