@@ -29,7 +29,7 @@ func TestBadConfiguration(t *testing.T) {
 		"environment variable A must be text":                      image(object{"env": object{"A": list{}}}),
 		`unknown field "imagee"`:                                   image(object{"imagee": "x"}),
 	} {
-		r := typetest.Resource{Type: managed().Type("/does/not/exist.sock"), Name: "web", Config: config}
+		r := typetest.Resource{Type: managed(settling).Type("/does/not/exist.sock"), Name: "web", Config: config}
 		r.Fails(t, want, "state")
 	}
 }

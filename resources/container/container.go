@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/deployster-go/deployster/protocol"
@@ -36,14 +37,17 @@ func Identity(resource string, config map[string]any) (property, thing string) {
 }
 
 // Type returns the resource type.
-func Type() protocol.Type[Config] { return managed().Type(daemon.Socket) }
+func Type() protocol.Type[Config] { return managed(settling).Type(daemon.Socket) }
 
-func managed() daemon.Managed[Config, *manager] {
+// managed describes containers that count as started once they have run for so long.
+func managed(settling time.Duration) daemon.Managed[Config, *manager] {
 	return daemon.Managed[Config, *manager]{
 		Schema: configSchema,
 		Adopt:  func(c Config) bool { return c.Adopt },
-		Open:   open,
-		State:  (*manager).state,
+		Open: func(job daemon.Job[Config]) (*manager, error) {
+			return open(job, settling)
+		},
+		State: (*manager).state,
 		Actions: map[string]func(*manager, context.Context) error{
 			"create-container":   (*manager).replace,
 			"recreate-container": (*manager).replace,
@@ -60,15 +64,16 @@ func managed() daemon.Managed[Config, *manager] {
 // manager does what one request asks for.
 type manager struct {
 	daemon.Job[Config]
-	config Config // with its defaults
+	config   Config // with its defaults
+	settling time.Duration
 }
 
-func open(job daemon.Job[Config]) (*manager, error) {
+func open(job daemon.Job[Config], settling time.Duration) (*manager, error) {
 	config, err := job.Request.Config.normal(job.Request.Name)
 	if err != nil {
 		return nil, err
 	}
-	return &manager{Job: job, config: config}, nil
+	return &manager{Job: job, config: config, settling: settling}, nil
 }
 
 // A container that is being replaced, and the one that will take its place,

@@ -37,7 +37,7 @@ func (m *manager) startNew(ctx context.Context, id string) error {
 		return fmt.Errorf("starting container %s: %w", m.config.Name, err)
 	}
 	m.Request.Sayf("started container %s", m.config.Name)
-	stable := time.NewTimer(settling)
+	stable := time.NewTimer(m.settling)
 	defer stable.Stop()
 	select {
 	case <-stable.C:
