@@ -34,7 +34,11 @@ func (e Event) Encoded() EventData {
 		d.Counts, d.DurationMS = &e.Counts, milliseconds(e.Duration)
 	case ResourceFinished, ResourceFailed, ActionFinished, ActionFailed:
 		d.DurationMS = milliseconds(e.Duration)
-	default: // has not ended
+	case ResourceInitialized:
+		if e.Duration > 0 {
+			d.DurationMS = milliseconds(e.Duration)
+		}
+	default: // took no time
 	}
 	return d
 }

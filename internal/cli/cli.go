@@ -83,8 +83,9 @@ Every step is recorded in one append-only deployment log.
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
-		// Whether people or programs read the output is decided here.
-		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return a.Check(c) },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			return errors.Join(a.Check(c), a.FindWorkspace())
+		},
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil

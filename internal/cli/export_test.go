@@ -65,15 +65,17 @@ type TaskWorker struct {
 func NewTaskWorker(log deploylog.Log, engine string, variables ...manifest.VariableFlag) (TaskWorker, error) {
 	a := app.New()
 	a.Global = app.GlobalFlags{Engine: engine, Parallelism: 10}
-	h := work.NewHosts("inventory.yaml")
-	if _, err := h.Inventory(); err != nil {
+	if err := a.FindWorkspace(); err != nil {
 		return TaskWorker{}, err
 	}
-	w, err := session.OpenWorkers(a, log, h, session.Flags{Variables: variables}, engines.Flags{Pull: "missing"}, io.Discard)
+	w, err := session.OpenWorkers(a, log, session.WorkerFlags{
+		Inventory: "inventory.yaml", Input: session.Flags{Variables: variables}, Engine: engines.Flags{Pull: "missing"},
+	}, io.Discard)
 	if err != nil {
 		return TaskWorker{}, err
 	}
-	return TaskWorker{w.Tasks, w}, nil
+	_, err = w.Hosts.Inventory()
+	return TaskWorker{w.Tasks, w}, err
 }
 
 // Close closes the worker and its engines.

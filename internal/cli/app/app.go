@@ -21,9 +21,10 @@ import (
 type App struct {
 	*output.Printer
 
-	In      *os.File
-	Global  GlobalFlags
-	Crashes Crashes
+	In        *os.File
+	Workspace string // the directory in which the command was started
+	Global    GlobalFlags
+	Crashes   Crashes
 }
 
 // New is the process with its standard streams.
@@ -40,13 +41,12 @@ type GlobalFlags struct {
 	Parallelism int
 }
 
-// Workspace is the directory the command was started in.
-func (a *App) Workspace() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("finding the workspace: %w", err)
+// FindWorkspace finds the directory in which the command was started.
+func (a *App) FindWorkspace() (err error) {
+	if a.Workspace, err = os.Getwd(); err != nil {
+		return fmt.Errorf("finding the workspace: %w", err)
 	}
-	return dir, nil
+	return nil
 }
 
 // WithoutTLS is the environment without what it says of the TLS of Docker, which

@@ -15,34 +15,36 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 )
 
-// ExistingLog opens a log to read it, and to record what is asked for; it does not
-// create one.
-func (a *App) ExistingLog(ctx context.Context) (deploylog.Log, string, error) {
+// WithLog has something done with an existing log, and closes it. It does not create
+// one.
+func (a *App) WithLog(ctx context.Context, do func(log deploylog.Log, path string) error) error {
 	path, err := a.ExistingLogPath()
-	if err != nil {
-		return nil, "", err
-	}
-	log, err := a.open(ctx, path, a.Err)
-	return log, path, err
-}
-
-// WithLog has something done with an existing log, and closes it.
-func (a *App) WithLog(ctx context.Context, do func(log deploylog.Log, path string) error) (err error) {
-	log, path, err := a.ExistingLog(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	return do(log, path)
+	return a.with(ctx, path, func(log deploylog.Log) error { return do(log, path) })
+}
+
+// WithNewLog has something done with the log, which is created when it is not there.
+func (a *App) WithNewLog(ctx context.Context, do func(deploylog.Log) error) error {
+	path, err := a.LogPath()
+	if err != nil {
+		return err
+	}
+	return a.with(ctx, path, do)
+}
+
+func (a *App) with(ctx context.Context, path string, do func(deploylog.Log) error) error {
+	log, err := a.open(ctx, path, a.Err)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(log), log.Close())
 }
 
 // ExistingLogPath is where the log is that a command reads.
 func (a *App) ExistingLogPath() (string, error) {
-	workspace, err := a.Workspace()
-	if err != nil {
-		return "", err
-	}
-	path, err := a.LogPath(workspace)
+	path, err := a.LogPath()
 	if err != nil {
 		return "", err
 	}
@@ -65,10 +67,10 @@ func Logger(w io.Writer) *slog.Logger {
 }
 
 // LogPath is where the deployment log is.
-func (a *App) LogPath(workspace string) (string, error) {
+func (a *App) LogPath() (string, error) {
 	switch path := a.Global.Log; {
 	case path == "":
-		return filepath.Join(workspace, StateDir, "deployments.db"), nil
+		return filepath.Join(a.Workspace, StateDir, "deployments.db"), nil
 	case strings.Contains(path, "://"):
 		return "", exit.Usage("--log %s: it must be the path of a file", path)
 	default:
@@ -77,8 +79,8 @@ func (a *App) LogPath(workspace string) (string, error) {
 }
 
 // OpenLog opens the deployment log, which is created when it is not there.
-func (a *App) OpenLog(ctx context.Context, workspace string, news io.Writer) (deploylog.Log, error) {
-	path, err := a.LogPath(workspace)
+func (a *App) OpenLog(ctx context.Context, news io.Writer) (deploylog.Log, error) {
+	path, err := a.LogPath()
 	if err != nil {
 		return nil, err
 	}

@@ -211,11 +211,7 @@ func hostNames(c *Completion) []candidate {
 // none where there is no log.
 func (c *Completion) events(f deploylog.Filter) []deploylog.Event {
 	if c.Log == nil {
-		workspace, err := c.Workspace()
-		if err != nil {
-			return nil
-		}
-		path, err := c.LogPath(workspace)
+		path, err := c.LogPath()
 		if err != nil || unreadable(path) {
 			return nil
 		}

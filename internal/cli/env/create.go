@@ -2,13 +2,13 @@ package env
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
@@ -39,11 +39,11 @@ it as it is now, whatever becomes of the file.`,
 		},
 	}
 	c.Flags().StringVarP(&o.file, "file", "f", "", "the definition")
-	o.work.register(c)
+	o.work.Register(c)
 	return c
 }
 
-func runCreate(ctx context.Context, a *app.App, o createOptions) (err error) {
+func runCreate(ctx context.Context, a *app.App, o createOptions) error {
 	d, err := readEnvironment(a, o.file)
 	if err != nil {
 		return err
@@ -52,8 +52,7 @@ func runCreate(ctx context.Context, a *app.App, o createOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	inv := work.NewHosts(o.work.inventory)
-	hosts, err := inv.Selected(d.InstanceGroup.Query)
+	hosts, err := work.NewHosts(o.work.Inventory).Selected(d.InstanceGroup.Query)
 	if err != nil {
 		return exit.Invalid(err)
 	}
@@ -61,37 +60,30 @@ func runCreate(ctx context.Context, a *app.App, o createOptions) (err error) {
 		return exit.Usage("%s: Replace stops the task of a host before it starts another, and with a min_healthy_percent of %d the one task on %s may never be stopped: choose the method Surge, or a lower percentage",
 			o.file, d.Deployment.MinHealthyPercent, hosts[0])
 	}
-	workspace, err := a.Workspace()
-	if err != nil {
-		return err
-	}
-	log, err := a.OpenLog(ctx, workspace, a.Err)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	e, err := environmentsOf(ctx, a, log, nil, 0)
-	if err != nil {
-		return err
-	}
-	if err := e.Overlaps(d.Name, d.Task.Manifest, hosts); err != nil {
-		return err
-	}
-	if err := checkTask(ctx, a, log, d, text, hosts, inv, o.work); err != nil {
-		return err
-	}
-	if err := keepText(a, text); err != nil {
-		return err
-	}
-	events, err := e.Command(ctx, d.Name, environment.Create{Definition: d, By: app.Whoami()}, hosts...)
-	if err != nil {
-		return exit.Refused(err)
-	}
-	noticeSurprises(a, d, hosts)
-	number, err := strconv.Atoi(events[0].Revision) // not 1, where one of that name was deleted
-	if err != nil {
-		return fmt.Errorf("reading the number of the revision: %w", err)
-	}
-	return a.Recorded(map[string]any{"environment": d.Name, "revision": number}, events,
-		fmt.Sprintf("environment %s is created, revision %d", d.Name, number), fmt.Sprintf("; nothing runs yet: deployster env deploy %s --revision %d", d.Name, number))
+	return a.WithNewLog(ctx, func(log deploylog.Log) error {
+		e, err := environmentsOf(ctx, a, log, nil, 0)
+		if err != nil {
+			return err
+		}
+		if err := e.Overlaps(d.Name, d.Task.Manifest, hosts); err != nil {
+			return err
+		}
+		if err := checkTask(ctx, a, log, d, text, hosts, o.work); err != nil {
+			return err
+		}
+		if _, err := work.ManifestsBelow(a.Workspace).Keep(text); err != nil {
+			return err
+		}
+		events, err := e.Command(ctx, d.Name, environment.Create{Definition: d, By: app.Whoami()}, hosts...)
+		if err != nil {
+			return exit.Refused(err)
+		}
+		noticeSurprises(a, d, hosts)
+		number, err := strconv.Atoi(events[0].Revision) // not 1, where one of that name was deleted
+		if err != nil {
+			return fmt.Errorf("reading the number of the revision: %w", err)
+		}
+		return a.Recorded(map[string]any{"environment": d.Name, "revision": number}, events,
+			fmt.Sprintf("environment %s is created, revision %d", d.Name, number), fmt.Sprintf("; nothing runs yet: deployster env deploy %s --revision %d", d.Name, number))
+	})
 }

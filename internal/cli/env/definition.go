@@ -42,24 +42,18 @@ func readEnvironment(a *app.App, file string) (*environment.Definition, error) {
 // place makes the path of a definition's manifest, which is relative to a
 // directory, one below the workspace.
 func place(a *app.App, d *environment.Definition, dir, where string) error {
-	workspace, err := a.Workspace()
-	if err != nil {
-		return err
-	}
 	at := filepath.Join(dir, filepath.FromSlash(d.Task.Manifest))
-	if d.Task.Manifest, err = session.ManifestBelow(workspace, at); err != nil {
+	below, err := session.ManifestBelow(a.Workspace, at)
+	if err != nil {
 		return exit.Usage("%s%s: %w", where, at, err)
 	}
+	d.Task.Manifest = below
 	return nil
 }
 
 // pin makes a definition one of its manifest's present text, which it returns.
 func pin(a *app.App, d *environment.Definition) ([]byte, error) {
-	workspace, err := a.Workspace()
-	if err != nil {
-		return nil, err
-	}
-	text, err := work.ReadFile(filepath.Join(workspace, filepath.FromSlash(d.Task.Manifest)))
+	text, err := work.ReadFile(filepath.Join(a.Workspace, filepath.FromSlash(d.Task.Manifest)))
 	if err != nil {
 		return nil, exit.Invalid(err)
 	}
@@ -69,8 +63,8 @@ func pin(a *app.App, d *environment.Definition) ([]byte, error) {
 
 // checkTask makes sure that the manifest of a definition is sound, and what it
 // makes can be removed again.
-func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d *environment.Definition, text []byte, selected []string, hosts *work.Hosts, flags workFlags) (err error) {
-	workers, err := session.OpenWorkers(a, log, hosts, flags.input, flags.engine, a.Err)
+func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d *environment.Definition, text []byte, selected []string, flags workFlags) (err error) {
+	workers, err := session.OpenWorkers(a, log, flags.WorkerFlags, a.Err)
 	if err != nil {
 		return err
 	}
@@ -79,20 +73,10 @@ func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d *environmen
 	defer signals.Done()
 	asking, cancel := signals.Context(ctx)
 	defer cancel()
-	err = workers.Tasks.Removable(asking, d, text, selected, func(unread []manifest.Problem) error { return session.WarnUnread(a, unread, flags.input.Strict) })
+	err = workers.Tasks.Removable(asking, d, text, selected, func(unread []manifest.Problem) error { return session.WarnUnread(a, unread, flags.Input.Strict) })
 	if signals.Count.Load() > 0 {
 		return exit.Reported(runner.ErrInterrupted)
 	}
-	return err
-}
-
-// keepText keeps the text of a manifest for the revisions that apply it.
-func keepText(a *app.App, text []byte) error {
-	workspace, err := a.Workspace()
-	if err != nil {
-		return err
-	}
-	_, err = work.ManifestsBelow(workspace).Keep(text)
 	return err
 }
 
@@ -110,13 +94,4 @@ func noticeSurprises(a *app.App, d *environment.Definition, hosts []string) {
 		fmt.Fprintf(a.Err, "note: with Replace and a min_healthy_percent of %d no running task of %s may ever be stopped: a later revision needs env deploy --min-healthy-percent, or the method Surge\n",
 			d.Deployment.MinHealthyPercent, phrase.Count(len(hosts), "host"))
 	}
-}
-
-// pinnedText is the text of a manifest as a revision has it.
-func pinnedText(a *app.App, digest string) ([]byte, error) {
-	workspace, err := a.Workspace()
-	if err != nil {
-		return nil, err
-	}
-	return work.ManifestsBelow(workspace).Load(digest)
 }

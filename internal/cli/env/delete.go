@@ -62,7 +62,7 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := engines.Abandon(ctx, a, e.log, o.work.engine.Abandon); err != nil {
+		if err := engines.Abandon(ctx, a, e.log, o.work.Engine.Abandon); err != nil {
 			return err
 		}
 		deletion := environment.Delete{TerminateTasks: o.terminate, By: app.Whoami(), Reason: o.reason}
@@ -85,7 +85,7 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 // agreeToDelete asks before an environment is deleted. It returns the number of its
 // tasks.
 func agreeToDelete(ctx context.Context, a *app.App, e *environmentSet, o deleteOptions) (tasks int, err error) {
-	inv := work.NewHosts(o.work.inventory)
+	inv := work.NewHosts(o.work.Inventory)
 	if _, err := inv.Inventory(); o.terminate && err != nil {
 		return 0, exit.Invalid(err)
 	}
@@ -96,7 +96,7 @@ func agreeToDelete(ctx context.Context, a *app.App, e *environmentSet, o deleteO
 		}
 	}
 	if o.terminate && len(unlisted) > 0 {
-		fmt.Fprintf(a.Err, "note: what runs on %s cannot be terminated, and is left running, unmanaged: %s does not list these hosts\n", strings.Join(unlisted, ", "), o.work.inventory)
+		fmt.Fprintf(a.Err, "note: what runs on %s cannot be terminated, and is left running, unmanaged: %s does not list these hosts\n", strings.Join(unlisted, ", "), o.work.Inventory)
 	}
 	verb := "are"
 	if tasks == 1 {

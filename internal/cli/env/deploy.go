@@ -24,6 +24,7 @@ type deployOptions struct {
 	revision                   int
 	method                     string
 	minHealthyPercent, maxOver int
+	change                     environment.Change // of the deployment configuration, for this deployment
 	reason                     string
 	wait                       bool
 	work                       workFlags
@@ -41,42 +42,55 @@ func (o *deployOptions) register(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("method", cobra.FixedCompletions([]string{string(environment.Replace), string(environment.Surge)}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-func (o *deployOptions) check(name string) error {
+// complete reads the arguments and flags.
+func (o *deployOptions) complete(c *cobra.Command, name string) error {
+	o.name, o.command = name, c.Parent().Name()+" "+c.Name()
 	if o.revision < 1 {
 		return exit.Usage("which revision? say --revision N: deployster env revisions %s lists them", name)
 	}
-	return errors.Join(arguments.CheckReason(o.reason), o.work.check())
-}
-
-// change is what is different for this deployment.
-func (o *deployOptions) change(c *cobra.Command) (change environment.Change, err error) {
+	if err := errors.Join(arguments.CheckReason(o.reason), o.work.check()); err != nil {
+		return err
+	}
 	if c.Flags().Changed("method") {
 		for _, known := range []environment.Method{environment.Replace, environment.Surge} {
 			if strings.EqualFold(o.method, string(known)) {
-				change.Method = &known
+				o.change.Method = &known
 			}
 		}
-		if change.Method == nil {
-			return change, exit.Usage("--method %s: it must be Replace or Surge", o.method)
+		if o.change.Method == nil {
+			return exit.Usage("--method %s: it must be Replace or Surge", o.method)
 		}
 	}
 	if c.Flags().Changed("min-healthy-percent") {
 		if o.minHealthyPercent < 0 || o.minHealthyPercent > 100 {
-			return change, exit.Usage("--min-healthy-percent %d: it must be from 0 to 100", o.minHealthyPercent)
+			return exit.Usage("--min-healthy-percent %d: it must be from 0 to 100", o.minHealthyPercent)
 		}
-		change.MinHealthyPercent = &o.minHealthyPercent
+		o.change.MinHealthyPercent = &o.minHealthyPercent
 	}
 	if c.Flags().Changed("max-over") {
 		if o.maxOver < 1 {
-			return change, exit.Usage("--max-over %d: it must be at least 1", o.maxOver)
+			return exit.Usage("--max-over %d: it must be at least 1", o.maxOver)
 		}
-		change.MaxOver = &o.maxOver
+		o.change.MaxOver = &o.maxOver
 	}
-	return change, nil
+	return nil
+}
+
+// deploying makes a command one that starts a deployment.
+func deploying(a *app.App, c *cobra.Command, wanted func(o deployOptions, hosts []string) environment.Command) *cobra.Command {
+	var o deployOptions
+	c.Args = arguments.Named("an environment")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := o.complete(c, args[0]); err != nil {
+			return err
+		}
+		return runDeploy(c.Context(), a, o, func(hosts []string) environment.Command { return wanted(o, hosts) })
+	}
+	o.register(c)
+	return c
 }
 
 func newDeployCommand(a *app.App) *cobra.Command {
-	var o deployOptions
 	c := &cobra.Command{
 		Use:   "deploy NAME --revision N",
 		Short: "Deploy a revision of an environment",
@@ -94,24 +108,13 @@ deployment stays active, and "env run" continues it.`,
 		Example: `  deployster env deploy shop/prod --revision 2
   deployster env deploy shop/prod --revision 2 --wait --reason 'new checkout'
   deployster env deploy shop/prod --revision 2 --min-healthy-percent 50`,
-		Args: arguments.Named("an environment"),
 	}
-	c.RunE = func(c *cobra.Command, args []string) error {
-		change, err := o.change(c)
-		if err := errors.Join(o.check(args[0]), err); err != nil {
-			return err
-		}
-		o.name, o.command = args[0], "env deploy"
-		return runDeploy(c.Context(), a, o, func(hosts []string) environment.Command {
-			return environment.Deploy{Revision: o.revision, Change: change, Hosts: hosts, By: app.Whoami(), Reason: o.reason}
-		})
-	}
-	o.register(c)
-	return c
+	return deploying(a, c, func(o deployOptions, hosts []string) environment.Command {
+		return environment.Deploy{Revision: o.revision, Change: o.change, Hosts: hosts, By: app.Whoami(), Reason: o.reason}
+	})
 }
 
 func newRollbackCommand(a *app.App) *cobra.Command {
-	var o deployOptions
 	c := &cobra.Command{
 		Use:   "rollback NAME --revision N",
 		Short: "Roll an environment back to an earlier revision",
@@ -122,20 +125,10 @@ revision says (--method, --min-healthy-percent, --max-over).
 The command sets the desired state; see "env deploy", also for --wait.`,
 		Example: `  deployster env rollback shop/prod --revision 1 --reason 'drops sessions'
   deployster env rollback shop/prod --revision 1 --min-healthy-percent 0 --wait`,
-		Args: arguments.Named("an environment"),
 	}
-	c.RunE = func(c *cobra.Command, args []string) error {
-		change, err := o.change(c)
-		if err := errors.Join(o.check(args[0]), err); err != nil {
-			return err
-		}
-		o.name, o.command = args[0], "env rollback"
-		return runDeploy(c.Context(), a, o, func(hosts []string) environment.Command {
-			return environment.Rollback{Revision: o.revision, Change: change, Hosts: hosts, By: app.Whoami(), Reason: o.reason}
-		})
-	}
-	o.register(c)
-	return c
+	return deploying(a, c, func(o deployOptions, hosts []string) environment.Command {
+		return environment.Rollback{Revision: o.revision, Change: o.change, Hosts: hosts, By: app.Whoami(), Reason: o.reason}
+	})
 }
 
 // runDeploy starts a deployment, and follows it where that is asked for.
@@ -145,14 +138,14 @@ func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(hos
 		if err != nil {
 			return err
 		}
-		hosts, err := work.NewHosts(o.work.inventory).Selected(r.Definition.InstanceGroup.Query)
+		hosts, err := work.NewHosts(o.work.Inventory).Selected(r.Definition.InstanceGroup.Query)
 		if err != nil {
 			return exit.Invalid(err)
 		}
-		if _, err := pinnedText(a, r.Definition.Task.Digest); err != nil {
+		if _, err := work.ManifestsBelow(a.Workspace).Load(r.Definition.Task.Digest); err != nil {
 			return fmt.Errorf("manifest %s of revision %d: %w", r.Definition.Task.Manifest, r.Number, err)
 		}
-		if err := engines.Abandon(ctx, a, e.log, o.work.engine.Abandon); err != nil {
+		if err := engines.Abandon(ctx, a, e.log, o.work.Engine.Abandon); err != nil {
 			return err
 		}
 		if o.wait {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
-	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/engines"
@@ -63,7 +62,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 		return err
 	}
 	return withEnvironments(ctx, a, o.names, 0, func(e *environmentSet) error {
-		if err := engines.Abandon(ctx, a, e.log, o.work.engine.Abandon); err != nil {
+		if err := engines.Abandon(ctx, a, e.log, o.work.Engine.Abandon); err != nil {
 			return err
 		}
 		return e.reconcile(ctx, a, o)
@@ -75,7 +74,7 @@ func (e *environmentSet) reconcile(ctx context.Context, a *app.App, o runOptions
 	screen := a.Events()
 	ctx, signals := interrupt.Handle(ctx, screen.Notice)
 	defer signals.Done()
-	workers, err := session.OpenWorkers(a, e.log, work.NewHosts(o.work.inventory), o.work.input, o.work.engine, screen)
+	workers, err := session.OpenWorkers(a, e.log, o.work.WorkerFlags, screen)
 	if err != nil {
 		return err
 	}
@@ -83,7 +82,7 @@ func (e *environmentSet) reconcile(ctx context.Context, a *app.App, o runOptions
 	if _, err := workers.Hosts.Inventory(); len(e.names) > 0 && err != nil {
 		return exit.Invalid(err)
 	}
-	if err := session.WarnUnread(a, workers.Tasks.Unread(e.tasks(e.names)), o.work.input.Strict); err != nil {
+	if err := session.WarnUnread(a, workers.Tasks.Unread(e.tasks(e.names)), o.work.Input.Strict); err != nil {
 		return err
 	}
 	screen.Begin("env run", nil)

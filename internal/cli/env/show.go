@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
@@ -227,7 +228,7 @@ func diffManifests(a *app.App, name string, numbers [2]int, definitions [2]*envi
 	var texts [2][]byte
 	var titles [2]string
 	for i, d := range definitions {
-		text, err := pinnedText(a, d.Task.Digest)
+		text, err := work.ManifestsBelow(a.Workspace).Load(d.Task.Digest)
 		if err != nil {
 			return "", fmt.Errorf("manifest of revision %d: %w", numbers[i], err)
 		}

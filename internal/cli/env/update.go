@@ -57,7 +57,7 @@ The change is one of these:
 	c.Flags().IntVar(&o.base, "base", 0, "revision to change, which must be the newest")
 	c.Flags().StringVarP(&o.file, "file", "f", "", "another definition")
 	c.Flags().StringArrayVar(&o.set, "set", nil, "a value of the definition, as KEY=VALUE (repeatable)")
-	o.work.register(c)
+	o.work.Register(c)
 	return c
 }
 
@@ -71,8 +71,7 @@ func runUpdate(ctx context.Context, a *app.App, o updateOptions) error {
 		if err != nil {
 			return err
 		}
-		inv := work.NewHosts(o.work.inventory)
-		hosts, err := inv.Selected(d.InstanceGroup.Query)
+		hosts, err := work.NewHosts(o.work.Inventory).Selected(d.InstanceGroup.Query)
 		if err != nil {
 			return exit.Invalid(err)
 		}
@@ -81,7 +80,7 @@ func runUpdate(ctx context.Context, a *app.App, o updateOptions) error {
 		}
 		changes := environment.Diff(base.Definition, d)
 		if slices.ContainsFunc(changes, func(c environment.Difference) bool { return strings.HasPrefix(c.Path, "task.") }) {
-			err := checkTask(ctx, a, e.log, d, text, hosts, inv, o.work)
+			err := checkTask(ctx, a, e.log, d, text, hosts, o.work)
 			if errors.Is(err, work.ErrNoHostAnswers) && d.Task.Digest == base.Definition.Task.Digest {
 				fmt.Fprintf(a.Err, "note: %s\n", view.Clean(err.Error())) // it could be, when the base was made
 				err = nil
@@ -90,7 +89,7 @@ func runUpdate(ctx context.Context, a *app.App, o updateOptions) error {
 				return err
 			}
 		}
-		if err := keepText(a, text); err != nil {
+		if _, err := work.ManifestsBelow(a.Workspace).Keep(text); err != nil {
 			return err
 		}
 		events, err := e.Command(ctx, o.name, environment.Update{Base: o.base, Definition: d, By: app.Whoami()}, hosts...)
@@ -128,7 +127,7 @@ func updated(a *app.App, name string, base *environment.Definition, o updateOpti
 			return nil, nil, exit.Usage("--set name=%s: an environment keeps its name", d.Name)
 		}
 		if d.Task.Digest != "" { // another manifest was not set
-			text, err = pinnedText(a, d.Task.Digest)
+			text, err = work.ManifestsBelow(a.Workspace).Load(d.Task.Digest)
 			return d, text, err
 		}
 		if err := place(a, d, "", "task.manifest "); err != nil {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
-	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli/app"
@@ -44,12 +43,12 @@ func deployAndWait(ctx context.Context, a *app.App, command string, e *environme
 	screen, closeScreen := a.LiveEvents()
 	ctx, signals := interrupt.Handle(ctx, screen.Notice)
 	defer signals.Done()
-	workers, err := session.OpenWorkers(a, e.log, work.NewHosts(flags.inventory), flags.input, flags.engine, screen)
+	workers, err := session.OpenWorkers(a, e.log, flags.WorkerFlags, screen)
 	if err != nil {
 		return errors.Join(err, closeScreen())
 	}
 	defer func() { err = errors.Join(err, workers.Close()) }()
-	if err := session.WarnUnread(a, workers.Tasks.Unread(e.tasks([]string{name})), flags.input.Strict); err != nil {
+	if err := session.WarnUnread(a, workers.Tasks.Unread(e.tasks([]string{name})), flags.Input.Strict); err != nil {
 		return errors.Join(err, closeScreen())
 	}
 	events, err := e.Command(ctx, name, wanted)

@@ -283,12 +283,7 @@ func agreeToPrune(ctx context.Context, a *app.App, e *oci.Engine, keep func(oci.
 	if len(lost) == 0 {
 		return nil
 	}
-	if a.JSON() || !prompt.CanAsk(a) {
-		return exit.Usage("%s that cannot be pulled again would be removed, and nobody can be asked: say --yes\n  %s", phrase.Count(len(lost), "loaded image"), strings.Join(lost, "\n  "))
-	}
-	agreed, err := prompt.New(a, nil).Ask(ctx, "These images were loaded and cannot be pulled again:\n  %s\nRemove them?", strings.Join(lost, "\n  "))
-	if err == nil && !agreed {
-		err = errors.New("declined: nothing was removed")
-	}
-	return err
+	list := strings.Join(lost, "\n  ")
+	return prompt.Agree(ctx, a, false, phrase.Count(len(lost), "loaded image")+" that cannot be pulled again would be removed:\n  "+list,
+		"These images were loaded and cannot be pulled again:\n  %s\nRemove them?", list)
 }

@@ -57,10 +57,6 @@ it would run there for the first time; and asks before a pipeline is changed.`,
 // readDefinition reads a definition. The manifests that it names are looked for
 // beside it, and known by their paths below the workspace.
 func readDefinition(a *app.App, file string) (*pipeline.Definition, error) {
-	workspace, err := a.Workspace()
-	if err != nil {
-		return nil, err
-	}
 	text, err := work.ReadFile(file)
 	if err != nil {
 		return nil, exit.Invalid(err)
@@ -75,7 +71,7 @@ func readDefinition(a *app.App, file string) (*pipeline.Definition, error) {
 	var problems []error
 	d.Manifests(func(stage string, path *string) {
 		at := filepath.Join(filepath.Dir(file), filepath.FromSlash(*path))
-		below, err := session.ManifestBelow(workspace, at)
+		below, err := session.ManifestBelow(a.Workspace, at)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s: stage %s: manifest %s: %w", file, stage, at, err))
 		}
@@ -90,7 +86,7 @@ func readDefinition(a *app.App, file string) (*pipeline.Definition, error) {
 // errMoved is why a preview has to be made again.
 var errMoved = errors.New("revisions have moved on")
 
-func runApply(ctx context.Context, a *app.App, o applyOptions) (err error) {
+func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 	d, err := readDefinition(a, o.file)
 	if err != nil {
 		return err
@@ -99,34 +95,27 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) (err error) {
 	if err != nil {
 		return exit.Invalid(err)
 	}
-	workspace, err := a.Workspace()
-	if err != nil {
-		return err
-	}
-	log, err := a.OpenLog(ctx, workspace, a.Err)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	p := pipelines.New(log, a.Now)
-	for {
-		if err := p.Follow(ctx, 0); err != nil {
-			return err
+	return a.WithNewLog(ctx, func(log deploylog.Log) error {
+		p := pipelines.New(log, a.Now)
+		for {
+			if err := p.Follow(ctx, 0); err != nil {
+				return err
+			}
+			events, changes, err := define(ctx, a, p, d, members, o.yes)
+			if errors.Is(err, errMoved) {
+				fmt.Fprintf(a.Err, "note: %v; this is how it is now\n", err)
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			document := map[string]any{"pipeline": d.Name, "changes": append([]pipeline.Change{}, changes...), "events": append([]deploylog.Event{}, events...)}
+			if len(events) == 0 {
+				return a.Say(document, "pipeline %s is defined like that already", d.Name)
+			}
+			return a.Say(document, "pipeline %s is defined, %s (event %d)", d.Name, phrase.Count(len(d.Stages), "stage"), events[0].Seq)
 		}
-		events, changes, err := define(ctx, a, p, d, members, o.yes)
-		if errors.Is(err, errMoved) {
-			fmt.Fprintf(a.Err, "note: %v; this is how it is now\n", err)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		document := map[string]any{"pipeline": d.Name, "changes": append([]pipeline.Change{}, changes...), "events": append([]deploylog.Event{}, events...)}
-		if len(events) == 0 {
-			return a.Say(document, "pipeline %s is defined like that already", d.Name)
-		}
-		return a.Say(document, "pipeline %s is defined, %s (event %d)", d.Name, phrase.Count(len(d.Stages), "stage"), events[0].Seq)
-	}
+	})
 }
 
 // define shows what a definition changes, asks, and has it recorded.

@@ -12,10 +12,8 @@ import (
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/promotion"
 	"github.com/deployster-go/deployster/control/reconcile"
-	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
-	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
@@ -28,11 +26,9 @@ import (
 )
 
 type runOptions struct {
+	session.WorkerFlags
 	names     []string // none is all
-	inventory string
 	untilIdle bool
-	input     session.Flags
-	engine    engines.Flags
 }
 
 func newRunCommand(a *app.App) *cobra.Command {
@@ -57,12 +53,9 @@ them.`,
 			return runRun(c.Context(), a, o)
 		},
 	}
-	arguments.RegisterInventory(c, &o.inventory)
 	c.Flags().BoolVar(&o.untilIdle, "until-idle", false, "end when no progress is possible: all is done, failed, or waits for somebody")
-	o.input.RegisterVariables(c)
-	o.engine.Register(c)
-	o.engine.RegisterCache(c)
-	o.engine.RegisterAbandon(c)
+	o.Register(c)
+	o.Engine.RegisterAbandon(c)
 	return c
 }
 
@@ -71,7 +64,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 		return err
 	}
 	return a.WithLog(ctx, func(log deploylog.Log, _ string) error {
-		if err := engines.Abandon(ctx, a, log, o.engine.Abandon); err != nil {
+		if err := engines.Abandon(ctx, a, log, o.Engine.Abandon); err != nil {
 			return err
 		}
 		definitions, err := defined(ctx, a, log, o.names)
@@ -87,7 +80,7 @@ func schedule(ctx context.Context, a *app.App, log deploylog.Log, definitions []
 	news := &output.News{Fallback: a.Err}
 	ctx, signals := interrupt.Handle(ctx, news.Notice)
 	defer signals.Done()
-	workers, err := session.OpenWorkers(a, log, work.NewHosts(o.inventory), o.input, o.engine, news)
+	workers, err := session.OpenWorkers(a, log, o.WorkerFlags, news)
 	if err != nil {
 		return err
 	}
@@ -97,7 +90,7 @@ func schedule(ctx context.Context, a *app.App, log deploylog.Log, definitions []
 	if _, err := workers.Hosts.Inventory(); err != nil && slices.ContainsFunc(definitions, hasGroups) {
 		return exit.Invalid(err)
 	}
-	if err := session.WarnUnread(a, workers.Steps.Unread(definitions), o.input.Strict); err != nil {
+	if err := session.WarnUnread(a, workers.Steps.Unread(definitions), o.Input.Strict); err != nil {
 		return err
 	}
 	screen := a.Events()

@@ -71,24 +71,17 @@ func (v *variableFlag) Set(s string) error {
 }
 
 // inputs loads manifests with the variables of these flags.
-func inputs(a *app.App, flags Flags) (work.Inputs, error) {
-	workspace, err := a.Workspace()
-	if err != nil {
-		return work.Inputs{}, err
-	}
+func inputs(a *app.App, flags Flags) work.Inputs {
 	home, _ := os.UserHomeDir() // without a home there is no configuration in it
 	return work.Inputs{
-		Workspace: workspace, Home: home, Version: version.Current(), Verbose: a.Verbose,
+		Workspace: a.Workspace, Home: home, Version: version.Current(), Verbose: a.Verbose,
 		Variables: flags.Variables, Now: a.Now, Hide: a.Crashes.Hide,
-	}, nil
+	}
 }
 
 // Variables loads the variables, without any manifest.
 func Variables(a *app.App, flags Flags, confirm runner.ConfirmMode) (*work.Input, error) {
-	inputs, err := inputs(a, flags)
-	if err != nil {
-		return nil, err
-	}
+	inputs := inputs(a, flags)
 	return inputs.Evaluate(work.LoadOptions{Confirm: confirm})
 }
 
@@ -104,10 +97,7 @@ func Load(a *app.App, files []string, flags Flags, confirm runner.ConfirmMode) (
 	if err := refuseSavedSources(sources); err != nil {
 		return nil, err
 	}
-	inputs, err := inputs(a, flags)
-	if err != nil {
-		return nil, err
-	}
+	inputs := inputs(a, flags)
 	return inputs.Load(sources, work.LoadOptions{Confirm: confirm, Targets: flags.Targets, Removing: flags.Removing, Accept: flags.Fits})
 }
 
@@ -117,10 +107,7 @@ func config(a *app.App, log deploylog.Log, input Flags, f engines.Flags) (work.C
 	if err != nil {
 		return work.Config{}, err
 	}
-	inputs, err := inputs(a, input)
-	if err != nil {
-		return work.Config{}, err
-	}
+	inputs := inputs(a, input)
 	return work.Config{
 		Inputs: inputs, Log: log, InitCache: engines.InitCache(a, f), Parallelism: a.Global.Parallelism, Pull: policy,
 		Network: f.Network, Memory: int64(f.Memory), Pids: f.Pids, Notice: func(string) {}, Crashed: a.Crashes.Add,

@@ -155,7 +155,7 @@ func Start(ctx context.Context, a *app.App, command string, files []string, flag
 		}
 	}
 	if s.log == nil {
-		if s.log, err = a.OpenLog(s.Ctx, in.Workspace, s.News); err != nil {
+		if s.log, err = a.OpenLog(s.Ctx, s.News); err != nil {
 			return nil, err
 		}
 	}
@@ -202,7 +202,7 @@ func (s *Started) Reported(err error) error {
 // unfinished looks into the log, where there is one, before an engine is chosen:
 // dead runs are abandoned, and auto learns which engine one of them used.
 func unfinished(a *app.App, s *Started, files []string, ef *engines.Flags) error {
-	path, err := a.LogPath(s.Workspace)
+	path, err := a.LogPath()
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func unfinished(a *app.App, s *Started, files []string, ef *engines.Flags) error
 		}
 		return nil // opening it reports what is wrong with it
 	}
-	if s.log, err = a.OpenLog(s.Ctx, s.Workspace, s.News); err != nil {
+	if s.log, err = a.OpenLog(s.Ctx, s.News); err != nil {
 		return err
 	}
 	if err := engines.Abandon(s.Ctx, a, s.log, ef.Abandon); err != nil {

@@ -3,9 +3,12 @@ package session
 import (
 	"io"
 
+	"github.com/spf13/cobra"
+
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 )
 
@@ -17,13 +20,30 @@ type Workers struct {
 	Steps *work.StepWorker
 }
 
+// WorkerFlags are the flags of commands that do the work of steps.
+type WorkerFlags struct {
+	Inventory string
+	Input     Flags
+	Engine    engines.Flags
+}
+
+// Register adds the flags.
+func (f *WorkerFlags) Register(c *cobra.Command) {
+	arguments.RegisterInventory(c, &f.Inventory)
+	f.Input.RegisterVariables(c)
+	f.Engine.Register(c)
+	f.Engine.RegisterCache(c)
+}
+
 // OpenWorkers opens the workers of a command.
-func OpenWorkers(a *app.App, log deploylog.Log, hosts *work.Hosts, input Flags, f engines.Flags, news io.Writer) (*Workers, error) {
-	config, err := config(a, log, input, f)
+func OpenWorkers(a *app.App, log deploylog.Log, f WorkerFlags, news io.Writer) (*Workers, error) {
+	config, err := config(a, log, f.Input, f.Engine)
 	if err != nil {
 		return nil, err
 	}
-	pool := work.NewEnginePool(hosts, engines.Dial(a, hosts.Path(), news, f))
+	hosts := work.NewHosts(f.Inventory)
+	_, _ = hosts.Inventory() // what selects hosts reports what is wrong with it
+	pool := work.NewEnginePool(hosts, engines.Dial(a, f.Inventory, news, f.Engine))
 	tasks, err := work.NewTaskWorker(config, pool)
 	if err != nil {
 		return nil, err

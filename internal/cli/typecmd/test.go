@@ -111,7 +111,8 @@ func runTest(ctx context.Context, a *app.App, o testOptions) (err error) {
 			return err
 		}
 		var clean func()
-		if check.Workspace, check.Work, clean, err = testDirectories(a); err != nil {
+		check.Workspace = a.Workspace
+		if check.Work, clean, err = workDirectory(a); err != nil {
 			return err
 		}
 		defer clean()
@@ -148,20 +149,16 @@ func plugsExist(plugs map[string]string) error {
 	return nil
 }
 
-// testDirectories are the workspace and, below it, where containers get their
-// work directories. clean removes the latter.
-func testDirectories(a *app.App) (workspace, work string, clean func(), err error) {
-	if workspace, err = a.Workspace(); err != nil {
-		return "", "", nil, err
-	}
-	parent := filepath.Join(workspace, app.StateDir, "work")
+// workDirectory is where containers get their work directories. clean removes it.
+func workDirectory(a *app.App) (work string, clean func(), err error) {
+	parent := filepath.Join(a.Workspace, app.StateDir, "work")
 	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return "", "", nil, fmt.Errorf("making a work directory: %w", err)
+		return "", nil, fmt.Errorf("making a work directory: %w", err)
 	}
 	if work, err = os.MkdirTemp(parent, "type-test-"); err != nil {
-		return "", "", nil, fmt.Errorf("making a work directory: %w", err)
+		return "", nil, fmt.Errorf("making a work directory: %w", err)
 	}
-	return workspace, work, func() {
+	return work, func() {
 		if err := os.RemoveAll(work); err != nil {
 			_ = output.Write(a.Err, "note: what containers left at %s was not removed: %v\n", work, err)
 		}
