@@ -2,7 +2,6 @@ package app
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -97,14 +96,4 @@ func (c *Crashes) without(text string) string {
 		pairs = append(pairs, v, "(hidden)")
 	}
 	return strings.NewReplacer(pairs...).Replace(text)
-}
-
-// guard makes an error of a panic in the work of a controller, which goes on, and
-// reports it. It is deferred.
-func (a *App) guard(err *error, doing string) {
-	if p := recover(); p != nil {
-		c := crash.New(p, doing)
-		a.Crashes.Add(c)
-		*err = errors.Join(*err, c)
-	}
 }

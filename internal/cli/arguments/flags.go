@@ -24,11 +24,6 @@ func RegisterInventory(c *cobra.Command, into *string) {
 	c.Flags().StringVarP(into, "inventory", "i", "inventory.yaml", "file that lists the hosts")
 }
 
-// RegisterAt adds the flag that asks for the past.
-func RegisterAt(c *cobra.Command, into *int64) {
-	c.Flags().Int64Var(into, "at", 0, "as it was right after this event")
-}
-
 // RegisterYes adds the flag that answers all questions of a command with yes.
 func RegisterYes(c *cobra.Command, into *bool) {
 	c.Flags().BoolVar(into, "yes", false, "ask no questions")

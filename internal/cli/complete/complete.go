@@ -28,11 +28,11 @@ import (
 // then is what there is.
 const completionTime = 500 * time.Millisecond
 
-// candidate is a word that may stand where the cursor is.
-type candidate struct{ Word, about string }
+// Candidate is a word that may stand where the cursor is.
+type Candidate struct{ Word, about string }
 
 // candidates finds words, given what stands on the command line before them.
-type candidates func(*Completion) []candidate
+type candidates func(*Completion) []Candidate
 
 // Completion is one question of a shell.
 type Completion struct {
@@ -52,7 +52,7 @@ func Register(a *app.App, root *cobra.Command) {
 	}
 	flag(root, "engine", words("auto", engines.Docker, engines.OCI))
 	flag(root, "oci-runtime", words("runc", "crun", "youki", "runsc"))
-	flag(root, "output", func(c *Completion) []candidate { return words(output.Formats(c.Command)...)(c) })
+	flag(root, "output", func(c *Completion) []Candidate { return words(output.Formats(c.Command)...)(c) })
 	for path, find := range map[string][]candidates{
 		"pipeline release":  {pipelineNames},
 		"pipeline artifact": {pipelineNames, revisionsOf(isRunning), artifactKinds},
@@ -76,7 +76,7 @@ func Register(a *app.App, root *cobra.Command) {
 		"log latest":        {logTargets},
 	} {
 		if c, rest, err := root.Find(strings.Fields(path)); err == nil && len(rest) == 0 {
-			c.ValidArgsFunction = answers(a, func(c *Completion) []candidate {
+			c.ValidArgsFunction = answers(a, func(c *Completion) []Candidate {
 				if len(c.args) >= len(find) {
 					return nil
 				}
@@ -147,8 +147,8 @@ func answers(a *app.App, find candidates) cobra.CompletionFunc {
 
 // words are always the same.
 func words(list ...string) candidates {
-	return func(*Completion) []candidate {
-		found := make([]candidate, len(list))
+	return func(*Completion) []Candidate {
+		found := make([]Candidate, len(list))
 		for i, word := range list {
 			found[i].Word = word
 		}
@@ -158,15 +158,15 @@ func words(list ...string) candidates {
 
 // unused are the candidates that do not stand on the command line already.
 func unused(find candidates) candidates {
-	return func(c *Completion) []candidate {
-		return slices.DeleteFunc(find(c), func(f candidate) bool { return slices.Contains(c.args, f.Word) })
+	return func(c *Completion) []Candidate {
+		return slices.DeleteFunc(find(c), func(f Candidate) bool { return slices.Contains(c.args, f.Word) })
 	}
 }
 
 // resourceNames are those of the manifests on the command line.
-func resourceNames(c *Completion) []candidate {
+func resourceNames(c *Completion) []Candidate {
 	given, _ := c.Command.Flags().GetStringArray("target")
-	var found []candidate
+	var found []Candidate
 	for _, path := range c.args {
 		sources, err := manifest.ReadFiles(slices.DeleteFunc([]string{path}, unreadable))
 		if err != nil {
@@ -181,17 +181,17 @@ func resourceNames(c *Completion) []candidate {
 			_ = yaml.Unmarshal(s.Data, &document) // of what is half written the rest will do
 			for name, r := range document.Resources {
 				if !slices.Contains(given, name) {
-					found = append(found, candidate{name, r.Type})
+					found = append(found, Candidate{name, r.Type})
 				}
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b candidate) int { return strings.Compare(a.Word, b.Word) })
+	slices.SortFunc(found, func(a, b Candidate) int { return strings.Compare(a.Word, b.Word) })
 	return found
 }
 
 // hostNames are those of the inventory.
-func hostNames(c *Completion) []candidate {
+func hostNames(c *Completion) []Candidate {
 	path, err := c.Command.Flags().GetString("inventory")
 	if err != nil || unreadable(path) {
 		return nil
@@ -200,9 +200,9 @@ func hostNames(c *Completion) []candidate {
 	if err != nil {
 		return nil
 	}
-	var found []candidate
+	var found []Candidate
 	for _, h := range inv.Hosts {
-		found = append(found, candidate{h.Name, h.Engine})
+		found = append(found, Candidate{h.Name, h.Engine})
 	}
 	return found
 }
@@ -234,55 +234,55 @@ func (c *Completion) events(f deploylog.Filter) []deploylog.Event {
 // recent is how many events are looked at for names that have no list.
 const recent = 5000
 
-func logTargets(c *Completion) []candidate {
+func logTargets(c *Completion) []Candidate {
 	seen := map[deploylog.Target]bool{}
-	var found []candidate
+	var found []Candidate
 	for _, e := range slices.Backward(c.events(deploylog.Filter{Last: recent})) {
 		if !seen[e.Target] {
 			seen[e.Target] = true
-			found = append(found, candidate{Word: string(e.Target)})
+			found = append(found, Candidate{Word: string(e.Target)})
 		}
 	}
 	return found
 }
 
-func runTargets(c *Completion) []candidate {
-	return slices.DeleteFunc(logTargets(c), func(f candidate) bool { return deploylog.Target(f.Word).Kind() != "run" })
+func runTargets(c *Completion) []Candidate {
+	return slices.DeleteFunc(logTargets(c), func(f Candidate) bool { return deploylog.Target(f.Word).Kind() != "run" })
 }
 
-func logEvents(c *Completion) []candidate {
+func logEvents(c *Completion) []Candidate {
 	seen := map[string]bool{}
-	var found []candidate
+	var found []Candidate
 	for _, e := range c.events(deploylog.Filter{Last: recent}) {
 		if !seen[e.Name] {
 			seen[e.Name] = true
-			found = append(found, candidate{Word: e.Name})
+			found = append(found, Candidate{Word: e.Name})
 		}
 	}
-	slices.SortFunc(found, func(a, b candidate) int { return strings.Compare(a.Word, b.Word) })
+	slices.SortFunc(found, func(a, b Candidate) int { return strings.Compare(a.Word, b.Word) })
 	return found
 }
 
 // logRuns are the newest runs, newest first.
-func logRuns(c *Completion) []candidate {
+func logRuns(c *Completion) []Candidate {
 	const newest = 20
-	var found []candidate
+	var found []Candidate
 	for _, e := range slices.Backward(c.events(deploylog.Filter{Name: string(runner.RunStarted), Last: newest})) {
 		found = append(found, runBegun(e))
 	}
 	return found
 }
 
-func runBegun(e deploylog.Event) candidate {
-	return candidate{e.Deployment, fmt.Sprintf("%s %s", e.Target, e.CreatedAt.Local().Format(time.DateTime))}
+func runBegun(e deploylog.Event) Candidate {
+	return Candidate{e.Deployment, fmt.Sprintf("%s %s", e.Target, e.CreatedAt.Local().Format(time.DateTime))}
 }
 
 // DeadRuns are those that have no end, nor a process, and for which something may
 // wait, newest first.
-func DeadRuns(c *Completion) []candidate {
+func DeadRuns(c *Completion) []Candidate {
 	given, _ := c.Command.Flags().GetStringArray("abandon")
 	ended := map[string]bool{}
-	var found []candidate
+	var found []Candidate
 	for _, e := range slices.Backward(c.events(deploylog.Filter{Target: "run/", Last: recent})) {
 		switch e.Name {
 		case e.Target.Succeeded(), e.Target.Failed(), runs.EventRunAbandoned:

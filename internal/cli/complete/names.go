@@ -18,7 +18,7 @@ func unreadable(path string) bool {
 }
 
 // living are the names that were begun and not ended since, sorted.
-func (c *Completion) living(kind, begins, ends string) []candidate {
+func (c *Completion) living(kind, begins, ends string) []Candidate {
 	ended := map[deploylog.Target]int64{}
 	for _, e := range c.events(deploylog.Filter{Target: deploylog.Target(kind + "/"), Name: ends}) {
 		ended[e.Target] = e.Seq
@@ -29,15 +29,15 @@ func (c *Completion) living(kind, begins, ends string) []candidate {
 			begun[strings.TrimPrefix(string(e.Target), kind+"/")] = true
 		}
 	}
-	var found []candidate
+	var found []Candidate
 	for name := range begun {
-		found = append(found, candidate{Word: name})
+		found = append(found, Candidate{Word: name})
 	}
-	slices.SortFunc(found, func(a, b candidate) int { return strings.Compare(a.Word, b.Word) })
+	slices.SortFunc(found, func(a, b Candidate) int { return strings.Compare(a.Word, b.Word) })
 	return found
 }
 
-func pipelineNames(c *Completion) []candidate {
+func pipelineNames(c *Completion) []Candidate {
 	return c.living("pipeline", pipeline.EventDefined, pipeline.EventDeleted)
 }
 
@@ -57,11 +57,11 @@ func hasEnded(s pipeline.Status) bool { return s == pipeline.Failed || s == pipe
 // revisionsOf are the revisions of the pipeline on the command line that have
 // come so far, newest first.
 func revisionsOf(fits func(pipeline.Status) bool) candidates {
-	return func(c *Completion) []candidate {
-		var found []candidate
+	return func(c *Completion) []Candidate {
+		var found []Candidate
 		for _, r := range slices.Backward(c.pipeline(c.args[0]).Registrations()) {
 			if fits(r.Status) {
-				found = append(found, candidate{r.Revision, string(r.Status)})
+				found = append(found, Candidate{r.Revision, string(r.Status)})
 			}
 		}
 		return found
@@ -76,18 +76,18 @@ func (c *Completion) stages() []pipeline.Stage {
 	return nil
 }
 
-func approvalStages(c *Completion) []candidate {
-	var found []candidate
+func approvalStages(c *Completion) []Candidate {
+	var found []Candidate
 	for _, s := range c.stages() {
 		if s.Approval != nil {
-			found = append(found, candidate{Word: s.Name})
+			found = append(found, Candidate{Word: s.Name})
 		}
 	}
 	return found
 }
 
-func artifactKinds(c *Completion) []candidate {
-	var found []candidate
+func artifactKinds(c *Completion) []Candidate {
+	var found []Candidate
 	for _, s := range c.stages() {
 		if s.Build != nil && s.Build.Manifest == "" {
 			found = append(found, words(s.Build.Artifacts...)(c)...)
@@ -97,42 +97,42 @@ func artifactKinds(c *Completion) []candidate {
 }
 
 // pipelineTargets are what of pipelines can be explained.
-func pipelineTargets(c *Completion) []candidate {
-	var found []candidate
+func pipelineTargets(c *Completion) []Candidate {
+	var found []Candidate
 	for _, p := range pipelineNames(c) {
 		s := c.pipeline(p.Word)
 		for _, e := range c.events(deploylog.Filter{Target: deploylog.Target("host-group/" + p.Word + "/"), Name: pipeline.EventMembersChanged}) {
 			s.Apply(e)
 		}
 		for _, place := range s.Places() {
-			found = append(found, candidate{Word: string(place.Target)})
+			found = append(found, Candidate{Word: string(place.Target)})
 		}
 	}
 	return found
 }
 
-func allTargets(c *Completion) []candidate {
-	var found []candidate
+func allTargets(c *Completion) []Candidate {
+	var found []Candidate
 	for _, e := range environmentNames(c) {
-		found = append(found, candidate{Word: string(environment.Target(e.Word))})
+		found = append(found, Candidate{Word: string(environment.Target(e.Word))})
 	}
 	return append(found, pipelineTargets(c)...)
 }
 
-func environmentNames(c *Completion) []candidate {
+func environmentNames(c *Completion) []Candidate {
 	return c.living("environment", environment.EventCreated, environment.EventDeleted)
 }
 
 // environmentRevisions are those of the environment on the command line, newest
 // first.
-func environmentRevisions(c *Completion) []candidate {
+func environmentRevisions(c *Completion) []Candidate {
 	if len(c.args) == 0 {
 		return nil
 	}
-	var found []candidate
+	var found []Candidate
 	for _, name := range []string{environment.EventCreated, environment.EventUpdated} {
 		for _, e := range c.events(deploylog.Filter{Target: environment.Target(c.args[0]), Name: name}) {
-			found = append(found, candidate{Word: e.Revision, about: e.CreatedAt.Local().Format("2006-01-02 15:04:05")})
+			found = append(found, Candidate{Word: e.Revision, about: e.CreatedAt.Local().Format("2006-01-02 15:04:05")})
 		}
 	}
 	slices.Reverse(found)

@@ -85,7 +85,7 @@ func Open(ctx context.Context, a *app.App, news io.Writer, f Flags) (engine.Engi
 	if err != nil {
 		return nil, engine.Info{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patienceWithEngine)
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
 	info, err := e.Info(ctx)
 	if err == nil && info.Name == OCI && f.Network != "" && f.Network != "none" && f.Network != "host" {
@@ -97,8 +97,8 @@ func Open(ctx context.Context, a *app.App, news io.Writer, f Flags) (engine.Engi
 	return e, info, nil
 }
 
-// patienceWithEngine is how long an engine may take to answer at first.
-const patienceWithEngine = 30 * time.Second
+// engineTimeout is how long an engine may take to answer at first.
+const engineTimeout = 30 * time.Second
 
 func chooseEngine(ctx context.Context, a *app.App, news io.Writer, unfinished *runs.Unfinished) (engine.Engine, error) {
 	if a.Global.OciRuntime != "" && a.Global.Engine != OCI {
@@ -110,7 +110,7 @@ func chooseEngine(ctx context.Context, a *app.App, news io.Writer, unfinished *r
 	case OCI:
 		return OpenOCI(ctx, a, news)
 	case Auto:
-		if unfinished != nil && leftHere(a, news, unfinished.Used) {
+		if unfinished != nil && usedHere(a, news, unfinished.Used) {
 			if e, err := OpenOCI(ctx, a, news); err == nil {
 				fmt.Fprintf(news, "note: --engine auto takes oci, which run %s used: it did not end\n", unfinished.Run)
 				return e, nil
@@ -120,7 +120,7 @@ func chooseEngine(ctx context.Context, a *app.App, news io.Writer, unfinished *r
 		if err == nil || !errors.Is(err, engine.ErrUnavailable) || a.Getenv("DOCKER_HOST") != "" || a.Getenv("DOCKER_CONTEXT") != "" {
 			return e, err // who names a Docker Engine means that one
 		}
-		if err := mayLeave(ctx, a, news, unfinished); err != nil {
+		if err := checkLeaving(ctx, a, news, unfinished); err != nil {
 			return nil, err
 		}
 		without, ociErr := OpenOCI(ctx, a, news)
@@ -139,7 +139,7 @@ func UnknownEngine(name string) error {
 }
 
 func openDocker(ctx context.Context, a *app.App, news io.Writer) (engine.Engine, error) {
-	ctx, cancel := context.WithTimeout(ctx, patienceWithEngine)
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
 	shim, err := entrypoint.Executable()
 	if err != nil {

@@ -214,10 +214,10 @@ func (f *Finder) openOCI(used runs.EngineUsed) (runs.Containers, error) {
 	return left, nil
 }
 
-// leftHere reports whether a run without a daemon was of this machine and this
+// usedHere reports whether a run without a daemon was of this machine and this
 // user, who can ask for its containers. For another's, the engine of this machine
 // is no better than any.
-func leftHere(a *app.App, news io.Writer, used runs.EngineUsed) bool {
+func usedHere(a *app.App, news io.Writer, used runs.EngineUsed) bool {
 	if used.Kind != OCI {
 		return false
 	}
@@ -291,9 +291,9 @@ func Preferred(ctx context.Context, log deploylog.Log, target deploylog.Target) 
 	return nil, nil
 }
 
-// mayLeave fails where auto must not go over to another engine than the one that a
+// checkLeaving fails where auto must not go over to another engine than the one that a
 // dead run used, because that one cannot be asked.
-func mayLeave(ctx context.Context, a *app.App, news io.Writer, unfinished *runs.Unfinished) error {
+func checkLeaving(ctx context.Context, a *app.App, news io.Writer, unfinished *runs.Unfinished) error {
 	if unfinished == nil {
 		return nil
 	}

@@ -57,9 +57,6 @@ type environmentSet struct {
 // withEnvironments has something done with the environments of those names, none is
 // all, as they were right after an event; 0 is now.
 func withEnvironments(ctx context.Context, a *app.App, names []string, at int64, do func(*environmentSet) error) error {
-	if at < 0 {
-		return exit.Usage("--at %d: it must be the number of an event, from 1", at)
-	}
 	return a.WithLog(ctx, func(log deploylog.Log, _ string) error {
 		e, err := environmentsOf(ctx, a, log, names, at)
 		if err != nil {
@@ -82,11 +79,8 @@ func withEnvironment(ctx context.Context, a *app.App, name string, do func(*envi
 func environmentsOf(ctx context.Context, a *app.App, log deploylog.Log, names []string, at int64) (*environmentSet, error) {
 	e := &environmentSet{log: log, names: names}
 	e.Environments = environments.New(log, a.Now, func(last deploylog.Event) { e.when = last.CreatedAt })
-	if err := e.Follow(ctx, at); err != nil {
+	if err := arguments.FollowTo(ctx, e, at); err != nil {
 		return nil, err
-	}
-	if e.Head() < at {
-		return nil, exit.Usage("--at %d: the log ends with event %d", at, e.Head())
 	}
 	if at == 0 {
 		e.when = a.Now()

@@ -26,13 +26,13 @@ import (
 // whichever process works on it; a controller in this process does where none else
 // is at work.
 type follower struct {
-	app    *app.App
-	names  *environmentSet
-	name   string
-	id     string // of the deployment that is followed; that of a rollback that comes of itself takes its place
-	screen *output.Events
-	seen   int64 // the last event that was shown
-	bad    error // why it cannot end well any more
+	app     *app.App
+	names   *environmentSet
+	name    string
+	id      string // of the deployment that is followed; that of a rollback that comes of itself takes its place
+	screen  *output.Events
+	seen    int64 // the last event that was shown
+	failure error // why it cannot succeed any more
 }
 
 // deployAndWait has a deployment started, and follows it.
@@ -83,10 +83,10 @@ func (f *follower) follow(ctx context.Context, signals *interrupt.Signals, o env
 	for {
 		select {
 		case err := <-ended:
-			return errors.Join(err, f.look(context.WithoutCancel(ctx)))
+			return errors.Join(err, f.refresh(context.WithoutCancel(ctx)))
 		case err := <-news:
 			if err == nil {
-				err = f.look(ctx)
+				err = f.refresh(ctx)
 			}
 			if err != nil {
 				halt()
@@ -129,8 +129,8 @@ func (f *follower) watch(ctx context.Context) <-chan error {
 	return news
 }
 
-// look takes note of what is new, and shows it.
-func (f *follower) look(ctx context.Context) error {
+// refresh reads the new events and shows them.
+func (f *follower) refresh(ctx context.Context) error {
 	if err := f.names.Follow(ctx, 0); err != nil {
 		return err
 	}
@@ -174,30 +174,30 @@ func (f *follower) over() (over bool) {
 		if !s.Exists() {
 			over = true
 			if d.Kind != environment.ByDelete {
-				f.bad = fmt.Errorf("environment %s was deleted while it was followed", f.name)
+				f.failure = fmt.Errorf("environment %s was deleted while it was followed", f.name)
 			}
 			return nil
 		}
 		for d.Status == environment.DeploymentSuperseded {
 			if i++; i == len(all) || !all[i].Automatic {
-				f.bad = fmt.Errorf("deployment %s has not finished: %s", d.ID, d.Cause)
+				f.failure = fmt.Errorf("deployment %s has not finished: %s", d.ID, d.Cause)
 				over = true
 				return nil
 			}
-			f.bad = fmt.Errorf("deployment %s was stuck, and was rolled back to revision %d", d.ID, all[i].Revision)
+			f.failure = fmt.Errorf("deployment %s was stuck, and was rolled back to revision %d", d.ID, all[i].Revision)
 			d, f.id = all[i], all[i].ID
 		}
 		over = d.Status == environment.DeploymentFinished
 		if d.Status == environment.DeploymentStuck {
 			over = true
-			f.bad = fmt.Errorf("deployment %s is stuck: deployster env run %s retries it, env rollback goes back to an earlier revision", d.ID, f.name)
+			f.failure = fmt.Errorf("deployment %s is stuck: deployster env run %s retries it, env rollback goes back to an earlier revision", d.ID, f.name)
 		}
 		return nil
 	})
 	return over
 }
 
-// conclude says how it ended.
+// conclude prints how the deployment ended.
 func (f *follower) conclude(err error, signals *interrupt.Signals, closeScreen func() error) error {
 	over, interrupted := f.over(), errors.Is(err, context.Canceled) || signals.Count.Load() > 0 && err == nil
 	switch {
@@ -216,13 +216,13 @@ func (f *follower) conclude(err error, signals *interrupt.Signals, closeScreen f
 	switch {
 	case f.app.JSON():
 		f.screen.End(map[string]any{"deployment_id": f.id, "deployment": f.deployment(), "report": report})
-		return f.bad
-	case f.bad != nil && !f.screen.Live():
-		return errors.Join(view.Environment(f.app.Out, report, false, f.app.PlanOptions(f.app.Out)), f.bad)
-	case f.bad != nil:
-		return f.bad
+		return f.failure
+	case f.failure != nil && !f.screen.Live():
+		return errors.Join(view.Environment(f.app.Out, report, false, f.app.PlanOptions(f.app.Out)), f.failure)
+	case f.failure != nil:
+		return f.failure
 	case report.Deleted:
-		return output.Write(f.app.Out, "environment %s is deleted\n", f.name)
+		return f.app.Printf("environment %s is deleted\n", f.name)
 	}
-	return output.Write(f.app.Out, "deployment %s has finished: %s healthy\n", f.id, phrase.Count(report.Healthy, "host"))
+	return f.app.Printf("deployment %s has finished: %s healthy\n", f.id, phrase.Count(report.Healthy, "host"))
 }

@@ -23,15 +23,15 @@ func (p *Printer) CanWatch(at int64) error {
 	return nil
 }
 
-// followed is what is folded from the log.
-type followed interface {
+// folded is what is folded from the log.
+type folded interface {
 	Head() int64
 	Follow(ctx context.Context, until int64) error
 }
 
 // Watch shows something again whenever there is something new in the log, until it
 // is interrupted.
-func (p *Printer) Watch(ctx context.Context, f followed, show func() error) error {
+func (p *Printer) Watch(ctx context.Context, f folded, show func() error) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	for shown := int64(-1); ; {

@@ -24,20 +24,14 @@ type snapshot struct {
 	names    []string
 }
 
-// withPast has something done with the pipelines of those names, none is all, as
+// withSnapshot has something done with the pipelines of those names, none is all, as
 // they were right after an event; 0 is now.
 func withSnapshot(ctx context.Context, a *app.App, names []string, at int64, do func(*snapshot) error) error {
-	if at < 0 {
-		return exit.Usage("--at %d: it must be the number of an event, from 1", at)
-	}
 	return a.WithLog(ctx, func(log deploylog.Log, _ string) error {
 		l := &snapshot{log: log, overview: pipelines.NewOverview(), names: names}
 		l.Pipelines = pipelines.New(log, a.Now, l.overview.Note)
-		if err := l.Follow(ctx, at); err != nil {
+		if err := arguments.FollowTo(ctx, l, at); err != nil {
 			return err
-		}
-		if l.Head() < at {
-			return exit.Usage("--at %d: the log ends with event %d", at, l.Head())
 		}
 		if len(names) == 0 {
 			l.names = l.Present()
