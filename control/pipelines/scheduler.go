@@ -49,6 +49,7 @@ type Options struct {
 // knows is in the log, so one that dies is replaced by another.
 type Scheduler struct {
 	Options
+	reconcile.Bare[stepKey]
 	loop      *reconcile.Loop[*pipeline.State, stepKey]
 	pipelines *Pipelines
 	hosts     map[string]selection         // by pipeline
@@ -125,13 +126,6 @@ func (s *Scheduler) Observe() {
 
 // Unseen implements reconcile.Tenant.
 func (s *Scheduler) Unseen() bool { return s.stale.Len() > 0 }
-
-// Observed implements reconcile.Tenant. What was selected is recorded when there is a
-// decision.
-func (s *Scheduler) Observed() []reconcile.Observation { return nil }
-
-// Pending implements reconcile.Tenant.
-func (s *Scheduler) Pending() bool { return false }
 
 // Decide implements reconcile.Tenant. Nothing is decided before the hosts of the
 // present definition are known, nor before they are recorded.
@@ -221,11 +215,3 @@ func (s *Scheduler) Idle(state *pipeline.State) bool {
 	}
 	return true
 }
-
-// Probe, Due and Probed implement reconcile.Tenant: nothing is probed.
-func (s *Scheduler) Probe()         {}
-func (s *Scheduler) Due() time.Time { return time.Time{} }
-func (s *Scheduler) Probed() bool   { return true }
-
-// Ended implements reconcile.Tenant.
-func (s *Scheduler) Ended(*reconcile.Work[stepKey]) {}

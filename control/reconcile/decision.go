@@ -52,7 +52,7 @@ type Slot[K comparable] struct {
 // failure, and there is room. Where there is none the entity is decided about again
 // when there is.
 func (d *Decision[K]) Can(s Slot[K]) bool {
-	if f, ok := d.failures[s.Key]; ok && f.attempt == s.Attempt && d.Now.Before(f.until) {
+	if f, ok := d.failures[s.Key]; ok && f.attempt == s.Attempt && f.rests(d.Now) {
 		d.wake = Earlier(d.wake, f.until)
 		d.passed++
 		return false

@@ -55,6 +55,23 @@ type Tenant[S Machine, K comparable] interface {
 	Probed() bool
 }
 
+// Bare is embedded by tenants that need less: it observes and probes nothing.
+type Bare[K comparable] struct{}
+
+// Acquired and the others implement Tenant.
+func (Bare[K]) Acquired(string)                    {}
+func (Bare[K]) Released(string)                    {}
+func (Bare[K]) Noted(string, deploylog.Event) bool { return true }
+func (Bare[K]) Ended(*Work[K])                     {}
+func (Bare[K]) Tick()                              {}
+func (Bare[K]) Observe()                           {}
+func (Bare[K]) Unseen() bool                       { return false }
+func (Bare[K]) Observed() []Observation            { return nil }
+func (Bare[K]) Pending() bool                      { return false }
+func (Bare[K]) Probe()                             {}
+func (Bare[K]) Due() time.Time                     { return never }
+func (Bare[K]) Probed() bool                       { return true }
+
 // Observer is told what a loop does, one call at a time, in the order in which it
 // happened. The loop goes on when the call returns; it holds no lock meanwhile.
 type Observer interface {
@@ -97,6 +114,7 @@ type Loop[S Machine, K comparable] struct {
 	failures map[K]failure
 	scans    map[string]scan
 	ticks    int
+	ticked   time.Time
 	refused  Refusals
 
 	life      context.Context //nolint:containedctx // of the jobs; it ends with the loop
@@ -236,6 +254,13 @@ func (l *Loop[S, K]) note(e deploylog.Event) {
 // tick looks whether the world has changed, of which nobody may have told.
 func (l *Loop[S, K]) tick() {
 	l.ticks++
+	now := l.Now().Round(0)
+	if now.Before(l.ticked) { // the clock was set back: what is due is not known any more
+		for name := range l.own.controlled {
+			l.queue.Add(name)
+		}
+	}
+	l.ticked = now
 	l.retryElsewhere()
 	l.tenant.Tick()
 }

@@ -82,8 +82,9 @@ func (l *Loop[S, K]) pass(ctx context.Context) (works []*Work[K], err error) {
 	err = l.fold.Hold(ctx, func() error {
 		started := time.Now()
 		defer func() {
-			ended := time.Now()
-			l.yieldTo = ended.Add(ended.Sub(started))
+			if l.undecided() { // it had not enough time
+				l.yieldTo = time.Now().Add(time.Since(started))
+			}
 		}()
 		l.news = false
 		for seen := l.tenant.Observed(); len(seen) > 0; seen = l.tenant.Observed() {
@@ -106,9 +107,10 @@ func (l *Loop[S, K]) pass(ctx context.Context) (works []*Work[K], err error) {
 	return works, err
 }
 
-// yield leaves the decide lock to others for as long as the last pass held it, so
-// that people's commands come through whatever goes on. What comes meanwhile is
-// received.
+// yield leaves the decide lock to others for as long as the last pass held it, when
+// that had more to decide than it had time for: so people's commands come through
+// whatever goes on. What comes meanwhile is received. Otherwise the lock is free while
+// results are recorded.
 func (l *Loop[S, K]) yield(ctx context.Context) {
 	left := time.Until(l.yieldTo)
 	if left <= 0 {

@@ -37,6 +37,13 @@ type failure struct {
 	until      time.Time
 }
 
+// rests reports whether it is too early for another try. Where the clock was set back
+// it is not.
+func (f failure) rests(now time.Time) bool {
+	left := f.until.Sub(now)
+	return left > 0 && left <= Pause(f.n)
+}
+
 // Pause is how long work rests that failed so many times: a second at first, then
 // double, up to a minute.
 func Pause(failures int) time.Duration {
