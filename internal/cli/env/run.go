@@ -37,10 +37,8 @@ hosts that join the query of an environment get a task, those that leave it are
 drained; a task that died is started again, and one that has drifted is repaired
 or reported.
 
-One controller of all environments works on a log at a time. Another one stands
-by, and takes over at once when the first has ended, however it ended. Controllers
-of named environments stand by, too, while one of all is at work; without one they
-work beside each other, and never two at once on an environment.
+No two controllers control an environment at once. What another one controls this
+one stands by for, and takes over at once when that has ended, however it ended.
 
 Interrupt once to let finish what was begun and begin nothing new; twice to kill
 it.`,

@@ -39,9 +39,9 @@ func newRunCommand(a *app.App) *cobra.Command {
 		Long: `Run the scheduler, which carries revisions through pipelines: all of them, unless
 some are named. It runs until interrupted.
 
-One scheduler works on a log at a time. Another one stands by, and takes over at
-once when the first has ended, however it ended: what was finished is not done
-again, and what was not is looked at again and finished.
+No two schedulers control a pipeline at once. What another one controls this one
+stands by for, and takes over at once when that has ended, however it ended: what
+was finished is not done again, and what was not is looked at again and finished.
 
 Interrupt once to let running steps finish and begin nothing new; twice to kill
 them.`,
