@@ -32,11 +32,11 @@ const inventoryShare = 20 * time.Millisecond
 
 // Observe implements reconcile.Tenant: it selects the hosts of as many environments
 // as there is time for.
-func (c *Controller) Observe() {
+func (c *Controller) Observe() (found bool) {
 	started, h := c.Now(), &c.hosts
 	for n := 0; h.stale.Len() > 0; n++ {
 		if n > 0 && c.Now().Sub(started) > inventoryShare {
-			return
+			break
 		}
 		name := h.stale.Pop()
 		state := c.environments.States[name]
@@ -50,10 +50,11 @@ func (c *Controller) Observe() {
 		}
 		h.found.Add(name)
 	}
+	return c.pending()
 }
 
-// Unseen implements reconcile.Tenant.
-func (c *Controller) Unseen() bool { return c.hosts.stale.Len() > 0 }
+// pending reports whether something was observed that is to be recorded.
+func (c *Controller) pending() bool { return len(c.probes.results) > 0 || c.hosts.found.Len() > 0 }
 
 // refreshHosts has the hosts of all environments selected when the inventory is
 // another one, and of those that could not have all of theirs, for what another
@@ -78,9 +79,6 @@ func (c *Controller) find(name string) {
 		c.hosts.stale.Add(name)
 	}
 }
-
-// Pending implements reconcile.Tenant.
-func (c *Controller) Pending() bool { return len(c.probes.results) > 0 || c.hosts.found.Len() > 0 }
 
 // Observed implements reconcile.Tenant: first the results of probes, then the hosts.
 func (c *Controller) Observed() (all []reconcile.Observation) {

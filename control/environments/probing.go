@@ -45,20 +45,18 @@ func (c *Controller) probeAfterAbsence() {
 	}
 }
 
-// Due implements reconcile.Tenant.
-func (c *Controller) Due() time.Time { return c.probes.due.Next() }
-
-// Probed implements reconcile.Tenant.
-func (c *Controller) Probed() bool { return len(c.probes.first) == 0 && !c.Pending() }
-
 // Probe implements reconcile.Tenant.
-func (c *Controller) Probe() {
+func (c *Controller) Probe() (next time.Time, seen bool) {
 	for k := c.nextProbe(); k != nil; k = c.nextProbe() {
 		c.loop.Go(func(ctx context.Context) func() {
 			seen := c.observe(ctx, k.task)
 			return func() { c.receive(ctx, probeResult{k, seen}) }
 		})
 	}
+	if c.hosts.stale.Len() > 0 {
+		return c.Now(), false
+	}
+	return c.probes.due.Next(), len(c.probes.first) == 0 && !c.pending()
 }
 
 func (c *Controller) nextProbe() *target {

@@ -110,7 +110,7 @@ func (s *Scheduler) Tick() {
 }
 
 // Observe implements reconcile.Tenant: it selects the hosts of the pipelines.
-func (s *Scheduler) Observe() {
+func (s *Scheduler) Observe() (found bool) {
 	for s.stale.Len() > 0 {
 		name := s.stale.Pop()
 		d := s.pipelines.States[name].Definition()
@@ -122,10 +122,16 @@ func (s *Scheduler) Observe() {
 		s.hosts[name] = selection{definition: d, members: members, err: err}
 		s.loop.Enqueue(name)
 	}
+	return false
 }
 
-// Unseen implements reconcile.Tenant.
-func (s *Scheduler) Unseen() bool { return s.stale.Len() > 0 }
+// Probe implements reconcile.Tenant: only hosts are to be seen.
+func (s *Scheduler) Probe() (next time.Time, seen bool) {
+	if s.stale.Len() > 0 {
+		return s.Now(), false
+	}
+	return time.Time{}, true
+}
 
 // Decide implements reconcile.Tenant. Nothing is decided before the hosts of the
 // present definition are known, nor before they are recorded.

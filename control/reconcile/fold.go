@@ -45,6 +45,8 @@ type Fold[S Machine] struct {
 	Told   []func(deploylog.Event)
 }
 
+// NewFold knows nothing until it is told to Follow. Every event that it takes note of
+// is told to the others, too, one at a time.
 func NewFold[S Machine](of Kind[S], log deploylog.Log, now func() time.Time, told []func(deploylog.Event)) *Fold[S] {
 	return &Fold[S]{Kind: of, log: log, Now: now, States: map[string]S{}, Told: told}
 }
@@ -57,6 +59,7 @@ func (f *Fold[S]) Follow(ctx context.Context, until int64) error {
 	return f.CatchUp(ctx, until)
 }
 
+// CatchUp is Follow for who Holds.
 func (f *Fold[S]) CatchUp(ctx context.Context, until int64) error {
 	for e, err := range f.log.Read(ctx, deploylog.Filter{After: f.head, Until: until}) {
 		if err != nil {

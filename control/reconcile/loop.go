@@ -29,18 +29,14 @@ type Tenant[S Machine, K comparable] interface {
 	// Tick is called each second, and before anything else.
 	Tick()
 
-	// Observe looks at the world outside the log, for a share of a second at most. No
-	// lock is held, so it may take long where it must. Unseen reports whether there
-	// is more to look at.
-	Observe()
-	Unseen() bool
+	// Observe looks at the world outside the log, for a share of a second at most, and
+	// reports whether there is something to record. No lock is held, so it may take
+	// long where it must.
+	Observe() (found bool)
 
-	// Observed returns what is to be recorded of what was observed, a batch at a
-	// time until there is none. The decide lock is held.
+	// Observed returns what is to be recorded of that, a batch at a time until there
+	// is none. The decide lock is held.
 	Observed() []Observation
-
-	// Pending reports whether Observed would return something.
-	Pending() bool
 
 	// Decide adds what may be done about an entity now. The decide lock is held.
 	Decide(name string, s S, d *Decision[K])
@@ -48,29 +44,38 @@ type Tenant[S Machine, K comparable] interface {
 	// Idle reports whether nothing is under way that the log tells of.
 	Idle(s S) bool
 
-	// Probe begins the probes that are due (see Loop.Go). Due is when the next ones
-	// will be, zero when none, and Probed whether every first one has ended.
-	Probe()
-	Due() time.Time
-	Probed() bool
+	// Probe begins the probes that are due (see Loop.Go). It returns when there is
+	// more to observe or to probe, zero is never, and whether all is seen that is to be
+	// before anything can be called idle.
+	Probe() (next time.Time, seen bool)
 }
 
 // Bare is embedded by tenants that need less: it observes and probes nothing.
 type Bare[K comparable] struct{}
 
-// Acquired and the others implement Tenant.
-func (Bare[K]) Acquired(string)                    {}
-func (Bare[K]) Released(string)                    {}
+// Acquired implements Tenant.
+func (Bare[K]) Acquired(string) {}
+
+// Released implements Tenant.
+func (Bare[K]) Released(string) {}
+
+// Noted implements Tenant.
 func (Bare[K]) Noted(string, deploylog.Event) bool { return true }
-func (Bare[K]) Ended(*Work[K])                     {}
-func (Bare[K]) Tick()                              {}
-func (Bare[K]) Observe()                           {}
-func (Bare[K]) Unseen() bool                       { return false }
-func (Bare[K]) Observed() []Observation            { return nil }
-func (Bare[K]) Pending() bool                      { return false }
-func (Bare[K]) Probe()                             {}
-func (Bare[K]) Due() time.Time                     { return never }
-func (Bare[K]) Probed() bool                       { return true }
+
+// Ended implements Tenant.
+func (Bare[K]) Ended(*Work[K]) {}
+
+// Tick implements Tenant.
+func (Bare[K]) Tick() {}
+
+// Observe implements Tenant.
+func (Bare[K]) Observe() bool { return false }
+
+// Observed implements Tenant.
+func (Bare[K]) Observed() []Observation { return nil }
+
+// Probe implements Tenant.
+func (Bare[K]) Probe() (time.Time, bool) { return never, true }
 
 // Observer is told what a loop does, one call at a time, in the order in which it
 // happened. The loop goes on when the call returns; it holds no lock meanwhile.
@@ -122,6 +127,9 @@ type Loop[S Machine, K comparable] struct {
 	inbox     chan func()
 	results   []result[K] // not recorded yet
 	recording bool        // what is noted is recorded by this loop
+	found     bool        // there is something observed to record
+	next      time.Time   // when there is more to observe or to probe
+	seen      bool        // all that is to be before anything is idle
 	news      bool        // there is something that others recorded
 	newest    atomic.Int64
 	yieldTo   time.Time // until then the decide lock is left to others
@@ -268,7 +276,7 @@ func (l *Loop[S, K]) tick() {
 // idle reports whether no progress is possible, here or by those that control what
 // this loop cannot.
 func (l *Loop[S, K]) idle() bool {
-	if len(l.slots.keys) > 0 || len(l.moving) > 0 || len(l.results) > 0 || !l.tenant.Probed() {
+	if len(l.slots.keys) > 0 || len(l.moving) > 0 || len(l.results) > 0 || !l.seen {
 		return false
 	}
 	for _, name := range l.own.elsewhere.members {
@@ -293,7 +301,7 @@ func (l *Loop[S, K]) wait(ctx context.Context, more bool, news <-chan error, tic
 	busy := make(chan struct{})
 	if more {
 		close(busy)
-	} else if at := Earlier(l.wakes.Next(), l.tenant.Due()); !at.IsZero() {
+	} else if at := Earlier(l.wakes.Next(), l.next); !at.IsZero() {
 		timer := time.NewTimer(at.Sub(l.Now()))
 		defer timer.Stop()
 		due = timer.C

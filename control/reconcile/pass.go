@@ -49,7 +49,7 @@ func (l *Loop[S, K]) advance(ctx context.Context) (more bool, err error) {
 	if ctx.Err() != nil || l.Drain.Started() {
 		return false, nil
 	}
-	l.tenant.Observe()
+	l.found = l.tenant.Observe()
 	now := l.Now()
 	for name, ok := l.wakes.Take(now); ok; name, ok = l.wakes.Take(now) {
 		l.Enqueue(name)
@@ -65,13 +65,13 @@ func (l *Loop[S, K]) advance(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
-	l.tenant.Probe()
-	return l.tenant.Unseen() || l.pending() || l.own.candidates.Len() > 0, nil
+	l.next, l.seen = l.tenant.Probe()
+	return l.pending() || l.own.candidates.Len() > 0, nil
 }
 
 // pending reports whether there is anything to hold a pass for.
 func (l *Loop[S, K]) pending() bool {
-	return l.news || l.undecided() || len(l.results) > 0 || l.tenant.Pending()
+	return l.news || l.undecided() || len(l.results) > 0 || l.found
 }
 
 func (l *Loop[S, K]) undecided() bool { return l.queue.Len() > 0 || l.slots.room() }
@@ -86,7 +86,7 @@ func (l *Loop[S, K]) pass(ctx context.Context) (works []*Work[K], err error) {
 				l.yieldTo = time.Now().Add(time.Since(started))
 			}
 		}()
-		l.news = false
+		l.news, l.found = false, false
 		for seen := l.tenant.Observed(); len(seen) > 0; seen = l.tenant.Observed() {
 			var all []*transition[K]
 			for _, o := range seen {
