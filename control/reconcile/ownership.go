@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -64,14 +65,18 @@ func (l *Loop[S, K]) considerAll() {
 	}
 }
 
-// acquire takes the locks of the candidates, and gives up what is not to be
+// acquireShare is how long locks are taken at a time, about: ten thousand take seconds.
+const acquireShare = 50 * time.Millisecond
+
+// acquire takes the locks of the candidates, of as many as there is time for, and gives up what is not to be
 // controlled any more. What is controlled then is followed to the newest event, for
 // another process may have controlled it until now.
 func (l *Loop[S, K]) acquire(ctx context.Context) error {
 	var fresh []string
 	var taken error // by somebody else
 	waited := l.own.elsewhere.Len()
-	for _, name := range l.own.candidates.Take() {
+	for started := time.Now(); l.own.candidates.Len() > 0 && time.Since(started) < acquireShare; {
+		name := l.own.candidates.Pop()
 		switch wanted := l.wanted(name); {
 		case !wanted:
 			l.giveUp(name)
