@@ -6,7 +6,10 @@ import (
 	"github.com/deployster-go/deployster/expression/python"
 )
 
-func (x *constant) eval(*scope) any { return x.value }
+func (x *constant) eval(sc *scope) any {
+	sc.Work(1)
+	return x.value
+}
 
 func (x *name) eval(sc *scope) any {
 	sc.Work(1)

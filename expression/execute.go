@@ -127,6 +127,7 @@ func (n *macro) run(sc *scope) signal {
 // call renders a macro that was defined in the scope.
 func (n *macro) call(defined *scope, file string, a *python.Args) (result string) {
 	sc := defined.inner(&n.body)
+	sc.Work(4 * len(n.params))
 	sc.macro = true
 	if len(a.Positional) > len(n.params) {
 		sc.Fail("macro '%s' received %d arguments but expected only %d", n.name, len(a.Positional), len(n.params))
@@ -135,6 +136,7 @@ func (n *macro) call(defined *scope, file string, a *python.Args) (result string
 		sc.set(n.params[i], v)
 	}
 	for _, name := range a.Order {
+		sc.Work(len(n.params) / 8)
 		if !slices.Contains(n.params, name) {
 			sc.Fail("macro '%s' takes no keyword argument '%s'", n.name, name)
 		}

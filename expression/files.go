@@ -82,6 +82,7 @@ func (n *imports) run(sc *scope) signal {
 		sc.setImported(n.as, &python.Namespace{Vars: vars, IsModule: true})
 		return goesOn
 	}
+	sc.Work(4 * len(n.names))
 	for i, from := range n.names {
 		value, ok := vars[from]
 		if !ok {

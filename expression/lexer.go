@@ -267,8 +267,19 @@ var (
 
 func (l *lexer) number() {
 	rest := l.src[l.off:]
+	dots, signs := 0, 0 // or each number of a long sum would look at all that follow
 	if n := strings.IndexFunc(rest, func(r rune) bool {
-		return r != '_' && r != '.' && r != '+' && r != '-' && (r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r))
+		switch r {
+		case '_':
+			return false
+		case '.':
+			dots++
+			return dots > 1
+		case '+', '-':
+			signs++
+			return signs > 1
+		}
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	}); n >= 0 {
 		rest = rest[:n]
 	}

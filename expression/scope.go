@@ -46,6 +46,7 @@ func (s *evaluation) newRoot(t *template, out *output, given map[string]any, iso
 }
 
 func (sc *scope) addBlocks(t *template) {
+	sc.Work(4 * len(t.blocks))
 	for name, b := range t.blocks {
 		if sc.env.blocks == nil {
 			sc.env.blocks = map[string][]*blockVersion{}
@@ -61,6 +62,7 @@ func (sc *scope) inner(b *body) *scope {
 
 // set sets a name in the body of sc.
 func (sc *scope) set(name string, v any) {
+	sc.Work(1)
 	if sc.vars == nil {
 		sc.vars = map[string]any{}
 	}
@@ -115,6 +117,7 @@ func (env *environment) lookup(s *evaluation, name string) (any, bool) {
 
 // snapshot is all that is set in a template, for one that it includes.
 func (sc *scope) snapshot() map[string]any {
+	sc.Work(len(sc.env.given) + len(sc.env.vars))
 	all := maps.Clone(sc.env.given)
 	if all == nil {
 		all = map[string]any{}
@@ -126,6 +129,7 @@ func (sc *scope) snapshot() map[string]any {
 			return
 		}
 		within(at.outer)
+		sc.Work(len(at.vars))
 		for name, v := range at.vars {
 			if l, ok := v.(*loop); name == "super" || ok && name == "loop" && !l.mentioned {
 				continue
@@ -134,7 +138,6 @@ func (sc *scope) snapshot() map[string]any {
 		}
 	}
 	within(sc)
-	sc.Work(len(all))
 	return all
 }
 

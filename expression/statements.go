@@ -140,13 +140,13 @@ func (p *parser) branch() node {
 			at = 2
 		}
 		if at > 0 && branches[at].uses == nil {
-			p.within.symbols = before.copy()
+			p.within.symbols = before.branch()
 		}
 		if test {
 			b.tests = append(b.tests, p.several(false))
 		}
 		if at == 0 {
-			p.within.symbols = before.copy()
+			p.within.symbols = before.branch()
 		}
 		p.close()
 		nodes, end := p.nodes(ends...)
@@ -255,10 +255,12 @@ func (p *parser) assignment(at python.Position) node {
 		p.reading(of)
 	} else {
 		t = p.target()
-		for i, name := range t.names() {
-			if slices.Contains(t.names()[:i], name) {
+		seen := map[string]bool{}
+		for _, name := range t.names() {
+			if seen[name] {
 				p.fail(t.at, "%q is assigned to twice", name) // which value remains depends on the Python
 			}
+			seen[name] = true
 		}
 	}
 	if p.within.inFor {

@@ -10,6 +10,7 @@ import (
 type symbols struct {
 	uses   map[string]use
 	stores map[string]bool
+	before *symbols // of a branch: what the body used before
 }
 
 // use is how a body first uses a name.
@@ -21,21 +22,27 @@ const (
 )
 
 func newSymbols(stored ...string) symbols {
-	y := symbols{map[string]use{}, map[string]bool{}}
+	y := symbols{map[string]use{}, map[string]bool{}, nil}
 	for _, name := range stored {
 		y.store(name)
 	}
 	return y
 }
 
+// branch begins a branch of an if. It holds what it adds only: copying all that
+// was used before would take quadratic time for a text of many ifs.
+func (y symbols) branch() symbols {
+	return symbols{map[string]use{}, map[string]bool{}, &y}
+}
+
 func (y symbols) load(name string) {
-	if _, ok := y.uses[name]; !ok {
+	if !y.used(name) {
 		y.uses[name] = loaded
 	}
 }
 
 func (y symbols) store(name string) {
-	if _, ok := y.uses[name]; !ok {
+	if !y.used(name) {
 		y.uses[name] = stored
 	}
 	y.stores[name] = true
@@ -49,7 +56,23 @@ func (y symbols) storeTarget(t target) {
 	}
 }
 
-func (y symbols) copy() symbols { return symbols{maps.Clone(y.uses), maps.Clone(y.stores)} }
+func (y symbols) used(name string) bool {
+	for at := &y; at != nil; at = at.before {
+		if _, ok := at.uses[name]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (y symbols) stored(name string) bool {
+	for at := &y; at != nil; at = at.before {
+		if at.stores[name] {
+			return true
+		}
+	}
+	return false
+}
 
 // join adds the branches of an if: its first, the elifs together and the else.
 // What not all of them set may be set outside.
@@ -57,7 +80,7 @@ func (y symbols) join(branches [3]symbols) {
 	count := map[string]int{}
 	for _, b := range branches {
 		for name := range b.stores {
-			if !y.stores[name] {
+			if !y.stored(name) {
 				count[name]++
 			}
 		}
