@@ -68,8 +68,8 @@ func (l *Loop[S, K]) considerAll() {
 // acquireShare is how long locks are taken at a time, about: ten thousand take seconds.
 const acquireShare = 50 * time.Millisecond
 
-// acquire takes the locks of the candidates, of as many as there is time for, and gives up what is not to be
-// controlled any more. What is controlled then is followed to the newest event, for
+// acquire takes the locks of the candidates, of as many as there is time for, and gives
+// up what is not to be controlled any more. What is controlled then is followed to the newest event, for
 // another process may have controlled it until now.
 func (l *Loop[S, K]) acquire(ctx context.Context) error {
 	var fresh []string
