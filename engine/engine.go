@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"time"
 )
 
@@ -138,6 +139,16 @@ type Spec struct {
 	Hold <-chan struct{}
 }
 
+// Limit makes a run fail when its Timeout, which begins to count, is over. A ctx that
+// is done ends that.
+func (s Spec) Limit(ctx context.Context, fail context.CancelCauseFunc) {
+	if s.Timeout <= 0 {
+		return
+	}
+	timer := time.AfterFunc(s.Timeout, func() { fail(fmt.Errorf("%w after %s", ErrTimeout, s.Timeout)) })
+	context.AfterFunc(ctx, func() { timer.Stop() })
+}
+
 // Mount makes a path of the engine's host visible in the container. Source
 // must exist.
 type Mount struct {
@@ -159,6 +170,18 @@ type IO struct {
 type Exit struct {
 	Code      int
 	OOMKilled bool // the kernel killed something in it for lack of memory, whatever the code
+}
+
+// String says how the container ended, in words that follow its name.
+func (e Exit) String() string {
+	text := fmt.Sprintf("exited with %d", e.Code)
+	if e.Code > 128 && e.Code < 128+65 {
+		text += fmt.Sprintf(" (%s)", syscall.Signal(e.Code-128))
+	}
+	if e.OOMKilled {
+		text += ", out of memory"
+	}
+	return text
 }
 
 // Container is a container that exists in the engine.

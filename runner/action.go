@@ -101,7 +101,7 @@ func (r *Runner) runAction(ctx context.Context, res *resource, a protocol.Action
 	if err == nil {
 		event.Exit = &got.Exit.Code
 		if got.Exit.Code != 0 {
-			err = fmt.Errorf("action %q %s", id, invoke.ExitText(got.Exit))
+			err = fmt.Errorf("action %q %s", id, got.Exit)
 			if reason := got.Tail.Reason(); reason != "" {
 				err = fmt.Errorf("%w: %s", err, reason)
 			}

@@ -106,7 +106,7 @@ func (r *Runner) exitError(action string, got invoke.Result) error {
 		output = strings.TrimSpace(answer[:min(len(answer), 500)])
 	}
 	if output == "" {
-		return &reasonError{ReasonProgramFailed, fmt.Errorf("%s %s and printed nothing", action, invoke.ExitText(got.Exit))}
+		return &reasonError{ReasonProgramFailed, fmt.Errorf("%s %s and printed nothing", action, got.Exit)}
 	}
-	return &reasonError{ReasonProgramFailed, fmt.Errorf("%s %s: %s", action, invoke.ExitText(got.Exit), output)}
+	return &reasonError{ReasonProgramFailed, fmt.Errorf("%s %s: %s", action, got.Exit, output)}
 }

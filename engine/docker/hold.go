@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/deployster-go/deployster/engine"
@@ -30,19 +29,10 @@ func (e *Engine) release(ctx context.Context, spec engine.Spec, in *input, fail 
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			limit(ctx, spec.Timeout, fail)
+			spec.Limit(ctx, fail)
 			return nil
 		case <-due:
 			_ = entrypoint.KeepAlive(in.to.Conn)
 		}
 	}
-}
-
-// limit makes the run fail when its time is over; 0 is no limit.
-func limit(ctx context.Context, timeout time.Duration, fail context.CancelCauseFunc) {
-	if timeout <= 0 {
-		return
-	}
-	timer := time.AfterFunc(timeout, func() { fail(fmt.Errorf("%w after %s", engine.ErrTimeout, timeout)) })
-	context.AfterFunc(ctx, func() { timer.Stop() })
 }

@@ -42,7 +42,7 @@ func (e *Engine) Run(ctx context.Context, spec engine.Spec, streams engine.IO) (
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	if spec.Hold == nil {
-		limit(ctx, spec.Timeout, fail)
+		spec.Limit(ctx, fail)
 	}
 	exit, err := e.run(ctx, fail, spec, streams)
 	if errors.Is(err, errShim) {

@@ -109,11 +109,7 @@ func (f *Fake) run(ctx context.Context, record *FakeRun, streams engine.IO) (eng
 		}
 		return engine.Exit{}, err
 	}
-	if spec.Timeout > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, spec.Timeout, fmt.Errorf("%w after %s", engine.ErrTimeout, spec.Timeout))
-		defer stop()
-	}
+	spec.Limit(ctx, fail)
 
 	if spec.Whole && streams.Stdin != nil {
 		whole, err := readWhole(ctx, streams.Stdin)

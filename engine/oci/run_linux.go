@@ -57,14 +57,8 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 	if ctx.Err() != nil {
 		return engine.Exit{}, context.Cause(ctx)
 	}
-	limit := func() {
-		if spec.Timeout > 0 {
-			timer := time.AfterFunc(spec.Timeout, func() { fail(fmt.Errorf("%w after %s", engine.ErrTimeout, spec.Timeout)) })
-			context.AfterFunc(ctx, func() { timer.Stop() })
-		}
-	}
 	if spec.Hold == nil {
-		limit()
+		spec.Limit(ctx, fail)
 	}
 	image, err := e.store.Find(spec.Image)
 	if err != nil {
@@ -104,7 +98,7 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 		return engine.Exit{}, err
 	}
 	request.Whole = spec.Whole && streams.Stdin != nil
-	if err := e.start(ctx, c, kept, spec, request, limit); err != nil {
+	if err := e.start(ctx, c, kept, spec, request, func() { spec.Limit(ctx, fail) }); err != nil {
 		return engine.Exit{}, err
 	}
 	c.copy(streams, request, fail)

@@ -73,7 +73,7 @@ func (c *checker) act(ctx context.Context, answer protocol.StateOutput, ensure p
 		}
 		if s.exit.Code != 0 {
 			return fail("action %q, run with args %q, %s; the end of what it printed: %s; an action that did its work must exit with 0",
-				action.Name, action.Args, exitText(s.exit), receivedEnd(c.hide(s.stdout))), nil
+				action.Name, action.Args, s.exit, receivedEnd(c.hide(s.stdout))), nil
 		}
 	}
 	return pass("%s", actionNames(answer)), nil

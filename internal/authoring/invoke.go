@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/protocol"
@@ -137,21 +136,10 @@ func (c *checker) exited(action string, s said) verdict {
 	case s.exit.Code == 0:
 		return pass("")
 	case len(s.stderr) == 0:
-		return fail("%s %s; it wrote nothing to stderr (say there why), and to stdout %s", action, exitText(s.exit), received(c.hide(s.stdout)))
+		return fail("%s %s; it wrote nothing to stderr (say there why), and to stdout %s", action, s.exit, received(c.hide(s.stdout)))
 	default:
-		return fail("%s %s; the end of its stderr: %s", action, exitText(s.exit), receivedEnd(c.hide(s.stderr)))
+		return fail("%s %s; the end of its stderr: %s", action, s.exit, receivedEnd(c.hide(s.stderr)))
 	}
-}
-
-func exitText(e engine.Exit) string {
-	text := fmt.Sprintf("exited with %d", e.Code)
-	if e.Code > 128 && e.Code < 128+65 {
-		text += fmt.Sprintf(" (%s)", syscall.Signal(e.Code-128))
-	}
-	if e.OOMKilled {
-		text += ", out of memory"
-	}
-	return text
 }
 
 // onlyJSON judges whether stdout is one JSON document, whatever it says.

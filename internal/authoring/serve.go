@@ -97,7 +97,7 @@ func (c *checker) failsAlike(ctx context.Context) (verdict, error) {
 		return verdict{}, err
 	}
 	if (s.exit.Code == 0) != (answer.exit.Code == 0) {
-		return fail(`given "" as input, state %s in a container of its own; served, it %s`, exitText(s.exit), exitText(answer.exit)), nil
+		return fail(`given "" as input, state %s in a container of its own; served, it %s`, s.exit, answer.exit), nil
 	}
 	return pass(""), nil
 }
@@ -117,7 +117,7 @@ func (c *checker) actServed(ctx context.Context, ensure protocol.Ensure) (names 
 				return nil, verdict{}, err
 			}
 			if s.exit.Code != 0 {
-				return nil, fail("action %q %s; the end of what it printed: %s", action.Name, exitText(s.exit), receivedEnd(c.hide(s.stdout))), nil
+				return nil, fail("action %q %s; the end of what it printed: %s", action.Name, s.exit, receivedEnd(c.hide(s.stdout))), nil
 			}
 			continue
 		}
@@ -132,7 +132,7 @@ func (c *checker) actServed(ctx context.Context, ensure protocol.Ensure) (names 
 		case answer.document:
 			return nil, fail("action %q, served, answered output %s; it must be a JSON string with what the action prints", action.Name, received(c.hide(answer.stdout))), nil
 		case answer.exit.Code != 0:
-			return nil, fail("action %q, served, %s; the end of what it printed: %s; in a container of its own it succeeded", action.Name, exitText(answer.exit), receivedEnd(c.hide(printed))), nil
+			return nil, fail("action %q, served, %s; the end of what it printed: %s; in a container of its own it succeeded", action.Name, answer.exit, receivedEnd(c.hide(printed))), nil
 		}
 		names = append(names, action.Name)
 	}

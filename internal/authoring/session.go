@@ -168,7 +168,7 @@ func (s *session) endedEarly() error {
 	if len(s.stderr.data) > 0 {
 		said = "the end of its stderr: " + receivedEnd(s.c.hide(s.stderr.data))
 	}
-	return fmt.Errorf("the process that serves %s before it had answered; %s; it must go on until its stdin ends", exitText(s.exit), said)
+	return fmt.Errorf("the process that serves %s before it had answered; %s; it must go on until its stdin ends", s.exit, said)
 }
 
 // lineWriter hands on whole lines, without their ends, and refuses one that is

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"syscall"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/protocol"
@@ -100,16 +99,4 @@ func (v *Invoker) containerSpec(run protocol.Invocation, image engine.Image, plu
 // machine its parents keep others out.
 func openToAll(dir string) error {
 	return os.Chmod(dir, 0o777) //nolint:gosec // see above
-}
-
-// ExitText describes a container's end in a sentence's tail.
-func ExitText(e engine.Exit) string {
-	text := fmt.Sprintf("exited with %d", e.Code)
-	if e.Code > 128 && e.Code < 128+65 {
-		text += fmt.Sprintf(" (%s)", syscall.Signal(e.Code-128))
-	}
-	if e.OOMKilled {
-		text += ", out of memory"
-	}
-	return text
 }

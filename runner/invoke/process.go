@@ -327,7 +327,7 @@ func (p *process) exited(exit engine.Exit, err error) {
 		p.neverRan = !p.responded
 		p.fail(fmt.Errorf("cannot be run: %w", err))
 	default:
-		p.fail(errors.New(ExitText(exit)))
+		p.fail(errors.New(exit.String()))
 	}
 	failure = p.failure
 	if output := p.tail.Excerpt(); output != "" && failure != nil {
