@@ -111,12 +111,9 @@ func (l *launcher) steps() (int, error) {
 	if err := l.execute("create", "--bundle", l.request.Dir, "--pid-file", pidFile); err != nil {
 		return 0, err
 	}
-	pid, err := readPID()
+	pid, err := leave()
 	if err != nil {
-		return 0, failed("find the container's process", err)
-	}
-	if err := releaseStreams(); err != nil {
-		return 0, failed("leave the streams to the container", err)
+		return 0, err
 	}
 	if err := l.reports.Encode(Report{Created: true}); err != nil {
 		return 0, failed("report", err)
@@ -144,14 +141,22 @@ func (l *launcher) whole() (int, error) {
 	if err := l.execute("run", "--detach", "--bundle", l.request.Dir, "--pid-file", pidFile); err != nil {
 		return 0, err
 	}
-	pid, err := readPID()
+	pid, err := leave()
 	if err != nil {
+		return 0, err
+	}
+	return wait(pid)
+}
+
+// leave leaves the streams to the container, whose process it returns.
+func leave() (pid int, err error) {
+	if pid, err = readPID(); err != nil {
 		return 0, failed("find the container's process", err)
 	}
 	if err := releaseStreams(); err != nil {
 		return 0, failed("leave the streams to the container", err)
 	}
-	return wait(pid)
+	return pid, nil
 }
 
 // inputLater gives the container that is to be created an empty input, into which
