@@ -205,7 +205,7 @@ func typed(text string) (value any, err error) {
 	quoted := strings.HasPrefix(trimmed, "'") || strings.HasPrefix(trimmed, `"`)
 	value = text
 	err = yamlfile.Read("", []byte(text), "", func(n *yamlfile.Node) {
-		v, ok := readValue(n, maxNested)
+		v, ok := readValue(n)
 		switch n.Kind {
 		case yamlfile.Integer, yamlfile.Number:
 			ok = ok && fmt.Sprint(v) == trimmed

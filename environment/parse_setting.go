@@ -3,14 +3,11 @@ package environment
 import (
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/yamlfile"
@@ -35,7 +32,6 @@ var reserved = []string{"host", "host_attributes", "environment", "revision", "t
 var (
 	validName     = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?(/[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?)*$`)
 	validVariable = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
-	onlyDigits    = regexp.MustCompile(`^[-+]?[0-9_]+$`)
 )
 
 // setting reads one setting. It returns false when it reported a problem.
@@ -207,7 +203,7 @@ func readVars(n *yamlfile.Node) (map[string]any, bool) {
 			v.FailName("%s", problem)
 			ok = false
 		}
-		value, good := readValue(v, maxNested)
+		value, good := readValue(v)
 		vars[v.Name], ok = value, ok && good
 	}
 	return vars, ok
@@ -226,69 +222,23 @@ func variableProblem(name string) string {
 	return ""
 }
 
-// readValue reads what JSON can express: nil, bool, int64, float64, string,
-// []any and map[string]any, nested no deeper than so many levels.
-func readValue(n *yamlfile.Node, levels int) (value any, ok bool) {
-	if levels == 0 && (n.Kind == yamlfile.Mapping || n.Kind == yamlfile.List) {
-		n.Fail("nested deeper than %d levels", maxNested)
+// readValue reads what JSON can express, nested no deeper than maxNested levels.
+func readValue(n *yamlfile.Node) (value any, ok bool) {
+	if !shallow(n, maxNested) {
 		return nil, false
 	}
-	ok = true
-	switch n.Kind {
-	case yamlfile.Mapping:
-		members := make(map[string]any, len(n.Members))
-		for _, m := range n.Members {
-			v, good := readValue(m, levels-1)
-			members[m.Name], ok = v, ok && good
-		}
-		return members, ok
-	case yamlfile.List:
-		items := make([]any, len(n.Members))
-		for i, m := range n.Members {
-			v, good := readValue(m, levels-1)
-			items[i], ok = v, ok && good
-		}
-		return items, ok
-	case yamlfile.Text:
-		return n.Value, true
-	case yamlfile.Nothing:
-		return nil, true
-	case yamlfile.Boolean:
-		var b bool
-		if !decode("!!bool", n.Value, &b) {
-			n.Fail("%.60q is not a boolean", n.Value)
-			return nil, false
-		}
-		return b, true
-	case yamlfile.Integer, yamlfile.Number:
-		return readNumber(n)
-	default:
-		return nil, false // its problem was reported
-	}
+	return n.Any()
 }
 
-// readNumber reads integers of 64 bits and what else JSON has of numbers.
-func readNumber(n *yamlfile.Node) (any, bool) {
-	var i int64
-	var f float64
-	digits := onlyDigits.MatchString(n.Value)
-	switch {
-	case (n.Kind == yamlfile.Integer || digits) && decode("!!int", n.Value, &i):
-		return i, true
-	case n.Kind == yamlfile.Integer || digits:
-		n.Fail("%.40q is not an integer of 64 bits; put it in quotes to have it as text", n.Value)
-	case !decode("!!float", n.Value, &f):
-		n.Fail("%.60q is not a number", n.Value)
-	case math.IsInf(f, 0) || math.IsNaN(f):
-		n.Fail("%.60s is not a number that JSON can express", n.Value)
-	default:
-		return f, true
+// shallow reports the collections that are more than so many levels deep.
+func shallow(n *yamlfile.Node, levels int) bool {
+	if levels == 0 && (n.Kind == yamlfile.Mapping || n.Kind == yamlfile.List) {
+		n.Fail("nested deeper than %d levels", maxNested)
+		return false
 	}
-	return nil, false
-}
-
-// decode reads a text as YAML does where the tag is known.
-func decode(tag, text string, into any) bool {
-	n := yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text}
-	return n.Decode(into) == nil
+	ok := true
+	for _, m := range n.Members {
+		ok = shallow(m, levels-1) && ok
+	}
+	return ok
 }

@@ -41,7 +41,7 @@ func (n *Node) Any() (value any, ok bool) {
 	case Boolean:
 		var b bool
 		if !n.decode("!!bool", &b) {
-			n.Fail("%q is not a boolean", n.Value)
+			n.Fail("%.60q is not a boolean", n.Value)
 			return nil, false
 		}
 		return b, true
@@ -61,9 +61,9 @@ func (n *Node) number() (value any, ok bool) {
 	case n.Kind == Integer || digits.MatchString(n.Value) && n.style&yaml.TaggedStyle == 0:
 		n.Fail("%.40s is not an integer of 64 bits; put it in quotes to have it as text", n.Value)
 	case !n.decode("!!float", &f):
-		n.Fail("%q is not a number", n.Value)
+		n.Fail("%.60q is not a number", n.Value)
 	case math.IsInf(f, 0) || math.IsNaN(f):
-		n.Fail("%s is not a number that JSON can express", n.Value)
+		n.Fail("%.60s is not a number that JSON can express", n.Value)
 	case f == 0 && notZero.MatchString(n.Value):
 		n.Fail("%.40s is nearer to 0 than any number of 64 bits; put it in quotes to have it as text", n.Value)
 	default:
