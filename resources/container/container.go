@@ -32,9 +32,7 @@ var configSchema []byte
 
 // Identity says which container a resource manages, and the property of its
 // configuration that says so; thing is "" when that is not known.
-func Identity(resource string, config map[string]any) (property, thing string) {
-	return daemon.Identity("container", resource, config)
-}
+var Identity = daemon.Identify("container")
 
 // Type returns the resource type.
 func Type() protocol.Type[Config] { return managed(settling).Type(daemon.Socket) }

@@ -7,6 +7,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -42,25 +43,18 @@ type Config struct {
 
 // Identity says which network a resource manages, and the property of its
 // configuration that says so; thing is "" when that is not known.
-func Identity(resource string, config map[string]any) (property, thing string) {
-	return daemon.Identity("network", resource, config)
-}
+var Identity = daemon.Identify("network")
 
 // Type returns the resource type.
-func Type() protocol.Type[Config] { return managed().Type(daemon.Socket) }
+func Type() protocol.Type[Config] { return managed.Type(daemon.Socket) }
 
-func managed() daemon.Managed[Config, *manager] {
-	return daemon.Managed[Config, *manager]{
-		Schema: configSchema,
-		Adopt:  func(c Config) bool { return c.Adopt },
-		Open:   open,
-		State:  (*manager).state,
-		Actions: map[string]func(*manager, context.Context) error{
-			"create-network":   (*manager).create,
-			"recreate-network": (*manager).recreate,
-			"remove-network":   (*manager).remove,
-		},
-	}
+var managed = daemon.Managed[Config, *manager]{
+	Schema: configSchema, Adopt: func(c Config) bool { return c.Adopt }, Open: open, State: (*manager).state,
+	Actions: map[string]func(*manager, context.Context) error{
+		"create-network":   (*manager).create,
+		"recreate-network": (*manager).recreate,
+		"remove-network":   (*manager).remove,
+	},
 }
 
 // manager does what one request asks for.
@@ -72,12 +66,8 @@ type manager struct {
 
 func open(job daemon.Job[Config]) (*manager, error) {
 	m := &manager{Job: job, config: job.Request.Config}
-	if m.config.Name == "" {
-		m.config.Name = job.Request.Name
-	}
-	if m.config.Driver == "" {
-		m.config.Driver = "bridge"
-	}
+	m.config.Name = cmp.Or(m.config.Name, job.Request.Name)
+	m.config.Driver = cmp.Or(m.config.Driver, "bridge")
 	if m.config.Gateway != "" && m.config.Subnet == "" {
 		return nil, fmt.Errorf("gateway %s is given without the subnet that it belongs to", m.config.Gateway)
 	}
@@ -225,15 +215,10 @@ type described struct {
 func describe(n *dockernet.Inspect) described {
 	d := described{
 		ID: n.ID, Name: n.Name, Driver: n.Driver, Internal: n.Internal, Attachable: n.Attachable,
-		Options: n.Options, Labels: map[string]string{},
+		Options: n.Options, Labels: daemon.Unmarked(n.Labels),
 	}
 	if d.Options == nil {
 		d.Options = map[string]string{}
-	}
-	for key, value := range n.Labels {
-		if !strings.HasPrefix(key, "deployster.") {
-			d.Labels[key] = value
-		}
 	}
 	if len(n.IPAM.Config) > 0 {
 		d.Subnet = n.IPAM.Config[0].Subnet.String()

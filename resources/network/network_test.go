@@ -195,7 +195,7 @@ func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
 }
 
 func TestEngineThatIsNotThere(t *testing.T) {
-	r := typetest.Resource{Type: managed().Type("/does/not/exist.sock"), Name: "n", Config: object{}}
+	r := typetest.Resource{Type: managed.Type("/does/not/exist.sock"), Name: "n", Config: object{}}
 	r.Fails(t, "/does/not/exist.sock", "state")
 }
 
@@ -231,7 +231,7 @@ func manage(t *testing.T, r typetest.Resource) *manager {
 	typ.Actions["capture"] = func(_ context.Context, r protocol.Request[Config]) error {
 		docker, err := daemon.Connect(daemon.Socket)
 		if err == nil {
-			m, err = open(managed().Job(docker, r))
+			m, err = open(managed.Job(docker, r))
 		}
 		return err
 	}

@@ -7,6 +7,7 @@
 package volume
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -38,25 +39,18 @@ type Config struct {
 
 // Identity says which volume a resource manages, and the property of its
 // configuration that says so; thing is "" when that is not known.
-func Identity(resource string, config map[string]any) (property, thing string) {
-	return daemon.Identity("volume", resource, config)
-}
+var Identity = daemon.Identify("volume")
 
 // Type returns the resource type.
-func Type() protocol.Type[Config] { return managed().Type(daemon.Socket) }
+func Type() protocol.Type[Config] { return managed.Type(daemon.Socket) }
 
-func managed() daemon.Managed[Config, *manager] {
-	return daemon.Managed[Config, *manager]{
-		Schema: configSchema,
-		Adopt:  func(c Config) bool { return c.Adopt },
-		Open:   open,
-		State:  (*manager).state,
-		Actions: map[string]func(*manager, context.Context) error{
-			"create-volume":   (*manager).create,
-			"recreate-volume": (*manager).recreate,
-			"remove-volume":   (*manager).remove,
-		},
-	}
+var managed = daemon.Managed[Config, *manager]{
+	Schema: configSchema, Adopt: func(c Config) bool { return c.Adopt }, Open: open, State: (*manager).state,
+	Actions: map[string]func(*manager, context.Context) error{
+		"create-volume":   (*manager).create,
+		"recreate-volume": (*manager).recreate,
+		"remove-volume":   (*manager).remove,
+	},
 }
 
 // manager does what one request asks for.
@@ -67,12 +61,8 @@ type manager struct {
 
 func open(job daemon.Job[Config]) (*manager, error) {
 	m := &manager{Job: job, config: job.Request.Config}
-	if m.config.Name == "" {
-		m.config.Name = job.Request.Name
-	}
-	if m.config.Driver == "" {
-		m.config.Driver = "local"
-	}
+	m.config.Name = cmp.Or(m.config.Name, job.Request.Name)
+	m.config.Driver = cmp.Or(m.config.Driver, "local")
 	return m, nil
 }
 
@@ -213,14 +203,9 @@ type described struct {
 }
 
 func describe(v *dockervolume.Volume) described {
-	d := described{Name: v.Name, Driver: v.Driver, Mountpoint: v.Mountpoint, Options: v.Options, Labels: map[string]string{}}
+	d := described{Name: v.Name, Driver: v.Driver, Mountpoint: v.Mountpoint, Options: v.Options, Labels: daemon.Unmarked(v.Labels)}
 	if d.Options == nil {
 		d.Options = map[string]string{}
-	}
-	for key, value := range v.Labels {
-		if !strings.HasPrefix(key, "deployster.") {
-			d.Labels[key] = value
-		}
 	}
 	return d
 }

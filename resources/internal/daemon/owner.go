@@ -67,6 +67,14 @@ func (o Owner) Labels(labels map[string]string) map[string]string {
 	return all
 }
 
+// Unmarked is labels without Deployster's own, an empty map where there are none.
+func Unmarked(labels map[string]string) map[string]string {
+	others := map[string]string{}
+	maps.Copy(others, labels)
+	maps.DeleteFunc(others, own)
+	return others
+}
+
 // SameLabels compares labels, apart from Deployster's own. Of something that
 // was adopted only the wanted ones must be there.
 func SameLabels(got, want map[string]string) bool {
