@@ -9,8 +9,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // maxName is how many characters the name of a plug or an action may have:
@@ -139,7 +137,7 @@ func (f *fields) actions() []Action {
 	}
 	list, ok := value.([]any)
 	if !ok {
-		f.fail("actions", fmt.Sprintf("must be a list, not %s", phrase.Kind(value)))
+		f.fail("actions", fmt.Sprintf("must be a list, not %s", kindOf(value)))
 		return nil
 	}
 	if len(list) == 0 {
@@ -150,7 +148,7 @@ func (f *fields) actions() []Action {
 		at := fmt.Sprintf("actions[%d]", i)
 		object, ok := item.(map[string]any)
 		if !ok {
-			f.fail(at, fmt.Sprintf("must be an object, not %s", phrase.Kind(item)))
+			f.fail(at, fmt.Sprintf("must be an object, not %s", kindOf(item)))
 			continue
 		}
 		action := fields{object: object, data: f.data, path: join(f.path, at), root: f.top()}

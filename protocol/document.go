@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // The limits of an answer. MaxAnswer is in bytes: a caller need not keep more
@@ -65,7 +63,7 @@ func notAnObject(text []byte) error {
 	var value any
 	message := "the answer is not JSON; one JSON object was expected"
 	if json.Unmarshal(text, &value) == nil {
-		message = fmt.Sprintf("the answer is %s; one JSON object was expected", phrase.Kind(value))
+		message = fmt.Sprintf("the answer is %s; one JSON object was expected", kindOf(value))
 	} else if bytes.IndexByte(text, '{') > 0 {
 		message = "there is text before the JSON document; only the document belongs on stdout, everything for people on stderr"
 	}

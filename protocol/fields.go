@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // fields reads the members of one object of an answer. The first problem is
@@ -88,7 +86,7 @@ func (f *fields) child(key string) (*fields, bool) {
 	}
 	object, ok := value.(map[string]any)
 	if !ok {
-		f.fail(key, fmt.Sprintf("must be an object, not %s", phrase.Kind(value)))
+		f.fail(key, fmt.Sprintf("must be an object, not %s", kindOf(value)))
 		return nil, false
 	}
 	return &fields{object: object, data: f.data, path: join(f.path, key), root: f.top()}, true
@@ -101,7 +99,7 @@ func (f *fields) text(key string) (string, bool) {
 	}
 	s, ok := value.(string)
 	if !ok {
-		f.fail(key, fmt.Sprintf("must be a string, not %s", phrase.Kind(value)))
+		f.fail(key, fmt.Sprintf("must be a string, not %s", kindOf(value)))
 	}
 	return s, ok
 }
@@ -113,7 +111,7 @@ func (f *fields) boolean(key string, otherwise bool) bool {
 	}
 	b, ok := value.(bool)
 	if !ok {
-		f.fail(key, fmt.Sprintf("must be true or false, not %s", phrase.Kind(value)))
+		f.fail(key, fmt.Sprintf("must be true or false, not %s", kindOf(value)))
 	}
 	return b
 }
@@ -128,12 +126,12 @@ func (f *fields) invocation() Invocation {
 	}
 	list, ok := value.([]any)
 	if !ok {
-		f.fail("args", fmt.Sprintf("must be a list of strings, not %s", phrase.Kind(value)))
+		f.fail("args", fmt.Sprintf("must be a list of strings, not %s", kindOf(value)))
 	}
 	for i, item := range list {
 		s, ok := item.(string)
 		if !ok {
-			f.fail(fmt.Sprintf("args[%d]", i), fmt.Sprintf("must be a string, not %s", phrase.Kind(item)))
+			f.fail(fmt.Sprintf("args[%d]", i), fmt.Sprintf("must be a string, not %s", kindOf(item)))
 		}
 		if strings.ContainsRune(s, 0) {
 			f.fail(fmt.Sprintf("args[%d]", i), "must not contain a NUL character")
@@ -160,5 +158,24 @@ func (f *fields) needInvocation(i Invocation) {
 				Path:    f.path, Excerpt: excerpt(bytes.TrimSpace(f.data)),
 			}
 		}
+	}
+}
+
+// kindOf names what a decoded value of JSON is. It stands here, though other packages
+// have one too: types are built with this package alone.
+func kindOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case string:
+		return "a string"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	default:
+		return "a number"
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-
-	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // MaxRequest is how many bytes one line on the stdin of a served process may
@@ -62,7 +60,7 @@ func DecodeServeAnswer(line []byte) (ServeAnswer, error) {
 		a.Stderr, _ = f.text("stderr")
 	}
 	if _, text := object["output"].(string); object["output"] != nil && a.Exit == nil && !text {
-		f.fail("output", fmt.Sprintf("must be a string, not %s, in an answer without exit: more follows it, so it can only be text for people", phrase.Kind(object["output"])))
+		f.fail("output", fmt.Sprintf("must be a string, not %s, in an answer without exit: more follows it, so it can only be text for people", kindOf(object["output"])))
 	}
 	if f.err != nil {
 		return ServeAnswer{}, f.err
