@@ -61,6 +61,10 @@ func (l *loader) expressions(broken bool) {
 	for _, r := range l.pending {
 		for _, text := range r.texts {
 			c := known[text.Value]
+			if c.err != nil && l.found.Full() {
+				l.found.Add(Problem{})
+				continue
+			}
 			if c.err != nil {
 				l.found.Add(failure(text, c.err))
 				continue
@@ -79,6 +83,10 @@ func (l *loader) references(r *pending, text *yamlfile.Node, refs []expression.R
 		_, alias := r.Dependencies[ref.Name]
 		unread := broken && validName.MatchString(ref.Name) && l.manifest.resources[ref.Name] == nil
 		if variable || alias || unread || ref.Optional || slices.Contains(minus, ref.Name) {
+			continue
+		}
+		if l.found.Full() {
+			l.found.Add(Problem{})
 			continue
 		}
 		p, written := l.undefined(r, ref.Name, text.Value)

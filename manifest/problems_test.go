@@ -62,6 +62,14 @@ func TestHostileFilesAreRefusedQuickly(t *testing.T) {
 			}
 			return b.String()
 		}(), "and 19000 more problems"},
+		"a long expression": {func() string {
+			var b strings.Builder
+			b.WriteString("resources: {r: {type: x, config: {c: '")
+			for i := range 80_000 {
+				fmt.Fprintf(&b, "{{n%d}}", i)
+			}
+			return b.String() + "'}}}"
+		}(), "and 79000 more problems"},
 		"9 MiB": {"# " + strings.Repeat("x", 9<<20), "a.yaml: has 9437186 bytes or more; at most 8388608 (8 MiB) are possible"},
 	}
 	for name, test := range tests {

@@ -75,7 +75,7 @@ func (n *Node) FailLike(word string, known []string, format string, args ...any)
 // FailInside is Fail at a character of a text, see Inside. It returns false, and
 // reports nothing, where that place in the file is not known.
 func (n *Node) FailInside(offset int, format string, args ...any) bool {
-	if n.file.report.full() {
+	if n.file.report.Full() {
 		return false
 	}
 	at, ok := n.Inside(offset)
@@ -86,7 +86,7 @@ func (n *Node) FailInside(offset int, format string, args ...any) bool {
 }
 
 func (n *Node) fail(at Position, format string, args ...any) {
-	if n.file.report.full() {
+	if n.file.report.Full() {
 		n.file.report.more++ // without the cost of its text
 		return
 	}
@@ -94,7 +94,7 @@ func (n *Node) fail(at Position, format string, args ...any) {
 }
 
 func (n *Node) suggest(at Position, word string, known []string, format string, args ...any) {
-	if n.file.report.full() {
+	if n.file.report.Full() {
 		n.file.report.more++
 		return
 	}

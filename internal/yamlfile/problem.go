@@ -87,7 +87,7 @@ func (r *Report) about(file string) {
 
 // Add reports a problem, or only counts it when there are too many.
 func (r *Report) Add(p Problem) {
-	if r.full() {
+	if r.Full() {
 		r.more++
 		return
 	}
@@ -107,7 +107,9 @@ func (r *Report) Closest(word string, known []string) string {
 	return suggest.Closest(word, known)
 }
 
-func (r *Report) full() bool { return len(r.problems) >= maxProblems }
+// Full reports whether further problems are only counted, so that finding out
+// more about them is wasted.
+func (r *Report) Full() bool { return len(r.problems) >= maxProblems }
 
 // Err returns the problems as an *Error, in the order of files and places, each
 // once; nil if there are none.
