@@ -3,13 +3,11 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -150,32 +148,6 @@ func TestRelativePath(t *testing.T) {
 	if _, err := os.Stat("log.db"); err != nil {
 		t.Error(err)
 	}
-}
-
-// TestReadOnlyDirectory opens a log as someone who may not write there.
-func TestReadOnlyDirectory(t *testing.T) {
-	path := written(t)
-	dir := filepath.Dir(path)
-	if err := errors.Join(os.Chmod(path, 0o444), os.Chmod(dir, 0o555), openUp(filepath.Dir(dir))); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
-	failed := make(chan error)
-	go func() {
-		// Root may write everywhere; without its rights over files this
-		// thread is anybody. It is not unlocked and so ends with the goroutine.
-		runtime.LockOSThread()
-		if err := syscall.Setfsuid(65534); err != nil && os.Getuid() == 0 {
-			failed <- fs.ErrInvalid
-			return
-		}
-		l, err := Open(t.Context(), path, Options{})
-		if err == nil {
-			err = l.Close()
-		}
-		failed <- err
-	}()
-	wantError(t, <-failed, nil, "make the file and its directory", dir)
 }
 
 // openUp lets everybody search the test's own temporary directory.
