@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,8 +14,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/creack/pty"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
@@ -330,51 +327,6 @@ func (s *site) untilBusy(name string) {
 	}
 }
 
-func TestInterruptOnceLetsTheActionFinish(t *testing.T) {
-	s := newSite(t, three)
-	s.hold("a")
-	s.hold("c")
-	r := s.start("apply", "m.yaml", "--confirm", "NO")
-	s.untilBusy("a")
-	s.untilBusy("c")
-	if err := r.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	s.release("a")
-	s.release("c")
-	if code := s.exit(r); code != 130 {
-		t.Errorf("exit %d\n%s", code, r.out)
-	}
-	names := s.names()
-	if !slices.Contains(names, "action-finished-successfully action/a/set") || !slices.Contains(names, "resource-skipped resource/b") {
-		t.Errorf("the log tells %v", names)
-	}
-	if last := names[len(names)-1]; last != "run-failed run/m.yaml" {
-		t.Errorf("the log ends with %s", last)
-	}
-}
-
-func TestInterruptTwiceKillsTheAction(t *testing.T) {
-	s := newSite(t, three)
-	s.hold("a")
-	s.hold("c")
-	r := s.start("apply", "m.yaml", "--confirm", "NO")
-	s.untilBusy("a")
-	s.untilBusy("c")
-	for _, answer := range []string{"interrupt again", "killing"} {
-		if err := r.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
-		r.out.until(t, answer)
-	}
-	if code := s.exit(r); code != 130 {
-		t.Errorf("exit %d\n%s", code, r.out)
-	}
-	if names := s.names(); !slices.Contains(names, "action-failed action/a/set") {
-		t.Errorf("the log tells %v", names)
-	}
-}
-
 func (s *site) names() []string {
 	s.Helper()
 	var names []string
@@ -401,104 +353,6 @@ func TestTwoAppliesAtOnceTakeTurns(t *testing.T) {
 	}
 	if started != 3 {
 		t.Errorf("%d actions for 3 resources", started)
-	}
-}
-
-// terminal runs deployster on a pseudo terminal and answers its questions.
-func (s *site) terminal(answer string, args ...string) (screen string, code int) {
-	s.Helper()
-	cmd := exec.Command(binary, args...)
-	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "TERM=xterm-256color")
-	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer func() { _ = tty.Close() }()
-	var seen bytes.Buffer
-	buffer := make([]byte, 4096)
-	questions := 0
-	for {
-		n, err := tty.Read(buffer)
-		seen.Write(buffer[:n])
-		for strings.Count(seen.String(), "[y/N") > questions {
-			questions++
-			typed := answer + "\n"
-			if strings.HasPrefix(answer, "\x03") || strings.HasPrefix(answer, "\x04") {
-				typed = answer // these keys need no return
-			}
-			if _, err := tty.WriteString(typed); err != nil {
-				s.Fatal(err)
-			}
-		}
-		if err != nil {
-			break
-		}
-	}
-	_ = cmd.Wait()
-	return seen.String(), cmd.ProcessState.ExitCode()
-}
-
-func TestQuestionsOnATerminal(t *testing.T) {
-	for _, tc := range []struct {
-		mode, answer string
-		asked, code  int
-		changed      bool
-	}{
-		{"ACTION", "y", 3, 0, true},
-		{"RESOURCE", "yes", 3, 0, true},
-		{"ONCE", "y", 1, 0, true},
-		{"NO", "n", 0, 0, true},
-		{"ONCE", "n", 1, 1, false},
-		{"ACTION", "", 1, 1, false},
-		{"ONCE", "\x04", 1, 1, false},   // the end of input
-		{"ACTION", "\x04", 1, 1, false}, //
-		{"ONCE", "\x03", 1, 130, false}, // an interrupt
-		{"ACTION", "\x03", 1, 130, false},
-	} {
-		t.Run(tc.mode+" answered "+tc.answer, func(t *testing.T) {
-			s := newSite(t, three)
-			screen, code := s.terminal(tc.answer, "apply", "m.yaml", "--confirm", tc.mode, "--parallelism", "1")
-			if code != tc.code {
-				t.Errorf("exit %d, want %d", code, tc.code)
-			}
-			if asked := strings.Count(screen, "[y/N"); asked != tc.asked {
-				t.Errorf("asked %d times, want %d:\n%s", asked, tc.asked, screen)
-			}
-			if _, err := os.Stat(s.thing("a")); (err == nil) != tc.changed {
-				t.Errorf("changed: %v", err == nil)
-			}
-		})
-	}
-}
-
-func TestAReaderThatGoesAwayDoesNotEndTheRun(t *testing.T) {
-	s := newSite(t, three)
-	cmd := exec.Command(binary, "apply", "m.yaml", "--confirm", "NO", "--verbose")
-	cmd.Dir = s.dir
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(cmd.Start(), pipe.Close()); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // it says that its output went nowhere
-	s.wantWhole()
-	if names := s.names(); names[len(names)-1] != "run-finished-successfully run/m.yaml" {
-		t.Errorf("the log ends with %s", names[len(names)-1])
-	}
-}
-
-func TestColourOnlyWhereItIsWanted(t *testing.T) {
-	const colour = "\x1b[3"
-	s := newSite(t, "  a: {type: SLOW, config: {value: one}}")
-	if screen, _ := s.terminal("y", "apply", "m.yaml", "--confirm", "NO"); !strings.Contains(screen, colour) {
-		t.Errorf("no colour on a terminal: %q", screen)
-	}
-	t.Setenv("NO_COLOR", "1")
-	if screen, _ := s.terminal("y", "apply", "m.yaml", "--confirm", "NO"); strings.Contains(screen, colour) {
-		t.Errorf("colour in spite of NO_COLOR: %q", screen)
 	}
 }
 

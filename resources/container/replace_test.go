@@ -1,0 +1,165 @@
+package container
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/resources/internal/daemon"
+	"github.com/deployster-go/deployster/resources/internal/dockertest"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/moby/moby/client"
+)
+
+func TestReplacementMayUseTheSamePort(t *testing.T) {
+	docker := dockertest.Client(t)
+	port := freePort(t)
+	b := newBox(t, docker, object{
+		"image": dockertest.Image(t, docker, v1.Config{}), "env": object{"V": 1},
+		"ports": list{object{"container": 80, "host": port, "address": "127.0.0.1"}},
+	})
+	before, _ := b.Apply(t)
+	after, output := b.with(object{"env": object{"V": 2}}).Apply(t)
+	if before["id"] == after["id"] || after["ports"].(list)[0].(object)["host"] != int64(port) {
+		t.Errorf("was %v, is %v", before, after)
+	}
+	b.alone(t)
+	if !strings.Contains(output, "stopping the old container") {
+		t.Errorf("output: %s", output)
+	}
+}
+
+func TestFailedReplacementIsUndone(t *testing.T) {
+	docker := dockertest.Client(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	b := newBox(t, docker, object{"image": dockertest.Image(t, docker, v1.Config{Cmd: []string{"serve"}})})
+	before, _ := b.Apply(t)
+	for name, tc := range map[string]struct {
+		change object
+		want   string
+	}{
+		"ends at once":       {object{"command": list{"exit", "3"}}, "ended with 3 right after it was started"},
+		"no such executable": {object{"entrypoint": list{"/nowhere"}}, "starting container"},
+		"port is taken":      {object{"ports": list{object{"container": 80, "host": taken.Addr().(*net.TCPAddr).Port, "address": "127.0.0.1"}}}, "starting container"},
+		"unhealthy": {object{"health": object{"command": list{"/program", "exit", "9"}, "interval": "50ms", "retries": 2}},
+			"is unhealthy: its health check ended with 9 these are the last words"},
+		"no such network": {object{"networks": list{"bridge", "no-such-network"}, "user": "1"}, "no-such-network"},
+		"no such path":    {object{"mounts": list{object{"path": "/no/such/path", "target": "/x"}}}, "/no/such/path"},
+		"no such image":   {object{"image": "127.0.0.1:1/missing:1"}, "pulling image 127.0.0.1:1/missing:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := b.with(tc.change)
+			if name == "ends at once" {
+				changed = changed.patient()
+			}
+			changed.Fails(t, tc.want, "recreate-container")
+			if after := b.Valid(t); after["id"] != before["id"] {
+				t.Errorf("was %v, is %v", before, after)
+			}
+			b.alone(t)
+		})
+	}
+}
+
+func TestInterruptedReplacements(t *testing.T) {
+	docker := dockertest.Client(t)
+	image := dockertest.Image(t, docker, v1.Config{Cmd: []string{"serve"}})
+	for name, tc := range map[string]struct {
+		until int // how many steps of the replacement were made
+		stale string
+	}{
+		"new one made":            {1, "recreate-container"},
+		"old one stopped":         {2, "recreate-container"},
+		"old one renamed":         {3, "create-container"},
+		"new one renamed":         {4, "recreate-container"},
+		"new one started":         {5, "finish-replacement"},
+		"nothing but leave a new": {-1, "create-container"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBox(t, docker, object{"image": image, "env": object{"V": 1}})
+			v2 := b.with(object{"env": object{"V": 2}})
+			m := manage(t, v2)
+			var old string
+			if tc.until > 0 {
+				state, _ := b.Apply(t)
+				old = state["id"].(string)
+			}
+			id, err := m.create(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, step := range []func() error{
+				func() error { return must(docker.ContainerStop(t.Context(), old, client.ContainerStopOptions{})) },
+				func() error { return m.rename(t.Context(), old, m.oldName()) },
+				func() error { return m.rename(t.Context(), id, b.name) },
+				func() error { return must(docker.ContainerStart(t.Context(), id, client.ContainerStartOptions{})) },
+			} {
+				if i+2 > tc.until {
+					break
+				}
+				if err := step(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v2.Stale(t, tc.stale)
+			v2.Apply(t)
+			v2.alone(t)
+			if env := fmt.Sprint(b.inspect(t).Config.Env); !strings.Contains(env, "V=2") {
+				t.Errorf("env: %s", env)
+			}
+			v2.Gone().Apply(t)
+		})
+	}
+}
+
+// manage opens what an action of the resource works with.
+func manage(t *testing.T, b box) *manager {
+	t.Helper()
+	var m *manager
+	typ := Type()
+	typ.Actions["capture"] = func(_ context.Context, r request) error {
+		docker, err := daemon.Connect(daemon.Socket)
+		if err == nil {
+			m, err = open(managed(settling).Job(docker, r), settling)
+		}
+		return err
+	}
+	b.Type = typ
+	if code, _, stderr := b.Invoke(t, nil, "capture"); code != 0 {
+		t.Fatal(stderr)
+	}
+	t.Cleanup(func() { _ = m.Docker.Close() })
+	return m
+}
+
+func TestRemoveClearsLeftovers(t *testing.T) {
+	docker := dockertest.Client(t)
+	b := newBox(t, docker, object{"image": dockertest.Image(t, docker, v1.Config{})})
+	if _, err := manage(t, b).create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Gone().Stale(t, "remove-container")
+	b.Gone().Apply(t)
+}
+
+func TestAnonymousVolumesSurviveAReplacement(t *testing.T) {
+	docker := dockertest.Client(t)
+	b := newBox(t, docker, object{"image": dockertest.Image(t, docker, v1.Config{Volumes: map[string]struct{}{"/data": {}}})})
+	b.Apply(t)
+	kept := b.inspect(t).Mounts[0].Name
+	t.Cleanup(func() {
+		if _, err := docker.VolumeRemove(context.WithoutCancel(t.Context()), kept, client.VolumeRemoveOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	_, output := b.with(object{"user": "1"}).Apply(t)
+	if !strings.Contains(output, "volume "+kept+", which the old container had at /data, is kept") {
+		t.Errorf("output: %s", output)
+	}
+}
