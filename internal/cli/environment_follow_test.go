@@ -140,7 +140,7 @@ func TestADeploymentThatRollsItselfBackIsFollowedToThatEnd(t *testing.T) {
 	s.release("two/bad")
 	s.until(1, recorded(environment.EventStuck))
 	s.release("one/bad")
-	if code := s.exit(follower); code != 1 || !strings.Contains(follower.out.String(), "was stuck, and revision 1 was brought back") {
+	if code := s.exit(follower); code != 1 || !strings.Contains(follower.out.String(), "was stuck, and was rolled back to revision 1") {
 		t.Errorf("exit %d\n%s", code, follower.out)
 	}
 	if status := s.wantExit(0, "env", "status", "shop"); status != "REVISION    STATUS       DESIRED   CURRENT\nshop:1      Active       2         2\nshop:2      Reverted     0         0\n" {
