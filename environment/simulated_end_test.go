@@ -22,21 +22,40 @@ func (s *simulation) unsettled() string {
 	case !f.reached && !f.stuck:
 		return f.id + " has not ended"
 	}
-	var failing, waiting []string
+	failing, waiting, problem := s.unsettledHosts()
+	if problem == "" {
+		problem = s.unfounded(failing, waiting)
+	}
+	if problem == "" {
+		problem = s.busy(len(failing) > 0)
+	}
+	return problem
+}
+
+// unsettledHosts are the hosts that are not as they are to be and cannot be
+// otherwise. Any other that is not as it is to be is a problem.
+func (s *simulation) unsettledHosts() (failing, waiting []string, problem string) {
+	n, f := s.naive, s.naive.force
 	for _, h := range n.there(func(*naiveHost) bool { return true }) {
 		switch do, t := n.next(h), n.mine(h); {
 		case do.kind == "":
 			if is, want := s.really(h); is != want {
-				return fmt.Sprintf("on %s is %s, not %s", h.name, is, want)
+				return nil, nil, fmt.Sprintf("on %s is %s, not %s", h.name, is, want)
 			}
 		case t != nil && !t.up() && t.failures >= 3 && do.revision == f.revision && s.behaves(place{h.name, f.revision}) == bad:
 			failing = append(failing, h.name)
 		case do.class != classFree && n.rooms(Can{Disrupt: true})[do.class] <= 0:
 			waiting = append(waiting, h.name)
 		default:
-			return fmt.Sprintf("%s on %s is to be done", do, h.name)
+			return nil, nil, fmt.Sprintf("%s on %s is to be done", do, h.name)
 		}
 	}
+	return failing, waiting, ""
+}
+
+// unfounded is what the hosts that fail or wait are no reason for.
+func (s *simulation) unfounded(failing, waiting []string) string {
+	n, f := s.naive, s.naive.force
 	if len(waiting) > 0 && len(failing) == 0 && n.minimum() < n.wanted() {
 		return fmt.Sprintf("%s wait for nothing", waiting)
 	}
@@ -52,17 +71,23 @@ func (s *simulation) unsettled() string {
 			s.tally["no room for an automatic rollback"]++
 		}
 	}
+	return ""
+}
+
+// busy is what is still done, or would be. Where hosts fail they are tried again.
+func (s *simulation) busy(retrying bool) string {
 	if len(s.works) > 0 {
 		return "there is work"
 	}
 	if !s.control.state.Idle() {
 		return "it is not idle"
 	}
-	if len(failing) == 0 {
-		s.tally["at rest"]++
-		for step := range s.control.state.Decide(s.now, Can{Disrupt: true}) {
-			return fmt.Sprintf("it would %s %d on %s", step.Kind, step.Revision, step.Host)
-		}
+	if retrying {
+		return ""
+	}
+	s.tally["at rest"]++
+	for step := range s.control.state.Decide(s.now, Can{Disrupt: true}) {
+		return fmt.Sprintf("it would %s %d on %s", step.Kind, step.Revision, step.Host)
 	}
 	return ""
 }

@@ -138,10 +138,7 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 		return
 	}
 	if e.Name == EventTaskDeadlinePassed {
-		if due := n.lateAt(h); due.IsZero() || due.After(s.now) || at.revision != f.revision {
-			s.fail("the task on %s is late too early, or again: it was first started at %s", at.host, t.first)
-		}
-		f.late[at] = true
+		n.noteLate(s, h, at)
 		return
 	}
 	if t.note(e); h.lost && t.up() {
@@ -150,19 +147,38 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 	if e.Name == EventTaskTerminated {
 		delete(h.tasks, at.revision)
 	}
-	if e.Deployment != f.id {
-		return
+	if e.Deployment == f.id {
+		n.noteProgress(e, h, at.revision == f.revision)
 	}
-	h.begun = h.begun || e.Name == EventTaskStarted && at.revision == f.revision
-	if e.Name == EventTaskStarted && at.revision == f.revision && !f.tried {
-		f.tried, f.progress, f.moved = true, e.CreatedAt, true
-		f.stuck = f.stuck && (f.reached || n.halted())
+}
+
+// noteLate wants a task to be late when it is, and but once.
+func (n *naive) noteLate(s *simulation, h *naiveHost, at place) {
+	if due := n.lateAt(h); due.IsZero() || due.After(s.now) || at.revision != n.force.revision {
+		s.fail("the task on %s is late too early, or again: it was first started at %s", at.host, h.tasks[at.revision].first)
 	}
-	key := e.Name + string(e.Target)
-	if again := f.counted[key]; !again && (e.Name == EventTaskFinished && at.revision == f.revision || e.Name == EventTaskTerminated) {
-		f.counted[key] = true
+	n.force.late[at] = true
+}
+
+// noteProgress counts the first task that the deployment begins, and the first end
+// of each: of those of its revision that they are healthy, of all that they are gone.
+func (n *naive) noteProgress(e deploylog.Event, h *naiveHost, own bool) {
+	f := n.force
+	progress := func() {
 		f.progress, f.moved = e.CreatedAt, true
 		f.stuck = f.stuck && (f.reached || n.halted())
+	}
+	if e.Name == EventTaskStarted && own {
+		h.begun = true
+		if !f.tried {
+			f.tried = true
+			progress()
+		}
+	}
+	key := e.Name + string(e.Target)
+	if again := f.counted[key]; !again && (e.Name == EventTaskFinished && own || e.Name == EventTaskTerminated) {
+		f.counted[key] = true
+		progress()
 	}
 }
 

@@ -150,48 +150,72 @@ func (t todo) String() string { return fmt.Sprintf("%s %d", t.kind, t.revision) 
 // next is found by the rules of the seed: old tasks leave first, those of no use
 // before others, but of Surge one stays until the new one is healthy. Then the new
 // one comes.
-func (n *naive) next(h *naiveHost) (do todo) {
-	mine, revision := n.mine(h), n.force.revision
-	var old []int
+func (n *naive) next(h *naiveHost) todo {
+	leave, awaits := n.leaving(h)
+	switch {
+	case len(leave) > 0:
+		return n.end(h, leave)
+	case awaits:
+		return todo{kind: awaitProbe}
+	}
+	return n.bring(h)
+}
+
+// old are the revisions whose tasks are not to be on a host.
+func (n *naive) old(h *naiveHost) (old []int) {
+	mine := n.mine(h)
 	for _, r := range sortedKeys(h.tasks) {
-		if mine == nil || r != revision {
+		if mine == nil || r != n.force.revision {
 			old = append(old, r)
 		}
 	}
-	leave := slices.Clone(old)
-	if h.wanted && n.force.configuration.Method == Surge && !mine.up() && len(old) > 0 {
-		best := slices.MaxFunc(old, func(a, b int) int { return 2*(n.use(h.tasks[a])-n.use(h.tasks[b])) + sign(a-b) })
+	return old
+}
+
+// leaving are the revisions whose tasks may be ended now, and whether others are
+// waited for of which nobody knows what they are.
+func (n *naive) leaving(h *naiveHost) (leave []int, awaits bool) {
+	leave = n.old(h)
+	if h.wanted && n.force.configuration.Method == Surge && !n.mine(h).up() && len(leave) > 0 {
+		best := slices.MaxFunc(leave, func(a, b int) int { return 2*(n.use(h.tasks[a])-n.use(h.tasks[b])) + sign(a-b) })
 		if n.use(h.tasks[best]) > 0 {
 			leave = slices.DeleteFunc(leave, func(r int) bool { return r == best })
 		}
 	}
 	lost := func(r int) bool { return h.tasks[r].status == TaskLost && n.force.kind != ByDelete }
-	awaits := slices.ContainsFunc(leave, lost)
-	leave = slices.DeleteFunc(leave, lost)
-	if len(leave) > 0 {
-		r := slices.MinFunc(leave, func(a, b int) int { return 2*(n.use(h.tasks[a])/3-n.use(h.tasks[b])/3) + sign(a-b) })
-		t := h.tasks[r]
-		do = todo{Terminate, r, classFree, time.Time{}}
-		if t.status == TaskTerminating {
-			do.from = t.rests
-		}
-		switch {
-		case n.force.kind == ByDelete || t.status == TaskTerminating || h.ups() > 1:
-		case t.up() && h.wanted:
-			do.class = classReplace
-		case t.up():
-			do.class = classDrain
-		case h.wanted && mine == nil && !h.begun:
-			do.class = classFirst
-		}
-		return do
+	awaits = slices.ContainsFunc(leave, lost)
+	return slices.DeleteFunc(leave, lost), awaits
+}
+
+// end ends the task that is of the least use.
+func (n *naive) end(h *naiveHost, leave []int) todo {
+	r := slices.MinFunc(leave, func(a, b int) int { return 2*(n.use(h.tasks[a])/3-n.use(h.tasks[b])/3) + sign(a-b) })
+	t := h.tasks[r]
+	do := todo{Terminate, r, classFree, time.Time{}}
+	if t.status == TaskTerminating {
+		do.from = t.rests
 	}
 	switch {
-	case awaits || mine != nil && mine.status == TaskLost:
+	case n.force.kind == ByDelete || t.status == TaskTerminating || h.ups() > 1:
+	case t.up() && h.wanted:
+		do.class = classReplace
+	case t.up():
+		do.class = classDrain
+	case h.wanted && n.mine(h) == nil && !h.begun:
+		do.class = classFirst
+	}
+	return do
+}
+
+// bring brings the task of the revision in force, when no other has to leave before.
+func (n *naive) bring(h *naiveHost) todo {
+	mine, revision := n.mine(h), n.force.revision
+	switch {
+	case mine != nil && mine.status == TaskLost:
 		return todo{kind: awaitProbe}
 	case !h.wanted:
 		return todo{}
-	case mine == nil && len(old) > 0:
+	case mine == nil && len(n.old(h)) > 0:
 		return todo{Start, revision, classSurge, time.Time{}}
 	case mine == nil && h.begun:
 		return todo{Start, revision, classFree, time.Time{}}

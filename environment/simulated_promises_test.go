@@ -40,29 +40,9 @@ func (n *naive) decides(s *simulation, can Can, steps []Step) {
 	if due != "" {
 		s.fail("%s is to be recorded, and it decides %s", due, texts(steps))
 	}
-	room := n.rooms(can)
-	var may [classCount]map[string]todo
-	for i := range may {
-		may[i] = map[string]todo{}
-	}
-	for _, h := range n.there(func(h *naiveHost) bool { return n.known && can.Work(h.name) }) {
-		do := n.next(h)
-		if do.kind != "" && !do.from.After(s.now) && (!n.force.paused || do.kind == Confirm) {
-			may[do.class][h.name] = do
-		}
-	}
+	room, may := n.rooms(can), n.may(s.now, can)
 	for _, step := range steps {
-		found := false
-		for class := range classCount {
-			if do, ok := may[class][step.Host]; ok && do.kind == step.Kind && do.revision == step.Revision && room[class] > 0 {
-				found = true
-				if room[class]--; class == classReplace {
-					room[classDrain]--
-				}
-				delete(may[class], step.Host)
-			}
-		}
-		if !found {
+		if !may.take(step, &room) {
 			s.fail("it decides to %s %d on %s, which may not be; what may is %v", step.Kind, step.Revision, step.Host, may)
 		}
 	}
@@ -71,6 +51,36 @@ func (n *naive) decides(s *simulation, can Can, steps []Step) {
 			s.fail("it does not decide on what may be done of class %d: %v, but on %s", class, may[class], texts(steps))
 		}
 	}
+}
+
+// choices are what may be done next, by class and host.
+type choices [classCount]map[string]todo
+
+func (n *naive) may(now time.Time, can Can) (may choices) {
+	for i := range may {
+		may[i] = map[string]todo{}
+	}
+	for _, h := range n.there(func(h *naiveHost) bool { return n.known && can.Work(h.name) }) {
+		do := n.next(h)
+		if do.kind != "" && !do.from.After(now) && (!n.force.paused || do.kind == Confirm) {
+			may[do.class][h.name] = do
+		}
+	}
+	return may
+}
+
+// take takes a step from the choices and the rooms, and reports whether it was there.
+func (may choices) take(step Step, room *[classCount]int) (found bool) {
+	for class := range classCount {
+		if do, ok := may[class][step.Host]; ok && do.kind == step.Kind && do.revision == step.Revision && room[class] > 0 {
+			found = true
+			if room[class]--; class == classReplace {
+				room[classDrain]--
+			}
+			delete(may[class], step.Host)
+		}
+	}
+	return found
 }
 
 // rooms are how many hosts of each class may be worked on.
@@ -91,36 +101,62 @@ func (n *naive) rooms(can Can) (room [classCount]int) {
 
 // begins wants the promises to be kept by what begins.
 func (n *naive) begins(s *simulation, step Step) {
-	f, h := n.force, n.host(step.Host)
-	t := h.tasks[step.Revision]
+	h := n.host(step.Host)
 	for _, w := range s.works {
 		if w.of == s.control && w.at.host == h.name {
 			s.fail("there is work on %s already", h.name)
 		}
 	}
-	if step.Kind != Confirm && t.up() && h.ups() == 1 && f.kind != ByDelete {
-		if left := n.up() - 1; left < n.minimum() {
-			s.fail("%s %d on %s leaves %d healthy, and the minimum is %d", step.Kind, step.Revision, h.name, left, n.minimum())
-		}
-		if left := n.serve() - 1; h.wanted && left < n.minimum() {
-			s.fail("%s %d on %s leaves %d of those wanted, and the minimum is %d", step.Kind, step.Revision, h.name, left, n.minimum())
-		}
-		if left := s.reallyUp(h.name); !s.nature.deaths && left < n.minimum() {
-			s.fail("%s %d on %s really leaves %d healthy, and the minimum is %d", step.Kind, step.Revision, h.name, left, n.minimum())
-		}
-		if f.configuration.Method == Surge && h.wanted && step.Kind == Terminate {
-			s.fail("it stops the only task on %s, and the method is Surge", h.name)
-		}
+	n.keepsMinimum(s, step)
+	if step.Kind == Terminate {
+		n.sparesBelievedDead(s, step)
 	}
-	if step.Kind == Terminate && t != nil && t.status == TaskDied && !s.nature.deaths && f.kind != ByDelete && s.machine(h.name).tasks[step.Revision].healthy() {
+	if step.Kind == Start {
+		n.keepsToMethod(s, step)
+	}
+}
+
+// keepsMinimum wants enough hosts to be healthy without the only healthy task of one.
+func (n *naive) keepsMinimum(s *simulation, step Step) {
+	f, h := n.force, n.host(step.Host)
+	if t := h.tasks[step.Revision]; step.Kind == Confirm || !t.up() || h.ups() != 1 || f.kind == ByDelete {
+		return
+	}
+	if left := n.up() - 1; left < n.minimum() {
+		s.fail("%s %d on %s leaves %d healthy, and the minimum is %d", step.Kind, step.Revision, h.name, left, n.minimum())
+	}
+	if left := n.serve() - 1; h.wanted && left < n.minimum() {
+		s.fail("%s %d on %s leaves %d of those wanted, and the minimum is %d", step.Kind, step.Revision, h.name, left, n.minimum())
+	}
+	if left := s.reallyUp(h.name); !s.nature.deaths && left < n.minimum() {
+		s.fail("%s %d on %s really leaves %d healthy, and the minimum is %d", step.Kind, step.Revision, h.name, left, n.minimum())
+	}
+	if f.configuration.Method == Surge && h.wanted && step.Kind == Terminate {
+		s.fail("it stops the only task on %s, and the method is Surge", h.name)
+	}
+}
+
+// sparesBelievedDead wants enough hosts to be healthy without a task that is
+// believed dead and is not.
+func (n *naive) sparesBelievedDead(s *simulation, step Step) {
+	f, h := n.force, n.host(step.Host)
+	t := h.tasks[step.Revision]
+	if t != nil && t.status == TaskDied && !s.nature.deaths && f.kind != ByDelete && s.machine(h.name).tasks[step.Revision].healthy() {
 		if left := s.reallyUp(h.name); left < n.minimum() {
 			s.fail("%d on %s is believed dead, and without it really %d are healthy, and the minimum is %d", step.Revision, h.name, left, n.minimum())
 		}
 	}
-	if step.Kind == Start && f.configuration.Method == Replace && (len(h.tasks) > 1 || len(h.tasks) == 1 && t == nil) {
+}
+
+// keepsToMethod wants a task to be started beside another only by Surge, and on no
+// more hosts than may have two.
+func (n *naive) keepsToMethod(s *simulation, step Step) {
+	f, h := n.force, n.host(step.Host)
+	t := h.tasks[step.Revision]
+	if f.configuration.Method == Replace && (len(h.tasks) > 1 || len(h.tasks) == 1 && t == nil) {
 		s.fail("revision %d is started on %s, which may have another", step.Revision, h.name)
 	}
-	if step.Kind == Start && t == nil && len(h.tasks) > 0 {
+	if t == nil && len(h.tasks) > 0 {
 		s.tally["doubled"]++
 		if already := len(h.tasks) > 1; !already && n.doubled() >= f.configuration.MaxOver {
 			s.fail("%d hosts have two tasks already, and max_over is %d", n.doubled(), f.configuration.MaxOver)
@@ -154,19 +190,20 @@ func (n *naive) sees(l *look) string {
 		return ""
 	}
 	t := n.host(l.at.host).tasks[l.at.revision]
-	down, lost := l.seen.Health == Unhealthy || l.seen.Health == Unknown, t != nil && t.status == TaskLost
-	switch {
-	case t == nil:
+	if t == nil {
 		return ""
-	case t.status == TaskLaunched && down:
+	}
+	lost := t.status == TaskLost
+	switch seen := l.seen.Health; {
+	case t.status == TaskLaunched && (seen == Unhealthy || seen == Unknown):
 		return EventTaskFailed
-	case t.up() && l.seen.Health == Unknown:
+	case t.up() && seen == Unknown:
 		return EventTaskLost
-	case (t.up() || lost) && l.seen.Health == Unhealthy:
+	case (t.up() || lost) && seen == Unhealthy:
 		return EventTaskDied
-	case (t.status == TaskHealthy || lost) && l.seen.Health == Drifted:
+	case (t.status == TaskHealthy || lost) && seen == Drifted:
 		return EventTaskDrifted
-	case (t.status == TaskDrifted || t.status == TaskDied || lost) && l.seen.Health == Healthy:
+	case seen == Healthy && slices.Contains([]TaskStatus{TaskDrifted, TaskDied, TaskLost}, t.status):
 		return EventTaskRecovered
 	}
 	return ""

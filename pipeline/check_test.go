@@ -49,17 +49,17 @@ func (s *State) incompleteBefore(d *deployment, step Step) string {
 		return ""
 	}
 	stage, run := &s.layout.stages[at.stage], &d.stages[at.stage]
-	if at.group == none {
-		if step.Event == stageStarted {
-			for _, b := range stage.before {
-				if !d.stages[b].passed {
-					return "the end of stage " + s.layout.stages[b].Name
-				}
+	if at.group == none && step.Event == stageStarted {
+		for _, b := range stage.before {
+			if !d.stages[b].passed {
+				return "the end of stage " + s.layout.stages[b].Name
 			}
-			return ""
 		}
+		return ""
+	}
+	if at.group == none && step.Event == stageFinished {
 		for g := range stage.groups {
-			if step.Event == stageFinished && !run.groups[g].marks.has(groupFinished) {
+			if !run.groups[g].marks.has(groupFinished) {
 				return "the end of group " + stage.groups[g].Name
 			}
 		}
@@ -70,17 +70,22 @@ func (s *State) incompleteBefore(d *deployment, step Step) string {
 	if at.group == none {
 		return ""
 	}
-	group := &run.groups[at.group]
+	return d.incompleteInGroup(stage, at, step)
+}
+
+// incompleteInGroup is incompleteBefore for steps of groups and of hosts.
+func (d *deployment) incompleteInGroup(stage *stageLayout, at place, step Step) string {
+	layout, group := &stage.groups[at.group], &d.stages[at.stage].groups[at.group]
 	if at.host == none {
 		for h, host := range group.hosts {
 			if step.Event == groupFinished && !host.marks.has(hostFinished) && !host.marks.has(hostFailed) {
-				return "the end of host " + stage.groups[at.group].hosts[h].name
+				return "the end of host " + layout.hosts[h].name
 			}
 		}
 		return ""
 	}
 	if !group.begun {
-		return "the start of group " + stage.groups[at.group].Name
+		return "the start of group " + layout.Name
 	}
 	m := group.hosts[at.host].marks
 	for c, event := range stage.chain[:slices.Index(stage.chain, step.Event)] {

@@ -143,46 +143,11 @@ func (n *naive) graph(r *revision) map[entry][]entry {
 		if last[s.Name] {
 			to(finished, finish)
 		}
-		inside := []entry{}
-		switch {
-		case s.Approval != nil:
-			inside = append(inside, entry{t, "stage-approved"})
-		case s.Run != nil || s.Build != nil && s.Build.Manifest != "":
-			inside = append(inside, entry{t, "stage-manifest-applied"})
-		case s.Build != nil:
-			for _, kind := range s.Build.Artifacts {
-				if r.order > n.introduced[s.Name+":build:"+kind] {
-					inside = append(inside, entry{t, "build-stage-received-" + kind + "-artifact"})
-				}
-			}
-		default:
-			for _, g := range s.Deploy.HostGroups {
-				gt := "host-group/" + n.name + "/" + g.Name
-				begin, end := entry{gt, "host-group-started"}, entry{gt, "host-group-finished-successfully"}
-				to(started, begin)
-				to(end, finished)
-				hosts, known := n.members[g.Name]
-				if !known {
-					to(begin, entry{gt, "members-told"}) // which nobody has yet
-					to(entry{gt, "members-told"}, end)
-				} else if len(hosts) == 0 {
-					to(begin, end)
-				}
-				for _, h := range hosts {
-					at := entry{"host/" + n.name + "/" + g.Name + "/" + h, "host-started"}
-					to(begin, at)
-					for _, event := range append(eventsOf(s.Deploy), "host-finished-successfully") {
-						to(at, entry{at.target, event})
-						at.event = event
-					}
-					to(at, end)
-				}
-			}
-			if len(s.Deploy.HostGroups) == 0 {
-				to(started, finished)
-			}
+		if s.Deploy != nil {
+			n.groups(s.Deploy, started, finished, to)
 			continue
 		}
+		inside := n.inside(r, s)
 		for _, e := range inside {
 			to(started, e)
 			to(e, finished)
@@ -194,6 +159,53 @@ func (n *naive) graph(r *revision) map[entry][]entry {
 	n.next[r] = next
 	n.after[r] = map[entry][]entry{}
 	return next
+}
+
+// inside is what a stage without host groups has between its start and its end.
+func (n *naive) inside(r *revision, s Stage) (inside []entry) {
+	t := "stage/" + n.name + "/" + s.Name
+	switch {
+	case s.Approval != nil:
+		inside = append(inside, entry{t, "stage-approved"})
+	case s.Run != nil || s.Build != nil && s.Build.Manifest != "":
+		inside = append(inside, entry{t, "stage-manifest-applied"})
+	case s.Build != nil:
+		for _, kind := range s.Build.Artifacts {
+			if r.order > n.introduced[s.Name+":build:"+kind] {
+				inside = append(inside, entry{t, "build-stage-received-" + kind + "-artifact"})
+			}
+		}
+	}
+	return inside
+}
+
+// groups leads from the start of a stage through its host groups to its end.
+func (n *naive) groups(d *Deploy, started, finished entry, to func(a, b entry)) {
+	for _, g := range d.HostGroups {
+		gt := "host-group/" + n.name + "/" + g.Name
+		begin, end := entry{gt, "host-group-started"}, entry{gt, "host-group-finished-successfully"}
+		to(started, begin)
+		to(end, finished)
+		hosts, known := n.members[g.Name]
+		if !known {
+			to(begin, entry{gt, "members-told"}) // which nobody has yet
+			to(entry{gt, "members-told"}, end)
+		} else if len(hosts) == 0 {
+			to(begin, end)
+		}
+		for _, h := range hosts {
+			at := entry{"host/" + n.name + "/" + g.Name + "/" + h, "host-started"}
+			to(begin, at)
+			for _, event := range append(eventsOf(d), "host-finished-successfully") {
+				to(at, entry{at.target, event})
+				at.event = event
+			}
+			to(at, end)
+		}
+	}
+	if len(d.HostGroups) == 0 {
+		to(started, finished)
+	}
 }
 
 func eventsOf(d *Deploy) (events []string) {

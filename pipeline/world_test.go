@@ -239,42 +239,19 @@ func (w *world) change(d *Definition) *Definition {
 	case 0, 1:
 		w.insert(d)
 	case 2:
-		if len(d.Stages) == 1 {
-			break
-		}
-		name := s.Name
-		d.Stages = slices.Delete(d.Stages, at, at+1)
-		for i := range d.Stages {
-			d.Stages[i].After = slices.DeleteFunc(d.Stages[i].After, func(b string) bool { return b == name })
-		}
+		removeStage(d, at)
 	case 3:
 		w.rewire(d, at)
 	case 4, 5:
 		if s.Build != nil {
 			s.Build.Artifacts = slices.Clone(someKinds[:w.n(4, "kinds")])
 		}
-		if s.Deploy != nil { // a step comes in, goes, or moves
-			for _, event := range someEvents {
-				s.Deploy.Steps = slices.DeleteFunc(s.Deploy.Steps, func(h HostStep) bool { return h.Event == event && w.n(3, "goes") == 0 })
-				if !slices.Contains(eventsOf(s.Deploy), event) && w.n(2, "comes") == 0 {
-					i := w.n(len(s.Deploy.Steps)+1, "where")
-					s.Deploy.Steps = slices.Insert(s.Deploy.Steps, i, HostStep{Event: event, Manifest: event + ".yaml"})
-				}
-			}
+		if s.Deploy != nil {
+			w.changeSteps(s.Deploy)
 		}
-	case 6: // a group comes in, from outside or another stage, or goes
-		if s.Deploy == nil {
-			break
-		}
-		name := someGroups[w.n(len(someGroups), "group")]
-		had := slices.ContainsFunc(s.Deploy.HostGroups, func(g HostGroup) bool { return g.Name == name })
-		for i := range d.Stages {
-			if o := d.Stages[i].Deploy; o != nil {
-				o.HostGroups = slices.DeleteFunc(o.HostGroups, func(g HostGroup) bool { return g.Name == name })
-			}
-		}
-		if !had {
-			s.Deploy.HostGroups = append(s.Deploy.HostGroups, HostGroup{Name: name, Hosts: "attribute:group == " + name})
+	case 6:
+		if s.Deploy != nil {
+			w.changeGroup(d, s.Deploy)
 		}
 	case 7: // the stage does something else
 		var groups []string
@@ -287,6 +264,52 @@ func (w *world) change(d *Definition) *Definition {
 		changed.After = s.After
 		*s = changed
 	}
+	keepBatches(d)
+	if w.n(4, "other batches") == 0 {
+		w.batch(d)
+	}
+	return d
+}
+
+// removeStage removes a stage, unless it is the only one.
+func removeStage(d *Definition, at int) {
+	if len(d.Stages) == 1 {
+		return
+	}
+	name := d.Stages[at].Name
+	d.Stages = slices.Delete(d.Stages, at, at+1)
+	for i := range d.Stages {
+		d.Stages[i].After = slices.DeleteFunc(d.Stages[i].After, func(b string) bool { return b == name })
+	}
+}
+
+// changeSteps lets steps come in, go, or move.
+func (w *world) changeSteps(d *Deploy) {
+	for _, event := range someEvents {
+		d.Steps = slices.DeleteFunc(d.Steps, func(h HostStep) bool { return h.Event == event && w.n(3, "goes") == 0 })
+		if !slices.Contains(eventsOf(d), event) && w.n(2, "comes") == 0 {
+			i := w.n(len(d.Steps)+1, "where")
+			d.Steps = slices.Insert(d.Steps, i, HostStep{Event: event, Manifest: event + ".yaml"})
+		}
+	}
+}
+
+// changeGroup lets a group come in, from outside or another stage, or go.
+func (w *world) changeGroup(d *Definition, of *Deploy) {
+	name := someGroups[w.n(len(someGroups), "group")]
+	had := slices.ContainsFunc(of.HostGroups, func(g HostGroup) bool { return g.Name == name })
+	for i := range d.Stages {
+		if o := d.Stages[i].Deploy; o != nil {
+			o.HostGroups = slices.DeleteFunc(o.HostGroups, func(g HostGroup) bool { return g.Name == name })
+		}
+	}
+	if !had {
+		of.HostGroups = append(of.HostGroups, HostGroup{Name: name, Hosts: "attribute:group == " + name})
+	}
+}
+
+// keepBatches keeps the batches whose stages are there and still follow each other.
+func keepBatches(d *Definition) {
 	keep := d.Batches
 	d.Batches = nil
 	index := func(name string) int { return slices.IndexFunc(d.Stages, func(s Stage) bool { return s.Name == name }) }
@@ -295,10 +318,6 @@ func (w *world) change(d *Definition) *Definition {
 			d.Batches = append(d.Batches, b)
 		}
 	}
-	if w.n(4, "other batches") == 0 {
-		w.batch(d)
-	}
-	return d
 }
 
 func (w *world) setMembers() {
@@ -329,11 +348,7 @@ func (w *world) act(steps []Step) {
 	registered := len(w.state.Registrations())
 	switch what := w.n(24, "act"); {
 	case what == 0 || registered == 0:
-		if registered < 3 {
-			if err := w.propose(Release{Revision: fmt.Sprintf("r%d", registered+1), ID: w.id()}); err != nil {
-				w.Fatal(err)
-			}
-		}
+		w.release(registered)
 	case (what == 1 || what == 2) && !w.steady:
 		w.define(w.change(w.state.Definition()))
 	case what == 3:
@@ -358,6 +373,16 @@ func (w *world) act(steps []Step) {
 		w.end(s)
 	case len(steps) > 0:
 		w.end(steps[w.n(len(steps), "step")])
+	}
+}
+
+// release registers another revision, unless there are three.
+func (w *world) release(registered int) {
+	if registered >= 3 {
+		return
+	}
+	if err := w.propose(Release{Revision: fmt.Sprintf("r%d", registered+1), ID: w.id()}); err != nil {
+		w.Fatal(err)
 	}
 }
 

@@ -78,119 +78,126 @@ func TestWhetherAllCanBeRemovedIsKnownBeforeAnythingIsMade(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatCanNotBeKnownAnyMore(t *testing.T) {
-	const text = chain + `  deep: {type: thing, dependencies: {api: api}, config: {value: "{{ api.state.value }}"}}
+// chainOfUnknown is a chain with a resource at its end, whose configuration is not
+// known when those before it are not.
+const chainOfUnknown = chain + `  deep: {type: thing, dependencies: {api: api}, config: {value: "{{ api.state.value }}"}}
 `
-	t.Run("refuses before anything is done", func(t *testing.T) {
-		w := applied(t, text)
-		delete(w.things, "db")
-		got, err := w.destroy(t, text)
-		var failed *runner.FailedError
-		if !errors.As(err, &failed) {
-			t.Fatalf("got %v", err)
+
+func TestAConfigurationThatCannotBeKnownRefusesBeforeAnythingIsDone(t *testing.T) {
+	w := applied(t, chainOfUnknown)
+	delete(w.things, "db")
+	got, err := w.destroy(t, chainOfUnknown)
+	var failed *runner.FailedError
+	if !errors.As(err, &failed) {
+		t.Fatalf("got %v", err)
+	}
+	for _, want := range []string{
+		"api: its type cannot be asked whether it is there: its configuration (m.yaml:7:13) needs the state of db, which does not exist; apply first",
+		"deep: its type cannot be asked whether it is there: its configuration (m.yaml:9:57) needs the state of api, which is not known either",
+		"nothing was removed; the rest can be, with --keep-going, or with --target other",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got\n%v\nwhich does not say\n%s", err, want)
 		}
-		for _, want := range []string{
-			"api: its type cannot be asked whether it is there: its configuration (m.yaml:7:13) needs the state of db, which does not exist; apply first",
-			"deep: its type cannot be asked whether it is there: its configuration (m.yaml:9:57) needs the state of api, which is not known either",
-			"nothing was removed; the rest can be, with --keep-going, or with --target other",
-		} {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("got\n%v\nwhich does not say\n%s", err, want)
-			}
+	}
+	wantStatuses(t, got, map[string]runner.Status{"db": runner.Skipped, "api": runner.Failed, "deep": runner.Failed, "other": runner.Skipped})
+	if w.runs("unset")+w.runs("absent") != 0 {
+		t.Errorf("it did %v", w.trace)
+	}
+}
+
+// What it depends on is skipped with it.
+func TestAConfigurationThatCannotBeKnownFailsOnlyItselfWhenTheRestGoesOn(t *testing.T) {
+	w := applied(t, chainOfUnknown)
+	delete(w.things, "db")
+	got, err := w.destroy(t, chainOfUnknown, keepGoing)
+	if err == nil {
+		t.Error("it succeeded")
+	}
+	wantStatuses(t, got, map[string]runner.Status{"db": runner.Skipped, "api": runner.Skipped, "deep": runner.Failed, "other": runner.Destroyed})
+	seen := map[string]bool{}
+	for _, e := range w.logged {
+		key := fmt.Sprint(e.Kind, e.Resource, e.Action, e.Attempt)
+		if seen[key] {
+			t.Errorf("%s of %s is recorded twice, and a log takes it once", e.Kind, e.Resource)
 		}
-		wantStatuses(t, got, map[string]runner.Status{"db": runner.Skipped, "api": runner.Failed, "deep": runner.Failed, "other": runner.Skipped})
-		if w.runs("unset")+w.runs("absent") != 0 {
-			t.Errorf("it did %v", w.trace)
+		seen[key] = true
+	}
+}
+
+func TestAConfigurationThatCannotBeKnownDoesNotMatterWhenItIsKnownToBeGone(t *testing.T) {
+	w := applied(t, chainOfUnknown)
+	for _, name := range []string{"db", "api", "deep"} {
+		delete(w.things, name)
+	}
+	got, err := w.destroy(t, chainOfUnknown, known("api", "deep"))
+	if err != nil || len(w.things) > 0 {
+		t.Errorf("%v, left are %v", err, w.things)
+	}
+	wantStatuses(t, got, map[string]runner.Status{"db": runner.Absent, "api": runner.Absent, "deep": runner.Absent, "other": runner.Destroyed})
+	if !slices.ContainsFunc(w.logged, func(e runner.Event) bool {
+		return e.Kind == runner.ResourceResolved && e.Resource == "api" && e.Data["by"] == "log"
+	}) {
+		t.Error("nobody is told that api was not asked")
+	}
+}
+
+func TestAConfigurationThatCannotBeKnownIsSkippedWhenNoRunEverCameToIt(t *testing.T) {
+	w := applied(t, chainOfUnknown)
+	for _, name := range []string{"db", "api", "deep"} {
+		delete(w.things, name)
+	}
+	unmade := func(o *options) {
+		o.Absence = func(context.Context, string) (runner.Absence, error) { return runner.NeverCreated, nil }
+	}
+	plan, err := w.runner(t, chainOfUnknown, unmade).PlanDestroy(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range plan.Resources {
+		if unasked := r.Name == "api" || r.Name == "deep"; unasked != (r.Status == runner.Skipped && strings.Contains(r.Error, "never applied, as far as the log knows; not asked")) {
+			t.Errorf("the plan says of %s %s %s", r.Name, r.Status, r.Error)
 		}
-	})
-	t.Run("fails only itself and what it depends on when the rest goes on", func(t *testing.T) {
-		w := applied(t, text)
-		delete(w.things, "db")
-		got, err := w.destroy(t, text, keepGoing)
-		if err == nil {
-			t.Error("it succeeded")
+	}
+	got, err := w.destroy(t, chainOfUnknown, unmade)
+	if err != nil || len(w.things) > 0 {
+		t.Errorf("%v, left are %v", err, w.things)
+	}
+	wantStatuses(t, got, map[string]runner.Status{"db": runner.Absent, "api": runner.Skipped, "deep": runner.Skipped, "other": runner.Destroyed})
+	for _, e := range w.logged {
+		if e.Resource == "api" && e.Kind != runner.ResourceInitialized && (e.Kind != runner.ResourceSkipped || e.Status != runner.Skipped) {
+			t.Errorf("recorded %s %s", e.Kind, e.Status)
 		}
-		wantStatuses(t, got, map[string]runner.Status{"db": runner.Skipped, "api": runner.Skipped, "deep": runner.Failed, "other": runner.Destroyed})
-		seen := map[string]bool{}
-		for _, e := range w.logged {
-			key := fmt.Sprint(e.Kind, e.Resource, e.Action, e.Attempt)
-			if seen[key] {
-				t.Errorf("%s of %s is recorded twice, and a log takes it once", e.Kind, e.Resource)
-			}
-			seen[key] = true
-		}
-	})
-	t.Run("does not matter when it is known to be gone", func(t *testing.T) {
-		w := applied(t, text)
-		for _, name := range []string{"db", "api", "deep"} {
-			delete(w.things, name)
-		}
-		got, err := w.destroy(t, text, known("api", "deep"))
-		if err != nil || len(w.things) > 0 {
-			t.Errorf("%v, left are %v", err, w.things)
-		}
-		wantStatuses(t, got, map[string]runner.Status{"db": runner.Absent, "api": runner.Absent, "deep": runner.Absent, "other": runner.Destroyed})
-		if !slices.ContainsFunc(w.logged, func(e runner.Event) bool {
-			return e.Kind == runner.ResourceResolved && e.Resource == "api" && e.Data["by"] == "log"
-		}) {
-			t.Error("nobody is told that api was not asked")
-		}
-	})
-	t.Run("is skipped, and not said to be gone, when no run ever came to it", func(t *testing.T) {
-		w := applied(t, text)
-		for _, name := range []string{"db", "api", "deep"} {
-			delete(w.things, name)
-		}
-		unmade := func(o *options) {
-			o.Absence = func(context.Context, string) (runner.Absence, error) { return runner.NeverCreated, nil }
-		}
-		plan, err := w.runner(t, text, unmade).PlanDestroy(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range plan.Resources {
-			if unasked := r.Name == "api" || r.Name == "deep"; unasked != (r.Status == runner.Skipped && strings.Contains(r.Error, "never applied, as far as the log knows; not asked")) {
-				t.Errorf("the plan says of %s %s %s", r.Name, r.Status, r.Error)
-			}
-		}
-		got, err := w.destroy(t, text, unmade)
-		if err != nil || len(w.things) > 0 {
-			t.Errorf("%v, left are %v", err, w.things)
-		}
-		wantStatuses(t, got, map[string]runner.Status{"db": runner.Absent, "api": runner.Skipped, "deep": runner.Skipped, "other": runner.Destroyed})
-		for _, e := range w.logged {
-			if e.Resource == "api" && e.Kind != runner.ResourceInitialized && (e.Kind != runner.ResourceSkipped || e.Status != runner.Skipped) {
-				t.Errorf("recorded %s %s", e.Kind, e.Status)
-			}
-		}
-		if last := w.logged[len(w.logged)-1]; last.Counts != (runner.Counts{Changed: 1, Unchanged: 1, Skipped: 2}) {
-			t.Errorf("counted %+v", last.Counts)
-		}
-	})
-	t.Run("fails with what could not be asked", func(t *testing.T) {
-		w := applied(t, text)
-		delete(w.things, "db")
-		_, err := w.destroy(t, text, func(o *options) {
-			o.Absence = func(context.Context, string) (runner.Absence, error) {
-				return runner.Unproven, errors.New("disk on fire")
-			}
-		})
-		if err == nil || !strings.Contains(err.Error(), "disk on fire") {
-			t.Errorf("got %v", err)
-		}
-	})
-	t.Run("because a state cannot be read", func(t *testing.T) {
-		w := applied(t, chain)
-		good := w.engine.Images["thing"].Program
-		w.engine.Images["thing"] = image(func(ctx context.Context, c enginetest.Call) int {
-			if slices.Equal(c.Args, []string{"state"}) && c.Spec.Labels[invoke.LabelResource] == "db" {
-				return 9
-			}
-			return good(ctx, c)
-		})
-		_, err := w.destroy(t, chain)
-		if err == nil || !strings.Contains(err.Error(), "needs the state of db, which could not be read (state exited with 9") {
-			t.Errorf("got %v", err)
+	}
+	if last := w.logged[len(w.logged)-1]; last.Counts != (runner.Counts{Changed: 1, Unchanged: 1, Skipped: 2}) {
+		t.Errorf("counted %+v", last.Counts)
+	}
+}
+
+func TestAConfigurationThatCannotBeKnownFailsWithWhatCouldNotBeAsked(t *testing.T) {
+	w := applied(t, chainOfUnknown)
+	delete(w.things, "db")
+	_, err := w.destroy(t, chainOfUnknown, func(o *options) {
+		o.Absence = func(context.Context, string) (runner.Absence, error) {
+			return runner.Unproven, errors.New("disk on fire")
 		}
 	})
+	if err == nil || !strings.Contains(err.Error(), "disk on fire") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAConfigurationCannotBeKnownWhenAStateCannotBeRead(t *testing.T) {
+	w := applied(t, chain)
+	good := w.engine.Images["thing"].Program
+	w.engine.Images["thing"] = image(func(ctx context.Context, c enginetest.Call) int {
+		if slices.Equal(c.Args, []string{"state"}) && c.Spec.Labels[invoke.LabelResource] == "db" {
+			return 9
+		}
+		return good(ctx, c)
+	})
+	_, err := w.destroy(t, chain)
+	if err == nil || !strings.Contains(err.Error(), "needs the state of db, which could not be read (state exited with 9") {
+		t.Errorf("got %v", err)
+	}
 }
