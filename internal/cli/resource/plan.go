@@ -83,9 +83,6 @@ func plan(ctx context.Context, a *app.App, o planOptions) error {
 	if saved != nil {
 		return showSaved(a, o, saved)
 	}
-	if o.saving && o.destroy {
-		return exit.Usage("-o with --destroy: only what an apply would do can be saved; \"deployster destroy --confirm ONCE\" shows what it removes and asks")
-	}
 	o.input.Removing = o.destroy
 	if o.saving {
 		if err := o.savable(); err != nil {
@@ -166,6 +163,9 @@ func showSaved(a *app.App, o planOptions, p *savedPlan) error {
 // savable refuses, before anything runs, a plan that could not be saved or not
 // be applied.
 func (o *planOptions) savable() error {
+	if o.destroy {
+		return exit.Usage("-o with --destroy: only what an apply would do can be saved; \"deployster destroy --confirm ONCE\" shows what it removes and asks")
+	}
 	if o.out == "" || o.out == "-" {
 		return exit.Usage("-o %s: a plan is saved to a file; give its name", o.out)
 	}
