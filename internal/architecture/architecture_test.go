@@ -2,11 +2,14 @@
 package architecture
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -81,9 +84,39 @@ var never = map[string][]string{
 	"pipeline":    {"context", "os", "net/http", "log/slog", "sync"},
 }
 
+// maxLines is how large a package may be outside of its tests, so that one reader
+// can hold it in mind. The command line is many commands of one shape.
+const maxLines = 4000
+
+func TestNoPackageIsTooLarge(t *testing.T) {
+	for _, p := range list(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		if matches([]string{"internal/cli", "internal/cli/*"}, name) {
+			continue
+		}
+		lines := 0
+		for _, file := range slices.Concat(p.GoFiles, p.IgnoredGoFiles) {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(filepath.Join(p.Dir, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines += bytes.Count(text, []byte("\n"))
+		}
+		if lines > maxLines {
+			t.Errorf("%s has %d lines outside of its tests, more than %d: split it", name, lines, maxLines)
+		}
+	}
+}
+
 type listed struct {
-	ImportPath string
-	Imports    []string
+	ImportPath     string
+	Dir            string
+	Imports        []string
+	GoFiles        []string
+	IgnoredGoFiles []string // for other systems
 }
 
 func TestEveryPackageImportsOnlyLowerFloors(t *testing.T) {
@@ -136,7 +169,7 @@ func matches(patterns []string, name string) bool {
 
 func list(t *testing.T) []listed {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,GoFiles,IgnoredGoFiles", "./...")
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
 	if err != nil {
