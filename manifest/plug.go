@@ -113,7 +113,7 @@ func (l *loader) plugPath(n *yamlfile.Node, value any) string {
 }
 
 func (l *loader) plugReadOnly(n *yamlfile.Node, value any) bool {
-	if b, ok := n.Bool(); ok {
+	if b, ok := n.Bool(); ok || n.Kind == yamlfile.Nothing {
 		return b
 	}
 	value, ok := l.resolved(n, value)

@@ -44,7 +44,7 @@ func (l *loader) resource(n *yamlfile.Node) {
 			r.Type = readImage(at)
 		case "readonly":
 			var ok bool
-			if r.ReadOnly, ok = at.Bool(); !ok {
+			if r.ReadOnly, ok = at.Bool(); !ok && at.Kind != yamlfile.Nothing {
 				at.Fail("must be true or false, not %s", kindOf(at))
 			}
 		case "dependencies":
