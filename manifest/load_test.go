@@ -247,12 +247,19 @@ func TestIgnoreDrift(t *testing.T) {
 	}
 }
 
+func TestNothingIsNotReadOnly(t *testing.T) {
+	m := mustLoad(t, nil, "plugs: {p: {path: /x, read_only: }}\nresources: {r: {type: x, readonly: }}")
+	if m.Resources[0].ReadOnly {
+		t.Error("the resource is read-only")
+	}
+}
+
 func TestHash(t *testing.T) {
 	one := mustLoad(t, nil, "plugs: {p: {path: ~/x}}\nresources:\n  a: {type: x, config: {k: 1, l: [2]}}\n  b: {type: y}\n").Hash()
 	for what, texts := range map[string][]string{
 		"other order":      {"resources:\n  b: {type: y}\n  a: {config: {l: [2], k: 1}, type: x}\nplugs: {p: {path: ~/x}}\n"},
 		"several files":    {"resources: {b: {type: y}}", "resources: {a: {type: x, config: {k: 0x1, l: [2]}}}", "plugs: {p: {path: ~/x}}"},
-		"other notation":   {"# hello\nplugs:\n  'p':\n    path: \"~/x\"\n    read_only:\nresources: {a: {type: x, config: {k: 1, l: [2]}, readonly: false}, b: {type: y, dependencies: , readonly: }}"},
+		"other notation":   {"# hello\nplugs:\n  'p':\n    path: \"~/x\"\nresources: {a: {type: x, config: {k: 1, l: [2]}, readonly: false}, b: {type: y, dependencies: , readonly: }}"},
 		"what is no drift": {"plugs: {p: {path: ~/x}}\nresources:\n  a: {type: x, config: {k: 1, l: [2]}, ignore_drift: [k]}\n  b: {type: y}\n"},
 	} {
 		if got := mustLoad(t, nil, texts...).Hash(); got != one {
