@@ -117,10 +117,11 @@ Every step is recorded in one append-only deployment log.
 	complete.Register(a, root)
 	refuseArguments(root)
 	for _, c := range root.Commands() {
+		if c.HasSubCommands() {
+			c.Args, c.RunE = arguments.NoSuchSubcommand, root.RunE
+		}
 		if c.Name() == "completion" {
 			c.Short = "Write a completion script for bash, zsh, fish or powershell"
-			c.Args = arguments.NoSuchSubcommand
-			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 		}
 	}
 	return root

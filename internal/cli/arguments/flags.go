@@ -6,17 +6,16 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 )
 
-// CheckReason checks a reason, which may be empty.
-func CheckReason(reason string) error {
-	if reason == "" {
-		return nil
-	}
-	return OneLine("--reason", reason)
-}
-
-// RegisterReason adds the flag that says why something is done.
+// RegisterReason adds the flag that says why something is done, which is checked
+// before the command runs.
 func RegisterReason(c *cobra.Command, into *string) {
 	c.Flags().StringVar(into, "reason", "", "why, for those who read the log")
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if *into == "" {
+			return nil
+		}
+		return OneLine("--reason", *into)
+	}
 }
 
 // RegisterInventory adds the flag that names the inventory.
@@ -29,17 +28,16 @@ func RegisterYes(c *cobra.Command, into *bool) {
 	c.Flags().BoolVar(into, "yes", false, "ask no questions")
 }
 
-// RegisterLast adds the flag that bounds a list to its newest entries.
+// RegisterLast adds the flag that bounds a list to its newest entries, which is
+// checked before the command runs.
 func RegisterLast(c *cobra.Command, into *int) {
 	c.Flags().IntVar(into, "last", 0, "only the newest N (0 is all)")
-}
-
-// CheckLast refuses a wrong value of that flag.
-func CheckLast(last int) error {
-	if last < 0 {
-		return exit.Usage("--last %d: it must not be negative", last)
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if *into < 0 {
+			return exit.Usage("--last %d: it must not be negative", *into)
+		}
+		return nil
 	}
-	return nil
 }
 
 // Last is a copy of the newest entries of a list; 0 is all of them.

@@ -38,9 +38,6 @@ when it waits for the end (--wait).`,
 		Example: "  deployster env delete shop/old\n  deployster env delete shop/old --terminate-tasks --yes --wait",
 		Args:    arguments.Named("an environment"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := arguments.CheckReason(o.reason); err != nil {
-				return err
-			}
 			if o.wait && !o.terminate {
 				return exit.Usage("--wait is for the end of the tasks: say --terminate-tasks, too")
 			}

@@ -2,7 +2,6 @@ package env
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -48,7 +47,7 @@ func (o *deployOptions) complete(c *cobra.Command, name string) error {
 	if o.revision < 1 {
 		return exit.Usage("which revision? say --revision N: deployster env revisions %s lists them", name)
 	}
-	if err := errors.Join(arguments.CheckReason(o.reason), o.work.check()); err != nil {
+	if err := o.work.check(); err != nil {
 		return err
 	}
 	if c.Flags().Changed("method") {

@@ -34,8 +34,6 @@ hosts come and go, tasks die and drift.`,
   deployster env rollback shop/prod --revision 1 --reason 'drops sessions'
   deployster env status shop/prod
   deployster env run`,
-		Args: arguments.NoSuchSubcommand,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(
 		newCreateCommand(a), newUpdateCommand(a), newDeployCommand(a), newRollbackCommand(a),

@@ -20,31 +20,25 @@ import (
 )
 
 func newListCommand(a *app.App) *cobra.Command {
-	var at int64
-	c := &cobra.Command{
+	return arguments.AsOf(&cobra.Command{
 		Use:     "list",
 		Short:   "List the environments",
 		Example: "  deployster env list",
 		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return runList(c.Context(), a, at) },
-	}
-	arguments.RegisterAt(c, &at)
-	return c
-}
-
-func runList(ctx context.Context, a *app.App, at int64) error {
-	return withEnvironments(ctx, a, nil, at, func(e *environmentSet) error {
-		rows := [][]string{{"NAME", "REVISION", "STATUS", "DESIRED", "CURRENT", "HOSTS"}}
-		list := []listedEnvironment{}
-		for _, name := range e.names {
-			_ = e.Ask(name, func(s *environment.State) error {
-				l := listEnvironment(s)
-				list = append(list, l)
-				rows = append(rows, []string{name, strconv.Itoa(l.Revision), string(l.Status), strconv.Itoa(l.Desired), strconv.Itoa(l.Current), output.InLine(l.Query)})
-				return nil
-			})
-		}
-		return a.List(map[string]any{"environments": list}, "no environments", rows)
+	}, func(ctx context.Context, _ []string, at int64) error {
+		return withEnvironments(ctx, a, nil, at, func(e *environmentSet) error {
+			rows := [][]string{{"NAME", "REVISION", "STATUS", "DESIRED", "CURRENT", "HOSTS"}}
+			list := []listedEnvironment{}
+			for _, name := range e.names {
+				_ = e.Ask(name, func(s *environment.State) error {
+					l := listEnvironment(s)
+					list = append(list, l)
+					rows = append(rows, []string{name, strconv.Itoa(l.Revision), string(l.Status), strconv.Itoa(l.Desired), strconv.Itoa(l.Current), output.InLine(l.Query)})
+					return nil
+				})
+			}
+			return a.List(map[string]any{"environments": list}, "no environments", rows)
+		})
 	})
 }
 
@@ -74,26 +68,21 @@ func listEnvironment(s *environment.State) listedEnvironment {
 }
 
 func newRevisionsCommand(a *app.App) *cobra.Command {
-	var at int64
-	c := &cobra.Command{
+	return arguments.AsOf(&cobra.Command{
 		Use:     "revisions NAME",
 		Short:   "List the revisions of an environment, and what changed in each",
 		Example: "  deployster env revisions shop/prod",
 		Args:    arguments.Named("an environment"),
-		RunE:    func(c *cobra.Command, args []string) error { return runRevisions(c.Context(), a, args[0], at) },
-	}
-	arguments.RegisterAt(c, &at)
-	return c
-}
-
-func runRevisions(ctx context.Context, a *app.App, name string, at int64) error {
-	return withEnvironments(ctx, a, []string{name}, at, func(e *environmentSet) error {
-		return e.Ask(name, func(s *environment.State) error {
-			rows := [][]string{{"REVISION", "BASE", "BY", "CREATED", "CHANGED"}}
-			for _, r := range s.Revisions() {
-				rows = append(rows, []string{strconv.Itoa(r.Number), baseText(r.Base), output.Dash(output.InLine(r.By)), output.Moment(r.CreatedAt), output.InLine(whatChanged(s, r))})
-			}
-			return a.List(map[string]any{"environment": name, "revisions": append([]environment.Revision{}, s.Revisions()...)}, "no revisions", rows)
+	}, func(ctx context.Context, args []string, at int64) error {
+		name := args[0]
+		return withEnvironments(ctx, a, []string{name}, at, func(e *environmentSet) error {
+			return e.Ask(name, func(s *environment.State) error {
+				rows := [][]string{{"REVISION", "BASE", "BY", "CREATED", "CHANGED"}}
+				for _, r := range s.Revisions() {
+					rows = append(rows, []string{strconv.Itoa(r.Number), baseText(r.Base), output.Dash(output.InLine(r.By)), output.Moment(r.CreatedAt), output.InLine(whatChanged(s, r))})
+				}
+				return a.List(map[string]any{"environment": name, "revisions": append([]environment.Revision{}, s.Revisions()...)}, "no revisions", rows)
+			})
 		})
 	})
 }
@@ -238,47 +227,28 @@ func diffManifests(a *app.App, name string, numbers [2]int, definitions [2]*envi
 	return unified, nil
 }
 
-type historyOptions struct {
-	name string
-	at   int64
-	last int
-}
-
 func newHistoryCommand(a *app.App) *cobra.Command {
-	var o historyOptions
-	c := &cobra.Command{
+	return arguments.History(&cobra.Command{
 		Use:     "history NAME",
 		Short:   "List the deployments of an environment, oldest first",
 		Example: "  deployster env history shop/prod --last 20",
 		Args:    arguments.Named("an environment"),
-		RunE: func(c *cobra.Command, args []string) error {
-			o.name = args[0]
-			return runHistory(c.Context(), a, o)
-		},
-	}
-	arguments.RegisterAt(c, &o.at)
-	arguments.RegisterLast(c, &o.last)
-	return c
-}
-
-func runHistory(ctx context.Context, a *app.App, o historyOptions) error {
-	if err := arguments.CheckLast(o.last); err != nil {
-		return err
-	}
-	return withEnvironments(ctx, a, []string{o.name}, o.at, func(e *environmentSet) error {
-		var list []environment.Deployment
-		_ = e.Ask(o.name, func(s *environment.State) error { list = arguments.Last(s.Deployments(), o.last); return nil })
-		rows := [][]string{{"DEPLOYMENT", "KIND", "STATUS", "STARTED", "TOOK", "BY", "REASON"}}
-		for _, d := range list {
-			kind, took := string(d.Kind), output.Dash("")
-			if d.Automatic {
-				kind = "automatic " + kind
+	}, func(ctx context.Context, name string, at int64, last int) error {
+		return withEnvironments(ctx, a, []string{name}, at, func(e *environmentSet) error {
+			var list []environment.Deployment
+			_ = e.Ask(name, func(s *environment.State) error { list = arguments.Last(s.Deployments(), last); return nil })
+			rows := [][]string{{"DEPLOYMENT", "KIND", "STATUS", "STARTED", "TOOK", "BY", "REASON"}}
+			for _, d := range list {
+				kind, took := string(d.Kind), output.Dash("")
+				if d.Automatic {
+					kind = "automatic " + kind
+				}
+				if !d.Ended.IsZero() {
+					took = d.Ended.Sub(d.Started).Round(100 * time.Millisecond).String()
+				}
+				rows = append(rows, []string{d.ID, kind, string(d.Status), output.Moment(d.Started), took, output.Dash(output.InLine(d.By)), output.Dash(output.InLine(d.Reason))})
 			}
-			if !d.Ended.IsZero() {
-				took = d.Ended.Sub(d.Started).Round(100 * time.Millisecond).String()
-			}
-			rows = append(rows, []string{d.ID, kind, string(d.Status), output.Moment(d.Started), took, output.Dash(output.InLine(d.By)), output.Dash(output.InLine(d.Reason))})
-		}
-		return a.List(map[string]any{"environment": o.name, "deployments": list}, "nothing was deployed", rows)
+			return a.List(map[string]any{"environment": name, "deployments": list}, "nothing was deployed", rows)
+		})
 	})
 }

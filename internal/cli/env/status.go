@@ -7,14 +7,13 @@ import (
 
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli/app"
-	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/view"
 )
 
 type statusOptions struct {
-	names        []string
-	at           int64
-	hosts, watch bool
+	output.StatusFlags
+	names []string
 }
 
 func newStatusCommand(a *app.App) *cobra.Command {
@@ -40,27 +39,16 @@ paused, why it is stuck, and which hosts are unhealthy; or all hosts (--hosts).
 			return runStatus(c.Context(), a, o)
 		},
 	}
-	arguments.RegisterAt(c, &o.at)
-	c.Flags().BoolVar(&o.hosts, "hosts", false, "show every host with its tasks")
-	c.Flags().BoolVar(&o.watch, "watch", false, "show the status again whenever it changes, until interrupted")
+	o.Register(c, "show every host with its tasks")
 	return c
 }
 
 func runStatus(ctx context.Context, a *app.App, o statusOptions) error {
-	if !o.watch {
-		return withEnvironments(ctx, a, o.names, o.at, func(e *environmentSet) error {
-			reports := []environment.Report{}
-			for _, name := range e.names {
-				reports = append(reports, e.report(name))
-			}
-			return a.Show(map[string]any{"environments": reports}, func() error { return printReports(a, reports, o.hosts) })
-		})
-	}
-	if err := a.CanWatch(o.at); err != nil {
+	if err := a.CanWatch(o.StatusFlags); err != nil {
 		return err
 	}
-	return withEnvironments(ctx, a, o.names, 0, func(e *environmentSet) error {
-		return a.Watch(ctx, e, func() error {
+	return withEnvironments(ctx, a, o.names, o.At, func(e *environmentSet) error {
+		return a.Status(ctx, o.StatusFlags, e, func() error {
 			if len(o.names) == 0 {
 				e.names = e.present()
 			}
@@ -68,24 +56,11 @@ func runStatus(ctx context.Context, a *app.App, o statusOptions) error {
 			for _, name := range e.names {
 				reports = append(reports, e.report(name))
 			}
-			return printReports(a, reports, o.hosts)
+			return a.Show(map[string]any{"environments": reports}, func() error {
+				return a.Sections("no environments", len(reports), func(i int) error {
+					return view.Environment(a.Out, reports[i], o.Hosts, a.PlanOptions(a.Out))
+				})
+			})
 		})
 	})
-}
-
-func printReports(a *app.App, reports []environment.Report, hosts bool) error {
-	if len(reports) == 0 {
-		return a.Printf("no environments\n")
-	}
-	for i, r := range reports {
-		if i > 0 {
-			if err := a.Printf("\n"); err != nil {
-				return err
-			}
-		}
-		if err := view.Environment(a.Out, r, hosts, a.PlanOptions(a.Out)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -29,8 +29,6 @@ func NewCommand(a *app.App) *cobra.Command {
 		Use:     "host",
 		Short:   "List and check the hosts of the inventory",
 		Example: "  deployster host list --query 'attribute:stack == beta'\n  deployster host check",
-		Args:    arguments.NoSuchSubcommand,
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newListCommand(a), newCheckCommand(a))
 	return c

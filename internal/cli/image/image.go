@@ -40,8 +40,6 @@ A Docker Engine has its own images and commands (docker image).`,
   deployster image load --docker web:1
   deployster image list
   deployster image prune --unused-for 720h`,
-		Args: arguments.NoSuchSubcommand,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newListCommand(a), newLoadCommand(a), newPruneCommand(a))
 	return c

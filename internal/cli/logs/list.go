@@ -44,9 +44,6 @@ func (o *listOptions) filter(a *app.App) (deploylog.Filter, error) {
 	filter := deploylog.Filter{
 		Deployment: o.deployment, Target: deploylog.Target(o.target), Name: o.event, Last: o.last,
 	}
-	if err := arguments.CheckLast(o.last); err != nil {
-		return filter, err
-	}
 	var err error
 	filter.Since, err = since(a, o.since)
 	return filter, err

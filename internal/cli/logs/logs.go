@@ -5,7 +5,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/internal/cli/app"
-	"github.com/deployster-go/deployster/internal/cli/arguments"
 )
 
 // NewCommand returns the commands of the deployment log.
@@ -20,8 +19,6 @@ of truth: every run of every process on this workspace is in it.`,
   deployster log latest resource/db
   deployster log follow --target resource/
   deployster log verify`,
-		Args: arguments.NoSuchSubcommand,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newListCommand(a), newRunsCommand(a), newLatestCommand(a), newFollowCommand(a), newVerifyCommand(a), newExportCommand(a))
 	return c

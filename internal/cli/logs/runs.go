@@ -86,9 +86,6 @@ then abandoned.`,
 }
 
 func runRuns(ctx context.Context, a *app.App, o runsOptions) error {
-	if err := arguments.CheckLast(o.last); err != nil {
-		return err
-	}
 	if !strings.HasPrefix(o.target, "run/") {
 		return exit.Usage("--target %q: the target of a run begins with run/", o.target)
 	}

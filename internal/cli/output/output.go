@@ -74,6 +74,25 @@ func Write(w io.Writer, format string, args ...any) error {
 	return nil
 }
 
+// Sections prints so many parts, with an empty line between them. Without any it
+// prints a sentence.
+func (p *Printer) Sections(none string, n int, part func(i int) error) error {
+	if n == 0 {
+		return p.Printf("%s\n", none)
+	}
+	for i := range n {
+		if i > 0 {
+			if err := p.Printf("\n"); err != nil {
+				return err
+			}
+		}
+		if err := part(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Table prints rows in aligned columns below a header, the first row. Without any
 // other row it prints a sentence.
 func (p *Printer) Table(none string, rows [][]string) error {

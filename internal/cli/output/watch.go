@@ -6,16 +6,33 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 )
 
 // watchPause is how often a status is shown again at most.
 const watchPause = 200 * time.Millisecond
 
+// StatusFlags are the flags of commands that show a status.
+type StatusFlags struct {
+	At           int64
+	Hosts, Watch bool
+}
+
+// Register adds the flags; hosts says what --hosts shows.
+func (o *StatusFlags) Register(c *cobra.Command, hosts string) {
+	arguments.RegisterAt(c, &o.At)
+	c.Flags().BoolVar(&o.Hosts, "hosts", false, hosts)
+	c.Flags().BoolVar(&o.Watch, "watch", false, "show the status again whenever it changes, until interrupted")
+}
+
 // CanWatch refuses to watch what does not change, or where nothing can be redrawn.
-func (p *Printer) CanWatch(at int64) error {
+func (p *Printer) CanWatch(o StatusFlags) error {
 	switch {
-	case at != 0:
+	case !o.Watch:
+	case o.At != 0:
 		return exit.Usage("--watch shows the present, --at a moment that has passed")
 	case p.Format != "text" || !p.Terminal(p.Out):
 		return exit.Usage("--watch needs a terminal; elsewhere, deployster log follow prints every event")
@@ -23,15 +40,12 @@ func (p *Printer) CanWatch(at int64) error {
 	return nil
 }
 
-// folded is what is folded from the log.
-type folded interface {
-	Head() int64
-	Follow(ctx context.Context, until int64) error
-}
-
-// Watch shows something again whenever there is something new in the log, until it
-// is interrupted.
-func (p *Printer) Watch(ctx context.Context, f folded, show func() error) error {
+// Status shows a status; to watch it is to show it again whenever there is something
+// new in the log, until it is interrupted.
+func (p *Printer) Status(ctx context.Context, o StatusFlags, f arguments.Folded, show func() error) error {
+	if !o.Watch {
+		return show()
+	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	for shown := int64(-1); ; {

@@ -50,9 +50,7 @@ func runArtifact(ctx context.Context, a *app.App, o artifactOptions) error {
 	} else if err := agreeToNoRef(ctx, a, o, received); err != nil {
 		return err
 	}
-	return runPropose(ctx, a, proposeOptions{
-		o.pipeline, received, fmt.Sprintf("artifact %s of revision %s of pipeline %s is received", o.kind, o.revision, o.pipeline),
-	})
+	return runPropose(ctx, a, o.pipeline, received, fmt.Sprintf("artifact %s of revision %s of pipeline %s is received", o.kind, o.revision, o.pipeline))
 }
 
 // agreeToNoRef asks before an artifact is received without a reference. What

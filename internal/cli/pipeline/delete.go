@@ -36,9 +36,6 @@ While revisions are under way it is refused, unless they are to be cancelled
 		Example: "  deployster pipeline delete gateway --reason 'replaced by gateway-eu'\n  deployster pipeline delete gateway --cancel --yes",
 		Args:    arguments.Named("a pipeline"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := arguments.CheckReason(o.reason); err != nil {
-				return err
-			}
 			o.name = args[0]
 			return runDelete(c.Context(), a, o)
 		},

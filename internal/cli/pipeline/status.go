@@ -56,9 +56,8 @@ func present(p *pipelines.Pipelines, name string) error {
 }
 
 type statusOptions struct {
-	names        []string
-	at           int64
-	hosts, watch bool
+	output.StatusFlags
+	names []string
 }
 
 func newStatusCommand(a *app.App) *cobra.Command {
@@ -80,30 +79,25 @@ As a picture (--output svg, dot or mermaid) it takes one pipeline.`,
 			return runStatus(c.Context(), a, o)
 		},
 	}
-	arguments.RegisterAt(c, &o.at)
-	c.Flags().BoolVar(&o.hosts, "hosts", false, "show every host")
-	c.Flags().BoolVar(&o.watch, "watch", false, "show the status again whenever it changes, until interrupted")
+	o.Register(c, "show every host")
 	return output.Pictures(c)
 }
 
 func runStatus(ctx context.Context, a *app.App, o statusOptions) error {
-	if !o.watch {
-		return withSnapshot(ctx, a, o.names, o.at, func(l *snapshot) error { return printStatus(a, l, o) })
-	}
-	if err := a.CanWatch(o.at); err != nil {
+	if err := a.CanWatch(o.StatusFlags); err != nil {
 		return err
 	}
-	return withSnapshot(ctx, a, o.names, 0, func(l *snapshot) error {
-		return a.Watch(ctx, l, func() error {
+	return withSnapshot(ctx, a, o.names, o.At, func(l *snapshot) error {
+		return a.Status(ctx, o.StatusFlags, l, func() error {
 			if len(o.names) == 0 {
 				l.names = l.Present()
 			}
-			return printStatus(a, l, o)
+			return printStatus(a, l, o.Hosts)
 		})
 	})
 }
 
-func printStatus(a *app.App, l *snapshot, o statusOptions) error {
+func printStatus(a *app.App, l *snapshot, hosts bool) error {
 	switch a.Format {
 	case "text":
 	case "json":
@@ -118,20 +112,9 @@ func printStatus(a *app.App, l *snapshot, o statusOptions) error {
 		}
 		return a.Draw(pictureOfStatus(l.status(l.names[0], false)))
 	}
-	if len(l.names) == 0 {
-		return a.Printf("no pipelines\n")
-	}
-	for i, name := range l.names {
-		if i > 0 {
-			if err := a.Printf("\n"); err != nil {
-				return err
-			}
-		}
-		if err := view.Pipeline(a.Out, l.status(name, o.hosts), a.PlanOptions(a.Out)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return a.Sections("no pipelines", len(l.names), func(i int) error {
+		return view.Pipeline(a.Out, l.status(l.names[i], hosts), a.PlanOptions(a.Out))
+	})
 }
 
 // status is that of a pipeline, with all hosts or those that matter.

@@ -15,12 +15,43 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
+// lookOptions are what all commands have that look at the resources of manifests.
+type lookOptions struct {
+	files  []string
+	input  session.Flags
+	engine engines.Flags
+}
+
+func (o *lookOptions) register(a *app.App, c *cobra.Command) {
+	o.input.Register(c)
+	o.engine.Register(c)
+	o.engine.RegisterCache(c)
+	a.RegisterFull(c)
+}
+
+// applyOptions are those of commands that change resources.
 type applyOptions struct {
-	files     []string
-	input     session.Flags
-	engine    engines.Flags
+	lookOptions
 	confirm   prompt.ConfirmFlags
 	keepGoing bool
+}
+
+func (o *applyOptions) register(a *app.App, c *cobra.Command, keepGoing string) {
+	o.lookOptions.register(a, c)
+	a.RegisterAll(c)
+	o.confirm.Register(c)
+	o.engine.RegisterAbandon(c)
+	c.Flags().BoolVar(&o.keepGoing, "keep-going", false, keepGoing)
+}
+
+// start starts a command that asks before it changes something, as the mode says.
+func (o *applyOptions) start(ctx context.Context, a *app.App, command string) (*session.Started, runner.ConfirmMode, error) {
+	mode, err := prompt.ConfirmMode(a, o.confirm)
+	if err != nil {
+		return nil, mode, err
+	}
+	s, err := session.Start(ctx, a, command, o.files, o.input, o.engine, mode)
+	return s, mode, err
 }
 
 // NewApplyCommand returns the command apply.
@@ -65,14 +96,7 @@ touched), 130 interrupted.`,
 			return apply(c.Context(), a, o)
 		},
 	}
-	o.input.Register(c)
-	o.engine.Register(c)
-	a.RegisterAll(c)
-	o.engine.RegisterCache(c)
-	a.RegisterFull(c)
-	o.confirm.Register(c)
-	o.engine.RegisterAbandon(c)
-	c.Flags().BoolVar(&o.keepGoing, "keep-going", false, "after a failure, go on with what does not depend on it")
+	o.register(a, c, "after a failure, go on with what does not depend on it")
 	return c
 }
 
@@ -84,11 +108,7 @@ func apply(ctx context.Context, a *app.App, o applyOptions) error {
 	if saved != nil {
 		return applySaved(ctx, a, o, saved)
 	}
-	mode, err := prompt.ConfirmMode(a, o.confirm)
-	if err != nil {
-		return err
-	}
-	s, err := session.Start(ctx, a, "apply", o.files, o.input, o.engine, mode)
+	s, mode, err := o.start(ctx, a, "apply")
 	if err != nil {
 		return err
 	}

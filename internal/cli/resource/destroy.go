@@ -9,14 +9,13 @@ import (
 
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
-	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/runner"
 )
 
 // NewDestroyCommand returns the command destroy.
 func NewDestroyCommand(a *app.App) *cobra.Command {
-	o := applyOptions{input: session.Flags{Removing: true}}
+	o := applyOptions{lookOptions: lookOptions{input: session.Flags{Removing: true}}}
 	c := &cobra.Command{
 		Use:   "destroy MANIFEST…",
 		Short: "Destroy the resources of manifests",
@@ -54,24 +53,13 @@ touched), 130 interrupted.`,
 			return destroy(c.Context(), a, o)
 		},
 	}
-	o.input.Register(c)
+	o.register(a, c, "after a failure, go on with what the resource does not depend on")
 	c.Flags().Lookup("target").Usage = "only this resource and what depends on it (repeatable)"
-	o.engine.Register(c)
-	a.RegisterAll(c)
-	o.engine.RegisterCache(c)
-	a.RegisterFull(c)
-	o.confirm.Register(c)
-	o.engine.RegisterAbandon(c)
-	c.Flags().BoolVar(&o.keepGoing, "keep-going", false, "after a failure, go on with what the resource does not depend on")
 	return c
 }
 
 func destroy(ctx context.Context, a *app.App, o applyOptions) error {
-	mode, err := prompt.ConfirmMode(a, o.confirm)
-	if err != nil {
-		return err
-	}
-	s, err := session.Start(ctx, a, "destroy", o.files, o.input, o.engine, mode)
+	s, mode, err := o.start(ctx, a, "destroy")
 	if err != nil {
 		return err
 	}

@@ -9,22 +9,15 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
-	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/runner"
 )
 
-type driftOptions struct {
-	files  []string
-	input  session.Flags
-	engine engines.Flags
-}
-
 // NewDriftCommand returns the command drift.
 func NewDriftCommand(a *app.App) *cobra.Command {
-	var o driftOptions
+	var o lookOptions
 	c := &cobra.Command{
 		Use:   "drift MANIFEST…",
 		Short: "Detect configuration drift",
@@ -46,14 +39,11 @@ invalid input, 130 interrupted.`,
 			return drift(c.Context(), a, o)
 		},
 	}
-	o.input.Register(c)
-	o.engine.Register(c)
-	o.engine.RegisterCache(c)
-	a.RegisterFull(c)
+	o.register(a, c)
 	return c
 }
 
-func drift(ctx context.Context, a *app.App, o driftOptions) error {
+func drift(ctx context.Context, a *app.App, o lookOptions) error {
 	s, err := session.Start(ctx, a, "drift", o.files, o.input, o.engine, runner.ConfirmNo)
 	if err != nil {
 		return err

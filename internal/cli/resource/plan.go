@@ -16,7 +16,6 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
-	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/cli/version"
@@ -26,9 +25,7 @@ import (
 )
 
 type planOptions struct {
-	files    []string
-	input    session.Flags
-	engine   engines.Flags
+	lookOptions
 	detailed bool
 	destroy  bool
 	saving   bool   // -o was given
@@ -64,11 +61,8 @@ manifests, it is shown as it was made.`,
 			return plan(c.Context(), a, o)
 		},
 	}
-	o.input.Register(c)
-	o.engine.Register(c)
+	o.register(a, c)
 	a.RegisterAll(c)
-	o.engine.RegisterCache(c)
-	a.RegisterFull(c)
 	c.Flags().BoolVar(&o.detailed, "detailed-exitcode", false, "exit with 2 when there are changes")
 	c.Flags().BoolVar(&o.destroy, "destroy", false, "show what a destroy would remove; --target takes along what depends on it")
 	c.Flags().StringVarP(&o.out, "out", "o", "", "save the plan to this file, for apply")

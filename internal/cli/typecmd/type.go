@@ -14,7 +14,6 @@ import (
 
 	"github.com/deployster-go/deployster/internal/authoring"
 	"github.com/deployster-go/deployster/internal/cli/app"
-	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/shipped"
 )
@@ -30,8 +29,6 @@ it to its configuration.`,
 		Example: `  deployster type list
   deployster type new motd --lang python
   deployster type test motd --config example.json --plug root=out`,
-		Args: arguments.NoSuchSubcommand,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newListCommand(a), newNewCommand(a), newTestCommand(a), newRunCommand(a), newBinaryCommand(a))
 	return c
