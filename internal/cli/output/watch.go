@@ -21,15 +21,24 @@ type StatusFlags struct {
 	Hosts, Watch bool
 }
 
-// Register adds the flags; hosts says what --hosts shows.
-func (o *StatusFlags) Register(c *cobra.Command, hosts string) {
+// ShowsStatus makes a command one that shows the status of what it is given the names
+// of; hosts says what --hosts shows.
+func (p *Printer) ShowsStatus(c *cobra.Command, hosts string, run func(ctx context.Context, names []string, o StatusFlags) error) *cobra.Command {
+	var o StatusFlags
 	arguments.RegisterAt(c, &o.At)
 	c.Flags().BoolVar(&o.Hosts, "hosts", false, hosts)
 	c.Flags().BoolVar(&o.Watch, "watch", false, "show the status again whenever it changes, until interrupted")
+	c.RunE = func(c *cobra.Command, names []string) error {
+		if err := p.canWatch(o); err != nil {
+			return err
+		}
+		return run(c.Context(), names, o)
+	}
+	return c
 }
 
-// CanWatch refuses to watch what does not change, or where nothing can be redrawn.
-func (p *Printer) CanWatch(o StatusFlags) error {
+// canWatch refuses to watch what does not change, or where nothing can be redrawn.
+func (p *Printer) canWatch(o StatusFlags) error {
 	switch {
 	case !o.Watch:
 	case o.At != 0:

@@ -55,14 +55,8 @@ func present(p *pipelines.Pipelines, name string) error {
 	}))
 }
 
-type statusOptions struct {
-	output.StatusFlags
-	names []string
-}
-
 func newStatusCommand(a *app.App) *cobra.Command {
-	var o statusOptions
-	c := &cobra.Command{
+	return output.Pictures(a.ShowsStatus(&cobra.Command{
 		Use:   "status [PIPELINE…]",
 		Short: "Show the status of pipelines",
 		Long: `Show the status of pipelines: what is deployed, has failed and is in progress, at
@@ -74,27 +68,16 @@ As a picture (--output svg, dot or mermaid) it takes one pipeline.`,
   deployster pipeline status --watch
   deployster pipeline status gateway --at 812
   deployster pipeline status gateway --output svg > gateway.svg`,
-		RunE: func(c *cobra.Command, names []string) error {
-			o.names = names
-			return runStatus(c.Context(), a, o)
-		},
-	}
-	o.Register(c, "show every host")
-	return output.Pictures(c)
-}
-
-func runStatus(ctx context.Context, a *app.App, o statusOptions) error {
-	if err := a.CanWatch(o.StatusFlags); err != nil {
-		return err
-	}
-	return withSnapshot(ctx, a, o.names, o.At, func(l *snapshot) error {
-		return a.Status(ctx, o.StatusFlags, l, func() error {
-			if len(o.names) == 0 {
-				l.names = l.Present()
-			}
-			return printStatus(a, l, o.Hosts)
+	}, "show every host", func(ctx context.Context, names []string, o output.StatusFlags) error {
+		return withSnapshot(ctx, a, names, o.At, func(l *snapshot) error {
+			return a.Status(ctx, o, l, func() error {
+				if len(names) == 0 {
+					l.names = l.Present()
+				}
+				return printStatus(a, l, o.Hosts)
+			})
 		})
-	})
+	}))
 }
 
 func printStatus(a *app.App, l *snapshot, hosts bool) error {
