@@ -116,6 +116,7 @@ type Loop[S Machine, K comparable] struct {
 	wakes    DelayQueue[string] // and when to do so because time has passed
 	moving   map[string]bool    // controlled entities that are not idle; only with UntilIdle
 	slots    slots[K]
+	running  int // work that was started and has not come back
 	failures map[K]failure
 	scans    map[string]scan
 	ticks    int
@@ -198,7 +199,7 @@ func (l *Loop[S, K]) run(ctx context.Context) (err error) {
 	defer func() {
 		tick.Stop()
 		end()
-		if err != nil && ctx.Err() == nil && len(l.slots.keys) > 0 {
+		if err != nil && ctx.Err() == nil && l.running > 0 {
 			l.Observer.Notice(fmt.Sprintf("the %s ends when what it has begun is done: %v", l.Role, err))
 		}
 		if failed := l.finish(ctx); err == nil {
@@ -291,7 +292,7 @@ func (l *Loop[S, K]) idle() bool {
 // which was told everything just now, may give commands.
 func (l *Loop[S, K]) upToDate(ctx context.Context) (bool, error) {
 	err := l.fold.Follow(ctx, 0)
-	return !l.pending(), err
+	return !l.more(), err
 }
 
 // wait receives what happens, and returns when there may be something to do. When
@@ -351,7 +352,7 @@ func (l *Loop[S, K]) finish(ctx context.Context) (err error) {
 		l.jobs.Wait()
 		close(ended)
 	}()
-	for over := false; !over || len(l.slots.keys) > 0; {
+	for over := false; !over || l.running > 0; {
 		select {
 		case receive := <-l.inbox:
 			receive()

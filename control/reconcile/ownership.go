@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -92,7 +93,7 @@ func (l *Loop[S, K]) acquire(ctx context.Context) error {
 					taken = fmt.Errorf("another %s is at work on %s (%w): standing by", l.Role, name, err)
 				}
 			default:
-				return fmt.Errorf("locking %s %s: %w", l.fold.One, name, err)
+				return l.cannotLock(name, err)
 			}
 		}
 	}
@@ -115,6 +116,15 @@ func (l *Loop[S, K]) acquire(ctx context.Context) error {
 		l.queue.Add(name)
 	}
 	return nil
+}
+
+// cannotLock is why an entity could not be locked, though nobody else has it.
+func (l *Loop[S, K]) cannotLock(name string, cause error) error {
+	err := fmt.Errorf("locking %s %s: %w", l.fold.One, name, cause)
+	if errors.Is(cause, syscall.EMFILE) {
+		return fmt.Errorf("%w; each of the %s that a %s controls keeps a file open: raise the limit (ulimit -n), or name fewer of them", err, l.fold.Many, l.Role)
+	}
+	return err
 }
 
 // lock takes the lock of an entity, unless the loop still has it.

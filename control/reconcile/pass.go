@@ -66,8 +66,11 @@ func (l *Loop[S, K]) advance(ctx context.Context) (more bool, err error) {
 		}
 	}
 	l.next, l.seen = l.tenant.Probe()
-	return l.pending() || l.own.candidates.Len() > 0, nil
+	return l.more(), nil
 }
+
+// more reports whether there is anything to do already.
+func (l *Loop[S, K]) more() bool { return l.pending() || l.own.candidates.Len() > 0 }
 
 // pending reports whether there is anything to hold a pass for.
 func (l *Loop[S, K]) pending() bool {
@@ -80,6 +83,9 @@ func (l *Loop[S, K]) undecided() bool { return l.queue.Len() > 0 || l.slots.room
 // that. It holds the decide lock, so what is decided is still so when it is in the log.
 func (l *Loop[S, K]) pass(ctx context.Context) (works []*Work[K], err error) {
 	err = l.fold.Hold(ctx, func() error {
+		if l.Drain.Started() { // while the lock was waited for
+			return nil
+		}
 		started := time.Now()
 		defer func() {
 			if l.undecided() { // it had not enough time

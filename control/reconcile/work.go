@@ -53,6 +53,7 @@ func Pause(failures int) time.Duration {
 
 // start has work done. Whoever starts it has begun its slots.
 func (l *Loop[S, K]) start(ctx context.Context, w *Work[K]) {
+	l.running++
 	go func() {
 		err := errors.New("the work did not return")
 		defer func() {
@@ -68,6 +69,7 @@ func (l *Loop[S, K]) start(ctx context.Context, w *Work[K]) {
 // ended receives how work ended. What was interrupted is not recorded: it is done
 // again by whoever controls the entity next.
 func (l *Loop[S, K]) ended(ctx context.Context, w *Work[K], err error) {
+	l.running--
 	l.slots.end(w)
 	l.tenant.Ended(w)
 	if err != nil && (ctx.Err() != nil || l.Drain.Started() && errors.Is(err, l.Interrupted)) {
