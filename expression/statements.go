@@ -193,10 +193,10 @@ func (p *parser) target() target {
 	first := p.current().at
 	var list []target
 	several := false
-	for {
-		if len(list) > 0 && !p.current().is("(") && p.current().kind != nameToken || p.current().is("in") {
-			break // a comma at the end
-		}
+	ended := func() bool { // by a comma, or empty
+		return len(list) > 0 && !p.current().is("(") && p.current().kind != nameToken || p.current().is("in")
+	}
+	for !ended() {
 		if p.skip("(") {
 			inner := p.target()
 			p.expect(")")

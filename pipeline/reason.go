@@ -66,7 +66,7 @@ func (r Reason) MarshalJSON() ([]byte, error) {
 	switch r.Code {
 	case InRun, NoScheduler, AwaitsRetry, AwaitsSlot, AwaitsHost, AwaitsEnvironment:
 		why = Ready
-	default: // the other codes are older, and were written as they are
+	default: // the others always stood there as they are
 	}
 	return json.Marshal(struct {
 		plain
