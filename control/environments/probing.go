@@ -53,10 +53,10 @@ func (c *Controller) Probe() (next time.Time, seen bool) {
 			return func() { c.receive(ctx, probeResult{k, seen}) }
 		})
 	}
-	if c.hosts.stale.Len() > 0 {
+	if c.hosts.stale.Len() > 0 || c.pending() {
 		return c.Now(), false
 	}
-	return c.probes.due.Next(), len(c.probes.first) == 0 && !c.pending()
+	return c.probes.due.Next(), len(c.probes.first) == 0
 }
 
 func (c *Controller) nextProbe() *target {
