@@ -34,12 +34,13 @@ func (a *App) WithNewLog(ctx context.Context, do func(deploylog.Log) error) erro
 	return a.with(ctx, path, do)
 }
 
-func (a *App) with(ctx context.Context, path string, do func(deploylog.Log) error) error {
+func (a *App) with(ctx context.Context, path string, do func(deploylog.Log) error) (err error) {
 	log, err := a.open(ctx, path, a.Err)
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(log), log.Close())
+	defer func() { err = errors.Join(err, log.Close()) }() // also after a panic
+	return do(log)
 }
 
 // ExistingLogPath is where the log is that a command reads.
