@@ -136,3 +136,19 @@ func TestAnEntityThatCannotBeLockedForWantOfFilesSaysWhatHelps(t *testing.T) {
 		}
 	})
 }
+
+// Without files left for it, the work on what is controlled would fail.
+func TestSomeFilesAreLeftForTheWork(t *testing.T) {
+	inSite(t, func(s *site) {
+		s.create("a", 1)
+		s.create("b", 1)
+		s.create("c", 1)
+		if err := s.loop(reconcile.Options{Log: s.log, UntilIdle: true, MaxEntities: 3}).Run(s.Context()); err != nil {
+			t.Errorf("three of three: %v", err)
+		}
+		err := s.loop(reconcile.Options{Log: s.log, UntilIdle: true, MaxEntities: 2}).Run(s.Context())
+		if err == nil || !strings.Contains(err.Error(), "2 are controlled already") || !strings.Contains(err.Error(), "ulimit -n") {
+			t.Errorf("three of two: %v", err)
+		}
+	})
+}

@@ -89,6 +89,7 @@ type Options struct {
 	Log         deploylog.Log
 	Scope       *Scope // what it is to control; nil is all
 	Parallelism int    // work that is done at once; also, so many probes are
+	MaxEntities int    // controlled at once, each of which keeps a file open; 0 is any number
 	UntilIdle   bool   // end when no progress is possible
 	Drain       Drain  // may be nil
 	Now         func() time.Time

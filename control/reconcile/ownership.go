@@ -132,6 +132,9 @@ func (l *Loop[S, K]) lock(name string) error {
 	if l.own.held[name] != nil {
 		return nil
 	}
+	if n := len(l.own.held); l.MaxEntities > 0 && n >= l.MaxEntities {
+		return fmt.Errorf("%d are controlled already, and the work on them needs files, too: %w", n, syscall.EMFILE)
+	}
 	unlock, err := l.Log.TryLock(lockOf(l.fold.One, name))
 	if err == nil {
 		l.own.held[name] = unlock

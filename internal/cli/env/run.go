@@ -87,6 +87,7 @@ func (e *environmentSet) reconcile(ctx context.Context, a *app.App, o runOptions
 	err = exit.Refused(environments.NewController(environments.Options{
 		Options: reconcile.Options{
 			Log: e.log, Scope: reconcile.Of(o.names...), Parallelism: a.Global.Parallelism, UntilIdle: o.untilIdle, Drain: signals.Stop, Now: a.Now,
+			MaxEntities: a.MaxEntities(),
 		},
 		Tasks: workers.Tasks, Inventory: workers.Hosts, Observer: screen, ProbeEvery: o.work.checkEvery,
 	}).Run(ctx))

@@ -100,6 +100,7 @@ func schedule(ctx context.Context, a *app.App, log deploylog.Log, definitions []
 	s := pipelines.NewScheduler(pipelines.Options{
 		Options: reconcile.Options{
 			Log: log, Scope: reconcile.Of(o.names...), Parallelism: a.Global.Parallelism, UntilIdle: o.untilIdle, Drain: signals.Stop, Now: a.Now,
+			MaxEntities: a.MaxEntities(),
 		},
 		Worker: worker, Hosts: workers.Hosts, Observer: screen, NewID: a.NewID,
 	})
