@@ -162,7 +162,7 @@ resources:
       networks: [none]
       restart: "no"
       mounts: [{path: "{{ _workspace }}/health/{{ revision }}", target: /health, read_only: true}]
-      health: {command: [/probe, read, /health/good], interval: 200ms, timeout: 10m, retries: 1}
+      health: {command: [/probe, read, /health/good], interval: 200ms, timeout: 10m, retries: 2}
 `
 
 // webs is a host with an engine of its own, and containers that are healthy as
