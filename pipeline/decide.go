@@ -64,7 +64,6 @@ type walk struct {
 	holders  []*deployment // by batch
 	yield    func(Step) bool
 	pipeline deploylog.Target
-	only     *place // visit no other host; nil is all of them
 }
 
 func (w *walk) step(t deploylog.Target, event string) Step {
@@ -239,9 +238,6 @@ func (w *walk) group(i, g int) bool {
 		return true
 	case run.open == 0:
 		return w.yield(marker(groupFinished))
-	}
-	if w.only != nil {
-		return w.only.stage != i || w.only.group != g || run.hosts[w.only.host].closed || w.yield(w.host(*w.only))
 	}
 	for h := run.head; h != none; h = run.hosts[h].next {
 		if !w.yield(w.host(place{i, g, int(h)})) {

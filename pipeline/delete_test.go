@@ -58,7 +58,7 @@ func TestADeletionMayCancelWhatIsUnderWay(t *testing.T) {
 	for s := range w.state.Decide(noon, Can{}) {
 		t.Errorf("%s of %s may still be done", s.Event, s.Target)
 	}
-	if w.state.Due(work) {
+	if w.state.due(work) {
 		t.Error("what was begun is still due")
 	}
 	done, err := work.Completed(nil)

@@ -34,7 +34,7 @@ func TestAStageDeploysToAnEnvironment(t *testing.T) {
 		}
 		if step := steps[0]; step.Work() {
 			work = step
-			if !s.Due(step) || step.Environment != "gateway/prod" || step.Event != EventDeployed {
+			if !s.due(step) || step.Environment != "gateway/prod" || step.Event != EventDeployed {
 				t.Errorf("the work is %+v", step)
 			}
 		}
@@ -51,7 +51,7 @@ func TestAStageDeploysToAnEnvironment(t *testing.T) {
 	if r := s.Registrations()[0]; work.Event == "" || r.Status != Finished {
 		t.Errorf("the revision is %+v, after %+v", r, work)
 	}
-	if s.Due(work) {
+	if s.due(work) {
 		t.Error("it is to be done again")
 	}
 }

@@ -91,27 +91,6 @@ func (s *State) Active(deployment string, attempt int) bool {
 	return d != nil && d.status == Running && d.attempt == attempt
 }
 
-// Due reports whether the work of a step is still what Decide yields for it: its
-// event is not recorded, no failure keeps it back, and the pipeline has not changed
-// so that it would be other work, or none.
-func (s *State) Due(step Step) bool {
-	d, l := s.byID[step.Deployment], s.currentLayout()
-	if d == nil || l == nil || d.status != Running || d.attempt != step.Attempt {
-		return false
-	}
-	due := false
-	w := walk{l: l, d: d, holders: s.batchHolders(), pipeline: s.target, yield: func(now Step) bool {
-		due = now.Work() && now.Target == step.Target && now.Event == step.Event &&
-			now.Manifest == step.Manifest && now.Environment == step.Environment && slices.Equal(now.Artifacts, step.Artifacts)
-		return !due
-	}}
-	if at, ok := l.hostAt[step.Target]; ok {
-		w.only = &at
-	}
-	w.walk()
-	return due
-}
-
 // Head is the Seq of the last event that was applied.
 func (s *State) Head() int64 { return s.head }
 

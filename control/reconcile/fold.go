@@ -20,7 +20,7 @@ type Machine interface {
 
 // Kind is what machines of one kind have in common.
 type Kind[S Machine] struct {
-	One, Many string                                // what people call them; many is the gate, too
+	One, Many string                                // what people call them; many names the decide lock, too
 	NameOf    func(deploylog.Target) (string, bool) // whose event it is
 	Begins    string                                // the event that begins one
 	Begin     func(name string) S
@@ -32,7 +32,7 @@ type Kind[S Machine] struct {
 // Fold is all machines of a kind, folded from the events of a log. It is safe for
 // concurrent use.
 //
-// They change under a lock of the log, the gate, whoever changes them: what is
+// They change under a lock of the log, the decide lock, whoever changes them: what is
 // decided under it from the newest events still holds when it is appended.
 type Fold[S Machine] struct {
 	Kind[S]

@@ -33,7 +33,7 @@ func (r *Refusals) Add(name string, cause error) (notice string) {
 // Clear forgets that something was left out.
 func (r *Refusals) Clear(name string) { delete(r.all, name) }
 
-// Out tells whether something is left out.
+// Out reports whether something is left out.
 func (r *Refusals) Out(name string) bool {
 	refused, ok := r.all[name]
 	return ok && r.head(name) == refused.head

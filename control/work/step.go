@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/deployster-go/deployster/control/pipelines"
-	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/runner"
@@ -40,7 +39,7 @@ func (w *StepWorker) Work(ctx context.Context, step pipeline.Step, artifacts map
 	if err != nil {
 		return nil, err
 	}
-	r, err := execute(ctx, run, (*runner.Runner).Apply, func(held *runs.Run) runner.Recorder { return held })
+	r, err := execute(ctx, run, (*runner.Runner).Apply, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -112,10 +112,7 @@ func (w *TaskWorker) made(ctx context.Context, t environment.Task, m *manifest.M
 
 func (w *TaskWorker) execute(ctx context.Context, run *Run, do func(*runner.Runner, context.Context, runner.Caller) (*runner.Result, error)) (*runner.Runner, error) {
 	var tail outputTail
-	r, err := execute(ctx, run, do, func(held *runs.Run) runner.Recorder {
-		tail.Recorder = held
-		return &tail
-	})
+	r, err := execute(ctx, run, do, &tail)
 	if r == nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -46,14 +45,16 @@ func (w *worker) guard(err *error, doing string) {
 	}
 }
 
-// execute begins a run and executes it; recorder may wrap what records its events.
-func execute(ctx context.Context, run *Run, do func(*runner.Runner, context.Context, runner.Caller) (*runner.Result, error), recorder func(*runs.Run) runner.Recorder) (*runner.Runner, error) {
+// execute begins a run and executes it. Its events pass through tail, if there is one.
+func execute(ctx context.Context, run *Run, do func(*runner.Runner, context.Context, runner.Caller) (*runner.Result, error), tail *outputTail) (*runner.Runner, error) {
 	held, err := run.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer held.End()
-	run.Caller.Recorder = recorder(held)
+	if tail != nil {
+		tail.Recorder, run.Caller.Recorder = held, tail
+	}
 	r := runner.New(run.Spec, run.Containers)
 	_, err = do(r, ctx, run.Caller)
 	return r, err

@@ -454,12 +454,12 @@ func TestATaskIsHeldWhoseHostHasAnotherEngineByNow(t *testing.T) {
 	start := func(address string) (environment.ProbeResult, error) {
 		t.Helper()
 		first.write("inventory.yaml", at(address))
-		crew, err := cli.NewTaskWorker(first.log, "docker")
+		worker, err := cli.NewTaskWorker(first.log, "docker")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = crew.Close() }()
-		return crew.Start(t.Context(), task)
+		defer func() { _ = worker.Close() }()
+		return worker.Start(t.Context(), task)
 	}
 	for _, do := range []func() error{
 		func() error { _, err := start(other.address()); return err },
