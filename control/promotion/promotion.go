@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/deployster-go/deployster/control/environments"
@@ -16,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -38,6 +40,29 @@ type Promotion struct {
 // waited for any more.
 func New(other pipelines.Worker, log deploylog.Log, now func() time.Time, selected func(query string) ([]string, error), control func(string) func(), drain reconcile.Drain) *Promotion {
 	return &Promotion{Worker: other, log: log, environments: environments.New(log, now), selected: selected, control: control, drain: drain}
+}
+
+// Schedule runs a scheduler of pipelines that carries their revisions to environments, too,
+// and beside it the controller of the environments that stages wait for.
+func Schedule(ctx context.Context, o pipelines.Options, tasks environments.Tasks, inventory environments.Inventory) error {
+	scope := reconcile.Only() // the environments that stages wait for
+	over := make(chan struct{})
+	controller := environments.NewController(environments.Options{
+		Options: reconcile.Options{Log: o.Log, Scope: scope, Parallelism: o.Parallelism, Drain: over, Now: o.Now},
+		Tasks:   tasks, Inventory: inventory, Observer: o.Observer,
+	})
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var controlling sync.WaitGroup
+	controlling.Go(func() {
+		if err := crash.Do("controlling environments", func() error { return controller.Run(ctx) }); err != nil {
+			cancel(err) // or stages would wait for it without end
+		}
+	})
+	defer controlling.Wait()
+	defer close(over)
+	o.Worker = New(o.Worker, o.Log, o.Now, inventory.Selected, scope.Add, o.Drain)
+	return pipelines.NewScheduler(o).Run(ctx)
 }
 
 // Work implements pipelines.Worker. It returns when the deployment has finished, and fails

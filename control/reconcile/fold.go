@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -113,6 +114,39 @@ func (f *Fold[S]) Names() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Sorted(maps.Keys(f.States))
+}
+
+// All yields those that there ever were, sorted by name. Nothing is followed meanwhile,
+// and a state must not be kept.
+func (f *Fold[S]) All() iter.Seq2[string, S] {
+	return func(yield func(string, S) bool) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, name := range slices.Sorted(maps.Keys(f.States)) {
+			if !yield(name, f.States[name]) {
+				return
+			}
+		}
+	}
+}
+
+// Present are the names of those that are not deleted, sorted.
+func (f *Fold[S]) Present() (names []string) {
+	for name, s := range f.All() {
+		if f.Exists(s) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Get is what a function makes of the state that has the name, which it must not keep.
+func Get[S Machine, T any](f *Fold[S], name string, of func(S) T) (value T, err error) {
+	err = f.Ask(name, func(s S) error {
+		value = of(s)
+		return nil
+	})
+	return value, err
 }
 
 // Ask calls ask with the state that has the name, which it must not keep.

@@ -60,7 +60,7 @@ var floors = []struct {
 	{"control/runs", []string{"deploylog", "runner", "runner/*", "engine", "protocol", "internal/crash"}},
 	{"control/pipelines", []string{"control/reconcile", "control/runs", "runner", "pipeline", "deploylog", "internal/crash"}},
 	{"control/environments", []string{"control/reconcile", "runner", "environment", "deploylog", "internal/crash"}},
-	{"control/promotion", []string{"control/reconcile", "control/pipelines", "control/environments", "runner", "pipeline", "environment", "deploylog"}},
+	{"control/promotion", []string{"control/reconcile", "control/pipelines", "control/environments", "runner", "pipeline", "environment", "deploylog", "internal/crash"}},
 	{"control/work", []string{"control/runs", "control/pipelines", "control/promotion", "runner", "runner/*", "manifest", "expression", "engine", "deploylog", "pipeline", "environment", "inventory", "protocol", "schema", "internal/suggest", "internal/shipped", "internal/planfile", "internal/crash"}},
 	{"internal/view", []string{"internal/phrase", "runner", "protocol", "engine", "control/*", "pipeline", "environment", "deploylog", "internal/crash"}},
 	{"internal/picture", nil},
