@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/deployster-go/deployster/internal/atomicfile"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
@@ -28,8 +29,9 @@ const (
 	initCacheTouch = 24 * time.Hour
 )
 
-// unfinished begins the names of files that are being written.
-const unfinished = "new-"
+// unfinished begins the names of files that are being written (atomicfile), and of no
+// other: keys are hexadecimal.
+const unfinished = "."
 
 // NewInitCache returns a runner.InitCache in a directory, which is made when it is
 // not there. warn receives why it cannot be used.
@@ -91,20 +93,7 @@ func (c *initCache) Put(key string, answer []byte) {
 		return
 	}
 	c.prune.Do(c.bound)
-	f, err := os.CreateTemp(c.dir, unfinished+"*") // for its owner only
-	if err != nil {
-		return
-	}
-	_, err = f.Write(answer)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(c.dir, key))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
+	_ = atomicfile.WriteFile(filepath.Join(c.dir, key), answer) // at worst the type is asked again
 }
 
 // bound keeps the cache within its bounds.

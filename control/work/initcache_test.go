@@ -91,7 +91,7 @@ func TestWhatWasNotUsedForLongGoes(t *testing.T) {
 	c.Get("used")
 	next := &initCache{dir: c.dir, warn: c.warn, now: func() time.Time { return time.Now().Add(12 * time.Hour) }}
 	next.Put("newer", nil)
-	if got := strings.Join(next.names(t), " "); got != "new "+unfinished+"2 newer used" {
+	if got := strings.Join(next.names(t), " "); got != unfinished+"2 new newer used" {
 		t.Errorf("left are %s", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/atomicfile"
 )
 
 // Manifests are the texts of manifests that revisions of environments apply, kept
@@ -30,45 +31,15 @@ func (m Manifests) path(digest string) string { return filepath.Join(m.dir, dige
 func (m Manifests) Keep(text []byte) (digest string, err error) {
 	digest = ManifestDigest(text)
 	if _, kept := m.Load(digest); kept != nil {
-		err = m.write(digest, text)
+		if err = os.MkdirAll(m.dir, 0o700); err == nil {
+			err = atomicfile.WriteFile(m.path(digest), text)
+		}
 	}
 	// Also of one that is there: who wrote it may have died before this.
-	if err = cmp.Or(err, syncDir(m.dir), syncDir(filepath.Dir(m.dir))); err != nil {
+	if err = cmp.Or(err, atomicfile.SyncDir(m.dir), atomicfile.SyncDir(filepath.Dir(m.dir))); err != nil {
 		return "", fmt.Errorf("keeping the text of the manifest: %w", err)
 	}
 	return digest, nil
-}
-
-func (m Manifests) write(digest string, text []byte) (err error) {
-	if err := os.MkdirAll(m.dir, 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(m.dir, unfinished+"*") // for its owner only
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-		}
-	}()
-	if _, err := f.Write(text); err != nil {
-		return err
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), m.path(digest))
-}
-
-// syncDir makes durable what is in a directory.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // Load returns the text of a digest, of which it is sure.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/deployster-go/deployster/internal/atomicfile"
 )
 
 // openBeside opens a file that belongs to the log at path; there being none is
@@ -74,7 +76,7 @@ func createBeside(path, suffix string, content []byte) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDir(dir)
+	return atomicfile.SyncDir(dir)
 }
 
 // stats are those of a file and of the log that it belongs to.

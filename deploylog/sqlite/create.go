@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/deployster-go/deployster/internal/atomicfile"
 )
 
 // ensure makes sure that there is a file at path and returns where it really
@@ -39,7 +41,7 @@ func create(ctx context.Context, path string, l *Log) error {
 		return err
 	}
 	dir := filepath.Dir(path)
-	if err := makeDir(dir, syncDir); err != nil {
+	if err := makeDir(dir, atomicfile.SyncDir); err != nil {
 		return fmt.Errorf("create the directory of the log: %w", err)
 	}
 	f, err := os.CreateTemp(dir, unfinished(path, "")+"*") // mode 0600
@@ -60,7 +62,7 @@ func create(ctx context.Context, path string, l *Log) error {
 	if err := place(f.Name(), path, os.Link); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("put the new log into place: %w", err)
 	}
-	return syncDir(dir)
+	return atomicfile.SyncDir(dir)
 }
 
 // orphans are the files that tell of a log which is not there, and what they
@@ -128,18 +130,6 @@ func place(file, name string, hardLink func(file, name string) error) error {
 	}
 	if rename := renameNew(file, name); rename != nil {
 		return fmt.Errorf("the file system has no hard links, and renaming without replacing fails as well; keep the log on another one: %w", rename)
-	}
-	return nil
-}
-
-// syncDir makes the directory's entries durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir) //nolint:gosec // beside the log, wherever its user wants that
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("make %s durable: %w", dir, err)
 	}
 	return nil
 }

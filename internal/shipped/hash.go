@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/deployster-go/deployster/internal/atomicfile"
 )
 
 // hashed is the binary at path with its hash. Hashing takes long enough to be
@@ -73,15 +75,7 @@ func readHash(path string) string {
 
 // remember does its best: without it the next start is a little slower.
 func remember(path, sum string) {
-	if os.MkdirAll(filepath.Dir(path), 0o700) != nil {
-		return
-	}
-	temp, err := os.CreateTemp(filepath.Dir(path), "new-*")
-	if err != nil {
-		return
-	}
-	_, err = temp.WriteString(sum)
-	if closing := temp.Close(); err != nil || closing != nil || os.Rename(temp.Name(), path) != nil {
-		_ = os.Remove(temp.Name())
+	if os.MkdirAll(filepath.Dir(path), 0o700) == nil {
+		_ = atomicfile.WriteFile(path, []byte(sum))
 	}
 }

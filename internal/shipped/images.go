@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/atomicfile"
 	"github.com/deployster-go/deployster/internal/crash"
 )
 
@@ -160,22 +161,22 @@ func (i *Images) extractTo(ctx context.Context, image engine.Image, path, arch s
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), "new-*")
+	binary, err := atomicfile.Create(path)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(temp.Name()) }() // does nothing once it was renamed
+	defer binary.Discard()
 	var complaint strings.Builder
 	exit, err := i.engine.Run(ctx, engine.Spec{Image: image.ID, Args: []string{"type", "binary"}, Network: "none"},
-		engine.IO{Stdout: temp, Stderr: &complaint})
-	if err := errors.Join(err, temp.Close()); err != nil {
+		engine.IO{Stdout: binary.File, Stderr: &complaint})
+	if err != nil {
 		return err
 	}
 	if exit.Code != 0 {
 		return fmt.Errorf(`"type binary" ended with %d: %s`, exit.Code, strings.TrimSpace(complaint.String()))
 	}
-	if _, err := isStatic(temp.Name(), arch); err != nil {
+	if _, err := isStatic(binary.Name(), arch); err != nil {
 		return fmt.Errorf("it is not an image of Deployster for linux/%s: %w", arch, err)
 	}
-	return os.Rename(temp.Name(), path)
+	return binary.Commit()
 }

@@ -22,6 +22,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/atomicfile"
 )
 
 // formatVersion is that of index.json and of everything else in the directory.
@@ -140,15 +141,7 @@ func replaceFile(path string, content []byte) error {
 	if err := os.Rename(prepared, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return atomicfile.SyncDir(filepath.Dir(path))
 }
 
 // find resolves a reference. A name comes before an id that looks the same.

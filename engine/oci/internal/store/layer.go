@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/deployster-go/deployster/internal/atomicfile"
 	"github.com/deployster-go/deployster/internal/crash"
 )
 
@@ -63,7 +64,7 @@ func (s *Store) add(ctx context.Context, in *workspace, images []incoming, seen 
 	if err != nil {
 		return nil, err
 	}
-	if err := syncDir(s.layersDir()); err != nil {
+	if err := atomicfile.SyncDir(s.layersDir()); err != nil {
 		return nil, err
 	}
 	var after *index
