@@ -25,13 +25,13 @@ type Inventory struct {
 
 // Host is a machine with an engine.
 type Host struct {
-	Name       string
-	Attributes map[string][]string // each has a value at least; one that was written as a text has exactly one
-	Engine     string              // Docker or OCI
-	Endpoint   string              // of Docker: unix://PATH, ssh://[USER@]HOST[:PORT] or tcp://HOST[:PORT]; "" for OCI
-	TLS        *TLS                // of a tcp:// endpoint; nil is none, which only a loopback address may have
-	Platforms  []string            // such as linux/amd64; none is not known
-	Slots      int                 // steps that may run at once, from 1
+	Name       string              `json:"name"`
+	Engine     string              `json:"engine"`             // Docker or OCI
+	Endpoint   string              `json:"endpoint,omitempty"` // of Docker: unix://PATH, ssh://[USER@]HOST[:PORT] or tcp://HOST[:PORT]; "" for OCI
+	TLS        *TLS                `json:"-"`                  // of a tcp:// endpoint; nil is none, which only a loopback address may have
+	Platforms  []string            `json:"platforms"`          // such as linux/amd64; none is not known
+	Slots      int                 `json:"slots"`              // steps that may run at once, from 1
+	Attributes map[string][]string `json:"attributes"`         // each has a value at least; one that was written as a text has exactly one
 }
 
 // TLS names the files that authenticate an engine and this client, as they are

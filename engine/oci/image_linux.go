@@ -99,8 +99,8 @@ func describe(held []store.Image) []Image {
 	images := make([]Image, len(held))
 	for i, image := range held {
 		images[i] = Image{
-			ID: image.ID, Digest: image.Digest, Names: image.Names,
-			Size: image.Size, Created: image.Created, Used: image.Used,
+			ID: image.ID, Digest: image.Digest, Names: append([]string{}, image.Names...),
+			Size: image.Size, Created: image.Created.UTC(), Used: image.Used.UTC(),
 		}
 	}
 	return images

@@ -47,12 +47,12 @@ type Options struct {
 
 // Image is an image in the cache.
 type Image struct {
-	ID      string   // "sha256:…" of its configuration
-	Digest  string   // "sha256:…" of its manifest in a registry, or "" if it never was in one
-	Names   []string // references it is known by
-	Size    int64    // bytes that its layers take, those it shares included
-	Created time.Time
-	Used    time.Time // when a container of it was last run, or it was pulled or loaded
+	ID      string    `json:"id"`               // "sha256:…" of its configuration
+	Digest  string    `json:"digest,omitempty"` // "sha256:…" of its manifest in a registry, or "" if it never was in one
+	Names   []string  `json:"names"`            // references it is known by
+	Size    int64     `json:"size"`             // bytes that its layers take, those it shares included
+	Created time.Time `json:"created,omitzero"`
+	Used    time.Time `json:"used"` // when a container of it was last run, or it was pulled or loaded
 }
 
 // Pruned says what Prune removed.

@@ -34,48 +34,47 @@ func NewCommand(a *app.App) *cobra.Command {
 	return c
 }
 
-// selected reads the inventory and selects hosts of it.
-func selected(path, query string, names []string) ([]inventory.Host, error) {
-	v, err := work.ReadInventory(path)
+// options choose hosts of an inventory.
+type options struct {
+	inventory, query string
+	names            []string // none are all that the query selects
+}
+
+func (o *options) register(c *cobra.Command) {
+	arguments.RegisterInventory(c, &o.inventory)
+	c.Flags().StringVar(&o.query, "query", "", "only hosts that this query selects")
+}
+
+// hosts reads the inventory and returns the chosen hosts.
+func (o *options) hosts() ([]inventory.Host, error) {
+	v, err := work.ReadInventory(o.inventory)
 	if err != nil {
 		return nil, exit.Invalid(err)
 	}
 	list := v.Hosts
-	if query != "" {
-		q, err := inventory.ParseQuery(query)
+	if o.query != "" {
+		q, err := inventory.ParseQuery(o.query)
 		if err != nil {
 			return nil, exit.Usage("--query: %w", err)
 		}
 		list = v.Select(q)
 	}
-	if len(names) == 0 {
-		return list, nil
+	if len(o.names) == 0 {
+		return append([]inventory.Host{}, list...), nil
 	}
 	var chosen []inventory.Host
-	for _, name := range names {
+	for _, name := range o.names {
 		h, ok := v.Host(name)
 		if !ok {
-			return nil, exit.Usage("there is no host %q in %s", name, path)
+			return nil, exit.Usage("there is no host %q in %s", name, o.inventory)
 		}
 		chosen = append(chosen, h)
 	}
 	return chosen, nil
 }
 
-// listedHost is a host in machine-readable output.
-type listedHost struct {
-	Name       string              `json:"name"`
-	Engine     string              `json:"engine"`
-	Endpoint   string              `json:"endpoint,omitempty"`
-	Platforms  []string            `json:"platforms"`
-	Slots      int                 `json:"slots"`
-	Attributes map[string][]string `json:"attributes"`
-}
-
-type listOptions struct{ inventory, query string }
-
 func newListCommand(a *app.App) *cobra.Command {
-	var o listOptions
+	var o options
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the hosts of the inventory",
@@ -87,23 +86,21 @@ func newListCommand(a *app.App) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return runList(a, o) },
 	}
-	arguments.RegisterInventory(c, &o.inventory)
-	c.Flags().StringVar(&o.query, "query", "", "only hosts that this query selects")
+	o.register(c)
 	return c
 }
 
-func runList(a *app.App, o listOptions) error {
-	list, err := selected(o.inventory, o.query, nil)
+func runList(a *app.App, o options) error {
+	list, err := o.hosts()
 	if err != nil {
 		return err
 	}
-	documents := []listedHost{}
 	rows := [][]string{{"NAME", "ENGINE", "ENDPOINT", "SLOTS", "PLATFORMS", "ATTRIBUTES"}}
-	for _, h := range list {
-		documents = append(documents, listedHost{h.Name, h.Engine, h.Endpoint, append([]string{}, h.Platforms...), h.Slots, h.Attributes})
+	for i, h := range list {
+		list[i].Platforms = append([]string{}, h.Platforms...) // programs find a list, not null
 		rows = append(rows, []string{h.Name, h.Engine, output.Dash(h.Endpoint), fmt.Sprint(h.Slots), output.Dash(strings.Join(h.Platforms, ",")), output.Dash(attributeText(h))})
 	}
-	return a.List(map[string]any{"hosts": documents}, "no hosts", rows)
+	return a.List(map[string]any{"hosts": list}, "no hosts", rows)
 }
 
 func attributeText(h inventory.Host) string {
@@ -115,20 +112,8 @@ func attributeText(h inventory.Host) string {
 	return strings.Join(all, " ")
 }
 
-// checkedHost is what host check found.
-type checkedHost struct {
-	Name   string `json:"name"`
-	Answer string `json:"answer,omitempty"` // its engine
-	Error  string `json:"error,omitempty"`
-}
-
-type checkOptions struct {
-	inventory, query string
-	names            []string
-}
-
 func newCheckCommand(a *app.App) *cobra.Command {
-	var o checkOptions
+	var o options
 	c := &cobra.Command{
 		Use:     "check [HOST…]",
 		Short:   "Check that the engines of hosts answer",
@@ -142,16 +127,22 @@ func newCheckCommand(a *app.App) *cobra.Command {
 			return runCheck(c.Context(), a, o)
 		},
 	}
-	arguments.RegisterInventory(c, &o.inventory)
-	c.Flags().StringVar(&o.query, "query", "", "only hosts that this query selects")
+	o.register(c)
 	return c
+}
+
+// checkedHost is what host check found.
+type checkedHost struct {
+	Name   string `json:"name"`
+	Answer string `json:"answer,omitempty"` // its engine
+	Error  string `json:"error,omitempty"`
 }
 
 // checkedAtOnce is how many hosts are asked at once.
 const checkedAtOnce = 20
 
-func runCheck(ctx context.Context, a *app.App, o checkOptions) error {
-	list, err := selected(o.inventory, o.query, o.names)
+func runCheck(ctx context.Context, a *app.App, o options) error {
+	list, err := o.hosts()
 	if err != nil {
 		return err
 	}
@@ -173,12 +164,12 @@ func runCheck(ctx context.Context, a *app.App, o checkOptions) error {
 	bad := 0
 	rows := [][]string{{"NAME", "ANSWER"}}
 	for _, f := range found {
+		answer := "✔ " + f.Answer
 		if f.Error != "" {
+			answer = "✘ " + f.Error
 			bad++
-			rows = append(rows, []string{f.Name, "✘ " + f.Error})
-			continue
 		}
-		rows = append(rows, []string{f.Name, "✔ " + f.Answer})
+		rows = append(rows, []string{f.Name, answer})
 	}
 	err = a.List(map[string]any{"hosts": found}, "no hosts", rows)
 	if err == nil && bad > 0 {

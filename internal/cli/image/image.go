@@ -4,12 +4,9 @@ package image
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,10 +17,10 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/interrupt"
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/phrase"
-	"github.com/deployster-go/deployster/runner"
 )
 
 // NewCommand returns the commands of the images of the oci engine.
@@ -46,7 +43,7 @@ A Docker Engine has its own images and commands (docker image).`,
 }
 
 // withImages gives a command the oci engine, whatever engine runs containers.
-func withImages(ctx context.Context, a *app.App, do func(context.Context, *oci.Engine) error) (err error) {
+func withImages(ctx context.Context, a *app.App, do func(context.Context, *oci.Engine) error) error {
 	switch a.Global.Engine {
 	case engines.Auto, engines.OCI:
 	case engines.Docker:
@@ -54,37 +51,14 @@ func withImages(ctx context.Context, a *app.App, do func(context.Context, *oci.E
 	default:
 		return engines.UnknownEngine(a.Global.Engine)
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	defer func() {
-		if err != nil && ctx.Err() != nil {
-			err = fmt.Errorf("%w: %w", runner.ErrInterrupted, err)
+	return interrupt.Within(ctx, func(ctx context.Context) (err error) {
+		e, err := engines.OpenOCI(ctx, a, a.Err)
+		if err != nil {
+			return err
 		}
-	}()
-	e, err := engines.OpenOCI(ctx, a, a.Err)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.Close()) }()
-	return do(ctx, e)
-}
-
-// listedImage is an image in machine-readable output.
-type listedImage struct {
-	ID      string    `json:"id"`
-	Digest  string    `json:"digest,omitempty"`
-	Names   []string  `json:"names"`
-	Size    int64     `json:"size"`
-	Created time.Time `json:"created,omitzero"`
-	Used    time.Time `json:"used"`
-}
-
-func listed(images []oci.Image) []listedImage {
-	list := []listedImage{}
-	for _, i := range images {
-		list = append(list, listedImage{i.ID, i.Digest, append([]string{}, i.Names...), i.Size, i.Created.UTC(), i.Used.UTC()})
-	}
-	return list
+		defer func() { err = errors.Join(err, e.Close()) }()
+		return do(ctx, e)
+	})
 }
 
 func newListCommand(a *app.App) *cobra.Command {
@@ -93,42 +67,50 @@ func newListCommand(a *app.App) *cobra.Command {
 		Short:   "List the images in the cache",
 		Example: "  deployster image list\n  deployster image list --output json",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return withImages(c.Context(), a, func(_ context.Context, e *oci.Engine) error {
-				images, err := e.Images()
-				if err != nil {
-					return err
-				}
-				return a.List(map[string]any{"images": listed(images)}, "no images", rowsOf(images))
-			})
-		},
+		RunE:    func(c *cobra.Command, _ []string) error { return runList(c.Context(), a) },
 	}
 }
 
-// rowsOf is a table of images, one row a name.
-func rowsOf(images []oci.Image) [][]string {
-	rows := [][]string{{"NAME", "ID", "SIZE", "USED"}}
-	for _, i := range images {
-		used := i.Used.Local().Format("2006-01-02 15:04")
-		names := i.Names
-		if len(names) == 0 {
-			names = []string{"–"}
+func runList(ctx context.Context, a *app.App) error {
+	return withImages(ctx, a, func(_ context.Context, e *oci.Engine) error {
+		images, err := e.Images()
+		if err != nil {
+			return err
 		}
-		for _, name := range names {
-			rows = append(rows, []string{name, shortID(i.ID), output.SizeText(i.Size), used})
+		rows := [][]string{{"NAME", "ID", "SIZE", "USED"}} // one a name
+		for _, i := range images {
+			names := i.Names
+			if len(names) == 0 {
+				names = []string{"–"}
+			}
+			for _, name := range names {
+				rows = append(rows, []string{name, shortID(i), output.SizeText(i.Size), i.Used.Local().Format("2006-01-02 15:04")})
+			}
 		}
-	}
-	slices.SortStableFunc(rows[1:], func(a, b []string) int { return strings.Compare(a[0], b[0]) })
-	return rows
+		slices.SortStableFunc(rows[1:], func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+		return a.List(map[string]any{"images": images}, "no images", rows)
+	})
 }
 
-func shortID(id string) string {
-	id = strings.TrimPrefix(id, "sha256:")
+func shortID(i oci.Image) string {
+	id := strings.TrimPrefix(i.ID, "sha256:")
 	return id[:min(len(id), 12)]
 }
 
+func imageName(i oci.Image) string {
+	if len(i.Names) == 0 {
+		return "an image without a name"
+	}
+	return strings.Join(i.Names, ", ")
+}
+
+type loadOptions struct {
+	path   string // of a tar or a directory, or - for stdin
+	docker string // name or id of an image that the Docker Engine has
+}
+
 func newLoadCommand(a *app.App) *cobra.Command {
-	var fromDocker string
+	var o loadOptions
 	c := &cobra.Command{
 		Use:   "load FILE | DIRECTORY | - | --docker IMAGE",
 		Short: "Load images into the cache: a tar, an OCI layout, or an image that Docker has",
@@ -141,55 +123,51 @@ Engine, by name or id, and keeps its id.`,
   docker save web:1 | deployster image load -
   deployster image load --docker web:1`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if fromDocker == "" && len(args) != 1 || fromDocker != "" && len(args) != 0 {
+			if o.docker == "" && len(args) != 1 || o.docker != "" && len(args) != 0 {
 				return exit.Usage("say either one FILE, DIRECTORY or -, or --docker IMAGE")
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return withImages(c.Context(), a, func(ctx context.Context, e *oci.Engine) error {
-				images, err := loadImages(ctx, a, e, fromDocker, args)
-				if err != nil {
-					return err
-				}
-				return a.Show(map[string]any{"images": listed(images)}, func() error {
-					for _, i := range images {
-						if err := a.Printf("loaded %s (%s, %s)\n", imageName(i), shortID(i.ID), output.SizeText(i.Size)); err != nil {
-							return err
-						}
-					}
-					return nil
-				})
-			})
+			o.path = strings.Join(args, "")
+			return runLoad(c.Context(), a, o)
 		},
 	}
-	c.Flags().StringVar(&fromDocker, "docker", "", "name or id of an image that the Docker Engine has")
+	c.Flags().StringVar(&o.docker, "docker", "", "name or id of an image that the Docker Engine has")
 	return c
 }
 
-func imageName(i oci.Image) string {
-	if len(i.Names) == 0 {
-		return "an image without a name"
-	}
-	return strings.Join(i.Names, ", ")
+func runLoad(ctx context.Context, a *app.App, o loadOptions) error {
+	return withImages(ctx, a, func(ctx context.Context, e *oci.Engine) error {
+		images, err := load(ctx, a, e, o)
+		if err != nil {
+			return err
+		}
+		return a.Show(map[string]any{"images": images}, func() error {
+			for _, i := range images {
+				if err := a.Printf("loaded %s (%s, %s)\n", imageName(i), shortID(i), output.SizeText(i.Size)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
 }
 
-func loadImages(ctx context.Context, a *app.App, e *oci.Engine, fromDocker string, args []string) ([]oci.Image, error) {
+func load(ctx context.Context, a *app.App, e *oci.Engine, o loadOptions) (images []oci.Image, err error) {
 	progress := a.Progress("loading")
 	defer progress("")
 	show := func(done int64) { progress(output.SizeText(done)) }
 	switch {
-	case fromDocker != "":
-		return loadFromDocker(ctx, a, e, fromDocker, show)
-	case args[0] == "-":
+	case o.docker != "":
+		return loadFromDocker(ctx, a, e, o.docker, show)
+	case o.path == "-":
 		return e.LoadFrom(ctx, a.In, show)
-	default:
-		images, err := e.LoadPath(ctx, args[0], show)
-		if errors.Is(err, fs.ErrNotExist) {
-			err = exit.Invalid(err)
-		}
-		return images, err
 	}
+	if images, err = e.LoadPath(ctx, o.path, show); errors.Is(err, fs.ErrNotExist) {
+		err = exit.Invalid(err)
+	}
+	return images, err
 }
 
 func loadFromDocker(ctx context.Context, a *app.App, e *oci.Engine, ref string, show func(int64)) (images []oci.Image, err error) {
@@ -261,7 +239,7 @@ func runPrune(ctx context.Context, a *app.App, o pruneOptions) error {
 		if err != nil {
 			return err
 		}
-		return a.Say(map[string]any{"images": listed(pruned.Images), "bytes": pruned.Bytes},
+		return a.Say(map[string]any{"images": pruned.Images, "bytes": pruned.Bytes},
 			"removed %s, freed %s", phrase.Count(len(pruned.Images), "image"), output.SizeText(pruned.Bytes))
 	})
 }
@@ -275,7 +253,7 @@ func agreeToPrune(ctx context.Context, a *app.App, e *oci.Engine, keep func(oci.
 	var lost []string
 	for _, i := range images {
 		if !keep(i) && i.Digest == "" {
-			lost = append(lost, imageName(i)+" ("+shortID(i.ID)+")")
+			lost = append(lost, imageName(i)+" ("+shortID(i)+")")
 		}
 	}
 	if len(lost) == 0 {

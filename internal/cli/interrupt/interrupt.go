@@ -3,10 +3,13 @@ package interrupt
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/deployster-go/deployster/runner"
 )
 
 // Signals turns signals into the runner's two steps: the first asks to
@@ -51,6 +54,18 @@ func (i *Signals) Context(ctx context.Context) (context.Context, context.CancelF
 		}
 	}()
 	return ctx, cancel
+}
+
+// Within does something until the first signal, and marks the error that comes of
+// that as an interruption.
+func Within(ctx context.Context, do func(context.Context) error) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := do(ctx)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", runner.ErrInterrupted, err)
+	}
+	return err
 }
 
 // Done gives the signals back to the process's default handling.
