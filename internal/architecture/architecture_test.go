@@ -63,7 +63,7 @@ var floors = []struct {
 	{"control/environments", []string{"control/reconcile", "runner", "environment", "deploylog", "internal/crash"}},
 	{"control/promotion", []string{"control/reconcile", "control/pipelines", "control/environments", "runner", "pipeline", "environment", "deploylog", "internal/crash"}},
 	{"control/work", []string{"control/runs", "control/pipelines", "control/promotion", "runner", "runner/*", "manifest", "expression", "engine", "deploylog", "pipeline", "environment", "inventory", "protocol", "schema", "internal/suggest", "internal/shipped", "internal/planfile", "internal/atomicfile", "internal/crash"}},
-	{"internal/view", []string{"internal/phrase", "runner", "protocol", "engine", "control/*", "pipeline", "environment", "deploylog", "internal/crash"}},
+	{"internal/view", []string{"internal/authoring", "internal/phrase", "runner", "protocol", "engine", "control/*", "pipeline", "environment", "deploylog", "internal/crash"}},
 	{"internal/picture", nil},
 	{"internal/planfile", []string{"runner", "protocol"}},
 	{"internal/shipped", []string{"protocol", "schema", "engine", "manifest", "expression", "runner", "resources/*", "internal/suggest", "internal/atomicfile", "internal/crash"}},

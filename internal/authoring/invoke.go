@@ -27,6 +27,25 @@ type said struct {
 	stderr []byte // the end; not of an action
 }
 
+// MakeWork makes a directory below a workspace for Options.Work. remove removes it
+// with all that containers left in it.
+func MakeWork(workspace string) (work string, remove func() error, err error) {
+	parent := filepath.Join(workspace, engine.StateDir, "work")
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return "", nil, fmt.Errorf("making a work directory: %w", err)
+	}
+	if work, err = os.MkdirTemp(parent, "type-test-"); err != nil {
+		return "", nil, fmt.Errorf("making a work directory: %w", err)
+	}
+	return work, func() error {
+		err := os.RemoveAll(work)
+		// In a directory without deployments nothing is left; what is not empty stays.
+		_ = os.Remove(parent)
+		_ = os.Remove(filepath.Dir(parent))
+		return err
+	}, nil
+}
+
 func (c *checker) initInput() protocol.InitInput {
 	return protocol.InitInput{Name: "test", Type: c.Image, Version: c.Version, Verbose: c.Verbose, Workspace: c.Workspace}
 }

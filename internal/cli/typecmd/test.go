@@ -5,23 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/authoring"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/cli/interrupt"
 	"github.com/deployster-go/deployster/internal/cli/version"
-	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/internal/view"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 type testOptions struct {
@@ -65,17 +61,6 @@ Exit codes: 0 all is well, 1 a check failed, 3 wrong usage.`,
 	return c
 }
 
-// testEngine runs containers in one engine, with the images of the shipped
-// types at hand.
-type testEngine struct {
-	engine.Engine
-	images *shipped.Images
-}
-
-func (e testEngine) Image(ctx context.Context, ref string, policy engine.PullPolicy, progress func(engine.Progress)) (engine.Image, error) {
-	return e.images.Image(ctx, ref, policy, progress)
-}
-
 func runTest(ctx context.Context, a *app.App, o testOptions) (err error) {
 	check := authoring.Options{Image: o.image, Network: o.engine.Network, Version: version.Current(), Verbose: a.Verbose}
 	if check.Pull, err = o.engine.Policy(); err != nil {
@@ -89,34 +74,38 @@ func runTest(ctx context.Context, a *app.App, o testOptions) (err error) {
 	if check.Plugs, err = testPlugs(o.plugs); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	return interrupt.Within(ctx, func(ctx context.Context) error { return checkType(ctx, a, check, o.engine) })
+}
+
+// checkType opens the engine, and makes the checks in it.
+func checkType(ctx context.Context, a *app.App, check authoring.Options, f engines.Flags) (err error) {
+	on, err := engines.Connect(ctx, a, a.Err, f)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, on.Engine.Close()) }()
+	check.Engine = struct {
+		invoke.Engine
+		invoke.Images
+	}{on.Engine, on.Images}
+	if on.Info.Remote {
+		return reportChecks(ctx, a, check)
+	}
+	for name, path := range check.Plugs {
+		if _, err := os.Stat(path); err != nil {
+			return exit.Usage("--plug %s: %w (make it first)", name, err)
+		}
+	}
+	check.Workspace = a.Workspace
+	var remove func() error
+	if check.Work, remove, err = authoring.MakeWork(a.Workspace); err != nil {
+		return err
+	}
 	defer func() {
-		if err != nil && ctx.Err() != nil {
-			err = fmt.Errorf("%w: %w", runner.ErrInterrupted, err)
+		if err := remove(); err != nil {
+			fmt.Fprintf(a.Err, "note: what containers left at %s was not removed: %v\n", check.Work, err)
 		}
 	}()
-	e, info, err := engines.Open(ctx, a, a.Err, o.engine)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.Close()) }()
-	images, err := engines.Images(a, e, info, o.engine)
-	if err != nil {
-		return err
-	}
-	check.Engine = testEngine{e, images}
-	if !info.Remote {
-		if err := plugsExist(check.Plugs); err != nil {
-			return err
-		}
-		var clean func()
-		check.Workspace = a.Workspace
-		if check.Work, clean, err = workDirectory(a); err != nil {
-			return err
-		}
-		defer clean()
-	}
 	return reportChecks(ctx, a, check)
 }
 
@@ -140,120 +129,36 @@ func testPlugs(flags []string) (map[string]string, error) {
 	return plugs, nil
 }
 
-func plugsExist(plugs map[string]string) error {
-	for name, path := range plugs {
-		if _, err := os.Stat(path); err != nil {
-			return exit.Usage("--plug %s: %w (make it first)", name, err)
-		}
-	}
-	return nil
-}
-
-// workDirectory is where containers get their work directories. clean removes it.
-func workDirectory(a *app.App) (work string, clean func(), err error) {
-	parent := filepath.Join(a.Workspace, app.StateDir, "work")
-	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return "", nil, fmt.Errorf("making a work directory: %w", err)
-	}
-	if work, err = os.MkdirTemp(parent, "type-test-"); err != nil {
-		return "", nil, fmt.Errorf("making a work directory: %w", err)
-	}
-	return work, func() {
-		if err := os.RemoveAll(work); err != nil {
-			_ = output.Write(a.Err, "note: what containers left at %s was not removed: %v\n", work, err)
-		}
-		// In a directory without deployments nothing is left; what is not empty stays.
-		_ = os.Remove(parent)
-		_ = os.Remove(filepath.Dir(parent))
-	}, nil
-}
-
 // reportChecks makes the checks and prints one line for each.
 func reportChecks(ctx context.Context, a *app.App, check authoring.Options) error {
-	counts := map[authoring.Outcome]int{}
-	var printing error
+	color := a.Color(a.Out)
+	show := func(r authoring.Result) error { return a.Printf("%s", view.CheckText(r, color)) }
 	if a.JSON() {
-		if err := view.NewJSON(a.Out, "type test", version.Current()).Close(); err != nil {
+		lines := view.NewJSON(a.Out, "type test", version.Current())
+		if err := lines.Close(); err != nil {
 			return err
 		}
+		show = func(r authoring.Result) error {
+			lines.Check(r)
+			return lines.Close()
+		}
 	}
-	color := a.Color(a.Out)
+	counts := map[authoring.Outcome]int{}
+	var printing error
 	err := authoring.Check(ctx, check, func(r authoring.Result) {
 		counts[r.Outcome]++
-		if printing != nil {
-			return
+		if printing == nil {
+			printing = show(r)
 		}
-		if !a.JSON() {
-			printing = a.Printf("%s", checkLine(r, color))
-			return
-		}
-		printing = a.Line(struct {
-			Type string `json:"type"`
-			authoring.Result
-		}{"check", r})
 	})
-	switch {
-	case err != nil && !errors.Is(err, authoring.ErrFailed):
+	if err != nil && !errors.Is(err, authoring.ErrFailed) {
 		return errors.Join(err, printing)
-	case printing != nil:
+	}
+	if printing == nil && !a.JSON() {
+		printing = a.Printf("%s", view.CheckVerdict(check.Image, counts, check.Config != nil, color))
+	}
+	if printing != nil {
 		return printing
-	case !a.JSON():
-		printing = a.Printf("%s", testVerdict(check.Image, counts, check.Config != nil, color))
 	}
-	return errors.Join(exit.Reported(err), printing)
-}
-
-// mark is a symbol before a line, in a colour.
-func mark(o authoring.Outcome, color bool) string {
-	symbol, code := "–", "2"
-	switch o {
-	case authoring.Passed:
-		symbol, code = "✔", "32"
-	case authoring.Failed:
-		symbol, code = "✘", "31"
-	case authoring.Warning:
-		symbol, code = "!", "33"
-	case authoring.Skipped:
-	}
-	if color {
-		return "\x1b[" + code + "m" + symbol + "\x1b[m"
-	}
-	return symbol
-}
-
-func checkLine(r authoring.Result, color bool) string {
-	line := mark(r.Outcome, color) + " " + r.Name
-	switch {
-	case r.Detail == "":
-	case r.Outcome == authoring.Skipped:
-		line += ": skipped, " + r.Detail
-	case r.Outcome == authoring.Passed:
-		line += ": " + r.Detail
-	default:
-		line += "\n    " + output.PlainText(r.Detail)
-	}
-	return line + "\n"
-}
-
-// testVerdict sums the checks up. configured is that a configuration was given,
-// without which most checks are skipped.
-func testVerdict(image string, counts map[authoring.Outcome]int, configured, color bool) string {
-	outcome, text := authoring.Passed, "keeps to the protocol"
-	if counts[authoring.Skipped] > 0 && !configured {
-		text += ", as far as it was asked (--config asks for more)"
-	}
-	if counts[authoring.Failed] > 0 {
-		outcome, text = authoring.Failed, "does not keep to the protocol"
-	}
-	var parts []string
-	for _, o := range []authoring.Outcome{authoring.Passed, authoring.Failed, authoring.Warning, authoring.Skipped} {
-		if n := counts[o]; n > 0 {
-			word := string(o)
-			if o == authoring.Warning && n > 1 {
-				word += "s"
-			}
-			parts = append(parts, fmt.Sprintf("%d %s", n, word))
-		}
-	}
-	return fmt.Sprintf("%s %s %s: %s\n", mark(outcome, color), image, text, strings.Join(parts, ", "))
+	return exit.Reported(err)
 }
