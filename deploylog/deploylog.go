@@ -102,6 +102,10 @@ type Log interface {
 	Lock(ctx context.Context, name string) (unlock func(), err error)
 	TryLock(name string) (unlock func(), err error)
 
+	// Locked reports whether somebody has the named lock. Asking takes nothing:
+	// it never makes a TryLock fail.
+	Locked(name string) (bool, error)
+
 	// Verify reads the whole store and fails with ErrCorrupt where it is not
 	// what was appended, or never stood at one of the known heads. It returns
 	// what it checked.

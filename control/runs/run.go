@@ -108,12 +108,8 @@ func runLock(id string) string { return "run/" + id }
 
 // Alive reports whether the process of a run is there: then it holds its lock.
 func Alive(log deploylog.Log, run string) bool {
-	unlock, err := log.TryLock(runLock(run))
-	if err != nil {
-		return true
-	}
-	unlock()
-	return false
+	held, err := log.Locked(runLock(run))
+	return held || err != nil
 }
 
 // dead reports whether the process of a run is gone: then nobody holds its lock.

@@ -294,6 +294,14 @@ func (l *MemoryLog) TryLock(name string) (unlock func(), err error) {
 	return unlock, err
 }
 
+// Locked implements deploylog.Log.
+func (l *MemoryLog) Locked(name string) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, held := l.locks[name]
+	return held, nil
+}
+
 // take takes a lock, or returns what is closed when its holder releases it.
 func (m *Memory) take(name string) (unlock func(), released <-chan struct{}, err error) {
 	if name == "" {

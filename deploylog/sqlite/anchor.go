@@ -156,7 +156,7 @@ const (
 func (f *anchorFile) lock(timeout time.Duration) error {
 	var waited time.Duration
 	for pause := anchorPause; ; pause = min(2*pause, anchorPauseMax) {
-		err := flock(f.file)
+		err := flock(f.file, syscall.LOCK_EX)
 		switch {
 		case err == nil:
 			return nil
@@ -173,7 +173,7 @@ func (f *anchorFile) lock(timeout time.Duration) error {
 var errBusy = errors.New("the anchor is locked")
 
 func (f *anchorFile) unlock() error {
-	return syscall.Flock(int(f.file.Fd()), syscall.LOCK_UN)
+	return flock(f.file, syscall.LOCK_UN)
 }
 
 // inPlace reports whether this still is the anchor of the log at path.

@@ -58,7 +58,7 @@ func openCheck(path string) (*checkFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(f); err != nil {
+	if err := flock(f, syscall.LOCK_EX); err != nil {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			err = deploylog.ErrLocked
 		}

@@ -53,7 +53,7 @@ func (l *Log) TryLock(name string) (unlock func(), err error) {
 	}
 	// Each opening of the file is its own holder, so two callers in one
 	// process exclude each other as well.
-	if err := flock(f); err != nil {
+	if err := exclude(f); err != nil {
 		who := holder(f)
 		_ = f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -74,6 +74,42 @@ func (l *Log) TryLock(name string) (unlock func(), err error) {
 	}, nil
 }
 
+// Locked implements deploylog.Log. Whoever asks shares the lock for a moment: not
+// beside its holder, but beside others who ask, and those who take it wait that out.
+func (l *Log) Locked(name string) (bool, error) {
+	f, err := openLock(l.path+".locks", name)
+	if err != nil {
+		return false, fmt.Errorf("ask for lock %q: %w", name, err)
+	}
+	defer func() { _ = f.Close() }()
+	switch err := flock(f, syscall.LOCK_SH); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("ask for lock %q: %w", name, err)
+	}
+	return false, nil
+}
+
+// exclude takes the lock of a file. That somebody only shares it, to ask for it, shows
+// by its being shared with us: then it is tried again, for longer than asking takes.
+func exclude(f *os.File) error {
+	const tries, pause = 100, 100 * time.Microsecond
+	for n := 1; ; n++ {
+		err := flock(f, syscall.LOCK_EX)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || n == tries {
+			return err
+		}
+		if err := flock(f, syscall.LOCK_SH); err != nil {
+			return err
+		}
+		if err := flock(f, syscall.LOCK_UN); err != nil {
+			return err
+		}
+		<-time.After(pause)
+	}
+}
+
 // openLock opens the file of a lock, which no name can lead out of dir.
 func openLock(dir, name string) (*os.File, error) {
 	root, err := os.OpenRoot(dir)
@@ -91,9 +127,10 @@ func openLock(dir, name string) (*os.File, error) {
 	return f, errors.Join(err, root.Close())
 }
 
-func flock(f *os.File) error {
+// flock does not wait.
+func flock(f *os.File, how int) error {
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 		if !errors.Is(err, syscall.EINTR) {
 			return err
 		}
