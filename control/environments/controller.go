@@ -146,6 +146,3 @@ func (c *Controller) Decide(name string, s *environment.State, d *reconcile.Deci
 
 // Idle implements reconcile.Tenant.
 func (c *Controller) Idle(s *environment.State) bool { return s.Idle() }
-
-// Ended implements reconcile.Tenant.
-func (c *Controller) Ended(w *reconcile.Work[place]) { c.probes.resume(w.Host) }

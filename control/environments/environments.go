@@ -31,7 +31,7 @@ func New(log deploylog.Log, now func() time.Time, told ...func(deploylog.Event))
 		Missing: ErrNoEnvironment, Remedy: "deployster env create -f FILE",
 	}, log, now, nil)}
 	e.reservations = newReservations(e.States)
-	e.Told = append([]func(deploylog.Event){e.reservations.note}, told...)
+	e.Subscribers = append([]func(deploylog.Event){e.reservations.note}, told...)
 	return e
 }
 

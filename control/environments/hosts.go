@@ -81,14 +81,14 @@ func (c *Controller) find(name string) {
 }
 
 // Observed implements reconcile.Tenant: first the results of probes, then the hosts.
-func (c *Controller) Observed() (all []reconcile.Observation) {
-	if all = c.probed(); len(all) > 0 {
-		return all
+func (c *Controller) Observed(most int) (all []reconcile.Observation, more bool) {
+	if len(c.probes.results) > 0 {
+		return c.probed(most), c.pending()
 	}
 	for _, name := range c.hosts.expected {
 		c.environments.reservations.doubt(name)
 	}
-	c.hosts.expected = c.hosts.found.First(mostFound)
+	c.hosts.expected = c.hosts.found.First(most)
 	for _, name := range c.hosts.expected {
 		if c.loop.Controls(name) && !c.loop.LeftOut(name) {
 			if events := c.placement(name); len(events) > 0 {
@@ -96,11 +96,8 @@ func (c *Controller) Observed() (all []reconcile.Observation) {
 			}
 		}
 	}
-	return all
+	return all, c.pending()
 }
-
-// mostFound is of how many environments the hosts are recorded at once.
-const mostFound = 1000
 
 // placement is what is to be recorded of the hosts that were selected for an
 // environment. While there is trouble with the inventory that is nothing: the next

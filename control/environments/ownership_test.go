@@ -25,7 +25,7 @@ func (w *world) slowly(d time.Duration) {
 	w.set(func() { w.working = func(environment.Task) error { <-time.After(d); return nil } })
 }
 
-const standing, going = "another controller is at work on", "the other controller has ended: taking over"
+const standing, going = "standing by for web: another controller is at work on web", "taking over web, which another controller has released"
 
 // wantNotices compares how often notices were told.
 func (w *world) wantNotices(standings, goings int) {

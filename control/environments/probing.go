@@ -26,7 +26,7 @@ func (c *Controller) sync(name string, first bool) {
 	for _, host := range c.probes.sync(c.environments.States[name], c.Now(), first) {
 		c.probes.hosts[host].end = c.loop.Go(func(ctx context.Context) func() {
 			c.watchHost(ctx, host)
-			return nil
+			return func() {}
 		})
 	}
 	c.loop.Enqueue(name) // for all its tasks may be known now
@@ -87,10 +87,12 @@ func (c *Controller) changes(r probeResult) []deploylog.Event {
 	return c.environments.States[t.Environment].Probed(t, r.seen)
 }
 
-// probed is what is to be recorded of the results of probes, but of tasks to which
-// something happened since.
-func (c *Controller) probed() (all []reconcile.Observation) {
-	for _, r := range c.probes.results {
+// probed is what is to be recorded of the first results of probes, but of tasks to
+// which something happened since.
+func (c *Controller) probed(most int) (all []reconcile.Observation) {
+	first := c.probes.results[:min(most, len(c.probes.results))]
+	c.probes.results = c.probes.results[len(first):]
+	for _, r := range first {
 		switch events := c.changes(r); {
 		case r.target.dropped:
 		case r.target.stale():
@@ -99,7 +101,6 @@ func (c *Controller) probed() (all []reconcile.Observation) {
 			all = append(all, reconcile.Observation{Entity: r.target.task.Environment, Events: events})
 		}
 	}
-	c.probes.results = nil
 	return all
 }
 

@@ -98,7 +98,7 @@ func TestAControllerStandsByAndTakesOverWhatWasBegun(t *testing.T) {
 				first := w.start()
 				w.options.Log, w.options.Tasks = w.open(), hand{w, "second"}
 				second := w.start()
-				if len(w.heard("another controller is at work")) != 1 || !environments.Controlled(w.log, "web") {
+				if len(w.heard(standing)) != 1 || !environments.Controlled(w.log, "web") {
 					t.Errorf("told %q", w.told)
 				}
 				w.deploy("web", 1)
@@ -106,7 +106,7 @@ func TestAControllerStandsByAndTakesOverWhatWasBegun(t *testing.T) {
 				end(first)
 				wait(time.Minute)
 				w.wantRows("web", "1 Active 2 2")
-				if len(w.heard("the other controller has ended: taking over")) != 1 {
+				if len(w.heard(going)) != 1 {
 					t.Errorf("told %q", w.told)
 				}
 				second.end()

@@ -28,7 +28,13 @@ func (c *Controller) work(at reconcile.Slot[place], step environment.Step, t env
 			}
 			return err
 		},
+		// The state may be behind commands, never behind what happens to tasks, which is only
+		// recorded here. So how a step ended is judged as if it had ended just before those
+		// commands: the event is of the deployment and attempt of the step, and folding a
+		// command changes no task, so both orders lead to one state. Who decides what to do
+		// about it has read everything.
 		Result: func(err error, _ int) ([]deploylog.Event, bool) {
+			c.probes.resume(step.Host)
 			return c.environments.States[t.Environment].Completed(step, seen, err), false
 		},
 	}

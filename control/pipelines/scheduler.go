@@ -49,7 +49,7 @@ type Options struct {
 // knows is in the log, so one that dies is replaced by another.
 type Scheduler struct {
 	Options
-	reconcile.Bare[stepKey]
+	reconcile.Bare
 	loop      *reconcile.Loop[*pipeline.State, stepKey]
 	pipelines *Pipelines
 	hosts     map[string]selection         // by pipeline

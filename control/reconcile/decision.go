@@ -11,7 +11,6 @@ type Decision[K comparable] struct {
 	Now time.Time
 
 	name     string
-	head     int64
 	slots    *slots[K]
 	failures map[K]failure
 	all      []*transition[K]
@@ -21,9 +20,8 @@ type Decision[K comparable] struct {
 	wake     time.Time
 }
 
-// scan is how long it took to ask for every step of an entity.
+// scan is when every step of an entity was asked for, and how long that took.
 type scan struct {
-	tick  int
 	ended time.Time
 	took  time.Duration
 }
@@ -40,24 +38,16 @@ const (
 	scanMargin = 100
 )
 
-// Slot is where work is to be done.
-type Slot[K comparable] struct {
-	Key       K      // two with the same key are not done at once
-	Host      string // where it needs a slot; "" is nowhere
-	Unslotted bool   // it needs none of the loop's slots, for it only waits
-	Attempt   int    // failures count for one attempt
-}
-
 // Can reports whether work may begin: it is not being done, does not rest after a
 // failure, and there is room. Where there is none the entity is decided about again
 // when there is.
 func (d *Decision[K]) Can(s Slot[K]) bool {
-	if f, ok := d.failures[s.Key]; ok && f.attempt == s.Attempt && f.rests(d.Now) {
+	f, failed := d.failures[s.Key]
+	rests := failed && f.attempt == s.Attempt && f.rests(d.Now)
+	if rests {
 		d.wake = Earlier(d.wake, f.until)
-		d.passed++
-		return false
 	}
-	if !d.slots.can(d.name, s) {
+	if rests || !d.slots.can(d.name, s) {
 		d.passed++
 		return false
 	}
@@ -74,7 +64,7 @@ func (d *Decision[K]) Begin(w *Work[K]) *Work[K] {
 
 // Add adds what is recorded at once, and the work that begins then.
 func (d *Decision[K]) Add(events []deploylog.Event, works ...*Work[K]) {
-	d.all = append(d.all, &transition[K]{entity: d.name, head: d.head, events: events, works: works})
+	d.all = append(d.all, &transition[K]{Observation: Observation{d.name, events}, works: works})
 	d.most -= max(1, len(events))
 }
 
@@ -90,5 +80,111 @@ func (d *Decision[K]) Enough() bool {
 func (d *Decision[K]) WakeAt(at time.Time) {
 	if at.After(d.Now) {
 		d.wake = Earlier(d.wake, at)
+	}
+}
+
+// Slot is where work is to be done.
+type Slot[K comparable] struct {
+	Key       K      // two with the same key are not done at once
+	Host      string // where it needs a slot; "" is nowhere
+	Unslotted bool   // it needs none of the loop's slots, for it only waits
+	Attempt   int    // failures count for one attempt
+}
+
+// slots are what work needs to begin: one of the loop's, and one of its host.
+// An entity that finds none waits for it in line.
+type slots[K comparable] struct {
+	free   int
+	onHost func(host string) int
+	busy   map[string]int // work by host
+	of     map[string]int // and by entity
+	keys   map[K]bool     // what is worked on
+
+	line  OrderedSet[string]             // entities that wait for a slot of the loop
+	lines map[string]*OrderedSet[string] // and for one of a host
+	freed map[string]bool                // hosts with a line on which there may be a slot
+}
+
+func newSlots[K comparable](free int, onHost func(string) int) slots[K] {
+	return slots[K]{
+		free: free, onHost: onHost, busy: map[string]int{}, of: map[string]int{}, keys: map[K]bool{},
+		lines: map[string]*OrderedSet[string]{}, freed: map[string]bool{},
+	}
+}
+
+// can reports whether there is room for work on an entity. Where there is none, that
+// is in line then.
+func (s *slots[K]) can(entity string, w Slot[K]) bool {
+	switch {
+	case s.keys[w.Key]:
+		return false
+	case s.free <= 0 && !w.Unslotted:
+		s.line.Add(entity)
+		return false
+	case w.Host != "" && s.busy[w.Host] >= s.onHost(w.Host):
+		line := s.lines[w.Host]
+		if line == nil {
+			line = &OrderedSet[string]{}
+			s.lines[w.Host] = line
+		}
+		line.Add(entity)
+		return false
+	}
+	return true
+}
+
+func (s *slots[K]) begin(w *Work[K]) {
+	s.keys[w.Key] = true
+	s.of[w.Entity]++
+	if w.Host != "" {
+		s.busy[w.Host]++
+	}
+	if !w.Unslotted {
+		s.free--
+	}
+}
+
+func (s *slots[K]) end(w *Work[K]) {
+	delete(s.keys, w.Key)
+	if s.of[w.Entity]--; s.of[w.Entity] <= 0 {
+		delete(s.of, w.Entity)
+	}
+	if s.busy[w.Host]--; s.busy[w.Host] <= 0 {
+		delete(s.busy, w.Host)
+	}
+	if !w.Unslotted {
+		s.free++
+	}
+	if s.lines[w.Host] != nil {
+		s.freed[w.Host] = true
+	}
+}
+
+// room reports whether there may be room for somebody in line.
+func (s *slots[K]) room() bool { return s.free > 0 && s.line.Len()+len(s.freed) > 0 }
+
+// next removes those from the lines for whom there may be room now: not more than
+// there is room for, so that a long line does not cost more at each end of work.
+func (s *slots[K]) next() (names []string) {
+	if s.free <= 0 {
+		return nil
+	}
+	names = s.line.First(s.free)
+	for host := range s.freed {
+		line, n := s.lines[host], max(0, s.onHost(host)-s.busy[host])
+		if names = append(names, line.First(n)...); line.Len() == 0 {
+			delete(s.lines, host)
+		}
+		if n == 0 || line.Len() == 0 {
+			delete(s.freed, host)
+		}
+	}
+	return names
+}
+
+// changed lets those that wait for slots of hosts see whether there are more now.
+func (s *slots[K]) changed() {
+	for host := range s.lines {
+		s.freed[host] = true
 	}
 }

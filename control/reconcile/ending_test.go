@@ -14,9 +14,12 @@ import (
 
 // loopOf is a loop of another tenant, with another observer.
 func (s *site) loopOf(t reconcile.Tenant[*counter, string], o reconcile.Options, seen reconcile.Observer) *reconcile.Loop[*counter, string] {
-	o.Log, o.Parallelism, o.Now = s.log, 10, time.Now
+	if o.Log == nil {
+		o.Log = s.log
+	}
+	o.Parallelism, o.Now = 10, time.Now
 	return reconcile.New(reconcile.Setup[*counter, string]{
-		Options: o, Fold: folded(s.log), Tenant: t, Observer: seen, Role: "counter's controller",
+		Options: o, Fold: folded(o.Log), Tenant: t, Observer: seen, Role: "counter's controller",
 		Slots: func(string) int { return 100 }, Interrupted: errInterrupted,
 	})
 }

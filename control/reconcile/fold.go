@@ -37,62 +37,54 @@ type Kind[S Machine] struct {
 // decided under it from the newest events still holds when it is appended.
 type Fold[S Machine] struct {
 	Kind[S]
-	log deploylog.Log
-	Now func() time.Time
+	Now         func() time.Time
+	Subscribers []func(deploylog.Event) // receive every event of the log, one at a time
+	States      map[string]S
 
-	mu     sync.Mutex
-	States map[string]S
-	head   int64
-	Told   []func(deploylog.Event)
+	log  deploylog.Log
+	mu   sync.Mutex
+	head int64
+	own  bool // what is applied was appended by this fold
 }
 
-// NewFold knows nothing until it is told to Follow. Every event that it takes note of
-// is told to the others, too, one at a time.
-func NewFold[S Machine](of Kind[S], log deploylog.Log, now func() time.Time, told []func(deploylog.Event)) *Fold[S] {
-	return &Fold[S]{Kind: of, log: log, Now: now, States: map[string]S{}, Told: told}
+// NewFold returns a fold that knows nothing until it Follows.
+func NewFold[S Machine](of Kind[S], log deploylog.Log, now func() time.Time, subscribers []func(deploylog.Event)) *Fold[S] {
+	return &Fold[S]{Kind: of, log: log, Now: now, States: map[string]S{}, Subscribers: subscribers}
 }
 
-// Follow takes note of what was appended since the last time, up to an event;
-// 0 is all. Nothing changes in any other way.
-func (f *Fold[S]) Follow(ctx context.Context, until int64) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.CatchUp(ctx, until)
+// Follow folds what was appended since the last time, up to an event; 0 is all.
+// Nothing changes in any other way.
+func (f *Fold[S]) Follow(ctx context.Context, until int64) (err error) {
+	f.Locked(func() { err = f.catchUp(ctx, until) })
+	return err
 }
 
-// CatchUp is Follow for who Holds.
-func (f *Fold[S]) CatchUp(ctx context.Context, until int64) error {
+// catchUp is Follow for who Holds.
+func (f *Fold[S]) catchUp(ctx context.Context, until int64) error {
 	for e, err := range f.log.Read(ctx, deploylog.Filter{After: f.head, Until: until}) {
 		if err != nil {
 			return fmt.Errorf("reading the %s' events: %w", f.Many, err)
 		}
-		f.note(e)
+		f.apply(e)
 	}
 	return nil
 }
 
-func (f *Fold[S]) note(e deploylog.Event) {
-	f.head = e.Seq
-	f.apply(e)
-	for _, tell := range f.Told {
-		tell(e)
-	}
-}
-
 func (f *Fold[S]) apply(e deploylog.Event) {
-	name, ok := f.NameOf(e.Target)
-	if !ok {
-		return
-	}
-	s, ok := f.States[name]
-	if !ok {
-		if e.Name != f.Begins {
-			return
+	f.head = e.Seq
+	if name, ok := f.NameOf(e.Target); ok {
+		s, known := f.States[name]
+		if !known && e.Name == f.Begins {
+			s, known = f.Begin(name), true
+			f.States[name] = s
 		}
-		s = f.Begin(name)
-		f.States[name] = s
+		if known {
+			s.Apply(e)
+		}
 	}
-	s.Apply(e)
+	for _, notify := range f.Subscribers {
+		notify(e)
+	}
 }
 
 // Locked calls do while nothing is followed.
@@ -102,18 +94,16 @@ func (f *Fold[S]) Locked(do func()) {
 	do()
 }
 
-// Head is the last event that was taken note of.
-func (f *Fold[S]) Head() int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.head
+// Head is the last event that was folded.
+func (f *Fold[S]) Head() (head int64) {
+	f.Locked(func() { head = f.head })
+	return head
 }
 
 // Names are those that there ever were, sorted.
-func (f *Fold[S]) Names() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Sorted(maps.Keys(f.States))
+func (f *Fold[S]) Names() (names []string) {
+	f.Locked(func() { names = slices.Sorted(maps.Keys(f.States)) })
+	return names
 }
 
 // All yields those that there ever were, sorted by name. Nothing is followed meanwhile,
@@ -214,31 +204,28 @@ func (f *Fold[S]) Hold(ctx context.Context, do func() error) error {
 	defer unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.CatchUp(ctx, 0); err != nil {
+	if err := f.catchUp(ctx, 0); err != nil {
 		return err
 	}
 	return do()
 }
 
-// Append appends, and takes note of it. It need not be read back, but for what
-// others appended in between.
+// Append appends, and folds that. It need not be read back, but for what others
+// appended in between.
 func (f *Fold[S]) Append(ctx context.Context, events []deploylog.Event) ([]deploylog.Event, error) {
 	written, err := f.log.Append(ctx, events...)
 	if err != nil {
 		return nil, fmt.Errorf("deployment log: %s of %s: %w", events[0].Name, events[0].Target, err)
 	}
 	if before := written[0].Seq - 1; before > f.head {
-		if err := f.CatchUp(ctx, before); err != nil {
+		if err := f.catchUp(ctx, before); err != nil {
 			return written, err
 		}
 	}
+	f.own = true
+	defer func() { f.own = false }()
 	for _, e := range written {
-		f.note(e)
+		f.apply(e)
 	}
 	return written, nil
-}
-
-// Refusals are those that are left out, none yet.
-func (f *Fold[S]) Refusals() Refusals {
-	return Refusals{what: f.One, head: func(name string) int64 { return f.States[name].Head() }, all: map[string]refusal{}}
 }

@@ -4,141 +4,43 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/crash"
 )
-
-// Tenant is what the loop serves: entities of one kind, each with a state machine.
-// All methods are called by the goroutine of the loop; none may wait.
-type Tenant[S Machine, K comparable] interface {
-	// Acquired and Released tell that the loop controls an entity from now on, or no
-	// more.
-	Acquired(name string)
-	Released(name string)
-
-	// Noted receives an event of an entity that the loop controls, and reports
-	// whether more may be possible by it.
-	Noted(name string, e deploylog.Event) (more bool)
-
-	// Ended tells that work has ended, before its result is recorded.
-	Ended(w *Work[K])
-
-	// Tick is called each second, and before anything else.
-	Tick()
-
-	// Observe looks at the world outside the log, for a share of a second at most, and
-	// reports whether there is something to record. No lock is held, so it may take
-	// long where it must.
-	Observe() (found bool)
-
-	// Observed returns what is to be recorded of that, a batch at a time until there
-	// is none. The decide lock is held.
-	Observed() []Observation
-
-	// Decide adds what may be done about an entity now. The decide lock is held.
-	Decide(name string, s S, d *Decision[K])
-
-	// Idle reports whether nothing is under way that the log tells of.
-	Idle(s S) bool
-
-	// Probe begins the probes that are due (see Loop.Go). It returns when there is
-	// more to observe or to probe, zero is never, and whether all is seen that is to be
-	// before anything can be called idle.
-	Probe() (next time.Time, seen bool)
-}
-
-// Bare is embedded by tenants that need less: it observes and probes nothing.
-type Bare[K comparable] struct{}
-
-// Acquired implements Tenant.
-func (Bare[K]) Acquired(string) {}
-
-// Released implements Tenant.
-func (Bare[K]) Released(string) {}
-
-// Noted implements Tenant.
-func (Bare[K]) Noted(string, deploylog.Event) bool { return true }
-
-// Ended implements Tenant.
-func (Bare[K]) Ended(*Work[K]) {}
-
-// Tick implements Tenant.
-func (Bare[K]) Tick() {}
-
-// Observe implements Tenant.
-func (Bare[K]) Observe() bool { return false }
-
-// Observed implements Tenant.
-func (Bare[K]) Observed() []Observation { return nil }
-
-// Probe implements Tenant.
-func (Bare[K]) Probe() (time.Time, bool) { return never, true }
-
-// Observer is told what a loop does, one call at a time, in the order in which it
-// happened. The loop goes on when the call returns; it holds no lock meanwhile.
-type Observer interface {
-	Recorded(e deploylog.Event)
-	Notice(text string)
-}
-
-// Options are those of every loop. All fields are required but where it says otherwise.
-type Options struct {
-	Log         deploylog.Log
-	Scope       *Scope // what it is to control; nil is all
-	Parallelism int    // work that is done at once; also, so many probes are
-	MaxEntities int    // controlled at once, each of which keeps a file open; 0 is any number
-	UntilIdle   bool   // end when no progress is possible
-	Drain       Drain  // may be nil
-	Now         func() time.Time
-}
-
-// Setup is what makes a loop that of a tenant.
-type Setup[S Machine, K comparable] struct {
-	Options
-	Fold        *Fold[S] // of nobody else
-	Tenant      Tenant[S, K]
-	Observer    Observer
-	Role        string                // what people call the process: controller
-	Slots       func(host string) int // how much work may be done on a host at once
-	Interrupted error                 // what work fails with that gave up because of a drain
-}
 
 // Loop reconciles the entities of one kind, see the package.
 type Loop[S Machine, K comparable] struct {
 	Setup[S, K]
-	fold   *Fold[S]
-	tenant Tenant[S, K]
 
 	own      ownership
 	queue    OrderedSet[string] // entities to decide about
 	wakes    DelayQueue[string] // and when to do so because time has passed
-	moving   map[string]bool    // controlled entities that are not idle; only with UntilIdle
 	slots    slots[K]
-	running  int // work that was started and has not come back
 	failures map[K]failure
 	scans    map[string]scan
-	ticks    int
 	ticked   time.Time
-	refused  Refusals
+	refused  map[string]refusal
 
-	life      context.Context //nolint:containedctx // of the jobs; it ends with the loop
-	jobs      sync.WaitGroup
-	inbox     chan func()
-	results   []result[K] // not recorded yet
-	recording bool        // what is noted is recorded by this loop
-	found     bool        // there is something observed to record
-	next      time.Time   // when there is more to observe or to probe
-	seen      bool        // all that is to be before anything is idle
-	news      bool        // there is something that others recorded
-	newest    atomic.Int64
-	yieldTo   time.Time // until then the decide lock is left to others
-	deferred  []func()  // notifications for when no lock is held
+	life     context.Context //nolint:containedctx // of the jobs; it ends with the loop
+	jobs     sync.WaitGroup  // and work
+	inbox    chan func()
+	results  []*Work[K] // that has ended, which is not recorded yet
+	found    bool       // there is something observed to record
+	next     time.Time  // when there is more to observe or to probe
+	seen     bool       // all that is to be before anything is idle
+	news     bool       // there is something that others recorded
+	yieldTo  time.Time  // until then the decide lock is left to others
+	deferred []func()   // notifications for when no lock is held
+
+	grown  chan struct{} // receives when there is a newer event of the kind
+	newest atomic.Int64  // which
+	broken error         // why that is not known any more
 }
-
-var never time.Time
 
 // tickPause is how long a change of the world outside the log goes unnoticed at most.
 const tickPause = time.Second
@@ -149,38 +51,51 @@ func New[S Machine, K comparable](s Setup[S, K]) *Loop[S, K] {
 	if s.Scope == nil {
 		s.Scope = All()
 	}
-	l := &Loop[S, K]{
-		Setup: s, fold: s.Fold, tenant: s.Tenant, own: newOwnership(), moving: map[string]bool{},
-		slots: newSlots[K](s.Parallelism, s.Slots), failures: map[K]failure{}, scans: map[string]scan{},
-		inbox: make(chan func(), 2*s.Parallelism),
+	return &Loop[S, K]{
+		Setup: s, own: ownership{held: map[string]func(){}, controlled: map[string]bool{}, taken: map[string]error{}},
+		slots: newSlots[K](s.Parallelism, s.Slots), failures: map[K]failure{}, scans: map[string]scan{}, refused: map[string]refusal{},
+		inbox: make(chan func(), 2*s.Parallelism), grown: make(chan struct{}, 1),
 	}
-	l.refused = l.fold.Refusals()
-	return l
 }
 
 // Run reconciles until the context or a drain ends it, or, with UntilIdle, until no
 // progress is possible. It returns when everything that it began has ended. An
 // entity whose events the log refuses is left out until something new of it is in the
 // log; with UntilIdle the error tells. Run is called once.
-func (l *Loop[S, K]) Run(ctx context.Context) error {
+func (l *Loop[S, K]) Run(ctx context.Context) (err error) {
 	if !l.scoped(ctx) {
 		return nil
 	}
-	if err := l.fold.Follow(ctx, 0); err != nil {
+	if err := l.Fold.Follow(ctx, 0); err != nil {
 		return err
 	}
 	for _, name := range l.Scope.given {
-		if err := l.fold.Ask(name, func(S) error { return nil }); err != nil {
+		if err := l.Fold.Ask(name, func(S) error { return nil }); err != nil {
 			return err
 		}
 	}
-	l.fold.Told = append(l.fold.Told, l.note)
+	l.Fold.Subscribers = append(l.Fold.Subscribers, l.note)
+	life, end := context.WithCancel(ctx)
+	l.life = life
+	defer func() {
+		end()
+		if err != nil && ctx.Err() == nil && len(l.slots.keys) > 0 {
+			l.Observer.Notice(fmt.Sprintf("the %s ends when what it has begun is done: %v", l.Role, err))
+		}
+		if failed := l.finish(ctx); err == nil {
+			err = failed
+		}
+	}()
+	l.watch()
 	return l.run(ctx)
 }
 
 // scoped waits until there is something to control, and reports whether there is.
 func (l *Loop[S, K]) scoped(ctx context.Context) bool {
-	for !l.Scope.all && len(l.Scope.named()) == 0 {
+	for {
+		if names, all := l.Scope.named(); all || len(names) > 0 {
+			return true
+		}
 		select {
 		case <-l.Scope.changed:
 		case <-l.Drain:
@@ -189,26 +104,11 @@ func (l *Loop[S, K]) scoped(ctx context.Context) bool {
 			return false
 		}
 	}
-	return true
 }
 
-func (l *Loop[S, K]) run(ctx context.Context) (err error) {
-	life, end := context.WithCancel(ctx)
-	l.life = life
-	news := watch(life, l.Log, l.fold.Head(), l.fold.NameOf, &l.newest)
+func (l *Loop[S, K]) run(ctx context.Context) error {
 	tick := time.NewTicker(tickPause)
-	defer func() {
-		tick.Stop()
-		end()
-		if err != nil && ctx.Err() == nil && l.running > 0 {
-			l.Observer.Notice(fmt.Sprintf("the %s ends when what it has begun is done: %v", l.Role, err))
-		}
-		if failed := l.finish(ctx); err == nil {
-			err = failed
-		}
-		for range news { // until the watch has ended
-		}
-	}()
+	defer tick.Stop()
 	l.considerAll()
 	if err := l.acquire(ctx); err != nil {
 		return err
@@ -216,46 +116,68 @@ func (l *Loop[S, K]) run(ctx context.Context) (err error) {
 	l.tick()
 	for {
 		l.flush()
-		more, err := l.advance(ctx)
+		err := l.advance(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
 			return err
+		case l.broken != nil:
+			return l.broken
 		case l.Drain.Started():
 			return nil
-		case l.UntilIdle && !more && l.idle():
-			if over, err := l.upToDate(ctx); over || err != nil {
-				return errors.Join(err, l.refused.Err())
+		case l.UntilIdle && !l.more() && l.idle():
+			// The observer, which was told everything just now, may give commands.
+			if err := l.Fold.Follow(ctx, 0); err != nil || !l.more() {
+				return errors.Join(err, l.leftOut())
 			}
 			continue
 		}
-		if err := l.wait(ctx, more, news, tick.C); err != nil {
-			return err
-		}
+		l.wait(ctx, tick.C)
 	}
+}
+
+// watch has it noticed that there is a new event of the kind in the log.
+func (l *Loop[S, K]) watch() {
+	after := l.Fold.Head()
+	l.Go(func(ctx context.Context) func() {
+		err := crash.Do("watching the log", func() error {
+			for e, err := range l.Log.Watch(ctx, deploylog.Filter{After: after}) {
+				if err != nil {
+					return fmt.Errorf("watching the log: %w", err)
+				}
+				if _, ok := l.Fold.NameOf(e.Target); !ok {
+					continue
+				}
+				l.newest.Store(e.Seq)
+				select {
+				case l.grown <- struct{}{}:
+				default: // the last one was not received yet
+				}
+			}
+			return errors.New("watching the log: it ended")
+		})
+		return func() { l.broken = err }
+	})
 }
 
 // note receives every event of the log, in order.
 func (l *Loop[S, K]) note(e deploylog.Event) {
-	name, ok := l.fold.NameOf(e.Target)
+	name, _ := l.Fold.NameOf(e.Target)
+	s, ok := l.Fold.States[name]
 	if !ok {
 		return
 	}
-	s, ok := l.fold.States[name]
-	if !ok {
-		return
-	}
-	if !l.own.controlled[name] || !l.fold.Exists(s) {
-		l.consider(name)
+	if !l.own.controlled[name] || !l.Fold.Exists(s) {
+		l.own.candidates.Add(name)
 	}
 	if !l.own.controlled[name] {
 		return
 	}
-	if !l.recording {
+	if !l.Fold.own {
 		delete(l.scans, name) // so that the next one is whole
 	}
-	if l.tenant.Noted(name, e) {
+	if l.Tenant.Noted(name, e) {
 		l.queue.Add(name)
 	}
 	l.Notify(func() { l.Observer.Recorded(e) })
@@ -263,7 +185,7 @@ func (l *Loop[S, K]) note(e deploylog.Event) {
 
 // tick looks whether the world has changed, of which nobody may have told.
 func (l *Loop[S, K]) tick() {
-	l.ticks++
+	clear(l.scans)
 	now := l.Now().Round(0)
 	if now.Before(l.ticked) { // the clock was set back: what is due is not known any more
 		for name := range l.own.controlled {
@@ -271,67 +193,60 @@ func (l *Loop[S, K]) tick() {
 		}
 	}
 	l.ticked = now
-	l.retryElsewhere()
-	l.tenant.Tick()
+	l.Tenant.Tick()
 }
 
 // idle reports whether no progress is possible, here or by those that control what
 // this loop cannot.
 func (l *Loop[S, K]) idle() bool {
-	if len(l.slots.keys) > 0 || len(l.moving) > 0 || len(l.results) > 0 || !l.seen {
+	if len(l.slots.keys) > 0 || len(l.results) > 0 || !l.seen {
 		return false
 	}
-	for _, name := range l.own.elsewhere.members {
-		if !l.tenant.Idle(l.fold.States[name]) {
+	for name := range l.own.controlled {
+		if !l.LeftOut(name) && !l.Tenant.Idle(l.Fold.States[name]) {
 			return false
 		}
 	}
-	return true
+	return !slices.ContainsFunc(l.own.elsewhere.members, func(name string) bool { return !l.Tenant.Idle(l.Fold.States[name]) })
 }
 
-// upToDate reports whether nothing has come that is not decided about: the observer,
-// which was told everything just now, may give commands.
-func (l *Loop[S, K]) upToDate(ctx context.Context) (bool, error) {
-	err := l.fold.Follow(ctx, 0)
-	return !l.more(), err
-}
-
-// wait receives what happens, and returns when there may be something to do. When
-// there is more to do anyway it waits for nothing.
-func (l *Loop[S, K]) wait(ctx context.Context, more bool, news <-chan error, tick <-chan time.Time) error {
-	var due <-chan time.Time
-	busy := make(chan struct{})
-	if more {
-		close(busy)
-	} else if at := Earlier(l.wakes.Next(), l.next); !at.IsZero() {
-		timer := time.NewTimer(at.Sub(l.Now()))
-		defer timer.Stop()
-		due = timer.C
+// wait receives what happens, and returns when there may be something to do. When there
+// is more to do anyway it only waits while the decide lock is left to others, and
+// what ends in that time is recorded together.
+func (l *Loop[S, K]) wait(ctx context.Context, tick <-chan time.Time) {
+	pause := 2 * tickPause // the tick comes before
+	if at := Earlier(l.wakes.Next(), l.next); !at.IsZero() {
+		pause = min(pause, at.Sub(l.Now()))
 	}
-	for {
+	if l.own.elsewhere.Len() > 0 {
+		pause = min(pause, retryPause)
+	}
+	yields := false
+	if l.more() {
+		pause = time.Until(l.yieldTo)
+		yields = pause > 0
+	}
+	due := time.NewTimer(pause)
+	defer due.Stop()
+	for waiting := true; waiting; {
+		waiting = false
 		select {
 		case <-ctx.Done():
 		case <-l.Drain:
-		case <-busy:
-		case <-due:
+		case <-due.C:
 		case <-tick:
 			l.tick()
 		case <-l.Scope.changed:
 			l.considerAll()
-		case err, ok := <-news:
-			if err := received(ctx, err, ok); err != nil {
-				return err
-			}
-			if l.newest.Load() <= l.fold.Head() { // it is what was recorded here
-				continue
-			}
-			l.news = true
+		case <-l.grown:
+			waiting = l.newest.Load() <= l.Fold.Head() // it is what was recorded here
+			l.news = l.news || !waiting
 		case receive := <-l.inbox:
 			receive()
+			waiting = yields
 		}
-		l.receive()
-		return nil
 	}
+	l.receive()
 }
 
 // receive takes what else has come.
@@ -353,24 +268,19 @@ func (l *Loop[S, K]) finish(ctx context.Context) (err error) {
 		l.jobs.Wait()
 		close(ended)
 	}()
-	for over := false; !over || l.running > 0; {
+	for over := false; !over; {
 		select {
 		case receive := <-l.inbox:
 			receive()
-			l.receive()
 		case <-ended:
-			over, ended = true, nil
+			over = true
 		}
+		l.receive()
 		if failed := l.settle(ctx); err == nil {
 			err = failed
 		}
 		l.flush()
 	}
-	l.receive()
-	if failed := l.settle(ctx); err == nil {
-		err = failed
-	}
-	l.flush()
 	for _, unlock := range l.own.held {
 		unlock()
 	}
@@ -378,15 +288,11 @@ func (l *Loop[S, K]) finish(ctx context.Context) (err error) {
 }
 
 // Go has a job done in a goroutine of its own, whose context ends with the loop, or by
-// end. What it returns is called by the loop; it may be nil.
+// end. What it returns is called by the loop.
 func (l *Loop[S, K]) Go(job func(ctx context.Context) (then func())) (end func()) {
 	ctx, end := context.WithCancel(l.life)
 	l.jobs.Go(func() {
 		then := job(ctx)
-		if then == nil {
-			end()
-			return
-		}
 		l.inbox <- func() {
 			then()
 			end()
@@ -408,7 +314,10 @@ func (l *Loop[S, K]) Post(receive func()) {
 // others wait for the locks.
 func (l *Loop[S, K]) Notify(what func()) { l.deferred = append(l.deferred, what) }
 
-func (l *Loop[S, K]) notice(text string) { l.Notify(func() { l.Observer.Notice(text) }) }
+func (l *Loop[S, K]) notice(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	l.Notify(func() { l.Observer.Notice(text) })
+}
 
 func (l *Loop[S, K]) flush() {
 	for _, what := range l.deferred {
@@ -429,6 +338,3 @@ func (l *Loop[S, K]) Busy(key K) bool { return l.slots.keys[key] }
 
 // SlotsChanged tells that hosts may have more slots now.
 func (l *Loop[S, K]) SlotsChanged() { l.slots.changed() }
-
-// LeftOut reports whether an entity is left out, because the log refuses its events.
-func (l *Loop[S, K]) LeftOut(name string) bool { return l.refused.Out(name) }

@@ -44,7 +44,7 @@ func (c *counter) event(name string, n int) deploylog.Event {
 
 // tenant is all that the loop needs to know of counters.
 type tenant struct {
-	reconcile.Bare[string]
+	reconcile.Bare
 	work func(ctx context.Context, name string) error
 }
 
@@ -126,15 +126,15 @@ func (s *site) Notice(text string) {
 	s.notices = append(s.notices, text)
 }
 
-func (s *site) heard(text string) (n int) {
+// wantNotices compares the notices since the last time.
+func (s *site) wantNotices(want ...string) {
+	s.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, told := range s.notices {
-		if strings.Contains(told, text) {
-			n++
-		}
+	if !slices.Equal(s.notices, want) {
+		s.Errorf("told %q, not %q", s.notices, want)
 	}
-	return n
+	s.notices = nil
 }
 
 // do does the work of a counter, which nobody else may do meanwhile.
@@ -234,17 +234,15 @@ func TestProcessesShareEntitiesByTheirLocks(t *testing.T) {
 				t.Errorf("nobody works on %s: %q", name, s.story(name))
 			}
 		}
-		if s.heard("standing by") != 1 {
-			t.Errorf("told %q", s.notices)
-		}
+		s.wantNotices(`standing by for 2 counters, such as a: another counter's controller is at work on a (lock "counter/a": lock is held by another process)`)
 		killA()
+		reconciletest.Wait(time.Second)
+		s.wantNotices("taking over a, which another counter's controller has released")
 		killB()
 		reconciletest.Wait(2 * time.Minute)
+		s.wantNotices("taking over b, which another counter's controller has released")
 		for _, name := range []string{"a", "b", "c"} {
 			s.wantDone(name, 60)
-		}
-		if s.heard("taking over") != 1 {
-			t.Errorf("told %q", s.notices)
 		}
 		killAll()
 		if reconcile.Controlled(s.log, "counter", "a") {

@@ -4,11 +4,74 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
+
+// Scope is what a loop is to control. It is safe for concurrent use.
+type Scope struct {
+	given   []string
+	mu      sync.Mutex
+	names   map[string]int // how often each was asked for; nil is all
+	changed chan struct{}
+}
+
+// All is every entity that there is, and that there will be.
+func All() *Scope { return &Scope{} }
+
+// Only is the entities that are named, and those that are added.
+func Only(names ...string) *Scope {
+	s := &Scope{given: names, names: map[string]int{}, changed: make(chan struct{}, 1)}
+	for _, name := range names {
+		s.names[name]++
+	}
+	return s
+}
+
+// Of is the entities that are named, or all when none is.
+func Of(names ...string) *Scope {
+	if len(names) == 0 {
+		return All()
+	}
+	return Only(names...)
+}
+
+// Add has an entity controlled until remove is called.
+func (s *Scope) Add(name string) (remove func()) {
+	s.count(name, 1)
+	return sync.OnceFunc(func() { s.count(name, -1) })
+}
+
+func (s *Scope) count(name string, by int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.names[name] += by; s.names[name] == 0 {
+		delete(s.names, name)
+	}
+	select {
+	case s.changed <- struct{}{}:
+	default: // the loop has not seen the last change yet
+	}
+}
+
+// has reports whether an entity is to be controlled.
+func (s *Scope) has(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.names == nil || s.names[name] > 0
+}
+
+// named returns the entities of a scope, unless it is all.
+func (s *Scope) named() (names []string, all bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.names)), s.names == nil
+}
 
 // ownership is which entities a loop controls: those whose lock it holds and that
 // are to be controlled. It holds the lock of another one only until the work on it
@@ -18,13 +81,23 @@ type ownership struct {
 	controlled map[string]bool    // and to be controlled
 	candidates OrderedSet[string] // to be controlled, perhaps; their locks are to be tried
 	elsewhere  OrderedSet[string] // controlled by others
-	waits      string             // the one of them whose lock is waited for
-	endWait    func()
+	retried    time.Time          // when locks of those were tried again, the last time
+
+	// Of these the observer is notified together, when all candidates were tried.
+	taken    map[string]error // turned out to be controlled by others, and who has the lock
+	released []string         // by others, and controlled here
 }
 
-func newOwnership() ownership {
-	return ownership{held: map[string]func(){}, controlled: map[string]bool{}}
-}
+const (
+	// acquireShare is how long locks are taken at a time, about: ten thousand take seconds.
+	acquireShare = 50 * time.Millisecond
+
+	// retryPause is how often the locks of others are tried again, and retriedAtOnce how
+	// many of them. So what a process controlled that has ended is taken over at once,
+	// for when one of its locks is free, all are tried.
+	retryPause    = 100 * time.Millisecond
+	retriedAtOnce = 8
+)
 
 // lockOf is the lock of whoever controls an entity.
 func lockOf(one, name string) string { return one + "/" + name }
@@ -32,99 +105,104 @@ func lockOf(one, name string) string { return one + "/" + name }
 // Controlled reports whether some loop controls an entity of a kind, of which one is
 // called so.
 func Controlled(log deploylog.Log, one, name string) bool {
-	unlock, err := log.TryLock(lockOf(one, name))
-	if err != nil {
-		return true
-	}
-	unlock()
-	return false
-}
-
-// wanted reports whether an entity is one to control.
-func (l *Loop[S, K]) wanted(name string) bool {
-	s, ok := l.fold.States[name]
-	return ok && l.Scope.has(name) && l.fold.Exists(s)
+	held, err := log.Locked(lockOf(one, name))
+	return held || err != nil
 }
 
 // Controls reports whether the loop controls an entity.
 func (l *Loop[S, K]) Controls(name string) bool { return l.own.controlled[name] }
 
-// consider has it found out whether an entity is to be controlled.
-func (l *Loop[S, K]) consider(names ...string) { l.own.candidates.Add(names...) }
-
-// considerAll does so for all there are, when the scope has changed.
+// considerAll has it found out of all there are whether they are to be controlled, when
+// the scope has changed.
 func (l *Loop[S, K]) considerAll() {
-	if l.Scope.all {
-		for name := range l.fold.States {
-			l.consider(name)
-		}
-		return
+	names, all := l.Scope.named()
+	if all {
+		names = slices.Collect(maps.Keys(l.Fold.States))
 	}
-	l.consider(l.Scope.named()...)
-	for name := range l.own.controlled {
-		l.consider(name)
-	}
+	l.own.candidates.Add(names...)
+	l.own.candidates.Add(slices.Collect(maps.Keys(l.own.controlled))...)
 }
 
-// acquireShare is how long locks are taken at a time, about: ten thousand take seconds.
-const acquireShare = 50 * time.Millisecond
-
 // acquire takes the locks of the candidates, of as many as there is time for, and gives
-// up what is not to be controlled any more. What is controlled then is followed to the newest event, for
-// another process may have controlled it until now.
+// up what is not to be controlled any more. What is controlled then is followed to the
+// newest event, for another process may have controlled it until now.
 func (l *Loop[S, K]) acquire(ctx context.Context) error {
+	l.retryElsewhere()
+	own := &l.own
 	var fresh []string
-	var taken error // by somebody else
-	waited := l.own.elsewhere.Len()
-	for started := time.Now(); l.own.candidates.Len() > 0 && time.Since(started) < acquireShare; {
-		name := l.own.candidates.Pop()
-		switch wanted := l.wanted(name); {
-		case !wanted:
+	for started := time.Now(); own.candidates.Len() > 0 && time.Since(started) < acquireShare; {
+		name := own.candidates.Pop()
+		if s, ok := l.Fold.States[name]; !ok || !l.Scope.has(name) || !l.Fold.Exists(s) {
 			l.giveUp(name)
-		case l.own.controlled[name]:
-		default:
-			err := l.lock(name)
-			switch {
-			case err == nil:
-				l.own.elsewhere.Remove(name)
-				fresh = append(fresh, name)
-			case errors.Is(err, deploylog.ErrLocked):
-				if l.own.elsewhere.Add(name); taken == nil {
-					taken = fmt.Errorf("another %s is at work on %s (%w): standing by", l.Role, name, err)
-				}
-			default:
-				return l.cannotLock(name, err)
+			continue
+		}
+		if own.controlled[name] {
+			continue
+		}
+		switch err := l.lock(name); {
+		case err == nil:
+			fresh = append(fresh, name)
+			if own.elsewhere.has[name] && own.taken[name] == nil {
+				own.released = append(own.released, name)
 			}
+			delete(own.taken, name)
+		case !errors.Is(err, deploylog.ErrLocked):
+			return fmt.Errorf("locking %s %s: %w", l.Fold.One, name, err)
+		case !own.elsewhere.has[name]:
+			own.elsewhere.Add(name)
+			own.taken[name] = err
 		}
 	}
-	switch left := l.own.elsewhere.Len(); {
-	case left > 0 && waited == 0:
-		l.notice(taken.Error())
-	case left == 0 && waited > 0 && len(fresh) > 0:
-		l.notice(fmt.Sprintf("the other %s has ended: taking over", l.Role))
-	}
-	l.waitForOne()
+	own.elsewhere.remove(fresh...)
+	l.noticeOwnership()
 	if len(fresh) == 0 {
 		return nil
 	}
-	if err := l.fold.Follow(ctx, 0); err != nil {
+	if err := l.Fold.Follow(ctx, 0); err != nil {
 		return err
 	}
 	for _, name := range fresh {
-		l.own.controlled[name] = true
-		l.tenant.Acquired(name)
+		own.controlled[name] = true
+		l.Tenant.Acquired(name)
 		l.queue.Add(name)
 	}
 	return nil
 }
 
-// cannotLock is why an entity could not be locked, though nobody else has it.
-func (l *Loop[S, K]) cannotLock(name string, cause error) error {
-	err := fmt.Errorf("locking %s %s: %w", l.fold.One, name, cause)
-	if errors.Is(cause, syscall.EMFILE) {
-		return fmt.Errorf("%w; each of the %s that a %s controls keeps a file open: raise the limit (ulimit -n), or name fewer of them", err, l.fold.Many, l.Role)
+// retryElsewhere tries some of the locks that others hold. When one is free, more may be.
+func (l *Loop[S, K]) retryElsewhere() {
+	own := &l.own
+	if own.elsewhere.Len() == 0 || time.Since(own.retried) < retryPause {
+		return
 	}
-	return err
+	own.retried = time.Now()
+	some := own.elsewhere.First(retriedAtOnce)
+	own.elsewhere.Add(some...)
+	if slices.ContainsFunc(some, func(name string) bool { return !errors.Is(l.lock(name), deploylog.ErrLocked) }) {
+		own.candidates.Add(own.elsewhere.members...)
+	}
+}
+
+// noticeOwnership notifies of what the loop stands by for, and of what it takes over.
+func (l *Loop[S, K]) noticeOwnership() {
+	own := &l.own
+	if own.candidates.Len() > 0 {
+		return
+	}
+	counted := func(names []string) string {
+		if len(names) == 1 {
+			return names[0]
+		}
+		return fmt.Sprintf("%d %s, such as %s", len(names), l.Fold.Many, names[0])
+	}
+	if names := slices.Sorted(maps.Keys(own.taken)); len(names) > 0 {
+		l.notice("standing by for %s: another %s is at work on %s (%v)", counted(names), l.Role, names[0], own.taken[names[0]])
+	}
+	if names := own.released; len(names) > 0 {
+		l.notice("taking over %s, which another %s has released", counted(names), l.Role)
+	}
+	clear(own.taken)
+	own.released = nil
 }
 
 // lock takes the lock of an entity, unless the loop still has it.
@@ -132,24 +210,30 @@ func (l *Loop[S, K]) lock(name string) error {
 	if l.own.held[name] != nil {
 		return nil
 	}
+	var unlock func()
+	var err error
 	if n := len(l.own.held); l.MaxEntities > 0 && n >= l.MaxEntities {
-		return fmt.Errorf("%d are controlled already, and the work on them needs files, too: %w", n, syscall.EMFILE)
+		err = fmt.Errorf("%d are controlled already, and the work on them needs files, too: %w", n, syscall.EMFILE)
+	} else {
+		unlock, err = l.Log.TryLock(lockOf(l.Fold.One, name))
 	}
-	unlock, err := l.Log.TryLock(lockOf(l.fold.One, name))
-	if err == nil {
+	switch {
+	case err == nil:
 		l.own.held[name] = unlock
+	case errors.Is(err, syscall.EMFILE):
+		err = fmt.Errorf("%w; each of the %s that a %s controls keeps a file open: raise the limit (ulimit -n), or name fewer of them", err, l.Fold.Many, l.Role)
 	}
 	return err
 }
 
 // giveUp controls an entity no more.
 func (l *Loop[S, K]) giveUp(name string) {
-	l.own.elsewhere.Remove(name)
+	l.own.elsewhere.remove(name)
+	delete(l.own.taken, name)
 	if l.own.controlled[name] {
 		delete(l.own.controlled, name)
-		delete(l.moving, name)
 		l.wakes.Set(name, never)
-		l.tenant.Released(name)
+		l.Tenant.Released(name)
 	}
 }
 
@@ -165,49 +249,4 @@ func (l *Loop[S, K]) release() {
 			delete(l.own.held, name)
 		}
 	}
-}
-
-// waitForOne waits for the lock of one of those that others control. When that is
-// free the others may be, too.
-func (l *Loop[S, K]) waitForOne() {
-	if l.own.waits != "" && l.own.elsewhere.Has(l.own.waits) || l.own.waits == "" && l.own.elsewhere.Len() == 0 {
-		return
-	}
-	if l.own.waits != "" {
-		l.own.endWait()
-		l.own.waits = ""
-	}
-	if l.own.elsewhere.Len() == 0 {
-		return
-	}
-	name := l.own.elsewhere.First(1)[0]
-	l.own.elsewhere.Add(name) // as the last
-	l.own.waits = name
-	l.own.endWait = l.Go(func(ctx context.Context) func() {
-		unlock, err := l.Log.Lock(ctx, lockOf(l.fold.One, name))
-		return func() {
-			if l.own.waits == name {
-				l.own.waits = ""
-			}
-			if err != nil {
-				return
-			}
-			if l.own.held[name] != nil || !l.own.elsewhere.Has(name) {
-				unlock()
-				return
-			}
-			l.own.held[name] = unlock
-			l.consider(l.own.elsewhere.All()...)
-		}
-	})
-}
-
-// triedAtOnce is how many of the locks that others hold are tried at each tick.
-const triedAtOnce = 64
-
-// retryElsewhere tries the locks of some of those that others control.
-func (l *Loop[S, K]) retryElsewhere() {
-	some := l.own.elsewhere.First(triedAtOnce)
-	l.own.elsewhere.Add(some...)
-	l.consider(some...)
 }

@@ -3,6 +3,9 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -10,18 +13,11 @@ import (
 
 // transition is what is recorded of an entity at once, and the work that begins then.
 type transition[K comparable] struct {
-	entity   string
-	head     int64 // of the entity when it was decided
-	events   []deploylog.Event
+	Observation
+	head     int64 // of the entity when this was decided
 	works    []*Work[K]
 	fact     bool // it has happened, whoever records it
 	recorded bool
-}
-
-// Observation is what is to be recorded of something that was observed.
-type Observation struct {
-	Entity string
-	Events []deploylog.Event
 }
 
 const (
@@ -32,41 +28,39 @@ const (
 	passShare = 20 * time.Millisecond
 )
 
-// advance records what has ended, decides, and begins what may be done. It reports
-// whether there is more to do already.
-func (l *Loop[S, K]) advance(ctx context.Context) (more bool, err error) {
+// advance records what has ended, decides, and begins what may be done.
+func (l *Loop[S, K]) advance(ctx context.Context) error {
 	if l.news && !l.undecided() { // perhaps of what others control
-		if err := l.fold.Follow(ctx, 0); err != nil {
-			return false, err
+		if err := l.Fold.Follow(ctx, 0); err != nil {
+			return err
 		}
 		l.news = false
 	}
 	if err := errors.Join(l.settle(ctx), l.acquire(ctx)); err != nil {
-		return false, err
+		return err
 	}
 	l.release()
 	l.flush()
 	if ctx.Err() != nil || l.Drain.Started() {
-		return false, nil
+		return nil
 	}
-	l.found = l.tenant.Observe()
+	l.found = l.Tenant.Observe()
 	now := l.Now()
 	for name, ok := l.wakes.Take(now); ok; name, ok = l.wakes.Take(now) {
 		l.Enqueue(name)
 	}
-	if l.pending() {
-		l.yield(ctx)
+	if l.pending() && time.Until(l.yieldTo) <= 0 {
 		works, err := l.pass(ctx)
 		l.flush()
 		for _, w := range works {
 			l.start(ctx, w)
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
 	}
-	l.next, l.seen = l.tenant.Probe()
-	return l.more(), nil
+	l.next, l.seen = l.Tenant.Probe()
+	return nil
 }
 
 // more reports whether there is anything to do already.
@@ -74,68 +68,50 @@ func (l *Loop[S, K]) more() bool { return l.pending() || l.own.candidates.Len() 
 
 // pending reports whether there is anything to hold a pass for.
 func (l *Loop[S, K]) pending() bool {
-	return l.news || l.undecided() || len(l.results) > 0 || l.found
+	return l.news || l.found || len(l.results) > 0 || l.undecided()
 }
 
 func (l *Loop[S, K]) undecided() bool { return l.queue.Len() > 0 || l.slots.room() }
 
 // pass records what was observed and what may be done now, and returns the work of
 // that. It holds the decide lock, so what is decided is still so when it is in the log.
+// When there is more to do than it has time for it leaves the lock to others for as long
+// as it held it: so people's commands come through whatever goes on. Otherwise the lock
+// is free while results are recorded.
 func (l *Loop[S, K]) pass(ctx context.Context) (works []*Work[K], err error) {
-	err = l.fold.Hold(ctx, func() error {
+	err = l.Fold.Hold(ctx, func() error {
 		if l.Drain.Started() { // while the lock was waited for
 			return nil
 		}
-		started := time.Now()
-		defer func() {
-			if l.undecided() { // it had not enough time
-				l.yieldTo = time.Now().Add(time.Since(started))
-			}
-		}()
-		l.news, l.found = false, false
-		for seen := l.tenant.Observed(); len(seen) > 0; seen = l.tenant.Observed() {
-			var all []*transition[K]
-			for _, o := range seen {
-				all = append(all, &transition[K]{entity: o.Entity, head: l.fold.States[o.Entity].Head(), events: o.Events})
-			}
-			if err := l.record(ctx, all); err != nil {
-				return err
-			}
-		}
-		for {
-			begun, err := l.decide(ctx)
+		l.news = false
+		for started := time.Now(); ; {
+			begun, err := l.observedOrDecided(ctx)
 			works = append(works, begun...)
-			if err != nil || !l.undecided() || time.Since(started) > passShare {
+			if err != nil || !l.found && !l.undecided() {
 				return err
+			}
+			if held := time.Since(started); held > passShare {
+				l.yieldTo = time.Now().Add(held)
+				return nil
 			}
 		}
 	})
 	return works, err
 }
 
-// yield leaves the decide lock to others for as long as the last pass held it, when
-// that had more to decide than it had time for: so people's commands come through
-// whatever goes on. What comes meanwhile is received. Otherwise the lock is free while
-// results are recorded.
-func (l *Loop[S, K]) yield(ctx context.Context) {
-	left := time.Until(l.yieldTo)
-	if left <= 0 {
-		return
+// observedOrDecided records a batch of what was observed and, when that was all of it,
+// what may be done then. It returns the work of that.
+func (l *Loop[S, K]) observedOrDecided(ctx context.Context) (begin []*Work[K], err error) {
+	var observed []Observation
+	observed, l.found = l.Tenant.Observed(batchSize)
+	var all []*transition[K]
+	for _, o := range observed {
+		all = append(all, &transition[K]{Observation: o})
 	}
-	over := time.NewTimer(left)
-	defer over.Stop()
-	for {
-		select {
-		case receive := <-l.inbox:
-			receive()
-		case <-over.C:
-			return
-		case <-ctx.Done():
-			return
-		case <-l.Drain:
-			return
-		}
+	if err := l.record(ctx, all); err != nil || l.found {
+		return nil, err
 	}
+	return l.decide(ctx)
 }
 
 // decide records what may be done about the queued entities, and about those for
@@ -146,79 +122,69 @@ func (l *Loop[S, K]) decide(ctx context.Context) (begin []*Work[K], err error) {
 	names.Add(l.queue.Take()...)
 	var all []*transition[K]
 	for room := batchSize; names.Len() > 0 && room > 0; {
-		decided := l.decideOne(names.Pop(), room)
-		for _, t := range decided {
-			room -= max(1, len(t.events))
-		}
-		all = append(all, decided...)
+		d := l.decideOne(names.Pop(), room)
+		all, room = append(all, d.all...), d.most
 	}
 	l.queue.Add(names.Take()...)
 	err = l.record(ctx, all)
 	refused := map[string]bool{}
 	for _, t := range all {
-		refused[t.entity] = refused[t.entity] || !t.recorded
+		if t.recorded {
+			begin = append(begin, t.works...)
+			continue
+		}
+		refused[t.Entity] = true
 		for _, w := range t.works {
-			if t.recorded {
-				begin = append(begin, w)
-			} else {
-				l.slots.end(w)
-			}
+			l.slots.end(w)
 		}
 	}
-	for name, any := range refused {
-		if !any {
-			l.refused.Clear(name)
+	for _, t := range all {
+		if !refused[t.Entity] {
+			delete(l.refused, t.Entity)
 		}
 	}
 	return begin, err
 }
 
-// decideOne is what may be done about an entity, about so many events at most.
-func (l *Loop[S, K]) decideOne(name string, most int) []*transition[K] {
-	if !l.own.controlled[name] || l.refused.Out(name) {
-		delete(l.moving, name)
-		return nil
+// decideOne finds out what may be done about an entity, about so many events at most.
+func (l *Loop[S, K]) decideOne(name string, most int) *Decision[K] {
+	d := &Decision[K]{Now: l.Now(), name: name, slots: &l.slots, failures: l.failures, most: most}
+	if !l.own.controlled[name] || l.LeftOut(name) {
+		return d
 	}
-	s := l.fold.States[name]
-	d := &Decision[K]{Now: l.Now(), name: name, head: s.Head(), slots: &l.slots, failures: l.failures, most: most}
 	last := l.scans[name]
-	d.whole = last.tick != l.ticks || d.Now.Sub(last.ended) >= scanPart*last.took
-	l.tenant.Decide(name, s, d)
+	d.whole = d.Now.Sub(last.ended) >= scanPart*last.took
+	l.Tenant.Decide(name, l.Fold.States[name], d)
 	if d.whole && !d.Full() {
 		now := l.Now()
-		l.scans[name] = scan{tick: l.ticks, ended: now, took: now.Sub(d.Now)}
+		l.scans[name] = scan{ended: now, took: now.Sub(d.Now)}
 	}
 	l.wakes.Set(name, d.wake)
-	if l.UntilIdle && !l.tenant.Idle(s) {
-		l.moving[name] = true
-	} else {
-		delete(l.moving, name)
-	}
-	return d.all
+	return d
 }
 
 // record appends transitions, all at once if that can be. One that is there already,
 // because somebody came that far without the decide lock, is decided about again; one
 // that the log cannot take is of an entity that is left out.
-func (l *Loop[S, K]) record(ctx context.Context, all []*transition[K]) error {
+func (l *Loop[S, K]) record(ctx context.Context, all []*transition[K]) (err error) {
 	var events []deploylog.Event
 	for _, t := range all {
-		events = append(events, t.events...)
+		events = append(events, t.Events...)
+		if t.head == 0 {
+			t.head = l.Fold.States[t.Entity].Head()
+		}
 	}
-	var err error
 	if len(events) > 0 {
-		l.recording = true
-		_, err = l.fold.Append(ctx, events)
-		l.recording = false
+		_, err = l.Fold.Append(ctx, events)
 	}
-	duplicate, invalid := errors.Is(err, deploylog.ErrDuplicate), errors.Is(err, deploylog.ErrInvalid)
+	duplicate := errors.Is(err, deploylog.ErrDuplicate)
 	switch half := len(all) / 2; {
 	case err == nil:
 		for _, t := range all {
 			t.recorded = true
 		}
 		return nil
-	case !duplicate && !invalid:
+	case !duplicate && !errors.Is(err, deploylog.ErrInvalid):
 		return err
 	case half > 0:
 		if err := l.record(ctx, all[:half]); err != nil {
@@ -234,23 +200,53 @@ func (l *Loop[S, K]) record(ctx context.Context, all []*transition[K]) error {
 // happened to it since they were decided. Of a fact, what is there already is left out.
 func (l *Loop[S, K]) refuse(ctx context.Context, t *transition[K], duplicate bool, cause error) error {
 	if duplicate && t.fact {
-		if len(t.events) == 1 {
+		if len(t.Events) == 1 {
 			return nil
 		}
 		var single []*transition[K]
-		for i := range t.events {
-			single = append(single, &transition[K]{entity: t.entity, head: t.head, events: t.events[i : i+1], fact: true})
+		for i := range t.Events {
+			single = append(single, &transition[K]{Observation: Observation{t.Entity, t.Events[i : i+1]}, fact: true})
 		}
 		return l.record(ctx, single)
 	}
 	if duplicate {
-		if err := l.fold.CatchUp(ctx, 0); err != nil || l.fold.States[t.entity].Head() > t.head {
+		if err := l.Fold.catchUp(ctx, 0); err != nil || l.Fold.States[t.Entity].Head() > t.head {
 			return err
 		}
 	}
-	delete(l.moving, t.entity)
-	if text := l.refused.Add(t.entity, cause); text != "" {
-		l.notice(text)
-	}
+	l.leaveOut(t.Entity, cause)
 	return nil
+}
+
+// refusal is why an entity is left out: the log refuses for good what is to be
+// recorded of it. Whatever is wrong with it, the others go on.
+type refusal struct {
+	head  int64 // of the entity, when it was refused
+	cause error
+}
+
+// leaveOut leaves an entity out until something new of it is in the log. The observer is
+// notified only once, also when what is new does not help.
+func (l *Loop[S, K]) leaveOut(name string, cause error) {
+	if _, known := l.refused[name]; !known {
+		l.notice("%s %s is left out until something new of it is in the log: %v", l.Fold.One, name, cause)
+	}
+	l.refused[name] = refusal{l.Fold.States[name].Head(), cause}
+}
+
+// LeftOut reports whether an entity is left out, because the log refuses its events.
+func (l *Loop[S, K]) LeftOut(name string) bool {
+	r, refused := l.refused[name]
+	return refused && l.Fold.States[name].Head() == r.head
+}
+
+// leftOut is the error about all that is left out.
+func (l *Loop[S, K]) leftOut() error {
+	var all []error
+	for _, name := range slices.Sorted(maps.Keys(l.refused)) {
+		if l.LeftOut(name) {
+			all = append(all, fmt.Errorf("%s %s was left out: %w", l.Fold.One, name, l.refused[name].cause))
+		}
+	}
+	return errors.Join(all...)
 }

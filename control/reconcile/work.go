@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -20,15 +21,12 @@ type Work[K comparable] struct {
 	Do func(ctx context.Context) error
 
 	// Result returns what is to be recorded of how it ended, which was the nth
-	// failure in a row or not one at all. When it is to be done again that is after a
-	// pause, see Pause. It is called by the loop.
+	// failure in a row or, with 0, none. When it is to be done again that is after a
+	// pause, see Pause. It is called by the loop, which may not have followed the newest
+	// commands: it must return what would be right had they come after it.
 	Result func(err error, failures int) (events []deploylog.Event, again bool)
-}
 
-// result is how work ended.
-type result[K comparable] struct {
-	work *Work[K]
-	err  error
+	err error // how it ended
 }
 
 // failure is what is remembered of work between two tries.
@@ -53,62 +51,52 @@ func Pause(failures int) time.Duration {
 
 // start has work done. Whoever starts it has begun its slots.
 func (l *Loop[S, K]) start(ctx context.Context, w *Work[K]) {
-	l.running++
-	go func() {
-		err := errors.New("the work did not return")
+	l.jobs.Go(func() {
+		w.err = errors.New("the work did not return")
 		defer func() {
 			if p := recover(); p != nil {
-				err = crash.New(p, "working on "+w.What)
+				w.err = crash.New(p, "working on "+w.What)
 			}
-			l.inbox <- func() { l.ended(ctx, w, err) }
+			l.inbox <- func() { l.ended(ctx, w) }
 		}()
-		err = w.Do(ctx)
-	}()
+		w.err = w.Do(ctx)
+	})
 }
 
 // ended receives how work ended. What was interrupted is not recorded: it is done
 // again by whoever controls the entity next.
-func (l *Loop[S, K]) ended(ctx context.Context, w *Work[K], err error) {
-	l.running--
+func (l *Loop[S, K]) ended(ctx context.Context, w *Work[K]) {
 	l.slots.end(w)
-	l.tenant.Ended(w)
-	if err != nil && (ctx.Err() != nil || l.Drain.Started() && errors.Is(err, l.Interrupted)) {
-		return
+	interrupted := w.err != nil && (ctx.Err() != nil || l.Drain.Started() && errors.Is(w.err, l.Interrupted))
+	if !interrupted {
+		l.results = append(l.results, w)
 	}
-	l.results = append(l.results, result[K]{w, err})
 }
 
 // settle records how work ended. These are facts, whatever became of their entities
 // and of this loop; so the decide lock is not needed, and is free meanwhile.
 func (l *Loop[S, K]) settle(ctx context.Context) error {
-	if len(l.results) == 0 {
-		return nil
-	}
-	results := l.results
-	l.results = nil
 	var all []*transition[K]
-	for _, r := range results {
-		l.queue.Add(r.work.Entity) // for its slot is free now, even if nothing is recorded
-		if events := l.judge(r); len(events) > 0 {
-			all = append(all, &transition[K]{entity: r.work.Entity, head: l.fold.States[r.work.Entity].Head(), events: events, fact: true})
+	for _, w := range l.results {
+		l.queue.Add(w.Entity) // for its slot is free now, even if nothing is recorded
+		if events := l.judge(w); len(events) > 0 {
+			all = append(all, &transition[K]{Observation: Observation{w.Entity, events}, fact: true})
 		}
 	}
+	l.results = nil
 	return l.record(context.WithoutCancel(ctx), all)
 }
 
-func (l *Loop[S, K]) judge(r result[K]) []deploylog.Event {
-	w := r.work
-	if r.err == nil {
-		delete(l.failures, w.Key)
-		events, _ := w.Result(nil, 0)
-		return events
+// judge returns what is to be recorded of how work ended.
+func (l *Loop[S, K]) judge(w *Work[K]) []deploylog.Event {
+	f := failure{attempt: w.Attempt}
+	if w.err != nil {
+		if last := l.failures[w.Key]; last.attempt == w.Attempt {
+			f = last
+		}
+		f.n++
 	}
-	f := l.failures[w.Key]
-	if f.attempt != w.Attempt {
-		f = failure{attempt: w.Attempt}
-	}
-	f.n++
-	events, again := w.Result(r.err, f.n)
+	events, again := w.Result(w.err, f.n)
 	if again {
 		f.until = l.Now().Add(Pause(f.n))
 		l.failures[w.Key] = f
@@ -120,9 +108,5 @@ func (l *Loop[S, K]) judge(r result[K]) []deploylog.Event {
 
 // Forget drops what is remembered of failed work that will not be tried again.
 func (l *Loop[S, K]) Forget(over func(key K, attempt int) bool) {
-	for key, f := range l.failures {
-		if over(key, f.attempt) {
-			delete(l.failures, key)
-		}
-	}
+	maps.DeleteFunc(l.failures, func(key K, f failure) bool { return over(key, f.attempt) })
 }

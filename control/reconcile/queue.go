@@ -1,16 +1,75 @@
 package reconcile
 
 import (
+	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/internal/heap"
 )
+
+// OrderedSet is a set that keeps the order in which its members came. The zero
+// value is empty.
+type OrderedSet[K comparable] struct {
+	members []K
+	has     map[K]bool
+}
+
+// Add adds those that are not members.
+func (s *OrderedSet[K]) Add(members ...K) {
+	if s.has == nil {
+		s.has = map[K]bool{}
+	}
+	for _, m := range members {
+		if !s.has[m] {
+			s.has[m] = true
+			s.members = append(s.members, m)
+		}
+	}
+}
+
+// Len is the number of members.
+func (s *OrderedSet[K]) Len() int { return len(s.members) }
+
+// First removes up to n members from the front and returns them.
+func (s *OrderedSet[K]) First(n int) (first []K) {
+	n = min(n, len(s.members))
+	first, s.members = s.members[:n:n], s.members[n:]
+	for _, m := range first {
+		delete(s.has, m)
+	}
+	return first
+}
+
+// Pop removes the first member and returns it.
+func (s *OrderedSet[K]) Pop() K { return s.First(1)[0] }
+
+// Take removes all members and returns them.
+func (s *OrderedSet[K]) Take() []K { return s.First(len(s.members)) }
+
+// remove removes some members.
+func (s *OrderedSet[K]) remove(some ...K) {
+	before := len(s.has)
+	for _, m := range some {
+		delete(s.has, m)
+	}
+	if len(s.has) < before {
+		s.members = slices.DeleteFunc(s.members, func(m K) bool { return !s.has[m] })
+	}
+}
 
 // DelayQueue tells what is due when. The zero value is empty.
 type DelayQueue[K comparable] struct {
 	at    map[K]time.Time
 	dates heap.Heap[date[K]] // those that at does not have are of no interest any more
 }
+
+type date[K comparable] struct {
+	at  time.Time
+	key K
+}
+
+// Before reports whether a date is before another.
+func (d date[K]) Before(other date[K]) bool { return d.at.Before(other.at) }
 
 // Set makes something due at a time instead of any other; zero is never.
 func (t *DelayQueue[K]) Set(key K, at time.Time) {
@@ -47,19 +106,20 @@ func (t *DelayQueue[K]) Next() time.Time {
 		}
 		t.dates.Pop()
 	}
-	return time.Time{}
+	return never
 }
 
 // Take returns one that is due, and is not any more then.
 func (t *DelayQueue[K]) Take(now time.Time) (key K, ok bool) {
-	at := t.Next()
-	if at.IsZero() || at.After(now) {
+	if at := t.Next(); at.IsZero() || at.After(now) {
 		return key, false
 	}
 	key = t.dates[0].key
 	delete(t.at, key)
 	return key, true
 }
+
+var never time.Time
 
 // Earlier is the first of two times, of which zero is never.
 func Earlier(a, b time.Time) time.Time {
@@ -68,11 +128,3 @@ func Earlier(a, b time.Time) time.Time {
 	}
 	return a
 }
-
-type date[K comparable] struct {
-	at  time.Time
-	key K
-}
-
-// Before reports whether a date is before another.
-func (d date[K]) Before(other date[K]) bool { return d.at.Before(other.at) }

@@ -1,0 +1,163 @@
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+func TestManyEntitiesAreTakenOverAtOnceAndToldTogether(t *testing.T) {
+	inSite(t, func(s *site) {
+		for i := range 300 {
+			s.create(fmt.Sprintf("%03d", i), 1000)
+		}
+		kill := s.start(reconcile.All())
+		end := s.start(reconcile.All())
+		reconciletest.Wait(10 * time.Second)
+		s.wantNotices(`standing by for 300 counters, such as 000: another counter's controller is at work on 000 (lock "counter/000": lock is held by another process)`)
+		kill()
+		reconciletest.Wait(200 * time.Millisecond)
+		taken := 0
+		for _, text := range s.notices {
+			var some int
+			if n, _ := fmt.Sscanf(text, "taking over %d counters", &some); n == 0 {
+				t.Errorf("told %q", text)
+			}
+			taken += some
+		}
+		if taken != 300 {
+			t.Errorf("told %q", s.notices)
+		}
+		end()
+	})
+}
+
+// untaken is a log of whose locks none may be taken.
+type untaken struct {
+	deploylog.Log
+	t testing.TB
+}
+
+func (u untaken) TryLock(name string) (func(), error) {
+	u.t.Errorf("%s is taken", name)
+	return func() {}, nil
+}
+
+func TestAskingWhetherAnEntityIsControlledTakesNothing(t *testing.T) {
+	inSite(t, func(s *site) {
+		s.create("a", 1000)
+		asked := untaken{s.log, t}
+		if reconcile.Controlled(asked, "counter", "a") {
+			t.Error("nobody controls it")
+		}
+		kill := s.start(reconcile.Only("a"))
+		if !reconcile.Controlled(asked, "counter", "a") {
+			t.Error("it is not controlled")
+		}
+		kill()
+	})
+}
+
+// throng is a tenant with more steps than there are slots. Asking for each takes its
+// time, and what a second creation of the counter wants is found last.
+type throng struct {
+	tenant
+	worked int
+}
+
+func (t *throng) Decide(name string, c *counter, d *reconcile.Decision[string]) {
+	for n := range 300 {
+		<-time.After(time.Second / 3000)
+		slot := reconcile.Slot[string]{Key: fmt.Sprint(name, n), Host: "one"}
+		if d.Can(slot) {
+			d.Add(nil, d.Begin(&reconcile.Work[string]{Slot: slot, What: name, Do: func(ctx context.Context) error { return t.work(ctx, name) }, Result: t.result(c)}))
+		} else if d.Enough() {
+			return
+		}
+	}
+	if c.done < c.goal {
+		d.Add([]deploylog.Event{c.event("counter-done", c.goal)})
+	}
+}
+
+func (t *throng) result(c *counter) func(error, int) ([]deploylog.Event, bool) {
+	return func(error, int) ([]deploylog.Event, bool) {
+		t.worked++
+		return []deploylog.Event{c.event("counter-worked", t.worked)}, false
+	}
+}
+
+// What others record right before the loop appends is read by the loop, and so no news
+// any more when the log tells of it.
+func TestWhatOthersRecordWhileTheLoopDoesIsSeenAtOnceUnderFullLoad(t *testing.T) {
+	inSite(t, func(s *site) {
+		s.create("a", 0)
+		began, asked := time.Now(), time.Time{}
+		log := &reconciletest.Rival{Log: s.log, Marker: "counter-worked", Foul: func(deploylog.Event) error {
+			if !asked.IsZero() || time.Since(began) < 1400*time.Millisecond { // after a tick
+				return nil
+			}
+			asked = time.Now()
+			_, err := s.log.Append(s.Context(), (&counter{name: "a", goal: 1}).event("counter-created", 2))
+			return err
+		}}
+		ctx, cancel := context.WithCancel(s.Context())
+		ended := make(chan error, 1)
+		s.work = func(string) error { <-time.After(300 * time.Millisecond); return nil }
+		l := s.loopOf(&throng{tenant: tenant{work: func(_ context.Context, name string) error { return s.work(name) }}}, reconcile.Options{Log: log}, s)
+		go func() { ended <- l.Run(ctx) }()
+		reconciletest.Wait(5 * time.Second)
+		cancel()
+		<-ended
+		for e, err := range s.log.Read(s.Context(), deploylog.Filter{Name: "counter-done"}) {
+			if late := e.CreatedAt.Sub(asked); err != nil || late > 400*time.Millisecond {
+				t.Errorf("it was seen %s later, error %v", late, err)
+			}
+			return
+		}
+		t.Error("it was never seen")
+	})
+}
+
+// seeing is a tenant that observes much at once.
+type seeing struct {
+	tenant
+	seen, most int
+}
+
+func (t *seeing) Observe() bool { return t.seen < t.most }
+
+func (t *seeing) Observed(most int) (all []reconcile.Observation, more bool) {
+	for ; t.seen < t.most && len(all) < most; t.seen++ {
+		e := (&counter{name: "a"}).event("counter-seen", t.seen+1)
+		all = append(all, reconcile.Observation{Entity: "a", Events: []deploylog.Event{e}})
+	}
+	return all, t.seen < t.most
+}
+
+func TestCommandsComeThroughWhileMuchIsObserved(t *testing.T) {
+	inSite(t, func(s *site) {
+		s.create("a", 0)
+		ended := make(chan error, 1)
+		l := s.loopOf(&seeing{tenant: tenant{work: s.do}, most: 10_000}, reconcile.Options{Log: slow{s.log}, UntilIdle: true}, s)
+		go func() { ended <- l.Run(s.Context()) }()
+		reconciletest.Wait(100 * time.Millisecond)
+		before := time.Now()
+		s.create("b", 1)
+		if took := time.Since(before); took > time.Second {
+			t.Errorf("a command took %s", took)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if n := len(s.story("a")); n != 10_001 {
+			t.Errorf("%d events are recorded", n)
+		}
+		s.wantDone("b", 1)
+	})
+}
