@@ -29,6 +29,12 @@ var (
 	}
 )
 
+// CheckQuery reports what is wrong with a query.
+func CheckQuery(text string) error {
+	_, err := ParseQuery(text)
+	return err
+}
+
 // ParseQuery reads a query. It fails with a *QueryError.
 func ParseQuery(text string) (Query, error) {
 	p := &queryParser{}

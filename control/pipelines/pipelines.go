@@ -3,7 +3,6 @@ package pipelines
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -43,20 +42,6 @@ func PipelineOf(t deploylog.Target) (string, bool) {
 	_, path, _ := strings.Cut(string(t), "/")
 	name, _, _ := strings.Cut(path, "/")
 	return name, name != ""
-}
-
-// Present are the names of those that are not deleted, sorted.
-func (p *Pipelines) Present() []string {
-	return slices.DeleteFunc(p.Names(), func(name string) bool { return p.Deleted(name) > 0 })
-}
-
-// Deleted is the event that deleted the pipeline of a name, 0 when it is there.
-func (p *Pipelines) Deleted(name string) (event int64) {
-	_ = p.Ask(name, func(s *pipeline.State) error {
-		event = s.Deleted()
-		return nil
-	})
-	return event
 }
 
 // Command proposes a command and appends what it comes to.

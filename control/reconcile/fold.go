@@ -100,12 +100,6 @@ func (f *Fold[S]) Head() (head int64) {
 	return head
 }
 
-// Names are those that there ever were, sorted.
-func (f *Fold[S]) Names() (names []string) {
-	f.Locked(func() { names = slices.Sorted(maps.Keys(f.States)) })
-	return names
-}
-
 // All yields those that there ever were, sorted by name. Nothing is followed meanwhile,
 // and a state must not be kept.
 func (f *Fold[S]) All() iter.Seq2[string, S] {

@@ -294,11 +294,11 @@ func EnvironmentReasons(w io.Writer, t deploylog.Target, reasons []environment.R
 	return d.writeTo(w, "explanation")
 }
 
-// RevisionDifferences writes how two revisions differ: the lines of their
-// definitions, and a unified diff of their manifests, which may be empty.
-func RevisionDifferences(w io.Writer, differences []string, manifests string, opts PlanOptions) error {
+// RevisionDifferences writes how two definitions differ, and a unified diff of their
+// manifests, which may be empty.
+func RevisionDifferences(w io.Writer, before, after *environment.Definition, manifests string, opts PlanOptions) error {
 	d := newDocument(opts)
-	for _, line := range differences {
+	for _, line := range DefinitionChanges(before, after) {
 		d.line("  " + d.style.yellow("~") + " " + clean(line))
 	}
 	for _, line := range cleanLines(manifests) {
@@ -311,4 +311,18 @@ func RevisionDifferences(w io.Writer, differences []string, manifests string, op
 		d.line("    " + line)
 	}
 	return d.writeTo(w, "differences")
+}
+
+// DefinitionChanges are the differences of two definitions, a line each.
+func DefinitionChanges(before, after *environment.Definition) []string {
+	var lines []string
+	for _, d := range environment.Diff(before, after) {
+		switch {
+		case d.Path != "task.digest":
+			lines = append(lines, d.String())
+		case before.Task.Manifest == after.Task.Manifest: // else the path differs, too
+			lines = append(lines, fmt.Sprintf("task.manifest: %s has another text", after.Task.Manifest))
+		}
+	}
+	return lines
 }

@@ -7,40 +7,15 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/picture"
+	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/pipeline"
 )
 
-// PipelineStatus is the status of a pipeline at one moment.
-type PipelineStatus struct {
-	Name    string            `json:"pipeline"`
-	Event   int64             `json:"event"` // the newest
-	Rows    []StatusRow       `json:"targets"`
-	Waiting []pipeline.Reason `json:"waiting"`
-}
-
-// StatusRow is a pipeline, stage, host group or host, what was deployed and failed
-// there last, and the revisions in progress there.
-type StatusRow struct {
-	pipeline.Place
-	pipelines.Latest
-	Revisions []pipeline.Row `json:"in_progress"` // oldest first
-}
-
-// Active reports whether a revision is running, waiting or failed at the place.
-func (r StatusRow) Active() bool {
-	for _, row := range r.Revisions {
-		if row.Progress == pipeline.IsRunning || row.Progress == pipeline.IsWaiting || row.Progress == pipeline.HasFailure {
-			return true
-		}
-	}
-	return false
-}
-
-// present are the revisions that have reached the place and not left it.
-func (r StatusRow) present() []string {
+// arrived are the revisions that have reached a target and not left it.
+func arrived(r query.TargetRow) []string {
 	var here []string
 	for _, row := range r.Revisions {
 		text := row.Revision
@@ -65,8 +40,23 @@ func (r StatusRow) present() []string {
 	return here
 }
 
-// Summary is the row in one short line, for a picture.
-func (r StatusRow) Summary() string {
+// PipelinePicture draws the stages of a pipeline with what is where.
+func PipelinePicture(p query.PipelineStatus) picture.Graph {
+	g := picture.Graph{Title: p.Name}
+	for _, row := range p.Rows {
+		if row.Stage == "" || row.Group != "" {
+			continue
+		}
+		g.Nodes = append(g.Nodes, picture.Node{ID: row.Stage, Label: row.Stage, Detail: summary(row)})
+		for _, before := range row.After {
+			g.Edges = append(g.Edges, picture.Edge{From: row.Stage, To: before})
+		}
+	}
+	return g
+}
+
+// summary is a row in one short line.
+func summary(r query.TargetRow) string {
 	var parts []string
 	if r.Deployed != "" {
 		parts = append(parts, "✔ "+r.Deployed)
@@ -74,14 +64,14 @@ func (r StatusRow) Summary() string {
 	if r.Failed != "" {
 		parts = append(parts, "✘ "+r.Failed)
 	}
-	if here := r.present(); len(here) > 0 {
+	if here := arrived(r); len(here) > 0 {
 		parts = append(parts, "● "+strings.Join(here, ", "))
 	}
 	return strings.Join(parts, "  ")
 }
 
 // Pipeline writes the status of a pipeline for people.
-func Pipeline(w io.Writer, p PipelineStatus, opts PlanOptions) error {
+func Pipeline(w io.Writer, p query.PipelineStatus, opts PlanOptions) error {
 	d := newDocument(opts)
 	rows := [][]string{{p.Name, "DEPLOYED", "FAILED", "IN PROGRESS"}}
 	for _, r := range p.Rows {
@@ -94,7 +84,7 @@ func Pipeline(w io.Writer, p PipelineStatus, opts PlanOptions) error {
 		case r.Stage == "":
 			name, depth = "pipeline", 0
 		}
-		here := strings.Join(r.present(), ", ")
+		here := strings.Join(arrived(r), ", ")
 		rows = append(rows, []string{strings.Repeat("  ", depth) + name, orDash(r.Deployed), orDash(r.Failed), orDash(here)})
 	}
 	d.table(rows)

@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-
-	"github.com/deployster-go/deployster/internal/cli/exit"
 )
 
 // RegisterAt adds the flag that asks for the past.
@@ -33,18 +31,4 @@ func History(c *cobra.Command, run func(ctx context.Context, name string, at int
 type Folded interface {
 	Head() int64
 	Follow(ctx context.Context, until int64) error
-}
-
-// FollowTo folds the log up to the event that was asked for; 0 is all of it.
-func FollowTo(ctx context.Context, f Folded, at int64) error {
-	if at < 0 {
-		return exit.Usage("--at %d: it must be the number of an event, from 1", at)
-	}
-	if err := f.Follow(ctx, at); err != nil {
-		return err
-	}
-	if f.Head() < at {
-		return exit.Usage("--at %d: the log ends with event %d", at, f.Head())
-	}
-	return nil
 }

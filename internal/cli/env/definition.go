@@ -5,34 +5,208 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 )
 
-func checkQuery(query string) error {
-	_, err := inventory.ParseQuery(query)
-	return err
+type createOptions struct {
+	file string
+	work workFlags
 }
 
-// readEnvironment reads a definition. The manifest that it names is looked for
+func newCreateCommand(a *app.App) *cobra.Command {
+	var o createOptions
+	c := &cobra.Command{
+		Use:   "create -f FILE",
+		Short: "Create an environment with its first revision",
+		Long: `Create an environment with its first revision. Nothing happens on any host until a
+revision is deployed.
+
+The manifest of its task is looked for beside the definition. The revision keeps
+it as it is now, whatever becomes of the file.`,
+		Example: "  deployster env create -f prod.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.file == "" {
+				return exit.Usage("which definition? say -f FILE")
+			}
+			return runCreate(c.Context(), a, o)
+		},
+	}
+	c.Flags().StringVarP(&o.file, "file", "f", "", "the definition")
+	o.work.Register(c)
+	return c
+}
+
+func runCreate(ctx context.Context, a *app.App, o createOptions) error {
+	d, err := readDefinition(a, o.file)
+	if err != nil {
+		return err
+	}
+	text, err := pin(a, d)
+	if err != nil {
+		return err
+	}
+	hosts, err := work.NewHosts(o.work.Inventory).Selected(d.InstanceGroup.Query)
+	if err != nil {
+		return exit.Invalid(err)
+	}
+	if len(hosts) == 1 && neverStops(d.Deployment, 1) {
+		return exit.Usage("%s: Replace stops the task of a host before it starts another, and with a min_healthy_percent of %d the one task on %s may never be stopped: choose the method Surge, or a lower percentage",
+			o.file, d.Deployment.MinHealthyPercent, hosts[0])
+	}
+	return a.WithNewLog(ctx, func(log deploylog.Log) error {
+		e := query.NewEnvironments(log, a.Now)
+		if err := e.Follow(ctx, 0); err != nil {
+			return err
+		}
+		events, err := record(ctx, a, e, environment.Create{Definition: d, By: app.Whoami()}, draft{d, text, hosts}, nil, o.work)
+		if err != nil {
+			return exit.Refused(err)
+		}
+		number, err := strconv.Atoi(events[0].Revision) // not 1, where one of that name was deleted
+		if err != nil {
+			return fmt.Errorf("reading the number of the revision: %w", err)
+		}
+		return a.Recorded(map[string]any{"environment": d.Name, "revision": number}, events,
+			fmt.Sprintf("environment %s is created, revision %d", d.Name, number), fmt.Sprintf("; nothing runs yet: deployster env deploy %s --revision %d", d.Name, number))
+	})
+}
+
+type updateOptions struct {
+	name string
+	base int
+	file string
+	set  []string
+	work workFlags
+}
+
+func newUpdateCommand(a *app.App) *cobra.Command {
+	var o updateOptions
+	c := &cobra.Command{
+		Use:   "update NAME --base N [-f FILE | --set KEY=VALUE…]",
+		Short: "Create a revision of an environment from its newest one",
+		Long: `Create a revision of an environment from its newest one, which has to be named: a
+revision that somebody else created in between is refused as a base, so nothing is
+overwritten. Nothing happens on any host until the revision is deployed.
+
+The change is one of these:
+  -f FILE          another definition, with its manifest as it is now
+  --set KEY=VALUE  some values; the manifest stays as it was in the base, unless
+                   task.manifest is set (a path below the workspace)
+  neither          only the manifest of the base, as it is now`,
+		Example: `  deployster env update shop/prod --base 1 --set task.vars.image=shop:2
+  deployster env update shop/prod --base 2 --set deployment.method=Surge --set deployment.max_over=2
+  deployster env update shop/prod --base 3 -f prod.yaml`,
+		Args: arguments.Named("an environment"),
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case o.base < 1:
+				return exit.Usage("which revision is it based on? say --base N: deployster env revisions %s lists them", args[0])
+			case o.file != "" && len(o.set) > 0:
+				return exit.Usage("say -f FILE, or --set KEY=VALUE, not both")
+			}
+			o.name = args[0]
+			return runUpdate(c.Context(), a, o)
+		},
+	}
+	c.Flags().IntVar(&o.base, "base", 0, "revision to change, which must be the newest")
+	c.Flags().StringVarP(&o.file, "file", "f", "", "another definition")
+	c.Flags().StringArrayVar(&o.set, "set", nil, "a value of the definition, as KEY=VALUE (repeatable)")
+	o.work.Register(c)
+	return c
+}
+
+func runUpdate(ctx context.Context, a *app.App, o updateOptions) error {
+	return withEnvironment(ctx, a, o.name, func(e *query.Environments) error {
+		base, err := e.Revision(o.name, o.base)
+		if err != nil {
+			return err
+		}
+		d, text, err := updated(a, base.Definition, o)
+		if err != nil {
+			return err
+		}
+		hosts, err := work.NewHosts(o.work.Inventory).Selected(d.InstanceGroup.Query)
+		if err != nil {
+			return exit.Invalid(err)
+		}
+		events, err := record(ctx, a, e, environment.Update{Base: o.base, Definition: d, By: app.Whoami()}, draft{d, text, hosts}, base.Definition, o.work)
+		if err != nil {
+			return err
+		}
+		if !a.JSON() {
+			if err := view.RevisionDifferences(a.Out, base.Definition, d, "", a.PlanOptions(a.Out)); err != nil {
+				return err
+			}
+		}
+		number := o.base + 1
+		return a.Recorded(map[string]any{"environment": o.name, "revision": number, "differences": environment.Diff(base.Definition, d)}, events,
+			fmt.Sprintf("environment %s has revision %d", o.name, number), fmt.Sprintf("; nothing happens yet: deployster env deploy %s --revision %d", o.name, number))
+	})
+}
+
+// updated is a definition made of another as the flags say, with the text of its
+// manifest.
+func updated(a *app.App, base *environment.Definition, o updateOptions) (d *environment.Definition, text []byte, err error) {
+	switch {
+	case o.file != "":
+		if d, err = readDefinition(a, o.file); err != nil {
+			return nil, nil, err
+		}
+		if d.Name != o.name {
+			return nil, nil, exit.Usage("%s is of environment %s, not of %s", o.file, d.Name, o.name)
+		}
+		text, err = pin(a, d)
+		return d, text, err
+	case len(o.set) > 0:
+		if d, err = base.Set(o.set, inventory.CheckQuery); err != nil {
+			return nil, nil, exit.Invalid(err)
+		}
+		if d.Name != o.name {
+			return nil, nil, exit.Usage("--set name=%s: an environment keeps its name", d.Name)
+		}
+		if d.Task.Digest != "" { // another manifest was not set
+			text, err = work.ManifestsBelow(a.Workspace).Load(d.Task.Digest)
+			return d, text, err
+		}
+	default:
+		same := *base
+		d = &same
+	}
+	if err := place(a, d, "", "task.manifest "); err != nil {
+		return nil, nil, err
+	}
+	text, err = pin(a, d)
+	return d, text, err
+}
+
+// readDefinition reads a definition. The manifest that it names is looked for
 // beside it, and known by its path below the workspace.
-func readEnvironment(a *app.App, file string) (*environment.Definition, error) {
+func readDefinition(a *app.App, file string) (*environment.Definition, error) {
 	text, err := work.ReadFile(file)
 	if err != nil {
 		return nil, exit.Invalid(err)
 	}
-	d, err := environment.Parse(file, text, checkQuery)
+	d, err := environment.Parse(file, text, inventory.CheckQuery)
 	if err != nil {
 		return nil, exit.Invalid(err)
 	}
@@ -61,9 +235,44 @@ func pin(a *app.App, d *environment.Definition) ([]byte, error) {
 	return text, nil
 }
 
-// checkTask makes sure that the manifest of a definition is sound, and what it
-// makes can be removed again.
-func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d *environment.Definition, text []byte, selected []string, flags workFlags) (err error) {
+// draft is a definition that is to be a revision, with the text of its manifest and the
+// hosts that it selects at present.
+type draft struct {
+	*environment.Definition
+	manifest []byte
+	hosts    []string
+}
+
+// record has a draft recorded by a command. base is the revision that it is made from,
+// nil of the first.
+func record(
+	ctx context.Context, a *app.App, e *query.Environments, c environment.Command, d draft, base *environment.Definition, flags workFlags,
+) ([]deploylog.Event, error) {
+	if err := e.Overlaps(d.Name, d.Task.Manifest, d.hosts); err != nil {
+		return nil, err
+	}
+	ofTask := func(c environment.Difference) bool { return strings.HasPrefix(c.Path, "task.") }
+	if base == nil || slices.ContainsFunc(environment.Diff(base, d.Definition), ofTask) {
+		err := checkTask(ctx, a, e.Log, d, flags)
+		if errors.Is(err, work.ErrNoHostAnswers) && base != nil && d.Task.Digest == base.Task.Digest {
+			fmt.Fprintf(a.Err, "note: %s\n", view.Clean(err.Error())) // it could be, when the base was made
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	if _, err := work.ManifestsBelow(a.Workspace).Keep(d.manifest); err != nil {
+		return nil, err
+	}
+	events, err := e.Command(ctx, d.Name, c, d.hosts...)
+	if err == nil {
+		noticeSurprises(a, d)
+	}
+	return events, err
+}
+
+// checkTask makes sure that the manifest of a draft is sound, and what it makes can be
+// removed again.
+func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d draft, flags workFlags) (err error) {
 	workers, err := session.OpenWorkers(a, log, flags.WorkerFlags, a.Err)
 	if err != nil {
 		return err
@@ -73,7 +282,9 @@ func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d *environmen
 	defer signals.Done()
 	asking, cancel := signals.Context(ctx)
 	defer cancel()
-	err = workers.Tasks.Removable(asking, d, text, selected, func(unread []manifest.Problem) error { return session.WarnUnread(a, unread, flags.Input.Strict) })
+	err = workers.Tasks.Removable(asking, d.Definition, d.manifest, d.hosts, func(unread []manifest.Problem) error {
+		return session.WarnUnread(a, unread, flags.Input.Strict)
+	})
 	if signals.Count.Load() > 0 {
 		return exit.Reported(runner.ErrInterrupted)
 	}
@@ -86,12 +297,12 @@ func neverStops(c environment.Configuration, hosts int) bool {
 }
 
 // noticeSurprises says what may be meant, but surprises.
-func noticeSurprises(a *app.App, d *environment.Definition, hosts []string) {
-	switch {
-	case len(hosts) == 0:
+func noticeSurprises(a *app.App, d draft) {
+	switch hosts := len(d.hosts); {
+	case hosts == 0:
 		fmt.Fprintf(a.Err, "note: the query %s selects no hosts at present: desired 0\n", view.Clean(d.InstanceGroup.Query))
-	case neverStops(d.Deployment, len(hosts)):
+	case neverStops(d.Deployment, hosts):
 		fmt.Fprintf(a.Err, "note: with Replace and a min_healthy_percent of %d no running task of %s may ever be stopped: a later revision needs env deploy --min-healthy-percent, or the method Surge\n",
-			d.Deployment.MinHealthyPercent, phrase.Count(len(hosts), "host"))
+			d.Deployment.MinHealthyPercent, phrase.Count(hosts, "host"))
 	}
 }

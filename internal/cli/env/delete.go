@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
@@ -17,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
 )
 
@@ -54,12 +56,12 @@ when it waits for the end (--wait).`,
 }
 
 func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
-	return withEnvironment(ctx, a, o.name, func(e *environmentSet) error {
+	return withEnvironment(ctx, a, o.name, func(e *query.Environments) error {
 		tasks, err := agreeToDelete(ctx, a, e, o)
 		if err != nil {
 			return err
 		}
-		if err := engines.Abandon(ctx, a, e.log, o.work.Engine.Abandon); err != nil {
+		if err := engines.Abandon(ctx, a, e.Log, o.work.Engine.Abandon); err != nil {
 			return err
 		}
 		deletion := environment.Delete{TerminateTasks: o.terminate, By: app.Whoami(), Reason: o.reason}
@@ -68,12 +70,12 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 		}
 		events, err := e.Command(ctx, o.name, deletion)
 		if err != nil {
-			return exit.Refused(err)
+			return err
 		}
 		done := fmt.Sprintf("environment %s is deleted", o.name)
 		if startedBy(events) != "" {
 			done += " when its tasks are terminated"
-			defer noticeIdle(a, e.log, o.name)
+			defer noticeIdle(a, e.Log, o.name)
 		}
 		return a.Recorded(map[string]any{"environment": o.name, "tasks": tasks}, events, done, "")
 	})
@@ -81,13 +83,17 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 
 // agreeToDelete asks before an environment is deleted. It returns the number of its
 // tasks.
-func agreeToDelete(ctx context.Context, a *app.App, e *environmentSet, o deleteOptions) (tasks int, err error) {
+func agreeToDelete(ctx context.Context, a *app.App, e *query.Environments, o deleteOptions) (tasks int, err error) {
 	inv := work.NewHosts(o.work.Inventory)
 	if _, err := inv.Inventory(); o.terminate && err != nil {
 		return 0, exit.Invalid(err)
 	}
+	report, err := reconcile.Get(e.Fold, o.name, (*environment.State).Report)
+	if err != nil {
+		return 0, err
+	}
 	var unlisted []string
-	for _, h := range e.report(o.name).Hosts {
+	for _, h := range report.Hosts {
 		if tasks += len(h.Tasks); len(h.Tasks) > 0 && !inv.Known(h.Host) {
 			unlisted = append(unlisted, view.Clean(h.Host))
 		}
@@ -95,14 +101,14 @@ func agreeToDelete(ctx context.Context, a *app.App, e *environmentSet, o deleteO
 	if o.terminate && len(unlisted) > 0 {
 		fmt.Fprintf(a.Err, "note: what runs on %s cannot be terminated, and is left running, unmanaged: %s does not list these hosts\n", strings.Join(unlisted, ", "), o.work.Inventory)
 	}
-	verb := "are"
+	verb, becomes := "are", "left running, unmanaged"
 	if tasks == 1 {
 		verb = "is"
 	}
-	what := fmt.Sprintf("%s %s left running, unmanaged", phrase.Count(tasks, "task"), verb)
 	if o.terminate {
-		what = fmt.Sprintf("%s %s terminated", phrase.Count(tasks, "task"), verb)
+		becomes = "terminated"
 	}
+	what := fmt.Sprintf("%s %s %s", phrase.Count(tasks, "task"), verb, becomes)
 	return tasks, prompt.Agree(ctx, a, o.yes, fmt.Sprintf("environment %s would be deleted (%s)", o.name, what), "Delete environment %s (%s)?", o.name, what)
 }
 

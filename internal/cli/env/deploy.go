@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/query"
 )
 
 type deployOptions struct {
@@ -132,8 +133,8 @@ The command sets the desired state; see "env deploy", also for --wait.`,
 
 // runDeploy starts a deployment, and follows it where that is asked for.
 func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(hosts []string) environment.Command) error {
-	return withEnvironment(ctx, a, o.name, func(e *environmentSet) error {
-		r, err := e.revision(o.name, o.revision)
+	return withEnvironment(ctx, a, o.name, func(e *query.Environments) error {
+		r, err := e.Revision(o.name, o.revision)
 		if err != nil {
 			return err
 		}
@@ -144,7 +145,7 @@ func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(hos
 		if _, err := work.ManifestsBelow(a.Workspace).Load(r.Definition.Task.Digest); err != nil {
 			return fmt.Errorf("manifest %s of revision %d: %w", r.Definition.Task.Manifest, r.Number, err)
 		}
-		if err := engines.Abandon(ctx, a, e.log, o.work.Engine.Abandon); err != nil {
+		if err := engines.Abandon(ctx, a, e.Log, o.work.Engine.Abandon); err != nil {
 			return err
 		}
 		if o.wait {
@@ -152,10 +153,10 @@ func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(hos
 		}
 		events, err := e.Command(ctx, o.name, wanted(hosts))
 		if err != nil {
-			return exit.Refused(err)
+			return err
 		}
 		id := startedBy(events)
-		defer noticeIdle(a, e.log, o.name)
+		defer noticeIdle(a, e.Log, o.name)
 		return a.Recorded(map[string]any{"environment": o.name, "deployment_id": id, "hosts": len(hosts)}, events,
 			fmt.Sprintf("deployment %s is started, %s", id, phrase.Count(len(hosts), "host")), "")
 	})

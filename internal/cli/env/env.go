@@ -3,16 +3,17 @@ package env
 
 import (
 	"context"
-	"time"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control/environments"
-	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/query"
 )
 
 // NewCommand returns the commands of environments.
@@ -44,94 +45,61 @@ hosts come and go, tasks die and drift.`,
 	return c
 }
 
-// environments are those of the log at one moment.
-type environmentSet struct {
-	*environments.Environments
-	log   deploylog.Log
-	names []string
-	when  time.Time // of the last event, where the past was asked for; else the present
-}
-
-// withEnvironments has something done with the environments of those names, none is
-// all, as they were right after an event; 0 is now.
-func withEnvironments(ctx context.Context, a *app.App, names []string, at int64, do func(*environmentSet) error) error {
-	return a.WithLog(ctx, func(log deploylog.Log, _ string) error {
-		e, err := environmentsOf(ctx, a, log, names, at)
-		if err != nil {
-			return err
-		}
-		return do(e)
-	})
+// withEnvironments has something done with the environments of the log, see session.AsOf.
+func withEnvironments(ctx context.Context, a *app.App, names []string, at int64, do func(*query.Environments) error) error {
+	return session.AsOf(ctx, a, query.NewEnvironments, names, at, do)
 }
 
 // withEnvironment has something done with one that is not deleted.
-func withEnvironment(ctx context.Context, a *app.App, name string, do func(*environmentSet) error) error {
-	return withEnvironments(ctx, a, []string{name}, 0, func(e *environmentSet) error {
-		if err := e.alive(name); err != nil {
-			return err
+func withEnvironment(ctx context.Context, a *app.App, name string, do func(*query.Environments) error) error {
+	return withEnvironments(ctx, a, []string{name}, 0, func(e *query.Environments) error {
+		if exists, _ := reconcile.Get(e.Fold, name, (*environment.State).Exists); !exists {
+			return exit.Usage("environment %s was deleted: deployster env create makes it anew", name)
 		}
 		return do(e)
 	})
 }
 
-func environmentsOf(ctx context.Context, a *app.App, log deploylog.Log, names []string, at int64) (*environmentSet, error) {
-	e := &environmentSet{log: log, names: names}
-	e.Environments = environments.New(log, a.Now, func(last deploylog.Event) { e.when = last.CreatedAt })
-	if err := arguments.FollowTo(ctx, e, at); err != nil {
-		return nil, err
+func newPauseCommand(a *app.App) *cobra.Command {
+	return proposing(a, &cobra.Command{
+		Use:   "pause NAME",
+		Short: "Pause an environment: nothing new begins in it",
+		Long: `Pause an environment: nothing new begins in it, until it is resumed or something
+is deployed to it. What is being done at the moment is finished.`,
+		Example: "  deployster env pause shop/prod --reason 'checkout fails'",
+	}, "environment %s is paused", func(reason string) environment.Command {
+		return environment.Pause{By: app.Whoami(), Reason: reason}
+	})
+}
+
+func newResumeCommand(a *app.App) *cobra.Command {
+	return proposing(a, &cobra.Command{
+		Use:     "resume NAME",
+		Short:   "Resume an environment that was paused",
+		Example: "  deployster env resume shop/prod",
+	}, "environment %s goes on", func(reason string) environment.Command {
+		return environment.Resume{By: app.Whoami(), Reason: reason}
+	})
+}
+
+// proposing makes a command one that has something recorded for a reason, unless the
+// environment refuses it.
+func proposing(a *app.App, c *cobra.Command, done string, wanted func(reason string) environment.Command) *cobra.Command {
+	var reason string
+	c.Args = arguments.Named("an environment")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return runPropose(c.Context(), a, args[0], wanted(reason), fmt.Sprintf(done, args[0]))
 	}
-	if at == 0 {
-		e.when = a.Now()
-	}
-	for _, name := range names {
-		if err := e.Ask(name, func(*environment.State) error { return nil }); err != nil {
-			return nil, exit.Refused(err)
+	arguments.RegisterReason(c, &reason)
+	return c
+}
+
+func runPropose(ctx context.Context, a *app.App, name string, wanted environment.Command, done string) error {
+	return withEnvironments(ctx, a, []string{name}, 0, func(e *query.Environments) error {
+		events, err := e.Command(ctx, name, wanted)
+		if err != nil {
+			return err
 		}
-	}
-	if len(names) == 0 {
-		e.names = e.present()
-	}
-	return e, nil
-}
-
-// present are the environments that are not deleted.
-func (e *environmentSet) present() []string {
-	var names []string
-	for _, name := range e.Names() {
-		_ = e.Ask(name, func(s *environment.State) error {
-			if s.Exists() {
-				names = append(names, name)
-			}
-			return nil
-		})
-	}
-	return names
-}
-
-// revision is one of an environment.
-func (e *environmentSet) revision(name string, number int) (r environment.Revision, err error) {
-	err = e.Ask(name, func(s *environment.State) error {
-		r, err = s.Revision(number)
-		return err
+		return a.Recorded(map[string]any{"environment": name}, events, done, "")
 	})
-	return r, exit.Refused(err)
-}
-
-// alive refuses an environment that was deleted.
-func (e *environmentSet) alive(name string) error {
-	return e.Ask(name, func(s *environment.State) error {
-		if !s.Exists() {
-			return exit.Usage("environment %s was deleted: deployster env create makes it anew", name)
-		}
-		return nil
-	})
-}
-
-// report is the state of an environment.
-func (e *environmentSet) report(name string) (r environment.Report) {
-	_ = e.Ask(name, func(s *environment.State) error {
-		r = s.Report()
-		return nil
-	})
-	return r
 }

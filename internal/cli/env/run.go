@@ -4,21 +4,73 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/internal/cli/interrupt"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/internal/query"
 )
+
+// workFlags are the flags of what looks at and works on tasks.
+type workFlags struct {
+	session.WorkerFlags
+	checkEvery time.Duration
+}
+
+// registerWatch adds the flags of what keeps watch, too.
+func (w *workFlags) registerWatch(c *cobra.Command) {
+	w.Register(c)
+	w.Engine.RegisterAbandon(c)
+	c.Flags().DurationVar(&w.checkEvery, "check-every", environments.DefaultProbeEvery, "how often to probe every task, in addition to the events of engines")
+}
+
+func (w *workFlags) check() error {
+	if w.checkEvery < time.Second {
+		return exit.Usage("--check-every %s: it must be at least 1s", w.checkEvery)
+	}
+	own := work.TaskVariables(environment.Task{}, work.NewHosts(w.Inventory))
+	for _, v := range w.Input.Variables {
+		if _, taken := own[v.Name]; taken {
+			return exit.Usage("--var %s: every task has its own", v.Name)
+		}
+		if v.File == "" {
+			continue
+		}
+		switch info, err := os.Stat(v.File); {
+		case err != nil:
+			return exit.Usage("--var-file: %w", err)
+		case !info.Mode().IsRegular():
+			return exit.Usage("--var-file %s: it is read again for every task, and so must be a regular file", v.File)
+		}
+	}
+	return nil
+}
+
+// warnUnread warns of variables that no revision of the environments reads.
+func (w *workFlags) warnUnread(a *app.App, e *query.Environments, tasks *work.TaskWorker, names []string) error {
+	var all []environment.Task // of which hosts are not known
+	for _, name := range names {
+		revisions, err := reconcile.Get(e.Fold, name, (*environment.State).Revisions)
+		if err != nil {
+			return err
+		}
+		for _, r := range revisions {
+			all = append(all, environment.Task{Environment: name, Revision: r.Number, Spec: r.Definition.Task})
+		}
+	}
+	return session.WarnUnread(a, tasks.Unread(all), w.Input.Strict)
+}
 
 type runOptions struct {
 	names     []string // none is all
@@ -59,85 +111,56 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 	if err := errors.Join(a.CheckParallelism(), o.work.check()); err != nil {
 		return err
 	}
-	return withEnvironments(ctx, a, o.names, 0, func(e *environmentSet) error {
-		if err := engines.Abandon(ctx, a, e.log, o.work.Engine.Abandon); err != nil {
+	return withEnvironments(ctx, a, o.names, 0, func(e *query.Environments) error {
+		if err := engines.Abandon(ctx, a, e.Log, o.work.Engine.Abandon); err != nil {
 			return err
 		}
-		return e.reconcile(ctx, a, o)
+		screen := a.Events()
+		err := session.WithWorkers(ctx, a, e.Log, o.work.WorkerFlags, screen, func(ctx context.Context, workers *session.Workers, stop <-chan struct{}) error {
+			names := o.names
+			if len(names) == 0 {
+				names = e.Present()
+			}
+			if _, err := workers.Hosts.Inventory(); len(names) > 0 && err != nil {
+				return exit.Invalid(err)
+			}
+			if err := o.work.warnUnread(a, e, workers.Tasks, names); err != nil {
+				return err
+			}
+			screen.Begin("env run", nil)
+			return environments.NewController(environments.Options{
+				Options: reconcile.Options{
+					Log: e.Log, Scope: reconcile.Of(o.names...), Parallelism: a.Global.Parallelism, UntilIdle: o.untilIdle, Drain: stop, Now: a.Now,
+					MaxEntities: a.MaxEntities(),
+				},
+				Tasks: workers.Tasks, Inventory: workers.Hosts, Observer: screen, ProbeEvery: o.work.checkEvery,
+			}).Run(ctx)
+		})
+		if err != nil {
+			return err
+		}
+		if err := e.Follow(ctx, 0); err != nil {
+			return err
+		}
+		reports, err := e.Status(o.names...)
+		if err != nil {
+			return err
+		}
+		var wrong []string
+		for _, r := range reports {
+			if text := unhealthy(r); text != "" {
+				wrong = append(wrong, text)
+			}
+		}
+		if len(wrong) > 0 {
+			return fmt.Errorf("%s; deployster env status shows why", strings.Join(wrong, "; "))
+		}
+		return a.Ended("idle, no progress possible: deployster env status shows the result")
 	})
 }
 
-// reconcile brings to hosts what the environments say.
-func (e *environmentSet) reconcile(ctx context.Context, a *app.App, o runOptions) (err error) {
-	screen := a.Events()
-	ctx, signals := interrupt.Handle(ctx, screen.Notice)
-	defer signals.Done()
-	workers, err := session.OpenWorkers(a, e.log, o.work.WorkerFlags, screen)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, workers.Close()) }()
-	if _, err := workers.Hosts.Inventory(); len(e.names) > 0 && err != nil {
-		return exit.Invalid(err)
-	}
-	if err := session.WarnUnread(a, workers.Tasks.Unread(e.tasks(e.names)), o.work.Input.Strict); err != nil {
-		return err
-	}
-	screen.Begin("env run", nil)
-	err = exit.Refused(environments.NewController(environments.Options{
-		Options: reconcile.Options{
-			Log: e.log, Scope: reconcile.Of(o.names...), Parallelism: a.Global.Parallelism, UntilIdle: o.untilIdle, Drain: signals.Stop, Now: a.Now,
-			MaxEntities: a.MaxEntities(),
-		},
-		Tasks: workers.Tasks, Inventory: workers.Hosts, Observer: screen, ProbeEvery: o.work.checkEvery,
-	}).Run(ctx))
-	switch {
-	case signals.Count.Load() > 0 && (err == nil || errors.Is(err, context.Canceled)):
-		return exit.Reported(runner.ErrInterrupted)
-	case err != nil:
-		return err
-	}
-	wrong, err := e.wrong(ctx, o.names)
-	switch {
-	case err != nil:
-		return err
-	case len(wrong) > 0:
-		return fmt.Errorf("%s; deployster env status shows why", strings.Join(wrong, "; "))
-	}
-	return a.Ended("idle, no progress possible: deployster env status shows the result")
-}
-
-// tasks are those of all revisions of environments, for which hosts are not known.
-func (e *environmentSet) tasks(names []string) (tasks []environment.Task) {
-	for _, name := range names {
-		_ = e.Ask(name, func(s *environment.State) error {
-			for _, r := range s.Revisions() {
-				tasks = append(tasks, environment.Task{Environment: name, Revision: r.Number, Spec: r.Definition.Task})
-			}
-			return nil
-		})
-	}
-	return tasks
-}
-
-// wrong lists the environments that are not in their desired state though they are
-// not paused; no names are all.
-func (e *environmentSet) wrong(ctx context.Context, names []string) (wrong []string, err error) {
-	if err := e.Follow(ctx, 0); err != nil {
-		return nil, err
-	}
-	if len(names) == 0 {
-		names = e.present()
-	}
-	for _, name := range names {
-		if text := unhealthy(e.report(name)); text != "" {
-			wrong = append(wrong, text)
-		}
-	}
-	return wrong, nil
-}
-
-// unhealthy says what is wrong with an environment, "" when nothing is.
+// unhealthy says how an environment is not in its desired state though it is not
+// paused, "" when it is.
 func unhealthy(r environment.Report) string {
 	d := r.Deployment
 	switch {

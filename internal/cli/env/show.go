@@ -2,22 +2,61 @@ package env
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
 )
+
+func newStatusCommand(a *app.App) *cobra.Command {
+	return a.ShowsStatus(&cobra.Command{
+		Use:   "status [NAME…]",
+		Short: "Show the status of environments",
+		Long: `Show the status of environments: of every revision, how many tasks are desired and
+current. Of the active revision, healthy tasks count. Below is whether it is
+paused, why it is stuck, and which hosts are unhealthy; or all hosts (--hosts).
+
+  Created      nothing of it was deployed yet
+  Deploying    its tasks are being started
+  Active       all its tasks run and are healthy; a host that joins gets one, too
+  Undeploying  its tasks are being stopped, because another revision is deployed
+  Inactive     its tasks are stopped
+  Stuck        its deployment made no progress for too long; it is retried
+  Reverting    its tasks are being stopped by a rollback to an earlier revision
+  Reverted     its tasks are stopped`,
+		Example: "  deployster env status shop/prod\n  deployster env status --watch\n  deployster env status shop/prod --at 812 --hosts",
+	}, "show every host with its tasks", func(ctx context.Context, names []string, o output.StatusFlags) error {
+		return runStatus(ctx, a, names, o)
+	})
+}
+
+func runStatus(ctx context.Context, a *app.App, names []string, o output.StatusFlags) error {
+	return withEnvironments(ctx, a, names, o.At, func(e *query.Environments) error {
+		return a.Status(ctx, o, e, func() error {
+			reports, err := e.Status(names...)
+			if err != nil {
+				return err
+			}
+			return a.Show(map[string]any{"environments": reports}, func() error {
+				return a.Sections("no environments", len(reports), func(i int) error {
+					return view.Environment(a.Out, reports[i], o.Hosts, a.PlanOptions(a.Out))
+				})
+			})
+		})
+	})
+}
 
 func newListCommand(a *app.App) *cobra.Command {
 	return arguments.AsOf(&cobra.Command{
@@ -25,46 +64,18 @@ func newListCommand(a *app.App) *cobra.Command {
 		Short:   "List the environments",
 		Example: "  deployster env list",
 		Args:    cobra.NoArgs,
-	}, func(ctx context.Context, _ []string, at int64) error {
-		return withEnvironments(ctx, a, nil, at, func(e *environmentSet) error {
-			rows := [][]string{{"NAME", "REVISION", "STATUS", "DESIRED", "CURRENT", "HOSTS"}}
-			list := []listedEnvironment{}
-			for _, name := range e.names {
-				_ = e.Ask(name, func(s *environment.State) error {
-					l := listEnvironment(s)
-					list = append(list, l)
-					rows = append(rows, []string{name, strconv.Itoa(l.Revision), string(l.Status), strconv.Itoa(l.Desired), strconv.Itoa(l.Current), output.InLine(l.Query)})
-					return nil
-				})
-			}
-			return a.List(map[string]any{"environments": list}, "no environments", rows)
-		})
+	}, func(ctx context.Context, _ []string, at int64) error { return runList(ctx, a, at) })
+}
+
+func runList(ctx context.Context, a *app.App, at int64) error {
+	return withEnvironments(ctx, a, nil, at, func(e *query.Environments) error {
+		list := e.List()
+		rows := [][]string{{"NAME", "REVISION", "STATUS", "DESIRED", "CURRENT", "HOSTS"}}
+		for _, l := range list {
+			rows = append(rows, []string{l.Name, strconv.Itoa(l.Revision), string(l.Status), strconv.Itoa(l.Desired), strconv.Itoa(l.Current), output.InLine(l.Query)})
+		}
+		return a.List(map[string]any{"environments": list}, "no environments", rows)
 	})
-}
-
-// listedEnvironment is an environment in machine-readable output.
-type listedEnvironment struct {
-	Name string `json:"environment"`
-	environment.Row
-	Query string `json:"query"`
-}
-
-// listEnvironment describes the active revision, or the newest where none is active.
-func listEnvironment(s *environment.State) listedEnvironment {
-	revisions := s.Revisions()
-	shown := revisions[len(revisions)-1]
-	if d, ok := s.ActiveDeployment(); ok {
-		if r, err := s.Revision(d.Revision); err == nil {
-			shown = r
-		}
-	}
-	l := listedEnvironment{Name: s.Name(), Query: shown.Definition.InstanceGroup.Query}
-	for _, row := range s.Report().Rows {
-		if row.Revision == shown.Number {
-			l.Row = row
-		}
-	}
-	return l
 }
 
 func newRevisionsCommand(a *app.App) *cobra.Command {
@@ -73,48 +84,28 @@ func newRevisionsCommand(a *app.App) *cobra.Command {
 		Short:   "List the revisions of an environment, and what changed in each",
 		Example: "  deployster env revisions shop/prod",
 		Args:    arguments.Named("an environment"),
-	}, func(ctx context.Context, args []string, at int64) error {
-		name := args[0]
-		return withEnvironments(ctx, a, []string{name}, at, func(e *environmentSet) error {
-			return e.Ask(name, func(s *environment.State) error {
-				rows := [][]string{{"REVISION", "BASE", "BY", "CREATED", "CHANGED"}}
-				for _, r := range s.Revisions() {
-					rows = append(rows, []string{strconv.Itoa(r.Number), baseText(r.Base), output.Dash(output.InLine(r.By)), output.Moment(r.CreatedAt), output.InLine(whatChanged(s, r))})
-				}
-				return a.List(map[string]any{"environment": name, "revisions": append([]environment.Revision{}, s.Revisions()...)}, "no revisions", rows)
-			})
-		})
-	})
+	}, func(ctx context.Context, args []string, at int64) error { return runRevisions(ctx, a, args[0], at) })
 }
 
-func baseText(base int) string {
-	if base == 0 {
-		return output.Dash("")
-	}
-	return strconv.Itoa(base)
-}
-
-// whatChanged says in one line what a revision changed of its base.
-func whatChanged(s *environment.State, r environment.Revision) string {
-	base, err := s.Revision(r.Base)
-	if err != nil {
-		return output.Dash("")
-	}
-	return strings.Join(differences(base.Definition, r.Definition), "; ")
-}
-
-// differences are those of two definitions, a line each.
-func differences(before, after *environment.Definition) []string {
-	var lines []string
-	for _, d := range environment.Diff(before, after) {
-		switch {
-		case d.Path != "task.digest":
-			lines = append(lines, d.String())
-		case before.Task.Manifest == after.Task.Manifest: // else the path differs, too
-			lines = append(lines, fmt.Sprintf("task.manifest: %s has another text", after.Task.Manifest))
+func runRevisions(ctx context.Context, a *app.App, name string, at int64) error {
+	return withEnvironments(ctx, a, []string{name}, at, func(e *query.Environments) error {
+		revisions, err := reconcile.Get(e.Fold, name, (*environment.State).Revisions)
+		if err != nil {
+			return err
 		}
-	}
-	return lines
+		rows := [][]string{{"REVISION", "BASE", "BY", "CREATED", "CHANGED"}}
+		for _, r := range revisions {
+			base, changed := "", ""
+			if r.Base > 0 && r.Base <= len(revisions) {
+				base = strconv.Itoa(r.Base)
+				changed = strings.Join(view.DefinitionChanges(revisions[r.Base-1].Definition, r.Definition), "; ")
+			}
+			rows = append(rows, []string{
+				strconv.Itoa(r.Number), output.Dash(base), output.Dash(output.InLine(r.By)), output.Moment(r.CreatedAt), output.Dash(output.InLine(changed)),
+			})
+		}
+		return a.List(map[string]any{"environment": name, "revisions": revisions}, "no revisions", rows)
+	})
 }
 
 type showOptions struct {
@@ -144,11 +135,8 @@ func newShowCommand(a *app.App) *cobra.Command {
 }
 
 func runShow(ctx context.Context, a *app.App, o showOptions) error {
-	return withEnvironments(ctx, a, []string{o.name}, o.at, func(e *environmentSet) error {
-		if o.revision == 0 {
-			_ = e.Ask(o.name, func(s *environment.State) error { o.revision = len(s.Revisions()); return nil })
-		}
-		r, err := e.revision(o.name, o.revision)
+	return withEnvironments(ctx, a, []string{o.name}, o.at, func(e *query.Environments) error {
+		r, err := e.Revision(o.name, o.revision)
 		if err != nil {
 			return err
 		}
@@ -157,8 +145,8 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 }
 
 type diffOptions struct {
-	name    string
-	numbers [2]int
+	name     string
+	from, to int
 }
 
 func newDiffCommand(a *app.App) *cobra.Command {
@@ -171,9 +159,9 @@ as they were when the revisions were made.`,
 		Args:    arguments.Named("an environment", "a revision", "a revision"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			o := diffOptions{name: args[0]}
-			for i, text := range args[1:] {
-				if o.numbers[i], err = strconv.Atoi(text); err != nil || o.numbers[i] < 1 {
-					return exit.Usage("%q is no revision: they are numbered from 1", text)
+			for i, number := range []*int{&o.from, &o.to} {
+				if *number, err = strconv.Atoi(args[1+i]); err != nil || *number < 1 {
+					return exit.Usage("%q is no revision: they are numbered from 1", args[1+i])
 				}
 			}
 			return runDiff(c.Context(), a, o)
@@ -182,49 +170,19 @@ as they were when the revisions were made.`,
 }
 
 func runDiff(ctx context.Context, a *app.App, o diffOptions) error {
-	return withEnvironments(ctx, a, []string{o.name}, 0, func(e *environmentSet) error {
-		var definitions [2]*environment.Definition
-		for i, number := range o.numbers {
-			r, err := e.revision(o.name, number)
-			if err != nil {
-				return err
-			}
-			definitions[i] = r.Definition
-		}
-		manifests, err := diffManifests(a, o.name, o.numbers, definitions)
+	return withEnvironments(ctx, a, []string{o.name}, 0, func(e *query.Environments) error {
+		d, err := e.Differences(o.name, o.from, o.to, work.ManifestsBelow(a.Workspace))
 		if err != nil {
 			return err
 		}
-		return a.Show(map[string]any{
-			"environment": o.name, "from": o.numbers[0], "to": o.numbers[1], "manifest": manifests,
-			"differences": append([]environment.Difference{}, environment.Diff(definitions[0], definitions[1])...),
-		}, func() error {
-			lines := differences(definitions[0], definitions[1])
-			if len(lines) == 0 && manifests == "" {
-				return a.Printf("revisions %d and %d of %s do not differ\n", o.numbers[0], o.numbers[1], o.name)
+		document := map[string]any{"environment": o.name, "from": o.from, "to": o.to, "manifest": d.Manifest, "differences": d.Definition}
+		return a.Show(document, func() error {
+			if len(d.Definition) == 0 {
+				return a.Printf("revisions %d and %d of %s do not differ\n", o.from, o.to, o.name)
 			}
-			return view.RevisionDifferences(a.Out, lines, manifests, a.PlanOptions(a.Out))
+			return view.RevisionDifferences(a.Out, d.Before.Definition, d.After.Definition, d.Manifest, a.PlanOptions(a.Out))
 		})
 	})
-}
-
-// diffManifests is a unified diff of the manifests as the revisions have them; it
-// is empty where they are the same.
-func diffManifests(a *app.App, name string, numbers [2]int, definitions [2]*environment.Definition) (string, error) {
-	if definitions[0].Task.Digest == definitions[1].Task.Digest {
-		return "", nil
-	}
-	var texts [2][]byte
-	var titles [2]string
-	for i, d := range definitions {
-		text, err := work.ManifestsBelow(a.Workspace).Load(d.Task.Digest)
-		if err != nil {
-			return "", fmt.Errorf("manifest of revision %d: %w", numbers[i], err)
-		}
-		texts[i], titles[i] = text, fmt.Sprintf("%s (%s:%d)", d.Task.Manifest, name, numbers[i])
-	}
-	_, unified, _ := strings.Cut(string(diff.Diff(titles[0], texts[0], titles[1], texts[1])), "\n") // but for the title
-	return unified, nil
 }
 
 func newHistoryCommand(a *app.App) *cobra.Command {
@@ -234,21 +192,43 @@ func newHistoryCommand(a *app.App) *cobra.Command {
 		Example: "  deployster env history shop/prod --last 20",
 		Args:    arguments.Named("an environment"),
 	}, func(ctx context.Context, name string, at int64, last int) error {
-		return withEnvironments(ctx, a, []string{name}, at, func(e *environmentSet) error {
-			var list []environment.Deployment
-			_ = e.Ask(name, func(s *environment.State) error { list = arguments.Last(s.Deployments(), last); return nil })
-			rows := [][]string{{"DEPLOYMENT", "KIND", "STATUS", "STARTED", "TOOK", "BY", "REASON"}}
-			for _, d := range list {
-				kind, took := string(d.Kind), output.Dash("")
-				if d.Automatic {
-					kind = "automatic " + kind
-				}
-				if !d.Ended.IsZero() {
-					took = d.Ended.Sub(d.Started).Round(100 * time.Millisecond).String()
-				}
-				rows = append(rows, []string{d.ID, kind, string(d.Status), output.Moment(d.Started), took, output.Dash(output.InLine(d.By)), output.Dash(output.InLine(d.Reason))})
+		return runHistory(ctx, a, name, at, last)
+	})
+}
+
+func runHistory(ctx context.Context, a *app.App, name string, at int64, last int) error {
+	return withEnvironments(ctx, a, []string{name}, at, func(e *query.Environments) error {
+		all, err := reconcile.Get(e.Fold, name, (*environment.State).Deployments)
+		if err != nil {
+			return err
+		}
+		list := arguments.Last(all, last)
+		rows := [][]string{{"DEPLOYMENT", "KIND", "STATUS", "STARTED", "TOOK", "BY", "REASON"}}
+		for _, d := range list {
+			kind, took := string(d.Kind), ""
+			if d.Automatic {
+				kind = "automatic " + kind
 			}
-			return a.List(map[string]any{"environment": name, "deployments": list}, "nothing was deployed", rows)
-		})
+			if !d.Ended.IsZero() {
+				took = d.Ended.Sub(d.Started).Round(100 * time.Millisecond).String()
+			}
+			rows = append(rows, []string{
+				d.ID, kind, string(d.Status), output.Moment(d.Started), output.Dash(took), output.Dash(output.InLine(d.By)), output.Dash(output.InLine(d.Reason)),
+			})
+		}
+		return a.List(map[string]any{"environment": name, "deployments": list}, "nothing was deployed", rows)
+	})
+}
+
+// Explain prints why an environment or a task is not as it is to be, as it was
+// right after an event; 0 is now.
+func Explain(ctx context.Context, a *app.App, t deploylog.Target, at int64) error {
+	return withEnvironments(ctx, a, nil, at, func(e *query.Environments) error {
+		reasons, err := e.Explain(t, at == 0)
+		if err != nil {
+			return err
+		}
+		return a.Show(map[string]any{"target": t, "event": e.Head(), "reasons": reasons},
+			func() error { return view.EnvironmentReasons(a.Out, t, reasons, a.PlanOptions(a.Out)) })
 	})
 }

@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control/pipelines"
-	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
-	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/prompt"
+	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/pipeline"
 )
 
@@ -40,37 +40,32 @@ and nowhere else, so that the pipeline may change while it runs.`,
 	return c
 }
 
-// withPipelines has something done with the pipelines of the log, as they are now.
-func withPipelines(ctx context.Context, a *app.App, do func(*pipelines.Pipelines) error) error {
-	return a.WithLog(ctx, func(log deploylog.Log, _ string) error {
-		p := pipelines.New(log, a.Now)
-		if err := p.Follow(ctx, 0); err != nil {
-			return err
-		}
-		return do(p)
-	})
-}
-
-// runPropose has a command recorded, unless the pipeline refuses it; done says what
-// was done then.
-func runPropose(ctx context.Context, a *app.App, name string, command pipeline.Command, done string) error {
-	return withPipelines(ctx, a, func(p *pipelines.Pipelines) error {
-		events, err := p.Command(ctx, name, command)
-		if err != nil {
-			return exit.Refused(err)
-		}
-		return a.Recorded(map[string]any{}, events, done, "")
-	})
+// withPipelines has something done with the pipelines of the log, see session.AsOf.
+func withPipelines(ctx context.Context, a *app.App, names []string, at int64, do func(*query.Pipelines) error) error {
+	return session.AsOf(ctx, a, query.NewPipelines, names, at, do)
 }
 
 // proposing makes a command, of which a pipeline is the first argument, one that has
-// something recorded.
+// something recorded, unless the pipeline refuses it.
 func proposing(a *app.App, c *cobra.Command, wanted func(args []string) (command pipeline.Command, done string)) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		command, done := wanted(args)
 		return runPropose(c.Context(), a, args[0], command, done)
 	}
 	return c
+}
+
+func runPropose(ctx context.Context, a *app.App, name string, wanted pipeline.Command, done string) error {
+	return withPipelines(ctx, a, nil, 0, func(p *query.Pipelines) error { return propose(ctx, a, p, name, wanted, done) })
+}
+
+// propose has a command recorded; done says what was done then.
+func propose(ctx context.Context, a *app.App, p *query.Pipelines, name string, wanted pipeline.Command, done string) error {
+	events, err := p.Command(ctx, name, wanted)
+	if err != nil {
+		return err
+	}
+	return a.Recorded(map[string]any{}, events, done, "")
 }
 
 func newReleaseCommand(a *app.App) *cobra.Command {
@@ -128,5 +123,59 @@ failed is done again.`,
 	}, func(args []string) (pipeline.Command, string) {
 		return pipeline.Retry{Revision: args[1], By: app.Whoami()},
 			fmt.Sprintf("revision %s of pipeline %s is tried again", args[1], args[0])
+	})
+}
+
+type artifactOptions struct {
+	pipeline, revision, kind string
+	ref                      string
+	yes                      bool
+}
+
+func newArtifactCommand(a *app.App) *cobra.Command {
+	var o artifactOptions
+	c := &cobra.Command{
+		Use:   "artifact PIPELINE REVISION KIND",
+		Short: "Record that an artifact of a revision was received",
+		Long: `Record that an artifact of a revision was received. A build stage without a
+manifest waits for the artifacts that it lists. Manifests of later stages find
+the reference as {{ artifacts.KIND }}. What was received stays so: without --ref
+you are asked, as no manifest will ever find where the artifact is.`,
+		Example: "  deployster pipeline artifact gateway 42 x86 --ref gateway-42-x86.tar",
+		Args:    arguments.Named("a pipeline", "a revision", "a kind of artifact"),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.pipeline, o.revision, o.kind = args[0], args[1], args[2]
+			return runArtifact(c.Context(), a, o)
+		},
+	}
+	c.Flags().StringVar(&o.ref, "ref", "", "where it is: an image, a path, an address")
+	arguments.RegisterYes(c, &o.yes)
+	return c
+}
+
+func runArtifact(ctx context.Context, a *app.App, o artifactOptions) error {
+	if o.ref != "" {
+		if err := arguments.OneLine("--ref", o.ref); err != nil {
+			return err
+		}
+	}
+	received := pipeline.ReceiveArtifact{Revision: o.revision, Kind: o.kind, Ref: o.ref, By: app.Whoami()}
+	return withPipelines(ctx, a, nil, 0, func(p *query.Pipelines) error {
+		if o.ref == "" && !o.yes {
+			err := p.Ask(o.pipeline, func(s *pipeline.State) error {
+				_, err := s.Propose(received, a.Now()) // what is refused is not asked for
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			err = prompt.Agree(ctx, a, false,
+				fmt.Sprintf("artifact %s of revision %s would be received without a reference, which cannot be taken back (--ref says where the artifact is)", o.kind, o.revision),
+				"Artifact %s of revision %s has no reference (--ref), and that cannot be taken back. Receive it?", o.kind, o.revision)
+			if err != nil {
+				return err
+			}
+		}
+		return propose(ctx, a, p, o.pipeline, received, fmt.Sprintf("artifact %s of revision %s of pipeline %s is received", o.kind, o.revision, o.pipeline))
 	})
 }

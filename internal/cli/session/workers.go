@@ -1,6 +1,8 @@
 package session
 
 import (
+	"context"
+	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -10,6 +12,9 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/engines"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/interrupt"
+	"github.com/deployster-go/deployster/runner"
 )
 
 // Workers do the work of steps on the engines of hosts.
@@ -49,6 +54,31 @@ func OpenWorkers(a *app.App, log deploylog.Log, f WorkerFlags, news io.Writer) (
 		return nil, err
 	}
 	return &Workers{EnginePool: pool, Hosts: hosts, Tasks: tasks, Steps: work.NewStepWorker(config, pool)}, nil
+}
+
+// News is where what happens beside the output of a command is told.
+type News interface {
+	io.Writer
+	Notice(text string)
+}
+
+// WithWorkers has something done with the workers of a command, and closes them. The first
+// signal closes stop, the second ends ctx; what has ended because of either is reported.
+func WithWorkers(ctx context.Context, a *app.App, log deploylog.Log, f WorkerFlags, news News,
+	do func(ctx context.Context, w *Workers, stop <-chan struct{}) error,
+) (err error) {
+	ctx, signals := interrupt.Handle(ctx, news.Notice)
+	defer signals.Done()
+	workers, err := OpenWorkers(a, log, f, news)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, workers.Close()) }()
+	err = do(ctx, workers, signals.Stop)
+	if signals.Count.Load() > 0 && (err == nil || errors.Is(err, context.Canceled)) {
+		return exit.Reported(runner.ErrInterrupted)
+	}
+	return err
 }
 
 // Close closes the workers and the engines they used.

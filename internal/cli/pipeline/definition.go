@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/pipeline"
@@ -61,10 +63,7 @@ func readDefinition(a *app.App, file string) (*pipeline.Definition, error) {
 	if err != nil {
 		return nil, exit.Invalid(err)
 	}
-	d, err := pipeline.Parse(file, text, func(query string) error {
-		_, err := inventory.ParseQuery(query)
-		return err
-	})
+	d, err := pipeline.Parse(file, text, inventory.CheckQuery)
 	if err != nil {
 		return nil, exit.Invalid(err)
 	}
@@ -166,4 +165,69 @@ func preview(p *pipelines.Pipelines, d *pipeline.Definition, members map[string]
 		err = nil
 	}
 	return changes, exists, same, err
+}
+
+type deleteOptions struct {
+	name        string
+	yes, cancel bool
+	reason      string
+}
+
+func newDeleteCommand(a *app.App) *cobra.Command {
+	var o deleteOptions
+	c := &cobra.Command{
+		Use:   "delete PIPELINE",
+		Short: "Delete a pipeline",
+		Long: `Delete a pipeline. What it has deployed stays where it is, and its events stay in
+the log; nothing of it begins any more. One of its name that is applied later is a
+new pipeline: it has no revisions, and any may be released.
+
+While revisions are under way it is refused, unless they are to be cancelled
+(--cancel). What is being done at the moment is finished and recorded.`,
+		Example: "  deployster pipeline delete gateway --reason 'replaced by gateway-eu'\n  deployster pipeline delete gateway --cancel --yes",
+		Args:    arguments.Named("a pipeline"),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.name = args[0]
+			return runDelete(c.Context(), a, o)
+		},
+	}
+	c.Flags().BoolVar(&o.cancel, "cancel", false, "cancel the revisions that are under way")
+	arguments.RegisterYes(c, &o.yes)
+	arguments.RegisterReason(c, &o.reason)
+	return c
+}
+
+func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
+	return withPipelines(ctx, a, nil, 0, func(p *query.Pipelines) error {
+		deletion := pipeline.Delete{ID: a.NewID(), By: app.Whoami(), Reason: o.reason, Cancel: o.cancel}
+		var running []string
+		err := p.Ask(o.name, func(s *pipeline.State) error {
+			running = query.InProgress(s)
+			_, err := s.Propose(deletion, a.Now()) // what is refused is not asked for
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		what := "pipeline " + o.name
+		if len(running) > 0 {
+			what += fmt.Sprintf(" (revision %s under way is cancelled)", strings.Join(running, ", "))
+		}
+		if err := prompt.Agree(ctx, a, o.yes, what+" would be deleted", "Delete %s?", what); err != nil {
+			return err
+		}
+		events, err := p.Change(ctx, o.name, false, func(s *pipeline.State) ([]deploylog.Event, error) {
+			if !o.yes && !slices.Equal(query.InProgress(s), running) {
+				return nil, errMoved
+			}
+			return s.Propose(deletion, a.Now())
+		})
+		if err != nil {
+			return err
+		}
+		if !a.JSON() {
+			events = events[len(events)-1:] // the one of the deletion
+		}
+		return a.Recorded(map[string]any{"pipeline": o.name}, events, fmt.Sprintf("pipeline %s is deleted", o.name), "")
+	})
 }

@@ -1,0 +1,161 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+func newStatusCommand(a *app.App) *cobra.Command {
+	return output.Pictures(a.ShowsStatus(&cobra.Command{
+		Use:   "status [PIPELINE…]",
+		Short: "Show the status of pipelines",
+		Long: `Show the status of pipelines: what is deployed, has failed and is in progress, at
+every stage and host group; hosts are shown where something is in progress or has failed, or all of
+them (--hosts). Below is what does not move, and why.
+
+As a picture (--output svg, dot or mermaid) it takes one pipeline.`,
+		Example: `  deployster pipeline status gateway
+  deployster pipeline status --watch
+  deployster pipeline status gateway --at 812
+  deployster pipeline status gateway --output svg > gateway.svg`,
+	}, "show every host", func(ctx context.Context, names []string, o output.StatusFlags) error {
+		return runStatus(ctx, a, names, o)
+	}))
+}
+
+func runStatus(ctx context.Context, a *app.App, names []string, o output.StatusFlags) error {
+	return withPipelines(ctx, a, names, o.At, func(p *query.Pipelines) error {
+		return a.Status(ctx, o, p, func() error {
+			all, err := p.Status(o.Hosts || a.JSON(), names...)
+			switch {
+			case err != nil:
+				return err
+			case a.JSON() || a.Format == "text":
+				return a.Show(map[string]any{"pipelines": all}, func() error {
+					return a.Sections("no pipelines", len(all), func(i int) error { return view.Pipeline(a.Out, all[i], a.PlanOptions(a.Out)) })
+				})
+			case len(all) != 1:
+				return exit.Usage("a picture is of one pipeline: name it")
+			}
+			return a.Draw(view.PipelinePicture(all[0]))
+		})
+	})
+}
+
+func newListCommand(a *app.App) *cobra.Command {
+	return arguments.AsOf(&cobra.Command{
+		Use:     "list",
+		Short:   "List the pipelines",
+		Example: "  deployster pipeline list",
+		Args:    cobra.NoArgs,
+	}, func(ctx context.Context, _ []string, at int64) error { return runList(ctx, a, at) })
+}
+
+func runList(ctx context.Context, a *app.App, at int64) error {
+	return withPipelines(ctx, a, nil, at, func(p *query.Pipelines) error {
+		list, deleted := p.List()
+		rows := [][]string{{"PIPELINE", "STAGES", "DEPLOYED", "FAILED", "IN PROGRESS"}}
+		for _, l := range list {
+			rows = append(rows, []string{l.Name, fmt.Sprint(l.Stages), output.Dash(l.Deployed), output.Dash(l.Failed), output.Dash(strings.Join(l.InProgress, " "))})
+		}
+		return a.Show(map[string]any{"pipelines": list, "deleted": deleted}, func() error {
+			if err := a.Table("no pipelines", rows); err != nil || len(deleted) == 0 {
+				return err
+			}
+			var texts []string
+			for _, name := range slices.Sorted(maps.Keys(deleted)) {
+				texts = append(texts, fmt.Sprintf("%s (event %d)", name, deleted[name]))
+			}
+			return a.Printf("deleted: %s\n", strings.Join(texts, ", "))
+		})
+	})
+}
+
+func newHistoryCommand(a *app.App) *cobra.Command {
+	return arguments.History(&cobra.Command{
+		Use:     "history PIPELINE",
+		Short:   "List the revisions of a pipeline in the order of their release",
+		Example: "  deployster pipeline history gateway --last 20",
+		Args:    arguments.Named("a pipeline"),
+	}, func(ctx context.Context, name string, at int64, last int) error {
+		return runHistory(ctx, a, name, at, last)
+	})
+}
+
+func runHistory(ctx context.Context, a *app.App, name string, at int64, last int) error {
+	return withPipelines(ctx, a, []string{name}, at, func(p *query.Pipelines) error {
+		releases, err := p.Releases(name)
+		if err != nil {
+			return err
+		}
+		list := arguments.Last(releases, last)
+		rows := [][]string{{"REVISION", "STATUS", "SINCE EVENT", "RELEASED", "DEPLOYMENT"}}
+		for _, r := range list {
+			rows = append(rows, []string{r.Revision, string(r.Status), fmt.Sprint(r.Since), output.Moment(r.Released), r.Deployment})
+		}
+		return a.List(map[string]any{"pipeline": name, "revisions": list}, "no revision was released", rows)
+	})
+}
+
+func newExplainCommand(a *app.App) *cobra.Command {
+	var o Options
+	c := &cobra.Command{
+		Use:   "explain TARGET",
+		Short: "Explain why a target of a pipeline is pending or blocked",
+		Long: `Explain why everything at or below a target that makes no progress is pending or
+blocked: with the event that is responsible, and the event that would change it.
+
+TARGET is a pipeline, or a target of one as the log has it:
+  gateway, stage/gateway/prod, host-group/gateway/beta, host/gateway/beta/antworker001`,
+		Example: "  deployster pipeline explain gateway\n  deployster pipeline explain stage/gateway/prod",
+		Args:    arguments.Named("a target"),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.Target = deploylog.Target(args[0])
+			if !strings.Contains(args[0], "/") {
+				o.Target = pipeline.Target(args[0])
+			}
+			if _, ok := pipelines.PipelineOf(o.Target); !ok {
+				return exit.Usage("%q is no target of a pipeline: it is a pipeline's name, or begins with pipeline/, stage/, host-group/ or host/", args[0])
+			}
+			return Explain(c.Context(), a, o)
+		},
+	}
+	arguments.RegisterAt(c, &o.At)
+	arguments.RegisterInventory(c, &o.Inventory)
+	return c
+}
+
+// Options is what is to be explained.
+type Options struct {
+	Target    deploylog.Target
+	At        int64  // the event after which it was so; 0 is now
+	Inventory string // file
+}
+
+// Explain prints why something at or below a target of a pipeline does not move.
+func Explain(ctx context.Context, a *app.App, o Options) error {
+	return withPipelines(ctx, a, nil, o.At, func(p *query.Pipelines) error {
+		reasons, err := p.Explain(o.Target, work.NewHosts(o.Inventory), o.At == 0)
+		if err != nil {
+			return err
+		}
+		return a.Show(map[string]any{"target": o.Target, "event": p.Head(), "reasons": reasons},
+			func() error { return view.PipelineReasons(a.Out, o.Target, reasons, a.PlanOptions(a.Out)) })
+	})
+}

@@ -1,0 +1,28 @@
+// Package query answers questions about the deployment log: what of a target came
+// last, which runs there were and how they ended, who caused an event, which names
+// there are, and why something has no end.
+//
+// An answer is folded from the log whenever it is asked for, and nothing of it is
+// kept. It is a value, and a document where it has JSON tags: the command line prints
+// it, and a server sends it. So nothing here prints, reads flags, or speaks of either;
+// what people read is written by package view.
+package query
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNotFound is wrapped where what is asked for is not in the log.
+var ErrNotFound = errors.New("not in the log")
+
+// unknown returns an error that wraps ErrNotFound, and says what to do in its place.
+func unknown(format string, args ...any) error { return &unknownError{fmt.Sprintf(format, args...)} }
+
+type unknownError struct{ text string }
+
+// Error says what is not there, and what to do.
+func (e *unknownError) Error() string { return e.text }
+
+// Unwrap returns ErrNotFound.
+func (e *unknownError) Unwrap() error { return ErrNotFound }

@@ -1,0 +1,260 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/diff"
+
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+)
+
+// Environments answers questions about the environments of a log, as they were right after
+// the event up to which it is followed.
+type Environments struct {
+	*environments.Environments
+	Log  deploylog.Log
+	last time.Time // of the newest event
+}
+
+// NewEnvironments knows nothing until it is told to Follow.
+func NewEnvironments(log deploylog.Log, now func() time.Time) *Environments {
+	e := &Environments{Log: log}
+	e.Environments = environments.New(log, now, func(last deploylog.Event) { e.last = last.CreatedAt })
+	return e
+}
+
+// Check refuses the name of an environment that there never was.
+func (e *Environments) Check(name string) error {
+	return e.Ask(name, func(*environment.State) error { return nil })
+}
+
+// EnvironmentRow is an environment in a list: its active revision, or the newest where
+// none is active.
+type EnvironmentRow struct {
+	Name string `json:"environment"`
+	environment.Row
+	Query string `json:"query"`
+}
+
+// List is the environments that are not deleted.
+func (e *Environments) List() []EnvironmentRow {
+	rows := []EnvironmentRow{}
+	for _, s := range e.All() {
+		if s.Exists() {
+			rows = append(rows, listed(s))
+		}
+	}
+	return rows
+}
+
+func listed(s *environment.State) EnvironmentRow {
+	revisions := s.Revisions()
+	shown := revisions[len(revisions)-1]
+	if d, ok := s.ActiveDeployment(); ok {
+		if r, err := s.Revision(d.Revision); err == nil {
+			shown = r
+		}
+	}
+	l := EnvironmentRow{Name: s.Name(), Query: shown.Definition.InstanceGroup.Query}
+	for _, row := range s.Report().Rows {
+		if row.Revision == shown.Number {
+			l.Row = row
+		}
+	}
+	return l
+}
+
+// Status is that of the environments of those names; none is all that are not deleted.
+func (e *Environments) Status(names ...string) ([]environment.Report, error) {
+	if len(names) == 0 {
+		names = e.Present()
+	}
+	reports := []environment.Report{}
+	for _, name := range names {
+		r, err := reconcile.Get(e.Fold, name, (*environment.State).Report)
+		if err != nil {
+			return nil, err
+		}
+		reports = append(reports, r)
+	}
+	return reports, nil
+}
+
+// Revision is one of an environment; 0 is the newest.
+func (e *Environments) Revision(name string, number int) (r environment.Revision, err error) {
+	err = e.Ask(name, func(s *environment.State) error {
+		if number == 0 {
+			number = len(s.Revisions())
+		}
+		r, err = s.Revision(number)
+		return err
+	})
+	return r, err
+}
+
+// Explain returns why an environment, or one of its tasks, is not in its desired state;
+// at present, that may be because nobody works on it.
+func (e *Environments) Explain(t deploylog.Target, present bool) (reasons []environment.Reason, err error) {
+	name, _ := environment.NameOf(t)
+	reasons = []environment.Reason{}
+	err = e.Ask(name, func(s *environment.State) error {
+		if !concerns(s, t) {
+			return unknown("there is no %s: deployster env status %s --hosts shows what there is", t, name)
+		}
+		when := e.last
+		if present {
+			when = e.Now()
+		}
+		if present && !s.Idle() && !environments.Controlled(e.Log, name) {
+			reasons = append(reasons, s.NoController())
+		}
+		reasons = append(reasons, s.Explain(t, when)...)
+		return nil
+	})
+	return reasons, err
+}
+
+// concerns reports whether a target is the environment or one of its tasks, which
+// may not have started yet.
+func concerns(s *environment.State, t deploylog.Target) bool {
+	if t == environment.Target(s.Name()) {
+		return true
+	}
+	d, _ := s.ActiveDeployment()
+	for _, h := range s.Report().Hosts {
+		if h.Desired && t == environment.TaskTarget(s.Name(), d.Revision, h.Host) {
+			return true
+		}
+		for _, task := range h.Tasks {
+			if t == environment.TaskTarget(s.Name(), task.Revision, h.Host) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Differences is how two revisions of an environment differ.
+type Differences struct {
+	Before, After environment.Revision
+	Definition    []environment.Difference
+	Manifest      string // a unified diff, "" where the texts are the same
+}
+
+// Differences compares the definitions of two revisions, and the manifests that are kept
+// of them.
+func (e *Environments) Differences(name string, before, after int, kept work.Manifests) (d Differences, err error) {
+	if d.Before, err = e.Revision(name, before); err != nil {
+		return d, err
+	}
+	if d.After, err = e.Revision(name, after); err != nil {
+		return d, err
+	}
+	d.Definition = append([]environment.Difference{}, environment.Diff(d.Before.Definition, d.After.Definition)...)
+	if d.Before.Definition.Task.Digest == d.After.Definition.Task.Digest {
+		return d, nil
+	}
+	var texts [2][]byte
+	var titles [2]string
+	for i, r := range []environment.Revision{d.Before, d.After} {
+		if texts[i], err = kept.Load(r.Definition.Task.Digest); err != nil {
+			return d, fmt.Errorf("manifest of revision %d: %w", r.Number, err)
+		}
+		titles[i] = fmt.Sprintf("%s (%s:%d)", r.Definition.Task.Manifest, name, r.Number)
+	}
+	_, d.Manifest, _ = strings.Cut(string(diff.Diff(titles[0], texts[0], titles[1], texts[1])), "\n") // but for the title
+	return d, nil
+}
+
+// Progress is how far a deployment has come that is followed. One that is stuck may be
+// rolled back automatically: then it is the rollback that is followed to its end.
+type Progress struct {
+	Events     []deploylog.Event // of the environment, since the last progress
+	Report     environment.Report
+	Deployment environment.Deployment
+	Over       bool
+	Failure    error // why it cannot succeed any more
+}
+
+// Progress follows a deployment: it yields its progress whenever there are events of its
+// environment, from those behind after, whoever works on it. It goes on beyond the end of
+// the deployment until ctx ends, and with what has happened until then.
+func (e *Environments) Progress(ctx context.Context, name, deployment string, after int64) iter.Seq2[Progress, error] {
+	return func(yield func(Progress, error) bool) {
+		reading := context.WithoutCancel(ctx)
+		for news, err := range e.Log.Watch(ctx, deploylog.Filter{After: after}) {
+			if err != nil {
+				yield(Progress{}, fmt.Errorf("watching the log: %w", err))
+				return
+			}
+			if of, _ := environment.NameOf(news.Target); of != name || news.Seq <= after {
+				continue
+			}
+			p, err := e.progress(reading, name, deployment, after)
+			if after = e.Head(); !yield(p, err) || err != nil {
+				return
+			}
+		}
+		if p, err := e.progress(reading, name, deployment, after); err != nil || len(p.Events) > 0 {
+			yield(p, err)
+		}
+	}
+}
+
+// progress is that with the newest events behind after.
+func (e *Environments) progress(ctx context.Context, name, deployment string, after int64) (p Progress, err error) {
+	if err := e.Follow(ctx, 0); err != nil {
+		return p, err
+	}
+	for event, err := range e.Log.Read(ctx, deploylog.Filter{After: after, Until: e.Head()}) {
+		if err != nil {
+			return p, err
+		}
+		if of, _ := environment.NameOf(event.Target); of == name {
+			p.Events = append(p.Events, event)
+		}
+	}
+	err = e.Ask(name, func(s *environment.State) error {
+		p.Report = s.Report()
+		p.Deployment, p.Over, p.Failure = outcome(s, deployment)
+		return nil
+	})
+	return p, err
+}
+
+// outcome is the deployment of an ID, or the automatic rollback that took its place, and
+// how it has ended.
+func outcome(s *environment.State, id string) (d environment.Deployment, over bool, failure error) {
+	all := s.Deployments()
+	i := slices.IndexFunc(all, func(d environment.Deployment) bool { return d.ID == id })
+	switch {
+	case i < 0:
+		return d, true, nil
+	case !s.Exists() && all[i].Kind == environment.ByDelete:
+		return all[i], true, nil
+	case !s.Exists():
+		return all[i], true, fmt.Errorf("environment %s was deleted while it was followed", s.Name())
+	}
+	for d = all[i]; d.Status == environment.DeploymentSuperseded; d = all[i] {
+		if i++; i == len(all) || !all[i].Automatic {
+			return d, true, fmt.Errorf("deployment %s has not finished: %s", d.ID, d.Cause)
+		}
+		failure = fmt.Errorf("deployment %s was stuck, and was rolled back to revision %d", d.ID, all[i].Revision)
+	}
+	switch d.Status {
+	case environment.DeploymentFinished:
+		return d, true, failure
+	case environment.DeploymentStuck:
+		return d, true, fmt.Errorf("deployment %s is stuck: deployster env run %s retries it, env rollback goes back to an earlier revision", d.ID, s.Name())
+	}
+	return d, false, failure
+}

@@ -1,0 +1,104 @@
+package query_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/query"
+)
+
+// deployed is an environment in a log, of which a deployment has started.
+func deployed(t *testing.T) (e *query.Environments, started deploylog.Event) {
+	t.Helper()
+	e = query.NewEnvironments(reconciletest.InMemory(t)(), time.Now)
+	var events []deploylog.Event
+	for _, c := range []environment.Command{
+		environment.Create{Definition: &environment.Definition{
+			Name: "shop", Type: environment.Daemon, Task: environment.TaskSpec{Manifest: "task.yaml", Digest: "d"},
+			InstanceGroup: environment.InstanceGroup{Query: "name exists"},
+			Deployment:    environment.Configuration{Method: environment.Replace, ProgressDeadline: environment.Duration(time.Minute)},
+		}},
+		environment.Deploy{Revision: 1, Hosts: []string{"one"}},
+	} {
+		var err error
+		if events, err = e.Command(t.Context(), "shop", c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, started = range events {
+		if started.Name == environment.EventStarted {
+			break
+		}
+	}
+	return e, started
+}
+
+// event is one of the environment, as a controller records it.
+func event(deployment, name, data string) deploylog.Event {
+	return deploylog.Event{Deployment: deployment, Target: environment.Target("shop"), Revision: "1", Name: name, Attempt: 1, Data: []byte(data)}
+}
+
+func TestADeploymentIsFollowedToItsEnd(t *testing.T) {
+	const version = `{"version":1}`
+	rollback := event("shop:1@2026", environment.EventStarted, `{"version":1,"kind":"rollback","automatic":true}`)
+	for name, tc := range map[string]struct {
+		happens []deploylog.Event
+		ended   string // the deployment; "" is the first
+		failure string
+	}{
+		"it finishes": {happens: []deploylog.Event{event("", environment.EventFinished, version)}},
+		"it is stuck": {happens: []deploylog.Event{event("", environment.EventStuck, `{"version":1,"error":"no progress"}`)}, failure: "is stuck: deployster env run shop retries it"},
+		"another replaces it": {
+			happens: []deploylog.Event{event("", environment.EventFailed, `{"version":1,"error":"superseded"}`), event("shop:1@2026", environment.EventStarted, `{"version":1,"kind":"deploy"}`)},
+			failure: "has not finished",
+		},
+		"it rolls itself back": {
+			happens: []deploylog.Event{event("", environment.EventStuck, version), event("", environment.EventFailed, version), rollback, event("shop:1@2026", environment.EventFinished, version)},
+			ended:   "shop:1@2026", failure: "was stuck, and was rolled back to revision 1",
+		},
+		"its environment is deleted": {happens: []deploylog.Event{event("", environment.EventDeleted, version)}, failure: "was deleted while it was followed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, started := deployed(t)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				go func() {
+					for _, happens := range tc.happens {
+						if happens.Deployment == "" {
+							happens.Deployment = started.Deployment
+						}
+						if _, err := e.Log.Append(ctx, happens); err != nil {
+							t.Error(err)
+						}
+					}
+				}()
+				seen := 0
+				var last query.Progress
+				for p, err := range e.Progress(ctx, "shop", started.Deployment, started.Seq-1) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					last, seen = p, seen+len(p.Events)
+				}
+				if want := tc.ended; want != "" && last.Deployment.ID != want {
+					t.Errorf("it ends with deployment %s, not %s", last.Deployment.ID, want)
+				}
+				switch {
+				case !last.Over:
+					t.Errorf("it is not over: %+v", last)
+				case tc.failure == "" && last.Failure != nil, tc.failure != "" && (last.Failure == nil || !strings.Contains(last.Failure.Error(), tc.failure)):
+					t.Errorf("it fails with %v", last.Failure)
+				case seen != 1+len(tc.happens):
+					t.Errorf("%d events were seen, not %d", seen, 1+len(tc.happens))
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,218 @@
+package query
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+// Pipelines answers questions about the pipelines of a log, as they were right after the
+// event up to which it is followed.
+type Pipelines struct {
+	*pipelines.Pipelines
+	overview *pipelines.Overview
+	Log      deploylog.Log
+}
+
+// NewPipelines knows nothing until it is told to Follow.
+func NewPipelines(log deploylog.Log, now func() time.Time) *Pipelines {
+	overview := pipelines.NewOverview()
+	return &Pipelines{Pipelines: pipelines.New(log, now, overview.Note), overview: overview, Log: log}
+}
+
+// Check refuses the name of a pipeline that there is not, or not any more.
+func (p *Pipelines) Check(name string) error {
+	deleted, err := reconcile.Get(p.Fold, name, (*pipeline.State).Deleted)
+	if err == nil && deleted > 0 {
+		return unknown("pipeline %s was deleted (event %d): deployster pipeline apply makes it anew, pipeline status --at %d shows what it was", name, deleted, deleted-1)
+	}
+	return err
+}
+
+// Definitions are those of the pipelines of those names; none is all.
+func (p *Pipelines) Definitions(names ...string) (definitions []*pipeline.Definition) {
+	for name, s := range p.All() {
+		if d := s.Definition(); d != nil && p.Exists(s) && (len(names) == 0 || slices.Contains(names, name)) {
+			definitions = append(definitions, d)
+		}
+	}
+	return definitions
+}
+
+// PipelineRow is a pipeline in a list.
+type PipelineRow struct {
+	Deployed   string   `json:"deployed"` // revision; "" is none
+	Failed     string   `json:"failed"`
+	InProgress []string `json:"in_progress"`
+	Name       string   `json:"pipeline"`
+	Stages     int      `json:"stages"`
+}
+
+// List is the pipelines, and the events that deleted those that there are not any more.
+func (p *Pipelines) List() (rows []PipelineRow, deleted map[string]int64) {
+	rows, deleted = []PipelineRow{}, map[string]int64{}
+	for name, s := range p.All() {
+		if event := s.Deleted(); event > 0 {
+			deleted[name] = event
+			continue
+		}
+		latest := p.overview.Latest(pipeline.Target(name))
+		rows = append(rows, PipelineRow{
+			Deployed: latest.Deployed, Failed: latest.Failed, InProgress: InProgress(s), Name: name, Stages: len(s.Definition().Stages),
+		})
+	}
+	return rows, deleted
+}
+
+// InProgress are the revisions whose deployments have not ended.
+func InProgress(s *pipeline.State) []string {
+	running := []string{}
+	for _, r := range s.Registrations() {
+		if r.Status == pipeline.Running {
+			running = append(running, r.Revision)
+		}
+	}
+	return running
+}
+
+// Release is a revision that was released.
+type Release struct {
+	pipeline.Registration
+	Released time.Time `json:"-"`
+}
+
+// Releases are the revisions of a pipeline in the order of their release.
+func (p *Pipelines) Releases(name string) ([]Release, error) {
+	return reconcile.Get(p.Fold, name, func(s *pipeline.State) (all []Release) {
+		for _, r := range s.Registrations() {
+			all = append(all, Release{r, p.overview.Released(r.Deployment)})
+		}
+		return all
+	})
+}
+
+// PipelineStatus is the status of a pipeline at one moment.
+type PipelineStatus struct {
+	Name    string            `json:"pipeline"`
+	Event   int64             `json:"event"` // the newest
+	Rows    []TargetRow       `json:"targets"`
+	Waiting []pipeline.Reason `json:"waiting"`
+}
+
+// TargetRow is a pipeline, stage, host group or host, what was deployed and failed
+// there last, and the revisions in progress there.
+type TargetRow struct {
+	pipeline.Place
+	pipelines.Latest
+	Revisions []pipeline.Row `json:"in_progress"` // oldest first
+}
+
+// Active reports whether a revision is running, waiting or failed at the target.
+func (r TargetRow) Active() bool {
+	return slices.ContainsFunc(r.Revisions, func(row pipeline.Row) bool {
+		return row.Progress == pipeline.IsRunning || row.Progress == pipeline.IsWaiting || row.Progress == pipeline.HasFailure
+	})
+}
+
+// Status is that of the pipelines of those names, none is all, with every host or with
+// those at which something is active.
+func (p *Pipelines) Status(hosts bool, names ...string) ([]PipelineStatus, error) {
+	if len(names) == 0 {
+		names = p.Present()
+	}
+	all := []PipelineStatus{}
+	for _, name := range names {
+		status, err := reconcile.Get(p.Fold, name, func(s *pipeline.State) PipelineStatus { return p.status(name, s, hosts) })
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, status)
+	}
+	return all, nil
+}
+
+func (p *Pipelines) status(name string, s *pipeline.State, hosts bool) PipelineStatus {
+	revisions := map[deploylog.Target][]pipeline.Row{}
+	for _, r := range s.Status() {
+		revisions[r.Target] = append(revisions[r.Target], r)
+	}
+	status := PipelineStatus{Name: name, Event: s.Head(), Rows: []TargetRow{}, Waiting: []pipeline.Reason{}}
+	for _, place := range s.Places() {
+		row := TargetRow{Place: place, Latest: p.overview.Latest(place.Target), Revisions: revisions[place.Target]}
+		if hosts || row.Host == "" || row.Active() {
+			status.Rows = append(status.Rows, row)
+		}
+	}
+	for _, r := range s.Explain(pipeline.Target(name)) {
+		if r.Blocking() {
+			status.Waiting = append(status.Waiting, r)
+		}
+	}
+	return status
+}
+
+// Explain returns why what is at or below a target of a pipeline makes no progress. What
+// the state of the pipeline takes for ready is, at present, being worked on or waits for
+// somebody who does.
+func (p *Pipelines) Explain(t deploylog.Target, hosts pipelines.Hosts, present bool) ([]pipeline.Reason, error) {
+	name, _ := pipelines.PipelineOf(t)
+	if err := p.Check(name); err != nil {
+		return nil, err
+	}
+	idle := present && !pipelines.Controlled(p.Log, name)
+	all, err := reconcile.Get(p.Fold, name, func(s *pipeline.State) []pipeline.Reason {
+		_, _ = hosts.Members(s.Definition()) // reads the inventory, for the slots
+		all := append([]pipeline.Reason{}, s.Explain(t)...)
+		for i := range all {
+			if r := &all[i]; r.Code == pipeline.Ready {
+				p.explainReady(r, hosts, idle)
+				explainDeploying(r, s.Definition(), idle)
+			}
+		}
+		return all
+	})
+	if err == nil && len(all) > 0 && all[0].Code == pipeline.NoTarget {
+		return nil, unknown("%s: %s", t, all[0].Message())
+	}
+	return all, err
+}
+
+// explainReady finds out who works on an entry, or what that waits for.
+func (p *Pipelines) explainReady(r *pipeline.Reason, hosts pipelines.Hosts, idle bool) {
+	if w, ok := p.overview.Working(*r); ok && runs.Alive(p.Log, w.Run) {
+		r.Code, r.Run, r.Seq = pipeline.InRun, w.Run, w.Seq
+		return
+	}
+	if idle {
+		r.Code = pipeline.NoScheduler
+		return
+	}
+	if w, ok := p.overview.Failed(*r); ok {
+		r.Code, r.Run, r.Seq = pipeline.AwaitsRetry, w.Run, w.Seq
+		return
+	}
+	r.Code = pipeline.AwaitsSlot
+	if r.Target.Kind() != "host" {
+		return
+	}
+	host := string(r.Target)[strings.LastIndexByte(string(r.Target), '/')+1:]
+	busy := slices.DeleteFunc(p.overview.Busy(r.Target), func(w pipelines.Working) bool { return !runs.Alive(p.Log, w.Run) })
+	if len(busy) > 0 && len(busy) >= hosts.Slots(host) {
+		r.Code, r.ByEvent, r.By, r.Run, r.Seq = pipeline.AwaitsHost, busy[0].Event, busy[0].Target, busy[0].Run, busy[0].Seq
+	}
+}
+
+// explainDeploying names the environment for which a stage waits.
+func explainDeploying(r *pipeline.Reason, d *pipeline.Definition, idle bool) {
+	for i := range d.Stages {
+		if s := &d.Stages[i]; r.Event == pipeline.EventDeployed && !idle && pipeline.StageTarget(d.Name, s.Name) == r.Target {
+			r.Code, r.Name, r.Seq = pipeline.AwaitsEnvironment, s.Environment, 0
+		}
+	}
+}
