@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/inventory"
-	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline"
 )
 
@@ -20,11 +19,14 @@ type Hosts struct {
 
 	mu        sync.Mutex
 	read      fileState
-	version   int                                          // how often it was read
-	inventory *inventory.Inventory                         // the last that could be read
-	err       error                                        // of the present file
-	members   map[*pipeline.Definition]map[string][]string // while the file stays as it is
+	version   int                  // how often it was read
+	inventory *inventory.Inventory // the last that could be read
+	err       error                // of the present file
+	selected  map[string][]string  // by query, while the file stays as it is
 }
+
+// maxSelected is how many queries are remembered, some of definitions that are gone.
+const maxSelected = 1000
 
 // fileState differs when a file may have changed.
 type fileState struct {
@@ -36,9 +38,6 @@ type fileState struct {
 // NewHosts returns the hosts of an inventory file, which is read when it is first
 // needed.
 func NewHosts(path string) *Hosts { return &Hosts{path: path} }
-
-// Path is where the inventory file is.
-func (h *Hosts) Path() string { return h.path }
 
 // Inventory is the inventory as it is now.
 func (h *Hosts) Inventory() (*inventory.Inventory, error) {
@@ -60,7 +59,7 @@ func (h *Hosts) load() (*inventory.Inventory, error) {
 	h.version++
 	v, err := ReadInventory(h.path)
 	if h.err = err; err == nil { // else the hosts that are known stay
-		h.inventory, h.members = v, map[*pipeline.Definition]map[string][]string{}
+		h.inventory, h.selected = v, map[string][]string{}
 	}
 	return h.inventory, h.err
 }
@@ -80,18 +79,27 @@ func ReadInventory(path string) (*inventory.Inventory, error) {
 	return inventory.Parse(path, text)
 }
 
-// ReadFile reads a file that somebody named, up to the size that files of
-// Deployster may have.
-func ReadFile(path string) ([]byte, error) {
-	sources, err := manifest.ReadFiles([]string{path})
+// Version is another number when the rest may answer differently.
+func (h *Hosts) Version() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, _ = h.load() // Selected returns what is wrong
+	return h.version
+}
+
+// Selected are the names of the hosts that a query selects, which nobody changes.
+func (h *Hosts) Selected(query string) ([]string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v, err := h.load()
 	if err != nil {
 		return nil, err
 	}
-	return sources[0].Data, nil
+	return h.names(v, query)
 }
 
 // Members are the hosts of each group of a pipeline at present.
-func (h *Hosts) Members(d *pipeline.Definition) (map[string][]string, error) {
+func (h *Hosts) Members(d *pipeline.Definition) (members map[string][]string, err error) {
 	groups := d.Groups()
 	if len(groups) == 0 {
 		return nil, nil
@@ -102,51 +110,34 @@ func (h *Hosts) Members(d *pipeline.Definition) (map[string][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if known, ok := h.members[d]; ok {
-		return known, nil
-	}
-	members := map[string][]string{}
+	members = map[string][]string{}
 	for _, g := range groups {
-		q, err := inventory.ParseQuery(g.Hosts)
-		if err != nil {
+		if members[g.Name], err = h.names(v, g.Hosts); err != nil {
 			return nil, fmt.Errorf("hosts of group %s: %w", g.Name, err)
 		}
-		members[g.Name] = selected(v, q)
 	}
-	clear(h.members) // of definitions that are gone
-	h.members[d] = members
 	return members, nil
 }
 
-// Version is another number when the rest may answer differently.
-func (h *Hosts) Version() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	_, _ = h.load() // Selected returns what is wrong
-	return h.version
-}
-
-// Selected are the names of the hosts that a query selects.
-func (h *Hosts) Selected(query string) ([]string, error) {
+// names are those of the hosts of the present inventory that a query selects; h.mu
+// is held.
+func (h *Hosts) names(v *inventory.Inventory, query string) ([]string, error) {
+	if names, known := h.selected[query]; known {
+		return names, nil
+	}
 	q, err := inventory.ParseQuery(query)
 	if err != nil {
 		return nil, fmt.Errorf("query %s: %w", query, err)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	v, err := h.load()
-	if err != nil {
-		return nil, err
+	if len(h.selected) >= maxSelected {
+		clear(h.selected)
 	}
-	return selected(v, q), nil
-}
-
-func selected(v *inventory.Inventory, q inventory.Query) []string {
 	names := []string{}
 	for _, host := range v.Select(q) {
 		names = append(names, host.Name)
 	}
-	return names
+	h.selected[query] = names
+	return names, nil
 }
 
 // Known reports whether a host is in the inventory. Without an inventory that
@@ -162,13 +153,12 @@ func (h *Hosts) Known(name string) bool {
 }
 
 // Slots is how many steps may run on a host at once.
-func (h *Hosts) Slots(host string) int {
-	if known, ok := h.host(host); ok {
-		return known.Slots
-	}
-	return 1
+func (h *Hosts) Slots(name string) int {
+	host, _ := h.host(name)
+	return max(1, host.Slots)
 }
 
+// host is one of the inventory that could be read last.
 func (h *Hosts) host(name string) (inventory.Host, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

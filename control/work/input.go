@@ -1,13 +1,14 @@
 package work
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
-	"fmt"
 	"maps"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -66,7 +67,7 @@ type Input struct {
 }
 
 // Evaluate loads the variables, without any manifest.
-func (i *Inputs) Evaluate(o LoadOptions) (*Input, error) {
+func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	in := &Input{
 		Workspace: i.Workspace, Run: newID(i.Now()), Expressions: expression.New(i.Workspace), Usage: o.Usage,
 	}
@@ -100,10 +101,10 @@ func (i *Inputs) Evaluate(o LoadOptions) (*Input, error) {
 }
 
 // Load loads manifests, merged into one, and the variables.
-func (i *Inputs) Load(sources []manifest.Source, o LoadOptions) (*Input, error) {
+func (i Inputs) Load(sources []manifest.Source, o LoadOptions) (*Input, error) {
 	for _, s := range sources {
-		if planfile.Is(bytes.NewReader(s.Data)) {
-			return nil, &InputError{fmt.Errorf("%s is a saved plan and no manifest", s.Name)}
+		if err := planfile.Refuse(s.Name, s.Data); err != nil {
+			return nil, &InputError{err}
 		}
 	}
 	in, err := i.Evaluate(o)
@@ -148,6 +149,47 @@ func (in *Input) Below(path string) string {
 	return path
 }
 
+// Meaning returns the runs.Options.Meaning of an input. It covers what the
+// manifest says of a resource and of all it depends on, the plugs, and the
+// variables.
+func (in *Input) Meaning() func(salt, resource string) string {
+	said := map[string]string{}
+	for _, r := range in.Manifest.Resources { // each after all it depends on
+		text := r.Hash()
+		for _, name := range in.Manifest.Dependencies(r.Name) {
+			text += " " + said[name]
+		}
+		sum := sha256.Sum256([]byte(text))
+		said[r.Name] = hex.EncodeToString(sum[:])
+	}
+	shared := map[string]any{}
+	maps.Copy(shared, in.Variables)
+	for name := range in.Builtin {
+		delete(shared, name)
+	}
+	for _, p := range in.Manifest.Plugs {
+		shared["plug "+p.Name] = in.Below(p.Path) // no variable has a space in its name
+	}
+	var mu sync.Mutex
+	salted := map[string]string{} // shared, by salt
+	return func(salt, resource string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, known := salted[salt]; !known {
+			hash, err := planfile.Salt(salt).Fingerprint(shared)
+			if err != nil {
+				return "" // a variable that JSON cannot express
+			}
+			salted[salt] = hash
+		}
+		meaning, err := planfile.Salt(salt).Fingerprint([]string{said[resource], salted[salt]})
+		if err != nil {
+			return ""
+		}
+		return meaning
+	}
+}
+
 func newID(now time.Time) string { return ulid.MustNew(ulid.Timestamp(now), rand.Reader).String() }
 
 // Conflicts fails where resources manage one thing, as far as that is known
@@ -162,12 +204,9 @@ func (in *Input) Check() error {
 		return err
 	}
 	problems = append(problems, in.shipped().Conflicts()...)
-	if err := in.Manifest.CheckPlugs(); err != nil {
-		var found *manifest.Error
-		if !errors.As(err, &found) {
-			return err
-		}
-		problems = append(problems, found.Problems...)
+	var plugs *manifest.Error
+	if errors.As(in.Manifest.CheckPlugs(), &plugs) {
+		problems = append(problems, plugs.Problems...)
 	}
 	return invalid(manifest.Sorted(problems, in.Manifest.Files))
 }

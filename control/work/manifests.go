@@ -12,6 +12,7 @@ import (
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/atomicfile"
+	"github.com/deployster-go/deployster/manifest"
 )
 
 // Manifests are the texts of manifests that revisions of environments apply, kept
@@ -66,4 +67,37 @@ func (m Manifests) Load(digest string) ([]byte, error) {
 func ManifestDigest(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
+}
+
+// ReadFile reads a file that somebody named, up to the size that files of
+// Deployster may have.
+func ReadFile(path string) ([]byte, error) {
+	sources, err := manifest.ReadFiles([]string{path})
+	if err != nil {
+		return nil, err
+	}
+	return sources[0].Data, nil
+}
+
+// ManifestBelow is the path of a manifest below the workspace, in which it must
+// be, also where it is a link. Of a file that cannot be opened the error does not
+// name it.
+func ManifestBelow(workspace, path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	below, err := filepath.Rel(workspace, abs)
+	if err != nil || !filepath.IsLocal(below) {
+		return "", fmt.Errorf("it is not below the workspace %s", workspace)
+	}
+	f, err := os.OpenInRoot(workspace, below)
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		return "", failed.Err
+	}
+	if err != nil {
+		return "", err
+	}
+	return filepath.ToSlash(below), f.Close()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/inventory"
+	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
@@ -20,6 +21,15 @@ type Connection struct {
 	Info     engine.Info
 	Images   invoke.Images
 	Recovery runs.Engines // finds the engines of dead runs, from this one
+}
+
+// CheckPlugs is the check of a manifest whose engine sees the files of this machine;
+// another's files are not known.
+func (c *Connection) CheckPlugs(m *manifest.Manifest) error {
+	if c.Info.Remote {
+		return nil
+	}
+	return m.CheckPlugs()
 }
 
 // Dial connects to the engine of a host. The zero Host has the engine of what has

@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/manifest"
@@ -39,8 +40,13 @@ func (w *StepWorker) Work(ctx context.Context, step pipeline.Step, artifacts map
 	if err != nil {
 		return nil, err
 	}
-	r, err := execute(ctx, run, (*runner.Runner).Apply, nil)
+	held, err := run.Begin(ctx)
 	if err != nil {
+		return nil, err
+	}
+	defer held.End()
+	r := runner.New(run.Spec, run.Containers)
+	if _, err := r.Apply(ctx, run.Caller); err != nil {
 		return nil, err
 	}
 	return made(r, step), nil
@@ -85,4 +91,26 @@ func made(r *runner.Runner, step pipeline.Step) map[string]string {
 		}
 	}
 	return refs
+}
+
+// Unread are the variables of the process that no manifest of the pipelines
+// reads. Where one cannot be loaded without its host, or the task of an
+// environment may read them, that is not known.
+func (w *StepWorker) Unread(pipelines []*pipeline.Definition) []manifest.Problem {
+	if len(w.Variables) == 0 {
+		return nil
+	}
+	usage, known := &manifest.Usage{}, true
+	for _, d := range pipelines {
+		known = known && !slices.ContainsFunc(d.Stages, func(s pipeline.Stage) bool { return s.Environment != "" })
+		d.Manifests(func(stage string, path *string) {
+			step := pipeline.Step{Target: pipeline.Target(d.Name), Stage: stage}
+			_, err := w.load(*path, LoadOptions{Builtin: w.variables(step, nil), Usage: usage})
+			known = known && err == nil
+		})
+	}
+	if !known {
+		return nil
+	}
+	return usage.Unread()
 }

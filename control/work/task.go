@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -19,32 +20,34 @@ import (
 
 // TaskWorker does the work of the steps of environments, and probes their tasks:
 // it applies, destroys and observes their manifests on the engines of their
-// hosts. It is a environments.Tasks.
+// hosts. It is an environments.Tasks.
 type TaskWorker struct {
 	ProbeTimeout time.Duration // how long one probe of a task may take
 
 	worker
 	manifests Manifests
+	promoted  []string
 
 	// All probes are one run, which holds its lock: other processes see that what
 	// a probe leaves on an engine has an owner.
 	probing *runs.Run
 	id      string // of that run
 
-	mu      sync.Mutex
-	kept    map[string][]string // directories of runs, by place, oldest first
-	watched map[string]bool     // hosts
+	mu   sync.Mutex
+	kept map[string][]string // directories of runs, by place, oldest first
+
+	watched sync.Map // hosts that were watched before
 }
 
 // probeTimeout is the ProbeTimeout where nobody sets another.
 const probeTimeout = 30 * time.Second
 
-// NewTaskWorker returns a worker on the engines of a pool, which stays open.
-func NewTaskWorker(c Config, pool *EnginePool) (*TaskWorker, error) {
+// NewTaskWorker returns a worker on the engines of a pool, which stays open. Promotions
+// set the variables promoted in definitions, which need not read them.
+func NewTaskWorker(c Config, pool *EnginePool, promoted []string) (*TaskWorker, error) {
 	w := &TaskWorker{
 		worker:    worker{Config: c, pool: pool, command: "env run"},
-		manifests: ManifestsBelow(c.Workspace), ProbeTimeout: probeTimeout, id: newID(c.Now()),
-		kept: map[string][]string{}, watched: map[string]bool{},
+		manifests: ManifestsBelow(c.Workspace), promoted: promoted, ProbeTimeout: probeTimeout, id: newID(c.Now()), kept: map[string][]string{},
 	}
 	var err error
 	if w.probing, err = runs.Watch(runs.Options{Log: c.Log, ID: w.id}); err != nil {
@@ -86,8 +89,8 @@ func (w *TaskWorker) Terminate(ctx context.Context, t environment.Task) (err err
 	if run.Spec.Remove, err = w.made(ctx, t, run.Manifest); err != nil || len(run.Spec.Remove) == 0 {
 		return err
 	}
-	run.Options.Revision = "" // what is destroyed has none
-	run.Options.Meaning = run.Meaning()
+	run.Control.Revision = "" // what is destroyed has none
+	run.Control.Meaning = run.Meaning()
 	_, err = w.execute(ctx, run, (*runner.Runner).Destroy)
 	return err
 }
@@ -110,13 +113,19 @@ func (w *TaskWorker) made(ctx context.Context, t environment.Task, m *manifest.M
 	return runs.Made(ctx, w.Log, placeOf(t), names, since)
 }
 
+// execute begins a run and executes it. Its error ends with the last output of the
+// actions that failed.
 func (w *TaskWorker) execute(ctx context.Context, run *Run, do func(*runner.Runner, context.Context, runner.Caller) (*runner.Result, error)) (*runner.Runner, error) {
-	var tail outputTail
-	r, err := execute(ctx, run, do, &tail)
-	if r == nil {
+	held, err := run.Begin(ctx)
+	if err != nil {
 		return nil, err
 	}
-	w.keepFiles(run.Options.Place, run.Work)
+	defer held.End()
+	tail := &outputTail{Recorder: held}
+	run.Caller.Recorder = tail
+	r := runner.New(run.Spec, run.Containers)
+	_, err = do(r, ctx, run.Caller)
+	w.keepFiles(run.Control.Place, run.Work)
 	return r, tail.with(err)
 }
 
@@ -189,22 +198,13 @@ func (w *TaskWorker) Watch(ctx context.Context, host string, changed func()) {
 		return
 	}
 	if e, reports := on.Engine.(watcher); reports {
-		if w.watchedBefore(host) {
+		if _, before := w.watched.LoadOrStore(host, true); before {
 			changed() // what happened in between was not reported
 		}
 		_ = e.Watch(ctx, invoke.LabelRun, changed) // the containers of runs come and go by themselves
 		return
 	}
 	<-ctx.Done()
-}
-
-// watchedBefore reports whether a host was watched before, and notes that it is.
-func (w *TaskWorker) watchedBefore(host string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	was := w.watched[host]
-	w.watched[host] = true
-	return was
 }
 
 // mostAsked is how many hosts are tried for one that answers.
@@ -238,12 +238,47 @@ func (w *TaskWorker) Removable(ctx context.Context, d *environment.Definition, t
 			return err
 		}
 		defer w.asProbe(run)()
-		if err := unread(taskUnread(run.Usage)); err != nil {
+		if err := unread(w.taskUnread(run.Usage)); err != nil {
 			return err
 		}
 		return runner.New(run.Spec, run.Containers).Removable(ctx, run.Caller)
 	}
 	return fmt.Errorf("checking whether the resources of %s can be removed: %w: %w", d.Task.Manifest, ErrNoHostAnswers, away)
+}
+
+// taskUnread are the variables of a task that nothing reads, those of its
+// definition among them, but for those that a promotion set.
+func (w *TaskWorker) taskUnread(u *manifest.Usage) []manifest.Problem {
+	var unread []manifest.Problem
+	for _, p := range u.Unread() {
+		if p.Position.File == "" {
+			if slices.Contains(w.promoted, p.Path) {
+				continue
+			}
+			p.Path = "task.vars." + p.Path
+		}
+		unread = append(unread, p)
+	}
+	return unread
+}
+
+// Unread are the variables of the process that none of the tasks reads. Where the
+// manifest of one cannot be loaded without its host, that is not known.
+func (w *TaskWorker) Unread(tasks []environment.Task) []manifest.Problem {
+	if len(w.Variables) == 0 {
+		return nil
+	}
+	usage := &manifest.Usage{}
+	for _, t := range tasks {
+		text, err := w.manifests.Load(t.Spec.Digest)
+		if err != nil {
+			return nil
+		}
+		if _, err := w.load(t, manifest.Source{Name: t.Spec.Manifest, Data: text}, usage); err != nil {
+			return nil
+		}
+	}
+	return slices.DeleteFunc(usage.Unread(), func(p manifest.Problem) bool { return p.Position.File == "" })
 }
 
 // begin prepares a run of the manifest of a task on its host.

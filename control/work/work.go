@@ -12,10 +12,12 @@ package work
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -54,22 +56,22 @@ type Request struct {
 	Details map[string]string // what else the log names of the run; may be nil
 }
 
-// Run is a run of a manifest on an engine that is ready to begin.
+// Run is a run of an input on an engine that is ready to begin.
 type Run struct {
 	*Input
-	Options    runs.Options // of its place in the log
+	*Connection
+	Control    runs.Options // of its place in the log
 	Spec       runner.Spec
 	Containers runner.Containers
 	Caller     runner.Caller
 }
 
-// Prepare describes a run of an input on an engine. It asks nobody, and its Caller
-// has no Recorder and no Guard yet.
+// Prepare describes a run of an input on an engine. It asks nobody.
 func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 	target := runs.RunTarget(in.Workspace, request.Files)
 	return &Run{
-		Input: in,
-		Options: runs.Options{
+		Input: in, Connection: on,
+		Control: runs.Options{
 			Log: c.Log, Engine: on.Engine, Engines: on.Recovery, ID: in.Run, Place: request.Place,
 			Target: deploylog.Target(invoke.Placed(string(target), request.Place)), Revision: in.Manifest.Hash()[:12],
 			OrphanTimeout: orphanTimeout, Notice: c.Notice,
@@ -104,13 +106,44 @@ func (c *Config) details(in *Input, on *Connection, request Request) map[string]
 	return d
 }
 
-// begin records the beginning of the run, and makes it the Recorder and the Guard
+// Begin records the beginning of the run, and makes it the Recorder and the Guard
 // of its Caller. End ends it.
-func (r *Run) begin(ctx context.Context) (*runs.Run, error) {
-	held, err := runs.Begin(ctx, r.Options)
+func (r *Run) Begin(ctx context.Context) (*runs.Run, error) {
+	held, err := runs.Begin(ctx, r.Control)
 	if err != nil {
 		return nil, err
 	}
 	r.Caller.Recorder, r.Caller.Guard, r.Caller.Absence = held, held, held.Gone
 	return held, nil
+}
+
+// worker applies manifests on the engines of hosts.
+type worker struct {
+	Config
+	pool    *EnginePool
+	command string // as the log names it
+}
+
+// prepare describes a run of a manifest, which is named below the workspace, in
+// one of the places where it is applied.
+func (w *worker) prepare(in *Input, on *Connection, name, place string, details map[string]string) (*Run, error) {
+	if err := on.CheckPlugs(in.Manifest); err != nil {
+		return nil, err
+	}
+	return w.Prepare(in, on, Request{Command: w.command, Files: []string{w.path(name)}, Place: place, Details: details}), nil
+}
+
+// path is where a manifest lies, which is named below the workspace.
+func (w *worker) path(name string) string {
+	return filepath.Join(w.Workspace, filepath.FromSlash(name))
+}
+
+// guard makes an error of a panic in the work of a controller, which goes on, and
+// reports it. It is deferred.
+func (w *worker) guard(err *error, doing string) {
+	if p := recover(); p != nil {
+		c := crash.New(p, doing)
+		w.Crashed(c)
+		*err = errors.Join(*err, c)
+	}
 }

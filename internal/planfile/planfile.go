@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/deployster-go/deployster/protocol"
@@ -150,6 +151,35 @@ func Is(r io.Reader) bool {
 		}
 	}
 	return false
+}
+
+// IsAt reports whether a file is a saved plan. What comes through a pipe can be
+// read only once, and is none.
+func IsAt(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	return Is(f)
+}
+
+// Refuse fails where the text of what is to be a manifest is a saved plan, also
+// one that an editor put a byte order mark before.
+func Refuse(name string, text []byte) error {
+	plan, marked := bytes.CutPrefix(text, []byte("\xef\xbb\xbf"))
+	switch {
+	case !Is(bytes.NewReader(plan)):
+		return nil
+	case marked:
+		return fmt.Errorf("%s is a saved plan with a byte order mark before it: it was changed after it was made; plan again", name)
+	default:
+		return fmt.Errorf("%s is a saved plan and no manifest", name)
+	}
 }
 
 // Encode returns the file's bytes, and sets its digest. It fails when Decode

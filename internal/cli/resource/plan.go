@@ -188,7 +188,7 @@ func replaceable(path string) error {
 		return nil
 	case err != nil:
 		return exit.Invalid(fmt.Errorf("looking where to save the plan: %w", err))
-	case info.Mode().IsRegular() && (info.Size() == 0 || session.IsSavedPlan(path)):
+	case info.Mode().IsRegular() && (info.Size() == 0 || planfile.IsAt(path)):
 		return nil
 	default:
 		return exit.Usage("-o %s: it is there and is no saved plan, so it is not overwritten; give another name, or remove it", path)

@@ -35,7 +35,7 @@ type savedPlan struct {
 // readSavedPlan reads the saved plan among the arguments of a command; nil when
 // there is none.
 func readSavedPlan(files []string) (*savedPlan, error) {
-	i := slices.IndexFunc(files, session.IsSavedPlan)
+	i := slices.IndexFunc(files, planfile.IsAt)
 	if i < 0 {
 		return nil, nil
 	}

@@ -1,19 +1,23 @@
 package session
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/work"
-	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
-	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/version"
+	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/planfile"
+	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -36,38 +40,22 @@ func (f *Flags) Register(c *cobra.Command) {
 // RegisterVariables adds --var and --var-file, which together keep the order of
 // the command line, and --strict, which is about them.
 func (f *Flags) RegisterVariables(c *cobra.Command) {
-	into := &f.Variables
 	c.Flags().BoolVar(&f.Strict, "strict", false, "refuse variables of --var and --var-file that nothing reads")
-	c.Flags().Var(&variableFlag{into, func(s string) (manifest.VariableFlag, error) {
+	c.Flags().Func("var", "set a variable, as NAME=VALUE (repeatable)", func(s string) error {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok || name == "" {
-			return manifest.VariableFlag{}, fmt.Errorf("%q is not NAME=VALUE", s)
+			return fmt.Errorf("%q is not NAME=VALUE", s)
 		}
-		return manifest.VariableFlag{Name: name, Value: value}, nil
-	}}, "var", "set a variable, as NAME=VALUE (repeatable)")
-	c.Flags().Var(&variableFlag{into, func(s string) (manifest.VariableFlag, error) {
+		f.Variables = append(f.Variables, manifest.VariableFlag{Name: name, Value: value})
+		return nil
+	})
+	c.Flags().Func("var-file", "set the variables of a YAML file (repeatable; later ones win)", func(s string) error {
 		if s == "" {
-			return manifest.VariableFlag{}, errors.New("the path of a file is missing")
+			return errors.New("the path of a file is missing")
 		}
-		return manifest.VariableFlag{File: s}, nil
-	}}, "var-file", "set the variables of a YAML file (repeatable; later ones win)")
-}
-
-type variableFlag struct {
-	into  *[]manifest.VariableFlag
-	parse func(string) (manifest.VariableFlag, error)
-}
-
-func (v *variableFlag) String() string { return "" }
-
-func (v *variableFlag) Type() string { return "value" }
-
-func (v *variableFlag) Set(s string) error {
-	flag, err := v.parse(s)
-	if err == nil {
-		*v.into = append(*v.into, flag)
-	}
-	return err
+		f.Variables = append(f.Variables, manifest.VariableFlag{File: s})
+		return nil
+	})
 }
 
 // inputs loads manifests with the variables of these flags.
@@ -81,35 +69,54 @@ func inputs(a *app.App, flags Flags) work.Inputs {
 
 // Variables loads the variables, without any manifest.
 func Variables(a *app.App, flags Flags, confirm runner.ConfirmMode) (*work.Input, error) {
-	inputs := inputs(a, flags)
-	return inputs.Evaluate(work.LoadOptions{Confirm: confirm})
+	return inputs(a, flags).Evaluate(work.LoadOptions{Confirm: confirm})
 }
 
-// Load reads the manifests.
-func Load(a *app.App, files []string, flags Flags, confirm runner.ConfirmMode) (*work.Input, error) {
-	if err := refuseSavedPlans(files); err != nil {
-		return nil, err
+// LoadAndWarn loads manifests and warns of variables that nothing reads.
+func LoadAndWarn(a *app.App, files []string, flags Flags, confirm runner.ConfirmMode) (*work.Input, error) {
+	if i := slices.IndexFunc(files, planfile.IsAt); i >= 0 {
+		word := output.ShellWord(output.Operand(files[i]))
+		return nil, exit.Usage("%s is a saved plan and no manifest; \"deployster apply %s\" applies it, \"deployster plan %s\" shows it", files[i], word, word)
 	}
 	sources, err := manifest.ReadFiles(files)
 	if err != nil {
 		return nil, exit.Invalid(err)
 	}
-	if err := refuseSavedSources(sources); err != nil {
+	if i := slices.IndexFunc(sources, func(s manifest.Source) bool { return planfile.Is(bytes.NewReader(s.Data)) }); i >= 0 {
+		return nil, exit.Usage("%s is a saved plan, and not a file that can be read twice: give the file that \"plan -o\" wrote", sources[i].Name)
+	}
+	in, err := inputs(a, flags).Load(sources, work.LoadOptions{Confirm: confirm, Targets: flags.Targets, Removing: flags.Removing, Accept: flags.Fits})
+	if err != nil {
 		return nil, err
 	}
-	inputs := inputs(a, flags)
-	return inputs.Load(sources, work.LoadOptions{Confirm: confirm, Targets: flags.Targets, Removing: flags.Removing, Accept: flags.Fits})
+	return in, WarnUnread(a, in.Usage.Unread(), flags.Strict)
 }
 
-// config is what all runs of a command have in common.
-func config(a *app.App, log deploylog.Log, input Flags, f engines.Flags) (work.Config, error) {
-	policy, err := f.Policy()
-	if err != nil {
-		return work.Config{}, err
+// mostUnread is how many variables that nothing reads are named. A file of
+// variables may be made for many manifests.
+const mostUnread = 10
+
+// WarnUnread warns of variables that were given and nothing reads: they may be
+// mistyped. With --strict they are an error.
+func WarnUnread(a *app.App, unread []manifest.Problem, strict bool) error {
+	if strict && len(unread) > 0 {
+		return exit.Invalid(&manifest.Error{Problems: unread})
 	}
-	inputs := inputs(a, input)
-	return work.Config{
-		Inputs: inputs, Log: log, InitCache: engines.InitCache(a, f), Parallelism: a.Global.Parallelism, Pull: policy,
-		Network: f.Network, Memory: int64(f.Memory), Pids: f.Pids, Notice: func(string) {}, Crashed: a.Crashes.Add,
-	}, nil
+	more := max(0, len(unread)-mostUnread)
+	for _, p := range unread[:len(unread)-more] {
+		fmt.Fprintf(a.Err, "warning: %s\n", view.Clean(p.String()))
+	}
+	if more > 0 {
+		fmt.Fprintf(a.Err, "warning: nothing reads %s more\n", phrase.Count(more, "variable"))
+	}
+	return nil
+}
+
+// ManifestBelow is work.ManifestBelow, with an error in plain words.
+func ManifestBelow(workspace, path string) (string, error) {
+	below, err := work.ManifestBelow(workspace, path)
+	if err != nil {
+		return "", errors.New(exit.FileWords(err))
+	}
+	return below, nil
 }

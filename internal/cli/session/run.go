@@ -11,7 +11,6 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
@@ -23,100 +22,28 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
-// Execute executes what a command has started with: an apply or a destroy. Where
-// somebody is asked, the plan is shown first; look makes it.
-func Execute(a *app.App, s *Started, do func(*runner.Runner, context.Context, runner.Caller) (*runner.Result, error), mode runner.ConfirmMode, keepGoing bool,
-	look func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error),
-) error {
-	held, err := runs.Begin(s.Ctx, s.Control)
-	if err != nil {
-		return s.Interrupted(err)
-	}
-	defer held.End()
-	s.Caller.Recorder, s.Caller.Guard, s.Caller.Confirm, s.Spec.KeepGoing = held, held, mode, keepGoing
-	s.Caller.Absence = held.Gone
-	r := runner.New(s.Spec, s.Containers)
-	questions := prompt.New(a, nil)
-	questions.Each = mode == runner.ConfirmAction
-	if mode != runner.ConfirmNo {
-		if err := confirmPlan(a, s, r, questions, look); err != nil {
-			return s.Interrupted(err)
-		}
-	}
-	out, closeScreen := a.OpenScreen(a.Out, s.Caller.Details["command"])
-	s.News.Show(out)
-	questions.Screen = out
-	s.Caller.Observer, s.Caller.Confirmer = out, questions
-	_, err = do(r, s.Ctx, s.Caller)
-	if broken := closeScreen(); broken != nil {
-		err = errors.Join(err, broken)
-	}
-	return s.Reported(err)
-}
-
-// confirmPlan shows the plan before questions are asked, and in the mode ONCE
-// asks for it. A plan without changes needs no answer; should something change
-// before it is applied, that is asked for.
-func confirmPlan(a *app.App, s *Started, r *runner.Runner, questions *prompt.Prompt, look func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error)) error {
-	out, closeScreen := a.OpenScreen(a.Out, "plan")
-	s.News.Show(out)
-	s.Caller.Observer = out
-	plan, err := look(r, s.Ctx, s.Caller)
-	err = errors.Join(err, closeScreen())
-	s.News.Show(nil)
-	questions.Plan = plan
-	var failed *runner.FailedError
-	switch {
-	case errors.As(err, &failed) && plan != nil && s.Spec.KeepGoing && s.Caller.Confirm != runner.ConfirmOnce:
-		// What failed will fail again; what does not depend on it goes on.
-	case err != nil:
-		if plan != nil {
-			err = errors.Join(view.Plan(a.Err, plan, a.PlanOptions(a.Err)), s.Reported(err))
-		}
-		return err
-	case !plan.Changes():
-		if s.Caller.Confirm == runner.ConfirmOnce {
-			s.Caller.Confirm = runner.ConfirmResource
-		}
-		return nil
-	}
-	if s.Caller.Confirm == runner.ConfirmOnce {
-		return s.approve(questions)
-	}
-	return view.Plan(a.Out, plan, a.PlanOptions(a.Out))
-}
-
-// approve shows the plan and asks for it.
-func (s *Started) approve(questions *prompt.Prompt) error {
-	ctx, cancel := s.signals.Context(s.Ctx)
-	defer cancel()
-	yes, err := questions.ConfirmPlan(ctx, questions.Plan)
-	if err != nil {
-		return err
-	}
-	if !yes {
-		return errors.New("declined: nothing was changed")
-	}
-	return nil
-}
-
-// Started is a command that has everything it needs to run containers.
+// Started is a run of a command that has everything it needs to run containers.
 type Started struct {
-	*work.Input
-	Ctx        context.Context
-	signals    *interrupt.Signals
-	News       *output.News
-	Spec       runner.Spec
-	Containers runner.Containers
-	Caller     runner.Caller
-	Control    runs.Options
-	log        deploylog.Log
-	Engine     engine.Engine
+	*work.Run
+	Ctx     context.Context
+	News    *output.News
+	signals *interrupt.Signals
+	log     deploylog.Log
+}
+
+// config is what all runs of a command have in common.
+func config(a *app.App, log deploylog.Log, input Flags, f engines.Flags) (work.Config, error) {
+	policy, err := f.Policy()
+	return work.Config{
+		Inputs: inputs(a, input), Log: log, InitCache: engines.InitCache(a, f), Parallelism: a.Global.Parallelism, Pull: policy,
+		Network: f.Network, Memory: int64(f.Memory), Pids: f.Pids, Notice: func(string) {}, Crashed: a.Crashes.Add,
+	}, err
 }
 
 // Start loads the input and connects to engine and log.
 func Start(ctx context.Context, a *app.App, command string, files []string, flags Flags, ef engines.Flags, confirm runner.ConfirmMode) (_ *Started, err error) {
-	if _, err := ef.Policy(); err != nil {
+	config, err := config(a, nil, flags, ef)
+	if err != nil {
 		return nil, err
 	}
 	if err := a.CheckParallelism(); err != nil {
@@ -133,7 +60,7 @@ func Start(ctx context.Context, a *app.App, command string, files []string, flag
 			return nil, err
 		}
 	}
-	s := &Started{Input: in, News: &output.News{Fallback: a.Err}}
+	s := &Started{Run: &work.Run{Input: in}, News: &output.News{Fallback: a.Err}}
 	s.Ctx, s.signals = interrupt.Handle(ctx, s.News.Notice)
 	defer func() {
 		if err != nil {
@@ -141,33 +68,47 @@ func Start(ctx context.Context, a *app.App, command string, files []string, flag
 			s.Close()
 		}
 	}()
-	if err := unfinished(a, s, files, &ef); err != nil {
+	if err := s.openExisting(a, files, &ef); err != nil {
 		return nil, err
 	}
-	on, err := engines.Connect(s.Ctx, a, s.News, ef)
-	if err != nil {
+	if s.Connection, err = engines.Connect(s.Ctx, a, s.News, ef); err != nil {
 		return nil, err
 	}
-	s.Engine = on.Engine
-	if !on.Info.Remote {
-		if err := in.Manifest.CheckPlugs(); err != nil {
-			return nil, exit.Invalid(err)
-		}
+	if err := s.CheckPlugs(in.Manifest); err != nil {
+		return nil, err
 	}
 	if s.log == nil {
 		if s.log, err = a.OpenLog(s.Ctx, s.News); err != nil {
 			return nil, err
 		}
 	}
-	config, err := config(a, s.log, flags, ef)
-	if err != nil {
-		return nil, err
-	}
-	config.Notice = func(text string) { s.News.Notice("note: " + text) }
-	run := config.Prepare(in, on, work.Request{Command: command, Files: files})
-	s.Control, s.Spec, s.Containers, s.Caller = run.Options, run.Spec, run.Containers, run.Caller
+	config.Log, config.Notice = s.log, func(text string) { s.News.Notice("note: " + text) }
+	s.Run = config.Prepare(in, s.Connection, work.Request{Command: command, Files: files})
 	s.Containers.Stop = s.signals.Stop
 	return s, nil
+}
+
+// openExisting opens the log, where there is one, before an engine is chosen: dead
+// runs are abandoned, and auto learns which engine one of them used.
+func (s *Started) openExisting(a *app.App, files []string, ef *engines.Flags) error {
+	path, err := a.LogPath()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); err != nil {
+		if len(ef.Abandon) > 0 {
+			return exit.Usage("--abandon %s: there is no deployment log at %s, so no run can be held", ef.Abandon[0], path)
+		}
+		return nil // opening it reports what is wrong with it
+	}
+	if s.log, err = a.OpenLog(s.Ctx, s.News); err != nil {
+		return err
+	}
+	if err := engines.Abandon(s.Ctx, a, s.log, ef.Abandon); err != nil || !ef.Changes {
+		return err
+	}
+	ef.Unfinished, err = engines.Preferred(s.Ctx, s.log, runs.RunTarget(s.Workspace, files))
+	return err
 }
 
 // Close closes what was opened.
@@ -175,7 +116,7 @@ func (s *Started) Close() {
 	if s.log != nil {
 		_ = s.log.Close()
 	}
-	if s.Engine != nil {
+	if s.Connection != nil {
 		_ = s.Engine.Close()
 	}
 	s.signals.Done()
@@ -199,28 +140,67 @@ func (s *Started) Reported(err error) error {
 	return err
 }
 
-// unfinished looks into the log, where there is one, before an engine is chosen:
-// dead runs are abandoned, and auto learns which engine one of them used.
-func unfinished(a *app.App, s *Started, files []string, ef *engines.Flags) error {
-	path, err := a.LogPath()
+// Execute executes what a command has started with: an apply or a destroy. Where
+// somebody is asked, the plan is shown first; look makes it.
+func Execute(a *app.App, s *Started, do func(*runner.Runner, context.Context, runner.Caller) (*runner.Result, error), mode runner.ConfirmMode, keepGoing bool,
+	look func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error),
+) error {
+	held, err := s.Begin(s.Ctx)
 	if err != nil {
-		return err
+		return s.Interrupted(err)
 	}
-	if _, err := os.Stat(path); err != nil {
-		if len(ef.Abandon) > 0 {
-			return exit.Usage("--abandon %s: there is no deployment log at %s, so no run can be held", ef.Abandon[0], path)
+	defer held.End()
+	s.Caller.Confirm, s.Spec.KeepGoing = mode, keepGoing
+	r := runner.New(s.Spec, s.Containers)
+	questions := prompt.New(a, nil)
+	questions.Each = mode == runner.ConfirmAction
+	if mode != runner.ConfirmNo {
+		if err := confirmPlan(a, s, r, questions, look); err != nil {
+			return s.Interrupted(err)
 		}
-		return nil // opening it reports what is wrong with it
 	}
-	if s.log, err = a.OpenLog(s.Ctx, s.News); err != nil {
+	out, closeScreen := a.OpenScreen(a.Out, s.Caller.Details["command"])
+	s.News.Show(out)
+	questions.Screen = out
+	s.Caller.Observer, s.Caller.Confirmer = out, questions
+	_, err = do(r, s.Ctx, s.Caller)
+	return s.Reported(errors.Join(err, closeScreen()))
+}
+
+// confirmPlan shows the plan before questions are asked, and in the mode ONCE
+// asks for it. A plan without changes needs no answer; should something change
+// before it is applied, that is asked for.
+func confirmPlan(a *app.App, s *Started, r *runner.Runner, questions *prompt.Prompt, look func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error)) error {
+	out, closeScreen := a.OpenScreen(a.Out, "plan")
+	s.News.Show(out)
+	s.Caller.Observer = out
+	plan, err := look(r, s.Ctx, s.Caller)
+	err = errors.Join(err, closeScreen())
+	s.News.Show(nil)
+	questions.Plan = plan
+	once := s.Caller.Confirm == runner.ConfirmOnce
+	var failed *runner.FailedError
+	switch {
+	case errors.As(err, &failed) && plan != nil && s.Spec.KeepGoing && !once:
+		// What failed will fail again; what does not depend on it goes on.
+	case err != nil && plan != nil:
+		return errors.Join(view.Plan(a.Err, plan, a.PlanOptions(a.Err)), s.Reported(err))
+	case err != nil:
 		return err
-	}
-	if err := engines.Abandon(s.Ctx, a, s.log, ef.Abandon); err != nil {
-		return err
-	}
-	if !ef.Changes {
+	case !plan.Changes():
+		if once {
+			s.Caller.Confirm = runner.ConfirmResource
+		}
 		return nil
 	}
-	ef.Unfinished, err = engines.Preferred(s.Ctx, s.log, runs.RunTarget(s.Workspace, files))
+	if !once {
+		return view.Plan(a.Out, plan, a.PlanOptions(a.Out))
+	}
+	ctx, cancel := s.signals.Context(s.Ctx)
+	defer cancel()
+	yes, err := questions.ConfirmPlan(ctx, plan)
+	if err == nil && !yes {
+		return errors.New("declined: nothing was changed")
+	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/control/promotion"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
@@ -49,7 +50,7 @@ func OpenWorkers(a *app.App, log deploylog.Log, f WorkerFlags, news io.Writer) (
 	hosts := work.NewHosts(f.Inventory)
 	_, _ = hosts.Inventory() // what selects hosts reports what is wrong with it
 	pool := work.NewEnginePool(hosts, engines.Dial(a, f.Inventory, news, f.Engine))
-	tasks, err := work.NewTaskWorker(config, pool)
+	tasks, err := work.NewTaskWorker(config, pool, promotion.Variables())
 	if err != nil {
 		return nil, err
 	}
