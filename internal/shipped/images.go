@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/atomicfile"
 	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/usercache"
 )
 
 // Engine is what Images needs of a container engine.
@@ -55,14 +56,11 @@ func NewImages(e Engine, o Options) (*Images, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the running program: %w", err)
 	}
-	source := Source{Executable: executable, GOOS: runtime.GOOS, GOARCH: runtime.GOARCH}
-	if cache, err := os.UserCacheDir(); err == nil { // without one, hashes are computed each time
-		// What others can write there could be made to run in the name of a type.
-		directory := filepath.Join(cache, "deployster")
-		if os.MkdirAll(directory, 0o700) == nil && Private(directory) == nil {
-			source.CacheDir = directory
-		}
+	cache, err := usercache.Dir()
+	if err != nil {
+		cache = "" // hashes are computed each time
 	}
+	source := Source{Executable: executable, CacheDir: cache, GOOS: runtime.GOOS, GOARCH: runtime.GOARCH}
 	return &Images{engine: e, source: source, options: o}, nil
 }
 

@@ -8,14 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/runs"
-	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/oci"
@@ -25,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/version"
 	"github.com/deployster-go/deployster/internal/entrypoint"
 	"github.com/deployster-go/deployster/internal/shipped"
+	"github.com/deployster-go/deployster/internal/usercache"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -171,9 +169,8 @@ func (f *Flags) RegisterCache(c *cobra.Command) {
 // InitCache returns where runs remember what types answered init, nil where
 // they do not.
 func InitCache(a *app.App, f Flags) runner.InitCache {
-	cache, err := os.UserCacheDir()
-	if f.noCache || err != nil {
+	if f.noCache {
 		return nil
 	}
-	return work.NewInitCache(filepath.Join(cache, "deployster", "init"), a.Now, func(text string) { app.Logger(a.Err).Warn(text) })
+	return usercache.NewInitCache(a.Now, func(text string) { app.Logger(a.Err).Warn(text) })
 }

@@ -1,4 +1,4 @@
-package work
+package usercache
 
 import (
 	"cmp"
@@ -11,9 +11,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/internal/atomicfile"
-	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/runner"
 )
 
 // The bounds of the init cache. They are checked once by each run that adds to
@@ -33,17 +31,11 @@ const (
 // other: keys are hexadecimal.
 const unfinished = "."
 
-// NewInitCache returns a runner.InitCache in a directory, which is made when it is
-// not there. warn receives why it cannot be used.
-func NewInitCache(dir string, now func() time.Time, warn func(text string)) runner.InitCache {
-	return &initCache{dir: dir, now: now, warn: warn}
-}
-
-// initCache is a runner.InitCache of one file for each answer. Whatever goes
+// InitCache is a runner.InitCache of one file for each answer. Whatever goes
 // wrong with one, the type is asked. An answer decides which plugs a type gets and
 // what is run in its name, so those of others are not believed: a cache that they
 // could have written to is neither read nor written, and a warning says so.
-type initCache struct {
+type InitCache struct {
 	dir   string
 	now   func() time.Time
 	warn  func(text string)
@@ -52,13 +44,22 @@ type initCache struct {
 	ours  bool // nobody else can write to it
 }
 
+// NewInitCache returns that of the user. warn receives why it cannot be used.
+func NewInitCache(now func() time.Time, warn func(text string)) *InitCache {
+	c := &InitCache{now: now, warn: warn}
+	if dir, err := location(); err == nil {
+		c.dir = filepath.Join(dir, "init")
+	}
+	return c
+}
+
 // trusted reports whether the cache can be used. It is looked at once.
-func (c *initCache) trusted() bool {
+func (c *InitCache) trusted() bool {
 	c.vet.Do(func() {
-		if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		if c.dir == "" || os.MkdirAll(c.dir, 0o700) != nil {
 			return
 		}
-		if err := shipped.Private(c.dir); err != nil {
+		if err := private(c.dir); err != nil {
 			c.warn(fmt.Sprintf("what types answered is not remembered: %v", err))
 			return
 		}
@@ -68,13 +69,13 @@ func (c *initCache) trusted() bool {
 }
 
 // Get reads an answer. The time of its file says when it was last used.
-func (c *initCache) Get(key string) ([]byte, bool) {
+func (c *InitCache) Get(key string) ([]byte, bool) {
 	path := filepath.Join(c.dir, key)
 	if !c.trusted() {
 		return nil, false
 	}
 	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > protocol.MaxAnswer || !shipped.PrivateFile(info) {
+	if err != nil || !info.Mode().IsRegular() || info.Size() > protocol.MaxAnswer || !privateFile(info) {
 		return nil, false
 	}
 	answer, err := os.ReadFile(path)
@@ -88,7 +89,7 @@ func (c *initCache) Get(key string) ([]byte, bool) {
 }
 
 // Put writes an answer, so that a reader sees all of it or none.
-func (c *initCache) Put(key string, answer []byte) {
+func (c *InitCache) Put(key string, answer []byte) {
 	if !c.trusted() {
 		return
 	}
@@ -97,7 +98,7 @@ func (c *initCache) Put(key string, answer []byte) {
 }
 
 // bound keeps the cache within its bounds.
-func (c *initCache) bound() {
+func (c *InitCache) bound() {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
 		return

@@ -1,4 +1,4 @@
-package work
+package usercache
 
 import (
 	"os"
@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-func newInitCache(t *testing.T) *initCache {
-	return &initCache{dir: filepath.Join(t.TempDir(), "deployster", "init"), now: time.Now, warn: func(text string) { t.Errorf("warned: %s", text) }}
+func newInitCache(t *testing.T) *InitCache {
+	return &InitCache{dir: filepath.Join(t.TempDir(), "deployster", "init"), now: time.Now, warn: func(text string) { t.Errorf("warned: %s", text) }}
 }
 
-func (c *initCache) names(t *testing.T) []string {
+func (c *InitCache) names(t *testing.T) []string {
 	t.Helper()
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
@@ -89,7 +89,7 @@ func TestWhatWasNotUsedForLongGoes(t *testing.T) {
 		}
 	}
 	c.Get("used")
-	next := &initCache{dir: c.dir, warn: c.warn, now: func() time.Time { return time.Now().Add(12 * time.Hour) }}
+	next := &InitCache{dir: c.dir, warn: c.warn, now: func() time.Time { return time.Now().Add(12 * time.Hour) }}
 	next.Put("newer", nil)
 	if got := strings.Join(next.names(t), " "); got != unfinished+"2 new newer used" {
 		t.Errorf("left are %s", got)
@@ -107,7 +107,7 @@ func TestTheOldestGoWhereThereIsTooMuch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	next := &initCache{dir: c.dir, now: time.Now, warn: c.warn}
+	next := &InitCache{dir: c.dir, now: time.Now, warn: c.warn}
 	next.Put("30", nil)
 	if names := next.names(t); len(names) != 13 || names[0] != "18" {
 		t.Errorf("left are %v", names)
@@ -116,11 +116,11 @@ func TestTheOldestGoWhereThereIsTooMuch(t *testing.T) {
 
 func TestACacheThatOthersCanWriteToIsNotUsed(t *testing.T) {
 	const somebody = 65534
-	for name, change := range map[string]func(c *initCache) error{
-		"the directory is writable for all": func(c *initCache) error { return os.Chmod(c.dir, 0o777) },
-		"the directory is another's":        func(c *initCache) error { return os.Chown(c.dir, somebody, -1) },
-		"one above is writable for a group": func(c *initCache) error { return os.Chmod(filepath.Dir(c.dir), 0o770) },
-		"one above is another's":            func(c *initCache) error { return os.Chown(filepath.Dir(c.dir), somebody, -1) },
+	for name, change := range map[string]func(c *InitCache) error{
+		"the directory is writable for all": func(c *InitCache) error { return os.Chmod(c.dir, 0o777) },
+		"the directory is another's":        func(c *InitCache) error { return os.Chown(c.dir, somebody, -1) },
+		"one above is writable for a group": func(c *InitCache) error { return os.Chmod(filepath.Dir(c.dir), 0o770) },
+		"one above is another's":            func(c *InitCache) error { return os.Chown(filepath.Dir(c.dir), somebody, -1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newInitCache(t)
@@ -129,7 +129,7 @@ func TestACacheThatOthersCanWriteToIsNotUsed(t *testing.T) {
 				t.Fatal(err)
 			}
 			var warnings []string
-			next := &initCache{dir: c.dir, now: time.Now, warn: func(text string) { warnings = append(warnings, text) }}
+			next := &InitCache{dir: c.dir, now: time.Now, warn: func(text string) { warnings = append(warnings, text) }}
 			if _, ok := next.Get("ab"); ok {
 				t.Error("it is used")
 			}

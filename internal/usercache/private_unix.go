@@ -1,6 +1,6 @@
 //go:build unix
 
-package shipped
+package usercache
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// Private refuses a directory to which another user can write, or in whose place
+// private refuses a directory to which another user can write, or in whose place
 // another user can put one. Root does not count as another user.
-func Private(directory string) error {
+func private(directory string) error {
 	at, err := filepath.EvalSymlinks(directory)
 	if err != nil {
 		return fmt.Errorf("look at %s: %w", directory, err)
@@ -24,7 +24,7 @@ func Private(directory string) error {
 		}
 		// Of a sticky directory, such as /tmp, others cannot move what is not theirs.
 		shared := !first && info.Mode()&fs.ModeSticky != 0
-		if !PrivateFile(info) && (!shared || !ownedByUs(info)) {
+		if !privateFile(info) && (!shared || !ownedByUs(info)) {
 			return fmt.Errorf("others can write to %s, and so to %s: make it yours alone (chown, chmod go-w), or set XDG_CACHE_HOME to another", at, directory)
 		}
 		parent := filepath.Dir(at)
@@ -35,8 +35,8 @@ func Private(directory string) error {
 	}
 }
 
-// PrivateFile reports whether nobody but this user, and root, can write to a file.
-func PrivateFile(info fs.FileInfo) bool {
+// privateFile reports whether nobody but this user, and root, can write to a file.
+func privateFile(info fs.FileInfo) bool {
 	return ownedByUs(info) && info.Mode().Perm()&0o022 == 0
 }
 
