@@ -184,32 +184,47 @@ type HeldError struct {
 }
 
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("held: run %s, begun %s%s, did not see the end of %s on %s, which may still be at work, and that engine cannot be asked: %s\n"+
+	return fmt.Sprintf("held: %s, %s, which may still be at work, and that engine cannot be asked: %s\n"+
 		"Let it answer and try again. Where you know that nothing of that run is at work any more, say --abandon %s",
-		e.Run.Run, e.Run.Since.UTC().Format("2006-01-02 15:04:05 MST"), e.Run.By(), e.Run.Actions(), e.Run.Used, firstLine(e.Cause), e.Run.Run)
+		e.Run.begun(), e.Run.unseen(), firstLine(e.Cause), e.Run.Run)
 }
 
 func (e *HeldError) Unwrap() error { return e.Cause }
 
-// By says who began the run, with a space before it; "" is not known.
-func (u Unfinished) By() string {
+// String says how it stands with the run.
+func (u Unfinished) String() string {
 	switch {
-	case u.Used.User == "" && u.Used.Host == "":
-		return ""
-	case u.Used.Host == "":
-		return " by " + u.Used.User
+	case u.Alive:
+		return u.begun() + ", is at work on " + u.Used.String()
+	case len(u.Acting) == 0:
+		return u.begun() + ", exited without output"
+	case u.Abandoned:
+		return u.begun() + ", " + u.unseen() + ", and was abandoned"
 	default:
-		return " by " + cmp.Or(u.Used.User, "somebody") + " on " + u.Used.Host
+		return u.begun() + ", " + u.unseen()
 	}
 }
 
-// Actions names what has no end.
-func (u Unfinished) Actions() string {
+// begun names the run, and says when and by whom it was begun, as far as that is
+// known.
+func (u Unfinished) begun() string {
+	by := ""
+	switch {
+	case u.Used.Host != "":
+		by = " by " + cmp.Or(u.Used.User, "somebody") + " on " + u.Used.Host
+	case u.Used.User != "":
+		by = " by " + u.Used.User
+	}
+	return fmt.Sprintf("run %s, begun %s%s", u.Run, u.Since.UTC().Format("2006-01-02 15:04:05 MST"), by)
+}
+
+// unseen names what has no end.
+func (u Unfinished) unseen() string {
 	names := make([]string, len(u.Acting))
 	for i, a := range u.Acting {
 		names[i] = fmt.Sprintf("action %q of %s", a.Action, a.Resource)
 	}
-	return strings.Join(names, ", ")
+	return fmt.Sprintf("did not see the end of %s on %s", strings.Join(names, ", "), u.Used)
 }
 
 // firstLine is an error without what comes in further lines.

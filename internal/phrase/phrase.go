@@ -1,10 +1,11 @@
 // Package phrase writes the parts of sentences that the messages of many
 // packages share: a count with its noun, a list of names, what a value of JSON
-// is.
+// is, a number of bytes, and what others wrote, on one line.
 package phrase
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -48,4 +49,26 @@ func Kind(v any) string {
 	default:
 		return "a number"
 	}
+}
+
+// Size writes a number of bytes: 0 B, 512 MiB, 1.5 GiB.
+func Size(n int64) string {
+	size, units := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	for size >= 1024 && len(units) > 1 {
+		size, units = size/1024, units[1:]
+	}
+	if units[0] == "B" || size == math.Trunc(size) {
+		return fmt.Sprintf("%.0f %s", size, units[0])
+	}
+	return fmt.Sprintf("%.1f %s", size, units[0])
+}
+
+// Plain is a text of others on one line, where it cannot drive a terminal.
+func Plain(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c >= 0x7f && c < 0xa0 {
+			return ' '
+		}
+		return c
+	}, s)
 }

@@ -30,6 +30,22 @@ func TestList(t *testing.T) {
 	}
 }
 
+func TestSize(t *testing.T) {
+	for want, n := range map[string]int64{"0 B": 0, "1023 B": 1023, "1 KiB": 1 << 10, "1.5 KiB": 1536, "512 MiB": 512 << 20, "4096 TiB": 4 << 50} {
+		if got := phrase.Size(n); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestPlainTextCannotDriveATerminal(t *testing.T) {
+	for text, want := range map[string]string{"": "", "naïve – ok": "naïve – ok", "a\nb\x1b[2J\x7f\u009b": "a b [2J  "} {
+		if got := phrase.Plain(text); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestKind(t *testing.T) {
 	for text, want := range map[string]string{
 		"null": "null", "true": "a boolean", `"x"`: "a string", "1": "a number", "[1]": "a list", "{}": "an object",

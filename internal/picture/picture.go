@@ -1,6 +1,6 @@
 // Package picture draws a graph of things that depend on each other: as a text
-// tree, as Graphviz dot, as a mermaid flowchart, and as SVG with a layout of
-// its own, so that a picture needs no other program.
+// tree, as Graphviz dot, as a mermaid flowchart, as JSON, and as SVG with a layout
+// of its own, so that a picture needs no other program.
 //
 // Every drawing is a pure function of the graph. Labels are untrusted: each
 // form escapes what it would otherwise read as its own syntax.
@@ -8,10 +8,13 @@ package picture
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // Graph is what is drawn. Edges name nodes by ID; those that name an unknown
@@ -70,7 +73,7 @@ func Text(w io.Writer, g Graph) error {
 	x := newIndex(g)
 	t := tree{index: x, written: make([]bool, len(g.Nodes))}
 	if g.Title != "" {
-		t.WriteString(oneLine(g.Title) + "\n")
+		t.WriteString(phrase.Plain(g.Title) + "\n")
 	}
 	var roots []int
 	for i := range g.Nodes {
@@ -95,9 +98,9 @@ func (t *tree) children(nodes []int, indent string) {
 		if i == len(nodes)-1 {
 			branch, below = "└─ ", "   "
 		}
-		t.WriteString(indent + branch + oneLine(t.Nodes[n].Label))
+		t.WriteString(indent + branch + phrase.Plain(t.Nodes[n].Label))
 		if t.Nodes[n].Detail != "" {
-			t.WriteString("  (" + oneLine(t.Nodes[n].Detail) + ")")
+			t.WriteString("  (" + phrase.Plain(t.Nodes[n].Detail) + ")")
 		}
 		if t.written[n] {
 			if len(t.dependents[n]) > 0 {
@@ -176,14 +179,30 @@ func mermaidText(s string) string {
 	return b.String()
 }
 
-// oneLine keeps a label from breaking the tree or driving a terminal.
-func oneLine(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c < ' ' || c >= 0x7f && c < 0xa0 {
-			return ' '
+// JSON writes the graph as a document: each thing with what it depends on.
+func JSON(w io.Writer, g Graph) error {
+	type node struct {
+		Name      string   `json:"name"`
+		Type      string   `json:"type"`
+		DependsOn []string `json:"depends_on"`
+	}
+	nodes := []node{}
+	for _, n := range g.Nodes {
+		depends := []string{}
+		for _, e := range g.Edges {
+			if e.From == n.ID {
+				depends = append(depends, e.To)
+			}
 		}
-		return c
-	}, s)
+		nodes = append(nodes, node{n.ID, n.Detail, depends})
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(struct {
+		Version   int    `json:"version"`
+		Resources []node `json:"resources"`
+	}{1, nodes})
 }
 
 // layers puts every node one below the lowest of what it depends on. Nodes on

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // The measures of the picture, in pixels.
@@ -248,7 +250,7 @@ func edge(from, above *slot) string {
 // xmlText escapes a text; what XML cannot hold at all is replaced.
 func xmlText(s string) string {
 	var b strings.Builder
-	if err := xml.EscapeText(&b, []byte(oneLine(s))); err != nil {
+	if err := xml.EscapeText(&b, []byte(phrase.Plain(s))); err != nil {
 		return ""
 	}
 	return b.String()

@@ -18,9 +18,9 @@ import (
 	"github.com/deployster-go/deployster/engine/oci"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/version"
 	"github.com/deployster-go/deployster/internal/entrypoint"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/internal/usercache"
 	"github.com/deployster-go/deployster/runner"
@@ -64,7 +64,7 @@ const leastMemory = 6 << 20
 // Policy checks the flags and returns when images are pulled.
 func (f *Flags) Policy() (engine.PullPolicy, error) {
 	if f.Memory != 0 && f.Memory < leastMemory {
-		return "", exit.Usage("--memory %s: a container needs at least %s", output.SizeText(int64(f.Memory)), output.SizeText(leastMemory))
+		return "", exit.Usage("--memory %s: a container needs at least %s", phrase.Size(int64(f.Memory)), phrase.Size(leastMemory))
 	}
 	if f.Pids < 0 {
 		return "", exit.Usage("--pids %d: it must be at least 1, or 0 for the engine's default", f.Pids)

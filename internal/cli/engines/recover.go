@@ -307,19 +307,3 @@ func checkLeaving(ctx context.Context, a *app.App, news io.Writer, unfinished *r
 	}
 	return nil
 }
-
-// UnfinishedText says how it stands with a run that has no end.
-func UnfinishedText(u runs.Unfinished) string {
-	text := fmt.Sprintf("run %s, begun %s%s, ", u.Run, u.Since.UTC().Format("2006-01-02 15:04:05 MST"), u.By())
-	if u.Alive {
-		return text + "is at work on " + u.Used.String()
-	}
-	if len(u.Acting) == 0 {
-		return text + "exited without output"
-	}
-	text += fmt.Sprintf("did not see the end of %s on %s", u.Actions(), u.Used)
-	if u.Abandoned {
-		text += ", and was abandoned"
-	}
-	return text
-}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // sizeFlag is a number of bytes, written with or without a unit.
@@ -23,7 +23,7 @@ func (s *sizeFlag) String() string {
 	if *s == 0 {
 		return ""
 	}
-	return output.SizeText(int64(*s))
+	return phrase.Size(int64(*s))
 }
 
 func (s *sizeFlag) Type() string { return "size" }

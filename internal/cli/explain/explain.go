@@ -3,6 +3,8 @@
 package explain
 
 import (
+	"context"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,7 +17,9 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/env"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	pipelinecmd "github.com/deployster-go/deployster/internal/cli/pipeline"
+	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/suggest"
+	"github.com/deployster-go/deployster/internal/view"
 )
 
 // NewCommand returns the command explain.
@@ -58,16 +62,37 @@ TARGET is as the log has it:
 	return c
 }
 
+// explainRuns prints the runs of a target that did not end.
+func explainRuns(ctx context.Context, a *app.App, t deploylog.Target) error {
+	return a.WithLog(ctx, func(log deploylog.Log, path string) error {
+		reasons, err := query.ExplainRuns(ctx, log, t)
+		switch {
+		case errors.Is(err, query.ErrNotFound):
+			return exit.Usage("%q: the log at %s knows nothing of it; what can be explained begins with %s", t, path, explainable())
+		case err != nil:
+			return err
+		}
+		return a.Show(map[string]any{"target": t, "reasons": reasons}, func() error {
+			if len(reasons) == 0 {
+				return a.Printf("No run of %s is unfinished.\n", view.Clean(string(t)))
+			}
+			return view.EnvironmentReasons(a.Out, t, reasons, a.PlanOptions(a.Out))
+		})
+	})
+}
+
+// kinds are those of targets that can be explained.
+var kinds = []string{"environment", "task", "pipeline", "stage", "host-group", "host", "run", "resource"}
+
 // explainable is how targets begin that can be explained.
-const explainable = "environment/, task/, pipeline/, stage/, host-group/, host/, run/, resource/"
+func explainable() string { return strings.Join(kinds, "/, ") + "/" }
 
 // noSuchTarget says which targets can be explained.
 func noSuchTarget(text string) error {
-	kinds := []string{"environment", "task", "pipeline", "stage", "host-group", "host", "run", "resource"}
 	kind, path, _ := strings.Cut(text, "/")
 	hint := ""
 	if near := suggest.Closest(kind, kinds); near != "" && path != "" {
 		hint = ", did you mean " + near + "/" + path
 	}
-	return exit.Usage("%q cannot be explained: what can begins with %s%s", text, explainable, hint)
+	return exit.Usage("%q cannot be explained: what can begins with %s%s", text, explainable(), hint)
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
-	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
@@ -84,7 +83,7 @@ func runList(ctx context.Context, a *app.App) error {
 				names = []string{"–"}
 			}
 			for _, name := range names {
-				rows = append(rows, []string{name, shortID(i), output.SizeText(i.Size), i.Used.Local().Format("2006-01-02 15:04")})
+				rows = append(rows, []string{name, shortID(i), phrase.Size(i.Size), i.Used.Local().Format("2006-01-02 15:04")})
 			}
 		}
 		slices.SortStableFunc(rows[1:], func(a, b []string) int { return strings.Compare(a[0], b[0]) })
@@ -145,7 +144,7 @@ func runLoad(ctx context.Context, a *app.App, o loadOptions) error {
 		}
 		return a.Show(map[string]any{"images": images}, func() error {
 			for _, i := range images {
-				if err := a.Printf("loaded %s (%s, %s)\n", imageName(i), shortID(i), output.SizeText(i.Size)); err != nil {
+				if err := a.Printf("loaded %s (%s, %s)\n", imageName(i), shortID(i), phrase.Size(i.Size)); err != nil {
 					return err
 				}
 			}
@@ -157,7 +156,7 @@ func runLoad(ctx context.Context, a *app.App, o loadOptions) error {
 func load(ctx context.Context, a *app.App, e *oci.Engine, o loadOptions) (images []oci.Image, err error) {
 	progress := a.Progress("loading")
 	defer progress("")
-	show := func(done int64) { progress(output.SizeText(done)) }
+	show := func(done int64) { progress(phrase.Size(done)) }
 	switch {
 	case o.docker != "":
 		return loadFromDocker(ctx, a, e, o.docker, show)
@@ -240,7 +239,7 @@ func runPrune(ctx context.Context, a *app.App, o pruneOptions) error {
 			return err
 		}
 		return a.Say(map[string]any{"images": pruned.Images, "bytes": pruned.Bytes},
-			"removed %s, freed %s", phrase.Count(len(pruned.Images), "image"), output.SizeText(pruned.Bytes))
+			"removed %s, freed %s", phrase.Count(len(pruned.Images), "image"), phrase.Size(pruned.Bytes))
 	})
 }
 

@@ -2,11 +2,7 @@ package logs
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,11 +16,10 @@ import (
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/internal/cli/complete"
 	"github.com/deployster-go/deployster/internal/cli/engines"
-	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/runner"
 )
 
-// logOf makes a log of events that are each "DEPLOYMENT TARGET NAME DATA".
+// logOf makes a log of events that are each "DEPLOYMENT TARGET NAME".
 func logOf(t *testing.T, lines ...string) deploylog.Log {
 	t.Helper()
 	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
@@ -37,136 +32,12 @@ func logOf(t *testing.T, lines ...string) deploylog.Log {
 		}
 	})
 	for _, line := range lines {
-		f := strings.SplitN(line, " ", 4)
-		e := deploylog.Event{Deployment: f[0], Target: deploylog.Target(f[1]), Name: f[2]}
-		if len(f) > 3 {
-			e.Data = json.RawMessage(f[3])
-		}
-		if _, err := log.Append(t.Context(), e); err != nil {
+		f := strings.Fields(line)
+		if _, err := log.Append(t.Context(), deploylog.Event{Deployment: f[0], Target: deploylog.Target(f[1]), Name: f[2]}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return log
-}
-
-// TestWhatADeletedEnvironmentHadStartedIsOver reads logs as every version has
-// written them: no marker ends what a deletion cut short.
-func TestWhatADeletedEnvironmentHadStartedIsOver(t *testing.T) {
-	const shop = deploylog.Target("environment/shop/prod")
-	const first, second = deploylog.Target("task/shop/prod/1/one"), deploylog.Target("task/shop/prod/2/one")
-	for _, c := range []struct {
-		name    string
-		history []string
-		target  deploylog.Target
-		open    int
-	}{
-		{"a deployment under way", []string{"d1 environment/shop/prod environment-started"}, shop, 1},
-		{"deleted while under way", []string{"d1 environment/shop/prod environment-started", "d1 environment/shop/prod environment-deleted"}, shop, 0},
-		{"a deletion that ends the tasks", []string{
-			"d1 environment/shop/prod environment-started", "d1 environment/shop/prod environment-finished-successfully",
-			`d2 environment/shop/prod environment-started {"kind":"delete"}`, "d2 environment/shop/prod environment-deleted",
-		}, shop, 0},
-		{"one that is still ending them", []string{`d2 environment/shop/prod environment-started {"kind":"delete"}`}, shop, 1},
-		{"made and deployed again", []string{
-			"d1 environment/shop/prod environment-started", "d1 environment/shop/prod environment-deleted",
-			"shop/prod:2 environment/shop/prod environment-created", "d3 environment/shop/prod environment-started",
-		}, shop, 1},
-		{"another environment was deleted", []string{"d1 environment/shop/prod environment-started", "d2 environment/shop environment-deleted"}, shop, 1},
-		{"a task being started", []string{"d1 task/shop/prod/1/one task-started"}, first, 1},
-		{"its environment was deleted", []string{"d1 task/shop/prod/1/one task-started", "d2 environment/shop/prod environment-deleted"}, first, 0},
-		{"another deployment terminated it", []string{"d1 task/shop/prod/1/one task-started", "d2 task/shop/prod/1/one task-terminated"}, first, 0},
-		{"another task was terminated", []string{"d1 task/shop/prod/1/one task-started", "d2 task/shop/prod/2/one task-terminated"}, first, 1},
-		{"started again by another deployment", []string{"d1 task/shop/prod/2/one task-started", "d2 task/shop/prod/2/one task-started"}, second, 1},
-		{"a resource named like one", []string{"d1 resource/shop resource-started", "d2 environment/shop environment-deleted"}, "resource/shop", 1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			log := logOf(t, c.history...)
-			started, err := log.InProgress(t.Context(), c.target)
-			if err != nil {
-				t.Fatal(err)
-			}
-			open, err := unended(t.Context(), log, c.target, started)
-			if err != nil || len(open) != c.open {
-				t.Errorf("in progress: %v, %v; want %d", open, err, c.open)
-			}
-		})
-	}
-}
-
-// TestWhatAnEndedDeploymentOfAPipelineHadStartedIsOver reads logs as every version
-// has written them.
-func TestWhatAnEndedDeploymentOfAPipelineHadStartedIsOver(t *testing.T) {
-	const released = "d1 pipeline/web pipeline-started"
-	begun := []string{released, "d1 stage/web/beta stage-started", "d1 host-group/web/all host-group-started", "d1 host/web/all/one host-started"}
-	after := func(more ...string) []string { return append(slices.Clone(begun), more...) }
-	const cancelled, deleted = "d1 pipeline/web pipeline-cancelled", "x pipeline/web pipeline-deleted"
-	for _, c := range []struct {
-		name    string
-		history []string
-		open    int // of the targets
-	}{
-		{"under way", begun, 4},
-		{"cancelled", after(cancelled), 0},
-		{"cancelled, and tried again", after(cancelled, "d1 pipeline/web pipeline-retried"), 4},
-		{"cancelled, and what was at work began a moment later", []string{
-			released, cancelled, "d1 stage/web/beta stage-started", "d1 host-group/web/all host-group-started", "d1 host/web/all/one host-started",
-		}, 0},
-		{"cancelled with the pipeline", after(cancelled, deleted), 0},
-		{"deleted", after(deleted), 0},
-		{"deleted, made and released again", after(deleted, "y pipeline/web pipeline-defined", "d2 pipeline/web pipeline-started", "d2 stage/web/beta stage-started"), 2},
-		{"another pipeline was deleted", after("x pipeline/webs pipeline-deleted"), 4},
-		{"another deployment was cancelled", after("d2 pipeline/web pipeline-started", "d2 pipeline/web pipeline-cancelled"), 4},
-		{"another stage failed", after("d1 stage/web/side stage-failed", "d1 pipeline/web pipeline-failed"), 0},
-		{"finished without a stage that the definition lost", after("d1 pipeline/web pipeline-finished-successfully"), 0},
-		{"nothing of the scheduler's", []string{"r host/web/all/one host-started", released, cancelled}, 1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			log := logOf(t, c.history...)
-			var all []string
-			for _, target := range []deploylog.Target{"pipeline/web", "stage/web/beta", "host-group/web/all", "host/web/all/one"} {
-				started, err := log.InProgress(t.Context(), target)
-				if err != nil {
-					t.Fatal(err)
-				}
-				open, err := unended(t.Context(), log, target, started)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, e := range open {
-					all = append(all, e.Deployment+" "+string(e.Target))
-				}
-			}
-			if len(all) != c.open {
-				t.Errorf("in progress: %q; want %d", all, c.open)
-			}
-		})
-	}
-}
-
-func TestWhoDidWhat(t *testing.T) {
-	log := logOf(t,
-		`r1 run/web.yaml run-started {"details":{"user":"ada","command":"apply"}}`,
-		"r1 resource/db resource-started",
-		`d1 environment/shop environment-started {"by":"bob","kind":"rollback"}`,
-		"d1 task/shop/1/one task-started",
-		`p1 pipeline/web pipeline-started {"by":"cem"}`,
-		`p1 stage/web/go stage-approved {"by":"dora"}`,
-		"p1 stage/web/go stage-started",
-		"x host/a host-deployed",
-		`y host/a host-deployed {"by":"\u001b[2Jeve"}`,
-	)
-	want := []string{"apply by ada", "apply by ada", "rollback by bob", "rollback by bob", "by cem", "by dora", "by cem", "", "by  [2Jeve"}
-	for _, f := range []deploylog.Filter{{}, {Last: 6}} { // also where the beginning is not selected
-		who := actors{log: log, by: map[string]string{}}
-		for e, err := range log.Read(t.Context(), f) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if by, err := who.of(t.Context(), e); err != nil || by != want[e.Seq-1] {
-				t.Errorf("event %d was done %q, %v; want %q", e.Seq, by, err, want[e.Seq-1])
-			}
-		}
-	}
 }
 
 func TestOnlyDeadRunsCanBeAbandoned(t *testing.T) {
@@ -204,96 +75,5 @@ func TestOnlyDeadRunsCanBeAbandoned(t *testing.T) {
 	cancel()
 	if found := complete.DeadRuns(&complete.Completion{Command: command, Ctx: over, Log: log}); len(found) > 0 {
 		t.Errorf("there was no time to read the log, and offered are %v", found)
-	}
-}
-
-func TestRunsAsTheLogTellsOfThem(t *testing.T) {
-	log := logOf(t,
-		`r1 run/web.yaml run-started {"details":{"user":"ada","command":"apply","host":"vm"}}`,
-		`r2 run/web.yaml run-started {"details":{"user":"bob","command":"destroy"}}`,
-		`r1 run/web.yaml run-finished-successfully {"counts":{"changed":2,"unchanged":1},"duration_ms":1500}`,
-		`r2 run/web.yaml run-finished-successfully {"counts":{"changed":3},"duration_ms":100}`,
-		`r3 run/db.yaml run-started {"details":{"command":"apply"}}`,
-		`r3 run/db.yaml run-failed {"counts":{"failed":1,"skipped":2},"error":"db: it broke\nbadly"}`,
-		`r4 run/db.yaml run-started`,
-		`r4 run/db.yaml run-failed {"abandoned":true,"error":"its process is gone"}`,
-		`r5 run/db.yaml run-started`,
-		`r5 run/db.yaml run-failed {"details":{"interrupted":"true"},"counts":{"changed":1}}`,
-		`r6 run/db.yaml run-started {"details":7}`,
-	)
-	runs, err := readRuns(t.Context(), log, deploylog.Filter{Target: "run/"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, r := range runs {
-		got = append(got, fmt.Sprintf("%s %s %s %s: %s", r.Run, r.Manifest, r.Verb, r.User, r.outcome()))
-	}
-	want := []string{
-		"r1 web.yaml apply ada: succeeded: 2 changed, 1 unchanged",
-		"r2 web.yaml destroy bob: succeeded: 3 removed",
-		"r3 db.yaml apply : failed: 1 failed, 2 skipped",
-		"r4 db.yaml  : abandoned: its process is gone",
-		"r5 db.yaml  : interrupted: 1 changed",
-		"r6 db.yaml  : in progress",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
-// TestStepsThatADefinitionNamesAreEvents knows them before any has happened.
-func TestStepsThatADefinitionNamesAreEvents(t *testing.T) {
-	definition := pipeline.Definition{Name: "web", Stages: []pipeline.Stage{
-		{Name: "build", Build: &pipeline.Build{Artifacts: []string{"x86"}}},
-		{Name: "beta", Deploy: &pipeline.Deploy{Steps: []pipeline.HostStep{{Event: "host-smoke-tested"}}}},
-	}}
-	data, err := json.Marshal(map[string]any{"version": 1, "definition": definition})
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, err := namesIn(t.Context(), logOf(t, "web pipeline/web pipeline-defined "+string(data), "d host/a mine-happened"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"host-smoke-tested", "build-stage-received-x86-artifact", "mine-happened", "run-failed", "task-lost", "pipeline-cancelled"} {
-		if !names.events[name] {
-			t.Errorf("%s is not known", name)
-		}
-	}
-	if names.events["foo"] {
-		t.Error("foo is known")
-	}
-}
-
-// TestEveryDocumentedEventIsKnown holds the names that a filter takes against the
-// tables of events.
-func TestEveryDocumentedEventIsKnown(t *testing.T) {
-	known, found := eventNames(), 0
-	for _, page := range []string{"log", "pipelines", "environments"} {
-		text, err := os.ReadFile("../../../docs/" + page + ".md")
-		if err != nil {
-			t.Fatal(err)
-		}
-		events := false
-		for line := range strings.Lines(string(text)) {
-			cells := strings.Split(line, "|")
-			if len(cells) < 3 {
-				events = false
-				continue
-			}
-			events = events || strings.TrimSpace(cells[1]) == "event"
-			if !events {
-				continue
-			}
-			for _, name := range regexp.MustCompile("`([a-z-]+)`").FindAllStringSubmatch(cells[1], -1) {
-				if found++; !known[name[1]] {
-					t.Errorf("%s.md tells of %s, which is not known", page, name[1])
-				}
-			}
-		}
-	}
-	if found < 45 {
-		t.Errorf("only %d events were found", found)
 	}
 }

@@ -18,15 +18,5 @@ func Dash(text string) string {
 // InLine makes of what somebody wrote one line that is safe to print.
 func InLine(text string) string { return strings.Join(strings.Fields(view.Clean(text)), " ") }
 
-// PlainText keeps what a container printed from driving the terminal.
-func PlainText(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c < ' ' || c >= 0x7f && c < 0xa0 {
-			return ' '
-		}
-		return c
-	}, s)
-}
-
 // Moment is a time as people read it, in their time zone.
 func Moment(t time.Time) string { return t.Local().Format(time.DateTime) }

@@ -1,0 +1,86 @@
+package query
+
+import (
+	"context"
+	"slices"
+
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+// Latest is what of a target succeeded last, failed last, and is in progress.
+type Latest struct {
+	Target     deploylog.Target  `json:"target"`
+	Succeeded  *deploylog.Event  `json:"succeeded"`
+	Failed     *deploylog.Event  `json:"failed"`
+	InProgress []deploylog.Event `json:"in_progress"`
+	Known      bool              `json:"-"` // the log has any of it, also what has ended without a marker
+}
+
+// LatestOf returns what is latest of a target.
+func LatestOf(ctx context.Context, log deploylog.Log, target deploylog.Target) (Latest, error) {
+	l := Latest{Target: target, InProgress: []deploylog.Event{}}
+	for outcome, into := range map[deploylog.Outcome]**deploylog.Event{deploylog.Succeeded: &l.Succeeded, deploylog.Failed: &l.Failed} {
+		e, ok, err := log.Latest(ctx, target, outcome)
+		if err != nil {
+			return l, err
+		}
+		if ok {
+			*into = &e
+		}
+	}
+	started, err := log.InProgress(ctx, target)
+	if err != nil {
+		return l, err
+	}
+	l.Known = l.Succeeded != nil || l.Failed != nil || len(started) > 0
+	open, err := unended(ctx, log, target, started)
+	l.InProgress = append(l.InProgress, open...)
+	return l, err
+}
+
+// unended leaves out of what was started of a target what has ended since
+// without a marker of its own.
+func unended(ctx context.Context, log deploylog.Log, target deploylog.Target, started []deploylog.Event) ([]deploylog.Event, error) {
+	if len(started) == 0 {
+		return nil, nil
+	}
+	if name, ok := pipelines.PipelineOf(target); ok {
+		return stillGoing(ctx, log, pipeline.Target(name), started)
+	}
+	name, ok := environment.NameOf(target)
+	if !ok {
+		return started, nil
+	}
+	last := int64(0) // of the events that end what was started before
+	for _, t := range slices.Compact([]deploylog.Target{target, environment.Target(name)}) {
+		for e, err := range log.Read(ctx, deploylog.Filter{Target: t, After: started[0].Seq}) {
+			if err != nil {
+				return nil, err
+			}
+			if environment.Ends(e, target) {
+				last = max(last, e.Seq)
+			}
+		}
+	}
+	// The newest start is such an event itself.
+	return slices.DeleteFunc(started, func(e deploylog.Event) bool { return e.Seq < last }), nil
+}
+
+// stillGoing leaves what deployments of a pipeline had started that are under way,
+// and what others than its scheduler did.
+func stillGoing(ctx context.Context, log deploylog.Log, of deploylog.Target, started []deploylog.Event) ([]deploylog.Event, error) {
+	deployments := pipeline.InProgress{}
+	for e, err := range log.Read(ctx, deploylog.Filter{Target: of}) {
+		if err != nil {
+			return nil, err
+		}
+		deployments.Apply(e)
+	}
+	return slices.DeleteFunc(started, func(e deploylog.Event) bool {
+		going, known := deployments[e.Deployment]
+		return known && !going
+	}), nil
+}
