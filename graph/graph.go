@@ -51,9 +51,6 @@ func (g *Graph[K]) node(k K) {
 	g.keys = append(g.keys, k)
 }
 
-// Dependencies are the nodes that k directly depends on, in the order added.
-func (g *Graph[K]) Dependencies(k K) []K { return slices.Clone(g.dependencies[k]) }
-
 // Dependents are the nodes that directly depend on k, in the order added.
 func (g *Graph[K]) Dependents(k K) []K { return slices.Clone(g.dependents[k]) }
 

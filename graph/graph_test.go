@@ -84,9 +84,9 @@ func TestSortProperties(t *testing.T) {
 			t.Fatalf("%d of %d nodes", len(order), n)
 		}
 		for i, k := range order {
-			for _, d := range g.Dependencies(k) {
-				if slices.Index(order, d) > i {
-					t.Fatalf("%d stands before its dependency %d in %v", k, d, order)
+			for _, d := range g.Dependents(k) {
+				if slices.Index(order, d) < i {
+					t.Fatalf("%d stands before its dependency %d in %v", d, k, order)
 				}
 			}
 		}
@@ -101,7 +101,7 @@ func TestSortProperties(t *testing.T) {
 			t.Fatalf("no cycle found: %v", err)
 		}
 		for i := 1; i < len(cycle.Path); i++ {
-			if !slices.Contains(g.Dependencies(cycle.Path[i-1]), cycle.Path[i]) {
+			if !slices.Contains(g.Dependents(cycle.Path[i]), cycle.Path[i-1]) {
 				t.Fatalf("%v: %d does not depend on %d", cycle.Path, cycle.Path[i-1], cycle.Path[i])
 			}
 		}
