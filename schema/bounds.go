@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // The bounds of a config_schema. They are far above what describes a
@@ -23,11 +25,11 @@ const (
 // that is not known yet.
 const maxConstants = 50
 
-// nesting refuses what is nested too deeply, before anything recursive reads
-// it.
-func nesting(raw []byte) error {
-	depth, quoted := 0, false
-	for i := 0; i < len(raw); i++ {
+// Depth is how deep the arrays and objects of a JSON text are nested. It is asked
+// before anything recursive reads the text.
+func Depth(raw []byte) int {
+	deepest, now := 0, 0
+	for quoted, i := false, 0; i < len(raw); i++ {
 		switch c := raw[i]; {
 		case quoted && c == '\\':
 			i++
@@ -35,14 +37,13 @@ func nesting(raw []byte) error {
 			quoted = !quoted
 		case quoted:
 		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return fmt.Errorf("the schema is nested deeper than %d levels", maxDepth)
-			}
+			now++
+			deepest = max(deepest, now)
 		case c == '}' || c == ']':
-			depth--
+			now--
 		}
 	}
-	return nil
+	return deepest
 }
 
 // inspection is what is counted of a schema before it is compiled.
@@ -107,7 +108,7 @@ func (in *inspection) value(v any, top bool) error {
 		in.parts++
 	case json.Number:
 		if odd := oddNumber(v); odd != "" {
-			return fmt.Errorf("the number %s %s", cut(v.String(), 20), odd)
+			return fmt.Errorf("the number %s %s", phrase.Cut(v.String(), 20), odd)
 		}
 	}
 	return nil

@@ -42,8 +42,8 @@ func CompileConfig(raw json.RawMessage) (*Schema, error) {
 	if len(raw) > maxSource {
 		return nil, fmt.Errorf("the schema has %d bytes, at most %d are possible", len(raw), maxSource)
 	}
-	if err := nesting(raw); err != nil {
-		return nil, err
+	if Depth(raw) > maxDepth {
+		return nil, fmt.Errorf("the schema is nested deeper than %d levels", maxDepth)
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -184,22 +184,32 @@ func source(doc map[string]any, sch *jsonschema.Schema) map[string]any {
 	if !ours || err != nil {
 		return nil
 	}
-	var at any = doc
-	for _, token := range strings.Split(pointer, "/")[1:] {
-		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
-		switch v := at.(type) {
+	path := strings.Split(pointer, "/")[1:]
+	for i, token := range path {
+		path[i] = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+	}
+	members, _ := Within(doc, path).(map[string]any)
+	return members
+}
+
+// Within returns what stands at a path of keys and indexes within a value, nil where
+// nothing does.
+func Within(v any, path []string) any {
+	for _, key := range path {
+		switch whole := v.(type) {
 		case map[string]any:
-			at = v[token]
+			v = whole[key]
 		case []any:
-			i, err := strconv.Atoi(token)
-			if err != nil || i < 0 || i >= len(v) {
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(whole) {
 				return nil
 			}
-			at = v[i]
+			v = whole[i]
+		default:
+			return nil
 		}
 	}
-	members, _ := at.(map[string]any)
-	return members
+	return v
 }
 
 // nowhere refuses to load anything: a schema can only refer to itself and to

@@ -183,14 +183,7 @@ func literal(v any) string {
 	if err != nil {
 		return fmt.Sprint(v)
 	}
-	return cut(string(text), 100)
-}
-
-func cut(text string, n int) string {
-	if r := []rune(text); len(r) > n {
-		return string(r[:n]) + "…"
-	}
-	return text
+	return phrase.Cut(string(text), 100)
 }
 
 func number(r *big.Rat) string {

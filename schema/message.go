@@ -10,6 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/suggest"
 )
 
@@ -180,7 +181,7 @@ func (r reader) alternatives(e *jsonschema.ValidationError, rule string) []Viola
 		slices.Sort(parts)
 		said = append(said, strings.Join(slices.Compact(parts), " and "))
 	}
-	return []Violation{violation(e, rule, "matches none of %d alternatives (%s)", len(e.Causes), cut(strings.Join(said, "; or "), 500))}
+	return []Violation{violation(e, rule, "matches none of %d alternatives (%s)", len(e.Causes), phrase.Cut(strings.Join(said, "; or "), 500))}
 }
 
 // onlyType reports whether a failure is about the type of the value at a depth.

@@ -7,6 +7,8 @@ import (
 	"regexp/syntax"
 	"strings"
 	"sync"
+
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // maxPattern is the length of one regular expression in bytes. Reading a longer
@@ -118,8 +120,8 @@ func weight(re *syntax.Regexp, most int) int {
 }
 
 // excerpt shows the beginning of a text that may be long.
-func excerpt(text string) string { return fmt.Sprintf("%q", cut(text, 40)) }
+func excerpt(text string) string { return fmt.Sprintf("%q", phrase.Cut(text, 40)) }
 
 func excerptOfError(err error) string {
-	return cut(strings.TrimPrefix(err.Error(), "error parsing regexp: "), 100)
+	return phrase.Cut(strings.TrimPrefix(err.Error(), "error parsing regexp: "), 100)
 }

@@ -5,7 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // Text is Python's str(): how a value is put into text.
@@ -33,11 +34,7 @@ func (s *State) repr(v any) string {
 func ShortRepr(v any) string {
 	switch v := v.(type) {
 	case nil, bool, int64, float64, string:
-		text := (&State{steps: 1, bytes: math.MaxInt}).repr(v)
-		if utf8.RuneCountInString(text) > 40 {
-			text = string([]rune(text)[:40]) + "…"
-		}
-		return text
+		return phrase.Cut((&State{steps: 1, bytes: math.MaxInt}).repr(v), 40)
 	default:
 		return Describe(v)
 	}

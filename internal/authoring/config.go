@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/deployster-go/deployster/schema"
 )
 
 func (c *checker) goodConfig(context.Context) (verdict, error) {
@@ -117,7 +118,7 @@ func (c *checker) mask(text string) string {
 	}
 	var forms []string
 	for _, path := range c.schema.Secrets(c.Config) {
-		for _, secret := range texts(lookup(c.Config, path)) {
+		for _, secret := range texts(schema.Within(c.Config, path)) {
 			encoded, _ := json.Marshal(secret) // text can be encoded
 			forms = append(forms, secret, strings.Join(printable([]byte(secret)), ""), string(encoded[1:len(encoded)-1]))
 		}
@@ -133,22 +134,6 @@ func (c *checker) mask(text string) string {
 
 // hide masks what a container wrote, before anything of it is cut off.
 func (c *checker) hide(data []byte) []byte { return []byte(c.mask(string(data))) }
-
-func lookup(v any, path []string) any {
-	for _, key := range path {
-		switch t := v.(type) {
-		case map[string]any:
-			v = t[key]
-		case []any:
-			i, err := strconv.Atoi(key)
-			if err != nil || i < 0 || i >= len(t) {
-				return nil
-			}
-			v = t[i]
-		}
-	}
-	return v
-}
 
 // texts returns all text within v that is long enough to be told from others.
 func texts(v any) []string {

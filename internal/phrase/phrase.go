@@ -1,6 +1,6 @@
 // Package phrase writes the parts of sentences that the messages of many
-// packages share: a count with its noun, a list of names, what a value of JSON
-// is, a number of bytes, and what others wrote, on one line.
+// packages share: a count with its noun, a list of names, the beginning of a text,
+// what a value of JSON is, a number of bytes, and what others wrote, on one line.
 package phrase
 
 import (
@@ -31,6 +31,16 @@ func List(names []string) string {
 	default:
 		return strings.Join(names, ", ")
 	}
+}
+
+// Cut is the beginning of a text, of at most so many characters.
+func Cut(text string, most int) string {
+	for i := range text {
+		if most--; most < 0 {
+			return text[:i] + "…"
+		}
+	}
+	return text
 }
 
 // Kind names what a decoded value of JSON is: a list, null.

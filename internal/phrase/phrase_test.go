@@ -46,6 +46,14 @@ func TestPlainTextCannotDriveATerminal(t *testing.T) {
 	}
 }
 
+func TestCut(t *testing.T) {
+	for text, want := range map[string]string{"": "", "äbc": "äbc", "äbcd": "äbc…", "a\xff\xffd": "a\xff\xff…"} {
+		if got := phrase.Cut(text, 3); got != want {
+			t.Errorf("%q is cut to %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestKind(t *testing.T) {
 	for text, want := range map[string]string{
 		"null": "null", "true": "a boolean", `"x"`: "a string", "1": "a number", "[1]": "a list", "{}": "an object",

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/schema"
 )
 
 // Decode reads a saved plan. It accepts exactly what Encode writes; its errors
@@ -52,26 +53,6 @@ func Decode(data []byte) (*File, error) {
 	return f, nil
 }
 
-// depth is how deep the arrays and objects of a JSON text are nested.
-func depth(data []byte) int {
-	deepest, now := 0, 0
-	for within, i := false, 0; i < len(data); i++ {
-		switch c := data[i]; {
-		case within && c == '\\':
-			i++
-		case c == '"':
-			within = !within
-		case within:
-		case c == '{' || c == '[':
-			now++
-			deepest = max(deepest, now)
-		case c == '}' || c == ']':
-			now--
-		}
-	}
-	return deepest
-}
-
 // TooLarge is the error of a file that is larger than MaxSize.
 func TooLarge() error {
 	return fmt.Errorf("has more than %d MiB, which no saved plan has", MaxSize>>20)
@@ -83,7 +64,7 @@ func genuine(data []byte) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return errors.New("is empty; plan again")
 	}
-	if depth(data) > MaxDepth {
+	if schema.Depth(data) > MaxDepth {
 		return fmt.Errorf("is nested more than %d levels deep, which no saved plan is", MaxDepth)
 	}
 	var head struct {

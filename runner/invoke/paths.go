@@ -40,22 +40,3 @@ func (p Paths) Blank(v any, path ...string) any {
 		return v
 	}
 }
-
-// at walks a path of keys and indexes into a JSON-like value.
-func at(v any, path []string) any {
-	for _, key := range path {
-		switch container := v.(type) {
-		case map[string]any:
-			v = container[key]
-		case []any:
-			var i int
-			if _, err := fmt.Sscan(key, &i); err != nil || i < 0 || i >= len(container) {
-				return nil
-			}
-			v = container[i]
-		default:
-			return nil
-		}
-	}
-	return v
-}

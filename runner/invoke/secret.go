@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/schema"
 )
 
 // Masked stands in the place of a secret.
@@ -37,7 +38,7 @@ func (s *Secrets) Add(config any, paths [][]string) {
 	}
 	found := map[string]bool{}
 	for _, path := range paths {
-		collect(at(config, path), found)
+		collect(schema.Within(config, path), found)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,10 +90,13 @@ func collect(v any, into map[string]bool) {
 }
 
 // Mask hides every secret known so far.
-func (s *Secrets) Mask(text string) string {
+func (s *Secrets) Mask(text string) string { return s.Replace(text, Masked) }
+
+// Replace puts a text in the place of every secret known so far.
+func (s *Secrets) Replace(text, by string) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.known.replace(text, Masked)
+	return s.known.replace(text, by)
 }
 
 // held is how many bytes of an unfinished text must be held back so that no
