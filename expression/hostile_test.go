@@ -47,6 +47,20 @@ func TestLongLists(t *testing.T) {
 	}
 }
 
+// A name that is looked up through many scopes costs more than a step.
+func TestDeepScopes(t *testing.T) {
+	const depth = 95
+	loop := "{% for i in range(100000) %}" + strings.Repeat("{{ x }}", 5) + "{% endfor %}"
+	err := soon(t, t.TempDir(), "{% set x = '' %}"+strings.Repeat("{% with a = 1 %}", depth)+loop+strings.Repeat("{% endwith %}", depth))
+	var limit *expression.LimitError
+	if !errors.As(err, &limit) {
+		t.Errorf("fails with %v, want a LimitError", err)
+	}
+	if err := soon(t, t.TempDir(), "{% set x = '' %}{% with a = 1 %}"+loop+"{% endwith %}"); err != nil {
+		t.Error(err)
+	}
+}
+
 // Parsing counts no steps: it has to take time that is linear in the size.
 func TestLongTemplates(t *testing.T) {
 	for name, src := range map[string]string{

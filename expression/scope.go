@@ -76,12 +76,16 @@ func (sc *scope) set(name string, v any) {
 	}
 }
 
-// lookup finds the value of a name.
+// lookup finds the value of a name. What it costs beyond a step is counted.
 func (sc *scope) lookup(name string) (any, bool) {
-	hidden := false
+	const passedInAStep = 8
+	hidden, passed := false, 0
 	for at := sc; at != nil; at = at.outer {
 		if v, ok := at.vars[name]; ok {
 			return v, true
+		}
+		if passed++; passed%passedInAStep == 0 {
+			sc.Work(1)
 		}
 		if use, ok := at.body.uses[name]; ok {
 			hidden = use == stored
