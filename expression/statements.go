@@ -192,28 +192,23 @@ func (p *parser) loop(at python.Position) node {
 func (p *parser) target() target {
 	first := p.current().at
 	var list []target
-	several := false
-	ended := func() bool { // by a comma, or empty
-		return len(list) > 0 && !p.current().is("(") && p.current().kind != nameToken || p.current().is("in")
-	}
-	for !ended() {
-		if p.skip("(") {
-			inner := p.target()
+	// As in Jinja2, only a parenthesis or the end of the tag may follow the last comma.
+	for len(list) == 0 || !p.ends() && !p.current().is(")") {
+		switch {
+		case p.current().is("in"):
+			p.unexpected("expected a name to assign to")
+		case p.skip("("):
+			list = append(list, p.target())
 			p.expect(")")
-			list = append(list, inner)
-		} else {
+		default:
 			list = append(list, p.targetName())
 		}
 		if !p.skip(",") {
+			if len(list) == 1 {
+				return list[0]
+			}
 			break
 		}
-		several = true
-	}
-	if len(list) == 0 {
-		p.unexpected("expected a name to assign to")
-	}
-	if !several {
-		return list[0]
 	}
 	return target{at: first, several: list}
 }

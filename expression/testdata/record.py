@@ -645,6 +645,17 @@ a{{ range }}b
 {% nosuchtag %}
 {% for x in %}{% endfor %}
 {% for 1 in list %}{% endfor %}
+{% for x, in nested %}{% endfor %}
+{% for x, y, in nested %}{% endfor %}
+{% for (x, y), in nested %}{% endfor %}
+{% for x, 2 in nested %}{% endfor %}
+{% for (x,) in [[1], [2]] %}{{ x }}{% endfor %}
+{% for (x, y,) in nested %}{{ x }}{{ y }}{% endfor %}
+{% for x, (y,) in [[1, [2]]] %}{{ x }}{{ y }}{% endfor %}
+{% set x, = [1] %}{{ x }}
+{% set x, y, = 1, 2 %}{{ x }}
+{% set (x,) = [1] %}{{ x }}
+{% set x, %}a{% endset %}{{ x }}
 {% set %}
 {{ name }}{% endfor %}
 {# unclosed
