@@ -35,7 +35,7 @@ type context struct {
 func (e *Evaluator) parse(file, src string) *template {
 	p := &parser{e: e, file: file, tokens: lex(file, src), blocks: map[string]*block{}, mentions: mentions{bound: map[string]bool{}}, within: context{top: true, symbols: newSymbols()}}
 	nodes, _ := p.nodes()
-	return &template{file: file, body: body{nodes, p.within.uses}, blocks: p.blocks, mentions: p.mentions}
+	return &template{file: file, body: body{nodes, p.within.uses}, blocks: p.blocks, mentions: p.mentions, weight: weigh(src, len(p.tokens))}
 }
 
 func (p *parser) current() token { return p.look(0) }

@@ -2,16 +2,15 @@ package expression
 
 import "sync"
 
-// maxParsed bounds the templates that are kept once they are parsed, in bytes of
-// their text.
-const maxParsed = 32 << 20
+// maxHeld bounds the trees that are kept, in bytes.
+const maxHeld = 128 << 20
 
 // templates are those that were parsed: one is examined where it is read, and
 // evaluated later, and parsed once for both.
 type templates struct {
 	mu    sync.RWMutex
 	trees map[string]*template
-	size  int
+	held  int // at most so many bytes
 }
 
 func (t *templates) get(src string) *template {
@@ -26,10 +25,17 @@ func (t *templates) put(src string, tree *template) {
 	if t.trees == nil {
 		t.trees = map[string]*template{}
 	}
-	if t.trees[src] == nil && t.size+len(src) <= maxParsed {
+	if t.trees[src] == nil && t.held+tree.weight <= maxHeld {
 		t.trees[src] = tree
-		t.size += len(src)
+		t.held += tree.weight
 	}
+}
+
+// weigh is how many bytes a text and its tree take at most. The tree may be a
+// hundred times as large as the text: each operator makes a node.
+func weigh(src string, tokens int) int {
+	const keeping, unescaped, token = 1024, 2, 128
+	return keeping + (1+unescaped)*len(src) + token*tokens
 }
 
 // template parses a text that is in no file, or returns what it was parsed to

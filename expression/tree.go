@@ -12,6 +12,7 @@ type template struct {
 	file   string
 	body   body
 	blocks map[string]*block
+	weight int // in bytes, at most
 	mentions
 }
 
