@@ -87,6 +87,29 @@ func TestMistakesAreExplained(t *testing.T) {
 	}
 }
 
+// A token may be as long as its template; what is said of it is not.
+func TestMessagesAreShort(t *testing.T) {
+	e := expression.New(t.TempDir())
+	for _, src := range []string{
+		"{{ NAME }}", "{{ NAME.a }}", "{{ x.NAME }}", "{{ x['NAME'] }}", "{{ {'NAME': 1}.a }}", "{{ NAME() }}", "{{ x() }}{{ x.NAME() }}",
+		"{{ 1|NAME }}", "{{ 1 is NAME }}", "{{ 1 NAME }}", "{{ x NAME = 1 }}", "{{ 1 if }} NAME", "{{ x|map('NAME') }}", "{{ x|select('NAME') }}",
+		"{{ x|join(NAME=1) }}", "{{ range(NAME=1, NAME=2) }}", "{{ '%(NAME)s' % {} }}", "{{ '{NAME}'.format() }}", "{{ '%'~'NAME' % 1 }}",
+		"{% NAME %}", "{% if 1 %}{% NAME %}", "{% set NAME, NAME = 1 %}", "{% set NAME.a = 1 %}", "{% for NAME.a in x %}",
+		"{% block NAME %}{% endblock %}{% block NAME %}{% endblock %}", "{% block a %}{% endblock NAME %}",
+		"{% macro m(NAME, NAME) %}", "{% macro m(a) %}{% endmacro %}{{ m(NAME=1) }}", "{% macro NAME() %}{% endmacro %}{{ NAME(1) }}{{ NAME }}",
+		"{% include 'NAME' %}", "{% include ['NAME', 'NAME'] %}", "{% import 'NAME' as a %}", "{% from 'NAME' import a %}", "{% extends 'NAME' %}",
+		"{{ 1DIGITS }}", "{{ 01DIGITS }}", "{{ 1DIGITS.5 }}", "{{ 'DIGITS'|int }}{{ 1DIGITS.0|int }}", "{{ self.NAME() }}", "{{ range.NAME }}",
+	} {
+		src = strings.NewReplacer("NAME", strings.Repeat("long", 5000), "DIGITS", strings.Repeat("0123456789", 2000)).Replace(src)
+		_, err := e.Evaluate(src, map[string]any{"x": []any{1}})
+		if err == nil {
+			t.Errorf("%.40s evaluates", src)
+		} else if n := len(err.Error()); n > 1000 {
+			t.Errorf("%.40s fails with %d bytes: %.200s", src, n, err)
+		}
+	}
+}
+
 func TestWhatIsNotProvidedIsNamed(t *testing.T) {
 	e := expression.New(t.TempDir())
 	tag := func(name string) string { return `unknown or unexpected tag "` + name + `"` }

@@ -1,7 +1,6 @@
 package expression
 
 import (
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -340,7 +339,7 @@ func (l *lexer) fail(off int, format string, args ...any) {
 }
 
 func syntaxError(file string, at python.Position, format string, args ...any) *python.SyntaxError {
-	return &python.SyntaxError{File: file, Line: at.Line, Column: at.Column, Message: fmt.Sprintf(format, args...)}
+	return &python.SyntaxError{File: file, Line: at.Line, Column: at.Column, Message: python.Message(format, args...)}
 }
 
 // unescape resolves the escapes of a Python text literal. What Python makes of

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/deployster-go/deployster/expression/python"
 )
@@ -115,7 +114,7 @@ func (n *names) follow(r reference, from visit) []read {
 	case errors.Is(err, fs.ErrNotExist) && r.ignoreMissing:
 		return nil
 	case err != nil:
-		python.Throw(syntaxError(from.file, r.at, "cannot %s %s: %s", r.verb, strconv.Quote(r.name), err))
+		python.Throw(syntaxError(from.file, r.at, "cannot %s %q: %s", r.verb, r.name, err))
 	}
 	return n.template(t, to)
 }

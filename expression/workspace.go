@@ -39,7 +39,7 @@ func (e *Evaluator) read(name string) (string, error) {
 	case err != nil && strings.Contains(err.Error(), "escapes"):
 		return "", errOutside
 	case err != nil:
-		return "", err
+		return "", withoutName(err)
 	case !info.Mode().IsRegular():
 		return "", errors.New("it is not a file")
 	case info.Size() > maxSource:
@@ -47,11 +47,20 @@ func (e *Evaluator) read(name string) (string, error) {
 	}
 	file, err := root.Open(clean)
 	if err != nil {
-		return "", err
+		return "", withoutName(err)
 	}
 	defer file.Close() //nolint:errcheck // opened for reading
 	data, err := io.ReadAll(io.LimitReader(file, maxSource+1))
-	return string(data), err
+	return string(data), withoutName(err)
+}
+
+// withoutName is why a file cannot be read: which one is said by who asks for it.
+func withoutName(err error) error {
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
 }
 
 // load reads and parses a file once per evaluation.

@@ -100,7 +100,7 @@ func (l *loader) references(r *pending, text *yamlfile.Node, refs []expression.R
 // undefined says that a name is not defined, and what was probably meant. When
 // that is a name with dashes, it is returned as well.
 func (l *loader) undefined(r *pending, name, text string) (Problem, string) {
-	what := fmt.Sprintf("%q is not defined", name)
+	what := fmt.Sprintf("%.60q is not defined", name)
 	aliases := slices.Sorted(maps.Keys(r.Dependencies))
 	variables := slices.Sorted(maps.Keys(l.opts.Variables))
 	if written := cmp.Or(dashed(name, text, aliases), dashed(name, text, variables)); written != "" {

@@ -3,6 +3,7 @@ package python
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/deployster-go/deployster/internal/phrase"
@@ -31,18 +32,37 @@ type UndefinedError struct {
 }
 
 func (e *UndefinedError) Error() string {
+	defined := make([]string, len(e.Defined))
+	for i, name := range e.Defined {
+		defined[i] = phrase.Cut(name, longest)
+	}
 	var what string
 	switch {
-	case e.Of == "" && len(e.Defined) == 0:
-		what = fmt.Sprintf("%q is not defined; nothing is", e.Missing)
+	case e.Of == "" && len(defined) == 0:
+		what = Message("%q is not defined; nothing is", e.Missing)
 	case e.Of == "":
-		what = fmt.Sprintf("%q is not defined; defined are %s", e.Missing, phrase.List(e.Defined))
-	case len(e.Defined) > 0:
-		what = fmt.Sprintf("%s has no %q; it has %s", e.Of, e.Missing, phrase.List(e.Defined))
+		what = Message("%q is not defined; defined are ", e.Missing) + phrase.List(defined)
+	case len(defined) > 0:
+		what = Message("%s has no %q; it has ", e.Of, e.Missing) + phrase.List(defined)
 	default:
-		what = fmt.Sprintf("%s has no %q; it is %s", e.Of, e.Missing, e.Kind)
+		what = Message("%s has no %q; it is %s", e.Of, e.Missing, e.Kind)
 	}
 	return at(e.File, e.Line, 0) + what
+}
+
+// longest is how many characters of a text stand in a message.
+const longest = 100
+
+// Message writes a message. The texts in it are cut: a name or a number in a
+// template may be as long as the template.
+func Message(format string, a ...any) string {
+	parts := slices.Clone(a)
+	for i, part := range parts {
+		if text, ok := part.(string); ok {
+			parts[i] = phrase.Cut(text, longest)
+		}
+	}
+	return fmt.Sprintf(format, parts...)
 }
 
 // EvalError says that an operation cannot be done with the values it got.

@@ -1,9 +1,6 @@
 package python
 
-import (
-	"fmt"
-	"sort"
-)
+import "sort"
 
 // The bounds of one evaluation. They are far above what configuration needs.
 const (
@@ -54,7 +51,7 @@ func (l *Library) NewState() *State {
 
 // Fail throws an EvalError at the current position.
 func (s *State) Fail(format string, a ...any) {
-	Throw(&EvalError{File: s.File, Line: s.At.Line, Column: s.At.Column, Message: fmt.Sprintf(format, a...)})
+	Throw(&EvalError{File: s.File, Line: s.At.Line, Column: s.At.Column, Message: Message(format, a...)})
 }
 
 // Work counts n steps.
