@@ -66,7 +66,7 @@ func (d *deployment) derive(l *layout) {
 	for i := range l.stages {
 		stage, run := &l.stages[i], &d.stages[i]
 		run.marks = d.marks[stage.target]
-		_, run.begun = run.marks.first()
+		_, run.begun = run.marks.began()
 		run.groups = make([]groupRun, len(stage.groups))
 		for g := range stage.groups {
 			run.groups[g] = d.deriveGroup(&stage.groups[g], stage.chain)
@@ -91,7 +91,7 @@ func (d *deployment) derive(l *layout) {
 
 func (d *deployment) deriveGroup(group *groupLayout, chain []string) groupRun {
 	run := groupRun{marks: d.marks[group.target], head: none, hosts: make([]hostRun, len(group.hosts))}
-	_, run.begun = run.marks.first()
+	_, run.begun = run.marks.began()
 	run.finished = run.marks.has(groupFinished)
 	last := int32(none)
 	for h := range group.hosts {

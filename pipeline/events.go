@@ -188,15 +188,18 @@ type mark struct {
 	cause string // of failures
 }
 
+// first finds the first event that is as wanted.
+func (m *marks) first(wanted func(event string) bool) (mark, bool) {
+	if m != nil {
+		if i := slices.IndexFunc(*m, func(k mark) bool { return wanted(k.event) }); i >= 0 {
+			return (*m)[i], true
+		}
+	}
+	return mark{}, false
+}
+
 func (m *marks) find(event string) (mark, bool) {
-	if m == nil {
-		return mark{}, false
-	}
-	i := slices.IndexFunc(*m, func(k mark) bool { return k.event == event })
-	if i < 0 {
-		return mark{}, false
-	}
-	return (*m)[i], true
+	return m.first(func(e string) bool { return e == event })
 }
 
 func (m *marks) has(event string) bool {
@@ -205,28 +208,10 @@ func (m *marks) has(event string) bool {
 }
 
 // failure finds the first event that records a failure.
-func (m *marks) failure() (mark, bool) {
-	if m == nil {
-		return mark{}, false
-	}
-	i := slices.IndexFunc(*m, func(k mark) bool { return isFailure(k.event) })
-	if i < 0 {
-		return mark{}, false
-	}
-	return (*m)[i], true
-}
+func (m *marks) failure() (mark, bool) { return m.first(isFailure) }
 
-// first is the event with which work on the target began.
-func (m *marks) first() (mark, bool) {
-	if m == nil {
-		return mark{}, false
-	}
-	i := slices.IndexFunc(*m, func(k mark) bool { return begins(k.event) })
-	if i < 0 {
-		return mark{}, false
-	}
-	return (*m)[i], true
-}
+// began finds the event with which work on the target began.
+func (m *marks) began() (mark, bool) { return m.first(begins) }
 
 // begins reports whether an event shows that work on its target has begun. An
 // artifact does not: it may be received before its stage starts.

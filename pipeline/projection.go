@@ -160,7 +160,7 @@ func (o *projection) passedBy(i int) origin {
 	}
 	var by origin
 	note := func(t deploylog.Target, m *marks) {
-		if k, ok := m.first(); ok && (by.mark.seq == 0 || k.seq < by.mark.seq) {
+		if k, ok := m.began(); ok && (by.mark.seq == 0 || k.seq < by.mark.seq) {
 			by = origin{t, k}
 		}
 	}
@@ -210,7 +210,7 @@ func (o *projection) heldBy(holder *deployment, b span) Reason {
 			r.Name, r.By = stages[i].Name, stages[i].target
 		}
 	}
-	if k, ok := holder.marks[r.By].first(); ok {
+	if k, ok := holder.marks[r.By].began(); ok {
 		r.ByEvent, r.Seq = k.event, k.seq
 	}
 	return r

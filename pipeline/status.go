@@ -106,7 +106,7 @@ func at(m *marks, finished string, begun, past bool) (Progress, int64) {
 	if k, ok := m.failure(); ok {
 		return HasFailure, k.seq
 	}
-	k, _ := m.first()
+	k, _ := m.began()
 	switch {
 	case begun && past:
 		return IsStopped, k.seq

@@ -219,26 +219,26 @@ func (s *State) sliced(n int, bounds [3]*int64) iter.Seq[int64] {
 	}
 }
 
-// Filter applies a filter by name. Scanning large inputs costs steps.
+// Filter applies a filter by name.
 func (s *State) Filter(name string, in any, a *Args) any {
-	a.Name = "the filter " + name
-	s.Work(1 + weight(in)/16)
-	f, ok := s.Filters[name]
-	if !ok {
-		s.Fail("there is no filter %q", name)
-	}
-	return f(s, in, a)
+	return named(s, "filter", s.Filters, name, in, a)(s, in, a)
 }
 
 // Test applies a test by name.
 func (s *State) Test(name string, in any, a *Args) bool {
-	a.Name = "the test " + name
+	return named(s, "test", s.Tests, name, in, a)(s, in, a)
+}
+
+// named is the filter or the test that is about to be applied. Scanning large
+// inputs costs steps.
+func named[F any](s *State, kind string, known map[string]F, name string, in any, a *Args) F {
+	a.Name = "the " + kind + " " + name
 	s.Work(1 + weight(in)/16)
-	t, ok := s.Tests[name]
+	f, ok := known[name]
 	if !ok {
-		s.Fail("there is no test %q", name)
+		s.Fail("there is no %s %q", kind, name)
 	}
-	return t(s, in, a)
+	return f
 }
 
 func weight(v any) int {
