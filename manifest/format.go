@@ -11,8 +11,12 @@ import (
 const severalFiles = ", several files can be given"
 
 var (
-	manifestFile = yamlfile.Format{Needs: "a manifest needs a mapping resources", Second: severalFiles, Binary: true, Advice: loopAdvice}
-	variableFile = yamlfile.Format{Second: severalFiles, Binary: true}
+	manifestFile = yamlfile.Format{
+		Needs: "a manifest needs a mapping resources", Second: severalFiles, Binary: true, Advice: loopAdvice,
+		Members: map[string]string{"plugs": "plug", "resources": "resource"},
+	}
+	variableFile = yamlfile.Format{Second: severalFiles, Binary: true, Members: map[string]string{"": "variable"}}
+	typedValue   = yamlfile.Format{Binary: true}
 )
 
 var forLoop = regexp.MustCompile(`^\{%-?\s*for\s`)

@@ -222,7 +222,7 @@ func fromYAML(text string) (any, error) {
 		return nil, yamlfile.TooLarge(int64(len(text)))
 	}
 	var found yamlfile.Report
-	root, ok := yamlfile.Open("", []byte(text), variableFile, &found)
+	root, ok := yamlfile.Open("", []byte(text), typedValue, &found)
 	trimmed := strings.TrimSpace(text)
 	switch {
 	case ok && slices.Contains([]string{"~", "null", "Null", "NULL"}, trimmed):

@@ -129,7 +129,7 @@ deep:
 	want := strings.NewReplacer("DIR", dir, "LATIN", "\xe9").Replace(`DIR/vars.auto.yaml:1:1: "_version" is set by deployster itself and cannot be changed
 DIR/vars.auto.yaml:2:1: a key must be text, not a number: write it as "1"
 DIR/vars.auto.yaml:3:1: "a b" cannot be the name of a variable: it begins with a letter or _ and consists of letters, digits, _ and -
-DIR/vars.auto.yaml:6:1: twice: duplicate key "twice", first at DIR/vars.auto.yaml:5:1
+DIR/vars.auto.yaml:6:1: twice: duplicate variable "twice", first at DIR/vars.auto.yaml:5:1
 DIR/vars.auto.yaml:7:13: broken: "nowhere" is not defined; defined are _version, ok, twice
 DIR/vars.auto.yaml:12:15: deep.list[1]: "okk" is not defined; defined are _version, ok, twice, did you mean "ok"?
 DIR/vars.b.auto.yaml:1:1: a file of variables must be a mapping of names to values, not a list

@@ -1,6 +1,7 @@
 package yamlfile
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"slices"
@@ -43,7 +44,7 @@ func (f *file) expand(from *yaml.Node, to *Node, around []*yaml.Node, depth int,
 		}
 	case from.Kind == yaml.ScalarNode && scalars[tag] != "":
 		to.Kind, to.Value = scalars[tag], from.Value
-	case from.Kind == yaml.ScalarNode && tag == "!!binary" && f.binary:
+	case from.Kind == yaml.ScalarNode && tag == "!!binary" && f.format.Binary:
 		return to.expandBinary(from.Value)
 	default:
 		return to.giveUp("the tag %.60s is not known", tag)
@@ -75,7 +76,7 @@ var scalars = map[string]Kind{
 	"!!bool": Boolean, "!!int": Integer, "!!float": Number,
 }
 
-// expandBinary makes the text of what is written in base64.
+// expandBinary reads the text that is written in base64.
 func (n *Node) expandBinary(written string) *Node {
 	data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(written), ""))
 	switch {
@@ -84,7 +85,7 @@ func (n *Node) expandBinary(written string) *Node {
 	case !utf8.Valid(data):
 		return n.giveUp("!!binary must be valid UTF-8 once it is decoded: a configuration is JSON")
 	}
-	n.Kind, n.Value = Text, string(data)
+	n.Kind, n.Value = Binary, string(data)
 	return n
 }
 
@@ -118,7 +119,7 @@ func (f *file) expandMapping(from *yaml.Node, to *Node, around []*yaml.Node, dep
 		case before != nil && merged:
 		case before != nil:
 			to.flawed = true
-			member.Fail("duplicate key %.60q, first at %s", name.Value, before.NameAt)
+			member.Fail("duplicate %s %.60q, first at %s", cmp.Or(f.format.Members[to.Path()], "key"), name.Value, before.NameAt)
 		default:
 			first[name.Value] = member
 			to.Members = append(to.Members, f.expand(value, member, around, depth+1, copying || merged))

@@ -35,6 +35,7 @@ const (
 	Mapping Kind = "a mapping"
 	List    Kind = "a list"
 	Text    Kind = "text"
+	Binary  Kind = "binary data" // !!binary, whose value is the text that it stands for
 	Integer Kind = "an integer"
 	Number  Kind = "a number"
 	Boolean Kind = "a boolean"

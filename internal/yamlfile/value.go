@@ -34,7 +34,7 @@ func (n *Node) Any() (value any, ok bool) {
 			out[i], ok = member, ok && good
 		}
 		return out, ok
-	case Text:
+	case Text, Binary:
 		return n.Value, true
 	case Nothing:
 		return nil, true
@@ -106,7 +106,7 @@ func (n *Node) Texts() iter.Seq[*Node] {
 }
 
 func (n *Node) texts(yield func(*Node) bool) bool {
-	if n.Kind == Text {
+	if n.Kind == Text || n.Kind == Binary {
 		return yield(n)
 	}
 	for _, m := range n.Members {

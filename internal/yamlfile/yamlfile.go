@@ -44,10 +44,11 @@ func TooLarge(size int64) error {
 
 // Format is what a kind of file adds to the problems that any file can have.
 type Format struct {
-	Needs  string                           // what an empty file lacks; "" where a file may be empty
-	Second string                           // follows the problem of a second document; may be empty
-	Binary bool                             // !!binary stands for the text that is written in base64
-	Advice func(data []byte, at int) string // follows the explanation of malformed YAML at a byte; may be nil
+	Needs   string                           // what an empty file lacks; "" where a file may be empty
+	Second  string                           // follows the problem of a second document; may be empty
+	Binary  bool                             // !!binary stands for the text that is written in base64
+	Members map[string]string                // what the members of a mapping are, by its path, where they are more than keys
+	Advice  func(data []byte, at int) string // follows the explanation of malformed YAML at a byte; may be nil
 }
 
 // Read parses a file and lets read look at its root; it is not called when the
@@ -66,7 +67,7 @@ func Read(name string, data []byte, needs string, read func(root *Node)) error {
 // in which there is nothing. ok is false, and the reason is reported, when the
 // file is not one YAML document.
 func Open(name string, data []byte, format Format, report *Report) (root *Node, ok bool) {
-	f := &file{name: name, data: data, binary: format.Binary, report: report}
+	f := &file{name: name, data: data, format: format, report: report}
 	report.about(name)
 	if len(data) > MaxSize {
 		f.add(Problem{Message: TooLarge(int64(len(data))).Error()})
@@ -97,7 +98,7 @@ func Open(name string, data []byte, format Format, report *Report) (root *Node, 
 type file struct {
 	name   string
 	data   []byte
-	binary bool // see Format
+	format Format
 	report *Report
 	copied int   // values that were read through aliases
 	starts []int // of lines, in bytes; made when first needed
