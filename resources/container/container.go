@@ -17,7 +17,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/containerd/errdefs"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	dockercontainer "github.com/moby/moby/api/types/container"
@@ -38,14 +37,22 @@ var Identity = daemon.Identify("container")
 func Type() protocol.Type[Config] { return managed(settling).Type(daemon.Socket) }
 
 // managed describes containers that count as started once they have run for so long.
-func managed(settling time.Duration) daemon.Managed[Config, *manager] {
-	return daemon.Managed[Config, *manager]{
+func managed(settling time.Duration) daemon.Managed[Config, dockercontainer.InspectResponse, *manager] {
+	return daemon.Managed[Config, dockercontainer.InspectResponse, *manager]{
+		Kind: daemon.Kind[dockercontainer.InspectResponse]{
+			Name: "container",
+			Ask: func(ctx context.Context, docker *client.Client, name string) (*dockercontainer.InspectResponse, error) {
+				got, err := docker.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+				return &got.Container, err
+			},
+			Mark: func(c *dockercontainer.InspectResponse) (string, map[string]string) {
+				return strings.TrimPrefix(c.Name, "/"), c.Config.Labels
+			},
+		},
 		Schema: configSchema,
 		Adopt:  func(c Config) bool { return c.Adopt },
-		Open: func(job daemon.Job[Config]) (*manager, error) {
-			return open(job, settling)
-		},
-		State: (*manager).state,
+		Open:   func(j job) (*manager, error) { return open(j, settling) },
+		State:  (*manager).state,
 		Actions: map[string]func(*manager, context.Context) error{
 			"create-container":   (*manager).replace,
 			"recreate-container": (*manager).replace,
@@ -59,50 +66,27 @@ func managed(settling time.Duration) daemon.Managed[Config, *manager] {
 	}
 }
 
+type job = daemon.Job[Config, dockercontainer.InspectResponse]
+
 // manager does what one request asks for.
 type manager struct {
-	daemon.Job[Config]
+	job
 	config   Config // with its defaults
 	settling time.Duration
 }
 
-func open(job daemon.Job[Config], settling time.Duration) (*manager, error) {
-	config, err := job.Request.Config.normal(job.Request.Name)
+func open(j job, settling time.Duration) (*manager, error) {
+	config, err := j.Request.Config.normal(j.Request.Name)
 	if err != nil {
 		return nil, err
 	}
-	return &manager{Job: job, config: config, settling: settling}, nil
+	return &manager{job: j, config: config, settling: settling}, nil
 }
 
 // A container that is being replaced, and the one that will take its place,
 // are known by these names.
 func (m *manager) oldName() string { return m.config.Name + "-deployster-old" }
 func (m *manager) newName() string { return m.config.Name + "-deployster-new" }
-
-// find looks for a container, which is going to be changed, by its name; nil
-// means that there is none.
-func (m *manager) find(ctx context.Context, name string) (*dockercontainer.InspectResponse, error) {
-	c, err := m.inspect(ctx, name)
-	if err != nil || c == nil {
-		return nil, err
-	}
-	return c, m.Owner.MayChange("container", name, c.Config.Labels)
-}
-
-// inspect is find without the intention to change it.
-func (m *manager) inspect(ctx context.Context, name string) (*dockercontainer.InspectResponse, error) {
-	got, err := m.Docker.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
-	if errdefs.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("inspecting container %s: %w", name, err)
-	}
-	if got.Container.Name != "/"+name { // it was found by the beginning of its id
-		return nil, nil
-	}
-	return &got.Container, m.Owner.Recognise("container", name, got.Container.Config.Labels)
-}
 
 // leftovers reports whether a replacement was interrupted.
 func (m *manager) leftovers(ctx context.Context) (bool, error) {
@@ -123,7 +107,7 @@ func (m *manager) leftovers(ctx context.Context) (bool, error) {
 }
 
 func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
-	c, err := m.inspect(ctx, m.config.Name)
+	c, err := m.Inspect(ctx, m.config.Name)
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}
@@ -136,7 +120,7 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 		remove := protocol.Do("remove-container", "remove container "+name)
 		switch {
 		case c != nil:
-			if err := m.Owner.MayChange("container", name, c.Config.Labels); err != nil {
+			if err := m.MayChange(c); err != nil {
 				return protocol.StateOutput{}, err
 			}
 			return protocol.AnswerStale(describe(c), remove)
@@ -162,7 +146,7 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 	if crashes(c) {
 		m.showOutput(ctx, c.ID)
 	}
-	if err := m.Owner.MayChange("container", name, c.Config.Labels); err != nil {
+	if err := m.MayChange(c); err != nil {
 		return protocol.StateOutput{}, err
 	}
 	return protocol.AnswerStale(d.found, actions...)

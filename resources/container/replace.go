@@ -142,7 +142,7 @@ func (m *manager) restore(ctx context.Context, old, replacement string, start bo
 // settle brings an interrupted replacement to one side or the other, and
 // returns the container that then has the name; nil means that there is none.
 func (m *manager) settle(ctx context.Context) (*dockercontainer.InspectResponse, error) {
-	half, err := m.find(ctx, m.newName())
+	half, err := m.Find(ctx, m.newName())
 	if err != nil {
 		return nil, err
 	}
@@ -151,11 +151,11 @@ func (m *manager) settle(ctx context.Context) (*dockercontainer.InspectResponse,
 			return nil, err
 		}
 	}
-	current, err := m.find(ctx, m.config.Name)
+	current, err := m.Find(ctx, m.config.Name)
 	if err != nil {
 		return nil, err
 	}
-	old, err := m.find(ctx, m.oldName())
+	old, err := m.Find(ctx, m.oldName())
 	if err != nil || old == nil {
 		return current, err
 	}
@@ -171,7 +171,7 @@ func (m *manager) settle(ctx context.Context) (*dockercontainer.InspectResponse,
 	if err := m.rename(ctx, old.ID, m.config.Name); err != nil {
 		return nil, err
 	}
-	return m.find(ctx, m.config.Name)
+	return m.Find(ctx, m.config.Name)
 }
 
 // discard removes a container. The volumes that it had without a name stay:
@@ -201,7 +201,7 @@ func (m *manager) finish(ctx context.Context) error {
 // an interrupted replacement may have left.
 func (m *manager) remove(ctx context.Context) error {
 	for _, name := range []string{m.newName(), m.oldName(), m.config.Name} {
-		c, err := m.find(ctx, name)
+		c, err := m.Find(ctx, name)
 		if err != nil {
 			return err
 		}

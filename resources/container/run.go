@@ -116,7 +116,7 @@ func (m *manager) showOutput(ctx context.Context, id string) {
 
 // existing is the container, which must be there.
 func (m *manager) existing(ctx context.Context) (*dockercontainer.InspectResponse, error) {
-	c, err := m.find(ctx, m.config.Name)
+	c, err := m.Find(ctx, m.config.Name)
 	if err == nil && c == nil {
 		err = fmt.Errorf("container %s: %w", m.config.Name, errGone)
 	}

@@ -23,7 +23,7 @@ func (m *manager) wanted() client.NetworkCreateOptions {
 }
 
 func (m *manager) create(ctx context.Context) error {
-	if n, err := m.find(ctx); err != nil || n != nil && len(m.drift(n)) == 0 {
+	if n, err := m.Find(ctx, m.config.Name); err != nil || n != nil && len(m.drift(n)) == 0 {
 		return err // it is there already: an earlier attempt was interrupted
 	}
 	created, err := m.Docker.NetworkCreate(ctx, m.config.Name, m.wanted())
@@ -40,7 +40,7 @@ func (m *manager) recreate(ctx context.Context) error {
 	if err := m.reconnect(ctx); err != nil { // an earlier attempt was interrupted
 		return err
 	}
-	old, err := m.find(ctx)
+	old, err := m.Find(ctx, m.config.Name)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (m *manager) exchange(ctx context.Context, old *dockernet.Inspect, on []end
 }
 
 func (m *manager) remove(ctx context.Context) error {
-	n, err := m.find(ctx)
+	n, err := m.Find(ctx, m.config.Name)
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func (m *manager) reconnect(ctx context.Context) error {
 	if err != nil || on == nil {
 		return err
 	}
-	n, err := m.find(ctx)
+	n, err := m.Find(ctx, m.config.Name)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (m *manager) reconnect(ctx context.Context) error {
 		if err := m.create(ctx); err != nil {
 			return err
 		}
-		if n, err = m.find(ctx); err != nil || n == nil {
+		if n, err = m.Find(ctx, m.config.Name); err != nil || n == nil {
 			return errors.Join(err, fmt.Errorf("network %s was removed again", m.config.Name))
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/containerd/errdefs"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	dockernet "github.com/moby/moby/api/types/network"
@@ -48,7 +47,15 @@ var Identity = daemon.Identify("network")
 // Type returns the resource type.
 func Type() protocol.Type[Config] { return managed.Type(daemon.Socket) }
 
-var managed = daemon.Managed[Config, *manager]{
+var managed = daemon.Managed[Config, dockernet.Inspect, *manager]{
+	Kind: daemon.Kind[dockernet.Inspect]{
+		Name: "network",
+		Ask: func(ctx context.Context, docker *client.Client, name string) (*dockernet.Inspect, error) {
+			got, err := docker.NetworkInspect(ctx, name, client.NetworkInspectOptions{})
+			return &got.Network, err
+		},
+		Mark: func(n *dockernet.Inspect) (string, map[string]string) { return n.Name, n.Labels },
+	},
 	Schema: configSchema, Adopt: func(c Config) bool { return c.Adopt }, Open: open, State: (*manager).state,
 	Actions: map[string]func(*manager, context.Context) error{
 		"create-network":   (*manager).create,
@@ -57,16 +64,18 @@ var managed = daemon.Managed[Config, *manager]{
 	},
 }
 
+type job = daemon.Job[Config, dockernet.Inspect]
+
 // manager does what one request asks for.
 type manager struct {
-	daemon.Job[Config]
+	job
 	config Config // with its defaults
 	ipam   *dockernet.IPAM
 }
 
-func open(job daemon.Job[Config]) (*manager, error) {
-	m := &manager{Job: job, config: job.Request.Config}
-	m.config.Name = cmp.Or(m.config.Name, job.Request.Name)
+func open(j job) (*manager, error) {
+	m := &manager{job: j, config: j.Request.Config}
+	m.config.Name = cmp.Or(m.config.Name, j.Request.Name)
 	m.config.Driver = cmp.Or(m.config.Driver, "bridge")
 	if m.config.Gateway != "" && m.config.Subnet == "" {
 		return nil, fmt.Errorf("gateway %s is given without the subnet that it belongs to", m.config.Gateway)
@@ -87,33 +96,8 @@ func open(job daemon.Job[Config]) (*manager, error) {
 	return m, nil
 }
 
-// find looks for the network, which is going to be changed, by its name; nil
-// means that there is none.
-func (m *manager) find(ctx context.Context) (*dockernet.Inspect, error) {
-	n, err := m.inspect(ctx)
-	if err != nil || n == nil {
-		return nil, err
-	}
-	return n, m.Owner.MayChange("network", n.Name, n.Labels)
-}
-
-// inspect is find without the intention to change it.
-func (m *manager) inspect(ctx context.Context) (*dockernet.Inspect, error) {
-	got, err := m.Docker.NetworkInspect(ctx, m.config.Name, client.NetworkInspectOptions{})
-	if errdefs.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("inspecting network %s: %w", m.config.Name, err)
-	}
-	if got.Network.Name != m.config.Name { // it was found by the beginning of its id
-		return nil, nil
-	}
-	return &got.Network, m.Owner.Recognise("network", m.config.Name, got.Network.Labels)
-}
-
 func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
-	n, err := m.inspect(ctx)
+	n, err := m.Inspect(ctx, m.config.Name)
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}
@@ -143,7 +127,7 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 	if n == nil {
 		return protocol.AnswerStale(nil, do)
 	}
-	if err := m.Owner.MayChange("network", name, n.Labels); err != nil {
+	if err := m.MayChange(n); err != nil {
 		return protocol.StateOutput{}, err
 	}
 	return protocol.AnswerStale(found, do)

@@ -264,7 +264,7 @@ func TestInterruptedRecreationLosesNoContainer(t *testing.T) {
 
 			v2 := changed(r, object{"labels": object{"v": "2"}})
 			m := manage(t, v2)
-			old, err := m.find(t.Context())
+			old, err := m.Find(t.Context(), m.config.Name)
 			if err != nil {
 				t.Fatal(err)
 			}

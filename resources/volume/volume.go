@@ -14,7 +14,6 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/containerd/errdefs"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/resources/internal/daemon"
 	dockervolume "github.com/moby/moby/api/types/volume"
@@ -44,7 +43,15 @@ var Identity = daemon.Identify("volume")
 // Type returns the resource type.
 func Type() protocol.Type[Config] { return managed.Type(daemon.Socket) }
 
-var managed = daemon.Managed[Config, *manager]{
+var managed = daemon.Managed[Config, dockervolume.Volume, *manager]{
+	Kind: daemon.Kind[dockervolume.Volume]{
+		Name: "volume",
+		Ask: func(ctx context.Context, docker *client.Client, name string) (*dockervolume.Volume, error) {
+			got, err := docker.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
+			return &got.Volume, err
+		},
+		Mark: func(v *dockervolume.Volume) (string, map[string]string) { return v.Name, v.Labels },
+	},
 	Schema: configSchema, Adopt: func(c Config) bool { return c.Adopt }, Open: open, State: (*manager).state,
 	Actions: map[string]func(*manager, context.Context) error{
 		"create-volume":   (*manager).create,
@@ -53,43 +60,23 @@ var managed = daemon.Managed[Config, *manager]{
 	},
 }
 
+type job = daemon.Job[Config, dockervolume.Volume]
+
 // manager does what one request asks for.
 type manager struct {
-	daemon.Job[Config]
+	job
 	config Config // with its defaults
 }
 
-func open(job daemon.Job[Config]) (*manager, error) {
-	m := &manager{Job: job, config: job.Request.Config}
-	m.config.Name = cmp.Or(m.config.Name, job.Request.Name)
+func open(j job) (*manager, error) {
+	m := &manager{job: j, config: j.Request.Config}
+	m.config.Name = cmp.Or(m.config.Name, j.Request.Name)
 	m.config.Driver = cmp.Or(m.config.Driver, "local")
 	return m, nil
 }
 
-// find looks for the volume, which is going to be changed, by its name; nil
-// means that there is none.
-func (m *manager) find(ctx context.Context) (*dockervolume.Volume, error) {
-	v, err := m.inspect(ctx)
-	if err != nil || v == nil {
-		return nil, err
-	}
-	return v, m.Owner.MayChange("volume", v.Name, v.Labels)
-}
-
-// inspect is find without the intention to change it.
-func (m *manager) inspect(ctx context.Context) (*dockervolume.Volume, error) {
-	got, err := m.Docker.VolumeInspect(ctx, m.config.Name, client.VolumeInspectOptions{})
-	if errdefs.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("inspecting volume %s: %w", m.config.Name, err)
-	}
-	return &got.Volume, m.Owner.Recognise("volume", m.config.Name, got.Volume.Labels)
-}
-
 func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
-	v, err := m.inspect(ctx)
+	v, err := m.Inspect(ctx, m.config.Name)
 	if err != nil {
 		return protocol.StateOutput{}, err
 	}
@@ -98,7 +85,7 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 		if v == nil {
 			return protocol.AnswerValid(map[string]any{"name": name})
 		}
-		if err := m.Owner.MayChange("volume", name, v.Labels); err != nil {
+		if err := m.MayChange(v); err != nil {
 			return protocol.StateOutput{}, err
 		}
 		return protocol.AnswerStale(describe(v), protocol.Do("remove-volume", "remove volume "+name+" and the data in it"))
@@ -110,7 +97,7 @@ func (m *manager) state(ctx context.Context) (protocol.StateOutput, error) {
 	if len(differs) == 0 {
 		return protocol.AnswerValid(describe(v))
 	}
-	if err := m.Owner.MayChange("volume", name, v.Labels); err != nil {
+	if err := m.MayChange(v); err != nil {
 		return protocol.StateOutput{}, err
 	}
 	if !m.config.Recreate {
@@ -138,7 +125,7 @@ func (m *manager) drift(v *dockervolume.Volume) []string {
 }
 
 func (m *manager) create(ctx context.Context) error {
-	v, err := m.find(ctx)
+	v, err := m.Find(ctx, m.config.Name)
 	if err != nil || v != nil {
 		return err // it is there already: an earlier attempt was interrupted
 	}
@@ -157,7 +144,7 @@ func (m *manager) recreate(ctx context.Context) error {
 	if !m.config.Recreate {
 		return fmt.Errorf("volume %q holds data; \"recreate: true\" is missing in its configuration", m.config.Name)
 	}
-	v, err := m.find(ctx)
+	v, err := m.Find(ctx, m.config.Name)
 	if err != nil {
 		return err
 	}
@@ -171,7 +158,7 @@ func (m *manager) recreate(ctx context.Context) error {
 }
 
 func (m *manager) remove(ctx context.Context) error {
-	v, err := m.find(ctx)
+	v, err := m.Find(ctx, m.config.Name)
 	if err != nil || v == nil {
 		return err
 	}

@@ -2,31 +2,74 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/containerd/errdefs"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/moby/moby/client"
 )
 
 // Managed is a resource type with configuration C. An M answers one request,
-// and has a connection to the engine while it does.
-type Managed[C, M any] struct {
+// and has a connection to the engine while it does. The engine describes the
+// things of this type by a T.
+type Managed[C, T, M any] struct {
+	Kind    Kind[T]
 	Schema  []byte
-	Adopt   func(C) bool            // reports whether the resource takes over what was made for others
-	Open    func(Job[C]) (M, error) // checks the configuration; asks the engine nothing
+	Adopt   func(C) bool               // reports whether the resource takes over what was made for others
+	Open    func(Job[C, T]) (M, error) // checks the configuration; asks the engine nothing
 	State   func(M, context.Context) (protocol.StateOutput, error)
 	Actions map[string]func(M, context.Context) error
 }
 
+// Kind is what is known of things of an engine.
+type Kind[T any] struct {
+	Name string // such as "network"
+	Ask  func(ctx context.Context, docker *client.Client, name string) (*T, error)
+	Mark func(*T) (name string, labels map[string]string) // by which a thing is recognised
+}
+
 // Job is a request, the engine to serve it with, and on whose behalf.
-type Job[C any] struct {
+type Job[C, T any] struct {
 	Docker  *client.Client
 	Request protocol.Request[C]
 	Owner   Owner
+	kind    Kind[T]
+}
+
+// Find looks for a thing by its name, to change it; nil means that there is none.
+func (j Job[C, T]) Find(ctx context.Context, name string) (*T, error) {
+	thing, err := j.Inspect(ctx, name)
+	if err != nil || thing == nil {
+		return nil, err
+	}
+	return thing, j.MayChange(thing)
+}
+
+// Inspect is Find without the intention to change it.
+func (j Job[C, T]) Inspect(ctx context.Context, name string) (*T, error) {
+	thing, err := j.kind.Ask(ctx, j.Docker, name)
+	if errdefs.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("inspecting %s %s: %w", j.kind.Name, name, err)
+	}
+	called, labels := j.kind.Mark(thing)
+	if called != name { // it was found by the beginning of its id
+		return nil, nil
+	}
+	return thing, j.Owner.Recognise(j.kind.Name, name, labels)
+}
+
+// MayChange fails for a thing that is not the owner's to change.
+func (j Job[C, T]) MayChange(thing *T) error {
+	name, labels := j.kind.Mark(thing)
+	return j.Owner.MayChange(j.kind.Name, name, labels)
 }
 
 // Type is the resource type on the engine behind a socket. Many requests may be
 // answered at once, each by an M of its own.
-func (t Managed[C, M]) Type(socket string) protocol.Type[C] {
+func (t Managed[C, T, M]) Type(socket string) protocol.Type[C] {
 	connect := Connector(socket)
 	actions := make(map[string]func(context.Context, protocol.Request[C]) error, len(t.Actions))
 	for name, act := range t.Actions {
@@ -49,7 +92,7 @@ func (t Managed[C, M]) Type(socket string) protocol.Type[C] {
 	}
 }
 
-func (t Managed[C, M]) with(connect func() (*client.Client, error), r protocol.Request[C], do func(M) error) error {
+func (t Managed[C, T, M]) with(connect func() (*client.Client, error), r protocol.Request[C], do func(M) error) error {
 	docker, err := connect()
 	if err != nil {
 		return err
@@ -62,6 +105,6 @@ func (t Managed[C, M]) with(connect func() (*client.Client, error), r protocol.R
 }
 
 // Job is the job of a request.
-func (t Managed[C, M]) Job(docker *client.Client, r protocol.Request[C]) Job[C] {
-	return Job[C]{Docker: docker, Request: r, Owner: Owner{Resource: r.Name, Workspace: r.Workspace, Adopt: t.Adopt(r.Config)}}
+func (t Managed[C, T, M]) Job(docker *client.Client, r protocol.Request[C]) Job[C, T] {
+	return Job[C, T]{Docker: docker, Request: r, Owner: Owner{Resource: r.Name, Workspace: r.Workspace, Adopt: t.Adopt(r.Config)}, kind: t.Kind}
 }
