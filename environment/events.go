@@ -71,6 +71,9 @@ func TaskTarget(name string, revision int, host string) deploylog.Target {
 	return deploylog.Target("task/" + name + "/" + strconv.Itoa(revision) + "/" + host)
 }
 
+// Cause is why what an event tells of has failed, "" where it tells none.
+func Cause(e deploylog.Event) string { return read(e.Data).Error }
+
 // NameOf is the environment of a target of any of its kinds.
 func NameOf(t deploylog.Target) (name string, ok bool) {
 	if name, ok = strings.CutPrefix(string(t), "environment/"); ok {

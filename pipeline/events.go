@@ -160,6 +160,18 @@ func HostTarget(pipeline, group, host string) deploylog.Target {
 	return below("host", pipeline, group) + deploylog.Target("/"+host)
 }
 
+// NameOf is the pipeline of a target of any of its kinds.
+func NameOf(t deploylog.Target) (name string, ok bool) {
+	switch t.Kind() {
+	case "pipeline", "stage", "host-group", "host":
+	default:
+		return "", false
+	}
+	_, path, _ := strings.Cut(string(t), "/")
+	name, _, _ = strings.Cut(path, "/")
+	return name, name != ""
+}
+
 // below puts a name below its pipeline's, unless it is below it already: people
 // write both "beta" and "ant-gateway/beta".
 func below(kind, pipeline, name string) deploylog.Target {

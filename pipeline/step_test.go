@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/deployster-go/deployster/deploylog"
 )
 
 func TestReferencesThatNoLogTakesAreRefusedAsMissingOnesAre(t *testing.T) {
@@ -43,5 +45,16 @@ func TestDecideLeavesOutWorkThatCannotBegin(t *testing.T) {
 	}
 	if all := slices.Collect(w.state.Decide(noon, Can{})); len(all) == 0 {
 		t.Error("nothing waits for work")
+	}
+}
+
+func TestTheNameOfAPipelineIsInAllOfItsTargets(t *testing.T) {
+	for target, want := range map[deploylog.Target]string{
+		"pipeline/p": "p", "stage/p/s": "p", "host-group/p/g": "p", "host/p/g/h": "p",
+		"run/p": "", "resource/p": "", "action/p/create": "", "pipeline/": "", "stage": "",
+	} {
+		if got, ok := NameOf(target); got != want || ok != (want != "") {
+			t.Errorf("%s is of %q, %v", target, got, ok)
+		}
 	}
 }

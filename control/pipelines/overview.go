@@ -62,7 +62,7 @@ func (o *Overview) Note(e deploylog.Event) {
 		o.noteRun(e)
 		return
 	}
-	name, ok := PipelineOf(e.Target)
+	name, ok := pipeline.NameOf(e.Target)
 	if !ok {
 		return
 	}
@@ -96,7 +96,7 @@ func (o *Overview) Note(e deploylog.Event) {
 // begin anew.
 func (o *Overview) forget(deleted deploylog.Target) {
 	of := func(t deploylog.Target) bool {
-		name, _ := PipelineOf(t)
+		name, _ := pipeline.NameOf(t)
 		return pipeline.Target(name) == deleted
 	}
 	maps.DeleteFunc(o.latest, func(t deploylog.Target, _ Latest) bool { return of(t) })

@@ -1,9 +1,12 @@
+// Package pipelines is the tenant of the reconcile loop that carries revisions through
+// pipelines. Pipelines folds and commands. A Scheduler does what may be done: it has the
+// work of steps done by a Worker, whose beginning it records first. An Overview is what
+// else the log tells of them.
 package pipelines
 
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -23,25 +26,13 @@ const one = "pipeline"
 // ErrNoPipeline is wrapped where nothing has the name of a pipeline.
 var ErrNoPipeline = errors.New("no such pipeline")
 
-// New knows nothing until it is told to Follow. Every event of the log
-// that it takes note of is told to the others, too, one at a time.
-func New(log deploylog.Log, now func() time.Time, told ...func(deploylog.Event)) *Pipelines {
+// New knows nothing until it Follows. The subscribers receive every event of the log
+// that it folds, one at a time.
+func New(log deploylog.Log, now func() time.Time, subscribers ...func(deploylog.Event)) *Pipelines {
 	return &Pipelines{reconcile.NewFold(reconcile.Kind[*pipeline.State]{
-		One: one, Many: "pipelines", NameOf: PipelineOf, Begins: pipeline.EventDefined, Begin: pipeline.New, Exists: func(s *pipeline.State) bool { return s.Deleted() == 0 },
+		One: one, Many: "pipelines", NameOf: pipeline.NameOf, Begins: pipeline.EventDefined, Begin: pipeline.New, Exists: func(s *pipeline.State) bool { return s.Deleted() == 0 },
 		Missing: ErrNoPipeline, Remedy: "deployster pipeline apply -f FILE",
-	}, log, now, told)}
-}
-
-// PipelineOf is the pipeline of a target of any of its kinds.
-func PipelineOf(t deploylog.Target) (string, bool) {
-	switch t.Kind() {
-	case "pipeline", "stage", "host-group", "host":
-	default:
-		return "", false
-	}
-	_, path, _ := strings.Cut(string(t), "/")
-	name, _, _ := strings.Cut(path, "/")
-	return name, name != ""
+	}, log, now, subscribers)}
 }
 
 // Command proposes a command and appends what it comes to.

@@ -59,10 +59,10 @@ func TestAllSeeTheSamePipelinesWhoeverChangesThem(t *testing.T) {
 	}
 }
 
-func TestEveryEventIsToldOnceAndInOrder(t *testing.T) {
+func TestEveryEventIsPassedOnceAndInOrder(t *testing.T) {
 	p := newPlant(t, reconciletest.InFile(t))
-	var told []int64
-	q := pipelines.New(p.log, time.Now, func(e deploylog.Event) { told = append(told, e.Seq) })
+	var seen []int64
+	q := pipelines.New(p.log, time.Now, func(e deploylog.Event) { seen = append(seen, e.Seq) })
 	p.define(runStage("only"))
 	for i := range 3 {
 		p.release(fmt.Sprint("of another ", i))
@@ -79,8 +79,8 @@ func TestEveryEventIsToldOnceAndInOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(told, want) {
-		t.Errorf("told %v, not %v", told, want)
+	if want := []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(seen, want) {
+		t.Errorf("passed were %v, not %v", seen, want)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestAChangeThatIsRefusedRecordsNothingAndLetsOthersIn(t *testing.T) {
 	p.release("1")
 }
 
-func TestWhoWaitsForTheGateCanGiveUp(t *testing.T) {
+func TestWhoWaitsForTheDecideLockCanGiveUp(t *testing.T) {
 	p := newPlant(t, reconciletest.InFile(t))
 	p.define(runStage("only"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -142,16 +142,5 @@ func TestWhoWaitsForTheGateCanGiveUp(t *testing.T) {
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("it says %v", err)
-	}
-}
-
-func TestTheNameOfAPipelineIsInAllOfItsTargets(t *testing.T) {
-	for target, want := range map[deploylog.Target]string{
-		"pipeline/p": "p", "stage/p/s": "p", "host-group/p/g": "p", "host/p/g/h": "p",
-		"run/p": "", "resource/p": "", "action/p/create": "", "pipeline/": "", "stage": "",
-	} {
-		if got, ok := pipelines.PipelineOf(target); got != want || ok != (want != "") {
-			t.Errorf("%s is of %q, %v", target, got, ok)
-		}
 	}
 }

@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -151,7 +152,10 @@ func (s *Scheduler) Decide(name string, state *pipeline.State, d *reconcile.Deci
 	var steps []pipeline.Step
 	for step := range state.Decide(d.Now, pipeline.Can{}) {
 		if step.Work() {
-			if slot := slotOf(step); d.Can(slot) {
+			slot := reconcile.Slot[stepKey]{ // one that only waits for an environment takes none of the loop's slots
+				Key: stepKey{step.Deployment, step.Target, step.Event}, Host: step.Host, Unslotted: step.Environment != "", Attempt: step.Attempt,
+			}
+			if d.Can(slot) {
 				begin, steps = append(begin, d.Begin(s.work(slot, step, state))), append(steps, step)
 			} else if d.Enough() {
 				break
@@ -187,15 +191,12 @@ func (s *Scheduler) members(name string, state *pipeline.State) (events []deploy
 	}
 	trouble := ""
 	if err != nil {
-		trouble = err.Error()
+		trouble = fmt.Sprintf("pipeline %s goes on with the hosts it knows: %v", name, err)
 	}
-	if s.noticed[name] != trouble {
-		if s.noticed[name] = trouble; trouble != "" {
-			s.loop.Notify(func() {
-				s.Observer.Notice(fmt.Sprintf("pipeline %s goes on with the hosts it knows: %s", name, trouble))
-			})
-		}
+	if trouble != "" && s.noticed[name] != trouble {
+		s.loop.Notify(func() { s.Observer.Notice(trouble) })
 	}
+	s.noticed[name] = trouble
 	return events // none when there is trouble: the next selection may be better
 }
 
@@ -220,4 +221,48 @@ func (s *Scheduler) Idle(state *pipeline.State) bool {
 		return false
 	}
 	return true
+}
+
+// stepKey knows a step whatever its attempt is: work that was begun before a
+// retry is not begun again beside it.
+type stepKey struct {
+	deployment string
+	target     deploylog.Target
+	event      string
+}
+
+// work is that of a step.
+func (s *Scheduler) work(at reconcile.Slot[stepKey], step pipeline.Step, state *pipeline.State) *reconcile.Work[stepKey] {
+	artifacts := state.Artifacts(step.Deployment)
+	var completed []deploylog.Event
+	return &reconcile.Work[stepKey]{
+		Slot: at, What: string(step.Target),
+		Do: func(ctx context.Context) error {
+			made, err := s.Worker.Work(ctx, step, artifacts)
+			if err == nil {
+				completed, err = step.Completed(made)
+			}
+			return err
+		},
+		Result: func(err error, failures int) (events []deploylog.Event, again bool) {
+			switch {
+			case err == nil:
+				return completed, false
+			case failures > step.Retries || !s.active(at.Key, step.Attempt) || errors.Is(err, deploylog.ErrPoisoned):
+				return []deploylog.Event{step.Failed(err.Error())}, false
+			}
+			if !s.Drain.Started() {
+				s.loop.Notify(func() { s.Observer.Again(step, err, reconcile.Pause(failures)) })
+			}
+			return nil, true
+		},
+	}
+}
+
+// active reports whether the attempt of a step's deployment is under way, as far
+// as is known.
+func (s *Scheduler) active(key stepKey, attempt int) bool {
+	name, _ := pipeline.NameOf(key.target)
+	state := s.pipelines.States[name]
+	return state != nil && state.Active(key.deployment, attempt)
 }

@@ -4,7 +4,6 @@ package promotion
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -99,7 +98,7 @@ func Variables() []string {
 // reason is why an environment is deployed, in words. Deployments of versions before
 // those that record their step are known again by it.
 func reason(s pipeline.Step) string {
-	name, _ := pipelines.PipelineOf(s.Target)
+	name, _ := pipeline.NameOf(s.Target)
 	return fmt.Sprintf("revision %s of pipeline %s, stage %s, attempt %d (%s)", s.Revision, name, s.Stage, s.Attempt, s.Deployment)
 }
 
@@ -108,42 +107,50 @@ func stepOf(s pipeline.Step) string {
 	return fmt.Sprintf("%s/%s/%d", s.Deployment, s.Target, s.Attempt)
 }
 
-// find returns the deployment that the step began, without an ID if there is none.
-func (p *Promotion) find(ctx context.Context, s pipeline.Step) (d environment.Deployment, err error) {
+// deployments are those of an environment, in order.
+func (p *Promotion) deployments(ctx context.Context, name string) (all []environment.Deployment, err error) {
 	if err := p.environments.Follow(ctx, 0); err != nil {
-		return d, err
+		return nil, err
 	}
-	err = p.environments.Ask(s.Environment, func(state *environment.State) error {
-		for _, known := range state.Deployments() {
-			if known.Step == stepOf(s) || known.Step == "" && known.Reason == reason(s) {
-				d = known
-			}
-		}
+	err = p.environments.Ask(name, func(state *environment.State) error {
+		all = slices.Clone(state.Deployments()) // which changes while it is read
 		return nil
 	})
+	return all, err
+}
+
+// find returns the deployment that the step began, without an ID if there is none.
+func (p *Promotion) find(ctx context.Context, s pipeline.Step) (d environment.Deployment, err error) {
+	all, err := p.deployments(ctx, s.Environment)
+	for _, known := range all {
+		if known.Step == stepOf(s) || known.Step == "" && known.Reason == reason(s) {
+			d = known
+		}
+	}
 	return d, err
 }
 
 // deploy makes a revision of the environment for that of the pipeline, unless
 // there is one already, and deploys it.
-func (p *Promotion) deploy(ctx context.Context, s pipeline.Step, artifacts map[string]string) (environment.Deployment, error) {
-	by := string(s.Target)
-	r, err := p.revise(ctx, s, artifacts, by)
+func (p *Promotion) deploy(ctx context.Context, s pipeline.Step, artifacts map[string]string) (d environment.Deployment, err error) {
+	r, err := p.revise(ctx, s, artifacts)
 	if err != nil {
-		return environment.Deployment{}, fmt.Errorf("environment %s: %w", s.Environment, err)
+		return d, fmt.Errorf("environment %s: %w", s.Environment, err)
 	}
 	hosts, err := p.selected(r.Definition.InstanceGroup.Query)
 	if err == nil {
-		_, err = p.environments.Command(ctx, s.Environment, environment.Deploy{Revision: r.Number, Hosts: hosts, By: by, Reason: reason(s), Step: stepOf(s)})
+		_, err = p.environments.Command(ctx, s.Environment, environment.Deploy{
+			Revision: r.Number, Hosts: hosts, By: string(s.Target), Reason: reason(s), Step: stepOf(s),
+		})
 	}
 	if err != nil {
-		return environment.Deployment{}, fmt.Errorf("environment %s: revision %d: %w", s.Environment, r.Number, err)
+		return d, fmt.Errorf("environment %s: revision %d: %w", s.Environment, r.Number, err)
 	}
 	return p.find(ctx, s)
 }
 
 // revise returns the revision of the environment that is that of the pipeline.
-func (p *Promotion) revise(ctx context.Context, s pipeline.Step, artifacts map[string]string, by string) (r environment.Revision, err error) {
+func (p *Promotion) revise(ctx context.Context, s pipeline.Step, artifacts map[string]string) (r environment.Revision, err error) {
 	_, err = p.environments.Change(ctx, s.Environment, false, func(state *environment.State) ([]deploylog.Event, error) {
 		all := state.Revisions()
 		i := slices.IndexFunc(all, func(r environment.Revision) bool {
@@ -158,26 +165,22 @@ func (p *Promotion) revise(ctx context.Context, s pipeline.Step, artifacts map[s
 		}
 		d := taskOf(all[len(all)-1].Definition, s, artifacts)
 		r = environment.Revision{Number: len(all) + 1, Definition: d}
-		return state.Propose(environment.Update{Base: len(all), Definition: d, By: by}, p.environments.Now())
+		return state.Propose(environment.Update{Base: len(all), Definition: d, By: string(s.Target)}, p.environments.Now())
 	})
 	return r, err
 }
 
 // taskOf returns the definition with the variables of a step.
 func taskOf(base *environment.Definition, s pipeline.Step, artifacts map[string]string) *environment.Definition {
-	d := *base
-	name, _ := pipelines.PipelineOf(s.Target)
-	d.Task.Vars = maps.Clone(d.Task.Vars)
-	if d.Task.Vars == nil {
-		d.Task.Vars = map[string]any{}
-	}
+	name, _ := pipeline.NameOf(s.Target)
 	refs := map[string]any{}
 	for kind, ref := range artifacts {
 		refs[kind] = ref
 	}
-	maps.Copy(d.Task.Vars, map[string]any{
-		varPipeline: name, varStage: s.Stage, varRevision: s.Revision, varDeployment: s.Deployment, varArtifacts: refs,
-	})
+	d, vars := *base, map[string]any{}
+	maps.Copy(vars, base.Task.Vars)
+	maps.Copy(vars, map[string]any{varPipeline: name, varStage: s.Stage, varRevision: s.Revision, varDeployment: s.Deployment, varArtifacts: refs})
+	d.Task.Vars = vars
 	return &d
 }
 
@@ -198,12 +201,12 @@ func (p *Promotion) wait(ctx context.Context, name string, d environment.Deploym
 		case environment.EventFinished:
 			return failed
 		case environment.EventStuck:
-			failed = cmp.Or(failed, fmt.Errorf("deployment %s is stuck: %s", d.ID, problem(e)))
+			failed = cmp.Or(failed, fmt.Errorf("deployment %s is stuck: %s", d.ID, environment.Cause(e)))
 			if d, err = p.follower(ctx, name, d); err != nil || d.ID == "" {
 				return cmp.Or(err, failed)
 			}
 		case environment.EventFailed:
-			return cmp.Or(failed, fmt.Errorf("deployment %s has ended before it had finished: %s", d.ID, problem(e)))
+			return cmp.Or(failed, fmt.Errorf("deployment %s has ended before it had finished: %s", d.ID, environment.Cause(e)))
 		case environment.EventDeleted:
 			return fmt.Errorf("environment %s was deleted", name)
 		}
@@ -214,25 +217,10 @@ func (p *Promotion) wait(ctx context.Context, name string, d environment.Deploym
 // follower is the rollback that came of itself when a deployment was stuck: the
 // stage ends with that. Without an ID there was none.
 func (p *Promotion) follower(ctx context.Context, name string, stuck environment.Deployment) (d environment.Deployment, err error) {
-	if err := p.environments.Follow(ctx, 0); err != nil {
-		return d, err
+	all, err := p.deployments(ctx, name)
+	i := slices.IndexFunc(all, func(d environment.Deployment) bool { return d.ID == stuck.ID })
+	if i+1 < len(all) && all[i+1].Automatic {
+		d = all[i+1]
 	}
-	err = p.environments.Ask(name, func(state *environment.State) error {
-		all := state.Deployments()
-		i := slices.IndexFunc(all, func(d environment.Deployment) bool { return d.ID == stuck.ID })
-		if i+1 < len(all) && all[i+1].Automatic {
-			d = all[i+1]
-		}
-		return nil
-	})
 	return d, err
-}
-
-// problem is what an event tells to be wrong.
-func problem(e deploylog.Event) string {
-	var p struct {
-		Error string `json:"error"`
-	}
-	_ = json.Unmarshal(e.Data, &p)
-	return p.Error
 }

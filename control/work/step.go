@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/runner"
@@ -71,7 +70,7 @@ func (w *StepWorker) variables(step pipeline.Step, artifacts map[string]string) 
 	for kind, ref := range artifacts {
 		refs[kind] = ref
 	}
-	name, _ := pipelines.PipelineOf(step.Target)
+	name, _ := pipeline.NameOf(step.Target)
 	v := map[string]any{
 		"pipeline": name, "stage": step.Stage, "revision": step.Revision, "artifacts": refs,
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/pipeline"
@@ -47,7 +46,7 @@ func unended(ctx context.Context, log deploylog.Log, target deploylog.Target, st
 	if len(started) == 0 {
 		return nil, nil
 	}
-	if name, ok := pipelines.PipelineOf(target); ok {
+	if name, ok := pipeline.NameOf(target); ok {
 		return stillGoing(ctx, log, pipeline.Target(name), started)
 	}
 	name, ok := environment.NameOf(target)

@@ -161,7 +161,7 @@ func (p *Pipelines) status(name string, s *pipeline.State, hosts bool) PipelineS
 // the state of the pipeline takes for ready is, at present, being worked on or waits for
 // somebody who does.
 func (p *Pipelines) Explain(t deploylog.Target, hosts pipelines.Hosts, present bool) ([]pipeline.Reason, error) {
-	name, _ := pipelines.PipelineOf(t)
+	name, _ := pipeline.NameOf(t)
 	if err := p.Check(name); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
@@ -130,7 +129,7 @@ TARGET is a pipeline, or a target of one as the log has it:
 			if !strings.Contains(args[0], "/") {
 				o.Target = pipeline.Target(args[0])
 			}
-			if _, ok := pipelines.PipelineOf(o.Target); !ok {
+			if _, ok := pipeline.NameOf(o.Target); !ok {
 				return exit.Usage("%q is no target of a pipeline: it is a pipeline's name, or begins with pipeline/, stage/, host-group/ or host/", args[0])
 			}
 			return Explain(c.Context(), a, o)
