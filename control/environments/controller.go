@@ -2,6 +2,7 @@ package environments
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -77,7 +78,8 @@ func NewController(o Options) *Controller {
 	if o.ProbeEvery <= 0 {
 		o.ProbeEvery = DefaultProbeEvery
 	}
-	c := &Controller{Options: o, environments: New(o.Log, o.Now), probes: newProbes(o.ProbeEvery, o.Parallelism)}
+	c := &Controller{Options: o, environments: New(o.Log, o.Now), hosts: hosts{incomplete: map[string]string{}, unknown: map[string]string{}}}
+	c.probes = newProbes(o.ProbeEvery, o.Parallelism, c.watch)
 	c.loop = reconcile.New(reconcile.Setup[*environment.State, place]{
 		Options: o.Options, Fold: c.environments.Fold, Tenant: c, Observer: o.Observer,
 		Role: "controller", Slots: o.Inventory.Slots, Interrupted: runner.ErrInterrupted,
@@ -96,19 +98,19 @@ func Controlled(log deploylog.Log, name string) bool {
 // Acquired implements reconcile.Tenant.
 func (c *Controller) Acquired(name string) {
 	c.find(name)
-	c.sync(name, true)
+	c.sync(name, true, true)
 }
 
 // Released implements reconcile.Tenant.
 func (c *Controller) Released(name string) {
 	c.probes.forget(name)
-	c.trouble(&c.hosts.kept, name, "")
-	c.trouble(&c.hosts.unknown, name, "")
+	c.trouble(c.hosts.incomplete, name, nil)
+	c.trouble(c.hosts.unknown, name, nil)
 }
 
 // Noted implements reconcile.Tenant.
 func (c *Controller) Noted(name string, e deploylog.Event) (more bool) {
-	c.probes.note(name, e)
+	c.probes.receive(name, e)
 	if e.Name == environment.EventStarted {
 		c.find(name)
 	}
@@ -146,3 +148,50 @@ func (c *Controller) Decide(name string, s *environment.State, d *reconcile.Deci
 
 // Idle implements reconcile.Tenant.
 func (c *Controller) Idle(s *environment.State) bool { return s.Idle() }
+
+// work is that of a step.
+func (c *Controller) work(at reconcile.Slot[place], step environment.Step, t environment.Task) *reconcile.Work[place] {
+	var seen environment.ProbeResult
+	return &reconcile.Work[place]{
+		Slot: at, What: fmt.Sprintf("%s at %s", t.Environment, step.Host),
+		Do: func(ctx context.Context) (err error) {
+			switch step.Kind {
+			case environment.Terminate:
+				return c.Tasks.Terminate(ctx, t)
+			case environment.Confirm:
+				seen = c.observe(ctx, t)
+			default:
+				seen, err = c.startTask(ctx, step, t)
+			}
+			if err == nil && seen.Health != environment.Healthy && ctx.Err() != nil {
+				err = context.Cause(ctx) // what was observed may be because of that
+			}
+			return err
+		},
+		// The state may be behind commands, never behind what happens to tasks, which is only
+		// recorded here. So how a step ended is judged as if it had ended just before those
+		// commands: the event is of the deployment and attempt of the step, and folding a
+		// command changes no task, so both orders lead to one state. Who decides what to do
+		// about it has read everything.
+		Result: func(err error, _ int) ([]deploylog.Event, bool) {
+			c.probes.resume(step.Host)
+			return c.environments.States[t.Environment].Completed(step, seen, err), false
+		},
+	}
+}
+
+// startTask gives a task no more time than it has to become healthy: what hangs would
+// keep its host from whatever else is wanted there.
+func (c *Controller) startTask(ctx context.Context, step environment.Step, t environment.Task) (environment.ProbeResult, error) {
+	if step.Timeout <= 0 {
+		return c.Tasks.Start(ctx, t)
+	}
+	bounded, cancel := context.WithTimeout(ctx, step.Timeout)
+	defer cancel()
+	seen, err := c.Tasks.Start(bounded, t)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		// The cause is not wrapped: nobody interrupted it.
+		err = fmt.Errorf("not healthy within %s, so its start was ended: %s", environment.Duration(step.Timeout), err.Error())
+	}
+	return seen, err
+}

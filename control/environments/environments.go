@@ -1,3 +1,8 @@
+// Package environments is the tenant of the reconcile loop that keeps environments.
+// Environments folds and commands. A Controller brings tasks to hosts, by Tasks: besides
+// the log it observes the Inventory, for hosts come and go, and probes the tasks, for
+// they die and drift. It records what has changed, never that it has looked, and
+// depends on nobody notifying it.
 package environments
 
 import (
@@ -23,15 +28,15 @@ const one = "environment"
 // ErrNoEnvironment is wrapped where nothing has the name of an environment.
 var ErrNoEnvironment = errors.New("no such environment")
 
-// New knows nothing until it is told to Follow. Every event of the log
-// that it takes note of is told to the others, too, one at a time.
-func New(log deploylog.Log, now func() time.Time, told ...func(deploylog.Event)) *Environments {
+// New knows nothing until it Follows. The subscribers receive every event of the log
+// that it folds, one at a time.
+func New(log deploylog.Log, now func() time.Time, subscribers ...func(deploylog.Event)) *Environments {
 	e := &Environments{Fold: reconcile.NewFold(reconcile.Kind[*environment.State]{
 		One: one, Many: "environments", NameOf: environment.NameOf, Begins: environment.EventCreated, Begin: environment.New, Exists: (*environment.State).Exists,
 		Missing: ErrNoEnvironment, Remedy: "deployster env create -f FILE",
 	}, log, now, nil)}
 	e.reservations = newReservations(e.States)
-	e.Subscribers = append([]func(deploylog.Event){e.reservations.note}, told...)
+	e.Subscribers = append([]func(deploylog.Event){e.reservations.receive}, subscribers...)
 	return e
 }
 
@@ -71,7 +76,7 @@ func wants(s *environment.State, c environment.Command, hosts []string) (manifes
 	return r.Definition.Task.Manifest, hosts
 }
 
-// Overlaps tells whether another environment than the one named occupies some of
+// Overlaps reports whether another environment than the one named occupies some of
 // the hosts with the same task manifest, as far as the log is followed.
 func (e *Environments) Overlaps(name, manifest string, hosts []string) error {
 	var err error

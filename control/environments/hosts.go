@@ -2,24 +2,25 @@ package environments
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // hosts is what is known of the hosts that the environments' queries select.
 type hosts struct {
-	version  int
-	selected map[string]selection         // by query, of this version
-	stale    reconcile.OrderedSet[string] // environments whose hosts are to be selected
-	found    reconcile.OrderedSet[string] // whose are, and are to be recorded
-	kept     troubles                     // environments that cannot have all their hosts
-	unknown  troubles                     // whose hosts cannot be selected
-	expected []string                     // environments of which more is reserved than they have in the log
+	version    int
+	selected   map[string]selection         // by query, of this version
+	stale      reconcile.OrderedSet[string] // environments whose hosts are to be selected
+	found      reconcile.OrderedSet[string] // whose are, and are to be recorded
+	incomplete map[string]string            // environments that cannot have all their hosts, and why
+	unknown    map[string]string            // whose hosts cannot be selected, and why
+	expected   []string                     // environments of which more is reserved than they have in the log
 }
 
 type selection struct {
@@ -34,10 +35,7 @@ const inventoryShare = 20 * time.Millisecond
 // as there is time for.
 func (c *Controller) Observe() (found bool) {
 	started, h := c.Now(), &c.hosts
-	for n := 0; h.stale.Len() > 0; n++ {
-		if n > 0 && c.Now().Sub(started) > inventoryShare {
-			break
-		}
+	for n := 0; h.stale.Len() > 0 && (n == 0 || c.Now().Sub(started) <= inventoryShare); n++ {
 		name := h.stale.Pop()
 		state := c.environments.States[name]
 		if _, ok := state.ActiveDeployment(); !ok {
@@ -68,7 +66,7 @@ func (c *Controller) refreshHosts() {
 		}
 		c.loop.SlotsChanged()
 	}
-	for name := range h.kept.of {
+	for name := range h.incomplete {
 		c.find(name)
 	}
 }
@@ -112,78 +110,62 @@ func (c *Controller) placement(name string) []deploylog.Event {
 			return nil
 		}
 		if found.err != nil {
-			c.trouble(&h.unknown, name, fmt.Sprintf("environments go on with the hosts they know: %v", found.err))
+			c.trouble(h.unknown, name, fmt.Errorf("environments go on with the hosts they know: %w", found.err))
 			return nil
 		}
 		hosts = c.free(name, state, found.hosts)
 	}
 	events, err := state.Propose(environment.SetHosts{Selected: hosts, Known: c.Inventory.Known}, c.Now())
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	c.trouble(&h.unknown, name, text)
+	c.trouble(h.unknown, name, err)
 	return events
 }
+
+// mostNamed is how many names a notice lists.
+const mostNamed = 5
 
 // free are the hosts without those that another environment occupies with the same
 // manifest.
 func (c *Controller) free(name string, state *environment.State, hosts []string) (free []string) {
 	reserved, manifest := c.environments.reservations, state.Manifest()
-	var kept, by []string
+	var occupied []string
+	by := map[string]bool{}
 	for _, host := range hosts {
 		other := reserved.other(name, manifest, host)
 		if other == "" || reserved.has(name, manifest, host) {
 			free = append(free, host)
 			continue
 		}
-		kept = append(kept, host)
-		by = append(by, other)
+		occupied, by[other] = append(occupied, host), true
 	}
-	text := ""
-	if len(kept) > 0 {
-		by = slices.Compact(slices.Sorted(slices.Values(by)))
-		text = fmt.Sprintf("environment %s leaves out %s, where %s has tasks of %s", name, listed(kept), listed(by), manifest)
+	var err error
+	if len(occupied) > 0 {
+		err = fmt.Errorf("environment %s leaves out %s, where %s has tasks of %s",
+			name, phrase.First(occupied, mostNamed), phrase.First(slices.Sorted(maps.Keys(by)), mostNamed), manifest)
 	}
-	c.trouble(&c.hosts.kept, name, text)
+	c.trouble(c.hosts.incomplete, name, err)
 	reserved.expect(name, manifest, free)
 	return free
 }
 
-// listed names the first few.
-func listed(names []string) string {
-	const few = 5
-	if len(names) <= few {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
-}
-
-// troubles are what is wrong with environments. What is wrong with many in the
-// same words is notified once.
-type troubles struct {
-	of map[string]string
-	n  map[string]int
-}
-
-// trouble takes note of what is wrong with an environment now, "" is nothing.
-func (c *Controller) trouble(t *troubles, name, text string) {
-	was := t.of[name]
-	if was == text {
+// trouble records what is wrong with an environment now, nil is nothing. What is wrong
+// with many in the same words is noticed once.
+func (c *Controller) trouble(of map[string]string, name string, err error) {
+	if err == nil {
+		delete(of, name)
 		return
 	}
-	if t.of == nil {
-		t.of, t.n = map[string]string{}, map[string]int{}
-	}
-	delete(t.of, name)
-	if t.n[was]--; t.n[was] <= 0 {
-		delete(t.n, was)
-	}
-	if text == "" {
+	text := err.Error()
+	if of[name] == text {
 		return
 	}
-	t.of[name] = text
-	if t.n[text]++; t.n[text] == 1 {
+	delete(of, name)
+	known := false
+	for _, other := range of {
+		if known = other == text; known {
+			break
+		}
+	}
+	if of[name] = text; !known {
 		c.loop.Notify(func() { c.Observer.Notice(text) })
 	}
 }

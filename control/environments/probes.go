@@ -2,8 +2,11 @@ package environments
 
 import (
 	"context"
+	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -14,39 +17,35 @@ import (
 // probes are the probes of tasks, from time to time.
 type probes struct {
 	every    time.Duration
-	free     int // how many more may be under way
-	byTask   map[deploylog.Target]*target
-	of       map[string]map[deploylog.Target]*target // by environment
+	free     int                                     // how many more may be under way
+	targets  map[string]map[deploylog.Target]*target // by environment
 	hosts    map[string]*probedHost
-	due      reconcile.DelayQueue[deploylog.Target]
-	ready    reconcile.OrderedSet[string] // hosts on which a task can be probed
-	stale    reconcile.OrderedSet[string] // environments of which other tasks may be to be probed
-	first    map[string]int               // tasks that were not probed yet since they are controlled, by environment
-	returned map[string]bool              // environments whose hosts have changed
-	hints    hints
-	results  []probeResult // to be recorded
+	due      reconcile.DelayQueue[*target]
+	ready    reconcile.OrderedSet[*probedHost] // on which a task can be probed, perhaps
+	stale    map[string]bool                   // environments that may have other targets; true where that is because of hosts
+	unprobed map[string]int                    // tasks that were not probed yet since they are controlled, by environment
+	results  []probeResult                     // to be recorded
+	watch    func(host string) (end func())
 }
 
 // target is a task that is probed from time to time.
 type target struct {
 	task    environment.Task
 	name    deploylog.Target
+	host    *probedHost
 	first   bool  // it was not probed since it is controlled
-	waits   bool  // for its host
-	runs    bool  // it is being probed
-	again   bool  // it is to be probed again at once
 	began   int64 // event that was the newest when the last probe began
 	changed int64 // newest event of the task
-	dropped bool  // it is not to be probed any more
 }
 
 // probedHost is a host that has such tasks. They are probed one at a time.
 type probedHost struct {
-	tasks  map[deploylog.Target]*target
-	line   []*target // are due
-	runs   bool
-	hinted time.Time // when its tasks are, or were, due because of a hint
-	end    context.CancelFunc
+	name    string
+	targets map[*target]bool
+	queue   []*target // are due
+	probing *target
+	hinted  time.Time // when its tasks are, or were, due because of a hint
+	unwatch func()
 }
 
 // probeResult is what a probe of a task saw.
@@ -55,43 +54,40 @@ type probeResult struct {
 	seen   environment.ProbeResult
 }
 
-func newProbes(every time.Duration, free int) probes {
+func newProbes(every time.Duration, free int, watch func(host string) (end func())) probes {
 	return probes{
-		every: every, free: free, byTask: map[deploylog.Target]*target{}, of: map[string]map[deploylog.Target]*target{},
-		hosts: map[string]*probedHost{}, first: map[string]int{}, returned: map[string]bool{},
+		every: every, free: free, watch: watch, targets: map[string]map[deploylog.Target]*target{},
+		hosts: map[string]*probedHost{}, stale: map[string]bool{}, unprobed: map[string]int{},
 	}
 }
 
 // known reports whether the health of all tasks is known that an environment had
 // when it began to be controlled.
-func (p *probes) known(name string) bool { return p.first[name] == 0 }
+func (p *probes) known(name string) bool { return p.unprobed[name] == 0 }
 
-// note receives an event.
-func (p *probes) note(name string, e deploylog.Event) {
-	p.stale.Add(name)
-	if e.Name == environment.EventHostsChanged {
-		p.returned[name] = true
-	}
-	if k := p.byTask[e.Target]; k != nil {
+// receive receives an event of an environment.
+func (p *probes) receive(name string, e deploylog.Event) {
+	p.stale[name] = p.stale[name] || e.Name == environment.EventHostsChanged
+	if k := p.targets[name][e.Target]; k != nil {
 		k.changed = e.Seq
 	}
 }
 
-// sync makes the tasks that are probed those that are to be. It returns the
-// hosts that had none before.
-func (p *probes) sync(state *environment.State, now time.Time, first bool) (fresh []string) {
-	name, had := state.Name(), p.of[state.Name()]
-	has := make(map[deploylog.Target]*target, len(had))
-	soon := first || p.returned[name] // what is lost on a host that is back is missed
-	delete(p.returned, name)
+// sync makes the tasks of an environment that are probed those that are to be. Those
+// that were not are probed soon or in their turn.
+func (p *probes) sync(state *environment.State, now time.Time, first, soon bool) {
+	name := state.Name()
+	had, has := p.targets[name], map[deploylog.Target]*target{}
 	for t := range state.ProbeTargets() {
 		at := environment.TaskTarget(name, t.Revision, t.Host)
 		k := had[at]
 		if k == nil {
-			k = &target{task: t, name: at, first: first}
-			if p.put(k, now, soon) {
-				fresh = append(fresh, t.Host)
+			k = p.add(&target{task: t, name: at, first: first})
+			due := now
+			if !soon {
+				due = p.slot(k, now)
 			}
+			p.probeBy(k, due)
 		}
 		has[at] = k
 	}
@@ -100,36 +96,28 @@ func (p *probes) sync(state *environment.State, now time.Time, first bool) (fres
 			p.drop(k)
 		}
 	}
-	if p.of[name] = has; len(has) == 0 {
-		delete(p.of, name)
+	if p.targets[name] = has; len(has) == 0 {
+		delete(p.targets, name)
 	}
-	return fresh
 }
 
-// put adds a task, which is probed soon or in its turn, and reports whether it is
-// the first on its host.
-func (p *probes) put(k *target, now time.Time, soon bool) (fresh bool) {
-	host := p.hosts[k.task.Host]
-	if fresh = host == nil; fresh {
-		host = &probedHost{tasks: map[deploylog.Target]*target{}}
-		p.hosts[k.task.Host] = host
+func (p *probes) add(k *target) *target {
+	k.host = p.hosts[k.task.Host]
+	if k.host == nil {
+		k.host = &probedHost{name: k.task.Host, targets: map[*target]bool{}, unwatch: p.watch(k.task.Host)}
+		p.hosts[k.task.Host] = k.host
 	}
-	host.tasks[k.name], p.byTask[k.name] = k, k
+	k.host.targets[k] = true
 	if k.first {
-		p.first[k.task.Environment]++
+		p.unprobed[k.task.Environment]++
 	}
-	due := now
-	if !soon {
-		due = p.slot(k.name, now)
-	}
-	p.due.Set(k.name, due)
-	return fresh
+	return k
 }
 
 // slot is the next time after now that is that of a task: they are spread evenly.
-func (p *probes) slot(t deploylog.Target, now time.Time) time.Time {
+func (p *probes) slot(k *target, now time.Time) time.Time {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(t))
+	_, _ = h.Write([]byte(k.name))
 	at := now.Truncate(p.every).Add(time.Duration(h.Sum64() % uint64(p.every)))
 	if !at.After(now) {
 		at = at.Add(p.every)
@@ -137,33 +125,39 @@ func (p *probes) slot(t deploylog.Target, now time.Time) time.Time {
 	return at
 }
 
+// probeBy has a task probed at a time, unless it is probed before that anyway. While it
+// is being probed that means once more.
+func (p *probes) probeBy(k *target, at time.Time) {
+	if !k.dropped() && !slices.Contains(k.host.queue, k) {
+		p.due.Set(k, reconcile.Earlier(p.due.At(k), at))
+	}
+}
+
 // forget drops the tasks of an environment.
 func (p *probes) forget(name string) {
-	for _, k := range p.of[name] {
+	for _, k := range p.targets[name] {
 		p.drop(k)
 	}
-	delete(p.of, name)
+	delete(p.targets, name)
 }
 
-// drop takes a task away.
+// drop has a task not probed any more.
 func (p *probes) drop(k *target) {
-	k.dropped = true
 	p.firstDone(k)
-	p.due.Set(k.name, time.Time{})
-	delete(p.byTask, k.name)
-	host := p.hosts[k.task.Host]
-	host.line = slices.DeleteFunc(host.line, func(other *target) bool { return other == k })
-	if delete(host.tasks, k.name); len(host.tasks) == 0 && !host.runs {
-		p.leave(k.task.Host)
-	}
+	p.due.Set(k, time.Time{})
+	k.host.queue = slices.DeleteFunc(k.host.queue, func(other *target) bool { return other == k })
+	delete(k.host.targets, k)
+	p.leave(k.host)
 }
 
-// leave forgets a host.
-func (p *probes) leave(name string) {
-	if end := p.hosts[name].end; end != nil {
-		end()
+func (k *target) dropped() bool { return !k.host.targets[k] }
+
+// leave forgets a host on which nothing is probed any more.
+func (p *probes) leave(host *probedHost) {
+	if len(host.targets) == 0 && host.probing == nil {
+		host.unwatch()
+		delete(p.hosts, host.name)
 	}
-	delete(p.hosts, name)
 }
 
 // firstDone records that a task was probed, and reports whether that was the last of
@@ -174,36 +168,25 @@ func (p *probes) firstDone(k *target) (known bool) {
 	}
 	k.first = false
 	name := k.task.Environment
-	if p.first[name]--; p.first[name] > 0 {
+	if p.unprobed[name]--; p.unprobed[name] > 0 {
 		return false
 	}
-	delete(p.first, name)
+	delete(p.unprobed, name)
 	return true
 }
 
-// afresh has all tasks probed at once, as when they began to be controlled. A probe
+// restart has all tasks probed at once, as when they began to be controlled. A probe
 // that is under way may have seen what was before.
-func (p *probes) afresh(now time.Time) {
-	for _, k := range p.byTask {
-		if !k.first {
-			k.first = true
-			p.first[k.task.Environment]++
+func (p *probes) restart(now time.Time) {
+	const outdated = -1 // before all events
+	for name, targets := range p.targets {
+		p.unprobed[name] = len(targets)
+		for _, k := range targets {
+			k.first, k.began, k.host.hinted = true, outdated, time.Time{}
+			p.probeBy(k, now)
 		}
-		switch {
-		case k.waits:
-		case k.runs:
-			k.began = outdated
-		default:
-			p.due.Set(k.name, now)
-		}
-	}
-	for _, host := range p.hosts {
-		host.hinted = time.Time{}
 	}
 }
-
-// outdated is before all events.
-const outdated = -1
 
 // hintPause is how often the tasks of a host are probed, at most, however often
 // something may have happened to them.
@@ -220,52 +203,36 @@ func (p *probes) hint(name string, now time.Time) {
 			host.hinted = now
 		}
 	}
-	for _, k := range host.tasks {
-		switch {
-		case k.waits:
-		case k.runs:
-			k.again = true
-		default:
-			p.due.Set(k.name, reconcile.Earlier(p.due.At(k.name), host.hinted))
-		}
+	for k := range host.targets {
+		p.probeBy(k, host.hinted)
 	}
 }
 
 // resume probes the tasks of a host that were kept waiting by work on it.
 func (p *probes) resume(name string) {
-	if host := p.hosts[name]; host != nil && len(host.line) > 0 && !host.runs {
-		p.ready.Add(name)
+	if host := p.hosts[name]; host != nil {
+		p.ready.Add(host)
 	}
 }
 
 // next returns a task that is to be probed now, and has it begun at an event.
 // Those on whose host there is work for their environment wait.
 func (p *probes) next(now time.Time, head int64, busy func(place) bool) *target {
-	for at, ok := p.due.Take(now); ok; at, ok = p.due.Take(now) {
-		k := p.byTask[at]
-		host := p.hosts[k.task.Host]
-		k.waits = true
-		host.line = append(host.line, k)
-		p.resume(k.task.Host)
+	for k, ok := p.due.Take(now); ok; k, ok = p.due.Take(now) {
+		k.host.queue = append(k.host.queue, k)
+		p.ready.Add(k.host)
 	}
-	if p.free == 0 {
-		return nil
-	}
-	for p.ready.Len() > 0 {
-		name := p.ready.Pop()
-		host := p.hosts[name]
-		if host == nil || host.runs {
+	for p.free > 0 && p.ready.Len() > 0 {
+		host := p.ready.Pop()
+		i := slices.IndexFunc(host.queue, func(k *target) bool { return !busy(place{k.task.Environment, host.name}) })
+		if host.probing != nil || i < 0 {
 			continue
 		}
-		for i, k := range host.line {
-			if busy(place{k.task.Environment, name}) {
-				continue
-			}
-			host.line = slices.Delete(host.line, i, i+1)
-			host.runs, k.waits, k.runs, k.began = true, false, true, head
-			p.free--
-			return k
-		}
+		k := host.queue[i]
+		host.queue = slices.Delete(host.queue, i, i+1)
+		host.probing, k.began = k, head
+		p.free--
+		return k
 	}
 	return nil
 }
@@ -273,36 +240,146 @@ func (p *probes) next(now time.Time, head int64, busy func(place) bool) *target 
 // done records that a probe has ended, and when the next is due.
 func (p *probes) done(k *target, now time.Time) {
 	p.free++
-	k.runs = false
-	host := p.hosts[k.task.Host]
-	host.runs = false
-	p.resume(k.task.Host)
-	switch {
-	case k.dropped:
-		if len(host.tasks) == 0 {
-			p.leave(k.task.Host)
+	k.host.probing = nil
+	p.ready.Add(k.host)
+	p.probeBy(k, p.slot(k, now))
+	p.leave(k.host)
+}
+
+// current reports whether nothing has happened to a task since its last probe began.
+// Otherwise it is probed again soon.
+func (p *probes) current(k *target, now time.Time) bool {
+	if k.changed > k.began {
+		p.probeBy(k, now.Add(hintPause))
+		return false
+	}
+	return !k.dropped()
+}
+
+// sync has the tasks of an environment probed that are to be.
+func (c *Controller) sync(name string, first, soon bool) {
+	if c.loop.Controls(name) {
+		c.probes.sync(c.environments.States[name], c.Now(), first, soon)
+		c.loop.Enqueue(name) // for all its tasks may be known now
+	}
+}
+
+// resync does so for the environments of which other tasks may be to be probed.
+func (c *Controller) resync() {
+	for _, name := range slices.Sorted(maps.Keys(c.probes.stale)) {
+		c.sync(name, false, c.probes.stale[name]) // what is lost on a host that is back is missed
+	}
+	clear(c.probes.stale)
+}
+
+// longAbsence is after how long without a tick nobody knows how tasks are.
+const longAbsence = time.Minute
+
+// probeAfterAbsence has all tasks probed as if the controller had just started, when its
+// process was stopped for a while or the clock was set.
+func (c *Controller) probeAfterAbsence() {
+	now := c.Now().Round(0) // by the clock on the wall, as in the log
+	absence := now.Sub(c.ticked)
+	if c.ticked = now; absence < 0 || absence > longAbsence {
+		c.probes.restart(now)
+	}
+}
+
+// Probe implements reconcile.Tenant.
+func (c *Controller) Probe() (next time.Time, seen bool) {
+	begin := func() *target { return c.probes.next(c.Now(), c.environments.Head(), c.loop.Busy) }
+	for k := begin(); k != nil; k = begin() {
+		c.loop.Go(func(ctx context.Context) func() {
+			seen := c.observe(ctx, k.task)
+			return func() { c.receive(ctx, probeResult{k, seen}) }
+		})
+	}
+	if c.hosts.stale.Len() > 0 || c.pending() {
+		return c.Now(), false
+	}
+	return c.probes.due.Next(), len(c.probes.unprobed) == 0
+}
+
+// receive receives the result of a probe. It only costs a pass when there is something
+// to record.
+func (c *Controller) receive(ctx context.Context, r probeResult) {
+	c.probes.done(r.target, c.Now())
+	if ctx.Err() != nil || !c.probes.current(r.target, c.Now()) {
+		return
+	}
+	if len(c.changes(r)) > 0 {
+		c.probes.results = append(c.probes.results, r)
+	}
+	if c.probes.firstDone(r.target) {
+		c.loop.Enqueue(r.target.task.Environment)
+	}
+}
+
+// changes is what is to be recorded of a probe.
+func (c *Controller) changes(r probeResult) []deploylog.Event {
+	t := r.target.task
+	return c.environments.States[t.Environment].Probed(t, r.seen)
+}
+
+// probed is what is to be recorded of the first results of probes, but of tasks to
+// which something happened since.
+func (c *Controller) probed(most int) (all []reconcile.Observation) {
+	first := c.probes.results[:min(most, len(c.probes.results))]
+	c.probes.results = c.probes.results[len(first):]
+	for _, r := range first {
+		if !c.probes.current(r.target, c.Now()) {
+			continue
 		}
-	case k.again:
-		k.again = false
-		p.due.Set(k.name, later(now, host.hinted))
-	default:
-		p.due.Set(k.name, p.slot(k.name, now))
+		if events := c.changes(r); len(events) > 0 {
+			all = append(all, reconcile.Observation{Entity: r.target.task.Environment, Events: events})
+		}
 	}
+	return all
 }
 
-// stale reports whether something happened to the task since the last probe began.
-func (k *target) stale() bool { return k.changed > k.began }
+// probeTimeout is how long a probe of a task may take.
+const probeTimeout = time.Minute
 
-// soon has a task probed again.
-func (p *probes) soon(k *target, now time.Time) {
-	if !k.dropped && !k.runs && !k.waits {
-		p.due.Set(k.name, reconcile.Earlier(p.due.At(k.name), now.Add(hintPause)))
-	}
+// observe probes a task.
+func (c *Controller) observe(ctx context.Context, t environment.Task) (seen environment.ProbeResult) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			seen = environment.ProbeResult{Health: environment.Unknown, Detail: fmt.Sprintf("looking at it panicked: %v", p)}
+		}
+	}()
+	return c.Tasks.Observe(ctx, t)
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
+// watch watches a host. A watch that does not last is begun again after a pause, which
+// grows.
+func (c *Controller) watch(host string) (end func()) {
+	return c.loop.Go(func(ctx context.Context) func() {
+		for short := 1; ctx.Err() == nil; short++ {
+			began := c.Now()
+			c.watchOnce(ctx, host)
+			if c.Now().Sub(began) >= time.Minute {
+				short = 1
+			}
+			select {
+			case <-time.After(reconcile.Pause(short)):
+			case <-ctx.Done():
+			}
+		}
+		return func() {}
+	})
+}
+
+func (c *Controller) watchOnce(ctx context.Context, host string) {
+	defer func() { _ = recover() }() // nothing depends on it
+	var posted atomic.Bool           // a burst of hints is one
+	c.Tasks.Watch(ctx, host, func() {
+		if posted.CompareAndSwap(false, true) {
+			c.loop.Post(func() {
+				posted.Store(false)
+				c.probes.hint(host, c.Now())
+			})
+		}
+	})
 }

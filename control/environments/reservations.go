@@ -14,8 +14,8 @@ import (
 type reservations struct {
 	states map[string]*environment.State
 	stale  map[string]bool
-	held   map[string][]reserved
-	by     map[reserved][]string
+	held   map[string][]reserved // by environment
+	by     map[reserved][]string // environments
 }
 
 // reserved is what at most one environment is to occupy.
@@ -25,7 +25,7 @@ func newReservations(states map[string]*environment.State) *reservations {
 	return &reservations{states: states, stale: map[string]bool{}, held: map[string][]reserved{}, by: map[reserved][]string{}}
 }
 
-func (r *reservations) note(e deploylog.Event) {
+func (r *reservations) receive(e deploylog.Event) {
 	if name, ok := environment.NameOf(e.Target); ok {
 		r.doubt(name)
 	}
@@ -50,14 +50,10 @@ func (r *reservations) refresh() {
 // set replaces what an environment reserves.
 func (r *reservations) set(name string, to []reserved) {
 	for _, at := range r.held[name] {
-		if left := slices.DeleteFunc(r.by[at], func(n string) bool { return n == name }); len(left) > 0 {
-			r.by[at] = left
-		} else {
+		r.by[at] = slices.DeleteFunc(r.by[at], func(n string) bool { return n == name })
+		if len(r.by[at]) == 0 {
 			delete(r.by, at)
 		}
-	}
-	if delete(r.held, name); len(to) == 0 {
-		return
 	}
 	r.held[name] = to
 	for _, at := range to {
@@ -67,7 +63,7 @@ func (r *reservations) set(name string, to []reserved) {
 	}
 }
 
-// expect takes note of hosts that an environment is about to occupy.
+// expect adds hosts that an environment is about to occupy.
 func (r *reservations) expect(name, manifest string, hosts []string) {
 	places := slices.Clone(r.held[name])
 	for _, host := range hosts {
@@ -95,23 +91,15 @@ func (r *reservations) has(name, manifest, host string) bool {
 }
 
 func (r *reservations) overlaps(name, manifest string, hosts []string) error {
-	var first, by string
-	n := 0
-	for _, host := range slices.Sorted(slices.Values(hosts)) {
-		if other := r.other(name, manifest, host); other != "" {
-			if n++; n == 1 {
-				first, by = host, other
-			}
-		}
-	}
-	if n == 0 {
+	occupied := slices.DeleteFunc(slices.Sorted(slices.Values(hosts)), func(host string) bool { return r.other(name, manifest, host) == "" })
+	if len(occupied) == 0 {
 		return nil
 	}
-	more := ""
-	if n > 1 {
-		more = fmt.Sprintf(", and other environments have %d more of its hosts", n-1)
+	by, more := r.other(name, manifest, occupied[0]), ""
+	if n := len(occupied) - 1; n > 0 {
+		more = fmt.Sprintf(", and other environments have %d more of its hosts", n)
 	}
 	return fmt.Errorf("environment %s has a task of %s on host %s%s; each environment would undo what another does: "+
 		"let instance_group.query select other hosts, use another manifest, or end the other one first: deployster env delete %s --terminate-tasks",
-		by, manifest, first, more, by)
+		by, manifest, occupied[0], more, by)
 }

@@ -23,14 +23,18 @@ func Count(n int, noun string) string {
 // List writes names with commas between them; a long list is cut.
 func List(names []string) string {
 	const shown = 20
-	switch {
-	case len(names) == 0:
+	if len(names) == 0 {
 		return "none"
-	case len(names) > shown:
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
-	default:
-		return strings.Join(names, ", ")
 	}
+	return First(names, shown)
+}
+
+// First writes the first of many names, and how many more there are.
+func First(names []string, most int) string {
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }
 
 // Cut is the beginning of a text, of at most so many characters.

@@ -261,21 +261,12 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 		what  string
 	}{{data.Joined, "joined"}, {data.Left, "left"}, {data.Lost, "lost"}} {
 		if len(hosts.names) > 0 {
-			text += "  " + hosts.what + ": " + some(hosts.names)
+			text += "  " + hosts.what + ": " + phrase.First(cleanAll(hosts.names), 5)
 		}
 	}
 	d.line(text)
 	d.cause("          ", opts.Seen.shorten(e.Seq, data.Error+data.Diff), true)
 	return d.writeTo(w, "event")
-}
-
-// some names the first of many.
-func some(names []string) string {
-	const most = 5
-	if len(names) <= most {
-		return strings.Join(cleanAll(names), ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(cleanAll(names[:most]), ", "), len(names)-most)
 }
 
 // EnvironmentReasons writes why things are not in the desired state.
