@@ -19,7 +19,7 @@ import (
 type crowd struct {
 	*world
 	hosts    map[string][]string
-	looks    atomic.Int64
+	probes   atomic.Int64
 	recorded func(deploylog.Event)
 }
 
@@ -28,7 +28,7 @@ func (c *crowd) Start(context.Context, environment.Task) (environment.ProbeResul
 }
 func (c *crowd) Terminate(context.Context, environment.Task) error { return nil }
 func (c *crowd) Observe(context.Context, environment.Task) environment.ProbeResult {
-	c.looks.Add(1)
+	c.probes.Add(1)
 	return environment.ProbeResult{Health: environment.Healthy}
 }
 func (c *crowd) Watch(ctx context.Context, _ string, _ func()) { <-ctx.Done() }
@@ -106,7 +106,7 @@ func report(b *testing.B, what string, late []time.Duration) {
 }
 
 // Another process tells something of one of 10,000 environments, whose 100,000 tasks
-// are all looked at every 30 s meanwhile; the controller decides.
+// are all probed every 30 s meanwhile; the controller decides.
 func BenchmarkControllerDecides(b *testing.B) {
 	const many = 10_000
 	now := time.Now()
@@ -125,7 +125,7 @@ func BenchmarkControllerDecides(b *testing.B) {
 		from := time.Now()
 		return (<-decided).Sub(from)
 	}
-	for c.looks.Load() < 10*many { // until the first looks are over
+	for c.probes.Load() < 10*many { // until the first probes are over
 		<-time.After(10 * time.Millisecond)
 	}
 	var late []time.Duration

@@ -37,7 +37,7 @@ func TestReplaceNeverHasTwoVersionsOnAHostNorTooFewHealthy(t *testing.T) {
 		w.untilIdle()
 		w.update(1, daemon("web", image("2")))
 		w.deploy("web", 2)
-		w.working = func(environment.Task) error { <-time.After(time.Second); return nil }
+		w.slowly(time.Second)
 		w.doubled, w.least = 0, 5
 		w.untilIdle()
 		w.wantRows("web", "1 Inactive 0 0; 2 Active 5 5")
@@ -101,7 +101,7 @@ func TestABadRevisionIsRolledBackByItselfIfItIsToBe(t *testing.T) {
 func TestPauseLetsWhatRunsFinishAndResumeGoesOn(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.options.Parallelism = 1
-		w.working = func(environment.Task) error { <-time.After(10 * time.Second); return nil }
+		w.slowly(10 * time.Second)
 		w.create(daemon("web"), "a", "b")
 		w.deploy("web", 1)
 		r := w.start()
@@ -156,9 +156,9 @@ func TestHostsComeAndGo(t *testing.T) {
 		wait(2 * time.Second)
 		w.wantRunning("b web:1", "c web:1", "d web:1")
 		w.wantRows("web", "1 Active 2 2")
-		looks := w.looksAt("b web:1")
+		probes := w.probesOf("b web:1")
 		wait(time.Hour)
-		if w.looksAt("b web:1") != looks {
+		if w.probesOf("b web:1") != probes {
 			t.Error("a lost host is asked")
 		}
 
@@ -169,7 +169,7 @@ func TestHostsComeAndGo(t *testing.T) {
 	})
 }
 
-func TestTroubleWithTheInventoryIsToldOnceAndKeepsTheKnownHosts(t *testing.T) {
+func TestTroubleWithTheInventoryIsNoticedOnceAndKeepsTheKnownHosts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		for _, name := range []string{"web", "db"} {
 			w.create(daemon(name), "a", "b")
@@ -183,8 +183,8 @@ func TestTroubleWithTheInventoryIsToldOnceAndKeepsTheKnownHosts(t *testing.T) {
 			wait(time.Minute)
 		}
 		w.wantRows("web", "1 Active 2 2")
-		if told := w.heard("notice"); len(told) != 1 || !strings.Contains(told[0], "go on with the hosts they know: inventory.yaml: line 3 is none") {
-			t.Errorf("told %q", told)
+		if got := w.notices("notice"); len(got) != 1 || !strings.Contains(got[0], "go on with the hosts they know: inventory.yaml: line 3 is none") {
+			t.Errorf("notified %q", got)
 		}
 		w.set(func() { w.trouble = nil })
 		w.inventory("web", "a")
@@ -205,7 +205,7 @@ func TestAWorkerThatPanicsFailsItsStepAndNothingElse(t *testing.T) {
 			}
 			return nil
 		}
-		w.options.Tasks = panicky{hand{w, "first"}}
+		w.options.Tasks = panicky{worker{w, "first"}}
 		r := w.start()
 		wait(2 * time.Minute)
 		if story := strings.Join(w.story(), "\n"); !strings.Contains(story, ": oh, at ") || !strings.Contains(story, "looking at it panicked: ah") {
@@ -215,17 +215,17 @@ func TestAWorkerThatPanicsFailsItsStepAndNothingElse(t *testing.T) {
 	})
 }
 
-// panicky can not look or watch.
-type panicky struct{ hand }
+// panicky cannot probe or watch.
+type panicky struct{ worker }
 
 func (panicky) Observe(context.Context, environment.Task) environment.ProbeResult { panic("ah") }
 func (panicky) Watch(context.Context, string, func())                             { panic("eh") }
 
-func TestNeitherSlotsNorHandsAreExceededAndNobodyIsForgotten(t *testing.T) {
-	for _, c := range []struct{ hands, slots, most, mostOnHost int }{{1, 1, 1, 1}, {5, 1, 3, 1}, {5, 2, 5, 2}, {100, 2, 6, 2}, {100, 9, 27, 9}} {
-		t.Run(fmt.Sprintf("%d hands and %d slots", c.hands, c.slots), func(t *testing.T) {
+func TestNeitherSlotsNorParallelismAreExceededAndNobodyIsForgotten(t *testing.T) {
+	for _, c := range []struct{ parallelism, slots, most, mostOnHost int }{{1, 1, 1, 1}, {5, 1, 3, 1}, {5, 2, 5, 2}, {100, 2, 6, 2}, {100, 9, 27, 9}} {
+		t.Run(fmt.Sprintf("%d at once and %d slots", c.parallelism, c.slots), func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				w.options.Parallelism, w.slots = c.hands, c.slots
+				w.options.Parallelism, w.slots = c.parallelism, c.slots
 				for i := range 9 {
 					name := fmt.Sprint("web", i)
 					w.create(daemon(name), "a", "b", "c")
@@ -293,20 +293,20 @@ func TestAnEnvironmentThatTheLogRefusesIsLeftOutAndTheOthersGoOn(t *testing.T) {
 		}
 		w.wantRows("good", "1 Active 1 1")
 		w.options.UntilIdle = false
-		w.told = nil
+		w.notified = nil
 		r := w.start()
 		wait(time.Minute)
 		w.do("spoilt", environment.Pause{}) // is something new, but does not help
 		w.do("spoilt", environment.Resume{})
 		wait(time.Minute)
-		if told := w.heard("notice"); len(told) != 1 || !strings.Contains(told[0], "environment spoilt is left out until something new of it is in the log") {
-			t.Errorf("told %q", told)
+		if got := w.notices("notice"); len(got) != 1 || !strings.Contains(got[0], "environment spoilt is left out until something new of it is in the log") {
+			t.Errorf("notified %q", got)
 		}
 		r.end()
 	})
 }
 
-func TestWhatSomebodyElseRecordedIsTakenNoteOf(t *testing.T) {
+func TestWhatSomebodyElseRecordedIsRead(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create(daemon("web"), "a")
 		w.deploy("web", 1)
@@ -322,32 +322,32 @@ func TestWhatSomebodyElseRecordedIsTakenNoteOf(t *testing.T) {
 	})
 }
 
-// The audience may give commands: no lock is held while it is told something.
-func TestTheAudienceMayGiveCommands(t *testing.T) {
+// An observer may give commands: no lock is held while it is notified.
+func TestAnObserverMayGiveCommands(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create(daemon("web"), "a")
 		w.deploy("web", 1)
-		w.audience = func(e deploylog.Event) {
+		w.recorded = func(e deploylog.Event) {
 			if e.Name == environment.EventFinished {
 				w.do("web", environment.Pause{})
 			}
 		}
 		w.untilIdle()
-		if len(w.heard(environment.EventTaskFinished)) != 1 {
-			t.Errorf("told %q", w.told)
+		if len(w.notices(environment.EventTaskFinished)) != 1 {
+			t.Errorf("notified %q", w.notified)
 		}
 	})
 }
 
 // stiff tasks of revision 2 never come to the end of their start.
-type stiff struct{ hand }
+type stiff struct{ worker }
 
 func (s stiff) Start(ctx context.Context, t environment.Task) (environment.ProbeResult, error) {
 	if t.Revision == 2 {
 		<-ctx.Done()
 		return environment.ProbeResult{}, fmt.Errorf("%w (%w)", runner.ErrInterrupted, ctx.Err())
 	}
-	return s.hand.Start(ctx, t)
+	return s.worker.Start(ctx, t)
 }
 
 // What hangs is ended when it should have been healthy: a rollback does not wait
@@ -355,7 +355,7 @@ func (s stiff) Start(ctx context.Context, t environment.Task) (environment.Probe
 func TestAStartThatHangsIsEnded(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.active("web", "a", "b")
-		w.options.Tasks = stiff{hand{w, "first"}}
+		w.options.Tasks = stiff{worker{w, "first"}}
 		w.update(1, daemon("web", image("web:2")))
 		w.deploy("web", 2)
 		r := w.start()
@@ -365,8 +365,8 @@ func TestAStartThatHangsIsEnded(t *testing.T) {
 		w.wantRows("web", "1 Deploying 2 1; 2 Reverting 0 1")
 		wait(2 * time.Minute)
 		w.wantRows("web", "1 Active 2 2; 2 Reverted 0 0")
-		if all := w.heard("task-failed"); len(all) != 1 {
-			t.Errorf("told is %q", all)
+		if all := w.notices("task-failed"); len(all) != 1 {
+			t.Errorf("notified %q", all)
 		}
 		r.end()
 	})

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestTheHostsOfManyEnvironmentsAreLookedAtWithoutAPause(t *testing.T) {
+func TestTheHostsOfManyEnvironmentsAreSelectedWithoutAPause(t *testing.T) {
 	inWorld(t, func(w *world) {
 		for i := range 2500 {
 			d := daemon(fmt.Sprintf("env%d", i))

@@ -11,38 +11,24 @@ import (
 	"github.com/deployster-go/deployster/environment"
 )
 
-// another starts a controller as another process does, of some environments or,
-// without names, of all.
-func (w *world) another(controller string, names ...string) *reign {
-	before := w.options
-	defer func() { w.options = before }()
-	w.options.Log, w.options.Tasks, w.options.Scope = w.open(), hand{w, controller}, reconcile.Of(names...)
-	return w.start()
-}
-
-// slowly has all work take its time.
-func (w *world) slowly(d time.Duration) {
-	w.set(func() { w.working = func(environment.Task) error { <-time.After(d); return nil } })
-}
-
 const standing, going = "standing by for web: another controller is at work on web", "taking over web, which another controller has released"
 
-// wantNotices compares how often notices were told.
+// wantNotices compares how often somebody stood by and took over.
 func (w *world) wantNotices(standings, goings int) {
 	w.Helper()
-	if len(w.heard(standing)) != standings || len(w.heard(going)) != goings {
-		w.Errorf("told %q", w.heard("notice"))
+	if len(w.notices(standing)) != standings || len(w.notices(going)) != goings {
+		w.Errorf("notified %q", w.notices("notice"))
 	}
 }
 
 func TestControllersOfDifferentEnvironmentsWorkBesideEachOther(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.slowly(10 * time.Second)
-		var reigns []*reign
+		var all []*running
 		for i, name := range []string{"web", "db"} {
 			w.create(daemon(name), fmt.Sprint("a", i), fmt.Sprint("b", i))
 			w.deploy(name, 1)
-			reigns = append(reigns, w.another(name, name))
+			all = append(all, w.another(name, name))
 		}
 		wait(time.Minute)
 		for _, name := range []string{"web", "db"} {
@@ -52,14 +38,14 @@ func TestControllersOfDifferentEnvironmentsWorkBesideEachOther(t *testing.T) {
 			t.Errorf("%d environments are worked on at once", w.most)
 		}
 		w.wantNotices(0, 0)
-		for _, r := range reigns {
+		for _, r := range all {
 			r.end()
 		}
 	})
 }
 
 func TestTwoControllersOfOneEnvironmentTakeTurns(t *testing.T) {
-	for name, end := range map[string]func(*reign){"when one is stopped": (*reign).end, "when one is killed": (*reign).die} {
+	for name, end := range map[string]func(*running){"when one is stopped": (*running).end, "when one is killed": (*running).die} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.create(daemon("web", func(d *environment.Definition) {
@@ -95,7 +81,7 @@ func TestWhoWorksUntilIdleWaitsForAnotherThatWorksOnTheSame(t *testing.T) {
 		w.deploy("web", 1)
 		w.slowly(time.Minute)
 		first := w.another("one", "web")
-		w.options.Scope, w.options.Tasks = reconcile.Only("web"), hand{w, "two"}
+		w.options.Scope, w.options.Tasks = reconcile.Only("web"), worker{w, "two"}
 		w.untilIdle()
 		w.wantRows("web", "1 Active 1 1")
 		first.end()
@@ -103,7 +89,7 @@ func TestWhoWorksUntilIdleWaitsForAnotherThatWorksOnTheSame(t *testing.T) {
 }
 
 func TestAControllerOfSomeStandsByWhileOneOfAllIsAtWork(t *testing.T) {
-	for name, end := range map[string]func(*reign){"that is stopped": (*reign).end, "that is killed": (*reign).die} {
+	for name, end := range map[string]func(*running){"that is stopped": (*running).end, "that is killed": (*running).die} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.active("web", "a", "b")
@@ -116,7 +102,7 @@ func TestAControllerOfSomeStandsByWhileOneOfAllIsAtWork(t *testing.T) {
 				wait(1500 * time.Millisecond)
 				w.wantNotices(1, 1)
 				if w.count(environment.EventTaskDied) != 1 {
-					t.Error("nothing is looked at afresh")
+					t.Error("nothing is probed afresh")
 				}
 				w.update(1, daemon("web", image("2")))
 				w.deploy("web", 2)
@@ -156,8 +142,8 @@ func TestWhoStandsByBeginsAndRecordsNothing(t *testing.T) {
 }
 
 func TestAControllerOfAllLeavesAloneWhatIsWorkedOnUntilThatHasEnded(t *testing.T) {
-	for name, end := range map[string]func(*reign){
-		"when the other goes on": func(*reign) {}, "when the other is stopped": (*reign).end, "when the other is killed": (*reign).die,
+	for name, end := range map[string]func(*running){
+		"when the other goes on": func(*running) {}, "when the other is stopped": (*running).end, "when the other is killed": (*running).die,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -176,13 +162,13 @@ func TestAControllerOfAllLeavesAloneWhatIsWorkedOnUntilThatHasEnded(t *testing.T
 				})
 				some := w.another("some", "web")
 				wait(10 * time.Second)
-				before, looks := len(w.hasDone()), w.looksAt("b web:1")
+				before, probes := len(w.hasDone()), w.probesOf("b web:1")
 				all := w.another("all")
 				wait(30 * time.Second)
 				w.wantRows("db", "1 Active 1 1") // that goes on
 				w.wantNotices(1, 0)
-				if acts := w.hasDone(); len(acts) != before+1 || w.looksAt("b web:1") > looks+1 {
-					t.Errorf("it did %q, and looked %d times", acts[before:], w.looksAt("b web:1")-looks)
+				if acts := w.hasDone(); len(acts) != before+1 || w.probesOf("b web:1") > probes+1 {
+					t.Errorf("it did %q, and probed %d times", acts[before:], w.probesOf("b web:1")-probes)
 				}
 				end(some)
 				wait(22 * time.Second)
@@ -240,17 +226,15 @@ func TestWhatHappensToWhatAnotherControlsIsRecordedOnceByThat(t *testing.T) {
 
 func TestWhoIsWaitedForIsControlledThoughSomebodyElseIsForAnother(t *testing.T) {
 	inWorld(t, func(w *world) {
-		for name, host := range map[string]string{"web": "a", "db": "b"} {
-			w.create(daemon(name), host)
-			w.deploy(name, 1)
-		}
+		w.deployEach(map[string]string{"web": "a", "db": "b"})
 		other := w.another("other", "db")
-		a := w.attendance()
-		leave := a.Add("web")
+		scope := reconcile.Only()
+		r := w.within(scope)
+		leave := scope.Add("web")
 		wait(2 * time.Second)
 		w.wantRunning("a web:1", "b db:1")
 		leave()
-		a.end(w)
+		r.end()
 		other.end()
 	})
 }

@@ -13,19 +13,11 @@ import (
 	"github.com/deployster-go/deployster/environment"
 )
 
-// active brings an environment to its hosts.
-func (w *world) active(name string, hosts ...string) {
-	w.Helper()
-	w.create(daemon(name), hosts...)
-	w.deploy(name, 1)
-	w.untilIdle()
-}
-
 func TestATaskThatDiesIsStartedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		hint   bool
 		within time.Duration
-	}{"at the next look": {false, 32 * time.Second}, "at once when somebody tells": {true, 2 * time.Second}} {
+	}{"at the next probe": {false, 32 * time.Second}, "at once when somebody tells": {true, 2 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.active("web", "a", "b")
@@ -78,14 +70,14 @@ func TestATaskThatDiedWhileNobodyWasThereIsFoundAtOnce(t *testing.T) {
 }
 
 // A task that the log has for healthy may have died since.
-func TestNothingHealthyIsStoppedBeforeAllTasksWereLookedAt(t *testing.T) {
+func TestNothingHealthyIsStoppedBeforeAllTasksWereProbed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.active("web", "a", "b")
 		w.becomes("a", "web:1", environment.Unhealthy)
 		w.update(1, daemon("web", image("2")))
 		w.deploy("web", 2)
 		answer := make(chan struct{})
-		w.looking = func(_ context.Context, t environment.Task) {
+		w.probing = func(_ context.Context, t environment.Task) {
 			if t.Host == "a" {
 				<-answer
 			}
@@ -106,11 +98,11 @@ func TestNothingHealthyIsStoppedBeforeAllTasksWereLookedAt(t *testing.T) {
 	})
 }
 
-func TestALookThatHangsHoldsNothingElseUp(t *testing.T) {
+func TestAProbeThatHangsHoldsNothingElseUp(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.options.Parallelism = 2
 		w.active("web", "a", "b", "c")
-		w.looking = func(ctx context.Context, t environment.Task) {
+		w.probing = func(ctx context.Context, t environment.Task) {
 			if t.Host == "a" {
 				<-ctx.Done()
 			}
@@ -134,7 +126,7 @@ func TestALookThatHangsHoldsNothingElseUp(t *testing.T) {
 	})
 }
 
-func TestEveryTaskIsLookedAtInTurn(t *testing.T) {
+func TestEveryTaskIsProbedInTurn(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var hosts []string
 		for i := range 60 {
@@ -145,8 +137,8 @@ func TestEveryTaskIsLookedAtInTurn(t *testing.T) {
 		wait(time.Minute)
 		at, most, last := 0, 0, time.Time{}
 		w.set(func() {
-			clear(w.looks)
-			w.looking = func(context.Context, environment.Task) {
+			clear(w.probes)
+			w.probing = func(context.Context, environment.Task) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				if second := time.Now().Truncate(time.Second); !second.Equal(last) {
@@ -158,67 +150,67 @@ func TestEveryTaskIsLookedAtInTurn(t *testing.T) {
 		})
 		wait(10 * time.Minute)
 		for _, h := range hosts {
-			if n := w.looksAt(h + " web:1"); n < 19 || n > 21 {
-				t.Errorf("%s was looked at %d times", h, n)
+			if n := w.probesOf(h + " web:1"); n < 19 || n > 21 {
+				t.Errorf("%s was probed %d times", h, n)
 			}
 		}
 		if most > 10 {
-			t.Errorf("%d looks came in one second, of 2 on average", most)
+			t.Errorf("%d probes came in one second, of 2 on average", most)
 		}
 		r.end()
 	})
 }
 
-func TestABurstOfHintsIsOneLook(t *testing.T) {
+func TestABurstOfHintsIsOneProbe(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.active("web", "a")
 		r := w.start()
 		wait(time.Minute)
-		before := w.looksAt("a web:1")
+		before := w.probesOf("a web:1")
 		for range 100 {
 			w.hint("a")
 			wait(time.Millisecond)
 		}
 		wait(300 * time.Millisecond)
-		if n := w.looksAt("a web:1") - before; n < 2 || n > 3 {
-			t.Errorf("it was looked at %d times", n)
+		if n := w.probesOf("a web:1") - before; n < 2 || n > 3 {
+			t.Errorf("it was probed %d times", n)
 		}
 
-		busy, before := make(chan struct{}), w.looksAt("a web:1")
-		w.set(func() { w.looking = func(context.Context, environment.Task) { <-busy } })
+		busy, before := make(chan struct{}), w.probesOf("a web:1")
+		w.set(func() { w.probing = func(context.Context, environment.Task) { <-busy } })
 		for range 5 {
 			w.hint("a")
 			wait(time.Second)
 		}
 		close(busy)
 		wait(time.Second)
-		if n := w.looksAt("a web:1") - before; n != 2 {
-			t.Errorf("it was looked at %d times, not once more after what was going on", n)
+		if n := w.probesOf("a web:1") - before; n != 2 {
+			t.Errorf("it was probed %d times, not once more after what was going on", n)
 		}
 		r.end()
 	})
 }
 
-func TestAHostIsNotLookedAtWhileItIsWorkedOn(t *testing.T) {
+func TestAHostIsNotProbedWhileItIsWorkedOn(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create(daemon("web", surge), "a")
 		w.deploy("web", 1)
 		w.untilIdle()
 		r := w.start()
 		wait(time.Minute)
-		w.set(func() { w.working = func(environment.Task) error { <-time.After(5 * time.Minute); return nil } })
+		w.slowly(5 * time.Minute)
 		w.update(1, daemon("web", surge, image("2")))
 		w.deploy("web", 2)
 		wait(time.Second)
-		before := w.looksAt("a web:1")
+		before := w.probesOf("a web:1")
 		wait(4 * time.Minute)
-		if n := w.looksAt("a web:1"); n != before {
-			t.Errorf("it was looked at %d times", n-before)
+		if n := w.probesOf("a web:1"); n != before {
+			t.Errorf("it was probed %d times", n-before)
 		}
 		wait(8 * time.Minute)
 		w.wantRows("web", "1 Inactive 0 0; 2 Active 1 1")
-		if w.looksAt("a web:2") == 0 {
-			t.Error("it is not looked at after")
+		if w.probesOf("a web:2") == 0 {
+			t.Error("it is not probed after")
 		}
 		r.end()
 	})
@@ -231,7 +223,7 @@ func TestWhatWasSeenBeforeSomethingHappenedIsOfNoInterest(t *testing.T) {
 		}), "a")
 		w.deploy("web", 1)
 		slow := atomic.Int32{}
-		w.options.Tasks = belated{hand{w, "first"}, &slow}
+		w.options.Tasks = belated{worker{w, "first"}, &slow}
 		r := w.start()
 		wait(5 * time.Minute)
 		if slow.Load() < 2 || w.count(environment.EventTaskFinished) != 1 || w.count(environment.EventTaskDied)+w.count(environment.EventTaskFailed) != 0 {
@@ -241,23 +233,23 @@ func TestWhatWasSeenBeforeSomethingHappenedIsOfNoInterest(t *testing.T) {
 	})
 }
 
-// belated tells at first that all is bad, long after it has looked.
+// belated tells at first that all is bad, long after it has probed.
 type belated struct {
-	hand
-	looks *atomic.Int32
+	worker
+	probes *atomic.Int32
 }
 
 func (b belated) Observe(ctx context.Context, t environment.Task) environment.ProbeResult {
-	if b.looks.Add(1) == 1 {
+	if b.probes.Add(1) == 1 {
 		<-time.After(39 * time.Second)
 		return environment.ProbeResult{Health: environment.Unhealthy}
 	}
-	return b.hand.Observe(ctx, t)
+	return b.worker.Observe(ctx, t)
 }
 
 // forgetful ends its watches at once.
 type forgetful struct {
-	hand
+	worker
 	watches chan time.Time
 }
 
@@ -272,7 +264,7 @@ func TestAHostIsWatchedAgainAfterAPauseThatGrowsWhileItHasTasks(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.active("web", "a")
 		watches := make(chan time.Time, 1000)
-		w.options.Tasks = forgetful{hand{w, "first"}, watches}
+		w.options.Tasks = forgetful{worker{w, "first"}, watches}
 		r := w.start()
 		wait(10 * time.Minute)
 		var pauses []time.Duration
@@ -303,7 +295,7 @@ func TestAHostIsWatchedOnceHoweverManyTasksItHas(t *testing.T) {
 			w.active(name, "a", "b")
 		}
 		watched := atomic.Int32{}
-		w.options.Tasks = counted{hand{w, "first"}, &watched}
+		w.options.Tasks = counted{worker{w, "first"}, &watched}
 		r := w.start()
 		wait(time.Hour)
 		if n := watched.Load(); n != 2 {
@@ -319,24 +311,24 @@ func TestAHostIsWatchedOnceHoweverManyTasksItHas(t *testing.T) {
 
 // counted counts its watches.
 type counted struct {
-	hand
+	worker
 	watched *atomic.Int32
 }
 
 func (c counted) Watch(ctx context.Context, host string, changed func()) {
 	c.watched.Add(1)
 	defer c.watched.Add(-1)
-	c.hand.Watch(ctx, host, changed)
+	c.worker.Watch(ctx, host, changed)
 }
 
-func TestALookThatOutdatesAConfirmationKeepsNobodyWaiting(t *testing.T) {
+func TestAProbeThatOutdatesAConfirmationKeepsNobodyWaiting(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create(daemon("web", func(d *environment.Definition) {
 			d.Deployment.MinHealthyTime = environment.Duration(35 * time.Second)
 		}), "a")
-		looks := atomic.Int32{}
-		w.looking = func(context.Context, environment.Task) {
-			switch looks.Add(1) {
+		probes := atomic.Int32{}
+		w.probing = func(context.Context, environment.Task) {
+			switch probes.Add(1) {
 			case 1: // from time to time: it begins before the confirmation
 				<-time.After(45 * time.Second)
 				w.becomes("a", "web:1", environment.Unhealthy)
@@ -363,17 +355,17 @@ func TestWhatIsKnownOfTasksIsOldWhenTheClockWasSet(t *testing.T) {
 				wait(time.Hour)
 				answer := make(chan struct{})
 				w.set(func() {
-					w.looking = func(_ context.Context, t environment.Task) {
+					w.probing = func(_ context.Context, t environment.Task) {
 						if t.Host == "a" {
 							<-answer
 						}
 					}
 				})
 				set.Store(int64(by))
-				looks := w.looksAt("b web:1")
+				probes := w.probesOf("b web:1")
 				wait(2 * time.Second)
-				if w.looksAt("b web:1") == looks {
-					t.Error("it is not looked at")
+				if w.probesOf("b web:1") == probes {
+					t.Error("it is not probed")
 				}
 				before := len(w.hasDone())
 				w.update(1, daemon("web", image("2")))

@@ -12,7 +12,6 @@ import (
 
 func TestTheSameManifestOnTheSameHostIsRefused(t *testing.T) {
 	inWorld(t, func(w *world) {
-		agent := func(d *environment.Definition) { d.Task.Manifest = "agent.yaml" }
 		w.create(daemon("prod", agent), "a", "b")
 		w.deploy("prod", 1)
 		all := daemon("all", agent)
@@ -56,18 +55,14 @@ func TestTheSameManifestOnTheSameHostIsRefused(t *testing.T) {
 
 func TestAHostThatAnotherEnvironmentHasIsLeftOutUntilItIsFree(t *testing.T) {
 	inWorld(t, func(w *world) {
-		agent := func(d *environment.Definition) { d.Task.Manifest = "agent.yaml" }
-		for name, host := range map[string]string{"prod": "a", "all": "c"} {
-			w.create(daemon(name, agent), host)
-			w.deploy(name, 1)
-		}
+		w.deployEach(map[string]string{"prod": "a", "all": "c"}, agent)
 		r := w.start()
 		wait(time.Minute)
 		w.inventory("all", "a", "b", "c")
 		wait(time.Minute)
 		w.wantRunning("a prod:1", "b all:1", "c all:1")
-		if told := w.heard("notice"); len(told) != 1 || !strings.Contains(told[0], "environment all leaves out a, where prod has tasks of agent.yaml") {
-			t.Errorf("told %q", told)
+		if got := w.notices("notice"); len(got) != 1 || !strings.Contains(got[0], "environment all leaves out a, where prod has tasks of agent.yaml") {
+			t.Errorf("notified %q", got)
 		}
 		w.do("prod", environment.Delete{TerminateTasks: true})
 		wait(2 * time.Second)
@@ -79,11 +74,7 @@ func TestAHostThatAnotherEnvironmentHasIsLeftOutUntilItIsFree(t *testing.T) {
 // Of two that would have the same new host, one has it.
 func TestANewHostOfTwoEnvironmentsIsOneOfThem(t *testing.T) {
 	inWorld(t, func(w *world) {
-		agent := func(d *environment.Definition) { d.Task.Manifest = "agent.yaml" }
-		for name, host := range map[string]string{"prod": "a", "all": "c"} {
-			w.create(daemon(name, agent), host)
-			w.deploy(name, 1)
-		}
+		w.deployEach(map[string]string{"prod": "a", "all": "c"}, agent)
 		r := w.start()
 		wait(time.Minute)
 		w.inventory("all", "b", "c")
@@ -99,11 +90,7 @@ func TestANewHostOfTwoEnvironmentsIsOneOfThem(t *testing.T) {
 // What one was about to have, but could not, is free for another.
 func TestAHostThatTheLogRefusesToOneEnvironmentIsFreeForAnother(t *testing.T) {
 	inWorld(t, func(w *world) {
-		agent := func(d *environment.Definition) { d.Task.Manifest = "agent.yaml" }
-		for name, host := range map[string]string{"prod": "a", "all": "c"} {
-			w.create(daemon(name, agent), host)
-			w.deploy(name, 1)
-		}
+		w.deployEach(map[string]string{"prod": "a", "all": "c"}, agent)
 		w.options.Log = &reconciletest.Refusing{Log: w.log, Target: environment.Target("prod"), Event: environment.EventHostsChanged}
 		r := w.start()
 		wait(time.Minute)

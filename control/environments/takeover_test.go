@@ -16,11 +16,11 @@ import (
 )
 
 // untilTheEnd runs controllers, one after another when they die, and commands
-// whenever nothing moves any more.
+// whenever they are idle.
 func (w *world) untilTheEnd(commands ...func()) {
 	w.options.UntilIdle = true
 	for life := 0; ; life++ {
-		w.options.Tasks = hand{w, fmt.Sprint("life ", life)}
+		w.options.Tasks = worker{w, fmt.Sprint("life ", life)}
 		err := environments.NewController(w.options).Run(w.Context())
 		switch {
 		case errors.Is(err, reconciletest.ErrDead):
@@ -90,24 +90,24 @@ func TestWhichControllerDiesWhereverTheLogTellsTheSame(t *testing.T) {
 }
 
 func TestAControllerStandsByAndTakesOverWhatWasBegun(t *testing.T) {
-	for name, end := range map[string]func(*reign){"when it is stopped": (*reign).end, "when it is killed": (*reign).die} {
+	for name, end := range map[string]func(*running){"when it is stopped": (*running).end, "when it is killed": (*running).die} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				w.working = func(environment.Task) error { <-time.After(10 * time.Second); return nil }
+				w.slowly(10 * time.Second)
 				w.create(daemon("web"), "a", "b")
 				first := w.start()
-				w.options.Log, w.options.Tasks = w.open(), hand{w, "second"}
+				w.options.Log, w.options.Tasks = w.open(), worker{w, "second"}
 				second := w.start()
-				if len(w.heard(standing)) != 1 || !environments.Controlled(w.log, "web") {
-					t.Errorf("told %q", w.told)
+				if len(w.notices(standing)) != 1 || !environments.Controlled(w.log, "web") {
+					t.Errorf("notified %q", w.notified)
 				}
 				w.deploy("web", 1)
 				wait(5 * time.Second)
 				end(first)
 				wait(time.Minute)
 				w.wantRows("web", "1 Active 2 2")
-				if len(w.heard(going)) != 1 {
-					t.Errorf("told %q", w.told)
+				if len(w.notices(going)) != 1 {
+					t.Errorf("notified %q", w.notified)
 				}
 				second.end()
 				if environments.Controlled(w.log, "web") {
@@ -121,7 +121,7 @@ func TestAControllerStandsByAndTakesOverWhatWasBegun(t *testing.T) {
 func TestAStandbyControllerCanBeStopped(t *testing.T) {
 	inWorld(t, func(w *world) {
 		first := w.start()
-		w.options.Tasks = hand{w, "second"}
+		w.options.Tasks = worker{w, "second"}
 		second := w.start()
 		second.end()
 		first.end()
@@ -129,7 +129,7 @@ func TestAStandbyControllerCanBeStopped(t *testing.T) {
 }
 
 func TestADeploymentDeadlineIsExactAcrossARestart(t *testing.T) {
-	for name, end := range map[string]func(*reign){"of a controller that is stopped": (*reign).end, "of one that dies": (*reign).die} {
+	for name, end := range map[string]func(*running){"of a controller that is stopped": (*running).end, "of one that dies": (*running).die} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.create(daemon("web"), "a")
@@ -139,7 +139,7 @@ func TestADeploymentDeadlineIsExactAcrossARestart(t *testing.T) {
 				wait(3 * time.Minute)
 				end(r)
 				wait(4 * time.Minute)
-				w.options.Tasks = hand{w, "second"}
+				w.options.Tasks = worker{w, "second"}
 				r = w.start()
 				wait(5 * time.Minute)
 				r.end()
@@ -161,7 +161,7 @@ func TestADeploymentDeadlineIsExactAcrossARestart(t *testing.T) {
 func TestStopLetsWhatRunsFinishAndRecordsIt(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.options.Parallelism = 1
-		w.working = func(environment.Task) error { <-time.After(10 * time.Second); return nil }
+		w.slowly(10 * time.Second)
 		w.create(daemon("web"), "a", "b")
 		w.deploy("web", 1)
 		r := w.start()
@@ -175,11 +175,11 @@ func TestStopLetsWhatRunsFinishAndRecordsIt(t *testing.T) {
 
 func TestWhatWasInterruptedIsDoneAgainByTheNext(t *testing.T) {
 	for name, c := range map[string]struct {
-		end   func(*reign)
+		end   func(*running)
 		cause error
 	}{
-		"because the controller is to stop": {func(r *reign) { close(r.stop) }, fmt.Errorf("applying: %w", runner.ErrInterrupted)},
-		"because it is killed":              {func(r *reign) { r.kill(errKilled) }, errors.New("the engine hung up")},
+		"because the controller is to stop": {func(r *running) { close(r.stop) }, fmt.Errorf("applying: %w", runner.ErrInterrupted)},
+		"because it is killed":              {func(r *running) { r.kill(errKilled) }, errors.New("the engine hung up")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

@@ -38,20 +38,20 @@ type world struct {
 	tasks    map[string]map[string]environment.ProbeResult // by host, "NAME:REVISION"
 	bad      map[string]bool                               // revisions that do not become healthy
 	working  func(t environment.Task) error                // meanwhile
-	looking  func(ctx context.Context, t environment.Task)
+	probing  func(ctx context.Context, t environment.Task)
 	changed  map[string]func() // by host that is watched
-	looks    map[string]int    // at tasks, "HOST NAME:REVISION"
+	probes   map[string]int    // of tasks, "HOST NAME:REVISION"
 	acts     []string          // "start|stop HOST NAME:REVISION"
-	told     []string
-	audience func(deploylog.Event)
+	notified []string
+	recorded func(deploylog.Event)
 	acting   map[string]map[string]int // actions that are going on, by environment and controller
 	most     int                       // the most environments for which controllers ever acted at once
 	doubled  int                       // the most hosts that ever had two tasks of an environment
 	least    int                       // the fewest hosts that ever had a healthy task, since it was set
 }
 
-// hand is what a controller knows of the world.
-type hand struct {
+// worker works on the tasks of the world for a controller.
+type worker struct {
 	*world
 	controller string
 }
@@ -64,12 +64,12 @@ func inWorld(t *testing.T, test func(*world)) {
 func newWorld(t testing.TB, store logtest.Store) *world {
 	w := &world{
 		TB: t, open: store, slots: 1, queries: map[string][]string{}, tasks: map[string]map[string]environment.ProbeResult{}, bad: map[string]bool{},
-		changed: map[string]func(){}, looks: map[string]int{}, acting: map[string]map[string]int{},
+		changed: map[string]func(){}, probes: map[string]int{}, acting: map[string]map[string]int{},
 	}
 	w.log = w.open()
 	w.environments = environments.New(w.log, time.Now)
 	w.options = environments.Options{
-		Options: reconcile.Options{Log: w.log, Parallelism: 10, Now: time.Now}, Tasks: hand{w, "first"}, Inventory: w, Observer: w,
+		Options: reconcile.Options{Log: w.log, Parallelism: 10, Now: time.Now}, Tasks: worker{w, "first"}, Inventory: w, Observer: w,
 	}
 	return w
 }
@@ -78,15 +78,15 @@ func nameOf(t environment.Task) string { return fmt.Sprintf("%s:%d", t.Environme
 
 // act does something to a host, and checks that only one controller does that for
 // the environment.
-func (h hand) act(what string, t environment.Task, do func(on map[string]environment.ProbeResult)) error {
-	w := h.world
+func (k worker) act(what string, t environment.Task, do func(on map[string]environment.ProbeResult)) error {
+	w := k.world
 	w.mu.Lock()
 	acting := w.acting[t.Environment]
 	if acting == nil {
 		acting = map[string]int{}
 		w.acting[t.Environment] = acting
 	}
-	acting[h.controller]++
+	acting[k.controller]++
 	if len(acting) > 1 {
 		w.Errorf("controllers act at once for %s: %v", t.Environment, acting)
 	}
@@ -97,8 +97,8 @@ func (h hand) act(what string, t environment.Task, do func(on map[string]environ
 	defer func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if acting[h.controller]--; acting[h.controller] == 0 {
-			delete(acting, h.controller)
+		if acting[k.controller]--; acting[k.controller] == 0 {
+			delete(acting, k.controller)
 		}
 		if len(acting) == 0 {
 			delete(w.acting, t.Environment)
@@ -119,7 +119,7 @@ func (h hand) act(what string, t environment.Task, do func(on map[string]environ
 	return nil
 }
 
-// measure takes note of how many hosts have two tasks, and how many a healthy one.
+// measure counts how many hosts have two tasks, and how many a healthy one.
 func (w *world) measure() {
 	doubled, healthy := 0, 0
 	for _, on := range w.tasks {
@@ -140,34 +140,34 @@ func (w *world) measure() {
 }
 
 // Start implements environments.Tasks.
-func (h hand) Start(ctx context.Context, t environment.Task) (environment.ProbeResult, error) {
-	err := h.act("start", t, func(on map[string]environment.ProbeResult) {
+func (k worker) Start(ctx context.Context, t environment.Task) (environment.ProbeResult, error) {
+	err := k.act("start", t, func(on map[string]environment.ProbeResult) {
 		on[nameOf(t)] = environment.ProbeResult{Health: environment.Healthy}
-		if h.bad[nameOf(t)] {
+		if k.bad[nameOf(t)] {
 			on[nameOf(t)] = environment.ProbeResult{Health: environment.Unhealthy, Detail: "it crashes"}
 		}
 	})
-	return h.see(t), err
+	return k.see(t), err
 }
 
 // Terminate implements environments.Tasks.
-func (h hand) Terminate(_ context.Context, t environment.Task) error {
-	return h.act("stop", t, func(on map[string]environment.ProbeResult) { delete(on, nameOf(t)) })
+func (k worker) Terminate(_ context.Context, t environment.Task) error {
+	return k.act("stop", t, func(on map[string]environment.ProbeResult) { delete(on, nameOf(t)) })
 }
 
 // Observe implements environments.Tasks.
-func (h hand) Observe(ctx context.Context, t environment.Task) environment.ProbeResult {
-	h.mu.Lock()
-	h.looks[t.Host+" "+nameOf(t)]++
-	looking := h.looking
-	h.mu.Unlock()
-	if looking != nil {
-		looking(ctx, t)
+func (k worker) Observe(ctx context.Context, t environment.Task) environment.ProbeResult {
+	k.mu.Lock()
+	k.probes[t.Host+" "+nameOf(t)]++
+	probing := k.probing
+	k.mu.Unlock()
+	if probing != nil {
+		probing(ctx, t)
 	}
 	if ctx.Err() != nil {
 		return environment.ProbeResult{Health: environment.Unknown, Detail: "no answer"}
 	}
-	return h.see(t)
+	return k.see(t)
 }
 
 func (w *world) see(t environment.Task) environment.ProbeResult {
@@ -180,14 +180,14 @@ func (w *world) see(t environment.Task) environment.ProbeResult {
 }
 
 // Watch implements environments.Tasks.
-func (h hand) Watch(ctx context.Context, host string, changed func()) {
-	h.mu.Lock()
-	h.changed[host] = changed
-	h.mu.Unlock()
+func (k worker) Watch(ctx context.Context, host string, changed func()) {
+	k.mu.Lock()
+	k.changed[host] = changed
+	k.mu.Unlock()
 	<-ctx.Done()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.changed, host)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.changed, host)
 }
 
 // Version implements environments.Inventory.
@@ -225,25 +225,25 @@ func (w *world) Slots(string) int {
 
 // Recorded implements environments.Observer.
 func (w *world) Recorded(e deploylog.Event) {
-	w.tell("%s %s", e.Name, e.Target)
-	if w.audience != nil {
-		w.audience(e)
+	w.notify("%s %s", e.Name, e.Target)
+	if w.recorded != nil {
+		w.recorded(e)
 	}
 }
 
 // Notice implements environments.Observer.
-func (w *world) Notice(text string) { w.tell("notice: %s", text) }
+func (w *world) Notice(text string) { w.notify("notice: %s", text) }
 
-func (w *world) tell(format string, values ...any) {
+func (w *world) notify(format string, values ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.told = append(w.told, fmt.Sprintf(format, values...))
+	w.notified = append(w.notified, fmt.Sprintf(format, values...))
 }
 
-func (w *world) heard(text string) (all []string) {
+func (w *world) notices(text string) (all []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, t := range w.told {
+	for _, t := range w.notified {
 		if strings.Contains(t, text) {
 			all = append(all, t)
 		}
@@ -266,7 +266,7 @@ func (w *world) inventory(query string, hosts ...string) {
 	w.queries[query] = hosts
 }
 
-// becomes makes a task be in another way, of which nobody is told.
+// becomes makes a task be in another way, of which nobody is notified.
 func (w *world) becomes(host, task string, health environment.Health) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -284,10 +284,10 @@ func (w *world) hint(host string) {
 	changed()
 }
 
-func (w *world) looksAt(task string) int {
+func (w *world) probesOf(task string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.looks[task]
+	return w.probes[task]
 }
 
 func (w *world) hasDone() []string {

@@ -46,10 +46,10 @@ func newBench(b *testing.B, hosts int) (*plant, *idler) {
 // whose work a worker does; the markers come on top.
 func BenchmarkDurableSteps(b *testing.B) {
 	for _, hosts := range []int{1_000, 10_000} {
-		for _, hands := range []int{10, 100, 1_000} {
-			b.Run(fmt.Sprintf("hosts=%d/hands=%d", hosts, hands), func(b *testing.B) {
+		for _, parallelism := range []int{10, 100, 1_000} {
+			b.Run(fmt.Sprintf("hosts=%d/parallelism=%d", hosts, parallelism), func(b *testing.B) {
 				p, _ := newBench(b, hosts)
-				p.options.Parallelism = hands
+				p.options.Parallelism = parallelism
 				steps := 0
 				for i := 0; b.Loop(); i++ {
 					p.release(fmt.Sprint("r", i))

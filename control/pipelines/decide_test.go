@@ -19,7 +19,7 @@ func TestNeitherSlotsNorParallelismAreExceeded(t *testing.T) {
 	for _, c := range []struct{ parallelism, slots, most, mostOnHost int }{
 		{5, 1, 5, 1}, {100, 1, 12, 1}, {100, 2, 24, 2}, {100, 9, 36, 3}, {1, 5, 1, 1},
 	} {
-		t.Run(fmt.Sprintf("%d hands and %d slots", c.parallelism, c.slots), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d at once and %d slots", c.parallelism, c.slots), func(t *testing.T) {
 			inPlant(t, func(p *plant) {
 				hosts := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
 				p.members, p.slots, p.options.Parallelism = map[string][]string{"g1": hosts, "g2": hosts, "g3": hosts}, c.slots, c.parallelism
@@ -49,8 +49,8 @@ func TestNeitherSlotsNorParallelismAreExceeded(t *testing.T) {
 	}
 }
 
-// With every hand busy on thousands of hosts, what needs no hand is done.
-func TestWhatNeedsNoHandIsDoneWhileAllAreBusy(t *testing.T) {
+// With every slot taken on thousands of hosts, what needs none is done.
+func TestWhatNeedsNoSlotIsDoneWhileAllAreTaken(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		var hosts []string
 		for i := range 2000 {
@@ -58,12 +58,11 @@ func TestWhatNeedsNoHandIsDoneWhileAllAreBusy(t *testing.T) {
 		}
 		p.members["g"] = hosts
 		p.options.Parallelism = 2
-		looks := atomic.Int64{} // each takes a second, which is too long to look often
-		p.options.Now = func() time.Time { return time.Now().Add(time.Duration(looks.Add(1)) * time.Second) }
+		scans := atomic.Int64{} // each takes a second, which is too long to scan often
+		p.options.Now = func() time.Time { return time.Now().Add(time.Duration(scans.Add(1)) * time.Second) }
 		p.define(deployTo("hosts", "g", steps("host-deployed")), approval("ok"))
 		p.release("1")
-		g := newGate()
-		p.work = g.work
+		results := p.holdWork()
 		r := p.start()
 		p.do(pipeline.Approve{Stage: "ok", Revision: "1"})
 		wait(300 * time.Millisecond)
@@ -72,8 +71,8 @@ func TestWhatNeedsNoHandIsDoneWhileAllAreBusy(t *testing.T) {
 		}
 		p.wantBegun("1 host-deployed h0000", "1 host-deployed h0001")
 		close(r.stop)
-		g.leave <- nil
-		g.leave <- nil
+		results <- nil
+		results <- nil
 		<-r.ended
 		r.kill()
 	})
@@ -111,7 +110,7 @@ func TestWhatItRecordsItselfAndWhatRunsRecordWakesNobody(t *testing.T) {
 		}
 		wait(300 * time.Millisecond)
 		if c.locks != before || before > 7 {
-			t.Errorf("it looked %d times, and then %d times", before, c.locks-before)
+			t.Errorf("it held %d passes, and then %d", before, c.locks-before)
 		}
 		r.end()
 	})

@@ -21,7 +21,7 @@ import (
 
 // plant is a log on which schedulers carry revisions through pipelines, in a
 // time of its own, which passes when nothing else happens. It is the worker of
-// the schedulers, their hosts and their spectator.
+// the schedulers, their hosts and their observer.
 type plant struct {
 	testing.TB
 	open      logtest.Store // the log, as another process does
@@ -32,13 +32,13 @@ type plant struct {
 	mu       sync.Mutex
 	members  map[string][]string
 	noHosts  error
-	hangs    chan struct{} // until it is closed, looking at the hosts does; nil is never
+	hangs    chan struct{} // until it is closed, selecting the hosts does; nil is never
 	slots    int
 	before   func(pipeline.Step)       // begin
 	work     func(pipeline.Step) error // when it has begun
 	made     map[string]string
 	begun    []string // "REVISION EVENT [HOST]"
-	told     []string
+	notified []string
 	recorded func(deploylog.Event)
 	ids      int
 }
@@ -114,7 +114,7 @@ func (p *plant) inventory(err error, group string, hosts ...string) {
 	p.noHosts, p.members[group] = err, hosts
 }
 
-// hang lets looking at the hosts hang from the next look on.
+// hang lets selecting the hosts hang from the next look on.
 func (p *plant) hang() (end func()) {
 	p.mu.Lock()
 	p.hangs = make(chan struct{})
@@ -123,30 +123,30 @@ func (p *plant) hang() (end func()) {
 	return func() { close(p.hangs) }
 }
 
-func (p *plant) tell(format string, values ...any) {
+func (p *plant) notify(format string, values ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.told = append(p.told, fmt.Sprintf(format, values...))
+	p.notified = append(p.notified, fmt.Sprintf(format, values...))
 }
 
 // The plant as pipelines.Observer.
 func (p *plant) Recorded(e deploylog.Event) {
-	p.tell("%s %s", e.Name, e.Target)
+	p.notify("%s %s", e.Name, e.Target)
 	if p.recorded != nil {
 		p.recorded(e)
 	}
 }
-func (p *plant) Began(s pipeline.Step) { p.tell("began %s", say(s)) }
+func (p *plant) Began(s pipeline.Step) { p.notify("began %s", say(s)) }
 func (p *plant) Again(s pipeline.Step, cause error, after time.Duration) {
-	p.tell("again %s after %s: %v", say(s), after, cause)
+	p.notify("again %s after %s: %v", say(s), after, cause)
 }
-func (p *plant) Notice(text string) { p.tell("notice: %s", text) }
+func (p *plant) Notice(text string) { p.notify("notice: %s", text) }
 
-// heard are the things told that contain a text.
-func (p *plant) heard(text string) (all []string) {
+// notices are what was notified that contains a text.
+func (p *plant) notices(text string) (all []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, t := range p.told {
+	for _, t := range p.notified {
 		if strings.Contains(t, text) {
 			all = append(all, t)
 		}
@@ -174,6 +174,13 @@ func (p *plant) do(c pipeline.Command) {
 	}
 }
 
+// holdWork has work that has begun wait for its result.
+func (p *plant) holdWork() (results chan<- error) {
+	all := make(chan error)
+	p.work = func(pipeline.Step) error { return <-all }
+	return all
+}
+
 func (p *plant) define(stages ...pipeline.Stage) {
 	p.Helper()
 	p.do(pipeline.Define{Definition: &pipeline.Definition{Name: "p", Stages: stages}, ID: p.id()})
@@ -184,7 +191,25 @@ func (p *plant) release(revision string) {
 	p.do(pipeline.Release{Revision: revision, ID: "deployment-of-" + revision})
 }
 
-// untilIdle runs a scheduler until nothing moves.
+// other defines and releases a pipeline beside p, of which nothing is wrong.
+func (p *plant) other(revision string) {
+	p.Helper()
+	q := &pipeline.Definition{Name: "q", Stages: []pipeline.Stage{runStage("only")}}
+	for _, c := range []pipeline.Command{pipeline.Define{Definition: q, ID: p.id()}, pipeline.Release{Revision: revision, ID: p.id()}} {
+		if _, err := p.pipelines.Command(p.Context(), "q", c); err != nil {
+			p.Fatal(err)
+		}
+	}
+}
+
+func (p *plant) append(e deploylog.Event) {
+	p.Helper()
+	if _, err := p.log.Append(p.Context(), e); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// untilIdle runs a scheduler until it is idle.
 func (p *plant) untilIdle() {
 	p.Helper()
 	o := p.options
@@ -284,6 +309,13 @@ func steps(events ...string) (all []pipeline.HostStep) {
 	return all
 }
 
+// retried is a step that is tried again and again.
+func retried(event string) []pipeline.HostStep {
+	s := steps(event)
+	s[0].Retries = 100
+	return s
+}
+
 func deployTo(stage, group string, events []pipeline.HostStep, after ...string) pipeline.Stage {
 	return pipeline.Stage{Name: stage, After: after, Deploy: &pipeline.Deploy{
 		HostGroups: []pipeline.HostGroup{{Name: group, Hosts: "name exists"}}, Steps: events,
@@ -298,27 +330,20 @@ func approval(name string, after ...string) pipeline.Stage {
 	return pipeline.Stage{Name: name, After: after, Approval: &pipeline.Approval{}}
 }
 
-// fleet has one stage of so many hosts, and a revision on its way to them.
+// rollOut has one stage of hosts, and a revision on its way to them.
+func (p *plant) rollOut(steps []pipeline.HostStep, hosts ...string) {
+	p.Helper()
+	p.members["g"] = hosts
+	p.define(deployTo("all", "g", steps))
+	p.release("1")
+}
+
+// fleet does so with so many hosts.
 func (p *plant) fleet(hosts int, events ...string) {
 	p.Helper()
 	var names []string
 	for i := range hosts {
 		names = append(names, fmt.Sprintf("h%03d", i))
 	}
-	p.members["g"] = names
-	p.define(deployTo("all", "g", steps(events...)))
-	p.release("1")
-}
-
-// gate lets work through that it is told to. Work that comes to it says so.
-type gate struct {
-	came  chan string
-	leave chan error
-}
-
-func newGate() *gate { return &gate{came: make(chan string, 1000), leave: make(chan error)} }
-
-func (g *gate) work(s pipeline.Step) error {
-	g.came <- say(s)
-	return <-g.leave
+	p.rollOut(steps(events...), names...)
 }

@@ -14,24 +14,6 @@ import (
 	"github.com/deployster-go/deployster/pipeline"
 )
 
-// other defines and releases a pipeline beside p, of which nothing is wrong.
-func (p *plant) other(revision string) {
-	p.Helper()
-	q := &pipeline.Definition{Name: "q", Stages: []pipeline.Stage{runStage("only")}}
-	for _, c := range []pipeline.Command{pipeline.Define{Definition: q, ID: p.id()}, pipeline.Release{Revision: revision, ID: p.id()}} {
-		if _, err := p.pipelines.Command(p.Context(), "q", c); err != nil {
-			p.Fatal(err)
-		}
-	}
-}
-
-func (p *plant) append(e deploylog.Event) {
-	p.Helper()
-	if _, err := p.log.Append(p.Context(), e); err != nil {
-		p.Fatal(err)
-	}
-}
-
 func (p *plant) wantFinished(revision string) {
 	p.Helper()
 	if story := p.story(revision); len(story) == 0 || !strings.HasPrefix(story[len(story)-1], "pipeline-finished-successfully") {
@@ -71,14 +53,14 @@ func TestAPipelineThatTheLogRefusesIsLeftOutAndTheOthersGoOn(t *testing.T) {
 				p.options.UntilIdle = false
 				r := p.start()
 				p.mu.Lock()
-				p.told = nil
+				p.notified = nil
 				p.mu.Unlock()
 				wait(time.Minute)
 				p.release("2") // is something new, but does not help
 				wait(time.Minute)
 				r.end()
-				if told := p.heard("notice"); len(told) > 0 {
-					t.Errorf("told again and again: %q", told)
+				if got := p.notices("notice"); len(got) > 0 {
+					t.Errorf("notified again and again: %q", got)
 				}
 			})
 		})
@@ -92,8 +74,8 @@ func TestWhoIsLeftOutIsNoticedOnceWithItsEvent(t *testing.T) {
 		p.release("1")
 		r := p.start()
 		wait(time.Minute)
-		if told := p.heard("notice"); len(told) != 1 || !strings.Contains(told[0], "pipeline p is left out until something new of it is in the log") || !strings.Contains(told[0], "stage-started of stage/p/only") {
-			t.Errorf("told %q", told)
+		if got := p.notices("notice"); len(got) != 1 || !strings.Contains(got[0], "pipeline p is left out until something new of it is in the log") || !strings.Contains(got[0], "stage-started of stage/p/only") {
+			t.Errorf("notified %q", got)
 		}
 		p.do(pipeline.Cancel{Revision: "1"})
 		p.release("2")
@@ -109,21 +91,20 @@ func TestWhatTheLogCanNotTakeKeepsNothingElseOut(t *testing.T) {
 		p.define(runStage("only"))
 		p.other("1q")
 		p.release("1")
-		g := newGate()
-		p.work = g.work
+		results := p.holdWork()
 		p.options.Log = &reconciletest.Refusing{Log: p.log, Target: "stage/p/only", Event: "stage-manifest-applied"}
 		r := p.start()
 		end := p.hang() // so that both outcomes are there at once
-		g.leave <- nil
-		g.leave <- nil
+		results <- nil
+		results <- nil
 		end()
 		wait(time.Second)
 		p.wantFinished("1q")
 		if story := p.story("1"); slices.Contains(story, "stage-manifest-applied p/only") {
 			t.Errorf("the log tells %q", story)
 		}
-		if len(p.heard("pipeline p is left out")) != 1 {
-			t.Errorf("told %q", p.told)
+		if len(p.notices("pipeline p is left out")) != 1 {
+			t.Errorf("notified %q", p.notified)
 		}
 		r.end()
 	})

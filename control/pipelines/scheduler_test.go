@@ -141,22 +141,22 @@ func TestASchedulerStandsByAndTakesOverAtOnce(t *testing.T) {
 				first := p.start()
 				p.options.Log = p.open()
 				second := p.start()
-				if len(p.heard("standing by")) != 1 {
-					t.Errorf("told %q", p.told)
+				if len(p.notices("standing by")) != 1 {
+					t.Errorf("notified %q", p.notified)
 				}
 				wait(time.Minute)
 				p.release("1")
 				wait(time.Second)
 				p.wantStatus("1", pipeline.Finished)
-				if n := len(p.heard("stage-started")); n != 1 {
+				if n := len(p.notices("stage-started")); n != 1 {
 					t.Errorf("it was started %d times", n)
 				}
 				end(first)
 				p.release("2")
 				wait(200 * time.Millisecond)
 				p.wantStatus("2", pipeline.Finished)
-				if len(p.heard("taking over")) != 1 {
-					t.Errorf("told %q", p.told)
+				if len(p.notices("taking over")) != 1 {
+					t.Errorf("notified %q", p.notified)
 				}
 				second.end()
 			})
@@ -186,12 +186,7 @@ func TestOtherPipelinesAreLeftAlone(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.define(runStage("only"))
 		p.release("1")
-		q := &pipeline.Definition{Name: "q", Stages: []pipeline.Stage{runStage("only")}}
-		for _, c := range []pipeline.Command{pipeline.Define{Definition: q, ID: p.id()}, pipeline.Release{Revision: "1q", ID: p.id()}} {
-			if _, err := p.pipelines.Command(p.Context(), "q", c); err != nil {
-				t.Fatal(err)
-			}
-		}
+		p.other("1q")
 		p.options.Scope = reconcile.Only("p")
 		p.untilIdle()
 		p.wantStatus("1", pipeline.Finished)
@@ -201,17 +196,14 @@ func TestOtherPipelinesAreLeftAlone(t *testing.T) {
 
 func TestHostsJoinAndLeaveWhileItRuns(t *testing.T) {
 	inPlant(t, func(p *plant) {
-		p.members["g"] = []string{"a", "b"}
-		p.define(deployTo("hosts", "g", steps("host-deployed")))
-		p.release("1")
+		p.rollOut(steps("host-deployed"), "a", "b")
 		p.options.Parallelism = 1
-		g := newGate()
-		p.work = g.work
+		results := p.holdWork()
 		r := p.start()
 		p.inventory(nil, "g", "a", "c")
 		wait(2 * time.Second)
-		g.leave <- nil
-		g.leave <- nil
+		results <- nil
+		results <- nil
 		wait(time.Second)
 		p.wantBegun("1 host-deployed a", "1 host-deployed c")
 		p.wantStatus("1", pipeline.Finished)
@@ -222,24 +214,23 @@ func TestHostsJoinAndLeaveWhileItRuns(t *testing.T) {
 func TestAnInventoryThatCanNotBeReadKeepsTheKnownHosts(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(1, "host-deployed", "host-tested")
-		g := newGate()
-		p.work = g.work
+		results := p.holdWork()
 		r := p.start()
 		p.inventory(errors.New("no such file"), "g")
 		wait(time.Minute)
-		g.leave <- nil
-		g.leave <- nil
+		results <- nil
+		results <- nil
 		wait(time.Minute)
 		p.wantStatus("1", pipeline.Finished)
-		if told := p.heard("notice"); len(told) != 1 || !strings.Contains(told[0], "pipeline p goes on with the hosts it knows: no such file") {
-			t.Errorf("told %q", told)
+		if got := p.notices("notice"); len(got) != 1 || !strings.Contains(got[0], "pipeline p goes on with the hosts it knows: no such file") {
+			t.Errorf("notified %q", got)
 		}
 		p.inventory(nil, "g", "h000")
 		wait(time.Minute)
 		p.inventory(errors.New("no such file"), "g")
 		wait(time.Minute)
-		if told := p.heard("notice"); len(told) != 2 {
-			t.Errorf("told %q", told)
+		if got := p.notices("notice"); len(got) != 2 {
+			t.Errorf("notified %q", got)
 		}
 		r.end()
 	})
@@ -260,7 +251,7 @@ func TestAnInventoryThatHangsHoldsNobodyUp(t *testing.T) {
 		select {
 		case <-cancelled:
 		default:
-			t.Error("nobody can cancel while the hosts are looked at")
+			t.Error("nobody can cancel while the hosts are selected")
 		}
 		end()
 		<-cancelled
@@ -299,14 +290,13 @@ func TestStopLetsWhatRunsFinishAndBeginsNothing(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(20, "host-deployed", "host-tested")
 		p.options.Parallelism = 3
-		g := newGate()
-		p.work = g.work
+		results := p.holdWork()
 		r := p.start()
 		p.wantBegun("1 host-deployed h000", "1 host-deployed h001", "1 host-deployed h002")
 		close(r.stop)
 		wait(time.Minute)
 		for range 3 {
-			g.leave <- nil
+			results <- nil
 		}
 		if err := <-r.ended; err != nil {
 			t.Error(err)
@@ -343,11 +333,7 @@ func TestNothingIsRecordedAfterStopButWhatEnds(t *testing.T) {
 
 func TestStopDoesNotWaitForWhatRestsAfterAFailure(t *testing.T) {
 	inPlant(t, func(p *plant) {
-		s := steps("host-deployed")
-		s[0].Retries = 100
-		p.members["g"] = []string{"a"}
-		p.define(deployTo("hosts", "g", s))
-		p.release("1")
+		p.rollOut(retried("host-deployed"), "a")
 		p.work = func(pipeline.Step) error { return errors.New("no") }
 		r := p.start()
 		wait(3 * time.Minute)
@@ -391,8 +377,7 @@ func TestItGoesOnAsSoonAsSomethingComesFromOutside(t *testing.T) {
 func TestALogThatIsPoisonedEndsTheSchedulerWhenItsWorkHasEnded(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(3, "host-deployed")
-		g := newGate()
-		p.work = g.work
+		results := p.holdWork()
 		m := &reconciletest.Mortal{Log: p.log, Lives: 5}
 		p.options.Log = m
 		s := pipelines.NewScheduler(p.options)
@@ -400,20 +385,20 @@ func TestALogThatIsPoisonedEndsTheSchedulerWhenItsWorkHasEnded(t *testing.T) {
 		go func() { ended <- s.Run(p.Context()) }()
 		synctest.Wait()
 		m.Die()
-		g.leave <- nil
+		results <- nil
 		wait(time.Minute)
-		if len(ended) > 0 || len(p.heard("the scheduler ends when what it has begun is done")) != 1 {
-			t.Errorf("it did not wait, or does not say so: %q", p.heard("notice"))
+		if len(ended) > 0 || len(p.notices("the scheduler ends when what it has begun is done")) != 1 {
+			t.Errorf("it did not wait, or does not say so: %q", p.notices("notice"))
 		}
-		g.leave <- nil
-		g.leave <- nil
+		results <- nil
+		results <- nil
 		if err := <-ended; !errors.Is(err, reconciletest.ErrDead) || !strings.Contains(err.Error(), "host-deployed of host/p/g/h00") {
 			t.Errorf("it ended with %v", err)
 		}
 	})
 }
 
-func TestAMarkerThatSomebodyElseRecordedIsTakenNoteOf(t *testing.T) {
+func TestAMarkerThatSomebodyElseRecordedIsRead(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.define(runStage("only"))
 		p.release("1")
@@ -426,8 +411,8 @@ func TestAMarkerThatSomebodyElseRecordedIsTakenNoteOf(t *testing.T) {
 	})
 }
 
-// A spectator may give commands: no lock is held while it is told something.
-func TestASpectatorMayGiveCommands(t *testing.T) {
+// An observer may give commands: no lock is held while it is notified.
+func TestAnObserverMayGiveCommands(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.define(approval("ok"))
 		p.release("1")
@@ -441,7 +426,7 @@ func TestASpectatorMayGiveCommands(t *testing.T) {
 	})
 }
 
-func TestTheSpectatorIsToldEverythingOnceAndInOrder(t *testing.T) {
+func TestTheObserverIsNotifiedOfEverythingOnceAndInOrder(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.define(runStage("only"))
 		p.release("1")
@@ -450,8 +435,8 @@ func TestTheSpectatorIsToldEverythingOnceAndInOrder(t *testing.T) {
 			"stage-started stage/p/only", "began 1 stage-manifest-applied", "stage-manifest-applied stage/p/only",
 			"stage-finished-successfully stage/p/only", "pipeline-finished-successfully pipeline/p",
 		}
-		if !slices.Equal(p.told, want) {
-			t.Errorf("told %q, not %q", p.told, want)
+		if !slices.Equal(p.notified, want) {
+			t.Errorf("notified %q, not %q", p.notified, want)
 		}
 	})
 }

@@ -42,8 +42,8 @@ func TestAStepIsTriedAgainThenFailsAllAboveItAndIsRetriedFromTheFrontier(t *test
 		if want := []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second}; !slices.Equal(at, want) {
 			t.Errorf("it was tried after %v, not %v", at, want)
 		}
-		if told := p.heard("again 1 host-tested b"); len(told) != 3 || !strings.HasSuffix(told[1], "after 2s: exit code 7") {
-			t.Errorf("told %q", told)
+		if got := p.notices("again 1 host-tested b"); len(got) != 3 || !strings.HasSuffix(got[1], "after 2s: exit code 7") {
+			t.Errorf("notified %q", got)
 		}
 		p.wantStatus("1", pipeline.Failed)
 		story := p.story("1")
@@ -67,14 +67,10 @@ func TestAStepIsTriedAgainThenFailsAllAboveItAndIsRetriedFromTheFrontier(t *test
 	})
 }
 
-// Whoever rests after a failure keeps no hand from the others.
+// Whoever rests after a failure keeps no slot from the others.
 func TestAHostThatFailsDoesNotHoldUpTheOthers(t *testing.T) {
 	inPlant(t, func(p *plant) {
-		s := steps("host-deployed")
-		s[0].Retries = 100
-		p.members["g"] = []string{"a", "b", "c"}
-		p.define(deployTo("hosts", "g", s))
-		p.release("1")
+		p.rollOut(retried("host-deployed"), "a", "b", "c")
 		p.options.Parallelism = 1
 		p.work = func(s pipeline.Step) error {
 			if s.Host == "a" {
@@ -89,7 +85,7 @@ func TestAHostThatFailsDoesNotHoldUpTheOthers(t *testing.T) {
 			}
 		}
 		wait(10 * time.Minute)
-		if n := len(p.heard("again")); n != 15 { // after 0, 1, 3, … 63 s, then each minute
+		if n := len(p.notices("again")); n != 15 { // after 0, 1, 3, … 63 s, then each minute
 			t.Errorf("in ten minutes it was tried again %d times", n)
 		}
 		r.end()
@@ -98,19 +94,14 @@ func TestAHostThatFailsDoesNotHoldUpTheOthers(t *testing.T) {
 
 func TestWhatFailsAfterItsDeploymentEndedIsNotTriedAgain(t *testing.T) {
 	inPlant(t, func(p *plant) {
-		s := steps("host-deployed")
-		s[0].Retries = 100
-		p.members["g"] = []string{"a"}
-		p.define(deployTo("hosts", "g", s))
-		p.release("1")
-		g := newGate()
-		p.work = g.work
+		p.rollOut(retried("host-deployed"), "a")
+		results := p.holdWork()
 		r := p.start()
 		p.do(pipeline.Cancel{Revision: "1"})
 		wait(time.Second)
-		g.leave <- errors.New("too bad")
+		results <- errors.New("too bad")
 		wait(3 * time.Minute)
-		if story := p.story("1"); story[len(story)-1] != "host-deployed-failed p/g/a" || len(p.heard("again")) > 0 {
+		if story := p.story("1"); story[len(story)-1] != "host-deployed-failed p/g/a" || len(p.notices("again")) > 0 {
 			t.Errorf("the log tells %q", story)
 		}
 		r.end()
@@ -129,16 +120,15 @@ func TestWorkThatOutlivesCancelAndRetryIsNotDoneBesideItself(t *testing.T) {
 			inPlant(t, func(p *plant) {
 				p.fleet(1, "host-deployed")
 				p.slots = 2
-				g := newGate()
-				p.work = g.work
+				results := p.holdWork()
 				r := p.start()
 				p.do(pipeline.Cancel{Revision: "1"})
 				p.do(pipeline.Retry{Revision: "1"})
 				wait(time.Minute)
 				p.wantBegun("1 host-deployed h000")
-				g.leave <- c.fails
+				results <- c.fails
 				if c.fails != nil {
-					g.leave <- nil
+					results <- nil
 				}
 				wait(time.Second)
 				p.wantBegun(c.begun...)
@@ -151,11 +141,7 @@ func TestWorkThatOutlivesCancelAndRetryIsNotDoneBesideItself(t *testing.T) {
 
 func TestARetryDoesNotRest(t *testing.T) {
 	inPlant(t, func(p *plant) {
-		s := steps("host-deployed")
-		s[0].Retries = 100
-		p.members["g"] = []string{"a"}
-		p.define(deployTo("hosts", "g", s))
-		p.release("1")
+		p.rollOut(retried("host-deployed"), "a")
 		bad := errors.New("bad")
 		p.work = func(pipeline.Step) error { return bad }
 		r := p.start()
@@ -172,11 +158,10 @@ func TestARetryDoesNotRest(t *testing.T) {
 func TestWhatIsKilledIsNotAFailure(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(1, "host-deployed")
-		g := newGate()
-		p.work = g.work
+		results := p.holdWork()
 		r := p.start()
 		r.kill()
-		g.leave <- errors.New("killed")
+		results <- errors.New("killed")
 		if err := <-r.ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("it ended with %v", err)
 		}
@@ -189,13 +174,12 @@ func TestWhatIsKilledIsNotAFailure(t *testing.T) {
 func TestAfterStopWhatGivesUpIsNoFailureAndWhatFailsIs(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(2, "host-deployed")
-		g := newGate()
-		p.work = g.work
+		results := p.holdWork()
 		r := p.start()
 		close(r.stop)
 		wait(time.Second)
-		g.leave <- fmt.Errorf("applying: %w", runner.ErrInterrupted)
-		g.leave <- errors.New("exit code 7")
+		results <- fmt.Errorf("applying: %w", runner.ErrInterrupted)
+		results <- errors.New("exit code 7")
 		if err := <-r.ended; err != nil {
 			t.Error(err)
 		}
@@ -218,11 +202,10 @@ func TestAfterStopWhatGivesUpIsNoFailureAndWhatFailsIs(t *testing.T) {
 func TestWhatIsDoneAllTheSameWhenKilledIsRecorded(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(1, "host-deployed")
-		g := newGate()
-		p.work = g.work
+		results := p.holdWork()
 		r := p.start()
 		r.kill()
-		g.leave <- nil
+		results <- nil
 		<-r.ended
 		if story := p.story("1"); story[len(story)-1] != "host-deployed p/g/h000" {
 			t.Errorf("the log tells %q", story)
@@ -264,18 +247,17 @@ func TestWhatSomebodyElseRecordedIsLeftOut(t *testing.T) {
 func TestNothingBeginsAfterACancelIsInTheLog(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(2, "host-deployed", "host-tested")
-		before, during := newGate(), newGate()
+		begin, results := make(chan bool), p.holdWork()
 		p.before = func(s pipeline.Step) {
 			if s.Host == "h001" {
-				_ = before.work(s)
+				<-begin
 			}
 		}
-		p.work = during.work
 		r := p.start()
 		p.do(pipeline.Cancel{Revision: "1"}) // which waits for nobody
-		before.leave <- nil
-		during.leave <- nil
-		during.leave <- nil
+		begin <- true
+		results <- nil
+		results <- nil
 		wait(time.Minute)
 		p.wantBegun("1 host-deployed h000", "1 host-deployed h001")
 		story := p.story("1")
@@ -330,8 +312,8 @@ func TestWithoutABeginningInTheLogNoWorkBegins(t *testing.T) {
 		r := p.start()
 		wait(time.Minute)
 		p.wantBegun()
-		if told := p.heard("pipeline p is left out"); len(told) != 1 {
-			t.Errorf("told %q", p.told)
+		if got := p.notices("pipeline p is left out"); len(got) != 1 {
+			t.Errorf("notified %q", p.notified)
 		}
 		r.end()
 	})
@@ -340,12 +322,11 @@ func TestWithoutABeginningInTheLogNoWorkBegins(t *testing.T) {
 func TestWhatHasBegunGoesOnWhenThePipelineChanges(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(1, "host-deployed")
-		g := newGate()
-		p.work = g.work
+		results := p.holdWork()
 		r := p.start()
 		p.define(deployTo("all", "g", steps("host-tested")))
-		g.leave <- nil
-		g.leave <- nil
+		results <- nil
+		results <- nil
 		wait(time.Second)
 		p.wantBegun("1 host-deployed h000", "1 host-tested h000")
 		p.wantStatus("1", pipeline.Finished)
@@ -412,7 +393,7 @@ func TestCancelAndBeginRace(t *testing.T) {
 	}
 }
 
-func TestWhatWaitsForAnEnvironmentTakesNoHand(t *testing.T) {
+func TestWhatWaitsForAnEnvironmentTakesNoSlot(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.options.Parallelism = 1
 		p.define(pipeline.Stage{Name: "prod", After: []string{}, Environment: "gateway/prod"}, runStage("elsewhere"))
@@ -421,7 +402,7 @@ func TestWhatWaitsForAnEnvironmentTakesNoHand(t *testing.T) {
 			if s.Environment == "" {
 				close(elsewhere)
 			} else {
-				<-elsewhere // which never comes if the hand is taken
+				<-elsewhere // which never comes if the slot is taken
 			}
 			return nil
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 )
@@ -36,6 +37,9 @@ func image(tag string) func(*environment.Definition) {
 	return func(d *environment.Definition) { d.Task.Vars = map[string]any{"image": tag} }
 }
 
+// agent has environments of one manifest.
+func agent(d *environment.Definition) { d.Task.Manifest = "agent.yaml" }
+
 func (w *world) command(name string, c environment.Command, hosts ...string) error {
 	_, err := w.environments.Command(context.Background(), name, c, hosts...)
 	return err
@@ -59,6 +63,23 @@ func (w *world) create(d *environment.Definition, hosts ...string) {
 func (w *world) deploy(name string, revision int) {
 	w.Helper()
 	w.do(name, environment.Deploy{Revision: revision, Hosts: w.selects(name, revision)})
+}
+
+// deployEach creates environments of one host each, by name, and deploys them.
+func (w *world) deployEach(hosts map[string]string, configure ...func(*environment.Definition)) {
+	w.Helper()
+	for name, host := range hosts {
+		w.create(daemon(name, configure...), host)
+		w.deploy(name, 1)
+	}
+}
+
+// active brings an environment to its hosts.
+func (w *world) active(name string, hosts ...string) {
+	w.Helper()
+	w.create(daemon(name), hosts...)
+	w.deploy(name, 1)
+	w.untilIdle()
 }
 
 func (w *world) rollback(name string, revision int) {
@@ -148,7 +169,12 @@ func (w *world) count(name string) (n int) {
 	return n
 }
 
-// untilIdle runs a controller until nothing moves.
+// slowly has all work take its time.
+func (w *world) slowly(d time.Duration) {
+	w.set(func() { w.working = func(environment.Task) error { <-time.After(d); return nil } })
+}
+
+// untilIdle runs a controller until it is idle.
 func (w *world) untilIdle() {
 	w.Helper()
 	o := w.options
@@ -158,18 +184,19 @@ func (w *world) untilIdle() {
 	}
 }
 
-// reign is a controller at work.
-type reign struct {
+// running is a controller at work.
+type running struct {
 	w     *world
 	stop  chan struct{}
 	kill  context.CancelCauseFunc
 	ended chan error
 }
 
-func (w *world) start() *reign {
+func (w *world) start() *running { return w.startWith(w.options) }
+
+func (w *world) startWith(o environments.Options) *running {
 	ctx, kill := context.WithCancelCause(context.Background())
-	r := &reign{w: w, stop: make(chan struct{}), kill: kill, ended: make(chan error, 1)}
-	o := w.options
+	r := &running{w: w, stop: make(chan struct{}), kill: kill, ended: make(chan error, 1)}
 	o.Drain = r.stop
 	c := environments.NewController(o)
 	go func() { r.ended <- c.Run(ctx) }()
@@ -177,8 +204,23 @@ func (w *world) start() *reign {
 	return r
 }
 
+// within starts a controller of what is in a scope.
+func (w *world) within(scope *reconcile.Scope) *running {
+	o := w.options
+	o.Scope = scope
+	return w.startWith(o)
+}
+
+// another starts a controller as another process does, of some environments or,
+// without names, of all.
+func (w *world) another(controller string, names ...string) *running {
+	o := w.options
+	o.Log, o.Tasks, o.Scope = w.open(), worker{w, controller}, reconcile.Of(names...)
+	return w.startWith(o)
+}
+
 // end stops the controller and waits until it has ended.
-func (r *reign) end() {
+func (r *running) end() {
 	r.w.Helper()
 	close(r.stop)
 	if err := <-r.ended; err != nil {
@@ -190,7 +232,7 @@ func (r *reign) end() {
 var errKilled = errors.New("killed")
 
 // die kills the controller.
-func (r *reign) die() {
+func (r *running) die() {
 	r.w.Helper()
 	r.kill(errKilled)
 	if err := <-r.ended; !errors.Is(err, errKilled) {
