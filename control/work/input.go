@@ -60,10 +60,21 @@ type Input struct {
 	Work        string // directory of the run, below the workspace
 	Expressions *expression.Evaluator
 	Variables   map[string]any
-	Builtin     map[string]any // those of the variables that Deployster sets itself, in every run
 	Manifest    *manifest.Manifest
 	Remove      []string // what a destroy removes; nil is everything
 	Usage       *manifest.Usage
+
+	builtin map[string]any // those of the variables that Deployster sets itself, in every run
+}
+
+// Set are the variables but for those that Deployster sets itself: they describe the
+// run, not what is desired.
+func (in *Input) Set() map[string]any {
+	set := maps.Clone(in.Variables)
+	for name := range in.builtin {
+		delete(set, name)
+	}
+	return set
 }
 
 // Evaluate loads the variables, without any manifest.
@@ -79,11 +90,11 @@ func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	if i.Home != "" {
 		conf = filepath.Join(i.Home, engine.StateDir)
 	}
-	in.Builtin = map[string]any{
+	in.builtin = map[string]any{
 		"_version": i.Version, "_verbose": i.Verbose, "_conf": conf,
 		"_workspace": i.Workspace, "_work": in.Work, "_confirm": string(cmp.Or(o.Confirm, runner.ConfirmNo)),
 	}
-	builtin := maps.Clone(in.Builtin)
+	builtin := maps.Clone(in.builtin)
 	maps.Copy(builtin, o.Builtin)
 	var err error
 	in.Variables, err = manifest.LoadVariables(manifest.VariableOptions{
@@ -162,11 +173,7 @@ func (in *Input) Meaning() func(salt, resource string) string {
 		sum := sha256.Sum256([]byte(text))
 		said[r.Name] = hex.EncodeToString(sum[:])
 	}
-	shared := map[string]any{}
-	maps.Copy(shared, in.Variables)
-	for name := range in.Builtin {
-		delete(shared, name)
-	}
+	shared := in.Set()
 	for _, p := range in.Manifest.Plugs {
 		shared["plug "+p.Name] = in.Below(p.Path) // no variable has a space in its name
 	}

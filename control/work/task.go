@@ -86,11 +86,11 @@ func (w *TaskWorker) Terminate(ctx context.Context, t environment.Task) (err err
 	if err != nil {
 		return err
 	}
-	if run.Spec.Remove, err = w.made(ctx, t, run.Manifest); err != nil || len(run.Spec.Remove) == 0 {
+	made, err := w.made(ctx, t, run.Manifest)
+	if err != nil || len(made) == 0 {
 		return err
 	}
-	run.Control.Revision = "" // what is destroyed has none
-	run.Control.Meaning = run.Meaning()
+	run.Removes(made)
 	_, err = w.execute(ctx, run, (*runner.Runner).Destroy)
 	return err
 }

@@ -88,6 +88,12 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 	}
 }
 
+// Removes makes the run one that removes resources of its manifest; nil is all.
+func (r *Run) Removes(resources []string) {
+	r.Spec.Remove, r.Control.Meaning = resources, r.Meaning()
+	r.Control.Revision = "" // what is removed has none
+}
+
 // details is what identifies a run in the log.
 func (c *Config) details(in *Input, on *Connection, request Request) map[string]string {
 	d := map[string]string{

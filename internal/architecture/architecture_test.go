@@ -67,7 +67,7 @@ var floors = []struct {
 	{"internal/query", []string{"control/*", "runner", "pipeline", "environment", "deploylog", "internal/suggest", "internal/phrase"}},
 	{"internal/view", []string{"internal/authoring", "internal/phrase", "internal/query", "internal/picture", "runner", "protocol", "engine", "control/*", "pipeline", "environment", "deploylog", "internal/crash"}},
 	{"internal/picture", []string{"internal/phrase"}},
-	{"internal/planfile", []string{"runner", "protocol", "schema"}},
+	{"internal/planfile", []string{"manifest", "runner", "protocol", "schema"}},
 	{"internal/shipped", []string{"protocol", "schema", "engine", "manifest", "expression", "runner", "resources/*", "internal/suggest", "internal/atomicfile", "internal/usercache", "internal/crash"}},
 	{"internal/authoring", []string{"protocol", "schema", "engine", "internal/crash"}},
 	{"internal/architecture", nil},

@@ -19,7 +19,7 @@ import (
 // say what is wrong with the file, and what to do.
 func Decode(data []byte) (*File, error) {
 	if len(data) > MaxSize {
-		return nil, TooLarge()
+		return nil, fmt.Errorf("has more than %d MiB, which no saved plan has", MaxSize>>20)
 	}
 	if err := genuine(data); err != nil {
 		return nil, err
@@ -51,11 +51,6 @@ func Decode(data []byte) (*File, error) {
 		return nil, errors.New("is not a plan as deployster saves it; plan again")
 	}
 	return f, nil
-}
-
-// TooLarge is the error of a file that is larger than MaxSize.
-func TooLarge() error {
-	return fmt.Errorf("has more than %d MiB, which no saved plan has", MaxSize>>20)
 }
 
 // genuine checks that a file is a plan of this version, whole and as it was

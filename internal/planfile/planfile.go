@@ -72,6 +72,18 @@ type Engine struct {
 	Remote  bool   `json:"remote,omitempty"`  // it did not see the files of the machine
 }
 
+// String describes the engine for people.
+func (e Engine) String() string {
+	text := fmt.Sprintf("%s at %s", e.Name, e.Address)
+	if e.Remote {
+		text += " (remote)"
+	}
+	if e.Network != "" {
+		text += " with --network " + e.Network
+	}
+	return text
+}
+
 // Variable is a --var or a --var-file, without the value.
 type Variable struct {
 	Name string `json:"name,omitempty"` // of --var

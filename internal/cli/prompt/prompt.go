@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/deployster-go/deployster/internal/cli/app"
@@ -22,7 +23,7 @@ import (
 // still.
 type Prompt struct {
 	app    *app.App
-	Screen output.Screen
+	Screen output.Screen // that is drawn while questions are asked; may be nil
 	in     *bufio.Reader
 	Plan   *runner.Plan    // shown again when it is asked for; may be nil
 	Each   bool            // every action is asked for, and not whole resources
@@ -30,22 +31,15 @@ type Prompt struct {
 	quit   bool            // nothing that is still to begin was agreed to
 }
 
-// New asks people, while a screen is drawn; it may be nil.
-func New(a *app.App, s output.Screen) *Prompt {
-	return &Prompt{app: a, Screen: s, in: bufio.NewReader(a.In), agreed: map[string]bool{}}
+// New asks people.
+func New(a *app.App) *Prompt {
+	return &Prompt{app: a, in: bufio.NewReader(a.In), agreed: map[string]bool{}}
 }
 
-// CanAsk reports whether there is somebody to ask.
-func CanAsk(a *app.App) bool {
+// canAsk reports whether there is somebody to ask.
+func canAsk(a *app.App) bool {
 	return term.IsTerminal(int(a.In.Fd())) && term.IsTerminal(int(a.Out.Fd()))
 }
-
-// The keys of answers other than yes and no.
-const (
-	keyAll  = 'a'
-	keyShow = 'p'
-	keyQuit = 'q'
-)
 
 // choice is an answer that a question takes in addition to yes and no.
 type choice struct {
@@ -63,41 +57,32 @@ func (p *Prompt) Confirm(ctx context.Context, q runner.Question) (bool, error) {
 	}
 	var choices []choice
 	if p.Each {
-		choices = append(choices, choice{keyAll, "do it, and all further actions of this resource without a question"})
+		choices = append(choices, choice{'a', "do it, and all further actions of this resource without a question"})
 	}
 	if p.Plan != nil {
 		choices = append(choices, showPlan)
 	}
-	choices = append(choices, choice{keyQuit, "quit: decline it and begin nothing more; what is running is finished"})
+	choices = append(choices, choice{'q', "quit: decline it and begin nothing more; what is running is finished"})
 	key, err := p.choose(ctx, choices, func(w io.Writer, keys string, o view.PlanOptions) error { return view.Question(w, q, keys, o) })
 	switch {
 	case err != nil:
 		return false, err
-	case key == keyQuit:
+	case key == 'q':
 		p.quit = true
 		return false, runner.ErrQuit
-	case key == keyAll:
+	case key == 'a':
 		p.agreed[q.Resource] = true
 		return true, nil
 	}
 	return key == 'y', nil
 }
 
-var showPlan = choice{keyShow, "show the plan again, with whole values"}
+var showPlan = choice{'p', "show the plan again, with whole values"}
 
-// ConfirmPlan shows a plan and waits for yes or no.
-func (p *Prompt) ConfirmPlan(ctx context.Context, plan *runner.Plan) (bool, error) {
-	p.Plan = plan
-	choices := []choice{showPlan, {keyQuit, "quit, which changes nothing either"}}
-	key, err := p.choose(ctx, choices, func(w io.Writer, keys string, o view.PlanOptions) error { return view.PlanQuestion(w, plan, keys, o) })
-	return key == 'y', err
-}
-
-// Ask shows a question and waits for yes or no.
-func (p *Prompt) Ask(ctx context.Context, format string, args ...any) (bool, error) {
-	key, err := p.choose(ctx, nil, func(w io.Writer, keys string, _ view.PlanOptions) error {
-		return output.Write(w, format+" [%s] ", append(args, keys)...)
-	})
+// ConfirmPlan shows the plan and waits for yes or no.
+func (p *Prompt) ConfirmPlan(ctx context.Context) (bool, error) {
+	choices := []choice{showPlan, {'q', "quit, which changes nothing either"}}
+	key, err := p.choose(ctx, choices, func(w io.Writer, keys string, o view.PlanOptions) error { return view.PlanQuestion(w, p.Plan, keys, o) })
 	return key == 'y', err
 }
 
@@ -132,7 +117,7 @@ func (p *Prompt) choose(ctx context.Context, choices []choice, show func(w io.Wr
 			return 'n', fmt.Errorf("waiting for an answer: %w", err)
 		}
 		switch key := keyOf(answer, choices); key {
-		case keyShow:
+		case 'p':
 			o := p.app.PlanOptions(p.app.Out)
 			o.Full = true
 			err = view.Plan(p.app.Out, p.Plan, o)
@@ -205,12 +190,60 @@ func Agree(ctx context.Context, a *app.App, yes bool, would, format string, args
 	if yes {
 		return nil
 	}
-	if a.JSON() || !CanAsk(a) {
+	if a.JSON() || !canAsk(a) {
 		return exit.Usage("%s, and nobody can be asked: say --yes", would)
 	}
-	agreed, err := New(a, nil).Ask(ctx, format, args...)
-	if err == nil && !agreed {
+	key, err := New(a).choose(ctx, nil, func(w io.Writer, keys string, _ view.PlanOptions) error {
+		return output.Write(w, format+" [%s] ", append(args, keys)...)
+	})
+	if err == nil && key != 'y' {
 		err = errors.New("declined: nothing was changed")
 	}
 	return err
+}
+
+// ConfirmFlags say how often somebody is asked.
+type ConfirmFlags struct {
+	mode  string
+	given func() bool // --confirm was
+	yes   bool
+}
+
+// Register adds the flags.
+func (f *ConfirmFlags) Register(c *cobra.Command) {
+	c.Flags().StringVarP(&f.mode, "confirm", "c", string(runner.ConfirmAction), "when to ask: NO, ONCE, RESOURCE or ACTION")
+	c.Flags().BoolVar(&f.yes, "yes", false, "ask no questions: --confirm NO")
+	f.given = func() bool { return c.Flags().Changed("confirm") }
+	_ = c.RegisterFlagCompletionFunc("confirm", cobra.FixedCompletions([]string{"NO", "ONCE", "RESOURCE", "ACTION"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// Parse reads the flags, of which --yes is another word for --confirm NO.
+func (f *ConfirmFlags) Parse() (runner.ConfirmMode, error) {
+	switch mode := runner.ConfirmMode(strings.ToUpper(f.mode)); mode {
+	case runner.ConfirmNo, runner.ConfirmOnce, runner.ConfirmResource, runner.ConfirmAction:
+		if f.yes && f.given() && mode != runner.ConfirmNo {
+			return "", exit.Usage("--yes asks no questions and --confirm %s asks some: say one of them", mode)
+		}
+		if f.yes {
+			return runner.ConfirmNo, nil
+		}
+		return mode, nil
+	default:
+		return "", exit.Usage("--confirm %s: it must be NO, ONCE, RESOURCE or ACTION", f.mode)
+	}
+}
+
+// ConfirmMode is how often somebody is asked, where there is anybody.
+func ConfirmMode(a *app.App, f ConfirmFlags) (runner.ConfirmMode, error) {
+	mode, err := f.Parse()
+	if err != nil || mode == runner.ConfirmNo {
+		return mode, err
+	}
+	if a.JSON() {
+		return "", exit.Usage("--output json asks no questions: say --yes (or --confirm NO) to go on without them")
+	}
+	if !canAsk(a) {
+		return "", exit.Usage("there is no terminal to ask for confirmation (--confirm %s): say --yes (or --confirm NO) to go on without questions", mode)
+	}
+	return mode, nil
 }

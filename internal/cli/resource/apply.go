@@ -8,26 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/internal/cli/app"
-	"github.com/deployster-go/deployster/internal/cli/arguments"
-	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/cli/session"
-	"github.com/deployster-go/deployster/runner"
 )
-
-// lookOptions are what all commands have that look at the resources of manifests.
-type lookOptions struct {
-	files  []string
-	input  session.Flags
-	engine engines.Flags
-}
-
-func (o *lookOptions) register(a *app.App, c *cobra.Command) {
-	o.input.Register(c)
-	o.engine.Register(c)
-	o.engine.RegisterCache(c)
-	a.RegisterFull(c)
-}
 
 // applyOptions are those of commands that change resources.
 type applyOptions struct {
@@ -36,23 +19,30 @@ type applyOptions struct {
 	keepGoing bool
 }
 
-func (o *applyOptions) register(a *app.App, c *cobra.Command, keepGoing string) {
-	o.lookOptions.register(a, c)
+func (o *applyOptions) register(a *app.App, c *cobra.Command, keepGoing string, run func(context.Context) error) {
+	o.lookOptions.register(a, c, run)
 	a.RegisterAll(c)
 	o.confirm.Register(c)
 	o.engine.RegisterAbandon(c)
 	c.Flags().BoolVar(&o.keepGoing, "keep-going", false, keepGoing)
 }
 
-// start starts a command that asks before it changes something, as the mode says.
-func (o *applyOptions) start(ctx context.Context, a *app.App, command string) (*session.Started, runner.ConfirmMode, error) {
-	mode, err := prompt.ConfirmMode(a, o.confirm)
-	if err != nil {
-		return nil, mode, err
-	}
-	s, err := session.Start(ctx, a, command, o.files, o.input, o.engine, mode)
-	return s, mode, err
-}
+// asking is what the help of commands says that ask before they change something.
+const asking = `; --confirm says
+how often:
+  NO        never, as --yes says, too; needed where there is no terminal
+  ONCE      once, for the whole plan
+  RESOURCE  for each resource that is to be changed
+  ACTION    for each action (the default)
+An answer is y or n, a for all further actions of the resource, p to see the
+plan again with whole values, or q to quit: that declines what is asked, lets
+running actions finish, and begins nothing more.
+
+Interrupt once to let running actions finish and start nothing new; twice to
+kill them.
+
+Exit codes: 0 done, 1 failed, 3 wrong usage or invalid input (nothing was
+touched), 130 interrupted.`
 
 // NewApplyCommand returns the command apply.
 func NewApplyCommand(a *app.App) *cobra.Command {
@@ -71,36 +61,46 @@ PLAN is a file that "plan -o" wrote. Exactly what it says is done, without
 questions; what is not as the plan found it is refused, with what differs. You
 are asked only about resources that the plan had to leave open.
 
-Before anything is changed the plan is shown, and you are asked; --confirm says
-how often:
-  NO        never, as --yes says, too; needed where there is no terminal
-  ONCE      once, for the whole plan
-  RESOURCE  for each resource that is to be changed
-  ACTION    for each action (the default)
-An answer is y or n, a for all further actions of the resource, p to see the
-plan again with whole values, or q to quit: that declines what is asked, lets
-running actions finish, and begins nothing more.
-
-Interrupt once to let running actions finish and start nothing new; twice to
-kill them.
-
-Exit codes: 0 applied, 1 failed, 3 wrong usage or invalid input (nothing was
-touched), 130 interrupted.`,
+Before anything is changed the plan is shown, and you are asked` + asking,
 		Example: `  deployster apply web.yaml
   deployster apply base.yaml prod.yaml --confirm ONCE --var tag=1.2
   deployster apply web.yaml --yes --target db --keep-going
   deployster apply web.plan`,
-		Args: arguments.Manifests,
-		RunE: func(c *cobra.Command, args []string) error {
-			o.files = args
-			return apply(c.Context(), a, o)
-		},
 	}
-	o.register(a, c, "after a failure, go on with what does not depend on it")
+	o.register(a, c, "after a failure, go on with what does not depend on it", func(ctx context.Context) error { return runApply(ctx, a, o) })
 	return c
 }
 
-func apply(ctx context.Context, a *app.App, o applyOptions) error {
+// NewDestroyCommand returns the command destroy.
+func NewDestroyCommand(a *app.App) *cobra.Command {
+	var o applyOptions
+	o.input.Removing = true
+	c := &cobra.Command{
+		Use:   "destroy MANIFEST…",
+		Short: "Destroy the resources of manifests",
+		Long: `Destroy the resources of manifests.
+
+Each resource is removed once all that depends on it is gone, several at once
+where nothing stands between them. Its type is asked for the actions that remove
+it, they are run, and the type is asked again, to verify that it is gone. What is
+"readonly: true" is only observed, and left alone.
+
+A resource whose type cannot remove it is refused before anything is removed;
+the rest can then be removed with --target, which takes along what depends on
+the resource. A destroy that was cut off goes on with the same command.
+"deployster plan --destroy" only shows what would be removed.
+
+Before anything is removed it is shown what is to be, and you are asked` + asking,
+		Example: `  deployster destroy web.yaml
+  deployster destroy web.yaml --confirm ONCE --target db
+  deployster destroy base.yaml prod.yaml --yes --keep-going`,
+	}
+	o.register(a, c, "after a failure, go on with what the resource does not depend on", func(ctx context.Context) error { return change(ctx, a, o, "destroy") })
+	c.Flags().Lookup("target").Usage = "only this resource and what depends on it (repeatable)"
+	return c
+}
+
+func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 	saved, err := readSavedPlan(o.files)
 	if err != nil {
 		return err
@@ -108,10 +108,20 @@ func apply(ctx context.Context, a *app.App, o applyOptions) error {
 	if saved != nil {
 		return applySaved(ctx, a, o, saved)
 	}
-	s, mode, err := o.start(ctx, a, "apply")
+	return change(ctx, a, o, "apply")
+}
+
+// change applies manifests or destroys their resources, after questions as --confirm
+// says.
+func change(ctx context.Context, a *app.App, o applyOptions, command string) error {
+	mode, err := prompt.ConfirmMode(a, o.confirm)
+	if err != nil {
+		return err
+	}
+	s, err := session.Start(ctx, a, command, o.files, o.input, o.engine, mode)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	return session.Execute(a, s, (*runner.Runner).Apply, mode, o.keepGoing, (*runner.Runner).Plan)
+	return s.Execute(a, mode, o.keepGoing, nil)
 }

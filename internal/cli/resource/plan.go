@@ -2,32 +2,37 @@ package resource
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/internal/cli/app"
-	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/session"
-	"github.com/deployster-go/deployster/internal/cli/version"
-	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/runner"
 )
 
+// lookOptions are what all commands have that look at the resources of manifests.
+type lookOptions struct {
+	staticOptions
+	engine engines.Flags
+}
+
+func (o *lookOptions) register(a *app.App, c *cobra.Command, run func(context.Context) error) {
+	o.staticOptions.register(c, run)
+	o.engine.Register(c)
+	o.engine.RegisterCache(c)
+	a.RegisterFull(c)
+}
+
 type planOptions struct {
 	lookOptions
 	detailed bool
-	destroy  bool
 	saving   bool   // -o was given
 	out      string // its value
 }
@@ -55,21 +60,42 @@ manifests, it is shown as it was made.`,
   deployster plan web.yaml --destroy --target db
   deployster plan web.yaml -o web.plan
   deployster apply web.plan`,
-		Args: arguments.Manifests,
-		RunE: func(c *cobra.Command, args []string) error {
-			o.files, o.saving = args, c.Flags().Changed("out")
-			return plan(c.Context(), a, o)
-		},
 	}
-	o.register(a, c)
+	o.register(a, c, func(ctx context.Context) error {
+		o.saving = c.Flags().Changed("out")
+		return runPlan(ctx, a, o)
+	})
 	a.RegisterAll(c)
 	c.Flags().BoolVar(&o.detailed, "detailed-exitcode", false, "exit with 2 when there are changes")
-	c.Flags().BoolVar(&o.destroy, "destroy", false, "show what a destroy would remove; --target takes along what depends on it")
+	c.Flags().BoolVar(&o.input.Removing, "destroy", false, "show what a destroy would remove; --target takes along what depends on it")
 	c.Flags().StringVarP(&o.out, "out", "o", "", "save the plan to this file, for apply")
 	return c
 }
 
-func plan(ctx context.Context, a *app.App, o planOptions) error {
+// NewDriftCommand returns the command drift.
+func NewDriftCommand(a *app.App) *cobra.Command {
+	var o lookOptions
+	c := &cobra.Command{
+		Use:   "drift MANIFEST…",
+		Short: "Detect configuration drift",
+		Long: `Detect configuration drift, and change nothing.
+
+The state of every resource is asked for, also of those that depend on one that
+has drifted, and only differences are printed. What a resource lists under
+"ignore_drift" is no difference; -v shows it, too. A resource whose configuration
+needs the state of one that is missing is not known.
+
+Exit codes: 0 no drift, 1 failed, 2 something has drifted, 3 wrong usage or
+invalid input, 130 interrupted.`,
+		Example: `  deployster drift web.yaml
+  deployster drift web.yaml --target db --verbose
+  deployster drift web.yaml --output json`,
+	}
+	o.register(a, c, func(ctx context.Context) error { return runDrift(ctx, a, o) })
+	return c
+}
+
+func runPlan(ctx context.Context, a *app.App, o planOptions) error {
 	saved, err := readSavedPlan(o.files)
 	if err != nil {
 		return err
@@ -77,194 +103,87 @@ func plan(ctx context.Context, a *app.App, o planOptions) error {
 	if saved != nil {
 		return showSaved(a, o, saved)
 	}
-	o.input.Removing = o.destroy
+	var into *saving
 	if o.saving {
-		if err := o.savable(); err != nil {
+		if into, err = o.prepare(); err != nil {
 			return err
 		}
+		defer into.place.Discard()
 	}
-	s, err := session.Start(ctx, a, "plan", o.files, o.input, o.engine, runner.ConfirmNo)
+	l, err := startLook(ctx, a, "plan", o.lookOptions)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	if o.destroy {
-		s.Control.Meaning = s.Meaning()
-	}
-	held, err := runs.Watch(s.Control)
-	if err != nil {
-		return err
-	}
-	defer held.End()
-	var salt planfile.Salt
-	var place *replacement
+	defer l.end()
+	l.Spec.KeepGoing = true
 	if o.saving {
-		if place, err = replace(o.out); err != nil {
-			return err
-		}
-		defer place.discard()
-		if salt, err = planfile.NewSalt(rand.Reader); err != nil {
-			return err
-		}
-		s.Spec.Fingerprint = salt.Fingerprint
+		l.Spec.Fingerprint = into.Salt.Fingerprint
 	}
-
-	s.Spec.KeepGoing = true
-	report := a.Report("plan")
-	s.Caller.Observer = report.Observer
-	look := (*runner.Runner).Plan
-	if o.destroy {
-		noticeDependents(a, s, o.input.Targets)
-		look, s.Spec.Remove, s.Caller.Absence = (*runner.Runner).PlanDestroy, s.Remove, held.Gone
-	}
-	plan, err := look(runner.New(s.Spec, s.Containers), s.Ctx, s.Caller)
-	err = errors.Join(err, report.Close())
-	if plan != nil {
-		err = errors.Join(s.Reported(err), report.Show(
-			func(lines *view.JSON) { lines.Plan(plan) },
-			func() error { return view.Plan(a.Out, plan, a.PlanOptions(a.Out)) }))
-	}
+	plan, err := l.Plan(runner.New(l.Spec, l.Containers))
+	err = l.show(err, plan != nil,
+		func(lines *view.JSON) { lines.Plan(plan) },
+		func() error { return view.Plan(a.Out, plan, a.PlanOptions(a.Out)) })
 	switch {
 	case o.saving && err != nil:
 		fmt.Fprintf(a.Err, "The plan is not whole, so %s was not written.\n", o.out)
 	case o.saving:
-		if saved, err = o.save(s, plan, salt, a.Now(), place); err == nil {
-			err = report.Show(
-				func(lines *view.JSON) { lines.SavedPlan(saved.path, saved.Digest, saved.CreatedAt) },
-				func() error { return a.Printf("Saved to %s. Apply it with: %s\n", saved.path, saved.applyCommand()) })
-		}
+		err = into.save(a, l, o, plan)
 	}
 	if err == nil && o.detailed && plan.Changes() {
 		return exit.Reported(exit.ErrChanges)
 	}
-	return s.Interrupted(err)
+	return l.Interrupted(err)
 }
 
-// showSaved shows a plan as it was made; nothing is run.
-func showSaved(a *app.App, o planOptions, p *savedPlan) error {
-	if o.saving || o.destroy || len(o.input.Variables) > 0 || len(o.input.Targets) > 0 {
-		return exit.Usage("%s is a saved plan, which is shown as it was made: -o, --destroy, --var, --var-file and --target are not possible with it", p.path)
-	}
-	if err := p.show(a); err != nil {
+func runDrift(ctx context.Context, a *app.App, o lookOptions) error {
+	l, err := startLook(ctx, a, "drift", o)
+	if err != nil {
 		return err
 	}
-	if o.detailed && p.Plan().Changes() {
+	defer l.end()
+	drift, err := runner.New(l.Spec, l.Containers).Drift(l.Ctx, l.Caller)
+	err = l.show(err, drift != nil, func(lines *view.JSON) { lines.Drift(drift) }, func() error {
+		return view.Drift(a.Out, drift, view.DriftOptions{PlanOptions: a.PlanOptions(a.Out), Ignored: a.Verbose})
+	})
+	if err == nil && drift.Drifted() {
 		return exit.Reported(exit.ErrChanges)
 	}
-	return nil
+	return l.Interrupted(err)
 }
 
-// savable refuses, before anything runs, a plan that could not be saved or not
-// be applied.
-func (o *planOptions) savable() error {
-	if o.destroy {
-		return exit.Usage("-o with --destroy: only what an apply would do can be saved; \"deployster destroy --confirm ONCE\" shows what it removes and asks")
-	}
-	if o.out == "" || o.out == "-" {
-		return exit.Usage("-o %s: a plan is saved to a file; give its name", o.out)
-	}
-	inputs := slices.Clone(o.files)
-	for _, v := range o.input.Variables {
-		if v.File != "" {
-			inputs = append(inputs, v.File)
-		}
-	}
-	for _, path := range inputs {
-		if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
-			return exit.Usage("%s can be read only once, and an apply of the plan has to read it again: make it a file", path)
-		}
-	}
-	return replaceable(o.out)
+// look is a command that looks at resources, changes nothing, and reports what it
+// saw.
+type look struct {
+	*session.Started
+	held   *runs.Run
+	report *output.Report
 }
 
-// replaceable refuses to write a plan over anything but a plan.
-func replaceable(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-			return exit.Usage("-o %s: there is no directory %s", path, filepath.Dir(path))
-		}
-		return nil
-	case err != nil:
-		return exit.Invalid(fmt.Errorf("looking where to save the plan: %w", err))
-	case info.Mode().IsRegular() && (info.Size() == 0 || planfile.IsAt(path)):
-		return nil
-	default:
-		return exit.Usage("-o %s: it is there and is no saved plan, so it is not overwritten; give another name, or remove it", path)
-	}
-}
-
-// save writes a plan to a file, which is there only when it is whole.
-func (o *planOptions) save(s *session.Started, plan *runner.Plan, salt planfile.Salt, made time.Time, place *replacement) (*savedPlan, error) {
-	variables, err := variableHashes(s.Input, salt)
-	if err != nil {
-		return nil, fmt.Errorf("saving the plan: %w", err)
-	}
-	where, err := engineOf(s)
+func startLook(ctx context.Context, a *app.App, command string, o lookOptions) (*look, error) {
+	s, err := session.Start(ctx, a, command, o.files, o.input, o.engine, runner.ConfirmNo)
 	if err != nil {
 		return nil, err
 	}
-	f := &planfile.File{
-		CreatedAt: made.UTC(), Deployster: version.Current(), Salt: salt, Run: plan.Run, Engine: where,
-		ManifestHash: s.Manifest.Hash(), Definitions: map[string]string{}, Targets: o.input.Targets,
-		Variables: variables, Resources: plan.Resources,
-	}
-	for _, path := range o.files {
-		f.Manifests = append(f.Manifests, s.Below(path))
-	}
-	for _, r := range s.Manifest.Resources {
-		if f.Definitions[r.Name], err = salt.Fingerprint(r.Hash()); err != nil {
-			return nil, fmt.Errorf("saving what is said of %s: %w", r.Name, err)
-		}
-	}
-	for _, v := range o.input.Variables {
-		if v.File != "" {
-			f.Given = append(f.Given, planfile.Variable{File: s.Below(v.File)})
-		} else {
-			f.Given = append(f.Given, planfile.Variable{Name: v.Name})
-		}
-	}
-	data, err := f.Encode()
+	held, err := runs.Watch(s.Control)
 	if err != nil {
+		s.Close()
 		return nil, err
 	}
-	if err := replaceable(o.out); err != nil {
-		return nil, err
-	}
-	if err := place.fill(data); err != nil {
-		return nil, fmt.Errorf("saving the plan: %w", err)
-	}
-	return &savedPlan{f, o.out}, nil
+	l := &look{s, held, a.Report(command)}
+	s.Caller.Observer, s.Caller.Absence = l.report.Observer, held.Gone
+	return l, nil
 }
 
-// replacement is a file, which only its owner can read, on its way into a place
-// where it will be at once.
-type replacement struct {
-	path string
-	file *os.File
-}
-
-// replace makes room for a file, and fails where there can be none.
-func replace(path string) (*replacement, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".plan-*") // mode 0600
-	if err != nil {
-		return nil, exit.Invalid(fmt.Errorf("-o %s: nothing can be written there: %w", path, err))
+// show reports what was found, if anything was, also beside an error.
+func (l *look) show(err error, found bool, document func(*view.JSON), text func() error) error {
+	err = errors.Join(err, l.report.Close())
+	if found {
+		err = errors.Join(l.Reported(err), l.report.Show(document, text))
 	}
-	return &replacement{path, f}, nil
+	return err
 }
 
-// fill writes the file and puts it into its place.
-func (r *replacement) fill(data []byte) error {
-	_, err := r.file.Write(data)
-	if err = errors.Join(err, r.file.Sync(), r.file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(r.file.Name(), r.path)
-}
-
-// discard removes what was not put into its place.
-func (r *replacement) discard() {
-	_ = r.file.Close()
-	_ = os.Remove(r.file.Name())
+func (l *look) end() {
+	l.held.End()
+	l.Close()
 }

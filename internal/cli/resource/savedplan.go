@@ -2,17 +2,17 @@ package resource
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/internal/atomicfile"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
@@ -22,11 +22,10 @@ import (
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/internal/view"
-	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 )
 
-// savedPlan is a plan that was read from a file.
+// savedPlan is a plan in a file.
 type savedPlan struct {
 	*planfile.File
 	path string
@@ -43,19 +42,33 @@ func readSavedPlan(files []string) (*savedPlan, error) {
 	if len(files) > 1 {
 		return nil, exit.Usage("%s is a saved plan: it stands alone, because it names its manifests itself", path)
 	}
-	f, err := os.Open(path)
+	plan, err := planfile.Read(path)
 	if err != nil {
-		return nil, exit.Invalid(fmt.Errorf("reading the saved plan: %w", err))
-	}
-	data, err := io.ReadAll(io.LimitReader(f, planfile.MaxSize+1))
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, exit.Invalid(fmt.Errorf("reading the saved plan: %w", err))
-	}
-	plan, err := planfile.Decode(data)
-	if err != nil {
-		return nil, exit.Usage("the plan %s %w", path, err)
+		return nil, exit.Invalid(err)
 	}
 	return &savedPlan{plan, path}, nil
+}
+
+// showSaved shows a plan as it was made; nothing is run.
+func showSaved(a *app.App, o planOptions, p *savedPlan) error {
+	if o.saving || o.input.Removing || len(o.input.Variables) > 0 || len(o.input.Targets) > 0 {
+		return exit.Usage("%s is a saved plan, which is shown as it was made: -o, --destroy, --var, --var-file and --target are not possible with it", p.path)
+	}
+	plan := p.Plan()
+	err := a.Report("plan").Show(
+		func(lines *view.JSON) {
+			lines.Plan(plan)
+			lines.SavedPlan(p.path, p.Digest, p.CreatedAt)
+		},
+		func() error {
+			origin := fmt.Sprintf("%s: plan of %s, made %s UTC by deployster %s",
+				p.path, strings.Join(p.Manifests, " + "), p.CreatedAt.Format(time.DateTime), p.Deployster)
+			return view.SavedPlan(a.Out, origin, plan, a.PlanOptions(a.Out))
+		})
+	if err == nil && o.detailed && plan.Changes() {
+		return exit.Reported(exit.ErrChanges)
+	}
+	return err
 }
 
 // applySaved applies a saved plan.
@@ -77,14 +90,12 @@ func applySaved(ctx context.Context, a *app.App, o applyOptions, p *savedPlan) e
 	if p.Deployster != version.Current() {
 		s.News.Notice(fmt.Sprintf("note: the plan was made by deployster %s, and this is %s: types that ship with it may differ", p.Deployster, version.Current()))
 	}
-	if err := p.sameEngine(s); err != nil {
-		return err
+	if now := engineOf(s); now != p.Engine {
+		return exit.Usage("the plan %s was made on %s, and this is %s: apply it there, or plan again: %s", p.path, p.Engine, now, p.planCommand())
 	}
 	s.Spec.Fingerprint, s.Spec.Bound = p.Salt.Fingerprint, p.Bound()
 	s.Caller.Details["plan"] = p.Digest
-	err = session.Execute(a, s, (*runner.Runner).Apply, mode, o.keepGoing, func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error) {
-		return p.Plan(), nil
-	})
+	err = s.Execute(a, mode, o.keepGoing, p.Plan())
 	if refused := new(runner.DeviationError); errors.As(err, &refused) && !a.JSON() {
 		fmt.Fprintf(a.Err, "What is not as planned was not touched. To plan again: %s\n", p.planCommand())
 	}
@@ -117,149 +128,35 @@ func (p *savedPlan) flags(given session.Flags) (session.Flags, error) {
 			return given, exit.Usage("the plan %s is of %s, which is not here: apply it in the directory in which it was made", p.path, path)
 		}
 	}
-	values := map[string][]manifest.VariableFlag{}
-	files := false
-	for _, v := range given.Variables {
-		if files = files || v.File != ""; v.File == "" {
-			values[v.Name] = append(values[v.Name], v)
-		}
-	}
-	var missing []string
-	for _, v := range p.Given {
-		if text := "--var " + v.Name + "=…"; v.Name != "" && values[v.Name] == nil && !slices.Contains(missing, text) {
-			missing = append(missing, text)
-		}
-	}
+	variables, missing := p.Complete(given.Variables)
 	if len(missing) > 0 {
-		return given, exit.Usage("the plan %s was made with variables whose values it does not hold; give them again: %s", p.path, strings.Join(missing, " "))
+		return given, exit.Usage("the plan %s was made with variables whose values it does not hold; give them again: --var %s=…", p.path, strings.Join(missing, "=… --var "))
 	}
-	flags := session.Flags{Targets: p.Targets, Variables: given.Variables, Fits: p.fits, Strict: given.Strict}
-	if files {
-		return flags, nil
-	}
-	// In the order that the plan was made with, since later ones win.
-	flags.Variables = nil
-	for _, v := range p.Given {
-		switch again := values[v.Name]; {
-		case v.File != "":
-			flags.Variables = append(flags.Variables, manifest.VariableFlag{File: v.File})
-		case len(again) > 0:
-			flags.Variables = append(flags.Variables, again[0])
-			values[v.Name] = again[1:]
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		flags.Variables = append(flags.Variables, values[name]...)
-	}
-	return flags, nil
+	return session.Flags{Targets: p.Targets, Variables: variables, Fits: p.fits, Strict: given.Strict}, nil
 }
 
 // fits refuses an input other than that of which the plan was made.
 func (p *savedPlan) fits(in *work.Input) error {
-	if in.Manifest.Hash() != p.ManifestHash {
-		return exit.Usage("%s changed since the plan %s was made: %s; plan again: %s",
-			strings.Join(p.Manifests, " + "), p.path, strings.Join(p.redefined(in.Manifest), ", "), p.planCommand())
-	}
-	now, err := variableHashes(in, p.Salt)
-	if err != nil {
+	defined, valued, err := p.Changed(in.Manifest, in.Set())
+	switch {
+	case err != nil:
 		return exit.Invalid(err)
-	}
-	var differ []string
-	for _, name := range slices.Sorted(maps.Keys(now)) {
-		switch was, ok := p.Variables[name]; {
-		case !ok:
-			differ = append(differ, name+" is new")
-		case was != now[name]:
-			differ = append(differ, name+" has another value")
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.Variables)) {
-		if _, ok := now[name]; !ok {
-			differ = append(differ, name+" was removed")
-		}
-	}
-	if len(differ) > 0 {
+	case len(defined) > 0:
+		return exit.Usage("%s changed since the plan %s was made: %s; plan again: %s",
+			strings.Join(p.Manifests, " + "), p.path, strings.Join(defined, ", "), p.planCommand())
+	case len(valued) > 0:
 		return exit.Usage("the variables are not those with which the plan %s was made: %s; give them as they were, or plan again: %s",
-			p.path, strings.Join(differ, ", "), p.planCommand())
+			p.path, strings.Join(valued, ", "), p.planCommand())
 	}
 	return nil
 }
 
-// redefined says where a manifest differs from that of the plan.
-func (p *savedPlan) redefined(m *manifest.Manifest) []string {
-	var said []string
-	for _, r := range m.Resources {
-		switch was, ok := p.Definitions[r.Name]; {
-		case !ok:
-			said = append(said, fmt.Sprintf("%s (%s) is new", r.Name, r.Position))
-		case !p.isHashOf(was, r.Hash()):
-			said = append(said, fmt.Sprintf("%s (%s) is another", r.Name, r.Position))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.Definitions)) {
-		if m.Resource(name) == nil {
-			said = append(said, name+" was removed")
-		}
-	}
-	if len(said) == 0 {
-		said = []string{"its plugs are others"}
-	}
-	return said
-}
-
-// isHashOf reports whether a hash of the plan is that of a text.
-func (p *savedPlan) isHashOf(hash, text string) bool {
-	now, err := p.Salt.Fingerprint(text)
-	return err == nil && now == hash
-}
-
-// variableHashes identifies the values of the variables, but for those that
-// deployster sets itself: they describe the run, not the desired state.
-func variableHashes(in *work.Input, salt planfile.Salt) (map[string]string, error) {
-	hashes := map[string]string{}
-	for name, value := range in.Variables {
-		if _, own := in.Builtin[name]; own {
-			continue
-		}
-		hash, err := salt.Fingerprint(value)
-		if err != nil {
-			return nil, fmt.Errorf("taking the hash of the variable %s: %w", name, err)
-		}
-		hashes[name] = hash
-	}
-	return hashes, nil
-}
-
 // engineOf is where the containers of a command run.
-func engineOf(s *session.Started) (planfile.Engine, error) {
-	info, err := s.Engine.Info(s.Ctx)
-	if err != nil {
-		return planfile.Engine{}, fmt.Errorf("asking the engine what it is: %w", err)
-	}
-	return planfile.Engine{Name: info.Name, Address: info.Address, Network: s.Containers.Network, Remote: info.Remote}, nil
+func engineOf(s *session.Started) planfile.Engine {
+	return planfile.Engine{Name: s.Info.Name, Address: s.Info.Address, Network: s.Containers.Network, Remote: s.Info.Remote}
 }
 
-// sameEngine refuses to apply a plan elsewhere than where it was made.
-func (p *savedPlan) sameEngine(s *session.Started) error {
-	now, err := engineOf(s)
-	if err != nil || now == p.Engine {
-		return err
-	}
-	return exit.Usage("the plan %s was made on %s, and this is %s: apply it there, or plan again: %s", p.path, placeText(p.Engine), placeText(now), p.planCommand())
-}
-
-func placeText(e planfile.Engine) string {
-	text := fmt.Sprintf("%s at %s", e.Name, e.Address)
-	if e.Remote {
-		text += " (remote)"
-	}
-	if e.Network != "" {
-		text += " with --network " + e.Network
-	}
-	return text
-}
-
-// again is the command that makes the plan anew.
+// planCommand is the command that makes the plan anew.
 func (p *savedPlan) planCommand() string {
 	words := []string{"deployster", "plan"}
 	for _, path := range p.Manifests {
@@ -268,47 +165,99 @@ func (p *savedPlan) planCommand() string {
 	for _, t := range p.Targets {
 		words = append(words, "--target", t)
 	}
-	for _, v := range p.Given {
-		if v.File != "" {
-			words = append(words, "--var-file", output.Operand(v.File))
-		} else {
-			words = append(words, "--var", v.Name+"=…")
-		}
-	}
-	words = append(words, p.network()...)
-	return output.CommandLine(append(words, "-o", output.Operand(p.path))...)
+	return output.CommandLine(append(p.withFlags(words, true), "-o", output.Operand(p.path))...)
 }
 
-// apply is the command that applies the plan.
+// applyCommand is the command that applies the plan.
 func (p *savedPlan) applyCommand() string {
-	words := []string{"deployster", "apply", output.Operand(p.path)}
+	return output.CommandLine(p.withFlags([]string{"deployster", "apply", output.Operand(p.path)}, false)...)
+}
+
+// withFlags adds the flags that the plan was made with, of which it holds the files.
+func (p *savedPlan) withFlags(words []string, files bool) []string {
 	for _, v := range p.Given {
-		if v.Name != "" {
+		switch {
+		case v.Name != "":
 			words = append(words, "--var", v.Name+"=…")
+		case files:
+			words = append(words, "--var-file", output.Operand(v.File))
 		}
 	}
-	return output.CommandLine(append(words, p.network()...)...)
-}
-
-// network is the flag that the plan was made with.
-func (p *savedPlan) network() []string {
-	if p.Engine.Network == "" {
-		return nil
+	if p.Engine.Network != "" {
+		words = append(words, "--network", p.Engine.Network)
 	}
-	return []string{"--network", p.Engine.Network}
+	return words
 }
 
-// show writes the plan as "plan FILE" does, without running anything.
-func (p *savedPlan) show(a *app.App) error {
-	plan := p.Plan()
-	return a.Report("plan").Show(
-		func(lines *view.JSON) {
-			lines.Plan(plan)
-			lines.SavedPlan(p.path, p.Digest, p.CreatedAt)
-		},
-		func() error {
-			origin := fmt.Sprintf("%s: plan of %s, made %s UTC by deployster %s",
-				p.path, strings.Join(p.Manifests, " + "), p.CreatedAt.Format(time.DateTime), p.Deployster)
-			return view.SavedPlan(a.Out, origin, plan, a.PlanOptions(a.Out))
-		})
+// saving is a plan on its way into a file.
+type saving struct {
+	savedPlan
+	place *atomicfile.File
+}
+
+// prepare refuses, before anything runs, a plan that could not be saved or not
+// be applied.
+func (o *planOptions) prepare() (*saving, error) {
+	if o.input.Removing {
+		return nil, exit.Usage("-o with --destroy: only what an apply would do can be saved; \"deployster destroy --confirm ONCE\" shows what it removes and asks")
+	}
+	if o.out == "" || o.out == "-" {
+		return nil, exit.Usage("-o %s: a plan is saved to a file; give its name", o.out)
+	}
+	inputs := slices.Clone(o.files)
+	for _, v := range o.input.Variables {
+		inputs = append(inputs, v.File)
+	}
+	for _, path := range inputs {
+		if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+			return nil, exit.Usage("%s can be read only once, and an apply of the plan has to read it again: make it a file", path)
+		}
+	}
+	if err := planfile.Replaceable(o.out); err != nil {
+		return nil, exit.Usage("-o %s: %w", o.out, err)
+	}
+	salt, err := planfile.NewSalt(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	place, err := atomicfile.Create(o.out)
+	if err != nil {
+		return nil, exit.Invalid(fmt.Errorf("-o %s: nothing can be written there: %w", o.out, err))
+	}
+	return &saving{savedPlan{&planfile.File{Salt: salt}, o.out}, place}, nil
+}
+
+// save writes a plan to its file, which is there only when it is whole.
+func (s *saving) save(a *app.App, l *look, o planOptions, plan *runner.Plan) (err error) {
+	s.CreatedAt, s.Deployster, s.Targets = a.Now().UTC(), version.Current(), o.input.Targets
+	s.Run, s.Resources, s.Engine = plan.Run, plan.Resources, engineOf(l.Started)
+	for _, path := range o.files {
+		s.Manifests = append(s.Manifests, l.Below(path))
+	}
+	for _, v := range o.input.Variables {
+		given := planfile.Variable{Name: v.Name}
+		if v.File != "" {
+			given.File = l.Below(v.File)
+		}
+		s.Given = append(s.Given, given)
+	}
+	if err := s.Pin(l.Manifest, l.Set()); err != nil {
+		return fmt.Errorf("saving the plan: %w", err)
+	}
+	data, err := s.Encode()
+	if err != nil {
+		return err
+	}
+	if err := planfile.Replaceable(s.path); err != nil {
+		return exit.Usage("-o %s: %w", s.path, err)
+	}
+	if _, err = s.place.Write(data); err == nil {
+		err = s.place.Commit()
+	}
+	if err != nil {
+		return fmt.Errorf("saving the plan: %w", err)
+	}
+	return l.report.Show(
+		func(lines *view.JSON) { lines.SavedPlan(s.path, s.Digest, s.CreatedAt) },
+		func() error { return a.Printf("Saved to %s. Apply it with: %s\n", s.path, s.applyCommand()) })
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/control/work"
@@ -29,6 +31,8 @@ type Started struct {
 	News    *output.News
 	signals *interrupt.Signals
 	log     deploylog.Log
+
+	removing bool
 }
 
 // config is what all runs of a command have in common.
@@ -85,7 +89,20 @@ func Start(ctx context.Context, a *app.App, command string, files []string, flag
 	config.Log, config.Notice = s.log, func(text string) { s.News.Notice("note: " + text) }
 	s.Run = config.Prepare(in, s.Connection, work.Request{Command: command, Files: files})
 	s.Containers.Stop = s.signals.Stop
+	if s.removing = flags.Removing; s.removing {
+		s.Removes(in.Remove)
+		s.noticeDependents(flags.Targets)
+	}
 	return s, nil
+}
+
+// noticeDependents names what is removed with the targets because it depends on
+// them.
+func (s *Started) noticeDependents(targets []string) {
+	along := slices.DeleteFunc(slices.Clone(s.Remove), func(name string) bool { return slices.Contains(targets, name) })
+	if len(along) > 0 {
+		s.News.Notice("note: what depends on " + strings.Join(targets, ", ") + " is removed, too: " + strings.Join(along, ", "))
+	}
 }
 
 // openExisting opens the log, where there is one, before an engine is chosen: dead
@@ -140,11 +157,18 @@ func (s *Started) Reported(err error) error {
 	return err
 }
 
+// Plan plans what an apply would do, or a destroy.
+func (s *Started) Plan(r *runner.Runner) (*runner.Plan, error) {
+	if s.removing {
+		return r.PlanDestroy(s.Ctx, s.Caller)
+	}
+	return r.Plan(s.Ctx, s.Caller)
+}
+
 // Execute executes what a command has started with: an apply or a destroy. Where
-// somebody is asked, the plan is shown first; look makes it.
-func Execute(a *app.App, s *Started, do func(*runner.Runner, context.Context, runner.Caller) (*runner.Result, error), mode runner.ConfirmMode, keepGoing bool,
-	look func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error),
-) error {
+// somebody is asked, the plan is shown first: the one that was saved, or, without, one
+// that is made now.
+func (s *Started) Execute(a *app.App, mode runner.ConfirmMode, keepGoing bool, saved *runner.Plan) error {
 	held, err := s.Begin(s.Ctx)
 	if err != nil {
 		return s.Interrupted(err)
@@ -152,10 +176,10 @@ func Execute(a *app.App, s *Started, do func(*runner.Runner, context.Context, ru
 	defer held.End()
 	s.Caller.Confirm, s.Spec.KeepGoing = mode, keepGoing
 	r := runner.New(s.Spec, s.Containers)
-	questions := prompt.New(a, nil)
+	questions := prompt.New(a)
 	questions.Each = mode == runner.ConfirmAction
 	if mode != runner.ConfirmNo {
-		if err := confirmPlan(a, s, r, questions, look); err != nil {
+		if err := s.confirmPlan(a, r, questions, saved); err != nil {
 			return s.Interrupted(err)
 		}
 	}
@@ -163,18 +187,24 @@ func Execute(a *app.App, s *Started, do func(*runner.Runner, context.Context, ru
 	s.News.Show(out)
 	questions.Screen = out
 	s.Caller.Observer, s.Caller.Confirmer = out, questions
-	_, err = do(r, s.Ctx, s.Caller)
+	if s.removing {
+		_, err = r.Destroy(s.Ctx, s.Caller)
+	} else {
+		_, err = r.Apply(s.Ctx, s.Caller)
+	}
 	return s.Reported(errors.Join(err, closeScreen()))
 }
 
 // confirmPlan shows the plan before questions are asked, and in the mode ONCE
 // asks for it. A plan without changes needs no answer; should something change
 // before it is applied, that is asked for.
-func confirmPlan(a *app.App, s *Started, r *runner.Runner, questions *prompt.Prompt, look func(*runner.Runner, context.Context, runner.Caller) (*runner.Plan, error)) error {
+func (s *Started) confirmPlan(a *app.App, r *runner.Runner, questions *prompt.Prompt, plan *runner.Plan) (err error) {
 	out, closeScreen := a.OpenScreen(a.Out, "plan")
 	s.News.Show(out)
 	s.Caller.Observer = out
-	plan, err := look(r, s.Ctx, s.Caller)
+	if plan == nil {
+		plan, err = s.Plan(r)
+	}
 	err = errors.Join(err, closeScreen())
 	s.News.Show(nil)
 	questions.Plan = plan
@@ -198,7 +228,7 @@ func confirmPlan(a *app.App, s *Started, r *runner.Runner, questions *prompt.Pro
 	}
 	ctx, cancel := s.signals.Context(s.Ctx)
 	defer cancel()
-	yes, err := questions.ConfirmPlan(ctx, plan)
+	yes, err := questions.ConfirmPlan(ctx)
 	if err == nil && !yes {
 		return errors.New("declined: nothing was changed")
 	}
