@@ -4,297 +4,172 @@ package complete
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
+	"github.com/spf13/pflag"
 
-	"github.com/deployster-go/deployster/control/runs"
-	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/output"
-	"github.com/deployster-go/deployster/manifest"
-	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/pipeline"
 )
 
 // completionTime is how long the shell is kept waiting at most. What was found by
 // then is what there is.
 const completionTime = 500 * time.Millisecond
 
-// Candidate is a word that may stand where the cursor is.
-type Candidate struct{ Word, about string }
-
-// candidates finds words, given what stands on the command line before them.
-type candidates func(*Completion) []Candidate
-
 // Completion is one question of a shell.
 type Completion struct {
 	*app.App
 	Command *cobra.Command
-	args    []string
+	args    []string // that stand on the command line before what is typed
+	typed   string
 	Ctx     context.Context
 	Log     deploylog.Log // opened when it is asked for
+	Found   []string      // words that may stand there, with what is known about them after a tab
+	passed  map[string]bool
+}
+
+// candidates proposes words.
+type candidates func(*Completion)
+
+// propose adds a word to what was found, once.
+func (c *Completion) propose(word, about string) {
+	// What is in a log was written by others.
+	if c.passed[word] || !strings.HasPrefix(word, c.typed) || strings.ContainsFunc(word+about, unicode.IsControl) {
+		return
+	}
+	c.pass(word)
+	if about != "" {
+		word = cobra.CompletionWithDesc(word, about)
+	}
+	c.Found = append(c.Found, word)
+}
+
+// pass keeps words from being proposed.
+func (c *Completion) pass(words ...string) {
+	if c.passed == nil {
+		c.passed = map[string]bool{}
+	}
+	for _, word := range words {
+		c.passed[word] = true
+	}
+}
+
+// words proposes what is always the same.
+func words(list ...string) candidates {
+	return func(c *Completion) {
+		for _, word := range list {
+			c.propose(word, "")
+		}
+	}
+}
+
+// table has the candidates of arguments, by what usage lines call them, and of flags:
+// those of a command, of all commands below one, or of all.
+type table map[string]candidates
+
+func newTable() table {
+	return table{
+		"PIPELINE":                  pipelineNames,
+		"pipeline STAGE":            approvalStages,
+		"pipeline KIND":             artifactKinds,
+		"pipeline REVISION":         revisions(pipeline.Running),
+		"pipeline release REVISION": words(), // it is a new one
+		"pipeline retry REVISION":   revisions(pipeline.Failed, pipeline.Cancelled),
+		"env NAME":                  environmentNames,
+		"env A":                     environmentRevisions,
+		"env B":                     environmentRevisions,
+		"env --base":                environmentRevisions,
+		"env --revision":            environmentRevisions,
+		"HOST":                      hostNames,
+		"explain TARGET":            allTargets,
+		"pipeline TARGET":           pipelineTargets,
+		"log TARGET":                logTargets,
+		"log --target":              logTargets,
+		"log runs --target":         runTargets,
+		"log --event":               logEvents,
+		"log --deployment":          logRuns,
+		"--target":                  resourceNames,
+		"--abandon":                 DeadRuns,
+		"--engine":                  words("auto", engines.Docker, engines.OCI),
+		"--oci-runtime":             words("runc", "crun", "youki", "runsc"),
+		"--output":                  func(c *Completion) { words(output.Formats(c.Command)...)(c) },
+	}
+}
+
+// of finds the candidates of an argument or flag of a command; nil are none.
+func (t table) of(c *cobra.Command, what string) candidates {
+	for ; c != nil; c = c.Parent() {
+		_, path, _ := strings.Cut(c.CommandPath()+" ", " ")
+		if find, ok := t[path+what]; ok {
+			return find
+		}
+	}
+	return nil
+}
+
+// arguments finds the candidates of the arguments in the usage line of a command;
+// nil are none.
+func (t table) arguments(c *cobra.Command) candidates {
+	var find []candidates
+	for _, argument := range strings.Fields(c.Use)[1:] {
+		f := t.of(c, strings.Trim(argument, "[…]"))
+		switch {
+		case f == nil || argument[0] == '-':
+		case strings.Contains(argument, "…"): // any number, each once
+			return func(c *Completion) {
+				c.pass(c.args...)
+				f(c)
+			}
+		default:
+			find = append(find, f)
+		}
+	}
+	if find == nil {
+		return nil
+	}
+	return func(c *Completion) {
+		if len(c.args) < len(find) {
+			find[len(c.args)](c)
+		}
+	}
 }
 
 // Register lets the shell propose the words that commands and flags take.
-func Register(a *app.App, root *cobra.Command) {
-	flag := func(c *cobra.Command, name string, find candidates) {
-		if c.Flag(name) != nil {
-			_ = c.RegisterFlagCompletionFunc(name, answers(a, find))
-		}
+func Register(a *app.App, root *cobra.Command) { newTable().register(a, root) }
+
+func (t table) register(a *app.App, c *cobra.Command) {
+	if find := t.arguments(c); find != nil {
+		c.ValidArgsFunction = answers(a, find)
 	}
-	flag(root, "engine", words("auto", engines.Docker, engines.OCI))
-	flag(root, "oci-runtime", words("runc", "crun", "youki", "runsc"))
-	flag(root, "output", func(c *Completion) []Candidate { return words(output.Formats(c.Command)...)(c) })
-	for path, find := range map[string][]candidates{
-		"pipeline release":  {pipelineNames},
-		"pipeline artifact": {pipelineNames, revisionsOf(isRunning), artifactKinds},
-		"pipeline approve":  {pipelineNames, approvalStages, revisionsOf(isRunning)},
-		"pipeline cancel":   {pipelineNames, revisionsOf(isRunning)},
-		"pipeline retry":    {pipelineNames, revisionsOf(hasEnded)},
-		"pipeline delete":   {pipelineNames},
-		"pipeline history":  {pipelineNames},
-		"pipeline explain":  {pipelineTargets},
-		"explain":           {allTargets},
-		"env update":        {environmentNames},
-		"env deploy":        {environmentNames},
-		"env rollback":      {environmentNames},
-		"env pause":         {environmentNames},
-		"env resume":        {environmentNames},
-		"env delete":        {environmentNames},
-		"env revisions":     {environmentNames},
-		"env show":          {environmentNames},
-		"env history":       {environmentNames},
-		"env diff":          {environmentNames, environmentRevisions, environmentRevisions},
-		"log latest":        {logTargets},
-	} {
-		if c, rest, err := root.Find(strings.Fields(path)); err == nil && len(rest) == 0 {
-			c.ValidArgsFunction = answers(a, func(c *Completion) []Candidate {
-				if len(c.args) >= len(find) {
-					return nil
-				}
-				return find[len(c.args)](c)
-			})
+	c.LocalFlags().VisitAll(func(flag *pflag.Flag) {
+		if find := t.of(c, "--"+flag.Name); find != nil {
+			_ = c.RegisterFlagCompletionFunc(flag.Name, answers(a, find))
 		}
+	})
+	for _, below := range c.Commands() {
+		t.register(a, below)
 	}
-	for path, find := range map[string]candidates{
-		"pipeline run": pipelineNames, "pipeline status": pipelineNames, "env run": environmentNames, "env status": environmentNames, "host check": hostNames,
-	} {
-		if c, rest, err := root.Find(strings.Fields(path)); err == nil && len(rest) == 0 {
-			c.ValidArgsFunction = answers(a, unused(find))
-		}
-	}
-	for path, flags := range map[string]map[string]candidates{
-		"apply": {"target": resourceNames}, "plan": {"target": resourceNames}, "destroy": {"target": resourceNames},
-		"drift": {"target": resourceNames}, "validate": {"target": resourceNames}, "graph": {"target": resourceNames},
-		"log list":   {"target": logTargets, "event": logEvents, "deployment": logRuns},
-		"log follow": {"target": logTargets, "event": logEvents, "deployment": logRuns},
-		"log runs":   {"target": runTargets},
-		"env update": {"base": environmentRevisions}, "env deploy": {"revision": environmentRevisions},
-		"env rollback": {"revision": environmentRevisions}, "env show": {"revision": environmentRevisions},
-	} {
-		if c, rest, err := root.Find(strings.Fields(path)); err == nil && len(rest) == 0 {
-			for name, find := range flags {
-				flag(c, name, find)
-			}
-		}
-	}
-	var below func(*cobra.Command)
-	below = func(c *cobra.Command) {
-		flag(c, "abandon", DeadRuns)
-		for _, sub := range c.Commands() {
-			below(sub)
-		}
-	}
-	below(root)
 }
 
 // answers makes of candidates what cobra asks for.
 func answers(a *app.App, find candidates) cobra.CompletionFunc {
-	return func(c *cobra.Command, args []string, typed string) (found []string, _ cobra.ShellCompDirective) {
+	return func(command *cobra.Command, args []string, typed string) (_ []string, _ cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
 		defer cancel()
-		asked := &Completion{App: a, Command: c, args: args, Ctx: ctx}
+		c := &Completion{App: a, Command: command, args: args, typed: typed, Ctx: ctx}
 		defer func() {
-			if asked.Log != nil {
-				_ = asked.Log.Close()
+			if c.Log != nil {
+				_ = c.Log.Close()
 			}
 			_ = recover() // a panic here must not reach the terminal
 		}()
-		for _, f := range find(asked) {
-			// What is in a log was written by others.
-			if !strings.HasPrefix(f.Word, typed) || strings.ContainsFunc(f.Word+f.about, unicode.IsControl) {
-				continue
-			}
-			word := f.Word
-			if f.about != "" {
-				word = cobra.CompletionWithDesc(f.Word, f.about)
-			}
-			if !slices.Contains(found, word) {
-				found = append(found, word)
-			}
-		}
-		return found, cobra.ShellCompDirectiveNoFileComp
+		find(c)
+		return c.Found, cobra.ShellCompDirectiveNoFileComp
 	}
-}
-
-// words are always the same.
-func words(list ...string) candidates {
-	return func(*Completion) []Candidate {
-		found := make([]Candidate, len(list))
-		for i, word := range list {
-			found[i].Word = word
-		}
-		return found
-	}
-}
-
-// unused are the candidates that do not stand on the command line already.
-func unused(find candidates) candidates {
-	return func(c *Completion) []Candidate {
-		return slices.DeleteFunc(find(c), func(f Candidate) bool { return slices.Contains(c.args, f.Word) })
-	}
-}
-
-// resourceNames are those of the manifests on the command line.
-func resourceNames(c *Completion) []Candidate {
-	given, _ := c.Command.Flags().GetStringArray("target")
-	var found []Candidate
-	for _, path := range c.args {
-		sources, err := manifest.ReadFiles(slices.DeleteFunc([]string{path}, unreadable))
-		if err != nil {
-			continue
-		}
-		for _, s := range sources {
-			var document struct {
-				Resources map[string]struct {
-					Type string `yaml:"type"`
-				} `yaml:"resources"`
-			}
-			_ = yaml.Unmarshal(s.Data, &document) // of what is half written the rest will do
-			for name, r := range document.Resources {
-				if !slices.Contains(given, name) {
-					found = append(found, Candidate{name, r.Type})
-				}
-			}
-		}
-	}
-	slices.SortFunc(found, func(a, b Candidate) int { return strings.Compare(a.Word, b.Word) })
-	return found
-}
-
-// hostNames are those of the inventory.
-func hostNames(c *Completion) []Candidate {
-	path, err := c.Command.Flags().GetString("inventory")
-	if err != nil || unreadable(path) {
-		return nil
-	}
-	inv, err := work.NewHosts(path).Inventory()
-	if err != nil {
-		return nil
-	}
-	var found []Candidate
-	for _, h := range inv.Hosts {
-		found = append(found, Candidate{h.Name, h.Engine})
-	}
-	return found
-}
-
-// events are those of the log that a filter selects, as far as there is time;
-// none where there is no log.
-func (c *Completion) events(f deploylog.Filter) []deploylog.Event {
-	if c.Log == nil {
-		path, err := c.LogPath()
-		if err != nil || unreadable(path) {
-			return nil
-		}
-		log, err := sqlite.Open(c.Ctx, path, sqlite.Options{ReadOnly: true})
-		if err != nil {
-			return nil
-		}
-		c.Log = log
-	}
-	var events []deploylog.Event
-	for e, err := range c.Log.Read(c.Ctx, f) {
-		if err != nil {
-			break
-		}
-		events = append(events, e)
-	}
-	return events
-}
-
-// recent is how many events are looked at for names that have no list.
-const recent = 5000
-
-func logTargets(c *Completion) []Candidate {
-	seen := map[deploylog.Target]bool{}
-	var found []Candidate
-	for _, e := range slices.Backward(c.events(deploylog.Filter{Last: recent})) {
-		if !seen[e.Target] {
-			seen[e.Target] = true
-			found = append(found, Candidate{Word: string(e.Target)})
-		}
-	}
-	return found
-}
-
-func runTargets(c *Completion) []Candidate {
-	return slices.DeleteFunc(logTargets(c), func(f Candidate) bool { return deploylog.Target(f.Word).Kind() != "run" })
-}
-
-func logEvents(c *Completion) []Candidate {
-	seen := map[string]bool{}
-	var found []Candidate
-	for _, e := range c.events(deploylog.Filter{Last: recent}) {
-		if !seen[e.Name] {
-			seen[e.Name] = true
-			found = append(found, Candidate{Word: e.Name})
-		}
-	}
-	slices.SortFunc(found, func(a, b Candidate) int { return strings.Compare(a.Word, b.Word) })
-	return found
-}
-
-// logRuns are the newest runs, newest first.
-func logRuns(c *Completion) []Candidate {
-	const newest = 20
-	var found []Candidate
-	for _, e := range slices.Backward(c.events(deploylog.Filter{Name: string(runner.RunStarted), Last: newest})) {
-		found = append(found, runBegun(e))
-	}
-	return found
-}
-
-func runBegun(e deploylog.Event) Candidate {
-	return Candidate{e.Deployment, fmt.Sprintf("%s %s", e.Target, e.CreatedAt.Local().Format(time.DateTime))}
-}
-
-// DeadRuns are those that have no end, nor a process, and for which something may
-// wait, newest first.
-func DeadRuns(c *Completion) []Candidate {
-	given, _ := c.Command.Flags().GetStringArray("abandon")
-	ended := map[string]bool{}
-	var found []Candidate
-	for _, e := range slices.Backward(c.events(deploylog.Filter{Target: "run/", Last: recent})) {
-		switch e.Name {
-		case e.Target.Succeeded(), e.Target.Failed(), runs.EventRunAbandoned:
-			ended[e.Deployment] = true
-		case e.Target.Started():
-			if !ended[e.Deployment] && !slices.Contains(given, e.Deployment) && !runs.Alive(c.Log, e.Deployment) {
-				found = append(found, runBegun(e))
-			}
-		}
-	}
-	if c.Ctx.Err() != nil {
-		return nil // how those of which not all was read have ended is not known
-	}
-	return found
 }

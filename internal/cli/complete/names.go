@@ -1,13 +1,23 @@
 package complete
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
+	"go.yaml.in/yaml/v3"
+
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/runner"
 )
 
 // unreadable reports whether a path is of no regular file: reading it could make
@@ -17,29 +27,147 @@ func unreadable(path string) bool {
 	return err != nil || !info.Mode().IsRegular()
 }
 
+// resourceNames are those of the manifests on the command line.
+func resourceNames(c *Completion) {
+	types := map[string]string{}
+	for _, path := range slices.DeleteFunc(slices.Clone(c.args), unreadable) {
+		sources, _ := manifest.ReadFiles([]string{path})
+		for _, s := range sources {
+			var document struct {
+				Resources map[string]struct {
+					Type string `yaml:"type"`
+				} `yaml:"resources"`
+			}
+			_ = yaml.Unmarshal(s.Data, &document) // of what is half written the rest will do
+			for name, r := range document.Resources {
+				types[name] = r.Type
+			}
+		}
+	}
+	given, _ := c.Command.Flags().GetStringArray("target")
+	c.pass(given...)
+	for _, name := range slices.Sorted(maps.Keys(types)) {
+		c.propose(name, types[name])
+	}
+}
+
+// hostNames are those of the inventory.
+func hostNames(c *Completion) {
+	path, err := c.Command.Flags().GetString("inventory")
+	if err != nil || unreadable(path) {
+		return
+	}
+	inv, err := work.NewHosts(path).Inventory()
+	if err != nil {
+		return
+	}
+	for _, h := range inv.Hosts {
+		c.propose(h.Name, h.Engine)
+	}
+}
+
+// events are those of the log that a filter selects, as far as there is time;
+// none where there is no log.
+func (c *Completion) events(f deploylog.Filter) (events []deploylog.Event) {
+	if c.Log == nil {
+		path, err := c.LogPath()
+		if err != nil || unreadable(path) {
+			return nil
+		}
+		log, err := sqlite.Open(c.Ctx, path, sqlite.Options{ReadOnly: true})
+		if err != nil {
+			return nil
+		}
+		c.Log = log
+	}
+	for e, err := range c.Log.Read(c.Ctx, f) {
+		if err != nil {
+			break
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// recent is how many events are looked at for names that have no list.
+const recent = 5000
+
+func logTargets(c *Completion) { c.recentTargets("") }
+func runTargets(c *Completion) { c.recentTargets("run/") }
+
+func (c *Completion) recentTargets(kind string) {
+	for _, e := range slices.Backward(c.events(deploylog.Filter{Last: recent})) {
+		if strings.HasPrefix(string(e.Target), kind) {
+			c.propose(string(e.Target), "")
+		}
+	}
+}
+
+func logEvents(c *Completion) {
+	for _, e := range c.events(deploylog.Filter{Last: recent}) {
+		c.propose(e.Name, "")
+	}
+	slices.Sort(c.Found)
+}
+
+// logRuns are the newest runs, newest first.
+func logRuns(c *Completion) {
+	const newest = 20
+	for _, e := range slices.Backward(c.events(deploylog.Filter{Name: string(runner.RunStarted), Last: newest})) {
+		c.proposeRun(e)
+	}
+}
+
+func (c *Completion) proposeRun(began deploylog.Event) {
+	c.propose(began.Deployment, fmt.Sprintf("%s %s", began.Target, began.CreatedAt.Local().Format(time.DateTime)))
+}
+
+// DeadRuns are those that have no end, nor a process, and for which something may
+// wait, newest first.
+func DeadRuns(c *Completion) {
+	given, _ := c.Command.Flags().GetStringArray("abandon")
+	c.pass(given...)
+	for _, e := range slices.Backward(c.events(deploylog.Filter{Target: "run/", Last: recent})) {
+		switch e.Name {
+		case e.Target.Succeeded(), e.Target.Failed(), runs.EventRunAbandoned:
+			c.pass(e.Deployment)
+		case e.Target.Started():
+			if !c.passed[e.Deployment] && !runs.Alive(c.Log, e.Deployment) {
+				c.proposeRun(e)
+			}
+		}
+	}
+	if c.Ctx.Err() != nil {
+		c.Found = nil // how those of which not all was read have ended is not known
+	}
+}
+
 // living are the names that were begun and not ended since, sorted.
-func (c *Completion) living(kind, begins, ends string) []Candidate {
+func (c *Completion) living(kind, begins, ends string) []string {
+	all := deploylog.Target(kind + "/")
 	ended := map[deploylog.Target]int64{}
-	for _, e := range c.events(deploylog.Filter{Target: deploylog.Target(kind + "/"), Name: ends}) {
+	for _, e := range c.events(deploylog.Filter{Target: all, Name: ends}) {
 		ended[e.Target] = e.Seq
 	}
 	begun := map[string]bool{}
-	for _, e := range c.events(deploylog.Filter{Target: deploylog.Target(kind + "/"), Name: begins}) {
+	for _, e := range c.events(deploylog.Filter{Target: all, Name: begins}) {
 		if e.Seq > ended[e.Target] {
-			begun[strings.TrimPrefix(string(e.Target), kind+"/")] = true
+			begun[strings.TrimPrefix(string(e.Target), string(all))] = true
 		}
 	}
-	var found []Candidate
-	for name := range begun {
-		found = append(found, Candidate{Word: name})
-	}
-	slices.SortFunc(found, func(a, b Candidate) int { return strings.Compare(a.Word, b.Word) })
-	return found
+	return slices.Sorted(maps.Keys(begun))
 }
 
-func pipelineNames(c *Completion) []Candidate {
+func (c *Completion) pipelines() []string {
 	return c.living("pipeline", pipeline.EventDefined, pipeline.EventDeleted)
 }
+
+func (c *Completion) environments() []string {
+	return c.living("environment", environment.EventCreated, environment.EventDeleted)
+}
+
+func pipelineNames(c *Completion)    { words(c.pipelines()...)(c) }
+func environmentNames(c *Completion) { words(c.environments()...)(c) }
 
 // pipeline is folded from its own events, without those of its stages.
 func (c *Completion) pipeline(name string) *pipeline.State {
@@ -50,21 +178,15 @@ func (c *Completion) pipeline(name string) *pipeline.State {
 	return s
 }
 
-func isRunning(s pipeline.Status) bool { return s == pipeline.Running }
-
-func hasEnded(s pipeline.Status) bool { return s == pipeline.Failed || s == pipeline.Cancelled }
-
-// revisionsOf are the revisions of the pipeline on the command line that have
-// come so far, newest first.
-func revisionsOf(fits func(pipeline.Status) bool) candidates {
-	return func(c *Completion) []Candidate {
-		var found []Candidate
+// revisions are those of the pipeline on the command line that have come to one of
+// these, newest first.
+func revisions(have ...pipeline.Status) candidates {
+	return func(c *Completion) {
 		for _, r := range slices.Backward(c.pipeline(c.args[0]).Registrations()) {
-			if fits(r.Status) {
-				found = append(found, Candidate{r.Revision, string(r.Status)})
+			if slices.Contains(have, r.Status) {
+				c.propose(r.Revision, string(r.Status))
 			}
 		}
-		return found
 	}
 }
 
@@ -76,65 +198,53 @@ func (c *Completion) stages() []pipeline.Stage {
 	return nil
 }
 
-func approvalStages(c *Completion) []Candidate {
-	var found []Candidate
+func approvalStages(c *Completion) {
 	for _, s := range c.stages() {
 		if s.Approval != nil {
-			found = append(found, Candidate{Word: s.Name})
+			c.propose(s.Name, "")
 		}
 	}
-	return found
 }
 
-func artifactKinds(c *Completion) []Candidate {
-	var found []Candidate
+func artifactKinds(c *Completion) {
 	for _, s := range c.stages() {
 		if s.Build != nil && s.Build.Manifest == "" {
-			found = append(found, words(s.Build.Artifacts...)(c)...)
+			words(s.Build.Artifacts...)(c)
 		}
 	}
-	return found
 }
 
 // pipelineTargets are what of pipelines can be explained.
-func pipelineTargets(c *Completion) []Candidate {
-	var found []Candidate
-	for _, p := range pipelineNames(c) {
-		s := c.pipeline(p.Word)
-		for _, e := range c.events(deploylog.Filter{Target: deploylog.Target("host-group/" + p.Word + "/"), Name: pipeline.EventMembersChanged}) {
+func pipelineTargets(c *Completion) {
+	for _, name := range c.pipelines() {
+		s := c.pipeline(name)
+		for _, e := range c.events(deploylog.Filter{Target: deploylog.Target("host-group/" + name + "/"), Name: pipeline.EventMembersChanged}) {
 			s.Apply(e)
 		}
 		for _, place := range s.Places() {
-			found = append(found, Candidate{Word: string(place.Target)})
+			c.propose(string(place.Target), "")
 		}
 	}
-	return found
 }
 
-func allTargets(c *Completion) []Candidate {
-	var found []Candidate
-	for _, e := range environmentNames(c) {
-		found = append(found, Candidate{Word: string(environment.Target(e.Word))})
+func allTargets(c *Completion) {
+	for _, name := range c.environments() {
+		c.propose(string(environment.Target(name)), "")
 	}
-	return append(found, pipelineTargets(c)...)
-}
-
-func environmentNames(c *Completion) []Candidate {
-	return c.living("environment", environment.EventCreated, environment.EventDeleted)
+	pipelineTargets(c)
 }
 
 // environmentRevisions are those of the environment on the command line, newest
 // first.
-func environmentRevisions(c *Completion) []Candidate {
+func environmentRevisions(c *Completion) {
 	if len(c.args) == 0 {
-		return nil
+		return
 	}
-	var found []Candidate
+	var made []deploylog.Event
 	for _, name := range []string{environment.EventCreated, environment.EventUpdated} {
-		for _, e := range c.events(deploylog.Filter{Target: environment.Target(c.args[0]), Name: name}) {
-			found = append(found, Candidate{Word: e.Revision, about: e.CreatedAt.Local().Format("2006-01-02 15:04:05")})
-		}
+		made = append(made, c.events(deploylog.Filter{Target: environment.Target(c.args[0]), Name: name})...)
 	}
-	slices.Reverse(found)
-	return found
+	for _, e := range slices.Backward(made) {
+		c.propose(e.Revision, e.CreatedAt.Local().Format(time.DateTime))
+	}
 }

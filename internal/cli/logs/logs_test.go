@@ -65,15 +65,19 @@ func TestOnlyDeadRunsCanBeAbandoned(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, f := range complete.DeadRuns(&complete.Completion{Command: command, Ctx: t.Context(), Log: log}) {
-		names = append(names, f.Word)
+	now := &complete.Completion{Command: command, Ctx: t.Context(), Log: log}
+	complete.DeadRuns(now)
+	for _, found := range now.Found {
+		name, _, _ := strings.Cut(found, "\t")
+		names = append(names, name)
 	}
 	if want := []string{"lost", "dead"}; !slices.Equal(names, want) {
 		t.Errorf("offered are %q, want %q", names, want)
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if found := complete.DeadRuns(&complete.Completion{Command: command, Ctx: over, Log: log}); len(found) > 0 {
-		t.Errorf("there was no time to read the log, and offered are %v", found)
+	late := &complete.Completion{Command: command, Ctx: over, Log: log}
+	if complete.DeadRuns(late); len(late.Found) > 0 {
+		t.Errorf("there was no time to read the log, and offered are %v", late.Found)
 	}
 }
