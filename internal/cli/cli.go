@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -57,7 +58,10 @@ func run(a *app.App, root *cobra.Command, args []string) int {
 		a.Crashes.Add(c)
 	}
 	err = invalidJSON(a, err)
-	complain(a, err)
+	var reported *exit.ReportedError // by the output
+	if err != nil && !errors.As(err, &reported) {
+		fmt.Fprint(a.Err, exit.Text(err))
+	}
 	if a.Crashes.Print(a.Err) {
 		return crash.ExitCode
 	}
@@ -112,7 +116,7 @@ Every step is recorded in one append-only deployment log.
 		resource.NewApplyCommand(a), resource.NewPlanCommand(a), resource.NewDestroyCommand(a), resource.NewDriftCommand(a), resource.NewValidateCommand(a), resource.NewGraphCommand(a), resource.NewEvalCommand(a),
 		pipelinecmd.NewCommand(a), env.NewCommand(a), explain.NewCommand(a), host.NewCommand(a), logs.NewCommand(a), typecmd.NewCommand(a), image.NewCommand(a), schemaCommand(a), versionCommand(a),
 	)
-	root.SetHelpCommand(helpCommand(a, root))
+	amendHelp(root)
 	root.InitDefaultCompletionCmd("completion")
 	complete.Register(a, root)
 	refuseArguments(root)
@@ -136,8 +140,10 @@ func refuseArguments(c *cobra.Command) {
 			if err == nil {
 				return nil
 			}
-			if file := fileAmong(c, args); file != "" {
-				return exit.Usage("%s takes its file with a flag: use -f %s", c.CommandPath(), output.ShellWord(output.Operand(file)))
+			if f := c.Flags().Lookup("file"); f != nil && f.Shorthand == "f" && !f.Changed {
+				if i := slices.IndexFunc(args, looksLikeManifest); i >= 0 {
+					return exit.Usage("%s takes its file with a flag: use -f %s", c.CommandPath(), output.ShellWord(output.Operand(args[i])))
+				}
 			}
 			if errors.As(err, &wrong) {
 				return err
@@ -148,20 +154,6 @@ func refuseArguments(c *cobra.Command) {
 	for _, below := range c.Commands() {
 		refuseArguments(below)
 	}
-}
-
-// fileAmong is what stands among the arguments as a file that the command takes
-// with -f; "" when there is none.
-func fileAmong(c *cobra.Command, args []string) string {
-	if f := c.Flags().Lookup("file"); f == nil || f.Shorthand != "f" || f.Changed {
-		return ""
-	}
-	for _, arg := range args {
-		if looksLikeManifest(arg) {
-			return arg
-		}
-	}
-	return ""
 }
 
 // withVerb inserts "apply" where a manifest stands in the place of a command.
@@ -197,13 +189,4 @@ func looksLikeManifest(arg string) bool {
 	}
 	info, err := os.Stat(arg)
 	return err == nil && !info.IsDir()
-}
-
-// complain prints an error for people, unless the output has reported it already.
-func complain(a *app.App, err error) {
-	var reported *exit.ReportedError
-	if err == nil || errors.As(err, &reported) {
-		return
-	}
-	fmt.Fprint(a.Err, exit.Text(err))
 }

@@ -12,8 +12,9 @@ import (
 
 // Position is a place in a file.
 type Position struct {
-	File         string
-	Line, Column int // from 1, in characters; 0 is not known
+	File   string `json:"file"`
+	Line   int    `json:"line"`   // from 1; 0 is not known
+	Column int    `json:"column"` // from 1, in characters; 0 is not known
 }
 
 // String writes it as FILE:LINE:COLUMN, as far as it is known.
@@ -30,10 +31,10 @@ func (p Position) String() string {
 
 // Problem is something that the user must repair.
 type Problem struct {
-	Position Position
-	Path     string // such as hosts[2].attributes.stack; may be empty
-	Message  string
-	Hint     string // what was probably meant; may be empty
+	Position
+	Path    string `json:"path,omitempty"` // such as hosts[2].attributes.stack; may be empty
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"` // what was probably meant; may be empty
 }
 
 // String returns the problem as one line.
