@@ -1,16 +1,13 @@
 package app
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/runner/invoke"
 )
 
 // mostReports bounds how many reports one process writes: a controller may meet
@@ -24,7 +21,7 @@ type Crashes struct {
 	About func() string // what the command was
 
 	mu     sync.Mutex
-	values map[string]bool // of variables, which must not stand in a report
+	values map[string]any // of variables, by their text: they must not stand in a report
 	known  map[string]bool
 	advice []string
 }
@@ -40,8 +37,12 @@ func (c *Crashes) Add(e *crash.Error) {
 		c.known = map[string]bool{}
 	}
 	c.known[e.Place] = true
+	var secrets invoke.Secrets
+	for _, value := range c.values {
+		secrets.Add(value, [][]string{nil})
+	}
 	hidden := *e
-	hidden.Message = c.without(e.Message)
+	hidden.Message = secrets.Replace(e.Message, "(hidden)")
 	path, err := crash.Write(StateDir, c.Now(), c.About(), &hidden)
 	c.advice = append(c.advice, crash.Advice(path, err, &hidden))
 }
@@ -56,44 +57,12 @@ func (c *Crashes) Print(to io.Writer) bool {
 	return len(c.advice) > 0
 }
 
-// shortestValue is the length from which values of variables are hidden, or half of
-// a text would be.
-const shortestValue = 4
-
 // Hide keeps all that a variable holds out of reports.
 func (c *Crashes) Hide(value any) {
-	switch value := value.(type) {
-	case map[string]any:
-		for _, v := range value {
-			c.Hide(v)
-		}
-	case []any:
-		for _, v := range value {
-			c.Hide(v)
-		}
-	case nil, bool:
-	default:
-		text := fmt.Sprint(value)
-		if len(text) < shortestValue {
-			return
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.values == nil {
-			c.values = map[string]bool{}
-		}
-		c.values[text] = true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.values == nil {
+		c.values = map[string]any{}
 	}
-}
-
-// without hides in a text what Hide received; c.mu is held.
-func (c *Crashes) without(text string) string {
-	values := slices.Collect(maps.Keys(c.values))
-	// The longest goes first: another may be its beginning.
-	slices.SortFunc(values, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
-	var pairs []string
-	for _, v := range values {
-		pairs = append(pairs, v, "(hidden)")
-	}
-	return strings.NewReplacer(pairs...).Replace(text)
+	c.values[fmt.Sprint(value)] = value
 }

@@ -15,58 +15,6 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 )
 
-// WithLog has something done with an existing log, and closes it. It does not create
-// one.
-func (a *App) WithLog(ctx context.Context, do func(log deploylog.Log, path string) error) error {
-	path, err := a.ExistingLogPath()
-	if err != nil {
-		return err
-	}
-	return a.with(ctx, path, func(log deploylog.Log) error { return do(log, path) })
-}
-
-// WithNewLog has something done with the log, which is created when it is not there.
-func (a *App) WithNewLog(ctx context.Context, do func(deploylog.Log) error) error {
-	path, err := a.LogPath()
-	if err != nil {
-		return err
-	}
-	return a.with(ctx, path, do)
-}
-
-func (a *App) with(ctx context.Context, path string, do func(deploylog.Log) error) (err error) {
-	log, err := a.open(ctx, path, a.Err)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }() // also after a panic
-	return do(log)
-}
-
-// ExistingLogPath is where the log is that a command reads.
-func (a *App) ExistingLogPath() (string, error) {
-	path, err := a.LogPath()
-	if err != nil {
-		return "", err
-	}
-	if _, err := os.Stat(path); err != nil {
-		if errors.Is(err, os.ErrNotExist) && sqlite.Lost(path) {
-			return path, nil // opening it says what there is to say
-		}
-		if errors.Is(err, os.ErrNotExist) {
-			return "", fmt.Errorf("there is no deployment log at %s: the first apply, pipeline apply or env create in a workspace makes it; --log names another", path)
-		}
-		return "", fmt.Errorf("deployment log: %w", err)
-	}
-	return path, nil
-}
-
-// Logger writes warnings; what the packages below say of their workings is for
-// their tests.
-func Logger(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
-}
-
 // LogPath is where the deployment log is.
 func (a *App) LogPath() (string, error) {
 	switch path := a.Global.Log; {
@@ -79,19 +27,57 @@ func (a *App) LogPath() (string, error) {
 	}
 }
 
+// ExistingLogPath is where the log is that a command reads.
+func (a *App) ExistingLogPath() (string, error) {
+	path, err := a.LogPath()
+	if err != nil {
+		return "", err
+	}
+	switch _, err := os.Stat(path); {
+	case err == nil, errors.Is(err, os.ErrNotExist) && sqlite.Lost(path): // of a lost one, opening it says what there is to say
+		return path, nil
+	case errors.Is(err, os.ErrNotExist):
+		return "", fmt.Errorf("there is no deployment log at %s: the first apply, pipeline apply or env create in a workspace makes it; --log names another", path)
+	default:
+		return "", fmt.Errorf("deployment log: %w", err)
+	}
+}
+
+// WithLog has something done with an existing log, and closes it. It does not create
+// one.
+func (a *App) WithLog(ctx context.Context, do func(log deploylog.Log, path string) error) error {
+	path, err := a.ExistingLogPath()
+	if err != nil {
+		return err
+	}
+	return a.WithNewLog(ctx, func(log deploylog.Log) error { return do(log, path) })
+}
+
+// WithNewLog has something done with the log, which is created when it is not there.
+func (a *App) WithNewLog(ctx context.Context, do func(deploylog.Log) error) (err error) {
+	log, err := a.OpenLog(ctx, a.Err)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }() // also after a panic
+	return do(log)
+}
+
 // OpenLog opens the deployment log, which is created when it is not there.
 func (a *App) OpenLog(ctx context.Context, news io.Writer) (deploylog.Log, error) {
 	path, err := a.LogPath()
 	if err != nil {
 		return nil, err
 	}
-	return a.open(ctx, path, news)
-}
-
-func (a *App) open(ctx context.Context, path string, news io.Writer) (deploylog.Log, error) {
 	log, err := sqlite.Open(ctx, path, sqlite.Options{Logger: Logger(news), Now: a.Now})
 	if err != nil {
 		return nil, err
 	}
 	return log, nil
+}
+
+// Logger writes warnings; what the packages below say of their workings is for
+// their tests.
+func Logger(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

@@ -3,6 +3,7 @@
 package arguments
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"unicode"
@@ -81,4 +82,73 @@ func OneLine(what, text string) error {
 		return exit.Usage("%s %q must be one line of UTF-8 text", what, text)
 	}
 	return nil
+}
+
+// RegisterReason adds the flag that says why something is done, which is checked
+// before the command runs.
+func RegisterReason(c *cobra.Command, into *string) {
+	c.Flags().StringVar(into, "reason", "", "why, for those who read the log")
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if *into == "" {
+			return nil
+		}
+		return OneLine("--reason", *into)
+	}
+}
+
+// RegisterInventory adds the flag that names the inventory.
+func RegisterInventory(c *cobra.Command, into *string) {
+	c.Flags().StringVarP(into, "inventory", "i", "inventory.yaml", "file that lists the hosts")
+}
+
+// RegisterYes adds the flag that answers all questions of a command with yes.
+func RegisterYes(c *cobra.Command, into *bool) {
+	c.Flags().BoolVar(into, "yes", false, "ask no questions")
+}
+
+// RegisterLast adds the flag that bounds a list to its newest entries, which is
+// checked before the command runs.
+func RegisterLast(c *cobra.Command, into *int) {
+	c.Flags().IntVar(into, "last", 0, "only the newest N (0 is all)")
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if *into < 0 {
+			return exit.Usage("--last %d: it must not be negative", *into)
+		}
+		return nil
+	}
+}
+
+// Last is a copy of the newest entries of a list; 0 is all of them.
+func Last[T any](list []T, last int) []T {
+	if last == 0 || last > len(list) {
+		last = len(list)
+	}
+	return append([]T{}, list[len(list)-last:]...)
+}
+
+// RegisterAt adds the flag that asks for the past.
+func RegisterAt(c *cobra.Command, into *int64) {
+	c.Flags().Int64Var(into, "at", 0, "as it was right after this event")
+}
+
+// AsOf makes a command one that shows the present or the past: run is given its
+// arguments, and the event that was asked for; 0 is now.
+func AsOf(c *cobra.Command, run func(ctx context.Context, args []string, at int64) error) *cobra.Command {
+	var at int64
+	RegisterAt(c, &at)
+	c.RunE = func(c *cobra.Command, args []string) error { return run(c.Context(), args, at) }
+	return c
+}
+
+// History is AsOf of a command that lists the newest entries of what a name has.
+func History(c *cobra.Command, run func(ctx context.Context, name string, at int64, last int) error) *cobra.Command {
+	var last int
+	RegisterLast(c, &last)
+	return AsOf(c, func(ctx context.Context, args []string, at int64) error { return run(ctx, args[0], at, last) })
+}
+
+// Folded is what is folded from the log.
+type Folded interface {
+	Head() int64
+	Follow(ctx context.Context, until int64) error
 }
