@@ -1,11 +1,11 @@
 // Package query answers questions about the deployment log: what of a target came
 // last, which runs there were and how they ended, who caused an event, which names
-// there are, and why something has no end.
+// there are, how pipelines and environments stand, and why something has no end.
 //
-// An answer is folded from the log whenever it is asked for, and nothing of it is
-// kept. It is a value, and a document where it has JSON tags: the command line prints
-// it, and a server sends it. So nothing here prints, reads flags, or speaks of either;
-// what people read is written by package view.
+// Pipelines and Environments are folded from the log and follow it; any other answer is
+// folded whenever it is asked for. It is a value, and a document where it has JSON tags:
+// the command line prints it, and a server sends it. So nothing here prints or reads
+// flags; what people read is written by package view.
 package query
 
 import (
