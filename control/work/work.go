@@ -112,8 +112,8 @@ func (c *Config) details(in *Input, on *Connection, request Request) map[string]
 	return d
 }
 
-// Begin records the beginning of the run, and makes it the Recorder and the Guard
-// of its Caller. End ends it.
+// Begin takes the place of the run in the log, which records what its Caller does and
+// guards its resources. End of that ends it.
 func (r *Run) Begin(ctx context.Context) (*runs.Run, error) {
 	held, err := runs.Begin(ctx, r.Control)
 	if err != nil {
