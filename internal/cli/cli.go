@@ -32,7 +32,6 @@ import (
 	pipelinecmd "github.com/deployster-go/deployster/internal/cli/pipeline"
 	"github.com/deployster-go/deployster/internal/cli/resource"
 	"github.com/deployster-go/deployster/internal/cli/typecmd"
-	"github.com/deployster-go/deployster/internal/cli/version"
 	"github.com/deployster-go/deployster/internal/crash"
 )
 
@@ -58,10 +57,7 @@ func run(a *app.App, root *cobra.Command, args []string) int {
 		a.Crashes.Add(c)
 	}
 	err = invalidJSON(a, err)
-	var reported *exit.ReportedError // by the output
-	if err != nil && !errors.As(err, &reported) {
-		fmt.Fprint(a.Err, exit.Text(err))
-	}
+	fmt.Fprint(a.Err, exit.Text(err))
 	if a.Crashes.Print(a.Err) {
 		return crash.ExitCode
 	}
@@ -83,7 +79,7 @@ Every step is recorded in one append-only deployment log.
   deployster apply web.yaml --confirm NO         change it, without questions
   deployster log latest run/web.yaml             what was applied last
   deployster validate web.yaml --var tag=1.2     is the manifest sound`,
-		Version:       version.Current(),
+		Version:       a.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -136,7 +132,6 @@ func refuseArguments(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			err := check(c, args)
-			var wrong *exit.UsageError
 			if err == nil {
 				return nil
 			}
@@ -145,7 +140,7 @@ func refuseArguments(c *cobra.Command) {
 					return exit.Usage("%s takes its file with a flag: use -f %s", c.CommandPath(), output.ShellWord(output.Operand(args[i])))
 				}
 			}
-			if errors.As(err, &wrong) {
+			if exit.IsInvalid(err) {
 				return err
 			}
 			return exit.Usage("%w (see %q)", err, c.CommandPath()+" --help")

@@ -9,7 +9,6 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/internal/cli/version"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -68,9 +67,9 @@ func versionCommand(a *app.App) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			platform := runtime.GOOS + "/" + runtime.GOARCH
 			if a.JSON() {
-				return a.Line(map[string]string{"deployster": version.Current(), "platform": platform, "go": runtime.Version()})
+				return a.Line(map[string]string{"deployster": a.Version, "platform": platform, "go": runtime.Version()})
 			}
-			return a.Printf("deployster %s %s %s\n", version.Current(), platform, runtime.Version())
+			return a.Printf("deployster %s %s %s\n", a.Version, platform, runtime.Version())
 		},
 	}
 }

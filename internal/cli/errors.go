@@ -10,7 +10,6 @@ import (
 
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/internal/cli/version"
 	"github.com/deployster-go/deployster/manifest"
 )
 
@@ -58,7 +57,7 @@ func about(root *cobra.Command, args []string) string {
 			}
 		}
 	}
-	return fmt.Sprintf("deployster: %s\ncommand: %s\n", version.Current(), strings.Join(words, " "))
+	return fmt.Sprintf("deployster: %s\ncommand: %s\n", root.Version, strings.Join(words, " "))
 }
 
 // given lists the values of variables that a command line gives.

@@ -130,6 +130,7 @@ func (r *Run) Summary() string {
 		return "in progress"
 	case RunDied:
 		return "died; the next run of the same manifests closes it"
+	default: // with what was done
 	}
 	var parts []string
 	if n := r.Counts; n != nil {
@@ -172,11 +173,16 @@ func ExplainRuns(ctx context.Context, log deploylog.Log, t deploylog.Target) ([]
 		}
 		reasons = append(reasons, r)
 	}
-	if len(reasons) > 0 {
-		return reasons, nil
+	known := len(reasons) > 0
+	if !known {
+		for _, err := range log.Read(ctx, deploylog.Filter{Target: t, Last: 1}) {
+			if known = true; err != nil {
+				return nil, err
+			}
+		}
 	}
-	for _, err := range log.Read(ctx, deploylog.Filter{Target: t, Last: 1}) {
-		return reasons, err
+	if !known {
+		return nil, fmt.Errorf("%s: %w", t, ErrNotFound)
 	}
-	return nil, fmt.Errorf("%s: %w", t, ErrNotFound)
+	return reasons, nil
 }

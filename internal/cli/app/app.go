@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -30,7 +31,20 @@ type App struct {
 
 // New is the process with its standard streams.
 func New() *App {
-	return &App{In: os.Stdin, Printer: &output.Printer{Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Now: time.Now}}
+	return &App{In: os.Stdin, Printer: &output.Printer{Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Now: time.Now, Version: version()}}
+}
+
+// releaseVersion is the version of binaries that were not built as a module at
+// a version.
+const releaseVersion = "0.1.0-dev"
+
+// version is that of the module as it was built.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return releaseVersion
+	}
+	return strings.TrimPrefix(info.Main.Version, "v")
 }
 
 // GlobalFlags are the flags of all commands, but for those of the Printer.

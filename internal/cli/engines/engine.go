@@ -18,7 +18,6 @@ import (
 	"github.com/deployster-go/deployster/engine/oci"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/internal/cli/version"
 	"github.com/deployster-go/deployster/internal/entrypoint"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/shipped"
@@ -158,7 +157,7 @@ func OpenOCI(ctx context.Context, a *app.App, news io.Writer) (*oci.Engine, erro
 // Images makes the images of an engine available, those of the types that ship
 // with this binary among them.
 func Images(a *app.App, e engine.Engine, info engine.Info, f Flags) (*shipped.Images, error) {
-	return shipped.NewImages(e, shipped.Options{Version: version.Current(), OS: info.OS, Arch: info.Arch, TypesImage: f.typesImage})
+	return shipped.NewImages(e, shipped.Options{Version: a.Version, OS: info.OS, Arch: info.Arch, TypesImage: f.typesImage})
 }
 
 // RegisterCache adds the flag of commands that ask types what they are.

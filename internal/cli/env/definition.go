@@ -285,7 +285,7 @@ func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d draft, flag
 	err = workers.Tasks.Removable(asking, d.Definition, d.manifest, d.hosts, func(unread []manifest.Problem) error {
 		return session.WarnUnread(a, unread, flags.Input.Strict)
 	})
-	if signals.Count.Load() > 0 {
+	if signals.Interrupted() {
 		return exit.Reported(runner.ErrInterrupted)
 	}
 	return err

@@ -116,7 +116,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 			return err
 		}
 		screen := a.Events()
-		err := session.WithWorkers(ctx, a, e.Log, o.work.WorkerFlags, screen, func(ctx context.Context, workers *session.Workers, stop <-chan struct{}) error {
+		err := session.WithWorkers(ctx, a, e.Log, o.work.WorkerFlags, screen.Notices, func(ctx context.Context, workers *session.Workers, stop <-chan struct{}) error {
 			names := o.names
 			if len(names) == 0 {
 				names = e.Present()

@@ -37,7 +37,7 @@ func deployAndWait(ctx context.Context, a *app.App, command string, e *query.Env
 	screen, closeScreen := a.LiveEvents()
 	f := &follower{app: a, environments: e, name: name, screen: screen}
 	begun := false
-	err := session.WithWorkers(ctx, a, e.Log, flags.WorkerFlags, screen, func(ctx context.Context, workers *session.Workers, stop <-chan struct{}) error {
+	err := session.WithWorkers(ctx, a, e.Log, flags.WorkerFlags, screen.Notices, func(ctx context.Context, workers *session.Workers, stop <-chan struct{}) error {
 		if err := flags.warnUnread(a, e, workers.Tasks, []string{name}); err != nil {
 			return err
 		}

@@ -8,9 +8,14 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -23,68 +28,83 @@ const (
 	exitInterrupted = 130
 )
 
-// UsageError is wrong usage or invalid input.
-type UsageError struct{ Cause error }
-
-// Error implements error.
-func (e *UsageError) Error() string { return e.Cause.Error() }
+// coded is an error that decides the exit code.
+type coded struct {
+	error
+	code int
+}
 
 // Unwrap returns the cause.
-func (e *UsageError) Unwrap() error { return e.Cause }
+func (e *coded) Unwrap() error { return e.error }
 
 // Invalid makes an error one of wrong usage or invalid input.
-func Invalid(cause error) error { return &UsageError{cause} }
+func Invalid(cause error) error { return &coded{cause, exitInvalid} }
 
 // Usage is Invalid of a new error.
-func Usage(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
+func Usage(format string, args ...any) error { return Invalid(fmt.Errorf(format, args...)) }
 
-// ReportedError is an error that the output has reported already.
-type ReportedError struct{ Cause error }
+// IsInvalid reports whether an error is one of wrong usage or invalid input.
+func IsInvalid(err error) bool { return Code(err) == exitInvalid }
 
-// Error implements error.
-func (e *ReportedError) Error() string { return e.Cause.Error() }
+// Refused makes wrong usage of an error that says that something does not exist.
+func Refused(err error) error {
+	for _, unknown := range []error{pipelines.ErrNoPipeline, pipeline.ErrUnknown, environments.ErrNoEnvironment, environment.ErrUnknown, query.ErrNotFound} {
+		if errors.Is(err, unknown) {
+			return Invalid(err)
+		}
+	}
+	return err
+}
+
+// ErrChanges is how plan --detailed-exitcode says that there are changes.
+var ErrChanges error = &coded{errors.New("there are changes"), exitChanges}
+
+// Status is the exit code of something that ran in this process's place.
+func Status(code int) error { return &coded{fmt.Errorf("exited with %d", code), code} }
+
+// reported is an error that the output has reported already.
+type reported struct{ error }
 
 // Unwrap returns the cause.
-func (e *ReportedError) Unwrap() error { return e.Cause }
+func (e *reported) Unwrap() error { return e.error }
 
 // Reported marks an error as one that the output has reported already.
 func Reported(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &ReportedError{err}
+	return &reported{err}
 }
-
-// ErrChanges is how plan --detailed-exitcode says that there are changes.
-var ErrChanges = errors.New("there are changes")
 
 // Code is the exit code of a command that returned an error.
 func Code(err error) int {
-	var wrong *UsageError
 	var failed *runner.FailedError
+	var decided *coded
 	var input *work.InputError
 	var invalid *manifest.Error
-	var status Status
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.As(err, &status):
-		return int(status)
 	case errors.Is(err, runner.ErrInterrupted):
 		return exitInterrupted
-	case errors.Is(err, ErrChanges):
-		return exitChanges
 	case errors.As(err, &failed):
 		return exitFailed
-	case errors.As(err, &wrong), errors.As(err, &input), errors.As(err, &invalid):
+	case errors.As(err, &decided):
+		return decided.code
+	case errors.As(err, &input), errors.As(err, &invalid):
 		return exitInvalid
 	default:
 		return exitFailed
 	}
 }
 
-// Text is what people read of an error. It may quote files and containers.
+// Text is what people read of an error: nothing where the output has reported it
+// already. It may quote files and containers.
 func Text(err error) string {
+	var said *reported
+	if err == nil || errors.As(err, &said) {
+		return ""
+	}
 	text := view.Clean(inWords(err)) + "\n"
 	var invalid *manifest.Error
 	if errors.As(err, &invalid) {
@@ -134,10 +154,3 @@ func fileErrors(err error) []*fs.PathError {
 	}
 	return nil
 }
-
-// Status is the exit code of something that ran in this process's place
-// and has reported its errors itself.
-type Status int
-
-// Error implements error.
-func (s Status) Error() string { return fmt.Sprintf("exited with %d", int(s)) }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/deployster-go/deployster/runner"
@@ -15,44 +14,40 @@ import (
 // Signals turns signals into the runner's two steps: the first asks to
 // stop, the second kills what runs.
 type Signals struct {
-	Stop    chan struct{}
+	Stop    <-chan struct{} // closed by the first signal
+	first   context.Context // done with the first signal
 	signals chan os.Signal
-	Count   atomic.Int32
 }
 
 // Handle returns a context that a second signal cancels, and calls
 // notice at the first with what happens now.
 func Handle(ctx context.Context, notice func(string)) (context.Context, *Signals) {
-	ctx, cancel := context.WithCancel(ctx)
-	i := &Signals{Stop: make(chan struct{}), signals: make(chan os.Signal, 2)}
+	ctx, kill := context.WithCancel(ctx)
+	first, stop := context.WithCancel(context.Background())
+	i := &Signals{Stop: first.Done(), first: first, signals: make(chan os.Signal, 2)}
 	signal.Notify(i.signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	// A reader of the output that went away must not end a run in its midst.
 	signal.Ignore(syscall.SIGPIPE)
 	go func() {
-		defer cancel()
-		for range i.signals {
-			if i.Count.Add(1) == 1 {
-				close(i.Stop)
-				notice("stopping: running actions finish first; interrupt again to kill them")
-				continue
+		defer kill()
+		for _, step := range []string{"stopping: running actions finish first; interrupt again to kill them", "killing what runs"} {
+			if _, came := <-i.signals; !came {
+				return
 			}
-			notice("killing what runs")
-			return
+			stop()
+			notice(step)
 		}
 	}()
 	return ctx, i
 }
 
+// Interrupted reports whether there was a signal.
+func (i *Signals) Interrupted() bool { return i.first.Err() != nil }
+
 // Context returns a context that ends with the first signal.
 func (i *Signals) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		select {
-		case <-i.Stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	context.AfterFunc(i.first, cancel)
 	return ctx, cancel
 }
 

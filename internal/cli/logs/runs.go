@@ -13,7 +13,6 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
-	"github.com/deployster-go/deployster/internal/cli/version"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
@@ -76,7 +75,7 @@ func printRunLines(a *app.App, runs []*query.Run) error {
 		Version    int    `json:"version"`
 		Deployster string `json:"deployster"`
 		Command    string `json:"command"`
-	}{runsVersion, version.Current(), "log runs"})
+	}{runsVersion, a.Version, "log runs"})
 	for _, r := range runs {
 		err = errors.Join(err, a.Line(r))
 	}

@@ -2,21 +2,21 @@ package output
 
 import (
 	"maps"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
-	"github.com/deployster-go/deployster/internal/cli/version"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/pipeline"
 )
 
 // Events shows what happens to pipelines and environments while a command works on
 // them: a line an event, or the live table of one environment. It is a
-// pipelines.Observer and a reconcile.Observer.
+// pipelines.Observer and a reconcile.Observer, and makes notices of what a logger
+// writes.
 type Events struct {
+	Notices
 	printer *Printer
 	live    *view.EnvironmentLive // may be nil
 
@@ -26,7 +26,11 @@ type Events struct {
 }
 
 // Events shows events a line each.
-func (p *Printer) Events() *Events { return &Events{printer: p} }
+func (p *Printer) Events() *Events {
+	s := &Events{printer: p}
+	s.Notices = s.Notice
+	return s
+}
 
 // LiveEvents draws a table where the output is a terminal, until it is closed, and
 // shows events a line each elsewhere.
@@ -35,23 +39,22 @@ func (p *Printer) LiveEvents() (s *Events, closeScreen func() error) {
 	if p.JSON() || !p.Terminal(p.Out) {
 		return s, func() error { return nil }
 	}
-	o, tick := p.Live(p.Out)
-	s.live = view.NewEnvironmentLive(p.Out, o)
-	return s, func() error { defer tick.Stop(); return s.live.Close() }
+	s.live = view.NewEnvironmentLive(p.Out, p.liveOptions(p.Out))
+	return s, s.live.Close
 }
 
 // Begin writes the first line of JSON: the version of the format, that of
 // Deployster, the command, and what is particular to it.
 func (s *Events) Begin(command string, more map[string]any) {
-	line := map[string]any{"version": view.JSONVersion, "deployster": version.Current(), "command": command}
+	line := map[string]any{"version": view.JSONVersion, "deployster": s.printer.Version, "command": command}
 	maps.Copy(line, more)
-	s.line(line)
+	s.show(line, func() {})
 }
 
 // End writes the last line of JSON.
 func (s *Events) End(line map[string]any) {
 	line["type"] = "ended"
-	s.line(line)
+	s.show(line, func() {})
 }
 
 // Live reports whether the screen is a table.
@@ -73,20 +76,20 @@ func (s *Events) Failed() int {
 
 // Recorded implements pipelines.Observer and reconcile.Observer.
 func (s *Events) Recorded(e deploylog.Event) {
-	if e.Name == e.Target.Failed() && e.Target.Kind() == "pipeline" {
-		s.mu.Lock()
-		s.failed++
-		s.mu.Unlock()
-	}
 	s.show(map[string]any{"type": "recorded", "event": e}, func() {
 		o := s.printer.PlanOptions(s.printer.Out)
 		o.Seen = &s.seen
+		write := view.PipelineEvent
 		if _, ofEnvironment := environment.NameOf(e.Target); ofEnvironment {
-			_ = view.EnvironmentEvent(s.printer.Out, e, o)
-		} else {
-			_ = view.PipelineEvent(s.printer.Out, e, o)
+			write = view.EnvironmentEvent
 		}
+		_ = write(s.printer.Out, e, o)
 	})
+	if e.Name == e.Target.Failed() && e.Target.Kind() == "pipeline" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failed++
+	}
 }
 
 // Began implements pipelines.Observer.
@@ -118,12 +121,6 @@ func (s *Events) Notice(text string) {
 	s.show(map[string]any{"type": "notice", "text": text}, func() { _ = Write(s.printer.Err, "note: %s\n", view.Clean(text)) })
 }
 
-// Write makes notices of what a logger writes.
-func (s *Events) Write(p []byte) (int, error) {
-	s.Notice(strings.TrimRight(string(p), "\n"))
-	return len(p), nil
-}
-
 func stepLine(kind string, step pipeline.Step) map[string]any {
 	return map[string]any{"type": kind, "target": step.Target, "event": step.Event, "revision": step.Revision, "deployment": step.Deployment}
 }
@@ -139,9 +136,6 @@ func (s *Events) show(line map[string]any, text func()) {
 		text()
 	}
 }
-
-// line writes a line of JSON, where programs read the output.
-func (s *Events) line(line map[string]any) { s.show(line, func() {}) }
 
 // Unrecorded is a screen that ignores what is recorded: its user reads that in the
 // log.

@@ -1,56 +1,130 @@
 package output
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/deployster-go/deployster/internal/cli/version"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/runner"
 )
 
-// Screen is what a run is shown on.
-type Screen interface {
-	runner.Observer
-	Close() error
+// Screen shows a run while it goes on.
+type Screen struct {
+	runner.Observer            // nil where nothing is shown
+	lines           *view.JSON // of a report for programs; else nil
+	close           func() error
 }
 
-// OpenScreen opens the view that fits the output: NDJSON when asked for, a live
-// tree on a terminal, lines elsewhere. close stops its clock.
-func (p *Printer) OpenScreen(out *os.File, command string) (s Screen, close func() error) {
-	if p.JSON() && out == p.Out {
-		s = view.NewJSON(out, command, version.Current())
-		return s, s.Close
+// OpenScreen opens the screen of a command that changes things: NDJSON when asked
+// for, a live tree on a terminal, lines elsewhere.
+func (p *Printer) OpenScreen(command string) *Screen {
+	switch {
+	case p.JSON():
+		lines := view.NewJSON(p.Out, command, p.Version)
+		return &Screen{Observer: lines, close: lines.Close}
+	case p.Terminal(p.Out):
+		return p.draw(p.Out)
 	}
-	if p.Terminal(out) {
-		o, tick := p.Live(out)
-		s = view.NewLive(out, o)
-		return s, func() error { defer tick.Stop(); return s.Close() }
-	}
-	tick := time.NewTicker(time.Second)
-	s = view.NewPlain(out, view.PlainOptions{Color: p.Color(out), Verbose: p.Verbose, Now: p.Now, Tick: tick.C})
-	return s, func() error { defer tick.Stop(); return s.Close() }
+	plain := view.NewPlain(p.Out, view.PlainOptions{Color: p.Color(p.Out), Verbose: p.Verbose, Now: p.Now, Tick: time.Tick(time.Second)})
+	return &Screen{Observer: plain, close: plain.Close}
 }
 
-// Live says what a live view draws on, with the clock that is to be stopped when
-// it is closed.
-func (p *Printer) Live(out *os.File) (view.LiveOptions, *time.Ticker) {
-	tick := time.NewTicker(100 * time.Millisecond)
-	size := func() (int, int) {
-		w, h, err := term.GetSize(int(out.Fd()))
-		if err != nil {
-			return 0, 0
+// Report opens the screen of a command that only looks, and shows a report in the
+// end. How that comes about is printed for programs before it, and drawn for people
+// on the terminal of their notices.
+func (p *Printer) Report(command string) *Screen {
+	s := &Screen{close: func() error { return nil }}
+	switch {
+	case p.JSON():
+		s.lines = view.NewJSON(p.Out, command, p.Version)
+		s.Observer = s.lines
+	case p.Terminal(p.Err):
+		return p.draw(p.Err)
+	}
+	return s
+}
+
+// draw opens a live tree.
+func (p *Printer) draw(terminal *os.File) *Screen {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	live := view.NewLive(terminal, p.liveOptions(terminal))
+	p.live = live
+	return &Screen{Observer: live, close: func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.live = nil
+		return live.Close()
+	}}
+}
+
+// Show prints a part of a report, in the form for programs or for people.
+func (s *Screen) Show(document func(*view.JSON), text func() error) error {
+	if s.lines == nil {
+		return text()
+	}
+	document(s.lines)
+	return s.lines.Close()
+}
+
+// Close ends what is drawn. It returns the first error of writing.
+func (s *Screen) Close() error { return s.close() }
+
+// Suspend takes what is drawn off the terminal until resume is called.
+func (p *Printer) Suspend() (resume func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.live == nil {
+		return func() {}
+	}
+	p.live.Suspend()
+	return p.live.Resume
+}
+
+// Notice prints a sentence beside the output.
+func (p *Printer) Notice(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.live != nil {
+		p.live.Observe(runner.Event{Kind: runner.Waiting, Text: text})
+		return
+	}
+	fmt.Fprintln(p.Err, text)
+}
+
+// Notices returns where notices go.
+func (p *Printer) Notices() Notices { return p.Notice }
+
+// Notices takes notices, and makes notices of what a logger writes.
+type Notices func(text string)
+
+// Write implements io.Writer.
+func (n Notices) Write(p []byte) (int, error) {
+	n(strings.TrimRight(string(p), "\n"))
+	return len(p), nil
+}
+
+// Progress writes to one line of a terminal, from the first second on; "" ends
+// it. Elsewhere it writes nothing.
+func (p *Printer) Progress(what string) func(string) {
+	if !p.Terminal(p.Err) {
+		return func(string) {}
+	}
+	begun, shown := p.Now(), false
+	return func(text string) {
+		switch {
+		case text == "" && shown:
+			fmt.Fprint(p.Err, "\r\x1b[K")
+		case text != "" && p.Now().Sub(begun) > time.Second:
+			shown = true
+			fmt.Fprintf(p.Err, "\r\x1b[K%s: %s", what, text)
 		}
-		return w, h
 	}
-	return view.LiveOptions{
-		Width:  func() int { w, _ := size(); return w },
-		Height: func() int { _, h := size(); return h },
-		Color:  p.Color(out), Verbose: p.Verbose, All: p.All, Now: p.Now, Tick: tick.C,
-	}, tick
 }
 
 // Terminal reports whether a file is a terminal on which can be drawn.
@@ -63,13 +137,28 @@ func (p *Printer) Color(f *os.File) bool {
 	return view.ColorWanted(term.IsTerminal(int(f.Fd())), p.Getenv)
 }
 
+// size is that of a terminal, in cells; 0 where it is not known.
+func size(f *os.File) (width, height int) {
+	width, height, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0, 0
+	}
+	return width, height
+}
+
+// liveOptions says what a live view draws on.
+func (p *Printer) liveOptions(f *os.File) view.LiveOptions {
+	return view.LiveOptions{
+		Width:  func() int { w, _ := size(f); return w },
+		Height: func() int { _, h := size(f); return h },
+		Color:  p.Color(f), Verbose: p.Verbose, All: p.All, Now: p.Now, Tick: time.Tick(100 * time.Millisecond),
+	}
+}
+
 // PlanOptions says how a file is written.
 func (p *Printer) PlanOptions(f *os.File) view.PlanOptions {
-	opts := view.PlanOptions{Color: p.Color(f), Full: p.Full, All: p.All}
-	if w, _, err := term.GetSize(int(f.Fd())); err == nil {
-		opts.Width = w
-	}
-	return opts
+	width, _ := size(f)
+	return view.PlanOptions{Color: p.Color(f), Full: p.Full, All: p.All, Width: width}
 }
 
 // RegisterFull adds the flag of commands whose output cuts long values.

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"regexp"
 	"strings"
 	"time"
 
@@ -20,3 +21,29 @@ func InLine(text string) string { return strings.Join(strings.Fields(view.Clean(
 
 // Moment is a time as people read it, in their time zone.
 func Moment(t time.Time) string { return t.Local().Format(time.DateTime) }
+
+// CommandLine writes a command so that a shell can run it.
+func CommandLine(words ...string) string {
+	for i, w := range words {
+		words[i] = ShellWord(w)
+	}
+	return strings.Join(words, " ")
+}
+
+// Operand is a path so that no command takes it for a flag.
+func Operand(path string) string {
+	if strings.HasPrefix(path, "-") {
+		return "./" + path
+	}
+	return path
+}
+
+var safeWord = regexp.MustCompile(`^[\pL\pN_@%+=:,./…-]+$`)
+
+// ShellWord writes a word so that a shell takes it as one.
+func ShellWord(w string) string {
+	if safeWord.MatchString(w) {
+		return w
+	}
+	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+}

@@ -13,7 +13,6 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
@@ -64,8 +63,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 		}
 		definitions := p.Definitions(o.names...)
 		screen := a.Events()
-		news := &output.News{Fallback: a.Err}
-		err := session.WithWorkers(ctx, a, p.Log, o.WorkerFlags, news, func(ctx context.Context, workers *session.Workers, stop <-chan struct{}) error {
+		err := session.WithWorkers(ctx, a, p.Log, o.WorkerFlags, a.Notices(), func(ctx context.Context, workers *session.Workers, stop <-chan struct{}) error {
 			// Later, when a scheduler is at work, it goes on with the hosts it knows.
 			hasGroups := func(d *pipeline.Definition) bool { return len(d.Groups()) > 0 }
 			if _, err := workers.Hosts.Inventory(); err != nil && slices.ContainsFunc(definitions, hasGroups) {

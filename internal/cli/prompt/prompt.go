@@ -23,7 +23,6 @@ import (
 // still.
 type Prompt struct {
 	app    *app.App
-	Screen output.Screen // that is drawn while questions are asked; may be nil
 	in     *bufio.Reader
 	Plan   *runner.Plan    // shown again when it is asked for; may be nil
 	Each   bool            // every action is asked for, and not whole resources
@@ -89,10 +88,7 @@ func (p *Prompt) ConfirmPlan(ctx context.Context) (bool, error) {
 // choose shows a question and waits for an answer: the key of one of the
 // choices, or y or n. The end of input is no.
 func (p *Prompt) choose(ctx context.Context, choices []choice, show func(w io.Writer, keys string, o view.PlanOptions) error) (rune, error) {
-	if live, ok := p.Screen.(*view.Live); ok {
-		live.Suspend()
-		defer live.Resume()
-	}
+	defer p.app.Suspend()()
 	forget(p.app.In)
 	p.in.Reset(p.app.In)
 	keys := "y/N"

@@ -156,7 +156,7 @@ func runDrift(ctx context.Context, a *app.App, o lookOptions) error {
 type look struct {
 	*session.Started
 	held   *runs.Run
-	report *output.Report
+	report *output.Screen
 }
 
 func startLook(ctx context.Context, a *app.App, command string, o lookOptions) (*look, error) {

@@ -18,7 +18,6 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/cli/session"
-	"github.com/deployster-go/deployster/internal/cli/version"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/internal/view"
@@ -87,8 +86,8 @@ func applySaved(ctx context.Context, a *app.App, o applyOptions, p *savedPlan) e
 		return err
 	}
 	defer s.Close()
-	if p.Deployster != version.Current() {
-		s.News.Notice(fmt.Sprintf("note: the plan was made by deployster %s, and this is %s: types that ship with it may differ", p.Deployster, version.Current()))
+	if p.Deployster != a.Version {
+		a.Notice(fmt.Sprintf("note: the plan was made by deployster %s, and this is %s: types that ship with it may differ", p.Deployster, a.Version))
 	}
 	if now := engineOf(s); now != p.Engine {
 		return exit.Usage("the plan %s was made on %s, and this is %s: apply it there, or plan again: %s", p.path, p.Engine, now, p.planCommand())
@@ -229,7 +228,7 @@ func (o *planOptions) prepare() (*saving, error) {
 
 // save writes a plan to its file, which is there only when it is whole.
 func (s *saving) save(a *app.App, l *look, o planOptions, plan *runner.Plan) (err error) {
-	s.CreatedAt, s.Deployster, s.Targets = a.Now().UTC(), version.Current(), o.input.Targets
+	s.CreatedAt, s.Deployster, s.Targets = a.Now().UTC(), a.Version, o.input.Targets
 	s.Run, s.Resources, s.Engine = plan.Run, plan.Resources, engineOf(l.Started)
 	for _, path := range o.files {
 		s.Manifests = append(s.Manifests, l.Below(path))

@@ -14,7 +14,6 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
-	"github.com/deployster-go/deployster/internal/cli/version"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/planfile"
 	"github.com/deployster-go/deployster/internal/view"
@@ -62,7 +61,7 @@ func (f *Flags) RegisterVariables(c *cobra.Command) {
 func inputs(a *app.App, flags Flags) work.Inputs {
 	home, _ := os.UserHomeDir() // without a home there is no configuration in it
 	return work.Inputs{
-		Workspace: a.Workspace, Home: home, Version: version.Current(), Verbose: a.Verbose,
+		Workspace: a.Workspace, Home: home, Version: a.Version, Verbose: a.Verbose,
 		Variables: flags.Variables, Now: a.Now, Hide: a.Crashes.Hide,
 	}
 }

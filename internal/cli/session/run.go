@@ -17,7 +17,6 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
-	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
@@ -28,7 +27,6 @@ import (
 type Started struct {
 	*work.Run
 	Ctx     context.Context
-	News    *output.News
 	signals *interrupt.Signals
 	log     deploylog.Log
 
@@ -64,8 +62,8 @@ func Start(ctx context.Context, a *app.App, command string, files []string, flag
 			return nil, err
 		}
 	}
-	s := &Started{Run: &work.Run{Input: in}, News: &output.News{Fallback: a.Err}}
-	s.Ctx, s.signals = interrupt.Handle(ctx, s.News.Notice)
+	s := &Started{Run: &work.Run{Input: in}}
+	s.Ctx, s.signals = interrupt.Handle(ctx, a.Notice)
 	defer func() {
 		if err != nil {
 			err = s.Interrupted(err)
@@ -75,33 +73,33 @@ func Start(ctx context.Context, a *app.App, command string, files []string, flag
 	if err := s.openExisting(a, files, &ef); err != nil {
 		return nil, err
 	}
-	if s.Connection, err = engines.Connect(s.Ctx, a, s.News, ef); err != nil {
+	if s.Connection, err = engines.Connect(s.Ctx, a, a.Notices(), ef); err != nil {
 		return nil, err
 	}
 	if err := s.CheckPlugs(in.Manifest); err != nil {
 		return nil, err
 	}
 	if s.log == nil {
-		if s.log, err = a.OpenLog(s.Ctx, s.News); err != nil {
+		if s.log, err = a.OpenLog(s.Ctx, a.Notices()); err != nil {
 			return nil, err
 		}
 	}
-	config.Log, config.Notice = s.log, func(text string) { s.News.Notice("note: " + text) }
+	config.Log, config.Notice = s.log, func(text string) { a.Notice("note: " + text) }
 	s.Run = config.Prepare(in, s.Connection, work.Request{Command: command, Files: files})
 	s.Containers.Stop = s.signals.Stop
 	if s.removing = flags.Removing; s.removing {
 		s.Removes(in.Remove)
-		s.noticeDependents(flags.Targets)
+		s.noticeDependents(a, flags.Targets)
 	}
 	return s, nil
 }
 
 // noticeDependents names what is removed with the targets because it depends on
 // them.
-func (s *Started) noticeDependents(targets []string) {
+func (s *Started) noticeDependents(a *app.App, targets []string) {
 	along := slices.DeleteFunc(slices.Clone(s.Remove), func(name string) bool { return slices.Contains(targets, name) })
 	if len(along) > 0 {
-		s.News.Notice("note: what depends on " + strings.Join(targets, ", ") + " is removed, too: " + strings.Join(along, ", "))
+		a.Notice("note: what depends on " + strings.Join(targets, ", ") + " is removed, too: " + strings.Join(along, ", "))
 	}
 }
 
@@ -118,7 +116,7 @@ func (s *Started) openExisting(a *app.App, files []string, ef *engines.Flags) er
 		}
 		return nil // opening it reports what is wrong with it
 	}
-	if s.log, err = a.OpenLog(s.Ctx, s.News); err != nil {
+	if s.log, err = a.OpenLog(s.Ctx, a.Notices()); err != nil {
 		return err
 	}
 	if err := engines.Abandon(s.Ctx, a, s.log, ef.Abandon); err != nil || !ef.Changes {
@@ -141,7 +139,7 @@ func (s *Started) Close() {
 
 // Interrupted marks an error as an interruption when a signal caused it.
 func (s *Started) Interrupted(err error) error {
-	if err != nil && s.signals.Count.Load() > 0 && !errors.Is(err, runner.ErrInterrupted) {
+	if err != nil && s.signals.Interrupted() && !errors.Is(err, runner.ErrInterrupted) {
 		return fmt.Errorf("%w: %w", runner.ErrInterrupted, err)
 	}
 	return err
@@ -183,30 +181,26 @@ func (s *Started) Execute(a *app.App, mode runner.ConfirmMode, keepGoing bool, s
 			return s.Interrupted(err)
 		}
 	}
-	out, closeScreen := a.OpenScreen(a.Out, s.Caller.Details["command"])
-	s.News.Show(out)
-	questions.Screen = out
+	out := a.OpenScreen(s.Caller.Details["command"])
 	s.Caller.Observer, s.Caller.Confirmer = out, questions
 	if s.removing {
 		_, err = r.Destroy(s.Ctx, s.Caller)
 	} else {
 		_, err = r.Apply(s.Ctx, s.Caller)
 	}
-	return s.Reported(errors.Join(err, closeScreen()))
+	return s.Reported(errors.Join(err, out.Close()))
 }
 
 // confirmPlan shows the plan before questions are asked, and in the mode ONCE
 // asks for it. A plan without changes needs no answer; should something change
 // before it is applied, that is asked for.
 func (s *Started) confirmPlan(a *app.App, r *runner.Runner, questions *prompt.Prompt, plan *runner.Plan) (err error) {
-	out, closeScreen := a.OpenScreen(a.Out, "plan")
-	s.News.Show(out)
+	out := a.OpenScreen("plan")
 	s.Caller.Observer = out
 	if plan == nil {
 		plan, err = s.Plan(r)
 	}
-	err = errors.Join(err, closeScreen())
-	s.News.Show(nil)
+	err = errors.Join(err, out.Close())
 	questions.Plan = plan
 	once := s.Caller.Confirm == runner.ConfirmOnce
 	var failed *runner.FailedError

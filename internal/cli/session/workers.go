@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
+	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -57,26 +58,20 @@ func OpenWorkers(a *app.App, log deploylog.Log, f WorkerFlags, news io.Writer) (
 	return &Workers{EnginePool: pool, Hosts: hosts, Tasks: tasks, Steps: work.NewStepWorker(config, pool)}, nil
 }
 
-// News is where what happens beside the output of a command is told.
-type News interface {
-	io.Writer
-	Notice(text string)
-}
-
 // WithWorkers has something done with the workers of a command, and closes them. The first
 // signal closes stop, the second ends ctx; what has ended because of either is reported.
-func WithWorkers(ctx context.Context, a *app.App, log deploylog.Log, f WorkerFlags, news News,
+func WithWorkers(ctx context.Context, a *app.App, log deploylog.Log, f WorkerFlags, notices output.Notices,
 	do func(ctx context.Context, w *Workers, stop <-chan struct{}) error,
 ) (err error) {
-	ctx, signals := interrupt.Handle(ctx, news.Notice)
+	ctx, signals := interrupt.Handle(ctx, notices)
 	defer signals.Done()
-	workers, err := OpenWorkers(a, log, f, news)
+	workers, err := OpenWorkers(a, log, f, notices)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, workers.Close()) }()
 	err = do(ctx, workers, signals.Stop)
-	if signals.Count.Load() > 0 && (err == nil || errors.Is(err, context.Canceled)) {
+	if signals.Interrupted() && (err == nil || errors.Is(err, context.Canceled)) {
 		return exit.Reported(runner.ErrInterrupted)
 	}
 	return err

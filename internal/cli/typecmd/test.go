@@ -15,7 +15,6 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
-	"github.com/deployster-go/deployster/internal/cli/version"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
@@ -62,7 +61,7 @@ Exit codes: 0 all is well, 1 a check failed, 3 wrong usage.`,
 }
 
 func runTest(ctx context.Context, a *app.App, o testOptions) (err error) {
-	check := authoring.Options{Image: o.image, Network: o.engine.Network, Version: version.Current(), Verbose: a.Verbose}
+	check := authoring.Options{Image: o.image, Network: o.engine.Network, Version: a.Version, Verbose: a.Verbose}
 	if check.Pull, err = o.engine.Policy(); err != nil {
 		return err
 	}
@@ -134,7 +133,7 @@ func reportChecks(ctx context.Context, a *app.App, check authoring.Options) erro
 	color := a.Color(a.Out)
 	show := func(r authoring.Result) error { return a.Printf("%s", view.CheckText(r, color)) }
 	if a.JSON() {
-		lines := view.NewJSON(a.Out, "type test", version.Current())
+		lines := view.NewJSON(a.Out, "type test", a.Version)
 		if err := lines.Close(); err != nil {
 			return err
 		}

@@ -29,24 +29,15 @@ func (p *Printer) ShowsStatus(c *cobra.Command, hosts string, run func(ctx conte
 	c.Flags().BoolVar(&o.Hosts, "hosts", false, hosts)
 	c.Flags().BoolVar(&o.Watch, "watch", false, "show the status again whenever it changes, until interrupted")
 	c.RunE = func(c *cobra.Command, names []string) error {
-		if err := p.canWatch(o); err != nil {
-			return err
+		switch {
+		case o.Watch && o.At != 0:
+			return exit.Usage("--watch shows the present, --at a moment that has passed")
+		case o.Watch && (p.Format != "text" || !p.Terminal(p.Out)):
+			return exit.Usage("--watch needs a terminal; elsewhere, deployster log follow prints every event")
 		}
 		return run(c.Context(), names, o)
 	}
 	return c
-}
-
-// canWatch refuses to watch what does not change, or where nothing can be redrawn.
-func (p *Printer) canWatch(o StatusFlags) error {
-	switch {
-	case !o.Watch:
-	case o.At != 0:
-		return exit.Usage("--watch shows the present, --at a moment that has passed")
-	case p.Format != "text" || !p.Terminal(p.Out):
-		return exit.Usage("--watch needs a terminal; elsewhere, deployster log follow prints every event")
-	}
-	return nil
 }
 
 // Status shows a status; to watch it is to show it again whenever there is something
