@@ -90,11 +90,6 @@ func NewController(o Options) *Controller {
 // Run brings tasks to their hosts, see reconcile.Loop.Run.
 func (c *Controller) Run(ctx context.Context) error { return c.loop.Run(ctx) }
 
-// Controlled reports whether some controller controls an environment.
-func Controlled(log deploylog.Log, name string) bool {
-	return reconcile.Controlled(log, one, name)
-}
-
 // Acquired implements reconcile.Tenant.
 func (c *Controller) Acquired(name string) {
 	c.find(name)

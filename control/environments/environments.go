@@ -22,9 +22,6 @@ type Environments struct {
 	reservations *reservations
 }
 
-// one is what an environment is called.
-const one = "environment"
-
 // ErrNoEnvironment is wrapped where nothing has the name of an environment.
 var ErrNoEnvironment = errors.New("no such environment")
 
@@ -32,7 +29,7 @@ var ErrNoEnvironment = errors.New("no such environment")
 // that it folds, one at a time.
 func New(log deploylog.Log, now func() time.Time, subscribers ...func(deploylog.Event)) *Environments {
 	e := &Environments{Fold: reconcile.NewFold(reconcile.Kind[*environment.State]{
-		One: one, Many: "environments", NameOf: environment.NameOf, Begins: environment.EventCreated, Begin: environment.New, Exists: (*environment.State).Exists,
+		One: "environment", Many: "environments", NameOf: environment.NameOf, Begins: environment.EventCreated, Begin: environment.New, Exists: (*environment.State).Exists,
 		Missing: ErrNoEnvironment, Remedy: "deployster env create -f FILE",
 	}, log, now, nil)}
 	e.reservations = newReservations(e.States)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/environment"
 )
@@ -55,7 +54,7 @@ func TestTwoControllersOfOneEnvironmentTakeTurns(t *testing.T) {
 				w.slowly(10 * time.Second)
 				first, second := w.another("one", "web"), w.another("two", "web")
 				wait(5 * time.Second)
-				if !environments.Controlled(w.log, "web") {
+				if !w.environments.Controlled("web") {
 					t.Error("nobody controls it")
 				}
 				wait(5 * time.Minute)

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/environment"
 )
@@ -54,7 +53,7 @@ func TestWhoIsNotWaitedForAnyMoreIsLeftAlone(t *testing.T) {
 
 		leaveDB()
 		wait(time.Second)
-		if environments.Controlled(w.log, "db") || len(w.notices("notice")) > 0 {
+		if w.environments.Controlled("db") || len(w.notices("notice")) > 0 {
 			t.Errorf("somebody is at work, for nobody; notified %q", w.notified)
 		}
 		defer scope.Add("web")()

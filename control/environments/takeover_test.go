@@ -98,7 +98,7 @@ func TestAControllerStandsByAndTakesOverWhatWasBegun(t *testing.T) {
 				first := w.start()
 				w.options.Log, w.options.Tasks = w.open(), worker{w, "second"}
 				second := w.start()
-				if len(w.notices(standing)) != 1 || !environments.Controlled(w.log, "web") {
+				if len(w.notices(standing)) != 1 || !w.environments.Controlled("web") {
 					t.Errorf("notified %q", w.notified)
 				}
 				w.deploy("web", 1)
@@ -110,7 +110,7 @@ func TestAControllerStandsByAndTakesOverWhatWasBegun(t *testing.T) {
 					t.Errorf("notified %q", w.notified)
 				}
 				second.end()
-				if environments.Controlled(w.log, "web") {
+				if w.environments.Controlled("web") {
 					t.Error("somebody is at work")
 				}
 			})

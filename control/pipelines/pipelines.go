@@ -1,7 +1,6 @@
 // Package pipelines is the tenant of the reconcile loop that carries revisions through
 // pipelines. Pipelines folds and commands. A Scheduler does what may be done: it has the
-// work of steps done by a Worker, whose beginning it records first. An Overview is what
-// else the log tells of them.
+// work of steps done by a Worker, whose beginning it records first.
 package pipelines
 
 import (
@@ -20,9 +19,6 @@ type Pipelines struct {
 	*reconcile.Fold[*pipeline.State]
 }
 
-// one is what a pipeline is called.
-const one = "pipeline"
-
 // ErrNoPipeline is wrapped where nothing has the name of a pipeline.
 var ErrNoPipeline = errors.New("no such pipeline")
 
@@ -30,7 +26,7 @@ var ErrNoPipeline = errors.New("no such pipeline")
 // that it folds, one at a time.
 func New(log deploylog.Log, now func() time.Time, subscribers ...func(deploylog.Event)) *Pipelines {
 	return &Pipelines{reconcile.NewFold(reconcile.Kind[*pipeline.State]{
-		One: one, Many: "pipelines", NameOf: pipeline.NameOf, Begins: pipeline.EventDefined, Begin: pipeline.New, Exists: func(s *pipeline.State) bool { return s.Deleted() == 0 },
+		One: "pipeline", Many: "pipelines", NameOf: pipeline.NameOf, Begins: pipeline.EventDefined, Begin: pipeline.New, Exists: func(s *pipeline.State) bool { return s.Deleted() == 0 },
 		Missing: ErrNoPipeline, Remedy: "deployster pipeline apply -f FILE",
 	}, log, now, subscribers)}
 }

@@ -83,11 +83,6 @@ func NewScheduler(o Options) *Scheduler {
 // Run schedules, see reconcile.Loop.Run.
 func (s *Scheduler) Run(ctx context.Context) error { return s.loop.Run(ctx) }
 
-// Controlled reports whether some scheduler controls a pipeline.
-func Controlled(log deploylog.Log, name string) bool {
-	return reconcile.Controlled(log, one, name)
-}
-
 // Acquired implements reconcile.Tenant.
 func (s *Scheduler) Acquired(name string) { s.stale.Add(name) }
 

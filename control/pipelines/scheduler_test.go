@@ -440,3 +440,20 @@ func TestTheObserverIsNotifiedOfEverythingOnceAndInOrder(t *testing.T) {
 		}
 	})
 }
+
+func TestWhetherASchedulerControlsAPipeline(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.define(runStage("only"))
+		if p.pipelines.Controlled("p") {
+			t.Error("there is none")
+		}
+		r := p.start()
+		if !pipelines.New(p.open(), time.Now).Controlled("p") {
+			t.Error("there is one")
+		}
+		r.end()
+		if p.pipelines.Controlled("p") {
+			t.Error("there is none any more")
+		}
+	})
+}

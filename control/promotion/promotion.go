@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
@@ -25,20 +24,17 @@ import (
 // where their stages say so. All other work is another's. What it began it finds
 // again in the log, so doing its work twice deploys once.
 type Promotion struct {
-	pipelines.Worker
-	log          deploylog.Log
+	pipelines.Options
 	environments *environments.Environments
 	selected     func(query string) ([]string, error)
 	control      func(environment string) (leave func())
-	drain        reconcile.Drain
 }
 
-// New returns a pipelines.Worker that leaves to other what is no deployment to an
-// environment. selected are the hosts that a query selects at present. control is called
-// for an environment while its deployment is waited for. When it drains nothing is
-// waited for any more.
-func New(other pipelines.Worker, log deploylog.Log, now func() time.Time, selected func(query string) ([]string, error), control func(string) func(), drain reconcile.Drain) *Promotion {
-	return &Promotion{Worker: other, log: log, environments: environments.New(log, now), selected: selected, control: control, drain: drain}
+// New returns a pipelines.Worker for a scheduler with options, whose own Worker has what
+// is no deployment to an environment. selected are the hosts that a query selects at
+// present. control is called for an environment while its deployment is waited for.
+func New(o pipelines.Options, selected func(query string) ([]string, error), control func(environment string) (leave func())) *Promotion {
+	return &Promotion{Options: o, environments: environments.New(o.Log, o.Now), selected: selected, control: control}
 }
 
 // Schedule runs a scheduler of pipelines that carries their revisions to environments, too,
@@ -60,7 +56,7 @@ func Schedule(ctx context.Context, o pipelines.Options, tasks environments.Tasks
 	})
 	defer controlling.Wait()
 	defer close(over)
-	o.Worker = New(o.Worker, o.Log, o.Now, inventory.Selected, scope.Add, o.Drain)
+	o.Worker = New(o, inventory.Selected, scope.Add)
 	return pipelines.NewScheduler(o).Run(ctx)
 }
 
@@ -187,10 +183,10 @@ func taskOf(base *environment.Definition, s pipeline.Step, artifacts map[string]
 // wait waits for the end of a deployment.
 func (p *Promotion) wait(ctx context.Context, name string, d environment.Deployment) error {
 	defer p.control(name)()
-	waiting, cancel := p.drain.Context(ctx)
+	waiting, cancel := p.Drain.Context(ctx)
 	defer cancel()
 	var failed error
-	for e, err := range p.log.Watch(waiting, deploylog.Filter{Target: environment.Target(name), After: d.Seq}) {
+	for e, err := range p.Log.Watch(waiting, deploylog.Filter{Target: environment.Target(name), After: d.Seq}) {
 		if err != nil && waiting.Err() == nil {
 			return fmt.Errorf("watching environment %s: %w", name, err)
 		}

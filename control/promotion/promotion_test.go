@@ -8,9 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 
 	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/promotion"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
@@ -36,7 +38,8 @@ func newPromoted(t *testing.T) *promoted {
 	t.Helper()
 	log := reconciletest.InMemory(t)()
 	p := &promoted{T: t, log: log, environments: environments.New(log, time.Now), stop: make(chan struct{})}
-	p.promotion = promotion.New(nil, log, time.Now, func(string) ([]string, error) { return []string{"antworker001"}, nil }, func(string) func() { return func() {} }, p.stop)
+	p.promotion = promotion.New(pipelines.Options{Options: reconcile.Options{Log: log, Now: time.Now, Drain: p.stop}},
+		func(string) ([]string, error) { return []string{"antworker001"}, nil }, func(string) func() { return func() {} })
 	p.do(environment.Create{Definition: &environment.Definition{
 		Name: prod.Environment, Type: environment.Daemon, Task: environment.TaskSpec{Manifest: "task.yaml", Digest: "d", Vars: map[string]any{"port": 80}},
 		InstanceGroup: environment.InstanceGroup{Query: "attribute:stack == prod"},

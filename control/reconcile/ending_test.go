@@ -119,7 +119,7 @@ func TestALoopThatPanicsEndsThoughWorkWasAboutToBegin(t *testing.T) {
 		case <-time.After(time.Hour):
 			t.Fatal("it does not end")
 		}
-		if reconcile.Controlled(s.log, "counter", "a") {
+		if folded(s.log).Controlled("a") {
 			t.Error("a lock is left")
 		}
 	})

@@ -245,7 +245,7 @@ func TestProcessesShareEntitiesByTheirLocks(t *testing.T) {
 			s.wantDone(name, 60)
 		}
 		killAll()
-		if reconcile.Controlled(s.log, "counter", "a") {
+		if folded(s.log).Controlled("a") {
 			t.Error("it is controlled still")
 		}
 	})
@@ -347,7 +347,7 @@ func TestAScopeMayGrowAndShrink(t *testing.T) {
 		reconciletest.Wait(2 * time.Second)
 		done := len(s.story("a"))
 		reconciletest.Wait(10 * time.Second)
-		if n := len(s.story("a")); done < 10 || n != done || len(s.story("b")) != 1 || reconcile.Controlled(s.log, "counter", "a") {
+		if n := len(s.story("a")); done < 10 || n != done || len(s.story("b")) != 1 || folded(s.log).Controlled("a") {
 			t.Errorf("of a are %d and %d events, of b %d", done, n, len(s.story("b")))
 		}
 		kill()

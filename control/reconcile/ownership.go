@@ -102,10 +102,9 @@ const (
 // lockOf is the lock of whoever controls an entity.
 func lockOf(one, name string) string { return one + "/" + name }
 
-// Controlled reports whether some loop controls an entity of a kind, of which one is
-// called so.
-func Controlled(log deploylog.Log, one, name string) bool {
-	held, err := log.Locked(lockOf(one, name))
+// Controlled reports whether some loop controls an entity.
+func (f *Fold[S]) Controlled(name string) bool {
+	held, err := f.log.Locked(lockOf(f.One, name))
 	return held || err != nil
 }
 

@@ -52,11 +52,11 @@ func TestAskingWhetherAnEntityIsControlledTakesNothing(t *testing.T) {
 	inSite(t, func(s *site) {
 		s.create("a", 1000)
 		asked := untaken{s.log, t}
-		if reconcile.Controlled(asked, "counter", "a") {
+		if folded(asked).Controlled("a") {
 			t.Error("nobody controls it")
 		}
 		kill := s.start(reconcile.Only("a"))
-		if !reconcile.Controlled(asked, "counter", "a") {
+		if !folded(asked).Controlled("a") {
 			t.Error("it is not controlled")
 		}
 		kill()

@@ -114,7 +114,7 @@ func (e *Environments) Explain(t deploylog.Target, present bool) (reasons []envi
 		if present {
 			when = e.Now()
 		}
-		if present && !s.Idle() && !environments.Controlled(e.Log, name) {
+		if present && !s.Idle() && !e.Controlled(name) {
 			reasons = append(reasons, s.NoController())
 		}
 		reasons = append(reasons, s.Explain(t, when)...)

@@ -16,14 +16,14 @@ import (
 // event up to which it is followed.
 type Pipelines struct {
 	*pipelines.Pipelines
-	overview *pipelines.Overview
+	overview *overview
 	Log      deploylog.Log
 }
 
 // NewPipelines knows nothing until it is told to Follow.
 func NewPipelines(log deploylog.Log, now func() time.Time) *Pipelines {
-	overview := pipelines.NewOverview()
-	return &Pipelines{Pipelines: pipelines.New(log, now, overview.Note), overview: overview, Log: log}
+	overview := newOverview()
+	return &Pipelines{Pipelines: pipelines.New(log, now, overview.receive), overview: overview, Log: log}
 }
 
 // Check refuses the name of a pipeline that there is not, or not any more.
@@ -62,7 +62,7 @@ func (p *Pipelines) List() (rows []PipelineRow, deleted map[string]int64) {
 			deleted[name] = event
 			continue
 		}
-		latest := p.overview.Latest(pipeline.Target(name))
+		latest := p.overview.latest[pipeline.Target(name)]
 		rows = append(rows, PipelineRow{
 			Deployed: latest.Deployed, Failed: latest.Failed, InProgress: InProgress(s), Name: name, Stages: len(s.Definition().Stages),
 		})
@@ -91,7 +91,7 @@ type Release struct {
 func (p *Pipelines) Releases(name string) ([]Release, error) {
 	return reconcile.Get(p.Fold, name, func(s *pipeline.State) (all []Release) {
 		for _, r := range s.Registrations() {
-			all = append(all, Release{r, p.overview.Released(r.Deployment)})
+			all = append(all, Release{r, p.overview.released[r.Deployment].at})
 		}
 		return all
 	})
@@ -109,7 +109,7 @@ type PipelineStatus struct {
 // there last, and the revisions in progress there.
 type TargetRow struct {
 	pipeline.Place
-	pipelines.Latest
+	LatestRevisions
 	Revisions []pipeline.Row `json:"in_progress"` // oldest first
 }
 
@@ -144,7 +144,7 @@ func (p *Pipelines) status(name string, s *pipeline.State, hosts bool) PipelineS
 	}
 	status := PipelineStatus{Name: name, Event: s.Head(), Rows: []TargetRow{}, Waiting: []pipeline.Reason{}}
 	for _, place := range s.Places() {
-		row := TargetRow{Place: place, Latest: p.overview.Latest(place.Target), Revisions: revisions[place.Target]}
+		row := TargetRow{Place: place, LatestRevisions: p.overview.latest[place.Target], Revisions: revisions[place.Target]}
 		if hosts || row.Host == "" || row.Active() {
 			status.Rows = append(status.Rows, row)
 		}
@@ -165,7 +165,7 @@ func (p *Pipelines) Explain(t deploylog.Target, hosts pipelines.Hosts, present b
 	if err := p.Check(name); err != nil {
 		return nil, err
 	}
-	idle := present && !pipelines.Controlled(p.Log, name)
+	idle := present && !p.Controlled(name)
 	all, err := reconcile.Get(p.Fold, name, func(s *pipeline.State) []pipeline.Reason {
 		_, _ = hosts.Members(s.Definition()) // reads the inventory, for the slots
 		all := append([]pipeline.Reason{}, s.Explain(t)...)
@@ -185,16 +185,17 @@ func (p *Pipelines) Explain(t deploylog.Target, hosts pipelines.Hosts, present b
 
 // explainReady finds out who works on an entry, or what that waits for.
 func (p *Pipelines) explainReady(r *pipeline.Reason, hosts pipelines.Hosts, idle bool) {
-	if w, ok := p.overview.Working(*r); ok && runs.Alive(p.Log, w.Run) {
-		r.Code, r.Run, r.Seq = pipeline.InRun, w.Run, w.Seq
+	entry := step{r.Deployment, r.Target, r.Event}
+	if by := p.working(func(s step) bool { return s == entry }); len(by) > 0 {
+		r.Code, r.Run, r.Seq = pipeline.InRun, by[0].run, by[0].seq
 		return
 	}
 	if idle {
 		r.Code = pipeline.NoScheduler
 		return
 	}
-	if w, ok := p.overview.Failed(*r); ok {
-		r.Code, r.Run, r.Seq = pipeline.AwaitsRetry, w.Run, w.Seq
+	if failed, ok := p.overview.failed[entry]; ok {
+		r.Code, r.Run, r.Seq = pipeline.AwaitsRetry, failed.run, failed.seq
 		return
 	}
 	r.Code = pipeline.AwaitsSlot
@@ -202,10 +203,20 @@ func (p *Pipelines) explainReady(r *pipeline.Reason, hosts pipelines.Hosts, idle
 		return
 	}
 	host := string(r.Target)[strings.LastIndexByte(string(r.Target), '/')+1:]
-	busy := slices.DeleteFunc(p.overview.Busy(r.Target), func(w pipelines.Working) bool { return !runs.Alive(p.Log, w.Run) })
+	busy := p.working(func(s step) bool { return s.onHostOf(r.Target) })
 	if len(busy) > 0 && len(busy) >= hosts.Slots(host) {
-		r.Code, r.ByEvent, r.By, r.Run, r.Seq = pipeline.AwaitsHost, busy[0].Event, busy[0].Target, busy[0].Run, busy[0].Seq
+		r.Code, r.ByEvent, r.By, r.Run, r.Seq = pipeline.AwaitsHost, busy[0].event, busy[0].target, busy[0].run, busy[0].seq
 	}
+}
+
+// working are the runs that do the work of such steps.
+func (p *Pipelines) working(such func(step) bool) (alive []stepRun) {
+	for _, r := range p.overview.working {
+		if such(r.step) && runs.Alive(p.Log, r.run) {
+			alive = append(alive, r)
+		}
+	}
+	return alive
 }
 
 // explainDeploying names the environment for which a stage waits.

@@ -7,10 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
-	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
@@ -75,7 +73,7 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 		done := fmt.Sprintf("environment %s is deleted", o.name)
 		if startedBy(events) != "" {
 			done += " when its tasks are terminated"
-			defer noticeIdle(a, e.Log, o.name)
+			defer noticeIdle(a, e, o.name)
 		}
 		return a.Recorded(map[string]any{"environment": o.name, "tasks": tasks}, events, done, "")
 	})
@@ -113,8 +111,8 @@ func agreeToDelete(ctx context.Context, a *app.App, e *query.Environments, o del
 }
 
 // noticeIdle prints a notice where no controller is at work on the environment.
-func noticeIdle(a *app.App, log deploylog.Log, name string) {
-	if !environments.Controlled(log, name) {
+func noticeIdle(a *app.App, e *query.Environments, name string) {
+	if !e.Controlled(name) {
 		fmt.Fprintf(a.Err, "note: no controller is at work: deployster env run %s\n", name)
 	}
 }

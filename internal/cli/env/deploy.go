@@ -156,7 +156,7 @@ func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(hos
 			return err
 		}
 		id := startedBy(events)
-		defer noticeIdle(a, e.Log, o.name)
+		defer noticeIdle(a, e, o.name)
 		return a.Recorded(map[string]any{"environment": o.name, "deployment_id": id, "hosts": len(hosts)}, events,
 			fmt.Sprintf("deployment %s is started, %s", id, phrase.Count(len(hosts), "host")), "")
 	})

@@ -1,24 +1,20 @@
-package pipelines_test
+package query
 
 import (
 	"encoding/json"
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
-
-	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine/enginetest"
-	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/runner"
 )
 
 // The order of revisions is that of their registration: neither that of their
 // names nor that in which they came somewhere.
 func TestTheLatestRevisionIsTheOneRegisteredLast(t *testing.T) {
-	o := pipelines.NewOverview()
+	o := newOverview()
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	for i, e := range []struct{ deployment, revision, target, name string }{
 		{"", "", "pipeline/p", "pipeline-defined"},
@@ -32,7 +28,7 @@ func TestTheLatestRevisionIsTheOneRegisteredLast(t *testing.T) {
 		{"A", "r9", "stage/p/t", "stage-finished-successfully"},
 		{"X", "", "resource/p", "resource-failed"},
 	} {
-		o.Note(deploylog.Event{
+		o.receive(deploylog.Event{
 			Seq: int64(i + 1), Deployment: e.deployment, Revision: e.revision, Target: deploylog.Target(e.target), Name: e.name,
 			CreatedAt: noon.Add(time.Duration(i) * time.Minute),
 		})
@@ -43,18 +39,18 @@ func TestTheLatestRevisionIsTheOneRegisteredLast(t *testing.T) {
 	}{
 		"stage/p/s": {"r1", "r5", 5, 7}, "stage/p/t": {"r9", "", 9, 0}, "pipeline/p": {}, "resource/p": {},
 	} {
-		got := o.Latest(target)
+		got := o.latest[target]
 		if got.Deployed != want.deployed || got.Failed != want.failed || got.DeployedEvent != want.deployedEvent || got.FailedEvent != want.failedEvent {
 			t.Errorf("the latest of %s is %+v", target, got)
 		}
 	}
-	if at := o.Released("B"); !at.Equal(noon.Add(2 * time.Minute)) {
+	if at := o.released["B"].at; !at.Equal(noon.Add(2 * time.Minute)) {
 		t.Errorf("B was released at %v", at)
 	}
 }
 
 func TestADeletedPipelineLeavesNothingToOneOfItsName(t *testing.T) {
-	o := pipelines.NewOverview()
+	o := newOverview()
 	run := func(name string) deploylog.Event {
 		return deploylog.Event{Deployment: "R", Target: "run/m", Name: name, Data: json.RawMessage(`{"details":{"deployment":"A","target":"host/p/g/h","event":"host-deployed"}}`)}
 	}
@@ -75,29 +71,30 @@ func TestADeletedPipelineLeavesNothingToOneOfItsName(t *testing.T) {
 		{Deployment: "B", Revision: "r2", Target: "stage/other/s", Name: "stage-finished-successfully"},
 	} {
 		e.Seq, e.CreatedAt = int64(i+1), time.Unix(int64(i), 0)
-		o.Note(e)
+		o.receive(e)
 	}
 	for target, want := range map[deploylog.Target]string{"stage/p/s": "", "host-group/p/g": "", "host/p/g/h": "", "stage/p/t": "r3", "stage/other/s": "r2"} {
-		if got := o.Latest(target); got.Deployed != want || got.Failed != "" {
+		if got := o.latest[target]; got.Deployed != want || got.Failed != "" {
 			t.Errorf("the latest of %s is %+v", target, got)
 		}
 	}
-	if !o.Released("A").IsZero() || o.Released("B").IsZero() || o.Released("C").IsZero() {
-		t.Errorf("A, B and C were released at %v, %v, %v", o.Released("A"), o.Released("B"), o.Released("C"))
+	if !o.released["A"].at.IsZero() || o.released["B"].at.IsZero() || o.released["C"].at.IsZero() {
+		t.Errorf("A, B and C were released at %v, %v, %v", o.released["A"], o.released["B"], o.released["C"])
 	}
-	if w, ok := o.Failed(pipeline.Reason{Deployment: "A", Target: "host/p/g/h", Event: "host-deployed"}); ok {
+	if w, ok := o.failed[step{"A", "host/p/g/h", "host-deployed"}]; ok {
 		t.Errorf("what was deleted failed as %+v", w)
 	}
 }
 
 // What is worked on is what runs say of themselves.
 func TestARunTellsWhichStepItWorksOn(t *testing.T) {
-	p := newPlant(t, reconciletest.InFile(t))
-	o := pipelines.NewOverview()
-	all := pipelines.New(p.log, time.Now, o.Note)
+	log := logOf(t)
+	all := NewPipelines(log, time.Now)
+	o := all.overview
+	workOn := func(at step) []stepRun { return all.working(func(s step) bool { return s == at }) }
 	begin := func(id string) *runs.Run {
 		r, err := runs.Begin(t.Context(), runs.Options{
-			Log: p.log, Engine: &enginetest.Fake{}, ID: id, Target: "run/web.yaml", Revision: "1", OrphanTimeout: time.Minute, Notice: func(string) {},
+			Log: log, Engine: &enginetest.Fake{}, ID: id, Target: "run/web.yaml", Revision: "1", OrphanTimeout: time.Minute, Notice: func(string) {},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -119,58 +116,38 @@ func TestARunTellsWhichStepItWorksOn(t *testing.T) {
 	record(r, runner.Event{Kind: runner.RunStarted, Data: details})
 	record(other, runner.Event{Kind: runner.RunStarted}) // not a pipeline's
 
-	step := pipeline.Reason{Deployment: "D", Target: "host/p/g/h1", Event: "host-deployed"}
-	if w, ok := o.Working(step); !ok || w.Run != "R" || w.Seq != 1 {
-		t.Errorf("it is worked on by %+v, %v", w, ok)
+	at := step{"D", "host/p/g/h1", "host-deployed"}
+	if w := workOn(at); len(w) != 1 || w[0].run != "R" || w[0].seq != 1 {
+		t.Errorf("it is worked on by %+v", w)
 	}
-	for _, c := range []pipeline.Reason{
-		{Deployment: "E", Target: step.Target, Event: step.Event}, {Deployment: "D", Target: "host/p/g/h2", Event: step.Event},
-		{Deployment: "D", Target: step.Target, Event: "host-tested"},
-	} {
-		if w, ok := o.Working(c); ok {
+	for _, c := range []step{{"E", at.target, at.event}, {"D", "host/p/g/h2", at.event}, {"D", at.target, "host-tested"}} {
+		if w := workOn(c); len(w) > 0 {
 			t.Errorf("%+v is worked on by %+v", c, w)
 		}
 	}
 	for target, want := range map[deploylog.Target]int{"host/q/other/h1": 1, "host/p/g/h2": 0, "host/p/g/xh1": 0} {
-		if busy := o.Busy(target); len(busy) != want {
+		if busy := all.working(func(s step) bool { return s.onHostOf(target) }); len(busy) != want {
 			t.Errorf("%s is busy with %+v", target, busy)
 		}
 	}
 	record(r, runner.Event{Kind: runner.RunFailed})
-	if w, ok := o.Working(step); ok || len(o.Busy(step.Target)) > 0 {
+	if w := all.working(func(s step) bool { return s == at || s.onHostOf(at.target) }); len(w) > 0 {
 		t.Errorf("it is still worked on by %+v", w)
 	}
 
 	// Until it is tried again or given up, it is known that it failed.
-	if w, ok := o.Failed(step); !ok || w.Run != "R" || w.Seq != 3 {
+	if w, ok := o.failed[at]; !ok || w.run != "R" || w.seq != 3 {
 		t.Errorf("it failed as %+v, %v", w, ok)
 	}
 	again := begin("again")
 	defer again.End()
 	record(again, runner.Event{Kind: runner.RunStarted, Data: details})
-	if w, ok := o.Failed(step); ok {
+	if w, ok := o.failed[at]; ok {
 		t.Errorf("it is tried again, and failed as %+v", w)
 	}
 	record(again, runner.Event{Kind: runner.RunFailed})
-	o.Note(deploylog.Event{Seq: 6, Deployment: "D", Target: step.Target, Name: "host-deployed-failed"})
-	if w, ok := o.Failed(step); ok {
+	o.receive(deploylog.Event{Seq: 6, Deployment: "D", Target: at.target, Name: "host-deployed-failed"})
+	if w, ok := o.failed[at]; ok {
 		t.Errorf("it was given up, and failed as %+v", w)
 	}
-}
-
-func TestWhetherASchedulerControlsAPipeline(t *testing.T) {
-	inPlant(t, func(p *plant) {
-		p.define(runStage("only"))
-		if pipelines.Controlled(p.log, "p") {
-			t.Error("there is none")
-		}
-		r := p.start()
-		if !pipelines.Controlled(p.open(), "p") {
-			t.Error("there is one")
-		}
-		r.end()
-		if pipelines.Controlled(p.log, "p") {
-			t.Error("there is none any more")
-		}
-	})
 }

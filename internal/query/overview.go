@@ -1,0 +1,123 @@
+package query
+
+import (
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+// overview is what the log tells of pipelines beside their state: what came to which
+// target last, when, and what is being worked on. It receives every event, in order,
+// so it can be of any moment.
+type overview struct {
+	latest   map[deploylog.Target]LatestRevisions
+	released map[string]release // by deployment
+	working  map[string]stepRun // by run
+	failed   map[step]stepRun   // the last, of work that is not done again and not given up
+}
+
+// LatestRevisions is what became of a target: of the revisions that came so far, the
+// one that was released last.
+type LatestRevisions struct {
+	Deployed      string `json:"deployed,omitempty"` // revision; "" is none
+	DeployedEvent int64  `json:"deployed_event,omitempty"`
+	Failed        string `json:"failed,omitempty"`
+	FailedEvent   int64  `json:"failed_event,omitempty"`
+
+	deployed, failed int64 // events of the releases
+}
+
+// release is how a deployment began.
+type release struct {
+	pipeline string
+	event    int64
+	at       time.Time
+}
+
+// step is an entry of a deployment that takes work.
+type step struct {
+	deployment string
+	target     deploylog.Target
+	event      string
+}
+
+// onHostOf reports whether the step is done on the host of a target, of whatever
+// pipeline.
+func (s step) onHostOf(t deploylog.Target) bool {
+	return s.target.Kind() == "host" && strings.HasSuffix(string(s.target), string(t)[strings.LastIndexByte(string(t), '/'):])
+}
+
+// stepRun is a run that does, or failed to do, the work of a step.
+type stepRun struct {
+	step
+	run string
+	seq int64 // event of its beginning or failure
+}
+
+func newOverview() *overview {
+	return &overview{
+		latest: map[deploylog.Target]LatestRevisions{}, released: map[string]release{}, working: map[string]stepRun{}, failed: map[step]stepRun{},
+	}
+}
+
+// receive receives an event.
+func (o *overview) receive(e deploylog.Event) {
+	name, ok := pipeline.NameOf(e.Target)
+	switch {
+	case e.Target.Kind() == "run":
+		o.receiveRun(e)
+		return
+	case !ok:
+		return
+	case e.Name == pipeline.EventDeleted:
+		o.forget(name)
+		return
+	case e.Name == e.Target.Started() && e.Target == pipeline.Target(name):
+		o.released[e.Deployment] = release{pipeline: name, event: e.Seq, at: e.CreatedAt}
+	}
+	delete(o.failed, step{e.Deployment, e.Target, strings.TrimSuffix(e.Name, "-failed")})
+	r, l := o.released[e.Deployment], o.latest[e.Target]
+	switch {
+	case r.pipeline != name: // of one that was deleted, and ended late
+		return
+	case e.Name == e.Target.Succeeded() && r.event >= l.deployed:
+		l.Deployed, l.DeployedEvent, l.deployed = e.Revision, e.Seq, r.event
+	case e.Name == e.Target.Failed() && r.event >= l.failed:
+		l.Failed, l.FailedEvent, l.failed = e.Revision, e.Seq, r.event
+	default:
+		return
+	}
+	o.latest[e.Target] = l
+}
+
+// forget has a pipeline that comes later under the name of one that is deleted
+// begin anew.
+func (o *overview) forget(deleted string) {
+	of := func(t deploylog.Target) bool {
+		name, _ := pipeline.NameOf(t)
+		return name == deleted
+	}
+	maps.DeleteFunc(o.latest, func(t deploylog.Target, _ LatestRevisions) bool { return of(t) })
+	maps.DeleteFunc(o.released, func(_ string, r release) bool { return r.pipeline == deleted })
+	maps.DeleteFunc(o.failed, func(s step, _ stepRun) bool { return of(s.target) })
+}
+
+func (o *overview) receiveRun(e deploylog.Event) {
+	if e.Name != e.Target.Started() {
+		r, ok := o.working[e.Deployment]
+		if delete(o.working, e.Deployment); ok && e.Name == e.Target.Failed() {
+			r.seq = e.Seq
+			o.failed[r.step] = r
+		}
+		return
+	}
+	if details := runs.Details(e); details["target"] != "" {
+		s := step{details["deployment"], deploylog.Target(details["target"]), details["event"]}
+		o.working[e.Deployment] = stepRun{step: s, run: e.Deployment, seq: e.Seq}
+		delete(o.failed, s)
+	}
+}
