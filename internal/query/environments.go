@@ -250,11 +250,8 @@ func outcome(s *environment.State, id string) (d environment.Deployment, over bo
 		}
 		failure = fmt.Errorf("deployment %s was stuck, and was rolled back to revision %d", d.ID, all[i].Revision)
 	}
-	switch d.Status {
-	case environment.DeploymentFinished:
-		return d, true, failure
-	case environment.DeploymentStuck:
+	if d.Status == environment.DeploymentStuck {
 		return d, true, fmt.Errorf("deployment %s is stuck: deployster env run %s retries it, env rollback goes back to an earlier revision", d.ID, s.Name())
 	}
-	return d, false, failure
+	return d, d.Status == environment.DeploymentFinished, failure
 }

@@ -72,7 +72,8 @@ func deployAndWait(ctx context.Context, a *app.App, command string, e *query.Env
 func (f *follower) follow(ctx context.Context, stop reconcile.Drain, id string, after int64, o environments.Options) error {
 	draining, drain := stop.Context(ctx)
 	o.Drain = draining.Done()
-	controlling, ended := context.WithCancel(context.WithoutCancel(ctx)) // which ends the controller, and not this
+	// It ends with the controller and not with ctx, for what is recorded last is shown, too.
+	controlling, ended := context.WithCancel(context.WithoutCancel(ctx))
 	var failed, unwatched error
 	go func() {
 		defer ended()
