@@ -20,7 +20,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/internal/cli/app"
-	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/complete"
 	"github.com/deployster-go/deployster/internal/cli/env"
 	"github.com/deployster-go/deployster/internal/cli/exit"
@@ -33,6 +32,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/resource"
 	"github.com/deployster-go/deployster/internal/cli/typecmd"
 	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/suggest"
 )
 
 // Main runs the command line and returns the exit code.
@@ -86,12 +86,7 @@ Every step is recorded in one append-only deployment log.
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			return errors.Join(a.Check(c), a.FindWorkspace())
 		},
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return exit.Usage("%q is neither a command nor a manifest that exists%s", args[0], arguments.Suggestion(c, args[0]))
-		},
+		Args: noArguments,
 	}
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
@@ -118,13 +113,46 @@ Every step is recorded in one append-only deployment log.
 	refuseArguments(root)
 	for _, c := range root.Commands() {
 		if c.HasSubCommands() {
-			c.Args, c.RunE = arguments.NoSuchSubcommand, root.RunE
+			c.Args, c.RunE = noArguments, root.RunE
 		}
 		if c.Name() == "completion" {
 			c.Short = "Write a completion script for bash, zsh, fish or powershell"
 		}
 	}
 	return root
+}
+
+// noArguments refuses what is given to a command that only groups others.
+func noArguments(c *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case c.HasParent():
+		return exit.Usage("%q is not a command of %q%s", args[0], c.CommandPath(), suggestion(c, args[0]))
+	}
+	return exit.Usage("%q is neither a command nor a manifest that exists%s", args[0], suggestion(c, args[0]))
+}
+
+// suggestion is the command that was meant, or where to look.
+func suggestion(c *cobra.Command, typed string) string {
+	var names, begun []string
+	for _, below := range c.Commands() {
+		if !below.IsAvailableCommand() {
+			continue
+		}
+		names = append(append(names, below.Name()), below.Aliases...)
+		if typed != "" && strings.HasPrefix(below.Name(), typed) {
+			begun = append(begun, below.Name())
+		}
+	}
+	meant := suggest.Closest(typed, names)
+	if meant == "" && len(begun) == 1 {
+		meant = begun[0]
+	}
+	if meant == "" {
+		return fmt.Sprintf("; see %q", c.CommandPath()+" --help")
+	}
+	return fmt.Sprintf("; did you mean %q?", meant)
 }
 
 // refuseArguments makes what the commands say of wrong arguments wrong usage.

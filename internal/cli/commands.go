@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/internal/cli/app"
-	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/schema"
 )
@@ -25,7 +24,7 @@ func amendHelp(root *cobra.Command) {
 		}
 		if err != nil || len(rest) > 0 {
 			typed := args[len(args)-max(len(rest), 1)]
-			return exit.Usage("there is no command %q%s", strings.Join(args, " "), arguments.Suggestion(c, typed))
+			return exit.Usage("there is no command %q%s", strings.Join(args, " "), suggestion(c, typed))
 		}
 		c.InitDefaultHelpFlag()
 		return c.Help()

@@ -4,7 +4,6 @@ package arguments
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -12,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/internal/suggest"
 )
 
 // Manifests checks that a command has manifests.
@@ -21,36 +19,6 @@ func Manifests(c *cobra.Command, args []string) error {
 		return exit.Usage("which manifest? usage: %s (see %q)", c.UseLine(), c.CommandPath()+" --help")
 	}
 	return nil
-}
-
-// Suggestion is the command that was meant, or where to look.
-func Suggestion(c *cobra.Command, typed string) string {
-	var names, begun []string
-	for _, below := range c.Commands() {
-		if !below.IsAvailableCommand() {
-			continue
-		}
-		names = append(append(names, below.Name()), below.Aliases...)
-		if typed != "" && strings.HasPrefix(below.Name(), typed) {
-			begun = append(begun, below.Name())
-		}
-	}
-	meant := suggest.Closest(typed, names)
-	if meant == "" && len(begun) == 1 {
-		meant = begun[0]
-	}
-	if meant == "" {
-		return fmt.Sprintf("; see %q", c.CommandPath()+" --help")
-	}
-	return fmt.Sprintf("; did you mean %q?", meant)
-}
-
-// NoSuchSubcommand refuses arguments of a command that only groups others.
-func NoSuchSubcommand(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return exit.Usage("%q is not a command of %q%s", args[0], c.CommandPath(), Suggestion(c, args[0]))
 }
 
 // Named checks that the arguments are there that a command names.
