@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -36,7 +35,7 @@ func (r *Run) Gone(ctx context.Context, resource string) (runner.Absence, error)
 			believed = e.Deployment
 		case e.Name == target.Succeeded() && e.Deployment != believed:
 			meaning := payloadOf(e).Meaning
-			gone = gone || meaning != "" && meaning == r.means(e.Deployment, resource)
+			gone = gone || meaning != "" && meaning == r.o.Meaning(e.Deployment, resource)
 		}
 	}
 	switch {
@@ -65,21 +64,4 @@ func Made(ctx context.Context, log deploylog.Log, place string, resources []stri
 		}
 	}
 	return made, nil
-}
-
-// means identifies what a resource of this run is, with the id of a run as salt.
-func (r *Run) means(salt, resource string) string {
-	if r.o.Meaning == nil {
-		return ""
-	}
-	return r.o.Meaning(salt, resource)
-}
-
-// payloadOf is the data of an event, empty where it cannot be read.
-func payloadOf(e deploylog.Event) payload {
-	var p payload
-	if json.Unmarshal(e.Data, &p) != nil {
-		return payload{}
-	}
-	return p
 }

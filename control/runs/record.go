@@ -3,7 +3,10 @@ package runs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -71,36 +74,32 @@ func actionTarget(resource, action string) deploylog.Target {
 
 // Record appends a run's event to the log; it is durable on return.
 func (r *Run) Record(ctx context.Context, e runner.Event) error {
-	p := payload{EventData: e.Encoded(), Details: e.Data}
-	if len(e.Resources) > 0 {
-		p.Resources = make(map[string]string, len(e.Resources))
-		for _, h := range e.Resources {
-			p.Resources[h.Name] = h.Type
-		}
+	resource := invoke.Placed(e.Resource, r.o.Place)
+	kind, _, _ := strings.Cut(string(e.Kind), "-")
+	target, ok := map[string]deploylog.Target{
+		"run": r.o.Target, "resource": resourceTarget(resource), "action": actionTarget(resource, e.Action),
+	}[kind]
+	if !ok {
+		return fmt.Errorf("event %s is not one for the log", e.Kind)
+	}
+	p := payload{EventData: e.Encoded(), Details: e.Data, Resources: map[string]string{}}
+	for _, h := range e.Resources {
+		p.Resources[h.Name] = h.Type
 	}
 	if e.Kind == runner.RunStarted && r.o.Engines != nil {
 		used := r.o.Engines.Used(ctx)
 		p.Engine = &used
 	}
 	if e.Kind == runner.ResourceFinished && r.o.Revision == "" {
-		p.Meaning = r.means(r.o.ID, e.Resource)
+		p.Meaning = r.o.Meaning(r.o.ID, e.Resource)
 	}
 	name := string(e.Kind)
-	var target deploylog.Target
-	switch kind, _, _ := strings.Cut(string(e.Kind), "-"); kind {
-	case "run":
-		target = r.o.Target
-	case "resource":
-		target = resourceTarget(invoke.Placed(e.Resource, r.o.Place))
-	case "action":
-		target = actionTarget(invoke.Placed(e.Resource, r.o.Place), e.Action)
-	default:
-		return fmt.Errorf("event %s is not one for the log", e.Kind)
-	}
 	if r.losesEnd(ctx, e) {
 		name = lost(target)
 	}
-	return r.append(ctx, r.o.ID, r.o.Revision, target, name, max(1, e.Attempt), p)
+	return appendEvent(ctx, r.o.Log, deploylog.Event{
+		Deployment: r.o.ID, Target: target, Revision: r.o.Revision, Name: name, Attempt: max(1, e.Attempt),
+	}, p)
 }
 
 // lost is the name of the event that takes the place of a failure where the engine
@@ -121,9 +120,6 @@ func (r *Run) losesEnd(ctx context.Context, e runner.Event) bool {
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.lost == nil {
-			r.lost = map[string]bool{}
-		}
 		r.lost[e.Resource] = true
 		return true
 	case runner.ResourceFailed, runner.RunFailed:
@@ -140,27 +136,58 @@ func (r *Run) losesEnd(ctx context.Context, e runner.Event) bool {
 func (r *Run) mayRun(ctx context.Context, e runner.Event) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
 	defer cancel()
-	left, err := r.o.Engine.Containers(ctx, map[string]string{
-		invoke.LabelLog: r.o.Log.ID(), invoke.LabelRun: r.o.ID, invoke.LabelKind: invoke.KindAct,
+	left, err := r.left(ctx, r.o.Engine, map[string]string{
+		invoke.LabelRun: r.o.ID, invoke.LabelKind: invoke.KindAct,
 		invoke.LabelResource: invoke.Placed(e.Resource, r.o.Place), invoke.LabelAction: e.Action, invoke.LabelAttempt: strconv.Itoa(max(1, e.Attempt)),
 	})
 	return err != nil || slices.ContainsFunc(left, func(c engine.Container) bool { return c.Running })
 }
 
-func (r *Run) append(ctx context.Context, deployment, revision string, t deploylog.Target, name string, attempt int, p payload) error {
+// appendEvent appends an event with its data to the log.
+func appendEvent(ctx context.Context, log deploylog.Log, e deploylog.Event, p payload) (err error) {
 	p.Version = payloadVersion
-	data, err := json.Marshal(p)
-	if err != nil {
-		return fmt.Errorf("encoding the data of %s: %w", name, err)
+	if e.Data, err = json.Marshal(p); err != nil {
+		return fmt.Errorf("encoding the data of %s: %w", e.Name, err)
 	}
-	_, err = r.o.Log.Append(ctx, deploylog.Event{
-		Deployment: deployment, Target: t, Revision: revision, Name: name, Attempt: attempt, Data: data,
-	})
-	if err != nil {
-		return fmt.Errorf("deployment log: %s of %s: %w", name, t, err)
+	if _, err := log.Append(ctx, e); err != nil {
+		return fmt.Errorf("deployment log: %s of %s: %w", e.Name, e.Target, err)
 	}
 	return nil
 }
 
+// appendOnce records what became of something that a dead run began. Another run may have
+// done so already; that is as good.
+func appendOnce(ctx context.Context, log deploylog.Log, began deploylog.Event, name string, p payload) error {
+	err := appendEvent(ctx, log, deploylog.Event{
+		Deployment: began.Deployment, Target: began.Target, Revision: began.Revision, Name: name, Attempt: began.Attempt,
+	}, p)
+	if errors.Is(err, deploylog.ErrDuplicate) {
+		return nil
+	}
+	return err
+}
+
+// Who are the user and the host of this process, as the log names who did something.
+// What cannot be found out is not there.
+func Who() map[string]string {
+	who := map[string]string{}
+	if u, err := user.Current(); err == nil {
+		who["user"] = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		who["host"] = host
+	}
+	return who
+}
+
 // Details are what a run-started tells of who began the run, and what for.
 func Details(e deploylog.Event) map[string]string { return payloadOf(e).Details }
+
+// payloadOf is the data of an event, empty where it cannot be read.
+func payloadOf(e deploylog.Event) payload {
+	var p payload
+	if json.Unmarshal(e.Data, &p) != nil {
+		return payload{}
+	}
+	return p
+}

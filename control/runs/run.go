@@ -1,3 +1,9 @@
+// Package runs is the run of a manifest in the deployment log. A Run holds the run's
+// lock, turns what the runner reports into events, keeps two runs from working on one
+// resource at once, and clears up after runs whose process died: their containers are
+// waited for or removed, and their open entries in the log are closed with what can
+// still be known. Locks are held by the kernel for a living process, so there never is
+// a stale one to break by hand.
 package runs
 
 import (
@@ -49,8 +55,8 @@ type Run struct {
 	unlock func()
 
 	mu     sync.Mutex
-	opened map[string]*openedEngine // of dead runs, by key
-	lost   map[string]bool          // resources of this run of whose action the end is not known
+	opened map[EngineUsed]*openedEngine // of dead runs
+	lost   map[string]bool              // resources of this run of whose action the end is not known
 }
 
 // Watch begins a run that observes and records nothing: it only holds the
@@ -60,7 +66,10 @@ func Watch(o Options) (*Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("locking run %s: %w", o.ID, err)
 	}
-	return &Run{o: o, unlock: unlock}, nil
+	if o.Meaning == nil {
+		o.Meaning = func(string, string) string { return "" }
+	}
+	return &Run{o: o, unlock: unlock, opened: map[EngineUsed]*openedEngine{}, lost: map[string]bool{}}, nil
 }
 
 // Begin begins a run that changes things: it holds the run's lock and closes
@@ -77,9 +86,13 @@ func Begin(ctx context.Context, o Options) (*Run, error) {
 	return r, nil
 }
 
-// End gives the run's lock back.
+// End gives the run's lock back. No other method may be called any more.
 func (r *Run) End() {
-	r.closeEngines()
+	for _, e := range r.opened {
+		if e.done != nil {
+			e.done()
+		}
+	}
 	r.unlock()
 }
 
@@ -110,12 +123,4 @@ func runLock(id string) string { return "run/" + id }
 func Alive(log deploylog.Log, run string) bool {
 	held, err := log.Locked(runLock(run))
 	return held || err != nil
-}
-
-// dead reports whether the process of a run is gone: then nobody holds its lock.
-func (r *Run) dead(id string) bool {
-	if id == r.o.ID {
-		return false
-	}
-	return !Alive(r.o.Log, id)
 }

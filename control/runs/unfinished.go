@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,56 +16,71 @@ import (
 // an engine that cannot be asked.
 const EventRunAbandoned = "run-abandoned"
 
-// history is what the log holds of a run.
-type history struct {
-	id        string
-	target    deploylog.Target
-	since     time.Time
-	used      EngineUsed
-	open      []deploylog.Event // began and has no end, last started first
-	abandoned bool
-	lost      bool // its process recorded that it did not see the end of something
+// Unfinished is a run that has no end in the log.
+type Unfinished struct {
+	Run       string
+	Target    deploylog.Target
+	Since     time.Time
+	Used      EngineUsed
+	Acting    []Acting // actions without an end
+	Alive     bool     // its process is there; set by UnfinishedRuns
+	Abandoned bool     // see Abandon
+
+	open []deploylog.Event // began and has no end, last started first
+	lost bool              // its process recorded that it did not see the end of something
 }
 
-// readHistory reads what the log holds of a run.
-func readHistory(ctx context.Context, log deploylog.Log, run string) (*history, error) {
-	type key struct {
-		target  deploylog.Target
-		attempt int
-	}
-	h := &history{id: run}
+// Acting is an action that began and has no end in the log.
+type Acting struct{ Resource, Action string }
+
+// readRun reads what of a run has no end in the log, which may be nothing.
+func readRun(ctx context.Context, log deploylog.Log, run string) (*Unfinished, error) {
+	u := &Unfinished{Run: run}
 	if run == "" {
-		return h, nil // which as a filter is any
+		return u, nil // which as a filter is any
 	}
-	var started []deploylog.Event
-	ended := map[key]bool{}
 	for e, err := range log.Read(ctx, deploylog.Filter{Deployment: run}) {
 		if err != nil {
 			return nil, fmt.Errorf("reading what run %s did: %w", run, err)
 		}
-		if h.since.IsZero() {
-			h.since, h.target = e.CreatedAt, e.Target
+		if u.Since.IsZero() {
+			u.Since, u.Target = e.CreatedAt, e.Target
 		}
 		switch e.Name {
 		case e.Target.Started():
-			started = append(started, e)
+			u.open = append(u.open, e)
 			if e.Target.Kind() == "run" {
-				h.target, h.used = e.Target, usedBy(e)
+				u.Target, u.Used = e.Target, usedBy(e)
 			}
 		case e.Target.Succeeded(), e.Target.Failed():
-			ended[key{e.Target, e.Attempt}] = true
+			u.open = slices.DeleteFunc(u.open, func(o deploylog.Event) bool { return o.Target == e.Target && o.Attempt == e.Attempt })
 		case EventRunAbandoned:
-			h.abandoned = true
+			u.Abandoned = true
 		case lost(e.Target):
-			h.lost = true
+			u.lost = true
 		}
 	}
-	for i := len(started) - 1; i >= 0; i-- {
-		if e := started[i]; !ended[key{e.Target, e.Attempt}] {
-			h.open = append(h.open, e)
+	slices.Reverse(u.open)
+	for _, e := range u.open {
+		if kind, resource, action := parts(e.Target); kind == "action" {
+			u.Acting = append(u.Acting, Acting{resource, action})
 		}
 	}
-	return h, nil
+	return u, nil
+}
+
+// parts are the kind of a target of a run, its resource, and the name of an action.
+func parts(t deploylog.Target) (kind, resource, action string) {
+	kind, resource, _ = strings.Cut(string(t), "/")
+	if kind == "action" {
+		resource, action, _ = strings.Cut(resource, "/")
+	}
+	return kind, resource, action
+}
+
+// acts reports whether an action of a resource has no end.
+func (u *Unfinished) acts(resource string) bool {
+	return slices.ContainsFunc(u.Acting, func(a Acting) bool { return a.Resource == resource })
 }
 
 // usedBy is the engine that a run-started records. Old versions recorded only what
@@ -81,73 +97,89 @@ func usedBy(started deploylog.Event) EngineUsed {
 	return u
 }
 
-// Acting is an action that began and has no end in the log.
-type Acting struct{ Resource, Action string }
-
-// acting lists the actions that have no end.
-func (h *history) acting() (all []Acting) {
-	for _, e := range h.open {
-		if kind, rest, _ := strings.Cut(string(e.Target), "/"); kind == "action" {
-			resource, action, _ := strings.Cut(rest, "/")
-			all = append(all, Acting{resource, action})
-		}
+// String says how it stands with the run.
+func (u Unfinished) String() string {
+	by := ""
+	switch {
+	case u.Used.Host != "":
+		by = " by " + cmp.Or(u.Used.User, "somebody") + " on " + u.Used.Host
+	case u.Used.User != "":
+		by = " by " + u.Used.User
 	}
-	return all
+	text := fmt.Sprintf("run %s, begun %s%s, ", u.Run, u.Since.UTC().Format(timeFormat), by)
+	switch {
+	case u.Alive:
+		return text + "is at work on " + u.Used.String()
+	case len(u.Acting) == 0:
+		return text + "exited without output"
+	}
+	actions := make([]string, len(u.Acting))
+	for i, a := range u.Acting {
+		actions[i] = fmt.Sprintf("action %q of %s", a.Action, a.Resource)
+	}
+	text += fmt.Sprintf("did not see the end of %s on %s", strings.Join(actions, ", "), u.Used)
+	if u.Abandoned {
+		text += ", and was abandoned"
+	}
+	return text
 }
 
-// Unfinished is a run that has no end in the log.
-type Unfinished struct {
-	Run       string
-	Target    deploylog.Target
-	Since     time.Time
-	Used      EngineUsed
-	Acting    []Acting // actions without an end
-	Alive     bool     // its process is there
-	Abandoned bool     // see Abandon
+// timeFormat is how people read when a run began.
+const timeFormat = "2006-01-02 15:04:05 MST"
+
+// HeldError is why a resource is not touched: an action that a dead run left may
+// still be at work on it, and nobody can say whether it is.
+type HeldError struct {
+	Run   Unfinished
+	Cause error // why the engine cannot be asked
 }
 
-func (h *history) unfinished(log deploylog.Log) Unfinished {
-	return Unfinished{
-		Run: h.id, Target: h.target, Since: h.since, Used: h.used, Acting: h.acting(), Alive: Alive(log, h.id), Abandoned: h.abandoned,
-	}
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("held: %s, which may still be at work, and that engine cannot be asked: %s\n"+
+		"Let it answer and try again. Where you know that nothing of that run is at work any more, say --abandon %s",
+		e.Run, firstLine(e.Cause), e.Run.Run)
+}
+
+func (e *HeldError) Unwrap() error { return e.Cause }
+
+// firstLine is an error without what comes in further lines.
+func firstLine(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return strings.TrimSuffix(text, ".")
 }
 
 // UnfinishedRuns returns the runs of which something at a target has no end, in
 // the order in which they began; "" is any target, for which the whole log is
 // read.
 func UnfinishedRuns(ctx context.Context, log deploylog.Log, target deploylog.Target) ([]Unfinished, error) {
-	var runs []string
-	seen := map[string]bool{}
-	add := func(e deploylog.Event) {
-		if !seen[e.Deployment] {
-			seen[e.Deployment] = true
-			runs = append(runs, e.Deployment)
-		}
-	}
+	var began []deploylog.Event
+	var err error
 	if target != "" {
-		open, err := log.InProgress(ctx, target)
-		if err != nil {
+		if began, err = log.InProgress(ctx, target); err != nil {
 			return nil, fmt.Errorf("looking for unfinished runs: %w", err)
-		}
-		for _, e := range open {
-			add(e)
 		}
 	} else {
 		for e, err := range log.Read(ctx, deploylog.Filter{Name: deploylog.Target("run/").Started()}) {
 			if err != nil {
 				return nil, fmt.Errorf("looking for unfinished runs: %w", err)
 			}
-			add(e)
+			began = append(began, deploylog.Event{Deployment: e.Deployment}) // of a long log no more is kept
 		}
 	}
 	var all []Unfinished
-	for _, run := range runs {
-		h, err := readHistory(ctx, log, run)
+	seen := map[string]bool{}
+	for _, e := range began {
+		if seen[e.Deployment] {
+			continue
+		}
+		seen[e.Deployment] = true
+		u, err := readRun(ctx, log, e.Deployment)
 		if err != nil {
 			return nil, err
 		}
-		if len(h.open) > 0 {
-			all = append(all, h.unfinished(log))
+		if len(u.open) > 0 {
+			u.Alive = Alive(log, u.Run)
+			all = append(all, *u)
 		}
 	}
 	return all, nil
@@ -164,24 +196,19 @@ var (
 // engine that cannot be asked is not waited for: they know that nothing of it is
 // at work any more. It fails with ErrNoSuchRun, ErrRunEnded or ErrRunAlive.
 func Abandon(ctx context.Context, log deploylog.Log, run string, by map[string]string) error {
-	h, err := readHistory(ctx, log, run)
+	u, err := readRun(ctx, log, run)
 	switch {
 	case err != nil:
 		return err
-	case h.since.IsZero() || h.target.Kind() != "run":
+	case u.Since.IsZero() || u.Target.Kind() != "run":
 		return ErrNoSuchRun
-	case len(h.open) == 0:
+	case len(u.open) == 0:
 		return ErrRunEnded
-	case h.abandoned:
+	case u.Abandoned:
 		return nil
-	}
-	if Alive(log, run) {
+	case Alive(log, run):
 		return ErrRunAlive
 	}
-	r := &Run{o: Options{Log: log}}
-	err = r.append(ctx, run, h.open[0].Revision, h.target, EventRunAbandoned, 1, payload{Details: by})
-	if errors.Is(err, deploylog.ErrDuplicate) {
-		return nil
-	}
-	return err
+	began := deploylog.Event{Deployment: run, Revision: u.open[0].Revision, Target: u.Target, Attempt: 1}
+	return appendOnce(ctx, log, began, EventRunAbandoned, payload{Details: by})
 }

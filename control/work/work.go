@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/user"
 	"path/filepath"
 	"strings"
 	"time"
@@ -96,18 +95,13 @@ func (r *Run) Removes(resources []string) {
 
 // details is what identifies a run in the log.
 func (c *Config) details(in *Input, on *Connection, request Request) map[string]string {
-	d := map[string]string{
+	d := runs.Who()
+	maps.Copy(d, map[string]string{
 		"command": request.Command, "manifest": strings.Join(request.Files, " "), "manifest_hash": in.Manifest.Hash(),
 		"engine": on.Info.Name + " " + on.Info.Version, "engine_address": on.Info.Address,
 		"plugs": fmt.Sprint(len(in.Manifest.Plugs)), "run": in.Run, "deployster": c.Version,
 		"workspace": in.Workspace, "pid": fmt.Sprint(os.Getpid()),
-	}
-	if u, err := user.Current(); err == nil {
-		d["user"] = u.Username
-	}
-	if host, err := os.Hostname(); err == nil {
-		d["host"] = host
-	}
+	})
 	maps.Copy(d, request.Details)
 	return d
 }

@@ -8,20 +8,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/oci"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/entrypoint"
-	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/internal/usercache"
+	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -32,70 +32,38 @@ const (
 	OCI    = "oci"
 )
 
-// Flags are the flags of commands that run containers.
-type Flags struct {
-	Pull       string
-	Network    string
-	typesImage string
-	Memory     sizeFlag
-	Pids       int64
-	noCache    bool     // see registerCache
-	Abandon    []string // see registerAbandon
+// engineTimeout is how long an engine may take to answer at first.
+const engineTimeout = 30 * time.Second
 
-	Changes    bool             // the command changes things
-	Unfinished *runs.Unfinished // the dead run whose engine auto prefers; may be nil
-}
-
-// Register adds the flags.
-func (f *Flags) Register(c *cobra.Command) {
-	c.Flags().StringVar(&f.Pull, "pull", string(engine.PullMissing), "when to pull images: missing, always or never")
-	c.Flags().StringVar(&f.Network, "network", "", "network of every container (default: the engine's)")
-	c.Flags().StringVar(&f.typesImage, "types-image", "", "image that holds the deployster binary for the engine's platform, for the types that ship with it")
-	c.Flags().Var(&f.Memory, "memory", "memory of every container, such as 512MiB (default: the engine's)")
-	c.Flags().Int64Var(&f.Pids, "pids", 0, "how many processes and threads every container may have (default: the engine's)")
-	_ = c.RegisterFlagCompletionFunc("pull", cobra.FixedCompletions([]string{"missing", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("network", cobra.FixedCompletions([]string{"none", "host"}, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// leastMemory is what a Docker Engine gives a container at least.
-const leastMemory = 6 << 20
-
-// Policy checks the flags and returns when images are pulled.
-func (f *Flags) Policy() (engine.PullPolicy, error) {
-	if f.Memory != 0 && f.Memory < leastMemory {
-		return "", exit.Usage("--memory %s: a container needs at least %s", phrase.Size(int64(f.Memory)), phrase.Size(leastMemory))
-	}
-	if f.Pids < 0 {
-		return "", exit.Usage("--pids %d: it must be at least 1, or 0 for the engine's default", f.Pids)
-	}
-	switch p := engine.PullPolicy(f.Pull); p {
-	case engine.PullMissing, engine.PullAlways, engine.PullNever:
-		return p, nil
-	default:
-		return "", exit.Usage("--pull %s: it must be missing, always or never", f.Pull)
-	}
-}
-
-// Open connects to the engine that --engine asks for.
-func Open(ctx context.Context, a *app.App, news io.Writer, f Flags) (engine.Engine, engine.Info, error) {
+// Connect connects to the engine that --engine asks for.
+func Connect(ctx context.Context, a *app.App, news io.Writer, f Flags) (*work.Connection, error) {
 	e, err := chooseEngine(ctx, a, news, f.Unfinished)
 	if err != nil {
-		return nil, engine.Info{}, err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
-	info, err := e.Info(ctx)
-	if err == nil && info.Name == OCI && f.Network != "" && f.Network != "none" && f.Network != "host" {
+	on, err := connection(ctx, a, news, e, runs.EngineTLS{}, f)
+	if err == nil && on.Info.Name == OCI && f.Network != "" && f.Network != "none" && f.Network != "host" {
 		err = exit.Usage("--network %s: without a daemon there are the networks host and none; others need --engine docker", f.Network)
+		return nil, errors.Join(err, e.Close())
 	}
-	if err != nil {
-		return nil, engine.Info{}, errors.Join(err, e.Close())
-	}
-	return e, info, nil
+	return on, err
 }
 
-// engineTimeout is how long an engine may take to answer at first.
-const engineTimeout = 30 * time.Second
+// connection asks an engine that was opened who it is, and prepares the images of the
+// types that ship with this binary. It closes an engine that cannot be used.
+func connection(ctx context.Context, a *app.App, news io.Writer, e engine.Engine, tls runs.EngineTLS, f Flags) (*work.Connection, error) {
+	info, err := e.Info(ctx)
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	images, err := shipped.NewImages(e, shipped.Options{Version: a.Version, OS: info.OS, Arch: info.Arch, TypesImage: f.typesImage})
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return &work.Connection{Engine: e, Info: info, Images: images, Recovery: &finder{app: a, news: news, engine: e, info: info, tls: tls}}, nil
+}
 
 func chooseEngine(ctx context.Context, a *app.App, news io.Writer, unfinished *runs.Unfinished) (engine.Engine, error) {
 	if a.Global.OciRuntime != "" && a.Global.Engine != OCI {
@@ -107,27 +75,43 @@ func chooseEngine(ctx context.Context, a *app.App, news io.Writer, unfinished *r
 	case OCI:
 		return OpenOCI(ctx, a, news)
 	case Auto:
-		if unfinished != nil && usedHere(a, news, unfinished.Used) {
+		return auto(ctx, a, news, unfinished)
+	default:
+		return nil, UnknownEngine(a.Global.Engine)
+	}
+}
+
+// auto takes Docker where it answers, else oci. It prefers oci where a dead run, of
+// which something may still be at work, can be asked for only with that. It does not
+// go over from Docker to oci while the engine of such a run cannot be asked.
+func auto(ctx context.Context, a *app.App, news io.Writer, unfinished *runs.Unfinished) (engine.Engine, error) {
+	f := &finder{app: a, news: news}
+	if unfinished != nil && unfinished.Used.Kind == OCI {
+		if left, _, err := f.Open(ctx, unfinished.Used); err == nil && left != nil {
 			if e, err := OpenOCI(ctx, a, news); err == nil {
 				fmt.Fprintf(news, "note: --engine auto takes oci, which run %s used: it did not end\n", unfinished.Run)
 				return e, nil
 			}
 		}
-		e, err := openDocker(ctx, a, news)
-		if err == nil || !errors.Is(err, engine.ErrUnavailable) || a.Getenv("DOCKER_HOST") != "" || a.Getenv("DOCKER_CONTEXT") != "" {
-			return e, err // who names a Docker Engine means that one
-		}
-		if err := checkLeaving(ctx, a, news, unfinished); err != nil {
-			return nil, err
-		}
-		without, ociErr := OpenOCI(ctx, a, news)
-		if ociErr != nil {
-			return nil, fmt.Errorf("%w: there is no container engine. Either will do:\n  docker: %w\n  oci: %w", engine.ErrUnavailable, err, ociErr)
-		}
-		return without, nil
-	default:
-		return nil, UnknownEngine(a.Global.Engine)
 	}
+	e, err := openDocker(ctx, a, news)
+	if err == nil || !errors.Is(err, engine.ErrUnavailable) || a.Getenv("DOCKER_HOST") != "" || a.Getenv("DOCKER_CONTEXT") != "" {
+		return e, err // who names a Docker Engine means that one
+	}
+	if unfinished != nil {
+		_, done, err := f.Open(ctx, unfinished.Used)
+		if err != nil {
+			return nil, &runs.HeldError{Run: *unfinished, Cause: err}
+		}
+		if done != nil {
+			done()
+		}
+	}
+	without, ociErr := OpenOCI(ctx, a, news)
+	if ociErr != nil {
+		return nil, fmt.Errorf("%w: there is no container engine. Either will do:\n  docker: %w\n  oci: %w", engine.ErrUnavailable, err, ociErr)
+	}
+	return without, nil
 }
 
 // UnknownEngine refuses a name that is of no engine.
@@ -135,18 +119,14 @@ func UnknownEngine(name string) error {
 	return exit.Usage("--engine %s: it must be auto, docker or oci", name)
 }
 
-func openDocker(ctx context.Context, a *app.App, news io.Writer) (engine.Engine, error) {
+func openDocker(ctx context.Context, a *app.App, news io.Writer) (*docker.Engine, error) {
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
 	shim, err := entrypoint.Executable()
 	if err != nil {
 		shim = "" // containers then start a little later
 	}
-	e, err := docker.Open(ctx, docker.Options{Shim: shim, Logger: app.Logger(news)})
-	if err != nil {
-		return nil, err
-	}
-	return e, nil
+	return docker.Open(ctx, docker.Options{Shim: shim, Logger: app.Logger(news)})
 }
 
 // OpenOCI opens the engine that needs no daemon.
@@ -154,15 +134,55 @@ func OpenOCI(ctx context.Context, a *app.App, news io.Writer) (*oci.Engine, erro
 	return oci.Open(ctx, oci.Options{Runtime: a.Global.OciRuntime, AllowUnbounded: a.Global.Unbounded, Logger: app.Logger(news)})
 }
 
-// Images makes the images of an engine available, those of the types that ship
-// with this binary among them.
-func Images(a *app.App, e engine.Engine, info engine.Info, f Flags) (*shipped.Images, error) {
-	return shipped.NewImages(e, shipped.Options{Version: a.Version, OS: info.OS, Arch: info.Arch, TypesImage: f.typesImage})
+// dockerAt is a Docker Engine at an address, with the files of one that has its own.
+func dockerAt(address string, tls runs.EngineTLS, env func(string) string, news io.Writer) docker.Options {
+	o := docker.Options{Host: address, Env: env, Logger: app.Logger(news)}
+	if files := docker.TLS(tls); files != (docker.TLS{}) {
+		o.TLS = &files
+	}
+	return o
 }
 
-// RegisterCache adds the flag of commands that ask types what they are.
-func (f *Flags) RegisterCache(c *cobra.Command) {
-	c.Flags().BoolVar(&f.noCache, "no-cache", false, "ask every resource type what it is, and remember nothing of that")
+// Dial connects to the engines of the hosts of an inventory file.
+func Dial(a *app.App, file string, news io.Writer, f Flags) work.Dial {
+	return func(ctx context.Context, h inventory.Host) (*work.Connection, error) {
+		if h.Name == "" {
+			return Connect(ctx, a, news, f)
+		}
+		ctx, cancel := context.WithTimeout(ctx, work.HostTimeout)
+		defer cancel()
+		var e engine.Engine
+		var err error
+		tls := tlsOf(h, file)
+		if h.Engine == inventory.OCI {
+			e, err = OpenOCI(ctx, a, news)
+		} else {
+			e, err = docker.Open(ctx, dockerAt(h.Endpoint, tls, a.WithoutTLS, news))
+		}
+		if err != nil {
+			return nil, err
+		}
+		return connection(ctx, a, news, e, tls, f)
+	}
+}
+
+// tlsOf are the files for the engine of a host, if it has its own: relative paths are
+// below the directory of the inventory.
+func tlsOf(h inventory.Host, file string) runs.EngineTLS {
+	if h.TLS == nil {
+		return runs.EngineTLS{}
+	}
+	dir := filepath.Dir(file)
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	below := func(path string) string {
+		if path == "" || filepath.IsAbs(path) {
+			return path
+		}
+		return filepath.Join(dir, path)
+	}
+	return runs.EngineTLS{CA: below(h.TLS.CA), Cert: below(h.TLS.Cert), Key: below(h.TLS.Key)}
 }
 
 // InitCache returns where runs remember what types answered init, nil where

@@ -2,8 +2,6 @@ package engines
 
 import (
 	"io"
-	"os"
-	"strconv"
 	"testing"
 
 	"github.com/deployster-go/deployster/control/runs"
@@ -13,15 +11,15 @@ import (
 // Auto takes the engine of a dead run where it can ask for what that run left, and
 // no other because of it.
 func TestAutoPrefersOCIOnlyForARunOfThisMachineAndUser(t *testing.T) {
-	here, me := thisMachine(), strconv.Itoa(os.Geteuid())
+	here := here()
 	for name, c := range map[string]struct {
 		used runs.EngineUsed
 		want string
 	}{
-		"of this machine and user": {runs.EngineUsed{Kind: OCI, UID: me, Machine: here.id, Boot: here.boot, ID: t.TempDir()}, OCI},
-		"of another machine":       {runs.EngineUsed{Kind: OCI, UID: me, Machine: "other", Boot: "other", Host: "other"}, Docker},
-		"of another user":          {runs.EngineUsed{Kind: OCI, UID: me + "1", Machine: here.id, Boot: here.boot}, Docker},
-		"of Docker":                {runs.EngineUsed{Kind: Docker, Machine: here.id, Boot: here.boot}, Docker},
+		"of this machine and user": {runs.EngineUsed{Kind: OCI, UID: here.UID, Machine: here.Machine, Boot: here.Boot, ID: t.TempDir()}, OCI},
+		"of another machine":       {runs.EngineUsed{Kind: OCI, UID: here.UID, Machine: "other", Boot: "other", Host: "other"}, Docker},
+		"of another user":          {runs.EngineUsed{Kind: OCI, UID: here.UID + "1", Machine: here.Machine, Boot: here.Boot}, Docker},
+		"of Docker":                {runs.EngineUsed{Kind: Docker, Machine: here.Machine, Boot: here.Boot}, Docker},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := app.New()

@@ -180,14 +180,14 @@ func runCheck(ctx context.Context, a *app.App, o options) error {
 
 func checkHost(ctx context.Context, a *app.App, h inventory.Host, path string) checkedHost {
 	found := checkedHost{Name: h.Name}
-	e, info, err := engines.OpenHost(ctx, a, h, path, a.Err)
+	on, err := engines.Dial(a, path, a.Err, engines.Flags{})(ctx, h)
 	if err != nil {
 		found.Error = err.Error()
 		return found
 	}
-	defer func() { _ = e.Close() }()
-	platform := info.OS + "/" + info.Arch
-	found.Answer = fmt.Sprintf("%s %s, %s", info.Name, info.Version, platform)
+	defer func() { _ = on.Engine.Close() }()
+	platform := on.Info.OS + "/" + on.Info.Arch
+	found.Answer = fmt.Sprintf("%s %s, %s", on.Info.Name, on.Info.Version, platform)
 	fits := func(p string) bool { return p == platform || strings.HasPrefix(p, platform+"/") }
 	if len(h.Platforms) > 0 && !slices.ContainsFunc(h.Platforms, fits) {
 		found.Error = fmt.Sprintf("it runs %s, and the inventory says %s", platform, strings.Join(h.Platforms, ", "))

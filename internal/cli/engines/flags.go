@@ -1,0 +1,101 @@
+package engines
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/phrase"
+)
+
+// Flags are the flags of commands that run containers.
+type Flags struct {
+	Pull       string
+	Network    string
+	typesImage string
+	Memory     sizeFlag
+	Pids       int64
+	noCache    bool     // see RegisterCache
+	Abandon    []string // see RegisterAbandon
+
+	Changes    bool             // the command changes things
+	Unfinished *runs.Unfinished // the dead run whose engine auto prefers; may be nil
+}
+
+// Register adds the flags.
+func (f *Flags) Register(c *cobra.Command) {
+	c.Flags().StringVar(&f.Pull, "pull", string(engine.PullMissing), "when to pull images: missing, always or never")
+	c.Flags().StringVar(&f.Network, "network", "", "network of every container (default: the engine's)")
+	c.Flags().StringVar(&f.typesImage, "types-image", "", "image that holds the deployster binary for the engine's platform, for the types that ship with it")
+	c.Flags().Var(&f.Memory, "memory", "memory of every container, such as 512MiB (default: the engine's)")
+	c.Flags().Int64Var(&f.Pids, "pids", 0, "how many processes and threads every container may have (default: the engine's)")
+	_ = c.RegisterFlagCompletionFunc("pull", cobra.FixedCompletions([]string{"missing", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("network", cobra.FixedCompletions([]string{"none", "host"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// RegisterCache adds the flag of commands that ask types what they are.
+func (f *Flags) RegisterCache(c *cobra.Command) {
+	c.Flags().BoolVar(&f.noCache, "no-cache", false, "ask every resource type what it is, and remember nothing of that")
+}
+
+// RegisterAbandon adds --abandon, for commands that may be held.
+func (f *Flags) RegisterAbandon(c *cobra.Command) {
+	f.Changes = true
+	c.Flags().StringArrayVar(&f.Abandon, "abandon", nil, "do not wait for this dead run, whose engine cannot be asked any more (repeatable)")
+}
+
+// leastMemory is what a Docker Engine gives a container at least.
+const leastMemory = 6 << 20
+
+// Policy checks the flags and returns when images are pulled.
+func (f *Flags) Policy() (engine.PullPolicy, error) {
+	if f.Memory != 0 && f.Memory < leastMemory {
+		return "", exit.Usage("--memory %s: a container needs at least %s", phrase.Size(int64(f.Memory)), phrase.Size(leastMemory))
+	}
+	if f.Pids < 0 {
+		return "", exit.Usage("--pids %d: it must be at least 1, or 0 for the engine's default", f.Pids)
+	}
+	switch p := engine.PullPolicy(f.Pull); p {
+	case engine.PullMissing, engine.PullAlways, engine.PullNever:
+		return p, nil
+	default:
+		return "", exit.Usage("--pull %s: it must be missing, always or never", f.Pull)
+	}
+}
+
+// sizeFlag is a number of bytes, written with or without a unit.
+type sizeFlag int64
+
+var sizeUnits = map[string]float64{
+	"": 1, "b": 1,
+	"k": 1 << 10, "ki": 1 << 10, "kib": 1 << 10, "kb": 1e3,
+	"m": 1 << 20, "mi": 1 << 20, "mib": 1 << 20, "mb": 1e6,
+	"g": 1 << 30, "gi": 1 << 30, "gib": 1 << 30, "gb": 1e9,
+}
+
+func (s *sizeFlag) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return phrase.Size(int64(*s))
+}
+
+func (s *sizeFlag) Type() string { return "size" }
+
+func (s *sizeFlag) Set(text string) error {
+	digits := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+	unit, known := sizeUnits[strings.ToLower(strings.TrimSpace(text[len(digits):]))]
+	n, err := strconv.ParseFloat(digits, 64)
+	bytes := n * unit
+	if err != nil || !known || !(bytes >= 1) || bytes > math.MaxInt64/2 {
+		return fmt.Errorf("%q is not a size such as 512MiB or 2GiB", text)
+	}
+	*s = sizeFlag(bytes)
+	return nil
+}
