@@ -40,16 +40,18 @@ func (r *Run) closeOrphanedRuns(ctx context.Context) error {
 	return r.removeOrphans(ctx, r.o.Engine)
 }
 
-// removeOrphans removes the processes that dead runs left to serve on an engine. A
-// process that may be in the middle of an action stays: its run is not closed.
+// removeOrphans removes from an engine what dead runs left there and nobody has to wait
+// for: processes that serve, and containers that were never started, which an engine
+// makes also when who asked for them dies before they are there. A process that may be
+// in the middle of an action stays: its run is not closed.
 func (r *Run) removeOrphans(ctx context.Context, on Containers) error {
-	left, err := r.left(ctx, on, map[string]string{invoke.LabelKind: invoke.KindServe})
+	left, err := r.left(ctx, on, map[string]string{})
 	if err != nil {
 		return r.engineFailed(ctx, on, fmt.Errorf("looking for processes left serving: %w", err))
 	}
 	for _, c := range left {
 		run := c.Labels[invoke.LabelRun]
-		if Alive(r.o.Log, run) {
+		if c.Started && !serves(c) || Alive(r.o.Log, run) {
 			continue
 		}
 		u, err := readRun(ctx, r.o.Log, run)
@@ -101,6 +103,7 @@ func (r *Run) closeEntries(ctx context.Context, run string) error {
 	if err != nil || len(u.open) == 0 {
 		return err
 	}
+	r.recovered.Store(true)
 	var left []engine.Container
 	on, err := r.engineUsed(ctx, u)
 	if err == nil {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -51,8 +52,9 @@ type Options struct {
 // Run is one run's place in the deployment log. It is a runner.Recorder and a
 // runner.Guard.
 type Run struct {
-	o      Options
-	unlock func()
+	o         Options
+	unlock    func()
+	recovered atomic.Bool // it closed a run whose process died
 
 	mu     sync.Mutex
 	opened map[EngineUsed]*openedEngine // of dead runs
@@ -88,6 +90,13 @@ func Begin(ctx context.Context, o Options) (*Run, error) {
 
 // End gives the run's lock back. No other method may be called any more.
 func (r *Run) End() {
+	if r.recovered.Load() {
+		// An engine may have taken until now to make a container for which a run asked
+		// as it died. Where it does not answer, the next run removes that container.
+		ctx, cancel := context.WithTimeout(context.Background(), confirmTimeout)
+		_ = r.removeOrphans(ctx, r.o.Engine)
+		cancel()
+	}
 	for _, e := range r.opened {
 		if e.done != nil {
 			e.done()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
@@ -272,6 +274,64 @@ func TestObserversOfDeadRunsAreRemovedAndThoseOfLivingOnesAreNot(t *testing.T) {
 	s.enter(b, nil)()
 	left, err := s.engine.Containers(t.Context(), nil)
 	if err != nil || len(left) != 1 || left[0].ID != living {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// created is a container that the engine made for a run, and that nobody starts.
+func (s *site) created(labels map[string]string) {
+	s.Helper()
+	s.engine.Images = map[string]enginetest.FakeImage{"thing": {
+		Entrypoint: []string{"/thing"}, Program: func(context.Context, enginetest.Call) int { return 0 },
+	}}
+	ctx, cancel := context.WithCancel(s.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		_, _ = s.engine.Run(ctx, engine.Spec{Image: "thing", Labels: labels, Hold: make(chan struct{})}, engine.IO{})
+	})
+	s.Cleanup(func() { cancel(); running.Wait() })
+	for {
+		left, err := s.engine.Containers(s.Context(), labels)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if len(left) > 0 {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// An engine may make a container only after the run that asked for it has died.
+func TestAContainerThatIsMadeAfterItsRunDiedIsRemoved(t *testing.T) {
+	for _, action := range []string{"state", "create"} {
+		t.Run(action, func(t *testing.T) {
+			s := newSite(t)
+			s.died("A")
+			b := s.begin("B")
+			s.created(s.labels("A", action))
+			b.End()
+			s.wantNoContainers()
+
+			s.created(s.labels("A", action))
+			c, err := runs.Begin(t.Context(), runs.Options{Log: s.log, Engine: s.engine, ID: "C", Target: "run/other.yaml", Notice: func(string) {}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.End()
+			s.wantNoContainers()
+		})
+	}
+}
+
+func TestAContainerThatALivingRunHasNotStartedIsLeftAlone(t *testing.T) {
+	s := newSite(t)
+	s.died("A")
+	alive := s.begin("alive")
+	defer alive.End()
+	s.created(s.labels("alive", "create"))
+	s.begin("B").End()
+	if left, err := s.engine.Containers(t.Context(), nil); err != nil || len(left) != 1 {
 		t.Errorf("left are %v, %v", left, err)
 	}
 }
