@@ -277,9 +277,21 @@ type wire struct {
 	path     string
 	listener net.Listener
 
-	mu    sync.Mutex
+	mu    sync.RWMutex // held to read while something passes
 	ends  []net.Conn
 	under sync.WaitGroup
+}
+
+// throughWire writes to one end of a wire.
+type throughWire struct {
+	*wire
+	to net.Conn
+}
+
+func (t throughWire) Write(p []byte) (int, error) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.to.Write(p)
 }
 
 func newWire(t *testing.T) *wire {
@@ -323,7 +335,7 @@ func (w *wire) join() {
 			w.mu.Unlock()
 			for from, to := range map[net.Conn]net.Conn{near: far, far: near} {
 				w.under.Go(func() {
-					_, _ = io.Copy(to, from)
+					_, _ = io.Copy(throughWire{w, to}, from)
 					_ = to.(*net.UnixConn).CloseWrite()
 				})
 			}
@@ -331,7 +343,8 @@ func (w *wire) join() {
 	})
 }
 
-// cut ends all connections, and there are no others.
+// cut ends all connections, and there are no others. Nothing passes by one of them
+// while the others are closed: who notices the first end could still use the last.
 func (w *wire) cut() {
 	_ = w.listener.Close()
 	w.mu.Lock()
