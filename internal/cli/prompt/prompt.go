@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,11 +41,16 @@ func canAsk(a *app.App) bool {
 	return term.IsTerminal(int(a.In.Fd())) && term.IsTerminal(int(a.Out.Fd()))
 }
 
-// choice is an answer that a question takes in addition to yes and no.
-type choice struct {
-	key  rune
-	help string
-}
+// choice is an answer that a question takes.
+type choice struct{ key, help string }
+
+// yesOrNo are the answers that every question takes, also in these words; showPlan is
+// one of some.
+var (
+	words    = map[string]string{"yes": "y", "no": "n", "": "n"}
+	yesOrNo  = []choice{{"y", "do it"}, {"n", "decline it, as an empty line and the end of input do"}}
+	showPlan = choice{"p", "show the plan again, with whole values"}
+)
 
 // Confirm implements runner.Confirmer.
 func (p *Prompt) Confirm(ctx context.Context, q runner.Question) (bool, error) {
@@ -56,50 +62,49 @@ func (p *Prompt) Confirm(ctx context.Context, q runner.Question) (bool, error) {
 	}
 	var choices []choice
 	if p.Each {
-		choices = append(choices, choice{'a', "do it, and all further actions of this resource without a question"})
+		choices = append(choices, choice{"a", "do it, and all further actions of this resource without a question"})
 	}
 	if p.Plan != nil {
 		choices = append(choices, showPlan)
 	}
-	choices = append(choices, choice{'q', "quit: decline it and begin nothing more; what is running is finished"})
+	choices = append(choices, choice{"q", "quit: decline it and begin nothing more; what is running is finished"})
 	key, err := p.choose(ctx, choices, func(w io.Writer, keys string, o view.PlanOptions) error { return view.Question(w, q, keys, o) })
 	switch {
 	case err != nil:
 		return false, err
-	case key == 'q':
+	case key == "q":
 		p.quit = true
 		return false, runner.ErrQuit
-	case key == 'a':
+	case key == "a":
 		p.agreed[q.Resource] = true
 		return true, nil
 	}
-	return key == 'y', nil
+	return key == "y", nil
 }
-
-var showPlan = choice{'p', "show the plan again, with whole values"}
 
 // ConfirmPlan shows the plan and waits for yes or no.
 func (p *Prompt) ConfirmPlan(ctx context.Context) (bool, error) {
-	choices := []choice{showPlan, {'q', "quit, which changes nothing either"}}
+	choices := []choice{showPlan, {"q", "quit, which changes nothing either"}}
 	key, err := p.choose(ctx, choices, func(w io.Writer, keys string, o view.PlanOptions) error { return view.PlanQuestion(w, p.Plan, keys, o) })
-	return key == 'y', err
+	return key == "y", err
 }
 
-// choose shows a question and waits for an answer: the key of one of the
-// choices, or y or n. The end of input is no.
-func (p *Prompt) choose(ctx context.Context, choices []choice, show func(w io.Writer, keys string, o view.PlanOptions) error) (rune, error) {
+// choose shows a question and waits for an answer: y or n, or the key of one of more
+// choices. The end of input is no.
+func (p *Prompt) choose(ctx context.Context, more []choice, show func(w io.Writer, keys string, o view.PlanOptions) error) (string, error) {
 	defer p.app.Suspend()()
 	forget(p.app.In)
 	p.in.Reset(p.app.In)
 	keys := "y/N"
-	for _, c := range choices {
-		keys += "/" + string(c.key)
+	for _, c := range more {
+		keys += "/" + c.key
 	}
-	if len(choices) > 0 {
+	if len(more) > 0 {
 		keys += "/?"
 	}
+	choices := slices.Concat(yesOrNo, more)
 	if err := show(p.app.Out, keys, p.app.PlanOptions(p.app.Out)); err != nil {
-		return 'n', err
+		return "n", err
 	}
 	for {
 		answer, err := p.read(ctx)
@@ -107,57 +112,35 @@ func (p *Prompt) choose(ctx context.Context, choices []choice, show func(w io.Wr
 			fmt.Fprintln(p.app.Out)
 		}
 		if errors.Is(err, io.EOF) {
-			return 'n', nil // the end of input is not a yes
+			return "n", nil // the end of input is not a yes
 		}
 		if err != nil {
-			return 'n', fmt.Errorf("waiting for an answer: %w", err)
+			return "n", fmt.Errorf("waiting for an answer: %w", err)
 		}
-		switch key := keyOf(answer, choices); key {
-		case 'p':
+		key := strings.ToLower(strings.TrimSpace(answer))
+		if letter, word := words[key]; word {
+			key = letter
+		}
+		switch {
+		case key == "?" && len(more) > 0:
+			for _, c := range choices {
+				err = errors.Join(err, output.Write(p.app.Out, "  %s  %s\n", c.key, c.help))
+			}
+		case !slices.ContainsFunc(choices, func(c choice) bool { return c.key == key }):
+		case key == showPlan.key:
 			o := p.app.PlanOptions(p.app.Out)
 			o.Full = true
 			err = view.Plan(p.app.Out, p.Plan, o)
-		case '?':
-			err = p.help(choices)
-		case 0:
 		default:
 			return key, nil
 		}
 		if err != nil {
-			return 'n', err
+			return "n", err
 		}
 		if err := output.Write(p.app.Out, "Please answer [%s] ", keys); err != nil {
-			return 'n', err
+			return "n", err
 		}
 	}
-}
-
-// keyOf is the answer that somebody typed, 0 when it is none.
-func keyOf(typed string, choices []choice) rune {
-	switch typed = strings.ToLower(strings.TrimSpace(typed)); typed {
-	case "y", "yes":
-		return 'y'
-	case "", "n", "no":
-		return 'n'
-	}
-	if typed == "?" && len(choices) > 0 {
-		return '?'
-	}
-	for _, c := range choices {
-		if typed == string(c.key) {
-			return c.key
-		}
-	}
-	return 0
-}
-
-// help explains the answers.
-func (p *Prompt) help(choices []choice) error {
-	text := "  y  do it\n  n  decline it, as an empty line and the end of input do\n"
-	for _, c := range choices {
-		text += fmt.Sprintf("  %c  %s\n", c.key, c.help)
-	}
-	return output.Write(p.app.Out, "%s", text)
 }
 
 // read waits for a line of input or for the context. What was typed before the
@@ -192,7 +175,7 @@ func Agree(ctx context.Context, a *app.App, yes bool, would, format string, args
 	key, err := New(a).choose(ctx, nil, func(w io.Writer, keys string, _ view.PlanOptions) error {
 		return output.Write(w, format+" [%s] ", append(args, keys)...)
 	})
-	if err == nil && key != 'y' {
+	if err == nil && key != "y" {
 		err = errors.New("declined: nothing was changed")
 	}
 	return err
