@@ -17,12 +17,12 @@ import (
 var ErrNotFound = errors.New("not in the log")
 
 // unknown returns an error that wraps ErrNotFound, and says what to do in its place.
-func unknown(format string, args ...any) error { return &unknownError{fmt.Sprintf(format, args...)} }
+func unknown(format string, args ...any) error { return notFound(fmt.Sprintf(format, args...)) }
 
-type unknownError struct{ text string }
+type notFound string
 
 // Error says what is not there, and what to do.
-func (e *unknownError) Error() string { return e.text }
+func (e notFound) Error() string { return string(e) }
 
 // Unwrap returns ErrNotFound.
-func (e *unknownError) Unwrap() error { return ErrNotFound }
+func (notFound) Unwrap() error { return ErrNotFound }

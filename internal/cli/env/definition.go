@@ -80,7 +80,7 @@ func runCreate(ctx context.Context, a *app.App, o createOptions) error {
 		}
 		events, err := record(ctx, a, e, environment.Create{Definition: d, By: app.Whoami()}, draft{d, text, hosts}, nil, o.work)
 		if err != nil {
-			return exit.Refused(err)
+			return err
 		}
 		number, err := strconv.Atoi(events[0].Revision) // not 1, where one of that name was deleted
 		if err != nil {

@@ -46,16 +46,6 @@ func Usage(format string, args ...any) error { return Invalid(fmt.Errorf(format,
 // IsInvalid reports whether an error is one of wrong usage or invalid input.
 func IsInvalid(err error) bool { return Code(err) == exitInvalid }
 
-// Refused makes wrong usage of an error that says that something does not exist.
-func Refused(err error) error {
-	for _, unknown := range []error{pipelines.ErrNoPipeline, pipeline.ErrUnknown, environments.ErrNoEnvironment, environment.ErrUnknown, query.ErrNotFound} {
-		if errors.Is(err, unknown) {
-			return Invalid(err)
-		}
-	}
-	return err
-}
-
 // ErrChanges is how plan --detailed-exitcode says that there are changes.
 var ErrChanges error = &coded{errors.New("there are changes"), exitChanges}
 
@@ -92,6 +82,9 @@ func Code(err error) int {
 	case errors.As(err, &decided):
 		return decided.code
 	case errors.As(err, &input), errors.As(err, &invalid):
+		return exitInvalid
+	case errors.Is(err, pipelines.ErrNoPipeline), errors.Is(err, pipeline.ErrUnknown), errors.Is(err, environments.ErrNoEnvironment),
+		errors.Is(err, environment.ErrUnknown), errors.Is(err, query.ErrNotFound): // a name of nothing
 		return exitInvalid
 	default:
 		return exitFailed

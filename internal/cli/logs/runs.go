@@ -18,9 +18,6 @@ import (
 	"github.com/deployster-go/deployster/internal/view"
 )
 
-// runsVersion is the version of the form of log runs as JSON.
-const runsVersion = 1
-
 type runsOptions struct {
 	filter query.RunFilter
 	since  string
@@ -71,11 +68,7 @@ func runRuns(ctx context.Context, a *app.App, o runsOptions) (err error) {
 }
 
 func printRunLines(a *app.App, runs []*query.Run) error {
-	err := a.Line(struct {
-		Version    int    `json:"version"`
-		Deployster string `json:"deployster"`
-		Command    string `json:"command"`
-	}{runsVersion, a.Version, "log runs"})
+	err := view.NewJSON(a.Out, "log runs", a.Version).Close()
 	for _, r := range runs {
 		err = errors.Join(err, a.Line(r))
 	}

@@ -34,9 +34,9 @@ func AsOf[F Folded](
 		}
 		for _, name := range names {
 			if err := f.Check(name); err != nil {
-				return exit.Refused(err)
+				return err
 			}
 		}
-		return exit.Refused(do(f))
+		return do(f)
 	})
 }
