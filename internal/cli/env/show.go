@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
 )
@@ -59,16 +60,16 @@ func runStatus(ctx context.Context, a *app.App, names []string, o output.StatusF
 }
 
 func newListCommand(a *app.App) *cobra.Command {
-	return arguments.AsOf(&cobra.Command{
+	return session.Asked(a, &cobra.Command{
 		Use:     "list",
 		Short:   "List the environments",
 		Example: "  deployster env list",
 		Args:    cobra.NoArgs,
-	}, func(ctx context.Context, _ []string, at int64) error { return runList(ctx, a, at) })
+	}, runList)
 }
 
-func runList(ctx context.Context, a *app.App, at int64) error {
-	return withEnvironments(ctx, a, nil, at, func(e *query.Environments) error {
+func runList(ctx context.Context, a *app.App, q session.Question) error {
+	return withEnvironments(ctx, a, q.Names, q.At, func(e *query.Environments) error {
 		list := e.List()
 		rows := [][]string{{"NAME", "REVISION", "STATUS", "DESIRED", "CURRENT", "HOSTS"}}
 		for _, l := range list {
@@ -79,17 +80,17 @@ func runList(ctx context.Context, a *app.App, at int64) error {
 }
 
 func newRevisionsCommand(a *app.App) *cobra.Command {
-	return arguments.AsOf(&cobra.Command{
+	return session.Asked(a, &cobra.Command{
 		Use:     "revisions NAME",
 		Short:   "List the revisions of an environment, and what changed in each",
 		Example: "  deployster env revisions shop/prod",
 		Args:    arguments.Named("an environment"),
-	}, func(ctx context.Context, args []string, at int64) error { return runRevisions(ctx, a, args[0], at) })
+	}, runRevisions)
 }
 
-func runRevisions(ctx context.Context, a *app.App, name string, at int64) error {
-	return withEnvironments(ctx, a, []string{name}, at, func(e *query.Environments) error {
-		revisions, err := reconcile.Get(e.Fold, name, (*environment.State).Revisions)
+func runRevisions(ctx context.Context, a *app.App, q session.Question) error {
+	return withEnvironments(ctx, a, q.Names, q.At, func(e *query.Environments) error {
+		revisions, err := reconcile.Get(e.Fold, q.Names[0], (*environment.State).Revisions)
 		if err != nil {
 			return err
 		}
@@ -104,7 +105,7 @@ func runRevisions(ctx context.Context, a *app.App, name string, at int64) error 
 				strconv.Itoa(r.Number), output.Dash(base), output.Dash(output.InLine(r.By)), output.Moment(r.CreatedAt), output.Dash(output.InLine(changed)),
 			})
 		}
-		return a.List(map[string]any{"environment": name, "revisions": revisions}, "no revisions", rows)
+		return a.List(map[string]any{"environment": q.Names[0], "revisions": revisions}, "no revisions", rows)
 	})
 }
 
@@ -186,23 +187,21 @@ func runDiff(ctx context.Context, a *app.App, o diffOptions) error {
 }
 
 func newHistoryCommand(a *app.App) *cobra.Command {
-	return arguments.History(&cobra.Command{
+	return session.Asked(a, &cobra.Command{
 		Use:     "history NAME",
 		Short:   "List the deployments of an environment, oldest first",
 		Example: "  deployster env history shop/prod --last 20",
 		Args:    arguments.Named("an environment"),
-	}, func(ctx context.Context, name string, at int64, last int) error {
-		return runHistory(ctx, a, name, at, last)
-	})
+	}, runHistory, (*session.Question).RegisterLast)
 }
 
-func runHistory(ctx context.Context, a *app.App, name string, at int64, last int) error {
-	return withEnvironments(ctx, a, []string{name}, at, func(e *query.Environments) error {
-		all, err := reconcile.Get(e.Fold, name, (*environment.State).Deployments)
+func runHistory(ctx context.Context, a *app.App, q session.Question) error {
+	return withEnvironments(ctx, a, q.Names, q.At, func(e *query.Environments) error {
+		all, err := reconcile.Get(e.Fold, q.Names[0], (*environment.State).Deployments)
 		if err != nil {
 			return err
 		}
-		list := arguments.Last(all, last)
+		list := arguments.Last(all, q.Last)
 		rows := [][]string{{"DEPLOYMENT", "KIND", "STATUS", "STARTED", "TOOK", "BY", "REASON"}}
 		for _, d := range list {
 			kind, took := string(d.Kind), ""
@@ -216,7 +215,7 @@ func runHistory(ctx context.Context, a *app.App, name string, at int64, last int
 				d.ID, kind, string(d.Status), output.Moment(d.Started), output.Dash(took), output.Dash(output.InLine(d.By)), output.Dash(output.InLine(d.Reason)),
 			})
 		}
-		return a.List(map[string]any{"environment": name, "deployments": list}, "nothing was deployed", rows)
+		return a.List(map[string]any{"environment": q.Names[0], "deployments": list}, "nothing was deployed", rows)
 	})
 }
 

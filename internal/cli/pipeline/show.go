@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/pipeline"
@@ -58,16 +59,16 @@ func runStatus(ctx context.Context, a *app.App, names []string, o output.StatusF
 }
 
 func newListCommand(a *app.App) *cobra.Command {
-	return arguments.AsOf(&cobra.Command{
+	return session.Asked(a, &cobra.Command{
 		Use:     "list",
 		Short:   "List the pipelines",
 		Example: "  deployster pipeline list",
 		Args:    cobra.NoArgs,
-	}, func(ctx context.Context, _ []string, at int64) error { return runList(ctx, a, at) })
+	}, runList)
 }
 
-func runList(ctx context.Context, a *app.App, at int64) error {
-	return withPipelines(ctx, a, nil, at, func(p *query.Pipelines) error {
+func runList(ctx context.Context, a *app.App, q session.Question) error {
+	return withPipelines(ctx, a, q.Names, q.At, func(p *query.Pipelines) error {
 		list, deleted := p.List()
 		rows := [][]string{{"PIPELINE", "STAGES", "DEPLOYED", "FAILED", "IN PROGRESS"}}
 		for _, l := range list {
@@ -87,28 +88,26 @@ func runList(ctx context.Context, a *app.App, at int64) error {
 }
 
 func newHistoryCommand(a *app.App) *cobra.Command {
-	return arguments.History(&cobra.Command{
+	return session.Asked(a, &cobra.Command{
 		Use:     "history PIPELINE",
 		Short:   "List the revisions of a pipeline in the order of their release",
 		Example: "  deployster pipeline history gateway --last 20",
 		Args:    arguments.Named("a pipeline"),
-	}, func(ctx context.Context, name string, at int64, last int) error {
-		return runHistory(ctx, a, name, at, last)
-	})
+	}, runHistory, (*session.Question).RegisterLast)
 }
 
-func runHistory(ctx context.Context, a *app.App, name string, at int64, last int) error {
-	return withPipelines(ctx, a, []string{name}, at, func(p *query.Pipelines) error {
-		releases, err := p.Releases(name)
+func runHistory(ctx context.Context, a *app.App, q session.Question) error {
+	return withPipelines(ctx, a, q.Names, q.At, func(p *query.Pipelines) error {
+		releases, err := p.Releases(q.Names[0])
 		if err != nil {
 			return err
 		}
-		list := arguments.Last(releases, last)
+		list := arguments.Last(releases, q.Last)
 		rows := [][]string{{"REVISION", "STATUS", "SINCE EVENT", "RELEASED", "DEPLOYMENT"}}
 		for _, r := range list {
 			rows = append(rows, []string{r.Revision, string(r.Status), fmt.Sprint(r.Since), output.Moment(r.Released), r.Deployment})
 		}
-		return a.List(map[string]any{"pipeline": name, "revisions": list}, "no revision was released", rows)
+		return a.List(map[string]any{"pipeline": q.Names[0], "revisions": list}, "no revision was released", rows)
 	})
 }
 
