@@ -31,10 +31,10 @@ func (t *templates) put(src string, tree *template) {
 	}
 }
 
-// weigh is how many bytes a text and its tree take at most. The tree may be a
-// hundred times as large as the text: each operator makes a node.
+// weigh is how many bytes a text and its tree take at most. The tree may be sixty
+// times as large as the text: each operator makes a node.
 func weigh(src string, tokens int) int {
-	const keeping, unescaped, token = 1024, 2, 128
+	const keeping, unescaped, token = 1024, 2, 80
 	return keeping + (1+unescaped)*len(src) + token*tokens
 }
 
