@@ -3,10 +3,10 @@
 package app
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"os"
-	"os/user"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
@@ -88,14 +89,8 @@ func (a *App) NewID() string {
 
 // Whoami is the user of the process, for the log.
 func Whoami() string {
-	name := "unknown"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	if host, err := os.Hostname(); err == nil {
-		name += "@" + host
-	}
-	return name
+	who := runs.Who()
+	return strings.TrimSuffix(cmp.Or(who["user"], "unknown")+"@"+who["host"], "@")
 }
 
 // MaxEntities is how many pipelines or environments this process can control: each
