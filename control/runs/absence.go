@@ -31,10 +31,10 @@ func (r *Run) Gone(ctx context.Context, resource string) (runner.Absence, error)
 			begun = true
 			gone = gone && destroying
 		case !destroying:
-		case e.Name == string(runner.ResourceResolved) && payloadOf(e).Details["by"] == "log":
+		case e.Name == string(runner.ResourceResolved) && DataOf(e).Details["by"] == "log":
 			believed = e.Deployment
 		case e.Name == target.Succeeded() && e.Deployment != believed:
-			meaning := payloadOf(e).Meaning
+			meaning := DataOf(e).Meaning
 			gone = gone || meaning != "" && meaning == r.o.Meaning(e.Deployment, resource)
 		}
 	}

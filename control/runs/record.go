@@ -19,12 +19,12 @@ import (
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
-// payloadVersion is the version of the data of the events written here.
-const payloadVersion = 1
+// dataVersion is the version of the data of the events written here.
+const dataVersion = 1
 
-// payload is the data of a run's events in the log. Fields are only ever
+// Data is the data of a run's events in the log. Fields are only ever
 // added; readers ignore those they do not know.
-type payload struct {
+type Data struct {
 	Version int `json:"version"`
 	runner.EventData
 	Resources map[string]string `json:"resources,omitempty"` // name → type
@@ -82,7 +82,7 @@ func (r *Run) Record(ctx context.Context, e runner.Event) error {
 	if !ok {
 		return fmt.Errorf("event %s is not one for the log", e.Kind)
 	}
-	p := payload{EventData: e.Encoded(), Details: e.Data, Resources: map[string]string{}}
+	p := Data{EventData: e.Encoded(), Details: e.Data, Resources: map[string]string{}}
 	for _, h := range e.Resources {
 		p.Resources[h.Name] = h.Type
 	}
@@ -144,8 +144,8 @@ func (r *Run) mayRun(ctx context.Context, e runner.Event) bool {
 }
 
 // appendEvent appends an event with its data to the log.
-func appendEvent(ctx context.Context, log deploylog.Log, e deploylog.Event, p payload) (err error) {
-	p.Version = payloadVersion
+func appendEvent(ctx context.Context, log deploylog.Log, e deploylog.Event, p Data) (err error) {
+	p.Version = dataVersion
 	if e.Data, err = json.Marshal(p); err != nil {
 		return fmt.Errorf("encoding the data of %s: %w", e.Name, err)
 	}
@@ -157,7 +157,7 @@ func appendEvent(ctx context.Context, log deploylog.Log, e deploylog.Event, p pa
 
 // appendOnce records what became of something that a dead run began. Another run may have
 // done so already; that is as good.
-func appendOnce(ctx context.Context, log deploylog.Log, began deploylog.Event, name string, p payload) error {
+func appendOnce(ctx context.Context, log deploylog.Log, began deploylog.Event, name string, p Data) error {
 	err := appendEvent(ctx, log, deploylog.Event{
 		Deployment: began.Deployment, Target: began.Target, Revision: began.Revision, Name: name, Attempt: began.Attempt,
 	}, p)
@@ -180,14 +180,11 @@ func Who() map[string]string {
 	return who
 }
 
-// Details are what a run-started tells of who began the run, and what for.
-func Details(e deploylog.Event) map[string]string { return payloadOf(e).Details }
-
-// payloadOf is the data of an event, empty where it cannot be read.
-func payloadOf(e deploylog.Event) payload {
-	var p payload
+// DataOf is the data of an event, empty where it cannot be read.
+func DataOf(e deploylog.Event) Data {
+	var p Data
 	if json.Unmarshal(e.Data, &p) != nil {
-		return payload{}
+		return Data{}
 	}
 	return p
 }

@@ -185,8 +185,8 @@ func (u *Unfinished) unknownEnd(kind string) string {
 }
 
 // abandoned is the data of the end of something that a dead run began.
-func (r *Run) abandoned(reason string) payload {
-	return payload{Abandoned: true, NoticedBy: r.o.ID, EventData: runner.EventData{Error: reason}}
+func (r *Run) abandoned(reason string) Data {
+	return Data{Abandoned: true, NoticedBy: r.o.ID, EventData: runner.EventData{Error: reason}}
 }
 
 // clearResource settles what earlier runs left for a resource whose lock is held by

@@ -86,7 +86,7 @@ func (u *Unfinished) acts(resource string) bool {
 // usedBy is the engine that a run-started records. Old versions recorded only what
 // people read of it.
 func usedBy(started deploylog.Event) EngineUsed {
-	p := payloadOf(started)
+	p := DataOf(started)
 	u := EngineUsed{}
 	if p.Engine != nil {
 		u = *p.Engine
@@ -210,5 +210,5 @@ func Abandon(ctx context.Context, log deploylog.Log, run string, by map[string]s
 		return ErrRunAlive
 	}
 	began := deploylog.Event{Deployment: run, Revision: u.open[0].Revision, Target: u.Target, Attempt: 1}
-	return appendOnce(ctx, log, began, EventRunAbandoned, payload{Details: by})
+	return appendOnce(ctx, log, began, EventRunAbandoned, Data{Details: by})
 }

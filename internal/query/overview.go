@@ -115,7 +115,7 @@ func (o *overview) receiveRun(e deploylog.Event) {
 		}
 		return
 	}
-	if details := runs.Details(e); details["target"] != "" {
+	if details := runs.DataOf(e).Details; details["target"] != "" {
 		s := step{details["deployment"], deploylog.Target(details["target"]), details["event"]}
 		o.working[e.Deployment] = stepRun{step: s, run: e.Deployment, seq: e.Seq}
 		delete(o.failed, s)

@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,13 +44,6 @@ type Run struct {
 	Error    string           `json:"error,omitempty"`
 }
 
-// runData is what is read from the data of a run's events.
-type runData struct {
-	runner.EventData
-	Details   map[string]string `json:"details"`
-	Abandoned bool              `json:"abandoned"`
-}
-
 // RunFilter selects runs.
 type RunFilter struct {
 	Target deploylog.Target // run/MANIFEST, or "run/" for all
@@ -85,23 +77,19 @@ func readRuns(ctx context.Context, log deploylog.Log, target deploylog.Target) (
 		if err != nil {
 			return nil, err
 		}
-		var d runData
-		if len(e.Data) > 0 {
-			_ = json.Unmarshal(e.Data, &d) // what cannot be read is left out
-		}
 		switch r := open[e.Deployment]; {
 		case e.Name == e.Target.Started():
-			open[e.Deployment] = begun(e, d)
+			open[e.Deployment] = begun(e, runs.DataOf(e))
 			list = append(list, open[e.Deployment])
 		case r != nil && (e.Name == e.Target.Succeeded() || e.Name == e.Target.Failed()):
-			r.end(e, d)
+			r.end(e, runs.DataOf(e))
 			delete(open, e.Deployment)
 		}
 	}
 	return list, nil
 }
 
-func begun(e deploylog.Event, d runData) *Run {
+func begun(e deploylog.Event, d runs.Data) *Run {
 	return &Run{
 		Run: e.Deployment, Target: e.Target, Manifest: strings.TrimPrefix(string(e.Target), "run/"),
 		Verb: d.Details["command"], User: d.Details["user"], Host: d.Details["host"],
@@ -109,7 +97,7 @@ func begun(e deploylog.Event, d runData) *Run {
 	}
 }
 
-func (r *Run) end(e deploylog.Event, d runData) {
+func (r *Run) end(e deploylog.Event, d runs.Data) {
 	r.Ended, r.TookMS, r.Counts, r.Error = &e.CreatedAt, d.DurationMS, d.Counts, d.Error
 	switch {
 	case e.Name == e.Target.Succeeded():

@@ -212,7 +212,7 @@ func Preferred(ctx context.Context, log deploylog.Log, target deploylog.Target) 
 }
 
 // Abandon records that dead runs are not waited for, and who said so.
-func Abandon(ctx context.Context, a *app.App, log deploylog.Log, ids []string) error {
+func Abandon(ctx context.Context, log deploylog.Log, ids []string) error {
 	for _, run := range ids {
 		err := runs.Abandon(ctx, log, run, runs.Who())
 		switch {

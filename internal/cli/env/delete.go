@@ -59,7 +59,7 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := engines.Abandon(ctx, a, e.Log, o.work.Engine.Abandon); err != nil {
+		if err := engines.Abandon(ctx, e.Log, o.work.Engine.Abandon); err != nil {
 			return err
 		}
 		deletion := environment.Delete{TerminateTasks: o.terminate, By: app.Whoami(), Reason: o.reason}

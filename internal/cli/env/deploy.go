@@ -145,7 +145,7 @@ func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(hos
 		if _, err := work.ManifestsBelow(a.Workspace).Load(r.Definition.Task.Digest); err != nil {
 			return fmt.Errorf("manifest %s of revision %d: %w", r.Definition.Task.Manifest, r.Number, err)
 		}
-		if err := engines.Abandon(ctx, a, e.Log, o.work.Engine.Abandon); err != nil {
+		if err := engines.Abandon(ctx, e.Log, o.work.Engine.Abandon); err != nil {
 			return err
 		}
 		if o.wait {

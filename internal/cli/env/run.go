@@ -112,7 +112,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 		return err
 	}
 	return withEnvironments(ctx, a, o.names, 0, func(e *query.Environments) error {
-		if err := engines.Abandon(ctx, a, e.Log, o.work.Engine.Abandon); err != nil {
+		if err := engines.Abandon(ctx, e.Log, o.work.Engine.Abandon); err != nil {
 			return err
 		}
 		screen := a.Events()

@@ -58,7 +58,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 		return err
 	}
 	return withPipelines(ctx, a, o.names, 0, func(p *query.Pipelines) error {
-		if err := engines.Abandon(ctx, a, p.Log, o.Engine.Abandon); err != nil {
+		if err := engines.Abandon(ctx, p.Log, o.Engine.Abandon); err != nil {
 			return err
 		}
 		definitions := p.Definitions(o.names...)

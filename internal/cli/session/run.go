@@ -119,7 +119,7 @@ func (s *Started) openExisting(a *app.App, files []string, ef *engines.Flags) er
 	if s.log, err = a.OpenLog(s.Ctx, a.Notices()); err != nil {
 		return err
 	}
-	if err := engines.Abandon(s.Ctx, a, s.log, ef.Abandon); err != nil || !ef.Changes {
+	if err := engines.Abandon(s.Ctx, s.log, ef.Abandon); err != nil || !ef.Changes {
 		return err
 	}
 	ef.Unfinished, err = engines.Preferred(s.Ctx, s.log, runs.RunTarget(s.Workspace, files))
