@@ -103,8 +103,8 @@ func (c *Controller) Released(name string) {
 	c.trouble(c.hosts.unknown, name, nil)
 }
 
-// Noted implements reconcile.Tenant.
-func (c *Controller) Noted(name string, e deploylog.Event) (more bool) {
+// Received implements reconcile.Tenant.
+func (c *Controller) Received(name string, e deploylog.Event) (more bool) {
 	c.probes.receive(name, e)
 	if e.Name == environment.EventStarted {
 		c.find(name)

@@ -92,8 +92,8 @@ func (s *Scheduler) Released(name string) {
 	delete(s.noticed, name)
 }
 
-// Noted implements reconcile.Tenant.
-func (s *Scheduler) Noted(_ string, e deploylog.Event) (more bool) {
+// Received implements reconcile.Tenant.
+func (s *Scheduler) Received(_ string, e deploylog.Event) (more bool) {
 	return e.Name != pipeline.EventStepsBegun
 }
 

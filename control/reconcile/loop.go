@@ -74,7 +74,7 @@ func (l *Loop[S, K]) Run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	l.Fold.Subscribers = append(l.Fold.Subscribers, l.note)
+	l.Fold.Subscribers = append(l.Fold.Subscribers, l.receiveEvent)
 	life, end := context.WithCancel(ctx)
 	l.life = life
 	defer func() {
@@ -115,7 +115,6 @@ func (l *Loop[S, K]) run(ctx context.Context) error {
 	}
 	l.tick()
 	for {
-		l.flush()
 		err := l.advance(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -161,8 +160,8 @@ func (l *Loop[S, K]) watch() {
 	})
 }
 
-// note receives every event of the log, in order.
-func (l *Loop[S, K]) note(e deploylog.Event) {
+// receiveEvent receives every event of the log, in order.
+func (l *Loop[S, K]) receiveEvent(e deploylog.Event) {
 	name, _ := l.Fold.NameOf(e.Target)
 	s, ok := l.Fold.States[name]
 	if !ok {
@@ -177,7 +176,7 @@ func (l *Loop[S, K]) note(e deploylog.Event) {
 	if !l.Fold.own {
 		delete(l.scans, name) // so that the next one is whole
 	}
-	if l.Tenant.Noted(name, e) {
+	if l.Tenant.Received(name, e) {
 		l.queue.Add(name)
 	}
 	l.Notify(func() { l.Observer.Recorded(e) })

@@ -35,9 +35,9 @@ type Tenant[S Machine, K comparable] interface {
 	Acquired(name string)
 	Released(name string)
 
-	// Noted receives an event of an entity that the loop controls, and reports
+	// Received is called with an event of an entity that the loop controls, and reports
 	// whether more may be possible by it.
-	Noted(name string, e deploylog.Event) (more bool)
+	Received(name string, e deploylog.Event) (more bool)
 
 	// Tick is called each second, and before anything else.
 	Tick()
@@ -79,8 +79,8 @@ func (Bare) Acquired(string) {}
 // Released implements Tenant.
 func (Bare) Released(string) {}
 
-// Noted implements Tenant.
-func (Bare) Noted(string, deploylog.Event) bool { return true }
+// Received implements Tenant.
+func (Bare) Received(string, deploylog.Event) bool { return true }
 
 // Tick implements Tenant.
 func (Bare) Tick() {}

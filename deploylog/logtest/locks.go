@@ -62,44 +62,7 @@ func testLocks(t *testing.T, fresh func(testing.TB) Store) {
 		}
 	})
 
-	t.Run("asking takes nothing", func(t *testing.T) {
-		asks := func(want bool) {
-			t.Helper()
-			for name, log := range map[string]deploylog.Log{"the same handle": l, "another handle": other} {
-				if held, err := log.Locked("asked"); held != want || err != nil {
-					t.Errorf("%s: it is held: %v, error %v", name, held, err)
-				}
-			}
-		}
-		asks(false)
-		unlock := mustLock(t, l, "asked")
-		asks(true)
-		unlock()
-		asks(false)
-
-		var wg sync.WaitGroup
-		var over atomic.Bool
-		for _, log := range []deploylog.Log{l, other, other} {
-			wg.Go(func() {
-				for !over.Load() {
-					if _, err := log.Locked("asked"); err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			})
-		}
-		for range 300 {
-			unlock, err := l.TryLock("asked")
-			if err != nil {
-				t.Errorf("asking kept somebody from it: %v", err)
-				break
-			}
-			unlock()
-		}
-		over.Store(true)
-		wg.Wait()
-	})
+	t.Run("asking takes nothing", func(t *testing.T) { testAsking(t, l, other) })
 
 	t.Run("they exclude", func(t *testing.T) {
 		var inside, total atomic.Int64
@@ -127,6 +90,46 @@ func testLocks(t *testing.T, fresh func(testing.TB) Store) {
 			t.Errorf("%d turns, want 30", n)
 		}
 	})
+}
+
+// testAsking asks whether a lock is held, which keeps nobody from it.
+func testAsking(t *testing.T, l, other deploylog.Log) {
+	asks := func(want bool) {
+		t.Helper()
+		for name, log := range map[string]deploylog.Log{"the same handle": l, "another handle": other} {
+			if held, err := log.Locked("asked"); held != want || err != nil {
+				t.Errorf("%s: it is held: %v, error %v", name, held, err)
+			}
+		}
+	}
+	asks(false)
+	unlock := mustLock(t, l, "asked")
+	asks(true)
+	unlock()
+	asks(false)
+
+	var wg sync.WaitGroup
+	var over atomic.Bool
+	for _, log := range []deploylog.Log{l, other, other} {
+		wg.Go(func() {
+			for !over.Load() {
+				if _, err := log.Locked("asked"); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 300 {
+		unlock, err := l.TryLock("asked")
+		if err != nil {
+			t.Errorf("asking kept somebody from it: %v", err)
+			break
+		}
+		unlock()
+	}
+	over.Store(true)
+	wg.Wait()
 }
 
 func mustLock(t *testing.T, l deploylog.Log, name string) func() {
