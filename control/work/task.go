@@ -251,7 +251,7 @@ func (w *TaskWorker) Removable(ctx context.Context, d *environment.Definition, t
 func (w *TaskWorker) taskUnread(u *manifest.Usage) []manifest.Problem {
 	var unread []manifest.Problem
 	for _, p := range u.Unread() {
-		if p.Position.File == "" {
+		if p.File == "" {
 			if slices.Contains(w.promoted, p.Path) {
 				continue
 			}
@@ -278,7 +278,7 @@ func (w *TaskWorker) Unread(tasks []environment.Task) []manifest.Problem {
 			return nil
 		}
 	}
-	return slices.DeleteFunc(usage.Unread(), func(p manifest.Problem) bool { return p.Position.File == "" })
+	return slices.DeleteFunc(usage.Unread(), func(p manifest.Problem) bool { return p.File == "" })
 }
 
 // begin prepares a run of the manifest of a task on its host.
