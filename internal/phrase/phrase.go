@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 )
 
 // Count writes how many there are: 1 host, 2 hosts, 3 properties.
@@ -86,3 +87,6 @@ func Plain(s string) string {
 		return c
 	}, s)
 }
+
+// Moment is a time in the time zone of who reads it.
+func Moment(t time.Time) string { return t.Local().Format(time.DateTime) }

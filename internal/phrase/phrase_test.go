@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/deployster-go/deployster/internal/phrase"
 )
@@ -65,5 +66,12 @@ func TestKind(t *testing.T) {
 		if got := phrase.Kind(v); got != want {
 			t.Errorf("%s is %q, want %q", text, got, want)
 		}
+	}
+}
+
+func TestMoment(t *testing.T) {
+	at := time.Date(2026, 1, 31, 15, 4, 5, 6, time.Local)
+	if got := phrase.Moment(at.UTC()); got != "2026-01-31 15:04:05" {
+		t.Errorf("%q", got)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -87,7 +86,7 @@ func (d *document) hostsAndRemarks(r environment.Report, hosts bool) {
 		below.line("This environment is deleted.")
 	}
 	if p := r.Pause; p != nil {
-		below.line(d.style.yellow("Paused") + " since " + local(p.Since) + by(p.By) + because(p.Reason) + event(p.Seq) + ": nothing new begins until it is resumed, or something is deployed.")
+		below.line(d.style.yellow("Paused") + " since " + phrase.Moment(p.Since) + by(p.By) + because(p.Reason) + event(p.Seq) + ": nothing new begins until it is resumed, or something is deployed.")
 	}
 	if c := r.Deployment; c != nil && c.Status == environment.DeploymentStuck {
 		below.line(d.style.red("Stuck") + ": " + clean(c.ID) + event(c.Since))
@@ -176,7 +175,7 @@ func (d *document) task(t environment.TaskRow) (mark, text string) {
 		environment.TaskHealthy: d.style.green("✔"), environment.TaskDrifted: d.style.yellow("~"),
 		environment.TaskFailed: d.style.red("✘"), environment.TaskDied: d.style.red("✘"), environment.TaskLost: d.style.yellow("?"),
 	}[t.Status]
-	text = fmt.Sprintf("revision %d %s since %s%s", t.Revision, clean(string(t.Status)), local(t.Since), event(t.Seq))
+	text = fmt.Sprintf("revision %d %s since %s%s", t.Revision, clean(string(t.Status)), phrase.Moment(t.Since), event(t.Seq))
 	if t.Failures > 1 {
 		text += fmt.Sprintf(", %d failures in a row", t.Failures)
 	}
@@ -203,8 +202,6 @@ func (d *document) cause(prefix, text string, all bool) {
 		}
 	}
 }
-
-func local(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 
 func by(who string) string {
 	if who == "" {

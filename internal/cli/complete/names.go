@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/runner"
@@ -119,7 +119,7 @@ func logRuns(c *Completion) {
 }
 
 func (c *Completion) proposeRun(began deploylog.Event) {
-	c.propose(began.Deployment, fmt.Sprintf("%s %s", began.Target, began.CreatedAt.Local().Format(time.DateTime)))
+	c.propose(began.Deployment, fmt.Sprintf("%s %s", began.Target, phrase.Moment(began.CreatedAt)))
 }
 
 // DeadRuns are those that have no end, nor a process, and for which something may
@@ -245,6 +245,6 @@ func environmentRevisions(c *Completion) {
 		made = append(made, c.events(deploylog.Filter{Target: environment.Target(c.args[0]), Name: name})...)
 	}
 	for _, e := range slices.Backward(made) {
-		c.propose(e.Revision, e.CreatedAt.Local().Format(time.DateTime))
+		c.propose(e.Revision, phrase.Moment(e.CreatedAt))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
 )
@@ -102,7 +103,7 @@ func runRevisions(ctx context.Context, a *app.App, q session.Question) error {
 				changed = strings.Join(view.DefinitionChanges(revisions[r.Base-1].Definition, r.Definition), "; ")
 			}
 			rows = append(rows, []string{
-				strconv.Itoa(r.Number), output.Dash(base), output.Dash(output.InLine(r.By)), output.Moment(r.CreatedAt), output.Dash(output.InLine(changed)),
+				strconv.Itoa(r.Number), output.Dash(base), output.Dash(output.InLine(r.By)), phrase.Moment(r.CreatedAt), output.Dash(output.InLine(changed)),
 			})
 		}
 		return a.List(map[string]any{"environment": q.Names[0], "revisions": revisions}, "no revisions", rows)
@@ -212,7 +213,7 @@ func runHistory(ctx context.Context, a *app.App, q session.Question) error {
 				took = d.Ended.Sub(d.Started).Round(100 * time.Millisecond).String()
 			}
 			rows = append(rows, []string{
-				d.ID, kind, string(d.Status), output.Moment(d.Started), output.Dash(took), output.Dash(output.InLine(d.By)), output.Dash(output.InLine(d.Reason)),
+				d.ID, kind, string(d.Status), phrase.Moment(d.Started), output.Dash(took), output.Dash(output.InLine(d.By)), output.Dash(output.InLine(d.Reason)),
 			})
 		}
 		return a.List(map[string]any{"environment": q.Names[0], "deployments": list}, "nothing was deployed", rows)

@@ -34,7 +34,7 @@ func deployAndWait(ctx context.Context, a *app.App, command string, e *query.Env
 	if err := errors.Join(a.CheckParallelism(), flags.check()); err != nil {
 		return err
 	}
-	screen, closeScreen := a.LiveEvents()
+	screen := a.LiveEvents()
 	f := &follower{app: a, environments: e, name: name, screen: screen}
 	begun := false
 	err := session.WithWorkers(ctx, a, e.Log, flags.WorkerFlags, screen.Notices, func(ctx context.Context, workers *session.Workers, stop <-chan struct{}) error {
@@ -61,7 +61,7 @@ func deployAndWait(ctx context.Context, a *app.App, command string, e *query.Env
 	if begun {
 		err = f.ended(err)
 	}
-	if err := errors.Join(err, closeScreen()); err != nil {
+	if err := errors.Join(err, screen.Close()); err != nil {
 		return err
 	}
 	return f.conclude()

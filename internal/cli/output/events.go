@@ -34,13 +34,20 @@ func (p *Printer) Events() *Events {
 
 // LiveEvents draws a table where the output is a terminal, until it is closed, and
 // shows events a line each elsewhere.
-func (p *Printer) LiveEvents() (s *Events, closeScreen func() error) {
-	s = p.Events()
-	if p.JSON() || !p.Terminal(p.Out) {
-		return s, func() error { return nil }
+func (p *Printer) LiveEvents() *Events {
+	s := p.Events()
+	if !p.JSON() && p.Terminal(p.Out) {
+		s.live = view.NewEnvironmentLive(p.Out, p.liveOptions(p.Out))
 	}
-	s.live = view.NewEnvironmentLive(p.Out, p.liveOptions(p.Out))
-	return s, s.live.Close
+	return s
+}
+
+// Close ends the table, if there is one. It returns the first error of writing.
+func (s *Events) Close() error {
+	if s.live == nil {
+		return nil
+	}
+	return s.live.Close()
 }
 
 // Begin writes the first line of JSON: the version of the format, that of

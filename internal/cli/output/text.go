@@ -3,7 +3,6 @@ package output
 import (
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/deployster-go/deployster/internal/view"
 )
@@ -18,9 +17,6 @@ func Dash(text string) string {
 
 // InLine makes of what somebody wrote one line that is safe to print.
 func InLine(text string) string { return strings.Join(strings.Fields(view.Clean(text)), " ") }
-
-// Moment is a time as people read it, in their time zone.
-func Moment(t time.Time) string { return t.Local().Format(time.DateTime) }
 
 // CommandLine writes a command so that a shell can run it.
 func CommandLine(words ...string) string {

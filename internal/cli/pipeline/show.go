@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/pipeline"
@@ -105,7 +106,7 @@ func runHistory(ctx context.Context, a *app.App, q session.Question) error {
 		list := arguments.Last(releases, q.Last)
 		rows := [][]string{{"REVISION", "STATUS", "SINCE EVENT", "RELEASED", "DEPLOYMENT"}}
 		for _, r := range list {
-			rows = append(rows, []string{r.Revision, string(r.Status), fmt.Sprint(r.Since), output.Moment(r.Released), r.Deployment})
+			rows = append(rows, []string{r.Revision, string(r.Status), fmt.Sprint(r.Since), phrase.Moment(r.Released), r.Deployment})
 		}
 		return a.List(map[string]any{"pipeline": q.Names[0], "revisions": list}, "no revision was released", rows)
 	})
