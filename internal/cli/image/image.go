@@ -4,6 +4,7 @@ package image
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -142,14 +143,11 @@ func runLoad(ctx context.Context, a *app.App, o loadOptions) error {
 		if err != nil {
 			return err
 		}
-		return a.Show(map[string]any{"images": images}, func() error {
-			for _, i := range images {
-				if err := a.Printf("loaded %s (%s, %s)\n", imageName(i), shortID(i), phrase.Size(i.Size)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		var lines []string
+		for _, i := range images {
+			lines = append(lines, fmt.Sprintf("loaded %s (%s, %s)", imageName(i), shortID(i), phrase.Size(i.Size)))
+		}
+		return a.Say(map[string]any{"images": images}, "%s", strings.Join(lines, "\n"))
 	})
 }
 

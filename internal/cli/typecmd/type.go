@@ -4,6 +4,7 @@ package typecmd
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/signal"
 	"slices"
@@ -57,14 +58,11 @@ func runList(a *app.App) error {
 		all = append(all, listed{shipped.Prefix + name, t.Summary, t.Schema})
 		width = max(width, len(shipped.Prefix+name))
 	}
-	return a.Show(map[string]any{"types": all}, func() error {
-		for _, t := range all {
-			if err := a.Printf("%-*s  %s\n", width, t.Name, t.Summary); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	var lines []string
+	for _, t := range all {
+		lines = append(lines, fmt.Sprintf("%-*s  %s", width, t.Name, t.Summary))
+	}
+	return a.Say(map[string]any{"types": all}, "%s", strings.Join(lines, "\n"))
 }
 
 // newRunCommand is what the images of the shipped types run. What follows the
@@ -157,19 +155,12 @@ func runNew(a *app.App, o newOptions) error {
 	if err != nil {
 		return exit.Invalid(err)
 	}
-	return a.Show(map[string]any{"name": o.name, "files": files}, func() error {
-		for _, file := range files {
-			if err := a.Printf("wrote %s\n", file); err != nil {
-				return err
-			}
-		}
-		return a.Printf(`
+	return a.Say(map[string]any{"name": o.name, "files": files}, `wrote %s
+
 Next:
   cd %s
-  docker build --tag %s .
+  docker build --tag %[3]s .
   mkdir -p out
-  deployster type test %s --config example.json --plug root=out
-  deployster plan example.yaml
-`, o.dir, o.name, o.name)
-	})
+  deployster type test %[3]s --config example.json --plug root=out
+  deployster plan example.yaml`, strings.Join(files, "\nwrote "), o.dir, o.name)
 }
