@@ -90,7 +90,7 @@ the rest can then be removed with --target, which takes along what depends on
 the resource. A destroy that was cut off goes on with the same command.
 "deployster plan --destroy" only shows what would be removed.
 
-Before anything is removed it is shown what is to be, and you are asked` + asking,
+Before anything is removed the plan is shown, and you are asked` + asking,
 		Example: `  deployster destroy web.yaml
   deployster destroy web.yaml --confirm ONCE --target db
   deployster destroy base.yaml prod.yaml --yes --keep-going`,
