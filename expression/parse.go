@@ -33,7 +33,10 @@ type context struct {
 
 // parse parses a template. It throws a SyntaxError.
 func (e *Evaluator) parse(file, src string) *template {
-	p := &parser{e: e, file: file, tokens: lex(file, src), blocks: map[string]*block{}, mentions: mentions{bound: map[string]bool{}}, within: context{top: true, symbols: newSymbols()}}
+	p := &parser{
+		e: e, file: file, tokens: lex(file, src), blocks: map[string]*block{}, mentions: mentions{bound: map[string]bool{}},
+		within: context{top: true, symbols: newSymbols()},
+	}
 	nodes, _ := p.nodes()
 	return &template{file: file, body: body{nodes, p.within.uses}, blocks: p.blocks, mentions: p.mentions, weight: weigh(src, len(p.tokens))}
 }

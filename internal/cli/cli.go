@@ -104,8 +104,9 @@ Every step is recorded in one append-only deployment log.
 	flags.IntVar(&a.Global.Parallelism, "parallelism", 10, "how many resources to process at once")
 	flags.BoolVarP(&a.Verbose, "verbose", "v", false, "show every line that containers print, and ask resource types to be verbose")
 	root.AddCommand(
-		resource.NewApplyCommand(a), resource.NewPlanCommand(a), resource.NewDestroyCommand(a), resource.NewDriftCommand(a), resource.NewValidateCommand(a), resource.NewGraphCommand(a), resource.NewEvalCommand(a),
-		pipelinecmd.NewCommand(a), env.NewCommand(a), explain.NewCommand(a), host.NewCommand(a), logs.NewCommand(a), typecmd.NewCommand(a), image.NewCommand(a), schemaCommand(a), versionCommand(a),
+		resource.NewApplyCommand(a), resource.NewPlanCommand(a), resource.NewDestroyCommand(a), resource.NewDriftCommand(a), resource.NewValidateCommand(a),
+		resource.NewGraphCommand(a), resource.NewEvalCommand(a), pipelinecmd.NewCommand(a), env.NewCommand(a), explain.NewCommand(a), host.NewCommand(a),
+		logs.NewCommand(a), typecmd.NewCommand(a), image.NewCommand(a), schemaCommand(a), versionCommand(a),
 	)
 	amendHelp(root)
 	root.InitDefaultCompletionCmd("completion")

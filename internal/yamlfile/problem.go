@@ -92,7 +92,7 @@ func (r *Report) Add(p Problem) {
 		r.more++
 		return
 	}
-	r.about(p.Position.File)
+	r.about(p.File)
 	r.problems = append(r.problems, p)
 }
 
@@ -133,8 +133,8 @@ func Sorted(problems []Problem, files []string) []Problem {
 	}
 	list := slices.Clone(problems)
 	slices.SortStableFunc(list, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(order[a.Position.File], order[b.Position.File]),
-			cmp.Compare(a.Position.Line, b.Position.Line), cmp.Compare(a.Position.Column, b.Position.Column))
+		return cmp.Or(cmp.Compare(order[a.File], order[b.File]),
+			cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	return slices.Compact(list)
 }

@@ -106,7 +106,7 @@ type file struct {
 
 // add reports a problem of the file.
 func (f *file) add(p Problem) {
-	p.Position.File = f.name
+	p.File = f.name
 	f.report.Add(p)
 }
 

@@ -113,7 +113,7 @@ func Showable(t *testing.T, err error, lines int) {
 		t.Fatalf("an error without problems: %v", err)
 	}
 	for _, p := range invalid.Problems {
-		if p.Message == "" || strings.Contains(p.String(), "\n") || p.Position.Line > lines {
+		if p.Message == "" || strings.Contains(p.String(), "\n") || p.Line > lines {
 			t.Fatalf("a problem that cannot be shown: %q", p.String())
 		}
 	}
