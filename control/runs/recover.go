@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -318,92 +317,3 @@ func (r *Run) waitForServing(ctx context.Context, on Containers, where, run, res
 	}
 	return nil
 }
-
-// wait waits for the end of a container, up to the OrphanTimeout: late is why it is to
-// be stopped then. One that somebody removed has no exit.
-func (r *Run) wait(ctx context.Context, on Containers, c engine.Container) (exit *engine.Exit, late string, err error) {
-	bounded, cancel := context.WithTimeout(ctx, r.o.OrphanTimeout)
-	defer cancel()
-	ended, err := on.Wait(bounded, c.ID)
-	switch {
-	case err == nil:
-		return &ended, "", nil
-	case bounded.Err() != nil && ctx.Err() == nil:
-		return nil, fmt.Sprintf("it still ran %s after its run was found dead, and was stopped", r.o.OrphanTimeout), nil
-	case errors.Is(err, engine.ErrNoContainer):
-		return nil, "", nil
-	default:
-		return nil, "", err
-	}
-}
-
-// settle brings one container of a dead run to its end, records how an action
-// ended, and removes it. One that was made ready for an action that never began
-// is only removed.
-func (r *Run) settle(ctx context.Context, on Containers, c engine.Container) error {
-	if observing(c) || serves(c) || !c.Started {
-		return on.Remove(ctx, c.ID)
-	}
-	started, _, err := r.action(ctx, c)
-	if err != nil {
-		return err
-	}
-	if started == nil {
-		return on.Remove(ctx, c.ID)
-	}
-	exit, late, err := r.wait(ctx, on, c)
-	if err != nil {
-		return err
-	}
-	// Another run that recovers may have recorded it before it removed the container.
-	_, ended, err := r.action(ctx, c)
-	if err != nil {
-		return err
-	}
-	// Recorded first: when this run dies here, the container is still there to
-	// be found again.
-	if !ended {
-		name, p := started.Target.Failed(), r.abandoned("")
-		switch {
-		case late != "":
-			p.Error = late
-		case exit == nil:
-			p.Error = "its container was removed by somebody else; how it ended is not known"
-		default:
-			p.Exit = &exit.Code
-			if exit.Code == 0 {
-				name = started.Target.Succeeded()
-			}
-		}
-		if err := appendOnce(ctx, r.o.Log, *started, name, p); err != nil {
-			return err
-		}
-	}
-	return on.Remove(ctx, c.ID)
-}
-
-// action finds the beginning of the action that a container was made for, nil when
-// the log has none, and reports whether it has an end.
-func (r *Run) action(ctx context.Context, c engine.Container) (started *deploylog.Event, ended bool, err error) {
-	attempt, _ := strconv.Atoi(c.Labels[invoke.LabelAttempt]) // 0 of what is no number
-	target := actionTarget(c.Labels[invoke.LabelResource], c.Labels[invoke.LabelAction])
-	for e, err := range r.o.Log.Read(ctx, deploylog.Filter{Deployment: c.Labels[invoke.LabelRun], Target: target}) {
-		switch {
-		case err != nil:
-			return nil, false, err
-		case e.Attempt != max(1, attempt):
-		case e.Name == target.Started():
-			started = &e
-		case e.Name == target.Succeeded(), e.Name == target.Failed():
-			ended = true
-		}
-	}
-	return started, ended, nil
-}
-
-// observing reports whether the container only looks: its type may be asked
-// again at any time.
-func observing(c engine.Container) bool { return c.Labels[invoke.LabelKind] == invoke.KindObserve }
-
-// serves reports whether the container answered for many resources.
-func serves(c engine.Container) bool { return c.Labels[invoke.LabelKind] == invoke.KindServe }
