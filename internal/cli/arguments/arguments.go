@@ -3,7 +3,6 @@
 package arguments
 
 import (
-	"context"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -97,10 +96,4 @@ func Last[T any](list []T, last int) []T {
 // RegisterAt adds the flag that asks for the past.
 func RegisterAt(c *cobra.Command, into *int64) {
 	c.Flags().Int64Var(into, "at", 0, "as it was right after this event")
-}
-
-// Folded is what is folded from the log.
-type Folded interface {
-	Head() int64
-	Follow(ctx context.Context, until int64) error
 }

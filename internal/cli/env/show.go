@@ -23,7 +23,7 @@ import (
 )
 
 func newStatusCommand(a *app.App) *cobra.Command {
-	return a.ShowsStatus(&cobra.Command{
+	return session.Asked(a, &cobra.Command{
 		Use:   "status [NAME…]",
 		Short: "Show the status of environments",
 		Long: `Show the status of environments: of every revision, how many tasks are desired and
@@ -39,21 +39,19 @@ paused, why it is stuck, and which hosts are unhealthy; or all hosts (--hosts).
   Reverting    its tasks are being stopped by a rollback to an earlier revision
   Reverted     its tasks are stopped`,
 		Example: "  deployster env status shop/prod\n  deployster env status --watch\n  deployster env status shop/prod --at 812 --hosts",
-	}, "show every host with its tasks", func(ctx context.Context, names []string, o output.StatusFlags) error {
-		return runStatus(ctx, a, names, o)
-	})
+	}, runStatus, session.RegisterStatus(a, "show every host with its tasks"))
 }
 
-func runStatus(ctx context.Context, a *app.App, names []string, o output.StatusFlags) error {
-	return withEnvironments(ctx, a, names, o.At, func(e *query.Environments) error {
-		return a.Status(ctx, o, e, func() error {
-			reports, err := e.Status(names...)
+func runStatus(ctx context.Context, a *app.App, q session.Question) error {
+	return withEnvironments(ctx, a, q.Names, q.At, func(e *query.Environments) error {
+		return q.Status(ctx, a, e, func() error {
+			reports, err := e.Status(q.Names...)
 			if err != nil {
 				return err
 			}
 			return a.Show(map[string]any{"environments": reports}, func() error {
 				return a.Sections("no environments", len(reports), func(i int) error {
-					return view.Environment(a.Out, reports[i], o.Hosts, a.PlanOptions(a.Out))
+					return view.Environment(a.Out, reports[i], q.Hosts, a.PlanOptions(a.Out))
 				})
 			})
 		})

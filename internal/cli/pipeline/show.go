@@ -23,7 +23,7 @@ import (
 )
 
 func newStatusCommand(a *app.App) *cobra.Command {
-	return output.Pictures(a.ShowsStatus(&cobra.Command{
+	return output.Pictures(session.Asked(a, &cobra.Command{
 		Use:   "status [PIPELINE…]",
 		Short: "Show the status of pipelines",
 		Long: `Show the status of pipelines: what is deployed, has failed and is in progress, at
@@ -35,15 +35,13 @@ As a picture (--output svg, dot or mermaid) it takes one pipeline.`,
   deployster pipeline status --watch
   deployster pipeline status gateway --at 812
   deployster pipeline status gateway --output svg > gateway.svg`,
-	}, "show every host", func(ctx context.Context, names []string, o output.StatusFlags) error {
-		return runStatus(ctx, a, names, o)
-	}))
+	}, runStatus, session.RegisterStatus(a, "show every host")))
 }
 
-func runStatus(ctx context.Context, a *app.App, names []string, o output.StatusFlags) error {
-	return withPipelines(ctx, a, names, o.At, func(p *query.Pipelines) error {
-		return a.Status(ctx, o, p, func() error {
-			all, err := p.Status(o.Hosts || a.JSON(), names...)
+func runStatus(ctx context.Context, a *app.App, q session.Question) error {
+	return withPipelines(ctx, a, q.Names, q.At, func(p *query.Pipelines) error {
+		return q.Status(ctx, a, p, func() error {
+			all, err := p.Status(q.Hosts || a.JSON(), q.Names...)
 			switch {
 			case err != nil:
 				return err
