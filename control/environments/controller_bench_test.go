@@ -106,7 +106,7 @@ func report(b *testing.B, what string, late []time.Duration) {
 }
 
 // Another process tells something of one of 10,000 environments, whose 100,000 tasks
-// are all probed every 30 s meanwhile; the controller decides.
+// are all probed every 30 s at the same time; the controller decides.
 func BenchmarkControllerDecides(b *testing.B) {
 	const many = 10_000
 	now := time.Now()

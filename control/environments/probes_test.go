@@ -17,7 +17,7 @@ func TestATaskThatDiesIsStartedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		hint   bool
 		within time.Duration
-	}{"at the next probe": {false, 32 * time.Second}, "at once when somebody tells": {true, 2 * time.Second}} {
+	}{"at the next probe": {false, 32 * time.Second}, "at once after a hint": {true, 2 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.active("web", "a", "b")

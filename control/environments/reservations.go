@@ -10,7 +10,7 @@ import (
 
 // reservations are which environments occupy a host with a task manifest. Two must not:
 // each would undo what the other does. What an environment reserves is found
-// out when somebody asks after something has happened to it.
+// out when it is asked for, after something has happened to the environment.
 type reservations struct {
 	states map[string]*environment.State
 	stale  map[string]bool

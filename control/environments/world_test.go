@@ -37,7 +37,7 @@ type world struct {
 	slots    int
 	tasks    map[string]map[string]environment.ProbeResult // by host, "NAME:REVISION"
 	bad      map[string]bool                               // revisions that do not become healthy
-	working  func(t environment.Task) error                // meanwhile
+	working  func(t environment.Task) error                // while it is worked on
 	probing  func(ctx context.Context, t environment.Task)
 	changed  map[string]func() // by host that is watched
 	probes   map[string]int    // of tasks, "HOST NAME:REVISION"
@@ -92,7 +92,7 @@ func (k worker) act(what string, t environment.Task, do func(on map[string]envir
 	}
 	w.most = max(w.most, len(w.acting))
 	w.acts = append(w.acts, strings.Join([]string{what, t.Host, nameOf(t)}, " "))
-	meanwhile := w.working
+	working := w.working
 	w.mu.Unlock()
 	defer func() {
 		w.mu.Lock()
@@ -104,8 +104,8 @@ func (k worker) act(what string, t environment.Task, do func(on map[string]envir
 			delete(w.acting, t.Environment)
 		}
 	}()
-	if meanwhile != nil {
-		if err := meanwhile(t); err != nil {
+	if working != nil {
+		if err := working(t); err != nil {
 			return err
 		}
 	}

@@ -85,8 +85,8 @@ func TestWhoIsLeftOutIsNoticedOnceWithItsEvent(t *testing.T) {
 	})
 }
 
-// What others did meanwhile is in the log though one thing can not be.
-func TestWhatTheLogCanNotTakeKeepsNothingElseOut(t *testing.T) {
+// What others did at the same time is in the log though one thing cannot be.
+func TestWhatTheLogCannotTakeKeepsNothingElseOut(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.define(runStage("only"))
 		p.other("1q")

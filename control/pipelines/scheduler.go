@@ -21,7 +21,7 @@ type Worker interface {
 	Work(ctx context.Context, s pipeline.Step, artifacts map[string]string) (made map[string]string, err error)
 }
 
-// Observer is told what a scheduler does, see reconcile.Observer.
+// Observer is notified of what a scheduler does, see reconcile.Observer.
 type Observer interface {
 	reconcile.Observer
 	Began(s pipeline.Step) // its work, at each try

@@ -211,7 +211,7 @@ func TestHostsJoinAndLeaveWhileItRuns(t *testing.T) {
 	})
 }
 
-func TestAnInventoryThatCanNotBeReadKeepsTheKnownHosts(t *testing.T) {
+func TestAnInventoryThatCannotBeReadKeepsTheKnownHosts(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(1, "host-deployed", "host-tested")
 		results := p.holdWork()
