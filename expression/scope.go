@@ -78,7 +78,7 @@ func (sc *scope) set(name string, v any) {
 
 // lookup finds the value of a name. What it costs beyond a step is counted.
 func (sc *scope) lookup(name string) (any, bool) {
-	const passedInAStep = 8
+	const passedInAStep = 4
 	hidden, passed := false, 0
 	for at := sc; at != nil; at = at.outer {
 		if v, ok := at.vars[name]; ok {
