@@ -285,7 +285,7 @@ func TestAnEnvironmentThatTheLogRefusesIsLeftOutAndTheOthersGoOn(t *testing.T) {
 			w.create(daemon(name), "a")
 			w.deploy(name, 1)
 		}
-		w.options.Log = &reconciletest.Refusing{Log: w.log, Target: "task/spoilt/1/a", Event: environment.EventTaskStarted}
+		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: environment.EventTaskStarted, Hook: reconciletest.Refuse("task/spoilt/1/a")}
 		w.options.UntilIdle = true
 		err := environments.NewController(w.options).Run(w.Context())
 		if !errors.Is(err, deploylog.ErrInvalid) || !strings.Contains(err.Error(), "environment spoilt was left out") {
@@ -311,7 +311,7 @@ func TestWhatSomebodyElseRecordedIsRead(t *testing.T) {
 		w.create(daemon("web"), "a")
 		w.deploy("web", 1)
 		fouls := 3
-		w.options.Log = &reconciletest.Rival{Log: w.log, Marker: environment.EventTaskStarted, Foul: func(e deploylog.Event) (err error) {
+		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: environment.EventTaskStarted, Hook: func(e deploylog.Event) (err error) {
 			if fouls--; fouls >= 0 {
 				_, err = w.log.Append(context.Background(), e)
 			}

@@ -91,7 +91,7 @@ func TestANewHostOfTwoEnvironmentsIsOneOfThem(t *testing.T) {
 func TestAHostThatTheLogRefusesToOneEnvironmentIsFreeForAnother(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.deployEach(map[string]string{"prod": "a", "all": "c"}, agent)
-		w.options.Log = &reconciletest.Refusing{Log: w.log, Target: environment.Target("prod"), Event: environment.EventHostsChanged}
+		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: environment.EventHostsChanged, Hook: reconciletest.Refuse(environment.Target("prod"))}
 		r := w.start()
 		wait(time.Minute)
 		w.inventory("prod", "a", "b")

@@ -92,7 +92,7 @@ func TestWhatTheLogCannotTakeKeepsNothingElseOut(t *testing.T) {
 		p.other("1q")
 		p.release("1")
 		results := p.holdWork()
-		p.options.Log = &reconciletest.Refusing{Log: p.log, Target: "stage/p/only", Event: "stage-manifest-applied"}
+		p.options.Log = &reconciletest.Hooked{Log: p.log, Event: "stage-manifest-applied", Hook: reconciletest.Refuse("stage/p/only")}
 		r := p.start()
 		end := p.hang() // so that both outcomes are there at once
 		results <- nil

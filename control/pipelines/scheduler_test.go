@@ -402,7 +402,7 @@ func TestAMarkerThatSomebodyElseRecordedIsRead(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.define(runStage("only"))
 		p.release("1")
-		p.options.Log = &reconciletest.Rival{Log: p.log, Marker: "stage-started", Foul: func(e deploylog.Event) error {
+		p.options.Log = &reconciletest.Hooked{Log: p.log, Event: "stage-started", Hook: func(e deploylog.Event) error {
 			_, err := p.log.Append(context.Background(), e)
 			return err
 		}}

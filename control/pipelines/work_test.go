@@ -308,7 +308,7 @@ func TestThatWorkBeginsIsInTheLogBeforeItDoes(t *testing.T) {
 func TestWithoutABeginningInTheLogNoWorkBegins(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(1, "host-deployed")
-		p.options.Log = &reconciletest.Refusing{Log: p.log, Target: "pipeline/p", Event: pipeline.EventStepsBegun}
+		p.options.Log = &reconciletest.Hooked{Log: p.log, Event: pipeline.EventStepsBegun, Hook: reconciletest.Refuse("pipeline/p")}
 		r := p.start()
 		wait(time.Minute)
 		p.wantBegun()

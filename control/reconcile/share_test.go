@@ -98,7 +98,7 @@ func TestWhatOthersRecordWhileTheLoopDoesIsSeenAtOnceUnderFullLoad(t *testing.T)
 	inSite(t, func(s *site) {
 		s.create("a", 0)
 		began, asked := time.Now(), time.Time{}
-		log := &reconciletest.Rival{Log: s.log, Marker: "counter-worked", Foul: func(deploylog.Event) error {
+		log := &reconciletest.Hooked{Log: s.log, Event: "counter-worked", Hook: func(deploylog.Event) error {
 			if !asked.IsZero() || time.Since(began) < 1400*time.Millisecond { // after a tick
 				return nil
 			}

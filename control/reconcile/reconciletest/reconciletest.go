@@ -1,0 +1,119 @@
+// Package reconciletest has the logs that the controllers are tested on.
+package reconciletest
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
+)
+
+// InMemory is a log for whoever lets hours pass: nothing has to look at a file
+// twenty times a second, and nothing is synced. Both stores pass package logtest.
+func InMemory(t testing.TB) logtest.Store {
+	store := logtest.NewMemory()
+	return func() deploylog.Log {
+		log := store.Open()
+		t.Cleanup(func() { _ = log.Close() })
+		return log
+	}
+}
+
+// InFile is a log as people have it.
+func InFile(t testing.TB) logtest.Store {
+	path := filepath.Join(t.TempDir(), "log.db")
+	return func() deploylog.Log {
+		log, err := sqlite.Open(context.Background(), path, sqlite.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = log.Close() })
+		return log
+	}
+}
+
+// Wait lets so much time pass in a bubble of synctest, and everything happen that
+// then does.
+func Wait(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// Hooked is a log that calls Hook with each event of a name before it appends it, and
+// fails with the error of that.
+type Hooked struct {
+	deploylog.Log
+	Event string
+	Hook  func(deploylog.Event) error
+}
+
+// Append implements deploylog.Log.
+func (h *Hooked) Append(ctx context.Context, events ...deploylog.Event) ([]deploylog.Event, error) {
+	for _, e := range events {
+		if e.Name == h.Event {
+			if err := h.Hook(e); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return h.Log.Append(ctx, events...)
+}
+
+// Refuse is a Hook that takes events of a target for invalid.
+func Refuse(target deploylog.Target) func(deploylog.Event) error {
+	return func(e deploylog.Event) error {
+		if e.Target == target {
+			return deploylog.ErrInvalid
+		}
+		return nil
+	}
+}
+
+// Mortal is the log of a process that dies after so many appends: nothing that
+// it does to the log comes to anything any more.
+type Mortal struct {
+	deploylog.Log
+	Lives int
+	Last  bool // its last append is in the log, and it never learns that
+
+	mu    sync.Mutex
+	calls int
+}
+
+// ErrDead is what such a log answers then.
+var ErrDead = errors.New("the process is dead")
+
+// Append implements deploylog.Log.
+func (m *Mortal) Append(ctx context.Context, events ...deploylog.Event) ([]deploylog.Event, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls++
+	if m.calls > m.Lives {
+		if m.Last && m.calls == m.Lives+1 {
+			_, _ = m.Log.Append(ctx, events...)
+		}
+		return nil, ErrDead
+	}
+	return m.Log.Append(ctx, events...)
+}
+
+// Calls is how often something was appended, or was to be.
+func (m *Mortal) Calls() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.calls
+}
+
+// Die ends the process now.
+func (m *Mortal) Die() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.Lives = m.calls
+}
