@@ -48,7 +48,7 @@ func Replaceable(path string) error {
 	}
 }
 
-// Pin takes down the manifest of the plan and the variables that were set for it:
+// Pin records the manifest of the plan and the variables that were set for it:
 // Changed says what has become of them.
 func (f *File) Pin(m *manifest.Manifest, variables map[string]any) (err error) {
 	f.ManifestHash, f.Definitions, f.Variables = m.Hash(), map[string]string{}, map[string]string{}
@@ -66,7 +66,7 @@ func (f *File) Pin(m *manifest.Manifest, variables map[string]any) (err error) {
 }
 
 // Changed says what of a manifest, and what of its variables, is no longer as Pin
-// took it down: nothing where the plan still fits.
+// recorded it: nothing where the plan still fits.
 func (f *File) Changed(m *manifest.Manifest, variables map[string]any) (defined, valued []string, err error) {
 	now := File{Salt: f.Salt}
 	if err := now.Pin(m, variables); err != nil {
