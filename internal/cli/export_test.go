@@ -9,6 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
@@ -38,7 +39,7 @@ func Panicking(args []string) int {
 			panic(fmt.Sprintf("boom %v %v", in.Variables["token"], in.Variables["file"]))
 		case "aside":
 			go func() {
-				defer crash.End(app.StateDir, "waiting")
+				defer crash.End(engine.StateDir, "waiting")
 				panic("aside")
 			}()
 			select {}

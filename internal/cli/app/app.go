@@ -15,7 +15,6 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/deployster-go/deployster/control/runs"
-	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
 )
@@ -110,6 +109,3 @@ func maxEntities(files, parallelism int) int {
 	const process, work = 64, 20
 	return max(1, files-min(process+work*parallelism, files/2))
 }
-
-// StateDir is what Deployster keeps below a workspace.
-const StateDir = engine.StateDir

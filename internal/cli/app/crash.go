@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
@@ -43,7 +44,7 @@ func (c *Crashes) Add(e *crash.Error) {
 	}
 	hidden := *e
 	hidden.Message = secrets.Replace(e.Message, "(hidden)")
-	path, err := crash.Write(StateDir, c.Now(), c.About(), &hidden)
+	path, err := crash.Write(engine.StateDir, c.Now(), c.About(), &hidden)
 	c.advice = append(c.advice, crash.Advice(path, err, &hidden))
 }
 

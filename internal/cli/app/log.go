@@ -12,6 +12,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 )
 
@@ -19,7 +20,7 @@ import (
 func (a *App) LogPath() (string, error) {
 	switch path := a.Global.Log; {
 	case path == "":
-		return filepath.Join(a.Workspace, StateDir, "deployments.db"), nil
+		return filepath.Join(a.Workspace, engine.StateDir, "deployments.db"), nil
 	case strings.Contains(path, "://"):
 		return "", exit.Usage("--log %s: it must be the path of a file", path)
 	default:
