@@ -35,6 +35,13 @@ type revision struct {
 	failed    map[entry]int64 // of the present attempt
 }
 
+// newNaive returns a pipeline without any events.
+func newNaive(name string) *naive {
+	n := &naive{name: name, members: map[string][]string{}}
+	n.forget()
+	return n
+}
+
 // apply takes note of an event.
 func (n *naive) apply(e deploylog.Event) {
 	var data struct {
@@ -234,15 +241,25 @@ func (n *naive) flood(r *revision, e entry) []entry {
 	return found
 }
 
+// done: an entry is complete, or is the start of something that failed, of which the
+// algorithm of the seed says nothing. A revision that comes into a stage because the host
+// group that it is in is moved there leaves no start of the stage; when the group has gone
+// again, only the stage's failure shows that the revision came there. Nothing fails that
+// was not begun, so it is in the stage, as after any other failure, until its deployment
+// ends.
+func (r *revision) done(e entry) bool {
+	return r.completed[e] > 0 || e.event == deploylog.Target(e.target).Started() && r.hasFailed(e.target)
+}
+
 func received(e entry) bool { return strings.HasPrefix(e.event, "build-stage-received-") }
 
 // isNew: all steps after it are incomplete. Artifacts are no steps: they are
 // received when they come.
 func (n *naive) isNew(r *revision, e entry) bool {
-	return !slices.ContainsFunc(n.flood(r, e), func(a entry) bool { return r.completed[a] > 0 && !received(a) })
+	return !slices.ContainsFunc(n.flood(r, e), func(a entry) bool { return r.done(a) && !received(a) })
 }
 
-func (n *naive) passed(r *revision, e entry) bool { return r.completed[e] > 0 || !n.isNew(r, e) }
+func (n *naive) passed(r *revision, e entry) bool { return r.done(e) || !n.isNew(r, e) }
 
 // leftOut: an incomplete step was introduced after the revision was registered,
 // and the revision has gone by it somewhere.

@@ -47,9 +47,7 @@ type world struct {
 }
 
 func newWorld(t *rapid.T) *world {
-	w := &world{T: t, state: New("p"), oracle: &naive{name: "p", members: map[string][]string{}}, recorded: map[string]bool{}}
-	w.oracle.forget()
-	return w
+	return &world{T: t, state: New("p"), oracle: newNaive("p"), recorded: map[string]bool{}}
 }
 
 func (w *world) id() string { w.ids++; return fmt.Sprintf("d%d", w.ids) }
