@@ -41,8 +41,8 @@ func (r *Run) closeOrphanedRuns(ctx context.Context) error {
 
 // removeOrphans removes from an engine what dead runs left there and nobody has to wait
 // for: processes that serve, and containers that were never started, which an engine
-// makes also when who asked for them dies before they are there. A process that may be
-// in the middle of an action stays: its run is not closed.
+// makes also when who asked for them dies before they are there. What may be in the
+// middle of an action, or is being started for one, stays: its run is not closed.
 func (r *Run) removeOrphans(ctx context.Context, on Containers) error {
 	left, err := r.left(ctx, on, map[string]string{})
 	if err != nil {
@@ -57,10 +57,14 @@ func (r *Run) removeOrphans(ctx context.Context, on Containers) error {
 		if err != nil {
 			return err
 		}
-		if c.Running && len(u.Acting) > 0 {
+		if c.Running && len(u.Acting) > 0 || !c.Started && u.acts(c.Labels[invoke.LabelResource]) {
 			continue
 		}
-		if err := on.Remove(ctx, c.ID); err != nil {
+		switch err := on.Remove(ctx, c.ID); {
+		case err == nil:
+		case !c.Started && ctx.Err() == nil: // it does no harm
+			r.o.Notice(fmt.Sprintf("a container that run %s never started was not removed: %s", run, firstLine(err)))
+		default:
 			return r.engineFailed(ctx, on, fmt.Errorf("removing the process left serving by run %s: %w", run, err))
 		}
 	}

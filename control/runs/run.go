@@ -82,6 +82,7 @@ func Begin(ctx context.Context, o Options) (*Run, error) {
 		return nil, err
 	}
 	if err := r.closeOrphanedRuns(ctx); err != nil {
+		r.recovered.Store(false) // the next run looks once more, too
 		r.End()
 		return nil, err
 	}

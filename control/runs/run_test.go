@@ -3,6 +3,7 @@ package runs_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -321,6 +322,43 @@ func TestAContainerThatIsMadeAfterItsRunDiedIsRemoved(t *testing.T) {
 			defer c.End()
 			s.wantNoContainers()
 		})
+	}
+}
+
+// A dead run may have asked for the start of what is not started yet: who enters the
+// resource waits for it, and any other run leaves it alone.
+func TestAContainerThatMayBeStartedForAnOpenActionIsLeftAlone(t *testing.T) {
+	s := newSite(t)
+	s.died("A")
+	s.created(s.labels("A", "create"))
+	c, err := runs.Begin(t.Context(), runs.Options{Log: s.log, Engine: s.engine, ID: "C", Target: "run/other.yaml", Notice: func(string) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.End()
+	if left, err := s.engine.Containers(t.Context(), nil); err != nil || len(left) != 1 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// stuck is an engine that cannot remove containers.
+type stuck struct{ *enginetest.Fake }
+
+func (stuck) Remove(context.Context, string) error { return errors.New("device or resource busy") }
+
+func TestAContainerThatIsNotStartedAndCannotBeRemovedIsNoticed(t *testing.T) {
+	s := newSite(t)
+	s.created(s.labels("A", "state"))
+	var notices []string
+	c, err := runs.Begin(t.Context(), runs.Options{
+		Log: s.log, Engine: stuck{s.engine}, ID: "C", Target: "run/other.yaml", Notice: func(text string) { notices = append(notices, text) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.End()
+	if want := "a container that run A never started was not removed: device or resource busy"; !slices.Equal(notices, []string{want}) {
+		t.Errorf("the notices are %q", notices)
 	}
 }
 
