@@ -120,6 +120,7 @@ func (l *Loop[S, K]) considerAll() {
 	}
 	l.own.candidates.Add(names...)
 	l.own.candidates.Add(slices.Collect(maps.Keys(l.own.controlled))...)
+	l.own.candidates.Add(l.own.elsewhere.members...)
 }
 
 // acquire takes the locks of the candidates, of as many as there is time for, and gives

@@ -3,6 +3,8 @@ package reconcile_test
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +36,45 @@ func TestManyEntitiesAreTakenOverAtOnceAndToldTogether(t *testing.T) {
 			t.Errorf("told %q", s.notices)
 		}
 		end()
+	})
+}
+
+// tried counts how often locks of counters are tried.
+type tried struct {
+	deploylog.Log
+	n atomic.Int64
+}
+
+func (l *tried) TryLock(name string) (func(), error) {
+	if strings.HasPrefix(name, "counter/") {
+		l.n.Add(1)
+	}
+	return l.Log.TryLock(name)
+}
+
+func TestWhatLeavesTheScopeIsNotTriedAnyMore(t *testing.T) {
+	inSite(t, func(s *site) {
+		s.create("a", 1)
+		s.create("b", 1)
+		kill := s.start(reconcile.Only("a"))
+		log, scope, drain, ended := &tried{Log: s.open()}, reconcile.Only("b"), make(chan struct{}), make(chan error, 1)
+		l := s.loop(reconcile.Options{Log: log, Scope: scope, Drain: drain})
+		go func() { ended <- l.Run(s.Context()) }()
+		remove := scope.Add("a")
+		reconciletest.Wait(10 * time.Second)
+		before := log.n.Load()
+		remove()
+		reconciletest.Wait(time.Second)
+		left := log.n.Load()
+		reconciletest.Wait(10 * time.Second)
+		if before < 10 || log.n.Load() != left {
+			t.Errorf("it was tried %d times, and %d times after it left the scope", before, log.n.Load()-left)
+		}
+		close(drain)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		kill()
 	})
 }
 

@@ -88,11 +88,17 @@ func (l *Log) Locked(name string) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("ask for lock %q: %w", name, err)
 	}
+	// Closing alone would leave it to a child that is being started just now.
+	if err := flock(f, syscall.LOCK_UN); err != nil {
+		return false, fmt.Errorf("ask for lock %q: %w", name, err)
+	}
 	return false, nil
 }
 
 // exclude takes the lock of a file. That somebody only shares it, to ask for it, shows
-// by its being shared with us: then it is tried again, for longer than asking takes.
+// by its being shared with us: then it is tried again, for longer than asking takes
+// unless who asks is stopped. It may then fail although nobody holds the lock, which
+// those who try it again get over.
 func exclude(f *os.File) error {
 	const tries, pause = 100, 100 * time.Microsecond
 	for n := 1; ; n++ {
