@@ -100,8 +100,8 @@ func (f *Fold[S]) Head() (head int64) {
 	return head
 }
 
-// All yields those that there ever were, sorted by name. Nothing is followed meanwhile,
-// and a state must not be kept.
+// All yields those that there ever were, sorted by name. Nothing is followed until the
+// last was yielded, and a state must not be kept.
 func (f *Fold[S]) All() iter.Seq2[string, S] {
 	return func(yield func(string, S) bool) {
 		f.mu.Lock()
@@ -168,7 +168,7 @@ func alike(a, b string) (n int) {
 }
 
 // Change appends what change makes of the newest state, and returns it. Nothing
-// else of the kind changes meanwhile, so change must neither wait for people nor
+// else of the kind changes until change returns, so it must neither wait for people nor
 // call back. create lets it begin a name that there is not yet.
 func (f *Fold[S]) Change(ctx context.Context, name string, create bool, change func(S) ([]deploylog.Event, error)) (written []deploylog.Event, err error) {
 	err = f.Hold(ctx, func() error {
@@ -189,7 +189,7 @@ func (f *Fold[S]) Change(ctx context.Context, name string, create bool, change f
 	return written, err
 }
 
-// Hold calls do with the newest states, which nobody else changes meanwhile.
+// Hold calls do with the newest states, which nobody else changes until it returns.
 func (f *Fold[S]) Hold(ctx context.Context, do func() error) error {
 	unlock, err := f.log.Lock(ctx, f.Many)
 	if err != nil {

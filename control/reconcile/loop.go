@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -61,7 +62,7 @@ func New[S Machine, K comparable](s Setup[S, K]) *Loop[S, K] {
 // Run reconciles until the context or a drain ends it, or, with UntilIdle, until no
 // progress is possible. It returns when everything that it began has ended. An
 // entity whose events the log refuses is left out until something new of it is in the
-// log; with UntilIdle the error tells. Run is called once.
+// log, and with UntilIdle the error names it. Run is called once.
 func (l *Loop[S, K]) Run(ctx context.Context) (err error) {
 	if !l.scoped(ctx) {
 		return nil
@@ -126,7 +127,7 @@ func (l *Loop[S, K]) run(ctx context.Context) error {
 		case l.Drain.Started():
 			return nil
 		case l.UntilIdle && !l.more() && l.idle():
-			// The observer, which was told everything just now, may give commands.
+			// The observer, which was notified of everything just now, may give commands.
 			if err := l.Fold.Follow(ctx, 0); err != nil || !l.more() {
 				return errors.Join(err, l.leftOut())
 			}
@@ -182,7 +183,7 @@ func (l *Loop[S, K]) receiveEvent(e deploylog.Event) {
 	l.Notify(func() { l.Observer.Recorded(e) })
 }
 
-// tick looks whether the world has changed, of which nobody may have told.
+// tick looks whether the world has changed, of which there may have been no event.
 func (l *Loop[S, K]) tick() {
 	clear(l.scans)
 	now := l.Now().Round(0)
@@ -245,6 +246,7 @@ func (l *Loop[S, K]) wait(ctx context.Context, tick <-chan time.Time) {
 			waiting = yields
 		}
 	}
+	runtime.Gosched() // what is about to end is recorded with what has ended
 	l.receive()
 }
 
@@ -335,5 +337,5 @@ func (l *Loop[S, K]) Enqueue(name string) {
 // Busy reports whether work with a key is being done.
 func (l *Loop[S, K]) Busy(key K) bool { return l.slots.keys[key] }
 
-// SlotsChanged tells that hosts may have more slots now.
+// SlotsChanged lets hosts have more slots than before, if they do.
 func (l *Loop[S, K]) SlotsChanged() { l.slots.changed() }

@@ -57,7 +57,7 @@ func (s *OrderedSet[K]) remove(some ...K) {
 	}
 }
 
-// DelayQueue tells what is due when. The zero value is empty.
+// DelayQueue holds what is due when. The zero value is empty.
 type DelayQueue[K comparable] struct {
 	at    map[K]time.Time
 	dates heap.Heap[date[K]] // those that at does not have are of no interest any more

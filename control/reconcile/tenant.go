@@ -55,7 +55,7 @@ type Tenant[S Machine, K comparable] interface {
 	// Decide adds what may be done about an entity now. The decide lock is held.
 	Decide(name string, s S, d *Decision[K])
 
-	// Idle reports whether nothing is under way that the log tells of.
+	// Idle reports whether nothing is under way as far as the log goes.
 	Idle(s S) bool
 
 	// Probe begins the probes that are due (see Loop.Go). It returns when there is
@@ -94,8 +94,8 @@ func (Bare) Observed(int) ([]Observation, bool) { return nil, false }
 // Probe implements Tenant.
 func (Bare) Probe() (time.Time, bool) { return never, true }
 
-// Observer is told what a loop does, one call at a time, in the order in which it
-// happened. The loop goes on when the call returns; it holds no lock meanwhile.
+// Observer is notified of what a loop does, one call at a time, in the order in which it
+// happened. The loop goes on when the call returns, and holds no lock until then.
 type Observer interface {
 	Recorded(e deploylog.Event)
 	Notice(text string)

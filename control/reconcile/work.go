@@ -21,8 +21,8 @@ type Work[K comparable] struct {
 	Do func(ctx context.Context) error
 
 	// Result returns what is to be recorded of how it ended, which was the nth
-	// failure in a row or, with 0, none. When it is to be done again that is after a
-	// pause, see Pause. It is called by the loop, which may not have followed the newest
+	// failure in a row or, with 0, none. When it failed and is to be done again that is
+	// after a pause, see Pause. It is called by the loop, which may not have followed the newest
 	// commands: it must return what would be right had they come after it.
 	Result func(err error, failures int) (events []deploylog.Event, again bool)
 
@@ -74,7 +74,7 @@ func (l *Loop[S, K]) ended(ctx context.Context, w *Work[K]) {
 }
 
 // settle records how work ended. These are facts, whatever became of their entities
-// and of this loop; so the decide lock is not needed, and is free meanwhile.
+// and of this loop; so the decide lock is not needed, and others may take it.
 func (l *Loop[S, K]) settle(ctx context.Context) error {
 	var all []*transition[K]
 	for _, w := range l.results {
@@ -97,7 +97,7 @@ func (l *Loop[S, K]) judge(w *Work[K]) []deploylog.Event {
 		f.n++
 	}
 	events, again := w.Result(w.err, f.n)
-	if again {
+	if again && w.err != nil {
 		f.until = l.Now().Add(Pause(f.n))
 		l.failures[w.Key] = f
 	} else {
