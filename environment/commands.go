@@ -37,8 +37,8 @@ type Rollback struct {
 	Reason   string
 }
 
-// Change overrides a revision's configuration for one deployment; nil fields are as
-// in the revision.
+// Change overrides a revision's configuration for one deployment, until it has
+// finished; nil fields are as in the revision.
 type Change struct {
 	Method            *Method `json:"method,omitempty"`
 	MinHealthyPercent *int    `json:"min_healthy_percent,omitempty"`

@@ -140,7 +140,7 @@ func (s *State) step(h *host) Step {
 	}
 	event := EventTaskTerminating
 	if st.kind == Start {
-		event, step.Timeout = EventTaskStarted, time.Duration(f.Configuration.HealthyDeadline)
+		event, step.Timeout = EventTaskStarted, time.Duration(s.configuration().HealthyDeadline)
 	}
 	step.Attempt = h.attempts.next(f.ID, st.task, event)
 	step.Events = []deploylog.Event{step.event(event, payload{})}

@@ -166,7 +166,7 @@ func (s *State) nextOfCurrent(current *task) (class, Kind, *task) {
 	case TaskHealthy:
 		return classNone, "", nil
 	case TaskDrifted:
-		if s.active.Configuration.Drift == ReportDrift {
+		if s.configuration().Drift == ReportDrift {
 			return classNone, "", nil
 		}
 		return classReplace, Start, current
@@ -201,7 +201,7 @@ func (s *State) awaitsProbe(h *host, current *task) bool {
 // retained is the task that Surge keeps until the new one is healthy: the one of
 // the highest rank, of several the newest. A task of rank 0 is not kept.
 func (s *State) retained(h *host, current *task) (last *task) {
-	if !h.desired || s.active.Configuration.Method != Surge || current != nil && current.available() {
+	if !h.desired || s.configuration().Method != Surge || current != nil && current.available() {
 		return nil
 	}
 	for _, t := range h.tasks {
@@ -216,7 +216,7 @@ func (s *State) retained(h *host, current *task) (last *task) {
 func (s *State) notBefore(kind Kind, t *task) time.Time {
 	switch {
 	case kind == Confirm:
-		return t.since.Add(time.Duration(s.active.Configuration.MinHealthyTime))
+		return t.since.Add(time.Duration(s.configuration().MinHealthyTime))
 	case kind == Terminate && t.status != TaskTerminating:
 		return time.Time{}
 	}

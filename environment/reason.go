@@ -116,7 +116,7 @@ func (d details) text(code ReasonCode) (message, change string) {
 		return waiting + d.tooManyFailed(), "a failed task becoming healthy, or another deployment"
 	case MinHealthy:
 		return waiting + fmt.Sprintf("only %d of %s are healthy, and %d must stay healthy (min_healthy_percent %d)",
-			d.healthy, phrase.Count(d.desired, "host"), d.minimum, d.config.MinHealthyPercent), "another task becoming healthy, or a deployment with a lower --min-healthy-percent"
+			d.healthy, phrase.Count(d.desired, "host"), d.minimum, d.config.MinHealthyPercent), d.lowerMinimum()
 	case MaxOver:
 		return waiting + fmt.Sprintf("the number of hosts with two tasks is %d, and max_over is %d", d.double, d.config.MaxOver), "an old task being terminated"
 	case TaskPaused:
@@ -152,6 +152,15 @@ func (d details) taskText(code ReasonCode) (message, change string) {
 	}
 }
 
+// lowerMinimum is what would change that too few tasks are healthy. A deployment does
+// not wait for the repair of drift, so its overrides have ended before they let that begin.
+func (d details) lowerMinimum() string {
+	if d.awaited == "repaired" {
+		return "another task becoming healthy, or a revision with a lower min_healthy_percent"
+	}
+	return "another task becoming healthy, or a deployment with a lower --min-healthy-percent"
+}
+
 func (d details) tooManyFailed() string {
 	return fmt.Sprintf("%s failed, and max_failed is %s", phrase.Count(d.failed, "host"), d.config.MaxFailed)
 }
@@ -170,7 +179,7 @@ func times(n int) string {
 func (s *State) details() details {
 	d := details{environment: s.name, revision: len(s.revisions), query: s.Query()}
 	if f := s.active; f != nil {
-		d.config, d.deleting = f.Configuration, f.Kind == ByDelete
+		d.config, d.deleting = *s.configuration(), f.Kind == ByDelete
 		d.failed, d.healthy, d.desired, d.double, d.minimum = s.total.failed, s.total.serving, s.total.desired, s.total.double, s.minimum()
 	}
 	return d

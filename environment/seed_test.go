@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -181,4 +182,35 @@ func TestARollbackMayHaveAConfigurationOfItsOwn(t *testing.T) {
 	zero := 0
 	w.propose(Rollback{Revision: 1, Hosts: hosts(5), Change: Change{MinHealthyPercent: &zero}})
 	w.can("terminate 2 h1", "terminate 2 h2", "terminate 2 h3", "terminate 2 h4", "terminate 2 h5")
+}
+
+// What a rollback is allowed in an emergency must not be allowed for as long as its
+// revision is active.
+func TestAConfigurationOfADeploymentEndsWithIt(t *testing.T) {
+	w := deployed(t, 5, nil)
+	w.update(image("log-daemon:2"), hosts(5))
+	for _, h := range hosts(5) {
+		w.done("terminate 1 "+h, "start 2 "+h)
+	}
+	zero, surge := 0, Surge
+	w.propose(Rollback{Revision: 1, Hosts: hosts(5), Change: Change{MinHealthyPercent: &zero, Method: &surge}})
+	if r := w.state.Report(); r.Minimum != 0 {
+		t.Errorf("while it is rolled back %d hosts must be healthy", r.Minimum)
+	}
+	for _, h := range hosts(5) {
+		w.done("start 1 "+h, "terminate 2 "+h)
+	}
+	w.table(`SomeEnvironment/Prod:1    Active       5         5
+	         SomeEnvironment/Prod:2    Reverted     0         0`)
+	if r := w.state.Report(); r.Minimum != 4 || r.Deployment.Configuration.MinHealthyPercent != 0 {
+		t.Errorf("of the active revision %d hosts must be healthy, and the deployment is said to have had %d %%", r.Minimum, r.Deployment.Configuration.MinHealthyPercent)
+	}
+	w.sees(1, "h1", Drifted, "image")
+	w.sees(1, "h2", Drifted, "image")
+	w.begin("start 1 h1")
+	w.can("start 1 h1")
+	why := w.state.Explain(TaskTarget("SomeEnvironment/Prod", 1, "h2"), w.now)
+	if len(why) != 1 || why[0].Code != MinHealthy || !strings.Contains(why[0].Change, "a revision with a lower min_healthy_percent") {
+		t.Errorf("explained is %+v", why)
+	}
 }

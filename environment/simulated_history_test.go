@@ -79,6 +79,7 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 			s.fail("%s finishes, and has not come to its end", f.id)
 		}
 		f.reached, f.stuck, n.active = true, false, f.revision
+		f.configuration = n.revisions[f.revision-1].Deployment // what was for the deployment only has ended with it
 	case EventFailed:
 		f.passed = true
 	case EventStuck:

@@ -125,6 +125,16 @@ func (s *State) definition() *Definition {
 	return s.revisions[s.active.Revision-1].Definition
 }
 
+// configuration is the one by which hosts are worked on now: that of the active
+// deployment until it has finished, and its revision's own from then on. It must not
+// be changed.
+func (s *State) configuration() *Configuration {
+	if s.finished {
+		return &s.revisions[s.active.Revision-1].Definition.Deployment
+	}
+	return &s.active.Configuration
+}
+
 // HostManifests yields the hosts that have tasks or should have one, each with the
 // manifest; a host with several manifests is yielded several times.
 func (s *State) HostManifests() iter.Seq2[string, string] {

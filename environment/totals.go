@@ -76,7 +76,7 @@ func (s *State) count(h *host, by int) {
 }
 
 // minimum is how many hosts must keep an available task.
-func (s *State) minimum() int { return s.active.Configuration.Minimum(s.total.desired) }
+func (s *State) minimum() int { return s.configuration().Minimum(s.total.desired) }
 
 // disruptionsLeft is how many available tasks may be stopped.
 func (s *State) disruptionsLeft() int { return s.total.available - s.minimum() }
@@ -86,7 +86,7 @@ func (s *State) disruptionsLeft() int { return s.total.available - s.minimum() }
 func (s *State) servingDisruptionsLeft() int { return s.total.serving - s.minimum() }
 
 // surgeLeft is how many more hosts may have two tasks.
-func (s *State) surgeLeft() int { return s.active.Configuration.MaxOver - s.total.double }
+func (s *State) surgeLeft() int { return s.configuration().MaxOver - s.total.double }
 
 // halted reports whether too many hosts have failed to begin work on another.
 func (s *State) halted() bool {
