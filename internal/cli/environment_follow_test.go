@@ -125,6 +125,21 @@ func TestWhoFollowsLeavesTheWorkToWhoIsAtIt(t *testing.T) {
 	s.interrupt(at)
 }
 
+func TestWhoFollowsADeploymentFollowsAnotherOfItsRevision(t *testing.T) {
+	s := shop(t, "", "one")
+	s.hold("one/daemon")
+	first := s.start("env", "deploy", "shop", "--revision", "1", "--wait")
+	s.untilBusy("one/daemon")
+	second := s.start("env", "deploy", "shop", "--revision", "1", "--wait")
+	s.until(1, recorded(environment.EventFailed))
+	s.release("one/daemon")
+	for _, follower := range []*run{first, second} {
+		if code := s.exit(follower); code != 0 || !strings.Contains(follower.out.String(), "has finished: 1 host healthy") {
+			t.Errorf("exit %d\n%s", code, follower.out)
+		}
+	}
+}
+
 // It is stuck because of what failed on one host, while the other is worked on.
 func TestADeploymentThatRollsItselfBackIsFollowedToThatEnd(t *testing.T) {
 	s := shop(t, "", "one", "two")

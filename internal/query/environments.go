@@ -176,7 +176,8 @@ func (e *Environments) Differences(name string, before, after int, kept work.Man
 }
 
 // Progress is how far a deployment has come that is followed. One that is stuck may be
-// rolled back automatically: then it is the rollback that is followed to its end.
+// rolled back automatically, and the same revision may be deployed again: then it is that
+// deployment that is followed to its end.
 type Progress struct {
 	Events     []deploylog.Event // of the environment, since the last progress
 	Report     environment.Report
@@ -231,8 +232,8 @@ func (e *Environments) progress(ctx context.Context, name, deployment string, af
 	return p, err
 }
 
-// outcome is the deployment of an ID, or the automatic rollback that took its place, and
-// how it has ended.
+// outcome is the deployment of an ID, or what took its place with the same revision or as
+// its automatic rollback, and how it has ended.
 func outcome(s *environment.State, id string) (d environment.Deployment, over bool, failure error) {
 	all := s.Deployments()
 	i := slices.IndexFunc(all, func(d environment.Deployment) bool { return d.ID == id })
@@ -245,10 +246,15 @@ func outcome(s *environment.State, id string) (d environment.Deployment, over bo
 		return all[i], true, fmt.Errorf("environment %s was deleted while it was followed", s.Name())
 	}
 	for d = all[i]; d.Status == environment.DeploymentSuperseded; d = all[i] {
-		if i++; i == len(all) || !all[i].Automatic {
+		i++
+		switch {
+		case i < len(all) && all[i].Automatic:
+			failure = fmt.Errorf("deployment %s was stuck, and was rolled back to revision %d", d.ID, all[i].Revision)
+		case i < len(all) && all[i].Kind == environment.ByDeploy && all[i].Revision == d.Revision:
+			// It brings about what was waited for.
+		default:
 			return d, true, fmt.Errorf("deployment %s has not finished: %s", d.ID, d.Cause)
 		}
-		failure = fmt.Errorf("deployment %s was stuck, and was rolled back to revision %d", d.ID, all[i].Revision)
 	}
 	if d.Status == environment.DeploymentStuck {
 		return d, true, fmt.Errorf("deployment %s is stuck: deployster env run %s retries it, env rollback goes back to an earlier revision", d.ID, s.Name())

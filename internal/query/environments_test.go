@@ -13,17 +13,22 @@ import (
 	"github.com/deployster-go/deployster/internal/query"
 )
 
-// deployed is an environment in a log, of which a deployment has started.
+// deployed is an environment of two revisions in a log. A deployment of the first has
+// started.
 func deployed(t *testing.T) (e *query.Environments, started deploylog.Event) {
 	t.Helper()
 	e = query.NewEnvironments(reconciletest.InMemory(t)(), time.Now)
 	var events []deploylog.Event
+	first := &environment.Definition{
+		Name: "shop", Type: environment.Daemon, Task: environment.TaskSpec{Manifest: "task.yaml", Digest: "d"},
+		InstanceGroup: environment.InstanceGroup{Query: "name exists"},
+		Deployment:    environment.Configuration{Method: environment.Replace, ProgressDeadline: environment.Duration(time.Minute)},
+	}
+	second := *first
+	second.Task.Digest = "e"
 	for _, c := range []environment.Command{
-		environment.Create{Definition: &environment.Definition{
-			Name: "shop", Type: environment.Daemon, Task: environment.TaskSpec{Manifest: "task.yaml", Digest: "d"},
-			InstanceGroup: environment.InstanceGroup{Query: "name exists"},
-			Deployment:    environment.Configuration{Method: environment.Replace, ProgressDeadline: environment.Duration(time.Minute)},
-		}},
+		environment.Create{Definition: first},
+		environment.Update{Base: 1, Definition: &second},
 		environment.Deploy{Revision: 1, Hosts: []string{"one"}},
 	} {
 		var err error
@@ -37,6 +42,13 @@ func deployed(t *testing.T) (e *query.Environments, started deploylog.Event) {
 		}
 	}
 	return e, started
+}
+
+// another is a deployment of a revision that somebody starts.
+func another(id, revision string) deploylog.Event {
+	e := event(id, environment.EventStarted, `{"version":1,"kind":"deploy"}`)
+	e.Revision = revision
+	return e
 }
 
 // event is one of the environment, as a controller records it.
@@ -55,8 +67,25 @@ func TestADeploymentIsFollowedToItsEnd(t *testing.T) {
 		"it finishes": {happens: []deploylog.Event{event("", environment.EventFinished, version)}},
 		"it is stuck": {happens: []deploylog.Event{event("", environment.EventStuck, `{"version":1,"error":"no progress"}`)}, failure: "is stuck: deployster env run shop retries it"},
 		"another replaces it": {
-			happens: []deploylog.Event{event("", environment.EventFailed, `{"version":1,"error":"superseded"}`), event("shop:1@2026", environment.EventStarted, `{"version":1,"kind":"deploy"}`)},
-			failure: "has not finished",
+			happens: []deploylog.Event{event("", environment.EventFailed, `{"version":1,"error":"superseded"}`), another("shop:2@2026", "2")},
+			failure: "has not finished: superseded",
+		},
+		"its revision is deployed again": {
+			happens: []deploylog.Event{event("", environment.EventFailed, version), another("shop:1@2026", "1"), event("shop:1@2026", environment.EventFinished, version)},
+			ended:   "shop:1@2026",
+		},
+		"its revision is deployed again, and then another": {
+			happens: []deploylog.Event{
+				event("", environment.EventFailed, version), another("shop:1@2026", "1"),
+				event("shop:1@2026", environment.EventFailed, `{"version":1,"error":"superseded"}`), another("shop:2@2027", "2"),
+			},
+			ended: "shop:1@2026", failure: "deployment shop:1@2026 has not finished: superseded",
+		},
+		"its environment is deleted with its tasks": {
+			happens: []deploylog.Event{
+				event("", environment.EventFailed, `{"version":1,"error":"superseded"}`), event("shop:2@2026", environment.EventStarted, `{"version":1,"kind":"delete"}`),
+			},
+			failure: "has not finished: superseded",
 		},
 		"it rolls itself back": {
 			happens: []deploylog.Event{event("", environment.EventStuck, version), event("", environment.EventFailed, version), rollback, event("shop:1@2026", environment.EventFinished, version)},

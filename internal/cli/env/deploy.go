@@ -103,8 +103,9 @@ The command sets the desired state; the controller ("env run") reconciles it. Wi
 --wait the command follows the deployment, and runs a controller itself where none
 is at work; what containers and manifests are given (--var, --pull and so on) is
 for that. It ends with 0 when the desired state is reached, and with 1 when the
-deployment is stuck or superseded. Interrupted, it finishes what it has begun; the
-deployment stays active, and "env run" continues it.`,
+deployment is stuck or superseded by another revision; where the same revision is
+deployed again, the command follows that deployment. Interrupted, it finishes what
+it has begun; the deployment stays active, and "env run" continues it.`,
 		Example: `  deployster env deploy shop/prod --revision 2
   deployster env deploy shop/prod --revision 2 --wait --reason 'new checkout'
   deployster env deploy shop/prod --revision 2 --min-healthy-percent 50`,
