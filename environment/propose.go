@@ -123,6 +123,29 @@ func (s *State) rollback(c Rollback, now time.Time) ([]deploylog.Event, error) {
 	return s.startChecked(d, now)
 }
 
+// LastGood is the revision that a Rollback goes back to where people name none: of those
+// before the one that is deployed, the one whose deployment finished last and that was not
+// reverted since.
+func (s *State) LastGood() (Revision, error) {
+	f := s.active
+	switch {
+	case !s.Exists():
+		return Revision{}, refusal.New(UnknownEnvironment, "%w environment %q", ErrUnknown, s.name)
+	case f == nil:
+		return Revision{}, refusal.New(NothingDeployed, "nothing of environment %s is deployed: there is nothing to roll back", s.name)
+	case f.Kind == ByDelete:
+		return Revision{}, refusal.New(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
+	}
+	for _, d := range slices.Backward(s.deployments) {
+		finished := d.Kind != ByDelete && d.Status == DeploymentFinished
+		if finished && d.Revision < f.Revision && d.Revision >= s.firstRevision && !s.revisions[d.Revision-1].reverted {
+			return s.revisions[d.Revision-1].Revision, nil
+		}
+	}
+	return Revision{}, refusal.New(NeverDeployed, "no deployment of a revision before %d of environment %s has finished: there is none to go back to; deployster env history %s lists what was deployed, and --revision takes any of it",
+		f.Revision, s.name, s.name)
+}
+
 // checkRevision refuses revisions that do not exist, or that belong to an
 // environment of this name that was deleted.
 func (s *State) checkRevision(revision int) error {

@@ -44,6 +44,10 @@ func (n *naive) start(s *simulation, e deploylog.Event, p payload) {
 	if n.force = f; p.Kind == ByDelete {
 		f.revision = 0 // of which no host is to have a task
 	}
+	for _, reverted := range p.Reverts {
+		n.bad[reverted] = true
+	}
+	delete(n.bad, f.revision)
 	n.known = n.known && was != nil && was.revision > 0 && f.revision > 0 && n.revisions[was.revision-1].InstanceGroup == n.revisions[f.revision-1].InstanceGroup
 	for _, h := range n.hosts {
 		h.begun = false
@@ -66,6 +70,7 @@ func (n *naive) deleted(s *simulation, p payload) {
 		}
 	}
 	n.force, n.hosts, n.names, n.known, n.active = nil, map[string]*naiveHost{}, nil, false, 0
+	n.good = nil
 }
 
 func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
@@ -79,6 +84,7 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 			s.fail("%s finishes, and has not come to its end", f.id)
 		}
 		f.reached, f.stuck, n.active = true, false, f.revision
+		n.good = append(n.good, f.revision)
 		f.configuration = n.revisions[f.revision-1].Deployment // what was for the deployment only has ended with it
 	case EventFailed:
 		f.passed = true

@@ -15,8 +15,10 @@ type naive struct {
 	hosts     map[string]*naiveHost
 	names     []string // of the hosts, sorted
 	known     bool
-	active    int // the last revision whose deployment has finished
-	goesBack  int // the revision to which a rollback is to follow at once
+	active    int          // the last revision whose deployment has finished
+	goesBack  int          // the revision to which a rollback is to follow at once
+	good      []int        // revisions whose deployment has finished, in that order
+	bad       map[int]bool // those that were reverted, and not deployed since
 }
 
 // inForce is a deployment.
@@ -53,7 +55,17 @@ type naiveTask struct {
 	first    time.Time
 }
 
-func newNaive() *naive { return &naive{hosts: map[string]*naiveHost{}} }
+func newNaive() *naive { return &naive{hosts: map[string]*naiveHost{}, bad: map[int]bool{}} }
+
+// lastGood is the revision to which people go back who name none; 0 is none.
+func (n *naive) lastGood() (last int) {
+	for _, revision := range n.good {
+		if n.force != nil && revision < n.force.revision && !n.bad[revision] {
+			last = revision
+		}
+	}
+	return last
+}
 
 func (t *naiveTask) up() bool {
 	return t != nil && (t.status == TaskHealthy || t.status == TaskDrifted)

@@ -35,7 +35,7 @@ func (s *simulation) act() {
 	case n < 12:
 		s.deploy(newest - s.IntN(min(newest, 2)))
 	case n < 16:
-		s.rollback(1 + s.IntN(newest))
+		s.rollback(s.IntN(1 + newest))
 	case n < 17:
 		s.command(Pause{By: "alice@host", Reason: "a mistake"})
 	case n < 19:
@@ -87,7 +87,18 @@ func (s *simulation) deploy(revision int) {
 	}
 }
 
+// rollback goes back to a revision; 0 is the last good one.
 func (s *simulation) rollback(revision int) {
+	if revision == 0 {
+		r, err := s.told.LastGood()
+		if revision = s.naive.lastGood(); r.Number != revision || (err == nil) != (revision > 0) {
+			s.fail("the last good revision is said to be %d (%v), and is %d", r.Number, err, revision)
+		}
+		if revision == 0 {
+			return
+		}
+		s.tally["rolled back to the last good revision"]++
+	}
 	r := Rollback{Revision: revision, Change: s.change(), Hosts: s.selected(s.naive.revisions[revision-1].InstanceGroup.Query), By: "alice@host"}
 	if !s.command(r) {
 		surge := Surge

@@ -101,6 +101,15 @@ func (e *Environments) Revision(name string, number int) (r environment.Revision
 	return r, err
 }
 
+// LastGood is the revision of an environment to go back to where none is named.
+func (e *Environments) LastGood(name string) (r environment.Revision, err error) {
+	err = e.Ask(name, func(s *environment.State) error {
+		r, err = s.LastGood()
+		return err
+	})
+	return r, err
+}
+
 // Explain returns why an environment, or one of its tasks, is not in its desired state;
 // at present, that may be because nobody works on it.
 func (e *Environments) Explain(t deploylog.Target, present bool) (reasons []environment.Reason, err error) {

@@ -21,6 +21,8 @@ import (
 type deployOptions struct {
 	name                       string
 	command                    string // as it is typed
+	purpose                    string // of --revision
+	lastGood                   bool   // without --revision it is the last good one
 	revision                   int
 	method                     string
 	minHealthyPercent, maxOver int
@@ -32,7 +34,7 @@ type deployOptions struct {
 
 func (o *deployOptions) register(c *cobra.Command) {
 	flags := c.Flags()
-	flags.IntVar(&o.revision, "revision", 0, "revision to deploy")
+	flags.IntVar(&o.revision, "revision", 0, o.purpose)
 	flags.StringVar(&o.method, "method", "", "for this deployment: Replace or Surge")
 	flags.IntVar(&o.minHealthyPercent, "min-healthy-percent", 0, "for this deployment: how many of the hosts keep a healthy task, in percent")
 	flags.IntVar(&o.maxOver, "max-over", 0, "for this deployment: how many hosts have two tasks at once, at most (Surge)")
@@ -45,7 +47,11 @@ func (o *deployOptions) register(c *cobra.Command) {
 // complete reads the arguments and flags.
 func (o *deployOptions) complete(c *cobra.Command, name string) error {
 	o.name, o.command = name, c.Parent().Name()+" "+c.Name()
-	if o.revision < 1 {
+	switch given := c.Flags().Changed("revision"); {
+	case !given && o.lastGood:
+	case given && o.revision < 1:
+		return exit.Usage("--revision %d: revisions are numbered from 1", o.revision)
+	case !given:
 		return exit.Usage("which revision? say --revision N: deployster env revisions %s lists them", name)
 	}
 	if err := o.work.check(); err != nil {
@@ -77,14 +83,13 @@ func (o *deployOptions) complete(c *cobra.Command, name string) error {
 }
 
 // deploying makes a command one that starts a deployment.
-func deploying(a *app.App, c *cobra.Command, wanted func(o deployOptions, hosts []string) environment.Command) *cobra.Command {
-	var o deployOptions
+func deploying(a *app.App, c *cobra.Command, o deployOptions, wanted func(o deployOptions, hosts []string) environment.Command) *cobra.Command {
 	c.Args = arguments.Named("an environment")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := o.complete(c, args[0]); err != nil {
 			return err
 		}
-		return runDeploy(c.Context(), a, o, func(hosts []string) environment.Command { return wanted(o, hosts) })
+		return runDeploy(c.Context(), a, o, wanted)
 	}
 	o.register(c)
 	return c
@@ -110,31 +115,41 @@ it has begun; the deployment stays active, and "env run" continues it.`,
   deployster env deploy shop/prod --revision 2 --wait --reason 'new checkout'
   deployster env deploy shop/prod --revision 2 --min-healthy-percent 50`,
 	}
-	return deploying(a, c, func(o deployOptions, hosts []string) environment.Command {
+	return deploying(a, c, deployOptions{purpose: "revision to deploy"}, func(o deployOptions, hosts []string) environment.Command {
 		return environment.Deploy{Revision: o.revision, Change: o.change, Hosts: hosts, By: app.Whoami(), Reason: o.reason}
 	})
 }
 
 func newRollbackCommand(a *app.App) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "rollback NAME --revision N",
+		Use:   "rollback NAME [--revision N]",
 		Short: "Roll an environment back to an earlier revision",
-		Long: `Roll an environment back to an earlier revision. The newer ones are reverted, also
-one whose deployment is under way. It may be faster or less careful than the
-revision says (--method, --min-healthy-percent, --max-over).
+		Long: `Roll an environment back to an earlier revision: without --revision, to the one
+whose deployment finished last before the one that is deployed, unless it was
+reverted. The newer ones are reverted, also one whose deployment is under way. It may
+be faster or less careful than the revision says (--method, --min-healthy-percent,
+--max-over), until it has finished.
 
 The command sets the desired state; see "env deploy", also for --wait.`,
-		Example: `  deployster env rollback shop/prod --revision 1 --reason 'drops sessions'
+		Example: `  deployster env rollback shop/prod --reason 'drops sessions'
   deployster env rollback shop/prod --revision 1 --min-healthy-percent 0 --wait`,
 	}
-	return deploying(a, c, func(o deployOptions, hosts []string) environment.Command {
+	o := deployOptions{purpose: "revision to go back to (default: the last good one)", lastGood: true}
+	return deploying(a, c, o, func(o deployOptions, hosts []string) environment.Command {
 		return environment.Rollback{Revision: o.revision, Change: o.change, Hosts: hosts, By: app.Whoami(), Reason: o.reason}
 	})
 }
 
 // runDeploy starts a deployment, and follows it where that is asked for.
-func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(hosts []string) environment.Command) error {
+func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(o deployOptions, hosts []string) environment.Command) error {
 	return withEnvironment(ctx, a, o.name, func(e *query.Environments) error {
+		if o.revision == 0 {
+			good, err := e.LastGood(o.name)
+			if err != nil {
+				return err
+			}
+			o.revision = good.Number
+		}
 		r, err := e.Revision(o.name, o.revision)
 		if err != nil {
 			return err
@@ -150,9 +165,9 @@ func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(hos
 			return err
 		}
 		if o.wait {
-			return deployAndWait(ctx, a, o.command, e, o.name, wanted(hosts), o.work)
+			return deployAndWait(ctx, a, o.command, e, o.name, wanted(o, hosts), o.work)
 		}
-		events, err := e.Command(ctx, o.name, wanted(hosts))
+		events, err := e.Command(ctx, o.name, wanted(o, hosts))
 		if err != nil {
 			return err
 		}
