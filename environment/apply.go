@@ -159,6 +159,7 @@ func (s *State) applyDeleted(e deploylog.Event) {
 		}
 	}
 	s.deleted, s.active, s.pause, s.lastFinished = true, nil, nil, 0
+	s.tasksLeft = slices.ContainsFunc(s.hosts, func(h *host) bool { return !h.lost && len(h.tasks) > 0 })
 	s.hosts, s.byName, s.hostsKnown = nil, map[string]*host{}, false
 	s.sets, s.overdue, s.timers, s.total, s.current = [classCount]set{}, nil, nil, totals{}, map[int]int{}
 }

@@ -403,32 +403,6 @@ func TestWhoIsBusyOrDoesNotKnowIsAskedForLess(t *testing.T) {
 	}
 }
 
-func TestDeletingTerminatesAllTasksOrLeavesThem(t *testing.T) {
-	w := deployed(t, 3, func(d *Definition) { d.Deployment.MinHealthyPercent = 100 })
-	w.propose(Delete{TerminateTasks: true, By: "alice@host"})
-	w.table(`SomeEnvironment/Prod:1 Undeploying 0 3`)
-	w.refuses(Deploy{Revision: 1, Hosts: hosts(3)}, BeingDeleted)
-	w.can("terminate 1 h1", "terminate 1 h2", "terminate 1 h3") // no minimum
-	w.done("terminate 1 h1", "terminate 1 h2")
-	w.propose(SetHosts{Known: func(string) bool { return false }}) // the last is lost
-	w.steps()
-	if w.state.Exists() {
-		t.Error("it is still there")
-	}
-	w.table(`SomeEnvironment/Prod:1 Inactive 0 0`)
-	w.propose(Create{Definition: definition(nil)}) // numbers go on, for the log knows the old ones
-	w.table(`SomeEnvironment/Prod:1 Inactive 0 0
-	         SomeEnvironment/Prod:2 Created 0 0`)
-
-	w = deployed(t, 3, nil)
-	w.propose(Delete{})
-	w.can()
-	if w.state.Exists() {
-		t.Error("it is still there")
-	}
-	w.refuses(Pause{}, UnknownEnvironment)
-}
-
 func TestManyHostsAreToldInParts(t *testing.T) {
 	names := make([]string, 0, 10_000)
 	for i := range cap(names) {

@@ -17,6 +17,9 @@ func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 	if create, ok := c.(Create); ok {
 		return s.create(create)
 	}
+	if again, ok := c.(Delete); ok && s.deleted {
+		return nil, s.checkDeletedAgain(again)
+	}
 	if !s.Exists() {
 		return nil, refusal.New(UnknownEnvironment, "%w environment %q", ErrUnknown, s.name)
 	}
@@ -292,9 +295,10 @@ func (s *State) proposeResume(c Resume) ([]deploylog.Event, error) {
 	return []deploylog.Event{s.event(EventResumed, payload{By: c.By, Reason: c.Reason})}, nil
 }
 
+// delete ends the environment. Who wants what is under way gets it without any event.
 func (s *State) delete(c Delete, now time.Time) ([]deploylog.Event, error) {
 	if f := s.active; f != nil && f.Kind == ByDelete && c.TerminateTasks {
-		return nil, refusal.New(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
+		return nil, nil
 	}
 	if s.active != nil && c.TerminateTasks {
 		return s.startEvents(deploymentRequest{kind: ByDelete, revision: len(s.revisions), by: c.By, reason: c.Reason}, now), nil
@@ -306,6 +310,15 @@ func (s *State) delete(c Delete, now time.Time) ([]deploylog.Event, error) {
 	return []deploylog.Event{{
 		Deployment: fmt.Sprintf("%s:%d", s.name, len(s.revisions)), Target: s.target, Revision: strconv.Itoa(len(s.revisions)), Name: EventDeleted, Attempt: 1, Data: p.data(),
 	}}, nil
+}
+
+// checkDeletedAgain refuses to delete an environment again where more is wanted than was
+// done: the tasks that it left running cannot be terminated by it any more.
+func (s *State) checkDeletedAgain(c Delete) error {
+	if c.TerminateTasks && s.tasksLeft {
+		return refusal.New(TasksUnmanaged, "environment %s was deleted without its tasks: they are left running, unmanaged, and must be removed by hand", s.name)
+	}
+	return nil
 }
 
 func (s *State) setHosts(c SetHosts) ([]deploylog.Event, error) {

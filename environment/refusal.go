@@ -20,6 +20,7 @@ const (
 	AlreadyDeployed     refusal.Code = "already-deployed"
 	NeverDeployed       refusal.Code = "never-deployed"
 	NothingDeployed     refusal.Code = "nothing-deployed"
+	TasksUnmanaged      refusal.Code = "tasks-unmanaged"
 	NoDisruptionAllowed refusal.Code = "no-disruption-allowed"
 	InvalidChange       refusal.Code = "invalid-change"
 	AlreadyPaused       refusal.Code = "already-paused"

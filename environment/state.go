@@ -21,7 +21,8 @@ type State struct {
 	revisions     []*revision // by number
 	deployments   []Deployment
 	deleted       bool
-	firstRevision int // since the environment was last created
+	tasksLeft     bool // once deleted: tasks on hosts of the inventory were left running
+	firstRevision int  // since the environment was last created
 	head          int64
 
 	hosts  []*host

@@ -34,7 +34,8 @@ func newDeleteCommand(a *app.App) *cobra.Command {
 		Short: "Delete an environment",
 		Long: `Delete an environment. Its tasks are left running, unmanaged from then on; or they
 are terminated first (--terminate-tasks), which "env run" does, or this command
-when it waits for the end (--wait).`,
+when it waits for the end (--wait). Deleting what was deleted, or is being deleted,
+changes nothing.`,
 		Example: "  deployster env delete shop/old\n  deployster env delete shop/old --terminate-tasks --yes --wait",
 		Args:    arguments.Named("an environment"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -54,10 +55,18 @@ when it waits for the end (--wait).`,
 }
 
 func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
-	return withEnvironment(ctx, a, o.name, func(e *query.Environments) error {
-		tasks, err := agreeToDelete(ctx, a, e, o)
+	return withEnvironments(ctx, a, []string{o.name}, 0, func(e *query.Environments) error {
+		report, err := reconcile.Get(e.Fold, o.name, (*environment.State).Report)
 		if err != nil {
 			return err
+		}
+		underWay := o.terminate && report.Deployment != nil && report.Deployment.Kind == environment.ByDelete
+		o.yes = o.yes || underWay // which was agreed to
+		tasks := 0
+		if !report.Deleted {
+			if tasks, err = agreeToDelete(ctx, a, report, o); err != nil {
+				return err
+			}
 		}
 		if err := engines.Abandon(ctx, e.Log, o.work.Engine.Abandon); err != nil {
 			return err
@@ -71,9 +80,12 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 			return err
 		}
 		done := fmt.Sprintf("environment %s is deleted", o.name)
-		if startedBy(events) != "" {
+		switch {
+		case startedBy(events) != "", underWay:
 			done += " when its tasks are terminated"
 			defer noticeIdle(a, e, o.name)
+		case len(events) == 0:
+			done = fmt.Sprintf("environment %s was deleted before", o.name)
 		}
 		return a.Recorded(map[string]any{"environment": o.name, "tasks": tasks}, events, done, "")
 	})
@@ -81,14 +93,10 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 
 // agreeToDelete asks before an environment is deleted. It returns the number of its
 // tasks.
-func agreeToDelete(ctx context.Context, a *app.App, e *query.Environments, o deleteOptions) (tasks int, err error) {
+func agreeToDelete(ctx context.Context, a *app.App, report environment.Report, o deleteOptions) (tasks int, err error) {
 	inv := work.NewHosts(o.work.Inventory)
 	if _, err := inv.Inventory(); o.terminate && err != nil {
 		return 0, exit.Invalid(err)
-	}
-	report, err := reconcile.Get(e.Fold, o.name, (*environment.State).Report)
-	if err != nil {
-		return 0, err
 	}
 	var unlisted []string
 	for _, h := range report.Hosts {

@@ -2,6 +2,7 @@ package env
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -117,8 +118,10 @@ type showOptions struct {
 func newShowCommand(a *app.App) *cobra.Command {
 	var o showOptions
 	c := &cobra.Command{
-		Use:     "show NAME",
-		Short:   "Print the definition of a revision",
+		Use:   "show NAME",
+		Short: "Print the definition of a revision",
+		Long: `Print the definition of a revision, as a file that "env create" and "env update"
+take. Of an environment that is deleted it is said that it is.`,
 		Example: "  deployster env show shop/prod\n  deployster env show shop/prod --revision 3 > prod.yaml",
 		Args:    arguments.Named("an environment"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -140,7 +143,20 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 		if err != nil {
 			return err
 		}
-		return a.Show(map[string]any{"environment": o.name, "revision": r}, func() error { return a.Printf("%s", r.Definition.YAML()) })
+		exists, err := reconcile.Get(e.Fold, o.name, (*environment.State).Exists)
+		if err != nil {
+			return err
+		}
+		document := map[string]any{"environment": o.name, "revision": r}
+		if !exists {
+			document["deleted"] = true
+		}
+		return a.Show(document, func() error {
+			if !exists {
+				fmt.Fprintf(a.Err, "note: environment %s is deleted; this is its revision %d\n", o.name, r.Number)
+			}
+			return a.Printf("%s", r.Definition.YAML())
+		})
 	})
 }
 

@@ -45,15 +45,22 @@ func deployAndWait(ctx context.Context, a *app.App, command string, e *query.Env
 		if err != nil {
 			return err
 		}
-		id := startedBy(events)
+		if f.Report, err = reconcile.Get(e.Fold, name, (*environment.State).Report); err != nil {
+			return err
+		}
+		id, after := startedBy(events), f.Report.Event
+		if len(events) > 0 {
+			after = events[0].Seq - 1
+		} else if f.Report.Deployment != nil { // what is wanted is under way
+			id = f.Report.Deployment.ID
+		}
 		begun = true
 		screen.Begin(command, map[string]any{"environment": name, "deployment_id": id})
 		if id == "" { // there was nothing to do
 			f.Over = true
-			f.Report, err = reconcile.Get(e.Fold, name, (*environment.State).Report)
-			return err
+			return nil
 		}
-		return f.follow(ctx, stop, id, events[0].Seq-1, environments.Options{
+		return f.follow(ctx, stop, id, after, environments.Options{
 			Options: reconcile.Options{Log: e.Log, Scope: reconcile.Only(name), Parallelism: a.Global.Parallelism, Now: a.Now},
 			Tasks:   workers.Tasks, Inventory: workers.Hosts, Observer: output.Unrecorded{Events: screen}, ProbeEvery: flags.checkEvery,
 		})
