@@ -17,6 +17,11 @@ const (
 	Reverted    RevisionStatus = "Reverted"
 )
 
+// RevisionStatuses are all statuses of revisions.
+func RevisionStatuses() []RevisionStatus {
+	return []RevisionStatus{Created, Deploying, Active, Undeploying, Inactive, Stuck, Reverting, Reverted}
+}
+
 // Row is one revision in a status table.
 type Row struct {
 	Revision int            `json:"revision"`

@@ -45,12 +45,16 @@ type EnvironmentRow struct {
 	Query string `json:"query"`
 }
 
-// List is the environments that are not deleted.
-func (e *Environments) List() []EnvironmentRow {
+// List is the environments that are not deleted whose names begin with a prefix; where
+// statuses are named, only those that have one of them.
+func (e *Environments) List(prefix string, statuses ...environment.RevisionStatus) []EnvironmentRow {
 	rows := []EnvironmentRow{}
-	for _, s := range e.All() {
-		if s.Exists() {
-			rows = append(rows, listed(s))
+	for name, s := range e.All() {
+		if !s.Exists() || !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		if row := listed(s); len(statuses) == 0 || slices.Contains(statuses, row.Status) {
+			rows = append(rows, row)
 		}
 	}
 	return rows

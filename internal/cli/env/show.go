@@ -3,6 +3,7 @@ package env
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,23 +60,65 @@ func runStatus(ctx context.Context, a *app.App, q session.Question) error {
 	})
 }
 
-func newListCommand(a *app.App) *cobra.Command {
-	return session.Asked(a, &cobra.Command{
-		Use:     "list",
-		Short:   "List the environments",
-		Example: "  deployster env list",
-		Args:    cobra.NoArgs,
-	}, runList)
+type listOptions struct {
+	prefix   string
+	statuses []string
 }
 
-func runList(ctx context.Context, a *app.App, q session.Question) error {
+func newListCommand(a *app.App) *cobra.Command {
+	var o listOptions
+	return session.Asked(a, &cobra.Command{
+		Use:   "list",
+		Short: "List the environments",
+		Long: `List the environments that are not deleted, each with its active revision, or the
+newest where none was deployed.`,
+		Example: "  deployster env list\n  deployster env list --prefix shop/ --status Stuck,Deploying",
+		Args:    cobra.NoArgs,
+	}, func(ctx context.Context, a *app.App, q session.Question) error { return runList(ctx, a, q, o) }, o.register)
+}
+
+func (o *listOptions) register(_ *session.Question, c *cobra.Command) {
+	var known []string
+	for _, s := range environment.RevisionStatuses() {
+		known = append(known, string(s))
+	}
+	c.Flags().StringVar(&o.prefix, "prefix", "", "only environments whose name begins with this, such as shop/")
+	c.Flags().StringSliceVar(&o.statuses, "status", nil, "only environments with one of these statuses: "+strings.Join(known, ", "))
+	_ = c.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// wanted are the statuses that are asked for, in whatever case they are typed.
+func (o *listOptions) wanted() (wanted []environment.RevisionStatus, err error) {
+	known := environment.RevisionStatuses()
+	if o.statuses != nil && len(o.statuses) == 0 {
+		return nil, exit.Usage("--status must not be empty: it is one of %s", strings.Trim(fmt.Sprint(known), "[]"))
+	}
+	for _, text := range o.statuses {
+		i := slices.IndexFunc(known, func(s environment.RevisionStatus) bool { return strings.EqualFold(string(s), text) })
+		if i < 0 {
+			return nil, exit.Usage("--status %q: it must be one of %s", text, strings.Trim(fmt.Sprint(known), "[]"))
+		}
+		wanted = append(wanted, known[i])
+	}
+	return wanted, nil
+}
+
+func runList(ctx context.Context, a *app.App, q session.Question, o listOptions) error {
+	statuses, err := o.wanted()
+	if err != nil {
+		return err
+	}
 	return withEnvironments(ctx, a, q.Names, q.At, func(e *query.Environments) error {
-		list := e.List()
+		list := e.List(o.prefix, statuses...)
 		rows := [][]string{{"NAME", "REVISION", "STATUS", "DESIRED", "CURRENT", "HOSTS"}}
 		for _, l := range list {
 			rows = append(rows, []string{l.Name, strconv.Itoa(l.Revision), string(l.Status), strconv.Itoa(l.Desired), strconv.Itoa(l.Current), output.InLine(l.Query)})
 		}
-		return a.List(map[string]any{"environments": list}, "no environments", rows)
+		none := "no environments"
+		if o.prefix != "" || len(statuses) > 0 {
+			none = "no environment is like that"
+		}
+		return a.List(map[string]any{"environments": list}, none, rows)
 	})
 }
 
