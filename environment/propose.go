@@ -183,12 +183,12 @@ func (s *State) startChecked(d deploymentRequest, now time.Time) ([]deploylog.Ev
 	n := len(*d.hosts)
 	if config.Method == Replace && n > 0 && config.Minimum(n) == n && s.blockedByHealthy(d) {
 		most := 100 * (n - 1) / n
-		remedy := "--method Surge would let it proceed"
-		if n > 1 {
-			remedy = fmt.Sprintf("--min-healthy-percent %d or less, or --method Surge, would let it proceed", most)
+		orLess := " or less"
+		if most == 0 {
+			orLess = ""
 		}
-		return nil, refusal.New(NoDisruptionAllowed, "revision %d cannot be deployed like that: Replace stops a task before it starts another, and with a min_healthy_percent of %d none of %s may be without one; %s",
-			d.revision, config.MinHealthyPercent, phrase.Count(n, "host"), remedy)
+		return nil, refusal.New(NoDisruptionAllowed, "revision %d cannot be deployed like that: Replace stops a task before it starts another, and with a min_healthy_percent of %d none of %s may be without one; --min-healthy-percent %d%s, or --method Surge, would let it proceed",
+			d.revision, config.MinHealthyPercent, phrase.Count(n, "host"), most, orLess)
 	}
 	return s.startEvents(d, now), nil
 }

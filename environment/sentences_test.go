@@ -116,7 +116,7 @@ func TestTheSentencesOfRefusals(t *testing.T) {
 			d.Task.Vars = map[string]any{"image": "log-daemon:2"}
 			w.propose(Update{Base: 1, Definition: &d})
 			return w
-		}, Deploy{Revision: 2, Hosts: hosts(1)}, "revision 2 cannot be deployed like that: Replace stops a task before it starts another, and with a min_healthy_percent of 100 none of 1 host may be without one; --method Surge would let it proceed"},
+		}, Deploy{Revision: 2, Hosts: hosts(1)}, "revision 2 cannot be deployed like that: Replace stops a task before it starts another, and with a min_healthy_percent of 100 none of 1 host may be without one; --min-healthy-percent 0, or --method Surge, would let it proceed"},
 	} {
 		t.Run(strings.ReplaceAll(c.want, " ", "-"), func(t *testing.T) {
 			w := c.world(t)

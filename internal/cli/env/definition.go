@@ -69,10 +69,6 @@ func runCreate(ctx context.Context, a *app.App, o createOptions) error {
 	if err != nil {
 		return exit.Invalid(err)
 	}
-	if len(hosts) == 1 && neverStops(d.Deployment, 1) {
-		return exit.Usage("%s: Replace stops the task of a host before it starts another, and with a min_healthy_percent of %d the one task on %s may never be stopped: choose the method Surge, or a lower percentage",
-			o.file, d.Deployment.MinHealthyPercent, hosts[0])
-	}
 	return a.WithNewLog(ctx, func(log deploylog.Log) error {
 		e := query.NewEnvironments(log, a.Now)
 		if err := e.Follow(ctx, 0); err != nil {
