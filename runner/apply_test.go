@@ -447,20 +447,23 @@ func TestWorkDirectoryIsWritableAndTold(t *testing.T) {
 	}
 }
 
+// crashing is a type whose resource never stays up, and that prints a secret.
+var crashing = image(func(_ context.Context, c enginetest.Call) int {
+	switch {
+	case len(c.Args) == 0:
+		fmt.Fprint(c.Stdout, `{"state_action":{"args":["state"]},"config_schema":{"properties":{"token":{"writeOnly":true}}}}`)
+	case c.Args[0] == "state":
+		fmt.Fprintln(c.Stderr, "last output: no such table, said hush-hush")
+		fmt.Fprint(c.Stdout, `{"status":"STALE","staleState":{"token":"hush-hush"},"actions":[{"name":"start","description":"start it, as it exited with 3 (hush-hush)"}]}`)
+	}
+	return 0
+})
+
 // When a resource is not as configured after all its actions, what its type
 // says about it is told: what it would do next and why, and what it said.
 func TestWhatAResourceIsAfterItsActionsIsTold(t *testing.T) {
 	w := newWorld(t)
-	w.engine.Images["crashing"] = image(func(_ context.Context, c enginetest.Call) int {
-		switch {
-		case len(c.Args) == 0:
-			fmt.Fprint(c.Stdout, `{"state_action":{"args":["state"]},"config_schema":{"properties":{"token":{"writeOnly":true}}}}`)
-		case c.Args[0] == "state":
-			fmt.Fprintln(c.Stderr, "last output: no such table, said hush-hush")
-			fmt.Fprint(c.Stdout, `{"status":"STALE","staleState":{"token":"hush-hush"},"actions":[{"name":"start","description":"start it, as it exited with 3 (hush-hush)"}]}`)
-		}
-		return 0
-	})
+	w.engine.Images["crashing"] = crashing
 	_, err := w.runner(t, `resources: {app: {type: crashing, config: {token: hush-hush}}}`).Apply(t.Context())
 	if err == nil {
 		t.Fatal("it is applied")

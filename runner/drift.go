@@ -26,6 +26,8 @@ type ResourceDrift struct {
 	Diff      []Change   // Stale and not Missing: what differs and is not to be ignored; may be empty
 	Ignored   []Change   // what differs and is to be ignored (manifest.Resource.IgnoreDrift)
 	Unmatched []string   // paths to ignore that begin with nothing that there is: mistyped, perhaps
+	Asked     string     // Stale: the actions that state asks for, and why
+	Output    []string   // Stale: the last lines that state printed for people
 	Because   []string   // Unknown: the resources whose state it needs, and that have none or lack in theirs what is needed
 	Reason    ReasonCode // Failed, Skipped: why
 	Error     string     // the same as a sentence
@@ -65,6 +67,12 @@ func (r *Runner) Drift(ctx context.Context, caller Caller) (_ *DriftReport, err 
 		r.maskChanges(d.Diff)
 		r.maskChanges(d.Ignored)
 		d.Error = r.secrets.Mask(d.Error)
+		if d.Status == Stale {
+			d.Asked = r.secrets.Mask(r.requested(s.answer.Actions))
+			for _, line := range res.output {
+				d.Output = append(d.Output, r.secrets.Mask(line))
+			}
+		}
 		if d.Status == Failed {
 			failures <- fmt.Errorf("%s: %w", res.Name, s.err)
 		}

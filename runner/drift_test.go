@@ -66,6 +66,23 @@ resources:
   lowest: {type: thing, dependencies: {l: lower}, config: {value: "{{ l.state.value }}"}}
 `
 
+// A type knows more of what is not as configured than which values differ.
+func TestDriftTellsWhatATypeSaysOfIt(t *testing.T) {
+	w := newWorld(t)
+	w.engine.Images["crashing"] = crashing
+	report, err := w.runner(t, `resources: {app: {type: crashing, config: {token: hush-hush}}}`).Drift(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	app := report.Resources[0]
+	if want := `"start" (start it, as it exited with 3 ((secret)))`; app.Asked != want {
+		t.Errorf("it asks for %s, want %s", app.Asked, want)
+	}
+	if want := []string{"last output: no such table, said (secret)"}; !slices.Equal(app.Output, want) {
+		t.Errorf("it said %q, want %q", app.Output, want)
+	}
+}
+
 func TestDriftLooksAtEveryResourceAndDoesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.things = map[string]any{"good": 1, "bad": "old", "after": "old", "beside": 2}

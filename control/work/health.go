@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -31,7 +32,7 @@ func probed(report *runner.DriftReport, state func(resource string) map[string]a
 		case r.Missing:
 			unhealthy = append(unhealthy, r.Name+" does not exist")
 		case reason != "":
-			unhealthy = append(unhealthy, r.Name+" "+reason)
+			unhealthy = append(unhealthy, r.Name+" "+reason+told(r))
 		case r.Status == runner.Unknown:
 			unknown = append(unknown, r.Name+": its state needs the state of "+strings.Join(r.Because, ", "))
 		case r.Error != "":
@@ -47,11 +48,32 @@ func probed(report *runner.DriftReport, state func(resource string) map[string]a
 	return result(unhealthy, unknown, drifted)
 }
 
+// told is what the type of a resource that is not healthy says of it: what it would do
+// and why, such as after which exit, and its last output.
+func told(r runner.ResourceDrift) string {
+	if r.Status != runner.Stale || r.Asked == "" {
+		return ""
+	}
+	text := ": state asks for " + r.Asked
+	for _, line := range r.Output {
+		text += "\n  │ " + line
+	}
+	return text
+}
+
+// joined puts reasons into one line, unless one of them has several.
+func joined(reasons []string) string {
+	if slices.ContainsFunc(reasons, func(reason string) bool { return strings.Contains(reason, "\n") }) {
+		return strings.Join(reasons, "\n")
+	}
+	return strings.Join(reasons, "; ")
+}
+
 // result names what is worst of a task.
 func result(unhealthy, unknown, drifted []string) environment.ProbeResult {
 	switch {
 	case len(unhealthy) > 0:
-		return environment.ProbeResult{Health: environment.Unhealthy, Detail: strings.Join(unhealthy, "; ")}
+		return environment.ProbeResult{Health: environment.Unhealthy, Detail: joined(unhealthy)}
 	case len(unknown) > 0:
 		return environment.ProbeResult{Health: environment.Unknown, Detail: strings.Join(unknown, "; ")}
 	case len(drifted) > 0:

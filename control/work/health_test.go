@@ -26,6 +26,12 @@ func TestHowATaskIsGoingByItsResources(t *testing.T) {
 		}, environment.Unhealthy, "a does not exist"},
 		{"what is VALID says that it is not healthy", []runner.ResourceDrift{resource("sick", runner.Valid)}, environment.Unhealthy, "sick is not healthy"},
 		{"what is STALE says so", []runner.ResourceDrift{resource("sick", runner.Stale), resource("dead", runner.Stale)}, environment.Unhealthy, "sick is not healthy; dead does not run"},
+		{"what is STALE says what it would do", []runner.ResourceDrift{
+			{Name: "dead", Status: runner.Stale, Asked: `"start" (start it, which exited with 3)`}, resource("sick", runner.Stale),
+		}, environment.Unhealthy, `dead does not run: state asks for "start" (start it, which exited with 3); sick is not healthy`},
+		{"what is STALE says what it printed", []runner.ResourceDrift{
+			{Name: "dead", Status: runner.Stale, Asked: `"start"`, Output: []string{"panic: no table", "main.go:7"}}, resource("sick", runner.Stale),
+		}, environment.Unhealthy, "dead does not run: state asks for \"start\"\n  │ panic: no table\n  │ main.go:7\nsick is not healthy"},
 		{"something is ill and something cannot be asked", []runner.ResourceDrift{
 			resource("dead", runner.Stale), {Name: "b", Status: runner.Failed, Error: "no"},
 		}, environment.Unhealthy, "dead does not run"},

@@ -273,7 +273,7 @@ func TestATaskIsWatchedAndSeen(t *testing.T) {
 
 	w.by(w.docker.ContainerKill(t.Context(), one.Name(), client.ContainerKillOptions{Signal: "KILL"}))
 	hears(t, changes, 1, "it is killed")
-	w.wantSeen(one, environment.Unhealthy, "web does not run")
+	w.wantSeen(one, environment.Unhealthy, "web does not run: state asks for", "exited with 137")
 	w.start(one)
 	hears(t, changes, 2, "its start, and that it is healthy")
 
