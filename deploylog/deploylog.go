@@ -114,6 +114,26 @@ type Log interface {
 	Close() error
 }
 
+// LockPruner is a Log whose locks leave something behind when nobody holds them.
+// Pruning never lets two have one lock, and is safe beside any who take and release
+// locks, also of those that are pruned.
+type LockPruner interface {
+	// PruneLock removes what is left of a lock that will hardly be taken again. A lock
+	// that somebody holds stays.
+	PruneLock(name string) error
+
+	// PruneLocks removes what is left of the locks that nobody holds and that were not
+	// taken since a time; zero is all. With dryRun it removes nothing and returns what it would.
+	PruneLocks(ctx context.Context, before time.Time, dryRun bool) (PrunedLocks, error)
+}
+
+// PrunedLocks is what PruneLocks removed.
+type PrunedLocks struct {
+	Count  int
+	Bytes  int64
+	Oldest time.Time // when the oldest of them was last taken or released; zero without any
+}
+
 // Outcome is what Latest looks for.
 type Outcome string
 

@@ -94,6 +94,7 @@ func (r *Run) closeOrphan(ctx context.Context, run string) error {
 	if err != nil {
 		return fmt.Errorf("locking run %s: %w", run, err)
 	}
+	defer forgetLock(r.o.Log, run)
 	defer unlock()
 	if err := r.closeEntries(ctx, run); err != nil {
 		return fmt.Errorf("closing run %s, whose process died: %w", run, err)

@@ -104,6 +104,15 @@ func (r *Run) End() {
 		}
 	}
 	r.unlock()
+	forgetLock(r.o.Log, r.o.ID)
+}
+
+// forgetLock removes what is left of the lock of a run that is over. Each run has a lock
+// of its own, so that they would become ever more. At worst it stays.
+func forgetLock(log deploylog.Log, run string) {
+	if p, leaves := log.(deploylog.LockPruner); leaves {
+		_ = p.PruneLock(runLock(run))
+	}
 }
 
 // Enter waits until no other run works on the resource and nothing that a dead

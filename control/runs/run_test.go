@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/runner"
@@ -423,6 +426,31 @@ func TestRunTarget(t *testing.T) {
 	} {
 		if got := runs.RunTarget("/ws", tc.files); got != tc.want {
 			t.Errorf("%v: got %s, want %s", tc.files, got, tc.want)
+		}
+	}
+}
+
+func TestARunLeavesNoLockBehind(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.db")
+	log, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	for range 3 {
+		r, err := runs.Watch(runs.Options{Log: log, ID: "RUN"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !runs.Alive(log, "RUN") {
+			t.Error("it is not known to be alive")
+		}
+		r.End()
+		if runs.Alive(log, "RUN") {
+			t.Error("it is alive after its end")
+		}
+		if left, err := os.ReadDir(path + ".locks"); len(left) > 0 || err != nil {
+			t.Errorf("it left %v, %v", left, err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,18 +48,12 @@ func (l *Log) TryLock(name string) (unlock func(), err error) {
 	if name == "" {
 		return nil, errors.New("lock: the name must not be empty")
 	}
-	f, err := openLock(l.path+".locks", name)
-	if err != nil {
-		return nil, fmt.Errorf("lock %q: %w", name, err)
-	}
-	// Each opening of the file is its own holder, so two callers in one
-	// process exclude each other as well.
-	if err := exclude(f); err != nil {
-		who := holder(f)
-		_ = f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("lock %q: %w%s", name, deploylog.ErrLocked, who)
-		}
+	f, err := takeLock(l.lockDir(), name)
+	var held *heldError
+	switch {
+	case errors.As(err, &held):
+		return nil, fmt.Errorf("lock %q: %w%s", name, deploylog.ErrLocked, held.by)
+	case err != nil:
 		return nil, fmt.Errorf("lock %q: %w", name, err)
 	}
 	// Who holds it is news for people; the lock itself is the kernel's.
@@ -74,15 +69,84 @@ func (l *Log) TryLock(name string) (unlock func(), err error) {
 	}, nil
 }
 
+// takeLock opens the file of a lock and takes it. Where somebody holds it, it fails with
+// a *heldError.
+func takeLock(dir, name string) (*os.File, error) {
+	for {
+		f, err := openLock(dir, name)
+		if err != nil {
+			return nil, err
+		}
+		// Each opening of the file is its own holder, so two callers in one
+		// process exclude each other as well.
+		var by string
+		if by, err = patiently(f, exclude); errors.Is(err, syscall.EWOULDBLOCK) {
+			err = &heldError{by}
+		}
+		// Who prunes removes the file while it holds the lock, so a file that is not
+		// there after the lock was taken never is again, and its lock excludes nobody.
+		there := false
+		if err == nil {
+			there, err = isThere(f, dir, name)
+		}
+		if err == nil && there {
+			return f, nil
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// patiently takes or asks for the lock of a file. Where it is held by somebody whose
+// process the file does not name, that is one who is about to name it, who is letting go
+// of it, or who prunes it: it is tried again, for longer than any of these takes.
+// Otherwise it returns who holds it.
+func patiently(f *os.File, try func(*os.File) error) (by string, err error) {
+	const tries, pause = 10, 100 * time.Microsecond
+	for n := 1; ; n++ {
+		if err = try(f); !errors.Is(err, syscall.EWOULDBLOCK) {
+			return "", err
+		}
+		if by = holder(f); by != "" || n == tries {
+			return by, err
+		}
+		<-time.After(pause)
+	}
+}
+
+// heldError is that somebody holds a lock.
+type heldError struct{ by string }
+
+func (e *heldError) Error() string { return "it is held" + e.by }
+
+// isThere reports whether a file that was opened as that of a lock still is.
+func isThere(f *os.File, dir, name string) (bool, error) {
+	opened, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	now, err := os.Stat(filepath.Join(dir, lockFile(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(opened, now), err
+}
+
 // Locked implements deploylog.Log. Whoever asks shares the lock for a moment: not
 // beside its holder, but beside others who ask, and those who take it wait that out.
+// A lock without a file is held by nobody, and asking makes none.
 func (l *Log) Locked(name string) (bool, error) {
-	f, err := openLock(l.path+".locks", name)
+	f, err := os.OpenInRoot(l.lockDir(), lockFile(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
 	if err != nil {
 		return false, fmt.Errorf("ask for lock %q: %w", name, err)
 	}
 	defer func() { _ = f.Close() }()
-	switch err := flock(f, syscall.LOCK_SH); {
+	_, err = patiently(f, func(f *os.File) error { return flock(f, syscall.LOCK_SH) })
+	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		return true, nil
 	case err != nil:
@@ -94,6 +158,8 @@ func (l *Log) Locked(name string) (bool, error) {
 	}
 	return false, nil
 }
+
+func (l *Log) lockDir() string { return l.path + ".locks" }
 
 // exclude takes the lock of a file. That somebody only shares it, to ask for it, shows
 // by its being shared with us: then it is tried again, for longer than asking takes
@@ -145,7 +211,7 @@ func flock(f *os.File, how int) error {
 
 func holder(f *os.File) string {
 	b := make([]byte, 20)
-	n, _ := f.Read(b)
+	n, _ := f.ReadAt(b, 0)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
 	if err != nil {
 		return ""

@@ -21,7 +21,8 @@ import (
 // "append" appends until its input ends and prints the id of each event once
 // it is acknowledged; "die" does so until it is killed between its fifth commit
 // and the anchor; "append once" appends one event, "read" verifies the log and
-// prints how many it has; "lock" takes a lock, says so, and holds on.
+// prints how many it has; "lock" takes a lock, says so, and holds on; "contend" takes and
+// releases a lock while it prunes the locks, and fails when somebody else has it, too.
 const roleVariable = "DEPLOYLOG_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -62,6 +63,9 @@ func act(ctx context.Context, role, path, name string) error {
 		v, err := l.Verify(context.Background())
 		_, said := fmt.Fprintln(os.Stdout, v.Events, "events")
 		return errors.Join(err, said)
+	}
+	if role == "contend" {
+		return contend(ctx, l, name)
 	}
 	if role == "lock" {
 		if _, err := l.Lock(ctx, name); err != nil {
