@@ -234,7 +234,7 @@ func (w *walk) group(i, g int) bool {
 		return w.yield(failed)
 	case !run.begun:
 		return w.yield(marker(groupStarted))
-	case !group.known:
+	case !group.known || group.holds():
 		return true
 	case run.open == 0:
 		return w.yield(marker(groupFinished))

@@ -55,9 +55,11 @@ type Deploy struct {
 
 // HostGroup is the hosts that a query selects at any moment.
 type HostGroup struct {
-	Name      string        `json:"name"`
-	Hosts     string        `json:"hosts"` // query over the inventory
-	MaxFailed budget.Budget `json:"max_failed,omitzero"`
+	Name       string         `json:"name"`
+	Hosts      string         `json:"hosts"` // query over the inventory
+	MaxFailed  budget.Budget  `json:"max_failed,omitzero"`
+	MaxLeaving *budget.Budget `json:"max_leaving,omitempty"` // how many may leave at once; nil is half of them
+	AllowEmpty bool           `json:"allow_empty,omitempty"` // it may have no host
 }
 
 // HostStep is one step on each host: a manifest, and the event that records that it

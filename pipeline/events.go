@@ -14,6 +14,7 @@ const (
 	EventDefined        = "pipeline-defined"
 	EventDeleted        = "pipeline-deleted"
 	EventMembersChanged = "host-group-members-changed"
+	EventMembersHeld    = "host-group-members-held" // the hosts that were selected and not taken over; see SetMembers
 	EventCancelled      = "pipeline-cancelled"
 	EventRetried        = "pipeline-retried" // its attempt is the one that begins
 	EventApproved       = "stage-approved"
@@ -26,7 +27,7 @@ const (
 // steps of hosts add others, which their definitions name; see Definition.
 func EventNames() []string {
 	return []string{
-		EventDefined, EventDeleted, EventMembersChanged, EventCancelled, EventRetried, EventApproved, EventApplied, EventDeployed, EventStepsBegun,
+		EventDefined, EventDeleted, EventMembersChanged, EventMembersHeld, EventCancelled, EventRetried, EventApproved, EventApplied, EventDeployed, EventStepsBegun,
 		pipelineStarted, pipelineFinished, pipelineFailed, stageStarted, stageFinished, stageFailed,
 		groupStarted, groupFinished, groupFailed, hostStarted, hostFinished, hostFailed,
 	}

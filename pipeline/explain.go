@@ -10,7 +10,8 @@ import (
 
 // Explain returns, for everything at or below a target that does not move, the
 // reason, and what is ready, for each deployment that has not finished, oldest
-// first. What holds a stage or a group holds what is below it.
+// first. What holds a stage or a group holds what is below it. Before them are the
+// groups that hold and for which no revision waits yet.
 func (s *State) Explain(t deploylog.Target) []Reason {
 	at, why := s.find(t)
 	if why != nil {
@@ -24,7 +25,11 @@ func (s *State) Explain(t deploylog.Target) []Reason {
 			}
 		}
 	})
-	return reasons
+	holds := slices.DeleteFunc(s.Holds(), func(h Reason) bool {
+		place, _ := s.layout.place(h.Target)
+		return !at.touches(place) || slices.ContainsFunc(reasons, func(r Reason) bool { return r.Target == h.Target && r.Code == h.Code })
+	})
+	return append(holds, reasons...)
 }
 
 // touches reports whether one place is the other, or above or below it.

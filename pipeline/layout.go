@@ -49,7 +49,8 @@ type introduction struct {
 type groupLayout struct {
 	*HostGroup
 	target deploylog.Target
-	known  bool // whether its members were ever recorded
+	known  bool         // whether its members were ever recorded
+	held   *heldMembers // a selection that it did not take over; nil is none
 	hosts  []hostLayout
 }
 
@@ -60,7 +61,7 @@ type hostLayout struct {
 
 // newLayout lays out a definition. Unknown names are ignored: they do not come from
 // this program.
-func newLayout(d *Definition, members map[string][]string, introduced map[string]int) *layout {
+func newLayout(d *Definition, members map[string][]string, held map[string]*heldMembers, introduced map[string]int) *layout {
 	l := &layout{
 		stageAt: map[deploylog.Target]int{}, groupAt: map[deploylog.Target]place{}, hostAt: map[deploylog.Target]place{},
 	}
@@ -83,7 +84,8 @@ func newLayout(d *Definition, members map[string][]string, introduced map[string
 				}
 			}
 		case s.Deploy != nil:
-			l.addDeploy(d.Name, i, &s, members, introduced)
+			l.addDeploy(&s, introduced)
+			l.addGroups(d.Name, i, &s, members, held)
 		}
 		byName[s.Name], l.stageAt[s.target] = i, i
 		l.stages = append(l.stages, s)
@@ -107,7 +109,7 @@ func (l *layout) addBatch(b span) {
 	l.batches = append(l.batches, b)
 }
 
-func (l *layout) addDeploy(pipeline string, i int, s *stageLayout, members map[string][]string, introduced map[string]int) {
+func (l *layout) addDeploy(s *stageLayout, introduced map[string]int) {
 	s.chain = []string{hostStarted}
 	for _, step := range s.Deploy.Steps {
 		if n, ok := introduced[stepUnit(s.Name, step.Event)]; ok {
@@ -117,8 +119,11 @@ func (l *layout) addDeploy(pipeline string, i int, s *stageLayout, members map[s
 		s.chain = append(s.chain, step.Event)
 	}
 	s.chain = append(s.chain, hostFinished)
+}
+
+func (l *layout) addGroups(pipeline string, i int, s *stageLayout, members map[string][]string, held map[string]*heldMembers) {
 	for g := range s.Deploy.HostGroups {
-		group := groupLayout{HostGroup: &s.Deploy.HostGroups[g]}
+		group := groupLayout{HostGroup: &s.Deploy.HostGroups[g], held: held[s.Deploy.HostGroups[g].Name]}
 		group.target = GroupTarget(pipeline, group.Name)
 		l.groupAt[group.target] = place{i, g, none}
 		names, known := members[group.Name]

@@ -82,6 +82,9 @@ func (n *naive) failuresInGroup(r *revision, c *consequences, st string, g HostG
 		c.fail(gt, "host-group-failed")
 		return
 	}
+	if n.untrusted(g) {
+		return
+	}
 	for _, h := range n.members[g.Name] {
 		ht := "host/" + n.name + "/" + g.Name + "/" + h
 		over := r.failed[entry{ht, "host-failed"}] > 0 || r.completed[entry{ht, "host-finished-successfully"}] > 0

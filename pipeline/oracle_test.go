@@ -20,7 +20,8 @@ type naive struct {
 	name       string
 	definition *Definition
 	members    map[string][]string
-	introduced map[string]int // unit → revisions registered before it
+	held       map[string]bool // groups of which somebody must confirm what they lose
+	introduced map[string]int  // unit → revisions registered before it
 	revisions  []*revision
 	next       map[*revision]map[entry][]entry // of the present definition
 	after      map[*revision]map[entry][]entry
@@ -37,7 +38,7 @@ type revision struct {
 
 // newNaive returns a pipeline without any events.
 func newNaive(name string) *naive {
-	n := &naive{name: name, members: map[string][]string{}}
+	n := &naive{name: name, members: map[string][]string{}, held: map[string]bool{}}
 	n.forget()
 	return n
 }
@@ -58,12 +59,15 @@ func (n *naive) apply(e deploylog.Event) {
 			if s.Deploy != nil {
 				for _, g := range s.Deploy.HostGroups {
 					if string(e.Target) == "host-group/"+n.name+"/"+g.Name {
-						n.members[g.Name] = data.Hosts
+						n.members[g.Name], n.held[g.Name] = data.Hosts, false
 					}
 				}
 			}
 		}
 		n.forget()
+		return
+	case "host-group-members-held":
+		n.held[strings.TrimPrefix(string(e.Target), "host-group/"+n.name+"/")] = true
 		return
 	case "pipeline-started":
 		n.revisions = append(n.revisions, &revision{
@@ -116,6 +120,11 @@ func (n *naive) define(d *Definition) {
 			} else if n.definition == nil {
 				introduced[unit] = -1 // it always was
 			}
+		}
+	}
+	for name := range n.held {
+		if _, stays := members[name]; !stays {
+			delete(n.held, name)
 		}
 	}
 	n.definition, n.introduced, n.members = d, introduced, members
@@ -346,6 +355,28 @@ func (n *naive) batchesAt(e entry) (batches [][2]entry) {
 	return batches
 }
 
+// holds: in a group that may have lost its hosts by mistake nothing but its beginning
+// happens.
+func (n *naive) holds(e entry) bool {
+	for _, s := range n.definition.Stages {
+		if s.Deploy == nil {
+			continue
+		}
+		for _, g := range s.Deploy.HostGroups {
+			inside := strings.HasPrefix(e.target, "host/"+n.name+"/"+g.Name+"/") || e == entry{"host-group/" + n.name + "/" + g.Name, "host-group-finished-successfully"}
+			if inside && n.untrusted(g) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (n *naive) untrusted(g HostGroup) bool {
+	hosts, known := n.members[g.Name]
+	return n.held[g.Name] || known && len(hosts) == 0 && !g.AllowEmpty
+}
+
 // decide is one round of the scheduling loop: what of every revision, oldest
 // first, is new, ready and unlocked, with the id of its deployment.
 func (n *naive) decide() map[string][]entry {
@@ -373,7 +404,7 @@ func (n *naive) decide() map[string][]entry {
 		for _, e := range frontiers[r] {
 			ready := !slices.ContainsFunc(frontiers[r], func(f entry) bool { return slices.Contains(n.flood(r, f), e) })
 			outside := received(e) || e.event == "stage-approved" || e.event == "members-told"
-			if !ready || outside || !doable(e) || active[e] > 0 {
+			if !ready || outside || n.holds(e) || !doable(e) || active[e] > 0 {
 				continue
 			}
 			chosen[r.id] = append(chosen[r.id], e)

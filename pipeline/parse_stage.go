@@ -214,7 +214,7 @@ func (p *parser) deploy(n *yamlfile.Node) *Deploy {
 }
 
 func (p *parser) group(n *yamlfile.Node) (g HostGroup) {
-	fields, ok := n.Fields("a host group", "name", "hosts", "max_failed")
+	fields, ok := n.Fields("a host group", "name", "hosts", "max_failed", "max_leaving", "allow_empty")
 	if !ok {
 		return g
 	}
@@ -230,16 +230,33 @@ func (p *parser) group(n *yamlfile.Node) (g HostGroup) {
 		p.check(at)
 	}
 	if at := fields["max_failed"]; at != nil {
-		const what = "a number of hosts, or a percentage such as 10%"
-		if at.Kind != yamlfile.Integer && at.Kind != yamlfile.Number && at.Kind != yamlfile.Text {
-			at.Fail("must be %s, not %s", what, at.Kind)
-		} else if budget, err := budget.Parse(at.Value); err != nil {
-			at.Fail("must be %s, not %.60q", what, at.Value)
-		} else {
-			g.MaxFailed = budget
+		g.MaxFailed, _ = readBudget(at)
+	}
+	if at := fields["max_leaving"]; at != nil {
+		if most, ok := readBudget(at); ok {
+			g.MaxLeaving = &most
+		}
+	}
+	if at := fields["allow_empty"]; at != nil {
+		if g.AllowEmpty, ok = at.Bool(); !ok || at.Kind != yamlfile.Boolean {
+			at.Fail("must be true or false, not %s", at.Kind)
 		}
 	}
 	return g
+}
+
+// readBudget reads how many hosts.
+func readBudget(n *yamlfile.Node) (budget.Budget, bool) {
+	const what = "a number of hosts, or a percentage such as 10%"
+	if n.Kind != yamlfile.Integer && n.Kind != yamlfile.Number && n.Kind != yamlfile.Text {
+		n.Fail("must be %s, not %s", what, n.Kind)
+		return budget.Budget{}, false
+	}
+	b, err := budget.Parse(n.Value)
+	if err != nil {
+		n.Fail("must be %s, not %.60q", what, n.Value)
+	}
+	return b, err == nil
 }
 
 // check reports what is wrong with a query, at its place if that is known.

@@ -48,7 +48,7 @@ stages:
     deploy: &prod
       host_groups:
         - {name: ant-gateway/prod, hosts: "attribute:stack == prod", max_failed: 10%}
-        - {name: spare, hosts: "name == spare", max_failed: 2}
+        - {name: spare, hosts: "name == spare", max_failed: 2, max_leaving: 0, allow_empty: true}
       steps:
         - {event: host-artifact-replicated, manifest: replicate.yaml, retries: 2}
         - {event: host-deployed, manifest: deploy.yaml}
@@ -87,7 +87,7 @@ func TestParse(t *testing.T) {
 			{Name: "prod", After: []string{"approve", "docs"}, Deploy: &pipeline.Deploy{
 				HostGroups: []pipeline.HostGroup{
 					{Name: "ant-gateway/prod", Hosts: "attribute:stack == prod", MaxFailed: budget.Budget{Percent: 10}},
-					{Name: "spare", Hosts: "name == spare", MaxFailed: budget.Budget{Count: 2}},
+					{Name: "spare", Hosts: "name == spare", MaxFailed: budget.Budget{Count: 2}, MaxLeaving: &budget.Budget{}, AllowEmpty: true},
 				}, Steps: steps,
 			}},
 		},
@@ -191,6 +191,7 @@ func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
 		stage("build: {artifacts: [a-]}"): false, stage("build: {artifacts: [a], manifest: m, retries: 1}"): true, stage("build: {artifacts: [a], retries: 1}"): false, stage("build: {group: packages.yaml}"): false,
 		group("{name: g, hosts: h}"): true, group("{name: g/h/i, hosts: h}"): true, group("{name: g//h, hosts: h}"): false, group("{name: /g, hosts: h}"): false, group("{name: g}"): false, group("{hosts: h}"): false, group(""): false,
 		group("{name: g, hosts: h, max_failed: 1}"): true, group("{name: g, hosts: h, max_failed: 33.3%}"): true, group("{name: g, hosts: h, max_failed: -1}"): false, group("{name: g, hosts: h, max_failed: many}"): false, group("{name: g, hosts: h, max_failed: [1]}"): false,
+		group("{name: g, hosts: h, max_leaving: 1, allow_empty: true}"): true, group("{name: g, hosts: h, max_leaving: 25%, allow_empty: false}"): true, group("{name: g, hosts: h, max_leaving: -1}"): false, group("{name: g, hosts: h, max_leaving: [1]}"): false, group("{name: g, hosts: h, allow_empty: 'true'}"): false, group("{name: g, hosts: h, allow_empty: 1}"): false,
 		event("e"): true, event("host-deployed"): true, event("service-started"): true, event("host"): false, event("host-started"): false, event("host-failed"): false, event("tests-failed"): false, event("host-finished-successfully"): false,
 		event("stage-approved"): false, event("pipeline-x"): false, event("host-group-x"): false, event("build-stage-received-x86-artifact"): false, event("Deployed"): false, event("a_b"): false, event("a--b"): false, event("1a"): false,
 		step("{event: e}"): false, step("{manifest: m}"): false, step(""): false, step("{event: e, manifest: m, retries: 1.5}"): false,

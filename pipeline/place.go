@@ -65,5 +65,12 @@ func (d *Definition) Manifests(visit func(stage string, path *string)) {
 	}
 }
 
-// Cause is why something failed, as recorded in its event; "" for other events.
-func Cause(e deploylog.Event) string { return read(e.Data).Error }
+// Cause is why something failed, or a host group holds, as recorded in its event; ""
+// for other events.
+func Cause(e deploylog.Event) string {
+	p := read(e.Data)
+	if e.Name == EventMembersHeld {
+		return p.Reason
+	}
+	return p.Error
+}

@@ -279,6 +279,8 @@ func (o *projection) group(i, g int, by *origin) {
 	case run.finished:
 	case by != nil:
 		o.addNotNew(at, group.target, groupFinished, *by)
+	case run.begun && group.holds():
+		o.add(at, group.target, groupFinished, blocked, o.s.holdReason(group))
 	default:
 		o.addUpcoming(at, group.target, groupFinished)
 	}

@@ -32,13 +32,6 @@ type Define struct {
 	By         string
 }
 
-// SetMembers records the hosts of host groups, by the name of the group.
-type SetMembers struct {
-	Members map[string][]string
-	ID      string // of a fresh deployment, for the events
-	By      string // "" is a scheduler
-}
-
 // Release registers a revision and starts its deployment.
 type Release struct {
 	Revision string
@@ -107,31 +100,6 @@ func (s *State) introduce(d *Definition) map[string]int {
 		}
 	}
 	return introduced
-}
-
-func (c SetMembers) propose(s *State) ([]deploylog.Event, error) {
-	if err := s.isDefined(); err != nil {
-		return nil, err
-	}
-	var names []string
-	var events []deploylog.Event
-	for _, g := range s.definition.Groups() {
-		names = append(names, g.Name)
-		hosts, given := c.Members[g.Name]
-		if present, known := s.members[g.Name]; !given || known && slices.Equal(present, hosts) {
-			continue
-		}
-		events = append(events, deploylog.Event{
-			Deployment: c.ID, Target: GroupTarget(s.name, g.Name), Name: EventMembersChanged, Attempt: 1,
-			Data: payload{Hosts: hosts, By: c.By}.data(),
-		})
-	}
-	for name := range c.Members {
-		if !slices.Contains(names, name) {
-			return nil, s.unknown(UnknownGroup, "host group", name, names)
-		}
-	}
-	return events, nil
 }
 
 func (c Release) propose(s *State) ([]deploylog.Event, error) {

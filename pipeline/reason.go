@@ -13,19 +13,21 @@ type ReasonCode string
 
 // The reasons that follow from the pipeline and the log.
 const (
-	Ready          ReasonCode = "ready"           // nothing holds it: Decide yields it
-	AwaitsStage    ReasonCode = "awaits-stage"    // Name is a stage it comes after
-	AwaitsBatch    ReasonCode = "awaits-batch"    // Holder is in a batch that begins here, at stage Name
-	AwaitsArtifact ReasonCode = "awaits-artifact" // Name is its kind
-	AwaitsApproval ReasonCode = "awaits-approval" // Name is the stage
-	AwaitsMembers  ReasonCode = "awaits-members"  // Name is the group whose hosts are not recorded yet
-	NotNew         ReasonCode = "not-new"         // something after it happened
-	LeftOut        ReasonCode = "left-out"        // the step was introduced late, and the revision skipped it elsewhere
-	CameLater      ReasonCode = "came-later"      // the kind of artifact, Name, was introduced after the revision was registered
-	HasFailed      ReasonCode = "failed"          // Cause says how
-	WasCancelled   ReasonCode = "cancelled"       // Cause says why
-	NoMember       ReasonCode = "no-member"       // the host is in no group Name of the pipeline
-	NoTarget       ReasonCode = "no-target"       // the pipeline has nothing of this name; Name is what was meant
+	Ready              ReasonCode = "ready"               // nothing holds it: Decide yields it
+	AwaitsStage        ReasonCode = "awaits-stage"        // Name is a stage it comes after
+	AwaitsBatch        ReasonCode = "awaits-batch"        // Holder is in a batch that begins here, at stage Name
+	AwaitsArtifact     ReasonCode = "awaits-artifact"     // Name is its kind
+	AwaitsApproval     ReasonCode = "awaits-approval"     // Name is the stage
+	AwaitsMembers      ReasonCode = "awaits-members"      // Name is the group whose hosts are not recorded yet
+	NoHosts            ReasonCode = "no-hosts"            // Name is the group, whose query selects none
+	AwaitsConfirmation ReasonCode = "awaits-confirmation" // Name is the group, Cause says which hosts would leave it
+	NotNew             ReasonCode = "not-new"             // something after it happened
+	LeftOut            ReasonCode = "left-out"            // the step was introduced late, and the revision skipped it elsewhere
+	CameLater          ReasonCode = "came-later"          // the kind of artifact, Name, was introduced after the revision was registered
+	HasFailed          ReasonCode = "failed"              // Cause says how
+	WasCancelled       ReasonCode = "cancelled"           // Cause says why
+	NoMember           ReasonCode = "no-member"           // the host is in no group Name of the pipeline
+	NoTarget           ReasonCode = "no-target"           // the pipeline has nothing of this name; Name is what was meant
 )
 
 // The reasons why a step that is Ready is not done yet: who knows the runs and
@@ -81,7 +83,7 @@ func (r Reason) MarshalJSON() ([]byte, error) {
 // about: not that something else comes first, or will never be done.
 func (r Reason) Blocking() bool {
 	switch r.Code {
-	case AwaitsBatch, AwaitsArtifact, AwaitsApproval, AwaitsMembers, HasFailed, WasCancelled:
+	case AwaitsBatch, AwaitsArtifact, AwaitsApproval, AwaitsMembers, NoHosts, AwaitsConfirmation, HasFailed, WasCancelled:
 		return true
 	default:
 		return false
@@ -118,6 +120,10 @@ func (r Reason) text() string {
 		return "approval missing"
 	case AwaitsMembers:
 		return "the hosts of group " + r.Name + " are not known yet"
+	case NoHosts:
+		return "host group " + r.Name + " holds: its query selects no host of the inventory"
+	case AwaitsConfirmation:
+		return "host group " + r.Name + " holds" + cause
 	case NotNew:
 		if r.By == r.Target {
 			return "not new: " + r.ByEvent + " already recorded"
@@ -174,6 +180,11 @@ func (r Reason) Change() string {
 		return fmt.Sprintf("%s of %s", EventApproved, r.Target)
 	case AwaitsMembers, NoMember:
 		return EventMembersChanged + " of host group " + r.Name
+	case NoHosts:
+		return EventMembersChanged + " of host group " + r.Name + ", with a host; or allow_empty: true in its definition"
+	case AwaitsConfirmation:
+		name, _ := NameOf(r.Target)
+		return fmt.Sprintf("%s of host group %s: when the hosts are back, or by deployster pipeline confirm %s %s", EventMembersChanged, r.Name, name, r.Name)
 	case NotNew, LeftOut, CameLater:
 		return "none of this deployment: the next revision does it"
 	case HasFailed, WasCancelled:

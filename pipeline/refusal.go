@@ -28,6 +28,8 @@ const (
 	NewerIsAhead      refusal.Code = "newer-is-ahead"
 	BatchIsHeld       refusal.Code = "batch-is-held"
 	DeploymentRunning refusal.Code = "deployment-running"
+	SelectsNoHost     refusal.Code = "selects-no-host"
+	NothingToConfirm  refusal.Code = "nothing-to-confirm"
 )
 
 // The errors that a refusal may wrap.

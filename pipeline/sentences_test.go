@@ -15,6 +15,8 @@ func TestTheSentencesOfReasons(t *testing.T) {
 		{Reason{Code: AwaitsArtifact, Name: "x86"}, "waiting for artifact x86", "host-deployed of host/p/g/h"},
 		{Reason{Code: AwaitsApproval, Name: "approve"}, "approval missing", "stage-approved of host/p/g/h"},
 		{Reason{Code: AwaitsMembers, Name: "g"}, "the hosts of group g are not known yet", "host-group-members-changed of host group g"},
+		{Reason{Code: NoHosts, Name: "g", Seq: 3}, "host group g holds: its query selects no host of the inventory (event 3)", "host-group-members-changed of host group g, with a host; or allow_empty: true in its definition"},
+		{Reason{Code: AwaitsConfirmation, Name: "g", Cause: "2 of 3 hosts would leave it at once, and max_leaving lets 1 go: a, b", Seq: 3}, "host group g holds: 2 of 3 hosts would leave it at once, and max_leaving lets 1 go: a, b (event 3)", "host-group-members-changed of host group g: when the hosts are back, or by deployster pipeline confirm p g"},
 		{Reason{Code: NotNew, By: "host/p/g/h", ByEvent: "host-tested", Seq: 14}, "not new: host-tested already recorded by event 14", "none of this deployment: the next revision does it"},
 		{Reason{Code: NotNew, By: "stage/p/s", ByEvent: "stage-started", Seq: 14}, "not new: stage-started of stage/p/s already recorded by event 14", "none of this deployment: the next revision does it"},
 		{Reason{Code: LeftOut, By: "host/p/g/o", ByEvent: "host-tested", Seq: 14}, "left out: this revision is older than the step, and skipped it on host/p/g/o with host-tested (event 14)", "none of this deployment: the next revision does it"},

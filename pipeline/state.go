@@ -28,9 +28,10 @@ type State struct {
 	definition *Definition
 	defined    int64 // event of the definition
 	members    map[string][]string
-	changed    map[string]int64 // events of the members
-	introduced map[string]int   // unit → number of revisions registered before it
-	layout     *layout          // nil after a change, until it is needed
+	changed    map[string]int64        // events of the members
+	held       map[string]*heldMembers // of groups that hold instead of taking a selection over
+	introduced map[string]int          // unit → number of revisions registered before it
+	layout     *layout                 // nil after a change, until it is needed
 
 	revisions   []Registration
 	byRevision  map[string]int // the last registration of a revision
@@ -53,6 +54,7 @@ type Registration struct {
 func New(name string) *State {
 	return &State{
 		name: name, target: Target(name), members: map[string][]string{}, changed: map[string]int64{},
+		held:       map[string]*heldMembers{},
 		byRevision: map[string]int{}, byID: map[string]*deployment{},
 	}
 }
@@ -101,7 +103,7 @@ func (s *State) Apply(e deploylog.Event) {
 	switch {
 	case e.Target == s.target:
 		s.applyPipeline(e)
-	case e.Name == EventMembersChanged:
+	case e.Name == EventMembersChanged, e.Name == EventMembersHeld:
 		s.applyMembers(e)
 	default:
 		if d := s.byID[e.Deployment]; d != nil {
@@ -146,9 +148,11 @@ func (s *State) define(d *Definition, introduced map[string]int, seq int64) {
 	d.Name = s.name
 	s.definition, s.introduced, s.defined, s.deleted = d, introduced, seq, 0
 	groups := d.Groups()
-	maps.DeleteFunc(s.members, func(name string, _ []string) bool {
+	gone := func(name string) bool {
 		return !slices.ContainsFunc(groups, func(g *HostGroup) bool { return g.Name == name })
-	})
+	}
+	maps.DeleteFunc(s.members, func(name string, _ []string) bool { return gone(name) })
+	maps.DeleteFunc(s.held, func(name string, _ *heldMembers) bool { return gone(name) })
 	s.layout = nil
 }
 
@@ -211,18 +215,6 @@ func (s *State) setStatus(d *deployment, seq int64) {
 	r.Status, r.Since = d.status, seq
 }
 
-func (s *State) applyMembers(e deploylog.Event) {
-	if s.definition == nil {
-		return
-	}
-	for _, g := range s.definition.Groups() {
-		if GroupTarget(s.name, g.Name) == e.Target {
-			s.members[g.Name], s.changed[g.Name], s.layout = read(e.Data).Hosts, e.Seq, nil
-			return
-		}
-	}
-}
-
 // Groups are all host groups, in the order of the stages.
 func (d *Definition) Groups() []*HostGroup {
 	var groups []*HostGroup
@@ -241,7 +233,7 @@ func (d *Definition) Groups() []*HostGroup {
 // nothing is asked is cheap to fold.
 func (s *State) currentLayout() *layout {
 	if s.layout == nil && s.definition != nil {
-		s.layout = newLayout(s.definition, s.members, s.introduced)
+		s.layout = newLayout(s.definition, s.members, s.held, s.introduced)
 		for _, d := range s.deployments {
 			d.derive(s.layout)
 		}
@@ -253,7 +245,7 @@ func (s *State) currentLayout() *layout {
 func (s *State) clone() *State {
 	c := *s
 	c.layout = nil
-	c.members, c.changed = maps.Clone(s.members), maps.Clone(s.changed)
+	c.members, c.changed, c.held = maps.Clone(s.members), maps.Clone(s.changed), maps.Clone(s.held)
 	c.revisions, c.byRevision = slices.Clone(s.revisions), maps.Clone(s.byRevision)
 	c.byID, c.deployments = make(map[string]*deployment, len(s.byID)), make([]*deployment, len(s.deployments))
 	for i, d := range s.deployments {

@@ -166,7 +166,9 @@ func TestAGroupFailsBeyondItsBudget(t *testing.T) {
 }
 
 func TestARetryGoesOnWhereItFailed(t *testing.T) {
-	w := newTale(t, antGateway(copied, deployed), map[string][]string{"ant-gateway/beta": {"one", "two"}, "ant-gateway/prod": nil})
+	d := antGateway(copied, deployed)
+	d.Stages[2].Deploy.HostGroups[0].AllowEmpty = true
+	w := newTale(t, d, map[string][]string{"ant-gateway/beta": {"one", "two"}, "ant-gateway/prod": nil})
 	two := HostTarget("ant-gateway", "ant-gateway/beta", "two")
 	w.fails[string(two)+" "+deployed] = "disk full"
 	w.release("v1", "x86", "aarch64", "raspbian")
@@ -278,6 +280,8 @@ func TestHistoryIsNeverRefused(t *testing.T) {
 		{Target: "pipeline/ant-gateway", Name: EventDefined, Data: []byte(`{"definition":{"stages":[{"name":"a","after":["z"]},{"name":"a"}],"batches":[{"from":"q","to":"a"}]}}`)},
 		{Target: "host-group/ant-gateway/beta", Name: EventMembersChanged, Data: []byte(`{"hosts":5}`)},
 		{Target: "host-group/nobody/knows", Name: EventMembersChanged},
+		{Target: "host-group/nobody/knows", Name: EventMembersHeld},
+		{Target: "host-group/ant-gateway/prod", Name: EventMembersHeld, Data: []byte(`{"hosts":{}}`)},
 		{Target: "pipeline/ant-gateway", Name: EventRetried, Deployment: "nobody"},
 		{Target: "pipeline/ant-gateway", Name: EventCancelled, Deployment: "nobody"},
 		{Target: "pipeline/ant-gateway", Name: pipelineStarted, Deployment: "id-3"},

@@ -117,15 +117,6 @@ func TestOfALongErrorItsEndIsKept(t *testing.T) {
 	}
 }
 
-func TestAnEmptyHostGroupCompletesWithoutWork(t *testing.T) {
-	w := newTale(t, antGateway(copied), map[string][]string{"ant-gateway/beta": {}, "ant-gateway/prod": {"antworker001"}})
-	w.release("1", "x86", "aarch64", "raspbian")
-	w.idle()
-	if !w.happened("1", w.state.target, pipelineFinished) {
-		t.Errorf("it did not finish: %q", texts(w.state.Explain(w.state.target)))
-	}
-}
-
 func TestAGroupWhoseHostsNobodyToldIsNotEmpty(t *testing.T) {
 	w := newTale(t, antGateway(copied), map[string][]string{"ant-gateway/prod": {"antworker001"}})
 	w.release("1", "x86", "aarch64", "raspbian")

@@ -140,6 +140,10 @@ func (w *world) stage(name string, groups []string) Stage {
 			if w.n(3, "lenient") == 0 {
 				group.MaxFailed = budget.Budget{Percent: 50}
 			}
+			group.AllowEmpty = w.n(3, "allow empty") == 0
+			if w.n(3, "others may leave") == 0 {
+				group.MaxLeaving = &[]budget.Budget{{}, {Count: 1}, {Count: 2}, {Percent: 100}}[w.n(4, "may leave")]
+			}
 			s.Deploy.HostGroups = append(s.Deploy.HostGroups, group)
 		}
 		first := w.n(2, "first step")
@@ -326,14 +330,51 @@ func (w *world) setMembers() {
 		}
 		var hosts []string
 		for _, h := range someHosts {
-			if w.n(5, "member") > 2 {
+			if w.n(5, "member") > 1 {
 				hosts = append(hosts, h)
 			}
 		}
 		members[g.Name] = hosts
 	}
+	before := map[string][]string{}
+	for name := range members {
+		before[name], _ = w.state.Members(name)
+	}
 	if err := w.propose(SetMembers{Members: members, ID: w.id()}); err != nil {
 		w.Fatal(err)
+	}
+	for _, g := range w.state.Definition().Groups() {
+		if selected, given := members[g.Name]; given {
+			w.checkMembers(g, before[g.Name], selected)
+		}
+	}
+}
+
+// checkMembers holds that a group has the hosts that were selected, unless they are too
+// few to be believed: then it has those of before, and holds.
+func (w *world) checkMembers(g *HostGroup, before, selected []string) {
+	lost := 0
+	for _, h := range before {
+		if !slices.Contains(selected, h) {
+			lost++
+		}
+	}
+	most := max(1, len(before)/2)
+	if g.MaxLeaving != nil {
+		most = max(g.MaxLeaving.Count, int(g.MaxLeaving.Percent)/100*len(before))
+	}
+	believed := lost <= most
+	if len(selected) == 0 {
+		believed = g.AllowEmpty || len(before) == 0
+	}
+	want := before
+	if believed {
+		want = selected
+	}
+	got, known := w.state.Members(g.Name)
+	holds := slices.ContainsFunc(w.state.Holds(), func(r Reason) bool { return r.Name == g.Name })
+	if !known || !slices.Equal(got, want) || holds != (!believed || len(got) == 0 && !g.AllowEmpty) {
+		w.Fatalf("group %+v of %v, of which %v are selected, has %v and holds: %t\n%s", g, before, selected, got, holds, w.story())
 	}
 }
 
@@ -344,7 +385,7 @@ func (w *world) anyRevision() string {
 // act lets something happen.
 func (w *world) act(steps []Step) {
 	registered := len(w.state.Registrations())
-	switch what := w.n(24, "act"); {
+	switch what := w.n(25, "act"); {
 	case what == 0 || registered == 0:
 		w.release(registered)
 	case (what == 1 || what == 2) && !w.steady:
@@ -360,6 +401,8 @@ func (w *world) act(steps []Step) {
 		_ = w.propose(Cancel{Revision: w.anyRevision()})
 	case what == 8:
 		_ = w.propose(Retry{Revision: w.anyRevision()})
+	case what == 24:
+		_ = w.propose(Confirm{Group: someGroups[w.n(len(someGroups), "group")], ID: w.id()})
 	case what == 9 && len(steps) > 0: // something takes longer
 		if s := steps[w.n(len(steps), "step")]; s.Event != stageStarted {
 			w.running = append(w.running, s)

@@ -211,6 +211,32 @@ func TestHostsJoinAndLeaveWhileItRuns(t *testing.T) {
 	})
 }
 
+func TestAnInventoryThatIsEmptyForASecondLetsNothingBeginOrFinish(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.rollOut(steps("host-deployed", "host-tested"), "a", "b")
+		results := p.holdWork()
+		r := p.start()
+		p.inventory(nil, "g")
+		wait(2 * time.Second)
+		results <- nil
+		results <- nil
+		wait(time.Minute)
+		p.wantBegun("1 host-deployed a", "1 host-deployed b")
+		p.wantStatus("1", pipeline.Running)
+		if got := p.notices(pipeline.EventMembersHeld); len(got) != 1 {
+			t.Errorf("that the group holds is recorded as %q", got)
+		}
+		p.inventory(nil, "g", "a", "b")
+		wait(2 * time.Second)
+		results <- nil
+		results <- nil
+		wait(time.Second)
+		p.wantBegun("1 host-deployed a", "1 host-deployed b", "1 host-tested a", "1 host-tested b")
+		p.wantStatus("1", pipeline.Finished)
+		r.end()
+	})
+}
+
 func TestAnInventoryThatCannotBeReadKeepsTheKnownHosts(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(1, "host-deployed", "host-tested")

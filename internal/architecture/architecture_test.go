@@ -53,7 +53,7 @@ var floors = []struct {
 	{"internal/yamlfile", []string{"internal/suggest"}},
 	{"internal/yamlfile/yamltest", []string{"internal/yamlfile"}},
 	{"inventory", []string{"internal/yamlfile", "internal/suggest"}},
-	{"pipeline", []string{"deploylog", "graph", "internal/yamlfile", "internal/suggest", "internal/budget", "internal/refusal"}},
+	{"pipeline", []string{"deploylog", "graph", "internal/yamlfile", "internal/suggest", "internal/phrase", "internal/budget", "internal/refusal"}},
 	{"environment", []string{"deploylog", "internal/yamlfile", "internal/suggest", "internal/phrase", "internal/heap", "internal/budget", "internal/refusal"}},
 	{"runner/invoke", []string{"protocol", "schema", "engine", "internal/crash"}},
 	{"runner", []string{"runner/*", "manifest", "protocol", "schema", "engine", "expression", "graph", "internal/crash"}},

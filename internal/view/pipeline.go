@@ -92,7 +92,11 @@ func Pipeline(w io.Writer, p query.PipelineStatus, opts PlanOptions) error {
 		if i == 0 {
 			d.line("")
 		}
-		d.line(fmt.Sprintf("revision %s: %s: %s", why.Revision, why.Target, why.Message()))
+		text := fmt.Sprintf("%s: %s", why.Target, why.Message())
+		if why.Revision != "" {
+			text = fmt.Sprintf("revision %s: %s", why.Revision, text)
+		}
+		d.line(text)
 	}
 	return d.writeTo(w, "status")
 }

@@ -78,6 +78,7 @@ func newTable() table {
 		"PIPELINE":                  pipelineNames,
 		"pipeline STAGE":            approvalStages,
 		"pipeline KIND":             artifactKinds,
+		"pipeline GROUP":            hostGroups,
 		"pipeline REVISION":         revisions(pipeline.Running),
 		"pipeline release REVISION": words(), // it is a new one
 		"pipeline retry REVISION":   revisions(pipeline.Failed, pipeline.Cancelled),

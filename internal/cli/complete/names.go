@@ -206,6 +206,16 @@ func approvalStages(c *Completion) {
 	}
 }
 
+func hostGroups(c *Completion) {
+	for _, s := range c.stages() {
+		if s.Deploy != nil {
+			for _, g := range s.Deploy.HostGroups {
+				c.propose(g.Name, "")
+			}
+		}
+	}
+}
+
 func artifactKinds(c *Completion) {
 	for _, s := range c.stages() {
 		if s.Build != nil && s.Build.Manifest == "" {

@@ -100,7 +100,7 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 			if err := p.Follow(ctx, 0); err != nil {
 				return err
 			}
-			events, changes, err := define(ctx, a, p, d, members, o.yes)
+			events, changes, holds, err := define(ctx, a, p, d, members, o.yes)
 			if errors.Is(err, errMoved) {
 				fmt.Fprintf(a.Err, "note: %v; this is how it is now\n", err)
 				continue
@@ -108,32 +108,36 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 			if err != nil {
 				return err
 			}
-			document := map[string]any{"pipeline": d.Name, "changes": append([]pipeline.Change{}, changes...), "events": append([]deploylog.Event{}, events...)}
+			document := map[string]any{"pipeline": d.Name, "changes": append([]pipeline.Change{}, changes...), "events": append([]deploylog.Event{}, events...), "holds": append([]pipeline.Reason{}, holds...)}
 			if len(events) == 0 {
 				return a.Say(document, "pipeline %s is defined like that already", d.Name)
+			}
+			for _, h := range holds {
+				fmt.Fprintf(a.Err, "note: %s\n      → %s\n", h.Message(), h.Change())
 			}
 			return a.Say(document, "pipeline %s is defined, %s (event %d)", d.Name, phrase.Count(len(d.Stages), "stage"), events[0].Seq)
 		}
 	})
 }
 
-// define shows what a definition changes, asks, and has it recorded.
-func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, d *pipeline.Definition, members map[string][]string, yes bool) ([]deploylog.Event, []pipeline.Change, error) {
+// define shows what a definition changes, asks, and has it recorded. holds is why host
+// groups do not go on with the hosts that it selects.
+func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, d *pipeline.Definition, members map[string][]string, yes bool) (events []deploylog.Event, changes []pipeline.Change, holds []pipeline.Reason, err error) {
 	changes, exists, same, err := preview(p, d, members)
 	if err != nil || same {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if !a.JSON() {
 		if err := view.PipelineChanges(a.Out, changes, exists, a.PlanOptions(a.Out)); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
 	if exists {
 		if err := prompt.Agree(ctx, a, yes, fmt.Sprintf("pipeline %s would be changed", d.Name), "Change pipeline %s?", d.Name); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
-	events, err := p.Change(ctx, d.Name, true, func(s *pipeline.State) ([]deploylog.Event, error) {
+	events, err = p.Change(ctx, d.Name, true, func(s *pipeline.State) ([]deploylog.Event, error) {
 		now, err := s.Preview(d, members)
 		if err != nil {
 			return nil, err
@@ -144,10 +148,16 @@ func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, d *pipeline
 		return s.Propose(pipeline.Define{Definition: d, ID: a.NewID(), By: app.Whoami()}, a.Now())
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	_, err = p.Command(ctx, d.Name, pipeline.SetMembers{Members: members, ID: a.NewID(), By: app.Whoami()})
-	return events, changes, err
+	if _, err := p.Command(ctx, d.Name, pipeline.SetMembers{Members: members, ID: a.NewID(), By: app.Whoami()}); err != nil {
+		return nil, nil, nil, err
+	}
+	err = p.Ask(d.Name, func(s *pipeline.State) error {
+		holds = s.Holds()
+		return nil
+	})
+	return events, changes, holds, err
 }
 
 // preview reports what a definition would change, whether there is a pipeline of

@@ -35,7 +35,7 @@ and nowhere else, so that the pipeline may change while it runs.`,
 	c.AddCommand(
 		newApplyCommand(a), newReleaseCommand(a), newArtifactCommand(a), newApproveCommand(a),
 		newCancelCommand(a), newRetryCommand(a), newDeleteCommand(a), newRunCommand(a), newListCommand(a),
-		newStatusCommand(a), newHistoryCommand(a), newExplainCommand(a),
+		newStatusCommand(a), newHistoryCommand(a), newExplainCommand(a), newConfirmCommand(a),
 	)
 	return c
 }
@@ -92,6 +92,23 @@ func newApproveCommand(a *app.App) *cobra.Command {
 	}, func(args []string) (pipeline.Command, string) {
 		return pipeline.Approve{Stage: args[1], Revision: args[2], By: app.Whoami()},
 			fmt.Sprintf("revision %s of pipeline %s is approved at stage %s", args[2], args[0], args[1])
+	})
+}
+
+func newConfirmCommand(a *app.App) *cobra.Command {
+	return proposing(a, &cobra.Command{
+		Use:   "confirm PIPELINE GROUP",
+		Short: "Confirm that a host group loses the hosts for which it holds",
+		Long: `Confirm that a host group loses the hosts for which it holds.
+
+A group that would lose more hosts at once than its max_leaving keeps them and
+holds: nothing of it begins, until the hosts are back or this command confirms
+that they are to leave. "pipeline explain" shows which they are.`,
+		Example: "  deployster pipeline explain host-group/gateway/prod\n  deployster pipeline confirm gateway prod",
+		Args:    arguments.Named("a pipeline", "a host group"),
+	}, func(args []string) (pipeline.Command, string) {
+		return pipeline.Confirm{Group: args[1], ID: a.NewID(), By: app.Whoami()},
+			fmt.Sprintf("host group %s of pipeline %s goes on without the hosts that left", args[1], args[0])
 	})
 }
 
