@@ -27,6 +27,11 @@ type TaskSpec struct {
 	Manifest string         `json:"manifest"`         // path below the workspace
 	Digest   string         `json:"digest,omitempty"` // SHA-256 of the manifest's text, hexadecimal: it stays what it was
 	Vars     map[string]any `json:"vars,omitempty"`
+
+	// Includes are the SHA-256 of the files that the manifest includes, by their paths
+	// below the workspace. Revisions of former versions have none, which is nil: their
+	// manifests include the files of the workspace as they are.
+	Includes map[string]string `json:"includes,omitzero"`
 }
 
 // UnmarshalJSON keeps integers of Vars integers: they are nil, bool, int64,

@@ -13,7 +13,7 @@ import (
 )
 
 // YAML is the definition as a file that Parse reads to the same, with all
-// defaults written out and without the digest.
+// defaults written out and without the digests.
 func (d *Definition) YAML() []byte {
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)

@@ -43,18 +43,22 @@ const (
 
 // Evaluator evaluates templates. It is safe for concurrent use.
 type Evaluator struct {
-	workspace string
+	files     Files
 	library   *python.Library
 	globals   map[string]any
 	templates templates
 }
 
-// New returns an evaluator whose templates may include files below workspace.
-func New(workspace string) *Evaluator {
+// New returns an evaluator whose templates may include files below workspace, as they
+// are at the moment.
+func New(workspace string) *Evaluator { return Over(Workspace(workspace)) }
+
+// Over returns an evaluator whose templates may include these files.
+func Over(files Files) *Evaluator {
 	return &Evaluator{
-		workspace: workspace,
-		library:   python.NewLibrary(builtin.Filters(), builtin.Tests()),
-		globals:   builtin.Functions(),
+		files:   files,
+		library: python.NewLibrary(builtin.Filters(), builtin.Tests()),
+		globals: builtin.Functions(),
 	}
 }
 
@@ -85,6 +89,12 @@ type Usage struct {
 	Refs     []Ref    // what it needs; see Check
 	Mentions []string // every name that it may read, also one that it binds elsewhere
 	Dynamic  bool     // it includes what is known only when it is evaluated, and so may read any name
+
+	// What that may be: some of the files, and any file in the directories, each of
+	// which ends in a slash; Anywhere is any file at all.
+	Candidates  []string
+	Directories []string
+	Anywhere    bool
 }
 
 // Examine is Check that tells more.
@@ -94,6 +104,17 @@ func (e *Evaluator) Examine(src string) (u Usage, err error) {
 	}
 	defer python.RecoverTo(&err)
 	return e.begin(nil).usage(e.template(src)), nil
+}
+
+// ExamineFile is Examine of a file that may be included.
+func (e *Evaluator) ExamineFile(name string) (u Usage, err error) {
+	defer python.RecoverTo(&err)
+	s := e.begin(nil)
+	t, err := s.load(name)
+	if err != nil {
+		return Usage{}, err
+	}
+	return s.usage(t), nil
 }
 
 // Evaluate evaluates a template. It fails with a SyntaxError, an

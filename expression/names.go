@@ -22,6 +22,7 @@ type reference struct {
 	verb          string
 	name          string
 	dynamic       bool // the name is known only when it is evaluated
+	possible      possible
 	ignoreMissing bool
 	isolated      bool // it does not see the variables
 }
@@ -33,7 +34,9 @@ func (p *parser) refer(at python.Position, verb string, name expr, ignoreMissing
 	if ok {
 		r.name, ok = c.value.(string)
 	}
-	r.dynamic = !ok
+	if r.dynamic = !ok; r.dynamic {
+		r.possible = possibleNames(name)
+	}
 	p.references = append(p.references, r)
 }
 
@@ -45,6 +48,7 @@ type names struct {
 	bound   map[string]bool
 	visited map[visit]bool
 	dynamic bool // another template is read whose name is not known
+	possible
 }
 
 type visit struct {
@@ -78,7 +82,10 @@ func (s *evaluation) usage(t *template) Usage {
 	for i := range refs {
 		refs[i].Optional = refs[i].Optional || tested[refs[i].Name]
 	}
-	return Usage{Refs: refs, Mentions: slices.Sorted(maps.Keys(mentioned)), Dynamic: n.dynamic}
+	return Usage{
+		Refs: refs, Mentions: slices.Sorted(maps.Keys(mentioned)), Dynamic: n.dynamic,
+		Candidates: n.files, Directories: n.directories, Anywhere: n.anywhere,
+	}
 }
 
 // template returns what a template reads, in the order of the text. What
@@ -105,7 +112,12 @@ func (n *names) template(t *template, here visit) []read {
 // includes it.
 func (n *names) follow(r reference, from visit) []read {
 	to := visit{r.name, from.isolated || r.isolated}
-	if n.dynamic = n.dynamic || r.dynamic; r.dynamic || n.visited[to] {
+	if r.dynamic {
+		n.dynamic = true
+		n.possible.add(r.possible)
+		return nil
+	}
+	if n.visited[to] {
 		return nil
 	}
 	n.visited[to] = true

@@ -15,9 +15,13 @@ import (
 
 var errOutside = errors.New("it is outside of the workspace")
 
-// read returns a file of the workspace. Names are relative to the workspace,
-// also within included files; what leads out of it, by "..", an absolute path
-// or a symbolic link, is refused.
+// Files returns what a file holds that a template includes. Its name is relative, clean,
+// and does not lead outside. The error wraps fs.ErrNotExist where there is no such file,
+// and only there: a template may do without it.
+type Files func(name string) (string, error)
+
+// read returns a file. Names are relative to the workspace, also within included files;
+// what leads out of it, by ".." or an absolute path, is refused.
 func (e *Evaluator) read(name string) (string, error) {
 	if name == "" || strings.ContainsRune(name, 0) {
 		return "", errors.New("the name is not a file name")
@@ -26,7 +30,17 @@ func (e *Evaluator) read(name string) (string, error) {
 	if !filepath.IsLocal(clean) {
 		return "", errOutside
 	}
-	root, err := os.OpenRoot(e.workspace)
+	return e.files(clean)
+}
+
+// Workspace are the files of a directory as they are when they are read. A symbolic link
+// that leads out of it is refused.
+func Workspace(dir string) Files {
+	return func(name string) (string, error) { return readIn(dir, name) }
+}
+
+func readIn(dir, clean string) (string, error) {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return "", fmt.Errorf("the workspace cannot be opened: %w", err)
 	}

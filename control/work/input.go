@@ -49,6 +49,7 @@ type LoadOptions struct {
 	Removing bool               // Targets are to be removed: they include what depends on them
 	Last     map[string]any     // variables that win over all others, taken as they are
 	Builtin  map[string]any     // variables that nobody else can set, in addition to the usual ones
+	Included expression.Files   // what manifests may include; nil is the workspace as it is now
 	Usage    *manifest.Usage    // collects over several loads; nil is one for each
 	Accept   func(*Input) error // refuses an input; may be nil: any will do
 }
@@ -121,6 +122,9 @@ func (i Inputs) Load(sources []manifest.Source, o LoadOptions) (*Input, error) {
 	in, err := i.Evaluate(o)
 	if err != nil {
 		return nil, err
+	}
+	if o.Included != nil {
+		in.Expressions = expression.Over(o.Included)
 	}
 	m, err := manifest.Load(sources, manifest.Options{
 		Variables: in.Variables, Evaluator: in.Expressions, Workspace: in.Workspace, Home: i.Home, Usage: in.Usage,

@@ -1,9 +1,6 @@
 package work
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,62 +8,39 @@ import (
 	"path/filepath"
 
 	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/internal/atomicfile"
+	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/manifest"
 )
 
-// Manifests are the texts of manifests that revisions of environments apply, kept
-// by their SHA-256, so that a rollback applies what the revision was, whatever
-// became of the file. They are not in the log, as they may hold secrets.
-type Manifests struct{ dir string }
-
-// ManifestsBelow are those that are kept below a workspace.
-func ManifestsBelow(workspace string) Manifests {
-	return Manifests{filepath.Join(workspace, engine.StateDir, "manifests")}
+// Texts are the texts of manifests, and of what they include, that revisions carry, by
+// their SHA-256: a rollback applies what the revision was, whatever became of the
+// files. They are not in the log, as they may hold secrets.
+type Texts struct {
+	objects objects.Store
+	older   string // directory of those that were kept before there were objects
 }
 
-func (m Manifests) path(digest string) string { return filepath.Join(m.dir, digest+".yaml") }
-
-// Keep keeps a text, which is durable on return, and returns its digest. It is
-// whole there or not at all.
-func (m Manifests) Keep(text []byte) (digest string, err error) {
-	digest = ManifestDigest(text)
-	if _, kept := m.Load(digest); kept != nil {
-		if err = os.MkdirAll(m.dir, 0o700); err == nil {
-			err = atomicfile.WriteFile(m.path(digest), text)
-		}
-	}
-	// Also of one that is there: who wrote it may have died before this.
-	if err = cmp.Or(err, atomicfile.SyncDir(m.dir), atomicfile.SyncDir(filepath.Dir(m.dir))); err != nil {
-		return "", fmt.Errorf("keeping the text of the manifest: %w", err)
-	}
-	return digest, nil
+// NewTexts are those in a directory of objects, and those that a former version kept
+// below the workspace.
+func NewTexts(dir, workspace string) Texts {
+	return Texts{objects.In(dir), filepath.Join(workspace, engine.StateDir, "manifests")}
 }
+
+// Keep keeps a text, which is durable on return, and returns its digest.
+func (t Texts) Keep(text []byte) (digest string, err error) { return t.objects.Keep(text) }
 
 // Load returns the text of a digest, of which it is sure.
-func (m Manifests) Load(digest string) ([]byte, error) {
-	if sum, err := hex.DecodeString(digest); err != nil || len(sum) != sha256.Size || hex.EncodeToString(sum) != digest {
-		return nil, fmt.Errorf("%q is not the SHA-256 of a manifest, as a revision has it", digest)
+func (t Texts) Load(digest string) ([]byte, error) {
+	text, err := t.objects.Load(digest)
+	if errors.Is(err, objects.ErrMissing) {
+		if older, failed := objects.Read(filepath.Join(t.older, digest+".yaml"), digest); !errors.Is(failed, objects.ErrMissing) {
+			text, err = older, failed
+		}
 	}
-	const remedy = "put it back from a copy of the workspace, or make a new revision of the present file with env update"
-	path := m.path(digest)
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s, the manifest that the revision applies, is gone: %s", path, remedy)
-	}
-	text, err := ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the manifest that the revision applies: %w", err)
-	}
-	if ManifestDigest(text) != digest {
-		return nil, fmt.Errorf("%s is not what the revision applies any more, for it was changed: %s", path, remedy)
+		return nil, fmt.Errorf("%w: put it back from a copy of the directory of the log, or make a new revision of the present files", err)
 	}
 	return text, nil
-}
-
-// ManifestDigest is by which a text is known.
-func ManifestDigest(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
 }
 
 // ReadFile reads a file that somebody named, up to the size that files of

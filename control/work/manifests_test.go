@@ -1,58 +1,61 @@
 package work
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/deployster-go/deployster/internal/objects"
 )
 
-func TestAManifestIsKeptAsItWas(t *testing.T) {
-	m := ManifestsBelow(t.TempDir())
-	text := "resources: {} # a secret\n"
-	digest, err := m.Keep([]byte(text))
+func TestATextIsKeptAsItWas(t *testing.T) {
+	texts := NewTexts(filepath.Join(t.TempDir(), "objects"), t.TempDir())
+	const text = "resources: {} # a secret\n"
+	digest, err := texts.Keep([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := m.Load(digest); err != nil || string(got) != text {
+	if got, err := texts.Load(digest); err != nil || string(got) != text {
 		t.Errorf("got %q, %v", got, err)
 	}
-	for path, mode := range map[string]os.FileMode{m.dir: 0o700 | os.ModeDir, m.path(digest): 0o600} {
-		if info, err := os.Stat(path); err != nil || info.Mode() != mode {
-			t.Errorf("%s has mode %v, want %v (%v)", path, info.Mode(), mode, err)
+	_, err = texts.Load(strings.Repeat("0", 64))
+	for _, says := range []string{strings.Repeat("0", 64), "missing", "put it back", "new revision"} {
+		if !errors.Is(err, objects.ErrMissing) || !strings.Contains(err.Error(), says) {
+			t.Errorf("of one that is lost is said %v, without %q", err, says)
 		}
 	}
+	if _, err := texts.Load("../../m"); err == nil || !strings.Contains(err.Error(), "SHA-256") {
+		t.Errorf("of what is no digest is said %v", err)
+	}
+}
 
-	fails := func(what, digest string, says ...string) {
+// Former versions kept the manifests of environments below the workspace.
+func TestATextThatAFormerVersionKeptIsRead(t *testing.T) {
+	workspace := t.TempDir()
+	texts := NewTexts(filepath.Join(t.TempDir(), "objects"), workspace)
+	const text = "resources: {}\n"
+	digest := objects.Hash([]byte(text))
+	path := filepath.Join(workspace, ".deployster", "manifests", digest+".yaml")
+	write := func(text string) {
 		t.Helper()
-		got, err := m.Load(digest)
-		if err == nil {
-			t.Fatalf("%s: it is %q", what, got)
-		}
-		for _, text := range says {
-			if !strings.Contains(err.Error(), text) {
-				t.Errorf("%s: %q does not say %q", what, err, text)
-			}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(m.path(digest), []byte(text+"#"), 0o600); err != nil {
+	write(text)
+	if got, err := texts.Load(digest); err != nil || string(got) != text {
+		t.Errorf("got %q, %v", got, err)
+	}
+	write(text + "# altered")
+	if got, err := texts.Load(digest); !errors.Is(err, objects.ErrAltered) || got != nil {
+		t.Errorf("altered it is %q, %v", got, err)
+	}
+	if _, err := texts.Keep([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
-	fails("altered", digest, m.path(digest), "changed", "env update")
-	if again, err := m.Keep([]byte(text)); err != nil || again != digest {
-		t.Fatal(again, err)
-	}
-	if got, err := m.Load(digest); err != nil || string(got) != text {
-		t.Errorf("kept again: got %q, %v", got, err)
-	}
-	if err := os.Remove(m.path(digest)); err != nil {
-		t.Fatal(err)
-	}
-	fails("lost", digest, m.path(digest), "gone", "env update")
-	for _, bad := range []string{"", "../../m", strings.ToUpper(digest), digest[:10], filepath.Join("..", digest)} {
-		fails("no digest", bad, "SHA-256")
-	}
-	if left, err := os.ReadDir(m.dir); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
+	if got, err := texts.Load(digest); err != nil || string(got) != text {
+		t.Errorf("kept again it is %q, %v", got, err)
 	}
 }

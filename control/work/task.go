@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
@@ -25,8 +27,7 @@ type TaskWorker struct {
 	ProbeTimeout time.Duration // how long one probe of a task may take
 
 	worker
-	manifests Manifests
-	promoted  []string
+	promoted []string
 
 	// All probes are one run, which holds its lock: other processes see that what
 	// a probe leaves on an engine has an owner.
@@ -46,8 +47,8 @@ const probeTimeout = 30 * time.Second
 // set the variables promoted in definitions, which need not read them.
 func NewTaskWorker(c Config, pool *EnginePool, promoted []string) (*TaskWorker, error) {
 	w := &TaskWorker{
-		worker:    worker{Config: c, pool: pool, command: "env run"},
-		manifests: ManifestsBelow(c.Workspace), promoted: promoted, ProbeTimeout: probeTimeout, id: newID(c.Now()), kept: map[string][]string{},
+		worker:   worker{Config: c, pool: pool, command: "env run"},
+		promoted: promoted, ProbeTimeout: probeTimeout, id: newID(c.Now()), kept: map[string][]string{},
 	}
 	var err error
 	if w.probing, err = runs.Watch(runs.Options{Log: c.Log, ID: w.id}); err != nil {
@@ -217,8 +218,9 @@ var ErrNoHostAnswers = errors.New("no host answers")
 // cannot be removed again, and as the runner does where it is otherwise wrong.
 // That is asked on the first of the hosts that answers, of the first few; without
 // any, on the default engine, with a host that has no name and no attributes.
-// unread receives the variables that nothing reads, before anything is asked.
-func (w *TaskWorker) Removable(ctx context.Context, d *environment.Definition, text []byte, hosts []string, unread func([]manifest.Problem) error) error {
+// files are what the definition is to carry. unread receives the variables that nothing
+// reads, before anything is asked.
+func (w *TaskWorker) Removable(ctx context.Context, d *environment.Definition, files Carried, hosts []string, unread func([]manifest.Problem) error) error {
 	if len(hosts) == 0 {
 		hosts = []string{""}
 	}
@@ -230,7 +232,7 @@ func (w *TaskWorker) Removable(ctx context.Context, d *environment.Definition, t
 			continue
 		}
 		t := environment.Task{Environment: d.Name, Host: host, Revision: 1, Spec: d.Task}
-		run, err := w.prepareTask(on, t, manifest.Source{Name: d.Task.Manifest, Data: text})
+		run, err := w.prepareTask(on, t, manifest.Source{Name: d.Task.Manifest, Data: files[d.Task.Manifest]}, files.Files())
 		if err == nil {
 			err = run.Conflicts()
 		}
@@ -270,11 +272,11 @@ func (w *TaskWorker) Unread(tasks []environment.Task) []manifest.Problem {
 	}
 	usage := &manifest.Usage{}
 	for _, t := range tasks {
-		text, err := w.manifests.Load(t.Spec.Digest)
+		text, err := w.Texts.Load(t.Spec.Digest)
 		if err != nil {
 			return nil
 		}
-		if _, err := w.load(t, manifest.Source{Name: t.Spec.Manifest, Data: text}, usage); err != nil {
+		if _, err := w.load(t, manifest.Source{Name: t.Spec.Manifest, Data: text}, w.included(t), usage); err != nil {
 			return nil
 		}
 	}
@@ -283,7 +285,7 @@ func (w *TaskWorker) Unread(tasks []environment.Task) []manifest.Problem {
 
 // begin prepares a run of the manifest of a task on its host.
 func (w *TaskWorker) begin(ctx context.Context, t environment.Task) (*Run, error) {
-	text, err := w.manifests.Load(t.Spec.Digest)
+	text, err := w.Texts.Load(t.Spec.Digest)
 	if err != nil {
 		return nil, fmt.Errorf("manifest %s: %w", t.Spec.Manifest, err)
 	}
@@ -293,11 +295,28 @@ func (w *TaskWorker) begin(ctx context.Context, t environment.Task) (*Run, error
 	}
 	// The file may say something else by now.
 	name := fmt.Sprintf("%s (of revision %d)", t.Spec.Manifest, t.Revision)
-	return w.prepareTask(on, t, manifest.Source{Name: name, Data: text})
+	return w.prepareTask(on, t, manifest.Source{Name: name, Data: text}, w.included(t))
 }
 
-func (w *TaskWorker) prepareTask(on *Connection, t environment.Task, source manifest.Source) (*Run, error) {
-	in, err := w.load(t, source, nil)
+// included are the files that the revision of a task carries beside its manifest; nil are
+// those of the workspace, of a revision that carries none.
+func (w *TaskWorker) included(t environment.Task) expression.Files {
+	if t.Spec.Includes == nil {
+		return nil
+	}
+	return w.Texts.Files(TaskFiles(t.Spec))
+}
+
+// TaskFiles are the SHA-256 of the files that a revision carries, by their paths below
+// the workspace.
+func TaskFiles(t environment.TaskSpec) map[string]string {
+	files := map[string]string{t.Manifest: t.Digest}
+	maps.Copy(files, t.Includes)
+	return files
+}
+
+func (w *TaskWorker) prepareTask(on *Connection, t environment.Task, source manifest.Source, included expression.Files) (*Run, error) {
+	in, err := w.load(t, source, included, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -307,9 +326,9 @@ func (w *TaskWorker) prepareTask(on *Connection, t environment.Task, source mani
 	})
 }
 
-func (w *TaskWorker) load(t environment.Task, source manifest.Source, usage *manifest.Usage) (*Input, error) {
+func (w *TaskWorker) load(t environment.Task, source manifest.Source, included expression.Files, usage *manifest.Usage) (*Input, error) {
 	return w.Load([]manifest.Source{source}, LoadOptions{
-		Last: t.Spec.Vars, Builtin: TaskVariables(t, w.pool.hosts), Usage: usage,
+		Last: t.Spec.Vars, Builtin: TaskVariables(t, w.pool.hosts), Included: included, Usage: usage,
 	})
 }
 

@@ -37,6 +37,7 @@ type Config struct {
 	Inputs
 
 	Log         deploylog.Log
+	Texts       Texts              // that revisions carry
 	InitCache   runner.InitCache   // may be nil: each type is asked
 	Parallelism int                // resources of one run that are worked on at once
 	Pull        engine.PullPolicy  // of every image

@@ -19,13 +19,13 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/control/environments"
-	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli"
+	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/manifest"
 )
 
@@ -91,7 +91,7 @@ func (w *works) write(name, text string) {
 // task is the task of a revision, the manifest of which is kept.
 func (w *works) task(revision int, host, text string, vars map[string]any) environment.Task {
 	w.Helper()
-	digest, err := work.ManifestsBelow(w.dir).Keep([]byte(text))
+	digest, err := objects.In(filepath.Join(w.dir, ".deployster", "objects")).Keep([]byte(text))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -412,9 +412,9 @@ resources:
 
 	lost := task
 	lost.Spec.Digest = strings.Repeat("0", 64)
-	w.wantSeen(lost, environment.Unknown, "m.yaml", "is gone", "env update")
-	if err := w.worker.Terminate(t.Context(), lost); err == nil || !strings.Contains(err.Error(), "is gone") {
-		t.Errorf("its manifest is gone, and terminating it: %v", err)
+	w.wantSeen(lost, environment.Unknown, "m.yaml", lost.Spec.Digest+" is missing", "new revision")
+	if err := w.worker.Terminate(t.Context(), lost); err == nil || !strings.Contains(err.Error(), "is missing") {
+		t.Errorf("its manifest is missing, and terminating it: %v", err)
 	}
 	away := task
 	away.Host = "there"
@@ -434,7 +434,7 @@ func TestWhetherATaskCanBeRemovedIsAskedWhereAHostAnswers(t *testing.T) {
 	removable := func(typ string, hosts ...string) error {
 		t.Helper()
 		text := fmt.Sprintf(`{plugs: {dir: {path: "{{ host_attributes.dir|default('things') }}"}}, resources: {a: {type: %q, config: {value: "{{ value }}"}}}}`, typ)
-		return w.worker.Removable(t.Context(), d, []byte(text), hosts, func([]manifest.Problem) error { return nil })
+		return w.worker.Removable(t.Context(), d, map[string][]byte{"m.yaml": []byte(text)}, hosts, func([]manifest.Problem) error { return nil })
 	}
 	for _, hosts := range [][]string{nil, {"here"}, {"dead1", "dead2", "here"}} {
 		if err := removable(slowType, hosts...); err != nil {

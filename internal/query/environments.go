@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -160,12 +161,11 @@ func concerns(s *environment.State, t deploylog.Target) bool {
 type Differences struct {
 	Before, After environment.Revision
 	Definition    []environment.Difference
-	Manifest      string // a unified diff, "" where the texts are the same
+	Manifest      string // a unified diff of the texts, also of what they include; "" where they are the same
 }
 
-// Differences compares the definitions of two revisions, and the manifests that are kept
-// of them.
-func (e *Environments) Differences(name string, before, after int, kept work.Manifests) (d Differences, err error) {
+// Differences compares the definitions of two revisions, and the files that they carry.
+func (e *Environments) Differences(name string, before, after int, kept work.Texts) (d Differences, err error) {
 	if d.Before, err = e.Revision(name, before); err != nil {
 		return d, err
 	}
@@ -173,18 +173,33 @@ func (e *Environments) Differences(name string, before, after int, kept work.Man
 		return d, err
 	}
 	d.Definition = append([]environment.Difference{}, environment.Diff(d.Before.Definition, d.After.Definition)...)
-	if d.Before.Definition.Task.Digest == d.After.Definition.Task.Digest {
-		return d, nil
-	}
-	var texts [2][]byte
-	var titles [2]string
-	for i, r := range []environment.Revision{d.Before, d.After} {
-		if texts[i], err = kept.Load(r.Definition.Task.Digest); err != nil {
-			return d, fmt.Errorf("manifest of revision %d: %w", r.Number, err)
+	from, to := d.Before.Definition.Task, d.After.Definition.Task
+	type text struct{ name, digest string }
+	pairs := [][2]text{{{from.Manifest, from.Digest}, {to.Manifest, to.Digest}}}
+	if from.Includes != nil && to.Includes != nil {
+		all := maps.Clone(from.Includes)
+		maps.Copy(all, to.Includes)
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			pairs = append(pairs, [2]text{{name, from.Includes[name]}, {name, to.Includes[name]}})
 		}
-		titles[i] = fmt.Sprintf("%s (%s:%d)", r.Definition.Task.Manifest, name, r.Number)
 	}
-	_, d.Manifest, _ = strings.Cut(string(diff.Diff(titles[0], texts[0], titles[1], texts[1])), "\n") // but for the title
+	for _, pair := range pairs {
+		if pair[0].digest == pair[1].digest {
+			continue
+		}
+		var texts [2][]byte
+		var titles [2]string
+		for i, r := range []environment.Revision{d.Before, d.After} {
+			if pair[i].digest != "" { // else it is not included
+				if texts[i], err = kept.Load(pair[i].digest); err != nil {
+					return d, fmt.Errorf("%s of revision %d: %w", pair[i].name, r.Number, err)
+				}
+			}
+			titles[i] = fmt.Sprintf("%s (%s:%d)", pair[i].name, name, r.Number)
+		}
+		_, changed, _ := strings.Cut(string(diff.Diff(titles[0], texts[0], titles[1], texts[1])), "\n") // but for the title
+		d.Manifest += changed
+	}
 	return d, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -306,10 +307,38 @@ func DefinitionChanges(before, after *environment.Definition) []string {
 	var lines []string
 	for _, d := range environment.Diff(before, after) {
 		switch {
+		case strings.HasPrefix(d.Path, "task.includes"):
 		case d.Path != "task.digest":
 			lines = append(lines, d.String())
 		case before.Task.Manifest == after.Task.Manifest: // else the path differs, too
 			lines = append(lines, fmt.Sprintf("task.manifest: %s has another text", after.Task.Manifest))
+		}
+	}
+	return append(lines, includedChanges(before.Task.Includes, after.Task.Includes)...)
+}
+
+// includedChanges are the differences of what two manifests include, a line each.
+func includedChanges(before, after map[string]string) (lines []string) {
+	switch {
+	case before == nil && after == nil:
+		return nil
+	case before == nil:
+		return []string{"task.includes: carried by the revision, and as the files are before"}
+	case after == nil:
+		return []string{"task.includes: as the files are, and carried by the revision before"}
+	}
+	all := maps.Clone(before)
+	maps.Copy(all, after)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		from, was := before[name]
+		to, is := after[name]
+		switch {
+		case !was:
+			lines = append(lines, fmt.Sprintf("task.includes: %s is new", name))
+		case !is:
+			lines = append(lines, fmt.Sprintf("task.includes: %s is not included any more", name))
+		case from != to:
+			lines = append(lines, fmt.Sprintf("task.includes: %s has another text", name))
 		}
 	}
 	return lines

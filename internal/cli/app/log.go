@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine"
@@ -26,6 +27,19 @@ func (a *App) LogPath() (string, error) {
 	default:
 		return path, nil
 	}
+}
+
+// Texts are those that the revisions of the log carry. They lie beside the log, so that
+// all who share it have them, whatever their workspace is.
+func (a *App) Texts() (work.Texts, error) {
+	path, err := a.LogPath()
+	if err != nil {
+		return work.Texts{}, err
+	}
+	if whole, err := filepath.EvalSymlinks(path); err == nil { // links to a log are one log
+		path = whole
+	}
+	return work.NewTexts(filepath.Join(filepath.Dir(path), "objects"), a.Workspace), nil
 }
 
 // ExistingLogPath is where the log is that a command reads.

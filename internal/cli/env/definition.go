@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -40,8 +41,8 @@ func newCreateCommand(a *app.App) *cobra.Command {
 		Long: `Create an environment with its first revision. Nothing happens on any host until a
 revision is deployed.
 
-The manifest of its task is looked for beside the definition. The revision keeps
-it as it is now, whatever becomes of the file.`,
+The manifest of its task is looked for beside the definition. The revision carries
+it with all that it includes as they are now, whatever becomes of the files.`,
 		Example: "  deployster env create -f prod.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -61,7 +62,7 @@ func runCreate(ctx context.Context, a *app.App, o createOptions) error {
 	if err != nil {
 		return err
 	}
-	text, err := pin(a, d)
+	files, err := collect(a, d)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func runCreate(ctx context.Context, a *app.App, o createOptions) error {
 		if err := e.Follow(ctx, 0); err != nil {
 			return err
 		}
-		events, err := record(ctx, a, e, environment.Create{Definition: d, By: app.Whoami()}, draft{d, text, hosts}, nil, o.work)
+		events, err := record(ctx, a, e, environment.Create{Definition: d, By: app.Whoami()}, draft{d, files, hosts}, nil, o.work)
 		if err != nil {
 			return err
 		}
@@ -106,9 +107,9 @@ overwritten. Nothing happens on any host until the revision is deployed.
 
 The change is one of these:
   -f FILE          another definition, with its manifest as it is now
-  --set KEY=VALUE  some values; the manifest stays as it was in the base, unless
-                   task.manifest is set (a path below the workspace)
-  neither          only the manifest of the base, as it is now`,
+  --set KEY=VALUE  some values; the manifest, and what it includes, stay as they were
+                   in the base, unless task.manifest is set (a path below the workspace)
+  neither          only the manifest of the base and what it includes, as they are now`,
 		Example: `  deployster env update shop/prod --base 1 --set task.vars.image=shop:2
   deployster env update shop/prod --base 2 --set deployment.method=Surge --set deployment.max_over=2
   deployster env update shop/prod --base 3 -f prod.yaml`,
@@ -137,7 +138,7 @@ func runUpdate(ctx context.Context, a *app.App, o updateOptions) error {
 		if err != nil {
 			return err
 		}
-		d, text, err := updated(a, base.Definition, o)
+		d, files, err := updated(a, base.Definition, o)
 		if err != nil {
 			return err
 		}
@@ -145,7 +146,7 @@ func runUpdate(ctx context.Context, a *app.App, o updateOptions) error {
 		if err != nil {
 			return exit.Invalid(err)
 		}
-		events, err := record(ctx, a, e, environment.Update{Base: o.base, Definition: d, By: app.Whoami()}, draft{d, text, hosts}, base.Definition, o.work)
+		events, err := record(ctx, a, e, environment.Update{Base: o.base, Definition: d, By: app.Whoami()}, draft{d, files, hosts}, base.Definition, o.work)
 		if err != nil {
 			return err
 		}
@@ -160,9 +161,9 @@ func runUpdate(ctx context.Context, a *app.App, o updateOptions) error {
 	})
 }
 
-// updated is a definition made of another as the flags say, with the text of its
-// manifest.
-func updated(a *app.App, base *environment.Definition, o updateOptions) (d *environment.Definition, text []byte, err error) {
+// updated is a definition made of another as the flags say, with the files that it is to
+// carry.
+func updated(a *app.App, base *environment.Definition, o updateOptions) (d *environment.Definition, files work.Carried, err error) {
 	switch {
 	case o.file != "":
 		if d, err = readDefinition(a, o.file); err != nil {
@@ -171,8 +172,8 @@ func updated(a *app.App, base *environment.Definition, o updateOptions) (d *envi
 		if d.Name != o.name {
 			return nil, nil, exit.Usage("%s is of environment %s, not of %s", o.file, d.Name, o.name)
 		}
-		text, err = pin(a, d)
-		return d, text, err
+		files, err = collect(a, d)
+		return d, files, err
 	case len(o.set) > 0:
 		if d, err = base.Set(o.set, inventory.CheckQuery); err != nil {
 			return nil, nil, exit.Invalid(err)
@@ -181,8 +182,8 @@ func updated(a *app.App, base *environment.Definition, o updateOptions) (d *envi
 			return nil, nil, exit.Usage("--set name=%s: an environment keeps its name", d.Name)
 		}
 		if d.Task.Digest != "" { // another manifest was not set
-			text, err = work.ManifestsBelow(a.Workspace).Load(d.Task.Digest)
-			return d, text, err
+			files, err = carried(a, d)
+			return d, files, err
 		}
 	default:
 		same := *base
@@ -191,8 +192,8 @@ func updated(a *app.App, base *environment.Definition, o updateOptions) (d *envi
 	if err := place(a, d, "", "task.manifest "); err != nil {
 		return nil, nil, err
 	}
-	text, err = pin(a, d)
-	return d, text, err
+	files, err = collect(a, d)
+	return d, files, err
 }
 
 // readDefinition reads a definition. The manifest that it names is looked for
@@ -221,22 +222,49 @@ func place(a *app.App, d *environment.Definition, dir, where string) error {
 	return nil
 }
 
-// pin makes a definition one of its manifest's present text, which it returns.
-func pin(a *app.App, d *environment.Definition) ([]byte, error) {
+// collect makes a definition one of the present texts of its manifest and of all that
+// this includes, which it returns.
+func collect(a *app.App, d *environment.Definition) (work.Carried, error) {
 	text, err := work.ReadFile(filepath.Join(a.Workspace, filepath.FromSlash(d.Task.Manifest)))
 	if err != nil {
 		return nil, exit.Invalid(err)
 	}
-	d.Task.Digest = work.ManifestDigest(text)
-	return text, nil
+	return pin(a, d, text)
 }
 
-// draft is a definition that is to be a revision, with the text of its manifest and the
-// hosts that it selects at present.
+// pin makes a definition one of a text of its manifest, and of the present texts of all
+// that this includes.
+func pin(a *app.App, d *environment.Definition, text []byte) (work.Carried, error) {
+	files, err := work.Collect(a.Workspace, manifest.Source{Name: d.Task.Manifest, Data: text})
+	if err != nil {
+		return nil, err
+	}
+	d.Task.Includes = files.Digests()
+	d.Task.Digest = d.Task.Includes[d.Task.Manifest]
+	delete(d.Task.Includes, d.Task.Manifest)
+	return files, nil
+}
+
+// carried are the files of a definition that a revision carries. One of a former version
+// carries its manifest only: what that includes is taken as it is now.
+func carried(a *app.App, d *environment.Definition) (work.Carried, error) {
+	texts, err := a.Texts()
+	if err != nil {
+		return nil, err
+	}
+	files, err := texts.LoadAll(work.TaskFiles(d.Task))
+	if err == nil && d.Task.Includes == nil {
+		return pin(a, d, files[d.Task.Manifest])
+	}
+	return files, err
+}
+
+// draft is a definition that is to be a revision, with the files that it is to carry and
+// the hosts that it selects at present.
 type draft struct {
 	*environment.Definition
-	manifest []byte
-	hosts    []string
+	files work.Carried
+	hosts []string
 }
 
 // record has a draft recorded by a command. base is the revision that it is made from,
@@ -250,13 +278,17 @@ func record(
 	ofTask := func(c environment.Difference) bool { return strings.HasPrefix(c.Path, "task.") }
 	if base == nil || slices.ContainsFunc(environment.Diff(base, d.Definition), ofTask) {
 		err := checkTask(ctx, a, e.Log, d, flags)
-		if errors.Is(err, work.ErrNoHostAnswers) && base != nil && d.Task.Digest == base.Task.Digest {
+		if errors.Is(err, work.ErrNoHostAnswers) && base != nil && d.Task.Digest == base.Task.Digest && maps.Equal(d.Task.Includes, base.Task.Includes) {
 			fmt.Fprintf(a.Err, "note: %s\n", view.Clean(err.Error())) // it could be, when the base was made
 		} else if err != nil {
 			return nil, err
 		}
 	}
-	if _, err := work.ManifestsBelow(a.Workspace).Keep(d.manifest); err != nil {
+	texts, err := a.Texts()
+	if err == nil {
+		err = texts.KeepAll(d.files)
+	}
+	if err != nil {
 		return nil, err
 	}
 	events, err := e.Command(ctx, d.Name, c, d.hosts...)
@@ -278,7 +310,7 @@ func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d draft, flag
 	defer signals.Done()
 	asking, cancel := signals.Context(ctx)
 	defer cancel()
-	err = workers.Tasks.Removable(asking, d.Definition, d.manifest, d.hosts, func(unread []manifest.Problem) error {
+	err = workers.Tasks.Removable(asking, d.Definition, d.files, d.hosts, func(unread []manifest.Problem) error {
 		return session.WarnUnread(a, unread, flags.Input.Strict)
 	})
 	if signals.Interrupted() {

@@ -158,8 +158,12 @@ func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(o d
 		if err != nil {
 			return exit.Invalid(err)
 		}
-		if _, err := work.ManifestsBelow(a.Workspace).Load(r.Definition.Task.Digest); err != nil {
-			return fmt.Errorf("manifest %s of revision %d: %w", r.Definition.Task.Manifest, r.Number, err)
+		texts, err := a.Texts()
+		if err != nil {
+			return err
+		}
+		if _, err := texts.LoadAll(work.TaskFiles(r.Definition.Task)); err != nil {
+			return fmt.Errorf("files of revision %d: %w", r.Number, err)
 		}
 		if err := engines.Abandon(ctx, e.Log, o.work.Engine.Abandon); err != nil {
 			return err

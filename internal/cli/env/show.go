@@ -3,6 +3,7 @@ package env
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -162,9 +163,9 @@ func newShowCommand(a *app.App) *cobra.Command {
 	var o showOptions
 	c := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Print the definition of a revision",
+		Short: "Print the definition of a revision, and which files it carries",
 		Long: `Print the definition of a revision, as a file that "env create" and "env update"
-take. Of an environment that is deleted it is said that it is.`,
+take, and the hashes of the files that the revision carries. Of an environment that is deleted it is said that it is.`,
 		Example: "  deployster env show shop/prod\n  deployster env show shop/prod --revision 3 > prod.yaml",
 		Args:    arguments.Named("an environment"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -198,9 +199,22 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 			if !exists {
 				fmt.Fprintf(a.Err, "note: environment %s is deleted; this is its revision %d\n", o.name, r.Number)
 			}
-			return a.Printf("%s", r.Definition.YAML())
+			return a.Printf("%s%s", r.Definition.YAML(), carriedText(r.Definition.Task))
 		})
 	})
+}
+
+// carriedText is what a revision carries, as comments of a definition.
+func carriedText(t environment.TaskSpec) string {
+	text := "# The revision carries:\n"
+	files := work.TaskFiles(t)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		text += fmt.Sprintf("#   %s sha256:%s\n", output.InLine(name), files[name])
+	}
+	if t.Includes == nil {
+		text += "# What the manifest includes is read when it is applied: an older version made the revision.\n"
+	}
+	return text
 }
 
 type diffOptions struct {
@@ -230,7 +244,11 @@ as they were when the revisions were made.`,
 
 func runDiff(ctx context.Context, a *app.App, o diffOptions) error {
 	return withEnvironments(ctx, a, []string{o.name}, 0, func(e *query.Environments) error {
-		d, err := e.Differences(o.name, o.from, o.to, work.ManifestsBelow(a.Workspace))
+		texts, err := a.Texts()
+		if err != nil {
+			return err
+		}
+		d, err := e.Differences(o.name, o.from, o.to, texts)
 		if err != nil {
 			return err
 		}

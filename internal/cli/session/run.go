@@ -3,6 +3,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,10 +37,11 @@ type Started struct {
 // config is what all runs of a command have in common.
 func config(a *app.App, log deploylog.Log, input Flags, f engines.Flags) (work.Config, error) {
 	policy, err := f.Policy()
+	texts, noLog := a.Texts()
 	return work.Config{
-		Inputs: inputs(a, input), Log: log, InitCache: engines.InitCache(a, f), Parallelism: a.Global.Parallelism, Pull: policy,
+		Inputs: inputs(a, input), Log: log, Texts: texts, InitCache: engines.InitCache(a, f), Parallelism: a.Global.Parallelism, Pull: policy,
 		Network: f.Network, Memory: int64(f.Memory), Pids: f.Pids, Notice: func(string) {}, Crashed: a.Crashes.Add,
-	}, err
+	}, cmp.Or(err, noLog)
 }
 
 // Start loads the input and connects to engine and log.

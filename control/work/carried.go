@@ -1,0 +1,212 @@
+package work
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/manifest"
+)
+
+// The bounds of what a revision carries. They are far above what manifests include.
+const (
+	maxCarried      = 1000     // files
+	maxCarriedBytes = 64 << 20 // of all of them
+)
+
+// Carried are the texts of the files that a revision carries, by their paths below the
+// workspace: manifests, and all that these include.
+type Carried map[string][]byte
+
+// Collect reads what manifests include, each file once. The name of each of the sources
+// is its path below the workspace.
+func Collect(workspace string, manifests ...manifest.Source) (Carried, error) {
+	c := &collector{workspace: workspace, files: Carried{}}
+	for _, m := range manifests {
+		c.files[m.Name] = m.Data
+	}
+	c.evaluator = expression.Over(c.read)
+	for _, m := range manifests {
+		possible, err := manifest.Includes(m, c.evaluator)
+		if err == nil {
+			err = c.follow(possible)
+		}
+		if err == nil {
+			err = c.bounded()
+		}
+		if err != nil {
+			return nil, &InputError{err}
+		}
+	}
+	return c.files, nil
+}
+
+// collector reads files of the workspace, each once.
+type collector struct {
+	workspace string
+	evaluator *expression.Evaluator
+	files     Carried
+}
+
+func (c *collector) read(name string) (string, error) {
+	if text, known := c.files[name]; known {
+		return string(text), nil
+	}
+	if err := c.bounded(); err != nil {
+		return "", err
+	}
+	text, err := expression.Workspace(c.workspace)(name)
+	if err == nil {
+		c.files[name] = []byte(text)
+	}
+	return text, err
+}
+
+func (c *collector) bounded() error {
+	size := 0
+	for _, text := range c.files {
+		size += len(text)
+	}
+	if len(c.files) > maxCarried || size > maxCarriedBytes {
+		return fmt.Errorf("it includes too much for a revision to carry: at most %d files with together %d MiB", maxCarried, maxCarriedBytes>>20)
+	}
+	return nil
+}
+
+// follow reads what may be included by names that are known only later, with what that
+// includes. What cannot be read or is no template fails where it is included, if it is.
+func (c *collector) follow(possible expression.Usage) error {
+	seen := map[string]bool{}
+	candidates, directories := possible.Candidates, possible.Directories
+	for len(candidates)+len(directories) > 0 {
+		for _, directory := range directories {
+			if directory = path.Clean(directory); seen[directory+"/"] {
+				continue
+			}
+			seen[directory+"/"] = true
+			below, err := c.below(directory)
+			if err != nil {
+				return err
+			}
+			candidates = append(candidates, below...)
+		}
+		directories = nil
+		names := candidates
+		candidates = nil
+		for _, name := range names {
+			if seen[name] {
+				continue
+			}
+			seen[name] = true
+			u, err := c.evaluator.ExamineFile(name)
+			switch {
+			case err != nil && c.bounded() != nil:
+				return c.bounded()
+			case err != nil:
+				continue
+			case u.Anywhere:
+				return fmt.Errorf("%s, which may be included, includes a file whose name is known only when it is evaluated, so a revision cannot carry it", name)
+			}
+			candidates = append(candidates, u.Candidates...)
+			directories = append(directories, u.Directories...)
+		}
+	}
+	return nil
+}
+
+// below are the files in a directory of the workspace and those below it; none where
+// there is no such directory.
+func (c *collector) below(directory string) (names []string, err error) {
+	root, err := os.OpenRoot(c.workspace)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() //nolint:errcheck // opened for reading
+	if !fs.ValidPath(directory) {
+		return nil, nil // it leads out of the workspace, and is refused where it is included
+	}
+	err = fs.WalkDir(root.FS(), directory, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil && name == directory:
+			return fs.SkipAll
+		case err != nil:
+			return err
+		case name == engine.StateDir:
+			return fs.SkipDir
+		case entry.IsDir():
+			return nil
+		}
+		if names = append(names, name); len(names) > maxCarried {
+			return fmt.Errorf("the directory %s has more than %d files, too many for a revision to carry", directory, maxCarried)
+		}
+		return nil
+	})
+	return names, err
+}
+
+// Digests are the SHA-256 of each file.
+func (c Carried) Digests() map[string]string {
+	digests := map[string]string{}
+	for name, text := range c {
+		digests[name] = objects.Hash(text)
+	}
+	return digests
+}
+
+// Files are what expressions may include.
+func (c Carried) Files() expression.Files {
+	return func(name string) (string, error) {
+		text, ok := c[name]
+		if !ok {
+			return "", notCarried()
+		}
+		return string(text), nil
+	}
+}
+
+// KeepAll keeps texts, which are durable on return.
+func (t Texts) KeepAll(c Carried) error {
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		if _, err := t.Keep(c[name]); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// LoadAll returns the texts of digests.
+func (t Texts) LoadAll(digests map[string]string) (Carried, error) {
+	c := Carried{}
+	for _, name := range slices.Sorted(maps.Keys(digests)) {
+		text, err := t.Load(digests[name])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		c[name] = text
+	}
+	return c, nil
+}
+
+// Files are what expressions may include of what a revision carries. Each is read when
+// it is included.
+func (t Texts) Files(digests map[string]string) expression.Files {
+	return func(name string) (string, error) {
+		digest, ok := digests[name]
+		if !ok {
+			return "", notCarried()
+		}
+		text, err := t.Load(digest)
+		return string(text), err
+	}
+}
+
+// notCarried is of a file that was not in the workspace when the revision was made.
+func notCarried() error {
+	return fmt.Errorf("the revision carries no such file: %w", fs.ErrNotExist)
+}

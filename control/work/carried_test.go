@@ -1,0 +1,186 @@
+package work
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/manifest"
+)
+
+// checkout is a workspace with files.
+type checkout struct {
+	*testing.T
+	dir string
+}
+
+func newCheckout(t *testing.T, files map[string]string) checkout {
+	t.Helper()
+	c := checkout{t, t.TempDir()}
+	for name, text := range files {
+		c.write(name, text)
+	}
+	return c
+}
+
+func (c checkout) write(name, text string) {
+	c.Helper()
+	path := filepath.Join(c.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// collect reads what a manifest with one resource includes.
+func (c checkout) collect(content string) (Carried, error) {
+	return Collect(c.dir, manifest.Source{Name: "m.yaml", Data: []byte("resources:\n  a:\n    type: deployster/file\n    config: {path: a, content: '" + content + "'}\n")})
+}
+
+func (c checkout) wantCarried(content string, want ...string) {
+	c.Helper()
+	files, err := c.collect(content)
+	want = slices.Sorted(slices.Values(append(want, "m.yaml")))
+	if got := slices.Sorted(maps.Keys(files)); err != nil || !slices.Equal(got, want) {
+		c.Errorf("with %s it carries %v (%v), want %v", content, got, err, want)
+	}
+}
+
+func TestARevisionCarriesAllThatItsManifestMayInclude(t *testing.T) {
+	c := newCheckout(t, map[string]string{
+		"x/one": `1 {% include "x/two" %}`, "x/two": "2", "x/y/three": "3", "x/broken": "{% if %}", "z": `{% import "x/two" as t %}`, "a": "A",
+		".deployster/objects/sha256/0": "of others",
+	})
+	c.wantCarried("no expression")
+	c.wantCarried(`{% include "x/two" %}`, "x/two")
+	c.wantCarried(`{% include "x/../x//two" %}`, "x/two")
+	c.wantCarried(`{% include "x/one" %}`, "x/one", "x/two")
+	c.wantCarried(`{% include "z" %}`, "x/two", "z")
+	c.wantCarried(`{% from "x/two" import a %}`, "x/two")
+	c.wantCarried(`{% include "none" ignore missing %}`)
+	c.wantCarried(`{% include ["none", "x/one", "a"] %}`, "a", "x/one", "x/two")
+	c.wantCarried(`{% include "a" if host is defined else "x/two" %}`, "a", "x/two")
+	c.wantCarried(`{% include "x/" ~ host %}`, "x/broken", "x/one", "x/two", "x/y/three")
+	c.wantCarried(`{% include "x" ~ "/y/" ~ host ~ ".txt" %}`, "x/y/three")
+	c.wantCarried(`{% include "x" ~ "/two" %}`, "x/two")
+	c.wantCarried(`{% include "./" ~ host %}`, "a", "x/broken", "x/one", "x/two", "x/y/three", "z")
+	c.wantCarried(`{% include "nowhere/" ~ host %}`)
+	c.wantCarried(`{% include "../" ~ host %}`)
+}
+
+func TestWhatARevisionCannotCarryIsRefusedWithItsPlace(t *testing.T) {
+	c := newCheckout(t, map[string]string{"any": `{% include host %}`, "x/any": `{% include host %}`, "half": "{% if"})
+	for content, says := range map[string]string{
+		`{% include host %}`:          "m.yaml:4:",
+		`{% include host ~ "/x" %}`:   "begin the name with its directory",
+		`{% include "any" %}`:         "known only when it is evaluated",
+		`{% include "x/" ~ host %}`:   "x/any, which may be included",
+		`{% include "none" %}`:        `cannot include "none": there is no such file`,
+		`{% include "half" %}`:        "half",
+		`{% include "../secret" %}`:   "outside of the workspace",
+		`{% include`:                  "m.yaml:4:",
+		`{% include "/etc/passwd" %}`: "outside of the workspace",
+	} {
+		files, err := c.collect(content)
+		var invalid *InputError
+		if !errors.As(err, &invalid) || files != nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("with %s: %v, %v, want an error that says %q", content, files, err, says)
+		}
+	}
+	if files, err := Collect(c.dir, manifest.Source{Name: "half.yaml", Data: []byte("resources: {a: {type: [")}); err == nil || !strings.Contains(err.Error(), "half.yaml:1") {
+		t.Errorf("a file that is half saved: %v, %v", files, err)
+	}
+}
+
+func TestTooManyFilesAreNotCarried(t *testing.T) {
+	c := newCheckout(t, nil)
+	for i := range maxCarried + 1 {
+		c.write("x/"+strings.Repeat("0", i%7)+time.Duration(i).String(), "")
+	}
+	if _, err := c.collect(`{% include "x/" ~ host %}`); err == nil || !strings.Contains(err.Error(), "too many") {
+		t.Errorf("of a directory with too many files is said %v", err)
+	}
+}
+
+// tasks is a worker of which only the loading of tasks is used.
+func (c checkout) tasks() *TaskWorker {
+	return &TaskWorker{worker: worker{
+		Config: Config{
+			Inputs: Inputs{Workspace: c.dir, Now: time.Now, Hide: func(any) {}},
+			Texts:  NewTexts(filepath.Join(c.dir, ".deployster", "objects"), c.dir),
+		},
+		pool: NewEnginePool(NewHosts(filepath.Join(c.dir, "inventory.yaml")), nil),
+	}}
+}
+
+// wantContent resolves what a task of a revision writes.
+func (c checkout) wantContent(w *TaskWorker, spec environment.TaskSpec, want string) {
+	c.Helper()
+	content, err := func() (any, error) {
+		t := environment.Task{Environment: "e", Host: "h", Revision: 1, Spec: spec}
+		text, err := w.Texts.Load(spec.Digest)
+		if err != nil {
+			return nil, err
+		}
+		in, err := w.load(t, manifest.Source{Name: spec.Manifest, Data: text}, w.included(t), nil)
+		if err != nil {
+			return nil, err
+		}
+		return in.Expressions.Resolve(in.Manifest.Resource("a").Config["content"], in.Variables)
+	}()
+	if err == nil && content != want || err != nil && (want == "" || !strings.Contains(err.Error(), want)) {
+		c.Errorf("it is %q, %v, want %q", content, err, want)
+	}
+}
+
+func TestARevisionIsWhatItWasWhateverBecomesOfItsFiles(t *testing.T) {
+	c := newCheckout(t, map[string]string{"part": `old{% include "late" ignore missing %}`})
+	files, err := c.collect(`{% include "part" %}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := c.tasks()
+	if err := w.Texts.KeepAll(files); err != nil {
+		t.Fatal(err)
+	}
+	digests := files.Digests()
+	spec := environment.TaskSpec{Manifest: "m.yaml", Digest: digests["m.yaml"], Includes: digests}
+	c.write("part", "edited")
+	c.write("late", "and late")
+	c.wantContent(w, spec, "old")
+	if err := os.Remove(filepath.Join(c.dir, "part")); err != nil {
+		t.Fatal(err)
+	}
+	c.wantContent(w, spec, "old")
+
+	// A former version kept no more than the manifest.
+	former := environment.TaskSpec{Manifest: "m.yaml", Digest: digests["m.yaml"]}
+	c.write("part", "edited again")
+	c.wantContent(w, former, "edited again")
+
+	// What was altered is refused with its hash, and is not taken for a file that is not there.
+	object := filepath.Join(c.dir, ".deployster", "objects", "sha256", objects.Hash(files["part"]))
+	if err := os.WriteFile(object, []byte("altered"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.wantContent(w, spec, objects.Hash(files["part"]))
+	if err := os.Remove(object); err != nil {
+		t.Fatal(err)
+	}
+	c.wantContent(w, spec, objects.Hash(files["part"]))
+	other, err := c.collect(`x{% include "part" ignore missing %}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Texts.KeepAll(Carried{"m.yaml": other["m.yaml"]}); err != nil {
+		t.Fatal(err)
+	}
+	spec.Digest = objects.Hash(other["m.yaml"])
+	c.wantContent(w, spec, "is missing")
+}

@@ -1,0 +1,116 @@
+// Package objects keeps contents by their SHA-256, so that whoever names a hash gets
+// these bytes and no others, whatever has become of the files they were read from.
+//
+// An object is there whole or not at all, durable before its hash is returned, and only
+// its owner can read it, since it may hold secrets. What was altered afterwards is
+// refused when it is read.
+package objects
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/deployster-go/deployster/internal/atomicfile"
+)
+
+// maxSize is how large an object may be, in bytes: none is made of a larger file.
+const maxSize = 16 << 20
+
+// ErrMissing is wrapped where there is no object of a hash. It is not fs.ErrNotExist,
+// which callers take for a file that nobody ever made.
+var ErrMissing = errors.New("is missing")
+
+// ErrAltered is wrapped where an object is not what its hash says.
+var ErrAltered = errors.New("is not what it was when it was stored")
+
+// Store is a directory of objects. Any number of processes may use it at once.
+type Store struct{ dir string }
+
+// In is the store in a directory, which is made with its first object.
+func In(dir string) Store { return Store{filepath.Join(dir, "sha256")} }
+
+// Hash is the name of a content: its SHA-256 in hexadecimal.
+func Hash(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// IsHash reports whether a text is one that Hash returns.
+func IsHash(text string) bool {
+	sum, err := hex.DecodeString(text)
+	return err == nil && len(sum) == sha256.Size && hex.EncodeToString(sum) == text
+}
+
+func (s Store) path(hash string) string { return filepath.Join(s.dir, hash) }
+
+// Keep stores a content, which is durable on return, and returns its hash.
+func (s Store) Keep(content []byte) (hash string, err error) {
+	hash = Hash(content)
+	if len(content) > maxSize {
+		return "", fmt.Errorf("storing object %s: it has %d bytes, at most %d are possible", hash, len(content), maxSize)
+	}
+	if _, kept := s.Load(hash); kept != nil {
+		if err = os.MkdirAll(s.dir, 0o700); err == nil {
+			err = atomicfile.WriteFile(s.path(hash), content)
+		}
+	}
+	// Also of one that is there: who wrote it may have died before this.
+	for _, dir := range []string{s.dir, filepath.Dir(s.dir), filepath.Dir(filepath.Dir(s.dir))} {
+		err = cmp.Or(err, atomicfile.SyncDir(dir))
+	}
+	if err != nil {
+		return "", fmt.Errorf("storing object %s: %w", hash, err)
+	}
+	return hash, nil
+}
+
+// Load returns the content of a hash, and no other.
+func (s Store) Load(hash string) ([]byte, error) {
+	if !IsHash(hash) {
+		return nil, fmt.Errorf("%.80q is not the SHA-256 of an object", hash)
+	}
+	content, err := Read(s.path(hash), hash)
+	if err != nil {
+		return nil, fmt.Errorf("object %s: %w", hash, err)
+	}
+	return content, nil
+}
+
+// Read returns the content of a file that is to have a hash.
+func Read(path, hash string) ([]byte, error) {
+	// Opening a pipe would wait for its writer.
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return nil, unread(path, err)
+	case !info.Mode().IsRegular() || info.Size() > maxSize:
+		return nil, fmt.Errorf("%s %w", path, ErrAltered)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, unread(path, err)
+	}
+	content, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	if Hash(content) != hash {
+		return nil, fmt.Errorf("%s %w", path, ErrAltered)
+	}
+	return content, nil
+}
+
+// unread is why a file could not be opened.
+func unread(path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s %w", path, ErrMissing)
+	}
+	return err
+}
