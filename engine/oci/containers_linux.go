@@ -23,9 +23,11 @@ func (e *Engine) Containers(ctx context.Context, labels map[string]string) ([]en
 	}
 	var found []engine.Container
 	for _, id := range ids {
-		known, held, err := e.inspect(ctx, id)
-		if err != nil {
-			return nil, fmt.Errorf("list containers: %w", err)
+		known, held := e.own.look(id, labels)
+		if !held {
+			if known, held, err = e.inspect(ctx, id); err != nil {
+				return nil, fmt.Errorf("list containers: %w", err)
+			}
 		}
 		if !held || known.Created.IsZero() || !carries(known.Labels, labels) {
 			continue

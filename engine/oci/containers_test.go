@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -300,5 +301,50 @@ func TestDamagedRecordsAreSwept(t *testing.T) {
 		if _, err := e.Wait(t.Context(), id); !errors.Is(err, engine.ErrNoContainer) {
 			t.Errorf("%q: %v, want ErrNoContainer", id, err)
 		}
+	}
+}
+
+// An engine says the same of a container of its own, whose record it need not read, as
+// another engine that reads it.
+func TestAnEngineKnowsItsOwnContainersAsOthersDo(t *testing.T) {
+	run := t.TempDir()
+	e := openWith(t, Options{CacheDir: t.TempDir(), RunDir: run})
+	other := openWith(t, Options{CacheDir: t.TempDir(), RunDir: run})
+	loadProbe(t, e)
+	hold, done := make(chan struct{}), make(chan error, 1)
+	spec := probe("hang")
+	spec.Labels, spec.Hold = map[string]string{"a": "1"}, hold
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		_, err := e.Run(ctx, spec, engine.IO{Stdin: strings.NewReader("x")})
+		done <- err
+	}()
+	same := func(started bool) {
+		t.Helper()
+		err := poll(t.Context(), func() (bool, error) {
+			found, err := e.Containers(t.Context(), map[string]string{"a": "1"})
+			return len(found) == 1 && found[0].Started == started, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine, err := e.Containers(t.Context(), nil)
+		theirs, err2 := other.Containers(t.Context(), nil)
+		if err != nil || err2 != nil || !reflect.DeepEqual(mine, theirs) {
+			t.Errorf("it says %+v (%v), another %+v (%v)", mine, err, theirs, err2)
+		}
+		if found, err := e.Containers(t.Context(), map[string]string{"a": "2"}); err != nil || len(found) > 0 {
+			t.Errorf("another label finds %+v (%v)", found, err)
+		}
+		mine[0].Labels["a"] = "2" // is the caller's
+	}
+	same(false)
+	close(hold)
+	same(true)
+	cancel()
+	<-done
+	if found, err := e.Containers(t.Context(), nil); err != nil || len(found) > 0 || len(e.own.byID) > 0 {
+		t.Errorf("it still knows %+v, %v (%v)", found, e.own.byID, err)
 	}
 }

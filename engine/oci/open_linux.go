@@ -31,6 +31,7 @@ type Engine struct {
 	dir       runDir
 	tool      process // this one
 	ahead     ahead
+	own       own
 	store     *store.Store
 	runtime   string // absolute path
 	version   string // the runtime's name and version
@@ -258,7 +259,7 @@ func (e *Engine) Info(ctx context.Context) (engine.Info, error) {
 		address += " without control groups: memory and processes are not bounded"
 	}
 	return engine.Info{
-		Name: "oci", Version: e.version, OS: "linux", Arch: runtime.GOARCH, Address: address,
+		Name: "oci", Version: e.version, OS: "linux", Arch: runtime.GOARCH, Address: address, Tied: true,
 	}, nil
 }
 

@@ -81,15 +81,16 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 		c.close()
 		return engine.Exit{}, err
 	}
-	id, kept, err := e.dir.createRecord(record{
+	kept, err := e.keep(record{
 		Created: time.Now().UTC(), Labels: spec.Labels, Tool: &e.tool, Launcher: &who, Started: spec.Hold == nil,
 	})
 	if err != nil {
 		c.close()
 		return engine.Exit{}, err
 	}
+	id := kept.id
 	e.passes("the record is made")
-	defer func() { e.discard(ctx, id, kept, exit, err) }()
+	defer func() { e.discard(ctx, kept, exit, err) }()
 	defer c.close()
 	defer context.AfterFunc(ctx, c.kill)()
 
@@ -117,7 +118,7 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 
 // start has the container started, at once or when it is released. A launcher
 // that is killed after it has its request reports nothing.
-func (e *Engine) start(ctx context.Context, c *container, kept recordFile, spec engine.Spec, request entrypoint.Request, released func()) error {
+func (e *Engine) start(ctx context.Context, c *container, kept *ownRecord, spec engine.Spec, request entrypoint.Request, released func()) error {
 	if err := c.orders.Encode(request); err != nil {
 		return fmt.Errorf("send the request to the launcher: %w", err)
 	}
@@ -241,8 +242,12 @@ func (e *Engine) options(network string) []string {
 
 // discard removes what outlives a launcher, and its record last: as long as
 // that is there, others would remove what this process leaves when it dies.
-func (e *Engine) discard(ctx context.Context, id string, kept recordFile, exit engine.Exit, failure error) {
-	defer func() { _ = kept.Close() }()
+func (e *Engine) discard(ctx context.Context, kept *ownRecord, exit engine.Exit, failure error) {
+	id := kept.id
+	defer func() {
+		e.own.remove(id)
+		_ = kept.Close()
+	}()
 	if failure != nil {
 		exit = engine.Exit{Code: killed}
 	}

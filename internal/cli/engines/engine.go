@@ -143,22 +143,27 @@ func dockerAt(address string, tls runs.EngineTLS, env func(string) string, news 
 	return o
 }
 
-// Dial connects to the engines of the hosts of an inventory file.
+// Dial connects to the engines of the hosts of an inventory file. All hosts of the oci
+// engine are this machine, and share one connection.
 func Dial(a *app.App, file string, news io.Writer, f Flags) work.Dial {
+	local := newLocal(func(ctx context.Context) (*work.Connection, error) {
+		e, err := OpenOCI(ctx, a, news)
+		if err != nil {
+			return nil, err
+		}
+		return connection(ctx, a, news, e, runs.EngineTLS{}, f)
+	})
 	return func(ctx context.Context, h inventory.Host) (*work.Connection, error) {
 		if h.Name == "" {
 			return Connect(ctx, a, news, f)
 		}
 		ctx, cancel := context.WithTimeout(ctx, work.HostTimeout)
 		defer cancel()
-		var e engine.Engine
-		var err error
-		tls := tlsOf(h, file)
 		if h.Engine == inventory.OCI {
-			e, err = OpenOCI(ctx, a, news)
-		} else {
-			e, err = docker.Open(ctx, dockerAt(h.Endpoint, tls, a.WithoutTLS, news))
+			return local.connect(ctx)
 		}
+		tls := tlsOf(h, file)
+		e, err := docker.Open(ctx, dockerAt(h.Endpoint, tls, a.WithoutTLS, news))
 		if err != nil {
 			return nil, err
 		}
