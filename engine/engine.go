@@ -71,6 +71,7 @@ type Info struct {
 	Arch    string // GOARCH of the containers it runs, such as "amd64"
 	Address string // where it was reached, for people
 	Remote  bool   // its file system is not this machine's
+	Tied    bool   // a container ends with the process that runs it; Containers lists none that has lost it
 }
 
 // Identity tells an engine from others, so that what a run left in it can be looked

@@ -46,6 +46,7 @@ type Config struct {
 	Pids        int64              // processes and threads of every container; 0 is the engine's default
 	Notice      func(string)       // receives in a sentence what was found of dead runs
 	Crashed     func(*crash.Error) // receives each panic
+	Reserve     *Reserve           // of processes that serve; may be nil: they end with their run
 }
 
 // Request says what a run is for.
@@ -69,7 +70,7 @@ type Run struct {
 // Prepare describes a run of an input on an engine. It asks nobody.
 func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 	target := runs.RunTarget(in.Workspace, request.Files)
-	return &Run{
+	run := &Run{
 		Input: in, Connection: on,
 		Control: runs.Options{
 			Log: c.Log, Engine: on.Engine, Engines: on.Recovery, ID: in.Run, Place: request.Place,
@@ -86,6 +87,10 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 		},
 		Caller: runner.Caller{Details: c.details(in, on, request), Crashed: c.Crashed},
 	}
+	if c.Reserve != nil && on.Info.Tied {
+		run.Containers.Reserve = c.Reserve.processes
+	}
+	return run
 }
 
 // Removes makes the run one that removes resources of its manifest; nil is all.

@@ -71,6 +71,7 @@ type Containers struct {
 	Remote      bool              // the engine does not see this machine's files: no workspace, no work directory
 	Stop        Stop              // may be nil; closed: start nothing new, let running actions finish
 	Now         func() time.Time  // the clock
+	Reserve     *Reserve          // may be nil: processes that serve end with the run
 
 	Run       string // ULID of this run
 	Log       string // id of the deployment log, put on every container
@@ -122,10 +123,10 @@ func New(c Containers, secrets *Secrets, panics *Panics, observer Observer) *Inv
 }
 
 // Drain ends what runs besides the calls: processes that serve, and containers that
-// were created and are not needed. It returns when they have ended. Calls may be
-// made again afterwards.
+// were created and are not needed. It returns when they have ended, or were given to
+// the Reserve. Calls may be made again afterwards.
 func (v *Invoker) Drain(ctx context.Context) {
-	for _, p := range v.servers.closeAll() {
+	for _, p := range v.servers.closeAll(v.keeps(ctx)) {
 		select {
 		case <-p.ended:
 		case <-ctx.Done():
@@ -134,4 +135,13 @@ func (v *Invoker) Drain(ctx context.Context) {
 		}
 	}
 	v.background.Wait()
+}
+
+// keeps returns what gives a process to the Reserve, or reports that it cannot be. What
+// has seen secrets is not kept: it might print them in a run that does not know them.
+func (v *Invoker) keeps(ctx context.Context) func(*process) bool {
+	if v.containers.Reserve == nil || ctx.Err() != nil || v.containers.Stop.Requested() || !v.secrets.none() {
+		return func(*process) bool { return false }
+	}
+	return v.containers.Reserve.put
 }

@@ -19,17 +19,19 @@ import (
 // for each, and at least one on its stdout. Whatever it says or does that it
 // may not is its end, and that of the calls in flight.
 type process struct {
-	what    string // names it in errors
-	invoker *Invoker
-	stdin   *stdinQueue
-	kill    func(error)
-	ended   chan struct{} // closed once the container is gone
+	what  string   // names it in errors
+	home  *Invoker // runs its container
+	stdin *stdinQueue
+	kill  func(error)
+	ended chan struct{} // closed once the container is gone
+	gone  func()        // called after that
 
-	stderr     *lines // of the process itself; calls have their own
+	mu         sync.Mutex
+	invoker    *Invoker // of the run that has it, home while none has
+	stderr     *lines   // of the process itself, nil while no run has it; calls have their own
 	tail       Tail
 	transcript transcript
 
-	mu        sync.Mutex
 	open      map[int64]*request // that it has not answered
 	last      int64              // id
 	line      []byte             // of its stdout, begun and not ended
@@ -56,13 +58,8 @@ type request struct {
 // errClosing refuses a request because the process is about to end as it should.
 var errClosing = errors.New("the process is about to end")
 
-func newProcess(what string, v *Invoker, path string) *process {
-	p := &process{what: what, invoker: v, stdin: newStdinQueue(), ended: make(chan struct{}), open: map[int64]*request{}}
-	p.transcript.path = path
-	p.stderr = &lines{secrets: v.secrets, each: func(line string) {
-		p.tail.add("stderr", line)
-		p.transcript.write(line + "\n")
-	}}
+func newProcess(what string, home *Invoker) *process {
+	p := &process{what: what, home: home, invoker: home, stdin: newStdinQueue(), ended: make(chan struct{}), gone: func() {}, open: map[int64]*request{}}
 	p.idleTimer = time.AfterFunc(idleTimeout, p.closeIdle)
 	return p
 }
@@ -301,13 +298,10 @@ func (c *pendingCall) deliver(a protocol.ServeAnswer) error {
 // the process any longer.
 func (p *process) exited(exit engine.Exit, err error) {
 	p.stdin.close()
-	err = errors.Join(err, p.invoker.panics.Try("keeping its output", func() error {
-		p.stderr.flush()
-		_ = p.transcript.close() // what is kept of it is of help, and nothing is lost without
-		return nil
-	}))
+	defer p.gone()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	err = errors.Join(err, p.keepOutput())
 	failure := fmt.Errorf("%s ended, and it is not known how", p.what)
 	defer func() { p.release(failure) }()
 	p.idleTimer.Stop()

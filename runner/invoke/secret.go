@@ -99,6 +99,13 @@ func (s *Secrets) Replace(text, by string) string {
 	return s.known.replace(text, by)
 }
 
+// none reports whether no secret is known so far.
+func (s *Secrets) none() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.known.parts) == 0 && len(s.short) == 0
+}
+
 // held is how many bytes of an unfinished text must be held back so that no
 // secret that has begun in it is missed.
 func (s *Secrets) held() int {

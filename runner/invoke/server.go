@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -35,16 +36,34 @@ type servers struct {
 	count   int        // in all; numbers their files
 }
 
-// closeAll closes the processes that were started, and returns them.
-func (s *servers) closeAll() []*process {
+// closeAll closes the processes that were started, but for those that keep takes,
+// and returns them.
+func (s *servers) closeAll(keep func(*process) bool) (closed []*process) {
 	s.mu.Lock()
-	started := s.started
+	started, byKey := s.started, maps.Clone(s.byKey)
 	s.started = nil
 	s.mu.Unlock()
 	for _, p := range started {
-		p.close()
+		if !keep(p) {
+			p.close()
+			closed = append(closed, p)
+			continue
+		}
+		for _, server := range byKey {
+			server.letGo(p)
+		}
 	}
-	return started
+	return closed
+}
+
+// letGo forgets a process that is another run's by now: the next call has one started,
+// or taken from what is kept.
+func (s *server) letGo(p *process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == p {
+		s.current = nil
+	}
 }
 
 // server has the calls of all that may share a process made by one. It starts
@@ -54,6 +73,7 @@ func (s *servers) closeAll() []*process {
 type server struct {
 	invoker *Invoker
 	name    string // type, as in the manifest
+	key     string // of all that its processes are given by the type
 	image   engine.Image
 	action  protocol.Invocation
 	mounts  []engine.Mount
@@ -83,7 +103,7 @@ func (v *Invoker) Serve(t *Target, init protocol.InitOutput, mounts []engine.Mou
 	}
 	s := v.servers.byKey[string(key)]
 	if s == nil {
-		s = &server{invoker: v, name: t.Type, image: t.Image, action: *init.ServeAction, mounts: mounts}
+		s = &server{invoker: v, name: t.Type, key: string(key), image: t.Image, action: *init.ServeAction, mounts: mounts}
 		v.servers.byKey[string(key)] = s
 	}
 	t.server = s
@@ -165,7 +185,8 @@ func (s *server) unusable() bool {
 	return s.broken != nil
 }
 
-// start starts a process. It outlives the call that it is started for.
+// start starts a process, or takes one that was kept. It outlives the call that it is
+// started for.
 func (s *server) start(ctx context.Context, first *pendingCall) (*process, error) {
 	v := s.invoker
 	what := fmt.Sprintf("the process that serves %s (image %.19s)", s.name, s.image.ID)
@@ -184,20 +205,55 @@ func (s *server) start(ctx context.Context, first *pendingCall) (*process, error
 		return nil, fmt.Errorf("%s cannot be started: making a directory: %w", what, err)
 	}
 	path := filepath.Join(dir, fmt.Sprintf("%02d-%s", v.servers.count, fileName(s.name)))
-	spec, err := v.containerSpec(s.action, image, s.mounts, path)
+	p, err := s.process(ctx, image, what, path)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be started: %w", what, err)
 	}
-	spec.Labels[LabelKind] = KindServe
-	p := newProcess(what, v, path+".stderr")
 	v.servers.started = append(v.servers.started, p)
+	return p, nil
+}
+
+// process returns a process of the run, whose files begin with a path.
+func (s *server) process(ctx context.Context, image engine.Image, what, path string) (*process, error) {
+	v := s.invoker
+	reserve := v.containers.Reserve
+	if reserve == nil {
+		p := newProcess(what, v)
+		p.assign(v, path+stderrSuffix)
+		return p, p.start(ctx, s, image, path)
+	}
+	given, err := s.given(image)
+	if err != nil {
+		return nil, err
+	}
+	if p := reserve.take(given, v, path+stderrSuffix); p != nil {
+		return p, nil
+	}
+	p := newProcess(what, reserve.invoker(v))
+	p.assign(v, path+stderrSuffix)
+	if path, err = reserve.admit(p, given, fileName(s.name)); err != nil {
+		return nil, err
+	}
+	return p, p.start(ctx, s, image, path)
+}
+
+// start runs the container of the process. path begins that of its work directory.
+func (p *process) start(ctx context.Context, s *server, image engine.Image, path string) error {
+	v := p.home
+	spec, err := v.containerSpec(s.action, image, s.mounts, path)
+	if err != nil {
+		p.idleTimer.Stop()
+		p.gone()
+		return err
+	}
+	spec.Labels[LabelKind] = KindServe
 	running, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	p.kill = kill
 	go func() {
-		exit, err := v.runContainer(running, spec, engine.IO{Stdin: p.stdin, Stdout: p, Stderr: p.stderr})
+		exit, err := v.runContainer(running, spec, engine.IO{Stdin: p.stdin, Stdout: p, Stderr: processErrors{p}})
 		kill(nil)
 		defer v.panics.Catch(&err, "ending a process that serves")
 		p.exited(exit, err)
 	}()
-	return p, nil
+	return nil
 }

@@ -18,6 +18,8 @@ const maxKept = 256 << 20
 const (
 	inputSuffix = ".stdin.json"
 	workSuffix  = ".work" // the container's work directory
+
+	stderrSuffix = ".stderr" // what a process that serves says of no call
 )
 
 // transcript is a file that keeps what a stream of a container said, up to

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -96,16 +97,54 @@ func Whoami() string {
 // keeps a file open, and the engines and programs of its work need some, too. 0 is any
 // number.
 func (a *App) MaxEntities() int {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > 1<<30 {
+	files, bounded := openFiles()
+	if !bounded {
 		return 0
 	}
-	return maxEntities(int(limit.Cur), a.Global.Parallelism)
+	return maxEntities(files, a.Global.Parallelism, a.MaxServing())
 }
 
-// maxEntities leaves as many files as work at full parallelism is known to need, but
-// no more than half of all.
-func maxEntities(files, parallelism int) int {
+// openFiles is how many files this process may have open.
+func openFiles() (files int, bounded bool) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > 1<<30 {
+		return 0, false
+	}
+	return int(limit.Cur), true
+}
+
+// filesServing is how many files this process has open for a process that serves.
+const filesServing = 6
+
+// maxEntities leaves as many files as work at full parallelism is known to need, and
+// the processes that serve, but no more than half of all.
+func maxEntities(files, parallelism, serving int) int {
 	const process, work = 64, 20
-	return max(1, files-min(process+work*parallelism, files/2))
+	return max(1, files-min(process+work*parallelism+filesServing*serving, files/2))
+}
+
+// MaxServing is how many processes of types a controller keeps for the steps to come:
+// as many as a quarter of the memory that is free has room for, and an eighth of the
+// files. It is 0 where the system does not say how much memory is free.
+func (a *App) MaxServing() int {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	files, bounded := openFiles()
+	if !bounded {
+		files = 1 << 30
+	}
+	return maxServing(files, string(text))
+}
+
+func maxServing(files int, meminfo string) int {
+	const most, each = 512, 24 << 10 // KiB
+	_, free, _ := strings.Cut(meminfo, "\nMemAvailable:")
+	free, _, _ = strings.Cut(strings.TrimSpace(free), " ")
+	available, err := strconv.Atoi(free)
+	if err != nil {
+		return 0
+	}
+	return min(most, available/4/each, files/8/filesServing)
 }

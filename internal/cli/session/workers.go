@@ -25,6 +25,8 @@ type Workers struct {
 	Hosts *work.Hosts
 	Tasks *work.TaskWorker
 	Steps *work.StepWorker
+
+	reserve *work.Reserve
 }
 
 // WorkerFlags are the flags of commands that do the work of steps.
@@ -48,14 +50,18 @@ func OpenWorkers(a *app.App, log deploylog.Log, f WorkerFlags, news io.Writer) (
 	if err != nil {
 		return nil, err
 	}
+	if config.Reserve, err = work.NewReserve(config, a.MaxServing()); err != nil {
+		return nil, err
+	}
 	hosts := work.NewHosts(f.Inventory)
 	_, _ = hosts.Inventory() // what selects hosts reports what is wrong with it
 	pool := work.NewEnginePool(hosts, engines.Dial(a, f.Inventory, news, f.Engine))
 	tasks, err := work.NewTaskWorker(config, pool, promotion.Variables())
 	if err != nil {
+		config.Reserve.Close()
 		return nil, err
 	}
-	return &Workers{EnginePool: pool, Hosts: hosts, Tasks: tasks, Steps: work.NewStepWorker(config, pool)}, nil
+	return &Workers{EnginePool: pool, Hosts: hosts, Tasks: tasks, Steps: work.NewStepWorker(config, pool), reserve: config.Reserve}, nil
 }
 
 // WithWorkers has something done with the workers of a command, and closes them. The first
@@ -79,6 +85,7 @@ func WithWorkers(ctx context.Context, a *app.App, log deploylog.Log, f WorkerFla
 
 // Close closes the workers and the engines they used.
 func (w *Workers) Close() error {
+	w.reserve.Close()
 	err := w.EnginePool.Close()
 	w.Tasks.Close()
 	return err

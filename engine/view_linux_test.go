@@ -1,0 +1,82 @@
+package engine_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+func TestAViewTellsWhetherPathsLeadElsewhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(t *testing.T, dir string)
+		same   bool
+	}{
+		"nothing":                  {func(*testing.T, string) {}, true},
+		"a file in it":             {func(t *testing.T, dir string) { write(t, filepath.Join(dir, "file")) }, true},
+		"another directory":        {replace, false},
+		"a mount on it":            {mount, false},
+		"a mount below it":         {func(t *testing.T, dir string) { mount(t, filepath.Join(dir, "below")) }, false},
+		"a mount elsewhere":        {func(t *testing.T, _ string) { mount(t, t.TempDir()) }, true},
+		"a link to another one":    {func(t *testing.T, dir string) { replace(t, filepath.Dir(dir)) }, false},
+		"a mount beside, alike it": {func(t *testing.T, dir string) { mount(t, dir+"-beside") }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "above", "dir")
+			for _, d := range []string{filepath.Join(dir, "below"), dir + "-beside"} {
+				if err := os.MkdirAll(d, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			link := filepath.Join(t.TempDir(), "link")
+			if err := os.Symlink(dir, link); err != nil {
+				t.Fatal(err)
+			}
+			before, err := engine.ViewOf([]string{link})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.change(t, dir)
+			after, err := engine.ViewOf([]string{link})
+			if err != nil || after.Same(before) != c.same {
+				t.Errorf("the same: %t, want %t (%v)", after.Same(before), c.same, err)
+			}
+		})
+	}
+	if _, err := engine.ViewOf([]string{filepath.Join(t.TempDir(), "none")}); err == nil {
+		t.Error("what is not there leads somewhere")
+	}
+}
+
+func write(t *testing.T, path string) {
+	t.Helper()
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replace puts another directory in the place of one, with such a directory in it.
+func replace(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.Rename(dir, dir+"-old"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "dir"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mount(t *testing.T, dir string) {
+	t.Helper()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, ""); err != nil {
+		t.Fatalf("this test needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,216 @@
+package runner_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/runner/invoke"
+)
+
+// reserved is a world with a reserve, and how a run of it is made.
+func reserved(t *testing.T, most int) (*world, *invoke.Reserve, func(run int) func(*options)) {
+	t.Helper()
+	w := newWorld(t)
+	w.engine.Images["served"] = w.serving(good)
+	dir := filepath.Join(w.workspace, ".deployster", "work", "RESERVE")
+	r := invoke.NewReserve("RESERVE", dir, most, func(c *crash.Error) { t.Error(c) })
+	return w, r, func(run int) func(*options) {
+		return func(o *options) {
+			o.Reserve = r
+			o.Run = fmt.Sprintf("RUN%d", run)
+			o.Work = filepath.Join(w.workspace, ".deployster", "work", o.Run)
+		}
+	}
+}
+
+// One process answers for run after run, and ends with the reserve.
+func TestAProcessGoesFromRunToRun(t *testing.T) {
+	w, r, run := reserved(t, 5)
+	for i := range 3 {
+		w.things = map[string]any{}
+		statuses, err := w.apply(t, many(2, "served"), run(i))
+		if err != nil || statuses["r0"] != runner.Changed || statuses["r1"] != runner.Changed {
+			t.Errorf("run %d: %v, %v", i, statuses, err)
+		}
+		found, err := w.engine.Containers(t.Context(), map[string]string{invoke.LabelKind: invoke.KindServe})
+		if err != nil || len(found) != 1 || found[0].Labels[invoke.LabelRun] != "RESERVE" {
+			t.Errorf("after run %d there are %+v (%v)", i, found, err)
+		}
+	}
+	if serving, _ := w.starts(); serving != 1 {
+		t.Errorf("%d processes were started for 3 runs", serving)
+	}
+	r.Close()
+	if left, err := w.engine.Containers(t.Context(), nil); err != nil || len(left) > 0 {
+		t.Errorf("left are %v (%v)", left, err)
+	}
+	if _, err := os.Stat(filepath.Join(w.workspace, ".deployster", "work", "RESERVE")); !os.IsNotExist(err) {
+		t.Errorf("its directory is left (%v)", err)
+	}
+	if _, err := w.apply(t, many(1, "served"), run(9)); err != nil {
+		t.Error("after the reserve was closed: ", err)
+	}
+	if left, err := w.engine.Containers(t.Context(), nil); err != nil || len(left) > 0 {
+		t.Errorf("a closed reserve kept %v (%v)", left, err)
+	}
+}
+
+// Two runs at once never share a process, and no more are kept than was said.
+func TestAProcessIsOfOneRunAtATime(t *testing.T) {
+	w, r, run := reserved(t, 1)
+	defer r.Close()
+	var both atomic.Int32
+	met := make(chan struct{})
+	w.before = func(action, _ string) {
+		if action != "set" {
+			return
+		}
+		if both.Add(1) == 2 {
+			close(met)
+		}
+		<-met
+	}
+	done := make(chan error)
+	for i := range 2 {
+		one := w.runner(t, fmt.Sprintf("resources: {r%d: {type: served, config: {value: 1}}}", i), run(i))
+		go func() {
+			_, err := one.Apply(context.Background())
+			done <- err
+		}()
+	}
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if serving, _ := w.starts(); serving != 2 {
+		t.Errorf("%d processes served two runs at once", serving)
+	}
+	if found, err := w.engine.Containers(t.Context(), nil); err != nil || len(found) != 1 {
+		t.Errorf("kept are %v (%v)", found, err)
+	}
+}
+
+// What a run leaves in the work directory of a process is not there for the next, and
+// each finds what the process says of it in its own files.
+func TestARunLeavesNothingInAProcess(t *testing.T) {
+	w, r, run := reserved(t, 5)
+	defer r.Close()
+	w.engine.Images["served"] = w.serving(func(_ context.Context, p *served) int {
+		work, _, err := p.Host("/var/lib/deployster/work")
+		for q := range p.questions {
+			if left, _ := os.ReadDir(work); q.Action == "init" && len(left) > 0 {
+				t.Errorf("it finds %v", left)
+			}
+			fmt.Fprintln(p.Stderr, "asked for", q.name())
+			if err := os.WriteFile(filepath.Join(work, "left"), nil, 0o600); err != nil {
+				t.Error(err)
+			}
+			p.answer(t.Context(), q)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return 0
+	})
+	for i := range 2 {
+		text := fmt.Sprintf("resources:\n  one: {type: served, config: {value: 1}}\n  two%d: {type: served, config: {value: 1}}\n", i)
+		if _, err := w.apply(t, text, run(i)); err != nil {
+			t.Fatal(err)
+		}
+		said, err := filepath.Glob(filepath.Join(w.workspace, ".deployster", "work", fmt.Sprintf("RUN%d", i), "_served", "*.stderr"))
+		if err != nil || len(said) != 1 {
+			t.Fatalf("run %d has %v (%v)", i, said, err)
+		}
+		text2, err := os.ReadFile(said[0])
+		if err != nil || !strings.Contains(string(text2), fmt.Sprintf("two%d", i)) || i == 1 && strings.Contains(string(text2), "two0") {
+			t.Errorf("run %d finds %q (%v)", i, text2, err)
+		}
+	}
+	if serving, _ := w.starts(); serving != 1 {
+		t.Errorf("%d processes were started", serving)
+	}
+}
+
+// What a process was given in confidence, or broke, does not come to another run.
+func TestSomeProcessesEndWithTheirRun(t *testing.T) {
+	const secret = "resources: {r: {type: served, config: {value: 1, token: geheim}}}"
+	for name, c := range map[string]struct {
+		text    string
+		process func(context.Context, *served) int
+	}{
+		"one that was given a secret": {secret, good},
+		"one that says what is no answer": {many(1, "served"), func(ctx context.Context, p *served) int {
+			for q := range p.questions {
+				p.answer(ctx, q)
+				if q.Action == "set" {
+					p.say("nonsense\n", 0)
+				}
+			}
+			return 0
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, r, run := reserved(t, 5)
+			defer r.Close()
+			w.engine.Images["served"] = w.serving(c.process)
+			_, _ = w.apply(t, c.text, run(0))
+			kept, err := w.engine.Containers(t.Context(), nil)
+			if err != nil || len(kept) > 0 {
+				t.Errorf("kept are %v (%v)", kept, err)
+			}
+		})
+	}
+}
+
+// A process that was started with a directory is not asked about another one that is in
+// its place since.
+func TestAProcessIsNotAskedAboutWhatItDoesNotSee(t *testing.T) {
+	w, r, run := reserved(t, 5)
+	defer r.Close()
+	w.engine.Images["served"] = image(func(ctx context.Context, c enginetest.Call) int {
+		f := w.serving(good).Program
+		if len(c.Args) > 0 {
+			return f(ctx, c)
+		}
+		var out bytes.Buffer
+		to := c.Stdout
+		c.Stdout = &out
+		code := f(ctx, c)
+		_, _ = io.WriteString(to, strings.Replace(out.String(), "{", `{"plugs":{"dir":{"container_path":"/dir"}},`, 1))
+		return code
+	})
+	dir := filepath.Join(w.workspace, "dir")
+	text := "plugs: {dir: {path: dir}}\n" + many(1, "served")
+	for i, change := range []func() error{
+		func() error { return os.Mkdir(dir, 0o700) },
+		func() error { return os.WriteFile(filepath.Join(dir, "file"), nil, 0o600) },
+		func() error { return os.Rename(dir, dir+"-old") },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		if i == 2 {
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.apply(t, text, run(i)); err != nil {
+			t.Fatal(err)
+		}
+		serving, _ := w.starts()
+		if want := 1 + i/2; serving != want {
+			t.Errorf("after run %d, %d processes were started; want %d", i, serving, want)
+		}
+	}
+}
