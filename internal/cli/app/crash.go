@@ -22,7 +22,7 @@ type Crashes struct {
 	About func() string // what the command was
 
 	mu     sync.Mutex
-	values map[string]any // of variables, by their text: they must not stand in a report
+	hidden invoke.Secrets // what must not stand in a report
 	known  map[string]bool
 	advice []string
 }
@@ -38,12 +38,8 @@ func (c *Crashes) Add(e *crash.Error) {
 		c.known = map[string]bool{}
 	}
 	c.known[e.Place] = true
-	var secrets invoke.Secrets
-	for _, value := range c.values {
-		secrets.Add(value, [][]string{nil})
-	}
 	hidden := *e
-	hidden.Message = secrets.Replace(e.Message, "(hidden)")
+	hidden.Message = c.hidden.Replace(e.Message, "(hidden)")
 	path, err := crash.Write(engine.StateDir, c.Now(), c.About(), &hidden)
 	c.advice = append(c.advice, crash.Advice(path, err, &hidden))
 }
@@ -59,11 +55,4 @@ func (c *Crashes) Print(to io.Writer) bool {
 }
 
 // Hide keeps all that a variable holds out of reports.
-func (c *Crashes) Hide(value any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.values == nil {
-		c.values = map[string]any{}
-	}
-	c.values[fmt.Sprint(value)] = value
-}
+func (c *Crashes) Hide(value any) { c.hidden.Add(value, [][]string{nil}) }
