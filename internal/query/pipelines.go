@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -62,9 +63,13 @@ func (p *Pipelines) List() (rows []PipelineRow, deleted map[string]int64) {
 			deleted[name] = event
 			continue
 		}
+		stages := 0 // where what defined it cannot be read
+		if d := s.Definition(); d != nil {
+			stages = len(d.Stages)
+		}
 		latest := p.overview.latest[pipeline.Target(name)]
 		rows = append(rows, PipelineRow{
-			Deployed: latest.Deployed, Failed: latest.Failed, InProgress: InProgress(s), Name: name, Stages: len(s.Definition().Stages),
+			Deployed: latest.Deployed, Failed: latest.Failed, InProgress: InProgress(s), Name: name, Stages: stages,
 		})
 	}
 	return rows, deleted
@@ -167,12 +172,15 @@ func (p *Pipelines) Explain(t deploylog.Target, hosts pipelines.Hosts, present b
 	}
 	idle := present && !p.Controlled(name)
 	all, err := reconcile.Get(p.Fold, name, func(s *pipeline.State) []pipeline.Reason {
-		_, _ = hosts.Members(s.Definition()) // reads the inventory, for the slots
-		all := append([]pipeline.Reason{}, s.Explain(t)...)
+		all, d := append([]pipeline.Reason{}, s.Explain(t)...), s.Definition()
+		if d == nil {
+			return all
+		}
+		_, _ = hosts.Members(d) // reads the inventory, for the slots
 		for i := range all {
 			if r := &all[i]; r.Code == pipeline.Ready {
 				p.explainReady(r, hosts, idle)
-				explainDeploying(r, s.Definition(), idle)
+				explainDeploying(r, d, idle)
 			}
 		}
 		return all
@@ -209,13 +217,14 @@ func (p *Pipelines) explainReady(r *pipeline.Reason, hosts pipelines.Hosts, idle
 	}
 }
 
-// working are the runs that do the work of such steps.
+// working are the runs that do the work of such steps, in the order of their starts.
 func (p *Pipelines) working(such func(step) bool) (alive []stepRun) {
 	for _, r := range p.overview.working {
 		if such(r.step) && runs.Alive(p.Log, r.run) {
 			alive = append(alive, r)
 		}
 	}
+	slices.SortFunc(alive, func(a, b stepRun) int { return cmp.Compare(a.seq, b.seq) })
 	return alive
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
@@ -248,5 +249,25 @@ func TestEveryDocumentedEventIsKnown(t *testing.T) {
 	}
 	if found < 45 {
 		t.Errorf("only %d events were found", found)
+	}
+}
+
+// A log that others wrote may have events of a pipeline that nothing defines.
+func TestPipelinesWithoutADefinitionAreListedAndExplained(t *testing.T) {
+	log := logOf(t, `d2 pipeline/odd pipeline-defined {"definition":7}`, "d3 pipeline/odd pipeline-started")
+	p := NewPipelines(log, time.Now)
+	if err := p.Follow(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range p.Present() {
+		if _, err := p.Explain(pipeline.Target(name), nil, true); err != nil {
+			t.Error(err)
+		}
+	}
+	if rows, _ := p.List(); len(rows) != 1 || rows[0].Stages != 0 || rows[0].Name != "odd" {
+		t.Errorf("listed are %+v", rows)
+	}
+	if _, err := p.Status(true); err != nil {
+		t.Error(err)
 	}
 }

@@ -92,9 +92,9 @@ func Pipeline(w io.Writer, p query.PipelineStatus, opts PlanOptions) error {
 		if i == 0 {
 			d.line("")
 		}
-		text := fmt.Sprintf("%s: %s", why.Target, why.Message())
+		text := fmt.Sprintf("%s: %s", clean(string(why.Target)), Clean(why.Message()))
 		if why.Revision != "" {
-			text = fmt.Sprintf("revision %s: %s", why.Revision, text)
+			text = fmt.Sprintf("revision %s: %s", clean(why.Revision), text)
 		}
 		d.line(text)
 	}

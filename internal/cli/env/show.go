@@ -280,7 +280,7 @@ func runHistory(ctx context.Context, a *app.App, q session.Question) error {
 		list := arguments.Last(all, q.Last)
 		rows := [][]string{{"DEPLOYMENT", "KIND", "STATUS", "STARTED", "TOOK", "BY", "REASON"}}
 		for _, d := range list {
-			kind, took := string(d.Kind), ""
+			kind, took := output.InLine(string(d.Kind)), ""
 			if d.Automatic {
 				kind = "automatic " + kind
 			}
