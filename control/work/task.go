@@ -219,8 +219,9 @@ var ErrNoHostAnswers = errors.New("no host answers")
 // That is asked on the first of the hosts that answers, of the first few; without
 // any, on the default engine, with a host that has no name and no attributes.
 // files are what the definition is to carry. unread receives the variables that nothing
-// reads, before anything is asked.
-func (w *TaskWorker) Removable(ctx context.Context, d *environment.Definition, files Carried, hosts []string, unread func([]manifest.Problem) error) error {
+// reads, before anything is asked, and secret those of the definition that secret parts
+// of configurations read, in the end.
+func (w *TaskWorker) Removable(ctx context.Context, d *environment.Definition, files Carried, hosts []string, unread func([]manifest.Problem) error, secret func([]runner.SecretUse) error) error {
 	if len(hosts) == 0 {
 		hosts = []string{""}
 	}
@@ -243,7 +244,11 @@ func (w *TaskWorker) Removable(ctx context.Context, d *environment.Definition, f
 		if err := unread(w.taskUnread(run.Usage)); err != nil {
 			return err
 		}
-		return runner.New(run.Spec, run.Containers).Removable(ctx, run.Caller)
+		r := runner.New(run.Spec, run.Containers)
+		if err := r.Removable(ctx, run.Caller); err != nil {
+			return err
+		}
+		return secret(r.SecretUses(slices.Sorted(maps.Keys(d.Task.Vars))...))
 	}
 	return fmt.Errorf("checking whether the resources of %s can be removed: %w: %w", d.Task.Manifest, ErrNoHostAnswers, away)
 }

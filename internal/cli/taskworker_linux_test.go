@@ -27,6 +27,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
 )
 
 // works is a workspace in which tasks are worked on by this process.
@@ -434,7 +435,7 @@ func TestWhetherATaskCanBeRemovedIsAskedWhereAHostAnswers(t *testing.T) {
 	removable := func(typ string, hosts ...string) error {
 		t.Helper()
 		text := fmt.Sprintf(`{plugs: {dir: {path: "{{ host_attributes.dir|default('things') }}"}}, resources: {a: {type: %q, config: {value: "{{ value }}"}}}}`, typ)
-		return w.worker.Removable(t.Context(), d, map[string][]byte{"m.yaml": []byte(text)}, hosts, func([]manifest.Problem) error { return nil })
+		return w.worker.Removable(t.Context(), d, map[string][]byte{"m.yaml": []byte(text)}, hosts, func([]manifest.Problem) error { return nil }, func([]runner.SecretUse) error { return nil })
 	}
 	for _, hosts := range [][]string{nil, {"here"}, {"dead1", "dead2", "here"}} {
 		if err := removable(slowType, hosts...); err != nil {

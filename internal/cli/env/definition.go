@@ -53,7 +53,7 @@ it with all that it includes as they are now, whatever becomes of the files.`,
 		},
 	}
 	c.Flags().StringVarP(&o.file, "file", "f", "", "the definition")
-	o.work.Register(c)
+	o.work.registerDrafting(c)
 	return c
 }
 
@@ -128,7 +128,7 @@ The change is one of these:
 	c.Flags().IntVar(&o.base, "base", 0, "revision to change, which must be the newest")
 	c.Flags().StringVarP(&o.file, "file", "f", "", "another definition")
 	c.Flags().StringArrayVar(&o.set, "set", nil, "a value of the definition, as KEY=VALUE (repeatable)")
-	o.work.Register(c)
+	o.work.registerDrafting(c)
 	return c
 }
 
@@ -277,7 +277,7 @@ func record(
 	}
 	ofTask := func(c environment.Difference) bool { return strings.HasPrefix(c.Path, "task.") }
 	if base == nil || slices.ContainsFunc(environment.Diff(base, d.Definition), ofTask) {
-		err := checkTask(ctx, a, e.Log, d, flags)
+		err := checkTask(ctx, a, e.Log, d, base, flags)
 		if errors.Is(err, work.ErrNoHostAnswers) && base != nil && d.Task.Digest == base.Task.Digest && maps.Equal(d.Task.Includes, base.Task.Includes) {
 			fmt.Fprintf(a.Err, "note: %s\n", view.Clean(err.Error())) // it could be, when the base was made
 		} else if err != nil {
@@ -300,7 +300,7 @@ func record(
 
 // checkTask makes sure that the manifest of a draft is sound, and what it makes can be
 // removed again.
-func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d draft, flags workFlags) (err error) {
+func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d draft, base *environment.Definition, flags workFlags) (err error) {
 	workers, err := session.OpenWorkers(a, log, flags.WorkerFlags, a.Err)
 	if err != nil {
 		return err
@@ -312,7 +312,7 @@ func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d draft, flag
 	defer cancel()
 	err = workers.Tasks.Removable(asking, d.Definition, d.files, d.hosts, func(unread []manifest.Problem) error {
 		return session.WarnUnread(a, unread, flags.Input.Strict)
-	})
+	}, func(uses []runner.SecretUse) error { return flags.refuseLogged(uses, d, base) })
 	if signals.Interrupted() {
 		return exit.Reported(runner.ErrInterrupted)
 	}

@@ -25,7 +25,8 @@ import (
 // workFlags are the flags of what looks at and works on tasks.
 type workFlags struct {
 	session.WorkerFlags
-	checkEvery time.Duration
+	checkEvery  time.Duration
+	allowLogged []string // variables of a task that are no secrets
 }
 
 // registerWatch adds the flags of what keeps watch, too.

@@ -1,0 +1,50 @@
+package env
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
+)
+
+// registerDrafting adds the flags of what makes a revision.
+func (w *workFlags) registerDrafting(c *cobra.Command) {
+	w.Register(c)
+	c.Flags().StringArrayVar(&w.allowLogged, "allow-logged", nil, "a variable of the task that is no secret, although something secret reads it (repeatable)")
+}
+
+// refuseLogged refuses variables of a task that secret parts of configurations read, for
+// the log keeps the definition as it is. What the base has like that was allowed there.
+func (w *workFlags) refuseLogged(uses []runner.SecretUse, d draft, base *environment.Definition) error {
+	var problems []manifest.Problem
+	for _, use := range uses {
+		if base != nil && sameFiles(base, d.Definition) {
+			if _, before := base.Task.Vars[use.Variable]; before {
+				continue
+			}
+		}
+		if slices.Contains(w.allowLogged, use.Variable) {
+			continue
+		}
+		problems = append(problems, manifest.Problem{
+			Position: use.Position, Path: use.Path,
+			Message: fmt.Sprintf("is secret and reads task.vars.%s, which the log would keep as it is: take it out of task.vars and give it in a file of variables (--var-file of env run and of --wait), or say --allow-logged %s where it is no secret",
+				use.Variable, use.Variable),
+		})
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return exit.Invalid(&manifest.Error{Problems: problems})
+}
+
+// sameFiles reports whether two definitions carry the same manifest.
+func sameFiles(a, b *environment.Definition) bool {
+	return a.Task.Digest == b.Task.Digest && maps.Equal(a.Task.Includes, b.Task.Includes)
+}

@@ -1,0 +1,49 @@
+package runner
+
+import (
+	"slices"
+
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/schema"
+)
+
+// SecretUse is a secret part of a configuration that reads a variable.
+type SecretUse struct {
+	Variable string
+	Path     string // such as resources.db.config.env.PASSWORD
+	Position manifest.Position
+}
+
+// SecretUses lists, once Removable has succeeded, which secret parts of configurations
+// read the variables of these names. Of a configuration that waits for the state of a
+// dependency it is taken as it is written.
+func (r *Runner) SecretUses(names ...string) (uses []SecretUse) {
+	for _, m := range r.spec.Manifest.Resources {
+		res := r.byName[m.Name]
+		paths := res.target.Secret
+		if !res.final && res.schema != nil {
+			paths = res.schema.Secrets(map[string]any(res.Config))
+		}
+		for _, path := range paths {
+			part := written(res.Config, path)
+			for _, name := range names {
+				// What cannot be read was reported before.
+				if reads, err := r.spec.Expressions.Reads(part, name); reads && err == nil {
+					uses = append(uses, SecretUse{name, pathText(slices.Concat([]string{"resources", res.Name, "config"}, path)), res.At(path...)})
+				}
+			}
+		}
+	}
+	return uses
+}
+
+// written is the part of a configuration at a path, or the expression around it that
+// makes it.
+func written(config any, path []string) any {
+	for n := len(path); n > 0; n-- {
+		if part := schema.Within(config, path[:n]); part != nil {
+			return part
+		}
+	}
+	return config
+}
