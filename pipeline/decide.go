@@ -152,7 +152,7 @@ func (w *walk) stage(i int) bool {
 		return w.yield(work)
 	case stage.manifest() != "" && !run.marks.has(EventApplied):
 		work := w.inStage(i, EventApplied)
-		work.Manifest, work.Retries = stage.manifest(), stage.retries()
+		work.Manifest, work.Files, work.Retries = stage.manifest(), w.d.files(stage.manifest()), stage.retries()
 		if stage.Build != nil {
 			for _, kind := range stage.Build.Artifacts {
 				if !run.marks.has(ArtifactReceived(kind)) {
@@ -270,7 +270,8 @@ func (w *walk) host(at place) Step {
 		k, _ := host.marks.failure()
 		s.Event, s.Cause = hostFailed, k.describe()
 	case next > 0 && next < len(stage.chain)-1:
-		s.Manifest, s.Retries = stage.Deploy.Steps[next-1].Manifest, stage.Deploy.Steps[next-1].Retries
+		step := &stage.Deploy.Steps[next-1]
+		s.Manifest, s.Files, s.Retries = step.Manifest, w.d.files(step.Manifest), step.Retries
 	}
 	return s
 }

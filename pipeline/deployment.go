@@ -18,6 +18,8 @@ type deployment struct {
 	ended    mark // what ended it
 	marks    map[deploylog.Target]*marks
 	refs     map[string]string // of artifacts, by kind
+	carries  Files             // nil of one that a former version released
+	brought  map[string]Files  // by later definitions, for manifests that it does not carry
 
 	// What follows.
 	stages  []stageRun

@@ -113,6 +113,7 @@ type payload struct {
 	Hosts      []string       `json:"hosts,omitempty"`
 	Ref        string         `json:"ref,omitempty"`
 	By         string         `json:"by,omitempty"`
+	Carries    Files          `json:"carries,omitzero"` // of a revision, or of what a definition brings to those under way
 	Reason     string         `json:"reason,omitempty"`
 	Error      string         `json:"error,omitempty"`
 	Steps      []begun        `json:"steps,omitempty"`

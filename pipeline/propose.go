@@ -28,6 +28,7 @@ func (s *State) Propose(c Command, _ time.Time) ([]deploylog.Event, error) {
 // Define makes a definition the current one.
 type Define struct {
 	Definition *Definition
+	Carries    Files  // its manifests with what they include, for revisions that do not carry these
 	ID         string // of a fresh deployment, for the event
 	By         string
 }
@@ -35,6 +36,7 @@ type Define struct {
 // Release registers a revision and starts its deployment.
 type Release struct {
 	Revision string
+	Carries  Files  // the manifests of the pipeline with what they include
 	ID       string // of the fresh deployment
 	By       string
 }
@@ -76,7 +78,7 @@ func (c Define) propose(s *State) ([]deploylog.Event, error) {
 	case s.definition != nil && bytes.Equal(payload{Definition: c.Definition}.data(), payload{Definition: s.definition}.data()):
 		return nil, nil
 	}
-	p := payload{Definition: c.Definition, Introduced: s.introduce(c.Definition), By: c.By}
+	p := payload{Definition: c.Definition, Introduced: s.introduce(c.Definition), By: c.By, Carries: c.Carries}
 	if n := len(s.revisions); n > 0 {
 		p.Latest = s.revisions[n-1].Revision
 	}
@@ -115,7 +117,7 @@ func (c Release) propose(s *State) ([]deploylog.Event, error) {
 		return nil, refusal.New(AlreadyReleased, "revision %s of pipeline %s is %w released (event %d) and %s: %s", c.Revision, s.name, ErrRepeated, r.Seq, r.Status, remedy)
 	}
 	return []deploylog.Event{{
-		Deployment: c.ID, Target: s.target, Revision: c.Revision, Name: pipelineStarted, Attempt: 1, Data: payload{By: c.By}.data(),
+		Deployment: c.ID, Target: s.target, Revision: c.Revision, Name: pipelineStarted, Attempt: 1, Data: payload{By: c.By, Carries: c.Carries}.data(),
 	}}, nil
 }
 

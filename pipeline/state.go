@@ -47,7 +47,8 @@ type Registration struct {
 	Deployment string `json:"deployment"`
 	Seq        int64  `json:"seq"` // event of its registration
 	Status     Status `json:"status"`
-	Since      int64  `json:"since"` // event that gave it the status
+	Since      int64  `json:"since"`            // event that gave it the status
+	Carries    Files  `json:"carries,omitzero"` // nil of one that a former version released
 }
 
 // New returns the state of a pipeline without any events.
@@ -117,6 +118,7 @@ func (s *State) applyPipeline(e deploylog.Event) {
 	case EventDefined:
 		if p := read(e.Data); p.Definition != nil && len(p.Definition.Stages) > 0 {
 			s.define(p.Definition, p.Introduced, e.Seq)
+			s.bring(p.Carries)
 		}
 	case EventDeleted:
 		if s.definition != nil {
@@ -160,13 +162,17 @@ func (s *State) register(e deploylog.Event) {
 	if _, known := s.byID[e.Deployment]; known {
 		return
 	}
+	carries := read(e.Data).Carries
+	if n := len(s.revisions); n > 0 && carries != nil && s.revisions[n-1].Carries != nil && maps.Equal(carries, s.revisions[n-1].Carries) {
+		carries = s.revisions[n-1].Carries // most revisions of a long history carry the same
+	}
 	s.byRevision[e.Revision] = len(s.revisions)
 	s.revisions = append(s.revisions, Registration{
-		Revision: e.Revision, Deployment: e.Deployment, Seq: e.Seq, Status: Running, Since: e.Seq,
+		Revision: e.Revision, Deployment: e.Deployment, Seq: e.Seq, Status: Running, Since: e.Seq, Carries: carries,
 	})
 	d := &deployment{
 		id: e.Deployment, revision: e.Revision, order: len(s.revisions), seq: e.Seq, attempt: 1, status: Running,
-		marks: map[deploylog.Target]*marks{}, refs: map[string]string{}, skipped: map[string]skippedStep{},
+		marks: map[deploylog.Target]*marks{}, refs: map[string]string{}, skipped: map[string]skippedStep{}, carries: carries,
 	}
 	s.deployments = append(s.deployments, d)
 	s.byID[d.id] = d
@@ -250,7 +256,7 @@ func (s *State) clone() *State {
 	c.byID, c.deployments = make(map[string]*deployment, len(s.byID)), make([]*deployment, len(s.deployments))
 	for i, d := range s.deployments {
 		copied := *d
-		copied.refs, copied.skipped = maps.Clone(d.refs), maps.Clone(d.skipped)
+		copied.refs, copied.skipped, copied.brought = maps.Clone(d.refs), maps.Clone(d.skipped), maps.Clone(d.brought)
 		copied.marks = make(map[deploylog.Target]*marks, len(d.marks))
 		for t, m := range d.marks {
 			list := slices.Clone(*m)

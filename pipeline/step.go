@@ -19,6 +19,7 @@ type Step struct {
 	Group       string   // "" for what is no group's
 	Host        string   // "" for what is no host's
 	Manifest    string   // what has to be applied first; "" is nothing
+	Files       Files    // what the manifest and its includes were when the revision was released; nil is as they are now
 	Environment string   // what the revision has to be deployed to first; "" is nothing
 	Retries     int      // how often the work is tried again
 	Artifacts   []string // kinds that applying has to make

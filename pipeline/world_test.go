@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -44,6 +45,7 @@ type world struct {
 	running  []Step
 	ids      int
 	steady   bool // the definition never changes
+	carried  carriedOracle
 }
 
 func newWorld(t *rapid.T) *world {
@@ -69,7 +71,8 @@ func (w *world) append(events ...deploylog.Event) {
 		w.log = append(w.log, e)
 		w.state.Apply(e)
 		w.oracle.apply(e)
-		if problem := w.state.check(); problem != "" {
+		w.carried.apply(e)
+		if problem := cmp.Or(w.state.check(), w.carried.check(w.state)); problem != "" {
 			w.Fatalf("after event %d %s %s: %s", e.Seq, e.Target, e.Name, problem)
 		}
 	}
@@ -86,7 +89,8 @@ func (w *world) propose(c Command) error {
 
 func (w *world) define(d *Definition) {
 	copied := cloneDefinition(d)
-	if err := w.propose(Define{Definition: copied, ID: w.id()}); err != nil {
+	id := w.id()
+	if err := w.propose(Define{Definition: copied, Carries: w.files(copied, id), ID: id}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -422,7 +426,8 @@ func (w *world) release(registered int) {
 	if registered >= 3 {
 		return
 	}
-	if err := w.propose(Release{Revision: fmt.Sprintf("r%d", registered+1), ID: w.id()}); err != nil {
+	id := w.id()
+	if err := w.propose(Release{Revision: fmt.Sprintf("r%d", registered+1), Carries: w.files(w.state.Definition(), id), ID: id}); err != nil {
 		w.Fatal(err)
 	}
 }

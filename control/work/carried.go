@@ -1,17 +1,20 @@
 package work
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/pipeline"
 )
 
 // The bounds of what a revision carries. They are far above what manifests include.
@@ -45,6 +48,31 @@ func Collect(workspace string, manifests ...manifest.Source) (Carried, error) {
 		}
 	}
 	return c.files, nil
+}
+
+// CollectPipeline reads the manifests of a pipeline with all that they include.
+func CollectPipeline(workspace string, d *pipeline.Definition) (Carried, error) {
+	var manifests []manifest.Source
+	var problems []error
+	d.Manifests(func(stage string, name *string) {
+		if slices.ContainsFunc(manifests, func(m manifest.Source) bool { return m.Name == *name }) {
+			return
+		}
+		at := filepath.Join(workspace, filepath.FromSlash(*name))
+		_, err := ManifestBelow(workspace, at)
+		if err == nil {
+			var text []byte
+			text, err = ReadFile(at)
+			manifests = append(manifests, manifest.Source{Name: *name, Data: text})
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("stage %s: manifest %s: %w", stage, *name, err))
+		}
+	})
+	if err := errors.Join(problems...); err != nil {
+		return nil, &InputError{err}
+	}
+	return Collect(workspace, manifests...)
 }
 
 // collector reads files of the workspace, each once.

@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/pipeline"
 )
 
 // checkout is a workspace with files.
@@ -108,15 +109,21 @@ func TestTooManyFilesAreNotCarried(t *testing.T) {
 	}
 }
 
+// config is that of workers of which only the loading is used.
+func (c checkout) config() Config {
+	return Config{
+		Inputs: Inputs{Workspace: c.dir, Now: time.Now, Hide: func(any) {}},
+		Texts:  NewTexts(filepath.Join(c.dir, ".deployster", "objects"), c.dir),
+	}
+}
+
+func (c checkout) pool() *EnginePool {
+	return NewEnginePool(NewHosts(filepath.Join(c.dir, "inventory.yaml")), nil)
+}
+
 // tasks is a worker of which only the loading of tasks is used.
 func (c checkout) tasks() *TaskWorker {
-	return &TaskWorker{worker: worker{
-		Config: Config{
-			Inputs: Inputs{Workspace: c.dir, Now: time.Now, Hide: func(any) {}},
-			Texts:  NewTexts(filepath.Join(c.dir, ".deployster", "objects"), c.dir),
-		},
-		pool: NewEnginePool(NewHosts(filepath.Join(c.dir, "inventory.yaml")), nil),
-	}}
+	return &TaskWorker{worker: worker{Config: c.config(), pool: c.pool()}}
 }
 
 // wantContent resolves what a task of a revision writes.
@@ -183,4 +190,48 @@ func TestARevisionIsWhatItWasWhateverBecomesOfItsFiles(t *testing.T) {
 	}
 	spec.Digest = objects.Hash(other["m.yaml"])
 	c.wantContent(w, spec, "is missing")
+}
+
+func TestAStepGetsWhatItsRevisionCarriesWhateverBecomesOfTheFiles(t *testing.T) {
+	const text = "resources: {a: {type: deployster/file, config: {path: a, content: '{% include \"part\" %}'}}}"
+	c := newCheckout(t, map[string]string{"m.yaml": text, "part": "old"})
+	d := &pipeline.Definition{Name: "p", Stages: []pipeline.Stage{{Name: "one", Run: &pipeline.Run{Manifest: "m.yaml"}}, {Name: "two", Run: &pipeline.Run{Manifest: "m.yaml"}}}}
+	files, err := CollectPipeline(c.dir, d)
+	w := NewStepWorker(c.config(), c.pool())
+	if err == nil {
+		err = w.Texts.KeepAll(files)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := func(carried pipeline.Files) (any, error) {
+		step := pipeline.Step{Target: "stage/p/one", Stage: "one", Manifest: "m.yaml", Revision: "1", Files: carried}
+		in, err := w.loadStep(step, LoadOptions{Builtin: w.variables(step, nil)})
+		if err != nil {
+			return nil, err
+		}
+		return in.Expressions.Resolve(in.Manifest.Resource("a").Config["content"], in.Variables)
+	}
+	c.write("part", "edited")
+	if got, err := content(files.Digests()); err != nil || got != "old" {
+		t.Errorf("it is %v, %v", got, err)
+	}
+	if got, err := content(nil); err != nil || got != "edited" {
+		t.Errorf("of a former version it is %v, %v", got, err)
+	}
+	c.write("m.yaml", "resources: {a: {type: [")
+	if got, err := content(files.Digests()); err != nil || got != "old" {
+		t.Errorf("with a file that is half saved it is %v, %v", got, err)
+	}
+	if files, err := CollectPipeline(c.dir, d); err == nil || files != nil {
+		t.Errorf("a file that is half saved is carried: %v", files)
+	}
+	c.write("other/m.yaml", text)
+	d.Stages[0].Run.Manifest, d.Stages[1].Run.Manifest = "none.yaml", "../m.yaml"
+	_, err = CollectPipeline(c.dir, d)
+	for _, says := range []string{"stage one: manifest none.yaml: ", "stage two: manifest ../m.yaml: it is not below the workspace"} {
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("it says %v, without %q", err, says)
+		}
+	}
 }

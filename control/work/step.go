@@ -26,7 +26,7 @@ func (w *StepWorker) Work(ctx context.Context, step pipeline.Step, artifacts map
 	if err != nil {
 		return nil, err
 	}
-	in, err := w.load(step.Manifest, LoadOptions{Builtin: w.variables(step, artifacts)})
+	in, err := w.loadStep(step, LoadOptions{Builtin: w.variables(step, artifacts)})
 	if err == nil {
 		err = in.Conflicts()
 	}
@@ -49,6 +49,21 @@ func (w *StepWorker) Work(ctx context.Context, step pipeline.Step, artifacts map
 		return nil, err
 	}
 	return made(r, step), nil
+}
+
+// loadStep loads the manifest of a step as its revision carries it. One that a former
+// version released carries none: its manifest is what it is now.
+func (w *StepWorker) loadStep(step pipeline.Step, o LoadOptions) (*Input, error) {
+	if step.Files == nil {
+		return w.load(step.Manifest, o)
+	}
+	text, err := w.Texts.Load(step.Files[step.Manifest])
+	if err != nil {
+		return nil, fmt.Errorf("manifest %s of revision %s: %w", step.Manifest, step.Revision, err)
+	}
+	o.Included = w.Texts.Files(step.Files)
+	name := fmt.Sprintf("%s (of revision %s)", step.Manifest, step.Revision) // the file may say something else by now
+	return w.Load([]manifest.Source{{Name: name, Data: text}}, o)
 }
 
 // load loads a manifest, which is named below the workspace, as it is now.

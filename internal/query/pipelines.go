@@ -102,6 +102,20 @@ func (p *Pipelines) Releases(name string) ([]Release, error) {
 	})
 }
 
+// Release is the revision of a pipeline with that name that was released last.
+func (p *Pipelines) Release(name, revision string) (Release, error) {
+	all, err := p.Releases(name)
+	if err != nil {
+		return Release{}, err
+	}
+	for _, r := range slices.Backward(all) {
+		if r.Revision == revision {
+			return r, nil
+		}
+	}
+	return Release{}, unknown("pipeline %s has no revision %q: deployster pipeline history %s lists them", name, revision, name)
+}
+
 // PipelineStatus is the status of a pipeline at one moment.
 type PipelineStatus struct {
 	Name    string            `json:"pipeline"`

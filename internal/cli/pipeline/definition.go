@@ -40,7 +40,10 @@ func newApplyCommand(a *app.App) *cobra.Command {
 
 For every revision that is under way it shows what would run that would not have
 run, what is skipped because the revision is past it, and what is refused because
-it would run there for the first time; and asks before a pipeline is changed.`,
+it would run there for the first time; and asks before a pipeline is changed.
+
+Revisions under way keep the manifests that they carry since their release. For a
+manifest that they do not carry, they take what it is now, with all that it includes.`,
 		Example: "  deployster pipeline apply -f gateway.yaml\n  deployster pipeline apply -f gateway.yaml --yes",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -137,6 +140,10 @@ func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, d *pipeline
 			return nil, nil, nil, err
 		}
 	}
+	carries, err := carryToThoseUnderWay(a, d, exists)
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	events, err = p.Change(ctx, d.Name, true, func(s *pipeline.State) ([]deploylog.Event, error) {
 		now, err := s.Preview(d, members)
 		if err != nil {
@@ -145,7 +152,7 @@ func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, d *pipeline
 		if !yes && slices.ContainsFunc(now, func(c pipeline.Change) bool { return !slices.Contains(changes, c) }) {
 			return nil, errMoved
 		}
-		return s.Propose(pipeline.Define{Definition: d, ID: a.NewID(), By: app.Whoami()}, a.Now())
+		return s.Propose(pipeline.Define{Definition: d, Carries: carries, ID: a.NewID(), By: app.Whoami()}, a.Now())
 	})
 	if err != nil {
 		return nil, nil, nil, err

@@ -35,7 +35,7 @@ and nowhere else, so that the pipeline may change while it runs.`,
 	c.AddCommand(
 		newApplyCommand(a), newReleaseCommand(a), newArtifactCommand(a), newApproveCommand(a),
 		newCancelCommand(a), newRetryCommand(a), newDeleteCommand(a), newRunCommand(a), newListCommand(a),
-		newStatusCommand(a), newHistoryCommand(a), newExplainCommand(a), newConfirmCommand(a),
+		newStatusCommand(a), newHistoryCommand(a), newShowCommand(a), newExplainCommand(a), newConfirmCommand(a),
 	)
 	return c
 }
@@ -66,21 +66,6 @@ func propose(ctx context.Context, a *app.App, p *query.Pipelines, name string, w
 		return err
 	}
 	return a.Recorded(map[string]any{}, events, done, "")
-}
-
-func newReleaseCommand(a *app.App) *cobra.Command {
-	return proposing(a, &cobra.Command{
-		Use:   "release PIPELINE REVISION",
-		Short: "Register a revision and start its deployment",
-		Long: `Register a revision and start its deployment. Revisions go through the pipeline
-in the order in which they are released, whatever their names are. Each is
-released once.`,
-		Example: "  deployster pipeline release gateway 42\n  deployster pipeline release gateway $(git rev-parse HEAD)",
-		Args:    arguments.Named("a pipeline", "a revision"),
-	}, func(args []string) (pipeline.Command, string) {
-		return pipeline.Release{Revision: args[1], ID: a.NewID(), By: app.Whoami()},
-			fmt.Sprintf("revision %s of pipeline %s is released", args[1], args[0])
-	})
 }
 
 func newApproveCommand(a *app.App) *cobra.Command {
