@@ -126,7 +126,7 @@ func isThere(f *os.File, dir, name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	now, err := os.Stat(filepath.Join(dir, lockFile(name)))
+	now, err := os.Stat(filepath.Join(dir, lockFile(name))) //nolint:gosec // beside the log, wherever its user wants that
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

@@ -25,7 +25,7 @@ func (l *Log) PruneLock(name string) error {
 // PruneLocks implements deploylog.LockPruner.
 func (l *Log) PruneLocks(ctx context.Context, before time.Time, dryRun bool) (deploylog.PrunedLocks, error) {
 	var all deploylog.PrunedLocks
-	dir, err := os.Open(l.lockDir())
+	dir, err := os.Open(l.lockDir()) //nolint:gosec // beside the log, wherever its user wants that
 	if errors.Is(err, fs.ErrNotExist) {
 		return all, nil
 	}
@@ -66,7 +66,7 @@ func (l *Log) PruneLocks(ctx context.Context, before time.Time, dryRun bool) (de
 // It holds the lock while it removes the file. Whoever waits for the lock of that file
 // finds after taking it that the file is gone, and begins anew with one that is there.
 func pruneLock(path string, before time.Time, dryRun bool) (fs.FileInfo, error) {
-	seen, err := os.Lstat(path)
+	seen, err := os.Lstat(path) //nolint:gosec // beside the log, wherever its user wants that
 	if err != nil {
 		return nil, ignoreMissing(err)
 	}
@@ -75,7 +75,7 @@ func pruneLock(path string, before time.Time, dryRun bool) (fs.FileInfo, error) 
 	if !seen.Mode().IsRegular() || !old(seen) {
 		return nil, nil
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) //nolint:gosec // as above
 	if err != nil {
 		return nil, ignoreMissing(err)
 	}
@@ -93,7 +93,7 @@ func pruneLock(path string, before time.Time, dryRun bool) (fs.FileInfo, error) 
 	if err != nil {
 		return nil, err
 	}
-	now, err := os.Lstat(path)
+	now, err := os.Lstat(path) //nolint:gosec // as above
 	if err != nil {
 		return nil, ignoreMissing(err)
 	}
@@ -101,7 +101,7 @@ func pruneLock(path string, before time.Time, dryRun bool) (fs.FileInfo, error) 
 		return nil, nil
 	}
 	if !dryRun {
-		if err := os.Remove(path); err != nil {
+		if err := os.Remove(path); err != nil { //nolint:gosec // as above
 			return nil, ignoreMissing(err)
 		}
 	}

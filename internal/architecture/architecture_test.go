@@ -61,6 +61,7 @@ var floors = []struct {
 	{"control/reconcile", []string{"deploylog", "internal/heap", "internal/crash"}},
 	{"control/reconcile/reconciletest", []string{"deploylog", "deploylog/*"}},
 	{"control/runs", []string{"deploylog", "runner", "runner/*", "engine", "protocol", "internal/crash"}},
+	{"control/gc", []string{"control/runs", "deploylog"}},
 	{"control/pipelines", []string{"control/reconcile", "runner", "pipeline", "deploylog", "internal/crash"}},
 	{"control/environments", []string{"control/reconcile", "runner", "environment", "deploylog", "internal/phrase", "internal/crash"}},
 	{"control/promotion", []string{"control/reconcile", "control/pipelines", "control/environments", "runner", "pipeline", "environment", "deploylog", "internal/crash"}},

@@ -24,6 +24,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/env"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/explain"
+	"github.com/deployster-go/deployster/internal/cli/gc"
 	"github.com/deployster-go/deployster/internal/cli/host"
 	"github.com/deployster-go/deployster/internal/cli/image"
 	"github.com/deployster-go/deployster/internal/cli/logs"
@@ -106,7 +107,7 @@ Every step is recorded in one append-only deployment log.
 	root.AddCommand(
 		resource.NewApplyCommand(a), resource.NewPlanCommand(a), resource.NewDestroyCommand(a), resource.NewDriftCommand(a), resource.NewValidateCommand(a),
 		resource.NewGraphCommand(a), resource.NewEvalCommand(a), pipelinecmd.NewCommand(a), env.NewCommand(a), explain.NewCommand(a), host.NewCommand(a),
-		logs.NewCommand(a), typecmd.NewCommand(a), image.NewCommand(a), schemaCommand(a), versionCommand(a),
+		logs.NewCommand(a), typecmd.NewCommand(a), image.NewCommand(a), gc.NewCommand(a), schemaCommand(a), versionCommand(a),
 	)
 	amendHelp(root)
 	root.InitDefaultCompletionCmd("completion")

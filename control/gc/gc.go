@@ -1,0 +1,77 @@
+// Package gc removes what runs left below the directory of the state and nobody needs
+// any more: what types were given and said, and the files of locks. Nothing of a run
+// that is alive, or of which something has no end in the log, is removed, nor of the last
+// runs of each target.
+//
+// What is removed is gone at once: a directory is renamed before it is emptied, so that
+// a process that is killed meanwhile leaves no half of what a run kept, and the next one
+// removes the rest.
+package gc
+
+import (
+	"context"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// KeptRuns is of how many runs of each target everything is kept, however old it is.
+const KeptRuns = 5
+
+// Collector removes what is old. All fields are required.
+type Collector struct {
+	Log    deploylog.Log
+	Dir    string    // of the state, below the workspace
+	Now    time.Time //
+	Before time.Time // what was used since stays
+	DryRun bool      // remove nothing, and return what would be
+}
+
+// Removed is what was removed of one kind.
+type Removed struct {
+	Kind   string     `json:"kind"`
+	Count  int        `json:"count"`
+	Bytes  int64      `json:"bytes"`
+	Oldest *time.Time `json:"oldest,omitempty"` // when the oldest of them was last used
+}
+
+// The kinds of what is removed.
+const (
+	Work  = "work"  // what types were given and said in a run, and their work directories
+	Locks = "locks" // files of locks that nobody holds
+)
+
+// Collect removes what is old, of each kind. Beside an error it returns what was removed
+// before that.
+func (c *Collector) Collect(ctx context.Context) ([]Removed, error) {
+	var all []Removed
+	for _, collect := range []func(context.Context) (Removed, error){c.work, c.locks} {
+		removed, err := collect(ctx)
+		all = append(all, removed)
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// locks removes the files of locks.
+func (c *Collector) locks(ctx context.Context) (Removed, error) {
+	r := Removed{Kind: Locks}
+	log, leaves := c.Log.(deploylog.LockPruner)
+	if !leaves {
+		return r, nil
+	}
+	pruned, err := log.PruneLocks(ctx, c.Before, c.DryRun)
+	r.Count, r.Bytes = pruned.Count, pruned.Bytes
+	r.used(pruned.Oldest)
+	return r, err
+}
+
+// used notes when something that was removed was last used; zero is nothing.
+func (r *Removed) used(at time.Time) {
+	if !at.IsZero() && (r.Oldest == nil || at.Before(*r.Oldest)) {
+		at = at.UTC()
+		r.Oldest = &at
+	}
+}

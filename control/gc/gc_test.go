@@ -1,0 +1,259 @@
+package gc_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/deployster-go/deployster/control/gc"
+	"github.com/deployster-go/deployster/control/runs"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
+)
+
+// place is a workspace in which runs leave something.
+type place struct {
+	*testing.T
+	dir string
+	log *sqlite.Log
+	now time.Time
+	n   uint64
+}
+
+func newPlace(t *testing.T) *place {
+	p := &place{T: t, dir: filepath.Join(t.TempDir(), ".deployster"), now: time.Now()}
+	if err := os.MkdirAll(filepath.Join(p.dir, "work"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	log, err := sqlite.Open(t.Context(), filepath.Join(p.dir, "deployments.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = log.Close() })
+	p.log = log
+	return p
+}
+
+// left makes what a run left that was last used some time ago.
+func (p *place) left(ago time.Duration) (run string) {
+	p.Helper()
+	at := p.now.Add(-ago)
+	p.n++
+	var entropy [10]byte
+	copy(entropy[:], fmt.Sprintf("%010d", p.n))
+	id := ulid.ULID{}
+	if err := errors.Join(id.SetTime(ulid.Timestamp(at)), id.SetEntropy(entropy[:])); err != nil {
+		p.Fatal(err)
+	}
+	run = id.String()
+	p.write(run, at)
+	return run
+}
+
+func (p *place) write(name string, at time.Time) {
+	p.Helper()
+	dir := filepath.Join(p.dir, "work", name)
+	err := errors.Join(
+		os.MkdirAll(filepath.Join(dir, "web"), 0o700),
+		os.WriteFile(filepath.Join(dir, "web", "01-state.stdin.json"), []byte("0123456789"), 0o600),
+		os.Chtimes(dir, at, at),
+	)
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+// ran is a run of a target that ended, or that only began.
+func (p *place) ran(target deploylog.Target, ago time.Duration, names ...string) (run string) {
+	p.Helper()
+	run = p.left(ago)
+	for _, name := range names {
+		if _, err := p.log.Append(p.Context(), deploylog.Event{Deployment: run, Target: target, Name: name, Attempt: 1, Data: json.RawMessage(`{}`)}); err != nil {
+			p.Fatal(err)
+		}
+	}
+	return run
+}
+
+const (
+	started   = "run-started"
+	succeeded = "run-finished-successfully"
+	failed    = "run-failed"
+)
+
+func (p *place) collect(olderThan time.Duration, dryRun bool) map[string]gc.Removed {
+	p.Helper()
+	c := gc.Collector{Log: p.log, Dir: p.dir, Now: p.now, Before: p.now.Add(-olderThan), DryRun: dryRun}
+	list, err := c.Collect(p.Context())
+	if err != nil {
+		p.Fatal(err)
+	}
+	by := map[string]gc.Removed{}
+	for _, r := range list {
+		by[r.Kind] = r
+	}
+	return by
+}
+
+func (p *place) wantLeft(want ...string) {
+	p.Helper()
+	entries, err := os.ReadDir(filepath.Join(p.dir, "work"))
+	if err != nil {
+		p.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	want = slices.Sorted(slices.Values(want))
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		p.Errorf("left is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+const day = 24 * time.Hour
+
+func TestWhatIsNeededStays(t *testing.T) {
+	p := newPlace(t)
+	var keep []string
+	keep = append(keep, p.ran("run/web.yaml", 300*day, started)) // died, and nobody closed it
+	p.ran("run/web.yaml", 210*day, started, failed)
+	keep = append(keep, p.ran("run/web.yaml", 205*day, started, failed)) // the last that failed
+	alive := p.ran("run/web.yaml", 202*day, started, succeeded)
+	held, err := runs.Watch(runs.Options{Log: p.log, ID: alive})
+	if err != nil {
+		t.Fatal(err)
+	}
+	oldest := p.ran("run/web.yaml", 400*day, started, succeeded)
+	p.ran("run/web.yaml", 200*day, started, succeeded)
+	for i := range gc.KeptRuns {
+		keep = append(keep, p.ran("run/web.yaml", time.Duration(199-i)*day, started, succeeded))
+	}
+	keep = append(keep,
+		p.ran("run/web.yaml@host", 500*day, started, succeeded), // the last of its target
+		p.left(3*day), // of a plan, or of another log
+	)
+	p.left(50 * day)
+	for _, name := range []string{"type-test-1", "notes", strings.ToLower(oldest)} { // no runs
+		p.write(name, p.now.Add(-900*day))
+		keep = append(keep, name)
+	}
+	all, err := os.ReadDir(filepath.Join(p.dir, "work"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	removed := p.collect(0, true)[gc.Work]
+	if removed.Count != 4 || removed.Bytes != 40 || removed.Oldest == nil || p.now.Sub(*removed.Oldest).Round(day) != 400*day {
+		t.Errorf("it would remove %+v, want 4 of 10 bytes each, of which the oldest is of 400 days ago", removed)
+	}
+	if again, _ := os.ReadDir(filepath.Join(p.dir, "work")); len(again) != len(all) {
+		t.Error("a dry run removed something")
+	}
+	if removed := p.collect(1000*day, false)[gc.Work]; removed.Count != 0 {
+		t.Errorf("nothing is as old, and it removed %+v", removed)
+	}
+	removed = p.collect(0, false)[gc.Work]
+	if removed.Count != 4 || removed.Bytes != 40 {
+		t.Errorf("it removed %+v", removed)
+	}
+	p.wantLeft(slices.Concat(keep, []string{alive})...)
+	held.End()
+	if removed := p.collect(0, false)[gc.Work]; removed.Count != 1 {
+		t.Errorf("after its end the run that was alive is not removed: %+v", removed)
+	}
+	p.wantLeft(keep...)
+}
+
+// A process that is killed while it removes leaves nothing that looks like what a run
+// left, and the next one removes the rest, however new that is.
+func TestWhatAProcessThatDiedDidNotRemoveIsRemoved(t *testing.T) {
+	p := newPlace(t)
+	run := p.left(time.Minute)
+	if err := os.Rename(filepath.Join(p.dir, "work", run), filepath.Join(p.dir, "work", ".removed-"+run)); err != nil {
+		t.Fatal(err)
+	}
+	if removed := p.collect(30*day, false)[gc.Work]; removed.Count != 1 || removed.Bytes != 10 {
+		t.Errorf("it removed %+v", removed)
+	}
+	p.wantLeft()
+}
+
+// What a name leads to is not what lies there.
+func TestLinksAreNotFollowed(t *testing.T) {
+	p := newPlace(t)
+	outside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "precious"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inside := p.left(100 * day)
+	linked := p.left(100 * day)
+	at := p.now.Add(-100 * day)
+	if err := errors.Join(
+		os.Symlink(outside, filepath.Join(p.dir, "work", inside, "link")),
+		os.Chtimes(filepath.Join(p.dir, "work", inside), at, at),
+		os.RemoveAll(filepath.Join(p.dir, "work", linked)),
+		os.Symlink(outside, filepath.Join(p.dir, "work", linked)),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if removed := p.collect(0, false)[gc.Work]; removed.Count != 1 || removed.Bytes != 10 {
+		t.Errorf("it removed %+v", removed)
+	}
+	p.wantLeft(linked)
+	if _, err := os.Stat(filepath.Join(outside, "precious")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLocksOfTheDeadAreRemoved(t *testing.T) {
+	p := newPlace(t)
+	unlock, err := p.log.TryLock("resource/held")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	for i := range 20 {
+		unlock, err := p.log.TryLock(fmt.Sprintf("run/%d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock()
+	}
+	if n := p.collect(30*day, false)[gc.Locks].Count; n != 0 {
+		t.Errorf("%d new locks were removed", n)
+	}
+	p.now = p.now.Add(time.Minute)
+	for _, dryRun := range []bool{true, false} {
+		if n := p.collect(0, dryRun)[gc.Locks].Count; n != 20 {
+			t.Errorf("dry run %v: %d locks, want 20", dryRun, n)
+		}
+	}
+	if _, err := p.log.TryLock("resource/held"); !errors.Is(err, deploylog.ErrLocked) {
+		t.Errorf("the lock that is held: %v", err)
+	}
+}
+
+func TestNothingThere(t *testing.T) {
+	p := newPlace(t)
+	if err := os.Remove(filepath.Join(p.dir, "work")); err != nil {
+		t.Fatal(err)
+	}
+	for kind, removed := range p.collect(0, false) {
+		if removed.Count != 0 || removed.Oldest != nil {
+			t.Errorf("of %s it removed %+v", kind, removed)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, "work")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it made a directory: %v", err)
+	}
+}

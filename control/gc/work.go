@@ -1,0 +1,180 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/deployster-go/deployster/control/runs"
+)
+
+// unknownAge is how long what a run left that the log does not know stays at least: it
+// may be of another log, whose locks do not tell whether it is alive.
+const unknownAge = 7 * 24 * time.Hour
+
+// removedPrefix begins the name of what is being removed: no run is named so.
+const removedPrefix = ".removed-"
+
+// work removes what old runs left.
+func (c *Collector) work(ctx context.Context) (Removed, error) {
+	r := Removed{Kind: Work}
+	root, err := os.OpenRoot(filepath.Join(c.Dir, "work"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err != nil {
+		return r, fmt.Errorf("removing what runs left: %w", err)
+	}
+	defer root.Close() //nolint:errcheck // opened for reading
+	old, err := c.oldRuns(root)
+	if err != nil || len(old) == 0 {
+		return r, err
+	}
+	last, err := runs.Last(ctx, c.Log, KeptRuns)
+	if err != nil {
+		return r, err
+	}
+	var failed failures
+	for _, d := range old {
+		if ctx.Err() != nil {
+			return r, fmt.Errorf("removing what runs left: %w", ctx.Err())
+		}
+		needed, err := c.needed(ctx, d, last)
+		if err != nil {
+			return r, err
+		}
+		if needed {
+			continue
+		}
+		bytes := size(root, d.name)
+		if !c.DryRun {
+			if err := remove(root, d.name); err != nil {
+				failed.add(err)
+				continue
+			}
+		}
+		r.Count, r.Bytes = r.Count+1, r.Bytes+bytes
+		r.used(d.used)
+	}
+	return r, failed.err()
+}
+
+// directory is what a run left.
+type directory struct {
+	name string
+	run  string // "" of what another process began to remove
+	used time.Time
+}
+
+// oldRuns are the directories of runs that were not used since Before, oldest first, and
+// what a process that died did not remove to the end. All else that lies there is not
+// ours to remove.
+func (c *Collector) oldRuns(root *os.Root) ([]directory, error) {
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return nil, fmt.Errorf("looking for what runs left: %w", err)
+	}
+	var old []directory
+	for _, e := range entries {
+		d := directory{name: e.Name(), run: e.Name()}
+		if rest, removed := strings.CutPrefix(d.name, removedPrefix); removed {
+			d.run = rest
+		}
+		id, err := ulid.ParseStrict(d.run)
+		if err != nil || id.String() != d.run || !e.IsDir() {
+			continue
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // another process removed it
+		}
+		if err != nil {
+			return nil, fmt.Errorf("looking for what runs left: %w", err)
+		}
+		d.used = info.ModTime()
+		if began := ulid.Time(id.Time()); began.After(d.used) {
+			d.used = began
+		}
+		switch {
+		case d.run != d.name:
+			d.run = ""
+		case !d.used.Before(c.Before):
+			continue
+		}
+		old = append(old, d)
+	}
+	slices.SortFunc(old, func(a, b directory) int { return a.used.Compare(b.used) })
+	return old, nil
+}
+
+// needed reports whether what a run left is needed to explain what happened, or by the
+// run itself.
+func (c *Collector) needed(ctx context.Context, d directory, last map[string]bool) (bool, error) {
+	if d.run == "" {
+		return false, nil
+	}
+	if last[d.run] || runs.Alive(c.Log, d.run) {
+		return true, nil
+	}
+	known, ended, err := runs.Ended(ctx, c.Log, d.run)
+	if err != nil {
+		return true, err
+	}
+	return known && !ended || !known && c.Now.Sub(d.used) < unknownAge, nil
+}
+
+// remove removes a directory, which is gone at once.
+func remove(root *os.Root, name string) error {
+	removed := name
+	if !strings.HasPrefix(name, removedPrefix) {
+		removed = removedPrefix + name
+		if err := root.Rename(name, removed); err != nil {
+			return err
+		}
+	}
+	return root.RemoveAll(removed)
+}
+
+// size is how many bytes the files in a directory have, as far as they can be read.
+func size(root *os.Root, name string) (bytes int64) {
+	_ = fs.WalkDir(root.FS(), name, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			bytes += info.Size()
+		}
+		return nil
+	})
+	return bytes
+}
+
+// failures are the errors of what could not be removed, of which the first is told.
+type failures struct {
+	first error
+	count int
+}
+
+func (f *failures) add(err error) {
+	if errors.Is(err, fs.ErrNotExist) {
+		return // another process removed it
+	}
+	if f.count++; f.first == nil {
+		f.first = err
+	}
+}
+
+func (f *failures) err() error {
+	if f.count == 0 {
+		return nil
+	}
+	return fmt.Errorf("what %d runs left could not be removed (%w): files of containers belong to the users of these, so run gc as root, or as who ran them", f.count, f.first)
+}

@@ -1,0 +1,97 @@
+// Package gc is the command that removes what runs left and nobody needs any more.
+package gc
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/control/gc"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/interrupt"
+	"github.com/deployster-go/deployster/internal/phrase"
+)
+
+// defaultAge is how old what is removed is at least, unless somebody says otherwise.
+const defaultAge = 30 * 24 * time.Hour
+
+type options struct {
+	olderThan time.Duration
+	dryRun    bool
+}
+
+// NewCommand returns the command.
+func NewCommand(a *app.App) *cobra.Command {
+	var o options
+	c := &cobra.Command{
+		Use:   "gc [--dry-run] [--older-than DURATION]",
+		Short: "Remove what old runs left in .deployster and nobody needs",
+		Long: fmt.Sprintf(`Remove what old runs left in .deployster of the workspace: what types were given
+and said (work), and files of locks that nobody holds (locks).
+
+It stays, however old it is:
+- what runs left that are alive, or of which something has no end in the log
+- what the last %d runs of each manifest and host left, and the last that failed
+- locks that somebody holds
+- the deployment log, and what revisions carry
+
+What the log does not know, such as what a plan left, stays for a week at least.
+It can run at any time, beside anything, and be killed at any time.`, gc.KeptRuns),
+		Example: `  deployster gc --dry-run
+  deployster gc
+  deployster gc --older-than 24h --output json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), a, o) },
+	}
+	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be removed, and remove nothing")
+	c.Flags().DurationVar(&o.olderThan, "older-than", defaultAge, "remove only what was not used for so long, such as 24h")
+	return c
+}
+
+func run(ctx context.Context, a *app.App, o options) error {
+	if o.olderThan < 0 {
+		return exit.Usage("--older-than %s: it must not be negative", o.olderThan)
+	}
+	return interrupt.Within(ctx, func(ctx context.Context) error {
+		return a.WithLog(ctx, func(log deploylog.Log, _ string) error {
+			now := a.Now()
+			c := gc.Collector{
+				Log: log, Dir: filepath.Join(a.Workspace, engine.StateDir),
+				Now: now, Before: now.Add(-o.olderThan), DryRun: o.dryRun,
+			}
+			removed, err := c.Collect(ctx)
+			if shown := show(a, o, removed); err == nil {
+				err = shown
+			}
+			return err
+		})
+	})
+}
+
+// show prints what was removed, or would be.
+func show(a *app.App, o options, removed []gc.Removed) error {
+	verb := "removed"
+	if o.dryRun {
+		verb = "would remove"
+	}
+	var lines []string
+	for _, r := range removed {
+		line := r.Kind + ": nothing to remove"
+		if r.Count > 0 {
+			line = fmt.Sprintf("%s: %s %d, %s", r.Kind, verb, r.Count, phrase.Size(r.Bytes))
+		}
+		if r.Oldest != nil {
+			line += ", the oldest of " + phrase.Moment(*r.Oldest)
+		}
+		lines = append(lines, line)
+	}
+	document := map[string]any{"dry_run": o.dryRun, "older_than": o.olderThan.String(), "removed": removed}
+	return a.Say(document, "%s", strings.Join(lines, "\n"))
+}
