@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -278,7 +277,7 @@ func record(
 	ofTask := func(c environment.Difference) bool { return strings.HasPrefix(c.Path, "task.") }
 	if base == nil || slices.ContainsFunc(environment.Diff(base, d.Definition), ofTask) {
 		err := checkTask(ctx, a, e.Log, d, base, flags)
-		if errors.Is(err, work.ErrNoHostAnswers) && base != nil && d.Task.Digest == base.Task.Digest && maps.Equal(d.Task.Includes, base.Task.Includes) {
+		if errors.Is(err, work.ErrNoHostAnswers) && base != nil && sameFiles(base, d.Definition) && !addsVariables(base, d.Definition) {
 			fmt.Fprintf(a.Err, "note: %s\n", view.Clean(err.Error())) // it could be, when the base was made
 		} else if err != nil {
 			return nil, err

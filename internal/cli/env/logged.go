@@ -48,3 +48,14 @@ func (w *workFlags) refuseLogged(uses []runner.SecretUse, d draft, base *environ
 func sameFiles(a, b *environment.Definition) bool {
 	return a.Task.Digest == b.Task.Digest && maps.Equal(a.Task.Includes, b.Task.Includes)
 }
+
+// addsVariables reports whether a task has variables that its base has not: whether they
+// are read, and by something secret, was not seen when the base was made.
+func addsVariables(base, d *environment.Definition) bool {
+	for name := range d.Task.Vars {
+		if _, before := base.Task.Vars[name]; !before {
+			return true
+		}
+	}
+	return false
+}
