@@ -36,17 +36,22 @@ type initAnswer struct {
 	err    error
 }
 
-// initAnswers decodes each answer and compiles its schema once, however many
-// resources get it.
-type initAnswers struct {
+// InitAnswers decodes each answer to init and compiles its schema once, however many
+// resources get it, and however many runs that share it. The zero value is ready; it
+// is safe for concurrent use.
+type InitAnswers struct {
 	mu      sync.Mutex
 	entries map[[sha256.Size]byte]func() initAnswer
 }
 
-func (a *initAnswers) decode(text []byte) initAnswer {
+// mostInitAnswers is how many are kept: types answer much the same for all their
+// resources.
+const mostInitAnswers = 200
+
+func (a *InitAnswers) decode(text []byte) initAnswer {
 	key := sha256.Sum256(text)
 	a.mu.Lock()
-	if a.entries == nil {
+	if a.entries == nil || len(a.entries) >= mostInitAnswers && a.entries[key] == nil {
 		a.entries = map[[sha256.Size]byte]func() initAnswer{}
 	}
 	entry := a.entries[key]

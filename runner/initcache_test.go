@@ -1,9 +1,15 @@
 package runner_test
 
 import (
+	"context"
+	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/runner"
 )
 
 // memory is an InitCache.
@@ -72,6 +78,27 @@ func TestOnlyGoodAnswersAreRemembered(t *testing.T) {
 		_, err := w.apply(t, many(1, "bad"), func(o *options) { o.InitCache = cache })
 		if err == nil || !strings.Contains(err.Error(), "init of bad") || len(cache.answers) != 0 {
 			t.Errorf("%s: %v, %d remembered", name, err, len(cache.answers))
+		}
+	}
+}
+
+// Runs that share what was decoded find the same in it, and it does not grow for ever.
+func TestAnAnswerToInitIsDecodedOnceForManyRuns(t *testing.T) {
+	w := newWorld(t)
+	shared := &runner.InitAnswers{}
+	for i := range 500 {
+		w.engine.Images["thing"] = image(func(ctx context.Context, c enginetest.Call) int {
+			if len(c.Args) > 0 {
+				return w.thing(ctx, c)
+			}
+			_, _ = io.WriteString(c.Stdout, strings.Replace(thingInit, `"value": {}`, fmt.Sprintf(`"value": {"maximum": %d}`, i), 1))
+			return 0
+		})
+		for value, valid := range map[int]bool{i: true, i + 1: false} {
+			_, err := w.apply(t, fmt.Sprintf("resources: {r: {type: thing, config: {value: %d}}}", value), func(o *options) { o.InitAnswers = shared })
+			if (err == nil) != valid {
+				t.Fatalf("%d where at most %d is valid: %v", value, i, err)
+			}
 		}
 	}
 }

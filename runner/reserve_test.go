@@ -214,3 +214,29 @@ func TestAProcessIsNotAskedAboutWhatItDoesNotSee(t *testing.T) {
 		}
 	}
 }
+
+// What is not to be kept is not written, whether a type serves or not.
+func TestALookLeavesNoFiles(t *testing.T) {
+	for _, of := range []string{"served", "thing"} {
+		w, r, run := reserved(t, 5)
+		defer r.Close()
+		look := func(o *options) {
+			run(1)(o)
+			o.Forget = true
+		}
+		for range 2 {
+			if report, err := w.runner(t, many(1, of), look).Drift(t.Context()); err != nil || report.Resources[0].Status != runner.Stale {
+				t.Fatalf("%s: %+v (%v)", of, report, err)
+			}
+		}
+		err := filepath.WalkDir(filepath.Join(w.workspace, ".deployster"), func(path string, d os.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				t.Errorf("%s: %s is left", of, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -14,6 +14,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -31,10 +32,11 @@ type Spec struct {
 	Manifest    *manifest.Manifest
 	Variables   map[string]any
 	Expressions *expression.Evaluator
-	KeepGoing   bool      // after a failure, go on with what does not depend on it
-	InitCache   InitCache // may be nil: each type is asked
-	Version     string    // Deployster's, which types are given
-	Verbose     bool      // which types are given
+	KeepGoing   bool         // after a failure, go on with what does not depend on it
+	InitCache   InitCache    // may be nil: each type is asked
+	InitAnswers *InitAnswers // shared with other runs; may be nil
+	Version     string       // Deployster's, which types are given
+	Verbose     bool         // which types are given
 
 	// Saved plans. A Fingerprint identifies a JSON-like value: equal ones have the
 	// same, others another. With Bound, by name of resource, each one is refused
@@ -73,7 +75,7 @@ type Runner struct {
 	caller     Caller // of what is being done
 	resources  []*resource
 	byName     map[string]*resource
-	inits      initAnswers
+	inits      *InitAnswers
 	secrets    *invoke.Secrets
 	panics     *invoke.Panics
 	invoker    *invoke.Invoker
@@ -93,6 +95,7 @@ var ErrInterrupted = invoke.ErrInterrupted
 func New(spec Spec, containers Containers) *Runner {
 	containers.Parallelism = max(1, containers.Parallelism)
 	r := &Runner{spec: spec, containers: containers, byName: map[string]*resource{}, secrets: &invoke.Secrets{}}
+	r.inits = cmp.Or(spec.InitAnswers, &InitAnswers{})
 	r.panics = invoke.NewPanics(r.secrets, r.reportPanic)
 	r.invoker = invoke.New(containers, r.secrets, r.panics, callObserver{r})
 	for _, m := range spec.Manifest.Resources {

@@ -48,9 +48,16 @@ func (r *Run) removeOrphans(ctx context.Context, on Containers) error {
 	if err != nil {
 		return r.engineFailed(ctx, on, fmt.Errorf("looking for processes left serving: %w", err))
 	}
+	alive := map[string]bool{r.o.ID: true} // many are of one run
 	for _, c := range left {
 		run := c.Labels[invoke.LabelRun]
-		if c.Started && !serves(c) || Alive(r.o.Log, run) {
+		if c.Started && !serves(c) {
+			continue
+		}
+		if _, asked := alive[run]; !asked {
+			alive[run] = Alive(r.o.Log, run)
+		}
+		if alive[run] {
 			continue
 		}
 		u, err := readRun(ctx, r.o.Log, run)

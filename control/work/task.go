@@ -180,7 +180,7 @@ func (w *TaskWorker) probe(ctx context.Context, t environment.Task) (_ environme
 // asProbe makes a run part of the run of all probes. The files of all probes of
 // all tasks would fill a disk, so the returned function removes them.
 func (w *TaskWorker) asProbe(run *Run) (cleanUp func()) {
-	run.Containers.Run = w.id
+	run.Containers.Run, run.Containers.Forget = w.id, true
 	return func() { _ = os.RemoveAll(run.Work) } // at worst they stay
 }
 

@@ -37,16 +37,17 @@ type Config struct {
 	Inputs
 
 	Log         deploylog.Log
-	Texts       Texts              // that revisions carry
-	InitCache   runner.InitCache   // may be nil: each type is asked
-	Parallelism int                // resources of one run that are worked on at once
-	Pull        engine.PullPolicy  // of every image
-	Network     string             // of every container; "" is the engine's default
-	Memory      int64              // of every container, in bytes; 0 is the engine's default
-	Pids        int64              // processes and threads of every container; 0 is the engine's default
-	Notice      func(string)       // receives in a sentence what was found of dead runs
-	Crashed     func(*crash.Error) // receives each panic
-	Reserve     *Reserve           // of processes that serve; may be nil: they end with their run
+	Texts       Texts               // that revisions carry
+	InitCache   runner.InitCache    // may be nil: each type is asked
+	InitAnswers *runner.InitAnswers // of all runs; may be nil
+	Parallelism int                 // resources of one run that are worked on at once
+	Pull        engine.PullPolicy   // of every image
+	Network     string              // of every container; "" is the engine's default
+	Memory      int64               // of every container, in bytes; 0 is the engine's default
+	Pids        int64               // processes and threads of every container; 0 is the engine's default
+	Notice      func(string)        // receives in a sentence what was found of dead runs
+	Crashed     func(*crash.Error)  // receives each panic
+	Reserve     *Reserve            // of processes that serve; may be nil: they end with their run
 }
 
 // Request says what a run is for.
@@ -78,7 +79,7 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 			OrphanTimeout: orphanTimeout, Notice: c.Notice,
 		},
 		Spec: runner.Spec{
-			Manifest: in.Manifest, Variables: in.Variables, Expressions: in.Expressions, InitCache: c.InitCache, Version: c.Version, Verbose: c.Verbose,
+			Manifest: in.Manifest, Variables: in.Variables, Expressions: in.Expressions, InitCache: c.InitCache, InitAnswers: c.InitAnswers, Version: c.Version, Verbose: c.Verbose,
 		},
 		Containers: runner.Containers{
 			Engine: on.Engine, Images: on.Images, Parallelism: c.Parallelism, Pull: c.Pull,

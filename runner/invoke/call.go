@@ -107,7 +107,7 @@ func (v *Invoker) newCall(ctx context.Context, t *Target, c Call, input []byte) 
 		}
 	}
 	dir := filepath.Join(v.containers.Work, t.Name)
-	if t.calls == 0 {
+	if t.calls == 0 && !v.containers.Forget {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("making a directory for %s: %w", t.Name, err)
 		}
@@ -121,7 +121,7 @@ func (v *Invoker) newCall(ctx context.Context, t *Target, c Call, input []byte) 
 	if err := v.keepInput(t, p); err != nil {
 		return nil, fmt.Errorf("keeping the input of %s: %w", c.Action, err)
 	}
-	p.transcripts[0].path, p.transcripts[1].path = path+".stdout", path+".stderr"
+	p.transcripts[0].path, p.transcripts[1].path = v.kept(path+".stdout"), v.kept(path+stderrSuffix)
 	out, errOut := v.lines(p, "stdout", &p.transcripts[0]), v.lines(p, "stderr", &p.transcripts[1])
 	p.stdout, p.stderr = out, errOut
 	if c.Answers {

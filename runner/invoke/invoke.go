@@ -78,6 +78,7 @@ type Containers struct {
 	Place     string // where the resources are, of a manifest that is applied in several places; "" is none
 	Workspace string // absolute; mounted read-only into every container
 	Work      string // absolute; below it each call has its files
+	Forget    bool   // no transcripts are kept, as of a look that nobody reads about
 }
 
 // StateDir is what Deployster keeps below the workspace.

@@ -58,6 +58,9 @@ func NewReserve(owner, dir string, most int, crashed func(*crash.Error)) *Reserv
 // they could not be.
 func (s *server) given(image engine.Image) (given, error) {
 	c := &s.invoker.containers
+	if err := os.MkdirAll(c.StateDir(), 0o700); err != nil { // as where one is started
+		return given{}, fmt.Errorf("making the directory that no type sees: %w", err)
+	}
 	paths := []string{c.Workspace, c.StateDir()}
 	for _, m := range s.mounts {
 		paths = append(paths, m.Source)
@@ -80,17 +83,14 @@ func (r *Reserve) invoker(v *Invoker) *Invoker {
 
 // admit makes a process that is about to be started one that may be kept, and returns
 // what its work directory begins with.
-func (r *Reserve) admit(p *process, g given, name string) (path string, err error) {
-	if err := os.MkdirAll(filepath.Join(r.dir, servedDir), 0o700); err != nil {
-		return "", fmt.Errorf("making a directory: %w", err)
-	}
+func (r *Reserve) admit(p *process, g given, name string) (path string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.count++
 	path = filepath.Join(r.dir, servedDir, fmt.Sprintf("%02d-%s", r.count, name))
 	r.known[p] = place{g, path + workSuffix}
 	p.gone = func() { r.forget(p) }
-	return path, nil
+	return path
 }
 
 // take gives a run a process that was kept, nil where there is none. One that sees what

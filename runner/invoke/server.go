@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -200,11 +199,7 @@ func (s *server) start(ctx context.Context, first *pendingCall) (*process, error
 	v.servers.mu.Lock()
 	defer v.servers.mu.Unlock()
 	v.servers.count++
-	dir := filepath.Join(v.containers.Work, servedDir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("%s cannot be started: making a directory: %w", what, err)
-	}
-	path := filepath.Join(dir, fmt.Sprintf("%02d-%s", v.servers.count, fileName(s.name)))
+	path := filepath.Join(v.containers.Work, servedDir, fmt.Sprintf("%02d-%s", v.servers.count, fileName(s.name)))
 	p, err := s.process(ctx, image, what, path)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be started: %w", what, err)
@@ -219,22 +214,19 @@ func (s *server) process(ctx context.Context, image engine.Image, what, path str
 	reserve := v.containers.Reserve
 	if reserve == nil {
 		p := newProcess(what, v)
-		p.assign(v, path+stderrSuffix)
+		p.assign(v, v.kept(path+stderrSuffix))
 		return p, p.start(ctx, s, image, path)
 	}
 	given, err := s.given(image)
 	if err != nil {
 		return nil, err
 	}
-	if p := reserve.take(given, v, path+stderrSuffix); p != nil {
+	if p := reserve.take(given, v, v.kept(path+stderrSuffix)); p != nil {
 		return p, nil
 	}
 	p := newProcess(what, reserve.invoker(v))
-	p.assign(v, path+stderrSuffix)
-	if path, err = reserve.admit(p, given, fileName(s.name)); err != nil {
-		return nil, err
-	}
-	return p, p.start(ctx, s, image, path)
+	p.assign(v, v.kept(path+stderrSuffix))
+	return p, p.start(ctx, s, image, reserve.admit(p, given, fileName(s.name)))
 }
 
 // start runs the container of the process. path begins that of its work directory.

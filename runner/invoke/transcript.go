@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/deployster-go/deployster/protocol"
 )
@@ -26,18 +28,18 @@ const (
 // maxKept; a stream that said nothing has none. It is for people who look into
 // a failure: when it cannot be written the run goes on, and close says why.
 type transcript struct {
-	path string
+	path string // "" keeps nothing
 	file *os.File
 	size int
 	err  error
 }
 
 func (t *transcript) write(text string) {
-	if text == "" || t.err != nil || t.size > maxKept {
+	if text == "" || t.path == "" || t.err != nil || t.size > maxKept {
 		return
 	}
 	if t.file == nil {
-		if t.file, t.err = os.OpenFile(t.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); t.err != nil {
+		if t.file, t.err = create(t.path); t.err != nil {
 			return
 		}
 	}
@@ -45,6 +47,19 @@ func (t *transcript) write(text string) {
 		text = fmt.Sprintf("[cut off after %d MiB]\n", maxKept>>20)
 	}
 	_, t.err = t.file.WriteString(text)
+}
+
+// create makes a file, with the directory that it is in.
+func create(path string) (*os.File, error) {
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	file, err := os.OpenFile(path, flags, 0o600)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return file, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, flags, 0o600)
 }
 
 func (t *transcript) close() error {
@@ -56,6 +71,9 @@ func (t *transcript) close() error {
 
 // keepInput writes down what a type is given, without secrets.
 func (v *Invoker) keepInput(t *Target, p *pendingCall) error {
+	if v.containers.Forget {
+		return nil
+	}
 	document := p.stdin
 	if len(t.Secret) > 0 {
 		var err error
@@ -87,4 +105,12 @@ func (p Paths) blankInput(input any) any {
 	default: // an init has no configuration yet
 		return input
 	}
+}
+
+// kept is the path of a transcript, "" where none is kept.
+func (v *Invoker) kept(path string) string {
+	if v.containers.Forget {
+		return ""
+	}
+	return path
 }
