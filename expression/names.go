@@ -114,7 +114,7 @@ func (n *names) follow(r reference, from visit) []read {
 	to := visit{r.name, from.isolated || r.isolated}
 	if r.dynamic {
 		n.dynamic = true
-		n.possible.add(r.possible)
+		n.add(r.possible)
 		return nil
 	}
 	if n.visited[to] {
