@@ -25,6 +25,9 @@ type Collector struct {
 	Now    time.Time //
 	Before time.Time // what was used since stays
 	DryRun bool      // remove nothing, and return what would be
+
+	most     int // directories of runs to remove at once; 0 is any number
+	mostLeft int // directories of runs to leave, however new they are, if they are not needed; 0 is any number
 }
 
 // Removed is what was removed of one kind.

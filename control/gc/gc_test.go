@@ -257,3 +257,99 @@ func TestNothingThere(t *testing.T) {
 		t.Errorf("it made a directory: %v", err)
 	}
 }
+
+func TestTheEndsOfRunsCollectOnceAnHour(t *testing.T) {
+	p := newPlace(t)
+	sometimes := func() {
+		t.Helper()
+		if err := gc.Sometimes(t.Context(), p.log, p.dir, p.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	young := p.left(20 * day)
+	p.left(50 * day)
+	sometimes()
+	p.wantLeft(young)
+
+	old := p.left(60 * day)
+	p.now = p.now.Add(59 * time.Minute)
+	sometimes()
+	p.wantLeft(young, old)
+
+	p.now = p.now.Add(2 * time.Minute)
+	unlock, err := p.log.TryLock("gc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sometimes() // another process does it
+	p.wantLeft(young, old)
+	unlock()
+	sometimes()
+	p.wantLeft(young)
+
+	// A clock that was wrong does not keep it from it.
+	old = p.left(60 * day)
+	p.now = p.now.Add(-5 * day)
+	sometimes()
+	p.wantLeft(young)
+}
+
+func TestTheEndOfARunRemovesABoundedPart(t *testing.T) {
+	p := newPlace(t)
+	for range 60 {
+		p.left(40 * day)
+	}
+	for _, left := range []int{10, 0} {
+		if err := gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 1000); err != nil {
+			t.Fatal(err)
+		}
+		if entries, err := os.ReadDir(filepath.Join(p.dir, "work")); err != nil || len(entries) != left {
+			t.Errorf("%d are left, %v, want %d", len(entries), err, left)
+		}
+		p.now = p.now.Add(2 * time.Minute)
+	}
+}
+
+// Many steps within days leave more than a month of the runs of people.
+func TestTheOldestOfTooManyGo(t *testing.T) {
+	p := newPlace(t)
+	first := p.ran("run/web.yaml", 9*day, started, succeeded)
+	second := p.ran("run/other.yaml", 9*day, started)
+	for range 100 {
+		p.left(8 * day)
+	}
+	if err := gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 100); err != nil {
+		t.Fatal(err)
+	}
+	p.left(8 * day)
+	p.left(8 * day)
+	p.now = p.now.Add(2 * time.Hour)
+	if err := gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 100); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(filepath.Join(p.dir, "work"))
+	if err != nil || len(entries) != 102 {
+		t.Errorf("%d are left, %v, want 102: of the two oldest each is needed", len(entries), err)
+	}
+	for _, run := range []string{first, second} {
+		if _, err := os.Stat(filepath.Join(p.dir, "work", run)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What the end of nearly every run costs.
+func BenchmarkTheEndOfARun(b *testing.B) {
+	dir := b.TempDir()
+	log, err := sqlite.Open(b.Context(), filepath.Join(dir, "deployments.db"), sqlite.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer log.Close()
+	now := time.Now()
+	for b.Loop() {
+		if err := gc.Sometimes(b.Context(), log, dir, now); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -44,6 +44,9 @@ func (c *Collector) work(ctx context.Context) (Removed, error) {
 	}
 	var failed failures
 	for _, d := range old {
+		if c.most > 0 && r.Count >= c.most {
+			break
+		}
 		if ctx.Err() != nil {
 			return r, fmt.Errorf("removing what runs left: %w", ctx.Err())
 		}
@@ -74,7 +77,8 @@ type directory struct {
 	used time.Time
 }
 
-// oldRuns are the directories of runs that were not used since Before, oldest first, and
+// oldRuns are the directories of runs that were not used since Before, and the oldest of
+// those that are too many, oldest first, and
 // what a process that died did not remove to the end. All else that lies there is not
 // ours to remove.
 func (c *Collector) oldRuns(root *os.Root) ([]directory, error) {
@@ -82,7 +86,7 @@ func (c *Collector) oldRuns(root *os.Root) ([]directory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking for what runs left: %w", err)
 	}
-	var old []directory
+	var all []directory
 	for _, e := range entries {
 		d := directory{name: e.Name(), run: e.Name()}
 		if rest, removed := strings.CutPrefix(d.name, removedPrefix); removed {
@@ -103,16 +107,17 @@ func (c *Collector) oldRuns(root *os.Root) ([]directory, error) {
 		if began := ulid.Time(id.Time()); began.After(d.used) {
 			d.used = began
 		}
-		switch {
-		case d.run != d.name:
-			d.run = ""
-		case !d.used.Before(c.Before):
-			continue
+		if d.run != d.name {
+			d.run, d.used = "", time.Time{} // and so the first of all
 		}
-		old = append(old, d)
+		all = append(all, d)
 	}
-	slices.SortFunc(old, func(a, b directory) int { return a.used.Compare(b.used) })
-	return old, nil
+	slices.SortFunc(all, func(a, b directory) int { return a.used.Compare(b.used) })
+	old := 0
+	for old < len(all) && (all[old].used.Before(c.Before) || c.mostLeft > 0 && len(all)-old > c.mostLeft) {
+		old++
+	}
+	return all[:old], nil
 }
 
 // needed reports whether what a run left is needed to explain what happened, or by the

@@ -43,7 +43,7 @@ func (w *StepWorker) Work(ctx context.Context, step pipeline.Step, artifacts map
 	if err != nil {
 		return nil, err
 	}
-	defer held.End()
+	defer w.end(held)
 	r := runner.New(run.Spec, run.Containers)
 	if _, err := r.Apply(ctx, run.Caller); err != nil {
 		return nil, err

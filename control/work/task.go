@@ -121,7 +121,7 @@ func (w *TaskWorker) execute(ctx context.Context, run *Run, do func(*runner.Runn
 	if err != nil {
 		return nil, err
 	}
-	defer held.End()
+	defer w.end(held)
 	tail := &outputTail{Recorder: held}
 	run.Caller.Recorder = tail
 	r := runner.New(run.Spec, run.Containers)

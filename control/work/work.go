@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/control/gc"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine"
@@ -143,6 +144,13 @@ func (w *worker) prepare(in *Input, on *Connection, name, place string, details 
 // path is where a manifest lies, which is named below the workspace.
 func (w *worker) path(name string) string {
 	return filepath.Join(w.Workspace, filepath.FromSlash(name))
+}
+
+// end ends a run, and removes a bounded part of what old ones left.
+func (w *worker) end(held *runs.Run) {
+	held.End()
+	// At worst it stays: a run does not fail of it.
+	_ = gc.Sometimes(context.Background(), w.Log, filepath.Join(w.Workspace, engine.StateDir), w.Now())
 }
 
 // guard makes an error of a panic in the work of a controller, which goes on, and

@@ -65,7 +65,7 @@ var floors = []struct {
 	{"control/pipelines", []string{"control/reconcile", "runner", "pipeline", "deploylog", "internal/crash"}},
 	{"control/environments", []string{"control/reconcile", "runner", "environment", "deploylog", "internal/phrase", "internal/crash"}},
 	{"control/promotion", []string{"control/reconcile", "control/pipelines", "control/environments", "runner", "pipeline", "environment", "deploylog", "internal/crash"}},
-	{"control/work", []string{"control/runs", "runner", "runner/*", "manifest", "expression", "engine", "deploylog", "pipeline", "environment", "inventory", "protocol", "schema", "internal/suggest", "internal/shipped", "internal/planfile", "internal/objects", "internal/crash"}},
+	{"control/work", []string{"control/gc", "control/runs", "runner", "runner/*", "manifest", "expression", "engine", "deploylog", "pipeline", "environment", "inventory", "protocol", "schema", "internal/suggest", "internal/shipped", "internal/planfile", "internal/objects", "internal/crash"}},
 	{"internal/query", []string{"control/*", "runner", "pipeline", "environment", "deploylog", "internal/suggest", "internal/phrase"}},
 	{"internal/view", []string{"internal/authoring", "internal/phrase", "internal/query", "internal/picture", "runner", "protocol", "engine", "control/*", "pipeline", "environment", "deploylog", "internal/crash"}},
 	{"internal/picture", []string{"internal/phrase"}},

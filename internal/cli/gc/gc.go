@@ -19,9 +19,6 @@ import (
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
-// defaultAge is how old what is removed is at least, unless somebody says otherwise.
-const defaultAge = 30 * 24 * time.Hour
-
 type options struct {
 	olderThan time.Duration
 	dryRun    bool
@@ -51,7 +48,7 @@ It can run at any time, beside anything, and be killed at any time.`, gc.KeptRun
 		RunE: func(c *cobra.Command, _ []string) error { return run(c.Context(), a, o) },
 	}
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be removed, and remove nothing")
-	c.Flags().DurationVar(&o.olderThan, "older-than", defaultAge, "remove only what was not used for so long, such as 24h")
+	c.Flags().DurationVar(&o.olderThan, "older-than", gc.DefaultAge, "remove only what was not used for so long, such as 24h")
 	return c
 }
 

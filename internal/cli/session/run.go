@@ -8,12 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/deployster-go/deployster/control/gc"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
@@ -30,6 +34,7 @@ type Started struct {
 	Ctx     context.Context
 	signals *interrupt.Signals
 	log     deploylog.Log
+	now     func() time.Time
 
 	removing bool
 }
@@ -64,7 +69,7 @@ func Start(ctx context.Context, a *app.App, command string, files []string, flag
 			return nil, err
 		}
 	}
-	s := &Started{Run: &work.Run{Input: in}}
+	s := &Started{Run: &work.Run{Input: in}, now: a.Now}
 	s.Ctx, s.signals = interrupt.Handle(ctx, a.Notice)
 	defer func() {
 		if err != nil {
@@ -131,6 +136,10 @@ func (s *Started) openExisting(a *app.App, files []string, ef *engines.Flags) er
 // Close closes what was opened.
 func (s *Started) Close() {
 	if s.log != nil {
+		if !s.signals.Interrupted() {
+			// At worst it stays: a command does not fail of what old runs left.
+			_ = gc.Sometimes(s.Ctx, s.log, filepath.Join(s.Workspace, engine.StateDir), s.now())
+		}
 		_ = s.log.Close()
 	}
 	if s.Connection != nil {

@@ -1,0 +1,4 @@
+package gc
+
+// SometimesBounded is Sometimes with other bounds.
+var SometimesBounded = sometimes
