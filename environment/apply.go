@@ -68,6 +68,9 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 	case EventHostsChanged:
 		s.applyHostsChanged(e, p)
 		return
+	case EventHostsHeld:
+		s.kept = &HeldInfo{Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt, digest: p.Held}
+		return
 	}
 	s.refreshAll(e.CreatedAt)
 }
@@ -102,7 +105,7 @@ func (s *State) applyStarted(e deploylog.Event, p payload) {
 	s.active = &s.deployments[len(s.deployments)-1]
 	clear(s.attempts)
 	s.attempts[e.Name] = e.Attempt
-	s.finished, s.started, s.pause, s.lastProgress, s.resumed = false, false, nil, e.CreatedAt, time.Time{}
+	s.finished, s.started, s.pause, s.kept, s.lastProgress, s.resumed = false, false, nil, nil, e.CreatedAt, time.Time{}
 	for _, h := range s.hosts {
 		h.started = false
 	}
@@ -158,7 +161,7 @@ func (s *State) applyDeleted(e deploylog.Event) {
 			r.undeployed = true
 		}
 	}
-	s.deleted, s.active, s.pause, s.lastFinished = true, nil, nil, 0
+	s.deleted, s.active, s.pause, s.kept, s.lastFinished = true, nil, nil, nil, 0
 	s.tasksLeft = slices.ContainsFunc(s.hosts, func(h *host) bool { return !h.lost && len(h.tasks) > 0 })
 	s.hosts, s.byName, s.hostsKnown = nil, map[string]*host{}, false
 	s.sets, s.overdue, s.timers, s.total, s.current = [classCount]set{}, nil, nil, totals{}, map[int]int{}
@@ -169,6 +172,7 @@ const lostHost = "its host is no longer in the inventory"
 // applyHostsChanged folds in hosts that joined, left or were lost.
 func (s *State) applyHostsChanged(e deploylog.Event, p payload) {
 	s.hostsKnown = s.hostsKnown || !p.More
+	s.kept = nil
 	set := func(names []string, wanted, lost bool) {
 		for _, name := range names {
 			h := s.addHost(name)

@@ -58,22 +58,31 @@ type Delete struct {
 	By, Reason     string
 }
 
+// ConfirmHosts lets an environment lose the hosts for which it holds.
+type ConfirmHosts struct {
+	Hosts      []string               // that its query selects now
+	Known      func(host string) bool // as of SetHosts
+	By, Reason string
+}
+
 // SetHosts records which hosts the query of the active revision selects, and which
 // of the other hosts that have tasks are in the inventory at all: a host that is
-// not cannot be cleaned up.
+// not cannot be cleaned up. When more hosts would leave at once than max_leaving, the
+// environment holds instead: it keeps them until they are back, or until ConfirmHosts.
 type SetHosts struct {
 	Selected []string
 	Known    func(host string) bool
 }
 
-func (Create) isCommand()   {}
-func (Update) isCommand()   {}
-func (Deploy) isCommand()   {}
-func (Rollback) isCommand() {}
-func (Pause) isCommand()    {}
-func (Resume) isCommand()   {}
-func (Delete) isCommand()   {}
-func (SetHosts) isCommand() {}
+func (Create) isCommand()       {}
+func (Update) isCommand()       {}
+func (Deploy) isCommand()       {}
+func (Rollback) isCommand()     {}
+func (Pause) isCommand()        {}
+func (Resume) isCommand()       {}
+func (Delete) isCommand()       {}
+func (SetHosts) isCommand()     {}
+func (ConfirmHosts) isCommand() {}
 
 // apply returns a configuration with the overrides.
 func (c Change) apply(to Configuration) Configuration {

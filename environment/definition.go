@@ -74,7 +74,8 @@ func numbers(value any) any {
 
 // InstanceGroup is the hosts that a query selects at any moment.
 type InstanceGroup struct {
-	Query string `json:"query"`
+	Query      string         `json:"query"`
+	MaxLeaving *budget.Budget `json:"max_leaving,omitempty"` // how many hosts may leave at once; nil is half of them
 }
 
 // Configuration is how a revision is deployed.

@@ -115,14 +115,14 @@ func TestSetNamesWhatIsWrong(t *testing.T) {
 		want        string // lines, divided by |
 	}{
 		"no value":                   {"deployment.method", `--set: "deployment.method" is not KEY=VALUE, as in task.vars.image=log-daemon:2`},
-		"no key":                     {"=x", `--set: there is no setting ""; possible are task.manifest, task.vars.NAME, instance_group.query, deployment.method, deployment.min_healthy_percent, deployment.max_over, deployment.min_healthy_time, deployment.healthy_deadline, deployment.progress_deadline, deployment.max_failed, deployment.auto_rollback, deployment.drift`},
+		"no key":                     {"=x", `--set: there is no setting ""; possible are task.manifest, task.vars.NAME, instance_group.query, instance_group.max_leaving, deployment.method, deployment.min_healthy_percent, deployment.max_over, deployment.min_healthy_time, deployment.healthy_deadline, deployment.progress_deadline, deployment.max_failed, deployment.auto_rollback, deployment.drift`},
 		"a misspelt key":             {"deployment.metod=Surge", `--set: there is no setting "deployment.metod", did you mean "deployment.method"?`},
 		"a short key":                {"method=Surge", `--set: there is no setting "method", did you mean "deployment.method"?`},
 		"a variable by its name":     {"image=log-daemon:2", `--set: there is no setting "image", did you mean "task.vars.image"?`},
 		"a misspelt way to it":       {"task.var.image=log-daemon:2", `--set: there is no setting "task.var.image", did you mean "task.vars.image"?`},
 		"the name":                   {"name=Other", `--set: the name of an environment cannot be changed`},
 		"the type":                   {"type=Daemon", `--set: the type of an environment cannot be changed`},
-		"the digest":                 {"task.digest=00ff", `--set: there is no setting "task.digest"; possible are task.manifest, task.vars.NAME, instance_group.query, deployment.method, deployment.min_healthy_percent, deployment.max_over, deployment.min_healthy_time, deployment.healthy_deadline, deployment.progress_deadline, deployment.max_failed, deployment.auto_rollback, deployment.drift`},
+		"the digest":                 {"task.digest=00ff", `--set: there is no setting "task.digest"; possible are task.manifest, task.vars.NAME, instance_group.query, instance_group.max_leaving, deployment.method, deployment.min_healthy_percent, deployment.max_over, deployment.min_healthy_time, deployment.healthy_deadline, deployment.progress_deadline, deployment.max_failed, deployment.auto_rollback, deployment.drift`},
 		"all variables":              {"task.vars={}", `--set: variables are set one by one: task.vars.NAME=VALUE`},
 		"a variable of the tool":     {"task.vars.host=a|task.vars._x=1", `--set: task.vars: "host" is set by deployster itself and cannot be changed|--set: task.vars: "_x" is set by deployster itself and cannot be changed`},
 		"a part of a variable":       {"task.vars.limits.memory=1g", `--set: task.vars: "limits.memory" cannot be the name of a variable: it begins with a letter and consists of letters, digits, _ and -`},
@@ -142,7 +142,7 @@ func TestSetNamesWhatIsWrong(t *testing.T) {
 		"an impossible time":         {"deployment.healthy_deadline=20", `--set deployment.healthy_deadline: must be a time such as 90s, 5m or 1h30m, not "20"`},
 		"Replace without a minimum":  {"deployment.method=Replace", `--set deployment.method: there is no deployment.min_healthy_percent: with the method Replace hosts are without a task while it is replaced, so say how many percent of them must always have a healthy one (75 lets a quarter be down at once, 0 all, 100 none); with the method Surge none is down, and 100 is the default`},
 		"not UTF-8":                  {"task.vars.a=\xff", `--set: "task.vars.a=\xff" is not valid UTF-8`},
-		"escapes":                    {"task.manifest=\x1b[31m|\x1b=1|task.vars.\x1b=1", `--set task.manifest: holds a control character|--set: there is no setting "\x1b"; possible are task.manifest, task.vars.NAME, instance_group.query, deployment.method, deployment.min_healthy_percent, deployment.max_over, deployment.min_healthy_time, deployment.healthy_deadline, deployment.progress_deadline, deployment.max_failed, deployment.auto_rollback, deployment.drift|--set: task.vars: "\x1b" cannot be the name of a variable: it begins with a letter and consists of letters, digits, _ and -`},
+		"escapes":                    {"task.manifest=\x1b[31m|\x1b=1|task.vars.\x1b=1", `--set task.manifest: holds a control character|--set: there is no setting "\x1b"; possible are task.manifest, task.vars.NAME, instance_group.query, instance_group.max_leaving, deployment.method, deployment.min_healthy_percent, deployment.max_over, deployment.min_healthy_time, deployment.healthy_deadline, deployment.progress_deadline, deployment.max_failed, deployment.auto_rollback, deployment.drift|--set: task.vars: "\x1b" cannot be the name of a variable: it begins with a letter and consists of letters, digits, _ and -`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := logDaemon(t).Set(assignments(test.assignments), anyQuery)

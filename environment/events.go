@@ -20,6 +20,7 @@ const (
 	EventPaused                = "environment-paused"
 	EventResumed               = "environment-resumed"
 	EventHostsChanged          = "environment-hosts-changed"
+	EventHostsHeld             = "environment-hosts-held" // too many would leave at once; see SetHosts
 	EventDeleted               = "environment-deleted"
 	EventTaskStarted           = "task-started"
 	EventTaskLaunched          = "task-launched" // it has to stay healthy for a while
@@ -38,7 +39,7 @@ const (
 // EventNames are the names of all events of environments and their tasks.
 func EventNames() []string {
 	return []string{
-		EventCreated, EventUpdated, EventStarted, EventFinished, EventFailed, EventStuck, EventPaused, EventResumed, EventHostsChanged, EventDeleted,
+		EventCreated, EventUpdated, EventStarted, EventFinished, EventFailed, EventStuck, EventPaused, EventResumed, EventHostsChanged, EventHostsHeld, EventDeleted,
 		EventTaskStarted, EventTaskLaunched, EventTaskFinished, EventTaskFailed, EventTaskDeadlinePassed, EventTaskDied, EventTaskLost, EventTaskDrifted,
 		EventTaskRecovered, EventTaskTerminating, EventTaskTerminated, EventTaskTerminationFailed,
 	}
@@ -115,6 +116,7 @@ type payload struct {
 	Left       []string       `json:"left,omitempty"`
 	Lost       []string       `json:"lost,omitempty"`
 	More       bool           `json:"more,omitempty"` // the next event lists more hosts
+	Held       string         `json:"held,omitempty"` // SHA-256 of the names of the hosts that would leave
 	By         string         `json:"by,omitempty"`
 	Reason     string         `json:"reason,omitempty"`
 	Step       string         `json:"step,omitempty"`

@@ -60,6 +60,10 @@ func (s *State) deploymentReasons() (all []Reason) {
 		add(Paused, s.pause.Seq)
 	}
 	switch {
+	case s.kept != nil:
+		d := s.details()
+		d.seq, d.cause = s.kept.Seq, s.kept.Reason
+		all = append(all, d.explain(AwaitsConfirmation, s.target))
 	case !s.hostsKnown:
 		add(HostsUnknown, f.Seq)
 	case s.total.desired == 0 && f.Kind != ByDelete:

@@ -236,7 +236,7 @@ func TestARollbackToOtherHostsWaitsUntilTheyAreKnown(t *testing.T) {
 	w := deployed(t, 5, nil)
 	w.update(func(d *Definition) {
 		image("log-daemon:2")(d)
-		d.Deployment.AutoRollback, d.InstanceGroup.Query = true, "attribute:stack == gamma"
+		d.Deployment.AutoRollback, d.InstanceGroup = true, InstanceGroup{Query: "attribute:stack == gamma", MaxLeaving: &budget.Budget{Percent: 100}}
 	}, []string{"h6"})
 	w.begin("start 2 h6")
 	w.after(10 * time.Minute)
@@ -357,7 +357,9 @@ func TestHostsThatComeGetATaskAndThoseThatGoAreCleaned(t *testing.T) {
 // Until the new hosts are healthy, tasks on the old ones are what there is.
 func TestHostsThatGoAreNotCleanedBeforeOthersAreHealthy(t *testing.T) {
 	w := deployed(t, 2, func(d *Definition) { d.Deployment.MinHealthyPercent = 50 })
-	w.update(func(d *Definition) { d.InstanceGroup.Query = "other" }, []string{"h3", "h4"})
+	w.update(func(d *Definition) {
+		d.InstanceGroup = InstanceGroup{Query: "other", MaxLeaving: &budget.Budget{Percent: 100}}
+	}, []string{"h3", "h4"})
 	w.can("start 2 h3", "start 2 h4", "terminate 1 h1")
 	w.begin("terminate 1 h1")
 	w.can("terminate 1 h1", "start 2 h3", "start 2 h4")

@@ -26,6 +26,7 @@ var settings = []string{
 	"task.manifest",
 	"task.vars",
 	"instance_group.query",
+	"instance_group.max_leaving",
 	"deployment.method",
 	"deployment.min_healthy_percent",
 	"deployment.max_over",

@@ -48,6 +48,8 @@ func (p *parser) setting(path string, n *yamlfile.Node) (ok bool) {
 		d.Task.Vars, ok = readVars(n)
 	case "instance_group.query":
 		d.InstanceGroup.Query, ok = p.readQuery(n)
+	case "instance_group.max_leaving":
+		d.InstanceGroup.MaxLeaving, ok = readBudget(n)
 	case "deployment.method":
 		c.Method, ok = readWord(n, "method", Replace, Surge)
 	case "deployment.min_healthy_percent":

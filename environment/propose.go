@@ -40,7 +40,9 @@ func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 	case Delete:
 		return s.delete(c, now)
 	case SetHosts:
-		return s.setHosts(c)
+		return s.setHosts(c), nil
+	case ConfirmHosts:
+		return s.confirm(c)
 	default:
 		return nil, refusal.New(UnknownCommand, "environments have no command %T", c)
 	}
@@ -226,11 +228,19 @@ const maxHosts = 256 << 10
 // startEvents ends the active deployment, if it has not finished, and starts another.
 func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploylog.Event) {
 	p := payload{Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Step: d.step, Hosts: d.hosts}
+	held := payload{}
 	if d.hosts != nil {
+		group := s.revisions[d.revision-1].Definition.InstanceGroup
+		if d.kind != ByRollback || group.Query == s.Query() || len(*d.hosts) == 0 { // else it goes back to hosts that it had
+			held.Reason, held.Held = s.refuses(group, *d.hosts)
+		}
 		sorted := append([]string{}, *d.hosts...)
 		slices.Sort(sorted)
 		if p.Hosts = &sorted; len(chunks(sorted)) > 1 {
 			p.Hosts = nil // SetHosts records them
+		}
+		if held.Reason != "" {
+			p.Hosts = nil // it keeps those that it has
 		}
 	}
 	if d.kind == ByRollback {
@@ -248,9 +258,12 @@ func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploy
 		}
 		events = append(events, s.event(EventFailed, payload{Error: cause, By: d.by, Reason: d.reason}))
 	}
-	return append(events, deploylog.Event{
-		Deployment: id, Target: s.target, Revision: strconv.Itoa(d.revision), Name: EventStarted, Attempt: 1, Data: p.data(),
-	})
+	start := deploylog.Event{Deployment: id, Target: s.target, Revision: strconv.Itoa(d.revision), Name: EventStarted, Attempt: 1, Data: p.data()}
+	if events = append(events, start); held.Reason != "" {
+		start.Name, start.Data = EventHostsHeld, held.data()
+		events = append(events, start)
+	}
+	return events
 }
 
 // newID is NAME:REVISION@TIMESTAMP, in hundredths of seconds, as in the seed.
@@ -321,10 +334,25 @@ func (s *State) checkDeletedAgain(c Delete) error {
 	return nil
 }
 
-func (s *State) setHosts(c SetHosts) ([]deploylog.Event, error) {
+func (s *State) setHosts(c SetHosts) []deploylog.Event {
 	if s.active == nil {
-		return nil, nil
+		return nil
 	}
+	if d := s.definition(); d != nil && (s.active.Kind != ByRollback || s.hostsKnown || len(c.Selected) == 0) {
+		reason, digest := s.refuses(d.InstanceGroup, c.Selected)
+		switch {
+		case reason == "":
+		case s.kept != nil && s.kept.digest == digest:
+			return nil
+		default:
+			return []deploylog.Event{s.event(EventHostsHeld, payload{Reason: reason, Held: digest})}
+		}
+	}
+	return s.changeHosts(c)
+}
+
+// changeHosts are the events of what is selected now.
+func (s *State) changeHosts(c SetHosts) []deploylog.Event {
 	if s.active.Kind == ByDelete {
 		c.Selected = nil
 	}
@@ -346,11 +374,11 @@ func (s *State) setHosts(c SetHosts) ([]deploylog.Event, error) {
 			left = append(left, h.name)
 		}
 	}
-	return s.hostsChanged(joined, left, lost), nil
+	return s.hostsChanged(joined, left, lost)
 }
 
 // hostsChanged are the events of hosts that came and went, in parts that fit into
-// the log. There is one of no hosts when they become known.
+// the log. There is one of no hosts when they become known, or are back.
 func (s *State) hostsChanged(joined, left, lost []string) []deploylog.Event {
 	var payloads []payload
 	for _, part := range chunks(joined) {
@@ -362,7 +390,7 @@ func (s *State) hostsChanged(joined, left, lost []string) []deploylog.Event {
 	for _, part := range chunks(lost) {
 		payloads = append(payloads, payload{Lost: part})
 	}
-	if len(payloads) == 0 && !s.hostsKnown {
+	if len(payloads) == 0 && (!s.hostsKnown || s.kept != nil) {
 		payloads = append(payloads, payload{})
 	}
 	var events []deploylog.Event

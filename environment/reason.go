@@ -21,6 +21,7 @@ const (
 	Paused             ReasonCode = "paused"
 	HostsUnknown       ReasonCode = "hosts-unknown"
 	NoHosts            ReasonCode = "no-hosts"
+	AwaitsConfirmation ReasonCode = "awaits-confirmation" // too many hosts would leave at once
 	NoController       ReasonCode = "no-controller"
 	IsStuck            ReasonCode = "stuck"
 )
@@ -102,6 +103,8 @@ func (d details) text(code ReasonCode) (message, change string) {
 		return message, "deployster env resume " + d.environment + ", or another deployment"
 	case HostsUnknown:
 		return "its hosts are not known yet", EventHostsChanged + ", recorded by the controller"
+	case AwaitsConfirmation:
+		return fmt.Sprintf("it keeps its hosts (event %d): %s", d.seq, d.cause), "the hosts selected again, or deployster env confirm " + d.environment
 	case NoHosts:
 		return fmt.Sprintf("the query %s selects no hosts", d.query), "a host that the query selects"
 	case NoController:

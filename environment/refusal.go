@@ -25,6 +25,7 @@ const (
 	InvalidChange       refusal.Code = "invalid-change"
 	AlreadyPaused       refusal.Code = "already-paused"
 	NotPaused           refusal.Code = "not-paused"
+	NothingToConfirm    refusal.Code = "nothing-to-confirm"
 	UnknownCommand      refusal.Code = "unknown-command"
 )
 

@@ -88,6 +88,7 @@ type Report struct {
 	Rows        []Row       `json:"revisions"`
 	Deployment  *Deployment `json:"deployment,omitempty"` // the active one; nil before the first
 	Pause       *PauseInfo  `json:"pause,omitempty"`
+	Held        *HeldInfo   `json:"held,omitempty"`             // it keeps hosts that its query no longer selects
 	Deadline    time.Time   `json:"progress_deadline,omitzero"` // of a running deployment
 	Healthy     int         `json:"healthy"`                    // hosts with a healthy task of any revision
 	Minimum     int         `json:"minimum"`                    // that must stay healthy

@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -49,6 +50,10 @@ func (n *naive) start(s *simulation, e deploylog.Event, p payload) {
 	}
 	delete(n.bad, f.revision)
 	n.known = n.known && was != nil && was.revision > 0 && f.revision > 0 && n.revisions[was.revision-1].InstanceGroup == n.revisions[f.revision-1].InstanceGroup
+	n.kept = false
+	if p.Hosts != nil {
+		n.startsWith(s, was, *p.Hosts)
+	}
 	for _, h := range n.hosts {
 		h.begun = false
 		h.wanted = h.wanted && p.Kind != ByDelete && p.Hosts == nil
@@ -100,11 +105,57 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 		f.paused = true
 	case EventResumed:
 		f.paused, f.progress, f.resumed = false, e.CreatedAt, e.CreatedAt
-	case EventHostsChanged:
-		n.moved(e, p)
+	case EventHostsHeld, EventHostsChanged:
+		n.noteHosts(s, e, p)
 	default:
 		s.fail("there is no event %s", e.Name)
 	}
+}
+
+// startsWith wants a deployment to take no hosts away by mistake. A rollback to another
+// query goes back to the hosts that there were.
+func (n *naive) startsWith(s *simulation, was *inForce, hosts []string) {
+	f := n.force
+	back := f.kind == ByRollback && was != nil && was.revision > 0 && n.revisions[was.revision-1].InstanceGroup.Query != n.revisions[f.revision-1].InstanceGroup.Query
+	if f.kind != ByDelete && (!back || len(hosts) == 0) {
+		n.believes(s, "", slices.DeleteFunc(slices.Clone(n.names), func(name string) bool { return slices.Contains(hosts, name) }))
+	}
+}
+
+// noteHosts takes note of hosts that come and go, or that are kept.
+func (n *naive) noteHosts(s *simulation, e deploylog.Event, p payload) {
+	if e.Name == EventHostsHeld {
+		if n.kept = true; s.calm || s.chance(0.7) { // else the next deployment, or the hosts that are back, end it
+			s.after(s.between(0, time.Minute), s.confirm)
+		}
+		return
+	}
+	n.kept = false
+	if back := n.force.kind == ByRollback && !n.known && len(s.selected(s.told.Query())) > 0; !back {
+		n.believes(s, p.By, append(slices.Clone(p.Left), p.Lost...))
+	}
+	n.moved(e, p)
+}
+
+// believes wants no more than half of the hosts to leave at once, and not the last one,
+// unless a person has said so.
+func (n *naive) believes(s *simulation, by string, leaving []string) {
+	lost, all := 0, 0
+	for _, h := range n.hosts {
+		if h.wanted {
+			if all++; slices.Contains(leaving, h.name) {
+				lost++
+			}
+		}
+	}
+	if by == "" && n.force.kind != ByDelete && 2*lost > all && (lost > 1 || all == 1) {
+		s.fail("%d of %d hosts leave at once, and nobody has confirmed it", lost, all)
+	}
+}
+
+// confirm lets the hosts go.
+func (s *simulation) confirm() {
+	s.command(ConfirmHosts{Hosts: s.selected(s.told.Query()), Known: func(host string) bool { return s.machine(host).in }, By: "alice@host"})
 }
 
 func (n *naive) moved(e deploylog.Event, p payload) {

@@ -15,6 +15,7 @@ type naive struct {
 	hosts     map[string]*naiveHost
 	names     []string // of the hosts, sorted
 	known     bool
+	kept      bool         // hosts that are not selected, until somebody confirms that they leave
 	active    int          // the last revision whose deployment has finished
 	goesBack  int          // the revision to which a rollback is to follow at once
 	good      []int        // revisions whose deployment has finished, in that order

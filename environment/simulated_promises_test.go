@@ -211,6 +211,9 @@ func (n *naive) sees(l *look) string {
 
 // follows wants the hosts to be those that the inventory has.
 func (n *naive) follows(s *simulation, query string) {
+	if n.kept {
+		return
+	}
 	selected := s.selected(query)
 	for _, name := range n.names {
 		h, in := n.hosts[name], s.machine(name).in

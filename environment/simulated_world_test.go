@@ -228,6 +228,9 @@ func (s *simulation) quieten() {
 	}
 	s.moved()
 	s.command(Resume{By: "alice@host"})
+	if s.naive.kept {
+		s.after(time.Minute, s.confirm)
+	}
 	if s.control == nil {
 		s.begin()
 	}

@@ -36,6 +36,7 @@ type State struct {
 	started      bool // a task of it was started
 	lastProgress time.Time
 	pause        *PauseInfo
+	kept         *HeldInfo // hosts that it keeps although they are not selected
 	resumed      time.Time
 	clock        time.Time // the latest time of an event or decision
 	lastFinished int       // the revision of the last deployment that has finished; 0 is none
@@ -89,6 +90,8 @@ func (s *State) Idle() bool {
 	case s.total.inFlight > 0:
 		return false
 	case s.pause != nil || s.active.Status == DeploymentStuck:
+		return true
+	case !s.hostsKnown && s.kept != nil:
 		return true
 	case !s.finished || !s.hostsKnown:
 		return false

@@ -8,7 +8,7 @@ import (
 
 // Report returns the status of the environment.
 func (s *State) Report() Report {
-	r := Report{Environment: s.name, Event: s.head, Deleted: s.deleted, Rows: []Row{}, Hosts: []HostRow{}, Pause: s.pause}
+	r := Report{Environment: s.name, Event: s.head, Deleted: s.deleted, Rows: []Row{}, Hosts: []HostRow{}, Pause: s.pause, Held: s.kept}
 	for _, v := range s.revisions {
 		r.Rows = append(r.Rows, s.row(v))
 	}

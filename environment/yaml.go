@@ -38,6 +38,10 @@ func (d *Definition) tree() map[string]any {
 		deployment, _ := tree["deployment"].(map[string]any)
 		deployment["max_failed"], _ = typed(d.Deployment.MaxFailed.String())
 	}
+	if d.InstanceGroup.MaxLeaving != nil {
+		group, _ := tree["instance_group"].(map[string]any)
+		group["max_leaving"], _ = typed(d.InstanceGroup.MaxLeaving.String())
+	}
 	return tree
 }
 

@@ -89,6 +89,9 @@ func (d *document) hostsAndRemarks(r environment.Report, hosts bool) {
 	if p := r.Pause; p != nil {
 		below.line(d.style.yellow("Paused") + " since " + phrase.Moment(p.Since) + by(p.By) + because(p.Reason) + event(p.Seq) + ": nothing new begins until it is resumed, or something is deployed.")
 	}
+	if h := r.Held; h != nil {
+		below.line(d.style.yellow("Keeps its hosts") + " since " + phrase.Moment(h.Since) + event(h.Seq) + ": " + clean(h.Reason) + ". They leave by deployster env confirm " + clean(r.Environment) + ".")
+	}
 	if c := r.Deployment; c != nil && c.Status == environment.DeploymentStuck {
 		below.line(d.style.red("Stuck") + ": " + clean(c.ID) + event(c.Since))
 		below.cause("  ", withoutHosts(c.Cause, r.Hosts), hosts)
@@ -232,7 +235,7 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	switch e.Name {
 	case environment.EventFailed, environment.EventStuck, environment.EventTaskFailed, environment.EventTaskDied, environment.EventTaskTerminationFailed:
 		mark = d.style.red("✘")
-	case environment.EventPaused, environment.EventTaskDeadlinePassed, environment.EventTaskLost, environment.EventTaskDrifted:
+	case environment.EventPaused, environment.EventHostsHeld, environment.EventTaskDeadlinePassed, environment.EventTaskLost, environment.EventTaskDrifted:
 		mark = d.style.yellow("!")
 	case environment.EventFinished, environment.EventTaskFinished, environment.EventTaskRecovered, environment.EventTaskTerminated:
 		mark = d.style.green("✔")

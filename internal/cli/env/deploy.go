@@ -177,6 +177,7 @@ func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(o d
 		}
 		id := startedBy(events)
 		defer noticeIdle(a, e, o.name)
+		defer noticeHeld(a, e, o.name)
 		return a.Recorded(map[string]any{"environment": o.name, "deployment_id": id, "hosts": len(hosts)}, events,
 			fmt.Sprintf("deployment %s is started, %s", id, phrase.Count(len(hosts), "host")), "")
 	})

@@ -1,0 +1,82 @@
+package environment
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/refusal"
+)
+
+// HeldInfo is why an environment keeps hosts that its query no longer selects.
+type HeldInfo struct {
+	Reason string    `json:"reason"`
+	Seq    int64     `json:"event"`
+	Since  time.Time `json:"since"`
+	digest string    // of the hosts that would leave
+}
+
+// mostLeaving is how many of so many hosts may leave at once. A percentage lets one go
+// at least, and the last host only if it is 100%.
+func (g InstanceGroup) mostLeaving(hosts int) int {
+	most := budget.Budget{Percent: 50}
+	if g.MaxLeaving != nil {
+		most = *g.MaxLeaving
+	}
+	switch {
+	case most.Count > 0 || most.Percent == 0 || most.Percent == 100:
+		return most.Of(hosts)
+	case most.Of(hosts) == 0 && hosts > 1:
+		return 1
+	default:
+		return most.Of(hosts)
+	}
+}
+
+// refuses is why a group does not lose at once the hosts that are not selected any more,
+// and which they are; "" if it does. What selects them is an inventory that somebody
+// edits, and a mistake in it must not take the tasks of all hosts.
+func (s *State) refuses(g InstanceGroup, selected []string) (reason, digest string) {
+	const named = 5
+	stays := make(map[string]bool, len(selected))
+	for _, name := range selected {
+		stays[name] = true
+	}
+	var leaving []string
+	desired := 0
+	for _, h := range s.hosts {
+		if h.desired {
+			if desired++; !stays[h.name] {
+				leaving = append(leaving, h.name)
+			}
+		}
+	}
+	most := g.mostLeaving(desired)
+	if len(leaving) <= most {
+		return "", ""
+	}
+	slices.Sort(leaving)
+	sum := sha256.Sum256([]byte(strings.Join(leaving, "\n")))
+	return fmt.Sprintf("%d of %s would leave at once, and max_leaving lets %d go: %s",
+		len(leaving), phrase.Count(desired, "host"), most, phrase.First(leaving, named)), hex.EncodeToString(sum[:])
+}
+
+// confirm lets the hosts go for which the environment holds.
+func (s *State) confirm(c ConfirmHosts) ([]deploylog.Event, error) {
+	if s.kept == nil {
+		return nil, refusal.New(NothingToConfirm, "environment %s has nothing to confirm: it keeps no hosts that its query no longer selects", s.name)
+	}
+	events := s.changeHosts(SetHosts{Selected: c.Hosts, Known: c.Known})
+	for i := range events {
+		p := read(events[i].Data)
+		p.By, p.Reason = c.By, c.Reason
+		events[i].Data = p.data()
+	}
+	return events, nil
+}

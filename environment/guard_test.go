@@ -1,0 +1,94 @@
+package environment
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/internal/budget"
+)
+
+func (w *world) holds() string {
+	if held := w.state.Report().Held; held != nil {
+		return held.Reason
+	}
+	return ""
+}
+
+func TestAMistakeInTheInventoryTakesNoTasks(t *testing.T) {
+	for _, n := range []int{1, 2, 10} {
+		w := deployed(t, n, func(d *Definition) { d.Deployment.MinHealthyPercent = 0 })
+		for _, known := range []bool{true, false} {
+			w.propose(SetHosts{Known: func(string) bool { return known }})
+			w.can()
+			if got := w.holds(); !strings.Contains(got, "would leave at once") {
+				t.Errorf("of %d hosts none is selected, and it holds because of %q", n, got)
+			}
+			reasons := w.state.Explain(w.state.target, w.now)
+			if len(reasons) != 1 || reasons[0].Code != AwaitsConfirmation || !strings.Contains(reasons[0].Change, "deployster env confirm SomeEnvironment/Prod") {
+				t.Errorf("it explains %+v", reasons)
+			}
+			if events, err := w.state.Propose(SetHosts{Known: func(string) bool { return known }}, w.now); err != nil || len(events) > 0 {
+				t.Errorf("it is recorded again: %v, %v", events, err)
+			}
+			w.propose(SetHosts{Selected: hosts(n)})
+			w.can()
+			if got := w.holds(); got != "" {
+				t.Errorf("the hosts are back, and it holds because of %q", got)
+			}
+		}
+	}
+}
+
+func TestSoManyHostsMayLeaveAtOnce(t *testing.T) {
+	for _, test := range []struct {
+		most     *budget.Budget
+		of, stay int
+		holds    bool
+	}{
+		{nil, 10, 5, false}, {nil, 10, 4, true}, {nil, 3, 2, false}, {nil, 3, 1, true}, {nil, 2, 1, false}, {nil, 1, 0, true},
+		{&budget.Budget{}, 10, 9, true}, {most(1), 1, 0, false}, {most(2), 10, 8, false}, {most(2), 10, 7, true},
+		{&budget.Budget{Percent: 1}, 10, 9, false}, {&budget.Budget{Percent: 1}, 10, 8, true}, {&budget.Budget{Percent: 100}, 10, 0, false}, {&budget.Budget{Percent: 100}, 1, 0, false},
+	} {
+		w := deployed(t, test.of, func(d *Definition) { d.InstanceGroup.MaxLeaving = test.most })
+		w.propose(SetHosts{Selected: hosts(test.stay)})
+		if got := w.holds(); got != "" != test.holds {
+			t.Errorf("with max_leaving %v %d of %d hosts stay, and it holds because of %q", test.most, test.stay, test.of, got)
+		}
+	}
+}
+
+func TestAPersonConfirmsThatHostsLeave(t *testing.T) {
+	w := deployed(t, 4, func(d *Definition) { d.Deployment.MinHealthyPercent = 0 })
+	w.refuses(ConfirmHosts{Hosts: hosts(4)}, NothingToConfirm)
+	w.propose(SetHosts{Selected: hosts(1)})
+	w.can()
+	w.propose(ConfirmHosts{Hosts: hosts(1), By: "alice@host", Reason: "decommissioned"})
+	w.can("terminate 1 h2", "terminate 1 h3", "terminate 1 h4")
+	if p := read(w.last(EventHostsChanged).Data); p.By != "alice@host" || p.Reason != "decommissioned" || w.holds() != "" {
+		t.Errorf("it is recorded by %q because of %q, and holds because of %q", p.By, p.Reason, w.holds())
+	}
+	w.refuses(ConfirmHosts{Hosts: hosts(1)}, NothingToConfirm)
+}
+
+// A deployment whose query selects too few of the present hosts waits; with the query of
+// the revision before, it goes to the hosts that there are.
+func TestADeploymentDoesNotTakeHostsThatAMistakeLeavesOut(t *testing.T) {
+	w := deployed(t, 4, func(d *Definition) { d.Deployment.MinHealthyPercent = 0 })
+	w.update(func(d *Definition) { d.InstanceGroup.Query = "typo" }, nil)
+	w.can()
+	if got := w.holds(); !strings.Contains(got, "4 of 4 hosts would leave at once, and max_leaving lets 2 go: h1, h2, h3, h4") {
+		t.Errorf("it holds because of %q", got)
+	}
+	if !w.state.Idle() {
+		t.Error("it is not idle, and waits for a person")
+	}
+	w.propose(ConfirmHosts{Hosts: hosts(1), By: "alice@host"})
+	w.can("terminate 1 h1", "terminate 1 h2", "terminate 1 h3", "terminate 1 h4")
+
+	w = deployed(t, 4, func(d *Definition) { d.Deployment.MinHealthyPercent = 0 })
+	w.update(image("log-daemon:2"), hosts(1))
+	w.can("terminate 1 h1", "terminate 1 h2", "terminate 1 h3", "terminate 1 h4")
+	if w.holds() == "" {
+		t.Error("it does not hold")
+	}
+}
