@@ -26,8 +26,9 @@ type Collector struct {
 	Before time.Time // what was used since stays
 	DryRun bool      // remove nothing, and return what would be
 
-	most     int // directories of runs to remove at once; 0 is any number
-	mostLeft int // directories of runs to leave, however new they are, if they are not needed; 0 is any number
+	most     int           // directories of runs to remove at once; 0 is any number
+	mostTime time.Duration // for removing directories of runs; 0 is any
+	mostLeft int           // directories of runs to leave, however new they are, if they are not needed; 0 is any number
 }
 
 // Removed is what was removed of one kind.
@@ -36,6 +37,8 @@ type Removed struct {
 	Count  int        `json:"count"`
 	Bytes  int64      `json:"bytes"`
 	Oldest *time.Time `json:"oldest,omitempty"` // when the oldest of them was last used
+
+	more bool // there may be more to remove
 }
 
 // The kinds of what is removed.

@@ -300,7 +300,7 @@ func TestTheEndOfARunRemovesABoundedPart(t *testing.T) {
 		p.left(40 * day)
 	}
 	for _, left := range []int{10, 0} {
-		if err := gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 1000); err != nil {
+		if err := gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 1000, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		if entries, err := os.ReadDir(filepath.Join(p.dir, "work")); err != nil || len(entries) != left {
@@ -308,6 +308,20 @@ func TestTheEndOfARunRemovesABoundedPart(t *testing.T) {
 		}
 		p.now = p.now.Add(2 * time.Minute)
 	}
+}
+
+func TestTheEndOfARunTakesABoundedTime(t *testing.T) {
+	p := newPlace(t)
+	kept := p.left(40 * day)
+	if err := gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 1000, time.Nanosecond); err != nil {
+		t.Fatal(err)
+	}
+	p.wantLeft(kept)
+	p.now = p.now.Add(2 * time.Minute) // and the next ends soon go on with it
+	if err := gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 1000, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	p.wantLeft()
 }
 
 // Many steps within days leave more than a month of the runs of people.
@@ -318,13 +332,13 @@ func TestTheOldestOfTooManyGo(t *testing.T) {
 	for range 100 {
 		p.left(8 * day)
 	}
-	if err := gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 100); err != nil {
+	if err := gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 100, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	p.left(8 * day)
 	p.left(8 * day)
 	p.now = p.now.Add(2 * time.Hour)
-	if err := gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 100); err != nil {
+	if err := gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 50, 100, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(filepath.Join(p.dir, "work"))

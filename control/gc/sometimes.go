@@ -16,11 +16,12 @@ import (
 const DefaultAge = 30 * 24 * time.Hour
 
 // Runs collect at their end, but all of them together once within an interval, and then at
-// most so many directories: no run pays for what many have left.
+// most so many directories, for so long: no run pays for what many have left.
 const (
 	interval      = time.Hour
 	afterMost     = time.Minute // where there may be more to remove
 	mostSometimes = 5000
+	mostTime      = time.Second / 2
 	mostLeft      = 10000
 )
 
@@ -32,10 +33,10 @@ const stampName = "gc"
 // some process did so within the hour. It is for the end of each run: mostly it only looks at the time
 // of a file.
 func Sometimes(ctx context.Context, log deploylog.Log, dir string, now time.Time) error {
-	return sometimes(ctx, log, dir, now, mostSometimes, mostLeft)
+	return sometimes(ctx, log, dir, now, mostSometimes, mostLeft, mostTime)
 }
 
-func sometimes(ctx context.Context, log deploylog.Log, dir string, now time.Time, most, mostLeft int) error {
+func sometimes(ctx context.Context, log deploylog.Log, dir string, now time.Time, most, mostLeft int, mostTime time.Duration) error {
 	stamp := filepath.Join(dir, stampName)
 	if collected(stamp, now) {
 		return nil
@@ -55,9 +56,9 @@ func sometimes(ctx context.Context, log deploylog.Log, dir string, now time.Time
 	if err := touch(stamp, now); err != nil {
 		return fmt.Errorf("removing what old runs left: %w", err)
 	}
-	c := Collector{Log: log, Dir: dir, Now: now, Before: now.Add(-DefaultAge), most: most, mostLeft: mostLeft}
+	c := Collector{Log: log, Dir: dir, Now: now, Before: now.Add(-DefaultAge), most: most, mostLeft: mostLeft, mostTime: mostTime}
 	removed, err := c.Collect(ctx)
-	if err == nil && slices.ContainsFunc(removed, func(r Removed) bool { return r.Kind == Work && r.Count == most }) {
+	if err == nil && slices.ContainsFunc(removed, func(r Removed) bool { return r.more }) {
 		err = touch(stamp, now.Add(afterMost-interval))
 	}
 	return err

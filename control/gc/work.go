@@ -42,9 +42,14 @@ func (c *Collector) work(ctx context.Context) (Removed, error) {
 	if err != nil {
 		return r, err
 	}
+	var over <-chan time.Time // never without a bound
+	if c.mostTime > 0 {
+		over = time.After(c.mostTime)
+	}
 	var failed failures
 	for _, d := range old {
-		if c.most > 0 && r.Count >= c.most {
+		if c.most > 0 && r.Count >= c.most || isOver(over) {
+			r.more = true
 			break
 		}
 		if ctx.Err() != nil {
@@ -68,6 +73,15 @@ func (c *Collector) work(ctx context.Context) (Removed, error) {
 		r.used(d.used)
 	}
 	return r, failed.err()
+}
+
+func isOver(over <-chan time.Time) bool {
+	select {
+	case <-over:
+		return true
+	default:
+		return false
+	}
 }
 
 // directory is what a run left.
