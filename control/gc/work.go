@@ -162,6 +162,16 @@ func remove(root *os.Root, name string) error {
 	return root.RemoveAll(removed)
 }
 
+// RemoveRun removes the directory of a run that is over, which is gone at once.
+func RemoveRun(dir string) error {
+	root, err := os.OpenRoot(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // opened for reading
+	return remove(root, filepath.Base(dir))
+}
+
 // size is how many bytes the files in a directory have, as far as they can be read.
 func size(root *os.Root, name string) (bytes int64) {
 	_ = fs.WalkDir(root.FS(), name, func(_ string, e fs.DirEntry, err error) error {

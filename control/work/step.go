@@ -16,7 +16,7 @@ type StepWorker struct{ worker }
 
 // NewStepWorker returns a worker on the engines of a pool, which stays open.
 func NewStepWorker(c Config, pool *EnginePool) *StepWorker {
-	return &StepWorker{worker{Config: c, pool: pool, command: "pipeline run"}}
+	return &StepWorker{worker: worker{Config: c, pool: pool, command: "pipeline run"}}
 }
 
 // Work implements pipelines.Worker.
@@ -48,6 +48,7 @@ func (w *StepWorker) Work(ctx context.Context, step pipeline.Step, artifacts map
 	if _, err := r.Apply(ctx, run.Caller); err != nil {
 		return nil, err
 	}
+	w.kept.add(string(run.Control.Target), run.Work) // what failed stays, to explain it
 	return made(r, step), nil
 }
 

@@ -34,9 +34,6 @@ type TaskWorker struct {
 	probing *runs.Run
 	id      string // of that run
 
-	mu   sync.Mutex
-	kept map[string][]string // directories of runs, by place, oldest first
-
 	watched sync.Map // hosts that were watched before
 }
 
@@ -48,7 +45,7 @@ const probeTimeout = 30 * time.Second
 func NewTaskWorker(c Config, pool *EnginePool, promoted []string) (*TaskWorker, error) {
 	w := &TaskWorker{
 		worker:   worker{Config: c, pool: pool, command: "env run"},
-		promoted: promoted, ProbeTimeout: probeTimeout, id: newID(c.Now()), kept: map[string][]string{},
+		promoted: promoted, ProbeTimeout: probeTimeout, id: newID(c.Now()),
 	}
 	var err error
 	if w.probing, err = runs.Watch(runs.Options{Log: c.Log, ID: w.id}); err != nil {
@@ -126,23 +123,8 @@ func (w *TaskWorker) execute(ctx context.Context, run *Run, do func(*runner.Runn
 	run.Caller.Recorder = tail
 	r := runner.New(run.Spec, run.Containers)
 	_, err = do(r, ctx, run.Caller)
-	w.keepFiles(run.Control.Place, run.Work)
+	w.kept.add(run.Control.Place, run.Work)
 	return r, tail.with(err)
-}
-
-// mostKept is of how many runs of a task the files are kept. A task that is
-// retried again and again would fill a disk.
-const mostKept = 5
-
-// keepFiles keeps the files of a run, and removes those of an earlier one where
-// there are too many.
-func (w *TaskWorker) keepFiles(place, dir string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.kept[place] = append(w.kept[place], dir)
-	for ; len(w.kept[place]) > mostKept; w.kept[place] = w.kept[place][1:] {
-		_ = os.RemoveAll(w.kept[place][0]) // at worst it stays
-	}
 }
 
 // Observe implements environments.Tasks.

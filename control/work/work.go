@@ -130,6 +130,7 @@ type worker struct {
 	Config
 	pool    *EnginePool
 	command string // as the log names it
+	kept    keptFiles
 }
 
 // prepare describes a run of a manifest, which is named below the workspace, in
