@@ -288,7 +288,7 @@ func TestTheEndsOfRunsCollectOnceAnHour(t *testing.T) {
 	p.wantLeft(young)
 
 	// A clock that was wrong does not keep it from it.
-	old = p.left(60 * day)
+	p.left(60 * day)
 	p.now = p.now.Add(-5 * day)
 	sometimes()
 	p.wantLeft(young)
