@@ -481,7 +481,7 @@ resources:
 			t.Fatal("it was started")
 		}
 	}
-	if got := w.runs(); got != 5 {
+	if got := w.runs(); got != 5+1 { // and the work directories of the processes that are kept
 		t.Errorf("the files of %d runs are kept", got)
 	}
 	good := w.task(1, "antworker001", files, map[string]any{"path": "made"})
