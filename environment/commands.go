@@ -58,7 +58,8 @@ type Delete struct {
 	By, Reason     string
 }
 
-// ConfirmHosts lets an environment lose the hosts for which it holds.
+// ConfirmHosts lets an environment lose the hosts for which it holds. It is refused when
+// others would leave, and so many that it would hold for them, too.
 type ConfirmHosts struct {
 	Hosts      []string               // that its query selects now
 	Known      func(host string) bool // as of SetHosts

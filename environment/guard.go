@@ -67,10 +67,25 @@ func (s *State) refuses(g InstanceGroup, selected []string) (reason, digest stri
 		len(leaving), phrase.Count(desired, "host"), most, phrase.First(leaving, named)), hex.EncodeToString(sum[:])
 }
 
-// confirm lets the hosts go for which the environment holds.
+// holdsFor is why the environment holds when those hosts are selected, and which would
+// leave; "" if it does not. A rollback goes back to hosts that it had.
+func (s *State) holdsFor(selected []string) (reason, digest string) {
+	d := s.definition()
+	if d == nil || s.active.Kind == ByRollback && !s.hostsKnown && len(selected) > 0 {
+		return "", ""
+	}
+	return s.refuses(d.InstanceGroup, selected)
+}
+
+// confirm lets the hosts go for which the environment holds, and no others: the inventory
+// of who confirms may be older than what is held for, or be written at that moment.
 func (s *State) confirm(c ConfirmHosts) ([]deploylog.Event, error) {
 	if s.kept == nil {
 		return nil, refusal.New(NothingToConfirm, "environment %s has nothing to confirm: it keeps no hosts that its query no longer selects", s.name)
+	}
+	if reason, digest := s.holdsFor(c.Hosts); reason != "" && digest != s.kept.digest {
+		return nil, refusal.New(OthersWouldLeave, "environment %s holds for other hosts since event %d (%s), and others would leave now: %s; use the inventory for which it holds, or confirm again once the controller has seen this one (deployster env status %s)",
+			s.name, s.kept.Seq, s.kept.Reason, reason, s.name)
 	}
 	events := s.changeHosts(SetHosts{Selected: c.Hosts, Known: c.Known})
 	for i := range events {

@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -70,6 +71,34 @@ func TestAPersonConfirmsThatHostsLeave(t *testing.T) {
 	w.refuses(ConfirmHosts{Hosts: hosts(1)}, NothingToConfirm)
 }
 
+// Who confirms has seen what is held, and the inventory may be another by then.
+func TestAPersonConfirmsNoMoreThanWhatIsHeld(t *testing.T) {
+	w := deployed(t, 6, func(d *Definition) { d.Deployment.MinHealthyPercent = 0 })
+	w.propose(SetHosts{Selected: hosts(2)})
+	for _, others := range [][]string{nil, hosts(1), {"h5", "h6"}} {
+		err := w.refuses(ConfirmHosts{Hosts: others, By: "alice@host"}, OthersWouldLeave)
+		for _, want := range []string{"4 of 6 hosts would leave at once", fmt.Sprintf("others would leave now: %d of 6", 6-len(others)), "deployster env status"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%v: it does not say %q", err, want)
+			}
+		}
+	}
+	w.can()
+	if w.holds() == "" {
+		t.Error("it does not hold any more")
+	}
+	w.propose(SetHosts{})
+	w.refuses(ConfirmHosts{Hosts: hosts(2)}, OthersWouldLeave)
+	w.propose(ConfirmHosts{By: "alice@host"})
+	w.can("terminate 1 h1", "terminate 1 h2", "terminate 1 h3", "terminate 1 h4", "terminate 1 h5", "terminate 1 h6")
+
+	// So few may leave that nobody has to confirm it.
+	w = deployed(t, 6, func(d *Definition) { d.Deployment.MinHealthyPercent = 0 })
+	w.propose(SetHosts{Selected: hosts(2)})
+	w.propose(ConfirmHosts{Hosts: hosts(4), By: "alice@host"})
+	w.can("terminate 1 h5", "terminate 1 h6")
+}
+
 // A deployment whose query selects too few of the present hosts waits; with the query of
 // the revision before, it goes to the hosts that there are.
 func TestADeploymentDoesNotTakeHostsThatAMistakeLeavesOut(t *testing.T) {
@@ -82,6 +111,7 @@ func TestADeploymentDoesNotTakeHostsThatAMistakeLeavesOut(t *testing.T) {
 	if !w.state.Idle() {
 		t.Error("it is not idle, and waits for a person")
 	}
+	w.propose(SetHosts{Selected: hosts(1)})
 	w.propose(ConfirmHosts{Hosts: hosts(1), By: "alice@host"})
 	w.can("terminate 1 h1", "terminate 1 h2", "terminate 1 h3", "terminate 1 h4")
 

@@ -338,17 +338,14 @@ func (s *State) setHosts(c SetHosts) []deploylog.Event {
 	if s.active == nil {
 		return nil
 	}
-	if d := s.definition(); d != nil && (s.active.Kind != ByRollback || s.hostsKnown || len(c.Selected) == 0) {
-		reason, digest := s.refuses(d.InstanceGroup, c.Selected)
-		switch {
-		case reason == "":
-		case s.kept != nil && s.kept.digest == digest:
-			return nil
-		default:
-			return []deploylog.Event{s.event(EventHostsHeld, payload{Reason: reason, Held: digest})}
-		}
+	switch reason, digest := s.holdsFor(c.Selected); {
+	case reason == "":
+		return s.changeHosts(c)
+	case s.kept != nil && s.kept.digest == digest:
+		return nil
+	default:
+		return []deploylog.Event{s.event(EventHostsHeld, payload{Reason: reason, Held: digest})}
 	}
-	return s.changeHosts(c)
 }
 
 // changeHosts are the events of what is selected now.

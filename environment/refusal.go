@@ -26,6 +26,7 @@ const (
 	AlreadyPaused       refusal.Code = "already-paused"
 	NotPaused           refusal.Code = "not-paused"
 	NothingToConfirm    refusal.Code = "nothing-to-confirm"
+	OthersWouldLeave    refusal.Code = "others-would-leave" // than those for which it holds
 	UnknownCommand      refusal.Code = "unknown-command"
 )
 

@@ -30,7 +30,8 @@ func newConfirmCommand(a *app.App) *cobra.Command {
 
 When more hosts would leave at once than its max_leaving, an environment keeps them
 and their tasks, until the query selects them again or this command confirms that
-they are to leave, as the inventory is now. "env status" shows which they are.`,
+they are to leave. "env status" shows which they are; where the inventory is another
+by now and others would leave, so many that it would keep them, too, it is refused.`,
 		Example: "  deployster env confirm shop/prod --reason 'rack 3 is decommissioned'",
 		Args:    arguments.Named("an environment"),
 		RunE: func(c *cobra.Command, args []string) error {
