@@ -108,7 +108,9 @@ func (c *collector) bounded() error {
 }
 
 // follow reads what may be included by names that are known only later, with what that
-// includes. What cannot be read or is no template fails where it is included, if it is.
+// includes. What is not there now is not there for whoever includes it, and what is no
+// template fails where it is included, if it is. What is there and cannot be read is
+// refused: it would be missing in the revision, and a fallback would take its place.
 func (c *collector) follow(possible expression.Usage) error {
 	seen := map[string]bool{}
 	candidates, directories := possible.Candidates, possible.Directories
@@ -132,10 +134,17 @@ func (c *collector) follow(possible expression.Usage) error {
 				continue
 			}
 			seen[name] = true
-			u, err := c.evaluator.ExamineFile(name)
+			_, err := c.read(path.Clean(name))
 			switch {
 			case err != nil && c.bounded() != nil:
 				return c.bounded()
+			case errors.Is(err, fs.ErrNotExist):
+				continue
+			case err != nil:
+				return unreadable(name, err)
+			}
+			u, err := c.evaluator.ExamineFile(name)
+			switch {
 			case err != nil:
 				continue
 			case u.Anywhere:
@@ -148,34 +157,83 @@ func (c *collector) follow(possible expression.Usage) error {
 	return nil
 }
 
+// unreadable refuses what may be included, and is there, and cannot be read.
+func unreadable(name string, err error) error {
+	return fmt.Errorf("%s, which may be included, cannot be read: %w; correct or remove it", name, err)
+}
+
 // below are the files in a directory of the workspace and those below it; none where
 // there is no such directory.
 func (c *collector) below(directory string) (names []string, err error) {
+	if !fs.ValidPath(directory) {
+		return nil, nil // it leads out of the workspace, and is refused where it is included
+	}
 	root, err := os.OpenRoot(c.workspace)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close() //nolint:errcheck // opened for reading
-	if !fs.ValidPath(directory) {
-		return nil, nil // it leads out of the workspace, and is refused where it is included
+	info, err := root.Stat(directory)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, unreadable(directory, err)
+	case !info.IsDir():
+		return nil, unreadable(directory, errors.New("it is not a directory"))
 	}
-	err = fs.WalkDir(root.FS(), directory, func(name string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil && name == directory:
-			return fs.SkipAll
-		case err != nil:
-			return err
-		case name == engine.StateDir:
-			return fs.SkipDir
-		case entry.IsDir():
-			return nil
-		}
-		if names = append(names, name); len(names) > maxCarried {
-			return fmt.Errorf("the directory %s has more than %d files, too many for a revision to carry", directory, maxCarried)
-		}
+	w := &walk{root: root, start: directory}
+	err = fs.WalkDir(root.FS(), directory, w.visit)
+	return w.names, err
+}
+
+// walk finds the files below a directory of the workspace, also those that symbolic links
+// lead to, since whoever includes them follows these.
+type walk struct {
+	root  *os.Root
+	start string
+	links int // to directories
+	names []string
+}
+
+func (w *walk) visit(name string, entry fs.DirEntry, err error) error {
+	switch {
+	case err != nil:
+		return unreadable(name, err)
+	case name == engine.StateDir:
+		return fs.SkipDir
+	case entry.IsDir():
 		return nil
-	})
-	return names, err
+	}
+	if entry.Type()&fs.ModeSymlink != 0 {
+		// Why a link leads nowhere is found when it is read as a file.
+		if info, err := w.root.Stat(name); err == nil && info.IsDir() {
+			return w.through(name, info)
+		}
+	}
+	if w.names = append(w.names, name); len(w.names) > maxCarried {
+		return fmt.Errorf("the directory %s has more than %d files, too many for a revision to carry", w.start, maxCarried)
+	}
+	return nil
+}
+
+// through walks the directory that a link leads to. Below one that leads to a directory
+// in which it is itself, there is no end of names.
+func (w *walk) through(link string, target fs.FileInfo) error {
+	for within := link; within != "."; {
+		within = path.Dir(within)
+		info, err := w.root.Stat(within)
+		if err != nil {
+			return unreadable(within, err)
+		}
+		if os.SameFile(info, target) {
+			return unreadable(link, fmt.Errorf("it is a link to %s, in which it is itself", within))
+		}
+	}
+	if w.links++; w.links > maxCarried {
+		return fmt.Errorf("the directory %s has more than %d links to directories, too many for a revision to carry", w.start, maxCarried)
+	}
+	return fs.WalkDir(w.root.FS(), link, w.visit)
 }
 
 // Digests are the SHA-256 of each file.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +36,22 @@ func (c checkout) write(name, text string) {
 	c.Helper()
 	path := filepath.Join(c.dir, name)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c checkout) link(name, to string) {
+	c.Helper()
+	path := filepath.Join(c.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.Symlink(to, path)); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c checkout) fifo(name string) {
+	c.Helper()
+	path := filepath.Join(c.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), syscall.Mkfifo(path, 0o600)); err != nil {
 		c.Fatal(err)
 	}
 }
@@ -97,6 +114,44 @@ func TestWhatARevisionCannotCarryIsRefusedWithItsPlace(t *testing.T) {
 	if files, err := Collect(c.dir, manifest.Source{Name: "half.yaml", Data: []byte("resources: {a: {type: [")}); err == nil || !strings.Contains(err.Error(), "half.yaml:1") {
 		t.Errorf("a file that is half saved: %v, %v", files, err)
 	}
+}
+
+func TestWhatMayBeIncludedAndCannotBeReadIsRefused(t *testing.T) {
+	c := newCheckout(t, map[string]string{"conf/default": "D", "conf/h1": "1", "large": strings.Repeat("x", 1<<20+1), "loop/a/file": "", "dir/file": ""})
+	outside := newCheckout(t, map[string]string{"h7": "secret"})
+	c.fifo("pipe/h7")
+	c.link("links/h7", filepath.Join(outside.dir, "h7"))
+	c.link("links2/prod", outside.dir)
+	c.link("out", outside.dir)
+	c.link("loop/a/b", "../../loop")
+	for content, says := range map[string]string{
+		`{% include ["pipe/" ~ host, "conf/default"] %}`:                 "pipe/h7, which may be included, cannot be read: it is not a file",
+		`{% include ["dir", "conf/default"] %}`:                          "dir, which may be included, cannot be read: it is not a file",
+		`{% include "large" if host is defined else "conf/default" %}`:   "large, which may be included, cannot be read: it is larger than 1 MiB",
+		`{% include ["links/" ~ host, "conf/default"] %}`:                "links/h7, which may be included, cannot be read: it is outside of the workspace",
+		`{% include ["links2/" ~ stage ~ "/" ~ host, "conf/default"] %}`: "links2/prod, which may be included, cannot be read: it is outside of the workspace",
+		`{% include ["out/" ~ host, "conf/default"] %}`:                  "out, which may be included, cannot be read: ",
+		`{% include "conf/h1/" ~ host ignore missing %}`:                 "conf/h1, which may be included, cannot be read: it is not a directory",
+		`{% include ["conf/h1/x", "conf/default"] %}`:                    "conf/h1/x, which may be included, cannot be read: not a directory",
+		`{% include "loop/" ~ host ignore missing %}`:                    "loop/a/b, which may be included, cannot be read: it is a link to loop, in which it is itself",
+	} {
+		if files, err := c.collect(content); err == nil || files != nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("with %s: %v, %v, want an error that says %q", content, slices.Sorted(maps.Keys(files)), err, says)
+		}
+	}
+	c.wantCarried(`{% include ["conf/" ~ host, "conf/default"] %}`, "conf/default", "conf/h1")
+}
+
+func TestARevisionCarriesWhatLinksLeadTo(t *testing.T) {
+	c := newCheckout(t, map[string]string{"conf/beta/h1": "beta", "conf/default": "D", "shared/h2": "2"})
+	c.link("conf/prod", "beta")
+	c.link("conf/beta/shared", "../../shared")
+	c.link("conf/beta/h3", "../default")
+	c.link("conf/beta/gone", "nowhere")
+	c.link("all", "conf")
+	c.wantCarried(`{% include ["conf/" ~ stage ~ "/" ~ host, "shared/h2"] %}`, "conf/default", "conf/beta/h1", "conf/beta/h3",
+		"conf/beta/shared/h2", "conf/prod/h1", "conf/prod/h3", "conf/prod/shared/h2", "shared/h2")
+	c.wantCarried(`{% include "all/prod/" ~ host %}`, "all/prod/h1", "all/prod/h3", "all/prod/shared/h2")
 }
 
 func TestTooManyFilesAreNotCarried(t *testing.T) {
