@@ -106,15 +106,24 @@ func (e *Evaluator) Examine(src string) (u Usage, err error) {
 	return e.begin(nil).usage(e.template(src)), nil
 }
 
-// ExamineFile is Examine of a file that may be included.
-func (e *Evaluator) ExamineFile(name string) (u Usage, err error) {
+// Includes tells what a file may include, by constant names and others: the Candidates,
+// Directories and Anywhere of a Usage. It reads none of these, so that one that cannot be
+// read hides no other.
+func (e *Evaluator) Includes(name string) (u Usage, err error) {
 	defer python.RecoverTo(&err)
-	s := e.begin(nil)
-	t, err := s.load(name)
+	t, err := e.begin(nil).load(name)
 	if err != nil {
 		return Usage{}, err
 	}
-	return s.usage(t), nil
+	var all possible
+	for _, r := range t.references {
+		if r.dynamic {
+			all.add(r.possible)
+		} else {
+			all.files = append(all.files, r.name)
+		}
+	}
+	return Usage{Candidates: all.files, Directories: all.directories, Anywhere: all.anywhere}, nil
 }
 
 // Evaluate evaluates a template. It fails with a SyntaxError, an

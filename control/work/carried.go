@@ -143,7 +143,7 @@ func (c *collector) follow(possible expression.Usage) error {
 			case err != nil:
 				return unreadable(name, err)
 			}
-			u, err := c.evaluator.ExamineFile(name)
+			u, err := c.evaluator.Includes(name)
 			switch {
 			case err != nil:
 				continue

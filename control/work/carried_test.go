@@ -154,6 +154,20 @@ func TestARevisionCarriesWhatLinksLeadTo(t *testing.T) {
 	c.wantCarried(`{% include "all/prod/" ~ host %}`, "all/prod/h1", "all/prod/h3", "all/prod/shared/h2")
 }
 
+func TestWhatIsAbsentOrBrokenHidesNothingThatAPossibleFileIncludes(t *testing.T) {
+	c := newCheckout(t, map[string]string{
+		"hosts/h1": `{% if big %}{% include "lib/absent" %}{% include "lib/half" %}{% endif %}{% include "lib/common" %}{% include "more/" ~ x %}`,
+		"hosts/h2": `{% extends "lib/base" %}`,
+		"lib/half": "{% if", "lib/common": `{% include "lib/deep" %}{% include "hosts/h1" %}`, "lib/deep": "", "more/x": "",
+		"lib/base": `{% import "lib/macros" as m %}`, "lib/macros": "",
+	})
+	c.wantCarried(`{% include "hosts/" ~ host %}`, "hosts/h1", "hosts/h2", "lib/base", "lib/common", "lib/deep", "lib/half", "lib/macros", "more/x")
+	c.link("lib/absent", t.TempDir())
+	if files, err := c.collect(`{% include "hosts/" ~ host %}`); err == nil || files != nil || !strings.Contains(err.Error(), "lib/absent, which may be included") {
+		t.Errorf("with a link that leads out: %v, %v", files, err)
+	}
+}
+
 func TestTooManyFilesAreNotCarried(t *testing.T) {
 	c := newCheckout(t, nil)
 	for i := range maxCarried + 1 {
