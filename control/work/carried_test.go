@@ -182,7 +182,7 @@ func TestTooManyFilesAreNotCarried(t *testing.T) {
 func (c checkout) config() Config {
 	return Config{
 		Inputs: Inputs{Workspace: c.dir, Now: time.Now, Hide: func(any) {}},
-		Texts:  NewTexts(filepath.Join(c.dir, ".deployster", "objects"), c.dir),
+		Texts:  NewTexts(filepath.Join(c.dir, ".deployster", "objects"), c.dir, nil),
 	}
 }
 

@@ -20,10 +20,10 @@ type Texts struct {
 	older   string // directory of those that were kept before there were objects
 }
 
-// NewTexts are those in a directory of objects, and those that a former version kept
-// below the workspace.
-func NewTexts(dir, workspace string) Texts {
-	return Texts{objects.In(dir), filepath.Join(workspace, engine.StateDir, "manifests")}
+// NewTexts are those in a directory of objects, which give is to give to its users, and
+// those that a former version kept below the workspace.
+func NewTexts(dir, workspace string, give objects.Give) Texts {
+	return Texts{objects.In(dir, give), filepath.Join(workspace, engine.StateDir, "manifests")}
 }
 
 // Keep keeps a text, which is durable on return, and returns its digest.
@@ -37,10 +37,18 @@ func (t Texts) Load(digest string) ([]byte, error) {
 			text, err = older, failed
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: put it back from a copy of the directory of the log, or make a new revision of the present files", err)
+	return text, remedied(err)
+}
+
+// remedied is why a text could not be read, with what to do.
+func remedied(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: give the directory of objects, with all that is in it, to the owner of the log", err)
+	case errors.Is(err, objects.ErrMissing), errors.Is(err, objects.ErrAltered):
+		return fmt.Errorf("%w: put it back from a copy of the directory of the log, or make a new revision of the present files", err)
 	}
-	return text, nil
+	return err
 }
 
 // ReadFile reads a file that somebody named, up to the size that files of

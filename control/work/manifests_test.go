@@ -2,6 +2,8 @@ package work
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +13,7 @@ import (
 )
 
 func TestATextIsKeptAsItWas(t *testing.T) {
-	texts := NewTexts(filepath.Join(t.TempDir(), "objects"), t.TempDir())
+	texts := NewTexts(filepath.Join(t.TempDir(), "objects"), t.TempDir(), nil)
 	const text = "resources: {} # a secret\n"
 	digest, err := texts.Keep([]byte(text))
 	if err != nil {
@@ -31,10 +33,25 @@ func TestATextIsKeptAsItWas(t *testing.T) {
 	}
 }
 
+// Other errors have other remedies: what may not be read is there.
+func TestATextThatCannotBeReadIsNotCalledLost(t *testing.T) {
+	dir := t.TempDir()
+	texts := NewTexts(filepath.Join(dir, "objects"), dir, nil)
+	if err := os.WriteFile(filepath.Join(dir, "objects"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := texts.Load(strings.Repeat("0", 64)); err == nil || strings.Contains(err.Error(), "put it back") {
+		t.Errorf("where no directory is, is said %v", err)
+	}
+	if err := fmt.Errorf("object: %w", fs.ErrPermission); !strings.Contains(remedied(err).Error(), "the owner of the log") {
+		t.Errorf("of what may not be read is said %v", remedied(err))
+	}
+}
+
 // Former versions kept the manifests of environments below the workspace.
 func TestATextThatAFormerVersionKeptIsRead(t *testing.T) {
 	workspace := t.TempDir()
-	texts := NewTexts(filepath.Join(t.TempDir(), "objects"), workspace)
+	texts := NewTexts(filepath.Join(t.TempDir(), "objects"), workspace, nil)
 	const text = "resources: {}\n"
 	digest := objects.Hash([]byte(text))
 	path := filepath.Join(workspace, ".deployster", "manifests", digest+".yaml")

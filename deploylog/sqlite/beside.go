@@ -101,9 +101,35 @@ func stats(f *os.File, path string) (own, log *syscall.Stat_t, err error) {
 // this process may: whoever may use the log must be able to use what belongs to
 // it. SQLite does so with the write-ahead log.
 func likeLog(f *os.File, log *syscall.Stat_t) {
-	mode := fs.FileMode(log.Mode).Perm() | 0o600 // a log that is protected for a while is not so for ever
+	give(f, log, fs.FileMode(log.Mode).Perm()|0o600) // a log that is protected for a while is not so for ever
+}
+
+// give gives a file the owner and the group of the log, and a mode.
+func give(f *os.File, log *syscall.Stat_t, mode fs.FileMode) {
 	if f.Chown(int(log.Uid), int(log.Gid)) != nil && f.Chown(-1, int(log.Gid)) != nil {
 		mode &^= 0o070 // its group is not the log's
 	}
 	_ = f.Chmod(mode)
+}
+
+// GiveObject gives a file or a directory of the objects that belong to the log at path
+// to who owns the log, as likeLog does, and to its group where that may write the log:
+// they may hold secrets, which the log does not, so nobody else gets them. One that was
+// not made by this process is left to another owner, as a link may lead to it.
+func GiveObject(path string, f *os.File, made bool) {
+	own, log, err := stats(f, path)
+	if err != nil || !made && own.Uid != log.Uid {
+		return
+	}
+	mode := fs.FileMode(0o600)
+	if log.Mode&0o060 == 0o060 {
+		mode = 0o660
+	}
+	if own.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+		mode |= mode >> 2 & 0o110
+	}
+	if own.Uid == log.Uid && own.Gid == log.Gid && fs.FileMode(own.Mode).Perm() == mode {
+		return
+	}
+	give(f, log, mode)
 }

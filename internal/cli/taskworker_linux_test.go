@@ -92,7 +92,7 @@ func (w *works) write(name, text string) {
 // task is the task of a revision, the manifest of which is kept.
 func (w *works) task(revision int, host, text string, vars map[string]any) environment.Task {
 	w.Helper()
-	digest, err := objects.In(filepath.Join(w.dir, ".deployster", "objects")).Keep([]byte(text))
+	digest, err := objects.In(filepath.Join(w.dir, ".deployster", "objects"), nil).Keep([]byte(text))
 	if err != nil {
 		w.Fatal(err)
 	}

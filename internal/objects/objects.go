@@ -2,8 +2,8 @@
 // these bytes and no others, whatever has become of the files they were read from.
 //
 // An object is there whole or not at all, durable before its hash is returned, and only
-// its owner can read it, since it may hold secrets. What was altered afterwards is
-// refused when it is read.
+// its owner can read it, since it may hold secrets, unless it is given to others. What
+// was altered afterwards is refused when it is read.
 package objects
 
 import (
@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/deployster-go/deployster/internal/atomicfile"
 )
@@ -31,10 +32,23 @@ var ErrMissing = errors.New("is missing")
 var ErrAltered = errors.New("is not what it was when it was stored")
 
 // Store is a directory of objects. Any number of processes may use it at once.
-type Store struct{ dir string }
+type Store struct {
+	dir  string
+	give Give
+}
 
-// In is the store in a directory, which is made with its first object.
-func In(dir string) Store { return Store{filepath.Join(dir, "sha256")} }
+// Give gives a file, or a directory, of a store to those who are to use it, as far as
+// this process may. made is whether this process has just made it.
+type Give func(f *os.File, made bool)
+
+// In is the store in a directory, which is made with its first object. Without give it
+// is for whoever makes it.
+func In(dir string, give Give) Store {
+	if give == nil {
+		give = func(*os.File, bool) {}
+	}
+	return Store{filepath.Join(dir, "sha256"), give}
+}
 
 // Hash is the name of a content: its SHA-256 in hexadecimal.
 func Hash(content []byte) string {
@@ -57,8 +71,8 @@ func (s Store) Keep(content []byte) (hash string, err error) {
 		return "", fmt.Errorf("storing object %s: it has %d bytes, at most %d are possible", hash, len(content), maxSize)
 	}
 	if _, kept := s.Load(hash); kept != nil {
-		if err = os.MkdirAll(s.dir, 0o700); err == nil {
-			err = atomicfile.WriteFile(s.path(hash), content)
+		if err = s.makeDirectories(); err == nil {
+			err = s.write(hash, content)
 		}
 	}
 	// Also of one that is there: who wrote it may have died before this.
@@ -69,6 +83,46 @@ func (s Store) Keep(content []byte) (hash string, err error) {
 		return "", fmt.Errorf("storing object %s: %w", hash, err)
 	}
 	return hash, nil
+}
+
+// makeDirectories makes the directories of the store, and gives them to its users.
+func (s Store) makeDirectories() error {
+	outer := filepath.Dir(s.dir)
+	if err := os.MkdirAll(filepath.Dir(outer), 0o700); err != nil {
+		return err
+	}
+	for _, dir := range []string{outer, s.dir} {
+		failed := os.Mkdir(dir, 0o700)
+		if failed != nil && !errors.Is(failed, fs.ErrExist) {
+			return failed
+		}
+		f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+		if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) {
+			continue // a link to another directory, of which its user takes care
+		}
+		if err != nil {
+			return err
+		}
+		s.give(f, failed == nil)
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write makes an object, which has its users before it has its name.
+func (s Store) write(hash string, content []byte) error {
+	f, err := atomicfile.Create(s.path(hash))
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	s.give(f.File, true)
+	if _, err := f.Write(content); err != nil {
+		return err
+	}
+	return f.Commit()
 }
 
 // Load returns the content of a hash, and no other.

@@ -3,9 +3,11 @@ package objects_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,7 +47,7 @@ func refused(t *testing.T, s objects.Store, hash string, as error) {
 
 func TestAnObjectIsKeptByItsHashForItsOwner(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "objects")
-	s := objects.In(dir)
+	s := objects.In(dir, nil)
 	hash := keep(t, s, "a secret\n")
 	if hash != objects.Hash([]byte("a secret\n")) || !objects.IsHash(hash) {
 		t.Errorf("its hash is %s", hash)
@@ -65,9 +67,41 @@ func TestAnObjectIsKeptByItsHashForItsOwner(t *testing.T) {
 	}
 }
 
+// Whoever keeps an object may be another than those who are to read it.
+func TestWhatIsMadeIsGivenToItsUsersBeforeItHasItsName(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "objects")
+	var given []string
+	s := objects.In(dir, func(f *os.File, made bool) {
+		info, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		what := filepath.Base(f.Name())
+		if !info.IsDir() {
+			what = fmt.Sprintf("%d bytes", info.Size())
+		}
+		given = append(given, fmt.Sprint(what, " ", made))
+	})
+	keep(t, s, "content")
+	keep(t, s, "content")
+	keep(t, s, "other")
+	want := []string{"objects true", "sha256 true", "0 bytes true", "objects false", "sha256 false", "0 bytes true"}
+	if !slices.Equal(given, want) {
+		t.Errorf("given are %q, want %q", given, want)
+	}
+}
+
+func TestAStoreMayBeALink(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "objects")
+	if err := os.Symlink(t.TempDir(), dir); err != nil {
+		t.Fatal(err)
+	}
+	keep(t, objects.In(dir, nil), "content")
+}
+
 func TestAMissingOrAlteredObjectIsRefusedWithItsHashAndCanBeKeptAgain(t *testing.T) {
 	dir := t.TempDir()
-	s := objects.In(dir)
+	s := objects.In(dir, nil)
 	hash := keep(t, s, "content")
 	path := filepath.Join(dir, "sha256", hash)
 	for what, alter := range map[string]func() error{
@@ -93,7 +127,7 @@ func TestAMissingOrAlteredObjectIsRefusedWithItsHashAndCanBeKeptAgain(t *testing
 
 func TestWhatIsNoHashNamesNoFile(t *testing.T) {
 	dir := t.TempDir()
-	s := objects.In(dir)
+	s := objects.In(dir, nil)
 	hash := keep(t, s, "content")
 	for _, bad := range []string{"", hash[:10], strings.ToUpper(hash), "../sha256/" + hash, filepath.Join(dir, "sha256", hash), hash + "\n"} {
 		if got, err := s.Load(bad); err == nil || !strings.Contains(err.Error(), "SHA-256") {
@@ -104,19 +138,19 @@ func TestWhatIsNoHashNamesNoFile(t *testing.T) {
 
 func TestWhatCannotBeKeptIsNotThere(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := objects.In(dir).Keep(make([]byte, 16<<20+1)); err == nil || !strings.Contains(err.Error(), "bytes") {
+	if _, err := objects.In(dir, nil).Keep(make([]byte, 16<<20+1)); err == nil || !strings.Contains(err.Error(), "bytes") {
 		t.Errorf("of what is too large is said %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := objects.In(filepath.Join(dir, "file")).Keep([]byte("x")); err == nil {
+	if _, err := objects.In(filepath.Join(dir, "file"), nil).Keep([]byte("x")); err == nil {
 		t.Error("it was kept below a file")
 	}
 }
 
 func TestManyKeepOneContentAtOnce(t *testing.T) {
-	s := objects.In(t.TempDir())
+	s := objects.In(t.TempDir(), nil)
 	content := bytes.Repeat([]byte("0123456789"), 10_000)
 	var group sync.WaitGroup
 	for range 20 {

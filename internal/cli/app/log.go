@@ -30,7 +30,7 @@ func (a *App) LogPath() (string, error) {
 }
 
 // Texts are those that the revisions of the log carry. They lie beside the log, so that
-// all who share it have them, whatever their workspace is.
+// all who share it have them, whatever their workspace is, and are given to them.
 func (a *App) Texts() (work.Texts, error) {
 	path, err := a.LogPath()
 	if err != nil {
@@ -39,7 +39,9 @@ func (a *App) Texts() (work.Texts, error) {
 	if whole, err := filepath.EvalSymlinks(path); err == nil { // links to a log are one log
 		path = whole
 	}
-	return work.NewTexts(filepath.Join(filepath.Dir(path), "objects"), a.Workspace), nil
+	return work.NewTexts(filepath.Join(filepath.Dir(path), "objects"), a.Workspace, func(f *os.File, made bool) {
+		sqlite.GiveObject(path, f, made)
+	}), nil
 }
 
 // ExistingLogPath is where the log is that a command reads.

@@ -1,7 +1,10 @@
 package app_test
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -25,4 +28,42 @@ func TestTheLogIsClosedThoughWhatIsDoneWithItPanics(t *testing.T) {
 		}
 	}
 	t.Error("it is open")
+}
+
+// Whoever may write the log must be able to use what belongs to it, also where root has
+// kept it, and nobody else may read it.
+func TestTextsAreGivenToWhoMayWriteTheLog(t *testing.T) {
+	id := os.Getuid()
+	if id == 0 {
+		id = 65534
+	}
+	for mode, wants := range map[os.FileMode][2]os.FileMode{0o600: {0o700, 0o600}, 0o660: {0o770, 0o660}, 0o644: {0o700, 0o600}} {
+		a := app.New()
+		dir := t.TempDir()
+		a.Workspace, a.Global.Log = t.TempDir(), filepath.Join(dir, "link")
+		path := filepath.Join(dir, "log.db")
+		if err := errors.Join(os.WriteFile(path, nil, mode), os.Chmod(path, mode), os.Lchown(path, id, -1), os.Symlink(path, a.Global.Log)); err != nil {
+			t.Fatal(err)
+		}
+		texts, err := a.Texts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest, err := texts.Keep([]byte("a secret"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects := filepath.Join(dir, "objects")
+		for path, want := range map[string]os.FileMode{
+			objects: wants[0], filepath.Join(objects, "sha256"): wants[0], filepath.Join(objects, "sha256", digest): wants[1],
+		} {
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != id || info.Mode().Perm() != want {
+				t.Errorf("of a log of %d with mode %v, %s is of %d and has mode %v, want %v", id, mode, path, owner, info.Mode(), want)
+			}
+		}
+	}
 }
