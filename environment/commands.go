@@ -35,6 +35,7 @@ type Rollback struct {
 	Hosts    []string
 	By       string
 	Reason   string
+	LastGood bool // it is refused unless the revision is State.LastGood
 }
 
 // Change overrides a revision's configuration for one deployment, until it has

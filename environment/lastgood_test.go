@@ -2,7 +2,10 @@ package environment
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/deployster-go/deployster/internal/refusal"
 )
@@ -39,12 +42,13 @@ func TestTheLastGoodRevisionIsTheOneThatFinishedLastBeforeTheOneDeployed(t *test
 	w.done("terminate 2 h1", "start 4 h1")
 	w.lastGood(2, "")
 	w.back(2)
-	w.lastGood(1, "") // not forth again to what was reverted
+	w.lastGood(0, BeingRolledBack)
 	w.done("terminate 4 h1", "start 2 h1")
-	w.lastGood(1, "")
+	w.lastGood(1, "") // not forth again to what was reverted
 	w.back(1)
-	w.lastGood(0, NeverDeployed)
+	w.lastGood(0, BeingRolledBack)
 	w.done("terminate 2 h1", "start 1 h1")
+	w.lastGood(0, NeverDeployed)
 	w.update(image("log-daemon:5"), hosts(1))
 	w.lastGood(1, "") // 2 and 4 were reverted
 	w.propose(Delete{TerminateTasks: true})
@@ -53,4 +57,45 @@ func TestTheLastGoodRevisionIsTheOneThatFinishedLastBeforeTheOneDeployed(t *test
 	w.propose(Create{Definition: definition(nil)})
 	w.propose(Deploy{Revision: 6, Hosts: hosts(1)})
 	w.lastGood(0, NeverDeployed) // what was deleted is none to go back to
+}
+
+// Who names no revision means what was seen: not the revision before the one to which the
+// environment is just going back by itself.
+func TestARollbackToTheLastGoodRevisionGoesNoFurtherThanWasMeant(t *testing.T) {
+	three := func(t *testing.T) *world {
+		w := deployed(t, 1, func(d *Definition) { d.Deployment.MinHealthyPercent = 0 })
+		w.update(image("log-daemon:2"), hosts(1))
+		w.done("terminate 1 h1", "start 2 h1")
+		w.update(func(d *Definition) { image("log-daemon:3")(d); d.Deployment.AutoRollback = true }, hosts(1))
+		return w
+	}
+	back := func(revision int) Rollback {
+		return Rollback{Revision: revision, LastGood: true, Hosts: hosts(1), By: "alice@host"}
+	}
+	w := three(t)
+	w.refuses(back(1), OtherLastGood)
+	w.done("terminate 2 h1")
+	w.fails("start 3 h1", "no route")
+	w.after(time.Hour)
+	w.steps()
+	f, _ := w.state.ActiveDeployment()
+	if f.Revision != 2 || !f.Automatic {
+		t.Fatalf("it does not go back by itself: %+v", f)
+	}
+	for revision := range 4 {
+		err := w.refuses(back(revision), BeingRolledBack)
+		for _, want := range []string{"being rolled back to revision 2", fmt.Sprintf("since event %d", f.Seq), "--revision"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%v: it does not say %q", err, want)
+			}
+		}
+	}
+	w.done("terminate 3 h1", "start 2 h1")
+	w.refuses(back(2), OtherLastGood)
+	w.propose(back(1)) // a second rollback goes further back
+	w.refuses(back(1), BeingRolledBack)
+
+	w = three(t)
+	w.propose(back(2))
+	w.propose(Rollback{Revision: 1, Hosts: hosts(1)}) // which is named
 }

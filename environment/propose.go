@@ -109,6 +109,14 @@ func (s *State) deploy(c Deploy, now time.Time) ([]deploylog.Event, error) {
 }
 
 func (s *State) rollback(c Rollback, now time.Time) ([]deploylog.Event, error) {
+	if c.LastGood {
+		if good, err := s.LastGood(); err != nil {
+			return nil, err
+		} else if good.Number != c.Revision {
+			return nil, refusal.New(OtherLastGood, "the last good revision of environment %s is %d, and not %d any more: look at deployster env history %s, and roll back again or say --revision",
+				s.name, good.Number, c.Revision, s.name)
+		}
+	}
 	if err := s.checkRevision(c.Revision); err != nil {
 		return nil, err
 	}
@@ -130,7 +138,8 @@ func (s *State) rollback(c Rollback, now time.Time) ([]deploylog.Event, error) {
 
 // LastGood is the revision that a Rollback goes back to where people name none: of those
 // before the one that is deployed, the one whose deployment finished last and that was not
-// reverted since.
+// reverted since. There is none while a rollback is under way: who names none may mean
+// what that goes back to, and not the revision before.
 func (s *State) LastGood() (Revision, error) {
 	f := s.active
 	switch {
@@ -140,6 +149,8 @@ func (s *State) LastGood() (Revision, error) {
 		return Revision{}, refusal.New(NothingDeployed, "nothing of environment %s is deployed: there is nothing to roll back", s.name)
 	case f.Kind == ByDelete:
 		return Revision{}, refusal.New(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
+	case f.Kind == ByRollback && !s.finished:
+		return Revision{}, refusal.New(BeingRolledBack, "environment %s is being rolled back to revision %d since event %d: for another, deployster env rollback %s --revision N", s.name, f.Revision, f.Seq, s.name)
 	}
 	for _, d := range slices.Backward(s.deployments) {
 		finished := d.Kind != ByDelete && d.Status == DeploymentFinished

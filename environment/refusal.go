@@ -19,6 +19,8 @@ const (
 	NewerRevision       refusal.Code = "newer-revision"
 	AlreadyDeployed     refusal.Code = "already-deployed"
 	NeverDeployed       refusal.Code = "never-deployed"
+	BeingRolledBack     refusal.Code = "being-rolled-back"
+	OtherLastGood       refusal.Code = "other-last-good" // than when somebody decided to roll back to it
 	NothingDeployed     refusal.Code = "nothing-deployed"
 	TasksUnmanaged      refusal.Code = "tasks-unmanaged"
 	NoDisruptionAllowed refusal.Code = "no-disruption-allowed"

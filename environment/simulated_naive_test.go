@@ -58,8 +58,12 @@ type naiveTask struct {
 
 func newNaive() *naive { return &naive{hosts: map[string]*naiveHost{}, bad: map[int]bool{}} }
 
-// lastGood is the revision to which people go back who name none; 0 is none.
+// lastGood is the revision to which people go back who name none; 0 is none, also
+// while the environment is going back.
 func (n *naive) lastGood() (last int) {
+	if n.force != nil && n.force.kind == ByRollback && !n.force.reached {
+		return 0
+	}
 	for _, revision := range n.good {
 		if n.force != nil && revision < n.force.revision && !n.bad[revision] {
 			last = revision

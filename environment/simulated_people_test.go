@@ -89,7 +89,8 @@ func (s *simulation) deploy(revision int) {
 
 // rollback goes back to a revision; 0 is the last good one.
 func (s *simulation) rollback(revision int) {
-	if revision == 0 {
+	meant := revision == 0
+	if meant {
 		r, err := s.told.LastGood()
 		if revision = s.naive.lastGood(); r.Number != revision || (err == nil) != (revision > 0) {
 			s.fail("the last good revision is said to be %d (%v), and is %d", r.Number, err, revision)
@@ -99,7 +100,7 @@ func (s *simulation) rollback(revision int) {
 		}
 		s.tally["rolled back to the last good revision"]++
 	}
-	r := Rollback{Revision: revision, Change: s.change(), Hosts: s.selected(s.naive.revisions[revision-1].InstanceGroup.Query), By: "alice@host"}
+	r := Rollback{Revision: revision, Change: s.change(), Hosts: s.selected(s.naive.revisions[revision-1].InstanceGroup.Query), By: "alice@host", LastGood: meant}
 	if !s.command(r) {
 		surge := Surge
 		r.Change = Change{Method: &surge}

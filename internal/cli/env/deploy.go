@@ -23,6 +23,7 @@ type deployOptions struct {
 	command                    string // as it is typed
 	purpose                    string // of --revision
 	lastGood                   bool   // without --revision it is the last good one
+	meansLastGood              bool   // and it was not given
 	revision                   int
 	method                     string
 	minHealthyPercent, maxOver int
@@ -126,7 +127,8 @@ func newRollbackCommand(a *app.App) *cobra.Command {
 		Short: "Roll an environment back to an earlier revision",
 		Long: `Roll an environment back to an earlier revision: without --revision, to the one
 whose deployment finished last before the one that is deployed, unless it was
-reverted. The newer ones are reverted, also one whose deployment is under way. It may
+reverted; while a rollback is under way, the revision must be given. The newer ones
+are reverted, also one whose deployment is under way. The rollback may
 be faster or less careful than the revision says (--method, --min-healthy-percent,
 --max-over), until it has finished.
 
@@ -136,7 +138,7 @@ The command sets the desired state; see "env deploy", also for --wait.`,
 	}
 	o := deployOptions{purpose: "revision to go back to (default: the last good one)", lastGood: true}
 	return deploying(a, c, o, func(o deployOptions, hosts []string) environment.Command {
-		return environment.Rollback{Revision: o.revision, Change: o.change, Hosts: hosts, By: app.Whoami(), Reason: o.reason}
+		return environment.Rollback{Revision: o.revision, Change: o.change, Hosts: hosts, By: app.Whoami(), Reason: o.reason, LastGood: o.meansLastGood}
 	})
 }
 
@@ -148,7 +150,7 @@ func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(o d
 			if err != nil {
 				return err
 			}
-			o.revision = good.Number
+			o.revision, o.meansLastGood = good.Number, true
 		}
 		r, err := e.Revision(o.name, o.revision)
 		if err != nil {
