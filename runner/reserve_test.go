@@ -150,6 +150,16 @@ func TestSomeProcessesEndWithTheirRun(t *testing.T) {
 		process func(context.Context, *served) int
 	}{
 		"one that was given a secret": {secret, good},
+		"one in which an action failed": {many(1, "served"), func(ctx context.Context, p *served) int {
+			for q := range p.questions {
+				if q.Action == "set" {
+					p.say(`{"id":%d,"exit":7}`+"\n", q.ID)
+					continue
+				}
+				p.answer(ctx, q)
+			}
+			return 0
+		}},
 		"one that says what is no answer": {many(1, "served"), func(ctx context.Context, p *served) int {
 			for q := range p.questions {
 				p.answer(ctx, q)

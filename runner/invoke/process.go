@@ -36,6 +36,7 @@ type process struct {
 	last      int64              // id
 	line      []byte             // of its stdout, begun and not ended
 	responded bool               // it printed something
+	failed    bool               // an answer of it had another exit than 0
 	neverRan  bool               // it ended before it printed anything, in a way that was not its own
 	closing   bool               // its stdin is closed
 	failure   error              // what it did wrong, or why it was killed
@@ -261,6 +262,7 @@ func (p *process) handle(line []byte) error {
 	if a.Exit == nil {
 		return nil
 	}
+	p.failed = p.failed || *a.Exit != 0
 	delete(p.open, a.ID)
 	if q.pendingCall != nil {
 		q.exit.Code = *a.Exit

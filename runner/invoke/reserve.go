@@ -201,11 +201,12 @@ func (p *process) assign(v *Invoker, path string) bool {
 }
 
 // rest takes the process from its run, and reports whether it can be another's: it
-// has answered all it was asked, and said nothing else.
+// has answered all it was asked, and said nothing else. Nor may anything in it have
+// failed: the process may be why, and whoever tries again is to get another.
 func (p *process) rest() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.failure != nil || p.retired != nil || p.closing || len(p.open) > 0 || len(p.line) > 0 {
+	if p.failure != nil || p.retired != nil || p.failed || p.closing || len(p.open) > 0 || len(p.line) > 0 {
 		return false
 	}
 	if p.keepOutput() != nil {
