@@ -3,6 +3,7 @@ package env
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -20,12 +21,14 @@ func (w *workFlags) registerDrafting(c *cobra.Command) {
 }
 
 // refuseLogged refuses variables of a task that secret parts of configurations read, for
-// the log keeps the definition as it is. What the base has like that was allowed there.
+// the log keeps the definition as it is. What the base has like that was allowed there, if
+// it was made by a version that looked.
 func (w *workFlags) refuseLogged(uses []runner.SecretUse, d draft, base *environment.Definition) error {
 	var problems []manifest.Problem
 	for _, use := range uses {
-		if base != nil && sameFiles(base, d.Definition) {
-			if _, before := base.Task.Vars[use.Variable]; before {
+		if base != nil && lookedAt(base) && sameFiles(base, d.Definition) {
+			before, had := base.Task.Vars[use.Variable]
+			if had && reflect.DeepEqual(before, d.Task.Vars[use.Variable]) {
 				continue
 			}
 		}
@@ -49,11 +52,16 @@ func sameFiles(a, b *environment.Definition) bool {
 	return a.Task.Digest == b.Task.Digest && maps.Equal(a.Task.Includes, b.Task.Includes)
 }
 
-// addsVariables reports whether a task has variables that its base has not: whether they
-// are read, and by something secret, was not seen when the base was made.
+// lookedAt reports whether the variables of a base were looked at when it was made: former
+// versions did not, and their revisions carry nothing that is included.
+func lookedAt(base *environment.Definition) bool { return base.Task.Includes != nil }
+
+// addsVariables reports whether a task has variables that its base has not, or that were
+// not looked at there: whether they are read, and by something secret, was not seen when
+// the base was made.
 func addsVariables(base, d *environment.Definition) bool {
 	for name := range d.Task.Vars {
-		if _, before := base.Task.Vars[name]; !before {
+		if _, before := base.Task.Vars[name]; !before || !lookedAt(base) {
 			return true
 		}
 	}
