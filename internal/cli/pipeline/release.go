@@ -30,7 +30,9 @@ released once.
 
 The revision carries the manifests of the pipeline with all that they include, as
 they are now in the workspace: every host gets these, whatever becomes of the files,
-and from whichever workspace "pipeline run" is started.`,
+and from whichever workspace "pipeline run" is started. Containers see that workspace
+itself, so a script that a resource runs there and that is edited between two hosts
+differs on them.`,
 		Example: "  deployster pipeline release gateway 42\n  deployster pipeline release gateway $(git rev-parse HEAD)",
 		Args:    arguments.Named("a pipeline", "a revision"),
 		RunE:    func(c *cobra.Command, args []string) error { return runRelease(c.Context(), a, args[0], args[1]) },
