@@ -3,7 +3,6 @@ package env
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,11 +205,7 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 
 // carriedText is what a revision carries, as comments of a definition.
 func carriedText(t environment.TaskSpec) string {
-	text := "# The revision carries:\n"
-	files := work.TaskFiles(t)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		text += fmt.Sprintf("#   %s sha256:%s\n", output.InLine(name), files[name])
-	}
+	text := "# The revision carries:\n" + output.Digests("#   ", work.TaskFiles(t))
 	if t.Includes == nil {
 		text += "# What the manifest includes is read when it is applied: an older version made the revision.\n"
 	}

@@ -1,7 +1,10 @@
 package output
 
 import (
+	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/deployster-go/deployster/internal/view"
@@ -17,6 +20,16 @@ func Dash(text string) string {
 
 // InLine makes of what somebody wrote one line that is safe to print.
 func InLine(text string) string { return strings.Join(strings.Fields(view.Clean(text)), " ") }
+
+// Digests are the SHA-256 of files by their names, each in a line of its own. Both may be
+// what somebody wrote into a log.
+func Digests(indent string, files map[string]string) string {
+	text := ""
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		text += fmt.Sprintf("%s%s sha256:%s\n", indent, InLine(name), InLine(files[name]))
+	}
+	return text
+}
 
 // CommandLine writes a command so that a shell can run it.
 func CommandLine(words ...string) string {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -133,9 +131,7 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 		}
 		return a.Show(map[string]any{"pipeline": o.name, "release": r}, func() error {
 			text := fmt.Sprintf("revision %s of pipeline %s: released %s, %s since event %d\n", r.Revision, o.name, phrase.Moment(r.Released), r.Status, r.Since)
-			for _, name := range slices.Sorted(maps.Keys(r.Carries)) {
-				text += fmt.Sprintf("  %s sha256:%s\n", output.InLine(name), r.Carries[name])
-			}
+			text += output.Digests("  ", r.Carries)
 			if r.Carries == nil {
 				text += "  It carries no files, for an older version released it: manifests are read when they are applied.\n"
 			}
