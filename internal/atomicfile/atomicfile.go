@@ -37,10 +37,7 @@ func (f *File) Commit() error {
 	if err := os.Rename(f.Name(), f.path); err != nil {
 		return err
 	}
-	if err := SyncDir(filepath.Dir(f.path)); !errors.Is(err, syscall.EINVAL) {
-		return err
-	}
-	return nil // the file system knows no such thing
+	return SyncDir(filepath.Dir(f.path))
 }
 
 // Discard removes a file that was not committed; it is deferred.
@@ -70,13 +67,18 @@ func WriteFile(path string, content []byte) error {
 	})
 }
 
-// SyncDir makes durable which files a directory holds.
+// SyncDir makes durable which files a directory holds, where the file system knows such a
+// thing.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) {
+		err = nil
+	}
+	if err := errors.Join(err, d.Close()); err != nil {
 		return fmt.Errorf("making %s durable: %w", dir, err)
 	}
 	return nil

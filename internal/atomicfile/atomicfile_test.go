@@ -73,6 +73,10 @@ func TestWhatCannotBeWrittenLeavesNothing(t *testing.T) {
 	if err := atomicfile.SyncDir(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a directory that is not there: %v", err)
 	}
+	// The file system of processes is one that cannot make its directories durable.
+	if err := atomicfile.SyncDir("/proc/self"); err != nil {
+		t.Errorf("where the file system knows no such thing: %v", err)
+	}
 	failed := errors.New("no more")
 	err := atomicfile.Write(filepath.Join(dir, "file"), func(w io.Writer) error {
 		if _, err := w.Write([]byte("half")); err != nil {
