@@ -10,6 +10,7 @@ package gc
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -47,18 +48,16 @@ const (
 	Locks = "locks" // files of locks that nobody holds
 )
 
-// Collect removes what is old, of each kind. Beside an error it returns what was removed
-// before that.
+// Collect removes what is old, of each kind: what fails of one keeps nothing of another.
+// Beside an error it returns what was removed nevertheless.
 func (c *Collector) Collect(ctx context.Context) ([]Removed, error) {
 	var all []Removed
+	var failed error
 	for _, collect := range []func(context.Context) (Removed, error){c.work, c.locks} {
 		removed, err := collect(ctx)
-		all = append(all, removed)
-		if err != nil {
-			return all, err
-		}
+		all, failed = append(all, removed), errors.Join(failed, err)
 	}
-	return all, nil
+	return all, failed
 }
 
 // locks removes the files of locks.

@@ -352,6 +352,44 @@ func TestTheOldestOfTooManyGo(t *testing.T) {
 	}
 }
 
+// What cannot be removed takes the time of nothing that can be.
+func TestWhatAnotherBeganToRemoveComesLast(t *testing.T) {
+	p := newPlace(t)
+	begun := ".removed-" + p.left(time.Minute)
+	p.write(begun, p.now)
+	if err := os.RemoveAll(filepath.Join(p.dir, "work", strings.TrimPrefix(begun, ".removed-"))); err != nil {
+		t.Fatal(err)
+	}
+	p.left(40 * day)
+	p.left(50 * day)
+	for _, left := range [][]string{{begun}, {}} {
+		if err := gc.SometimesBounded(t.Context(), p.log, p.dir, p.now, 2, 1000, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		p.wantLeft(left...)
+		p.now = p.now.Add(2 * time.Minute)
+	}
+}
+
+func TestLocksAreRemovedBesideWorkThatCannotBe(t *testing.T) {
+	p := newPlace(t)
+	unlock, err := p.log.TryLock("run/1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	work := filepath.Join(p.dir, "work")
+	if err := errors.Join(os.Remove(work), os.WriteFile(work, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	later := p.now.Add(time.Minute)
+	c := gc.Collector{Log: p.log, Dir: p.dir, Now: later, Before: later}
+	removed, err := c.Collect(t.Context())
+	if err == nil || len(removed) != 2 || removed[1].Kind != gc.Locks || removed[1].Count != 1 {
+		t.Errorf("it removed %+v, %v", removed, err)
+	}
+}
+
 // What the end of nearly every run costs.
 func BenchmarkTheEndOfARun(b *testing.B) {
 	dir := b.TempDir()

@@ -92,15 +92,15 @@ type directory struct {
 }
 
 // oldRuns are the directories of runs that were not used since Before, and the oldest of
-// those that are too many, oldest first, and
-// what a process that died did not remove to the end. All else that lies there is not
-// ours to remove.
+// those that are too many, oldest first, and then what another process did not remove to
+// the end: it may be what cannot be removed, which is not to take the time of the rest.
+// All else that lies there is not ours to remove.
 func (c *Collector) oldRuns(root *os.Root) ([]directory, error) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return nil, fmt.Errorf("looking for what runs left: %w", err)
 	}
-	var all []directory
+	var all, begun []directory
 	for _, e := range entries {
 		d := directory{name: e.Name(), run: e.Name()}
 		if rest, removed := strings.CutPrefix(d.name, removedPrefix); removed {
@@ -122,7 +122,8 @@ func (c *Collector) oldRuns(root *os.Root) ([]directory, error) {
 			d.used = began
 		}
 		if d.run != d.name {
-			d.run, d.used = "", time.Time{} // and so the first of all
+			begun = append(begun, directory{name: d.name})
+			continue
 		}
 		all = append(all, d)
 	}
@@ -131,7 +132,7 @@ func (c *Collector) oldRuns(root *os.Root) ([]directory, error) {
 	for old < len(all) && (all[old].used.Before(c.Before) || c.mostLeft > 0 && len(all)-old > c.mostLeft) {
 		old++
 	}
-	return all[:old], nil
+	return append(all[:old], begun...), nil
 }
 
 // needed reports whether what a run left is needed to explain what happened, or by the

@@ -25,6 +25,7 @@ func (l *Log) PruneLock(name string) error {
 // PruneLocks implements deploylog.LockPruner.
 func (l *Log) PruneLocks(ctx context.Context, before time.Time, dryRun bool) (deploylog.PrunedLocks, error) {
 	var all deploylog.PrunedLocks
+	var denied deniedLocks
 	dir, err := os.Open(l.lockDir()) //nolint:gosec // beside the log, wherever its user wants that
 	if errors.Is(err, fs.ErrNotExist) {
 		return all, nil
@@ -40,6 +41,9 @@ func (l *Log) PruneLocks(ctx context.Context, before time.Time, dryRun bool) (de
 				return all, fmt.Errorf("prune locks: %w", ctx.Err())
 			}
 			info, err := pruneLock(filepath.Join(dir.Name(), name), before, dryRun)
+			if denied.add(err) {
+				continue
+			}
 			if err != nil {
 				return all, fmt.Errorf("prune locks: %w", err)
 			}
@@ -51,12 +55,37 @@ func (l *Log) PruneLocks(ctx context.Context, before time.Time, dryRun bool) (de
 			}
 		}
 		if errors.Is(end, io.EOF) {
-			return all, nil
+			return all, denied.err()
 		}
 		if end != nil {
 			return all, fmt.Errorf("prune locks: %w", end)
 		}
 	}
+}
+
+// deniedLocks are the files of locks that belong to other users, which keep nobody from
+// pruning the rest. The first of them is told.
+type deniedLocks struct {
+	first error
+	count int
+}
+
+// add reports whether an error is that of such a file.
+func (d *deniedLocks) add(err error) bool {
+	if !errors.Is(err, fs.ErrPermission) {
+		return false
+	}
+	if d.count++; d.first == nil {
+		d.first = err
+	}
+	return true
+}
+
+func (d *deniedLocks) err() error {
+	if d.count == 0 {
+		return nil
+	}
+	return fmt.Errorf("prune locks: %d could not be removed (%w): they belong to other users, so prune them as these, or as root", d.count, d.first)
 }
 
 // pruneLock removes the file of a lock that nobody holds and that was not taken since a
