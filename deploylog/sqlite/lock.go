@@ -64,7 +64,8 @@ func (l *Log) TryLock(name string) (unlock func(), err error) {
 	return func() {
 		once.Do(func() {
 			_ = f.Truncate(0)
-			_ = f.Close() // which lets go of it
+			_ = flock(f, syscall.LOCK_UN) // closing alone would leave it to a child that is being started just now
+			_ = f.Close()
 		})
 	}, nil
 }

@@ -129,6 +129,39 @@ func marker(l *Log, pid int) string {
 	return filepath.Join(filepath.Dir(l.path), fmt.Sprintf("inside-%d", pid))
 }
 
+// A child that is being started has the files of its parent until it executes its
+// program. It does not keep what its parent lets go of meanwhile.
+func TestAChildThatIsBeingStartedHoldsNoLock(t *testing.T) {
+	l := openLog(t, filepath.Join(t.TempDir(), "log.db"))
+	unlock, err := l.TryLock("resource/db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file, open syscall.Stat_t
+	if err := syscall.Stat(filepath.Join(l.lockDir(), lockFile("resource/db")), &file); err != nil {
+		t.Fatal(err)
+	}
+	inherited := 0
+	for fd := range 1000 {
+		if syscall.Fstat(fd, &open) != nil || open.Dev != file.Dev || open.Ino != file.Ino {
+			continue
+		}
+		child, err := syscall.Dup(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Close(child) //nolint:errcheck // nothing was written
+		inherited++
+		break
+	}
+	unlock()
+	again, err := l.TryLock("resource/db")
+	if err != nil || inherited != 1 {
+		t.Fatalf("with %d descriptors of the child: %v", inherited, err)
+	}
+	again()
+}
+
 func TestPrunedLocks(t *testing.T) {
 	l := openLog(t, filepath.Join(t.TempDir(), "log.db"))
 	now := time.Now()
