@@ -4,13 +4,15 @@ import (
 	"sync"
 
 	"github.com/deployster-go/deployster/control/gc"
+	"github.com/deployster-go/deployster/control/runs"
 )
 
 // mostKept is of how many runs in a place the files are kept. What is retried again and
 // again, or deployed all day, would fill a disk.
 const mostKept = 5
 
-// keptFiles are the directories of the runs of a process, by place, oldest first.
+// keptFiles are the directories of the runs of a process, by place, oldest first. All
+// revisions of an environment on a host are one place.
 type keptFiles struct {
 	mu sync.Mutex
 	by map[string][]string
@@ -19,6 +21,7 @@ type keptFiles struct {
 // add keeps the files of a run, and removes those of an earlier one where there are too
 // many.
 func (k *keptFiles) add(place, dir string) {
+	place = runs.AnyRevision(place)
 	k.mu.Lock()
 	if k.by == nil {
 		k.by = map[string][]string{}
