@@ -53,7 +53,7 @@ type Pause struct{ By, Reason string }
 type Resume struct{ By, Reason string }
 
 // Delete ends an environment. Its tasks are terminated before, or left running,
-// unmanaged.
+// unmanaged. While they are being terminated, it changes nothing.
 type Delete struct {
 	TerminateTasks bool
 	By, Reason     string

@@ -319,9 +319,11 @@ func (s *State) proposeResume(c Resume) ([]deploylog.Event, error) {
 	return []deploylog.Event{s.event(EventResumed, payload{By: c.By, Reason: c.Reason})}, nil
 }
 
-// delete ends the environment. Who wants what is under way gets it without any event.
+// delete ends the environment. Who deletes what is being deleted gets that without any
+// event, also without asking for its tasks to be terminated: they are not to be left
+// running, unmanaged, by who repeats a command.
 func (s *State) delete(c Delete, now time.Time) ([]deploylog.Event, error) {
-	if f := s.active; f != nil && f.Kind == ByDelete && c.TerminateTasks {
+	if f := s.active; f != nil && f.Kind == ByDelete {
 		return nil, nil
 	}
 	if s.active != nil && c.TerminateTasks {

@@ -35,7 +35,7 @@ func newDeleteCommand(a *app.App) *cobra.Command {
 		Long: `Delete an environment. Its tasks are left running, unmanaged from then on; or they
 are terminated first (--terminate-tasks), which "env run" does, or this command
 when it waits for the end (--wait). Deleting what was deleted, or is being deleted,
-changes nothing.`,
+changes nothing: tasks that are being terminated still are.`,
 		Example: "  deployster env delete shop/old\n  deployster env delete shop/old --terminate-tasks --yes --wait",
 		Args:    arguments.Named("an environment"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -60,8 +60,8 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 		if err != nil {
 			return err
 		}
-		underWay := o.terminate && report.Deployment != nil && report.Deployment.Kind == environment.ByDelete
-		o.yes = o.yes || underWay // which was agreed to
+		underWay := report.Deployment != nil && report.Deployment.Kind == environment.ByDelete
+		o.yes, o.terminate = o.yes || underWay, o.terminate || underWay // which was agreed to
 		tasks := 0
 		if !report.Deleted {
 			if tasks, err = agreeToDelete(ctx, a, report, o); err != nil {
