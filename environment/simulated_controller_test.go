@@ -127,8 +127,9 @@ func (c *controller) rests() {
 			c.fail("it is idle, and is to %s %d on %s", w.step.Kind, w.at.revision, w.at.host)
 		}
 	}
-	if !f.paused && !f.stuck && c.naive.known {
-		for _, h := range c.naive.there(func(*naiveHost) bool { return true }) {
+	if !f.paused && !f.stuck {
+		waits := !c.naive.known && c.naive.kept // for somebody to confirm, and nothing is done before
+		for _, h := range c.naive.there(func(*naiveHost) bool { return !waits }) {
 			if do := c.naive.next(h); do.class == classFree && h.tasks[do.revision].failures < maxRetries {
 				c.fail("it is idle, and is to %s on %s soon", do, h.name)
 			}
