@@ -3,6 +3,7 @@ package expression_test
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -98,6 +99,50 @@ func TestReadsLooksIntoEveryValue(t *testing.T) {
 	var syntax *expression.SyntaxError
 	if !errors.As(err, &syntax) || !strings.Contains(err.Error(), "expected either a number") {
 		t.Errorf("got %v, want the mistake of the first key", err)
+	}
+}
+
+// A name of a file may be computed, and what it holds may compute others.
+func TestMayReadLooksIntoEveryFileThatMayBeIncluded(t *testing.T) {
+	workspace := t.TempDir()
+	files := map[string]string{
+		"d/direct": "{{ a }}", "d/more/deep": "{{ b }}", "e/next": "{% include 'd/' ~ x %}", "loop/l": "{% include 'loop/' ~ x %}{{ c }}",
+		"no": "{{ z }}", "half/h": "{{ ", "far/f": "{% include x %}",
+	}
+	for name, text := range files {
+		write(t, workspace, name, text)
+	}
+	e := expression.New(workspace)
+	for src, want := range map[string]string{
+		"{% include 'd/' ~ x %}":                   "a b x",
+		"{% include './d/' ~ x %}":                 "a b x",
+		"{% include 'd/more/' ~ x %}":              "b x",
+		"{% include 'e/' ~ x %}":                   "a b x",
+		"{% include 'loop/' ~ x %}":                "c x",
+		"{% include ['none', 'no'] %}":             "z",
+		"{% include 'half/' ~ x %}":                "x",
+		"{% include 'far/' ~ x %}":                 "a b c x z",
+		"{% set c = c | default(1) %}{{ c }}":      "c",
+		"{% include './' ~ x %}":                   "a b c x z",
+		"{% include 'no' without context %}text":   "",
+		"{% include 'none/' ~ x ignore missing %}": "x",
+	} {
+		var got []string
+		for _, name := range []string{"a", "b", "c", "x", "z"} {
+			reads, err := e.MayRead([]any{1, map[string]any{"k": src}}, slices.Sorted(maps.Keys(files)), name)
+			if err != nil {
+				t.Errorf("%s: %v", src, err)
+			}
+			if reads {
+				got = append(got, name)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s may read %q, want %s", src, got, want)
+		}
+	}
+	if reads, err := e.MayRead("{{ 1 + }}", nil, "a"); reads || err == nil {
+		t.Errorf("of what is no template is said %t, %v", reads, err)
 	}
 }
 

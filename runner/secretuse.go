@@ -16,8 +16,9 @@ type SecretUse struct {
 
 // SecretUses lists, once Removable has succeeded, which secret parts of configurations
 // read the variables of these names. Of a configuration that waits for the state of a
-// dependency it is taken as it is written.
-func (r *Runner) SecretUses(names ...string) (uses []SecretUse) {
+// dependency it is taken as it is written. files are all that may be included: by a name
+// that is computed each may be that fits.
+func (r *Runner) SecretUses(files []string, names ...string) (uses []SecretUse) {
 	for _, m := range r.spec.Manifest.Resources {
 		res := r.byName[m.Name]
 		paths := res.target.Secret
@@ -28,7 +29,7 @@ func (r *Runner) SecretUses(names ...string) (uses []SecretUse) {
 			part := written(res.Config, path)
 			for _, name := range names {
 				// What cannot be read was reported before.
-				if reads, err := r.spec.Expressions.Reads(part, name); reads && err == nil {
+				if reads, err := r.spec.Expressions.MayRead(part, files, name); reads && err == nil {
 					uses = append(uses, SecretUse{name, pathText(slices.Concat([]string{"resources", res.Name, "config"}, path)), res.At(path...)})
 				}
 			}

@@ -230,7 +230,7 @@ func (w *TaskWorker) Removable(ctx context.Context, d *environment.Definition, f
 		if err := r.Removable(ctx, run.Caller); err != nil {
 			return err
 		}
-		return secret(r.SecretUses(slices.Sorted(maps.Keys(d.Task.Vars))...))
+		return secret(r.SecretUses(slices.Sorted(maps.Keys(files)), slices.Sorted(maps.Keys(d.Task.Vars))...))
 	}
 	return fmt.Errorf("checking whether the resources of %s can be removed: %w: %w", d.Task.Manifest, ErrNoHostAnswers, away)
 }
