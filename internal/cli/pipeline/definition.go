@@ -152,6 +152,9 @@ func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, d *pipeline
 		if !yes && slices.ContainsFunc(now, func(c pipeline.Change) bool { return !slices.Contains(changes, c) }) {
 			return nil, errMoved
 		}
+		if carries == nil && s.Definition() != nil && s.Deleted() == 0 {
+			return nil, errMoved // it was defined meanwhile: there may be revisions under way, to which something is to be carried
+		}
 		return s.Propose(pipeline.Define{Definition: d, Carries: carries, ID: a.NewID(), By: app.Whoami()}, a.Now())
 	})
 	if err != nil {
