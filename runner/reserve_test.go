@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/internal/crash"
@@ -62,6 +63,30 @@ func TestAProcessGoesFromRunToRun(t *testing.T) {
 	}
 	if left, err := w.engine.Containers(t.Context(), nil); err != nil || len(left) > 0 {
 		t.Errorf("a closed reserve kept %v (%v)", left, err)
+	}
+}
+
+// The directory of a reserve is not older than what was done with it last.
+func TestAReserveThatIsUsedIsNotOld(t *testing.T) {
+	w, r, run := reserved(t, 5)
+	defer r.Close()
+	dir := filepath.Join(w.workspace, ".deployster", "work", "RESERVE")
+	for i := range 2 {
+		w.things = map[string]any{}
+		if _, err := w.apply(t, many(1, "served"), run(i)); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(dir)
+		if err != nil || time.Since(info.ModTime()) > time.Hour {
+			t.Errorf("after run %d: %+v, %v", i, info, err)
+		}
+		before := time.Now().Add(-40 * 24 * time.Hour)
+		if err := os.Chtimes(dir, before, before); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if serving, _ := w.starts(); serving != 1 {
+		t.Errorf("%d processes were started for 2 runs", serving)
 	}
 }
 

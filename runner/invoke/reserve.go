@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/crash"
@@ -86,6 +87,7 @@ func (r *Reserve) invoker(v *Invoker) *Invoker {
 func (r *Reserve) admit(p *process, g given, name string) (path string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.used()
 	r.count++
 	path = filepath.Join(r.dir, servedDir, fmt.Sprintf("%02d-%s", r.count, name))
 	r.known[p] = place{g, path + workSuffix}
@@ -131,7 +133,15 @@ func (r *Reserve) put(p *process) bool {
 	}
 	r.kept[at.key] = append(r.kept[at.key], p)
 	r.idle++
+	r.used()
 	return true
+}
+
+// used gives the directory the time of now. To who collects what old runs left on another
+// log, which does not know whether the reserve is open, only that tells that it is not old.
+func (r *Reserve) used() {
+	now := time.Now()
+	_ = os.Chtimes(r.dir, now, now) // it may not be there yet
 }
 
 // forget lets go of a process that has ended.
