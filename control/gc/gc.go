@@ -28,7 +28,7 @@ type Collector struct {
 	DryRun bool      // remove nothing, and return what would be
 
 	most     int           // directories of runs to remove at once; 0 is any number
-	mostTime time.Duration // for removing directories of runs; 0 is any
+	mostTime time.Duration // for removing directories of runs, once the last runs are known; 0 is any
 	mostLeft int           // directories of runs to leave, however new they are, if they are not needed; 0 is any number
 }
 

@@ -16,7 +16,9 @@ import (
 const DefaultAge = 30 * 24 * time.Hour
 
 // Runs collect at their end, but all of them together once within an interval, and then at
-// most so many directories, for so long: no run pays for what many have left.
+// most so many directories, for so long: no run pays for what many have left. What is not
+// bounded is finding the last runs in the log before, without which nothing can be removed,
+// and looking at each file of a lock after.
 const (
 	interval      = time.Hour
 	afterMost     = time.Minute // where there may be more to remove
