@@ -44,7 +44,7 @@ func TestOldRevisionsOfAnEnvironmentAreNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer log.Close() //nolint:errcheck // nothing is read after this
+	defer log.Close()
 	now := time.Now()
 	var k keptFiles
 	var want []string
