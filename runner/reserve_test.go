@@ -208,6 +208,24 @@ func TestSomeProcessesEndWithTheirRun(t *testing.T) {
 	}
 }
 
+// A process that has served for long is not kept any more, however busy it is.
+func TestAProcessIsNotKeptForEver(t *testing.T) {
+	w, r, run := reserved(t, 5)
+	defer r.Close()
+	began := time.Now()
+	for i, want := range []int{1, 1, 1, 2} {
+		_, err := w.apply(t, many(1, "served"), run(i), func(o *options) {
+			o.Now = func() time.Time { return began.Add(time.Duration(i) * 6 * time.Minute) }
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if serving, _ := w.starts(); serving != want {
+			t.Errorf("after run %d, %d processes were started; want %d", i, serving, want)
+		}
+	}
+}
+
 // A process that was started with a directory is not asked about another one that is in
 // its place since.
 func TestAProcessIsNotAskedAboutWhatItDoesNotSee(t *testing.T) {

@@ -144,5 +144,5 @@ func (v *Invoker) keeps(ctx context.Context) func(*process) bool {
 	if v.containers.Reserve == nil || ctx.Err() != nil || v.containers.Stop.Requested() || !v.secrets.none() {
 		return func(*process) bool { return false }
 	}
-	return v.containers.Reserve.put
+	return func(p *process) bool { return v.containers.Reserve.put(p, v.containers.Now()) }
 }

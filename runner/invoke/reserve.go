@@ -15,6 +15,11 @@ import (
 	"github.com/deployster-go/deployster/internal/crash"
 )
 
+// maxAge is since the start of a process that is kept for another run. Its container has
+// the /etc/hosts and /etc/resolv.conf that its host had then, and what runs leave in it
+// adds up.
+const maxAge = 10 * time.Minute
+
 // Reserve keeps processes that serve from one run to the next: where many runs of one
 // kind follow each other, as the steps of a pipeline do, starting a container for each
 // would cost more than all else. A process is of one run at a time, and goes to one
@@ -42,10 +47,11 @@ type given struct {
 	view engine.View // and what its mounts lead to
 }
 
-// place is what a process was started with, and its work directory.
+// place is what a process was started with and when, and its work directory.
 type place struct {
 	given
-	work string
+	started time.Time
+	work    string
 }
 
 // NewReserve returns a reserve of at most so many processes, which is a run by that
@@ -84,13 +90,13 @@ func (r *Reserve) invoker(v *Invoker) *Invoker {
 
 // admit makes a process that is about to be started one that may be kept, and returns
 // what its work directory begins with.
-func (r *Reserve) admit(p *process, g given, name string) (path string) {
+func (r *Reserve) admit(p *process, g given, name string, now time.Time) (path string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.used()
 	r.count++
 	path = filepath.Join(r.dir, servedDir, fmt.Sprintf("%02d-%s", r.count, name))
-	r.known[p] = place{g, path + workSuffix}
+	r.known[p] = place{g, now, path + workSuffix}
 	p.gone = func() { r.forget(p) }
 	return path
 }
@@ -118,12 +124,12 @@ func (r *Reserve) take(g given, v *Invoker, transcript string) *process {
 
 // put keeps a process that a run does not need any more, if it can be kept. Nothing of
 // that run is left in its work directory.
-func (r *Reserve) put(p *process) bool {
+func (r *Reserve) put(p *process, now time.Time) bool {
 	r.mu.Lock()
 	at, admitted := r.known[p]
 	full := r.closed || r.idle >= r.most
 	r.mu.Unlock()
-	if !admitted || full || empty(at.work) != nil || !p.rest() {
+	if !admitted || full || now.Sub(at.started) > maxAge || empty(at.work) != nil || !p.rest() {
 		return false
 	}
 	r.mu.Lock()

@@ -226,7 +226,7 @@ func (s *server) process(ctx context.Context, image engine.Image, what, path str
 	}
 	p := newProcess(what, reserve.invoker(v))
 	p.assign(v, v.kept(path+stderrSuffix))
-	return p, p.start(ctx, s, image, reserve.admit(p, given, fileName(s.name)))
+	return p, p.start(ctx, s, image, reserve.admit(p, given, fileName(s.name), v.containers.Now()))
 }
 
 // start runs the container of the process. path begins that of its work directory.
