@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
@@ -51,7 +52,7 @@ func TestAProcessGoesFromRunToRun(t *testing.T) {
 	if serving, _ := w.starts(); serving != 1 {
 		t.Errorf("%d processes were started for 3 runs", serving)
 	}
-	r.Close()
+	r.Close(t.Context())
 	if left, err := w.engine.Containers(t.Context(), nil); err != nil || len(left) > 0 {
 		t.Errorf("left are %v (%v)", left, err)
 	}
@@ -69,7 +70,7 @@ func TestAProcessGoesFromRunToRun(t *testing.T) {
 // The directory of a reserve is not older than what was done with it last.
 func TestAReserveThatIsUsedIsNotOld(t *testing.T) {
 	w, r, run := reserved(t, 5)
-	defer r.Close()
+	defer r.Close(t.Context())
 	dir := filepath.Join(w.workspace, ".deployster", "work", "RESERVE")
 	for i := range 2 {
 		w.things = map[string]any{}
@@ -90,10 +91,41 @@ func TestAReserveThatIsUsedIsNotOld(t *testing.T) {
 	}
 }
 
+// A process that does not end by itself gets a moment for it, but not after a second
+// signal.
+func TestAReserveIsClosedAtOnce(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, r, run := reserved(t, 5)
+			w.engine.Images["served"] = w.serving(func(ctx context.Context, p *served) int {
+				good(ctx, p)
+				<-ctx.Done()
+				return 137
+			})
+			if _, err := w.apply(t, many(1, "served"), run(0)); err != nil {
+				t.Error(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if killed {
+				cancel()
+			}
+			began := time.Now()
+			r.Close(ctx)
+			if took := time.Since(began); (took == 0) != killed {
+				t.Errorf("after a second signal %v: it took %s", killed, took)
+			}
+			if left, err := w.engine.Containers(t.Context(), nil); err != nil || len(left) > 0 {
+				t.Errorf("left are %v (%v)", left, err)
+			}
+		})
+	}
+}
+
 // Two runs at once never share a process, and no more are kept than was said.
 func TestAProcessIsOfOneRunAtATime(t *testing.T) {
 	w, r, run := reserved(t, 1)
-	defer r.Close()
+	defer r.Close(t.Context())
 	var both atomic.Int32
 	met := make(chan struct{})
 	w.before = func(action, _ string) {
@@ -130,7 +162,7 @@ func TestAProcessIsOfOneRunAtATime(t *testing.T) {
 // each finds what the process says of it in its own files.
 func TestARunLeavesNothingInAProcess(t *testing.T) {
 	w, r, run := reserved(t, 5)
-	defer r.Close()
+	defer r.Close(t.Context())
 	w.engine.Images["served"] = w.serving(func(_ context.Context, p *served) int {
 		work, _, err := p.Host("/var/lib/deployster/work")
 		for q := range p.questions {
@@ -199,7 +231,7 @@ func TestSomeProcessesEndWithTheirRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, r, run := reserved(t, 5)
-			defer r.Close()
+			defer r.Close(t.Context())
 			w.engine.Images["served"] = w.serving(c.process)
 			_, _ = w.apply(t, c.text, run(0))
 			kept, err := w.engine.Containers(t.Context(), nil)
@@ -213,7 +245,7 @@ func TestSomeProcessesEndWithTheirRun(t *testing.T) {
 // A process that has served for long is not kept any more, however busy it is.
 func TestAProcessIsNotKeptForEver(t *testing.T) {
 	w, r, run := reserved(t, 5)
-	defer r.Close()
+	defer r.Close(t.Context())
 	began := time.Now()
 	for i, want := range []int{1, 1, 1, 2} {
 		_, err := w.apply(t, many(1, "served"), run(i), func(o *options) {
@@ -232,7 +264,7 @@ func TestAProcessIsNotKeptForEver(t *testing.T) {
 // its place since.
 func TestAProcessIsNotAskedAboutWhatItDoesNotSee(t *testing.T) {
 	w, r, run := reserved(t, 5)
-	defer r.Close()
+	defer r.Close(t.Context())
 	w.engine.Images["served"] = image(func(ctx context.Context, c enginetest.Call) int {
 		f := w.serving(good).Program
 		if len(c.Args) > 0 {
@@ -274,7 +306,7 @@ func TestAProcessIsNotAskedAboutWhatItDoesNotSee(t *testing.T) {
 func TestALookLeavesNoFiles(t *testing.T) {
 	for _, of := range []string{"served", "thing"} {
 		w, r, run := reserved(t, 5)
-		defer r.Close()
+		defer r.Close(t.Context())
 		look := func(o *options) {
 			run(1)(o)
 			o.Forget = true

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"context"
 	"path/filepath"
 
 	"github.com/deployster-go/deployster/control/runs"
@@ -25,8 +26,8 @@ func NewReserve(c Config, most int) (*Reserve, error) {
 	return &Reserve{invoke.NewReserve(id, filepath.Join(c.Workspace, engine.StateDir, "work", id), most, c.Crashed), held}, nil
 }
 
-// Close ends the processes. No run may be left.
-func (r *Reserve) Close() {
-	r.processes.Close()
+// Close ends the processes, at once when ctx is done. No run may be left.
+func (r *Reserve) Close(ctx context.Context) {
+	r.processes.Close(ctx)
 	r.held.End()
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -69,7 +70,7 @@ func NewTaskWorker(log deploylog.Log, engine string, variables ...manifest.Varia
 	if err := a.FindWorkspace(); err != nil {
 		return TaskWorker{}, err
 	}
-	w, err := session.OpenWorkers(a, log, session.WorkerFlags{
+	w, err := session.OpenWorkers(context.Background(), a, log, session.WorkerFlags{
 		Inventory: "inventory.yaml", Input: session.Flags{Variables: variables}, Engine: engines.Flags{Pull: "missing"},
 	}, io.Discard)
 	if err != nil {
@@ -80,4 +81,4 @@ func NewTaskWorker(log deploylog.Log, engine string, variables ...manifest.Varia
 }
 
 // Close closes the worker and its engines.
-func (w TaskWorker) Close() error { return w.workers.Close() }
+func (w TaskWorker) Close() error { return w.workers.Close(context.Background()) }

@@ -128,12 +128,7 @@ func New(c Containers, secrets *Secrets, panics *Panics, observer Observer) *Inv
 // the Reserve. Calls may be made again afterwards.
 func (v *Invoker) Drain(ctx context.Context) {
 	for _, p := range v.servers.closeAll(v.keeps(ctx)) {
-		select {
-		case <-p.ended:
-		case <-ctx.Done():
-			p.kill(context.Cause(ctx))
-			<-p.ended
-		}
+		p.wait(ctx)
 	}
 	v.background.Wait()
 }

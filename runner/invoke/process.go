@@ -3,6 +3,7 @@ package invoke
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -144,6 +145,16 @@ func (p *process) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.end()
+}
+
+// wait returns when the process has ended, which it is made to when ctx is done.
+func (p *process) wait(ctx context.Context) {
+	select {
+	case <-p.ended:
+	case <-ctx.Done():
+		p.kill(context.Cause(ctx))
+		<-p.ended
+	}
 }
 
 func (p *process) closeIdle() {

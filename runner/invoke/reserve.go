@@ -1,6 +1,7 @@
 package invoke
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -170,8 +171,9 @@ func (r *Reserve) drop(key string, i int) {
 	}
 }
 
-// Close ends what is kept, and keeps nothing more. No run may be left.
-func (r *Reserve) Close() {
+// Close ends what is kept, at once when ctx is done, and keeps nothing more. No run may
+// be left.
+func (r *Reserve) Close(ctx context.Context) {
 	r.mu.Lock()
 	r.closed = true
 	var all []*process
@@ -183,7 +185,7 @@ func (r *Reserve) Close() {
 		p.close()
 	}
 	for _, p := range all {
-		<-p.ended
+		p.wait(ctx)
 	}
 	_ = os.RemoveAll(r.dir) // only empty directories are in it
 }

@@ -300,13 +300,13 @@ func record(
 // checkTask makes sure that the manifest of a draft is sound, and what it makes can be
 // removed again.
 func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d draft, base *environment.Definition, flags workFlags) (err error) {
-	workers, err := session.OpenWorkers(a, log, flags.WorkerFlags, a.Err)
+	ctx, signals := interrupt.Handle(ctx, func(string) {})
+	defer signals.Done()
+	workers, err := session.OpenWorkers(ctx, a, log, flags.WorkerFlags, a.Err)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, workers.Close()) }()
-	ctx, signals := interrupt.Handle(ctx, func(string) {})
-	defer signals.Done()
+	defer func() { err = errors.Join(err, workers.Close(ctx)) }()
 	asking, cancel := signals.Context(ctx)
 	defer cancel()
 	err = workers.Tasks.Removable(asking, d.Definition, d.files, d.hosts, func(unread []manifest.Problem) error {

@@ -45,7 +45,7 @@ func (f *WorkerFlags) Register(c *cobra.Command) {
 }
 
 // OpenWorkers opens the workers of a command.
-func OpenWorkers(a *app.App, log deploylog.Log, f WorkerFlags, news io.Writer) (*Workers, error) {
+func OpenWorkers(ctx context.Context, a *app.App, log deploylog.Log, f WorkerFlags, news io.Writer) (*Workers, error) {
 	config, err := config(a, log, f.Input, f.Engine)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func OpenWorkers(a *app.App, log deploylog.Log, f WorkerFlags, news io.Writer) (
 	pool := work.NewEnginePool(hosts, engines.Dial(a, f.Inventory, news, f.Engine))
 	tasks, err := work.NewTaskWorker(config, pool, promotion.Variables())
 	if err != nil {
-		config.Reserve.Close()
+		config.Reserve.Close(ctx)
 		return nil, err
 	}
 	return &Workers{EnginePool: pool, Hosts: hosts, Tasks: tasks, Steps: work.NewStepWorker(config, pool), reserve: config.Reserve}, nil
@@ -71,11 +71,11 @@ func WithWorkers(ctx context.Context, a *app.App, log deploylog.Log, f WorkerFla
 ) (err error) {
 	ctx, signals := interrupt.Handle(ctx, notices)
 	defer signals.Done()
-	workers, err := OpenWorkers(a, log, f, notices)
+	workers, err := OpenWorkers(ctx, a, log, f, notices)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, workers.Close()) }()
+	defer func() { err = errors.Join(err, workers.Close(ctx)) }()
 	err = do(ctx, workers, signals.Stop)
 	if signals.Interrupted() && (err == nil || errors.Is(err, context.Canceled)) {
 		return exit.Reported(runner.ErrInterrupted)
@@ -83,9 +83,10 @@ func WithWorkers(ctx context.Context, a *app.App, log deploylog.Log, f WorkerFla
 	return err
 }
 
-// Close closes the workers and the engines they used.
-func (w *Workers) Close() error {
-	w.reserve.Close()
+// Close closes the workers and the engines they used, without waiting for processes when
+// ctx is done.
+func (w *Workers) Close(ctx context.Context) error {
+	w.reserve.Close(ctx)
 	err := w.EnginePool.Close()
 	w.Tasks.Close()
 	return err
