@@ -149,7 +149,7 @@ func (d *daemons) after(name string) func(deploylog.Event) bool {
 // a task dies, a host goes and comes back.
 func TestAnEnvironmentOverThreeEngines(t *testing.T) {
 	d := newDaemons(t, "Replace")
-	d.deployster("env", "create", "-f", "prod.yaml")
+	d.deployster("env", "create", "-f", "prod.yaml", "--allow-logged", "version")
 	d.status("logging/prod:1 Created 0 0")
 	d.deployster("env", "deploy", "logging/prod", "--revision", "1", "--wait")
 	d.status("logging/prod:1 Active 3 3")
@@ -220,7 +220,7 @@ func TestAnEnvironmentOverThreeEngines(t *testing.T) {
 // controller that is killed in the middle leaves the rest to the next.
 func TestASurgeOverThreeEnginesOutlivesItsController(t *testing.T) {
 	d := newDaemons(t, "Surge")
-	d.deployster("env", "create", "-f", "prod.yaml")
+	d.deployster("env", "create", "-f", "prod.yaml", "--allow-logged", "version")
 	d.deployster("env", "deploy", "logging/prod", "--revision", "1", "--wait")
 	d.deployster("env", "update", "logging/prod", "--base", "1", "--set", "task.vars.version=2")
 	d.deployster("env", "deploy", "logging/prod", "--revision", "2")

@@ -21,7 +21,7 @@ func TestWhatTheBaseHasIsTakenOnlyWhereItWasLookedAt(t *testing.T) {
 	}{
 		"there is no base":             {nil, false},
 		"it is as it was":              {definition("new", none), true},
-		"it is another":                {definition("old", none), false},
+		"its value is another":         {definition("old", none), true},
 		"the manifest is another":      {definition("new", map[string]string{"other": "d"}), false},
 		"a former version made it":     {definition("new", nil), false},
 		"that, and the value is other": {definition("old", nil), false},
