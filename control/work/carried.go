@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/expression"
@@ -250,7 +251,7 @@ func (c Carried) Files() expression.Files {
 	return func(name string) (string, error) {
 		text, ok := c[name]
 		if !ok {
-			return "", notCarried()
+			return "", notCarried(c, name)
 		}
 		return string(text), nil
 	}
@@ -285,14 +286,23 @@ func (t Texts) Files(digests map[string]string) expression.Files {
 	return func(name string) (string, error) {
 		digest, ok := digests[name]
 		if !ok {
-			return "", notCarried()
+			return "", notCarried(digests, name)
 		}
 		text, err := t.Load(digest)
 		return string(text), err
 	}
 }
 
-// notCarried is of a file that was not in the workspace when the revision was made.
-func notCarried() error {
+// notCarried is of a file that was not in the workspace when the revision was made. As in
+// the workspace, a directory is not a file that is absent, and a file is no directory.
+func notCarried[V any](files map[string]V, name string) error {
+	for other := range files {
+		switch {
+		case strings.HasPrefix(other, name+"/"):
+			return errors.New("it is a directory in what the revision carries")
+		case strings.HasPrefix(name, other+"/"):
+			return fmt.Errorf("%s is a file in what the revision carries, not a directory", other)
+		}
+	}
 	return fmt.Errorf("the revision carries no such file: %w", fs.ErrNotExist)
 }

@@ -2,6 +2,7 @@ package work
 
 import (
 	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -165,6 +166,24 @@ func TestWhatIsAbsentOrBrokenHidesNothingThatAPossibleFileIncludes(t *testing.T)
 	c.link("lib/absent", t.TempDir())
 	if files, err := c.collect(`{% include "hosts/" ~ host %}`); err == nil || files != nil || !strings.Contains(err.Error(), "lib/absent, which may be included") {
 		t.Errorf("with a link that leads out: %v, %v", files, err)
+	}
+}
+
+func TestADirectoryOfARevisionIsNoFileThatIsAbsent(t *testing.T) {
+	c := newCheckout(t, map[string]string{"conf/h7/file": "", "conf/prod": "", "conf/default": "D"})
+	files, err := c.collect(`{% include ["conf/" ~ host, "conf/default"] %}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, says := range map[string]string{"conf/h7": "it is a directory", "conf/prod/h7": "conf/prod is a file"} {
+		for _, read := range []func(string) (string, error){files.Files(), c.config().Texts.Files(files.Digests())} {
+			if _, err := read(name); err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), says) {
+				t.Errorf("of %s is said %v, without %q", name, err, says)
+			}
+		}
+	}
+	if _, err := files.Files()("conf/h8"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of what is absent is said %v", err)
 	}
 }
 
