@@ -32,8 +32,8 @@ const (
 const stampName = "gc"
 
 // Sometimes removes a bounded part of what is older than DefaultAge or too much, unless
-// some process did so within the hour. It is for the end of each run: mostly it only looks at the time
-// of a file.
+// some process did so within the hour. It is for the end of each run: mostly it only
+// looks at the time of a file.
 func Sometimes(ctx context.Context, log deploylog.Log, dir string, now time.Time) error {
 	return sometimes(ctx, log, dir, now, mostSometimes, mostLeft, mostTime)
 }

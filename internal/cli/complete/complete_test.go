@@ -1,4 +1,4 @@
-package logs
+package complete
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine/enginetest"
-	"github.com/deployster-go/deployster/internal/cli/complete"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -65,8 +64,8 @@ func TestOnlyDeadRunsCanBeAbandoned(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	now := &complete.Completion{Command: command, Ctx: t.Context(), Log: log}
-	complete.DeadRuns(now)
+	now := &Completion{Command: command, Ctx: t.Context(), Log: log}
+	DeadRuns(now)
 	for _, found := range now.Found {
 		name, _, _ := strings.Cut(found, "\t")
 		names = append(names, name)
@@ -76,8 +75,8 @@ func TestOnlyDeadRunsCanBeAbandoned(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	late := &complete.Completion{Command: command, Ctx: over, Log: log}
-	if complete.DeadRuns(late); len(late.Found) > 0 {
+	late := &Completion{Command: command, Ctx: over, Log: log}
+	if DeadRuns(late); len(late.Found) > 0 {
 		t.Errorf("there was no time to read the log, and offered are %v", late.Found)
 	}
 }
