@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/definition"
 )
 
 // wide is an environment of so many hosts, with all that was begun on them and has
@@ -26,7 +27,7 @@ func newWide(hosts int) *wide {
 	for i := range hosts {
 		w.names = append(w.names, fmt.Sprintf("worker%06d", i))
 	}
-	w.do(Create{Definition: definition(func(d *Definition) { d.Deployment.MinHealthyPercent = 75 })})
+	w.do(Create{Definition: defined(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 75 })})
 	w.do(Deploy{Revision: 1, Hosts: w.names})
 	w.rollout(max(1, hosts), true)
 	return w

@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"github.com/deployster-go/deployster/environment/definition"
 	"slices"
 	"testing"
 	"time"
@@ -9,7 +10,7 @@ import (
 // While the network is away nobody knows how tasks are. When it is back nothing is
 // stopped that may be well.
 func TestATaskThatCanNotBeSeenIsNeitherStoppedNorStarted(t *testing.T) {
-	w := deployed(t, 10, func(d *Definition) { d.Deployment.MinHealthyPercent = 90 })
+	w := deployed(t, 10, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 90 })
 	w.update(image("log-daemon:2"), hosts(10))
 	for _, h := range hosts(10) {
 		w.sees(1, h, Unknown, "the host does not answer")
@@ -38,8 +39,10 @@ func TestHostsThatVanishFromTheInventoryForAMomentKeepTheirTasks(t *testing.T) {
 
 // What still runs on hosts that leave is no reason to stop what is on the others.
 func TestHostsThatLeaveDoNotMakeUpForThoseThatStay(t *testing.T) {
-	w := deployed(t, 10, func(d *Definition) { d.Deployment.MinHealthyPercent = 75 })
-	w.update(func(d *Definition) { d.InstanceGroup = InstanceGroup{Query: "fewer", MaxLeaving: most(6)} }, hosts(4))
+	w := deployed(t, 10, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 75 })
+	w.update(func(d *definition.Definition) {
+		d.InstanceGroup = definition.InstanceGroup{Query: "fewer", MaxLeaving: most(6)}
+	}, hosts(4))
 	stops := 0
 	for _, s := range w.steps() {
 		if slices.Contains(hosts(4), s.Host) {
@@ -53,7 +56,7 @@ func TestHostsThatLeaveDoNotMakeUpForThoseThatStay(t *testing.T) {
 
 func TestAHaltedDeploymentTakesNothingMoreAway(t *testing.T) {
 	w := deployed(t, 10, nil)
-	w.update(func(d *Definition) { image("log-daemon:2")(d); d.Deployment.MaxFailed = most(0) }, hosts(10))
+	w.update(func(d *definition.Definition) { image("log-daemon:2")(d); d.Deployment.MaxFailed = most(0) }, hosts(10))
 	w.done("terminate 1 h1")
 	w.fails("start 2 h1", "bad image")
 	w.sees(1, "h2", Unhealthy, "it ended")
@@ -62,7 +65,9 @@ func TestAHaltedDeploymentTakesNothingMoreAway(t *testing.T) {
 
 // With Surge, what is of no use makes way: it needs no room for a second task.
 func TestSurgeLetsADeadTaskMakeWay(t *testing.T) {
-	w := deployed(t, 3, func(d *Definition) { d.Deployment.Method, d.Deployment.MinHealthyPercent = Surge, 100 })
+	w := deployed(t, 3, func(d *definition.Definition) {
+		d.Deployment.Method, d.Deployment.MinHealthyPercent = definition.Surge, 100
+	})
 	w.update(image("log-daemon:2"), hosts(3))
 	w.begin("start 2 h1")
 	w.sees(1, "h2", Unhealthy, "it ended")
@@ -88,7 +93,7 @@ func TestDriftThatComesBackIsRepairedWithPauses(t *testing.T) {
 
 func TestNothingIsRolledBackThatWasNotTried(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.update(func(d *Definition) { image("log-daemon:2")(d); d.Deployment.AutoRollback = true }, hosts(5))
+	w.update(func(d *definition.Definition) { image("log-daemon:2")(d); d.Deployment.AutoRollback = true }, hosts(5))
 	w.after(11 * time.Minute) // without a controller
 	w.steps()
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 5
@@ -108,8 +113,8 @@ func TestNothingIsRolledBackThatWasNotTried(t *testing.T) {
 // An automatic rollback goes as the deployment did that it undoes: with the
 // configuration of the old revision it might never get on.
 func TestAnAutomaticRollbackHasTheConfigurationOfWhatItUndoes(t *testing.T) {
-	w := deployed(t, 2, func(d *Definition) { d.Deployment.MinHealthyPercent = 100 })
-	w.update(func(d *Definition) {
+	w := deployed(t, 2, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 100 })
+	w.update(func(d *definition.Definition) {
 		image("log-daemon:2")(d)
 		d.Deployment.AutoRollback, d.Deployment.MinHealthyPercent = true, 50
 	}, hosts(2))
@@ -124,7 +129,7 @@ func TestAnAutomaticRollbackHasTheConfigurationOfWhatItUndoes(t *testing.T) {
 
 func TestAClockThatWasSetBackKeepsNothingWaiting(t *testing.T) {
 	w := newWorld(t)
-	w.propose(Create{Definition: definition(nil)})
+	w.propose(Create{Definition: defined(nil)})
 	w.propose(Deploy{Revision: 1, Hosts: hosts(1)})
 	w.fails("start 1 h1", "no disk")
 	w.after(-24 * time.Hour)
@@ -142,7 +147,7 @@ func TestRevisionsFromBeforeADeleteAreNotDeployedAgain(t *testing.T) {
 	if was := w.state.Deployments()[0]; was.Status != DeploymentFinished {
 		t.Errorf("what had finished is %s", was.Status)
 	}
-	w.propose(Create{Definition: definition(image("log-daemon:2"))})
+	w.propose(Create{Definition: defined(image("log-daemon:2"))})
 	w.refuses(Deploy{Revision: 1, Hosts: hosts(1)}, RevisionDeleted)
 	w.propose(Deploy{Revision: 2, Hosts: hosts(1)})
 	w.propose(Delete{})

@@ -1,11 +1,13 @@
 package environment
 
+import "github.com/deployster-go/deployster/environment/definition"
+
 // Command is what a person wants of an environment.
 type Command interface{ isCommand() }
 
 // Create makes the first revision of an environment. Nothing is deployed yet.
 type Create struct {
-	Definition *Definition
+	Definition *definition.Definition
 	By         string
 }
 
@@ -13,7 +15,7 @@ type Create struct {
 // base it is refused, and nothing is overwritten. Nothing is deployed yet.
 type Update struct {
 	Base       int
-	Definition *Definition
+	Definition *definition.Definition
 	By         string
 }
 
@@ -41,9 +43,9 @@ type Rollback struct {
 // Change overrides a revision's configuration for one deployment, until it has
 // finished; nil fields are as in the revision.
 type Change struct {
-	Method            *Method `json:"method,omitempty"`
-	MinHealthyPercent *int    `json:"min_healthy_percent,omitempty"`
-	MaxOver           *int    `json:"max_over,omitempty"`
+	Method            *definition.Method `json:"method,omitempty"`
+	MinHealthyPercent *int               `json:"min_healthy_percent,omitempty"`
+	MaxOver           *int               `json:"max_over,omitempty"`
 }
 
 // Pause lets nothing new begin until Resume or another deployment.
@@ -87,7 +89,7 @@ func (SetHosts) isCommand()     {}
 func (ConfirmHosts) isCommand() {}
 
 // apply returns a configuration with the overrides.
-func (c Change) apply(to Configuration) Configuration {
+func (c Change) apply(to definition.Configuration) definition.Configuration {
 	if c.Method != nil {
 		to.Method = *c.Method
 	}

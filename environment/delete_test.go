@@ -4,10 +4,11 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/definition"
 )
 
 func TestDeletingTerminatesAllTasksOrLeavesThem(t *testing.T) {
-	w := deployed(t, 3, func(d *Definition) { d.Deployment.MinHealthyPercent = 100 })
+	w := deployed(t, 3, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 100 })
 	w.propose(Delete{TerminateTasks: true, By: "alice@host"})
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 3`)
 	w.refuses(Deploy{Revision: 1, Hosts: hosts(3)}, BeingDeleted)
@@ -19,7 +20,7 @@ func TestDeletingTerminatesAllTasksOrLeavesThem(t *testing.T) {
 		t.Error("it is still there")
 	}
 	w.table(`SomeEnvironment/Prod:1 Inactive 0 0`)
-	w.propose(Create{Definition: definition(nil)}) // numbers go on, for the log knows the old ones
+	w.propose(Create{Definition: defined(nil)}) // numbers go on, for the log knows the old ones
 	w.table(`SomeEnvironment/Prod:1 Inactive 0 0
 	         SomeEnvironment/Prod:2 Created 0 0`)
 
@@ -53,7 +54,7 @@ func TestDeletingTwiceIsDeletingOnce(t *testing.T) {
 
 	w = newWorld(t)
 	w.refuses(Delete{}, UnknownEnvironment)
-	w.propose(Create{Definition: definition(nil)})
+	w.propose(Create{Definition: defined(nil)})
 	w.propose(Delete{})
 	w.again(Delete{TerminateTasks: true}) // there are none
 	w.refuses(Pause{}, UnknownEnvironment)
@@ -72,7 +73,7 @@ func TestTheTasksOfADeletedEnvironmentCannotBeTerminated(t *testing.T) {
 	f, _ := w.state.ActiveDeployment() // older versions ended it with a task
 	w.append(deploylog.Event{Deployment: f.ID, Target: w.state.target, Revision: "1", Name: EventDeleted, Attempt: 1, Data: payload{}.data()})
 	w.refuses(Delete{TerminateTasks: true}, TasksUnmanaged)
-	w.propose(Create{Definition: definition(nil)})
+	w.propose(Create{Definition: defined(nil)})
 	w.propose(Delete{TerminateTasks: true})
 	w.again(Delete{TerminateTasks: true})
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/definition"
 )
 
 // The events of environments. With the markers of the log they are all that
@@ -104,25 +105,25 @@ func taskOf(t deploylog.Target) (name string, revision int, host string, ok bool
 
 // payload is the data of all events. Fields are only ever added.
 type payload struct {
-	Version    int            `json:"version"`
-	Definition *Definition    `json:"definition,omitempty"`
-	Base       int            `json:"base,omitempty"`
-	Kind       DeploymentKind `json:"kind,omitempty"`
-	Change     Change         `json:"configuration,omitzero"`
-	Reverts    []int          `json:"reverts,omitempty"`
-	Automatic  bool           `json:"automatic,omitempty"`
-	Hosts      *[]string      `json:"hosts,omitempty"` // nil is unknown
-	Joined     []string       `json:"joined,omitempty"`
-	Left       []string       `json:"left,omitempty"`
-	Lost       []string       `json:"lost,omitempty"`
-	More       bool           `json:"more,omitempty"` // the next event lists more hosts
-	Held       string         `json:"held,omitempty"` // SHA-256 of the names of the hosts that would leave
-	By         string         `json:"by,omitempty"`
-	Reason     string         `json:"reason,omitempty"`
-	Step       string         `json:"step,omitempty"`
-	Code       ReasonCode     `json:"code,omitempty"` // of the error
-	Error      string         `json:"error,omitempty"`
-	Diff       string         `json:"diff,omitempty"`
+	Version    int                    `json:"version"`
+	Definition *definition.Definition `json:"definition,omitempty"`
+	Base       int                    `json:"base,omitempty"`
+	Kind       DeploymentKind         `json:"kind,omitempty"`
+	Change     Change                 `json:"configuration,omitzero"`
+	Reverts    []int                  `json:"reverts,omitempty"`
+	Automatic  bool                   `json:"automatic,omitempty"`
+	Hosts      *[]string              `json:"hosts,omitempty"` // nil is unknown
+	Joined     []string               `json:"joined,omitempty"`
+	Left       []string               `json:"left,omitempty"`
+	Lost       []string               `json:"lost,omitempty"`
+	More       bool                   `json:"more,omitempty"` // the next event lists more hosts
+	Held       string                 `json:"held,omitempty"` // SHA-256 of the names of the hosts that would leave
+	By         string                 `json:"by,omitempty"`
+	Reason     string                 `json:"reason,omitempty"`
+	Step       string                 `json:"step,omitempty"`
+	Code       ReasonCode             `json:"code,omitempty"` // of the error
+	Error      string                 `json:"error,omitempty"`
+	Diff       string                 `json:"diff,omitempty"`
 }
 
 func (p payload) data() json.RawMessage {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
@@ -22,27 +22,10 @@ type HeldInfo struct {
 	digest string    // of the hosts that would leave
 }
 
-// mostLeaving is how many of so many hosts may leave at once. A percentage lets one go
-// at least, and the last host only if it is 100%.
-func (g InstanceGroup) mostLeaving(hosts int) int {
-	most := budget.Budget{Percent: 50}
-	if g.MaxLeaving != nil {
-		most = *g.MaxLeaving
-	}
-	switch {
-	case most.Count > 0 || most.Percent == 0 || most.Percent == 100:
-		return most.Of(hosts)
-	case most.Of(hosts) == 0 && hosts > 1:
-		return 1
-	default:
-		return most.Of(hosts)
-	}
-}
-
 // refuses is why a group does not lose at once the hosts that are not selected any more,
 // and which they are; "" if it does. What selects them is an inventory that somebody
 // edits, and a mistake in it must not take the tasks of all hosts.
-func (s *State) refuses(g InstanceGroup, selected []string) (reason, digest string) {
+func (s *State) refuses(g definition.InstanceGroup, selected []string) (reason, digest string) {
 	const named = 5
 	stays := make(map[string]bool, len(selected))
 	for _, name := range selected {
@@ -57,7 +40,7 @@ func (s *State) refuses(g InstanceGroup, selected []string) (reason, digest stri
 			}
 		}
 	}
-	most := g.mostLeaving(desired)
+	most := g.MostLeaving(desired)
 	if len(leaving) <= most {
 		return "", ""
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/budget"
 )
 
@@ -17,7 +18,7 @@ func (w *world) holds() string {
 
 func TestAMistakeInTheInventoryTakesNoTasks(t *testing.T) {
 	for _, n := range []int{1, 2, 10} {
-		w := deployed(t, n, func(d *Definition) { d.Deployment.MinHealthyPercent = 0 })
+		w := deployed(t, n, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 })
 		for _, known := range []bool{true, false} {
 			w.propose(SetHosts{Known: func(string) bool { return known }})
 			w.can()
@@ -50,7 +51,7 @@ func TestSoManyHostsMayLeaveAtOnce(t *testing.T) {
 		{&budget.Budget{}, 10, 9, true}, {most(1), 1, 0, false}, {most(2), 10, 8, false}, {most(2), 10, 7, true},
 		{&budget.Budget{Percent: 1}, 10, 9, false}, {&budget.Budget{Percent: 1}, 10, 8, true}, {&budget.Budget{Percent: 100}, 10, 0, false}, {&budget.Budget{Percent: 100}, 1, 0, false},
 	} {
-		w := deployed(t, test.of, func(d *Definition) { d.InstanceGroup.MaxLeaving = test.most })
+		w := deployed(t, test.of, func(d *definition.Definition) { d.InstanceGroup.MaxLeaving = test.most })
 		w.propose(SetHosts{Selected: hosts(test.stay)})
 		if got := w.holds(); got != "" != test.holds {
 			t.Errorf("with max_leaving %v %d of %d hosts stay, and it holds because of %q", test.most, test.stay, test.of, got)
@@ -59,7 +60,7 @@ func TestSoManyHostsMayLeaveAtOnce(t *testing.T) {
 }
 
 func TestAPersonConfirmsThatHostsLeave(t *testing.T) {
-	w := deployed(t, 4, func(d *Definition) { d.Deployment.MinHealthyPercent = 0 })
+	w := deployed(t, 4, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 })
 	w.refuses(ConfirmHosts{Hosts: hosts(4)}, NothingToConfirm)
 	w.propose(SetHosts{Selected: hosts(1)})
 	w.can()
@@ -73,7 +74,7 @@ func TestAPersonConfirmsThatHostsLeave(t *testing.T) {
 
 // Who confirms has seen what is held, and the inventory may be another by then.
 func TestAPersonConfirmsNoMoreThanWhatIsHeld(t *testing.T) {
-	w := deployed(t, 6, func(d *Definition) { d.Deployment.MinHealthyPercent = 0 })
+	w := deployed(t, 6, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 })
 	w.propose(SetHosts{Selected: hosts(2)})
 	for _, others := range [][]string{nil, hosts(1), {"h5", "h6"}} {
 		err := w.refuses(ConfirmHosts{Hosts: others, By: "alice@host"}, OthersWouldLeave)
@@ -93,7 +94,7 @@ func TestAPersonConfirmsNoMoreThanWhatIsHeld(t *testing.T) {
 	w.can("terminate 1 h1", "terminate 1 h2", "terminate 1 h3", "terminate 1 h4", "terminate 1 h5", "terminate 1 h6")
 
 	// So few may leave that nobody has to confirm it.
-	w = deployed(t, 6, func(d *Definition) { d.Deployment.MinHealthyPercent = 0 })
+	w = deployed(t, 6, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 })
 	w.propose(SetHosts{Selected: hosts(2)})
 	w.propose(ConfirmHosts{Hosts: hosts(4), By: "alice@host"})
 	w.can("terminate 1 h5", "terminate 1 h6")
@@ -102,8 +103,8 @@ func TestAPersonConfirmsNoMoreThanWhatIsHeld(t *testing.T) {
 // A deployment whose query selects too few of the present hosts waits; with the query of
 // the revision before, it goes to the hosts that there are.
 func TestADeploymentDoesNotTakeHostsThatAMistakeLeavesOut(t *testing.T) {
-	w := deployed(t, 4, func(d *Definition) { d.Deployment.MinHealthyPercent = 0 })
-	w.update(func(d *Definition) { d.InstanceGroup.Query = "typo" }, nil)
+	w := deployed(t, 4, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 })
+	w.update(func(d *definition.Definition) { d.InstanceGroup.Query = "typo" }, nil)
 	w.can()
 	if got := w.holds(); !strings.Contains(got, "4 of 4 hosts would leave at once, and max_leaving lets 2 go: h1, h2, h3, h4") {
 		t.Errorf("it holds because of %q", got)
@@ -115,7 +116,7 @@ func TestADeploymentDoesNotTakeHostsThatAMistakeLeavesOut(t *testing.T) {
 	w.propose(ConfirmHosts{Hosts: hosts(1), By: "alice@host"})
 	w.can("terminate 1 h1", "terminate 1 h2", "terminate 1 h3", "terminate 1 h4")
 
-	w = deployed(t, 4, func(d *Definition) { d.Deployment.MinHealthyPercent = 0 })
+	w = deployed(t, 4, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 })
 	w.update(image("log-daemon:2"), hosts(1))
 	w.can("terminate 1 h1", "terminate 1 h2", "terminate 1 h3", "terminate 1 h4")
 	if w.holds() == "" {

@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"github.com/deployster-go/deployster/environment/definition"
 	"slices"
 	"time"
 )
@@ -166,7 +167,7 @@ func (s *State) nextOfCurrent(current *task) (class, Kind, *task) {
 	case TaskHealthy:
 		return classNone, "", nil
 	case TaskDrifted:
-		if s.configuration().Drift == ReportDrift {
+		if s.configuration().Drift == definition.ReportDrift {
 			return classNone, "", nil
 		}
 		return classReplace, Start, current
@@ -201,7 +202,7 @@ func (s *State) awaitsProbe(h *host, current *task) bool {
 // retained is the task that Surge keeps until the new one is healthy: the one of
 // the highest rank, of several the newest. A task of rank 0 is not kept.
 func (s *State) retained(h *host, current *task) (last *task) {
-	if !h.desired || s.configuration().Method != Surge || current != nil && current.available() {
+	if !h.desired || s.configuration().Method != definition.Surge || current != nil && current.available() {
 		return nil
 	}
 	for _, t := range h.tasks {

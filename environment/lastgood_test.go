@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
 
@@ -28,7 +29,7 @@ func (w *world) back(revision int) {
 func TestTheLastGoodRevisionIsTheOneThatFinishedLastBeforeTheOneDeployed(t *testing.T) {
 	w := newWorld(t)
 	w.lastGood(0, UnknownEnvironment)
-	w.propose(Create{Definition: definition(func(d *Definition) { d.Deployment.MinHealthyPercent = 0 })})
+	w.propose(Create{Definition: defined(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 })})
 	w.lastGood(0, NothingDeployed)
 	w.propose(Deploy{Revision: 1, Hosts: hosts(1)})
 	w.lastGood(0, NeverDeployed)
@@ -54,7 +55,7 @@ func TestTheLastGoodRevisionIsTheOneThatFinishedLastBeforeTheOneDeployed(t *test
 	w.propose(Delete{TerminateTasks: true})
 	w.lastGood(0, BeingDeleted)
 	w.done("terminate 1 h1")
-	w.propose(Create{Definition: definition(nil)})
+	w.propose(Create{Definition: defined(nil)})
 	w.propose(Deploy{Revision: 6, Hosts: hosts(1)})
 	w.lastGood(0, NeverDeployed) // what was deleted is none to go back to
 }
@@ -63,10 +64,10 @@ func TestTheLastGoodRevisionIsTheOneThatFinishedLastBeforeTheOneDeployed(t *test
 // environment is just going back by itself.
 func TestARollbackToTheLastGoodRevisionGoesNoFurtherThanWasMeant(t *testing.T) {
 	three := func(t *testing.T) *world {
-		w := deployed(t, 1, func(d *Definition) { d.Deployment.MinHealthyPercent = 0 })
+		w := deployed(t, 1, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 })
 		w.update(image("log-daemon:2"), hosts(1))
 		w.done("terminate 1 h1", "start 2 h1")
-		w.update(func(d *Definition) { image("log-daemon:3")(d); d.Deployment.AutoRollback = true }, hosts(1))
+		w.update(func(d *definition.Definition) { image("log-daemon:3")(d); d.Deployment.AutoRollback = true }, hosts(1))
 		return w
 	}
 	back := func(revision int) Rollback {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/definition"
 )
 
 // outcome is how all tasks are, and what may be done now and later.
@@ -45,7 +46,7 @@ func TestAResultThatIsJudgedBeforeACommandIsReadIsRightAllTheSame(t *testing.T) 
 		"pause":    func(*world) []Command { return []Command{Pause{By: "ann"}} },
 		"rollback": func(w *world) []Command { return []Command{Rollback{Revision: 1, Hosts: hosts(5)}} },
 		"next": func(w *world) []Command {
-			return []Command{Update{Base: 2, Definition: definition(image("3"))}, Deploy{Revision: 3, Hosts: hosts(5)}}
+			return []Command{Update{Base: 2, Definition: defined(image("3"))}, Deploy{Revision: 3, Hosts: hosts(5)}}
 		},
 		"again": func(w *world) []Command {
 			return []Command{Rollback{Revision: 1, Hosts: hosts(5)}, Deploy{Revision: 2, Hosts: hosts(5)}}
@@ -64,7 +65,10 @@ func TestAResultThatIsJudgedBeforeACommandIsReadIsRightAllTheSame(t *testing.T) 
 					t.Run(fmt.Sprintf("%s, %s, %s, %s", step, command, result, healthy), func(t *testing.T) {
 						run := func(late bool) []string {
 							w := deployed(t, 5, nil)
-							w.update(func(d *Definition) { image("2")(d); d.Deployment.MinHealthyTime = Duration(healthy) }, hosts(5))
+							w.update(func(d *definition.Definition) {
+								image("2")(d)
+								d.Deployment.MinHealthyTime = definition.Duration(healthy)
+							}, hosts(5))
 							s := begin(w)
 							other := newWorld(t) // which reads the command at once
 							for _, e := range w.events {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/budget"
 )
 
@@ -43,11 +44,11 @@ func most(n int) *budget.Budget { return &budget.Budget{Count: n} }
 
 func TestOfTwoUpdatesAtOnceOneWinsAndTheOtherIsTold(t *testing.T) {
 	w := deployed(t, 1, nil)
-	first, err := w.state.Propose(Update{Base: 1, Definition: definition(image("log-daemon:2")), By: "bob@host"}, w.now)
+	first, err := w.state.Propose(Update{Base: 1, Definition: defined(image("log-daemon:2")), By: "bob@host"}, w.now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := w.state.Propose(Update{Base: 1, Definition: definition(image("log-daemon:3")), By: "carol@host"}, w.now)
+	second, err := w.state.Propose(Update{Base: 1, Definition: defined(image("log-daemon:3")), By: "carol@host"}, w.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,26 +57,26 @@ func TestOfTwoUpdatesAtOnceOneWinsAndTheOtherIsTold(t *testing.T) {
 		t.Errorf("the log would take both: %v and %v", a, b)
 	}
 	w.append(first...)
-	w.refuses(Update{Base: 1, Definition: definition(image("log-daemon:3"))}, StaleBase)
-	_, err = w.state.Propose(Update{Base: 1, Definition: definition(image("log-daemon:3"))}, w.now)
+	w.refuses(Update{Base: 1, Definition: defined(image("log-daemon:3"))}, StaleBase)
+	_, err = w.state.Propose(Update{Base: 1, Definition: defined(image("log-daemon:3"))}, w.now)
 	if !errors.Is(err, ErrStale) {
 		t.Errorf("it is not ErrStale: %v", err)
 	}
-	w.refuses(Update{Base: 2, Definition: definition(image("log-daemon:2"))}, NothingChanged)
-	w.refuses(Update{Base: 7, Definition: definition(nil)}, UnknownRevision)
+	w.refuses(Update{Base: 2, Definition: defined(image("log-daemon:2"))}, NothingChanged)
+	w.refuses(Update{Base: 7, Definition: defined(nil)}, UnknownRevision)
 }
 
 func TestOnlyWhatIsKnownIsDeployedOrRolledBack(t *testing.T) {
 	w := newWorld(t)
 	w.refuses(Deploy{Revision: 1}, UnknownEnvironment)
-	w.propose(Create{Definition: definition(nil)})
-	w.refuses(Create{Definition: definition(nil)}, EnvironmentExists)
+	w.propose(Create{Definition: defined(nil)})
+	w.refuses(Create{Definition: defined(nil)}, EnvironmentExists)
 	w.refuses(Deploy{Revision: 2}, UnknownRevision)
 	w.refuses(Rollback{Revision: 1}, NothingDeployed)
 	w.refuses(Pause{}, NothingDeployed)
 	w.refuses(Resume{}, NotPaused)
-	w.propose(Update{Base: 1, Definition: definition(image("log-daemon:2"))})
-	w.propose(Update{Base: 2, Definition: definition(image("log-daemon:3"))})
+	w.propose(Update{Base: 1, Definition: defined(image("log-daemon:2"))})
+	w.propose(Update{Base: 2, Definition: defined(image("log-daemon:3"))})
 	w.propose(Deploy{Revision: 2, Hosts: hosts(1)})
 	w.refuses(Rollback{Revision: 2}, AlreadyDeployed)
 	w.refuses(Rollback{Revision: 3}, NewerRevision)
@@ -94,7 +95,7 @@ func TestADeploymentThatCouldNeverGoOnIsRefused(t *testing.T) {
 		"one":            {50, 1, []string{"none of 1 host", "--method Surge"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := deployed(t, test.hosts, func(d *Definition) { d.Deployment.MinHealthyPercent = test.percent })
+			w := deployed(t, test.hosts, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = test.percent })
 			w.propose(Deploy{Revision: 1, Hosts: hosts(test.hosts)}) // nothing is to be replaced
 			d := *w.state.Revisions()[0].Definition
 			d.Task.Vars = map[string]any{"image": "log-daemon:2"}
@@ -105,7 +106,7 @@ func TestADeploymentThatCouldNeverGoOnIsRefused(t *testing.T) {
 					t.Errorf("%q is without %q", err, word)
 				}
 			}
-			surge := Surge
+			surge := definition.Surge
 			w.propose(Deploy{Revision: 2, Hosts: hosts(test.hosts), Change: Change{Method: &surge}})
 			w.can("start 2 h1")
 		})
@@ -116,7 +117,7 @@ func TestTheMinimumIsNeverBrokenByRounding(t *testing.T) {
 	for _, test := range []struct{ hosts, percent, minimum int }{
 		{5, 80, 4}, {5, 81, 5}, {5, 79, 4}, {3, 50, 2}, {1, 0, 0}, {1, 1, 1}, {0, 100, 0}, {10_000, 99, 9900},
 	} {
-		if got := (Configuration{MinHealthyPercent: test.percent}).Minimum(test.hosts); got != test.minimum {
+		if got := (definition.Configuration{MinHealthyPercent: test.percent}).Minimum(test.hosts); got != test.minimum {
 			t.Errorf("%d %% of %d are %d, want %d", test.percent, test.hosts, got, test.minimum)
 		}
 	}
@@ -124,7 +125,7 @@ func TestTheMinimumIsNeverBrokenByRounding(t *testing.T) {
 
 func TestTheProgressDeadlineFiresOnceAndProgressMovesIt(t *testing.T) {
 	w := newWorld(t)
-	w.propose(Create{Definition: definition(nil)})
+	w.propose(Create{Definition: defined(nil)})
 	w.propose(Deploy{Revision: 1, Hosts: hosts(2)})
 	started := w.now
 	if wake := w.state.Wake(); !wake.Equal(started.Add(10 * time.Minute)) {
@@ -158,7 +159,7 @@ func TestTheProgressDeadlineFiresOnceAndProgressMovesIt(t *testing.T) {
 
 func TestTheHealthyDeadlineOfATaskFiresOnce(t *testing.T) {
 	w := newWorld(t)
-	w.propose(Create{Definition: definition(func(d *Definition) { d.Deployment.MaxFailed = most(1) })})
+	w.propose(Create{Definition: defined(func(d *definition.Definition) { d.Deployment.MaxFailed = most(1) })})
 	w.propose(Deploy{Revision: 1, Hosts: hosts(3)})
 	w.begin("start 1 h1")
 	w.begin("start 1 h2")
@@ -182,7 +183,7 @@ func TestTheHealthyDeadlineOfATaskFiresOnce(t *testing.T) {
 
 func TestAFailureBudgetThatIsSpentHaltsTheRollout(t *testing.T) {
 	w := deployed(t, 10, nil)
-	w.update(func(d *Definition) { image("log-daemon:2")(d); d.Deployment.MaxFailed = most(1) }, hosts(10))
+	w.update(func(d *definition.Definition) { image("log-daemon:2")(d); d.Deployment.MaxFailed = most(1) }, hosts(10))
 	w.done("terminate 1 h1", "terminate 1 h10")
 	w.fails("start 2 h1", "bad image")
 	w.can("start 2 h10")
@@ -203,7 +204,7 @@ func TestAFailureBudgetThatIsSpentHaltsTheRollout(t *testing.T) {
 
 func TestAStuckDeploymentRollsBackByItselfIfItIsToldTo(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.update(func(d *Definition) { image("log-daemon:2")(d); d.Deployment.AutoRollback = true }, hosts(5))
+	w.update(func(d *definition.Definition) { image("log-daemon:2")(d); d.Deployment.AutoRollback = true }, hosts(5))
 	w.done("terminate 1 h1")
 	w.fails("start 2 h1", "bad image")
 	w.after(10 * time.Minute)
@@ -225,7 +226,7 @@ func TestAStuckDeploymentRollsBackByItselfIfItIsToldTo(t *testing.T) {
 // The first revision has none to go back to, and a rollback does not roll back.
 func TestWhatCanNotBeRolledBackStaysStuck(t *testing.T) {
 	w := newWorld(t)
-	w.propose(Create{Definition: definition(func(d *Definition) { d.Deployment.AutoRollback = true })})
+	w.propose(Create{Definition: defined(func(d *definition.Definition) { d.Deployment.AutoRollback = true })})
 	w.propose(Deploy{Revision: 1, Hosts: hosts(1)})
 	w.after(10 * time.Minute)
 	w.steps()
@@ -234,9 +235,9 @@ func TestWhatCanNotBeRolledBackStaysStuck(t *testing.T) {
 
 func TestARollbackToOtherHostsWaitsUntilTheyAreKnown(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.update(func(d *Definition) {
+	w.update(func(d *definition.Definition) {
 		image("log-daemon:2")(d)
-		d.Deployment.AutoRollback, d.InstanceGroup = true, InstanceGroup{Query: "attribute:stack == gamma", MaxLeaving: &budget.Budget{Percent: 100}}
+		d.Deployment.AutoRollback, d.InstanceGroup = true, definition.InstanceGroup{Query: "attribute:stack == gamma", MaxLeaving: &budget.Budget{Percent: 100}}
 	}, []string{"h6"})
 	w.begin("start 2 h6")
 	w.after(10 * time.Minute)
@@ -270,7 +271,10 @@ func TestNothingBeginsWhileItIsPaused(t *testing.T) {
 
 func TestATaskMustStayHealthyForAWhile(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.update(func(d *Definition) { image("log-daemon:2")(d); d.Deployment.MinHealthyTime = Duration(time.Minute) }, hosts(5))
+	w.update(func(d *definition.Definition) {
+		image("log-daemon:2")(d)
+		d.Deployment.MinHealthyTime = definition.Duration(time.Minute)
+	}, hosts(5))
 	w.done("terminate 1 h1", "start 2 h1")
 	w.can()
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 4
@@ -316,7 +320,7 @@ func TestDriftIsRepairedWithinTheMinimumOrOnlyReported(t *testing.T) {
 	w.done("start 1 h1")
 	w.can("start 1 h2")
 
-	w = deployed(t, 5, func(d *Definition) { d.Deployment.Drift = ReportDrift })
+	w = deployed(t, 5, func(d *definition.Definition) { d.Deployment.Drift = definition.ReportDrift })
 	w.sees(1, "h1", Drifted, "~ content")
 	w.can()
 	if row := w.state.Report().Hosts[0].Tasks[0]; row.Status != TaskDrifted || row.Cause != "~ content" {
@@ -356,9 +360,9 @@ func TestHostsThatComeGetATaskAndThoseThatGoAreCleaned(t *testing.T) {
 
 // Until the new hosts are healthy, tasks on the old ones are what there is.
 func TestHostsThatGoAreNotCleanedBeforeOthersAreHealthy(t *testing.T) {
-	w := deployed(t, 2, func(d *Definition) { d.Deployment.MinHealthyPercent = 50 })
-	w.update(func(d *Definition) {
-		d.InstanceGroup = InstanceGroup{Query: "other", MaxLeaving: &budget.Budget{Percent: 100}}
+	w := deployed(t, 2, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 50 })
+	w.update(func(d *definition.Definition) {
+		d.InstanceGroup = definition.InstanceGroup{Query: "other", MaxLeaving: &budget.Budget{Percent: 100}}
 	}, []string{"h3", "h4"})
 	w.can("start 2 h3", "start 2 h4", "terminate 1 h1")
 	w.begin("terminate 1 h1")
@@ -369,7 +373,7 @@ func TestHostsThatGoAreNotCleanedBeforeOthersAreHealthy(t *testing.T) {
 
 func TestNoHostsAreDesiredZero(t *testing.T) {
 	w := newWorld(t)
-	w.propose(Create{Definition: definition(nil)})
+	w.propose(Create{Definition: defined(nil)})
 	w.propose(Deploy{Revision: 1})
 	w.can()
 	w.table(`SomeEnvironment/Prod:1 Active 0 0`)
@@ -411,7 +415,7 @@ func TestManyHostsAreToldInParts(t *testing.T) {
 		names = append(names, "a-host-with-a-long-name-that-somebody-chose-for-it-"+string(rune('a'+i%26))+"-"+time.Duration(i).String())
 	}
 	w := newWorld(t)
-	w.propose(Create{Definition: definition(nil)})
+	w.propose(Create{Definition: defined(nil)})
 	w.propose(Deploy{Revision: 1, Hosts: names})
 	w.can()
 	w.propose(SetHosts{Selected: names})
@@ -426,7 +430,7 @@ func TestManyHostsAreToldInParts(t *testing.T) {
 // A task that starts well and dies, again and again, does not put the deadline off.
 func TestATaskThatKeepsDyingLetsItsDeploymentBeStuck(t *testing.T) {
 	w := newWorld(t)
-	w.propose(Create{Definition: definition(nil)})
+	w.propose(Create{Definition: defined(nil)})
 	w.propose(Deploy{Revision: 1, Hosts: hosts(2)})
 	w.fails("start 1 h2", "no disk")
 	for range 9 {
@@ -445,7 +449,7 @@ func TestATaskThatKeepsDyingLetsItsDeploymentBeStuck(t *testing.T) {
 // deployment from its end.
 func TestDriftDoesNotHoldUpADeployment(t *testing.T) {
 	w := newWorld(t)
-	w.propose(Create{Definition: definition(func(d *Definition) { d.Deployment.MinHealthyPercent = 100 })})
+	w.propose(Create{Definition: defined(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 100 })})
 	w.propose(Deploy{Revision: 1, Hosts: hosts(2)})
 	w.done("start 1 h1")
 	w.sees(1, "h1", Drifted, "~ content")
@@ -460,7 +464,7 @@ func TestDriftDoesNotHoldUpADeployment(t *testing.T) {
 // What is started on a host that is lost meanwhile is not trusted when it is back.
 func TestATaskThatStartedOnALostHostIsLookedAtAgain(t *testing.T) {
 	w := newWorld(t)
-	w.propose(Create{Definition: definition(nil)})
+	w.propose(Create{Definition: defined(nil)})
 	w.propose(Deploy{Revision: 1, Hosts: hosts(2)})
 	running := w.begin("start 1 h1")
 	w.propose(SetHosts{Selected: []string{"h2"}, Known: func(host string) bool { return host != "h1" }})

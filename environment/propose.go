@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
@@ -78,16 +79,16 @@ func (s *State) update(c Update) ([]deploylog.Event, error) {
 		return nil, refusal.New(StaleBase, "%w: revision %d of environment %s is not the newest. Since then:\n%s\nReview the changes (deployster env diff %s %d %d), and update from --base %d",
 			ErrStale, c.Base, s.name, strings.Join(since, "\n"), s.name, c.Base, len(s.revisions), len(s.revisions))
 	}
-	if len(Diff(base.Definition, c.Definition)) == 0 {
+	if len(definition.Diff(base.Definition, c.Definition)) == 0 {
 		return nil, refusal.New(NothingChanged, "revision %d of environment %s already has this definition: nothing was changed", c.Base, s.name)
 	}
 	return s.revise(EventUpdated, payload{Definition: c.Definition, Base: c.Base, By: c.By}), nil
 }
 
 // describe says who made a revision when, and what differs from its base.
-func (r Revision) describe(base *Definition) string {
+func (r Revision) describe(base *definition.Definition) string {
 	var changes []string
-	for _, d := range Diff(base, r.Definition) {
+	for _, d := range definition.Diff(base, r.Definition) {
 		changes = append(changes, d.String())
 	}
 	return fmt.Sprintf("  revision %d, by %s at %s: %s", r.Number, r.By, r.CreatedAt.Format("2006-01-02 15:04:05 MST"), strings.Join(changes, "; "))
@@ -194,7 +195,7 @@ func (s *State) startChecked(d deploymentRequest, now time.Time) ([]deploylog.Ev
 	}
 	config := d.change.apply(s.revisions[d.revision-1].Definition.Deployment)
 	n := len(*d.hosts)
-	if config.Method == Replace && n > 0 && config.Minimum(n) == n && s.blockedByHealthy(d) {
+	if config.Method == definition.Replace && n > 0 && config.Minimum(n) == n && s.blockedByHealthy(d) {
 		most := 100 * (n - 1) / n
 		orLess := " or less"
 		if most == 0 {
@@ -223,7 +224,7 @@ func (s *State) blockedByHealthy(d deploymentRequest) bool {
 
 func (c Change) check() error {
 	switch {
-	case c.Method != nil && *c.Method != Replace && *c.Method != Surge:
+	case c.Method != nil && *c.Method != definition.Replace && *c.Method != definition.Surge:
 		return refusal.New(InvalidChange, "unknown method %q: it is Replace or Surge", *c.Method)
 	case c.MinHealthyPercent != nil && (*c.MinHealthyPercent < 0 || *c.MinHealthyPercent > 100):
 		return refusal.New(InvalidChange, "invalid min_healthy_percent %d: it is from 0 to 100", *c.MinHealthyPercent)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
@@ -83,7 +84,7 @@ type details struct {
 	desired     int // hosts
 	double      int // hosts
 	minimum     int // hosts
-	config      Configuration
+	config      definition.Configuration
 }
 
 // text is the message of a reason and what would change it: all sentences are

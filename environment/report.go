@@ -1,5 +1,7 @@
 package environment
 
+import "github.com/deployster-go/deployster/environment/definition"
+
 import "time"
 
 // RevisionStatus is the STATUS of a revision in a status table.
@@ -32,12 +34,12 @@ type Row struct {
 
 // Revision is what is kept of every revision.
 type Revision struct {
-	Number     int         `json:"revision"`
-	Base       int         `json:"base,omitempty"` // the revision that it was made from; 0 of the first
-	By         string      `json:"by,omitempty"`
-	Seq        int64       `json:"event"`
-	CreatedAt  time.Time   `json:"created_at"`
-	Definition *Definition `json:"definition"` // not to be changed
+	Number     int                    `json:"revision"`
+	Base       int                    `json:"base,omitempty"` // the revision that it was made from; 0 of the first
+	By         string                 `json:"by,omitempty"`
+	Seq        int64                  `json:"event"`
+	CreatedAt  time.Time              `json:"created_at"`
+	Definition *definition.Definition `json:"definition"` // not to be changed
 }
 
 // DeploymentKind is why a deployment was started.
@@ -63,21 +65,21 @@ const (
 
 // Deployment is what is kept of every deployment.
 type Deployment struct {
-	ID            string           `json:"deployment"` // NAME:REVISION@TIMESTAMP
-	Kind          DeploymentKind   `json:"kind"`
-	Revision      int              `json:"revision,omitempty"`
-	Automatic     bool             `json:"automatic,omitempty"` // a rollback by auto_rollback
-	Status        DeploymentStatus `json:"status"`
-	By            string           `json:"by,omitempty"`
-	Reason        string           `json:"reason,omitempty"`
-	Step          string           `json:"step,omitempty"` // what began it: the step of a pipeline
-	Seq           int64            `json:"event"`
-	Started       time.Time        `json:"started"`
-	Since         int64            `json:"since"`           // event that gave it the status
-	Ended         time.Time        `json:"ended,omitzero"`  // finished or superseded
-	Code          ReasonCode       `json:"code,omitempty"`  // of being stuck
-	Cause         string           `json:"cause,omitempty"` // of being stuck or superseded
-	Configuration Configuration    `json:"configuration"`   // with the overrides of this deployment
+	ID            string                   `json:"deployment"` // NAME:REVISION@TIMESTAMP
+	Kind          DeploymentKind           `json:"kind"`
+	Revision      int                      `json:"revision,omitempty"`
+	Automatic     bool                     `json:"automatic,omitempty"` // a rollback by auto_rollback
+	Status        DeploymentStatus         `json:"status"`
+	By            string                   `json:"by,omitempty"`
+	Reason        string                   `json:"reason,omitempty"`
+	Step          string                   `json:"step,omitempty"` // what began it: the step of a pipeline
+	Seq           int64                    `json:"event"`
+	Started       time.Time                `json:"started"`
+	Since         int64                    `json:"since"`           // event that gave it the status
+	Ended         time.Time                `json:"ended,omitzero"`  // finished or superseded
+	Code          ReasonCode               `json:"code,omitempty"`  // of being stuck
+	Cause         string                   `json:"cause,omitempty"` // of being stuck or superseded
+	Configuration definition.Configuration `json:"configuration"`   // with the overrides of this deployment
 }
 
 // Report is the status of an environment at one moment.

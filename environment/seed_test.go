@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"github.com/deployster-go/deployster/environment/definition"
 	"strings"
 	"testing"
 	"time"
@@ -8,7 +9,7 @@ import (
 
 func TestTheSeedsFirstDeployment(t *testing.T) {
 	w := newWorld(t)
-	w.propose(Create{Definition: definition(func(d *Definition) { d.Deployment.MinHealthyPercent = 100 })})
+	w.propose(Create{Definition: defined(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 100 })})
 	w.table(`SomeEnvironment/Prod:1    Created    0         0`)
 	w.can()
 	w.propose(Deploy{Revision: 1, Hosts: hosts(5)})
@@ -31,7 +32,7 @@ func TestTheSeedsFirstDeployment(t *testing.T) {
 
 func TestTheSeedsUpdateOfTheTask(t *testing.T) {
 	w := deployed(t, 5, nil)
-	d := definition(image("log-daemon:2"))
+	d := defined(image("log-daemon:2"))
 	w.propose(Update{Base: 1, Definition: d})
 	w.table(`SomeEnvironment/Prod:1    Active     5         5
 	         SomeEnvironment/Prod:2    Created    0         0`)
@@ -48,7 +49,7 @@ func TestTheSeedsUpdateOfTheTask(t *testing.T) {
 // Although the task is the same, every host gets a new one.
 func TestTheSeedsUpdateOfTheInstanceGroup(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.propose(Update{Base: 1, Definition: definition(func(d *Definition) { d.InstanceGroup.Query = "attribute:stack in (prod, gamma)" })})
+	w.propose(Update{Base: 1, Definition: defined(func(d *definition.Definition) { d.InstanceGroup.Query = "attribute:stack in (prod, gamma)" })})
 	w.table(`SomeEnvironment/Prod:1    Active     5         5
 	         SomeEnvironment/Prod:2    Created    0         0`)
 	w.propose(Deploy{Revision: 2, Hosts: hosts(6)})
@@ -88,7 +89,9 @@ func TestTheSeedsReplaceStepByStep(t *testing.T) {
 }
 
 func TestTheSeedsSurgeStepByStep(t *testing.T) {
-	w := deployed(t, 5, func(d *Definition) { d.Deployment.Method, d.Deployment.MinHealthyPercent = Surge, 100 })
+	w := deployed(t, 5, func(d *definition.Definition) {
+		d.Deployment.Method, d.Deployment.MinHealthyPercent = definition.Surge, 100
+	})
 	w.update(image("log-daemon:2"), hosts(5))
 	w.table(`SomeEnvironment/Prod:1    Undeploying  0         5
 	         SomeEnvironment/Prod:2    Deploying    5         0`)
@@ -192,7 +195,7 @@ func TestAConfigurationOfADeploymentEndsWithIt(t *testing.T) {
 	for _, h := range hosts(5) {
 		w.done("terminate 1 "+h, "start 2 "+h)
 	}
-	zero, surge := 0, Surge
+	zero, surge := 0, definition.Surge
 	w.propose(Rollback{Revision: 1, Hosts: hosts(5), Change: Change{MinHealthyPercent: &zero, Method: &surge}})
 	if r := w.state.Report(); r.Minimum != 0 {
 		t.Errorf("while it is rolled back %d hosts must be healthy", r.Minimum)

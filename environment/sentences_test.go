@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
 
@@ -15,9 +16,9 @@ func TestTheSentencesOfReasons(t *testing.T) {
 		environment: "shop/prod", seq: 7, cause: "port is taken", by: "ann", reason: "a mistake", query: "attribute:stack == prod", revision: 3,
 		awaited: "started", attempt: 2, failures: 2, retryAt: time.Date(2017, 9, 6, 11, 47, 23, 0, time.UTC),
 		failed: 1, healthy: 4, desired: 5, double: 1, minimum: 4,
-		config: Configuration{
-			MinHealthyPercent: 80, MaxOver: 1, MinHealthyTime: Duration(10 * time.Second), HealthyDeadline: Duration(5 * time.Minute),
-			ProgressDeadline: Duration(10 * time.Minute), MaxFailed: most(0),
+		config: definition.Configuration{
+			MinHealthyPercent: 80, MaxOver: 1, MinHealthyTime: definition.Duration(10 * time.Second), HealthyDeadline: definition.Duration(5 * time.Minute),
+			ProgressDeadline: definition.Duration(10 * time.Minute), MaxFailed: most(0),
 		},
 	}
 	for code, want := range map[ReasonCode][2]string{
@@ -49,16 +50,16 @@ func TestTheSentencesOfReasons(t *testing.T) {
 
 // What people read of a refusal is said here once; other tests want codes.
 func TestTheSentencesOfRefusals(t *testing.T) {
-	none, method := 101, Method("Swap")
+	none, method := 101, definition.Method("Swap")
 	over := 0
 	one := func(t *testing.T) *world {
 		w := newWorld(t)
-		w.propose(Create{Definition: definition(nil), By: "ann@host"})
+		w.propose(Create{Definition: defined(nil), By: "ann@host"})
 		return w
 	}
 	two := func(t *testing.T) *world {
 		w := deployed(t, 1, nil)
-		w.propose(Update{Base: 1, Definition: definition(image("log-daemon:2")), By: "bob@host"})
+		w.propose(Update{Base: 1, Definition: defined(image("log-daemon:2")), By: "bob@host"})
 		return w
 	}
 	paused := func(t *testing.T) *world {
@@ -72,13 +73,13 @@ func TestTheSentencesOfRefusals(t *testing.T) {
 		want    string
 	}{
 		{newWorld, Pause{}, `no such environment "SomeEnvironment/Prod"`},
-		{one, Create{Definition: definition(nil)}, "environment SomeEnvironment/Prod already exists (revision 1, event 1): change it with deployster env update --base 1"},
+		{one, Create{Definition: defined(nil)}, "environment SomeEnvironment/Prod already exists (revision 1, event 1): change it with deployster env update --base 1"},
 		{one, Deploy{Revision: 2}, "no such revision 2 of environment SomeEnvironment/Prod: it has only revision 1"},
 		{two, Deploy{Revision: 3}, "no such revision 3 of environment SomeEnvironment/Prod: it has revisions 1 to 2"},
-		{two, Update{Base: 1, Definition: definition(nil)}, "stale base: revision 1 of environment SomeEnvironment/Prod is not the newest. Since then:\n" +
+		{two, Update{Base: 1, Definition: defined(nil)}, "stale base: revision 1 of environment SomeEnvironment/Prod is not the newest. Since then:\n" +
 			"  revision 2, by bob@host at 2017-09-06 11:47:23 UTC: task.vars.image: log-daemon:1 → log-daemon:2\n" +
 			"Review the changes (deployster env diff SomeEnvironment/Prod 1 2), and update from --base 2"},
-		{two, Update{Base: 2, Definition: definition(image("log-daemon:2"))}, "revision 2 of environment SomeEnvironment/Prod already has this definition: nothing was changed"},
+		{two, Update{Base: 2, Definition: defined(image("log-daemon:2"))}, "revision 2 of environment SomeEnvironment/Prod already has this definition: nothing was changed"},
 		{one, Rollback{Revision: 1}, "nothing of environment SomeEnvironment/Prod is deployed: there is nothing to roll back"},
 		{one, Pause{}, "nothing of environment SomeEnvironment/Prod is deployed: there is nothing to pause"},
 		{one, Resume{}, "environment SomeEnvironment/Prod is not paused"},
@@ -88,7 +89,7 @@ func TestTheSentencesOfRefusals(t *testing.T) {
 		{func(t *testing.T) *world {
 			w := two(t)
 			w.propose(Delete{})
-			w.propose(Create{Definition: definition(nil)})
+			w.propose(Create{Definition: defined(nil)})
 			return w
 		}, Deploy{Revision: 1}, "no such revision 1 of environment SomeEnvironment/Prod any more: it was made (event 1) before the environment was deleted; the first since then is 3"},
 		{func(t *testing.T) *world {
@@ -98,7 +99,7 @@ func TestTheSentencesOfRefusals(t *testing.T) {
 		}, Deploy{Revision: 1, Hosts: hosts(1)}, "revision 1 is older than revision 2, which is being deployed: to go back, deployster env rollback SomeEnvironment/Prod --revision 1"},
 		{func(t *testing.T) *world {
 			w := two(t)
-			w.propose(Update{Base: 2, Definition: definition(image("log-daemon:3"))})
+			w.propose(Update{Base: 2, Definition: defined(image("log-daemon:3"))})
 			w.propose(Deploy{Revision: 3, Change: Change{MinHealthyPercent: new(int)}, Hosts: hosts(1)})
 			return w
 		}, Rollback{Revision: 2, Hosts: hosts(1)}, "revision 2 was never deployed, so it cannot be rolled back to: base a new revision on it"},
@@ -106,12 +107,12 @@ func TestTheSentencesOfRefusals(t *testing.T) {
 			w := two(t)
 			w.propose(Delete{TerminateTasks: true})
 			return w
-		}, Update{Base: 2, Definition: definition(nil)}, "environment SomeEnvironment/Prod is being deleted since event "},
+		}, Update{Base: 2, Definition: defined(nil)}, "environment SomeEnvironment/Prod is being deleted since event "},
 		{two, Deploy{Revision: 2, Change: Change{MinHealthyPercent: &none}, Hosts: hosts(1)}, "invalid min_healthy_percent 101: it is from 0 to 100"},
 		{two, Deploy{Revision: 2, Change: Change{Method: &method}, Hosts: hosts(1)}, `unknown method "Swap": it is Replace or Surge`},
 		{two, Deploy{Revision: 2, Change: Change{MaxOver: &over}, Hosts: hosts(1)}, "invalid max_over 0: it is at least 1"},
 		{func(t *testing.T) *world {
-			w := deployed(t, 1, func(d *Definition) { d.Deployment.MinHealthyPercent = 100 })
+			w := deployed(t, 1, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 100 })
 			d := *w.state.Revisions()[0].Definition
 			d.Task.Vars = map[string]any{"image": "log-daemon:2"}
 			w.propose(Update{Base: 1, Definition: &d})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/definition"
 )
 
 // controller does what one must do: it records how work has ended and what was
@@ -211,7 +212,7 @@ func (c *controller) decide() {
 // undertake begins the work of a step.
 func (c *controller) undertake(step Step) {
 	c.naive.begins(c.simulation, step)
-	w := &work{at: place{step.Host, step.Revision}, step: step, of: c, begins: c.now, replace: c.naive.force.configuration.Method == Replace}
+	w := &work{at: place{step.Host, step.Revision}, step: step, of: c, begins: c.now, replace: c.naive.force.configuration.Method == definition.Replace}
 	for _, other := range c.works {
 		if other.at == w.at && !other.lost && other.ends.After(w.begins) {
 			w.begins = other.ends

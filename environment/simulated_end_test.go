@@ -2,6 +2,7 @@ package environment
 
 import (
 	"fmt"
+	"github.com/deployster-go/deployster/environment/definition"
 	"slices"
 	"strings"
 )
@@ -98,7 +99,7 @@ func (s *simulation) really(h *naiveHost) (is, want string) {
 	m := s.machine(h.name)
 	for _, revision := range sortedKeys(m.tasks) {
 		now := m.tasks[revision]
-		if now == drifted && s.naive.force.configuration.Drift == ReportDrift {
+		if now == drifted && s.naive.force.configuration.Drift == definition.ReportDrift {
 			now = sound
 		}
 		all = append(all, fmt.Sprintf("%s %d", now, revision))

@@ -2,6 +2,7 @@ package environment
 
 import (
 	"fmt"
+	"github.com/deployster-go/deployster/environment/definition"
 	"slices"
 	"time"
 )
@@ -10,7 +11,7 @@ import (
 // the log, from which all is found anew at each question. It shares nothing with
 // the machine but what events say, and is what that is measured against.
 type naive struct {
-	revisions []*Definition
+	revisions []*definition.Definition
 	force     *inForce
 	hosts     map[string]*naiveHost
 	names     []string // of the hosts, sorted
@@ -27,7 +28,7 @@ type inForce struct {
 	id                             string
 	kind                           DeploymentKind
 	revision                       int
-	configuration                  Configuration
+	configuration                  definition.Configuration
 	reached, stuck, paused, passed bool
 	tried                          bool      // a task of it was begun
 	moved                          bool      // there was progress since it was stuck
@@ -193,7 +194,7 @@ func (n *naive) old(h *naiveHost) (old []int) {
 // waited for of which nobody knows what they are.
 func (n *naive) leaving(h *naiveHost) (leave []int, awaits bool) {
 	leave = n.old(h)
-	if h.wanted && n.force.configuration.Method == Surge && !n.mine(h).up() && len(leave) > 0 {
+	if h.wanted && n.force.configuration.Method == definition.Surge && !n.mine(h).up() && len(leave) > 0 {
 		best := slices.MaxFunc(leave, func(a, b int) int { return 2*(n.use(h.tasks[a])-n.use(h.tasks[b])) + sign(a-b) })
 		if n.use(h.tasks[best]) > 0 {
 			leave = slices.DeleteFunc(leave, func(r int) bool { return r == best })
@@ -238,7 +239,7 @@ func (n *naive) bring(h *naiveHost) todo {
 		return todo{Start, revision, classFree, time.Time{}}
 	case mine == nil:
 		return todo{Start, revision, classFirst, time.Time{}}
-	case mine.status == TaskHealthy, mine.status == TaskDrifted && n.force.configuration.Drift == ReportDrift:
+	case mine.status == TaskHealthy, mine.status == TaskDrifted && n.force.configuration.Drift == definition.ReportDrift:
 		return todo{}
 	case mine.status == TaskDrifted:
 		return todo{Start, revision, classReplace, mine.rests}

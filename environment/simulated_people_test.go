@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/budget"
 )
 
@@ -15,7 +16,7 @@ func (s *simulation) people() {
 	}
 	if !s.told.Exists() {
 		if s.left > 0 {
-			s.command(Create{Definition: s.definition(), By: "alice@host"})
+			s.command(Create{Definition: s.defined(), By: "alice@host"})
 			s.deploy(len(s.naive.revisions))
 		}
 	} else {
@@ -59,14 +60,14 @@ func (s *simulation) command(c Command) bool {
 
 // update makes a revision. Sometimes two people do at once.
 func (s *simulation) update(base int) {
-	events, err := s.told.Propose(Update{Base: base, Definition: s.definition(), By: "alice@host"}, s.now)
+	events, err := s.told.Propose(Update{Base: base, Definition: s.defined(), By: "alice@host"}, s.now)
 	if f := s.naive.force; err != nil && f != nil && f.kind == ByDelete {
 		return
 	}
 	if err != nil {
 		s.fail("updating: %v", err)
 	}
-	second, err := s.told.Propose(Update{Base: base, Definition: s.definition(), By: "bob@host"}, s.now)
+	second, err := s.told.Propose(Update{Base: base, Definition: s.defined(), By: "bob@host"}, s.now)
 	if err != nil {
 		s.fail("updating: %v", err)
 	}
@@ -81,7 +82,7 @@ func (s *simulation) update(base int) {
 func (s *simulation) deploy(revision int) {
 	d := Deploy{Revision: revision, Change: s.change(), Hosts: s.selected(s.naive.revisions[revision-1].InstanceGroup.Query), By: "alice@host"}
 	if !s.command(d) {
-		surge := Surge
+		surge := definition.Surge
 		d.Change = Change{Method: &surge} // where Replace could never go on
 		s.command(d)
 	}
@@ -102,7 +103,7 @@ func (s *simulation) rollback(revision int) {
 	}
 	r := Rollback{Revision: revision, Change: s.change(), Hosts: s.selected(s.naive.revisions[revision-1].InstanceGroup.Query), By: "alice@host", LastGood: meant}
 	if !s.command(r) {
-		surge := Surge
+		surge := definition.Surge
 		r.Change = Change{Method: &surge}
 		s.command(r)
 	}
@@ -110,7 +111,7 @@ func (s *simulation) rollback(revision int) {
 
 func (s *simulation) change() (c Change) {
 	if s.chance(0.1) {
-		method := pick(s, Replace, Surge)
+		method := pick(s, definition.Replace, definition.Surge)
 		c.Method = &method
 	}
 	if s.chance(0.1) {
@@ -124,20 +125,20 @@ func (s *simulation) change() (c Change) {
 	return c
 }
 
-func (s *simulation) definition() *Definition {
+func (s *simulation) defined() *definition.Definition {
 	s.numbers++
-	d := &Definition{
-		Name: s.told.Name(), Type: Daemon,
-		Task: TaskSpec{Manifest: "log-daemon.yaml", Vars: map[string]any{
+	d := &definition.Definition{
+		Name: s.told.Name(), Type: definition.Daemon,
+		Task: definition.TaskSpec{Manifest: "log-daemon.yaml", Vars: map[string]any{
 			"image": fmt.Sprint("log-daemon:", s.numbers), "behaves": pick(s, good, good, good, slow, bad, uneven, sickening),
 		}},
-		InstanceGroup: InstanceGroup{Query: pick(s, "all", "all", "all", "prod", "gamma", "nowhere")},
-		Deployment: Configuration{
-			Method: pick(s, Replace, Surge), MinHealthyPercent: pick(s, 0, 10, 34, 50, 75, 80, 90, 100), MaxOver: 1 + s.IntN(3),
-			MinHealthyTime:   Duration(pick(s, 0, 0, 10*time.Second, 50*time.Second)),
-			HealthyDeadline:  Duration(pick(s, time.Minute, 5*time.Minute)),
-			ProgressDeadline: Duration(pick(s, 5*time.Minute, 10*time.Minute)),
-			AutoRollback:     s.chance(0.3), Drift: pick(s, RepairDrift, RepairDrift, ReportDrift),
+		InstanceGroup: definition.InstanceGroup{Query: pick(s, "all", "all", "all", "prod", "gamma", "nowhere")},
+		Deployment: definition.Configuration{
+			Method: pick(s, definition.Replace, definition.Surge), MinHealthyPercent: pick(s, 0, 10, 34, 50, 75, 80, 90, 100), MaxOver: 1 + s.IntN(3),
+			MinHealthyTime:   definition.Duration(pick(s, 0, 0, 10*time.Second, 50*time.Second)),
+			HealthyDeadline:  definition.Duration(pick(s, time.Minute, 5*time.Minute)),
+			ProgressDeadline: definition.Duration(pick(s, 5*time.Minute, 10*time.Minute)),
+			AutoRollback:     s.chance(0.3), Drift: pick(s, definition.RepairDrift, definition.RepairDrift, definition.ReportDrift),
 		},
 	}
 	if !s.nature.deaths && d.Task.Vars["behaves"] == sickening {

@@ -2,6 +2,7 @@ package environment
 
 import (
 	"fmt"
+	"github.com/deployster-go/deployster/environment/definition"
 	"reflect"
 	"slices"
 	"time"
@@ -131,7 +132,7 @@ func (n *naive) keepsMinimum(s *simulation, step Step) {
 	if left := s.reallyUp(h.name); !s.nature.deaths && left < n.minimum() {
 		s.fail("%s %d on %s really leaves %d healthy, and the minimum is %d", step.Kind, step.Revision, h.name, left, n.minimum())
 	}
-	if f.configuration.Method == Surge && h.wanted && step.Kind == Terminate {
+	if f.configuration.Method == definition.Surge && h.wanted && step.Kind == Terminate {
 		s.fail("it stops the only task on %s, and the method is Surge", h.name)
 	}
 }
@@ -153,7 +154,7 @@ func (n *naive) sparesBelievedDead(s *simulation, step Step) {
 func (n *naive) keepsToMethod(s *simulation, step Step) {
 	f, h := n.force, n.host(step.Host)
 	t := h.tasks[step.Revision]
-	if f.configuration.Method == Replace && (len(h.tasks) > 1 || len(h.tasks) == 1 && t == nil) {
+	if f.configuration.Method == definition.Replace && (len(h.tasks) > 1 || len(h.tasks) == 1 && t == nil) {
 		s.fail("revision %d is started on %s, which may have another", step.Revision, h.name)
 	}
 	if t == nil && len(h.tasks) > 0 {

@@ -190,7 +190,7 @@ func (s *simulation) run() {
 		s.step()
 	}
 	if !s.told.Exists() && s.chance(0.9) {
-		s.command(Create{Definition: s.definition(), By: "alice@host"})
+		s.command(Create{Definition: s.defined(), By: "alice@host"})
 		s.deploy(len(s.naive.revisions))
 		s.react()
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/heap"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
@@ -122,7 +123,7 @@ func (s *State) Manifest() string {
 }
 
 // definition is that of the active revision.
-func (s *State) definition() *Definition {
+func (s *State) definition() *definition.Definition {
 	if s.active == nil || s.active.Kind == ByDelete {
 		return nil
 	}
@@ -132,7 +133,7 @@ func (s *State) definition() *Definition {
 // configuration is the one by which hosts are worked on now: that of the active
 // deployment until it has finished, and its revision's own from then on. It must not
 // be changed.
-func (s *State) configuration() *Configuration {
+func (s *State) configuration() *definition.Configuration {
 	if s.finished {
 		return &s.revisions[s.active.Revision-1].Definition.Deployment
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/definition"
 )
 
 // Kind is what a step does.
@@ -38,7 +39,7 @@ type Task struct {
 	Environment string
 	Host        string
 	Revision    int
-	Spec        TaskSpec
+	Spec        definition.TaskSpec
 }
 
 // Name is one that no other task has, on whatever engine, and that stays the

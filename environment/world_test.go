@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
 
@@ -173,13 +174,13 @@ func hosts(n int) []string {
 	return all
 }
 
-func definition(change func(*Definition)) *Definition {
-	d := &Definition{
-		Name: "SomeEnvironment/Prod", Type: Daemon, Task: TaskSpec{Manifest: "log-daemon.yaml", Vars: map[string]any{"image": "log-daemon:1"}},
-		InstanceGroup: InstanceGroup{Query: "attribute:stack == prod"},
-		Deployment: Configuration{
-			Method: Replace, MinHealthyPercent: 80, MaxOver: 1,
-			HealthyDeadline: Duration(5 * time.Minute), ProgressDeadline: Duration(10 * time.Minute), Drift: RepairDrift,
+func defined(change func(*definition.Definition)) *definition.Definition {
+	d := &definition.Definition{
+		Name: "SomeEnvironment/Prod", Type: definition.Daemon, Task: definition.TaskSpec{Manifest: "log-daemon.yaml", Vars: map[string]any{"image": "log-daemon:1"}},
+		InstanceGroup: definition.InstanceGroup{Query: "attribute:stack == prod"},
+		Deployment: definition.Configuration{
+			Method: definition.Replace, MinHealthyPercent: 80, MaxOver: 1,
+			HealthyDeadline: definition.Duration(5 * time.Minute), ProgressDeadline: definition.Duration(10 * time.Minute), Drift: definition.RepairDrift,
 		},
 	}
 	if change != nil {
@@ -188,15 +189,15 @@ func definition(change func(*Definition)) *Definition {
 	return d
 }
 
-func image(name string) func(*Definition) {
-	return func(d *Definition) { d.Task.Vars = map[string]any{"image": name} }
+func image(name string) func(*definition.Definition) {
+	return func(d *definition.Definition) { d.Task.Vars = map[string]any{"image": name} }
 }
 
 // deployed is an environment whose revision 1 is active on n hosts.
-func deployed(t *testing.T, n int, change func(*Definition)) *world {
+func deployed(t *testing.T, n int, change func(*definition.Definition)) *world {
 	t.Helper()
 	w := newWorld(t)
-	w.propose(Create{Definition: definition(change), By: "alice@host"})
+	w.propose(Create{Definition: defined(change), By: "alice@host"})
 	w.propose(Deploy{Revision: 1, Hosts: hosts(n)})
 	for _, h := range hosts(n) {
 		w.done("start 1 " + h)
@@ -205,7 +206,7 @@ func deployed(t *testing.T, n int, change func(*Definition)) *world {
 }
 
 // update makes a revision, and deploys it.
-func (w *world) update(change func(*Definition), hosts []string) {
+func (w *world) update(change func(*definition.Definition), hosts []string) {
 	w.Helper()
 	base := len(w.state.Revisions())
 	d := *w.state.Revisions()[base-1].Definition

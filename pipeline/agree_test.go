@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/deployster-go/deployster/pipeline/definition"
 	"pgregory.net/rapid"
 )
 
@@ -28,49 +29,49 @@ func TestTheMachineAndTheAlgorithmOfTheSeedPickTheSameSteps(t *testing.T) {
 // moved there, so no start of the stage is recorded, and fails in it. Then the stage
 // becomes something without host groups: its failure is all that is left of it.
 func TestARevisionIsInTheStageThatItFailedInWhateverBecomesOfIt(t *testing.T) {
-	gate := Stage{Name: "gate", Approval: &Approval{}}
+	gate := definition.Stage{Name: "gate", Approval: &definition.Approval{}}
 	fail := func(w *tale) { w.complete("v1", w.state.target, pipelineFailed) }
 	for _, c := range []struct {
 		name    string
-		becomes Definition
+		becomes definition.Definition
 		then    func(*tale)
 		mayDo   []string
 	}{
 		{
 			name:    "the next revision does not enter it",
-			becomes: Definition{Stages: []Stage{gate, run("new")}},
+			becomes: definition.Definition{Stages: []definition.Stage{gate, run("new")}},
 			mayDo:   []string{"v1 pipeline-failed pipeline"},
 		},
 		{
 			name:    "a stage that is put before it is passed, and the next revision enters that",
-			becomes: Definition{Stages: []Stage{gate, run("new", "gate")}},
+			becomes: definition.Definition{Stages: []definition.Stage{gate, run("new", "gate")}},
 			mayDo:   []string{"v1 pipeline-failed pipeline", "v2 stage-started stage/gate"},
 		},
 		{
 			name:    "a batch that ends with it is held",
-			becomes: Definition{Stages: []Stage{gate, run("new", "gate")}, Batches: []Batch{{From: "gate", To: "new"}}},
+			becomes: definition.Definition{Stages: []definition.Stage{gate, run("new", "gate")}, Batches: []definition.Batch{{From: "gate", To: "new"}}},
 			mayDo:   []string{"v1 pipeline-failed pipeline"},
 		},
 		{
 			name:    "the next revision enters it when the deployment has failed",
-			becomes: Definition{Stages: []Stage{gate, run("new")}},
+			becomes: definition.Definition{Stages: []definition.Stage{gate, run("new")}},
 			then:    fail,
 			mayDo:   []string{"v2 stage-started stage/gate", "v2 stage-started stage/new"},
 		},
 		{
 			name:    "a retry begins with its start",
-			becomes: Definition{Stages: []Stage{gate, run("new")}},
+			becomes: definition.Definition{Stages: []definition.Stage{gate, run("new")}},
 			then:    func(w *tale) { fail(w); w.do(Retry{Revision: "v1"}) },
 			mayDo:   []string{"v1 stage-started stage/new"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newTale(t, &Definition{Name: "p", Stages: []Stage{gate, deployTo("old", nil, "g", deployed)}}, map[string][]string{"g": {"h"}})
+			w := newTale(t, &definition.Definition{Name: "p", Stages: []definition.Stage{gate, deployTo("old", nil, "g", deployed)}}, map[string][]string{"g": {"h"}})
 			host := HostTarget("p", "g", "h")
 			w.fails[string(host)+" "+deployed] = "disk full"
 			w.release("v1")
 			w.until("v1", host, hostStarted)
-			w.do(Define{ID: "moved", Definition: &Definition{Name: "p", Stages: []Stage{gate, deployTo("new", nil, "g", deployed)}}})
+			w.do(Define{ID: "moved", Definition: &definition.Definition{Name: "p", Stages: []definition.Stage{gate, deployTo("new", nil, "g", deployed)}}})
 			w.until("v1", stageOf("new"), stageFailed)
 			w.release("v2")
 			c.becomes.Name = "p"

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 var fiveSteps = []string{"host-artifact-replicated", "host-deployed", "host-started-up", "host-tested", "host-announced"}
@@ -17,7 +18,7 @@ func wide(hosts int) (*State, *int64) {
 	for i := range members {
 		members[i] = fmt.Sprintf("worker%06d", i)
 	}
-	d := &Definition{Name: "p", Stages: []Stage{deployTo("prod", nil, "all", fiveSteps...)}}
+	d := &definition.Definition{Name: "p", Stages: []definition.Stage{deployTo("prod", nil, "all", fiveSteps...)}}
 	carry(s, seq, Define{Definition: d, ID: "d0"})
 	carry(s, seq, SetMembers{Members: map[string][]string{"all": members}, ID: "d1"})
 	return s, seq
@@ -93,7 +94,7 @@ func BenchmarkFold(b *testing.B) {
 		carry(s, seq, Release{Revision: fmt.Sprint("r", r), ID: fmt.Sprint("id-", r)})
 		finish(s, seq, 1_000, func(events []deploylog.Event) { log = append(log, events...) })
 	}
-	definition, members := s.definition, s.members
+	defined, members := s.definition, s.members
 	b.ResetTimer()
 	kept := New("p")
 	var before, after runtime.MemStats
@@ -103,7 +104,7 @@ func BenchmarkFold(b *testing.B) {
 		runtime.ReadMemStats(&before)
 		kept = New("p")
 		n := int64(0)
-		carry(kept, &n, Define{Definition: definition, ID: "d0"})
+		carry(kept, &n, Define{Definition: defined, ID: "d0"})
 		carry(kept, &n, SetMembers{Members: members, ID: "d1"})
 		b.StartTimer()
 		id := ""

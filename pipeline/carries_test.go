@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // files draws what an event carries: texts that are no other event's, or, as former
 // versions recorded it, nothing.
-func (w *world) files(d *Definition, id string) Files {
+func (w *world) files(d *definition.Definition, id string) Files {
 	if w.n(4, "former version") == 0 {
 		return nil
 	}
@@ -92,7 +93,9 @@ func (w *tale) wantFiles(manifest string, want Files) {
 }
 
 func TestARevisionKeepsTheFilesThatItWasReleasedWith(t *testing.T) {
-	define := func(stages ...Stage) *Definition { return &Definition{Name: "p", Stages: stages} }
+	define := func(stages ...definition.Stage) *definition.Definition {
+		return &definition.Definition{Name: "p", Stages: stages}
+	}
 	w := newTale(t, define(run("one"), run("two", "one")), nil)
 	carries := Files{"one.yaml": "1", "two.yaml": "1", "lib/x": "1"}
 	w.do(Release{Revision: "v1", ID: w.id(), Carries: carries})
@@ -137,13 +140,13 @@ func TestARevisionKeepsTheFilesThatItWasReleasedWith(t *testing.T) {
 }
 
 func TestARevisionOfAFormerVersionTakesManifestsAsTheyAre(t *testing.T) {
-	w := newTale(t, &Definition{Name: "p", Stages: []Stage{run("one"), run("two", "one")}}, nil)
+	w := newTale(t, &definition.Definition{Name: "p", Stages: []definition.Stage{run("one"), run("two", "one")}}, nil)
 	w.append(deploylog.Event{
 		Deployment: "v1", Target: "pipeline/p", Revision: "v1", Name: pipelineStarted, Attempt: 1, Data: json.RawMessage(`{"version":1,"by":"ann"}`),
 	})
 	w.complete("v1", stageOf("one"), stageStarted)
 	w.wantFiles("one.yaml", nil)
-	w.do(Define{ID: "d2", Definition: &Definition{Name: "p", Stages: []Stage{run("one"), run("two", "one"), run("three", "two")}}, Carries: Files{"one.yaml": "2"}})
+	w.do(Define{ID: "d2", Definition: &definition.Definition{Name: "p", Stages: []definition.Stage{run("one"), run("two", "one"), run("three", "two")}}, Carries: Files{"one.yaml": "2"}})
 	w.wantFiles("one.yaml", nil)
 	if r := w.state.Registrations()[0]; r.Carries != nil {
 		t.Errorf("it carries %v", r.Carries)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // Can is what the caller of Decide is able to do.
@@ -135,6 +136,7 @@ func (w *walk) stage(i int) bool {
 		failed.Cause = k.cause
 		return w.yield(failed)
 	}
+	manifest, retries := stage.Once()
 	switch {
 	case stage.Deploy != nil:
 		return w.deploy(i)
@@ -150,12 +152,12 @@ func (w *walk) stage(i int) bool {
 		work := w.inStage(i, EventDeployed)
 		work.Environment = stage.Environment
 		return w.yield(work)
-	case stage.manifest() != "" && !run.marks.has(EventApplied):
+	case manifest != "" && !run.marks.has(EventApplied):
 		work := w.inStage(i, EventApplied)
-		work.Manifest, work.Files, work.Retries = stage.manifest(), w.d.files(stage.manifest()), stage.retries()
+		work.Manifest, work.Files, work.Retries = manifest, w.d.files(manifest), retries
 		if stage.Build != nil {
 			for _, kind := range stage.Build.Artifacts {
-				if !run.marks.has(ArtifactReceived(kind)) {
+				if !run.marks.has(definition.ArtifactReceived(kind)) {
 					work.Artifacts = append(work.Artifacts, kind)
 				}
 			}
@@ -163,28 +165,6 @@ func (w *walk) stage(i int) bool {
 		return w.yield(work)
 	}
 	return w.yield(w.inStage(i, stageFinished))
-}
-
-func (s *Stage) manifest() string {
-	switch {
-	case s.Build != nil:
-		return s.Build.Manifest
-	case s.Run != nil:
-		return s.Run.Manifest
-	default:
-		return ""
-	}
-}
-
-func (s *Stage) retries() int {
-	switch {
-	case s.Build != nil:
-		return s.Build.Retries
-	case s.Run != nil:
-		return s.Run.Retries
-	default:
-		return 0
-	}
 }
 
 // awaits reports whether an artifact is missing. A kind that was introduced after
@@ -195,7 +175,7 @@ func (d *deployment) awaits(stage *stageLayout, run *stageRun, kind int) bool {
 			return false
 		}
 	}
-	return !run.marks.has(ArtifactReceived(stage.Build.Artifacts[kind]))
+	return !run.marks.has(definition.ArtifactReceived(stage.Build.Artifacts[kind]))
 }
 
 func (w *walk) deploy(i int) bool {

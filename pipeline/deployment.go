@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // deployment is one revision on its way through the pipeline: its events, and what
@@ -210,7 +211,7 @@ func (d *deployment) record(l *layout, e deploylog.Event) {
 		}
 		k.cause = read(e.Data).Error
 	}
-	if kind, ok := artifactKind(e.Name); ok {
+	if kind, ok := definition.ArtifactKind(e.Name); ok {
 		d.refs[kind] = read(e.Data).Ref
 	}
 	if l == nil {

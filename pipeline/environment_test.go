@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"github.com/deployster-go/deployster/pipeline/definition"
 	"slices"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func TestAStageDeploysToAnEnvironment(t *testing.T) {
 			s.Apply(e)
 		}
 	}
-	do(Define{Definition: &Definition{Name: "gateway", Stages: []Stage{{Name: "prod", After: []string{}, Environment: "gateway/prod"}}}, ID: "d"})
+	do(Define{Definition: &definition.Definition{Name: "gateway", Stages: []definition.Stage{{Name: "prod", After: []string{}, Environment: "gateway/prod"}}}, ID: "d"})
 	do(Release{Revision: "42", ID: "r"})
 	work := Step{}
 	for range 10 {

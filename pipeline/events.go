@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // The events that people and the steps of stages add to the markers of the log,
@@ -33,24 +34,6 @@ func EventNames() []string {
 	}
 }
 
-// EventNames are the names of the events that only a pipeline of this
-// definition has.
-func (d *Definition) EventNames() (names []string) {
-	for _, s := range d.Stages {
-		if s.Build != nil {
-			for _, kind := range s.Build.Artifacts {
-				names = append(names, ArtifactReceived(kind))
-			}
-		}
-		if s.Deploy != nil {
-			for _, step := range s.Deploy.Steps {
-				names = append(names, step.Event)
-			}
-		}
-	}
-	return names
-}
-
 // InProgress records for each deployment of a pipeline whether it is running, as
 // folded from the events of the pipeline's own target, in order. What an ended
 // deployment had started has no end of its own: a cancellation and a deletion have
@@ -72,9 +55,6 @@ func (u InProgress) Apply(e deploylog.Event) {
 	}
 }
 
-// ArtifactReceived is the event of an artifact of a kind.
-func ArtifactReceived(kind string) string { return artifactBefore + kind + artifactAfter }
-
 const (
 	pipelineStarted  = "pipeline-started"
 	pipelineFinished = "pipeline-finished-successfully"
@@ -89,34 +69,24 @@ const (
 	hostFinished     = "host-finished-successfully"
 	hostFailed       = "host-failed"
 
-	failedAfter    = "-failed"
-	artifactBefore = "build-stage-received-"
-	artifactAfter  = "-artifact"
+	failedAfter = "-failed"
 )
 
 func isFailure(event string) bool { return strings.HasSuffix(event, failedAfter) }
 
-func artifactKind(event string) (string, bool) {
-	kind, ok := strings.CutPrefix(event, artifactBefore)
-	if !ok {
-		return "", false
-	}
-	return strings.CutSuffix(kind, artifactAfter)
-}
-
 // payload is the data of all events. Fields are only ever added.
 type payload struct {
-	Version    int            `json:"version"`
-	Definition *Definition    `json:"definition,omitempty"`
-	Introduced map[string]int `json:"introduced,omitempty"` // unit → number of revisions registered before it
-	Latest     string         `json:"latest_revision,omitempty"`
-	Hosts      []string       `json:"hosts,omitempty"`
-	Ref        string         `json:"ref,omitempty"`
-	By         string         `json:"by,omitempty"`
-	Carries    Files          `json:"carries,omitzero"` // of a revision, or of what a definition brings to those under way
-	Reason     string         `json:"reason,omitempty"`
-	Error      string         `json:"error,omitempty"`
-	Steps      []begun        `json:"steps,omitempty"`
+	Version    int                    `json:"version"`
+	Definition *definition.Definition `json:"definition,omitempty"`
+	Introduced map[string]int         `json:"introduced,omitempty"` // unit → number of revisions registered before it
+	Latest     string                 `json:"latest_revision,omitempty"`
+	Hosts      []string               `json:"hosts,omitempty"`
+	Ref        string                 `json:"ref,omitempty"`
+	By         string                 `json:"by,omitempty"`
+	Carries    Files                  `json:"carries,omitzero"` // of a revision, or of what a definition brings to those under way
+	Reason     string                 `json:"reason,omitempty"`
+	Error      string                 `json:"error,omitempty"`
+	Steps      []begun                `json:"steps,omitempty"`
 }
 
 // begun is a step whose work begins, in the data of an EventStepsBegun.
@@ -149,17 +119,19 @@ func read(data json.RawMessage) (p payload) {
 func Target(pipeline string) deploylog.Target { return deploylog.Target("pipeline/" + pipeline) }
 
 // StageTarget is the target of a stage of a pipeline.
-func StageTarget(pipeline, stage string) deploylog.Target { return below("stage", pipeline, stage) }
+func StageTarget(pipeline, stage string) deploylog.Target {
+	return deploylog.Target("stage/" + definition.Path(pipeline, stage))
+}
 
 // GroupTarget is the target of a host group of a pipeline.
 func GroupTarget(pipeline, group string) deploylog.Target {
-	return below("host-group", pipeline, group)
+	return deploylog.Target("host-group/" + definition.Path(pipeline, group))
 }
 
 // HostTarget is the target of a host as a member of a host group: a host may be
 // in several, of several pipelines, and each of them deploys to it.
 func HostTarget(pipeline, group, host string) deploylog.Target {
-	return below("host", pipeline, group) + deploylog.Target("/"+host)
+	return deploylog.Target("host/" + definition.Path(pipeline, group) + "/" + host)
 }
 
 // NameOf is the pipeline of a target of any of its kinds.
@@ -172,15 +144,6 @@ func NameOf(t deploylog.Target) (name string, ok bool) {
 	_, path, _ := strings.Cut(string(t), "/")
 	name, _, _ = strings.Cut(path, "/")
 	return name, name != ""
-}
-
-// below puts a name below its pipeline's, unless it is below it already: people
-// write both "beta" and "ant-gateway/beta".
-func below(kind, pipeline, name string) deploylog.Target {
-	if strings.HasPrefix(name, pipeline+"/") {
-		return deploylog.Target(kind + "/" + name)
-	}
-	return deploylog.Target(kind + "/" + pipeline + "/" + name)
 }
 
 // groupOf is the host group in which a host target is, member or not.
@@ -230,7 +193,7 @@ func (m *marks) began() (mark, bool) { return m.first(begins) }
 // begins reports whether an event shows that work on its target has begun. An
 // artifact does not: it may be received before its stage starts.
 func begins(event string) bool {
-	_, received := artifactKind(event)
+	_, received := definition.ArtifactKind(event)
 	return !received
 }
 

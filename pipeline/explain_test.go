@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // codes are the reasons that Explain gives of a target, in short.
@@ -43,7 +44,7 @@ func (w *tale) explains(t deploylog.Target, want string) {
 func TestExplainNamesTheReasonTheEventAndTheRemedy(t *testing.T) {
 	build, approve, announce := StageTarget("ant-gateway", "build"), StageTarget("ant-gateway", "approve"), StageTarget("ant-gateway", "announce")
 	d := gated()
-	d.Batches = []Batch{{From: "beta", To: "announce"}}
+	d.Batches = []definition.Batch{{From: "beta", To: "announce"}}
 	w := newTale(t, d, antHosts)
 	w.fails[string(announce)+" "+EventApplied] = "no network"
 	w.release("v1", "x86", "aarch64")
@@ -108,7 +109,7 @@ func TestExplainOfWhatIsNotThereTellsWhatMayBeMeant(t *testing.T) {
 	}
 }
 
-func (w *tale) changes(d *Definition, members map[string][]string) []string {
+func (w *tale) changes(d *definition.Definition, members map[string][]string) []string {
 	w.Helper()
 	changes, err := w.state.Preview(d, members)
 	if err != nil {
@@ -131,7 +132,7 @@ func TestPreviewTellsWhatAChangeDoesToEachRevisionUnderWay(t *testing.T) {
 	w.until("v1", onBeta, hostFinished)
 	w.release("v2", "x86")
 	d := antGateway(deployed, tested)
-	d.Stages = append(d.Stages, Stage{Name: "announce", After: []string{"prod"}, Run: &Run{Manifest: "m"}})
+	d.Stages = append(d.Stages, definition.Stage{Name: "announce", After: []string{"prod"}, Run: &definition.Run{Manifest: "m"}})
 	d.Stages[0].Build.Artifacts = []string{"x86", "aarch64", "riscv"}
 	want := []string{
 		"v1: build-stage-received-riscv-artifact of stage/ant-gateway/build is skipped: came-later riscv pipeline-defined pipeline/ant-gateway",

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // layout is a definition together with the members of its host groups, in the form
@@ -27,7 +28,7 @@ const none = -1
 type span struct{ from, to int }
 
 type stageLayout struct {
-	*Stage
+	*definition.Stage
 	target          deploylog.Target
 	before          []int // stages it comes directly after
 	ancestors       []int // all stages before it
@@ -47,7 +48,7 @@ type introduction struct {
 }
 
 type groupLayout struct {
-	*HostGroup
+	*definition.HostGroup
 	target deploylog.Target
 	known  bool         // whether its members were ever recorded
 	held   *heldMembers // a selection that it did not take over; nil is none
@@ -61,7 +62,7 @@ type hostLayout struct {
 
 // newLayout lays out a definition. Unknown names are ignored: they do not come from
 // this program.
-func newLayout(d *Definition, members map[string][]string, held map[string]*heldMembers, introduced map[string]int) *layout {
+func newLayout(d *definition.Definition, members map[string][]string, held map[string]*heldMembers, introduced map[string]int) *layout {
 	l := &layout{
 		stageAt: map[deploylog.Target]int{}, groupAt: map[deploylog.Target]place{}, hostAt: map[deploylog.Target]place{},
 	}
@@ -80,7 +81,7 @@ func newLayout(d *Definition, members map[string][]string, held map[string]*held
 		case s.Build != nil:
 			for k, kind := range s.Build.Artifacts {
 				if n, ok := introduced[artifactUnit(s.Name, kind)]; ok {
-					s.introducedKinds = append(s.introducedKinds, introduction{at: k, event: ArtifactReceived(kind), after: n})
+					s.introducedKinds = append(s.introducedKinds, introduction{at: k, event: definition.ArtifactReceived(kind), after: n})
 				}
 			}
 		case s.Deploy != nil:
@@ -158,20 +159,20 @@ func stepUnit(stage, event string) string { return "step/" + stage + "/" + event
 func artifactUnit(stage, kind string) string { return "artifact/" + stage + "/" + kind }
 
 // units lists what of a definition may be introduced later.
-func (d *Definition) units() []string {
-	var units []string
+func units(d *definition.Definition) []string {
+	var all []string
 	for i := range d.Stages {
 		s := &d.Stages[i]
 		if s.Deploy != nil {
 			for _, step := range s.Deploy.Steps {
-				units = append(units, stepUnit(s.Name, step.Event))
+				all = append(all, stepUnit(s.Name, step.Event))
 			}
 		}
 		if s.Build != nil {
 			for _, kind := range s.Build.Artifacts {
-				units = append(units, artifactUnit(s.Name, kind))
+				all = append(all, artifactUnit(s.Name, kind))
 			}
 		}
 	}
-	return units
+	return all
 }

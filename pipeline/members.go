@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // SetMembers records the hosts of host groups, by the name of the group. What a query
@@ -35,22 +35,9 @@ type heldMembers struct {
 	cause string
 }
 
-// mostLeaving is how many of so many hosts may leave at once. A percentage lets one
-// go at least, so that groups of a few hosts can shrink.
-func (g *HostGroup) mostLeaving(hosts int) int {
-	most := budget.Budget{Percent: 50}
-	if g.MaxLeaving != nil {
-		most = *g.MaxLeaving
-	}
-	if n := most.Of(hosts); n > 0 || most.Percent == 0 {
-		return n
-	}
-	return 1
-}
-
 // refuses is why a group that has hosts does not take over a selection; "" if it
 // does.
-func (g *HostGroup) refuses(present, selected []string) string {
+func refuses(g *definition.HostGroup, present, selected []string) string {
 	const named = 5
 	switch {
 	case len(present) == 0:
@@ -70,7 +57,7 @@ func (g *HostGroup) refuses(present, selected []string) string {
 			leaving = append(leaving, host)
 		}
 	}
-	most := g.mostLeaving(len(present))
+	most := g.MostLeaving(len(present))
 	if len(leaving) <= most {
 		return ""
 	}
@@ -96,7 +83,7 @@ func (c SetMembers) propose(s *State) ([]deploylog.Event, error) {
 			continue
 		}
 		name, p := EventMembersChanged, payload{Hosts: hosts, By: c.By}
-		if p.Reason = g.refuses(present, hosts); p.Reason != "" {
+		if p.Reason = refuses(g, present, hosts); p.Reason != "" {
 			name = EventMembersHeld
 			if held != nil && slices.Equal(held.hosts, hosts) {
 				continue

@@ -1,5 +1,7 @@
 package pipeline
 
+import "github.com/deployster-go/deployster/pipeline/definition"
+
 import "slices"
 
 // consequences are what follows from the failures of a revision.
@@ -64,7 +66,7 @@ func (n *naive) failures(r *revision) (doable func(entry) bool, failures []entry
 }
 
 // failuresInGroup adds the failure of a group, or those of its hosts.
-func (n *naive) failuresInGroup(r *revision, c *consequences, st string, g HostGroup) {
+func (n *naive) failuresInGroup(r *revision, c *consequences, st string, g definition.HostGroup) {
 	gt := "host-group/" + n.name + "/" + g.Name
 	failedHosts := 0
 	for _, h := range n.members[g.Name] {

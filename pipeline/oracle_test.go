@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // This is the algorithm of the seed "Deployment Log", written down as it reads:
@@ -18,7 +19,7 @@ type entry struct{ target, event string }
 // naive is a pipeline as the seed sees it.
 type naive struct {
 	name       string
-	definition *Definition
+	definition *definition.Definition
 	members    map[string][]string
 	held       map[string]bool // groups of which somebody must confirm what they lose
 	introduced map[string]int  // unit → revisions registered before it
@@ -46,7 +47,7 @@ func newNaive(name string) *naive {
 // apply takes note of an event.
 func (n *naive) apply(e deploylog.Event) {
 	var data struct {
-		Definition *Definition
+		Definition *definition.Definition
 		Hosts      []string
 	}
 	_ = json.Unmarshal(e.Data, &data)
@@ -95,7 +96,7 @@ func (n *naive) forget() {
 	n.next, n.after = map[*revision]map[entry][]entry{}, map[*revision]map[entry][]entry{}
 }
 
-func (n *naive) define(d *Definition) {
+func (n *naive) define(d *definition.Definition) {
 	introduced, members := map[string]int{}, map[string][]string{}
 	for _, s := range d.Stages {
 		units := []string{}
@@ -178,7 +179,7 @@ func (n *naive) graph(r *revision) map[entry][]entry {
 }
 
 // inside is what a stage without host groups has between its start and its end.
-func (n *naive) inside(r *revision, s Stage) (inside []entry) {
+func (n *naive) inside(r *revision, s definition.Stage) (inside []entry) {
 	t := "stage/" + n.name + "/" + s.Name
 	switch {
 	case s.Approval != nil:
@@ -196,7 +197,7 @@ func (n *naive) inside(r *revision, s Stage) (inside []entry) {
 }
 
 // groups leads from the start of a stage through its host groups to its end.
-func (n *naive) groups(d *Deploy, started, finished entry, to func(a, b entry)) {
+func (n *naive) groups(d *definition.Deploy, started, finished entry, to func(a, b entry)) {
 	for _, g := range d.HostGroups {
 		gt := "host-group/" + n.name + "/" + g.Name
 		begin, end := entry{gt, "host-group-started"}, entry{gt, "host-group-finished-successfully"}
@@ -224,7 +225,7 @@ func (n *naive) groups(d *Deploy, started, finished entry, to func(a, b entry)) 
 	}
 }
 
-func eventsOf(d *Deploy) (events []string) {
+func eventsOf(d *definition.Deploy) (events []string) {
 	for _, s := range d.Steps {
 		events = append(events, s.Event)
 	}
@@ -372,7 +373,7 @@ func (n *naive) holds(e entry) bool {
 	return false
 }
 
-func (n *naive) untrusted(g HostGroup) bool {
+func (n *naive) untrusted(g definition.HostGroup) bool {
 	hosts, known := n.members[g.Name]
 	return n.held[g.Name] || known && len(hosts) == 0 && !g.AllowEmpty
 }

@@ -61,7 +61,7 @@
 //
 // # Where things are
 //
-// A Definition is read by Parse. A layout is one with the members of its groups,
+// Package definition reads files. A layout is a definition with the members of its groups,
 // arranged so that events are found in it; a deployment is one revision's events
 // under a layout. Propose turns a command into events, or refuses it.
 // The projection of a deployment is the disposition of all that has not happened:

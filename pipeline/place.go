@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // Place is where something of a pipeline is deployed: the pipeline itself, a
@@ -38,31 +39,13 @@ func (s *State) Places() []Place {
 }
 
 // Defines reports whether a definition is the current one.
-func (s *State) Defines(d *Definition) bool {
+func (s *State) Defines(d *definition.Definition) bool {
 	if s.definition == nil {
 		return false
 	}
 	other, err := json.Marshal(d)
 	own, errOwn := json.Marshal(s.definition)
 	return err == nil && errOwn == nil && bytes.Equal(own, other)
-}
-
-// Manifests calls visit with every manifest of the definition and its stage; visit
-// may change the path.
-func (d *Definition) Manifests(visit func(stage string, path *string)) {
-	for i := range d.Stages {
-		s := &d.Stages[i]
-		switch {
-		case s.Build != nil && s.Build.Manifest != "":
-			visit(s.Name, &s.Build.Manifest)
-		case s.Run != nil:
-			visit(s.Name, &s.Run.Manifest)
-		case s.Deploy != nil:
-			for j := range s.Deploy.Steps {
-				visit(s.Name, &s.Deploy.Steps[j].Manifest)
-			}
-		}
-	}
 }
 
 // Cause is why something failed, or a host group holds, as recorded in its event; ""

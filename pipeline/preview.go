@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // Effect is what a change of the pipeline means for one entry of a deployment.
@@ -48,7 +49,7 @@ func (c Change) Message() string {
 // Preview returns what a definition, nil for the current one, and the members of its
 // host groups would change for the revisions in progress, oldest first. The state
 // stays as it is.
-func (s *State) Preview(d *Definition, members map[string][]string) ([]Change, error) {
+func (s *State) Preview(d *definition.Definition, members map[string][]string) ([]Change, error) {
 	next := s.clone()
 	var commands []Command
 	if d != nil {

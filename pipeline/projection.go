@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // disposition is what becomes of an entry that has not happened.
@@ -231,6 +232,7 @@ func (o *projection) insideStage(i int, by *origin) {
 			o.addUpcoming(at, stage.target, event)
 		}
 	}
+	manifest, _ := stage.Once()
 	switch {
 	case stage.Deploy != nil:
 		for g := range stage.groups {
@@ -240,11 +242,11 @@ func (o *projection) insideStage(i int, by *origin) {
 		needs(EventApproved, Reason{Code: AwaitsApproval, Name: stage.Name})
 	case stage.Environment != "":
 		needs(EventDeployed, Reason{})
-	case stage.manifest() != "":
+	case manifest != "":
 		needs(EventApplied, Reason{})
 	case stage.Build != nil:
 		for k, kind := range stage.Build.Artifacts {
-			switch event := ArtifactReceived(kind); {
+			switch event := definition.ArtifactReceived(kind); {
 			case o.d.awaits(stage, run, k):
 				needs(event, Reason{Code: AwaitsArtifact, Name: kind})
 			case !run.marks.has(event):

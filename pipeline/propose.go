@@ -9,6 +9,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/internal/suggest"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // Command is what a person, or an outside system, wants of a pipeline.
@@ -27,7 +28,7 @@ func (s *State) Propose(c Command, _ time.Time) ([]deploylog.Event, error) {
 
 // Define makes a definition the current one.
 type Define struct {
-	Definition *Definition
+	Definition *definition.Definition
 	Carries    Files  // its manifests with what they include, for revisions that do not carry these
 	ID         string // of a fresh deployment, for the event
 	By         string
@@ -88,13 +89,13 @@ func (c Define) propose(s *State) ([]deploylog.Event, error) {
 // introduce is, for the units of a definition, how many revisions were registered
 // when they were introduced. What is in the first definition always was; what left
 // is forgotten.
-func (s *State) introduce(d *Definition) map[string]int {
+func (s *State) introduce(d *definition.Definition) map[string]int {
 	if s.definition == nil {
 		return nil
 	}
-	before := s.definition.units()
+	before := units(s.definition)
 	introduced := map[string]int{}
-	for _, unit := range d.units() {
+	for _, unit := range units(d) {
 		if n, ok := s.introduced[unit]; ok {
 			introduced[unit] = n
 		} else if !slices.Contains(before, unit) {
@@ -139,17 +140,17 @@ func (c ReceiveArtifact) propose(s *State) ([]deploylog.Event, error) {
 		case !slices.Contains(stage.Build.Artifacts, c.Kind):
 		case stage.Build.Manifest != "":
 			made = stage
-		case d.stages[i].marks.has(ArtifactReceived(c.Kind)):
+		case d.stages[i].marks.has(definition.ArtifactReceived(c.Kind)):
 			received = stage
 		default:
-			events = append(events, d.event(stage.target, ArtifactReceived(c.Kind), payload{Ref: c.Ref, By: c.By}))
+			events = append(events, d.event(stage.target, definition.ArtifactReceived(c.Kind), payload{Ref: c.Ref, By: c.By}))
 		}
 	}
 	switch {
 	case len(events) > 0:
 		return events, nil
 	case received != nil:
-		k, _ := d.marks[received.target].find(ArtifactReceived(c.Kind))
+		k, _ := d.marks[received.target].find(definition.ArtifactReceived(c.Kind))
 		return nil, refusal.New(AlreadyReceived, "artifact %s of revision %s was %w received (event %d): what others may have used does not change; release another revision", c.Kind, c.Revision, ErrRepeated, k.seq)
 	case made != nil:
 		return nil, refusal.New(MadeByManifest, "artifact %s is made by manifest %s of stage %s: it is not received from elsewhere", c.Kind, made.Build.Manifest, made.Name)

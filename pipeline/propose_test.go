@@ -8,14 +8,15 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // gated is a pipeline with a stage of each kind.
-func gated() *Definition {
+func gated() *definition.Definition {
 	d := antGateway(deployed)
 	d.Stages = append(d.Stages[:2:2],
-		Stage{Name: "approve", After: []string{"beta"}, Approval: &Approval{}},
-		Stage{Name: "announce", After: []string{"approve"}, Run: &Run{Manifest: "announce.yaml", Retries: 2}},
+		definition.Stage{Name: "approve", After: []string{"beta"}, Approval: &definition.Approval{}},
+		definition.Stage{Name: "announce", After: []string{"approve"}, Run: &definition.Run{Manifest: "announce.yaml", Retries: 2}},
 		d.Stages[2])
 	d.Stages[4].After = []string{"announce"}
 	return d
@@ -37,8 +38,8 @@ func TestCommandsThatMakeNoSenseAreRefused(t *testing.T) {
 		want    string
 		is      error
 	}{
-		{"a definition of another pipeline", Define{Definition: &Definition{Name: "other"}}, OtherPipeline, "of pipeline other, not of ant-gateway", nil},
-		{"a definition without stages", Define{Definition: &Definition{Name: "ant-gateway"}}, NoStages, "has no stages", nil},
+		{"a definition of another pipeline", Define{Definition: &definition.Definition{Name: "other"}}, OtherPipeline, "of pipeline other, not of ant-gateway", nil},
+		{"a definition without stages", Define{Definition: &definition.Definition{Name: "ant-gateway"}}, NoStages, "has no stages", nil},
 		{"members of no group", SetMembers{Members: map[string][]string{"ant-gateway/bet": nil}}, UnknownGroup, `unknown host group "ant-gateway/bet" of pipeline ant-gateway: did you mean ant-gateway/beta?`, ErrUnknown},
 		{"a revision again", Release{Revision: "v1"}, AlreadyReleased, "revision v1 of pipeline ant-gateway is already released (event 4) and running: release another revision", ErrRepeated},
 		{"a cancelled revision again", Release{Revision: "v3"}, AlreadyReleased, "and cancelled: retry it, or release another revision", ErrRepeated},
@@ -110,11 +111,11 @@ func TestADefinitionIsRecordedWithItsIntroductions(t *testing.T) {
 	w.do(Define{Definition: d, ID: "fresh", By: "ada"})
 	e := w.log[len(w.log)-1]
 	var data struct {
-		Version    int            `json:"version"`
-		Definition *Definition    `json:"definition"`
-		Introduced map[string]int `json:"introduced"`
-		Latest     string         `json:"latest_revision"`
-		By         string         `json:"by"`
+		Version    int                    `json:"version"`
+		Definition *definition.Definition `json:"definition"`
+		Introduced map[string]int         `json:"introduced"`
+		Latest     string                 `json:"latest_revision"`
+		By         string                 `json:"by"`
 	}
 	if err := json.Unmarshal(e.Data, &data); err != nil {
 		t.Fatal(err)
@@ -144,7 +145,7 @@ func TestARevisionThatWouldOverwriteANewerOneIsNotRetried(t *testing.T) {
 
 func TestARevisionIsNotRetriedIntoABatchThatAnotherIsIn(t *testing.T) {
 	d := antGateway(deployed)
-	d.Batches = []Batch{{From: "beta", To: "prod"}}
+	d.Batches = []definition.Batch{{From: "beta", To: "prod"}}
 	w := newTale(t, d, antHosts)
 	w.release("v1", "x86", "aarch64", "raspbian")
 	w.until("v1", onProd, hostStarted)

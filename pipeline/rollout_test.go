@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // rollout lets things happen by chance, and then whatever can.
@@ -100,7 +101,7 @@ func TestOneRevisionAtATimeIsInABatch(t *testing.T) {
 		d := w.state.Definition()
 		batches := slices.Clone(d.Batches)
 		for _, s := range d.Stages {
-			batches = append(batches, Batch{From: s.Name, To: s.Name})
+			batches = append(batches, definition.Batch{From: s.Name, To: s.Name})
 		}
 		for _, b := range batches {
 			if problem := overlap(w.log, StageTarget("p", b.From), StageTarget("p", b.To)); problem != "" {

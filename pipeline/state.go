@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // Status is how far a deployment has come.
@@ -25,7 +26,7 @@ const (
 type State struct {
 	name       string
 	target     deploylog.Target
-	definition *Definition
+	definition *definition.Definition
 	defined    int64 // event of the definition
 	members    map[string][]string
 	changed    map[string]int64        // events of the members
@@ -62,7 +63,7 @@ func New(name string) *State {
 
 // Definition is the current definition, nil before the first and of a pipeline that
 // was deleted. It must not be changed.
-func (s *State) Definition() *Definition { return s.definition }
+func (s *State) Definition() *definition.Definition { return s.definition }
 
 // Deleted is the event that deleted the pipeline, 0 when it exists.
 func (s *State) Deleted() int64 { return s.deleted }
@@ -146,12 +147,12 @@ func (s *State) applyPipeline(e deploylog.Event) {
 
 // define makes a definition the current one. Members of groups that it does not have
 // are forgotten, so that a group that comes back waits for its current ones.
-func (s *State) define(d *Definition, introduced map[string]int, seq int64) {
+func (s *State) define(d *definition.Definition, introduced map[string]int, seq int64) {
 	d.Name = s.name
 	s.definition, s.introduced, s.defined, s.deleted = d, introduced, seq, 0
 	groups := d.Groups()
 	gone := func(name string) bool {
-		return !slices.ContainsFunc(groups, func(g *HostGroup) bool { return g.Name == name })
+		return !slices.ContainsFunc(groups, func(g *definition.HostGroup) bool { return g.Name == name })
 	}
 	maps.DeleteFunc(s.members, func(name string, _ []string) bool { return gone(name) })
 	maps.DeleteFunc(s.held, func(name string, _ *heldMembers) bool { return gone(name) })
@@ -219,19 +220,6 @@ func (s *State) end(e deploylog.Event, as Status) {
 func (s *State) setStatus(d *deployment, seq int64) {
 	r := &s.revisions[d.order-1]
 	r.Status, r.Since = d.status, seq
-}
-
-// Groups are all host groups, in the order of the stages.
-func (d *Definition) Groups() []*HostGroup {
-	var groups []*HostGroup
-	for i := range d.Stages {
-		if deploy := d.Stages[i].Deploy; deploy != nil {
-			for g := range deploy.HostGroups {
-				groups = append(groups, &deploy.HostGroups[g])
-			}
-		}
-	}
-	return groups
 }
 
 // currentLayout lays the pipeline out, anew after a change, and returns the layout;

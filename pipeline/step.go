@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // Step is one thing that may happen now. When it has, its event is recorded.
@@ -44,7 +45,7 @@ func (s Step) Completed(made map[string]string) ([]deploylog.Event, error) {
 		if err := validRef(ref); err != nil {
 			return nil, fmt.Errorf("artifact %s that manifest %s of stage %s made: %w", kind, s.Manifest, s.Stage, err)
 		}
-		events = append(events, s.event(ArtifactReceived(kind), payload{Ref: ref}.data()))
+		events = append(events, s.event(definition.ArtifactReceived(kind), payload{Ref: ref}.data()))
 	}
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("manifest %s of stage %s made no artifact %s: it has to give a reference to each", s.Manifest, s.Stage, strings.Join(missing, ", "))

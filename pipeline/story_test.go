@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // What may be done, one line each: REVISION EVENT TARGET, without the pipeline.
@@ -41,21 +42,21 @@ func (w *tale) complete(revision string, t deploylog.Target, event string) {
 	w.Fatalf("%s of %s cannot be done, but %q", event, t, w.doable())
 }
 
-func run(name string, after ...string) Stage {
-	return Stage{Name: name, After: after, Run: &Run{Manifest: name + ".yaml"}}
+func run(name string, after ...string) definition.Stage {
+	return definition.Stage{Name: name, After: after, Run: &definition.Run{Manifest: name + ".yaml"}}
 }
 
 func stageOf(stage string) deploylog.Target { return StageTarget("p", stage) }
 
 // The example of the seed's section "Coalescing steps".
 func TestAJoinWaitsForEveryPathAlsoForOneThatGetsLonger(t *testing.T) {
-	d := &Definition{Name: "p", Stages: []Stage{run("one"), run("three", "one"), run("two", "one", "three")}}
+	d := &definition.Definition{Name: "p", Stages: []definition.Stage{run("one"), run("three", "one"), run("two", "one", "three")}}
 	w := newTale(t, d, nil)
 	w.release("v1")
 	w.until("v1", stageOf("one"), stageFinished)
 	w.mayDo("v1 stage-started stage/three")
 	w.until("v1", stageOf("three"), EventApplied)
-	w.do(Define{ID: "d", Definition: &Definition{Name: "p", Stages: []Stage{run("one"), run("three", "one"), run("four", "three"), run("two", "one", "four")}}})
+	w.do(Define{ID: "d", Definition: &definition.Definition{Name: "p", Stages: []definition.Stage{run("one"), run("three", "one"), run("four", "three"), run("two", "one", "four")}}})
 	w.complete("v1", stageOf("three"), stageFinished)
 	w.mayDo("v1 stage-started stage/four")
 	w.until("v1", stageOf("four"), stageFinished)
@@ -63,7 +64,7 @@ func TestAJoinWaitsForEveryPathAlsoForOneThatGetsLonger(t *testing.T) {
 }
 
 func TestParallelStagesRunAtOnceAndTheirFollowerOnce(t *testing.T) {
-	d := &Definition{Name: "p", Stages: []Stage{run("build"), run("left", "build"), run("right", "build"), run("last", "left", "right")}}
+	d := &definition.Definition{Name: "p", Stages: []definition.Stage{run("build"), run("left", "build"), run("right", "build"), run("last", "left", "right")}}
 	w := newTale(t, d, nil)
 	w.release("v1")
 	w.until("v1", stageOf("build"), stageFinished)
@@ -77,7 +78,7 @@ func TestParallelStagesRunAtOnceAndTheirFollowerOnce(t *testing.T) {
 // Batches are like parentheses: (deploy, test) belong together, so that nothing
 // is deployed while the revision before it is still being tested.
 func TestWhileTestHasOneRevisionDeployDoesNotTakeTheNext(t *testing.T) {
-	d := &Definition{Name: "p", Stages: []Stage{run("deploy"), run("test", "deploy")}, Batches: []Batch{{From: "deploy", To: "test"}}}
+	d := &definition.Definition{Name: "p", Stages: []definition.Stage{run("deploy"), run("test", "deploy")}, Batches: []definition.Batch{{From: "deploy", To: "test"}}}
 	w := newTale(t, d, nil)
 	w.release("v1")
 	w.release("v2")
@@ -89,9 +90,9 @@ func TestWhileTestHasOneRevisionDeployDoesNotTakeTheNext(t *testing.T) {
 }
 
 func TestBatchesThatOverlapAndNest(t *testing.T) {
-	d := &Definition{
-		Name: "p", Stages: []Stage{run("a"), run("b", "a"), run("c", "b"), run("d", "c"), run("e", "d")},
-		Batches: []Batch{{From: "a", To: "c"}, {From: "b", To: "d"}, {From: "b", To: "c"}},
+	d := &definition.Definition{
+		Name: "p", Stages: []definition.Stage{run("a"), run("b", "a"), run("c", "b"), run("d", "c"), run("e", "d")},
+		Batches: []definition.Batch{{From: "a", To: "c"}, {From: "b", To: "d"}, {From: "b", To: "c"}},
 	}
 	w := newTale(t, d, nil)
 	for _, revision := range []string{"v1", "v2", "v3"} {
@@ -113,7 +114,7 @@ func TestBatchesThatOverlapAndNest(t *testing.T) {
 // Whoever failed or was cancelled lets go of its batches; the oldest of those
 // who wait takes them.
 func TestABatchIsLetGoByWhatEnds(t *testing.T) {
-	d := &Definition{Name: "p", Stages: []Stage{run("a"), run("b", "a")}, Batches: []Batch{{From: "a", To: "b"}}}
+	d := &definition.Definition{Name: "p", Stages: []definition.Stage{run("a"), run("b", "a")}, Batches: []definition.Batch{{From: "a", To: "b"}}}
 	w := newTale(t, d, nil)
 	for _, revision := range []string{"v1", "v2", "v3"} {
 		w.release(revision)
@@ -139,7 +140,7 @@ func TestAGroupFailsBeyondItsBudget(t *testing.T) {
 			if err != nil || budget.String() != c.budget {
 				t.Fatalf("%v %v", budget, err)
 			}
-			d := &Definition{Name: "p", Stages: []Stage{deployTo("s", nil, "g", deployed, tested)}}
+			d := &definition.Definition{Name: "p", Stages: []definition.Stage{deployTo("s", nil, "g", deployed, tested)}}
 			d.Stages[0].Deploy.HostGroups[0].MaxFailed = budget
 			var hosts []string
 			for i := range c.hosts {
@@ -235,7 +236,7 @@ func TestAStageThatIsInsertedBehindARevisionIsPassedBy(t *testing.T) {
 	w.release("v1", "x86", "aarch64", "raspbian")
 	w.until("v1", prod, stageStarted)
 	d := antGateway(deployed)
-	d.Stages = slices.Insert(d.Stages, 2, Stage{Name: "soak", After: []string{"beta"}, Run: &Run{Manifest: "soak.yaml"}})
+	d.Stages = slices.Insert(d.Stages, 2, definition.Stage{Name: "soak", After: []string{"beta"}, Run: &definition.Run{Manifest: "soak.yaml"}})
 	d.Stages[3].After = []string{"soak"}
 	w.do(Define{Definition: d, ID: "d"})
 	w.release("v2", "x86", "aarch64", "raspbian")

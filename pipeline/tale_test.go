@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // tale is a pipeline in a test, told event by event.
@@ -18,7 +19,7 @@ type tale struct {
 	fails map[string]string // "TARGET EVENT" → cause
 }
 
-func newTale(t *testing.T, d *Definition, members map[string][]string) *tale {
+func newTale(t *testing.T, d *definition.Definition, members map[string][]string) *tale {
 	t.Helper()
 	w := &tale{T: t, state: New(d.Name), fails: map[string]string{}}
 	w.do(Define{Definition: d, ID: w.id()})
@@ -173,21 +174,21 @@ func texts(reasons []Reason) (lines []string) {
 	return lines
 }
 
-func deployTo(stage string, after []string, group string, events ...string) Stage {
-	s := Stage{Name: stage, After: after, Deploy: &Deploy{}}
+func deployTo(stage string, after []string, group string, events ...string) definition.Stage {
+	s := definition.Stage{Name: stage, After: after, Deploy: &definition.Deploy{}}
 	if group != "" {
-		s.Deploy.HostGroups = []HostGroup{{Name: group, Hosts: "attribute:group == " + group}}
+		s.Deploy.HostGroups = []definition.HostGroup{{Name: group, Hosts: "attribute:group == " + group}}
 	}
 	for _, event := range events {
-		s.Deploy.Steps = append(s.Deploy.Steps, HostStep{Event: event, Manifest: event + ".yaml"})
+		s.Deploy.Steps = append(s.Deploy.Steps, definition.HostStep{Event: event, Manifest: event + ".yaml"})
 	}
 	return s
 }
 
 // antGateway is the example of the seed, with the steps that its hosts have.
-func antGateway(steps ...string) *Definition {
-	return &Definition{Name: "ant-gateway", Stages: []Stage{
-		{Name: "build", Build: &Build{Artifacts: []string{"x86", "aarch64", "raspbian"}}},
+func antGateway(steps ...string) *definition.Definition {
+	return &definition.Definition{Name: "ant-gateway", Stages: []definition.Stage{
+		{Name: "build", Build: &definition.Build{Artifacts: []string{"x86", "aarch64", "raspbian"}}},
 		deployTo("beta", []string{"build"}, "ant-gateway/beta", steps...),
 		deployTo("prod", []string{"beta"}, "ant-gateway/prod", steps...),
 	}}

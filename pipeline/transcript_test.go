@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // transcript is the log of the seed's section "Introducing new workflow steps",
@@ -141,7 +142,7 @@ func TestConcourse3115(t *testing.T) {
 	w.until("1", onBeta, deployed+"-failed") // beta is failing, and has not failed yet
 
 	d := antGateway(deployed)
-	d.Stages = append(d.Stages[:2:2], Stage{Name: "smoke", After: []string{"beta"}, Run: &Run{Manifest: "smoke.yaml"}}, d.Stages[2])
+	d.Stages = append(d.Stages[:2:2], definition.Stage{Name: "smoke", After: []string{"beta"}, Run: &definition.Run{Manifest: "smoke.yaml"}}, d.Stages[2])
 	d.Stages[3].After = []string{"smoke"}
 	w.do(Define{Definition: d, ID: w.id()})
 	w.idle()

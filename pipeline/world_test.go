@@ -14,6 +14,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -87,7 +88,7 @@ func (w *world) propose(c Command) error {
 	return err
 }
 
-func (w *world) define(d *Definition) {
+func (w *world) define(d *definition.Definition) {
 	copied := cloneDefinition(d)
 	id := w.id()
 	if err := w.propose(Define{Definition: copied, Carries: w.files(copied, id), ID: id}); err != nil {
@@ -95,12 +96,12 @@ func (w *world) define(d *Definition) {
 	}
 }
 
-func cloneDefinition(d *Definition) *Definition {
+func cloneDefinition(d *definition.Definition) *definition.Definition {
 	data, err := json.Marshal(d)
 	if err != nil {
 		panic(err)
 	}
-	var copied Definition
+	var copied definition.Definition
 	if err := json.Unmarshal(data, &copied); err != nil {
 		panic(err)
 	}
@@ -126,21 +127,21 @@ var (
 	someHosts  = []string{"w1", "w2", "w3"}
 )
 
-func (w *world) stage(name string, groups []string) Stage {
-	s := Stage{Name: name}
+func (w *world) stage(name string, groups []string) definition.Stage {
+	s := definition.Stage{Name: name}
 	switch w.n(8, "kind") {
 	case 0:
-		s.Run = &Run{Manifest: "run.yaml"}
+		s.Run = &definition.Run{Manifest: "run.yaml"}
 	case 1:
-		s.Approval = &Approval{}
+		s.Approval = &definition.Approval{}
 	case 2:
-		s.Build = &Build{Artifacts: slices.Clone(someKinds[:w.n(3, "kinds")])}
+		s.Build = &definition.Build{Artifacts: slices.Clone(someKinds[:w.n(3, "kinds")])}
 	case 3:
-		s.Build = &Build{Artifacts: slices.Clone(someKinds[:w.n(3, "kinds")]), Manifest: "build.yaml"}
+		s.Build = &definition.Build{Artifacts: slices.Clone(someKinds[:w.n(3, "kinds")]), Manifest: "build.yaml"}
 	default:
-		s.Deploy = &Deploy{}
+		s.Deploy = &definition.Deploy{}
 		for _, g := range groups {
-			group := HostGroup{Name: g, Hosts: "attribute:group == " + g}
+			group := definition.HostGroup{Name: g, Hosts: "attribute:group == " + g}
 			if w.n(3, "lenient") == 0 {
 				group.MaxFailed = budget.Budget{Percent: 50}
 			}
@@ -152,15 +153,15 @@ func (w *world) stage(name string, groups []string) Stage {
 		}
 		first := w.n(2, "first step")
 		for _, event := range someEvents[first : first+1+w.n(2, "steps")] {
-			s.Deploy.Steps = append(s.Deploy.Steps, HostStep{Event: event, Manifest: event + ".yaml"})
+			s.Deploy.Steps = append(s.Deploy.Steps, definition.HostStep{Event: event, Manifest: event + ".yaml"})
 		}
 	}
 	return s
 }
 
 // pipeline draws a first definition.
-func (w *world) pipeline() *Definition {
-	d := &Definition{Name: "p"}
+func (w *world) pipeline() *definition.Definition {
+	d := &definition.Definition{Name: "p"}
 	for range 1 + w.n(3, "stages") {
 		w.insert(d)
 	}
@@ -168,7 +169,7 @@ func (w *world) pipeline() *Definition {
 	return d
 }
 
-func freeGroups(d *Definition) []string {
+func freeGroups(d *definition.Definition) []string {
 	free := slices.Clone(someGroups)
 	for _, g := range d.Groups() {
 		free = slices.DeleteFunc(free, func(name string) bool { return name == g.Name })
@@ -177,10 +178,10 @@ func freeGroups(d *Definition) []string {
 }
 
 // insert puts a stage anywhere into the pipeline.
-func (w *world) insert(d *Definition) {
+func (w *world) insert(d *definition.Definition) {
 	name := ""
 	for _, candidate := range []string{"a", "b", "c", "d"} {
-		if !slices.ContainsFunc(d.Stages, func(s Stage) bool { return s.Name == candidate }) {
+		if !slices.ContainsFunc(d.Stages, func(s definition.Stage) bool { return s.Name == candidate }) {
 			name = candidate
 			break
 		}
@@ -201,7 +202,7 @@ func (w *world) insert(d *Definition) {
 }
 
 // rewire draws after which earlier stages a stage comes.
-func (w *world) rewire(d *Definition, at int) {
+func (w *world) rewire(d *definition.Definition, at int) {
 	d.Stages[at].After = nil
 	for i := range at {
 		if w.n(3, "after") > 0 && len(d.Stages[at].After) < 2 {
@@ -211,20 +212,20 @@ func (w *world) rewire(d *Definition, at int) {
 }
 
 // batch draws batches, each from a stage to one that follows it.
-func (w *world) batch(d *Definition) {
+func (w *world) batch(d *definition.Definition) {
 	d.Batches = nil
 	for range w.n(3, "batches") {
 		from := w.n(len(d.Stages), "from")
 		for to := len(d.Stages) - 1; to > from; to-- {
 			if follows(d, from, to) && w.n(3, "so far") > 0 {
-				d.Batches = append(d.Batches, Batch{From: d.Stages[from].Name, To: d.Stages[to].Name})
+				d.Batches = append(d.Batches, definition.Batch{From: d.Stages[from].Name, To: d.Stages[to].Name})
 				break
 			}
 		}
 	}
 }
 
-func follows(d *Definition, from, to int) bool {
+func follows(d *definition.Definition, from, to int) bool {
 	if from == to {
 		return true
 	}
@@ -237,7 +238,7 @@ func follows(d *Definition, from, to int) bool {
 }
 
 // change draws a change of the definition.
-func (w *world) change(d *Definition) *Definition {
+func (w *world) change(d *definition.Definition) *definition.Definition {
 	d = cloneDefinition(d)
 	at := w.n(len(d.Stages), "which")
 	s := &d.Stages[at]
@@ -278,7 +279,7 @@ func (w *world) change(d *Definition) *Definition {
 }
 
 // removeStage removes a stage, unless it is the only one.
-func removeStage(d *Definition, at int) {
+func removeStage(d *definition.Definition, at int) {
 	if len(d.Stages) == 1 {
 		return
 	}
@@ -290,35 +291,37 @@ func removeStage(d *Definition, at int) {
 }
 
 // changeSteps lets steps come in, go, or move.
-func (w *world) changeSteps(d *Deploy) {
+func (w *world) changeSteps(d *definition.Deploy) {
 	for _, event := range someEvents {
-		d.Steps = slices.DeleteFunc(d.Steps, func(h HostStep) bool { return h.Event == event && w.n(3, "goes") == 0 })
+		d.Steps = slices.DeleteFunc(d.Steps, func(h definition.HostStep) bool { return h.Event == event && w.n(3, "goes") == 0 })
 		if !slices.Contains(eventsOf(d), event) && w.n(2, "comes") == 0 {
 			i := w.n(len(d.Steps)+1, "where")
-			d.Steps = slices.Insert(d.Steps, i, HostStep{Event: event, Manifest: event + ".yaml"})
+			d.Steps = slices.Insert(d.Steps, i, definition.HostStep{Event: event, Manifest: event + ".yaml"})
 		}
 	}
 }
 
 // changeGroup lets a group come in, from outside or another stage, or go.
-func (w *world) changeGroup(d *Definition, of *Deploy) {
+func (w *world) changeGroup(d *definition.Definition, of *definition.Deploy) {
 	name := someGroups[w.n(len(someGroups), "group")]
-	had := slices.ContainsFunc(of.HostGroups, func(g HostGroup) bool { return g.Name == name })
+	had := slices.ContainsFunc(of.HostGroups, func(g definition.HostGroup) bool { return g.Name == name })
 	for i := range d.Stages {
 		if o := d.Stages[i].Deploy; o != nil {
-			o.HostGroups = slices.DeleteFunc(o.HostGroups, func(g HostGroup) bool { return g.Name == name })
+			o.HostGroups = slices.DeleteFunc(o.HostGroups, func(g definition.HostGroup) bool { return g.Name == name })
 		}
 	}
 	if !had {
-		of.HostGroups = append(of.HostGroups, HostGroup{Name: name, Hosts: "attribute:group == " + name})
+		of.HostGroups = append(of.HostGroups, definition.HostGroup{Name: name, Hosts: "attribute:group == " + name})
 	}
 }
 
 // keepBatches keeps the batches whose stages are there and still follow each other.
-func keepBatches(d *Definition) {
+func keepBatches(d *definition.Definition) {
 	keep := d.Batches
 	d.Batches = nil
-	index := func(name string) int { return slices.IndexFunc(d.Stages, func(s Stage) bool { return s.Name == name }) }
+	index := func(name string) int {
+		return slices.IndexFunc(d.Stages, func(s definition.Stage) bool { return s.Name == name })
+	}
 	for _, b := range keep {
 		if from, to := index(b.From), index(b.To); from >= 0 && to > from && follows(d, from, to) {
 			d.Batches = append(d.Batches, b)
@@ -356,7 +359,7 @@ func (w *world) setMembers() {
 
 // checkMembers holds that a group has the hosts that were selected, unless they are too
 // few to be believed: then it has those of before, and holds.
-func (w *world) checkMembers(g *HostGroup, before, selected []string) {
+func (w *world) checkMembers(g *definition.HostGroup, before, selected []string) {
 	lost := 0
 	for _, h := range before {
 		if !slices.Contains(selected, h) {

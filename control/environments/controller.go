@@ -8,6 +8,7 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -186,7 +187,7 @@ func (c *Controller) startTask(ctx context.Context, step environment.Step, t env
 	seen, err := c.Tasks.Start(bounded, t)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		// The cause is not wrapped: nobody interrupted it.
-		err = fmt.Errorf("not healthy within %s, so its start was ended: %s", environment.Duration(step.Timeout), err.Error())
+		err = fmt.Errorf("not healthy within %s, so its start was ended: %s", definition.Duration(step.Timeout), err.Error())
 	}
 	return seen, err
 }

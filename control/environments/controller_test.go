@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -82,7 +83,7 @@ func TestABadRevisionIsStuckUntilItIsRolledBack(t *testing.T) {
 
 func TestABadRevisionIsRolledBackByItselfIfItIsToBe(t *testing.T) {
 	inWorld(t, func(w *world) {
-		auto := func(d *environment.Definition) { d.Deployment.AutoRollback = true }
+		auto := func(d *definition.Definition) { d.Deployment.AutoRollback = true }
 		w.create(daemon("web"), "a", "b")
 		w.deploy("web", 1)
 		w.untilIdle()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 )
 
 const standing, going = "standing by for web: another controller is at work on web", "taking over web, which another controller has released"
@@ -47,8 +48,8 @@ func TestTwoControllersOfOneEnvironmentTakeTurns(t *testing.T) {
 	for name, end := range map[string]func(*running){"when one is stopped": (*running).end, "when one is killed": (*running).die} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				w.create(daemon("web", func(d *environment.Definition) {
-					d.Deployment.MinHealthyTime = environment.Duration(7 * time.Second)
+				w.create(daemon("web", func(d *definition.Definition) {
+					d.Deployment.MinHealthyTime = definition.Duration(7 * time.Second)
 				}), "a", "b", "c", "d")
 				w.deploy("web", 1)
 				w.slowly(10 * time.Second)

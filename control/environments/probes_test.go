@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 )
 
 func TestATaskThatDiesIsStartedAgain(t *testing.T) {
@@ -40,10 +41,10 @@ func TestATaskThatDiesIsStartedAgain(t *testing.T) {
 }
 
 func TestDriftIsRepairedOrOnlyReported(t *testing.T) {
-	for drift, acts := range map[environment.Drift]int{environment.RepairDrift: 3, environment.ReportDrift: 2} {
+	for drift, acts := range map[definition.Drift]int{definition.RepairDrift: 3, definition.ReportDrift: 2} {
 		t.Run(string(drift), func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				w.create(daemon("web", func(d *environment.Definition) { d.Deployment.Drift = drift }), "a", "b")
+				w.create(daemon("web", func(d *definition.Definition) { d.Deployment.Drift = drift }), "a", "b")
 				w.deploy("web", 1)
 				r := w.start()
 				wait(time.Minute)
@@ -218,8 +219,8 @@ func TestAHostIsNotProbedWhileItIsWorkedOn(t *testing.T) {
 
 func TestWhatWasSeenBeforeSomethingHappenedIsOfNoInterest(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.create(daemon("web", func(d *environment.Definition) {
-			d.Deployment.MinHealthyTime = environment.Duration(40 * time.Second)
+		w.create(daemon("web", func(d *definition.Definition) {
+			d.Deployment.MinHealthyTime = definition.Duration(40 * time.Second)
 		}), "a")
 		w.deploy("web", 1)
 		slow := atomic.Int32{}
@@ -323,8 +324,8 @@ func (c counted) Watch(ctx context.Context, host string, changed func()) {
 
 func TestAProbeThatOutdatesAConfirmationKeepsNobodyWaiting(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.create(daemon("web", func(d *environment.Definition) {
-			d.Deployment.MinHealthyTime = environment.Duration(35 * time.Second)
+		w.create(daemon("web", func(d *definition.Definition) {
+			d.Deployment.MinHealthyTime = definition.Duration(35 * time.Second)
 		}), "a")
 		probes := atomic.Int32{}
 		w.probing = func(context.Context, environment.Task) {

@@ -12,15 +12,16 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 )
 
 // daemon is a definition; the query has the environment's name.
-func daemon(name string, configure ...func(*environment.Definition)) *environment.Definition {
-	d := &environment.Definition{
-		Name: name, Type: environment.Daemon, Task: environment.TaskSpec{Manifest: name + ".yaml"}, InstanceGroup: environment.InstanceGroup{Query: name},
-		Deployment: environment.Configuration{
-			Method: environment.Replace, MinHealthyPercent: 50, MaxOver: 1, Drift: environment.RepairDrift,
-			HealthyDeadline: environment.Duration(5 * time.Minute), ProgressDeadline: environment.Duration(10 * time.Minute),
+func daemon(name string, configure ...func(*definition.Definition)) *definition.Definition {
+	d := &definition.Definition{
+		Name: name, Type: definition.Daemon, Task: definition.TaskSpec{Manifest: name + ".yaml"}, InstanceGroup: definition.InstanceGroup{Query: name},
+		Deployment: definition.Configuration{
+			Method: definition.Replace, MinHealthyPercent: 50, MaxOver: 1, Drift: definition.RepairDrift,
+			HealthyDeadline: definition.Duration(5 * time.Minute), ProgressDeadline: definition.Duration(10 * time.Minute),
 		},
 	}
 	for _, c := range configure {
@@ -29,16 +30,16 @@ func daemon(name string, configure ...func(*environment.Definition)) *environmen
 	return d
 }
 
-func surge(d *environment.Definition) {
-	d.Deployment.Method, d.Deployment.MinHealthyPercent = environment.Surge, 100
+func surge(d *definition.Definition) {
+	d.Deployment.Method, d.Deployment.MinHealthyPercent = definition.Surge, 100
 }
 
-func image(tag string) func(*environment.Definition) {
-	return func(d *environment.Definition) { d.Task.Vars = map[string]any{"image": tag} }
+func image(tag string) func(*definition.Definition) {
+	return func(d *definition.Definition) { d.Task.Vars = map[string]any{"image": tag} }
 }
 
 // agent has environments of one manifest.
-func agent(d *environment.Definition) { d.Task.Manifest = "agent.yaml" }
+func agent(d *definition.Definition) { d.Task.Manifest = "agent.yaml" }
 
 func (w *world) command(name string, c environment.Command, hosts ...string) error {
 	_, err := w.environments.Command(context.Background(), name, c, hosts...)
@@ -53,7 +54,7 @@ func (w *world) do(name string, c environment.Command) {
 }
 
 // create makes an environment that has these hosts.
-func (w *world) create(d *environment.Definition, hosts ...string) {
+func (w *world) create(d *definition.Definition, hosts ...string) {
 	w.Helper()
 	w.inventory(d.InstanceGroup.Query, hosts...)
 	w.do(d.Name, environment.Create{Definition: d})
@@ -66,7 +67,7 @@ func (w *world) deploy(name string, revision int) {
 }
 
 // deployEach creates environments of one host each, by name, and deploys them.
-func (w *world) deployEach(hosts map[string]string, configure ...func(*environment.Definition)) {
+func (w *world) deployEach(hosts map[string]string, configure ...func(*definition.Definition)) {
 	w.Helper()
 	for name, host := range hosts {
 		w.create(daemon(name, configure...), host)
@@ -98,7 +99,7 @@ func (w *world) selects(name string, revision int) (hosts []string) {
 }
 
 // update makes the next revision of what a definition says now.
-func (w *world) update(base int, d *environment.Definition) {
+func (w *world) update(base int, d *definition.Definition) {
 	w.Helper()
 	w.do(d.Name, environment.Update{Base: base, Definition: d})
 }

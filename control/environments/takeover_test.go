@@ -12,6 +12,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -39,7 +40,7 @@ func (w *world) untilTheEnd(commands ...func()) {
 // A controller that is killed at any moment is replaced by one that brings the
 // same log about, but for how often it tried.
 func TestWhichControllerDiesWhereverTheLogTellsTheSame(t *testing.T) {
-	carry := func(t *testing.T, method func(*environment.Definition), lives int, last bool) (story []string, appends int) {
+	carry := func(t *testing.T, method func(*definition.Definition), lives int, last bool) (story []string, appends int) {
 		inWorld(t, func(w *world) {
 			w.create(daemon("web", method), "a", "b")
 			w.deploy("web", 1)
@@ -54,7 +55,7 @@ func TestWhichControllerDiesWhereverTheLogTellsTheSame(t *testing.T) {
 			w.wantRunning("a web:1", "b web:1")
 			w.wantRows("web", "1 Active 2 2; 2 Reverted 0 0")
 			most, fewest := 0, 1
-			if daemon("", method).Deployment.Method == environment.Surge {
+			if daemon("", method).Deployment.Method == definition.Surge {
 				most, fewest = 1, 2
 			}
 			if w.doubled > most || w.least < fewest {
@@ -72,7 +73,7 @@ func TestWhichControllerDiesWhereverTheLogTellsTheSame(t *testing.T) {
 		})
 		return story, appends
 	}
-	for name, method := range map[string]func(*environment.Definition){"Replace": func(*environment.Definition) {}, "Surge": surge} {
+	for name, method := range map[string]func(*definition.Definition){"Replace": func(*definition.Definition) {}, "Surge": surge} {
 		t.Run(name, func(t *testing.T) {
 			want, appends := carry(t, method, 1000, false)
 			if appends < 20 {

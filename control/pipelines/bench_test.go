@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // idler does no work, watches nothing, and knows no other hosts than one group.
@@ -21,7 +22,7 @@ func (i *idler) Work(context.Context, pipeline.Step, map[string]string) (map[str
 	return nil, nil
 }
 
-func (i *idler) Members(*pipeline.Definition) (map[string][]string, error) {
+func (i *idler) Members(*definition.Definition) (map[string][]string, error) {
 	return map[string][]string{"g": i.hosts}, nil
 }
 func (*idler) Slots(string) int                          { return 1 }

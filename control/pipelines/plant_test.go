@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // plant is a log on which schedulers carry revisions through pipelines, in a
@@ -88,7 +89,7 @@ func (p *plant) Work(ctx context.Context, s pipeline.Step, _ map[string]string) 
 }
 
 // Members implements pipelines.Hosts.
-func (p *plant) Members(d *pipeline.Definition) (map[string][]string, error) {
+func (p *plant) Members(d *definition.Definition) (map[string][]string, error) {
 	p.mu.Lock()
 	hangs := p.hangs
 	p.mu.Unlock()
@@ -181,9 +182,9 @@ func (p *plant) holdWork() (results chan<- error) {
 	return all
 }
 
-func (p *plant) define(stages ...pipeline.Stage) {
+func (p *plant) define(stages ...definition.Stage) {
 	p.Helper()
-	p.do(pipeline.Define{Definition: &pipeline.Definition{Name: "p", Stages: stages}, ID: p.id()})
+	p.do(pipeline.Define{Definition: &definition.Definition{Name: "p", Stages: stages}, ID: p.id()})
 }
 
 func (p *plant) release(revision string) {
@@ -194,7 +195,7 @@ func (p *plant) release(revision string) {
 // other defines and releases a pipeline beside p, of which nothing is wrong.
 func (p *plant) other(revision string) {
 	p.Helper()
-	q := &pipeline.Definition{Name: "q", Stages: []pipeline.Stage{runStage("only")}}
+	q := &definition.Definition{Name: "q", Stages: []definition.Stage{runStage("only")}}
 	for _, c := range []pipeline.Command{pipeline.Define{Definition: q, ID: p.id()}, pipeline.Release{Revision: revision, ID: p.id()}} {
 		if _, err := p.pipelines.Command(p.Context(), "q", c); err != nil {
 			p.Fatal(err)
@@ -302,36 +303,36 @@ func (p *plant) wantStatus(revision string, want pipeline.Status) {
 	})
 }
 
-func steps(events ...string) (all []pipeline.HostStep) {
+func steps(events ...string) (all []definition.HostStep) {
 	for _, e := range events {
-		all = append(all, pipeline.HostStep{Event: e, Manifest: e + ".yaml"})
+		all = append(all, definition.HostStep{Event: e, Manifest: e + ".yaml"})
 	}
 	return all
 }
 
 // retried is a step that is tried again and again.
-func retried(event string) []pipeline.HostStep {
+func retried(event string) []definition.HostStep {
 	s := steps(event)
 	s[0].Retries = 100
 	return s
 }
 
-func deployTo(stage, group string, events []pipeline.HostStep, after ...string) pipeline.Stage {
-	return pipeline.Stage{Name: stage, After: after, Deploy: &pipeline.Deploy{
-		HostGroups: []pipeline.HostGroup{{Name: group, Hosts: "name exists"}}, Steps: events,
+func deployTo(stage, group string, events []definition.HostStep, after ...string) definition.Stage {
+	return definition.Stage{Name: stage, After: after, Deploy: &definition.Deploy{
+		HostGroups: []definition.HostGroup{{Name: group, Hosts: "name exists"}}, Steps: events,
 	}}
 }
 
-func runStage(name string, after ...string) pipeline.Stage {
-	return pipeline.Stage{Name: name, After: after, Run: &pipeline.Run{Manifest: name + ".yaml"}}
+func runStage(name string, after ...string) definition.Stage {
+	return definition.Stage{Name: name, After: after, Run: &definition.Run{Manifest: name + ".yaml"}}
 }
 
-func approval(name string, after ...string) pipeline.Stage {
-	return pipeline.Stage{Name: name, After: after, Approval: &pipeline.Approval{}}
+func approval(name string, after ...string) definition.Stage {
+	return definition.Stage{Name: name, After: after, Approval: &definition.Approval{}}
 }
 
 // rollOut has one stage of hosts, and a revision on its way to them.
-func (p *plant) rollOut(steps []pipeline.HostStep, hosts ...string) {
+func (p *plant) rollOut(steps []definition.HostStep, hosts ...string) {
 	p.Helper()
 	p.members["g"] = hosts
 	p.define(deployTo("all", "g", steps))

@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 func (p *plant) wantFinished(revision string) {
@@ -112,7 +113,7 @@ func TestWhatTheLogCannotTakeKeepsNothingElseOut(t *testing.T) {
 
 func TestAnArtifactWhoseReferenceIsNoneFailsItsStepAndNothingElse(t *testing.T) {
 	inPlant(t, func(p *plant) {
-		p.define(pipeline.Stage{Name: "build", Build: &pipeline.Build{Artifacts: []string{"x86"}, Manifest: "b.yaml"}})
+		p.define(definition.Stage{Name: "build", Build: &definition.Build{Artifacts: []string{"x86"}, Manifest: "b.yaml"}})
 		p.other("1q")
 		p.release("1")
 		p.made = map[string]string{"x86": strings.Repeat("x", 2<<20)}

@@ -9,6 +9,7 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -31,7 +32,7 @@ type Observer interface {
 // Hosts knows the hosts.
 type Hosts interface {
 	// Members are the hosts of each group of a definition at present.
-	Members(d *pipeline.Definition) (map[string][]string, error)
+	Members(d *definition.Definition) (map[string][]string, error)
 
 	// Slots is how many steps may run on a host at once.
 	Slots(host string) int
@@ -61,7 +62,7 @@ type Scheduler struct {
 
 // selection is what the host groups of a pipeline select.
 type selection struct {
-	definition *pipeline.Definition
+	definition *definition.Definition
 	members    map[string][]string
 	err        error
 	recorded   bool

@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 func TestTheLogOfTheExampleIsItsTranscript(t *testing.T) {
@@ -23,7 +24,7 @@ func TestTheLogOfTheExampleIsItsTranscript(t *testing.T) {
 		p.members = map[string][]string{"beta": {"antworker002"}, "prod": {"antworker001"}}
 		kinds := []string{"x86", "aarch64", "raspbian"}
 		example := func(events ...string) {
-			p.define(pipeline.Stage{Name: "build", Build: &pipeline.Build{Artifacts: kinds}},
+			p.define(definition.Stage{Name: "build", Build: &definition.Build{Artifacts: kinds}},
 				deployTo("beta", "beta", steps(events...), "build"), deployTo("prod", "prod", steps(events...), "beta"))
 		}
 		carry := func(revision string) {
@@ -76,7 +77,7 @@ func TestWhoeverDiesWhereverTheLogIsTheSame(t *testing.T) {
 	carry := func(t *testing.T, lives int, last bool) (story []string, appends int) {
 		inPlant(t, func(p *plant) {
 			p.members, p.made = map[string][]string{"g": {"a", "b"}}, map[string]string{"x86": "ref", "arm": "ref"}
-			p.define(pipeline.Stage{Name: "build", Build: &pipeline.Build{Artifacts: []string{"x86", "arm"}, Manifest: "b.yaml"}},
+			p.define(definition.Stage{Name: "build", Build: &definition.Build{Artifacts: []string{"x86", "arm"}, Manifest: "b.yaml"}},
 				deployTo("hosts", "g", steps("host-deployed", "host-tested"), "build"), approval("ok", "hosts"), runStage("end", "ok"))
 			p.release("1")
 			p.options.Parallelism = 1

@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -396,7 +397,7 @@ func TestCancelAndBeginRace(t *testing.T) {
 func TestWhatWaitsForAnEnvironmentTakesNoSlot(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.options.Parallelism = 1
-		p.define(pipeline.Stage{Name: "prod", After: []string{}, Environment: "gateway/prod"}, runStage("elsewhere"))
+		p.define(definition.Stage{Name: "prod", After: []string{}, Environment: "gateway/prod"}, runStage("elsewhere"))
 		elsewhere := make(chan struct{})
 		p.work = func(s pipeline.Step) error {
 			if s.Environment == "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/runner"
@@ -167,7 +168,7 @@ func (p *Promotion) revise(ctx context.Context, s pipeline.Step, artifacts map[s
 }
 
 // taskOf returns the definition with the variables of a step.
-func taskOf(base *environment.Definition, s pipeline.Step, artifacts map[string]string) *environment.Definition {
+func taskOf(base *definition.Definition, s pipeline.Step, artifacts map[string]string) *definition.Definition {
 	name, _ := pipeline.NameOf(s.Target)
 	refs := map[string]any{}
 	for kind, ref := range artifacts {

@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/control/promotion"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -40,11 +41,11 @@ func newPromoted(t *testing.T) *promoted {
 	p := &promoted{T: t, log: log, environments: environments.New(log, time.Now), stop: make(chan struct{})}
 	p.promotion = promotion.New(pipelines.Options{Options: reconcile.Options{Log: log, Now: time.Now, Drain: p.stop}},
 		func(string) ([]string, error) { return []string{"antworker001"}, nil }, func(string) func() { return func() {} })
-	p.do(environment.Create{Definition: &environment.Definition{
-		Name: prod.Environment, Type: environment.Daemon, Task: environment.TaskSpec{Manifest: "task.yaml", Digest: "d", Vars: map[string]any{"port": 80}},
-		InstanceGroup: environment.InstanceGroup{Query: "attribute:stack == prod"},
-		Deployment: environment.Configuration{
-			Method: environment.Replace, ProgressDeadline: environment.Duration(time.Minute), HealthyDeadline: environment.Duration(time.Minute),
+	p.do(environment.Create{Definition: &definition.Definition{
+		Name: prod.Environment, Type: definition.Daemon, Task: definition.TaskSpec{Manifest: "task.yaml", Digest: "d", Vars: map[string]any{"port": 80}},
+		InstanceGroup: definition.InstanceGroup{Query: "attribute:stack == prod"},
+		Deployment: definition.Configuration{
+			Method: definition.Replace, ProgressDeadline: definition.Duration(time.Minute), HealthyDeadline: definition.Duration(time.Minute),
 		},
 	}})
 	return p

@@ -15,7 +15,7 @@ import (
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/manifest"
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // The bounds of what a revision carries. They are far above what manifests include.
@@ -52,7 +52,7 @@ func Collect(workspace string, manifests ...manifest.Source) (Carried, error) {
 }
 
 // CollectPipeline reads the manifests of a pipeline with all that they include.
-func CollectPipeline(workspace string, d *pipeline.Definition) (Carried, error) {
+func CollectPipeline(workspace string, d *definition.Definition) (Carried, error) {
 	var manifests []manifest.Source
 	var problems []error
 	d.Manifests(func(stage string, name *string) {

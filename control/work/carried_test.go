@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline"
+	pipelinedef "github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // checkout is a workspace with files.
@@ -215,7 +217,7 @@ func (c checkout) tasks() *TaskWorker {
 }
 
 // wantContent resolves what a task of a revision writes.
-func (c checkout) wantContent(w *TaskWorker, spec environment.TaskSpec, want string) {
+func (c checkout) wantContent(w *TaskWorker, spec definition.TaskSpec, want string) {
 	c.Helper()
 	content, err := func() (any, error) {
 		t := environment.Task{Environment: "e", Host: "h", Revision: 1, Spec: spec}
@@ -245,7 +247,7 @@ func TestARevisionIsWhatItWasWhateverBecomesOfItsFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	digests := files.Digests()
-	spec := environment.TaskSpec{Manifest: "m.yaml", Digest: digests["m.yaml"], Includes: digests}
+	spec := definition.TaskSpec{Manifest: "m.yaml", Digest: digests["m.yaml"], Includes: digests}
 	c.write("part", "edited")
 	c.write("late", "and late")
 	c.wantContent(w, spec, "old")
@@ -255,7 +257,7 @@ func TestARevisionIsWhatItWasWhateverBecomesOfItsFiles(t *testing.T) {
 	c.wantContent(w, spec, "old")
 
 	// A former version kept no more than the manifest.
-	former := environment.TaskSpec{Manifest: "m.yaml", Digest: digests["m.yaml"]}
+	former := definition.TaskSpec{Manifest: "m.yaml", Digest: digests["m.yaml"]}
 	c.write("part", "edited again")
 	c.wantContent(w, former, "edited again")
 
@@ -283,7 +285,7 @@ func TestARevisionIsWhatItWasWhateverBecomesOfItsFiles(t *testing.T) {
 func TestAStepGetsWhatItsRevisionCarriesWhateverBecomesOfTheFiles(t *testing.T) {
 	const text = "resources: {a: {type: deployster/file, config: {path: a, content: '{% include \"part\" %}'}}}"
 	c := newCheckout(t, map[string]string{"m.yaml": text, "part": "old"})
-	d := &pipeline.Definition{Name: "p", Stages: []pipeline.Stage{{Name: "one", Run: &pipeline.Run{Manifest: "m.yaml"}}, {Name: "two", Run: &pipeline.Run{Manifest: "m.yaml"}}}}
+	d := &pipelinedef.Definition{Name: "p", Stages: []pipelinedef.Stage{{Name: "one", Run: &pipelinedef.Run{Manifest: "m.yaml"}}, {Name: "two", Run: &pipelinedef.Run{Manifest: "m.yaml"}}}}
 	files, err := CollectPipeline(c.dir, d)
 	w := NewStepWorker(c.config(), c.pool())
 	if err == nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/inventory"
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // Hosts are those of an inventory file, as it is at the moment: the file is read
@@ -99,7 +99,7 @@ func (h *Hosts) Selected(query string) ([]string, error) {
 }
 
 // Members are the hosts of each group of a pipeline at present.
-func (h *Hosts) Members(d *pipeline.Definition) (members map[string][]string, err error) {
+func (h *Hosts) Members(d *definition.Definition) (members map[string][]string, err error) {
 	groups := d.Groups()
 	if len(groups) == 0 {
 		return nil, nil

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // An inventory that cannot be read for a while takes no host away.
@@ -17,8 +17,8 @@ func TestHostsStayWhileTheInventoryCanNotBeRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d := &pipeline.Definition{Name: "p", Stages: []pipeline.Stage{{
-		Name: "all", Deploy: &pipeline.Deploy{HostGroups: []pipeline.HostGroup{{Name: "all", Hosts: "name =~ ."}}},
+	d := &definition.Definition{Name: "p", Stages: []definition.Stage{{
+		Name: "all", Deploy: &definition.Deploy{HostGroups: []definition.HostGroup{{Name: "all", Hosts: "name =~ ."}}},
 	}}}
 	members := func() []string {
 		t.Helper()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -111,13 +112,13 @@ func made(r *runner.Runner, step pipeline.Step) map[string]string {
 // Unread are the variables of the process that no manifest of the pipelines
 // reads. Where one cannot be loaded without its host, or the task of an
 // environment may read them, that is not known.
-func (w *StepWorker) Unread(pipelines []*pipeline.Definition) []manifest.Problem {
+func (w *StepWorker) Unread(pipelines []*definition.Definition) []manifest.Problem {
 	if len(w.Variables) == 0 {
 		return nil
 	}
 	usage, known := &manifest.Usage{}, true
 	for _, d := range pipelines {
-		known = known && !slices.ContainsFunc(d.Stages, func(s pipeline.Stage) bool { return s.Environment != "" })
+		known = known && !slices.ContainsFunc(d.Stages, func(s definition.Stage) bool { return s.Environment != "" })
 		d.Manifests(func(stage string, path *string) {
 			step := pipeline.Step{Target: pipeline.Target(d.Name), Stage: stage}
 			_, err := w.load(*path, LoadOptions{Builtin: w.variables(step, nil), Usage: usage})

@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
@@ -203,7 +204,7 @@ var ErrNoHostAnswers = errors.New("no host answers")
 // files are what the definition is to carry. unread receives the variables that nothing
 // reads, before anything is asked, and secret those of the definition that secret parts
 // of configurations read, in the end.
-func (w *TaskWorker) Removable(ctx context.Context, d *environment.Definition, files Carried, hosts []string, unread func([]manifest.Problem) error, secret func([]runner.SecretUse) error) error {
+func (w *TaskWorker) Removable(ctx context.Context, d *definition.Definition, files Carried, hosts []string, unread func([]manifest.Problem) error, secret func([]runner.SecretUse) error) error {
 	if len(hosts) == 0 {
 		hosts = []string{""}
 	}
@@ -296,7 +297,7 @@ func (w *TaskWorker) included(t environment.Task) expression.Files {
 
 // TaskFiles are the SHA-256 of the files that a revision carries, by their paths below
 // the workspace.
-func TaskFiles(t environment.TaskSpec) map[string]string {
+func TaskFiles(t definition.TaskSpec) map[string]string {
 	files := map[string]string{t.Manifest: t.Digest}
 	maps.Copy(files, t.Includes)
 	return files

@@ -24,6 +24,7 @@ import (
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/cli"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/manifest"
@@ -97,8 +98,8 @@ func (w *works) task(revision int, host, text string, vars map[string]any) envir
 		w.Fatal(err)
 	}
 	// As it comes from the log.
-	var spec environment.TaskSpec
-	stored, err := json.Marshal(environment.TaskSpec{Manifest: "m.yaml", Digest: digest, Vars: vars})
+	var spec definition.TaskSpec
+	stored, err := json.Marshal(definition.TaskSpec{Manifest: "m.yaml", Digest: digest, Vars: vars})
 	if err == nil {
 		err = json.Unmarshal(stored, &spec)
 	}
@@ -431,7 +432,7 @@ func TestWhetherATaskCanBeRemovedIsAskedWhereAHostAnswers(t *testing.T) {
   - {name: here, endpoint: "unix:///var/run/docker.sock", attributes: {dir: things}}
 `, "docker")
 	w.write("things/.keep", "")
-	d := &environment.Definition{Name: "Some/Prod", Task: environment.TaskSpec{Manifest: "m.yaml", Vars: map[string]any{"value": "one"}}}
+	d := &definition.Definition{Name: "Some/Prod", Task: definition.TaskSpec{Manifest: "m.yaml", Vars: map[string]any{"value": "one"}}}
 	removable := func(typ string, hosts ...string) error {
 		t.Helper()
 		text := fmt.Sprintf(`{plugs: {dir: {path: "{{ host_attributes.dir|default('things') }}"}}, resources: {a: {type: %q, config: {value: "{{ value }}"}}}}`, typ)

@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 )
 
 // Environments answers questions about the environments of a log, as they were right after
@@ -160,7 +161,7 @@ func concerns(s *environment.State, t deploylog.Target) bool {
 // Differences is how two revisions of an environment differ.
 type Differences struct {
 	Before, After environment.Revision
-	Definition    []environment.Difference
+	Definition    []definition.Difference
 	Manifest      string // a unified diff of the texts, also of what they include; "" where they are the same
 }
 
@@ -172,7 +173,7 @@ func (e *Environments) Differences(name string, before, after int, kept work.Tex
 	if d.After, err = e.Revision(name, after); err != nil {
 		return d, err
 	}
-	d.Definition = append([]environment.Difference{}, environment.Diff(d.Before.Definition, d.After.Definition)...)
+	d.Definition = append([]definition.Difference{}, definition.Diff(d.Before.Definition, d.After.Definition)...)
 	from, to := d.Before.Definition.Task, d.After.Definition.Task
 	type text struct{ name, digest string }
 	pairs := [][2]text{{{from.Manifest, from.Digest}, {to.Manifest, to.Digest}}}

@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/query"
 )
 
@@ -19,10 +20,10 @@ func deployed(t *testing.T) (e *query.Environments, started deploylog.Event) {
 	t.Helper()
 	e = query.NewEnvironments(reconciletest.InMemory(t)(), time.Now)
 	var events []deploylog.Event
-	first := &environment.Definition{
-		Name: "shop", Type: environment.Daemon, Task: environment.TaskSpec{Manifest: "task.yaml", Digest: "d"},
-		InstanceGroup: environment.InstanceGroup{Query: "name exists"},
-		Deployment:    environment.Configuration{Method: environment.Replace, ProgressDeadline: environment.Duration(time.Minute)},
+	first := &definition.Definition{
+		Name: "shop", Type: definition.Daemon, Task: definition.TaskSpec{Manifest: "task.yaml", Digest: "d"},
+		InstanceGroup: definition.InstanceGroup{Query: "name exists"},
+		Deployment:    definition.Configuration{Method: definition.Replace, ProgressDeadline: definition.Duration(time.Minute)},
 	}
 	second := *first
 	second.Task.Digest = "e"

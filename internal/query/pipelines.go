@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // Pipelines answers questions about the pipelines of a log, as they were right after the
@@ -37,7 +38,7 @@ func (p *Pipelines) Check(name string) error {
 }
 
 // Definitions are those of the pipelines of those names; none is all.
-func (p *Pipelines) Definitions(names ...string) (definitions []*pipeline.Definition) {
+func (p *Pipelines) Definitions(names ...string) (definitions []*definition.Definition) {
 	for name, s := range p.All() {
 		if d := s.Definition(); d != nil && p.Exists(s) && (len(names) == 0 || slices.Contains(names, name)) {
 			definitions = append(definitions, d)
@@ -243,7 +244,7 @@ func (p *Pipelines) working(such func(step) bool) (alive []stepRun) {
 }
 
 // explainDeploying names the environment for which a stage waits.
-func explainDeploying(r *pipeline.Reason, d *pipeline.Definition, idle bool) {
+func explainDeploying(r *pipeline.Reason, d *definition.Definition, idle bool) {
 	for i := range d.Stages {
 		if s := &d.Stages[i]; r.Event == pipeline.EventDeployed && !idle && pipeline.StageTarget(d.Name, s.Name) == r.Target {
 			r.Code, r.Name, r.Seq = pipeline.AwaitsEnvironment, s.Environment, 0

@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // logOf makes a log of events that are each "DEPLOYMENT TARGET NAME DATA".
@@ -198,11 +199,11 @@ func TestRunsAsTheLogTellsOfThem(t *testing.T) {
 
 // TestStepsThatADefinitionNamesAreEvents knows them before any has happened.
 func TestStepsThatADefinitionNamesAreEvents(t *testing.T) {
-	definition := pipeline.Definition{Name: "web", Stages: []pipeline.Stage{
-		{Name: "build", Build: &pipeline.Build{Artifacts: []string{"x86"}}},
-		{Name: "beta", Deploy: &pipeline.Deploy{Steps: []pipeline.HostStep{{Event: "host-smoke-tested"}}}},
+	web := definition.Definition{Name: "web", Stages: []definition.Stage{
+		{Name: "build", Build: &definition.Build{Artifacts: []string{"x86"}}},
+		{Name: "beta", Deploy: &definition.Deploy{Steps: []definition.HostStep{{Event: "host-smoke-tested"}}}},
 	}}
-	data, err := json.Marshal(map[string]any{"version": 1, "definition": definition})
+	data, err := json.Marshal(map[string]any{"version": 1, "definition": web})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
@@ -288,7 +289,7 @@ func EnvironmentReasons(w io.Writer, t deploylog.Target, reasons []environment.R
 
 // RevisionDifferences writes how two definitions differ, and a unified diff of their
 // manifests, which may be empty.
-func RevisionDifferences(w io.Writer, before, after *environment.Definition, manifests string, opts PlanOptions) error {
+func RevisionDifferences(w io.Writer, before, after *definition.Definition, manifests string, opts PlanOptions) error {
 	d := newDocument(opts)
 	for _, line := range DefinitionChanges(before, after) {
 		d.line("  " + d.style.yellow("~") + " " + clean(line))
@@ -306,9 +307,9 @@ func RevisionDifferences(w io.Writer, before, after *environment.Definition, man
 }
 
 // DefinitionChanges are the differences of two definitions, a line each.
-func DefinitionChanges(before, after *environment.Definition) []string {
+func DefinitionChanges(before, after *definition.Definition) []string {
 	var lines []string
-	for _, d := range environment.Diff(before, after) {
+	for _, d := range definition.Diff(before, after) {
 		switch {
 		case strings.HasPrefix(d.Path, "task.includes"):
 		case d.Path != "task.digest":

@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -191,7 +192,7 @@ func revisions(have ...pipeline.Status) candidates {
 }
 
 // stages are those of the pipeline on the command line.
-func (c *Completion) stages() []pipeline.Stage {
+func (c *Completion) stages() []definition.Stage {
 	if d := c.pipeline(c.args[0]).Definition(); d != nil {
 		return d.Stages
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
@@ -155,14 +156,14 @@ func runUpdate(ctx context.Context, a *app.App, o updateOptions) error {
 			}
 		}
 		number := o.base + 1
-		return a.Recorded(map[string]any{"environment": o.name, "revision": number, "differences": environment.Diff(base.Definition, d)}, events,
+		return a.Recorded(map[string]any{"environment": o.name, "revision": number, "differences": definition.Diff(base.Definition, d)}, events,
 			fmt.Sprintf("environment %s has revision %d", o.name, number), fmt.Sprintf("; nothing happens yet: deployster env deploy %s --revision %d", o.name, number))
 	})
 }
 
 // updated is a definition made of another as the flags say, with the files that it is to
 // carry.
-func updated(a *app.App, base *environment.Definition, o updateOptions) (d *environment.Definition, files work.Carried, err error) {
+func updated(a *app.App, base *definition.Definition, o updateOptions) (d *definition.Definition, files work.Carried, err error) {
 	switch {
 	case o.file != "":
 		if d, err = readDefinition(a, o.file); err != nil {
@@ -197,12 +198,12 @@ func updated(a *app.App, base *environment.Definition, o updateOptions) (d *envi
 
 // readDefinition reads a definition. The manifest that it names is looked for
 // beside it, and known by its path below the workspace.
-func readDefinition(a *app.App, file string) (*environment.Definition, error) {
+func readDefinition(a *app.App, file string) (*definition.Definition, error) {
 	text, err := work.ReadFile(file)
 	if err != nil {
 		return nil, exit.Invalid(err)
 	}
-	d, err := environment.Parse(file, text, inventory.CheckQuery)
+	d, err := definition.Parse(file, text, inventory.CheckQuery)
 	if err != nil {
 		return nil, exit.Invalid(err)
 	}
@@ -211,7 +212,7 @@ func readDefinition(a *app.App, file string) (*environment.Definition, error) {
 
 // place makes the path of a definition's manifest, which is relative to a
 // directory, one below the workspace.
-func place(a *app.App, d *environment.Definition, dir, where string) error {
+func place(a *app.App, d *definition.Definition, dir, where string) error {
 	at := filepath.Join(dir, filepath.FromSlash(d.Task.Manifest))
 	below, err := session.ManifestBelow(a.Workspace, at)
 	if err != nil {
@@ -223,7 +224,7 @@ func place(a *app.App, d *environment.Definition, dir, where string) error {
 
 // collect makes a definition one of the present texts of its manifest and of all that
 // this includes, which it returns.
-func collect(a *app.App, d *environment.Definition) (work.Carried, error) {
+func collect(a *app.App, d *definition.Definition) (work.Carried, error) {
 	text, err := work.ReadFile(filepath.Join(a.Workspace, filepath.FromSlash(d.Task.Manifest)))
 	if err != nil {
 		return nil, exit.Invalid(err)
@@ -233,7 +234,7 @@ func collect(a *app.App, d *environment.Definition) (work.Carried, error) {
 
 // pin makes a definition one of a text of its manifest, and of the present texts of all
 // that this includes.
-func pin(a *app.App, d *environment.Definition, text []byte) (work.Carried, error) {
+func pin(a *app.App, d *definition.Definition, text []byte) (work.Carried, error) {
 	files, err := work.Collect(a.Workspace, manifest.Source{Name: d.Task.Manifest, Data: text})
 	if err != nil {
 		return nil, err
@@ -246,7 +247,7 @@ func pin(a *app.App, d *environment.Definition, text []byte) (work.Carried, erro
 
 // carried are the files of a definition that a revision carries. One of a former version
 // carries its manifest only: what that includes is taken as it is now.
-func carried(a *app.App, d *environment.Definition) (work.Carried, error) {
+func carried(a *app.App, d *definition.Definition) (work.Carried, error) {
 	texts, err := a.Texts()
 	if err != nil {
 		return nil, err
@@ -261,7 +262,7 @@ func carried(a *app.App, d *environment.Definition) (work.Carried, error) {
 // draft is a definition that is to be a revision, with the files that it is to carry and
 // the hosts that it selects at present.
 type draft struct {
-	*environment.Definition
+	*definition.Definition
 	files work.Carried
 	hosts []string
 }
@@ -269,13 +270,13 @@ type draft struct {
 // record has a draft recorded by a command. base is the revision that it is made from,
 // nil of the first.
 func record(
-	ctx context.Context, a *app.App, e *query.Environments, c environment.Command, d draft, base *environment.Definition, flags workFlags,
+	ctx context.Context, a *app.App, e *query.Environments, c environment.Command, d draft, base *definition.Definition, flags workFlags,
 ) ([]deploylog.Event, error) {
 	if err := e.Overlaps(d.Name, d.Task.Manifest, d.hosts); err != nil {
 		return nil, err
 	}
-	ofTask := func(c environment.Difference) bool { return strings.HasPrefix(c.Path, "task.") }
-	if base == nil || slices.ContainsFunc(environment.Diff(base, d.Definition), ofTask) {
+	ofTask := func(c definition.Difference) bool { return strings.HasPrefix(c.Path, "task.") }
+	if base == nil || slices.ContainsFunc(definition.Diff(base, d.Definition), ofTask) {
 		err := checkTask(ctx, a, e.Log, d, base, flags)
 		if errors.Is(err, work.ErrNoHostAnswers) && base != nil && sameFiles(base, d.Definition) && !addsVariables(base, d.Definition) {
 			fmt.Fprintf(a.Err, "note: %s\n", view.Clean(err.Error())) // it could be, when the base was made
@@ -299,7 +300,7 @@ func record(
 
 // checkTask makes sure that the manifest of a draft is sound, and what it makes can be
 // removed again.
-func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d draft, base *environment.Definition, flags workFlags) (err error) {
+func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d draft, base *definition.Definition, flags workFlags) (err error) {
 	ctx, signals := interrupt.Handle(ctx, func(string) {})
 	defer signals.Done()
 	workers, err := session.OpenWorkers(ctx, a, log, flags.WorkerFlags, a.Err)
@@ -319,8 +320,8 @@ func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d draft, base
 }
 
 // neverStops reports whether no running task may ever be stopped.
-func neverStops(c environment.Configuration, hosts int) bool {
-	return c.Method == environment.Replace && hosts > 0 && c.Minimum(hosts) == hosts
+func neverStops(c definition.Configuration, hosts int) bool {
+	return c.Method == definition.Replace && hosts > 0 && c.Minimum(hosts) == hosts
 }
 
 // noticeSurprises says what may be meant, but surprises.

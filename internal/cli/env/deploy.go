@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/engines"
@@ -42,7 +43,7 @@ func (o *deployOptions) register(c *cobra.Command) {
 	flags.BoolVar(&o.wait, "wait", false, "follow the deployment to its end, and run a controller where none is at work")
 	arguments.RegisterReason(c, &o.reason)
 	o.work.registerWatch(c)
-	_ = c.RegisterFlagCompletionFunc("method", cobra.FixedCompletions([]string{string(environment.Replace), string(environment.Surge)}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("method", cobra.FixedCompletions([]string{string(definition.Replace), string(definition.Surge)}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // complete reads the arguments and flags.
@@ -59,7 +60,7 @@ func (o *deployOptions) complete(c *cobra.Command, name string) error {
 		return err
 	}
 	if c.Flags().Changed("method") {
-		for _, known := range []environment.Method{environment.Replace, environment.Surge} {
+		for _, known := range []definition.Method{definition.Replace, definition.Surge} {
 			if strings.EqualFold(o.method, string(known)) {
 				o.change.Method = &known
 			}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
@@ -23,7 +23,7 @@ func (w *workFlags) registerDrafting(c *cobra.Command) {
 // the log keeps the definition as it is. A variable that the base has was allowed there, if
 // the base was made of the same files by a version that looked: it is no secret then,
 // whatever its value becomes.
-func (w *workFlags) refuseLogged(uses []runner.SecretUse, d draft, base *environment.Definition) error {
+func (w *workFlags) refuseLogged(uses []runner.SecretUse, d draft, base *definition.Definition) error {
 	var problems []manifest.Problem
 	for _, use := range uses {
 		if base != nil && lookedAt(base) && sameFiles(base, d.Definition) {
@@ -47,18 +47,18 @@ func (w *workFlags) refuseLogged(uses []runner.SecretUse, d draft, base *environ
 }
 
 // sameFiles reports whether two definitions carry the same manifest.
-func sameFiles(a, b *environment.Definition) bool {
+func sameFiles(a, b *definition.Definition) bool {
 	return a.Task.Digest == b.Task.Digest && maps.Equal(a.Task.Includes, b.Task.Includes)
 }
 
 // lookedAt reports whether the variables of a base were looked at when it was made: former
 // versions did not, and their revisions carry nothing that is included.
-func lookedAt(base *environment.Definition) bool { return base.Task.Includes != nil }
+func lookedAt(base *definition.Definition) bool { return base.Task.Includes != nil }
 
 // addsVariables reports whether a task has variables that its base has not, or that were
 // not looked at there: whether they are read, and by something secret, was not seen when
 // the base was made.
-func addsVariables(base, d *environment.Definition) bool {
+func addsVariables(base, d *definition.Definition) bool {
 	for name := range d.Task.Vars {
 		if _, before := base.Task.Vars[name]; !before || !lookedAt(base) {
 			return true

@@ -3,28 +3,28 @@ package env
 import (
 	"testing"
 
-	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/runner"
 )
 
 // What a base has is taken only where it was looked at when the base was made.
 func TestWhatTheBaseHasIsTakenOnlyWhereItWasLookedAt(t *testing.T) {
-	definition := func(password any, includes map[string]string) *environment.Definition {
-		return &environment.Definition{Task: environment.TaskSpec{Digest: "d", Vars: map[string]any{"password": password}, Includes: includes}}
+	defined := func(password any, includes map[string]string) *definition.Definition {
+		return &definition.Definition{Task: definition.TaskSpec{Digest: "d", Vars: map[string]any{"password": password}, Includes: includes}}
 	}
 	none := map[string]string{}
-	now := definition("new", none)
+	now := defined("new", none)
 	uses := []runner.SecretUse{{Variable: "password", Path: "resources.db.config.env.PASSWORD"}}
 	for name, tc := range map[string]struct {
-		base  *environment.Definition
+		base  *definition.Definition
 		taken bool
 	}{
 		"there is no base":             {nil, false},
-		"it is as it was":              {definition("new", none), true},
-		"its value is another":         {definition("old", none), true},
-		"the manifest is another":      {definition("new", map[string]string{"other": "d"}), false},
-		"a former version made it":     {definition("new", nil), false},
-		"that, and the value is other": {definition("old", nil), false},
+		"it is as it was":              {defined("new", none), true},
+		"its value is another":         {defined("old", none), true},
+		"the manifest is another":      {defined("new", map[string]string{"other": "d"}), false},
+		"a former version made it":     {defined("new", nil), false},
+		"that, and the value is other": {defined("old", nil), false},
 	} {
 		var flags workFlags
 		if err := flags.refuseLogged(uses, draft{Definition: now}, tc.base); (err == nil) != tc.taken {
@@ -39,8 +39,8 @@ func TestWhatTheBaseHasIsTakenOnlyWhereItWasLookedAt(t *testing.T) {
 
 // Where no host answers nothing is looked at.
 func TestVariablesThatNobodyLookedAtAreNew(t *testing.T) {
-	definition := func(includes map[string]string, names ...string) *environment.Definition {
-		d := &environment.Definition{Task: environment.TaskSpec{Vars: map[string]any{}, Includes: includes}}
+	defined := func(includes map[string]string, names ...string) *definition.Definition {
+		d := &definition.Definition{Task: definition.TaskSpec{Vars: map[string]any{}, Includes: includes}}
 		for _, name := range names {
 			d.Task.Vars[name] = "x"
 		}
@@ -48,13 +48,13 @@ func TestVariablesThatNobodyLookedAtAreNew(t *testing.T) {
 	}
 	none := map[string]string{}
 	for name, tc := range map[string]struct {
-		base, now *environment.Definition
+		base, now *definition.Definition
 		want      bool
 	}{
-		"the same":                     {definition(none, "a"), definition(none, "a"), false},
-		"another":                      {definition(none, "a"), definition(none, "a", "b"), true},
-		"of a former version":          {definition(nil, "a"), definition(none, "a"), true},
-		"of a former version, without": {definition(nil, "a"), definition(none), false},
+		"the same":                     {defined(none, "a"), defined(none, "a"), false},
+		"another":                      {defined(none, "a"), defined(none, "a", "b"), true},
+		"of a former version":          {defined(nil, "a"), defined(none, "a"), true},
+		"of a former version, without": {defined(nil, "a"), defined(none), false},
 	} {
 		if got := addsVariables(tc.base, tc.now); got != tc.want {
 			t.Errorf("%s: new are %t", name, got)

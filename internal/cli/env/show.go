@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
@@ -204,7 +205,7 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 }
 
 // carriedText is what a revision carries, as comments of a definition.
-func carriedText(t environment.TaskSpec) string {
+func carriedText(t definition.TaskSpec) string {
 	text := "# The revision carries:\n" + output.Digests("#   ", work.TaskFiles(t))
 	if t.Includes == nil {
 		text += "# What the manifest includes is read when it is applied: an older version made the revision.\n"

@@ -23,6 +23,7 @@ import (
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 type applyOptions struct {
@@ -61,12 +62,12 @@ manifest that they do not carry, they take what it is now, with all that it incl
 
 // readDefinition reads a definition. The manifests that it names are looked for
 // beside it, and known by their paths below the workspace.
-func readDefinition(a *app.App, file string) (*pipeline.Definition, error) {
+func readDefinition(a *app.App, file string) (*definition.Definition, error) {
 	text, err := work.ReadFile(file)
 	if err != nil {
 		return nil, exit.Invalid(err)
 	}
-	d, err := pipeline.Parse(file, text, inventory.CheckQuery)
+	d, err := definition.Parse(file, text, inventory.CheckQuery)
 	if err != nil {
 		return nil, exit.Invalid(err)
 	}
@@ -125,7 +126,7 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 
 // define shows what a definition changes, asks, and has it recorded. holds is why host
 // groups do not go on with the hosts that it selects.
-func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, d *pipeline.Definition, members map[string][]string, yes bool) (events []deploylog.Event, changes []pipeline.Change, holds []pipeline.Reason, err error) {
+func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, d *definition.Definition, members map[string][]string, yes bool) (events []deploylog.Event, changes []pipeline.Change, holds []pipeline.Reason, err error) {
 	changes, exists, same, err := preview(p, d, members)
 	if err != nil || same {
 		return nil, nil, nil, err
@@ -172,7 +173,7 @@ func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, d *pipeline
 
 // preview reports what a definition would change, whether there is a pipeline of
 // its name, and whether that has this definition already.
-func preview(p *pipelines.Pipelines, d *pipeline.Definition, members map[string][]string) (changes []pipeline.Change, exists, same bool, err error) {
+func preview(p *pipelines.Pipelines, d *definition.Definition, members map[string][]string) (changes []pipeline.Change, exists, same bool, err error) {
 	err = p.Ask(d.Name, func(s *pipeline.State) (err error) {
 		exists = s.Deleted() == 0
 		if same = s.Defines(d); same || !exists {

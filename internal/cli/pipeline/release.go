@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 func newReleaseCommand(a *app.App) *cobra.Command {
@@ -57,7 +58,7 @@ func runRelease(ctx context.Context, a *app.App, name, revision string) error {
 
 // release has a revision recorded with what it carries.
 func release(ctx context.Context, a *app.App, p *query.Pipelines, name string, wanted pipeline.Release) ([]deploylog.Event, error) {
-	var d *pipeline.Definition
+	var d *definition.Definition
 	err := p.Ask(name, func(s *pipeline.State) error {
 		d = s.Definition()
 		_, err := s.Propose(wanted, a.Now()) // for what is refused nothing is read
@@ -78,7 +79,7 @@ func release(ctx context.Context, a *app.App, p *query.Pipelines, name string, w
 }
 
 // carry keeps the manifests of a pipeline with all that they include, as they are now.
-func carry(a *app.App, d *pipeline.Definition) (pipeline.Files, error) {
+func carry(a *app.App, d *definition.Definition) (pipeline.Files, error) {
 	files, err := work.CollectPipeline(a.Workspace, d)
 	if err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func carry(a *app.App, d *pipeline.Definition) (pipeline.Files, error) {
 
 // carryToThoseUnderWay is carry for the revisions that are under way when a pipeline is
 // changed; before it is defined there are none.
-func carryToThoseUnderWay(a *app.App, d *pipeline.Definition, exists bool) (pipeline.Files, error) {
+func carryToThoseUnderWay(a *app.App, d *definition.Definition, exists bool) (pipeline.Files, error) {
 	if !exists {
 		return nil, nil
 	}

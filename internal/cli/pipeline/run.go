@@ -16,7 +16,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 type runOptions struct {
@@ -65,7 +65,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 		screen := a.Events()
 		err := session.WithWorkers(ctx, a, p.Log, o.WorkerFlags, a.Notices(), func(ctx context.Context, workers *session.Workers, stop <-chan struct{}) error {
 			// Later, when a scheduler is at work, it goes on with the hosts it knows.
-			hasGroups := func(d *pipeline.Definition) bool { return len(d.Groups()) > 0 }
+			hasGroups := func(d *definition.Definition) bool { return len(d.Groups()) > 0 }
 			if _, err := workers.Hosts.Inventory(); err != nil && slices.ContainsFunc(definitions, hasGroups) {
 				return exit.Invalid(err)
 			}

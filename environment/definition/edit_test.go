@@ -1,4 +1,4 @@
-package environment_test
+package definition_test
 
 import (
 	"encoding/json"
@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
@@ -35,7 +35,7 @@ deployment:
   drift: repair
 `
 
-func logDaemon(t *testing.T) *environment.Definition {
+func logDaemon(t *testing.T) *definition.Definition {
 	t.Helper()
 	d := mustDefine(t, daemon)
 	d.Task.Digest = "00ff"
@@ -85,7 +85,7 @@ func TestSetChangesWhatItIsToldTo(t *testing.T) {
 				t.Fatal(err)
 			}
 			var said []string
-			for _, d := range environment.Diff(before, after) {
+			for _, d := range definition.Diff(before, after) {
 				said = append(said, d.String())
 			}
 			if got := strings.Join(said, "|"); got != test.want {
@@ -171,15 +171,15 @@ func TestDifferencesTellWhatIsAbsentFromWhatIsNull(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `[{"path":"deployment.auto_rollback","before":false,"after":true},{"path":"task.vars.image","before":"log-daemon:1","after":null},{"path":"task.vars.n","after":0}]`
-	if got, err := json.Marshal(environment.Diff(before, after)); err != nil || string(got) != want {
+	if got, err := json.Marshal(definition.Diff(before, after)); err != nil || string(got) != want {
 		t.Errorf("%s, %v", got, err)
 	}
-	if same := environment.Diff(before, logDaemon(t)); len(same) != 0 {
+	if same := definition.Diff(before, logDaemon(t)); len(same) != 0 {
 		t.Errorf("%v", same)
 	}
 	other := logDaemon(t)
 	other.Task.Digest = "11ff"
-	if got := environment.Diff(before, other); len(got) != 1 || got[0].String() != "task.digest: 00ff → 11ff" {
+	if got := definition.Diff(before, other); len(got) != 1 || got[0].String() != "task.digest: 00ff → 11ff" {
 		t.Errorf("%v", got)
 	}
 }
@@ -210,7 +210,7 @@ func anyValue(levels int) *rapid.Generator[any] {
 	return rapid.OneOf(kinds...)
 }
 
-func anyDefinition(t *rapid.T) *environment.Definition {
+func anyDefinition(t *rapid.T) *definition.Definition {
 	name := rapid.StringMatching(`[a-zA-Z0-9]([a-z0-9._-]{0,9}[a-z0-9])?(/[a-zA-Z0-9]([a-z0-9._-]{0,9}[a-z0-9])?){0,2}`)
 	variable := rapid.StringMatching(`[a-zA-Z][a-zA-Z0-9_-]{0,20}`).Filter(func(s string) bool {
 		return s != "host" && s != "host_attributes" && s != "environment" && s != "revision" && s != "task"
@@ -218,22 +218,22 @@ func anyDefinition(t *rapid.T) *environment.Definition {
 	const second, most = int64(1e9), int64(720 * 3600e9)
 	progress := rapid.Int64Range(second, most).Draw(t, "progress")
 	healthy := rapid.Int64Range(second, progress).Draw(t, "healthy")
-	d := &environment.Definition{
-		Name: name.Draw(t, "name"), Type: environment.Daemon,
-		Task: environment.TaskSpec{
+	d := &definition.Definition{
+		Name: name.Draw(t, "name"), Type: definition.Daemon,
+		Task: definition.TaskSpec{
 			Manifest: rapid.StringMatching(`[^/\\\pC\x{2028}\x{2029}][^\\\pC\x{2028}\x{2029}]{0,20}`).Draw(t, "manifest"),
 			Vars:     rapid.MapOfN(variable, anyValue(3), 0, 5).Draw(t, "vars"),
 		},
-		InstanceGroup: environment.InstanceGroup{Query: anyText().Filter(func(s string) bool { return s != "" && s != "wrong" && !strings.Contains(s, "?") }).Draw(t, "query")},
-		Deployment: environment.Configuration{
-			Method:            rapid.SampledFrom([]environment.Method{environment.Replace, environment.Surge}).Draw(t, "method"),
+		InstanceGroup: definition.InstanceGroup{Query: anyText().Filter(func(s string) bool { return s != "" && s != "wrong" && !strings.Contains(s, "?") }).Draw(t, "query")},
+		Deployment: definition.Configuration{
+			Method:            rapid.SampledFrom([]definition.Method{definition.Replace, definition.Surge}).Draw(t, "method"),
 			MinHealthyPercent: rapid.IntRange(0, 100).Draw(t, "percent"),
 			MaxOver:           rapid.IntRange(1, 100_000).Draw(t, "over"),
-			MinHealthyTime:    environment.Duration(rapid.Int64Range(0, healthy-1).Draw(t, "time")),
-			HealthyDeadline:   environment.Duration(healthy),
-			ProgressDeadline:  environment.Duration(progress),
+			MinHealthyTime:    definition.Duration(rapid.Int64Range(0, healthy-1).Draw(t, "time")),
+			HealthyDeadline:   definition.Duration(healthy),
+			ProgressDeadline:  definition.Duration(progress),
 			AutoRollback:      rapid.Bool().Draw(t, "rollback"),
-			Drift:             rapid.SampledFrom([]environment.Drift{environment.RepairDrift, environment.ReportDrift}).Draw(t, "drift"),
+			Drift:             rapid.SampledFrom([]definition.Drift{definition.RepairDrift, definition.ReportDrift}).Draw(t, "drift"),
 		},
 	}
 	if rapid.Bool().Draw(t, "budget") {
@@ -251,14 +251,14 @@ func TestWhatIsWrittenIsReadAsTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var d environment.Definition
+		var d definition.Definition
 		if err := json.Unmarshal(data, &d); err != nil { // as the log gives it back
 			t.Fatal(err)
 		}
 		text := d.YAML()
-		again, err := environment.Parse("env.yaml", text, anyQuery)
-		if err != nil || len(environment.Diff(&d, again)) != 0 {
-			t.Fatalf("%s\nbecame %+v, %v\n%v", text, again, err, environment.Diff(&d, again))
+		again, err := definition.Parse("env.yaml", text, anyQuery)
+		if err != nil || len(definition.Diff(&d, again)) != 0 {
+			t.Fatalf("%s\nbecame %+v, %v\n%v", text, again, err, definition.Diff(&d, again))
 		}
 		if len(d.Task.Vars) == 0 {
 			d.Task.Vars = nil
@@ -283,7 +283,7 @@ func TestDifferencesAreWhatIsDifferent(t *testing.T) {
 			c.Task.Vars = vars
 			b = &c
 		}
-		there, back := environment.Diff(a, b), environment.Diff(b, a)
+		there, back := definition.Diff(a, b), definition.Diff(b, a)
 		first, _ := json.Marshal(a)
 		second, _ := json.Marshal(b)
 		if (len(there) == 0) != (string(first) == string(second)) || len(there) != len(back) {
@@ -307,7 +307,7 @@ func TestATextThatADifferenceShowsCanBeSet(t *testing.T) {
 		before.Task.Vars = nil
 		wanted := *before
 		wanted.Task.Vars = map[string]any{"text": text}
-		shown, _ := strings.CutPrefix(environment.Diff(before, &wanted)[0].String(), "task.vars.text: nothing → ")
+		shown, _ := strings.CutPrefix(definition.Diff(before, &wanted)[0].String(), "task.vars.text: nothing → ")
 		after, err := before.Set([]string{"task.vars.text=" + shown}, anyQuery)
 		if err != nil || after.Task.Vars["text"] != text {
 			t.Fatalf("%q, shown as %s, became %+v, %v", text, shown, after, err)

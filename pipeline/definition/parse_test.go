@@ -1,4 +1,4 @@
-package pipeline_test
+package definition_test
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -35,8 +36,8 @@ func checkQuery(text string) error {
 	return nil
 }
 
-func parse(text string) (*pipeline.Definition, error) {
-	return pipeline.Parse("p.yaml", []byte(text), checkQuery)
+func parse(text string) (*definition.Definition, error) {
+	return definition.Parse("p.yaml", []byte(text), checkQuery)
 }
 
 const gateway = `
@@ -74,24 +75,24 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := []pipeline.HostStep{{Event: "host-artifact-replicated", Manifest: "replicate.yaml", Retries: 2}, {Event: "host-deployed", Manifest: "deploy.yaml"}}
-	want := &pipeline.Definition{
+	steps := []definition.HostStep{{Event: "host-artifact-replicated", Manifest: "replicate.yaml", Retries: 2}, {Event: "host-deployed", Manifest: "deploy.yaml"}}
+	want := &definition.Definition{
 		Name: "ant-gateway",
-		Stages: []pipeline.Stage{
-			{Name: "build", After: []string{}, Build: &pipeline.Build{Artifacts: []string{"x86", "aarch64", "raspbian"}}},
-			{Name: "beta", After: []string{"build"}, Deploy: &pipeline.Deploy{
-				HostGroups: []pipeline.HostGroup{{Name: "ant-gateway/beta", Hosts: "attribute:stack == beta"}}, Steps: steps,
+		Stages: []definition.Stage{
+			{Name: "build", After: []string{}, Build: &definition.Build{Artifacts: []string{"x86", "aarch64", "raspbian"}}},
+			{Name: "beta", After: []string{"build"}, Deploy: &definition.Deploy{
+				HostGroups: []definition.HostGroup{{Name: "ant-gateway/beta", Hosts: "attribute:stack == beta"}}, Steps: steps,
 			}},
-			{Name: "approve", After: []string{"beta"}, Approval: &pipeline.Approval{}},
-			{Name: "docs", After: []string{}, Run: &pipeline.Run{Manifest: "docs.yaml", Retries: 1}},
-			{Name: "prod", After: []string{"approve", "docs"}, Deploy: &pipeline.Deploy{
-				HostGroups: []pipeline.HostGroup{
+			{Name: "approve", After: []string{"beta"}, Approval: &definition.Approval{}},
+			{Name: "docs", After: []string{}, Run: &definition.Run{Manifest: "docs.yaml", Retries: 1}},
+			{Name: "prod", After: []string{"approve", "docs"}, Deploy: &definition.Deploy{
+				HostGroups: []definition.HostGroup{
 					{Name: "ant-gateway/prod", Hosts: "attribute:stack == prod", MaxFailed: budget.Budget{Percent: 10}},
 					{Name: "spare", Hosts: "name == spare", MaxFailed: budget.Budget{Count: 2}, MaxLeaving: &budget.Budget{}, AllowEmpty: true},
 				}, Steps: steps,
 			}},
 		},
-		Batches: []pipeline.Batch{{From: "beta", To: "prod"}, {From: "approve", To: "approve"}},
+		Batches: []definition.Batch{{From: "beta", To: "prod"}, {From: "approve", To: "approve"}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)
@@ -100,7 +101,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var stored pipeline.Definition
+	var stored definition.Definition
 	if err := json.Unmarshal(data, &stored); err != nil || !reflect.DeepEqual(&stored, want) {
 		t.Errorf("from the log it comes as %+v, %v", stored, err)
 	}
@@ -220,10 +221,10 @@ func FuzzParse(f *testing.F) {
 }
 
 // valid looks for what everything that takes a definition relies on.
-func valid(t *testing.T, d *pipeline.Definition) {
+func valid(t *testing.T, d *definition.Definition) {
 	t.Helper()
 	data, err := json.Marshal(d)
-	var stored pipeline.Definition
+	var stored definition.Definition
 	if err != nil || json.Unmarshal(data, &stored) != nil || !reflect.DeepEqual(&stored, d) {
 		t.Fatalf("%s became %+v", data, stored)
 	}

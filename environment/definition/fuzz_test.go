@@ -1,4 +1,4 @@
-package environment_test
+package definition_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 )
 
@@ -44,7 +45,7 @@ func FuzzSet(f *testing.F) {
 			return
 		}
 		survives(t, d)
-		for _, difference := range environment.Diff(before, d) {
+		for _, difference := range definition.Diff(before, d) {
 			if strings.ContainsAny(difference.String(), "\n\r\x1b\u0085\u009b\u2028") {
 				t.Fatalf("a difference that cannot be shown: %q", difference.String())
 			}
@@ -52,14 +53,14 @@ func FuzzSet(f *testing.F) {
 	})
 }
 
-func survives(t *testing.T, d *environment.Definition) {
+func survives(t *testing.T, d *definition.Definition) {
 	t.Helper()
 	data, err := json.Marshal(d)
-	var stored environment.Definition
+	var stored definition.Definition
 	if err != nil || json.Unmarshal(data, &stored) != nil || !reflect.DeepEqual(&stored, d) {
 		t.Fatalf("%s became %+v", data, stored)
 	}
-	again, err := environment.Parse("env.yaml", d.YAML(), anyQuery)
+	again, err := definition.Parse("env.yaml", d.YAML(), anyQuery)
 	if err != nil || !reflect.DeepEqual(again, d) {
 		t.Fatalf("%s\nbecame %+v, %v\nof %+v", d.YAML(), again, err, d)
 	}

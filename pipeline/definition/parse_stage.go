@@ -1,11 +1,10 @@
-package pipeline
+package definition
 
 import (
 	"errors"
 	"regexp"
 	"strings"
 
-	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
@@ -43,7 +42,7 @@ func (p *parser) stage(n *yamlfile.Node) {
 	s, named := Stage{}, n
 	if at := fields["name"]; at != nil {
 		named = at
-		s.Name, _ = p.name(at, "stage", StageTarget)
+		s.Name, _ = p.name(at, "stage")
 	} else if ok {
 		n.Fail("the stage has no name")
 	}
@@ -57,9 +56,8 @@ func (p *parser) stage(n *yamlfile.Node) {
 	p.named, p.after = append(p.named, named), append(p.after, fields["after"])
 }
 
-// name reads the name of a stage or host group; target is what it becomes,
-// which no other may be.
-func (p *parser) name(n *yamlfile.Node, thing string, target func(pipeline, name string) deploylog.Target) (string, bool) {
+// name reads the name of a stage or host group, whose path no other thing of its kind may have.
+func (p *parser) name(n *yamlfile.Node, thing string) (string, bool) {
 	text, ok := n.Line("the name of a "+thing, maxName)
 	if !ok {
 		return "", false
@@ -67,7 +65,7 @@ func (p *parser) name(n *yamlfile.Node, thing string, target func(pipeline, name
 	if !validName.MatchString(text) {
 		n.Fail("%q cannot be the name of a %s: %s, in parts divided by /", text, thing, nameRule)
 	}
-	t := target(p.definition.Name, text)
+	t := thing + " " + Path(p.definition.Name, text)
 	switch first := p.taken[t]; {
 	case first == nil:
 		p.taken[t] = n
@@ -221,7 +219,7 @@ func (p *parser) group(n *yamlfile.Node) (g HostGroup) {
 	if at := fields["name"]; at == nil {
 		n.Fail("the host group has no name")
 	} else {
-		g.Name, _ = p.name(at, "host group", GroupTarget)
+		g.Name, _ = p.name(at, "host group")
 	}
 	if at := fields["hosts"]; at == nil {
 		n.Fail("the host group has no hosts, the query that selects them")
@@ -309,11 +307,11 @@ func readStep(n *yamlfile.Node, first map[string]*yamlfile.Node) (s HostStep) {
 // reserved is why a step may not have an event, "" if it may.
 func reserved(event string) string {
 	switch {
-	case event == hostStarted, event == hostFinished:
+	case event == "host-started", event == "host-finished-successfully":
 		return "it marks where all the steps on a host begin or end"
-	case isFailure(event):
+	case strings.HasSuffix(event, "-failed"):
 		return "an event that ends in -failed records that a step failed"
-	case event+"-failed" == hostFailed:
+	case event == "host":
 		return "its failure could not be distinguished from that of the whole host"
 	}
 	for _, others := range []string{"pipeline-", "stage-", "host-group-", "build-stage-"} {

@@ -1,4 +1,8 @@
-package environment
+// Package definition is what a file says of an environment: its task, the hosts that a
+// query selects, and how a revision is deployed (seed "Blox Deployments User Experience").
+// Parse reads a file, Set changes one setting after the other, YAML writes it as people do,
+// and Diff tells two apart; the machine of package environment gives it meaning.
+package definition
 
 import (
 	"bytes"
@@ -76,6 +80,23 @@ func numbers(value any) any {
 type InstanceGroup struct {
 	Query      string         `json:"query"`
 	MaxLeaving *budget.Budget `json:"max_leaving,omitempty"` // how many hosts may leave at once; nil is half of them
+}
+
+// MostLeaving is how many of so many hosts may leave at once. A percentage lets one go
+// at least, and the last host only if it is 100%.
+func (g InstanceGroup) MostLeaving(hosts int) int {
+	most := budget.Budget{Percent: 50}
+	if g.MaxLeaving != nil {
+		most = *g.MaxLeaving
+	}
+	switch {
+	case most.Count > 0 || most.Percent == 0 || most.Percent == 100:
+		return most.Of(hosts)
+	case most.Of(hosts) == 0 && hosts > 1:
+		return 1
+	default:
+		return most.Of(hosts)
+	}
 }
 
 // Configuration is how a revision is deployed.

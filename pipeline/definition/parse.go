@@ -1,4 +1,4 @@
-package pipeline
+package definition
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ import (
 // query checks a query over the inventory. An error that has a method
 // Place() (column int, problem string) is reported at its place.
 func Parse(name string, data []byte, query func(string) error) (*Definition, error) {
-	p := &parser{query: query, taken: map[deploylog.Target]*yamlfile.Node{}, kinds: map[string]*yamlfile.Node{}, index: map[string]int{}}
+	p := &parser{query: query, taken: map[string]*yamlfile.Node{}, kinds: map[string]*yamlfile.Node{}, index: map[string]int{}}
 	err := yamlfile.Read(name, data, "a definition needs the name of a pipeline and a list stages", func(root *yamlfile.Node) {
 		p.read(root)
 		p.checkSize(root)
@@ -34,12 +34,12 @@ func Parse(name string, data []byte, query func(string) error) (*Definition, err
 type parser struct {
 	query      func(string) error
 	definition Definition
-	named      []*yamlfile.Node                    // for each stage, where its name is, or else the stage
-	after      []*yamlfile.Node                    // for each stage, nil is not given
-	taken      map[deploylog.Target]*yamlfile.Node // stages and host groups
-	kinds      map[string]*yamlfile.Node           // of artifacts
-	index      map[string]int                      // of stages, by name
-	names      []string                            // of stages, sorted
+	named      []*yamlfile.Node          // for each stage, where its name is, or else the stage
+	after      []*yamlfile.Node          // for each stage, nil is not given
+	taken      map[string]*yamlfile.Node // stages and host groups
+	kinds      map[string]*yamlfile.Node // of artifacts
+	index      map[string]int            // of stages, by name
+	names      []string                  // of stages, sorted
 }
 
 func (p *parser) read(root *yamlfile.Node) {

@@ -1,4 +1,4 @@
-package environment_test
+package definition_test
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 	"github.com/deployster-go/deployster/schema"
@@ -36,11 +36,11 @@ func anyQuery(text string) error {
 	return nil
 }
 
-func defined(text string) (*environment.Definition, error) {
-	return environment.Parse("env.yaml", []byte(text), anyQuery)
+func defined(text string) (*definition.Definition, error) {
+	return definition.Parse("env.yaml", []byte(text), anyQuery)
 }
 
-func mustDefine(t *testing.T, text string) *environment.Definition {
+func mustDefine(t *testing.T, text string) *definition.Definition {
 	t.Helper()
 	d, err := defined(text)
 	if err != nil {
@@ -49,7 +49,7 @@ func mustDefine(t *testing.T, text string) *environment.Definition {
 	return d
 }
 
-const minutes = environment.Duration(time.Minute)
+const minutes = definition.Duration(time.Minute)
 
 // smallest has nothing that could be left out.
 const smallest = `
@@ -80,33 +80,33 @@ deployment:
 `
 
 func TestParse(t *testing.T) {
-	defaults := &environment.Definition{
-		Name: "SomeEnvironment/Prod", Type: environment.Daemon,
-		Task:          environment.TaskSpec{Manifest: "log-daemon.yaml"},
-		InstanceGroup: environment.InstanceGroup{Query: "attribute:stack == prod"},
-		Deployment: environment.Configuration{
-			Method: environment.Replace, MinHealthyPercent: 75, MaxOver: 1,
-			HealthyDeadline: 5 * minutes, ProgressDeadline: 10 * minutes, Drift: environment.RepairDrift,
+	defaults := &definition.Definition{
+		Name: "SomeEnvironment/Prod", Type: definition.Daemon,
+		Task:          definition.TaskSpec{Manifest: "log-daemon.yaml"},
+		InstanceGroup: definition.InstanceGroup{Query: "attribute:stack == prod"},
+		Deployment: definition.Configuration{
+			Method: definition.Replace, MinHealthyPercent: 75, MaxOver: 1,
+			HealthyDeadline: 5 * minutes, ProgressDeadline: 10 * minutes, Drift: definition.RepairDrift,
 		},
 	}
-	full := &environment.Definition{
-		Name: "SomeEnvironment/Prod", Type: environment.Daemon,
-		Task: environment.TaskSpec{Manifest: "../tasks/log-daemon.yaml", Vars: map[string]any{
+	full := &definition.Definition{
+		Name: "SomeEnvironment/Prod", Type: definition.Daemon,
+		Task: definition.TaskSpec{Manifest: "../tasks/log-daemon.yaml", Vars: map[string]any{
 			"image": "log-daemon:1", "ports": []any{int64(80), int64(443)}, "ratio": 0.5, "whole": int64(2), "on": true, "off": nil,
 			"limits": map[string]any{"memory": "64m", "cpus": int64(2)},
 		}},
-		InstanceGroup: environment.InstanceGroup{Query: "attribute:stack in (prod, gamma)"},
-		Deployment: environment.Configuration{
-			Method: environment.Surge, MinHealthyPercent: 100, MaxOver: 3,
+		InstanceGroup: definition.InstanceGroup{Query: "attribute:stack in (prod, gamma)"},
+		Deployment: definition.Configuration{
+			Method: definition.Surge, MinHealthyPercent: 100, MaxOver: 3,
 			MinHealthyTime: 3 * minutes / 2, HealthyDeadline: 90 * minutes, ProgressDeadline: 720 * 60 * minutes,
-			MaxFailed: &budget.Budget{Percent: 33.3}, AutoRollback: true, Drift: environment.ReportDrift,
+			MaxFailed: &budget.Budget{Percent: 33.3}, AutoRollback: true, Drift: definition.ReportDrift,
 		},
 	}
 	surge := *defaults
-	surge.Deployment.Method, surge.Deployment.MinHealthyPercent = environment.Surge, 100
+	surge.Deployment.Method, surge.Deployment.MinHealthyPercent = definition.Surge, 100
 	for name, test := range map[string]struct {
 		text string
-		want *environment.Definition
+		want *definition.Definition
 	}{
 		"what is left out has defaults":             {smallest, defaults},
 		"everything may be given":                   {everything, full},
@@ -114,9 +114,9 @@ func TestParse(t *testing.T) {
 		"no variables are the same as none given":   {strings.Replace(smallest, "yaml}", "yaml, vars: {}}", 1), defaults},
 		"a healthy time of nothing needs no unit":   {strings.Replace(smallest, "75", "75, min_healthy_time: 0", 1), defaults},
 		"the default healthy time can be given":     {strings.Replace(smallest, "75", "75, min_healthy_time: 0s", 1), defaults},
-		"deadlines may be the same":                 {strings.Replace(smallest, "75", "75, healthy_deadline: 10m", 1), with(defaults, func(c *environment.Configuration) { c.HealthyDeadline = 10 * minutes })},
-		"no failure at all is a budget, too":        {strings.Replace(smallest, "75", "75, max_failed: 0", 1), with(defaults, func(c *environment.Configuration) { c.MaxFailed = &budget.Budget{} })},
-		"Replace ignores how many may be doubled":   {strings.Replace(smallest, "75", "75, max_over: 100000", 1), with(defaults, func(c *environment.Configuration) { c.MaxOver = 100_000 })},
+		"deadlines may be the same":                 {strings.Replace(smallest, "75", "75, healthy_deadline: 10m", 1), with(defaults, func(c *definition.Configuration) { c.HealthyDeadline = 10 * minutes })},
+		"no failure at all is a budget, too":        {strings.Replace(smallest, "75", "75, max_failed: 0", 1), with(defaults, func(c *definition.Configuration) { c.MaxFailed = &budget.Budget{} })},
+		"Replace ignores how many may be doubled":   {strings.Replace(smallest, "75", "75, max_over: 100000", 1), with(defaults, func(c *definition.Configuration) { c.MaxOver = 100_000 })},
 		"a name may end in a number and be a depth": {strings.Replace(smallest, "Prod", "Prod/eu.1/2", 1), renamed(defaults, "SomeEnvironment/Prod/eu.1/2")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestParse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var stored environment.Definition
+			var stored definition.Definition
 			if err := json.Unmarshal(data, &stored); err != nil || !reflect.DeepEqual(&stored, got) {
 				t.Errorf("from the log it comes as %+v, %v", stored, err)
 			}
@@ -139,13 +139,13 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func with(d *environment.Definition, change func(*environment.Configuration)) *environment.Definition {
+func with(d *definition.Definition, change func(*definition.Configuration)) *definition.Definition {
 	other := *d
 	change(&other.Deployment)
 	return &other
 }
 
-func renamed(d *environment.Definition, name string) *environment.Definition {
+func renamed(d *definition.Definition, name string) *definition.Definition {
 	other := *d
 	other.Name = name
 	return &other

@@ -1,4 +1,4 @@
-package environment
+package definition
 
 import (
 	"encoding/json"

@@ -1,0 +1,192 @@
+// Package definition is what a file says of a pipeline: its stages, what each does, and
+// its batches. Parse reads a file, and reports every problem with its place; the machine of
+// package pipeline stores the result whole in the log, and is the only one to give it meaning.
+package definition
+
+import (
+	"strings"
+
+	"github.com/deployster-go/deployster/internal/budget"
+)
+
+// Definition is a pipeline as it was applied: validated, with all defaults
+// filled in. It is stored whole in the event that introduces it.
+type Definition struct {
+	Name    string  `json:"pipeline"`
+	Stages  []Stage `json:"stages"` // after those they come after
+	Batches []Batch `json:"batches,omitempty"`
+}
+
+// Stage is one stage. Exactly one of Build, Deploy, Run, Approval and Environment
+// is set.
+type Stage struct {
+	Name        string    `json:"name"`
+	After       []string  `json:"after"` // names of stages; none for a first one
+	Build       *Build    `json:"build,omitempty"`
+	Deploy      *Deploy   `json:"deploy,omitempty"`
+	Run         *Run      `json:"run,omitempty"`
+	Approval    *Approval `json:"approval,omitempty"`
+	Environment string    `json:"environment,omitempty"` // that a revision is deployed to
+}
+
+// Kind is the key under which the stage says what it does.
+func (s *Stage) Kind() string {
+	switch {
+	case s.Build != nil:
+		return "build"
+	case s.Deploy != nil:
+		return "deploy"
+	case s.Run != nil:
+		return "run"
+	case s.Environment != "":
+		return "environment"
+	default:
+		return "approval"
+	}
+}
+
+// Once is what the stage applies by itself, and how often that is tried again; "" of
+// a stage that applies nothing, or something on hosts.
+func (s *Stage) Once() (manifest string, retries int) {
+	switch {
+	case s.Build != nil:
+		return s.Build.Manifest, s.Build.Retries
+	case s.Run != nil:
+		return s.Run.Manifest, s.Run.Retries
+	default:
+		return "", 0
+	}
+}
+
+// Build waits for artifacts, or runs a manifest that makes them.
+type Build struct {
+	Artifacts []string `json:"artifacts"`
+	Manifest  string   `json:"manifest,omitempty"` // "": somebody else builds, and records what was received
+	Retries   int      `json:"retries,omitempty"`
+}
+
+// Deploy brings the steps to every host of every group.
+type Deploy struct {
+	HostGroups []HostGroup `json:"host_groups"`
+	Steps      []HostStep  `json:"steps"`
+}
+
+// HostGroup is the hosts that a query selects at any moment.
+type HostGroup struct {
+	Name       string         `json:"name"`
+	Hosts      string         `json:"hosts"` // query over the inventory
+	MaxFailed  budget.Budget  `json:"max_failed,omitzero"`
+	MaxLeaving *budget.Budget `json:"max_leaving,omitempty"` // how many may leave at once; nil is half of them
+	AllowEmpty bool           `json:"allow_empty,omitempty"` // it may have no host
+}
+
+// MostLeaving is how many of so many hosts may leave at once. A percentage lets one
+// go at least, so that groups of a few hosts can shrink.
+func (g *HostGroup) MostLeaving(hosts int) int {
+	most := budget.Budget{Percent: 50}
+	if g.MaxLeaving != nil {
+		most = *g.MaxLeaving
+	}
+	if n := most.Of(hosts); n > 0 || most.Percent == 0 {
+		return n
+	}
+	return 1
+}
+
+// HostStep is one step on each host: a manifest, and the event that records that it
+// was applied.
+type HostStep struct {
+	Event    string `json:"event"`
+	Manifest string `json:"manifest"`
+	Retries  int    `json:"retries,omitempty"`
+}
+
+// Run applies one manifest, once.
+type Run struct {
+	Manifest string `json:"manifest"`
+	Retries  int    `json:"retries,omitempty"`
+}
+
+// Approval waits for a person.
+type Approval struct{}
+
+// Batch lets one revision at a time into the stages from From to To.
+type Batch struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// Manifests calls visit with every manifest of the definition and its stage; visit
+// may change the path.
+func (d *Definition) Manifests(visit func(stage string, path *string)) {
+	for i := range d.Stages {
+		s := &d.Stages[i]
+		switch {
+		case s.Build != nil && s.Build.Manifest != "":
+			visit(s.Name, &s.Build.Manifest)
+		case s.Run != nil:
+			visit(s.Name, &s.Run.Manifest)
+		case s.Deploy != nil:
+			for j := range s.Deploy.Steps {
+				visit(s.Name, &s.Deploy.Steps[j].Manifest)
+			}
+		}
+	}
+}
+
+// EventNames are the names of the events that only a pipeline of this
+// definition has.
+func (d *Definition) EventNames() (names []string) {
+	for _, s := range d.Stages {
+		if s.Build != nil {
+			for _, kind := range s.Build.Artifacts {
+				names = append(names, ArtifactReceived(kind))
+			}
+		}
+		if s.Deploy != nil {
+			for _, step := range s.Deploy.Steps {
+				names = append(names, step.Event)
+			}
+		}
+	}
+	return names
+}
+
+// ArtifactReceived is the event of an artifact of a kind.
+func ArtifactReceived(kind string) string { return artifactBefore + kind + artifactAfter }
+
+// ArtifactKind is the kind of artifact whose event it is.
+func ArtifactKind(event string) (kind string, ok bool) {
+	kind, ok = strings.CutPrefix(event, artifactBefore)
+	if !ok {
+		return "", false
+	}
+	return strings.CutSuffix(kind, artifactAfter)
+}
+
+const (
+	artifactBefore = "build-stage-received-"
+	artifactAfter  = "-artifact"
+)
+
+// Path is the name of a stage or host group below its pipeline's, unless it is below it
+// already: people write both "beta" and "ant-gateway/beta".
+func Path(pipeline, name string) string {
+	if strings.HasPrefix(name, pipeline+"/") {
+		return name
+	}
+	return pipeline + "/" + name
+}
+
+// Groups are all host groups, in the order of the stages.
+func (d *Definition) Groups() []*HostGroup {
+	var groups []*HostGroup
+	for i := range d.Stages {
+		if deploy := d.Stages[i].Deploy; deploy != nil {
+			for g := range deploy.HostGroups {
+				groups = append(groups, &deploy.HostGroups[g])
+			}
+		}
+	}
+	return groups
+}
