@@ -46,9 +46,14 @@ func (s *State) find(t deploylog.Target) (place, *Reason) {
 	}
 	var known []string
 	if s.currentLayout() != nil {
-		if at, ok := s.layout.place(t); ok {
+		whole, others := s.whole(t)
+		if at, ok := s.layout.place(whole); ok {
 			return at, nil
 		}
+		if len(others) > 0 {
+			return all, &Reason{Code: NoTarget, Target: t, Name: strings.Join(others, " or ")}
+		}
+		t = whole
 		if group, _, isHost := groupOf(t); isHost {
 			if at, ok := s.layout.groupAt[group]; ok {
 				name := s.layout.stages[at.stage].groups[at.group].Name

@@ -102,29 +102,24 @@ func (c SetMembers) propose(s *State) ([]deploylog.Event, error) {
 }
 
 func (c Confirm) propose(s *State) ([]deploylog.Event, error) {
-	if err := s.isDefined(); err != nil {
+	name, err := s.Group(c.Group)
+	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, g := range s.definition.Groups() {
-		names = append(names, g.Name)
-		if GroupTarget(s.name, g.Name) != GroupTarget(s.name, c.Group) {
-			continue
-		}
-		held := s.held[g.Name]
-		present, known := s.members[g.Name]
-		empty := held == nil && known && len(present) == 0 || held != nil && len(held.hosts) == 0
-		switch {
-		case empty && !g.AllowEmpty:
-			return nil, refusal.New(SelectsNoHost, "host group %s cannot go on without a host: its query selects none of the inventory; correct the query or the inventory, or give the group allow_empty: true and apply the definition", g.Name)
-		case held == nil:
-			return nil, refusal.New(NothingToConfirm, "host group %s has nothing to confirm: it does not hold for hosts that left", g.Name)
-		}
-		return []deploylog.Event{{
-			Deployment: c.ID, Target: GroupTarget(s.name, g.Name), Name: EventMembersChanged, Attempt: 1, Data: payload{Hosts: held.hosts, By: c.By}.data(),
-		}}, nil
+	groups := s.definition.Groups()
+	g := groups[slices.IndexFunc(groups, func(g *definition.HostGroup) bool { return g.Name == name })]
+	held := s.held[g.Name]
+	present, known := s.members[g.Name]
+	empty := held == nil && known && len(present) == 0 || held != nil && len(held.hosts) == 0
+	switch {
+	case empty && !g.AllowEmpty:
+		return nil, refusal.New(SelectsNoHost, "host group %s cannot go on without a host: its query selects none of the inventory; correct the query or the inventory, or give the group allow_empty: true and apply the definition", g.Name)
+	case held == nil:
+		return nil, refusal.New(NothingToConfirm, "host group %s has nothing to confirm: it does not hold for hosts that left", g.Name)
 	}
-	return nil, s.unknown(UnknownGroup, "host group", c.Group, names)
+	return []deploylog.Event{{
+		Deployment: c.ID, Target: GroupTarget(s.name, g.Name), Name: EventMembersChanged, Attempt: 1, Data: payload{Hosts: held.hosts, By: c.By}.data(),
+	}}, nil
 }
 
 // applyMembers folds in that a group has these hosts, or holds instead of taking

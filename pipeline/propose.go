@@ -47,11 +47,6 @@ type ReceiveArtifact struct {
 	Revision, Kind, Ref, By string
 }
 
-// Approve lets a revision pass an approval stage.
-type Approve struct {
-	Stage, Revision, By string
-}
-
 // Cancel ends a deployment: none of its steps begins any more.
 type Cancel struct {
 	Revision, By, Reason string
@@ -157,38 +152,6 @@ func (c ReceiveArtifact) propose(s *State) ([]deploylog.Event, error) {
 	default:
 		return nil, s.unknown(UnknownArtifact, "artifact kind", c.Kind, kinds)
 	}
-}
-
-func (c Approve) propose(s *State) ([]deploylog.Event, error) {
-	d, err := s.running(c.Revision, "be approved")
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for i := range s.layout.stages {
-		stage, run := &s.layout.stages[i], &d.stages[i]
-		names = append(names, stage.Name)
-		if stage.Name != c.Stage {
-			continue
-		}
-		approved, done := run.marks.find(EventApproved)
-		switch {
-		case stage.Approval == nil:
-			return nil, refusal.New(NoApprovalNeeded, "stage %s does not wait for approval: it is a %s stage", stage.Name, stage.Kind())
-		case done:
-			return nil, refusal.New(AlreadyApproved, "revision %s is %w approved at stage %s (event %d)", c.Revision, ErrRepeated, stage.Name, approved.seq)
-		case run.passed:
-			return nil, refusal.New(Passed, "stage %s does not wait for approval: revision %s has passed it", stage.Name, c.Revision)
-		case !run.begun:
-			var reasons []string
-			for _, r := range s.enteringReasons(d, i) {
-				reasons = append(reasons, r.Message())
-			}
-			return nil, refusal.New(NotReached, "stage %s does not wait for approval yet: revision %s has not reached it (%s)", stage.Name, c.Revision, strings.Join(reasons, "; "))
-		}
-		return []deploylog.Event{d.event(stage.target, EventApproved, payload{By: c.By})}, nil
-	}
-	return nil, s.unknown(UnknownStage, "stage", c.Stage, names)
 }
 
 func (c Cancel) propose(s *State) ([]deploylog.Event, error) {

@@ -1,0 +1,51 @@
+package pipeline
+
+import (
+	"strings"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/refusal"
+)
+
+// Approve lets a revision pass an approval stage.
+type Approve struct {
+	Stage, Revision, By string
+}
+
+func (c Approve) propose(s *State) ([]deploylog.Event, error) {
+	d, i, err := s.atApproval(c.Revision, c.Stage, "be approved")
+	if err != nil {
+		return nil, err
+	}
+	return []deploylog.Event{d.event(s.layout.stages[i].target, EventApproved, payload{By: c.By})}, nil
+}
+
+// atApproval finds the deployment of a revision that waits at an approval stage, and
+// that stage.
+func (s *State) atApproval(revision, name, to string) (*deployment, int, error) {
+	d, err := s.running(revision, to)
+	if err != nil {
+		return nil, 0, err
+	}
+	if name, err = s.Stage(name); err != nil {
+		return nil, 0, err
+	}
+	i := s.layout.stageAt[StageTarget(s.name, name)]
+	stage, run := &s.layout.stages[i], &d.stages[i]
+	approved, done := run.marks.find(EventApproved)
+	switch {
+	case stage.Approval == nil:
+		return nil, 0, refusal.New(NoApprovalNeeded, "stage %s does not wait for approval: it is a %s stage", stage.Name, stage.Kind())
+	case done:
+		return nil, 0, refusal.New(AlreadyApproved, "revision %s is %w approved at stage %s (event %d)", revision, ErrRepeated, stage.Name, approved.seq)
+	case run.passed:
+		return nil, 0, refusal.New(Passed, "stage %s does not wait for approval: revision %s has passed it", stage.Name, revision)
+	case !run.begun:
+		var reasons []string
+		for _, r := range s.enteringReasons(d, i) {
+			reasons = append(reasons, r.Message())
+		}
+		return nil, 0, refusal.New(NotReached, "stage %s does not wait for approval yet: revision %s has not reached it (%s)", stage.Name, revision, strings.Join(reasons, "; "))
+	}
+	return d, i, nil
+}
