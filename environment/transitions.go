@@ -46,8 +46,11 @@ const maxDeadlineEvents = 500
 
 // deadlineEvents records the healthy deadlines that have passed.
 func (s *State) deadlineEvents() (events []deploylog.Event) {
-	message, _ := s.details().text(DeadlinePassed)
+	message := "" // made when it is needed: most decisions find no deadline passed
 	for i := range s.overdue.all() {
+		if message == "" {
+			message, _ = s.details().text(DeadlinePassed)
+		}
 		h := s.hosts[i]
 		events = append(events, deploylog.Event{
 			Deployment: s.active.ID, Target: TaskTarget(s.name, s.active.Revision, h.name), Revision: strconv.Itoa(s.active.Revision), Name: EventTaskDeadlinePassed, Attempt: 1,
