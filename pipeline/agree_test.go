@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"pgregory.net/rapid"
@@ -16,7 +17,11 @@ func TestTheMachineAndTheAlgorithmOfTheSeedPickTheSameSteps(t *testing.T) {
 		w.define(w.pipeline())
 		w.setMembers()
 		for range 10 + rapid.IntRange(0, 60).Draw(t, "length") {
-			steps := slices.Collect(w.state.Decide(noon, Can{}))
+			if w.n(4, "time passes") == 0 { // and the clock may be set back
+				w.now = w.now.Add(time.Duration(w.n(100, "seconds")-20) * time.Second)
+			}
+			w.oracle.now = w.now
+			steps := slices.Collect(w.state.Decide(w.now, Can{}))
 			if got, want := names(steps), w.oracle.names(); !slices.Equal(got, want) {
 				t.Fatalf("the machine picks %q,\nthe seed %q, after\n%s", got, want, w.story())
 			}

@@ -104,7 +104,7 @@ func TestARevisionKeepsTheFilesThatItWasReleasedWith(t *testing.T) {
 
 	// At every attempt.
 	for s := range w.state.Decide(noon, Can{}) {
-		w.append(s.Failed("exit code 3"))
+		w.append(s.Failed("exit code 3", ""))
 		break
 	}
 	for {

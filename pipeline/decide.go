@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -16,33 +17,53 @@ type Can struct {
 
 // Decide yields what is doable and unlocked, older revisions first, within one
 // in the order of the pipeline. All steps of one pass may be done at once; a step
-// in progress is yielded again until its event is recorded. A caller that has
-// enough work stops iterating, which makes the rest cost nothing. Nothing may be
-// applied to the state while it is iterated. No step of a pipeline depends on the
-// time, which is taken because all machines have one shape.
-func (s *State) Decide(_ time.Time, can Can) iter.Seq[Step] {
+// in progress is yielded again until its event is recorded. One whose work failed is
+// not yielded while that rests. A caller that has enough work stops iterating, which
+// makes the rest cost nothing. Nothing may be applied to the state while it is iterated.
+func (s *State) Decide(now time.Time, can Can) iter.Seq[Step] {
 	return func(yield func(Step) bool) {
-		if can.Work != nil {
-			all := yield
-			yield = func(step Step) bool { return step.Work() && !can.Work(step) || all(step) }
-		}
-		l := s.currentLayout()
-		if l == nil {
+		s.doable(func(step Step) bool {
+			return step.Work() && (step.Tries.rest(now) || can.Work != nil && !can.Work(step)) || yield(step)
+		})
+	}
+}
+
+// doable yields what Decide does, and what rests.
+func (s *State) doable(yield func(Step) bool) {
+	l := s.currentLayout()
+	if l == nil {
+		return
+	}
+	held := s.batchHolders()
+	for _, d := range s.deployments {
+		w := walk{l: l, d: d, holders: held, yield: yield, pipeline: s.target}
+		if d.status == Running && !w.walk() {
 			return
-		}
-		held := s.batchHolders()
-		for _, d := range s.deployments {
-			w := walk{l: l, d: d, holders: held, yield: yield, pipeline: s.target}
-			if d.status == Running && !w.walk() {
-				return
-			}
 		}
 	}
 }
 
-// Wake is when something may become possible by the passing of time alone. Zero
-// is never: no step of a pipeline depends on the time.
-func (s *State) Wake() time.Time { return time.Time{} }
+// Wake is when the first of the steps may be tried again that failed and may be done,
+// which may be past. Zero is never: nothing else depends on the time.
+func (s *State) Wake() time.Time { return s.wake(func(Tries) bool { return true }) }
+
+// Rests is when the first of those steps may be tried again that may not be now.
+func (s *State) Rests(now time.Time) time.Time {
+	return s.wake(func(t Tries) bool { return t.rest(now) })
+}
+
+func (s *State) wake(such func(Tries) bool) (first time.Time) {
+	if !slices.ContainsFunc(s.deployments, func(d *deployment) bool { return d.status == Running && len(d.tries) > 0 }) {
+		return first
+	}
+	s.doable(func(step Step) bool {
+		if next := step.Tries.Next(); step.Tries.Failed > 0 && such(step.Tries) && (first.IsZero() || next.Before(first)) {
+			first = next
+		}
+		return true
+	})
+	return first
+}
 
 // batchHolders is, for each batch, the deployment in it.
 func (s *State) batchHolders() []*deployment {
@@ -151,7 +172,7 @@ func (w *walk) stage(i int) bool {
 	case stage.Environment != "" && !run.marks.has(EventDeployed):
 		work := w.inStage(i, EventDeployed)
 		work.Environment = stage.Environment
-		return w.yield(work)
+		return w.yield(w.tried(work))
 	case manifest != "" && !run.marks.has(EventApplied):
 		work := w.inStage(i, EventApplied)
 		work.Manifest, work.Files, work.Retries = manifest, w.d.files(manifest), retries
@@ -162,7 +183,7 @@ func (w *walk) stage(i int) bool {
 				}
 			}
 		}
-		return w.yield(work)
+		return w.yield(w.tried(work))
 	}
 	return w.yield(w.inStage(i, stageFinished))
 }
@@ -252,6 +273,15 @@ func (w *walk) host(at place) Step {
 	case next > 0 && next < len(stage.chain)-1:
 		step := &stage.Deploy.Steps[next-1]
 		s.Manifest, s.Files, s.Retries = step.Manifest, w.d.files(step.Manifest), step.Retries
+		s = w.tried(s)
+	}
+	return s
+}
+
+// tried adds the tries that have failed to a step that takes work.
+func (w *walk) tried(s Step) Step {
+	if len(w.d.tries) > 0 {
+		s.Tries = w.d.tries[entryKey{s.Target, s.Event}]
 	}
 	return s
 }

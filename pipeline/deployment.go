@@ -18,9 +18,10 @@ type deployment struct {
 	status   Status
 	ended    mark // what ended it
 	marks    map[deploylog.Target]*marks
-	refs     map[string]string // of artifacts, by kind
-	carries  Files             // nil of one that a former version released
-	brought  map[string]Files  // by later definitions, for manifests that it does not carry
+	refs     map[string]string  // of artifacts, by kind
+	carries  Files              // nil of one that a former version released
+	brought  map[string]Files   // by later definitions, for manifests that it does not carry
+	tries    map[entryKey]Tries // failed ones of the present attempt
 
 	// What follows.
 	stages  []stageRun
@@ -279,6 +280,7 @@ func (d *deployment) add(t deploylog.Target, k mark) *marks {
 // retry drops failures: what failed is done again.
 func (d *deployment) retry(attempt int) {
 	d.attempt, d.status, d.ended = max(attempt, d.attempt+1), Running, mark{}
+	clear(d.tries)
 	for t, m := range d.marks {
 		*m = slices.DeleteFunc(*m, func(k mark) bool { return isFailure(k.event) })
 		if len(*m) == 0 {

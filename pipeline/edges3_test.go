@@ -115,7 +115,7 @@ func TestTheFailureOfAnAttemptThatWasGivenUpCountsForNothing(t *testing.T) {
 	slow := slices.Collect(w.state.Decide(noon, Can{}))[0]
 	w.do(Cancel{Revision: "1"})
 	w.do(Retry{Revision: "1"})
-	w.append(slow.Failed("killed"))
+	w.append(slow.Failed("killed", ""))
 	w.idle()
 	if !w.happened("1", w.state.target, pipelineFinished) {
 		t.Errorf("it did not finish: %q", texts(w.state.Explain(w.state.target)))

@@ -22,13 +22,14 @@ const (
 	EventApplied        = "stage-manifest-applied"
 	EventDeployed       = "stage-environment-deployed"
 	EventStepsBegun     = "pipeline-steps-begun" // their work; see Begun
+	EventStepsEnded     = "pipeline-steps-ended" // work that ended without an event of its step; see TryFailed
 )
 
 // EventNames are the names of the events of all pipelines. Artifacts and the
 // steps of hosts add others, which their definitions name; see Definition.
 func EventNames() []string {
 	return []string{
-		EventDefined, EventDeleted, EventMembersChanged, EventMembersHeld, EventCancelled, EventRetried, EventApproved, EventApplied, EventDeployed, EventStepsBegun,
+		EventDefined, EventDeleted, EventMembersChanged, EventMembersHeld, EventCancelled, EventRetried, EventApproved, EventApplied, EventDeployed, EventStepsBegun, EventStepsEnded,
 		pipelineStarted, pipelineFinished, pipelineFailed, stageStarted, stageFinished, stageFailed,
 		groupStarted, groupFinished, groupFailed, hostStarted, hostFinished, hostFailed,
 	}
@@ -86,16 +87,8 @@ type payload struct {
 	Carries    Files                  `json:"carries,omitzero"` // of a revision, or of what a definition brings to those under way
 	Reason     string                 `json:"reason,omitempty"`
 	Error      string                 `json:"error,omitempty"`
-	Steps      []begun                `json:"steps,omitempty"`
-}
-
-// begun is a step whose work begins, in the data of an EventStepsBegun.
-type begun struct {
-	Deployment string           `json:"deployment"`
-	Revision   string           `json:"revision"`
-	Target     deploylog.Target `json:"target"`
-	Event      string           `json:"event"`
-	Attempt    int              `json:"attempt"`
+	Steps      []work                 `json:"steps,omitempty"`
+	Try        int                    `json:"try,omitempty"` // that failed for good
 }
 
 func (p payload) data() json.RawMessage {

@@ -155,7 +155,7 @@ func TestWhatRunsWhenAGroupBeginsToHoldIsRecordedAndNothingFollows(t *testing.T)
 		t.Fatal(err)
 	}
 	w.append(events...)
-	w.append(busy[1].Failed("disk full"))
+	w.append(busy[1].Failed("disk full", ""))
 	w.mayDo()
 	w.inventory("a", "b", "c", "d")
 	var may []string

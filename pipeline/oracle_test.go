@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -21,6 +22,7 @@ type naive struct {
 	name       string
 	definition *definition.Definition
 	members    map[string][]string
+	now        time.Time
 	held       map[string]bool // groups of which somebody must confirm what they lose
 	introduced map[string]int  // unit → revisions registered before it
 	revisions  []*revision
@@ -35,6 +37,7 @@ type revision struct {
 	over      bool
 	completed map[entry]int64
 	failed    map[entry]int64 // of the present attempt
+	tries     map[entry][]time.Time
 }
 
 // newNaive returns a pipeline without any events.
@@ -49,6 +52,7 @@ func (n *naive) apply(e deploylog.Event) {
 	var data struct {
 		Definition *definition.Definition
 		Hosts      []string
+		Steps      []struct{ Deployment, Target, Event, Outcome string }
 	}
 	_ = json.Unmarshal(e.Data, &data)
 	switch e.Name {
@@ -70,17 +74,23 @@ func (n *naive) apply(e deploylog.Event) {
 	case "host-group-members-held":
 		n.held[strings.TrimPrefix(string(e.Target), "host-group/"+n.name+"/")] = true
 		return
+	case "pipeline-steps-ended":
+		for _, s := range data.Steps {
+			r, at := n.revisions[slices.IndexFunc(n.revisions, func(r *revision) bool { return r.id == s.Deployment })], entry{s.Target, s.Event}
+			r.tries[at] = append(r.tries[at], e.CreatedAt)
+		}
+		return
 	case "pipeline-started":
 		n.revisions = append(n.revisions, &revision{
 			id: e.Deployment, order: len(n.revisions) + 1, attempt: 1,
-			completed: map[entry]int64{}, failed: map[entry]int64{},
+			completed: map[entry]int64{}, failed: map[entry]int64{}, tries: map[entry][]time.Time{},
 		})
 	}
 	r := n.revisions[slices.IndexFunc(n.revisions, func(r *revision) bool { return r.id == e.Deployment })]
 	at := entry{string(e.Target), e.Name}
 	switch {
 	case e.Name == "pipeline-retried":
-		r.over, r.attempt, r.failed = false, e.Attempt, map[entry]int64{}
+		r.over, r.attempt, r.failed, r.tries = false, e.Attempt, map[entry]int64{}, map[entry][]time.Time{}
 	case e.Name == "pipeline-failed" || e.Name == "pipeline-cancelled" || e.Name == "pipeline-finished-successfully":
 		r.over = true
 	case strings.HasSuffix(e.Name, "-failed"):
@@ -378,6 +388,22 @@ func (n *naive) untrusted(g definition.HostGroup) bool {
 	return n.held[g.Name] || known && len(hosts) == 0 && !g.AllowEmpty
 }
 
+// rests: after the first failed try a second has to pass, after the second two, and so on,
+// never more than a minute. A failure that is yet to come, by the clock, is of a clock
+// that was set back.
+func (n *naive) rests(r *revision, e entry) bool {
+	tries := r.tries[e]
+	if len(tries) == 0 {
+		return false
+	}
+	pause := time.Second
+	for range min(len(tries)-1, 10) {
+		pause = min(2*pause, time.Minute)
+	}
+	since := n.now.Sub(tries[len(tries)-1])
+	return since >= 0 && since < pause
+}
+
 // decide is one round of the scheduling loop: what of every revision, oldest
 // first, is new, ready and unlocked, with the id of its deployment.
 func (n *naive) decide() map[string][]entry {
@@ -405,7 +431,7 @@ func (n *naive) decide() map[string][]entry {
 		for _, e := range frontiers[r] {
 			ready := !slices.ContainsFunc(frontiers[r], func(f entry) bool { return slices.Contains(n.flood(r, f), e) })
 			outside := received(e) || e.event == "stage-approved" || e.event == "members-told"
-			if !ready || outside || n.holds(e) || !doable(e) || active[e] > 0 {
+			if !ready || outside || n.holds(e) || !doable(e) || active[e] > 0 || n.rests(r, e) {
 				continue
 			}
 			chosen[r.id] = append(chosen[r.id], e)

@@ -52,8 +52,12 @@ func (s *State) Defines(d *definition.Definition) bool {
 // for other events.
 func Cause(e deploylog.Event) string {
 	p := read(e.Data)
-	if e.Name == EventMembersHeld {
+	switch {
+	case e.Name == EventMembersHeld:
 		return p.Reason
+	case e.Name == EventStepsEnded && len(p.Steps) > 0:
+		return p.Steps[0].Error
+	default:
+		return p.Error
 	}
-	return p.Error
 }

@@ -74,7 +74,11 @@ func (o *projection) project(held []*deployment) {
 			at = place{none, none, none}
 		}
 		o.ready[entryKey{step.Target, step.Event}] = true
-		o.add(at, step.Target, step.Event, ready, Reason{Code: Ready, Cause: step.Cause})
+		why, failed := step.tried()
+		if !failed {
+			why = Reason{Code: Ready, Cause: step.Cause}
+		}
+		o.add(at, step.Target, step.Event, ready, why)
 		return true
 	}}
 	w.walk()

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 )
@@ -35,7 +36,7 @@ const (
 const (
 	InRun             ReasonCode = "in-run"             // Run is doing it
 	NoScheduler       ReasonCode = "no-scheduler"       // none is running
-	AwaitsRetry       ReasonCode = "awaits-retry"       // Run was its last try, which failed
+	AwaitsRetry       ReasonCode = "awaits-retry"       // its Try of Of tries failed with Cause; the next is at Until
 	AwaitsSlot        ReasonCode = "awaits-slot"        // the scheduler has none free
 	AwaitsHost        ReasonCode = "awaits-host"        // Run does ByEvent of By on the host
 	AwaitsEnvironment ReasonCode = "awaits-environment" // its deployment to environment Name has not finished
@@ -58,6 +59,10 @@ type Reason struct {
 	Holder string `json:"holder,omitempty"` // revision
 	Run    string `json:"run,omitempty"`
 	Cause  string `json:"cause,omitempty"`
+
+	Try   int       `json:"try,omitempty"` // the last that failed
+	Of    int       `json:"tries,omitempty"`
+	Until time.Time `json:"until,omitzero"`
 }
 
 // MarshalJSON adds the sentences, and writes code and message also under their
@@ -157,7 +162,7 @@ func (r Reason) schedulerText(cause string) string {
 	case NoScheduler:
 		return "ready" + cause + ", but no scheduler is running: deployster pipeline run"
 	case AwaitsRetry:
-		return "the last try, run " + r.Run + ", failed: tried again after a pause"
+		return r.LastTry() + cause
 	case AwaitsHost:
 		return fmt.Sprintf("slot busy: %s of %s is being done on the host by run %s", r.ByEvent, r.By, r.Run)
 	case AwaitsEnvironment:
@@ -165,6 +170,15 @@ func (r Reason) schedulerText(cause string) string {
 	default:
 		return "ready" + cause + ": waiting for a free slot of the scheduler (--parallelism)"
 	}
+}
+
+// LastTry says how the last try of a step ended, without its cause, and when the next is.
+func (r Reason) LastTry() string {
+	run := ""
+	if r.Run != "" {
+		run = ", run " + r.Run + ","
+	}
+	return fmt.Sprintf("try %d of %d%s failed, next try at %s", r.Try, r.Of, run, r.Until.UTC().Format("15:04:05 MST"))
 }
 
 // Change names the event that would change it, in words.

@@ -28,7 +28,7 @@ func TestTheSentencesOfReasons(t *testing.T) {
 		{Reason{Code: NoTarget, Name: "stage/p/beta"}, "the pipeline has no such target; did you mean stage/p/beta?", "pipeline-defined, with such a target"},
 		{Reason{Code: InRun, Run: "R1", Seq: 40}, "being done by run R1 (event 40)", "host-deployed, once the scheduler has done it"},
 		{Reason{Code: NoScheduler}, "ready, but no scheduler is running: deployster pipeline run", "host-deployed, once the scheduler has done it"},
-		{Reason{Code: AwaitsRetry, Run: "R1", Seq: 40}, "the last try, run R1, failed: tried again after a pause (event 40)", "host-deployed, once the scheduler has done it"},
+		{Reason{Code: AwaitsRetry, Run: "R1", Seq: 40, Try: 2, Of: 4, Until: noon, Cause: "exit code 7"}, "try 2 of 4, run R1, failed, next try at 12:00:00 UTC: exit code 7 (event 40)", "host-deployed, once the scheduler has done it"},
 		{Reason{Code: AwaitsSlot}, "ready: waiting for a free slot of the scheduler (--parallelism)", "host-deployed, once the scheduler has done it"},
 		{Reason{Code: AwaitsHost, ByEvent: "host-tested", By: "host/q/g/h", Run: "R1", Seq: 40}, "slot busy: host-tested of host/q/g/h is being done on the host by run R1 (event 40)", "the end of that run"},
 		{Reason{Code: AwaitsEnvironment, Name: "shop/prod"}, "waits until its deployment to environment shop/prod has finished: deployster explain environment/shop/prod", "host-deployed, once the scheduler has done it"},

@@ -109,6 +109,7 @@ func (s *State) Apply(e deploylog.Event) {
 		s.applyMembers(e)
 	default:
 		if d := s.byID[e.Deployment]; d != nil {
+			d.forgetTries(e)
 			d.record(s.layout, e)
 		}
 	}
@@ -126,6 +127,8 @@ func (s *State) applyPipeline(e deploylog.Event) {
 			*s = *New(s.name)
 			s.head, s.deleted = e.Seq, e.Seq
 		}
+	case EventStepsEnded:
+		s.applyEnded(e)
 	case pipelineStarted:
 		if s.deleted == 0 {
 			s.register(e)
@@ -245,6 +248,7 @@ func (s *State) clone() *State {
 	for i, d := range s.deployments {
 		copied := *d
 		copied.refs, copied.skipped, copied.brought = maps.Clone(d.refs), maps.Clone(d.skipped), maps.Clone(d.brought)
+		copied.tries = maps.Clone(d.tries)
 		copied.marks = make(map[deploylog.Target]*marks, len(d.marks))
 		for t, m := range d.marks {
 			list := slices.Clone(*m)

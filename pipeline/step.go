@@ -23,6 +23,7 @@ type Step struct {
 	Files       Files    // what the manifest and its includes were when the revision was released; nil is as they are now
 	Environment string   // what the revision has to be deployed to first; "" is nothing
 	Retries     int      // how often the work is tried again
+	Tries       Tries    // of the work that have failed
 	Artifacts   []string // kinds that applying has to make
 	Cause       string   // of a failure that is to be recorded
 }
@@ -63,7 +64,7 @@ func (s Step) Completed(made map[string]string) ([]deploylog.Event, error) {
 func (s *State) Begun(id string, steps []Step) deploylog.Event {
 	p := payload{}
 	for _, step := range steps {
-		p.Steps = append(p.Steps, begun{step.Deployment, step.Revision, step.Target, step.Event, step.Attempt})
+		p.Steps = append(p.Steps, step.work(step.Tries.Failed+1))
 	}
 	return deploylog.Event{Deployment: id, Target: s.target, Name: EventStepsBegun, Attempt: 1, Data: p.data()}
 }
@@ -84,8 +85,8 @@ func validRef(ref string) error {
 }
 
 // Failed is the event that records that the step's work failed for good.
-func (s Step) Failed(cause string) deploylog.Event {
-	return s.event(s.Event+failedAfter, payload{Error: deploylog.Cause(cause)}.data())
+func (s Step) Failed(cause, by string) deploylog.Event {
+	return s.event(s.Event+failedAfter, payload{Error: deploylog.Cause(cause), Try: s.Tries.Failed + 1, By: by}.data())
 }
 
 func (s Step) event(name string, data []byte) deploylog.Event {

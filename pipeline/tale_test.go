@@ -88,7 +88,7 @@ func (w *tale) step() (Step, bool) {
 	w.Helper()
 	for s := range w.state.Decide(noon, Can{}) {
 		if cause, bad := w.fails[string(s.Target)+" "+s.Event]; bad {
-			w.append(s.Failed(cause))
+			w.append(s.Failed(cause, ""))
 			return s, true
 		}
 		events, err := s.Completed(map[string]string{"x86": "x", "aarch64": "a", "raspbian": "r"})

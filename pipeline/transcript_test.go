@@ -110,7 +110,7 @@ func TestArtifactsAreKnownByKindAsLongAsTheirDeploymentIs(t *testing.T) {
 
 func TestOfALongErrorItsEndIsKept(t *testing.T) {
 	w := newAntGateway(t, deployed)
-	e := Step{Event: deployed}.Failed(strings.Repeat("ä", deploylog.MaxCause) + "xthe end")
+	e := Step{Event: deployed}.Failed(strings.Repeat("ä", deploylog.MaxCause)+"xthe end", "")
 	w.append(deploylog.Event{Deployment: "d", Target: onBeta, Name: e.Name, Attempt: 1, Data: e.Data})
 	cause := read(e.Data).Error
 	if len(cause) > deploylog.MaxCause+len("…") || !strings.HasPrefix(cause, "…ä") || !strings.HasSuffix(cause, "the end") {

@@ -46,11 +46,12 @@ type world struct {
 	running  []Step
 	ids      int
 	steady   bool // the definition never changes
+	now      time.Time
 	carried  carriedOracle
 }
 
 func newWorld(t *rapid.T) *world {
-	return &world{T: t, state: New("p"), oracle: newNaive("p"), recorded: map[string]bool{}}
+	return &world{T: t, state: New("p"), oracle: newNaive("p"), now: noon, recorded: map[string]bool{}}
 }
 
 func (w *world) id() string { w.ids++; return fmt.Sprintf("d%d", w.ids) }
@@ -68,7 +69,7 @@ func (w *world) append(events ...deploylog.Event) {
 			continue
 		}
 		w.recorded[key] = true
-		e.Seq = int64(len(w.log) + 1)
+		e.Seq, e.CreatedAt = int64(len(w.log)+1), w.now
 		w.log = append(w.log, e)
 		w.state.Apply(e)
 		w.oracle.apply(e)
@@ -410,6 +411,10 @@ func (w *world) act(steps []Step) {
 		_ = w.propose(Retry{Revision: w.anyRevision()})
 	case what == 24:
 		_ = w.propose(Confirm{Group: someGroups[w.n(len(someGroups), "group")], ID: w.id()})
+	case what == 23 && len(steps) > 0:
+		if s := steps[w.n(len(steps), "step")]; s.Work() {
+			w.append(s.TryFailed(w.id(), "exit code 3", "somebody"))
+		}
 	case what == 9 && len(steps) > 0: // something takes longer
 		if s := steps[w.n(len(steps), "step")]; s.Event != stageStarted {
 			w.running = append(w.running, s)
@@ -437,7 +442,7 @@ func (w *world) release(registered int) {
 
 func (w *world) end(s Step) {
 	if s.Work() && w.n(6, "fails") == 0 {
-		w.append(s.Failed("exit code 3"))
+		w.append(s.Failed("exit code 3", ""))
 		return
 	}
 	w.complete(s)

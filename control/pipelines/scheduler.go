@@ -45,6 +45,7 @@ type Options struct {
 	Hosts    Hosts
 	Observer Observer
 	NewID    func() string // of fresh deployments
+	By       string        // who schedules, in events about work that failed; "" is not said
 }
 
 // Scheduler carries revisions through pipelines (seed "Deployment Log"). All that it
@@ -103,7 +104,6 @@ func (s *Scheduler) Tick() {
 	for name := range s.hosts {
 		s.stale.Add(name)
 	}
-	s.loop.Forget(func(key stepKey, attempt int) bool { return !s.active(key, attempt) })
 }
 
 // Observe implements reconcile.Tenant: it selects the hosts of the pipelines.
@@ -144,6 +144,7 @@ func (s *Scheduler) Decide(name string, state *pipeline.State, d *reconcile.Deci
 		d.Add(events)
 		return
 	}
+	d.WakeAt(state.Rests(d.Now))
 	var begin []*reconcile.Work[stepKey]
 	var steps []pipeline.Step
 	for step := range state.Decide(d.Now, pipeline.Can{}) {
@@ -198,7 +199,11 @@ func (s *Scheduler) members(name string, state *pipeline.State) (events []deploy
 
 // Recorded implements reconcile.Observer.
 func (s *Scheduler) Recorded(e deploylog.Event) {
-	if e.Name != pipeline.EventStepsBegun {
+	switch e.Name {
+	case pipeline.EventStepsBegun:
+	case pipeline.EventStepsEnded: // of which Again was notified
+		return
+	default:
 		s.Observer.Recorded(e)
 		return
 	}
@@ -213,10 +218,11 @@ func (s *Scheduler) Notice(text string) { s.Observer.Notice(text) }
 
 // Idle implements reconcile.Tenant.
 func (s *Scheduler) Idle(state *pipeline.State) bool {
-	for range state.Decide(s.Now(), pipeline.Can{}) {
+	now := s.Now()
+	for range state.Decide(now, pipeline.Can{}) {
 		return false
 	}
-	return true
+	return state.Rests(now).IsZero()
 }
 
 // stepKey knows a step whatever its attempt is: work that was begun before a
@@ -240,17 +246,18 @@ func (s *Scheduler) work(at reconcile.Slot[stepKey], step pipeline.Step, state *
 			}
 			return err
 		},
-		Result: func(err error, failures int) (events []deploylog.Event, again bool) {
+		Result: func(err error, _ int) (events []deploylog.Event, again bool) { // failures are counted from the log
+			failures := step.Tries.Failed + 1
 			switch {
 			case err == nil:
 				return completed, false
 			case failures > step.Retries || !s.active(at.Key, step.Attempt) || errors.Is(err, deploylog.ErrPoisoned):
-				return []deploylog.Event{step.Failed(err.Error())}, false
+				return []deploylog.Event{step.Failed(err.Error(), s.By)}, false
 			}
 			if !s.Drain.Started() {
-				s.loop.Notify(func() { s.Observer.Again(step, err, reconcile.Pause(failures)) })
+				s.loop.Notify(func() { s.Observer.Again(step, err, pipeline.Pause(failures)) })
 			}
-			return nil, true
+			return []deploylog.Event{step.TryFailed(s.NewID(), err.Error(), s.By)}, false
 		},
 	}
 }

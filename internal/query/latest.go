@@ -1,7 +1,9 @@
 package query
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -36,8 +38,42 @@ func LatestOf(ctx context.Context, log deploylog.Log, target deploylog.Target) (
 	}
 	l.Known = l.Succeeded != nil || l.Failed != nil || len(started) > 0
 	open, err := unended(ctx, log, target, started)
+	if name, ok := pipeline.NameOf(target); ok && err == nil && l.Failed != nil {
+		open, err = retried(ctx, log, pipeline.Target(name), target, open)
+	}
 	l.InProgress = append(l.InProgress, open...)
 	return l, err
+}
+
+// retried adds what of a target of a pipeline failed in an attempt of a deployment that
+// is retried now: it is in progress again, though nothing of it is started anew.
+func retried(ctx context.Context, log deploylog.Log, of, target deploylog.Target, open []deploylog.Event) ([]deploylog.Event, error) {
+	deployments, attempts := pipeline.InProgress{}, map[string]int{}
+	for e, err := range log.Read(ctx, deploylog.Filter{Target: of}) {
+		if err != nil {
+			return nil, err
+		}
+		if deployments.Apply(e); e.Name == pipeline.EventRetried {
+			attempts[e.Deployment] = e.Attempt
+		}
+	}
+	again := map[string]deploylog.Event{}
+	for e, err := range log.Read(ctx, deploylog.Filter{Target: target}) {
+		switch {
+		case err != nil:
+			return nil, err
+		case e.Name == target.Started() && attempts[e.Deployment] > 0 && deployments[e.Deployment]:
+			again[e.Deployment] = e
+		case e.Name == target.Succeeded(), e.Name == target.Failed() && e.Attempt >= attempts[e.Deployment]:
+			delete(again, e.Deployment)
+		}
+	}
+	for _, e := range open {
+		delete(again, e.Deployment)
+	}
+	open = slices.AppendSeq(open, maps.Values(again))
+	slices.SortFunc(open, func(a, b deploylog.Event) int { return cmp.Compare(a.Seq, b.Seq) })
+	return open, nil
 }
 
 // unended leaves out of what was started of a target what has ended since

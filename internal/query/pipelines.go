@@ -193,7 +193,7 @@ func (p *Pipelines) Explain(t deploylog.Target, hosts pipelines.Hosts, present b
 		}
 		_, _ = hosts.Members(d) // reads the inventory, for the slots
 		for i := range all {
-			if r := &all[i]; r.Code == pipeline.Ready {
+			if r := &all[i]; r.Code == pipeline.Ready || r.Code == pipeline.AwaitsRetry {
 				p.explainReady(r, hosts, idle)
 				explainDeploying(r, d, idle)
 			}
@@ -213,12 +213,18 @@ func (p *Pipelines) explainReady(r *pipeline.Reason, hosts pipelines.Hosts, idle
 		r.Code, r.Run, r.Seq = pipeline.InRun, by[0].run, by[0].seq
 		return
 	}
-	if idle {
+	failed := r.Code == pipeline.AwaitsRetry
+	if failed {
+		r.Run = p.overview.failed[entry].run // "" where it failed before it began a run
+	}
+	if failed && (idle || !r.Until.After(p.Now())) {
+		r.Cause = r.LastTry() + ": " + r.Cause
+	}
+	switch {
+	case idle:
 		r.Code = pipeline.NoScheduler
 		return
-	}
-	if failed, ok := p.overview.failed[entry]; ok {
-		r.Code, r.Run, r.Seq = pipeline.AwaitsRetry, failed.run, failed.seq
+	case failed && r.Until.After(p.Now()):
 		return
 	}
 	r.Code = pipeline.AwaitsSlot

@@ -7,17 +7,19 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
-// logOf makes a log of events that are each "DEPLOYMENT TARGET NAME DATA".
+// logOf makes a log of events that are each "DEPLOYMENT[/ATTEMPT] TARGET NAME DATA".
 func logOf(t *testing.T, lines ...string) deploylog.Log {
 	t.Helper()
 	log, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "log.db"), sqlite.Options{})
@@ -31,7 +33,9 @@ func logOf(t *testing.T, lines ...string) deploylog.Log {
 	})
 	for _, line := range lines {
 		f := strings.SplitN(line, " ", 4)
-		e := deploylog.Event{Deployment: f[0], Target: deploylog.Target(f[1]), Name: f[2]}
+		deployment, attempt, _ := strings.Cut(f[0], "/")
+		e := deploylog.Event{Deployment: deployment, Target: deploylog.Target(f[1]), Name: f[2]}
+		e.Attempt, _ = strconv.Atoi(attempt)
 		if len(f) > 3 {
 			e.Data = json.RawMessage(f[3])
 		}
@@ -133,6 +137,84 @@ func TestWhatAnEndedDeploymentOfAPipelineHadStartedIsOver(t *testing.T) {
 				t.Errorf("in progress: %q; want %d", all, c.open)
 			}
 		})
+	}
+}
+
+// What fails and is retried is not started anew, so no marker tells that it is under way
+// again.
+func TestTheLatestOfATargetAgreesWithTheListOfPipelines(t *testing.T) {
+	history := []string{
+		`x pipeline/web pipeline-defined {"definition":{"pipeline":"web","stages":[{"name":"beta","run":{"manifest":"m.yaml"}}]}}`,
+		"d1 pipeline/web pipeline-started", "d1 stage/web/beta stage-started",
+		`y pipeline/web pipeline-steps-ended {"steps":[{"deployment":"d1","target":"stage/web/beta","event":"stage-manifest-applied","attempt":1,"try":1,"outcome":"failed","error":"no"}]}`,
+		"d1 stage/web/beta stage-manifest-applied-failed", "d1 stage/web/beta stage-failed", "d1 pipeline/web pipeline-failed",
+	}
+	for _, c := range []struct {
+		name string
+		more []string
+		open bool
+	}{
+		{"failed", nil, false},
+		{"retried", []string{"d1/2 pipeline/web pipeline-retried"}, true},
+		{"retried and cancelled", []string{"d1/2 pipeline/web pipeline-retried", "d1/2 pipeline/web pipeline-cancelled"}, false},
+		{"retried, cancelled and retried", []string{"d1/2 pipeline/web pipeline-retried", "d1/2 pipeline/web pipeline-cancelled", "d1/3 pipeline/web pipeline-retried"}, true},
+		{"retried and finished", []string{"d1/2 pipeline/web pipeline-retried", "d1/2 stage/web/beta stage-finished-successfully", "d1/2 pipeline/web pipeline-finished-successfully"}, false},
+		{"retried and failed again", []string{"d1/2 pipeline/web pipeline-retried", "d1/2 stage/web/beta stage-failed", "d1/2 pipeline/web pipeline-failed"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			log := logOf(t, append(slices.Clone(history), c.more...)...)
+			p := NewPipelines(log, time.Now)
+			if err := p.Follow(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			if rows, _ := p.List(); len(rows) != 1 || len(rows[0].InProgress) == 1 != c.open {
+				t.Errorf("listed are %+v", rows)
+			}
+			for _, target := range []deploylog.Target{"pipeline/web", "stage/web/beta"} {
+				l, err := LatestOf(t.Context(), log, target)
+				if err != nil || len(l.InProgress) == 1 != c.open || l.Failed == nil {
+					t.Errorf("the latest of %s is %+v, %v", target, l, err)
+				}
+			}
+		})
+	}
+}
+
+func TestAStepThatRestsIsExplainedByItsLastErrorAndItsNextTry(t *testing.T) {
+	log := logOf(t,
+		`x pipeline/web pipeline-defined {"definition":{"pipeline":"web","stages":[{"name":"beta","run":{"manifest":"m.yaml","retries":3}}]}}`,
+		"d1 pipeline/web pipeline-started", "d1 stage/web/beta stage-started",
+		`y pipeline/web pipeline-steps-begun {"steps":[{"deployment":"d1","target":"stage/web/beta","event":"stage-manifest-applied","attempt":1,"try":1}]}`,
+		`z pipeline/web pipeline-steps-ended {"steps":[{"deployment":"d1","target":"stage/web/beta","event":"stage-manifest-applied","attempt":1,"try":1,"outcome":"failed","error":"connection refused"}]}`,
+	)
+	now := time.Now
+	p := NewPipelines(log, func() time.Time { return now() })
+	if err := p.Follow(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	explain := func() pipeline.Reason {
+		all, err := p.Explain("stage/web/beta", work.NewHosts(""), true)
+		if err != nil || len(all) != 1 {
+			t.Fatalf("explained with %v, %v", all, err)
+		}
+		return all[0]
+	}
+	if r := explain(); r.Code != pipeline.NoScheduler || !strings.Contains(r.Message(), "try 1 of 4 failed") || !strings.Contains(r.Message(), "connection refused, but no scheduler") {
+		t.Errorf("without a scheduler it says %q", r.Message())
+	}
+	unlock, err := log.TryLock("pipeline/web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	soon := now()
+	now = func() time.Time { return soon.Add(-time.Second / 2) }
+	if r := explain(); r.Code != pipeline.AwaitsRetry || r.Until.IsZero() || r.Cause != "connection refused" || r.Seq != 5 {
+		t.Errorf("while it rests it says %+v", r)
+	}
+	now = func() time.Time { return soon.Add(time.Minute) }
+	if r := explain(); r.Code != pipeline.AwaitsSlot || !strings.Contains(r.Message(), "connection refused: waiting for a free slot") {
+		t.Errorf("then it says %q", r.Message())
 	}
 }
 

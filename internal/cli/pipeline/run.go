@@ -78,7 +78,7 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 					Log: p.Log, Scope: reconcile.Of(o.names...), Parallelism: a.Global.Parallelism, UntilIdle: o.untilIdle, Drain: stop, Now: a.Now,
 					MaxEntities: a.MaxEntities(),
 				},
-				Worker: workers.Steps, Hosts: workers.Hosts, Observer: screen, NewID: a.NewID,
+				Worker: workers.Steps, Hosts: workers.Hosts, Observer: screen, NewID: a.NewID, By: "scheduler " + app.Whoami(),
 			}, workers.Tasks, workers.Hosts)
 		})
 		switch {

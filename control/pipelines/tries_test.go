@@ -1,0 +1,156 @@
+package pipelines_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+// refusing is an engine that nobody can connect to: nothing of a run is in the log.
+type refusing struct{ *plant }
+
+func (r refusing) Work(context.Context, pipeline.Step, map[string]string) (map[string]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begun = append(r.begun, time.Now().Format(time.TimeOnly))
+	return nil, errors.New("host a: connection refused")
+}
+
+// tries are what the log tells of tries that failed, as "TRY of EVENT by WHO: ERROR".
+func (p *plant) tries() (all []string) {
+	p.Helper()
+	for _, e := range p.events() {
+		var data struct {
+			By, Error string
+			Try       int
+			Steps     []struct {
+				Event, Outcome, Error string
+				Try                   int
+			}
+		}
+		if err := json.Unmarshal(e.Data, &data); err != nil && len(e.Data) > 0 {
+			p.Fatal(err)
+		}
+		switch {
+		case e.Name == pipeline.EventStepsEnded:
+			for _, s := range data.Steps {
+				all = append(all, fmt.Sprintf("%d of %s by %s %s: %s", s.Try, s.Event, data.By, s.Outcome, s.Error))
+			}
+		case data.Try > 0:
+			all = append(all, fmt.Sprintf("%d of %s by %s: %s", data.Try, e.Name, data.By, data.Error))
+		}
+	}
+	return all
+}
+
+func TestEveryTryThatFailedIsAnEventAlsoOneThatNeverBegan(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		s := steps("host-deployed")
+		s[0].Retries = 2
+		p.rollOut(s, "a")
+		p.options.Worker, p.options.By = refusing{p}, "scheduler ada@desk"
+		p.untilIdle()
+		want := []string{
+			"1 of host-deployed by scheduler ada@desk failed: host a: connection refused",
+			"2 of host-deployed by scheduler ada@desk failed: host a: connection refused",
+			"3 of host-deployed-failed by scheduler ada@desk: host a: connection refused",
+		}
+		if got := p.tries(); !slices.Equal(got, want) {
+			t.Errorf("the log tells of the tries %q, not %q", got, want)
+		}
+		p.wantStatus("1", pipeline.Failed)
+		p.do(pipeline.Retry{Revision: "1"})
+		p.untilIdle()
+		if got := p.tries(); len(got) != 6 || got[3] != want[0] {
+			t.Errorf("after a retry the log tells of the tries %q", got)
+		}
+	})
+}
+
+// The schedulers take turns: each is killed when it has tried once more.
+func TestTriesAndTheirPausesAreThoseOfTheLogWhoeverSchedules(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		s := steps("host-deployed")
+		s[0].Retries = 5
+		p.rollOut(s, "a")
+		p.options.Worker = refusing{p}
+		began := time.Now()
+		for range 6 {
+			before := len(p.hasBegun())
+			r := p.start()
+			for len(p.hasBegun()) == before {
+				wait(100 * time.Millisecond)
+			}
+			r.kill()
+			<-r.ended
+		}
+		var want []string
+		for _, after := range []int{0, 1, 3, 7, 15, 31} {
+			want = append(want, began.Add(time.Duration(after)*time.Second).Format(time.TimeOnly))
+		}
+		p.wantBegun(want...)
+		p.untilIdle()
+		p.wantBegun(want...)
+		p.wantStatus("1", pipeline.Failed)
+	})
+}
+
+func TestAStepThatCannotBeginForAnHourWritesFewEvents(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.rollOut(retried("host-deployed"), "a")
+		p.options.Worker = refusing{p}
+		r := p.start()
+		wait(time.Hour)
+		if n, tries := len(p.events()), len(p.tries()); n > 150 || tries != 65 {
+			t.Errorf("in an hour there are %d events, of %d tries", n, tries)
+		}
+		r.end()
+	})
+}
+
+// The work fails as often as the log tells that it did not fail twice yet.
+func TestWhoeverDiesWhereverATryIsCountedOnce(t *testing.T) {
+	carry := func(t *testing.T, lives int, last bool) (story []string, appends int) {
+		inPlant(t, func(p *plant) {
+			p.rollOut(retried("host-deployed"), "a")
+			m := &reconciletest.Mortal{Log: p.log, Lives: lives, Last: last}
+			p.options.Log, p.options.UntilIdle = m, true
+			p.work = func(pipeline.Step) error {
+				if n := len(p.tries()); n < 2 {
+					return fmt.Errorf("failure %d", n+1)
+				}
+				return nil
+			}
+			for errors.Is(pipelines.NewScheduler(p.options).Run(p.Context()), reconciletest.ErrDead) {
+				p.options.Log = p.log
+			}
+			for _, e := range p.events() {
+				if e.Target.Kind() != "run" && e.Name != pipeline.EventStepsBegun {
+					story = append(story, fmt.Sprintf("%s %s %s", e.Name, e.Target, e.Data))
+				}
+			}
+			appends = m.Calls()
+		})
+		return story, appends
+	}
+	want, appends := carry(t, 1000, false)
+	if !strings.HasPrefix(want[len(want)-1], "pipeline-finished-successfully") {
+		t.Fatalf("it tells %q", want)
+	}
+	for lives := range appends {
+		for _, last := range []bool{false, true} {
+			if got, _ := carry(t, lives, last); !slices.Equal(got, want) {
+				t.Fatalf("after a death at append %d (in the log: %v) it tells\n%s\nnot\n%s", lives+1, last, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		}
+	}
+}
