@@ -1,6 +1,9 @@
 package environment
 
-import "github.com/deployster-go/deployster/environment/definition"
+import (
+	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/internal/budget"
+)
 
 // Command is what a person wants of an environment.
 type Command interface{ isCommand() }
@@ -45,7 +48,9 @@ type Rollback struct {
 type Change struct {
 	Method            *definition.Method `json:"method,omitempty"`
 	MinHealthyPercent *int               `json:"min_healthy_percent,omitempty"`
+	MaxUnavailable    *budget.Budget     `json:"max_unavailable,omitempty"` // takes the place of MinHealthyPercent
 	MaxOver           *int               `json:"max_over,omitempty"`
+	MaxSurge          *budget.Budget     `json:"max_surge,omitempty"` // takes the place of MaxOver
 }
 
 // Pause lets nothing new begin until Resume or another deployment.
@@ -88,16 +93,34 @@ func (Delete) isCommand()       {}
 func (SetHosts) isCommand()     {}
 func (ConfirmHosts) isCommand() {}
 
+// paceOf is the change that gives another configuration the pace of this one.
+func paceOf(c definition.Configuration) Change {
+	change := Change{Method: &c.Method, MinHealthyPercent: &c.MinHealthyPercent, MaxOver: &c.MaxOver}
+	if c.MaxUnavailable != nil {
+		change.MinHealthyPercent, change.MaxUnavailable = nil, c.MaxUnavailable
+	}
+	if c.MaxSurge != nil {
+		change.MaxOver, change.MaxSurge = nil, c.MaxSurge
+	}
+	return change
+}
+
 // apply returns a configuration with the overrides.
 func (c Change) apply(to definition.Configuration) definition.Configuration {
 	if c.Method != nil {
 		to.Method = *c.Method
 	}
 	if c.MinHealthyPercent != nil {
-		to.MinHealthyPercent = *c.MinHealthyPercent
+		to.MinHealthyPercent, to.MaxUnavailable = *c.MinHealthyPercent, nil
+	}
+	if c.MaxUnavailable != nil {
+		to.MaxUnavailable = c.MaxUnavailable
 	}
 	if c.MaxOver != nil {
-		to.MaxOver = *c.MaxOver
+		to.MaxOver, to.MaxSurge = *c.MaxOver, nil
+	}
+	if c.MaxSurge != nil {
+		to.MaxSurge = c.MaxSurge
 	}
 	return to
 }

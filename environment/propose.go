@@ -196,15 +196,23 @@ func (s *State) startChecked(d deploymentRequest, now time.Time) ([]deploylog.Ev
 	config := d.change.apply(s.revisions[d.revision-1].Definition.Deployment)
 	n := len(*d.hosts)
 	if config.Method == definition.Replace && n > 0 && config.Minimum(n) == n && s.blockedByHealthy(d) {
-		most := 100 * (n - 1) / n
-		orLess := " or less"
-		if most == 0 {
-			orLess = ""
-		}
-		return nil, refusal.New(NoDisruptionAllowed, "revision %d cannot be deployed like that: Replace stops a task before it starts another, and with a min_healthy_percent of %d none of %s may be without one; --min-healthy-percent %d%s, or --method Surge, would let it proceed",
-			d.revision, config.MinHealthyPercent, phrase.Count(n, "host"), most, orLess)
+		return nil, refusal.New(NoDisruptionAllowed, "revision %d cannot be deployed like that: Replace stops a task before it starts another, and with a %s none of %s may be without one; %s, or --method Surge, would let it proceed",
+			d.revision, strings.Replace(config.MinimumSetting(), " ", " of ", 1), phrase.Count(n, "host"), remedy(config, n))
 	}
 	return s.startEvents(d, now), nil
+}
+
+// remedy is the flag that lets one of n hosts be without a healthy task.
+func remedy(c definition.Configuration, n int) string {
+	most := 100 * (n - 1) / n
+	switch {
+	case c.MaxUnavailable != nil:
+		return "--max-unavailable 1"
+	case most == 0:
+		return "--min-healthy-percent 0"
+	default:
+		return fmt.Sprintf("--min-healthy-percent %d or less", most)
+	}
 }
 
 // blockedByHealthy reports whether a host that should have a task has a healthy
@@ -228,6 +236,12 @@ func (c Change) check() error {
 		return refusal.New(InvalidChange, "unknown method %q: it is Replace or Surge", *c.Method)
 	case c.MinHealthyPercent != nil && (*c.MinHealthyPercent < 0 || *c.MinHealthyPercent > 100):
 		return refusal.New(InvalidChange, "invalid min_healthy_percent %d: it is from 0 to 100", *c.MinHealthyPercent)
+	case c.MinHealthyPercent != nil && c.MaxUnavailable != nil:
+		return refusal.New(InvalidChange, "min_healthy_percent and max_unavailable are two ways to say the same: give one of them")
+	case c.MaxOver != nil && c.MaxSurge != nil:
+		return refusal.New(InvalidChange, "max_over and max_surge are two ways to say the same: give one of them")
+	case c.MaxSurge != nil && c.MaxSurge.None():
+		return refusal.New(InvalidChange, "invalid max_surge %s: it is at least 1", c.MaxSurge)
 	case c.MaxOver != nil && *c.MaxOver < 1:
 		return refusal.New(InvalidChange, "invalid max_over %d: it is at least 1", *c.MaxOver)
 	}

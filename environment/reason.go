@@ -119,10 +119,10 @@ func (d details) text(code ReasonCode) (message, change string) {
 	case TooManyFailed:
 		return waiting + d.tooManyFailed(), "a failed task becoming healthy, or another deployment"
 	case MinHealthy:
-		return waiting + fmt.Sprintf("only %d of %s are healthy, and %d must stay healthy (min_healthy_percent %d)",
-			d.healthy, phrase.Count(d.desired, "host"), d.minimum, d.config.MinHealthyPercent), d.lowerMinimum()
+		return waiting + fmt.Sprintf("only %d of %s are healthy, and %d must stay healthy (%s)",
+			d.healthy, phrase.Count(d.desired, "host"), d.minimum, d.config.MinimumSetting()), d.lowerMinimum()
 	case MaxOver:
-		return waiting + fmt.Sprintf("the number of hosts with two tasks is %d, and max_over is %d", d.double, d.config.MaxOver), "an old task being terminated"
+		return waiting + fmt.Sprintf("the number of hosts with two tasks is %d, and %s", d.double, d.config.SurgeSetting()), "an old task being terminated"
 	case TaskPaused:
 		return waiting + "the environment is paused", "deployster env resume " + d.environment
 	default:
@@ -159,10 +159,14 @@ func (d details) taskText(code ReasonCode) (message, change string) {
 // lowerMinimum is what would change that too few tasks are healthy. A deployment does
 // not wait for the repair of drift, so its overrides have ended before they let that begin.
 func (d details) lowerMinimum() string {
-	if d.awaited == "repaired" {
-		return "another task becoming healthy, or a revision with a lower min_healthy_percent"
+	setting := "lower %smin%[2]shealthy%[2]spercent"
+	if d.config.MaxUnavailable != nil {
+		setting = "higher %smax%[2]sunavailable"
 	}
-	return "another task becoming healthy, or a deployment with a lower --min-healthy-percent"
+	if d.awaited == "repaired" {
+		return "another task becoming healthy, or a revision with a " + fmt.Sprintf(setting, "", "_")
+	}
+	return "another task becoming healthy, or a deployment with a " + fmt.Sprintf(setting, "--", "-")
 }
 
 func (d details) tooManyFailed() string {

@@ -110,6 +110,10 @@ func TestTheSentencesOfRefusals(t *testing.T) {
 		}, Update{Base: 2, Definition: defined(nil)}, "environment SomeEnvironment/Prod is being deleted since event "},
 		{two, Deploy{Revision: 2, Change: Change{MinHealthyPercent: &none}, Hosts: hosts(1)}, "invalid min_healthy_percent 101: it is from 0 to 100"},
 		{two, Deploy{Revision: 2, Change: Change{Method: &method}, Hosts: hosts(1)}, `unknown method "Swap": it is Replace or Surge`},
+		{two, Deploy{Revision: 2, Change: Change{MaxOver: new(int), MaxSurge: most(2)}, Hosts: hosts(1)}, "max_over and max_surge are two ways to say the same: give one of them"},
+		{two, Deploy{Revision: 2, Change: Change{MinHealthyPercent: new(int), MaxUnavailable: most(2)}, Hosts: hosts(1)}, "min_healthy_percent and max_unavailable are two ways to say the same: give one of them"},
+		{two, Deploy{Revision: 2, Change: Change{MaxSurge: most(0)}, Hosts: hosts(1)}, "invalid max_surge 0: it is at least 1"},
+		{two, Deploy{Revision: 2, Change: Change{MaxUnavailable: most(0)}, Hosts: hosts(1)}, "revision 2 cannot be deployed like that: Replace stops a task before it starts another, and with a max_unavailable of 0 none of 1 host may be without one; --max-unavailable 1, or --method Surge, would let it proceed"},
 		{two, Deploy{Revision: 2, Change: Change{MaxOver: &over}, Hosts: hosts(1)}, "invalid max_over 0: it is at least 1"},
 		{func(t *testing.T) *world {
 			w := deployed(t, 1, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 100 })

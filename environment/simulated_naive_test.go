@@ -122,12 +122,38 @@ func (n *naive) serve() int {
 	return len(n.there(func(h *naiveHost) bool { return h.wanted && h.ups() > 0 }))
 }
 
-// minimum is the least number of hosts that is not less than the percentage.
+// minimum is the least number of hosts that is not less than the percentage, or the least
+// without which no more hosts than may be are without a task: one may always be by Replace.
 func (n *naive) minimum() (least int) {
+	if down := n.force.configuration.MaxUnavailable; down != nil {
+		for least = n.wanted(); least > 0; least-- {
+			gone := n.wanted() - least + 1
+			within := gone <= down.Count || down.Count == 0 && float64(100*gone) <= down.Percent*float64(n.wanted())
+			if !within && (gone > 1 || n.force.configuration.Method == definition.Surge) {
+				break
+			}
+		}
+		return least
+	}
 	for least*100 < n.wanted()*n.force.configuration.MinHealthyPercent {
 		least++
 	}
 	return least
+}
+
+// mostDoubled is the least number of hosts that is not less than max_surge, and one at least.
+func (n *naive) mostDoubled() (most int) {
+	over := n.force.configuration.MaxSurge
+	if over == nil {
+		return n.force.configuration.MaxOver
+	}
+	if most = 1; over.Count > 0 {
+		return over.Count
+	}
+	for float64(100*most) < over.Percent*float64(n.wanted()) {
+		most++
+	}
+	return most
 }
 
 func (n *naive) doubled() int {

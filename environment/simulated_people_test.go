@@ -114,13 +114,19 @@ func (s *simulation) change() (c Change) {
 		method := pick(s, definition.Replace, definition.Surge)
 		c.Method = &method
 	}
-	if s.chance(0.1) {
+	switch {
+	case s.chance(0.1):
 		percent := pick(s, 0, 50, 75)
 		c.MinHealthyPercent = &percent
+	case s.chance(0.05):
+		c.MaxUnavailable = s.hostsOrPercent()
 	}
-	if s.chance(0.1) {
+	switch {
+	case s.chance(0.1):
 		over := 1 + s.IntN(3)
 		c.MaxOver = &over
+	case s.chance(0.05):
+		c.MaxSurge = s.hostsOrPercent()
 	}
 	return c
 }
@@ -144,10 +150,21 @@ func (s *simulation) defined() *definition.Definition {
 	if !s.nature.deaths && d.Task.Vars["behaves"] == sickening {
 		d.Task.Vars["behaves"] = good
 	}
+	if s.chance(0.3) {
+		d.Deployment.MaxUnavailable = s.hostsOrPercent()
+	}
+	if s.chance(0.3) {
+		d.Deployment.MaxSurge = s.hostsOrPercent()
+	}
 	if s.chance(0.4) {
 		d.Deployment.MaxFailed = pick(s, &budget.Budget{}, &budget.Budget{Count: 1}, &budget.Budget{Count: 2}, &budget.Budget{Percent: 30})
 	}
 	return d
+}
+
+// hostsOrPercent is how many hosts may be without a task, or have two: some at least.
+func (s *simulation) hostsOrPercent() *budget.Budget {
+	return pick(s, &budget.Budget{Count: 1}, &budget.Budget{Count: 3}, &budget.Budget{Percent: 1}, &budget.Budget{Percent: 25}, &budget.Budget{Percent: 60})
 }
 
 // troubles happen to hosts and tasks, and others later.

@@ -96,7 +96,7 @@ func (n *naive) rooms(can Can) (room [classCount]int) {
 		room[classReplace] = n.serve() - n.minimum()
 		room[classDrain] = n.up() - n.minimum()
 	}
-	room[classSurge] = n.force.configuration.MaxOver - n.doubled()
+	room[classSurge] = n.mostDoubled() - n.doubled()
 	return room
 }
 
@@ -159,8 +159,8 @@ func (n *naive) keepsToMethod(s *simulation, step Step) {
 	}
 	if t == nil && len(h.tasks) > 0 {
 		s.tally["doubled"]++
-		if already := len(h.tasks) > 1; !already && n.doubled() >= f.configuration.MaxOver {
-			s.fail("%d hosts have two tasks already, and max_over is %d", n.doubled(), f.configuration.MaxOver)
+		if already := len(h.tasks) > 1; !already && n.doubled() >= n.mostDoubled() {
+			s.fail("%d hosts have two tasks already, and %d may", n.doubled(), n.mostDoubled())
 		}
 	}
 }

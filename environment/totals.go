@@ -86,7 +86,9 @@ func (s *State) disruptionsLeft() int { return s.total.available - s.minimum() }
 func (s *State) servingDisruptionsLeft() int { return s.total.serving - s.minimum() }
 
 // surgeLeft is how many more hosts may have two tasks.
-func (s *State) surgeLeft() int { return s.configuration().MaxOver - s.total.double }
+func (s *State) surgeLeft() int {
+	return s.configuration().MostDoubled(s.total.desired) - s.total.double
+}
 
 // halted reports whether too many hosts have failed to begin work on another.
 func (s *State) halted() bool {

@@ -71,10 +71,9 @@ func (s *State) stuckEvents(code ReasonCode, message string, now time.Time) []de
 	}
 	events := []deploylog.Event{s.event(EventStuck, payload{Code: code, Error: message})}
 	if s.shouldRollBack() {
-		c := f.Configuration // with which the rollback can proceed
 		events = append(events, s.startEvents(deploymentRequest{
 			kind: ByRollback, revision: s.lastFinished, automatic: true, by: "deployster",
-			change: Change{Method: &c.Method, MinHealthyPercent: &c.MinHealthyPercent, MaxOver: &c.MaxOver},
+			change: paceOf(f.Configuration), // with which the rollback can proceed
 			reason: fmt.Sprintf("revision %d is stuck, and auto_rollback is set", f.Revision),
 		}, now)...)
 	}

@@ -103,10 +103,12 @@ func (g InstanceGroup) MostLeaving(hosts int) int {
 type Configuration struct {
 	Method            Method         `json:"method"`
 	MinHealthyPercent int            `json:"min_healthy_percent"` // of the hosts that are to have a task
-	MaxOver           int            `json:"max_over"`            // Surge: hosts with two tasks at once, at most
-	MinHealthyTime    Duration       `json:"min_healthy_time"`    // a task must stay healthy so long before it counts
-	HealthyDeadline   Duration       `json:"healthy_deadline"`    // for one task
-	ProgressDeadline  Duration       `json:"progress_deadline"`   // for the next task
+	MaxUnavailable    *budget.Budget `json:"max_unavailable,omitempty"`
+	MaxOver           int            `json:"max_over"` // Surge: hosts with two tasks at once, at most
+	MaxSurge          *budget.Budget `json:"max_surge,omitempty"`
+	MinHealthyTime    Duration       `json:"min_healthy_time"`  // a task must stay healthy so long before it counts
+	HealthyDeadline   Duration       `json:"healthy_deadline"`  // for one task
+	ProgressDeadline  Duration       `json:"progress_deadline"` // for the next task
 	MaxFailed         *budget.Budget `json:"max_failed,omitempty"`
 	AutoRollback      bool           `json:"auto_rollback"`
 	Drift             Drift          `json:"drift"`
@@ -129,10 +131,6 @@ const (
 	RepairDrift Drift = "repair"
 	ReportDrift Drift = "report"
 )
-
-// Minimum is how many of n hosts must keep a healthy task: rounded up, so that
-// the percentage is never broken.
-func (c Configuration) Minimum(n int) int { return (n*c.MinHealthyPercent + 99) / 100 }
 
 // Duration is written as people do: "5m", "1m30s".
 type Duration time.Duration

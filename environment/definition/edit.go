@@ -162,9 +162,10 @@ func (e *editor) unknown(key string) yamlfile.Problem {
 
 // check looks at what is made of the definition.
 func (e *editor) check(before *Definition) {
+	e.checkPairs()
 	c := e.definition.Deployment
 	_, percent := e.assigned["deployment.min_healthy_percent"]
-	if c.Method == Replace && before.Deployment.Method == Surge && c.MinHealthyPercent == 100 && !percent {
+	if c.Method == Replace && before.Deployment.Method == Surge && c.MinHealthyPercent == 100 && c.MaxUnavailable == nil && !percent {
 		e.fail("deployment.method", yamlfile.Problem{Message: percentMissing})
 	}
 	for _, f := range c.flaws() {
@@ -192,6 +193,23 @@ func (e *editor) check(before *Definition) {
 		return
 	}
 	e.definition = stored
+}
+
+// checkPairs refuses both of two settings that say the same. The one that is set takes the
+// place of the other one that the definition had.
+func (e *editor) checkPairs() {
+	for _, pair := range pairs {
+		_, old := e.assigned[pair[0]]
+		_, other := e.assigned[pair[1]]
+		switch {
+		case old && other:
+			e.fail(pair[1], yamlfile.Problem{Message: bothGiven(pair)})
+		case old && pair[0] == "deployment.max_over":
+			e.definition.Deployment.MaxSurge = nil
+		case old:
+			e.definition.Deployment.MaxUnavailable = nil
+		}
+	}
 }
 
 // typed turns what was typed into the value of a variable; see Set. The error is

@@ -73,6 +73,7 @@ func TestSetChangesWhatItIsToldTo(t *testing.T) {
 		"the manifest, whose digest is new": {"task.manifest=other.yaml", "task.digest: 00ff → nothing|task.manifest: log-daemon.yaml → other.yaml"},
 		"a whole configuration":             {"deployment.method=Replace|deployment.min_healthy_percent=50|deployment.max_over=2|deployment.min_healthy_time=10s|deployment.healthy_deadline=60s|deployment.progress_deadline=60m|deployment.max_failed=10%|deployment.auto_rollback=true|deployment.drift=report", "deployment.auto_rollback: false → true|deployment.drift: repair → report|deployment.healthy_deadline: 5m → 1m|deployment.max_failed: nothing → 10%|deployment.max_over: 1 → 2|deployment.method: Surge → Replace|deployment.min_healthy_percent: 100 → 50|deployment.min_healthy_time: 0s → 10s|deployment.progress_deadline: 10m → 1h"},
 		"two times that only fit together":  {"deployment.healthy_deadline=20m|deployment.progress_deadline=30m", "deployment.healthy_deadline: 5m → 20m|deployment.progress_deadline: 10m → 30m"},
+		"how many may be down":              {"deployment.max_unavailable=2|deployment.max_surge=10%", "deployment.max_over: 1 → nothing|deployment.max_surge: nothing → 10%|deployment.max_unavailable: nothing → 2|deployment.min_healthy_percent: 100 → nothing"},
 		"what would drive a terminal":       {"task.vars.image=\x1b[31m", `task.vars.image: log-daemon:1 → "\x1b[31m"`},
 		"what would, deep in a list":        {`task.vars.image=["\u009b", "\u202e"]`, `task.vars.image: log-daemon:1 → "[\"\u009b\",\"\u202e\"]"`},
 		"a text that is like nothing":       {"task.vars.image=nothing", `task.vars.image: log-daemon:1 → "nothing"`},
@@ -102,6 +103,30 @@ func TestSetChangesWhatItIsToldTo(t *testing.T) {
 	}
 }
 
+// Of two settings that say the same the one that was set last counts.
+func TestSetTakesThePlaceOfWhatSaysTheSame(t *testing.T) {
+	d := logDaemon(t)
+	for _, step := range [][2]string{
+		{"deployment.max_unavailable=1", "deployment.max_unavailable: nothing → 1|deployment.min_healthy_percent: 100 → nothing"},
+		{"deployment.min_healthy_percent=75", "deployment.max_unavailable: 1 → nothing|deployment.min_healthy_percent: nothing → 75"},
+		{"deployment.max_surge=2", "deployment.max_over: 1 → nothing|deployment.max_surge: nothing → 2"},
+		{"deployment.max_over=3", "deployment.max_over: nothing → 3|deployment.max_surge: 2 → nothing"},
+	} {
+		after, err := d.Set([]string{step[0]}, anyQuery)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for _, different := range definition.Diff(d, after) {
+			said = append(said, different.String())
+		}
+		if got := strings.Join(said, "|"); got != step[1] {
+			t.Errorf("%s changes\n%s\nwant\n%s", step[0], got, step[1])
+		}
+		d = after
+	}
+}
+
 func assignments(text string) []string {
 	if text == "" {
 		return nil
@@ -115,19 +140,21 @@ func TestSetNamesWhatIsWrong(t *testing.T) {
 		want        string // lines, divided by |
 	}{
 		"no value":                   {"deployment.method", `--set: "deployment.method" is not KEY=VALUE, as in task.vars.image=log-daemon:2`},
-		"no key":                     {"=x", `--set: there is no setting ""; possible are task.manifest, task.vars.NAME, instance_group.query, instance_group.max_leaving, deployment.method, deployment.min_healthy_percent, deployment.max_over, deployment.min_healthy_time, deployment.healthy_deadline, deployment.progress_deadline, deployment.max_failed, deployment.auto_rollback, deployment.drift`},
+		"no key":                     {"=x", `--set: there is no setting ""; possible are task.manifest, task.vars.NAME, instance_group.query, instance_group.max_leaving, deployment.method, deployment.min_healthy_percent, deployment.max_unavailable, deployment.max_over, deployment.max_surge, deployment.min_healthy_time, deployment.healthy_deadline, deployment.progress_deadline, deployment.max_failed, deployment.auto_rollback, deployment.drift`},
 		"a misspelt key":             {"deployment.metod=Surge", `--set: there is no setting "deployment.metod", did you mean "deployment.method"?`},
 		"a short key":                {"method=Surge", `--set: there is no setting "method", did you mean "deployment.method"?`},
 		"a variable by its name":     {"image=log-daemon:2", `--set: there is no setting "image", did you mean "task.vars.image"?`},
 		"a misspelt way to it":       {"task.var.image=log-daemon:2", `--set: there is no setting "task.var.image", did you mean "task.vars.image"?`},
 		"the name":                   {"name=Other", `--set: the name of an environment cannot be changed`},
 		"the type":                   {"type=Daemon", `--set: the type of an environment cannot be changed`},
-		"the digest":                 {"task.digest=00ff", `--set: there is no setting "task.digest"; possible are task.manifest, task.vars.NAME, instance_group.query, instance_group.max_leaving, deployment.method, deployment.min_healthy_percent, deployment.max_over, deployment.min_healthy_time, deployment.healthy_deadline, deployment.progress_deadline, deployment.max_failed, deployment.auto_rollback, deployment.drift`},
+		"the digest":                 {"task.digest=00ff", `--set: there is no setting "task.digest"; possible are task.manifest, task.vars.NAME, instance_group.query, instance_group.max_leaving, deployment.method, deployment.min_healthy_percent, deployment.max_unavailable, deployment.max_over, deployment.max_surge, deployment.min_healthy_time, deployment.healthy_deadline, deployment.progress_deadline, deployment.max_failed, deployment.auto_rollback, deployment.drift`},
 		"all variables":              {"task.vars={}", `--set: variables are set one by one: task.vars.NAME=VALUE`},
 		"a variable of the tool":     {"task.vars.host=a|task.vars._x=1", `--set: task.vars: "host" is set by deployster itself and cannot be changed|--set: task.vars: "_x" is set by deployster itself and cannot be changed`},
 		"a part of a variable":       {"task.vars.limits.memory=1g", `--set: task.vars: "limits.memory" cannot be the name of a variable: it begins with a letter and consists of letters, digits, _ and -`},
 		"a variable without a name":  {"task.vars.=1", `--set: task.vars: "" cannot be the name of a variable: it begins with a letter and consists of letters, digits, _ and -`},
 		"one twice":                  {"task.vars.a=1|task.vars.a=2", `--set task.vars.a: is set twice`},
+		"two that say the same":      {"deployment.max_surge=1|deployment.max_over=1|deployment.min_healthy_percent=1|deployment.max_unavailable=1", `--set deployment.max_unavailable: min_healthy_percent and max_unavailable are two ways to say the same: give one of them|--set deployment.max_surge: max_over and max_surge are two ways to say the same: give one of them`},
+		"no host to spare":           {"deployment.method=Replace|deployment.max_unavailable=0", `--set deployment.max_unavailable: with the method Replace max_unavailable must be at least 1: a host is without a task while it is replaced, so no running task could ever be; with the method Surge it may be 0`},
 		"a misspelt method":          {"deployment.method=Surg", `--set deployment.method: unknown method "Surg", did you mean "Surge"?`},
 		"several":                    {"deployment.max_over=0|deployment.drift=x|deployment.auto_rollback=1", `--set deployment.max_over: must be a number of hosts from 1 to 100000, not "0"|--set deployment.drift: unknown way to treat drift "x"; possible are repair, report|--set deployment.auto_rollback: must be true or false, not "1"`},
 		"empty values":               {"task.manifest=|deployment.max_failed=|deployment.healthy_deadline=", `--set task.manifest: must be the path of a manifest, not empty|--set deployment.max_failed: must be a number of hosts, or a percentage such as 10%, not ""|--set deployment.healthy_deadline: must be a time such as 90s, 5m or 1h30m, not ""`},
@@ -140,9 +167,9 @@ func TestSetNamesWhatIsWrong(t *testing.T) {
 		"a time of which two depend": {"deployment.healthy_deadline=20m", `--set deployment.healthy_deadline: healthy_deadline (20m) must not be longer than progress_deadline (10m): a deployment would be stuck while its tasks still have time`},
 		"the other time":             {"deployment.progress_deadline=1m", `--set deployment.progress_deadline: healthy_deadline (5m) must not be longer than progress_deadline (1m): a deployment would be stuck while its tasks still have time`},
 		"an impossible time":         {"deployment.healthy_deadline=20", `--set deployment.healthy_deadline: must be a time such as 90s, 5m or 1h30m, not "20"`},
-		"Replace without a minimum":  {"deployment.method=Replace", `--set deployment.method: there is no deployment.min_healthy_percent: with the method Replace hosts are without a task while it is replaced, so say how many percent of them must always have a healthy one (75 lets a quarter be down at once, 0 all, 100 none); with the method Surge none is down, and 100 is the default`},
+		"Replace without a minimum":  {"deployment.method=Replace", `--set deployment.method: there is no deployment.min_healthy_percent: with the method Replace hosts are without a task while it is replaced, so say how many percent of them must always have a healthy one (75 lets a quarter be down at once, 0 all, 100 none), or with max_unavailable how many may be without one; with the method Surge none is down, and 100 is the default`},
 		"not UTF-8":                  {"task.vars.a=\xff", `--set: "task.vars.a=\xff" is not valid UTF-8`},
-		"escapes":                    {"task.manifest=\x1b[31m|\x1b=1|task.vars.\x1b=1", `--set task.manifest: holds a control character|--set: there is no setting "\x1b"; possible are task.manifest, task.vars.NAME, instance_group.query, instance_group.max_leaving, deployment.method, deployment.min_healthy_percent, deployment.max_over, deployment.min_healthy_time, deployment.healthy_deadline, deployment.progress_deadline, deployment.max_failed, deployment.auto_rollback, deployment.drift|--set: task.vars: "\x1b" cannot be the name of a variable: it begins with a letter and consists of letters, digits, _ and -`},
+		"escapes":                    {"task.manifest=\x1b[31m|\x1b=1|task.vars.\x1b=1", `--set task.manifest: holds a control character|--set: there is no setting "\x1b"; possible are task.manifest, task.vars.NAME, instance_group.query, instance_group.max_leaving, deployment.method, deployment.min_healthy_percent, deployment.max_unavailable, deployment.max_over, deployment.max_surge, deployment.min_healthy_time, deployment.healthy_deadline, deployment.progress_deadline, deployment.max_failed, deployment.auto_rollback, deployment.drift|--set: task.vars: "\x1b" cannot be the name of a variable: it begins with a letter and consists of letters, digits, _ and -`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := logDaemon(t).Set(assignments(test.assignments), anyQuery)

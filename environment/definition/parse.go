@@ -29,7 +29,9 @@ var settings = []string{
 	"instance_group.max_leaving",
 	"deployment.method",
 	"deployment.min_healthy_percent",
+	"deployment.max_unavailable",
 	"deployment.max_over",
+	"deployment.max_surge",
 	"deployment.min_healthy_time",
 	"deployment.healthy_deadline",
 	"deployment.progress_deadline",
@@ -79,8 +81,14 @@ func (p *parser) read(root *yamlfile.Node) {
 	for _, r := range required {
 		p.require(r[0], "there is no %s, %s", r[0], r[1])
 	}
-	if p.definition.Deployment.Method == Replace && !p.bad["deployment.method"] {
+	if p.definition.Deployment.Method == Replace && !p.bad["deployment.method"] && p.given["deployment.max_unavailable"] == nil {
 		p.require("deployment.min_healthy_percent", "%s", percentMissing)
+	}
+	for _, pair := range pairs {
+		if second := p.given[pair[1]]; second != nil && p.given[pair[0]] != nil {
+			second.FailName("%s", bothGiven(pair))
+			p.bad[pair[1]] = true
+		}
 	}
 	for _, f := range p.definition.Deployment.flaws() {
 		p.report(f)
@@ -93,7 +101,7 @@ func (p *parser) read(root *yamlfile.Node) {
 }
 
 const percentMissing = "there is no deployment.min_healthy_percent: with the method Replace hosts are without a task while it is replaced, so say how many percent of them must always have a healthy one " +
-	"(75 lets a quarter be down at once, 0 all, 100 none); with the method Surge none is down, and 100 is the default"
+	"(75 lets a quarter be down at once, 0 all, 100 none), or with max_unavailable how many may be without one; with the method Surge none is down, and 100 is the default"
 
 // mapping reads the settings of a mapping at a path.
 func (p *parser) mapping(n *yamlfile.Node, what, path string) {
@@ -172,6 +180,14 @@ type flaw struct {
 
 func (c Configuration) flaws() (all []flaw) {
 	const healthyTime, healthyDeadline, progressDeadline = "deployment.min_healthy_time", "deployment.healthy_deadline", "deployment.progress_deadline"
+	if c.Method == Replace && c.MaxUnavailable != nil && c.MaxUnavailable.None() {
+		all = append(all, flaw{[]string{"deployment.max_unavailable", "deployment.method"},
+			"with the method Replace max_unavailable must be at least 1: a host is without a task while it is replaced, so no running task could ever be; with the method Surge it may be 0"})
+	}
+	if c.Method == Surge && c.MaxSurge != nil && c.MaxSurge.None() {
+		all = append(all, flaw{[]string{"deployment.max_surge", "deployment.method"},
+			"with the method Surge max_surge must be at least 1: a host has two tasks while one is replaced, so no running task could ever be"})
+	}
 	if c.MinHealthyTime >= c.HealthyDeadline {
 		all = append(all, flaw{[]string{healthyTime, healthyDeadline}, fmt.Sprintf(
 			"min_healthy_time (%s) must be shorter than healthy_deadline (%s): a task could never be healthy for long enough in time", c.MinHealthyTime, c.HealthyDeadline)})

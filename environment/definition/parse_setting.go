@@ -54,6 +54,10 @@ func (p *parser) setting(path string, n *yamlfile.Node) (ok bool) {
 		c.Method, ok = readWord(n, "method", Replace, Surge)
 	case "deployment.min_healthy_percent":
 		c.MinHealthyPercent, ok = readInteger(n, "a percentage", 0, 100)
+	case "deployment.max_unavailable":
+		c.MaxUnavailable, ok = readBudget(n)
+	case "deployment.max_surge":
+		c.MaxSurge, ok = readBudget(n)
 	case "deployment.max_over":
 		c.MaxOver, ok = readInteger(n, "a number of hosts", 1, maxMaxOver)
 	case "deployment.min_healthy_time":

@@ -108,15 +108,20 @@ func TestParse(t *testing.T) {
 		text string
 		want *definition.Definition
 	}{
-		"what is left out has defaults":             {smallest, defaults},
-		"everything may be given":                   {everything, full},
-		"with Surge all hosts stay healthy":         {strings.Replace(smallest, "min_healthy_percent: 75", "method: Surge", 1), &surge},
-		"no variables are the same as none given":   {strings.Replace(smallest, "yaml}", "yaml, vars: {}}", 1), defaults},
-		"a healthy time of nothing needs no unit":   {strings.Replace(smallest, "75", "75, min_healthy_time: 0", 1), defaults},
-		"the default healthy time can be given":     {strings.Replace(smallest, "75", "75, min_healthy_time: 0s", 1), defaults},
-		"deadlines may be the same":                 {strings.Replace(smallest, "75", "75, healthy_deadline: 10m", 1), with(defaults, func(c *definition.Configuration) { c.HealthyDeadline = 10 * minutes })},
-		"no failure at all is a budget, too":        {strings.Replace(smallest, "75", "75, max_failed: 0", 1), with(defaults, func(c *definition.Configuration) { c.MaxFailed = &budget.Budget{} })},
-		"Replace ignores how many may be doubled":   {strings.Replace(smallest, "75", "75, max_over: 100000", 1), with(defaults, func(c *definition.Configuration) { c.MaxOver = 100_000 })},
+		"what is left out has defaults":           {smallest, defaults},
+		"everything may be given":                 {everything, full},
+		"with Surge all hosts stay healthy":       {strings.Replace(smallest, "min_healthy_percent: 75", "method: Surge", 1), &surge},
+		"no variables are the same as none given": {strings.Replace(smallest, "yaml}", "yaml, vars: {}}", 1), defaults},
+		"a healthy time of nothing needs no unit": {strings.Replace(smallest, "75", "75, min_healthy_time: 0", 1), defaults},
+		"the default healthy time can be given":   {strings.Replace(smallest, "75", "75, min_healthy_time: 0s", 1), defaults},
+		"deadlines may be the same":               {strings.Replace(smallest, "75", "75, healthy_deadline: 10m", 1), with(defaults, func(c *definition.Configuration) { c.HealthyDeadline = 10 * minutes })},
+		"no failure at all is a budget, too":      {strings.Replace(smallest, "75", "75, max_failed: 0", 1), with(defaults, func(c *definition.Configuration) { c.MaxFailed = &budget.Budget{} })},
+		"Replace ignores how many may be doubled": {strings.Replace(smallest, "75", "75, max_over: 100000", 1), with(defaults, func(c *definition.Configuration) { c.MaxOver = 100_000 })},
+		"hosts may be without a task": {strings.Replace(smallest, "min_healthy_percent: 75", "max_unavailable: 10%", 1), with(defaults, func(c *definition.Configuration) {
+			c.MinHealthyPercent, c.MaxUnavailable = 0, &budget.Budget{Percent: 10}
+		})},
+		"many hosts may have two tasks":             {strings.Replace(smallest, "75", "75, max_surge: '2'", 1), with(defaults, func(c *definition.Configuration) { c.MaxOver, c.MaxSurge = 0, &budget.Budget{Count: 2} })},
+		"Replace has no hosts with two tasks":       {strings.Replace(smallest, "75", "75, max_surge: 0", 1), with(defaults, func(c *definition.Configuration) { c.MaxOver, c.MaxSurge = 0, &budget.Budget{} })},
 		"a name may end in a number and be a depth": {strings.Replace(smallest, "Prod", "Prod/eu.1/2", 1), renamed(defaults, "SomeEnvironment/Prod/eu.1/2")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -227,6 +232,8 @@ func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
 		surge("min_healthy_time: 0"): true, surge("min_healthy_time: '0'"): true, surge("min_healthy_time: 1.5s"): true, surge("min_healthy_time: 1"): false, surge("min_healthy_time: -1s"): false, surge("healthy_deadline: 0"): false, surge("healthy_deadline: 1m30s"): true,
 		surge("healthy_deadline: 5"): false, surge("healthy_deadline: 5min"): false, surge("healthy_deadline: ''"): false, surge("progress_deadline: 1d"): false, surge("progress_deadline: 10h"): true, surge("progress_deadline: 10 h"): false,
 		surge("max_failed: 0"): true, surge("max_failed: 3"): true, surge("max_failed: '3'"): true, surge("max_failed: 2.5%"): true, surge("max_failed: -1"): false, surge("max_failed: few"): false, surge("max_failed: []"): false,
+		surge("max_unavailable: 0"): true, surge("max_unavailable: 1, min_healthy_percent: 1"): false, surge("max_surge: 1, max_over: 1"): false, surge("max_surge: few"): false, surge("max_surge: 10%"): true,
+		deployment("{max_unavailable: 1}"): true, deployment("{max_unavailable: []}"): false,
 		surge("auto_rollback: true"): true, surge("auto_rollback: 'false'"): true, surge("auto_rollback: yes please"): false, surge("auto_rollback: 1"): false,
 		surge("drift: repair"): true, surge("drift: report"): true, surge("drift: ignore"): false, surge("drfit: report"): false,
 	}, func(file string) error {

@@ -10,6 +10,8 @@ import (
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/deployster-go/deployster/internal/budget"
 )
 
 // YAML is the definition as a file that Parse reads to the same, with all
@@ -34,9 +36,13 @@ func (d *Definition) tree() map[string]any {
 		return nil // no Parse, Set or log has made it
 	}
 	numbers(tree)
-	if d.Deployment.MaxFailed != nil { // a count is a number to people
-		deployment, _ := tree["deployment"].(map[string]any)
-		deployment["max_failed"], _ = typed(d.Deployment.MaxFailed.String())
+	deployment, _ := tree["deployment"].(map[string]any)
+	for name, b := range map[string]*budget.Budget{
+		"max_failed": d.Deployment.MaxFailed, "max_unavailable": d.Deployment.MaxUnavailable, "max_surge": d.Deployment.MaxSurge,
+	} {
+		if b != nil { // a count is a number to people
+			deployment[name], _ = typed(b.String())
+		}
 	}
 	if d.InstanceGroup.MaxLeaving != nil {
 		group, _ := tree["instance_group"].(map[string]any)

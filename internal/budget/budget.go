@@ -24,6 +24,18 @@ func (b Budget) Of(n int) int {
 	return int(math.Floor(b.Percent * float64(n) / 100))
 }
 
+// Up is how many there may be of n when a percentage is rounded up.
+func (b Budget) Up(n int) int {
+	if b.Count > 0 {
+		return b.Count
+	}
+	const noise = 1e-9 // of percentages that are no sums of powers of two
+	return int(math.Ceil(b.Percent*float64(n)/100 - noise))
+}
+
+// None reports whether the budget is of nothing, of however many.
+func (b Budget) None() bool { return b.Count == 0 && b.Percent == 0 }
+
 // Parse reads "2" or "10%".
 func Parse(text string) (Budget, error) {
 	if number, ok := strings.CutSuffix(text, "%"); ok {

@@ -330,7 +330,7 @@ func noticeSurprises(a *app.App, d draft) {
 	case hosts == 0:
 		fmt.Fprintf(a.Err, "note: the query %s selects no hosts at present: desired 0\n", view.Clean(d.InstanceGroup.Query))
 	case neverStops(d.Deployment, hosts):
-		fmt.Fprintf(a.Err, "note: with Replace and a min_healthy_percent of %d no running task of %s may ever be stopped: a later revision needs env deploy --min-healthy-percent, or the method Surge\n",
-			d.Deployment.MinHealthyPercent, phrase.Count(hosts, "host"))
+		fmt.Fprintf(a.Err, "note: with Replace and a %s no running task of %s may ever be stopped: a later revision needs env deploy --min-healthy-percent, or the method Surge\n",
+			strings.Replace(d.Deployment.MinimumSetting(), " ", " of ", 1), phrase.Count(hosts, "host"))
 	}
 }

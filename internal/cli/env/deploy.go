@@ -2,6 +2,7 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/engines"
@@ -28,6 +30,7 @@ type deployOptions struct {
 	revision                   int
 	method                     string
 	minHealthyPercent, maxOver int
+	maxUnavailable, maxSurge   string
 	change                     environment.Change // of the deployment configuration, for this deployment
 	reason                     string
 	wait                       bool
@@ -40,6 +43,8 @@ func (o *deployOptions) register(c *cobra.Command) {
 	flags.StringVar(&o.method, "method", "", "for this deployment: Replace or Surge")
 	flags.IntVar(&o.minHealthyPercent, "min-healthy-percent", 0, "for this deployment: how many of the hosts keep a healthy task, in percent")
 	flags.IntVar(&o.maxOver, "max-over", 0, "for this deployment: how many hosts have two tasks at once, at most (Surge)")
+	flags.StringVar(&o.maxUnavailable, "max-unavailable", "", "for this deployment: how many hosts may be without a healthy task, such as 2 or 10%")
+	flags.StringVar(&o.maxSurge, "max-surge", "", "for this deployment: how many hosts have two tasks at once, at most, such as 2 or 10% (Surge)")
 	flags.BoolVar(&o.wait, "wait", false, "follow the deployment to its end, and run a controller where none is at work")
 	arguments.RegisterReason(c, &o.reason)
 	o.work.registerWatch(c)
@@ -58,6 +63,11 @@ func (o *deployOptions) complete(c *cobra.Command, name string) error {
 	}
 	if err := o.work.check(); err != nil {
 		return err
+	}
+	for _, pair := range [][2]string{{"min-healthy-percent", "max-unavailable"}, {"max-over", "max-surge"}} {
+		if c.Flags().Changed(pair[0]) && c.Flags().Changed(pair[1]) {
+			return exit.Usage("--%s and --%s are two ways to say the same: give one of them", pair[0], pair[1])
+		}
 	}
 	if c.Flags().Changed("method") {
 		for _, known := range []definition.Method{definition.Replace, definition.Surge} {
@@ -81,6 +91,22 @@ func (o *deployOptions) complete(c *cobra.Command, name string) error {
 		}
 		o.change.MaxOver = &o.maxOver
 	}
+	return errors.Join(
+		readBudget(c, "max-unavailable", o.maxUnavailable, &o.change.MaxUnavailable),
+		readBudget(c, "max-surge", o.maxSurge, &o.change.MaxSurge),
+	)
+}
+
+// readBudget reads a flag that is a count or a percentage of hosts, if it is given.
+func readBudget(c *cobra.Command, flag, text string, to **budget.Budget) error {
+	if !c.Flags().Changed(flag) {
+		return nil
+	}
+	b, err := budget.Parse(text)
+	if err != nil {
+		return exit.Usage("--%s: %w", flag, err)
+	}
+	*to = &b
 	return nil
 }
 
@@ -130,8 +156,8 @@ func newRollbackCommand(a *app.App) *cobra.Command {
 whose deployment finished last before the one that is deployed, unless it was
 reverted; while a rollback is under way, the revision must be given. The newer ones
 are reverted, also one whose deployment is under way. The rollback may
-be faster or less careful than the revision says (--method, --min-healthy-percent,
---max-over), until it has finished.
+be faster or less careful than the revision says (--method, --min-healthy-percent or
+--max-unavailable, --max-over or --max-surge), until it has finished.
 
 The command sets the desired state; see "env deploy", also for --wait.`,
 		Example: `  deployster env rollback shop/prod --reason 'drops sessions'
