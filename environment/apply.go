@@ -33,16 +33,7 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 	p := read(e.Data)
 	switch e.Name {
 	case EventCreated, EventUpdated:
-		if p.Definition == nil || strconv.Itoa(len(s.revisions)+1) != e.Revision {
-			return
-		}
-		if e.Name == EventCreated {
-			s.firstRevision = len(s.revisions) + 1
-		}
-		p.Definition.Name, s.deleted = s.name, false
-		s.revisions = append(s.revisions, &revision{Revision: Revision{
-			Number: len(s.revisions) + 1, Base: p.Base, By: p.By, Seq: e.Seq, CreatedAt: e.CreatedAt, Definition: p.Definition,
-		}})
+		s.applyRevision(e, p)
 		return
 	case EventStarted:
 		s.applyStarted(e, p)
@@ -73,6 +64,26 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 		return
 	}
 	s.refreshAll(e.CreatedAt)
+}
+
+// applyRevision adds a revision.
+func (s *State) applyRevision(e deploylog.Event, p payload) {
+	number := len(s.revisions) + 1
+	if p.Definition == nil || strconv.Itoa(number) != e.Revision {
+		return
+	}
+	if e.Name == EventCreated {
+		s.firstRevision = number
+	}
+	p.Definition.Name, s.deleted = s.name, false
+	r := &revision{task: number, Revision: Revision{
+		Number: number, Base: p.Base, By: p.By, Seq: e.Seq, CreatedAt: e.CreatedAt, Definition: p.Definition,
+	}}
+	if p.Task > 0 && p.Task >= s.firstRevision && p.Task < number {
+		r.task = s.taskOf(p.Task)
+		r.TaskOf = r.task
+	}
+	s.revisions = append(s.revisions, r)
 }
 
 // applyStarted makes a deployment the active one.
@@ -164,7 +175,7 @@ func (s *State) applyDeleted(e deploylog.Event) {
 	s.deleted, s.active, s.pause, s.kept, s.lastFinished = true, nil, nil, nil, 0
 	s.tasksLeft = slices.ContainsFunc(s.hosts, func(h *host) bool { return !h.lost && len(h.tasks) > 0 })
 	s.hosts, s.byName, s.hostsKnown = nil, map[string]*host{}, false
-	s.sets, s.overdue, s.timers, s.total, s.current = [classCount]set{}, nil, nil, totals{}, map[int]int{}
+	s.sets, s.overdue, s.adoptable, s.timers, s.total, s.current = [classCount]set{}, nil, nil, nil, totals{}, map[int]int{}
 }
 
 const lostHost = "its host is no longer in the inventory"
@@ -223,8 +234,14 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 		if e.Name == EventTaskStarted {
 			t = h.add(revision)
 		}
+		if begins := e.Name == EventTaskStarted || e.Name == EventTaskAdopted; begins && t != nil {
+			t.of = revision
+			if e.Deployment == s.active.ID && revision == s.activeTask() {
+				t.of = s.active.Revision
+			}
+		}
 		switch {
-		case t == nil:
+		case t == nil || e.Name == EventTaskAdopted: // which nothing has happened to
 		case t.apply(e):
 			h.remove(revision)
 		case h.lost && t.available():
@@ -246,9 +263,10 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 // progress, and reports whether it is progress. A task that keeps dying and
 // restarting is none.
 func (s *State) progresses(h *host, e deploylog.Event, revision int, repeated bool) bool {
-	started := e.Name == EventTaskStarted && revision == s.active.Revision
+	own := revision == s.activeTask()
+	started := e.Name == EventTaskStarted && own
 	first := started && !s.started
 	h.started, s.started = h.started || started, s.started || started
-	done := e.Name == EventTaskFinished && revision == s.active.Revision || e.Name == EventTaskTerminated
+	done := e.Name == EventTaskFinished && own || e.Name == EventTaskTerminated
 	return !repeated && done || first
 }

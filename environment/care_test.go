@@ -41,6 +41,7 @@ func TestHostsThatVanishFromTheInventoryForAMomentKeepTheirTasks(t *testing.T) {
 func TestHostsThatLeaveDoNotMakeUpForThoseThatStay(t *testing.T) {
 	w := deployed(t, 10, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 75 })
 	w.update(func(d *definition.Definition) {
+		image("log-daemon:2")(d)
 		d.InstanceGroup = definition.InstanceGroup{Query: "fewer", MaxLeaving: most(6)}
 	}, hosts(4))
 	stops := 0

@@ -32,6 +32,7 @@ const (
 	EventTaskLost              = "task-lost" // its host does not answer
 	EventTaskDrifted           = "task-drifted"
 	EventTaskRecovered         = "task-recovered" // without any action of ours
+	EventTaskAdopted           = "task-adopted"   // it is what a later revision wants, and was not touched
 	EventTaskTerminating       = "task-terminating"
 	EventTaskTerminated        = "task-terminated"
 	EventTaskTerminationFailed = "task-termination-failed"
@@ -42,7 +43,7 @@ func EventNames() []string {
 	return []string{
 		EventCreated, EventUpdated, EventStarted, EventFinished, EventFailed, EventStuck, EventPaused, EventResumed, EventHostsChanged, EventHostsHeld, EventDeleted,
 		EventTaskStarted, EventTaskLaunched, EventTaskFinished, EventTaskFailed, EventTaskDeadlinePassed, EventTaskDied, EventTaskLost, EventTaskDrifted,
-		EventTaskRecovered, EventTaskTerminating, EventTaskTerminated, EventTaskTerminationFailed,
+		EventTaskRecovered, EventTaskAdopted, EventTaskTerminating, EventTaskTerminated, EventTaskTerminationFailed,
 	}
 }
 
@@ -108,6 +109,8 @@ type payload struct {
 	Version    int                    `json:"version"`
 	Definition *definition.Definition `json:"definition,omitempty"`
 	Base       int                    `json:"base,omitempty"`
+	Task       int                    `json:"task_of,omitempty"` // the revision that has the same task
+	From       int                    `json:"from,omitempty"`    // the revision that a task is adopted from
 	Kind       DeploymentKind         `json:"kind,omitempty"`
 	Change     Change                 `json:"configuration,omitzero"`
 	Reverts    []int                  `json:"reverts,omitempty"`

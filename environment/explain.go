@@ -13,6 +13,9 @@ func (s *State) Explain(t deploylog.Target, now time.Time) []Reason {
 		return s.undeployedReasons()
 	}
 	s.advance(now)
+	if name, revision, host, ok := taskOf(t); ok && name == s.name {
+		t = s.TaskTarget(revision, host)
+	}
 	var all []Reason
 	if t == s.target {
 		all = s.deploymentReasons()

@@ -114,7 +114,7 @@ func TestADeploymentDoesNotTakeHostsThatAMistakeLeavesOut(t *testing.T) {
 	}
 	w.propose(SetHosts{Selected: hosts(1)})
 	w.propose(ConfirmHosts{Hosts: hosts(1), By: "alice@host"})
-	w.can("terminate 1 h1", "terminate 1 h2", "terminate 1 h3", "terminate 1 h4")
+	w.can("terminate 1 h2", "terminate 1 h3", "terminate 1 h4")
 
 	w = deployed(t, 4, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 })
 	w.update(image("log-daemon:2"), hosts(1))

@@ -33,7 +33,7 @@ func (h *host) find(revision int) *task {
 func (h *host) add(revision int) *task {
 	t := h.find(revision)
 	if t == nil {
-		t = &task{revision: revision}
+		t = &task{revision: revision, of: revision}
 		i, _ := slices.BinarySearchFunc(h.tasks, revision, func(t *task, r int) int { return t.revision - r })
 		h.tasks = slices.Insert(h.tasks, i, t)
 	}
@@ -81,6 +81,7 @@ type hostStatus struct {
 	inFlight  bool // the next step was begun and has no result
 	retrying  bool // it waits for a retry that may well succeed
 	overdue   bool // its healthy deadline has passed, which is not recorded
+	adoptable bool // it has a healthy task of an earlier revision with the same task, which is not recorded
 }
 
 // evaluate computes the status of a host, and when time alone changes it; zero is
@@ -94,12 +95,12 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 	st.serving = st.available && h.desired
 	var current *task
 	if h.desired {
-		current = h.find(f.Revision)
+		current = h.find(s.activeTask())
 	}
 	var task *task // which the next step is done with; nil for the Start of a new one
 	st.class, st.kind, task = s.nextAction(h, current)
 	st.settled = st.kind == "" || st.kind == Start && task != nil && task.available() // drift is repaired while the deployment proceeds
-	st.task = f.Revision
+	st.task, st.adoptable = s.activeTask(), s.adopts(current)
 	if task != nil {
 		// The result of another step would never come, if a controller died.
 		st.task, st.inFlight = task.revision, task.inFlight() && (st.kind == Start) == (task.status == TaskStarting)

@@ -364,11 +364,11 @@ func TestHostsThatGoAreNotCleanedBeforeOthersAreHealthy(t *testing.T) {
 	w.update(func(d *definition.Definition) {
 		d.InstanceGroup = definition.InstanceGroup{Query: "other", MaxLeaving: &budget.Budget{Percent: 100}}
 	}, []string{"h3", "h4"})
-	w.can("start 2 h3", "start 2 h4", "terminate 1 h1")
+	w.can("start 1 h3", "start 1 h4", "terminate 1 h1")
 	w.begin("terminate 1 h1")
-	w.can("terminate 1 h1", "start 2 h3", "start 2 h4")
-	w.done("start 2 h3")
-	w.can("terminate 1 h1", "start 2 h4", "terminate 1 h2")
+	w.can("terminate 1 h1", "start 1 h3", "start 1 h4")
+	w.done("start 1 h3")
+	w.can("terminate 1 h1", "start 1 h4", "terminate 1 h2")
 }
 
 func TestNoHostsAreDesiredZero(t *testing.T) {

@@ -82,7 +82,7 @@ func (s *State) update(c Update) ([]deploylog.Event, error) {
 	if len(definition.Diff(base.Definition, c.Definition)) == 0 {
 		return nil, refusal.New(NothingChanged, "revision %d of environment %s already has this definition: nothing was changed", c.Base, s.name)
 	}
-	return s.revise(EventUpdated, payload{Definition: c.Definition, Base: c.Base, By: c.By}), nil
+	return s.revise(EventUpdated, payload{Definition: c.Definition, Base: c.Base, Task: s.taskIn(c.Definition), By: c.By}), nil
 }
 
 // describe says who made a revision when, and what differs from its base.
@@ -223,7 +223,7 @@ func (s *State) blockedByHealthy(d deploymentRequest) bool {
 		if h == nil || h.lost {
 			continue
 		}
-		if current := h.find(d.revision); h.availableTasks() > 0 && (current == nil || !current.available()) {
+		if current := h.find(s.taskOf(d.revision)); h.availableTasks() > 0 && (current == nil || !current.available()) {
 			return true
 		}
 	}

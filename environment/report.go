@@ -39,7 +39,8 @@ type Revision struct {
 	By         string                 `json:"by,omitempty"`
 	Seq        int64                  `json:"event"`
 	CreatedAt  time.Time              `json:"created_at"`
-	Definition *definition.Definition `json:"definition"` // not to be changed
+	Definition *definition.Definition `json:"definition"`        // not to be changed
+	TaskOf     int                    `json:"task_of,omitempty"` // the earlier revision with the same task, with which that came; 0 is none
 }
 
 // DeploymentKind is why a deployment was started.
@@ -132,6 +133,8 @@ const (
 // TaskRow is one task.
 type TaskRow struct {
 	Revision int        `json:"revision"`
+	TaskOf   int        `json:"task_of,omitempty"` // the earlier revision with the same task, as which it was made; 0 is none
+	Target   string     `json:"target"`
 	Status   TaskStatus `json:"status"`
 	Seq      int64      `json:"event"` // that gave it the status
 	Since    time.Time  `json:"since"`

@@ -51,7 +51,7 @@ func (s *State) awaitsConfirm(step Step) bool {
 // needsConfirm reports whether a task that was started has to stay healthy for a
 // while.
 func (s *State) needsConfirm(step Step) bool {
-	return s.active != nil && step.Revision == s.active.Revision && s.configuration().MinHealthyTime > 0
+	return s.active != nil && step.Revision == s.activeTask() && s.configuration().MinHealthyTime > 0
 }
 
 // ProbeTargets yields the tasks that are to be probed from time to time.

@@ -43,7 +43,7 @@ func (s *simulation) unsettledHosts() (failing, waiting []string, problem string
 			if is, want := s.really(h); is != want {
 				return nil, nil, fmt.Sprintf("on %s is %s, not %s", h.name, is, want)
 			}
-		case t != nil && !t.up() && t.failures >= 3 && do.revision == f.revision && s.behaves(place{h.name, f.revision}) == bad:
+		case t != nil && !t.up() && t.failures >= 3 && do.revision == f.task && s.behaves(place{h.name, f.task}) == bad:
 			failing = append(failing, h.name)
 		case do.class != classFree && n.rooms(Can{Disrupt: true})[do.class] <= 0:
 			waiting = append(waiting, h.name)
@@ -105,7 +105,7 @@ func (s *simulation) really(h *naiveHost) (is, want string) {
 		all = append(all, fmt.Sprintf("%s %d", now, revision))
 	}
 	if want = ""; h.wanted {
-		want = fmt.Sprintf("%s %d", sound, s.naive.force.revision)
+		want = fmt.Sprintf("%s %d", sound, s.naive.force.task)
 	}
 	return strings.Join(all, ", "), want
 }

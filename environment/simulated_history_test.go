@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/definition"
 )
 
 // note takes note of an event, and wants it to be one that may happen now.
@@ -23,13 +24,27 @@ func (n *naive) note(s *simulation, e deploylog.Event) {
 	}
 	switch e.Name {
 	case EventCreated, EventUpdated:
-		n.revisions = append(n.revisions, p.Definition)
+		n.define(e, p.Definition)
 	case EventStarted:
 		n.start(s, e, p)
 	case EventDeleted:
 		n.deleted(s, p)
 	default:
 		n.noteOwn(s, e, p)
+	}
+}
+
+// define takes note of a revision.
+func (n *naive) define(e deploylog.Event, d *definition.Definition) {
+	n.revisions = append(n.revisions, d)
+	if e.Name == EventCreated {
+		n.first = len(n.revisions)
+	}
+	for i := n.first - 1; i < len(n.revisions); i++ {
+		if same(n.revisions[i].Task, d.Task) {
+			n.tasks = append(n.tasks, i+1)
+			return
+		}
 	}
 }
 
@@ -42,8 +57,9 @@ func (n *naive) start(s *simulation, e deploylog.Event, p payload) {
 		id: e.Deployment, kind: p.Kind, revision: number(e), progress: e.CreatedAt, moved: true, late: map[place]bool{}, counted: map[string]bool{}, automatic: p.Automatic,
 		configuration: p.Change.apply(n.revisions[number(e)-1].Deployment),
 	}
+	f.task = n.tasks[f.revision-1]
 	if n.force = f; p.Kind == ByDelete {
-		f.revision = 0 // of which no host is to have a task
+		f.revision, f.task = 0, 0 // of which no host is to have a task
 	}
 	for _, reverted := range p.Reverts {
 		n.bad[reverted] = true
@@ -199,6 +215,13 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 		n.noteLate(s, h, at)
 		return
 	}
+	if e.Name == EventTaskAdopted {
+		n.noteAdopted(s, e, t, at)
+		return
+	}
+	if e.Name == EventTaskStarted {
+		t.of = f.revision
+	}
 	if t.note(e); h.lost && t.up() {
 		t.status = TaskLost
 	}
@@ -206,13 +229,23 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 		delete(h.tasks, at.revision)
 	}
 	if e.Deployment == f.id {
-		n.noteProgress(e, h, at.revision == f.revision)
+		n.noteProgress(e, h, at.revision == f.task)
 	}
+}
+
+// noteAdopted wants a task to be adopted only where it is healthy and what the revision
+// in force wants.
+func (n *naive) noteAdopted(s *simulation, e deploylog.Event, t *naiveTask, at place) {
+	f := n.force
+	if e.Deployment != f.id || at.revision != f.task || !n.adopts(n.host(at.host)) || read(e.Data).From != t.of {
+		s.fail("%s is adopted by revision %d, which has it already or does not want it", e.Target, f.revision)
+	}
+	t.of = f.revision
 }
 
 // noteLate wants a task to be late when it is, and but once.
 func (n *naive) noteLate(s *simulation, h *naiveHost, at place) {
-	if due := n.lateAt(h); due.IsZero() || due.After(s.now) || at.revision != n.force.revision {
+	if due := n.lateAt(h); due.IsZero() || due.After(s.now) || at.revision != n.force.task {
 		s.fail("the task on %s is late too early, or again: it was first started at %s", at.host, h.tasks[at.revision].first)
 	}
 	n.force.late[at] = true

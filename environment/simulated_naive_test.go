@@ -12,6 +12,8 @@ import (
 // the machine but what events say, and is what that is measured against.
 type naive struct {
 	revisions []*definition.Definition
+	tasks     []int // of each revision the first since the creation that has the same task, which is how its tasks are known
+	first     int   // since the creation
 	force     *inForce
 	hosts     map[string]*naiveHost
 	names     []string // of the hosts, sorted
@@ -28,6 +30,7 @@ type inForce struct {
 	id                             string
 	kind                           DeploymentKind
 	revision                       int
+	task                           int // of the revision
 	configuration                  definition.Configuration
 	reached, stuck, paused, passed bool
 	tried                          bool      // a task of it was begun
@@ -45,6 +48,7 @@ type naiveHost struct {
 }
 
 type naiveTask struct {
+	of       int // revision that has it
 	status   TaskStatus
 	vain     bool   // it was tried in vain to terminate it
 	failures int    // in a row
@@ -165,14 +169,14 @@ func (n *naive) mine(h *naiveHost) *naiveTask {
 	if !h.wanted {
 		return nil
 	}
-	return h.tasks[n.force.revision]
+	return h.tasks[n.force.task]
 }
 
 // failed are the hosts that count against max_failed.
 func (n *naive) failed() []*naiveHost {
 	return n.there(func(h *naiveHost) bool {
 		t := n.mine(h)
-		return t != nil && !t.up() && (t.blamed == n.force.id || n.force.late[place{h.name, n.force.revision}])
+		return t != nil && !t.up() && (t.blamed == n.force.id || n.force.late[place{h.name, n.force.task}])
 	})
 }
 
@@ -209,7 +213,7 @@ func (n *naive) next(h *naiveHost) todo {
 func (n *naive) old(h *naiveHost) (old []int) {
 	mine := n.mine(h)
 	for _, r := range sortedKeys(h.tasks) {
-		if mine == nil || r != n.force.revision {
+		if mine == nil || r != n.force.task {
 			old = append(old, r)
 		}
 	}
@@ -253,7 +257,7 @@ func (n *naive) end(h *naiveHost, leave []int) todo {
 
 // bring brings the task of the revision in force, when no other has to leave before.
 func (n *naive) bring(h *naiveHost) todo {
-	mine, revision := n.mine(h), n.force.revision
+	mine, revision := n.mine(h), n.force.task
 	switch {
 	case mine != nil && mine.status == TaskLost:
 		return todo{kind: awaitProbe}
@@ -300,9 +304,19 @@ func (n *naive) unsettled(h *naiveHost) bool {
 	return do.kind != "" && (do.kind != Start || !n.mine(h).up())
 }
 
+// adopts reports whether a healthy task is that of the revision in force, and is not said
+// to be.
+func (n *naive) adopts(h *naiveHost) bool {
+	mine := n.mine(h)
+	return mine.up() && mine.of != n.force.revision
+}
+
 // due reports whether something is to be recorded.
 func (n *naive) due(now time.Time, seen bool) string {
 	f := n.force
+	if n.known && seen && len(n.there(n.adopts)) > 0 {
+		return "an adoption"
+	}
 	if n.known && (f.kind == ByDelete || !f.reached && seen) && len(n.there(n.unsettled)) == 0 {
 		return "the end"
 	}
@@ -329,7 +343,7 @@ func (n *naive) stuckAt() time.Time {
 // lateAt is when a host's task is late, zero is never.
 func (n *naive) lateAt(h *naiveHost) time.Time {
 	f, t := n.force, n.mine(h)
-	if t == nil || t.up() || t.firstBy != f.id || f.paused || f.reached || f.late[place{h.name, f.revision}] {
+	if t == nil || t.up() || t.firstBy != f.id || f.paused || f.reached || f.late[place{h.name, f.task}] {
 		return time.Time{}
 	}
 	return latest(t.first, f.resumed).Add(time.Duration(f.configuration.HealthyDeadline))

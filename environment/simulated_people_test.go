@@ -156,6 +156,9 @@ func (s *simulation) defined() *definition.Definition {
 	if s.chance(0.3) {
 		d.Deployment.MaxSurge = s.hostsOrPercent()
 	}
+	if before := s.naive.revisions; len(before) > 0 && s.chance(0.3) { // only the hosts, or how it is deployed, or the task of an earlier one
+		d.Task = before[max(0, len(before)-1-s.IntN(3))].Task
+	}
 	if s.chance(0.4) {
 		d.Deployment.MaxFailed = pick(s, &budget.Budget{}, &budget.Budget{Count: 1}, &budget.Budget{Count: 2}, &budget.Budget{Percent: 30})
 	}

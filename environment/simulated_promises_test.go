@@ -109,11 +109,24 @@ func (n *naive) begins(s *simulation, step Step) {
 		}
 	}
 	n.keepsMinimum(s, step)
+	n.keepsUnchanged(s, step)
 	if step.Kind == Terminate {
 		n.sparesBelievedDead(s, step)
 	}
 	if step.Kind == Start {
 		n.keepsToMethod(s, step)
+	}
+}
+
+// keepsUnchanged wants no healthy task to be taken when nothing of the task has changed.
+func (n *naive) keepsUnchanged(s *simulation, step Step) {
+	f, h := n.force, n.host(step.Host)
+	t := h.tasks[step.Revision]
+	if f.kind == ByDelete || !h.wanted || !t.up() || !same(n.revisions[step.Revision-1].Task, n.revisions[f.revision-1].Task) {
+		return
+	}
+	if step.Kind == Terminate || t.status != TaskDrifted {
+		s.fail("%s %d on %s takes a healthy task, and revision %d has the same", step.Kind, step.Revision, h.name, f.revision)
 	}
 }
 
@@ -240,10 +253,10 @@ func (n *naive) reports(s *simulation, r Report) {
 	for _, row := range r.Rows {
 		want := row
 		want.Desired = 0
-		with := n.there(func(h *naiveHost) bool { return h.tasks[row.Revision] != nil })
+		with := n.there(func(h *naiveHost) bool { return h.has(row.Revision, (*naiveTask).there) })
 		if row.Revision == n.force.revision {
 			want.Desired = n.wanted()
-			with = n.there(func(h *naiveHost) bool { return h.tasks[row.Revision].up() })
+			with = n.there(func(h *naiveHost) bool { return h.has(row.Revision, (*naiveTask).up) })
 			want.Status = Deploying
 			if n.force.reached {
 				want.Status = Active
@@ -263,6 +276,18 @@ func (n *naive) reports(s *simulation, r Report) {
 		}
 	}
 }
+
+// has reports whether a host has such a task of a revision.
+func (h *naiveHost) has(revision int, such func(*naiveTask) bool) bool {
+	for _, t := range h.tasks {
+		if t.of == revision && such(t) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *naiveTask) there() bool { return t != nil }
 
 // same compares what must be equal.
 func same(a, b any) bool { return reflect.DeepEqual(a, b) }

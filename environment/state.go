@@ -43,16 +43,18 @@ type State struct {
 	lastFinished int       // the revision of the last deployment that has finished; 0 is none
 
 	// Derived.
-	sets    [classCount]set
-	overdue set
-	timers  heap.Heap[timer] // of hosts to re-evaluate, of which some may be outdated
-	total   totals
-	current map[int]int // tasks by revision; of the active one, those that are available
+	sets      [classCount]set
+	overdue   set
+	adoptable set
+	timers    heap.Heap[timer] // of hosts to re-evaluate, of which some may be outdated
+	total     totals
+	current   map[int]int // tasks by revision; of the active one, those that are available
 }
 
 // revision is a Revision and what became of it.
 type revision struct {
 	Revision
+	task       int  // the revision with which its task came; see State.taskOf
 	replaced   bool // it was deployed, and another was deployed after it
 	reverted   bool
 	undeployed bool // replaced, and the one after it has finished
@@ -92,6 +94,8 @@ func (s *State) Idle() bool {
 		return false
 	case s.pause != nil || s.active.Status == DeploymentStuck:
 		return true
+	case s.hostsKnown && !s.adoptable.empty():
+		return false
 	case !s.hostsKnown && s.kept != nil:
 		return true
 	case !s.finished || !s.hostsKnown:

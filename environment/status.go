@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
 )
 
 // Report returns the status of the environment.
@@ -26,7 +28,7 @@ func (s *State) Report() Report {
 		}
 		row := HostRow{Host: h.name, Desired: h.desired, Lost: h.lost, Failed: h.status.failed, Tasks: []TaskRow{}}
 		for _, t := range h.tasks {
-			row.Tasks = append(row.Tasks, t.row())
+			row.Tasks = append(row.Tasks, t.row(TaskTarget(s.name, t.revision, h.name)))
 		}
 		r.Hosts = append(r.Hosts, row)
 	}
@@ -61,8 +63,11 @@ func (s *State) row(v *revision) Row {
 	return row
 }
 
-func (t *task) row() TaskRow {
-	row := TaskRow{Revision: t.revision, Status: t.status, Seq: t.seq, Since: t.since, Failures: t.failures, Cause: t.cause}
+func (t *task) row(target deploylog.Target) TaskRow {
+	row := TaskRow{Revision: t.of, Target: string(target), Status: t.status, Seq: t.seq, Since: t.since, Failures: t.failures, Cause: t.cause}
+	if t.of != t.revision {
+		row.TaskOf = t.revision
+	}
 	if !t.available() && t.retryAt.After(t.since) {
 		row.Next = t.retryAt
 	}

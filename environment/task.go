@@ -8,7 +8,8 @@ import (
 
 // task is a task that exists, or may exist.
 type task struct {
-	revision     int
+	revision     int // with which it came: its number in names, targets and variables
+	of           int // revision whose task it is now, which may be a later one with the same task
 	status       TaskStatus
 	seq          int64
 	since        time.Time

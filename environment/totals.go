@@ -19,7 +19,7 @@ func (s *State) modify(h *host, now time.Time, change func()) {
 
 // refreshAll re-evaluates all hosts.
 func (s *State) refreshAll(now time.Time) {
-	s.sets, s.overdue, s.timers, s.total = [classCount]set{}, nil, s.timers[:0], totals{}
+	s.sets, s.overdue, s.adoptable, s.timers, s.total = [classCount]set{}, nil, nil, s.timers[:0], totals{}
 	clear(s.current)
 	for _, h := range s.hosts {
 		s.refresh(h, now)
@@ -68,9 +68,12 @@ func (s *State) count(h *host, by int) {
 	if h.status.overdue {
 		put(&s.overdue)
 	}
+	if h.status.adoptable {
+		put(&s.adoptable)
+	}
 	for _, t := range h.tasks {
-		if t.available() || s.active.Kind == ByDelete || t.revision != s.active.Revision {
-			s.current[t.revision] += by
+		if t.available() || s.active.Kind == ByDelete || t.of != s.active.Revision {
+			s.current[t.of] += by
 		}
 	}
 }

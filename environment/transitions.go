@@ -13,6 +13,11 @@ import (
 // transitions returns the events of what has become true and is not recorded.
 func (s *State) transitions(now time.Time, can Can) []deploylog.Event {
 	f := s.active
+	if s.hostsKnown && can.Disrupt { // otherwise what is recorded as healthy may not be
+		if adopted := s.adoptionEvents(); len(adopted) > 0 {
+			return adopted
+		}
+	}
 	if s.hostsKnown && s.total.unsettled == 0 {
 		switch {
 		case f.Kind == ByDelete:
@@ -53,7 +58,7 @@ func (s *State) deadlineEvents() (events []deploylog.Event) {
 		}
 		h := s.hosts[i]
 		events = append(events, deploylog.Event{
-			Deployment: s.active.ID, Target: TaskTarget(s.name, s.active.Revision, h.name), Revision: strconv.Itoa(s.active.Revision), Name: EventTaskDeadlinePassed, Attempt: 1,
+			Deployment: s.active.ID, Target: TaskTarget(s.name, s.activeTask(), h.name), Revision: strconv.Itoa(s.activeTask()), Name: EventTaskDeadlinePassed, Attempt: 1,
 			Data: payload{Code: DeadlinePassed, Error: message}.data(),
 		})
 		if len(events) == maxDeadlineEvents {

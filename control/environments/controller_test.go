@@ -87,7 +87,7 @@ func TestABadRevisionIsRolledBackByItselfIfItIsToBe(t *testing.T) {
 		w.create(daemon("web"), "a", "b")
 		w.deploy("web", 1)
 		w.untilIdle()
-		other := daemon("web", auto)
+		other := daemon("web", auto, image("2"))
 		other.InstanceGroup.Query = "others" // so that the hosts to go back to must be found out
 		w.inventory("others", "b", "c")
 		w.update(1, other)

@@ -86,3 +86,22 @@ func shown(value any) string {
 	}
 	return text
 }
+
+// SameTask reports whether two definitions have the same task: the same manifest with the
+// same variables and all else that it carries.
+func SameTask(a, b *Definition) bool {
+	if a.Task.Manifest != b.Task.Manifest || a.Task.Digest != b.Task.Digest {
+		return false
+	}
+	texts := [2][]byte{}
+	for i, t := range []TaskSpec{a.Task, b.Task} {
+		if len(t.Includes) == 0 { // nil of one that former versions made: the same text includes nothing
+			t.Includes = nil
+		}
+		var err error
+		if texts[i], err = json.Marshal(t); err != nil {
+			return false
+		}
+	}
+	return bytes.Equal(texts[0], texts[1])
+}

@@ -146,11 +146,12 @@ func concerns(s *environment.State, t deploylog.Target) bool {
 	}
 	d, _ := s.ActiveDeployment()
 	for _, h := range s.Report().Hosts {
-		if h.Desired && t == environment.TaskTarget(s.Name(), d.Revision, h.Host) {
+		named := t == environment.TaskTarget(s.Name(), d.Revision, h.Host) // also where it shares the task of an earlier one
+		if h.Desired && (named || t == s.TaskTarget(d.Revision, h.Host)) {
 			return true
 		}
 		for _, task := range h.Tasks {
-			if t == environment.TaskTarget(s.Name(), task.Revision, h.Host) {
+			if t == deploylog.Target(task.Target) || t == environment.TaskTarget(s.Name(), task.Revision, h.Host) {
 				return true
 			}
 		}

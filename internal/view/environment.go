@@ -181,6 +181,9 @@ func (d *document) task(t environment.TaskRow) (mark, text string) {
 		environment.TaskFailed: d.style.red("✘"), environment.TaskDied: d.style.red("✘"), environment.TaskLost: d.style.yellow("?"),
 	}[t.Status]
 	text = fmt.Sprintf("revision %d %s since %s%s", t.Revision, clean(string(t.Status)), phrase.Moment(t.Since), event(t.Seq))
+	if t.TaskOf > 0 {
+		text += fmt.Sprintf(", task of revision %d", t.TaskOf)
+	}
 	if t.Failures > 1 {
 		text += fmt.Sprintf(", %d failures in a row", t.Failures)
 	}
@@ -238,13 +241,14 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 		mark = d.style.red("✘")
 	case environment.EventPaused, environment.EventHostsHeld, environment.EventTaskDeadlinePassed, environment.EventTaskLost, environment.EventTaskDrifted:
 		mark = d.style.yellow("!")
-	case environment.EventFinished, environment.EventTaskFinished, environment.EventTaskRecovered, environment.EventTaskTerminated:
+	case environment.EventFinished, environment.EventTaskFinished, environment.EventTaskRecovered, environment.EventTaskAdopted, environment.EventTaskTerminated:
 		mark = d.style.green("✔")
 	case environment.EventTaskStarted, environment.EventTaskTerminating:
 		mark = d.style.cyan("●")
 	}
 	var data struct {
 		Kind               environment.DeploymentKind
+		From               int
 		By, Reason         string
 		Joined, Left, Lost []string
 		Error, Diff        string
@@ -256,6 +260,9 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	}
 	if e.Name == environment.EventStarted {
 		text += "  " + clean(cmp.Or(string(data.Kind), string(environment.ByDeploy))+" "+e.Deployment)
+	}
+	if e.Name == environment.EventTaskAdopted {
+		text += fmt.Sprintf("  by revision %s from revision %d", clean(e.Revision), data.From)
 	}
 	text += by(data.By) + because(data.Reason)
 	for _, hosts := range []struct {
