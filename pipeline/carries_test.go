@@ -1,9 +1,11 @@
 package pipeline
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -21,42 +23,83 @@ func (w *world) files(d *definition.Definition, id string) Files {
 	return carries
 }
 
-// carriedOracle knows with which files a deployment applies a manifest, from all that
-// the log has recorded.
+// carriedOracle knows how a deployment applies a step, from all that the log has recorded.
 type carriedOracle struct {
-	released map[string]Files
-	order    []string // of the deployments
-	later    []Files  // by definitions
-	since    map[string]int
-	applied  map[string]Files // by deployment and manifest, for those that have a choice of one
+	log     []payload                 // of the definitions, and of what was released
+	release map[string]int            // where in log a deployment was released, or adopted a definition
+	names   map[string]string         // of revisions, by deployment
+	applied map[[2]string]application // by deployment and step, since then
 }
 
 func (o *carriedOracle) apply(e deploylog.Event) {
-	if o.released == nil {
-		o.released, o.since, o.applied = map[string]Files{}, map[string]int{}, map[string]Files{}
+	if o.release == nil {
+		o.release, o.names, o.applied = map[string]int{}, map[string]string{}, map[[2]string]application{}
 	}
 	var p payload
 	_ = json.Unmarshal(e.Data, &p)
 	switch e.Name {
 	case EventDefined:
-		o.later = append(o.later, p.Carries)
+		o.log = append(o.log, p)
+		for deployment, revision := range o.names {
+			if slices.Contains(p.Adopt, revision) {
+				o.release[deployment] = len(o.log) - 1
+				maps.DeleteFunc(o.applied, func(step [2]string, _ application) bool { return step[0] == deployment })
+			}
+		}
 	case pipelineStarted:
-		o.released[e.Deployment], o.since[e.Deployment] = p.Carries, len(o.later)
-		o.order = append(o.order, e.Deployment)
+		now := payload{Carries: p.Carries}
+		for _, before := range o.log {
+			now.Definition = cmp.Or(before.Definition, now.Definition)
+		}
+		o.release[e.Deployment], o.names[e.Deployment] = len(o.log), e.Revision
+		o.log = append(o.log, now)
 	}
 }
 
-// files are those of the release, or else the first of a later definition.
-func (o *carriedOracle) files(deployment, manifest string) Files {
-	if o.released[deployment] == nil {
-		return nil
-	}
-	for _, carries := range append([]Files{o.released[deployment]}, o.later[o.since[deployment]:]...) {
-		if _, ok := carries[manifest]; ok {
-			return carries
+// manifestOf is the manifest of a step in a definition; "" is none.
+func manifestOf(d *definition.Definition, step Step) string {
+	for _, s := range d.Stages {
+		if s.Name != step.Stage {
+			continue
+		}
+		if manifest, _ := s.Once(); step.Event == EventApplied {
+			return manifest
+		}
+		if s.Deploy == nil {
+			return ""
+		}
+		for _, h := range s.Deploy.Steps {
+			if h.Event == step.Event {
+				return h.Manifest
+			}
 		}
 	}
-	return nil
+	return ""
+}
+
+// of is how a step is to be applied: with the manifest of the first definition that has
+// it, from the one with which its revision was released or which that adopted, and the
+// files of the first release or definition since then that has these. What a former version
+// released follows the present definition.
+func (o *carriedOracle) of(step Step) (as application) {
+	since := o.log[o.release[step.Deployment]:]
+	if since[0].Carries == nil {
+		for _, p := range o.log {
+			if of := manifestOf(p.Definition, step); of != "" {
+				as.manifest = of
+			}
+		}
+		return as
+	}
+	for _, p := range since {
+		as.manifest = cmp.Or(as.manifest, manifestOf(p.Definition, step))
+	}
+	for i, p := range since {
+		if _, ok := p.Carries[as.manifest]; ok && (i == 0 || p.Version > 0) { // not those of other revisions
+			return application{as.manifest, p.Carries}
+		}
+	}
+	return as
 }
 
 // check finds a step that would not get the bytes that its revision carries, or that
@@ -66,14 +109,16 @@ func (o *carriedOracle) check(s *State) string {
 		if step.Manifest == "" {
 			continue
 		}
-		if want := o.files(step.Deployment, step.Manifest); !maps.Equal(step.Files, want) {
-			return fmt.Sprintf("%s of %s would apply %s with %v, its revision carries %v", step.Event, step.Target, step.Manifest, step.Files, want)
+		same := func(a, b application) bool { return a.manifest == b.manifest && maps.Equal(a.files, b.files) }
+		is := application{step.Manifest, step.Files}
+		if want := o.of(step); !same(is, want) {
+			return fmt.Sprintf("%s of %s would apply %v, and is to apply %v", step.Event, step.Target, is, want)
 		}
-		key := step.Deployment + " " + step.Manifest
-		if before, begun := o.applied[key]; begun && before != nil && !maps.Equal(step.Files, before) {
-			return fmt.Sprintf("%s of %s would apply %s with %v, others of its revision did with %v", step.Event, step.Target, step.Manifest, step.Files, before)
+		key := [2]string{step.Deployment, step.Stage + " " + step.Event}
+		if before, begun := o.applied[key]; begun && before.files != nil && !same(is, before) {
+			return fmt.Sprintf("%s of %s would apply %v, others of its revision did %v", step.Event, step.Target, is, before)
 		}
-		o.applied[key] = step.Files
+		o.applied[key] = is
 	}
 	return ""
 }
@@ -120,7 +165,7 @@ func TestARevisionKeepsTheFilesThatItWasReleasedWith(t *testing.T) {
 	w.do(Define{ID: "d2", Definition: define(run("one"), run("new", "one"), run("two", "new")), Carries: later})
 	w.wantFiles("one.yaml", carries)
 	w.do(Define{ID: "d3", Definition: define(run("one"), run("new", "one"), run("two", "new"), run("three", "two")), Carries: last})
-	if _, err := w.state.Preview(define(run("new"), run("two", "new")), nil); err != nil {
+	if _, err := w.state.Preview(&Define{Definition: define(run("new"), run("two", "new"))}, nil); err != nil {
 		t.Error(err)
 	}
 	w.until("v1", stageOf("one"), stageFinished)

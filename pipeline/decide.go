@@ -175,10 +175,11 @@ func (w *walk) stage(i int) bool {
 		return w.yield(w.tried(work))
 	case manifest != "" && !run.marks.has(EventApplied):
 		work := w.inStage(i, EventApplied)
-		work.Manifest, work.Files, work.Retries = manifest, w.d.files(manifest), retries
+		as := w.d.applies(stage.unit, manifest)
+		work.Manifest, work.Files, work.Retries = as.manifest, as.files, retries
 		if stage.Build != nil {
-			for _, kind := range stage.Build.Artifacts {
-				if !run.marks.has(definition.ArtifactReceived(kind)) {
+			for k, kind := range stage.Build.Artifacts {
+				if w.d.awaits(stage, run, k) {
 					work.Artifacts = append(work.Artifacts, kind)
 				}
 			}
@@ -191,12 +192,7 @@ func (w *walk) stage(i int) bool {
 // awaits reports whether an artifact is missing. A kind that was introduced after
 // the revision was registered is not waited for.
 func (d *deployment) awaits(stage *stageLayout, run *stageRun, kind int) bool {
-	for _, k := range stage.introducedKinds {
-		if k.at == kind && d.order <= k.after {
-			return false
-		}
-	}
-	return !run.marks.has(definition.ArtifactReceived(stage.Build.Artifacts[kind]))
+	return !d.cameLater(stage, kind) && !run.marks.has(definition.ArtifactReceived(stage.Build.Artifacts[kind]))
 }
 
 func (w *walk) deploy(i int) bool {
@@ -272,7 +268,8 @@ func (w *walk) host(at place) Step {
 		s.Event, s.Cause = hostFailed, k.describe()
 	case next > 0 && next < len(stage.chain)-1:
 		step := &stage.Deploy.Steps[next-1]
-		s.Manifest, s.Files, s.Retries = step.Manifest, w.d.files(step.Manifest), step.Retries
+		as := w.d.applies(stage.units[next-1], step.Manifest)
+		s.Manifest, s.Files, s.Retries = as.manifest, as.files, step.Retries
 		s = w.tried(s)
 	}
 	return s
@@ -299,11 +296,23 @@ func (d *deployment) next(stage *stageLayout, host *hostRun) int {
 }
 
 // skips reports whether an introduced step that is new on a host is left out all
-// the same: the revision is older than the step, and skipped it elsewhere.
+// the same: the revision is older than the step, has not adopted it, and skipped it
+// elsewhere.
 func (d *deployment) skips(step introduction) bool {
-	if d.order > step.after {
+	if !d.older(step) {
 		return false
 	}
 	_, gone := d.skipped[step.event]
 	return gone
+}
+
+// older reports whether the revision was registered before something was introduced, and
+// has not adopted it.
+func (d *deployment) older(step introduction) bool {
+	return d.order <= step.after && !d.adopted[step.unit]
+}
+
+// cameLater reports whether the revision is older than a kind of artifact.
+func (d *deployment) cameLater(stage *stageLayout, kind int) bool {
+	return slices.ContainsFunc(stage.introducedKinds, func(k introduction) bool { return k.at == kind && d.older(k) })
 }

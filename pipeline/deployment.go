@@ -23,6 +23,10 @@ type deployment struct {
 	brought  map[string]Files   // by later definitions, for manifests that it does not carry
 	tries    map[entryKey]Tries // failed ones of the present attempt
 
+	// Of its units, of one that a former version released nil: it follows the definition.
+	manifests map[string]string
+	adopted   map[string]bool // units that its revision adopted, however late they were introduced
+
 	// What follows.
 	stages  []stageRun
 	left    int                    // stages not passed

@@ -85,14 +85,19 @@ type payload struct {
 	Ref        string                 `json:"ref,omitempty"`
 	By         string                 `json:"by,omitempty"`
 	Carries    Files                  `json:"carries,omitzero"` // of a revision, or of what a definition brings to those under way
+	Adopt      []string               `json:"adopt,omitempty"`  // revisions under way that take what a definition changes
 	Reason     string                 `json:"reason,omitempty"`
 	Error      string                 `json:"error,omitempty"`
 	Steps      []work                 `json:"steps,omitempty"`
 	Try        int                    `json:"try,omitempty"` // that failed for good
 }
 
+// keepsManifests is the version of the payload of a definition since which revisions under
+// way keep the manifests of their steps.
+const keepsManifests = 2
+
 func (p payload) data() json.RawMessage {
-	p.Version = 1
+	p.Version = max(p.Version, 1)
 	data, err := json.Marshal(p)
 	if err != nil {
 		return nil // no field of payload can fail

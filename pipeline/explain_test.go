@@ -111,7 +111,11 @@ func TestExplainOfWhatIsNotThereTellsWhatMayBeMeant(t *testing.T) {
 
 func (w *tale) changes(d *definition.Definition, members map[string][]string) []string {
 	w.Helper()
-	changes, err := w.state.Preview(d, members)
+	var define *Define
+	if d != nil {
+		define = &Define{Definition: d}
+	}
+	changes, err := w.state.Preview(define, members)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -181,7 +185,7 @@ func TestWhatThePreviewTellsComesTrue(t *testing.T) {
 		w.release("v1", "x86", "aarch64", "raspbian")
 		w.until("v1", at.target, at.event)
 		d := antGateway(deployed, tested)
-		changes, err := w.state.Preview(d, nil)
+		changes, err := w.state.Preview(&Define{Definition: d}, nil)
 		if err != nil || len(changes) != 2 {
 			t.Fatalf("%v, %v", changes, err)
 		}

@@ -33,7 +33,9 @@ type stageLayout struct {
 	before          []int // stages it comes directly after
 	ancestors       []int // all stages before it
 	groups          []groupLayout
+	unit            string         // of what it applies by itself
 	chain           []string       // the events of each host, in order
+	units           []string       // of the steps of each host, in order
 	introduced      []introduction // the events of chain that were introduced later than the pipeline, in order
 	introducedKinds []introduction // artifacts, with the same
 	opens           []int          // batches that begin with it
@@ -42,6 +44,7 @@ type stageLayout struct {
 // introduction is something that was introduced when so many revisions were
 // registered.
 type introduction struct {
+	unit  string
 	at    int // index in chain, or in Build.Artifacts
 	event string
 	after int
@@ -68,7 +71,7 @@ func newLayout(d *definition.Definition, members map[string][]string, held map[s
 	}
 	byName := map[string]int{}
 	for i := range d.Stages {
-		s := stageLayout{Stage: &d.Stages[i], target: StageTarget(d.Name, d.Stages[i].Name)}
+		s := stageLayout{Stage: &d.Stages[i], target: StageTarget(d.Name, d.Stages[i].Name), unit: stageUnit(d.Stages[i].Name)}
 		for _, name := range s.After {
 			if j, ok := byName[name]; ok {
 				s.before = append(s.before, j)
@@ -80,8 +83,9 @@ func newLayout(d *definition.Definition, members map[string][]string, held map[s
 		switch {
 		case s.Build != nil:
 			for k, kind := range s.Build.Artifacts {
-				if n, ok := introduced[artifactUnit(s.Name, kind)]; ok {
-					s.introducedKinds = append(s.introducedKinds, introduction{at: k, event: definition.ArtifactReceived(kind), after: n})
+				unit := artifactUnit(s.Name, kind)
+				if n, ok := introduced[unit]; ok {
+					s.introducedKinds = append(s.introducedKinds, introduction{unit: unit, at: k, event: definition.ArtifactReceived(kind), after: n})
 				}
 			}
 		case s.Deploy != nil:
@@ -113,11 +117,12 @@ func (l *layout) addBatch(b span) {
 func (l *layout) addDeploy(s *stageLayout, introduced map[string]int) {
 	s.chain = []string{hostStarted}
 	for _, step := range s.Deploy.Steps {
-		if n, ok := introduced[stepUnit(s.Name, step.Event)]; ok {
-			s.introduced = append(s.introduced, introduction{at: len(s.chain), event: step.Event, after: n})
+		unit := stepUnit(s.Name, step.Event)
+		if n, ok := introduced[unit]; ok {
+			s.introduced = append(s.introduced, introduction{unit: unit, at: len(s.chain), event: step.Event, after: n})
 			l.newest = max(l.newest, n)
 		}
-		s.chain = append(s.chain, step.Event)
+		s.chain, s.units = append(s.chain, step.Event), append(s.units, unit)
 	}
 	s.chain = append(s.chain, hostFinished)
 }
@@ -155,6 +160,9 @@ func (l *layout) place(t deploylog.Target) (place, bool) {
 // The units of a definition that are introduced: what is in the pipeline from its
 // first definition on has no introduction.
 func stepUnit(stage, event string) string { return "step/" + stage + "/" + event }
+
+// stageUnit is what a stage applies by itself, which is not introduced but has a manifest.
+func stageUnit(stage string) string { return "stage/" + stage }
 
 func artifactUnit(stage, kind string) string { return "artifact/" + stage + "/" + kind }
 

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -32,7 +33,9 @@ type naive struct {
 
 type revision struct {
 	id        string
+	name      string
 	order     int
+	adopted   map[string]bool // units
 	attempt   int
 	over      bool
 	completed map[entry]int64
@@ -53,11 +56,12 @@ func (n *naive) apply(e deploylog.Event) {
 		Definition *definition.Definition
 		Hosts      []string
 		Steps      []struct{ Deployment, Target, Event, Outcome string }
+		Adopt      []string
 	}
 	_ = json.Unmarshal(e.Data, &data)
 	switch e.Name {
 	case "pipeline-defined":
-		n.define(data.Definition)
+		n.define(data.Definition, data.Adopt)
 		return
 	case "host-group-members-changed":
 		for _, s := range n.definition.Stages {
@@ -82,7 +86,7 @@ func (n *naive) apply(e deploylog.Event) {
 		return
 	case "pipeline-started":
 		n.revisions = append(n.revisions, &revision{
-			id: e.Deployment, order: len(n.revisions) + 1, attempt: 1,
+			id: e.Deployment, name: e.Revision, order: len(n.revisions) + 1, attempt: 1, adopted: map[string]bool{},
 			completed: map[entry]int64{}, failed: map[entry]int64{}, tries: map[entry][]time.Time{},
 		})
 	}
@@ -106,7 +110,7 @@ func (n *naive) forget() {
 	n.next, n.after = map[*revision]map[entry][]entry{}, map[*revision]map[entry][]entry{}
 }
 
-func (n *naive) define(d *definition.Definition) {
+func (n *naive) define(d *definition.Definition, adopt []string) {
 	introduced, members := map[string]int{}, map[string][]string{}
 	for _, s := range d.Stages {
 		units := []string{}
@@ -139,6 +143,12 @@ func (n *naive) define(d *definition.Definition) {
 		}
 	}
 	n.definition, n.introduced, n.members = d, introduced, members
+	for _, r := range n.revisions {
+		maps.DeleteFunc(r.adopted, func(unit string, _ bool) bool { _, stays := introduced[unit]; return !stays })
+		for unit := range introduced {
+			r.adopted[unit] = r.adopted[unit] || slices.Contains(adopt, r.name)
+		}
+	}
 	n.forget()
 }
 
@@ -198,7 +208,7 @@ func (n *naive) inside(r *revision, s definition.Stage) (inside []entry) {
 		inside = append(inside, entry{t, "stage-manifest-applied"})
 	case s.Build != nil:
 		for _, kind := range s.Build.Artifacts {
-			if r.order > n.introduced[s.Name+":build:"+kind] {
+			if unit := s.Name + ":build:" + kind; r.order > n.introduced[unit] || r.adopted[unit] {
 				inside = append(inside, entry{t, "build-stage-received-" + kind + "-artifact"})
 			}
 		}
@@ -294,7 +304,7 @@ func (n *naive) leftOut(r *revision, e entry) bool {
 			continue
 		}
 		after, isStep := n.introduced[s.Name+":deploy:"+e.event]
-		if !isStep || after < 0 {
+		if !isStep || after < 0 || r.adopted[s.Name+":deploy:"+e.event] {
 			continue
 		}
 		events := append(eventsOf(s.Deploy), "host-finished-successfully")

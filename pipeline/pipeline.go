@@ -52,6 +52,10 @@
 // on any host: then it leaves it out everywhere. Likewise a kind of artifact is
 // only waited for by younger revisions.
 //
+// A step that changes, because it has another manifest or that has another text, has one
+// to take its place in the revisions that are under way: what it was when they were released.
+// They keep that, unless a definition is recorded with their names as adopting it.
+//
 // # Failures
 //
 // The failure of a step for good (STEP-failed) fails its host, more failed hosts

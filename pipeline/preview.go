@@ -2,10 +2,10 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // Effect is what a change of the pipeline means for one entry of a deployment.
@@ -17,6 +17,8 @@ const (
 	Skipped Effect = "is skipped"     // it is introduced behind what has happened
 	Refused Effect = "is refused"     // it is introduced before it, but the revision skipped it elsewhere: here it would run for the first time
 	Ends    Effect = "no longer runs" // it would have
+	Keeps   Effect = "keeps"          // it runs with the manifest that its revision carries, which is another one than later revisions take
+	Takes   Effect = "takes"          // it runs with another manifest than it would have
 )
 
 // Change is one effect on a revision in progress. What is skipped as a whole, a
@@ -30,7 +32,9 @@ type Change struct {
 	Stage      string           `json:"stage,omitempty"`
 	Group      string           `json:"host_group,omitempty"`
 	Host       string           `json:"host,omitempty"`
-	Reason     Reason           `json:"why,omitzero"` // of what does not run; zero when it is no longer in the pipeline
+	Manifest   string           `json:"manifest,omitempty"` // that is kept or taken
+	Instead    string           `json:"instead,omitempty"`  // of which one; the same where only its text or what it includes differs
+	Reason     Reason           `json:"why,omitzero"`       // of what does not run; zero when it is no longer in the pipeline
 }
 
 // Message says it in words.
@@ -39,6 +43,14 @@ func (c Change) Message() string {
 	switch {
 	case c.Effect == Runs:
 		return text
+	case c.Effect == Keeps && c.Manifest == c.Instead:
+		return fmt.Sprintf("%s %s as its revision carries it, and does not take it as it is now", text, c.Manifest)
+	case c.Effect == Keeps:
+		return fmt.Sprintf("%s %s, which its revision carries, and does not take %s", text, c.Manifest, c.Instead)
+	case c.Effect == Takes && c.Manifest == c.Instead:
+		return fmt.Sprintf("%s %s as it is now, and not as its revision carries it", text, c.Manifest)
+	case c.Effect == Takes:
+		return fmt.Sprintf("%s %s, and not %s", text, c.Manifest, c.Instead)
 	case c.Reason.Code == "":
 		return text + ": no longer in the pipeline"
 	default:
@@ -47,19 +59,22 @@ func (c Change) Message() string {
 }
 
 // Preview returns what a definition, nil for the current one, and the members of its
-// host groups would change for the revisions in progress, oldest first. The state
-// stays as it is.
-func (s *State) Preview(d *definition.Definition, members map[string][]string) ([]Change, error) {
+// host groups would change for the revisions in progress, oldest first, and which of these
+// do a step with another manifest than later revisions. The state stays as it is.
+func (s *State) Preview(d *Define, members map[string][]string) ([]Change, error) {
 	next := s.clone()
 	var commands []Command
+	c := comparison{State: next}
 	if d != nil {
-		commands = append(commands, Define{Definition: d, ID: "preview"})
+		define := *d
+		define.ID, c.carries = "preview", d.Carries
+		commands = append(commands, define)
 	}
 	if members != nil {
 		commands = append(commands, SetMembers{Members: members, ID: "preview"})
 	}
-	for _, c := range commands {
-		events, err := next.Propose(c, time.Time{})
+	for _, command := range commands {
+		events, err := next.Propose(command, time.Time{})
 		if err != nil {
 			return nil, err
 		}
@@ -70,10 +85,10 @@ func (s *State) Preview(d *definition.Definition, members map[string][]string) (
 	}
 	var changes []Change
 	before := map[string]snapshot{}
-	s.projections(func(d *deployment, found []pendingEntry) { before[d.id] = s.snapshot(found) })
+	s.projections(func(d *deployment, found []pendingEntry) { before[d.id] = s.snapshot(d, found) })
 	next.projections(func(d *deployment, found []pendingEntry) {
 		if d.status == Running {
-			changes = append(changes, next.compare(d, before[d.id], next.snapshot(found))...)
+			changes = append(changes, c.compare(d, before[d.id], next.snapshot(d, found))...)
 		}
 	})
 	for i := range changes {
@@ -93,6 +108,8 @@ type snapshot struct {
 type snapshotEntry struct {
 	pendingEntry
 	stage, group, host string
+	manifest           string      // that the definition names; "" of what applies none
+	as                 application // how it is applied
 }
 
 func (v snapshot) will(k entryKey) bool {
@@ -100,7 +117,7 @@ func (v snapshot) will(k entryKey) bool {
 	return ok && p.disposition != skipped
 }
 
-func (s *State) snapshot(found []pendingEntry) snapshot {
+func (s *State) snapshot(d *deployment, found []pendingEntry) snapshot {
 	v := snapshot{entries: map[entryKey]snapshotEntry{}}
 	for _, p := range found {
 		k := entryKey{p.target, p.event}
@@ -109,7 +126,9 @@ func (s *State) snapshot(found []pendingEntry) snapshot {
 		}
 		n := snapshotEntry{pendingEntry: p}
 		if p.stage != none {
-			n.stage = s.layout.stages[p.stage].Name
+			stage := &s.layout.stages[p.stage]
+			n.stage = stage.Name
+			n.manifest, n.as = d.application(stage, p)
 		}
 		if p.group != none {
 			n.group = s.layout.stages[p.stage].groups[p.group].Name
@@ -122,13 +141,39 @@ func (s *State) snapshot(found []pendingEntry) snapshot {
 	return v
 }
 
-func (s *State) compare(d *deployment, before, after snapshot) []Change {
+// application is the manifest that the definition names for an entry, and how the
+// deployment applies it.
+func (d *deployment) application(stage *stageLayout, p pendingEntry) (manifest string, as application) {
+	unit := stage.unit
+	if i := slices.Index(stage.chain, p.event); p.host != none && i > 0 && i < len(stage.chain)-1 {
+		manifest, unit = stage.Deploy.Steps[i-1].Manifest, stage.units[i-1]
+	} else if p.event == EventApplied {
+		manifest, _ = stage.Once()
+	}
+	if manifest == "" {
+		return "", application{}
+	}
+	return manifest, d.applies(unit, manifest)
+}
+
+// comparison finds what a definition changes.
+type comparison struct {
+	*State        // with it
+	carries Files // of the definition
+}
+
+func (s *comparison) compare(d *deployment, before, after snapshot) []Change {
 	var changes []Change
-	change := func(effect Effect, p snapshotEntry, why Reason) {
-		changes = append(changes, Change{
-			Effect: effect, Revision: d.revision, Deployment: d.id, Target: p.target, Event: p.event,
-			Stage: p.stage, Group: p.group, Host: p.host, Reason: why,
-		})
+	change := func(effect Effect, p snapshotEntry, c Change) {
+		c.Effect, c.Revision, c.Deployment, c.Target, c.Event = effect, d.revision, d.id, p.target, p.event
+		c.Stage, c.Group, c.Host = p.stage, p.group, p.host
+		changes = append(changes, c)
+	}
+	manifests := map[string]bool{} // all that there are
+	for _, of := range []map[string]string{s.manifests, d.manifests} {
+		for _, manifest := range of {
+			manifests[manifest] = true
+		}
 	}
 	for _, k := range after.keys {
 		p := after.entries[k]
@@ -136,21 +181,38 @@ func (s *State) compare(d *deployment, before, after snapshot) []Change {
 		switch {
 		case after.will(k):
 			if !before.will(k) {
-				change(Runs, p, Reason{})
+				change(Runs, p, Change{})
+			}
+			if effect, c := s.manifest(before, k, p, manifests); effect != "" {
+				change(effect, p, c)
 			}
 		case known || d.marks[k.target].has(k.event):
 		case p.reason.Code == LeftOut:
-			change(Refused, p, p.reason)
+			change(Refused, p, Change{Reason: p.reason})
 		default:
-			change(Skipped, p, p.reason)
+			change(Skipped, p, Change{Reason: p.reason})
 		}
 	}
 	for _, k := range before.keys {
 		if before.will(k) && !after.will(k) && !d.marks[k.target].has(k.event) {
-			change(Ends, before.entries[k], s.skippedReason(k, after))
+			change(Ends, before.entries[k], Change{Reason: s.skippedReason(k, after)})
 		}
 	}
 	return changes
+}
+
+// manifest is what happens to that of an entry, if it is another one than it would have
+// been, or than later revisions apply.
+func (s *comparison) manifest(before snapshot, k entryKey, p snapshotEntry, manifests map[string]bool) (Effect, Change) {
+	was := before.entries[k].as
+	switch {
+	case p.manifest == "":
+	case before.will(k) && was.manifest != "" && (was.manifest != p.as.manifest || was.differs(p.as.files, manifests)):
+		return Takes, Change{Manifest: p.as.manifest, Instead: was.manifest}
+	case p.as.manifest != p.manifest, p.as.files != nil && s.carries != nil && p.as.differs(s.carries, manifests):
+		return Keeps, Change{Manifest: p.as.manifest, Instead: p.manifest}
+	}
+	return "", Change{}
 }
 
 // skippedReason is why an entry is skipped by itself or with what it is in.

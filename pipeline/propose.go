@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"time"
@@ -29,8 +28,9 @@ func (s *State) Propose(c Command, _ time.Time) ([]deploylog.Event, error) {
 // Define makes a definition the current one.
 type Define struct {
 	Definition *definition.Definition
-	Carries    Files  // its manifests with what they include, for revisions that do not carry these
-	ID         string // of a fresh deployment, for the event
+	Carries    Files    // its manifests with what they include, for revisions that do not carry these
+	Adopt      []string // revisions under way that are to be as if they had been released with it
+	ID         string   // of a fresh deployment, for the event
 	By         string
 }
 
@@ -71,14 +71,55 @@ func (c Define) propose(s *State) ([]deploylog.Event, error) {
 		return nil, refusal.New(OtherPipeline, "the definition is of pipeline %s, not of %s", c.Definition.Name, s.name)
 	case len(c.Definition.Stages) == 0:
 		return nil, refusal.New(NoStages, "pipeline %s has no stages: give it one", s.name)
-	case s.definition != nil && bytes.Equal(payload{Definition: c.Definition}.data(), payload{Definition: s.definition}.data()):
+	}
+	adopt, err := s.adopting(c)
+	if err != nil {
+		return nil, err
+	}
+	if len(adopt) == 0 && s.Defines(c.Definition) {
 		return nil, nil
 	}
-	p := payload{Definition: c.Definition, Introduced: s.introduce(c.Definition), By: c.By, Carries: c.Carries}
+	p := payload{Version: keepsManifests, Definition: c.Definition, Introduced: s.introduce(c.Definition), By: c.By, Carries: c.Carries, Adopt: adopt}
 	if n := len(s.revisions); n > 0 {
 		p.Latest = s.revisions[n-1].Revision
 	}
 	return []deploylog.Event{{Deployment: c.ID, Target: s.target, Name: EventDefined, Attempt: 1, Data: p.data()}}, nil
+}
+
+// adopting are the revisions that adopt a definition, without those for which that changes
+// nothing.
+func (s *State) adopting(c Define) (adopt []string, err error) {
+	for _, revision := range c.Adopt {
+		r, err := s.registration(revision)
+		if err != nil {
+			return nil, err
+		}
+		d := s.byID[r.Deployment]
+		if d == nil {
+			return nil, refusal.New(NotRunning, "revision %s cannot adopt a definition: it is %s since event %d, and only what is under way or can be retried takes what changes", revision, r.Status, r.Since)
+		}
+		if s.gains(d, c) && !slices.Contains(adopt, revision) {
+			adopt = append(adopt, revision)
+		}
+	}
+	return adopt, nil
+}
+
+// gains reports whether a revision that adopts a definition takes anything else than it
+// has.
+func (s *State) gains(d *deployment, c Define) bool {
+	introduced := s.introduce(c.Definition)
+	for _, unit := range units(c.Definition) {
+		if after, late := introduced[unit]; late && d.older(introduction{unit: unit, after: after}) {
+			return true
+		}
+	}
+	for unit, manifest := range manifestsOf(c.Definition) {
+		if is := d.applies(unit, manifest); is.manifest != manifest || is.differs(c.Carries, nil) {
+			return true
+		}
+	}
+	return false
 }
 
 // introduce is, for the units of a definition, how many revisions were registered

@@ -121,7 +121,7 @@ func TestADefinitionIsRecordedWithItsIntroductions(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]int{"step/beta/host-tested": 2, "step/prod/host-tested": 2, "artifact/build/riscv": 2}
-	if e.Deployment != "fresh" || data.Version != 1 || data.Latest != "v2" || data.By != "ada" || !reflect.DeepEqual(data.Introduced, want) || !reflect.DeepEqual(data.Definition, d) {
+	if e.Deployment != "fresh" || data.Version != 2 || data.Latest != "v2" || data.By != "ada" || !reflect.DeepEqual(data.Introduced, want) || !reflect.DeepEqual(data.Definition, d) {
 		t.Errorf("recorded %s", e.Data)
 	}
 }

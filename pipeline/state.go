@@ -32,6 +32,7 @@ type State struct {
 	changed    map[string]int64        // events of the members
 	held       map[string]*heldMembers // of groups that hold instead of taking a selection over
 	introduced map[string]int          // unit → number of revisions registered before it
+	manifests  map[string]string       // of the definition, by unit
 	layout     *layout                 // nil after a change, until it is needed
 
 	revisions   []Registration
@@ -120,7 +121,7 @@ func (s *State) applyPipeline(e deploylog.Event) {
 	case EventDefined:
 		if p := read(e.Data); p.Definition != nil && len(p.Definition.Stages) > 0 {
 			s.define(p.Definition, p.Introduced, e.Seq)
-			s.bring(p.Carries)
+			s.take(p)
 		}
 	case EventDeleted:
 		if s.definition != nil {
@@ -177,6 +178,9 @@ func (s *State) register(e deploylog.Event) {
 	d := &deployment{
 		id: e.Deployment, revision: e.Revision, order: len(s.revisions), seq: e.Seq, attempt: 1, status: Running,
 		marks: map[deploylog.Target]*marks{}, refs: map[string]string{}, skipped: map[string]skippedStep{}, carries: carries,
+	}
+	if carries != nil {
+		d.manifests = s.manifests
 	}
 	s.deployments = append(s.deployments, d)
 	s.byID[d.id] = d
@@ -247,7 +251,7 @@ func (s *State) clone() *State {
 	c.byID, c.deployments = make(map[string]*deployment, len(s.byID)), make([]*deployment, len(s.deployments))
 	for i, d := range s.deployments {
 		copied := *d
-		copied.refs, copied.skipped, copied.brought = maps.Clone(d.refs), maps.Clone(d.skipped), maps.Clone(d.brought)
+		copied.refs, copied.skipped, copied.adopted = maps.Clone(d.refs), maps.Clone(d.skipped), maps.Clone(d.adopted)
 		copied.tries = maps.Clone(d.tries)
 		copied.marks = make(map[deploylog.Target]*marks, len(d.marks))
 		for t, m := range d.marks {

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
@@ -91,8 +93,18 @@ func (w *world) propose(c Command) error {
 
 func (w *world) define(d *definition.Definition) {
 	copied := cloneDefinition(d)
-	id := w.id()
-	if err := w.propose(Define{Definition: copied, Carries: w.files(copied, id), ID: id}); err != nil {
+	define := Define{Definition: copied, ID: w.id()}
+	define.Carries = w.files(copied, define.ID)
+	if n := len(w.state.Registrations()); n > 0 && w.n(4, "adopts") == 0 {
+		define.Adopt = []string{w.anyRevision()}
+	}
+	err := w.propose(define)
+	var refused *refusal.Error
+	if errors.As(err, &refused) && refused.Code == NotRunning && len(define.Adopt) > 0 {
+		define.Adopt = nil // it has ended
+		err = w.propose(define)
+	}
+	if err != nil {
 		w.Fatal(err)
 	}
 }
@@ -257,6 +269,9 @@ func (w *world) change(d *definition.Definition) *definition.Definition {
 		if s.Deploy != nil {
 			w.changeSteps(s.Deploy)
 		}
+		if s.Run != nil {
+			s.Run.Manifest = []string{"run.yaml", "shared.yaml"}[w.n(2, "manifest")]
+		}
 	case 6:
 		if s.Deploy != nil {
 			w.changeGroup(d, s.Deploy)
@@ -298,6 +313,11 @@ func (w *world) changeSteps(d *definition.Deploy) {
 		if !slices.Contains(eventsOf(d), event) && w.n(2, "comes") == 0 {
 			i := w.n(len(d.Steps)+1, "where")
 			d.Steps = slices.Insert(d.Steps, i, definition.HostStep{Event: event, Manifest: event + ".yaml"})
+		}
+	}
+	for i := range d.Steps {
+		if w.n(3, "another manifest") == 0 {
+			d.Steps[i].Manifest = []string{d.Steps[i].Event + ".yaml", d.Steps[i].Event + "2.yaml", "shared.yaml"}[w.n(3, "manifest")]
 		}
 	}
 }

@@ -148,16 +148,21 @@ func PipelineChanges(w io.Writer, changes []pipeline.Change, exists bool, opts P
 	if exists && len(changes) == 0 {
 		d.line("No revision in progress is affected.")
 	}
-	revision := ""
+	revision, kept := "", false
 	for i, c := range changes {
 		if i == 0 || c.Revision != revision {
 			revision = c.Revision
 			d.line(d.style.bold("revision " + clean(revision)))
 		}
+		kept = kept || c.Effect == pipeline.Keeps
 		mark := map[pipeline.Effect]string{
 			pipeline.Runs: d.style.green("+"), pipeline.Ends: d.style.red("-"), pipeline.Skipped: d.style.dim("·"), pipeline.Refused: d.style.yellow("!"),
+			pipeline.Keeps: d.style.dim("="), pipeline.Takes: d.style.green("~"),
 		}[c.Effect]
 		d.line("  " + mark + " " + clean(c.Message()))
+	}
+	if kept {
+		d.line(d.style.dim("(--adopt REVISION lets a revision that is under way take what is new, in what it has not done yet)"))
 	}
 	return d.writeTo(w, "preview")
 }

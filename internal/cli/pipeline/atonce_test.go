@@ -66,8 +66,8 @@ func (w atOnce) define(p *query.Pipelines, manifest string) ([]deploylog.Event, 
 	if err != nil {
 		w.Fatal(err)
 	}
-	events, _, _, err := define(w.Context(), w.app, p.Pipelines, d, nil, true)
-	return events, err
+	c, err := define(w.Context(), w.app, p.Pipelines, change{Define: pipeline.Define{Definition: d}, yes: true})
+	return c.events, err
 }
 
 func (w atOnce) release(p *query.Pipelines) error {

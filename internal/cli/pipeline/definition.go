@@ -29,6 +29,7 @@ import (
 type applyOptions struct {
 	file      string
 	inventory string
+	adopt     []string
 	yes       bool
 }
 
@@ -43,10 +44,15 @@ For every revision that is under way it shows what would run that would not have
 run, what is skipped because the revision is past it, and what is refused because
 it would run there for the first time; and asks before a pipeline is changed.
 
-Revisions under way keep the manifests that they carry since their release. For a
-manifest that they do not carry, they take what it is now, with all that it includes.`,
-		Example: "  deployster pipeline apply -f gateway.yaml\n  deployster pipeline apply -f gateway.yaml --yes",
-		Args:    cobra.NoArgs,
+Revisions under way keep the manifests that they carry since their release, also where a
+step names another one now or its file was edited: that is for later revisions. With
+--adopt a revision takes the definition, and the manifests as they are now, for what it
+has not done yet; so does one that failed, before it is retried. A manifest of a step that
+is new to the revisions under way they take as it is now.`,
+		Example: `  deployster pipeline apply -f gateway.yaml
+  deployster pipeline apply -f gateway.yaml --yes
+  deployster pipeline apply -f gateway.yaml --adopt 42`,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.file == "" {
 				return exit.Usage("which definition? say -f FILE")
@@ -55,6 +61,7 @@ manifest that they do not carry, they take what it is now, with all that it incl
 		},
 	}
 	c.Flags().StringVarP(&o.file, "file", "f", "", "the definition")
+	c.Flags().StringArrayVar(&o.adopt, "adopt", nil, "revision under way that takes what changes (repeatable)")
 	arguments.RegisterInventory(c, &o.inventory)
 	arguments.RegisterYes(c, &o.yes)
 	return c
@@ -98,13 +105,14 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 	if err != nil {
 		return exit.Invalid(err)
 	}
+	wanted := change{Define: pipeline.Define{Definition: d, Adopt: o.adopt, By: app.Whoami()}, members: members, yes: o.yes}
 	return a.WithNewLog(ctx, func(log deploylog.Log) error {
 		p := pipelines.New(log, a.Now)
 		for {
 			if err := p.Follow(ctx, 0); err != nil {
 				return err
 			}
-			events, changes, holds, err := define(ctx, a, p, d, members, o.yes)
+			c, err := define(ctx, a, p, wanted)
 			if errors.Is(err, errMoved) {
 				fmt.Fprintf(a.Err, "note: %v; this is how it is now\n", err)
 				continue
@@ -112,80 +120,114 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 			if err != nil {
 				return err
 			}
-			document := map[string]any{"pipeline": d.Name, "changes": append([]pipeline.Change{}, changes...), "events": append([]deploylog.Event{}, events...), "holds": append([]pipeline.Reason{}, holds...)}
-			if len(events) == 0 {
+			document := map[string]any{"pipeline": d.Name, "changes": append([]pipeline.Change{}, c.changes...), "events": append([]deploylog.Event{}, c.events...), "holds": append([]pipeline.Reason{}, c.holds...)}
+			if len(c.events) == 0 {
 				return a.Say(document, "pipeline %s is defined like that already", d.Name)
 			}
-			for _, h := range holds {
+			for _, h := range c.holds {
 				fmt.Fprintf(a.Err, "note: %s\n      → %s\n", h.Message(), h.Change())
 			}
-			return a.Say(document, "pipeline %s is defined, %s (event %d)", d.Name, phrase.Count(len(d.Stages), "stage"), events[0].Seq)
+			return a.Say(document, "pipeline %s is defined, %s (event %d)", d.Name, phrase.Count(len(d.Stages), "stage"), c.events[0].Seq)
 		}
 	})
 }
 
-// define shows what a definition changes, asks, and has it recorded. holds is why host
-// groups do not go on with the hosts that it selects.
-func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, d *definition.Definition, members map[string][]string, yes bool) (events []deploylog.Event, changes []pipeline.Change, holds []pipeline.Reason, err error) {
-	changes, exists, same, err := preview(p, d, members)
-	if err != nil || same {
-		return nil, nil, nil, err
-	}
-	if !a.JSON() {
-		if err := view.PipelineChanges(a.Out, changes, exists, a.PlanOptions(a.Out)); err != nil {
-			return nil, nil, nil, err
-		}
-	}
-	if exists {
-		if err := prompt.Agree(ctx, a, yes, fmt.Sprintf("pipeline %s would be changed", d.Name), "Change pipeline %s?", d.Name); err != nil {
-			return nil, nil, nil, err
-		}
-	}
-	carries, err := carryToThoseUnderWay(a, d, exists)
+// change is a definition that is to be recorded, with the hosts that it selects, and what
+// comes of that.
+type change struct {
+	pipeline.Define
+	members map[string][]string
+	yes     bool
+
+	exists  bool // there is a pipeline of its name
+	same    bool // which has this definition, and of which no revision is to adopt it
+	changes []pipeline.Change
+	events  []deploylog.Event
+	holds   []pipeline.Reason // why host groups do not go on with the hosts
+}
+
+// define shows what a definition changes, asks, and has it recorded.
+func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, c change) (change, error) {
+	texts, err := c.preview(a, p)
 	if err != nil {
-		return nil, nil, nil, err
+		return c, err
 	}
-	events, err = p.Change(ctx, d.Name, true, func(s *pipeline.State) ([]deploylog.Event, error) {
-		now, err := s.Preview(d, members)
+	if !a.JSON() && (!c.same || len(c.changes) > 0) {
+		if err := view.PipelineChanges(a.Out, c.changes, c.exists, a.PlanOptions(a.Out)); err != nil {
+			return c, err
+		}
+	}
+	if c.same {
+		return c, nil
+	}
+	name := c.Definition.Name
+	if c.exists {
+		if err := prompt.Agree(ctx, a, c.yes, fmt.Sprintf("pipeline %s would be changed", name), "Change pipeline %s?", name); err != nil {
+			return c, err
+		}
+	}
+	if err := keep(a, texts); err != nil {
+		return c, err
+	}
+	c.events, err = p.Change(ctx, name, true, func(s *pipeline.State) ([]deploylog.Event, error) {
+		now, err := s.Preview(&c.Define, c.members)
 		if err != nil {
 			return nil, err
 		}
-		if !yes && slices.ContainsFunc(now, func(c pipeline.Change) bool { return !slices.Contains(changes, c) }) {
+		if !c.yes && slices.ContainsFunc(now, func(n pipeline.Change) bool { return !slices.Contains(c.changes, n) }) {
 			return nil, errMoved
 		}
-		if carries == nil && s.Definition() != nil && s.Deleted() == 0 {
+		if c.Carries == nil && s.Definition() != nil && s.Deleted() == 0 {
 			return nil, errMoved // it was defined meanwhile: there may be revisions under way, to which something is to be carried
 		}
-		return s.Propose(pipeline.Define{Definition: d, Carries: carries, ID: a.NewID(), By: app.Whoami()}, a.Now())
+		c.ID = a.NewID()
+		return s.Propose(c.Define, a.Now())
 	})
 	if err != nil {
-		return nil, nil, nil, err
+		return c, err
 	}
-	if _, err := p.Command(ctx, d.Name, pipeline.SetMembers{Members: members, ID: a.NewID(), By: app.Whoami()}); err != nil {
-		return nil, nil, nil, err
+	if _, err := p.Command(ctx, name, pipeline.SetMembers{Members: c.members, ID: a.NewID(), By: app.Whoami()}); err != nil {
+		return c, err
 	}
-	err = p.Ask(d.Name, func(s *pipeline.State) error {
-		holds = s.Holds()
+	err = p.Ask(name, func(s *pipeline.State) error {
+		c.holds = s.Holds()
 		return nil
 	})
-	return events, changes, holds, err
+	return c, err
 }
 
-// preview reports what a definition would change, whether there is a pipeline of
-// its name, and whether that has this definition already.
-func preview(p *pipelines.Pipelines, d *definition.Definition, members map[string][]string) (changes []pipeline.Change, exists, same bool, err error) {
-	err = p.Ask(d.Name, func(s *pipeline.State) (err error) {
-		exists = s.Deleted() == 0
-		if same = s.Defines(d); same || !exists {
-			return nil
+// preview finds out what a definition changes. For the revisions that are under way where
+// it changes a pipeline it also reads what that carries, which it returns.
+func (c *change) preview(a *app.App, p *pipelines.Pipelines) (texts work.Carried, err error) {
+	exists := func(s *pipeline.State) error {
+		c.exists = s.Deleted() == 0 && s.Definition() != nil
+		return nil
+	}
+	if err := p.Ask(c.Definition.Name, exists); err != nil && !errors.Is(err, pipelines.ErrNoPipeline) {
+		return nil, err
+	}
+	switch {
+	case !c.exists && len(c.Adopt) > 0:
+		return nil, exit.Usage("--adopt %s: there is no pipeline %s yet, and no revision of it", c.Adopt[0], c.Definition.Name)
+	case !c.exists:
+		return nil, nil
+	}
+	if texts, err = work.CollectPipeline(a.Workspace, c.Definition); err != nil {
+		return nil, err
+	}
+	c.Carries = texts.Digests()
+	return texts, p.Ask(c.Definition.Name, func(s *pipeline.State) error {
+		events, err := s.Propose(c.Define, a.Now())
+		if err != nil {
+			return err
 		}
-		changes, err = s.Preview(d, members)
+		members := c.members
+		if c.same = len(events) == 0; c.same {
+			members = nil // which the scheduler records
+		}
+		c.changes, err = s.Preview(&c.Define, members)
 		return err
 	})
-	if errors.Is(err, pipelines.ErrNoPipeline) {
-		err = nil
-	}
-	return changes, exists, same, err
 }
 
 type deleteOptions struct {

@@ -84,20 +84,16 @@ func carry(a *app.App, d *definition.Definition) (pipeline.Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	texts, err := a.Texts()
-	if err != nil {
-		return nil, err
-	}
-	return files.Digests(), texts.KeepAll(files)
+	return files.Digests(), keep(a, files)
 }
 
-// carryToThoseUnderWay is carry for the revisions that are under way when a pipeline is
-// changed; before it is defined there are none.
-func carryToThoseUnderWay(a *app.App, d *definition.Definition, exists bool) (pipeline.Files, error) {
-	if !exists {
-		return nil, nil
+// keep keeps the texts of manifests.
+func keep(a *app.App, files work.Carried) error {
+	texts, err := a.Texts()
+	if err != nil {
+		return err
 	}
-	return carry(a, d)
+	return texts.KeepAll(files)
 }
 
 type showOptions struct {
