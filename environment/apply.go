@@ -60,7 +60,7 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 		s.applyHostsChanged(e, p)
 		return
 	case EventHostsHeld:
-		s.kept = &HeldInfo{Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt, digest: p.Held}
+		s.applyHostsHeld(e, p)
 		return
 	}
 	s.refreshAll(e.CreatedAt)
@@ -116,9 +116,11 @@ func (s *State) applyStarted(e deploylog.Event, p payload) {
 	s.active = &s.deployments[len(s.deployments)-1]
 	clear(s.attempts)
 	s.attempts[e.Name] = e.Attempt
-	s.finished, s.started, s.pause, s.kept, s.lastProgress, s.resumed = false, false, nil, nil, e.CreatedAt, time.Time{}
+	s.finished, s.started, s.pause, s.kept, s.waiting, s.lastProgress, s.resumed = false, false, nil, nil, time.Time{}, e.CreatedAt, time.Time{}
 	for _, h := range s.hosts {
 		h.started = false
+		h.setAbsent(false)
+		h.spared = false
 	}
 	switch {
 	case deleting:
@@ -162,18 +164,22 @@ func (s *State) endDeployment(e deploylog.Event, as DeploymentStatus, cause stri
 
 // applyDeleted ends the environment.
 func (s *State) applyDeleted(e deploylog.Event) {
-	if f := s.active; f != nil && f.Kind == ByDelete {
-		s.endDeployment(e, DeploymentFinished, "")
-	} else if f != nil {
+	s.tasksLeft = slices.ContainsFunc(s.hosts, func(h *host) bool { return !h.lost && len(h.tasks) > 0 })
+	switch f := s.active; {
+	case f == nil:
+	case f.Kind != ByDelete:
 		s.endDeployment(e, DeploymentSuperseded, "the environment was deleted")
+	case s.tasksLeft:
+		s.endDeployment(e, DeploymentSuperseded, "the tasks that were not terminated yet were left running, unmanaged")
+	default:
+		s.endDeployment(e, DeploymentFinished, "")
 	}
 	for _, r := range s.revisions {
 		if r.replaced = r.replaced || s.active != nil && r.Number == s.active.Revision; r.replaced {
 			r.undeployed = true
 		}
 	}
-	s.deleted, s.active, s.pause, s.kept, s.lastFinished = true, nil, nil, nil, 0
-	s.tasksLeft = slices.ContainsFunc(s.hosts, func(h *host) bool { return !h.lost && len(h.tasks) > 0 })
+	s.deleted, s.active, s.pause, s.kept, s.waiting, s.lastFinished = true, nil, nil, nil, time.Time{}, 0
 	s.hosts, s.byName, s.hostsKnown = nil, map[string]*host{}, false
 	s.sets, s.overdue, s.adoptable, s.timers, s.total, s.current = [classCount]set{}, nil, nil, nil, totals{}, map[int]int{}
 }
@@ -183,7 +189,7 @@ const lostHost = "its host is no longer in the inventory"
 // applyHostsChanged folds in hosts that joined, left or were lost.
 func (s *State) applyHostsChanged(e deploylog.Event, p payload) {
 	s.hostsKnown = s.hostsKnown || !p.More
-	s.kept = nil
+	s.release(e.CreatedAt)
 	set := func(names []string, wanted, lost bool) {
 		for _, name := range names {
 			h := s.addHost(name)
@@ -200,6 +206,7 @@ func (s *State) applyHostsChanged(e deploylog.Event, p payload) {
 	set(p.Joined, true, false)
 	set(p.Left, false, false)
 	set(p.Lost, false, true)
+	s.suspend(e.CreatedAt)
 }
 
 // addHost returns the host of a name, and adds it if it is new.

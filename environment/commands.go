@@ -60,9 +60,11 @@ type Pause struct{ By, Reason string }
 type Resume struct{ By, Reason string }
 
 // Delete ends an environment. Its tasks are terminated before, or left running,
-// unmanaged. While they are being terminated, it changes nothing.
+// unmanaged. While they are being terminated, it changes nothing, unless it says that
+// the rest is to be left running.
 type Delete struct {
 	TerminateTasks bool
+	LeaveTasks     bool // also while they are being terminated
 	By, Reason     string
 }
 

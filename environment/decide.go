@@ -70,6 +70,9 @@ func (s *State) verdict(h *host, now time.Time) (ReasonCode, *task) {
 		return HostLost, h.tasks[0]
 	}
 	t := h.find(st.task)
+	if h.absent {
+		return HostLost, t
+	}
 	switch {
 	case st.kind == awaitProbe:
 		for _, lost := range h.tasks {

@@ -121,6 +121,7 @@ type payload struct {
 	Lost       []string               `json:"lost,omitempty"`
 	More       bool                   `json:"more,omitempty"` // the next event lists more hosts
 	Held       string                 `json:"held,omitempty"` // SHA-256 of the names of the hosts that would leave
+	Kept       []string               `json:"kept,omitempty"` // of these, those whose tasks a rollback leaves alone
 	By         string                 `json:"by,omitempty"`
 	Reason     string                 `json:"reason,omitempty"`
 	Step       string                 `json:"step,omitempty"`

@@ -82,6 +82,7 @@ func (s *State) deploymentReasons() (all []Reason) {
 func (s *State) hostReason(h *host, now time.Time) Reason {
 	code, t := s.verdict(h, now)
 	d, revision := s.details(), h.status.task
+	d.absent = h.absent
 	if t != nil {
 		revision = t.revision
 		d.seq, d.cause, d.attempt, d.failures, d.retryAt = t.seq, t.cause, t.attempt, t.failures, t.retryAt

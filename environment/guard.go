@@ -20,12 +20,21 @@ type HeldInfo struct {
 	Seq    int64     `json:"event"`
 	Since  time.Time `json:"since"`
 	digest string    // of the hosts that would leave
+	more   bool      // the next event names more hosts that are not in the inventory
 }
 
-// refuses is why a group does not lose at once the hosts that are not selected any more,
-// and which they are; "" if it does. What selects them is an inventory that somebody
-// edits, and a mistake in it must not take the tasks of all hosts.
-func (s *State) refuses(g definition.InstanceGroup, selected []string) (reason, digest string) {
+// hold is why an environment keeps hosts that are not selected any more, and which.
+type hold struct {
+	reason string // "" where it does not
+	digest string
+	hosts  []string // that would leave
+}
+
+// refuses is why a group does not lose at once the hosts that are not selected any more:
+// what selects them is an inventory that somebody edits, and a mistake in it must not take
+// the tasks of all hosts. Where the group is that of an earlier revision to which it goes
+// back, only hosts with healthy tasks count: on others nothing can be lost.
+func (s *State) refuses(g definition.InstanceGroup, selected []string, back bool) hold {
 	const named = 5
 	stays := make(map[string]bool, len(selected))
 	for _, name := range selected {
@@ -34,30 +43,147 @@ func (s *State) refuses(g definition.InstanceGroup, selected []string) (reason, 
 	var leaving []string
 	desired := 0
 	for _, h := range s.hosts {
-		if h.desired {
-			if desired++; !stays[h.name] {
+		if h.desired || h.spared {
+			if desired++; !stays[h.name] && (!back || h.availableTasks() > 0) {
 				leaving = append(leaving, h.name)
 			}
 		}
 	}
 	most := g.MostLeaving(desired)
 	if len(leaving) <= most {
-		return "", ""
+		return hold{}
 	}
 	slices.Sort(leaving)
 	sum := sha256.Sum256([]byte(strings.Join(leaving, "\n")))
-	return fmt.Sprintf("%d of %s would leave at once, and max_leaving lets %d go: %s",
-		len(leaving), phrase.Count(desired, "host"), most, phrase.First(leaving, named)), hex.EncodeToString(sum[:])
+	return hold{fmt.Sprintf("%d of %s would leave at once, and max_leaving lets %d go: %s",
+		len(leaving), phrase.Count(desired, "host"), most, phrase.First(leaving, named)), hex.EncodeToString(sum[:]), leaving}
 }
 
-// holdsFor is why the environment holds when those hosts are selected, and which would
-// leave; "" if it does not. A rollback goes back to hosts that it had.
-func (s *State) holdsFor(selected []string) (reason, digest string) {
+// goesBack reports whether a rollback leads to the hosts of another query, which are those
+// selected.
+func (s *State) goesBack(selected []string) bool {
+	return s.active.Kind == ByRollback && !s.hostsKnown && len(selected) > 0
+}
+
+// holdsFor is why the environment holds when those hosts are selected.
+func (s *State) holdsFor(selected []string) hold {
 	d := s.definition()
-	if d == nil || s.active.Kind == ByRollback && !s.hostsKnown && len(selected) > 0 {
-		return "", ""
+	if d == nil {
+		return hold{}
 	}
-	return s.refuses(d.InstanceGroup, selected)
+	return s.refuses(d.InstanceGroup, selected, s.goesBack(selected))
+}
+
+// heldEvents are the events by which the environment keeps the hosts that it has; none when
+// it does so already. A rollback to the hosts of another query does not wait: it goes on
+// with those, and leaves the tasks on the others alone.
+func (s *State) heldEvents(c SetHosts, because hold) (events []deploylog.Event) {
+	var were, are []string // not in the inventory
+	for _, h := range s.hosts {
+		if h.absent {
+			were = append(were, h.name)
+		}
+		if !h.lost && (h.desired || len(h.tasks) > 0) && c.Known != nil && !c.Known(h.name) {
+			are = append(are, h.name)
+		}
+	}
+	if s.kept != nil && s.kept.digest == because.digest && slices.Equal(were, are) {
+		return nil
+	}
+	var kept []string
+	if s.goesBack(c.Selected) {
+		kept = because.hosts
+		events = s.changeHosts(c, kept)
+	}
+	return append(events, s.holdEvents(s.event(EventHostsHeld, payload{}), because, are, kept)...)
+}
+
+// holdEvents are the events of a hold, made of the first of them, in parts that fit into
+// the log.
+func (s *State) holdEvents(first deploylog.Event, because hold, absent, kept []string) (events []deploylog.Event) {
+	payloads := []payload{}
+	for _, part := range chunks(absent) {
+		payloads = append(payloads, payload{Lost: part})
+	}
+	for _, part := range chunks(kept) {
+		payloads = append(payloads, payload{Kept: part})
+	}
+	if len(payloads) == 0 {
+		payloads = append(payloads, payload{})
+	}
+	for i, p := range payloads {
+		p.Reason, p.Held, p.More = because.reason, because.digest, i < len(payloads)-1
+		e := first
+		e.Attempt += i
+		e.Data = p.data()
+		events = append(events, e)
+	}
+	return events
+}
+
+// applyHostsHeld folds in that the environment keeps its hosts. On those that are not in
+// the inventory nothing is done until they are back, or let go.
+func (s *State) applyHostsHeld(e deploylog.Event, p payload) {
+	if s.kept == nil || !s.kept.more {
+		s.present(e.CreatedAt)
+	}
+	s.kept = &HeldInfo{Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt, digest: p.Held, more: p.More}
+	for _, name := range p.Lost {
+		h := s.addHost(name)
+		s.modify(h, e.CreatedAt, func() { h.setAbsent(true) })
+	}
+	for _, name := range p.Kept {
+		h := s.addHost(name)
+		s.modify(h, e.CreatedAt, func() { h.desired, h.spared = false, true })
+	}
+	s.suspend(e.CreatedAt)
+}
+
+// present has all hosts in the inventory that are kept.
+func (s *State) present(now time.Time) {
+	for _, h := range s.hosts {
+		if h.absent {
+			s.modify(h, now, func() { h.setAbsent(false) })
+		}
+	}
+}
+
+// release ends that the environment keeps hosts.
+func (s *State) release(now time.Time) {
+	s.kept = nil
+	s.present(now)
+	for _, h := range s.hosts {
+		if h.spared {
+			s.modify(h, now, func() { h.spared = false })
+		}
+	}
+}
+
+// suspend lets no deadline pass while a person is waited for: the time that was left of
+// it is left afterwards.
+func (s *State) suspend(now time.Time) {
+	waits := s.kept != nil && (!s.hostsKnown || s.total.absent > 0)
+	switch {
+	case waits && s.waiting.IsZero():
+		s.waiting = now
+	case !waits && !s.waiting.IsZero():
+		if waited := now.Sub(latest(s.waiting, s.lastProgress)); waited > 0 {
+			s.lastProgress = s.lastProgress.Add(waited)
+		}
+		s.waiting = time.Time{}
+	}
+}
+
+// setAbsent marks a host that is kept as not in the inventory, or as back. What failed on
+// it until then does not count.
+func (h *host) setAbsent(absent bool) {
+	if h.absent == absent {
+		return
+	}
+	h.absent = absent
+	for _, t := range h.tasks {
+		t.failedIn, t.firstStarted = "", time.Time{}
+	}
 }
 
 // confirm lets the hosts go for which the environment holds, and no others: the inventory
@@ -66,11 +192,11 @@ func (s *State) confirm(c ConfirmHosts) ([]deploylog.Event, error) {
 	if s.kept == nil {
 		return nil, refusal.New(NothingToConfirm, "environment %s has nothing to confirm: it keeps no hosts that its query no longer selects", s.name)
 	}
-	if reason, digest := s.holdsFor(c.Hosts); reason != "" && digest != s.kept.digest {
+	if held := s.holdsFor(c.Hosts); held.reason != "" && held.digest != s.kept.digest {
 		return nil, refusal.New(OthersWouldLeave, "environment %s holds for other hosts since event %d (%s), and others would leave now: %s; use the inventory for which it holds, or confirm again once the controller has seen this one (deployster env status %s)",
-			s.name, s.kept.Seq, s.kept.Reason, reason, s.name)
+			s.name, s.kept.Seq, s.kept.Reason, held.reason, s.name)
 	}
-	events := s.changeHosts(SetHosts{Selected: c.Hosts, Known: c.Known})
+	events := s.changeHosts(SetHosts{Selected: c.Hosts, Known: c.Known}, nil)
 	for i := range events {
 		p := read(events[i].Data)
 		p.By, p.Reason = c.By, c.Reason

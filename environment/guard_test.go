@@ -26,7 +26,7 @@ func TestAMistakeInTheInventoryTakesNoTasks(t *testing.T) {
 				t.Errorf("of %d hosts none is selected, and it holds because of %q", n, got)
 			}
 			reasons := w.state.Explain(w.state.target, w.now)
-			if len(reasons) != 1 || reasons[0].Code != AwaitsConfirmation || !strings.Contains(reasons[0].Change, "deployster env confirm SomeEnvironment/Prod") {
+			if len(reasons) == 0 || reasons[0].Code != AwaitsConfirmation || !strings.Contains(reasons[0].Change, "deployster env confirm SomeEnvironment/Prod") {
 				t.Errorf("it explains %+v", reasons)
 			}
 			if events, err := w.state.Propose(SetHosts{Known: func(string) bool { return known }}, w.now); err != nil || len(events) > 0 {

@@ -12,6 +12,8 @@ type host struct {
 	index          int
 	desired        bool   // it should have a task of the active revision
 	lost           bool   // it is no longer in the inventory
+	absent         bool   // nor is this one, which the environment keeps while it holds
+	spared         bool   // a rollback leaves its tasks alone until somebody confirms that it leaves
 	started        bool   // the active deployment started a task of its revision on it
 	deadlinePassed string // deployment whose healthy deadline its task missed
 	tasks          []*task
@@ -101,6 +103,13 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 	st.class, st.kind, task = s.nextAction(h, current)
 	st.settled = st.kind == "" || st.kind == Start && task != nil && task.available() // drift is repaired while the deployment proceeds
 	st.task, st.adoptable = s.activeTask(), s.adopts(current)
+	if h.absent || h.spared {
+		st.class, st.settled = classNone, st.settled || h.spared
+		if st.kind = awaitProbe; st.settled {
+			st.kind = ""
+		}
+		return st, next
+	}
 	if task != nil {
 		// The result of another step would never come, if a controller died.
 		st.task, st.inFlight = task.revision, task.inFlight() && (st.kind == Start) == (task.status == TaskStarting)

@@ -137,32 +137,6 @@ func (s *State) rollback(c Rollback, now time.Time) ([]deploylog.Event, error) {
 	return s.startChecked(d, now)
 }
 
-// LastGood is the revision that a Rollback goes back to where people name none: of those
-// before the one that is deployed, the one whose deployment finished last and that was not
-// reverted since. There is none while a rollback is under way: who names none may mean
-// what that goes back to, and not the revision before.
-func (s *State) LastGood() (Revision, error) {
-	f := s.active
-	switch {
-	case !s.Exists():
-		return Revision{}, refusal.New(UnknownEnvironment, "%w environment %q", ErrUnknown, s.name)
-	case f == nil:
-		return Revision{}, refusal.New(NothingDeployed, "nothing of environment %s is deployed: there is nothing to roll back", s.name)
-	case f.Kind == ByDelete:
-		return Revision{}, refusal.New(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
-	case f.Kind == ByRollback && !s.finished:
-		return Revision{}, refusal.New(BeingRolledBack, "environment %s is being rolled back to revision %d since event %d: for another, deployster env rollback %s --revision N", s.name, f.Revision, f.Seq, s.name)
-	}
-	for _, d := range slices.Backward(s.deployments) {
-		finished := d.Kind != ByDelete && d.Status == DeploymentFinished
-		if finished && d.Revision < f.Revision && d.Revision >= s.firstRevision && !s.revisions[d.Revision-1].reverted {
-			return s.revisions[d.Revision-1].Revision, nil
-		}
-	}
-	return Revision{}, refusal.New(NeverDeployed, "no deployment of a revision before %d of environment %s has finished: there is none to go back to; deployster env history %s lists what was deployed, and --revision takes any of it",
-		f.Revision, s.name, s.name)
-}
-
 // checkRevision refuses revisions that do not exist, or that belong to an
 // environment of this name that was deleted.
 func (s *State) checkRevision(revision int) error {
@@ -254,18 +228,23 @@ const maxHosts = 256 << 10
 // startEvents ends the active deployment, if it has not finished, and starts another.
 func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploylog.Event) {
 	p := payload{Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Step: d.step, Hosts: d.hosts}
-	held := payload{}
+	var held hold
+	var kept []string
 	if d.hosts != nil {
 		group := s.revisions[d.revision-1].Definition.InstanceGroup
-		if d.kind != ByRollback || group.Query == s.Query() || len(*d.hosts) == 0 { // else it goes back to hosts that it had
-			held.Reason, held.Held = s.refuses(group, *d.hosts)
-		}
+		back := d.kind == ByRollback && group.Query != s.Query() && len(*d.hosts) > 0
+		held = s.refuses(group, *d.hosts, back)
 		sorted := append([]string{}, *d.hosts...)
 		slices.Sort(sorted)
-		if p.Hosts = &sorted; len(chunks(sorted)) > 1 {
+		switch p.Hosts = &sorted; {
+		case len(chunks(sorted)) > 1:
 			p.Hosts = nil // SetHosts records them
-		}
-		if held.Reason != "" {
+			if back {
+				held = hold{}
+			}
+		case held.reason != "" && back:
+			kept = held.hosts
+		case held.reason != "":
 			p.Hosts = nil // it keeps those that it has
 		}
 	}
@@ -285,9 +264,9 @@ func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploy
 		events = append(events, s.event(EventFailed, payload{Error: cause, By: d.by, Reason: d.reason}))
 	}
 	start := deploylog.Event{Deployment: id, Target: s.target, Revision: strconv.Itoa(d.revision), Name: EventStarted, Attempt: 1, Data: p.data()}
-	if events = append(events, start); held.Reason != "" {
-		start.Name, start.Data = EventHostsHeld, held.data()
-		events = append(events, start)
+	if events = append(events, start); held.reason != "" {
+		start.Name = EventHostsHeld
+		events = append(events, s.holdEvents(start, held, nil, kept)...)
 	}
 	return events
 }
@@ -336,9 +315,10 @@ func (s *State) proposeResume(c Resume) ([]deploylog.Event, error) {
 
 // delete ends the environment. Who deletes what is being deleted gets that without any
 // event, also without asking for its tasks to be terminated: they are not to be left
-// running, unmanaged, by who repeats a command.
+// running, unmanaged, by who repeats a command. Where they cannot be terminated, it is
+// said that they are to be left.
 func (s *State) delete(c Delete, now time.Time) ([]deploylog.Event, error) {
-	if f := s.active; f != nil && f.Kind == ByDelete {
+	if f := s.active; f != nil && f.Kind == ByDelete && !c.LeaveTasks {
 		return nil, nil
 	}
 	if s.active != nil && c.TerminateTasks {
@@ -366,18 +346,15 @@ func (s *State) setHosts(c SetHosts) []deploylog.Event {
 	if s.active == nil {
 		return nil
 	}
-	switch reason, digest := s.holdsFor(c.Selected); {
-	case reason == "":
-		return s.changeHosts(c)
-	case s.kept != nil && s.kept.digest == digest:
-		return nil
-	default:
-		return []deploylog.Event{s.event(EventHostsHeld, payload{Reason: reason, Held: digest})}
+	if held := s.holdsFor(c.Selected); held.reason != "" {
+		return s.heldEvents(c, held)
 	}
+	return s.changeHosts(c, nil)
 }
 
-// changeHosts are the events of what is selected now.
-func (s *State) changeHosts(c SetHosts) []deploylog.Event {
+// changeHosts are the events of what is selected now; kept are hosts that do not leave
+// yet all the same.
+func (s *State) changeHosts(c SetHosts, kept []string) []deploylog.Event {
 	if s.active.Kind == ByDelete {
 		c.Selected = nil
 	}
@@ -392,7 +369,7 @@ func (s *State) changeHosts(c SetHosts) []deploylog.Event {
 	for _, h := range s.hosts {
 		known := c.Known == nil || c.Known(h.name)
 		switch {
-		case selected[h.name]:
+		case selected[h.name] || slices.Contains(kept, h.name):
 		case len(h.tasks) > 0 && !known && (h.desired || !h.lost):
 			lost = append(lost, h.name)
 		case h.desired || h.lost && known:

@@ -75,6 +75,8 @@ type details struct {
 	query       string
 	revision    int
 	deleting    bool
+	absent      bool   // the host, which the environment keeps
+	back        string // command that goes back to an earlier revision; "" is none
 	awaited     string // what a task waits for: started, repaired or terminated
 	attempt     int
 	failures    int
@@ -111,11 +113,7 @@ func (d details) text(code ReasonCode) (message, change string) {
 	case NoController:
 		return "no controller is running, so nothing begins", "deployster env run " + d.environment
 	case IsStuck:
-		change = "a task becoming healthy, deployster env rollback " + d.environment + ", or a new revision"
-		if d.deleting {
-			change = "a task being terminated"
-		}
-		return fmt.Sprintf("stuck (event %d): %s", d.seq, d.cause), change
+		return fmt.Sprintf("stuck (event %d): %s", d.seq, d.cause), d.unstick()
 	case TooManyFailed:
 		return waiting + d.tooManyFailed(), "a failed task becoming healthy, or another deployment"
 	case MinHealthy:
@@ -142,6 +140,9 @@ func (d details) taskText(code ReasonCode) (message, change string) {
 	case AwaitsProbe:
 		return "its state is unknown, so nothing is done with it: " + d.cause, "a successful probe: its host must respond"
 	case HostLost:
+		if d.absent {
+			return "its host is not in the inventory, so nothing is done there", "the host in the inventory, or deployster env confirm " + d.environment
+		}
 		return "its host is no longer in the inventory, so it cannot be terminated", "the host in the inventory"
 	case NoProgress:
 		return fmt.Sprintf("no progress for %s", d.config.ProgressDeadline), "a task becoming healthy"
@@ -169,6 +170,18 @@ func (d details) lowerMinimum() string {
 	return "another task becoming healthy, or a deployment with a " + fmt.Sprintf(setting, "--", "-")
 }
 
+// unstick is what ends that a deployment is stuck.
+func (d details) unstick() string {
+	switch {
+	case d.deleting:
+		return "a task being terminated, or deployster env delete " + d.environment + " --leave-tasks, which leaves them running, unmanaged"
+	case d.back == "":
+		return "a task becoming healthy, or a new revision"
+	default:
+		return "a task becoming healthy, " + d.back + ", or a new revision"
+	}
+}
+
 func (d details) tooManyFailed() string {
 	return fmt.Sprintf("%s failed, and max_failed is %s", phrase.Count(d.failed, "host"), d.config.MaxFailed)
 }
@@ -187,7 +200,7 @@ func times(n int) string {
 func (s *State) details() details {
 	d := details{environment: s.name, revision: len(s.revisions), query: s.Query()}
 	if f := s.active; f != nil {
-		d.config, d.deleting = *s.configuration(), f.Kind == ByDelete
+		d.config, d.deleting, d.back = *s.configuration(), f.Kind == ByDelete, s.RollbackCommand()
 		d.failed, d.healthy, d.desired, d.double, d.minimum = s.total.failed, s.total.serving, s.total.desired, s.total.double, s.minimum()
 	}
 	return d

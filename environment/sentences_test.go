@@ -15,7 +15,7 @@ func TestTheSentencesOfReasons(t *testing.T) {
 	d := details{
 		environment: "shop/prod", seq: 7, cause: "port is taken", by: "ann", reason: "a mistake", query: "attribute:stack == prod", revision: 3,
 		awaited: "started", attempt: 2, failures: 2, retryAt: time.Date(2017, 9, 6, 11, 47, 23, 0, time.UTC),
-		failed: 1, healthy: 4, desired: 5, double: 1, minimum: 4,
+		back: "deployster env rollback shop/prod", failed: 1, healthy: 4, desired: 5, double: 1, minimum: 4,
 		config: definition.Configuration{
 			MinHealthyPercent: 80, MaxOver: 1, MinHealthyTime: definition.Duration(10 * time.Second), HealthyDeadline: definition.Duration(5 * time.Minute),
 			ProgressDeadline: definition.Duration(10 * time.Minute), MaxFailed: most(0),

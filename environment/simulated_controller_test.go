@@ -184,7 +184,7 @@ func (c *controller) place() {
 // decide begins what may be done, until nothing more may.
 func (c *controller) decide() {
 	can := Can{Disrupt: true, Work: func(host string) bool {
-		return c.working[host] == nil && len(c.working) < c.nature.hands && !c.machine(host).taken
+		return c.working[host] == nil && len(c.working) < c.nature.hands && !c.machine(host).taken && c.machine(host).in
 	}}
 	for _, l := range c.looks {
 		can.Disrupt = can.Disrupt && !l.first

@@ -18,6 +18,9 @@ func (n *naive) note(s *simulation, e deploylog.Event) {
 			s.fail("%s of revision %d, and by itself it goes back to %d", e.Name, number(e), back)
 		}
 	}
+	if len(n.spares) > 0 && e.Name != EventHostsHeld {
+		s.fail("%s of %s, and %s were to be kept", e.Name, e.Target, n.spares)
+	}
 	if _, revision, host, ok := taskOf(e.Target); ok {
 		n.noteTask(s, e, place{host, revision})
 		return
@@ -72,6 +75,8 @@ func (n *naive) start(s *simulation, e deploylog.Event, p payload) {
 	}
 	for _, h := range n.hosts {
 		h.begun = false
+		h.isAbsent(false)
+		h.spared = slices.Contains(n.spares, h.name)
 		h.wanted = h.wanted && p.Kind != ByDelete && p.Hosts == nil
 	}
 	if p.Hosts != nil {
@@ -128,45 +133,93 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 	}
 }
 
-// startsWith wants a deployment to take no hosts away by mistake. A rollback to another
-// query goes back to the hosts that there were.
+// startsWith wants a deployment to take no hosts away by mistake.
 func (n *naive) startsWith(s *simulation, was *inForce, hosts []string) {
-	f := n.force
-	back := f.kind == ByRollback && was != nil && was.revision > 0 && n.revisions[was.revision-1].InstanceGroup.Query != n.revisions[f.revision-1].InstanceGroup.Query
-	if f.kind != ByDelete && (!back || len(hosts) == 0) {
-		n.believes(s, "", slices.DeleteFunc(slices.Clone(n.names), func(name string) bool { return slices.Contains(hosts, name) }))
+	back := n.force.kind == ByRollback && was != nil && was.revision > 0 && len(hosts) > 0 &&
+		n.revisions[was.revision-1].InstanceGroup.Query != n.revisions[n.force.revision-1].InstanceGroup.Query
+	leaving := slices.DeleteFunc(slices.Clone(n.names), func(name string) bool { return slices.Contains(hosts, name) })
+	switch lost, ok := n.lets(leaving, back); {
+	case ok || n.force.kind == ByDelete:
+	case back: // the rest goes on
+		n.spares = lost
+	default:
+		s.fail("%s leave at once, and nobody has confirmed it", lost)
 	}
 }
 
 // noteHosts takes note of hosts that come and go, or that are kept.
 func (n *naive) noteHosts(s *simulation, e deploylog.Event, p payload) {
+	defer n.waits(e.CreatedAt)
 	if e.Name == EventHostsHeld {
+		if len(n.spares) > 0 && !slices.Equal(n.spares, p.Kept) {
+			s.fail("it keeps %s, not %s", p.Kept, n.spares)
+		}
+		n.spares = nil
+		s.tally["kept, and not in the inventory"] += len(p.Lost)
+		s.tally["kept by a rollback"] += len(p.Kept)
+		for _, h := range n.hosts {
+			h.isAbsent(slices.Contains(p.Lost, h.name))
+			if slices.Contains(p.Kept, h.name) {
+				h.wanted, h.spared = false, true
+			}
+		}
 		if n.kept = true; s.calm || s.chance(0.7) { // else the next deployment, or the hosts that are back, end it
 			s.after(s.between(0, time.Minute), s.confirm)
 		}
 		return
 	}
 	n.kept = false
-	if back := n.force.kind == ByRollback && !n.known && len(s.selected(s.told.Query())) > 0; !back {
-		n.believes(s, p.By, append(slices.Clone(p.Left), p.Lost...))
+	for _, h := range n.hosts {
+		h.isAbsent(false)
+		h.spared = false
 	}
+	back := n.force.kind == ByRollback && !n.known && len(s.selected(s.told.Query())) > 0
+	n.believes(s, p.By, append(slices.Clone(p.Left), p.Lost...), back)
 	n.moved(e, p)
 }
 
+// waits wants no deadline to pass while nothing can be done before somebody confirms it.
+func (n *naive) waits(now time.Time) {
+	f := n.force
+	waits := n.kept && (!n.known || slices.ContainsFunc(n.names, func(name string) bool { return n.hosts[name].absent }))
+	switch {
+	case waits && !f.waits:
+		f.waitsFrom = now
+	case !waits && f.waits && f.progress.Before(f.waitsFrom):
+		f.progress = f.progress.Add(now.Sub(f.waitsFrom))
+	case !waits && f.waits:
+		f.progress = now
+	}
+	f.waits = waits
+}
+
+func (h *naiveHost) isAbsent(absent bool) {
+	for _, t := range h.tasks {
+		if h.absent != absent {
+			t.blamed, t.firstBy = "", ""
+		}
+	}
+	h.absent = absent
+}
+
 // believes wants no more than half of the hosts to leave at once, and not the last one,
-// unless a person has said so.
-func (n *naive) believes(s *simulation, by string, leaving []string) {
-	lost, all := 0, 0
-	for _, h := range n.hosts {
-		if h.wanted {
-			if all++; slices.Contains(leaving, h.name) {
-				lost++
+// unless a person has said so. Of those that a rollback leaves behind only healthy ones count.
+func (n *naive) believes(s *simulation, by string, leaving []string, back bool) {
+	if lost, ok := n.lets(leaving, back); !ok && by == "" && n.force.kind != ByDelete {
+		s.fail("%s leave at once, and nobody has confirmed it", lost)
+	}
+}
+
+func (n *naive) lets(leaving []string, back bool) (lost []string, ok bool) {
+	all := 0
+	for _, name := range n.names {
+		if h := n.hosts[name]; h.wanted || h.spared {
+			if all++; slices.Contains(leaving, h.name) && (!back || h.ups() > 0) {
+				lost = append(lost, h.name)
 			}
 		}
 	}
-	if by == "" && n.force.kind != ByDelete && 2*lost > all && (lost > 1 || all == 1) {
-		s.fail("%d of %d hosts leave at once, and nobody has confirmed it", lost, all)
-	}
+	return lost, 2*len(lost) <= all || len(lost) == 1 && all > 1
 }
 
 // confirm lets the hosts go.

@@ -22,6 +22,7 @@ type naive struct {
 	active    int          // the last revision whose deployment has finished
 	goesBack  int          // the revision to which a rollback is to follow at once
 	good      []int        // revisions whose deployment has finished, in that order
+	spares    []string     // hosts that a rollback is to keep at once
 	bad       map[int]bool // those that were reverted, and not deployed since
 }
 
@@ -39,11 +40,15 @@ type inForce struct {
 	late                           map[place]bool
 	counted                        map[string]bool // events that are progress for the first time only
 	automatic                      bool
+	waits                          bool      // for somebody to confirm, and no deadline passes
+	waitsFrom                      time.Time // since when
 }
 
 type naiveHost struct {
 	name                string
 	wanted, lost, begun bool
+	absent              bool // kept, and not in the inventory
+	spared              bool // by a rollback, until somebody confirms that it leaves
 	tasks               map[int]*naiveTask
 }
 
@@ -176,7 +181,7 @@ func (n *naive) mine(h *naiveHost) *naiveTask {
 func (n *naive) failed() []*naiveHost {
 	return n.there(func(h *naiveHost) bool {
 		t := n.mine(h)
-		return t != nil && !t.up() && (t.blamed == n.force.id || n.force.late[place{h.name, n.force.task}])
+		return t != nil && !h.absent && !h.spared && !t.up() && (t.blamed == n.force.id || n.force.late[place{h.name, n.force.task}])
 	})
 }
 
@@ -199,6 +204,18 @@ func (t todo) String() string { return fmt.Sprintf("%s %d", t.kind, t.revision) 
 // before others, but of Surge one stays until the new one is healthy. Then the new
 // one comes.
 func (n *naive) next(h *naiveHost) todo {
+	do := n.nextHere(h)
+	if h.spared || h.absent && do.kind == Start && n.mine(h).up() {
+		return todo{}
+	}
+	if h.absent && do.kind != "" {
+		return todo{kind: awaitProbe}
+	}
+	return do
+}
+
+// nextHere is that of a host where something may be done.
+func (n *naive) nextHere(h *naiveHost) todo {
 	leave, awaits := n.leaving(h)
 	switch {
 	case len(leave) > 0:
@@ -325,7 +342,7 @@ func (n *naive) due(now time.Time, seen bool) string {
 			return "lateness"
 		}
 	}
-	if at := n.stuckAt(); !f.paused && !f.reached && !f.stuck && (n.halted() || !at.After(now)) {
+	if at := n.stuckAt(); !f.paused && !f.reached && !f.stuck && (n.halted() || !at.IsZero() && !at.After(now)) {
 		return "being stuck"
 	}
 	return ""
@@ -334,7 +351,7 @@ func (n *naive) due(now time.Time, seen bool) string {
 // stuckAt is when the deployment is stuck, zero is never.
 func (n *naive) stuckAt() time.Time {
 	f := n.force
-	if f.reached || f.paused || f.stuck {
+	if f.reached || f.paused || f.stuck || f.waits {
 		return time.Time{}
 	}
 	return f.progress.Add(time.Duration(f.configuration.ProgressDeadline))
@@ -343,7 +360,7 @@ func (n *naive) stuckAt() time.Time {
 // lateAt is when a host's task is late, zero is never.
 func (n *naive) lateAt(h *naiveHost) time.Time {
 	f, t := n.force, n.mine(h)
-	if t == nil || t.up() || t.firstBy != f.id || f.paused || f.reached || f.late[place{h.name, f.task}] {
+	if t == nil || h.absent || t.up() || t.firstBy != f.id || f.paused || f.reached || f.late[place{h.name, f.task}] {
 		return time.Time{}
 	}
 	return latest(t.first, f.resumed).Add(time.Duration(f.configuration.HealthyDeadline))

@@ -226,6 +226,7 @@ func (n *naive) sees(l *look) string {
 // follows wants the hosts to be those that the inventory has.
 func (n *naive) follows(s *simulation, query string) {
 	if n.kept {
+		n.keeps(s)
 		return
 	}
 	selected := s.selected(query)
@@ -238,6 +239,15 @@ func (n *naive) follows(s *simulation, query string) {
 	for _, name := range selected {
 		if n.hosts[name] == nil {
 			s.fail("%s is selected, and not wanted", name)
+		}
+	}
+}
+
+// keeps wants it to be known which of the hosts that are kept the inventory does not have.
+func (n *naive) keeps(s *simulation) {
+	for _, h := range n.there(func(h *naiveHost) bool { return h.wanted || len(h.tasks) > 0 }) {
+		if in := s.machine(h.name).in; h.absent == in {
+			s.fail("%s is kept and in the inventory: %t, and is taken for absent: %t", h.name, in, h.absent)
 		}
 	}
 }
@@ -271,7 +281,7 @@ func (n *naive) reports(s *simulation, r Report) {
 		}
 	}
 	for _, row := range r.Hosts {
-		if h := n.host(row.Host); row.Desired != h.wanted || row.Lost != h.lost || len(row.Tasks) != len(h.tasks) || !row.Lost && row.Failed != slices.Contains(n.failed(), h) {
+		if h := n.host(row.Host); row.Desired != h.wanted || row.Lost != (h.lost || h.absent) || len(row.Tasks) != len(h.tasks) || !row.Lost && row.Failed != slices.Contains(n.failed(), h) {
 			s.fail("it reports %+v, not %+v", row, h)
 		}
 	}

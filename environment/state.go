@@ -38,6 +38,7 @@ type State struct {
 	lastProgress time.Time
 	pause        *PauseInfo
 	kept         *HeldInfo // hosts that it keeps although they are not selected
+	waiting      time.Time // since when it waits for a person, and no deadline passes; zero is not
 	resumed      time.Time
 	clock        time.Time // the latest time of an event or decision
 	lastFinished int       // the revision of the last deployment that has finished; 0 is none
@@ -98,7 +99,7 @@ func (s *State) Idle() bool {
 		return false
 	case !s.hostsKnown && s.kept != nil:
 		return true
-	case !s.finished || !s.hostsKnown:
+	case !s.finished && s.waiting.IsZero() || !s.hostsKnown:
 		return false
 	}
 	for c := classFree; c < classCount; c++ {

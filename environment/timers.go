@@ -63,7 +63,7 @@ func (s *State) advance(now time.Time) {
 // deadline is when the active deployment is stuck unless there is progress; zero
 // when no deadline applies.
 func (s *State) deadline() time.Time {
-	if s.active == nil || s.finished || s.pause != nil || s.active.Status == DeploymentStuck {
+	if s.active == nil || s.finished || s.pause != nil || s.active.Status == DeploymentStuck || !s.waiting.IsZero() {
 		return time.Time{}
 	}
 	return s.lastProgress.Add(time.Duration(s.active.Configuration.ProgressDeadline))

@@ -7,7 +7,7 @@ import (
 )
 
 // totals counts the hosts by status.
-type totals struct{ desired, available, serving, double, unsettled, failed, inFlight, retrying int }
+type totals struct{ desired, available, serving, double, unsettled, failed, inFlight, retrying, absent int }
 
 // modify changes something of a host and re-evaluates it.
 func (s *State) modify(h *host, now time.Time, change func()) {
@@ -55,6 +55,7 @@ func (s *State) count(h *host, by int) {
 		}
 	}
 	one(h.desired, &s.total.desired)
+	one(h.absent, &s.total.absent)
 	one(h.status.available, &s.total.available)
 	one(h.status.serving, &s.total.serving)
 	one(h.status.double, &s.total.double)

@@ -38,7 +38,7 @@ func (s *State) transitions(now time.Time, can Can) []deploylog.Event {
 	switch deadline := s.deadline(); {
 	case s.halted():
 		return s.stuckEvents(TooManyFailed, s.details().tooManyFailed(), now)
-	case !now.Before(deadline):
+	case !deadline.IsZero() && !now.Before(deadline):
 		message, _ := s.details().text(NoProgress)
 		return s.stuckEvents(NoProgress, message, now)
 	default:

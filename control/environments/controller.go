@@ -126,7 +126,7 @@ func (c *Controller) Decide(name string, s *environment.State, d *reconcile.Deci
 		return reconcile.Slot[place]{Key: place{name, host}, Host: host}
 	}
 	can := environment.Can{
-		Work:    func(host string) bool { return d.Can(slot(host)) },
+		Work:    func(host string) bool { return c.Inventory.Known(host) && d.Can(slot(host)) },
 		Disrupt: c.probes.known(name),
 	}
 	for step := range s.Decide(d.Now, can) {

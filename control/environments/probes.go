@@ -67,7 +67,7 @@ func (p *probes) known(name string) bool { return p.unprobed[name] == 0 }
 
 // receive receives an event of an environment.
 func (p *probes) receive(name string, e deploylog.Event) {
-	p.stale[name] = p.stale[name] || e.Name == environment.EventHostsChanged
+	p.stale[name] = p.stale[name] || e.Name == environment.EventHostsChanged || e.Name == environment.EventHostsHeld
 	if k := p.targets[name][e.Target]; k != nil {
 		k.changed = e.Seq
 	}

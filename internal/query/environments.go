@@ -270,8 +270,10 @@ func outcome(s *environment.State, id string) (d environment.Deployment, over bo
 	switch {
 	case i < 0:
 		return d, true, nil
-	case !s.Exists() && all[i].Kind == environment.ByDelete:
+	case !s.Exists() && all[i].Kind == environment.ByDelete && all[i].Status == environment.DeploymentFinished:
 		return all[i], true, nil
+	case !s.Exists() && all[i].Kind == environment.ByDelete:
+		return all[i], true, fmt.Errorf("environment %s is deleted: %s", s.Name(), all[i].Cause)
 	case !s.Exists():
 		return all[i], true, fmt.Errorf("environment %s was deleted while it was followed", s.Name())
 	}
@@ -287,7 +289,13 @@ func outcome(s *environment.State, id string) (d environment.Deployment, over bo
 		}
 	}
 	if d.Status == environment.DeploymentStuck {
-		return d, true, fmt.Errorf("deployment %s is stuck: deployster env run %s retries it, env rollback goes back to an earlier revision", d.ID, s.Name())
+		remedy := ""
+		if back := s.RollbackCommand(); back != "" {
+			remedy = ", " + back + " goes back to an earlier revision"
+		} else if d.Kind == environment.ByDelete {
+			remedy = ", deployster env delete " + s.Name() + " --leave-tasks leaves its tasks running, unmanaged"
+		}
+		return d, true, fmt.Errorf("deployment %s is stuck: deployster env run %s retries it%s", d.ID, s.Name(), remedy)
 	}
 	return d, d.Status == environment.DeploymentFinished, failure
 }

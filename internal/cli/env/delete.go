@@ -23,6 +23,7 @@ import (
 type deleteOptions struct {
 	name                 string
 	terminate, yes, wait bool
+	leave                bool
 	reason               string
 	work                 workFlags
 }
@@ -35,10 +36,14 @@ func newDeleteCommand(a *app.App) *cobra.Command {
 		Long: `Delete an environment. Its tasks are left running, unmanaged from then on; or they
 are terminated first (--terminate-tasks), which "env run" does, or this command
 when it waits for the end (--wait). Deleting what was deleted, or is being deleted,
-changes nothing: tasks that are being terminated still are.`,
-		Example: "  deployster env delete shop/old\n  deployster env delete shop/old --terminate-tasks --yes --wait",
+changes nothing: tasks that are being terminated still are. Where they cannot be,
+--leave-tasks ends the deletion, and leaves the rest running.`,
+		Example: "  deployster env delete shop/old\n  deployster env delete shop/old --terminate-tasks --yes --wait\n  deployster env delete shop/old --leave-tasks --yes     # where that is stuck",
 		Args:    arguments.Named("an environment"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if o.leave && o.terminate {
+				return exit.Usage("--leave-tasks leaves running what --terminate-tasks terminates: say one of them")
+			}
 			if o.wait && !o.terminate {
 				return exit.Usage("--wait is for the end of the tasks: say --terminate-tasks, too")
 			}
@@ -47,6 +52,7 @@ changes nothing: tasks that are being terminated still are.`,
 		},
 	}
 	c.Flags().BoolVar(&o.terminate, "terminate-tasks", false, "terminate its tasks first")
+	c.Flags().BoolVar(&o.leave, "leave-tasks", false, "leave its tasks running, also where a deletion that terminates them is under way")
 	arguments.RegisterYes(c, &o.yes)
 	c.Flags().BoolVar(&o.wait, "wait", false, "follow the deletion until the tasks are stopped, and run a controller where none is at work")
 	arguments.RegisterReason(c, &o.reason)
@@ -60,7 +66,7 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 		if err != nil {
 			return err
 		}
-		underWay := report.Deployment != nil && report.Deployment.Kind == environment.ByDelete
+		underWay := report.Deployment != nil && report.Deployment.Kind == environment.ByDelete && !o.leave
 		o.yes, o.terminate = o.yes || underWay, o.terminate || underWay // which was agreed to
 		tasks := 0
 		if !report.Deleted {
@@ -71,7 +77,7 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 		if err := engines.Abandon(ctx, e.Log, o.work.Engine.Abandon); err != nil {
 			return err
 		}
-		deletion := environment.Delete{TerminateTasks: o.terminate, By: app.Whoami(), Reason: o.reason}
+		deletion := environment.Delete{TerminateTasks: o.terminate, LeaveTasks: o.leave, By: app.Whoami(), Reason: o.reason}
 		if o.wait {
 			return deployAndWait(ctx, a, "env delete", e, o.name, deletion, o.work)
 		}
