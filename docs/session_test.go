@@ -290,6 +290,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`^ +[0-9]+  ([·✔✘●!] )`), "SEQ $1"},
 	{regexp.MustCompile(`\b(finished|running|failed|cancelled) +[0-9]+ `), "$1 SEQ "},
 	{regexp.MustCompile(`\bevent [0-9]+\b`), "event SEQ"},
+	{regexp.MustCompile(`\bby [a-z0-9._-]+(@[A-Za-z0-9._-]+)? since\b`), "by WHO since"},
 	{regexp.MustCompile(`"seq":[0-9]+`), `"seq":SEQ`},
 	{regexp.MustCompile(`\b[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?( ?UTC|Z)?`), "TIME"},
 	{regexp.MustCompile(`"(duration_ms|pid)":"?[0-9.]+"?`), `"$1":N`},

@@ -30,13 +30,12 @@ func (s *State) Decide(now time.Time, can Can) iter.Seq[Step] {
 
 // doable yields what Decide does, and what rests.
 func (s *State) doable(yield func(Step) bool) {
-	l := s.currentLayout()
-	if l == nil {
+	if s.currentLayout() == nil {
 		return
 	}
 	held := s.batchHolders()
 	for _, d := range s.deployments {
-		w := walk{l: l, d: d, holders: held, yield: yield, pipeline: s.target}
+		w := s.walkOf(d, held, yield, nil)
 		if d.status == Running && !w.walk() {
 			return
 		}
@@ -85,7 +84,36 @@ type walk struct {
 	d        *deployment
 	holders  []*deployment // by batch
 	yield    func(Step) bool
+	keptOut  func(stage int) bool // it must not be entered
 	pipeline deploylog.Target
+}
+
+// walkOf is the walk through a deployment. What does not begin because it is paused is not
+// yielded; kept, unless it is nil, is called with its stage, and why.
+func (s *State) walkOf(d *deployment, holders []*deployment, yield func(Step) bool, kept func(stage int, why Reason)) walk {
+	w := walk{l: s.layout, d: d, holders: holders, pipeline: s.target, yield: yield, keptOut: func(i int) bool {
+		_, is := s.keptOut(d, i)
+		return is
+	}}
+	if len(s.paused) > 0 {
+		w.yield = func(step Step) bool {
+			if !step.begins() {
+				return yield(step)
+			}
+			i := w.l.stageAt[StageTarget(s.name, step.Stage)]
+			why, paused := s.pause(&w.l.stages[i])
+			if paused && kept != nil {
+				kept(i, why)
+			}
+			return paused || yield(step)
+		}
+	}
+	return w
+}
+
+// keptOut finds why a deployment whose turn it is does not enter a stage.
+func (s *State) keptOut(_ *deployment, stage int) (why Reason, is bool) {
+	return s.pause(&s.layout.stages[stage])
 }
 
 func (w *walk) step(t deploylog.Target, event string) Step {
@@ -111,7 +139,7 @@ func (w *walk) walk() bool {
 			if !w.stage(i) {
 				return false
 			}
-		case w.d.reached(&w.l.stages[i]) && w.enter(i):
+		case w.d.reached(&w.l.stages[i]) && !w.keptOut(i) && w.enter(i):
 			if !w.yield(w.inStage(i, stageStarted)) {
 				return false
 			}

@@ -23,6 +23,10 @@ const (
 	EventDeployed       = "stage-environment-deployed"
 	EventStepsBegun     = "pipeline-steps-begun" // their work; see Begun
 	EventStepsEnded     = "pipeline-steps-ended" // work that ended without an event of its step; see TryFailed
+	EventPaused         = "pipeline-paused"
+	EventResumed        = "pipeline-resumed"
+	EventStagePaused    = "stage-paused"
+	EventStageResumed   = "stage-resumed"
 )
 
 // EventNames are the names of the events of all pipelines. Artifacts and the
@@ -30,6 +34,7 @@ const (
 func EventNames() []string {
 	return []string{
 		EventDefined, EventDeleted, EventMembersChanged, EventMembersHeld, EventCancelled, EventRetried, EventApproved, EventApplied, EventDeployed, EventStepsBegun, EventStepsEnded,
+		EventPaused, EventResumed, EventStagePaused, EventStageResumed,
 		pipelineStarted, pipelineFinished, pipelineFailed, stageStarted, stageFinished, stageFailed,
 		groupStarted, groupFinished, groupFailed, hostStarted, hostFinished, hostFailed,
 	}

@@ -25,8 +25,11 @@ func (s *State) Explain(t deploylog.Target) []Reason {
 			}
 		}
 	})
-	holds := slices.DeleteFunc(s.Holds(), func(h Reason) bool {
-		place, _ := s.layout.place(h.Target)
+	holds := slices.DeleteFunc(append(s.pauseReasons(), s.Holds()...), func(h Reason) bool {
+		place, ok := s.layout.place(h.Target)
+		if !ok {
+			return false // the pipeline's own
+		}
 		return !at.touches(place) || slices.ContainsFunc(reasons, func(r Reason) bool { return r.Target == h.Target && r.Code == h.Code })
 	})
 	return append(holds, reasons...)

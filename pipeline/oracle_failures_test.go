@@ -1,8 +1,11 @@
 package pipeline
 
-import "github.com/deployster-go/deployster/pipeline/definition"
+import (
+	"slices"
+	"strings"
 
-import "slices"
+	"github.com/deployster-go/deployster/pipeline/definition"
+)
 
 // consequences are what follows from the failures of a revision.
 type consequences struct {
@@ -94,4 +97,30 @@ func (n *naive) failuresInGroup(r *revision, c *consequences, st string, g defin
 			c.fail(ht, "host-failed")
 		}
 	}
+}
+
+// isPaused: what has begun ends although somebody paused it, and nothing else happens.
+func (n *naive) isPaused(e entry) bool {
+	if strings.HasSuffix(e.event, "-finished-successfully") {
+		return false
+	}
+	return n.paused["pipeline/"+n.name] || n.paused["stage/"+n.name+"/"+n.stageOf(e)]
+}
+
+// stageOf is the name of the stage in which an entry is.
+func (n *naive) stageOf(e entry) string {
+	for _, s := range n.definition.Stages {
+		if e.target == "stage/"+n.name+"/"+s.Name {
+			return s.Name
+		}
+		if s.Deploy == nil {
+			continue
+		}
+		for _, g := range s.Deploy.HostGroups {
+			if e.target == "host-group/"+n.name+"/"+g.Name || strings.HasPrefix(e.target, "host/"+n.name+"/"+g.Name+"/") {
+				return s.Name
+			}
+		}
+	}
+	return ""
 }

@@ -25,6 +25,7 @@ type naive struct {
 	members    map[string][]string
 	now        time.Time
 	held       map[string]bool // groups of which somebody must confirm what they lose
+	paused     map[string]bool // targets of the pipeline and its stages
 	introduced map[string]int  // unit → revisions registered before it
 	revisions  []*revision
 	next       map[*revision]map[entry][]entry // of the present definition
@@ -45,7 +46,7 @@ type revision struct {
 
 // newNaive returns a pipeline without any events.
 func newNaive(name string) *naive {
-	n := &naive{name: name, members: map[string][]string{}, held: map[string]bool{}}
+	n := &naive{name: name, members: map[string][]string{}, held: map[string]bool{}, paused: map[string]bool{}}
 	n.forget()
 	return n
 }
@@ -83,6 +84,9 @@ func (n *naive) apply(e deploylog.Event) {
 			r, at := n.revisions[slices.IndexFunc(n.revisions, func(r *revision) bool { return r.id == s.Deployment })], entry{s.Target, s.Event}
 			r.tries[at] = append(r.tries[at], e.CreatedAt)
 		}
+		return
+	case "pipeline-paused", "pipeline-resumed", "stage-paused", "stage-resumed":
+		n.paused[string(e.Target)] = strings.HasSuffix(e.Name, "-paused")
 		return
 	case "pipeline-started":
 		n.revisions = append(n.revisions, &revision{
@@ -441,7 +445,7 @@ func (n *naive) decide() map[string][]entry {
 		for _, e := range frontiers[r] {
 			ready := !slices.ContainsFunc(frontiers[r], func(f entry) bool { return slices.Contains(n.flood(r, f), e) })
 			outside := received(e) || e.event == "stage-approved" || e.event == "members-told"
-			if !ready || outside || n.holds(e) || !doable(e) || active[e] > 0 || n.rests(r, e) {
+			if !ready || outside || n.holds(e) || n.isPaused(e) || !doable(e) || active[e] > 0 || n.rests(r, e) {
 				continue
 			}
 			chosen[r.id] = append(chosen[r.id], e)

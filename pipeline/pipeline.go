@@ -63,6 +63,11 @@
 // pipeline at once; what is running then is still recorded. A retry forgets the
 // failures of the attempts before it, and continues from the frontier.
 //
+// # Pauses
+//
+// In a pipeline or a stage that a person has paused nothing begins: neither the stage, a
+// group or a host nor the work of a step. What has begun ends, and that is recorded.
+//
 // # Where things are
 //
 // Package definition reads files. A layout is a definition with the members of its groups,

@@ -48,16 +48,17 @@ func (s *State) Defines(d *definition.Definition) bool {
 	return err == nil && errOwn == nil && bytes.Equal(own, other)
 }
 
-// Cause is why something failed, or a host group holds, as recorded in its event; ""
+// Cause is why something failed, is paused, or a host group holds, as recorded in its event; ""
 // for other events.
 func Cause(e deploylog.Event) string {
 	p := read(e.Data)
-	switch {
-	case e.Name == EventMembersHeld:
+	switch e.Name {
+	case EventMembersHeld, EventPaused, EventResumed, EventStagePaused, EventStageResumed:
 		return p.Reason
-	case e.Name == EventStepsEnded && len(p.Steps) > 0:
-		return p.Steps[0].Error
-	default:
-		return p.Error
+	case EventStepsEnded:
+		if len(p.Steps) > 0 {
+			return p.Steps[0].Error
+		}
 	}
+	return p.Error
 }

@@ -68,7 +68,7 @@ func (o *projection) project(held []*deployment) {
 		o.addEnded()
 		return
 	}
-	w := walk{l: o.s.layout, d: o.d, holders: held, pipeline: o.s.target, yield: func(step Step) bool {
+	w := o.s.walkOf(o.d, held, func(step Step) bool {
 		at, ok := o.s.layout.place(step.Target)
 		if !ok {
 			at = place{none, none, none}
@@ -80,7 +80,7 @@ func (o *projection) project(held []*deployment) {
 		}
 		o.add(at, step.Target, step.Event, ready, why)
 		return true
-	}}
+	}, o.addKept)
 	w.walk()
 	for i := range o.s.layout.stages {
 		o.stage(i)
@@ -91,6 +91,14 @@ func (o *projection) project(held []*deployment) {
 func (o *projection) add(at place, t deploylog.Target, event string, f disposition, why Reason) {
 	why.Revision, why.Deployment, why.Target, why.Event = o.d.revision, o.d.id, t, event
 	o.entries = append(o.entries, pendingEntry{place: at, target: t, event: event, disposition: f, reason: why})
+}
+
+// addKept adds, once, why nothing begins in a stage that has begun.
+func (o *projection) addKept(stage int, why Reason) {
+	t := o.s.layout.stages[stage].target
+	if !slices.ContainsFunc(o.entries, func(p pendingEntry) bool { return p.target == t && p.disposition == blocked }) {
+		o.add(place{stage, none, none}, t, stageFinished, blocked, why)
+	}
 }
 
 // addUpcoming adds what will be done, unless it is known to be ready.
@@ -196,6 +204,9 @@ func (o *projection) enteringReasons(i int) []Reason {
 	}
 	if len(reasons) > 0 {
 		return reasons
+	}
+	if why, is := o.s.keptOut(o.d, i); is {
+		return []Reason{why}
 	}
 	for _, b := range stage.opens {
 		if holder := o.holders[b]; holder != nil && holder != o.d {

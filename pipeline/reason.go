@@ -25,6 +25,7 @@ const (
 	NotNew             ReasonCode = "not-new"             // something after it happened
 	LeftOut            ReasonCode = "left-out"            // the step was introduced late, and the revision skipped it elsewhere
 	CameLater          ReasonCode = "came-later"          // the kind of artifact, Name, was introduced after the revision was registered
+	IsPaused           ReasonCode = "paused"              // by Actor, Since, Cause says why; Name is the stage, "" the whole pipeline
 	HasFailed          ReasonCode = "failed"              // Cause says how
 	WasCancelled       ReasonCode = "cancelled"           // Cause says why
 	NoMember           ReasonCode = "no-member"           // the host is in no group Name of the pipeline
@@ -63,6 +64,8 @@ type Reason struct {
 	Try   int       `json:"try,omitempty"` // the last that failed
 	Of    int       `json:"tries,omitempty"`
 	Until time.Time `json:"until,omitzero"`
+	Actor string    `json:"actor,omitempty"` // the person who did that
+	Since time.Time `json:"since,omitzero"`
 }
 
 // MarshalJSON adds the sentences, and writes code and message also under their
@@ -88,7 +91,7 @@ func (r Reason) MarshalJSON() ([]byte, error) {
 // about: not that something else comes first, or will never be done.
 func (r Reason) Blocking() bool {
 	switch r.Code {
-	case AwaitsBatch, AwaitsArtifact, AwaitsApproval, AwaitsMembers, NoHosts, AwaitsConfirmation, HasFailed, WasCancelled:
+	case AwaitsBatch, AwaitsArtifact, AwaitsApproval, AwaitsMembers, NoHosts, AwaitsConfirmation, IsPaused, HasFailed, WasCancelled:
 		return true
 	default:
 		return false
@@ -129,6 +132,8 @@ func (r Reason) text() string {
 		return "host group " + r.Name + " holds: its query selects no host of the inventory"
 	case AwaitsConfirmation:
 		return "host group " + r.Name + " holds" + cause
+	case IsPaused:
+		return r.pauseText()
 	case NotNew:
 		if r.By == r.Target {
 			return "not new: " + r.ByEvent + " already recorded"
@@ -201,6 +206,8 @@ func (r Reason) Change() string {
 		return fmt.Sprintf("%s of host group %s: when the hosts are back, or by deployster pipeline confirm %s %s", EventMembersChanged, r.Name, name, r.Name)
 	case NotNew, LeftOut, CameLater:
 		return "none of this deployment: the next revision does it"
+	case IsPaused:
+		return r.pauseChange()
 	case HasFailed, WasCancelled:
 		return EventRetried
 	case NoTarget:

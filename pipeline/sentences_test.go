@@ -1,6 +1,9 @@
 package pipeline
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // What people read of a reason is said here once; other tests want codes.
 func TestTheSentencesOfReasons(t *testing.T) {
@@ -17,6 +20,8 @@ func TestTheSentencesOfReasons(t *testing.T) {
 		{Reason{Code: AwaitsMembers, Name: "g"}, "the hosts of group g are not known yet", "host-group-members-changed of host group g"},
 		{Reason{Code: NoHosts, Name: "g", Seq: 3}, "host group g holds: its query selects no host of the inventory (event 3)", "host-group-members-changed of host group g, with a host; or allow_empty: true in its definition"},
 		{Reason{Code: AwaitsConfirmation, Name: "g", Cause: "2 of 3 hosts would leave it at once, and max_leaving lets 1 go: a, b", Seq: 3}, "host group g holds: 2 of 3 hosts would leave it at once, and max_leaving lets 1 go: a, b (event 3)", "host-group-members-changed of host group g: when the hosts are back, or by deployster pipeline confirm p g"},
+		{Reason{Code: IsPaused, Actor: "ann", Since: time.Date(2026, 11, 22, 13, 5, 28, 0, time.Local), Cause: "freeze", By: "pipeline/p", Seq: 5}, "paused by ann since 2026-11-22 13:05:28: freeze (event 5)", "pipeline-resumed: deployster pipeline resume p"},
+		{Reason{Code: IsPaused, Name: "s", By: "stage/p/s", Seq: 5}, "paused (event 5)", "stage-resumed: deployster pipeline resume p s"},
 		{Reason{Code: NotNew, By: "host/p/g/h", ByEvent: "host-tested", Seq: 14}, "not new: host-tested already recorded by event 14", "none of this deployment: the next revision does it"},
 		{Reason{Code: NotNew, By: "stage/p/s", ByEvent: "stage-started", Seq: 14}, "not new: stage-started of stage/p/s already recorded by event 14", "none of this deployment: the next revision does it"},
 		{Reason{Code: LeftOut, By: "host/p/g/o", ByEvent: "host-tested", Seq: 14}, "left out: this revision is older than the step, and skipped it on host/p/g/o with host-tested (event 14)", "none of this deployment: the next revision does it"},

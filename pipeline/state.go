@@ -31,9 +31,10 @@ type State struct {
 	members    map[string][]string
 	changed    map[string]int64        // events of the members
 	held       map[string]*heldMembers // of groups that hold instead of taking a selection over
-	introduced map[string]int          // unit → number of revisions registered before it
-	manifests  map[string]string       // of the definition, by unit
-	layout     *layout                 // nil after a change, until it is needed
+	paused     map[deploylog.Target]PauseInfo
+	introduced map[string]int    // unit → number of revisions registered before it
+	manifests  map[string]string // of the definition, by unit
+	layout     *layout           // nil after a change, until it is needed
 
 	revisions   []Registration
 	byRevision  map[string]int // the last registration of a revision
@@ -57,7 +58,7 @@ type Registration struct {
 func New(name string) *State {
 	return &State{
 		name: name, target: Target(name), members: map[string][]string{}, changed: map[string]int64{},
-		held:       map[string]*heldMembers{},
+		held: map[string]*heldMembers{}, paused: map[deploylog.Target]PauseInfo{},
 		byRevision: map[string]int{}, byID: map[string]*deployment{},
 	}
 }
@@ -108,6 +109,8 @@ func (s *State) Apply(e deploylog.Event) {
 		s.applyPipeline(e)
 	case e.Name == EventMembersChanged, e.Name == EventMembersHeld:
 		s.applyMembers(e)
+	case e.Name == EventStagePaused, e.Name == EventStageResumed:
+		s.applyPause(e)
 	default:
 		if d := s.byID[e.Deployment]; d != nil {
 			d.forgetTries(e)
@@ -130,6 +133,8 @@ func (s *State) applyPipeline(e deploylog.Event) {
 		}
 	case EventStepsEnded:
 		s.applyEnded(e)
+	case EventPaused, EventResumed:
+		s.applyPause(e)
 	case pipelineStarted:
 		if s.deleted == 0 {
 			s.register(e)
@@ -247,6 +252,7 @@ func (s *State) clone() *State {
 	c := *s
 	c.layout = nil
 	c.members, c.changed, c.held = maps.Clone(s.members), maps.Clone(s.changed), maps.Clone(s.held)
+	c.paused = maps.Clone(s.paused)
 	c.revisions, c.byRevision = slices.Clone(s.revisions), maps.Clone(s.byRevision)
 	c.byID, c.deployments = make(map[string]*deployment, len(s.byID)), make([]*deployment, len(s.deployments))
 	for i, d := range s.deployments {

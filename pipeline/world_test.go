@@ -412,6 +412,14 @@ func (w *world) anyRevision() string {
 
 // act lets something happen.
 func (w *world) act(steps []Step) {
+	if w.n(10, "person") == 0 {
+		w.pauseOrResume()
+	} else {
+		w.happen(steps)
+	}
+}
+
+func (w *world) happen(steps []Step) {
 	registered := len(w.state.Registrations())
 	switch what := w.n(25, "act"); {
 	case what == 0 || registered == 0:

@@ -54,6 +54,8 @@ type PipelineRow struct {
 	InProgress []string `json:"in_progress"`
 	Name       string   `json:"pipeline"`
 	Stages     int      `json:"stages"`
+
+	Pauses []pipeline.PauseInfo `json:"pauses"` // of it and its stages
 }
 
 // List is the pipelines, and the events that deleted those that there are not any more.
@@ -71,6 +73,7 @@ func (p *Pipelines) List() (rows []PipelineRow, deleted map[string]int64) {
 		latest := p.overview.latest[pipeline.Target(name)]
 		rows = append(rows, PipelineRow{
 			Deployed: latest.Deployed, Failed: latest.Failed, InProgress: InProgress(s), Name: name, Stages: stages,
+			Pauses: append([]pipeline.PauseInfo{}, s.Pauses()...),
 		})
 	}
 	return rows, deleted
@@ -119,10 +122,11 @@ func (p *Pipelines) Release(name, revision string) (Release, error) {
 
 // PipelineStatus is the status of a pipeline at one moment.
 type PipelineStatus struct {
-	Name    string            `json:"pipeline"`
-	Event   int64             `json:"event"` // the newest
-	Rows    []TargetRow       `json:"targets"`
-	Waiting []pipeline.Reason `json:"waiting"`
+	Name    string               `json:"pipeline"`
+	Event   int64                `json:"event"` // the newest
+	Rows    []TargetRow          `json:"targets"`
+	Waiting []pipeline.Reason    `json:"waiting"`
+	Pauses  []pipeline.PauseInfo `json:"pauses"` // of it and its stages
 }
 
 // TargetRow is a pipeline, stage, host group or host, what was deployed and failed
@@ -162,7 +166,7 @@ func (p *Pipelines) status(name string, s *pipeline.State, hosts bool) PipelineS
 	for _, r := range s.Status() {
 		revisions[r.Target] = append(revisions[r.Target], r)
 	}
-	status := PipelineStatus{Name: name, Event: s.Head(), Rows: []TargetRow{}, Waiting: []pipeline.Reason{}}
+	status := PipelineStatus{Name: name, Event: s.Head(), Rows: []TargetRow{}, Waiting: []pipeline.Reason{}, Pauses: append([]pipeline.PauseInfo{}, s.Pauses()...)}
 	for _, place := range s.Places() {
 		row := TargetRow{Place: place, LatestRevisions: p.overview.latest[place.Target], Revisions: revisions[place.Target]}
 		if hosts || row.Host == "" || row.Active() {
@@ -170,7 +174,7 @@ func (p *Pipelines) status(name string, s *pipeline.State, hosts bool) PipelineS
 		}
 	}
 	for _, r := range s.Explain(pipeline.Target(name)) {
-		if r.Blocking() {
+		if r.Blocking() && (r.Code != pipeline.IsPaused || r.Name != "" || r.Revision == "") { // that all is paused is said once
 			status.Waiting = append(status.Waiting, r)
 		}
 	}

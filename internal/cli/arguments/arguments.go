@@ -21,9 +21,12 @@ func Manifests(c *cobra.Command, args []string) error {
 }
 
 // Named checks that the arguments are there that a command names.
-func Named(what ...string) cobra.PositionalArgs {
+func Named(what ...string) cobra.PositionalArgs { return NamedAtLeast(len(what), what...) }
+
+// NamedAtLeast is Named where only so many of them must be there.
+func NamedAtLeast(least int, what ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		if len(args) != len(what) {
+		if len(args) < least || len(args) > len(what) {
 			return exit.Usage("%s takes %s, in this order: %s", c.CommandPath(), strings.Join(what, ", "), c.UseLine())
 		}
 		for i, arg := range args {

@@ -77,6 +77,8 @@ func newTable() table {
 	return table{
 		"PIPELINE":                  pipelineNames,
 		"pipeline STAGE":            approvalStages,
+		"pipeline pause STAGE":      stageNames,
+		"pipeline resume STAGE":     stageNames,
 		"pipeline KIND":             artifactKinds,
 		"pipeline GROUP":            hostGroups,
 		"pipeline REVISION":         revisions(pipeline.Running),

@@ -207,6 +207,12 @@ func approvalStages(c *Completion) {
 	}
 }
 
+func stageNames(c *Completion) {
+	for _, s := range c.stages() {
+		c.propose(s.Name, "")
+	}
+}
+
 func hostGroups(c *Completion) {
 	for _, s := range c.stages() {
 		if s.Deploy != nil {

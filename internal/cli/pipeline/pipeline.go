@@ -36,6 +36,7 @@ and nowhere else, so that the pipeline may change while it runs.`,
 		newApplyCommand(a), newReleaseCommand(a), newArtifactCommand(a), newApproveCommand(a),
 		newCancelCommand(a), newRetryCommand(a), newDeleteCommand(a), newRunCommand(a), newListCommand(a),
 		newStatusCommand(a), newHistoryCommand(a), newShowCommand(a), newExplainCommand(a), newConfirmCommand(a),
+		newPauseCommand(a), newResumeCommand(a),
 	)
 	return c
 }

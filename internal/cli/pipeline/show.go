@@ -74,10 +74,24 @@ func runList(ctx context.Context, a *app.App, q session.Question) error {
 			rows = append(rows, []string{l.Name, fmt.Sprint(l.Stages), output.Dash(l.Deployed), output.Dash(l.Failed), output.Dash(strings.Join(l.InProgress, " "))})
 		}
 		return a.Show(map[string]any{"pipelines": list, "deleted": deleted}, func() error {
-			if err := a.Table("no pipelines", rows); err != nil || len(deleted) == 0 {
+			if err := a.Table("no pipelines", rows); err != nil {
 				return err
 			}
 			var texts []string
+			for _, l := range list {
+				for _, p := range l.Pauses {
+					texts = append(texts, fmt.Sprintf("%s: %s", phrase.Plain(string(p.Target)), phrase.Plain(p.Message())))
+				}
+			}
+			if len(texts) > 0 {
+				if err := a.Printf("%s\n", strings.Join(texts, "\n")); err != nil {
+					return err
+				}
+			}
+			if len(deleted) == 0 {
+				return nil
+			}
+			texts = nil
 			for _, name := range slices.Sorted(maps.Keys(deleted)) {
 				texts = append(texts, fmt.Sprintf("%s (event %d)", name, deleted[name]))
 			}

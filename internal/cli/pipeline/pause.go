@@ -1,0 +1,119 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/pipeline"
+)
+
+// pausing is a command that pauses or resumes a pipeline or one of its stages.
+type pausing struct {
+	pipeline, stage, reason string
+	resume                  bool
+}
+
+func newPauseCommand(a *app.App) *cobra.Command {
+	return pausingCommand(a, pausing{}, &cobra.Command{
+		Use:   "pause PIPELINE [STAGE]",
+		Short: "Pause a pipeline or one of its stages: nothing new begins in it",
+		Long: `Pause a pipeline, or one of its stages: nothing new begins in it, until it is
+resumed. What is being done at the moment ends and is recorded. Revisions may be
+released, approved and cancelled; a change of the pipeline does not end the pause.`,
+		Example: "  deployster pipeline pause gateway --reason 'the network is being rebuilt'\n  deployster pipeline pause gateway prod --reason freeze",
+	})
+}
+
+func newResumeCommand(a *app.App) *cobra.Command {
+	return pausingCommand(a, pausing{resume: true}, &cobra.Command{
+		Use:   "resume PIPELINE [STAGE]",
+		Short: "Resume a pipeline or a stage that was paused",
+		Long: `Resume a pipeline, or one of its stages, that was paused. Without a stage, those of
+its stages that were paused by themselves stay so, and are named.`,
+		Example: "  deployster pipeline resume gateway\n  deployster pipeline resume gateway prod",
+	})
+}
+
+func pausingCommand(a *app.App, o pausing, c *cobra.Command) *cobra.Command {
+	c.Args = arguments.NamedAtLeast(1, "a pipeline", "a stage")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if o.pipeline = args[0]; len(args) > 1 {
+			o.stage = args[1]
+		}
+		return runPausing(c.Context(), a, o)
+	}
+	arguments.RegisterReason(c, &o.reason)
+	return c
+}
+
+func runPausing(ctx context.Context, a *app.App, o pausing) error {
+	return withPipelines(ctx, a, nil, 0, func(p *query.Pipelines) error {
+		var before, after []pipeline.PauseInfo
+		events, err := p.Change(ctx, o.pipeline, false, func(s *pipeline.State) ([]deploylog.Event, error) {
+			before = s.Pauses()
+			if o.stage != "" {
+				var err error
+				if o.stage, err = s.Stage(o.stage); err != nil {
+					return nil, err
+				}
+			}
+			if o.resume {
+				return s.Propose(pipeline.ResumePipeline{Stage: o.stage, ID: a.NewID(), By: app.Whoami(), Reason: o.reason}, a.Now())
+			}
+			return s.Propose(pipeline.PausePipeline{Stage: o.stage, ID: a.NewID(), By: app.Whoami(), Reason: o.reason}, a.Now())
+		})
+		if err != nil {
+			return err
+		}
+		err = p.Ask(o.pipeline, func(s *pipeline.State) error {
+			after = s.Pauses()
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if err := a.Recorded(map[string]any{"pauses": append([]pipeline.PauseInfo{}, after...)}, events, o.outcome(len(events) > 0, before), ""); err != nil || !o.resume {
+			return err
+		}
+		for _, still := range after {
+			a.Notice(fmt.Sprintf("note: %s is %s", o.name(still.Stage), view.Clean(still.Message())))
+		}
+		return nil
+	})
+}
+
+// outcome says what was done, or why nothing was to be done.
+func (o pausing) outcome(done bool, before []pipeline.PauseInfo) string {
+	what, verb := o.name(o.stage), "paused"
+	if o.resume {
+		verb = "resumed"
+	}
+	if done {
+		return what + " is " + verb
+	}
+	t := pipeline.Target(o.pipeline)
+	if o.stage != "" {
+		t = pipeline.StageTarget(o.pipeline, o.stage)
+	}
+	for _, p := range before {
+		if p.Target == t {
+			return what + " is already " + view.Clean(p.Message())
+		}
+	}
+	return what + " is not paused"
+}
+
+// name is what people call the pipeline or a stage of it.
+func (o pausing) name(stage string) string {
+	if stage == "" {
+		return "pipeline " + o.pipeline
+	}
+	return fmt.Sprintf("stage %s of pipeline %s", stage, o.pipeline)
+}

@@ -1,0 +1,166 @@
+package pipeline
+
+import (
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/phrase"
+)
+
+// PausePipeline lets nothing begin in a pipeline, or in one of its stages, until it is resumed.
+// What has begun ends and is recorded. A change of the definition does not end it.
+type PausePipeline struct {
+	Stage      string // "" is the whole pipeline
+	ID         string // of a fresh deployment, for the event
+	By, Reason string
+}
+
+// ResumePipeline ends a pause. Of a stage it also ends that later revisions do not enter it,
+// because one failed there.
+type ResumePipeline struct {
+	Stage      string // "" is the whole pipeline, but not a pause of one of its stages
+	ID         string // of a fresh deployment, for the event
+	By, Reason string
+}
+
+// PauseInfo is who paused a pipeline or a stage, since when, and why.
+type PauseInfo struct {
+	Target deploylog.Target `json:"target"`
+	Stage  string           `json:"stage,omitempty"` // "" is the whole pipeline
+	By     string           `json:"by"`
+	Reason string           `json:"reason,omitempty"`
+	Seq    int64            `json:"event"`
+	Since  time.Time        `json:"since"`
+}
+
+func (c PausePipeline) propose(s *State) ([]deploylog.Event, error) {
+	t, err := s.pausable(c.Stage)
+	if err != nil {
+		return nil, err
+	}
+	if _, already := s.paused[t]; already {
+		return nil, nil
+	}
+	name := EventPaused
+	if t != s.target {
+		name = EventStagePaused
+	}
+	return []deploylog.Event{{Deployment: c.ID, Target: t, Name: name, Attempt: 1, Data: payload{By: c.By, Reason: c.Reason}.data()}}, nil
+}
+
+func (c ResumePipeline) propose(s *State) ([]deploylog.Event, error) {
+	t, err := s.pausable(c.Stage)
+	if err != nil {
+		return nil, err
+	}
+	name := EventResumed
+	if t != s.target {
+		name = EventStageResumed
+	}
+	if _, paused := s.paused[t]; !paused {
+		return nil, nil
+	}
+	return []deploylog.Event{{Deployment: c.ID, Target: t, Name: name, Attempt: 1, Data: payload{By: c.By, Reason: c.Reason}.data()}}, nil
+}
+
+// pausable finds what is to be paused or resumed.
+func (s *State) pausable(stage string) (deploylog.Target, error) {
+	if err := s.isDefined(); err != nil || stage == "" {
+		return s.target, err
+	}
+	whole, err := s.Stage(stage)
+	return StageTarget(s.name, whole), err
+}
+
+// applyPause folds in that a pipeline or a stage is paused or resumed.
+func (s *State) applyPause(e deploylog.Event) {
+	switch e.Name {
+	case EventPaused, EventStagePaused:
+		p := read(e.Data)
+		s.paused[e.Target] = PauseInfo{Target: e.Target, By: p.By, Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt}
+	default:
+		delete(s.paused, e.Target)
+	}
+}
+
+// Pauses are the pauses that are in effect: that of the pipeline, and those of its
+// stages in their order.
+func (s *State) Pauses() (all []PauseInfo) {
+	l := s.currentLayout()
+	if l == nil {
+		return nil
+	}
+	if p, paused := s.paused[s.target]; paused {
+		all = append(all, p)
+	}
+	for i := range l.stages {
+		if p, paused := s.paused[l.stages[i].target]; paused {
+			p.Stage = l.stages[i].Name
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// Message says it in words.
+func (p PauseInfo) Message() string { return p.because().Message() }
+
+// because is the pause as the reason why something does not begin.
+func (p PauseInfo) because() Reason {
+	r := Reason{Code: IsPaused, Name: p.Stage, Actor: p.By, Since: p.Since, Cause: p.Reason, By: p.Target, ByEvent: EventPaused, Seq: p.Seq}
+	if p.Target.Kind() == "stage" {
+		r.ByEvent = EventStagePaused
+	}
+	return r
+}
+
+// pause finds why nothing may begin in a stage.
+func (s *State) pause(stage *stageLayout) (why Reason, paused bool) {
+	p, paused := s.paused[s.target]
+	if !paused {
+		p, paused = s.paused[stage.target]
+		p.Stage = stage.Name
+	}
+	return p.because(), paused
+}
+
+// pauseReasons are the pauses as reasons of their own, whether or not a revision waits
+// for them to end.
+func (s *State) pauseReasons() (reasons []Reason) {
+	for _, p := range s.Pauses() {
+		r := p.because()
+		r.Target, r.Event = p.Target, EventResumed
+		if p.Stage != "" {
+			r.Event = EventStageResumed
+		}
+		reasons = append(reasons, r)
+	}
+	return reasons
+}
+
+// begins reports whether a step begins something: what ends something that has begun is
+// recorded also while that is paused.
+func (s Step) begins() bool { return s.Work() || s.Event == s.Target.Started() }
+
+func (r Reason) pauseText() string {
+	text := "paused"
+	if r.Actor != "" {
+		text += " by " + r.Actor
+	}
+	if !r.Since.IsZero() {
+		text += " since " + phrase.Moment(r.Since)
+	}
+	if r.Cause != "" {
+		text += ": " + r.Cause
+	}
+	return text
+}
+
+func (r Reason) pauseChange() string {
+	name, _ := NameOf(r.By)
+	event, what := EventResumed, name
+	if r.Name != "" {
+		event, what = EventStageResumed, name+" "+r.Name
+	}
+	return event + ": deployster pipeline resume " + what
+}
