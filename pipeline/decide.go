@@ -235,7 +235,9 @@ func (w *walk) deploy(i int) bool {
 		finished = finished && run.groups[g].finished
 	}
 	if finished {
-		return w.yield(w.inStage(i, stageFinished))
+		end := w.inStage(i, stageFinished)
+		end.Skipped = w.skipped(i)
+		return w.yield(end)
 	}
 	for g := range stage.groups {
 		if !run.groups[g].finished && !w.group(i, g) {
@@ -262,7 +264,9 @@ func (w *walk) group(i, g int) bool {
 	case !group.known || group.holds():
 		return true
 	case run.open == 0:
-		return w.yield(marker(groupFinished))
+		end := marker(groupFinished)
+		end.Skipped = w.skipped(i, g)
+		return w.yield(end)
 	}
 	for h := run.head; h != none; h = run.hosts[h].next {
 		if !w.yield(w.host(place{i, g, int(h)})) {
@@ -299,6 +303,9 @@ func (w *walk) host(at place) Step {
 		as := w.d.applies(stage.units[next-1], step.Manifest)
 		s.Manifest, s.Files, s.Retries = as.manifest, as.files, step.Retries
 		s = w.tried(s)
+	case next == len(stage.chain)-1:
+		missing := make([]bool, len(stage.chain))
+		s.Skipped = stage.skips(missing, stage.missing(host.marks, missing))
 	}
 	return s
 }

@@ -89,8 +89,10 @@ type payload struct {
 	Hosts      []string               `json:"hosts,omitempty"`
 	Ref        string                 `json:"ref,omitempty"`
 	By         string                 `json:"by,omitempty"`
-	Carries    Files                  `json:"carries,omitzero"` // of a revision, or of what a definition brings to those under way
-	Adopt      []string               `json:"adopt,omitempty"`  // revisions under way that take what a definition changes
+	Carries    Files                  `json:"carries,omitzero"`          // of a revision, or of what a definition brings to those under way
+	Adopt      []string               `json:"adopt,omitempty"`           // revisions under way that take what a definition changes
+	Skipped    []string               `json:"skipped,omitempty"`         // steps that the end of a place came without
+	Nothing    bool                   `json:"nothing_applied,omitempty"` // it came without any
 	Reason     string                 `json:"reason,omitempty"`
 	Error      string                 `json:"error,omitempty"`
 	Steps      []work                 `json:"steps,omitempty"`

@@ -26,6 +26,7 @@ type Step struct {
 	Tries       Tries    // of the work that have failed
 	Artifacts   []string // kinds that applying has to make
 	Cause       string   // of a failure that is to be recorded
+	Skipped     Skips    // what the end of a place comes without
 }
 
 // Work reports whether something has to be done before the event is recorded.
@@ -52,8 +53,8 @@ func (s Step) Completed(made map[string]string) ([]deploylog.Event, error) {
 		return nil, fmt.Errorf("manifest %s of stage %s made no artifact %s: it has to give a reference to each", s.Manifest, s.Stage, strings.Join(missing, ", "))
 	}
 	e := s.event(s.Event, nil)
-	if s.Cause != "" {
-		e.Data = payload{Error: deploylog.Cause(s.Cause)}.data()
+	if s.Cause != "" || len(s.Skipped.Steps) > 0 {
+		e.Data = payload{Error: deploylog.Cause(s.Cause), Skipped: s.Skipped.Steps, Nothing: s.Skipped.Nothing}.data()
 	}
 	return append(events, e), nil
 }

@@ -23,12 +23,31 @@ type overview struct {
 // LatestRevisions is what became of a target: of the revisions that came so far, the
 // one that was released last.
 type LatestRevisions struct {
-	Deployed      string `json:"deployed,omitempty"` // revision; "" is none
-	DeployedEvent int64  `json:"deployed_event,omitempty"`
-	Failed        string `json:"failed,omitempty"`
-	FailedEvent   int64  `json:"failed_event,omitempty"`
+	Deployed      string   `json:"deployed,omitempty"` // revision that was applied; "" is none
+	DeployedEvent int64    `json:"deployed_event,omitempty"`
+	Skipped       []string `json:"skipped,omitempty"`  // steps that it was applied without
+	Complete      string   `json:"complete,omitempty"` // revision of which all steps were applied
+	CompleteEvent int64    `json:"complete_event,omitempty"`
+	Passed        string   `json:"passed,omitempty"` // newer revision that got to the end, and of which no step was applied
+	PassedEvent   int64    `json:"passed_event,omitempty"`
+	Failed        string   `json:"failed,omitempty"`
+	FailedEvent   int64    `json:"failed_event,omitempty"`
 
 	deployed, failed int64 // events of the releases
+}
+
+// succeed takes note of the end of a revision that was released by an event.
+func (l *LatestRevisions) succeed(e deploylog.Event, released int64) {
+	skips := pipeline.SkipsOf(e)
+	l.deployed = released
+	if skips.Nothing {
+		l.Passed, l.PassedEvent = e.Revision, e.Seq
+		return
+	}
+	l.Deployed, l.DeployedEvent, l.Skipped, l.Passed, l.PassedEvent = e.Revision, e.Seq, skips.Steps, "", 0
+	if len(skips.Steps) == 0 {
+		l.Complete, l.CompleteEvent = e.Revision, e.Seq
+	}
 }
 
 // release is how a deployment began.
@@ -85,7 +104,7 @@ func (o *overview) receive(e deploylog.Event) {
 	case r.pipeline != name: // of one that was deleted, and ended late
 		return
 	case e.Name == e.Target.Succeeded() && r.event >= l.deployed:
-		l.Deployed, l.DeployedEvent, l.deployed = e.Revision, e.Seq, r.event
+		l.succeed(e, r.event)
 	case e.Name == e.Target.Failed() && r.event >= l.failed:
 		l.Failed, l.FailedEvent, l.failed = e.Revision, e.Seq, r.event
 	default:

@@ -2,6 +2,7 @@ package query
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -150,4 +151,34 @@ func TestARunTellsWhichStepItWorksOn(t *testing.T) {
 	if w, ok := o.failed[at]; ok {
 		t.Errorf("it was given up, and failed as %+v", w)
 	}
+}
+
+// What was applied is the revision that did something there: with the steps that it skipped,
+// or without those of a newer one that did nothing.
+func TestTheLatestRevisionIsOneThatWasApplied(t *testing.T) {
+	o, seq := newOverview(), int64(0)
+	receive := func(revision, target, name, data string) {
+		seq++
+		o.receive(deploylog.Event{Seq: seq, Deployment: revision, Revision: revision, Target: deploylog.Target(target), Name: name, Data: json.RawMessage(data)})
+	}
+	receive("", "pipeline/p", "pipeline-defined", "")
+	for _, revision := range []string{"1", "2", "3", "4"} {
+		receive(revision, "pipeline/p", "pipeline-started", "")
+	}
+	want := func(deployed, complete, passed string, skipped ...string) {
+		t.Helper()
+		got := o.latest["host/p/g/h"]
+		if got.Deployed != deployed || got.Complete != complete || got.Passed != passed || !slices.Equal(got.Skipped, skipped) {
+			t.Errorf("after event %d it is %+v", seq, got)
+		}
+	}
+	finish := func(revision, data string) { receive(revision, "host/p/g/h", "host-finished-successfully", data) }
+	finish("1", "")
+	want("1", "1", "")
+	finish("2", `{"version":1,"skipped":["host-restarted"]}`)
+	want("2", "1", "", "host-restarted")
+	finish("3", `{"version":1,"skipped":["host-deployed","host-restarted"],"nothing_applied":true}`)
+	want("2", "1", "3", "host-restarted")
+	finish("4", "")
+	want("4", "4", "")
 }

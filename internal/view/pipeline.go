@@ -40,6 +40,19 @@ func arrived(r query.TargetRow) []string {
 	return here
 }
 
+// deployed is the revision that was applied at a target, with what it was applied without.
+func deployed(r query.TargetRow) string {
+	const named = 2
+	text := r.Deployed
+	if text != "" && len(r.Skipped) > 0 {
+		text += ", " + phrase.First(r.Skipped, named) + " skipped"
+	}
+	if r.Passed != "" {
+		text = strings.TrimPrefix(fmt.Sprintf("%s; %s skipped all", text, r.Passed), "; ")
+	}
+	return text
+}
+
 // PipelinePicture draws the stages of a pipeline with what is where.
 func PipelinePicture(p query.PipelineStatus) picture.Graph {
 	g := picture.Graph{Title: p.Name}
@@ -58,8 +71,8 @@ func PipelinePicture(p query.PipelineStatus) picture.Graph {
 // summary is a row in one short line.
 func summary(r query.TargetRow) string {
 	var parts []string
-	if r.Deployed != "" {
-		parts = append(parts, "✔ "+r.Deployed)
+	if text := deployed(r); text != "" {
+		parts = append(parts, "✔ "+text)
 	}
 	if r.Failed != "" {
 		parts = append(parts, "✘ "+r.Failed)
@@ -85,7 +98,7 @@ func Pipeline(w io.Writer, p query.PipelineStatus, opts PlanOptions) error {
 			name, depth = "pipeline", 0
 		}
 		here := strings.Join(arrived(r), ", ")
-		rows = append(rows, []string{strings.Repeat("  ", depth) + name, orDash(r.Deployed), orDash(r.Failed), orDash(here)})
+		rows = append(rows, []string{strings.Repeat("  ", depth) + name, orDash(deployed(r)), orDash(r.Failed), orDash(here)})
 	}
 	d.table(rows)
 	for i, why := range p.Waiting {

@@ -121,6 +121,9 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 				return err
 			}
 			document := map[string]any{"pipeline": d.Name, "changes": append([]pipeline.Change{}, c.changes...), "events": append([]deploylog.Event{}, c.events...), "holds": append([]pipeline.Reason{}, c.holds...)}
+			if len(c.renames) > 0 {
+				document["renames"] = c.renames
+			}
 			if len(c.events) == 0 {
 				return a.Say(document, "pipeline %s is defined like that already", d.Name)
 			}
@@ -142,6 +145,7 @@ type change struct {
 	exists  bool // there is a pipeline of its name
 	same    bool // which has this definition, and of which no revision is to adopt it
 	changes []pipeline.Change
+	renames []pipeline.Rename
 	events  []deploylog.Event
 	holds   []pipeline.Reason // why host groups do not go on with the hosts
 }
@@ -159,6 +163,9 @@ func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, c change) (
 	}
 	if c.same {
 		return c, nil
+	}
+	for _, r := range c.renames {
+		fmt.Fprintf(a.Err, "warning: %s\n", view.Clean(r.Message()))
 	}
 	name := c.Definition.Name
 	if c.exists {
@@ -224,6 +231,9 @@ func (c *change) preview(a *app.App, p *pipelines.Pipelines) (texts work.Carried
 		members := c.members
 		if c.same = len(events) == 0; c.same {
 			members = nil // which the scheduler records
+		}
+		if slices.ContainsFunc(s.Registrations(), func(r pipeline.Registration) bool { return r.Status == pipeline.Running }) {
+			c.renames = s.Renames(c.Definition)
 		}
 		c.changes, err = s.Preview(&c.Define, members)
 		return err
