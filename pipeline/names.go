@@ -46,7 +46,7 @@ func (s *State) resolve(code refusal.Code, what, name string, known []string) (s
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return "", refusal.New(AmbiguousName, "%s %q of pipeline %s is ambiguous: it may be %s; give the whole name", what, name, s.name, strings.Join(found, " or "))
+		return "", refusal.New(AmbiguousName, "%w %s %q of pipeline %s: it may be %s; give the whole name", ErrAmbiguous, what, name, s.name, strings.Join(found, " or "))
 	case meant != "":
 		return "", refusal.New(code, "%w %s %q of pipeline %s: did you mean %s?", ErrUnknown, what, name, s.name, meant)
 	default:

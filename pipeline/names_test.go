@@ -38,11 +38,11 @@ func TestAStageIsNamedByItsLastPartWhereOnlyOneHasIt(t *testing.T) {
 		code    refusal.Code
 		want    string
 	}{
-		{Approve{Revision: "1", Stage: "approve"}, AmbiguousName, `stage "approve" of pipeline gw is ambiguous: it may be eu/approve or us/approve; give the whole name`},
+		{Approve{Revision: "1", Stage: "approve"}, AmbiguousName, `ambiguous stage "approve" of pipeline gw: it may be eu/approve or us/approve; give the whole name`},
 		{Approve{Revision: "1", Stage: "leagl"}, UnknownStage, `unknown stage "leagl" of pipeline gw: did you mean gw/legal?`},
 		{Approve{Revision: "1", Stage: "zzz"}, UnknownStage, `unknown stage "zzz" of pipeline gw: it has eu/approve, us/approve, gw/legal, eu/beta, eu/prod, prod`},
 		{Approve{Revision: "1", Stage: "/approve"}, UnknownStage, `unknown stage "/approve"`},
-		{Confirm{Group: "all"}, AmbiguousName, `host group "all" of pipeline gw is ambiguous: it may be eu/all or us/all`},
+		{Confirm{Group: "all"}, AmbiguousName, `ambiguous host group "all" of pipeline gw: it may be eu/all or us/all`},
 		{Confirm{Group: "hsots"}, UnknownGroup, "did you mean eu/hosts?"},
 		{Confirm{Group: "hosts"}, NothingToConfirm, "host group eu/hosts has nothing to confirm"},
 	} {

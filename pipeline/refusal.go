@@ -35,6 +35,7 @@ const (
 
 // The errors that a refusal may wrap.
 var (
-	ErrUnknown  = errors.New("unknown") // a name that does not exist
-	ErrRepeated = errors.New("already") // it happened before
+	ErrUnknown   = errors.New("unknown")   // a name that does not exist
+	ErrAmbiguous = errors.New("ambiguous") // a name that may be of several things
+	ErrRepeated  = errors.New("already")   // it happened before
 )
