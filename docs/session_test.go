@@ -288,7 +288,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b`), "ULID"},
 	{regexp.MustCompile(`^ +[0-9]+  (20[0-9]{2}-)`), "SEQ $1"}, // initializations end in any order
 	{regexp.MustCompile(`^ +[0-9]+  ([·✔✘●!] )`), "SEQ $1"},
-	{regexp.MustCompile(`\b(finished|running|failed|cancelled) +[0-9]+ `), "$1 SEQ "},
+	{regexp.MustCompile(`\b(finished|running|failed|cancelled|skipped) +[0-9]+ `), "$1 SEQ "},
 	{regexp.MustCompile(`\bevent [0-9]+\b`), "event SEQ"},
 	{regexp.MustCompile(`\bby [a-z0-9._-]+(@[A-Za-z0-9._-]+)? since\b`), "by WHO since"},
 	{regexp.MustCompile(`"seq":[0-9]+`), `"seq":SEQ`},
@@ -309,6 +309,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`"uid":"\d+"(,"machine":"[^"]*")?(,"boot":"[^"]*")?`), `"uid":"N","machine":"HASH","boot":"HASH"`},
 	{regexp.MustCompile(`\b(apply|destroy) by [^ ]+`), "$1 by NAME"},
 	{regexp.MustCompile(`(apply|destroy) +[^ ]+ +TIME`), "$1 NAME TIME"},
+	{regexp.MustCompile(`\b(by|as) [^ @]+@[^ :,]+`), "$1 NAME"},
 	{regexp.MustCompile(` +`), " "},
 }
 

@@ -49,3 +49,25 @@ func (s *State) atApproval(revision, name, to string) (*deployment, int, error) 
 	}
 	return d, i, nil
 }
+
+// Reject ends a revision at an approval stage: it failed there, by the decision of a
+// person. A retry waits for approval again.
+type Reject struct {
+	Stage, Revision, By, Reason string
+}
+
+func (c Reject) propose(s *State) ([]deploylog.Event, error) {
+	d, i, err := s.atApproval(c.Revision, c.Stage, "be rejected")
+	if err != nil {
+		return nil, err
+	}
+	stage, cause := &s.layout.stages[i], "rejected"
+	if c.By != "" {
+		cause += " by " + c.By
+	}
+	if c.Reason != "" {
+		cause += ": " + c.Reason
+	}
+	rejected := d.event(stage.target, EventRejected, payload{By: c.By, Reason: c.Reason})
+	return append([]deploylog.Event{rejected}, s.failsAt(d, stage, cause)...), nil
+}

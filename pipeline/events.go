@@ -18,7 +18,9 @@ const (
 	EventMembersHeld    = "host-group-members-held" // the hosts that were selected and not taken over; see SetMembers
 	EventCancelled      = "pipeline-cancelled"
 	EventRetried        = "pipeline-retried" // its attempt is the one that begins
+	EventSkipped        = "pipeline-skipped"
 	EventApproved       = "stage-approved"
+	EventRejected       = "stage-rejected"
 	EventApplied        = "stage-manifest-applied"
 	EventDeployed       = "stage-environment-deployed"
 	EventStepsBegun     = "pipeline-steps-begun" // their work; see Begun
@@ -33,7 +35,7 @@ const (
 // steps of hosts add others, which their definitions name; see Definition.
 func EventNames() []string {
 	return []string{
-		EventDefined, EventDeleted, EventMembersChanged, EventMembersHeld, EventCancelled, EventRetried, EventApproved, EventApplied, EventDeployed, EventStepsBegun, EventStepsEnded,
+		EventDefined, EventDeleted, EventMembersChanged, EventMembersHeld, EventCancelled, EventRetried, EventSkipped, EventApproved, EventRejected, EventApplied, EventDeployed, EventStepsBegun, EventStepsEnded,
 		EventPaused, EventResumed, EventStagePaused, EventStageResumed,
 		pipelineStarted, pipelineFinished, pipelineFailed, stageStarted, stageFinished, stageFailed,
 		groupStarted, groupFinished, groupFailed, hostStarted, hostFinished, hostFailed,
@@ -52,7 +54,7 @@ func (u InProgress) Apply(e deploylog.Event) {
 	switch e.Name {
 	case pipelineStarted, EventRetried:
 		u[e.Deployment] = true
-	case pipelineFinished, pipelineFailed, EventCancelled:
+	case pipelineFinished, pipelineFailed, EventCancelled, EventSkipped:
 		u[e.Deployment] = false
 	case EventDeleted:
 		for deployment := range u {
@@ -196,10 +198,10 @@ func (m *marks) failure() (mark, bool) { return m.first(isFailure) }
 func (m *marks) began() (mark, bool) { return m.first(begins) }
 
 // begins reports whether an event shows that work on its target has begun. An
-// artifact does not: it may be received before its stage starts.
+// artifact does not: it may be received, or fail, before its stage starts.
 func begins(event string) bool {
-	_, received := definition.ArtifactKind(event)
-	return !received
+	_, is := definition.ArtifactKind(strings.TrimSuffix(event, failedAfter))
+	return !is
 }
 
 // describe says which step failed and why.

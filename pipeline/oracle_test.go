@@ -99,7 +99,7 @@ func (n *naive) apply(e deploylog.Event) {
 	switch {
 	case e.Name == "pipeline-retried":
 		r.over, r.attempt, r.failed, r.tries = false, e.Attempt, map[entry]int64{}, map[entry][]time.Time{}
-	case e.Name == "pipeline-failed" || e.Name == "pipeline-cancelled" || e.Name == "pipeline-finished-successfully":
+	case e.Name == "pipeline-failed" || e.Name == "pipeline-cancelled" || e.Name == "pipeline-skipped" || e.Name == "pipeline-finished-successfully":
 		r.over = true
 	case strings.HasSuffix(e.Name, "-failed"):
 		if e.Attempt == r.attempt {

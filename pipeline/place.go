@@ -48,12 +48,13 @@ func (s *State) Defines(d *definition.Definition) bool {
 	return err == nil && errOwn == nil && bytes.Equal(own, other)
 }
 
-// Cause is why something failed, is paused, or a host group holds, as recorded in its event; ""
-// for other events.
+// Cause is why something failed, ended otherwise, is paused, or holds, as recorded in
+// its event; "" for other events.
 func Cause(e deploylog.Event) string {
 	p := read(e.Data)
 	switch e.Name {
-	case EventMembersHeld, EventPaused, EventResumed, EventStagePaused, EventStageResumed:
+	case EventMembersHeld, EventCancelled, EventDeleted, EventSkipped, EventRejected,
+		EventPaused, EventResumed, EventStagePaused, EventStageResumed:
 		return p.Reason
 	case EventStepsEnded:
 		if len(p.Steps) > 0 {

@@ -116,8 +116,12 @@ func (o *projection) addNotNew(at place, t deploylog.Target, event string, by or
 func (o *projection) addEnded() {
 	d, l := o.d, o.s.layout
 	why := Reason{Code: HasFailed, By: o.s.target, ByEvent: d.ended.event, Seq: d.ended.seq, Cause: d.ended.cause}
-	if d.status == Cancelled {
+	switch d.status {
+	case Cancelled:
 		why.Code = WasCancelled
+	case PassedOver:
+		why.Code = WasSkipped
+	default: // it has failed
 	}
 	o.add(place{none, none, none}, o.s.target, pipelineFinished, blocked, why)
 	for i := range l.stages {

@@ -42,11 +42,6 @@ type Release struct {
 	By       string
 }
 
-// ReceiveArtifact records that an artifact of a revision was received.
-type ReceiveArtifact struct {
-	Revision, Kind, Ref, By string
-}
-
 // Cancel ends a deployment: none of its steps begins any more.
 type Cancel struct {
 	Revision, By, Reason string
@@ -158,43 +153,6 @@ func (c Release) propose(s *State) ([]deploylog.Event, error) {
 	}}, nil
 }
 
-func (c ReceiveArtifact) propose(s *State) ([]deploylog.Event, error) {
-	d, err := s.running(c.Revision, "receive an artifact")
-	if err != nil {
-		return nil, err
-	}
-	var kinds []string
-	var events []deploylog.Event
-	var received, made *stageLayout
-	for i := range s.layout.stages {
-		stage := &s.layout.stages[i]
-		if stage.Build == nil {
-			continue
-		}
-		kinds = append(kinds, stage.Build.Artifacts...)
-		switch {
-		case !slices.Contains(stage.Build.Artifacts, c.Kind):
-		case stage.Build.Manifest != "":
-			made = stage
-		case d.stages[i].marks.has(definition.ArtifactReceived(c.Kind)):
-			received = stage
-		default:
-			events = append(events, d.event(stage.target, definition.ArtifactReceived(c.Kind), payload{Ref: c.Ref, By: c.By}))
-		}
-	}
-	switch {
-	case len(events) > 0:
-		return events, nil
-	case received != nil:
-		k, _ := d.marks[received.target].find(definition.ArtifactReceived(c.Kind))
-		return nil, refusal.New(AlreadyReceived, "artifact %s of revision %s was %w received (event %d): what others may have used does not change; release another revision", c.Kind, c.Revision, ErrRepeated, k.seq)
-	case made != nil:
-		return nil, refusal.New(MadeByManifest, "artifact %s is made by manifest %s of stage %s: it is not received from elsewhere", c.Kind, made.Build.Manifest, made.Name)
-	default:
-		return nil, s.unknown(UnknownArtifact, "artifact kind", c.Kind, kinds)
-	}
-}
-
 func (c Cancel) propose(s *State) ([]deploylog.Event, error) {
 	d, err := s.running(c.Revision, "be cancelled")
 	if err != nil {
@@ -211,9 +169,9 @@ func (c Retry) propose(s *State) ([]deploylog.Event, error) {
 	d := s.byID[r.Deployment]
 	switch {
 	case r.Status == Running || r.Status == Finished:
-		return nil, refusal.New(NothingToRetry, "revision %s is %s (event %d): only what failed or was cancelled can be retried", c.Revision, r.Status, r.Since)
+		return nil, refusal.New(NothingToRetry, "revision %s is %s (event %d): only what failed, was cancelled or was skipped can be retried", c.Revision, r.Status, r.Since)
 	case d == nil:
-		return nil, refusal.New(TooLateToRetry, "revision %s cannot be retried any more: newer ones have finished, or %d others failed or were cancelled since; release another revision", c.Revision, keptEnded)
+		return nil, refusal.New(TooLateToRetry, "revision %s cannot be retried any more: newer ones have finished, or %d others have ended otherwise since; release another revision", c.Revision, keptEnded)
 	}
 	for _, o := range s.deployments {
 		for i := range d.stages {

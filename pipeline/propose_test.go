@@ -51,7 +51,7 @@ func TestCommandsThatMakeNoSenseAreRefused(t *testing.T) {
 		{"approval of another kind of stage", Approve{Revision: "v1", Stage: "beta"}, NoApprovalNeeded, "stage beta does not wait for approval: it is a deploy stage", nil},
 		{"approval before its time", Approve{Revision: "v2", Stage: "approve"}, NotReached, "does not wait for approval yet: revision v2 has not reached it (waits for stage beta)", nil},
 		{"cancelling what is cancelled", Cancel{Revision: "v3"}, NotRunning, "cannot be cancelled: it is cancelled since event", nil},
-		{"retrying what is running", Retry{Revision: "v1"}, NothingToRetry, "only what failed or was cancelled can be retried", nil},
+		{"retrying what is running", Retry{Revision: "v1"}, NothingToRetry, "only what failed, was cancelled or was skipped can be retried", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := *w

@@ -28,6 +28,7 @@ const (
 	IsPaused           ReasonCode = "paused"              // by Actor, Since, Cause says why; Name is the stage, "" the whole pipeline
 	HasFailed          ReasonCode = "failed"              // Cause says how
 	WasCancelled       ReasonCode = "cancelled"           // Cause says why
+	WasSkipped         ReasonCode = "skipped"             // Cause says why
 	NoMember           ReasonCode = "no-member"           // the host is in no group Name of the pipeline
 	NoTarget           ReasonCode = "no-target"           // the pipeline has nothing of this name; Name is what was meant
 )
@@ -91,7 +92,7 @@ func (r Reason) MarshalJSON() ([]byte, error) {
 // about: not that something else comes first, or will never be done.
 func (r Reason) Blocking() bool {
 	switch r.Code {
-	case AwaitsBatch, AwaitsArtifact, AwaitsApproval, AwaitsMembers, NoHosts, AwaitsConfirmation, IsPaused, HasFailed, WasCancelled:
+	case AwaitsBatch, AwaitsArtifact, AwaitsApproval, AwaitsMembers, NoHosts, AwaitsConfirmation, IsPaused, HasFailed, WasCancelled, WasSkipped:
 		return true
 	default:
 		return false
@@ -147,6 +148,8 @@ func (r Reason) text() string {
 		return "failed" + cause
 	case WasCancelled:
 		return "cancelled" + cause
+	case WasSkipped:
+		return "skipped" + cause
 	case NoMember:
 		return "the host is not a member of host group " + r.Name
 	case NoTarget:
@@ -208,7 +211,7 @@ func (r Reason) Change() string {
 		return "none of this deployment: the next revision does it"
 	case IsPaused:
 		return r.pauseChange()
-	case HasFailed, WasCancelled:
+	case HasFailed, WasCancelled, WasSkipped:
 		return EventRetried
 	case NoTarget:
 		return EventDefined + ", with such a target"

@@ -23,6 +23,7 @@ const (
 	NoApprovalNeeded  refusal.Code = "no-approval-needed"
 	NotReached        refusal.Code = "not-reached"
 	Passed            refusal.Code = "passed"
+	NotWaiting        refusal.Code = "not-waiting" // to be skipped: it is at work
 	NotRunning        refusal.Code = "not-running"
 	NothingToRetry    refusal.Code = "nothing-to-retry"
 	TooLateToRetry    refusal.Code = "too-late-to-retry"

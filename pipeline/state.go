@@ -13,10 +13,11 @@ type Status string
 
 // The statuses of a deployment.
 const (
-	Running   Status = "running"
-	Finished  Status = "finished"
-	Failed    Status = "failed"
-	Cancelled Status = "cancelled"
+	Running    Status = "running"
+	Finished   Status = "finished"
+	Failed     Status = "failed"
+	Cancelled  Status = "cancelled"
+	PassedOver Status = "skipped" // while it waited
 )
 
 // State is one pipeline as recorded in the log: its definition, the members of its
@@ -50,8 +51,10 @@ type Registration struct {
 	Deployment string `json:"deployment"`
 	Seq        int64  `json:"seq"` // event of its registration
 	Status     Status `json:"status"`
-	Since      int64  `json:"since"`            // event that gave it the status
-	Carries    Files  `json:"carries,omitzero"` // nil of one that a former version released
+	Since      int64  `json:"since"`              // event that gave it the status
+	EndedBy    string `json:"ended_by,omitempty"` // the person who did
+	Cause      string `json:"cause,omitempty"`    // why it ended, unless it finished
+	Carries    Files  `json:"carries,omitzero"`   // nil of one that a former version released
 }
 
 // New returns the state of a pipeline without any events.
@@ -145,6 +148,8 @@ func (s *State) applyPipeline(e deploylog.Event) {
 		s.end(e, Failed)
 	case EventCancelled:
 		s.end(e, Cancelled)
+	case EventSkipped:
+		s.end(e, PassedOver)
 	case EventRetried:
 		if d := s.byID[e.Deployment]; d != nil {
 			d.retry(e.Attempt)
@@ -206,19 +211,21 @@ func (s *State) end(e deploylog.Event, as Status) {
 		return
 	}
 	d.status, d.ended = as, mark{event: e.Name, seq: e.Seq, cause: read(e.Data).Error}
-	if as == Cancelled {
+	if as != Failed {
 		d.ended.cause = read(e.Data).Reason
 	}
 	s.setStatus(d, e.Seq)
+	r := &s.revisions[d.order-1]
+	r.EndedBy, r.Cause = read(e.Data).By, d.ended.cause
 	surplus := -keptEnded
 	for _, o := range s.deployments {
-		if o.status == Failed || o.status == Cancelled {
+		if o.status != Running && o.status != Finished {
 			surplus++
 		}
 	}
 	s.deployments = slices.DeleteFunc(s.deployments, func(o *deployment) bool {
 		gone := o == d && as == Finished
-		if o.status == Failed || o.status == Cancelled {
+		if o.status != Running && o.status != Finished {
 			gone = surplus > 0 || as == Finished && o.order < d.order
 			surplus--
 		}
@@ -231,7 +238,7 @@ func (s *State) end(e deploylog.Event, as Status) {
 
 func (s *State) setStatus(d *deployment, seq int64) {
 	r := &s.revisions[d.order-1]
-	r.Status, r.Since = d.status, seq
+	r.Status, r.Since, r.EndedBy, r.Cause = d.status, seq, "", ""
 }
 
 // currentLayout lays the pipeline out, anew after a change, and returns the layout;

@@ -429,10 +429,11 @@ func (w *world) happen(steps []Step) {
 	case what == 3:
 		w.setMembers()
 	case what == 4 || what == 5:
-		_ = w.propose(ReceiveArtifact{Revision: w.anyRevision(), Kind: someKinds[w.n(3, "kind")], Ref: "ref"})
+		w.artifact()
 	case what == 6:
-		d := w.state.Definition()
-		_ = w.propose(Approve{Revision: w.anyRevision(), Stage: d.Stages[w.n(len(d.Stages), "stage")].Name})
+		w.judge()
+	case what == 7 && w.n(3, "skip") == 0:
+		_ = w.propose(Skip{Revision: w.anyRevision()})
 	case what == 7 && w.n(3, "really") == 0:
 		_ = w.propose(Cancel{Revision: w.anyRevision()})
 	case what == 8:
@@ -455,6 +456,27 @@ func (w *world) happen(steps []Step) {
 	case len(steps) > 0:
 		w.end(steps[w.n(len(steps), "step")])
 	}
+}
+
+// artifact lets one come, or be reported as not built.
+func (w *world) artifact() {
+	revision, kind := w.anyRevision(), someKinds[w.n(3, "kind")]
+	if w.n(8, "is not built") == 0 {
+		_ = w.propose(FailArtifact{Revision: revision, Kind: kind, By: "ci"})
+		return
+	}
+	_ = w.propose(ReceiveArtifact{Revision: revision, Kind: kind, Ref: "ref"})
+}
+
+// judge approves or rejects.
+func (w *world) judge() {
+	stages := w.state.Definition().Stages
+	revision, stage := w.anyRevision(), stages[w.n(len(stages), "stage")].Name
+	if w.n(4, "is rejected") == 0 {
+		_ = w.propose(Reject{Revision: revision, Stage: stage, By: "ann"})
+		return
+	}
+	_ = w.propose(Approve{Revision: revision, Stage: stage})
 }
 
 // release registers another revision, unless there are three.

@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 )
@@ -94,6 +95,18 @@ func InProgress(s *pipeline.State) []string {
 type Release struct {
 	pipeline.Registration
 	Released time.Time `json:"-"`
+}
+
+// Why is, in a line, by whom and why the deployment of the revision ended as it did.
+func (r Release) Why() string {
+	cause, _, _ := strings.Cut(r.Cause, "\n")
+	if r.EndedBy == "" || r.Status == pipeline.Failed { // whose cause names the person
+		return phrase.Plain(cause)
+	}
+	if cause == "" {
+		return phrase.Plain("by " + r.EndedBy)
+	}
+	return phrase.Plain("by " + r.EndedBy + ": " + cause)
 }
 
 // Releases are the revisions of a pipeline in the order of their release.

@@ -9,6 +9,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -74,8 +75,12 @@ func logDetails(e deploylog.Event) string {
 	if data.DurationMS != nil {
 		parts = append(parts, fmt.Sprintf("%.1fs", *data.DurationMS/1000))
 	}
-	if data.Error != "" {
-		first, _, _ := strings.Cut(data.Error, "\n")
+	why := data.Error
+	if _, ok := pipeline.NameOf(e.Target); ok && why == "" {
+		why = pipeline.Cause(e)
+	}
+	if why != "" {
+		first, _, _ := strings.Cut(why, "\n")
 		parts = append(parts, first)
 	}
 	if len(parts) == 0 {

@@ -140,7 +140,7 @@ func (d *Definition) EventNames() (names []string) {
 	for _, s := range d.Stages {
 		if s.Build != nil {
 			for _, kind := range s.Build.Artifacts {
-				names = append(names, ArtifactReceived(kind))
+				names = append(names, ArtifactReceived(kind), ArtifactFailed(kind))
 			}
 		}
 		if s.Deploy != nil {
@@ -154,6 +154,9 @@ func (d *Definition) EventNames() (names []string) {
 
 // ArtifactReceived is the event of an artifact of a kind.
 func ArtifactReceived(kind string) string { return artifactBefore + kind + artifactAfter }
+
+// ArtifactFailed is the event of an artifact of a kind that was not built.
+func ArtifactFailed(kind string) string { return ArtifactReceived(kind) + "-failed" }
 
 // ArtifactKind is the kind of artifact whose event it is.
 func ArtifactKind(event string) (kind string, ok bool) {

@@ -83,7 +83,7 @@ func newTable() table {
 		"pipeline GROUP":            hostGroups,
 		"pipeline REVISION":         revisions(pipeline.Running),
 		"pipeline release REVISION": words(), // it is a new one
-		"pipeline retry REVISION":   revisions(pipeline.Failed, pipeline.Cancelled),
+		"pipeline retry REVISION":   revisions(pipeline.Failed, pipeline.Cancelled, pipeline.PassedOver),
 		"env NAME":                  environmentNames,
 		"env A":                     environmentRevisions,
 		"env B":                     environmentRevisions,

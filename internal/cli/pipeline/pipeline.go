@@ -9,6 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/query"
@@ -33,7 +34,7 @@ and nowhere else, so that the pipeline may change while it runs.`,
   deployster pipeline explain stage/gateway/prod`,
 	}
 	c.AddCommand(
-		newApplyCommand(a), newReleaseCommand(a), newArtifactCommand(a), newApproveCommand(a),
+		newApplyCommand(a), newReleaseCommand(a), newArtifactCommand(a), newApproveCommand(a), newRejectCommand(a), newSkipCommand(a),
 		newCancelCommand(a), newRetryCommand(a), newDeleteCommand(a), newRunCommand(a), newListCommand(a),
 		newStatusCommand(a), newHistoryCommand(a), newShowCommand(a), newExplainCommand(a), newConfirmCommand(a),
 		newPauseCommand(a), newResumeCommand(a),
@@ -65,6 +66,9 @@ func propose(ctx context.Context, a *app.App, p *query.Pipelines, name string, w
 	events, err := p.Command(ctx, name, wanted)
 	if err != nil {
 		return err
+	}
+	if !a.JSON() && len(events) > 1 {
+		events = events[len(events)-1:] // what the others come to
 	}
 	return a.Recorded(map[string]any{}, events, done, "")
 }
@@ -118,9 +122,9 @@ done at the moment is finished and recorded. It may be retried.`,
 func newRetryCommand(a *app.App) *cobra.Command {
 	return proposing(a, &cobra.Command{
 		Use:   "retry PIPELINE REVISION",
-		Short: "Retry a revision that failed or was cancelled",
-		Long: `Retry a revision that failed or was cancelled. What is complete stays so; what
-failed is done again.`,
+		Short: "Retry a revision that failed, was cancelled or was skipped",
+		Long: `Retry a revision that failed, was cancelled or was skipped. What is complete stays
+so; what failed is done again.`,
 		Example: "  deployster pipeline retry gateway 42",
 		Args:    arguments.Named("a pipeline", "a revision"),
 	}, func(args []string) (pipeline.Command, string) {
@@ -132,6 +136,8 @@ failed is done again.`,
 type artifactOptions struct {
 	pipeline, revision, kind string
 	ref                      string
+	failed                   bool
+	reason                   string
 	yes                      bool
 }
 
@@ -139,12 +145,15 @@ func newArtifactCommand(a *app.App) *cobra.Command {
 	var o artifactOptions
 	c := &cobra.Command{
 		Use:   "artifact PIPELINE REVISION KIND",
-		Short: "Record that an artifact of a revision was received",
+		Short: "Record that an artifact of a revision was received, or not built",
 		Long: `Record that an artifact of a revision was received. A build stage without a
 manifest waits for the artifacts that it lists. Manifests of later stages find
 the reference as {{ artifacts.KIND }}. What was received stays so: without --ref
-you are asked, as no manifest will ever find where the artifact is.`,
-		Example: "  deployster pipeline artifact gateway 42 x86 --ref gateway-42-x86.tar",
+you are asked, as no manifest will ever find where the artifact is.
+
+With --failed the artifact was not built: the stage fails at once, and with it the
+revision. A retry waits for the artifact again.`,
+		Example: "  deployster pipeline artifact gateway 42 x86 --ref gateway-42-x86.tar\n  deployster pipeline artifact gateway 42 x86 --failed --reason 'exit code 2'",
 		Args:    arguments.Named("a pipeline", "a revision", "a kind of artifact"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.pipeline, o.revision, o.kind = args[0], args[1], args[2]
@@ -152,11 +161,22 @@ you are asked, as no manifest will ever find where the artifact is.`,
 		},
 	}
 	c.Flags().StringVar(&o.ref, "ref", "", "where it is: an image, a path, an address")
+	c.Flags().BoolVar(&o.failed, "failed", false, "it was not built")
+	arguments.RegisterReason(c, &o.reason)
 	arguments.RegisterYes(c, &o.yes)
 	return c
 }
 
 func runArtifact(ctx context.Context, a *app.App, o artifactOptions) error {
+	switch {
+	case o.failed && o.ref != "":
+		return exit.Usage("--failed and --ref exclude each other: what was not built is nowhere")
+	case o.failed:
+		return runPropose(ctx, a, o.pipeline, pipeline.FailArtifact{Revision: o.revision, Kind: o.kind, By: app.Whoami(), Reason: o.reason},
+			fmt.Sprintf("artifact %s of revision %s of pipeline %s was not built: the revision has failed", o.kind, o.revision, o.pipeline))
+	case o.reason != "":
+		return exit.Usage("--reason is of --failed: why the artifact was not built")
+	}
 	if o.ref != "" {
 		if err := arguments.OneLine("--ref", o.ref); err != nil {
 			return err

@@ -116,9 +116,9 @@ func runHistory(ctx context.Context, a *app.App, q session.Question) error {
 			return err
 		}
 		list := arguments.Last(releases, q.Last)
-		rows := [][]string{{"REVISION", "STATUS", "SINCE EVENT", "RELEASED", "DEPLOYMENT"}}
+		rows := [][]string{{"REVISION", "STATUS", "SINCE EVENT", "RELEASED", "DEPLOYMENT", "WHY"}}
 		for _, r := range list {
-			rows = append(rows, []string{r.Revision, string(r.Status), fmt.Sprint(r.Since), phrase.Moment(r.Released), r.Deployment})
+			rows = append(rows, []string{r.Revision, string(r.Status), fmt.Sprint(r.Since), phrase.Moment(r.Released), r.Deployment, output.Dash(r.Why())})
 		}
 		return a.List(map[string]any{"pipeline": q.Names[0], "revisions": list}, "no revision was released", rows)
 	})

@@ -1,0 +1,192 @@
+package pipeline
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/pipeline/definition"
+)
+
+// last is the registration of a revision.
+func (w *tale) registered(revision string) Registration {
+	return w.state.revisions[w.state.byRevision[revision]]
+}
+
+func (w *tale) wantEnded(revision string, as Status, by, cause string) {
+	w.Helper()
+	if r := w.registered(revision); r.Status != as || r.EndedBy != by || r.Cause != cause {
+		w.Errorf("revision %s is %s by %q: %q, want %s by %q: %q", revision, r.Status, r.EndedBy, r.Cause, as, by, cause)
+	}
+}
+
+// gate is a pipeline whose second stage has a person in it.
+func gate() *definition.Definition {
+	return &definition.Definition{Name: "p", Stages: []definition.Stage{
+		{Name: "build", Build: &definition.Build{Artifacts: []string{"x86"}}},
+		{Name: "approve", After: []string{"build"}, Approval: &definition.Approval{}},
+		run("announce", "approve"),
+	}}
+}
+
+func TestARevisionThatWaitsIsSkippedAndLaterOnesProceed(t *testing.T) {
+	w := newTale(t, gate(), nil)
+	w.release("1", "x86")
+	w.idle()
+	w.release("2", "x86")
+	w.idle()
+	w.do(Skip{Revision: "1", By: "ann", Reason: "not wanted"})
+	w.wantEnded("1", PassedOver, "ann", "not wanted")
+	w.explains(stageOf("announce"), "1 pipeline-finished-successfully: skipped pipeline-skipped pipeline/p not wanted #11\n"+
+		"2 stage-started: awaits-stage approve stage/p/approve")
+	w.mayDo("2 stage-started stage/approve")
+	w.idle()
+	w.do(Skip{Revision: "2"}) // at the approval
+	w.release("3")
+	w.idle()
+	w.do(Skip{Revision: "3"}) // while its artifact is missing
+	w.release("4")
+	w.do(Skip{Revision: "4"}) // before anything of it has begun
+	w.mayDo()
+	w.do(Retry{Revision: "4"})
+	w.wantEnded("4", Running, "", "")
+	w.mayDo("4 stage-started stage/build")
+}
+
+func TestOnlyWhatWaitsIsSkipped(t *testing.T) {
+	w := newTale(t, gate(), nil)
+	for _, revision := range []string{"finished", "failed", "cancelled", "skipped", "works"} {
+		w.release(revision, "x86")
+		w.until(revision, stageOf("approve"), stageStarted)
+		switch revision {
+		case "failed":
+			w.do(Reject{Revision: revision, Stage: "approve"})
+			continue
+		case "cancelled":
+			w.do(Cancel{Revision: revision})
+			continue
+		case "skipped":
+			w.do(Skip{Revision: revision})
+			continue
+		}
+		w.do(Approve{Revision: revision, Stage: "approve"})
+		switch revision {
+		case "finished":
+			w.idle()
+		default:
+			w.until(revision, stageOf("announce"), stageStarted)
+		}
+	}
+	for revision, c := range map[string]struct {
+		code refusal.Code
+		want string
+	}{
+		"finished":  {NotRunning, "cannot be skipped: it is finished since event"},
+		"failed":    {NotRunning, "cannot be skipped: it is failed since event"},
+		"cancelled": {NotRunning, "cannot be skipped: it is cancelled since event"},
+		"skipped":   {NotRunning, "cannot be skipped: it is skipped since event"},
+		"works":     {NotWaiting, "cannot be skipped: it is at work in stage announce (event "},
+		"unknown":   {UnknownRevision, `unknown revision "unknown"`},
+	} {
+		w.says(w.refused(Skip{Revision: revision}, c.code), c.want)
+	}
+	w.until("works", stageOf("announce"), stageFinished)
+	w.says(w.refused(Skip{Revision: "works"}, NotWaiting), "cannot be skipped: it has passed every stage")
+	w.do(Delete{ID: "d", Cancel: true})
+	w.refused(Skip{Revision: "works"}, UnknownPipeline)
+	w.refused(Reject{Revision: "works", Stage: "approve"}, UnknownPipeline)
+	w.refused(FailArtifact{Revision: "works", Kind: "x86"}, UnknownPipeline)
+}
+
+func TestAPersonRejectsARevisionAndItsRetryWaitsForApprovalAgain(t *testing.T) {
+	w := newTale(t, gate(), nil)
+	w.release("1", "x86")
+	w.says(w.refused(Reject{Revision: "1", Stage: "approve"}, NotReached), "has not reached it")
+	w.idle()
+	w.release("2", "x86")
+	w.idle()
+	w.says(w.refused(Reject{Revision: "1", Stage: "aprove"}, UnknownStage), "did you mean approve?")
+	w.refused(Reject{Revision: "1", Stage: "build"}, NoApprovalNeeded)
+	w.do(Reject{Revision: "1", Stage: "approve", By: "ann", Reason: "too risky"})
+	w.wantEnded("1", Failed, "", "stage approve failed: rejected by ann: too risky")
+	w.explains(stageOf("approve"), "1 pipeline-finished-successfully: failed pipeline-failed pipeline/p stage approve failed: rejected by ann: too risky #13\n"+
+		"1 stage-finished-successfully: failed stage-failed stage/p/approve stage failed: rejected by ann: too risky #12\n"+
+		"2 stage-started: ready")
+	w.refused(Reject{Revision: "1", Stage: "approve"}, NotRunning)
+	w.refused(Approve{Revision: "1", Stage: "approve"}, NotRunning)
+	w.do(Retry{Revision: "1"})
+	w.mayDo()
+	w.explains(stageOf("approve"), "1 stage-approved: awaits-approval approve\n"+
+		"2 stage-started: awaits-batch approve approve 1 stage-started stage/p/approve #6")
+	w.do(Reject{Revision: "1", Stage: "approve", By: "bob"})
+	w.do(Retry{Revision: "1"})
+	w.do(Approve{Revision: "1", Stage: "approve"})
+	w.refused(Reject{Revision: "1", Stage: "approve"}, AlreadyApproved)
+	w.idle()
+	w.wantEnded("1", Finished, "", "")
+}
+
+func TestAnArtifactThatIsNotBuiltFailsItsStageAtOnce(t *testing.T) {
+	d := gate()
+	d.Stages[0].Build.Artifacts = []string{"x86", "arm"}
+	d.Stages = append(d.Stages, definition.Stage{Name: "image", After: []string{"announce"}, Build: &definition.Build{Artifacts: []string{"oci"}, Manifest: "image.yaml"}})
+	w := newTale(t, d, nil)
+	w.release("1", "x86")
+	w.idle()
+	w.release("2") // has not come to the stage
+	w.refused(FailArtifact{Revision: "1", Kind: "x86"}, AlreadyReceived)
+	w.says(w.refused(FailArtifact{Revision: "1", Kind: "am"}, UnknownArtifact), "did you mean arm?")
+	w.refused(FailArtifact{Revision: "1", Kind: "oci"}, MadeByManifest)
+	w.do(FailArtifact{Revision: "2", Kind: "x86", By: "ci", Reason: "exit code 2"})
+	w.wantEnded("2", Failed, "", "stage build failed: artifact x86 was not built, as ci reports: exit code 2")
+	w.explains(stageOf("build"), "1 build-stage-received-arm-artifact: awaits-artifact arm\n"+
+		"2 pipeline-finished-successfully: failed pipeline-failed pipeline/p stage build failed: artifact x86 was not built, as ci reports: exit code 2 #7\n"+
+		"2 stage-finished-successfully: failed build-stage-received-x86-artifact-failed stage/p/build build-stage-received-x86-artifact failed: artifact x86 was not built, as ci reports: exit code 2 #6")
+	w.do(FailArtifact{Revision: "1", Kind: "arm"})
+	w.refused(FailArtifact{Revision: "1", Kind: "arm"}, NotRunning)
+	w.refused(ReceiveArtifact{Revision: "1", Kind: "arm"}, NotRunning)
+	w.do(Retry{Revision: "1"})
+	w.mayDo()
+	w.do(FailArtifact{Revision: "1", Kind: "arm"})
+	w.do(Retry{Revision: "1"})
+	w.do(ReceiveArtifact{Revision: "1", Kind: "arm"})
+	w.refused(FailArtifact{Revision: "1", Kind: "arm"}, AlreadyReceived)
+	w.mayDo("1 stage-finished-successfully stage/build")
+	d = gate()
+	d.Stages[0].Build.Artifacts = []string{"x86", "arm", "late"}
+	w.do(Define{Definition: d, ID: "later"})
+	w.says(w.refused(FailArtifact{Revision: "1", Kind: "late"}, Passed), "does not wait for artifact late")
+}
+
+// A store appends the events of a command together, but a log may hold a part of them.
+func TestHalfARejectionEndsAsAWholeOne(t *testing.T) {
+	for n := 1; n <= 2; n++ {
+		w := newTale(t, gate(), nil)
+		w.release("1", "x86")
+		w.idle()
+		events, err := w.state.Propose(Reject{Revision: "1", Stage: "approve", By: "ann"}, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.append(events[:n]...)
+		w.idle()
+		if r := w.registered("1"); n == 2 && r.Status != Failed || n == 1 && r.Status != Running {
+			t.Errorf("after %d events it is %s", n, r.Status)
+		}
+	}
+}
+
+func TestEventsOfVerbsEndWhatIsInProgress(t *testing.T) {
+	for _, name := range []string{EventSkipped, EventCancelled, pipelineFailed} {
+		u := InProgress{}
+		u.Apply(deploylog.Event{Deployment: "d", Name: pipelineStarted})
+		u.Apply(deploylog.Event{Deployment: "d", Name: name})
+		if u["d"] {
+			t.Errorf("after %s it is in progress", name)
+		}
+	}
+	if all := strings.Join(EventNames(), " "); !strings.Contains(all, EventSkipped) || !strings.Contains(all, EventRejected) {
+		t.Error("their names are not known")
+	}
+}
