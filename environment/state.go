@@ -119,14 +119,6 @@ func (s *State) Query() string {
 	return ""
 }
 
-// Manifest is the task manifest of the active revision, "" when there is none.
-func (s *State) Manifest() string {
-	if d := s.definition(); d != nil {
-		return d.Task.Manifest
-	}
-	return ""
-}
-
 // definition is that of the active revision.
 func (s *State) definition() *definition.Definition {
 	if s.active == nil || s.active.Kind == ByDelete {
@@ -145,16 +137,15 @@ func (s *State) configuration() *definition.Configuration {
 	return &s.active.Configuration
 }
 
-// HostManifests yields the hosts that have tasks or should have one, each with the
-// manifest; a host with several manifests is yielded several times.
-func (s *State) HostManifests() iter.Seq2[string, string] {
-	return func(yield func(host, manifest string) bool) {
+// HostTasks yields the tasks that hosts have or should have.
+func (s *State) HostTasks() iter.Seq[Task] {
+	return func(yield func(Task) bool) {
 		for _, h := range s.hosts {
-			if h.desired && !yield(h.name, s.Manifest()) {
+			if h.desired && h.find(s.activeTask()) == nil && !yield(s.Task(s.active.Revision, h.name)) {
 				return
 			}
 			for _, t := range h.tasks {
-				if of := s.revisions[t.revision-1].Definition.Task.Manifest; (!h.desired || of != s.Manifest()) && !yield(h.name, of) {
+				if !yield(s.Task(t.revision, h.name)) {
 					return
 				}
 			}
@@ -166,7 +157,7 @@ func (s *State) HostManifests() iter.Seq2[string, string] {
 func (s *State) Task(revision int, host string) Task {
 	t := Task{Environment: s.name, Host: host, Revision: revision}
 	if revision >= 1 && revision <= len(s.revisions) {
-		t.Spec = s.revisions[revision-1].Definition.Task
+		t.Revision, t.Spec = s.taskOf(revision), s.revisions[revision-1].Definition.Task
 	}
 	return t
 }

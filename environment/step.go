@@ -50,6 +50,13 @@ func (t Task) Name() string {
 	return fmt.Sprintf("%s-%d-%s", strings.ReplaceAll(t.Environment, "/", "-"), t.Revision, hex.EncodeToString(sum[:4]))
 }
 
+// Thing is something that a task makes on its host of which there is one there, such as
+// a container with its name: two tasks that make it would undo what the other does.
+type Thing struct {
+	Key  string // equal for one thing, whatever makes it
+	Name string // for people, such as "container web"
+}
+
 // Health is the result of probing a task.
 type Health string
 

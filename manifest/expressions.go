@@ -70,7 +70,9 @@ func (l *loader) expressions(broken bool) {
 				continue
 			}
 			l.opts.Usage.add(c.Usage, r.Dependencies)
-			l.references(r, text, c.Refs, broken)
+			if !l.opts.Partly {
+				l.references(r, text, c.Refs, broken)
+			}
 		}
 	}
 }

@@ -16,6 +16,7 @@ type Options struct {
 	Workspace string // absolute; relative paths of plugs are below it
 	Home      string // what ~ stands for; "" is not known
 	Usage     *Usage // notes which variables are read; may be nil
+	Partly    bool   // only some of the variables are known: names that are not defined are no problem
 }
 
 // Load reads several files as one manifest. It fails with an *Error that holds

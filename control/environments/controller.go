@@ -26,6 +26,10 @@ type Tasks interface {
 	// Observe probes a task, and changes nothing. What it cannot see is Unknown.
 	Observe(ctx context.Context, t environment.Task) environment.ProbeResult
 
+	// Things are what a task makes on its host of which there is one, as far as that is
+	// known without asking the host. None is not known.
+	Things(t environment.Task) []environment.Thing
+
 	// Watch calls changed when something may have happened to tasks on a host.
 	// It returns when it cannot notice that any more, and is called again later.
 	// Nothing depends on it: it only makes the controller probe sooner.
@@ -80,6 +84,7 @@ func NewController(o Options) *Controller {
 		o.ProbeEvery = DefaultProbeEvery
 	}
 	c := &Controller{Options: o, environments: New(o.Log, o.Now), hosts: hosts{incomplete: map[string]string{}, unknown: map[string]string{}}}
+	c.environments.Identify(o.Tasks.Things)
 	c.probes = newProbes(o.ProbeEvery, o.Parallelism, c.watch)
 	c.loop = reconcile.New(reconcile.Setup[*environment.State, place]{
 		Options: o.Options, Fold: c.environments.Fold, Tenant: c, Observer: o.Observer,

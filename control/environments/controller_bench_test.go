@@ -31,6 +31,7 @@ func (c *crowd) Observe(context.Context, environment.Task) environment.ProbeResu
 	c.probes.Add(1)
 	return environment.ProbeResult{Health: environment.Healthy}
 }
+func (c *crowd) Things(environment.Task) []environment.Thing   { return nil }
 func (c *crowd) Watch(ctx context.Context, _ string, _ func()) { <-ctx.Done() }
 func (c *crowd) Version() int                                  { return 1 }
 func (c *crowd) Selected(query string) ([]string, error)       { return c.hosts[query], nil }

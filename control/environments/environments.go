@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 )
 
 // Environments are the environments of a log, folded from its events. It is safe
@@ -37,10 +38,20 @@ func New(log deploylog.Log, now func() time.Time, subscribers ...func(deploylog.
 	return e
 }
 
+// Identify has it asked what tasks make on their hosts, see Tasks. Without that, or where
+// it is not known, two tasks are taken to make the same that apply the same text with the
+// same variables.
+func (e *Environments) Identify(things func(environment.Task) []environment.Thing) {
+	e.Locked(func() {
+		e.reservations.things = things
+		e.reservations.forget()
+	})
+}
+
 // Command proposes a command and appends what it comes to. It is refused when an
-// environment would come to hosts that another one occupies with the same task
-// manifest: those that a Deploy or Rollback names, or, for a Create or an Update,
-// those given, which the query of its definition selects at present.
+// environment would make on a host what another one makes there: on the hosts that
+// a Deploy or Rollback names, or, for a Create or an Update, on those given, which the
+// query of its definition selects at present.
 func (e *Environments) Command(ctx context.Context, name string, c environment.Command, hosts ...string) ([]deploylog.Event, error) {
 	_, create := c.(environment.Create)
 	return e.Change(ctx, name, create, func(s *environment.State) ([]deploylog.Event, error) {
@@ -48,35 +59,35 @@ func (e *Environments) Command(ctx context.Context, name string, c environment.C
 		if err != nil {
 			return nil, err
 		}
-		manifest, hosts := wants(s, c, hosts)
-		return events, e.reservations.overlaps(name, manifest, hosts)
+		switch c := c.(type) {
+		case environment.Create:
+			err = e.reservations.overlaps(draft(c.Definition, s), false, hosts)
+		case environment.Update:
+			err = e.reservations.overlaps(draft(c.Definition, s), false, hosts)
+		case environment.Deploy:
+			err = e.reservations.overlaps(s.Task(c.Revision, ""), true, c.Hosts)
+		case environment.Rollback:
+			err = e.reservations.overlaps(s.Task(c.Revision, ""), true, c.Hosts)
+		}
+		return events, err
 	})
 }
 
-// wants is the manifest that a command brings to hosts, "" is none.
-func wants(s *environment.State, c environment.Command, hosts []string) (manifest string, on []string) {
-	revision := 0
-	switch c := c.(type) {
-	case environment.Create:
-		return c.Definition.Task.Manifest, hosts
-	case environment.Update:
-		return c.Definition.Task.Manifest, hosts
-	case environment.Deploy:
-		revision, hosts = c.Revision, c.Hosts
-	case environment.Rollback:
-		revision, hosts = c.Revision, c.Hosts
-	}
-	r, err := s.Revision(revision)
-	if err != nil {
-		return "", nil
-	}
-	return r.Definition.Task.Manifest, hosts
+// draft is the task of a definition that is to be the next revision.
+func draft(d *definition.Definition, s *environment.State) environment.Task {
+	return environment.Task{Environment: d.Name, Revision: len(s.Revisions()) + 1, Spec: d.Task}
 }
 
-// Overlaps reports whether another environment than the one named occupies some of
-// the hosts with the same task manifest, as far as the log is followed.
-func (e *Environments) Overlaps(name, manifest string, hosts []string) error {
+// Overlaps fails where another environment makes on some of the hosts what a definition
+// would make there, as far as the log is followed.
+func (e *Environments) Overlaps(d *definition.Definition, hosts []string) error {
 	var err error
-	e.Locked(func() { err = e.reservations.overlaps(name, manifest, hosts) })
+	e.Locked(func() {
+		s := e.States[d.Name]
+		if s == nil {
+			s = environment.New(d.Name)
+		}
+		err = e.reservations.overlaps(draft(d, s), false, hosts)
+	})
 	return err
 }

@@ -61,6 +61,7 @@ func (c *Controller) refreshHosts() {
 	h := &c.hosts
 	if version := c.Inventory.Version(); version != h.version || h.selected == nil {
 		h.version, h.selected = version, map[string]selection{}
+		c.environments.reservations.forget()
 		for name := range c.environments.States {
 			c.find(name)
 		}
@@ -123,27 +124,33 @@ func (c *Controller) placement(name string) []deploylog.Event {
 // mostNamed is how many names a notice lists.
 const mostNamed = 5
 
-// free are the hosts without those that another environment occupies with the same
-// manifest.
+// free are the hosts without those on which another environment makes what the task
+// would make, too: it was there first.
 func (c *Controller) free(name string, state *environment.State, hosts []string) (free []string) {
-	reserved, manifest := c.environments.reservations, state.Manifest()
+	reserved := c.environments.reservations
+	f, _ := state.ActiveDeployment()
+	t := state.Task(f.Revision, "")
 	var occupied []string
-	by := map[string]bool{}
+	by := map[string]string{} // what it makes
 	for _, host := range hosts {
-		other := reserved.other(name, manifest, host)
-		if other == "" || reserved.has(name, manifest, host) {
+		t.Host = host
+		other, thing := reserved.other(t, true)
+		if other == "" || reserved.has(t) {
 			free = append(free, host)
 			continue
 		}
-		occupied, by[other] = append(occupied, host), true
+		occupied = append(occupied, host)
+		if by[other] == "" {
+			by[other] = fmt.Sprintf("%s makes the %s", other, thing.Name)
+		}
 	}
 	var err error
 	if len(occupied) > 0 {
-		err = fmt.Errorf("environment %s leaves out %s, where %s has tasks of %s",
-			name, phrase.First(occupied, mostNamed), phrase.First(slices.Sorted(maps.Keys(by)), mostNamed), manifest)
+		err = fmt.Errorf("environment %s leaves out %s, where %s, which it would make, too",
+			name, phrase.First(occupied, mostNamed), phrase.First(slices.Sorted(maps.Values(by)), mostNamed))
 	}
 	c.trouble(c.hosts.incomplete, name, err)
-	reserved.expect(name, manifest, free)
+	reserved.expect(name, t.Revision, free)
 	return free
 }
 

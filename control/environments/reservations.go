@@ -1,28 +1,32 @@
 package environments
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 )
 
-// reservations are which environments occupy a host with a task manifest. Two must not:
-// each would undo what the other does. What an environment reserves is found
-// out when it is asked for, after something has happened to the environment.
+// reservations are which environments have tasks on which hosts. Two must not make one
+// thing there: each would undo what the other does. What an environment has on hosts is
+// found out when it is asked for, after something has happened to the environment; what its
+// tasks make there, only where another one is on the same host.
 type reservations struct {
 	states map[string]*environment.State
+	things func(environment.Task) []environment.Thing // may be nil, and return none: then it is not known
 	stale  map[string]bool
-	held   map[string][]reserved // by environment
-	by     map[reserved][]string // environments
+	held   map[string]map[string][]int // revisions of tasks, by environment and host
+	by     map[string][]string         // environments by host, sorted
+	known  map[deploylog.Target][]environment.Thing
 }
 
-// reserved is what at most one environment is to occupy.
-type reserved struct{ manifest, host string }
-
 func newReservations(states map[string]*environment.State) *reservations {
-	return &reservations{states: states, stale: map[string]bool{}, held: map[string][]reserved{}, by: map[reserved][]string{}}
+	return &reservations{
+		states: states, stale: map[string]bool{}, held: map[string]map[string][]int{}, by: map[string][]string{}, known: map[deploylog.Target][]environment.Thing{},
+	}
 }
 
 func (r *reservations) receive(e deploylog.Event) {
@@ -31,75 +35,154 @@ func (r *reservations) receive(e deploylog.Event) {
 	}
 }
 
-// doubt has it found out again what an environment reserves.
+// doubt has it found out again what an environment has on hosts.
 func (r *reservations) doubt(name string) { r.stale[name] = true }
+
+// forget has it found out again what tasks make: that may depend on attributes of hosts.
+func (r *reservations) forget() { clear(r.known) }
 
 func (r *reservations) refresh() {
 	for name := range r.stale {
 		if s := r.states[name]; s != nil {
-			var places []reserved
-			for host, manifest := range s.HostManifests() {
-				places = append(places, reserved{manifest, host})
+			on := map[string][]int{}
+			for t := range s.HostTasks() {
+				on[t.Host] = append(on[t.Host], t.Revision)
 			}
-			r.set(name, places)
+			r.set(name, on)
 		}
 	}
 	clear(r.stale)
 }
 
-// set replaces what an environment reserves.
-func (r *reservations) set(name string, to []reserved) {
-	for _, at := range r.held[name] {
-		r.by[at] = slices.DeleteFunc(r.by[at], func(n string) bool { return n == name })
-		if len(r.by[at]) == 0 {
-			delete(r.by, at)
+// set replaces what an environment has on hosts.
+func (r *reservations) set(name string, on map[string][]int) {
+	for host := range r.held[name] {
+		if _, still := on[host]; still {
+			continue
+		}
+		r.by[host] = slices.DeleteFunc(r.by[host], func(n string) bool { return n == name })
+		if len(r.by[host]) == 0 {
+			delete(r.by, host)
 		}
 	}
-	r.held[name] = to
-	for _, at := range to {
-		if !slices.Contains(r.by[at], name) {
-			r.by[at] = append(r.by[at], name)
+	for host := range on {
+		if i, known := slices.BinarySearch(r.by[host], name); !known {
+			r.by[host] = slices.Insert(r.by[host], i, name)
 		}
 	}
+	r.held[name] = on
 }
 
-// expect adds hosts that an environment is about to occupy.
-func (r *reservations) expect(name, manifest string, hosts []string) {
-	places := slices.Clone(r.held[name])
+// expect adds tasks of a revision that an environment is about to have on hosts.
+func (r *reservations) expect(name string, revision int, hosts []string) {
+	r.refresh()
+	on := maps.Clone(r.held[name])
+	if on == nil {
+		on = map[string][]int{}
+	}
 	for _, host := range hosts {
-		places = append(places, reserved{manifest, host})
-	}
-	r.set(name, places)
-}
-
-// other is an environment, not the one named, that occupies a host with a
-// manifest, "" when there is none.
-func (r *reservations) other(name, manifest, host string) string {
-	r.refresh()
-	for _, by := range r.by[reserved{manifest, host}] {
-		if by != name {
-			return by
+		if !slices.Contains(on[host], revision) {
+			on[host] = append(slices.Clone(on[host]), revision)
 		}
 	}
-	return ""
+	r.set(name, on)
 }
 
-// has reports whether an environment occupies the host itself.
-func (r *reservations) has(name, manifest, host string) bool {
+// has reports whether an environment has a task on its host itself.
+func (r *reservations) has(t environment.Task) bool {
 	r.refresh()
-	return slices.Contains(r.by[reserved{manifest, host}], name)
+	return slices.Contains(r.held[t.Environment][t.Host], t.Revision)
 }
 
-func (r *reservations) overlaps(name, manifest string, hosts []string) error {
-	occupied := slices.DeleteFunc(slices.Sorted(slices.Values(hosts)), func(host string) bool { return r.other(name, manifest, host) == "" })
-	if len(occupied) == 0 {
+// other is another environment whose tasks make something on the host of a task that
+// this would make, too, and what that is; "" when there is none. kept is whether the task
+// is one of a revision that is recorded.
+func (r *reservations) other(t environment.Task, kept bool) (by string, shared environment.Thing) {
+	r.refresh()
+	if names := r.by[t.Host]; len(names) == 0 || len(names) == 1 && names[0] == t.Environment {
+		return "", environment.Thing{}
+	}
+	mine := map[string]environment.Thing{}
+	things := r.identify
+	if kept {
+		things = r.thingsOf
+	}
+	for _, thing := range things(t) {
+		mine[thing.Key] = thing
+	}
+	for _, name := range r.by[t.Host] {
+		if name == t.Environment {
+			continue
+		}
+		for _, revision := range r.held[name][t.Host] {
+			for _, thing := range r.thingsOf(r.states[name].Task(revision, t.Host)) {
+				if shared, both := mine[thing.Key]; both {
+					return name, shared
+				}
+			}
+		}
+	}
+	return "", environment.Thing{}
+}
+
+// maxKnown is of how many tasks it is remembered what they make.
+const maxKnown = 100_000
+
+// thingsOf are what a task of a revision that is recorded makes.
+func (r *reservations) thingsOf(t environment.Task) []environment.Thing {
+	target := environment.TaskTarget(t.Environment, t.Revision, t.Host)
+	things, known := r.known[target]
+	if !known {
+		if len(r.known) >= maxKnown {
+			r.forget()
+		}
+		things = r.identify(t)
+		r.known[target] = things
+	}
+	return things
+}
+
+// identify finds out what a task makes. Where that is not known, it is taken to make what
+// any other makes that applies the same text with the same variables.
+func (r *reservations) identify(t environment.Task) []environment.Thing {
+	if r.things != nil {
+		if things := r.things(t); len(things) > 0 {
+			return things
+		}
+	}
+	spec := t.Spec
+	if spec.Digest != "" {
+		spec.Manifest = ""
+	}
+	key, err := json.Marshal(spec)
+	if err != nil {
+		return nil // no definition that was read is like that
+	}
+	return []environment.Thing{{Key: "task " + string(key), Name: "task of " + t.Spec.Manifest}}
+}
+
+// overlaps refuses a task on hosts where another environment makes what it would make.
+func (r *reservations) overlaps(t environment.Task, kept bool, hosts []string) error {
+	first, by, n := "", "", 0
+	var shared environment.Thing
+	for _, host := range slices.Sorted(slices.Values(hosts)) {
+		t.Host = host
+		other, thing := r.other(t, kept)
+		if other == "" {
+			continue
+		}
+		if n++; n == 1 {
+			first, by, shared = host, other, thing
+		}
+	}
+	if n == 0 {
 		return nil
 	}
-	by, more := r.other(name, manifest, occupied[0]), ""
-	if n := len(occupied) - 1; n > 0 {
-		more = fmt.Sprintf(", and other environments have %d more of its hosts", n)
+	more := ""
+	if n > 1 {
+		more = fmt.Sprintf(", and other environments are in its way on %d more of its hosts", n-1)
 	}
-	return fmt.Errorf("environment %s has a task of %s on host %s%s; each environment would undo what another does: "+
-		"let instance_group.query select other hosts, use another manifest, or end the other one first: deployster env delete %s --terminate-tasks",
-		by, manifest, occupied[0], more, by)
+	return fmt.Errorf("environment %s would make the %s on host %s, where environment %s makes it%s; each would undo what the other does: "+
+		"let instance_group.query select other hosts, name what is made by {{ task }}, or end the other one first: deployster env delete %s --terminate-tasks",
+		t.Environment, shared.Name, first, by, more, by)
 }

@@ -8,10 +8,20 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 )
 
-func TestTheSameManifestOnTheSameHostIsRefused(t *testing.T) {
+// containers has every task make a container, which its manifest names.
+func (w *world) containers() {
+	w.makes = func(t environment.Task) []environment.Thing {
+		name := "container " + strings.TrimSuffix(t.Spec.Manifest, ".yaml")
+		return []environment.Thing{{Key: name, Name: name}}
+	}
+}
+
+func TestWhatAnotherEnvironmentMakesOnAHostIsRefused(t *testing.T) {
 	inWorld(t, func(w *world) {
+		w.containers()
 		w.create(daemon("prod", agent), "a", "b")
 		w.deploy("prod", 1)
 		all := daemon("all", agent)
@@ -19,12 +29,12 @@ func TestTheSameManifestOnTheSameHostIsRefused(t *testing.T) {
 		if err == nil {
 			t.Fatal("it was created")
 		}
-		for _, want := range []string{"environment prod", "agent.yaml", "host a", "1 more", "env delete prod"} {
+		for _, want := range []string{"environment all would make the container agent on host a", "environment prod makes it", "1 more", "env delete prod"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%q does not tell of %q", err, want)
 			}
 		}
-		if w.environments.Overlaps("all", "agent.yaml", []string{"c"}) != nil || w.environments.Overlaps("prod", "agent.yaml", []string{"a"}) != nil {
+		if w.environments.Overlaps(all, []string{"c"}) != nil || w.environments.Overlaps(daemon("prod", agent), []string{"a"}) != nil {
 			t.Error("an environment is in the way where it is not")
 		}
 		w.create(all, "c")
@@ -45,7 +55,7 @@ func TestTheSameManifestOnTheSameHostIsRefused(t *testing.T) {
 			t.Errorf("rollback: %v", err)
 		}
 		w.do("prod", environment.Delete{TerminateTasks: true})
-		if err := w.command("all", environment.Rollback{Revision: 1, Hosts: []string{"b", "d"}}); err == nil || !strings.Contains(err.Error(), "environment prod has") {
+		if err := w.command("all", environment.Rollback{Revision: 1, Hosts: []string{"b", "d"}}); err == nil || !strings.Contains(err.Error(), "environment prod makes") {
 			t.Errorf("while the other is being deleted: %v", err)
 		}
 		w.untilIdle()
@@ -61,7 +71,7 @@ func TestAHostThatAnotherEnvironmentHasIsLeftOutUntilItIsFree(t *testing.T) {
 		w.inventory("all", "a", "b", "c")
 		wait(time.Minute)
 		w.wantRunning("a prod:1", "b all:1", "c all:1")
-		if got := w.notices("notice"); len(got) != 1 || !strings.Contains(got[0], "environment all leaves out a, where prod has tasks of agent.yaml") {
+		if got := w.notices("notice"); len(got) != 1 || !strings.Contains(got[0], "environment all leaves out a, where prod makes the task of agent.yaml, which it would make, too") {
 			t.Errorf("notified %q", got)
 		}
 		w.do("prod", environment.Delete{TerminateTasks: true})
@@ -100,5 +110,68 @@ func TestAHostThatTheLogRefusesToOneEnvironmentIsFreeForAnother(t *testing.T) {
 		wait(time.Minute)
 		w.wantRunning("a prod:1", "b all:1", "c all:1")
 		r.end()
+	})
+}
+
+// What is told apart is what is made, not the manifest that makes it.
+func TestEnvironmentsShareHostsWhereTheyMakeDifferentThings(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.makes = func(t environment.Task) []environment.Thing {
+			name, _ := t.Spec.Vars["image"].(string)
+			if name == "task" {
+				name = t.Name()
+			}
+			return []environment.Thing{{Key: name, Name: "container " + name}}
+		}
+		w.create(daemon("prod", agent, image("task")), "a")
+		w.deploy("prod", 1)
+		w.create(daemon("blue", agent, image("task")), "a", "b") // the same manifest and variables
+		w.deploy("blue", 1)
+		w.untilIdle()
+		w.wantRunning("a blue:1", "a prod:1", "b blue:1")
+		w.create(daemon("web", image("web")), "b")
+		w.deploy("web", 1)
+		err := w.command("copy", environment.Create{Definition: daemon("copy", image("web"))}, "a", "b") // another manifest
+		if err == nil || !strings.Contains(err.Error(), "environment copy would make the container web on host b, where environment web makes it") {
+			t.Errorf("another manifest that makes the same container: %v", err)
+		}
+		w.create(daemon("copy", image("web")), "a")
+		w.deploy("copy", 1)
+		r := w.start()
+		wait(time.Minute)
+		w.inventory("copy", "a", "b")
+		wait(time.Minute)
+		w.wantRunning("a blue:1", "a copy:1", "a prod:1", "b blue:1", "b web:1")
+		if got := w.notices("notice"); len(got) != 1 || !strings.Contains(got[0], "environment copy leaves out b, where web makes the container web, which it would make, too") {
+			t.Errorf("notified %q", got)
+		}
+		w.set(func() { w.makes = nil }) // as when an attribute of a host changes a name
+		w.inventory("other", "z")
+		wait(time.Minute)
+		w.wantRunning("a blue:1", "a copy:1", "a prod:1", "b blue:1", "b copy:1", "b web:1")
+		r.end()
+	})
+}
+
+// Where it is not known what a task makes, it is what the same text and variables make.
+func TestWhatIsNotKnownIsTakenForWhatItIsAppliedFrom(t *testing.T) {
+	inWorld(t, func(w *world) {
+		text := func(manifest, digest string) func(d *definition.Definition) {
+			return func(d *definition.Definition) { d.Task.Manifest, d.Task.Digest = manifest, digest }
+		}
+		w.create(daemon("prod", text("a.yaml", "1"), image("1")), "a")
+		w.deploy("prod", 1)
+		for _, test := range []struct {
+			d  *definition.Definition
+			ok bool
+		}{
+			{daemon("copy", text("b.yaml", "1"), image("1")), false},
+			{daemon("other", text("a.yaml", "2"), image("1")), true},
+			{daemon("vars", text("a.yaml", "1"), image("2")), true},
+		} {
+			if err := w.environments.Overlaps(test.d, []string{"a"}); (err == nil) != test.ok {
+				t.Errorf("%s: %v", test.d.Name, err)
+			}
+		}
 	})
 }

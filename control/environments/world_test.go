@@ -39,9 +39,10 @@ type world struct {
 	bad      map[string]bool                               // revisions that do not become healthy
 	working  func(t environment.Task) error                // while it is worked on
 	probing  func(ctx context.Context, t environment.Task)
-	changed  map[string]func() // by host that is watched
-	probes   map[string]int    // of tasks, "HOST NAME:REVISION"
-	acts     []string          // "start|stop HOST NAME:REVISION"
+	makes    func(t environment.Task) []environment.Thing // nil is not known
+	changed  map[string]func()                            // by host that is watched
+	probes   map[string]int                               // of tasks, "HOST NAME:REVISION"
+	acts     []string                                     // "start|stop HOST NAME:REVISION"
 	notified []string
 	recorded func(deploylog.Event)
 	acting   map[string]map[string]int // actions that are going on, by environment and controller
@@ -68,6 +69,7 @@ func newWorld(t testing.TB, store logtest.Store) *world {
 	}
 	w.log = w.open()
 	w.environments = environments.New(w.log, time.Now)
+	w.environments.Identify(w.Things)
 	w.options = environments.Options{
 		Options: reconcile.Options{Log: w.log, Parallelism: 10, Now: time.Now}, Tasks: worker{w, "first"}, Inventory: w, Observer: w,
 	}
@@ -177,6 +179,17 @@ func (w *world) see(t environment.Task) environment.ProbeResult {
 		return seen
 	}
 	return environment.ProbeResult{Health: environment.Unhealthy, Detail: "it is not there"}
+}
+
+// Things implements environments.Tasks.
+func (w *world) Things(t environment.Task) []environment.Thing {
+	w.mu.Lock()
+	makes := w.makes
+	w.mu.Unlock()
+	if makes == nil {
+		return nil
+	}
+	return makes(t)
 }
 
 // Watch implements environments.Tasks.

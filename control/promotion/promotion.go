@@ -57,7 +57,9 @@ func Schedule(ctx context.Context, o pipelines.Options, tasks environments.Tasks
 	})
 	defer controlling.Wait()
 	defer close(over)
-	o.Worker = New(o, inventory.Selected, scope.Add)
+	p := New(o, inventory.Selected, scope.Add)
+	p.environments.Identify(tasks.Things)
+	o.Worker = p
 	return pipelines.NewScheduler(o).Run(ctx)
 }
 

@@ -283,12 +283,17 @@ func (t Texts) LoadAll(digests map[string]string) (Carried, error) {
 // Files are what expressions may include of what a revision carries. Each is read when
 // it is included.
 func (t Texts) Files(digests map[string]string) expression.Files {
+	return filesOf(digests, t.Load)
+}
+
+// filesOf are what expressions may include of texts that are loaded by their digests.
+func filesOf(digests map[string]string, load func(digest string) ([]byte, error)) expression.Files {
 	return func(name string) (string, error) {
 		digest, ok := digests[name]
 		if !ok {
 			return "", notCarried(digests, name)
 		}
-		text, err := t.Load(digest)
+		text, err := load(digest)
 		return string(text), err
 	}
 }

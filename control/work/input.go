@@ -51,6 +51,7 @@ type LoadOptions struct {
 	Builtin  map[string]any     // variables that nobody else can set, in addition to the usual ones
 	Included expression.Files   // what manifests may include; nil is the workspace as it is now
 	Usage    *manifest.Usage    // collects over several loads; nil is one for each
+	Partly   bool               // only some of the variables are known: others are no problem
 	Accept   func(*Input) error // refuses an input; may be nil: any will do
 }
 
@@ -127,7 +128,7 @@ func (i Inputs) Load(sources []manifest.Source, o LoadOptions) (*Input, error) {
 		in.Expressions = expression.Over(o.Included)
 	}
 	m, err := manifest.Load(sources, manifest.Options{
-		Variables: in.Variables, Evaluator: in.Expressions, Workspace: in.Workspace, Home: i.Home, Usage: in.Usage,
+		Variables: in.Variables, Evaluator: in.Expressions, Workspace: in.Workspace, Home: i.Home, Usage: in.Usage, Partly: o.Partly,
 	})
 	if err != nil {
 		return nil, &InputError{err}

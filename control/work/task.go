@@ -286,13 +286,14 @@ func (w *TaskWorker) begin(ctx context.Context, t environment.Task) (*Run, error
 	return w.prepareTask(on, t, manifest.Source{Name: name, Data: text}, w.included(t))
 }
 
-// included are the files that the revision of a task carries beside its manifest; nil are
-// those of the workspace, of a revision that carries none.
+// included are the files that the revision of a task carries beside its manifest.
 func (w *TaskWorker) included(t environment.Task) expression.Files {
-	if t.Spec.Includes == nil {
-		return nil
-	}
-	return w.Texts.Files(TaskFiles(t.Spec))
+	return includedBy(t, w.Texts.Load)
+}
+
+// Things implements environments.Tasks.
+func (w *TaskWorker) Things(t environment.Task) []environment.Thing {
+	return Identities{Inputs: w.Inputs, Texts: w.Texts, Hosts: w.pool.hosts}.Things(t)
 }
 
 // TaskFiles are the SHA-256 of the files that a revision carries, by their paths below

@@ -3,6 +3,7 @@ package shipped
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -167,6 +168,40 @@ func (c Check) Conflicts() []manifest.Problem {
 		})
 	}
 	return problems
+}
+
+// Thing is what a resource manages of which there is one.
+type Thing struct {
+	Resource *manifest.Resource
+	Key      string // equal for one thing, whatever manifest manages it; "" is not known
+	Name     string // such as "container web"
+}
+
+// Things are what resources manage, as far as types that ship and configurations tell
+// without a run. The same path below another plug, or the same name on the engine of
+// another, is another thing. Of types that do not ship it is not known.
+func (c Check) Things() (things []Thing) {
+	for _, r := range c.inOrder() {
+		t, ships := typeOf(r.Type)
+		if r.ReadOnly || ships && t.identify == nil {
+			continue
+		}
+		found := Thing{Resource: r}
+		if ships {
+			_, found.Name = t.Identify(r.Name, c.resolveEarly(r).config)
+		}
+		if found.Name != "" {
+			found.Key = t.Name
+			for _, name := range slices.Sorted(maps.Keys(t.Plugs)) {
+				if p := c.Manifest.Plug(name); p != nil {
+					found.Key += "\x00" + name + "=" + p.Path
+				}
+			}
+			found.Key += "\x00" + found.Name
+		}
+		things = append(things, found)
+	}
+	return things
 }
 
 // inOrder are the resources as they are written.

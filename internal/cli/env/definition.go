@@ -272,7 +272,12 @@ type draft struct {
 func record(
 	ctx context.Context, a *app.App, e *query.Environments, c environment.Command, d draft, base *definition.Definition, flags workFlags,
 ) ([]deploylog.Event, error) {
-	if err := e.Overlaps(d.Name, d.Task.Manifest, d.hosts); err != nil {
+	things, err := session.Things(a, flags.WorkerFlags, d.files)
+	if err != nil {
+		return nil, err
+	}
+	e.Identify(things)
+	if err := e.Overlaps(d.Definition, d.hosts); err != nil {
 		return nil, err
 	}
 	ofTask := func(c definition.Difference) bool { return strings.HasPrefix(c.Path, "task.") }

@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
 )
@@ -200,6 +201,11 @@ func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(o d
 		if o.wait {
 			return deployAndWait(ctx, a, o.command, e, o.name, wanted(o, hosts), o.work)
 		}
+		things, err := session.Things(a, o.work.WorkerFlags, nil)
+		if err != nil {
+			return err
+		}
+		e.Identify(things)
 		events, err := e.Command(ctx, o.name, wanted(o, hosts))
 		if err != nil {
 			return err

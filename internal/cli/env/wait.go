@@ -41,6 +41,7 @@ func deployAndWait(ctx context.Context, a *app.App, command string, e *query.Env
 		if err := flags.warnUnread(a, e, workers.Tasks, []string{name}); err != nil {
 			return err
 		}
+		e.Identify(workers.Tasks.Things)
 		events, err := e.Command(ctx, name, wanted)
 		if err != nil {
 			return err

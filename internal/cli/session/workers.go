@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/control/promotion"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/engines"
@@ -42,6 +43,16 @@ func (f *WorkerFlags) Register(c *cobra.Command) {
 	f.Input.RegisterVariables(c)
 	f.Engine.Register(c)
 	f.Engine.RegisterCache(c)
+}
+
+// Things find out what tasks make on their hosts. files are those that a revision is to
+// carry, which need not be kept yet.
+func Things(a *app.App, f WorkerFlags, files work.Carried) (func(environment.Task) []environment.Thing, error) {
+	texts, err := a.Texts()
+	if err != nil {
+		return nil, err
+	}
+	return work.Identities{Inputs: inputs(a, f.Input), Texts: texts, Hosts: work.NewHosts(f.Inventory), Drafts: files}.Things, nil
 }
 
 // OpenWorkers opens the workers of a command.

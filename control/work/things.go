@@ -1,0 +1,77 @@
+package work
+
+import (
+	"encoding/json"
+
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/manifest"
+)
+
+// Identities find out what tasks make on their hosts, without asking those.
+type Identities struct {
+	Inputs
+	Texts  Texts
+	Hosts  *Hosts
+	Drafts Carried // files that a revision is to carry, which need not be kept yet
+}
+
+// Things are what a task makes on its host of which there is one. None is not known. What
+// is known only by asking a type is identified by what is applied, but where a resource
+// says how it is told apart: by reading the name of its task.
+func (i Identities) Things(t environment.Task) (things []environment.Thing) {
+	drafts := map[string][]byte{}
+	for name, digest := range i.Drafts.Digests() {
+		drafts[digest] = i.Drafts[name]
+	}
+	load := func(digest string) ([]byte, error) {
+		if text, ok := drafts[digest]; ok {
+			return text, nil
+		}
+		return i.Texts.Load(digest)
+	}
+	text, err := load(t.Spec.Digest)
+	if err != nil {
+		return nil
+	}
+	in, err := i.Load([]manifest.Source{{Name: t.Spec.Manifest, Data: text}}, LoadOptions{
+		Last: t.Spec.Vars, Builtin: TaskVariables(t, i.Hosts), Included: includedBy(t, load), Partly: true,
+	})
+	if err != nil {
+		return nil
+	}
+	return in.things(t)
+}
+
+// includedBy are the files that the revision of a task carries beside its manifest; nil are
+// those of the workspace, of a revision that carries none.
+func includedBy(t environment.Task, load func(digest string) ([]byte, error)) expression.Files {
+	if t.Spec.Includes == nil {
+		return nil
+	}
+	return filesOf(TaskFiles(t.Spec), load)
+}
+
+// things are what the resources of a task manage.
+func (in *Input) things(t environment.Task) (things []environment.Thing) {
+	spec := t.Spec
+	spec.Manifest = ""
+	applied, err := json.Marshal(spec)
+	if err != nil {
+		return nil
+	}
+	for _, thing := range in.shipped().Things() {
+		found := environment.Thing{Key: thing.Key, Name: thing.Name}
+		if r := thing.Resource; found.Key == "" {
+			if named, err := in.Expressions.Reads(r.Config, "task"); named && err == nil {
+				found.Key = objects.Hash([]byte(r.Name + "\x00" + string(environment.TaskTarget(t.Environment, t.Revision, t.Host))))
+			} else {
+				found.Key = objects.Hash([]byte(r.Name + "\x00" + string(applied)))
+			}
+			found.Name = "resource " + r.Name + " of " + t.Spec.Manifest
+		}
+		things = append(things, found)
+	}
+	return things
+}

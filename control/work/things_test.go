@@ -1,0 +1,108 @@
+package work
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/manifest"
+)
+
+// identities of tasks in a workspace with two hosts.
+func (c checkout) identities() Identities {
+	c.Helper()
+	c.write("inventory.yaml", "hosts:\n  - {name: a, engine: oci, attributes: {zone: east}}\n  - {name: b, engine: oci, attributes: {zone: west}}\n")
+	hosts := NewHosts(filepath.Join(c.dir, "inventory.yaml"))
+	if _, err := hosts.Inventory(); err != nil {
+		c.Fatal(err)
+	}
+	return Identities{
+		Inputs: Inputs{Workspace: c.dir, Version: "test", Now: time.Now, Hide: func(any) {}}, Hosts: hosts,
+		Texts: NewTexts(filepath.Join(c.dir, ".deployster", "objects"), c.dir, nil),
+	}
+}
+
+// definedTask is a text that an environment applies to a host.
+type definedTask struct{ text, environment, host, vars string }
+
+func TestWhichTasksMakeOneThing(t *testing.T) {
+	const (
+		plug    = "plugs: {root: {path: '/srv'}, docker: {path: /var/run/docker.sock}}\n"
+		web     = plug + "resources: {c: {type: deployster/container, config: {image: i, name: web}}}"
+		copied  = "# another text\n" + plug + "resources: {other: {type: deployster/container, config: {image: j, name: web}}}"
+		named   = plug + "resources: {web: {type: deployster/container, config: {image: j}}}"
+		task    = plug + "resources: {c: {type: deployster/container, config: {image: i, name: '{{ task }}'}}}"
+		zone    = plug + "resources: {c: {type: deployster/container, config: {image: i, name: 'web-{{ host_attributes.zone }}'}}}"
+		east    = plug + "resources: {c: {type: deployster/container, config: {image: i, name: web-east}}}"
+		volume  = plug + "resources: {c: {type: deployster/volume, config: {name: web}}}"
+		file    = plug + "resources: {f: {type: deployster/file, config: {path: a/../conf, content: x}}}"
+		other   = "plugs: {root: {path: '/opt'}}\nresources: {f: {type: deployster/file, config: {path: conf, content: x}}}"
+		same    = "plugs: {root: {path: '/srv/'}}\nresources: {f: {type: deployster/file, config: {path: conf, content: y}}}"
+		only    = plug + "resources: {f: {type: deployster/file, readonly: true, config: {path: conf, content: y}}}"
+		secret  = plug + "resources: {c: {type: deployster/container, config: {image: i, name: web, env: {P: '{{ password }}'}}}}"
+		foreign = "resources: {x: {type: acme/vm:1, config: {name: '{{ environment }}'}}}"
+		foreig2 = "resources: {x: {type: acme/vm:1, config: {name: '{{ task }}'}}}"
+		broken  = "resources: {x: {type: acme/vm:1, config: {name: '{{ '}}}"
+	)
+	for name, test := range map[string]struct {
+		a, b definedTask
+		want bool
+	}{
+		"copies of a manifest":              {definedTask{web, "one", "a", ""}, definedTask{copied, "two", "a", ""}, true},
+		"a name that is the resource's":     {definedTask{web, "one", "a", ""}, definedTask{named, "two", "a", ""}, true},
+		"names of their tasks":              {definedTask{task, "one", "a", ""}, definedTask{task, "two", "a", ""}, false},
+		"other variables":                   {definedTask{web, "one", "a", "1"}, definedTask{web, "two", "a", "2"}, true},
+		"an attribute":                      {definedTask{zone, "one", "a", ""}, definedTask{east, "two", "a", ""}, true},
+		"another attribute":                 {definedTask{zone, "one", "b", ""}, definedTask{east, "two", "b", ""}, false},
+		"another kind":                      {definedTask{web, "one", "a", ""}, definedTask{volume, "two", "a", ""}, false},
+		"a path":                            {definedTask{file, "one", "a", ""}, definedTask{same, "two", "a", ""}, true},
+		"a path below another plug":         {definedTask{file, "one", "a", ""}, definedTask{other, "two", "a", ""}, false},
+		"one that only observes":            {definedTask{file, "one", "a", ""}, definedTask{only, "two", "a", ""}, false},
+		"a variable that is not known here": {definedTask{web, "one", "a", ""}, definedTask{secret, "two", "a", ""}, true},
+		"a foreign type":                    {definedTask{foreign, "one", "a", ""}, definedTask{foreign, "two", "a", ""}, true},
+		"a foreign type, other variables":   {definedTask{foreign, "one", "a", "1"}, definedTask{foreign, "two", "a", "2"}, false},
+		"a foreign type by its task":        {definedTask{foreig2, "one", "a", ""}, definedTask{foreig2, "two", "a", ""}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCheckout(t, nil)
+			i := c.identities()
+			a, b := c.things(i, test.a), c.things(i, test.b)
+			if both := slices.ContainsFunc(a, func(k string) bool { return slices.Contains(b, k) }); both != test.want {
+				t.Errorf("they make %q and %q", a, b)
+			}
+		})
+	}
+	c := newCheckout(t, nil)
+	i := c.identities()
+	for _, text := range []string{broken, "resources: {h: {type: deployster/http, config: {url: 'http://a'}}}"} {
+		if got := c.things(i, definedTask{text, "one", "a", ""}); len(got) > 0 {
+			t.Errorf("it is said to make %q", got)
+		}
+	}
+}
+
+// things are the keys of what a task makes. Its text is not kept before.
+func (c checkout) things(i Identities, m definedTask) (keys []string) {
+	c.Helper()
+	files, err := Collect(c.dir, manifest.Source{Name: m.environment + ".yaml", Data: []byte(m.text)})
+	if err != nil {
+		files = Carried{m.environment + ".yaml": []byte(m.text)}
+	}
+	digests := files.Digests()
+	spec := definition.TaskSpec{Manifest: m.environment + ".yaml", Digest: digests[m.environment+".yaml"], Includes: map[string]string{}}
+	if m.vars != "" {
+		spec.Vars = map[string]any{"v": m.vars}
+	}
+	i.Drafts = files
+	for _, thing := range i.Things(environment.Task{Environment: m.environment, Host: m.host, Revision: 1, Spec: spec}) {
+		if thing.Key == "" || thing.Name == "" || strings.ContainsAny(thing.Name, "\x00\n") {
+			c.Errorf("it makes %+v", thing)
+		}
+		keys = append(keys, thing.Key)
+	}
+	return keys
+}
