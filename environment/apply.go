@@ -39,6 +39,9 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 		s.applyStarted(e, p)
 	case EventDeleted:
 		s.applyDeleted(e)
+	case EventHostsCordoned, EventHostsUncordoned:
+		s.applyCordon(e, p)
+		return
 	}
 	if s.active == nil || e.Deployment != s.active.ID {
 		return
@@ -181,6 +184,7 @@ func (s *State) applyDeleted(e deploylog.Event) {
 	}
 	s.deleted, s.active, s.pause, s.kept, s.waiting, s.lastFinished = true, nil, nil, nil, time.Time{}, 0
 	s.hosts, s.byName, s.hostsKnown = nil, map[string]*host{}, false
+	clear(s.cordons)
 	s.sets, s.overdue, s.adoptable, s.timers, s.total, s.current = [classCount]set{}, nil, nil, nil, totals{}, map[int]int{}
 }
 
@@ -213,7 +217,7 @@ func (s *State) applyHostsChanged(e deploylog.Event, p payload) {
 func (s *State) addHost(name string) *host {
 	h := s.byName[name]
 	if h == nil {
-		h = &host{name: name, index: len(s.hosts), status: hostStatus{settled: true}}
+		h = &host{name: name, index: len(s.hosts), cordon: s.cordons[name], status: hostStatus{settled: true}}
 		s.hosts, s.byName[name] = append(s.hosts, h), h
 	}
 	return h

@@ -34,14 +34,15 @@ func (s *State) Decide(now time.Time, can Can) iter.Seq[Step] {
 
 // yieldWork yields the work that may begin on hosts.
 func (s *State) yieldWork(can Can, yield func(Step) bool) {
-	replaced := 0 // which leaves as many disruptions fewer
+	disrupted := 0 // which leaves as many disruptions fewer
 	for c := classFree; c < classCount; c++ {
-		if s.held(c) != "" || !can.Disrupt && (c == classReplace || c == classDrain) {
+		disrupts := c == classEvict || c == classReplace || c == classDrain
+		if s.held(c) != "" || !can.Disrupt && disrupts {
 			continue
 		}
 		room := s.room(c)
-		if c == classDrain {
-			room -= replaced
+		if disrupts {
+			room -= disrupted
 		}
 		for i := range s.sets[c].all() {
 			if room <= 0 {
@@ -52,8 +53,8 @@ func (s *State) yieldWork(can Can, yield func(Step) bool) {
 				continue
 			}
 			room--
-			if c == classReplace {
-				replaced++
+			if disrupts {
+				disrupted++
 			}
 			if !yield(s.step(h)) {
 				return
@@ -74,6 +75,8 @@ func (s *State) verdict(h *host, now time.Time) (ReasonCode, *task) {
 		return HostLost, t
 	}
 	switch {
+	case st.passed && st.kind == "":
+		return Cordoned, t
 	case st.kind == awaitProbe:
 		for _, lost := range h.tasks {
 			if lost.status == TaskLost {
@@ -103,7 +106,7 @@ func (s *State) held(c class) ReasonCode {
 		return ""
 	case s.pause != nil:
 		return TaskPaused
-	case s.halted():
+	case s.halted() && c != classEvict:
 		return TooManyFailed
 	case s.room(c) > 0:
 		return ""
@@ -117,7 +120,7 @@ func (s *State) held(c class) ReasonCode {
 // room is how many hosts of a class may begin work.
 func (s *State) room(c class) int {
 	switch c {
-	case classReplace:
+	case classReplace, classEvict:
 		return s.servingDisruptionsLeft()
 	case classDrain:
 		return s.disruptionsLeft()

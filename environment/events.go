@@ -22,6 +22,8 @@ const (
 	EventResumed               = "environment-resumed"
 	EventHostsChanged          = "environment-hosts-changed"
 	EventHostsHeld             = "environment-hosts-held" // too many would leave at once; see SetHosts
+	EventHostsCordoned         = "environment-hosts-cordoned"
+	EventHostsUncordoned       = "environment-hosts-uncordoned"
 	EventDeleted               = "environment-deleted"
 	EventTaskStarted           = "task-started"
 	EventTaskLaunched          = "task-launched" // it has to stay healthy for a while
@@ -41,7 +43,7 @@ const (
 // EventNames are the names of all events of environments and their tasks.
 func EventNames() []string {
 	return []string{
-		EventCreated, EventUpdated, EventStarted, EventFinished, EventFailed, EventStuck, EventPaused, EventResumed, EventHostsChanged, EventHostsHeld, EventDeleted,
+		EventCreated, EventUpdated, EventStarted, EventFinished, EventFailed, EventStuck, EventPaused, EventResumed, EventHostsChanged, EventHostsHeld, EventHostsCordoned, EventHostsUncordoned, EventDeleted,
 		EventTaskStarted, EventTaskLaunched, EventTaskFinished, EventTaskFailed, EventTaskDeadlinePassed, EventTaskDied, EventTaskLost, EventTaskDrifted,
 		EventTaskRecovered, EventTaskAdopted, EventTaskTerminating, EventTaskTerminated, EventTaskTerminationFailed,
 	}
@@ -116,6 +118,7 @@ type payload struct {
 	Reverts    []int                  `json:"reverts,omitempty"`
 	Automatic  bool                   `json:"automatic,omitempty"`
 	Hosts      *[]string              `json:"hosts,omitempty"` // nil is unknown
+	Drain      bool                   `json:"drain,omitempty"` // the tasks of the hosts are terminated
 	Joined     []string               `json:"joined,omitempty"`
 	Left       []string               `json:"left,omitempty"`
 	Lost       []string               `json:"lost,omitempty"`

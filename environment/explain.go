@@ -21,7 +21,7 @@ func (s *State) Explain(t deploylog.Target, now time.Time) []Reason {
 		all = s.deploymentReasons()
 	}
 	for _, h := range s.hosts {
-		if h.status.settled && h.status.class == classNone && !h.lost || h.lost && len(h.tasks) == 0 {
+		if h.status.settled && !h.status.passed && h.status.class == classNone && !h.lost || h.lost && len(h.tasks) == 0 {
 			continue
 		}
 		r := s.hostReason(h, now)
@@ -86,6 +86,9 @@ func (s *State) hostReason(h *host, now time.Time) Reason {
 	if t != nil {
 		revision = t.revision
 		d.seq, d.cause, d.attempt, d.failures, d.retryAt = t.seq, t.cause, t.attempt, t.failures, t.retryAt
+	}
+	if c := h.cordon; c != nil && code == Cordoned {
+		d.seq, d.by, d.reason, d.host = c.Seq, c.By, c.Reason, h.name
 	}
 	d.awaited = map[Kind]string{Start: "started", Terminate: "terminated", Confirm: "healthy for " + d.config.MinHealthyTime.String()}[h.status.kind]
 	if code == MinHealthy && h.status.kind == Start {

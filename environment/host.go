@@ -18,7 +18,9 @@ type host struct {
 	deadlinePassed string // deployment whose healthy deadline its task missed
 	tasks          []*task
 	attempts       attemptCounts
-	generation     int // incremented on every evaluation, so that stale timers are ignored
+	cordon         *Cordon   // nil while it is not cordoned
+	resumed        time.Time // when it was uncordoned
+	generation     int       // incremented on every evaluation, so that stale timers are ignored
 	status         hostStatus
 }
 
@@ -64,6 +66,7 @@ const (
 	classNone    class = iota
 	classFree          // costs no budget: stops no available task that counts
 	classFirst         // begins work on another host: not while too many have failed
+	classEvict         // stops the only available task of a host that is drained
 	classReplace       // stops the only available task of a host that should have one
 	classDrain         // stops the only available task of a host that should have none
 	classSurge         // gives the host a second task
@@ -78,7 +81,8 @@ type hostStatus struct {
 	available bool // it has an available task
 	serving   bool // available, and it should have a task
 	double    bool
-	settled   bool // it is in the desired state
+	settled   bool // it is in the desired state, or cordoned
+	passed    bool // it is not in the desired state, and nothing is done about it, because it is cordoned
 	failed    bool // it counts against max_failed
 	inFlight  bool // the next step was begun and has no result
 	retrying  bool // it waits for a retry that may well succeed
@@ -102,6 +106,10 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 	var task *task // which the next step is done with; nil for the Start of a new one
 	st.class, st.kind, task = s.nextAction(h, current)
 	st.settled = st.kind == "" || st.kind == Start && task != nil && task.available() // drift is repaired while the deployment proceeds
+	if h.cordon != nil && f.Kind != ByDelete {
+		st.passed, st.settled = !st.settled, true
+		st.class, st.kind, task = s.cordonedAction(h, current)
+	}
 	st.task, st.adoptable = s.activeTask(), s.adopts(current)
 	if h.absent || h.spared {
 		st.class, st.settled = classNone, st.settled || h.spared
@@ -118,7 +126,7 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 			st.retrying = st.kind == Confirm || task.failures < maxRetries
 		}
 	}
-	if current != nil && !current.available() {
+	if current != nil && !current.available() && h.cordon == nil {
 		st.failed = current.failedIn == f.ID || h.deadlinePassed == f.ID
 		if deadline := s.healthyDeadline(h, current); !deadline.IsZero() {
 			if st.overdue = !deadline.After(now); !st.overdue && (next.IsZero() || deadline.Before(next)) {
@@ -241,5 +249,5 @@ func (s *State) healthyDeadline(h *host, t *task) time.Time {
 	if s.finished || s.pause != nil || h.deadlinePassed == f.ID || t.firstStarted.IsZero() || t.deployment != f.ID {
 		return time.Time{}
 	}
-	return latest(t.firstStarted, s.resumed).Add(time.Duration(f.Configuration.HealthyDeadline))
+	return latest(latest(t.firstStarted, s.resumed), h.resumed).Add(time.Duration(f.Configuration.HealthyDeadline))
 }

@@ -44,6 +44,10 @@ func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 		return s.setHosts(c), nil
 	case ConfirmHosts:
 		return s.confirm(c)
+	case CordonHosts:
+		return s.cordonHosts(c)
+	case UncordonHosts:
+		return s.uncordonHosts(c)
 	default:
 		return nil, refusal.New(UnknownCommand, "environments have no command %T", c)
 	}
@@ -169,20 +173,27 @@ func (s *State) startChecked(d deploymentRequest, now time.Time) ([]deploylog.Ev
 	}
 	config := d.change.apply(s.revisions[d.revision-1].Definition.Deployment)
 	n := len(*d.hosts)
-	if config.Method == definition.Replace && n > 0 && config.Minimum(n) == n && s.blockedByHealthy(d) {
-		return nil, refusal.New(NoDisruptionAllowed, "revision %d cannot be deployed like that: Replace stops a task before it starts another, and with a %s none of %s may be without one; %s, or --method Surge, would let it proceed",
-			d.revision, strings.Replace(config.MinimumSetting(), " ", " of ", 1), phrase.Count(n, "host"), remedy(config, n))
+	down := s.cordonedDown(*d.hosts)
+	if config.Method != definition.Replace || n == 0 || config.Minimum(n) < n-len(down) || !s.blockedByHealthy(d) {
+		return s.startEvents(d, now), nil
 	}
-	return s.startEvents(d, now), nil
+	setting, because, uncordon := strings.Replace(config.MinimumSetting(), " ", " of ", 1), "", ""
+	if len(down) > 0 {
+		const named = 5
+		because = fmt.Sprintf(" but for those that are cordoned and have no healthy task (%s)", phrase.First(down, named))
+		uncordon = fmt.Sprintf(", deployster env uncordon %s HOST", s.name)
+	}
+	return nil, refusal.New(NoDisruptionAllowed, "revision %d cannot be deployed like that: Replace stops a task before it starts another, and with a %s none of %s may be without one%s; %s%s, or --method Surge, would let it proceed",
+		d.revision, setting, phrase.Count(n, "host"), because, remedy(config, n, len(down)+1), uncordon)
 }
 
-// remedy is the flag that lets one of n hosts be without a healthy task.
-func remedy(c definition.Configuration, n int) string {
-	most := 100 * (n - 1) / n
+// remedy is the flag that lets so many of n hosts be without a healthy task.
+func remedy(c definition.Configuration, n, down int) string {
+	most := 100 * (n - down) / n
 	switch {
 	case c.MaxUnavailable != nil:
-		return "--max-unavailable 1"
-	case most == 0:
+		return fmt.Sprintf("--max-unavailable %d", down)
+	case most <= 0:
 		return "--min-healthy-percent 0"
 	default:
 		return fmt.Sprintf("--min-healthy-percent %d or less", most)
@@ -194,7 +205,7 @@ func remedy(c definition.Configuration, n int) string {
 func (s *State) blockedByHealthy(d deploymentRequest) bool {
 	for _, name := range *d.hosts {
 		h := s.byName[name]
-		if h == nil || h.lost {
+		if h == nil || h.lost || h.cordon != nil {
 			continue
 		}
 		if current := h.find(s.taskOf(d.revision)); h.availableTasks() > 0 && (current == nil || !current.available()) {

@@ -39,6 +39,7 @@ const (
 	HostLost      ReasonCode = "host-lost"
 	TooManyFailed ReasonCode = "too-many-failed" // also of a deployment that is stuck
 	MinHealthy    ReasonCode = "min-healthy"
+	Cordoned      ReasonCode = "cordoned" // its host is
 	MaxOver       ReasonCode = "max-over"
 )
 
@@ -71,7 +72,8 @@ type details struct {
 	environment string
 	seq         int64  // of the event that is responsible
 	cause       string // of a failure
-	by, reason  string // of a pause
+	by, reason  string // of a pause or cordon
+	host        string // that is cordoned
 	query       string
 	revision    int
 	deleting    bool
@@ -121,6 +123,9 @@ func (d details) text(code ReasonCode) (message, change string) {
 			d.healthy, phrase.Count(d.desired, "host"), d.minimum, d.config.MinimumSetting()), d.lowerMinimum()
 	case MaxOver:
 		return waiting + fmt.Sprintf("the number of hosts with two tasks is %d, and %s", d.double, d.config.SurgeSetting()), "an old task being terminated"
+	case Cordoned:
+		message = "its host is cordoned" + after(" by ", d.by) + fmt.Sprintf(" (event %d)", d.seq) + after(": ", d.reason)
+		return message, fmt.Sprintf("deployster env uncordon %s %s", d.environment, d.host)
 	case TaskPaused:
 		return waiting + "the environment is paused", "deployster env resume " + d.environment
 	default:
@@ -184,6 +189,14 @@ func (d details) unstick() string {
 
 func (d details) tooManyFailed() string {
 	return fmt.Sprintf("%s failed, and max_failed is %s", phrase.Count(d.failed, "host"), d.config.MaxFailed)
+}
+
+// after is a text behind a word, "" without a text.
+func after(word, text string) string {
+	if text == "" {
+		return ""
+	}
+	return word + text
 }
 
 func times(n int) string {

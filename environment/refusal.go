@@ -29,6 +29,7 @@ const (
 	NotPaused           refusal.Code = "not-paused"
 	NothingToConfirm    refusal.Code = "nothing-to-confirm"
 	OthersWouldLeave    refusal.Code = "others-would-leave" // than those for which it holds
+	NoHostNamed         refusal.Code = "no-host-named"
 	UnknownCommand      refusal.Code = "unknown-command"
 )
 

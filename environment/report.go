@@ -92,6 +92,7 @@ type Report struct {
 	Deployment  *Deployment `json:"deployment,omitempty"` // the active one; nil before the first
 	Pause       *PauseInfo  `json:"pause,omitempty"`
 	Held        *HeldInfo   `json:"held,omitempty"`             // it keeps hosts that its query no longer selects
+	Cordoned    []Cordon    `json:"cordoned,omitempty"`         // hosts, by name
 	Deadline    time.Time   `json:"progress_deadline,omitzero"` // of a running deployment
 	Healthy     int         `json:"healthy"`                    // hosts with a healthy task of any revision
 	Minimum     int         `json:"minimum"`                    // that must stay healthy
@@ -109,10 +110,11 @@ type PauseInfo struct {
 // HostRow is one host.
 type HostRow struct {
 	Host    string    `json:"host"`
-	Desired bool      `json:"wanted"`           // it should have a task
-	Lost    bool      `json:"lost,omitempty"`   // it is no longer in the inventory, so its tasks cannot be cleaned up
-	Failed  bool      `json:"failed,omitempty"` // it counts against max_failed
-	Tasks   []TaskRow `json:"tasks"`            // oldest revision first
+	Desired bool      `json:"wanted"`                // it should have a task
+	Lost    bool      `json:"lost,omitempty"`        // it is no longer in the inventory, so its tasks cannot be cleaned up
+	Failed  bool      `json:"failed,omitempty"`      // it counts against max_failed
+	Passed  bool      `json:"passed_over,omitempty"` // it is not in the desired state, for it is cordoned
+	Tasks   []TaskRow `json:"tasks"`                 // oldest revision first
 }
 
 // TaskStatus is the last known status of a task.

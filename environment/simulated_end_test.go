@@ -39,6 +39,10 @@ func (s *simulation) unsettledHosts() (failing, waiting []string, problem string
 	n, f := s.naive, s.naive.force
 	for _, h := range n.there(func(*naiveHost) bool { return true }) {
 		switch do, t := n.next(h), n.mine(h); {
+		case do.kind == "" && n.cordoned(h):
+			if drain := n.cordons[h.name]; drain && len(s.machine(h.name).tasks) > 0 {
+				return nil, nil, fmt.Sprintf("%s is drained, and has %v", h.name, s.machine(h.name).tasks)
+			}
 		case do.kind == "":
 			if is, want := s.really(h); is != want {
 				return nil, nil, fmt.Sprintf("on %s is %s, not %s", h.name, is, want)
@@ -57,7 +61,7 @@ func (s *simulation) unsettledHosts() (failing, waiting []string, problem string
 // unfounded is what the hosts that fail or wait are no reason for.
 func (s *simulation) unfounded(failing, waiting []string) string {
 	n, f := s.naive, s.naive.force
-	if len(waiting) > 0 && len(failing) == 0 && n.minimum() < n.wanted() {
+	if len(waiting) > 0 && len(failing) == 0 && n.minimum() < n.wanted() && !n.leavesNoRoom() {
 		return fmt.Sprintf("%s wait for nothing", waiting)
 	}
 	if slices.ContainsFunc(n.failed(), func(h *naiveHost) bool { return !slices.Contains(failing, h.name) && !slices.Contains(waiting, h.name) }) {
@@ -73,6 +77,12 @@ func (s *simulation) unfounded(failing, waiting []string) string {
 		}
 	}
 	return ""
+}
+
+// leavesNoRoom reports whether cordoned hosts have no task, or two, and nobody may give them
+// one, or take one away.
+func (n *naive) leavesNoRoom() bool {
+	return len(n.there(func(h *naiveHost) bool { return n.cordoned(h) && (h.ups() == 0 || len(h.tasks) > 1) })) > 0
 }
 
 // busy is what is still done, or would be. Where hosts fail they are tried again.

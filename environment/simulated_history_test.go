@@ -32,6 +32,8 @@ func (n *naive) note(s *simulation, e deploylog.Event) {
 		n.start(s, e, p)
 	case EventDeleted:
 		n.deleted(s, p)
+	case EventHostsCordoned, EventHostsUncordoned:
+		n.noteCordons(e, p)
 	default:
 		n.noteOwn(s, e, p)
 	}
@@ -97,6 +99,7 @@ func (n *naive) deleted(s *simulation, p payload) {
 	}
 	n.force, n.hosts, n.names, n.known, n.active = nil, map[string]*naiveHost{}, nil, false, 0
 	n.good = nil
+	clear(n.cordons)
 }
 
 func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
@@ -130,6 +133,24 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 		n.noteHosts(s, e, p)
 	default:
 		s.fail("there is no event %s", e.Name)
+	}
+}
+
+// noteCordons takes note of hosts that are left alone, or not any more: then all that has to
+// be in time has its time anew.
+func (n *naive) noteCordons(e deploylog.Event, p payload) {
+	for _, name := range *p.Hosts {
+		if e.Name == EventHostsCordoned {
+			n.cordons[name] = p.Drain
+			continue
+		}
+		delete(n.cordons, name)
+		if n.force != nil {
+			n.force.progress = e.CreatedAt
+		}
+		if h := n.hosts[name]; h != nil {
+			h.freed = e.CreatedAt
+		}
 	}
 }
 
@@ -254,6 +275,9 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 		s.fail("%s of %s: nothing may begin", e.Name, e.Target)
 	case f == nil:
 		return
+	}
+	if begins {
+		n.sparesCordoned(s, at.host, map[bool]Kind{true: Terminate, false: Start}[e.Name == EventTaskTerminating])
 	}
 	h := n.host(at.host)
 	t := h.tasks[at.revision]

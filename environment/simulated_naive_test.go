@@ -18,12 +18,13 @@ type naive struct {
 	hosts     map[string]*naiveHost
 	names     []string // of the hosts, sorted
 	known     bool
-	kept      bool         // hosts that are not selected, until somebody confirms that they leave
-	active    int          // the last revision whose deployment has finished
-	goesBack  int          // the revision to which a rollback is to follow at once
-	good      []int        // revisions whose deployment has finished, in that order
-	spares    []string     // hosts that a rollback is to keep at once
-	bad       map[int]bool // those that were reverted, and not deployed since
+	cordons   map[string]bool // cordoned hosts, true of those that are drained
+	kept      bool            // hosts that are not selected, until somebody confirms that they leave
+	active    int             // the last revision whose deployment has finished
+	goesBack  int             // the revision to which a rollback is to follow at once
+	good      []int           // revisions whose deployment has finished, in that order
+	spares    []string        // hosts that a rollback is to keep at once
+	bad       map[int]bool    // those that were reverted, and not deployed since
 }
 
 // inForce is a deployment.
@@ -47,8 +48,9 @@ type inForce struct {
 type naiveHost struct {
 	name                string
 	wanted, lost, begun bool
-	absent              bool // kept, and not in the inventory
-	spared              bool // by a rollback, until somebody confirms that it leaves
+	absent              bool      // kept, and not in the inventory
+	spared              bool      // by a rollback, until somebody confirms that it leaves
+	freed               time.Time // when it was uncordoned
 	tasks               map[int]*naiveTask
 }
 
@@ -66,7 +68,9 @@ type naiveTask struct {
 	first    time.Time
 }
 
-func newNaive() *naive { return &naive{hosts: map[string]*naiveHost{}, bad: map[int]bool{}} }
+func newNaive() *naive {
+	return &naive{hosts: map[string]*naiveHost{}, cordons: map[string]bool{}, bad: map[int]bool{}}
+}
 
 // lastGood is the revision to which people go back who name none; 0 is none, also
 // while the environment is going back.
@@ -181,7 +185,7 @@ func (n *naive) mine(h *naiveHost) *naiveTask {
 func (n *naive) failed() []*naiveHost {
 	return n.there(func(h *naiveHost) bool {
 		t := n.mine(h)
-		return t != nil && !h.absent && !h.spared && !t.up() && (t.blamed == n.force.id || n.force.late[place{h.name, n.force.task}])
+		return t != nil && !h.absent && !h.spared && !n.cordoned(h) && !t.up() && (t.blamed == n.force.id || n.force.late[place{h.name, n.force.task}])
 	})
 }
 
@@ -216,6 +220,9 @@ func (n *naive) next(h *naiveHost) todo {
 
 // nextHere is that of a host where something may be done.
 func (n *naive) nextHere(h *naiveHost) todo {
+	if n.cordoned(h) {
+		return n.nextOfCordoned(h)
+	}
 	leave, awaits := n.leaving(h)
 	switch {
 	case len(leave) > 0:
@@ -224,6 +231,39 @@ func (n *naive) nextHere(h *naiveHost) todo {
 		return todo{kind: awaitProbe}
 	}
 	return n.bring(h)
+}
+
+// cordoned reports whether nothing is to be done on a host; the end of the environment does.
+func (n *naive) cordoned(h *naiveHost) bool {
+	_, cordoned := n.cordons[h.name]
+	return cordoned && n.force.kind != ByDelete
+}
+
+// nextOfCordoned ends all tasks of a host that is drained, but those of which nobody knows
+// what they are. On others it only sees whether the new task stays healthy.
+func (n *naive) nextOfCordoned(h *naiveHost) todo {
+	if !n.cordons[h.name] {
+		if t := n.mine(h); t != nil && t.status == TaskLaunched {
+			return todo{Confirm, n.force.task, classFree, t.since.Add(time.Duration(n.force.configuration.MinHealthyTime))}
+		}
+		return todo{}
+	}
+	leave := sortedKeys(h.tasks)
+	known := slices.DeleteFunc(slices.Clone(leave), func(r int) bool { return h.tasks[r].status == TaskLost })
+	switch {
+	case len(leave) == 0:
+		return todo{}
+	case len(known) == 0:
+		return todo{kind: awaitProbe}
+	}
+	do := n.end(h, known)
+	switch up := h.tasks[do.revision].up() && h.ups() == 1; {
+	case up && h.wanted:
+		do.class = classEvict
+	case !up:
+		do.class = classFree
+	}
+	return do
 }
 
 // old are the revisions whose tasks are not to be on a host.
@@ -318,6 +358,9 @@ func sign(i int) int { return min(1, max(-1, i)) }
 // repair of drift is no part of it.
 func (n *naive) unsettled(h *naiveHost) bool {
 	do := n.next(h)
+	if n.cordoned(h) {
+		return false
+	}
 	return do.kind != "" && (do.kind != Start || !n.mine(h).up())
 }
 
@@ -360,8 +403,8 @@ func (n *naive) stuckAt() time.Time {
 // lateAt is when a host's task is late, zero is never.
 func (n *naive) lateAt(h *naiveHost) time.Time {
 	f, t := n.force, n.mine(h)
-	if t == nil || h.absent || t.up() || t.firstBy != f.id || f.paused || f.reached || f.late[place{h.name, f.task}] {
+	if t == nil || h.absent || t.up() || n.cordoned(h) || t.firstBy != f.id || f.paused || f.reached || f.late[place{h.name, f.task}] {
 		return time.Time{}
 	}
-	return latest(t.first, f.resumed).Add(time.Duration(f.configuration.HealthyDeadline))
+	return latest(latest(t.first, f.resumed), h.freed).Add(time.Duration(f.configuration.HealthyDeadline))
 }

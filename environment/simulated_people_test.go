@@ -27,7 +27,9 @@ func (s *simulation) people() {
 
 func (s *simulation) act() {
 	newest := len(s.naive.revisions)
-	switch n := s.IntN(20); {
+	switch n := s.IntN(24); {
+	case n >= 20:
+		s.maintain()
 	case n < 8:
 		s.update(newest)
 		s.deploy(len(s.naive.revisions))
@@ -106,6 +108,21 @@ func (s *simulation) rollback(revision int) {
 		surge := definition.Surge
 		r.Change = Change{Method: &surge}
 		s.command(r)
+	}
+}
+
+// maintain cordons a host, drains it, or brings one back.
+func (s *simulation) maintain() {
+	if len(s.hosts) == 0 {
+		return
+	}
+	names := []string{pick(s, s.hosts...).name}
+	switch cordoned := s.told.Cordons(); {
+	case len(cordoned) > 0 && s.chance(0.6):
+		s.command(UncordonHosts{Hosts: []string{pick(s, cordoned...).Host}, By: "alice@host"})
+	default:
+		s.tally["cordons"]++
+		s.command(CordonHosts{Hosts: names, Drain: s.chance(0.5), By: "alice@host", Reason: "a new disk"})
 	}
 }
 

@@ -75,7 +75,11 @@ func (may choices) take(step Step, room *[classCount]int) (found bool) {
 	for class := range classCount {
 		if do, ok := may[class][step.Host]; ok && do.kind == step.Kind && do.revision == step.Revision && room[class] > 0 {
 			found = true
-			if room[class]--; class == classReplace {
+			switch room[class]--; class {
+			case classEvict:
+				room[classReplace]--
+				room[classDrain]--
+			case classReplace:
 				room[classDrain]--
 			}
 			delete(may[class], step.Host)
@@ -88,6 +92,9 @@ func (may choices) take(step Step, room *[classCount]int) (found bool) {
 func (n *naive) rooms(can Can) (room [classCount]int) {
 	const all = 1 << 30
 	room[classFree] = all
+	if can.Disrupt && !n.force.paused {
+		room[classEvict] = n.serve() - n.minimum()
+	}
 	if n.halted() || n.force.paused {
 		return room
 	}
@@ -108,6 +115,7 @@ func (n *naive) begins(s *simulation, step Step) {
 			s.fail("there is work on %s already", h.name)
 		}
 	}
+	n.sparesCordoned(s, step.Host, step.Kind)
 	n.keepsMinimum(s, step)
 	n.keepsUnchanged(s, step)
 	if step.Kind == Terminate {
@@ -122,7 +130,7 @@ func (n *naive) begins(s *simulation, step Step) {
 func (n *naive) keepsUnchanged(s *simulation, step Step) {
 	f, h := n.force, n.host(step.Host)
 	t := h.tasks[step.Revision]
-	if f.kind == ByDelete || !h.wanted || !t.up() || !same(n.revisions[step.Revision-1].Task, n.revisions[f.revision-1].Task) {
+	if f.kind == ByDelete || n.cordons[h.name] || !h.wanted || !t.up() || !same(n.revisions[step.Revision-1].Task, n.revisions[f.revision-1].Task) {
 		return
 	}
 	if step.Kind == Terminate || t.status != TaskDrifted {
@@ -145,8 +153,17 @@ func (n *naive) keepsMinimum(s *simulation, step Step) {
 	if left := s.reallyUp(h.name); !s.nature.deaths && left < n.minimum() {
 		s.fail("%s %d on %s really leaves %d healthy, and the minimum is %d", step.Kind, step.Revision, h.name, left, n.minimum())
 	}
-	if f.configuration.Method == definition.Surge && h.wanted && step.Kind == Terminate {
+	if f.configuration.Method == definition.Surge && h.wanted && step.Kind == Terminate && !n.cordoned(h) {
 		s.fail("it stops the only task on %s, and the method is Surge", h.name)
+	}
+}
+
+// sparesCordoned wants nothing to be done on a cordoned host but to look, and to end tasks
+// where it is drained.
+func (n *naive) sparesCordoned(s *simulation, host string, kind Kind) {
+	drain, cordoned := n.cordons[host]
+	if cordoned && n.force.kind != ByDelete && kind != Confirm && (kind != Terminate || !drain) {
+		s.fail("%s on %s, which is cordoned", kind, host)
 	}
 }
 

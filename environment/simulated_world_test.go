@@ -228,6 +228,11 @@ func (s *simulation) quieten() {
 	}
 	s.moved()
 	s.command(Resume{By: "alice@host"})
+	for _, c := range s.told.Cordons() {
+		if s.chance(0.7) {
+			s.command(UncordonHosts{Hosts: []string{c.Host}, By: "alice@host"})
+		}
+	}
 	if s.naive.kept {
 		s.after(time.Minute, s.confirm)
 	}

@@ -29,6 +29,9 @@ type State struct {
 	hosts  []*host
 	byName map[string]*host
 
+	cordons    map[string]*Cordon // of hosts of those names, also of such as it has not
+	cordonings int                // how many events there were of that
+
 	// Of the active deployment.
 	active       *Deployment // the last of the deployments; nil before the first, and once deleted
 	attempts     map[string]int
@@ -63,7 +66,7 @@ type revision struct {
 
 // New returns the state of an environment of which nothing is known yet.
 func New(name string) *State {
-	return &State{name: name, target: Target(name), byName: map[string]*host{}, attempts: map[string]int{}, current: map[int]int{}}
+	return &State{name: name, target: Target(name), byName: map[string]*host{}, cordons: map[string]*Cordon{}, attempts: map[string]int{}, current: map[int]int{}}
 }
 
 // Name of the environment.
@@ -91,7 +94,7 @@ func (s *State) Idle() bool {
 	switch {
 	case s.active == nil:
 		return true
-	case s.total.inFlight > 0:
+	case s.total.inFlight > 0, s.draining():
 		return false
 	case s.pause != nil || s.active.Status == DeploymentStuck:
 		return true

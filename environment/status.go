@@ -10,7 +10,7 @@ import (
 
 // Report returns the status of the environment.
 func (s *State) Report() Report {
-	r := Report{Environment: s.name, Event: s.head, Deleted: s.deleted, Rows: []Row{}, Hosts: []HostRow{}, Pause: s.pause, Held: s.kept}
+	r := Report{Environment: s.name, Event: s.head, Deleted: s.deleted, Rows: []Row{}, Hosts: []HostRow{}, Pause: s.pause, Held: s.kept, Cordoned: s.Cordons()}
 	for _, v := range s.revisions {
 		r.Rows = append(r.Rows, s.row(v))
 	}
@@ -26,7 +26,7 @@ func (s *State) Report() Report {
 		if !h.desired && len(h.tasks) == 0 {
 			continue
 		}
-		row := HostRow{Host: h.name, Desired: h.desired, Lost: h.lost || h.absent, Failed: h.status.failed, Tasks: []TaskRow{}}
+		row := HostRow{Host: h.name, Desired: h.desired, Lost: h.lost || h.absent, Failed: h.status.failed, Passed: h.status.passed, Tasks: []TaskRow{}}
 		for _, t := range h.tasks {
 			row.Tasks = append(row.Tasks, t.row(TaskTarget(s.name, t.revision, h.name)))
 		}

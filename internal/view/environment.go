@@ -93,6 +93,7 @@ func (d *document) hostsAndRemarks(r environment.Report, hosts bool) {
 	if h := r.Held; h != nil {
 		below.line(d.style.yellow("Keeps its hosts") + " since " + phrase.Moment(h.Since) + event(h.Seq) + ": " + clean(h.Reason) + ". They leave by deployster env confirm " + clean(r.Environment) + ".")
 	}
+	below.cordons(r, hosts)
 	if c := r.Deployment; c != nil && c.Status == environment.DeploymentStuck {
 		below.line(d.style.red("Stuck") + ": " + clean(c.ID) + event(c.Since))
 		below.cause("  ", withoutHosts(c.Cause, r.Hosts), hosts)
@@ -115,6 +116,33 @@ func (d *document) hostsAndRemarks(r environment.Report, hosts bool) {
 	if below.Len() > 0 {
 		d.line("")
 		d.WriteString(below.String())
+	}
+}
+
+// maxCordonedHosts is how many cordoned hosts are shown; --hosts shows all.
+const maxCordonedHosts = 10
+
+// cordons writes which hosts are left as they are, and why.
+func (d *document) cordons(r environment.Report, all bool) {
+	for i, c := range r.Cordoned {
+		if i == maxCordonedHosts && !all {
+			d.line(fmt.Sprintf("  … and %s cordoned: --hosts shows all", phrase.Count(len(r.Cordoned)-i, "more host")))
+			break
+		}
+		text := d.style.yellow("Cordoned") + " " + clean(c.Host) + " since " + phrase.Moment(c.Since) + by(c.By) + because(c.Reason) + event(c.Seq)
+		tasks := 0
+		for _, h := range r.Hosts {
+			if h.Host == c.Host {
+				tasks = len(h.Tasks)
+			}
+		}
+		switch {
+		case c.Drain && tasks > 0:
+			text += ": it is being drained"
+		case c.Drain:
+			text += ": it is drained"
+		}
+		d.line(text + ".")
 	}
 }
 
@@ -239,7 +267,7 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	switch e.Name {
 	case environment.EventFailed, environment.EventStuck, environment.EventTaskFailed, environment.EventTaskDied, environment.EventTaskTerminationFailed:
 		mark = d.style.red("✘")
-	case environment.EventPaused, environment.EventHostsHeld, environment.EventTaskDeadlinePassed, environment.EventTaskLost, environment.EventTaskDrifted:
+	case environment.EventPaused, environment.EventHostsHeld, environment.EventHostsCordoned, environment.EventTaskDeadlinePassed, environment.EventTaskLost, environment.EventTaskDrifted:
 		mark = d.style.yellow("!")
 	case environment.EventFinished, environment.EventTaskFinished, environment.EventTaskRecovered, environment.EventTaskAdopted, environment.EventTaskTerminated:
 		mark = d.style.green("✔")
@@ -251,6 +279,8 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 		From               int
 		By, Reason         string
 		Joined, Left, Lost []string
+		Hosts              []string
+		Drain              bool
 		Error, Diff        string
 	}
 	_ = json.Unmarshal(e.Data, &data) // as far as it can be read
@@ -265,10 +295,18 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 		text += fmt.Sprintf("  by revision %s from revision %d", clean(e.Revision), data.From)
 	}
 	text += by(data.By) + because(data.Reason)
+	var cordoned []string
+	if e.Name == environment.EventHostsCordoned || e.Name == environment.EventHostsUncordoned {
+		cordoned = data.Hosts
+	}
+	what := "hosts"
+	if data.Drain {
+		what = "to be drained"
+	}
 	for _, hosts := range []struct {
 		names []string
 		what  string
-	}{{data.Joined, "joined"}, {data.Left, "left"}, {data.Lost, "lost"}} {
+	}{{cordoned, what}, {data.Joined, "joined"}, {data.Left, "left"}, {data.Lost, "lost"}} {
 		if len(hosts.names) > 0 {
 			text += "  " + hosts.what + ": " + phrase.First(cleanAll(hosts.names), 5)
 		}

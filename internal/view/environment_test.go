@@ -55,6 +55,24 @@ func inTrouble() environment.Report {
 	}
 }
 
+func TestCordonedHostsAreShownWithWhoDidThat(t *testing.T) {
+	r := environment.Report{Environment: "shop", Rows: []environment.Row{{Revision: 1, Status: environment.Active, Desired: 12, Current: 1}}}
+	since := time.Date(2017, 9, 6, 11, 47, 23, 0, time.Local)
+	for i := range 12 {
+		r.Cordoned = append(r.Cordoned, environment.Cordon{Host: fmt.Sprintf("h%02d", i), By: "ada", Reason: "a new disk", Seq: 7, Since: since, Drain: i < 2})
+	}
+	r.Hosts = []environment.HostRow{{Host: "h00", Desired: true}, {Host: "h01", Desired: true, Tasks: []environment.TaskRow{{Revision: 1, Status: environment.TaskHealthy}}}}
+	want := "Cordoned h00 since 2017-09-06 11:47:23 by ada (a new disk), event 7: it is drained.\n" +
+		"Cordoned h01 since 2017-09-06 11:47:23 by ada (a new disk), event 7: it is being drained.\n" +
+		"Cordoned h02 since 2017-09-06 11:47:23 by ada (a new disk), event 7.\n"
+	if got := shown(t, r, false); !strings.Contains(got, want) || !strings.Contains(got, "  … and 2 more hosts cordoned: --hosts shows all") {
+		t.Errorf("shown is\n%s\nwithout\n%s", got, want)
+	}
+	if got := shown(t, r, true); !strings.Contains(got, "Cordoned h11") {
+		t.Errorf("shown is\n%s", got)
+	}
+}
+
 func TestBelowTheTableIsWhatIsNotAsItIsToBe(t *testing.T) {
 	want := `REVISION    STATUS       DESIRED   CURRENT
 shop:1      Undeploying  0         2

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -160,6 +161,21 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 	})
 }
 
+// passedOver counts the hosts that have no healthy task of the active revision because they
+// are cordoned.
+func passedOver(r environment.Report) (n int) {
+	for _, h := range r.Hosts {
+		has := slices.ContainsFunc(h.Tasks, func(t environment.TaskRow) bool {
+			return t.Revision == r.Deployment.Revision && (t.Status == environment.TaskHealthy || t.Status == environment.TaskDrifted)
+		})
+		cordoned := slices.ContainsFunc(r.Cordoned, func(c environment.Cordon) bool { return c.Host == h.Host })
+		if h.Desired && cordoned && !has {
+			n++
+		}
+	}
+	return n
+}
+
 // unhealthy says how an environment is not in its desired state though it is not
 // paused, "" when it is.
 func unhealthy(r environment.Report) string {
@@ -173,7 +189,7 @@ func unhealthy(r environment.Report) string {
 		return ""
 	}
 	for _, row := range r.Rows {
-		if row.Revision == d.Revision && row.Current < row.Desired {
+		if row.Revision == d.Revision && row.Current+passedOver(r) < row.Desired {
 			return fmt.Sprintf("only %d of %s healthy: %s", row.Current, phrase.Count(row.Desired, "host"), r.Environment)
 		}
 	}

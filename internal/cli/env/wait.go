@@ -26,16 +26,25 @@ type follower struct {
 	environments *query.Environments
 	name         string
 	screen       *output.Events
+	until        func(environment.Report) bool // when it is over; nil is at the end of the deployment
+	done         string                        // what is said then, where until is given
 	query.Progress
 }
 
 // deployAndWait has a deployment started, and follows it.
 func deployAndWait(ctx context.Context, a *app.App, command string, e *query.Environments, name string, wanted environment.Command, flags workFlags) error {
+	f := &follower{app: a, environments: e, name: name}
+	return f.run(ctx, command, wanted, flags)
+}
+
+// run has something recorded, and follows what comes of it.
+func (f *follower) run(ctx context.Context, command string, wanted environment.Command, flags workFlags) error {
+	a, e, name := f.app, f.environments, f.name
 	if err := errors.Join(a.CheckParallelism(), flags.check()); err != nil {
 		return err
 	}
 	screen := a.LiveEvents()
-	f := &follower{app: a, environments: e, name: name, screen: screen}
+	f.screen = screen
 	begun := false
 	err := session.WithWorkers(ctx, a, e.Log, flags.WorkerFlags, screen.Notices, func(ctx context.Context, workers *session.Workers, stop <-chan struct{}) error {
 		if err := flags.warnUnread(a, e, workers.Tasks, []string{name}); err != nil {
@@ -52,12 +61,14 @@ func deployAndWait(ctx context.Context, a *app.App, command string, e *query.Env
 		id, after := startedBy(events), f.Report.Event
 		if len(events) > 0 {
 			after = events[0].Seq - 1
-		} else if f.Report.Deployment != nil { // what is wanted is under way
-			id = f.Report.Deployment.ID
+		}
+		if id == "" && (len(events) == 0 || f.until != nil) && f.Report.Deployment != nil { // what is wanted is under way
+			f.Deployment = *f.Report.Deployment
+			id = f.Deployment.ID
 		}
 		begun = true
 		screen.Begin(command, map[string]any{"environment": name, "deployment_id": id})
-		if id == "" { // there was nothing to do
+		if id == "" || f.until != nil && f.until(f.Report) { // there was nothing to do
 			f.Over = true
 			return nil
 		}
@@ -91,12 +102,14 @@ func (f *follower) follow(ctx context.Context, stop reconcile.Drain, id string, 
 		if unwatched = err; err != nil {
 			break
 		}
-		f.Progress = p
+		if f.Progress = p; f.until != nil {
+			f.Over, f.Failure = f.until(p.Report), nil
+		}
 		for _, e := range p.Events {
 			f.screen.Recorded(e)
 		}
 		f.screen.Table(p.Report, p.Deployment)
-		if p.Over {
+		if f.Over {
 			drain()
 		}
 	}
@@ -114,6 +127,8 @@ func (f *follower) ended(err error) error {
 		return nil
 	case interrupted:
 		f.screen.Notice(fmt.Sprintf("the deployment stays active: deployster env run %s goes on with it", f.name))
+	case err == nil && !f.Over && f.until != nil:
+		return fmt.Errorf("it is not over, but the controller has ended: deployster env run %s goes on", f.name)
 	case err == nil && !f.Over:
 		return fmt.Errorf("deployment %s is not at its end, but the controller is: deployster env run %s goes on", f.Deployment.ID, f.name)
 	}
@@ -130,6 +145,8 @@ func (f *follower) conclude() error {
 		return errors.Join(view.Environment(f.app.Out, f.Report, false, f.app.PlanOptions(f.app.Out)), f.Failure)
 	case f.Failure != nil:
 		return f.Failure
+	case f.until != nil:
+		return f.app.Printf("%s\n", view.Clean(f.done))
 	case f.Report.Deleted:
 		return f.app.Printf("environment %s is deleted\n", f.name)
 	}
