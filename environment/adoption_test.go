@@ -115,7 +115,7 @@ func TestOnlyHealthyTasksAreAdopted(t *testing.T) {
 	         SomeEnvironment/Prod:2 Deploying 5 2`)
 	w.done("start 1 h2", "start 1 h5")
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 1
-	         SomeEnvironment/Prod:2 Deploying 5 4`)
+	         SomeEnvironment/Prod:2 Active 5 4`) // with h3 as an exception
 	w.sees(1, "h3", Healthy, "")
 	w.adopted(before, "2 h1 from 1", "2 h4 from 1", "2 h3 from 1")
 	w.table(`SomeEnvironment/Prod:1 Inactive 0 0

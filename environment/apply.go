@@ -48,7 +48,7 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 	}
 	switch e.Name {
 	case EventFinished:
-		s.applyFinished(e)
+		s.applyFinished(e, p)
 	case EventFailed:
 		s.endDeployment(e, DeploymentSuperseded, p.Error)
 	case EventStuck:
@@ -112,7 +112,7 @@ func (s *State) applyStarted(e deploylog.Event, p payload) {
 		r.replaced, r.undeployed, r.reverted = false, false, false
 	}
 	s.deployments = append(s.deployments, Deployment{
-		ID: e.Deployment, Kind: cmp.Or(p.Kind, ByDeploy), Revision: number, Automatic: p.Automatic, Status: DeploymentRunning, By: p.By, Reason: p.Reason, Step: p.Step,
+		ID: e.Deployment, Kind: cmp.Or(p.Kind, ByDeploy), Revision: number, Automatic: p.Automatic, Status: DeploymentRunning, By: p.By, Reason: p.Reason, Step: p.Step, Tolerates: p.Tolerates,
 		Seq: e.Seq, Started: e.CreatedAt, Since: e.Seq, Configuration: p.Change.apply(r.Definition.Deployment),
 	})
 	known := s.hostsKnown && s.definition() != nil && s.definition().InstanceGroup.Query == r.Definition.InstanceGroup.Query
@@ -148,11 +148,11 @@ func (s *State) setDesired(names []string) {
 	}
 }
 
-func (s *State) applyFinished(e deploylog.Event) {
+func (s *State) applyFinished(e deploylog.Event, p payload) {
 	if s.finished {
 		return
 	}
-	s.finished, s.lastFinished = true, s.active.Revision
+	s.finished, s.lastFinished, s.active.Exceptions = true, s.active.Revision, p.Exceptions
 	s.endDeployment(e, DeploymentFinished, "")
 	for _, r := range s.revisions {
 		r.undeployed = r.undeployed || r.replaced

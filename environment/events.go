@@ -116,6 +116,8 @@ type payload struct {
 	Kind       DeploymentKind         `json:"kind,omitempty"`
 	Change     Change                 `json:"configuration,omitzero"`
 	Reverts    []int                  `json:"reverts,omitempty"`
+	Tolerates  int                    `json:"tolerates,omitempty"`  // hosts that may be exceptions, whatever max_failed says
+	Exceptions int                    `json:"exceptions,omitempty"` // hosts that are not as they should be at the end
 	Automatic  bool                   `json:"automatic,omitempty"`
 	Hosts      *[]string              `json:"hosts,omitempty"` // nil is unknown
 	Drain      bool                   `json:"drain,omitempty"` // the tasks of the hosts are terminated

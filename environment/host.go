@@ -84,6 +84,8 @@ type hostStatus struct {
 	settled   bool // it is in the desired state, or cordoned
 	passed    bool // it is not in the desired state, and nothing is done about it, because it is cordoned
 	failed    bool // it counts against max_failed
+	exhausted bool // it is not settled, and has had its chance
+	tried     bool // nor is it, and it was tried or cannot be seen
 	inFlight  bool // the next step was begun and has no result
 	retrying  bool // it waits for a retry that may well succeed
 	overdue   bool // its healthy deadline has passed, which is not recorded
@@ -96,7 +98,6 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 	if h.lost || s.active == nil {
 		return hostStatus{settled: true}, next
 	}
-	f := s.active
 	st.available, st.double = h.availableTasks() > 0, len(h.tasks) > 1
 	st.serving = st.available && h.desired
 	var current *task
@@ -106,17 +107,13 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 	var task *task // which the next step is done with; nil for the Start of a new one
 	st.class, st.kind, task = s.nextAction(h, current)
 	st.settled = st.kind == "" || st.kind == Start && task != nil && task.available() // drift is repaired while the deployment proceeds
-	if h.cordon != nil && f.Kind != ByDelete {
+	if h.cordon != nil && s.active.Kind != ByDelete {
 		st.passed, st.settled = !st.settled, true
 		st.class, st.kind, task = s.cordonedAction(h, current)
 	}
 	st.task, st.adoptable = s.activeTask(), s.adopts(current)
 	if h.absent || h.spared {
-		st.class, st.settled = classNone, st.settled || h.spared
-		if st.kind = awaitProbe; st.settled {
-			st.kind = ""
-		}
-		return st, next
+		return st.untouched(h.spared), next
 	}
 	if task != nil {
 		// The result of another step would never come, if a controller died.
@@ -126,15 +123,32 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 			st.retrying = st.kind == Confirm || task.failures < maxRetries
 		}
 	}
-	if current != nil && !current.available() && h.cordon == nil {
-		st.failed = current.failedIn == f.ID || h.deadlinePassed == f.ID
-		if deadline := s.healthyDeadline(h, current); !deadline.IsZero() {
-			if st.overdue = !deadline.After(now); !st.overdue && (next.IsZero() || deadline.Before(next)) {
-				next = deadline
-			}
-		}
-	}
+	s.judge(h, &st, current, task)
+	next = s.watchDeadline(h, &st, current, now, next)
 	return st, next
+}
+
+// watchDeadline fills in whether a task has missed its healthy deadline, and returns when
+// the host is to be evaluated again.
+func (s *State) watchDeadline(h *host, st *hostStatus, current *task, now, next time.Time) time.Time {
+	deadline := s.healthyDeadline(h, current)
+	if deadline.IsZero() {
+		return next
+	}
+	if st.overdue = !deadline.After(now); !st.overdue && (next.IsZero() || deadline.Before(next)) {
+		next = deadline
+	}
+	return next
+}
+
+// untouched is the status of a host where nothing is done: nobody knows yet whether it is
+// to leave. settled says that nothing is to be done before that is known.
+func (st hostStatus) untouched(settled bool) hostStatus {
+	st.class, st.settled = classNone, st.settled || settled
+	if st.kind = awaitProbe; st.settled {
+		st.kind = ""
+	}
+	return st
 }
 
 // nextAction is the next step on a host and the task it is done with; current is
@@ -246,7 +260,7 @@ func (s *State) notBefore(kind Kind, t *task) time.Time {
 // or its passing is recorded.
 func (s *State) healthyDeadline(h *host, t *task) time.Time {
 	f := s.active
-	if s.finished || s.pause != nil || h.deadlinePassed == f.ID || t.firstStarted.IsZero() || t.deployment != f.ID {
+	if t == nil || t.available() || h.cordon != nil || s.finished || s.pause != nil || h.deadlinePassed == f.ID || t.firstStarted.IsZero() || t.deployment != f.ID {
 		return time.Time{}
 	}
 	return latest(latest(t.firstStarted, s.resumed), h.resumed).Add(time.Duration(f.Configuration.HealthyDeadline))

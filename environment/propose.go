@@ -260,6 +260,7 @@ func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploy
 		}
 	}
 	if d.kind == ByRollback {
+		p.Tolerates = s.total.exceptions
 		for _, r := range s.revisions[d.revision:] {
 			if r.Number == s.active.Revision || r.replaced && !r.undeployed {
 				p.Reverts = append(p.Reverts, r.Number)

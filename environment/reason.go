@@ -84,6 +84,7 @@ type details struct {
 	failures    int
 	retryAt     time.Time
 	failed      int // hosts
+	tolerates   int // hosts, of a rollback
 	healthy     int // hosts
 	desired     int // hosts
 	double      int // hosts
@@ -188,6 +189,9 @@ func (d details) unstick() string {
 }
 
 func (d details) tooManyFailed() string {
+	if d.tolerates > d.config.MaxFailed.Of(d.desired) {
+		return fmt.Sprintf("%s failed, and %d are tolerated, as many as before the rollback", phrase.Count(d.failed, "host"), d.tolerates)
+	}
 	return fmt.Sprintf("%s failed, and max_failed is %s", phrase.Count(d.failed, "host"), d.config.MaxFailed)
 }
 
@@ -214,6 +218,7 @@ func (s *State) details() details {
 	d := details{environment: s.name, revision: len(s.revisions), query: s.Query()}
 	if f := s.active; f != nil {
 		d.config, d.deleting, d.back = *s.configuration(), f.Kind == ByDelete, s.RollbackCommand()
+		d.tolerates = f.Tolerates
 		d.failed, d.healthy, d.desired, d.double, d.minimum = s.total.failed, s.total.serving, s.total.desired, s.total.double, s.minimum()
 	}
 	return d

@@ -76,11 +76,13 @@ type Deployment struct {
 	Step          string                   `json:"step,omitempty"` // what began it: the step of a pipeline
 	Seq           int64                    `json:"event"`
 	Started       time.Time                `json:"started"`
-	Since         int64                    `json:"since"`           // event that gave it the status
-	Ended         time.Time                `json:"ended,omitzero"`  // finished or superseded
-	Code          ReasonCode               `json:"code,omitempty"`  // of being stuck
-	Cause         string                   `json:"cause,omitempty"` // of being stuck or superseded
-	Configuration definition.Configuration `json:"configuration"`   // with the overrides of this deployment
+	Since         int64                    `json:"since"`                // event that gave it the status
+	Ended         time.Time                `json:"ended,omitzero"`       // finished or superseded
+	Code          ReasonCode               `json:"code,omitempty"`       // of being stuck
+	Cause         string                   `json:"cause,omitempty"`      // of being stuck or superseded
+	Configuration definition.Configuration `json:"configuration"`        // with the overrides of this deployment
+	Tolerates     int                      `json:"tolerates,omitempty"`  // of a rollback: hosts that may be exceptions, whatever max_failed says
+	Exceptions    int                      `json:"exceptions,omitempty"` // hosts that were not as they should be when it finished
 }
 
 // Report is the status of an environment at one moment.
@@ -94,6 +96,7 @@ type Report struct {
 	Held        *HeldInfo   `json:"held,omitempty"`             // it keeps hosts that its query no longer selects
 	Cordoned    []Cordon    `json:"cordoned,omitempty"`         // hosts, by name
 	Deadline    time.Time   `json:"progress_deadline,omitzero"` // of a running deployment
+	Exceptions  []string    `json:"exceptions,omitempty"`       // hosts that are not as they should be, of a deployment that has finished; they are tried again
 	Healthy     int         `json:"healthy"`                    // hosts with a healthy task of any revision
 	Minimum     int         `json:"minimum"`                    // that must stay healthy
 	Hosts       []HostRow   `json:"hosts"`                      // by name; without those that neither have a task nor should have one

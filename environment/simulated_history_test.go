@@ -59,10 +59,11 @@ func (n *naive) start(s *simulation, e deploylog.Event, p payload) {
 		s.fail("%s has not ended, and %s is started", was.id, e.Deployment)
 	}
 	f := &inForce{
-		id: e.Deployment, kind: p.Kind, revision: number(e), progress: e.CreatedAt, moved: true, late: map[place]bool{}, counted: map[string]bool{}, automatic: p.Automatic,
+		id: e.Deployment, kind: p.Kind, revision: number(e), progress: e.CreatedAt, moved: true, late: map[place]bool{}, counted: map[string]bool{}, automatic: p.Automatic, tolerates: p.Tolerates,
 		configuration: p.Change.apply(n.revisions[number(e)-1].Deployment),
 	}
 	f.task = n.tasks[f.revision-1]
+	n.bearsWith(s, p)
 	if n.force = f; p.Kind == ByDelete {
 		f.revision, f.task = 0, 0 // of which no host is to have a task
 	}
@@ -112,6 +113,7 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 		if f.reached || n.due(s.now, true) != "the end" {
 			s.fail("%s finishes, and has not come to its end", f.id)
 		}
+		n.leftBehind(s, p)
 		f.reached, f.stuck, n.active = true, false, f.revision
 		n.good = append(n.good, f.revision)
 		f.configuration = n.revisions[f.revision-1].Deployment // what was for the deployment only has ended with it

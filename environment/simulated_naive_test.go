@@ -41,6 +41,7 @@ type inForce struct {
 	late                           map[place]bool
 	counted                        map[string]bool // events that are progress for the first time only
 	automatic                      bool
+	tolerates                      int       // hosts that may be exceptions, of a rollback
 	waits                          bool      // for somebody to confirm, and no deadline passes
 	waitsFrom                      time.Time // since when
 }
@@ -185,13 +186,18 @@ func (n *naive) mine(h *naiveHost) *naiveTask {
 func (n *naive) failed() []*naiveHost {
 	return n.there(func(h *naiveHost) bool {
 		t := n.mine(h)
-		return t != nil && !h.absent && !h.spared && !n.cordoned(h) && !t.up() && (t.blamed == n.force.id || n.force.late[place{h.name, n.force.task}])
+		if h.absent || h.spared || n.cordoned(h) {
+			return false
+		}
+		if do := n.next(h); do.kind == Terminate && n.force.kind != ByDelete && n.inVain(h, do) {
+			return true
+		}
+		return t != nil && !t.up() && (t.blamed == n.force.id || n.force.late[place{h.name, n.force.task}])
 	})
 }
 
 func (n *naive) halted() bool {
-	most := n.force.configuration.MaxFailed
-	return most != nil && !n.force.reached && len(n.failed()) > most.Of(n.wanted())
+	return n.force.configuration.MaxFailed != nil && !n.force.reached && len(n.failed()) > n.tolerated()
 }
 
 // todo is what is to be done on a host next, at some time.
@@ -377,7 +383,7 @@ func (n *naive) due(now time.Time, seen bool) string {
 	if n.known && seen && len(n.there(n.adopts)) > 0 {
 		return "an adoption"
 	}
-	if n.known && (f.kind == ByDelete || !f.reached && seen) && len(n.there(n.unsettled)) == 0 {
+	if n.ends(now, seen) {
 		return "the end"
 	}
 	for _, h := range n.there(func(*naiveHost) bool { return !f.paused }) {

@@ -277,6 +277,18 @@ func (n *naive) reports(s *simulation, r Report) {
 	if r.Healthy != n.up() || n.force.kind != ByDelete && r.Minimum != n.minimum() {
 		s.fail("it reports %d healthy and a minimum of %d, not %d and %d", r.Healthy, r.Minimum, n.up(), n.minimum())
 	}
+	n.reportsRows(s, r)
+	if n.force.reached && !slices.Equal(r.Exceptions, n.unwell()) {
+		s.fail("it reports the exceptions %s, not %s", r.Exceptions, n.unwell())
+	}
+	for _, row := range r.Hosts {
+		if h := n.host(row.Host); row.Desired != h.wanted || row.Lost != (h.lost || h.absent) || len(row.Tasks) != len(h.tasks) || !row.Lost && row.Failed != slices.Contains(n.failed(), h) {
+			s.fail("it reports %+v, not %+v", row, h)
+		}
+	}
+}
+
+func (n *naive) reportsRows(s *simulation, r Report) {
 	for _, row := range r.Rows {
 		want := row
 		want.Desired = 0
@@ -295,11 +307,6 @@ func (n *naive) reports(s *simulation, r Report) {
 		over := row.Status == Created || row.Status == Inactive || row.Status == Reverted
 		if row != want || over && row.Current > 0 {
 			s.fail("it reports %+v, not %+v", row, want)
-		}
-	}
-	for _, row := range r.Hosts {
-		if h := n.host(row.Host); row.Desired != h.wanted || row.Lost != (h.lost || h.absent) || len(row.Tasks) != len(h.tasks) || !row.Lost && row.Failed != slices.Contains(n.failed(), h) {
-			s.fail("it reports %+v, not %+v", row, h)
 		}
 	}
 }

@@ -19,6 +19,9 @@ func (s *State) Report() Report {
 	}
 	d := *s.active
 	r.Deployment, r.Deadline, r.Healthy = &d, s.deadline(), s.total.available
+	if s.finished {
+		r.Exceptions = s.exceptions()
+	}
 	if d.Kind != ByDelete {
 		r.Minimum = s.minimum()
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // totals counts the hosts by status.
-type totals struct{ desired, available, serving, double, unsettled, failed, inFlight, retrying, absent int }
+type totals struct{ desired, available, serving, double, unsettled, failed, inFlight, retrying, absent, exhausted, tried, exceptions int }
 
 // modify changes something of a host and re-evaluates it.
 func (s *State) modify(h *host, now time.Time, change func()) {
@@ -61,6 +61,9 @@ func (s *State) count(h *host, by int) {
 	one(h.status.double, &s.total.double)
 	one(!h.status.settled, &s.total.unsettled)
 	one(h.status.failed, &s.total.failed)
+	one(h.status.exhausted, &s.total.exhausted)
+	one(h.status.tried, &s.total.tried)
+	one(h.status.exception(), &s.total.exceptions)
 	one(h.status.inFlight, &s.total.inFlight)
 	one(h.status.retrying, &s.total.retrying)
 	if h.status.class != classNone {
@@ -96,8 +99,7 @@ func (s *State) surgeLeft() int {
 
 // halted reports whether too many hosts have failed to begin work on another.
 func (s *State) halted() bool {
-	most := s.active.Configuration.MaxFailed
-	return !s.finished && most != nil && s.total.failed > most.Of(s.total.desired)
+	return !s.finished && s.active.Configuration.MaxFailed != nil && s.total.failed > s.tolerated()
 }
 
 // set is a set of indexes of hosts, in order.

@@ -18,12 +18,12 @@ func (s *State) transitions(now time.Time, can Can) []deploylog.Event {
 			return adopted
 		}
 	}
-	if s.hostsKnown && s.total.unsettled == 0 {
+	if s.hostsKnown && (s.total.unsettled == 0 || s.excused(now)) {
 		switch {
 		case f.Kind == ByDelete:
 			return []deploylog.Event{s.event(EventDeleted, payload{By: f.By, Reason: f.Reason})}
 		case !s.finished && can.Disrupt: // otherwise what is recorded as healthy may not be
-			return []deploylog.Event{s.event(EventFinished, payload{})}
+			return []deploylog.Event{s.event(EventFinished, s.finishedWith())}
 		}
 	}
 	if s.pause != nil {

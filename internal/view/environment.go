@@ -98,6 +98,9 @@ func (d *document) hostsAndRemarks(r environment.Report, hosts bool) {
 		below.line(d.style.red("Stuck") + ": " + clean(c.ID) + event(c.Since))
 		below.cause("  ", withoutHosts(c.Cause, r.Hosts), hosts)
 	}
+	if len(r.Exceptions) > 0 {
+		below.line(d.style.yellow("Active with "+phrase.Count(len(r.Exceptions), "exception")) + ": " + phrase.First(cleanAll(r.Exceptions), 5) + ", tried again and again")
+	}
 	if hosts {
 		below.line(fmt.Sprintf("%s healthy, minimum %d:", phrase.Count(r.Healthy, "host"), r.Minimum))
 	}

@@ -189,7 +189,7 @@ func unhealthy(r environment.Report) string {
 		return ""
 	}
 	for _, row := range r.Rows {
-		if row.Revision == d.Revision && row.Current+passedOver(r) < row.Desired {
+		if row.Revision == d.Revision && row.Current+passedOver(r) < row.Desired-d.Exceptions {
 			return fmt.Sprintf("only %d of %s healthy: %s", row.Current, phrase.Count(row.Desired, "host"), r.Environment)
 		}
 	}

@@ -35,7 +35,8 @@ paused, why it is stuck, and which hosts are unhealthy; or all hosts (--hosts).
 
   Created      nothing of it was deployed yet
   Deploying    its tasks are being started
-  Active       all its tasks run and are healthy; a host that joins gets one, too
+  Active       all its tasks run and are healthy, but for exceptions that max_failed
+               allows and that are tried again; a host that joins gets one, too
   Undeploying  its tasks are being stopped, because another revision is deployed
   Inactive     its tasks are stopped
   Stuck        its deployment made no progress for too long; it is retried
@@ -284,11 +285,19 @@ func runHistory(ctx context.Context, a *app.App, q session.Question) error {
 				took = d.Ended.Sub(d.Started).Round(100 * time.Millisecond).String()
 			}
 			rows = append(rows, []string{
-				d.ID, kind, string(d.Status), phrase.Moment(d.Started), output.Dash(took), output.Dash(output.InLine(d.By)), output.Dash(output.InLine(d.Reason)),
+				d.ID, kind, statusOf(d), phrase.Moment(d.Started), output.Dash(took), output.Dash(output.InLine(d.By)), output.Dash(output.InLine(d.Reason)),
 			})
 		}
 		return a.List(map[string]any{"environment": q.Names[0], "deployments": list}, "nothing was deployed", rows)
 	})
+}
+
+// statusOf is the status of a deployment, with how many exceptions it finished.
+func statusOf(d environment.Deployment) string {
+	if d.Exceptions == 0 {
+		return string(d.Status)
+	}
+	return fmt.Sprintf("%s, %s", d.Status, phrase.Count(d.Exceptions, "exception"))
 }
 
 // Explain prints why an environment or a task is not as it is to be, as it was

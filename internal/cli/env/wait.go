@@ -150,5 +150,10 @@ func (f *follower) conclude() error {
 	case f.Report.Deleted:
 		return f.app.Printf("environment %s is deleted\n", f.name)
 	}
-	return f.app.Printf("deployment %s has finished: %s healthy\n", f.Deployment.ID, phrase.Count(f.Report.Healthy, "host"))
+	with := ""
+	if n := f.Deployment.Exceptions; n > 0 {
+		with = " with " + phrase.Count(n, "exception")
+		fmt.Fprintf(f.app.Err, "note: what failed is tried again, and max_failed lets it be: deployster env status %s\n", f.name)
+	}
+	return f.app.Printf("deployment %s has finished%s: %s healthy\n", f.Deployment.ID, with, phrase.Count(f.Report.Healthy, "host"))
 }

@@ -1,0 +1,88 @@
+package environment
+
+import (
+	"slices"
+	"time"
+)
+
+// hopeless reports whether a host was given its chance, and is not as it is to be: it is
+// not seen, the same was tried there three times, or it has missed its deadline.
+func (n *naive) hopeless(h *naiveHost) bool {
+	f, do := n.force, n.next(h)
+	if !n.unsettled(h) || f.kind == ByDelete || h.absent {
+		return false
+	}
+	late := slices.Contains(n.failed(), h) && f.late[place{h.name, f.task}]
+	return do.kind == awaitProbe || do.kind != Confirm && n.inVain(h, do) || late
+}
+
+// inVain reports whether what is to be done was tried three times.
+func (n *naive) inVain(h *naiveHost, do todo) bool {
+	t := h.tasks[do.revision]
+	if t == nil || do.kind == Terminate && t.status != TaskTerminating || do.kind == Start && t.status == TaskTerminating {
+		return false
+	}
+	return t.blamed == n.force.id && t.failures >= maxRetries
+}
+
+// tolerated is how many hosts may be left behind.
+func (n *naive) tolerated() int {
+	if most := n.force.configuration.MaxFailed; most != nil && most.Of(n.wanted()) > n.force.tolerates {
+		return most.Of(n.wanted())
+	}
+	return n.force.tolerates
+}
+
+// leavesBehind reports whether the deployment ends without some hosts: all others are as
+// they are to be, and of these nothing more is to be expected soon.
+func (n *naive) leavesBehind(now time.Time) bool {
+	f, left := n.force, n.there(n.unsettled)
+	if f.kind == ByDelete || f.paused || f.waits || len(left) > n.tolerated() || len(left) >= n.wanted() {
+		return false
+	}
+	failed, at := n.failed(), n.stuckAt()
+	over := !at.IsZero() && !at.After(now)
+	return !slices.ContainsFunc(left, func(h *naiveHost) bool {
+		tried := h.begun || slices.Contains(failed, h)
+		return h.absent || !n.hopeless(h) && (!over || !tried)
+	})
+}
+
+// leftBehind wants a deployment that ends to say how many hosts it leaves behind, and a
+// rollback to bear with as many as there were.
+func (n *naive) leftBehind(s *simulation, p payload) {
+	if left := len(n.there(n.unsettled)); p.Exceptions != left {
+		s.fail("it ends with %d exceptions, and says %d", left, p.Exceptions)
+	}
+	if p.Exceptions > 0 {
+		s.tally["exceptions"]++
+		if n.force.kind == ByRollback {
+			s.tally["exceptions of a rollback"]++
+		}
+	}
+}
+
+// bearsWith wants a rollback to tolerate as many as there are.
+func (n *naive) bearsWith(s *simulation, p payload) {
+	if n.force != nil && p.Kind == ByRollback && p.Tolerates != len(n.unwell()) {
+		s.fail("%s tolerates %d exceptions after %s, and there were %d", p.Kind, p.Tolerates, n.force.id, len(n.unwell()))
+	}
+}
+
+// ends reports whether the deployment ends.
+func (n *naive) ends(now time.Time, seen bool) bool {
+	f := n.force
+	if !n.known || f.kind != ByDelete && (f.reached || !seen) {
+		return false
+	}
+	return len(n.there(n.unsettled)) == 0 || n.leavesBehind(now)
+}
+
+// unwell are the hosts that a report is to name as exceptions.
+func (n *naive) unwell() (names []string) {
+	failed := n.failed()
+	for _, h := range n.there(func(h *naiveHost) bool { return slices.Contains(failed, h) || n.hopeless(h) }) {
+		names = append(names, h.name)
+	}
+	return names
+}
