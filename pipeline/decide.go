@@ -33,9 +33,10 @@ func (s *State) doable(yield func(Step) bool) {
 	if s.currentLayout() == nil {
 		return
 	}
-	held := s.batchHolders()
+	held, newest := s.batchHolders(), s.newestAt()
 	for _, d := range s.deployments {
 		w := s.walkOf(d, held, yield, nil)
+		w.superseded = s.supersededBy(d, newest)
 		if d.status == Running && !w.walk() {
 			return
 		}
@@ -80,12 +81,13 @@ func (s *State) batchHolders() []*deployment {
 // walk goes through one deployment; its methods return false once the caller has
 // enough.
 type walk struct {
-	l        *layout
-	d        *deployment
-	holders  []*deployment // by batch
-	yield    func(Step) bool
-	keptOut  func(stage int) bool // it must not be entered
-	pipeline deploylog.Target
+	l          *layout
+	d          *deployment
+	holders    []*deployment // by batch
+	yield      func(Step) bool
+	superseded string               // by which revision
+	keptOut    func(stage int) bool // it must not be entered
+	pipeline   deploylog.Target
 }
 
 // walkOf is the walk through a deployment. What does not begin because it is paused is not
@@ -121,6 +123,11 @@ func (w *walk) step(t deploylog.Target, event string) Step {
 }
 
 func (w *walk) walk() bool {
+	if w.superseded != "" {
+		step := w.step(w.pipeline, EventSuperseded)
+		step.SupersededBy = w.superseded
+		return w.yield(step)
+	}
 	for i := range w.l.stages {
 		if k, bad := w.d.stages[i].marks.find(stageFailed); bad { // nothing new begins
 			failed := w.step(w.pipeline, pipelineFailed)

@@ -19,6 +19,7 @@ const (
 	EventCancelled      = "pipeline-cancelled"
 	EventRetried        = "pipeline-retried" // its attempt is the one that begins
 	EventSkipped        = "pipeline-skipped"
+	EventSuperseded     = "pipeline-superseded" // by a newer revision
 	EventApproved       = "stage-approved"
 	EventRejected       = "stage-rejected"
 	EventApplied        = "stage-manifest-applied"
@@ -35,7 +36,7 @@ const (
 // steps of hosts add others, which their definitions name; see Definition.
 func EventNames() []string {
 	return []string{
-		EventDefined, EventDeleted, EventMembersChanged, EventMembersHeld, EventCancelled, EventRetried, EventSkipped, EventApproved, EventRejected, EventApplied, EventDeployed, EventStepsBegun, EventStepsEnded,
+		EventDefined, EventDeleted, EventMembersChanged, EventMembersHeld, EventCancelled, EventRetried, EventSkipped, EventSuperseded, EventApproved, EventRejected, EventApplied, EventDeployed, EventStepsBegun, EventStepsEnded,
 		EventPaused, EventResumed, EventStagePaused, EventStageResumed,
 		pipelineStarted, pipelineFinished, pipelineFailed, stageStarted, stageFinished, stageFailed,
 		groupStarted, groupFinished, groupFailed, hostStarted, hostFinished, hostFailed,
@@ -54,7 +55,7 @@ func (u InProgress) Apply(e deploylog.Event) {
 	switch e.Name {
 	case pipelineStarted, EventRetried:
 		u[e.Deployment] = true
-	case pipelineFinished, pipelineFailed, EventCancelled, EventSkipped:
+	case pipelineFinished, pipelineFailed, EventCancelled, EventSkipped, EventSuperseded:
 		u[e.Deployment] = false
 	case EventDeleted:
 		for deployment := range u {
@@ -84,21 +85,22 @@ func isFailure(event string) bool { return strings.HasSuffix(event, failedAfter)
 
 // payload is the data of all events. Fields are only ever added.
 type payload struct {
-	Version    int                    `json:"version"`
-	Definition *definition.Definition `json:"definition,omitempty"`
-	Introduced map[string]int         `json:"introduced,omitempty"` // unit → number of revisions registered before it
-	Latest     string                 `json:"latest_revision,omitempty"`
-	Hosts      []string               `json:"hosts,omitempty"`
-	Ref        string                 `json:"ref,omitempty"`
-	By         string                 `json:"by,omitempty"`
-	Carries    Files                  `json:"carries,omitzero"`          // of a revision, or of what a definition brings to those under way
-	Adopt      []string               `json:"adopt,omitempty"`           // revisions under way that take what a definition changes
-	Skipped    []string               `json:"skipped,omitempty"`         // steps that the end of a place came without
-	Nothing    bool                   `json:"nothing_applied,omitempty"` // it came without any
-	Reason     string                 `json:"reason,omitempty"`
-	Error      string                 `json:"error,omitempty"`
-	Steps      []work                 `json:"steps,omitempty"`
-	Try        int                    `json:"try,omitempty"` // that failed for good
+	Version      int                    `json:"version"`
+	Definition   *definition.Definition `json:"definition,omitempty"`
+	Introduced   map[string]int         `json:"introduced,omitempty"` // unit → number of revisions registered before it
+	Latest       string                 `json:"latest_revision,omitempty"`
+	Hosts        []string               `json:"hosts,omitempty"`
+	Ref          string                 `json:"ref,omitempty"`
+	SupersededBy string                 `json:"superseded_by,omitempty"` // revision
+	By           string                 `json:"by,omitempty"`
+	Carries      Files                  `json:"carries,omitzero"`          // of a revision, or of what a definition brings to those under way
+	Adopt        []string               `json:"adopt,omitempty"`           // revisions under way that take what a definition changes
+	Skipped      []string               `json:"skipped,omitempty"`         // steps that the end of a place came without
+	Nothing      bool                   `json:"nothing_applied,omitempty"` // it came without any
+	Reason       string                 `json:"reason,omitempty"`
+	Error        string                 `json:"error,omitempty"`
+	Steps        []work                 `json:"steps,omitempty"`
+	Try          int                    `json:"try,omitempty"` // that failed for good
 }
 
 // keepsManifests is the version of the payload of a definition since which revisions under

@@ -39,6 +39,7 @@ type revision struct {
 	adopted   map[string]bool // units
 	attempt   int
 	over      bool
+	finished  bool
 	completed map[entry]int64
 	failed    map[entry]int64 // of the present attempt
 	tries     map[entry][]time.Time
@@ -99,8 +100,8 @@ func (n *naive) apply(e deploylog.Event) {
 	switch {
 	case e.Name == "pipeline-retried":
 		r.over, r.attempt, r.failed, r.tries = false, e.Attempt, map[entry]int64{}, map[entry][]time.Time{}
-	case e.Name == "pipeline-failed" || e.Name == "pipeline-cancelled" || e.Name == "pipeline-skipped" || e.Name == "pipeline-finished-successfully":
-		r.over = true
+	case e.Name == "pipeline-failed" || e.Name == "pipeline-cancelled" || e.Name == "pipeline-skipped" || e.Name == "pipeline-superseded" || e.Name == "pipeline-finished-successfully":
+		r.over, r.finished = true, e.Name == "pipeline-finished-successfully"
 	case strings.HasSuffix(e.Name, "-failed"):
 		if e.Attempt == r.attempt {
 			r.failed[at] = e.Seq
@@ -439,6 +440,10 @@ func (n *naive) decide() map[string][]entry {
 	}
 	for _, r := range n.revisions {
 		if r.over {
+			continue
+		}
+		if n.superseded(r, frontiers) {
+			chosen[r.id] = []entry{{"pipeline/" + n.name, "pipeline-superseded"}}
 			continue
 		}
 		doable, failures := n.failures(r)

@@ -61,5 +61,8 @@ func Cause(e deploylog.Event) string {
 			return p.Steps[0].Error
 		}
 	}
+	if p.SupersededBy != "" {
+		return supersededText(p.SupersededBy)
+	}
 	return p.Error
 }

@@ -41,6 +41,8 @@ type Change struct {
 func (c Change) Message() string {
 	text := fmt.Sprintf("%s of %s %s", c.Event, c.Target, c.Effect)
 	switch {
+	case c.Event == EventSuperseded:
+		return c.Reason.Cause
 	case c.Effect == Runs:
 		return text
 	case c.Effect == Keeps && c.Manifest == c.Instead:
@@ -174,6 +176,10 @@ func (s *comparison) compare(d *deployment, before, after snapshot) []Change {
 		for _, manifest := range of {
 			manifests[manifest] = true
 		}
+	}
+	if p, is := after.entries[entryKey{s.target, EventSuperseded}]; is {
+		change(Runs, p, Change{Reason: p.reason})
+		return changes
 	}
 	for _, k := range after.keys {
 		p := after.entries[k]

@@ -30,11 +30,12 @@ type pendingEntry struct {
 // projection finds all pending entries of one deployment. What Decide yields is
 // ready: both go through the deployment with the same walk.
 type projection struct {
-	s       *State
-	d       *deployment
-	holders []*deployment // of batches, as of the deployment's turn
-	ready   map[entryKey]bool
-	entries []pendingEntry
+	s          *State
+	d          *deployment
+	holders    []*deployment // of batches, as of the deployment's turn
+	superseded string        // by which revision
+	ready      map[entryKey]bool
+	entries    []pendingEntry
 }
 
 type entryKey struct {
@@ -53,9 +54,9 @@ func (s *State) projections(yield func(*deployment, []pendingEntry)) {
 	if s.currentLayout() == nil {
 		return
 	}
-	held := s.batchHolders()
+	held, newest := s.batchHolders(), s.newestAt()
 	for _, d := range s.deployments {
-		p := projection{s: s, d: d, holders: slices.Clone(held), ready: map[entryKey]bool{}}
+		p := projection{s: s, d: d, holders: slices.Clone(held), superseded: s.supersededBy(d, newest), ready: map[entryKey]bool{}}
 		p.project(held)
 		yield(d, p.entries)
 	}
@@ -78,10 +79,17 @@ func (o *projection) project(held []*deployment) {
 		if !failed {
 			why = Reason{Code: Ready, Cause: step.Cause}
 		}
+		if step.SupersededBy != "" {
+			why.Holder, why.Cause = step.SupersededBy, supersededText(step.SupersededBy)
+		}
 		o.add(at, step.Target, step.Event, ready, why)
 		return true
 	}, o.addKept)
+	w.superseded = o.superseded
 	w.walk()
+	if o.superseded != "" {
+		return
+	}
 	for i := range o.s.layout.stages {
 		o.stage(i)
 	}
@@ -121,6 +129,8 @@ func (o *projection) addEnded() {
 		why.Code = WasCancelled
 	case PassedOver:
 		why.Code = WasSkipped
+	case Superseded:
+		why.Code, why.Holder = WasSuperseded, o.s.revisions[d.order-1].SupersededBy
 	default: // it has failed
 	}
 	o.add(place{none, none, none}, o.s.target, pipelineFinished, blocked, why)

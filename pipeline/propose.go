@@ -143,7 +143,7 @@ func (c Release) propose(s *State) ([]deploylog.Event, error) {
 	if i, ok := s.byRevision[c.Revision]; ok {
 		r := s.revisions[i]
 		remedy := "release another revision"
-		if s.byID[r.Deployment] != nil && r.Status != Running {
+		if s.byID[r.Deployment] != nil && r.Status != Running && r.Status != Superseded {
 			remedy = "retry it, or release another revision"
 		}
 		return nil, refusal.New(AlreadyReleased, "revision %s of pipeline %s is %w released (event %d) and %s: %s", c.Revision, s.name, ErrRepeated, r.Seq, r.Status, remedy)
@@ -170,6 +170,8 @@ func (c Retry) propose(s *State) ([]deploylog.Event, error) {
 	switch {
 	case r.Status == Running || r.Status == Finished:
 		return nil, refusal.New(NothingToRetry, "revision %s is %s (event %d): only what failed, was cancelled or was skipped can be retried", c.Revision, r.Status, r.Since)
+	case r.Status == Superseded:
+		return nil, refusal.New(WasOvertaken, "revision %s cannot be retried: it was superseded by %s (event %d), and the newest revision wins in this pipeline; release another revision", c.Revision, r.SupersededBy, r.Since)
 	case d == nil:
 		return nil, refusal.New(TooLateToRetry, "revision %s cannot be retried any more: newer ones have finished, or %d others have ended otherwise since; release another revision", c.Revision, keptEnded)
 	}
@@ -232,7 +234,7 @@ func (s *State) running(revision, to string) (*deployment, error) {
 	}
 	if r.Status != Running {
 		remedy := ""
-		if r.Status != Finished {
+		if r.Status != Finished && r.Status != Superseded {
 			remedy = "; retry it to continue"
 		}
 		return nil, refusal.New(NotRunning, "revision %s cannot %s: it is %s since event %d%s", revision, to, r.Status, r.Since, remedy)

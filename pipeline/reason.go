@@ -29,6 +29,7 @@ const (
 	HasFailed          ReasonCode = "failed"              // Cause says how
 	WasCancelled       ReasonCode = "cancelled"           // Cause says why
 	WasSkipped         ReasonCode = "skipped"             // Cause says why
+	WasSuperseded      ReasonCode = "superseded"          // Holder is the newer revision for which it is passed over
 	NoMember           ReasonCode = "no-member"           // the host is in no group Name of the pipeline
 	NoTarget           ReasonCode = "no-target"           // the pipeline has nothing of this name; Name is what was meant
 )
@@ -150,6 +151,8 @@ func (r Reason) text() string {
 		return "cancelled" + cause
 	case WasSkipped:
 		return "skipped" + cause
+	case WasSuperseded:
+		return supersededText(r.Holder)
 	case NoMember:
 		return "the host is not a member of host group " + r.Name
 	case NoTarget:
@@ -211,6 +214,8 @@ func (r Reason) Change() string {
 		return "none of this deployment: the next revision does it"
 	case IsPaused:
 		return r.pauseChange()
+	case WasSuperseded:
+		return "none: the newest revision wins in this pipeline"
 	case HasFailed, WasCancelled, WasSkipped:
 		return EventRetried
 	case NoTarget:

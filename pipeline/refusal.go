@@ -24,6 +24,7 @@ const (
 	NotReached        refusal.Code = "not-reached"
 	Passed            refusal.Code = "passed"
 	NotWaiting        refusal.Code = "not-waiting" // to be skipped: it is at work
+	WasOvertaken      refusal.Code = "superseded"
 	NotRunning        refusal.Code = "not-running"
 	NothingToRetry    refusal.Code = "nothing-to-retry"
 	TooLateToRetry    refusal.Code = "too-late-to-retry"

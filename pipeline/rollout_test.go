@@ -120,7 +120,7 @@ func overlap(log []deploylog.Event, from, to deploylog.Target) string {
 			within[e.Deployment] = true
 		case e.Target == to && e.Name == stageFinished:
 			within[e.Deployment] = false
-		case e.Name == pipelineFailed || e.Name == EventCancelled || e.Name == EventSkipped:
+		case e.Name == pipelineFailed || e.Name == EventCancelled || e.Name == EventSkipped || e.Name == EventSuperseded:
 			over[e.Deployment] = true
 		case e.Name == EventRetried:
 			over[e.Deployment] = false

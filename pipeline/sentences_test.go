@@ -29,6 +29,7 @@ func TestTheSentencesOfReasons(t *testing.T) {
 		{Reason{Code: HasFailed, Cause: "host-deployed failed: disk full", Seq: 9}, "failed: host-deployed failed: disk full (event 9)", "pipeline-retried"},
 		{Reason{Code: WasCancelled, Cause: "too slow", Seq: 30}, "cancelled: too slow (event 30)", "pipeline-retried"},
 		{Reason{Code: WasSkipped, Cause: "not wanted", Seq: 30}, "skipped: not wanted (event 30)", "pipeline-retried"},
+		{Reason{Code: WasSuperseded, Holder: "v3", Seq: 30}, "superseded by revision v3 (event 30)", "none: the newest revision wins in this pipeline"},
 		{Reason{Code: NoMember, Name: "g", Seq: 2}, "the host is not a member of host group g (event 2)", "host-group-members-changed of host group g"},
 		{Reason{Code: NoTarget}, "the pipeline has no such target", "pipeline-defined, with such a target"},
 		{Reason{Code: NoTarget, Name: "stage/p/beta"}, "the pipeline has no such target; did you mean stage/p/beta?", "pipeline-defined, with such a target"},

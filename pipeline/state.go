@@ -17,7 +17,8 @@ const (
 	Finished   Status = "finished"
 	Failed     Status = "failed"
 	Cancelled  Status = "cancelled"
-	PassedOver Status = "skipped" // while it waited
+	PassedOver Status = "skipped"    // while it waited
+	Superseded Status = "superseded" // while it waited, by a newer revision
 )
 
 // State is one pipeline as recorded in the log: its definition, the members of its
@@ -41,20 +42,22 @@ type State struct {
 	byRevision  map[string]int // the last registration of a revision
 	deployments []*deployment  // not finished, in order of registration
 	byID        map[string]*deployment
+	finished    int // order of the newest revision that has
 	head        int64
 	deleted     int64 // event of the deletion; 0 while there is a definition, or never was one
 }
 
 // Registration is what is kept of every revision that was ever released.
 type Registration struct {
-	Revision   string `json:"revision"`
-	Deployment string `json:"deployment"`
-	Seq        int64  `json:"seq"` // event of its registration
-	Status     Status `json:"status"`
-	Since      int64  `json:"since"`              // event that gave it the status
-	EndedBy    string `json:"ended_by,omitempty"` // the person who did
-	Cause      string `json:"cause,omitempty"`    // why it ended, unless it finished
-	Carries    Files  `json:"carries,omitzero"`   // nil of one that a former version released
+	Revision     string `json:"revision"`
+	Deployment   string `json:"deployment"`
+	Seq          int64  `json:"seq"` // event of its registration
+	Status       Status `json:"status"`
+	Since        int64  `json:"since"`                   // event that gave it the status
+	EndedBy      string `json:"ended_by,omitempty"`      // the person who did
+	SupersededBy string `json:"superseded_by,omitempty"` // revision
+	Cause        string `json:"cause,omitempty"`         // why it ended, unless it finished
+	Carries      Files  `json:"carries,omitzero"`        // nil of one that a former version released
 }
 
 // New returns the state of a pipeline without any events.
@@ -150,6 +153,8 @@ func (s *State) applyPipeline(e deploylog.Event) {
 		s.end(e, Cancelled)
 	case EventSkipped:
 		s.end(e, PassedOver)
+	case EventSuperseded:
+		s.end(e, Superseded)
 	case EventRetried:
 		if d := s.byID[e.Deployment]; d != nil {
 			d.retry(e.Attempt)
@@ -204,7 +209,8 @@ func (s *State) register(e deploylog.Event) {
 const keptEnded = 10
 
 // end removes a finished deployment, with those before it that ended otherwise. Of
-// others that end, the last are kept.
+// others that end, the last are kept; those that were superseded, which cannot be retried,
+// leave room for the others.
 func (s *State) end(e deploylog.Event, as Status) {
 	d := s.byID[e.Deployment]
 	if d == nil || d.status != Running && as != Finished {
@@ -216,18 +222,21 @@ func (s *State) end(e deploylog.Event, as Status) {
 	}
 	s.setStatus(d, e.Seq)
 	r := &s.revisions[d.order-1]
-	r.EndedBy, r.Cause = read(e.Data).By, d.ended.cause
-	surplus := -keptEnded
+	r.EndedBy, r.Cause, r.SupersededBy = read(e.Data).By, d.ended.cause, read(e.Data).SupersededBy
+	if as == Finished {
+		s.finished = max(s.finished, d.order)
+	}
+	surplus := map[bool]int{true: -keptEnded, false: -keptEnded}
 	for _, o := range s.deployments {
 		if o.status != Running && o.status != Finished {
-			surplus++
+			surplus[o.status == Superseded]++
 		}
 	}
 	s.deployments = slices.DeleteFunc(s.deployments, func(o *deployment) bool {
 		gone := o == d && as == Finished
 		if o.status != Running && o.status != Finished {
-			gone = surplus > 0 || as == Finished && o.order < d.order
-			surplus--
+			gone = surplus[o.status == Superseded] > 0 || as == Finished && o.order < d.order
+			surplus[o.status == Superseded]--
 		}
 		if gone {
 			delete(s.byID, o.id)

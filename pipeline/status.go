@@ -68,7 +68,7 @@ func (s *State) rows(d *deployment, found []pendingEntry) []Row {
 		r.Target, r.Progress, r.Since = t, p, since
 		return r
 	}
-	progress := map[Status]Progress{Running: IsRunning, Failed: HasFailure, Cancelled: IsStopped, PassedOver: IsStopped}[d.status]
+	progress := map[Status]Progress{Running: IsRunning, Failed: HasFailure, Cancelled: IsStopped, PassedOver: IsStopped, Superseded: IsStopped}[d.status]
 	over := d.status != Running
 	rows := []Row{of(top, s.target, progress, s.revisions[d.order-1].Since)}
 	for i := range s.layout.stages {

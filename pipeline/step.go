@@ -11,22 +11,23 @@ import (
 
 // Step is one thing that may happen now. When it has, its event is recorded.
 type Step struct {
-	Deployment  string
-	Revision    string
-	Target      deploylog.Target
-	Event       string
-	Attempt     int
-	Stage       string   // "" for the pipeline's
-	Group       string   // "" for what is no group's
-	Host        string   // "" for what is no host's
-	Manifest    string   // what has to be applied first; "" is nothing
-	Files       Files    // what the manifest and its includes were when the revision was released; nil is as they are now
-	Environment string   // what the revision has to be deployed to first; "" is nothing
-	Retries     int      // how often the work is tried again
-	Tries       Tries    // of the work that have failed
-	Artifacts   []string // kinds that applying has to make
-	Cause       string   // of a failure that is to be recorded
-	Skipped     Skips    // what the end of a place comes without
+	Deployment   string
+	Revision     string
+	Target       deploylog.Target
+	Event        string
+	Attempt      int
+	Stage        string   // "" for the pipeline's
+	Group        string   // "" for what is no group's
+	Host         string   // "" for what is no host's
+	Manifest     string   // what has to be applied first; "" is nothing
+	Files        Files    // what the manifest and its includes were when the revision was released; nil is as they are now
+	Environment  string   // what the revision has to be deployed to first; "" is nothing
+	Retries      int      // how often the work is tried again
+	Tries        Tries    // of the work that have failed
+	Artifacts    []string // kinds that applying has to make
+	Cause        string   // of a failure that is to be recorded
+	SupersededBy string   // the revision for which this one is passed over
+	Skipped      Skips    // what the end of a place comes without
 }
 
 // Work reports whether something has to be done before the event is recorded.
@@ -53,6 +54,9 @@ func (s Step) Completed(made map[string]string) ([]deploylog.Event, error) {
 		return nil, fmt.Errorf("manifest %s of stage %s made no artifact %s: it has to give a reference to each", s.Manifest, s.Stage, strings.Join(missing, ", "))
 	}
 	e := s.event(s.Event, nil)
+	if s.SupersededBy != "" {
+		e.Data = payload{SupersededBy: s.SupersededBy}.data()
+	}
 	if s.Cause != "" || len(s.Skipped.Steps) > 0 {
 		e.Data = payload{Error: deploylog.Cause(s.Cause), Skipped: s.Skipped.Steps, Nothing: s.Skipped.Nothing}.data()
 	}

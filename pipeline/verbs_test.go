@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -189,4 +190,49 @@ func TestEventsOfVerbsEndWhatIsInProgress(t *testing.T) {
 	if all := strings.Join(EventNames(), " "); !strings.Contains(all, EventSkipped) || !strings.Contains(all, EventRejected) {
 		t.Error("their names are not known")
 	}
+}
+
+func TestWhereTheNewestWinsOlderOnesThatWaitArePassedOver(t *testing.T) {
+	d := gate()
+	d.Supersede = true
+	w := newTale(t, d, nil)
+	for _, revision := range []string{"1", "2", "3"} {
+		w.release(revision, "x86")
+	}
+	w.mayDo("1 pipeline-superseded pipeline", "2 pipeline-superseded pipeline", "3 stage-started stage/build")
+	w.explains(stageOf("build"), "1 pipeline-superseded: ready 3 superseded by revision 3\n2 pipeline-superseded: ready 3 superseded by revision 3\n3 stage-started: ready")
+	w.idle()
+	w.wantEnded("1", Superseded, "", "")
+	if r := w.registered("2"); r.SupersededBy != "3" {
+		t.Errorf("2 is %+v", r)
+	}
+	w.says(w.refused(Retry{Revision: "2"}, WasOvertaken), "it was superseded by 3")
+	w.says(w.refused(Release{Revision: "2"}, AlreadyReleased), "and superseded: release another revision")
+	w.says(w.refused(Cancel{Revision: "2"}, NotRunning), "it is superseded since event")
+
+	// A change that makes it so says whom it passes over.
+	takesTurns := newTale(t, gate(), nil)
+	for _, revision := range []string{"1", "2"} {
+		takesTurns.release(revision, "x86")
+	}
+	if got := takesTurns.changes(d, nil); !slices.Equal(got, []string{"1: pipeline-superseded of pipeline/p runs: ready 2 superseded by revision 2"}) {
+		t.Errorf("it would change %q", got)
+	}
+
+	// One that has begun a stage is not passed over in it, nor one that no newer one has caught up with.
+	w.release("4", "x86")
+	w.idle()
+	w.release("5")
+	w.until("5", stageOf("build"), stageStarted)
+	w.mayDo()
+	w.do(ReceiveArtifact{Revision: "5", Kind: "x86"})
+	w.idle()
+	w.wantEnded("4", Superseded, "", "")
+	w.wantEnded("3", Running, "", "")
+	w.do(Reject{Revision: "3", Stage: "approve"})
+	w.idle()
+	w.do(Approve{Revision: "5", Stage: "approve"})
+	w.idle()
+	w.wantEnded("5", Finished, "", "")
+	w.refused(Retry{Revision: "3"}, TooLateToRetry)
 }

@@ -179,6 +179,7 @@ func (w *world) pipeline() *definition.Definition {
 		w.insert(d)
 	}
 	w.batch(d)
+	d.Supersede = w.n(3, "supersede") == 0
 	return d
 }
 
@@ -288,6 +289,9 @@ func (w *world) change(d *definition.Definition) *definition.Definition {
 		*s = changed
 	}
 	keepBatches(d)
+	if w.n(6, "other policy") == 0 {
+		d.Supersede = !d.Supersede
+	}
 	if w.n(4, "other batches") == 0 {
 		w.batch(d)
 	}

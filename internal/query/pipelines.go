@@ -100,6 +100,9 @@ type Release struct {
 // Why is, in a line, by whom and why the deployment of the revision ended as it did.
 func (r Release) Why() string {
 	cause, _, _ := strings.Cut(r.Cause, "\n")
+	if r.SupersededBy != "" {
+		cause = "by " + r.SupersededBy
+	}
 	if r.EndedBy == "" || r.Status == pipeline.Failed { // whose cause names the person
 		return phrase.Plain(cause)
 	}

@@ -12,9 +12,10 @@ import (
 // Definition is a pipeline as it was applied: validated, with all defaults
 // filled in. It is stored whole in the event that introduces it.
 type Definition struct {
-	Name    string  `json:"pipeline"`
-	Stages  []Stage `json:"stages"` // after those they come after
-	Batches []Batch `json:"batches,omitempty"`
+	Name      string  `json:"pipeline"`
+	Stages    []Stage `json:"stages"` // after those they come after
+	Batches   []Batch `json:"batches,omitempty"`
+	Supersede bool    `json:"supersede,omitempty"` // the newest revision wins: what waits for the same as a newer one is passed over
 }
 
 // Stage is one stage. Exactly one of Build, Deploy, Run, Approval and Environment

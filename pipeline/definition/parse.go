@@ -43,7 +43,7 @@ type parser struct {
 }
 
 func (p *parser) read(root *yamlfile.Node) {
-	fields, ok := root.Fields("a definition", "pipeline", "stages", "batches", "promotion")
+	fields, ok := root.Fields("a definition", "pipeline", "stages", "batches", "promotion", "supersede")
 	if !ok {
 		return
 	}
@@ -57,6 +57,9 @@ func (p *parser) read(root *yamlfile.Node) {
 	}
 	if n := fields["promotion"]; n != nil {
 		readPromotion(n)
+	}
+	if n := fields["supersede"]; n != nil {
+		p.definition.Supersede = readBool(n)
 	}
 	n := fields["stages"]
 	if n == nil {

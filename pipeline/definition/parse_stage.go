@@ -236,11 +236,17 @@ func (p *parser) group(n *yamlfile.Node) (g HostGroup) {
 		}
 	}
 	if at := fields["allow_empty"]; at != nil {
-		if g.AllowEmpty, ok = at.Bool(); !ok || at.Kind != yamlfile.Boolean {
-			at.Fail("must be true or false, not %s", at.Kind)
-		}
+		g.AllowEmpty = readBool(at)
 	}
 	return g
+}
+
+func readBool(n *yamlfile.Node) bool {
+	value, ok := n.Bool()
+	if !ok || n.Kind != yamlfile.Boolean {
+		n.Fail("must be true or false, not %s", n.Kind)
+	}
+	return value
 }
 
 // readBudget reads how many hosts.
