@@ -25,17 +25,44 @@ func (e *Evaluator) Reads(v any, names ...string) (bool, error) {
 func (e *Evaluator) MayRead(v any, files []string, names ...string) (bool, error) {
 	return anyText(v, func(text string) (bool, error) {
 		u, err := e.Examine(text)
-		return err == nil && e.mayRead(u, files, names), err
+		return err == nil && e.mayRead(u, files, func(name string) bool { return slices.Contains(names, name) }), err
 	})
 }
 
-// mayRead follows what templates may include, each file once. What cannot be read or is
-// no template fails where it is included.
-func (e *Evaluator) mayRead(u Usage, files, names []string) bool {
+// Names are all names that a template within v may read, as MayRead has it, in no order.
+// all is that it may be any name.
+func (e *Evaluator) Names(v any, files []string) (names map[string]bool, all bool, err error) {
+	names = map[string]bool{}
+	all, err = anyText(v, func(text string) (bool, error) {
+		u, err := e.Examine(text)
+		return err == nil && e.mayRead(u, files, func(name string) bool {
+			names[name] = true
+			return false
+		}), err
+	})
+	return names, all, err
+}
+
+// Possible is what templates within v may include, by constant names and others: the
+// Candidates, Directories and Anywhere of a Usage.
+func (e *Evaluator) Possible(v any) (possible Usage, err error) {
+	_, err = anyText(v, func(text string) (bool, error) {
+		u, err := e.Examine(text)
+		possible.Candidates = append(possible.Candidates, u.Candidates...)
+		possible.Directories = append(possible.Directories, u.Directories...)
+		possible.Anywhere = possible.Anywhere || u.Anywhere
+		return false, err
+	})
+	return possible, err
+}
+
+// mayRead follows what templates may include, each file once, until a name is as wanted.
+// What cannot be read or is no template fails where it is included.
+func (e *Evaluator) mayRead(u Usage, files []string, wanted func(name string) bool) bool {
 	seen := map[string]bool{}
 	for open := []Usage{u}; len(open) > 0; open = open[1:] {
 		u := open[0]
-		if slices.ContainsFunc(u.Mentions, func(name string) bool { return slices.Contains(names, name) }) {
+		if slices.ContainsFunc(u.Mentions, wanted) {
 			return true
 		}
 		if u.Anywhere {

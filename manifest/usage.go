@@ -32,6 +32,13 @@ func (u *Usage) give(name string, at Problem) {
 	}
 }
 
+// Give notes a variable that is given and that is not set, as nothing reads it.
+func (u *Usage) Give(a Assignment) {
+	if a.Given {
+		u.give(a.Name, Problem{Position: a.At})
+	}
+}
+
 // add notes what an expression reads, some of which may be dependencies.
 func (u *Usage) add(e expression.Usage, dependencies map[string]string) {
 	if u == nil {

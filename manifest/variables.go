@@ -3,10 +3,7 @@ package manifest
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,6 +22,9 @@ type VariableOptions struct {
 	Builtin   map[string]any // set by the program; nobody else can set them
 	Evaluator *expression.Evaluator
 	Usage     *Usage // notes which variables Flags and Last give, and which ones values read; may be nil
+
+	// Assignments are in the place of the files and of Flags, unless they are nil.
+	Assignments []Assignment
 }
 
 // VariableFlag is --var-file File, or --var Name=Value when File is "".
@@ -50,24 +50,12 @@ type VariableFlag struct {
 // expressions over what was set before it, also in its own file. It fails with
 // an *Error that holds all problems.
 func LoadVariables(opts VariableOptions) (map[string]any, error) {
-	v := &variables{VariableOptions: opts, values: maps.Clone(opts.Builtin), failed: map[string]bool{}}
-	if v.values == nil {
-		v.values = map[string]any{}
+	v := newVariables(opts)
+	if opts.Assignments == nil {
+		v.read(v.assign)
 	}
-	for _, dir := range []string{opts.ConfDir, opts.Workspace} {
-		if dir == "" {
-			continue
-		}
-		for _, path := range v.automatic(dir) {
-			v.file(path, readFile, false)
-		}
-	}
-	for _, flag := range opts.Flags {
-		if flag.File != "" {
-			v.file(flag.File, readNamed, true)
-		} else {
-			v.flag(flag)
-		}
+	for _, a := range opts.Assignments {
+		v.assign(a)
 	}
 	for _, name := range slices.Sorted(maps.Keys(opts.Last)) {
 		if problem := v.nameProblem(name); problem != "" {
@@ -90,26 +78,12 @@ type variables struct {
 	found  yamlfile.Report
 }
 
-// automatic lists the files of a directory that are read without being asked
-// for.
-func (v *variables) automatic(dir string) []string {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			v.found.Add(Problem{Position: Position{File: dir}, Message: fileError(err).Error()})
-		}
-		return nil
+func newVariables(opts VariableOptions) *variables {
+	v := &variables{VariableOptions: opts, values: maps.Clone(opts.Builtin), failed: map[string]bool{}}
+	if v.values == nil {
+		v.values = map[string]any{}
 	}
-	var first, rest []string
-	for _, e := range entries { // sorted by name
-		switch name := e.Name(); {
-		case name == "vars.auto.yaml":
-			first = append(first, filepath.Join(dir, name))
-		case strings.HasPrefix(name, "vars.") && strings.HasSuffix(name, ".auto.yaml") && len(name) > len("vars..auto.yaml"):
-			rest = append(rest, filepath.Join(dir, name))
-		}
-	}
-	return append(first, rest...)
+	return v
 }
 
 var validVariable = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_-]*$`)
@@ -125,48 +99,6 @@ func (v *variables) nameProblem(name string) string {
 	return ""
 }
 
-func (v *variables) file(path string, read func(string) ([]byte, error), given bool) {
-	data, err := read(path)
-	if err != nil {
-		v.found.Add(Problem{Position: Position{File: path}, Message: err.Error()})
-		return
-	}
-	root, _ := yamlfile.Open(path, data, variableFile, &v.found)
-	switch {
-	case root == nil:
-		return
-	case root.Kind != yamlfile.Mapping:
-		root.Fail("a file of variables must be a mapping of names to values, not %s", kindOf(root))
-		return
-	}
-	for _, n := range root.Members {
-		if problem := v.nameProblem(n.Name); problem != "" {
-			v.found.Add(Problem{Position: n.NameAt, Message: problem})
-			continue
-		}
-		if given {
-			v.Usage.give(n.Name, Problem{Position: n.NameAt})
-		}
-		v.member(n)
-	}
-}
-
-// member sets the variable that a member of a file is.
-func (v *variables) member(n *yamlfile.Node) {
-	value, ok := n.Any()
-	if !ok {
-		v.failed[n.Name] = true
-		return
-	}
-	v.Usage.examine(v.Evaluator, value)
-	value, err := v.Evaluator.Resolve(value, v.values)
-	if err != nil {
-		v.fail(n.Name, err, failure(n, err))
-		return
-	}
-	v.set(n.Name, value)
-}
-
 // fail reports that a variable could not be set, unless that only follows from
 // another one that could not be.
 func (v *variables) fail(name string, err error, p Problem) {
@@ -178,23 +110,19 @@ func (v *variables) fail(name string, err error, p Problem) {
 	v.found.Add(p)
 }
 
-func (v *variables) flag(flag VariableFlag) {
-	at := Position{File: "--var " + flag.Name}
-	if problem := v.nameProblem(flag.Name); problem != "" {
-		v.found.Add(Problem{Position: at, Message: problem})
+// flag sets the variable of a --var, whose name can be set.
+func (v *variables) flag(a Assignment) {
+	text, ok := a.Value.(string)
+	if !ok || !utf8.ValidString(text) {
+		v.fail(a.Name, nil, Problem{Position: a.At, Message: "the value is not valid UTF-8"})
 		return
 	}
-	if !utf8.ValidString(flag.Value) {
-		v.fail(flag.Name, nil, Problem{Position: at, Message: "the value is not valid UTF-8"})
-		return
-	}
-	v.Usage.give(flag.Name, Problem{Position: at})
-	value, err := v.typed(flag.Value)
+	value, err := v.typed(text)
 	if err != nil {
-		v.fail(flag.Name, err, Problem{Position: at, Message: err.Error()})
+		v.fail(a.Name, err, Problem{Position: a.At, Message: err.Error()})
 		return
 	}
-	v.set(flag.Name, value)
+	v.set(a.Name, value)
 }
 
 // typed turns what was typed into a value; see VariableFlag.

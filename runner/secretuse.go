@@ -26,11 +26,11 @@ func (r *Runner) SecretUses(files []string, names ...string) (uses []SecretUse) 
 			paths = res.schema.Secrets(map[string]any(res.Config))
 		}
 		for _, path := range paths {
-			part := written(res.Config, path)
+			part := Written(res.Config, path)
 			for _, name := range names {
 				// What cannot be read was reported before.
 				if reads, err := r.spec.Expressions.MayRead(part, files, name); reads && err == nil {
-					uses = append(uses, SecretUse{name, pathText(slices.Concat([]string{"resources", res.Name, "config"}, path)), res.At(path...)})
+					uses = append(uses, SecretUse{name, ConfigPath(res.Name, path), res.At(path...)})
 				}
 			}
 		}
@@ -38,9 +38,26 @@ func (r *Runner) SecretUses(files []string, names ...string) (uses []SecretUse) 
 	return uses
 }
 
-// written is the part of a configuration at a path, or the expression around it that
+// Schemas are what the types of a manifest say of their configurations, by type, once
+// Removable has asked them.
+func (r *Runner) Schemas() map[string]*schema.Schema {
+	all := map[string]*schema.Schema{}
+	for _, res := range r.resources {
+		if res.schema != nil {
+			all[res.Type] = res.schema
+		}
+	}
+	return all
+}
+
+// ConfigPath writes the path of a part of a configuration as people do.
+func ConfigPath(resource string, path []string) string {
+	return pathText(slices.Concat([]string{"resources", resource, "config"}, path))
+}
+
+// Written is the part of a configuration at a path, or the expression around it that
 // makes it.
-func written(config any, path []string) any {
+func Written(config any, path []string) any {
 	for n := len(path); n > 0; n-- {
 		if part := schema.Within(config, path[:n]); part != nil {
 			return part

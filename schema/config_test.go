@@ -311,3 +311,22 @@ func FuzzCompileConfig(f *testing.F) {
 		}
 	})
 }
+
+func TestWhatIsNotKnownIsASecretWhereItMayHoldOne(t *testing.T) {
+	s := compile(t, `{"properties": {"image": {"type": "string"}, "env": {"additionalProperties": {"writeOnly": true}}, "deep": {"$ref": "#/$defs/d"},
+		"list": {"items": {"properties": {"key": {"writeOnly": true}}}}}, "$defs": {"d": {"properties": {"x": {"anyOf": [{}, {"writeOnly": true}]}}}}}`)
+	for config, want := range map[string]string{
+		`{"image": "?", "env": "?", "deep": "?", "list": "?"}`:                 "deep env list",
+		`{"image": "?", "env": "x", "deep": "x", "list": "x"}`:                 "",
+		`{"image": "?", "env": {"A": "x"}, "deep": {"y": "?"}, "list": ["?"]}`: "env.A list.0",
+		`{"env": {"A": "?"}, "deep": {"x": "?"}, "list": [{"key": "?"}, "x"]}`: "deep.x env.A list.0.key",
+	} {
+		var got []string
+		for _, path := range s.PossibleSecrets(value(t, config), func(text string) bool { return text == "?" }) {
+			got = append(got, strings.Join(path, "."))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("of %s: %v, want %s", config, got, want)
+		}
+	}
+}

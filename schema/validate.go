@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"math"
 	"slices"
 
@@ -46,6 +48,16 @@ func (s *Schema) Validate(v any) (found []Violation) {
 // as any branch of the schema says so, even one that does not match: what may
 // be a secret is treated as one.
 func (s *Schema) Secrets(v any) [][]string {
+	return s.secrets(v, func(string) bool { return false })
+}
+
+// PossibleSecrets is Secrets of a value that is not known wholly: a text that is open
+// stands for any value, and is a secret where that may be or hold one.
+func (s *Schema) PossibleSecrets(v any, open func(text string) bool) [][]string {
+	return s.secrets(v, open)
+}
+
+func (s *Schema) secrets(v any, open func(text string) bool) [][]string {
 	v, odd := normal(v, nil)
 	if odd != nil {
 		return [][]string{{}}
@@ -56,13 +68,38 @@ func (s *Schema) Secrets(v any) [][]string {
 	}
 	var paths [][]string
 	w.root.each(func(p *place) bool {
-		if p.secret {
+		text, isText := p.value.(string)
+		secret := p.secret || isText && open(text) && s.leadsToSecrets(maps.Keys(p.steps))
+		if secret {
 			paths = append(paths, slices.Concat([]string{}, p.path))
 		}
-		return !p.secret
+		return !secret
 	})
 	slices.SortFunc(paths, comparePaths)
 	return paths
+}
+
+// leadsToSecrets reports whether anything that some of its schemas are made of is secret.
+func (s *Schema) leadsToSecrets(some iter.Seq[*jsonschema.Schema]) bool {
+	seen := map[*jsonschema.Schema]bool{}
+	for open := slices.Collect(some); len(open) > 0; {
+		sch := open[len(open)-1]
+		open = open[:len(open)-1]
+		if seen[sch] {
+			continue
+		}
+		seen[sch] = true
+		if sch.WriteOnly || s.secret[sch] {
+			return true
+		}
+		open = append(open, parts(sch)...)
+		if sch.DynamicRef != nil || sch.RecursiveRef != nil {
+			for _, anchored := range s.anchored {
+				open = append(open, anchored...)
+			}
+		}
+	}
+	return false
 }
 
 // comparePaths sorts items of lists by number.

@@ -7,15 +7,12 @@ import (
 	"maps"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/objects"
-	"github.com/deployster-go/deployster/manifest"
-	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // The bounds of what a revision carries. They are far above what manifests include.
@@ -27,54 +24,6 @@ const (
 // Carried are the texts of the files that a revision carries, by their paths below the
 // workspace: manifests, and all that these include.
 type Carried map[string][]byte
-
-// Collect reads what manifests include, each file once. The name of each of the sources
-// is its path below the workspace.
-func Collect(workspace string, manifests ...manifest.Source) (Carried, error) {
-	c := &collector{workspace: workspace, files: Carried{}}
-	for _, m := range manifests {
-		c.files[m.Name] = m.Data
-	}
-	c.evaluator = expression.Over(c.read)
-	for _, m := range manifests {
-		possible, err := manifest.Includes(m, c.evaluator)
-		if err == nil {
-			err = c.follow(possible)
-		}
-		if err == nil {
-			err = c.bounded()
-		}
-		if err != nil {
-			return nil, &InputError{err}
-		}
-	}
-	return c.files, nil
-}
-
-// CollectPipeline reads the manifests of a pipeline with all that they include.
-func CollectPipeline(workspace string, d *definition.Definition) (Carried, error) {
-	var manifests []manifest.Source
-	var problems []error
-	d.Manifests(func(stage string, name *string) {
-		if slices.ContainsFunc(manifests, func(m manifest.Source) bool { return m.Name == *name }) {
-			return
-		}
-		at := filepath.Join(workspace, filepath.FromSlash(*name))
-		_, err := ManifestBelow(workspace, at)
-		if err == nil {
-			var text []byte
-			text, err = ReadFile(at)
-			manifests = append(manifests, manifest.Source{Name: *name, Data: text})
-		}
-		if err != nil {
-			problems = append(problems, fmt.Errorf("stage %s: manifest %s: %w", stage, *name, err))
-		}
-	})
-	if err := errors.Join(problems...); err != nil {
-		return nil, &InputError{err}
-	}
-	return Collect(workspace, manifests...)
-}
 
 // collector reads files of the workspace, each once.
 type collector struct {
@@ -261,7 +210,7 @@ func (c Carried) Files() expression.Files {
 func (t Texts) KeepAll(c Carried) error {
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		if _, err := t.Keep(c[name]); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", strings.TrimPrefix(name, "/"), err)
 		}
 	}
 	return nil
@@ -273,7 +222,7 @@ func (t Texts) LoadAll(digests map[string]string) (Carried, error) {
 	for _, name := range slices.Sorted(maps.Keys(digests)) {
 		text, err := t.Load(digests[name])
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", strings.TrimPrefix(name, "/"), err)
 		}
 		c[name] = text
 	}

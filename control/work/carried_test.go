@@ -61,7 +61,11 @@ func (c checkout) fifo(name string) {
 
 // collect reads what a manifest with one resource includes.
 func (c checkout) collect(content string) (Carried, error) {
-	return Collect(c.dir, manifest.Source{Name: "m.yaml", Data: []byte("resources:\n  a:\n    type: deployster/file\n    config: {path: a, content: '" + content + "'}\n")})
+	collected, err := Collect(c.dir, nil, nil, manifest.Source{Name: "m.yaml", Data: []byte("resources:\n  a:\n    type: deployster/file\n    config: {path: a, content: '" + content + "'}\n")})
+	if err != nil {
+		return nil, err
+	}
+	return collected.Files, nil
 }
 
 func (c checkout) wantCarried(content string, want ...string) {
@@ -114,7 +118,7 @@ func TestWhatARevisionCannotCarryIsRefusedWithItsPlace(t *testing.T) {
 			t.Errorf("with %s: %v, %v, want an error that says %q", content, files, err, says)
 		}
 	}
-	if files, err := Collect(c.dir, manifest.Source{Name: "half.yaml", Data: []byte("resources: {a: {type: [")}); err == nil || !strings.Contains(err.Error(), "half.yaml:1") {
+	if files, err := Collect(c.dir, nil, nil, manifest.Source{Name: "half.yaml", Data: []byte("resources: {a: {type: [")}); err == nil || !strings.Contains(err.Error(), "half.yaml:1") {
 		t.Errorf("a file that is half saved: %v, %v", files, err)
 	}
 }
@@ -225,7 +229,11 @@ func (c checkout) wantContent(w *TaskWorker, spec definition.TaskSpec, want stri
 		if err != nil {
 			return nil, err
 		}
-		in, err := w.load(t, manifest.Source{Name: spec.Manifest, Data: text}, w.included(t), nil)
+		o, err := w.carried(t)
+		if err != nil {
+			return nil, err
+		}
+		in, err := w.load(t, manifest.Source{Name: spec.Manifest, Data: text}, o)
 		if err != nil {
 			return nil, err
 		}
@@ -286,12 +294,13 @@ func TestAStepGetsWhatItsRevisionCarriesWhateverBecomesOfTheFiles(t *testing.T) 
 	const text = "resources: {a: {type: deployster/file, config: {path: a, content: '{% include \"part\" %}'}}}"
 	c := newCheckout(t, map[string]string{"m.yaml": text, "part": "old"})
 	d := &pipelinedef.Definition{Name: "p", Stages: []pipelinedef.Stage{{Name: "one", Run: &pipelinedef.Run{Manifest: "m.yaml"}}, {Name: "two", Run: &pipelinedef.Run{Manifest: "m.yaml"}}}}
-	files, err := CollectPipeline(c.dir, d)
+	collected, err := CollectPipeline(c.dir, nil, d)
 	w := NewStepWorker(c.config(), c.pool())
-	if err == nil {
-		err = w.Texts.KeepAll(files)
-	}
 	if err != nil {
+		t.Fatal(err)
+	}
+	files := collected.Files
+	if err := w.Texts.KeepAll(files); err != nil {
 		t.Fatal(err)
 	}
 	content := func(carried pipeline.Files) (any, error) {
@@ -313,12 +322,12 @@ func TestAStepGetsWhatItsRevisionCarriesWhateverBecomesOfTheFiles(t *testing.T) 
 	if got, err := content(files.Digests()); err != nil || got != "old" {
 		t.Errorf("with a file that is half saved it is %v, %v", got, err)
 	}
-	if files, err := CollectPipeline(c.dir, d); err == nil || files != nil {
+	if files, err := CollectPipeline(c.dir, nil, d); err == nil || files != nil {
 		t.Errorf("a file that is half saved is carried: %v", files)
 	}
 	c.write("other/m.yaml", text)
 	d.Stages[0].Run.Manifest, d.Stages[1].Run.Manifest = "none.yaml", "../m.yaml"
-	_, err = CollectPipeline(c.dir, d)
+	_, err = CollectPipeline(c.dir, nil, d)
 	for _, says := range []string{"stage one: manifest none.yaml: ", "stage two: manifest ../m.yaml: it is not below the workspace"} {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("it says %v, without %q", err, says)

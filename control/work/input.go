@@ -44,15 +44,16 @@ type Inputs struct {
 
 // LoadOptions is what may differ from one load to the next.
 type LoadOptions struct {
-	Confirm  runner.ConfirmMode // as manifests see it; "" is ConfirmNo
-	Targets  []string           // only these resources and what they depend on; none is all
-	Removing bool               // Targets are to be removed: they include what depends on them
-	Last     map[string]any     // variables that win over all others, taken as they are
-	Builtin  map[string]any     // variables that nobody else can set, in addition to the usual ones
-	Included expression.Files   // what manifests may include; nil is the workspace as it is now
-	Usage    *manifest.Usage    // collects over several loads; nil is one for each
-	Partly   bool               // only some of the variables are known: others are no problem
-	Accept   func(*Input) error // refuses an input; may be nil: any will do
+	Confirm  runner.ConfirmMode    // as manifests see it; "" is ConfirmNo
+	Targets  []string              // only these resources and what they depend on; none is all
+	Removing bool                  // Targets are to be removed: they include what depends on them
+	Last     map[string]any        // variables that win over all others, taken as they are
+	Builtin  map[string]any        // variables that nobody else can set, in addition to the usual ones
+	Included expression.Files      // what manifests and values of variables may include; nil is the workspace as it is now
+	Assigned []manifest.Assignment // the variables; nil are those of the files and flags as they are now
+	Usage    *manifest.Usage       // collects over several loads; nil is one for each
+	Partly   bool                  // only some of the variables are known: others are no problem
+	Accept   func(*Input) error    // refuses an input; may be nil: any will do
 }
 
 // Input is what manifests and variables came to.
@@ -87,11 +88,11 @@ func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	if in.Usage == nil && len(i.Variables)+len(o.Last) > 0 { // without either nobody needs it
 		in.Usage = &manifest.Usage{}
 	}
-	in.Work = filepath.Join(i.Workspace, engine.StateDir, "work", in.Run)
-	conf := ""
-	if i.Home != "" {
-		conf = filepath.Join(i.Home, engine.StateDir)
+	if o.Included != nil {
+		in.Expressions = expression.Over(o.Included)
 	}
+	in.Work = filepath.Join(i.Workspace, engine.StateDir, "work", in.Run)
+	conf := i.conf()
 	in.builtin = map[string]any{
 		"_version": i.Version, "_verbose": i.Verbose, "_conf": conf,
 		"_workspace": i.Workspace, "_work": in.Work, "_confirm": string(cmp.Or(o.Confirm, runner.ConfirmNo)),
@@ -100,7 +101,7 @@ func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	maps.Copy(builtin, o.Builtin)
 	var err error
 	in.Variables, err = manifest.LoadVariables(manifest.VariableOptions{
-		ConfDir: conf, Workspace: i.Workspace, Flags: i.Variables, Last: o.Last, Evaluator: in.Expressions, Builtin: builtin, Usage: in.Usage,
+		ConfDir: conf, Workspace: i.Workspace, Flags: i.Variables, Assignments: o.Assigned, Last: o.Last, Evaluator: in.Expressions, Builtin: builtin, Usage: in.Usage,
 	})
 	if err != nil {
 		return nil, &InputError{err}
@@ -113,6 +114,32 @@ func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	return in, nil
 }
 
+// conf is the directory of the user's configuration; "" is none.
+func (i Inputs) conf() string {
+	if i.Home == "" {
+		return ""
+	}
+	return filepath.Join(i.Home, engine.StateDir)
+}
+
+// Read reads the variables as they are written. own are those that nobody else can set, in
+// addition to the usual ones.
+func (i Inputs) Read(own map[string]any) ([]manifest.Assignment, error) {
+	builtin := map[string]any{}
+	maps.Copy(builtin, own)
+	for _, name := range []string{"_version", "_verbose", "_conf", "_workspace", "_work", "_confirm"} {
+		builtin[name] = nil
+	}
+	given, err := manifest.ReadAssignments(manifest.VariableOptions{ConfDir: i.conf(), Workspace: i.Workspace, Flags: i.Variables, Builtin: builtin})
+	if err != nil {
+		return nil, &InputError{err}
+	}
+	for _, a := range given {
+		i.Hide(a.Value)
+	}
+	return given, nil
+}
+
 // Load loads manifests, merged into one, and the variables.
 func (i Inputs) Load(sources []manifest.Source, o LoadOptions) (*Input, error) {
 	for _, s := range sources {
@@ -123,9 +150,6 @@ func (i Inputs) Load(sources []manifest.Source, o LoadOptions) (*Input, error) {
 	in, err := i.Evaluate(o)
 	if err != nil {
 		return nil, err
-	}
-	if o.Included != nil {
-		in.Expressions = expression.Over(o.Included)
 	}
 	m, err := manifest.Load(sources, manifest.Options{
 		Variables: in.Variables, Evaluator: in.Expressions, Workspace: in.Workspace, Home: i.Home, Usage: in.Usage, Partly: o.Partly,

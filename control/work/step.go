@@ -3,11 +3,9 @@ package work
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline"
-	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -64,6 +62,9 @@ func (w *StepWorker) loadStep(step pipeline.Step, o LoadOptions) (*Input, error)
 		return nil, fmt.Errorf("manifest %s of revision %s: %w", step.Manifest, step.Revision, err)
 	}
 	o.Included = w.Texts.Files(step.Files)
+	if o.Assigned, err = w.Assignments(w.Texts, step.Files); err != nil {
+		return nil, fmt.Errorf("revision %s: %w", step.Revision, err)
+	}
 	name := fmt.Sprintf("%s (of revision %s)", step.Manifest, step.Revision) // the file may say something else by now
 	return w.Load([]manifest.Source{{Name: name, Data: text}}, o)
 }
@@ -97,6 +98,15 @@ func (w *StepWorker) variables(step pipeline.Step, artifacts map[string]string) 
 	return v
 }
 
+// StepVariables are the names of the variables that nobody else can set.
+func StepVariables() map[string]any {
+	names := map[string]any{}
+	for _, name := range []string{"pipeline", "stage", "revision", "artifacts", "host", "host_group", "host_attributes"} {
+		names[name] = nil
+	}
+	return names
+}
+
 // made are the references of the artifacts that a manifest made: each is the
 // state "ref" of the resource that is called as its kind is.
 func made(r *runner.Runner, step pipeline.Step) map[string]string {
@@ -107,26 +117,4 @@ func made(r *runner.Runner, step pipeline.Step) map[string]string {
 		}
 	}
 	return refs
-}
-
-// Unread are the variables of the process that no manifest of the pipelines
-// reads. Where one cannot be loaded without its host, or the task of an
-// environment may read them, that is not known.
-func (w *StepWorker) Unread(pipelines []*definition.Definition) []manifest.Problem {
-	if len(w.Variables) == 0 {
-		return nil
-	}
-	usage, known := &manifest.Usage{}, true
-	for _, d := range pipelines {
-		known = known && !slices.ContainsFunc(d.Stages, func(s definition.Stage) bool { return s.Environment != "" })
-		d.Manifests(func(stage string, path *string) {
-			step := pipeline.Step{Target: pipeline.Target(d.Name), Stage: stage}
-			_, err := w.load(*path, LoadOptions{Builtin: w.variables(step, nil), Usage: usage})
-			known = known && err == nil
-		})
-	}
-	if !known {
-		return nil
-	}
-	return usage.Unread()
 }

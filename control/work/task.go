@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
-	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
@@ -191,86 +189,6 @@ func (w *TaskWorker) Watch(ctx context.Context, host string, changed func()) {
 	<-ctx.Done()
 }
 
-// mostAsked is how many hosts are tried for one that answers.
-const mostAsked = 3
-
-// ErrNoHostAnswers is why it is not known whether what a manifest makes is removable.
-var ErrNoHostAnswers = errors.New("no host answers")
-
-// Removable fails with a *manifest.Error where what a definition's manifest makes
-// cannot be removed again, and as the runner does where it is otherwise wrong.
-// That is asked on the first of the hosts that answers, of the first few; without
-// any, on the default engine, with a host that has no name and no attributes.
-// files are what the definition is to carry. unread receives the variables that nothing
-// reads, before anything is asked, and secret those of the definition that secret parts
-// of configurations read, in the end.
-func (w *TaskWorker) Removable(ctx context.Context, d *definition.Definition, files Carried, hosts []string, unread func([]manifest.Problem) error, secret func([]runner.SecretUse) error) error {
-	if len(hosts) == 0 {
-		hosts = []string{""}
-	}
-	var away error
-	for _, host := range hosts[:min(len(hosts), mostAsked)] {
-		on, err := w.pool.Answering(ctx, host)
-		if err != nil {
-			away = errors.Join(away, err)
-			continue
-		}
-		t := environment.Task{Environment: d.Name, Host: host, Revision: 1, Spec: d.Task}
-		run, err := w.prepareTask(on, t, manifest.Source{Name: d.Task.Manifest, Data: files[d.Task.Manifest]}, files.Files())
-		if err == nil {
-			err = run.Conflicts()
-		}
-		if err != nil {
-			return err
-		}
-		defer w.asProbe(run)()
-		if err := unread(w.taskUnread(run.Usage)); err != nil {
-			return err
-		}
-		r := runner.New(run.Spec, run.Containers)
-		if err := r.Removable(ctx, run.Caller); err != nil {
-			return err
-		}
-		return secret(r.SecretUses(slices.Sorted(maps.Keys(files)), slices.Sorted(maps.Keys(d.Task.Vars))...))
-	}
-	return fmt.Errorf("checking whether the resources of %s can be removed: %w: %w", d.Task.Manifest, ErrNoHostAnswers, away)
-}
-
-// taskUnread are the variables of a task that nothing reads, those of its
-// definition among them, but for those that a promotion set.
-func (w *TaskWorker) taskUnread(u *manifest.Usage) []manifest.Problem {
-	var unread []manifest.Problem
-	for _, p := range u.Unread() {
-		if p.File == "" {
-			if slices.Contains(w.promoted, p.Path) {
-				continue
-			}
-			p.Path = "task.vars." + p.Path
-		}
-		unread = append(unread, p)
-	}
-	return unread
-}
-
-// Unread are the variables of the process that none of the tasks reads. Where the
-// manifest of one cannot be loaded without its host, that is not known.
-func (w *TaskWorker) Unread(tasks []environment.Task) []manifest.Problem {
-	if len(w.Variables) == 0 {
-		return nil
-	}
-	usage := &manifest.Usage{}
-	for _, t := range tasks {
-		text, err := w.Texts.Load(t.Spec.Digest)
-		if err != nil {
-			return nil
-		}
-		if _, err := w.load(t, manifest.Source{Name: t.Spec.Manifest, Data: text}, w.included(t), usage); err != nil {
-			return nil
-		}
-	}
-	return slices.DeleteFunc(usage.Unread(), func(p manifest.Problem) bool { return p.File == "" })
-}
-
 // begin prepares a run of the manifest of a task on its host.
 func (w *TaskWorker) begin(ctx context.Context, t environment.Task) (*Run, error) {
 	text, err := w.Texts.Load(t.Spec.Digest)
@@ -283,17 +201,29 @@ func (w *TaskWorker) begin(ctx context.Context, t environment.Task) (*Run, error
 	}
 	// The file may say something else by now.
 	name := fmt.Sprintf("%s (of revision %d)", t.Spec.Manifest, t.Revision)
-	return w.prepareTask(on, t, manifest.Source{Name: name, Data: text}, w.included(t))
-}
-
-// included are the files that the revision of a task carries beside its manifest.
-func (w *TaskWorker) included(t environment.Task) expression.Files {
-	return includedBy(t, w.Texts.Load)
+	o, err := w.carried(t)
+	if err != nil {
+		return nil, err
+	}
+	return w.prepareTask(on, t, manifest.Source{Name: name, Data: text}, o)
 }
 
 // Things implements environments.Tasks.
 func (w *TaskWorker) Things(t environment.Task) []environment.Thing {
 	return Identities{Inputs: w.Inputs, Texts: w.Texts, Hosts: w.pool.hosts}.Things(t)
+}
+
+// carried is what the revision of a task carries beside its manifest. Of one that carries
+// none, as an older version made it, files and variables are those of the process.
+func (w *TaskWorker) carried(t environment.Task) (o LoadOptions, err error) {
+	if t.Spec.Includes == nil {
+		return o, nil
+	}
+	o.Included = w.Texts.Files(TaskFiles(t.Spec))
+	if o.Assigned, err = w.Assignments(w.Texts, t.Spec.Includes); err != nil {
+		return o, fmt.Errorf("revision %d: %w", t.Revision, err)
+	}
+	return o, nil
 }
 
 // TaskFiles are the SHA-256 of the files that a revision carries, by their paths below
@@ -304,8 +234,8 @@ func TaskFiles(t definition.TaskSpec) map[string]string {
 	return files
 }
 
-func (w *TaskWorker) prepareTask(on *Connection, t environment.Task, source manifest.Source, included expression.Files) (*Run, error) {
-	in, err := w.load(t, source, included, nil)
+func (w *TaskWorker) prepareTask(on *Connection, t environment.Task, source manifest.Source, o LoadOptions) (*Run, error) {
+	in, err := w.load(t, source, o)
 	if err != nil {
 		return nil, err
 	}
@@ -315,10 +245,9 @@ func (w *TaskWorker) prepareTask(on *Connection, t environment.Task, source mani
 	})
 }
 
-func (w *TaskWorker) load(t environment.Task, source manifest.Source, included expression.Files, usage *manifest.Usage) (*Input, error) {
-	return w.Load([]manifest.Source{source}, LoadOptions{
-		Last: t.Spec.Vars, Builtin: TaskVariables(t, w.pool.hosts), Included: included, Usage: usage,
-	})
+func (w *TaskWorker) load(t environment.Task, source manifest.Source, o LoadOptions) (*Input, error) {
+	o.Last, o.Builtin = t.Spec.Vars, TaskVariables(t, w.pool.hosts)
+	return w.Load([]manifest.Source{source}, o)
 }
 
 // TaskVariables are what a manifest knows of its task. Nobody else can set them.

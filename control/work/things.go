@@ -35,8 +35,12 @@ func (i Identities) Things(t environment.Task) (things []environment.Thing) {
 	if err != nil {
 		return nil
 	}
+	assigned, err := i.Assignments(i.Texts, t.Spec.Includes)
+	if err != nil {
+		return nil
+	}
 	in, err := i.Load([]manifest.Source{{Name: t.Spec.Manifest, Data: text}}, LoadOptions{
-		Last: t.Spec.Vars, Builtin: TaskVariables(t, i.Hosts), Included: includedBy(t, load), Partly: true,
+		Last: t.Spec.Vars, Builtin: TaskVariables(t, i.Hosts), Included: includedBy(t, load), Assigned: assigned, Partly: true,
 	})
 	if err != nil {
 		return nil

@@ -88,9 +88,9 @@ func TestWhichTasksMakeOneThing(t *testing.T) {
 // things are the keys of what a task makes. Its text is not kept before.
 func (c checkout) things(i Identities, m definedTask) (keys []string) {
 	c.Helper()
-	files, err := Collect(c.dir, manifest.Source{Name: m.environment + ".yaml", Data: []byte(m.text)})
-	if err != nil {
-		files = Carried{m.environment + ".yaml": []byte(m.text)}
+	files := Carried{m.environment + ".yaml": []byte(m.text)}
+	if collected, err := Collect(c.dir, nil, nil, manifest.Source{Name: m.environment + ".yaml", Data: []byte(m.text)}); err == nil {
+		files = collected.Files
 	}
 	digests := files.Digests()
 	spec := definition.TaskSpec{Manifest: m.environment + ".yaml", Digest: digests[m.environment+".yaml"], Includes: map[string]string{}}

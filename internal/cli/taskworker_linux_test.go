@@ -19,6 +19,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine/docker"
@@ -436,7 +437,9 @@ func TestWhetherATaskCanBeRemovedIsAskedWhereAHostAnswers(t *testing.T) {
 	removable := func(typ string, hosts ...string) error {
 		t.Helper()
 		text := fmt.Sprintf(`{plugs: {dir: {path: "{{ host_attributes.dir|default('things') }}"}}, resources: {a: {type: %q, config: {value: "{{ value }}"}}}}`, typ)
-		return w.worker.Removable(t.Context(), d, map[string][]byte{"m.yaml": []byte(text)}, hosts, func([]manifest.Problem) error { return nil }, func([]runner.SecretUse) error { return nil })
+		draft := work.Draft{Definition: d, Files: work.Carried{"m.yaml": []byte(text)}, Hosts: hosts}
+		_, err := w.worker.Removable(t.Context(), draft, func([]manifest.Problem) error { return nil }, func([]runner.SecretUse) error { return nil })
+		return err
 	}
 	for _, hosts := range [][]string{nil, {"here"}, {"dead1", "dead2", "here"}} {
 		if err := removable(slowType, hosts...); err != nil {

@@ -197,7 +197,7 @@ func (e *Environments) Differences(name string, before, after int, kept work.Tex
 					return d, fmt.Errorf("%s of revision %d: %w", pair[i].name, r.Number, err)
 				}
 			}
-			titles[i] = fmt.Sprintf("%s (%s:%d)", pair[i].name, name, r.Number)
+			titles[i] = fmt.Sprintf("%s (%s:%d)", strings.TrimPrefix(pair[i].name, "/"), name, r.Number)
 		}
 		_, changed, _ := strings.Cut(string(diff.Diff(titles[0], texts[0], titles[1], texts[1])), "\n") // but for the title
 		d.Manifest += changed

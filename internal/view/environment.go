@@ -11,6 +11,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
@@ -385,6 +386,8 @@ func includedChanges(before, after map[string]string) (lines []string) {
 		from, was := before[name]
 		to, is := after[name]
 		switch {
+		case name == work.VariablesName && from != to:
+			lines = append(lines, "variables: others, or with other values")
 		case !was:
 			lines = append(lines, fmt.Sprintf("task.includes: %s is new", name))
 		case !is:

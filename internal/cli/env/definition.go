@@ -2,10 +2,8 @@ package env
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -18,14 +16,11 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/internal/cli/interrupt"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/inventory"
-	"github.com/deployster-go/deployster/manifest"
-	"github.com/deployster-go/deployster/runner"
 )
 
 type createOptions struct {
@@ -42,7 +37,9 @@ func newCreateCommand(a *app.App) *cobra.Command {
 revision is deployed.
 
 The manifest of its task is looked for beside the definition. The revision carries
-it with all that it includes as they are now, whatever becomes of the files.`,
+it with all that it includes, and the variables that these read, as they are now,
+whatever becomes of the files. Of secret variables it carries only which file they are
+in, and a hash: there their values must stay the same.`,
 		Example: "  deployster env create -f prod.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -62,7 +59,7 @@ func runCreate(ctx context.Context, a *app.App, o createOptions) error {
 	if err != nil {
 		return err
 	}
-	files, err := collect(a, d)
+	collected, err := collect(a, d, o.work)
 	if err != nil {
 		return err
 	}
@@ -75,7 +72,7 @@ func runCreate(ctx context.Context, a *app.App, o createOptions) error {
 		if err := e.Follow(ctx, 0); err != nil {
 			return err
 		}
-		events, err := record(ctx, a, e, environment.Create{Definition: d, By: app.Whoami()}, draft{d, files, hosts}, nil, o.work)
+		events, err := record(ctx, a, e, environment.Create{Definition: d, By: app.Whoami()}, draft{d, collected.Files, collected, hosts}, nil, o.work)
 		if err != nil {
 			return err
 		}
@@ -107,9 +104,11 @@ overwritten. Nothing happens on any host until the revision is deployed.
 
 The change is one of these:
   -f FILE          another definition, with its manifest as it is now
-  --set KEY=VALUE  some values; the manifest, and what it includes, stay as they were
-                   in the base, unless task.manifest is set (a path below the workspace)
-  neither          only the manifest of the base and what it includes, as they are now`,
+  --set KEY=VALUE  some values; the manifest, what it includes, and the variables stay as
+                   they were in the base, unless task.manifest is set (a path below the
+                   workspace); with --var or --var-file the variables are those of now
+  neither          only the manifest of the base, what it includes and the variables, as
+                   they are now`,
 		Example: `  deployster env update shop/prod --base 1 --set task.vars.image=shop:2
   deployster env update shop/prod --base 2 --set deployment.method=Surge --set deployment.max_over=2
   deployster env update shop/prod --base 3 -f prod.yaml`,
@@ -138,62 +137,63 @@ func runUpdate(ctx context.Context, a *app.App, o updateOptions) error {
 		if err != nil {
 			return err
 		}
-		d, files, err := updated(a, base.Definition, o)
+		d, err := updated(a, base.Definition, o)
 		if err != nil {
 			return err
 		}
-		hosts, err := work.NewHosts(o.work.Inventory).Selected(d.InstanceGroup.Query)
-		if err != nil {
+		if d.hosts, err = work.NewHosts(o.work.Inventory).Selected(d.InstanceGroup.Query); err != nil {
 			return exit.Invalid(err)
 		}
-		events, err := record(ctx, a, e, environment.Update{Base: o.base, Definition: d, By: app.Whoami()}, draft{d, files, hosts}, base.Definition, o.work)
+		events, err := record(ctx, a, e, environment.Update{Base: o.base, Definition: d.Definition, By: app.Whoami()}, d, base.Definition, o.work)
 		if err != nil {
 			return err
 		}
 		if !a.JSON() {
-			if err := view.RevisionDifferences(a.Out, base.Definition, d, "", a.PlanOptions(a.Out)); err != nil {
+			if err := view.RevisionDifferences(a.Out, base.Definition, d.Definition, "", a.PlanOptions(a.Out)); err != nil {
 				return err
 			}
 		}
 		number := o.base + 1
-		return a.Recorded(map[string]any{"environment": o.name, "revision": number, "differences": definition.Diff(base.Definition, d)}, events,
+		return a.Recorded(map[string]any{"environment": o.name, "revision": number, "differences": definition.Diff(base.Definition, d.Definition)}, events,
 			fmt.Sprintf("environment %s has revision %d", o.name, number), fmt.Sprintf("; nothing happens yet: deployster env deploy %s --revision %d", o.name, number))
 	})
 }
 
-// updated is a definition made of another as the flags say, with the files that it is to
-// carry.
-func updated(a *app.App, base *definition.Definition, o updateOptions) (d *definition.Definition, files work.Carried, err error) {
+// updated is a draft made of another definition as the flags say.
+func updated(a *app.App, base *definition.Definition, o updateOptions) (d draft, err error) {
 	switch {
 	case o.file != "":
-		if d, err = readDefinition(a, o.file); err != nil {
-			return nil, nil, err
+		if d.Definition, err = readDefinition(a, o.file); err != nil {
+			return d, err
 		}
 		if d.Name != o.name {
-			return nil, nil, exit.Usage("%s is of environment %s, not of %s", o.file, d.Name, o.name)
+			return d, exit.Usage("%s is of environment %s, not of %s", o.file, d.Name, o.name)
 		}
-		files, err = collect(a, d)
-		return d, files, err
 	case len(o.set) > 0:
-		if d, err = base.Set(o.set, inventory.CheckQuery); err != nil {
-			return nil, nil, exit.Invalid(err)
+		if d.Definition, err = base.Set(o.set, inventory.CheckQuery); err != nil {
+			return d, exit.Invalid(err)
 		}
 		if d.Name != o.name {
-			return nil, nil, exit.Usage("--set name=%s: an environment keeps its name", d.Name)
+			return d, exit.Usage("--set name=%s: an environment keeps its name", d.Name)
 		}
 		if d.Task.Digest != "" { // another manifest was not set
-			files, err = carried(a, d)
-			return d, files, err
+			d.files, d.collected, err = carried(a, d.Definition, o.work)
+			return d, err
 		}
 	default:
 		same := *base
-		d = &same
+		d.Definition = &same
 	}
-	if err := place(a, d, "", "task.manifest "); err != nil {
-		return nil, nil, err
+	if o.file == "" {
+		if err := place(a, d.Definition, "", "task.manifest "); err != nil {
+			return d, err
+		}
 	}
-	files, err = collect(a, d)
-	return d, files, err
+	if d.collected, err = collect(a, d.Definition, o.work); err != nil {
+		return d, err
+	}
+	d.files = d.collected.Files
+	return d, nil
 }
 
 // readDefinition reads a definition. The manifest that it names is looked for
@@ -220,108 +220,6 @@ func place(a *app.App, d *definition.Definition, dir, where string) error {
 	}
 	d.Task.Manifest = below
 	return nil
-}
-
-// collect makes a definition one of the present texts of its manifest and of all that
-// this includes, which it returns.
-func collect(a *app.App, d *definition.Definition) (work.Carried, error) {
-	text, err := work.ReadFile(filepath.Join(a.Workspace, filepath.FromSlash(d.Task.Manifest)))
-	if err != nil {
-		return nil, exit.Invalid(err)
-	}
-	return pin(a, d, text)
-}
-
-// pin makes a definition one of a text of its manifest, and of the present texts of all
-// that this includes.
-func pin(a *app.App, d *definition.Definition, text []byte) (work.Carried, error) {
-	files, err := work.Collect(a.Workspace, manifest.Source{Name: d.Task.Manifest, Data: text})
-	if err != nil {
-		return nil, err
-	}
-	d.Task.Includes = files.Digests()
-	d.Task.Digest = d.Task.Includes[d.Task.Manifest]
-	delete(d.Task.Includes, d.Task.Manifest)
-	return files, nil
-}
-
-// carried are the files of a definition that a revision carries. One of a former version
-// carries its manifest only: what that includes is taken as it is now.
-func carried(a *app.App, d *definition.Definition) (work.Carried, error) {
-	texts, err := a.Texts()
-	if err != nil {
-		return nil, err
-	}
-	files, err := texts.LoadAll(work.TaskFiles(d.Task))
-	if err == nil && d.Task.Includes == nil {
-		return pin(a, d, files[d.Task.Manifest])
-	}
-	return files, err
-}
-
-// draft is a definition that is to be a revision, with the files that it is to carry and
-// the hosts that it selects at present.
-type draft struct {
-	*definition.Definition
-	files work.Carried
-	hosts []string
-}
-
-// record has a draft recorded by a command. base is the revision that it is made from,
-// nil of the first.
-func record(
-	ctx context.Context, a *app.App, e *query.Environments, c environment.Command, d draft, base *definition.Definition, flags workFlags,
-) ([]deploylog.Event, error) {
-	things, err := session.Things(a, flags.WorkerFlags, d.files)
-	if err != nil {
-		return nil, err
-	}
-	e.Identify(things)
-	if err := e.Overlaps(d.Definition, d.hosts); err != nil {
-		return nil, err
-	}
-	ofTask := func(c definition.Difference) bool { return strings.HasPrefix(c.Path, "task.") }
-	if base == nil || slices.ContainsFunc(definition.Diff(base, d.Definition), ofTask) {
-		err := checkTask(ctx, a, e.Log, d, base, flags)
-		if errors.Is(err, work.ErrNoHostAnswers) && base != nil && sameFiles(base, d.Definition) && !addsVariables(base, d.Definition) {
-			fmt.Fprintf(a.Err, "note: %s\n", view.Clean(err.Error())) // it could be, when the base was made
-		} else if err != nil {
-			return nil, err
-		}
-	}
-	texts, err := a.Texts()
-	if err == nil {
-		err = texts.KeepAll(d.files)
-	}
-	if err != nil {
-		return nil, err
-	}
-	events, err := e.Command(ctx, d.Name, c, d.hosts...)
-	if err == nil {
-		noticeSurprises(a, d)
-	}
-	return events, err
-}
-
-// checkTask makes sure that the manifest of a draft is sound, and what it makes can be
-// removed again.
-func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d draft, base *definition.Definition, flags workFlags) (err error) {
-	ctx, signals := interrupt.Handle(ctx, func(string) {})
-	defer signals.Done()
-	workers, err := session.OpenWorkers(ctx, a, log, flags.WorkerFlags, a.Err)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, workers.Close(ctx)) }()
-	asking, cancel := signals.Context(ctx)
-	defer cancel()
-	err = workers.Tasks.Removable(asking, d.Definition, d.files, d.hosts, func(unread []manifest.Problem) error {
-		return session.WarnUnread(a, unread, flags.Input.Strict)
-	}, func(uses []runner.SecretUse) error { return flags.refuseLogged(uses, d, base) })
-	if signals.Interrupted() {
-		return exit.Reported(runner.ErrInterrupted)
-	}
-	return err
 }
 
 // neverStops reports whether no running task may ever be stopped.

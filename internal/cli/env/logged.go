@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/manifest"
@@ -16,7 +17,7 @@ import (
 // registerDrafting adds the flags of what makes a revision.
 func (w *workFlags) registerDrafting(c *cobra.Command) {
 	w.Register(c)
-	c.Flags().StringArrayVar(&w.allowLogged, "allow-logged", nil, "a variable of the task that is no secret, although something secret reads it (repeatable)")
+	c.Flags().StringArrayVar(&w.allowLogged, "allow-logged", nil, "a variable that is no secret, although something secret reads it, or its file is not of the workspace (repeatable)")
 }
 
 // refuseLogged refuses variables of a task that secret parts of configurations read, for
@@ -36,7 +37,7 @@ func (w *workFlags) refuseLogged(uses []runner.SecretUse, d draft, base *definit
 		}
 		problems = append(problems, manifest.Problem{
 			Position: use.Position, Path: use.Path,
-			Message: fmt.Sprintf("is secret and reads task.vars.%s, which the log would keep as it is: take it out of task.vars and give it in a file of variables (--var-file of env run and of --wait), or say --allow-logged %s where it is no secret",
+			Message: fmt.Sprintf("is secret and reads task.vars.%s, which the log would keep as it is: take it out of task.vars and give it in a file of variables (--var-file), or say --allow-logged %s where it is no secret",
 				use.Variable, use.Variable),
 		})
 	}
@@ -46,9 +47,13 @@ func (w *workFlags) refuseLogged(uses []runner.SecretUse, d draft, base *definit
 	return exit.Invalid(&manifest.Error{Problems: problems})
 }
 
-// sameFiles reports whether two definitions carry the same manifest.
+// sameFiles reports whether two definitions carry the same manifest, whatever the
+// variables are.
 func sameFiles(a, b *definition.Definition) bool {
-	return a.Task.Digest == b.Task.Digest && maps.Equal(a.Task.Includes, b.Task.Includes)
+	from, to := maps.Clone(a.Task.Includes), maps.Clone(b.Task.Includes)
+	delete(from, work.VariablesName)
+	delete(to, work.VariablesName)
+	return a.Task.Digest == b.Task.Digest && maps.Equal(from, to)
 }
 
 // lookedAt reports whether the variables of a base were looked at when it was made: former

@@ -164,9 +164,9 @@ func newShowCommand(a *app.App) *cobra.Command {
 	var o showOptions
 	c := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Print the definition of a revision, and which files it carries",
+		Short: "Print the definition of a revision, and what it carries",
 		Long: `Print the definition of a revision, as a file that "env create" and "env update"
-take, and the hashes of the files that the revision carries. Of an environment that is deleted it is said that it is.`,
+take, with the hashes of the files that the revision carries, and its variables. Of an environment that is deleted it is said that it is.`,
 		Example: "  deployster env show shop/prod\n  deployster env show shop/prod --revision 3 > prod.yaml",
 		Args:    arguments.Named("an environment"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -192,7 +192,14 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 		if err != nil {
 			return err
 		}
+		texts, err := a.Texts()
+		if err != nil {
+			return err
+		}
 		document := map[string]any{"environment": o.name, "revision": r}
+		if variables, err := texts.Variables(r.Definition.Task.Includes); err == nil && variables != nil {
+			document["variables"] = variables
+		}
 		if !exists {
 			document["deleted"] = true
 		}
@@ -200,14 +207,14 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 			if !exists {
 				fmt.Fprintf(a.Err, "note: environment %s is deleted; this is its revision %d\n", o.name, r.Number)
 			}
-			return a.Printf("%s%s", r.Definition.YAML(), carriedText(r.Definition.Task))
+			return a.Printf("%s%s", r.Definition.YAML(), carriedText(texts, r.Definition.Task))
 		})
 	})
 }
 
 // carriedText is what a revision carries, as comments of a definition.
-func carriedText(t definition.TaskSpec) string {
-	text := "# The revision carries:\n" + output.Digests("#   ", work.TaskFiles(t))
+func carriedText(texts work.Texts, t definition.TaskSpec) string {
+	text := "# The revision carries:\n" + output.Carried("#   ", texts, work.TaskFiles(t))
 	if t.Includes == nil {
 		text += "# What the manifest includes is read when it is applied: an older version made the revision.\n"
 	}
@@ -223,8 +230,8 @@ func newDiffCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff NAME A B",
 		Short: "Show how two revisions differ",
-		Long: `Show how two revisions differ: their definitions, and the manifests of their tasks
-as they were when the revisions were made.`,
+		Long: `Show how two revisions differ: their definitions, the manifests of their tasks and the
+variables as they were when the revisions were made.`,
 		Example: "  deployster env diff shop/prod 3 4",
 		Args:    arguments.Named("an environment", "a revision", "a revision"),
 		RunE: func(c *cobra.Command, args []string) (err error) {

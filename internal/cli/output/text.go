@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/internal/view"
 )
 
@@ -20,6 +21,26 @@ func Dash(text string) string {
 
 // InLine makes of what somebody wrote one line that is safe to print.
 func InLine(text string) string { return strings.Join(strings.Fields(view.Clean(text)), " ") }
+
+// Carried is what a revision carries: the SHA-256 of its files, and its variables, each in
+// a line of its own. All of that may be what somebody wrote into a log.
+func Carried(indent string, texts work.Texts, files map[string]string) string {
+	named := maps.Clone(files)
+	digest, known := named[work.VariablesName]
+	delete(named, work.VariablesName)
+	text := Digests(indent, named)
+	if !known {
+		return text
+	}
+	variables, err := texts.Variables(files)
+	if err != nil {
+		return text + fmt.Sprintf("%svariables sha256:%s: %s\n", indent, InLine(digest), InLine(err.Error()))
+	}
+	for _, v := range variables {
+		text += fmt.Sprintf("%svariable %s %s\n", indent, InLine(v.Name), InLine(v.Described()))
+	}
+	return text
+}
 
 // Digests are the SHA-256 of files by their names, each in a line of its own. Both may be
 // what somebody wrote into a log.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/query"
@@ -71,7 +72,7 @@ func (w atOnce) define(p *query.Pipelines, manifest string) ([]deploylog.Event, 
 }
 
 func (w atOnce) release(p *query.Pipelines) error {
-	_, err := release(w.Context(), w.app, p, "gateway", pipeline.Release{Revision: "1", ID: w.app.NewID(), By: "test"})
+	_, err := release(w.Context(), w.app, p, "gateway", pipeline.Release{Revision: "1", ID: w.app.NewID(), By: "test"}, inputFlags{})
 	return err
 }
 
@@ -94,6 +95,7 @@ func (w atOnce) wantCarried(p *query.Pipelines, want ...string) {
 	w.follow(p)
 	r, err := p.Release("gateway", "1")
 	w.must(err)
+	want = append([]string{work.VariablesName}, want...)
 	if got := slices.Sorted(maps.Keys(r.Carries)); !slices.Equal(got, want) {
 		w.Errorf("revision 1 carries %q, want %q", got, want)
 	}
@@ -121,7 +123,7 @@ func TestTwoFirstDefinitionsAtOnceLeaveNoRevisionWithoutItsManifests(t *testing.
 			t.Errorf("the pipeline was defined meanwhile: %v", err)
 		}
 		events := w.mustDefine(w.other, "b.yaml")
-		if len(events) == 0 || !strings.Contains(string(events[0].Data), `"carries":{"b.yaml":`) {
+		if len(events) == 0 || !strings.Contains(string(events[0].Data), `"b.yaml":"`) {
 			t.Errorf("the revision under way is brought nothing: %v", events)
 		}
 		w.wantCarried(w.one, "a.yaml")

@@ -31,6 +31,7 @@ type applyOptions struct {
 	inventory string
 	adopt     []string
 	yes       bool
+	inputs    inputFlags
 }
 
 func newApplyCommand(a *app.App) *cobra.Command {
@@ -44,11 +45,11 @@ For every revision that is under way it shows what would run that would not have
 run, what is skipped because the revision is past it, and what is refused because
 it would run there for the first time; and asks before a pipeline is changed.
 
-Revisions under way keep the manifests that they carry since their release, also where a
-step names another one now or its file was edited: that is for later revisions. With
---adopt a revision takes the definition, and the manifests as they are now, for what it
+Revisions under way keep the manifests and variables that they carry since their release,
+also where a step names another one now or a file was edited: that is for later revisions.
+With --adopt a revision takes the definition, and the manifests as they are now, for what it
 has not done yet; so does one that failed, before it is retried. A manifest of a step that
-is new to the revisions under way they take as it is now.`,
+is new to the revisions under way they take as it is now, with the variables of now.`,
 		Example: `  deployster pipeline apply -f gateway.yaml
   deployster pipeline apply -f gateway.yaml --yes
   deployster pipeline apply -f gateway.yaml --adopt 42`,
@@ -64,6 +65,7 @@ is new to the revisions under way they take as it is now.`,
 	c.Flags().StringArrayVar(&o.adopt, "adopt", nil, "revision under way that takes what changes (repeatable)")
 	arguments.RegisterInventory(c, &o.inventory)
 	arguments.RegisterYes(c, &o.yes)
+	o.inputs.register(c)
 	return c
 }
 
@@ -105,7 +107,7 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 	if err != nil {
 		return exit.Invalid(err)
 	}
-	wanted := change{Define: pipeline.Define{Definition: d, Adopt: o.adopt, By: app.Whoami()}, members: members, yes: o.yes}
+	wanted := change{Define: pipeline.Define{Definition: d, Adopt: o.adopt, By: app.Whoami()}, members: members, inputs: o.inputs, yes: o.yes}
 	return a.WithNewLog(ctx, func(log deploylog.Log) error {
 		p := pipelines.New(log, a.Now)
 		for {
@@ -140,6 +142,7 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 type change struct {
 	pipeline.Define
 	members map[string][]string
+	inputs  inputFlags
 	yes     bool
 
 	exists  bool // there is a pipeline of its name
@@ -219,7 +222,7 @@ func (c *change) preview(a *app.App, p *pipelines.Pipelines) (texts work.Carried
 	case !c.exists:
 		return nil, nil
 	}
-	if texts, err = work.CollectPipeline(a.Workspace, c.Definition); err != nil {
+	if texts, err = inputsOf(a, c.Definition, c.inputs); err != nil {
 		return nil, err
 	}
 	c.Carries = texts.Digests()

@@ -13,38 +13,57 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/output"
+	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
+// inputFlags are the flags of what makes revisions, or brings manifests to some.
+type inputFlags struct {
+	session.Flags
+	public []string // variables that are no secrets
+}
+
+func (f *inputFlags) register(c *cobra.Command) {
+	f.RegisterVariables(c)
+	c.Flags().StringArrayVar(&f.public, "allow-logged", nil, "a variable that is no secret, although something secret reads it, or its file is not of the workspace (repeatable)")
+}
+
 func newReleaseCommand(a *app.App) *cobra.Command {
-	return &cobra.Command{
+	var flags inputFlags
+	c := &cobra.Command{
 		Use:   "release PIPELINE REVISION",
 		Short: "Register a revision and start its deployment",
 		Long: `Register a revision and start its deployment. Revisions go through the pipeline
 in the order in which they are released, whatever their names are. Each is
 released once.
 
-The revision carries the manifests of the pipeline with all that they include, as
-they are now in the workspace: every host gets these, whatever becomes of the files,
-and from whichever workspace "pipeline run" is started. Containers see that workspace
+The revision carries the manifests of the pipeline with all that they include, and the
+variables that these read, as they are now in the workspace: every host gets these,
+whatever becomes of the files, and from whichever workspace "pipeline run" is started.
+Of secret variables it carries only which file they are in, and a hash: there their
+values must stay the same. Containers see that workspace
 itself, so a script that a resource runs there and that is edited between two hosts
 differs on them.`,
 		Example: "  deployster pipeline release gateway 42\n  deployster pipeline release gateway $(git rev-parse HEAD)",
 		Args:    arguments.Named("a pipeline", "a revision"),
-		RunE:    func(c *cobra.Command, args []string) error { return runRelease(c.Context(), a, args[0], args[1]) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return runRelease(c.Context(), a, args[0], args[1], flags)
+		},
 	}
+	flags.register(c)
+	return c
 }
 
 // errRedefined is why the manifests of a pipeline have to be read again.
 var errRedefined = errors.New("the pipeline was changed")
 
-func runRelease(ctx context.Context, a *app.App, name, revision string) error {
+func runRelease(ctx context.Context, a *app.App, name, revision string, flags inputFlags) error {
 	return withPipelines(ctx, a, nil, 0, func(p *query.Pipelines) error {
 		for {
-			events, err := release(ctx, a, p, name, pipeline.Release{Revision: revision, ID: a.NewID(), By: app.Whoami()})
+			events, err := release(ctx, a, p, name, pipeline.Release{Revision: revision, ID: a.NewID(), By: app.Whoami()}, flags)
 			if errors.Is(err, errRedefined) {
 				continue
 			}
@@ -57,7 +76,7 @@ func runRelease(ctx context.Context, a *app.App, name, revision string) error {
 }
 
 // release has a revision recorded with what it carries.
-func release(ctx context.Context, a *app.App, p *query.Pipelines, name string, wanted pipeline.Release) ([]deploylog.Event, error) {
+func release(ctx context.Context, a *app.App, p *query.Pipelines, name string, wanted pipeline.Release, flags inputFlags) ([]deploylog.Event, error) {
 	var d *definition.Definition
 	err := p.Ask(name, func(s *pipeline.State) error {
 		d = s.Definition()
@@ -67,7 +86,7 @@ func release(ctx context.Context, a *app.App, p *query.Pipelines, name string, w
 	if err != nil {
 		return nil, err
 	}
-	if wanted.Carries, err = carry(a, d); err != nil {
+	if wanted.Carries, err = carry(a, d, flags); err != nil {
 		return nil, err
 	}
 	return p.Change(ctx, name, false, func(s *pipeline.State) ([]deploylog.Event, error) {
@@ -78,16 +97,38 @@ func release(ctx context.Context, a *app.App, p *query.Pipelines, name string, w
 	})
 }
 
-// carry keeps the manifests of a pipeline with all that they include, as they are now.
-func carry(a *app.App, d *definition.Definition) (pipeline.Files, error) {
-	files, err := work.CollectPipeline(a.Workspace, d)
+// carry keeps the manifests of a pipeline with all that they include, and the variables
+// that these read, as they are now.
+func carry(a *app.App, d *definition.Definition, flags inputFlags) (pipeline.Files, error) {
+	files, err := inputsOf(a, d, flags)
 	if err != nil {
 		return nil, err
 	}
 	return files.Digests(), keep(a, files)
 }
 
-// keep keeps the texts of manifests.
+// inputsOf are the manifests of a pipeline with all that they include, and the variables
+// that these read, as they are now.
+func inputsOf(a *app.App, d *definition.Definition, flags inputFlags) (work.Carried, error) {
+	given, err := session.Assignments(a, flags.Flags, work.StepVariables())
+	if err != nil {
+		return nil, err
+	}
+	collected, err := work.CollectPipeline(a.Workspace, given, d)
+	if err != nil {
+		return nil, err
+	}
+	if err := session.WarnUnread(a, collected.GivenUnread(), flags.Strict); err != nil {
+		return nil, err
+	}
+	pinning, err := session.Pinning(a, flags.Flags, flags.public)
+	if err != nil {
+		return nil, err
+	}
+	return collected.Files, collected.Pin(pinning)
+}
+
+// keep keeps what a revision carries.
 func keep(a *app.App, files work.Carried) error {
 	texts, err := a.Texts()
 	if err != nil {
@@ -105,7 +146,7 @@ func newShowCommand(a *app.App) *cobra.Command {
 	var o showOptions
 	c := &cobra.Command{
 		Use:     "show PIPELINE REVISION",
-		Short:   "Show a revision, and which files it carries",
+		Short:   "Show a revision, and what it carries",
 		Example: "  deployster pipeline show gateway 42",
 		Args:    arguments.Named("a pipeline", "a revision"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -126,9 +167,17 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 		if err != nil {
 			return err
 		}
-		return a.Show(map[string]any{"pipeline": o.name, "release": r}, func() error {
+		texts, err := a.Texts()
+		if err != nil {
+			return err
+		}
+		document := map[string]any{"pipeline": o.name, "release": r}
+		if variables, err := texts.Variables(r.Carries); err == nil && variables != nil {
+			document["variables"] = variables
+		}
+		return a.Show(document, func() error {
 			text := fmt.Sprintf("revision %s of pipeline %s: released %s, %s since event %d\n", r.Revision, o.name, phrase.Moment(r.Released), r.Status, r.Since)
-			text += output.Digests("  ", r.Carries)
+			text += output.Carried("  ", texts, r.Carries)
 			if r.Carries == nil {
 				text += "  It carries no files, for an older version released it: manifests are read when they are applied.\n"
 			}

@@ -10,12 +10,14 @@ import (
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/promotion"
 	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
@@ -69,7 +71,11 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 			if _, err := workers.Hosts.Inventory(); err != nil && slices.ContainsFunc(definitions, hasGroups) {
 				return exit.Invalid(err)
 			}
-			if err := session.WarnUnread(a, workers.Steps.Unread(definitions), o.Input.Strict); err != nil {
+			revisions, err := underWay(p, definitions)
+			if err != nil {
+				return err
+			}
+			if err := session.WarnUnread(a, workers.Steps.Unread(revisions), o.Input.Strict); err != nil {
 				return err
 			}
 			screen.Begin("pipeline run", nil)
@@ -89,4 +95,20 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 		}
 		return a.Ended("idle, no progress possible: deployster pipeline status shows what waits")
 	})
+}
+
+// underWay are the revisions that go through pipelines.
+func underWay(p *query.Pipelines, definitions []*definition.Definition) (all []work.Revision, err error) {
+	for _, d := range definitions {
+		releases, err := p.Releases(d.Name)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range releases {
+			if r.Status == pipeline.Running {
+				all = append(all, work.Revision{Pipeline: d, Name: r.Revision, Files: r.Carries})
+			}
+		}
+	}
+	return all, nil
 }

@@ -66,6 +66,19 @@ func inputs(a *app.App, flags Flags) work.Inputs {
 	}
 }
 
+// Assignments reads the variables as they are written. own are those that nobody else can
+// set, in addition to the usual ones.
+func Assignments(a *app.App, flags Flags, own map[string]any) ([]manifest.Assignment, error) {
+	return inputs(a, flags).Read(own)
+}
+
+// Pinning is how variables of these flags become what a revision carries; public are no
+// secrets.
+func Pinning(a *app.App, flags Flags, public []string) (work.Pinning, error) {
+	texts, err := a.Texts()
+	return work.Pinning{Inputs: inputs(a, flags), Texts: texts, Public: public}, err
+}
+
 // Variables loads the variables, without any manifest.
 func Variables(a *app.App, flags Flags, confirm runner.ConfirmMode) (*work.Input, error) {
 	return inputs(a, flags).Evaluate(work.LoadOptions{Confirm: confirm})

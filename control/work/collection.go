@@ -1,0 +1,138 @@
+package work
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/pipeline/definition"
+)
+
+// Collection is what a revision is to carry: files as they were read, and, once they are
+// pinned, variables.
+type Collection struct {
+	Files       Carried
+	Assignments []manifest.Assignment // of variables that something in it may read, in the order in which they count
+	Unread      []manifest.Assignment // the others
+
+	manifests []manifest.Source
+	evaluator *expression.Evaluator // over the files
+}
+
+// Collect reads what manifests and the values of variables include, each file once. The
+// name of each of the manifests is its path below the workspace. With kept, which another
+// revision carries, the manifests have what they include.
+func Collect(workspace string, kept Carried, given []manifest.Assignment, manifests ...manifest.Source) (*Collection, error) {
+	c := &collector{workspace: workspace, files: Carried{}}
+	maps.Copy(c.files, kept)
+	delete(c.files, VariablesName)
+	for _, m := range manifests {
+		c.files[m.Name] = m.Data
+	}
+	c.evaluator = expression.Over(c.read)
+	for _, m := range manifests {
+		if kept != nil {
+			break // they are there, with all that the manifests include
+		}
+		possible, err := manifest.Includes(m, c.evaluator)
+		if err == nil {
+			err = c.follow(possible)
+		}
+		if err == nil {
+			err = c.bounded()
+		}
+		if err != nil {
+			return nil, &InputError{err}
+		}
+	}
+	collected := &Collection{Files: c.files, manifests: manifests, evaluator: c.evaluator}
+	if err := c.assign(collected, given); err != nil {
+		return nil, &InputError{err}
+	}
+	return collected, nil
+}
+
+// assign collects the variables that may be read, if only by the value of another one,
+// with what they include.
+func (c *collector) assign(collected *Collection, given []manifest.Assignment) error {
+	var written []any
+	for _, m := range collected.manifests {
+		written = append(written, manifest.Written(m)...)
+	}
+	names, all := map[string]bool{}, false
+	read := make([]bool, len(given))
+	for more := []any(written); len(more) > 0; {
+		some, any := c.names(more)
+		maps.Copy(names, some)
+		all, more = all || any, nil
+		for i, a := range given {
+			if read[i] || !all && !names[a.Name] {
+				continue
+			}
+			read[i], more = true, append(more, a.Value)
+			if err := c.include(a); err != nil {
+				return err
+			}
+		}
+	}
+	for i, a := range given {
+		if read[i] {
+			collected.Assignments = append(collected.Assignments, a)
+		} else {
+			collected.Unread = append(collected.Unread, a)
+		}
+	}
+	return nil
+}
+
+// include reads what the value of a variable may include.
+func (c *collector) include(a manifest.Assignment) error {
+	possible, err := c.evaluator.Possible(a.Value)
+	if err == nil && possible.Anywhere {
+		err = errors.New("it includes a file whose name is known only when it is evaluated, so a revision cannot carry it")
+	}
+	if err == nil {
+		err = c.follow(possible)
+	}
+	if err != nil {
+		return &manifest.Error{Problems: []manifest.Problem{{Position: a.At, Path: a.Name, Message: err.Error()}}}
+	}
+	return c.bounded()
+}
+
+// names are those that something written may read; all is that they may be any. Of what
+// is no expression nobody knows.
+func (c *collector) names(written any) (names map[string]bool, all bool) {
+	names, all, err := c.evaluator.Names(written, slices.Collect(maps.Keys(c.files)))
+	return names, all || err != nil
+}
+
+// CollectPipeline reads the manifests of a pipeline with all that they, and the values of
+// variables, include.
+func CollectPipeline(workspace string, given []manifest.Assignment, d *definition.Definition) (*Collection, error) {
+	var manifests []manifest.Source
+	var problems []error
+	d.Manifests(func(stage string, name *string) {
+		if slices.ContainsFunc(manifests, func(m manifest.Source) bool { return m.Name == *name }) {
+			return
+		}
+		at := filepath.Join(workspace, filepath.FromSlash(*name))
+		_, err := ManifestBelow(workspace, at)
+		if err == nil {
+			var text []byte
+			text, err = ReadFile(at)
+			manifests = append(manifests, manifest.Source{Name: *name, Data: text})
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("stage %s: manifest %s: %w", stage, *name, err))
+		}
+	})
+	if err := errors.Join(problems...); err != nil {
+		return nil, &InputError{err}
+	}
+	return Collect(workspace, nil, given, manifests...)
+}

@@ -1,0 +1,141 @@
+package work
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/expression"
+	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/internal/shipped"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/schema"
+)
+
+// Pinning is how variables become what a revision carries.
+type Pinning struct {
+	Inputs  Inputs
+	Texts   Texts
+	Schemas map[string]*schema.Schema // of types, beside those that ship; all that another type is given is taken for secret
+	Public  []string                  // variables that are no secrets, whatever reads them
+}
+
+// Pin lets a collection carry its variables: as they are written, and secret ones as a
+// reference to their file with a salted hash. A variable is secret that something secret
+// in a configuration reads, if only through another variable, or whose file lies outside
+// of the workspace. A --var cannot be read again, so a secret one is refused.
+func (c *Collection) Pin(p Pinning) error {
+	secret, err := c.secrets(p.Schemas)
+	if err != nil {
+		return err
+	}
+	v := carriedVariables{Version: variablesVersion, Variables: []CarriedVariable{}}
+	var problems []manifest.Problem
+	for _, a := range c.Assignments {
+		use, hidden := secret[a.Name]
+		one, outside, err := p.Inputs.carry(a)
+		hidden = (hidden || outside) && !slices.Contains(p.Public, a.Name)
+		switch {
+		case err != nil:
+			problems = append(problems, manifest.Problem{Position: a.At, Path: a.Name, Message: "cannot be carried by a revision: " + err.Error()})
+		case hidden && a.File == "":
+			problems = append(problems, manifest.Problem{Position: use.at, Path: use.path, Message: fmt.Sprintf(
+				"is secret and reads %s: a revision carries no secrets but refers to their files, so give it in a file, with --var-file, or say --allow-logged %s where it is no secret", a.At.File, a.Name)})
+		case hidden:
+			one.Value = nil
+			if v.Salt, one.Secret, err = p.Texts.hash(a); err != nil {
+				return fmt.Errorf("variable %s: %w", a.Name, err)
+			}
+		}
+		v.Variables = append(v.Variables, one)
+	}
+	if len(problems) > 0 {
+		return &InputError{&manifest.Error{Problems: problems}}
+	}
+	text, err := v.encode()
+	if err != nil {
+		return fmt.Errorf("variables: %w", err)
+	}
+	c.Files[VariablesName] = text
+	return nil
+}
+
+// hash is the salted hash of the value of a variable, with the name of the salt.
+func (t Texts) hash(a manifest.Assignment) (salt, hash string, err error) {
+	key, err := t.objects.MakeSalt()
+	if err != nil {
+		return "", "", remedied(err)
+	}
+	hash, err = saltedHash(key, a.Name, a.Value)
+	return objects.Hash(key), hash, err
+}
+
+// secretUse is the first part of a configuration that makes a variable a secret one.
+type secretUse struct {
+	path string // such as resources.db.config.env.PASSWORD
+	at   manifest.Position
+}
+
+// secrets are the variables that something secret may read, if only through another
+// variable.
+func (c *Collection) secrets(schemas map[string]*schema.Schema) (map[string]secretUse, error) {
+	secret := map[string]secretUse{}
+	for _, source := range c.manifests {
+		m, err := manifest.Outline(source)
+		if err != nil {
+			return nil, &InputError{err}
+		}
+		for _, r := range m.Resources {
+			s, err := schemaOf(r.Type, schemas)
+			if err != nil {
+				return nil, err
+			}
+			paths := [][]string{{}}
+			if s != nil {
+				paths = s.PossibleSecrets(r.Config, expression.IsTemplate)
+			}
+			for _, path := range paths {
+				c.readBy(runner.Written(r.Config, path), secretUse{runner.ConfigPath(r.Name, path), r.At(path...)}, secret)
+			}
+		}
+	}
+	for more := true; more; {
+		before := len(secret)
+		for _, a := range c.Assignments {
+			if use, is := secret[a.Name]; is {
+				c.readBy(a.Value, use, secret)
+			}
+		}
+		more = len(secret) > before
+	}
+	return secret, nil
+}
+
+// readBy notes the variables that something may read which is secret.
+func (c *Collection) readBy(written any, use secretUse, secret map[string]secretUse) {
+	names, all, err := c.evaluator.Names(written, slices.Collect(maps.Keys(c.Files)))
+	for _, a := range c.Assignments {
+		if _, known := secret[a.Name]; !known && (all || err != nil || names[a.Name]) {
+			secret[a.Name] = use
+		}
+	}
+}
+
+// schemaOf is what a type says of its configurations; nil of one that is not known.
+func schemaOf(typ string, known map[string]*schema.Schema) (*schema.Schema, error) {
+	if s := known[typ]; s != nil {
+		return s, nil
+	}
+	name, _ := strings.CutPrefix(typ, shipped.Prefix)
+	t, ships := shipped.Lookup(name)
+	if !ships || typ == name {
+		return nil, nil
+	}
+	s, err := schema.CompileConfig(t.Schema)
+	if err != nil {
+		return nil, fmt.Errorf("reading the schema of %s: %w", typ, err)
+	}
+	return s, nil
+}

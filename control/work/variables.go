@@ -1,0 +1,336 @@
+package work
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/deployster-go/deployster/internal/objects"
+	"github.com/deployster-go/deployster/manifest"
+)
+
+// VariablesName is the name of the variables among what a revision carries. No file has
+// it: those are named by their paths below the workspace.
+const VariablesName = "/variables"
+
+// VariablesVersion is that of the form in which variables are carried.
+const variablesVersion = 1
+
+// CarriedVariable is one value that a revision gives a variable.
+type CarriedVariable struct {
+	Name string `json:"name"`
+
+	// File is below the workspace where it lies in it, below the home of whoever applies
+	// it where it begins with ~, and else absolute. It is "" of a --var.
+	File string `json:"file,omitempty"`
+
+	Value  json.RawMessage `json:"value,omitempty"`  // as it is written in the file, with its expressions
+	Text   *string         `json:"text,omitempty"`   // of a --var
+	Secret string          `json:"secret,omitempty"` // salted hash of the value, which is not here: it is read from the file
+}
+
+// mostDescribed is how many bytes of a value are described.
+const mostDescribed = 100
+
+// Described says in words which value it is, and where it comes from.
+func (v CarriedVariable) Described() string {
+	value, from := string(v.Value), v.File
+	switch {
+	case v.Secret != "":
+		return "is secret, in " + from
+	case v.Text != nil:
+		value, from = strconv.Quote(*v.Text), "--var"
+	}
+	if len(value) > mostDescribed {
+		value = strings.ToValidUTF8(value[:mostDescribed], "") + "…"
+	}
+	return "= " + value + ", from " + from
+}
+
+// carriedVariables are all of them, in the order in which they count.
+type carriedVariables struct {
+	Version   int               `json:"version"`
+	Salt      string            `json:"salt,omitempty"` // SHA-256 of that of the hashes
+	Variables []CarriedVariable `json:"variables"`
+}
+
+func (v carriedVariables) encode() ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	err := encoder.Encode(v)
+	return out.Bytes(), err
+}
+
+func decodeVariables(text []byte) (v carriedVariables, err error) {
+	if err := json.Unmarshal(text, &v); err != nil {
+		return v, fmt.Errorf("reading the variables: %w", err)
+	}
+	if v.Version > variablesVersion {
+		return v, fmt.Errorf("the variables have the form %d, which this version does not know: use a newer one", v.Version)
+	}
+	return v, nil
+}
+
+// exactly is a value as JSON that exactValue reads to the same: a number with a point is
+// none without.
+func exactly(value any) (json.RawMessage, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(pointed(value)); err != nil {
+		return nil, err
+	}
+	text := bytes.TrimSpace(out.Bytes())
+	if again, err := exactValue(text); err != nil || !reflect.DeepEqual(again, value) {
+		return nil, errors.New("its value is not UTF-8, which JSON cannot hold")
+	}
+	return text, nil
+}
+
+func pointed(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, item := range v {
+			out[name] = pointed(item)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = pointed(item)
+		}
+		return out
+	case float64:
+		text := strconv.FormatFloat(v, 'g', -1, 64)
+		if !strings.ContainsAny(text, ".e") {
+			text += ".0"
+		}
+		return json.Number(text)
+	default:
+		return v
+	}
+}
+
+func exactValue(text json.RawMessage) (any, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return nil, err
+	}
+	return numbered(value)
+}
+
+func numbered(value any) (_ any, err error) {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, item := range v {
+			if v[name], err = numbered(item); err != nil {
+				return nil, err
+			}
+		}
+	case []any:
+		for i, item := range v {
+			if v[i], err = numbered(item); err != nil {
+				return nil, err
+			}
+		}
+	case json.Number:
+		if strings.ContainsAny(string(v), ".eE") {
+			return v.Float64()
+		}
+		return v.Int64()
+	}
+	return value, nil
+}
+
+// saltedHash identifies the value of a secret variable to those who have the salt.
+func saltedHash(salt []byte, name string, value any) (string, error) {
+	text, err := exactly(value)
+	if err != nil {
+		return "", err
+	}
+	mac := hmac.New(sha256.New, salt)
+	mac.Write([]byte(name + "\x00"))
+	mac.Write(text)
+	return hex.EncodeToString(mac.Sum(nil)), nil
+}
+
+// Variables are those that a revision carries, nil of one that carries none because an
+// older version made it.
+func (t Texts) Variables(files map[string]string) ([]CarriedVariable, error) {
+	v, carried, err := t.variables(files)
+	if err != nil || !carried {
+		return nil, err
+	}
+	return append([]CarriedVariable{}, v.Variables...), nil
+}
+
+func (t Texts) variables(files map[string]string) (v carriedVariables, carried bool, err error) {
+	digest, carried := files[VariablesName]
+	if !carried {
+		return v, false, nil
+	}
+	text, err := t.Load(digest)
+	if err == nil {
+		v, err = decodeVariables(text)
+	}
+	if err != nil {
+		return v, true, fmt.Errorf("variables: %w", err)
+	}
+	return v, true, nil
+}
+
+// Assignments are the variables that a revision carries, with the present values of those
+// that are secret, which must be what they were; nil of one that carries none.
+func (i Inputs) Assignments(t Texts, files map[string]string) ([]manifest.Assignment, error) {
+	carried, ok, err := t.variables(files)
+	if err != nil || !ok {
+		return nil, err
+	}
+	r := references{inputs: i, texts: t, salt: carried.Salt, files: map[string][]manifest.Assignment{}}
+	all := []manifest.Assignment{}
+	for _, v := range carried.Variables {
+		a := manifest.Assignment{Name: v.Name, File: v.File, At: manifest.Position{File: v.File}}
+		switch {
+		case v.Secret != "":
+			a.Value, err = r.value(v)
+		case v.Text != nil:
+			a.Value, a.At.File = *v.Text, "--var "+v.Name
+		default:
+			a.Value, err = exactValue(v.Value)
+		}
+		if err != nil {
+			return nil, &InputError{fmt.Errorf("variable %s: %w", v.Name, err)}
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// references reads the values of secret variables, each file once.
+type references struct {
+	inputs Inputs
+	texts  Texts
+	salt   string // SHA-256 of that of the hashes
+	key    []byte
+	files  map[string][]manifest.Assignment
+}
+
+// value is the present one of a secret variable, which must be what it was.
+func (r *references) value(v CarriedVariable) (any, error) {
+	if r.key == nil {
+		key, err := r.texts.objects.Salt()
+		if err == nil && objects.Hash(key) != r.salt {
+			err = fmt.Errorf("the salt of hashes: it %w", objects.ErrAltered)
+		}
+		if err != nil {
+			return nil, remedied(err)
+		}
+		r.key = key
+	}
+	path := r.inputs.place(v.File)
+	all, read := r.files[path]
+	if !read {
+		var err error
+		if all, err = manifest.AssignmentsIn(path); err != nil {
+			return nil, fmt.Errorf("it is secret, so the revision carries only its hash, and its file cannot be read: %w; %s", err, referenceRemedy)
+		}
+		r.files[path] = all
+	}
+	for _, a := range all {
+		if a.Name != v.Name {
+			continue
+		}
+		hash, err := saltedHash(r.key, a.Name, a.Value)
+		if err != nil {
+			return nil, err
+		}
+		if !hmac.Equal([]byte(hash), []byte(v.Secret)) {
+			return nil, fmt.Errorf("it is secret, so the revision carries only its hash, and it has another value in %s now; %s", path, referenceRemedy)
+		}
+		return a.Value, nil
+	}
+	return nil, fmt.Errorf("it is secret, so the revision carries only its hash, and %s does not set it any more; %s", path, referenceRemedy)
+}
+
+const referenceRemedy = "put the old value back, or make a new revision of the present one"
+
+// place is where a file is that a variable comes from.
+func (i Inputs) place(file string) string {
+	rest, ofHome := strings.CutPrefix(file, "~/")
+	switch {
+	case ofHome:
+		return filepath.Join(i.Home, filepath.FromSlash(rest))
+	case filepath.IsAbs(file):
+		return file
+	default:
+		return filepath.Join(i.Workspace, filepath.FromSlash(file))
+	}
+}
+
+// carry is how a revision carries an assignment whose value may be known, and whether its
+// file lies outside of the workspace.
+func (i Inputs) carry(a manifest.Assignment) (v CarriedVariable, outside bool, err error) {
+	v.Name = a.Name
+	if a.File == "" {
+		text, _ := a.Value.(string)
+		v.Text = &text
+		return v, false, nil
+	}
+	if v.File, outside, err = i.origin(a.File); err == nil {
+		v.Value, err = exactly(a.Value)
+	}
+	return v, outside, err
+}
+
+// origin is how a revision names a file of variables, and whether that is its user's, and
+// not the project's: it lies outside of the workspace, also by a link, or where users
+// configure Deployster.
+func (i Inputs) origin(file string) (name string, outside bool, err error) {
+	name, err = filepath.Abs(file)
+	if err != nil {
+		return "", false, err
+	}
+	real, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return "", false, err
+	}
+	switch info, err := os.Stat(real); {
+	case err != nil:
+		return "", false, err
+	case !info.Mode().IsRegular():
+		return "", false, errors.New("it is no regular file, and would be read again when the revision is applied")
+	}
+	workspace, err := filepath.EvalSymlinks(i.Workspace)
+	if err != nil {
+		return "", false, err
+	}
+	_, inside := within(workspace, real)
+	_, ofUser := within(i.conf(), name)
+	if below, is := within(i.Workspace, name); is && !ofUser {
+		return below, !inside, nil
+	}
+	if below, is := within(i.Home, name); is {
+		return "~/" + below, true, nil
+	}
+	return name, true, nil
+}
+
+// within is the path of a file below a directory, if it is there. Nothing is below "".
+func within(dir, file string) (below string, is bool) {
+	below, err := filepath.Rel(dir, file)
+	return filepath.ToSlash(below), err == nil && dir != "" && filepath.IsLocal(below)
+}

@@ -1,0 +1,154 @@
+package work
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/schema"
+)
+
+// pinned collects and keeps what a revision carries whose manifest is m.yaml.
+func (c checkout) pinned(flags []manifest.VariableFlag, public ...string) (*TaskWorker, Carried, error) {
+	c.Helper()
+	w := c.tasks()
+	w.Home, w.Inputs.Variables = filepath.Join(c.dir, "home"), flags
+	given, err := w.Read(nil)
+	if err != nil {
+		return w, nil, err
+	}
+	text, err := ReadFile(filepath.Join(c.dir, "m.yaml"))
+	if err != nil {
+		c.Fatal(err)
+	}
+	collected, err := Collect(c.dir, nil, given, manifest.Source{Name: "m.yaml", Data: text})
+	if err == nil {
+		err = collected.Pin(Pinning{Inputs: w.Inputs, Texts: w.Texts, Public: public, Schemas: map[string]*schema.Schema{}})
+	}
+	if err != nil {
+		return w, nil, err
+	}
+	w.Inputs.Variables = nil
+	return w, collected.Files, w.Texts.KeepAll(collected.Files)
+}
+
+// values are those of the variables that were carried.
+func (c checkout) values(w *TaskWorker, files Carried) (map[string]any, error) {
+	assigned, err := w.Assignments(w.Texts, files.Digests())
+	if err != nil {
+		return nil, err
+	}
+	in, err := w.Evaluate(LoadOptions{Assigned: assigned, Included: w.Texts.Files(files.Digests())})
+	if err != nil {
+		return nil, err
+	}
+	return in.Set(), nil
+}
+
+const fileOf = "resources: {a: {type: deployster/file, config: {path: a, content: '"
+
+func TestVariablesAreWhatTheyWereInEveryType(t *testing.T) {
+	c := newCheckout(t, map[string]string{
+		"m.yaml":         fileOf + "{{ all }}{{ given }}'}}}",
+		"vars.auto.yaml": "all: {whole: 1, point: 1.0, large: 1e30, small: -0.0, text: '1.0', none: null, yes: true, list: [1, 2.0], part: '{% include \"part\" %}'}\nnobody: 1\n",
+		"part":           "one",
+	})
+	w, files, err := c.pinned([]manifest.VariableFlag{{Name: "given", Value: "1.10"}, {Name: "nothing", Value: "2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := c.values(w, files)
+	if err != nil || len(want) != 2 || want["given"] != "1.10" {
+		t.Fatalf("it carries %v, %v", want, err)
+	}
+	all, _ := want["all"].(map[string]any)
+	if all["point"] != 1.0 || all["whole"] != int64(1) || all["text"] != "1.0" || all["part"] != "one" || !reflect.DeepEqual(all["list"], []any{int64(1), 2.0}) {
+		t.Errorf("it carries %#v", all)
+	}
+	c.write("part", "two")
+	c.write("vars.auto.yaml", "all: [")
+	if got, err := c.values(w, files); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("after files were edited it is %v, %v, want %v", got, err, want)
+	}
+}
+
+func TestASecretVariableIsCarriedAsAReference(t *testing.T) {
+	c := newCheckout(t, map[string]string{
+		"m.yaml": "resources: {a: {type: deployster/command, config: {image: i, check: ['{{ plain }}'], apply: ['true'], env: '{{ env }}'}}," +
+			" b: {type: other/type:1, config: {x: '{{ unknown }}'}}, c: {type: deployster/file, config: {path: a, content: '{{ linked }}{{ mine }}{{ named }}'}}}",
+		"vars.auto.yaml":                  "plain: 1\nenv: {A: '{{ deep }}'}\nunknown: hush-1\n",
+		"vars.a.auto.yaml":                "plain: hush-no\n",
+		"given.yaml":                      "deep: hush-2\n",
+		"home/.deployster/vars.auto.yaml": "mine: hush-3\nnamed: public\n",
+	})
+	outside := filepath.Join(t.TempDir(), "vars.yaml")
+	if err := os.WriteFile(outside, []byte("linked: hush-4\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.link("vars.z.auto.yaml", outside)
+	w, files, err := c.pinned([]manifest.VariableFlag{{File: filepath.Join(c.dir, "given.yaml")}}, "named")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(files[VariablesName])
+	for _, hidden := range []string{"hush-1", "hush-2", "hush-3", "hush-4"} {
+		if strings.Contains(text, hidden) {
+			t.Errorf("%s is in\n%s", hidden, text)
+		}
+	}
+	for _, known := range []string{`"hush-no"`, `"public"`, `"~/.deployster/vars.auto.yaml"`, `"given.yaml"`, `"vars.z.auto.yaml"`} {
+		if !strings.Contains(text, known) {
+			t.Errorf("%s is not in\n%s", known, text)
+		}
+	}
+	wantRefused := func(want string) {
+		t.Helper()
+		if _, err := w.Assignments(w.Texts, files.Digests()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if _, err := w.Assignments(w.Texts, files.Digests()); err != nil {
+		t.Fatal(err)
+	}
+	c.write("given.yaml", "# with a remark\ndeep: hush-2\nmore: 1\n")
+	if _, err := w.Assignments(w.Texts, files.Digests()); err != nil {
+		t.Errorf("what else is in the file counts: %v", err)
+	}
+	c.write("given.yaml", "deep: hush-5\n")
+	wantRefused("variable deep: it is secret, so the revision carries only its hash, and it has another value in " + filepath.Join(c.dir, "given.yaml"))
+	c.write("given.yaml", "more: 1\n")
+	wantRefused("does not set it any more")
+	c.write("given.yaml", "deep: [")
+	wantRefused("cannot be read")
+	c.write("given.yaml", "deep: hush-2\n")
+	if err := os.Remove(filepath.Join(c.dir, ".deployster", "objects", "salt")); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused("is missing: put it back")
+	if _, err := w.Texts.objects.MakeSalt(); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused("is not what it was")
+}
+
+func TestWhatCannotBeReadAgainIsNotReferredTo(t *testing.T) {
+	c := newCheckout(t, map[string]string{
+		"m.yaml": "resources: {a: {type: deployster/command, config: {image: i, check: ['{{ bytes }}'], apply: ['true'], env: {A: '{{ given }}'}}}}",
+	})
+	var invalid *InputError
+	_, _, err := c.pinned([]manifest.VariableFlag{{Name: "given", Value: "hush"}})
+	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), "m.yaml:1:") || !strings.Contains(err.Error(), "resources.a.config.env.A: is secret and reads --var given") || strings.Contains(err.Error(), "hush") {
+		t.Errorf("of a secret --var: %v", err)
+	}
+	if _, files, err := c.pinned([]manifest.VariableFlag{{Name: "given", Value: "hush"}}, "given"); err != nil || !strings.Contains(string(files[VariablesName]), "hush") {
+		t.Errorf("of one that is none: %v", err)
+	}
+	c.write("vars.auto.yaml", "bytes: '{% include name %}'\n")
+	if _, _, err := c.pinned(nil); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "vars.auto.yaml:1:1: bytes: it includes a file whose name is known only when") {
+		t.Errorf("of what may be any file: %v", err)
+	}
+}

@@ -1,0 +1,169 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/interrupt"
+	"github.com/deployster-go/deployster/internal/cli/session"
+	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/runner"
+	"github.com/deployster-go/deployster/schema"
+)
+
+// draft is a definition that is to be a revision, with the files that it is to carry and
+// the hosts that it selects at present.
+type draft struct {
+	*definition.Definition
+	files     work.Carried
+	collected *work.Collection // whose variables are to be carried; nil where they stay what they were
+	hosts     []string
+}
+
+// collect makes a definition one of the present variables, and of the present texts of its
+// manifest and of all that these include.
+func collect(a *app.App, d *definition.Definition, flags workFlags) (*work.Collection, error) {
+	text, err := work.ReadFile(filepath.Join(a.Workspace, filepath.FromSlash(d.Task.Manifest)))
+	if err != nil {
+		return nil, exit.Invalid(err)
+	}
+	return collectOf(a, d, text, nil, flags)
+}
+
+// collectOf is collect with a text of the manifest. With kept, which another revision
+// carries, it has what it includes.
+func collectOf(a *app.App, d *definition.Definition, text []byte, kept work.Carried, flags workFlags) (*work.Collection, error) {
+	given, err := session.Assignments(a, flags.Input, work.TaskVariables(environment.Task{}, work.NewHosts(flags.Inventory)))
+	if err != nil {
+		return nil, err
+	}
+	collected, err := work.Collect(a.Workspace, kept, given, manifest.Source{Name: d.Task.Manifest, Data: text})
+	if err != nil {
+		return nil, err
+	}
+	carry(d, collected.Files)
+	return collected, nil
+}
+
+// carry makes a definition one that carries files.
+func carry(d *definition.Definition, files work.Carried) {
+	d.Task.Includes = files.Digests()
+	d.Task.Digest = d.Task.Includes[d.Task.Manifest]
+	delete(d.Task.Includes, d.Task.Manifest)
+}
+
+// carried are the files of a definition that a revision carries. One of a former version
+// may carry its manifest only, and no variables: these are taken as they are now.
+func carried(a *app.App, d *definition.Definition, flags workFlags) (work.Carried, *work.Collection, error) {
+	texts, err := a.Texts()
+	if err != nil {
+		return nil, nil, err
+	}
+	files, err := texts.LoadAll(work.TaskFiles(d.Task))
+	if err != nil {
+		return nil, nil, err
+	}
+	_, variables := files[work.VariablesName]
+	if variables && len(flags.Input.Variables) == 0 {
+		return files, nil, nil
+	}
+	text, kept := files[d.Task.Manifest], files
+	if d.Task.Includes == nil {
+		kept = nil
+	}
+	collected, err := collectOf(a, d, text, kept, flags)
+	if err != nil {
+		return nil, nil, err
+	}
+	return collected.Files, collected, nil
+}
+
+// record has a draft recorded by a command. base is the revision that it is made from,
+// nil of the first.
+func record(
+	ctx context.Context, a *app.App, e *query.Environments, c environment.Command, d draft, base *definition.Definition, flags workFlags,
+) ([]deploylog.Event, error) {
+	things, err := session.Things(a, flags.WorkerFlags, d.files)
+	if err != nil {
+		return nil, err
+	}
+	e.Identify(things)
+	if err := e.Overlaps(d.Definition, d.hosts); err != nil {
+		return nil, err
+	}
+	var schemas map[string]*schema.Schema
+	ofTask := func(c definition.Difference) bool { return strings.HasPrefix(c.Path, "task.") }
+	if base == nil || d.collected != nil || slices.ContainsFunc(definition.Diff(base, d.Definition), ofTask) {
+		schemas, err = checkTask(ctx, a, e.Log, d, base, flags)
+		if errors.Is(err, work.ErrNoHostAnswers) && base != nil && sameFiles(base, d.Definition) && !addsVariables(base, d.Definition) {
+			fmt.Fprintf(a.Err, "note: %s\n", view.Clean(err.Error())) // it could be, when the base was made
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	if err := keep(a, d, schemas, flags); err != nil {
+		return nil, err
+	}
+	events, err := e.Command(ctx, d.Name, c, d.hosts...)
+	if err == nil {
+		noticeSurprises(a, d)
+	}
+	return events, err
+}
+
+// keep keeps all that a draft carries.
+func keep(a *app.App, d draft, schemas map[string]*schema.Schema, flags workFlags) error {
+	if d.collected != nil {
+		pinning, err := session.Pinning(a, flags.Input, flags.allowLogged)
+		if err != nil {
+			return err
+		}
+		pinning.Schemas = schemas
+		if err := d.collected.Pin(pinning); err != nil {
+			return err
+		}
+		carry(d.Definition, d.files)
+	}
+	texts, err := a.Texts()
+	if err != nil {
+		return err
+	}
+	return texts.KeepAll(d.files)
+}
+
+// checkTask makes sure that the manifest of a draft is sound, and what it makes can be
+// removed again. It returns what types say of their configurations.
+func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d draft, base *definition.Definition, flags workFlags) (schemas map[string]*schema.Schema, err error) {
+	ctx, signals := interrupt.Handle(ctx, func(string) {})
+	defer signals.Done()
+	workers, err := session.OpenWorkers(ctx, a, log, flags.WorkerFlags, a.Err)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, workers.Close(ctx)) }()
+	asking, cancel := signals.Context(ctx)
+	defer cancel()
+	w := work.Draft{Definition: d.Definition, Files: d.files, Hosts: d.hosts}
+	if d.collected != nil {
+		w.Assigned, w.Unread = append([]manifest.Assignment{}, d.collected.Assignments...), d.collected.Unread
+	}
+	schemas, err = workers.Tasks.Removable(asking, w, func(unread []manifest.Problem) error {
+		return session.WarnUnread(a, unread, flags.Input.Strict)
+	}, func(uses []runner.SecretUse) error { return flags.refuseLogged(uses, d, base) })
+	if signals.Interrupted() {
+		return nil, exit.Reported(runner.ErrInterrupted)
+	}
+	return schemas, err
+}

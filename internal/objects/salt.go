@@ -1,0 +1,82 @@
+package objects
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/deployster-go/deployster/internal/atomicfile"
+)
+
+// saltSize is how many bytes a salt has.
+const saltSize = 32
+
+func (s Store) saltPath() string { return filepath.Join(filepath.Dir(s.dir), "salt") }
+
+// Salt is the key of hashes of what must not be known to those who see the hash. There is
+// one for all objects, and it is kept beside them. It fails with ErrMissing where nobody
+// has made it.
+func (s Store) Salt() ([]byte, error) {
+	path := s.saltPath()
+	info, err := os.Lstat(path) // opening a pipe would wait for its writer
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the salt of hashes: %w", unread(path, err))
+	case !info.Mode().IsRegular() || info.Size() != 2*saltSize:
+		return nil, fmt.Errorf("the salt of hashes: %s %w", path, ErrAltered)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("the salt of hashes: %w", err)
+	}
+	salt, err := hex.DecodeString(string(text))
+	if err != nil || len(salt) != saltSize {
+		return nil, fmt.Errorf("the salt of hashes: %s %w", path, ErrAltered)
+	}
+	return salt, nil
+}
+
+// MakeSalt is Salt, which is made, durably, when there is none.
+func (s Store) MakeSalt() ([]byte, error) {
+	salt, err := s.Salt()
+	if !errors.Is(err, ErrMissing) {
+		return salt, err
+	}
+	if err := s.writeSalt(); err != nil {
+		return nil, fmt.Errorf("making the salt of hashes: %w", err)
+	}
+	return s.Salt()
+}
+
+// writeSalt makes a salt, unless another process is first.
+func (s Store) writeSalt() error {
+	if err := s.makeDirectories(); err != nil {
+		return err
+	}
+	f, err := atomicfile.Create(s.saltPath())
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	s.give(f.File, true)
+	var salt [saltSize]byte
+	if _, err := rand.Read(salt[:]); err != nil {
+		return err
+	}
+	if _, err := f.WriteString(hex.EncodeToString(salt[:])); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), s.saltPath()); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	outer := filepath.Dir(s.dir)
+	return cmp.Or(atomicfile.SyncDir(outer), atomicfile.SyncDir(filepath.Dir(outer)))
+}
