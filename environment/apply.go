@@ -112,7 +112,7 @@ func (s *State) applyStarted(e deploylog.Event, p payload) {
 		r.replaced, r.undeployed, r.reverted = false, false, false
 	}
 	s.deployments = append(s.deployments, Deployment{
-		ID: e.Deployment, Kind: cmp.Or(p.Kind, ByDeploy), Revision: number, Automatic: p.Automatic, Status: DeploymentRunning, By: p.By, Reason: p.Reason, Step: p.Step, Tolerates: p.Tolerates,
+		ID: e.Deployment, Kind: cmp.Or(p.Kind, ByDeploy), Revision: number, Automatic: p.Automatic, Only: p.Only, Status: DeploymentRunning, By: p.By, Reason: p.Reason, Step: p.Step, Tolerates: p.Tolerates,
 		Seq: e.Seq, Started: e.CreatedAt, Since: e.Seq, Configuration: p.Change.apply(r.Definition.Deployment),
 	})
 	known := s.hostsKnown && s.definition() != nil && s.definition().InstanceGroup.Query == r.Definition.InstanceGroup.Query
@@ -120,6 +120,10 @@ func (s *State) applyStarted(e deploylog.Event, p payload) {
 	clear(s.attempts)
 	s.attempts[e.Name] = e.Attempt
 	s.finished, s.started, s.pause, s.kept, s.waiting, s.lastProgress, s.resumed = false, false, nil, nil, time.Time{}, e.CreatedAt, time.Time{}
+	s.only = make(map[string]bool, len(p.Only))
+	for _, name := range p.Only {
+		s.only[name] = true
+	}
 	for _, h := range s.hosts {
 		h.started = false
 		h.setAbsent(false)

@@ -121,6 +121,7 @@ type payload struct {
 	Automatic  bool                   `json:"automatic,omitempty"`
 	Hosts      *[]string              `json:"hosts,omitempty"` // nil is unknown
 	Drain      bool                   `json:"drain,omitempty"` // the tasks of the hosts are terminated
+	Only       []string               `json:"only,omitempty"`  // hosts that are restarted
 	Joined     []string               `json:"joined,omitempty"`
 	Left       []string               `json:"left,omitempty"`
 	Lost       []string               `json:"lost,omitempty"`

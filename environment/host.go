@@ -104,6 +104,9 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 	if h.desired {
 		current = h.find(s.activeTask())
 	}
+	if current != nil && s.outdated(h, current) {
+		current = nil
+	}
 	var task *task // which the next step is done with; nil for the Start of a new one
 	st.class, st.kind, task = s.nextAction(h, current)
 	st.settled = st.kind == "" || st.kind == Start && task != nil && task.available() // drift is repaired while the deployment proceeds

@@ -34,6 +34,8 @@ func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 		return s.deploy(c, now)
 	case Rollback:
 		return s.rollback(c, now)
+	case Restart:
+		return s.restart(c, now)
 	case Pause:
 		return s.proposePause(c)
 	case Resume:
@@ -156,6 +158,7 @@ func (s *State) checkRevision(revision int) error {
 type deploymentRequest struct {
 	kind       DeploymentKind
 	revision   int
+	only       []string // hosts that are restarted; none is all
 	change     Change
 	hosts      *[]string // nil is unknown
 	automatic  bool
@@ -183,8 +186,12 @@ func (s *State) startChecked(d deploymentRequest, now time.Time) ([]deploylog.Ev
 		because = fmt.Sprintf(" but for those that are cordoned and have no healthy task (%s)", phrase.First(down, named))
 		uncordon = fmt.Sprintf(", deployster env uncordon %s HOST", s.name)
 	}
-	return nil, refusal.New(NoDisruptionAllowed, "revision %d cannot be deployed like that: Replace stops a task before it starts another, and with a %s none of %s may be without one%s; %s%s, or --method Surge, would let it proceed",
-		d.revision, setting, phrase.Count(n, "host"), because, remedy(config, n, len(down)+1), uncordon)
+	verb, surge := "deployed", ", or --method Surge,"
+	if d.kind == ByRestart {
+		verb, surge = "restarted", ""
+	}
+	return nil, refusal.New(NoDisruptionAllowed, "revision %d cannot be %s like that: Replace stops a task before it starts another, and with a %s none of %s may be without one%s; %s%s%s would let it proceed",
+		d.revision, verb, setting, phrase.Count(n, "host"), because, remedy(config, n, len(down)+1), uncordon, surge)
 }
 
 // remedy is the flag that lets so many of n hosts be without a healthy task.
@@ -208,7 +215,7 @@ func (s *State) blockedByHealthy(d deploymentRequest) bool {
 		if h == nil || h.lost || h.cordon != nil {
 			continue
 		}
-		if current := h.find(s.taskOf(d.revision)); h.availableTasks() > 0 && (current == nil || !current.available()) {
+		if current := h.find(s.taskOf(d.revision)); h.availableTasks() > 0 && (current == nil || !current.available() || d.restarts(name)) {
 			return true
 		}
 	}
@@ -238,7 +245,7 @@ const maxHosts = 256 << 10
 
 // startEvents ends the active deployment, if it has not finished, and starts another.
 func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploylog.Event) {
-	p := payload{Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Step: d.step, Hosts: d.hosts}
+	p := payload{Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Step: d.step, Hosts: d.hosts, Only: d.only}
 	var held hold
 	var kept []string
 	if d.hosts != nil {

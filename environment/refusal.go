@@ -29,6 +29,9 @@ const (
 	NotPaused           refusal.Code = "not-paused"
 	NothingToConfirm    refusal.Code = "nothing-to-confirm"
 	OthersWouldLeave    refusal.Code = "others-would-leave" // than those for which it holds
+	NotFinished         refusal.Code = "not-finished"       // a deployment
+	UnknownHost         refusal.Code = "unknown-host"
+	HostCordoned        refusal.Code = "host-cordoned"
 	NoHostNamed         refusal.Code = "no-host-named"
 	UnknownCommand      refusal.Code = "unknown-command"
 )

@@ -50,6 +50,7 @@ type DeploymentKind string
 const (
 	ByDeploy   DeploymentKind = "deploy"
 	ByRollback DeploymentKind = "rollback"
+	ByRestart  DeploymentKind = "restart" // of the active revision
 	ByDelete   DeploymentKind = "delete"
 )
 
@@ -70,6 +71,7 @@ type Deployment struct {
 	Kind          DeploymentKind           `json:"kind"`
 	Revision      int                      `json:"revision,omitempty"`
 	Automatic     bool                     `json:"automatic,omitempty"` // a rollback by auto_rollback
+	Only          []string                 `json:"only,omitempty"`      // hosts that are restarted; none is all
 	Status        DeploymentStatus         `json:"status"`
 	By            string                   `json:"by,omitempty"`
 	Reason        string                   `json:"reason,omitempty"`

@@ -60,6 +60,7 @@ func (n *naive) start(s *simulation, e deploylog.Event, p payload) {
 	}
 	f := &inForce{
 		id: e.Deployment, kind: p.Kind, revision: number(e), progress: e.CreatedAt, moved: true, late: map[place]bool{}, counted: map[string]bool{}, automatic: p.Automatic, tolerates: p.Tolerates,
+		seq: e.Seq, only: p.Only,
 		configuration: p.Change.apply(n.revisions[number(e)-1].Deployment),
 	}
 	f.task = n.tasks[f.revision-1]
@@ -114,6 +115,7 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 			s.fail("%s finishes, and has not come to its end", f.id)
 		}
 		n.leftBehind(s, p)
+		n.allRestarted(s)
 		f.reached, f.stuck, n.active = true, false, f.revision
 		n.good = append(n.good, f.revision)
 		f.configuration = n.revisions[f.revision-1].Deployment // what was for the deployment only has ended with it
@@ -135,6 +137,20 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 		n.noteHosts(s, e, p)
 	default:
 		s.fail("there is no event %s", e.Name)
+	}
+}
+
+// allRestarted wants a restart to have started all tasks anew, and tells of it.
+func (n *naive) allRestarted(s *simulation) {
+	f := n.force
+	if f.kind != ByRestart {
+		return
+	}
+	s.tally["restarted"]++
+	for _, h := range n.there(func(h *naiveHost) bool { return h.wanted && !n.unsettled(h) && !n.cordoned(h) }) {
+		if t := h.tasks[f.task]; t == nil || t.made < f.seq && (f.only == nil || slices.Contains(f.only, h.name)) {
+			s.fail("%s finishes, and the task on %s was not started anew", f.id, h.name)
+		}
 	}
 }
 
@@ -362,6 +378,7 @@ func (t *naiveTask) note(e deploylog.Event) {
 	}
 	switch e.Name {
 	case EventTaskStarted:
+		t.made = e.Seq
 		if t.firstBy != e.Deployment {
 			t.firstBy, t.first = e.Deployment, e.CreatedAt
 		}

@@ -29,6 +29,8 @@ type naive struct {
 
 // inForce is a deployment.
 type inForce struct {
+	seq                            int64
+	only                           []string // hosts that are restarted; nil is all
 	id                             string
 	kind                           DeploymentKind
 	revision                       int
@@ -56,7 +58,8 @@ type naiveHost struct {
 }
 
 type naiveTask struct {
-	of       int // revision that has it
+	made     int64 // event with which it was started, the last time
+	of       int   // revision that has it
 	status   TaskStatus
 	vain     bool   // it was tried in vain to terminate it
 	failures int    // in a row
@@ -179,7 +182,16 @@ func (n *naive) mine(h *naiveHost) *naiveTask {
 	if !h.wanted {
 		return nil
 	}
-	return h.tasks[n.force.task]
+	if t := h.tasks[n.force.task]; !n.outdated(h, t) {
+		return t
+	}
+	return nil
+}
+
+// outdated reports whether a task is to be ended and started anew by a restart.
+func (n *naive) outdated(h *naiveHost, t *naiveTask) bool {
+	f := n.force
+	return t != nil && f.kind == ByRestart && !f.reached && t.made < f.seq && (f.only == nil || slices.Contains(f.only, h.name))
 }
 
 // failed are the hosts that count against max_failed.

@@ -27,7 +27,9 @@ func (s *simulation) people() {
 
 func (s *simulation) act() {
 	newest := len(s.naive.revisions)
-	switch n := s.IntN(24); {
+	switch n := s.IntN(26); {
+	case n >= 24:
+		s.restart()
 	case n >= 20:
 		s.maintain()
 	case n < 8:
@@ -109,6 +111,15 @@ func (s *simulation) rollback(revision int) {
 		r.Change = Change{Method: &surge}
 		s.command(r)
 	}
+}
+
+// restart starts all tasks anew, or those of a host.
+func (s *simulation) restart() {
+	r := Restart{Change: s.change(), Hosts: s.selected(s.told.Query()), By: "alice@host"}
+	if r.Change.Method = nil; len(r.Hosts) > 0 && s.chance(0.4) {
+		r.Only = []string{pick(s, r.Hosts...)}
+	}
+	s.command(r)
 }
 
 // maintain cordons a host, drains it, or brings one back.

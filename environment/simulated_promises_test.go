@@ -130,7 +130,7 @@ func (n *naive) begins(s *simulation, step Step) {
 func (n *naive) keepsUnchanged(s *simulation, step Step) {
 	f, h := n.force, n.host(step.Host)
 	t := h.tasks[step.Revision]
-	if f.kind == ByDelete || n.cordons[h.name] || !h.wanted || !t.up() || !same(n.revisions[step.Revision-1].Task, n.revisions[f.revision-1].Task) {
+	if f.kind == ByDelete || n.cordons[h.name] || n.outdated(h, t) || !h.wanted || !t.up() || !same(n.revisions[step.Revision-1].Task, n.revisions[f.revision-1].Task) {
 		return
 	}
 	if step.Kind == Terminate || t.status != TaskDrifted {

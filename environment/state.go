@@ -33,7 +33,8 @@ type State struct {
 	cordonings int                // how many events there were of that
 
 	// Of the active deployment.
-	active       *Deployment // the last of the deployments; nil before the first, and once deleted
+	active       *Deployment     // the last of the deployments; nil before the first, and once deleted
+	only         map[string]bool // hosts that it restarts; none is all
 	attempts     map[string]int
 	hostsKnown   bool
 	finished     bool

@@ -12,6 +12,7 @@ type task struct {
 	of           int // revision whose task it is now, which may be a later one with the same task
 	status       TaskStatus
 	seq          int64
+	made         int64 // event with which it was started, the last time
 	since        time.Time
 	deployment   string // of the last step
 	attempt      int    // of it
@@ -55,6 +56,9 @@ func (t *task) apply(e deploylog.Event) (gone bool) {
 	case EventTaskStarted, EventTaskTerminating:
 		if t.deployment != e.Deployment {
 			t.firstStarted = time.Time{}
+		}
+		if e.Name == EventTaskStarted {
+			t.made = e.Seq
 		}
 		if e.Name == EventTaskStarted && t.firstStarted.IsZero() {
 			t.firstStarted = e.CreatedAt

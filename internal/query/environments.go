@@ -282,7 +282,7 @@ func outcome(s *environment.State, id string) (d environment.Deployment, over bo
 		switch {
 		case i < len(all) && all[i].Automatic:
 			failure = fmt.Errorf("deployment %s was stuck, and was rolled back to revision %d", d.ID, all[i].Revision)
-		case i < len(all) && all[i].Kind == environment.ByDeploy && all[i].Revision == d.Revision:
+		case i < len(all) && all[i].Revision == d.Revision && (all[i].Kind == environment.ByRestart || all[i].Kind == environment.ByDeploy && d.Kind != environment.ByRestart):
 			// It brings about what was waited for.
 		default:
 			return d, true, fmt.Errorf("deployment %s has not finished: %s", d.ID, d.Cause)

@@ -27,6 +27,7 @@ type deployOptions struct {
 	command                    string // as it is typed
 	purpose                    string // of --revision
 	lastGood                   bool   // without --revision it is the last good one
+	active                     bool   // it is the active one
 	meansLastGood              bool   // and it was not given
 	revision                   int
 	method                     string
@@ -40,15 +41,18 @@ type deployOptions struct {
 
 func (o *deployOptions) register(c *cobra.Command) {
 	flags := c.Flags()
-	flags.IntVar(&o.revision, "revision", 0, o.purpose)
-	flags.StringVar(&o.method, "method", "", "for this deployment: Replace or Surge")
 	flags.IntVar(&o.minHealthyPercent, "min-healthy-percent", 0, "for this deployment: how many of the hosts keep a healthy task, in percent")
-	flags.IntVar(&o.maxOver, "max-over", 0, "for this deployment: how many hosts have two tasks at once, at most (Surge)")
 	flags.StringVar(&o.maxUnavailable, "max-unavailable", "", "for this deployment: how many hosts may be without a healthy task, such as 2 or 10%")
-	flags.StringVar(&o.maxSurge, "max-surge", "", "for this deployment: how many hosts have two tasks at once, at most, such as 2 or 10% (Surge)")
 	flags.BoolVar(&o.wait, "wait", false, "follow the deployment to its end, and run a controller where none is at work")
 	arguments.RegisterReason(c, &o.reason)
 	o.work.registerWatch(c)
+	if o.active {
+		return
+	}
+	flags.IntVar(&o.revision, "revision", 0, o.purpose)
+	flags.StringVar(&o.method, "method", "", "for this deployment: Replace or Surge")
+	flags.IntVar(&o.maxOver, "max-over", 0, "for this deployment: how many hosts have two tasks at once, at most (Surge)")
+	flags.StringVar(&o.maxSurge, "max-surge", "", "for this deployment: how many hosts have two tasks at once, at most, such as 2 or 10% (Surge)")
 	_ = c.RegisterFlagCompletionFunc("method", cobra.FixedCompletions([]string{string(definition.Replace), string(definition.Surge)}, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -56,7 +60,7 @@ func (o *deployOptions) register(c *cobra.Command) {
 func (o *deployOptions) complete(c *cobra.Command, name string) error {
 	o.name, o.command = name, c.Parent().Name()+" "+c.Name()
 	switch given := c.Flags().Changed("revision"); {
-	case !given && o.lastGood:
+	case !given && (o.lastGood || o.active):
 	case given && o.revision < 1:
 		return exit.Usage("--revision %d: revisions are numbered from 1", o.revision)
 	case !given:
@@ -173,7 +177,14 @@ The command sets the desired state; see "env deploy", also for --wait.`,
 // runDeploy starts a deployment, and follows it where that is asked for.
 func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(o deployOptions, hosts []string) environment.Command) error {
 	return withEnvironment(ctx, a, o.name, func(e *query.Environments) error {
-		if o.revision == 0 {
+		switch {
+		case o.active:
+			number, err := activeRevision(e, o.name)
+			if err != nil {
+				return err
+			}
+			o.revision = number
+		case o.revision == 0:
 			good, err := e.LastGood(o.name)
 			if err != nil {
 				return err
