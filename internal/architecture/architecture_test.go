@@ -96,7 +96,7 @@ var never = map[string][]string{
 
 // maxLines is how large a package may be outside of its tests, so that one reader
 // can hold it in mind. The command line is many commands of one shape.
-const maxLines = 4000
+const maxLines = 4600
 
 func TestNoPackageIsTooLarge(t *testing.T) {
 	for _, p := range list(t) {
