@@ -126,7 +126,7 @@ func (w *world) story() string {
 	var b strings.Builder
 	for _, e := range w.log {
 		fmt.Fprintf(&b, "%3d %s %s %s %d", e.Seq, e.Deployment, e.Target, e.Name, e.Attempt)
-		if e.Name == EventDefined || e.Name == EventMembersChanged || e.Name == EventMembersHeld {
+		if e.Name == EventDefined || e.Name == EventMembersChanged || e.Name == EventMembersHeld || e.Name == EventStepsBegun || e.Name == EventStepsEnded {
 			fmt.Fprintf(&b, " %s", e.Data)
 		}
 		b.WriteByte('\n')

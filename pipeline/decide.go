@@ -33,9 +33,9 @@ func (s *State) doable(yield func(Step) bool) {
 	if s.currentLayout() == nil {
 		return
 	}
-	held, newest := s.batchHolders(), s.newestAt()
+	held, stragglers, newest := s.batchHolders(), s.stragglers(), s.newestAt()
 	for _, d := range s.deployments {
-		w := s.walkOf(d, held, yield, nil)
+		w := s.walkOf(d, held, stragglers, yield, nil)
 		w.superseded = s.supersededBy(d, newest)
 		if d.status == Running && !w.walk() {
 			return
@@ -84,16 +84,46 @@ type walk struct {
 	l          *layout
 	d          *deployment
 	holders    []*deployment // by batch
+	stragglers [][]*Work     // by batch
+	work       *underway
 	yield      func(Step) bool
 	superseded string               // by which revision
 	keptOut    func(stage int) bool // it must not be entered
+	awaits     func(Step, *Work)    // is called with what would be yielded but for work; may be nil
 	pipeline   deploylog.Target
+}
+
+// unless yields a step, unless it has to wait for the end of work.
+func (w *walk) unless(work *Work, step Step) bool {
+	if work == nil {
+		return w.yield(step)
+	}
+	if w.awaits != nil {
+		w.awaits(step, work)
+	}
+	return true
+}
+
+// own is the first work of the deployment that is such.
+func (w *walk) own(such func(*Work) bool) *Work {
+	return w.work.first(func(o *Work) bool { return o.Deployment == w.d.id && such(o) })
+}
+
+// beside is work at the target of a step that is not its own: a host does one thing of a
+// pipeline at a time.
+func (w *walk) beside(step Step) *Work {
+	if len(w.work.at) == 0 || w.work.at[step.Target] == 0 || isFailure(step.Event) {
+		return nil
+	}
+	return w.work.first(func(o *Work) bool {
+		return o.Target == step.Target && (o.Deployment != step.Deployment || o.Event != step.Event)
+	})
 }
 
 // walkOf is the walk through a deployment. What does not begin because it is paused is not
 // yielded; kept, unless it is nil, is called with its stage, and why.
-func (s *State) walkOf(d *deployment, holders []*deployment, yield func(Step) bool, kept func(stage int, why Reason)) walk {
-	w := walk{l: s.layout, d: d, holders: holders, pipeline: s.target, yield: yield, keptOut: func(i int) bool {
+func (s *State) walkOf(d *deployment, holders []*deployment, stragglers [][]*Work, yield func(Step) bool, kept func(stage int, why Reason)) walk {
+	w := walk{l: s.layout, d: d, holders: holders, stragglers: stragglers, work: &s.work, pipeline: s.target, yield: yield, keptOut: func(i int) bool {
 		_, is := s.keptOut(d, i)
 		return is
 	}}
@@ -136,7 +166,7 @@ func (w *walk) walk() bool {
 		}
 	}
 	if w.d.left == 0 {
-		return w.yield(w.step(w.pipeline, pipelineFinished))
+		return w.unless(w.own(func(*Work) bool { return true }), w.step(w.pipeline, pipelineFinished))
 	}
 	for i := range w.l.stages {
 		run := &w.d.stages[i]
@@ -146,8 +176,8 @@ func (w *walk) walk() bool {
 			if !w.stage(i) {
 				return false
 			}
-		case w.d.reached(&w.l.stages[i]) && !w.keptOut(i) && w.enter(i):
-			if !w.yield(w.inStage(i, stageStarted)) {
+		case w.d.reached(&w.l.stages[i]) && !w.keptOut(i):
+			if !w.enter(i) {
 				return false
 			}
 		}
@@ -169,13 +199,18 @@ func (d *deployment) reached(stage *stageLayout) bool {
 func (w *walk) enter(i int) bool {
 	for _, b := range w.l.stages[i].opens {
 		if w.holders[b] != nil {
-			return false
+			return true
+		}
+	}
+	for _, b := range w.l.stages[i].opens {
+		if work := straggler(w.stragglers, b, w.d); work != nil {
+			return w.unless(work, w.inStage(i, stageStarted))
 		}
 	}
 	for _, b := range w.l.stages[i].opens {
 		w.holders[b] = w.d
 	}
-	return true
+	return w.yield(w.inStage(i, stageStarted))
 }
 
 func (w *walk) inStage(i int, event string) Step {
@@ -207,7 +242,7 @@ func (w *walk) stage(i int) bool {
 	case stage.Environment != "" && !run.marks.has(EventDeployed):
 		work := w.inStage(i, EventDeployed)
 		work.Environment = stage.Environment
-		return w.yield(w.tried(work))
+		return w.unless(w.beside(work), w.tried(work))
 	case manifest != "" && !run.marks.has(EventApplied):
 		work := w.inStage(i, EventApplied)
 		as := w.d.applies(stage.unit, manifest)
@@ -219,9 +254,19 @@ func (w *walk) stage(i int) bool {
 				}
 			}
 		}
-		return w.yield(w.tried(work))
+		return w.unless(w.beside(work), w.tried(work))
 	}
-	return w.yield(w.inStage(i, stageFinished))
+	return w.finishStage(i)
+}
+
+// finishStage yields that a stage is finished, unless something of the revision is still
+// being done there.
+func (w *walk) finishStage(i int) bool {
+	end := w.inStage(i, stageFinished)
+	if w.l.stages[i].Deploy != nil {
+		end.Skipped = w.skipped(i)
+	}
+	return w.unless(w.own(func(o *Work) bool { return o.place.stage == i }), end)
 }
 
 // awaits reports whether an artifact is missing. A kind that was introduced after
@@ -242,9 +287,7 @@ func (w *walk) deploy(i int) bool {
 		finished = finished && run.groups[g].finished
 	}
 	if finished {
-		end := w.inStage(i, stageFinished)
-		end.Skipped = w.skipped(i)
-		return w.yield(end)
+		return w.finishStage(i)
 	}
 	for g := range stage.groups {
 		if !run.groups[g].finished && !w.group(i, g) {
@@ -273,10 +316,10 @@ func (w *walk) group(i, g int) bool {
 	case run.open == 0:
 		end := marker(groupFinished)
 		end.Skipped = w.skipped(i, g)
-		return w.yield(end)
+		return w.unless(w.own(func(o *Work) bool { return o.place.stage == i && o.place.group == g }), end)
 	}
 	for h := run.head; h != none; h = run.hosts[h].next {
-		if !w.yield(w.host(place{i, g, int(h)})) {
+		if step := w.host(place{i, g, int(h)}); !w.unless(w.beside(step), step) {
 			return false
 		}
 	}

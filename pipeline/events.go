@@ -25,7 +25,7 @@ const (
 	EventApplied        = "stage-manifest-applied"
 	EventDeployed       = "stage-environment-deployed"
 	EventStepsBegun     = "pipeline-steps-begun" // their work; see Begun
-	EventStepsEnded     = "pipeline-steps-ended" // work that ended without an event of its step; see TryFailed
+	EventStepsEnded     = "pipeline-steps-ended" // work that ended without an event of its step; see TryFailed and Settled
 	EventPaused         = "pipeline-paused"
 	EventResumed        = "pipeline-resumed"
 	EventStagePaused    = "stage-paused"
@@ -99,7 +99,7 @@ type payload struct {
 	Nothing      bool                   `json:"nothing_applied,omitempty"` // it came without any
 	Reason       string                 `json:"reason,omitempty"`
 	Error        string                 `json:"error,omitempty"`
-	Steps        []work                 `json:"steps,omitempty"`
+	Steps        []stepWork             `json:"steps,omitempty"`
 	Try          int                    `json:"try,omitempty"` // that failed for good
 }
 

@@ -43,6 +43,7 @@ type revision struct {
 	completed map[entry]int64
 	failed    map[entry]int64 // of the present attempt
 	tries     map[entry][]time.Time
+	works     map[entry]bool // what is being done
 }
 
 // newNaive returns a pipeline without any events.
@@ -57,7 +58,6 @@ func (n *naive) apply(e deploylog.Event) {
 	var data struct {
 		Definition *definition.Definition
 		Hosts      []string
-		Steps      []struct{ Deployment, Target, Event, Outcome string }
 		Adopt      []string
 	}
 	_ = json.Unmarshal(e.Data, &data)
@@ -66,13 +66,9 @@ func (n *naive) apply(e deploylog.Event) {
 		n.define(data.Definition, data.Adopt)
 		return
 	case "host-group-members-changed":
-		for _, s := range n.definition.Stages {
-			if s.Deploy != nil {
-				for _, g := range s.Deploy.HostGroups {
-					if string(e.Target) == "host-group/"+n.name+"/"+g.Name {
-						n.members[g.Name], n.held[g.Name] = data.Hosts, false
-					}
-				}
+		for _, g := range n.definition.Groups() {
+			if string(e.Target) == "host-group/"+n.name+"/"+g.Name {
+				n.members[g.Name], n.held[g.Name] = data.Hosts, false
 			}
 		}
 		n.forget()
@@ -80,11 +76,8 @@ func (n *naive) apply(e deploylog.Event) {
 	case "host-group-members-held":
 		n.held[strings.TrimPrefix(string(e.Target), "host-group/"+n.name+"/")] = true
 		return
-	case "pipeline-steps-ended":
-		for _, s := range data.Steps {
-			r, at := n.revisions[slices.IndexFunc(n.revisions, func(r *revision) bool { return r.id == s.Deployment })], entry{s.Target, s.Event}
-			r.tries[at] = append(r.tries[at], e.CreatedAt)
-		}
+	case "pipeline-steps-begun", "pipeline-steps-ended":
+		n.applyWork(e)
 		return
 	case "pipeline-paused", "pipeline-resumed", "stage-paused", "stage-resumed":
 		n.paused[string(e.Target)] = strings.HasSuffix(e.Name, "-paused")
@@ -92,11 +85,12 @@ func (n *naive) apply(e deploylog.Event) {
 	case "pipeline-started":
 		n.revisions = append(n.revisions, &revision{
 			id: e.Deployment, name: e.Revision, order: len(n.revisions) + 1, attempt: 1, adopted: map[string]bool{},
-			completed: map[entry]int64{}, failed: map[entry]int64{}, tries: map[entry][]time.Time{},
+			completed: map[entry]int64{}, failed: map[entry]int64{}, tries: map[entry][]time.Time{}, works: map[entry]bool{},
 		})
 	}
 	r := n.revisions[slices.IndexFunc(n.revisions, func(r *revision) bool { return r.id == e.Deployment })]
 	at := entry{string(e.Target), e.Name}
+	delete(r.works, entry{at.target, strings.TrimSuffix(at.event, "-failed")})
 	switch {
 	case e.Name == "pipeline-retried":
 		r.over, r.attempt, r.failed, r.tries = false, e.Attempt, map[entry]int64{}, map[entry][]time.Time{}
@@ -403,22 +397,6 @@ func (n *naive) untrusted(g definition.HostGroup) bool {
 	return n.held[g.Name] || known && len(hosts) == 0 && !g.AllowEmpty
 }
 
-// rests: after the first failed try a second has to pass, after the second two, and so on,
-// never more than a minute. A failure that is yet to come, by the clock, is of a clock
-// that was set back.
-func (n *naive) rests(r *revision, e entry) bool {
-	tries := r.tries[e]
-	if len(tries) == 0 {
-		return false
-	}
-	pause := time.Second
-	for range min(len(tries)-1, 10) {
-		pause = min(2*pause, time.Minute)
-	}
-	since := n.now.Sub(tries[len(tries)-1])
-	return since >= 0 && since < pause
-}
-
 // decide is one round of the scheduling loop: what of every revision, oldest
 // first, is new, ready and unlocked, with the id of its deployment.
 func (n *naive) decide() map[string][]entry {
@@ -450,7 +428,7 @@ func (n *naive) decide() map[string][]entry {
 		for _, e := range frontiers[r] {
 			ready := !slices.ContainsFunc(frontiers[r], func(f entry) bool { return slices.Contains(n.flood(r, f), e) })
 			outside := received(e) || e.event == "stage-approved" || e.event == "members-told"
-			if !ready || outside || n.holds(e) || n.isPaused(e) || !doable(e) || active[e] > 0 || n.rests(r, e) {
+			if !ready || outside || n.holds(e) || n.isPaused(e) || !doable(e) || active[e] > 0 || n.rests(r, e) || n.awaitsWork(r, e) {
 				continue
 			}
 			chosen[r.id] = append(chosen[r.id], e)

@@ -34,7 +34,9 @@ type projection struct {
 	d          *deployment
 	holders    []*deployment // of batches, as of the deployment's turn
 	superseded string        // by which revision
+	stragglers [][]*Work
 	ready      map[entryKey]bool
+	awaits     map[entryKey]*Work // what would be ready but for work
 	entries    []pendingEntry
 }
 
@@ -54,9 +56,12 @@ func (s *State) projections(yield func(*deployment, []pendingEntry)) {
 	if s.currentLayout() == nil {
 		return
 	}
-	held, newest := s.batchHolders(), s.newestAt()
+	held, stragglers, newest := s.batchHolders(), s.stragglers(), s.newestAt()
 	for _, d := range s.deployments {
-		p := projection{s: s, d: d, holders: slices.Clone(held), superseded: s.supersededBy(d, newest), ready: map[entryKey]bool{}}
+		p := projection{
+			s: s, d: d, holders: slices.Clone(held), stragglers: stragglers, superseded: s.supersededBy(d, newest),
+			ready: map[entryKey]bool{}, awaits: map[entryKey]*Work{},
+		}
 		p.project(held)
 		yield(d, p.entries)
 	}
@@ -69,7 +74,7 @@ func (o *projection) project(held []*deployment) {
 		o.addEnded()
 		return
 	}
-	w := o.s.walkOf(o.d, held, func(step Step) bool {
+	w := o.s.walkOf(o.d, held, o.stragglers, func(step Step) bool {
 		at, ok := o.s.layout.place(step.Target)
 		if !ok {
 			at = place{none, none, none}
@@ -86,6 +91,7 @@ func (o *projection) project(held []*deployment) {
 		return true
 	}, o.addKept)
 	w.superseded = o.superseded
+	w.awaits = func(step Step, work *Work) { o.awaits[entryKey{step.Target, step.Event}] = work }
 	w.walk()
 	if o.superseded != "" {
 		return
@@ -109,9 +115,14 @@ func (o *projection) addKept(stage int, why Reason) {
 	}
 }
 
-// addUpcoming adds what will be done, unless it is known to be ready.
+// addUpcoming adds what will be done, unless it is known to be ready. It may have to wait
+// for work.
 func (o *projection) addUpcoming(at place, t deploylog.Target, event string) {
-	if !o.ready[entryKey{t, event}] {
+	switch k := (entryKey{t, event}); {
+	case o.ready[k]:
+	case o.awaits[k] != nil:
+		o.add(at, t, event, blocked, o.awaits[k].reason())
+	default:
 		o.add(at, t, event, upcoming, Reason{})
 	}
 }
@@ -134,6 +145,11 @@ func (o *projection) addEnded() {
 	default: // it has failed
 	}
 	o.add(place{none, none, none}, o.s.target, pipelineFinished, blocked, why)
+	for _, w := range o.s.work.sorted() {
+		if w.Deployment == d.id {
+			o.add(w.place, w.Target, w.Event, blocked, w.reason())
+		}
+	}
 	for i := range l.stages {
 		o.addFailure(place{i, none, none}, l.stages[i].target, stageFinished, d.stages[i].marks)
 		for g := range l.stages[i].groups {
@@ -224,9 +240,11 @@ func (o *projection) enteringReasons(i int) []Reason {
 	}
 	for _, b := range stage.opens {
 		if holder := o.holders[b]; holder != nil && holder != o.d {
-			reasons = append(reasons, o.heldBy(holder, o.s.layout.batches[b]))
-			break
+			return []Reason{o.heldBy(holder, o.s.layout.batches[b])}
 		}
+	}
+	if w := o.awaits[entryKey{stage.target, stageStarted}]; w != nil {
+		reasons = append(reasons, w.reason())
 	}
 	return reasons
 }

@@ -175,6 +175,12 @@ func (c Retry) propose(s *State) ([]deploylog.Event, error) {
 	case d == nil:
 		return nil, refusal.New(TooLateToRetry, "revision %s cannot be retried any more: newer ones have finished, or %d others have ended otherwise since; release another revision", c.Revision, keptEnded)
 	}
+	stragglers := s.stragglers()
+	for b, batch := range s.layout.batches {
+		if w := straggler(stragglers, b, d); w != nil && d.within(batch) {
+			return nil, refusal.New(BatchIsHeld, "revision %s cannot be retried yet: %s", c.Revision, w.reason().Message())
+		}
+	}
 	for _, o := range s.deployments {
 		for i := range d.stages {
 			if o.order > d.order && o.stages[i].begun && !d.stages[i].passed {

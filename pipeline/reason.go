@@ -17,6 +17,7 @@ const (
 	Ready              ReasonCode = "ready"               // nothing holds it: Decide yields it
 	AwaitsStage        ReasonCode = "awaits-stage"        // Name is a stage it comes after
 	AwaitsBatch        ReasonCode = "awaits-batch"        // Holder is in a batch that begins here, at stage Name
+	AwaitsWork         ReasonCode = "awaits-work"         // Work of WorkTarget is still being done for revision Holder
 	AwaitsArtifact     ReasonCode = "awaits-artifact"     // Name is its kind
 	AwaitsApproval     ReasonCode = "awaits-approval"     // Name is the stage
 	AwaitsMembers      ReasonCode = "awaits-members"      // Name is the group whose hosts are not recorded yet
@@ -63,6 +64,9 @@ type Reason struct {
 	Run    string `json:"run,omitempty"`
 	Cause  string `json:"cause,omitempty"`
 
+	Work       string           `json:"work,omitempty"` // event of the step
+	WorkTarget deploylog.Target `json:"work_target,omitempty"`
+
 	Try   int       `json:"try,omitempty"` // the last that failed
 	Of    int       `json:"tries,omitempty"`
 	Until time.Time `json:"until,omitzero"`
@@ -93,7 +97,7 @@ func (r Reason) MarshalJSON() ([]byte, error) {
 // about: not that something else comes first, or will never be done.
 func (r Reason) Blocking() bool {
 	switch r.Code {
-	case AwaitsBatch, AwaitsArtifact, AwaitsApproval, AwaitsMembers, NoHosts, AwaitsConfirmation, IsPaused, HasFailed, WasCancelled, WasSkipped:
+	case AwaitsBatch, AwaitsWork, AwaitsArtifact, AwaitsApproval, AwaitsMembers, NoHosts, AwaitsConfirmation, IsPaused, HasFailed, WasCancelled, WasSkipped:
 		return true
 	default:
 		return false
@@ -134,8 +138,6 @@ func (r Reason) text() string {
 		return "host group " + r.Name + " holds: its query selects no host of the inventory"
 	case AwaitsConfirmation:
 		return "host group " + r.Name + " holds" + cause
-	case IsPaused:
-		return r.pauseText()
 	case NotNew:
 		if r.By == r.Target {
 			return "not new: " + r.ByEvent + " already recorded"
@@ -165,9 +167,14 @@ func (r Reason) text() string {
 	}
 }
 
-// schedulerText is the text of a reason why a ready step is not done yet.
+// schedulerText is the text of a reason for which who does the steps is responsible, and
+// of why a ready one is not done yet.
 func (r Reason) schedulerText(cause string) string {
 	switch r.Code {
+	case AwaitsWork:
+		return r.workText()
+	case IsPaused:
+		return r.pauseText()
 	case InRun:
 		return "being done by run " + r.Run
 	case NoScheduler:
@@ -199,6 +206,8 @@ func (r Reason) Change() string {
 		return fmt.Sprintf("%s of %s", stageFinished, r.By)
 	case AwaitsBatch:
 		return fmt.Sprintf("%s of stage %s, or the end of the deployment, of revision %s", stageFinished, r.To, r.Holder)
+	case AwaitsWork:
+		return "the end of that work"
 	case AwaitsArtifact:
 		return fmt.Sprintf("%s of %s", r.Event, r.Target)
 	case AwaitsApproval:

@@ -29,7 +29,14 @@ func rollout(w *world, each func(steps []Step)) {
 		steps := slices.Collect(w.state.Decide(noon, Can{}))
 		each(steps)
 		if len(steps) == 0 {
-			return
+			left := w.state.Left(func(Work) bool { return false })
+			if len(left) == 0 {
+				return
+			}
+			for _, work := range left {
+				w.append(work.Settled(w.id(), "somebody"))
+			}
+			continue
 		}
 		w.complete(steps[0])
 	}

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -44,6 +45,7 @@ type State struct {
 	byID        map[string]*deployment
 	finished    int // order of the newest revision that has
 	head        int64
+	work        underway
 	deleted     int64 // event of the deletion; 0 while there is a definition, or never was one
 }
 
@@ -118,6 +120,7 @@ func (s *State) Apply(e deploylog.Event) {
 	case e.Name == EventStagePaused, e.Name == EventStageResumed:
 		s.applyPause(e)
 	default:
+		s.work.end(workKey{e.Deployment, e.Target, strings.TrimSuffix(e.Name, failedAfter)})
 		if d := s.byID[e.Deployment]; d != nil {
 			d.forgetTries(e)
 			d.record(s.layout, e)
@@ -134,11 +137,14 @@ func (s *State) applyPipeline(e deploylog.Event) {
 		}
 	case EventDeleted:
 		if s.definition != nil {
+			work := s.work // goes on
 			*s = *New(s.name)
-			s.head, s.deleted = e.Seq, e.Seq
+			s.head, s.deleted, s.work = e.Seq, e.Seq, work
 		}
+	case EventStepsBegun:
+		s.applyBegun(e)
 	case EventStepsEnded:
-		s.applyEnded(e)
+		s.applyWorkEnded(e)
 	case EventPaused, EventResumed:
 		s.applyPause(e)
 	case pipelineStarted:
@@ -259,6 +265,9 @@ func (s *State) currentLayout() *layout {
 		for _, d := range s.deployments {
 			d.derive(s.layout)
 		}
+		for _, w := range s.work.all {
+			w.place = s.layout.placeOfWork(w.Target)
+		}
 	}
 	return s.layout
 }
@@ -266,7 +275,7 @@ func (s *State) currentLayout() *layout {
 // clone returns a copy to which events that have not happened may be applied.
 func (s *State) clone() *State {
 	c := *s
-	c.layout = nil
+	c.layout, c.work = nil, s.work.clone()
 	c.members, c.changed, c.held = maps.Clone(s.members), maps.Clone(s.changed), maps.Clone(s.held)
 	c.paused = maps.Clone(s.paused)
 	c.revisions, c.byRevision = slices.Clone(s.revisions), maps.Clone(s.byRevision)

@@ -69,7 +69,7 @@ func (s Step) Completed(made map[string]string) ([]deploylog.Event, error) {
 func (s *State) Begun(id string, steps []Step) deploylog.Event {
 	p := payload{}
 	for _, step := range steps {
-		p.Steps = append(p.Steps, step.work(step.Tries.Failed+1))
+		p.Steps = append(p.Steps, step.data(step.Tries.Failed+1))
 	}
 	return deploylog.Event{Deployment: id, Target: s.target, Name: EventStepsBegun, Attempt: 1, Data: p.data()}
 }

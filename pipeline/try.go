@@ -34,46 +34,65 @@ func Pause(failures int) time.Duration {
 }
 
 // TryFailed is the event that records that a try of the step's work failed, which is to
-// be done again. It has an ID of its own, for a step fails as often as it is tried.
-func (s Step) TryFailed(id, cause, by string) deploylog.Event {
-	name, _ := NameOf(s.Target)
-	p := payload{By: by, Steps: []work{s.work(s.Tries.Failed + 1)}}
-	p.Steps[0].Outcome, p.Steps[0].Error = tryFailed, deploylog.Cause(cause)
-	return deploylog.Event{Deployment: id, Target: Target(name), Name: EventStepsEnded, Attempt: 1, Data: p.data()}
+// be done again. It has an ID of its own, for a step fails as often as it is tried. run is
+// one that may still be at work; "" is none.
+func (s Step) TryFailed(id, by, run, cause string) deploylog.Event {
+	outcome := tryFailed
+	if run != "" {
+		outcome = workLost
+	}
+	return ended(id, by, s.data(s.Tries.Failed+1), outcome, run, cause)
+}
+
+// Lost is the event that records that work that failed for good may still be at work, in
+// a run.
+func (s Step) Lost(id, by, run, cause string) deploylog.Event {
+	return ended(id, by, s.data(0), workLost, run, cause)
 }
 
 // The outcomes of work, in the data of an EventStepsEnded.
-const tryFailed = "failed" // and is to be tried again
+const (
+	tryFailed   = "failed"  // and is to be tried again, if it is a try
+	workLost    = "lost"    // a run of it may still be at work
+	workSettled = "settled" // it was left by somebody, and nothing of it is running
+)
 
-// work is the work of a step, in the data of an EventStepsBegun or EventStepsEnded.
-type work struct {
+// stepWork is the work of a step, in the data of an EventStepsBegun or EventStepsEnded.
+type stepWork struct {
 	Deployment string           `json:"deployment"`
 	Revision   string           `json:"revision"`
 	Target     deploylog.Target `json:"target"`
 	Event      string           `json:"event"`
 	Attempt    int              `json:"attempt"`
+	Manifest   string           `json:"manifest,omitempty"`
 	Try        int              `json:"try,omitempty"` // of the attempt, from 1
 	Outcome    string           `json:"outcome,omitempty"`
+	Run        string           `json:"run,omitempty"`
 	Error      string           `json:"error,omitempty"`
 }
 
-func (s Step) work(try int) work {
-	return work{Deployment: s.Deployment, Revision: s.Revision, Target: s.Target, Event: s.Event, Attempt: s.Attempt, Try: try}
+func (s Step) data(try int) stepWork {
+	return stepWork{Deployment: s.Deployment, Revision: s.Revision, Target: s.Target, Event: s.Event, Attempt: s.Attempt, Manifest: s.Manifest, Try: try}
 }
 
-// applyEnded folds in how work ended.
-func (s *State) applyEnded(e deploylog.Event) {
-	for _, w := range read(e.Data).Steps {
-		d := s.byID[w.Deployment]
-		if d == nil || w.Attempt != d.attempt || w.Outcome != tryFailed {
-			continue
-		}
-		k := entryKey{w.Target, w.Event}
-		if d.tries == nil {
-			d.tries = map[entryKey]Tries{}
-		}
-		d.tries[k] = Tries{Failed: d.tries[k].Failed + 1, Seq: e.Seq, At: e.CreatedAt, Cause: w.Error}
+// ended is the event that records how work ended.
+func ended(id, by string, w stepWork, outcome, run, cause string) deploylog.Event {
+	w.Outcome, w.Run, w.Error = outcome, run, deploylog.Cause(cause)
+	name, _ := NameOf(w.Target)
+	return deploylog.Event{Deployment: id, Target: Target(name), Name: EventStepsEnded, Attempt: 1, Data: payload{By: by, Steps: []stepWork{w}}.data()}
+}
+
+// countTry folds in that a try failed.
+func (s *State) countTry(w stepWork, e deploylog.Event) {
+	d := s.byID[w.Deployment]
+	if d == nil || w.Attempt != d.attempt {
+		return
 	}
+	k := entryKey{w.Target, w.Event}
+	if d.tries == nil {
+		d.tries = map[entryKey]Tries{}
+	}
+	d.tries[k] = Tries{Failed: d.tries[k].Failed + 1, Seq: e.Seq, At: e.CreatedAt, Cause: w.Error}
 }
 
 // forgetTries forgets the tries of a step that was done, or failed for good.

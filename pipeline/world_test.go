@@ -442,16 +442,10 @@ func (w *world) happen(steps []Step) {
 		_ = w.propose(Cancel{Revision: w.anyRevision()})
 	case what == 8:
 		_ = w.propose(Retry{Revision: w.anyRevision()})
-	case what == 24:
-		_ = w.propose(Confirm{Group: someGroups[w.n(len(someGroups), "group")], ID: w.id()})
-	case what == 23 && len(steps) > 0:
-		if s := steps[w.n(len(steps), "step")]; s.Work() {
-			w.append(s.TryFailed(w.id(), "exit code 3", "somebody"))
-		}
-	case what == 9 && len(steps) > 0: // something takes longer
-		if s := steps[w.n(len(steps), "step")]; s.Event != stageStarted {
-			w.running = append(w.running, s)
-		}
+	case what >= 22:
+		w.trouble(what, steps)
+	case what == 9 && len(steps) > 0:
+		w.begin(steps[w.n(len(steps), "step")])
 	case what <= 11 && len(w.running) > 0:
 		i := w.n(len(w.running), "running")
 		s := w.running[i]

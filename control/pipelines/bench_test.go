@@ -25,11 +25,12 @@ func (i *idler) Work(context.Context, pipeline.Step, map[string]string) (map[str
 func (i *idler) Members(*definition.Definition) (map[string][]string, error) {
 	return map[string][]string{"g": i.hosts}, nil
 }
-func (*idler) Slots(string) int                          { return 1 }
-func (*idler) Recorded(deploylog.Event)                  {}
-func (*idler) Began(pipeline.Step)                       {}
-func (*idler) Again(pipeline.Step, error, time.Duration) {}
-func (*idler) Notice(string)                             {}
+func (*idler) Settle(context.Context, pipeline.Work) error { return nil }
+func (*idler) Slots(string) int                            { return 1 }
+func (*idler) Recorded(deploylog.Event)                    {}
+func (*idler) Began(pipeline.Step)                         {}
+func (*idler) Again(pipeline.Step, error, time.Duration)   {}
+func (*idler) Notice(string)                               {}
 
 func newBench(b *testing.B, hosts int) (*plant, *idler) {
 	p := newPlant(b, reconciletest.InFile(b))

@@ -37,6 +37,7 @@ type plant struct {
 	slots    int
 	before   func(pipeline.Step)       // begin
 	work     func(pipeline.Step) error // when it has begun
+	settle   func(context.Context, pipeline.Work) error
 	made     map[string]string
 	begun    []string // "REVISION EVENT [HOST]"
 	notified []string
@@ -86,6 +87,15 @@ func (p *plant) Work(ctx context.Context, s pipeline.Step, _ map[string]string) 
 		return p.made, nil
 	}
 	return p.made, p.work(s)
+}
+
+// Settle implements pipelines.Worker.
+func (p *plant) Settle(ctx context.Context, w pipeline.Work) error {
+	p.notify("settle %s %s", w.Revision, w.Event)
+	if p.settle == nil {
+		return nil
+	}
+	return p.settle(ctx, w)
 }
 
 // Members implements pipelines.Hosts.

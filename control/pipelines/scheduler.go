@@ -20,6 +20,10 @@ type Worker interface {
 	// is in the log. It returns the references of the artifacts that were made. It is
 	// waited for, also when ctx ends.
 	Work(ctx context.Context, s pipeline.Step, artifacts map[string]string) (made map[string]string, err error)
+
+	// Settle waits until nothing of work is running any more that another process began,
+	// which died. An error that says LeftRun names a run that may still be at work.
+	Settle(ctx context.Context, w pipeline.Work) error
 }
 
 // Observer is notified of what a scheduler does, see reconcile.Observer.
@@ -104,6 +108,7 @@ func (s *Scheduler) Tick() {
 	for name := range s.hosts {
 		s.stale.Add(name)
 	}
+	s.loop.Forget(func(key stepKey, _ int) bool { return !s.underway(key) })
 }
 
 // Observe implements reconcile.Tenant: it selects the hosts of the pipelines.
@@ -161,6 +166,12 @@ func (s *Scheduler) Decide(name string, state *pipeline.State, d *reconcile.Deci
 			if d.Add(events); d.Full() {
 				break
 			}
+		}
+	}
+	for _, left := range state.Left(func(w pipeline.Work) bool { return s.loop.Busy(keyOf(w)) }) {
+		slot := reconcile.Slot[stepKey]{Key: keyOf(left), Unslotted: true, Attempt: left.Attempt} // it is only waited for
+		if d.Can(slot) {
+			d.Add(nil, d.Begin(s.settle(slot, left)))
 		}
 	}
 	for len(begin) > 0 {
@@ -252,12 +263,16 @@ func (s *Scheduler) work(at reconcile.Slot[stepKey], step pipeline.Step, state *
 			case err == nil:
 				return completed, false
 			case failures > step.Retries || !s.active(at.Key, step.Attempt) || errors.Is(err, deploylog.ErrPoisoned):
-				return []deploylog.Event{step.Failed(err.Error(), s.By)}, false
+				events = append(events, step.Failed(err.Error(), s.By))
+				if run := leftRun(err); run != "" {
+					events = append(events, step.Lost(s.NewID(), s.By, run, err.Error()))
+				}
+				return events, false
 			}
 			if !s.Drain.Started() {
 				s.loop.Notify(func() { s.Observer.Again(step, err, pipeline.Pause(failures)) })
 			}
-			return []deploylog.Event{step.TryFailed(s.NewID(), err.Error(), s.By)}, false
+			return []deploylog.Event{step.TryFailed(s.NewID(), s.By, leftRun(err), err.Error())}, false
 		},
 	}
 }

@@ -79,6 +79,14 @@ func (p *Promotion) Work(ctx context.Context, s pipeline.Step, artifacts map[str
 	return nil, p.wait(ctx, s.Environment, d)
 }
 
+// Settle implements pipelines.Worker. What only waited for an environment is over.
+func (p *Promotion) Settle(ctx context.Context, w pipeline.Work) error {
+	if w.Event == pipeline.EventDeployed {
+		return nil
+	}
+	return p.Worker.Settle(ctx, w)
+}
+
 // The variables that tell a task which revision of which pipeline it is.
 const (
 	varPipeline   = "pipeline"

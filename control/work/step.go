@@ -19,8 +19,17 @@ func NewStepWorker(c Config, pool *EnginePool) *StepWorker {
 }
 
 // Work implements pipelines.Worker.
-func (w *StepWorker) Work(ctx context.Context, step pipeline.Step, artifacts map[string]string) (_ map[string]string, err error) {
+func (w *StepWorker) Work(ctx context.Context, step pipeline.Step, artifacts map[string]string) (made map[string]string, err error) {
 	defer w.guard(&err, "working on "+string(step.Target))
+	made, err = w.apply(ctx, step, artifacts)
+	if err != nil {
+		err = w.leftBehind(ctx, w.runTarget(step.Manifest, step.Host), err)
+	}
+	return made, err
+}
+
+// apply applies the manifest of a step.
+func (w *StepWorker) apply(ctx context.Context, step pipeline.Step, artifacts map[string]string) (map[string]string, error) {
 	on, err := w.pool.Connection(ctx, step.Host)
 	if err != nil {
 		return nil, err

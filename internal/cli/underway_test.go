@@ -1,0 +1,72 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// onePipeline has revision 1 at work on resource a, which is held, in the only stage of a
+// pipeline, whose scheduler is returned.
+func onePipeline(t *testing.T, stage string) (*site, *run) {
+	s := newSite(t, "  a: {type: ONE-SHOT, config: {value: one}}")
+	if err := os.WriteFile(filepath.Join(s.dir, "one.yaml"), []byte("pipeline: one\nstages: [{name: all, run: {manifest: m.yaml"+stage+"}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.deployster("pipeline", "apply", "-f", "one.yaml")
+	s.deployster("pipeline", "release", "one", "1")
+	s.hold("a")
+	r := s.start("pipeline", "run")
+	s.untilBusy("a")
+	return s, r
+}
+
+// The scheduler is killed in the midst of a step, and its deployment cancelled: the next
+// revision enters when the container that was left has ended.
+func TestTheNextRevisionEntersWhenWhatAKilledSchedulerLeftHasEnded(t *testing.T) {
+	s, first := onePipeline(t, "")
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.exit(first)
+	s.deployster("pipeline", "cancel", "one", "1")
+	s.deployster("pipeline", "release", "one", "2")
+	second := s.start("pipeline", "run", "--until-idle")
+	time.Sleep(3 * time.Second)
+	if n := entered(s); n != 1 {
+		t.Errorf("%d revisions have entered the stage", n)
+	}
+	if out := s.deployster("pipeline", "explain", "one"); strings.Count(out, "stage-manifest-applied of stage/one/all is still being done for revision 1, since ") != 2 {
+		t.Errorf("explain says\n%s", out)
+	}
+	s.release("a")
+	if code := s.exit(second); code != 0 {
+		t.Errorf("exit %d\n%s", code, second.out)
+	}
+	s.until(1, s.happened("pipeline-finished-successfully", "pipeline/one"))
+	var names []string
+	for _, e := range s.events() {
+		if e.Target.Kind() == "pipeline" || e.Target.Kind() == "stage" || e.Target.Kind() == "action" {
+			names = append(names, e.Name)
+		}
+	}
+	ended, next := slices.Index(names, "action-finished-successfully"), slices.Index(names, "pipeline-steps-ended")
+	if ended < 0 || next < ended || !slices.Equal(names[next+1:next+2], []string{"stage-started"}) {
+		t.Errorf("the log tells %q", names)
+	}
+}
+
+// entered is how many revisions have entered the stage.
+func entered(s *site) (n int) {
+	for _, e := range s.events() {
+		if e.Name == "stage-started" && e.Target == deploylog.Target("stage/one/all") {
+			n++
+		}
+	}
+	return n
+}

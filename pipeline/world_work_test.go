@@ -1,0 +1,47 @@
+package pipeline
+
+import "slices"
+
+// begin lets a step take longer.
+func (w *world) begin(s Step) {
+	if s.Event == stageStarted {
+		return
+	}
+	w.running = append(w.running, s)
+	if s.Work() {
+		w.append(w.state.Begun(w.id(), []Step{s}))
+	}
+}
+
+// trouble lets work end without an event of its step: a try fails, whoever does it dies,
+// and who comes after that finds out what became of it. Or a group holds, which is confirmed.
+func (w *world) trouble(what int, steps []Step) {
+	if what == 24 {
+		_ = w.propose(Confirm{Group: someGroups[w.n(len(someGroups), "group")], ID: w.id()})
+		return
+	}
+	run := []string{"", "", "R1"}[w.n(3, "run that may be at work")]
+	switch what := w.n(4, "trouble"); {
+	case what == 0 && len(w.running) > 0:
+		w.running = w.running[1:]
+	case what == 1:
+		for _, left := range w.state.Left(w.mine) {
+			if run == "" {
+				w.append(left.Settled(w.id(), "somebody"))
+			} else {
+				w.append(left.Lost(w.id(), "somebody", run, "no answer"))
+			}
+		}
+	case len(steps) > 0:
+		if s := steps[w.n(len(steps), "step")]; s.Work() {
+			w.append(s.TryFailed(w.id(), "somebody", run, "exit code 3"))
+		}
+	}
+}
+
+// mine is work that is still being done.
+func (w *world) mine(o Work) bool {
+	return slices.ContainsFunc(w.running, func(s Step) bool {
+		return s.Deployment == o.Deployment && s.Target == o.Target && s.Event == o.Event
+	})
+}
