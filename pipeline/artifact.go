@@ -1,9 +1,12 @@
 package pipeline
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/definition"
 )
@@ -74,4 +77,55 @@ func (s *State) awaitedArtifact(revision, kind, to string) (*deployment, *stageL
 		return d, stage, nil
 	}
 	return nil, nil, s.unknown(UnknownArtifact, "artifact kind", kind, kinds)
+}
+
+// deadline is when the artifacts must have come for which a stage waits that has begun, in
+// the present attempt of the deployment; zero is never. A clock that is set back puts it
+// off, for it is as the log has it.
+func (d *deployment) deadline(stage *stageLayout) time.Time {
+	if stage.Build == nil || stage.Build.Manifest != "" || stage.Build.Timeout <= 0 {
+		return time.Time{}
+	}
+	since := d.since
+	if started := d.started[stage.target]; started.After(since) {
+		since = started
+	}
+	return since.Add(time.Duration(stage.Build.Timeout))
+}
+
+// awaitsArtifact yields, for a stage that waits for an artifact, its failure when that does
+// not come in time.
+func (w *walk) awaitsArtifact(i int, kind string) bool {
+	stage := &w.l.stages[i]
+	deadline := w.d.deadline(stage)
+	if deadline.IsZero() {
+		return true
+	}
+	failed := w.inStage(i, stageFailed)
+	failed.NotBefore = deadline
+	failed.Cause = fmt.Sprintf("artifact %s was not received within %s", kind, stage.Build.Timeout)
+	return w.yield(failed)
+}
+
+func (r Reason) untilText() string {
+	if r.Until.IsZero() {
+		return ""
+	}
+	return ", until " + phrase.Moment(r.Until)
+}
+
+// Deadline is when the first artifact must have been received for which a stage waits,
+// after now. Zero is never.
+func (s *State) Deadline(now time.Time) (first time.Time) {
+	l := s.currentLayout()
+	if l == nil || !l.timed {
+		return first
+	}
+	s.doable(func(step Step) bool {
+		if step.NotBefore.After(now) && (first.IsZero() || step.NotBefore.Before(first)) {
+			first = step.NotBefore
+		}
+		return true
+	})
+	return first
 }

@@ -23,6 +23,9 @@ type Can struct {
 func (s *State) Decide(now time.Time, can Can) iter.Seq[Step] {
 	return func(yield func(Step) bool) {
 		s.doable(func(step Step) bool {
+			if step.NotBefore.After(now) {
+				return true
+			}
 			return step.Work() && (step.Tries.rest(now) || can.Work != nil && !can.Work(step)) || yield(step)
 		})
 	}
@@ -43,9 +46,16 @@ func (s *State) doable(yield func(Step) bool) {
 	}
 }
 
-// Wake is when the first of the steps may be tried again that failed and may be done,
-// which may be past. Zero is never: nothing else depends on the time.
-func (s *State) Wake() time.Time { return s.wake(func(Tries) bool { return true }) }
+// Wake is when the first of the steps may be tried again that failed and may be done, or
+// the first artifact must have been received, which may be past. Zero is never: nothing else
+// depends on the time.
+func (s *State) Wake() time.Time {
+	tries, deadline := s.wake(func(Tries) bool { return true }), s.Deadline(time.Time{})
+	if tries.IsZero() || !deadline.IsZero() && deadline.Before(tries) {
+		return deadline
+	}
+	return tries
+}
 
 // Rests is when the first of those steps may be tried again that may not be now.
 func (s *State) Rests(now time.Time) time.Time {
@@ -236,7 +246,7 @@ func (w *walk) stage(i int) bool {
 	case stage.Build != nil && stage.Build.Manifest == "":
 		for k := range stage.Build.Artifacts {
 			if w.d.awaits(stage, run, k) {
-				return true
+				return w.awaitsArtifact(i, stage.Build.Artifacts[k])
 			}
 		}
 	case stage.Environment != "" && !run.marks.has(EventDeployed):

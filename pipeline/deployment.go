@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"slices"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -15,6 +16,8 @@ type deployment struct {
 	order    int // of registration, from 1
 	seq      int64
 	attempt  int
+	since    time.Time                      // of the attempt
+	started  map[deploylog.Target]time.Time // stages
 	status   Status
 	ended    mark // what ended it
 	marks    map[deploylog.Target]*marks
@@ -209,6 +212,9 @@ func (d *deployment) recordSkips(l *layout, t deploylog.Target, m marks) {
 
 // record folds in an event and what follows from it.
 func (d *deployment) record(l *layout, e deploylog.Event) {
+	if e.Name == stageStarted {
+		d.started[e.Target] = e.CreatedAt
+	}
 	k := mark{event: e.Name, seq: e.Seq}
 	if isFailure(e.Name) {
 		if e.Attempt < d.attempt {
@@ -282,8 +288,8 @@ func (d *deployment) add(t deploylog.Target, k mark) *marks {
 }
 
 // retry drops failures: what failed is done again.
-func (d *deployment) retry(attempt int) {
-	d.attempt, d.status, d.ended = max(attempt, d.attempt+1), Running, mark{}
+func (d *deployment) retry(attempt int, at time.Time) {
+	d.attempt, d.since, d.status, d.ended = max(attempt, d.attempt+1), at, Running, mark{}
 	clear(d.tries)
 	for t, m := range d.marks {
 		*m = slices.DeleteFunc(*m, func(k mark) bool { return isFailure(k.event) })

@@ -16,7 +16,8 @@ type layout struct {
 	stageAt map[deploylog.Target]int
 	groupAt map[deploylog.Target]place // host is none
 	hostAt  map[deploylog.Target]place
-	newest  int // revisions registered after so many know every step
+	newest  int  // revisions registered after so many know every step
+	timed   bool // a stage waits for artifacts only so long
 }
 
 // place is the position of a target in the layout, by index.
@@ -82,6 +83,7 @@ func newLayout(d *definition.Definition, members map[string][]string, held map[s
 		s.ancestors = slices.Compact(s.ancestors)
 		switch {
 		case s.Build != nil:
+			l.timed = l.timed || s.Build.Timeout > 0
 			for k, kind := range s.Build.Artifacts {
 				unit := artifactUnit(s.Name, kind)
 				if n, ok := introduced[unit]; ok {

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/deployster-go/deployster/pipeline/definition"
 )
@@ -48,7 +49,7 @@ func (n *naive) failures(r *revision) (doable func(entry) bool, failures []entry
 		if !active {
 			continue
 		}
-		if r.hasFailed(st) {
+		if r.hasFailed(st) || n.isLate(r, s) {
 			c.fail(st, "stage-failed")
 		}
 		if s.Deploy == nil {
@@ -123,4 +124,22 @@ func (n *naive) stageOf(e entry) string {
 		}
 	}
 	return ""
+}
+
+// isLate: an artifact has not come in the time from the start of its stage, or of the
+// attempt if that is later.
+func (n *naive) isLate(r *revision, s definition.Stage) bool {
+	if s.Build == nil || s.Build.Manifest != "" || s.Build.Timeout == 0 {
+		return false
+	}
+	since := r.since
+	if started := r.started["stage/"+n.name+"/"+s.Name]; started.After(since) {
+		since = started
+	}
+	for _, e := range n.inside(r, s) {
+		if !r.done(e) && !n.now.Before(since.Add(time.Duration(s.Build.Timeout))) {
+			return true
+		}
+	}
+	return false
 }

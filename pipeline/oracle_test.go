@@ -38,6 +38,8 @@ type revision struct {
 	order     int
 	adopted   map[string]bool // units
 	attempt   int
+	since     time.Time            // of the attempt
+	started   map[string]time.Time // stages
 	over      bool
 	finished  bool
 	completed map[entry]int64
@@ -84,6 +86,7 @@ func (n *naive) apply(e deploylog.Event) {
 		return
 	case "pipeline-started":
 		n.revisions = append(n.revisions, &revision{
+			since: e.CreatedAt, started: map[string]time.Time{},
 			id: e.Deployment, name: e.Revision, order: len(n.revisions) + 1, attempt: 1, adopted: map[string]bool{},
 			completed: map[entry]int64{}, failed: map[entry]int64{}, tries: map[entry][]time.Time{}, works: map[entry]bool{},
 		})
@@ -91,8 +94,12 @@ func (n *naive) apply(e deploylog.Event) {
 	r := n.revisions[slices.IndexFunc(n.revisions, func(r *revision) bool { return r.id == e.Deployment })]
 	at := entry{string(e.Target), e.Name}
 	delete(r.works, entry{at.target, strings.TrimSuffix(at.event, "-failed")})
+	if e.Name == "stage-started" {
+		r.started[at.target] = e.CreatedAt
+	}
 	switch {
 	case e.Name == "pipeline-retried":
+		r.since = e.CreatedAt
 		r.over, r.attempt, r.failed, r.tries = false, e.Attempt, map[entry]int64{}, map[entry][]time.Time{}
 	case e.Name == "pipeline-failed" || e.Name == "pipeline-cancelled" || e.Name == "pipeline-skipped" || e.Name == "pipeline-superseded" || e.Name == "pipeline-finished-successfully":
 		r.over, r.finished = true, e.Name == "pipeline-finished-successfully"

@@ -75,6 +75,9 @@ func (o *projection) project(held []*deployment) {
 		return
 	}
 	w := o.s.walkOf(o.d, held, o.stragglers, func(step Step) bool {
+		if !step.NotBefore.IsZero() {
+			return true // when nobody does what is waited for, which is told there
+		}
 		at, ok := o.s.layout.place(step.Target)
 		if !ok {
 			at = place{none, none, none}
@@ -295,7 +298,7 @@ func (o *projection) insideStage(i int, by *origin) {
 		for k, kind := range stage.Build.Artifacts {
 			switch event := definition.ArtifactReceived(kind); {
 			case o.d.awaits(stage, run, k):
-				needs(event, Reason{Code: AwaitsArtifact, Name: kind})
+				needs(event, Reason{Code: AwaitsArtifact, Name: kind, Until: o.d.deadline(stage)})
 			case !run.marks.has(event):
 				o.add(at, stage.target, event, skipped, Reason{Code: CameLater, By: o.s.target, ByEvent: EventDefined, Seq: o.s.defined, Name: kind})
 			}

@@ -69,7 +69,7 @@ type Reason struct {
 
 	Try   int       `json:"try,omitempty"` // the last that failed
 	Of    int       `json:"tries,omitempty"`
-	Until time.Time `json:"until,omitzero"`
+	Until time.Time `json:"until,omitzero"`  // it waits so long, and is tried again or fails then
 	Actor string    `json:"actor,omitempty"` // the person who did that
 	Since time.Time `json:"since,omitzero"`
 }
@@ -129,7 +129,7 @@ func (r Reason) text() string {
 	case AwaitsBatch:
 		return fmt.Sprintf("batch held by revision %s at stage %s", r.Holder, r.Name)
 	case AwaitsArtifact:
-		return "waiting for artifact " + r.Name
+		return "waiting for artifact " + r.Name + r.untilText()
 	case AwaitsApproval:
 		return "approval missing"
 	case AwaitsMembers:

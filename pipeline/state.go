@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -163,7 +164,7 @@ func (s *State) applyPipeline(e deploylog.Event) {
 		s.end(e, Superseded)
 	case EventRetried:
 		if d := s.byID[e.Deployment]; d != nil {
-			d.retry(e.Attempt)
+			d.retry(e.Attempt, e.CreatedAt)
 			s.setStatus(d, e.Seq)
 			s.layout = nil
 		}
@@ -197,7 +198,7 @@ func (s *State) register(e deploylog.Event) {
 		Revision: e.Revision, Deployment: e.Deployment, Seq: e.Seq, Status: Running, Since: e.Seq, Carries: carries,
 	})
 	d := &deployment{
-		id: e.Deployment, revision: e.Revision, order: len(s.revisions), seq: e.Seq, attempt: 1, status: Running,
+		id: e.Deployment, revision: e.Revision, order: len(s.revisions), seq: e.Seq, attempt: 1, since: e.CreatedAt, status: Running, started: map[deploylog.Target]time.Time{},
 		marks: map[deploylog.Target]*marks{}, refs: map[string]string{}, skipped: map[string]skippedStep{}, carries: carries,
 	}
 	if carries != nil {
@@ -282,7 +283,7 @@ func (s *State) clone() *State {
 	c.byID, c.deployments = make(map[string]*deployment, len(s.byID)), make([]*deployment, len(s.deployments))
 	for i, d := range s.deployments {
 		copied := *d
-		copied.refs, copied.skipped, copied.adopted = maps.Clone(d.refs), maps.Clone(d.skipped), maps.Clone(d.adopted)
+		copied.refs, copied.started, copied.skipped, copied.adopted = maps.Clone(d.refs), maps.Clone(d.started), maps.Clone(d.skipped), maps.Clone(d.adopted)
 		copied.tries = maps.Clone(d.tries)
 		copied.marks = make(map[deploylog.Target]*marks, len(d.marks))
 		for t, m := range d.marks {

@@ -1,11 +1,14 @@
 package pipeline
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/duration"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/definition"
 )
@@ -235,4 +238,56 @@ func TestWhereTheNewestWinsOlderOnesThatWaitArePassedOver(t *testing.T) {
 	w.idle()
 	w.wantEnded("5", Finished, "", "")
 	w.refused(Retry{Revision: "3"}, TooLateToRetry)
+}
+
+func TestArtifactsThatDoNotComeInTimeFailTheirStage(t *testing.T) {
+	d := gate()
+	d.Stages[0].Build.Timeout = duration.Duration(5 * time.Minute)
+	w := newTale(t, d, nil)
+	at := noon
+	later := func(by time.Duration, want ...string) {
+		t.Helper()
+		at = at.Add(by)
+		var got []string
+		for s := range w.state.Decide(at, Can{}) {
+			got = append(got, s.Revision+" "+s.Event+": "+s.Cause)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("at %s it may do %q, not %q", at.Format(time.TimeOnly), got, want)
+		}
+	}
+	happens := func(event string, attempt int) {
+		target := stageOf("build")
+		if strings.HasPrefix(event, "pipeline-") {
+			target = w.state.target
+		}
+		w.append(deploylog.Event{Deployment: "d", Target: target, Revision: "1", Name: event, Attempt: attempt, CreatedAt: at})
+	}
+	happens(pipelineStarted, 1)
+	at = at.Add(time.Hour) // it waits for its turn without end
+	happens(stageStarted, 1)
+	if wake := w.state.Wake(); !wake.Equal(at.Add(5*time.Minute)) || !w.state.Deadline(at).Equal(wake) || !w.state.Rests(at).IsZero() {
+		t.Errorf("it wakes at %s", wake)
+	}
+	w.says(errors.New(w.state.Explain(stageOf("build"))[0].Message()), "waiting for artifact x86, until 20")
+	later(5*time.Minute - 1)
+	late := "1 stage-failed: artifact x86 was not received within 5m"
+	later(1, late)
+	later(-time.Hour) // the clock is set back
+	later(2*time.Hour, late)
+	if !w.state.Deadline(at).IsZero() {
+		t.Error("a time that has passed is waited for")
+	}
+	happens(stageFailed, 1)
+	later(-time.Hour, "1 pipeline-failed: stage build failed: ") // it is recorded once, whatever the clock says
+	happens(pipelineFailed, 1)
+	at = at.Add(3 * time.Hour)
+	happens(EventRetried, 2)
+	later(4 * time.Minute) // a retry waits as long again
+	later(time.Minute, late)
+	w.do(ReceiveArtifact{Revision: "1", Kind: "x86", Ref: "x"})
+	later(0, "1 stage-finished-successfully: ")
+	if !w.state.Wake().IsZero() {
+		t.Error("it wakes for what was received")
+	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/duration"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/definition"
 )
@@ -149,6 +150,9 @@ func (w *world) stage(name string, groups []string) definition.Stage {
 		s.Approval = &definition.Approval{}
 	case 2:
 		s.Build = &definition.Build{Artifacts: slices.Clone(someKinds[:w.n(3, "kinds")])}
+		if w.n(2, "timed") == 0 {
+			s.Build.Timeout = duration.Duration(w.n(60, "seconds")+1) * duration.Duration(time.Second)
+		}
 	case 3:
 		s.Build = &definition.Build{Artifacts: slices.Clone(someKinds[:w.n(3, "kinds")]), Manifest: "build.yaml"}
 	default:

@@ -150,6 +150,7 @@ func (s *Scheduler) Decide(name string, state *pipeline.State, d *reconcile.Deci
 		return
 	}
 	d.WakeAt(state.Rests(d.Now))
+	d.WakeAt(state.Deadline(d.Now))
 	var begin []*reconcile.Work[stepKey]
 	var steps []pipeline.Step
 	for step := range state.Decide(d.Now, pipeline.Can{}) {

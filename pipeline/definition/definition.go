@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/duration"
 )
 
 // Definition is a pipeline as it was applied: validated, with all defaults
@@ -61,9 +62,10 @@ func (s *Stage) Once() (manifest string, retries int) {
 
 // Build waits for artifacts, or runs a manifest that makes them.
 type Build struct {
-	Artifacts []string `json:"artifacts"`
-	Manifest  string   `json:"manifest,omitempty"` // "": somebody else builds, and records what was received
-	Retries   int      `json:"retries,omitempty"`
+	Artifacts []string          `json:"artifacts"`
+	Manifest  string            `json:"manifest,omitempty"` // "": somebody else builds, and records what was received
+	Retries   int               `json:"retries,omitempty"`
+	Timeout   duration.Duration `json:"timeout,omitempty"` // for the artifacts that somebody else builds, from the start of the stage; 0 is none
 }
 
 // Deploy brings the steps to every host of every group.

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/internal/duration"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
@@ -17,6 +19,7 @@ const (
 	maxSteps       = 1000 // of a stage
 	maxArtifacts   = 1000 // of a stage
 	maxBatches     = 1000
+	maxTimeout     = 30 * 24 * time.Hour
 	maxRetries     = 100
 	maxPipeline    = 100
 	maxName        = 200 // of a stage or host group
@@ -113,7 +116,7 @@ func (p *parser) stageKind(n *yamlfile.Node, s *Stage) {
 }
 
 func (p *parser) build(n *yamlfile.Node) *Build {
-	fields, ok := n.Fields("build", "artifacts", "manifest", "retries", "group")
+	fields, ok := n.Fields("build", "artifacts", "manifest", "retries", "timeout", "group")
 	if !ok {
 		return nil
 	}
@@ -123,6 +126,12 @@ func (p *parser) build(n *yamlfile.Node) *Build {
 		return nil
 	}
 	b.Manifest, b.Retries = manifestAndRetries(fields)
+	if at := fields["timeout"]; at != nil {
+		b.Timeout = readTimeout(at)
+		if fields["manifest"] != nil {
+			at.FailName("a timeout is for artifacts that somebody else builds; here a manifest makes them")
+		}
+	}
 	at := fields["artifacts"]
 	if at == nil {
 		n.Fail("there are no artifacts, the kinds of what is built; to run a manifest only, there are run stages")
@@ -239,6 +248,25 @@ func (p *parser) group(n *yamlfile.Node) (g HostGroup) {
 		g.AllowEmpty = readBool(at)
 	}
 	return g
+}
+
+// readTimeout reads how long something may take.
+func readTimeout(n *yamlfile.Node) duration.Duration {
+	const what = "a time such as 90s, 5m or 1h30m"
+	if n.Kind != yamlfile.Text {
+		n.Fail("must be %s, not %s", what, n.Kind)
+		return 0
+	}
+	d, err := time.ParseDuration(n.Value)
+	switch {
+	case err != nil:
+		n.Fail("must be %s, not %.60q", what, n.Value)
+	case d < time.Second || d > maxTimeout:
+		n.Fail("must be from 1s to %s, not %.60s", duration.Duration(maxTimeout), n.Value)
+	default:
+		return duration.Duration(d)
+	}
+	return 0
 }
 
 func readBool(n *yamlfile.Node) bool {
