@@ -65,6 +65,9 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 	case EventHostsHeld:
 		s.applyHostsHeld(e, p)
 		return
+	case EventHostsZoned:
+		s.applyZones(e, p)
+		return
 	}
 	s.refreshAll(e.CreatedAt)
 }
@@ -189,6 +192,7 @@ func (s *State) applyDeleted(e deploylog.Event) {
 	s.deleted, s.active, s.pause, s.kept, s.waiting, s.lastFinished = true, nil, nil, nil, time.Time{}, 0
 	s.hosts, s.byName, s.hostsKnown = nil, map[string]*host{}, false
 	clear(s.cordons)
+	s.zones = newZones()
 	s.sets, s.overdue, s.adoptable, s.timers, s.total, s.current = [classCount]set{}, nil, nil, nil, totals{}, map[int]int{}
 }
 

@@ -83,6 +83,9 @@ type ConfirmHosts struct {
 type SetHosts struct {
 	Selected []string
 	Known    func(host string) bool
+
+	// Attribute is the value of an attribute of a host, "" where it has none.
+	Attribute func(host, name string) string
 }
 
 func (Create) isCommand()       {}

@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"cmp"
 	"iter"
 	"strconv"
 	"time"
@@ -34,7 +35,7 @@ func (s *State) Decide(now time.Time, can Can) iter.Seq[Step] {
 
 // yieldWork yields the work that may begin on hosts.
 func (s *State) yieldWork(can Can, yield func(Step) bool) {
-	disrupted := 0 // which leaves as many disruptions fewer
+	turn, disrupted := s.turn(), 0 // which leaves as many disruptions fewer
 	for c := classFree; c < classCount; c++ {
 		disrupts := c == classEvict || c == classReplace || c == classDrain
 		if s.held(c) != "" || !can.Disrupt && disrupts {
@@ -49,7 +50,7 @@ func (s *State) yieldWork(can Can, yield func(Step) bool) {
 				break
 			}
 			h := s.hosts[i]
-			if s.pausedFor(h.status.kind) || can.Work != nil && !can.Work(h.name) {
+			if s.pausedFor(h.status.kind) || turn.keeps(h) != "" || can.Work != nil && !can.Work(h.name) {
 				continue
 			}
 			room--
@@ -93,7 +94,7 @@ func (s *State) verdict(h *host, now time.Time) (ReasonCode, *task) {
 	case st.kind == Confirm:
 		return AwaitsHealth, t
 	}
-	if code := s.held(st.class); code != "" {
+	if code := cmp.Or(s.held(st.class), s.turn().keeps(h)); code != "" {
 		return code, t
 	}
 	return Ready, t

@@ -19,6 +19,7 @@ type host struct {
 	tasks          []*task
 	attempts       attemptCounts
 	cordon         *Cordon   // nil while it is not cordoned
+	zone           string    // by the attribute that hosts are ordered by; "" is none
 	resumed        time.Time // when it was uncordoned
 	generation     int       // incremented on every evaluation, so that stale timers are ignored
 	status         hostStatus

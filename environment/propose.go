@@ -365,10 +365,11 @@ func (s *State) setHosts(c SetHosts) []deploylog.Event {
 	if s.active == nil {
 		return nil
 	}
+	events := s.zoneEvents(c)
 	if held := s.holdsFor(c.Selected); held.reason != "" {
-		return s.heldEvents(c, held)
+		return append(events, s.heldEvents(c, held)...)
 	}
-	return s.changeHosts(c, nil)
+	return append(events, s.changeHosts(c, nil)...)
 }
 
 // changeHosts are the events of what is selected now; kept are hosts that do not leave

@@ -39,7 +39,8 @@ const (
 	HostLost      ReasonCode = "host-lost"
 	TooManyFailed ReasonCode = "too-many-failed" // also of a deployment that is stuck
 	MinHealthy    ReasonCode = "min-healthy"
-	Cordoned      ReasonCode = "cordoned" // its host is
+	AwaitsZone    ReasonCode = "awaits-zone" // hosts of another zone are replaced first
+	Cordoned      ReasonCode = "cordoned"    // its host is
 	MaxOver       ReasonCode = "max-over"
 )
 
@@ -74,6 +75,8 @@ type details struct {
 	cause       string // of a failure
 	by, reason  string // of a pause or cordon
 	host        string // that is cordoned
+	zone        string // whose hosts are replaced
+	zoned       bool   // the zones are known
 	query       string
 	revision    int
 	deleting    bool
@@ -124,6 +127,8 @@ func (d details) text(code ReasonCode) (message, change string) {
 			d.healthy, phrase.Count(d.desired, "host"), d.minimum, d.config.MinimumSetting()), d.lowerMinimum()
 	case MaxOver:
 		return waiting + fmt.Sprintf("the number of hosts with two tasks is %d, and %s", d.double, d.config.SurgeSetting()), "an old task being terminated"
+	case AwaitsZone:
+		return d.awaitsZone(waiting)
 	case Cordoned:
 		message = "its host is cordoned" + after(" by ", d.by) + fmt.Sprintf(" (event %d)", d.seq) + after(": ", d.reason)
 		return message, fmt.Sprintf("deployster env uncordon %s %s", d.environment, d.host)
@@ -195,6 +200,18 @@ func (d details) tooManyFailed() string {
 	return fmt.Sprintf("%s failed, and max_failed is %s", phrase.Count(d.failed, "host"), d.config.MaxFailed)
 }
 
+// awaitsZone is the text of AwaitsZone.
+func (d details) awaitsZone(waiting string) (message, change string) {
+	by, zone := d.config.OrderBy, d.zone
+	if !d.zoned {
+		return waiting + fmt.Sprintf("the hosts' attribute %s, by which they are ordered, is not known yet", by), EventHostsZoned + ", recorded by the controller"
+	}
+	if zone == "" {
+		zone = "hosts without one"
+	}
+	return waiting + fmt.Sprintf("hosts are replaced by their %s, one after the other, and those of %s are not done", by, zone), "the hosts of " + zone + " becoming healthy"
+}
+
 // after is a text behind a word, "" without a text.
 func after(word, text string) string {
 	if text == "" {
@@ -219,6 +236,8 @@ func (s *State) details() details {
 	if f := s.active; f != nil {
 		d.config, d.deleting, d.back = *s.configuration(), f.Kind == ByDelete, s.RollbackCommand()
 		d.tolerates = f.Tolerates
+		turn := s.turn()
+		d.zone, d.zoned = turn.zone, turn.known
 		d.failed, d.healthy, d.desired, d.double, d.minimum = s.total.failed, s.total.serving, s.total.desired, s.total.double, s.minimum()
 	}
 	return d

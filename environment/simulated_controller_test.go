@@ -172,12 +172,15 @@ func (c *controller) place() {
 	}
 	c.find = false
 	known := func(host string) bool { return c.machine(host).in }
-	events, err := c.state.Propose(SetHosts{Selected: c.selected(c.state.Query()), Known: known}, c.now)
+	events, err := c.state.Propose(SetHosts{Selected: c.selected(c.state.Query()), Known: known, Attribute: c.attribute}, c.now)
 	if err != nil {
 		c.fail("telling the hosts: %v", err)
 	}
 	if c.record("the hosts", events); c.naive.force != nil {
 		c.naive.follows(c.simulation, c.told.Query())
+		if !c.dead() {
+			c.naive.knowsZones(c.simulation)
+		}
 	}
 }
 

@@ -102,6 +102,7 @@ func (n *naive) deleted(s *simulation, p payload) {
 	n.force, n.hosts, n.names, n.known, n.active = nil, map[string]*naiveHost{}, nil, false, 0
 	n.good = nil
 	clear(n.cordons)
+	n.zonedBy = ""
 }
 
 func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
@@ -133,6 +134,8 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 		f.paused = true
 	case EventResumed:
 		f.paused, f.progress, f.resumed = false, e.CreatedAt, e.CreatedAt
+	case EventHostsZoned:
+		n.noteZones(s, p)
 	case EventHostsHeld, EventHostsChanged:
 		n.noteHosts(s, e, p)
 	default:

@@ -19,6 +19,7 @@ type naive struct {
 	names     []string // of the hosts, sorted
 	known     bool
 	cordons   map[string]bool // cordoned hosts, true of those that are drained
+	zonedBy   string          // of which attribute the zones are known
 	kept      bool            // hosts that are not selected, until somebody confirms that they leave
 	active    int             // the last revision whose deployment has finished
 	goesBack  int             // the revision to which a rollback is to follow at once
@@ -54,6 +55,7 @@ type naiveHost struct {
 	absent              bool      // kept, and not in the inventory
 	spared              bool      // by a rollback, until somebody confirms that it leaves
 	freed               time.Time // when it was uncordoned
+	zone                string
 	tasks               map[int]*naiveTask
 }
 

@@ -179,6 +179,9 @@ func (s *simulation) defined() *definition.Definition {
 		d.Task.Vars["behaves"] = good
 	}
 	if s.chance(0.3) {
+		d.Deployment.OrderBy = pick(s, "zone", "zone", "stack")
+	}
+	if s.chance(0.3) {
 		d.Deployment.MaxUnavailable = s.hostsOrPercent()
 	}
 	if s.chance(0.3) {
@@ -225,7 +228,11 @@ func (s *simulation) troubles() {
 		m.in = true
 		s.moved()
 	case 4:
-		m.group = pick(s, "prod", "gamma")
+		if s.chance(0.5) {
+			m.zone = pick(s, "z2", "z10", "")
+		} else {
+			m.group = pick(s, "prod", "gamma")
+		}
 		s.moved()
 	case 5, 6:
 		m.up = !m.up
@@ -272,7 +279,7 @@ func (s *simulation) hint(m *machine) {
 }
 
 func (s *simulation) join() {
-	s.hosts = append(s.hosts, &machine{name: fmt.Sprint("h", len(s.hosts)+1), group: pick(s, "prod", "gamma"), in: true, up: true, tasks: map[int]condition{}})
+	s.hosts = append(s.hosts, &machine{name: fmt.Sprint("h", len(s.hosts)+1), group: pick(s, "prod", "gamma"), zone: pick(s, "z2", "z10", ""), in: true, up: true, tasks: map[int]condition{}})
 }
 
 // moved lets the controller see within a second that the inventory has changed.

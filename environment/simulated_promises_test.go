@@ -63,7 +63,7 @@ func (n *naive) may(now time.Time, can Can) (may choices) {
 	}
 	for _, h := range n.there(func(h *naiveHost) bool { return n.known && can.Work(h.name) }) {
 		do := n.next(h)
-		if do.kind != "" && !do.from.After(now) && (!n.force.paused || do.kind == Confirm) {
+		if do.kind != "" && !do.from.After(now) && !n.keepsBack(h, do) && (!n.force.paused || do.kind == Confirm) {
 			may[do.class][h.name] = do
 		}
 	}

@@ -55,6 +55,7 @@ type identity struct {
 type machine struct {
 	name  string
 	group string // for which queries ask
+	zone  string // by which they may be ordered
 	in    bool   // the inventory
 	up    bool
 	taken bool // its slots, by others

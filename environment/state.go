@@ -51,6 +51,7 @@ type State struct {
 	sets      [classCount]set
 	overdue   set
 	adoptable set
+	zones     zones
 	timers    heap.Heap[timer] // of hosts to re-evaluate, of which some may be outdated
 	total     totals
 	current   map[int]int // tasks by revision; of the active one, those that are available
@@ -67,7 +68,7 @@ type revision struct {
 
 // New returns the state of an environment of which nothing is known yet.
 func New(name string) *State {
-	return &State{name: name, target: Target(name), byName: map[string]*host{}, cordons: map[string]*Cordon{}, attempts: map[string]int{}, current: map[int]int{}}
+	return &State{name: name, target: Target(name), byName: map[string]*host{}, cordons: map[string]*Cordon{}, zones: newZones(), attempts: map[string]int{}, current: map[int]int{}}
 }
 
 // Name of the environment.

@@ -21,6 +21,8 @@ func (s *State) modify(h *host, now time.Time, change func()) {
 func (s *State) refreshAll(now time.Time) {
 	s.sets, s.overdue, s.adoptable, s.timers, s.total = [classCount]set{}, nil, nil, s.timers[:0], totals{}
 	clear(s.current)
+	clear(s.zones.open)
+	clear(s.zones.excepted)
 	for _, h := range s.hosts {
 		s.refresh(h, now)
 		s.count(h, 1)
@@ -66,6 +68,7 @@ func (s *State) count(h *host, by int) {
 	one(h.status.exception(), &s.total.exceptions)
 	one(h.status.inFlight, &s.total.inFlight)
 	one(h.status.retrying, &s.total.retrying)
+	s.zones.count(h, by)
 	if h.status.class != classNone {
 		put(&s.sets[h.status.class])
 	}

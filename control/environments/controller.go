@@ -45,6 +45,9 @@ type Inventory interface {
 	Selected(query string) ([]string, error)
 	Known(host string) bool
 
+	// Attribute is the value of an attribute of a host, "" where it has none.
+	Attribute(host, name string) string
+
 	// Slots is how many steps may run on a host at once.
 	Slots(host string) int
 }

@@ -33,6 +33,7 @@ func (c *crowd) Observe(context.Context, environment.Task) environment.ProbeResu
 }
 func (c *crowd) Things(environment.Task) []environment.Thing   { return nil }
 func (c *crowd) Watch(ctx context.Context, _ string, _ func()) { <-ctx.Done() }
+func (c *crowd) Attribute(string, string) string               { return "" }
 func (c *crowd) Version() int                                  { return 1 }
 func (c *crowd) Selected(query string) ([]string, error)       { return c.hosts[query], nil }
 func (c *crowd) Known(string) bool                             { return true }

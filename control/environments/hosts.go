@@ -116,7 +116,7 @@ func (c *Controller) placement(name string) []deploylog.Event {
 		}
 		hosts = c.free(name, state, found.hosts)
 	}
-	events, err := state.Propose(environment.SetHosts{Selected: hosts, Known: c.Inventory.Known}, c.Now())
+	events, err := state.Propose(environment.SetHosts{Selected: hosts, Known: c.Inventory.Known, Attribute: c.Inventory.Attribute}, c.Now())
 	c.trouble(h.unknown, name, err)
 	return events
 }

@@ -30,25 +30,26 @@ type world struct {
 	environments *environments.Environments // of whoever gives commands
 	options      environments.Options
 
-	mu       sync.Mutex
-	version  int
-	queries  map[string][]string // the hosts that each selects
-	trouble  error               // with the inventory
-	slots    int
-	tasks    map[string]map[string]environment.ProbeResult // by host, "NAME:REVISION"
-	bad      map[string]bool                               // revisions that do not become healthy
-	working  func(t environment.Task) error                // while it is worked on
-	probing  func(ctx context.Context, t environment.Task)
-	makes    func(t environment.Task) []environment.Thing // nil is not known
-	changed  map[string]func()                            // by host that is watched
-	probes   map[string]int                               // of tasks, "HOST NAME:REVISION"
-	acts     []string                                     // "start|stop HOST NAME:REVISION"
-	notified []string
-	recorded func(deploylog.Event)
-	acting   map[string]map[string]int // actions that are going on, by environment and controller
-	most     int                       // the most environments for which controllers ever acted at once
-	doubled  int                       // the most hosts that ever had two tasks of an environment
-	least    int                       // the fewest hosts that ever had a healthy task, since it was set
+	mu         sync.Mutex
+	version    int
+	queries    map[string][]string // the hosts that each selects
+	attributes map[string]string   // by HOST.NAME
+	trouble    error               // with the inventory
+	slots      int
+	tasks      map[string]map[string]environment.ProbeResult // by host, "NAME:REVISION"
+	bad        map[string]bool                               // revisions that do not become healthy
+	working    func(t environment.Task) error                // while it is worked on
+	probing    func(ctx context.Context, t environment.Task)
+	makes      func(t environment.Task) []environment.Thing // nil is not known
+	changed    map[string]func()                            // by host that is watched
+	probes     map[string]int                               // of tasks, "HOST NAME:REVISION"
+	acts       []string                                     // "start|stop HOST NAME:REVISION"
+	notified   []string
+	recorded   func(deploylog.Event)
+	acting     map[string]map[string]int // actions that are going on, by environment and controller
+	most       int                       // the most environments for which controllers ever acted at once
+	doubled    int                       // the most hosts that ever had two tasks of an environment
+	least      int                       // the fewest hosts that ever had a healthy task, since it was set
 }
 
 // worker works on the tasks of the world for a controller.
@@ -227,6 +228,13 @@ func (w *world) Known(host string) bool {
 		}
 	}
 	return false
+}
+
+// Attribute implements environments.Inventory.
+func (w *world) Attribute(host, name string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.attributes[host+"."+name]
 }
 
 // Slots implements environments.Inventory.

@@ -152,6 +152,16 @@ func (h *Hosts) Known(name string) bool {
 	return ok
 }
 
+// Attribute is the value of an attribute of a host, the first of several, and "" where it
+// has none.
+func (h *Hosts) Attribute(name, attribute string) string {
+	host, _ := h.host(name)
+	if values := host.Attributes[attribute]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
 // Slots is how many steps may run on a host at once.
 func (h *Hosts) Slots(name string) int {
 	host, _ := h.host(name)

@@ -105,9 +105,10 @@ type Configuration struct {
 	MaxUnavailable    *budget.Budget `json:"max_unavailable,omitempty"`
 	MaxOver           int            `json:"max_over"` // Surge: hosts with two tasks at once, at most
 	MaxSurge          *budget.Budget `json:"max_surge,omitempty"`
-	MinHealthyTime    Duration       `json:"min_healthy_time"`  // a task must stay healthy so long before it counts
-	HealthyDeadline   Duration       `json:"healthy_deadline"`  // for one task
-	ProgressDeadline  Duration       `json:"progress_deadline"` // for the next task
+	OrderBy           string         `json:"order_by,omitempty"` // an attribute of hosts; hosts are replaced by its values, one after the other
+	MinHealthyTime    Duration       `json:"min_healthy_time"`   // a task must stay healthy so long before it counts
+	HealthyDeadline   Duration       `json:"healthy_deadline"`   // for one task
+	ProgressDeadline  Duration       `json:"progress_deadline"`  // for the next task
 	MaxFailed         *budget.Budget `json:"max_failed,omitempty"`
 	AutoRollback      bool           `json:"auto_rollback"`
 	Drift             Drift          `json:"drift"`

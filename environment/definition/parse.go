@@ -32,6 +32,7 @@ var settings = []string{
 	"deployment.max_unavailable",
 	"deployment.max_over",
 	"deployment.max_surge",
+	"deployment.order_by",
 	"deployment.min_healthy_time",
 	"deployment.healthy_deadline",
 	"deployment.progress_deadline",

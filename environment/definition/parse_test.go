@@ -232,7 +232,7 @@ func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
 		surge("min_healthy_time: 0"): true, surge("min_healthy_time: '0'"): true, surge("min_healthy_time: 1.5s"): true, surge("min_healthy_time: 1"): false, surge("min_healthy_time: -1s"): false, surge("healthy_deadline: 0"): false, surge("healthy_deadline: 1m30s"): true,
 		surge("healthy_deadline: 5"): false, surge("healthy_deadline: 5min"): false, surge("healthy_deadline: ''"): false, surge("progress_deadline: 1d"): false, surge("progress_deadline: 10h"): true, surge("progress_deadline: 10 h"): false,
 		surge("max_failed: 0"): true, surge("max_failed: 3"): true, surge("max_failed: '3'"): true, surge("max_failed: 2.5%"): true, surge("max_failed: -1"): false, surge("max_failed: few"): false, surge("max_failed: []"): false,
-		surge("max_unavailable: 0"): true, surge("max_unavailable: 1, min_healthy_percent: 1"): false, surge("max_surge: 1, max_over: 1"): false, surge("max_surge: few"): false, surge("max_surge: 10%"): true,
+		surge("max_unavailable: 0"): true, surge("max_unavailable: 1, min_healthy_percent: 1"): false, surge("max_surge: 1, max_over: 1"): false, surge("max_surge: few"): false, surge("max_surge: 10%"): true, surge("order_by: zone"): true, surge("order_by: ''"): false, surge("order_by: [zone]"): false,
 		deployment("{max_unavailable: 1}"): true, deployment("{max_unavailable: []}"): false,
 		surge("auto_rollback: true"): true, surge("auto_rollback: 'false'"): true, surge("auto_rollback: yes please"): false, surge("auto_rollback: 1"): false,
 		surge("drift: repair"): true, surge("drift: report"): true, surge("drift: ignore"): false, surge("drfit: report"): false,

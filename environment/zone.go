@@ -1,0 +1,168 @@
+package environment
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// Where a configuration orders hosts by an attribute, its values are zones: no healthy task
+// of a zone is replaced before all hosts of the zones before it are as they should be, or
+// are exceptions. Hosts without a healthy task get theirs at any time, for that stops none.
+
+// zones is what is recorded of the attribute by which hosts are ordered.
+type zones struct {
+	by       string         // the attribute of which all values are known; "" is none
+	open     map[string]int // hosts that are not settled, by zone
+	excepted map[string]int // those that have had their chance
+}
+
+func newZones() zones { return zones{open: map[string]int{}, excepted: map[string]int{}} }
+
+// zoneEvents record the zones of hosts that are not known or have changed, in parts that
+// fit into the log.
+func (s *State) zoneEvents(c SetHosts) (events []deploylog.Event) {
+	by := s.configuration().OrderBy
+	if by == "" || c.Attribute == nil || s.active.Kind == ByDelete {
+		return nil
+	}
+	names := slices.Clone(c.Selected)
+	for _, h := range s.hosts {
+		if h.desired && (c.Known == nil || c.Known(h.name)) {
+			names = append(names, h.name)
+		}
+	}
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	zone := map[string]string{}
+	for _, name := range names {
+		zone[name] = c.Attribute(name, by)
+	}
+	others := slices.DeleteFunc(names, func(name string) bool {
+		h := s.byName[name]
+		return s.zones.by == by && (h == nil && zone[name] == "" || h != nil && h.zone == zone[name])
+	})
+	parts := chunks(others)
+	if len(parts) == 0 && s.zones.by != by {
+		parts = [][]string{nil}
+	}
+	for i, part := range parts {
+		p := payload{OrderBy: by, Zones: map[string][]string{}, More: i < len(parts)-1}
+		for _, name := range part {
+			p.Zones[zone[name]] = append(p.Zones[zone[name]], name)
+		}
+		e := s.event(EventHostsZoned, p)
+		e.Attempt += i
+		events = append(events, e)
+	}
+	return events
+}
+
+func (s *State) applyZones(e deploylog.Event, p payload) {
+	if s.zones.by != p.OrderBy && s.zones.by != "" {
+		for _, h := range s.hosts {
+			s.modify(h, e.CreatedAt, func() { h.zone = "" })
+		}
+	}
+	if s.zones.by = p.OrderBy; p.More {
+		s.zones.by = ""
+	}
+	for _, zone := range slices.Sorted(maps.Keys(p.Zones)) {
+		for _, name := range p.Zones[zone] {
+			h := s.addHost(name)
+			s.modify(h, e.CreatedAt, func() { h.zone = zone })
+		}
+	}
+}
+
+// count adds a host to its zone (by is 1), or removes it (by is -1).
+func (z *zones) count(h *host, by int) {
+	of := z.open
+	switch {
+	case h.status.settled || !h.desired || h.absent:
+		return
+	case h.status.exhausted:
+		of = z.excepted
+	}
+	if of[h.zone] += by; of[h.zone] == 0 {
+		delete(of, h.zone)
+	}
+}
+
+// zoneTurn is the zone whose hosts may be replaced; ok is false when any may.
+func (s *State) zoneTurn() (zone string, ok bool) {
+	open := slices.Collect(maps.Keys(s.zones.open))
+	if s.total.exhausted > s.tolerated() {
+		open = slices.AppendSeq(open, maps.Keys(s.zones.excepted))
+	}
+	if len(open) == 0 {
+		return "", false
+	}
+	return slices.MinFunc(open, compareZones), true
+}
+
+// ordered reports whether the active deployment replaces hosts zone by zone.
+func (s *State) ordered() bool {
+	return !s.finished && s.active.Kind != ByDelete && s.active.Configuration.OrderBy != ""
+}
+
+// turn is which hosts may be replaced at one moment.
+type turn struct {
+	ordered, known bool
+	zone           string
+	any            bool // zone
+}
+
+func (s *State) turn() turn {
+	t := turn{ordered: s.ordered()}
+	if t.ordered {
+		t.known = s.zones.by == s.active.Configuration.OrderBy
+		zone, ok := s.zoneTurn()
+		t.zone, t.any = zone, !ok
+	}
+	return t
+}
+
+// keeps is why a host must wait for others, "" when it need not.
+func (t turn) keeps(h *host) ReasonCode {
+	replaces := h.status.class == classReplace || h.status.class == classSurge
+	if t.ordered && replaces && (!t.known || !t.any && compareZones(h.zone, t.zone) > 0) {
+		return AwaitsZone
+	}
+	return ""
+}
+
+// compareZones orders zones as people do: zone-2 is before zone-10. "" is of the hosts that
+// have no zone, which come last.
+func compareZones(a, b string) int {
+	switch {
+	case a == b:
+		return 0
+	case a == "":
+		return 1
+	case b == "":
+		return -1
+	}
+	x, y := a, b
+	for x != "" && y != "" {
+		m, n := digits(x), digits(y)
+		if m == 0 || n == 0 {
+			if x[0] != y[0] {
+				return cmp.Compare(x[0], y[0])
+			}
+			x, y = x[1:], y[1:]
+			continue
+		}
+		p, q := strings.TrimLeft(x[:m], "0"), strings.TrimLeft(y[:n], "0")
+		if c := cmp.Or(cmp.Compare(len(p), len(q)), cmp.Compare(p, q)); c != 0 {
+			return c
+		}
+		x, y = x[m:], y[n:]
+	}
+	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
+}
+
+// digits is how many digits a text begins with.
+func digits(text string) int { return len(text) - len(strings.TrimLeft(text, "0123456789")) }
