@@ -97,7 +97,7 @@ var never = map[string][]string{
 
 // maxLines is how large a package may be outside of its tests, so that one reader
 // can hold it in mind. The command line is many commands of one shape.
-const maxLines = 4600
+const maxLines = 5200
 
 func TestNoPackageIsTooLarge(t *testing.T) {
 	for _, p := range list(t) {
