@@ -58,9 +58,9 @@ func TestARevisionIsInTheStageThatItFailedInWhateverBecomesOfIt(t *testing.T) {
 			mayDo:   []string{"v1 pipeline-failed pipeline"},
 		},
 		{
-			name:    "the next revision enters it when the deployment has failed",
+			name:    "the next revision enters it when the deployment has failed and it is resumed",
 			becomes: definition.Definition{Stages: []definition.Stage{gate, run("new")}},
-			then:    fail,
+			then:    func(w *tale) { fail(w); w.do(ResumePipeline{Stage: "new", ID: w.id()}) },
 			mayDo:   []string{"v2 stage-started stage/gate", "v2 stage-started stage/new"},
 		},
 		{

@@ -97,9 +97,11 @@ type walk struct {
 	stragglers [][]*Work     // by batch
 	work       *underway
 	yield      func(Step) bool
-	superseded string               // by which revision
-	keptOut    func(stage int) bool // it must not be entered
-	awaits     func(Step, *Work)    // is called with what would be yielded but for work; may be nil
+	superseded string                     // by which revision
+	keptOut    func(stage int) bool       // it must not be entered
+	awaits     func(Step, *Work)          // is called with what would be yielded but for work; may be nil
+	passedOver func() (cause string)      // "" unless a fix has gone by the deployment
+	waits      func(at place, why Reason) // is called with a host that has to wait; nil is not
 	pipeline   deploylog.Target
 }
 
@@ -136,7 +138,7 @@ func (s *State) walkOf(d *deployment, holders []*deployment, stragglers [][]*Wor
 	w := walk{l: s.layout, d: d, holders: holders, stragglers: stragglers, work: &s.work, pipeline: s.target, yield: yield, keptOut: func(i int) bool {
 		_, is := s.keptOut(d, i)
 		return is
-	}}
+	}, passedOver: func() string { return s.passedOver(d) }}
 	if len(s.paused) > 0 {
 		w.yield = func(step Step) bool {
 			if !step.begins() {
@@ -154,7 +156,10 @@ func (s *State) walkOf(d *deployment, holders []*deployment, stragglers [][]*Wor
 }
 
 // keptOut finds why a deployment whose turn it is does not enter a stage.
-func (s *State) keptOut(_ *deployment, stage int) (why Reason, is bool) {
+func (s *State) keptOut(d *deployment, stage int) (why Reason, is bool) {
+	if why, is = s.stoppedBy(d, stage); is {
+		return why, true
+	}
 	return s.pause(&s.layout.stages[stage])
 }
 
@@ -177,6 +182,11 @@ func (w *walk) walk() bool {
 	}
 	if w.d.left == 0 {
 		return w.unless(w.own(func(*Work) bool { return true }), w.step(w.pipeline, pipelineFinished))
+	}
+	if cause := w.passedOver(); cause != "" {
+		over := w.step(w.pipeline, EventSkipped)
+		over.Cause = cause
+		return w.yield(over)
 	}
 	for i := range w.l.stages {
 		run := &w.d.stages[i]
@@ -328,12 +338,7 @@ func (w *walk) group(i, g int) bool {
 		end.Skipped = w.skipped(i, g)
 		return w.unless(w.own(func(o *Work) bool { return o.place.stage == i && o.place.group == g }), end)
 	}
-	for h := run.head; h != none; h = run.hosts[h].next {
-		if step := w.host(place{i, g, int(h)}); !w.unless(w.beside(step), step) {
-			return false
-		}
-	}
-	return true
+	return w.hosts(i, g)
 }
 
 // cause is how the first host failed.

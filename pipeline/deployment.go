@@ -22,6 +22,7 @@ type deployment struct {
 	ended    mark // what ended it
 	marks    map[deploylog.Target]*marks
 	refs     map[string]string  // of artifacts, by kind
+	fix      bool               // released as one
 	carries  Files              // nil of one that a former version released
 	brought  map[string]Files   // by later definitions, for manifests that it does not carry
 	tries    map[entryKey]Tries // failed ones of the present attempt
@@ -55,6 +56,7 @@ type groupRun struct {
 	begun    bool
 	finished bool
 	failed   int // hosts
+	inFlight int // hosts
 	open     int // hosts neither finished nor failed
 	hosts    []hostRun
 	head     int32 // first open host
@@ -121,6 +123,9 @@ func (d *deployment) deriveGroup(group *groupLayout, chain []string) groupRun {
 			continue
 		}
 		run.open++
+		if host.inFlight() {
+			run.inFlight++
+		}
 		if last == none {
 			run.head = int32(h)
 		} else {
@@ -261,10 +266,16 @@ func (d *deployment) recordHost(l *layout, at place, t deploylog.Target, k mark)
 		*host.marks = append(*host.marks, k)
 	}
 	group.begun = true
-	was := host.closed
+	was, flew := host.closed, host.inFlight()
 	host.apply(l.stages[at.stage].chain, k.event)
 	if host.closed && !was {
 		group.unlink(host)
+	}
+	switch flies := host.inFlight(); {
+	case flies && !flew:
+		group.inFlight++
+	case flew && !flies:
+		group.inFlight--
 	}
 	if d.order <= l.newest {
 		d.recordSkips(l, t, *host.marks)

@@ -101,6 +101,7 @@ type payload struct {
 	Error        string                 `json:"error,omitempty"`
 	Steps        []stepWork             `json:"steps,omitempty"`
 	Try          int                    `json:"try,omitempty"` // that failed for good
+	Fix          bool                   `json:"fix,omitempty"` // the revision enters stages in which earlier ones failed
 }
 
 // keepsManifests is the version of the payload of a definition since which revisions under

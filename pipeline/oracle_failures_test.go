@@ -66,6 +66,9 @@ func (n *naive) failures(r *revision) (doable func(entry) bool, failures []entry
 			n.failuresInGroup(r, c, st, g)
 		}
 	}
+	if n.passedOver(r) {
+		return func(entry) bool { return false }, []entry{{"pipeline/" + n.name, "pipeline-skipped"}}
+	}
 	return c.doable, c.failures
 }
 

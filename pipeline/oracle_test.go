@@ -26,13 +26,16 @@ type naive struct {
 	now        time.Time
 	held       map[string]bool // groups of which somebody must confirm what they lose
 	paused     map[string]bool // targets of the pipeline and its stages
-	introduced map[string]int  // unit → revisions registered before it
+	stages     map[string]*outcomes
+	introduced map[string]int // unit → revisions registered before it
 	revisions  []*revision
 	next       map[*revision]map[entry][]entry // of the present definition
 	after      map[*revision]map[entry][]entry
 }
 
 type revision struct {
+	fix       bool
+	forgotten bool
 	id        string
 	name      string
 	order     int
@@ -50,7 +53,7 @@ type revision struct {
 
 // newNaive returns a pipeline without any events.
 func newNaive(name string) *naive {
-	n := &naive{name: name, members: map[string][]string{}, held: map[string]bool{}, paused: map[string]bool{}}
+	n := &naive{name: name, members: map[string][]string{}, held: map[string]bool{}, paused: map[string]bool{}, stages: map[string]*outcomes{}}
 	n.forget()
 	return n
 }
@@ -83,6 +86,9 @@ func (n *naive) apply(e deploylog.Event) {
 		return
 	case "pipeline-paused", "pipeline-resumed", "stage-paused", "stage-resumed":
 		n.paused[string(e.Target)] = strings.HasSuffix(e.Name, "-paused")
+		if e.Name == "stage-resumed" {
+			n.outcomes(string(e.Target)).stopped = 0
+		}
 		return
 	case "pipeline-started":
 		n.revisions = append(n.revisions, &revision{
@@ -97,6 +103,7 @@ func (n *naive) apply(e deploylog.Event) {
 	if e.Name == "stage-started" {
 		r.started[at.target] = e.CreatedAt
 	}
+	n.noteOutcome(r, e)
 	switch {
 	case e.Name == "pipeline-retried":
 		r.since = e.CreatedAt
@@ -435,7 +442,7 @@ func (n *naive) decide() map[string][]entry {
 		for _, e := range frontiers[r] {
 			ready := !slices.ContainsFunc(frontiers[r], func(f entry) bool { return slices.Contains(n.flood(r, f), e) })
 			outside := received(e) || e.event == "stage-approved" || e.event == "members-told"
-			if !ready || outside || n.holds(e) || n.isPaused(e) || !doable(e) || active[e] > 0 || n.rests(r, e) || n.awaitsWork(r, e) {
+			if !ready || outside || n.holds(e) || n.isPaused(e) || n.keptOut(r, e) || !doable(e) || active[e] > 0 || n.rests(r, e) || n.awaitsWork(r, e) || n.flightIsFull(r, e, chosen[r.id]) {
 				continue
 			}
 			chosen[r.id] = append(chosen[r.id], e)

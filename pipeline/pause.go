@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -57,7 +58,9 @@ func (c ResumePipeline) propose(s *State) ([]deploylog.Event, error) {
 	if t != s.target {
 		name = EventStageResumed
 	}
-	if _, paused := s.paused[t]; !paused {
+	_, paused := s.paused[t]
+	stopped := slices.ContainsFunc(s.Stops(), func(r Reason) bool { return r.By == t })
+	if !paused && !stopped {
 		return nil, nil
 	}
 	return []deploylog.Event{{Deployment: c.ID, Target: t, Name: name, Attempt: 1, Data: payload{By: c.By, Reason: c.Reason}.data()}}, nil
@@ -80,6 +83,7 @@ func (s *State) applyPause(e deploylog.Event) {
 		s.paused[e.Target] = PauseInfo{Target: e.Target, By: p.By, Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt}
 	default:
 		delete(s.paused, e.Target)
+		delete(s.stops, e.Target)
 	}
 }
 

@@ -95,6 +95,11 @@ func (o *projection) project(held []*deployment) {
 	}, o.addKept)
 	w.superseded = o.superseded
 	w.awaits = func(step Step, work *Work) { o.awaits[entryKey{step.Target, step.Event}] = work }
+	w.waits = func(at place, why Reason) {
+		t := o.s.layout.stages[at.stage].groups[at.group].hosts[at.host].target
+		o.add(at, t, hostStarted, blocked, why)
+		o.ready[entryKey{t, hostStarted}] = true // it is added already
+	}
 	w.walk()
 	if o.superseded != "" {
 		return

@@ -38,6 +38,7 @@ type Define struct {
 type Release struct {
 	Revision string
 	Carries  Files  // the manifests of the pipeline with what they include
+	Fix      bool   // it enters stages in which earlier ones failed, and goes by those that wait there
 	ID       string // of the fresh deployment
 	By       string
 }
@@ -149,7 +150,7 @@ func (c Release) propose(s *State) ([]deploylog.Event, error) {
 		return nil, refusal.New(AlreadyReleased, "revision %s of pipeline %s is %w released (event %d) and %s: %s", c.Revision, s.name, ErrRepeated, r.Seq, r.Status, remedy)
 	}
 	return []deploylog.Event{{
-		Deployment: c.ID, Target: s.target, Revision: c.Revision, Name: pipelineStarted, Attempt: 1, Data: payload{By: c.By, Carries: c.Carries}.data(),
+		Deployment: c.ID, Target: s.target, Revision: c.Revision, Name: pipelineStarted, Attempt: 1, Data: payload{By: c.By, Carries: c.Carries, Fix: c.Fix}.data(),
 	}}, nil
 }
 

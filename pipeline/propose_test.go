@@ -136,6 +136,7 @@ func TestARevisionThatWouldOverwriteANewerOneIsNotRetried(t *testing.T) {
 	if _, err := w.state.Propose(Retry{Revision: "v1"}, noon); err != nil {
 		t.Errorf("v2 has not come to prod, and v1 cannot be retried: %v", err)
 	}
+	w.do(ResumePipeline{Stage: "prod", ID: w.id()})
 	w.until("v2", onProd, hostStarted)
 	w.says(w.refused(Retry{Revision: "v1"}, NewerIsAhead), "cannot be retried: the newer revision v2 is at or past stage prod, and it would overwrite it")
 	w.fails = nil
@@ -158,7 +159,8 @@ func TestARevisionIsNotRetriedIntoABatchThatAnotherIsIn(t *testing.T) {
 }
 
 func TestOnlyTheLastThatFailedAreKept(t *testing.T) {
-	w := newAntGateway(t, deployed)
+	w, stops := newAntGateway(t, deployed), false
+	w.state.definition.Stages[1].StopOnFailure = &stops
 	w.fails[string(onBeta)+" "+deployed] = "disk full"
 	for i := range keptEnded + 5 {
 		w.release(fmt.Sprint("v", i), "x86", "aarch64", "raspbian")

@@ -26,6 +26,8 @@ const (
 	NotNew             ReasonCode = "not-new"             // something after it happened
 	LeftOut            ReasonCode = "left-out"            // the step was introduced late, and the revision skipped it elsewhere
 	CameLater          ReasonCode = "came-later"          // the kind of artifact, Name, was introduced after the revision was registered
+	AwaitsFix          ReasonCode = "awaits-fix"          // revision Holder failed in stage Name, Cause says how
+	AwaitsFlight       ReasonCode = "max-in-flight"       // so many hosts of group Name are in flight as may be
 	IsPaused           ReasonCode = "paused"              // by Actor, Since, Cause says why; Name is the stage, "" the whole pipeline
 	HasFailed          ReasonCode = "failed"              // Cause says how
 	WasCancelled       ReasonCode = "cancelled"           // Cause says why
@@ -97,7 +99,7 @@ func (r Reason) MarshalJSON() ([]byte, error) {
 // about: not that something else comes first, or will never be done.
 func (r Reason) Blocking() bool {
 	switch r.Code {
-	case AwaitsBatch, AwaitsWork, AwaitsArtifact, AwaitsApproval, AwaitsMembers, NoHosts, AwaitsConfirmation, IsPaused, HasFailed, WasCancelled, WasSkipped:
+	case AwaitsBatch, AwaitsWork, AwaitsArtifact, AwaitsApproval, AwaitsMembers, NoHosts, AwaitsConfirmation, IsPaused, AwaitsFix, HasFailed, WasCancelled, WasSkipped:
 		return true
 	default:
 		return false
@@ -138,6 +140,12 @@ func (r Reason) text() string {
 		return "host group " + r.Name + " holds: its query selects no host of the inventory"
 	case AwaitsConfirmation:
 		return "host group " + r.Name + " holds" + cause
+	case AwaitsFix:
+		return fmt.Sprintf("kept out: revision %s failed in stage %s", r.Holder, r.Name)
+	case AwaitsFlight:
+		return "waits for a host in flight: " + r.Cause
+	case IsPaused:
+		return r.pauseText()
 	case NotNew:
 		if r.By == r.Target {
 			return "not new: " + r.ByEvent + " already recorded"
@@ -221,6 +229,10 @@ func (r Reason) Change() string {
 		return fmt.Sprintf("%s of host group %s: when the hosts are back, or by deployster pipeline confirm %s %s", EventMembersChanged, r.Name, name, r.Name)
 	case NotNew, LeftOut, CameLater:
 		return "none of this deployment: the next revision does it"
+	case AwaitsFix:
+		return r.stopChange()
+	case AwaitsFlight:
+		return fmt.Sprintf("%s or %s of a host of group %s", hostFinished, hostFailed, r.Name)
 	case IsPaused:
 		return r.pauseChange()
 	case WasSuperseded:

@@ -36,9 +36,12 @@ type State struct {
 	changed    map[string]int64        // events of the members
 	held       map[string]*heldMembers // of groups that hold instead of taking a selection over
 	paused     map[deploylog.Target]PauseInfo
-	introduced map[string]int    // unit → number of revisions registered before it
-	manifests  map[string]string // of the definition, by unit
-	layout     *layout           // nil after a change, until it is needed
+	stops      map[deploylog.Target]stop  // of stages
+	fixes      map[deploylog.Target]fixAt // that began stages, the last of each
+	through    map[deploylog.Target]int   // stages: the order of the last revision that finished them
+	introduced map[string]int             // unit → number of revisions registered before it
+	manifests  map[string]string          // of the definition, by unit
+	layout     *layout                    // nil after a change, until it is needed
 
 	revisions   []Registration
 	byRevision  map[string]int // the last registration of a revision
@@ -61,6 +64,7 @@ type Registration struct {
 	SupersededBy string `json:"superseded_by,omitempty"` // revision
 	Cause        string `json:"cause,omitempty"`         // why it ended, unless it finished
 	Carries      Files  `json:"carries,omitzero"`        // nil of one that a former version released
+	Fix          bool   `json:"fix,omitempty"`
 }
 
 // New returns the state of a pipeline without any events.
@@ -68,6 +72,7 @@ func New(name string) *State {
 	return &State{
 		name: name, target: Target(name), members: map[string][]string{}, changed: map[string]int64{},
 		held: map[string]*heldMembers{}, paused: map[deploylog.Target]PauseInfo{},
+		stops: map[deploylog.Target]stop{}, fixes: map[deploylog.Target]fixAt{}, through: map[deploylog.Target]int{},
 		byRevision: map[string]int{}, byID: map[string]*deployment{},
 	}
 }
@@ -124,6 +129,7 @@ func (s *State) Apply(e deploylog.Event) {
 		s.work.end(workKey{e.Deployment, e.Target, strings.TrimSuffix(e.Name, failedAfter)})
 		if d := s.byID[e.Deployment]; d != nil {
 			d.forgetTries(e)
+			s.applyOutcome(d, e)
 			d.record(s.layout, e)
 		}
 	}
@@ -189,17 +195,18 @@ func (s *State) register(e deploylog.Event) {
 	if _, known := s.byID[e.Deployment]; known {
 		return
 	}
-	carries := read(e.Data).Carries
+	p := read(e.Data)
+	carries := p.Carries
 	if n := len(s.revisions); n > 0 && carries != nil && s.revisions[n-1].Carries != nil && maps.Equal(carries, s.revisions[n-1].Carries) {
 		carries = s.revisions[n-1].Carries // most revisions of a long history carry the same
 	}
 	s.byRevision[e.Revision] = len(s.revisions)
 	s.revisions = append(s.revisions, Registration{
-		Revision: e.Revision, Deployment: e.Deployment, Seq: e.Seq, Status: Running, Since: e.Seq, Carries: carries,
+		Revision: e.Revision, Deployment: e.Deployment, Seq: e.Seq, Status: Running, Since: e.Seq, Carries: carries, Fix: p.Fix,
 	})
 	d := &deployment{
 		id: e.Deployment, revision: e.Revision, order: len(s.revisions), seq: e.Seq, attempt: 1, since: e.CreatedAt, status: Running, started: map[deploylog.Target]time.Time{},
-		marks: map[deploylog.Target]*marks{}, refs: map[string]string{}, skipped: map[string]skippedStep{}, carries: carries,
+		marks: map[deploylog.Target]*marks{}, refs: map[string]string{}, skipped: map[string]skippedStep{}, carries: carries, fix: p.Fix,
 	}
 	if carries != nil {
 		d.manifests = s.manifests
@@ -278,7 +285,7 @@ func (s *State) clone() *State {
 	c := *s
 	c.layout, c.work = nil, s.work.clone()
 	c.members, c.changed, c.held = maps.Clone(s.members), maps.Clone(s.changed), maps.Clone(s.held)
-	c.paused = maps.Clone(s.paused)
+	c.paused, c.stops, c.fixes, c.through = maps.Clone(s.paused), maps.Clone(s.stops), maps.Clone(s.fixes), maps.Clone(s.through)
 	c.revisions, c.byRevision = slices.Clone(s.revisions), maps.Clone(s.byRevision)
 	c.byID, c.deployments = make(map[string]*deployment, len(s.byID)), make([]*deployment, len(s.deployments))
 	for i, d := range s.deployments {

@@ -60,7 +60,11 @@ func (s Step) Completed(made map[string]string) ([]deploylog.Event, error) {
 		e.Data = payload{SupersededBy: s.SupersededBy}.data()
 	}
 	if s.Cause != "" || len(s.Skipped.Steps) > 0 {
-		e.Data = payload{Error: deploylog.Cause(s.Cause), Skipped: s.Skipped.Steps, Nothing: s.Skipped.Nothing}.data()
+		p := payload{Error: deploylog.Cause(s.Cause), Skipped: s.Skipped.Steps, Nothing: s.Skipped.Nothing}
+		if s.Event == EventSkipped {
+			p = payload{Reason: deploylog.Cause(s.Cause)}
+		}
+		e.Data = p.data()
 	}
 	return append(events, e), nil
 }

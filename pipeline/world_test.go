@@ -143,6 +143,9 @@ var (
 
 func (w *world) stage(name string, groups []string) definition.Stage {
 	s := definition.Stage{Name: name}
+	if goes := w.n(3, "stops") > 0; !goes {
+		s.StopOnFailure = &goes
+	}
 	switch w.n(8, "kind") {
 	case 0:
 		s.Run = &definition.Run{Manifest: "run.yaml"}
@@ -161,6 +164,9 @@ func (w *world) stage(name string, groups []string) definition.Stage {
 			group := definition.HostGroup{Name: g, Hosts: "attribute:group == " + g}
 			if w.n(3, "lenient") == 0 {
 				group.MaxFailed = budget.Budget{Percent: 50}
+			}
+			if w.n(3, "in flight") == 0 {
+				group.MaxInFlight = &[]budget.Budget{{Count: 1}, {Count: 2}, {Percent: 10}, {Percent: 70}}[w.n(4, "may be in flight")]
 			}
 			group.AllowEmpty = w.n(3, "allow empty") == 0
 			if w.n(3, "others may leave") == 0 {
@@ -487,7 +493,7 @@ func (w *world) release(registered int) {
 		return
 	}
 	id := w.id()
-	if err := w.propose(Release{Revision: fmt.Sprintf("r%d", registered+1), Carries: w.files(w.state.Definition(), id), ID: id}); err != nil {
+	if err := w.propose(Release{Fix: w.n(3, "fix") == 0, Revision: fmt.Sprintf("r%d", registered+1), Carries: w.files(w.state.Definition(), id), ID: id}); err != nil {
 		w.Fatal(err)
 	}
 }

@@ -29,7 +29,18 @@ type Stage struct {
 	Run         *Run      `json:"run,omitempty"`
 	Approval    *Approval `json:"approval,omitempty"`
 	Environment string    `json:"environment,omitempty"` // that a revision is deployed to
+
+	StopOnFailure *bool `json:"stop_on_failure,omitempty"` // nil is true; see StopsOnFailure
 }
+
+// StopsOnFailure reports whether a failure in the stage keeps later revisions out of it,
+// which may break like the one that failed. A build changes nothing that others have, and
+// an approval does not fail.
+func (s *Stage) StopsOnFailure() bool {
+	return s.changesOthers() && (s.StopOnFailure == nil || *s.StopOnFailure)
+}
+
+func (s *Stage) changesOthers() bool { return s.Deploy != nil || s.Run != nil || s.Environment != "" }
 
 // Kind is the key under which the stage says what it does.
 func (s *Stage) Kind() string {
@@ -81,6 +92,17 @@ type HostGroup struct {
 	MaxFailed  budget.Budget  `json:"max_failed,omitzero"`
 	MaxLeaving *budget.Budget `json:"max_leaving,omitempty"` // how many may leave at once; nil is half of them
 	AllowEmpty bool           `json:"allow_empty,omitempty"` // it may have no host
+
+	MaxInFlight *budget.Budget `json:"max_in_flight,omitempty"` // hosts on which steps are under way at once; nil is all
+}
+
+// MostInFlight is on how many of so many hosts steps may be under way at once. A
+// percentage lets one begin at least.
+func (g *HostGroup) MostInFlight(hosts int) int {
+	if g.MaxInFlight == nil {
+		return hosts
+	}
+	return max(1, g.MaxInFlight.Of(hosts))
 }
 
 // MostLeaving is how many of so many hosts may leave at once. A percentage lets one

@@ -32,18 +32,19 @@ func Parse(name string, data []byte, query func(string) error) (*Definition, err
 }
 
 type parser struct {
-	query      func(string) error
-	definition Definition
-	named      []*yamlfile.Node          // for each stage, where its name is, or else the stage
-	after      []*yamlfile.Node          // for each stage, nil is not given
-	taken      map[string]*yamlfile.Node // stages and host groups
-	kinds      map[string]*yamlfile.Node // of artifacts
-	index      map[string]int            // of stages, by name
-	names      []string                  // of stages, sorted
+	stopOnFailure *bool // of stages that do not say it; nil is not given
+	query         func(string) error
+	definition    Definition
+	named         []*yamlfile.Node          // for each stage, where its name is, or else the stage
+	after         []*yamlfile.Node          // for each stage, nil is not given
+	taken         map[string]*yamlfile.Node // stages and host groups
+	kinds         map[string]*yamlfile.Node // of artifacts
+	index         map[string]int            // of stages, by name
+	names         []string                  // of stages, sorted
 }
 
 func (p *parser) read(root *yamlfile.Node) {
-	fields, ok := root.Fields("a definition", "pipeline", "stages", "batches", "promotion", "supersede")
+	fields, ok := root.Fields("a definition", "pipeline", "stages", "batches", "promotion", "supersede", "stop_on_failure")
 	if !ok {
 		return
 	}
@@ -60,6 +61,10 @@ func (p *parser) read(root *yamlfile.Node) {
 	}
 	if n := fields["supersede"]; n != nil {
 		p.definition.Supersede = readBool(n)
+	}
+	if n := fields["stop_on_failure"]; n != nil {
+		stops := readBool(n)
+		p.stopOnFailure = &stops
 	}
 	n := fields["stages"]
 	if n == nil {

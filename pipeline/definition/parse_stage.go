@@ -41,7 +41,7 @@ const nameRule = "letters, digits, ., _ and - are possible, with a letter or dig
 
 // stage reads a stage, independently of the others.
 func (p *parser) stage(n *yamlfile.Node) {
-	fields, ok := n.Fields("a stage", "name", "after", "build", "deploy", "run", "approval", "environment")
+	fields, ok := n.Fields("a stage", "name", "after", "build", "deploy", "run", "approval", "environment", "stop_on_failure")
 	s, named := Stage{}, n
 	if at := fields["name"]; at != nil {
 		named = at
@@ -54,6 +54,7 @@ func (p *parser) stage(n *yamlfile.Node) {
 	}
 	if ok {
 		p.stageKind(n, &s)
+		p.stop(fields["stop_on_failure"], &s)
 	}
 	p.definition.Stages = append(p.definition.Stages, s)
 	p.named, p.after = append(p.named, named), append(p.after, fields["after"])
@@ -221,7 +222,7 @@ func (p *parser) deploy(n *yamlfile.Node) *Deploy {
 }
 
 func (p *parser) group(n *yamlfile.Node) (g HostGroup) {
-	fields, ok := n.Fields("a host group", "name", "hosts", "max_failed", "max_leaving", "allow_empty")
+	fields, ok := n.Fields("a host group", "name", "hosts", "max_failed", "max_leaving", "allow_empty", "max_in_flight")
 	if !ok {
 		return g
 	}
@@ -247,6 +248,15 @@ func (p *parser) group(n *yamlfile.Node) (g HostGroup) {
 	if at := fields["allow_empty"]; at != nil {
 		g.AllowEmpty = readBool(at)
 	}
+	if at := fields["max_in_flight"]; at != nil {
+		switch most, ok := readBudget(at); {
+		case !ok:
+		case most.Count == 0 && most.Percent == 0:
+			at.Fail("must let one host at least be in flight; to let nothing begin, there is pipeline pause")
+		default:
+			g.MaxInFlight = &most
+		}
+	}
 	return g
 }
 
@@ -269,6 +279,25 @@ func readTimeout(n *yamlfile.Node) duration.Duration {
 	return 0
 }
 
+// stop reads whether a failure in a stage keeps later revisions out. What the pipeline says
+// is for the stages that can.
+func (p *parser) stop(own *yamlfile.Node, s *Stage) {
+	switch {
+	case own == nil && s.changesOthers():
+		s.StopOnFailure = p.stopOnFailure
+	case own == nil:
+	case s.Build != nil || s.Approval != nil:
+		own.FailName("later revisions are kept out only of stages with deploy, run or environment, not of this %s", s.Kind())
+	default:
+		stops := readBool(own)
+		s.StopOnFailure = &stops
+	}
+	if s.StopOnFailure != nil && *s.StopOnFailure {
+		s.StopOnFailure = nil // as by default
+	}
+}
+
+// readBool reads true or false.
 func readBool(n *yamlfile.Node) bool {
 	value, ok := n.Bool()
 	if !ok || n.Kind != yamlfile.Boolean {

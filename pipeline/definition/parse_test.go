@@ -192,6 +192,8 @@ func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
 		stage("build: {artifacts: [a-]}"): false, stage("build: {artifacts: [a], manifest: m, retries: 1}"): true, stage("build: {artifacts: [a], retries: 1}"): false, stage("build: {group: packages.yaml}"): false,
 		group("{name: g, hosts: h}"): true, group("{name: g/h/i, hosts: h}"): true, group("{name: g//h, hosts: h}"): false, group("{name: /g, hosts: h}"): false, group("{name: g}"): false, group("{hosts: h}"): false, group(""): false,
 		group("{name: g, hosts: h, max_failed: 1}"): true, group("{name: g, hosts: h, max_failed: 33.3%}"): true, group("{name: g, hosts: h, max_failed: -1}"): false, group("{name: g, hosts: h, max_failed: many}"): false, group("{name: g, hosts: h, max_failed: [1]}"): false,
+		group("{name: g, hosts: h, max_in_flight: 1}"): true, group("{name: g, hosts: h, max_in_flight: 25%}"): true, group("{name: g, hosts: h, max_in_flight: 0.5%}"): true, group("{name: g, hosts: h, max_in_flight: 0}"): false, group("{name: g, hosts: h, max_in_flight: 0%}"): false, group("{name: g, hosts: h, max_in_flight: some}"): false,
+		"{pipeline: p, stop_on_failure: false, stages: [{name: s, run: {manifest: m}, stop_on_failure: true}]}": true, "{pipeline: p, stop_on_failure: 1, stages: [{name: s, approval: {}}]}": false, "{pipeline: p, stages: [{name: s, run: {manifest: m}, stop_on_failure: 'no'}]}": false,
 		group("{name: g, hosts: h, max_leaving: 1, allow_empty: true}"): true, group("{name: g, hosts: h, max_leaving: 25%, allow_empty: false}"): true, group("{name: g, hosts: h, max_leaving: -1}"): false, group("{name: g, hosts: h, max_leaving: [1]}"): false, group("{name: g, hosts: h, allow_empty: 'true'}"): false, group("{name: g, hosts: h, allow_empty: 1}"): false,
 		event("e"): true, event("host-deployed"): true, event("service-started"): true, event("host"): false, event("host-started"): false, event("host-failed"): false, event("tests-failed"): false, event("host-finished-successfully"): false,
 		event("stage-approved"): false, event("pipeline-x"): false, event("host-group-x"): false, event("build-stage-received-x86-artifact"): false, event("Deployed"): false, event("a_b"): false, event("a--b"): false, event("1a"): false,
@@ -270,5 +272,20 @@ func valid(t *testing.T, d *definition.Definition) {
 		if !seen[b.From] || !seen[b.To] {
 			t.Fatalf("no stages for the batch %+v", b)
 		}
+	}
+}
+
+func TestStopOnFailureOfThePipelineIsForTheStagesThatDoNotSayIt(t *testing.T) {
+	d, err := parse("{pipeline: p, stop_on_failure: false, stages: [{name: a, build: {artifacts: [x]}}, {name: b, run: {manifest: m}}, {name: c, run: {manifest: m}, stop_on_failure: true}, {name: d, approval: {}}]}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{false, false, true, false} {
+		if got := d.Stages[i].StopsOnFailure(); got != want {
+			t.Errorf("stage %s stops on failure: %t", d.Stages[i].Name, got)
+		}
+	}
+	if text, err := json.Marshal(d.Stages); err != nil || strings.Count(string(text), "stop_on_failure") != 1 {
+		t.Errorf("recorded is %s, %v", text, err)
 	}
 }

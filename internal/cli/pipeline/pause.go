@@ -34,9 +34,12 @@ released, approved and cancelled; a change of the pipeline does not end the paus
 func newResumeCommand(a *app.App) *cobra.Command {
 	return pausingCommand(a, pausing{resume: true}, &cobra.Command{
 		Use:   "resume PIPELINE [STAGE]",
-		Short: "Resume a pipeline or a stage that was paused",
+		Short: "Resume a pipeline or a stage that was paused, or in which a revision failed",
 		Long: `Resume a pipeline, or one of its stages, that was paused. Without a stage, those of
-its stages that were paused by themselves stay so, and are named.`,
+its stages that were paused by themselves stay so, and are named.
+
+A stage in which a revision failed keeps later revisions out: resuming it lets them
+enter, though what broke that one may break them, too.`,
 		Example: "  deployster pipeline resume gateway\n  deployster pipeline resume gateway prod",
 	})
 }
@@ -103,7 +106,7 @@ func (o pausing) outcome(done bool, before []pipeline.PauseInfo) string {
 		t = pipeline.StageTarget(o.pipeline, o.stage)
 	}
 	for _, p := range before {
-		if p.Target == t {
+		if p.Target == t && !o.resume {
 			return what + " is already " + view.Clean(p.Message())
 		}
 	}

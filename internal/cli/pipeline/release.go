@@ -33,6 +33,7 @@ func (f *inputFlags) register(c *cobra.Command) {
 
 func newReleaseCommand(a *app.App) *cobra.Command {
 	var flags inputFlags
+	var fix bool
 	c := &cobra.Command{
 		Use:   "release PIPELINE REVISION",
 		Short: "Register a revision and start its deployment",
@@ -46,13 +47,17 @@ whatever becomes of the files, and from whichever workspace "pipeline run" is st
 Of secret variables it carries only which file they are in, and a hash: there their
 values must stay the same. Containers see that workspace
 itself, so a script that a resource runs there and that is edited between two hosts
-differs on them.`,
-		Example: "  deployster pipeline release gateway 42\n  deployster pipeline release gateway $(git rev-parse HEAD)",
+differs on them.
+
+A stage in which a revision failed keeps later ones out. With --fix this one enters it
+all the same, and those that wait there are skipped, for they would undo the fix.`,
+		Example: "  deployster pipeline release gateway 42\n  deployster pipeline release gateway $(git rev-parse HEAD)\n  deployster pipeline release gateway 44 --fix",
 		Args:    arguments.Named("a pipeline", "a revision"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return runRelease(c.Context(), a, args[0], args[1], flags)
+			return runRelease(c.Context(), a, args[0], pipeline.Release{Revision: args[1], Fix: fix}, flags)
 		},
 	}
+	c.Flags().BoolVar(&fix, "fix", false, "enter stages in which earlier revisions failed, and go by those that wait there")
 	flags.register(c)
 	return c
 }
@@ -60,17 +65,19 @@ differs on them.`,
 // errRedefined is why the manifests of a pipeline have to be read again.
 var errRedefined = errors.New("the pipeline was changed")
 
-func runRelease(ctx context.Context, a *app.App, name, revision string, flags inputFlags) error {
+func runRelease(ctx context.Context, a *app.App, name string, wanted pipeline.Release, flags inputFlags) error {
+	wanted.By = app.Whoami()
 	return withPipelines(ctx, a, nil, 0, func(p *query.Pipelines) error {
 		for {
-			events, err := release(ctx, a, p, name, pipeline.Release{Revision: revision, ID: a.NewID(), By: app.Whoami()}, flags)
+			wanted.ID = a.NewID()
+			events, err := release(ctx, a, p, name, wanted, flags)
 			if errors.Is(err, errRedefined) {
 				continue
 			}
 			if err != nil {
 				return err
 			}
-			return a.Recorded(map[string]any{}, events, fmt.Sprintf("revision %s of pipeline %s is released", revision, name), "")
+			return a.Recorded(map[string]any{}, events, fmt.Sprintf("revision %s of pipeline %s is released", wanted.Revision, name), "")
 		}
 	})
 }

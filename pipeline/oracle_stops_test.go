@@ -1,0 +1,116 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// outcomes are what became of the revisions in a stage, each by its order.
+type outcomes struct {
+	stopped  int // the last that failed, which keeps later ones out
+	finished int // the last that went through
+	fix      int // the last that was released as a fix and began
+}
+
+func (n *naive) outcomes(stage string) *outcomes {
+	if n.stages[stage] == nil {
+		n.stages[stage] = &outcomes{}
+	}
+	return n.stages[stage]
+}
+
+// noteOutcome: a later revision follows after a failure when somebody has resumed the
+// stage, or when a fix or the one that failed has gone through. Of a revision that is over
+// when a later one finishes nothing counts any more.
+func (n *naive) noteOutcome(r *revision, e deploylog.Event) {
+	o := n.outcomes(string(e.Target))
+	switch {
+	case e.Name == "pipeline-started":
+		var data struct{ Fix bool }
+		_ = json.Unmarshal(e.Data, &data)
+		r.fix = data.Fix
+	case e.Name == "pipeline-finished-successfully":
+		for _, other := range n.revisions {
+			other.forgotten = other.forgotten || other.over && other.order < r.order
+		}
+		r.forgotten = true
+	case r.forgotten:
+	case e.Name == "stage-started" && r.fix:
+		o.fix = max(o.fix, r.order)
+	case e.Name == "stage-failed" && e.Attempt == r.attempt && r.order >= o.finished && r.order >= o.stopped:
+		o.stopped = r.order
+	case e.Name == "stage-finished-successfully":
+		o.finished = max(o.finished, r.order)
+		if r.order >= o.stopped {
+			o.stopped = 0
+		}
+	}
+}
+
+// keptOut: a revision does not begin a batch in which there is a stage where an earlier one
+// failed.
+func (n *naive) keptOut(r *revision, e entry) bool {
+	if e.event != "stage-started" || r.fix {
+		return false
+	}
+	for _, s := range n.definition.Stages {
+		t := "stage/" + n.name + "/" + s.Name
+		stops := (s.StopOnFailure == nil || *s.StopOnFailure) && s.Build == nil && s.Approval == nil
+		if o := n.outcomes(t); !stops || o.stopped == 0 || r.order <= o.stopped {
+			continue
+		}
+		started, finished := entry{t, "stage-started"}, entry{t, "stage-finished-successfully"}
+		for _, b := range n.batchesAt(e) {
+			behind := started == b[0] || slices.Contains(n.flood(r, b[0]), started)
+			before := finished == b[1] || slices.Contains(n.flood(r, finished), b[1])
+			if behind && before {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// passedOver: a fix began a stage that the revision has not come to.
+func (n *naive) passedOver(r *revision) bool {
+	for _, s := range n.definition.Stages {
+		t := "stage/" + n.name + "/" + s.Name
+		if n.outcomes(t).fix > r.order && !n.passed(r, entry{t, "stage-started"}) {
+			return true
+		}
+	}
+	return false
+}
+
+// flightIsFull: as many hosts of a group have begun and not ended as may, with those that
+// were chosen to begin.
+func (n *naive) flightIsFull(r *revision, e entry, chosen []entry) bool {
+	if e.event != "host-started" {
+		return false
+	}
+	for _, s := range n.definition.Stages {
+		if s.Deploy == nil {
+			continue
+		}
+		for _, g := range s.Deploy.HostGroups {
+			prefix := "host/" + n.name + "/" + g.Name + "/"
+			if !strings.HasPrefix(e.target, prefix) || g.MaxInFlight == nil {
+				continue
+			}
+			flying := 0
+			for _, h := range n.members[g.Name] {
+				begin := entry{prefix + h, "host-started"}
+				ended := r.failed[entry{prefix + h, "host-failed"}] > 0 || r.completed[entry{prefix + h, "host-finished-successfully"}] > 0
+				if !ended && (n.passed(r, begin) || slices.Contains(chosen, begin)) {
+					flying++
+				}
+			}
+			most := max(1, g.MaxInFlight.Count, len(n.members[g.Name])*int(g.MaxInFlight.Percent)/100)
+			return flying >= most
+		}
+	}
+	return false
+}

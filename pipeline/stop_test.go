@@ -1,0 +1,168 @@
+package pipeline
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
+)
+
+// newBroken is the ant gateway, on whose host of prod revision v1 broke.
+func newBroken(t *testing.T, d *definition.Definition) *tale {
+	t.Helper()
+	w := newTale(t, d, antHosts)
+	w.fails[string(onProd)+" "+deployed] = "disk full"
+	w.release("v1", "x86", "aarch64", "raspbian")
+	w.idle()
+	if !w.happened("v1", prod, stageFailed) {
+		t.Fatal("v1 did not fail")
+	}
+	delete(w.fails, string(onProd)+" "+deployed)
+	w.release("v2", "x86", "aarch64", "raspbian")
+	w.idle()
+	return w
+}
+
+func (w *tale) finished(revision string) {
+	w.Helper()
+	if !w.happened(revision, w.state.target, pipelineFinished) {
+		w.Errorf("%s has not finished: %q", revision, texts(w.state.Explain(w.state.target)))
+	}
+}
+
+func TestALaterRevisionDoesNotEnterAStageInWhichOneFailed(t *testing.T) {
+	w := newBroken(t, antGateway(deployed))
+	if !w.happened("v2", beta, stageFinished) || w.happened("v2", prod, stageStarted) {
+		t.Errorf("it went so:\n%s", strings.Join(w.story(), "\n"))
+	}
+	why := w.state.Explain(prod)
+	last := why[len(why)-1]
+	if last.Revision != "v2" || last.Code != AwaitsFix || last.Holder != "v1" || last.Seq != w.seq("v1", prod, stageFailed) || last.ByEvent != stageFailed || last.By != prod || !strings.Contains(last.Cause, "disk full") {
+		t.Errorf("v2 does not enter it, because of %+v", last)
+	}
+	want := "deployster pipeline resume ant-gateway prod; a revision released as a fix (deployster pipeline release ant-gateway REVISION --fix); " +
+		"or the success of revision v1, tried again (deployster pipeline retry ant-gateway v1)"
+	if last.Change() != want {
+		t.Errorf("it would be changed by %q", last.Change())
+	}
+	if !last.Blocking() || len(w.state.Stops()) != 1 {
+		t.Error("status does not show it")
+	}
+}
+
+func TestWhatLetsALaterRevisionFollowAFailure(t *testing.T) {
+	off := false
+	for name, then := range map[string]func(*tale){
+		"a person resumes the stage":       func(w *tale) { w.do(ResumePipeline{Stage: "prod", ID: w.id(), By: "ann"}) },
+		"the one that failed succeeds":     func(w *tale) { w.do(Retry{Revision: "v1"}) },
+		"the stage is not to stop, anyway": func(w *tale) { w.state.definition.Stages[2].StopOnFailure = &off },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newBroken(t, antGateway(deployed))
+			w.T = t
+			then(w)
+			w.idle()
+			w.finished("v2")
+			if v1, v2 := w.seq("v1", onProd, deployed), w.seq("v2", onProd, deployed); v1 > v2 {
+				t.Error("v1 came after v2")
+			}
+		})
+	}
+	w := newBroken(t, antGateway(deployed))
+	w.fails[string(onProd)+" "+deployed] = "disk full again"
+	w.do(Retry{Revision: "v1"})
+	w.idle()
+	if w.happened("v2", prod, stageStarted) {
+		t.Error("v2 followed although the retry of v1 failed")
+	}
+}
+
+// A fix goes by those that wait, and these must not undo it.
+func TestAFixGoesByThoseThatWait(t *testing.T) {
+	for _, batches := range [][]definition.Batch{nil, {{From: "beta", To: "prod"}}} {
+		d := antGateway(deployed)
+		d.Batches = batches
+		w := newBroken(t, d)
+		if entered := w.happened("v2", beta, stageStarted); entered != (batches == nil) {
+			t.Errorf("with the batches %v, v2 entered beta: %t", batches, entered)
+		}
+		w.do(Release{Revision: "v3", Fix: true, ID: w.id()})
+		for _, kind := range []string{"x86", "aarch64", "raspbian"} {
+			w.do(ReceiveArtifact{Revision: "v3", Kind: kind})
+		}
+		w.idle()
+		w.finished("v3")
+		if w.happened("v2", prod, stageStarted) || w.state.Registrations()[1].Status != PassedOver {
+			t.Errorf("v2 is not passed over:\n%s", strings.Join(w.story(), "\n"))
+		}
+		i := slices.IndexFunc(w.log, func(e deploylog.Event) bool { return e.Name == EventSkipped })
+		if got := Cause(w.log[i]); !strings.HasPrefix(got, "revision v3, a fix, went by it into stage ") {
+			t.Errorf("v2 was cancelled because %q", got)
+		}
+		w.refused(Retry{Revision: "v2"}, TooLateToRetry)
+		w.release("v4", "x86", "aarch64", "raspbian")
+		w.idle()
+		w.finished("v4")
+		if !w.state.Registrations()[2].Fix || w.state.Registrations()[3].Fix {
+			t.Errorf("the fixes are %+v", w.state.Registrations())
+		}
+	}
+}
+
+func TestAFixThatFailsStopsThoseAfterIt(t *testing.T) {
+	w := newBroken(t, antGateway(deployed))
+	w.fails[string(onProd)+" "+deployed] = "disk still full"
+	w.do(Release{Revision: "v3", Fix: true, ID: w.id()})
+	for _, kind := range []string{"x86", "aarch64", "raspbian"} {
+		w.do(ReceiveArtifact{Revision: "v3", Kind: kind})
+	}
+	w.release("v4", "x86", "aarch64", "raspbian")
+	w.idle()
+	if stops := w.state.Stops(); len(stops) != 1 || stops[0].Holder != "v3" || w.happened("v4", prod, stageStarted) {
+		t.Errorf("what stops others is %v", texts(stops))
+	}
+}
+
+// A build that fails is of one revision; others are to be built.
+func TestABuildThatFailsStopsNobody(t *testing.T) {
+	w := newTale(t, &definition.Definition{Name: "p", Stages: []definition.Stage{
+		{Name: "build", Build: &definition.Build{Artifacts: []string{"x86"}, Manifest: "build.yaml"}}, run("test", "build"),
+	}}, nil)
+	build := StageTarget("p", "build")
+	w.fails[string(build)+" "+EventApplied] = "syntax error"
+	w.release("v1")
+	w.idle()
+	w.fails = map[string]string{string(stageOf("test")) + " " + EventApplied: "2 of 3 tests failed"}
+	w.release("v2")
+	w.idle()
+	w.release("v3")
+	w.idle()
+	if !w.happened("v2", stageOf("test"), stageFailed) || w.happened("v3", stageOf("test"), stageStarted) || !w.happened("v3", build, stageFinished) {
+		t.Errorf("it went so:\n%s", strings.Join(w.story(), "\n"))
+	}
+}
+
+// A log of a former version, in which v2 followed although v1 had failed, folds as it was;
+// what fails last in it keeps out who comes later.
+func TestAFailureInTheLogOfAFormerVersion(t *testing.T) {
+	off := false
+	d := antGateway(deployed)
+	d.Stages[2].StopOnFailure = &off
+	w := newBroken(t, d)
+	w.finished("v2")
+	now := fold("ant-gateway", w.log)
+	now.definition.Stages[2].StopOnFailure = nil
+	if stops := now.Stops(); len(stops) > 0 {
+		t.Errorf("v2 went through, and these stop: %q", texts(stops))
+	}
+	w.fails[string(onProd)+" "+deployed] = "disk full"
+	w.release("v3", "x86", "aarch64", "raspbian")
+	w.idle()
+	now = fold("ant-gateway", w.log)
+	now.definition.Stages[2].StopOnFailure = nil
+	if stops := now.Stops(); len(stops) != 1 || stops[0].Holder != "v3" {
+		t.Errorf("v3 failed, and these stop: %q", texts(stops))
+	}
+}
