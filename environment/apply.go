@@ -20,7 +20,10 @@ func (s *State) Apply(e deploylog.Event) {
 	}
 	if name, revision, host, ok := taskOf(e.Target); ok && name == s.name {
 		s.head = e.Seq
-		if s.active != nil && revision <= len(s.revisions) {
+		switch {
+		case s.active == nil:
+			s.applyToOrphan(e)
+		case revision <= len(s.revisions):
 			s.applyTask(e, revision, host)
 		}
 	}
@@ -38,7 +41,7 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 	case EventStarted:
 		s.applyStarted(e, p)
 	case EventDeleted:
-		s.applyDeleted(e)
+		s.applyDeleted(e, p.Error)
 	case EventHostsCordoned, EventHostsUncordoned:
 		s.applyCordon(e, p)
 		return
@@ -99,23 +102,14 @@ func (s *State) applyStarted(e deploylog.Event, p payload) {
 	if deleting {
 		number, err = len(s.revisions), nil
 	}
-	if err != nil || number < 1 || number > len(s.revisions) || s.deleted {
+	clean := deleting && p.Clean && s.deleted
+	if err != nil || number < 1 || number > len(s.revisions) || s.deleted && !clean {
 		return
 	}
-	for _, r := range s.revisions {
-		if s.active != nil && s.active.Kind != ByDelete && r.Number == s.active.Revision {
-			r.replaced, r.undeployed = true, false
-		}
-		r.reverted = r.reverted || slices.Contains(p.Reverts, r.Number)
-	}
 	r := s.revisions[number-1]
-	if deleting {
-		r.replaced = r.replaced || s.active != nil && s.active.Revision == number
-	} else {
-		r.replaced, r.undeployed, r.reverted = false, false, false
-	}
+	s.replaceRevisions(r, deleting, p.Reverts)
 	s.deployments = append(s.deployments, Deployment{
-		ID: e.Deployment, Kind: cmp.Or(p.Kind, ByDeploy), Revision: number, Automatic: p.Automatic, Only: p.Only, Status: DeploymentRunning, By: p.By, Reason: p.Reason, Step: p.Step, Tolerates: p.Tolerates,
+		ID: e.Deployment, Kind: cmp.Or(p.Kind, ByDeploy), Revision: number, Automatic: p.Automatic, Only: p.Only, Status: DeploymentRunning, By: p.By, Reason: p.Reason, Step: p.Step, Tolerates: p.Tolerates, Clean: clean,
 		Seq: e.Seq, Started: e.CreatedAt, Since: e.Seq, Configuration: p.Change.apply(r.Definition.Deployment),
 	})
 	known := s.hostsKnown && s.definition() != nil && s.definition().InstanceGroup.Query == r.Definition.InstanceGroup.Query
@@ -134,13 +128,31 @@ func (s *State) applyStarted(e deploylog.Event, p payload) {
 	}
 	switch {
 	case deleting:
-		s.hostsKnown = true
+		if s.hostsKnown = true; clean {
+			s.takeOrphans(e, p.Taken)
+		}
 		s.setDesired(nil)
 	case p.Hosts != nil:
 		s.hostsKnown = true
 		s.setDesired(*p.Hosts)
 	default:
 		s.hostsKnown = known
+	}
+}
+
+// replaceRevisions has a revision take the place of that of the active deployment, if there
+// is one, and reverts others.
+func (s *State) replaceRevisions(by *revision, deleting bool, reverts []int) {
+	for _, r := range s.revisions {
+		if s.active != nil && s.active.Kind != ByDelete && r.Number == s.active.Revision {
+			r.replaced, r.undeployed = true, false
+		}
+		r.reverted = r.reverted || slices.Contains(reverts, r.Number)
+	}
+	if deleting {
+		by.replaced = by.replaced || s.active != nil && s.active.Revision == by.Number
+	} else {
+		by.replaced, by.undeployed, by.reverted = false, false, false
 	}
 }
 
@@ -173,14 +185,15 @@ func (s *State) endDeployment(e deploylog.Event, as DeploymentStatus, cause stri
 }
 
 // applyDeleted ends the environment.
-func (s *State) applyDeleted(e deploylog.Event) {
+func (s *State) applyDeleted(e deploylog.Event, cause string) {
+	s.orphanTasks(e)
 	s.tasksLeft = slices.ContainsFunc(s.hosts, func(h *host) bool { return !h.lost && len(h.tasks) > 0 })
 	switch f := s.active; {
 	case f == nil:
 	case f.Kind != ByDelete:
 		s.endDeployment(e, DeploymentSuperseded, "the environment was deleted")
 	case s.tasksLeft:
-		s.endDeployment(e, DeploymentSuperseded, "the tasks that were not terminated yet were left running, unmanaged")
+		s.endDeployment(e, DeploymentSuperseded, cmp.Or(cause, "the tasks that were not terminated yet were left running, unmanaged"))
 	default:
 		s.endDeployment(e, DeploymentFinished, "")
 	}

@@ -21,6 +21,9 @@ func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 	if again, ok := c.(Delete); ok && s.deleted {
 		return nil, s.checkDeletedAgain(again)
 	}
+	if clean, ok := c.(Clean); ok && len(s.revisions) > 0 {
+		return s.clean(clean, now)
+	}
 	if !s.Exists() {
 		return nil, refusal.New(UnknownEnvironment, "%w environment %q", ErrUnknown, s.name)
 	}
@@ -164,6 +167,8 @@ type deploymentRequest struct {
 	automatic  bool
 	by, reason string
 	step       string
+	clean      bool
+	taken      []string // see Clean
 }
 
 // startChecked refuses a deployment that could never proceed.
@@ -245,7 +250,7 @@ const maxHosts = 256 << 10
 
 // startEvents ends the active deployment, if it has not finished, and starts another.
 func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploylog.Event) {
-	p := payload{Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Step: d.step, Hosts: d.hosts, Only: d.only}
+	p := payload{Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Step: d.step, Hosts: d.hosts, Only: d.only, Clean: d.clean, Taken: d.taken}
 	var held hold
 	var kept []string
 	if d.hosts != nil {
@@ -356,7 +361,7 @@ func (s *State) delete(c Delete, now time.Time) ([]deploylog.Event, error) {
 // done: the tasks that it left running cannot be terminated by it any more.
 func (s *State) checkDeletedAgain(c Delete) error {
 	if c.TerminateTasks && s.tasksLeft {
-		return refusal.New(TasksUnmanaged, "environment %s was deleted without its tasks: they are left running, unmanaged, and must be removed by hand", s.name)
+		return refusal.New(TasksUnmanaged, "environment %s was deleted without its tasks: they are left running, unmanaged: deployster env clean %s terminates them", s.name, s.name)
 	}
 	return nil
 }

@@ -74,6 +74,7 @@ type Deployment struct {
 	Only          []string                 `json:"only,omitempty"`      // hosts that are restarted; none is all
 	Status        DeploymentStatus         `json:"status"`
 	By            string                   `json:"by,omitempty"`
+	Clean         bool                     `json:"clean,omitempty"` // a deletion that terminates what another one left running
 	Reason        string                   `json:"reason,omitempty"`
 	Step          string                   `json:"step,omitempty"` // what began it: the step of a pipeline
 	Seq           int64                    `json:"event"`
@@ -92,6 +93,7 @@ type Report struct {
 	Environment string      `json:"environment"`
 	Event       int64       `json:"event"` // the newest that is of it
 	Deleted     bool        `json:"deleted,omitempty"`
+	Orphans     []Orphan    `json:"orphans,omitempty"` // tasks that were left running when it was deleted
 	Rows        []Row       `json:"revisions"`
 	Deployment  *Deployment `json:"deployment,omitempty"` // the active one; nil before the first
 	Pause       *PauseInfo  `json:"pause,omitempty"`

@@ -63,7 +63,7 @@ func (n *naive) start(s *simulation, e deploylog.Event, p payload) {
 		seq: e.Seq, only: p.Only,
 		configuration: p.Change.apply(n.revisions[number(e)-1].Deployment),
 	}
-	f.task = n.tasks[f.revision-1]
+	f.task, f.clean = n.tasks[f.revision-1], p.Clean
 	n.bearsWith(s, p)
 	if n.force = f; p.Kind == ByDelete {
 		f.revision, f.task = 0, 0 // of which no host is to have a task
@@ -76,6 +76,9 @@ func (n *naive) start(s *simulation, e deploylog.Event, p payload) {
 	n.kept = false
 	if p.Hosts != nil {
 		n.startsWith(s, was, *p.Hosts)
+	}
+	if p.Clean {
+		n.find(s, was)
 	}
 	for _, h := range n.hosts {
 		h.begun = false
@@ -91,6 +94,24 @@ func (n *naive) start(s *simulation, e deploylog.Event, p payload) {
 	n.known = n.known || p.Hosts != nil || p.Kind == ByDelete
 }
 
+// find has the environment have again what was left of it. Nobody knows how it is.
+func (n *naive) find(s *simulation, was *inForce) {
+	if was != nil || len(n.left) == 0 {
+		s.fail("what was left is to be terminated, and there is none, or the environment exists")
+	}
+	for at := range n.left {
+		n.host(at.host).tasks[at.revision] = &naiveTask{of: at.revision, status: TaskLost}
+	}
+	clear(n.left)
+}
+
+// noteOrphan takes note of what ends after the environment was deleted.
+func (n *naive) noteOrphan(e deploylog.Event, at place) {
+	if e.Name == EventTaskTerminated {
+		delete(n.left, at)
+	}
+}
+
 func (n *naive) deleted(s *simulation, p payload) {
 	if f := n.force; f != nil && f.kind == ByDelete && n.known && n.due(s.now, true) == "the end" {
 		for _, h := range n.there(func(*naiveHost) bool { return true }) {
@@ -98,6 +119,14 @@ func (n *naive) deleted(s *simulation, p payload) {
 				s.fail("it is deleted, and %s has %v", m.name, m.tasks)
 			}
 		}
+	}
+	for name, h := range n.hosts {
+		for revision := range h.tasks {
+			n.left[place{name, revision}] = true
+		}
+	}
+	if n.force != nil && n.force.clean && len(n.left) == 0 {
+		s.tally["cleaned"]++
 	}
 	n.force, n.hosts, n.names, n.known, n.active = nil, map[string]*naiveHost{}, nil, false, 0
 	n.good = nil
@@ -295,6 +324,7 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 	case begins && (f == nil || f.paused || f.passed || e.Deployment != f.id):
 		s.fail("%s of %s: nothing may begin", e.Name, e.Target)
 	case f == nil:
+		n.noteOrphan(e, at)
 		return
 	}
 	if begins {

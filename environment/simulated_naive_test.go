@@ -22,6 +22,7 @@ type naive struct {
 	zonedBy   string          // of which attribute the zones are known
 	kept      bool            // hosts that are not selected, until somebody confirms that they leave
 	active    int             // the last revision whose deployment has finished
+	left      map[place]bool  // tasks that were left running when it was deleted
 	goesBack  int             // the revision to which a rollback is to follow at once
 	good      []int           // revisions whose deployment has finished, in that order
 	spares    []string        // hosts that a rollback is to keep at once
@@ -43,7 +44,7 @@ type inForce struct {
 	progress, resumed              time.Time // the last
 	late                           map[place]bool
 	counted                        map[string]bool // events that are progress for the first time only
-	automatic                      bool
+	automatic, clean               bool
 	tolerates                      int       // hosts that may be exceptions, of a rollback
 	waits                          bool      // for somebody to confirm, and no deadline passes
 	waitsFrom                      time.Time // since when
@@ -75,7 +76,7 @@ type naiveTask struct {
 }
 
 func newNaive() *naive {
-	return &naive{hosts: map[string]*naiveHost{}, cordons: map[string]bool{}, bad: map[int]bool{}}
+	return &naive{hosts: map[string]*naiveHost{}, cordons: map[string]bool{}, bad: map[int]bool{}, left: map[place]bool{}}
 }
 
 // lastGood is the revision to which people go back who name none; 0 is none, also
@@ -404,6 +405,9 @@ func (n *naive) due(now time.Time, seen bool) string {
 		if at := n.lateAt(h); !at.IsZero() && !at.After(now) {
 			return "lateness"
 		}
+	}
+	if f.clean && !f.paused && !n.stuckAt().After(now) {
+		return "giving up"
 	}
 	if at := n.stuckAt(); !f.paused && !f.reached && !f.stuck && (n.halted() || !at.IsZero() && !at.After(now)) {
 		return "being stuck"

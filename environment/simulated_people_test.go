@@ -15,7 +15,10 @@ func (s *simulation) people() {
 		return
 	}
 	if !s.told.Exists() {
-		if s.left > 0 {
+		switch {
+		case s.left > 0 && len(s.told.Orphans()) > 0 && s.chance(0.4):
+			s.command(Clean{By: "alice@host"})
+		case s.left > 0:
 			s.command(Create{Definition: s.defined(), By: "alice@host"})
 			s.deploy(len(s.naive.revisions))
 		}
@@ -279,7 +282,7 @@ func (s *simulation) hint(m *machine) {
 }
 
 func (s *simulation) join() {
-	s.hosts = append(s.hosts, &machine{name: fmt.Sprint("h", len(s.hosts)+1), group: pick(s, "prod", "gamma"), zone: pick(s, "z2", "z10", ""), in: true, up: true, tasks: map[int]condition{}})
+	s.hosts = append(s.hosts, &machine{name: fmt.Sprint("h", len(s.hosts)+1), group: pick(s, "prod", "gamma"), zone: pick(s, "z2", "z10", ""), in: true, up: true, tasks: map[int]condition{}, left: map[int]condition{}})
 }
 
 // moved lets the controller see within a second that the inventory has changed.

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -60,6 +61,7 @@ type machine struct {
 	up    bool
 	taken bool // its slots, by others
 	tasks map[int]condition
+	left  map[int]condition // those that were left when the environment was deleted
 }
 
 // condition is how a real task is. One that there is not has none.
@@ -265,8 +267,11 @@ func (s *simulation) append(events []deploylog.Event) bool {
 		s.log = append(s.log, e)
 		s.naive.note(s, e)
 		s.told.Apply(e)
-		if e.Name == EventDeleted {
+		switch {
+		case e.Name == EventDeleted:
 			s.orphan()
+		case e.Name == EventStarted && read(e.Data).Clean:
+			s.find()
 		}
 		if s.control != nil {
 			s.control.hears(e)
@@ -278,10 +283,19 @@ func (s *simulation) append(events []deploylog.Event) bool {
 // orphan makes the tasks that there are nobody's.
 func (s *simulation) orphan() {
 	for _, m := range s.hosts {
+		maps.Copy(m.left, m.tasks)
 		clear(m.tasks)
 	}
 	for _, w := range s.works {
-		w.lost = true
+		w.lost, w.err = true, errAway
+	}
+}
+
+// find makes the tasks that were left those of the environment again.
+func (s *simulation) find() {
+	for _, m := range s.hosts {
+		maps.Copy(m.tasks, m.left)
+		clear(m.left)
 	}
 }
 

@@ -22,6 +22,7 @@ type State struct {
 	revisions     []*revision // by number
 	deployments   []Deployment
 	deleted       bool
+	orphans       []Orphan
 	tasksLeft     bool // once deleted: tasks on hosts of the inventory were left running
 	firstRevision int  // since the environment was last created
 	head          int64

@@ -36,6 +36,8 @@ func (s *State) transitions(now time.Time, can Can) []deploylog.Event {
 		return nil
 	}
 	switch deadline := s.deadline(); {
+	case f.Clean && !deadline.IsZero() && !now.Before(deadline):
+		return s.endCleaning()
 	case s.halted():
 		return s.stuckEvents(TooManyFailed, s.details().tooManyFailed(), now)
 	case !deadline.IsZero() && !now.Before(deadline):

@@ -55,6 +55,10 @@ func (e *Environments) Identify(things func(environment.Task) []environment.Thin
 func (e *Environments) Command(ctx context.Context, name string, c environment.Command, hosts ...string) ([]deploylog.Event, error) {
 	_, create := c.(environment.Create)
 	return e.Change(ctx, name, create, func(s *environment.State) ([]deploylog.Event, error) {
+		if clean, ok := c.(environment.Clean); ok {
+			clean.Taken = e.reservations.taken(s)
+			c = clean
+		}
 		events, err := s.Propose(c, e.Now())
 		if err != nil {
 			return nil, err

@@ -125,6 +125,17 @@ func (r *reservations) other(t environment.Task, kept bool) (by string, shared e
 	return "", environment.Thing{}
 }
 
+// taken are the targets of tasks that a deleted environment left running, and whose things
+// another environment makes now: to terminate them would be to take those away.
+func (r *reservations) taken(s *environment.State) (taken []string) {
+	for _, o := range s.Orphans() {
+		if by, _ := r.other(s.Task(o.Revision, o.Host), true); by != "" {
+			taken = append(taken, o.Target)
+		}
+	}
+	return taken
+}
+
 // maxKnown is of how many tasks it is remembered what they make.
 const maxKnown = 100_000
 

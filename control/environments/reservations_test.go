@@ -175,3 +175,22 @@ func TestWhatIsNotKnownIsTakenForWhatItIsAppliedFrom(t *testing.T) {
 		}
 	})
 }
+
+// What a deleted environment left is not terminated where another one makes it now.
+func TestWhatAnotherEnvironmentHasTakenIsNotCleaned(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.containers()
+		w.active("prod", "a", "b")
+		w.do("prod", environment.Delete{})
+		w.create(daemon("next", func(d *definition.Definition) { d.Task.Manifest = "prod.yaml" }), "b")
+		w.deploy("next", 1)
+		w.untilIdle()
+		w.wantRunning("a prod:1", "b next:1", "b prod:1")
+		w.do("prod", environment.Clean{})
+		w.untilIdle()
+		w.wantRunning("b next:1", "b prod:1") // which are one container
+		if err := w.command("prod", environment.Clean{}); err == nil || !strings.Contains(err.Error(), "there is nothing to clean") {
+			t.Errorf("cleaning again: %v", err)
+		}
+	})
+}

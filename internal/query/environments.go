@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // Environments answers questions about the environments of a log, as they were right after
@@ -77,6 +78,36 @@ func listed(s *environment.State) EnvironmentRow {
 		}
 	}
 	return l
+}
+
+// OrphanRow is a task that a deleted environment left running.
+type OrphanRow struct {
+	Name string `json:"environment"`
+	environment.Orphan
+	Cleaning bool `json:"cleaning,omitempty"` // it is being terminated
+}
+
+// Orphans are the tasks that environments left running when they were deleted, whose names
+// begin with a prefix.
+func (e *Environments) Orphans(prefix string) []OrphanRow {
+	rows := []OrphanRow{}
+	for name, s := range e.All() {
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		for _, o := range s.Orphans() {
+			rows = append(rows, OrphanRow{Name: name, Orphan: o})
+		}
+		if d, _ := s.ActiveDeployment(); !d.Clean {
+			continue
+		}
+		for _, h := range s.Report().Hosts {
+			for _, t := range h.Tasks {
+				rows = append(rows, OrphanRow{name, environment.Orphan{Host: h.Host, Revision: t.Revision, Target: t.Target, Lost: h.Lost, Seq: t.Seq}, true})
+			}
+		}
+	}
+	return rows
 }
 
 // Status is that of the environments of those names; none is all that are not deleted.
@@ -262,6 +293,37 @@ func (e *Environments) progress(ctx context.Context, name, deployment string, af
 	return p, err
 }
 
+// hostsOf are the hosts of tasks that were left running, some of many.
+func hostsOf(orphans []environment.Orphan) (hosts []string) {
+	const most = 10
+	for _, o := range orphans {
+		if !slices.Contains(hosts, o.Host) {
+			hosts = append(hosts, o.Host)
+		}
+	}
+	slices.Sort(hosts)
+	if n := len(hosts) - most; n > 0 {
+		hosts = append(hosts[:most], fmt.Sprintf("%d more hosts", n))
+	}
+	return hosts
+}
+
+// deleted is why a deployment of an environment that is deleted by now has not come to what
+// was wanted; nil where that was the deletion.
+func deleted(s *environment.State, d environment.Deployment) error {
+	left := s.Orphans()
+	switch {
+	case d.Clean && len(left) > 0:
+		return fmt.Errorf("%s of environment %s could not be terminated, and is left running on %s: deployster env clean %s tries again",
+			phrase.Count(len(left), "task"), s.Name(), strings.Join(hostsOf(left), ", "), s.Name())
+	case d.Kind == environment.ByDelete && d.Status == environment.DeploymentFinished:
+		return nil
+	case d.Kind == environment.ByDelete:
+		return fmt.Errorf("environment %s is deleted: %s", s.Name(), d.Cause)
+	}
+	return fmt.Errorf("environment %s was deleted while it was followed", s.Name())
+}
+
 // outcome is the deployment of an ID, or what took its place with the same revision or as
 // its automatic rollback, and how it has ended.
 func outcome(s *environment.State, id string) (d environment.Deployment, over bool, failure error) {
@@ -270,12 +332,8 @@ func outcome(s *environment.State, id string) (d environment.Deployment, over bo
 	switch {
 	case i < 0:
 		return d, true, nil
-	case !s.Exists() && all[i].Kind == environment.ByDelete && all[i].Status == environment.DeploymentFinished:
-		return all[i], true, nil
-	case !s.Exists() && all[i].Kind == environment.ByDelete:
-		return all[i], true, fmt.Errorf("environment %s is deleted: %s", s.Name(), all[i].Cause)
 	case !s.Exists():
-		return all[i], true, fmt.Errorf("environment %s was deleted while it was followed", s.Name())
+		return all[i], true, deleted(s, all[i])
 	}
 	for d = all[i]; d.Status == environment.DeploymentSuperseded; d = all[i] {
 		i++

@@ -88,6 +88,9 @@ func (d *document) hostsAndRemarks(r environment.Report, hosts bool) {
 	if r.Deleted {
 		below.line("This environment is deleted.")
 	}
+	if n := len(r.Orphans); n > 0 {
+		below.line(d.style.yellow("Left running") + ": " + phrase.Count(n, "task") + " when it was deleted. deployster env list --orphans shows them, deployster env clean " + clean(r.Environment) + " terminates them.")
+	}
 	if p := r.Pause; p != nil {
 		below.line(d.style.yellow("Paused") + " since " + phrase.Moment(p.Since) + by(p.By) + because(p.Reason) + event(p.Seq) + ": nothing new begins until it is resumed, or something is deployed.")
 	}

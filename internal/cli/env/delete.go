@@ -85,7 +85,10 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 		if err != nil {
 			return err
 		}
-		done := fmt.Sprintf("environment %s is deleted", o.name)
+		done, left := fmt.Sprintf("environment %s is deleted", o.name), ""
+		if tasks > 0 && !o.terminate {
+			left = fmt.Sprintf("; %s left running: deployster env clean %s terminates them", areTasks(tasks), o.name)
+		}
 		switch {
 		case startedBy(events) != "", underWay:
 			done += " when its tasks are terminated"
@@ -93,7 +96,7 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 		case len(events) == 0:
 			done = fmt.Sprintf("environment %s was deleted before", o.name)
 		}
-		return a.Recorded(map[string]any{"environment": o.name, "tasks": tasks}, events, done, "")
+		return a.Recorded(map[string]any{"environment": o.name, "tasks": tasks}, events, done, left)
 	})
 }
 
@@ -113,15 +116,20 @@ func agreeToDelete(ctx context.Context, a *app.App, report environment.Report, o
 	if o.terminate && len(unlisted) > 0 {
 		fmt.Fprintf(a.Err, "note: what runs on %s cannot be terminated, and is left running, unmanaged: %s does not list these hosts\n", strings.Join(unlisted, ", "), o.work.Inventory)
 	}
-	verb, becomes := "are", "left running, unmanaged"
-	if tasks == 1 {
-		verb = "is"
-	}
+	becomes := "left running, unmanaged"
 	if o.terminate {
 		becomes = "terminated"
 	}
-	what := fmt.Sprintf("%s %s %s", phrase.Count(tasks, "task"), verb, becomes)
+	what := areTasks(tasks) + " " + becomes
 	return tasks, prompt.Agree(ctx, a, o.yes, fmt.Sprintf("environment %s would be deleted (%s)", o.name, what), "Delete environment %s (%s)?", o.name, what)
+}
+
+// areTasks is how many tasks are something: "1 task is".
+func areTasks(n int) string {
+	if n == 1 {
+		return "1 task is"
+	}
+	return phrase.Count(n, "task") + " are"
 }
 
 // noticeIdle prints a notice where no controller is at work on the environment.

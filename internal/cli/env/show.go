@@ -64,6 +64,7 @@ func runStatus(ctx context.Context, a *app.App, q session.Question) error {
 
 type listOptions struct {
 	prefix   string
+	orphans  bool
 	statuses []string
 }
 
@@ -73,7 +74,8 @@ func newListCommand(a *app.App) *cobra.Command {
 		Use:   "list",
 		Short: "List the environments",
 		Long: `List the environments that are not deleted, each with its active revision, or the
-newest where none was deployed.`,
+newest where none was deployed; or the tasks that deleted environments left running
+(--orphans), which "env clean" terminates.`,
 		Example: "  deployster env list\n  deployster env list --prefix shop/ --status Stuck,Deploying",
 		Args:    cobra.NoArgs,
 	}, func(ctx context.Context, a *app.App, q session.Question) error { return runList(ctx, a, q, o) }, o.register)
@@ -86,6 +88,7 @@ func (o *listOptions) register(_ *session.Question, c *cobra.Command) {
 	}
 	c.Flags().StringVar(&o.prefix, "prefix", "", "only environments whose name begins with this, such as shop/")
 	c.Flags().StringSliceVar(&o.statuses, "status", nil, "only environments with one of these statuses: "+strings.Join(known, ", "))
+	c.Flags().BoolVar(&o.orphans, "orphans", false, "list the tasks that deleted environments left running instead")
 	_ = c.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -110,7 +113,13 @@ func runList(ctx context.Context, a *app.App, q session.Question, o listOptions)
 	if err != nil {
 		return err
 	}
+	if o.orphans && len(statuses) > 0 {
+		return exit.Usage("--orphans lists tasks of deleted environments, which have no --status")
+	}
 	return withEnvironments(ctx, a, q.Names, q.At, func(e *query.Environments) error {
+		if o.orphans {
+			return listOrphans(a, e.Orphans(o.prefix))
+		}
 		list := e.List(o.prefix, statuses...)
 		rows := [][]string{{"NAME", "REVISION", "STATUS", "DESIRED", "CURRENT", "HOSTS"}}
 		for _, l := range list {
@@ -122,6 +131,21 @@ func runList(ctx context.Context, a *app.App, q session.Question, o listOptions)
 		}
 		return a.List(map[string]any{"environments": list}, none, rows)
 	})
+}
+
+func listOrphans(a *app.App, list []query.OrphanRow) error {
+	rows := [][]string{{"ENVIRONMENT", "HOST", "TASK", "LEFT"}}
+	for _, o := range list {
+		left := fmt.Sprintf("event %d", o.Seq)
+		switch {
+		case o.Cleaning:
+			left = "being terminated"
+		case o.Lost:
+			left += ", host not in the inventory"
+		}
+		rows = append(rows, []string{o.Name, output.InLine(o.Host), output.InLine(o.Target), left})
+	}
+	return a.List(map[string]any{"orphans": list}, "no task was left running", rows)
 }
 
 func newRevisionsCommand(a *app.App) *cobra.Command {
@@ -188,7 +212,7 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 		if err != nil {
 			return err
 		}
-		exists, err := reconcile.Get(e.Fold, o.name, (*environment.State).Exists)
+		report, err := reconcile.Get(e.Fold, o.name, (*environment.State).Report)
 		if err != nil {
 			return err
 		}
@@ -200,12 +224,17 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 		if variables, err := texts.Variables(r.Definition.Task.Includes); err == nil && variables != nil {
 			document["variables"] = variables
 		}
-		if !exists {
+		if report.Deleted {
 			document["deleted"] = true
 		}
+		left := ""
+		if n := len(report.Orphans); n > 0 {
+			document["orphans"] = report.Orphans
+			left = fmt.Sprintf("; %s left running: deployster env list --orphans", phrase.Count(n, "task"))
+		}
 		return a.Show(document, func() error {
-			if !exists {
-				fmt.Fprintf(a.Err, "note: environment %s is deleted; this is its revision %d\n", o.name, r.Number)
+			if report.Deleted {
+				fmt.Fprintf(a.Err, "note: environment %s is deleted; this is its revision %d%s\n", o.name, r.Number, left)
 			}
 			return a.Printf("%s%s", r.Definition.YAML(), carriedText(texts, r.Definition.Task))
 		})

@@ -1,0 +1,96 @@
+package environment
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/refusal"
+)
+
+// Orphan is a task that was left running when its environment was deleted: nobody keeps
+// it, until a Clean terminates it.
+type Orphan struct {
+	Host     string `json:"host"`
+	Revision int    `json:"revision"` // with which the task came
+	Target   string `json:"target"`
+	Lost     bool   `json:"lost,omitempty"` // its host was not in the inventory
+	Seq      int64  `json:"event"`          // that left it
+}
+
+// Clean terminates the tasks that an environment left running when it was deleted: it is
+// being deleted once more. What has not ended by the progress deadline is left again.
+type Clean struct {
+	Taken      []string // targets of those whose things another environment makes now: they are left to that
+	By, Reason string
+}
+
+func (Clean) isCommand() {}
+
+// leftRunning is the cause of a task that is an orphan.
+const leftRunning = "it was left running when the environment was deleted"
+
+// Orphans are the tasks that were left running, of all environments of this name that were
+// deleted.
+func (s *State) Orphans() []Orphan { return slices.Clone(s.orphans) }
+
+// Taken are the targets that an event leaves to other environments, see Clean.
+func Taken(e deploylog.Event) []string { return read(e.Data).Taken }
+
+// orphanTasks makes all tasks orphans.
+func (s *State) orphanTasks(e deploylog.Event) {
+	for _, h := range s.hosts {
+		for _, t := range h.tasks {
+			s.orphans = append(s.orphans, Orphan{Host: h.name, Revision: t.revision, Target: string(TaskTarget(s.name, t.revision, h.name)), Lost: h.lost, Seq: e.Seq})
+		}
+	}
+}
+
+// applyToOrphan folds in the end of work that was under way when an environment was
+// deleted.
+func (s *State) applyToOrphan(e deploylog.Event) {
+	if e.Name == EventTaskTerminated {
+		s.orphans = slices.DeleteFunc(s.orphans, func(o Orphan) bool { return o.Target == string(e.Target) && o.Seq < e.Seq })
+	}
+}
+
+// clean begins a deletion that terminates orphans.
+func (s *State) clean(c Clean, now time.Time) ([]deploylog.Event, error) {
+	switch {
+	case s.active != nil && s.active.Clean:
+		return nil, nil // it is under way
+	case !s.deleted && len(s.orphans) > 0:
+		return nil, refusal.New(EnvironmentExists, "environment %s exists again: what was left running before can be terminated when this one is deleted, too (deployster env delete %s, then deployster env clean %s)", s.name, s.name, s.name)
+	case !s.deleted:
+		return nil, refusal.New(NothingToClean, "environment %s is not deleted: deployster env delete %s --terminate-tasks terminates its tasks first", s.name, s.name)
+	case len(s.orphans) == 0:
+		return nil, refusal.New(NothingToClean, "environment %s was deleted, and left no tasks running: there is nothing to clean", s.name)
+	}
+	d := deploymentRequest{kind: ByDelete, revision: len(s.revisions), clean: true, taken: c.Taken, by: c.By, reason: c.Reason}
+	return s.startEvents(d, now), nil
+}
+
+// takeOrphans has hosts have the tasks that were left there, but for those that others
+// have taken. Nobody knows what has become of them.
+func (s *State) takeOrphans(e deploylog.Event, taken []string) {
+	for _, o := range s.orphans {
+		if slices.Contains(taken, o.Target) {
+			continue
+		}
+		h := s.addHost(o.Host)
+		h.lost = false // until the inventory says so
+		t := h.add(o.Revision)
+		t.status, t.seq, t.since, t.cause = TaskLost, e.Seq, e.CreatedAt, leftRunning
+	}
+	s.orphans, s.deleted = nil, false
+}
+
+// endCleaning ends a Clean at its deadline.
+func (s *State) endCleaning() []deploylog.Event {
+	cause := fmt.Sprintf("not terminated within %s", s.active.Configuration.ProgressDeadline)
+	if why := s.failureCauses(); why != "" {
+		cause += ": " + deploylog.Cause(why)
+	}
+	return []deploylog.Event{s.event(EventDeleted, payload{By: s.active.By, Reason: s.active.Reason, Error: cause})}
+}
