@@ -30,6 +30,7 @@ func Collect(workspace string, kept Carried, given []manifest.Assignment, manife
 	c := &collector{workspace: workspace, files: Carried{}}
 	maps.Copy(c.files, kept)
 	delete(c.files, VariablesName)
+	delete(c.files, ImagesName)
 	for _, m := range manifests {
 		c.files[m.Name] = m.Data
 	}

@@ -79,6 +79,9 @@ func (w *TaskWorker) prepareDraft(on *Connection, d Draft, host string) (*Run, e
 		if o.Assigned, err = w.Assignments(w.Texts, d.Task.Includes); err != nil {
 			return nil, err
 		}
+		if o.Images, err = w.Texts.Images(d.Task.Includes); err != nil {
+			return nil, err
+		}
 	}
 	t := environment.Task{Environment: d.Name, Host: host, Revision: 1, Spec: d.Task}
 	return w.prepareTask(on, t, manifest.Source{Name: d.Task.Manifest, Data: d.Files[d.Task.Manifest]}, o)

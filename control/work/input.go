@@ -51,6 +51,7 @@ type LoadOptions struct {
 	Builtin  map[string]any        // variables that nobody else can set, in addition to the usual ones
 	Included expression.Files      // what manifests and values of variables may include; nil is the workspace as it is now
 	Assigned []manifest.Assignment // the variables; nil are those of the files and flags as they are now
+	Images   []CarriedImage        // whose contents the revision carries
 	Usage    *manifest.Usage       // collects over several loads; nil is one for each
 	Partly   bool                  // only some of the variables are known: others are no problem
 	Accept   func(*Input) error    // refuses an input; may be nil: any will do
@@ -67,6 +68,7 @@ type Input struct {
 	Remove      []string // what a destroy removes; nil is everything
 	Usage       *manifest.Usage
 
+	images  []CarriedImage // whose contents the revision carries
 	builtin map[string]any // those of the variables that Deployster sets itself, in every run
 }
 
@@ -83,7 +85,7 @@ func (in *Input) Set() map[string]any {
 // Evaluate loads the variables, without any manifest.
 func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	in := &Input{
-		Workspace: i.Workspace, Run: newID(i.Now()), Expressions: expression.New(i.Workspace), Usage: o.Usage,
+		Workspace: i.Workspace, Run: newID(i.Now()), Expressions: expression.New(i.Workspace), Usage: o.Usage, images: o.Images,
 	}
 	if in.Usage == nil && len(i.Variables)+len(o.Last) > 0 { // without either nobody needs it
 		in.Usage = &manifest.Usage{}

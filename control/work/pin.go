@@ -128,11 +128,10 @@ func schemaOf(typ string, known map[string]*schema.Schema) (*schema.Schema, erro
 	if s := known[typ]; s != nil {
 		return s, nil
 	}
-	name, _ := strings.CutPrefix(typ, shipped.Prefix)
-	t, ships := shipped.Lookup(name)
-	if !ships || typ == name {
+	if !ships(typ) {
 		return nil, nil
 	}
+	t, _ := shipped.Lookup(strings.TrimPrefix(typ, shipped.Prefix))
 	s, err := schema.CompileConfig(t.Schema)
 	if err != nil {
 		return nil, fmt.Errorf("reading the schema of %s: %w", typ, err)

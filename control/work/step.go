@@ -74,6 +74,9 @@ func (w *StepWorker) loadStep(step pipeline.Step, o LoadOptions) (*Input, error)
 	if o.Assigned, err = w.Assignments(w.Texts, step.Files); err != nil {
 		return nil, fmt.Errorf("revision %s: %w", step.Revision, err)
 	}
+	if o.Images, err = w.Texts.Images(step.Files); err != nil {
+		return nil, fmt.Errorf("revision %s: %w", step.Revision, err)
+	}
 	name := fmt.Sprintf("%s (of revision %s)", step.Manifest, step.Revision) // the file may say something else by now
 	return w.Load([]manifest.Source{{Name: name, Data: text}}, o)
 }

@@ -223,6 +223,9 @@ func (w *TaskWorker) carried(t environment.Task) (o LoadOptions, err error) {
 	if o.Assigned, err = w.Assignments(w.Texts, t.Spec.Includes); err != nil {
 		return o, fmt.Errorf("revision %d: %w", t.Revision, err)
 	}
+	if o.Images, err = w.Texts.Images(t.Spec.Includes); err != nil {
+		return o, fmt.Errorf("revision %d: %w", t.Revision, err)
+	}
 	return o, nil
 }
 

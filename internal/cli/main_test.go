@@ -29,6 +29,7 @@ import (
 var (
 	slowType    = fmt.Sprintf("deployster-test-slowtype:%d", os.Getpid())
 	fixedType   = fmt.Sprintf("deployster-test-fixedtype:%d", os.Getpid())   // slowType, but it cannot remove
+	movedType   = fmt.Sprintf("deployster-test-movedtype:%d", os.Getpid())   // a tag that tests move
 	oneShotType = fmt.Sprintf("deployster-test-oneshottype:%d", os.Getpid()) // slowType, but it does not serve
 	spyType     = fmt.Sprintf("deployster-test-spytype:%d", os.Getpid())     // it looks for what it may not see
 )
@@ -133,7 +134,7 @@ func removeImages() error {
 	if err != nil {
 		return fmt.Errorf("asking for the version: %w", err)
 	}
-	for _, image := range append(shippedImages(program, strings.Fields(string(told))[1]), slowType, fixedType, oneShotType, spyType) {
+	for _, image := range append(shippedImages(program, strings.Fields(string(told))[1]), slowType, fixedType, oneShotType, spyType, movedType) {
 		// Not every test made all of them.
 		if out, err := exec.Command("docker", "image", "rm", "--force", image).CombinedOutput(); err != nil && !strings.Contains(string(out), "No such image") {
 			return fmt.Errorf("removing images: %w\n%s", err, out)
@@ -164,6 +165,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("DOCKER_HOST", os.Getenv("DOCKER_HOST"))
 			env.Setenv("SLOWTYPE", slowType)
 			env.Setenv("FIXEDTYPE", fixedType)
+			env.Setenv("MOVEDTYPE", movedType)
 			env.Setenv("ONESHOTTYPE", oneShotType)
 			env.Setenv("SPYTYPE", spyType)
 			env.Setenv("SLOWTYPE_TAR", slowTypeTar(filepath.Dir(binary)))

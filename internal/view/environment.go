@@ -391,6 +391,8 @@ func includedChanges(before, after map[string]string) (lines []string) {
 		switch {
 		case name == work.VariablesName && from != to:
 			lines = append(lines, "variables: others, or with other values")
+		case name == work.ImagesName && from != to:
+			lines = append(lines, "images: others, or with other contents")
 		case !was:
 			lines = append(lines, fmt.Sprintf("task.includes: %s is new", name))
 		case !is:

@@ -76,7 +76,8 @@ func carried(a *app.App, d *definition.Definition, flags workFlags) (work.Carrie
 		return nil, nil, err
 	}
 	_, variables := files[work.VariablesName]
-	if variables && len(flags.Input.Variables) == 0 {
+	_, images := files[work.ImagesName]
+	if variables && images && len(flags.Input.Variables) == 0 {
 		return files, nil, nil
 	}
 	text, kept := files[d.Task.Manifest], files
@@ -109,6 +110,9 @@ func record(
 		schemas, err = checkTask(ctx, a, e.Log, d, base, flags)
 		if errors.Is(err, work.ErrNoHostAnswers) && base != nil && sameFiles(base, d.Definition) && !addsVariables(base, d.Definition) {
 			fmt.Fprintf(a.Err, "note: %s\n", view.Clean(err.Error())) // it could be, when the base was made
+			if err := sameImages(ctx, a, d, base, flags); err != nil {
+				return nil, err
+			}
 		} else if err != nil {
 			return nil, err
 		}
@@ -121,6 +125,15 @@ func record(
 		noticeSurprises(a, d)
 	}
 	return events, err
+}
+
+// pinImages lets a draft carry images, as they are on the first of its hosts that answers.
+func pinImages(ctx context.Context, pool *work.EnginePool, d draft, flags workFlags) error {
+	policy, err := flags.Engine.Policy()
+	if err != nil {
+		return err
+	}
+	return d.collected.PinImages(ctx, pool, policy, func(string) ([]string, error) { return d.hosts, nil }, flags.allowUnpinned)
 }
 
 // keep keeps all that a draft carries.
@@ -143,6 +156,25 @@ func keep(a *app.App, d draft, schemas map[string]*schema.Schema, flags workFlag
 	return texts.KeepAll(d.files)
 }
 
+// sameImages lets a draft whose manifest is that of its base carry the images of that,
+// where no host answers.
+func sameImages(ctx context.Context, a *app.App, d draft, base *definition.Definition, flags workFlags) error {
+	if d.collected == nil {
+		return nil
+	}
+	texts, err := a.Texts()
+	if err != nil {
+		return err
+	}
+	digest, carried := base.Task.Includes[work.ImagesName]
+	if carried {
+		d.files[work.ImagesName], err = texts.Load(digest)
+		return err
+	}
+	pool := session.OpenPool(a, flags.WorkerFlags, a.Err)
+	return errors.Join(pinImages(ctx, pool, d, flags), pool.Close())
+}
+
 // checkTask makes sure that the manifest of a draft is sound, and what it makes can be
 // removed again. It returns what types say of their configurations.
 func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d draft, base *definition.Definition, flags workFlags) (schemas map[string]*schema.Schema, err error) {
@@ -162,6 +194,9 @@ func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d draft, base
 	schemas, err = workers.Tasks.Removable(asking, w, func(unread []manifest.Problem) error {
 		return session.WarnUnread(a, unread, flags.Input.Strict)
 	}, func(uses []runner.SecretUse) error { return flags.refuseLogged(uses, d, base) })
+	if err == nil && d.collected != nil {
+		err = pinImages(asking, workers.EnginePool, d, flags)
+	}
 	if signals.Interrupted() {
 		return nil, exit.Reported(runner.ErrInterrupted)
 	}

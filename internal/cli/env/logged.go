@@ -16,8 +16,7 @@ import (
 
 // registerDrafting adds the flags of what makes a revision.
 func (w *workFlags) registerDrafting(c *cobra.Command) {
-	w.Register(c)
-	c.Flags().StringArrayVar(&w.allowLogged, "allow-logged", nil, "a variable that is no secret, although something secret reads it, or its file is not of the workspace (repeatable)")
+	w.RegisterPinning(c, &w.allowLogged, &w.allowUnpinned)
 }
 
 // refuseLogged refuses variables of a task that secret parts of configurations read, for
@@ -53,6 +52,8 @@ func sameFiles(a, b *definition.Definition) bool {
 	from, to := maps.Clone(a.Task.Includes), maps.Clone(b.Task.Includes)
 	delete(from, work.VariablesName)
 	delete(to, work.VariablesName)
+	delete(from, work.ImagesName)
+	delete(to, work.ImagesName)
 	return a.Task.Digest == b.Task.Digest && maps.Equal(from, to)
 }
 

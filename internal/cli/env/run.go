@@ -28,6 +28,8 @@ type workFlags struct {
 	session.WorkerFlags
 	checkEvery  time.Duration
 	allowLogged []string // variables of a task that are no secrets
+
+	allowUnpinned bool // images whose contents are not known need not be carried
 }
 
 // registerWatch adds the flags of what keeps watch, too.

@@ -224,6 +224,9 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 		if variables, err := texts.Variables(r.Definition.Task.Includes); err == nil && variables != nil {
 			document["variables"] = variables
 		}
+		if images, err := texts.Images(r.Definition.Task.Includes); err == nil && images != nil {
+			document["images"] = images
+		}
 		if report.Deleted {
 			document["deleted"] = true
 		}

@@ -28,7 +28,8 @@ func Carried(indent string, texts work.Texts, files map[string]string) string {
 	named := maps.Clone(files)
 	digest, known := named[work.VariablesName]
 	delete(named, work.VariablesName)
-	text := Digests(indent, named)
+	delete(named, work.ImagesName)
+	text := Digests(indent, named) + carriedImages(indent, texts, files)
 	if !known {
 		return text
 	}
@@ -38,6 +39,18 @@ func Carried(indent string, texts work.Texts, files map[string]string) string {
 	}
 	for _, v := range variables {
 		text += fmt.Sprintf("%svariable %s %s\n", indent, InLine(v.Name), InLine(v.Described()))
+	}
+	return text
+}
+
+func carriedImages(indent string, texts work.Texts, files map[string]string) string {
+	images, err := texts.Images(files)
+	if err != nil {
+		return fmt.Sprintf("%simages sha256:%s: %s\n", indent, InLine(files[work.ImagesName]), InLine(err.Error()))
+	}
+	text := ""
+	for _, i := range images {
+		text += fmt.Sprintf("%simage %s %s\n", indent, InLine(i.Image), InLine(i.Described()))
 	}
 	return text
 }

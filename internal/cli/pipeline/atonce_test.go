@@ -13,6 +13,8 @@ import (
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/engines"
+	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/pipeline"
 )
@@ -67,12 +69,12 @@ func (w atOnce) define(p *query.Pipelines, manifest string) ([]deploylog.Event, 
 	if err != nil {
 		w.Fatal(err)
 	}
-	c, err := define(w.Context(), w.app, p.Pipelines, change{Define: pipeline.Define{Definition: d}, yes: true})
+	c, err := define(w.Context(), w.app, p.Pipelines, change{Define: pipeline.Define{Definition: d}, inputs: usualInputs, yes: true})
 	return c.events, err
 }
 
 func (w atOnce) release(p *query.Pipelines) error {
-	_, err := release(w.Context(), w.app, p, "gateway", pipeline.Release{Revision: "1", ID: w.app.NewID(), By: "test"}, inputFlags{})
+	_, err := release(w.Context(), w.app, p, "gateway", pipeline.Release{Revision: "1", ID: w.app.NewID(), By: "test"}, usualInputs)
 	return err
 }
 
@@ -82,6 +84,9 @@ func (w atOnce) mustDefine(p *query.Pipelines, manifest string) []deploylog.Even
 	w.must(err)
 	return events
 }
+
+// usualInputs are the flags where nobody gives any.
+var usualInputs = inputFlags{WorkerFlags: session.WorkerFlags{Inventory: "inventory.yaml", Engine: engines.Flags{Pull: "missing"}}}
 
 func (w atOnce) must(err error) {
 	w.Helper()
@@ -95,7 +100,7 @@ func (w atOnce) wantCarried(p *query.Pipelines, want ...string) {
 	w.follow(p)
 	r, err := p.Release("gateway", "1")
 	w.must(err)
-	want = append([]string{work.VariablesName}, want...)
+	want = append([]string{work.ImagesName, work.VariablesName}, want...)
 	if got := slices.Sorted(maps.Keys(r.Carries)); !slices.Equal(got, want) {
 		w.Errorf("revision 1 carries %q, want %q", got, want)
 	}

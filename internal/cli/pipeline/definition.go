@@ -27,11 +27,10 @@ import (
 )
 
 type applyOptions struct {
-	file      string
-	inventory string
-	adopt     []string
-	yes       bool
-	inputs    inputFlags
+	file   string
+	adopt  []string
+	yes    bool
+	inputs inputFlags
 }
 
 func newApplyCommand(a *app.App) *cobra.Command {
@@ -63,9 +62,8 @@ is new to the revisions under way they take as it is now, with the variables of 
 	}
 	c.Flags().StringVarP(&o.file, "file", "f", "", "the definition")
 	c.Flags().StringArrayVar(&o.adopt, "adopt", nil, "revision under way that takes what changes (repeatable)")
-	arguments.RegisterInventory(c, &o.inventory)
 	arguments.RegisterYes(c, &o.yes)
-	o.inputs.register(c)
+	o.inputs.RegisterPinning(c, &o.inputs.public, &o.inputs.unpinned)
 	return c
 }
 
@@ -103,7 +101,7 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 	if err != nil {
 		return err
 	}
-	members, err := work.NewHosts(o.inventory).Members(d)
+	members, err := work.NewHosts(o.inputs.Inventory).Members(d)
 	if err != nil {
 		return exit.Invalid(err)
 	}
@@ -155,7 +153,7 @@ type change struct {
 
 // define shows what a definition changes, asks, and has it recorded.
 func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, c change) (change, error) {
-	texts, err := c.preview(a, p)
+	texts, err := c.preview(ctx, a, p)
 	if err != nil {
 		return c, err
 	}
@@ -208,7 +206,7 @@ func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, c change) (
 
 // preview finds out what a definition changes. For the revisions that are under way where
 // it changes a pipeline it also reads what that carries, which it returns.
-func (c *change) preview(a *app.App, p *pipelines.Pipelines) (texts work.Carried, err error) {
+func (c *change) preview(ctx context.Context, a *app.App, p *pipelines.Pipelines) (texts work.Carried, err error) {
 	exists := func(s *pipeline.State) error {
 		c.exists = s.Deleted() == 0 && s.Definition() != nil
 		return nil
@@ -222,7 +220,7 @@ func (c *change) preview(a *app.App, p *pipelines.Pipelines) (texts work.Carried
 	case !c.exists:
 		return nil, nil
 	}
-	if texts, err = inputsOf(a, c.Definition, c.inputs); err != nil {
+	if texts, err = inputsOf(ctx, a, c.Definition, c.inputs); err != nil {
 		return nil, err
 	}
 	c.Carries = texts.Digests()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/interrupt"
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
@@ -22,13 +25,9 @@ import (
 
 // inputFlags are the flags of what makes revisions, or brings manifests to some.
 type inputFlags struct {
-	session.Flags
-	public []string // variables that are no secrets
-}
-
-func (f *inputFlags) register(c *cobra.Command) {
-	f.RegisterVariables(c)
-	c.Flags().StringArrayVar(&f.public, "allow-logged", nil, "a variable that is no secret, although something secret reads it, or its file is not of the workspace (repeatable)")
+	session.WorkerFlags
+	public   []string // variables that are no secrets
+	unpinned bool     // images whose contents are not known need not be carried
 }
 
 func newReleaseCommand(a *app.App) *cobra.Command {
@@ -58,7 +57,7 @@ all the same, and those that wait there are skipped, for they would undo the fix
 		},
 	}
 	c.Flags().BoolVar(&fix, "fix", false, "enter stages in which earlier revisions failed, and go by those that wait there")
-	flags.register(c)
+	flags.RegisterPinning(c, &flags.public, &flags.unpinned)
 	return c
 }
 
@@ -93,7 +92,7 @@ func release(ctx context.Context, a *app.App, p *query.Pipelines, name string, w
 	if err != nil {
 		return nil, err
 	}
-	if wanted.Carries, err = carry(a, d, flags); err != nil {
+	if wanted.Carries, err = carry(ctx, a, d, flags); err != nil {
 		return nil, err
 	}
 	return p.Change(ctx, name, false, func(s *pipeline.State) ([]deploylog.Event, error) {
@@ -106,18 +105,18 @@ func release(ctx context.Context, a *app.App, p *query.Pipelines, name string, w
 
 // carry keeps the manifests of a pipeline with all that they include, and the variables
 // that these read, as they are now.
-func carry(a *app.App, d *definition.Definition, flags inputFlags) (pipeline.Files, error) {
-	files, err := inputsOf(a, d, flags)
+func carry(ctx context.Context, a *app.App, d *definition.Definition, flags inputFlags) (pipeline.Files, error) {
+	files, err := inputsOf(ctx, a, d, flags)
 	if err != nil {
 		return nil, err
 	}
 	return files.Digests(), keep(a, files)
 }
 
-// inputsOf are the manifests of a pipeline with all that they include, and the variables
-// that these read, as they are now.
-func inputsOf(a *app.App, d *definition.Definition, flags inputFlags) (work.Carried, error) {
-	given, err := session.Assignments(a, flags.Flags, work.StepVariables())
+// inputsOf are the manifests of a pipeline with all that they include, the variables that
+// these read, and the images of their types, as they are now.
+func inputsOf(ctx context.Context, a *app.App, d *definition.Definition, flags inputFlags) (work.Carried, error) {
+	given, err := session.Assignments(a, flags.Input, work.StepVariables())
 	if err != nil {
 		return nil, err
 	}
@@ -125,14 +124,46 @@ func inputsOf(a *app.App, d *definition.Definition, flags inputFlags) (work.Carr
 	if err != nil {
 		return nil, err
 	}
-	if err := session.WarnUnread(a, collected.GivenUnread(), flags.Strict); err != nil {
+	if err := session.WarnUnread(a, collected.GivenUnread(), flags.Input.Strict); err != nil {
 		return nil, err
 	}
-	pinning, err := session.Pinning(a, flags.Flags, flags.public)
+	pinning, err := session.Pinning(a, flags.Input, flags.public)
 	if err != nil {
 		return nil, err
 	}
-	return collected.Files, collected.Pin(pinning)
+	if err := collected.Pin(pinning); err != nil {
+		return nil, err
+	}
+	return collected.Files, pinImages(ctx, a, d, collected, flags)
+}
+
+// pinImages lets a revision carry images, as they are on the hosts of the steps that need
+// them.
+func pinImages(ctx context.Context, a *app.App, d *definition.Definition, collected *work.Collection, flags inputFlags) error {
+	policy, err := flags.Engine.Policy()
+	if err != nil {
+		return err
+	}
+	pool := session.OpenPool(a, flags.WorkerFlags, a.Err)
+	selected := work.NewHosts(flags.Inventory)
+	hosts := func(manifest string) (all []string, err error) {
+		for _, s := range d.Stages {
+			if s.Deploy == nil || !slices.ContainsFunc(s.Deploy.Steps, func(step definition.HostStep) bool { return step.Manifest == manifest }) {
+				continue
+			}
+			for _, g := range s.Deploy.HostGroups {
+				names, err := selected.Selected(g.Hosts)
+				if err != nil {
+					return nil, exit.Invalid(err)
+				}
+				all = append(all, names...)
+			}
+		}
+		return all, nil
+	}
+	return interrupt.Within(ctx, func(ctx context.Context) error {
+		return errors.Join(collected.PinImages(ctx, pool, policy, hosts, flags.unpinned), pool.Close())
+	})
 }
 
 // keep keeps what a revision carries.
@@ -181,6 +212,9 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 		document := map[string]any{"pipeline": o.name, "release": r}
 		if variables, err := texts.Variables(r.Carries); err == nil && variables != nil {
 			document["variables"] = variables
+		}
+		if images, err := texts.Images(r.Carries); err == nil && images != nil {
+			document["images"] = images
 		}
 		return a.Show(document, func() error {
 			text := fmt.Sprintf("revision %s of pipeline %s: released %s, %s since event %d\n", r.Revision, o.name, phrase.Moment(r.Released), r.Status, r.Since)

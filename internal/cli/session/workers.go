@@ -55,6 +55,20 @@ func Things(a *app.App, f WorkerFlags, files work.Carried) (func(environment.Tas
 	return work.Identities{Inputs: inputs(a, f.Input), Texts: texts, Hosts: work.NewHosts(f.Inventory), Drafts: files}.Things, nil
 }
 
+// RegisterPinning adds the flags of what makes revisions, which carry variables and images.
+func (f *WorkerFlags) RegisterPinning(c *cobra.Command, public *[]string, unpinned *bool) {
+	f.Register(c)
+	c.Flags().StringArrayVar(public, "allow-logged", nil, "a variable that is no secret, although something secret reads it, or its file is not of the workspace (repeatable)")
+	c.Flags().BoolVar(unpinned, "allow-unpinned", false, "use an image that cannot be had now as it is wherever it is used, instead of refusing it")
+}
+
+// OpenPool opens the engines of hosts for a command.
+func OpenPool(a *app.App, f WorkerFlags, news io.Writer) *work.EnginePool {
+	hosts := work.NewHosts(f.Inventory)
+	_, _ = hosts.Inventory() // what selects hosts reports what is wrong with it
+	return work.NewEnginePool(hosts, engines.Dial(a, f.Inventory, news, f.Engine))
+}
+
 // OpenWorkers opens the workers of a command.
 func OpenWorkers(ctx context.Context, a *app.App, log deploylog.Log, f WorkerFlags, news io.Writer) (*Workers, error) {
 	config, err := config(a, log, f.Input, f.Engine)
