@@ -14,11 +14,13 @@ import (
 func (s *State) Apply(e deploylog.Event) {
 	s.clock = latest(s.clock, e.CreatedAt)
 	if e.Target == s.target {
+		s.boundBake(e.CreatedAt)
 		s.head = e.Seq
 		s.applyEnvironment(e)
 		return
 	}
 	if name, revision, host, ok := taskOf(e.Target); ok && name == s.name {
+		s.boundBake(e.CreatedAt)
 		s.head = e.Seq
 		switch {
 		case s.active == nil:
@@ -58,6 +60,8 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 		if s.active.Status == DeploymentRunning {
 			s.active.Status, s.active.Since, s.active.Code, s.active.Cause = DeploymentStuck, e.Seq, p.Code, p.Error
 		}
+	case EventBakeFailed:
+		s.active.BakeFailed = cmp.Or(p.Error, "too many hosts failed")
 	case EventPaused:
 		s.pause = &PauseInfo{By: p.By, Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt}
 	case EventResumed:
@@ -121,6 +125,7 @@ func (s *State) applyStarted(e deploylog.Event, p payload) {
 	for _, name := range p.Only {
 		s.only[name] = true
 	}
+	s.endBake()
 	for _, h := range s.hosts {
 		h.started = false
 		h.setAbsent(false)
@@ -171,6 +176,8 @@ func (s *State) applyFinished(e deploylog.Event, p payload) {
 	if s.finished {
 		return
 	}
+	s.beginBake(e)
+	s.before = s.lastFinished
 	s.finished, s.lastFinished, s.active.Exceptions = true, s.active.Revision, p.Exceptions
 	s.endDeployment(e, DeploymentFinished, "")
 	for _, r := range s.revisions {
@@ -279,6 +286,7 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 		case h.lost && t.available():
 			t.status, t.cause = TaskLost, lostHost
 		}
+		s.countBaked(h, t, e)
 		if e.Deployment == s.active.ID {
 			progress = s.progresses(h, e, revision, repeated)
 		}

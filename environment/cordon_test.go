@@ -62,7 +62,7 @@ func TestHostsAreCordonedBeforeAnythingIsDeployedAndWhileTheyAreAway(t *testing.
 	w.propose(Deploy{Revision: 1, Hosts: hosts(3)})
 	w.can("start 1 h2", "start 1 h3")
 	w.done("start 1 h2", "start 1 h3")
-	w.table(`SomeEnvironment/Prod:1 Active 3 2`)
+	w.table(`SomeEnvironment/Prod:1 Degraded 3 2`)
 	none := func(string) bool { return false }
 	w.propose(SetHosts{Selected: []string{"h2", "h3"}, Known: none})
 	w.propose(SetHosts{Selected: hosts(3), Known: none})

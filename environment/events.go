@@ -18,6 +18,7 @@ const (
 	EventFinished              = "environment-finished-successfully"
 	EventFailed                = "environment-failed" // another deployment came before it had finished
 	EventStuck                 = "environment-stuck"
+	EventBakeFailed            = "environment-bake-failed" // too many hosts failed soon after the end
 	EventPaused                = "environment-paused"
 	EventResumed               = "environment-resumed"
 	EventHostsChanged          = "environment-hosts-changed"
@@ -44,7 +45,7 @@ const (
 // EventNames are the names of all events of environments and their tasks.
 func EventNames() []string {
 	return []string{
-		EventCreated, EventUpdated, EventStarted, EventFinished, EventFailed, EventStuck, EventPaused, EventResumed, EventHostsChanged, EventHostsHeld, EventHostsZoned, EventHostsCordoned, EventHostsUncordoned, EventDeleted,
+		EventCreated, EventUpdated, EventStarted, EventFinished, EventFailed, EventStuck, EventBakeFailed, EventPaused, EventResumed, EventHostsChanged, EventHostsHeld, EventHostsZoned, EventHostsCordoned, EventHostsUncordoned, EventDeleted,
 		EventTaskStarted, EventTaskLaunched, EventTaskFinished, EventTaskFailed, EventTaskDeadlinePassed, EventTaskDied, EventTaskLost, EventTaskDrifted,
 		EventTaskRecovered, EventTaskAdopted, EventTaskTerminating, EventTaskTerminated, EventTaskTerminationFailed,
 	}

@@ -72,6 +72,11 @@ func (s *State) deploymentReasons() (all []Reason) {
 	case s.total.desired == 0 && f.Kind != ByDelete:
 		add(NoHosts, 0)
 	}
+	if f.BakeFailed != "" {
+		d := s.details()
+		d.cause = f.BakeFailed
+		all = append(all, d.explain(FailedInBake, s.target))
+	}
 	if f.Status == DeploymentStuck {
 		add(IsStuck, f.Since)
 	}

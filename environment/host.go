@@ -14,6 +14,7 @@ type host struct {
 	lost           bool   // it is no longer in the inventory
 	absent         bool   // nor is this one, which the environment keeps while it holds
 	spared         bool   // a rollback leaves its tasks alone until somebody confirms that it leaves
+	baked          bool   // it failed in the bake of the active deployment
 	started        bool   // the active deployment started a task of its revision on it
 	deadlinePassed string // deployment whose healthy deadline its task missed
 	tasks          []*task

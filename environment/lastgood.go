@@ -34,7 +34,7 @@ func (s *State) LastGood() (Revision, error) {
 // not reverted since; 0 is none.
 func (s *State) goodBefore(revision int) int {
 	for _, d := range slices.Backward(s.deployments) {
-		finished := d.Kind != ByDelete && d.Status == DeploymentFinished
+		finished := d.Kind != ByDelete && d.Status == DeploymentFinished && d.BakeFailed == ""
 		if finished && d.Revision < revision && d.Revision >= s.firstRevision && !s.revisions[d.Revision-1].reverted {
 			return d.Revision
 		}

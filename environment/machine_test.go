@@ -294,7 +294,7 @@ func TestADiedTaskIsStartedAgainWithPausesThatGrow(t *testing.T) {
 	pauses := []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute, time.Minute}
 	for _, pause := range pauses {
 		w.sees(1, "h1", Unhealthy, "it ended with 1")
-		w.table(`SomeEnvironment/Prod:1 Active 2 1`)
+		w.table(`SomeEnvironment/Prod:1 Degraded 2 1`)
 		w.can()
 		if wake := w.state.Wake(); !wake.Equal(w.now.Add(pause)) {
 			t.Errorf("it wakes after %s, want %s", wake.Sub(w.now), pause)

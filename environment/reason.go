@@ -25,6 +25,7 @@ const (
 	AwaitsConfirmation ReasonCode = "awaits-confirmation" // too many hosts would leave at once
 	NoController       ReasonCode = "no-controller"
 	IsStuck            ReasonCode = "stuck"
+	FailedInBake       ReasonCode = "bake-failed"
 )
 
 // The reasons of one task. Decide yields a step for those that are Ready or
@@ -120,6 +121,8 @@ func (d details) text(code ReasonCode) (message, change string) {
 		return "no controller is running, so nothing begins", "deployster env run " + d.environment
 	case IsStuck:
 		return fmt.Sprintf("stuck (event %d): %s", d.seq, d.cause), d.unstick()
+	case FailedInBake:
+		return "it failed after its end: " + d.cause, strings.TrimPrefix(d.back+", or a new revision", ", or ")
 	case TooManyFailed:
 		return waiting + d.tooManyFailed(), "a failed task becoming healthy, or another deployment"
 	case MinHealthy:

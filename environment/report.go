@@ -7,11 +7,12 @@ import "time"
 // RevisionStatus is the STATUS of a revision in a status table.
 type RevisionStatus string
 
-// The statuses of the seed.
+// The statuses of the seed, and Degraded.
 const (
 	Created     RevisionStatus = "Created"
 	Deploying   RevisionStatus = "Deploying"
 	Active      RevisionStatus = "Active"
+	Degraded    RevisionStatus = "Degraded" // active, with fewer healthy tasks than its minimum
 	Undeploying RevisionStatus = "Undeploying"
 	Inactive    RevisionStatus = "Inactive"
 	Stuck       RevisionStatus = "Stuck"
@@ -21,7 +22,7 @@ const (
 
 // RevisionStatuses are all statuses of revisions.
 func RevisionStatuses() []RevisionStatus {
-	return []RevisionStatus{Created, Deploying, Active, Undeploying, Inactive, Stuck, Reverting, Reverted}
+	return []RevisionStatus{Created, Deploying, Active, Degraded, Undeploying, Inactive, Stuck, Reverting, Reverted}
 }
 
 // Row is one revision in a status table.
@@ -79,13 +80,15 @@ type Deployment struct {
 	Step          string                   `json:"step,omitempty"` // what began it: the step of a pipeline
 	Seq           int64                    `json:"event"`
 	Started       time.Time                `json:"started"`
-	Since         int64                    `json:"since"`                // event that gave it the status
-	Ended         time.Time                `json:"ended,omitzero"`       // finished or superseded
-	Code          ReasonCode               `json:"code,omitempty"`       // of being stuck
-	Cause         string                   `json:"cause,omitempty"`      // of being stuck or superseded
-	Configuration definition.Configuration `json:"configuration"`        // with the overrides of this deployment
-	Tolerates     int                      `json:"tolerates,omitempty"`  // of a rollback: hosts that may be exceptions, whatever max_failed says
-	Exceptions    int                      `json:"exceptions,omitempty"` // hosts that were not as they should be when it finished
+	Since         int64                    `json:"since"`                 // event that gave it the status
+	Ended         time.Time                `json:"ended,omitzero"`        // finished or superseded
+	Code          ReasonCode               `json:"code,omitempty"`        // of being stuck
+	Cause         string                   `json:"cause,omitempty"`       // of being stuck or superseded
+	Configuration definition.Configuration `json:"configuration"`         // with the overrides of this deployment
+	Tolerates     int                      `json:"tolerates,omitempty"`   // of a rollback: hosts that may be exceptions, whatever max_failed says
+	Exceptions    int                      `json:"exceptions,omitempty"`  // hosts that were not as they should be when it finished
+	BakeUntil     time.Time                `json:"bake_until,omitzero"`   // what dies until then counts for the deployment, which has finished
+	BakeFailed    string                   `json:"bake_failed,omitempty"` // why it failed after it had finished
 }
 
 // Report is the status of an environment at one moment.
@@ -101,6 +104,7 @@ type Report struct {
 	Cordoned    []Cordon    `json:"cordoned,omitempty"`         // hosts, by name
 	Deadline    time.Time   `json:"progress_deadline,omitzero"` // of a running deployment
 	Exceptions  []string    `json:"exceptions,omitempty"`       // hosts that are not as they should be, of a deployment that has finished; they are tried again
+	Baking      bool        `json:"baking,omitempty"`           // what dies still counts for the deployment, which has finished
 	Healthy     int         `json:"healthy"`                    // hosts with a healthy task of any revision
 	Minimum     int         `json:"minimum"`                    // that must stay healthy
 	Hosts       []HostRow   `json:"hosts"`                      // by name; without those that neither have a task nor should have one

@@ -146,6 +146,7 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 		}
 		n.leftBehind(s, p)
 		n.allRestarted(s)
+		n.beginBake(e)
 		f.reached, f.stuck, n.active = true, false, f.revision
 		n.good = append(n.good, f.revision)
 		f.configuration = n.revisions[f.revision-1].Deployment // what was for the deployment only has ended with it
@@ -159,6 +160,8 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 		if f.configuration.AutoRollback && f.kind == ByDeploy && n.active < f.revision && f.tried {
 			n.goesBack = n.active
 		}
+	case EventBakeFailed:
+		n.noteBroken(s)
 	case EventPaused:
 		f.paused = true
 	case EventResumed:
@@ -226,10 +229,11 @@ func (n *naive) noteHosts(s *simulation, e deploylog.Event, p payload) {
 			s.fail("it keeps %s, not %s", p.Kept, n.spares)
 		}
 		n.spares = nil
+		n.more = p.More // of which the next event tells
 		s.tally["kept, and not in the inventory"] += len(p.Lost)
 		s.tally["kept by a rollback"] += len(p.Kept)
 		for _, h := range n.hosts {
-			h.isAbsent(slices.Contains(p.Lost, h.name))
+			h.isAbsent(slices.Contains(p.Lost, h.name) || n.more && h.absent)
 			if slices.Contains(p.Kept, h.name) {
 				h.wanted, h.spared = false, true
 			}
@@ -353,6 +357,7 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 	if t.note(e); h.lost && t.up() {
 		t.status = TaskLost
 	}
+	n.noteBaked(s, e, h, at.revision)
 	if e.Name == EventTaskTerminated {
 		delete(h.tasks, at.revision)
 	}

@@ -25,6 +25,7 @@ type naive struct {
 	left      map[place]bool  // tasks that were left running when it was deleted
 	goesBack  int             // the revision to which a rollback is to follow at once
 	good      []int           // revisions whose deployment has finished, in that order
+	more      bool            // the next event is of the same hold
 	spares    []string        // hosts that a rollback is to keep at once
 	bad       map[int]bool    // those that were reverted, and not deployed since
 }
@@ -45,6 +46,7 @@ type inForce struct {
 	late                           map[place]bool
 	counted                        map[string]bool // events that are progress for the first time only
 	automatic, clean               bool
+	bake                           bake
 	tolerates                      int       // hosts that may be exceptions, of a rollback
 	waits                          bool      // for somebody to confirm, and no deadline passes
 	waitsFrom                      time.Time // since when
@@ -408,6 +410,9 @@ func (n *naive) due(now time.Time, seen bool) string {
 	}
 	if f.clean && !f.paused && !n.stuckAt().After(now) {
 		return "giving up"
+	}
+	if n.breaksBake() {
+		return "a failed bake"
 	}
 	if at := n.stuckAt(); !f.paused && !f.reached && !f.stuck && (n.halted() || !at.IsZero() && !at.After(now)) {
 		return "being stuck"

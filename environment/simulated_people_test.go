@@ -173,6 +173,7 @@ func (s *simulation) defined() *definition.Definition {
 		Deployment: definition.Configuration{
 			Method: pick(s, definition.Replace, definition.Surge), MinHealthyPercent: pick(s, 0, 10, 34, 50, 75, 80, 90, 100), MaxOver: 1 + s.IntN(3),
 			MinHealthyTime:   definition.Duration(pick(s, 0, 0, 10*time.Second, 50*time.Second)),
+			Bake:             definition.Duration(pick(s, 0, 0, 5*time.Minute)),
 			HealthyDeadline:  definition.Duration(pick(s, time.Minute, 5*time.Minute)),
 			ProgressDeadline: definition.Duration(pick(s, 5*time.Minute, 10*time.Minute)),
 			AutoRollback:     s.chance(0.3), Drift: pick(s, definition.RepairDrift, definition.RepairDrift, definition.ReportDrift),

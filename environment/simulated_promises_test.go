@@ -299,6 +299,9 @@ func (n *naive) reportsRows(s *simulation, r Report) {
 			want.Status = Deploying
 			if n.force.reached {
 				want.Status = Active
+				if len(with) < n.minimum() {
+					want.Status = Degraded
+				}
 			} else if n.force.stuck {
 				want.Status = Stuck
 			}

@@ -47,6 +47,8 @@ type State struct {
 	resumed      time.Time
 	clock        time.Time // the latest time of an event or decision
 	lastFinished int       // the revision of the last deployment that has finished; 0 is none
+	before       int       // the one before, once the active deployment has finished
+	baked        int       // hosts that failed in its bake
 
 	// Derived.
 	sets      [classCount]set
@@ -105,7 +107,7 @@ func (s *State) Idle() bool {
 		return false
 	case !s.hostsKnown && s.kept != nil:
 		return true
-	case !s.finished && s.waiting.IsZero() || !s.hostsKnown:
+	case !s.finished && (s.waiting.IsZero() || s.total.unsettled == 0) || !s.hostsKnown:
 		return false
 	}
 	for c := classFree; c < classCount; c++ {

@@ -20,7 +20,7 @@ func (s *State) Report() Report {
 	d := *s.active
 	r.Deployment, r.Deadline, r.Healthy = &d, s.deadline(), s.total.available
 	if s.finished {
-		r.Exceptions = s.exceptions()
+		r.Exceptions, r.Baking = s.exceptions(), s.bakes(s.clock) && d.BakeFailed == ""
 	}
 	if d.Kind != ByDelete {
 		r.Minimum = s.minimum()
@@ -39,6 +39,14 @@ func (s *State) Report() Report {
 	return r
 }
 
+// health is the status of the active revision with so many healthy tasks.
+func (s *State) health(current int) RevisionStatus {
+	if current < s.minimum() {
+		return Degraded
+	}
+	return Active
+}
+
 // row is a revision as in a status table.
 func (s *State) row(v *revision) Row {
 	row := Row{Revision: v.Number, Status: Created, Current: s.current[v.Number]}
@@ -46,7 +54,7 @@ func (s *State) row(v *revision) Row {
 	going := !v.undeployed || row.Current > 0
 	switch {
 	case wanted && s.finished:
-		row.Status = Active
+		row.Status = s.health(row.Current)
 	case wanted && s.active.Status == DeploymentStuck:
 		row.Status = Stuck
 	case wanted:

@@ -32,6 +32,9 @@ func (s *State) transitions(now time.Time, can Can) []deploylog.Event {
 	if late := s.deadlineEvents(); len(late) > 0 {
 		return late
 	}
+	if s.bakeBroken() {
+		return s.bakeEvents(now)
+	}
 	if s.finished || f.Status == DeploymentStuck {
 		return nil
 	}
@@ -78,13 +81,17 @@ func (s *State) stuckEvents(code ReasonCode, message string, now time.Time) []de
 	}
 	events := []deploylog.Event{s.event(EventStuck, payload{Code: code, Error: message})}
 	if s.shouldRollBack() {
-		events = append(events, s.startEvents(deploymentRequest{
-			kind: ByRollback, revision: s.lastFinished, automatic: true, by: "deployster",
-			change: paceOf(f.Configuration), // with which the rollback can proceed
-			reason: fmt.Sprintf("revision %d is stuck, and auto_rollback is set", f.Revision),
-		}, now)...)
+		events = append(events, s.automaticRollback(s.lastFinished, fmt.Sprintf("revision %d is stuck, and auto_rollback is set", f.Revision), now)...)
 	}
 	return events
+}
+
+// automaticRollback are the events of a rollback that nobody asked for, at the pace of
+// what it reverts: with that it can proceed.
+func (s *State) automaticRollback(to int, reason string, now time.Time) []deploylog.Event {
+	return s.startEvents(deploymentRequest{
+		kind: ByRollback, revision: to, automatic: true, by: "deployster", change: paceOf(s.active.Configuration), reason: reason,
+	}, now)
 }
 
 // shouldRollBack reports whether a stuck deployment is rolled back. It is not when

@@ -107,6 +107,7 @@ type Configuration struct {
 	MaxSurge          *budget.Budget `json:"max_surge,omitempty"`
 	OrderBy           string         `json:"order_by,omitempty"` // an attribute of hosts; hosts are replaced by its values, one after the other
 	MinHealthyTime    Duration       `json:"min_healthy_time"`   // a task must stay healthy so long before it counts
+	Bake              Duration       `json:"bake,omitempty"`     // what dies so long after the end counts for the deployment
 	HealthyDeadline   Duration       `json:"healthy_deadline"`   // for one task
 	ProgressDeadline  Duration       `json:"progress_deadline"`  // for the next task
 	MaxFailed         *budget.Budget `json:"max_failed,omitempty"`

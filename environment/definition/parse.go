@@ -15,6 +15,7 @@ import (
 // Replace: every value of it means that tasks are down or that nothing happens.
 const (
 	defaultMaxOver          = 1
+	defaultMinHealthyTime   = Duration(10 * time.Second)
 	defaultHealthyDeadline  = Duration(5 * time.Minute)
 	defaultProgressDeadline = Duration(10 * time.Minute)
 )
@@ -34,6 +35,7 @@ var settings = []string{
 	"deployment.max_surge",
 	"deployment.order_by",
 	"deployment.min_healthy_time",
+	"deployment.bake",
 	"deployment.healthy_deadline",
 	"deployment.progress_deadline",
 	"deployment.max_failed",
@@ -57,7 +59,7 @@ var required = [][2]string{
 func Parse(name string, data []byte, query func(string) error) (*Definition, error) {
 	p := newParser(Definition{Type: Daemon, Deployment: Configuration{
 		Method: Replace, MinHealthyPercent: 100, MaxOver: defaultMaxOver,
-		HealthyDeadline: defaultHealthyDeadline, ProgressDeadline: defaultProgressDeadline, Drift: RepairDrift,
+		MinHealthyTime: defaultMinHealthyTime, HealthyDeadline: defaultHealthyDeadline, ProgressDeadline: defaultProgressDeadline, Drift: RepairDrift,
 	}}, query)
 	needs := "a definition needs name, task, instance_group and deployment"
 	if err := yamlfile.Read(name, data, needs, p.read); err != nil {

@@ -64,6 +64,8 @@ func (p *parser) setting(path string, n *yamlfile.Node) (ok bool) {
 		c.MaxOver, ok = readInteger(n, "a number of hosts", 1, maxMaxOver)
 	case "deployment.min_healthy_time":
 		c.MinHealthyTime, ok = readDuration(n, 0)
+	case "deployment.bake":
+		c.Bake, ok = readDuration(n, 0)
 	case "deployment.healthy_deadline":
 		c.HealthyDeadline, ok = readDuration(n, time.Second)
 	case "deployment.progress_deadline":

@@ -86,7 +86,7 @@ func TestParse(t *testing.T) {
 		InstanceGroup: definition.InstanceGroup{Query: "attribute:stack == prod"},
 		Deployment: definition.Configuration{
 			Method: definition.Replace, MinHealthyPercent: 75, MaxOver: 1,
-			HealthyDeadline: 5 * minutes, ProgressDeadline: 10 * minutes, Drift: definition.RepairDrift,
+			MinHealthyTime: definition.Duration(10 * time.Second), HealthyDeadline: 5 * minutes, ProgressDeadline: 10 * minutes, Drift: definition.RepairDrift,
 		},
 	}
 	full := &definition.Definition{
@@ -112,8 +112,9 @@ func TestParse(t *testing.T) {
 		"everything may be given":                 {everything, full},
 		"with Surge all hosts stay healthy":       {strings.Replace(smallest, "min_healthy_percent: 75", "method: Surge", 1), &surge},
 		"no variables are the same as none given": {strings.Replace(smallest, "yaml}", "yaml, vars: {}}", 1), defaults},
-		"a healthy time of nothing needs no unit": {strings.Replace(smallest, "75", "75, min_healthy_time: 0", 1), defaults},
-		"the default healthy time can be given":   {strings.Replace(smallest, "75", "75, min_healthy_time: 0s", 1), defaults},
+		"a healthy time of nothing needs no unit": {strings.Replace(smallest, "75", "75, min_healthy_time: 0", 1), with(defaults, func(c *definition.Configuration) { c.MinHealthyTime = 0 })},
+		"the default healthy time can be given":   {strings.Replace(smallest, "75", "75, min_healthy_time: 10s", 1), defaults},
+		"it bakes for a while":                    {strings.Replace(smallest, "75", "75, bake: 10m", 1), with(defaults, func(c *definition.Configuration) { c.Bake = 10 * minutes })},
 		"deadlines may be the same":               {strings.Replace(smallest, "75", "75, healthy_deadline: 10m", 1), with(defaults, func(c *definition.Configuration) { c.HealthyDeadline = 10 * minutes })},
 		"no failure at all is a budget, too":      {strings.Replace(smallest, "75", "75, max_failed: 0", 1), with(defaults, func(c *definition.Configuration) { c.MaxFailed = &budget.Budget{} })},
 		"Replace ignores how many may be doubled": {strings.Replace(smallest, "75", "75, max_over: 100000", 1), with(defaults, func(c *definition.Configuration) { c.MaxOver = 100_000 })},

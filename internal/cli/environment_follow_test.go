@@ -21,7 +21,7 @@ func shop(t *testing.T, configuration string, hosts ...string) *site {
 		s.makeDirectory(host)
 	}
 	for name, text := range map[string]string{
-		"shop.yaml":      "name: shop\ntask: {manifest: task.yaml}\ninstance_group: {query: name exists}\ndeployment: {method: Replace, min_healthy_percent: 0, " + configuration + "}\n",
+		"shop.yaml":      "name: shop\ntask: {manifest: task.yaml}\ninstance_group: {query: name exists}\ndeployment: {method: Replace, min_healthy_percent: 0, min_healthy_time: 0s, " + configuration + "}\n",
 		"inventory.yaml": inventory,
 		"task.yaml":      task("daemon"),
 		"bad.yaml":       task("bad"),

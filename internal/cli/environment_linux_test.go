@@ -43,7 +43,7 @@ const logging = `
 name: logging/prod
 task: {manifest: daemon.yaml, vars: {image: "deployster-test-probe:1", version: "1"}}
 instance_group: {query: "attribute:stack == prod"}
-deployment: {method: METHOD, min_healthy_percent: 60, healthy_deadline: 10m, progress_deadline: 20m}
+deployment: {method: METHOD, min_healthy_percent: 60, healthy_deadline: 10m, progress_deadline: 20m, min_healthy_time: 0s}
 `
 
 func newDaemons(t *testing.T, method string) *daemons {

@@ -31,7 +31,7 @@ const stepEnvironment = `
 name: fleet
 task: {manifest: task.yaml, vars: {image: one}}
 instance_group: {query: "attribute:stack == prod"}
-deployment: {method: Replace, min_healthy_percent: 50}
+deployment: {method: Replace, min_healthy_percent: 50, min_healthy_time: 0s}
 `
 
 const stepTask = `

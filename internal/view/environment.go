@@ -71,7 +71,7 @@ func (d *document) revisions(r environment.Report) {
 		switch row.Status {
 		case environment.Active:
 			text = d.style.green(text)
-		case environment.Stuck:
+		case environment.Stuck, environment.Degraded:
 			text = d.style.red(text)
 		case environment.Deploying, environment.Undeploying, environment.Reverting:
 			text = d.style.cyan(text)
@@ -101,6 +101,13 @@ func (d *document) hostsAndRemarks(r environment.Report, hosts bool) {
 	if c := r.Deployment; c != nil && c.Status == environment.DeploymentStuck {
 		below.line(d.style.red("Stuck") + ": " + clean(c.ID) + event(c.Since))
 		below.cause("  ", withoutHosts(c.Cause, r.Hosts), hosts)
+	}
+	if c := r.Deployment; c != nil && c.BakeFailed != "" {
+		below.line(d.style.red("Bake failed") + ": " + clean(c.ID))
+		below.cause("  ", withoutHosts(c.BakeFailed, r.Hosts), hosts)
+	}
+	if r.Baking {
+		below.line("Active (baking until " + phrase.Moment(r.Deployment.BakeUntil) + "): what fails until then counts for max_failed")
 	}
 	if len(r.Exceptions) > 0 {
 		below.line(d.style.yellow("Active with "+phrase.Count(len(r.Exceptions), "exception")) + ": " + phrase.First(cleanAll(r.Exceptions), 5) + ", tried again and again")
@@ -272,7 +279,7 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	d := newDocument(opts)
 	mark := d.style.dim("·")
 	switch e.Name {
-	case environment.EventFailed, environment.EventStuck, environment.EventTaskFailed, environment.EventTaskDied, environment.EventTaskTerminationFailed:
+	case environment.EventFailed, environment.EventStuck, environment.EventBakeFailed, environment.EventTaskFailed, environment.EventTaskDied, environment.EventTaskTerminationFailed:
 		mark = d.style.red("✘")
 	case environment.EventPaused, environment.EventHostsHeld, environment.EventHostsCordoned, environment.EventTaskDeadlinePassed, environment.EventTaskLost, environment.EventTaskDrifted:
 		mark = d.style.yellow("!")

@@ -187,6 +187,8 @@ func unhealthy(r environment.Report) string {
 		return ""
 	case d.Status == environment.DeploymentStuck:
 		return "stuck: " + r.Environment
+	case d.BakeFailed != "":
+		return "failed in its bake: " + r.Environment
 	case r.Pause != nil:
 		return ""
 	}

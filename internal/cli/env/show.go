@@ -26,6 +26,7 @@ import (
 )
 
 func newStatusCommand(a *app.App) *cobra.Command {
+	check := false
 	return session.Asked(a, &cobra.Command{
 		Use:   "status [NAME…]",
 		Short: "Show the status of environments",
@@ -37,27 +38,49 @@ paused, why it is stuck, and which hosts are unhealthy; or all hosts (--hosts).
   Deploying    its tasks are being started
   Active       all its tasks run and are healthy, but for exceptions that max_failed
                allows and that are tried again; a host that joins gets one, too
+  Degraded     it is active, with fewer healthy tasks than its minimum
   Undeploying  its tasks are being stopped, because another revision is deployed
   Inactive     its tasks are stopped
   Stuck        its deployment made no progress for too long; it is retried
   Reverting    its tasks are being stopped by a rollback to an earlier revision
-  Reverted     its tasks are stopped`,
-		Example: "  deployster env status shop/prod\n  deployster env status --watch\n  deployster env status shop/prod --at 812 --hosts",
-	}, runStatus, session.RegisterStatus(a, "show every host with its tasks"))
+  Reverted     its tasks are stopped
+
+With --check the command exits with 2 when an environment is Degraded or Stuck, or failed
+in its bake; so a monitor can run it.`,
+		Example: "  deployster env status shop/prod\n  deployster env status --watch\n  deployster env status shop/prod --at 812 --hosts\n  deployster env status shop/prod --check",
+	}, func(ctx context.Context, a *app.App, q session.Question) error { return runStatus(ctx, a, q, check) },
+		session.RegisterStatus(a, "show every host with its tasks"), func(_ *session.Question, c *cobra.Command) {
+			c.Flags().BoolVar(&check, "check", false, "exit with 2 when an environment is Degraded or Stuck, or failed in its bake")
+			c.MarkFlagsMutuallyExclusive("check", "watch")
+		})
 }
 
-func runStatus(ctx context.Context, a *app.App, q session.Question) error {
+// sick reports whether an environment is not as healthy as it should be.
+func sick(r environment.Report) bool {
+	return r.Deployment != nil && r.Deployment.BakeFailed != "" || slices.ContainsFunc(r.Rows, func(row environment.Row) bool {
+		return row.Status == environment.Degraded || row.Status == environment.Stuck
+	})
+}
+
+func runStatus(ctx context.Context, a *app.App, q session.Question, check bool) error {
 	return withEnvironments(ctx, a, q.Names, q.At, func(e *query.Environments) error {
 		return q.Status(ctx, a, e, func() error {
 			reports, err := e.Status(q.Names...)
 			if err != nil {
 				return err
 			}
-			return a.Show(map[string]any{"environments": reports}, func() error {
+			for i := range reports {
+				reports[i].Baking = reports[i].Baking && (q.At > 0 || a.Now().Before(reports[i].Deployment.BakeUntil))
+			}
+			err = a.Show(map[string]any{"environments": reports}, func() error {
 				return a.Sections("no environments", len(reports), func(i int) error {
 					return view.Environment(a.Out, reports[i], q.Hosts, a.PlanOptions(a.Out))
 				})
 			})
+			if err == nil && check && slices.ContainsFunc(reports, sick) {
+				return exit.Reported(exit.ErrUnhealthy)
+			}
+			return err
 		})
 	})
 }

@@ -23,7 +23,7 @@ import (
 const (
 	exitDone        = 0
 	exitFailed      = 1
-	exitChanges     = 2 // plan --detailed-exitcode or drift found changes
+	exitChanges     = 2 // plan --detailed-exitcode or drift found changes, env status --check something unhealthy
 	exitInvalid     = 3 // wrong usage or invalid input; nothing was touched
 	exitInterrupted = 130
 )
@@ -48,6 +48,9 @@ func IsInvalid(err error) bool { return Code(err) == exitInvalid }
 
 // ErrChanges is how plan --detailed-exitcode says that there are changes.
 var ErrChanges error = &coded{errors.New("there are changes"), exitChanges}
+
+// ErrUnhealthy is how env status --check says that an environment is not healthy.
+var ErrUnhealthy error = &coded{errors.New("not healthy"), exitChanges}
 
 // Status is the exit code of something that ran in this process's place.
 func Status(code int) error { return &coded{fmt.Errorf("exited with %d", code), code} }

@@ -1,0 +1,62 @@
+package environment
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// bake is a deployment after its end, while what dies still counts.
+type bake struct {
+	until  time.Time
+	failed map[string]bool // hosts
+	broken bool            // it is recorded that too many have
+	before int             // the revision that was active
+}
+
+// beginBake wants a deployment that ends to count on from its exceptions.
+func (n *naive) beginBake(e deploylog.Event) {
+	f := n.force
+	f.bake = bake{failed: map[string]bool{}, before: n.active}
+	if f.kind == ByDelete || f.configuration.Bake == 0 {
+		return
+	}
+	f.bake.until = e.CreatedAt.Add(time.Duration(f.configuration.Bake))
+	for _, h := range n.there(n.unsettled) {
+		f.bake.failed[h.name] = true
+	}
+}
+
+// noteBaked notes a task of the revision in force that fails while it bakes.
+func (n *naive) noteBaked(s *simulation, e deploylog.Event, h *naiveHost, revision int) {
+	f := n.force
+	if !f.reached || !e.CreatedAt.Before(f.bake.until) || revision != f.task || !h.wanted || h.absent || n.cordoned(h) {
+		return
+	}
+	if e.Name == EventTaskDied || e.Name == EventTaskFailed {
+		f.bake.failed[h.name] = true
+		s.tally["failed in a bake"]++
+	}
+}
+
+// breaksBake reports whether it is to be recorded that too many failed.
+func (n *naive) breaksBake() bool {
+	f := n.force
+	return f.reached && !f.paused && !f.bake.until.IsZero() && !f.bake.broken && len(f.bake.failed) > n.tolerated()
+}
+
+// noteBroken wants a bake to fail when it does, and the revision before to be deployed
+// again where that is wanted.
+func (n *naive) noteBroken(s *simulation) {
+	f := n.force
+	if !n.breaksBake() {
+		s.fail("%s failed in its bake because of %v", f.id, slices.Sorted(maps.Keys(f.bake.failed)))
+	}
+	f.bake.broken = true
+	n.good = n.good[:len(n.good)-1]
+	if f.configuration.AutoRollback && f.kind == ByDeploy && f.bake.before < f.revision {
+		n.goesBack = f.bake.before
+	}
+}
