@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
+	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -19,8 +21,17 @@ type Signals struct {
 	signals chan os.Signal
 }
 
-// Handle returns a context that a second signal cancels, and calls
-// notice at the first with what happens now.
+// killTime is how long what runs has to end after the second signal. Then the process
+// ends without it: an engine that does not answer would keep it for as long. What is left
+// behind then is found by the next run, as after any other death of the process.
+const killTime = 1800 * time.Millisecond
+
+// abort ends the process at once.
+var abort = func() { os.Exit(exit.Code(runner.ErrInterrupted)) }
+
+// Handle returns a context that a second signal cancels, and calls notice at each with what
+// happens now. When the command has not called Done some time after the second one the
+// process ends.
 func Handle(ctx context.Context, notice func(string)) (context.Context, *Signals) {
 	ctx, kill := context.WithCancel(ctx)
 	first, stop := context.WithCancel(context.Background())
@@ -30,16 +41,39 @@ func Handle(ctx context.Context, notice func(string)) (context.Context, *Signals
 	signal.Ignore(syscall.SIGPIPE)
 	go func() {
 		defer kill()
-		for _, step := range []string{"stopping: running actions finish first; interrupt again to kill them", "killing what runs"} {
+		for _, step := range []string{"stopping: running actions finish first; interrupt again to kill them", killing} {
 			if _, came := <-i.signals; !came {
 				return
 			}
 			stop()
+			if step == killing {
+				kill()
+			}
 			notice(step)
 		}
+		i.abortLate()
 	}()
 	return ctx, i
 }
+
+// abortLate ends the process unless the signals are given back in time.
+func (i *Signals) abortLate() {
+	late := time.After(killTime)
+	for {
+		select {
+		case _, came := <-i.signals:
+			if !came {
+				return
+			}
+		case <-late:
+			_, _ = fmt.Fprintln(os.Stderr, "the process ends now, though an engine has not answered: the next run finds out what became of what it was asked")
+			abort()
+			return
+		}
+	}
+}
+
+const killing = "killing what runs"
 
 // Interrupted reports whether there was a signal.
 func (i *Signals) Interrupted() bool { return i.first.Err() != nil }

@@ -3,6 +3,7 @@ package interrupt_test
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
 )
@@ -13,15 +14,7 @@ func TestTheFirstSignalStopsAndTheSecondKills(t *testing.T) {
 	defer signals.Done()
 	asking, cancel := signals.Context(ctx)
 	defer cancel()
-	send := func() {
-		self, err := os.FindProcess(os.Getpid())
-		if err == nil {
-			err = self.Signal(os.Interrupt)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	send := func() { signal(t) }
 	if signals.Interrupted() || asking.Err() != nil {
 		t.Error("it was interrupted before the first signal")
 	}
@@ -36,6 +29,38 @@ func TestTheFirstSignalStopsAndTheSecondKills(t *testing.T) {
 	if second := <-notices; second != "killing what runs" {
 		t.Errorf("after the second: %q", second)
 	}
+}
+
+func signal(t *testing.T) {
+	t.Helper()
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Signal(os.Interrupt)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatDoesNotEndAfterTheSecondSignalEndsTheProcess(t *testing.T) {
+	aborted := make(chan struct{})
+	defer interrupt.Aborts(func() { close(aborted) })()
+	notices := make(chan string, 2)
+	ctx, signals := interrupt.Handle(t.Context(), func(text string) { notices <- text })
+	signal(t)
+	<-notices
+	before := time.Now()
+	signal(t)
+	<-ctx.Done()
+	select {
+	case <-aborted:
+	case <-time.After(2 * time.Second):
+		t.Error("the process is still there")
+	}
+	if took := time.Since(before); took < time.Second {
+		t.Errorf("what is being killed had only %v", took)
+	}
+	signals.Done()
 }
 
 func TestTheEndIsNoSignal(t *testing.T) {
