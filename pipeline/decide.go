@@ -267,6 +267,7 @@ func (w *walk) stage(i int) bool {
 		work := w.inStage(i, EventApplied)
 		as := w.d.applies(stage.unit, manifest)
 		work.Manifest, work.Files, work.Retries = as.manifest, as.files, retries
+		work.Timeout = stage.Timeout()
 		if stage.Build != nil {
 			for k, kind := range stage.Build.Artifacts {
 				if w.d.awaits(stage, run, k) {
@@ -367,6 +368,7 @@ func (w *walk) host(at place) Step {
 		step := &stage.Deploy.Steps[next-1]
 		as := w.d.applies(stage.units[next-1], step.Manifest)
 		s.Manifest, s.Files, s.Retries = as.manifest, as.files, step.Retries
+		s.Timeout = time.Duration(step.Timeout)
 		s = w.tried(s)
 	case next == len(stage.chain)-1:
 		missing := make([]bool, len(stage.chain))

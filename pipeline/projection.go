@@ -87,6 +87,9 @@ func (o *projection) project(held []*deployment) {
 		if !failed {
 			why = Reason{Code: Ready, Cause: step.Cause}
 		}
+		if w := o.s.work.all[workKey{step.Deployment, step.Target, step.Event}]; w != nil {
+			why.Since = w.Since
+		}
 		if step.SupersededBy != "" {
 			why.Holder, why.Cause = step.SupersededBy, supersededText(step.SupersededBy)
 		}

@@ -69,6 +69,8 @@ type Reason struct {
 	Work       string           `json:"work,omitempty"` // event of the step
 	WorkTarget deploylog.Target `json:"work_target,omitempty"`
 
+	Quiet time.Time `json:"quiet_since,omitzero"` // of a run: nothing has come of it since
+
 	Try   int       `json:"try,omitempty"` // the last that failed
 	Of    int       `json:"tries,omitempty"`
 	Until time.Time `json:"until,omitzero"`  // it waits so long, and is tried again or fails then
@@ -155,12 +157,8 @@ func (r Reason) text() string {
 		return fmt.Sprintf("left out: this revision is older than the step, and skipped it on %s with %s", r.By, r.ByEvent)
 	case CameLater:
 		return fmt.Sprintf("left out: artifact %s was introduced after this revision was registered", r.Name)
-	case HasFailed:
-		return "failed" + cause
-	case WasCancelled:
-		return "cancelled" + cause
-	case WasSkipped:
-		return "skipped" + cause
+	case HasFailed, WasCancelled, WasSkipped:
+		return string(r.Code) + cause
 	case WasSuperseded:
 		return supersededText(r.Holder)
 	case NoMember:
@@ -184,7 +182,7 @@ func (r Reason) schedulerText(cause string) string {
 	case IsPaused:
 		return r.pauseText()
 	case InRun:
-		return "being done by run " + r.Run
+		return r.runText()
 	case NoScheduler:
 		return "ready" + cause + ", but no scheduler is running: deployster pipeline run"
 	case AwaitsRetry:
@@ -196,6 +194,25 @@ func (r Reason) schedulerText(cause string) string {
 	default:
 		return "ready" + cause + ": waiting for a free slot of the scheduler (--parallelism)"
 	}
+}
+
+// runText says since when something is being done, and whether anything comes of it.
+func (r Reason) runText() string {
+	const format = "2006-01-02 15:04:05 MST"
+	text := "being done"
+	if r.Run != "" {
+		text += " by run " + r.Run
+	}
+	if !r.Since.IsZero() {
+		text += " since " + r.Since.UTC().Format(format)
+	}
+	switch {
+	case r.Run == "":
+		text += "; nothing of it has begun on its engine yet, which may not answer"
+	case !r.Quiet.IsZero():
+		text += "; nothing has come of it since " + r.Quiet.UTC().Format(format) + ", and its engine may not answer"
+	}
+	return text
 }
 
 // LastTry says how the last try of a step ended, without its cause, and when the next is.

@@ -36,6 +36,8 @@ func TestTheSentencesOfReasons(t *testing.T) {
 		{Reason{Code: NoMember, Name: "g", Seq: 2}, "the host is not a member of host group g (event 2)", "host-group-members-changed of host group g"},
 		{Reason{Code: NoTarget}, "the pipeline has no such target", "pipeline-defined, with such a target"},
 		{Reason{Code: NoTarget, Name: "stage/p/beta"}, "the pipeline has no such target; did you mean stage/p/beta?", "pipeline-defined, with such a target"},
+		{Reason{Code: InRun, Run: "R1", Since: noon, Quiet: noon.Add(time.Minute), Seq: 40}, "being done by run R1 since 2030-01-01 12:00:00 UTC; nothing has come of it since 2030-01-01 12:01:00 UTC, and its engine may not answer (event 40)", "host-deployed, once the scheduler has done it"},
+		{Reason{Code: InRun, Since: noon}, "being done since 2030-01-01 12:00:00 UTC; nothing of it has begun on its engine yet, which may not answer", "host-deployed, once the scheduler has done it"},
 		{Reason{Code: InRun, Run: "R1", Seq: 40}, "being done by run R1 (event 40)", "host-deployed, once the scheduler has done it"},
 		{Reason{Code: NoScheduler}, "ready, but no scheduler is running: deployster pipeline run", "host-deployed, once the scheduler has done it"},
 		{Reason{Code: AwaitsRetry, Run: "R1", Seq: 40, Try: 2, Of: 4, Until: noon, Cause: "exit code 7"}, "try 2 of 4, run R1, failed, next try at 12:00:00 UTC: exit code 7 (event 40)", "host-deployed, once the scheduler has done it"},

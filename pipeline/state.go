@@ -111,6 +111,12 @@ func (s *State) Active(deployment string, attempt int) bool {
 	return d != nil && d.status == Running && d.attempt == attempt
 }
 
+// InProgress reports whether a deployment is, in whichever attempt.
+func (s *State) InProgress(deployment string) bool {
+	d := s.byID[deployment]
+	return d != nil && d.status == Running
+}
+
 // Head is the Seq of the last event that was applied.
 func (s *State) Head() int64 { return s.head }
 

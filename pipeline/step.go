@@ -17,19 +17,20 @@ type Step struct {
 	Target       deploylog.Target
 	Event        string
 	Attempt      int
-	Stage        string    // "" for the pipeline's
-	Group        string    // "" for what is no group's
-	Host         string    // "" for what is no host's
-	Manifest     string    // what has to be applied first; "" is nothing
-	Files        Files     // what the manifest and its includes were when the revision was released; nil is as they are now
-	Environment  string    // what the revision has to be deployed to first; "" is nothing
-	Retries      int       // how often the work is tried again
-	Tries        Tries     // of the work that have failed
-	Artifacts    []string  // kinds that applying has to make
-	Cause        string    // of a failure that is to be recorded
-	NotBefore    time.Time // when it may be recorded at the earliest; zero is at once
-	SupersededBy string    // the revision for which this one is passed over
-	Skipped      Skips     // what the end of a place comes without
+	Stage        string        // "" for the pipeline's
+	Group        string        // "" for what is no group's
+	Host         string        // "" for what is no host's
+	Manifest     string        // what has to be applied first; "" is nothing
+	Files        Files         // what the manifest and its includes were when the revision was released; nil is as they are now
+	Environment  string        // what the revision has to be deployed to first; "" is nothing
+	Retries      int           // how often the work is tried again
+	Tries        Tries         // of the work that have failed
+	Timeout      time.Duration // of the work; 0 is none
+	Artifacts    []string      // kinds that applying has to make
+	Cause        string        // of a failure that is to be recorded
+	NotBefore    time.Time     // when it may be recorded at the earliest; zero is at once
+	SupersededBy string        // the revision for which this one is passed over
+	Skipped      Skips         // what the end of a place comes without
 }
 
 // Work reports whether something has to be done before the event is recorded.

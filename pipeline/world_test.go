@@ -446,10 +446,7 @@ func (w *world) happen(steps []Step) {
 		w.artifact()
 	case what == 6:
 		w.judge()
-	case what == 7 && w.n(3, "skip") == 0:
-		_ = w.propose(Skip{Revision: w.anyRevision()})
-	case what == 7 && w.n(3, "really") == 0:
-		_ = w.propose(Cancel{Revision: w.anyRevision()})
+	case what == 7 && w.giveUp():
 	case what == 8:
 		_ = w.propose(Retry{Revision: w.anyRevision()})
 	case what >= 22:

@@ -39,6 +39,19 @@ func (w *world) trouble(what int, steps []Step) {
 	}
 }
 
+// giveUp may end a revision.
+func (w *world) giveUp() bool {
+	switch {
+	case w.n(3, "skip") == 0:
+		_ = w.propose(Skip{Revision: w.anyRevision()})
+	case w.n(3, "really") == 0:
+		_ = w.propose(Cancel{Revision: w.anyRevision()})
+	default:
+		return false
+	}
+	return true
+}
+
 // mine is work that is still being done.
 func (w *world) mine(o Work) bool {
 	return slices.ContainsFunc(w.running, func(s Step) bool {

@@ -2,7 +2,6 @@ package pipelines
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -63,6 +62,7 @@ type Scheduler struct {
 	stale     reconcile.OrderedSet[string] // pipelines whose hosts are to be selected
 	noticed   map[string]string            // the last trouble with the hosts of a pipeline
 	beginning map[string][]pipeline.Step   // by the ID of the event that records it
+	running   map[stepKey]*running
 }
 
 // selection is what the host groups of a pipeline select.
@@ -77,7 +77,7 @@ type selection struct {
 func NewScheduler(o Options) *Scheduler {
 	s := &Scheduler{
 		Options: o, pipelines: New(o.Log, o.Now), hosts: map[string]selection{}, noticed: map[string]string{},
-		beginning: map[string][]pipeline.Step{},
+		beginning: map[string][]pipeline.Step{}, running: map[stepKey]*running{},
 	}
 	s.loop = reconcile.New(reconcile.Setup[*pipeline.State, stepKey]{
 		Options: o.Options, Fold: s.pipelines.Fold, Tenant: s, Observer: s,
@@ -109,6 +109,7 @@ func (s *Scheduler) Tick() {
 		s.stale.Add(name)
 	}
 	s.loop.Forget(func(key stepKey, _ int) bool { return !s.underway(key) })
+	s.freeStuck()
 }
 
 // Observe implements reconcile.Tenant: it selects the hosts of the pipelines.
@@ -243,39 +244,6 @@ type stepKey struct {
 	deployment string
 	target     deploylog.Target
 	event      string
-}
-
-// work is that of a step.
-func (s *Scheduler) work(at reconcile.Slot[stepKey], step pipeline.Step, state *pipeline.State) *reconcile.Work[stepKey] {
-	artifacts := state.Artifacts(step.Deployment)
-	var completed []deploylog.Event
-	return &reconcile.Work[stepKey]{
-		Slot: at, What: string(step.Target),
-		Do: func(ctx context.Context) error {
-			made, err := s.Worker.Work(ctx, step, artifacts)
-			if err == nil {
-				completed, err = step.Completed(made)
-			}
-			return err
-		},
-		Result: func(err error, _ int) (events []deploylog.Event, again bool) { // failures are counted from the log
-			failures := step.Tries.Failed + 1
-			switch {
-			case err == nil:
-				return completed, false
-			case failures > step.Retries || !s.active(at.Key, step.Attempt) || errors.Is(err, deploylog.ErrPoisoned):
-				events = append(events, step.Failed(err.Error(), s.By))
-				if run := leftRun(err); run != "" {
-					events = append(events, step.Lost(s.NewID(), s.By, run, err.Error()))
-				}
-				return events, false
-			}
-			if !s.Drain.Started() {
-				s.loop.Notify(func() { s.Observer.Again(step, err, pipeline.Pause(failures)) })
-			}
-			return []deploylog.Event{step.TryFailed(s.NewID(), s.By, leftRun(err), err.Error())}, false
-		},
-	}
 }
 
 // active reports whether the attempt of a step's deployment is under way, as far

@@ -14,11 +14,18 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // entered reports whether a revision has entered any stage.
 func (p *plant) entered(revision string) bool {
 	return slices.ContainsFunc(p.story(revision), func(line string) bool { return strings.HasPrefix(line, "stage-started ") })
+}
+
+// lenient is a stage that others enter in which a revision has failed.
+func lenient(s definition.Stage) definition.Stage {
+	s.StopOnFailure = new(bool)
+	return s
 }
 
 // why is what a revision waits for.
@@ -46,7 +53,9 @@ func TestABatchIsLeftWhenTheWorkInItHasEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inPlant(t, func(p *plant) {
-				p.rollOut(steps("host-deployed"), "a", "b")
+				p.members["g"] = []string{"a", "b"}
+				p.define(lenient(deployTo("all", "g", steps("host-deployed"))))
+				p.release("1")
 				results := p.holdWork()
 				r := p.start()
 				end(p, results)
@@ -200,7 +209,9 @@ func TestWhatCannotBeSettledIsNamedWithItsRunAndRecordedOnce(t *testing.T) {
 
 func TestATryAfterWhichARunMayBeAtWorkKeepsItsPlace(t *testing.T) {
 	inPlant(t, func(p *plant) {
-		p.rollOut(steps("host-deployed"), "a")
+		p.members["g"] = []string{"a"}
+		p.define(lenient(deployTo("all", "g", steps("host-deployed"))))
+		p.release("1")
 		p.work = func(pipeline.Step) error { return lostRun{errors.New("the engine was lost")} }
 		p.settle = func(context.Context, pipeline.Work) error { return lostRun{errors.New("it does not answer")} }
 		r := p.start()

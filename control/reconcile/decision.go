@@ -149,6 +149,15 @@ func (s *slots[K]) end(w *Work[K]) {
 	if s.of[w.Entity]--; s.of[w.Entity] <= 0 {
 		delete(s.of, w.Entity)
 	}
+	s.giveBack(w)
+}
+
+// giveBack gives back the slots of work, unless that happened before.
+func (s *slots[K]) giveBack(w *Work[K]) {
+	if w.freed {
+		return
+	}
+	w.freed = true
 	if s.busy[w.Host]--; s.busy[w.Host] <= 0 {
 		delete(s.busy, w.Host)
 	}

@@ -26,7 +26,8 @@ type Work[K comparable] struct {
 	// commands: it must return what would be right had they come after it.
 	Result func(err error, failures int) (events []deploylog.Event, again bool)
 
-	err error // how it ended
+	err   error // how it ended
+	freed bool  // its slots were given back
 }
 
 // failure is what is remembered of work between two tries.
@@ -70,6 +71,15 @@ func (l *Loop[S, K]) ended(ctx context.Context, w *Work[K]) {
 	interrupted := w.err != nil && (ctx.Err() != nil || l.Drain.Started() && errors.Is(w.err, l.Interrupted))
 	if !interrupted {
 		l.results = append(l.results, w)
+	}
+}
+
+// Free gives the slots of work back though it has not ended: it is stuck, or nobody wants
+// it any more. Until it ends none of its key begins.
+func (l *Loop[S, K]) Free(w *Work[K]) {
+	if !w.freed {
+		l.slots.giveBack(w)
+		l.queue.Add(w.Entity)
 	}
 }
 

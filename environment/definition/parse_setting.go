@@ -143,26 +143,7 @@ func readBoolean(n *yamlfile.Node) (value, ok bool) {
 }
 
 func readDuration(n *yamlfile.Node, least time.Duration) (Duration, bool) {
-	const what = "a time such as 90s, 5m or 1h30m"
-	text := n.Value
-	switch {
-	case n.Kind == yamlfile.Text || n.Kind == yamlfile.Integer && text == "0": // which needs no unit
-	case n.Kind == yamlfile.Integer || n.Kind == yamlfile.Number:
-		n.Fail("must be %s; %.60s has no unit", what, text)
-		return 0, false
-	default:
-		n.Fail("must be %s, not %s", what, n.Kind)
-		return 0, false
-	}
-	switch d, err := time.ParseDuration(text); {
-	case err != nil:
-		n.Fail("must be %s, not %.60q", what, text)
-	case d < least || d > maxDeadline:
-		n.Fail("must be from %s to %s, not %.60s", Duration(least), Duration(maxDeadline), text)
-	default:
-		return Duration(d), true
-	}
-	return 0, false
+	return n.Duration(Duration(least), Duration(maxDeadline))
 }
 
 func readBudget(n *yamlfile.Node) (*budget.Budget, bool) {

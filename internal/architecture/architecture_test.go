@@ -52,7 +52,7 @@ var floors = []struct {
 	{"deploylog/logtest", []string{"deploylog"}},
 	{"resources/internal/*", []string{"protocol", "resources/internal/*"}},
 	{"resources/*", []string{"protocol", "resources/internal/*"}},
-	{"internal/yamlfile", []string{"internal/suggest"}},
+	{"internal/yamlfile", []string{"internal/suggest", "internal/duration"}},
 	{"internal/yamlfile/yamltest", []string{"internal/yamlfile"}},
 	{"inventory", []string{"internal/yamlfile", "internal/suggest"}},
 	{"pipeline/definition", []string{"deploylog", "graph", "internal/yamlfile", "internal/budget", "internal/duration"}},

@@ -37,7 +37,7 @@ func TestTheNextRevisionEntersWhenWhatAKilledSchedulerLeftHasEnded(t *testing.T)
 	s.deployster("pipeline", "cancel", "one", "1")
 	s.deployster("pipeline", "release", "one", "2")
 	second := s.start("pipeline", "run", "--until-idle")
-	time.Sleep(3 * time.Second)
+	<-time.After(3 * time.Second) // nothing tells that it waits
 	if n := entered(s); n != 1 {
 		t.Errorf("%d revisions have entered the stage", n)
 	}
@@ -69,4 +69,16 @@ func entered(s *site) (n int) {
 		}
 	}
 	return n
+}
+
+func TestATimeoutStopsWhatRuns(t *testing.T) {
+	s, r := onePipeline(t, ", timeout: 5s")
+	s.until(1, s.happened("pipeline-failed", "pipeline/one"))
+	for _, e := range s.events() {
+		if e.Name == "stage-manifest-applied-failed" && !strings.Contains(string(e.Data), "it took longer than its timeout of 5s, and was stopped") {
+			t.Errorf("the log tells of the try %s", e.Data)
+		}
+	}
+	s.interrupt(r)
+	s.release("a")
 }

@@ -75,6 +75,8 @@ type stepRun struct {
 	step
 	run string
 	seq int64 // event of its beginning or failure
+	at  time.Time
+	new time.Time // of the newest event of the run
 }
 
 func newOverview() *overview {
@@ -86,6 +88,10 @@ func newOverview() *overview {
 // receive receives an event.
 func (o *overview) receive(e deploylog.Event) {
 	name, ok := pipeline.NameOf(e.Target)
+	if r, known := o.working[e.Deployment]; known {
+		r.new = e.CreatedAt
+		o.working[e.Deployment] = r
+	}
 	switch {
 	case e.Target.Kind() == "run":
 		o.receiveRun(e)
@@ -136,7 +142,7 @@ func (o *overview) receiveRun(e deploylog.Event) {
 	}
 	if details := runs.DataOf(e).Details; details["target"] != "" {
 		s := step{details["deployment"], deploylog.Target(details["target"]), details["event"]}
-		o.working[e.Deployment] = stepRun{step: s, run: e.Deployment, seq: e.Seq}
+		o.working[e.Deployment] = stepRun{step: s, run: e.Deployment, seq: e.Seq, at: e.CreatedAt, new: e.CreatedAt}
 		delete(o.failed, s)
 	}
 }

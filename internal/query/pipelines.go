@@ -226,11 +226,25 @@ func (p *Pipelines) Explain(t deploylog.Target, hosts pipelines.Hosts, present b
 	return all, err
 }
 
+const (
+	// beginBound is how long the engine of a step may take to answer before that is told,
+	// and quietBound how long nothing may come of a run.
+	beginBound = 15 * time.Second
+	quietBound = time.Minute
+)
+
 // explainReady finds out who works on an entry, or what that waits for.
 func (p *Pipelines) explainReady(r *pipeline.Reason, hosts pipelines.Hosts, idle bool) {
 	entry := step{r.Deployment, r.Target, r.Event}
 	if by := p.working(func(s step) bool { return s == entry }); len(by) > 0 {
-		r.Code, r.Run, r.Seq = pipeline.InRun, by[0].run, by[0].seq
+		r.Code, r.Run, r.Seq, r.Since = pipeline.InRun, by[0].run, by[0].seq, by[0].at
+		if p.Now().Sub(by[0].new) > quietBound {
+			r.Quiet = by[0].new
+		}
+		return
+	}
+	if !idle && p.Now().Sub(r.Since) > beginBound && !r.Since.IsZero() {
+		r.Code, r.Seq = pipeline.InRun, 0
 		return
 	}
 	failed := r.Code == pipeline.AwaitsRetry

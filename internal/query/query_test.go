@@ -213,8 +213,52 @@ func TestAStepThatRestsIsExplainedByItsLastErrorAndItsNextTry(t *testing.T) {
 		t.Errorf("while it rests it says %+v", r)
 	}
 	now = func() time.Time { return soon.Add(time.Minute) }
-	if r := explain(); r.Code != pipeline.AwaitsSlot || !strings.Contains(r.Message(), "connection refused: waiting for a free slot") {
+	if r := explain(); r.Code != pipeline.AwaitsSlot || !r.Since.IsZero() || !strings.Contains(r.Message(), "connection refused: waiting for a free slot") {
 		t.Errorf("then it says %q", r.Message())
+	}
+}
+
+func TestAStepWhoseEngineDoesNotAnswerIsExplainedBySinceWhen(t *testing.T) {
+	log := logOf(t,
+		`x pipeline/web pipeline-defined {"definition":{"pipeline":"web","stages":[{"name":"beta","run":{"manifest":"m.yaml"}}]}}`,
+		"d1 pipeline/web pipeline-started", "d1 stage/web/beta stage-started",
+		`y pipeline/web pipeline-steps-begun {"steps":[{"deployment":"d1","target":"stage/web/beta","event":"stage-manifest-applied","attempt":1,"try":1}]}`,
+	)
+	for _, name := range []string{"pipeline/web", "run/r1"} {
+		unlock, err := log.TryLock(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unlock()
+	}
+	later := time.Duration(0)
+	explain := func() string {
+		p := NewPipelines(log, func() time.Time { return time.Now().Add(later) })
+		if err := p.Follow(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		all, err := p.Explain("stage/web/beta", work.NewHosts(""), true)
+		if err != nil || len(all) != 1 {
+			t.Fatalf("explained with %v, %v", all, err)
+		}
+		return all[0].Message()
+	}
+	later = 20 * time.Second
+	if got := explain(); !strings.Contains(got, "being done since 20") || !strings.Contains(got, "nothing of it has begun on its engine yet") {
+		t.Errorf("without a run it says %q", got)
+	}
+	if _, err := log.Append(t.Context(), deploylog.Event{
+		Deployment: "r1", Target: "run/m.yaml", Name: "run-started",
+		Data: json.RawMessage(`{"details":{"deployment":"d1","target":"stage/web/beta","event":"stage-manifest-applied"}}`),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := explain(); !strings.Contains(got, "being done by run r1 since 20") || strings.Contains(got, "answer") {
+		t.Errorf("with a run it says %q", got)
+	}
+	later = 2 * time.Minute
+	if got := explain(); !strings.Contains(got, "nothing has come of it since 20") {
+		t.Errorf("after two minutes it says %q", got)
 	}
 }
 

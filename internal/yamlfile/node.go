@@ -5,8 +5,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/deployster-go/deployster/internal/duration"
 )
 
 // Node is a value of a file. What aliases and merge keys stand for has been put
@@ -180,4 +183,29 @@ func (n *Node) Integer(what string, least, most int) int {
 		return least
 	}
 	return i
+}
+
+// Duration reads a time from least to most.
+func (n *Node) Duration(least, most duration.Duration) (duration.Duration, bool) {
+	const what = "a time such as 90s, 5m or 1h30m"
+	text := n.Value
+	switch {
+	case n.Kind == Text || n.Kind == Integer && text == "0": // which needs no unit
+	case n.Kind == Integer || n.Kind == Number:
+		n.Fail("must be %s; %.60s has no unit", what, text)
+		return 0, false
+	default:
+		n.Fail("must be %s, not %s", what, n.Kind)
+		return 0, false
+	}
+	d, err := time.ParseDuration(text)
+	switch read := duration.Duration(d); {
+	case err != nil:
+		n.Fail("must be %s, not %.60q", what, text)
+	case read < least || read > most:
+		n.Fail("must be from %s to %s, not %.60s", least, most, text)
+	default:
+		return read, true
+	}
+	return 0, false
 }

@@ -4,6 +4,8 @@
 package definition
 
 import (
+	"time"
+
 	"strings"
 
 	"github.com/deployster-go/deployster/internal/budget"
@@ -58,6 +60,18 @@ func (s *Stage) Kind() string {
 	}
 }
 
+// Timeout is how long what the stage applies by itself may take; 0 is without end.
+func (s *Stage) Timeout() time.Duration {
+	switch {
+	case s.Build != nil:
+		return time.Duration(s.Build.Timeout)
+	case s.Run != nil:
+		return time.Duration(s.Run.Timeout)
+	default:
+		return 0
+	}
+}
+
 // Once is what the stage applies by itself, and how often that is tried again; "" of
 // a stage that applies nothing, or something on hosts.
 func (s *Stage) Once() (manifest string, retries int) {
@@ -73,11 +87,14 @@ func (s *Stage) Once() (manifest string, retries int) {
 
 // Build waits for artifacts, or runs a manifest that makes them.
 type Build struct {
-	Artifacts []string          `json:"artifacts"`
-	Manifest  string            `json:"manifest,omitempty"` // "": somebody else builds, and records what was received
-	Retries   int               `json:"retries,omitempty"`
-	Timeout   duration.Duration `json:"timeout,omitempty"` // for the artifacts that somebody else builds, from the start of the stage; 0 is none
+	Artifacts []string `json:"artifacts"`
+	Manifest  string   `json:"manifest,omitempty"` // "": somebody else builds, and records what was received
+	Retries   int      `json:"retries,omitempty"`
+	Timeout   Duration `json:"timeout,omitempty"` // of each try of the manifest; without one, for the artifacts, from the start of the stage; 0 is none
 }
+
+// Duration is written as people do: "5m", "1m30s".
+type Duration = duration.Duration
 
 // Deploy brings the steps to every host of every group.
 type Deploy struct {
@@ -121,15 +138,17 @@ func (g *HostGroup) MostLeaving(hosts int) int {
 // HostStep is one step on each host: a manifest, and the event that records that it
 // was applied.
 type HostStep struct {
-	Event    string `json:"event"`
-	Manifest string `json:"manifest"`
-	Retries  int    `json:"retries,omitempty"`
+	Event    string   `json:"event"`
+	Manifest string   `json:"manifest"`
+	Retries  int      `json:"retries,omitempty"`
+	Timeout  Duration `json:"timeout,omitempty"` // of each try; 0 is none
 }
 
 // Run applies one manifest, once.
 type Run struct {
-	Manifest string `json:"manifest"`
-	Retries  int    `json:"retries,omitempty"`
+	Manifest string   `json:"manifest"`
+	Retries  int      `json:"retries,omitempty"`
+	Timeout  Duration `json:"timeout,omitempty"` // of each try; 0 is none
 }
 
 // Approval waits for a person.

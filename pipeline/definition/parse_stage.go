@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/internal/budget"
-	"github.com/deployster-go/deployster/internal/duration"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
@@ -126,13 +125,7 @@ func (p *parser) build(n *yamlfile.Node) *Build {
 		at.FailName("build groups are not supported by this version yet; list the artifacts")
 		return nil
 	}
-	b.Manifest, b.Retries = manifestAndRetries(fields)
-	if at := fields["timeout"]; at != nil {
-		b.Timeout = readTimeout(at)
-		if fields["manifest"] != nil {
-			at.FailName("a timeout is for artifacts that somebody else builds; here a manifest makes them")
-		}
-	}
+	b.Manifest, b.Retries, b.Timeout = readApplied(fields)
 	at := fields["artifacts"]
 	if at == nil {
 		n.Fail("there are no artifacts, the kinds of what is built; to run a manifest only, there are run stages")
@@ -157,8 +150,8 @@ func (p *parser) build(n *yamlfile.Node) *Build {
 	return b
 }
 
-// manifestAndRetries reads what is done by a manifest.
-func manifestAndRetries(fields map[string]*yamlfile.Node) (manifest string, retries int) {
+// readApplied reads what is done by a manifest, and how long a try may take.
+func readApplied(fields map[string]*yamlfile.Node) (manifest string, retries int, timeout Duration) {
 	if n := fields["manifest"]; n != nil {
 		manifest, _ = n.Line("the path of a manifest", maxPath)
 	}
@@ -168,7 +161,10 @@ func manifestAndRetries(fields map[string]*yamlfile.Node) (manifest string, retr
 		}
 		retries = n.Integer("a number of times to try again", 0, maxRetries)
 	}
-	return manifest, retries
+	if n := fields["timeout"]; n != nil {
+		timeout = readTimeout(n)
+	}
+	return manifest, retries, timeout
 }
 
 // readEnvironment reads the name of an environment.
@@ -181,12 +177,12 @@ func readEnvironment(n *yamlfile.Node) string {
 }
 
 func readRun(n *yamlfile.Node) *Run {
-	fields, ok := n.Fields("run", "manifest", "retries")
+	fields, ok := n.Fields("run", "manifest", "retries", "timeout")
 	if !ok {
 		return nil
 	}
 	r := &Run{}
-	r.Manifest, r.Retries = manifestAndRetries(fields)
+	r.Manifest, r.Retries, r.Timeout = readApplied(fields)
 	if fields["manifest"] == nil {
 		n.Fail("there is no manifest to run")
 	}
@@ -261,22 +257,9 @@ func (p *parser) group(n *yamlfile.Node) (g HostGroup) {
 }
 
 // readTimeout reads how long something may take.
-func readTimeout(n *yamlfile.Node) duration.Duration {
-	const what = "a time such as 90s, 5m or 1h30m"
-	if n.Kind != yamlfile.Text {
-		n.Fail("must be %s, not %s", what, n.Kind)
-		return 0
-	}
-	d, err := time.ParseDuration(n.Value)
-	switch {
-	case err != nil:
-		n.Fail("must be %s, not %.60q", what, n.Value)
-	case d < time.Second || d > maxTimeout:
-		n.Fail("must be from 1s to %s, not %.60s", duration.Duration(maxTimeout), n.Value)
-	default:
-		return duration.Duration(d)
-	}
-	return 0
+func readTimeout(n *yamlfile.Node) Duration {
+	timeout, _ := n.Duration(Duration(time.Second), Duration(maxTimeout))
+	return timeout
 }
 
 // stop reads whether a failure in a stage keeps later revisions out. What the pipeline says
@@ -340,7 +323,7 @@ func (p *parser) check(n *yamlfile.Node) {
 
 // readStep reads a step; first are the events of the stage so far.
 func readStep(n *yamlfile.Node, first map[string]*yamlfile.Node) (s HostStep) {
-	fields, ok := n.Fields("a step", "event", "manifest", "retries")
+	fields, ok := n.Fields("a step", "event", "manifest", "retries", "timeout")
 	if !ok {
 		return s
 	}
@@ -360,7 +343,7 @@ func readStep(n *yamlfile.Node, first map[string]*yamlfile.Node) (s HostStep) {
 			first[event] = at
 		}
 	}
-	s.Manifest, s.Retries = manifestAndRetries(fields)
+	s.Manifest, s.Retries, s.Timeout = readApplied(fields)
 	if fields["manifest"] == nil {
 		n.Fail("the step has no manifest")
 	}

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
@@ -51,7 +52,7 @@ stages:
         - {name: ant-gateway/prod, hosts: "attribute:stack == prod", max_failed: 10%}
         - {name: spare, hosts: "name == spare", max_failed: 2, max_leaving: 0, allow_empty: true}
       steps:
-        - {event: host-artifact-replicated, manifest: replicate.yaml, retries: 2}
+        - {event: host-artifact-replicated, manifest: replicate.yaml, retries: 2, timeout: 10m}
         - {event: host-deployed, manifest: deploy.yaml}
     after: [approve, docs]
   - name: beta
@@ -75,7 +76,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := []definition.HostStep{{Event: "host-artifact-replicated", Manifest: "replicate.yaml", Retries: 2}, {Event: "host-deployed", Manifest: "deploy.yaml"}}
+	steps := []definition.HostStep{{Event: "host-artifact-replicated", Manifest: "replicate.yaml", Retries: 2, Timeout: definition.Duration(10 * time.Minute)}, {Event: "host-deployed", Manifest: "deploy.yaml"}}
 	want := &definition.Definition{
 		Name: "ant-gateway",
 		Stages: []definition.Stage{
@@ -186,7 +187,7 @@ func TestTheSchemaOfDefinitionsAgrees(t *testing.T) {
 	yamltest.Schema(t, source, map[string]bool{
 		gateway: true, "{}": false, "{pipeline: p}": false, "{pipeline: p, stages: []}": false, "{pipeline: p/q, stages: [{name: a, approval: {}}]}": false,
 		stage("approval: {}"): true, stage("approval: ~"): true, stage("approval: []"): false, stage("approval: {by: me}"): false, stage("aproval: {}"): false,
-		stage("run: {manifest: m}"): true, stage("run: {}"): false, stage("run: {manifest: ''}"): false, stage("run: {manifest: m, retries: 100}"): true, stage("run: {manifest: m, retries: 101}"): false, stage("run: {manifest: m, retries: -1}"): false,
+		stage("run: {manifest: m}"): true, stage("run: {}"): false, stage("run: {manifest: ''}"): false, stage("run: {manifest: m, retries: 100}"): true, stage("run: {manifest: m, timeout: 90s}"): true, stage("run: {manifest: m, timeout: 90}"): false, stage("build: {artifacts: [a], manifest: m, timeout: 5m}"): true, stage("run: {manifest: m, retries: 101}"): false, stage("run: {manifest: m, retries: -1}"): false,
 		stage("run: {manifest: m}, approval: {}"): false, stage("environment: e"): true, stage("environment: e/prod"): true, stage("environment: -e"): false, stage("environment: {}"): false, stage("after: []"): false, stage("after: [], approval: {}"): true, stage("after: s, approval: {}"): false,
 		stage("build: {artifacts: [x86, arm-v7]}"): true, stage("build: {artifacts: []}"): false, stage("build: {}"): false, stage("build: {artifacts: [a, a]}"): false, stage("build: {artifacts: [X]}"): false,
 		stage("build: {artifacts: [a-]}"): false, stage("build: {artifacts: [a], manifest: m, retries: 1}"): true, stage("build: {artifacts: [a], retries: 1}"): false, stage("build: {group: packages.yaml}"): false,

@@ -1,0 +1,101 @@
+package pipelines_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
+)
+
+// ending is an engine whose work ends when its context does, and after so long.
+type ending struct {
+	*plant
+	after time.Duration
+}
+
+func (w ending) Work(ctx context.Context, s pipeline.Step, _ map[string]string) (map[string]string, error) {
+	w.mu.Lock()
+	w.begun = append(w.begun, say(s))
+	w.mu.Unlock()
+	<-ctx.Done()
+	<-time.After(w.after)
+	return nil, errors.New("killed")
+}
+
+func timed(retries int) []definition.HostStep {
+	s := steps("host-deployed")
+	s[0].Retries, s[0].Timeout = retries, definition.Duration(5*time.Minute)
+	return s
+}
+
+func TestWorkThatTakesTooLongIsStoppedAndItsTryHasFailed(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.rollOut(timed(1), "a")
+		p.options.Worker = ending{plant: p}
+		before := time.Now()
+		p.untilIdle()
+		if took := time.Since(before); took != 10*time.Minute+time.Second {
+			t.Errorf("two tries took %v", took)
+		}
+		p.wantStatus("1", pipeline.Failed)
+		for _, try := range p.tries() {
+			if !strings.HasSuffix(try, "it took longer than its timeout of 5m, and was stopped: killed") {
+				t.Errorf("the log tells of the try %q", try)
+			}
+		}
+	})
+}
+
+// The engine answers neither when the work is stopped nor when its deployment is cancelled:
+// the slots are free after a while, the next revision waits, and the end is recorded when
+// it comes.
+func TestWorkThatDoesNotEndGivesItsSlotsBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		stop   func(p *plant)
+		within time.Duration
+	}{
+		"when its deployment was cancelled": {func(p *plant) { p.do(pipeline.Cancel{Revision: "1"}) }, 65 * time.Second},
+		"when its timeout has passed":       {func(*plant) {}, 5*time.Minute + 15*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPlant(t, func(p *plant) {
+				p.rollOut(timed(1), "a")
+				p.options.Parallelism = 1
+				result := make(chan error)
+				p.work = func(s pipeline.Step) error {
+					if s.Host == "a" {
+						return <-result
+					}
+					return nil
+				}
+				r := p.start()
+				c.stop(p)
+				p.release("2")
+				p.other("1q") // which needs the only slot of the scheduler
+				wait(c.within / 2)
+				if slices.Contains(p.hasBegun(), "1q stage-manifest-applied") {
+					t.Error("the slot is given back too early")
+				}
+				wait(c.within)
+				p.wantFinished("1q")
+				if p.entered("2") || !slices.Equal(p.hasBegun(), []string{"1 host-deployed a", "1q stage-manifest-applied"}) {
+					t.Errorf("begun are %q", p.hasBegun())
+				}
+				result <- nil
+				wait(time.Second)
+				if !slices.Contains(p.story("1"), "host-deployed p/g/a") {
+					t.Errorf("the late end is not recorded: %q", p.story("1"))
+				}
+				close(result)
+				wait(time.Minute)
+				p.wantStatus("2", pipeline.Finished)
+				r.end()
+			})
+		})
+	}
+}
