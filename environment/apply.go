@@ -107,7 +107,8 @@ func (s *State) applyStarted(e deploylog.Event, p payload) {
 		number, err = len(s.revisions), nil
 	}
 	clean := deleting && p.Clean && s.deleted
-	if err != nil || number < 1 || number > len(s.revisions) || s.deleted && !clean {
+	again := clean || !deleting && p.Adopt // with what was left running
+	if err != nil || number < 1 || number > len(s.revisions) || s.deleted && !again {
 		return
 	}
 	r := s.revisions[number-1]
@@ -131,11 +132,12 @@ func (s *State) applyStarted(e deploylog.Event, p payload) {
 		h.setAbsent(false)
 		h.spared = false
 	}
+	if s.deleted {
+		s.takeOrphans(e, p.Taken)
+	}
 	switch {
 	case deleting:
-		if s.hostsKnown = true; clean {
-			s.takeOrphans(e, p.Taken)
-		}
+		s.hostsKnown = true
 		s.setDesired(nil)
 	case p.Hosts != nil:
 		s.hostsKnown = true

@@ -115,6 +115,7 @@ type payload struct {
 	Base       int                    `json:"base,omitempty"`
 	Task       int                    `json:"task_of,omitempty"` // the revision that has the same task
 	Clean      bool                   `json:"clean,omitempty"`   // a deletion that terminates what another one left running
+	Adopt      bool                   `json:"adopt,omitempty"`   // a deployment of what was deleted, with the tasks that it left running
 	Taken      []string               `json:"taken,omitempty"`   // targets of what was left running and is another environment's now
 	From       int                    `json:"from,omitempty"`    // the revision that a task is adopted from
 	Kind       DeploymentKind         `json:"kind,omitempty"`

@@ -2,10 +2,12 @@ package environment
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
 
@@ -27,6 +29,22 @@ type Clean struct {
 }
 
 func (Clean) isCommand() {}
+
+// ofOrphans is a command about what deleted environments left running.
+type ofOrphans interface {
+	propose(s *State, now time.Time) ([]deploylog.Event, error)
+}
+
+// Adopt has a deleted environment exist again, with the tasks that it left running: it is
+// deployed at a revision, and what is healthy of that is not touched.
+type Adopt struct {
+	Revision   int      // see State.LastDeployed
+	Hosts      []string // that the revision's query selects now
+	Taken      []string // as of Clean
+	By, Reason string
+}
+
+func (Adopt) isCommand() {}
 
 // leftRunning is the cause of a task that is an orphan.
 const leftRunning = "it was left running when the environment was deleted"
@@ -55,8 +73,8 @@ func (s *State) applyToOrphan(e deploylog.Event) {
 	}
 }
 
-// clean begins a deletion that terminates orphans.
-func (s *State) clean(c Clean, now time.Time) ([]deploylog.Event, error) {
+// propose begins a deletion that terminates orphans.
+func (c Clean) propose(s *State, now time.Time) ([]deploylog.Event, error) {
 	switch {
 	case s.active != nil && s.active.Clean:
 		return nil, nil // it is under way
@@ -68,6 +86,42 @@ func (s *State) clean(c Clean, now time.Time) ([]deploylog.Event, error) {
 		return nil, refusal.New(NothingToClean, "environment %s was deleted, and left no tasks running: there is nothing to clean", s.name)
 	}
 	d := deploymentRequest{kind: ByDelete, revision: len(s.revisions), clean: true, taken: c.Taken, by: c.By, reason: c.Reason}
+	return s.startEvents(d, now), nil
+}
+
+// LastDeployed is the revision of a deleted environment that was deployed last.
+func (s *State) LastDeployed() (Revision, error) {
+	for _, d := range slices.Backward(s.deployments) {
+		if d.Kind != ByDelete && d.Revision >= s.firstRevision {
+			return s.revisions[d.Revision-1].Revision, nil
+		}
+	}
+	return Revision{}, refusal.New(NothingToAdopt, "nothing of environment %s was deployed: there is nothing to adopt", s.name)
+}
+
+// propose has a deleted environment exist again.
+func (c Adopt) propose(s *State, now time.Time) ([]deploylog.Event, error) {
+	switch {
+	case !s.deleted:
+		return nil, refusal.New(EnvironmentExists, "environment %s is not deleted: it has its tasks", s.name)
+	case len(s.orphans) == 0:
+		return nil, refusal.New(NothingToAdopt, "environment %s was deleted, and left no tasks running: deployster env create makes it anew", s.name)
+	}
+	if err := s.checkRevision(c.Revision); err != nil {
+		return nil, err
+	}
+	left, apart := map[string]bool{}, map[string]bool{} // hosts
+	for _, o := range s.orphans {
+		if left[o.Host] = true; !slices.Contains(c.Hosts, o.Host) {
+			apart[o.Host] = true
+		}
+	}
+	if most := s.revisions[c.Revision-1].Definition.InstanceGroup.MostLeaving(len(left)); len(apart) > most {
+		names := slices.Sorted(maps.Keys(apart))
+		return nil, refusal.New(OthersWouldLeave, "%d of %s with tasks that were left would lose them, for revision %d does not select them now, and max_leaving lets %d go: %s; correct the inventory, or terminate what was left: deployster env clean %s",
+			len(apart), phrase.Count(len(left), "host"), c.Revision, most, phrase.First(names, 5), s.name)
+	}
+	d := deploymentRequest{kind: ByDeploy, revision: c.Revision, hosts: &c.Hosts, adopt: true, taken: c.Taken, by: c.By, reason: c.Reason}
 	return s.startEvents(d, now), nil
 }
 

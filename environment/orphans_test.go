@@ -98,3 +98,36 @@ func TestWhatCannotBeCleanedStaysListed(t *testing.T) {
 	w = newWorld(t)
 	w.refuses(Clean{}, UnknownEnvironment)
 }
+
+func TestWhatWasDeletedExistsAgainWithItsTasks(t *testing.T) {
+	w := deployed(t, 4, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 50 })
+	w.refuses(Adopt{Revision: 1, Hosts: hosts(4)}, EnvironmentExists)
+	w.update(image("log-daemon:2"), hosts(4))
+	w.done("terminate 1 h1", "start 2 h1", "terminate 1 h2", "start 2 h2", "terminate 1 h3", "start 2 h3")
+	w.propose(Delete{})
+	w.orphaned("2/h1", "2/h2", "2/h3", "1/h4")
+	w.refuses(Adopt{Revision: 3, Hosts: hosts(4)}, UnknownRevision)
+	w.refuses(Adopt{Revision: 2, Hosts: hosts(1)}, OthersWouldLeave) // of a mistaken inventory
+	r, err := w.state.LastDeployed()
+	if err != nil || r.Number != 2 {
+		t.Fatalf("last deployed was %d: %v", r.Number, err)
+	}
+	w.propose(Adopt{Revision: 2, Hosts: hosts(4), By: "alice@host"})
+	w.orphaned()
+	w.table(`SomeEnvironment/Prod:1 Undeploying 0 1
+	         SomeEnvironment/Prod:2 Deploying 4 0`)
+	w.can() // nothing is known of them
+	w.sees(2, "h1", Healthy, "")
+	w.sees(2, "h2", Unhealthy, "it ended")
+	w.sees(2, "h3", Healthy, "")
+	w.sees(1, "h4", Healthy, "")
+	w.after(time.Second)
+	w.done("start 2 h2", "terminate 1 h4", "start 2 h4")
+	w.table(`SomeEnvironment/Prod:1 Inactive 0 0
+	         SomeEnvironment/Prod:2 Active 4 4`)
+	w.propose(Delete{TerminateTasks: true})
+	w.done("terminate 2 h1", "terminate 2 h2", "terminate 2 h3", "terminate 2 h4")
+	w.refuses(Adopt{Revision: 2}, NothingToAdopt)
+	w = newWorld(t)
+	w.refuses(Adopt{Revision: 1}, UnknownEnvironment)
+}

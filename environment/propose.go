@@ -21,8 +21,8 @@ func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 	if again, ok := c.(Delete); ok && s.deleted {
 		return nil, s.checkDeletedAgain(again)
 	}
-	if clean, ok := c.(Clean); ok && len(s.revisions) > 0 {
-		return s.clean(clean, now)
+	if again, ok := c.(ofOrphans); ok && len(s.revisions) > 0 {
+		return again.propose(s, now)
 	}
 	if !s.Exists() {
 		return nil, refusal.New(UnknownEnvironment, "%w environment %q", ErrUnknown, s.name)
@@ -168,6 +168,7 @@ type deploymentRequest struct {
 	by, reason string
 	step       string
 	clean      bool
+	adopt      bool
 	taken      []string // see Clean
 }
 
@@ -250,7 +251,7 @@ const maxHosts = 256 << 10
 
 // startEvents ends the active deployment, if it has not finished, and starts another.
 func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploylog.Event) {
-	p := payload{Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Step: d.step, Hosts: d.hosts, Only: d.only, Clean: d.clean, Taken: d.taken}
+	p := payload{Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Step: d.step, Hosts: d.hosts, Only: d.only, Clean: d.clean, Adopt: d.adopt, Taken: d.taken}
 	var held hold
 	var kept []string
 	if d.hosts != nil {

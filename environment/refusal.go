@@ -22,6 +22,7 @@ const (
 	BeingRolledBack     refusal.Code = "being-rolled-back"
 	OtherLastGood       refusal.Code = "other-last-good" // than when somebody decided to roll back to it
 	NothingDeployed     refusal.Code = "nothing-deployed"
+	NothingToAdopt      refusal.Code = "nothing-to-adopt"
 	NothingToClean      refusal.Code = "nothing-to-clean"
 	TasksUnmanaged      refusal.Code = "tasks-unmanaged"
 	NoDisruptionAllowed refusal.Code = "no-disruption-allowed"

@@ -77,7 +77,7 @@ func (n *naive) start(s *simulation, e deploylog.Event, p payload) {
 	if p.Hosts != nil {
 		n.startsWith(s, was, *p.Hosts)
 	}
-	if p.Clean {
+	if p.Clean || p.Adopt {
 		n.find(s, was)
 	}
 	for _, h := range n.hosts {

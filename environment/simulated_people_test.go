@@ -18,6 +18,8 @@ func (s *simulation) people() {
 		switch {
 		case s.left > 0 && len(s.told.Orphans()) > 0 && s.chance(0.4):
 			s.command(Clean{By: "alice@host"})
+		case s.left > 0 && len(s.told.Orphans()) > 0 && s.chance(0.4):
+			s.readopt()
 		case s.left > 0:
 			s.command(Create{Definition: s.defined(), By: "alice@host"})
 			s.deploy(len(s.naive.revisions))
@@ -63,6 +65,13 @@ func (s *simulation) command(c Command) bool {
 		s.fail("%T: the log has one of its events already: %v", c, events)
 	}
 	return true
+}
+
+// readopt has a deleted environment exist again, with what it left running.
+func (s *simulation) readopt() {
+	if r, err := s.told.LastDeployed(); err == nil && s.command(Adopt{Revision: r.Number, Hosts: s.selected(r.Definition.InstanceGroup.Query), By: "alice@host"}) {
+		s.tally["exists again"]++
+	}
 }
 
 // update makes a revision. Sometimes two people do at once.

@@ -270,7 +270,7 @@ func (s *simulation) append(events []deploylog.Event) bool {
 		switch {
 		case e.Name == EventDeleted:
 			s.orphan()
-		case e.Name == EventStarted && read(e.Data).Clean:
+		case e.Name == EventStarted && (read(e.Data).Clean || read(e.Data).Adopt):
 			s.find()
 		}
 		if s.control != nil {

@@ -55,9 +55,13 @@ func (e *Environments) Identify(things func(environment.Task) []environment.Thin
 func (e *Environments) Command(ctx context.Context, name string, c environment.Command, hosts ...string) ([]deploylog.Event, error) {
 	_, create := c.(environment.Create)
 	return e.Change(ctx, name, create, func(s *environment.State) ([]deploylog.Event, error) {
-		if clean, ok := c.(environment.Clean); ok {
-			clean.Taken = e.reservations.taken(s)
-			c = clean
+		switch of := c.(type) {
+		case environment.Clean:
+			of.Taken = e.reservations.taken(s)
+			c = of
+		case environment.Adopt:
+			of.Taken = e.reservations.taken(s)
+			c = of
 		}
 		events, err := s.Propose(c, e.Now())
 		if err != nil {
@@ -69,6 +73,8 @@ func (e *Environments) Command(ctx context.Context, name string, c environment.C
 		case environment.Update:
 			err = e.reservations.overlaps(draft(c.Definition, s), false, hosts)
 		case environment.Deploy:
+			err = e.reservations.overlaps(s.Task(c.Revision, ""), true, c.Hosts)
+		case environment.Adopt:
 			err = e.reservations.overlaps(s.Task(c.Revision, ""), true, c.Hosts)
 		case environment.Rollback:
 			err = e.reservations.overlaps(s.Task(c.Revision, ""), true, c.Hosts)
