@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rogpeppe/go-internal/diff"
-
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
@@ -207,33 +205,18 @@ func (e *Environments) Differences(name string, before, after int, kept work.Tex
 	}
 	d.Definition = append([]definition.Difference{}, definition.Diff(d.Before.Definition, d.After.Definition)...)
 	from, to := d.Before.Definition.Task, d.After.Definition.Task
-	type text struct{ name, digest string }
-	pairs := [][2]text{{{from.Manifest, from.Digest}, {to.Manifest, to.Digest}}}
+	was, is := carried{fmt.Sprintf("%s:%d", name, d.Before.Number), map[string]string{}}, carried{fmt.Sprintf("%s:%d", name, d.After.Number), map[string]string{}}
 	if from.Includes != nil && to.Includes != nil {
-		all := maps.Clone(from.Includes)
-		maps.Copy(all, to.Includes)
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			pairs = append(pairs, [2]text{{name, from.Includes[name]}, {name, to.Includes[name]}})
-		}
+		maps.Copy(was.files, from.Includes)
+		maps.Copy(is.files, to.Includes)
 	}
-	for _, pair := range pairs {
-		if pair[0].digest == pair[1].digest {
-			continue
-		}
-		var texts [2][]byte
-		var titles [2]string
-		for i, r := range []environment.Revision{d.Before, d.After} {
-			if pair[i].digest != "" { // else it is not included
-				if texts[i], err = kept.Load(pair[i].digest); err != nil {
-					return d, fmt.Errorf("%s of revision %d: %w", pair[i].name, r.Number, err)
-				}
-			}
-			titles[i] = fmt.Sprintf("%s (%s:%d)", strings.TrimPrefix(pair[i].name, "/"), name, r.Number)
-		}
-		_, changed, _ := strings.Cut(string(diff.Diff(titles[0], texts[0], titles[1], texts[1])), "\n") // but for the title
-		d.Manifest += changed
+	manifest, err := textDifference(kept, text{was.revision, from.Manifest, from.Digest}, text{is.revision, to.Manifest, to.Digest})
+	if err != nil {
+		return d, err
 	}
-	return d, nil
+	included, err := was.differences(kept, is)
+	d.Manifest = manifest + included
+	return d, err
 }
 
 // Progress is how far a deployment has come that is followed. One that is stuck may be

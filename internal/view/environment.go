@@ -353,7 +353,20 @@ func RevisionDifferences(w io.Writer, before, after *definition.Definition, mani
 	for _, line := range DefinitionChanges(before, after) {
 		d.line("  " + d.style.yellow("~") + " " + clean(line))
 	}
-	for _, line := range cleanLines(manifests) {
+	d.texts(manifests)
+	return d.writeTo(w, "differences")
+}
+
+// TextDifferences writes a unified diff.
+func TextDifferences(w io.Writer, changed string, opts PlanOptions) error {
+	d := newDocument(opts)
+	d.texts(changed)
+	return d.writeTo(w, "differences")
+}
+
+// texts adds a unified diff.
+func (d *document) texts(changed string) {
+	for _, line := range cleanLines(changed) {
 		switch {
 		case strings.HasPrefix(line, "+"):
 			line = d.style.green(line)
@@ -362,7 +375,6 @@ func RevisionDifferences(w io.Writer, before, after *definition.Definition, mani
 		}
 		d.line("    " + line)
 	}
-	return d.writeTo(w, "differences")
 }
 
 // DefinitionChanges are the differences of two definitions, a line each.

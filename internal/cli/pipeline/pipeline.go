@@ -36,7 +36,7 @@ and nowhere else, so that the pipeline may change while it runs.`,
 	c.AddCommand(
 		newApplyCommand(a), newReleaseCommand(a), newArtifactCommand(a), newApproveCommand(a), newRejectCommand(a), newSkipCommand(a),
 		newCancelCommand(a), newRetryCommand(a), newDeleteCommand(a), newRunCommand(a), newListCommand(a),
-		newStatusCommand(a), newHistoryCommand(a), newShowCommand(a), newExplainCommand(a), newConfirmCommand(a),
+		newStatusCommand(a), newHistoryCommand(a), newShowCommand(a), newDiffCommand(a), newExplainCommand(a), newConfirmCommand(a),
 		newPauseCommand(a), newResumeCommand(a),
 	)
 	return c

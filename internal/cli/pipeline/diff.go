@@ -1,0 +1,50 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/internal/view"
+)
+
+func newDiffCommand(a *app.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff PIPELINE A B",
+		Short: "Show how two revisions differ",
+		Long: `Show how two revisions differ: what the pipeline was when they were released, and
+the manifests with what they include, the variables and the images that they carry.`,
+		Example: "  deployster pipeline diff gateway 41 42",
+		Args:    arguments.Named("a pipeline", "a revision", "a revision"),
+		RunE:    func(c *cobra.Command, args []string) error { return runDiff(c.Context(), a, args[0], args[1], args[2]) },
+	}
+}
+
+func runDiff(ctx context.Context, a *app.App, name, before, after string) error {
+	return withPipelines(ctx, a, []string{name}, 0, func(p *query.Pipelines) error {
+		texts, err := a.Texts()
+		if err != nil {
+			return err
+		}
+		d, err := p.Differences(ctx, name, before, after, texts)
+		if err != nil {
+			return err
+		}
+		for _, r := range []query.Release{d.Before, d.After} {
+			if r.Carries == nil {
+				fmt.Fprintf(a.Err, "note: revision %s carries nothing that could be compared, for an older version released it\n", view.Clean(r.Revision))
+			}
+		}
+		document := map[string]any{"pipeline": name, "from": before, "to": after, "definition": d.Definition, "carried": d.Carried}
+		return a.Show(document, func() error {
+			if d.Definition+d.Carried == "" {
+				return a.Printf("revisions %s and %s of pipeline %s do not differ\n", view.Clean(before), view.Clean(after), view.Clean(name))
+			}
+			return view.TextDifferences(a.Out, d.Definition+d.Carried, a.PlanOptions(a.Out))
+		})
+	})
+}
