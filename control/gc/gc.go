@@ -11,9 +11,11 @@ package gc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/objects"
 )
 
 // KeptRuns is of how many runs of each target everything is kept, however old it is.
@@ -26,6 +28,9 @@ type Collector struct {
 	Now    time.Time //
 	Before time.Time // what was used since stays
 	DryRun bool      // remove nothing, and return what would be
+
+	// Objects are those that the log names, and no other log; may be nil: they stay.
+	Objects *objects.Store
 
 	most     int           // directories of runs to remove at once; 0 is any number
 	mostTime time.Duration // for removing directories of runs, once the last runs are known; 0 is any
@@ -46,6 +51,8 @@ type Removed struct {
 const (
 	Work  = "work"  // what types were given and said in a run, and their work directories
 	Locks = "locks" // files of locks that nobody holds
+
+	Objects = "objects" // what revisions were to carry that were not made
 )
 
 // Collect removes what is old, of each kind: what fails of one keeps nothing of another.
@@ -53,9 +60,12 @@ const (
 func (c *Collector) Collect(ctx context.Context) ([]Removed, error) {
 	var all []Removed
 	var failed error
-	for _, collect := range []func(context.Context) (Removed, error){c.work, c.locks} {
+	for _, collect := range []func(context.Context) (Removed, error){c.work, c.locks, c.objects} {
 		removed, err := collect(ctx)
-		all, failed = append(all, removed), errors.Join(failed, err)
+		if removed.Kind != "" {
+			all = append(all, removed)
+		}
+		failed = errors.Join(failed, err)
 	}
 	return all, failed
 }
@@ -71,6 +81,46 @@ func (c *Collector) locks(ctx context.Context) (Removed, error) {
 	r.Count, r.Bytes = pruned.Count, pruned.Bytes
 	r.used(pruned.Oldest)
 	return r, err
+}
+
+// objects removes those that no event names: revisions that were refused, or whose command
+// was killed before it recorded them, left them. Those of revisions stay, whatever became
+// of these: they are what was deployed, and what may be again.
+func (c *Collector) objects(ctx context.Context) (Removed, error) {
+	if c.Objects == nil {
+		return Removed{}, nil
+	}
+	r := Removed{Kind: Objects}
+	named := map[string]bool{}
+	for e, err := range c.Log.Read(ctx, deploylog.Filter{}) {
+		if err != nil {
+			return r, fmt.Errorf("looking for objects that revisions need: %w", err)
+		}
+		hashesIn(e.Data, func(hash string) { named[hash] = true })
+	}
+	before := c.Before
+	if latest := c.Now.Add(-objects.MinAge); latest.Before(before) {
+		before = latest
+	}
+	pruned, err := c.Objects.Prune(ctx, before, func(hash string) bool { return named[hash] }, c.DryRun)
+	r.Count, r.Bytes = pruned.Count, pruned.Bytes
+	r.used(pruned.Oldest)
+	return r, err
+}
+
+// hashesIn finds all that may be the name of an object.
+func hashesIn(data []byte, found func(hash string)) {
+	const size = 64
+	begin := 0
+	for i := 0; i <= len(data); i++ {
+		if i < len(data) && (data[i] >= '0' && data[i] <= '9' || data[i] >= 'a' && data[i] <= 'f') {
+			continue
+		}
+		for ; i-begin >= size; begin++ { // of a longer one each part may be
+			found(string(data[begin : begin+size]))
+		}
+		begin = i + 1
+	}
 }
 
 // used notes when something that was removed was last used; zero is nothing.

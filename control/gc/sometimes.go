@@ -16,15 +16,17 @@ import (
 const DefaultAge = 30 * 24 * time.Hour
 
 // Runs collect at their end, but all of them together once within an interval, and then at
-// most so many directories, for so long: no run pays for what many have left. What is not
-// bounded is finding the last runs in the log before, without which nothing can be removed,
-// and looking at each file of a lock after.
+// most so many directories, for so long: no run pays for what many have left. Finding the
+// last runs in the log before, without which nothing can be removed, and looking at each
+// file of a lock after, take no longer than mostWhole; what is left then is for the command.
+// Objects are left to that, too.
 const (
 	interval      = time.Hour
 	afterMost     = time.Minute // where there may be more to remove
 	mostSometimes = 5000
 	mostTime      = time.Second / 2
 	mostLeft      = 10000
+	mostWhole     = 3 * time.Second // for all of it, finding the last runs in a long log included
 )
 
 // stampName is the file below the directory of the state whose time is when a run
@@ -58,6 +60,8 @@ func sometimes(ctx context.Context, log deploylog.Log, dir string, now time.Time
 	if err := touch(stamp, now); err != nil {
 		return fmt.Errorf("removing what old runs left: %w", err)
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, mostWhole, fmt.Errorf("it took more than %s", mostWhole))
+	defer cancel()
 	c := Collector{Log: log, Dir: dir, Now: now, Before: now.Add(-DefaultAge), most: most, mostLeft: mostLeft, mostTime: mostTime}
 	removed, err := c.Collect(ctx)
 	if err == nil && slices.ContainsFunc(removed, func(r Removed) bool { return r.more }) {

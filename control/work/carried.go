@@ -208,12 +208,7 @@ func (c Carried) Files() expression.Files {
 
 // KeepAll keeps texts, which are durable on return.
 func (t Texts) KeepAll(c Carried) error {
-	for _, name := range slices.Sorted(maps.Keys(c)) {
-		if _, err := t.Keep(c[name]); err != nil {
-			return fmt.Errorf("%s: %w", strings.TrimPrefix(name, "/"), err)
-		}
-	}
-	return nil
+	return t.objects.KeepAll(slices.Collect(maps.Values(c))...)
 }
 
 // LoadAll returns the texts of digests.

@@ -29,6 +29,9 @@ func NewTexts(dir, workspace string, give objects.Give) Texts {
 // Keep keeps a text, which is durable on return, and returns its digest.
 func (t Texts) Keep(text []byte) (digest string, err error) { return t.objects.Keep(text) }
 
+// Objects are where the texts are kept.
+func (t Texts) Objects() objects.Store { return t.objects }
+
 // Load returns the text of a digest, of which it is sure.
 func (t Texts) Load(digest string) ([]byte, error) {
 	text, err := t.objects.Load(digest)

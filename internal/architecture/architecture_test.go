@@ -64,7 +64,7 @@ var floors = []struct {
 	{"control/reconcile", []string{"deploylog", "internal/heap", "internal/crash"}},
 	{"control/reconcile/reconciletest", []string{"deploylog", "deploylog/*"}},
 	{"control/runs", []string{"deploylog", "runner", "runner/*", "engine", "protocol", "internal/crash"}},
-	{"control/gc", []string{"control/runs", "deploylog"}},
+	{"control/gc", []string{"control/runs", "deploylog", "internal/objects"}},
 	{"control/pipelines", []string{"control/reconcile", "runner", "pipeline", "pipeline/definition", "deploylog"}},
 	{"control/environments", []string{"control/reconcile", "runner", "environment", "environment/definition", "deploylog", "internal/phrase"}},
 	{"control/promotion", []string{"control/reconcile", "control/pipelines", "control/environments", "runner", "pipeline", "environment", "environment/definition", "deploylog", "internal/crash"}},

@@ -31,13 +31,19 @@ func Create(path string) (*File, error) {
 
 // Commit puts the file into its place, durably, and closes it.
 func (f *File) Commit() error {
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), f.path); err != nil {
+	if err := f.Place(); err != nil {
 		return err
 	}
 	return SyncDir(filepath.Dir(f.path))
+}
+
+// Place is Commit of one of several files: that it is in its place is durable only after a
+// SyncDir of its directory.
+func (f *File) Place() error {
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), f.path)
 }
 
 // Discard removes a file that was not committed; it is deferred.

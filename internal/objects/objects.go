@@ -7,7 +7,6 @@
 package objects
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/deployster-go/deployster/internal/atomicfile"
 )
@@ -67,22 +67,49 @@ func (s Store) path(hash string) string { return filepath.Join(s.dir, hash) }
 // Keep stores a content, which is durable on return, and returns its hash.
 func (s Store) Keep(content []byte) (hash string, err error) {
 	hash = Hash(content)
-	if len(content) > maxSize {
-		return "", fmt.Errorf("storing object %s: it has %d bytes, at most %d are possible", hash, len(content), maxSize)
-	}
-	if _, kept := s.Load(hash); kept != nil {
-		if err = s.makeDirectories(); err == nil {
+	return hash, s.KeepAll(content)
+}
+
+// KeepAll stores contents, which are durable on return.
+func (s Store) KeepAll(contents ...[]byte) error {
+	for _, content := range contents {
+		hash := Hash(content)
+		if len(content) > maxSize {
+			return fmt.Errorf("storing object %s: it has %d bytes, at most %d are possible", hash, len(content), maxSize)
+		}
+		if s.renew(hash) {
+			continue
+		}
+		err := s.makeDirectories()
+		if err == nil {
 			err = s.write(hash, content)
 		}
+		if err != nil {
+			return fmt.Errorf("storing object %s: %w", hash, err)
+		}
 	}
-	// Also of one that is there: who wrote it may have died before this.
+	if len(contents) == 0 {
+		return nil
+	}
+	// Also of what is there: who wrote it may have died before this.
 	for _, dir := range []string{s.dir, filepath.Dir(s.dir), filepath.Dir(filepath.Dir(s.dir))} {
-		err = cmp.Or(err, atomicfile.SyncDir(dir))
+		if err := atomicfile.SyncDir(dir); err != nil {
+			return fmt.Errorf("storing objects: %w", err)
+		}
 	}
-	if err != nil {
-		return "", fmt.Errorf("storing object %s: %w", hash, err)
+	return nil
+}
+
+// renew reports whether an object is there, and is now as new as one that has just been
+// stored: so Prune, which may be at work, leaves it. Who may not change its time leaves it
+// to its owner, who prunes.
+func (s Store) renew(hash string) bool {
+	if _, err := s.Load(hash); err != nil {
+		return false
 	}
-	return hash, nil
+	now := time.Now()
+	err := os.Chtimes(s.path(hash), now, now)
+	return err == nil || errors.Is(err, fs.ErrPermission)
 }
 
 // makeDirectories makes the directories of the store, and gives them to its users.
@@ -122,7 +149,7 @@ func (s Store) write(hash string, content []byte) error {
 	if _, err := f.Write(content); err != nil {
 		return err
 	}
-	return f.Commit()
+	return f.Place()
 }
 
 // Load returns the content of a hash, and no other.

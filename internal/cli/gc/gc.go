@@ -4,6 +4,8 @@ package gc
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
+	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
@@ -31,13 +34,15 @@ func NewCommand(a *app.App) *cobra.Command {
 		Use:   "gc [--dry-run] [--older-than DURATION]",
 		Short: "Remove what old runs left in .deployster and nobody needs",
 		Long: fmt.Sprintf(`Remove what old runs left in .deployster of the workspace: what types were given
-and said (work), and files of locks that nobody holds (locks).
+and said (work), files of locks that nobody holds (locks), and what revisions were to
+carry that were not made (objects), which lies beside the log.
 
 It stays, however old it is:
 - what runs left that are alive, or of which something has no end in the log
 - what the last %d runs of each manifest and host left, and the last that failed
 - locks that somebody holds
-- the deployment log, and what revisions carry
+- the deployment log, and what revisions in it carry
+- objects beside several logs, of which each may need them, and those of the last day
 
 What the log does not know, such as what a plan left, stays for a week at least.
 It can run at any time, beside anything, and be killed at any time.`, gc.KeptRuns),
@@ -57,11 +62,15 @@ func run(ctx context.Context, a *app.App, o options) error {
 		return exit.Usage("--older-than %s: it must not be negative", o.olderThan)
 	}
 	return interrupt.Within(ctx, func(ctx context.Context) error {
-		return a.WithLog(ctx, func(log deploylog.Log, _ string) error {
+		return a.WithLog(ctx, func(log deploylog.Log, path string) error {
 			now := a.Now()
+			kept, err := ownObjects(a, path)
+			if err != nil {
+				return err
+			}
 			c := gc.Collector{
 				Log: log, Dir: filepath.Join(a.Workspace, engine.StateDir),
-				Now: now, Before: now.Add(-o.olderThan), DryRun: o.dryRun,
+				Now: now, Before: now.Add(-o.olderThan), DryRun: o.dryRun, Objects: kept,
 			}
 			removed, err := c.Collect(ctx)
 			if shown := show(a, o, removed); err == nil {
@@ -70,6 +79,44 @@ func run(ctx context.Context, a *app.App, o options) error {
 			return err
 		})
 	})
+}
+
+// ownObjects are the objects beside a log, if that is the only one there: another one may
+// need what this one does not know.
+func ownObjects(a *app.App, path string) (*objects.Store, error) {
+	whole, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, fmt.Errorf("looking for objects: %w", err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(whole))
+	if err != nil {
+		return nil, fmt.Errorf("looking for objects: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() != filepath.Base(whole) && isStore(filepath.Join(filepath.Dir(whole), e.Name()), e) {
+			return nil, nil
+		}
+	}
+	texts, err := a.Texts()
+	kept := texts.Objects()
+	return &kept, err
+}
+
+// isStore reports whether a file may be a deployment log: a database, or a link to what
+// nobody looks at here.
+func isStore(path string, e os.DirEntry) bool {
+	if !e.Type().IsRegular() {
+		return e.Type()&os.ModeSymlink != 0
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return true
+	}
+	defer f.Close() //nolint:errcheck // opened for reading
+	const magic = "SQLite format 3\x00"
+	head := make([]byte, len(magic))
+	_, err = io.ReadFull(f, head)
+	return err == nil && string(head) == magic
 }
 
 // show prints what was removed, or would be.
