@@ -72,7 +72,8 @@ func runCreate(ctx context.Context, a *app.App, o createOptions) error {
 		if err := e.Follow(ctx, 0); err != nil {
 			return err
 		}
-		events, err := record(ctx, a, e, environment.Create{Definition: d, By: app.Whoami()}, draft{d, collected.Files, collected, hosts}, nil, o.work)
+		drafted := &draft{Definition: d, files: collected.Files, collected: collected, hosts: hosts}
+		events, err := record(ctx, a, e, environment.Create{Definition: d, By: app.Whoami()}, drafted, nil, o.work)
 		if err != nil {
 			return err
 		}
@@ -80,7 +81,7 @@ func runCreate(ctx context.Context, a *app.App, o createOptions) error {
 		if err != nil {
 			return fmt.Errorf("reading the number of the revision: %w", err)
 		}
-		return a.Recorded(map[string]any{"environment": d.Name, "revision": number}, events,
+		return a.Recorded(drafted.document(map[string]any{"environment": d.Name, "revision": number}), events,
 			fmt.Sprintf("environment %s is created, revision %d", d.Name, number), fmt.Sprintf("; nothing runs yet: deployster env deploy %s --revision %d", d.Name, number))
 	})
 }
@@ -144,7 +145,7 @@ func runUpdate(ctx context.Context, a *app.App, o updateOptions) error {
 		if d.hosts, err = work.NewHosts(o.work.Inventory).Selected(d.InstanceGroup.Query); err != nil {
 			return exit.Invalid(err)
 		}
-		events, err := record(ctx, a, e, environment.Update{Base: o.base, Definition: d.Definition, By: app.Whoami()}, d, base.Definition, o.work)
+		events, err := record(ctx, a, e, environment.Update{Base: o.base, Definition: d.Definition, By: app.Whoami()}, &d, base.Definition, o.work)
 		if err != nil {
 			return err
 		}
@@ -154,7 +155,7 @@ func runUpdate(ctx context.Context, a *app.App, o updateOptions) error {
 			}
 		}
 		number := o.base + 1
-		return a.Recorded(map[string]any{"environment": o.name, "revision": number, "differences": definition.Diff(base.Definition, d.Definition)}, events,
+		return a.Recorded(d.document(map[string]any{"environment": o.name, "revision": number, "differences": definition.Diff(base.Definition, d.Definition)}), events,
 			fmt.Sprintf("environment %s has revision %d", o.name, number), fmt.Sprintf("; nothing happens yet: deployster env deploy %s --revision %d", o.name, number))
 	})
 }

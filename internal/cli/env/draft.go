@@ -30,6 +30,7 @@ type draft struct {
 	files     work.Carried
 	collected *work.Collection // whose variables are to be carried; nil where they stay what they were
 	hosts     []string
+	unread    []manifest.Problem // variables that nothing reads, once it is recorded
 }
 
 // collect makes a definition one of the present variables, and of the present texts of its
@@ -94,7 +95,7 @@ func carried(a *app.App, d *definition.Definition, flags workFlags) (work.Carrie
 // record has a draft recorded by a command. base is the revision that it is made from,
 // nil of the first.
 func record(
-	ctx context.Context, a *app.App, e *query.Environments, c environment.Command, d draft, base *definition.Definition, flags workFlags,
+	ctx context.Context, a *app.App, e *query.Environments, c environment.Command, d *draft, base *definition.Definition, flags workFlags,
 ) ([]deploylog.Event, error) {
 	things, err := session.Things(a, flags.WorkerFlags, d.files)
 	if err != nil {
@@ -110,21 +111,29 @@ func record(
 		schemas, err = checkTask(ctx, a, e.Log, d, base, flags)
 		if errors.Is(err, work.ErrNoHostAnswers) && base != nil && sameFiles(base, d.Definition) && !addsVariables(base, d.Definition) {
 			fmt.Fprintf(a.Err, "note: %s\n", view.Clean(err.Error())) // it could be, when the base was made
-			if err := sameImages(ctx, a, d, base, flags); err != nil {
+			if err := sameImages(ctx, a, *d, base, flags); err != nil {
 				return nil, err
 			}
 		} else if err != nil {
 			return nil, err
 		}
 	}
-	if err := keep(a, d, schemas, flags); err != nil {
+	if err := keep(a, *d, schemas, flags); err != nil {
 		return nil, err
 	}
 	events, err := e.Command(ctx, d.Name, c, d.hosts...)
 	if err == nil {
-		noticeSurprises(a, d)
+		noticeSurprises(a, *d)
 	}
 	return events, err
+}
+
+// document adds to what is shown of a revision in JSON what was warned of.
+func (d *draft) document(shown map[string]any) map[string]any {
+	if len(d.unread) > 0 {
+		shown["warnings"] = d.unread
+	}
+	return shown
 }
 
 // pinImages lets a draft carry images, as they are on the first of its hosts that answers.
@@ -177,7 +186,7 @@ func sameImages(ctx context.Context, a *app.App, d draft, base *definition.Defin
 
 // checkTask makes sure that the manifest of a draft is sound, and what it makes can be
 // removed again. It returns what types say of their configurations.
-func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d draft, base *definition.Definition, flags workFlags) (schemas map[string]*schema.Schema, err error) {
+func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d *draft, base *definition.Definition, flags workFlags) (schemas map[string]*schema.Schema, err error) {
 	ctx, signals := interrupt.Handle(ctx, func(string) {})
 	defer signals.Done()
 	workers, err := session.OpenWorkers(ctx, a, log, flags.WorkerFlags, a.Err)
@@ -192,10 +201,11 @@ func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d draft, base
 		w.Assigned, w.Unread = append([]manifest.Assignment{}, d.collected.Assignments...), d.collected.Unread
 	}
 	schemas, err = workers.Tasks.Removable(asking, w, func(unread []manifest.Problem) error {
+		d.unread = unread
 		return session.WarnUnread(a, unread, flags.Input.Strict)
-	}, func(uses []runner.SecretUse) error { return flags.refuseLogged(uses, d, base) })
+	}, func(uses []runner.SecretUse) error { return flags.refuseLogged(uses, *d, base) })
 	if err == nil && d.collected != nil {
-		err = pinImages(asking, workers.EnginePool, d, flags)
+		err = pinImages(asking, workers.EnginePool, *d, flags)
 	}
 	if signals.Interrupted() {
 		return nil, exit.Reported(runner.ErrInterrupted)
