@@ -52,6 +52,10 @@ func (o *carriedOracle) apply(e deploylog.Event) {
 			now.Definition = cmp.Or(before.Definition, now.Definition)
 		}
 		o.release[e.Deployment], o.names[e.Deployment] = len(o.log), e.Revision
+		if p.Rollback != nil { // which is as if the revision had not come to its end
+			o.release[e.Deployment] = o.release[p.Rollback.Original]
+			return
+		}
 		o.log = append(o.log, now)
 	}
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -139,7 +140,7 @@ func (s *State) walkOf(d *deployment, holders []*deployment, stragglers [][]*Wor
 		_, is := s.keptOut(d, i)
 		return is
 	}, passedOver: func() string { return s.passedOver(d) }}
-	if len(s.paused) > 0 {
+	if len(s.paused) > 0 && d.rollback == nil {
 		w.yield = func(step Step) bool {
 			if !step.begins() {
 				return yield(step)
@@ -157,6 +158,9 @@ func (s *State) walkOf(d *deployment, holders []*deployment, stragglers [][]*Wor
 
 // keptOut finds why a deployment whose turn it is does not enter a stage.
 func (s *State) keptOut(d *deployment, stage int) (why Reason, is bool) {
+	if d.rollback != nil { // which is what others are kept out for
+		return why, false
+	}
 	if why, is = s.stoppedBy(d, stage); is {
 		return why, true
 	}
@@ -404,6 +408,9 @@ func (d *deployment) skips(step introduction) bool {
 	if !d.older(step) {
 		return false
 	}
+	if d.rollback != nil { // what was there did not have it
+		return true
+	}
 	_, gone := d.skipped[step.event]
 	return gone
 }
@@ -411,7 +418,7 @@ func (d *deployment) skips(step introduction) bool {
 // older reports whether the revision was registered before something was introduced, and
 // has not adopted it.
 func (d *deployment) older(step introduction) bool {
-	return d.order <= step.after && !d.adopted[step.unit]
+	return cmp.Or(d.age, d.order) <= step.after && !d.adopted[step.unit]
 }
 
 // cameLater reports whether the revision is older than a kind of artifact.

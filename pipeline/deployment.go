@@ -13,7 +13,9 @@ import (
 type deployment struct {
 	id       string
 	revision string
-	order    int // of registration, from 1
+	order    int           // of registration, from 1
+	age      int           // order of the first deployment of the revision
+	rollback *RollbackInfo // nil of one that goes through the pipeline
 	seq      int64
 	attempt  int
 	since    time.Time                      // of the attempt
@@ -91,6 +93,11 @@ func (d *deployment) derive(l *layout) {
 			d.passBefore(l, i)
 		}
 		if d.stages[i].marks.has(stageFinished) {
+			d.pass(i)
+		}
+	}
+	for i := range l.stages {
+		if d.elsewhere(&l.stages[i]) {
 			d.pass(i)
 		}
 	}
@@ -314,6 +321,9 @@ func (d *deployment) retry(attempt int, at time.Time) {
 // the pipeline changed, behind it, and has not left it.
 func (d *deployment) within(b span) bool {
 	from := &d.stages[b.from]
+	if d.rollback != nil && !from.begun {
+		return false
+	}
 	return (from.begun || from.passed) && !d.stages[b.to].passed
 }
 

@@ -91,6 +91,7 @@ type payload struct {
 	Latest       string                 `json:"latest_revision,omitempty"`
 	Hosts        []string               `json:"hosts,omitempty"`
 	Ref          string                 `json:"ref,omitempty"`
+	Rollback     *RollbackInfo          `json:"rollback,omitempty"`      // of a stage, by a deployment
 	SupersededBy string                 `json:"superseded_by,omitempty"` // revision
 	By           string                 `json:"by,omitempty"`
 	Carries      Files                  `json:"carries,omitzero"`          // of a revision, or of what a definition brings to those under way

@@ -26,6 +26,9 @@ func (n *naive) outcomes(stage string) *outcomes {
 // stage, or when a fix or the one that failed has gone through. Of a revision that is over
 // when a later one finishes nothing counts any more.
 func (n *naive) noteOutcome(r *revision, e deploylog.Event) {
+	if r.only != "" { // it is beside the way of revisions
+		return
+	}
 	o := n.outcomes(string(e.Target))
 	switch {
 	case e.Name == "pipeline-started":
@@ -76,6 +79,9 @@ func (n *naive) keptOut(r *revision, e entry) bool {
 
 // passedOver: a fix began a stage that the revision has not come to.
 func (n *naive) passedOver(r *revision) bool {
+	if r.only != "" {
+		return false
+	}
 	for _, s := range n.definition.Stages {
 		t := "stage/" + n.name + "/" + s.Name
 		if n.outcomes(t).fix > r.order && !n.passed(r, entry{t, "stage-started"}) {

@@ -9,7 +9,7 @@ import (
 // waits for the same stage, has been there, or has finished: an older revision never
 // overtakes. One that is in a stage is left alone.
 func (n *naive) superseded(r *revision, frontiers map[*revision][]entry) bool {
-	if !n.definition.Supersede {
+	if !n.definition.Supersede || r.only != "" {
 		return false
 	}
 	waits := n.ready(r, frontiers[r])
@@ -20,6 +20,9 @@ func (n *naive) superseded(r *revision, frontiers map[*revision][]entry) bool {
 		return false
 	}
 	for _, newer := range n.revisions[r.order:] {
+		if newer.only != "" {
+			continue
+		}
 		if newer.finished {
 			return true
 		}

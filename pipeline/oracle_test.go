@@ -43,6 +43,8 @@ type revision struct {
 	attempt   int
 	since     time.Time            // of the attempt
 	started   map[string]time.Time // stages
+	only      string               // the stage that it rolls back; "" of one that goes through the pipeline
+	age       int                  // order of the revision that it deploys
 	over      bool
 	finished  bool
 	completed map[entry]int64
@@ -62,6 +64,7 @@ func newNaive(name string) *naive {
 func (n *naive) apply(e deploylog.Event) {
 	var data struct {
 		Definition *definition.Definition
+		Rollback   *struct{ Stage, Original string }
 		Hosts      []string
 		Adopt      []string
 	}
@@ -97,7 +100,14 @@ func (n *naive) apply(e deploylog.Event) {
 			completed: map[entry]int64{}, failed: map[entry]int64{}, tries: map[entry][]time.Time{}, works: map[entry]bool{},
 		})
 	}
-	r := n.revisions[slices.IndexFunc(n.revisions, func(r *revision) bool { return r.id == e.Deployment })]
+	r := n.revision(e.Deployment)
+	if e.Name == "pipeline-started" {
+		r.age = r.order
+		if data.Rollback != nil {
+			of := n.revision(data.Rollback.Original)
+			r.only, r.age, r.adopted = data.Rollback.Stage, of.order, maps.Clone(of.adopted)
+		}
+	}
 	at := entry{string(e.Target), e.Name}
 	delete(r.works, entry{at.target, strings.TrimSuffix(at.event, "-failed")})
 	if e.Name == "stage-started" {
@@ -117,6 +127,10 @@ func (n *naive) apply(e deploylog.Event) {
 	case r.completed[at] == 0:
 		r.completed[at] = e.Seq
 	}
+}
+
+func (n *naive) revision(id string) *revision {
+	return n.revisions[slices.IndexFunc(n.revisions, func(r *revision) bool { return r.id == id })]
 }
 
 func (n *naive) forget() {
@@ -159,7 +173,7 @@ func (n *naive) define(d *definition.Definition, adopt []string) {
 	for _, r := range n.revisions {
 		maps.DeleteFunc(r.adopted, func(unit string, _ bool) bool { _, stays := introduced[unit]; return !stays })
 		for unit := range introduced {
-			r.adopted[unit] = r.adopted[unit] || slices.Contains(adopt, r.name)
+			r.adopted[unit] = r.adopted[unit] || !r.finished && slices.Contains(adopt, r.name)
 		}
 	}
 	n.forget()
@@ -175,13 +189,17 @@ func (n *naive) graph(r *revision) map[entry][]entry {
 	start, finish := entry{"pipeline/" + n.name, "pipeline-started"}, entry{"pipeline/" + n.name, "pipeline-finished-successfully"}
 	next[finish] = nil
 	last := map[string]bool{}
-	for _, s := range n.definition.Stages {
+	stages := n.stagesOf(r)
+	if len(stages) == 0 {
+		to(start, finish)
+	}
+	for _, s := range stages {
 		last[s.Name] = true
 		for _, b := range s.After {
 			last[b] = false
 		}
 	}
-	for _, s := range n.definition.Stages {
+	for _, s := range stages {
 		t := "stage/" + n.name + "/" + s.Name
 		started, finished := entry{t, "stage-started"}, entry{t, "stage-finished-successfully"}
 		if len(s.After) == 0 {
@@ -324,7 +342,7 @@ func (n *naive) leftOut(r *revision, e entry) bool {
 		later := events[slices.Index(events, e.event)+1:]
 		for _, g := range s.Deploy.HostGroups {
 			prefix := "host/" + n.name + "/" + g.Name + "/"
-			if strings.HasPrefix(e.target, prefix) && r.order <= after {
+			if strings.HasPrefix(e.target, prefix) && r.age <= after {
 				late = true
 			}
 			for done, seq := range r.completed {
@@ -337,7 +355,7 @@ func (n *naive) leftOut(r *revision, e entry) bool {
 			}
 		}
 	}
-	return late && gone
+	return late && (gone || r.only != "")
 }
 
 // frontier is the incomplete steps before which all is complete, and the
@@ -366,7 +384,7 @@ func (n *naive) frontier(r *revision) (frontier []entry, batches map[entry]int) 
 	}
 	batches = map[entry]int{}
 	for _, b := range opened {
-		if !closed[b[1]] {
+		if _, reaches := next[b[1]]; reaches && !closed[b[1]] {
 			batches[b[0]]++
 		}
 	}
@@ -442,7 +460,7 @@ func (n *naive) decide() map[string][]entry {
 		for _, e := range frontiers[r] {
 			ready := !slices.ContainsFunc(frontiers[r], func(f entry) bool { return slices.Contains(n.flood(r, f), e) })
 			outside := received(e) || e.event == "stage-approved" || e.event == "members-told"
-			if !ready || outside || n.holds(e) || n.isPaused(e) || n.keptOut(r, e) || !doable(e) || active[e] > 0 || n.rests(r, e) || n.awaitsWork(r, e) || n.flightIsFull(r, e, chosen[r.id]) {
+			if !ready || outside || n.holds(e) || r.only == "" && (n.isPaused(e) || n.keptOut(r, e)) || !doable(e) || active[e] > 0 || n.rests(r, e) || n.awaitsWork(r, e) || n.flightIsFull(r, e, chosen[r.id]) {
 				continue
 			}
 			chosen[r.id] = append(chosen[r.id], e)

@@ -68,6 +68,12 @@
 // In a pipeline or a stage that a person has paused nothing begins: neither the stage, a
 // group or a host nor the work of a step. What has begun ends, and that is recorded.
 //
+// # Rollbacks
+//
+// A revision that is deployed to one stage again has a deployment of its own, for which all
+// other stages are passed. It does its steps as the first deployment of the revision did,
+// and enters the stage although that is paused, which is what keeps the others out.
+//
 // # Where things are
 //
 // Package definition reads files. A layout is a definition with the members of its groups,

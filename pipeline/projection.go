@@ -108,7 +108,9 @@ func (o *projection) project(held []*deployment) {
 		return
 	}
 	for i := range o.s.layout.stages {
-		o.stage(i)
+		if !o.d.elsewhere(&o.s.layout.stages[i]) {
+			o.stage(i)
+		}
 	}
 	o.addUpcoming(place{none, none, none}, o.s.target, pipelineFinished)
 }

@@ -253,7 +253,11 @@ func (s *State) registration(revision string) (Registration, error) {
 	if err := s.isDefined(); err != nil {
 		return Registration{}, err
 	}
-	if i, ok := s.byRevision[revision]; ok {
+	i, ok := s.byRevision[revision]
+	if last, rolledBackTo := s.rollbacks[revision]; rolledBackTo && (!ok || s.revisions[i].Status != Running) {
+		i, ok = last, true
+	}
+	if ok {
 		return s.revisions[i], nil
 	}
 	var known []string

@@ -25,6 +25,8 @@ const (
 	Passed            refusal.Code = "passed"
 	NotWaiting        refusal.Code = "not-waiting" // to be skipped: it is at work
 	WasOvertaken      refusal.Code = "superseded"
+	NothingToRollBack refusal.Code = "nothing-to-roll-back"
+	RollbackRunning   refusal.Code = "rollback-running"
 	NotRunning        refusal.Code = "not-running"
 	NothingToRetry    refusal.Code = "nothing-to-retry"
 	TooLateToRetry    refusal.Code = "too-late-to-retry"

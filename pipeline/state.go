@@ -45,9 +45,11 @@ type State struct {
 
 	revisions   []Registration
 	byRevision  map[string]int // the last registration of a revision
+	rollbacks   map[string]int // the last rollback to a revision
 	deployments []*deployment  // not finished, in order of registration
 	byID        map[string]*deployment
-	finished    int // order of the newest revision that has
+	finished    int                         // order of the newest revision that has
+	visits      map[deploylog.Target]visits // of stages
 	head        int64
 	work        underway
 	deleted     int64 // event of the deletion; 0 while there is a definition, or never was one
@@ -55,25 +57,28 @@ type State struct {
 
 // Registration is what is kept of every revision that was ever released.
 type Registration struct {
-	Revision     string `json:"revision"`
-	Deployment   string `json:"deployment"`
-	Seq          int64  `json:"seq"` // event of its registration
-	Status       Status `json:"status"`
-	Since        int64  `json:"since"`                   // event that gave it the status
-	EndedBy      string `json:"ended_by,omitempty"`      // the person who did
-	SupersededBy string `json:"superseded_by,omitempty"` // revision
-	Cause        string `json:"cause,omitempty"`         // why it ended, unless it finished
-	Carries      Files  `json:"carries,omitzero"`        // nil of one that a former version released
-	Fix          bool   `json:"fix,omitempty"`
+	Revision     string        `json:"revision"`
+	Deployment   string        `json:"deployment"`
+	Seq          int64         `json:"seq"` // event of its registration
+	Status       Status        `json:"status"`
+	Since        int64         `json:"since"`                   // event that gave it the status
+	EndedBy      string        `json:"ended_by,omitempty"`      // the person who did
+	SupersededBy string        `json:"superseded_by,omitempty"` // revision
+	Cause        string        `json:"cause,omitempty"`         // why it ended, unless it finished
+	Carries      Files         `json:"carries,omitzero"`        // nil of one that a former version released
+	Rollback     *RollbackInfo `json:"rollback,omitempty"`      // nil of one that goes through the pipeline
+	Fix          bool          `json:"fix,omitempty"`
+
+	inputs inputs // once it has ended
 }
 
 // New returns the state of a pipeline without any events.
 func New(name string) *State {
 	return &State{
 		name: name, target: Target(name), members: map[string][]string{}, changed: map[string]int64{},
-		held: map[string]*heldMembers{}, paused: map[deploylog.Target]PauseInfo{},
+		held: map[string]*heldMembers{}, paused: map[deploylog.Target]PauseInfo{}, visits: map[deploylog.Target]visits{},
 		stops: map[deploylog.Target]stop{}, fixes: map[deploylog.Target]fixAt{}, through: map[deploylog.Target]int{},
-		byRevision: map[string]int{}, byID: map[string]*deployment{},
+		byRevision: map[string]int{}, rollbacks: map[string]int{}, byID: map[string]*deployment{},
 	}
 }
 
@@ -136,6 +141,7 @@ func (s *State) Apply(e deploylog.Event) {
 		if d := s.byID[e.Deployment]; d != nil {
 			d.forgetTries(e)
 			s.applyOutcome(d, e)
+			s.visit(d, e)
 			d.record(s.layout, e)
 		}
 	}
@@ -206,7 +212,11 @@ func (s *State) register(e deploylog.Event) {
 	if n := len(s.revisions); n > 0 && carries != nil && s.revisions[n-1].Carries != nil && maps.Equal(carries, s.revisions[n-1].Carries) {
 		carries = s.revisions[n-1].Carries // most revisions of a long history carry the same
 	}
-	s.byRevision[e.Revision] = len(s.revisions)
+	if p.Rollback == nil {
+		s.byRevision[e.Revision] = len(s.revisions)
+	} else {
+		s.rollbacks[e.Revision] = len(s.revisions)
+	}
 	s.revisions = append(s.revisions, Registration{
 		Revision: e.Revision, Deployment: e.Deployment, Seq: e.Seq, Status: Running, Since: e.Seq, Carries: carries, Fix: p.Fix,
 	})
@@ -219,6 +229,9 @@ func (s *State) register(e deploylog.Event) {
 	}
 	s.deployments = append(s.deployments, d)
 	s.byID[d.id] = d
+	if p.Rollback != nil {
+		s.rollBack(d, p.Rollback)
+	}
 	if s.layout != nil {
 		d.derive(s.layout)
 	}
@@ -243,7 +256,8 @@ func (s *State) end(e deploylog.Event, as Status) {
 	s.setStatus(d, e.Seq)
 	r := &s.revisions[d.order-1]
 	r.EndedBy, r.Cause, r.SupersededBy = read(e.Data).By, d.ended.cause, read(e.Data).SupersededBy
-	if as == Finished {
+	r.inputs = d.inputs()
+	if as == Finished && d.rollback == nil {
 		s.finished = max(s.finished, d.order)
 	}
 	surplus := map[bool]int{true: -keptEnded, false: -keptEnded}
@@ -255,7 +269,7 @@ func (s *State) end(e deploylog.Event, as Status) {
 	s.deployments = slices.DeleteFunc(s.deployments, func(o *deployment) bool {
 		gone := o == d && as == Finished
 		if o.status != Running && o.status != Finished {
-			gone = surplus[o.status == Superseded] > 0 || as == Finished && o.order < d.order
+			gone = surplus[o.status == Superseded] > 0 || as == Finished && o.order < d.order && d.rollback == nil
 			surplus[o.status == Superseded]--
 		}
 		if gone {
@@ -291,8 +305,8 @@ func (s *State) clone() *State {
 	c := *s
 	c.layout, c.work = nil, s.work.clone()
 	c.members, c.changed, c.held = maps.Clone(s.members), maps.Clone(s.changed), maps.Clone(s.held)
-	c.paused, c.stops, c.fixes, c.through = maps.Clone(s.paused), maps.Clone(s.stops), maps.Clone(s.fixes), maps.Clone(s.through)
-	c.revisions, c.byRevision = slices.Clone(s.revisions), maps.Clone(s.byRevision)
+	c.paused, c.visits, c.stops, c.fixes, c.through = maps.Clone(s.paused), maps.Clone(s.visits), maps.Clone(s.stops), maps.Clone(s.fixes), maps.Clone(s.through)
+	c.revisions, c.byRevision, c.rollbacks = slices.Clone(s.revisions), maps.Clone(s.byRevision), maps.Clone(s.rollbacks)
 	c.byID, c.deployments = make(map[string]*deployment, len(s.byID)), make([]*deployment, len(s.deployments))
 	for i, d := range s.deployments {
 		copied := *d

@@ -28,7 +28,7 @@ type fixAt struct {
 // applyOutcome folds in what an event says of a stage as a whole. A failure that is
 // recorded late, of a revision after which another one went through the stage, stops nothing.
 func (s *State) applyOutcome(d *deployment, e deploylog.Event) {
-	if e.Target.Kind() != "stage" {
+	if e.Target.Kind() != "stage" || d.rollback != nil {
 		return
 	}
 	switch e.Name {
@@ -93,6 +93,9 @@ func (l *layout) within(stage int, b span) bool {
 // passedOver finds the fix that went by a deployment: it began a stage that the
 // deployment has not come to, and now would undo the fix there.
 func (s *State) passedOver(d *deployment) (cause string) {
+	if d.rollback != nil {
+		return ""
+	}
 	for i := range s.layout.stages {
 		stage, run := &s.layout.stages[i], &d.stages[i]
 		if f := s.fixes[stage.target]; f.order > d.order && !run.begun && !run.passed {

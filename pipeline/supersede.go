@@ -9,7 +9,7 @@ func (s *State) newestAt() []*deployment {
 	}
 	newest := make([]*deployment, len(s.layout.stages))
 	for _, d := range s.deployments {
-		if d.status != Running {
+		if d.status != Running || d.rollback != nil {
 			continue
 		}
 		for i := range s.layout.stages {
@@ -25,7 +25,7 @@ func (s *State) newestAt() []*deployment {
 // has come to a stage for which it waits, or has finished. One that has begun a stage is
 // not passed over there, whatever else it waits for.
 func (s *State) supersededBy(d *deployment, newest []*deployment) string {
-	if newest == nil || d.status != Running || d.left == 0 {
+	if newest == nil || d.rollback != nil || d.status != Running || d.left == 0 {
 		return ""
 	}
 	last := s.finished

@@ -426,9 +426,12 @@ func (w *world) anyRevision() string {
 
 // act lets something happen.
 func (w *world) act(steps []Step) {
-	if w.n(10, "person") == 0 {
+	switch w.n(10, "person") {
+	case 0:
 		w.pauseOrResume()
-	} else {
+	case 1:
+		w.rollBack()
+	default:
 		w.happen(steps)
 	}
 }
@@ -461,6 +464,18 @@ func (w *world) happen(steps []Step) {
 	case len(steps) > 0:
 		w.end(steps[w.n(len(steps), "step")])
 	}
+}
+
+// rollBack deploys an earlier revision to a stage.
+func (w *world) rollBack() {
+	if w.steady || len(w.state.Registrations()) == 0 || w.n(2, "really") == 0 {
+		return
+	}
+	stages, revision := w.state.Definition().Stages, ""
+	if w.n(2, "to a certain one") == 0 {
+		revision = w.anyRevision()
+	}
+	_ = w.propose(Rollback{Stage: stages[w.n(len(stages), "stage")].Name, Revision: revision, ID: w.id()})
 }
 
 // artifact lets one come, or be reported as not built.

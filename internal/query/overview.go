@@ -55,6 +55,7 @@ type release struct {
 	pipeline string
 	event    int64
 	at       time.Time
+	rollback bool // of a stage: the revision does not go through the pipeline
 }
 
 // step is an entry of a deployment that takes work.
@@ -102,12 +103,14 @@ func (o *overview) receive(e deploylog.Event) {
 		o.forget(name)
 		return
 	case e.Name == e.Target.Started() && e.Target == pipeline.Target(name):
-		o.released[e.Deployment] = release{pipeline: name, event: e.Seq, at: e.CreatedAt}
+		o.released[e.Deployment] = release{pipeline: name, event: e.Seq, at: e.CreatedAt, rollback: pipeline.RollbackOf(e) != nil}
 	}
 	delete(o.failed, step{e.Deployment, e.Target, strings.TrimSuffix(e.Name, "-failed")})
 	r, l := o.released[e.Deployment], o.latest[e.Target]
 	switch {
 	case r.pipeline != name: // of one that was deleted, and ended late
+		return
+	case r.rollback && e.Target == pipeline.Target(name):
 		return
 	case e.Name == e.Target.Succeeded() && r.event >= l.deployed:
 		l.succeed(e, r.event)

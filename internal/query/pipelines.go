@@ -100,8 +100,11 @@ type Release struct {
 // Why is, in a line, by whom and why the deployment of the revision ended as it did.
 func (r Release) Why() string {
 	cause, _, _ := strings.Cut(r.Cause, "\n")
-	if r.SupersededBy != "" {
+	switch {
+	case r.SupersededBy != "":
 		cause = "by " + r.SupersededBy
+	case r.Rollback != nil && cause == "":
+		cause = rolledBack(r.Rollback)
 	}
 	if r.EndedBy == "" || r.Status == pipeline.Failed { // whose cause names the person
 		return phrase.Plain(cause)
@@ -110,6 +113,20 @@ func (r Release) Why() string {
 		return phrase.Plain("by " + r.EndedBy)
 	}
 	return phrase.Plain("by " + r.EndedBy + ": " + cause)
+}
+
+func rolledBack(r *pipeline.RollbackInfo) string {
+	text := "rollback of " + r.Stage
+	if r.Replaces != "" {
+		text += " from " + r.Replaces
+	}
+	if r.By != "" {
+		text += " by " + r.By
+	}
+	if r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text
 }
 
 // Releases are the revisions of a pipeline in the order of their release.

@@ -77,6 +77,8 @@ func newTable() table {
 	return table{
 		"PIPELINE":                  pipelineNames,
 		"pipeline STAGE":            approvalStages,
+		"pipeline rollback STAGE":   hostStages,
+		"pipeline --revision":       revisions(pipeline.Finished, pipeline.Running),
 		"pipeline pause STAGE":      stageNames,
 		"pipeline resume STAGE":     stageNames,
 		"pipeline KIND":             artifactKinds,

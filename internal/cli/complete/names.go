@@ -213,6 +213,15 @@ func stageNames(c *Completion) {
 	}
 }
 
+// hostStages are those that deploy to hosts.
+func hostStages(c *Completion) {
+	for _, s := range c.stages() {
+		if s.Deploy != nil {
+			c.propose(s.Name, "")
+		}
+	}
+}
+
 func hostGroups(c *Completion) {
 	for _, s := range c.stages() {
 		if s.Deploy != nil {

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -8,6 +9,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/pipeline"
 )
 
@@ -54,4 +56,48 @@ this reason, and later revisions proceed. A retry of it waits for approval again
 		return check(c, args)
 	}
 	return c
+}
+
+type rollbackOptions struct{ name, stage, revision, reason string }
+
+func newRollbackCommand(a *app.App) *cobra.Command {
+	var o rollbackOptions
+	c := &cobra.Command{
+		Use:   "rollback PIPELINE STAGE",
+		Short: "Deploy an earlier revision to a stage again, and pause the stage",
+		Long: `Deploy an earlier revision to the hosts of a stage again, with what it carries:
+the last good one, that is, the one that finished the stage last before the present
+one and was not rolled back itself, or the one that --revision names.
+
+The stage is paused by that, so that no other revision enters it until "pipeline
+resume". Other stages stay as they are. Steps that came into the pipeline after the
+revision was released are left out, as they were then.
+
+While a revision is in the stage the rollback is refused: cancel it first.`,
+		Example: "  deployster pipeline rollback gateway prod --reason 'drops sessions'\n  deployster pipeline rollback gateway prod --revision 41\n  deployster pipeline resume gateway prod",
+		Args:    arguments.Named("a pipeline", "a stage"),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.name, o.stage = args[0], args[1]
+			return runRollback(c.Context(), a, o)
+		},
+	}
+	c.Flags().StringVar(&o.revision, "revision", "", "revision to go back to (default: the last good one)")
+	arguments.RegisterReason(c, &o.reason)
+	return c
+}
+
+func runRollback(ctx context.Context, a *app.App, o rollbackOptions) error {
+	return withPipelines(ctx, a, nil, 0, func(p *query.Pipelines) error {
+		events, err := p.Command(ctx, o.name, pipeline.Rollback{Stage: o.stage, Revision: o.revision, ID: a.NewID(), By: app.Whoami(), Reason: o.reason})
+		if err != nil {
+			return err
+		}
+		started := events[len(events)-1]
+		info := pipeline.RollbackOf(started)
+		done := fmt.Sprintf("stage %s of pipeline %s is rolled back to revision %s, and paused until deployster pipeline resume %s %s", info.Stage, o.name, started.Revision, o.name, info.Stage)
+		if !a.JSON() {
+			events = events[len(events)-1:]
+		}
+		return a.Recorded(map[string]any{"rollback": info}, events, done, "")
+	})
 }

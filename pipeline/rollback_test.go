@@ -1,0 +1,140 @@
+package pipeline
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
+)
+
+const atProd = deploylog.Target("host/p/all/h")
+
+// production is a pipeline that deploys to one host, and says afterwards that it did.
+func production(steps ...string) *definition.Definition {
+	return &definition.Definition{Name: "p", Stages: []definition.Stage{
+		{Name: "build", Build: &definition.Build{Artifacts: []string{"x86"}}},
+		deployTo("eu/prod", []string{"build"}, "all", steps...), run("announce", "eu/prod"),
+	}}
+}
+
+func (w *tale) releaseCarrying(revision string, carries Files) {
+	w.Helper()
+	w.do(Release{Revision: revision, ID: w.id(), Carries: carries})
+	w.do(ReceiveArtifact{Revision: revision, Kind: "x86", Ref: "x-" + revision})
+}
+
+func files(revision string) Files {
+	return Files{"host-deployed.yaml": revision, "announce.yaml": revision}
+}
+
+// inProduction has released these revisions one after the other.
+func inProduction(t *testing.T, revisions ...string) *tale {
+	t.Helper()
+	w := newTale(t, production(deployed), map[string][]string{"all": {"h"}})
+	for _, revision := range revisions {
+		w.releaseCarrying(revision, files(revision))
+		w.idle()
+	}
+	return w
+}
+
+func TestAStageIsRolledBackToTheLastGoodRevisionAndHeld(t *testing.T) {
+	w := inProduction(t, "1", "2", "3")
+	w.releaseCarrying("4", files("4"))
+	w.until("4", stageOf("build"), stageFinished)
+	w.do(Rollback{Stage: "prod", ID: "back", By: "ann", Reason: "drops sessions"})
+	w.mayDo("2 stage-started stage/eu/prod") // 4 is held
+	for range 4 {
+		w.step()
+	}
+	last := w.log[len(w.log)-2:]
+	if last[1].Deployment != "back" || last[1].Revision != "2" {
+		t.Errorf("done is %+v", last)
+	}
+	w.idle()
+	if r := w.state.revisions[4]; r.Status != Finished || r.Rollback == nil || r.Rollback.Replaces != "3" || r.Rollback.Stage != "eu/prod" || !maps.Equal(r.Carries, files("2")) {
+		t.Errorf("the rollback is %+v", r)
+	}
+	w.explains(stageOf("eu/prod"), "4 stage-started: paused eu/prod stage-paused stage/p/eu/prod rolled back to revision 2: drops sessions #52")
+
+	// A second one goes further back, and never to what was rolled back.
+	w.do(Rollback{Stage: "eu/prod", ID: "further"})
+	w.idle()
+	if r := w.state.revisions[5]; r.Revision != "1" || r.Status != Finished {
+		t.Errorf("the second rollback is %+v", r)
+	}
+	w.says(w.refused(Rollback{Stage: "prod"}, NothingToRollBack), "no good revision finished it before 1; name one (--revision)")
+	w.do(Rollback{Stage: "prod", Revision: "3", ID: "forward"}) // by name
+	w.idle()
+	w.do(ResumePipeline{Stage: "prod", ID: "resume"})
+	w.idle()
+	w.wantEnded("4", Finished, "", "")
+	w.do(Rollback{Stage: "prod", ID: "again"})
+	if r := w.state.revisions[7]; r.Revision != "3" {
+		t.Errorf("of 4 it goes back to %s", r.Revision)
+	}
+}
+
+func TestARollbackAppliesWhatTheRevisionAppliedThen(t *testing.T) {
+	w := inProduction(t, "1")
+	changed := production(copied, deployed) // a step comes in
+	changed.Stages[1].Deploy.Steps[1].Manifest = "deploy-2.yaml"
+	w.do(Define{Definition: changed, ID: "changed", Carries: Files{"deploy-2.yaml": "d", copied + ".yaml": "d"}})
+	w.releaseCarrying("2", Files{"deploy-2.yaml": "2", copied + ".yaml": "2", "announce.yaml": "2"})
+	w.idle()
+	w.do(Rollback{Stage: "prod", ID: "back"})
+	for range 3 { // to the start of the host
+		w.step()
+	}
+	steps := slices.Collect(w.state.Decide(noon, Can{}))
+	if len(steps) != 1 || steps[0].Event != deployed || steps[0].Manifest != "host-deployed.yaml" || !maps.Equal(steps[0].Files, files("1")) {
+		t.Errorf("it applies %+v", steps)
+	}
+	if refs := w.state.Artifacts("back"); refs["x86"] != "x-1" {
+		t.Errorf("its artifacts are %v", refs)
+	}
+}
+
+func TestRollbacksThatMakeNoSenseAreRefused(t *testing.T) {
+	w := inProduction(t)
+	w.says(w.refused(Rollback{Stage: "prod"}, NothingToRollBack), "no revision has come to it")
+	w.says(w.refused(Rollback{Stage: "prd"}, UnknownStage), "did you mean eu/prod?")
+	w.says(w.refused(Rollback{Stage: "build"}, NothingToRollBack), "it is a build stage")
+	w.releaseCarrying("1", nil) // as a former version did
+	w.idle()
+	w.releaseCarrying("2", files("2"))
+	w.idle()
+	w.says(w.refused(Rollback{Stage: "prod"}, NothingToRollBack), "revision 1: that does not carry manifest host-deployed.yaml")
+	w.says(w.refused(Rollback{Stage: "prod", Revision: "2"}, NothingToRollBack), "stage eu/prod has revision 2 already")
+	w.refused(Rollback{Stage: "prod", Revision: "9"}, UnknownRevision)
+	w.releaseCarrying("3", files("3"))
+	w.until("3", atProd, hostStarted)
+	w.says(w.refused(Rollback{Stage: "prod"}, BatchIsHeld), "deployster pipeline cancel p 3")
+	w.says(w.refused(Rollback{Stage: "prod", Revision: "3"}, BatchIsHeld), "revision 3 is in it")
+	w.do(Cancel{Revision: "3"})
+	w.says(w.refused(Rollback{Stage: "prod", Revision: "3"}, NothingToRollBack), "that has not finished it")
+	w.do(Rollback{Stage: "prod", ID: "back"}) // to 2, which finished last
+	w.says(w.refused(Rollback{Stage: "prod"}, RollbackRunning), "already being rolled back to revision 2")
+	w.fails[string(atProd)+" "+deployed] = "disk full"
+	w.idle()
+	w.explains(atProd, " stage-resumed: paused eu/prod stage-paused stage/p/eu/prod rolled back to revision 2 #41\n"+
+		"3 pipeline-finished-successfully: cancelled pipeline-cancelled pipeline/p #40\n"+
+		"2 pipeline-finished-successfully: failed pipeline-failed pipeline/p stage eu/prod failed: host group all failed: 1 of 1 hosts failed, 0 may: h: host-deployed failed: disk full #50\n"+
+		"2 stage-finished-successfully: failed stage-failed stage/p/eu/prod stage failed: host group all failed: 1 of 1 hosts failed, 0 may: h: host-deployed failed: disk full #49\n"+
+		"2 host-group-finished-successfully: failed host-group-failed host-group/p/all host-group failed: 1 of 1 hosts failed, 0 may: h: host-deployed failed: disk full #48\n"+
+		"2 host-finished-successfully: failed host-deployed-failed host/p/all/h host-deployed failed: disk full #46")
+	w.fails = nil
+	w.do(Retry{Revision: "2"}) // the rollback
+	w.do(Cancel{Revision: "2"})
+	w.do(Retry{Revision: "2"})
+	w.idle()
+	if r := w.state.revisions[3]; r.Status != Finished {
+		t.Errorf("the rollback is %+v", r)
+	}
+	w.do(Retry{Revision: "3"}) // a rollback does not take that away
+	w.mayDo()
+	w.do(Delete{ID: "d", Cancel: true})
+	w.refused(Rollback{Stage: "prod"}, UnknownPipeline)
+}
