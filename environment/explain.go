@@ -33,8 +33,20 @@ func (s *State) Explain(t deploylog.Target, now time.Time) []Reason {
 }
 
 // NoController is the reason of an environment that nobody reconciles, which is
-// not known from its state.
-func (s *State) NoController() Reason { return s.details().explain(NoController, s.target) }
+// not known from its state; others are the controllers that are at work on others.
+func (s *State) NoController(others string) Reason {
+	d := s.details()
+	d.others = others
+	return d.explain(NoController, s.target)
+}
+
+// SilentController is the reason of an environment whose controller does nothing, as is
+// said of it.
+func (s *State) SilentController(cause string) Reason {
+	d := s.details()
+	d.cause = cause
+	return d.explain(SilentController, s.target)
+}
 
 func (s *State) undeployedReasons() []Reason {
 	d := s.details()

@@ -24,6 +24,7 @@ const (
 	NoHosts            ReasonCode = "no-hosts"
 	AwaitsConfirmation ReasonCode = "awaits-confirmation" // too many hosts would leave at once
 	NoController       ReasonCode = "no-controller"
+	SilentController   ReasonCode = "controller-silent" // it holds the environment and does nothing
 	IsStuck            ReasonCode = "stuck"
 	FailedInBake       ReasonCode = "bake-failed"
 )
@@ -74,6 +75,7 @@ type details struct {
 	environment string
 	seq         int64  // of the event that is responsible
 	cause       string // of a failure
+	others      string // controllers at work, but not on this environment
 	by, reason  string // of a pause or cordon
 	host        string // that is cordoned
 	zone        string // whose hosts are replaced
@@ -118,7 +120,12 @@ func (d details) text(code ReasonCode) (message, change string) {
 	case NoHosts:
 		return fmt.Sprintf("the query %s selects no hosts", d.query), "a host that the query selects"
 	case NoController:
+		if d.others != "" {
+			return "no controller serves it, so nothing begins: " + d.others, "deployster env run " + d.environment
+		}
 		return "no controller is running, so nothing begins", "deployster env run " + d.environment
+	case SilentController:
+		return "nothing begins: " + d.cause, "that controller going on, or its end: another one takes over then"
 	case IsStuck:
 		return fmt.Sprintf("stuck (event %d): %s", d.seq, d.cause), d.unstick()
 	case FailedInBake:

@@ -28,6 +28,7 @@ func TestTheSentencesOfReasons(t *testing.T) {
 		HostsUnknown:       {"its hosts are not known yet", "environment-hosts-changed, recorded by the controller"},
 		NoHosts:            {"the query attribute:stack == prod selects no hosts", "a host that the query selects"},
 		NoController:       {"no controller is running, so nothing begins", "deployster env run shop/prod"},
+		SilentController:   {"nothing begins: port is taken", "that controller going on, or its end: another one takes over then"},
 		IsStuck:            {"stuck (event 7): port is taken", "a task becoming healthy, deployster env rollback shop/prod, or a new revision"},
 		Ready:              {"waiting to be started: ready for the next free slot of the controller", "task-started"},
 		InProgress:         {"being started since event 7 (attempt 2)", "its result"},

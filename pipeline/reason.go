@@ -41,7 +41,8 @@ const (
 // the schedulers sets them.
 const (
 	InRun             ReasonCode = "in-run"             // Run is doing it
-	NoScheduler       ReasonCode = "no-scheduler"       // none is running
+	NoScheduler       ReasonCode = "no-scheduler"       // none is running, or others only: Scheduler says what they serve
+	SilentScheduler   ReasonCode = "scheduler-silent"   // it holds the pipeline and does nothing, as Scheduler says
 	AwaitsRetry       ReasonCode = "awaits-retry"       // its Try of Of tries failed with Cause; the next is at Until
 	AwaitsSlot        ReasonCode = "awaits-slot"        // the scheduler has none free
 	AwaitsHost        ReasonCode = "awaits-host"        // Run does ByEvent of By on the host
@@ -76,6 +77,8 @@ type Reason struct {
 	Until time.Time `json:"until,omitzero"`  // it waits so long, and is tried again or fails then
 	Actor string    `json:"actor,omitempty"` // the person who did that
 	Since time.Time `json:"since,omitzero"`
+
+	Scheduler string `json:"scheduler,omitempty"` // what there is to say of it
 }
 
 // MarshalJSON adds the sentences, and writes code and message also under their
@@ -84,7 +87,7 @@ func (r Reason) MarshalJSON() ([]byte, error) {
 	type plain Reason
 	why := r.Code
 	switch r.Code {
-	case InRun, NoScheduler, AwaitsRetry, AwaitsSlot, AwaitsHost, AwaitsEnvironment:
+	case InRun, NoScheduler, SilentScheduler, AwaitsRetry, AwaitsSlot, AwaitsHost, AwaitsEnvironment:
 		why = Ready
 	default: // the others always stood there as they are
 	}
@@ -182,9 +185,17 @@ func (r Reason) schedulerText(cause string) string {
 	case IsPaused:
 		return r.pauseText()
 	case InRun:
+		if r.Scheduler != "" {
+			return fmt.Sprintf("%s, but %s", r.runText(), r.Scheduler)
+		}
 		return r.runText()
 	case NoScheduler:
+		if r.Scheduler != "" {
+			return "ready" + cause + ", but no scheduler serves it (" + r.Scheduler + "): deployster pipeline run"
+		}
 		return "ready" + cause + ", but no scheduler is running: deployster pipeline run"
+	case SilentScheduler:
+		return "ready" + cause + ", but " + r.Scheduler
 	case AwaitsRetry:
 		return r.LastTry() + cause
 	case AwaitsHost:
@@ -258,6 +269,8 @@ func (r Reason) Change() string {
 		return EventRetried
 	case NoTarget:
 		return EventDefined + ", with such a target"
+	case SilentScheduler:
+		return "that scheduler going on, or its end: another one takes over then"
 	case AwaitsHost:
 		return "the end of that run"
 	default:

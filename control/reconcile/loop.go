@@ -25,6 +25,7 @@ type Loop[S Machine, K comparable] struct {
 	failures map[K]failure
 	scans    map[string]scan
 	ticked   time.Time
+	heart    heart
 	refused  map[string]refusal
 
 	life     context.Context //nolint:containedctx // of the jobs; it ends with the loop
@@ -110,12 +111,15 @@ func (l *Loop[S, K]) scoped(ctx context.Context) bool {
 func (l *Loop[S, K]) run(ctx context.Context) error {
 	tick := time.NewTicker(tickPause)
 	defer tick.Stop()
+	l.heart.start(l.Log)
+	defer l.heart.stop()
 	l.considerAll()
 	if err := l.acquire(ctx); err != nil {
 		return err
 	}
 	l.tick()
 	for {
+		l.beat()
 		err := l.advance(ctx)
 		switch {
 		case ctx.Err() != nil:

@@ -158,8 +158,12 @@ func (e *Environments) Explain(t deploylog.Target, present bool) (reasons []envi
 		if present {
 			when = e.Now()
 		}
-		if present && !s.Idle() && !e.Controlled(name) {
-			reasons = append(reasons, s.NoController())
+		if present && !s.Idle() {
+			if !e.Controlled(name) {
+				reasons = append(reasons, s.NoController(e.Others(name)))
+			} else if silent := e.Silent(name); silent != "" {
+				reasons = append(reasons, s.SilentController(silent))
+			}
 		}
 		reasons = append(reasons, s.Explain(t, when)...)
 		return nil

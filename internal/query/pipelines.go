@@ -223,6 +223,13 @@ func (p *Pipelines) Explain(t deploylog.Target, hosts pipelines.Hosts, present b
 		return nil, err
 	}
 	idle := present && !p.Controlled(name)
+	scheduler := "" // what there is to say of those that run
+	switch {
+	case idle:
+		scheduler = p.Others(name)
+	case present:
+		scheduler = p.Silent(name)
+	}
 	all, err := reconcile.Get(p.Fold, name, func(s *pipeline.State) []pipeline.Reason {
 		all, d := append([]pipeline.Reason{}, s.Explain(t)...), s.Definition()
 		if d == nil {
@@ -233,6 +240,7 @@ func (p *Pipelines) Explain(t deploylog.Target, hosts pipelines.Hosts, present b
 			if r := &all[i]; r.Code == pipeline.Ready || r.Code == pipeline.AwaitsRetry {
 				p.explainReady(r, hosts, idle)
 				explainDeploying(r, d, idle)
+				explainScheduler(r, scheduler)
 			}
 		}
 		return all
@@ -286,6 +294,14 @@ func (p *Pipelines) explainReady(r *pipeline.Reason, hosts pipelines.Hosts, idle
 	busy := p.working(func(s step) bool { return s.onHostOf(r.Target) })
 	if len(busy) > 0 && len(busy) >= hosts.Slots(host) {
 		r.Code, r.ByEvent, r.By, r.Run, r.Seq = pipeline.AwaitsHost, busy[0].event, busy[0].target, busy[0].run, busy[0].seq
+	}
+}
+
+// explainScheduler names a scheduler that is to do a step and does nothing, or those that
+// are not to.
+func explainScheduler(r *pipeline.Reason, scheduler string) {
+	if r.Scheduler = scheduler; scheduler != "" && r.Code != pipeline.NoScheduler && r.Code != pipeline.InRun {
+		r.Code = pipeline.SilentScheduler
 	}
 }
 
