@@ -88,7 +88,7 @@ func (s *State) applyRevision(e deploylog.Event, p payload) {
 	if e.Name == EventCreated {
 		s.firstRevision = number
 	}
-	p.Definition.Name, s.deleted = s.name, false
+	p.Definition.Name, s.deleted, s.inventory = s.name, false, p.Inventory
 	r := &revision{task: number, Revision: Revision{
 		Number: number, Base: p.Base, By: p.By, Seq: e.Seq, CreatedAt: e.CreatedAt, Definition: p.Definition,
 	}}

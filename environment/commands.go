@@ -11,6 +11,7 @@ type Command interface{ isCommand() }
 // Create makes the first revision of an environment. Nothing is deployed yet.
 type Create struct {
 	Definition *definition.Definition
+	Inventory  string // that its query is over; see Bound
 	By         string
 }
 
@@ -19,28 +20,31 @@ type Create struct {
 type Update struct {
 	Base       int
 	Definition *definition.Definition
+	Inventory  string // that its query is over; "" is that of before
 	By         string
 }
 
 // Deploy rolls a revision out to its hosts. A revision older than the one that is
 // active or being deployed is refused: that is a Rollback.
 type Deploy struct {
-	Revision int
-	Change   Change
-	Hosts    []string // that the revision's query selects now
-	By       string
-	Reason   string
-	Step     string // what began it, if that finds it again by this; see Deployment
+	Revision  int
+	Change    Change
+	Hosts     []string // that the revision's query selects now
+	Inventory string   // of the hosts; it is refused unless the environment is bound to it
+	By        string
+	Reason    string
+	Step      string // what began it, if that finds it again by this; see Deployment
 }
 
 // Rollback reactivates an earlier revision, and reverts the newer ones.
 type Rollback struct {
-	Revision int
-	Change   Change
-	Hosts    []string
-	By       string
-	Reason   string
-	LastGood bool // it is refused unless the revision is State.LastGood
+	Revision  int
+	Change    Change
+	Hosts     []string
+	Inventory string // as of Deploy
+	By        string
+	Reason    string
+	LastGood  bool // it is refused unless the revision is State.LastGood
 }
 
 // Change overrides a revision's configuration for one deployment, until it has
@@ -73,6 +77,7 @@ type Delete struct {
 type ConfirmHosts struct {
 	Hosts      []string               // that its query selects now
 	Known      func(host string) bool // as of SetHosts
+	Inventory  string                 // as of Deploy
 	By, Reason string
 }
 

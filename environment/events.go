@@ -130,11 +130,12 @@ type payload struct {
 	Joined     []string               `json:"joined,omitempty"`
 	Left       []string               `json:"left,omitempty"`
 	Lost       []string               `json:"lost,omitempty"`
-	More       bool                   `json:"more,omitempty"`     // the next event lists more hosts
-	OrderBy    string                 `json:"order_by,omitempty"` // the attribute that zones are of
-	Zones      map[string][]string    `json:"zones,omitempty"`    // hosts, by zone; "" is none
-	Held       string                 `json:"held,omitempty"`     // SHA-256 of the names of the hosts that would leave
-	Kept       []string               `json:"kept,omitempty"`     // of these, those whose tasks a rollback leaves alone
+	More       bool                   `json:"more,omitempty"`      // the next event lists more hosts
+	OrderBy    string                 `json:"order_by,omitempty"`  // the attribute that zones are of
+	Zones      map[string][]string    `json:"zones,omitempty"`     // hosts, by zone; "" is none
+	Held       string                 `json:"held,omitempty"`      // SHA-256 of the names of the hosts that would leave
+	Kept       []string               `json:"kept,omitempty"`      // of these, those whose tasks a rollback leaves alone
+	Inventory  string                 `json:"inventory,omitempty"` // that the query of a definition is over
 	By         string                 `json:"by,omitempty"`
 	Reason     string                 `json:"reason,omitempty"`
 	Step       string                 `json:"step,omitempty"`

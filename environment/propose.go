@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -26,6 +27,9 @@ func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 	}
 	if !s.Exists() {
 		return nil, refusal.New(UnknownEnvironment, "%w environment %q", ErrUnknown, s.name)
+	}
+	if err := s.checkInventory(c); err != nil {
+		return nil, err
 	}
 	switch c := c.(type) {
 	case Update:
@@ -63,7 +67,7 @@ func (s *State) create(c Create) ([]deploylog.Event, error) {
 		return nil, refusal.New(EnvironmentExists, "environment %s already exists (revision %d, event %d): change it with deployster env update --base %d",
 			s.name, len(s.revisions), s.revisions[len(s.revisions)-1].Seq, len(s.revisions))
 	}
-	return s.revise(EventCreated, payload{Definition: c.Definition, By: c.By}), nil
+	return s.revise(EventCreated, payload{Definition: c.Definition, Inventory: c.Inventory, By: c.By}), nil
 }
 
 // revise makes the next revision. Its deployment id is derived from its number
@@ -88,10 +92,11 @@ func (s *State) update(c Update) ([]deploylog.Event, error) {
 		return nil, refusal.New(StaleBase, "%w: revision %d of environment %s is not the newest. Since then:\n%s\nReview the changes (deployster env diff %s %d %d), and update from --base %d",
 			ErrStale, c.Base, s.name, strings.Join(since, "\n"), s.name, c.Base, len(s.revisions), len(s.revisions))
 	}
-	if len(definition.Diff(base.Definition, c.Definition)) == 0 {
+	bound := cmp.Or(c.Inventory, s.inventory)
+	if len(definition.Diff(base.Definition, c.Definition)) == 0 && bound == s.inventory {
 		return nil, refusal.New(NothingChanged, "revision %d of environment %s already has this definition: nothing was changed", c.Base, s.name)
 	}
-	return s.revise(EventUpdated, payload{Definition: c.Definition, Base: c.Base, Task: s.taskIn(c.Definition), By: c.By}), nil
+	return s.revise(EventUpdated, payload{Definition: c.Definition, Base: c.Base, Task: s.taskIn(c.Definition), Inventory: bound, By: c.By}), nil
 }
 
 // describe says who made a revision when, and what differs from its base.

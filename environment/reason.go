@@ -25,6 +25,7 @@ const (
 	AwaitsConfirmation ReasonCode = "awaits-confirmation" // too many hosts would leave at once
 	NoController       ReasonCode = "no-controller"
 	SilentController   ReasonCode = "controller-silent" // it holds the environment and does nothing
+	ForeignInventory   ReasonCode = "other-inventory"   // nobody is at work with the one that it is bound to
 	IsStuck            ReasonCode = "stuck"
 	FailedInBake       ReasonCode = "bake-failed"
 )
@@ -83,6 +84,8 @@ type details struct {
 	query       string
 	revision    int
 	deleting    bool
+	inventory   string // that the environment is bound to
+	here        string // the one of who asks; "" is none
 	absent      bool   // the host, which the environment keeps
 	back        string // command that goes back to an earlier revision; "" is none
 	awaited     string // what a task waits for: started, repaired or terminated
@@ -126,6 +129,13 @@ func (d details) text(code ReasonCode) (message, change string) {
 		return "no controller is running, so nothing begins", "deployster env run " + d.environment
 	case SilentController:
 		return "nothing begins: " + d.cause, "that controller going on, or its end: another one takes over then"
+	case ForeignInventory:
+		here := d.here
+		if here == "" {
+			here = "none that can be read"
+		}
+		return fmt.Sprintf("its hosts are those of inventory %s, and the inventory here is %s", d.inventory, here),
+			"a controller with that inventory (--inventory), deployster env update from here, which binds the environment to this one, or the same name: in both"
 	case IsStuck:
 		return fmt.Sprintf("stuck (event %d): %s", d.seq, d.cause), d.unstick()
 	case FailedInBake:

@@ -35,6 +35,7 @@ const (
 	UnknownHost         refusal.Code = "unknown-host"
 	HostCordoned        refusal.Code = "host-cordoned"
 	NoHostNamed         refusal.Code = "no-host-named"
+	OtherInventory      refusal.Code = "other-inventory" // than the one that the environment is bound to
 	UnknownCommand      refusal.Code = "unknown-command"
 )
 

@@ -94,7 +94,8 @@ type Deployment struct {
 // Report is the status of an environment at one moment.
 type Report struct {
 	Environment string      `json:"environment"`
-	Event       int64       `json:"event"` // the newest that is of it
+	Event       int64       `json:"event"`               // the newest that is of it
+	Inventory   string      `json:"inventory,omitempty"` // that it is bound to
 	Deleted     bool        `json:"deleted,omitempty"`
 	Orphans     []Orphan    `json:"orphans,omitempty"` // tasks that were left running when it was deleted
 	Rows        []Row       `json:"revisions"`

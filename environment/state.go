@@ -23,8 +23,9 @@ type State struct {
 	deployments   []Deployment
 	deleted       bool
 	orphans       []Orphan
-	tasksLeft     bool // once deleted: tasks on hosts of the inventory were left running
-	firstRevision int  // since the environment was last created
+	tasksLeft     bool   // once deleted: tasks on hosts of the inventory were left running
+	inventory     string // that its query is over; "" is any
+	firstRevision int    // since the environment was last created
 	head          int64
 
 	hosts  []*host

@@ -18,6 +18,7 @@ const (
 
 // Inventory is the hosts, checked.
 type Inventory struct {
+	Name  string // by which it is known wherever its file lies; "" is none
 	Hosts []Host // in the order of the file
 
 	byName map[string]int

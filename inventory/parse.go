@@ -34,9 +34,16 @@ func Parse(name string, data []byte) (*Inventory, error) {
 }
 
 func (v *Inventory) read(root *yamlfile.Node) {
-	fields, ok := root.Fields("an inventory", "hosts")
+	fields, ok := root.Fields("an inventory", "name", "hosts")
 	if !ok {
 		return
+	}
+	if at := fields["name"]; at != nil {
+		if text, ok := at.Line("the name of the inventory", maxName); ok && !validName.MatchString(text) {
+			at.Fail("%q cannot be the name of an inventory: %s", text, nameRule)
+		} else {
+			v.Name = text
+		}
 	}
 	if fields["hosts"] == nil {
 		root.Fail("there are no hosts; an inventory needs a list hosts")

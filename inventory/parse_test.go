@@ -65,8 +65,8 @@ func TestParse(t *testing.T) {
 }
 
 func TestAnInventoryMayBeEmptyOfHosts(t *testing.T) {
-	v, err := inventory.Parse("inventory.yaml", []byte("hosts: []"))
-	if err != nil || len(v.Hosts) != 0 || v.Select(parse(t, "name exists")) != nil {
+	v, err := inventory.Parse("inventory.yaml", []byte("{name: fleet, hosts: []}"))
+	if err != nil || v.Name != "fleet" || len(v.Hosts) != 0 || v.Select(parse(t, "name exists")) != nil {
 		t.Errorf("%+v %v", v, err)
 	}
 }
@@ -122,7 +122,7 @@ func TestTheSchemaAgrees(t *testing.T) {
 	}
 	host := func(more string) string { return "hosts: [{name: a, endpoint: 'unix:///x', " + more + "}]" }
 	yamltest.Schema(t, source, map[string]bool{
-		three: true, "hosts: []": true, "{}": false, "host: []": false, "hosts: {}": false, "hosts:": false, "hosts: [{}]": false,
+		three: true, "hosts: []": true, "{name: fleet, hosts: []}": true, "{name: a/b, hosts: []}": false, "{name: '', hosts: []}": false, "{name: 1, hosts: []}": false, "{}": false, "host: []": false, "hosts: {}": false, "hosts:": false, "hosts: [{}]": false,
 		host("slots: 1"): true, host("slots: 0"): false, host("slots: 1001"): false, host("slots: '1'"): false, host("slots:"): false, host("slots: 1.5"): false,
 		host("attributes: {a: b, c: [d]}"): true, host("attributes: {a: ''}"): false, host("attributes: {a: 1}"): false, host("attributes: {a: []}"): false,
 		host("attributes: {a: [1]}"): false, host("attributes: {-a: b}"): false, host("attributes: {}"): true, host("attributes: {a: {}}"): false, host("attributes:"): false,

@@ -98,6 +98,7 @@ type payload struct {
 	Adopt        []string               `json:"adopt,omitempty"`           // revisions under way that take what a definition changes
 	Skipped      []string               `json:"skipped,omitempty"`         // steps that the end of a place came without
 	Nothing      bool                   `json:"nothing_applied,omitempty"` // it came without any
+	Inventory    string                 `json:"inventory,omitempty"`       // that the queries of a definition are over
 	Reason       string                 `json:"reason,omitempty"`
 	Error        string                 `json:"error,omitempty"`
 	Steps        []stepWork             `json:"steps,omitempty"`

@@ -30,6 +30,7 @@ type Define struct {
 	Definition *definition.Definition
 	Carries    Files    // its manifests with what they include, for revisions that do not carry these
 	Adopt      []string // revisions under way that are to be as if they had been released with it
+	Inventory  string   // that its queries are over, as Bound says; "" is any
 	ID         string   // of a fresh deployment, for the event
 	By         string
 }
@@ -72,10 +73,10 @@ func (c Define) propose(s *State) ([]deploylog.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(adopt) == 0 && s.Defines(c.Definition) {
+	if len(adopt) == 0 && s.Defines(c.Definition) && c.Inventory == s.inventory {
 		return nil, nil
 	}
-	p := payload{Version: keepsManifests, Definition: c.Definition, Introduced: s.introduce(c.Definition), By: c.By, Carries: c.Carries, Adopt: adopt}
+	p := payload{Version: keepsManifests, Definition: c.Definition, Introduced: s.introduce(c.Definition), By: c.By, Carries: c.Carries, Adopt: adopt, Inventory: c.Inventory}
 	if n := len(s.revisions); n > 0 {
 		p.Latest = s.revisions[n-1].Revision
 	}

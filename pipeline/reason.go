@@ -47,6 +47,7 @@ const (
 	AwaitsSlot        ReasonCode = "awaits-slot"        // the scheduler has none free
 	AwaitsHost        ReasonCode = "awaits-host"        // Run does ByEvent of By on the host
 	AwaitsEnvironment ReasonCode = "awaits-environment" // its deployment to environment Name has not finished
+	OtherInventory    ReasonCode = "other-inventory"    // nobody is at work with inventory Name, to which the pipeline is bound; Cause is the one here
 )
 
 // Reason says why something does not move, or that it may.
@@ -87,7 +88,7 @@ func (r Reason) MarshalJSON() ([]byte, error) {
 	type plain Reason
 	why := r.Code
 	switch r.Code {
-	case InRun, NoScheduler, SilentScheduler, AwaitsRetry, AwaitsSlot, AwaitsHost, AwaitsEnvironment:
+	case InRun, NoScheduler, SilentScheduler, AwaitsRetry, AwaitsSlot, AwaitsHost, AwaitsEnvironment, OtherInventory:
 		why = Ready
 	default: // the others always stood there as they are
 	}
@@ -200,6 +201,12 @@ func (r Reason) schedulerText(cause string) string {
 		return r.LastTry() + cause
 	case AwaitsHost:
 		return fmt.Sprintf("slot busy: %s of %s is being done on the host by run %s", r.ByEvent, r.By, r.Run)
+	case OtherInventory:
+		here := r.Cause
+		if here == "" {
+			here = "none that can be read"
+		}
+		return fmt.Sprintf("its hosts are those of inventory %s, and the inventory here is %s", r.Name, here)
 	case AwaitsEnvironment:
 		return fmt.Sprintf("waits until its deployment to environment %s has finished: deployster explain environment/%s", r.Name, r.Name)
 	default:
@@ -273,6 +280,8 @@ func (r Reason) Change() string {
 		return "that scheduler going on, or its end: another one takes over then"
 	case AwaitsHost:
 		return "the end of that run"
+	case OtherInventory:
+		return "a scheduler with that inventory (--inventory), deployster pipeline apply from here, which binds the pipeline to this one, or the same name: in both"
 	default:
 		return r.Event + ", once the scheduler has done it"
 	}

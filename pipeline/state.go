@@ -31,7 +31,8 @@ type State struct {
 	name       string
 	target     deploylog.Target
 	definition *definition.Definition
-	defined    int64 // event of the definition
+	defined    int64  // event of the definition
+	inventory  string // that the queries of the definition are over; "" is any
 	members    map[string][]string
 	changed    map[string]int64        // events of the members
 	held       map[string]*heldMembers // of groups that hold instead of taking a selection over
@@ -152,6 +153,7 @@ func (s *State) applyPipeline(e deploylog.Event) {
 	case EventDefined:
 		if p := read(e.Data); p.Definition != nil && len(p.Definition.Stages) > 0 {
 			s.define(p.Definition, p.Introduced, e.Seq)
+			s.inventory = p.Inventory
 			s.take(p)
 		}
 	case EventDeleted:

@@ -42,6 +42,9 @@ type Inventory interface {
 	// asked each second.
 	Version() int
 
+	// Identity is what the inventory is known as; "" where none could be read.
+	Identity() string
+
 	Selected(query string) ([]string, error)
 	Known(host string) bool
 
@@ -99,6 +102,21 @@ func NewController(o Options) *Controller {
 // Run brings tasks to their hosts, see reconcile.Loop.Run.
 func (c *Controller) Run(ctx context.Context) error { return c.loop.Run(ctx) }
 
+// Declines implements reconcile.Tenant: an environment is served by who has the inventory
+// that it is bound to.
+func (c *Controller) Declines(s *environment.State) string {
+	if s.Bound() == "" {
+		return ""
+	}
+	if c.hosts.inventory == nil {
+		c.refreshInventory()
+	}
+	if why := s.OtherThan(*c.hosts.inventory); why != nil {
+		return why.Message + "; what helps is " + why.Change
+	}
+	return ""
+}
+
 // Acquired implements reconcile.Tenant.
 func (c *Controller) Acquired(name string) {
 	c.find(name)
@@ -123,6 +141,7 @@ func (c *Controller) Received(name string, e deploylog.Event) (more bool) {
 
 // Tick implements reconcile.Tenant.
 func (c *Controller) Tick() {
+	c.refreshInventory()
 	c.probeAfterAbsence()
 	c.refreshHosts()
 	c.resync()
@@ -130,6 +149,9 @@ func (c *Controller) Tick() {
 
 // Decide implements reconcile.Tenant.
 func (c *Controller) Decide(name string, s *environment.State, d *reconcile.Decision[place]) {
+	if c.refreshInventory(); c.Declines(s) != "" {
+		return
+	}
 	slot := func(host string) reconcile.Slot[place] {
 		return reconcile.Slot[place]{Key: place{name, host}, Host: host}
 	}

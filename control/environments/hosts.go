@@ -14,6 +14,7 @@ import (
 
 // hosts is what is known of the hosts that the environments' queries select.
 type hosts struct {
+	inventory  *string // what it is known as; nil is not known yet
 	version    int
 	selected   map[string]selection         // by query, of this version
 	stale      reconcile.OrderedSet[string] // environments whose hosts are to be selected
@@ -46,6 +47,9 @@ func (c *Controller) Observe() (found bool) {
 			hosts, err := c.Inventory.Selected(query)
 			h.selected[query] = selection{hosts, err}
 		}
+		if c.refreshInventory(); c.Declines(state) != "" { // what was selected may be of another inventory
+			continue
+		}
 		h.found.Add(name)
 	}
 	return c.pending()
@@ -70,6 +74,16 @@ func (c *Controller) refreshHosts() {
 	for name := range h.incomplete {
 		c.find(name)
 	}
+}
+
+// refreshInventory finds out which inventory there is now.
+func (c *Controller) refreshInventory() {
+	now, h := c.Inventory.Identity(), &c.hosts
+	if h.inventory != nil && *h.inventory != now {
+		h.selected = map[string]selection{}
+		c.loop.Reconsider()
+	}
+	h.inventory = &now
 }
 
 // find has the hosts of an environment selected.

@@ -32,6 +32,7 @@ type world struct {
 
 	mu         sync.Mutex
 	version    int
+	identity   string              // of the inventory
 	queries    map[string][]string // the hosts that each selects
 	attributes map[string]string   // by HOST.NAME
 	trouble    error               // with the inventory
@@ -209,6 +210,13 @@ func (w *world) Version() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.version
+}
+
+// Identity implements environments.Inventory.
+func (w *world) Identity() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.identity
 }
 
 // Selected implements environments.Inventory.

@@ -27,6 +27,7 @@ func (i *idler) Members(*definition.Definition) (map[string][]string, error) {
 }
 func (*idler) Settle(context.Context, pipeline.Work) error { return nil }
 func (*idler) Slots(string) int                            { return 1 }
+func (*idler) Identity() string                            { return "" }
 func (*idler) Recorded(deploylog.Event)                    {}
 func (*idler) Began(pipeline.Step)                         {}
 func (*idler) Again(pipeline.Step, error, time.Duration)   {}

@@ -118,6 +118,9 @@ func (p *plant) Members(d *definition.Definition) (map[string][]string, error) {
 // Slots implements pipelines.Hosts.
 func (p *plant) Slots(string) int { return p.slots }
 
+// Identity implements pipelines.Hosts.
+func (p *plant) Identity() string { return "" }
+
 // inventory changes the hosts.
 func (p *plant) inventory(err error, group string, hosts ...string) {
 	p.mu.Lock()

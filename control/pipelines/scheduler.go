@@ -39,6 +39,9 @@ type Hosts interface {
 
 	// Slots is how many steps may run on a host at once.
 	Slots(host string) int
+
+	// Identity is what the inventory is known as at present; "" where none could be read.
+	Identity() string
 }
 
 // Options describes a Scheduler. All fields are required but where it says otherwise.
@@ -61,6 +64,7 @@ type Scheduler struct {
 	hosts     map[string]selection         // by pipeline
 	stale     reconcile.OrderedSet[string] // pipelines whose hosts are to be selected
 	noticed   map[string]string            // the last trouble with the hosts of a pipeline
+	inventory *string                      // what it is known as; nil is not known yet
 	beginning map[string][]pipeline.Step   // by the ID of the event that records it
 	running   map[stepKey]*running
 }
@@ -89,6 +93,31 @@ func NewScheduler(o Options) *Scheduler {
 // Run schedules, see reconcile.Loop.Run.
 func (s *Scheduler) Run(ctx context.Context) error { return s.loop.Run(ctx) }
 
+// Declines implements reconcile.Tenant: a pipeline is served by who has the inventory that it
+// is bound to.
+func (s *Scheduler) Declines(state *pipeline.State) string {
+	if state.Bound() == "" {
+		return ""
+	}
+	if s.inventory == nil {
+		s.refresh()
+	}
+	if why := state.OtherThan(*s.inventory); why != nil {
+		why.Seq = 0 // of many pipelines, which are noticed together
+		return why.Message() + "; what helps is " + why.Change()
+	}
+	return ""
+}
+
+// refresh finds out which inventory there is now.
+func (s *Scheduler) refresh() {
+	now := s.Hosts.Identity()
+	if s.inventory != nil && *s.inventory != now {
+		s.loop.Reconsider()
+	}
+	s.inventory = &now
+}
+
 // Acquired implements reconcile.Tenant.
 func (s *Scheduler) Acquired(name string) { s.stale.Add(name) }
 
@@ -105,6 +134,7 @@ func (s *Scheduler) Received(_ string, e deploylog.Event) (more bool) {
 
 // Tick implements reconcile.Tenant.
 func (s *Scheduler) Tick() {
+	s.refresh()
 	for name := range s.hosts {
 		s.stale.Add(name)
 	}
@@ -122,6 +152,10 @@ func (s *Scheduler) Observe() (found bool) {
 			continue
 		}
 		members, err := s.Hosts.Members(d)
+		if s.refresh(); s.Declines(s.pipelines.States[name]) != "" { // what was selected may be of another inventory
+			delete(s.hosts, name)
+			continue
+		}
 		s.hosts[name] = selection{definition: d, members: members, err: err}
 		s.loop.Enqueue(name)
 	}
@@ -139,7 +173,7 @@ func (s *Scheduler) Probe() (next time.Time, seen bool) {
 // Decide implements reconcile.Tenant. Nothing is decided before the hosts of the
 // present definition are known, nor before they are recorded.
 func (s *Scheduler) Decide(name string, state *pipeline.State, d *reconcile.Decision[stepKey]) {
-	if state.Definition() == nil {
+	if s.refresh(); state.Definition() == nil || s.Declines(state) != "" {
 		return
 	}
 	if s.hosts[name].definition != state.Definition() {

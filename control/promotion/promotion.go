@@ -147,7 +147,7 @@ func (p *Promotion) deploy(ctx context.Context, s pipeline.Step, artifacts map[s
 	hosts, err := p.selected(r.Definition.InstanceGroup.Query)
 	if err == nil {
 		_, err = p.environments.Command(ctx, s.Environment, environment.Deploy{
-			Revision: r.Number, Hosts: hosts, By: string(s.Target), Reason: reason(s), Step: stepOf(s),
+			Revision: r.Number, Hosts: hosts, Inventory: p.Hosts.Identity(), By: string(s.Target), Reason: reason(s), Step: stepOf(s),
 		})
 	}
 	if err != nil {

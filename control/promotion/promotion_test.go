@@ -35,11 +35,16 @@ var prod = pipeline.Step{
 	Deployment: "deployment", Revision: "42", Target: "stage/gateway/prod", Stage: "prod", Event: pipeline.EventDeployed, Attempt: 1, Environment: "gateway/prod",
 }
 
+// hosts are those of the inventory.
+type hosts struct{ pipelines.Hosts }
+
+func (hosts) Identity() string { return "mine" }
+
 func newPromoted(t *testing.T) *promoted {
 	t.Helper()
 	log := reconciletest.InMemory(t)()
 	p := &promoted{T: t, log: log, environments: environments.New(log, time.Now), stop: make(chan struct{})}
-	p.promotion = promotion.New(pipelines.Options{Options: reconcile.Options{Log: log, Now: time.Now, Drain: p.stop}},
+	p.promotion = promotion.New(pipelines.Options{Options: reconcile.Options{Log: log, Now: time.Now, Drain: p.stop}, Hosts: hosts{}},
 		func(string) ([]string, error) { return []string{"antworker001"}, nil }, func(string) func() { return func() {} })
 	p.do(environment.Create{Definition: &definition.Definition{
 		Name: prod.Environment, Type: definition.Daemon, Task: definition.TaskSpec{Manifest: "task.yaml", Digest: "d", Vars: map[string]any{"port": 80}},

@@ -54,7 +54,7 @@ func New[S Machine, K comparable](s Setup[S, K]) *Loop[S, K] {
 		s.Scope = All()
 	}
 	return &Loop[S, K]{
-		Setup: s, own: ownership{held: map[string]func(){}, controlled: map[string]bool{}, taken: map[string]error{}},
+		Setup: s, own: ownership{held: map[string]func(){}, controlled: map[string]bool{}, taken: map[string]error{}, declined: map[string]string{}, noticed: map[string]string{}},
 		slots: newSlots[K](s.Parallelism, s.Slots), failures: map[K]failure{}, scans: map[string]scan{}, refused: map[string]refusal{},
 		inbox: make(chan func(), 2*s.Parallelism), grown: make(chan struct{}, 1),
 	}
@@ -133,7 +133,7 @@ func (l *Loop[S, K]) run(ctx context.Context) error {
 		case l.UntilIdle && !l.more() && l.idle():
 			// The observer, which was notified of everything just now, may give commands.
 			if err := l.Fold.Follow(ctx, 0); err != nil || !l.more() {
-				return errors.Join(err, l.leftOut())
+				return errors.Join(err, l.leftOut(), l.declined())
 			}
 			continue
 		}
@@ -172,7 +172,7 @@ func (l *Loop[S, K]) receiveEvent(e deploylog.Event) {
 	if !ok {
 		return
 	}
-	if !l.own.controlled[name] || !l.Fold.Exists(s) {
+	if !l.own.controlled[name] || !l.Fold.Exists(s) || l.Tenant.Declines(s) != "" {
 		l.own.candidates.Add(name)
 	}
 	if !l.own.controlled[name] {

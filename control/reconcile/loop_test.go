@@ -48,6 +48,8 @@ type tenant struct {
 	work func(ctx context.Context, name string) error
 }
 
+func (*tenant) Declines(*counter) string { return "" }
+
 func (*tenant) Idle(c *counter) bool { return c.done == c.goal }
 
 func (t *tenant) Decide(name string, c *counter, d *reconcile.Decision[string]) {

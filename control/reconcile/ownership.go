@@ -86,6 +86,9 @@ type ownership struct {
 	// Of these the observer is notified together, when all candidates were tried.
 	taken    map[string]error // turned out to be controlled by others, and who has the lock
 	released []string         // by others, and controlled here
+
+	declined map[string]string // why they are not to be controlled here
+	noticed  map[string]string // of those, what the observer was notified of
 }
 
 const (
@@ -134,8 +137,14 @@ func (l *Loop[S, K]) acquire(ctx context.Context) error {
 		name := own.candidates.Pop()
 		if s, ok := l.Fold.States[name]; !ok || !l.Scope.has(name) || !l.Fold.Exists(s) {
 			l.giveUp(name)
+			delete(own.declined, name)
+			continue
+		} else if why := l.Tenant.Declines(s); why != "" {
+			l.giveUp(name)
+			own.declined[name] = why
 			continue
 		}
+		delete(own.declined, name)
 		if own.controlled[name] {
 			continue
 		}
@@ -201,8 +210,38 @@ func (l *Loop[S, K]) noticeOwnership() {
 	if names := own.released; len(names) > 0 {
 		l.notice("taking over %s, which another %s has released", counted(names), l.Role)
 	}
+	for _, name := range slices.Sorted(maps.Keys(own.declined)) {
+		why := own.declined[name]
+		if own.noticed[name] == why {
+			continue
+		}
+		var same []string
+		for _, other := range slices.Sorted(maps.Keys(own.declined)) {
+			if own.declined[other] == why && own.noticed[other] != why {
+				same = append(same, other)
+				own.noticed[other] = why
+			}
+		}
+		l.notice("leaving %s alone: %s", counted(same), why)
+	}
+	maps.DeleteFunc(own.noticed, func(name, _ string) bool { return own.declined[name] == "" })
 	clear(own.taken)
 	own.released = nil
+}
+
+// Reconsider has it found out anew what is to be controlled here, when what a tenant
+// declines may be another.
+func (l *Loop[S, K]) Reconsider() { l.considerAll() }
+
+// declined is the error about what was named and is declined.
+func (l *Loop[S, K]) declined() error {
+	var all []error
+	for _, name := range l.Scope.given {
+		if why := l.own.declined[name]; why != "" {
+			all = append(all, fmt.Errorf("%s %s is left alone: %s", l.Fold.One, name, why))
+		}
+	}
+	return errors.Join(all...)
 }
 
 // lock takes the lock of an entity, unless the loop still has it.

@@ -55,6 +55,10 @@ type Tenant[S Machine, K comparable] interface {
 	// Decide adds what may be done about an entity now. The decide lock is held.
 	Decide(name string, s S, d *Decision[K])
 
+	// Declines is why an entity is not to be controlled here, "" if it may be. What is
+	// declined another loop may control. Reconsider has it asked again.
+	Declines(s S) string
+
 	// Idle reports whether nothing is under way as far as the log goes.
 	Idle(s S) bool
 

@@ -1,10 +1,12 @@
 package work
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -21,6 +23,7 @@ type Hosts struct {
 	read      fileState
 	version   int                  // how often it was read
 	inventory *inventory.Inventory // the last that could be read
+	where     string               // the path of its file
 	err       error                // of the present file
 	selected  map[string][]string  // by query, while the file stays as it is
 }
@@ -59,9 +62,34 @@ func (h *Hosts) load() (*inventory.Inventory, error) {
 	h.version++
 	v, err := ReadInventory(h.path)
 	if h.err = err; err == nil { // else the hosts that are known stay
-		h.inventory, h.selected = v, map[string][]string{}
+		h.inventory, h.where, h.selected = v, whole(h.path), map[string][]string{}
 	}
 	return h.inventory, h.err
+}
+
+// Identity is what the inventory is known as: the name that it gives itself or, where it
+// gives none, the path of its file, so that a copy without a name is another inventory. It
+// is that of the last one that could be read; "" is none.
+func (h *Hosts) Identity() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, _ = h.load() // what selects hosts reports what is wrong with it
+	if h.inventory == nil {
+		return ""
+	}
+	return cmp.Or(h.inventory.Name, h.where)
+}
+
+// whole is the path of a file from the root on, without symbolic links.
+func whole(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		return real
+	}
+	return abs
 }
 
 // ReadInventory reads an inventory file.

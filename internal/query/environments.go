@@ -147,7 +147,7 @@ func (e *Environments) LastGood(name string) (r environment.Revision, err error)
 
 // Explain returns why an environment, or one of its tasks, is not in its desired state;
 // at present, that may be because nobody works on it.
-func (e *Environments) Explain(t deploylog.Target, present bool) (reasons []environment.Reason, err error) {
+func (e *Environments) Explain(t deploylog.Target, inventory string, present bool) (reasons []environment.Reason, err error) {
 	name, _ := environment.NameOf(t)
 	reasons = []environment.Reason{}
 	err = e.Ask(name, func(s *environment.State) error {
@@ -159,7 +159,10 @@ func (e *Environments) Explain(t deploylog.Target, present bool) (reasons []envi
 			when = e.Now()
 		}
 		if present && !s.Idle() {
-			if !e.Controlled(name) {
+			why, controlled := s.OtherThan(inventory), e.Controlled(name)
+			if !controlled && why != nil {
+				reasons = append(reasons, *why)
+			} else if !controlled {
 				reasons = append(reasons, s.NoController(e.Others(name)))
 			} else if silent := e.Silent(name); silent != "" {
 				reasons = append(reasons, s.SilentController(silent))
@@ -169,6 +172,20 @@ func (e *Environments) Explain(t deploylog.Target, present bool) (reasons []envi
 		return nil
 	})
 	return reasons, err
+}
+
+// Elsewhere is why an environment that nobody controls would be left alone by who has an
+// inventory; nil where it would not.
+func (e *Environments) Elsewhere(name, inventory string) (why *environment.Reason) {
+	if !e.Controlled(name) {
+		_ = e.Ask(name, func(s *environment.State) error { // of one that there is not nothing is left alone
+			if s.Exists() {
+				why = s.OtherThan(inventory)
+			}
+			return nil
+		})
+	}
+	return why
 }
 
 // concerns reports whether a target is the environment or one of its tasks, which

@@ -160,6 +160,20 @@ type PipelineStatus struct {
 	Rows    []TargetRow          `json:"targets"`
 	Waiting []pipeline.Reason    `json:"waiting"`
 	Pauses  []pipeline.PauseInfo `json:"pauses"` // of it and its stages
+
+	Inventory string           `json:"inventory,omitempty"`       // that it is bound to
+	Elsewhere *pipeline.Reason `json:"other_inventory,omitempty"` // why nobody is at work who has the inventory here
+	underWay  bool             // a revision is
+}
+
+// Here has it said of each where revisions are under way that who has this inventory leaves
+// the pipeline alone, unless somebody controls it.
+func (p *Pipelines) Here(all []PipelineStatus, inventory string) {
+	for i := range all {
+		if all[i].underWay {
+			all[i].Elsewhere = p.Elsewhere(all[i].Name, inventory)
+		}
+	}
 }
 
 // TargetRow is a pipeline, stage, host group or host, what was deployed and failed
@@ -199,7 +213,7 @@ func (p *Pipelines) status(name string, s *pipeline.State, hosts bool) PipelineS
 	for _, r := range s.Status() {
 		revisions[r.Target] = append(revisions[r.Target], r)
 	}
-	status := PipelineStatus{Name: name, Event: s.Head(), Rows: []TargetRow{}, Waiting: []pipeline.Reason{}, Pauses: append([]pipeline.PauseInfo{}, s.Pauses()...)}
+	status := PipelineStatus{Name: name, Event: s.Head(), Inventory: s.Bound(), underWay: len(InProgress(s)) > 0, Rows: []TargetRow{}, Waiting: []pipeline.Reason{}, Pauses: append([]pipeline.PauseInfo{}, s.Pauses()...)}
 	for _, place := range s.Places() {
 		row := TargetRow{Place: place, LatestRevisions: p.overview.latest[place.Target], Revisions: revisions[place.Target]}
 		if hosts || row.Host == "" || row.Active() {
@@ -236,11 +250,15 @@ func (p *Pipelines) Explain(t deploylog.Target, hosts pipelines.Hosts, present b
 			return all
 		}
 		_, _ = hosts.Members(d) // reads the inventory, for the slots
+		foreign := s.OtherThan(hosts.Identity())
 		for i := range all {
 			if r := &all[i]; r.Code == pipeline.Ready || r.Code == pipeline.AwaitsRetry {
 				p.explainReady(r, hosts, idle)
 				explainDeploying(r, d, idle)
 				explainScheduler(r, scheduler)
+				if r.Code == pipeline.NoScheduler && foreign != nil {
+					r.Code, r.Name, r.Cause, r.By, r.ByEvent, r.Seq = foreign.Code, foreign.Name, foreign.Cause, foreign.By, foreign.ByEvent, foreign.Seq
+				}
 			}
 		}
 		return all
@@ -257,6 +275,18 @@ const (
 	beginBound = 15 * time.Second
 	quietBound = time.Minute
 )
+
+// Elsewhere is why a pipeline that nobody controls would be left alone by who has an
+// inventory; nil where it would not.
+func (p *Pipelines) Elsewhere(name, inventory string) (why *pipeline.Reason) {
+	if !p.Controlled(name) {
+		_ = p.Ask(name, func(s *pipeline.State) error { // of one that there is not nothing is left alone
+			why = s.OtherThan(inventory)
+			return nil
+		})
+	}
+	return why
+}
 
 // explainReady finds out who works on an entry, or what that waits for.
 func (p *Pipelines) explainReady(r *pipeline.Reason, hosts pipelines.Hosts, idle bool) {

@@ -101,6 +101,11 @@ func Pipeline(w io.Writer, p query.PipelineStatus, opts PlanOptions) error {
 		rows = append(rows, []string{strings.Repeat("  ", depth) + name, orDash(deployed(r)), orDash(r.Failed), orDash(here)})
 	}
 	d.table(rows)
+	if why := p.Elsewhere; why != nil {
+		d.line("")
+		d.line(Clean(why.Message()))
+		d.line(d.style.dim("  → " + Clean(why.Change())))
+	}
 	for i, why := range p.Waiting {
 		if i == 0 {
 			d.line("")

@@ -63,7 +63,8 @@ func runCreate(ctx context.Context, a *app.App, o createOptions) error {
 	if err != nil {
 		return err
 	}
-	hosts, err := work.NewHosts(o.work.Inventory).Selected(d.InstanceGroup.Query)
+	among := work.NewHosts(o.work.Inventory)
+	hosts, err := among.Selected(d.InstanceGroup.Query)
 	if err != nil {
 		return exit.Invalid(err)
 	}
@@ -73,7 +74,7 @@ func runCreate(ctx context.Context, a *app.App, o createOptions) error {
 			return err
 		}
 		drafted := &draft{Definition: d, files: collected.Files, collected: collected, hosts: hosts}
-		events, err := record(ctx, a, e, environment.Create{Definition: d, By: app.Whoami()}, drafted, nil, o.work)
+		events, err := record(ctx, a, e, environment.Create{Definition: d, Inventory: among.Identity(), By: app.Whoami()}, drafted, nil, o.work)
 		if err != nil {
 			return err
 		}
@@ -142,10 +143,11 @@ func runUpdate(ctx context.Context, a *app.App, o updateOptions) error {
 		if err != nil {
 			return err
 		}
-		if d.hosts, err = work.NewHosts(o.work.Inventory).Selected(d.InstanceGroup.Query); err != nil {
+		among := work.NewHosts(o.work.Inventory)
+		if d.hosts, err = among.Selected(d.InstanceGroup.Query); err != nil {
 			return exit.Invalid(err)
 		}
-		events, err := record(ctx, a, e, environment.Update{Base: o.base, Definition: d.Definition, By: app.Whoami()}, &d, base.Definition, o.work)
+		events, err := record(ctx, a, e, environment.Update{Base: o.base, Definition: d.Definition, Inventory: among.Identity(), By: app.Whoami()}, &d, base.Definition, o.work)
 		if err != nil {
 			return err
 		}

@@ -36,6 +36,7 @@ type deployOptions struct {
 	change                     environment.Change // of the deployment configuration, for this deployment
 	reason                     string
 	wait                       bool
+	selectedIn                 string // the inventory of the hosts
 	work                       workFlags
 }
 
@@ -149,7 +150,7 @@ it has begun; the deployment stays active, and "env run" continues it.`,
   deployster env deploy shop/prod --revision 2 --min-healthy-percent 50`,
 	}
 	return deploying(a, c, deployOptions{purpose: "revision to deploy"}, func(o deployOptions, hosts []string) environment.Command {
-		return environment.Deploy{Revision: o.revision, Change: o.change, Hosts: hosts, By: app.Whoami(), Reason: o.reason}
+		return environment.Deploy{Revision: o.revision, Change: o.change, Hosts: hosts, Inventory: o.selectedIn, By: app.Whoami(), Reason: o.reason}
 	})
 }
 
@@ -170,7 +171,7 @@ The command sets the desired state; see "env deploy", also for --wait.`,
 	}
 	o := deployOptions{purpose: "revision to go back to (default: the last good one)", lastGood: true}
 	return deploying(a, c, o, func(o deployOptions, hosts []string) environment.Command {
-		return environment.Rollback{Revision: o.revision, Change: o.change, Hosts: hosts, By: app.Whoami(), Reason: o.reason, LastGood: o.meansLastGood}
+		return environment.Rollback{Revision: o.revision, Change: o.change, Hosts: hosts, Inventory: o.selectedIn, By: app.Whoami(), Reason: o.reason, LastGood: o.meansLastGood}
 	})
 }
 
@@ -195,10 +196,12 @@ func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(o d
 		if err != nil {
 			return err
 		}
-		hosts, err := work.NewHosts(o.work.Inventory).Selected(r.Definition.InstanceGroup.Query)
+		inventory := work.NewHosts(o.work.Inventory)
+		hosts, err := inventory.Selected(r.Definition.InstanceGroup.Query)
 		if err != nil {
 			return exit.Invalid(err)
 		}
+		o.selectedIn = inventory.Identity()
 		texts, err := a.Texts()
 		if err != nil {
 			return err

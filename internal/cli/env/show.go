@@ -64,6 +64,7 @@ func sick(r environment.Report) bool {
 
 func runStatus(ctx context.Context, a *app.App, q session.Question, check bool) error {
 	return withEnvironments(ctx, a, q.Names, q.At, func(e *query.Environments) error {
+		here := hostsNow(q)
 		return q.Status(ctx, a, e, func() error {
 			reports, err := e.Status(q.Names...)
 			if err != nil {
@@ -74,7 +75,13 @@ func runStatus(ctx context.Context, a *app.App, q session.Question, check bool) 
 			}
 			err = a.Show(map[string]any{"environments": reports}, func() error {
 				return a.Sections("no environments", len(reports), func(i int) error {
-					return view.Environment(a.Out, reports[i], q.Hosts, a.PlanOptions(a.Out))
+					if err := view.Environment(a.Out, reports[i], q.Hosts, a.PlanOptions(a.Out)); err != nil || here == nil {
+						return err
+					}
+					if why := e.Elsewhere(reports[i].Environment, here.Identity()); why != nil {
+						return a.Printf("%s\n  → %s\n", view.Clean(why.Message), view.Clean(why.Change))
+					}
+					return nil
 				})
 			})
 			if err == nil && check && slices.ContainsFunc(reports, sick) {
@@ -83,6 +90,14 @@ func runStatus(ctx context.Context, a *app.App, q session.Question, check bool) 
 			return err
 		})
 	})
+}
+
+// hostsNow are those that there are here at present; nil where the past is asked for.
+func hostsNow(q session.Question) *work.Hosts {
+	if q.At != 0 {
+		return nil
+	}
+	return work.NewHosts(q.Inventory)
 }
 
 type listOptions struct {
@@ -364,9 +379,9 @@ func statusOf(d environment.Deployment) string {
 
 // Explain prints why an environment or a task is not as it is to be, as it was
 // right after an event; 0 is now.
-func Explain(ctx context.Context, a *app.App, t deploylog.Target, at int64) error {
+func Explain(ctx context.Context, a *app.App, t deploylog.Target, inventory string, at int64) error {
 	return withEnvironments(ctx, a, nil, at, func(e *query.Environments) error {
-		reasons, err := e.Explain(t, at == 0)
+		reasons, err := e.Explain(t, work.NewHosts(inventory).Identity(), at == 0)
 		if err != nil {
 			return err
 		}

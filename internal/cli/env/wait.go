@@ -47,6 +47,9 @@ func (f *follower) run(ctx context.Context, command string, wanted environment.C
 	f.screen = screen
 	begun := false
 	err := session.WithWorkers(ctx, a, e.Log, flags.WorkerFlags, screen.Notices, func(ctx context.Context, workers *session.Workers, stop <-chan struct{}) error {
+		if err := checkInventory(e, name, workers.Hosts.Identity()); err != nil {
+			return err
+		}
 		if err := flags.warnUnread(a, e, workers.Tasks, []string{name}); err != nil {
 			return err
 		}
@@ -84,6 +87,16 @@ func (f *follower) run(ctx context.Context, command string, wanted environment.C
 		return err
 	}
 	return f.conclude()
+}
+
+// checkInventory refuses to wait for what nobody would do: no controller is at work on an
+// environment, and one with the inventory here leaves it alone.
+func checkInventory(e *query.Environments, name, inventory string) error {
+	why, err := reconcile.Get(e.Fold, name, func(s *environment.State) *environment.Reason { return s.OtherThan(inventory) })
+	if err != nil || why == nil || e.Controlled(name) {
+		return err
+	}
+	return fmt.Errorf("environment %s: nobody is at work on it, and it is left alone here: %s; what helps is %s", name, why.Message, why.Change)
 }
 
 // follow shows what happens behind an event until the deployment has ended, and the

@@ -43,7 +43,7 @@ TARGET is as the log has it:
 		RunE: func(c *cobra.Command, args []string) error {
 			t := deploylog.Target(args[0])
 			if _, ok := environment.NameOf(t); ok {
-				return env.Explain(c.Context(), a, t, at)
+				return env.Explain(c.Context(), a, t, path, at)
 			}
 			if _, ok := pipeline.NameOf(t); ok {
 				return pipelinecmd.Explain(c.Context(), a, pipelinecmd.Options{Target: t, At: at, Inventory: path})

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,11 +102,16 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 	if err != nil {
 		return err
 	}
-	members, err := work.NewHosts(o.inputs.Inventory).Members(d)
+	hosts := work.NewHosts(o.inputs.Inventory)
+	members, err := hosts.Members(d)
 	if err != nil {
 		return exit.Invalid(err)
 	}
-	wanted := change{Define: pipeline.Define{Definition: d, Adopt: o.adopt, By: app.Whoami()}, members: members, inputs: o.inputs, yes: o.yes}
+	bound := ""
+	if slices.ContainsFunc(d.Stages, func(s definition.Stage) bool { return s.Deploy != nil || s.Environment != "" }) {
+		bound = hosts.Identity()
+	}
+	wanted := change{Define: pipeline.Define{Definition: d, Adopt: o.adopt, Inventory: bound, By: app.Whoami()}, members: members, inputs: o.inputs, yes: o.yes}
 	return a.WithNewLog(ctx, func(log deploylog.Log) error {
 		p := pipelines.New(log, a.Now)
 		for {
@@ -147,6 +153,7 @@ type change struct {
 	same    bool // which has this definition, and of which no revision is to adopt it
 	changes []pipeline.Change
 	renames []pipeline.Rename
+	bound   string // the inventory that the pipeline has been bound to until now
 	events  []deploylog.Event
 	holds   []pipeline.Reason // why host groups do not go on with the hosts
 }
@@ -164,6 +171,9 @@ func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, c change) (
 	}
 	if c.same {
 		return c, nil
+	}
+	if c.bound != "" && c.bound != c.Inventory {
+		fmt.Fprintf(a.Err, "note: the hosts of the pipeline are those of inventory %s from now on, and not of inventory %s\n", cmp.Or(view.Clean(c.Inventory), "(any)"), view.Clean(c.bound))
 	}
 	for _, r := range c.renames {
 		fmt.Fprintf(a.Err, "warning: %s\n", view.Clean(r.Message()))
@@ -229,6 +239,7 @@ func (c *change) preview(ctx context.Context, a *app.App, p *pipelines.Pipelines
 		if err != nil {
 			return err
 		}
+		c.bound = s.Bound()
 		members := c.members
 		if c.same = len(events) == 0; c.same {
 			members = nil // which the scheduler records

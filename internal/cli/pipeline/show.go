@@ -42,6 +42,9 @@ func runStatus(ctx context.Context, a *app.App, q session.Question) error {
 	return withPipelines(ctx, a, q.Names, q.At, func(p *query.Pipelines) error {
 		return q.Status(ctx, a, p, func() error {
 			all, err := p.Status(q.Hosts || a.JSON(), q.Names...)
+			if q.At == 0 {
+				p.Here(all, work.NewHosts(q.Inventory).Identity())
+			}
 			switch {
 			case err != nil:
 				return err

@@ -20,7 +20,9 @@ type Question struct {
 	At    int64    // the event right after which it was so; 0 is now
 	Last  int      // only so many of the newest; 0 is all
 	Hosts bool     // with every host
-	watch bool     // again whenever it changes
+
+	Inventory string // file, of the hosts that there are here
+	watch     bool   // again whenever it changes
 }
 
 // RegisterLast adds the flag of lists of what grows.
@@ -31,6 +33,7 @@ func (q *Question) RegisterLast(c *cobra.Command) { arguments.RegisterLast(c, &q
 func RegisterStatus(a *app.App, hosts string) func(*Question, *cobra.Command) {
 	return func(q *Question, c *cobra.Command) {
 		c.Flags().BoolVar(&q.Hosts, "hosts", false, hosts)
+		arguments.RegisterInventory(c, &q.Inventory)
 		c.Flags().BoolVar(&q.watch, "watch", false, "show the status again whenever it changes, until interrupted")
 		c.PreRunE = func(*cobra.Command, []string) error {
 			switch {
