@@ -1,10 +1,12 @@
 package work
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 
 	"github.com/deployster-go/deployster/expression"
@@ -51,10 +53,45 @@ func Collect(workspace string, kept Carried, given []manifest.Assignment, manife
 		}
 	}
 	collected := &Collection{Files: c.files, manifests: manifests, evaluator: c.evaluator}
-	if err := c.assign(collected, given); err != nil {
+	err := c.assign(collected, given)
+	if err == nil {
+		err = c.unchanged(collected, kept, given)
+	}
+	if err != nil {
 		return nil, &InputError{err}
 	}
 	return collected, nil
+}
+
+// unchanged fails where a file is another by now: what was read of several files while
+// somebody saved them need not belong together.
+func (c *collector) unchanged(collected *Collection, kept Carried, given []manifest.Assignment) error {
+	for _, name := range slices.Sorted(maps.Keys(c.files)) {
+		_, ofBase := kept[name]
+		if ofBase || slices.ContainsFunc(collected.manifests, func(m manifest.Source) bool { return m.Name == name }) {
+			continue
+		}
+		if text, err := expression.Workspace(c.workspace)(name); err != nil || text != string(c.files[name]) {
+			return fmt.Errorf("%s was changed while it was read: try again", name)
+		}
+	}
+	var now []manifest.Assignment
+	for i, a := range given {
+		if a.File == "" {
+			continue
+		}
+		if i == 0 || given[i-1].File != a.File {
+			var err error
+			if now, err = manifest.AssignmentsIn(a.File); err != nil {
+				return err
+			}
+		}
+		same := func(n manifest.Assignment) bool { return n.Name == a.Name && reflect.DeepEqual(n.Value, a.Value) }
+		if !slices.ContainsFunc(now, same) {
+			return fmt.Errorf("%s was changed while it was read: try again", a.File)
+		}
+	}
+	return nil
 }
 
 // assign collects the variables that may be read, if only by the value of another one,
@@ -85,6 +122,16 @@ func (c *collector) assign(collected *Collection, given []manifest.Assignment) e
 			collected.Assignments = append(collected.Assignments, a)
 		} else {
 			collected.Unread = append(collected.Unread, a)
+		}
+	}
+	return nil
+}
+
+// Unchanged is the same of manifests that were read from files of the workspace.
+func (c *Collection) Unchanged(workspace string) error {
+	for _, m := range c.manifests {
+		if text, err := ReadFile(filepath.Join(workspace, filepath.FromSlash(m.Name))); err != nil || !bytes.Equal(text, m.Data) {
+			return &InputError{fmt.Errorf("%s was changed while it was read: try again", m.Name)}
 		}
 	}
 	return nil
@@ -135,5 +182,9 @@ func CollectPipeline(workspace string, given []manifest.Assignment, d *definitio
 	if err := errors.Join(problems...); err != nil {
 		return nil, &InputError{err}
 	}
-	return Collect(workspace, nil, given, manifests...)
+	collected, err := Collect(workspace, nil, given, manifests...)
+	if err != nil {
+		return nil, err
+	}
+	return collected, collected.Unchanged(workspace)
 }

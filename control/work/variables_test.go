@@ -16,7 +16,7 @@ import (
 func (c checkout) pinned(flags []manifest.VariableFlag, public ...string) (*TaskWorker, Carried, error) {
 	c.Helper()
 	w := c.tasks()
-	w.Home, w.Inputs.Variables = filepath.Join(c.dir, "home"), flags
+	w.Home, w.Variables = filepath.Join(c.dir, "home"), flags
 	given, err := w.Read(nil)
 	if err != nil {
 		return w, nil, err
@@ -32,7 +32,7 @@ func (c checkout) pinned(flags []manifest.VariableFlag, public ...string) (*Task
 	if err != nil {
 		return w, nil, err
 	}
-	w.Inputs.Variables = nil
+	w.Variables = nil
 	return w, collected.Files, w.Texts.KeepAll(collected.Files)
 }
 
@@ -150,5 +150,40 @@ func TestWhatCannotBeReadAgainIsNotReferredTo(t *testing.T) {
 	c.write("vars.auto.yaml", "bytes: '{% include name %}'\n")
 	if _, _, err := c.pinned(nil); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "vars.auto.yaml:1:1: bytes: it includes a file whose name is known only when") {
 		t.Errorf("of what may be any file: %v", err)
+	}
+}
+
+func TestFilesThatChangeWhileTheyAreReadAreRefused(t *testing.T) {
+	c := newCheckout(t, map[string]string{"part": "one", "vars.auto.yaml": "a: 1\nb: 2\n"})
+	w := c.tasks()
+	for name, text := range map[string]string{"part": "two", "vars.auto.yaml": "a: 1\nb: 3\n"} {
+		given, err := w.Read(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := &collector{workspace: c.dir, files: Carried{"part": []byte("one"), "kept": []byte("of another revision")}}
+		if err := read.unchanged(&Collection{}, Carried{"kept": nil}, given); err != nil {
+			t.Errorf("before %s is changed: %v", name, err)
+		}
+		c.write(name, text)
+		if err := read.unchanged(&Collection{}, Carried{"kept": nil}, given); err == nil || !strings.Contains(err.Error(), name+" was changed while it was read") {
+			t.Errorf("after %s was changed: %v", name, err)
+		}
+		c.write("part", "one")
+	}
+}
+
+func TestAManifestThatChangesWhileItIsReadIsRefused(t *testing.T) {
+	c := newCheckout(t, map[string]string{"m.yaml": "resources: {}"})
+	collected, err := Collect(c.dir, nil, nil, manifest.Source{Name: "m.yaml", Data: []byte("resources: {}")})
+	if err == nil {
+		err = collected.Unchanged(c.dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.write("m.yaml", "resources: {} # saved")
+	if err := collected.Unchanged(c.dir); err == nil || !strings.Contains(err.Error(), "m.yaml was changed while it was read") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -52,11 +52,16 @@ func TestObjectsThatNobodyNeedsArePruned(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	entries, err := os.ReadDir(filepath.Join(dir, "sha256"))
-	if err != nil || len(entries) != 5 || !strings.HasPrefix(entries[0].Name(), ".deployster-new-2") {
-		t.Errorf("left are %v, %v", entries, err)
-	}
+	wantLeft(t, filepath.Join(dir, "sha256"))
 	if pruned, err := objects.In(t.TempDir(), nil).Prune(t.Context(), before, needed, false); err != nil || pruned.Count != 0 {
 		t.Errorf("of nothing: %+v, %v", pruned, err)
+	}
+}
+
+func wantLeft(t *testing.T, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 5 || !strings.HasPrefix(entries[0].Name(), ".deployster-new-2") {
+		t.Errorf("left are %v, %v", entries, err)
 	}
 }

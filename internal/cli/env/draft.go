@@ -40,7 +40,11 @@ func collect(a *app.App, d *definition.Definition, flags workFlags) (*work.Colle
 	if err != nil {
 		return nil, exit.Invalid(err)
 	}
-	return collectOf(a, d, text, nil, flags)
+	collected, err := collectOf(a, d, text, nil, flags)
+	if err != nil {
+		return nil, err
+	}
+	return collected, collected.Unchanged(a.Workspace)
 }
 
 // collectOf is collect with a text of the manifest. With kept, which another revision
