@@ -122,6 +122,22 @@ func (o *overview) receive(e deploylog.Event) {
 	o.latest[e.Target] = l
 }
 
+// failedHosts counts the hosts of a group, which are the first of those behind it, and
+// finds those on which the revision failed that is deployed to the group.
+func (o *overview) failedHosts(group pipeline.Place, behind []pipeline.Place) (hosts int, failed []string) {
+	release := o.latest[group.Target].deployed
+	for _, place := range behind {
+		if place.Group != group.Group || place.Host == "" {
+			break
+		}
+		hosts++
+		if l := o.latest[place.Target]; release > 0 && l.failed == release && l.deployed < release {
+			failed = append(failed, place.Host)
+		}
+	}
+	return hosts, failed
+}
+
 // forget has a pipeline that comes later under the name of one that is deleted
 // begin anew.
 func (o *overview) forget(deleted string) {

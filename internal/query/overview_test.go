@@ -9,6 +9,7 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine/enginetest"
+	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -181,4 +182,34 @@ func TestTheLatestRevisionIsOneThatWasApplied(t *testing.T) {
 	want("2", "1", "3", "host-restarted")
 	finish("4", "")
 	want("4", "4", "")
+}
+
+func TestTheHostsThatFailedWithinTheBudgetOfTheirGroup(t *testing.T) {
+	o := newOverview()
+	places := []pipeline.Place{
+		{Target: "host-group/p/g", Stage: "s", Group: "g"}, {Target: "host/p/g/a", Stage: "s", Group: "g", Host: "a"}, {Target: "host/p/g/b", Stage: "s", Group: "g", Host: "b"},
+		{Target: "host-group/p/o", Stage: "s", Group: "o"}, {Target: "host/p/o/c", Stage: "s", Group: "o", Host: "c"},
+	}
+	seq := int64(0)
+	for _, test := range []struct {
+		deployment, target, name string
+		failed                   []string
+	}{
+		{"A", "pipeline/p", "pipeline-started", nil},
+		{"A", "host/p/g/a", "host-failed", nil},
+		{"A", "host/p/o/c", "host-failed", nil},
+		{"A", "host/p/g/b", "host-finished-successfully", nil},
+		{"A", "host-group/p/g", "host-group-finished-successfully", []string{"a"}},
+		{"B", "pipeline/p", "pipeline-started", []string{"a"}},
+		{"B", "host/p/g/b", "host-failed", []string{"a"}},
+		{"B", "host/p/g/a", "host-finished-successfully", nil},
+		{"B", "host-group/p/g", "host-group-finished-successfully", []string{"b"}},
+		{"B", "host/p/g/b", "host-finished-successfully", nil}, // it was tried again
+	} {
+		seq++
+		o.receive(deploylog.Event{Seq: seq, Deployment: test.deployment, Revision: test.deployment, Target: deploylog.Target(test.target), Name: test.name})
+		if hosts, failed := o.failedHosts(places[0], places[1:]); hosts != 2 || !slices.Equal(failed, test.failed) {
+			t.Errorf("after %s of %s, %d hosts failed: %v, want %v", test.name, test.target, hosts, failed, test.failed)
+		}
+	}
 }

@@ -182,6 +182,9 @@ type TargetRow struct {
 	pipeline.Place
 	LatestRevisions
 	Revisions []pipeline.Row `json:"in_progress"` // oldest first
+
+	Hosts       int      `json:"hosts,omitempty"`        // of a host group
+	FailedHosts []string `json:"failed_hosts,omitempty"` // of these, on which what is deployed failed within the budget
 }
 
 // Active reports whether a revision is running, waiting or failed at the target.
@@ -214,8 +217,12 @@ func (p *Pipelines) status(name string, s *pipeline.State, hosts bool) PipelineS
 		revisions[r.Target] = append(revisions[r.Target], r)
 	}
 	status := PipelineStatus{Name: name, Event: s.Head(), Inventory: s.Bound(), underWay: len(InProgress(s)) > 0, Rows: []TargetRow{}, Waiting: []pipeline.Reason{}, Pauses: append([]pipeline.PauseInfo{}, s.Pauses()...)}
-	for _, place := range s.Places() {
+	places := s.Places()
+	for i, place := range places {
 		row := TargetRow{Place: place, LatestRevisions: p.overview.latest[place.Target], Revisions: revisions[place.Target]}
+		if place.Group != "" && place.Host == "" {
+			row.Hosts, row.FailedHosts = p.overview.failedHosts(place, places[i+1:])
+		}
 		if hosts || row.Host == "" || row.Active() {
 			status.Rows = append(status.Rows, row)
 		}

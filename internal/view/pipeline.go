@@ -47,6 +47,10 @@ func deployed(r query.TargetRow) string {
 	if text != "" && len(r.Skipped) > 0 {
 		text += ", " + phrase.First(r.Skipped, named) + " skipped"
 	}
+	if n := len(r.FailedHosts); n > 0 {
+		const hosts = 5
+		text += fmt.Sprintf(" (%d of %d, %d failed: %s)", r.Hosts-n, r.Hosts, n, phrase.First(r.FailedHosts, hosts))
+	}
 	if r.Passed != "" {
 		text = strings.TrimPrefix(fmt.Sprintf("%s; %s skipped all", text, r.Passed), "; ")
 	}
