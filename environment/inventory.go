@@ -31,6 +31,8 @@ func (s *State) checkInventory(c Command) error {
 		of = c.Inventory
 	case ConfirmHosts:
 		of = c.Inventory
+	case Adopt:
+		of = c.Inventory
 	}
 	if of == "" {
 		return nil

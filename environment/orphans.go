@@ -40,6 +40,7 @@ type ofOrphans interface {
 type Adopt struct {
 	Revision   int      // see State.LastDeployed
 	Hosts      []string // that the revision's query selects now
+	Inventory  string   // as of Deploy
 	Taken      []string // as of Clean
 	By, Reason string
 }
@@ -108,6 +109,9 @@ func (c Adopt) propose(s *State, now time.Time) ([]deploylog.Event, error) {
 		return nil, refusal.New(NothingToAdopt, "environment %s was deleted, and left no tasks running: deployster env create makes it anew", s.name)
 	}
 	if err := s.checkRevision(c.Revision); err != nil {
+		return nil, err
+	}
+	if err := s.checkInventory(c); err != nil {
 		return nil, err
 	}
 	left, apart := map[string]bool{}, map[string]bool{} // hosts

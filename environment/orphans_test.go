@@ -108,6 +108,8 @@ func TestWhatWasDeletedExistsAgainWithItsTasks(t *testing.T) {
 	w.orphaned("2/h1", "2/h2", "2/h3", "1/h4")
 	w.refuses(Adopt{Revision: 3, Hosts: hosts(4)}, UnknownRevision)
 	w.refuses(Adopt{Revision: 2, Hosts: hosts(1)}, OthersWouldLeave) // of a mistaken inventory
+	w.state.inventory = "mine"
+	w.refuses(Adopt{Revision: 2, Hosts: hosts(4), Inventory: "other"}, OtherInventory)
 	r, err := w.state.LastDeployed()
 	if err != nil || r.Number != 2 {
 		t.Fatalf("last deployed was %d: %v", r.Number, err)

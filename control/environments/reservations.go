@@ -136,6 +136,20 @@ func (r *reservations) taken(s *environment.State) (taken []string) {
 	return taken
 }
 
+// without are hosts without those that an environment does not have, and on which another
+// one makes what it would make, too: they are left to that, as when they join both.
+func (r *reservations) without(s *environment.State, hosts []string) []string {
+	f, deployed := s.ActiveDeployment()
+	return slices.DeleteFunc(slices.Clone(hosts), func(host string) bool {
+		if !deployed {
+			return false
+		}
+		t := s.Task(f.Revision, host)
+		other, _ := r.other(t, true)
+		return other != "" && !r.has(t)
+	})
+}
+
 // maxKnown is of how many tasks it is remembered what they make.
 const maxKnown = 100_000
 

@@ -194,3 +194,20 @@ func TestWhatAnotherEnvironmentHasTakenIsNotCleaned(t *testing.T) {
 		}
 	})
 }
+
+// Who confirms that hosts leave gets no host that another environment has.
+func TestAConfirmationTakesNoHostOfAnotherEnvironment(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.containers()
+		w.deployEach(map[string]string{"all": "d"}, agent)
+		w.create(daemon("prod", agent), "a", "b", "c")
+		w.deploy("prod", 1)
+		w.untilIdle()
+		w.inventory("prod", "a", "d")
+		w.inventory("all", "d")
+		w.do("prod", environment.SetHosts{Selected: []string{"a"}}) // which the environment holds for
+		w.do("prod", environment.ConfirmHosts{Hosts: []string{"a", "d"}, By: "alice@host"})
+		w.untilIdle()
+		w.wantRunning("a prod:1", "b prod:1", "c prod:1", "d all:1") // of b and c nothing is known any more
+	})
+}

@@ -70,7 +70,8 @@ func runAdopt(ctx context.Context, a *app.App, o adoptOptions) error {
 		if err != nil {
 			return err
 		}
-		hosts, err := work.NewHosts(o.work.Inventory).Selected(r.Definition.InstanceGroup.Query)
+		inventory := work.NewHosts(o.work.Inventory)
+		hosts, err := inventory.Selected(r.Definition.InstanceGroup.Query)
 		if err != nil {
 			return exit.Invalid(err)
 		}
@@ -84,7 +85,7 @@ func runAdopt(ctx context.Context, a *app.App, o adoptOptions) error {
 		if err := engines.Abandon(ctx, e.Log, o.work.Engine.Abandon); err != nil {
 			return err
 		}
-		adoption := environment.Adopt{Revision: r.Number, Hosts: hosts, By: app.Whoami(), Reason: o.reason}
+		adoption := environment.Adopt{Revision: r.Number, Hosts: hosts, Inventory: inventory.Identity(), By: app.Whoami(), Reason: o.reason}
 		if o.wait {
 			return deployAndWait(ctx, a, "env adopt", e, o.name, adoption, o.work)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
@@ -55,6 +56,11 @@ func runConfirm(ctx context.Context, a *app.App, o confirmOptions) error {
 		if err != nil {
 			return exit.Invalid(err)
 		}
+		things, err := session.Things(a, session.WorkerFlags{Inventory: o.inventory}, nil)
+		if err != nil {
+			return err
+		}
+		e.Identify(things)
 		events, err := e.Command(ctx, o.name, environment.ConfirmHosts{Hosts: hosts, Known: inventory.Known, Inventory: inventory.Identity(), By: app.Whoami(), Reason: o.reason})
 		if err != nil {
 			return err
