@@ -460,7 +460,7 @@ func (n *naive) decide() map[string][]entry {
 		for _, e := range frontiers[r] {
 			ready := !slices.ContainsFunc(frontiers[r], func(f entry) bool { return slices.Contains(n.flood(r, f), e) })
 			outside := received(e) || e.event == "stage-approved" || e.event == "members-told"
-			if !ready || outside || n.holds(e) || r.only == "" && (n.isPaused(e) || n.keptOut(r, e)) || !doable(e) || active[e] > 0 || n.rests(r, e) || n.awaitsWork(r, e) || n.flightIsFull(r, e, chosen[r.id]) {
+			if !ready || outside || n.waits(r, e) || !doable(e) || active[e] > 0 || n.flightIsFull(r, e, chosen[r.id]) {
 				continue
 			}
 			chosen[r.id] = append(chosen[r.id], e)

@@ -10,6 +10,11 @@ import (
 	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
+// waits: something keeps an entry whose turn it is.
+func (n *naive) waits(r *revision, e entry) bool {
+	return n.holds(e) || r.only == "" && (n.isPaused(e) || n.keptOut(r, e)) || n.rests(r, e) || n.awaitsWork(r, e)
+}
+
 // applyWork takes note of what begins and ends.
 func (n *naive) applyWork(e deploylog.Event) {
 	var data struct {

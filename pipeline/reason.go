@@ -45,7 +45,7 @@ const (
 	SilentScheduler   ReasonCode = "scheduler-silent"   // it holds the pipeline and does nothing, as Scheduler says
 	AwaitsRetry       ReasonCode = "awaits-retry"       // its Try of Of tries failed with Cause; the next is at Until
 	AwaitsSlot        ReasonCode = "awaits-slot"        // the scheduler has none free
-	AwaitsHost        ReasonCode = "awaits-host"        // Run does ByEvent of By on the host
+	AwaitsHost        ReasonCode = "awaits-host"        // Run does ByEvent of By on the host, or Holder has begun its steps there
 	AwaitsEnvironment ReasonCode = "awaits-environment" // its deployment to environment Name has not finished
 	OtherInventory    ReasonCode = "other-inventory"    // nobody is at work with inventory Name, to which the pipeline is bound; Cause is the one here
 )
@@ -153,10 +153,7 @@ func (r Reason) text() string {
 	case IsPaused:
 		return r.pauseText()
 	case NotNew:
-		if r.By == r.Target {
-			return "not new: " + r.ByEvent + " already recorded"
-		}
-		return fmt.Sprintf("not new: %s of %s already recorded", r.ByEvent, r.By)
+		return r.notNewText()
 	case LeftOut:
 		return fmt.Sprintf("left out: this revision is older than the step, and skipped it on %s with %s", r.By, r.ByEvent)
 	case CameLater:
@@ -168,13 +165,24 @@ func (r Reason) text() string {
 	case NoMember:
 		return "the host is not a member of host group " + r.Name
 	case NoTarget:
-		if r.Name != "" {
-			return "the pipeline has no such target; did you mean " + r.Name + "?"
-		}
-		return "the pipeline has no such target"
+		return r.noTargetText()
 	default:
 		return r.schedulerText(cause)
 	}
+}
+
+func (r Reason) notNewText() string {
+	if r.By == r.Target {
+		return "not new: " + r.ByEvent + " already recorded"
+	}
+	return fmt.Sprintf("not new: %s of %s already recorded", r.ByEvent, r.By)
+}
+
+func (r Reason) noTargetText() string {
+	if r.Name != "" {
+		return "the pipeline has no such target; did you mean " + r.Name + "?"
+	}
+	return "the pipeline has no such target"
 }
 
 // schedulerText is the text of a reason for which who does the steps is responsible, and
@@ -200,6 +208,9 @@ func (r Reason) schedulerText(cause string) string {
 	case AwaitsRetry:
 		return r.LastTry() + cause
 	case AwaitsHost:
+		if r.Run == "" {
+			return fmt.Sprintf("slot held: revision %s has begun its steps as %s, and %s comes next there", r.Holder, r.By, r.ByEvent)
+		}
 		return fmt.Sprintf("slot busy: %s of %s is being done on the host by run %s", r.ByEvent, r.By, r.Run)
 	case OtherInventory:
 		here := r.Cause
@@ -279,6 +290,9 @@ func (r Reason) Change() string {
 	case SilentScheduler:
 		return "that scheduler going on, or its end: another one takes over then"
 	case AwaitsHost:
+		if r.Run == "" {
+			return fmt.Sprintf("%s or %s of %s, or the end of its deployment", hostFinished, hostFailed, r.By)
+		}
 		return "the end of that run"
 	case OtherInventory:
 		return "a scheduler with that inventory (--inventory), deployster pipeline apply from here, which binds the pipeline to this one, or the same name: in both"

@@ -498,22 +498,3 @@ func (w *world) judge() {
 	}
 	_ = w.propose(Approve{Revision: revision, Stage: stage})
 }
-
-// release registers another revision, unless there are three.
-func (w *world) release(registered int) {
-	if registered >= 3 {
-		return
-	}
-	id := w.id()
-	if err := w.propose(Release{Fix: w.n(3, "fix") == 0, Revision: fmt.Sprintf("r%d", registered+1), Carries: w.files(w.state.Definition(), id), ID: id}); err != nil {
-		w.Fatal(err)
-	}
-}
-
-func (w *world) end(s Step) {
-	if s.Work() && w.n(6, "fails") == 0 {
-		w.append(s.Failed("exit code 3", ""))
-		return
-	}
-	w.complete(s)
-}

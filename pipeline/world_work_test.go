@@ -1,6 +1,9 @@
 package pipeline
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // begin lets a step take longer.
 func (w *world) begin(s Step) {
@@ -57,4 +60,23 @@ func (w *world) mine(o Work) bool {
 	return slices.ContainsFunc(w.running, func(s Step) bool {
 		return s.Deployment == o.Deployment && s.Target == o.Target && s.Event == o.Event
 	})
+}
+
+// release registers another revision, unless there are three.
+func (w *world) release(registered int) {
+	if registered >= 3 {
+		return
+	}
+	id := w.id()
+	if err := w.propose(Release{Fix: w.n(3, "fix") == 0, Revision: fmt.Sprintf("r%d", registered+1), Carries: w.files(w.state.Definition(), id), ID: id}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) end(s Step) {
+	if s.Work() && w.n(6, "fails") == 0 {
+		w.append(s.Failed("exit code 3", ""))
+		return
+	}
+	w.complete(s)
 }

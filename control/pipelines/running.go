@@ -23,6 +23,7 @@ const (
 // running is the work of a step that this scheduler has begun.
 type running struct {
 	work    *reconcile.Work[stepKey]
+	freed   bool
 	stopped atomic.Pointer[time.Time] // when its timeout did that; nil is not
 	ended   time.Time                 // when its deployment was first seen to have ended
 }
@@ -74,12 +75,14 @@ func (s *Scheduler) freeStuck() {
 	for key, r := range s.running {
 		switch stopped := r.stopped.Load(); {
 		case stopped != nil && now.Sub(*stopped) > timeoutGrace:
+			r.freed = true
 			s.loop.Free(r.work)
 		case s.inProgress(key):
 			r.ended = time.Time{}
 		case r.ended.IsZero():
 			r.ended = now
 		case now.Sub(r.ended) > endedGrace:
+			r.freed = true
 			s.loop.Free(r.work)
 		}
 	}
@@ -103,6 +106,7 @@ func (s *Scheduler) work(at reconcile.Slot[stepKey], step pipeline.Step, state *
 		},
 		Result: func(err error, _ int) (events []deploylog.Event, again bool) { // failures are counted from the log
 			delete(s.running, at.Key)
+			s.ceases(at.Key)
 			failures := step.Tries.Failed + 1
 			switch {
 			case err == nil:

@@ -67,6 +67,9 @@ type Scheduler struct {
 	inventory *string                      // what it is known as; nil is not known yet
 	beginning map[string][]pipeline.Step   // by the ID of the event that records it
 	running   map[stepKey]*running
+	holding   map[string]map[holder]bool // slots of hosts, by pipeline
+	leaving   map[holder]bool            // of those, what is free when its work ends
+	moved     map[string]bool            // pipelines of which others may hold slots now
 }
 
 // selection is what the host groups of a pipeline select.
@@ -82,6 +85,7 @@ func NewScheduler(o Options) *Scheduler {
 	s := &Scheduler{
 		Options: o, pipelines: New(o.Log, o.Now), hosts: map[string]selection{}, noticed: map[string]string{},
 		beginning: map[string][]pipeline.Step{}, running: map[stepKey]*running{},
+		holding: map[string]map[holder]bool{}, leaving: map[holder]bool{}, moved: map[string]bool{},
 	}
 	s.loop = reconcile.New(reconcile.Setup[*pipeline.State, stepKey]{
 		Options: o.Options, Fold: s.pipelines.Fold, Tenant: s, Observer: s,
@@ -119,16 +123,21 @@ func (s *Scheduler) refresh() {
 }
 
 // Acquired implements reconcile.Tenant.
-func (s *Scheduler) Acquired(name string) { s.stale.Add(name) }
+func (s *Scheduler) Acquired(name string) {
+	s.stale.Add(name)
+	s.reclaim(name)
+}
 
 // Released implements reconcile.Tenant.
 func (s *Scheduler) Released(name string) {
 	delete(s.hosts, name)
 	delete(s.noticed, name)
+	s.reclaim(name)
 }
 
 // Received implements reconcile.Tenant.
-func (s *Scheduler) Received(_ string, e deploylog.Event) (more bool) {
+func (s *Scheduler) Received(name string, e deploylog.Event) (more bool) {
+	s.noticeHolding(name, e)
 	return e.Name != pipeline.EventStepsBegun
 }
 
@@ -140,6 +149,11 @@ func (s *Scheduler) Tick() {
 	}
 	s.loop.Forget(func(key stepKey, _ int) bool { return !s.underway(key) })
 	s.freeStuck()
+	for name := range s.holding {
+		if s.loop.LeftOut(name) {
+			s.reclaim(name)
+		}
+	}
 }
 
 // Observe implements reconcile.Tenant: it selects the hosts of the pipelines.
@@ -184,6 +198,10 @@ func (s *Scheduler) Decide(name string, state *pipeline.State, d *reconcile.Deci
 		d.Add(events)
 		return
 	}
+	if s.moved[name] {
+		delete(s.moved, name)
+		s.reclaim(name)
+	}
 	d.WakeAt(state.Rests(d.Now))
 	d.WakeAt(state.Deadline(d.Now))
 	var begin []*reconcile.Work[stepKey]
@@ -193,8 +211,15 @@ func (s *Scheduler) Decide(name string, state *pipeline.State, d *reconcile.Deci
 			slot := reconcile.Slot[stepKey]{ // one that only waits for an environment takes none of the loop's slots
 				Key: stepKey{step.Deployment, step.Target, step.Event}, Host: step.Host, Unslotted: step.Environment != "", Attempt: step.Attempt,
 			}
+			h := holder{step.Deployment, step.Target}
+			if step.Host != "" {
+				slot.Holder = h.key()
+			}
 			if d.Can(slot) {
 				begin, steps = append(begin, d.Begin(s.work(slot, step, state))), append(steps, step)
+				if step.Host != "" {
+					s.hold(name, h)
+				}
 			} else if d.Enough() {
 				break
 			}

@@ -89,6 +89,17 @@ type Slot[K comparable] struct {
 	Host      string // where it needs a slot; "" is nowhere
 	Unslotted bool   // it needs none of the loop's slots, for it only waits
 	Attempt   int    // failures count for one attempt
+
+	// Holder is who holds the slot of the host, from its first work there until Release: all
+	// of its work there takes one slot, also between two works. The zero value is nobody:
+	// the slot is free again when the work ends.
+	Holder K
+}
+
+// held reports whether somebody holds the slot of the host.
+func (s *Slot[K]) held() bool {
+	var nobody K
+	return s.Holder != nobody
 }
 
 // slots are what work needs to begin: one of the loop's, and one of its host.
@@ -96,9 +107,10 @@ type Slot[K comparable] struct {
 type slots[K comparable] struct {
 	free   int
 	onHost func(host string) int
-	busy   map[string]int // work by host
-	of     map[string]int // and by entity
-	keys   map[K]bool     // what is worked on
+	busy   map[string]int        // work by host, but for that of holders
+	held   map[string]map[K]bool // holders by host
+	of     map[string]int        // and by entity
+	keys   map[K]bool            // what is worked on
 
 	line  OrderedSet[string]             // entities that wait for a slot of the loop
 	lines map[string]*OrderedSet[string] // and for one of a host
@@ -107,7 +119,7 @@ type slots[K comparable] struct {
 
 func newSlots[K comparable](free int, onHost func(string) int) slots[K] {
 	return slots[K]{
-		free: free, onHost: onHost, busy: map[string]int{}, of: map[string]int{}, keys: map[K]bool{},
+		free: free, onHost: onHost, busy: map[string]int{}, held: map[string]map[K]bool{}, of: map[string]int{}, keys: map[K]bool{},
 		lines: map[string]*OrderedSet[string]{}, freed: map[string]bool{},
 	}
 }
@@ -121,7 +133,7 @@ func (s *slots[K]) can(entity string, w Slot[K]) bool {
 	case s.free <= 0 && !w.Unslotted:
 		s.line.Add(entity)
 		return false
-	case w.Host != "" && s.busy[w.Host] >= s.onHost(w.Host):
+	case w.Host != "" && !s.held[w.Host][w.Holder] && s.taken(w.Host) >= s.onHost(w.Host):
 		line := s.lines[w.Host]
 		if line == nil {
 			line = &OrderedSet[string]{}
@@ -136,11 +148,34 @@ func (s *slots[K]) can(entity string, w Slot[K]) bool {
 func (s *slots[K]) begin(w *Work[K]) {
 	s.keys[w.Key] = true
 	s.of[w.Entity]++
-	if w.Host != "" {
+	switch {
+	case w.held():
+		s.hold(w.Host, w.Holder)
+	case w.Host != "":
 		s.busy[w.Host]++
 	}
 	if !w.Unslotted {
 		s.free--
+	}
+}
+
+// taken is how many slots of a host are.
+func (s *slots[K]) taken(host string) int { return s.busy[host] + len(s.held[host]) }
+
+func (s *slots[K]) hold(host string, holder K) {
+	if s.held[host] == nil {
+		s.held[host] = map[K]bool{}
+	}
+	s.held[host][holder] = true
+}
+
+// release gives back the slot of a host that somebody holds.
+func (s *slots[K]) release(host string, holder K) {
+	if delete(s.held[host], holder); len(s.held[host]) == 0 {
+		delete(s.held, host)
+	}
+	if s.lines[host] != nil {
+		s.freed[host] = true
 	}
 }
 
@@ -158,8 +193,10 @@ func (s *slots[K]) giveBack(w *Work[K]) {
 		return
 	}
 	w.freed = true
-	if s.busy[w.Host]--; s.busy[w.Host] <= 0 {
-		delete(s.busy, w.Host)
+	if !w.held() {
+		if s.busy[w.Host]--; s.busy[w.Host] <= 0 {
+			delete(s.busy, w.Host)
+		}
 	}
 	if !w.Unslotted {
 		s.free++
@@ -180,7 +217,7 @@ func (s *slots[K]) next() (names []string) {
 	}
 	names = s.line.First(s.free)
 	for host := range s.freed {
-		line, n := s.lines[host], max(0, s.onHost(host)-s.busy[host])
+		line, n := s.lines[host], max(0, s.onHost(host)-s.taken(host))
 		if names = append(names, line.First(n)...); line.Len() == 0 {
 			delete(s.lines, host)
 		}

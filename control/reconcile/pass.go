@@ -136,6 +136,7 @@ func (l *Loop[S, K]) decide(ctx context.Context) (begin []*Work[K], err error) {
 		refused[t.Entity] = true
 		for _, w := range t.works {
 			l.slots.end(w)
+			l.slots.release(w.Host, w.Holder)
 		}
 	}
 	for _, t := range all {

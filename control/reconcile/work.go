@@ -79,9 +79,17 @@ func (l *Loop[S, K]) ended(ctx context.Context, w *Work[K]) {
 func (l *Loop[S, K]) Free(w *Work[K]) {
 	if !w.freed {
 		l.slots.giveBack(w)
+		l.slots.release(w.Host, w.Holder)
 		l.queue.Add(w.Entity)
 	}
 }
+
+// Hold has somebody hold a slot of a host, as if work of theirs had begun, and Release gives
+// it back.
+func (l *Loop[S, K]) Hold(host string, holder K) { l.slots.hold(host, holder) }
+
+// Release gives a slot of a host back that somebody holds.
+func (l *Loop[S, K]) Release(host string, holder K) { l.slots.release(host, holder) }
 
 // settle records how work ended. These are facts, whatever became of their entities
 // and of this loop; so the decide lock is not needed, and others may take it.

@@ -251,6 +251,7 @@ func (p *Pipelines) Explain(t deploylog.Target, hosts pipelines.Hosts, present b
 	case present:
 		scheduler = p.Silent(name)
 	}
+	holders := p.holders()
 	all, err := reconcile.Get(p.Fold, name, func(s *pipeline.State) []pipeline.Reason {
 		all, d := append([]pipeline.Reason{}, s.Explain(t)...), s.Definition()
 		if d == nil {
@@ -260,7 +261,7 @@ func (p *Pipelines) Explain(t deploylog.Target, hosts pipelines.Hosts, present b
 		foreign := s.OtherThan(hosts.Identity())
 		for i := range all {
 			if r := &all[i]; r.Code == pipeline.Ready || r.Code == pipeline.AwaitsRetry {
-				p.explainReady(r, hosts, idle)
+				p.explainReady(r, hosts, idle, holders)
 				explainDeploying(r, d, idle)
 				explainScheduler(r, scheduler)
 				if r.Code == pipeline.NoScheduler && foreign != nil {
@@ -296,7 +297,7 @@ func (p *Pipelines) Elsewhere(name, inventory string) (why *pipeline.Reason) {
 }
 
 // explainReady finds out who works on an entry, or what that waits for.
-func (p *Pipelines) explainReady(r *pipeline.Reason, hosts pipelines.Hosts, idle bool) {
+func (p *Pipelines) explainReady(r *pipeline.Reason, hosts pipelines.Hosts, idle bool, holders map[string][]pipeline.Holder) {
 	entry := step{r.Deployment, r.Target, r.Event}
 	if by := p.working(func(s step) bool { return s == entry }); len(by) > 0 {
 		r.Code, r.Run, r.Seq, r.Since = pipeline.InRun, by[0].run, by[0].seq, by[0].at
@@ -331,7 +332,24 @@ func (p *Pipelines) explainReady(r *pipeline.Reason, hosts pipelines.Hosts, idle
 	busy := p.working(func(s step) bool { return s.onHostOf(r.Target) })
 	if len(busy) > 0 && len(busy) >= hosts.Slots(host) {
 		r.Code, r.ByEvent, r.By, r.Run, r.Seq = pipeline.AwaitsHost, busy[0].event, busy[0].target, busy[0].run, busy[0].seq
+		return
 	}
+	held := holders[host]
+	own := slices.ContainsFunc(held, func(h pipeline.Holder) bool { return h.Deployment == r.Deployment && h.Target == r.Target })
+	if len(held) > 0 && !own && len(held) >= hosts.Slots(host) {
+		r.Code, r.ByEvent, r.By, r.Holder, r.Run, r.Seq = pipeline.AwaitsHost, held[0].Event, held[0].Target, held[0].Revision, "", 0
+	}
+}
+
+// holders are the deployments of all pipelines that keep slots of hosts, by host.
+func (p *Pipelines) holders() map[string][]pipeline.Holder {
+	all := map[string][]pipeline.Holder{}
+	for _, s := range p.All() {
+		for _, h := range s.Holding() {
+			all[h.Host] = append(all[h.Host], h)
+		}
+	}
+	return all
 }
 
 // explainScheduler names a scheduler that is to do a step and does nothing, or those that

@@ -262,6 +262,31 @@ func TestAStepWhoseEngineDoesNotAnswerIsExplainedBySinceWhen(t *testing.T) {
 	}
 }
 
+func TestAHostThatAnotherPipelineHoldsIsExplained(t *testing.T) {
+	var lines []string
+	for _, name := range []string{"api", "web"} {
+		lines = append(lines,
+			fmt.Sprintf(`x%[1]s pipeline/%[1]s pipeline-defined {"definition":{"pipeline":%[1]q,"stages":[{"name":"all","deploy":{"host_groups":[{"name":"g","hosts":"name exists"}],"steps":[{"event":"host-copied","manifest":"c.yaml"},{"event":"host-deployed","manifest":"d.yaml"}]}}]}}`, name),
+			fmt.Sprintf(`m%[1]s host-group/%[1]s/g host-group-members-changed {"hosts":["one"]}`, name),
+			fmt.Sprintf("d%[1]s pipeline/%[1]s pipeline-started", name), fmt.Sprintf("d%[1]s stage/%[1]s/all stage-started", name),
+			fmt.Sprintf("d%[1]s host-group/%[1]s/g host-group-started", name), fmt.Sprintf("d%[1]s host/%[1]s/g/one host-started", name))
+	}
+	log := logOf(t, append(lines, "dweb host/web/g/one host-copied")...)
+	unlock, err := log.TryLock("pipeline/api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	p := NewPipelines(log, time.Now)
+	if err := p.Follow(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	all, err := p.Explain("host/api/g/one", work.NewHosts(""), true)
+	if err != nil || len(all) == 0 || all[0].Code != pipeline.AwaitsHost || !strings.Contains(all[0].Message(), "has begun its steps as host/web/g/one, and host-deployed comes next there") {
+		t.Errorf("explained with %+v, %v", all, err)
+	}
+}
+
 func TestWhoDidWhat(t *testing.T) {
 	log := logOf(t,
 		`r1 run/web.yaml run-started {"details":{"user":"ada","command":"apply"}}`,

@@ -1,0 +1,137 @@
+package pipelines_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
+)
+
+// twoOnHosts defines pipelines p and q, both of which deploy with three steps to hosts that
+// are the same machines, and releases revision 1 of p.
+func (p *plant) twoOnHosts(retries int, hosts ...string) {
+	p.Helper()
+	p.members = map[string][]string{"g": hosts, "gq": hosts}
+	s := steps("host-1", "host-2", "host-3")
+	for i := range s {
+		s[i].Retries = retries
+	}
+	p.define(deployTo("all", "g", s))
+	q := &definition.Definition{Name: "q", Stages: []definition.Stage{deployTo("all", "gq", s)}}
+	p.doQ(pipeline.Define{Definition: q, ID: p.id()})
+	p.release("1")
+}
+
+func (p *plant) doQ(c pipeline.Command) {
+	p.Helper()
+	if _, err := p.pipelines.Command(p.Context(), "q", c); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// inOrder is what was begun, in order.
+func (p *plant) inOrder() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.begun)
+}
+
+// wantInARow holds that on each host the steps of a revision come one after the other.
+func (p *plant) wantInARow(hosts ...string) {
+	p.Helper()
+	for _, host := range hosts {
+		var revisions []string
+		for _, line := range p.inOrder() {
+			if revision, on := strings.Fields(line)[0], strings.HasSuffix(line, " "+host); on {
+				revisions = append(revisions, revision)
+			}
+		}
+		if runs := slices.Compact(slices.Clone(revisions)); len(runs) != 2 || len(revisions) < 6 {
+			p.Errorf("on host %s the steps are of revisions %q", host, revisions)
+		}
+	}
+}
+
+func TestTheStepsOfAPipelineOnAHostComeInARow(t *testing.T) {
+	for _, parallelism := range []int{1, 2, 10} {
+		t.Run(fmt.Sprint(parallelism, " at once"), func(t *testing.T) {
+			inPlant(t, func(p *plant) {
+				p.twoOnHosts(20, "a", "b", "c")
+				p.doQ(pipeline.Release{Revision: "1q", ID: p.id()})
+				p.options.Parallelism = parallelism
+				random := rand.New(rand.NewPCG(1, uint64(parallelism)))
+				p.work = func(pipeline.Step) error {
+					p.mu.Lock()
+					takes, fails := random.IntN(1000), random.IntN(4) == 0
+					p.mu.Unlock()
+					<-time.After(time.Duration(takes) * time.Millisecond)
+					if fails {
+						return errors.New("no")
+					}
+					return nil
+				}
+				p.untilIdle()
+				p.wantInARow("a", "b", "c")
+				p.wantFinished("1")
+				p.wantFinished("1q")
+			})
+		})
+	}
+}
+
+func TestWhatRestsHoldsItsHostUntilItsDeploymentEnds(t *testing.T) {
+	for name, end := range map[string]func(p *plant){
+		"cancelled":           func(p *plant) { p.do(pipeline.Cancel{Revision: "1"}) },
+		"the pipeline pauses": func(p *plant) { p.do(pipeline.PausePipeline{ID: p.id()}) },
+		"its hosts are gone":  func(p *plant) { p.inventory(nil, "g"); wait(2 * time.Second) },
+		"deleted":             func(p *plant) { p.do(pipeline.Delete{ID: p.id(), Cancel: true}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPlant(t, func(p *plant) {
+				p.twoOnHosts(100, "a")
+				p.work = func(s pipeline.Step) error {
+					if s.Revision == "1" && s.Event == "host-2" {
+						return errors.New("no")
+					}
+					return nil
+				}
+				r := p.start()
+				p.doQ(pipeline.Release{Revision: "1q", ID: p.id()})
+				wait(10 * time.Minute)
+				if begun := p.hasBegun(); slices.Contains(begun, "1q host-1 a") {
+					t.Errorf("begun are %q", begun)
+				}
+				end(p)
+				wait(time.Minute)
+				p.wantFinished("1q")
+				r.end()
+			})
+		})
+	}
+}
+
+func TestWhoTakesOverLeavesAHostToThePipelineThatHasBegunThere(t *testing.T) {
+	inPlant(t, func(p *plant) {
+		p.twoOnHosts(3, "a")
+		p.doQ(pipeline.Release{Revision: "1q", ID: p.id()})
+		began := make(chan struct{}, 100)
+		p.work = func(pipeline.Step) error { began <- struct{}{}; <-time.After(time.Second); return nil }
+		for range 6 { // each is killed in the midst of a step
+			r := p.start()
+			<-began
+			wait(1500 * time.Millisecond)
+			r.kill()
+			<-r.ended
+		}
+		p.untilIdle()
+		p.wantInARow("a")
+		p.wantFinished("1")
+		p.wantFinished("1q")
+	})
+}
