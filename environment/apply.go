@@ -17,6 +17,7 @@ func (s *State) Apply(e deploylog.Event) {
 		s.boundBake(e.CreatedAt)
 		s.head = e.Seq
 		s.applyEnvironment(e)
+		s.loseStep(e)
 		return
 	}
 	if name, revision, host, ok := taskOf(e.Target); ok && name == s.name {
@@ -27,6 +28,7 @@ func (s *State) Apply(e deploylog.Event) {
 			s.applyToOrphan(e)
 		case revision <= len(s.revisions):
 			s.applyTask(e, revision, host)
+			s.loseStep(e)
 		}
 	}
 }
@@ -71,6 +73,9 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 		return
 	case EventHostsHeld:
 		s.applyHostsHeld(e, p)
+		return
+	case EventStepReached, EventPromoted:
+		s.applyStep(e, p)
 		return
 	case EventHostsZoned:
 		s.applyZones(e, p)
@@ -127,8 +132,11 @@ func (s *State) applyStarted(e deploylog.Event, p payload) {
 		s.only[name] = true
 	}
 	s.endBake()
+	if s.wave = (wave{}); p.Kind == ByRollback {
+		s.active.Configuration.Steps = nil
+	}
 	for _, h := range s.hosts {
-		h.started = false
+		h.started, h.replaced = false, false
 		h.setAbsent(false)
 		h.spared = false
 	}
@@ -272,6 +280,9 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 			return
 		}
 		t := h.find(revision)
+		if e.Deployment == s.active.ID && e.Name == EventTaskTerminating && h.replaces(t) {
+			h.replaced = true
+		}
 		if e.Name == EventTaskStarted {
 			t = h.add(revision)
 		}
@@ -294,10 +305,15 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 		}
 	})
 	if progress {
-		s.lastProgress = e.CreatedAt
-		if s.active.Status == DeploymentStuck && !s.halted() {
-			s.active.Status, s.active.Since, s.active.Code, s.active.Cause = DeploymentRunning, e.Seq, "", ""
-		}
+		s.progressed(e)
+	}
+}
+
+// progressed folds in that the active deployment has come further.
+func (s *State) progressed(e deploylog.Event) {
+	s.lastProgress = e.CreatedAt
+	if s.active.Status == DeploymentStuck && !s.halted() {
+		s.active.Status, s.active.Since, s.active.Code, s.active.Cause = DeploymentRunning, e.Seq, "", ""
 	}
 }
 

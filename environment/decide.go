@@ -54,6 +54,7 @@ func (s *State) yieldWork(can Can, yield func(Step) bool) {
 				continue
 			}
 			room--
+			turn.took(h)
 			if disrupts {
 				disrupted++
 			}

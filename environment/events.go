@@ -22,8 +22,10 @@ const (
 	EventPaused                = "environment-paused"
 	EventResumed               = "environment-resumed"
 	EventHostsChanged          = "environment-hosts-changed"
-	EventHostsHeld             = "environment-hosts-held"  // too many would leave at once; see SetHosts
-	EventHostsZoned            = "environment-hosts-zoned" // by the attribute that orders them
+	EventHostsHeld             = "environment-hosts-held"   // too many would leave at once; see SetHosts
+	EventStepReached           = "environment-step-reached" // its hosts are healthy
+	EventPromoted              = "environment-promoted"     // to the next step
+	EventHostsZoned            = "environment-hosts-zoned"  // by the attribute that orders them
 	EventHostsCordoned         = "environment-hosts-cordoned"
 	EventHostsUncordoned       = "environment-hosts-uncordoned"
 	EventDeleted               = "environment-deleted"
@@ -45,7 +47,7 @@ const (
 // EventNames are the names of all events of environments and their tasks.
 func EventNames() []string {
 	return []string{
-		EventCreated, EventUpdated, EventStarted, EventFinished, EventFailed, EventStuck, EventBakeFailed, EventPaused, EventResumed, EventHostsChanged, EventHostsHeld, EventHostsZoned, EventHostsCordoned, EventHostsUncordoned, EventDeleted,
+		EventCreated, EventUpdated, EventStarted, EventFinished, EventFailed, EventStuck, EventBakeFailed, EventPaused, EventResumed, EventHostsChanged, EventHostsHeld, EventStepReached, EventPromoted, EventHostsZoned, EventHostsCordoned, EventHostsUncordoned, EventDeleted,
 		EventTaskStarted, EventTaskLaunched, EventTaskFinished, EventTaskFailed, EventTaskDeadlinePassed, EventTaskDied, EventTaskLost, EventTaskDrifted,
 		EventTaskRecovered, EventTaskAdopted, EventTaskTerminating, EventTaskTerminated, EventTaskTerminationFailed,
 	}
@@ -130,12 +132,13 @@ type payload struct {
 	Joined     []string               `json:"joined,omitempty"`
 	Left       []string               `json:"left,omitempty"`
 	Lost       []string               `json:"lost,omitempty"`
-	More       bool                   `json:"more,omitempty"`      // the next event lists more hosts
-	OrderBy    string                 `json:"order_by,omitempty"`  // the attribute that zones are of
-	Zones      map[string][]string    `json:"zones,omitempty"`     // hosts, by zone; "" is none
-	Held       string                 `json:"held,omitempty"`      // SHA-256 of the names of the hosts that would leave
-	Kept       []string               `json:"kept,omitempty"`      // of these, those whose tasks a rollback leaves alone
-	Inventory  string                 `json:"inventory,omitempty"` // that the query of a definition is over
+	More       bool                   `json:"more,omitempty"`        // the next event lists more hosts
+	OrderBy    string                 `json:"order_by,omitempty"`    // the attribute that zones are of
+	Zones      map[string][]string    `json:"zones,omitempty"`       // hosts, by zone; "" is none
+	Held       string                 `json:"held,omitempty"`        // SHA-256 of the names of the hosts that would leave
+	Kept       []string               `json:"kept,omitempty"`        // of these, those whose tasks a rollback leaves alone
+	Inventory  string                 `json:"inventory,omitempty"`   // that the query of a definition is over
+	StepNumber int                    `json:"step_number,omitempty"` // of a deployment, from 1
 	By         string                 `json:"by,omitempty"`
 	Reason     string                 `json:"reason,omitempty"`
 	Step       string                 `json:"step,omitempty"`

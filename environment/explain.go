@@ -89,6 +89,9 @@ func (s *State) deploymentReasons() (all []Reason) {
 		d.cause = f.BakeFailed
 		all = append(all, d.explain(FailedInBake, s.target))
 	}
+	if s.waves() && s.wave.seq > 0 {
+		add(AwaitsPromotion, s.wave.seq)
+	}
 	if f.Status == DeploymentStuck {
 		add(IsStuck, f.Since)
 	}

@@ -16,6 +16,7 @@ type host struct {
 	spared         bool   // a rollback leaves its tasks alone until somebody confirms that it leaves
 	baked          bool   // it failed in the bake of the active deployment
 	started        bool   // the active deployment started a task of its revision on it
+	replaced       bool   // it began to take away a task that may be of use
 	deadlinePassed string // deployment whose healthy deadline its task missed
 	tasks          []*task
 	attempts       attemptCounts
@@ -88,6 +89,8 @@ type hostStatus struct {
 	failed    bool // it counts against max_failed
 	exhausted bool // it is not settled, and has had its chance
 	tried     bool // nor is it, and it was tried or cannot be seen
+	begun     bool // it has the new task, or the deployment takes the old one away; see wave
+	begins    bool // its next step does that
 	inFlight  bool // the next step was begun and has no result
 	retrying  bool // it waits for a retry that may well succeed
 	overdue   bool // its healthy deadline has passed, which is not recorded
@@ -128,6 +131,7 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 			st.retrying = st.kind == Confirm || task.failures < maxRetries
 		}
 	}
+	s.countBegun(h, &st, current, task)
 	s.judge(h, &st, current, task)
 	next = s.watchDeadline(h, &st, current, now, next)
 	return st, next

@@ -53,6 +53,8 @@ func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 		return s.setHosts(c), nil
 	case ConfirmHosts:
 		return s.confirm(c)
+	case Promote:
+		return s.promote(c)
 	case CordonHosts:
 		return s.cordonHosts(c)
 	case UncordonHosts:

@@ -22,6 +22,7 @@ const (
 	Paused             ReasonCode = "paused"
 	HostsUnknown       ReasonCode = "hosts-unknown"
 	NoHosts            ReasonCode = "no-hosts"
+	AwaitsPromotion    ReasonCode = "awaits-promotion"    // after a step
 	AwaitsConfirmation ReasonCode = "awaits-confirmation" // too many hosts would leave at once
 	NoController       ReasonCode = "no-controller"
 	SilentController   ReasonCode = "controller-silent" // it holds the environment and does nothing
@@ -42,6 +43,7 @@ const (
 	HostLost      ReasonCode = "host-lost"
 	TooManyFailed ReasonCode = "too-many-failed" // also of a deployment that is stuck
 	MinHealthy    ReasonCode = "min-healthy"
+	AwaitsStep    ReasonCode = "awaits-step" // the deployment is at a step with fewer hosts
 	AwaitsZone    ReasonCode = "awaits-zone" // hosts of another zone are replaced first
 	Cordoned      ReasonCode = "cordoned"    // its host is
 	MaxOver       ReasonCode = "max-over"
@@ -81,6 +83,7 @@ type details struct {
 	host        string // that is cordoned
 	zone        string // whose hosts are replaced
 	zoned       bool   // the zones are known
+	step        *StepInfo
 	query       string
 	revision    int
 	deleting    bool
@@ -147,6 +150,11 @@ func (d details) text(code ReasonCode) (message, change string) {
 			d.healthy, phrase.Count(d.desired, "host"), d.minimum, d.config.MinimumSetting()), d.lowerMinimum()
 	case MaxOver:
 		return waiting + fmt.Sprintf("the number of hosts with two tasks is %d, and %s", d.double, d.config.SurgeSetting()), "an old task being terminated"
+	case AwaitsStep:
+		message, change = d.step.text(d.environment)
+		return waiting + message, change
+	case AwaitsPromotion:
+		return d.step.text(d.environment)
 	case AwaitsZone:
 		return d.awaitsZone(waiting)
 	case Cordoned:
@@ -257,6 +265,7 @@ func (s *State) details() details {
 		d.config, d.deleting, d.back = *s.configuration(), f.Kind == ByDelete, s.RollbackCommand()
 		d.tolerates = f.Tolerates
 		turn := s.turn()
+		d.step = s.stepInfo()
 		d.zone, d.zoned = turn.zone, turn.known
 		d.failed, d.healthy, d.desired, d.double, d.minimum = s.total.failed, s.total.serving, s.total.desired, s.total.double, s.minimum()
 	}

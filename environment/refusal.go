@@ -34,6 +34,8 @@ const (
 	NotFinished         refusal.Code = "not-finished"       // a deployment
 	UnknownHost         refusal.Code = "unknown-host"
 	HostCordoned        refusal.Code = "host-cordoned"
+	NothingToPromote    refusal.Code = "nothing-to-promote"
+	StepNotDone         refusal.Code = "step-not-done"
 	NoHostNamed         refusal.Code = "no-host-named"
 	OtherInventory      refusal.Code = "other-inventory" // than the one that the environment is bound to
 	UnknownCommand      refusal.Code = "unknown-command"

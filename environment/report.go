@@ -103,6 +103,7 @@ type Report struct {
 	Pause       *PauseInfo  `json:"pause,omitempty"`
 	Held        *HeldInfo   `json:"held,omitempty"`             // it keeps hosts that its query no longer selects
 	Cordoned    []Cordon    `json:"cordoned,omitempty"`         // hosts, by name
+	Step        *StepInfo   `json:"step,omitempty"`             // of a deployment in steps
 	Deadline    time.Time   `json:"progress_deadline,omitzero"` // of a running deployment
 	Exceptions  []string    `json:"exceptions,omitempty"`       // hosts that are not as they should be, of a deployment that has finished; they are tried again
 	Baking      bool        `json:"baking,omitempty"`           // what dies still counts for the deployment, which has finished

@@ -13,7 +13,7 @@ import (
 // What people read of a reason is said here once; other tests want codes.
 func TestTheSentencesOfReasons(t *testing.T) {
 	d := details{
-		environment: "shop/prod", seq: 7, cause: "port is taken", by: "ann", reason: "a mistake", host: "web7", zone: "eu-1", zoned: true, query: "attribute:stack == prod", revision: 3,
+		environment: "shop/prod", seq: 7, cause: "port is taken", by: "ann", reason: "a mistake", host: "web7", step: &StepInfo{Number: 1, Of: 3, Hosts: 2, Begun: 2, Seq: 8, Until: time.Date(2017, 9, 6, 11, 57, 23, 0, time.UTC)}, zone: "eu-1", zoned: true, query: "attribute:stack == prod", revision: 3,
 		awaited: "started", attempt: 2, failures: 2, retryAt: time.Date(2017, 9, 6, 11, 47, 23, 0, time.UTC),
 		back: "deployster env rollback shop/prod", failed: 1, healthy: 4, desired: 5, double: 1, minimum: 4,
 		config: definition.Configuration{
@@ -41,6 +41,8 @@ func TestTheSentencesOfReasons(t *testing.T) {
 		MinHealthy:         {"waiting to be started: only 4 of 5 hosts are healthy, and 4 must stay healthy (min_healthy_percent 80)", "another task becoming healthy, or a deployment with a lower --min-healthy-percent"},
 		MaxOver:            {"waiting to be started: the number of hosts with two tasks is 1, and max_over is 1", "an old task being terminated"},
 		AwaitsZone:         {"waiting to be started: hosts are replaced by their zone, one after the other, and those of eu-1 are not done", "the hosts of eu-1 becoming healthy"},
+		AwaitsStep:         {"waiting to be started: step 1 of 3: 2 of 2 hosts begun, and it goes on at 11:57:23 UTC (event 8)", "that time, or deployster env promote shop/prod"},
+		AwaitsPromotion:    {"step 1 of 3: 2 of 2 hosts begun, and it goes on at 11:57:23 UTC (event 8)", "that time, or deployster env promote shop/prod"},
 		Cordoned:           {"its host is cordoned by ann (event 7): a mistake", "deployster env uncordon shop/prod web7"},
 		NoProgress:         {"no progress for 10m", "a task becoming healthy"},
 		DeadlinePassed:     {"not healthy within 5m", "the task becoming healthy"},

@@ -124,14 +124,14 @@ func (c *controller) rests() {
 		if h == nil || h.lost || !h.tasks[w.at.revision].begun() {
 			continue
 		}
-		if do := c.naive.next(h); do.revision == w.at.revision && do.kind == w.step.Kind {
+		if do := c.naive.next(h); do.revision == w.at.revision && do.kind == w.step.Kind && !c.naive.bounded(h, do) {
 			c.fail("it is idle, and is to %s %d on %s", w.step.Kind, w.at.revision, w.at.host)
 		}
 	}
 	if !f.paused && !f.stuck {
 		waits := !c.naive.known && c.naive.kept // for somebody to confirm, and nothing is done before
 		for _, h := range c.naive.there(func(*naiveHost) bool { return !waits }) {
-			if do := c.naive.next(h); do.class == classFree && h.tasks[do.revision].failures < maxRetries {
+			if do := c.naive.next(h); do.class == classFree && h.tasks[do.revision].failures < maxRetries && (c.naive.mayBegin() > 0 || !c.naive.bounded(h, do)) {
 				c.fail("it is idle, and is to %s on %s soon", do, h.name)
 			}
 		}

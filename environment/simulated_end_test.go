@@ -49,6 +49,9 @@ func (s *simulation) unsettledHosts() (failing, waiting []string, problem string
 			}
 		case t != nil && !t.up() && t.failures >= 3 && do.revision == f.task && s.behaves(place{h.name, f.task}) == bad:
 			failing = append(failing, h.name)
+		case n.bounded(h, do) && n.mayBegin() <= 0:
+			waiting = append(waiting, h.name)
+			s.tally["waits for its step"]++
 		case n.keepsBack(h, do):
 			waiting = append(waiting, h.name)
 			s.tally["waits for its zone"]++

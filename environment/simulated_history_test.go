@@ -60,10 +60,13 @@ func (n *naive) start(s *simulation, e deploylog.Event, p payload) {
 	}
 	f := &inForce{
 		id: e.Deployment, kind: p.Kind, revision: number(e), progress: e.CreatedAt, moved: true, late: map[place]bool{}, counted: map[string]bool{}, automatic: p.Automatic, tolerates: p.Tolerates,
-		seq: e.Seq, only: p.Only,
+		seq: e.Seq, only: p.Only, taken: map[string]bool{},
 		configuration: p.Change.apply(n.revisions[number(e)-1].Deployment),
 	}
 	f.task, f.clean = n.tasks[f.revision-1], p.Clean
+	if p.Kind == ByRollback {
+		f.configuration.Steps = nil
+	}
 	n.bearsWith(s, p)
 	if n.force = f; p.Kind == ByDelete {
 		f.revision, f.task = 0, 0 // of which no host is to have a task
@@ -166,6 +169,8 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 		f.paused = true
 	case EventResumed:
 		f.paused, f.progress, f.resumed = false, e.CreatedAt, e.CreatedAt
+	case EventStepReached, EventPromoted:
+		n.noteStep(s, e, p)
 	case EventHostsZoned:
 		n.noteZones(s, p)
 	case EventHostsHeld, EventHostsChanged:
@@ -354,6 +359,7 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 	if e.Name == EventTaskStarted {
 		t.of = f.revision
 	}
+	n.noteTaken(e, h, t)
 	if t.note(e); h.lost && t.up() {
 		t.status = TaskLost
 	}

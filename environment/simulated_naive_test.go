@@ -32,6 +32,9 @@ type naive struct {
 
 // inForce is a deployment.
 type inForce struct {
+	step                           int             // steps that are over
+	stepAt                         time.Time       // when the present one was done; zero while it is not
+	taken                          map[string]bool // hosts of which it took a task away
 	seq                            int64
 	only                           []string // hosts that are restarted; nil is all
 	id                             string
@@ -414,6 +417,12 @@ func (n *naive) due(now time.Time, seen bool) string {
 	if n.breaksBake() {
 		return "a failed bake"
 	}
+	if !f.paused && !f.reached && !f.stuck && n.halted() {
+		return "being stuck"
+	}
+	if step := n.dueStep(now, seen); step != "" && !f.paused && !n.halted() {
+		return step
+	}
 	if at := n.stuckAt(); !f.paused && !f.reached && !f.stuck && (n.halted() || !at.IsZero() && !at.After(now)) {
 		return "being stuck"
 	}
@@ -425,6 +434,13 @@ func (n *naive) stuckAt() time.Time {
 	f := n.force
 	if f.reached || f.paused || f.stuck || f.waits {
 		return time.Time{}
+	}
+	if n.stepped() && !f.stepAt.IsZero() { // no time runs out while it waits
+		pause := f.configuration.Steps[f.step].Pause
+		if pause == nil {
+			return time.Time{}
+		}
+		return latest(f.progress, f.stepAt.Add(time.Duration(*pause))).Add(time.Duration(f.configuration.ProgressDeadline))
 	}
 	return f.progress.Add(time.Duration(f.configuration.ProgressDeadline))
 }

@@ -32,7 +32,9 @@ func (s *simulation) people() {
 
 func (s *simulation) act() {
 	newest := len(s.naive.revisions)
-	switch n := s.IntN(26); {
+	switch n := s.IntN(30); {
+	case n >= 26:
+		s.promote()
 	case n >= 24:
 		s.restart()
 	case n >= 20:
@@ -191,6 +193,7 @@ func (s *simulation) defined() *definition.Definition {
 	if !s.nature.deaths && d.Task.Vars["behaves"] == sickening {
 		d.Task.Vars["behaves"] = good
 	}
+	d.Deployment.Steps = s.steps()
 	if s.chance(0.3) {
 		d.Deployment.OrderBy = pick(s, "zone", "zone", "stack")
 	}

@@ -3,6 +3,7 @@ package environment
 import (
 	"fmt"
 	"github.com/deployster-go/deployster/environment/definition"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -41,13 +42,20 @@ func (n *naive) decides(s *simulation, can Can, steps []Step) {
 	if due != "" {
 		s.fail("%s is to be recorded, and it decides %s", due, texts(steps))
 	}
-	room, may := n.rooms(can), n.may(s.now, can)
+	room, may, left := n.rooms(can), n.may(s.now, can), n.mayBegin()
 	for _, step := range steps {
+		if n.bounded(n.host(step.Host), n.next(n.host(step.Host))) {
+			left--
+		}
+		if left < 0 && n.mayBegin() >= 0 {
+			s.fail("it decides on %s, which are more hosts than the step of %d has", texts(steps), n.mostBegun())
+		}
 		if !may.take(step, &room) {
 			s.fail("it decides to %s %d on %s, which may not be; what may is %v", step.Kind, step.Revision, step.Host, may)
 		}
 	}
 	for class := range classCount {
+		maps.DeleteFunc(may[class], func(host string, do todo) bool { return left <= 0 && n.bounded(n.host(host), do) })
 		if room[class] > 0 && len(may[class]) > 0 {
 			s.fail("it does not decide on what may be done of class %d: %v, but on %s", class, may[class], texts(steps))
 		}
@@ -63,7 +71,7 @@ func (n *naive) may(now time.Time, can Can) (may choices) {
 	}
 	for _, h := range n.there(func(h *naiveHost) bool { return n.known && can.Work(h.name) }) {
 		do := n.next(h)
-		if do.kind != "" && !do.from.After(now) && !n.keepsBack(h, do) && (!n.force.paused || do.kind == Confirm) {
+		if do.kind != "" && !do.from.After(now) && !n.keepsBack(h, do) && (n.mayBegin() > 0 || !n.bounded(h, do)) && (!n.force.paused || do.kind == Confirm) {
 			may[do.class][h.name] = do
 		}
 	}
@@ -116,6 +124,9 @@ func (n *naive) begins(s *simulation, step Step) {
 		}
 	}
 	n.sparesCordoned(s, step.Host, step.Kind)
+	if n.bounded(h, n.next(h)) && n.mayBegin() <= 0 {
+		s.fail("%s on %s begins, and %d hosts are begun of %d", step.Kind, h.name, len(n.begun()), n.mostBegun())
+	}
 	n.keepsMinimum(s, step)
 	n.keepsUnchanged(s, step)
 	if step.Kind == Terminate {

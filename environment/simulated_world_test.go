@@ -239,6 +239,9 @@ func (s *simulation) quieten() {
 	if s.naive.kept {
 		s.after(time.Minute, s.confirm)
 	}
+	var promote func()
+	promote = func() { s.promote(); s.after(s.between(time.Minute, 10*time.Minute), promote) }
+	s.after(time.Minute, promote)
 	if s.control == nil {
 		s.begin()
 	}
@@ -266,6 +269,7 @@ func (s *simulation) append(events []deploylog.Event) bool {
 		e.Seq, e.CreatedAt = int64(len(s.log)+1), s.now
 		s.log = append(s.log, e)
 		s.naive.note(s, e)
+		s.naive.losesStep(e)
 		s.told.Apply(e)
 		switch {
 		case e.Name == EventDeleted:

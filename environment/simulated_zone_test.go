@@ -51,7 +51,7 @@ func (n *naive) knowsZones(s *simulation) {
 func (n *naive) keepsBack(h *naiveHost, do todo) bool {
 	f := n.force
 	by := f.configuration.OrderBy
-	if by == "" || f.reached || f.kind == ByDelete || do.class != classReplace && do.class != classSurge {
+	if by == "" || f.reached || n.beginning(h) || f.kind == ByDelete || do.class != classReplace && do.class != classSurge {
 		return false
 	}
 	if n.zonedBy != by {

@@ -56,6 +56,7 @@ type State struct {
 	overdue   set
 	adoptable set
 	zones     zones
+	wave      wave
 	timers    heap.Heap[timer] // of hosts to re-evaluate, of which some may be outdated
 	total     totals
 	current   map[int]int // tasks by revision; of the active one, those that are available
@@ -108,15 +109,27 @@ func (s *State) Idle() bool {
 		return false
 	case !s.hostsKnown && s.kept != nil:
 		return true
-	case !s.finished && (s.waiting.IsZero() || s.total.unsettled == 0) || !s.hostsKnown:
+	case !s.finished && (s.waiting.IsZero() && !s.awaitsPromotion() || s.total.unsettled == 0) || !s.hostsKnown:
 		return false
 	}
 	for c := classFree; c < classCount; c++ {
-		if !s.sets[c].empty() && s.room(c) > 0 {
+		if s.room(c) > 0 && s.anyOf(c) {
 			return false
 		}
 	}
 	return s.total.retrying == 0
+}
+
+// anyOf reports whether a class has hosts but those that wait for a person to promote the
+// deployment.
+func (s *State) anyOf(c class) bool {
+	waits := s.awaitsPromotion()
+	for i := range s.sets[c].all() {
+		if !waits || !s.hosts[i].status.begins {
+			return true
+		}
+	}
+	return false
 }
 
 // Query is the query of the active revision, "" when there is none: then the

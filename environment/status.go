@@ -10,7 +10,7 @@ import (
 
 // Report returns the status of the environment.
 func (s *State) Report() Report {
-	r := Report{Environment: s.name, Event: s.head, Inventory: s.inventory, Deleted: s.deleted, Orphans: s.Orphans(), Rows: []Row{}, Hosts: []HostRow{}, Pause: s.pause, Held: s.kept, Cordoned: s.Cordons()}
+	r := Report{Environment: s.name, Event: s.head, Inventory: s.inventory, Deleted: s.deleted, Orphans: s.Orphans(), Rows: []Row{}, Hosts: []HostRow{}, Pause: s.pause, Held: s.kept, Cordoned: s.Cordons(), Step: s.stepInfo()}
 	for _, v := range s.revisions {
 		r.Rows = append(r.Rows, s.row(v))
 	}

@@ -31,6 +31,11 @@ func (s *State) Wake() time.Time {
 		return time.Time{}
 	}
 	wake := s.deadline()
+	if !wake.IsZero() && s.waves() && s.wave.seq > 0 && s.stepDone() {
+		if end, _ := s.pauseEnd(); end.After(s.clock) {
+			wake = end
+		}
+	}
 	if first, ok := s.nextTimer(); ok && (wake.IsZero() || first.at.Before(wake)) {
 		wake = first.at
 	}
@@ -47,6 +52,9 @@ func (s *State) advance(now time.Time) {
 		s.clock = now
 		if s.lastProgress.After(now) {
 			s.lastProgress = now
+		}
+		if s.wave.reached.After(now) {
+			s.wave.reached = now
 		}
 		s.refreshAll(now)
 	}
@@ -65,6 +73,13 @@ func (s *State) advance(now time.Time) {
 func (s *State) deadline() time.Time {
 	if s.active == nil || s.finished || s.pause != nil || s.active.Status == DeploymentStuck || !s.waiting.IsZero() {
 		return time.Time{}
+	}
+	if s.waves() && s.wave.seq > 0 {
+		end, ok := s.pauseEnd()
+		if !ok {
+			return time.Time{}
+		}
+		return latest(s.lastProgress, end).Add(time.Duration(s.active.Configuration.ProgressDeadline))
 	}
 	return s.lastProgress.Add(time.Duration(s.active.Configuration.ProgressDeadline))
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // totals counts the hosts by status.
-type totals struct{ desired, available, serving, double, unsettled, failed, inFlight, retrying, absent, exhausted, tried, exceptions int }
+type totals struct{ desired, available, serving, double, unsettled, failed, inFlight, retrying, absent, exhausted, tried, exceptions, begun, waiting, begunOpen, begunFailed int }
 
 // modify changes something of a host and re-evaluates it.
 func (s *State) modify(h *host, now time.Time, change func()) {
@@ -66,6 +66,10 @@ func (s *State) count(h *host, by int) {
 	one(h.status.exhausted, &s.total.exhausted)
 	one(h.status.tried, &s.total.tried)
 	one(h.status.exception(), &s.total.exceptions)
+	one(h.status.begun, &s.total.begun)
+	one(h.desired && !h.status.begun && h.cordon == nil, &s.total.waiting)
+	one(h.status.begun && !h.status.settled, &s.total.begunOpen)
+	one(h.status.begun && !h.status.settled && h.status.failed, &s.total.begunFailed)
 	one(h.status.inFlight, &s.total.inFlight)
 	one(h.status.retrying, &s.total.retrying)
 	s.zones.count(h, by)

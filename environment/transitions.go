@@ -35,14 +35,24 @@ func (s *State) transitions(now time.Time, can Can) []deploylog.Event {
 	if s.bakeBroken() {
 		return s.bakeEvents(now)
 	}
-	if s.finished || f.Status == DeploymentStuck {
+	if s.finished || f.Status == DeploymentStuck && s.halted() {
 		return nil
 	}
+	return s.progressEvents(now, can)
+}
+
+// progressEvents record that the active deployment is stuck, or at another of its steps.
+func (s *State) progressEvents(now time.Time, can Can) []deploylog.Event {
+	f, step := s.active, s.stepEvents(now, can)
 	switch deadline := s.deadline(); {
 	case f.Clean && !deadline.IsZero() && !now.Before(deadline):
 		return s.endCleaning()
 	case s.halted():
 		return s.stuckEvents(TooManyFailed, s.details().tooManyFailed(), now)
+	case len(step) > 0:
+		return step
+	case f.Status == DeploymentStuck:
+		return nil
 	case !deadline.IsZero() && !now.Before(deadline):
 		message, _ := s.details().text(NoProgress)
 		return s.stuckEvents(NoProgress, message, now)

@@ -88,6 +88,7 @@ func (w *world) explained(steps []Step) {
 	for _, s := range steps {
 		yielded[s.Host] = true
 	}
+	turn := w.state.turn()
 	for _, h := range w.state.hosts {
 		if h.lost || h.status.settled && h.status.class == classNone {
 			continue
@@ -96,7 +97,7 @@ func (w *world) explained(steps []Step) {
 		switch may := code == Ready || code == InProgress || code == AwaitsHealth; {
 		case yielded[h.name] && !may:
 			w.Errorf("a step on %s is yielded, and explained as %s", h.name, code)
-		case !yielded[h.name] && code == Ready && w.state.hostsKnown && w.state.room(h.status.class) > len(steps):
+		case !yielded[h.name] && code == Ready && w.state.hostsKnown && w.state.room(h.status.class) > len(steps) && (!turn.waves || turn.left > len(steps)):
 			w.Errorf("no step on %s is yielded, and it is explained as ready", h.name)
 		}
 	}

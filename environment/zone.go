@@ -105,7 +105,7 @@ func (s *State) zoneTurn() (zone string, ok bool) {
 
 // ordered reports whether the active deployment replaces hosts zone by zone.
 func (s *State) ordered() bool {
-	return !s.finished && s.active.Kind != ByDelete && s.active.Configuration.OrderBy != ""
+	return s.active != nil && !s.finished && s.active.Kind != ByDelete && s.active.Configuration.OrderBy != ""
 }
 
 // turn is which hosts may be replaced at one moment.
@@ -113,22 +113,37 @@ type turn struct {
 	ordered, known bool
 	zone           string
 	any            bool // zone
+	waves          bool
+	left           int // hosts that may be begun
 }
 
-func (s *State) turn() turn {
-	t := turn{ordered: s.ordered()}
+func (s *State) turn() *turn {
+	t := &turn{ordered: s.ordered()}
 	if t.ordered {
 		t.known = s.zones.by == s.active.Configuration.OrderBy
 		zone, ok := s.zoneTurn()
 		t.zone, t.any = zone, !ok
 	}
+	if t.waves = s.waves(); t.waves {
+		t.left = s.mostBegun() - s.total.begun
+	}
 	return t
 }
 
+// took takes note of a host whose next step begins.
+func (t *turn) took(h *host) {
+	if h.status.begins {
+		t.left--
+	}
+}
+
 // keeps is why a host must wait for others, "" when it need not.
-func (t turn) keeps(h *host) ReasonCode {
+func (t *turn) keeps(h *host) ReasonCode {
+	if t.waves && t.left <= 0 && h.status.begins {
+		return AwaitsStep
+	}
 	replaces := h.status.class == classReplace || h.status.class == classSurge
-	if t.ordered && replaces && (!t.known || !t.any && compareZones(h.zone, t.zone) > 0) {
+	if t.ordered && replaces && !h.status.begun && (!t.known || !t.any && compareZones(h.zone, t.zone) > 0) {
 		return AwaitsZone
 	}
 	return ""

@@ -106,10 +106,11 @@ type Configuration struct {
 	MaxOver           int            `json:"max_over"` // Surge: hosts with two tasks at once, at most
 	MaxSurge          *budget.Budget `json:"max_surge,omitempty"`
 	OrderBy           string         `json:"order_by,omitempty"` // an attribute of hosts; hosts are replaced by its values, one after the other
-	MinHealthyTime    Duration       `json:"min_healthy_time"`   // a task must stay healthy so long before it counts
-	Bake              Duration       `json:"bake,omitempty"`     // what dies so long after the end counts for the deployment
-	HealthyDeadline   Duration       `json:"healthy_deadline"`   // for one task
-	ProgressDeadline  Duration       `json:"progress_deadline"`  // for the next task
+	Steps             []Wave         `json:"steps,omitempty"`
+	MinHealthyTime    Duration       `json:"min_healthy_time"`  // a task must stay healthy so long before it counts
+	Bake              Duration       `json:"bake,omitempty"`    // what dies so long after the end counts for the deployment
+	HealthyDeadline   Duration       `json:"healthy_deadline"`  // for one task
+	ProgressDeadline  Duration       `json:"progress_deadline"` // for the next task
 	MaxFailed         *budget.Budget `json:"max_failed,omitempty"`
 	AutoRollback      bool           `json:"auto_rollback"`
 	Drift             Drift          `json:"drift"`

@@ -93,8 +93,11 @@ func (e *editor) assign(text string) {
 		e.variable(key, name, value)
 		return
 	}
-	// Quoted, every text is a text of YAML, too.
-	err := yamlfile.Read("", []byte(strconv.QuoteToASCII(value)), "", func(n *yamlfile.Node) { e.setting(key, n) })
+	text = strconv.QuoteToASCII(value) // quoted, every text is a text of YAML, too
+	if key == "deployment.steps" {
+		text = value
+	}
+	err := yamlfile.Read("", []byte(text), "a list of steps, or [] for none", func(n *yamlfile.Node) { e.setting(key, n) })
 	e.failAll(key, err)
 	if key == "task.manifest" {
 		e.definition.Task.Digest, e.definition.Task.Includes = "", nil

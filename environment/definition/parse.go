@@ -34,6 +34,7 @@ var settings = []string{
 	"deployment.max_over",
 	"deployment.max_surge",
 	"deployment.order_by",
+	"deployment.steps",
 	"deployment.min_healthy_time",
 	"deployment.bake",
 	"deployment.healthy_deadline",

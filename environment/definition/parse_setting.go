@@ -58,6 +58,8 @@ func (p *parser) setting(path string, n *yamlfile.Node) (ok bool) {
 		c.MaxUnavailable, ok = readBudget(n)
 	case "deployment.max_surge":
 		c.MaxSurge, ok = readBudget(n)
+	case "deployment.steps":
+		c.Steps, ok = readWaves(n)
 	case "deployment.order_by":
 		c.OrderBy, ok = n.Line("the name of an attribute of hosts, such as zone", maxWord)
 	case "deployment.max_over":

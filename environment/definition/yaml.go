@@ -44,6 +44,11 @@ func (d *Definition) tree() map[string]any {
 			deployment[name], _ = typed(b.String())
 		}
 	}
+	for i, w := range d.Deployment.Steps {
+		steps, _ := deployment["steps"].([]any)
+		step, _ := steps[i].(map[string]any)
+		step["hosts"], _ = typed(w.Hosts.String())
+	}
 	if d.InstanceGroup.MaxLeaving != nil {
 		group, _ := tree["instance_group"].(map[string]any)
 		group["max_leaving"], _ = typed(d.InstanceGroup.MaxLeaving.String())

@@ -97,6 +97,7 @@ func (d *document) hostsAndRemarks(r environment.Report, hosts bool) {
 	if h := r.Held; h != nil {
 		below.line(d.style.yellow("Keeps its hosts") + " since " + phrase.Moment(h.Since) + event(h.Seq) + ": " + clean(h.Reason) + ". They leave by deployster env confirm " + clean(r.Environment) + ".")
 	}
+	below.step(r)
 	below.cordons(r, hosts)
 	if c := r.Deployment; c != nil && c.Status == environment.DeploymentStuck {
 		below.line(d.style.red("Stuck") + ": " + clean(c.ID) + event(c.Since))
@@ -131,6 +132,22 @@ func (d *document) hostsAndRemarks(r environment.Report, hosts bool) {
 		d.line("")
 		d.WriteString(below.String())
 	}
+}
+
+// step writes at which step a deployment is.
+func (d *document) step(r environment.Report) {
+	s := r.Step
+	if s == nil {
+		return
+	}
+	text := fmt.Sprintf("Step %d of %d: %d of %s begun", s.Number, s.Of, s.Begun, phrase.Count(s.Hosts, "host"))
+	switch {
+	case s.Promote:
+		text += event(s.Seq) + ": it " + d.style.yellow("waits") + " for deployster env promote " + clean(r.Environment)
+	case s.Seq > 0:
+		text += event(s.Seq) + ": it goes on at " + phrase.Moment(s.Until) + ", or by deployster env promote " + clean(r.Environment)
+	}
+	d.line(text + ".")
 }
 
 // maxCordonedHosts is how many cordoned hosts are shown; --hosts shows all.
@@ -283,7 +300,7 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 		mark = d.style.red("✘")
 	case environment.EventPaused, environment.EventHostsHeld, environment.EventHostsCordoned, environment.EventTaskDeadlinePassed, environment.EventTaskLost, environment.EventTaskDrifted:
 		mark = d.style.yellow("!")
-	case environment.EventFinished, environment.EventTaskFinished, environment.EventTaskRecovered, environment.EventTaskAdopted, environment.EventTaskTerminated:
+	case environment.EventStepReached, environment.EventPromoted, environment.EventFinished, environment.EventTaskFinished, environment.EventTaskRecovered, environment.EventTaskAdopted, environment.EventTaskTerminated:
 		mark = d.style.green("✔")
 	case environment.EventTaskStarted, environment.EventTaskTerminating:
 		mark = d.style.cyan("●")

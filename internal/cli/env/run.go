@@ -189,7 +189,7 @@ func unhealthy(r environment.Report) string {
 		return "stuck: " + r.Environment
 	case d.BakeFailed != "":
 		return "failed in its bake: " + r.Environment
-	case r.Pause != nil:
+	case r.Pause != nil || r.Step != nil && r.Step.Promote:
 		return ""
 	}
 	for _, row := range r.Rows {

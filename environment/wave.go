@@ -1,0 +1,171 @@
+package environment
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/refusal"
+)
+
+// A deployment may go in steps: so many hosts get the new task, and when they are healthy
+// it waits for some time, or for a person, before it goes on. A host is begun once the
+// deployment has taken its task away or given it the new one. Rollbacks take no steps.
+
+// wave is how far a deployment is in its steps.
+type wave struct {
+	step    int // steps that are over
+	reached time.Time
+	seq     int64 // event with which the hosts of the present step were healthy; 0 while they are not
+}
+
+// Promote lets a deployment go on that waits after a step.
+type Promote struct{ By, Reason string }
+
+func (Promote) isCommand() {}
+
+// StepInfo is the present step of a deployment.
+type StepInfo struct {
+	Number  int       `json:"step"` // from 1
+	Of      int       `json:"of"`
+	Hosts   int       `json:"hosts"`             // that have the new task after it
+	Begun   int       `json:"begun"`             // hosts
+	Seq     int64     `json:"event,omitempty"`   // with which they were healthy; 0 while they are not
+	Until   time.Time `json:"until,omitzero"`    // when it goes on by itself, once they are
+	Promote bool      `json:"promote,omitempty"` // it waits for a person
+}
+
+// waves reports whether the present step bounds how many hosts are begun.
+func (s *State) waves() bool {
+	return s.active != nil && !s.finished && s.active.Kind != ByDelete && s.wave.step < len(s.active.Configuration.Steps)
+}
+
+// mostBegun is how many hosts may be begun in the present step.
+func (s *State) mostBegun() int {
+	return definition.MostHosts(s.active.Configuration.Steps[:s.wave.step+1], s.total.desired)
+}
+
+// stepDone reports whether all hosts of the present step are begun and healthy, but for as
+// many as max_failed lets fail of so many, and one is healthy at least. Where no host is
+// left for another step there is nothing to wait for.
+func (s *State) stepDone() bool {
+	most, may := s.mostBegun(), 0
+	if b := s.active.Configuration.MaxFailed; b != nil {
+		may = min(b.Of(most), most-1)
+	}
+	return s.total.waiting > 0 && s.total.begun >= most && s.total.begunOpen == s.total.begunFailed && s.total.begunFailed <= may
+}
+
+// pauseEnd is when the deployment goes on by itself after a step that is done; ok is false
+// when a person must say so.
+func (s *State) pauseEnd() (at time.Time, ok bool) {
+	pause := s.active.Configuration.Steps[s.wave.step].Pause
+	if pause == nil {
+		return time.Time{}, false
+	}
+	return s.wave.reached.Add(time.Duration(*pause)), true
+}
+
+// awaitsPromotion reports whether nothing goes on before somebody promotes the deployment.
+func (s *State) awaitsPromotion() bool {
+	if !s.waves() || s.wave.seq == 0 || !s.stepDone() {
+		return false
+	}
+	_, timed := s.pauseEnd()
+	return !timed
+}
+
+// stepEvents record that the present step is done, or over.
+func (s *State) stepEvents(now time.Time, can Can) []deploylog.Event {
+	if !s.waves() || !s.hostsKnown || !can.Disrupt || !s.waiting.IsZero() || !s.stepDone() {
+		return nil
+	}
+	p := payload{StepNumber: s.wave.step + 1}
+	if s.wave.seq == 0 {
+		return []deploylog.Event{s.event(EventStepReached, p)}
+	}
+	if end, ok := s.pauseEnd(); ok && !now.Before(end) {
+		p.Automatic, p.By = true, "deployster"
+		return []deploylog.Event{s.event(EventPromoted, p)}
+	}
+	return nil
+}
+
+func (s *State) promote(c Promote) ([]deploylog.Event, error) {
+	switch {
+	case !s.waves():
+		return nil, refusal.New(NothingToPromote, "environment %s has nothing to promote: no deployment waits after one of its steps", s.name)
+	case s.wave.seq == 0 || !s.stepDone():
+		return nil, refusal.New(StepNotDone, "step %d of %d of deployment %s is not done: %s begun, and not all of them are healthy (deployster explain %s)",
+			s.wave.step+1, len(s.active.Configuration.Steps), s.active.ID, phrase.Count(s.total.begun, "host"), s.target)
+	}
+	return []deploylog.Event{s.event(EventPromoted, payload{StepNumber: s.wave.step + 1, By: c.By, Reason: c.Reason})}, nil
+}
+
+// applyStep folds in that a step is done, or over.
+func (s *State) applyStep(e deploylog.Event, p payload) {
+	if !s.waves() || p.StepNumber != s.wave.step+1 {
+		return
+	}
+	s.progressed(e)
+	if s.wave.reached, s.wave.seq = e.CreatedAt, e.Seq; e.Name == EventPromoted {
+		s.wave = wave{step: p.StepNumber}
+		s.refreshAll(e.CreatedAt) // after the last step all may begin
+	}
+}
+
+// replaces reports whether to terminate a task takes from its host the only one that is
+// healthy, or the last one that there is.
+func (h *host) replaces(t *task) bool {
+	if t == nil || t.status == TaskTerminating || !h.desired || h.cordon != nil {
+		return false
+	}
+	return len(h.tasks) == 1 || t.available() && h.availableTasks() == 1
+}
+
+// countBegun fills in whether a host is begun, or its next step begins it.
+func (s *State) countBegun(h *host, st *hostStatus, current, next *task) {
+	st.begun = h.desired && (h.started || h.replaced && !st.available || current != nil && current.available())
+	st.begins = h.desired && !st.begun && h.cordon == nil && (st.kind == Start || st.kind == Terminate && h.replaces(next))
+	if st.begins && s.waves() {
+		st.inFlight = false // it may have to wait for its step before it is done again
+	}
+}
+
+// loseStep folds in that the hosts of the present step are not healthy any more: it has to
+// be done again, in the time that there is for that.
+func (s *State) loseStep(e deploylog.Event) {
+	if s.waves() && s.wave.seq > 0 && !s.stepDone() {
+		s.wave, s.lastProgress = wave{step: s.wave.step}, e.CreatedAt
+	}
+}
+
+// stepInfo is the present step, nil where none bounds anything.
+func (s *State) stepInfo() *StepInfo {
+	if !s.waves() {
+		return nil
+	}
+	info := &StepInfo{Number: s.wave.step + 1, Of: len(s.active.Configuration.Steps), Hosts: min(s.mostBegun(), s.total.desired), Begun: s.total.begun, Seq: s.wave.seq}
+	if end, ok := s.pauseEnd(); info.Seq > 0 && ok {
+		info.Until = end
+	} else if info.Seq > 0 {
+		info.Promote = true
+	}
+	return info
+}
+
+// text says how far the step is, and what comes next.
+func (i *StepInfo) text(environment string) (message, change string) {
+	message = fmt.Sprintf("step %d of %d: %d of %s begun", i.Number, i.Of, i.Begun, phrase.Count(i.Hosts, "host"))
+	promote := "deployster env promote " + environment
+	switch {
+	case i.Seq == 0:
+		return message, "the hosts of the step being healthy"
+	case i.Promote:
+		return message + fmt.Sprintf(", and it waits to be promoted since event %d", i.Seq), promote
+	default:
+		return message + fmt.Sprintf(", and it goes on at %s (event %d)", i.Until.Format("15:04:05 MST"), i.Seq), "that time, or " + promote
+	}
+}

@@ -1,0 +1,154 @@
+package environment
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/internal/budget"
+)
+
+// inSteps is how the seed's environment is deployed to a host, then to a quarter, then to all.
+func inSteps(pauses ...time.Duration) func(*definition.Definition) {
+	return func(d *definition.Definition) {
+		all := []definition.Wave{{Hosts: budget.Budget{Count: 1}}, {Hosts: budget.Budget{Percent: 25}}, {Hosts: budget.Budget{Percent: 100}}}
+		for i, pause := range pauses {
+			p := definition.Duration(pause)
+			all[i].Pause = &p
+		}
+		d.Deployment.Steps, d.Deployment.MaxUnavailable = all, most(8)
+		d.Task.Vars = map[string]any{"image": "log-daemon:2"}
+	}
+}
+
+func (w *world) taken(revision string, all ...string) {
+	w.Helper()
+	for _, h := range all {
+		w.done("terminate 1 "+h, "start "+revision+" "+h)
+	}
+}
+
+func TestADeploymentGoesInSteps(t *testing.T) {
+	w := deployed(t, 8, nil)
+	w.update(inSteps(10*time.Minute), hosts(8))
+	w.can("terminate 1 h1")
+	w.begin("terminate 1 h1")
+	w.explains("1", "h2", AwaitsStep, "waiting to be terminated: step 1 of 3: 1 of 1 host begun", "the hosts of the step being healthy")
+	w.append(w.state.Completed(w.begin("terminate 1 h1"), ProbeResult{}, nil)...)
+	w.refuses(Promote{}, StepNotDone)
+	w.done("start 2 h1")
+	w.can()
+	if step := w.state.Report().Step; step == nil || step.Number != 1 || step.Begun != 1 || step.Promote || !step.Until.Equal(w.now.Add(10*time.Minute)) {
+		t.Errorf("the step is %+v", step)
+	}
+	if wake := w.state.Wake(); !wake.Equal(w.now.Add(10 * time.Minute)) {
+		t.Errorf("it wakes at %s", wake)
+	}
+	w.after(10*time.Minute - time.Second)
+	w.can()
+	if w.state.Idle() {
+		t.Error("it is idle, and goes on in a second")
+	}
+	w.after(time.Second)
+	w.can("terminate 1 h2") // two of eight
+	w.taken("2", "h2")
+	w.can()
+	w.after(100 * time.Hour) // until somebody promotes it, and no deadline passes
+	w.can()
+	if reasons := w.state.Explain(w.state.target, w.now); reasons[0].Code != AwaitsPromotion || reasons[0].Change != "deployster env promote SomeEnvironment/Prod" {
+		t.Errorf("it explains %+v", reasons[0])
+	}
+	if !w.state.Idle() {
+		t.Error("it waits for a person, and is not idle")
+	}
+	w.propose(Promote{By: "ada", Reason: "it looks good"})
+	if p := read(w.last(EventPromoted).Data); p.By != "ada" || p.StepNumber != 2 || p.Automatic {
+		t.Errorf("recorded is %+v", p)
+	}
+	w.taken("2", "h3", "h4", "h5", "h6", "h7", "h8")
+	w.table(`SomeEnvironment/Prod:1 Inactive 0 0
+	         SomeEnvironment/Prod:2 Active 8 8`)
+	w.refuses(Promote{}, NothingToPromote)
+	w.sees(2, "h3", Unhealthy, "it crashed")
+	w.after(time.Second)
+	w.can("start 2 h3") // what is active takes no steps
+}
+
+func TestAStepWhoseHostsFallIllIsDoneAgain(t *testing.T) {
+	w := deployed(t, 8, nil)
+	w.update(func(d *definition.Definition) { inSteps(10 * time.Minute)(d); d.Deployment.AutoRollback = true }, hosts(8))
+	w.taken("2", "h1")
+	w.after(9 * time.Minute)
+	w.sees(2, "h1", Unhealthy, "it crashed")
+	w.refuses(Promote{}, StepNotDone)
+	w.after(time.Second)
+	w.done("start 2 h1")
+	w.after(9 * time.Minute)
+	w.can()
+	if n := w.times(EventStepReached); n != 2 {
+		t.Errorf("the step was reached %d times", n)
+	}
+	w.sees(2, "h1", Unhealthy, "it crashed")
+	w.after(10 * time.Minute)
+	w.steps()
+	w.table(`SomeEnvironment/Prod:1 Deploying 8 7
+	         SomeEnvironment/Prod:2 Reverting 0 1`)
+	if w.state.Report().Step != nil {
+		t.Error("the rollback takes steps")
+	}
+}
+
+// Hosts that are down anyway come first, for that takes nothing; and what max_failed
+// tolerates is counted over the hosts of the step, of which one must be healthy.
+func TestAStepTakesTheHostsThatAreDown(t *testing.T) {
+	w := deployed(t, 8, nil)
+	for _, h := range []string{"h7", "h8"} {
+		w.sees(1, h, Unhealthy, "it crashed")
+	}
+	w.update(func(d *definition.Definition) {
+		inSteps(0)(d)
+		d.Deployment.Steps[0].Hosts, d.Deployment.MaxFailed = budget.Budget{Count: 2}, most(1)
+	}, hosts(8))
+	w.can("terminate 1 h7", "terminate 1 h8")
+	w.done("terminate 1 h7", "terminate 1 h8", "start 2 h7")
+	w.fails("start 2 h8", "no disk")
+	if n := w.times(EventPromoted); n != 1 {
+		t.Errorf("it is promoted %d times", n)
+	}
+	w = deployed(t, 8, nil)
+	w.update(func(d *definition.Definition) { inSteps(0)(d); d.Deployment.MaxFailed = most(1) }, hosts(8))
+	w.done("terminate 1 h1")
+	w.fails("start 2 h1", "no disk")
+	w.can()
+	if n := w.times(EventStepReached); n != 0 {
+		t.Error("no host of the step is healthy, and it is done")
+	}
+}
+
+func TestStepsAreCountedOverTheHosts(t *testing.T) {
+	percent := func(p float64) budget.Budget { return budget.Budget{Percent: p} }
+	for _, test := range []struct {
+		steps []definition.Wave
+		n     int
+		want  int
+	}{
+		{nil, 5, 0}, {[]definition.Wave{{Hosts: percent(25)}}, 5, 2}, {[]definition.Wave{{Hosts: percent(1)}}, 5, 1},
+		{[]definition.Wave{{Hosts: budget.Budget{Count: 3}}, {Hosts: percent(25)}}, 5, 3}, {[]definition.Wave{{Hosts: percent(25)}}, 0, 0},
+	} {
+		if got := definition.MostHosts(test.steps, test.n); got != test.want {
+			t.Errorf("of %d hosts %v are %d, not %d", test.n, test.steps, got, test.want)
+		}
+	}
+}
+
+func TestARestartGoesInStepsToo(t *testing.T) {
+	w := deployed(t, 4, inSteps(0, 0))
+	w.propose(Restart{Hosts: hosts(4)})
+	w.can("terminate 1 h1")
+	w.taken("1", "h1")
+	if step := w.state.Report().Step; step == nil || !strings.HasSuffix(w.last(EventPromoted).Deployment, w.state.active.ID) {
+		t.Errorf("the step is %+v", step)
+	}
+	w.can("terminate 1 h2", "terminate 1 h3", "terminate 1 h4")
+}
