@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -133,11 +134,7 @@ func (d details) text(code ReasonCode) (message, change string) {
 	case SilentController:
 		return "nothing begins: " + d.cause, "that controller going on, or its end: another one takes over then"
 	case ForeignInventory:
-		here := d.here
-		if here == "" {
-			here = "none that can be read"
-		}
-		return fmt.Sprintf("its hosts are those of inventory %s, and the inventory here is %s", d.inventory, here),
+		return fmt.Sprintf("its hosts are those of inventory %s, and the inventory here is %s", d.inventory, cmp.Or(d.here, "none that can be read")),
 			"a controller with that inventory (--inventory), deployster env update from here, which binds the environment to this one, or the same name: in both"
 	case IsStuck:
 		return fmt.Sprintf("stuck (event %d): %s", d.seq, d.cause), d.unstick()

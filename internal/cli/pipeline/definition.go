@@ -172,12 +172,7 @@ func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, c change) (
 	if c.same {
 		return c, nil
 	}
-	if c.bound != "" && c.bound != c.Inventory {
-		fmt.Fprintf(a.Err, "note: the hosts of the pipeline are those of inventory %s from now on, and not of inventory %s\n", cmp.Or(view.Clean(c.Inventory), "(any)"), view.Clean(c.bound))
-	}
-	for _, r := range c.renames {
-		fmt.Fprintf(a.Err, "warning: %s\n", view.Clean(r.Message()))
-	}
+	c.warn(a)
 	name := c.Definition.Name
 	if c.exists {
 		if err := prompt.Agree(ctx, a, c.yes, fmt.Sprintf("pipeline %s would be changed", name), "Change pipeline %s?", name); err != nil {
@@ -212,6 +207,16 @@ func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, c change) (
 		return nil
 	})
 	return c, err
+}
+
+// warn says what may not be meant.
+func (c *change) warn(a *app.App) {
+	if c.bound != "" && c.bound != c.Inventory {
+		fmt.Fprintf(a.Err, "note: the hosts of the pipeline are those of inventory %s from now on, and not of inventory %s\n", cmp.Or(view.Clean(c.Inventory), "(any)"), view.Clean(c.bound))
+	}
+	for _, r := range c.renames {
+		fmt.Fprintf(a.Err, "warning: %s\n", view.Clean(r.Message()))
+	}
 }
 
 // preview finds out what a definition changes. For the revisions that are under way where
