@@ -266,6 +266,9 @@ func (w *walk) stage(i int) bool {
 	case stage.Environment != "" && !run.marks.has(EventDeployed):
 		work := w.inStage(i, EventDeployed)
 		work.Environment = stage.Environment
+		if w.d.rollback != nil {
+			work.Original = w.d.rollback.Original
+		}
 		return w.unless(w.beside(work), w.tried(work))
 	case manifest != "" && !run.marks.has(EventApplied):
 		work := w.inStage(i, EventApplied)

@@ -107,11 +107,8 @@ func (c Rollback) propose(s *State) ([]deploylog.Event, error) {
 		return nil, err
 	}
 	stage := &s.layout.stages[s.layout.stageAt[StageTarget(s.name, name)]]
-	if stage.Environment != "" {
-		return nil, refusal.New(NothingToRollBack, "stage %s deploys to environment %s: roll that back (deployster env rollback %s), and pause the stage (deployster pipeline pause %s %s)", name, stage.Environment, stage.Environment, s.name, name)
-	}
-	if stage.Deploy == nil {
-		return nil, refusal.New(NothingToRollBack, "stage %s deploys to no hosts: it is a %s stage", name, stage.Kind())
+	if stage.Deploy == nil && stage.Environment == "" {
+		return nil, refusal.New(NothingToRollBack, "stage %s deploys to no hosts and no environment: it is a %s stage", name, stage.Kind())
 	}
 	for _, d := range s.deployments {
 		if d.status == Running && d.rollback != nil && d.rollback.Target == stage.target {
@@ -184,6 +181,9 @@ func (s *State) good(stage *stageLayout, revision string) (int, error) {
 
 // carriesAll refuses a revision that does not carry what the stage would apply.
 func (s *State) carriesAll(stage *stageLayout, i int) error {
+	if stage.Deploy == nil { // the environment has it
+		return nil
+	}
 	r := s.revisions[i]
 	d := &deployment{order: i + 1, carries: r.Carries, manifests: r.inputs.manifests, brought: r.inputs.brought, adopted: r.inputs.adopted}
 	if original := s.byID[r.Deployment]; original != nil {

@@ -138,3 +138,19 @@ func TestRollbacksThatMakeNoSenseAreRefused(t *testing.T) {
 	w.do(Delete{ID: "d", Cancel: true})
 	w.refused(Rollback{Stage: "prod"}, UnknownPipeline)
 }
+
+func TestARollbackOfAnEnvironmentNamesTheDeploymentThatItGoesBackTo(t *testing.T) {
+	d := production(deployed)
+	d.Stages[1].Deploy, d.Stages[1].Environment = nil, "gateway/prod"
+	w := newTale(t, d, nil)
+	for _, revision := range []string{"1", "2"} {
+		w.releaseCarrying(revision, files(revision))
+		w.idle()
+	}
+	w.do(Rollback{Stage: "prod", ID: "back"})
+	w.step()
+	steps := slices.Collect(w.state.Decide(noon, Can{}))
+	if len(steps) != 1 || steps[0].Environment != "gateway/prod" || steps[0].Original != w.state.revisions[0].Deployment || steps[0].Deployment != "back" {
+		t.Errorf("it does %+v", steps)
+	}
+}

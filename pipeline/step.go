@@ -23,6 +23,7 @@ type Step struct {
 	Manifest     string        // what has to be applied first; "" is nothing
 	Files        Files         // what the manifest and its includes were when the revision was released; nil is as they are now
 	Environment  string        // what the revision has to be deployed to first; "" is nothing
+	Original     string        // the deployment that deployed to the environment what it is rolled back to; "" is no rollback
 	Retries      int           // how often the work is tried again
 	Tries        Tries         // of the work that have failed
 	Timeout      time.Duration // of the work; 0 is none

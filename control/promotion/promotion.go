@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/crash"
+	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -146,9 +147,7 @@ func (p *Promotion) deploy(ctx context.Context, s pipeline.Step, artifacts map[s
 	}
 	hosts, err := p.selected(r.Definition.InstanceGroup.Query)
 	if err == nil {
-		_, err = p.environments.Command(ctx, s.Environment, environment.Deploy{
-			Revision: r.Number, Hosts: hosts, Inventory: p.Hosts.Identity(), By: string(s.Target), Reason: reason(s), Step: stepOf(s),
-		})
+		err = p.command(ctx, s, r.Number, hosts)
 	}
 	if err != nil {
 		return d, fmt.Errorf("environment %s: revision %d: %w", s.Environment, r.Number, err)
@@ -156,12 +155,29 @@ func (p *Promotion) deploy(ctx context.Context, s pipeline.Step, artifacts map[s
 	return p.find(ctx, s)
 }
 
+// command has a revision of the environment deployed, or the environment rolled back to it.
+// A rollback is known again by its reason, and tried again as a deployment of what is
+// deployed already.
+func (p *Promotion) command(ctx context.Context, s pipeline.Step, revision int, hosts []string) error {
+	if s.Original != "" {
+		_, err := p.environments.Command(ctx, s.Environment, environment.Rollback{Revision: revision, Hosts: hosts, Inventory: p.Hosts.Identity(), By: string(s.Target), Reason: reason(s)})
+		var refused *refusal.Error
+		if !errors.As(err, &refused) || refused.Code != environment.AlreadyDeployed {
+			return err
+		}
+	}
+	_, err := p.environments.Command(ctx, s.Environment, environment.Deploy{
+		Revision: revision, Hosts: hosts, Inventory: p.Hosts.Identity(), By: string(s.Target), Reason: reason(s), Step: stepOf(s),
+	})
+	return err
+}
+
 // revise returns the revision of the environment that is that of the pipeline.
 func (p *Promotion) revise(ctx context.Context, s pipeline.Step, artifacts map[string]string) (r environment.Revision, err error) {
 	_, err = p.environments.Change(ctx, s.Environment, false, func(state *environment.State) ([]deploylog.Event, error) {
 		all := state.Revisions()
 		i := slices.IndexFunc(all, func(r environment.Revision) bool {
-			return r.Definition.Task.Vars[varDeployment] == s.Deployment && r.Definition.Task.Vars[varStage] == s.Stage
+			return r.Definition.Task.Vars[varDeployment] == cmp.Or(s.Original, s.Deployment) && r.Definition.Task.Vars[varStage] == s.Stage
 		})
 		if i >= 0 {
 			r = all[i]
@@ -169,6 +185,9 @@ func (p *Promotion) revise(ctx context.Context, s pipeline.Step, artifacts map[s
 		}
 		if !state.Exists() {
 			return nil, errors.New("it was deleted")
+		}
+		if s.Original != "" {
+			return nil, fmt.Errorf("no revision of it is of revision %s of the pipeline, to which it is to be rolled back", s.Revision)
 		}
 		d := taskOf(all[len(all)-1].Definition, s, artifacts)
 		r = environment.Revision{Number: len(all) + 1, Definition: d}

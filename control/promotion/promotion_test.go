@@ -237,3 +237,38 @@ func TestAStageEndsWithTheRollbackThatComesOfItself(t *testing.T) {
 		}
 	})
 }
+
+func TestARollbackOfAStageRollsItsEnvironmentBack(t *testing.T) {
+	p := newPromoted(t)
+	newer, back := prod, prod
+	newer.Deployment, newer.Revision = "newer", "43"
+	back.Deployment, back.Original = "back", prod.Deployment
+	after := int64(0)
+	for _, s := range []pipeline.Step{prod, newer, back} {
+		done := p.work(t.Context(), s)
+		started := p.until(environment.EventStarted, after)
+		p.controller(started, environment.Target(prod.Environment), environment.EventFinished, `{"version":1}`)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		after = started.Seq
+	}
+	if err := <-p.work(t.Context(), back); err != nil { // by another scheduler
+		t.Errorf("again: %v", err)
+	}
+	p.wantDeployments(3)
+	if err := p.environments.Follow(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.environments.Ask(prod.Environment, func(s *environment.State) error {
+		all := s.Deployments()
+		if last := all[len(all)-1]; last.Revision != 2 || last.Kind != environment.ByRollback || len(s.Revisions()) != 3 {
+			t.Errorf("the last deployment is %+v of %d revisions", last, len(s.Revisions()))
+		}
+		return nil
+	})
+	back.Deployment, back.Original = "elsewhere", "unknown"
+	if err := <-p.work(t.Context(), back); err == nil || !strings.Contains(err.Error(), "to which it is to be rolled back") {
+		t.Errorf("to what never was there: %v", err)
+	}
+}

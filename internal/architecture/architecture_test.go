@@ -67,7 +67,7 @@ var floors = []struct {
 	{"control/gc", []string{"control/runs", "deploylog", "internal/objects"}},
 	{"control/pipelines", []string{"control/reconcile", "runner", "pipeline", "pipeline/definition", "deploylog"}},
 	{"control/environments", []string{"control/reconcile", "runner", "environment", "environment/definition", "deploylog", "internal/phrase"}},
-	{"control/promotion", []string{"control/reconcile", "control/pipelines", "control/environments", "runner", "pipeline", "environment", "environment/definition", "deploylog", "internal/crash"}},
+	{"control/promotion", []string{"control/reconcile", "control/pipelines", "control/environments", "runner", "pipeline", "environment", "environment/definition", "deploylog", "internal/crash", "internal/refusal"}},
 	{"control/work", []string{"control/gc", "control/runs", "runner", "runner/*", "manifest", "schema", "expression", "engine", "deploylog", "pipeline", "pipeline/definition", "environment", "environment/definition", "inventory", "internal/shipped", "internal/planfile", "internal/objects", "internal/crash"}},
 	{"internal/query", []string{"control/*", "runner", "pipeline", "pipeline/definition", "environment", "environment/definition", "deploylog", "internal/suggest", "internal/phrase"}},
 	{"internal/view", []string{"internal/authoring", "internal/phrase", "internal/query", "internal/picture", "runner", "protocol", "engine", "control/*", "pipeline", "environment", "environment/definition", "deploylog", "internal/crash"}},

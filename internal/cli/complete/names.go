@@ -213,10 +213,10 @@ func stageNames(c *Completion) {
 	}
 }
 
-// hostStages are those that deploy to hosts.
+// hostStages are those that deploy to hosts, or to an environment.
 func hostStages(c *Completion) {
 	for _, s := range c.stages() {
-		if s.Deploy != nil {
+		if s.Deploy != nil || s.Environment != "" {
 			c.propose(s.Name, "")
 		}
 	}

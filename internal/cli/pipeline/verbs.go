@@ -71,7 +71,8 @@ one and was not rolled back itself, or the one that --revision names.
 
 The stage is paused by that, so that no other revision enters it until "pipeline
 resume". Other stages stay as they are. Steps that came into the pipeline after the
-revision was released are left out, as they were then.
+revision was released are left out, as they were then. A stage with an environment
+rolls that back.
 
 While a revision is in the stage the rollback is refused: cancel it first.`,
 		Example: "  deployster pipeline rollback gateway prod --reason 'drops sessions'\n  deployster pipeline rollback gateway prod --revision 41\n  deployster pipeline resume gateway prod",
