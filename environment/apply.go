@@ -279,6 +279,7 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 			h.deadlinePassed = e.Deployment
 			return
 		}
+		h.applyCheck(e)
 		t := h.find(revision)
 		if e.Deployment == s.active.ID && e.Name == EventTaskTerminating && h.replaces(t) {
 			h.replaced = true
@@ -293,7 +294,7 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 			}
 		}
 		switch {
-		case t == nil || e.Name == EventTaskAdopted: // which nothing has happened to
+		case t == nil || leavesTask(e): // which nothing has happened to
 		case t.apply(e):
 			h.remove(revision)
 		case h.lost && t.available():
@@ -315,6 +316,11 @@ func (s *State) progressed(e deploylog.Event) {
 	if s.active.Status == DeploymentStuck && !s.halted() {
 		s.active.Status, s.active.Since, s.active.Code, s.active.Cause = DeploymentRunning, e.Seq, "", ""
 	}
+}
+
+// leavesTask reports whether an event of a task says nothing of how that is.
+func leavesTask(e deploylog.Event) bool {
+	return e.Name == EventTaskAdopted || e.Name == EventTaskCheckFailed || e.Name == EventTaskChecked
 }
 
 // progresses folds an event of the active deployment into what is known of its

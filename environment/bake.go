@@ -64,6 +64,9 @@ func (s *State) bakeBroken() bool {
 
 // bakeEvents record that a deployment failed in its bake, and the rollback that follows.
 func (s *State) bakeEvents(now time.Time) []deploylog.Event {
+	if !s.bakeBroken() {
+		return nil
+	}
 	f, most := s.active, "max_failed is not set"
 	if b := f.Configuration.MaxFailed; b != nil {
 		most = fmt.Sprintf("max_failed is %s", b)

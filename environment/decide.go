@@ -13,6 +13,7 @@ import (
 type Can struct {
 	Work    func(host string) bool // begin work on a host; nil is always
 	Disrupt bool                   // stop healthy tasks: the health of all tasks is known
+	Checked func(host string) bool // the new task of the active deployment could be started on a host; nil is always
 }
 
 // Decide yields what may be done now. A Record comes alone: once its events are
@@ -58,7 +59,11 @@ func (s *State) yieldWork(can Can, yield func(Step) bool) {
 			if disrupts {
 				disrupted++
 			}
-			if !yield(s.step(h)) {
+			step := s.step(h)
+			if s.toCheck(h, can) {
+				step = s.checkStep(h)
+			}
+			if !yield(step) {
 				return
 			}
 		}
@@ -94,6 +99,8 @@ func (s *State) verdict(h *host, now time.Time) (ReasonCode, *task) {
 		return AwaitsRetry, t
 	case st.kind == Confirm:
 		return AwaitsHealth, t
+	case st.kind == Check && st.class == classNone:
+		return AwaitsRetry, nil
 	}
 	if code := cmp.Or(s.held(st.class), s.turn().keeps(h)); code != "" {
 		return code, t
@@ -140,6 +147,9 @@ func (s *State) pausedFor(k Kind) bool { return s.pause != nil && k != Confirm }
 // step is the next step of a host.
 func (s *State) step(h *host) Step {
 	f, st := s.active, h.status
+	if st.kind == Check {
+		return s.checkStep(h)
+	}
 	step := Step{Kind: st.kind, Deployment: f.ID, Target: TaskTarget(s.name, st.task, h.name), Host: h.name, Revision: st.task}
 	if st.kind == Confirm {
 		t := h.find(st.task)

@@ -37,8 +37,10 @@ const (
 	EventTaskDied              = "task-died"
 	EventTaskLost              = "task-lost" // its host does not answer
 	EventTaskDrifted           = "task-drifted"
-	EventTaskRecovered         = "task-recovered" // without any action of ours
-	EventTaskAdopted           = "task-adopted"   // it is what a later revision wants, and was not touched
+	EventTaskRecovered         = "task-recovered"    // without any action of ours
+	EventTaskAdopted           = "task-adopted"      // it is what a later revision wants, and was not touched
+	EventTaskCheckFailed       = "task-check-failed" // it could not be started, so nothing was stopped for it
+	EventTaskChecked           = "task-checked"      // it could, after that
 	EventTaskTerminating       = "task-terminating"
 	EventTaskTerminated        = "task-terminated"
 	EventTaskTerminationFailed = "task-termination-failed"
@@ -49,7 +51,7 @@ func EventNames() []string {
 	return []string{
 		EventCreated, EventUpdated, EventStarted, EventFinished, EventFailed, EventStuck, EventBakeFailed, EventPaused, EventResumed, EventHostsChanged, EventHostsHeld, EventStepReached, EventPromoted, EventHostsZoned, EventHostsCordoned, EventHostsUncordoned, EventDeleted,
 		EventTaskStarted, EventTaskLaunched, EventTaskFinished, EventTaskFailed, EventTaskDeadlinePassed, EventTaskDied, EventTaskLost, EventTaskDrifted,
-		EventTaskRecovered, EventTaskAdopted, EventTaskTerminating, EventTaskTerminated, EventTaskTerminationFailed,
+		EventTaskRecovered, EventTaskAdopted, EventTaskCheckFailed, EventTaskChecked, EventTaskTerminating, EventTaskTerminated, EventTaskTerminationFailed,
 	}
 }
 

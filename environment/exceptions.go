@@ -18,7 +18,7 @@ func (s *State) judge(h *host, st *hostStatus, current, next *task) {
 		return
 	}
 	st.failed = current != nil && !current.available() && (current.failedIn == f.ID || h.deadlinePassed == f.ID) ||
-		st.kind == Terminate && f.Kind != ByDelete && next.failsAgain(f.ID, Terminate)
+		st.kind == Check || st.kind == Terminate && f.Kind != ByDelete && next.failsAgain(f.ID, Terminate)
 	st.exhausted = s.exhausted(h, *st, next)
 	st.tried = !st.settled && (st.failed || st.exhausted || h.started)
 }
@@ -30,7 +30,7 @@ func (s *State) exhausted(h *host, st hostStatus, task *task) bool {
 	switch {
 	case st.settled || s.active.Kind == ByDelete:
 		return false
-	case st.kind == awaitProbe:
+	case st.kind == awaitProbe, st.kind == Check && h.check.failures >= maxRetries:
 		return true
 	case st.kind != Confirm && task.failsAgain(s.active.ID, st.kind):
 		return true

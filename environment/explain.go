@@ -103,6 +103,9 @@ func (s *State) hostReason(h *host, now time.Time) Reason {
 	code, t := s.verdict(h, now)
 	d, revision := s.details(), h.status.task
 	d.absent = h.absent
+	if c := h.check; h.status.kind == Check {
+		d.seq, d.cause, d.failures, d.retryAt = c.seq, c.cause, c.failures, c.retryAt
+	}
 	if t != nil {
 		revision = t.revision
 		d.seq, d.cause, d.attempt, d.failures, d.retryAt = t.seq, t.cause, t.attempt, t.failures, t.retryAt
@@ -110,7 +113,7 @@ func (s *State) hostReason(h *host, now time.Time) Reason {
 	if c := h.cordon; c != nil && code == Cordoned {
 		d.seq, d.by, d.reason, d.host = c.Seq, c.By, c.Reason, h.name
 	}
-	d.awaited = map[Kind]string{Start: "started", Terminate: "terminated", Confirm: "healthy for " + d.config.MinHealthyTime.String()}[h.status.kind]
+	d.awaited = map[Kind]string{Start: "started", Check: "checked", Terminate: "terminated", Confirm: "healthy for " + d.config.MinHealthyTime.String()}[h.status.kind]
 	if code == MinHealthy && h.status.kind == Start {
 		d.awaited = "repaired"
 	}

@@ -10,14 +10,15 @@ import (
 type host struct {
 	name           string
 	index          int
-	desired        bool   // it should have a task of the active revision
-	lost           bool   // it is no longer in the inventory
-	absent         bool   // nor is this one, which the environment keeps while it holds
-	spared         bool   // a rollback leaves its tasks alone until somebody confirms that it leaves
-	baked          bool   // it failed in the bake of the active deployment
-	started        bool   // the active deployment started a task of its revision on it
-	replaced       bool   // it began to take away a task that may be of use
-	deadlinePassed string // deployment whose healthy deadline its task missed
+	desired        bool         // it should have a task of the active revision
+	lost           bool         // it is no longer in the inventory
+	absent         bool         // nor is this one, which the environment keeps while it holds
+	spared         bool         // a rollback leaves its tasks alone until somebody confirms that it leaves
+	baked          bool         // it failed in the bake of the active deployment
+	started        bool         // the active deployment started a task of its revision on it
+	replaced       bool         // it began to take away a task that may be of use
+	deadlinePassed string       // deployment whose healthy deadline its task missed
+	check          checkFailure // of its new task; zero is none
 	tasks          []*task
 	attempts       attemptCounts
 	cordon         *Cordon   // nil while it is not cordoned
@@ -131,6 +132,7 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 			st.retrying = st.kind == Confirm || task.failures < maxRetries
 		}
 	}
+	next = st.awaitCheck(h.check, now, next)
 	s.countBegun(h, &st, current, task)
 	s.judge(h, &st, current, task)
 	next = s.watchDeadline(h, &st, current, now, next)
@@ -164,7 +166,7 @@ func (st hostStatus) untouched(settled bool) hostStatus {
 // the task of the active revision.
 func (s *State) nextAction(h *host, current *task) (class, Kind, *task) {
 	if old := s.outgoing(h, current); old != nil {
-		return s.terminateClass(h, current, old), Terminate, old
+		return s.checkAgain(h, s.terminateClass(h, current, old), Terminate, old)
 	}
 	switch {
 	case s.awaitsProbe(h, current):

@@ -126,6 +126,7 @@ type HostRow struct {
 	Desired bool      `json:"wanted"`                // it should have a task
 	Lost    bool      `json:"lost,omitempty"`        // it is no longer in the inventory, so its tasks cannot be cleaned up
 	Failed  bool      `json:"failed,omitempty"`      // it counts against max_failed
+	Check   *CheckRow `json:"check,omitempty"`       // its new task failed its check, and nothing was stopped
 	Passed  bool      `json:"passed_over,omitempty"` // it is not in the desired state, for it is cordoned
 	Tasks   []TaskRow `json:"tasks"`                 // oldest revision first
 }

@@ -16,7 +16,7 @@ func (s *State) Completed(step Step, seen ProbeResult, err error) []deploylog.Ev
 		return nil // a probe was recorded before
 	}
 	name, p := "", payload{}
-	if err == nil && step.Kind != Terminate && seen.Health != Healthy && seen.Health != Drifted {
+	if err == nil && step.Kind != Terminate && step.Kind != Check && seen.Health != Healthy && seen.Health != Drifted {
 		p.Error = cmp.Or(seen.Detail, string(seen.Health))
 	}
 	if err != nil {
@@ -24,6 +24,8 @@ func (s *State) Completed(step Step, seen ProbeResult, err error) []deploylog.Ev
 	}
 	p.Error = deploylog.Cause(p.Error)
 	switch {
+	case step.Kind == Check:
+		return s.checked(step, p.Error)
 	case step.Kind == Terminate && err == nil:
 		name = EventTaskTerminated
 	case step.Kind == Terminate:

@@ -20,6 +20,7 @@ type controller struct {
 	ended   []*work
 	seen    []*look
 	looks   map[place]*look
+	checked map[string]string // deployments for which hosts were checked
 	wake    time.Time
 }
 
@@ -37,7 +38,7 @@ func (s *simulation) begin() {
 	if s.control != nil {
 		return
 	}
-	c := &controller{simulation: s, state: New(s.told.Name()), news: true, find: true, working: map[string]*work{}, looks: map[place]*look{}}
+	c := &controller{simulation: s, state: New(s.told.Name()), news: true, find: true, working: map[string]*work{}, looks: map[place]*look{}, checked: map[string]string{}}
 	for _, e := range s.log {
 		c.state.Apply(e)
 	}
@@ -131,7 +132,7 @@ func (c *controller) rests() {
 	if !f.paused && !f.stuck {
 		waits := !c.naive.known && c.naive.kept // for somebody to confirm, and nothing is done before
 		for _, h := range c.naive.there(func(*naiveHost) bool { return !waits }) {
-			if do := c.naive.next(h); do.class == classFree && h.tasks[do.revision].failures < maxRetries && (c.naive.mayBegin() > 0 || !c.naive.bounded(h, do)) {
+			if do := c.naive.next(h); do.class == classFree && (do.kind == Check && h.check.failures < maxRetries || do.kind != Check && h.tasks[do.revision].failures < maxRetries) && (c.naive.mayBegin() > 0 || !c.naive.bounded(h, do)) {
 				c.fail("it is idle, and is to %s on %s soon", do, h.name)
 			}
 		}
@@ -189,6 +190,7 @@ func (c *controller) decide() {
 	can := Can{Disrupt: true, Work: func(host string) bool {
 		return c.working[host] == nil && len(c.working) < c.nature.hands && !c.machine(host).taken && c.machine(host).in
 	}}
+	can.Checked = func(host string) bool { return c.checked[host] == c.naive.force.id }
 	for _, l := range c.looks {
 		can.Disrupt = can.Disrupt && !l.first
 	}

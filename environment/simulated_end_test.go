@@ -47,7 +47,9 @@ func (s *simulation) unsettledHosts() (failing, waiting []string, problem string
 			if is, want := s.really(h); is != want {
 				return nil, nil, fmt.Sprintf("on %s is %s, not %s", h.name, is, want)
 			}
-		case t != nil && !t.up() && t.failures >= 3 && do.revision == f.task && s.behaves(place{h.name, f.task}) == bad:
+		case t != nil && !t.up() && t.failures >= 3 && do.revision == f.task && (s.behaves(place{h.name, f.task}) == bad || s.unfit(place{h.name, f.task})):
+			failing = append(failing, h.name)
+		case do.kind == Check && h.check.failures >= 3 && s.unfit(place{h.name, f.task}):
 			failing = append(failing, h.name)
 		case n.bounded(h, do) && n.mayBegin() <= 0:
 			waiting = append(waiting, h.name)

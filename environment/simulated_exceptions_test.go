@@ -18,6 +18,9 @@ func (n *naive) hopeless(h *naiveHost) bool {
 
 // inVain reports whether what is to be done was tried three times.
 func (n *naive) inVain(h *naiveHost, do todo) bool {
+	if do.kind == Check {
+		return h.check.failures >= maxRetries
+	}
 	t := h.tasks[do.revision]
 	if t == nil || do.kind == Terminate && t.status != TaskTerminating || do.kind == Start && t.status == TaskTerminating {
 		return false

@@ -160,7 +160,7 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 			s.fail("%s is stuck too early, or again", f.id)
 		}
 		f.stuck, f.moved = true, false
-		if f.configuration.AutoRollback && f.kind == ByDeploy && n.active < f.revision && f.tried {
+		if f.configuration.AutoRollback && f.kind == ByDeploy && n.active < f.revision && (f.tried || len(n.failed()) > 0) {
 			n.goesBack = n.active
 		}
 	case EventBakeFailed:
@@ -340,19 +340,21 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 		n.sparesCordoned(s, at.host, map[bool]Kind{true: Terminate, false: Start}[e.Name == EventTaskTerminating])
 	}
 	h := n.host(at.host)
+	if n.noteCheck(s, e, h) {
+		return
+	}
 	t := h.tasks[at.revision]
 	if t == nil && e.Name == EventTaskStarted {
 		t = &naiveTask{}
 		h.tasks[at.revision] = t
 	}
-	if t == nil {
+	switch {
+	case t == nil:
 		return
-	}
-	if e.Name == EventTaskDeadlinePassed {
+	case e.Name == EventTaskDeadlinePassed:
 		n.noteLate(s, h, at)
 		return
-	}
-	if e.Name == EventTaskAdopted {
+	case e.Name == EventTaskAdopted:
 		n.noteAdopted(s, e, t, at)
 		return
 	}

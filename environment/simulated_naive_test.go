@@ -56,6 +56,7 @@ type inForce struct {
 }
 
 type naiveHost struct {
+	check               failedCheck
 	name                string
 	wanted, lost, begun bool
 	absent              bool      // kept, and not in the inventory
@@ -209,7 +210,7 @@ func (n *naive) failed() []*naiveHost {
 		if h.absent || h.spared || n.cordoned(h) {
 			return false
 		}
-		if do := n.next(h); do.kind == Terminate && n.force.kind != ByDelete && n.inVain(h, do) {
+		if do := n.next(h); do.kind == Check || do.kind == Terminate && n.force.kind != ByDelete && n.inVain(h, do) {
 			return true
 		}
 		return t != nil && !t.up() && (t.blamed == n.force.id || n.force.late[place{h.name, n.force.task}])
@@ -252,7 +253,7 @@ func (n *naive) nextHere(h *naiveHost) todo {
 	leave, awaits := n.leaving(h)
 	switch {
 	case len(leave) > 0:
-		return n.end(h, leave)
+		return n.checkedFirst(h, n.end(h, leave))
 	case awaits:
 		return todo{kind: awaitProbe}
 	}

@@ -178,7 +178,7 @@ func (s *simulation) defined() *definition.Definition {
 	d := &definition.Definition{
 		Name: s.told.Name(), Type: definition.Daemon,
 		Task: definition.TaskSpec{Manifest: "log-daemon.yaml", Vars: map[string]any{
-			"image": fmt.Sprint("log-daemon:", s.numbers), "behaves": pick(s, good, good, good, slow, bad, uneven, sickening),
+			"image": fmt.Sprint("log-daemon:", s.numbers), "behaves": pick(s, good, good, good, slow, bad, uneven, sickening, "unable somewhere"),
 		}},
 		InstanceGroup: definition.InstanceGroup{Query: pick(s, "all", "all", "all", "prod", "gamma", "nowhere")},
 		Deployment: definition.Configuration{

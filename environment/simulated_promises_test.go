@@ -55,7 +55,7 @@ func (n *naive) decides(s *simulation, can Can, steps []Step) {
 		}
 	}
 	for class := range classCount {
-		maps.DeleteFunc(may[class], func(host string, do todo) bool { return left <= 0 && n.bounded(n.host(host), do) })
+		maps.DeleteFunc(may[class], func(host string, _ todo) bool { return left <= 0 && n.bounded(n.host(host), n.next(n.host(host))) })
 		if room[class] > 0 && len(may[class]) > 0 {
 			s.fail("it does not decide on what may be done of class %d: %v, but on %s", class, may[class], texts(steps))
 		}
@@ -70,8 +70,8 @@ func (n *naive) may(now time.Time, can Can) (may choices) {
 		may[i] = map[string]todo{}
 	}
 	for _, h := range n.there(func(h *naiveHost) bool { return n.known && can.Work(h.name) }) {
-		do := n.next(h)
-		if do.kind != "" && !do.from.After(now) && !n.keepsBack(h, do) && (n.mayBegin() > 0 || !n.bounded(h, do)) && (!n.force.paused || do.kind == Confirm) {
+		do := n.checks(h, n.next(h), can)
+		if do.kind != "" && !do.from.After(now) && !n.keepsBack(h, n.next(h)) && (n.mayBegin() > 0 || !n.bounded(h, n.next(h))) && (!n.force.paused || do.kind == Confirm) {
 			may[do.class][h.name] = do
 		}
 	}
@@ -127,6 +127,7 @@ func (n *naive) begins(s *simulation, step Step) {
 	if n.bounded(h, n.next(h)) && n.mayBegin() <= 0 {
 		s.fail("%s on %s begins, and %d hosts are begun of %d", step.Kind, h.name, len(n.begun()), n.mostBegun())
 	}
+	n.staysUp(s, step)
 	n.keepsMinimum(s, step)
 	n.keepsUnchanged(s, step)
 	if step.Kind == Terminate {
@@ -152,7 +153,7 @@ func (n *naive) keepsUnchanged(s *simulation, step Step) {
 // keepsMinimum wants enough hosts to be healthy without the only healthy task of one.
 func (n *naive) keepsMinimum(s *simulation, step Step) {
 	f, h := n.force, n.host(step.Host)
-	if t := h.tasks[step.Revision]; step.Kind == Confirm || !t.up() || h.ups() != 1 || f.kind == ByDelete {
+	if t := h.tasks[step.Revision]; step.Kind == Confirm || step.Kind == Check || !t.up() || h.ups() != 1 || f.kind == ByDelete {
 		return
 	}
 	if left := n.up() - 1; left < n.minimum() {

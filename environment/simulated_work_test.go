@@ -22,7 +22,7 @@ type work struct {
 // lasts is how long work takes.
 func (s *simulation) lasts(w *work) time.Duration {
 	switch {
-	case w.step.Kind == Confirm:
+	case w.step.Kind == Confirm || w.step.Kind == Check:
 		return s.between(0, 2*time.Second)
 	case !s.calm && s.chance(0.01):
 		return s.between(time.Minute, 20*time.Minute) // the engine hangs
@@ -96,6 +96,10 @@ func (s *simulation) takesEffect(w *work, m *machine) {
 	revision := w.at.revision
 	_, exists := m.tasks[revision]
 	switch {
+	case w.step.Kind == Check && s.unfit(w.at):
+		w.err = errors.New("the host has no attribute rack")
+	case w.step.Kind == Check && w.of != nil:
+		w.of.checked[w.at.host] = w.step.Deployment
 	case w.step.Kind == Confirm:
 		w.seen, w.err = s.observe(w.at), nil
 	case fails == 1: // without any effect
@@ -116,7 +120,7 @@ func (s *simulation) takesEffect(w *work, m *machine) {
 func (s *simulation) made(w *work, m *machine) {
 	revision := w.at.revision
 	switch s.behaves(w.at) {
-	case bad:
+	case bad, unable:
 		m.tasks[revision] = half
 		if s.chance(0.5) {
 			w.err = errors.New("bad image")

@@ -88,6 +88,7 @@ const (
 	slow      = "slow"
 	bad       = "bad"           // it never gets healthy
 	uneven    = "bad somewhere" // on some hosts
+	unable    = "unable"        // it cannot be started on some hosts, which can be seen before
 	sickening = "sickening"     // it is healthy at first, but only where tasks die
 )
 
@@ -365,6 +366,12 @@ func (s *simulation) machine(name string) *machine {
 // behaves is how the task of a revision behaves on a host.
 func (s *simulation) behaves(p place) string {
 	how, _ := s.naive.revisions[p.revision-1].Task.Vars["behaves"].(string)
+	if how == "unable somewhere" {
+		if (len(p.host)+int(p.host[len(p.host)-1]))%3 == 0 {
+			return unable
+		}
+		return good
+	}
 	if how == uneven {
 		if (len(p.host)+int(p.host[len(p.host)-1])+p.revision)%3 == 0 {
 			return bad

@@ -51,7 +51,7 @@ func TestSimulatedRollouts(t *testing.T) {
 	if n := total["rollouts"]; n < 10_000 {
 		t.Errorf("%d rollouts are too few", n)
 	}
-	for _, what := range []string{"at rest", "automatic", EventBakeFailed, "failed in a bake", "cleaned", EventTaskAdopted, "cordons", "crashes", EventHostsUncordoned, EventStepReached, EventPromoted, "doubled", "exceptions", "exceptions of a rollback", "exists again", "kept, and not in the inventory", "kept by a rollback", "no room", "restarted", "rolled back to the last good revision", "stuck", EventDeleted, EventTaskDrifted, EventTaskDeadlinePassed, EventTaskRecovered} {
+	for _, what := range []string{"at rest", "automatic", EventBakeFailed, "failed in a bake", "cleaned", EventTaskAdopted, EventTaskCheckFailed, EventTaskChecked, "cordons", "crashes", EventHostsUncordoned, EventStepReached, EventPromoted, "doubled", "exceptions", "exceptions of a rollback", "exists again", "kept, and not in the inventory", "kept by a rollback", "no room", "restarted", "rolled back to the last good revision", "stuck", EventDeleted, EventTaskDrifted, EventTaskDeadlinePassed, EventTaskRecovered} {
 		if total[what] == 0 {
 			t.Errorf("of %q there is nothing, so nothing is known", what)
 		}

@@ -29,7 +29,7 @@ func (s *State) Report() Report {
 		if !h.desired && len(h.tasks) == 0 {
 			continue
 		}
-		row := HostRow{Host: h.name, Desired: h.desired, Lost: h.lost || h.absent, Failed: h.status.failed, Passed: h.status.passed, Tasks: []TaskRow{}}
+		row := HostRow{Host: h.name, Desired: h.desired, Lost: h.lost || h.absent, Failed: h.status.failed, Check: s.checkRow(h), Passed: h.status.passed, Tasks: []TaskRow{}}
 		for _, t := range h.tasks {
 			row.Tasks = append(row.Tasks, t.row(TaskTarget(s.name, t.revision, h.name)))
 		}

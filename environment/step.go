@@ -18,6 +18,7 @@ type Kind string
 const (
 	Record    Kind = "record"    // nothing but its events
 	Start     Kind = "start"     // apply the task's manifest
+	Check     Kind = "check"     // see whether the task could be started, before the old one is stopped
 	Confirm   Kind = "confirm"   // probe whether a new task is still healthy
 	Terminate Kind = "terminate" // destroy what applying the manifest made
 )

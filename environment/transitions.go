@@ -32,10 +32,10 @@ func (s *State) transitions(now time.Time, can Can) []deploylog.Event {
 	if late := s.deadlineEvents(); len(late) > 0 {
 		return late
 	}
-	if s.bakeBroken() {
+	if s.finished {
 		return s.bakeEvents(now)
 	}
-	if s.finished || f.Status == DeploymentStuck && s.halted() {
+	if f.Status == DeploymentStuck && s.halted() {
 		return nil
 	}
 	return s.progressEvents(now, can)
@@ -105,10 +105,10 @@ func (s *State) automaticRollback(to int, reason string, now time.Time) []deploy
 }
 
 // shouldRollBack reports whether a stuck deployment is rolled back. It is not when
-// none of its tasks was ever started, because no controller was running.
+// none of its tasks was ever tried, because no controller was running.
 func (s *State) shouldRollBack() bool {
 	f := s.active
-	return f.Configuration.AutoRollback && f.Kind == ByDeploy && s.lastFinished != 0 && s.lastFinished < f.Revision && s.started
+	return f.Configuration.AutoRollback && f.Kind == ByDeploy && s.lastFinished != 0 && s.lastFinished < f.Revision && (s.started || s.total.failed > 0)
 }
 
 // failureCauses lists what is wrong on the first unhealthy hosts.
@@ -118,6 +118,10 @@ func (s *State) failureCauses() string {
 	more := 0
 	for _, h := range s.hosts {
 		if h.lost || h.status.settled {
+			continue
+		}
+		if h.status.kind == Check && len(all) < most {
+			all = append(all, h.name+": "+h.check.cause)
 			continue
 		}
 		for _, t := range h.tasks {

@@ -3,6 +3,7 @@ package environments
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -19,6 +20,10 @@ type Tasks interface {
 	// again, as Terminate must: a controller that died may have had it done
 	// before.
 	Start(ctx context.Context, t environment.Task) (environment.ProbeResult, error)
+
+	// Check reports why a task could not be started on its host, as far as that can be
+	// known while another one runs there. It changes nothing.
+	Check(ctx context.Context, t environment.Task) error
 
 	// Terminate destroys what applications of the task made.
 	Terminate(ctx context.Context, t environment.Task) error
@@ -77,11 +82,21 @@ type Controller struct {
 	environments *Environments
 	hosts        hosts
 	probes       probes
-	ticked       time.Time // the last tick
+	checked      map[place]check // hosts on which a new task could be started
+	ticked       time.Time       // the last tick
 }
 
 // place is where work is done: an environment on a host.
 type place struct{ environment, host string }
+
+// check is when a task was checked, and for which deployment.
+type check struct {
+	deployment string
+	at         time.Time
+}
+
+// checkLasts is how long a check is relied on: what it has seen changes.
+const checkLasts = time.Minute
 
 // NewController prepares a controller.
 func NewController(o Options) *Controller {
@@ -89,7 +104,7 @@ func NewController(o Options) *Controller {
 	if o.ProbeEvery <= 0 {
 		o.ProbeEvery = DefaultProbeEvery
 	}
-	c := &Controller{Options: o, environments: New(o.Log, o.Now), hosts: hosts{incomplete: map[string]string{}, unknown: map[string]string{}}}
+	c := &Controller{Options: o, environments: New(o.Log, o.Now), checked: map[place]check{}, hosts: hosts{incomplete: map[string]string{}, unknown: map[string]string{}}}
 	c.environments.Identify(o.Tasks.Things)
 	c.probes = newProbes(o.ProbeEvery, o.Parallelism, c.watch)
 	c.loop = reconcile.New(reconcile.Setup[*environment.State, place]{
@@ -126,6 +141,7 @@ func (c *Controller) Acquired(name string) {
 // Released implements reconcile.Tenant.
 func (c *Controller) Released(name string) {
 	c.probes.forget(name)
+	maps.DeleteFunc(c.checked, func(at place, _ check) bool { return at.environment == name })
 	c.trouble(c.hosts.incomplete, name, nil)
 	c.trouble(c.hosts.unknown, name, nil)
 }
@@ -158,6 +174,7 @@ func (c *Controller) Decide(name string, s *environment.State, d *reconcile.Deci
 	can := environment.Can{
 		Work:    func(host string) bool { return c.Inventory.Known(host) && d.Can(slot(host)) },
 		Disrupt: c.probes.known(name),
+		Checked: func(host string) bool { return c.isChecked(place{name, host}, s, d.Now) },
 	}
 	for step := range s.Decide(d.Now, can) {
 		if step.Kind == environment.Record {
@@ -172,6 +189,17 @@ func (c *Controller) Decide(name string, s *environment.State, d *reconcile.Deci
 	d.WakeAt(s.Wake())
 }
 
+// isChecked reports whether the new task of the active deployment could be started at a
+// place a moment ago.
+func (c *Controller) isChecked(at place, s *environment.State, now time.Time) bool {
+	known, active := c.checked[at], ""
+	if d, ok := s.ActiveDeployment(); ok {
+		active = d.ID
+	}
+	age := now.Sub(known.at)
+	return known.deployment == active && age >= 0 && age < checkLasts
+}
+
 // Idle implements reconcile.Tenant.
 func (c *Controller) Idle(s *environment.State) bool { return s.Idle() }
 
@@ -184,6 +212,8 @@ func (c *Controller) work(at reconcile.Slot[place], step environment.Step, t env
 			switch step.Kind {
 			case environment.Terminate:
 				return c.Tasks.Terminate(ctx, t)
+			case environment.Check:
+				return c.checkTask(ctx, step, t)
 			case environment.Confirm:
 				seen = c.observe(ctx, t)
 			default:
@@ -201,9 +231,23 @@ func (c *Controller) work(at reconcile.Slot[place], step environment.Step, t env
 		// about it has read everything.
 		Result: func(err error, _ int) ([]deploylog.Event, bool) {
 			c.probes.resume(step.Host)
+			if step.Kind == environment.Check && err == nil {
+				c.checked[place{t.Environment, step.Host}] = check{step.Deployment, c.Now()}
+			}
 			return c.environments.States[t.Environment].Completed(step, seen, err), false
 		},
 	}
+}
+
+// checkTask gives a check no more time than a start has.
+func (c *Controller) checkTask(ctx context.Context, step environment.Step, t environment.Task) error {
+	bounded, cancel := context.WithTimeout(ctx, step.Timeout)
+	defer cancel()
+	err := c.Tasks.Check(bounded, t)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("not checked within %s: %s", definition.Duration(step.Timeout), err.Error())
+	}
+	return err
 }
 
 // startTask gives a task no more time than it has to become healthy: what hangs would

@@ -26,6 +26,8 @@ type crowd struct {
 func (c *crowd) Start(context.Context, environment.Task) (environment.ProbeResult, error) {
 	return environment.ProbeResult{Health: environment.Healthy}, nil
 }
+func (*crowd) Check(context.Context, environment.Task) error { return nil }
+
 func (c *crowd) Terminate(context.Context, environment.Task) error { return nil }
 func (c *crowd) Observe(context.Context, environment.Task) environment.ProbeResult {
 	c.probes.Add(1)

@@ -81,6 +81,29 @@ func TestABadRevisionIsStuckUntilItIsRolledBack(t *testing.T) {
 	})
 }
 
+// What cannot be started on a host must not be stopped for, and is checked again.
+func TestNothingIsStoppedForATaskThatCannotBeStarted(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create(daemon("web"), "a", "b", "c")
+		w.deploy("web", 1)
+		w.untilIdle()
+		if w.checks > 0 {
+			t.Errorf("%d tasks were checked although nothing was to be stopped", w.checks)
+		}
+		w.update(1, daemon("web", image("2"), func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 }))
+		w.unable = map[string]bool{"b web:2": true, "c web:2": true}
+		w.deploy("web", 2)
+		w.untilIdle()
+		w.wantRows("web", "1 Undeploying 0 2; 2 Stuck 3 1")
+		w.wantRunning("a web:2", "b web:1", "c web:1")
+		w.unable = nil
+		r := w.start()
+		wait(3 * time.Minute)
+		r.end()
+		w.wantRows("web", "1 Inactive 0 0; 2 Active 3 3")
+	})
+}
+
 func TestABadRevisionIsRolledBackByItselfIfItIsToBe(t *testing.T) {
 	inWorld(t, func(w *world) {
 		auto := func(d *definition.Definition) { d.Deployment.AutoRollback = true }

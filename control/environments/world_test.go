@@ -2,6 +2,7 @@ package environments_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,12 +40,14 @@ type world struct {
 	slots      int
 	tasks      map[string]map[string]environment.ProbeResult // by host, "NAME:REVISION"
 	bad        map[string]bool                               // revisions that do not become healthy
+	unable     map[string]bool                               // tasks that cannot be started, "HOST NAME:REVISION"
 	working    func(t environment.Task) error                // while it is worked on
 	probing    func(ctx context.Context, t environment.Task)
 	makes      func(t environment.Task) []environment.Thing // nil is not known
 	changed    map[string]func()                            // by host that is watched
 	probes     map[string]int                               // of tasks, "HOST NAME:REVISION"
 	acts       []string                                     // "start|stop HOST NAME:REVISION"
+	checks     int
 	notified   []string
 	recorded   func(deploylog.Event)
 	acting     map[string]map[string]int // actions that are going on, by environment and controller
@@ -152,6 +155,17 @@ func (k worker) Start(ctx context.Context, t environment.Task) (environment.Prob
 		}
 	})
 	return k.see(t), err
+}
+
+// Check implements environments.Tasks.
+func (k worker) Check(_ context.Context, t environment.Task) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.checks++
+	if k.unable[t.Host+" "+nameOf(t)] {
+		return errors.New("there is no attribute rack")
+	}
+	return nil
 }
 
 // Terminate implements environments.Tasks.

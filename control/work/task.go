@@ -74,6 +74,20 @@ func (w *TaskWorker) Start(ctx context.Context, t environment.Task) (_ environme
 	return applied(run.Manifest, r.State), nil
 }
 
+// Check implements environments.Tasks.
+func (w *TaskWorker) Check(ctx context.Context, t environment.Task) (err error) {
+	defer w.guard(&err, "checking a task of "+t.Environment)
+	run, err := w.begin(ctx, t)
+	if err == nil {
+		err = run.Conflicts()
+	}
+	if err != nil {
+		return err
+	}
+	defer w.asProbe(run)()
+	return runner.New(run.Spec, run.Containers).Check(ctx, run.Caller)
+}
+
 // Terminate implements environments.Tasks. What the task found as it should be, or
 // never came to, is not its own and left alone: so a task can be terminated also
 // when its state cannot be asked for.

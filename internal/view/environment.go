@@ -215,8 +215,16 @@ func (d *document) host(h environment.HostRow, all bool) {
 	if h.Lost && len(h.Tasks) > 0 {
 		say(d.style.yellow("!"), "is no longer in the inventory: its tasks cannot be cleaned up")
 	}
+	if c := h.Check; c != nil {
+		text := "the new task could not be started, so nothing was stopped, since " + phrase.Moment(c.Since) + event(c.Seq)
+		if c.Failures > 1 {
+			text += fmt.Sprintf(", %d failures in a row", c.Failures)
+		}
+		say(d.style.red("✘"), text)
+		d.cause("      ", c.Cause, all)
+	}
 	for _, t := range h.Tasks {
-		if all || unhealthyTask(t) || h.Failed {
+		if all || unhealthyTask(t) || h.Failed && h.Check == nil {
 			say(d.task(t))
 			d.cause("      ", t.Cause, all)
 		}
@@ -296,11 +304,11 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	d := newDocument(opts)
 	mark := d.style.dim("·")
 	switch e.Name {
-	case environment.EventFailed, environment.EventStuck, environment.EventBakeFailed, environment.EventTaskFailed, environment.EventTaskDied, environment.EventTaskTerminationFailed:
+	case environment.EventFailed, environment.EventStuck, environment.EventBakeFailed, environment.EventTaskFailed, environment.EventTaskCheckFailed, environment.EventTaskDied, environment.EventTaskTerminationFailed:
 		mark = d.style.red("✘")
 	case environment.EventPaused, environment.EventHostsHeld, environment.EventHostsCordoned, environment.EventTaskDeadlinePassed, environment.EventTaskLost, environment.EventTaskDrifted:
 		mark = d.style.yellow("!")
-	case environment.EventStepReached, environment.EventPromoted, environment.EventFinished, environment.EventTaskFinished, environment.EventTaskRecovered, environment.EventTaskAdopted, environment.EventTaskTerminated:
+	case environment.EventStepReached, environment.EventPromoted, environment.EventFinished, environment.EventTaskFinished, environment.EventTaskChecked, environment.EventTaskRecovered, environment.EventTaskAdopted, environment.EventTaskTerminated:
 		mark = d.style.green("✔")
 	case environment.EventTaskStarted, environment.EventTaskTerminating:
 		mark = d.style.cyan("●")

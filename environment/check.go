@@ -1,0 +1,111 @@
+package environment
+
+import (
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// Before Replace stops the only healthy task of a host, the new task is checked there: its
+// manifest is loaded, resolved and planned, and nothing is done. What fails then would fail
+// after the old task was stopped. A check that succeeds is remembered by who made it; only
+// one that fails is recorded, and one that succeeds after that.
+
+// checkFailure is that the new task of a host failed its check.
+type checkFailure struct {
+	deployment string
+	failures   int // in a row
+	seq        int64
+	since      time.Time
+	cause      string
+	retryAt    time.Time
+}
+
+// checks reports whether a step with a task is to be checked before.
+func (s *State) checks(c class, k Kind) bool { return c == classReplace && k == Terminate }
+
+// checkAgain is the step of a host whose new task failed its check: that comes before
+// anything else there, as often as the start of a failed task.
+func (s *State) checkAgain(h *host, c class, k Kind, t *task) (class, Kind, *task) {
+	if s.checks(c, k) && h.check.deployment == s.active.ID {
+		return classFree, Check, nil
+	}
+	return c, k, t
+}
+
+// toCheck reports whether the next step of a host is to be preceded by a check.
+func (s *State) toCheck(h *host, can Can) bool {
+	return can.Checked != nil && s.checks(h.status.class, h.status.kind) && !can.Checked(h.name)
+}
+
+// checkStep is the check of the new task of a host. It begins with no event: it changes
+// nothing.
+func (s *State) checkStep(h *host) Step {
+	f, revision := s.active, s.activeTask()
+	return Step{
+		Kind: Check, Deployment: f.ID, Target: TaskTarget(s.name, revision, h.name), Host: h.name, Revision: revision,
+		Timeout: time.Duration(s.configuration().HealthyDeadline),
+		Attempt: max(h.attempts.next(f.ID, revision, EventTaskChecked), h.attempts.next(f.ID, revision, EventTaskCheckFailed)),
+	}
+}
+
+// checked are the events that record the result of a check.
+func (s *State) checked(step Step, cause string) []deploylog.Event {
+	h := s.byName[step.Host]
+	switch {
+	case s.active == nil || s.active.ID != step.Deployment || h == nil:
+		return nil
+	case cause != "":
+		return []deploylog.Event{step.event(EventTaskCheckFailed, payload{Error: cause})}
+	case h.check.deployment == step.Deployment:
+		return []deploylog.Event{step.event(EventTaskChecked, payload{})}
+	default:
+		return nil
+	}
+}
+
+// awaitCheck fills in when the check of a host's new task is repeated, and returns when the
+// host is to be evaluated again.
+func (st *hostStatus) awaitCheck(c checkFailure, now, next time.Time) time.Time {
+	if st.kind != Check || !c.retryAt.After(now) || c.since.After(now) { // else the clock was set back
+		return next
+	}
+	st.class, st.retrying = classNone, c.failures < maxRetries
+	return c.retryAt
+}
+
+// applyCheck folds the result of a check into what is known of a host. A step that begins
+// there ends what was known.
+func (h *host) applyCheck(e deploylog.Event) {
+	if e.Name != EventTaskCheckFailed && (h.check == checkFailure{}) {
+		return
+	}
+	switch e.Name {
+	case EventTaskCheckFailed:
+		if h.check.deployment != e.Deployment {
+			h.check = checkFailure{deployment: e.Deployment}
+		}
+		h.check.failures++
+		h.check.seq, h.check.since, h.check.cause = e.Seq, e.CreatedAt, read(e.Data).Error
+		h.check.retryAt = e.CreatedAt.Add(retryPause(h.check.failures))
+	case EventTaskChecked, EventTaskTerminating, EventTaskStarted:
+		h.check = checkFailure{}
+	}
+}
+
+// CheckRow is that the new task of a host failed its check, so that nothing was stopped.
+type CheckRow struct {
+	Seq      int64     `json:"event"`
+	Since    time.Time `json:"since"`
+	Failures int       `json:"failures"` // in a row
+	Cause    string    `json:"cause,omitempty"`
+	Next     time.Time `json:"next,omitzero"` // when it is checked again
+}
+
+// checkRow is nil where no check has failed.
+func (s *State) checkRow(h *host) *CheckRow {
+	if h.status.kind != Check {
+		return nil
+	}
+	return &CheckRow{Seq: h.check.seq, Since: h.check.since, Failures: h.check.failures, Cause: h.check.cause, Next: h.check.retryAt}
+}

@@ -1,0 +1,55 @@
+package environment
+
+import (
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// failedCheck is that the new task of a host could not be started.
+type failedCheck struct {
+	by       string // deployment
+	failures int    // in a row
+	rests    time.Time
+}
+
+// first has what failed its check checked again before anything is stopped.
+func (n *naive) checkedFirst(h *naiveHost, do todo) todo {
+	if do.kind == Terminate && do.class == classReplace && h.check.by == n.force.id {
+		return todo{Check, n.force.task, classFree, h.check.rests}
+	}
+	return do
+}
+
+// checks has what nobody has checked checked before it is stopped.
+func (n *naive) checks(h *naiveHost, do todo, can Can) todo {
+	if do.kind == Terminate && do.class == classReplace && can.Checked != nil && !can.Checked(h.name) {
+		do.kind, do.revision = Check, n.force.task
+	}
+	return do
+}
+
+// noteCheck notes how a check has ended, and reports whether that is all that an event tells.
+func (n *naive) noteCheck(s *simulation, e deploylog.Event, h *naiveHost) bool {
+	switch e.Name {
+	case EventTaskCheckFailed:
+		if h.check.by != e.Deployment {
+			h.check = failedCheck{by: e.Deployment}
+		}
+		h.check.failures++
+		h.check.rests = e.CreatedAt.Add(min(time.Minute, time.Second<<min(h.check.failures-1, 10)))
+	case EventTaskChecked, EventTaskTerminating, EventTaskStarted:
+		h.check = failedCheck{}
+	}
+	return e.Name == EventTaskCheckFailed || e.Name == EventTaskChecked
+}
+
+// staysUp wants no healthy task to be stopped for one that cannot be started there.
+func (n *naive) staysUp(s *simulation, step Step) {
+	if do := n.next(n.host(step.Host)); step.Kind == Terminate && do.class == classReplace && s.unfit(place{step.Host, n.force.task}) {
+		s.fail("the healthy task %d on %s is stopped for %d, which cannot be started", step.Revision, step.Host, n.force.task)
+	}
+}
+
+// unfit reports whether a task cannot be started on a host.
+func (s *simulation) unfit(p place) bool { return p.revision > 0 && s.behaves(p) == unable }

@@ -1,0 +1,34 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Check reports why an Apply could not succeed, as far as that can be known without
+// changing anything: what Plan fails on, but for resources that are read-only and not as
+// configured. They may be once something else is gone.
+func (r *Runner) Check(ctx context.Context, caller Caller) error {
+	r.spec.KeepGoing = true // what is not counted must not hide what is
+	plan, err := r.Plan(ctx, caller)
+	var failed *FailedError
+	if plan == nil || err == nil || !errors.As(err, &failed) {
+		return err
+	}
+	others := slices.DeleteFunc(slices.Clone(failed.Causes), func(cause error) bool { return errors.Is(cause, errReadOnly) })
+	if len(others) == 0 {
+		return nil
+	}
+	var causes []error
+	for _, p := range plan.Resources {
+		if p.Status == Failed && !p.ReadOnly {
+			causes = append(causes, fmt.Errorf("%s: %s", p.Name, p.Error))
+		}
+	}
+	if len(causes) == 0 {
+		return err
+	}
+	return &FailedError{Causes: causes}
+}
