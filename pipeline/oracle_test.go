@@ -114,6 +114,11 @@ func (n *naive) apply(e deploylog.Event) {
 		r.started[at.target] = e.CreatedAt
 	}
 	n.noteOutcome(r, e)
+	r.note(at, e)
+}
+
+// note takes note of an event of the revision.
+func (r *revision) note(at entry, e deploylog.Event) {
 	switch {
 	case e.Name == "pipeline-retried":
 		r.since = e.CreatedAt
