@@ -281,9 +281,7 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 		}
 		h.applyCheck(e)
 		t := h.find(revision)
-		if e.Deployment == s.active.ID && e.Name == EventTaskTerminating && h.replaces(t) {
-			h.replaced = true
-		}
+		s.noteReplaced(h, t, e)
 		if e.Name == EventTaskStarted {
 			t = h.add(revision)
 		}

@@ -53,6 +53,14 @@ func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 		return s.setHosts(c), nil
 	case ConfirmHosts:
 		return s.confirm(c)
+	default:
+		return s.proposeUpkeep(c)
+	}
+}
+
+// proposeUpkeep is of the commands that concern a deployment under way, and single hosts.
+func (s *State) proposeUpkeep(c Command) ([]deploylog.Event, error) {
+	switch c := c.(type) {
 	case Promote:
 		return s.promote(c)
 	case CordonHosts:

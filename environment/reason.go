@@ -147,6 +147,16 @@ func (d details) text(code ReasonCode) (message, change string) {
 			d.healthy, phrase.Count(d.desired, "host"), d.minimum, d.config.MinimumSetting()), d.lowerMinimum()
 	case MaxOver:
 		return waiting + fmt.Sprintf("the number of hosts with two tasks is %d, and %s", d.double, d.config.SurgeSetting()), "an old task being terminated"
+	case TaskPaused:
+		return waiting + "the environment is paused", "deployster env resume " + d.environment
+	default:
+		return d.turnText(code, waiting)
+	}
+}
+
+// turnText is the text of a reason that a host has not its turn.
+func (d details) turnText(code ReasonCode, waiting string) (message, change string) {
+	switch code {
 	case AwaitsStep:
 		message, change = d.step.text(d.environment)
 		return waiting + message, change
@@ -157,8 +167,6 @@ func (d details) text(code ReasonCode) (message, change string) {
 	case Cordoned:
 		message = "its host is cordoned" + after(" by ", d.by) + fmt.Sprintf(" (event %d)", d.seq) + after(": ", d.reason)
 		return message, fmt.Sprintf("deployster env uncordon %s %s", d.environment, d.host)
-	case TaskPaused:
-		return waiting + "the environment is paused", "deployster env resume " + d.environment
 	default:
 		return d.taskText(code)
 	}

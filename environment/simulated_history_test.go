@@ -71,10 +71,7 @@ func (n *naive) start(s *simulation, e deploylog.Event, p payload) {
 	if n.force = f; p.Kind == ByDelete {
 		f.revision, f.task = 0, 0 // of which no host is to have a task
 	}
-	for _, reverted := range p.Reverts {
-		n.bad[reverted] = true
-	}
-	delete(n.bad, f.revision)
+	n.noteReverts(p)
 	n.known = n.known && was != nil && was.revision > 0 && f.revision > 0 && n.revisions[was.revision-1].InstanceGroup == n.revisions[f.revision-1].InstanceGroup
 	n.kept = false
 	if p.Hosts != nil {
@@ -95,6 +92,14 @@ func (n *naive) start(s *simulation, e deploylog.Event, p payload) {
 		}
 	}
 	n.known = n.known || p.Hosts != nil || p.Kind == ByDelete
+}
+
+// noteReverts takes note of which revisions are not to be gone back to, and which are again.
+func (n *naive) noteReverts(p payload) {
+	for _, reverted := range p.Reverts {
+		n.bad[reverted] = true
+	}
+	delete(n.bad, n.force.revision)
 }
 
 // find has the environment have again what was left of it. Nobody knows how it is.
@@ -156,13 +161,7 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 	case EventFailed:
 		f.passed = true
 	case EventStuck:
-		if (n.due(s.now, true) != "being stuck" && n.due(s.now, false) != "being stuck") || !f.moved {
-			s.fail("%s is stuck too early, or again", f.id)
-		}
-		f.stuck, f.moved = true, false
-		if f.configuration.AutoRollback && f.kind == ByDeploy && n.active < f.revision && (f.tried || len(n.failed()) > 0) {
-			n.goesBack = n.active
-		}
+		n.noteStuck(s)
 	case EventBakeFailed:
 		n.noteBroken(s)
 	case EventPaused:
@@ -177,6 +176,18 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 		n.noteHosts(s, e, p)
 	default:
 		s.fail("there is no event %s", e.Name)
+	}
+}
+
+// noteStuck wants a deployment to be stuck when it is, and but once until there is progress.
+func (n *naive) noteStuck(s *simulation) {
+	f := n.force
+	if (n.due(s.now, true) != "being stuck" && n.due(s.now, false) != "being stuck") || !f.moved {
+		s.fail("%s is stuck too early, or again", f.id)
+	}
+	f.stuck, f.moved = true, false
+	if f.configuration.AutoRollback && f.kind == ByDeploy && n.active < f.revision && (f.tried || len(n.failed()) > 0) {
+		n.goesBack = n.active
 	}
 }
 

@@ -418,13 +418,21 @@ func (n *naive) due(now time.Time, seen bool) string {
 	if n.breaksBake() {
 		return "a failed bake"
 	}
-	if !f.paused && !f.reached && !f.stuck && n.halted() {
-		return "being stuck"
+	if f.paused || f.reached {
+		return ""
 	}
-	if step := n.dueStep(now, seen); step != "" && !f.paused && !n.halted() {
+	return n.dueOfProgress(now, seen)
+}
+
+// dueOfProgress is what is to be recorded of how far a deployment is that is under way.
+func (n *naive) dueOfProgress(now time.Time, seen bool) string {
+	if n.halted() {
+		return map[bool]string{false: "being stuck"}[n.force.stuck]
+	}
+	if step := n.dueStep(now, seen); step != "" {
 		return step
 	}
-	if at := n.stuckAt(); !f.paused && !f.reached && !f.stuck && (n.halted() || !at.IsZero() && !at.After(now)) {
+	if at := n.stuckAt(); !at.IsZero() && !at.After(now) {
 		return "being stuck"
 	}
 	return ""

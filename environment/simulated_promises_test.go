@@ -83,11 +83,10 @@ func (may choices) take(step Step, room *[classCount]int) (found bool) {
 	for class := range classCount {
 		if do, ok := may[class][step.Host]; ok && do.kind == step.Kind && do.revision == step.Revision && room[class] > 0 {
 			found = true
-			switch room[class]--; class {
-			case classEvict:
+			if room[class]--; class == classEvict {
 				room[classReplace]--
-				room[classDrain]--
-			case classReplace:
+			}
+			if class == classEvict || class == classReplace {
 				room[classDrain]--
 			}
 			delete(may[class], step.Host)

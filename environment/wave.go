@@ -125,6 +125,11 @@ func (h *host) replaces(t *task) bool {
 	return len(h.tasks) == 1 || t.available() && h.availableTasks() == 1
 }
 
+// noteReplaced folds in that the active deployment takes away what was on a host.
+func (s *State) noteReplaced(h *host, t *task, e deploylog.Event) {
+	h.replaced = h.replaced || e.Deployment == s.active.ID && e.Name == EventTaskTerminating && h.replaces(t)
+}
+
 // countBegun fills in whether a host is begun, or its next step begins it.
 func (s *State) countBegun(h *host, st *hostStatus, current, next *task) {
 	st.begun = h.desired && (h.started || h.replaced && !st.available || current != nil && current.available())

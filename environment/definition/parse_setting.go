@@ -36,7 +36,7 @@ var (
 
 // setting reads one setting. It returns false when it reported a problem.
 func (p *parser) setting(path string, n *yamlfile.Node) (ok bool) {
-	d, c := &p.definition, &p.definition.Deployment
+	d := &p.definition
 	switch path {
 	case "name":
 		d.Name, ok = readName(n)
@@ -50,6 +50,15 @@ func (p *parser) setting(path string, n *yamlfile.Node) (ok bool) {
 		d.InstanceGroup.Query, ok = p.readQuery(n)
 	case "instance_group.max_leaving":
 		d.InstanceGroup.MaxLeaving, ok = readBudget(n)
+	default:
+		return d.Deployment.setting(path, n)
+	}
+	return ok
+}
+
+// setting reads one setting of how a revision is deployed.
+func (c *Configuration) setting(path string, n *yamlfile.Node) (ok bool) {
+	switch path {
 	case "deployment.method":
 		c.Method, ok = readWord(n, "method", Replace, Surge)
 	case "deployment.min_healthy_percent":
