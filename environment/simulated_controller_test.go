@@ -132,7 +132,7 @@ func (c *controller) rests() {
 	if !f.paused && !f.stuck {
 		waits := !c.naive.known && c.naive.kept // for somebody to confirm, and nothing is done before
 		for _, h := range c.naive.there(func(*naiveHost) bool { return !waits }) {
-			if do := c.naive.next(h); do.class == classFree && (do.kind == Check && h.check.failures < maxRetries || do.kind != Check && h.tasks[do.revision].failures < maxRetries) && (c.naive.mayBegin() > 0 || !c.naive.bounded(h, do)) {
+			if do := c.naive.next(h); c.naive.soon(h, do) {
 				c.fail("it is idle, and is to %s on %s soon", do, h.name)
 			}
 		}
@@ -140,6 +140,17 @@ func (c *controller) rests() {
 			c.fail("it is idle, and would do %s", texts(steps))
 		}
 	}
+}
+
+// soon reports whether something is done on a host before long, for nothing keeps it back.
+func (n *naive) soon(h *naiveHost, do todo) bool {
+	if do.class != classFree || n.mayBegin() <= 0 && n.bounded(h, do) {
+		return false
+	}
+	if do.kind == Check {
+		return h.check.failures < maxRetries
+	}
+	return h.tasks[do.revision].failures < maxRetries
 }
 
 func (c *controller) settle() {

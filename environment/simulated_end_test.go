@@ -39,13 +39,9 @@ func (s *simulation) unsettledHosts() (failing, waiting []string, problem string
 	n, f := s.naive, s.naive.force
 	for _, h := range n.there(func(*naiveHost) bool { return true }) {
 		switch do, t := n.next(h), n.mine(h); {
-		case do.kind == "" && n.cordoned(h):
-			if drain := n.cordons[h.name]; drain && len(s.machine(h.name).tasks) > 0 {
-				return nil, nil, fmt.Sprintf("%s is drained, and has %v", h.name, s.machine(h.name).tasks)
-			}
 		case do.kind == "":
-			if is, want := s.really(h); is != want {
-				return nil, nil, fmt.Sprintf("on %s is %s, not %s", h.name, is, want)
+			if problem := s.misplaced(h); problem != "" {
+				return nil, nil, problem
 			}
 		case t != nil && !t.up() && t.failures >= 3 && do.revision == f.task && (s.behaves(place{h.name, f.task}) == bad || s.unfit(place{h.name, f.task})):
 			failing = append(failing, h.name)
@@ -64,6 +60,18 @@ func (s *simulation) unsettledHosts() (failing, waiting []string, problem string
 		}
 	}
 	return failing, waiting, ""
+}
+
+// misplaced is what is wrong on a host where nothing is to be done.
+func (s *simulation) misplaced(h *naiveHost) string {
+	drain, cordoned := s.naive.cordons[h.name]
+	switch is, want := s.really(h); {
+	case cordoned && s.naive.cordoned(h) && drain && is != "":
+		return fmt.Sprintf("%s is drained, and has %s", h.name, is)
+	case !s.naive.cordoned(h) && is != want:
+		return fmt.Sprintf("on %s is %s, not %s", h.name, is, want)
+	}
+	return ""
 }
 
 // unfounded is what the hosts that fail or wait are no reason for.

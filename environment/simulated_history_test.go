@@ -104,6 +104,7 @@ func (n *naive) noteReverts(p payload) {
 
 // find has the environment have again what was left of it. Nobody knows how it is.
 func (n *naive) find(s *simulation, was *inForce) {
+	n.good = n.wasGood // all that was exists again
 	if was != nil || len(n.left) == 0 {
 		s.fail("what was left is to be terminated, and there is none, or the environment exists")
 	}
@@ -137,7 +138,7 @@ func (n *naive) deleted(s *simulation, p payload) {
 		s.tally["cleaned"]++
 	}
 	n.force, n.hosts, n.names, n.known, n.active = nil, map[string]*naiveHost{}, nil, false, 0
-	n.good = nil
+	n.wasGood, n.good = n.good, nil
 	clear(n.cordons)
 	n.zonedBy = ""
 }

@@ -25,6 +25,7 @@ type naive struct {
 	left      map[place]bool  // tasks that were left running when it was deleted
 	goesBack  int             // the revision to which a rollback is to follow at once
 	good      []int           // revisions whose deployment has finished, in that order
+	wasGood   []int           // before it was deleted
 	more      bool            // the next event is of the same hold
 	spares    []string        // hosts that a rollback is to keep at once
 	bad       map[int]bool    // those that were reverted, and not deployed since

@@ -55,7 +55,8 @@ func (n *naive) mostBegun() (most int) {
 
 // beginning reports whether the deployment is at work on a host, or was.
 func (n *naive) beginning(h *naiveHost) bool {
-	return h.wanted && (n.mine(h).up() || h.begun || n.force.taken[h.name] && h.ups() == 0)
+	t := n.mine(h)
+	return h.wanted && (t.up() || t != nil && t.blamed == n.force.id || h.begun || n.force.taken[h.name] && h.ups() == 0)
 }
 
 func (n *naive) begun() []*naiveHost { return n.there(n.beginning) }

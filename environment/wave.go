@@ -130,9 +130,11 @@ func (s *State) noteReplaced(h *host, t *task, e deploylog.Event) {
 	h.replaced = h.replaced || e.Deployment == s.active.ID && e.Name == EventTaskTerminating && h.replaces(t)
 }
 
-// countBegun fills in whether a host is begun, or its next step begins it.
+// countBegun fills in whether a host is begun, or its next step begins it. One where the new
+// task has failed in this deployment is begun, whoever started it there: it counts as failed,
+// so it must be tried again.
 func (s *State) countBegun(h *host, st *hostStatus, current, next *task) {
-	st.begun = h.desired && (h.started || h.replaced && !st.available || current != nil && current.available())
+	st.begun = h.desired && (h.started || h.replaced && !st.available || current != nil && (current.available() || current.failedIn == s.active.ID))
 	st.begins = h.desired && !st.begun && h.cordon == nil && (st.kind == Start || st.kind == Terminate && h.replaces(next))
 	if st.begins && s.waves() {
 		st.inFlight = false // it may have to wait for its step before it is done again

@@ -152,3 +152,21 @@ func TestARestartGoesInStepsToo(t *testing.T) {
 	}
 	w.can("terminate 1 h2", "terminate 1 h3", "terminate 1 h4")
 }
+
+// What counts as failed is tried again, also where the step has no room for another host:
+// the host had the new task before the deployment began.
+func TestAHostThatFailsInAStepIsTriedAgain(t *testing.T) {
+	w := deployed(t, 4, func(d *definition.Definition) { inSteps()(d); d.Deployment.Steps = nil })
+	d := *w.state.Revisions()[0].Definition
+	inSteps()(&d)
+	d.Deployment.MaxFailed = most(0)
+	w.propose(Update{Base: 1, Definition: &d, By: "alice@host"}) // the same task, in steps
+	w.propose(CordonHosts{Hosts: []string{"h4"}, Drain: true})
+	w.done("terminate 1 h4")
+	w.propose(UncordonHosts{Hosts: []string{"h4"}})
+	w.propose(Deploy{Revision: 2, Hosts: hosts(4)})
+	w.steps()
+	w.sees(1, "h2", Unhealthy, "it crashed")
+	w.after(time.Second)
+	w.can("start 1 h2") // and not h4, for the step has one host
+}
