@@ -92,10 +92,13 @@ func (p *plant) Work(ctx context.Context, s pipeline.Step, _ map[string]string) 
 // Settle implements pipelines.Worker.
 func (p *plant) Settle(ctx context.Context, w pipeline.Work) error {
 	p.notify("settle %s %s", w.Revision, w.Event)
-	if p.settle == nil {
+	p.mu.Lock()
+	settle := p.settle
+	p.mu.Unlock()
+	if settle == nil {
 		return nil
 	}
-	return p.settle(ctx, w)
+	return settle(ctx, w)
 }
 
 // Members implements pipelines.Hosts.

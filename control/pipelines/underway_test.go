@@ -184,8 +184,7 @@ func (lostRun) LeftRun() string { return "R7" }
 func TestWhatCannotBeSettledIsNamedWithItsRunAndRecordedOnce(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.died("1")
-		err := error(lostRun{errors.New("no route to host")})
-		p.settle = func(context.Context, pipeline.Work) error { return err }
+		p.settle = func(context.Context, pipeline.Work) error { return lostRun{errors.New("no route to host")} }
 		r := p.start()
 		wait(time.Hour)
 		why := p.why("2")
@@ -200,7 +199,9 @@ func TestWhatCannotBeSettledIsNamedWithItsRunAndRecordedOnce(t *testing.T) {
 		if n := len(p.notices("settle 1")); n < 60 || n > 70 {
 			t.Errorf("in an hour it was tried %d times", n)
 		}
-		err = nil
+		p.mu.Lock()
+		p.settle = nil
+		p.mu.Unlock()
 		wait(2 * time.Minute)
 		p.wantStatus("2", pipeline.Finished)
 		r.end()
