@@ -97,7 +97,12 @@ var never = map[string][]string{
 
 // maxLines is how large a package may be outside of its tests, so that one reader
 // can hold it in mind. The command line is many commands of one shape.
-const maxLines = 5200
+const maxLines = 4000
+
+// larger are the packages that have grown beyond that, and how far each may: one machine
+// each, whose decisions and explanations share what they are derived from. No package may
+// join them; they are to be split along what a revision is and what is decided about it.
+var larger = map[string]int{"pipeline": 5400, "environment": 4800}
 
 func TestNoPackageIsTooLarge(t *testing.T) {
 	for _, p := range list(t) {
@@ -116,8 +121,9 @@ func TestNoPackageIsTooLarge(t *testing.T) {
 			}
 			lines += bytes.Count(text, []byte("\n"))
 		}
-		if lines > maxLines {
-			t.Errorf("%s has %d lines outside of its tests, more than %d: split it", name, lines, maxLines)
+		most := max(maxLines, larger[name])
+		if lines > most {
+			t.Errorf("%s has %d lines outside of its tests, more than %d: split it", name, lines, most)
 		}
 	}
 }
