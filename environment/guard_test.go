@@ -123,3 +123,28 @@ func TestADeploymentDoesNotTakeHostsThatAMistakeLeavesOut(t *testing.T) {
 		t.Error("it does not hold")
 	}
 }
+
+// What a deployment may take away is counted over the hosts that the environment keeps, not
+// over the few that a mistake in the inventory still selects: no flag has to be given that
+// would let all of them go down at once.
+func TestAMistakeInTheInventoryLowersNoMinimum(t *testing.T) {
+	w := deployed(t, 4, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 75 })
+	w.update(image("log-daemon:2"), hosts(1))
+	if w.holds() == "" {
+		t.Error("it does not hold")
+	}
+	w.can("terminate 1 h1")
+	w = deployed(t, 4, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 75 })
+	w.propose(Restart{Hosts: hosts(1)})
+	w.can("terminate 1 h1")
+
+	w = deployed(t, 4, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 100 })
+	next := *w.state.Revisions()[0].Definition
+	image("log-daemon:2")(&next)
+	w.propose(Update{Base: 1, Definition: &next})
+	for _, c := range []Command{Deploy{Revision: 2, Hosts: hosts(1)}, Restart{Hosts: hosts(1)}} {
+		if err := w.refuses(c, NoDisruptionAllowed); !strings.Contains(err.Error(), "none of 4 hosts may be without one; --min-healthy-percent 75 or less") {
+			t.Errorf("%T is refused as %v", c, err)
+		}
+	}
+}

@@ -196,9 +196,9 @@ func (s *State) startChecked(d deploymentRequest, now time.Time) ([]deploylog.Ev
 		return nil, err
 	}
 	config := d.change.apply(s.revisions[d.revision-1].Definition.Deployment)
-	n := len(*d.hosts)
-	down := s.cordonedDown(*d.hosts)
-	if config.Method != definition.Replace || n == 0 || config.Minimum(n) < n-len(down) || !s.blockedByHealthy(d) {
+	hosts := s.lasting(d)
+	n, down := len(hosts), s.cordonedDown(hosts)
+	if config.Method != definition.Replace || n == 0 || config.Minimum(n) < n-len(down) || !s.blockedByHealthy(d, hosts) {
 		return s.startEvents(d, now), nil
 	}
 	setting, because, uncordon := strings.Replace(config.MinimumSetting(), " ", " of ", 1), "", ""
@@ -215,6 +215,26 @@ func (s *State) startChecked(d deploymentRequest, now time.Time) ([]deploylog.Ev
 		d.revision, verb, setting, phrase.Count(n, "host"), because, remedy(config, n, len(down)+1), uncordon, surge)
 }
 
+// lasting are the hosts that a deployment begins with: those selected, or those that the
+// environment has where too many of them would leave at once, for it keeps them then.
+func (s *State) lasting(d deploymentRequest) (hosts []string) {
+	if s.returns(d) || s.refuses(s.revisions[d.revision-1].Definition.InstanceGroup, *d.hosts, false).reason == "" {
+		return *d.hosts
+	}
+	for _, h := range s.hosts {
+		if h.desired && !h.lost {
+			hosts = append(hosts, h.name)
+		}
+	}
+	return hosts
+}
+
+// returns reports whether a deployment goes back to the hosts of another query.
+func (s *State) returns(d deploymentRequest) bool {
+	group := s.revisions[d.revision-1].Definition.InstanceGroup
+	return d.kind == ByRollback && group.Query != s.Query() && len(*d.hosts) > 0
+}
+
 // remedy is the flag that lets so many of n hosts be without a healthy task.
 func remedy(c definition.Configuration, n, down int) string {
 	most := 100 * (n - down) / n
@@ -228,10 +248,10 @@ func remedy(c definition.Configuration, n, down int) string {
 	}
 }
 
-// blockedByHealthy reports whether a host that should have a task has a healthy
+// blockedByHealthy reports whether one of the hosts that should have a task has a healthy
 // one of another revision.
-func (s *State) blockedByHealthy(d deploymentRequest) bool {
-	for _, name := range *d.hosts {
+func (s *State) blockedByHealthy(d deploymentRequest, hosts []string) bool {
+	for _, name := range hosts {
 		h := s.byName[name]
 		if h == nil || h.lost || h.cordon != nil {
 			continue
@@ -271,7 +291,7 @@ func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploy
 	var kept []string
 	if d.hosts != nil {
 		group := s.revisions[d.revision-1].Definition.InstanceGroup
-		back := d.kind == ByRollback && group.Query != s.Query() && len(*d.hosts) > 0
+		back := s.returns(d)
 		held = s.refuses(group, *d.hosts, back)
 		sorted := append([]string{}, *d.hosts...)
 		slices.Sort(sorted)
