@@ -47,7 +47,7 @@ func (t Texts) Load(digest string) ([]byte, error) {
 func remedied(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w: give the directory of objects, with all that is in it, to the owner of the log", err)
+		return fmt.Errorf("%w: give the directory of objects, with all that is in it, to the owner of the log, and where a group shares that to this group, with the mode 0770 of directories and 0660 of files, as any command for pipelines or environments does when the owner of the log runs it", err)
 	case errors.Is(err, objects.ErrMissing), errors.Is(err, objects.ErrAltered):
 		return fmt.Errorf("%w: put it back from a copy of the directory of the log, or make a new revision of the present files", err)
 	}

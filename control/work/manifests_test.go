@@ -43,8 +43,10 @@ func TestATextThatCannotBeReadIsNotCalledLost(t *testing.T) {
 	if _, err := texts.Load(strings.Repeat("0", 64)); err == nil || strings.Contains(err.Error(), "put it back") {
 		t.Errorf("where no directory is, is said %v", err)
 	}
-	if err := fmt.Errorf("object: %w", fs.ErrPermission); !strings.Contains(remedied(err).Error(), "the owner of the log") {
-		t.Errorf("of what may not be read is said %v", remedied(err))
+	for _, says := range []string{"the owner of the log", "group", "0770", "0660"} {
+		if err := fmt.Errorf("object: %w", fs.ErrPermission); !strings.Contains(remedied(err).Error(), says) {
+			t.Errorf("of what may not be read is said %v, without %q", remedied(err), says)
+		}
 	}
 }
 

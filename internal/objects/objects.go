@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -38,7 +39,8 @@ type Store struct {
 }
 
 // Give gives a file, or a directory, of a store to those who are to use it, as far as
-// this process may. made is whether this process has just made it.
+// this process may. made is whether this process has just made it: what another one made
+// may be theirs already.
 type Give func(f *os.File, made bool)
 
 // In is the store in a directory, which is made with its first object. Without give it
@@ -72,6 +74,9 @@ func (s Store) Keep(content []byte) (hash string, err error) {
 
 // KeepAll stores contents, which are durable on return.
 func (s Store) KeepAll(contents ...[]byte) error {
+	if len(contents) > 0 {
+		s.Share()
+	}
 	for _, content := range contents {
 		hash := Hash(content)
 		if len(content) > maxSize {
@@ -101,15 +106,69 @@ func (s Store) KeepAll(contents ...[]byte) error {
 }
 
 // renew reports whether an object is there, and is now as new as one that has just been
-// stored: so Prune, which may be at work, leaves it. Who may not change its time leaves it
-// to its owner, who prunes.
+// stored, so that Prune, which may be at work, leaves it. It is given to its users, who may
+// be others than when it was stored.
 func (s Store) renew(hash string) bool {
 	if _, err := s.Load(hash); err != nil {
 		return false
 	}
+	s.giveAgain(s.path(hash), 0)
 	now := time.Now()
 	err := os.Chtimes(s.path(hash), now, now)
 	return err == nil || errors.Is(err, fs.ErrPermission)
+}
+
+// Share gives what is there to the users of the store, as far as this process may: they may
+// be others than when it was stored. As long as the directories are theirs, what is in them
+// is, too.
+func (s Store) Share() {
+	s.giveAgain(s.saltPath(), 0)
+	// The outer one last: until it is given, a process that is killed leaves all of it to
+	// the next one.
+	for _, dir := range []string{s.dir, filepath.Dir(s.dir)} {
+		if s.giveAgain(dir, syscall.O_DIRECTORY) {
+			s.giveObjects()
+		}
+	}
+}
+
+// giveObjects gives every object to its users again.
+func (s Store) giveObjects() {
+	entries, _ := os.ReadDir(s.dir)
+	for _, e := range entries {
+		if IsHash(strings.TrimPrefix(e.Name(), prunedPrefix)) {
+			s.giveAgain(s.path(e.Name()), 0)
+		}
+	}
+}
+
+// giveAgain gives what is there to its users again, and reports whether that changed it. A
+// link leads to what its user takes care of.
+func (s Store) giveAgain(path string, flag int) (changed bool) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|flag, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close() //nolint:errcheck // opened for reading
+	before, err := f.Stat()
+	if err != nil || !before.IsDir() && !before.Mode().IsRegular() {
+		return false
+	}
+	s.give(f, false)
+	after, err := f.Stat()
+	return err == nil && access(after) != access(before)
+}
+
+// access is who may use a file.
+func access(info fs.FileInfo) (a struct {
+	uid, gid uint32
+	mode     fs.FileMode
+}) {
+	if stat, is := info.Sys().(*syscall.Stat_t); is {
+		a.uid, a.gid = stat.Uid, stat.Gid
+	}
+	a.mode = info.Mode()
+	return a
 }
 
 // makeDirectories makes the directories of the store, and gives them to its users.
@@ -119,18 +178,18 @@ func (s Store) makeDirectories() error {
 		return err
 	}
 	for _, dir := range []string{outer, s.dir} {
-		failed := os.Mkdir(dir, 0o700)
-		if failed != nil && !errors.Is(failed, fs.ErrExist) {
-			return failed
-		}
-		f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
-		if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) {
-			continue // a link to another directory, of which its user takes care
+		err := os.Mkdir(dir, 0o700)
+		if errors.Is(err, fs.ErrExist) {
+			continue
 		}
 		if err != nil {
 			return err
 		}
-		s.give(f, failed == nil)
+		f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+		if err != nil {
+			return err
+		}
+		s.give(f, true)
 		if err := f.Close(); err != nil {
 			return err
 		}

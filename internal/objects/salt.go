@@ -43,6 +43,7 @@ func (s Store) Salt() ([]byte, error) {
 
 // MakeSalt is Salt, which is made, durably, when there is none.
 func (s Store) MakeSalt() ([]byte, error) {
+	s.Share()
 	salt, err := s.Salt()
 	if !errors.Is(err, ErrMissing) {
 		return salt, err

@@ -39,9 +39,12 @@ func (a *App) Texts() (work.Texts, error) {
 	if whole, err := filepath.EvalSymlinks(path); err == nil { // links to a log are one log
 		path = whole
 	}
-	return work.NewTexts(filepath.Join(filepath.Dir(path), "objects"), a.Workspace, func(f *os.File, made bool) {
+	texts := work.NewTexts(filepath.Join(filepath.Dir(path), "objects"), a.Workspace, func(f *os.File, made bool) {
 		sqlite.GiveObject(path, f, made)
-	}), nil
+	})
+	objects := texts.Objects()
+	objects.Share() // the log may have been shared since
+	return texts, nil
 }
 
 // ExistingLogPath is where the log is that a command reads.

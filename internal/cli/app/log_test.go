@@ -67,3 +67,60 @@ func TestTextsAreGivenToWhoMayWriteTheLog(t *testing.T) {
 		}
 	}
 }
+
+// A log is shared by another mode, or kept from others again, when much lies beside it:
+// that follows when its owner next uses it, whatever for.
+func TestTextsFollowALogThatIsSharedLater(t *testing.T) {
+	a := app.New()
+	a.Workspace = t.TempDir()
+	dir := t.TempDir()
+	a.Global.Log = filepath.Join(dir, "log.db")
+	if err := os.WriteFile(a.Global.Log, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	texts, err := a.Texts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := texts.Keep([]byte("a secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := texts.Objects()
+	if _, err := store.MakeSalt(); err != nil {
+		t.Fatal(err)
+	}
+	objects := filepath.Join(dir, "objects")
+	wantModes := func(after string, directories, files os.FileMode) {
+		t.Helper()
+		for path, want := range map[string]os.FileMode{
+			objects: directories, filepath.Join(objects, "sha256"): directories,
+			filepath.Join(objects, "sha256", digest): files, filepath.Join(objects, "salt"): files,
+		} {
+			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+				t.Errorf("after %s %s has mode %v, want %v (%v)", after, path, info.Mode(), want, err)
+			}
+		}
+	}
+	chmod := func(mode os.FileMode) {
+		t.Helper()
+		if err := os.Chmod(a.Global.Log, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	chmod(0o660)
+	if _, err := a.Texts(); err != nil {
+		t.Fatal(err)
+	}
+	wantModes("a command", 0o770, 0o660)
+	chmod(0o600)
+	if _, err := texts.Keep([]byte("another")); err != nil {
+		t.Fatal(err)
+	}
+	wantModes("another is kept", 0o700, 0o600)
+	chmod(0o660)
+	if _, err := store.MakeSalt(); err != nil {
+		t.Fatal(err)
+	}
+	wantModes("the salt is used", 0o770, 0o660)
+}
