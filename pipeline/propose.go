@@ -196,6 +196,9 @@ func (c Retry) propose(s *State) ([]deploylog.Event, error) {
 			}
 		}
 	}
+	if err := s.overtaken(d); err != nil {
+		return nil, err
+	}
 	e := d.event(s.target, EventRetried, payload{By: c.By})
 	e.Attempt = d.attempt + 1
 	return []deploylog.Event{e}, nil

@@ -33,6 +33,7 @@ type RollbackInfo struct {
 // again, by the index of their registration.
 type visits struct {
 	newest   int             // that has begun it
+	at       int64           // event at which that did
 	finished []int           // in order
 	bad      map[string]bool // deployments that were rolled back
 }
@@ -54,11 +55,52 @@ func (s *State) visit(d *deployment, e deploylog.Event) {
 	}
 	v := s.visits[e.Target]
 	if e.Name == stageStarted {
-		v.newest = d.order - 1
+		v.newest, v.at = d.order-1, e.Seq
 	} else {
 		v.finished = append(v.finished, d.order-1)
 	}
 	s.visits[e.Target] = v
+}
+
+// overtaken refuses to go on with a deployment in a stage that another one has entered
+// since, be it a rollback that has ended: what the other did on hosts that this one is
+// done with would stay there, and the stage would be recorded as finished all the same.
+func (s *State) overtaken(d *deployment) error {
+	for i := range s.layout.stages {
+		stage, run := &s.layout.stages[i], &d.stages[i]
+		v, came := s.visits[stage.target]
+		changes := stage.Build == nil && stage.Approval == nil
+		if !changes || !run.begun || run.passed || !came || v.newest == d.order-1 || v.at < run.since() {
+			continue
+		}
+		what, remedy := "revision ", "release it again under another name, or release a newer one"
+		if s.revisions[v.newest].Rollback != nil {
+			what = "a rollback to revision "
+		}
+		if d.rollback != nil {
+			remedy = "roll the stage back again (deployster pipeline rollback " + s.name + " " + stage.Name + " --revision " + d.revision + ")"
+		}
+		return refusal.New(NewerIsAhead, "revision %s cannot be retried: %s%s has entered stage %s since (event %d), and some of its hosts would keep that; %s",
+			d.revision, what, s.revisions[v.newest].Revision, stage.Name, v.at, remedy)
+	}
+	return nil
+}
+
+// since is the first event of the deployment in the stage.
+func (r *stageRun) since() (first int64) {
+	note := func(m *marks) {
+		if m != nil && len(*m) > 0 && (first == 0 || (*m)[0].seq < first) {
+			first = (*m)[0].seq
+		}
+	}
+	note(r.marks)
+	for g := range r.groups {
+		note(r.groups[g].marks)
+		for h := range r.groups[g].hosts {
+			note(r.groups[g].hosts[h].marks)
+		}
+	}
+	return first
 }
 
 // rollBack makes a deployment that has just been registered one that deploys a revision

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
@@ -133,7 +134,7 @@ func TestRollbacksThatMakeNoSenseAreRefused(t *testing.T) {
 	if r := w.state.revisions[3]; r.Status != Finished {
 		t.Errorf("the rollback is %+v", r)
 	}
-	w.do(Retry{Revision: "3"}) // a rollback does not take that away
+	w.says(w.refused(Retry{Revision: "3"}, NewerIsAhead), "a rollback to revision 2 has entered stage eu/prod since (event 43)") // it is not forgotten either
 	w.mayDo()
 	w.do(Delete{ID: "d", Cancel: true})
 	w.refused(Rollback{Stage: "prod"}, UnknownPipeline)
@@ -153,4 +154,38 @@ func TestARollbackOfAnEnvironmentNamesTheDeploymentThatItGoesBackTo(t *testing.T
 	if len(steps) != 1 || steps[0].Environment != "gateway/prod" || steps[0].Original != w.state.revisions[0].Deployment || steps[0].Deployment != "back" {
 		t.Errorf("it does %+v", steps)
 	}
+}
+
+// What a revision did before the rollback is gone from the hosts that it was done with.
+func TestWhatWasRolledBackHalfwayIsNotRetried(t *testing.T) {
+	d := production(deployed)
+	one := budget.Budget{Count: 1}
+	d.Stages[1].Deploy.HostGroups[0].MaxInFlight = &one
+	w := newTale(t, d, map[string][]string{"all": {"h1", "h2", "h3"}})
+	w.releaseCarrying("41", files("41"))
+	w.idle()
+	w.releaseCarrying("42", files("42"))
+	w.fails["host/p/all/h2 "+deployed] = "disk full"
+	w.until("42", w.state.target, pipelineFailed)
+	w.do(Rollback{Stage: "prod", ID: "back"})
+	clear(w.fails)
+	w.idle()
+	w.says(w.refused(Retry{Revision: "42"}, NewerIsAhead), "a rollback to revision 41 has entered stage eu/prod since")
+	w.says(w.refused(Retry{Revision: "42"}, NewerIsAhead), "release it again under another name, or release a newer one")
+}
+
+// A rollback that failed is not done on the rest of the hosts either, once another revision
+// has been there.
+func TestARollbackIsNotRetriedOnceAnotherRevisionCame(t *testing.T) {
+	w := inProduction(t, "1", "2")
+	w.releaseCarrying("3", files("3"))
+	w.until("3", stageOf("build"), stageFinished)
+	w.do(Rollback{Stage: "prod", ID: "back"})
+	w.fails[string(atProd)+" "+deployed] = "disk full"
+	w.idle()
+	clear(w.fails)
+	w.do(ResumePipeline{Stage: "prod", ID: "resume"})
+	w.idle()
+	w.wantEnded("3", Finished, "", "")
+	w.says(w.refused(Retry{Revision: "1"}, NewerIsAhead), "roll the stage back again (deployster pipeline rollback p eu/prod --revision 1)")
 }

@@ -77,7 +77,7 @@ func (w *world) append(events ...deploylog.Event) {
 		w.state.Apply(e)
 		w.oracle.apply(e)
 		w.carried.apply(e)
-		if problem := cmp.Or(w.state.check(), w.carried.check(w.state), w.checkSkips()); problem != "" {
+		if problem := cmp.Or(w.state.check(), w.carried.check(w.state), w.checkSkips(), w.checkMixed(e)); problem != "" {
 			w.Fatalf("after event %d %s %s: %s", e.Seq, e.Target, e.Name, problem)
 		}
 	}
