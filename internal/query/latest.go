@@ -32,6 +32,9 @@ func LatestOf(ctx context.Context, log deploylog.Log, target deploylog.Target) (
 			*into = &e
 		}
 	}
+	if err := l.rollBack(ctx, log); err != nil {
+		return l, err
+	}
 	started, err := log.InProgress(ctx, target)
 	if err != nil {
 		return l, err
@@ -43,6 +46,47 @@ func LatestOf(ctx context.Context, log deploylog.Log, target deploylog.Target) (
 	}
 	l.InProgress = append(l.InProgress, open...)
 	return l, err
+}
+
+// rollBack finds the latest ends of a target of a pipeline that was rolled back, as its
+// status tells them: those of revisions that were released before a rollback may come after
+// it, and count then. Of the pipeline itself a rollback is no end, for its revision does not
+// go through.
+func (l *Latest) rollBack(ctx context.Context, log deploylog.Log) error {
+	name, ok := pipeline.NameOf(l.Target)
+	if !ok || l.Succeeded == nil && l.Failed == nil {
+		return nil
+	}
+	of, registered, rollbacks := pipeline.Target(name), map[string]int64{}, map[string]bool{}
+	for e, err := range log.Read(ctx, deploylog.Filter{Target: of, Name: of.Started()}) {
+		if err != nil {
+			return err
+		}
+		registered[e.Deployment] = e.Seq
+		if pipeline.RollbackOf(e) != nil {
+			rollbacks[e.Deployment] = true
+		}
+	}
+	if len(rollbacks) == 0 {
+		return nil
+	}
+	l.Succeeded, l.Failed = nil, nil
+	rolledBack := false
+	for e, err := range log.Read(ctx, deploylog.Filter{Target: l.Target}) {
+		if err != nil {
+			return err
+		}
+		if rollbacks[e.Deployment] && l.Target == of {
+			continue
+		}
+		rolledBack = rolledBack || rollbacks[e.Deployment]
+		for event, into := range map[string]**deploylog.Event{l.Target.Succeeded(): &l.Succeeded, l.Target.Failed(): &l.Failed} {
+			if e.Name == event && (*into == nil || rolledBack || registered[e.Deployment] >= registered[(*into).Deployment]) {
+				*into = &e
+			}
+		}
+	}
+	return nil
 }
 
 // retried adds what of a target of a pipeline failed in an attempt of a deployment that

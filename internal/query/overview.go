@@ -21,7 +21,8 @@ type overview struct {
 }
 
 // LatestRevisions is what became of a target: of the revisions that came so far, the
-// one that was released last.
+// one that was released last. Once a rollback has come to it, it is the one that came last:
+// revisions that were released before the rollback may come after it.
 type LatestRevisions struct {
 	Deployed      string   `json:"deployed,omitempty"` // revision that was applied; "" is none
 	DeployedEvent int64    `json:"deployed_event,omitempty"`
@@ -34,12 +35,14 @@ type LatestRevisions struct {
 	FailedEvent   int64    `json:"failed_event,omitempty"`
 
 	deployed, failed int64 // events of the releases
+	succeeded        int64 // event at which the deployed one did
+	rolledBack       bool
 }
 
 // succeed takes note of the end of a revision that was released by an event.
 func (l *LatestRevisions) succeed(e deploylog.Event, released int64) {
 	skips := pipeline.SkipsOf(e)
-	l.deployed = released
+	l.deployed, l.succeeded = released, e.Seq
 	if skips.Nothing {
 		l.Passed, l.PassedEvent = e.Revision, e.Seq
 		return
@@ -107,15 +110,17 @@ func (o *overview) receive(e deploylog.Event) {
 	}
 	delete(o.failed, step{e.Deployment, e.Target, strings.TrimSuffix(e.Name, "-failed")})
 	r, l := o.released[e.Deployment], o.latest[e.Target]
+	l.rolledBack = l.rolledBack || r.rollback
 	switch {
 	case r.pipeline != name: // of one that was deleted, and ended late
 		return
 	case r.rollback && e.Target == pipeline.Target(name):
 		return
-	case e.Name == e.Target.Succeeded() && r.event >= l.deployed:
+	case e.Name == e.Target.Succeeded() && (r.event >= l.deployed || l.rolledBack):
 		l.succeed(e, r.event)
-	case e.Name == e.Target.Failed() && r.event >= l.failed:
+	case e.Name == e.Target.Failed() && (r.event >= l.failed || l.rolledBack):
 		l.Failed, l.FailedEvent, l.failed = e.Revision, e.Seq, r.event
+	case r.rollback: // what comes now comes after it
 	default:
 		return
 	}
@@ -131,7 +136,7 @@ func (o *overview) failedHosts(group pipeline.Place, behind []pipeline.Place) (h
 			break
 		}
 		hosts++
-		if l := o.latest[place.Target]; release > 0 && l.failed == release && l.deployed < release {
+		if l := o.latest[place.Target]; release > 0 && l.failed == release && (l.deployed < release || l.rolledBack && l.succeeded < l.FailedEvent) {
 			failed = append(failed, place.Host)
 		}
 	}

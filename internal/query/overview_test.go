@@ -184,6 +184,61 @@ func TestTheLatestRevisionIsOneThatWasApplied(t *testing.T) {
 	want("4", "4", "")
 }
 
+// A revision that was released before a rollback and comes after it is what is there.
+func TestWhatComesAfterARollbackIsTheLatest(t *testing.T) {
+	const rollback = `{"rollback":{"stage":"s","target":"stage/p/s","original":"41"}}`
+	history := []string{
+		"41 pipeline/p pipeline-started", "41 stage/p/s stage-started", "41 host/p/g/h host-finished-successfully", "41 stage/p/s stage-finished-successfully", "41 pipeline/p pipeline-finished-successfully",
+		"42 pipeline/p pipeline-started", "43 pipeline/p pipeline-started",
+		"42 stage/p/s stage-started", "42 host/p/g/h host-finished-successfully", "42 stage/p/s stage-finished-successfully", "42 pipeline/p pipeline-finished-successfully",
+		"back pipeline/p pipeline-started " + rollback, "back stage/p/s stage-started", "back host/p/g/h host-finished-successfully", "back stage/p/s stage-finished-successfully", "back pipeline/p pipeline-finished-successfully",
+		"43 stage/p/s stage-started", "43 host/p/g/h host-finished-successfully", "43 host/p/g/other host-failed", "43 stage/p/s stage-finished-successfully",
+		"44 pipeline/p pipeline-started", "44 stage/p/s stage-failed", "44 pipeline/p pipeline-failed",
+		"again pipeline/p pipeline-started " + rollback, "again stage/p/s stage-failed", "again pipeline/p pipeline-failed",
+		"43 stage/p/s stage-failed",
+	}
+	for upTo, want := range map[int]struct{ stage, host, pipeline, failed string }{
+		11: {"42", "42", "42", ""}, 16: {"back", "back", "42", ""}, 20: {"43", "43", "42", ""}, 23: {"43", "43", "42", "44"}, 26: {"43", "43", "42", "again"}, 27: {"43", "43", "42", "43"},
+	} {
+		log, o := logOf(t, history[:upTo]...), newOverview()
+		for e, err := range log.Read(t.Context(), deploylog.Filter{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Revision = e.Deployment
+			o.receive(e)
+		}
+		for target, want := range map[deploylog.Target][2]string{"stage/p/s": {want.stage, want.failed}, "host/p/g/h": {want.host}, "pipeline/p": {want.pipeline}} {
+			if got := o.latest[target]; got.Deployed != want[0] || want[1] != "" && got.Failed != want[1] {
+				t.Errorf("after %d events the latest of %s is %+v, want %v", upTo, target, got, want)
+			}
+			latest, err := LatestOf(t.Context(), log, target)
+			if err != nil || latest.Succeeded.Deployment != want[0] || want[1] != "" && latest.Failed.Deployment != want[1] {
+				t.Errorf("after %d events the log's latest of %s is %+v, %v, want %v", upTo, target, latest, err, want)
+			}
+		}
+	}
+}
+
+func TestAHostThatFailedAfterARollbackIsNamed(t *testing.T) {
+	o := newOverview()
+	group, host := pipeline.Place{Target: "host-group/p/g", Stage: "s", Group: "g"}, pipeline.Place{Target: "host/p/g/a", Stage: "s", Group: "g", Host: "a"}
+	for i, e := range []deploylog.Event{
+		{Deployment: "43", Target: "pipeline/p", Name: "pipeline-started"},
+		{Deployment: "back", Target: "pipeline/p", Name: "pipeline-started", Data: json.RawMessage(`{"rollback":{"original":"41"}}`)},
+		{Deployment: "back", Target: "host/p/g/a", Name: "host-finished-successfully"},
+		{Deployment: "back", Target: "host-group/p/g", Name: "host-group-finished-successfully"},
+		{Deployment: "43", Target: "host/p/g/a", Name: "host-failed"},
+		{Deployment: "43", Target: "host-group/p/g", Name: "host-group-finished-successfully"},
+	} {
+		e.Seq, e.Revision = int64(i+1), e.Deployment
+		o.receive(e)
+	}
+	if hosts, failed := o.failedHosts(group, []pipeline.Place{host}); hosts != 1 || !slices.Equal(failed, []string{"a"}) {
+		t.Errorf("of %d hosts %v failed", hosts, failed)
+	}
+}
+
 func TestTheHostsThatFailedWithinTheBudgetOfTheirGroup(t *testing.T) {
 	o := newOverview()
 	places := []pipeline.Place{

@@ -23,7 +23,8 @@ func newLatestCommand(a *app.App) *cobra.Command {
 		Short: "Show what of a target succeeded last, failed last, and is in progress",
 		Long: `Show what of a target succeeded last, failed last, and is in progress.
 Targets are run/MANIFEST, resource/NAME and action/RESOURCE/ACTION. "Last" is by
-the order in which deployments were begun. What a destroy did has no revision.
+the order in which deployments were begun; of a stage, host group or host that a
+rollback has come to, by when they came there. What a destroy did has no revision.
 
 What was started of an environment or a task is no longer in progress once the
 environment is deleted or the task terminated; nor is what a deployment of a
