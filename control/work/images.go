@@ -78,6 +78,7 @@ func (t Texts) Images(files map[string]string) ([]CarriedImage, error) {
 // them. An image that cannot be had is refused, unless it may be unpinned.
 func (c *Collection) PinImages(ctx context.Context, pool *EnginePool, policy engine.PullPolicy, hosts func(manifest string) ([]string, error), unpinned bool) error {
 	known := map[string]CarriedImage{}
+	engines := newSearch(pool)
 	var problems []manifest.Problem
 	for _, source := range c.manifests {
 		m, err := manifest.Outline(source)
@@ -92,7 +93,7 @@ func (c *Collection) PinImages(ctx context.Context, pool *EnginePool, policy eng
 			if err != nil {
 				return err
 			}
-			image, err := pool.resolve(ctx, on, r.Type, policy)
+			image, err := engines.resolve(ctx, on, r.Type, policy)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -131,28 +132,19 @@ func ships(typ string) bool {
 	return prefixed && known
 }
 
-// resolve finds the content of an image on the first of the hosts that answers, of the
-// first few.
-func (p *EnginePool) resolve(ctx context.Context, hosts []string, ref string, policy engine.PullPolicy) (CarriedImage, error) {
-	if len(hosts) == 0 {
-		hosts = []string{""}
+// resolve finds the content of an image on the first of the hosts that answers.
+func (s *search) resolve(ctx context.Context, hosts []string, ref string, policy engine.PullPolicy) (CarriedImage, error) {
+	on, err := s.first(ctx, hosts)
+	if err != nil {
+		return CarriedImage{Image: ref}, err
 	}
-	var away error
-	for _, host := range hosts[:min(len(hosts), mostAsked)] {
-		on, err := p.Answering(ctx, host)
-		if err != nil {
-			away = errors.Join(away, err)
-			continue
-		}
-		ctx, cancel := context.WithTimeoutCause(ctx, imageTimeout, fmt.Errorf("no answer within %s", imageTimeout))
-		defer cancel()
-		image, err := on.Images.Image(ctx, ref, policy, nil)
-		if err == nil && image.ID == "" {
-			err = errors.New("the engine does not say which content it has")
-		}
-		return CarriedImage{Image: ref, ID: image.ID, Digest: image.Digest}, err
+	ctx, cancel := context.WithTimeoutCause(ctx, imageTimeout, fmt.Errorf("no answer within %s", imageTimeout))
+	defer cancel()
+	image, err := on.Images.Image(ctx, ref, policy, nil)
+	if err == nil && image.ID == "" {
+		err = errors.New("the engine does not say which content it has")
 	}
-	return CarriedImage{Image: ref}, fmt.Errorf("%w: %w", ErrNoHostAnswers, away)
+	return CarriedImage{Image: ref, ID: image.ID, Digest: image.Digest}, err
 }
 
 // pinned are images whose contents are those that a revision carries.

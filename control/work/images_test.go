@@ -4,10 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/deployster-go/deployster/engine"
+	"github.com/deployster-go/deployster/inventory"
+	"github.com/deployster-go/deployster/manifest"
 )
 
 // registry is an engine with what it holds, and what it can get, by reference.
@@ -82,4 +88,92 @@ func TestAnImageIsNamedWithItsDigest(t *testing.T) {
 			t.Errorf("%s is %s, want %s", ref, got, want)
 		}
 	}
+}
+
+// fleet is hosts h0, h1 and so on, of which some answer; of the others, those that hang do
+// not even refuse.
+type fleet struct {
+	engine.Engine
+	names, answer []string
+	hang          bool
+
+	mu    sync.Mutex
+	asked []string
+}
+
+func (f *fleet) Info(context.Context) (engine.Info, error) { return engine.Info{}, nil }
+func (f *fleet) Close() error                              { return nil }
+
+func (f *fleet) dial(ctx context.Context, host inventory.Host) (*Connection, error) {
+	f.mu.Lock()
+	f.asked = append(f.asked, host.Name)
+	f.mu.Unlock()
+	if slices.Contains(f.answer, host.Name) {
+		held := map[string]engine.Image{"x:1": {ID: "sha256:1"}, "y:1": {ID: "sha256:2"}}
+		return &Connection{Engine: f, Images: &registry{held: held}}, nil
+	}
+	if f.hang {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return nil, errors.New("refused")
+}
+
+// pin pins the images of two manifests with two types, each for all hosts.
+func (f *fleet) pin(t *testing.T, hosts int) (*Collection, error) {
+	t.Helper()
+	list := "hosts:\n"
+	for i := range hosts {
+		f.names = append(f.names, fmt.Sprintf("h%d", i))
+		list += fmt.Sprintf("  - {name: h%d, engine: oci}\n", i)
+	}
+	c := newCheckout(t, map[string]string{"inventory.yaml": list})
+	pool := NewEnginePool(c.pool().hosts, f.dial)
+	if _, err := pool.hosts.Inventory(); err != nil {
+		t.Fatal(err)
+	}
+	var sources []manifest.Source
+	for _, name := range []string{"one.yaml", "two.yaml"} {
+		sources = append(sources, manifest.Source{Name: name, Data: []byte("resources: {a: {type: 'x:1', config: {}}, b: {type: 'y:1', config: {}}}")})
+	}
+	collected, err := Collect(c.dir, nil, nil, sources...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return collected, collected.PinImages(t.Context(), pool, engine.PullMissing, func(string) ([]string, error) { return slices.Concat(f.names, f.names[:1]), nil }, false)
+}
+
+func TestImagesAreThoseOfAHostThatAnswersHoweverManyDoNot(t *testing.T) {
+	f := &fleet{answer: []string{"h7"}}
+	collected, err := f.pin(t, 9)
+	if err != nil || !strings.Contains(string(collected.Files[ImagesName]), "sha256:2") {
+		t.Errorf("with one of nine hosts: %s, %v", collected.Files[ImagesName], err)
+	}
+	slices.Sort(f.asked)
+	if len(f.asked) != len(slices.Compact(slices.Clone(f.asked))) {
+		t.Errorf("hosts were asked again: %v", f.asked)
+	}
+	f = &fleet{answer: []string{"h0", "h1"}}
+	if _, err := f.pin(t, 3); err != nil || !slices.Equal(f.asked, []string{"h0"}) {
+		t.Errorf("where the first host answers %v were asked: %v", f.asked, err)
+	}
+	f = &fleet{}
+	_, err = f.pin(t, 5)
+	if says := "no host answers (5 of 5 were asked, for at most 30s): host h0: refused host h1: refused host h2: refused, and 2 more"; err == nil || !strings.Contains(err.Error(), says) || len(f.asked) != 5 {
+		t.Errorf("with none of five hosts, of which %v were asked: %v, want %q", f.asked, err, says)
+	}
+}
+
+func TestHostsThatHangAreAskedForAWhileOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fleet{hang: true}
+		began := time.Now()
+		_, err := f.pin(t, 80)
+		if says := " of 80 were asked, for at most 30s)"; err == nil || !strings.Contains(err.Error(), says) || len(f.asked) < 30 {
+			t.Errorf("with 80 hosts that hang, of which %d were asked: %v, want %q", len(f.asked), err, says)
+		}
+		if took := time.Since(began); took != searchTimeout {
+			t.Errorf("it took %s", took)
+		}
+	})
 }
