@@ -3,6 +3,7 @@ package pipeline
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/deployster-go/deployster/pipeline/definition"
 )
@@ -91,6 +92,10 @@ func (s *State) adopt(d *deployment, carries Files) {
 	s.revisions[d.order-1].Carries = carries
 }
 
+// Takes reports whether there are revisions that a change of the definition may bring
+// anything to: those that are under way, and those that are kept to be retried.
+func (s *State) Takes() bool { return len(s.deployments) > 0 }
+
 // manifestsOf are the manifests of a definition by their units.
 func manifestsOf(d *definition.Definition) map[string]string {
 	all := map[string]string{}
@@ -111,13 +116,18 @@ func manifestsOf(d *definition.Definition) map[string]string {
 
 // differs reports whether a manifest may come to something else with other files: its own
 // text is another one, or that of a file that it may include, which is one that is no
-// manifest itself. Of the present files of the workspace nothing is known.
+// manifest itself. Of the present files of the workspace nothing is known, nor of what is no
+// file, such as images, where it is not among the others: whoever asks did not look it up.
 func (a application) differs(files Files, manifests map[string]bool) bool {
 	if a.files == nil || files == nil {
 		return (a.files == nil) != (files == nil)
 	}
 	for name, hash := range a.files {
-		if files[name] != hash && (name == a.manifest || !manifests[name]) {
+		other, known := files[name]
+		if !known && strings.HasPrefix(name, "/") {
+			continue
+		}
+		if other != hash && (name == a.manifest || !manifests[name]) {
 			return true
 		}
 	}

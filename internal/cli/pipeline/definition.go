@@ -190,8 +190,8 @@ func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, c change) (
 		if !c.yes && slices.ContainsFunc(now, func(n pipeline.Change) bool { return !slices.Contains(c.changes, n) }) {
 			return nil, errMoved
 		}
-		if c.Carries == nil && s.Definition() != nil && s.Deleted() == 0 {
-			return nil, errMoved // it was defined meanwhile: there may be revisions under way, to which something is to be carried
+		if c.Carries == nil && s.Definition() != nil && s.Deleted() == 0 && (!c.exists || s.Takes()) {
+			return nil, errMoved // it was defined meanwhile, or there are revisions under way, to which something is to be carried
 		}
 		c.ID = a.NewID()
 		return s.Propose(c.Define, a.Now())
@@ -220,11 +220,20 @@ func (c *change) warn(a *app.App) {
 }
 
 // preview finds out what a definition changes. For the revisions that are under way where
-// it changes a pipeline it also reads what that carries, which it returns.
+// it changes a pipeline it also reads what that carries, which it returns. Where the
+// definition is the same it reads only what no host has to be asked for, to tell which files
+// are others by now: a definition may be applied again while hosts and registries are away.
 func (c *change) preview(ctx context.Context, a *app.App, p *pipelines.Pipelines) (texts work.Carried, err error) {
+	takes, same := false, false
 	exists := func(s *pipeline.State) error {
 		c.exists = s.Deleted() == 0 && s.Definition() != nil
-		return nil
+		takes = s.Takes()
+		if !c.exists {
+			return nil
+		}
+		events, err := s.Propose(c.Define, a.Now()) // for what is refused nothing is read
+		same = len(events) == 0 && len(c.Adopt) == 0
+		return err
 	}
 	if err := p.Ask(c.Definition.Name, exists); err != nil && !errors.Is(err, pipelines.ErrNoPipeline) {
 		return nil, err
@@ -235,10 +244,19 @@ func (c *change) preview(ctx context.Context, a *app.App, p *pipelines.Pipelines
 	case !c.exists:
 		return nil, nil
 	}
-	if texts, err = inputsOf(ctx, a, c.Definition, c.inputs); err != nil {
-		return nil, err
+	switch {
+	case takes && same:
+		collected, err := filesOf(a, c.Definition, c.inputs)
+		if err != nil {
+			return nil, err
+		}
+		c.Carries = collected.Files.Digests()
+	case takes:
+		if texts, err = inputsOf(ctx, a, c.Definition, c.inputs); err != nil {
+			return nil, err
+		}
+		c.Carries = texts.Digests()
 	}
-	c.Carries = texts.Digests()
 	return texts, p.Ask(c.Definition.Name, func(s *pipeline.State) error {
 		events, err := s.Propose(c.Define, a.Now())
 		if err != nil {

@@ -116,6 +116,15 @@ func carry(ctx context.Context, a *app.App, d *definition.Definition, flags inpu
 // inputsOf are the manifests of a pipeline with all that they include, the variables that
 // these read, and the images of their types, as they are now.
 func inputsOf(ctx context.Context, a *app.App, d *definition.Definition, flags inputFlags) (work.Carried, error) {
+	collected, err := filesOf(a, d, flags)
+	if err != nil {
+		return nil, err
+	}
+	return collected.Files, pinImages(ctx, a, d, collected, flags)
+}
+
+// filesOf are those without the images, for which no host is asked.
+func filesOf(a *app.App, d *definition.Definition, flags inputFlags) (*work.Collection, error) {
 	given, err := session.Assignments(a, flags.Input, work.StepVariables())
 	if err != nil {
 		return nil, err
@@ -131,10 +140,7 @@ func inputsOf(ctx context.Context, a *app.App, d *definition.Definition, flags i
 	if err != nil {
 		return nil, err
 	}
-	if err := collected.Pin(pinning); err != nil {
-		return nil, err
-	}
-	return collected.Files, pinImages(ctx, a, d, collected, flags)
+	return collected, collected.Pin(pinning)
 }
 
 // pinImages lets a revision carry images, as they are on the hosts of the steps that need
