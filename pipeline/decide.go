@@ -125,12 +125,10 @@ func (w *walk) own(such func(*Work) bool) *Work {
 // beside is work at the target of a step that is not its own: a host does one thing of a
 // pipeline at a time.
 func (w *walk) beside(step Step) *Work {
-	if len(w.work.at) == 0 || w.work.at[step.Target] == 0 || isFailure(step.Event) {
+	if len(w.work.at) == 0 || isFailure(step.Event) {
 		return nil
 	}
-	return w.work.first(func(o *Work) bool {
-		return o.Target == step.Target && (o.Deployment != step.Deployment || o.Event != step.Event)
-	})
+	return w.work.firstAt(step.Target, func(o *Work) bool { return o.Deployment != step.Deployment || o.Event != step.Event })
 }
 
 // walkOf is the walk through a deployment. What does not begin because it is paused is not

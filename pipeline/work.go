@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -45,34 +46,33 @@ func (w *Work) key() workKey { return workKey{w.Deployment, w.Target, w.Event} }
 // underway is all work of a pipeline.
 type underway struct {
 	all map[workKey]*Work
-	at  map[deploylog.Target]int // how much of it is at a target
+	at  map[deploylog.Target][]*Work // the same, by its target
 }
 
 func (u *underway) begin(w *Work) {
 	if u.all == nil {
-		*u = underway{map[workKey]*Work{}, map[deploylog.Target]int{}}
+		*u = underway{map[workKey]*Work{}, map[deploylog.Target][]*Work{}}
 	}
-	if _, again := u.all[w.key()]; !again {
-		u.at[w.Target]++
-	}
+	u.end(w.key()) // what is told of again takes the place of what was known
 	u.all[w.key()] = w
+	u.at[w.Target] = append(u.at[w.Target], w)
 }
 
 func (u *underway) end(k workKey) {
-	if _, known := u.all[k]; !known {
+	was, known := u.all[k]
+	if !known {
 		return
 	}
 	delete(u.all, k)
-	if u.at[k.target]--; u.at[k.target] == 0 {
+	if u.at[k.target] = slices.DeleteFunc(u.at[k.target], func(w *Work) bool { return w == was }); len(u.at[k.target]) == 0 {
 		delete(u.at, k.target)
 	}
 }
 
-func (u *underway) clone() underway {
-	c := underway{maps.Clone(u.all), maps.Clone(u.at)}
-	for k, w := range c.all {
+func (u *underway) clone() (c underway) {
+	for _, w := range u.all {
 		copied := *w
-		c.all[k] = &copied
+		c.begin(&copied)
 	}
 	return c
 }
@@ -85,8 +85,15 @@ func (u *underway) sorted() []*Work {
 }
 
 // first is the work that began first of such; nil is none.
-func (u *underway) first(such func(*Work) bool) (first *Work) {
-	for _, w := range u.all {
+func (u *underway) first(such func(*Work) bool) *Work { return firstOf(maps.Values(u.all), such) }
+
+// firstAt is the same of what is at a target, which costs nothing for what is elsewhere.
+func (u *underway) firstAt(t deploylog.Target, such func(*Work) bool) *Work {
+	return firstOf(slices.Values(u.at[t]), such)
+}
+
+func firstOf(all iter.Seq[*Work], such func(*Work) bool) (first *Work) {
+	for w := range all {
 		if such(w) && (first == nil || w.Seq < first.Seq || w.Seq == first.Seq && w.Target < first.Target) {
 			first = w
 		}
@@ -216,6 +223,11 @@ func (s *State) Left(mine func(Work) bool) (left []Work) {
 // Underway reports whether work of a step has begun and not ended.
 func (s *State) Underway(deployment string, t deploylog.Target, event string) bool {
 	return s.work.all[workKey{deployment, t, event}] != nil
+}
+
+// At reports whether any work of a deployment has begun at a target and not ended.
+func (s *State) At(deployment string, t deploylog.Target) bool {
+	return s.work.firstAt(t, func(w *Work) bool { return w.Deployment == deployment }) != nil
 }
 
 // data is the work in the data of an EventStepsEnded.
