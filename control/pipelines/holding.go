@@ -66,7 +66,9 @@ func (s *Scheduler) ceases(key stepKey) {
 	}
 }
 
-// reclaim has the slots of hosts held that are by the state of a pipeline, and no others.
+// reclaim has the slots of hosts held that are by the state of a pipeline, and no others. Who
+// goes on after a pause, a retry or the hold of a group finds the slot taken where another one
+// has begun there in the meantime, and waits in line for it as everybody does.
 func (s *Scheduler) reclaim(name string) {
 	want := map[holder]bool{}
 	if state := s.pipelines.States[name]; s.loop.Controls(name) && !s.loop.LeftOut(name) {
@@ -75,10 +77,12 @@ func (s *Scheduler) reclaim(name string) {
 			if s.works(h, true) {
 				continue // it is stuck, and gave its slot back
 			}
+			if !s.loop.Hold(h.host(), h.key()) && (!s.left(name, h) || !s.displace(h)) {
+				continue
+			}
 			want[h] = true
 			delete(s.leaving, h)
 			s.hold(name, h)
-			s.loop.Hold(h.host(), h.key())
 		}
 	}
 	for h := range s.holding[name] {
@@ -86,6 +90,28 @@ func (s *Scheduler) reclaim(name string) {
 			s.release(name, h)
 		}
 	}
+}
+
+// left reports whether work of a holder is under way that this scheduler has not begun: who
+// did may have died, and it may still be running on the host.
+func (s *Scheduler) left(pipeline string, h holder) bool {
+	state := s.pipelines.States[pipeline]
+	return state != nil && state.At(h.deployment, h.target) && !s.works(h, false)
+}
+
+// displace has somebody hold a slot instead of one of whom nothing is being done on the host:
+// after a takeover the pipelines come in any order, and one that only waited there for
+// another to end may have come before that other.
+func (s *Scheduler) displace(by holder) bool {
+	for name, all := range s.holding {
+		for h := range all {
+			if h.host() == by.host() && !s.works(h, false) && !s.left(name, h) {
+				s.release(name, h)
+				return s.loop.Hold(by.host(), by.key())
+			}
+		}
+	}
+	return false
 }
 
 // noticeHolding follows what an event means for who holds slots.

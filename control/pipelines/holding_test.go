@@ -135,3 +135,82 @@ func TestWhoTakesOverLeavesAHostToThePipelineThatHasBegunThere(t *testing.T) {
 		p.wantFinished("1q")
 	})
 }
+
+// givesUp has revision 1 of p begin on a host and give its slot up between two steps, and q
+// begin there, each of whose steps takes ten minutes.
+func (p *plant) givesUp(how func()) *running {
+	p.Helper()
+	p.twoOnHosts(100, "a")
+	p.killed = make(chan struct{})
+	p.work = func(s pipeline.Step) error {
+		if s.Revision == "1" && s.Event == "host-2" && !slices.Contains(p.inOrder(), "1q host-1 a") {
+			return errors.New("no")
+		}
+		select {
+		case <-time.After(10 * time.Minute):
+			return nil
+		case <-p.killed:
+			return errors.New("killed")
+		}
+	}
+	r := p.start()
+	p.doQ(pipeline.Release{Revision: "1q", ID: p.id()})
+	wait(time.Hour)
+	how()
+	wait(2 * time.Minute)
+	if !slices.Contains(p.inOrder(), "1q host-1 a") {
+		p.Fatalf("begun are %q", p.inOrder())
+	}
+	return r
+}
+
+// ways are those in which a deployment gives its slots up, and goes on later.
+var ways = map[string]struct{ off, on func(p *plant) }{
+	"paused and resumed":      {func(p *plant) { p.do(pipeline.PausePipeline{ID: p.id()}) }, func(p *plant) { p.do(pipeline.ResumePipeline{ID: p.id()}) }},
+	"cancelled and retried":   {func(p *plant) { p.do(pipeline.Cancel{Revision: "1"}) }, func(p *plant) { p.do(pipeline.Retry{Revision: "1"}) }},
+	"its group holds no more": {func(p *plant) { p.inventory(nil, "g"); wait(2 * time.Second) }, func(p *plant) { p.inventory(nil, "g", "a"); wait(2 * time.Second) }},
+}
+
+func TestWhoGoesOnWaitsForWhoBeganOnTheHostMeanwhile(t *testing.T) {
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			inPlant(t, func(p *plant) {
+				r := p.givesUp(func() { way.off(p) })
+				before := len(p.inOrder())
+				way.on(p)
+				wait(5 * time.Hour)
+				p.wantFinished("1")
+				p.wantFinished("1q")
+				if after := p.inOrder()[before:]; len(after) < 4 || !strings.HasPrefix(after[0], "1q host-2") || !strings.HasPrefix(after[1], "1q host-3") {
+					t.Errorf("then begun are %q", after)
+				}
+				r.end()
+			})
+		})
+	}
+}
+
+// Who takes over finds the one at work on the host and the one that waits for it, whichever of
+// the pipelines it comes by first.
+func TestWhoTakesOverHasWaitWhoWaitedForAHost(t *testing.T) {
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			inPlant(t, func(p *plant) {
+				r := p.givesUp(func() { way.off(p) })
+				way.on(p)
+				wait(time.Minute)
+				r.kill()
+				close(p.killed)
+				<-r.ended
+				p.killed = nil
+				before := len(p.inOrder())
+				p.untilIdle()
+				p.wantFinished("1")
+				p.wantFinished("1q")
+				if after := p.inOrder()[before:]; len(after) < 4 || !strings.HasPrefix(after[0], "1q ") || !strings.HasPrefix(after[1], "1q ") {
+					t.Errorf("then begun are %q", after)
+				}
+			})
+		})
+	}
+}

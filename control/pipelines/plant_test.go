@@ -37,9 +37,11 @@ type plant struct {
 	slots    int
 	before   func(pipeline.Step)       // begin
 	work     func(pipeline.Step) error // when it has begun
+	killed   chan struct{}             // what is at work then fails
 	settle   func(context.Context, pipeline.Work) error
 	made     map[string]string
-	begun    []string // "REVISION EVENT [HOST]"
+	begun    []string       // "REVISION EVENT [HOST]"
+	atOnce   map[string]int // work that goes on, by host
 	notified []string
 	recorded func(deploylog.Event)
 	ids      int
@@ -52,7 +54,7 @@ func inPlant(t *testing.T, test func(*plant)) {
 }
 
 func newPlant(t testing.TB, store logtest.Store) *plant {
-	p := &plant{TB: t, open: store, slots: 1, members: map[string][]string{}}
+	p := &plant{TB: t, open: store, slots: 1, members: map[string][]string{}, atOnce: map[string]int{}}
 	p.log = p.open()
 	p.pipelines = pipelines.New(p.log, time.Now)
 	p.options = pipelines.Options{
@@ -79,7 +81,15 @@ func (p *plant) Work(ctx context.Context, s pipeline.Step, _ map[string]string) 
 	_, err := p.log.Append(ctx, deploylog.Event{Deployment: p.id(), Target: "run/step", Revision: s.Revision, Name: "run-started"})
 	p.mu.Lock()
 	p.begun = append(p.begun, say(s))
+	if p.atOnce[s.Host]++; s.Host != "" && p.atOnce[s.Host] > p.slots {
+		p.Errorf("with %s, %d works are being done on host %s at once, which has %d slots", say(s), p.atOnce[s.Host], s.Host, p.slots)
+	}
 	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.atOnce[s.Host]--
+	}()
 	if err != nil {
 		return nil, fmt.Errorf("applying: %w", err)
 	}

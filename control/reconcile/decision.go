@@ -133,7 +133,7 @@ func (s *slots[K]) can(entity string, w Slot[K]) bool {
 	case s.free <= 0 && !w.Unslotted:
 		s.line.Add(entity)
 		return false
-	case w.Host != "" && !s.held[w.Host][w.Holder] && s.taken(w.Host) >= s.onHost(w.Host):
+	case w.Host != "" && !s.roomOn(w.Host, w.Holder):
 		line := s.lines[w.Host]
 		if line == nil {
 			line = &OrderedSet[string]{}
@@ -157,6 +157,11 @@ func (s *slots[K]) begin(w *Work[K]) {
 	if !w.Unslotted {
 		s.free--
 	}
+}
+
+// roomOn reports whether a host has a slot for somebody, who may hold one already.
+func (s *slots[K]) roomOn(host string, holder K) bool {
+	return s.held[host][holder] || s.taken(host) < s.onHost(host)
 }
 
 // taken is how many slots of a host are.

@@ -84,9 +84,15 @@ func (l *Loop[S, K]) Free(w *Work[K]) {
 	}
 }
 
-// Hold has somebody hold a slot of a host, as if work of theirs had begun, and Release gives
-// it back.
-func (l *Loop[S, K]) Hold(host string, holder K) { l.slots.hold(host, holder) }
+// Hold has somebody hold a slot of a host, as if work of theirs had begun, unless others have
+// all of them, and reports whether they hold one. Release gives it back.
+func (l *Loop[S, K]) Hold(host string, holder K) bool {
+	if !l.slots.roomOn(host, holder) {
+		return false
+	}
+	l.slots.hold(host, holder)
+	return true
+}
 
 // Release gives a slot of a host back that somebody holds.
 func (l *Loop[S, K]) Release(host string, holder K) { l.slots.release(host, holder) }
