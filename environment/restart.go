@@ -40,7 +40,7 @@ func (s *State) restart(c Restart, now time.Time) ([]deploylog.Event, error) {
 	for _, name := range only {
 		switch cordon := s.cordons[name]; {
 		case !slices.Contains(c.Hosts, name):
-			return nil, refusal.New(UnknownHost, "environment %s has no task on host %s: its query does not select it", s.name, name)
+			return nil, refusal.New(UnknownHost, "environment %s has no task on host %s: its query does not select it, or another environment makes there what it would make", s.name, name)
 		case cordon != nil:
 			return nil, refusal.New(HostCordoned, "host %s is cordoned since event %d, so nothing is changed there: deployster env uncordon %s %s", name, cordon.Seq, s.name, name)
 		}

@@ -62,6 +62,9 @@ func (e *Environments) Command(ctx context.Context, name string, c environment.C
 		case environment.ConfirmHosts:
 			of.Hosts = e.reservations.without(s, of.Hosts)
 			c = of
+		case environment.Restart:
+			of.Hosts = e.reservations.without(s, of.Hosts)
+			c = of
 		case environment.Adopt:
 			of.Taken = e.reservations.taken(s)
 			c = of

@@ -211,3 +211,20 @@ func TestAConfirmationTakesNoHostOfAnotherEnvironment(t *testing.T) {
 		w.wantRunning("a prod:1", "b prod:1", "c prod:1", "d all:1") // of b and c nothing is known any more
 	})
 }
+
+// Who restarts an environment gets no host that another environment has.
+func TestARestartTakesNoHostOfAnotherEnvironment(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.containers()
+		w.deployEach(map[string]string{"all": "d", "prod": "a"}, agent)
+		w.inventory("prod", "a", "d")
+		w.untilIdle()
+		none := 0
+		w.do("prod", environment.Restart{Change: environment.Change{MinHealthyPercent: &none}, Hosts: []string{"a", "d"}, By: "alice@host"})
+		w.untilIdle()
+		w.wantRunning("a prod:1", "d all:1")
+		if err := w.command("prod", environment.Restart{Only: []string{"d"}, Hosts: []string{"a", "d"}}); err == nil || !strings.Contains(err.Error(), "no task on host d") {
+			t.Errorf("a restart of that host: %v", err)
+		}
+	})
+}
