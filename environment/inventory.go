@@ -29,6 +29,8 @@ func (s *State) checkInventory(c Command) error {
 		of = c.Inventory
 	case Rollback:
 		of = c.Inventory
+	case Restart:
+		of = c.Inventory
 	case ConfirmHosts:
 		of = c.Inventory
 	case Adopt:

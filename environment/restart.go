@@ -18,6 +18,7 @@ type Restart struct {
 	Only       []string // hosts; nil is all
 	Change     Change
 	Hosts      []string // that the revision's query selects now
+	Inventory  string   // as of Deploy
 	By, Reason string
 }
 

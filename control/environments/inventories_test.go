@@ -61,6 +61,7 @@ func TestAControllerWithAnotherInventoryLeavesAnEnvironmentAlone(t *testing.T) {
 		// Hosts of another inventory are refused, and the newest revision says which it is.
 		for _, c := range []environment.Command{
 			environment.Deploy{Revision: 1, Hosts: []string{"x"}, Inventory: "other"}, environment.Rollback{Revision: 1, Inventory: "other"}, environment.ConfirmHosts{Inventory: "other"},
+			environment.Restart{Hosts: []string{"x"}, Inventory: "other"},
 		} {
 			var refused *refusal.Error
 			if err := w.command("web", c); !errors.As(err, &refused) || refused.Code != environment.OtherInventory || !strings.Contains(err.Error(), "deployster env update from here") {

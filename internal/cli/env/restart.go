@@ -40,7 +40,7 @@ The command sets the desired state; see "env deploy", also for --wait.`,
 			return err
 		}
 		return runDeploy(c.Context(), a, o, func(o deployOptions, hosts []string) environment.Command {
-			return environment.Restart{Only: args[1:], Change: o.change, Hosts: hosts, By: app.Whoami(), Reason: o.reason}
+			return environment.Restart{Only: args[1:], Change: o.change, Hosts: hosts, Inventory: o.selectedIn, By: app.Whoami(), Reason: o.reason}
 		})
 	}
 	return c
