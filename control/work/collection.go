@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -77,7 +78,7 @@ func (c *collector) unchanged(collected *Collection, kept Carried, given []manif
 	}
 	var now []manifest.Assignment
 	for i, a := range given {
-		if a.File == "" {
+		if a.File == "" || !readAgain(a.File) {
 			continue
 		}
 		if i == 0 || given[i-1].File != a.File {
@@ -92,6 +93,14 @@ func (c *collector) unchanged(collected *Collection, kept Carried, given []manif
 		}
 	}
 	return nil
+}
+
+// readAgain reports whether a file of variables can be read again: a pipe, such as that of
+// <(command), holds what was written to it once, and waits for more. What cannot be found is
+// left to whoever reads it to say.
+func readAgain(file string) bool {
+	info, err := os.Stat(file)
+	return err != nil || info.Mode().IsRegular()
 }
 
 // assign collects the variables that may be read, if only by the value of another one,

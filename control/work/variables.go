@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strconv"
@@ -304,15 +303,12 @@ func (i Inputs) origin(file string) (name string, outside bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
+	if !readAgain(name) {
+		return name, true, nil // nobody knows from where its writer has it
+	}
 	real, err := filepath.EvalSymlinks(name)
 	if err != nil {
 		return "", false, err
-	}
-	switch info, err := os.Stat(real); {
-	case err != nil:
-		return "", false, err
-	case !info.Mode().IsRegular():
-		return "", false, errors.New("it is no regular file, and would be read again when the revision is applied")
 	}
 	workspace, err := filepath.EvalSymlinks(i.Workspace)
 	if err != nil {

@@ -2,10 +2,12 @@ package work
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/deployster-go/deployster/manifest"
@@ -170,6 +172,58 @@ func TestFilesThatChangeWhileTheyAreReadAreRefused(t *testing.T) {
 			t.Errorf("after %s was changed: %v", name, err)
 		}
 		c.write("part", "one")
+	}
+}
+
+// What <(command) names, and a FIFO, can be read once: what they hold is carried where it
+// is no secret, and is not taken for another when it is gone.
+func TestVariablesMayComeFromAPipe(t *testing.T) {
+	c := newCheckout(t, map[string]string{"m.yaml": fileOf + "{{ piped }}'}}}"})
+	from := func(path string) (w *TaskWorker, files Carried, err error) {
+		w, files, err = c.pinned([]manifest.VariableFlag{{File: path}}, "piped")
+		return w, files, err
+	}
+	fifo := filepath.Join(c.dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = os.WriteFile(fifo, []byte("piped: one\n"), 0o600) }()
+	w, files, err := from(fifo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.values(w, files); err != nil || got["piped"] != "one" {
+		t.Errorf("of a FIFO it carries %v, %v", got, err)
+	}
+	substituted := func() string {
+		t.Helper()
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Close() })
+		if _, err := w.WriteString("piped: two\n"); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("/dev/fd/%d", r.Fd())
+	}
+	w, files, err = from(substituted())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.values(w, files); err != nil || got["piped"] != "two" {
+		t.Errorf("of a pipe it carries %v, %v", got, err)
+	}
+	var invalid *InputError
+	path := substituted()
+	_, _, err = c.pinned([]manifest.VariableFlag{{File: path}})
+	for _, says := range []string{path, "piped", "no regular file", "--allow-logged piped"} {
+		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), says) {
+			t.Errorf("of one that may be secret is said %v, without %q", err, says)
+		}
 	}
 }
 
