@@ -217,6 +217,12 @@ func (s Store) Load(hash string) ([]byte, error) {
 		return nil, fmt.Errorf("%.80q is not the SHA-256 of an object", hash)
 	}
 	content, err := Read(s.path(hash), hash)
+	if errors.Is(err, ErrMissing) {
+		// Who took it away may be dead.
+		if back := s.bringBack(hash); back == nil || errors.Is(back, fs.ErrExist) {
+			content, err = Read(s.path(hash), hash)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("object %s: %w", hash, err)
 	}

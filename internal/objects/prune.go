@@ -41,6 +41,9 @@ func (s Store) Prune(ctx context.Context, before time.Time, needed func(hash str
 			return pruned, fmt.Errorf("removing objects: %w", context.Cause(ctx))
 		}
 		name := e.Name()
+		if s.takenTooMuch(e, before, needed) && (dryRun || s.bringBack(strings.TrimPrefix(name, prunedPrefix)) == nil) {
+			continue
+		}
 		half := strings.HasPrefix(name, ".deployster-new-") || strings.HasPrefix(name, prunedPrefix)
 		if !half && (!IsHash(name) || needed(name)) {
 			continue
@@ -81,11 +84,32 @@ func (s Store) remove(name string, half bool, before time.Time) (removed bool, e
 			return false, gone(err)
 		}
 		if !info.ModTime().Before(before) {
-			return false, os.Rename(away, path)
+			if err := s.bringBack(name); !errors.Is(err, fs.ErrExist) {
+				return false, gone(err)
+			}
+			return false, nil
 		}
 	}
 	err = os.Remove(away)
 	return err == nil, gone(err)
+}
+
+// takenTooMuch reports whether a file is an object that was taken away to be removed, and is
+// needed or new: who took it was killed before it could see that, or is about to.
+func (s Store) takenTooMuch(e fs.DirEntry, before time.Time, needed func(hash string) bool) bool {
+	hash, taken := strings.CutPrefix(e.Name(), prunedPrefix)
+	if !taken || !IsHash(hash) {
+		return false
+	}
+	info, err := e.Info()
+	return needed(hash) || err == nil && !info.ModTime().Before(before)
+}
+
+// bringBack brings an object back that was taken away. It takes the place of none that was
+// stored meanwhile, which is newer, and leaves its other name to be removed when that is old:
+// by now another process may have taken something else away by it.
+func (s Store) bringBack(hash string) error {
+	return os.Link(filepath.Join(s.dir, prunedPrefix+hash), s.path(hash))
 }
 
 // gone is an error, unless another process was first.

@@ -58,6 +58,47 @@ func TestObjectsThatNobodyNeedsArePruned(t *testing.T) {
 	}
 }
 
+// Who takes an object away may be killed before it sees that this is new, or needed.
+func TestWhatWasTakenAwayIsBroughtBack(t *testing.T) {
+	dir := t.TempDir()
+	store := objects.In(dir, nil)
+	old, before := time.Now().Add(-3*objects.MinAge), time.Now().Add(-objects.MinAge)
+	at := func(name string) string { return filepath.Join(dir, "sha256", name) }
+	taken := func(content string, used time.Time) (hash string) {
+		t.Helper()
+		hash = keep(t, store, content)
+		if err := errors.Join(os.Rename(at(hash), at(".removed-"+hash)), os.Chtimes(at(".removed-"+hash), used, used)); err != nil {
+			t.Fatal(err)
+		}
+		return hash
+	}
+	loaded := taken("loaded", old)
+	wantContent(t, store, loaded, "loaded")
+	needed, young, rest := taken("needed", old), taken("young", time.Now()), taken("rest", old)
+	is := func(hash string) bool { return hash == needed || hash == loaded }
+	for _, dryRun := range []bool{true, false, false} {
+		pruned, err := store.Prune(t.Context(), before, is, dryRun)
+		if err != nil {
+			t.Fatalf("dry run %v: it removed %+v, %v", dryRun, pruned, err)
+		}
+		if _, err := os.Lstat(at(needed)); dryRun != (err != nil) {
+			t.Errorf("dry run %v: of what is needed: %v", dryRun, err)
+		}
+	}
+	for hash, content := range map[string]string{loaded: "loaded", needed: "needed", young: "young"} {
+		if _, err := os.Lstat(at(hash)); err != nil {
+			t.Errorf("%s is not back: %v", content, err)
+		}
+		wantContent(t, store, hash, content)
+	}
+	refused(t, store, rest, objects.ErrMissing)
+	for _, hash := range []string{loaded, needed, rest} {
+		if _, err := os.Lstat(at(".removed-" + hash)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("its other name stays: %v", err)
+		}
+	}
+}
+
 func wantLeft(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
