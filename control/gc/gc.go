@@ -29,8 +29,10 @@ type Collector struct {
 	Before time.Time // what was used since stays
 	DryRun bool      // remove nothing, and return what would be
 
-	// Objects are those that the log names, and no other log; may be nil: they stay.
-	Objects *objects.Store
+	// Objects are those that the log names, and no other log; may be nil: they stay, and
+	// ObjectsLeft says why.
+	Objects     *objects.Store
+	ObjectsLeft string
 
 	most     int           // directories of runs to remove at once; 0 is any number
 	mostTime time.Duration // for removing directories of runs, once the last runs are known; 0 is any
@@ -43,6 +45,7 @@ type Removed struct {
 	Count  int        `json:"count"`
 	Bytes  int64      `json:"bytes"`
 	Oldest *time.Time `json:"oldest,omitempty"` // when the oldest of them was last used
+	Left   string     `json:"left,omitempty"`   // why all of them were left; "" where they were not
 
 	more bool // there may be more to remove
 }
@@ -87,10 +90,13 @@ func (c *Collector) locks(ctx context.Context) (Removed, error) {
 // was killed before it recorded them, left them. Those of revisions stay, whatever became
 // of these: they are what was deployed, and what may be again.
 func (c *Collector) objects(ctx context.Context) (Removed, error) {
-	if c.Objects == nil {
+	r := Removed{Kind: Objects, Left: c.ObjectsLeft}
+	switch {
+	case c.Objects == nil && r.Left == "":
 		return Removed{}, nil
+	case c.Objects == nil:
+		return r, nil
 	}
-	r := Removed{Kind: Objects}
 	named := map[string]bool{}
 	for e, err := range c.Log.Read(ctx, deploylog.Filter{}) {
 		if err != nil {

@@ -64,13 +64,13 @@ func run(ctx context.Context, a *app.App, o options) error {
 	return interrupt.Within(ctx, func(ctx context.Context) error {
 		return a.WithLog(ctx, func(log deploylog.Log, path string) error {
 			now := a.Now()
-			kept, err := ownObjects(a, path)
+			kept, left, err := ownObjects(a, path)
 			if err != nil {
 				return err
 			}
 			c := gc.Collector{
 				Log: log, Dir: filepath.Join(a.Workspace, engine.StateDir),
-				Now: now, Before: now.Add(-o.olderThan), DryRun: o.dryRun, Objects: kept,
+				Now: now, Before: now.Add(-o.olderThan), DryRun: o.dryRun, Objects: kept, ObjectsLeft: left,
 			}
 			removed, err := c.Collect(ctx)
 			if shown := show(a, o, removed); err == nil {
@@ -81,25 +81,37 @@ func run(ctx context.Context, a *app.App, o options) error {
 	})
 }
 
+// objectsName is how the directory of objects is called, beside a log.
+const objectsName = "objects"
+
 // ownObjects are the objects beside a log, if that is the only one there: another one may
-// need what this one does not know.
-func ownObjects(a *app.App, path string) (*objects.Store, error) {
+// need what this one does not know. Else it says why they are left.
+func ownObjects(a *app.App, path string) (kept *objects.Store, left string, err error) {
 	whole, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return nil, fmt.Errorf("looking for objects: %w", err)
+		return nil, "", fmt.Errorf("looking for objects: %w", err)
 	}
-	entries, err := os.ReadDir(filepath.Dir(whole))
-	if err != nil {
-		return nil, fmt.Errorf("looking for objects: %w", err)
+	dir := filepath.Dir(whole)
+	beside := []string{dir}
+	// They may lie elsewhere, by a link, and there may be a log beside them, too.
+	if there, err := filepath.EvalSymlinks(filepath.Join(dir, objectsName)); err == nil && filepath.Dir(there) != dir {
+		beside = append(beside, filepath.Dir(there))
 	}
-	for _, e := range entries {
-		if e.Name() != filepath.Base(whole) && isStore(filepath.Join(filepath.Dir(whole), e.Name()), e) {
-			return nil, nil
+	for _, dir := range beside {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, "", fmt.Errorf("looking for objects: %w", err)
+		}
+		for _, e := range entries {
+			file := filepath.Join(dir, e.Name())
+			if file != whole && e.Name() != objectsName && isStore(file, e) {
+				return nil, file + " beside the log may be another log", nil
+			}
 		}
 	}
 	texts, err := a.Texts()
-	kept := texts.Objects()
-	return &kept, err
+	store := texts.Objects()
+	return &store, "", err
 }
 
 // isStore reports whether a file may be a deployment log: a database, or a link to what
@@ -128,6 +140,9 @@ func show(a *app.App, o options, removed []gc.Removed) error {
 	var lines []string
 	for _, r := range removed {
 		line := r.Kind + ": nothing to remove"
+		if r.Left != "" {
+			line = r.Kind + ": left, because " + r.Left
+		}
 		if r.Count > 0 {
 			line = fmt.Sprintf("%s: %s %d, %s", r.Kind, verb, r.Count, phrase.Size(r.Bytes))
 		}
