@@ -94,6 +94,9 @@ func (p *Pipelines) Differences(ctx context.Context, name, before, after string,
 	if d.Before.Carries != nil && d.After.Carries != nil {
 		d.Carried, err = carried{name + " " + before, d.Before.Carries}.differences(kept, carried{name + " " + after, d.After.Carries})
 	}
+	if d.Carried != "" {
+		d.Carried = kept.Masking(d.Before.Carries, d.After.Carries)(d.Carried)
+	}
 	return d, err
 }
 

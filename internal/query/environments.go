@@ -236,7 +236,10 @@ func (e *Environments) Differences(name string, before, after int, kept work.Tex
 		return d, err
 	}
 	included, err := was.differences(kept, is)
-	d.Manifest = manifest + included
+	if d.Manifest = manifest + included; d.Manifest != "" {
+		was.files[from.Manifest], is.files[to.Manifest] = from.Digest, to.Digest
+		d.Manifest = kept.Masking(was.files, is.files)(d.Manifest)
+	}
 	return d, err
 }
 
