@@ -232,6 +232,7 @@ const lostHost = "its host is no longer in the inventory"
 func (s *State) applyHostsChanged(e deploylog.Event, p payload) {
 	s.hostsKnown = s.hostsKnown || !p.More
 	s.release(e.CreatedAt)
+	none := s.total.desired == 0
 	set := func(names []string, wanted, lost bool) {
 		for _, name := range names {
 			h := s.addHost(name)
@@ -248,6 +249,9 @@ func (s *State) applyHostsChanged(e deploylog.Event, p payload) {
 	set(p.Joined, true, false)
 	set(p.Left, false, false)
 	set(p.Lost, false, true)
+	if none && s.total.desired > 0 {
+		s.lastProgress = e.CreatedAt // no time passed for the deployment while it had no hosts
+	}
 	s.suspend(e.CreatedAt)
 }
 

@@ -51,6 +51,27 @@ func TestADeploymentPassesOverCordonedHosts(t *testing.T) {
 	         SomeEnvironment/Prod:2 Active 3 3`)
 }
 
+// A revision that has run nowhere has shown nothing: its deployment does not end, so no stage
+// goes on, nothing goes back to it, and its steps bound it when the hosts are there again.
+func TestADeploymentDoesNotEndWhereAllHostsAreCordoned(t *testing.T) {
+	w := deployed(t, 2, nil)
+	w.propose(CordonHosts{Hosts: hosts(2), By: "ada"})
+	w.update(func(d *definition.Definition) { inSteps()(d); d.Deployment.AutoRollback = true }, hosts(2))
+	w.can()
+	w.table(`SomeEnvironment/Prod:1 Undeploying 0 2
+	         SomeEnvironment/Prod:2 Deploying 2 0`)
+	w.explains("2", "h1", Cordoned)
+	w.after(10 * time.Minute)
+	w.can()
+	if d, _ := w.state.ActiveDeployment(); d.Status != DeploymentStuck || d.Revision != 2 || !w.state.Idle() {
+		t.Errorf("it is %+v, idle: %t", d, w.state.Idle())
+	}
+	w.propose(UncordonHosts{Hosts: hosts(2), By: "ada"})
+	w.can("terminate 1 h1")
+	w.taken("2", "h1")
+	w.can() // the first step has one host
+}
+
 func TestHostsAreCordonedBeforeAnythingIsDeployedAndWhileTheyAreAway(t *testing.T) {
 	w := newWorld(t)
 	w.refuses(CordonHosts{Hosts: hosts(1)}, UnknownEnvironment)

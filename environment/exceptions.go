@@ -59,7 +59,7 @@ func (s *State) tolerated() int {
 // at the progress deadline, when each was tried or cannot be seen.
 func (s *State) excused(now time.Time) bool {
 	left := s.total.unsettled
-	if s.active.Kind == ByDelete || s.pause != nil || !s.waiting.IsZero() || left > s.tolerated() || left >= s.total.desired {
+	if s.active.Kind == ByDelete || s.pause != nil || !s.waiting.IsZero() || left > s.tolerated() || left >= s.total.desired || s.total.runs == 0 {
 		return false
 	}
 	if s.total.exhausted == left {

@@ -84,6 +84,7 @@ type hostStatus struct {
 	task      int  // revision
 	available bool // it has an available task
 	serving   bool // available, and it should have a task
+	runs      bool // it has a healthy task of the active revision, and should have one
 	double    bool
 	settled   bool // it is in the desired state, or cordoned
 	passed    bool // it is not in the desired state, and nothing is done about it, because it is cordoned
@@ -114,6 +115,7 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 		current = nil
 	}
 	var task *task // which the next step is done with; nil for the Start of a new one
+	st.runs = current != nil && current.available()
 	st.class, st.kind, task = s.nextAction(h, current)
 	st.settled = st.kind == "" || st.kind == Start && task != nil && task.available() // drift is repaired while the deployment proceeds
 	if h.cordon != nil && s.active.Kind != ByDelete {

@@ -375,8 +375,18 @@ func TestNoHostsAreDesiredZero(t *testing.T) {
 	w := newWorld(t)
 	w.propose(Create{Definition: defined(nil)})
 	w.propose(Deploy{Revision: 1})
-	w.can()
-	w.table(`SomeEnvironment/Prod:1 Active 0 0`)
+	w.after(time.Hour)
+	w.can() // and no deadline passes
+	w.table(`SomeEnvironment/Prod:1 Deploying 0 0`)
+	if all := w.state.Explain(w.state.target, w.now); len(all) != 1 || all[0].Code != NoHosts || !w.state.Idle() || !w.state.AwaitsHosts() {
+		t.Errorf("it explains %+v, and is idle: %t", all, w.state.Idle())
+	}
+	w.propose(SetHosts{Selected: hosts(1)})
+	if left := w.state.Report().Deadline.Sub(w.now); left != 10*time.Minute {
+		t.Errorf("%s are left for the first host", left)
+	}
+	w.done("start 1 h1")
+	w.table(`SomeEnvironment/Prod:1 Active 1 1`)
 }
 
 func TestWhatWasBegunWhenAControllerDiedIsDoneAgain(t *testing.T) {

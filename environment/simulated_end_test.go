@@ -20,6 +20,8 @@ func (s *simulation) unsettled() string {
 		return ""
 	case !n.known:
 		return "the hosts are not known"
+	case !f.stuck && n.awaitsHosts():
+		s.tally["waits for hosts"]++
 	case !f.reached && !f.stuck:
 		return f.id + " has not ended"
 	}
@@ -83,7 +85,7 @@ func (s *simulation) unfounded(failing, waiting []string) string {
 	if slices.ContainsFunc(n.failed(), func(h *naiveHost) bool { return !slices.Contains(failing, h.name) && !slices.Contains(waiting, h.name) }) {
 		return "hosts count as failed that are not"
 	}
-	if f.stuck && len(failing) == 0 && len(waiting) == 0 {
+	if f.stuck && len(failing) == 0 && len(waiting) == 0 && n.runs() {
 		return "it is stuck, and nothing is to be done"
 	}
 	if len(waiting) > 0 && len(failing) == 0 {

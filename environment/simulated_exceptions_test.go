@@ -40,7 +40,7 @@ func (n *naive) tolerated() int {
 // they are to be, and of these nothing more is to be expected soon.
 func (n *naive) leavesBehind(now time.Time) bool {
 	f, left := n.force, n.there(n.unsettled)
-	if f.kind == ByDelete || f.paused || f.waits || len(left) > n.tolerated() || len(left) >= n.wanted() {
+	if f.kind == ByDelete || f.paused || f.waits || len(left) > n.tolerated() || len(left) >= n.wanted() || !n.runs() {
 		return false
 	}
 	failed, at := n.failed(), n.stuckAt()
@@ -72,13 +72,23 @@ func (n *naive) bearsWith(s *simulation, p payload) {
 	}
 }
 
+// runs reports whether the revision in force is up on any host.
+func (n *naive) runs() bool {
+	return len(n.there(func(h *naiveHost) bool { return n.mine(h).up() })) > 0
+}
+
+// awaitsHosts reports whether there is nothing to do, for no host is to have a task.
+func (n *naive) awaitsHosts() bool {
+	return n.known && !n.force.reached && n.force.kind != ByDelete && n.wanted() == 0 && len(n.there(n.unsettled)) == 0
+}
+
 // ends reports whether the deployment ends.
 func (n *naive) ends(now time.Time, seen bool) bool {
 	f := n.force
 	if !n.known || f.kind != ByDelete && (f.reached || !seen) {
 		return false
 	}
-	return len(n.there(n.unsettled)) == 0 || n.leavesBehind(now)
+	return len(n.there(n.unsettled)) == 0 && (f.kind == ByDelete || n.runs()) || n.leavesBehind(now)
 }
 
 // unwell are the hosts that a report is to name as exceptions.

@@ -320,6 +320,11 @@ func (s *simulation) confirm() {
 }
 
 func (n *naive) moved(e deploylog.Event, p payload) {
+	defer func(none bool) {
+		if none && n.wanted() > 0 {
+			n.force.progress = e.CreatedAt
+		}
+	}(n.wanted() == 0)
 	for _, name := range p.Joined {
 		n.host(name).wanted, n.host(name).lost = true, false
 	}

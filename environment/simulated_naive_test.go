@@ -442,7 +442,7 @@ func (n *naive) dueOfProgress(now time.Time, seen bool) string {
 // stuckAt is when the deployment is stuck, zero is never.
 func (n *naive) stuckAt() time.Time {
 	f := n.force
-	if f.reached || f.paused || f.stuck || f.waits {
+	if f.reached || f.paused || f.stuck || f.waits || n.awaitsHosts() {
 		return time.Time{}
 	}
 	if n.stepped() && !f.stepAt.IsZero() { // no time runs out while it waits

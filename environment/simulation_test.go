@@ -23,7 +23,7 @@ func TestSimulatedRollouts(t *testing.T) {
 		}
 		return
 	}
-	const shards, each = 8, 250
+	const shards, each = 8, 260
 	var mu sync.Mutex
 	total := map[string]int{}
 	t.Run("in", func(t *testing.T) {

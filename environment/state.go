@@ -109,7 +109,7 @@ func (s *State) Idle() bool {
 		return false
 	case !s.hostsKnown && s.kept != nil:
 		return true
-	case !s.finished && (s.waiting.IsZero() && !s.awaitsPromotion() || s.total.unsettled == 0) || !s.hostsKnown:
+	case !s.finished && (s.waiting.IsZero() && !s.awaitsPromotion() && !s.AwaitsHosts() || s.done()) || !s.hostsKnown:
 		return false
 	}
 	for c := classFree; c < classCount; c++ {

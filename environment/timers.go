@@ -71,7 +71,7 @@ func (s *State) advance(now time.Time) {
 // deadline is when the active deployment is stuck unless there is progress; zero
 // when no deadline applies.
 func (s *State) deadline() time.Time {
-	if s.active == nil || s.finished || s.pause != nil || s.active.Status == DeploymentStuck || !s.waiting.IsZero() {
+	if s.active == nil || s.finished || s.pause != nil || s.active.Status == DeploymentStuck || !s.waiting.IsZero() || s.AwaitsHosts() {
 		return time.Time{}
 	}
 	if s.waves() && s.wave.seq > 0 {

@@ -7,7 +7,7 @@ import (
 )
 
 // totals counts the hosts by status.
-type totals struct{ desired, available, serving, double, unsettled, failed, inFlight, retrying, absent, exhausted, tried, exceptions, begun, waiting, begunOpen, begunFailed int }
+type totals struct{ desired, available, serving, runs, double, unsettled, failed, inFlight, retrying, absent, exhausted, tried, exceptions, begun, waiting, begunOpen, begunFailed int }
 
 // modify changes something of a host and re-evaluates it.
 func (s *State) modify(h *host, now time.Time, change func()) {
@@ -60,6 +60,7 @@ func (s *State) count(h *host, by int) {
 	one(h.absent, &s.total.absent)
 	one(h.status.available, &s.total.available)
 	one(h.status.serving, &s.total.serving)
+	one(h.status.runs, &s.total.runs)
 	one(h.status.double, &s.total.double)
 	one(!h.status.settled, &s.total.unsettled)
 	one(h.status.failed, &s.total.failed)

@@ -18,7 +18,7 @@ func (s *State) transitions(now time.Time, can Can) []deploylog.Event {
 			return adopted
 		}
 	}
-	if s.hostsKnown && (s.total.unsettled == 0 || s.excused(now)) {
+	if s.hostsKnown && (s.done() || s.excused(now)) {
 		switch {
 		case f.Kind == ByDelete:
 			return []deploylog.Event{s.event(EventDeleted, payload{By: f.By, Reason: f.Reason})}
@@ -39,6 +39,19 @@ func (s *State) transitions(now time.Time, can Can) []deploylog.Event {
 		return nil
 	}
 	return s.progressEvents(now, can)
+}
+
+// done reports whether all is as the active deployment wants it, and its task runs on a host
+// at least: what is cordoned everywhere, or has no hosts, has shown nothing of a revision.
+func (s *State) done() bool {
+	return s.total.unsettled == 0 && (s.active.Kind == ByDelete || s.total.runs > 0)
+}
+
+// AwaitsHosts reports whether nothing is left to do before the query of the deployment that
+// is under way selects a host. It goes on then, and no deadline passes until that.
+func (s *State) AwaitsHosts() bool {
+	f := s.active
+	return f != nil && f.Kind != ByDelete && !s.finished && s.hostsKnown && s.total.desired == 0 && s.total.unsettled == 0
 }
 
 // progressEvents record that the active deployment is stuck, or at another of its steps.

@@ -362,5 +362,8 @@ func outcome(s *environment.State, id string) (d environment.Deployment, over bo
 		}
 		return d, true, fmt.Errorf("deployment %s is stuck: deployster env run %s retries it%s", d.ID, s.Name(), remedy)
 	}
+	if s.AwaitsHosts() {
+		return d, true, fmt.Errorf("deployment %s has not finished: the query %s selects no hosts; it goes on when there is one, with deployster env run %s", d.ID, s.Query(), s.Name())
+	}
 	return d, d.Status == environment.DeploymentFinished, failure
 }
