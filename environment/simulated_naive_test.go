@@ -35,6 +35,7 @@ type naive struct {
 type inForce struct {
 	step                           int             // steps that are over
 	stepAt                         time.Time       // when the present one was done; zero while it is not
+	stepLost                       bool            // it was done, and then not any more
 	taken                          map[string]bool // hosts of which it took a task away
 	seq                            int64
 	only                           []string // hosts that are restarted; nil is all

@@ -74,7 +74,10 @@ func (n *naive) takes(h *naiveHost, t *naiveTask) bool {
 // losesStep wants a step to be done again when its hosts are not well any more.
 func (n *naive) losesStep(e deploylog.Event) {
 	if n.force != nil && n.stepped() && !n.force.stepAt.IsZero() && !n.stepIsDone() {
-		n.force.stepAt, n.force.progress = time.Time{}, e.CreatedAt
+		n.force.stepAt = time.Time{}
+		if !n.force.stepLost {
+			n.force.stepLost, n.force.progress = true, e.CreatedAt
+		}
 	}
 }
 
@@ -134,8 +137,11 @@ func (n *naive) noteStep(s *simulation, e deploylog.Event, p payload) {
 		s.fail("%s of step %d, which it is not: %q is due", e.Name, p.StepNumber, n.due(s.now, true))
 	}
 	f.moved, f.stuck = true, f.stuck && n.halted()
-	if f.progress, f.stepAt = e.CreatedAt, e.CreatedAt; e.Name == EventPromoted {
-		f.step, f.stepAt = f.step+1, time.Time{}
+	if e.Name == EventPromoted || !f.stepLost {
+		f.progress = e.CreatedAt
+	}
+	if f.stepAt = e.CreatedAt; e.Name == EventPromoted {
+		f.step, f.stepAt, f.stepLost = f.step+1, time.Time{}, false
 	}
 }
 

@@ -19,6 +19,7 @@ type wave struct {
 	step    int // steps that are over
 	reached time.Time
 	seq     int64 // event with which the hosts of the present step were healthy; 0 while they are not
+	lost    bool  // they were healthy, and one of them was not any more then
 }
 
 // Promote lets a deployment go on that waits after a step.
@@ -109,7 +110,10 @@ func (s *State) applyStep(e deploylog.Event, p payload) {
 	if !s.waves() || p.StepNumber != s.wave.step+1 {
 		return
 	}
-	s.progressed(e)
+	since := s.lastProgress
+	if s.progressed(e); s.wave.lost && e.Name == EventStepReached {
+		s.lastProgress = since
+	}
 	if s.wave.reached, s.wave.seq = e.CreatedAt, e.Seq; e.Name == EventPromoted {
 		s.wave = wave{step: p.StepNumber}
 		s.refreshAll(e.CreatedAt) // after the last step all may begin
@@ -142,10 +146,14 @@ func (s *State) countBegun(h *host, st *hostStatus, current, next *task) {
 }
 
 // loseStep folds in that the hosts of the present step are not healthy any more: it has to
-// be done again, in the time that there is for that.
+// be done again, in the time that there is for that. That counts from the first time, or a
+// task that keeps dying would have the deployment go on forever.
 func (s *State) loseStep(e deploylog.Event) {
 	if s.waves() && s.wave.seq > 0 && !s.stepDone() {
-		s.wave, s.lastProgress = wave{step: s.wave.step}, e.CreatedAt
+		if !s.wave.lost {
+			s.lastProgress = e.CreatedAt
+		}
+		s.wave = wave{step: s.wave.step, lost: true}
 	}
 }
 

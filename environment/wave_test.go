@@ -99,6 +99,25 @@ func TestAStepWhoseHostsFallIllIsDoneAgain(t *testing.T) {
 	}
 }
 
+// That a task is healthy again and again is no progress when it dies each time.
+func TestAStepWhoseTaskKeepsDyingEndsStuck(t *testing.T) {
+	w := deployed(t, 8, nil)
+	w.update(inSteps(10*time.Minute), hosts(8))
+	w.taken("2", "h1")
+	for range 8 {
+		w.after(30 * time.Second)
+		w.sees(2, "h1", Unhealthy, "it crashed")
+		w.steps()
+		w.after(time.Minute)
+		w.done("start 2 h1")
+	}
+	w.sees(2, "h1", Unhealthy, "it crashed")
+	w.steps()
+	if d, _ := w.state.ActiveDeployment(); d.Status != DeploymentStuck || d.Code != NoProgress {
+		t.Errorf("it is %s: %s", d.Status, d.Code)
+	}
+}
+
 // Hosts that are down anyway come first, for that takes nothing; and what max_failed
 // tolerates is counted over the hosts of the step, of which one must be healthy.
 func TestAStepTakesTheHostsThatAreDown(t *testing.T) {
