@@ -23,8 +23,9 @@ func applied(m *manifest.Manifest, state func(resource string) map[string]any) e
 	return result(unhealthy, nil, nil)
 }
 
-// probed is the state of a task, by its drift and the states of its resources.
-func probed(report *runner.DriftReport, state func(resource string) map[string]any) environment.ProbeResult {
+// probed is the state of a task, by its drift and the states of its resources. In what one
+// differs whose configuration is doubtful is not known, so it has not drifted.
+func probed(report *runner.DriftReport, state func(resource string) map[string]any, doubtful func(resource string) bool) environment.ProbeResult {
 	var unhealthy, unknown, drifted []string
 	for _, r := range report.Resources {
 		reason := unhealthyReason(state(r.Name))
@@ -37,6 +38,7 @@ func probed(report *runner.DriftReport, state func(resource string) map[string]a
 			unknown = append(unknown, r.Name+": its state needs the state of "+strings.Join(r.Because, ", "))
 		case r.Error != "":
 			unknown = append(unknown, r.Name+": "+r.Error)
+		case r.Status == runner.Stale && doubtful(r.Name):
 		case r.Status == runner.Stale && len(r.Diff) == 0:
 			drifted = append(drifted, r.Name+" is not as configured; its type does not say in what")
 		case r.Status == runner.Stale:

@@ -55,6 +55,8 @@ type LoadOptions struct {
 	Usage    *manifest.Usage       // collects over several loads; nil is one for each
 	Partly   bool                  // only some of the variables are known: others are no problem
 	Accept   func(*Input) error    // refuses an input; may be nil: any will do
+
+	doubtful []string // variables that may not have the values that the revision has
 }
 
 // Input is what manifests and variables came to.
@@ -68,8 +70,9 @@ type Input struct {
 	Remove      []string // what a destroy removes; nil is everything
 	Usage       *manifest.Usage
 
-	images  []CarriedImage // whose contents the revision carries
-	builtin map[string]any // those of the variables that Deployster sets itself, in every run
+	images   []CarriedImage // whose contents the revision carries
+	doubtful []string       // variables that may not have the values that the revision has
+	builtin  map[string]any // those of the variables that Deployster sets itself, in every run
 }
 
 // Set are the variables but for those that Deployster sets itself: they describe the
@@ -85,7 +88,7 @@ func (in *Input) Set() map[string]any {
 // Evaluate loads the variables, without any manifest.
 func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	in := &Input{
-		Workspace: i.Workspace, Run: newID(i.Now()), Expressions: expression.New(i.Workspace), Usage: o.Usage, images: o.Images,
+		Workspace: i.Workspace, Run: newID(i.Now()), Expressions: expression.New(i.Workspace), Usage: o.Usage, images: o.Images, doubtful: o.doubtful,
 	}
 	if in.Usage == nil && len(i.Variables)+len(o.Last) > 0 { // without either nobody needs it
 		in.Usage = &manifest.Usage{}

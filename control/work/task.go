@@ -63,7 +63,7 @@ func placeOf(t environment.Task) string { return t.Host + ":" + t.Name() }
 // Start implements environments.Tasks.
 func (w *TaskWorker) Start(ctx context.Context, t environment.Task) (_ environment.ProbeResult, err error) {
 	defer w.guard(&err, "starting a task of "+t.Environment)
-	run, err := w.begin(ctx, t)
+	run, err := w.begin(ctx, t, applying)
 	if err != nil {
 		return environment.ProbeResult{}, err
 	}
@@ -77,7 +77,7 @@ func (w *TaskWorker) Start(ctx context.Context, t environment.Task) (_ environme
 // Check implements environments.Tasks.
 func (w *TaskWorker) Check(ctx context.Context, t environment.Task) (err error) {
 	defer w.guard(&err, "checking a task of "+t.Environment)
-	run, err := w.begin(ctx, t)
+	run, err := w.begin(ctx, t, applying)
 	if err == nil {
 		err = run.Conflicts()
 	}
@@ -93,7 +93,7 @@ func (w *TaskWorker) Check(ctx context.Context, t environment.Task) (err error) 
 // when its state cannot be asked for.
 func (w *TaskWorker) Terminate(ctx context.Context, t environment.Task) (err error) {
 	defer w.guard(&err, "terminating a task of "+t.Environment)
-	run, err := w.begin(ctx, t)
+	run, err := w.begin(ctx, t, removing)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (w *TaskWorker) Observe(ctx context.Context, t environment.Task) environmen
 
 func (w *TaskWorker) probe(ctx context.Context, t environment.Task) (_ environment.ProbeResult, err error) {
 	defer w.guard(&err, "probing a task of "+t.Environment)
-	run, err := w.begin(ctx, t)
+	run, err := w.begin(ctx, t, observing)
 	if err != nil {
 		return environment.ProbeResult{}, err
 	}
@@ -169,7 +169,8 @@ func (w *TaskWorker) probe(ctx context.Context, t environment.Task) (_ environme
 	if report == nil {
 		return environment.ProbeResult{}, err
 	}
-	return probed(report, r.State), nil // the report holds what failed, too
+	doubts := func(resource string) bool { return run.doubts(t, resource) }
+	return probed(report, r.State, doubts), nil // the report holds what failed, too
 }
 
 // asProbe makes a run part of the run of all probes. The files of all probes of
@@ -203,8 +204,17 @@ func (w *TaskWorker) Watch(ctx context.Context, host string, changed func()) {
 	<-ctx.Done()
 }
 
+// purpose is what a run of a task is for.
+type purpose int
+
+const (
+	applying purpose = iota
+	observing
+	removing
+)
+
 // begin prepares a run of the manifest of a task on its host.
-func (w *TaskWorker) begin(ctx context.Context, t environment.Task) (*Run, error) {
+func (w *TaskWorker) begin(ctx context.Context, t environment.Task, p purpose) (*Run, error) {
 	text, err := w.Texts.Load(t.Spec.Digest)
 	if err != nil {
 		return nil, fmt.Errorf("manifest %s: %w", t.Spec.Manifest, err)
@@ -215,11 +225,12 @@ func (w *TaskWorker) begin(ctx context.Context, t environment.Task) (*Run, error
 	}
 	// The file may say something else by now.
 	name := fmt.Sprintf("%s (of revision %d)", t.Spec.Manifest, t.Revision)
-	o, err := w.carried(t)
+	source := manifest.Source{Name: name, Data: text}
+	o, err := w.carriedFor(t, source, p)
 	if err != nil {
 		return nil, err
 	}
-	return w.prepareTask(on, t, manifest.Source{Name: name, Data: text}, o)
+	return w.prepareTask(on, t, source, o)
 }
 
 // Things implements environments.Tasks.
@@ -227,14 +238,24 @@ func (w *TaskWorker) Things(t environment.Task) []environment.Thing {
 	return Identities{Inputs: w.Inputs, Texts: w.Texts, Hosts: w.pool.hosts}.Things(t)
 }
 
-// carried is what the revision of a task carries beside its manifest. Of one that carries
+// carried is what is applied of a revision of a task beside its manifest.
+func (w *TaskWorker) carried(t environment.Task) (LoadOptions, error) {
+	return w.carriedFor(t, manifest.Source{}, applying)
+}
+
+// carriedFor is what the revision of a task carries beside its manifest. Of one that carries
 // none, as an older version made it, files and variables are those of the process.
-func (w *TaskWorker) carried(t environment.Task) (o LoadOptions, err error) {
+func (w *TaskWorker) carriedFor(t environment.Task, source manifest.Source, p purpose) (o LoadOptions, err error) {
 	if t.Spec.Includes == nil {
 		return o, nil
 	}
 	o.Included = w.Texts.Files(TaskFiles(t.Spec))
-	if o.Assigned, err = w.Assignments(w.Texts, t.Spec.Includes); err != nil {
+	if p == applying {
+		o.Assigned, err = w.Assignments(w.Texts, t.Spec.Includes)
+	} else {
+		o, err = w.presently(t, source, o, p == removing)
+	}
+	if err != nil {
 		return o, fmt.Errorf("revision %d: %w", t.Revision, err)
 	}
 	if o.Images, err = w.Texts.Images(t.Spec.Includes); err != nil {

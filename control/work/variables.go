@@ -195,28 +195,14 @@ func (t Texts) variables(files map[string]string) (v carriedVariables, carried b
 // Assignments are the variables that a revision carries, with the present values of those
 // that are secret, which must be what they were; nil of one that carries none.
 func (i Inputs) Assignments(t Texts, files map[string]string) ([]manifest.Assignment, error) {
-	carried, ok, err := t.variables(files)
-	if err != nil || !ok {
+	all, err := i.present(t, files)
+	if err == nil {
+		err = different(all)
+	}
+	if err != nil {
 		return nil, err
 	}
-	r := references{inputs: i, texts: t, salt: carried.Salt, files: map[string][]manifest.Assignment{}}
-	all := []manifest.Assignment{}
-	for _, v := range carried.Variables {
-		a := manifest.Assignment{Name: v.Name, File: v.File, At: manifest.Position{File: v.File}}
-		switch {
-		case v.Secret != "":
-			a.Value, err = r.value(v)
-		case v.Text != nil:
-			a.Value, a.At.File = *v.Text, "--var "+v.Name
-		default:
-			a.Value, err = exactValue(v.Value)
-		}
-		if err != nil {
-			return nil, &InputError{fmt.Errorf("variable %s: %w", v.Name, err)}
-		}
-		all = append(all, a)
-	}
-	return all, nil
+	return assignments(all), nil
 }
 
 // references reads the values of secret variables, each file once.
@@ -225,44 +211,55 @@ type references struct {
 	texts  Texts
 	salt   string // SHA-256 of that of the hashes
 	key    []byte
-	files  map[string][]manifest.Assignment
+	files  map[string]secretFile
 }
 
-// value is the present one of a secret variable, which must be what it was.
-func (r *references) value(v CarriedVariable) (any, error) {
+// secretFile is what was read of a file of variables.
+type secretFile struct {
+	all []manifest.Assignment
+	err error
+}
+
+// value is the present one of a secret variable, unless it is gone. other is why it is not
+// certainly what it was.
+func (r *references) value(v CarriedVariable) (value any, gone bool, other error) {
+	path := r.inputs.place(v.File)
+	file, read := r.files[path]
+	if !read {
+		file.all, file.err = manifest.AssignmentsIn(path)
+		r.files[path] = file
+	}
+	if file.err != nil {
+		return nil, true, fmt.Errorf("it is secret, so the revision carries only its hash, and its file cannot be read: %w; %s", file.err, referenceRemedy)
+	}
+	for _, a := range file.all {
+		if a.Name == v.Name {
+			return a.Value, false, r.same(v, a.Value, path)
+		}
+	}
+	return nil, true, fmt.Errorf("it is secret, so the revision carries only its hash, and %s does not set it any more; %s", path, referenceRemedy)
+}
+
+// same fails where a value is not certainly that of a secret variable.
+func (r *references) same(v CarriedVariable, value any, path string) error {
 	if r.key == nil {
 		key, err := r.texts.objects.Salt()
 		if err == nil && objects.Hash(key) != r.salt {
 			err = fmt.Errorf("the salt of hashes: it %w", objects.ErrAltered)
 		}
 		if err != nil {
-			return nil, remedied(err)
+			return remedied(err)
 		}
 		r.key = key
 	}
-	path := r.inputs.place(v.File)
-	all, read := r.files[path]
-	if !read {
-		var err error
-		if all, err = manifest.AssignmentsIn(path); err != nil {
-			return nil, fmt.Errorf("it is secret, so the revision carries only its hash, and its file cannot be read: %w; %s", err, referenceRemedy)
-		}
-		r.files[path] = all
+	hash, err := saltedHash(r.key, v.Name, value)
+	if err != nil {
+		return err
 	}
-	for _, a := range all {
-		if a.Name != v.Name {
-			continue
-		}
-		hash, err := saltedHash(r.key, a.Name, a.Value)
-		if err != nil {
-			return nil, err
-		}
-		if !hmac.Equal([]byte(hash), []byte(v.Secret)) {
-			return nil, fmt.Errorf("it is secret, so the revision carries only its hash, and it has another value in %s now; %s", path, referenceRemedy)
-		}
-		return a.Value, nil
+	if !hmac.Equal([]byte(hash), []byte(v.Secret)) {
+		return fmt.Errorf("it is secret, so the revision carries only its hash, and it has another value in %s now; %s", path, referenceRemedy)
 	}
-	return nil, fmt.Errorf("it is secret, so the revision carries only its hash, and %s does not set it any more; %s", path, referenceRemedy)
+	return nil
 }
 
 const referenceRemedy = "put the old value back, or make a new revision of the present one"
