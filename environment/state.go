@@ -184,6 +184,10 @@ func (s *State) Task(revision int, host string) Task {
 	return t
 }
 
+// FirstRevision is the first revision since the environment was created last: those before
+// are of one of this name that was deleted, and cannot be deployed any more.
+func (s *State) FirstRevision() int { return max(s.firstRevision, 1) }
+
 // Revisions returns all revisions, in order. They must not be changed.
 func (s *State) Revisions() []Revision {
 	all := make([]Revision, len(s.revisions))

@@ -177,7 +177,7 @@ func (p *Promotion) revise(ctx context.Context, s pipeline.Step, artifacts map[s
 	_, err = p.environments.Change(ctx, s.Environment, false, func(state *environment.State) ([]deploylog.Event, error) {
 		all := state.Revisions()
 		i := slices.IndexFunc(all, func(r environment.Revision) bool {
-			return r.Definition.Task.Vars[varDeployment] == cmp.Or(s.Original, s.Deployment) && r.Definition.Task.Vars[varStage] == s.Stage
+			return r.Number >= state.FirstRevision() && r.Definition.Task.Vars[varDeployment] == cmp.Or(s.Original, s.Deployment) && r.Definition.Task.Vars[varStage] == s.Stage
 		})
 		if i >= 0 {
 			r = all[i]
@@ -187,7 +187,8 @@ func (p *Promotion) revise(ctx context.Context, s pipeline.Step, artifacts map[s
 			return nil, errors.New("it was deleted")
 		}
 		if s.Original != "" {
-			return nil, fmt.Errorf("no revision of it is of revision %s of the pipeline, to which it is to be rolled back", s.Revision)
+			name, _ := pipeline.NameOf(s.Target)
+			return nil, fmt.Errorf("no revision of it is of revision %s of the pipeline, to which it is to be rolled back, since it was created (event %d): what helps is another revision, deployster pipeline release %s", s.Revision, all[state.FirstRevision()-1].Seq, name)
 		}
 		d := taskOf(all[len(all)-1].Definition, s, artifacts)
 		r = environment.Revision{Number: len(all) + 1, Definition: d}

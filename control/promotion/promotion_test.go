@@ -46,6 +46,13 @@ func newPromoted(t *testing.T) *promoted {
 	p := &promoted{T: t, log: log, environments: environments.New(log, time.Now), stop: make(chan struct{})}
 	p.promotion = promotion.New(pipelines.Options{Options: reconcile.Options{Log: log, Now: time.Now, Drain: p.stop}, Hosts: hosts{}},
 		func(string) ([]string, error) { return []string{"antworker001"}, nil }, func(string) func() { return func() {} })
+	p.create()
+	return p
+}
+
+// create makes the environment.
+func (p *promoted) create() {
+	p.Helper()
 	p.do(environment.Create{Definition: &definition.Definition{
 		Name: prod.Environment, Type: definition.Daemon, Task: definition.TaskSpec{Manifest: "task.yaml", Digest: "d", Vars: map[string]any{"port": 80}},
 		InstanceGroup: definition.InstanceGroup{Query: "attribute:stack == prod"},
@@ -53,7 +60,6 @@ func newPromoted(t *testing.T) *promoted {
 			Method: definition.Replace, ProgressDeadline: definition.Duration(time.Minute), HealthyDeadline: definition.Duration(time.Minute),
 		},
 	}})
-	return p
 }
 
 func (p *promoted) do(c environment.Command) {
@@ -271,4 +277,51 @@ func TestARollbackOfAStageRollsItsEnvironmentBack(t *testing.T) {
 	if err := <-p.work(t.Context(), back); err == nil || !strings.Contains(err.Error(), "to which it is to be rolled back") {
 		t.Errorf("to what never was there: %v", err)
 	}
+}
+
+// What an environment had before it was deleted is made again where it was created anew.
+func TestARevisionComesAgainToAnEnvironmentThatWasCreatedAnew(t *testing.T) {
+	p := newPromoted(t)
+	done := p.work(t.Context(), prod)
+	started := p.until(environment.EventStarted, 0)
+	p.controller(started, environment.Target(prod.Environment), environment.EventFinished, `{"version":1}`)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	p.do(environment.Delete{})
+	p.create()
+	back := prod
+	back.Deployment, back.Original = "rollback", prod.Deployment
+	if err := <-p.work(t.Context(), back); err == nil || !strings.Contains(err.Error(), "since it was created (event ") || !strings.Contains(err.Error(), "deployster pipeline release gateway") {
+		t.Errorf("rolled back to what it had before: %v", err)
+	}
+	again := prod
+	again.Attempt = 2
+	done = p.work(t.Context(), again)
+	select {
+	case err := <-done:
+		t.Fatalf("it ends with %v", err)
+	case started = <-p.soon(environment.EventStarted, started.Seq):
+	}
+	if started.Revision != "4" {
+		t.Errorf("revision %s is deployed", started.Revision)
+	}
+	p.controller(started, environment.Target(prod.Environment), environment.EventFinished, `{"version":1}`)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// soon is the event, as until waits for it.
+func (p *promoted) soon(name string, after int64) <-chan deploylog.Event {
+	found := make(chan deploylog.Event, 1)
+	go func() {
+		for e, err := range p.log.Watch(p.Context(), deploylog.Filter{After: after, Name: name}) {
+			if err == nil {
+				found <- e
+			}
+			return
+		}
+	}()
+	return found
 }
