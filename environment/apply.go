@@ -92,6 +92,7 @@ func (s *State) applyRevision(e deploylog.Event, p payload) {
 	}
 	if e.Name == EventCreated {
 		s.firstRevision = number
+		clear(s.cordons) // who adopts it has them again
 	}
 	p.Definition.Name, s.deleted, s.inventory = s.name, false, p.Inventory
 	r := &revision{task: number, Revision: Revision{
@@ -221,7 +222,6 @@ func (s *State) applyDeleted(e deploylog.Event, cause string) {
 	}
 	s.deleted, s.active, s.pause, s.kept, s.waiting, s.lastFinished = true, nil, nil, nil, time.Time{}, 0
 	s.hosts, s.byName, s.hostsKnown = nil, map[string]*host{}, false
-	clear(s.cordons)
 	s.zones = newZones()
 	s.sets, s.overdue, s.adoptable, s.timers, s.total, s.current = [classCount]set{}, nil, nil, nil, totals{}, map[int]int{}
 }

@@ -151,9 +151,12 @@ func (s *State) draining() bool {
 	return s.pause == nil && !s.sets[classEvict].empty() && s.room(classEvict) > 0
 }
 
-// Cordons are the hosts that are cordoned, by name.
+// Cordons are the hosts that are cordoned, by name; none while the environment is deleted.
 func (s *State) Cordons() []Cordon {
 	all := make([]Cordon, 0, len(s.cordons))
+	if s.deleted {
+		return all
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.cordons)) {
 		all = append(all, *s.cordons[name])
 	}

@@ -162,3 +162,23 @@ func TestTimeDoesNotRunOutOnCordonedHosts(t *testing.T) {
 		t.Errorf("%d tasks are late, not the one that was not cordoned", n)
 	}
 }
+
+func TestHostsStayCordonedWhereADeletedEnvironmentIsAdopted(t *testing.T) {
+	w := deployed(t, 3, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 30 })
+	w.propose(CordonHosts{Hosts: []string{"h2"}, By: "ada", Reason: "a new disk"})
+	w.propose(Delete{})
+	if r := w.state.Report(); len(r.Cordoned) > 0 {
+		t.Errorf("of a deleted environment it reports %+v", r.Cordoned)
+	}
+	w.propose(Adopt{Revision: 1, Hosts: hosts(3)})
+	w.sees(1, "h1", Healthy, "")
+	w.sees(1, "h2", Unhealthy, "it crashed")
+	w.sees(1, "h3", Healthy, "")
+	w.after(time.Hour)
+	w.can()
+	if r := w.state.Report(); len(r.Cordoned) != 1 || r.Cordoned[0].Reason != "a new disk" {
+		t.Errorf("it reports %+v", r.Cordoned)
+	}
+	w.propose(UncordonHosts{Hosts: []string{"h2"}})
+	w.can("start 1 h2")
+}

@@ -44,6 +44,7 @@ func (n *naive) define(e deploylog.Event, d *definition.Definition) {
 	n.revisions = append(n.revisions, d)
 	if e.Name == EventCreated {
 		n.first = len(n.revisions)
+		clear(n.cordons)
 	}
 	for i := n.first - 1; i < len(n.revisions); i++ {
 		if same(n.revisions[i].Task, d.Task) {
@@ -139,7 +140,6 @@ func (n *naive) deleted(s *simulation, p payload) {
 	}
 	n.force, n.hosts, n.names, n.known, n.active = nil, map[string]*naiveHost{}, nil, false, 0
 	n.wasGood, n.good = n.good, nil
-	clear(n.cordons)
 	n.zonedBy = ""
 }
 
