@@ -182,6 +182,11 @@ func (w *walk) walk() bool {
 			return w.yield(failed)
 		}
 	}
+	if cause := w.d.aimless(w.l); cause != "" {
+		failed := w.step(w.pipeline, pipelineFailed)
+		failed.Cause = cause
+		return w.yield(failed)
+	}
 	if w.d.left == 0 {
 		return w.unless(w.own(func(*Work) bool { return true }), w.step(w.pipeline, pipelineFinished))
 	}

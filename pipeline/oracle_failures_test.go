@@ -40,6 +40,9 @@ func (r *revision) hasFailed(target string) bool {
 // what may be done in spite of them: what failed is replaced by its failure.
 func (n *naive) failures(r *revision) (doable func(entry) bool, failures []entry) {
 	c := &consequences{broken: map[string]bool{}, belongs: map[string][]string{}}
+	if r.only != "" && len(n.stagesOf(r)) == 0 && r.completed[entry{"stage/" + n.name + "/" + r.only, "stage-finished-successfully"}] == 0 {
+		return func(entry) bool { return false }, []entry{{"pipeline/" + n.name, "pipeline-failed"}}
+	}
 	for _, s := range n.definition.Stages {
 		st := "stage/" + n.name + "/" + s.Name
 		if r.failed[entry{st, "stage-failed"}] > 0 {

@@ -134,6 +134,18 @@ func (d *deployment) elsewhere(stage *stageLayout) bool {
 	return d.rollback != nil && d.rollback.Target != stage.target
 }
 
+// aimless is why a rollback fails whose stage has left the pipeline, such as by another name,
+// before it was finished; "" is nothing.
+func (d *deployment) aimless(l *layout) string {
+	if d.rollback == nil || d.marks[d.rollback.Target].has(stageFinished) {
+		return ""
+	}
+	if _, there := l.stageAt[d.rollback.Target]; there {
+		return ""
+	}
+	return "stage " + d.rollback.Stage + " is not in the pipeline any more: roll back a stage that is"
+}
+
 // first is the registration of a revision whose deployment another one may repeat.
 func (s *State) first(i int) int {
 	r := s.revisions[i].Rollback
@@ -168,9 +180,10 @@ func (c Rollback) propose(s *State) ([]deploylog.Event, error) {
 		return nil, err
 	}
 	r, v := s.revisions[to], s.visits[stage.target]
-	present := s.revisions[s.first(v.newest)]
+	at := s.present(v)
+	present := s.revisions[at]
 	info := RollbackInfo{Stage: name, Target: stage.target, Original: r.Deployment, Replaces: present.Revision, Replaced: present.Deployment, By: c.By, Reason: c.Reason}
-	if to == s.first(v.newest) {
+	if to == at {
 		info.Replaces, info.Replaced = "", ""
 	}
 	started := deploylog.Event{
@@ -189,13 +202,26 @@ func (c Rollback) propose(s *State) ([]deploylog.Event, error) {
 	}, started}, nil
 }
 
+// present is the registration of what is left behind when a stage is rolled back: what came
+// last, or what that was to replace where it is a rollback that has not finished the stage. So
+// a rollback that is given again has the same aim, not one before it.
+func (s *State) present(v visits) int {
+	r := s.revisions[v.newest].Rollback
+	if r != nil && r.Replaced != "" && !slices.Contains(v.finished, v.newest) {
+		if i := slices.IndexFunc(s.revisions, func(o Registration) bool { return o.Deployment == r.Replaced }); i >= 0 {
+			return i
+		}
+	}
+	return s.first(v.newest)
+}
+
 // good finds the registration of the revision to which a stage is rolled back.
 func (s *State) good(stage *stageLayout, revision string) (int, error) {
 	v, came := s.visits[stage.target]
 	if !came {
 		return 0, refusal.New(NothingToRollBack, "stage %s cannot be rolled back: no revision has come to it", stage.Name)
 	}
-	present := s.first(v.newest)
+	present := s.present(v)
 	finished := false // the present one, which then is what is left behind
 	for n := len(v.finished) - 1; n >= 0; n-- {
 		i := s.first(v.finished[n])
@@ -234,6 +260,9 @@ func (s *State) carriesAll(stage *stageLayout, i int) error {
 	for at, step := range stage.Deploy.Steps {
 		late := slices.ContainsFunc(stage.introduced, func(in introduction) bool { return in.at == at+1 && d.older(in) })
 		if a := d.applies(stepUnit(stage.Name, step.Event), step.Manifest); !late && a.files == nil {
+			if r.Carries == nil {
+				return refusal.New(NothingToRollBack, "stage %s cannot be rolled back to revision %s: that does not carry manifest %s, for an older version of Deployster released it; release it again under another name", stage.Name, r.Revision, a.manifest)
+			}
 			return refusal.New(NothingToRollBack, "stage %s cannot be rolled back to revision %s: that does not carry manifest %s, which the stage applies; apply the former definition first", stage.Name, r.Revision, a.manifest)
 		}
 	}

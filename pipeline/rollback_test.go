@@ -107,7 +107,7 @@ func TestRollbacksThatMakeNoSenseAreRefused(t *testing.T) {
 	w.idle()
 	w.releaseCarrying("2", files("2"))
 	w.idle()
-	w.says(w.refused(Rollback{Stage: "prod"}, NothingToRollBack), "revision 1: that does not carry manifest host-deployed.yaml")
+	w.says(w.refused(Rollback{Stage: "prod"}, NothingToRollBack), "revision 1: that does not carry manifest host-deployed.yaml, for an older version of Deployster released it; release it again under another name")
 	w.says(w.refused(Rollback{Stage: "prod", Revision: "2"}, NothingToRollBack), "stage eu/prod has revision 2 already")
 	w.refused(Rollback{Stage: "prod", Revision: "9"}, UnknownRevision)
 	w.releaseCarrying("3", files("3"))
