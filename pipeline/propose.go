@@ -156,7 +156,11 @@ func (c Release) propose(s *State) ([]deploylog.Event, error) {
 }
 
 func (c Cancel) propose(s *State) ([]deploylog.Event, error) {
-	d, err := s.running(c.Revision, "be cancelled")
+	r, err := s.meant(c.Revision)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.inProgress(r, "be cancelled")
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +168,7 @@ func (c Cancel) propose(s *State) ([]deploylog.Event, error) {
 }
 
 func (c Retry) propose(s *State) ([]deploylog.Event, error) {
-	r, err := s.registration(c.Revision)
+	r, err := s.ended(c.Revision)
 	if err != nil {
 		return nil, err
 	}
@@ -243,12 +247,16 @@ func (s *State) running(revision, to string) (*deployment, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.inProgress(r, to)
+}
+
+func (s *State) inProgress(r Registration, to string) (*deployment, error) {
 	if r.Status != Running {
 		remedy := ""
 		if r.Status != Finished && r.Status != Superseded {
 			remedy = "; retry it to continue"
 		}
-		return nil, refusal.New(NotRunning, "revision %s cannot %s: it is %s since event %d%s", revision, to, r.Status, r.Since, remedy)
+		return nil, refusal.New(NotRunning, "revision %s cannot %s: it is %s since event %d%s", r.Revision, to, r.Status, r.Since, remedy)
 	}
 	return s.byID[r.Deployment], nil
 }

@@ -12,7 +12,7 @@ const (
 	UnknownRevision   refusal.Code = "unknown-revision"
 	UnknownStage      refusal.Code = "unknown-stage"
 	UnknownGroup      refusal.Code = "unknown-host-group"
-	AmbiguousName     refusal.Code = "ambiguous-name" // of a stage or host group, by its last part
+	AmbiguousName     refusal.Code = "ambiguous-name" // of a stage or host group, by its last part, or of a revision that is under way twice
 	UnknownArtifact   refusal.Code = "unknown-artifact-kind"
 	OtherPipeline     refusal.Code = "other-pipeline" // the definition is of another
 	NoStages          refusal.Code = "no-stages"

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
@@ -144,6 +145,44 @@ func (d *deployment) aimless(l *layout) string {
 		return ""
 	}
 	return "stage " + d.rollback.Stage + " is not in the pipeline any more: roll back a stage that is"
+}
+
+// meant finds the deployment that a revision names, or the id of a deployment. A revision
+// that is under way itself while a stage is rolled back to it names neither.
+func (s *State) meant(name string) (Registration, error) {
+	var all []*deployment
+	for _, d := range s.deployments {
+		if d.revision == name && d.status == Running {
+			all = append(all, d)
+		}
+	}
+	if len(all) > 1 {
+		var which []string
+		for _, d := range all {
+			what := "its release"
+			if d.rollback != nil {
+				what = "the rollback of stage " + d.rollback.Stage
+			}
+			which = append(which, d.id+" ("+what+")")
+		}
+		return Registration{}, refusal.New(AmbiguousName, "revision %s of pipeline %s is %w: it is under way more than once; give the deployment instead of the revision: %s", name, s.name, ErrAmbiguous, strings.Join(which, " or "))
+	}
+	if d := s.byID[name]; d != nil {
+		if _, released := s.byRevision[name]; !released {
+			return s.revisions[d.order-1], nil
+		}
+	}
+	return s.registration(name)
+}
+
+// ended is what a name means to which something is done again: of a revision that is under
+// way, the rollback to it that is not.
+func (s *State) ended(name string) (Registration, error) {
+	r, err := s.meant(name)
+	if last, ok := s.rollbacks[name]; err == nil && ok && r.Status == Running && s.revisions[last].Status != Running && s.byID[s.revisions[last].Deployment] != nil {
+		r = s.revisions[last]
+	}
+	return r, err
 }
 
 // first is the registration of a revision whose deployment another one may repeat.

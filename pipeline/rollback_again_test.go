@@ -1,7 +1,10 @@
 package pipeline
 
 import (
+	"slices"
 	"testing"
+
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 func TestARollbackThatFailedAndIsGivenAgainHasTheSameAim(t *testing.T) {
@@ -33,5 +36,40 @@ func TestARollbackOfAStageThatLeavesThePipelineFails(t *testing.T) {
 	w.idle()
 	if r := w.state.revisions[2]; r.Status != Failed || r.Cause != "stage eu/prod is not in the pipeline any more: roll back a stage that is" {
 		t.Errorf("it is %+v", r)
+	}
+}
+
+// A revision that waits behind the stage may be what the stage is rolled back to.
+func TestARollbackToARevisionUnderWayIsNamedByItsDeployment(t *testing.T) {
+	d := production(deployed)
+	d.Stages[2] = definition.Stage{Name: "announce", After: []string{"eu/prod"}, Approval: &definition.Approval{}}
+	w := newTale(t, d, map[string][]string{"all": {"h"}})
+	for _, revision := range []string{"1", "2"} {
+		w.releaseCarrying(revision, files(revision))
+		w.idle()
+		if revision == "1" {
+			w.do(Approve{Revision: "1", Stage: "announce"})
+			w.until("1", stageOf("announce"), stageFinished)
+			w.idle()
+		}
+	}
+	w.releaseCarrying("3", files("3"))
+	w.until("3", stageOf("eu/prod"), stageFinished)
+	w.do(Rollback{Stage: "prod", ID: "back"}) // to 2, which waits
+	first := w.state.revisions[1].Deployment
+	for _, c := range []Command{Cancel{Revision: "2"}, Skip{Revision: "2"}, Retry{Revision: "2"}} {
+		w.says(w.refused(c, AmbiguousName), "give the deployment instead of the revision: "+first+" (its release) or back (the rollback of stage eu/prod)")
+	}
+	w.do(Cancel{Revision: "back"})
+	if got := []Status{w.state.revisions[1].Status, w.state.revisions[3].Status}; !slices.Equal(got, []Status{Running, Cancelled}) {
+		t.Errorf("they are %v", got)
+	}
+	w.do(Retry{Revision: "2"}) // which only the rollback can be
+	if r := w.state.revisions[3]; r.Status != Running {
+		t.Errorf("the rollback is %+v", r)
+	}
+	w.do(Cancel{Revision: first})
+	if got := []Status{w.state.revisions[1].Status, w.state.revisions[3].Status}; !slices.Equal(got, []Status{Cancelled, Running}) {
+		t.Errorf("they are %v", got)
 	}
 }

@@ -15,7 +15,11 @@ type Skip struct {
 }
 
 func (c Skip) propose(s *State) ([]deploylog.Event, error) {
-	d, err := s.running(c.Revision, "be skipped")
+	r, err := s.meant(c.Revision)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.inProgress(r, "be skipped")
 	if err != nil {
 		return nil, err
 	}

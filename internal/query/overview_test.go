@@ -220,6 +220,23 @@ func TestWhatComesAfterARollbackIsTheLatest(t *testing.T) {
 	}
 }
 
+func TestWhyARollbackEndedSaysThatItIsOne(t *testing.T) {
+	back := &pipeline.RollbackInfo{Stage: "prod", Replaces: "43", By: "ann", Reason: "drops sessions"}
+	for want, r := range map[string]pipeline.Registration{
+		"":                        {Status: pipeline.Finished},
+		"by bob: no":              {Status: pipeline.Cancelled, EndedBy: "bob", Cause: "no"},
+		"by 44":                   {Status: pipeline.Superseded, SupersededBy: "44"},
+		"stage prod failed: away": {Status: pipeline.Failed, Cause: "stage prod failed: away"},
+		"rollback of prod from 43 by ann: drops sessions":                          {Status: pipeline.Finished, Rollback: back},
+		"rollback of prod from 43 by ann: drops sessions; by bob: no":              {Status: pipeline.Cancelled, EndedBy: "bob", Cause: "no", Rollback: back},
+		"rollback of prod from 43 by ann: drops sessions; stage prod failed: away": {Status: pipeline.Failed, Cause: "stage prod failed: away", Rollback: back},
+	} {
+		if got := (Release{Registration: r}).Why(); got != want {
+			t.Errorf("%+v ended %q, want %q", r, got, want)
+		}
+	}
+}
+
 func TestAHostThatFailedAfterARollbackIsNamed(t *testing.T) {
 	o := newOverview()
 	group, host := pipeline.Place{Target: "host-group/p/g", Stage: "s", Group: "g"}, pipeline.Place{Target: "host/p/g/a", Stage: "s", Group: "g", Host: "a"}

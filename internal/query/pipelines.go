@@ -99,12 +99,20 @@ type Release struct {
 
 // Why is, in a line, by whom and why the deployment of the revision ended as it did.
 func (r Release) Why() string {
+	why := r.ended()
+	if r.Rollback == nil {
+		return why
+	}
+	if why != "" {
+		why = "; " + why
+	}
+	return phrase.Plain(rolledBack(r.Rollback)) + why
+}
+
+func (r Release) ended() string {
 	cause, _, _ := strings.Cut(r.Cause, "\n")
-	switch {
-	case r.SupersededBy != "":
+	if r.SupersededBy != "" {
 		cause = "by " + r.SupersededBy
-	case r.Rollback != nil && cause == "":
-		cause = rolledBack(r.Rollback)
 	}
 	if r.EndedBy == "" || r.Status == pipeline.Failed { // whose cause names the person
 		return phrase.Plain(cause)

@@ -108,7 +108,9 @@ func newCancelCommand(a *app.App) *cobra.Command {
 		Use:   "cancel PIPELINE REVISION",
 		Short: "Cancel the deployment of a revision",
 		Long: `Cancel the deployment of a revision. Nothing of it begins any more; what is being
-done at the moment is finished and recorded. It may be retried.`,
+done at the moment is finished and recorded. It may be retried. Where a stage is rolled
+back to a revision that is under way itself, the id of the deployment says which of the
+two is meant.`,
 		Example: "  deployster pipeline cancel gateway 42 --reason 'drops sessions'",
 		Args:    arguments.Named("a pipeline", "a revision"),
 	}, func(args []string) (pipeline.Command, string) {
@@ -124,7 +126,8 @@ func newRetryCommand(a *app.App) *cobra.Command {
 		Use:   "retry PIPELINE REVISION",
 		Short: "Retry a revision that failed, was cancelled or was skipped",
 		Long: `Retry a revision that failed, was cancelled or was skipped. What is complete stays
-so; what failed is done again.`,
+so; what failed is done again. The id of a deployment, as "pipeline history" shows it,
+may be given for the revision.`,
 		Example: "  deployster pipeline retry gateway 42",
 		Args:    arguments.Named("a pipeline", "a revision"),
 	}, func(args []string) (pipeline.Command, string) {
