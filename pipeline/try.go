@@ -50,6 +50,12 @@ func (s Step) Lost(id, by, run, cause string) deploylog.Event {
 	return ended(id, by, s.data(0), workLost, run, cause)
 }
 
+// Settled is the event that records that nothing of work is running any more that only waited,
+// and was given up. It has an ID of its own.
+func (s Step) Settled(id, by string) deploylog.Event {
+	return ended(id, by, s.data(0), workSettled, "", "")
+}
+
 // The outcomes of work, in the data of an EventStepsEnded.
 const (
 	tryFailed   = "failed"  // and is to be tried again, if it is a try

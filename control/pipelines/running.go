@@ -26,6 +26,23 @@ type running struct {
 	freed   bool
 	stopped atomic.Pointer[time.Time] // when its timeout did that; nil is not
 	ended   time.Time                 // when its deployment was first seen to have ended
+	giveUp  func()                    // has it end that only waits for an environment; nil of other work
+	givenUp bool
+}
+
+// errGivenUp is why a wait for an environment ends whose deployment has ended.
+var errGivenUp = errors.New("the deployment of the pipeline has ended that waited for it")
+
+// giveUpWaiting ends the waits for environments of deployments that have ended: nothing of
+// them is being done, and as long as they last nobody else enters the stage, not even a
+// rollback of what the environment does not get done.
+func (s *Scheduler) giveUpWaiting(name string) {
+	for key, r := range s.running {
+		if at, _ := pipeline.NameOf(key.target); at == name && r.giveUp != nil && !r.givenUp && !s.inProgress(key) {
+			r.givenUp = true
+			r.giveUp()
+		}
+	}
 }
 
 // within does something, which is stopped by a timeout.
@@ -93,9 +110,16 @@ func (s *Scheduler) work(at reconcile.Slot[stepKey], step pipeline.Step, state *
 	artifacts := state.Artifacts(step.Deployment)
 	var completed []deploylog.Event
 	r := &running{}
+	over, giveUp := context.WithCancel(context.Background())
+	if step.Environment != "" {
+		r.giveUp = giveUp
+	}
 	r.work = &reconcile.Work[stepKey]{
 		Slot: at, What: string(step.Target),
 		Do: func(ctx context.Context) error {
+			ctx, cancel := context.WithCancelCause(ctx)
+			defer cancel(nil)
+			defer context.AfterFunc(over, func() { cancel(errGivenUp) })()
 			made, err := r.within(ctx, step.Timeout, func(ctx context.Context) (map[string]string, error) {
 				return s.Worker.Work(ctx, step, artifacts)
 			})
@@ -106,11 +130,14 @@ func (s *Scheduler) work(at reconcile.Slot[stepKey], step pipeline.Step, state *
 		},
 		Result: func(err error, _ int) (events []deploylog.Event, again bool) { // failures are counted from the log
 			delete(s.running, at.Key)
+			giveUp()
 			s.ceases(at.Key)
 			failures := step.Tries.Failed + 1
 			switch {
 			case err == nil:
 				return completed, false
+			case r.givenUp:
+				return []deploylog.Event{step.Settled(s.NewID(), s.By)}, false
 			case failures > step.Retries || !s.active(at.Key, step.Attempt) || errors.Is(err, deploylog.ErrPoisoned):
 				events = append(events, step.Failed(err.Error(), s.By))
 				if run := leftRun(err); run != "" {

@@ -138,6 +138,9 @@ func (s *Scheduler) Released(name string) {
 // Received implements reconcile.Tenant.
 func (s *Scheduler) Received(name string, e deploylog.Event) (more bool) {
 	s.noticeHolding(name, e)
+	if e.Target == pipeline.Target(name) && e.Name != pipeline.EventStepsBegun && e.Name != pipeline.EventStepsEnded {
+		s.giveUpWaiting(name)
+	}
 	return e.Name != pipeline.EventStepsBegun
 }
 

@@ -1,0 +1,113 @@
+package promotion_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
+)
+
+// Members implements pipelines.Hosts: no stage of these tests has any.
+func (hosts) Members(*definition.Definition) (map[string][]string, error) { return nil, nil }
+
+// Slots implements pipelines.Hosts.
+func (hosts) Slots(string) int { return 1 }
+
+// silent is an observer who is told nothing.
+type silent struct{}
+
+func (silent) Recorded(deploylog.Event)                  {}
+func (silent) Notice(string)                             {}
+func (silent) Began(pipeline.Step)                       {}
+func (silent) Again(pipeline.Step, error, time.Duration) {}
+
+// scheduled is a pipeline in the log whose only stage deploys to the environment, at which a
+// scheduler is.
+func (p *promoted) scheduled() (do func(c pipeline.Command), end func()) {
+	p.Helper()
+	var ids atomic.Int64
+	newID := func() string { return fmt.Sprint("id-", ids.Add(1)) }
+	o := p.promotion.Options
+	o.Options = reconcile.Options{Log: p.log, Now: time.Now, Drain: p.stop, Parallelism: 1}
+	o.Worker, o.Observer, o.NewID = p.promotion, silent{}, newID
+	all := pipelines.New(p.log, time.Now)
+	do = func(c pipeline.Command) {
+		p.Helper()
+		if _, err := all.Command(p.Context(), "gateway", c); err != nil {
+			p.Fatal(err)
+		}
+		reconciletest.Wait(time.Second)
+	}
+	do(pipeline.Define{ID: newID(), Definition: &definition.Definition{
+		Name: "gateway", Stages: []definition.Stage{{Name: "prod", Environment: prod.Environment}},
+	}})
+	ended := make(chan error, 1)
+	go func() { ended <- pipelines.NewScheduler(o).Run(context.Background()) }()
+	return do, func() {
+		p.Helper()
+		close(p.stop)
+		if err := <-ended; err != nil {
+			p.Error(err)
+		}
+	}
+}
+
+// count is how many events of a name are in the log.
+func (p *promoted) count(name string) (n int) {
+	p.Helper()
+	for _, err := range p.log.Read(p.Context(), deploylog.Filter{Name: name}) {
+		if err != nil {
+			p.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+// A deployment that goes badly has no end of its own: who cancels the revision wants another
+// one there, and waits for nothing of it.
+func TestACancelledRevisionWaitsForItsEnvironmentNoMore(t *testing.T) {
+	for name, next := range map[string]struct {
+		command pipeline.Command
+		kind    environment.DeploymentKind
+	}{
+		"and the stage is rolled back": {pipeline.Rollback{Stage: "prod", ID: "back"}, environment.ByRollback},
+		"and another comes":            {pipeline.Release{Revision: "44", ID: "44"}, environment.ByDeploy},
+		"and is retried":               {pipeline.Retry{Revision: "43"}, environment.ByDeploy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPromoted(t)
+				do, end := p.scheduled()
+				do(pipeline.Release{Revision: "42", ID: "42"})
+				p.controller(p.until(environment.EventStarted, 0), environment.Target(prod.Environment), environment.EventFinished, `{"version":1}`)
+				reconciletest.Wait(time.Second)
+				do(pipeline.Release{Revision: "43", ID: "43"})
+				p.wantDeployments(2)
+				do(pipeline.Cancel{Revision: "43"})
+				if n := p.count(pipeline.EventStepsEnded); n != 1 {
+					t.Errorf("%d works were settled", n)
+				}
+				do(next.command)
+				p.wantDeployments(3)
+				_ = p.environments.Ask(prod.Environment, func(s *environment.State) error {
+					if last := s.Deployments()[len(s.Deployments())-1]; last.Kind != next.kind {
+						t.Errorf("the last deployment is %+v", last)
+					}
+					return nil
+				})
+				end()
+			})
+		})
+	}
+}
