@@ -260,8 +260,8 @@ func (r Reason) Change() string {
 		return fmt.Sprintf("%s of %s", stageFinished, r.By)
 	case AwaitsBatch:
 		return fmt.Sprintf("%s of stage %s, or the end of the deployment, of revision %s", stageFinished, r.To, r.Holder)
-	case AwaitsWork:
-		return "the end of that work"
+	case AwaitsWork, InRun:
+		return r.workChange()
 	case AwaitsArtifact:
 		return fmt.Sprintf("%s of %s", r.Event, r.Target)
 	case AwaitsApproval:

@@ -256,6 +256,22 @@ func (w *Work) reason() Reason {
 	}
 }
 
+// workChange names the end of work. Nobody else can end work that hangs in a scheduler which is
+// alive, so that says what can be done about it.
+func (r Reason) workChange() string {
+	const hangs = "; where it hangs, pipeline cancel of its revision frees its slots after a minute, and a second Ctrl-C ends its scheduler"
+	switch {
+	case r.Code == InRun && r.Quiet.IsZero():
+		return r.Event + ", once the scheduler has done it"
+	case r.Code == InRun:
+		return r.Event + ", once the scheduler has done it" + hangs
+	case r.WorkTarget.Kind() == "host" && r.Run == "":
+		return "the end of that work" + hangs
+	default:
+		return "the end of that work"
+	}
+}
+
 // workText says what waits for which work.
 func (r Reason) workText() string {
 	text := fmt.Sprintf("%s of %s is still being done for revision %s", r.Work, r.WorkTarget, r.Holder)
