@@ -113,7 +113,7 @@ func (d *deployment) derived() string {
 		text = fmt.Appendf(text, "%d begun %t passed %t %v\n", i, run.begun, run.passed, run.marks.all())
 		for g := range run.groups {
 			group := &run.groups[g]
-			text = fmt.Appendf(text, "  %d begun %t finished %t failed %d open %d %v:", g, group.begun, group.finished, group.failed, group.open, group.marks.all())
+			text = fmt.Appendf(text, "  %d begun %t finished %t failed %d open %d in flight %d again %d %v:", g, group.begun, group.finished, group.failed, group.open, group.inFlight, group.reopened, group.marks.all())
 			for h := group.head; h != none; h = group.hosts[h].next {
 				text = fmt.Appendf(text, " %d", h)
 			}

@@ -23,11 +23,12 @@ type deployment struct {
 	status   Status
 	ended    mark // what ended it
 	marks    map[deploylog.Target]*marks
-	refs     map[string]string  // of artifacts, by kind
-	fix      bool               // released as one
-	carries  Files              // nil of one that a former version released
-	brought  map[string]Files   // by later definitions, for manifests that it does not carry
-	tries    map[entryKey]Tries // failed ones of the present attempt
+	refs     map[string]string         // of artifacts, by kind
+	fix      bool                      // released as one
+	carries  Files                     // nil of one that a former version released
+	brought  map[string]Files          // by later definitions, for manifests that it does not carry
+	tries    map[entryKey]Tries        // failed ones of the present attempt
+	reopened map[deploylog.Target]bool // hosts that failed before it, and of which nothing is recorded in it
 
 	// Of its units, of one that a former version released nil: it follows the definition.
 	manifests map[string]string
@@ -59,6 +60,7 @@ type groupRun struct {
 	finished bool
 	failed   int // hosts
 	inFlight int // hosts
+	reopened int // open hosts
 	open     int // hosts neither finished nor failed
 	hosts    []hostRun
 	head     int32 // first open host
@@ -72,6 +74,7 @@ type hostRun struct {
 	stepFailed bool  // a step failed for good
 	failed     bool  // so did the host
 	closed     bool  // finished or failed
+	reopened   bool  // it failed in an earlier attempt, and nothing is recorded of it in this one
 	prev, next int32
 }
 
@@ -116,7 +119,7 @@ func (d *deployment) deriveGroup(group *groupLayout, chain []string) groupRun {
 	last := int32(none)
 	for h := range group.hosts {
 		host := &run.hosts[h]
-		*host = hostRun{marks: d.marks[group.hosts[h].target], last: none, prev: none, next: none}
+		*host = hostRun{marks: d.marks[group.hosts[h].target], last: none, reopened: d.reopened[group.hosts[h].target], prev: none, next: none}
 		if host.marks != nil {
 			run.begun = true
 			for _, k := range *host.marks {
@@ -132,6 +135,9 @@ func (d *deployment) deriveGroup(group *groupLayout, chain []string) groupRun {
 		run.open++
 		if host.inFlight() {
 			run.inFlight++
+		}
+		if host.reopened {
+			run.reopened++
 		}
 		if last == none {
 			run.head = int32(h)
@@ -234,6 +240,10 @@ func (d *deployment) record(l *layout, e deploylog.Event) {
 		}
 		k.cause = read(e.Data).Error
 	}
+	again := e.Attempt >= d.attempt && d.reopened[e.Target]
+	if again {
+		delete(d.reopened, e.Target)
+	}
 	if kind, ok := definition.ArtifactKind(e.Name); ok {
 		d.refs[kind] = read(e.Data).Ref
 	}
@@ -242,7 +252,7 @@ func (d *deployment) record(l *layout, e deploylog.Event) {
 		return
 	}
 	if at, ok := l.hostAt[e.Target]; ok {
-		d.recordHost(l, at, e.Target, k)
+		d.recordHost(l, at, e.Target, k, again)
 	} else if at, ok := l.groupAt[e.Target]; ok {
 		group := &d.stages[at.stage].groups[at.group]
 		group.marks = d.add(e.Target, k)
@@ -264,7 +274,9 @@ func (d *deployment) record(l *layout, e deploylog.Event) {
 	}
 }
 
-func (d *deployment) recordHost(l *layout, at place, t deploylog.Target, k mark) {
+// recordHost folds in an event of a host; again is that it is the first of this attempt
+// after the host failed in an earlier one.
+func (d *deployment) recordHost(l *layout, at place, t deploylog.Target, k mark, again bool) {
 	group := &d.stages[at.stage].groups[at.group]
 	host := &group.hosts[at.host]
 	if host.marks == nil {
@@ -274,6 +286,10 @@ func (d *deployment) recordHost(l *layout, at place, t deploylog.Target, k mark)
 	}
 	group.begun = true
 	was, flew := host.closed, host.inFlight()
+	if again {
+		host.reopened = false
+		group.reopened--
+	}
 	host.apply(l.stages[at.stage].chain, k.event)
 	if host.closed && !was {
 		group.unlink(host)
@@ -310,6 +326,12 @@ func (d *deployment) retry(attempt int, at time.Time) {
 	d.attempt, d.since, d.status, d.ended = max(attempt, d.attempt+1), at, Running, mark{}
 	clear(d.tries)
 	for t, m := range d.marks {
+		if t.Kind() == "host" && slices.ContainsFunc(*m, func(k mark) bool { return isFailure(k.event) }) {
+			if d.reopened == nil {
+				d.reopened = map[deploylog.Target]bool{}
+			}
+			d.reopened[t] = true
+		}
 		*m = slices.DeleteFunc(*m, func(k mark) bool { return isFailure(k.event) })
 		if len(*m) == 0 {
 			delete(d.marks, t)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/budget"
 )
 
@@ -74,6 +75,37 @@ func TestTheNextHostBeginsWhenOneInFlightHasEnded(t *testing.T) {
 	w.mayDo("v1 host-deployed host/beta/a")
 	w.inventory("a", "c", "e", "f", "g", "h")
 	w.mayDo("v1 host-deployed host/beta/a", "v1 host-started host/beta/c", "v1 host-started host/beta/e")
+	w.idle()
+	if !w.happened("v1", w.state.target, pipelineFinished) {
+		t.Errorf("it is not finished:\n%s", strings.Join(w.story(), "\n"))
+	}
+}
+
+// What failed before a retry begins anew: no more of it at once than what begins at all.
+func TestARetryLetsNoMoreHostsFlyThanTheFirstAttempt(t *testing.T) {
+	w := newFleet(t, "a", "b", "c", "d", "e")
+	group := &w.state.definition.Stages[1].Deploy.HostGroups[0]
+	group.MaxInFlight, group.MaxFailed = &budget.Budget{Count: 1}, budget.Budget{Count: 3}
+	at := func(host string) deploylog.Target { return HostTarget("ant-gateway", "beta", host) }
+	for _, h := range []string{"a", "b", "c", "d"} {
+		w.fails[string(at(h))+" "+deployed] = "disk full"
+	}
+	w.release("v1", "x86", "aarch64", "raspbian")
+	w.idle()
+	w.do(Retry{Revision: "v1"})
+	w.mayDo("v1 host-deployed host/beta/a")
+	w.explains(at("b"), "v1 host-deployed: max-in-flight ant-gateway/beta 0 of 5, and max_in_flight lets 1")
+
+	// Another one does not begin while it is at work, or rests before another try.
+	w.append(w.state.Begun(w.id(), slices.Collect(w.state.Decide(noon, Can{}))))
+	w.inventory("a", "b", "c", "d")
+	w.mayDo("v1 host-deployed host/beta/a")
+	w.explains(at("b"), "v1 host-deployed: max-in-flight ant-gateway/beta host-started "+string(at("a"))+" 1 of 4, and max_in_flight lets 1 #"+fmt.Sprint(w.seq("v1", at("a"), hostStarted)))
+	w.complete("v1", at("a"), deployed)
+	w.mayDo("v1 host-finished-successfully host/beta/a")
+	w.complete("v1", at("a"), hostFinished)
+	w.mayDo("v1 host-deployed host/beta/b")
+	w.fails = nil
 	w.idle()
 	if !w.happened("v1", w.state.target, pipelineFinished) {
 		t.Errorf("it is not finished:\n%s", strings.Join(w.story(), "\n"))

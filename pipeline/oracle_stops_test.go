@@ -91,10 +91,27 @@ func (n *naive) passedOver(r *revision) bool {
 	return false
 }
 
+// flies: a host has begun. One that failed before a retry begins anew with what is done
+// there, tried or recorded after it.
+func (n *naive) flies(r *revision, target string) bool {
+	if !r.reopened[target] {
+		return n.passed(r, entry{target, "host-started"})
+	}
+	if r.within(target) {
+		return true
+	}
+	for e, tries := range r.tries {
+		if e.target == target && len(tries) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // flightIsFull: as many hosts of a group have begun and not ended as may, with those that
 // were chosen to begin.
 func (n *naive) flightIsFull(r *revision, e entry, chosen []entry) bool {
-	if e.event != "host-started" {
+	if !strings.HasPrefix(e.target, "host/") || n.flies(r, e.target) {
 		return false
 	}
 	for _, s := range n.definition.Stages {
@@ -108,9 +125,9 @@ func (n *naive) flightIsFull(r *revision, e entry, chosen []entry) bool {
 			}
 			flying := 0
 			for _, h := range n.members[g.Name] {
-				begin := entry{prefix + h, "host-started"}
+				begins := slices.ContainsFunc(chosen, func(c entry) bool { return c.target == prefix+h })
 				ended := r.failed[entry{prefix + h, "host-failed"}] > 0 || r.completed[entry{prefix + h, "host-finished-successfully"}] > 0
-				if !ended && (n.passed(r, begin) || slices.Contains(chosen, begin)) {
+				if !ended && (n.flies(r, prefix+h) || begins) {
 					flying++
 				}
 			}
@@ -119,4 +136,18 @@ func (n *naive) flightIsFull(r *revision, e entry, chosen []entry) bool {
 		}
 	}
 	return false
+}
+
+// sortHosts brings entries of hosts in the order of their groups, in which they have the
+// room that there is.
+func (n *naive) sortHosts(entries []entry) {
+	position := func(e entry) int {
+		for name, hosts := range n.members {
+			if host, in := strings.CutPrefix(e.target, "host/"+n.name+"/"+name+"/"); in {
+				return slices.Index(hosts, host)
+			}
+		}
+		return -1
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int { return position(a) - position(b) })
 }

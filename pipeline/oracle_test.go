@@ -50,7 +50,8 @@ type revision struct {
 	completed map[entry]int64
 	failed    map[entry]int64 // of the present attempt
 	tries     map[entry][]time.Time
-	works     map[entry]bool // what is being done
+	works     map[entry]bool  // what is being done
+	reopened  map[string]bool // hosts that failed before the attempt, of which nothing is recorded in it
 }
 
 // newNaive returns a pipeline without any events.
@@ -119,8 +120,17 @@ func (n *naive) apply(e deploylog.Event) {
 
 // note takes note of an event of the revision.
 func (r *revision) note(at entry, e deploylog.Event) {
+	if e.Attempt == r.attempt {
+		delete(r.reopened, at.target)
+	}
 	switch {
 	case e.Name == "pipeline-retried":
+		for f := range r.failed {
+			if r.reopened == nil {
+				r.reopened = map[string]bool{}
+			}
+			r.reopened[f.target] = true
+		}
 		r.since = e.CreatedAt
 		r.over, r.attempt, r.failed, r.tries = false, e.Attempt, map[entry]int64{}, map[entry][]time.Time{}
 	case e.Name == "pipeline-failed" || e.Name == "pipeline-cancelled" || e.Name == "pipeline-skipped" || e.Name == "pipeline-superseded" || e.Name == "pipeline-finished-successfully":
@@ -462,6 +472,7 @@ func (n *naive) decide() map[string][]entry {
 			continue
 		}
 		doable, failures := n.failures(r)
+		n.sortHosts(frontiers[r])
 		for _, e := range frontiers[r] {
 			ready := !slices.ContainsFunc(frontiers[r], func(f entry) bool { return slices.Contains(n.flood(r, f), e) })
 			outside := received(e) || e.event == "stage-approved" || e.event == "members-told"

@@ -99,9 +99,9 @@ func (o *projection) project(held []*deployment) {
 	w.superseded = o.superseded
 	w.awaits = func(step Step, work *Work) { o.awaits[entryKey{step.Target, step.Event}] = work }
 	w.waits = func(at place, why Reason) {
-		t := o.s.layout.stages[at.stage].groups[at.group].hosts[at.host].target
-		o.add(at, t, hostStarted, blocked, why)
-		o.ready[entryKey{t, hostStarted}] = true // it is added already
+		step := w.host(at)
+		o.add(at, step.Target, step.Event, blocked, why)
+		o.ready[entryKey{step.Target, step.Event}] = true // it is added already
 	}
 	w.walk()
 	if o.superseded != "" {

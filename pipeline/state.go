@@ -313,7 +313,7 @@ func (s *State) clone() *State {
 	for i, d := range s.deployments {
 		copied := *d
 		copied.refs, copied.started, copied.skipped, copied.adopted = maps.Clone(d.refs), maps.Clone(d.started), maps.Clone(d.skipped), maps.Clone(d.adopted)
-		copied.tries = maps.Clone(d.tries)
+		copied.tries, copied.reopened = maps.Clone(d.tries), maps.Clone(d.reopened)
 		copied.marks = make(map[deploylog.Target]*marks, len(d.marks))
 		for t, m := range d.marks {
 			list := slices.Clone(*m)
