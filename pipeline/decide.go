@@ -101,7 +101,7 @@ type walk struct {
 	superseded string                     // by which revision
 	keptOut    func(stage int) bool       // it must not be entered
 	awaits     func(Step, *Work)          // is called with what would be yielded but for work; may be nil
-	passedOver func() (cause string)      // "" unless a fix has gone by the deployment
+	passedOver func() (cause string)      // "" unless a fix has gone by the deployment while it waits
 	waits      func(at place, why Reason) // is called with a host that has to wait; nil is not
 	pipeline   deploylog.Target
 }
@@ -160,6 +160,9 @@ func (s *State) keptOut(d *deployment, stage int) (why Reason, is bool) {
 		return why, false
 	}
 	if why, is = s.stoppedBy(d, stage); is {
+		return why, true
+	}
+	if why, is = s.fixAhead(d); is && d.worksIn(s.layout) != none {
 		return why, true
 	}
 	return s.pause(&s.layout.stages[stage])

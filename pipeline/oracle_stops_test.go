@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // outcomes are what became of the revisions in a stage, each by its order.
@@ -56,7 +57,13 @@ func (n *naive) noteOutcome(r *revision, e deploylog.Event) {
 // keptOut: a revision does not begin a batch in which there is a stage where an earlier one
 // failed.
 func (n *naive) keptOut(r *revision, e entry) bool {
-	if e.event != "stage-started" || r.fix {
+	if e.event != "stage-started" {
+		return false
+	}
+	if n.overtaken(r) {
+		return true
+	}
+	if r.fix {
 		return false
 	}
 	for _, s := range n.definition.Stages {
@@ -77,8 +84,17 @@ func (n *naive) keptOut(r *revision, e entry) bool {
 	return false
 }
 
-// passedOver: a fix began a stage that the revision has not come to.
-func (n *naive) passedOver(r *revision) bool {
+// works: the revision is in a stage that would stay half done if it ended now.
+func (n *naive) works(r *revision) bool {
+	return slices.ContainsFunc(n.definition.Stages, func(s definition.Stage) bool {
+		t := "stage/" + n.name + "/" + s.Name
+		waits := s.Approval != nil || s.Build != nil && s.Build.Manifest == ""
+		return !waits && n.passed(r, entry{t, "stage-started"}) && !n.passed(r, entry{t, "stage-finished-successfully"})
+	})
+}
+
+// overtaken: a fix began a stage that the revision has not come to.
+func (n *naive) overtaken(r *revision) bool {
 	if r.only != "" {
 		return false
 	}

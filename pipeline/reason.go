@@ -27,6 +27,7 @@ const (
 	LeftOut            ReasonCode = "left-out"            // the step was introduced late, and the revision skipped it elsewhere
 	CameLater          ReasonCode = "came-later"          // the kind of artifact, Name, was introduced after the revision was registered
 	AwaitsFix          ReasonCode = "awaits-fix"          // revision Holder failed in stage Name, Cause says how
+	AwaitsSkip         ReasonCode = "awaits-skip"         // revision Holder, a fix, went by it into stage Name
 	AwaitsFlight       ReasonCode = "max-in-flight"       // so many hosts of group Name are in flight as may be
 	IsPaused           ReasonCode = "paused"              // by Actor, Since, Cause says why; Name is the stage, "" the whole pipeline
 	HasFailed          ReasonCode = "failed"              // Cause says how
@@ -148,6 +149,8 @@ func (r Reason) text() string {
 		return "host group " + r.Name + " holds" + cause
 	case AwaitsFix:
 		return fmt.Sprintf("kept out: revision %s failed in stage %s", r.Holder, r.Name)
+	case AwaitsSkip:
+		return fmt.Sprintf("kept out: revision %s, a fix, went by it into stage %s, and it is skipped when what it has begun is done", r.Holder, r.Name)
 	case AwaitsFlight:
 		return "waits for a host in flight: " + r.Cause
 	case IsPaused:
@@ -273,7 +276,7 @@ func (r Reason) Change() string {
 	case AwaitsConfirmation:
 		name, _ := NameOf(r.Target)
 		return fmt.Sprintf("%s of host group %s: when the hosts are back, or by deployster pipeline confirm %s %s", EventMembersChanged, r.Name, name, r.Name)
-	case NotNew, LeftOut, CameLater:
+	case NotNew, LeftOut, CameLater, AwaitsSkip:
 		return "none of this deployment: the next revision does it"
 	case AwaitsFix:
 		return r.stopChange()

@@ -26,18 +26,25 @@ func (c Skip) propose(s *State) ([]deploylog.Event, error) {
 	if d.left == 0 {
 		return nil, refusal.New(NotWaiting, "revision %s cannot be skipped: it has passed every stage", c.Revision)
 	}
-	for i := range s.layout.stages {
-		stage, run := &s.layout.stages[i], &d.stages[i]
-		if !run.begun || run.passed || stage.waitsForOthers() {
-			continue
-		}
+	if i := d.worksIn(s.layout); i != none {
 		since := ""
-		if k, ok := run.marks.began(); ok {
+		if k, ok := d.stages[i].marks.began(); ok {
 			since = fmt.Sprintf(" (event %d)", k.seq)
 		}
-		return nil, refusal.New(NotWaiting, "revision %s cannot be skipped: it is at work in stage %s%s; cancel it, which leaves that half done, or skip it where it waits", c.Revision, stage.Name, since)
+		return nil, refusal.New(NotWaiting, "revision %s cannot be skipped: it is at work in stage %s%s; cancel it, which leaves that half done, or skip it where it waits", c.Revision, s.layout.stages[i].Name, since)
 	}
 	return []deploylog.Event{d.event(s.target, EventSkipped, payload{By: c.By, Reason: c.Reason})}, nil
+}
+
+// worksIn is the first stage, by index, that would stay half done if the deployment ended
+// now; none is none.
+func (d *deployment) worksIn(l *layout) int {
+	for i := range l.stages {
+		if run := &d.stages[i]; run.begun && !run.passed && !l.stages[i].waitsForOthers() {
+			return i
+		}
+	}
+	return none
 }
 
 // waitsForOthers reports whether nothing happens in a stage but that somebody approves,

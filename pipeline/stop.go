@@ -90,19 +90,29 @@ func (l *layout) within(stage int, b span) bool {
 	return after(stage, b.from) && after(b.to, stage)
 }
 
-// passedOver finds the fix that went by a deployment: it began a stage that the
+// fixAhead finds the fix that went by a deployment: it began a stage that the
 // deployment has not come to, and now would undo the fix there.
-func (s *State) passedOver(d *deployment) (cause string) {
-	if d.rollback != nil {
-		return ""
+func (s *State) fixAhead(d *deployment) (why Reason, is bool) {
+	if d.rollback != nil || len(s.fixes) == 0 {
+		return why, false
 	}
 	for i := range s.layout.stages {
 		stage, run := &s.layout.stages[i], &d.stages[i]
 		if f := s.fixes[stage.target]; f.order > d.order && !run.begun && !run.passed {
-			return fmt.Sprintf("revision %s, a fix, went by it into stage %s (event %d)", f.revision, stage.Name, f.seq)
+			return Reason{Code: AwaitsSkip, Name: stage.Name, Holder: f.revision, By: stage.target, ByEvent: stageStarted, Seq: f.seq}, true
 		}
 	}
-	return ""
+	return why, false
+}
+
+// passedOver is why a deployment is skipped that a fix has overtaken. What it is at work in
+// ends first, for that would stay half done.
+func (s *State) passedOver(d *deployment) (cause string) {
+	why, is := s.fixAhead(d)
+	if !is || d.worksIn(s.layout) != none {
+		return ""
+	}
+	return fmt.Sprintf("revision %s, a fix, went by it into stage %s (event %d)", why.Holder, why.Name, why.Seq)
 }
 
 func (r Reason) stopChange() string {

@@ -166,3 +166,38 @@ func TestAFailureInTheLogOfAFormerVersion(t *testing.T) {
 		t.Errorf("v3 failed, and these stop: %q", texts(stops))
 	}
 }
+
+// What a fix goes by finishes what it has begun, and enters nothing more.
+func TestWhatAFixGoesByIsNotLeftHalfDone(t *testing.T) {
+	d := &definition.Definition{Name: "p", Stages: []definition.Stage{run("build"), run("a", "build"), run("b", "build"), run("c", "build")}}
+	w := newTale(t, d, nil)
+	b := stageOf("b")
+	w.fails[string(b)+" "+EventApplied] = "disk full"
+	w.release("1")
+	w.idle()
+	w.fails = nil
+	w.release("2")
+	w.until("2", stageOf("a"), stageStarted)
+	w.do(PausePipeline{Stage: "c", ID: w.id()}) // which 2 has not entered
+	w.do(Release{Revision: "3", Fix: true, ID: w.id()})
+	for !w.happened("3", b, stageStarted) {
+		for _, step := range slices.Collect(w.state.Decide(noon, Can{})) {
+			if step.Revision == "3" {
+				w.complete("3", step.Target, step.Event)
+				break
+			}
+		}
+	}
+	w.do(ResumePipeline{Stage: "c", ID: w.id()})
+	w.mayDo("2 stage-manifest-applied stage/a", "3 stage-manifest-applied stage/b", "3 stage-started stage/c")
+	why := w.state.Explain(stageOf("c"))
+	i := slices.IndexFunc(why, func(r Reason) bool { return r.Revision == "2" })
+	if i < 0 || why[i].Code != AwaitsSkip || why[i].Holder != "3" || why[i].Seq != w.seq("3", b, stageStarted) {
+		t.Errorf("2 does not enter c, because of %q", texts(why))
+	}
+	w.idle()
+	w.finished("3")
+	if !w.happened("2", stageOf("a"), stageFinished) || w.happened("2", stageOf("c"), stageStarted) || w.state.Registrations()[1].Status != PassedOver {
+		t.Errorf("it went so:\n%s", strings.Join(w.story(), "\n"))
+	}
+}
