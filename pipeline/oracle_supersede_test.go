@@ -3,6 +3,8 @@ package pipeline
 import (
 	"slices"
 	"strings"
+
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // superseded: the newest revision wins, so one that waits is passed over when a newer one
@@ -29,6 +31,9 @@ func (n *naive) superseded(r *revision, frontiers map[*revision][]entry) bool {
 		if newer.over {
 			continue
 		}
+		if r.fix && !newer.fix && n.awaitsFix(r) {
+			continue
+		}
 		for _, e := range waits {
 			if slices.Contains(n.ready(newer, frontiers[newer]), e) || n.passed(newer, e) {
 				return true
@@ -36,6 +41,16 @@ func (n *naive) superseded(r *revision, frontiers map[*revision][]entry) bool {
 		}
 	}
 	return false
+}
+
+// awaitsFix: there is a stage in which a revision before this one failed, so that those
+// that are no fix do not get in.
+func (n *naive) awaitsFix(r *revision) bool {
+	return slices.ContainsFunc(n.definition.Stages, func(s definition.Stage) bool {
+		stopped := n.outcomes("stage/" + n.name + "/" + s.Name).stopped
+		stops := (s.StopOnFailure == nil || *s.StopOnFailure) && s.Build == nil && s.Approval == nil
+		return stops && stopped > 0 && stopped < r.order
+	})
 }
 
 // ready are the entries of a frontier that come after no other.

@@ -201,3 +201,43 @@ func TestWhatAFixGoesByIsNotLeftHalfDone(t *testing.T) {
 		t.Errorf("it went so:\n%s", strings.Join(w.story(), "\n"))
 	}
 }
+
+// Where the newest revision wins, it must not win over the fix for which it would wait.
+func TestAFixIsNotSupersededByWhatWaitsForIt(t *testing.T) {
+	d := antGateway(deployed)
+	d.Supersede = true
+	w := newBroken(t, d)
+	kinds := []string{"x86", "aarch64", "raspbian"}
+	w.do(Release{Revision: "v3", Fix: true, ID: w.id()})
+	w.do(PausePipeline{Stage: "beta", ID: w.id()})
+	for _, kind := range kinds {
+		w.do(ReceiveArtifact{Revision: "v3", Kind: kind})
+	}
+	w.idle()
+	w.release("v4", kinds...)
+	w.idle()
+	w.do(ResumePipeline{Stage: "beta", ID: w.id()})
+	w.idle()
+	w.finished("v3")
+	w.finished("v4")
+
+	// A newer fix wins over it, and when nothing stops any more, so does every newer one.
+	w.fails[string(onProd)+" "+deployed] = "disk full"
+	w.release("v5", kinds...)
+	w.idle()
+	w.fails = nil
+	w.do(PausePipeline{Stage: "beta", ID: w.id()})
+	for _, revision := range []string{"v6", "v7"} {
+		w.do(Release{Revision: revision, Fix: true, ID: w.id()})
+		for _, kind := range kinds {
+			w.do(ReceiveArtifact{Revision: revision, Kind: kind})
+		}
+	}
+	w.idle()
+	w.do(ResumePipeline{Stage: "prod", ID: w.id()})
+	w.release("v8", kinds...)
+	w.idle()
+	if r := w.state.Registrations(); r[5].SupersededBy != "v7" || r[6].SupersededBy != "v8" {
+		t.Errorf("v6 and v7 are %+v", r[5:7])
+	}
+}
