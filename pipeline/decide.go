@@ -138,13 +138,13 @@ func (s *State) walkOf(d *deployment, holders []*deployment, stragglers [][]*Wor
 		_, is := s.keptOut(d, i)
 		return is
 	}, passedOver: func() string { return s.passedOver(d) }}
-	if len(s.paused) > 0 && d.rollback == nil {
+	if len(s.paused) > 0 {
 		w.yield = func(step Step) bool {
 			if !step.begins() {
 				return yield(step)
 			}
 			i := w.l.stageAt[StageTarget(s.name, step.Stage)]
-			why, paused := s.pause(&w.l.stages[i])
+			why, paused := s.pause(d, &w.l.stages[i])
 			if paused && kept != nil {
 				kept(i, why)
 			}
@@ -156,8 +156,8 @@ func (s *State) walkOf(d *deployment, holders []*deployment, stragglers [][]*Wor
 
 // keptOut finds why a deployment whose turn it is does not enter a stage.
 func (s *State) keptOut(d *deployment, stage int) (why Reason, is bool) {
-	if d.rollback != nil { // which is what others are kept out for
-		return why, false
+	if d.rollback != nil { // others are kept out for it
+		return s.pause(d, &s.layout.stages[stage])
 	}
 	if why, is = s.stoppedBy(d, stage); is {
 		return why, true
@@ -165,7 +165,7 @@ func (s *State) keptOut(d *deployment, stage int) (why Reason, is bool) {
 	if why, is = s.fixAhead(d); is && d.worksIn(s.layout) != none {
 		return why, true
 	}
-	return s.pause(&s.layout.stages[stage])
+	return s.pause(d, &s.layout.stages[stage])
 }
 
 func (w *walk) step(t deploylog.Target, event string) Step {

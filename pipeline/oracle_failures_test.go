@@ -107,11 +107,11 @@ func (n *naive) failuresInGroup(r *revision, c *consequences, st string, g defin
 }
 
 // isPaused: what has begun ends although somebody paused it, and nothing else happens.
-func (n *naive) isPaused(e entry) bool {
+func (n *naive) isPaused(r *revision, e entry) bool {
 	if strings.HasSuffix(e.event, "-finished-successfully") {
 		return false
 	}
-	return n.paused["pipeline/"+n.name] || n.paused["stage/"+n.name+"/"+n.stageOf(e)]
+	return n.paused["pipeline/"+n.name] || r.only == "" && n.paused["stage/"+n.name+"/"+n.stageOf(e)]
 }
 
 // stageOf is the name of the stage in which an entry is.

@@ -12,7 +12,7 @@ import (
 
 // waits: something keeps an entry whose turn it is.
 func (n *naive) waits(r *revision, e entry) bool {
-	return n.holds(e) || r.only == "" && (n.isPaused(e) || n.keptOut(r, e)) || n.rests(r, e) || n.awaitsWork(r, e)
+	return n.holds(e) || n.isPaused(r, e) || r.only == "" && n.keptOut(r, e) || n.rests(r, e) || n.awaitsWork(r, e)
 }
 
 // applyWork takes note of what begins and ends.

@@ -118,10 +118,11 @@ func (p PauseInfo) because() Reason {
 	return r
 }
 
-// pause finds why nothing may begin in a stage.
-func (s *State) pause(stage *stageLayout) (why Reason, paused bool) {
+// pause finds why nothing of a deployment may begin in a stage. A rollback, for which the
+// stage is paused, waits only where the whole pipeline is.
+func (s *State) pause(d *deployment, stage *stageLayout) (why Reason, paused bool) {
 	p, paused := s.paused[s.target]
-	if !paused {
+	if !paused && d.rollback == nil {
 		p, paused = s.paused[stage.target]
 		p.Stage = stage.Name
 	}

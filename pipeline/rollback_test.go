@@ -189,3 +189,26 @@ func TestARollbackIsNotRetriedOnceAnotherRevisionCame(t *testing.T) {
 	w.wantEnded("3", Finished, "", "")
 	w.says(w.refused(Retry{Revision: "1"}, NewerIsAhead), "roll the stage back again (deployster pipeline rollback p eu/prod --revision 1)")
 }
+
+// Its own stage is paused for it, but the whole pipeline is paused for something else.
+func TestARollbackWaitsWhereThePipelineIsPaused(t *testing.T) {
+	w := inProduction(t, "1", "2", "3")
+	w.do(PausePipeline{ID: "network", By: "ann", Reason: "the network is down"})
+	n := len(w.log)
+	w.do(Rollback{Stage: "prod", ID: "back"})
+	w.mayDo()
+	why := w.state.Explain(stageOf("eu/prod"))
+	if i := slices.IndexFunc(why, func(r Reason) bool { return r.Deployment == "back" }); i < 0 || why[i].Code != IsPaused || why[i].Seq != int64(n) {
+		t.Errorf("it waits for %q", texts(why))
+	}
+	w.do(ResumePipeline{ID: "up"})
+	w.until("2", stageOf("eu/prod"), stageStarted)
+	for range 2 { // to the start of the host
+		w.step()
+	}
+	w.do(PausePipeline{ID: "network again"})
+	w.mayDo()
+	w.do(ResumePipeline{ID: "up again"})
+	w.idle()
+	w.wantEnded("2", Finished, "", "")
+}
