@@ -55,7 +55,7 @@ func (n *naive) noteOutcome(r *revision, e deploylog.Event) {
 }
 
 // keptOut: a revision does not begin a batch in which there is a stage where an earlier one
-// failed.
+// failed, nor one that it could not leave without beginning such a batch.
 func (n *naive) keptOut(r *revision, e entry) bool {
 	if e.event != "stage-started" {
 		return false
@@ -73,10 +73,24 @@ func (n *naive) keptOut(r *revision, e entry) bool {
 			continue
 		}
 		started, finished := entry{t, "stage-started"}, entry{t, "stage-finished-successfully"}
-		for _, b := range n.batchesAt(e) {
-			behind := started == b[0] || slices.Contains(n.flood(r, b[0]), started)
-			before := finished == b[1] || slices.Contains(n.flood(r, finished), b[1])
-			if behind && before {
+		if n.keepsIn(r, e, started, finished) {
+			return true
+		}
+	}
+	return false
+}
+
+// keepsIn: who begins the batches of an entry comes to a stage before it has left them, or
+// to an entry of which that is so.
+func (n *naive) keepsIn(r *revision, e, started, finished entry) bool {
+	for _, b := range n.batchesAt(e) {
+		behind := started == b[0] || slices.Contains(n.flood(r, b[0]), started)
+		before := finished == b[1] || slices.Contains(n.flood(r, finished), b[1])
+		if behind && before {
+			return true
+		}
+		for _, inside := range n.flood(r, b[0]) {
+			if slices.Contains(n.flood(r, inside), b[1]) && n.keepsIn(r, inside, started, finished) {
 				return true
 			}
 		}

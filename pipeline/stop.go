@@ -49,16 +49,21 @@ func (s *State) applyOutcome(d *deployment, e deploylog.Event) {
 }
 
 // stoppedBy finds the failure for which a deployment does not enter a stage: in the stage,
-// or in one of a batch that begins with it, since it could not leave that batch again, and
-// would keep out the revision that is to go through.
+// or in one of a batch that begins with it, or with a stage that it would be kept out of
+// before it leaves that batch. It could not leave that again, and would keep out the revision
+// that is to go through.
 func (s *State) stoppedBy(d *deployment, stage int) (why Reason, stopped bool) {
 	l := s.layout
+	var ahead []int // batches
 	for t, p := range s.stops {
 		i, ok := l.stageAt[t]
 		if !ok || d.fix || d.order <= p.order || !l.stages[i].StopsOnFailure() || why.Seq > p.seq {
 			continue
 		}
-		if slices.ContainsFunc(l.stages[stage].opens, func(b int) bool { return l.within(i, l.batches[b]) }) {
+		if ahead == nil {
+			ahead = l.ahead(stage)
+		}
+		if slices.ContainsFunc(ahead, func(b int) bool { return l.within(i, l.batches[b]) }) {
 			why, stopped = p.because(&l.stages[i]), true
 		}
 	}
@@ -82,6 +87,25 @@ func (s *State) Stops() (reasons []Reason) {
 		}
 	}
 	return reasons
+}
+
+// ahead are the batches that begin with a stage, and those that begin in one of these, and
+// so on: who enters the stage leaves none of them before it has entered the next.
+func (l *layout) ahead(stage int) []int {
+	batches := slices.Clone(l.stages[stage].opens)
+	for n := 0; n < len(batches); n++ {
+		for j := range l.stages {
+			if !l.within(j, l.batches[batches[n]]) {
+				continue
+			}
+			for _, b := range l.stages[j].opens {
+				if !slices.Contains(batches, b) {
+					batches = append(batches, b)
+				}
+			}
+		}
+	}
+	return batches
 }
 
 // within reports whether a stage belongs to a batch.

@@ -241,3 +241,25 @@ func TestAFixIsNotSupersededByWhatWaitsForIt(t *testing.T) {
 		t.Errorf("v6 and v7 are %+v", r[5:7])
 	}
 }
+
+// Who could not go on to the end of a batch does not enter it, also where that is because of
+// another batch that overlaps it.
+func TestBatchesThatOverlapLeaveTheWayFreeForAFix(t *testing.T) {
+	d := &definition.Definition{
+		Name: "p", Stages: []definition.Stage{run("a"), run("b", "a"), run("c", "b"), run("d", "c")},
+		Batches: []definition.Batch{{From: "a", To: "c"}, {From: "b", To: "d"}},
+	}
+	w := newTale(t, d, nil)
+	w.fails[string(stageOf("d"))+" "+EventApplied] = "disk full"
+	w.release("1")
+	w.idle()
+	w.fails = nil
+	w.release("2")
+	w.mayDo()
+	w.do(Release{Revision: "3", Fix: true, ID: w.id()})
+	w.idle()
+	w.finished("3")
+	if w.happened("2", stageOf("a"), stageStarted) || w.state.Registrations()[1].Status != PassedOver {
+		t.Errorf("it went so:\n%s", strings.Join(w.story(), "\n"))
+	}
+}
