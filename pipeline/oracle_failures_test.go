@@ -111,7 +111,7 @@ func (n *naive) isPaused(r *revision, e entry) bool {
 	if strings.HasSuffix(e.event, "-finished-successfully") {
 		return false
 	}
-	return n.paused["pipeline/"+n.name] || r.only == "" && n.paused["stage/"+n.name+"/"+n.stageOf(e)]
+	return n.paused["pipeline/"+n.name] > 0 || r.only == "" && n.paused["stage/"+n.name+"/"+n.stageOf(e)] > 0
 }
 
 // stageOf is the name of the stage in which an entry is.

@@ -25,7 +25,7 @@ type naive struct {
 	members    map[string][]string
 	now        time.Time
 	held       map[string]bool // groups of which somebody must confirm what they lose
-	paused     map[string]bool // targets of the pipeline and its stages
+	paused     map[string]int  // targets of the pipeline and its stages
 	stages     map[string]*outcomes
 	introduced map[string]int // unit → revisions registered before it
 	revisions  []*revision
@@ -56,7 +56,7 @@ type revision struct {
 
 // newNaive returns a pipeline without any events.
 func newNaive(name string) *naive {
-	n := &naive{name: name, members: map[string][]string{}, held: map[string]bool{}, paused: map[string]bool{}, stages: map[string]*outcomes{}}
+	n := &naive{name: name, members: map[string][]string{}, held: map[string]bool{}, paused: map[string]int{}, stages: map[string]*outcomes{}}
 	n.forget()
 	return n
 }
@@ -89,8 +89,12 @@ func (n *naive) apply(e deploylog.Event) {
 		n.applyWork(e)
 		return
 	case "pipeline-paused", "pipeline-resumed", "stage-paused", "stage-resumed":
-		n.paused[string(e.Target)] = strings.HasSuffix(e.Name, "-paused")
-		if e.Name == "stage-resumed" {
+		switch {
+		case strings.HasSuffix(e.Name, "-paused"):
+			n.paused[string(e.Target)]++
+		case n.paused[string(e.Target)] > 0:
+			n.paused[string(e.Target)]--
+		default:
 			n.outcomes(string(e.Target)).stopped = 0
 		}
 		return

@@ -6,6 +6,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/refusal"
 )
 
 // PausePipeline lets nothing begin in a pipeline, or in one of its stages, until it is resumed.
@@ -16,8 +17,9 @@ type PausePipeline struct {
 	By, Reason string
 }
 
-// ResumePipeline ends a pause. Of a stage it also ends that later revisions do not enter it,
-// because one failed there.
+// ResumePipeline ends a pause, the first where there are several. Of a stage that is not
+// paused it ends that later revisions do not enter it, because one failed there: who ends a
+// pause need not know of that.
 type ResumePipeline struct {
 	Stage      string // "" is the whole pipeline, but not a pause of one of its stages
 	ID         string // of a fresh deployment, for the event
@@ -32,6 +34,9 @@ type PauseInfo struct {
 	Reason string           `json:"reason,omitempty"`
 	Seq    int64            `json:"event"`
 	Since  time.Time        `json:"since"`
+
+	deployment string     // of the event; of a rollback the one that it is
+	then       *PauseInfo // that stays when this one ends
 }
 
 func (c PausePipeline) propose(s *State) ([]deploylog.Event, error) {
@@ -59,6 +64,11 @@ func (c ResumePipeline) propose(s *State) ([]deploylog.Event, error) {
 		name = EventStageResumed
 	}
 	_, paused := s.paused[t]
+	for _, d := range s.deployments {
+		if paused && d.status == Running && d.rollback != nil && d.rollback.Target == t {
+			return nil, refusal.New(RollbackRunning, "stage %s cannot be resumed yet: it is being rolled back to revision %s (event %d), which would overwrite whoever enters before; wait for its end, or cancel it (deployster pipeline cancel %s %s)", d.rollback.Stage, d.revision, d.seq, s.name, d.revision)
+		}
+	}
 	stopped := slices.ContainsFunc(s.Stops(), func(r Reason) bool { return r.By == t })
 	if !paused && !stopped {
 		return nil, nil
@@ -80,10 +90,22 @@ func (s *State) applyPause(e deploylog.Event) {
 	switch e.Name {
 	case EventPaused, EventStagePaused:
 		p := read(e.Data)
-		s.paused[e.Target] = PauseInfo{Target: e.Target, By: p.By, Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt}
+		pause := PauseInfo{Target: e.Target, By: p.By, Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt, deployment: e.Deployment}
+		if first, already := s.paused[e.Target]; already {
+			first.then = &pause
+			s.paused[e.Target] = first
+			return
+		}
+		s.paused[e.Target] = pause
 	default:
-		delete(s.paused, e.Target)
-		delete(s.stops, e.Target)
+		switch p, paused := s.paused[e.Target]; {
+		case paused && p.then != nil:
+			s.paused[e.Target] = *p.then
+		case paused:
+			delete(s.paused, e.Target)
+		default:
+			delete(s.stops, e.Target)
+		}
 	}
 }
 
@@ -99,8 +121,13 @@ func (s *State) Pauses() (all []PauseInfo) {
 	}
 	for i := range l.stages {
 		if p, paused := s.paused[l.stages[i].target]; paused {
-			p.Stage = l.stages[i].Name
-			all = append(all, p)
+			for ; ; p = *p.then {
+				p.Stage = l.stages[i].Name
+				all = append(all, p)
+				if p.then == nil {
+					break
+				}
+			}
 		}
 	}
 	return all

@@ -229,7 +229,7 @@ func (c Rollback) propose(s *State) ([]deploylog.Event, error) {
 		Deployment: c.ID, Target: s.target, Revision: r.Revision, Name: pipelineStarted, Attempt: 1,
 		Data: payload{By: c.By, Reason: c.Reason, Carries: r.Carries, Rollback: &info}.data(),
 	}
-	if _, paused := s.paused[stage.target]; paused {
+	if s.heldByRollback(stage.target) {
 		return []deploylog.Event{started}, nil
 	}
 	reason := "rolled back to revision " + r.Revision
@@ -252,6 +252,14 @@ func (s *State) present(v visits) int {
 		}
 	}
 	return s.first(v.newest)
+}
+
+// heldByRollback reports whether a stage is paused by a rollback. A pause that somebody made
+// for something else ends when that is over, and does not stand for it.
+func (s *State) heldByRollback(stage deploylog.Target) bool {
+	return slices.ContainsFunc(s.Pauses(), func(p PauseInfo) bool {
+		return p.Target == stage && slices.ContainsFunc(s.revisions, func(r Registration) bool { return r.Rollback != nil && r.Deployment == p.deployment })
+	})
 }
 
 // good finds the registration of the revision to which a stage is rolled back.

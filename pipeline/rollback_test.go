@@ -212,3 +212,22 @@ func TestARollbackWaitsWhereThePipelineIsPaused(t *testing.T) {
 	w.idle()
 	w.wantEnded("2", Finished, "", "")
 }
+
+// The end of a freeze is not the end of what a rollback holds.
+func TestARollbackHoldsAStageThatIsPausedAlready(t *testing.T) {
+	w := inProduction(t, "1", "2", "3")
+	w.do(PausePipeline{Stage: "prod", ID: "freeze", By: "ann", Reason: "freeze"})
+	w.releaseCarrying("4", files("4"))
+	w.do(Rollback{Stage: "prod", ID: "back"})
+	if p := w.state.Pauses(); len(p) != 2 || p[0].Reason != "freeze" || p[1].Stage != "eu/prod" || p[1].Reason != "rolled back to revision 2" {
+		t.Errorf("the pauses are %+v", p)
+	}
+	w.says(w.refused(ResumePipeline{Stage: "prod"}, RollbackRunning), "which would overwrite whoever enters before; wait for its end, or cancel it (deployster pipeline cancel p 2)")
+	w.idle()
+	w.wantEnded("2", Finished, "", "")
+	w.do(ResumePipeline{Stage: "prod", ID: "thaw"})
+	w.mayDo()
+	w.do(ResumePipeline{Stage: "prod", ID: "on"})
+	w.idle()
+	w.wantEnded("4", Finished, "", "")
+}

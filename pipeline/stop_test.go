@@ -263,3 +263,17 @@ func TestBatchesThatOverlapLeaveTheWayFreeForAFix(t *testing.T) {
 		t.Errorf("it went so:\n%s", strings.Join(w.story(), "\n"))
 	}
 }
+
+// Who ends a freeze need not know that a revision failed there.
+func TestResumingEndsThePauseBeforeItLetsOthersFollowAFailure(t *testing.T) {
+	w := newBroken(t, antGateway(deployed))
+	w.do(PausePipeline{Stage: "prod", ID: w.id(), By: "ann", Reason: "freeze"})
+	w.do(ResumePipeline{Stage: "prod", ID: w.id()})
+	w.idle()
+	if len(w.state.Pauses()) > 0 || len(w.state.Stops()) != 1 || w.happened("v2", prod, stageStarted) {
+		t.Errorf("v2 entered with the pauses %v and the stops %q", w.state.Pauses(), texts(w.state.Stops()))
+	}
+	w.do(ResumePipeline{Stage: "prod", ID: w.id()})
+	w.idle()
+	w.finished("v2")
+}

@@ -38,8 +38,9 @@ func newResumeCommand(a *app.App) *cobra.Command {
 		Long: `Resume a pipeline, or one of its stages, that was paused. Without a stage, those of
 its stages that were paused by themselves stay so, and are named.
 
-A stage in which a revision failed keeps later revisions out: resuming it lets them
-enter, though what broke that one may break them, too.`,
+A stage in which a revision failed keeps later revisions out: resuming it, where it is
+not paused, lets them enter, though what broke that one may break them, too. What still
+holds a stage is named. While a stage is being rolled back it is refused.`,
 		Example: "  deployster pipeline resume gateway\n  deployster pipeline resume gateway prod",
 	})
 }
@@ -59,6 +60,7 @@ func pausingCommand(a *app.App, o pausing, c *cobra.Command) *cobra.Command {
 func runPausing(ctx context.Context, a *app.App, o pausing) error {
 	return withPipelines(ctx, a, nil, 0, func(p *query.Pipelines) error {
 		var before, after []pipeline.PauseInfo
+		var stops []pipeline.Reason
 		events, err := p.Change(ctx, o.pipeline, false, func(s *pipeline.State) ([]deploylog.Event, error) {
 			before = s.Pauses()
 			if o.stage != "" {
@@ -76,7 +78,7 @@ func runPausing(ctx context.Context, a *app.App, o pausing) error {
 			return err
 		}
 		err = p.Ask(o.pipeline, func(s *pipeline.State) error {
-			after = s.Pauses()
+			after, stops = s.Pauses(), s.Stops()
 			return nil
 		})
 		if err != nil {
@@ -87,6 +89,11 @@ func runPausing(ctx context.Context, a *app.App, o pausing) error {
 		}
 		for _, still := range after {
 			a.Notice(fmt.Sprintf("note: %s is %s", o.name(still.Stage), view.Clean(still.Message())))
+		}
+		for _, still := range stops {
+			if still.Name == o.stage {
+				a.Notice(fmt.Sprintf("note: later revisions are still %s; to let them enter all the same: deployster pipeline resume %s %s", view.Clean(still.Message()), o.pipeline, o.stage))
+			}
 		}
 		return nil
 	})
