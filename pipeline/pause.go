@@ -7,6 +7,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // PausePipeline lets nothing begin in a pipeline, or in one of its stages, until it is resumed.
@@ -154,6 +155,17 @@ func (s *State) pause(d *deployment, stage *stageLayout) (why Reason, paused boo
 		p.Stage = stage.Name
 	}
 	return p.because(), paused
+}
+
+// Unheld are the pauses and failures that hold stages which a definition does not have, and
+// so hold nothing with it. A stage that gets another name is another stage.
+func (s *State) Unheld(d *definition.Definition) (all []Reason) {
+	for _, r := range slices.Concat(s.pauseReasons(), s.Stops()) {
+		if r.Name != "" && !slices.ContainsFunc(d.Stages, func(stage definition.Stage) bool { return stage.Name == r.Name }) {
+			all = append(all, r)
+		}
+	}
+	return all
 }
 
 // pauseReasons are the pauses as reasons of their own, whether or not a revision waits

@@ -165,3 +165,18 @@ func TestAPauseOfSomethingElseChangesNothing(t *testing.T) {
 		t.Errorf("paused are %v, and it went so:\n%s", w.state.Pauses(), strings.Join(w.story(), "\n"))
 	}
 }
+
+func TestADefinitionWithoutAStageEndsWhatHoldsIt(t *testing.T) {
+	w := newBroken(t, antGateway(deployed))
+	w.do(PausePipeline{ID: w.id()})
+	w.do(PausePipeline{Stage: "prod", ID: w.id(), By: "ann"})
+	w.do(PausePipeline{Stage: "beta", ID: w.id()})
+	d := antGateway(deployed)
+	if ends := w.state.Unheld(d); len(ends) > 0 {
+		t.Errorf("of the same definition these end: %q", texts(ends))
+	}
+	d.Stages[2].Name = "production"
+	if ends := w.state.Unheld(d); len(ends) != 2 || ends[0].Actor != "ann" || ends[1].Code != AwaitsFix || ends[1].Holder != "v1" {
+		t.Errorf("these end: %q", texts(ends))
+	}
+}

@@ -153,7 +153,8 @@ type change struct {
 	same    bool // which has this definition, and of which no revision is to adopt it
 	changes []pipeline.Change
 	renames []pipeline.Rename
-	bound   string // the inventory that the pipeline has been bound to until now
+	unheld  []pipeline.Reason // what holds stages that go
+	bound   string            // the inventory that the pipeline has been bound to until now
 	events  []deploylog.Event
 	holds   []pipeline.Reason // why host groups do not go on with the hosts
 }
@@ -217,6 +218,9 @@ func (c *change) warn(a *app.App) {
 	for _, r := range c.renames {
 		fmt.Fprintf(a.Err, "warning: %s\n", view.Clean(r.Message()))
 	}
+	for _, r := range c.unheld {
+		fmt.Fprintf(a.Err, "warning: stage %s goes, and with it what holds it: %s; whatever takes its place is not held unless you pause it (deployster pipeline pause %s STAGE)\n", view.Clean(r.Name), view.Clean(r.Message()), c.Definition.Name)
+	}
 }
 
 // preview finds out what a definition changes. For the revisions that are under way where
@@ -267,6 +271,7 @@ func (c *change) preview(ctx context.Context, a *app.App, p *pipelines.Pipelines
 		if c.same = len(events) == 0; c.same {
 			members = nil // which the scheduler records
 		}
+		c.unheld = s.Unheld(c.Definition)
 		if slices.ContainsFunc(s.Registrations(), func(r pipeline.Registration) bool { return r.Status == pipeline.Running }) {
 			c.renames = s.Renames(c.Definition)
 		}
