@@ -27,6 +27,8 @@ func TestASecretMayHaveChangedWhereNothingIsApplied(t *testing.T) {
 		"gone":                   {env, "other: 1", false, false, true},
 		"gone, of a command":     {run, "other: 1", false, false, false},
 		"gone, and the name":     {name, "other: 1", false, false, false},
+		"half saved":             {env, "mine: *hush", false, false, true},
+		"a tag":                  {env, "mine: !hush-2 x", false, false, true},
 		"an expression of other": {env, "mine: 'hush{{ hush_2 }}'", false, false, false},
 	} {
 		t.Run(label, func(t *testing.T) {

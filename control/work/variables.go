@@ -230,7 +230,7 @@ func (r *references) value(v CarriedVariable) (value any, gone bool, other error
 		r.files[path] = file
 	}
 	if file.err != nil {
-		return nil, true, fmt.Errorf("it is secret, so the revision carries only its hash, and its file cannot be read: %w; %s", file.err, referenceRemedy)
+		return nil, true, fmt.Errorf("it is secret, so the revision carries only its hash, and its file cannot be read: %s; %s", withoutText(file.err, path), referenceRemedy)
 	}
 	for _, a := range file.all {
 		if a.Name == v.Name {
@@ -238,6 +238,20 @@ func (r *references) value(v CarriedVariable) (value any, gone bool, other error
 		}
 	}
 	return nil, true, fmt.Errorf("it is secret, so the revision carries only its hash, and %s does not set it any more; %s", path, referenceRemedy)
+}
+
+// withoutText is why a file of secrets cannot be read, without anything that stands in it: a
+// file that is half edited must not get parts of a secret into the log. What is wrong with
+// its text has a line, what is wrong with the file itself has none.
+func withoutText(err error, path string) string {
+	var found *manifest.Error
+	if !errors.As(err, &found) || len(found.Problems) == 0 {
+		return path
+	}
+	if first := found.Problems[0]; first.Line > 0 {
+		return fmt.Sprintf("%s:%d: this is no YAML of variables (what stands there is not shown)", path, first.Line)
+	}
+	return err.Error()
 }
 
 // same fails where a value is not certainly that of a secret variable.
