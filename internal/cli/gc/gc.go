@@ -92,21 +92,17 @@ func ownObjects(a *app.App, path string) (kept *objects.Store, left string, err 
 		return nil, "", fmt.Errorf("looking for objects: %w", err)
 	}
 	dir := filepath.Dir(whole)
-	beside := []string{dir}
-	// They may lie elsewhere, by a link, and there may be a log beside them, too.
-	if there, err := filepath.EvalSymlinks(filepath.Join(dir, objectsName)); err == nil && filepath.Dir(there) != dir {
-		beside = append(beside, filepath.Dir(there))
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, "", fmt.Errorf("looking for objects: %w", err)
 	}
-	for _, dir := range beside {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			return nil, "", fmt.Errorf("looking for objects: %w", err)
-		}
-		for _, e := range entries {
-			file := filepath.Join(dir, e.Name())
-			if file != whole && e.Name() != objectsName && isStore(file, e) {
-				return nil, file + " beside the log may be another log", nil
-			}
+	for _, e := range entries {
+		file := filepath.Join(dir, e.Name())
+		switch {
+		case e.Name() == objectsName && e.Type()&os.ModeSymlink != 0:
+			return nil, file + " is a link, and another log may use what it leads to", nil
+		case file != whole && e.Name() != objectsName && isStore(file, e):
+			return nil, file + " beside the log may be another log", nil
 		}
 	}
 	texts, err := a.Texts()
