@@ -45,8 +45,9 @@ paused, why it is stuck, and which hosts are unhealthy; or all hosts (--hosts).
   Reverting    its tasks are being stopped by a rollback to an earlier revision
   Reverted     its tasks are stopped
 
-With --check the command exits with 2 when an environment is Degraded or Stuck, or failed
-in its bake; so a monitor can run it.`,
+With --check the command exits with 2 when an environment is Degraded or Stuck, failed in
+its bake, or has fewer healthy hosts than its minimum while one revision replaces another;
+so a monitor can run it.`,
 		Example: "  deployster env status shop/prod\n  deployster env status --watch\n  deployster env status shop/prod --at 812 --hosts\n  deployster env status shop/prod --check",
 	}, func(ctx context.Context, a *app.App, q session.Question) error { return runStatus(ctx, a, q, check) },
 		session.RegisterStatus(a, "show every host with its tasks"), func(_ *session.Question, c *cobra.Command) {
@@ -57,9 +58,17 @@ in its bake; so a monitor can run it.`,
 
 // sick reports whether an environment is not as healthy as it should be.
 func sick(r environment.Report) bool {
-	return r.Deployment != nil && r.Deployment.BakeFailed != "" || slices.ContainsFunc(r.Rows, func(row environment.Row) bool {
-		return row.Status == environment.Degraded || row.Status == environment.Stuck
-	})
+	replaced := false // a first deployment has no minimum yet
+	for _, row := range r.Rows {
+		switch row.Status {
+		case environment.Degraded, environment.Stuck:
+			return true
+		case environment.Undeploying, environment.Reverting:
+			replaced = true
+		default:
+		}
+	}
+	return r.Deployment != nil && r.Deployment.BakeFailed != "" || replaced && r.Healthy < r.Minimum
 }
 
 func runStatus(ctx context.Context, a *app.App, q session.Question, check bool) error {
