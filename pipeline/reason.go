@@ -153,8 +153,6 @@ func (r Reason) text() string {
 		return fmt.Sprintf("kept out: revision %s, a fix, went by it into stage %s, and it is skipped when what it has begun is done", r.Holder, r.Name)
 	case AwaitsFlight:
 		return "waits for a host in flight: " + r.Cause
-	case IsPaused:
-		return r.pauseText()
 	case NotNew:
 		return r.notNewText()
 	case LeftOut:
