@@ -18,11 +18,11 @@ func TestAnEnvironmentIsSickBelowItsMinimum(t *testing.T) {
 		healthy int
 		want    bool
 	}{
-		"active":                                   {rows(environment.Active), 3, false},
-		"degraded":                                 {rows(environment.Degraded), 1, true},
-		"stuck":                                    {rows(environment.Undeploying, environment.Stuck), 3, true},
-		"a first deployment has no minimum yet":    {rows(environment.Deploying), 0, false},
-		"a replacement within the minimum":         {rows(environment.Undeploying, environment.Deploying), 3, false},
+		"active":                                {rows(environment.Active), 3, false},
+		"degraded":                              {rows(environment.Degraded), 1, true},
+		"stuck":                                 {rows(environment.Undeploying, environment.Stuck), 3, true},
+		"a first deployment has no minimum yet": {rows(environment.Deploying), 0, false},
+		"a replacement within the minimum":      {rows(environment.Undeploying, environment.Deploying), 3, false},
 		"tasks that died while a deployment waits": {rows(environment.Undeploying, environment.Deploying), 1, true},
 		"the same in a rollback":                   {rows(environment.Reverting, environment.Deploying), 1, true},
 	} {
