@@ -31,7 +31,9 @@ type carriedOracle struct {
 	applied map[[2]string]application // by deployment and step, since then
 }
 
-func (o *carriedOracle) apply(e deploylog.Event) {
+// apply folds in an event. What has ended for good adopts nothing, though a rollback to the
+// same revision, under way under the same name, may.
+func (o *carriedOracle) apply(e deploylog.Event, under func(deployment string) bool) {
 	if o.release == nil {
 		o.release, o.names, o.applied = map[string]int{}, map[string]string{}, map[[2]string]application{}
 	}
@@ -41,7 +43,7 @@ func (o *carriedOracle) apply(e deploylog.Event) {
 	case EventDefined:
 		o.log = append(o.log, p)
 		for deployment, revision := range o.names {
-			if slices.Contains(p.Adopt, revision) {
+			if slices.Contains(p.Adopt, revision) && under(deployment) {
 				o.release[deployment] = len(o.log) - 1
 				maps.DeleteFunc(o.applied, func(step [2]string, _ application) bool { return step[0] == deployment })
 			}

@@ -76,7 +76,7 @@ func (w *world) append(events ...deploylog.Event) {
 		w.log = append(w.log, e)
 		w.state.Apply(e)
 		w.oracle.apply(e)
-		w.carried.apply(e)
+		w.carried.apply(e, func(deployment string) bool { return w.state.byID[deployment] != nil })
 		if problem := cmp.Or(w.state.check(), w.carried.check(w.state), w.checkSkips(), w.checkMixed(e)); problem != "" {
 			w.Fatalf("after event %d %s %s: %s", e.Seq, e.Target, e.Name, problem)
 		}
