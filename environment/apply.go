@@ -188,7 +188,6 @@ func (s *State) applyFinished(e deploylog.Event, p payload) {
 		return
 	}
 	s.beginBake(e)
-	s.before = s.lastFinished
 	s.finished, s.lastFinished, s.active.Exceptions = true, s.active.Revision, p.Exceptions
 	s.endDeployment(e, DeploymentFinished, "")
 	for _, r := range s.revisions {

@@ -76,9 +76,9 @@ func (s *State) bakeEvents(now time.Time) []deploylog.Event {
 		message += ": " + deploylog.Cause(causes)
 	}
 	events := []deploylog.Event{s.event(EventBakeFailed, payload{Code: TooManyFailed, Error: message})}
-	if f.Configuration.AutoRollback && f.Kind == ByDeploy && s.before != 0 && s.before < f.Revision {
+	if back := s.goodBeforeTask(f.Revision); f.Configuration.AutoRollback && f.Kind == ByDeploy && back != 0 {
 		reason := fmt.Sprintf("revision %d failed in its bake, and auto_rollback is set", f.Revision)
-		events = append(events, s.automaticRollback(s.before, reason, now)...)
+		events = append(events, s.automaticRollback(back, reason, now)...)
 	}
 	return events
 }

@@ -81,6 +81,39 @@ func TestWithoutAutoRollbackAFailedBakeIsRecorded(t *testing.T) {
 	}
 }
 
+// A revision that failed in its bake is none to go back to, also for who goes back by itself.
+func TestAStuckDeploymentDoesNotRollBackToWhatFailedInItsBake(t *testing.T) {
+	w := baking(t, func(d *definition.Definition) { d.Deployment.AutoRollback = false })
+	w.dies("h1", "h2")
+	w.update(func(d *definition.Definition) {
+		image("log-daemon:3")(d)
+		d.Deployment.AutoRollback = true
+	}, hosts(5))
+	for _, h := range hosts(2) {
+		w.done("terminate 2 " + h)
+		w.fails("start 3 "+h, "bad image")
+	}
+	w.after(time.Hour)
+	w.steps()
+	if d, _ := w.state.ActiveDeployment(); d.Revision != 1 || !d.Automatic {
+		t.Errorf("in force is %+v", d)
+	}
+}
+
+// A revision that adopted a task which then dies goes back to one with another task.
+func TestWhatDiesInTheBakeRollsBackToAnotherTask(t *testing.T) {
+	w := baking(t, nil)
+	w.update(func(d *definition.Definition) { d.Deployment.ProgressDeadline += definition.Duration(time.Minute) }, hosts(5))
+	w.steps()
+	for _, h := range hosts(2) {
+		w.sees(2, h, Unhealthy, "it crashed")
+	}
+	w.steps()
+	if d, _ := w.state.ActiveDeployment(); d.Revision != 1 || !d.Automatic {
+		t.Errorf("in force is %+v", d)
+	}
+}
+
 func TestWhatDiesAfterTheBakeDoesNotCount(t *testing.T) {
 	w := baking(t, nil)
 	w.after(10 * time.Minute)

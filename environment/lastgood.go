@@ -33,9 +33,19 @@ func (s *State) LastGood() (Revision, error) {
 // goodBefore is the revision before another whose deployment finished last and that was
 // not reverted since; 0 is none.
 func (s *State) goodBefore(revision int) int {
+	return s.goodWhere(revision, func(int) bool { return true })
+}
+
+// goodBeforeTask is the one before a revision whose task died in its bake, and that has
+// another task: with the same one the same would die.
+func (s *State) goodBeforeTask(revision int) int {
+	return s.goodWhere(revision, func(good int) bool { return s.taskOf(good) != s.taskOf(revision) })
+}
+
+func (s *State) goodWhere(revision int, wanted func(good int) bool) int {
 	for _, d := range slices.Backward(s.deployments) {
 		finished := d.Kind != ByDelete && d.Status == DeploymentFinished && d.BakeFailed == ""
-		if finished && d.Revision < revision && d.Revision >= s.firstRevision && !s.revisions[d.Revision-1].reverted {
+		if finished && d.Revision < revision && d.Revision >= s.firstRevision && !s.revisions[d.Revision-1].reverted && wanted(d.Revision) {
 			return d.Revision
 		}
 	}

@@ -13,13 +13,12 @@ type bake struct {
 	until  time.Time
 	failed map[string]bool // hosts
 	broken bool            // it is recorded that too many have
-	before int             // the revision that was active
 }
 
 // beginBake wants a deployment that ends to count on from its exceptions.
 func (n *naive) beginBake(e deploylog.Event) {
 	f := n.force
-	f.bake = bake{failed: map[string]bool{}, before: n.active}
+	f.bake = bake{failed: map[string]bool{}}
 	if f.kind == ByDelete || f.configuration.Bake == 0 {
 		return
 	}
@@ -56,7 +55,7 @@ func (n *naive) noteBroken(s *simulation) {
 	}
 	f.bake.broken = true
 	n.good = n.good[:len(n.good)-1]
-	if f.configuration.AutoRollback && f.kind == ByDeploy && f.bake.before < f.revision {
-		n.goesBack = f.bake.before
+	if f.configuration.AutoRollback && f.kind == ByDeploy {
+		n.goesBack = n.lastGood(func(revision int) bool { return n.tasks[revision-1] != f.task })
 	}
 }

@@ -187,8 +187,8 @@ func (n *naive) noteStuck(s *simulation) {
 		s.fail("%s is stuck too early, or again", f.id)
 	}
 	f.stuck, f.moved = true, false
-	if f.configuration.AutoRollback && f.kind == ByDeploy && n.active < f.revision && (f.tried || len(n.failed()) > 0) {
-		n.goesBack = n.active
+	if f.configuration.AutoRollback && f.kind == ByDeploy && (f.tried || len(n.failed()) > 0) {
+		n.goesBack = n.lastGood(nil)
 	}
 }
 

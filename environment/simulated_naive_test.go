@@ -89,12 +89,12 @@ func newNaive() *naive {
 
 // lastGood is the revision to which people go back who name none; 0 is none, also
 // while the environment is going back.
-func (n *naive) lastGood() (last int) {
+func (n *naive) lastGood(wanted func(revision int) bool) (last int) {
 	if n.force != nil && n.force.kind == ByRollback && !n.force.reached {
 		return 0
 	}
 	for _, revision := range n.good {
-		if n.force != nil && revision < n.force.revision && !n.bad[revision] {
+		if n.force != nil && revision < n.force.revision && !n.bad[revision] && (wanted == nil || wanted(revision)) {
 			last = revision
 		}
 	}

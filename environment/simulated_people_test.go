@@ -111,7 +111,7 @@ func (s *simulation) rollback(revision int) {
 	meant := revision == 0
 	if meant {
 		r, err := s.told.LastGood()
-		if revision = s.naive.lastGood(); r.Number != revision || (err == nil) != (revision > 0) {
+		if revision = s.naive.lastGood(nil); r.Number != revision || (err == nil) != (revision > 0) {
 			s.fail("the last good revision is said to be %d (%v), and is %d", r.Number, err, revision)
 		}
 		if revision == 0 {

@@ -48,7 +48,6 @@ type State struct {
 	resumed      time.Time
 	clock        time.Time // the latest time of an event or decision
 	lastFinished int       // the revision of the last deployment that has finished; 0 is none
-	before       int       // the one before, once the active deployment has finished
 	baked        int       // hosts that failed in its bake
 
 	// Derived.

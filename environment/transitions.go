@@ -104,7 +104,7 @@ func (s *State) stuckEvents(code ReasonCode, message string, now time.Time) []de
 	}
 	events := []deploylog.Event{s.event(EventStuck, payload{Code: code, Error: message})}
 	if s.shouldRollBack() {
-		events = append(events, s.automaticRollback(s.lastFinished, fmt.Sprintf("revision %d is stuck, and auto_rollback is set", f.Revision), now)...)
+		events = append(events, s.automaticRollback(s.goodBefore(f.Revision), fmt.Sprintf("revision %d is stuck, and auto_rollback is set", f.Revision), now)...)
 	}
 	return events
 }
@@ -121,7 +121,7 @@ func (s *State) automaticRollback(to int, reason string, now time.Time) []deploy
 // none of its tasks was ever tried, because no controller was running.
 func (s *State) shouldRollBack() bool {
 	f := s.active
-	return f.Configuration.AutoRollback && f.Kind == ByDeploy && s.lastFinished != 0 && s.lastFinished < f.Revision && (s.started || s.total.failed > 0)
+	return f.Configuration.AutoRollback && f.Kind == ByDeploy && s.goodBefore(f.Revision) != 0 && (s.started || s.total.failed > 0)
 }
 
 // failureCauses lists what is wrong on the first unhealthy hosts.
