@@ -2,6 +2,8 @@ package work
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/expression"
@@ -35,17 +37,30 @@ func (i Identities) Things(t environment.Task) (things []environment.Thing) {
 	if err != nil {
 		return nil
 	}
-	assigned, err := i.Assignments(i.Texts, t.Spec.Includes)
+	included := includedBy(t, load)
+	assigned, err := i.assumed(t, included)
 	if err != nil {
 		return nil
 	}
 	in, err := i.Load([]manifest.Source{{Name: t.Spec.Manifest, Data: text}}, LoadOptions{
-		Last: t.Spec.Vars, Builtin: TaskVariables(t, i.Hosts), Included: includedBy(t, load), Assigned: assigned, Partly: true,
+		Last: t.Spec.Vars, Builtin: TaskVariables(t, i.Hosts), Included: included, Assigned: assigned, Partly: true,
 	})
 	if err != nil {
 		return nil
 	}
 	return in.things(t)
+}
+
+// assumed are the variables of a task with the present values of its secrets. That one of
+// them was changed since makes nothing else unknown: what two environments make in one place
+// must be refused also then.
+func (i Identities) assumed(t environment.Task, included expression.Files) ([]manifest.Assignment, error) {
+	all, err := i.present(i.Texts, t.Spec.Includes)
+	if err != nil || all == nil {
+		return nil, err
+	}
+	rest, _ := without(all, included, slices.Sorted(maps.Keys(TaskFiles(t.Spec))), isGone)
+	return rest, nil
 }
 
 // includedBy are the files that the revision of a task carries beside its manifest; nil are

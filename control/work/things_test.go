@@ -106,3 +106,25 @@ func (c checkout) things(i Identities, m definedTask) (keys []string) {
 	}
 	return keys
 }
+
+// What a task makes is known also when a secret that it reads was changed since, or is gone.
+func TestWhatATaskMakesIsKnownWhateverBecameOfItsSecrets(t *testing.T) {
+	const text = "plugs: {docker: {path: /var/run/docker.sock}}\nresources: {c: {type: deployster/container, config: {image: i, name: web, env: {P: '{{ mine }}'}}}}"
+	for label, now := range map[string]string{"as it was": "mine: hush-1\n", "changed": "mine: hush-2\n", "gone": "other: 1\n", "half saved": "mine: *hush\n"} {
+		t.Run(label, func(t *testing.T) {
+			c := newCheckout(t, map[string]string{"m.yaml": text, "home/.deployster/vars.auto.yaml": "mine: hush-1\n"})
+			w, files, err := c.pinned(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.write("home/.deployster/vars.auto.yaml", now)
+			i := c.identities()
+			i.Inputs, i.Texts = w.Inputs, w.Texts
+			digests := files.Digests()
+			spec := definition.TaskSpec{Manifest: "m.yaml", Digest: digests["m.yaml"], Includes: digests}
+			if got := i.Things(environment.Task{Environment: "one", Host: "a", Revision: 1, Spec: spec}); len(got) != 1 || !strings.Contains(got[0].Name, "web") {
+				t.Errorf("it makes %+v", got)
+			}
+		})
+	}
+}
