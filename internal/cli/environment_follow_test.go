@@ -21,7 +21,7 @@ func shop(t *testing.T, configuration string, hosts ...string) *site {
 		s.makeDirectory(host)
 	}
 	for name, text := range map[string]string{
-		"shop.yaml":      "name: shop\ntask: {manifest: task.yaml}\ninstance_group: {query: name exists}\ndeployment: {method: Replace, min_healthy_percent: 0, min_healthy_time: 0s, " + configuration + "}\n",
+		"shop.yaml":      "name: shop\ntask: {manifest: task.yaml}\ninstance_group: {query: name exists}\ndeployment: {method: Replace, min_healthy_percent: 0, " + configuration + "}\n",
 		"inventory.yaml": inventory,
 		"task.yaml":      task("daemon"),
 		"bad.yaml":       task("bad"),
@@ -70,7 +70,7 @@ func recorded(name string) func(deploylog.Event) bool {
 }
 
 func TestADeploymentIsFollowedOnATerminal(t *testing.T) {
-	s := shop(t, "", "one")
+	s := shop(t, "min_healthy_time: 0s", "one")
 	screen, code := s.terminal("", "env", "deploy", "shop", "--revision", "1", "--wait")
 	if code != 0 || !strings.Contains(screen, "has finished: 1 host healthy") {
 		t.Errorf("exit %d, on the screen is\n%s", code, screen)
@@ -108,7 +108,7 @@ func TestAnInterruptedDeploymentStaysInForce(t *testing.T) {
 }
 
 func TestWhoFollowsLeavesTheWorkToWhoIsAtIt(t *testing.T) {
-	s := shop(t, "", "one")
+	s := shop(t, "min_healthy_time: 0s", "one")
 	at := s.start("env", "run", "--output", "json")
 	at.out.until(t, `"command":"env run"`)
 	s.wantExit(0, "env", "deploy", "shop", "--revision", "1")
@@ -126,7 +126,7 @@ func TestWhoFollowsLeavesTheWorkToWhoIsAtIt(t *testing.T) {
 }
 
 func TestWhoFollowsADeploymentFollowsAnotherOfItsRevision(t *testing.T) {
-	s := shop(t, "", "one")
+	s := shop(t, "min_healthy_time: 0s", "one")
 	s.hold("one/daemon")
 	first := s.start("env", "deploy", "shop", "--revision", "1", "--wait")
 	s.untilBusy("one/daemon")
@@ -142,7 +142,7 @@ func TestWhoFollowsADeploymentFollowsAnotherOfItsRevision(t *testing.T) {
 
 // It is stuck because of what failed on one host, while the other is worked on.
 func TestADeploymentThatRollsItselfBackIsFollowedToThatEnd(t *testing.T) {
-	s := shop(t, "", "one", "two")
+	s := shop(t, "min_healthy_time: 0s", "one", "two")
 	s.wantExit(0, "env", "deploy", "shop", "--revision", "1", "--wait")
 	s.wantExit(0, "env", "update", "shop", "--base", "1", "--set", "task.manifest=bad.yaml",
 		"--set", "deployment.max_failed=0", "--set", "deployment.auto_rollback=true")
