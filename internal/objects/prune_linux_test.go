@@ -16,6 +16,9 @@ import (
 // its time.
 func TestAnObjectOfAnotherUserIsAsNewOnceItIsStoredAgain(t *testing.T) {
 	if os.Getuid() != 0 {
+		if os.Getenv("CI") != "" {
+			t.Fatal("only root can act as somebody else, and what a machine cannot run fails in CI")
+		}
 		t.Skip("only root can act as somebody else")
 	}
 	dir := filepath.Join(t.TempDir(), "objects")
