@@ -7,13 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/reconcile"
-	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
-	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
 )
@@ -70,31 +67,15 @@ func runAdopt(ctx context.Context, a *app.App, o adoptOptions) error {
 		if err != nil {
 			return err
 		}
-		inventory := work.NewHosts(o.work.Inventory)
-		hosts, err := inventory.Selected(r.Definition.InstanceGroup.Query)
-		if err != nil {
-			return exit.Invalid(err)
-		}
-		texts, err := a.Texts()
+		hosts, identity, err := deployable(a, r, o.work.Inventory)
 		if err != nil {
 			return err
 		}
-		if _, err := texts.LoadAll(work.TaskFiles(r.Definition.Task)); err != nil {
-			return fmt.Errorf("files of revision %d: %w", r.Number, err)
-		}
-		if err := engines.Abandon(ctx, e.Log, o.work.Engine.Abandon); err != nil {
-			return err
-		}
-		adoption := environment.Adopt{Revision: r.Number, Hosts: hosts, Inventory: inventory.Identity(), By: app.Whoami(), Reason: o.reason}
+		adoption := environment.Adopt{Revision: r.Number, Hosts: hosts, Inventory: identity, By: app.Whoami(), Reason: o.reason}
 		if o.wait {
 			return deployAndWait(ctx, a, "env adopt", e, o.name, adoption, o.work)
 		}
-		things, err := session.Things(a, o.work.WorkerFlags, nil)
-		if err != nil {
-			return err
-		}
-		e.Identify(things)
-		events, err := e.Command(ctx, o.name, adoption)
+		events, err := recordWanted(ctx, a, e, o.name, adoption, o.work)
 		if err != nil {
 			return err
 		}

@@ -11,10 +11,8 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
-	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
-	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
 )
@@ -67,18 +65,10 @@ func runClean(ctx context.Context, a *app.App, o cleanOptions) error {
 				return err
 			}
 		}
-		if err := engines.Abandon(ctx, e.Log, o.work.Engine.Abandon); err != nil {
-			return err
-		}
 		if o.wait {
 			return deployAndWait(ctx, a, "env clean", e, o.name, cleaning, o.work)
 		}
-		things, err := session.Things(a, o.work.WorkerFlags, nil)
-		if err != nil {
-			return err
-		}
-		e.Identify(things)
-		events, err := e.Command(ctx, o.name, cleaning)
+		events, err := recordWanted(ctx, a, e, o.name, cleaning, o.work)
 		if err != nil {
 			return err
 		}

@@ -74,12 +74,12 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 				return err
 			}
 		}
-		if err := engines.Abandon(ctx, e.Log, o.work.Engine.Abandon); err != nil {
-			return err
-		}
 		deletion := environment.Delete{TerminateTasks: o.terminate, LeaveTasks: o.leave, By: app.Whoami(), Reason: o.reason}
 		if o.wait {
 			return deployAndWait(ctx, a, "env delete", e, o.name, deletion, o.work)
+		}
+		if err := engines.Abandon(ctx, e.Log, o.work.Engine.Abandon); err != nil {
+			return err
 		}
 		events, err := e.Command(ctx, o.name, deletion)
 		if err != nil {

@@ -8,16 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
-	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
-	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
 )
@@ -196,31 +193,15 @@ func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(o d
 		if err != nil {
 			return err
 		}
-		inventory := work.NewHosts(o.work.Inventory)
-		hosts, err := inventory.Selected(r.Definition.InstanceGroup.Query)
-		if err != nil {
-			return exit.Invalid(err)
-		}
-		o.selectedIn = inventory.Identity()
-		texts, err := a.Texts()
+		hosts, identity, err := deployable(a, r, o.work.Inventory)
 		if err != nil {
 			return err
 		}
-		if _, err := texts.LoadAll(work.TaskFiles(r.Definition.Task)); err != nil {
-			return fmt.Errorf("files of revision %d: %w", r.Number, err)
-		}
-		if err := engines.Abandon(ctx, e.Log, o.work.Engine.Abandon); err != nil {
-			return err
-		}
+		o.selectedIn = identity
 		if o.wait {
 			return deployAndWait(ctx, a, o.command, e, o.name, wanted(o, hosts), o.work)
 		}
-		things, err := session.Things(a, o.work.WorkerFlags, nil)
-		if err != nil {
-			return err
-		}
-		e.Identify(things)
-		events, err := e.Command(ctx, o.name, wanted(o, hosts))
+		events, err := recordWanted(ctx, a, e, o.name, wanted(o, hosts), o.work)
 		if err != nil {
 			return err
 		}

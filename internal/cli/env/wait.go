@@ -7,8 +7,12 @@ import (
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli/app"
+	"github.com/deployster-go/deployster/internal/cli/engines"
+	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/crash"
@@ -31,8 +35,41 @@ type follower struct {
 	query.Progress
 }
 
+// deployable are the hosts that a revision would be deployed to, with the identity of the
+// inventory that lists them. It fails where what the revision carries cannot be read.
+func deployable(a *app.App, r environment.Revision, inventory string) (hosts []string, identity string, err error) {
+	all := work.NewHosts(inventory)
+	if hosts, err = all.Selected(r.Definition.InstanceGroup.Query); err != nil {
+		return nil, "", exit.Invalid(err)
+	}
+	texts, err := a.Texts()
+	if err != nil {
+		return nil, "", err
+	}
+	if _, err := texts.LoadAll(work.TaskFiles(r.Definition.Task)); err != nil {
+		return nil, "", fmt.Errorf("files of revision %d: %w", r.Number, err)
+	}
+	return hosts, all.Identity(), nil
+}
+
+// recordWanted has what is wanted recorded, for whoever is at work on the environment.
+func recordWanted(ctx context.Context, a *app.App, e *query.Environments, name string, wanted environment.Command, flags workFlags) ([]deploylog.Event, error) {
+	if err := engines.Abandon(ctx, e.Log, flags.Engine.Abandon); err != nil {
+		return nil, err
+	}
+	things, err := session.Things(a, flags.WorkerFlags, nil)
+	if err != nil {
+		return nil, err
+	}
+	e.Identify(things)
+	return e.Command(ctx, name, wanted)
+}
+
 // deployAndWait has a deployment started, and follows it.
 func deployAndWait(ctx context.Context, a *app.App, command string, e *query.Environments, name string, wanted environment.Command, flags workFlags) error {
+	if err := engines.Abandon(ctx, e.Log, flags.Engine.Abandon); err != nil {
+		return err
+	}
 	f := &follower{app: a, environments: e, name: name}
 	return f.run(ctx, command, wanted, flags)
 }
