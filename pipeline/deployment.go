@@ -191,7 +191,12 @@ func (d *deployment) begin(l *layout, stage int) {
 	}
 }
 
+// passBefore passes the stages before one that has begun. A rollback is in one stage alone:
+// what it did in a host group counts for no other stage to which that group has moved.
 func (d *deployment) passBefore(l *layout, stage int) {
+	if d.rollback != nil {
+		return
+	}
 	for _, a := range l.stages[stage].ancestors {
 		d.pass(a)
 	}

@@ -73,3 +73,22 @@ func TestARollbackToARevisionUnderWayIsNamedByItsDeployment(t *testing.T) {
 		t.Errorf("they are %v", got)
 	}
 }
+
+// A host group in which a rollback began moves to the stage behind the one that is rolled
+// back: the rollback has begun nothing there, and still finishes its own stage.
+func TestARollbackOfWhichAHostGroupMovesFinishesItsStage(t *testing.T) {
+	w := inProduction(t, "1", "2")
+	w.do(Rollback{Stage: "prod", ID: "back"})
+	for last := ""; last != groupStarted; last = w.log[len(w.log)-1].Name {
+		w.step()
+	}
+	moved := production(deployed)
+	moved.Stages[1].Deploy.HostGroups = nil
+	moved.Stages[2] = deployTo("announce", []string{"eu/prod"}, "all", deployed)
+	w.do(Define{ID: "moved", Definition: moved})
+	w.mayDo("1 stage-finished-successfully stage/eu/prod")
+	w.idle()
+	if r := w.state.revisions[2]; r.Status != Finished {
+		t.Errorf("the rollback is %+v", r)
+	}
+}

@@ -457,10 +457,7 @@ func (w *world) happen(steps []Step) {
 	case what == 9 && len(steps) > 0:
 		w.begin(steps[w.n(len(steps), "step")])
 	case what <= 11 && len(w.running) > 0:
-		i := w.n(len(w.running), "running")
-		s := w.running[i]
-		w.running = slices.Delete(w.running, i, i+1)
-		w.end(s)
+		w.end(w.running[w.n(len(w.running), "running")])
 	case len(steps) > 0:
 		w.end(steps[w.n(len(steps), "step")])
 	}
