@@ -39,7 +39,7 @@ func (m *manager) endpoints(ctx context.Context, n *dockernet.Inspect) ([]endpoi
 		}
 		keep := &dockernet.EndpointSettings{IPAMConfig: was.IPAMConfig, Links: was.Links, DriverOpts: was.DriverOpts}
 		for _, alias := range was.Aliases {
-			if !strings.HasPrefix(c.ID, alias) { // the engine adds the short id
+			if alias != shortID(c.ID) {
 				keep.Aliases = append(keep.Aliases, alias)
 			}
 		}
@@ -48,6 +48,11 @@ func (m *manager) endpoints(ctx context.Context, n *dockernet.Inspect) ([]endpoi
 	slices.SortFunc(on, func(a, b endpoint) int { return strings.Compare(a.Name, b.Name) })
 	return on, nil
 }
+
+// shortID is what the engine adds to the aliases of a container by itself. Any other
+// alias was asked for, also one with which the id begins: "db" is the beginning of one id
+// in 256.
+func shortID(id string) string { return id[:min(len(id), 12)] }
 
 // labelEndpoints is where an empty volume says which containers belong on the
 // network. A volume, because it outlives this process, comes into being in one
