@@ -23,49 +23,36 @@ type Draft struct {
 	Hosts    []string              // that the definition selects at present
 }
 
-// mostAsked is how many hosts are tried for one that answers.
-const mostAsked = 3
-
 // ErrNoHostAnswers is why it is not known whether what a manifest makes is removable.
 var ErrNoHostAnswers = errors.New("no host answers")
 
 // Removable fails with a *manifest.Error where what the manifest of a draft makes cannot
 // be removed again, and as the runner does where it is otherwise wrong. That is asked on
-// the first of the hosts that answers, of the first few; without any, on the default
-// engine, with a host that has no name and no attributes. unread receives the variables
-// that nothing reads, before anything is asked, and secret those of the definition that
-// secret parts of configurations read, in the end. It returns what types say of their
-// configurations.
+// the first of the hosts that answers; without any, on the default engine, with a host that
+// has no name and no attributes. unread receives the variables that nothing reads, before
+// anything is asked, and secret those of the definition that secret parts of configurations
+// read, in the end. It returns what types say of their configurations.
 func (w *TaskWorker) Removable(ctx context.Context, d Draft, unread func([]manifest.Problem) error, secret func([]runner.SecretUse) error) (map[string]*schema.Schema, error) {
-	hosts := d.Hosts
-	if len(hosts) == 0 {
-		hosts = []string{""}
+	host, on, err := newSearch(w.pool).first(ctx, d.Hosts)
+	if err != nil {
+		return nil, fmt.Errorf("checking whether the resources of %s can be removed: %w", d.Task.Manifest, err)
 	}
-	var away error
-	for _, host := range hosts[:min(len(hosts), mostAsked)] {
-		on, err := w.pool.Answering(ctx, host)
-		if err != nil {
-			away = errors.Join(away, err)
-			continue
-		}
-		run, err := w.prepareDraft(on, d, host)
-		if err == nil {
-			err = run.Conflicts()
-		}
-		if err != nil {
-			return nil, err
-		}
-		defer w.asProbe(run)()
-		if err := unread(w.taskUnread(run.Usage)); err != nil {
-			return nil, err
-		}
-		r := runner.New(run.Spec, run.Containers)
-		if err := r.Removable(ctx, run.Caller); err != nil {
-			return nil, err
-		}
-		return r.Schemas(), secret(r.SecretUses(slices.Sorted(maps.Keys(d.Files)), slices.Sorted(maps.Keys(d.Task.Vars))...))
+	run, err := w.prepareDraft(on, d, host)
+	if err == nil {
+		err = run.Conflicts()
 	}
-	return nil, fmt.Errorf("checking whether the resources of %s can be removed: %w: %w", d.Task.Manifest, ErrNoHostAnswers, away)
+	if err != nil {
+		return nil, err
+	}
+	defer w.asProbe(run)()
+	if err := unread(w.taskUnread(run.Usage)); err != nil {
+		return nil, err
+	}
+	r := runner.New(run.Spec, run.Containers)
+	if err := r.Removable(ctx, run.Caller); err != nil {
+		return nil, err
+	}
+	return r.Schemas(), secret(r.SecretUses(slices.Sorted(maps.Keys(d.Files)), slices.Sorted(maps.Keys(d.Task.Vars))...))
 }
 
 // prepareDraft prepares a run of what a draft would be on a host.

@@ -134,7 +134,7 @@ func ships(typ string) bool {
 
 // resolve finds the content of an image on the first of the hosts that answers.
 func (s *search) resolve(ctx context.Context, hosts []string, ref string, policy engine.PullPolicy) (CarriedImage, error) {
-	on, err := s.first(ctx, hosts)
+	_, on, err := s.first(ctx, hosts)
 	if err != nil {
 		return CarriedImage{Image: ref}, err
 	}

@@ -31,16 +31,17 @@ func newSearch(pool *EnginePool) *search {
 	return &search{pool: pool, left: searchTimeout, answered: map[string]*Connection{}, away: map[string]error{}}
 }
 
-// first is the engine of the first of the hosts that answers: that of the default where
-// there are no hosts. Where the first of them does not, several others are asked at once.
-func (s *search) first(ctx context.Context, hosts []string) (*Connection, error) {
+// first is the first of the hosts that answers, with its engine: that of the default, of no
+// host, where there are no hosts. Where the first of them does not, several others are asked
+// at once.
+func (s *search) first(ctx context.Context, hosts []string) (string, *Connection, error) {
 	if len(hosts) == 0 {
 		hosts = []string{""}
 	}
 	var open []string
 	for _, host := range hosts {
 		if on := s.answered[host]; on != nil {
-			return on, nil
+			return host, on, nil
 		}
 		if s.away[host] == nil && !slices.Contains(open, host) {
 			open = append(open, host)
@@ -51,19 +52,23 @@ func (s *search) first(ctx context.Context, hosts []string) (*Connection, error)
 	asking, cancel := context.WithTimeout(ctx, s.left)
 	defer cancel()
 	for _, some := range [][]string{open[:min(len(open), 1)], open[min(len(open), 1):]} {
-		if on := s.ask(asking, some); on != nil {
-			return on, nil
+		if host, on := s.ask(asking, some); on != nil {
+			return host, on, nil
 		}
 	}
-	return nil, s.none(hosts)
+	if ctx.Err() != nil {
+		return "", nil, context.Cause(ctx)
+	}
+	return "", nil, s.none(hosts)
 }
 
-// ask returns the engine of the first host that answers, nil if none does in time. It has
-// asked no host any more when it returns.
-func (s *search) ask(ctx context.Context, hosts []string) *Connection {
+// ask returns the first host that answers with its engine, nil if none does in time. It is
+// asking no host any more when it returns.
+func (s *search) ask(ctx context.Context, hosts []string) (string, *Connection) {
 	ctx, found := context.WithCancel(ctx)
 	defer found()
 	var mu sync.Mutex
+	var name string
 	var first *Connection
 	var group sync.WaitGroup
 	slots := make(chan struct{}, askedAtOnce)
@@ -84,7 +89,7 @@ func (s *search) ask(ctx context.Context, hosts []string) *Connection {
 			defer mu.Unlock()
 			switch {
 			case err == nil && first == nil:
-				first, s.answered[host] = on, on
+				name, first, s.answered[host] = host, on, on
 				found()
 			case err != nil && first == nil:
 				s.away[host] = err
@@ -92,7 +97,7 @@ func (s *search) ask(ctx context.Context, hosts []string) *Connection {
 		})
 	}
 	group.Wait()
-	return first
+	return name, first
 }
 
 // none is that none of the hosts answers, with the reasons of some.

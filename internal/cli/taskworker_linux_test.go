@@ -430,6 +430,8 @@ func TestWhetherATaskCanBeRemovedIsAskedWhereAHostAnswers(t *testing.T) {
 	w := newWorks(t, `hosts:
   - {name: dead1, endpoint: "unix:///none/such"}
   - {name: dead2, endpoint: "unix:///none/either"}
+  - {name: dead3, endpoint: "unix:///none/nor"}
+  - {name: dead4, endpoint: "unix:///none/this"}
   - {name: here, endpoint: "unix:///var/run/docker.sock", attributes: {dir: things}}
 `, "docker")
 	w.write("things/.keep", "")
@@ -441,7 +443,7 @@ func TestWhetherATaskCanBeRemovedIsAskedWhereAHostAnswers(t *testing.T) {
 		_, err := w.worker.Removable(t.Context(), draft, func([]manifest.Problem) error { return nil }, func([]runner.SecretUse) error { return nil })
 		return err
 	}
-	for _, hosts := range [][]string{nil, {"here"}, {"dead1", "dead2", "here"}} {
+	for _, hosts := range [][]string{nil, {"here"}, {"dead1", "dead2", "dead3", "dead4", "here"}} {
 		if err := removable(slowType, hosts...); err != nil {
 			t.Errorf("on %v: %v", hosts, err)
 		}
