@@ -136,22 +136,29 @@ func cleanDir(dir string) string {
 	return path.Clean(dir)
 }
 
-// compareEnv never shows a value that it found: an old secret is one too.
+// compareEnv never shows a value that it found: an old secret is one too, also of a variable
+// that is none any more.
 func (m *manager) compareEnv(c *dockercontainer.InspectResponse, base []string, known bool, d *drift) {
 	want := variables(base)
-	maps.Copy(want, m.config.Env)
+	maps.Copy(want, m.config.variables())
 	got := variables(c.Config.Env)
-	found := map[string]any{}
+	found, public := map[string]any{}, map[string]any{}
 	var names []string
 	for name, value := range got {
 		w, asked := want[name]
+		_, own := m.config.Env[name]
+		_, plain := m.config.PublicEnv[name]
+		in := found
+		if plain {
+			in = public
+		}
 		switch {
 		case asked && w == value:
-			if _, own := m.config.Env[name]; own {
-				found[name] = value
+			if own || plain {
+				in[name] = value
 			}
 		case asked || known:
-			found[name] = "(another value)"
+			in[name] = "(another value)"
 			names = append(names, name)
 		}
 	}
@@ -160,10 +167,14 @@ func (m *manager) compareEnv(c *dockercontainer.InspectResponse, base []string, 
 			names = append(names, name)
 		}
 	}
-	if len(names) > 0 {
-		slices.Sort(names)
-		d.recreate = append(d.recreate, "env "+strings.Join(names, " "))
-		d.found["env"] = found
+	if len(names) == 0 {
+		return
+	}
+	slices.Sort(names)
+	d.recreate = append(d.recreate, "env "+strings.Join(names, " "))
+	d.found["env"] = found
+	if len(m.config.PublicEnv) > 0 {
+		d.found["public_env"] = public
 	}
 }
 

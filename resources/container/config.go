@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"path"
 	"slices"
@@ -20,6 +21,7 @@ type Config struct {
 	Command    []string          `json:"command,omitempty"`
 	Entrypoint []string          `json:"entrypoint,omitempty"`
 	Env        daemon.Variables  `json:"env,omitempty"`
+	PublicEnv  daemon.Variables  `json:"public_env,omitempty"` // as Env, and no secrets
 	Ports      []Port            `json:"ports,omitempty"`
 	Mounts     []Mount           `json:"mounts,omitempty"`
 	Networks   []string          `json:"networks,omitempty"`
@@ -95,6 +97,11 @@ func (c Config) normal(resource string) (Config, error) {
 			return c, fmt.Errorf("network %q cannot be combined with others", alone)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.PublicEnv)) {
+		if _, both := c.Env[name]; both {
+			return c, fmt.Errorf("environment variable %s is in env and in public_env: it is either secret or not", name)
+		}
+	}
 	var err error
 	if c.Ports, err = normalPorts(c.Ports); err != nil {
 		return c, err
@@ -106,6 +113,14 @@ func (c Config) normal(resource string) (Config, error) {
 		return c, errors.New("health: a command is required")
 	}
 	return c, nil
+}
+
+// variables are all environment variables that are asked for.
+func (c Config) variables() daemon.Variables {
+	all := daemon.Variables{}
+	maps.Copy(all, c.Env)
+	maps.Copy(all, c.PublicEnv)
+	return all
 }
 
 // normalPorts is the part of normal for ports.

@@ -27,6 +27,8 @@ func TestBadConfiguration(t *testing.T) {
 		"health: a command is required":                            image(object{"health": object{}}),
 		`a duration must be at least a millisecond and like "30s"`: image(object{"health": object{"command": list{"x"}, "interval": "1"}}),
 		"environment variable A must be text":                      image(object{"env": object{"A": list{}}}),
+		"environment variable A is in env and in public_env":       image(object{"env": object{"A": "1"}, "public_env": object{"A": "2"}}),
+		"environment variable B must be text":                      image(object{"public_env": object{"B": list{}}}),
 		`unknown field "imagee"`:                                   image(object{"imagee": "x"}),
 	} {
 		r := typetest.Resource{Type: managed(settling).Type("/does/not/exist.sock"), Name: "web", Config: config}

@@ -258,6 +258,24 @@ func TestOldSecretsAreNotShown(t *testing.T) {
 	}
 }
 
+func TestPublicVariablesAreShownAndOldSecretsAmongThemAreNot(t *testing.T) {
+	docker := dockertest.Client(t)
+	ref := dockertest.Image(t, docker, v1.Config{})
+	b := newBox(t, docker, object{"image": ref, "env": object{"TOKEN": "old secret"}, "public_env": object{"VERSION": "1", "LEVEL": 3}})
+	b.Apply(t)
+	b.Valid(t)
+	moved := b.with(object{"image": ref, "env": object{}, "public_env": object{"VERSION": "1", "LEVEL": 4, "TOKEN": "new"}})
+	_, stdout, stderr := moved.Invoke(t, nil, "state")
+	if strings.Contains(stdout+stderr, "secret") {
+		t.Errorf("shown: %s%s", stdout, stderr)
+	}
+	if env := moved.State(t).StaleState["public_env"].(object); env["VERSION"] != "1" || env["LEVEL"] != "(another value)" || env["TOKEN"] != "(another value)" {
+		t.Errorf("public_env: %v", env)
+	}
+	moved.Apply(t)
+	moved.Valid(t)
+}
+
 func TestEveryChangeByHandIsFound(t *testing.T) {
 	docker := dockertest.Client(t)
 	net1, net2 := network(t, docker), network(t, docker)

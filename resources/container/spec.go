@@ -60,7 +60,7 @@ func (m *manager) wanted(name string) (client.ContainerCreateOptions, error) {
 	return client.ContainerCreateOptions{
 		Name: name,
 		Config: &dockercontainer.Config{
-			Image: c.Image, Cmd: c.Command, Entrypoint: c.Entrypoint, Env: c.Env.List(), Labels: labels,
+			Image: c.Image, Cmd: c.Command, Entrypoint: c.Entrypoint, Env: c.variables().List(), Labels: labels,
 			User: c.User, WorkingDir: c.Workdir, ExposedPorts: exposed, Healthcheck: c.Health.spec(),
 		},
 		HostConfig: host,
