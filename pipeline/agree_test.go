@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/pipeline/definition"
 	"pgregory.net/rapid"
+
+	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 func TestTheMachineAndTheAlgorithmOfTheSeedPickTheSameSteps(t *testing.T) {
@@ -35,7 +38,7 @@ func TestTheMachineAndTheAlgorithmOfTheSeedPickTheSameSteps(t *testing.T) {
 // becomes something without host groups: its failure is all that is left of it.
 func TestARevisionIsInTheStageThatItFailedInWhateverBecomesOfIt(t *testing.T) {
 	gate := definition.Stage{Name: "gate", Approval: &definition.Approval{}}
-	fail := func(w *tale) { w.complete("v1", w.state.target, pipelineFailed) }
+	fail := func(w *tale) { w.complete("v1", w.state.target, record.PipelineFailed) }
 	for _, c := range []struct {
 		name    string
 		becomes definition.Definition
@@ -72,12 +75,12 @@ func TestARevisionIsInTheStageThatItFailedInWhateverBecomesOfIt(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newTale(t, &definition.Definition{Name: "p", Stages: []definition.Stage{gate, deployTo("old", nil, "g", deployed)}}, map[string][]string{"g": {"h"}})
-			host := HostTarget("p", "g", "h")
+			host := record.HostTarget("p", "g", "h")
 			w.fails[string(host)+" "+deployed] = "disk full"
 			w.release("v1")
-			w.until("v1", host, hostStarted)
+			w.until("v1", host, record.HostStarted)
 			w.do(Define{ID: "moved", Definition: &definition.Definition{Name: "p", Stages: []definition.Stage{gate, deployTo("new", nil, "g", deployed)}}})
-			w.until("v1", stageOf("new"), stageFailed)
+			w.until("v1", stageOf("new"), record.StageFailed)
 			w.release("v2")
 			c.becomes.Name = "p"
 			w.do(Define{ID: "becomes", Definition: &c.becomes})
@@ -102,7 +105,7 @@ func (w *tale) seedPicksTheSame() {
 	}
 }
 
-func names(steps []Step) []string {
+func names(steps []step.Step) []string {
 	var list []string
 	for _, s := range steps {
 		list = append(list, s.Deployment+" "+string(s.Target)+" "+s.Event)
@@ -126,7 +129,7 @@ func (w *world) story() string {
 	var b strings.Builder
 	for _, e := range w.log {
 		fmt.Fprintf(&b, "%3d %s %s %s %d", e.Seq, e.Deployment, e.Target, e.Name, e.Attempt)
-		if e.Name == EventDefined || e.Name == EventMembersChanged || e.Name == EventMembersHeld || e.Name == EventStepsBegun || e.Name == EventStepsEnded {
+		if e.Name == record.PipelineDefined || e.Name == record.MembersChanged || e.Name == record.MembersHeld || e.Name == record.StepsBegun || e.Name == record.StepsEnded {
 			fmt.Fprintf(&b, " %s", e.Data)
 		}
 		b.WriteByte('\n')

@@ -5,6 +5,8 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // Approve lets a revision pass an approval stage.
@@ -17,12 +19,12 @@ func (c Approve) propose(s *State) ([]deploylog.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []deploylog.Event{d.event(s.layout.stages[i].target, EventApproved, payload{By: c.By})}, nil
+	return []deploylog.Event{d.Event(s.layout.Stages[i].Target, record.StageApproved, record.Payload{By: c.By})}, nil
 }
 
 // atApproval finds the deployment of a revision that waits at an approval stage, and
 // that stage.
-func (s *State) atApproval(revision, name, to string) (*deployment, int, error) {
+func (s *State) atApproval(revision, name, to string) (*deployment.Deployment, int, error) {
 	d, err := s.running(revision, to)
 	if err != nil {
 		return nil, 0, err
@@ -30,17 +32,17 @@ func (s *State) atApproval(revision, name, to string) (*deployment, int, error) 
 	if name, err = s.Stage(name); err != nil {
 		return nil, 0, err
 	}
-	i := s.layout.stageAt[StageTarget(s.name, name)]
-	stage, run := &s.layout.stages[i], &d.stages[i]
-	approved, done := run.marks.find(EventApproved)
+	i := s.layout.StageAt[record.StageTarget(s.name, name)]
+	stage, run := &s.layout.Stages[i], &d.Stages[i]
+	approved, done := run.Marks.Find(record.StageApproved)
 	switch {
 	case stage.Approval == nil:
 		return nil, 0, refusal.New(NoApprovalNeeded, "stage %s does not wait for approval: it is a %s stage", stage.Name, stage.Kind())
 	case done:
-		return nil, 0, refusal.New(AlreadyApproved, "revision %s is %w approved at stage %s (event %d)", revision, ErrRepeated, stage.Name, approved.seq)
-	case run.passed:
+		return nil, 0, refusal.New(AlreadyApproved, "revision %s is %w approved at stage %s (event %d)", revision, ErrRepeated, stage.Name, approved.Seq)
+	case run.Passed:
 		return nil, 0, refusal.New(Passed, "stage %s does not wait for approval: revision %s has passed it", stage.Name, revision)
-	case !run.begun:
+	case !run.Begun:
 		var reasons []string
 		for _, r := range s.enteringReasons(d, i) {
 			reasons = append(reasons, r.Message())
@@ -61,13 +63,13 @@ func (c Reject) propose(s *State) ([]deploylog.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	stage, cause := &s.layout.stages[i], "rejected"
+	stage, cause := &s.layout.Stages[i], "rejected"
 	if c.By != "" {
 		cause += " by " + c.By
 	}
 	if c.Reason != "" {
 		cause += ": " + c.Reason
 	}
-	rejected := d.event(stage.target, EventRejected, payload{By: c.By, Reason: c.Reason})
+	rejected := d.Event(stage.Target, record.StageRejected, record.Payload{By: c.By, Reason: c.Reason})
 	return append([]deploylog.Event{rejected}, s.failsAt(d, stage, cause)...), nil
 }

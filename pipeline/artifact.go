@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // ReceiveArtifact records that an artifact of a revision was received.
@@ -27,7 +29,7 @@ func (c ReceiveArtifact) propose(s *State) ([]deploylog.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []deploylog.Event{d.event(stage.target, definition.ArtifactReceived(c.Kind), payload{Ref: c.Ref, By: c.By})}, nil
+	return []deploylog.Event{d.Event(stage.Target, definition.ArtifactReceived(c.Kind), record.Payload{Ref: c.Ref, By: c.By})}, nil
 }
 
 func (c FailArtifact) propose(s *State) ([]deploylog.Event, error) {
@@ -35,8 +37,8 @@ func (c FailArtifact) propose(s *State) ([]deploylog.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	run := &d.stages[s.layout.stageAt[stage.target]]
-	if run.passed || !d.awaits(stage, run, slices.Index(stage.Build.Artifacts, c.Kind)) {
+	run := &d.Stages[s.layout.StageAt[stage.Target]]
+	if run.Passed || !d.Awaits(stage, run, slices.Index(stage.Build.Artifacts, c.Kind)) {
 		return nil, refusal.New(Passed, "revision %s does not wait for artifact %s: it is past that", c.Revision, c.Kind)
 	}
 	cause := "artifact " + c.Kind + " was not built"
@@ -46,20 +48,20 @@ func (c FailArtifact) propose(s *State) ([]deploylog.Event, error) {
 	if c.Reason != "" {
 		cause += ": " + c.Reason
 	}
-	failed := d.event(stage.target, definition.ArtifactFailed(c.Kind), payload{By: c.By, Reason: c.Reason, Error: deploylog.Cause(cause)})
+	failed := d.Event(stage.Target, definition.ArtifactFailed(c.Kind), record.Payload{By: c.By, Reason: c.Reason, Error: deploylog.Cause(cause)})
 	return append([]deploylog.Event{failed}, s.failsAt(d, stage, cause)...), nil
 }
 
 // awaitedArtifact finds the deployment of a revision and the stage for whose artifact,
 // which has not been received, it waits or will wait.
-func (s *State) awaitedArtifact(revision, kind, to string) (*deployment, *stageLayout, error) {
+func (s *State) awaitedArtifact(revision, kind, to string) (*deployment.Deployment, *deployment.StageLayout, error) {
 	d, err := s.running(revision, to)
 	if err != nil {
 		return nil, nil, err
 	}
 	var kinds []string
-	for i := range s.layout.stages {
-		stage := &s.layout.stages[i]
+	for i := range s.layout.Stages {
+		stage := &s.layout.Stages[i]
 		if stage.Build == nil {
 			continue
 		}
@@ -67,61 +69,40 @@ func (s *State) awaitedArtifact(revision, kind, to string) (*deployment, *stageL
 		if !slices.Contains(stage.Build.Artifacts, kind) {
 			continue
 		}
-		k, received := d.stages[i].marks.find(definition.ArtifactReceived(kind))
+		k, received := d.Stages[i].Marks.Find(definition.ArtifactReceived(kind))
 		switch {
 		case stage.Build.Manifest != "":
 			return nil, nil, refusal.New(MadeByManifest, "artifact %s is made by manifest %s of stage %s: it is not received from elsewhere", kind, stage.Build.Manifest, stage.Name)
 		case received:
-			return nil, nil, refusal.New(AlreadyReceived, "artifact %s of revision %s was %w received (event %d): what others may have used does not change; release another revision", kind, revision, ErrRepeated, k.seq)
+			return nil, nil, refusal.New(AlreadyReceived, "artifact %s of revision %s was %w received (event %d): what others may have used does not change; release another revision", kind, revision, ErrRepeated, k.Seq)
 		}
 		return d, stage, nil
 	}
 	return nil, nil, s.unknown(UnknownArtifact, "artifact kind", kind, kinds)
 }
 
-// deadline is when the artifacts must have come for which a stage waits that has begun, in
-// the present attempt of the deployment; zero is never. A clock that is set back puts it
-// off, for it is as the log has it.
-func (d *deployment) deadline(stage *stageLayout) time.Time {
-	if stage.Build == nil || stage.Build.Manifest != "" || stage.Build.Timeout <= 0 {
-		return time.Time{}
-	}
-	since := d.since
-	if started := d.started[stage.target]; started.After(since) {
-		since = started
-	}
-	return since.Add(time.Duration(stage.Build.Timeout))
-}
-
 // awaitsArtifact yields, for a stage that waits for an artifact, its failure when that does
 // not come in time.
 func (w *walk) awaitsArtifact(i int, kind string) bool {
-	stage := &w.l.stages[i]
-	deadline := w.d.deadline(stage)
+	stage := &w.l.Stages[i]
+	deadline := w.d.Deadline(stage)
 	if deadline.IsZero() {
 		return true
 	}
-	failed := w.inStage(i, stageFailed)
+	failed := w.inStage(i, record.StageFailed)
 	failed.NotBefore = deadline
 	failed.Cause = fmt.Sprintf("artifact %s was not received within %s", kind, stage.Build.Timeout)
 	return w.yield(failed)
-}
-
-func (r Reason) untilText() string {
-	if r.Until.IsZero() {
-		return ""
-	}
-	return ", until " + phrase.Moment(r.Until)
 }
 
 // Deadline is when the first artifact must have been received for which a stage waits,
 // after now. Zero is never.
 func (s *State) Deadline(now time.Time) (first time.Time) {
 	l := s.currentLayout()
-	if l == nil || !l.timed {
+	if l == nil || !l.Timed {
 		return first
 	}
-	s.doable(func(step Step) bool {
+	s.doable(func(step step.Step) bool {
 		if step.NotBefore.After(now) && (first.IsZero() || step.NotBefore.Before(first)) {
 			first = step.NotBefore
 		}

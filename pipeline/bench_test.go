@@ -7,6 +7,8 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 var fiveSteps = []string{"host-artifact-replicated", "host-deployed", "host-started-up", "host-tested", "host-announced"}
@@ -29,10 +31,10 @@ func carry(s *State, seq *int64, c Command) {
 	if err != nil {
 		panic(err)
 	}
-	record(s, seq, events)
+	applyAll(s, seq, events)
 }
 
-func record(s *State, seq *int64, events []deploylog.Event) {
+func applyAll(s *State, seq *int64, events []deploylog.Event) {
 	for _, e := range events {
 		*seq++
 		e.Seq = *seq
@@ -43,7 +45,7 @@ func record(s *State, seq *int64, events []deploylog.Event) {
 // finish does all that can be done, as a scheduler does who has so many hands;
 // each is told what was done.
 func finish(s *State, seq *int64, hands int, each func([]deploylog.Event)) (steps int) {
-	taken := make([]Step, 0, hands)
+	taken := make([]step.Step, 0, hands)
 	for {
 		taken = taken[:0]
 		for step := range s.Decide(noon, Can{}) {
@@ -59,7 +61,7 @@ func finish(s *State, seq *int64, hands int, each func([]deploylog.Event)) (step
 			if err != nil {
 				panic(err)
 			}
-			record(s, seq, events)
+			applyAll(s, seq, events)
 			each(events)
 		}
 		steps += len(taken)
@@ -111,7 +113,7 @@ func BenchmarkFold(b *testing.B) {
 		for i := range log {
 			if log[i].Deployment != id { // its registration is not among the steps
 				id = log[i].Deployment
-				kept.Apply(deploylog.Event{Deployment: id, Target: "pipeline/p", Revision: log[i].Revision, Name: pipelineStarted, Attempt: 1})
+				kept.Apply(deploylog.Event{Deployment: id, Target: "pipeline/p", Revision: log[i].Revision, Name: record.PipelineStarted, Attempt: 1})
 			}
 			log[i].Seq = int64(i + 1)
 			kept.Apply(log[i])
@@ -134,22 +136,22 @@ func BenchmarkDecideInFlight(b *testing.B) {
 		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
 			s, seq := wide(hosts)
 			carry(s, seq, Release{Revision: "1", ID: "id-1"})
-			begun := func() (works []Step) {
+			begun := func() (works []step.Step) {
 				for step := range s.Decide(noon, Can{}) {
 					if step.Work() {
 						works = append(works, step)
 					} else if events, err := step.Completed(nil); err == nil {
-						record(s, seq, events)
+						applyAll(s, seq, events)
 						return nil
 					}
 				}
 				return works
 			}
-			var works []Step
+			var works []step.Step
 			for works == nil {
 				works = begun()
 			}
-			record(s, seq, []deploylog.Event{s.Begun("begun", works)})
+			applyAll(s, seq, []deploylog.Event{s.Begun("begun", works)})
 			b.ReportAllocs()
 			for b.Loop() {
 				if n := len(begun()); n != hosts {

@@ -10,46 +10,49 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // files draws what an event carries: texts that are no other event's, or, as former
 // versions recorded it, nothing.
-func (w *world) files(d *definition.Definition, id string) Files {
+func (w *world) files(d *definition.Definition, id string) record.Files {
 	if w.n(4, "former version") == 0 {
 		return nil
 	}
-	carries := Files{}
+	carries := record.Files{}
 	d.Manifests(func(_ string, path *string) { carries[*path] = id })
 	return carries
 }
 
 // carriedOracle knows how a deployment applies a step, from all that the log has recorded.
 type carriedOracle struct {
-	log     []payload                 // of the definitions, and of what was released
-	release map[string]int            // where in log a deployment was released, or adopted a definition
-	names   map[string]string         // of revisions, by deployment
-	applied map[[2]string]application // by deployment and step, since then
+	log     []record.Payload                     // of the definitions, and of what was released
+	release map[string]int                       // where in log a deployment was released, or adopted a definition
+	names   map[string]string                    // of revisions, by deployment
+	applied map[[2]string]deployment.Application // by deployment and step, since then
 }
 
 // apply folds in an event. What has ended for good adopts nothing, though a rollback to the
 // same revision, under way under the same name, may.
 func (o *carriedOracle) apply(e deploylog.Event, under func(deployment string) bool) {
 	if o.release == nil {
-		o.release, o.names, o.applied = map[string]int{}, map[string]string{}, map[[2]string]application{}
+		o.release, o.names, o.applied = map[string]int{}, map[string]string{}, map[[2]string]deployment.Application{}
 	}
-	var p payload
+	var p record.Payload
 	_ = json.Unmarshal(e.Data, &p)
 	switch e.Name {
-	case EventDefined:
+	case record.PipelineDefined:
 		o.log = append(o.log, p)
-		for deployment, revision := range o.names {
-			if slices.Contains(p.Adopt, revision) && under(deployment) {
-				o.release[deployment] = len(o.log) - 1
-				maps.DeleteFunc(o.applied, func(step [2]string, _ application) bool { return step[0] == deployment })
+		for id, revision := range o.names {
+			if slices.Contains(p.Adopt, revision) && under(id) {
+				o.release[id] = len(o.log) - 1
+				maps.DeleteFunc(o.applied, func(step [2]string, _ deployment.Application) bool { return step[0] == id })
 			}
 		}
-	case pipelineStarted:
-		now := payload{Carries: p.Carries}
+	case record.PipelineStarted:
+		now := record.Payload{Carries: p.Carries}
 		for _, before := range o.log {
 			now.Definition = cmp.Or(before.Definition, now.Definition)
 		}
@@ -63,12 +66,12 @@ func (o *carriedOracle) apply(e deploylog.Event, under func(deployment string) b
 }
 
 // manifestOf is the manifest of a step in a definition; "" is none.
-func manifestOf(d *definition.Definition, step Step) string {
+func manifestOf(d *definition.Definition, step step.Step) string {
 	for _, s := range d.Stages {
 		if s.Name != step.Stage {
 			continue
 		}
-		if manifest, _ := s.Once(); step.Event == EventApplied {
+		if manifest, _ := s.Once(); step.Event == record.StageApplied {
 			return manifest
 		}
 		if s.Deploy == nil {
@@ -87,22 +90,22 @@ func manifestOf(d *definition.Definition, step Step) string {
 // it, from the one with which its revision was released or which that adopted, and the
 // files of the first release or definition since then that has these. What a former version
 // released follows the present definition.
-func (o *carriedOracle) of(step Step) (as application) {
+func (o *carriedOracle) of(step step.Step) (as deployment.Application) {
 	since := o.log[o.release[step.Deployment]:]
 	if since[0].Carries == nil {
 		for _, p := range o.log {
 			if of := manifestOf(p.Definition, step); of != "" {
-				as.manifest = of
+				as.Manifest = of
 			}
 		}
 		return as
 	}
 	for _, p := range since {
-		as.manifest = cmp.Or(as.manifest, manifestOf(p.Definition, step))
+		as.Manifest = cmp.Or(as.Manifest, manifestOf(p.Definition, step))
 	}
 	for i, p := range since {
-		if _, ok := p.Carries[as.manifest]; ok && (i == 0 || p.Version > 0) { // not those of other revisions
-			return application{as.manifest, p.Carries}
+		if _, ok := p.Carries[as.Manifest]; ok && (i == 0 || p.Version > 0) { // not those of other revisions
+			return deployment.Application{Manifest: as.Manifest, Files: p.Carries}
 		}
 	}
 	return as
@@ -115,13 +118,15 @@ func (o *carriedOracle) check(s *State) string {
 		if step.Manifest == "" {
 			continue
 		}
-		same := func(a, b application) bool { return a.manifest == b.manifest && maps.Equal(a.files, b.files) }
-		is := application{step.Manifest, step.Files}
+		same := func(a, b deployment.Application) bool {
+			return a.Manifest == b.Manifest && maps.Equal(a.Files, b.Files)
+		}
+		is := deployment.Application{Manifest: step.Manifest, Files: step.Files}
 		if want := o.of(step); !same(is, want) {
 			return fmt.Sprintf("%s of %s would apply %v, and is to apply %v", step.Event, step.Target, is, want)
 		}
 		key := [2]string{step.Deployment, step.Stage + " " + step.Event}
-		if before, begun := o.applied[key]; begun && before.files != nil && !same(is, before) {
+		if before, begun := o.applied[key]; begun && before.Files != nil && !same(is, before) {
 			return fmt.Sprintf("%s of %s would apply %v, others of its revision did %v", step.Event, step.Target, is, before)
 		}
 		o.applied[key] = is
@@ -130,7 +135,7 @@ func (o *carriedOracle) check(s *State) string {
 }
 
 // filesOf are those with which a manifest is to be applied next.
-func (w *tale) wantFiles(manifest string, want Files) {
+func (w *tale) wantFiles(manifest string, want record.Files) {
 	w.Helper()
 	for step := range w.state.Decide(noon, Can{}) {
 		if step.Manifest == manifest {
@@ -148,9 +153,9 @@ func TestARevisionKeepsTheFilesThatItWasReleasedWith(t *testing.T) {
 		return &definition.Definition{Name: "p", Stages: stages}
 	}
 	w := newTale(t, define(run("one"), run("two", "one")), nil)
-	carries := Files{"one.yaml": "1", "two.yaml": "1", "lib/x": "1"}
+	carries := record.Files{"one.yaml": "1", "two.yaml": "1", "lib/x": "1"}
 	w.do(Release{Revision: "v1", ID: w.id(), Carries: carries})
-	w.complete("v1", stageOf("one"), stageStarted)
+	w.complete("v1", stageOf("one"), record.StageStarted)
 	w.wantFiles("one.yaml", carries)
 
 	// At every attempt.
@@ -167,23 +172,23 @@ func TestARevisionKeepsTheFilesThatItWasReleasedWith(t *testing.T) {
 	w.wantFiles("one.yaml", carries)
 
 	// Also when the pipeline is changed; what is new comes with the first definition that has it.
-	later, last := Files{"one.yaml": "2", "new.yaml": "2", "two.yaml": "2"}, Files{"one.yaml": "3", "new.yaml": "3", "two.yaml": "3"}
+	later, last := record.Files{"one.yaml": "2", "new.yaml": "2", "two.yaml": "2"}, record.Files{"one.yaml": "3", "new.yaml": "3", "two.yaml": "3"}
 	w.do(Define{ID: "d2", Definition: define(run("one"), run("new", "one"), run("two", "new")), Carries: later})
 	w.wantFiles("one.yaml", carries)
 	w.do(Define{ID: "d3", Definition: define(run("one"), run("new", "one"), run("two", "new"), run("three", "two")), Carries: last})
 	if _, err := w.state.Preview(&Define{Definition: define(run("new"), run("two", "new"))}, nil); err != nil {
 		t.Error(err)
 	}
-	w.until("v1", stageOf("one"), stageFinished)
-	w.complete("v1", stageOf("new"), stageStarted)
+	w.until("v1", stageOf("one"), record.StageFinished)
+	w.complete("v1", stageOf("new"), record.StageStarted)
 	w.wantFiles("new.yaml", later)
-	w.until("v1", stageOf("new"), stageFinished)
-	w.complete("v1", stageOf("two"), stageStarted)
+	w.until("v1", stageOf("new"), record.StageFinished)
+	w.complete("v1", stageOf("two"), record.StageStarted)
 	w.wantFiles("two.yaml", carries)
 
 	w.do(Release{Revision: "v2", ID: w.id(), Carries: carries})
 	w.do(Release{Revision: "v3", ID: w.id(), Carries: last})
-	for i, want := range []Files{carries, carries, last} {
+	for i, want := range []record.Files{carries, carries, last} {
 		if r := w.state.Registrations()[i]; !maps.Equal(r.Carries, want) {
 			t.Errorf("revision %s carries %v, want %v", r.Revision, r.Carries, want)
 		}
@@ -193,11 +198,11 @@ func TestARevisionKeepsTheFilesThatItWasReleasedWith(t *testing.T) {
 func TestARevisionOfAFormerVersionTakesManifestsAsTheyAre(t *testing.T) {
 	w := newTale(t, &definition.Definition{Name: "p", Stages: []definition.Stage{run("one"), run("two", "one")}}, nil)
 	w.append(deploylog.Event{
-		Deployment: "v1", Target: "pipeline/p", Revision: "v1", Name: pipelineStarted, Attempt: 1, Data: json.RawMessage(`{"version":1,"by":"ann"}`),
+		Deployment: "v1", Target: "pipeline/p", Revision: "v1", Name: record.PipelineStarted, Attempt: 1, Data: json.RawMessage(`{"version":1,"by":"ann"}`),
 	})
-	w.complete("v1", stageOf("one"), stageStarted)
+	w.complete("v1", stageOf("one"), record.StageStarted)
 	w.wantFiles("one.yaml", nil)
-	w.do(Define{ID: "d2", Definition: &definition.Definition{Name: "p", Stages: []definition.Stage{run("one"), run("two", "one"), run("three", "two")}}, Carries: Files{"one.yaml": "2"}})
+	w.do(Define{ID: "d2", Definition: &definition.Definition{Name: "p", Stages: []definition.Stage{run("one"), run("two", "one"), run("three", "two")}}, Carries: record.Files{"one.yaml": "2"}})
 	w.wantFiles("one.yaml", nil)
 	if r := w.state.Registrations()[0]; r.Carries != nil {
 		t.Errorf("it carries %v", r.Carries)

@@ -8,18 +8,19 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // deploying is the example of the seed whose step host-deployed has a manifest in both
 // stages, with what a revision or definition of that time carries.
-func deploying(manifest, texts string) (*definition.Definition, Files) {
+func deploying(manifest, texts string) (*definition.Definition, record.Files) {
 	d := antGateway(deployed)
 	for i := range d.Stages {
 		if deploy := d.Stages[i].Deploy; deploy != nil {
 			deploy.Steps[0].Manifest = manifest
 		}
 	}
-	return d, Files{manifest: texts, "lib/x": texts}
+	return d, record.Files{manifest: texts, "lib/x": texts}
 }
 
 // applied are the manifests that a revision applied on a host, with what they were then.
@@ -41,7 +42,7 @@ func (w *tale) finish(into applied) {
 	w.Fatal("it never ends")
 }
 
-func (w *tale) releaseWith(revision string, carries Files) {
+func (w *tale) releaseWith(revision string, carries record.Files) {
 	w.Helper()
 	w.do(Release{Revision: revision, ID: w.id(), Carries: carries})
 	for _, kind := range []string{"x86", "aarch64", "raspbian"} {
@@ -62,13 +63,13 @@ func TestAChangedStepIsOfLaterRevisions(t *testing.T) {
 		onBeta   string
 		onProd   string
 	}{
-		{name: "another manifest, before the step's first place", manifest: "deploy2.yaml", at: beta, event: stageStarted, onBeta: "deploy.yaml 11", onProd: "deploy.yaml 11"},
+		{name: "another manifest, before the step's first place", manifest: "deploy2.yaml", at: beta, event: record.StageStarted, onBeta: "deploy.yaml 11", onProd: "deploy.yaml 11"},
 		{name: "another manifest, behind its first place", manifest: "deploy2.yaml", at: onBeta, event: deployed, onBeta: "deploy.yaml 11", onProd: "deploy.yaml 11"},
-		{name: "another manifest, right before its last place", manifest: "deploy2.yaml", at: onProd, event: hostStarted, onBeta: "deploy.yaml 11", onProd: "deploy.yaml 11"},
-		{name: "another text", manifest: "deploy.yaml", at: beta, event: stageFinished, onBeta: "deploy.yaml 11", onProd: "deploy.yaml 11"},
-		{name: "adopted before its first place", manifest: "deploy2.yaml", at: beta, event: stageStarted, adopt: []string{"1"}, onBeta: "deploy2.yaml 22", onProd: "deploy2.yaml 22"},
-		{name: "adopted behind its first place", manifest: "deploy2.yaml", at: beta, event: stageFinished, adopt: []string{"1"}, onBeta: "deploy.yaml 11", onProd: "deploy2.yaml 22"},
-		{name: "another text, adopted", manifest: "deploy.yaml", at: beta, event: stageFinished, adopt: []string{"1"}, onBeta: "deploy.yaml 11", onProd: "deploy.yaml 22"},
+		{name: "another manifest, right before its last place", manifest: "deploy2.yaml", at: onProd, event: record.HostStarted, onBeta: "deploy.yaml 11", onProd: "deploy.yaml 11"},
+		{name: "another text", manifest: "deploy.yaml", at: beta, event: record.StageFinished, onBeta: "deploy.yaml 11", onProd: "deploy.yaml 11"},
+		{name: "adopted before its first place", manifest: "deploy2.yaml", at: beta, event: record.StageStarted, adopt: []string{"1"}, onBeta: "deploy2.yaml 22", onProd: "deploy2.yaml 22"},
+		{name: "adopted behind its first place", manifest: "deploy2.yaml", at: beta, event: record.StageFinished, adopt: []string{"1"}, onBeta: "deploy.yaml 11", onProd: "deploy2.yaml 22"},
+		{name: "another text, adopted", manifest: "deploy.yaml", at: beta, event: record.StageFinished, adopt: []string{"1"}, onBeta: "deploy.yaml 11", onProd: "deploy.yaml 22"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, carries := deploying("deploy.yaml", "1")
@@ -106,10 +107,10 @@ func TestAChangedManifestOfAStageIsOfLaterRevisions(t *testing.T) {
 		return &definition.Definition{Name: "p", Stages: []definition.Stage{run("one"), two}}
 	}
 	w := newTale(t, define("two.yaml", 0), nil)
-	w.do(Release{Revision: "v1", ID: w.id(), Carries: Files{"one.yaml": "1", "two.yaml": "1"}})
-	w.until("v1", stageOf("two"), stageStarted)
-	w.do(Define{ID: w.id(), Definition: define("other.yaml", 3), Carries: Files{"one.yaml": "2", "other.yaml": "2"}})
-	w.wantFiles("two.yaml", Files{"one.yaml": "1", "two.yaml": "1"})
+	w.do(Release{Revision: "v1", ID: w.id(), Carries: record.Files{"one.yaml": "1", "two.yaml": "1"}})
+	w.until("v1", stageOf("two"), record.StageStarted)
+	w.do(Define{ID: w.id(), Definition: define("other.yaml", 3), Carries: record.Files{"one.yaml": "2", "other.yaml": "2"}})
+	w.wantFiles("two.yaml", record.Files{"one.yaml": "1", "two.yaml": "1"})
 	for s := range w.state.Decide(noon, Can{}) {
 		if s.Retries != 3 {
 			t.Errorf("it has %d retries", s.Retries)
@@ -147,7 +148,7 @@ func TestARevisionThatFailedAdoptsWhatChanged(t *testing.T) {
 func TestARevisionAdoptsAStepThatItHasSkipped(t *testing.T) {
 	w := newAntGateway(t, copied, deployed)
 	w.release("1", "x86", "aarch64", "raspbian")
-	w.until("1", beta, stageFinished)
+	w.until("1", beta, record.StageFinished)
 	w.do(Define{ID: w.id(), Definition: antGateway(copied, deployed, tested)})
 	w.do(Define{ID: w.id(), Definition: antGateway(copied, deployed, tested), Adopt: []string{"1"}})
 	w.seedPicksTheSame()
@@ -179,7 +180,7 @@ func TestThePreviewTellsWhichManifestEachRevisionAppliesWhere(t *testing.T) {
 	d, carries := deploying("deploy.yaml", "1")
 	w := newTale(t, d, antHosts)
 	w.releaseWith("1", carries)
-	w.until("1", beta, stageFinished)
+	w.until("1", beta, record.StageFinished)
 	w.releaseWith("2", carries)
 	preview := func(c Define) (lines []string) {
 		changes, err := w.state.Preview(&c, nil)
@@ -210,7 +211,7 @@ func TestThePreviewTellsWhichManifestEachRevisionAppliesWhere(t *testing.T) {
 	same(preview(Define{Definition: d, Carries: carries}))
 	added := antGateway(deployed, tested)
 	added.Stages[1].Deploy.Steps[0].Manifest, added.Stages[2].Deploy.Steps[0].Manifest = "deploy.yaml", "deploy.yaml"
-	if got := preview(Define{Definition: added, Carries: Files{"deploy.yaml": "1", "lib/x": "1", "lib/y": "3", "host-tested.yaml": "3"}}); strings.Contains(strings.Join(got, "\n"), "keeps") {
+	if got := preview(Define{Definition: added, Carries: record.Files{"deploy.yaml": "1", "lib/x": "1", "lib/y": "3", "host-tested.yaml": "3"}}); strings.Contains(strings.Join(got, "\n"), "keeps") {
 		t.Errorf("nothing that is applied is another:\n%s", strings.Join(got, "\n"))
 	}
 }
@@ -226,7 +227,7 @@ func TestADefinitionOfAFormerVersionGivesItsManifestsToAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.append(deploylog.Event{Deployment: "d", Target: w.state.target, Name: EventDefined, Attempt: 1, Data: data})
-	w.until("1", onBeta, hostStarted)
+	w.append(deploylog.Event{Deployment: "d", Target: w.state.target, Name: record.PipelineDefined, Attempt: 1, Data: data})
+	w.until("1", onBeta, record.HostStarted)
 	w.wantFiles("deploy2.yaml", files)
 }

@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // check is run by tests after each event. It finds the cases that the seed
@@ -13,7 +16,7 @@ import (
 func (s *State) check() string {
 	for step := range s.Decide(noon, Can{}) {
 		d := s.byID[step.Deployment]
-		if d.marks[step.Target].has(step.Event) {
+		if d.Marks[step.Target].Has(step.Event) {
 			return fmt.Sprintf("edges3 would be (x, COMPLETE, z): %s of %s is to be done and is complete", step.Event, step.Target)
 		}
 		if x := s.incompleteBefore(d, step); x != "" {
@@ -24,7 +27,7 @@ func (s *State) check() string {
 }
 
 // due reports whether the work of a step is still what is decided.
-func (s *State) due(step Step) bool {
+func (s *State) due(step step.Step) bool {
 	for now := range s.Decide(noon, Can{}) {
 		if now.Deployment == step.Deployment && now.Target == step.Target && now.Event == step.Event && now.Attempt == step.Attempt {
 			return now.Work() && now.Manifest == step.Manifest && now.Environment == step.Environment && slices.Equal(now.Artifacts, step.Artifacts)
@@ -41,8 +44,8 @@ func (s *State) drift() string {
 	fresh := s.clone()
 	fresh.currentLayout()
 	for i, d := range s.deployments {
-		if got, want := d.derived(), fresh.deployments[i].derived(); got != want {
-			return fmt.Sprintf("deployment %s has become\n%s, derived anew it is\n%s", d.id, got, want)
+		if got, want := derived(d), derived(fresh.deployments[i]); got != want {
+			return fmt.Sprintf("deployment %s has become\n%s, derived anew it is\n%s", d.ID, got, want)
 		}
 	}
 	return ""
@@ -50,55 +53,55 @@ func (s *State) drift() string {
 
 // incompleteBefore finds a predecessor of a step that is neither complete nor
 // gone by nor left out.
-func (s *State) incompleteBefore(d *deployment, step Step) string {
-	at, ok := s.layout.place(step.Target)
-	if !ok || isFailure(step.Event) {
+func (s *State) incompleteBefore(d *deployment.Deployment, step step.Step) string {
+	at, ok := s.layout.Place(step.Target)
+	if !ok || record.IsFailure(step.Event) {
 		return ""
 	}
-	stage, run := &s.layout.stages[at.stage], &d.stages[at.stage]
-	if at.group == none && step.Event == stageStarted {
-		for _, b := range stage.before {
-			if !d.stages[b].passed {
-				return "the end of stage " + s.layout.stages[b].Name
+	stage, run := &s.layout.Stages[at.Stage], &d.Stages[at.Stage]
+	if at.Group == deployment.None && step.Event == record.StageStarted {
+		for _, b := range stage.Before {
+			if !d.Stages[b].Passed {
+				return "the end of stage " + s.layout.Stages[b].Name
 			}
 		}
 		return ""
 	}
-	if at.group == none && step.Event == stageFinished {
-		for g := range stage.groups {
-			if !run.groups[g].marks.has(groupFinished) {
-				return "the end of group " + stage.groups[g].Name
+	if at.Group == deployment.None && step.Event == record.StageFinished {
+		for g := range stage.Groups {
+			if !run.Groups[g].Marks.Has(record.GroupFinished) {
+				return "the end of group " + stage.Groups[g].Name
 			}
 		}
 	}
-	if !run.begun {
+	if !run.Begun {
 		return "the start of stage " + stage.Name
 	}
-	if at.group == none {
+	if at.Group == deployment.None {
 		return ""
 	}
-	return d.incompleteInGroup(stage, at, step)
+	return incompleteInGroup(d, stage, at, step)
 }
 
 // incompleteInGroup is incompleteBefore for steps of groups and of hosts.
-func (d *deployment) incompleteInGroup(stage *stageLayout, at place, step Step) string {
-	layout, group := &stage.groups[at.group], &d.stages[at.stage].groups[at.group]
-	if at.host == none {
-		for h, host := range group.hosts {
-			if step.Event == groupFinished && !host.marks.has(hostFinished) && !host.marks.has(hostFailed) {
-				return "the end of host " + layout.hosts[h].name
+func incompleteInGroup(d *deployment.Deployment, stage *deployment.StageLayout, at deployment.Place, step step.Step) string {
+	layout, group := &stage.Groups[at.Group], &d.Stages[at.Stage].Groups[at.Group]
+	if at.Host == deployment.None {
+		for h, host := range group.Hosts {
+			if step.Event == record.GroupFinished && !host.Marks.Has(record.HostFinished) && !host.Marks.Has(record.HostFailed) {
+				return "the end of host " + layout.Hosts[h].Name
 			}
 		}
 		return ""
 	}
-	if !group.begun {
+	if !group.Begun {
 		return "the start of group " + layout.Name
 	}
-	m := group.hosts[at.host].marks
-	for c, event := range stage.chain[:slices.Index(stage.chain, step.Event)] {
-		isLate := slices.ContainsFunc(stage.introduced, func(l introduction) bool { return l.at == c && d.skips(l) })
-		goneBy := slices.ContainsFunc(stage.chain[c+1:], m.has)
-		if !m.has(event) && !isLate && !goneBy {
+	m := group.Hosts[at.Host].Marks
+	for c, event := range stage.Chain[:slices.Index(stage.Chain, step.Event)] {
+		isLate := slices.ContainsFunc(stage.Introduced, func(l deployment.Introduction) bool { return l.At == c && d.Skips(l) })
+		goneBy := slices.ContainsFunc(stage.Chain[c+1:], m.Has)
+		if !m.Has(event) && !isLate && !goneBy {
 			return event
 		}
 	}
@@ -106,26 +109,26 @@ func (d *deployment) incompleteInGroup(stage *stageLayout, at place, step Step) 
 }
 
 // derived is everything that lay finds, as text.
-func (d *deployment) derived() string {
-	text := fmt.Appendf(nil, "left %d without %v\n", d.left, d.skipped)
-	for i := range d.stages {
-		run := &d.stages[i]
-		text = fmt.Appendf(text, "%d begun %t passed %t %v\n", i, run.begun, run.passed, run.marks.all())
-		for g := range run.groups {
-			group := &run.groups[g]
-			text = fmt.Appendf(text, "  %d begun %t finished %t failed %d open %d in flight %d again %d %v:", g, group.begun, group.finished, group.failed, group.open, group.inFlight, group.reopened, group.marks.all())
-			for h := group.head; h != none; h = group.hosts[h].next {
+func derived(d *deployment.Deployment) string {
+	text := fmt.Appendf(nil, "left %d without %v\n", d.Left, d.Skipped)
+	for i := range d.Stages {
+		run := &d.Stages[i]
+		text = fmt.Appendf(text, "%d begun %t passed %t %v\n", i, run.Begun, run.Passed, allOf(run.Marks))
+		for g := range run.Groups {
+			group := &run.Groups[g]
+			text = fmt.Appendf(text, "  %d begun %t finished %t failed %d open %d in flight %d again %d %v:", g, group.Begun, group.Finished, group.Failed, group.Open, group.InFlight, group.Reopened, allOf(group.Marks))
+			for h := group.Head; h != deployment.None; h = group.Hosts[h].Next {
 				text = fmt.Appendf(text, " %d", h)
 			}
-			for h, host := range group.hosts {
-				text = fmt.Appendf(text, "\n    %d last %d broken %t failed %t closed %t %v", h, host.last, host.stepFailed, host.failed, host.closed, host.marks.all())
+			for h, host := range group.Hosts {
+				text = fmt.Appendf(text, "\n    %d last %d broken %t failed %t closed %t %v", h, host.Last, host.StepFailed, host.Failed, host.Closed, allOf(host.Marks))
 			}
 		}
 	}
 	return string(text)
 }
 
-func (m *marks) all() []mark {
+func allOf(m *record.Marks) []record.Mark {
 	if m == nil {
 		return nil
 	}

@@ -4,6 +4,10 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 func TestAPipelineIsDeletedWhenNothingOfItIsUnderWay(t *testing.T) {
@@ -34,7 +38,7 @@ func TestADeletionMayCancelWhatIsUnderWay(t *testing.T) {
 	w := newTale(t, gated(), antHosts)
 	w.release("v1", "x86", "aarch64", "raspbian")
 	w.release("v2")
-	var work Step // that is being done when the pipeline is deleted
+	var work step.Step // that is being done when the pipeline is deleted
 	for work.Target == "" {
 		for s := range w.state.Decide(noon, Can{}) {
 			if s.Work() {
@@ -86,14 +90,14 @@ func TestADeletedPipelineIsMadeAnew(t *testing.T) {
 	w.idle()
 	w.do(Approve{Revision: "v1", Stage: "approve"})
 	w.idle()
-	if r := w.state.Registrations(); len(r) != 1 || r[0].Status != Finished {
+	if r := w.state.Registrations(); len(r) != 1 || r[0].Status != deployment.Finished {
 		t.Errorf("the revisions are %+v", r)
 	}
 	// What a log says of a deletion that there was nothing for is no news.
 	s := New("ant-gateway")
 	s.Apply(w.log[len(w.log)-1])
 	for _, e := range w.log {
-		if e.Name == EventDeleted {
+		if e.Name == record.PipelineDeleted {
 			s.Apply(e)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // The cases of the seed's section "The edges3() function": revision 2 is under
@@ -27,7 +28,7 @@ func TestEdges3(t *testing.T) {
 			onBeta: true, onProd: true,
 		},
 		{
-			name: "011: so does one that has not come to the step's predecessor", at: beta, event: stageStarted,
+			name: "011: so does one that has not come to the step's predecessor", at: beta, event: record.StageStarted,
 			onBeta: true, onProd: true,
 		},
 		{
@@ -35,10 +36,10 @@ func TestEdges3(t *testing.T) {
 			onBeta: true, onProd: true,
 		},
 		{
-			name: "010: the step is not done where what is behind it is complete, nor first on a later host", at: onBeta, event: hostFinished,
+			name: "010: the step is not done where what is behind it is complete, nor first on a later host", at: onBeta, event: record.HostFinished,
 		},
 		{
-			name: "011: nor deeper in the pipeline, once its stage was passed", at: beta, event: stageFinished,
+			name: "011: nor deeper in the pipeline, once its stage was passed", at: beta, event: record.StageFinished,
 		},
 		{
 			name: "011: nor right before it in production, when beta went without", at: onProd, event: deployed,
@@ -59,7 +60,7 @@ func TestEdges3(t *testing.T) {
 			w.release("3", artifacts...)
 			w.idle()
 			for _, revision := range []string{"2", "3"} {
-				if !w.happened(revision, w.state.target, pipelineFinished) {
+				if !w.happened(revision, w.state.target, record.PipelineFinished) {
 					t.Errorf("revision %s did not finish", revision)
 				}
 			}
@@ -83,7 +84,7 @@ func TestAStepThatWentAndCameBackIsIntroducedAgain(t *testing.T) {
 	w := newAntGateway(t, copied, deployed, tested)
 	w.do(Define{Definition: antGateway(copied, deployed), ID: w.id()})
 	w.release("1", "x86", "aarch64", "raspbian")
-	w.until("1", beta, stageFinished)
+	w.until("1", beta, record.StageFinished)
 	w.do(Define{Definition: antGateway(copied, deployed, tested), ID: w.id()})
 	w.idle()
 	if w.happened("1", onProd, tested) {
@@ -98,12 +99,12 @@ func TestAKindOfArtifactThatComesInLaterIsNotWaitedFor(t *testing.T) {
 	d.Stages[0].Build.Artifacts = append(d.Stages[0].Build.Artifacts, "riscv")
 	w.do(Define{Definition: d, ID: w.id()})
 	w.idle()
-	if !w.happened("1", w.state.target, pipelineFinished) {
+	if !w.happened("1", w.state.target, record.PipelineFinished) {
 		t.Errorf("revision 1 waits: %q", texts(w.state.Explain(w.state.target)))
 	}
 	w.release("2", "x86", "aarch64", "raspbian")
 	w.idle()
-	if w.happened("2", beta, stageStarted) {
+	if w.happened("2", beta, record.StageStarted) {
 		t.Error("revision 2 does not wait for riscv")
 	}
 }
@@ -111,13 +112,13 @@ func TestAKindOfArtifactThatComesInLaterIsNotWaitedFor(t *testing.T) {
 func TestTheFailureOfAnAttemptThatWasGivenUpCountsForNothing(t *testing.T) {
 	w := newAntGateway(t, deployed)
 	w.release("1", "x86", "aarch64", "raspbian")
-	w.until("1", onBeta, hostStarted)
+	w.until("1", onBeta, record.HostStarted)
 	slow := slices.Collect(w.state.Decide(noon, Can{}))[0]
 	w.do(Cancel{Revision: "1"})
 	w.do(Retry{Revision: "1"})
 	w.append(slow.Failed("killed", ""))
 	w.idle()
-	if !w.happened("1", w.state.target, pipelineFinished) {
+	if !w.happened("1", w.state.target, record.PipelineFinished) {
 		t.Errorf("it did not finish: %q", texts(w.state.Explain(w.state.target)))
 	}
 }

@@ -1,10 +1,14 @@
 package pipeline
 
 import (
-	"github.com/deployster-go/deployster/pipeline/definition"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // A stage that deploys to an environment is work like that of a manifest, with
@@ -27,7 +31,7 @@ func TestAStageDeploysToAnEnvironment(t *testing.T) {
 	}
 	do(Define{Definition: &definition.Definition{Name: "gateway", Stages: []definition.Stage{{Name: "prod", After: []string{}, Environment: "gateway/prod"}}}, ID: "d"})
 	do(Release{Revision: "42", ID: "r"})
-	work := Step{}
+	work := step.Step{}
 	for range 10 {
 		steps := slices.Collect(s.Decide(at, Can{}))
 		if len(steps) == 0 || work.Event != "" && work.Event == steps[0].Event {
@@ -35,7 +39,7 @@ func TestAStageDeploysToAnEnvironment(t *testing.T) {
 		}
 		if step := steps[0]; step.Work() {
 			work = step
-			if !s.due(step) || step.Environment != "gateway/prod" || step.Event != EventDeployed {
+			if !s.due(step) || step.Environment != "gateway/prod" || step.Event != record.StageDeployed {
 				t.Errorf("the work is %+v", step)
 			}
 		}
@@ -49,7 +53,7 @@ func TestAStageDeploysToAnEnvironment(t *testing.T) {
 			s.Apply(e)
 		}
 	}
-	if r := s.Registrations()[0]; work.Event == "" || r.Status != Finished {
+	if r := s.Registrations()[0]; work.Event == "" || r.Status != deployment.Finished {
 		t.Errorf("the revision is %+v, after %+v", r, work)
 	}
 	if s.due(work) {

@@ -6,67 +6,64 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/suggest"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // Explain returns, for everything at or below a target that does not move, the
 // reason, and what is ready, for each deployment that has not finished, oldest
 // first. What holds a stage or a group holds what is below it. Before them are the
 // groups that hold and for which no revision waits yet.
-func (s *State) Explain(t deploylog.Target) []Reason {
+func (s *State) Explain(t deploylog.Target) []reason.Reason {
 	at, why := s.find(t)
 	if why != nil {
-		return []Reason{*why}
+		return []reason.Reason{*why}
 	}
-	var reasons []Reason
-	s.projections(func(_ *deployment, found []pendingEntry) {
+	var reasons []reason.Reason
+	s.projections(func(_ *deployment.Deployment, found []pendingEntry) {
 		for _, p := range found {
-			if p.disposition != upcoming && at.touches(p.place) {
+			if p.disposition != upcoming && at.Touches(p.Place) {
 				reasons = append(reasons, p.reason)
 			}
 		}
 	})
-	holds := slices.DeleteFunc(append(s.pauseReasons(), s.Holds()...), func(h Reason) bool {
-		place, ok := s.layout.place(h.Target)
+	holds := slices.DeleteFunc(append(s.pauseReasons(), s.Holds()...), func(h reason.Reason) bool {
+		place, ok := s.layout.Place(h.Target)
 		if !ok {
 			return false // the pipeline's own
 		}
-		return !at.touches(place) || slices.ContainsFunc(reasons, func(r Reason) bool { return r.Target == h.Target && r.Code == h.Code })
+		return !at.Touches(place) || slices.ContainsFunc(reasons, func(r reason.Reason) bool { return r.Target == h.Target && r.Code == h.Code })
 	})
 	return append(holds, reasons...)
 }
 
-// touches reports whether one place is the other, or above or below it.
-func (p place) touches(o place) bool {
-	same := func(a, b int) bool { return a == none || b == none || a == b }
-	return same(p.stage, o.stage) && same(p.group, o.group) && same(p.host, o.host)
-}
-
 // find looks a target up, or says why it does not exist.
-func (s *State) find(t deploylog.Target) (place, *Reason) {
-	all := place{none, none, none}
+func (s *State) find(t deploylog.Target) (deployment.Place, *reason.Reason) {
+	all := deployment.Place{Stage: deployment.None, Group: deployment.None, Host: deployment.None}
 	if t == s.target {
 		return all, nil
 	}
 	var known []string
 	if s.currentLayout() != nil {
 		whole, others := s.whole(t)
-		if at, ok := s.layout.place(whole); ok {
+		if at, ok := s.layout.Place(whole); ok {
 			return at, nil
 		}
 		if len(others) > 0 {
-			return all, &Reason{Code: NoTarget, Target: t, Name: strings.Join(others, " or ")}
+			return all, &reason.Reason{Code: reason.NoTarget, Target: t, Name: strings.Join(others, " or ")}
 		}
 		t = whole
-		if group, _, isHost := groupOf(t); isHost {
-			if at, ok := s.layout.groupAt[group]; ok {
-				name := s.layout.stages[at.stage].groups[at.group].Name
-				return all, &Reason{Code: NoMember, Target: t, Name: name, By: group, ByEvent: EventMembersChanged, Seq: s.changed[name]}
+		if group, _, isHost := record.GroupOf(t); isHost {
+			if at, ok := s.layout.GroupAt[group]; ok {
+				name := s.layout.Stages[at.Stage].Groups[at.Group].Name
+				return all, &reason.Reason{Code: reason.NoMember, Target: t, Name: name, By: group, ByEvent: record.MembersChanged, Seq: s.changed[name]}
 			}
 		}
-		for other := range s.layout.stageAt {
+		for other := range s.layout.StageAt {
 			known = append(known, string(other))
 		}
-		for other := range s.layout.groupAt {
+		for other := range s.layout.GroupAt {
 			known = append(known, string(other))
 		}
 	}
@@ -74,15 +71,15 @@ func (s *State) find(t deploylog.Target) (place, *Reason) {
 		return !strings.HasPrefix(k, t.Kind()+"/")
 	})
 	slices.Sort(known)
-	return all, &Reason{Code: NoTarget, Target: t, Name: suggest.Closest(string(t), known)}
+	return all, &reason.Reason{Code: reason.NoTarget, Target: t, Name: suggest.Closest(string(t), known)}
 }
 
 // enteringReasons is why a stage of a deployment has not begun.
-func (s *State) enteringReasons(d *deployment, i int) []Reason {
-	var reasons []Reason
-	s.projections(func(o *deployment, found []pendingEntry) {
+func (s *State) enteringReasons(d *deployment.Deployment, i int) []reason.Reason {
+	var reasons []reason.Reason
+	s.projections(func(o *deployment.Deployment, found []pendingEntry) {
 		for _, p := range found {
-			if o == d && p.event == stageStarted && p.stage == i {
+			if o == d && p.event == record.StageStarted && p.Stage == i {
 				reasons = append(reasons, p.reason)
 			}
 		}

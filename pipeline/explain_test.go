@@ -9,6 +9,8 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // codes are the reasons that Explain gives of a target, in short.
@@ -21,7 +23,7 @@ func (w *tale) codes(t deploylog.Target) string {
 }
 
 // short is a reason without the sentences.
-func short(r Reason) string {
+func short(r reason.Reason) string {
 	text := string(r.Code)
 	for _, detail := range []string{r.Name, r.To, r.Holder, r.ByEvent, string(r.By), r.Cause} {
 		if detail != "" {
@@ -42,11 +44,11 @@ func (w *tale) explains(t deploylog.Target, want string) {
 }
 
 func TestExplainNamesTheReasonTheEventAndTheRemedy(t *testing.T) {
-	build, approve, announce := StageTarget("ant-gateway", "build"), StageTarget("ant-gateway", "approve"), StageTarget("ant-gateway", "announce")
+	build, approve, announce := record.StageTarget("ant-gateway", "build"), record.StageTarget("ant-gateway", "approve"), record.StageTarget("ant-gateway", "announce")
 	d := gated()
 	d.Batches = []definition.Batch{{From: "beta", To: "announce"}}
 	w := newTale(t, d, antHosts)
-	w.fails[string(announce)+" "+EventApplied] = "no network"
+	w.fails[string(announce)+" "+record.StageApplied] = "no network"
 	w.release("v1", "x86", "aarch64")
 	w.explains(build, "v1 stage-started: ready")
 	w.idle()
@@ -62,10 +64,10 @@ func TestExplainNamesTheReasonTheEventAndTheRemedy(t *testing.T) {
 	w.explains(beta, "v2 stage-started: awaits-batch approve announce v1 stage-started stage/ant-gateway/approve #17")
 
 	w.do(Approve{Stage: "approve", Revision: "v1"})
-	w.until("v1", announce, EventApplied+"-failed")
+	w.until("v1", announce, record.StageApplied+"-failed")
 	w.explains(announce, "v1 stage-failed: ready no network\n"+
 		"v2 stage-started: awaits-stage approve stage/ant-gateway/approve")
-	w.until("v1", w.state.target, pipelineFailed)
+	w.until("v1", w.state.target, record.PipelineFailed)
 	w.explains(announce, "v1 pipeline-finished-successfully: failed pipeline-failed pipeline/ant-gateway stage announce failed: no network #29\n"+
 		"v1 stage-finished-successfully: failed stage-manifest-applied-failed stage/ant-gateway/announce stage-manifest-applied failed: no network #27\n"+
 		"v2 stage-started: awaits-stage approve stage/ant-gateway/approve")
@@ -79,29 +81,29 @@ func TestExplainNamesTheReasonTheEventAndTheRemedy(t *testing.T) {
 func TestExplainTellsWhatIsNotNewByTheEventThatMakesItSo(t *testing.T) {
 	w := newAntGateway(t, deployed)
 	w.release("v1", "x86", "aarch64", "raspbian")
-	w.until("v1", onBeta, hostFinished)
+	w.until("v1", onBeta, record.HostFinished)
 	d := antGateway(deployed, tested)
 	d.Stages[0].Build.Artifacts = append(d.Stages[0].Build.Artifacts, "riscv")
 	w.do(Define{Definition: d, ID: "d"})
 	w.do(SetMembers{Members: map[string][]string{"ant-gateway/beta": {"antworker002", "late"}}, ID: "m"})
 	w.explains(onBeta, "v1 host-tested: not-new host-finished-successfully host/ant-gateway/beta/antworker002 #14")
-	w.explains(StageTarget("ant-gateway", "build"), "v1 build-stage-received-riscv-artifact: came-later riscv pipeline-defined pipeline/ant-gateway #15")
+	w.explains(record.StageTarget("ant-gateway", "build"), "v1 build-stage-received-riscv-artifact: came-later riscv pipeline-defined pipeline/ant-gateway #15")
 	w.until("v1", onProd, deployed)
 	w.explains(onProd, "v1 host-finished-successfully: ready\n"+
 		"v1 host-tested: left-out host-tested host-finished-successfully host/ant-gateway/beta/antworker002 #14")
 	w.do(SetMembers{Members: map[string][]string{"ant-gateway/beta": {"antworker002", "late", "later"}}, ID: "n"})
-	w.explains(HostTarget("ant-gateway", "ant-gateway/beta", "later"), "v1 host-started: not-new host-group-finished-successfully host-group/ant-gateway/beta #20")
+	w.explains(record.HostTarget("ant-gateway", "ant-gateway/beta", "later"), "v1 host-started: not-new host-group-finished-successfully host-group/ant-gateway/beta #20")
 }
 
 func TestExplainOfWhatIsNotThereTellsWhatMayBeMeant(t *testing.T) {
 	w := newAntGateway(t, deployed)
 	for target, want := range map[deploylog.Target]string{
-		"stage/ant-gateway/bta":             "no-target stage/ant-gateway/beta",
-		"host-group/ant-gateway/prd":        "no-target host-group/ant-gateway/prod",
-		"host/ant-gateway/beta/nobody":      "no-member ant-gateway/beta host-group-members-changed host-group/ant-gateway/beta #2",
-		"host/ant-gateway/nothing/nobody":   "no-target",
-		"resource/db":                       "no-target",
-		HostTarget("ant-gateway", "g", "h"): "no-target",
+		"stage/ant-gateway/bta":                    "no-target stage/ant-gateway/beta",
+		"host-group/ant-gateway/prd":               "no-target host-group/ant-gateway/prod",
+		"host/ant-gateway/beta/nobody":             "no-member ant-gateway/beta host-group-members-changed host-group/ant-gateway/beta #2",
+		"host/ant-gateway/nothing/nobody":          "no-target",
+		"resource/db":                              "no-target",
+		record.HostTarget("ant-gateway", "g", "h"): "no-target",
 	} {
 		if got := w.state.Explain(target); len(got) != 1 || short(got[0]) != want {
 			t.Errorf("of %s it says %v", target, got)
@@ -133,7 +135,7 @@ func (w *tale) changes(d *definition.Definition, members map[string][]string) []
 func TestPreviewTellsWhatAChangeDoesToEachRevisionUnderWay(t *testing.T) {
 	w := newAntGateway(t, deployed)
 	w.release("v1", "x86", "aarch64", "raspbian")
-	w.until("v1", onBeta, hostFinished)
+	w.until("v1", onBeta, record.HostFinished)
 	w.release("v2", "x86")
 	d := antGateway(deployed, tested)
 	d.Stages = append(d.Stages, definition.Stage{Name: "announce", After: []string{"prod"}, Run: &definition.Run{Manifest: "m"}})
@@ -180,7 +182,7 @@ func TestWhatThePreviewTellsComesTrue(t *testing.T) {
 	for _, at := range []struct {
 		target deploylog.Target
 		event  string
-	}{{beta, stageStarted}, {onBeta, deployed}, {onBeta, hostFinished}, {beta, stageFinished}, {onProd, deployed}} {
+	}{{beta, record.StageStarted}, {onBeta, deployed}, {onBeta, record.HostFinished}, {beta, record.StageFinished}, {onProd, deployed}} {
 		w := newAntGateway(t, deployed)
 		w.release("v1", "x86", "aarch64", "raspbian")
 		w.until("v1", at.target, at.event)
@@ -201,7 +203,7 @@ func TestWhatThePreviewTellsComesTrue(t *testing.T) {
 
 func TestStatusHasARowForEachPlaceAndRevision(t *testing.T) {
 	w := newTale(t, gated(), map[string][]string{"ant-gateway/beta": {"one", "two"}, "ant-gateway/prod": {"three"}})
-	two := HostTarget("ant-gateway", "ant-gateway/beta", "two")
+	two := record.HostTarget("ant-gateway", "ant-gateway/beta", "two")
 	w.fails[string(two)+" "+deployed] = "disk full"
 	w.state.definition.Stages[1].Deploy.HostGroups[0].MaxFailed = budget.Budget{Count: 1}
 	w.release("v1", "x86", "aarch64", "raspbian")

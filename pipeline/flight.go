@@ -1,39 +1,38 @@
 package pipeline
 
-import "fmt"
+import (
+	"fmt"
 
-// inFlight reports whether the steps of a host are under way: they have begun, and it has
-// neither finished nor failed. One that failed is not, after a retry, before something of it
-// is recorded again.
-func (h *hostRun) inFlight() bool {
-	return !h.closed && !h.reopened && (h.last != none || h.stepFailed)
-}
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/step"
+)
 
 // flies reports whether a host is in flight, also by what is done there, or was tried, of
 // which no event of its own tells yet.
 func (w *walk) flies(i, g int, h int32) bool {
-	run := &w.d.stages[i].groups[g].hosts[h]
-	if run.inFlight() || !run.reopened || run.closed {
-		return run.inFlight()
+	run := &w.d.Stages[i].Groups[g].Hosts[h]
+	if run.InFlight() || !run.Reopened || run.Closed {
+		return run.InFlight()
 	}
-	t := w.l.stages[i].groups[g].hosts[h].target
-	for k := range w.d.tries {
-		if k.target == t {
+	t := w.l.Stages[i].Groups[g].Hosts[h].Target
+	for k := range w.d.Tries {
+		if k.Target == t {
 			return true
 		}
 	}
-	return w.work.firstAt(t, func(o *Work) bool { return o.Deployment == w.d.id }) != nil
+	return w.work.FirstAt(t, func(o *step.Work) bool { return o.Deployment == w.d.ID }) != nil
 }
 
 // flying is how many hosts of a group are in flight.
 func (w *walk) flying(i, g int) int {
-	run := &w.d.stages[i].groups[g]
-	n := run.inFlight
-	if run.reopened == 0 {
+	run := &w.d.Stages[i].Groups[g]
+	n := run.InFlight
+	if run.Reopened == 0 {
 		return n
 	}
-	for h := run.head; h != none; h = run.hosts[h].next {
-		if run.hosts[h].reopened && w.flies(i, g, h) {
+	for h := run.Head; h != deployment.None; h = run.Hosts[h].Next {
+		if run.Hosts[h].Reopened && w.flies(i, g, h) {
 			n++
 		}
 	}
@@ -43,15 +42,15 @@ func (w *walk) flying(i, g int) int {
 // hosts yields the next steps of the open hosts of a group. No more begin than may be in
 // flight at once: so many hosts may break beyond those that may fail.
 func (w *walk) hosts(i, g int) bool {
-	group, run := &w.l.stages[i].groups[g], &w.d.stages[i].groups[g]
+	group, run := &w.l.Stages[i].Groups[g], &w.d.Stages[i].Groups[g]
 	left := w.flying(i, g)
-	room := group.MostInFlight(len(group.hosts)) - left
-	var why Reason
-	if w.waits != nil && room < run.open-left {
+	room := group.MostInFlight(len(group.Hosts)) - left
+	var why reason.Reason
+	if w.waits != nil && room < run.Open-left {
 		why = w.inFlightReason(i, g, left)
 	}
-	for h := run.head; h != none; h = run.hosts[h].next {
-		at, flies := place{i, g, int(h)}, w.flies(i, g, h)
+	for h := run.Head; h != deployment.None; h = run.Hosts[h].Next {
+		at, flies := deployment.Place{Stage: i, Group: g, Host: int(h)}, w.flies(i, g, h)
 		if !flies && room <= 0 {
 			if w.waits != nil {
 				w.waits(at, why)
@@ -76,13 +75,13 @@ func (w *walk) hosts(i, g int) bool {
 }
 
 // inFlightReason is why a host of a group does not begin: the first of those in flight.
-func (w *walk) inFlightReason(i, g, flying int) Reason {
-	group, run := &w.l.stages[i].groups[g], &w.d.stages[i].groups[g]
-	r := Reason{Code: AwaitsFlight, Name: group.Name, Cause: fmt.Sprintf("%d of %d, and max_in_flight lets %d", flying, len(group.hosts), group.MostInFlight(len(group.hosts)))}
-	for h := run.head; h != none; h = run.hosts[h].next {
+func (w *walk) inFlightReason(i, g, flying int) reason.Reason {
+	group, run := &w.l.Stages[i].Groups[g], &w.d.Stages[i].Groups[g]
+	r := reason.Reason{Code: reason.AwaitsFlight, Name: group.Name, Cause: fmt.Sprintf("%d of %d, and max_in_flight lets %d", flying, len(group.Hosts), group.MostInFlight(len(group.Hosts)))}
+	for h := run.Head; h != deployment.None; h = run.Hosts[h].Next {
 		if w.flies(i, g, h) {
-			k, _ := run.hosts[h].marks.began()
-			r.By, r.ByEvent, r.Seq = group.hosts[h].target, k.event, k.seq
+			k, _ := run.Hosts[h].Marks.Began()
+			r.By, r.ByEvent, r.Seq = group.Hosts[h].Target, k.Event, k.Seq
 			break
 		}
 	}

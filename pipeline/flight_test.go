@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // A budget of 0 breaks one host and not ten, where one at a time is in flight.
@@ -27,7 +28,7 @@ func TestOneInFlightBreaksOneHost(t *testing.T) {
 		group := &w.state.definition.Stages[1].Deploy.HostGroups[0]
 		group.MaxInFlight, group.MaxFailed = test.flight, budget.Budget{Count: test.failed}
 		w.release("v1", "x86", "aarch64", "raspbian")
-		w.until("v1", betaGroup, groupStarted)
+		w.until("v1", betaGroup, record.GroupStarted)
 		broke := map[string]bool{}
 		for range 1000 { // each round begins all that it may, and then all of it fails
 			steps := slices.Collect(w.state.Decide(noon, Can{}))
@@ -47,7 +48,7 @@ func TestOneInFlightBreaksOneHost(t *testing.T) {
 				w.append(events...)
 			}
 		}
-		if len(broke) > test.broke || test.failed == 0 && len(broke) != test.broke || !w.happened("v1", beta, stageFailed) {
+		if len(broke) > test.broke || test.failed == 0 && len(broke) != test.broke || !w.happened("v1", beta, record.StageFailed) {
 			t.Errorf("with max_in_flight %v and max_failed %d, %d hosts broke, want %d", test.flight, test.failed, len(broke), test.broke)
 		}
 	}
@@ -57,17 +58,17 @@ func TestTheNextHostBeginsWhenOneInFlightHasEnded(t *testing.T) {
 	w := newFleet(t, "a", "b", "c", "d")
 	w.state.definition.Stages[1].Deploy.HostGroups[0].MaxInFlight = &budget.Budget{Percent: 50}
 	w.release("v1", "x86", "aarch64", "raspbian")
-	w.until("v1", betaGroup, groupStarted)
+	w.until("v1", betaGroup, record.GroupStarted)
 	w.mayDo("v1 host-started host/beta/a", "v1 host-started host/beta/b")
-	on := func(host string) string { return string(HostTarget("ant-gateway", "beta", host)) }
-	w.complete("v1", HostTarget("ant-gateway", "beta", "b"), hostStarted)
-	w.complete("v1", HostTarget("ant-gateway", "beta", "a"), hostStarted)
+	on := func(host string) string { return string(record.HostTarget("ant-gateway", "beta", host)) }
+	w.complete("v1", record.HostTarget("ant-gateway", "beta", "b"), record.HostStarted)
+	w.complete("v1", record.HostTarget("ant-gateway", "beta", "a"), record.HostStarted)
 	w.mayDo("v1 host-deployed host/beta/a", "v1 host-deployed host/beta/b")
 	n := fmt.Sprint(len(w.log))
-	w.explains(HostTarget("ant-gateway", "beta", "c"), "v1 host-started: max-in-flight ant-gateway/beta host-started "+on("a")+" 2 of 4, and max_in_flight lets 2 #"+n)
-	w.complete("v1", HostTarget("ant-gateway", "beta", "b"), deployed)
+	w.explains(record.HostTarget("ant-gateway", "beta", "c"), "v1 host-started: max-in-flight ant-gateway/beta host-started "+on("a")+" 2 of 4, and max_in_flight lets 2 #"+n)
+	w.complete("v1", record.HostTarget("ant-gateway", "beta", "b"), deployed)
 	w.mayDo("v1 host-deployed host/beta/a", "v1 host-finished-successfully host/beta/b")
-	w.complete("v1", HostTarget("ant-gateway", "beta", "b"), hostFinished)
+	w.complete("v1", record.HostTarget("ant-gateway", "beta", "b"), record.HostFinished)
 	w.mayDo("v1 host-deployed host/beta/a", "v1 host-started host/beta/c")
 
 	// The share is of the hosts that there are: in a group that shrinks fewer may begin.
@@ -76,7 +77,7 @@ func TestTheNextHostBeginsWhenOneInFlightHasEnded(t *testing.T) {
 	w.inventory("a", "c", "e", "f", "g", "h")
 	w.mayDo("v1 host-deployed host/beta/a", "v1 host-started host/beta/c", "v1 host-started host/beta/e")
 	w.idle()
-	if !w.happened("v1", w.state.target, pipelineFinished) {
+	if !w.happened("v1", w.state.target, record.PipelineFinished) {
 		t.Errorf("it is not finished:\n%s", strings.Join(w.story(), "\n"))
 	}
 }
@@ -86,7 +87,7 @@ func TestARetryLetsNoMoreHostsFlyThanTheFirstAttempt(t *testing.T) {
 	w := newFleet(t, "a", "b", "c", "d", "e")
 	group := &w.state.definition.Stages[1].Deploy.HostGroups[0]
 	group.MaxInFlight, group.MaxFailed = &budget.Budget{Count: 1}, budget.Budget{Count: 3}
-	at := func(host string) deploylog.Target { return HostTarget("ant-gateway", "beta", host) }
+	at := func(host string) deploylog.Target { return record.HostTarget("ant-gateway", "beta", host) }
 	for _, h := range []string{"a", "b", "c", "d"} {
 		w.fails[string(at(h))+" "+deployed] = "disk full"
 	}
@@ -100,14 +101,14 @@ func TestARetryLetsNoMoreHostsFlyThanTheFirstAttempt(t *testing.T) {
 	w.append(w.state.Begun(w.id(), slices.Collect(w.state.Decide(noon, Can{}))))
 	w.inventory("a", "b", "c", "d")
 	w.mayDo("v1 host-deployed host/beta/a")
-	w.explains(at("b"), "v1 host-deployed: max-in-flight ant-gateway/beta host-started "+string(at("a"))+" 1 of 4, and max_in_flight lets 1 #"+fmt.Sprint(w.seq("v1", at("a"), hostStarted)))
+	w.explains(at("b"), "v1 host-deployed: max-in-flight ant-gateway/beta host-started "+string(at("a"))+" 1 of 4, and max_in_flight lets 1 #"+fmt.Sprint(w.seq("v1", at("a"), record.HostStarted)))
 	w.complete("v1", at("a"), deployed)
 	w.mayDo("v1 host-finished-successfully host/beta/a")
-	w.complete("v1", at("a"), hostFinished)
+	w.complete("v1", at("a"), record.HostFinished)
 	w.mayDo("v1 host-deployed host/beta/b")
 	w.fails = nil
 	w.idle()
-	if !w.happened("v1", w.state.target, pipelineFinished) {
+	if !w.happened("v1", w.state.target, record.PipelineFinished) {
 		t.Errorf("it is not finished:\n%s", strings.Join(w.story(), "\n"))
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // SetMembers records the hosts of host groups, by the name of the group. What a query
@@ -26,13 +29,6 @@ type Confirm struct {
 	Group string
 	ID    string // of a fresh deployment, for the event
 	By    string
-}
-
-// heldMembers is a selection that a group did not take over.
-type heldMembers struct {
-	hosts []string
-	seq   int64
-	cause string
 }
 
 // refuses is why a group that has hosts does not take over a selection; "" if it
@@ -82,15 +78,15 @@ func (c SetMembers) propose(s *State) ([]deploylog.Event, error) {
 		if held == nil && known && slices.Equal(present, hosts) {
 			continue
 		}
-		name, p := EventMembersChanged, payload{Hosts: hosts, By: c.By}
+		name, p := record.MembersChanged, record.Payload{Hosts: hosts, By: c.By}
 		if p.Reason = refuses(g, present, hosts); p.Reason != "" {
-			name = EventMembersHeld
-			if held != nil && slices.Equal(held.hosts, hosts) {
+			name = record.MembersHeld
+			if held != nil && slices.Equal(held.Hosts, hosts) {
 				continue
 			}
 		}
 		events = append(events, deploylog.Event{
-			Deployment: c.ID, Target: GroupTarget(s.name, g.Name), Name: name, Attempt: 1, Data: p.data(),
+			Deployment: c.ID, Target: record.GroupTarget(s.name, g.Name), Name: name, Attempt: 1, Data: p.Data(),
 		})
 	}
 	for name := range c.Members {
@@ -110,7 +106,7 @@ func (c Confirm) propose(s *State) ([]deploylog.Event, error) {
 	g := groups[slices.IndexFunc(groups, func(g *definition.HostGroup) bool { return g.Name == name })]
 	held := s.held[g.Name]
 	present, known := s.members[g.Name]
-	empty := held == nil && known && len(present) == 0 || held != nil && len(held.hosts) == 0
+	empty := held == nil && known && len(present) == 0 || held != nil && len(held.Hosts) == 0
 	switch {
 	case empty && !g.AllowEmpty:
 		return nil, refusal.New(SelectsNoHost, "host group %s cannot go on without a host: its query selects none of the inventory; correct the query or the inventory, or give the group allow_empty: true and apply the definition", g.Name)
@@ -118,7 +114,7 @@ func (c Confirm) propose(s *State) ([]deploylog.Event, error) {
 		return nil, refusal.New(NothingToConfirm, "host group %s has nothing to confirm: it does not hold for hosts that left", g.Name)
 	}
 	return []deploylog.Event{{
-		Deployment: c.ID, Target: GroupTarget(s.name, g.Name), Name: EventMembersChanged, Attempt: 1, Data: payload{Hosts: held.hosts, By: c.By}.data(),
+		Deployment: c.ID, Target: record.GroupTarget(s.name, g.Name), Name: record.MembersChanged, Attempt: 1, Data: record.Payload{Hosts: held.Hosts, By: c.By}.Data(),
 	}}, nil
 }
 
@@ -129,12 +125,12 @@ func (s *State) applyMembers(e deploylog.Event) {
 		return
 	}
 	for _, g := range s.definition.Groups() {
-		if GroupTarget(s.name, g.Name) != e.Target {
+		if record.GroupTarget(s.name, g.Name) != e.Target {
 			continue
 		}
-		p := read(e.Data)
-		if s.layout = nil; e.Name == EventMembersHeld {
-			s.held[g.Name] = &heldMembers{hosts: p.Hosts, seq: e.Seq, cause: p.Reason}
+		p := record.Read(e.Data)
+		if s.layout = nil; e.Name == record.MembersHeld {
+			s.held[g.Name] = &deployment.HeldMembers{Hosts: p.Hosts, Seq: e.Seq, Cause: p.Reason}
 			return
 		}
 		s.members[g.Name], s.changed[g.Name] = p.Hosts, e.Seq
@@ -143,36 +139,30 @@ func (s *State) applyMembers(e deploylog.Event) {
 	}
 }
 
-// holds reports whether nothing of a group may begin or finish, because what selects
-// its hosts may be a mistake.
-func (g *groupLayout) holds() bool {
-	return g.held != nil || g.known && len(g.hosts) == 0 && !g.AllowEmpty
-}
-
 // holdReason is why a group holds.
-func (s *State) holdReason(g *groupLayout) Reason {
-	r := Reason{Code: NoHosts, Name: g.Name, By: g.target, ByEvent: EventMembersChanged, Seq: s.changed[g.Name]}
-	if g.held != nil {
-		r.ByEvent, r.Seq = EventMembersHeld, g.held.seq
-		if len(g.held.hosts) > 0 {
-			r.Code, r.Cause = AwaitsConfirmation, g.held.cause
+func (s *State) holdReason(g *deployment.GroupLayout) reason.Reason {
+	r := reason.Reason{Code: reason.NoHosts, Name: g.Name, By: g.Target, ByEvent: record.MembersChanged, Seq: s.changed[g.Name]}
+	if g.Held != nil {
+		r.ByEvent, r.Seq = record.MembersHeld, g.Held.Seq
+		if len(g.Held.Hosts) > 0 {
+			r.Code, r.Cause = reason.AwaitsConfirmation, g.Held.Cause
 		}
 	}
 	return r
 }
 
 // Holds is why host groups hold, whether or not a revision waits for that.
-func (s *State) Holds() []Reason {
+func (s *State) Holds() []reason.Reason {
 	l := s.currentLayout()
 	if l == nil {
 		return nil
 	}
-	var reasons []Reason
-	for i := range l.stages {
-		for g := range l.stages[i].groups {
-			if group := &l.stages[i].groups[g]; group.holds() {
+	var reasons []reason.Reason
+	for i := range l.Stages {
+		for g := range l.Stages[i].Groups {
+			if group := &l.Stages[i].Groups[g]; group.Holds() {
 				r := s.holdReason(group)
-				r.Target, r.Event = group.target, EventMembersChanged
+				r.Target, r.Event = group.Target, record.MembersChanged
 				reasons = append(reasons, r)
 			}
 		}

@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
-var betaGroup = GroupTarget("ant-gateway", "ant-gateway/beta")
+var betaGroup = record.GroupTarget("ant-gateway", "ant-gateway/beta")
 
 // inventory lets the query of the group beta select these hosts.
 func (w *tale) inventory(hosts ...string) {
@@ -26,7 +28,7 @@ func TestAnInventoryThatIsEmptyForASecondFinishesNoGroup(t *testing.T) {
 	for _, hosts := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c", "d"}} {
 		w := newFleet(t, hosts...)
 		w.release("v1", "x86", "aarch64", "raspbian")
-		w.until("v1", HostTarget("ant-gateway", "beta", "a"), hostStarted)
+		w.until("v1", record.HostTarget("ant-gateway", "beta", "a"), record.HostStarted)
 		w.inventory()
 		w.mayDo()
 		w.explains(beta, fmt.Sprintf("v1 host-group-finished-successfully: no-hosts ant-gateway/beta host-group-members-held host-group/ant-gateway/beta #%d", len(w.log)))
@@ -34,17 +36,17 @@ func TestAnInventoryThatIsEmptyForASecondFinishesNoGroup(t *testing.T) {
 			t.Errorf("of the hosts %v are left %v", hosts, got)
 		}
 		w.inventory()
-		if n := len(w.log); w.log[n-1].Name != EventMembersHeld || w.log[n-2].Name == EventMembersHeld {
+		if n := len(w.log); w.log[n-1].Name != record.MembersHeld || w.log[n-2].Name == record.MembersHeld {
 			t.Errorf("that it holds is not recorded once:\n%s", strings.Join(w.story(), "\n"))
 		}
 		w.inventory(hosts...)
 		w.idle()
 		for _, host := range hosts {
-			if !w.happened("v1", HostTarget("ant-gateway", "beta", host), deployed) {
+			if !w.happened("v1", record.HostTarget("ant-gateway", "beta", host), deployed) {
 				t.Errorf("%s of %v has not got v1", host, hosts)
 			}
 		}
-		if len(w.state.Holds()) > 0 || !w.happened("v1", w.state.target, pipelineFinished) {
+		if len(w.state.Holds()) > 0 || !w.happened("v1", w.state.target, record.PipelineFinished) {
 			t.Errorf("it holds although the hosts are back: %q", texts(w.state.Holds()))
 		}
 	}
@@ -61,7 +63,7 @@ func TestAQueryThatNeverSelectedAHostHoldsItsGroup(t *testing.T) {
 	w.says(err, "allow_empty: true")
 	w.inventory("a")
 	w.idle()
-	if !w.happened("v1", HostTarget("ant-gateway", "beta", "a"), deployed) {
+	if !w.happened("v1", record.HostTarget("ant-gateway", "beta", "a"), deployed) {
 		t.Error("v1 is not deployed to the host that the corrected query selects")
 	}
 }
@@ -72,11 +74,11 @@ func TestAGroupThatMayBeEmptyFinishesWithoutAHost(t *testing.T) {
 		d.Stages[1].Deploy.HostGroups[0].AllowEmpty = true
 		w := newTale(t, d, map[string][]string{"ant-gateway/beta": hosts, "ant-gateway/prod": {"antworker001"}})
 		w.release("v1", "x86", "aarch64", "raspbian")
-		w.until("v1", betaGroup, groupStarted)
+		w.until("v1", betaGroup, record.GroupStarted)
 		w.inventory()
 		w.mayDo("v1 host-group-finished-successfully host-group/beta")
 		w.idle()
-		if !w.happened("v1", w.state.target, pipelineFinished) {
+		if !w.happened("v1", w.state.target, record.PipelineFinished) {
 			t.Errorf("it is not finished: %q", texts(w.state.Explain(w.state.target)))
 		}
 	}
@@ -114,7 +116,7 @@ func TestWhatAGroupWouldLoseIsConfirmedByAPerson(t *testing.T) {
 	w.refused(Confirm{Group: "bta"}, UnknownGroup)
 	w.refused(Confirm{Group: "prod"}, NothingToConfirm)
 	w.release("v1", "x86", "aarch64", "raspbian")
-	w.until("v1", betaGroup, groupStarted)
+	w.until("v1", betaGroup, record.GroupStarted)
 	w.inventory("d")
 	w.mayDo()
 	w.explains(betaGroup, "v1 host-group-finished-successfully: awaits-confirmation ant-gateway/beta host-group-members-held host-group/ant-gateway/beta "+
@@ -128,11 +130,11 @@ func TestWhatAGroupWouldLoseIsConfirmedByAPerson(t *testing.T) {
 	w.do(Confirm{Group: "beta", ID: w.id(), By: "ann"})
 	w.mayDo("v1 host-started host/beta/x", "v1 host-started host/beta/z")
 	w.refused(Confirm{Group: "beta"}, NothingToConfirm)
-	if p := read(w.log[len(w.log)-1].Data); p.By != "ann" {
+	if p := record.Read(w.log[len(w.log)-1].Data); p.By != "ann" {
 		t.Errorf("it was confirmed by %q", p.By)
 	}
 	w.idle()
-	if !w.happened("v1", w.state.target, pipelineFinished) {
+	if !w.happened("v1", w.state.target, record.PipelineFinished) {
 		t.Errorf("it is not finished: %q", texts(w.state.Explain(w.state.target)))
 	}
 }
@@ -140,10 +142,10 @@ func TestWhatAGroupWouldLoseIsConfirmedByAPerson(t *testing.T) {
 func TestWhatRunsWhenAGroupBeginsToHoldIsRecordedAndNothingFollows(t *testing.T) {
 	w := newFleet(t, "a", "b", "c", "d")
 	w.release("v1", "x86", "aarch64", "raspbian")
-	on := func(host string) string { return string(HostTarget("ant-gateway", "beta", host)) }
-	w.until("v1", betaGroup, groupStarted)
+	on := func(host string) string { return string(record.HostTarget("ant-gateway", "beta", host)) }
+	w.until("v1", betaGroup, record.GroupStarted)
 	for _, host := range []string{"a", "b", "c", "d"} {
-		w.complete("v1", HostTarget("ant-gateway", "beta", host), hostStarted)
+		w.complete("v1", record.HostTarget("ant-gateway", "beta", host), record.HostStarted)
 	}
 	busy := slices.Collect(w.state.Decide(noon, Can{}))
 	if len(busy) != 4 {
@@ -162,7 +164,7 @@ func TestWhatRunsWhenAGroupBeginsToHoldIsRecordedAndNothingFollows(t *testing.T)
 	for _, s := range slices.Collect(w.state.Decide(noon, Can{})) {
 		may = append(may, s.Event+" "+string(s.Target))
 	}
-	want := []string{hostFinished + " " + on("a"), hostFailed + " " + on("b"), deployed + " " + on("c"), deployed + " " + on("d")}
+	want := []string{record.HostFinished + " " + on("a"), record.HostFailed + " " + on("b"), deployed + " " + on("c"), deployed + " " + on("d")}
 	if !slices.Equal(may, want) {
 		t.Errorf("when the hosts are back, it may do\n%s, not\n%s", strings.Join(may, "\n"), strings.Join(want, "\n"))
 	}
@@ -172,7 +174,7 @@ func TestAHoldLastsAsLongAsItsGroup(t *testing.T) {
 	w := newFleet(t, "a", "b", "c")
 	w.inventory("c")
 	w.do(Define{Definition: antGateway(deployed, tested), ID: w.id()})
-	if holds := w.state.Holds(); len(holds) != 1 || holds[0].Code != AwaitsConfirmation || holds[0].Target != betaGroup {
+	if holds := w.state.Holds(); len(holds) != 1 || holds[0].Code != reason.AwaitsConfirmation || holds[0].Target != betaGroup {
 		t.Errorf("after a change of the steps these hold: %q", texts(holds))
 	}
 	allowed := antGateway(deployed)

@@ -7,6 +7,7 @@ import (
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // Stage is the whole name of the stage that a person means: the name itself, with or
@@ -89,7 +90,7 @@ func (s *State) whole(t deploylog.Target) (target deploylog.Target, others []str
 	}
 	at := t
 	if kind == "host" {
-		group, name, _ := groupOf(t)
+		group, name, _ := record.GroupOf(t)
 		at, host = group, "/"+name
 	}
 	name, ours := strings.CutPrefix(string(at), at.Kind()+"/"+s.name+"/")

@@ -5,9 +5,11 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // PausePipeline lets nothing begin in a pipeline, or in one of its stages, until it is resumed.
@@ -48,11 +50,11 @@ func (c PausePipeline) propose(s *State) ([]deploylog.Event, error) {
 	if _, already := s.paused[t]; already {
 		return nil, nil
 	}
-	name := EventPaused
+	name := record.PipelinePaused
 	if t != s.target {
-		name = EventStagePaused
+		name = record.StagePaused
 	}
-	return []deploylog.Event{{Deployment: c.ID, Target: t, Name: name, Attempt: 1, Data: payload{By: c.By, Reason: c.Reason}.data()}}, nil
+	return []deploylog.Event{{Deployment: c.ID, Target: t, Name: name, Attempt: 1, Data: record.Payload{By: c.By, Reason: c.Reason}.Data()}}, nil
 }
 
 func (c ResumePipeline) propose(s *State) ([]deploylog.Event, error) {
@@ -60,21 +62,21 @@ func (c ResumePipeline) propose(s *State) ([]deploylog.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := EventResumed
+	name := record.PipelineResumed
 	if t != s.target {
-		name = EventStageResumed
+		name = record.StageResumed
 	}
 	_, paused := s.paused[t]
 	for _, d := range s.deployments {
-		if paused && d.status == Running && d.rollback != nil && d.rollback.Target == t {
-			return nil, refusal.New(RollbackRunning, "stage %s cannot be resumed yet: it is being rolled back to revision %s (event %d), which would overwrite whoever enters before; wait for its end, or cancel it (deployster pipeline cancel %s %s)", d.rollback.Stage, d.revision, d.seq, s.name, d.revision)
+		if paused && d.Status == deployment.Running && d.Rollback != nil && d.Rollback.Target == t {
+			return nil, refusal.New(RollbackRunning, "stage %s cannot be resumed yet: it is being rolled back to revision %s (event %d), which would overwrite whoever enters before; wait for its end, or cancel it (deployster pipeline cancel %s %s)", d.Rollback.Stage, d.Revision, d.Seq, s.name, d.Revision)
 		}
 	}
-	stopped := slices.ContainsFunc(s.Stops(), func(r Reason) bool { return r.By == t })
+	stopped := slices.ContainsFunc(s.Stops(), func(r reason.Reason) bool { return r.By == t })
 	if !paused && !stopped {
 		return nil, nil
 	}
-	return []deploylog.Event{{Deployment: c.ID, Target: t, Name: name, Attempt: 1, Data: payload{By: c.By, Reason: c.Reason}.data()}}, nil
+	return []deploylog.Event{{Deployment: c.ID, Target: t, Name: name, Attempt: 1, Data: record.Payload{By: c.By, Reason: c.Reason}.Data()}}, nil
 }
 
 // pausable finds what is to be paused or resumed.
@@ -83,14 +85,14 @@ func (s *State) pausable(stage string) (deploylog.Target, error) {
 		return s.target, err
 	}
 	whole, err := s.Stage(stage)
-	return StageTarget(s.name, whole), err
+	return record.StageTarget(s.name, whole), err
 }
 
 // applyPause folds in that a pipeline or a stage is paused or resumed.
 func (s *State) applyPause(e deploylog.Event) {
 	switch e.Name {
-	case EventPaused, EventStagePaused:
-		p := read(e.Data)
+	case record.PipelinePaused, record.StagePaused:
+		p := record.Read(e.Data)
 		pause := PauseInfo{Target: e.Target, By: p.By, Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt, deployment: e.Deployment}
 		if first, already := s.paused[e.Target]; already {
 			first.then = &pause
@@ -120,10 +122,10 @@ func (s *State) Pauses() (all []PauseInfo) {
 	if p, paused := s.paused[s.target]; paused {
 		all = append(all, p)
 	}
-	for i := range l.stages {
-		if p, paused := s.paused[l.stages[i].target]; paused {
+	for i := range l.Stages {
+		if p, paused := s.paused[l.Stages[i].Target]; paused {
 			for ; ; p = *p.then {
-				p.Stage = l.stages[i].Name
+				p.Stage = l.Stages[i].Name
 				all = append(all, p)
 				if p.then == nil {
 					break
@@ -138,20 +140,20 @@ func (s *State) Pauses() (all []PauseInfo) {
 func (p PauseInfo) Message() string { return p.because().Message() }
 
 // because is the pause as the reason why something does not begin.
-func (p PauseInfo) because() Reason {
-	r := Reason{Code: IsPaused, Name: p.Stage, Actor: p.By, Since: p.Since, Cause: p.Reason, By: p.Target, ByEvent: EventPaused, Seq: p.Seq}
+func (p PauseInfo) because() reason.Reason {
+	r := reason.Reason{Code: reason.IsPaused, Name: p.Stage, Actor: p.By, Since: p.Since, Cause: p.Reason, By: p.Target, ByEvent: record.PipelinePaused, Seq: p.Seq}
 	if p.Target.Kind() == "stage" {
-		r.ByEvent = EventStagePaused
+		r.ByEvent = record.StagePaused
 	}
 	return r
 }
 
 // pause finds why nothing of a deployment may begin in a stage. A rollback, for which the
 // stage is paused, waits only where the whole pipeline is.
-func (s *State) pause(d *deployment, stage *stageLayout) (why Reason, paused bool) {
+func (s *State) pause(d *deployment.Deployment, stage *deployment.StageLayout) (why reason.Reason, paused bool) {
 	p, paused := s.paused[s.target]
-	if !paused && d.rollback == nil {
-		p, paused = s.paused[stage.target]
+	if !paused && d.Rollback == nil {
+		p, paused = s.paused[stage.Target]
 		p.Stage = stage.Name
 	}
 	return p.because(), paused
@@ -159,7 +161,7 @@ func (s *State) pause(d *deployment, stage *stageLayout) (why Reason, paused boo
 
 // Unheld are the pauses and failures that hold stages which a definition does not have, and
 // so hold nothing with it. A stage that gets another name is another stage.
-func (s *State) Unheld(d *definition.Definition) (all []Reason) {
+func (s *State) Unheld(d *definition.Definition) (all []reason.Reason) {
 	for _, r := range slices.Concat(s.pauseReasons(), s.Stops()) {
 		if r.Name != "" && !slices.ContainsFunc(d.Stages, func(stage definition.Stage) bool { return stage.Name == r.Name }) {
 			all = append(all, r)
@@ -170,41 +172,14 @@ func (s *State) Unheld(d *definition.Definition) (all []Reason) {
 
 // pauseReasons are the pauses as reasons of their own, whether or not a revision waits
 // for them to end.
-func (s *State) pauseReasons() (reasons []Reason) {
+func (s *State) pauseReasons() (reasons []reason.Reason) {
 	for _, p := range s.Pauses() {
 		r := p.because()
-		r.Target, r.Event = p.Target, EventResumed
+		r.Target, r.Event = p.Target, record.PipelineResumed
 		if p.Stage != "" {
-			r.Event = EventStageResumed
+			r.Event = record.StageResumed
 		}
 		reasons = append(reasons, r)
 	}
 	return reasons
-}
-
-// begins reports whether a step begins something: what ends something that has begun is
-// recorded also while that is paused.
-func (s Step) begins() bool { return s.Work() || s.Event == s.Target.Started() }
-
-func (r Reason) pauseText() string {
-	text := "paused"
-	if r.Actor != "" {
-		text += " by " + r.Actor
-	}
-	if !r.Since.IsZero() {
-		text += " since " + phrase.Moment(r.Since)
-	}
-	if r.Cause != "" {
-		text += ": " + r.Cause
-	}
-	return text
-}
-
-func (r Reason) pauseChange() string {
-	name, _ := NameOf(r.By)
-	event, what := EventResumed, name
-	if r.Name != "" {
-		event, what = EventStageResumed, name+" "+r.Name
-	}
-	return event + ": deployster pipeline resume " + what
 }

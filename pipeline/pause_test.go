@@ -10,6 +10,8 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // pauseOrResume lets a person pause or resume the pipeline or one of its stages.
@@ -33,11 +35,11 @@ func (w *world) pauseOrResume() {
 
 func TestInAPausedPipelineNothingBeginsAndWhatRunsEnds(t *testing.T) {
 	w := newFleet(t, "a", "b")
-	a, b := HostTarget("ant-gateway", "beta", "a"), HostTarget("ant-gateway", "beta", "b")
+	a, b := record.HostTarget("ant-gateway", "beta", "a"), record.HostTarget("ant-gateway", "beta", "b")
 	w.release("v1", "x86", "aarch64", "raspbian")
-	w.until("v1", betaGroup, groupStarted)
-	w.complete("v1", a, hostStarted)
-	w.complete("v1", b, hostStarted)
+	w.until("v1", betaGroup, record.GroupStarted)
+	w.complete("v1", a, record.HostStarted)
+	w.complete("v1", b, record.HostStarted)
 	busy := slices.Collect(w.state.Decide(noon, Can{}))
 	w.do(PausePipeline{ID: w.id(), By: "ann", Reason: "the network is being rebuilt"})
 	paused := len(w.log)
@@ -50,7 +52,7 @@ func TestInAPausedPipelineNothingBeginsAndWhatRunsEnds(t *testing.T) {
 	w.mayDo("v1 host-finished-successfully host/beta/a")
 	w.append(busy[1].Failed("disk full", ""))
 	w.idle()
-	if !w.happened("v1", a, hostFinished) || !w.happened("v1", b, hostFailed) || !w.happened("v1", w.state.target, pipelineFailed) {
+	if !w.happened("v1", a, record.HostFinished) || !w.happened("v1", b, record.HostFailed) || !w.happened("v1", w.state.target, record.PipelineFailed) {
 		t.Errorf("what ended is not recorded:\n%s", strings.Join(w.story(), "\n"))
 	}
 	w.release("v2", "x86", "aarch64", "raspbian")
@@ -59,10 +61,10 @@ func TestInAPausedPipelineNothingBeginsAndWhatRunsEnds(t *testing.T) {
 	w.mayDo()
 	w.do(ResumePipeline{ID: w.id(), By: "bob"})
 	w.idle()
-	if !w.happened("v2", w.state.target, pipelineFinished) {
+	if !w.happened("v2", w.state.target, record.PipelineFinished) {
 		t.Errorf("after it was resumed: %q", texts(w.state.Explain(w.state.target)))
 	}
-	var p payload
+	var p record.Payload
 	if err := json.Unmarshal(w.log[paused-1].Data, &p); err != nil || p.By != "ann" || p.Reason != "the network is being rebuilt" || w.log[paused-1].Target != w.state.target {
 		t.Errorf("recorded is %s of %s with %s", w.log[paused-1].Name, w.log[paused-1].Target, w.log[paused-1].Data)
 	}
@@ -74,7 +76,7 @@ func TestAPausedStageIsNotEnteredAndTheOthersGoOn(t *testing.T) {
 	w.release("v1", "x86", "aarch64", "raspbian")
 	w.release("v2", "x86", "aarch64", "raspbian")
 	w.idle()
-	if !w.happened("v2", beta, stageFinished) || w.happened("v1", prod, stageStarted) {
+	if !w.happened("v2", beta, record.StageFinished) || w.happened("v1", prod, record.StageStarted) {
 		t.Errorf("it went so:\n%s", strings.Join(w.story(), "\n"))
 	}
 	w.explains(prod, "v1 stage-started: paused prod stage-paused stage/ant-gateway/prod freeze #4\n"+
@@ -85,7 +87,7 @@ func TestAPausedStageIsNotEnteredAndTheOthersGoOn(t *testing.T) {
 	}
 	w.do(ResumePipeline{Stage: "ant-gateway/prod", ID: w.id()})
 	w.idle()
-	if !w.happened("v2", w.state.target, pipelineFinished) {
+	if !w.happened("v2", w.state.target, record.PipelineFinished) {
 		t.Errorf("after it was resumed: %q", texts(w.state.Explain(w.state.target)))
 	}
 }
@@ -93,11 +95,11 @@ func TestAPausedStageIsNotEnteredAndTheOthersGoOn(t *testing.T) {
 func TestExplainNamesWhoPausedWhatHasBegun(t *testing.T) {
 	w := newAntGateway(t, deployed)
 	w.release("v1", "x86", "aarch64", "raspbian")
-	w.until("v1", onBeta, hostStarted)
+	w.until("v1", onBeta, record.HostStarted)
 	w.do(PausePipeline{ID: w.id(), By: "ann"})
 	n := len(w.log)
 	why := w.state.Explain(onBeta)
-	if len(why) != 2 || why[1].Actor != "ann" || why[1].Seq != int64(n) || why[1].Revision != "v1" || why[1].Target != beta || why[1].Event != stageFinished {
+	if len(why) != 2 || why[1].Actor != "ann" || why[1].Seq != int64(n) || why[1].Revision != "v1" || why[1].Target != beta || why[1].Event != record.StageFinished {
 		t.Errorf("it gives %+v", why)
 	}
 	if got, want := why[1].Message(), "paused by ann (event 13)"; got != want {
@@ -157,11 +159,11 @@ func TestAPauseSurvivesAChangeAndEndsWithThePipeline(t *testing.T) {
 func TestAPauseOfSomethingElseChangesNothing(t *testing.T) {
 	w := newAntGateway(t, deployed)
 	for _, target := range []deploylog.Target{"stage/ant-gateway/nowhere", "host/ant-gateway/beta/antworker002"} {
-		w.append(deploylog.Event{Deployment: w.id(), Target: target, Name: EventStagePaused, Attempt: 1, Data: json.RawMessage(`"garbage"`)})
+		w.append(deploylog.Event{Deployment: w.id(), Target: target, Name: record.StagePaused, Attempt: 1, Data: json.RawMessage(`"garbage"`)})
 	}
 	w.release("v1", "x86", "aarch64", "raspbian")
 	w.idle()
-	if len(w.state.Pauses()) > 0 || !w.happened("v1", w.state.target, pipelineFinished) {
+	if len(w.state.Pauses()) > 0 || !w.happened("v1", w.state.target, record.PipelineFinished) {
 		t.Errorf("paused are %v, and it went so:\n%s", w.state.Pauses(), strings.Join(w.story(), "\n"))
 	}
 }
@@ -176,7 +178,7 @@ func TestADefinitionWithoutAStageEndsWhatHoldsIt(t *testing.T) {
 		t.Errorf("of the same definition these end: %q", texts(ends))
 	}
 	d.Stages[2].Name = "production"
-	if ends := w.state.Unheld(d); len(ends) != 2 || ends[0].Actor != "ann" || ends[1].Code != AwaitsFix || ends[1].Holder != "v1" {
+	if ends := w.state.Unheld(d); len(ends) != 2 || ends[0].Actor != "ann" || ends[1].Code != reason.AwaitsFix || ends[1].Holder != "v1" {
 		t.Errorf("these end: %q", texts(ends))
 	}
 }

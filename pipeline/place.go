@@ -24,14 +24,14 @@ func (s *State) Places() []Place {
 	if s.currentLayout() == nil {
 		return places
 	}
-	for i := range s.layout.stages {
-		stage := &s.layout.stages[i]
-		places = append(places, Place{Target: stage.target, Stage: stage.Name, After: stage.After})
-		for g := range stage.groups {
-			group := &stage.groups[g]
-			places = append(places, Place{Target: group.target, Stage: stage.Name, Group: group.Name})
-			for h := range group.hosts {
-				places = append(places, Place{Target: group.hosts[h].target, Stage: stage.Name, Group: group.Name, Host: group.hosts[h].name})
+	for i := range s.layout.Stages {
+		stage := &s.layout.Stages[i]
+		places = append(places, Place{Target: stage.Target, Stage: stage.Name, After: stage.After})
+		for g := range stage.Groups {
+			group := &stage.Groups[g]
+			places = append(places, Place{Target: group.Target, Stage: stage.Name, Group: group.Name})
+			for h := range group.Hosts {
+				places = append(places, Place{Target: group.Hosts[h].Target, Stage: stage.Name, Group: group.Name, Host: group.Hosts[h].Name})
 			}
 		}
 	}
@@ -46,23 +46,4 @@ func (s *State) Defines(d *definition.Definition) bool {
 	other, err := json.Marshal(d)
 	own, errOwn := json.Marshal(s.definition)
 	return err == nil && errOwn == nil && bytes.Equal(own, other)
-}
-
-// Cause is why something failed, ended otherwise, is paused, or holds, as recorded in
-// its event; "" for other events.
-func Cause(e deploylog.Event) string {
-	p := read(e.Data)
-	switch e.Name {
-	case EventMembersHeld, EventCancelled, EventDeleted, EventSkipped, EventRejected,
-		EventPaused, EventResumed, EventStagePaused, EventStageResumed:
-		return p.Reason
-	case EventStepsEnded:
-		if len(p.Steps) > 0 {
-			return p.Steps[0].Error
-		}
-	}
-	if p.SupersededBy != "" {
-		return supersededText(p.SupersededBy)
-	}
-	return p.Error
 }

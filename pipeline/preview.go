@@ -2,10 +2,12 @@ package pipeline
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // Effect is what a change of the pipeline means for one entry of a deployment.
@@ -34,14 +36,14 @@ type Change struct {
 	Host       string           `json:"host,omitempty"`
 	Manifest   string           `json:"manifest,omitempty"` // that is kept or taken
 	Instead    string           `json:"instead,omitempty"`  // of which one; the same where only its text or what it includes differs
-	Reason     Reason           `json:"why,omitzero"`       // of what does not run; zero when it is no longer in the pipeline
+	Reason     reason.Reason    `json:"why,omitzero"`       // of what does not run; zero when it is no longer in the pipeline
 }
 
 // Message says it in words.
 func (c Change) Message() string {
 	text := fmt.Sprintf("%s of %s %s", c.Event, c.Target, c.Effect)
 	switch {
-	case c.Event == EventSuperseded:
+	case c.Event == record.PipelineSuperseded:
 		return c.Reason.Cause
 	case c.Effect == Runs:
 		return text
@@ -87,10 +89,10 @@ func (s *State) Preview(d *Define, members map[string][]string) ([]Change, error
 	}
 	var changes []Change
 	before := map[string]snapshot{}
-	s.projections(func(d *deployment, found []pendingEntry) { before[d.id] = s.snapshot(d, found) })
-	next.projections(func(d *deployment, found []pendingEntry) {
-		if d.status == Running {
-			changes = append(changes, c.compare(d, before[d.id], next.snapshot(d, found))...)
+	s.projections(func(d *deployment.Deployment, found []pendingEntry) { before[d.ID] = s.snapshot(d, found) })
+	next.projections(func(d *deployment.Deployment, found []pendingEntry) {
+		if d.Status == deployment.Running {
+			changes = append(changes, c.compare(d, before[d.ID], next.snapshot(d, found))...)
 		}
 	})
 	for i := range changes {
@@ -103,81 +105,66 @@ func (s *State) Preview(d *Define, members map[string][]string) ([]Change, error
 
 // snapshot is the pending entries of a deployment, to be compared with others.
 type snapshot struct {
-	keys    []entryKey
-	entries map[entryKey]snapshotEntry
+	keys    []deployment.EntryKey
+	entries map[deployment.EntryKey]snapshotEntry
 }
 
 type snapshotEntry struct {
 	pendingEntry
 	stage, group, host string
-	manifest           string      // that the definition names; "" of what applies none
-	as                 application // how it is applied
+	manifest           string                 // that the definition names; "" of what applies none
+	as                 deployment.Application // how it is applied
 }
 
-func (v snapshot) will(k entryKey) bool {
+func (v snapshot) will(k deployment.EntryKey) bool {
 	p, ok := v.entries[k]
 	return ok && p.disposition != skipped
 }
 
-func (s *State) snapshot(d *deployment, found []pendingEntry) snapshot {
-	v := snapshot{entries: map[entryKey]snapshotEntry{}}
+func (s *State) snapshot(d *deployment.Deployment, found []pendingEntry) snapshot {
+	v := snapshot{entries: map[deployment.EntryKey]snapshotEntry{}}
 	for _, p := range found {
-		k := entryKey{p.target, p.event}
-		if _, ok := v.entries[k]; ok || isFailure(p.event) {
+		k := deployment.EntryKey{Target: p.target, Event: p.event}
+		if _, ok := v.entries[k]; ok || record.IsFailure(p.event) {
 			continue
 		}
 		n := snapshotEntry{pendingEntry: p}
-		if p.stage != none {
-			stage := &s.layout.stages[p.stage]
+		if p.Stage != deployment.None {
+			stage := &s.layout.Stages[p.Stage]
 			n.stage = stage.Name
-			n.manifest, n.as = d.application(stage, p)
+			n.manifest, n.as = d.Application(stage, p.Host != deployment.None, p.event)
 		}
-		if p.group != none {
-			n.group = s.layout.stages[p.stage].groups[p.group].Name
+		if p.Group != deployment.None {
+			n.group = s.layout.Stages[p.Stage].Groups[p.Group].Name
 		}
-		if p.host != none {
-			n.host = s.layout.stages[p.stage].groups[p.group].hosts[p.host].name
+		if p.Host != deployment.None {
+			n.host = s.layout.Stages[p.Stage].Groups[p.Group].Hosts[p.Host].Name
 		}
 		v.keys, v.entries[k] = append(v.keys, k), n
 	}
 	return v
 }
 
-// application is the manifest that the definition names for an entry, and how the
-// deployment applies it.
-func (d *deployment) application(stage *stageLayout, p pendingEntry) (manifest string, as application) {
-	unit := stage.unit
-	if i := slices.Index(stage.chain, p.event); p.host != none && i > 0 && i < len(stage.chain)-1 {
-		manifest, unit = stage.Deploy.Steps[i-1].Manifest, stage.units[i-1]
-	} else if p.event == EventApplied {
-		manifest, _ = stage.Once()
-	}
-	if manifest == "" {
-		return "", application{}
-	}
-	return manifest, d.applies(unit, manifest)
-}
-
 // comparison finds what a definition changes.
 type comparison struct {
-	*State        // with it
-	carries Files // of the definition
+	*State               // with it
+	carries record.Files // of the definition
 }
 
-func (s *comparison) compare(d *deployment, before, after snapshot) []Change {
+func (s *comparison) compare(d *deployment.Deployment, before, after snapshot) []Change {
 	var changes []Change
 	change := func(effect Effect, p snapshotEntry, c Change) {
-		c.Effect, c.Revision, c.Deployment, c.Target, c.Event = effect, d.revision, d.id, p.target, p.event
+		c.Effect, c.Revision, c.Deployment, c.Target, c.Event = effect, d.Revision, d.ID, p.target, p.event
 		c.Stage, c.Group, c.Host = p.stage, p.group, p.host
 		changes = append(changes, c)
 	}
 	manifests := map[string]bool{} // all that there are
-	for _, of := range []map[string]string{s.manifests, d.manifests} {
+	for _, of := range []map[string]string{s.manifests, d.Manifests} {
 		for _, manifest := range of {
 			manifests[manifest] = true
 		}
 	}
-	if p, is := after.entries[entryKey{s.target, EventSuperseded}]; is {
+	if p, is := after.entries[deployment.EntryKey{Target: s.target, Event: record.PipelineSuperseded}]; is {
 		change(Runs, p, Change{Reason: p.reason})
 		return changes
 	}
@@ -192,15 +179,15 @@ func (s *comparison) compare(d *deployment, before, after snapshot) []Change {
 			if effect, c := s.manifest(before, k, p, manifests); effect != "" {
 				change(effect, p, c)
 			}
-		case known || d.marks[k.target].has(k.event):
-		case p.reason.Code == LeftOut:
+		case known || d.Marks[k.Target].Has(k.Event):
+		case p.reason.Code == reason.LeftOut:
 			change(Refused, p, Change{Reason: p.reason})
 		default:
 			change(Skipped, p, Change{Reason: p.reason})
 		}
 	}
 	for _, k := range before.keys {
-		if before.will(k) && !after.will(k) && !d.marks[k.target].has(k.event) {
+		if before.will(k) && !after.will(k) && !d.Marks[k.Target].Has(k.Event) {
 			change(Ends, before.entries[k], Change{Reason: s.skippedReason(k, after)})
 		}
 	}
@@ -209,35 +196,35 @@ func (s *comparison) compare(d *deployment, before, after snapshot) []Change {
 
 // manifest is what happens to that of an entry, if it is another one than it would have
 // been, or than later revisions apply.
-func (s *comparison) manifest(before snapshot, k entryKey, p snapshotEntry, manifests map[string]bool) (Effect, Change) {
+func (s *comparison) manifest(before snapshot, k deployment.EntryKey, p snapshotEntry, manifests map[string]bool) (Effect, Change) {
 	was := before.entries[k].as
 	switch {
 	case p.manifest == "":
-	case before.will(k) && was.manifest != "" && (was.manifest != p.as.manifest || was.differs(p.as.files, manifests)):
-		return Takes, Change{Manifest: p.as.manifest, Instead: was.manifest}
-	case p.as.manifest != p.manifest, p.as.files != nil && s.carries != nil && p.as.differs(s.carries, manifests):
-		return Keeps, Change{Manifest: p.as.manifest, Instead: p.manifest}
+	case before.will(k) && was.Manifest != "" && (was.Manifest != p.as.Manifest || was.Differs(p.as.Files, manifests)):
+		return Takes, Change{Manifest: p.as.Manifest, Instead: was.Manifest}
+	case p.as.Manifest != p.manifest, p.as.Files != nil && s.carries != nil && p.as.Differs(s.carries, manifests):
+		return Keeps, Change{Manifest: p.as.Manifest, Instead: p.manifest}
 	}
 	return "", Change{}
 }
 
 // skippedReason is why an entry is skipped by itself or with what it is in.
-func (s *State) skippedReason(k entryKey, v snapshot) Reason {
-	keys := []entryKey{k}
-	if at, ok := s.layout.place(k.target); ok {
-		stage := &s.layout.stages[at.stage]
-		if at.host != none {
-			keys = append(keys, entryKey{k.target, hostStarted})
+func (s *State) skippedReason(k deployment.EntryKey, v snapshot) reason.Reason {
+	keys := []deployment.EntryKey{k}
+	if at, ok := s.layout.Place(k.Target); ok {
+		stage := &s.layout.Stages[at.Stage]
+		if at.Host != deployment.None {
+			keys = append(keys, deployment.EntryKey{Target: k.Target, Event: record.HostStarted})
 		}
-		if at.group != none {
-			keys = append(keys, entryKey{stage.groups[at.group].target, groupStarted})
+		if at.Group != deployment.None {
+			keys = append(keys, deployment.EntryKey{Target: stage.Groups[at.Group].Target, Event: record.GroupStarted})
 		}
-		keys = append(keys, entryKey{stage.target, stageStarted})
+		keys = append(keys, deployment.EntryKey{Target: stage.Target, Event: record.StageStarted})
 	}
 	for _, k := range keys {
 		if p, ok := v.entries[k]; ok && p.disposition == skipped {
 			return p.reason
 		}
 	}
-	return Reason{}
+	return reason.Reason{}
 }

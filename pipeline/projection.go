@@ -5,6 +5,10 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // disposition is what becomes of an entry that has not happened.
@@ -20,39 +24,34 @@ const (
 // pendingEntry is an entry of a deployment that has not happened. What is skipped of
 // a stage, group or host that never began has one entry, that of its beginning.
 type pendingEntry struct {
-	place
+	deployment.Place
 	target      deploylog.Target
 	event       string
 	disposition disposition
-	reason      Reason // of ready, blocked and left
+	reason      reason.Reason // of ready, blocked and left
 }
 
 // projection finds all pending entries of one deployment. What Decide yields is
 // ready: both go through the deployment with the same walk.
 type projection struct {
 	s          *State
-	d          *deployment
-	holders    []*deployment // of batches, as of the deployment's turn
-	superseded string        // by which revision
-	stragglers [][]*Work
-	ready      map[entryKey]bool
-	awaits     map[entryKey]*Work // what would be ready but for work
+	d          *deployment.Deployment
+	holders    []*deployment.Deployment // of batches, as of the deployment's turn
+	superseded string                   // by which revision
+	stragglers [][]*step.Work
+	ready      map[deployment.EntryKey]bool
+	awaits     map[deployment.EntryKey]*step.Work // what would be ready but for work
 	entries    []pendingEntry
-}
-
-type entryKey struct {
-	target deploylog.Target
-	event  string
 }
 
 // origin is an event that is responsible for the disposition of an entry.
 type origin struct {
 	target deploylog.Target
-	mark   mark
+	mark   record.Mark
 }
 
 // projections yields the pending entries of all deployments, oldest first.
-func (s *State) projections(yield func(*deployment, []pendingEntry)) {
+func (s *State) projections(yield func(*deployment.Deployment, []pendingEntry)) {
 	if s.currentLayout() == nil {
 		return
 	}
@@ -60,7 +59,7 @@ func (s *State) projections(yield func(*deployment, []pendingEntry)) {
 	for _, d := range s.deployments {
 		p := projection{
 			s: s, d: d, holders: slices.Clone(held), stragglers: stragglers, superseded: s.supersededBy(d, newest),
-			ready: map[entryKey]bool{}, awaits: map[entryKey]*Work{},
+			ready: map[deployment.EntryKey]bool{}, awaits: map[deployment.EntryKey]*step.Work{},
 		}
 		p.project(held)
 		yield(d, p.entries)
@@ -69,167 +68,169 @@ func (s *State) projections(yield func(*deployment, []pendingEntry)) {
 
 // project goes through the deployment as Decide does: the older deployments have
 // taken their batches from holders, and this one takes its own.
-func (o *projection) project(held []*deployment) {
-	if o.d.status != Running {
+func (o *projection) project(held []*deployment.Deployment) {
+	if o.d.Status != deployment.Running {
 		o.addEnded()
 		return
 	}
-	w := o.s.walkOf(o.d, held, o.stragglers, func(step Step) bool {
+	w := o.s.walkOf(o.d, held, o.stragglers, func(step step.Step) bool {
 		if !step.NotBefore.IsZero() {
 			return true // when nobody does what is waited for, which is told there
 		}
-		at, ok := o.s.layout.place(step.Target)
+		at, ok := o.s.layout.Place(step.Target)
 		if !ok {
-			at = place{none, none, none}
+			at = deployment.Place{Stage: deployment.None, Group: deployment.None, Host: deployment.None}
 		}
-		o.ready[entryKey{step.Target, step.Event}] = true
-		why, failed := step.tried()
+		o.ready[deployment.EntryKey{Target: step.Target, Event: step.Event}] = true
+		why, failed := step.Tried()
 		if !failed {
-			why = Reason{Code: Ready, Cause: step.Cause}
+			why = reason.Reason{Code: reason.Ready, Cause: step.Cause}
 		}
-		if w := o.s.work.all[workKey{step.Deployment, step.Target, step.Event}]; w != nil {
+		if w := o.s.work.All[step.Key()]; w != nil {
 			why.Since = w.Since
 		}
 		if step.SupersededBy != "" {
-			why.Holder, why.Cause = step.SupersededBy, supersededText(step.SupersededBy)
+			why.Holder, why.Cause = step.SupersededBy, record.SupersededText(step.SupersededBy)
 		}
 		o.add(at, step.Target, step.Event, ready, why)
 		return true
 	}, o.addKept)
 	w.superseded = o.superseded
-	w.awaits = func(step Step, work *Work) { o.awaits[entryKey{step.Target, step.Event}] = work }
-	w.waits = func(at place, why Reason) {
+	w.awaits = func(step step.Step, work *step.Work) {
+		o.awaits[deployment.EntryKey{Target: step.Target, Event: step.Event}] = work
+	}
+	w.waits = func(at deployment.Place, why reason.Reason) {
 		step := w.host(at)
 		o.add(at, step.Target, step.Event, blocked, why)
-		o.ready[entryKey{step.Target, step.Event}] = true // it is added already
+		o.ready[deployment.EntryKey{Target: step.Target, Event: step.Event}] = true // it is added already
 	}
 	w.walk()
 	if o.superseded != "" {
 		return
 	}
-	for i := range o.s.layout.stages {
-		if !o.d.elsewhere(&o.s.layout.stages[i]) {
+	for i := range o.s.layout.Stages {
+		if !o.d.Elsewhere(&o.s.layout.Stages[i]) {
 			o.stage(i)
 		}
 	}
-	o.addUpcoming(place{none, none, none}, o.s.target, pipelineFinished)
+	o.addUpcoming(deployment.Place{Stage: deployment.None, Group: deployment.None, Host: deployment.None}, o.s.target, record.PipelineFinished)
 }
 
-func (o *projection) add(at place, t deploylog.Target, event string, f disposition, why Reason) {
-	why.Revision, why.Deployment, why.Target, why.Event = o.d.revision, o.d.id, t, event
-	o.entries = append(o.entries, pendingEntry{place: at, target: t, event: event, disposition: f, reason: why})
+func (o *projection) add(at deployment.Place, t deploylog.Target, event string, f disposition, why reason.Reason) {
+	why.Revision, why.Deployment, why.Target, why.Event = o.d.Revision, o.d.ID, t, event
+	o.entries = append(o.entries, pendingEntry{Place: at, target: t, event: event, disposition: f, reason: why})
 }
 
 // addKept adds, once, why nothing begins in a stage that has begun.
-func (o *projection) addKept(stage int, why Reason) {
-	t := o.s.layout.stages[stage].target
+func (o *projection) addKept(stage int, why reason.Reason) {
+	t := o.s.layout.Stages[stage].Target
 	if !slices.ContainsFunc(o.entries, func(p pendingEntry) bool { return p.target == t && p.disposition == blocked }) {
-		o.add(place{stage, none, none}, t, stageFinished, blocked, why)
+		o.add(deployment.Place{Stage: stage, Group: deployment.None, Host: deployment.None}, t, record.StageFinished, blocked, why)
 	}
 }
 
 // addUpcoming adds what will be done, unless it is known to be ready. It may have to wait
 // for work.
-func (o *projection) addUpcoming(at place, t deploylog.Target, event string) {
-	switch k := (entryKey{t, event}); {
+func (o *projection) addUpcoming(at deployment.Place, t deploylog.Target, event string) {
+	switch k := (deployment.EntryKey{Target: t, Event: event}); {
 	case o.ready[k]:
 	case o.awaits[k] != nil:
-		o.add(at, t, event, blocked, o.awaits[k].reason())
+		o.add(at, t, event, blocked, o.awaits[k].Reason())
 	default:
-		o.add(at, t, event, upcoming, Reason{})
+		o.add(at, t, event, upcoming, reason.Reason{})
 	}
 }
 
-func (o *projection) addNotNew(at place, t deploylog.Target, event string, by origin) {
-	o.add(at, t, event, skipped, Reason{Code: NotNew, By: by.target, ByEvent: by.mark.event, Seq: by.mark.seq})
+func (o *projection) addNotNew(at deployment.Place, t deploylog.Target, event string, by origin) {
+	o.add(at, t, event, skipped, reason.Reason{Code: reason.NotNew, By: by.target, ByEvent: by.mark.Event, Seq: by.mark.Seq})
 }
 
 // addEnded adds why a deployment that ended does not proceed.
 func (o *projection) addEnded() {
 	d, l := o.d, o.s.layout
-	why := Reason{Code: HasFailed, By: o.s.target, ByEvent: d.ended.event, Seq: d.ended.seq, Cause: d.ended.cause}
-	switch d.status {
-	case Cancelled:
-		why.Code = WasCancelled
-	case PassedOver:
-		why.Code = WasSkipped
-	case Superseded:
-		why.Code, why.Holder = WasSuperseded, o.s.revisions[d.order-1].SupersededBy
+	why := reason.Reason{Code: reason.HasFailed, By: o.s.target, ByEvent: d.Ended.Event, Seq: d.Ended.Seq, Cause: d.Ended.Cause}
+	switch d.Status {
+	case deployment.Cancelled:
+		why.Code = reason.WasCancelled
+	case deployment.PassedOver:
+		why.Code = reason.WasSkipped
+	case deployment.Superseded:
+		why.Code, why.Holder = reason.WasSuperseded, o.s.revisions[d.Order-1].SupersededBy
 	default: // it has failed
 	}
-	o.add(place{none, none, none}, o.s.target, pipelineFinished, blocked, why)
-	for _, w := range o.s.work.sorted() {
-		if w.Deployment == d.id {
-			o.add(w.place, w.Target, w.Event, blocked, w.reason())
+	o.add(deployment.Place{Stage: deployment.None, Group: deployment.None, Host: deployment.None}, o.s.target, record.PipelineFinished, blocked, why)
+	for _, w := range o.s.work.Sorted() {
+		if w.Deployment == d.ID {
+			o.add(w.Place, w.Target, w.Event, blocked, w.Reason())
 		}
 	}
-	for i := range l.stages {
-		o.addFailure(place{i, none, none}, l.stages[i].target, stageFinished, d.stages[i].marks)
-		for g := range l.stages[i].groups {
-			group, run := &l.stages[i].groups[g], &d.stages[i].groups[g]
-			o.addFailure(place{i, g, none}, group.target, groupFinished, run.marks)
-			for h := range group.hosts {
-				o.addFailure(place{i, g, h}, group.hosts[h].target, hostFinished, run.hosts[h].marks)
+	for i := range l.Stages {
+		o.addFailure(deployment.Place{Stage: i, Group: deployment.None, Host: deployment.None}, l.Stages[i].Target, record.StageFinished, d.Stages[i].Marks)
+		for g := range l.Stages[i].Groups {
+			group, run := &l.Stages[i].Groups[g], &d.Stages[i].Groups[g]
+			o.addFailure(deployment.Place{Stage: i, Group: g, Host: deployment.None}, group.Target, record.GroupFinished, run.Marks)
+			for h := range group.Hosts {
+				o.addFailure(deployment.Place{Stage: i, Group: g, Host: h}, group.Hosts[h].Target, record.HostFinished, run.Hosts[h].Marks)
 			}
 		}
 	}
 }
 
-func (o *projection) addFailure(at place, t deploylog.Target, event string, m *marks) {
-	if k, bad := m.failure(); bad {
-		o.add(at, t, event, blocked, Reason{Code: HasFailed, By: t, ByEvent: k.event, Seq: k.seq, Cause: k.describe()})
+func (o *projection) addFailure(at deployment.Place, t deploylog.Target, event string, m *record.Marks) {
+	if k, bad := m.Failure(); bad {
+		o.add(at, t, event, blocked, reason.Reason{Code: reason.HasFailed, By: t, ByEvent: k.Event, Seq: k.Seq, Cause: k.Describe()})
 	}
 }
 
 func (o *projection) stage(i int) {
-	stage, run := &o.s.layout.stages[i], &o.d.stages[i]
-	at := place{i, none, none}
+	stage, run := &o.s.layout.Stages[i], &o.d.Stages[i]
+	at := deployment.Place{Stage: i, Group: deployment.None, Host: deployment.None}
 	switch {
-	case run.passed:
+	case run.Passed:
 		by := o.passedBy(i)
-		if !run.begun {
-			o.addNotNew(at, stage.target, stageStarted, by)
+		if !run.Begun {
+			o.addNotNew(at, stage.Target, record.StageStarted, by)
 			return
 		}
 		o.insideStage(i, &by)
-		if !run.marks.has(stageFinished) {
-			o.addNotNew(at, stage.target, stageFinished, by)
+		if !run.Marks.Has(record.StageFinished) {
+			o.addNotNew(at, stage.Target, record.StageFinished, by)
 		}
 		return
-	case run.begun:
-	case o.ready[entryKey{stage.target, stageStarted}]:
+	case run.Begun:
+	case o.ready[deployment.EntryKey{Target: stage.Target, Event: record.StageStarted}]:
 	default:
 		for _, why := range o.enteringReasons(i) {
-			o.add(at, stage.target, stageStarted, blocked, why)
+			o.add(at, stage.Target, record.StageStarted, blocked, why)
 		}
 	}
 	o.insideStage(i, nil)
-	o.addUpcoming(at, stage.target, stageFinished)
+	o.addUpcoming(at, stage.Target, record.StageFinished)
 }
 
 // passedBy is why nothing in a stage is new: its own end, or the first event in a
 // stage behind it.
 func (o *projection) passedBy(i int) origin {
 	l := o.s.layout
-	if k, ok := o.d.stages[i].marks.find(stageFinished); ok {
-		return origin{l.stages[i].target, k}
+	if k, ok := o.d.Stages[i].Marks.Find(record.StageFinished); ok {
+		return origin{l.Stages[i].Target, k}
 	}
 	var by origin
-	note := func(t deploylog.Target, m *marks) {
-		if k, ok := m.began(); ok && (by.mark.seq == 0 || k.seq < by.mark.seq) {
+	note := func(t deploylog.Target, m *record.Marks) {
+		if k, ok := m.Began(); ok && (by.mark.Seq == 0 || k.Seq < by.mark.Seq) {
 			by = origin{t, k}
 		}
 	}
-	for j := range l.stages {
-		if !slices.Contains(l.stages[j].ancestors, i) {
+	for j := range l.Stages {
+		if !slices.Contains(l.Stages[j].Ancestors, i) {
 			continue
 		}
-		note(l.stages[j].target, o.d.stages[j].marks)
-		for g := range l.stages[j].groups {
-			group, run := &l.stages[j].groups[g], &o.d.stages[j].groups[g]
-			note(group.target, run.marks)
-			for h := range group.hosts {
-				note(group.hosts[h].target, run.hosts[h].marks)
+		note(l.Stages[j].Target, o.d.Stages[j].Marks)
+		for g := range l.Stages[j].Groups {
+			group, run := &l.Stages[j].Groups[g], &o.d.Stages[j].Groups[g]
+			note(group.Target, run.Marks)
+			for h := range group.Hosts {
+				note(group.Hosts[h].Target, run.Hosts[h].Marks)
 			}
 		}
 	}
@@ -237,149 +238,149 @@ func (o *projection) passedBy(i int) origin {
 }
 
 // enteringReasons is why a stage that has not begun does not.
-func (o *projection) enteringReasons(i int) []Reason {
-	stage := &o.s.layout.stages[i]
-	var reasons []Reason
-	for _, b := range stage.before {
-		if !o.d.stages[b].passed {
-			reasons = append(reasons, Reason{Code: AwaitsStage, Name: o.s.layout.stages[b].Name, By: o.s.layout.stages[b].target})
+func (o *projection) enteringReasons(i int) []reason.Reason {
+	stage := &o.s.layout.Stages[i]
+	var reasons []reason.Reason
+	for _, b := range stage.Before {
+		if !o.d.Stages[b].Passed {
+			reasons = append(reasons, reason.Reason{Code: reason.AwaitsStage, Name: o.s.layout.Stages[b].Name, By: o.s.layout.Stages[b].Target})
 		}
 	}
 	if len(reasons) > 0 {
 		return reasons
 	}
 	if why, is := o.s.keptOut(o.d, i); is {
-		return []Reason{why}
+		return []reason.Reason{why}
 	}
-	for _, b := range stage.opens {
+	for _, b := range stage.Opens {
 		if holder := o.holders[b]; holder != nil && holder != o.d {
-			return []Reason{o.heldBy(holder, o.s.layout.batches[b])}
+			return []reason.Reason{o.heldBy(holder, o.s.layout.Batches[b])}
 		}
 	}
-	if w := o.awaits[entryKey{stage.target, stageStarted}]; w != nil {
-		reasons = append(reasons, w.reason())
+	if w := o.awaits[deployment.EntryKey{Target: stage.Target, Event: record.StageStarted}]; w != nil {
+		reasons = append(reasons, w.Reason())
 	}
 	return reasons
 }
 
-func (o *projection) heldBy(holder *deployment, b span) Reason {
-	stages := o.s.layout.stages
-	r := Reason{Code: AwaitsBatch, Holder: holder.revision, Name: stages[b.from].Name, To: stages[b.to].Name, By: stages[b.from].target}
-	for i := b.from; i <= b.to; i++ { // where in the batch it is
-		run := &holder.stages[i]
-		if run.begun && !run.passed {
-			r.Name, r.By = stages[i].Name, stages[i].target
+func (o *projection) heldBy(holder *deployment.Deployment, b deployment.Span) reason.Reason {
+	stages := o.s.layout.Stages
+	r := reason.Reason{Code: reason.AwaitsBatch, Holder: holder.Revision, Name: stages[b.From].Name, To: stages[b.To].Name, By: stages[b.From].Target}
+	for i := b.From; i <= b.To; i++ { // where in the batch it is
+		run := &holder.Stages[i]
+		if run.Begun && !run.Passed {
+			r.Name, r.By = stages[i].Name, stages[i].Target
 		}
 	}
-	if k, ok := holder.marks[r.By].began(); ok {
-		r.ByEvent, r.Seq = k.event, k.seq
+	if k, ok := holder.Marks[r.By].Began(); ok {
+		r.ByEvent, r.Seq = k.Event, k.Seq
 	}
 	return r
 }
 
 // insideStage goes through a stage; by is why nothing in it is new, if so.
 func (o *projection) insideStage(i int, by *origin) {
-	stage, run := &o.s.layout.stages[i], &o.d.stages[i]
-	at := place{i, none, none}
-	needs := func(event string, why Reason) {
+	stage, run := &o.s.layout.Stages[i], &o.d.Stages[i]
+	at := deployment.Place{Stage: i, Group: deployment.None, Host: deployment.None}
+	needs := func(event string, why reason.Reason) {
 		switch {
-		case run.marks.has(event):
+		case run.Marks.Has(event):
 		case by != nil:
-			o.addNotNew(at, stage.target, event, *by)
-		case run.begun && why.Code != "":
-			o.add(at, stage.target, event, blocked, why)
+			o.addNotNew(at, stage.Target, event, *by)
+		case run.Begun && why.Code != "":
+			o.add(at, stage.Target, event, blocked, why)
 		default:
-			o.addUpcoming(at, stage.target, event)
+			o.addUpcoming(at, stage.Target, event)
 		}
 	}
 	manifest, _ := stage.Once()
 	switch {
 	case stage.Deploy != nil:
-		for g := range stage.groups {
+		for g := range stage.Groups {
 			o.group(i, g, by)
 		}
 	case stage.Approval != nil:
-		needs(EventApproved, Reason{Code: AwaitsApproval, Name: stage.Name})
+		needs(record.StageApproved, reason.Reason{Code: reason.AwaitsApproval, Name: stage.Name})
 	case stage.Environment != "":
-		needs(EventDeployed, Reason{})
+		needs(record.StageDeployed, reason.Reason{})
 	case manifest != "":
-		needs(EventApplied, Reason{})
+		needs(record.StageApplied, reason.Reason{})
 	case stage.Build != nil:
 		for k, kind := range stage.Build.Artifacts {
 			switch event := definition.ArtifactReceived(kind); {
-			case o.d.awaits(stage, run, k):
-				needs(event, Reason{Code: AwaitsArtifact, Name: kind, Until: o.d.deadline(stage)})
-			case !run.marks.has(event):
-				o.add(at, stage.target, event, skipped, Reason{Code: CameLater, By: o.s.target, ByEvent: EventDefined, Seq: o.s.defined, Name: kind})
+			case o.d.Awaits(stage, run, k):
+				needs(event, reason.Reason{Code: reason.AwaitsArtifact, Name: kind, Until: o.d.Deadline(stage)})
+			case !run.Marks.Has(event):
+				o.add(at, stage.Target, event, skipped, reason.Reason{Code: reason.CameLater, By: o.s.target, ByEvent: record.PipelineDefined, Seq: o.s.defined, Name: kind})
 			}
 		}
 	}
 }
 
 func (o *projection) group(i, g int, by *origin) {
-	stage := &o.s.layout.stages[i]
-	group, run := &stage.groups[g], &o.d.stages[i].groups[g]
-	at := place{i, g, none}
-	if k, ok := run.marks.find(groupFinished); ok {
-		by = &origin{group.target, k}
+	stage := &o.s.layout.Stages[i]
+	group, run := &stage.Groups[g], &o.d.Stages[i].Groups[g]
+	at := deployment.Place{Stage: i, Group: g, Host: deployment.None}
+	if k, ok := run.Marks.Find(record.GroupFinished); ok {
+		by = &origin{group.Target, k}
 	}
-	if !run.begun {
+	if !run.Begun {
 		if by != nil {
-			o.addNotNew(at, group.target, groupStarted, *by)
+			o.addNotNew(at, group.Target, record.GroupStarted, *by)
 			return
 		}
-		o.addUpcoming(at, group.target, groupStarted)
+		o.addUpcoming(at, group.Target, record.GroupStarted)
 	}
-	if !group.known && run.begun && by == nil {
-		o.add(at, group.target, groupFinished, blocked, Reason{Code: AwaitsMembers, Name: group.Name})
+	if !group.Known && run.Begun && by == nil {
+		o.add(at, group.Target, record.GroupFinished, blocked, reason.Reason{Code: reason.AwaitsMembers, Name: group.Name})
 		return
 	}
-	for h := range group.hosts {
-		o.host(place{i, g, h}, by)
+	for h := range group.Hosts {
+		o.host(deployment.Place{Stage: i, Group: g, Host: h}, by)
 	}
 	switch {
-	case run.finished:
+	case run.Finished:
 	case by != nil:
-		o.addNotNew(at, group.target, groupFinished, *by)
-	case run.begun && group.holds():
-		o.add(at, group.target, groupFinished, blocked, o.s.holdReason(group))
+		o.addNotNew(at, group.Target, record.GroupFinished, *by)
+	case run.Begun && group.Holds():
+		o.add(at, group.Target, record.GroupFinished, blocked, o.s.holdReason(group))
 	default:
-		o.addUpcoming(at, group.target, groupFinished)
+		o.addUpcoming(at, group.Target, record.GroupFinished)
 	}
 }
 
-func (o *projection) host(at place, by *origin) {
-	stage := &o.s.layout.stages[at.stage]
-	t, run := stage.groups[at.group].hosts[at.host].target, &o.d.stages[at.stage].groups[at.group].hosts[at.host]
+func (o *projection) host(at deployment.Place, by *origin) {
+	stage := &o.s.layout.Stages[at.Stage]
+	t, run := stage.Groups[at.Group].Hosts[at.Host].Target, &o.d.Stages[at.Stage].Groups[at.Group].Hosts[at.Host]
 	switch {
-	case run.failed:
-		o.addFailure(at, t, hostFinished, run.marks)
+	case run.Failed:
+		o.addFailure(at, t, record.HostFinished, run.Marks)
 		return
-	case run.marks == nil && by != nil:
-		o.addNotNew(at, t, hostStarted, *by)
+	case run.Marks == nil && by != nil:
+		o.addNotNew(at, t, record.HostStarted, *by)
 		return
 	}
-	for c, event := range stage.chain {
+	for c, event := range stage.Chain {
 		switch {
-		case run.marks.has(event):
-		case c < int(run.last):
-			later, _ := run.marks.find(stage.chain[run.last])
+		case run.Marks.Has(event):
+		case c < int(run.Last):
+			later, _ := run.Marks.Find(stage.Chain[run.Last])
 			o.addNotNew(at, t, event, origin{t, later})
 		case by != nil:
 			o.addNotNew(at, t, event, *by)
 		case o.skipsLate(stage, c):
-			gone := o.d.skipped[event]
-			o.add(at, t, event, skipped, Reason{Code: LeftOut, By: gone.target, ByEvent: gone.mark.event, Seq: gone.mark.seq, Name: event})
+			gone := o.d.Skipped[event]
+			o.add(at, t, event, skipped, reason.Reason{Code: reason.LeftOut, By: gone.Target, ByEvent: gone.Mark.Event, Seq: gone.Mark.Seq, Name: event})
 		default:
 			o.addUpcoming(at, t, event)
 		}
 	}
 }
 
-func (o *projection) skipsLate(stage *stageLayout, at int) bool {
-	for _, step := range stage.introduced {
-		if step.at == at {
-			return o.d.skips(step)
+func (o *projection) skipsLate(stage *deployment.StageLayout, at int) bool {
+	for _, step := range stage.Introduced {
+		if step.At == at {
+			return o.d.Skips(step)
 		}
 	}
 	return false

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // Command is what a person, or an outside system, wants of a pipeline.
@@ -28,19 +31,19 @@ func (s *State) Propose(c Command, _ time.Time) ([]deploylog.Event, error) {
 // Define makes a definition the current one.
 type Define struct {
 	Definition *definition.Definition
-	Carries    Files    // its manifests with what they include, for revisions that do not carry these
-	Adopt      []string // revisions under way that are to be as if they had been released with it
-	Inventory  string   // that its queries are over, as Bound says; "" is any
-	ID         string   // of a fresh deployment, for the event
+	Carries    record.Files // its manifests with what they include, for revisions that do not carry these
+	Adopt      []string     // revisions under way that are to be as if they had been released with it
+	Inventory  string       // that its queries are over, as Bound says; "" is any
+	ID         string       // of a fresh deployment, for the event
 	By         string
 }
 
 // Release registers a revision and starts its deployment.
 type Release struct {
 	Revision string
-	Carries  Files  // the manifests of the pipeline with what they include
-	Fix      bool   // it enters stages in which earlier ones failed, and goes by those that wait there
-	ID       string // of the fresh deployment
+	Carries  record.Files // the manifests of the pipeline with what they include
+	Fix      bool         // it enters stages in which earlier ones failed, and goes by those that wait there
+	ID       string       // of the fresh deployment
 	By       string
 }
 
@@ -76,11 +79,11 @@ func (c Define) propose(s *State) ([]deploylog.Event, error) {
 	if len(adopt) == 0 && s.Defines(c.Definition) && c.Inventory == s.inventory {
 		return nil, nil
 	}
-	p := payload{Version: keepsManifests, Definition: c.Definition, Introduced: s.introduce(c.Definition), By: c.By, Carries: c.Carries, Adopt: adopt, Inventory: c.Inventory}
+	p := record.Payload{Version: record.KeepsManifests, Definition: c.Definition, Introduced: s.introduce(c.Definition), By: c.By, Carries: c.Carries, Adopt: adopt, Inventory: c.Inventory}
 	if n := len(s.revisions); n > 0 {
 		p.Latest = s.revisions[n-1].Revision
 	}
-	return []deploylog.Event{{Deployment: c.ID, Target: s.target, Name: EventDefined, Attempt: 1, Data: p.data()}}, nil
+	return []deploylog.Event{{Deployment: c.ID, Target: s.target, Name: record.PipelineDefined, Attempt: 1, Data: p.Data()}}, nil
 }
 
 // adopting are the revisions that adopt a definition, without those for which that changes
@@ -104,15 +107,15 @@ func (s *State) adopting(c Define) (adopt []string, err error) {
 
 // gains reports whether a revision that adopts a definition takes anything else than it
 // has.
-func (s *State) gains(d *deployment, c Define) bool {
+func (s *State) gains(d *deployment.Deployment, c Define) bool {
 	introduced := s.introduce(c.Definition)
-	for _, unit := range units(c.Definition) {
-		if after, late := introduced[unit]; late && d.older(introduction{unit: unit, after: after}) {
+	for _, unit := range deployment.Units(c.Definition) {
+		if after, late := introduced[unit]; late && d.Older(deployment.Introduction{Unit: unit, After: after}) {
 			return true
 		}
 	}
-	for unit, manifest := range manifestsOf(c.Definition) {
-		if is := d.applies(unit, manifest); is.manifest != manifest || is.differs(c.Carries, nil) {
+	for unit, manifest := range deployment.ManifestsOf(c.Definition) {
+		if is := d.Applies(unit, manifest); is.Manifest != manifest || is.Differs(c.Carries, nil) {
 			return true
 		}
 	}
@@ -126,9 +129,9 @@ func (s *State) introduce(d *definition.Definition) map[string]int {
 	if s.definition == nil {
 		return nil
 	}
-	before := units(s.definition)
+	before := deployment.Units(s.definition)
 	introduced := map[string]int{}
-	for _, unit := range units(d) {
+	for _, unit := range deployment.Units(d) {
 		if n, ok := s.introduced[unit]; ok {
 			introduced[unit] = n
 		} else if !slices.Contains(before, unit) {
@@ -145,13 +148,13 @@ func (c Release) propose(s *State) ([]deploylog.Event, error) {
 	if i, ok := s.byRevision[c.Revision]; ok {
 		r := s.revisions[i]
 		remedy := "release another revision"
-		if s.byID[r.Deployment] != nil && r.Status != Running && r.Status != Superseded {
+		if s.byID[r.Deployment] != nil && r.Status != deployment.Running && r.Status != deployment.Superseded {
 			remedy = "retry it, or release another revision"
 		}
 		return nil, refusal.New(AlreadyReleased, "revision %s of pipeline %s is %w released (event %d) and %s: %s", c.Revision, s.name, ErrRepeated, r.Seq, r.Status, remedy)
 	}
 	return []deploylog.Event{{
-		Deployment: c.ID, Target: s.target, Revision: c.Revision, Name: pipelineStarted, Attempt: 1, Data: payload{By: c.By, Carries: c.Carries, Fix: c.Fix}.data(),
+		Deployment: c.ID, Target: s.target, Revision: c.Revision, Name: record.PipelineStarted, Attempt: 1, Data: record.Payload{By: c.By, Carries: c.Carries, Fix: c.Fix}.Data(),
 	}}, nil
 }
 
@@ -164,7 +167,7 @@ func (c Cancel) propose(s *State) ([]deploylog.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []deploylog.Event{d.event(s.target, EventCancelled, payload{By: c.By, Reason: c.Reason})}, nil
+	return []deploylog.Event{d.Event(s.target, record.PipelineCancelled, record.Payload{By: c.By, Reason: c.Reason})}, nil
 }
 
 func (c Retry) propose(s *State) ([]deploylog.Event, error) {
@@ -174,37 +177,37 @@ func (c Retry) propose(s *State) ([]deploylog.Event, error) {
 	}
 	d := s.byID[r.Deployment]
 	switch {
-	case r.Status == Running || r.Status == Finished:
+	case r.Status == deployment.Running || r.Status == deployment.Finished:
 		return nil, refusal.New(NothingToRetry, "revision %s is %s (event %d): only what failed, was cancelled or was skipped can be retried", c.Revision, r.Status, r.Since)
-	case r.Status == Superseded:
+	case r.Status == deployment.Superseded:
 		return nil, refusal.New(WasOvertaken, "revision %s cannot be retried: it was superseded by %s (event %d), and the newest revision wins in this pipeline; release another revision", c.Revision, r.SupersededBy, r.Since)
 	case d == nil:
 		return nil, refusal.New(TooLateToRetry, "revision %s cannot be retried any more: newer ones have finished, or %d others have ended otherwise since; release another revision", c.Revision, keptEnded)
 	}
 	stragglers := s.stragglers()
-	for b, batch := range s.layout.batches {
-		if w := straggler(stragglers, b, d); w != nil && d.within(batch) {
-			return nil, refusal.New(BatchIsHeld, "revision %s cannot be retried yet: %s", c.Revision, w.reason().Message())
+	for b, batch := range s.layout.Batches {
+		if w := straggler(stragglers, b, d); w != nil && d.Within(batch) {
+			return nil, refusal.New(BatchIsHeld, "revision %s cannot be retried yet: %s", c.Revision, w.Reason().Message())
 		}
 	}
 	for _, o := range s.deployments {
-		for i := range d.stages {
-			if o.order > d.order && o.stages[i].begun && !d.stages[i].passed {
-				return nil, refusal.New(NewerIsAhead, "revision %s cannot be retried: the newer revision %s is at or past stage %s, and it would overwrite it; release another revision", c.Revision, o.revision, s.layout.stages[i].Name)
+		for i := range d.Stages {
+			if o.Order > d.Order && o.Stages[i].Begun && !d.Stages[i].Passed {
+				return nil, refusal.New(NewerIsAhead, "revision %s cannot be retried: the newer revision %s is at or past stage %s, and it would overwrite it; release another revision", c.Revision, o.Revision, s.layout.Stages[i].Name)
 			}
 		}
-		for _, b := range s.layout.batches {
-			if d.within(b) && o != d && o.holds(b) {
+		for _, b := range s.layout.Batches {
+			if d.Within(b) && o != d && o.Holds(b) {
 				return nil, refusal.New(BatchIsHeld, "revision %s cannot be retried yet: revision %s is in the batch of stages %s to %s; retry when it has passed %s",
-					c.Revision, o.revision, s.layout.stages[b.from].Name, s.layout.stages[b.to].Name, s.layout.stages[b.to].Name)
+					c.Revision, o.Revision, s.layout.Stages[b.From].Name, s.layout.Stages[b.To].Name, s.layout.Stages[b.To].Name)
 			}
 		}
 	}
 	if err := s.overtaken(d); err != nil {
 		return nil, err
 	}
-	e := d.event(s.target, EventRetried, payload{By: c.By})
-	e.Attempt = d.attempt + 1
+	e := d.Event(s.target, record.PipelineRetried, record.Payload{By: c.By})
+	e.Attempt = d.Attempt + 1
 	return []deploylog.Event{e}, nil
 }
 
@@ -212,23 +215,19 @@ func (c Delete) propose(s *State) ([]deploylog.Event, error) {
 	if err := s.isDefined(); err != nil {
 		return nil, err
 	}
-	p := payload{By: c.By, Reason: c.Reason}
+	p := record.Payload{By: c.By, Reason: c.Reason}
 	var events []deploylog.Event
 	var running []string
 	for _, d := range s.deployments {
-		if d.status == Running {
-			running = append(running, d.revision)
-			events = append(events, d.event(s.target, EventCancelled, p))
+		if d.Status == deployment.Running {
+			running = append(running, d.Revision)
+			events = append(events, d.Event(s.target, record.PipelineCancelled, p))
 		}
 	}
 	if len(running) > 0 && !c.Cancel {
 		return nil, refusal.New(DeploymentRunning, "pipeline %s cannot be deleted: %s is in progress; wait for its end, or cancel it with the pipeline (--cancel)", s.name, strings.Join(running, ", "))
 	}
-	return append(events, deploylog.Event{Deployment: c.ID, Target: s.target, Name: EventDeleted, Attempt: 1, Data: p.data()}), nil
-}
-
-func (d *deployment) event(t deploylog.Target, name string, p payload) deploylog.Event {
-	return deploylog.Event{Deployment: d.id, Target: t, Revision: d.revision, Name: name, Attempt: d.attempt, Data: p.data()}
+	return append(events, deploylog.Event{Deployment: c.ID, Target: s.target, Name: record.PipelineDeleted, Attempt: 1, Data: p.Data()}), nil
 }
 
 func (s *State) isDefined() error {
@@ -242,7 +241,7 @@ func (s *State) isDefined() error {
 }
 
 // running finds the deployment of a revision that is still in progress.
-func (s *State) running(revision, to string) (*deployment, error) {
+func (s *State) running(revision, to string) (*deployment.Deployment, error) {
 	r, err := s.registration(revision)
 	if err != nil {
 		return nil, err
@@ -250,10 +249,10 @@ func (s *State) running(revision, to string) (*deployment, error) {
 	return s.inProgress(r, to)
 }
 
-func (s *State) inProgress(r Registration, to string) (*deployment, error) {
-	if r.Status != Running {
+func (s *State) inProgress(r Registration, to string) (*deployment.Deployment, error) {
+	if r.Status != deployment.Running {
 		remedy := ""
-		if r.Status != Finished && r.Status != Superseded {
+		if r.Status != deployment.Finished && r.Status != deployment.Superseded {
 			remedy = "; retry it to continue"
 		}
 		return nil, refusal.New(NotRunning, "revision %s cannot %s: it is %s since event %d%s", r.Revision, to, r.Status, r.Since, remedy)
@@ -266,7 +265,7 @@ func (s *State) registration(revision string) (Registration, error) {
 		return Registration{}, err
 	}
 	i, ok := s.byRevision[revision]
-	if last, rolledBackTo := s.rollbacks[revision]; rolledBackTo && (!ok || s.revisions[i].Status != Running) {
+	if last, rolledBackTo := s.rollbacks[revision]; rolledBackTo && (!ok || s.revisions[i].Status != deployment.Running) {
 		i, ok = last, true
 	}
 	if ok {
@@ -293,3 +292,40 @@ func (s *State) unknown(code refusal.Code, what, name string, known []string) er
 	}
 	return refusal.New(code, "%w %s %q of pipeline %s: it has %s", ErrUnknown, what, name, s.name, listed)
 }
+
+// take lets the deployments that have not finished have a definition that has just become
+// the current one. A step that a deployment had when its revision was released keeps its
+// manifest, with the files that the revision carries: what changed in a step must not run
+// for the first time in the middle of a rollout. A step that is new has the manifest of the
+// first definition that has it, with the files of the first that brings them, so that all
+// hosts get the same. A revision that adopts the definition is as if it had been released
+// with it.
+func (s *State) take(p record.Payload) {
+	s.manifests = deployment.ManifestsOf(s.definition)
+	present := deployment.Units(s.definition)
+	for _, d := range s.deployments {
+		maps.DeleteFunc(d.Adopted, func(unit string, _ bool) bool { return !slices.Contains(present, unit) })
+		switch {
+		case slices.Contains(p.Adopt, d.Revision):
+			s.adopt(d, p.Carries)
+		case d.Carries != nil:
+			d.Bring(s.manifests, p)
+		}
+	}
+}
+
+// adopt makes a revision one that was released with the present definition.
+func (s *State) adopt(d *deployment.Deployment, carries record.Files) {
+	d.Manifests, d.Carries, d.Brought, d.Adopted = nil, carries, nil, map[string]bool{}
+	if carries != nil {
+		d.Manifests = s.manifests
+	}
+	for _, unit := range deployment.Units(s.definition) {
+		d.Adopted[unit] = true
+	}
+	s.revisions[d.Order-1].Carries = carries
+}
+
+// Takes reports whether there are revisions that a change of the definition may bring
+// anything to: those that are under way, and those that are kept to be retried.
+func (s *State) Takes() bool { return len(s.deployments) > 0 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // gated is a pipeline with a stage of each kind.
@@ -24,7 +25,7 @@ func gated() *definition.Definition {
 
 func TestCommandsThatMakeNoSenseAreRefused(t *testing.T) {
 	w := newTale(t, gated(), antHosts)
-	w.fails[string(StageTarget("ant-gateway", "announce"))+" "+EventApplied] = "no network"
+	w.fails[string(record.StageTarget("ant-gateway", "announce"))+" "+record.StageApplied] = "no network"
 	w.release("v1", "x86", "aarch64", "raspbian")
 	w.idle()
 	w.release("v2", "x86")
@@ -132,12 +133,12 @@ func TestARevisionThatWouldOverwriteANewerOneIsNotRetried(t *testing.T) {
 	w.release("v1", "x86", "aarch64", "raspbian")
 	w.idle()
 	w.release("v2", "x86", "aarch64", "raspbian")
-	w.until("v2", beta, stageFinished)
+	w.until("v2", beta, record.StageFinished)
 	if _, err := w.state.Propose(Retry{Revision: "v1"}, noon); err != nil {
 		t.Errorf("v2 has not come to prod, and v1 cannot be retried: %v", err)
 	}
 	w.do(ResumePipeline{Stage: "prod", ID: w.id()})
-	w.until("v2", onProd, hostStarted)
+	w.until("v2", onProd, record.HostStarted)
 	w.says(w.refused(Retry{Revision: "v1"}, NewerIsAhead), "cannot be retried: the newer revision v2 is at or past stage prod, and it would overwrite it")
 	w.fails = nil
 	w.idle()
@@ -149,10 +150,10 @@ func TestARevisionIsNotRetriedIntoABatchThatAnotherIsIn(t *testing.T) {
 	d.Batches = []definition.Batch{{From: "beta", To: "prod"}}
 	w := newTale(t, d, antHosts)
 	w.release("v1", "x86", "aarch64", "raspbian")
-	w.until("v1", onProd, hostStarted)
+	w.until("v1", onProd, record.HostStarted)
 	w.do(Cancel{Revision: "v1"})
 	w.release("v2", "x86", "aarch64", "raspbian")
-	w.until("v2", onBeta, hostStarted)
+	w.until("v2", onBeta, record.HostStarted)
 	w.do(Cancel{Revision: "v2"})
 	w.do(Retry{Revision: "v1"})
 	w.says(w.refused(Retry{Revision: "v2"}, BatchIsHeld), "cannot be retried yet: revision v1 is in the batch of stages beta to prod; retry when it has passed prod")

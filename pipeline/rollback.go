@@ -7,6 +7,8 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // Rollback deploys an earlier revision to the hosts of one stage again, with what it
@@ -18,18 +20,6 @@ type Rollback struct {
 	By, Reason string
 }
 
-// RollbackInfo is what a deployment that rolls a stage back does, in the data of the event
-// that starts it.
-type RollbackInfo struct {
-	Stage    string           `json:"stage"`
-	Target   deploylog.Target `json:"target"`             // of the stage
-	Original string           `json:"original"`           // deployment of the revision that is deployed again
-	Replaces string           `json:"replaces,omitempty"` // revision that was there
-	Replaced string           `json:"replaced,omitempty"` // and its deployment
-	By       string           `json:"by,omitempty"`
-	Reason   string           `json:"reason,omitempty"`
-}
-
 // visits is what has come to a stage, as deployments that passed through it or deployed it
 // again, by the index of their registration.
 type visits struct {
@@ -39,26 +29,16 @@ type visits struct {
 	bad      map[string]bool // deployments that were rolled back
 }
 
-// inputs are what a deployment does its steps with, kept when it has ended.
-type inputs struct {
-	manifests map[string]string
-	brought   map[string]Files
-	adopted   map[string]bool
-	refs      map[string]string
-}
-
-func (d *deployment) inputs() inputs { return inputs{d.manifests, d.brought, d.adopted, d.refs} }
-
 // visit notes that a deployment began or finished a stage.
-func (s *State) visit(d *deployment, e deploylog.Event) {
-	if e.Name != stageStarted && e.Name != stageFinished || e.Target.Kind() != "stage" {
+func (s *State) visit(d *deployment.Deployment, e deploylog.Event) {
+	if e.Name != record.StageStarted && e.Name != record.StageFinished || e.Target.Kind() != "stage" {
 		return
 	}
 	v := s.visits[e.Target]
-	if e.Name == stageStarted {
-		v.newest, v.at = d.order-1, e.Seq
+	if e.Name == record.StageStarted {
+		v.newest, v.at = d.Order-1, e.Seq
 	} else {
-		v.finished = append(v.finished, d.order-1)
+		v.finished = append(v.finished, d.Order-1)
 	}
 	s.visits[e.Target] = v
 }
@@ -66,48 +46,31 @@ func (s *State) visit(d *deployment, e deploylog.Event) {
 // overtaken refuses to go on with a deployment in a stage that another one has entered
 // since, be it a rollback that has ended: what the other did on hosts that this one is
 // done with would stay there, and the stage would be recorded as finished all the same.
-func (s *State) overtaken(d *deployment) error {
-	for i := range s.layout.stages {
-		stage, run := &s.layout.stages[i], &d.stages[i]
-		v, came := s.visits[stage.target]
+func (s *State) overtaken(d *deployment.Deployment) error {
+	for i := range s.layout.Stages {
+		stage, run := &s.layout.Stages[i], &d.Stages[i]
+		v, came := s.visits[stage.Target]
 		changes := stage.Build == nil && stage.Approval == nil
-		if !changes || !run.begun || run.passed || !came || v.newest == d.order-1 || v.at < run.since() {
+		if !changes || !run.Begun || run.Passed || !came || v.newest == d.Order-1 || v.at < run.Since() {
 			continue
 		}
 		what, remedy := "revision ", "release it again under another name, or release a newer one"
 		if s.revisions[v.newest].Rollback != nil {
 			what = "a rollback to revision "
 		}
-		if d.rollback != nil {
-			remedy = "roll the stage back again (deployster pipeline rollback " + s.name + " " + stage.Name + " --revision " + d.revision + ")"
+		if d.Rollback != nil {
+			remedy = "roll the stage back again (deployster pipeline rollback " + s.name + " " + stage.Name + " --revision " + d.Revision + ")"
 		}
 		return refusal.New(NewerIsAhead, "revision %s cannot be retried: %s%s has entered stage %s since (event %d), and some of its hosts would keep that; %s",
-			d.revision, what, s.revisions[v.newest].Revision, stage.Name, v.at, remedy)
+			d.Revision, what, s.revisions[v.newest].Revision, stage.Name, v.at, remedy)
 	}
 	return nil
 }
 
-// since is the first event of the deployment in the stage.
-func (r *stageRun) since() (first int64) {
-	note := func(m *marks) {
-		if m != nil && len(*m) > 0 && (first == 0 || (*m)[0].seq < first) {
-			first = (*m)[0].seq
-		}
-	}
-	note(r.marks)
-	for g := range r.groups {
-		note(r.groups[g].marks)
-		for h := range r.groups[g].hosts {
-			note(r.groups[g].hosts[h].marks)
-		}
-	}
-	return first
-}
-
 // rollBack makes a deployment that has just been registered one that deploys a revision
 // again, as its first deployment did.
-func (s *State) rollBack(d *deployment, r *RollbackInfo) {
-	d.rollback, s.revisions[d.order-1].Rollback = r, r
+func (s *State) rollBack(d *deployment.Deployment, r *record.RollbackInfo) {
+	d.Rollback, s.revisions[d.Order-1].Rollback = r, r
 	v := s.visits[r.Target]
 	bad := map[string]bool{r.Replaced: true}
 	for id := range v.bad {
@@ -122,37 +85,20 @@ func (s *State) rollBack(d *deployment, r *RollbackInfo) {
 	}
 	in := s.revisions[i].inputs
 	if original := s.byID[r.Original]; original != nil {
-		in = original.inputs()
+		in = original.Inputs()
 	}
-	d.age, d.manifests, d.brought, d.adopted = i+1, in.manifests, in.brought, maps.Clone(in.adopted)
-	for kind, ref := range in.refs {
-		d.refs[kind] = ref
+	d.Age, d.Manifests, d.Brought, d.Adopted = i+1, in.Manifests, in.Brought, maps.Clone(in.Adopted)
+	for kind, ref := range in.Refs {
+		d.Refs[kind] = ref
 	}
-}
-
-// elsewhere reports whether a stage is not the one that a rollback is of.
-func (d *deployment) elsewhere(stage *stageLayout) bool {
-	return d.rollback != nil && d.rollback.Target != stage.target
-}
-
-// aimless is why a rollback fails whose stage has left the pipeline, such as by another name,
-// before it was finished; "" is nothing.
-func (d *deployment) aimless(l *layout) string {
-	if d.rollback == nil || d.marks[d.rollback.Target].has(stageFinished) {
-		return ""
-	}
-	if _, there := l.stageAt[d.rollback.Target]; there {
-		return ""
-	}
-	return "stage " + d.rollback.Stage + " is not in the pipeline any more: roll back a stage that is"
 }
 
 // meant finds the deployment that a revision names, or the id of a deployment. A revision
 // that is under way itself while a stage is rolled back to it names neither.
 func (s *State) meant(name string) (Registration, error) {
-	var all []*deployment
+	var all []*deployment.Deployment
 	for _, d := range s.deployments {
-		if d.revision == name && d.status == Running {
+		if d.Revision == name && d.Status == deployment.Running {
 			all = append(all, d)
 		}
 	}
@@ -160,16 +106,16 @@ func (s *State) meant(name string) (Registration, error) {
 		var which []string
 		for _, d := range all {
 			what := "its release"
-			if d.rollback != nil {
-				what = "the rollback of stage " + d.rollback.Stage
+			if d.Rollback != nil {
+				what = "the rollback of stage " + d.Rollback.Stage
 			}
-			which = append(which, d.id+" ("+what+")")
+			which = append(which, d.ID+" ("+what+")")
 		}
 		return Registration{}, refusal.New(AmbiguousName, "revision %s of pipeline %s is %w: it is under way more than once; give the deployment instead of the revision: %s", name, s.name, ErrAmbiguous, strings.Join(which, " or "))
 	}
 	if d := s.byID[name]; d != nil {
 		if _, released := s.byRevision[name]; !released {
-			return s.revisions[d.order-1], nil
+			return s.revisions[d.Order-1], nil
 		}
 	}
 	return s.registration(name)
@@ -179,7 +125,7 @@ func (s *State) meant(name string) (Registration, error) {
 // way, the rollback to it that is not.
 func (s *State) ended(name string) (Registration, error) {
 	r, err := s.meant(name)
-	if last, ok := s.rollbacks[name]; err == nil && ok && r.Status == Running && s.revisions[last].Status != Running && s.byID[s.revisions[last].Deployment] != nil {
+	if last, ok := s.rollbacks[name]; err == nil && ok && r.Status == deployment.Running && s.revisions[last].Status != deployment.Running && s.byID[s.revisions[last].Deployment] != nil {
 		r = s.revisions[last]
 	}
 	return r, err
@@ -199,37 +145,37 @@ func (c Rollback) propose(s *State) ([]deploylog.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	stage := &s.layout.stages[s.layout.stageAt[StageTarget(s.name, name)]]
+	stage := &s.layout.Stages[s.layout.StageAt[record.StageTarget(s.name, name)]]
 	if stage.Deploy == nil && stage.Environment == "" {
 		return nil, refusal.New(NothingToRollBack, "stage %s deploys to no hosts and no environment: it is a %s stage", name, stage.Kind())
 	}
 	for _, d := range s.deployments {
-		if d.status == Running && d.rollback != nil && d.rollback.Target == stage.target {
-			return nil, refusal.New(RollbackRunning, "stage %s is %w being rolled back to revision %s (event %d)", name, ErrRepeated, d.revision, d.seq)
+		if d.Status == deployment.Running && d.Rollback != nil && d.Rollback.Target == stage.Target {
+			return nil, refusal.New(RollbackRunning, "stage %s is %w being rolled back to revision %s (event %d)", name, ErrRepeated, d.Revision, d.Seq)
 		}
 	}
 	holders := s.batchHolders()
-	for _, b := range stage.opens {
+	for _, b := range stage.Opens {
 		if h := holders[b]; h != nil {
-			return nil, refusal.New(BatchIsHeld, "stage %s cannot be rolled back yet: revision %s is in it, or in the batch that begins with it; wait for its end, or cancel it (deployster pipeline cancel %s %s)", name, h.revision, s.name, h.revision)
+			return nil, refusal.New(BatchIsHeld, "stage %s cannot be rolled back yet: revision %s is in it, or in the batch that begins with it; wait for its end, or cancel it (deployster pipeline cancel %s %s)", name, h.Revision, s.name, h.Revision)
 		}
 	}
 	to, err := s.good(stage, c.Revision)
 	if err != nil {
 		return nil, err
 	}
-	r, v := s.revisions[to], s.visits[stage.target]
+	r, v := s.revisions[to], s.visits[stage.Target]
 	at := s.present(v)
 	present := s.revisions[at]
-	info := RollbackInfo{Stage: name, Target: stage.target, Original: r.Deployment, Replaces: present.Revision, Replaced: present.Deployment, By: c.By, Reason: c.Reason}
+	info := record.RollbackInfo{Stage: name, Target: stage.Target, Original: r.Deployment, Replaces: present.Revision, Replaced: present.Deployment, By: c.By, Reason: c.Reason}
 	if to == at {
 		info.Replaces, info.Replaced = "", ""
 	}
 	started := deploylog.Event{
-		Deployment: c.ID, Target: s.target, Revision: r.Revision, Name: pipelineStarted, Attempt: 1,
-		Data: payload{By: c.By, Reason: c.Reason, Carries: r.Carries, Rollback: &info}.data(),
+		Deployment: c.ID, Target: s.target, Revision: r.Revision, Name: record.PipelineStarted, Attempt: 1,
+		Data: record.Payload{By: c.By, Reason: c.Reason, Carries: r.Carries, Rollback: &info}.Data(),
 	}
-	if s.heldByRollback(stage.target) {
+	if s.heldByRollback(stage.Target) {
 		return []deploylog.Event{started}, nil
 	}
 	reason := "rolled back to revision " + r.Revision
@@ -237,7 +183,7 @@ func (c Rollback) propose(s *State) ([]deploylog.Event, error) {
 		reason += ": " + c.Reason
 	}
 	return []deploylog.Event{{
-		Deployment: c.ID, Target: stage.target, Name: EventStagePaused, Attempt: 1, Data: payload{By: c.By, Reason: reason}.data(),
+		Deployment: c.ID, Target: stage.Target, Name: record.StagePaused, Attempt: 1, Data: record.Payload{By: c.By, Reason: reason}.Data(),
 	}, started}, nil
 }
 
@@ -263,8 +209,8 @@ func (s *State) heldByRollback(stage deploylog.Target) bool {
 }
 
 // good finds the registration of the revision to which a stage is rolled back.
-func (s *State) good(stage *stageLayout, revision string) (int, error) {
-	v, came := s.visits[stage.target]
+func (s *State) good(stage *deployment.StageLayout, revision string) (int, error) {
+	v, came := s.visits[stage.Target]
 	if !came {
 		return 0, refusal.New(NothingToRollBack, "stage %s cannot be rolled back: no revision has come to it", stage.Name)
 	}
@@ -295,31 +241,23 @@ func (s *State) good(stage *stageLayout, revision string) (int, error) {
 }
 
 // carriesAll refuses a revision that does not carry what the stage would apply.
-func (s *State) carriesAll(stage *stageLayout, i int) error {
+func (s *State) carriesAll(stage *deployment.StageLayout, i int) error {
 	if stage.Deploy == nil { // the environment has it
 		return nil
 	}
 	r := s.revisions[i]
-	d := &deployment{order: i + 1, carries: r.Carries, manifests: r.inputs.manifests, brought: r.inputs.brought, adopted: r.inputs.adopted}
+	d := &deployment.Deployment{Order: i + 1, Carries: r.Carries, Manifests: r.inputs.Manifests, Brought: r.inputs.Brought, Adopted: r.inputs.Adopted}
 	if original := s.byID[r.Deployment]; original != nil {
 		d = original
 	}
 	for at, step := range stage.Deploy.Steps {
-		late := slices.ContainsFunc(stage.introduced, func(in introduction) bool { return in.at == at+1 && d.older(in) })
-		if a := d.applies(stepUnit(stage.Name, step.Event), step.Manifest); !late && a.files == nil {
+		late := slices.ContainsFunc(stage.Introduced, func(in deployment.Introduction) bool { return in.At == at+1 && d.Older(in) })
+		if a := d.Applies(deployment.StepUnit(stage.Name, step.Event), step.Manifest); !late && a.Files == nil {
 			if r.Carries == nil {
-				return refusal.New(NothingToRollBack, "stage %s cannot be rolled back to revision %s: that does not carry manifest %s, for an older version of Deployster released it; release it again under another name", stage.Name, r.Revision, a.manifest)
+				return refusal.New(NothingToRollBack, "stage %s cannot be rolled back to revision %s: that does not carry manifest %s, for an older version of Deployster released it; release it again under another name", stage.Name, r.Revision, a.Manifest)
 			}
-			return refusal.New(NothingToRollBack, "stage %s cannot be rolled back to revision %s: that does not carry manifest %s, which the stage applies; apply the former definition first", stage.Name, r.Revision, a.manifest)
+			return refusal.New(NothingToRollBack, "stage %s cannot be rolled back to revision %s: that does not carry manifest %s, which the stage applies; apply the former definition first", stage.Name, r.Revision, a.Manifest)
 		}
 	}
 	return nil
-}
-
-// RollbackOf is what a deployment rolls back that an event starts; nil is nothing.
-func RollbackOf(e deploylog.Event) *RollbackInfo {
-	if e.Name != pipelineStarted {
-		return nil
-	}
-	return read(e.Data).Rollback
 }

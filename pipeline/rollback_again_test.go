@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 func TestARollbackThatFailedAndIsGivenAgainHasTheSameAim(t *testing.T) {
@@ -13,7 +15,7 @@ func TestARollbackThatFailedAndIsGivenAgainHasTheSameAim(t *testing.T) {
 	for i, id := range []string{"back", "again", "more"} {
 		w.do(Rollback{Stage: "prod", ID: id})
 		w.idle()
-		if r := w.state.revisions[3+i]; r.Revision != "2" || r.Status != Failed || r.Rollback.Replaces != "3" {
+		if r := w.state.revisions[3+i]; r.Revision != "2" || r.Status != deployment.Failed || r.Rollback.Replaces != "3" {
 			t.Errorf("%s is %+v of %+v", id, r, r.Rollback)
 		}
 	}
@@ -34,7 +36,7 @@ func TestARollbackOfAStageThatLeavesThePipelineFails(t *testing.T) {
 	renamed.Stages[1].Name, renamed.Stages[2].After = "us/prod", []string{"us/prod"}
 	w.do(Define{Definition: renamed, ID: "renamed"})
 	w.idle()
-	if r := w.state.revisions[2]; r.Status != Failed || r.Cause != "stage eu/prod is not in the pipeline any more: roll back a stage that is" {
+	if r := w.state.revisions[2]; r.Status != deployment.Failed || r.Cause != "stage eu/prod is not in the pipeline any more: roll back a stage that is" {
 		t.Errorf("it is %+v", r)
 	}
 }
@@ -49,27 +51,27 @@ func TestARollbackToARevisionUnderWayIsNamedByItsDeployment(t *testing.T) {
 		w.idle()
 		if revision == "1" {
 			w.do(Approve{Revision: "1", Stage: "announce"})
-			w.until("1", stageOf("announce"), stageFinished)
+			w.until("1", stageOf("announce"), record.StageFinished)
 			w.idle()
 		}
 	}
 	w.releaseCarrying("3", files("3"))
-	w.until("3", stageOf("eu/prod"), stageFinished)
+	w.until("3", stageOf("eu/prod"), record.StageFinished)
 	w.do(Rollback{Stage: "prod", ID: "back"}) // to 2, which waits
 	first := w.state.revisions[1].Deployment
 	for _, c := range []Command{Cancel{Revision: "2"}, Skip{Revision: "2"}, Retry{Revision: "2"}} {
 		w.says(w.refused(c, AmbiguousName), "give the deployment instead of the revision: "+first+" (its release) or back (the rollback of stage eu/prod)")
 	}
 	w.do(Cancel{Revision: "back"})
-	if got := []Status{w.state.revisions[1].Status, w.state.revisions[3].Status}; !slices.Equal(got, []Status{Running, Cancelled}) {
+	if got := []deployment.Status{w.state.revisions[1].Status, w.state.revisions[3].Status}; !slices.Equal(got, []deployment.Status{deployment.Running, deployment.Cancelled}) {
 		t.Errorf("they are %v", got)
 	}
 	w.do(Retry{Revision: "2"}) // which only the rollback can be
-	if r := w.state.revisions[3]; r.Status != Running {
+	if r := w.state.revisions[3]; r.Status != deployment.Running {
 		t.Errorf("the rollback is %+v", r)
 	}
 	w.do(Cancel{Revision: first})
-	if got := []Status{w.state.revisions[1].Status, w.state.revisions[3].Status}; !slices.Equal(got, []Status{Cancelled, Running}) {
+	if got := []deployment.Status{w.state.revisions[1].Status, w.state.revisions[3].Status}; !slices.Equal(got, []deployment.Status{deployment.Cancelled, deployment.Running}) {
 		t.Errorf("they are %v", got)
 	}
 }
@@ -79,7 +81,7 @@ func TestARollbackToARevisionUnderWayIsNamedByItsDeployment(t *testing.T) {
 func TestARollbackOfWhichAHostGroupMovesFinishesItsStage(t *testing.T) {
 	w := inProduction(t, "1", "2")
 	w.do(Rollback{Stage: "prod", ID: "back"})
-	for last := ""; last != groupStarted; last = w.log[len(w.log)-1].Name {
+	for last := ""; last != record.GroupStarted; last = w.log[len(w.log)-1].Name {
 		w.step()
 	}
 	moved := production(deployed)
@@ -88,7 +90,7 @@ func TestARollbackOfWhichAHostGroupMovesFinishesItsStage(t *testing.T) {
 	w.do(Define{ID: "moved", Definition: moved})
 	w.mayDo("1 stage-finished-successfully stage/eu/prod")
 	w.idle()
-	if r := w.state.revisions[2]; r.Status != Finished {
+	if r := w.state.revisions[2]; r.Status != deployment.Finished {
 		t.Errorf("the rollback is %+v", r)
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 const atProd = deploylog.Target("host/p/all/h")
@@ -20,14 +23,14 @@ func production(steps ...string) *definition.Definition {
 	}}
 }
 
-func (w *tale) releaseCarrying(revision string, carries Files) {
+func (w *tale) releaseCarrying(revision string, carries record.Files) {
 	w.Helper()
 	w.do(Release{Revision: revision, ID: w.id(), Carries: carries})
 	w.do(ReceiveArtifact{Revision: revision, Kind: "x86", Ref: "x-" + revision})
 }
 
-func files(revision string) Files {
-	return Files{"host-deployed.yaml": revision, "announce.yaml": revision}
+func files(revision string) record.Files {
+	return record.Files{"host-deployed.yaml": revision, "announce.yaml": revision}
 }
 
 // inProduction has released these revisions one after the other.
@@ -44,7 +47,7 @@ func inProduction(t *testing.T, revisions ...string) *tale {
 func TestAStageIsRolledBackToTheLastGoodRevisionAndHeld(t *testing.T) {
 	w := inProduction(t, "1", "2", "3")
 	w.releaseCarrying("4", files("4"))
-	w.until("4", stageOf("build"), stageFinished)
+	w.until("4", stageOf("build"), record.StageFinished)
 	w.do(Rollback{Stage: "prod", ID: "back", By: "ann", Reason: "drops sessions"})
 	w.mayDo("2 stage-started stage/eu/prod") // 4 is held
 	for range 4 {
@@ -55,7 +58,7 @@ func TestAStageIsRolledBackToTheLastGoodRevisionAndHeld(t *testing.T) {
 		t.Errorf("done is %+v", last)
 	}
 	w.idle()
-	if r := w.state.revisions[4]; r.Status != Finished || r.Rollback == nil || r.Rollback.Replaces != "3" || r.Rollback.Stage != "eu/prod" || !maps.Equal(r.Carries, files("2")) {
+	if r := w.state.revisions[4]; r.Status != deployment.Finished || r.Rollback == nil || r.Rollback.Replaces != "3" || r.Rollback.Stage != "eu/prod" || !maps.Equal(r.Carries, files("2")) {
 		t.Errorf("the rollback is %+v", r)
 	}
 	w.explains(stageOf("eu/prod"), "4 stage-started: paused eu/prod stage-paused stage/p/eu/prod rolled back to revision 2: drops sessions #52")
@@ -63,7 +66,7 @@ func TestAStageIsRolledBackToTheLastGoodRevisionAndHeld(t *testing.T) {
 	// A second one goes further back, and never to what was rolled back.
 	w.do(Rollback{Stage: "eu/prod", ID: "further"})
 	w.idle()
-	if r := w.state.revisions[5]; r.Revision != "1" || r.Status != Finished {
+	if r := w.state.revisions[5]; r.Revision != "1" || r.Status != deployment.Finished {
 		t.Errorf("the second rollback is %+v", r)
 	}
 	w.says(w.refused(Rollback{Stage: "prod"}, NothingToRollBack), "no good revision finished it before 1; name one (--revision)")
@@ -71,7 +74,7 @@ func TestAStageIsRolledBackToTheLastGoodRevisionAndHeld(t *testing.T) {
 	w.idle()
 	w.do(ResumePipeline{Stage: "prod", ID: "resume"})
 	w.idle()
-	w.wantEnded("4", Finished, "", "")
+	w.wantEnded("4", deployment.Finished, "", "")
 	w.do(Rollback{Stage: "prod", ID: "again"})
 	if r := w.state.revisions[7]; r.Revision != "3" {
 		t.Errorf("of 4 it goes back to %s", r.Revision)
@@ -82,8 +85,8 @@ func TestARollbackAppliesWhatTheRevisionAppliedThen(t *testing.T) {
 	w := inProduction(t, "1")
 	changed := production(copied, deployed) // a step comes in
 	changed.Stages[1].Deploy.Steps[1].Manifest = "deploy-2.yaml"
-	w.do(Define{Definition: changed, ID: "changed", Carries: Files{"deploy-2.yaml": "d", copied + ".yaml": "d"}})
-	w.releaseCarrying("2", Files{"deploy-2.yaml": "2", copied + ".yaml": "2", "announce.yaml": "2"})
+	w.do(Define{Definition: changed, ID: "changed", Carries: record.Files{"deploy-2.yaml": "d", copied + ".yaml": "d"}})
+	w.releaseCarrying("2", record.Files{"deploy-2.yaml": "2", copied + ".yaml": "2", "announce.yaml": "2"})
 	w.idle()
 	w.do(Rollback{Stage: "prod", ID: "back"})
 	for range 3 { // to the start of the host
@@ -111,7 +114,7 @@ func TestRollbacksThatMakeNoSenseAreRefused(t *testing.T) {
 	w.says(w.refused(Rollback{Stage: "prod", Revision: "2"}, NothingToRollBack), "stage eu/prod has revision 2 already")
 	w.refused(Rollback{Stage: "prod", Revision: "9"}, UnknownRevision)
 	w.releaseCarrying("3", files("3"))
-	w.until("3", atProd, hostStarted)
+	w.until("3", atProd, record.HostStarted)
 	w.says(w.refused(Rollback{Stage: "prod"}, BatchIsHeld), "deployster pipeline cancel p 3")
 	w.says(w.refused(Rollback{Stage: "prod", Revision: "3"}, BatchIsHeld), "revision 3 is in it")
 	w.do(Cancel{Revision: "3"})
@@ -131,7 +134,7 @@ func TestRollbacksThatMakeNoSenseAreRefused(t *testing.T) {
 	w.do(Cancel{Revision: "2"})
 	w.do(Retry{Revision: "2"})
 	w.idle()
-	if r := w.state.revisions[3]; r.Status != Finished {
+	if r := w.state.revisions[3]; r.Status != deployment.Finished {
 		t.Errorf("the rollback is %+v", r)
 	}
 	w.says(w.refused(Retry{Revision: "3"}, NewerIsAhead), "a rollback to revision 2 has entered stage eu/prod since (event 43)") // it is not forgotten either
@@ -166,7 +169,7 @@ func TestWhatWasRolledBackHalfwayIsNotRetried(t *testing.T) {
 	w.idle()
 	w.releaseCarrying("42", files("42"))
 	w.fails["host/p/all/h2 "+deployed] = "disk full"
-	w.until("42", w.state.target, pipelineFailed)
+	w.until("42", w.state.target, record.PipelineFailed)
 	w.do(Rollback{Stage: "prod", ID: "back"})
 	clear(w.fails)
 	w.idle()
@@ -179,14 +182,14 @@ func TestWhatWasRolledBackHalfwayIsNotRetried(t *testing.T) {
 func TestARollbackIsNotRetriedOnceAnotherRevisionCame(t *testing.T) {
 	w := inProduction(t, "1", "2")
 	w.releaseCarrying("3", files("3"))
-	w.until("3", stageOf("build"), stageFinished)
+	w.until("3", stageOf("build"), record.StageFinished)
 	w.do(Rollback{Stage: "prod", ID: "back"})
 	w.fails[string(atProd)+" "+deployed] = "disk full"
 	w.idle()
 	clear(w.fails)
 	w.do(ResumePipeline{Stage: "prod", ID: "resume"})
 	w.idle()
-	w.wantEnded("3", Finished, "", "")
+	w.wantEnded("3", deployment.Finished, "", "")
 	w.says(w.refused(Retry{Revision: "1"}, NewerIsAhead), "roll the stage back again (deployster pipeline rollback p eu/prod --revision 1)")
 }
 
@@ -198,11 +201,11 @@ func TestARollbackWaitsWhereThePipelineIsPaused(t *testing.T) {
 	w.do(Rollback{Stage: "prod", ID: "back"})
 	w.mayDo()
 	why := w.state.Explain(stageOf("eu/prod"))
-	if i := slices.IndexFunc(why, func(r Reason) bool { return r.Deployment == "back" }); i < 0 || why[i].Code != IsPaused || why[i].Seq != int64(n) {
+	if i := slices.IndexFunc(why, func(r reason.Reason) bool { return r.Deployment == "back" }); i < 0 || why[i].Code != reason.IsPaused || why[i].Seq != int64(n) {
 		t.Errorf("it waits for %q", texts(why))
 	}
 	w.do(ResumePipeline{ID: "up"})
-	w.until("2", stageOf("eu/prod"), stageStarted)
+	w.until("2", stageOf("eu/prod"), record.StageStarted)
 	for range 2 { // to the start of the host
 		w.step()
 	}
@@ -210,7 +213,7 @@ func TestARollbackWaitsWhereThePipelineIsPaused(t *testing.T) {
 	w.mayDo()
 	w.do(ResumePipeline{ID: "up again"})
 	w.idle()
-	w.wantEnded("2", Finished, "", "")
+	w.wantEnded("2", deployment.Finished, "", "")
 }
 
 // The end of a freeze is not the end of what a rollback holds.
@@ -224,10 +227,10 @@ func TestARollbackHoldsAStageThatIsPausedAlready(t *testing.T) {
 	}
 	w.says(w.refused(ResumePipeline{Stage: "prod"}, RollbackRunning), "which would overwrite whoever enters before; wait for its end, or cancel it (deployster pipeline cancel p 2)")
 	w.idle()
-	w.wantEnded("2", Finished, "", "")
+	w.wantEnded("2", deployment.Finished, "", "")
 	w.do(ResumePipeline{Stage: "prod", ID: "thaw"})
 	w.mayDo()
 	w.do(ResumePipeline{Stage: "prod", ID: "on"})
 	w.idle()
-	w.wantEnded("4", Finished, "", "")
+	w.wantEnded("4", deployment.Finished, "", "")
 }

@@ -11,10 +11,14 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // rollout lets things happen by chance, and then whatever can.
-func rollout(w *world, each func(steps []Step)) {
+func rollout(w *world, each func(steps []step.Step)) {
 	w.define(w.pipeline())
 	w.setMembers()
 	for range 10 + rapid.IntRange(0, 40).Draw(w.T, "length") {
@@ -29,7 +33,7 @@ func rollout(w *world, each func(steps []Step)) {
 		steps := slices.Collect(w.state.Decide(noon, Can{}))
 		each(steps)
 		if len(steps) == 0 {
-			left := w.state.Left(func(Work) bool { return false })
+			left := w.state.Left(func(step.Work) bool { return false })
 			if len(left) == 0 {
 				return
 			}
@@ -46,10 +50,10 @@ func rollout(w *world, each func(steps []Step)) {
 func TestEveryDeploymentEndsOrWaitsForSomethingThatExplainNames(t *testing.T) {
 	cases(t, 2000, func(t *rapid.T) {
 		w := newWorld(t)
-		rollout(w, func(steps []Step) {
+		rollout(w, func(steps []step.Step) {
 			var ready []string
 			for _, r := range w.state.Explain(w.state.target) {
-				if r.Code == Ready {
+				if r.Code == reason.Ready {
 					ready = append(ready, r.Deployment+" "+string(r.Target)+" "+r.Event)
 				}
 				if r.Seq > int64(len(w.log)) || r.Seq > 0 && (w.log[r.Seq-1].Name != r.ByEvent || w.log[r.Seq-1].Target != r.By) {
@@ -62,11 +66,11 @@ func TestEveryDeploymentEndsOrWaitsForSomethingThatExplainNames(t *testing.T) {
 			}
 		})
 		for _, d := range w.state.deployments {
-			named := slices.ContainsFunc(w.state.Explain(w.state.target), func(r Reason) bool {
-				return r.Deployment == d.id && r.Code != NotNew && r.Code != LeftOut && r.Code != CameLater
+			named := slices.ContainsFunc(w.state.Explain(w.state.target), func(r reason.Reason) bool {
+				return r.Deployment == d.ID && r.Code != reason.NotNew && r.Code != reason.LeftOut && r.Code != reason.CameLater
 			})
 			if !named {
-				t.Fatalf("%s rests, and Explain names nothing but %q:\n%s", d.id, texts(w.state.Explain(w.state.target)), w.story())
+				t.Fatalf("%s rests, and Explain names nothing but %q:\n%s", d.ID, texts(w.state.Explain(w.state.target)), w.story())
 			}
 		}
 	})
@@ -75,7 +79,7 @@ func TestEveryDeploymentEndsOrWaitsForSomethingThatExplainNames(t *testing.T) {
 func TestARestartAtAnyEventGoesOnInTheSameWay(t *testing.T) {
 	cases(t, 500, func(t *rapid.T) {
 		w := newWorld(t)
-		rollout(w, func(steps []Step) {
+		rollout(w, func(steps []step.Step) {
 			if anew := slices.Collect(fold("p", w.log).Decide(noon, Can{})); !reflect.DeepEqual(anew, steps) {
 				t.Fatalf("folded anew from %d events it does\n%v, not\n%v", len(w.log), anew, steps)
 			}
@@ -89,9 +93,9 @@ func TestARestartAtAnyEventGoesOnInTheSameWay(t *testing.T) {
 func TestWhatIsFinishedIsNotKept(t *testing.T) {
 	cases(t, 200, func(t *rapid.T) {
 		w := newWorld(t)
-		rollout(w, func([]Step) {})
+		rollout(w, func([]step.Step) {})
 		for _, r := range w.state.Registrations() {
-			if d := w.state.byID[r.Deployment]; (d != nil) && (r.Status == Finished) {
+			if d := w.state.byID[r.Deployment]; (d != nil) && (r.Status == deployment.Finished) {
 				t.Fatalf("%s has finished and is kept", r.Revision)
 			}
 		}
@@ -104,14 +108,14 @@ func TestOneRevisionAtATimeIsInABatch(t *testing.T) {
 	cases(t, 2000, func(t *rapid.T) {
 		w := newWorld(t)
 		w.steady = true
-		rollout(w, func([]Step) {})
+		rollout(w, func([]step.Step) {})
 		d := w.state.Definition()
 		batches := slices.Clone(d.Batches)
 		for _, s := range d.Stages {
 			batches = append(batches, definition.Batch{From: s.Name, To: s.Name})
 		}
 		for _, b := range batches {
-			if problem := overlap(w.log, StageTarget("p", b.From), StageTarget("p", b.To)); problem != "" {
+			if problem := overlap(w.log, record.StageTarget("p", b.From), record.StageTarget("p", b.To)); problem != "" {
 				t.Fatalf("batch %s to %s: %s\n%s", b.From, b.To, problem, w.story())
 			}
 		}
@@ -123,13 +127,13 @@ func overlap(log []deploylog.Event, from, to deploylog.Target) string {
 	within, over := map[string]bool{}, map[string]bool{}
 	for _, e := range log {
 		switch {
-		case e.Target == from && e.Name == stageStarted:
+		case e.Target == from && e.Name == record.StageStarted:
 			within[e.Deployment] = true
-		case e.Target == to && e.Name == stageFinished:
+		case e.Target == to && e.Name == record.StageFinished:
 			within[e.Deployment] = false
-		case e.Name == pipelineFailed || e.Name == EventCancelled || e.Name == EventSkipped || e.Name == EventSuperseded:
+		case e.Name == record.PipelineFailed || e.Name == record.PipelineCancelled || e.Name == record.PipelineSkipped || e.Name == record.PipelineSuperseded:
 			over[e.Deployment] = true
-		case e.Name == EventRetried:
+		case e.Name == record.PipelineRetried:
 			over[e.Deployment] = false
 		}
 		var in []string
@@ -151,9 +155,9 @@ func overlap(log []deploylog.Event, from, to deploylog.Target) string {
 func TestANewStepNeverRunsFirstBelowAPointThatTheRevisionPassed(t *testing.T) {
 	cases(t, 2000, func(t *rapid.T) {
 		w := newWorld(t)
-		rollout(w, func(steps []Step) {
+		rollout(w, func(steps []step.Step) {
 			for _, s := range steps {
-				n, introduced := w.state.introduced[stepUnit(s.Stage, s.Event)]
+				n, introduced := w.state.introduced[deployment.StepUnit(s.Stage, s.Event)]
 				adopted := w.oracle.revisions[order(w.log, s.Deployment)-1].adopted[s.Stage+":deploy:"+s.Event]
 				if s.Host == "" || !introduced || adopted || order(w.log, s.Deployment) > n {
 					continue
@@ -169,7 +173,7 @@ func TestANewStepNeverRunsFirstBelowAPointThatTheRevisionPassed(t *testing.T) {
 func order(log []deploylog.Event, deployment string) int {
 	n := 0
 	for _, e := range log {
-		if e.Name == pipelineStarted {
+		if e.Name == record.PipelineStarted {
 			if n++; e.Deployment == deployment {
 				return n
 			}
@@ -180,12 +184,12 @@ func order(log []deploylog.Event, deployment string) int {
 
 // goneBy finds a host, of a stage into which the step came late, on which
 // something behind the step happened without it.
-func goneBy(log []deploylog.Event, s *State, step Step) string {
+func goneBy(log []deploylog.Event, s *State, step step.Step) string {
 	for _, stage := range s.Definition().Stages {
-		if _, late := s.introduced[stepUnit(stage.Name, step.Event)]; !late {
+		if _, late := s.introduced[deployment.StepUnit(stage.Name, step.Event)]; !late {
 			continue
 		}
-		events := append(eventsOf(stage.Deploy), hostFinished)
+		events := append(eventsOf(stage.Deploy), record.HostFinished)
 		behind := events[slices.Index(events, step.Event)+1:]
 		for _, g := range stage.Deploy.HostGroups {
 			done := map[deploylog.Target]bool{}

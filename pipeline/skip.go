@@ -5,6 +5,8 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // Skip passes over a revision that waits, because it is not wanted any more: it
@@ -23,42 +25,25 @@ func (c Skip) propose(s *State) ([]deploylog.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.left == 0 {
+	if d.Left == 0 {
 		return nil, refusal.New(NotWaiting, "revision %s cannot be skipped: it has passed every stage", c.Revision)
 	}
-	if i := d.worksIn(s.layout); i != none {
+	if i := d.WorksIn(s.layout); i != deployment.None {
 		since := ""
-		if k, ok := d.stages[i].marks.began(); ok {
-			since = fmt.Sprintf(" (event %d)", k.seq)
+		if k, ok := d.Stages[i].Marks.Began(); ok {
+			since = fmt.Sprintf(" (event %d)", k.Seq)
 		}
-		return nil, refusal.New(NotWaiting, "revision %s cannot be skipped: it is at work in stage %s%s; cancel it, which leaves that half done, or skip it where it waits", c.Revision, s.layout.stages[i].Name, since)
+		return nil, refusal.New(NotWaiting, "revision %s cannot be skipped: it is at work in stage %s%s; cancel it, which leaves that half done, or skip it where it waits", c.Revision, s.layout.Stages[i].Name, since)
 	}
-	return []deploylog.Event{d.event(s.target, EventSkipped, payload{By: c.By, Reason: c.Reason})}, nil
-}
-
-// worksIn is the first stage, by index, that would stay half done if the deployment ended
-// now; none is none.
-func (d *deployment) worksIn(l *layout) int {
-	for i := range l.stages {
-		if run := &d.stages[i]; run.begun && !run.passed && !l.stages[i].waitsForOthers() {
-			return i
-		}
-	}
-	return none
-}
-
-// waitsForOthers reports whether nothing happens in a stage but that somebody approves,
-// or brings artifacts.
-func (s *stageLayout) waitsForOthers() bool {
-	return s.Approval != nil || s.Build != nil && s.Build.Manifest == ""
+	return []deploylog.Event{d.Event(s.target, record.PipelineSkipped, record.Payload{By: c.By, Reason: c.Reason})}, nil
 }
 
 // failsAt are the events with which a deployment fails at a stage at once, whether or
 // not a scheduler is running. Without an event of its own the stage, when it has not
 // begun, is not entered by that.
-func (s *State) failsAt(d *deployment, stage *stageLayout, cause string) (events []deploylog.Event) {
-	if d.stages[s.layout.stageAt[stage.target]].begun {
-		events = append(events, d.event(stage.target, stageFailed, payload{Error: deploylog.Cause(cause)}))
+func (s *State) failsAt(d *deployment.Deployment, stage *deployment.StageLayout, cause string) (events []deploylog.Event) {
+	if d.Stages[s.layout.StageAt[stage.Target]].Begun {
+		events = append(events, d.Event(stage.Target, record.StageFailed, record.Payload{Error: deploylog.Cause(cause)}))
 	}
-	return append(events, d.event(s.target, pipelineFailed, payload{Error: deploylog.Cause(fmt.Sprintf("stage %s failed: %s", stage.Name, cause))}))
+	return append(events, d.Event(s.target, record.PipelineFailed, record.Payload{Error: deploylog.Cause(fmt.Sprintf("stage %s failed: %s", stage.Name, cause))}))
 }

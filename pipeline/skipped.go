@@ -4,61 +4,29 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
-// Skips are what of the steps of the hosts in a place its end came without: steps that were
-// put into the pipeline, or got another name, behind the revision's back.
-type Skips struct {
-	Steps   []string // events, in the order of the definition
-	Nothing bool     // none was done at all
-}
-
-// SkipsOf are what the end of a stage, host group or host came without. Ends that former
-// versions recorded do not tell.
-func SkipsOf(e deploylog.Event) Skips {
-	p := read(e.Data)
-	return Skips{p.Skipped, p.Nothing}
-}
-
 // skipped are those of the hosts of a stage that have finished, of one group or of all.
-func (w *walk) skipped(i int, groups ...int) (all Skips) {
-	stage, hosts := &w.l.stages[i], 0
-	missing := make([]bool, len(stage.chain))
+func (w *walk) skipped(i int, groups ...int) (all record.Skips) {
+	stage, hosts := &w.l.Stages[i], 0
+	missing := make([]bool, len(stage.Chain))
 	nothing := true
-	for g := range stage.groups {
+	for g := range stage.Groups {
 		if len(groups) > 0 && !slices.Contains(groups, g) {
 			continue
 		}
-		for h := range w.d.stages[i].groups[g].hosts {
-			m := w.d.stages[i].groups[g].hosts[h].marks
-			if m.has(hostFinished) {
+		for h := range w.d.Stages[i].Groups[g].Hosts {
+			m := w.d.Stages[i].Groups[g].Hosts[h].Marks
+			if m.Has(record.HostFinished) {
 				hosts++
-				nothing = stage.missing(m, missing) && nothing
+				nothing = stage.Missing(m, missing) && nothing
 			}
 		}
 	}
-	return stage.skips(missing, nothing && hosts > 0)
-}
-
-// missing notes which steps a host has not done, and reports whether it has done nothing.
-func (s *stageLayout) missing(m *marks, missing []bool) (nothing bool) {
-	for i, event := range s.chain {
-		missing[i] = missing[i] || event != hostFinished && !m.has(event)
-	}
-	_, done := m.first(func(event string) bool { return event != hostStarted && event != hostFinished && !isFailure(event) })
-	return !done
-}
-
-func (s *stageLayout) skips(missing []bool, nothing bool) (all Skips) {
-	for i, event := range s.chain[:len(s.chain)-1] {
-		if i > 0 && missing[i] {
-			all.Steps = append(all.Steps, event)
-		}
-	}
-	all.Nothing = nothing && len(all.Steps) > 0
-	return all
+	return stage.Skips(missing, nothing && hosts > 0)
 }
 
 // Rename is a step that applies the manifest of one that is gone from its stage. For the
@@ -82,11 +50,11 @@ func (s *State) Renames(d *definition.Definition) (all []Rename) {
 	}
 	gone := map[string][]definition.HostStep{} // by stage
 	minus := func(of, without *definition.Definition, yield func(stage string, step definition.HostStep)) {
-		has := units(without)
+		has := deployment.Units(without)
 		for i := range of.Stages {
 			if deploy := of.Stages[i].Deploy; deploy != nil {
 				for _, step := range deploy.Steps {
-					if !slices.Contains(has, stepUnit(of.Stages[i].Name, step.Event)) {
+					if !slices.Contains(has, deployment.StepUnit(of.Stages[i].Name, step.Event)) {
 						yield(of.Stages[i].Name, step)
 					}
 				}

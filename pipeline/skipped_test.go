@@ -8,6 +8,8 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // checkSkips finds an end of a host, host group or stage that would not tell which steps
@@ -15,14 +17,14 @@ import (
 func (w *world) checkSkips() string {
 	for step := range w.state.Decide(noon, Can{}) {
 		steps, in := w.ended(step)
-		want := Skips{Nothing: len(in) > 0}
+		want := record.Skips{Nothing: len(in) > 0}
 		for _, event := range steps {
 			if slices.ContainsFunc(in, func(host string) bool { return !w.did(step.Deployment, host, event) }) {
 				want.Steps = append(want.Steps, event)
 			}
 		}
 		for _, e := range w.log {
-			marker := e.Name == hostStarted || e.Name == hostFinished || isFailure(e.Name)
+			marker := e.Name == record.HostStarted || e.Name == record.HostFinished || record.IsFailure(e.Name)
 			if e.Deployment == step.Deployment && slices.Contains(in, string(e.Target)) && !marker {
 				want.Nothing = false
 			}
@@ -36,7 +38,7 @@ func (w *world) checkSkips() string {
 }
 
 // ended are the hosts that have finished, with their steps, in what a step ends.
-func (w *world) ended(step Step) (steps, hosts []string) {
+func (w *world) ended(step step.Step) (steps, hosts []string) {
 	for _, s := range w.oracle.definition.Stages {
 		if s.Name != step.Stage || s.Deploy == nil {
 			continue
@@ -45,16 +47,16 @@ func (w *world) ended(step Step) (steps, hosts []string) {
 		for _, g := range s.Deploy.HostGroups {
 			for _, h := range w.oracle.members[g.Name] {
 				host := "host/p/" + g.Name + "/" + h
-				if (step.Group == "" || step.Group == g.Name) && w.did(step.Deployment, host, hostFinished) {
+				if (step.Group == "" || step.Group == g.Name) && w.did(step.Deployment, host, record.HostFinished) {
 					hosts = append(hosts, host)
 				}
 			}
 		}
 	}
 	switch step.Event {
-	case hostFinished:
+	case record.HostFinished:
 		return steps, []string{string(step.Target)}
-	case groupFinished, stageFinished:
+	case record.GroupFinished, record.StageFinished:
 		return steps, hosts
 	default:
 		return nil, nil
@@ -74,7 +76,7 @@ func TestTheEndsTellWhatARenamedStepWasSkippedFor(t *testing.T) {
 	const restarted, renamed = "host-restarted", "host-reloaded"
 	w := newAntGateway(t, deployed, restarted)
 	w.release("1", "x86", "aarch64", "raspbian")
-	w.until("1", onBeta, hostFinished)
+	w.until("1", onBeta, record.HostFinished)
 	d := antGateway(deployed, renamed)
 	for i := range d.Stages {
 		if deploy := d.Stages[i].Deploy; deploy != nil {
@@ -89,11 +91,11 @@ func TestTheEndsTellWhatARenamedStepWasSkippedFor(t *testing.T) {
 	w.release("2", "x86", "aarch64", "raspbian")
 	w.idle()
 	skips := func(revision string, target deploylog.Target, event string) string {
-		return fmt.Sprint(SkipsOf(w.log[w.seq(revision, target, event)-1]))
+		return fmt.Sprint(record.SkipsOf(w.log[w.seq(revision, target, event)-1]))
 	}
 	for at, want := range map[deploylog.Target]string{
 		onBeta: "{[] false}", beta: "{[host-reloaded] false}", onProd: "{[host-reloaded] false}", prod: "{[host-reloaded] false}",
-		GroupTarget("ant-gateway", "ant-gateway/prod"): "{[host-reloaded] false}",
+		record.GroupTarget("ant-gateway", "ant-gateway/prod"): "{[host-reloaded] false}",
 	} {
 		if got := skips("1", at, at.Succeeded()); got != want {
 			t.Errorf("the end of %s tells %s, want %s", at, got, want)
@@ -108,14 +110,14 @@ func TestTheEndsTellWhatARenamedStepWasSkippedFor(t *testing.T) {
 func TestTheEndsTellWhereNothingWasDone(t *testing.T) {
 	w := newTale(t, &definition.Definition{Name: "p", Stages: []definition.Stage{deployTo("a", nil, "g", deployed)}}, map[string][]string{"g": {"h1", "h2"}})
 	w.release("1")
-	w.until("1", HostTarget("p", "g", "h1"), hostFinished)
+	w.until("1", record.HostTarget("p", "g", "h1"), record.HostFinished)
 	w.do(Define{Definition: &definition.Definition{Name: "p", Stages: []definition.Stage{deployTo("a", nil, "g", tested)}}, ID: w.id()})
 	w.idle()
-	end := w.log[w.seq("1", HostTarget("p", "g", "h2"), hostFinished)-1]
-	if got := SkipsOf(end); !got.Nothing || !slices.Equal(got.Steps, []string{tested}) {
+	end := w.log[w.seq("1", record.HostTarget("p", "g", "h2"), record.HostFinished)-1]
+	if got := record.SkipsOf(end); !got.Nothing || !slices.Equal(got.Steps, []string{tested}) {
 		t.Errorf("it tells %v", got)
 	}
-	if got := SkipsOf(w.log[w.seq("1", stageOf("a"), stageFinished)-1]); got.Nothing {
+	if got := record.SkipsOf(w.log[w.seq("1", stageOf("a"), record.StageFinished)-1]); got.Nothing {
 		t.Errorf("the stage tells %v, and h1 was deployed", got)
 	}
 }

@@ -8,19 +8,9 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
-)
-
-// Status is how far a deployment has come.
-type Status string
-
-// The statuses of a deployment.
-const (
-	Running    Status = "running"
-	Finished   Status = "finished"
-	Failed     Status = "failed"
-	Cancelled  Status = "cancelled"
-	PassedOver Status = "skipped"    // while it waited
-	Superseded Status = "superseded" // while it waited, by a newer revision
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // State is one pipeline as recorded in the log: its definition, the members of its
@@ -34,52 +24,52 @@ type State struct {
 	defined    int64  // event of the definition
 	inventory  string // that the queries of the definition are over; "" is any
 	members    map[string][]string
-	changed    map[string]int64        // events of the members
-	held       map[string]*heldMembers // of groups that hold instead of taking a selection over
+	changed    map[string]int64                   // events of the members
+	held       map[string]*deployment.HeldMembers // of groups that hold instead of taking a selection over
 	paused     map[deploylog.Target]PauseInfo
 	stops      map[deploylog.Target]stop  // of stages
 	fixes      map[deploylog.Target]fixAt // that began stages, the last of each
 	through    map[deploylog.Target]int   // stages: the order of the last revision that finished them
 	introduced map[string]int             // unit → number of revisions registered before it
 	manifests  map[string]string          // of the definition, by unit
-	layout     *layout                    // nil after a change, until it is needed
+	layout     *deployment.Layout         // nil after a change, until it is needed
 
 	revisions   []Registration
-	byRevision  map[string]int // the last registration of a revision
-	rollbacks   map[string]int // the last rollback to a revision
-	deployments []*deployment  // not finished, in order of registration
-	byID        map[string]*deployment
+	byRevision  map[string]int           // the last registration of a revision
+	rollbacks   map[string]int           // the last rollback to a revision
+	deployments []*deployment.Deployment // not finished, in order of registration
+	byID        map[string]*deployment.Deployment
 	finished    int                         // order of the newest revision that has
 	visits      map[deploylog.Target]visits // of stages
 	head        int64
-	work        underway
+	work        step.Underway
 	deleted     int64 // event of the deletion; 0 while there is a definition, or never was one
 }
 
 // Registration is what is kept of every revision that was ever released.
 type Registration struct {
-	Revision     string        `json:"revision"`
-	Deployment   string        `json:"deployment"`
-	Seq          int64         `json:"seq"` // event of its registration
-	Status       Status        `json:"status"`
-	Since        int64         `json:"since"`                   // event that gave it the status
-	EndedBy      string        `json:"ended_by,omitempty"`      // the person who did
-	SupersededBy string        `json:"superseded_by,omitempty"` // revision
-	Cause        string        `json:"cause,omitempty"`         // why it ended, unless it finished
-	Carries      Files         `json:"carries,omitzero"`        // nil of one that a former version released
-	Rollback     *RollbackInfo `json:"rollback,omitempty"`      // nil of one that goes through the pipeline
-	Fix          bool          `json:"fix,omitempty"`
+	Revision     string               `json:"revision"`
+	Deployment   string               `json:"deployment"`
+	Seq          int64                `json:"seq"` // event of its registration
+	Status       deployment.Status    `json:"status"`
+	Since        int64                `json:"since"`                   // event that gave it the status
+	EndedBy      string               `json:"ended_by,omitempty"`      // the person who did
+	SupersededBy string               `json:"superseded_by,omitempty"` // revision
+	Cause        string               `json:"cause,omitempty"`         // why it ended, unless it finished
+	Carries      record.Files         `json:"carries,omitzero"`        // nil of one that a former version released
+	Rollback     *record.RollbackInfo `json:"rollback,omitempty"`      // nil of one that goes through the pipeline
+	Fix          bool                 `json:"fix,omitempty"`
 
-	inputs inputs // once it has ended
+	inputs deployment.Inputs // once it has ended
 }
 
 // New returns the state of a pipeline without any events.
 func New(name string) *State {
 	return &State{
-		name: name, target: Target(name), members: map[string][]string{}, changed: map[string]int64{},
-		held: map[string]*heldMembers{}, paused: map[deploylog.Target]PauseInfo{}, visits: map[deploylog.Target]visits{},
+		name: name, target: record.Target(name), members: map[string][]string{}, changed: map[string]int64{},
+		held: map[string]*deployment.HeldMembers{}, paused: map[deploylog.Target]PauseInfo{}, visits: map[deploylog.Target]visits{},
 		stops: map[deploylog.Target]stop{}, fixes: map[deploylog.Target]fixAt{}, through: map[deploylog.Target]int{},
-		byRevision: map[string]int{}, rollbacks: map[string]int{}, byID: map[string]*deployment{},
+		byRevision: map[string]int{}, rollbacks: map[string]int{}, byID: map[string]*deployment.Deployment{},
 	}
 }
 
@@ -105,22 +95,22 @@ func (s *State) Registrations() []Registration { return s.revisions }
 // not finished, by kind.
 func (s *State) Artifacts(deployment string) map[string]string {
 	if d := s.byID[deployment]; d != nil {
-		return maps.Clone(d.refs)
+		return maps.Clone(d.Refs)
 	}
 	return nil
 }
 
 // Active reports whether an attempt of a deployment is in progress: neither ended nor
 // followed by another.
-func (s *State) Active(deployment string, attempt int) bool {
-	d := s.byID[deployment]
-	return d != nil && d.status == Running && d.attempt == attempt
+func (s *State) Active(id string, attempt int) bool {
+	d := s.byID[id]
+	return d != nil && d.Status == deployment.Running && d.Attempt == attempt
 }
 
 // InProgress reports whether a deployment is, in whichever attempt.
-func (s *State) InProgress(deployment string) bool {
-	d := s.byID[deployment]
-	return d != nil && d.status == Running
+func (s *State) InProgress(id string) bool {
+	d := s.byID[id]
+	return d != nil && d.Status == deployment.Running
 }
 
 // Head is the Seq of the last event that was applied.
@@ -133,58 +123,58 @@ func (s *State) Apply(e deploylog.Event) {
 	switch {
 	case e.Target == s.target:
 		s.applyPipeline(e)
-	case e.Name == EventMembersChanged, e.Name == EventMembersHeld:
+	case e.Name == record.MembersChanged, e.Name == record.MembersHeld:
 		s.applyMembers(e)
-	case e.Name == EventStagePaused, e.Name == EventStageResumed:
+	case e.Name == record.StagePaused, e.Name == record.StageResumed:
 		s.applyPause(e)
 	default:
-		s.work.end(workKey{e.Deployment, e.Target, strings.TrimSuffix(e.Name, failedAfter)})
+		s.work.End(step.Key{Deployment: e.Deployment, Target: e.Target, Event: strings.TrimSuffix(e.Name, record.FailedAfter)})
 		if d := s.byID[e.Deployment]; d != nil {
-			d.forgetTries(e)
+			d.ForgetTries(e)
 			s.applyOutcome(d, e)
 			s.visit(d, e)
-			d.record(s.layout, e)
+			d.Record(s.layout, e)
 		}
 	}
 }
 
 func (s *State) applyPipeline(e deploylog.Event) {
 	switch e.Name {
-	case EventDefined:
-		if p := read(e.Data); p.Definition != nil && len(p.Definition.Stages) > 0 {
+	case record.PipelineDefined:
+		if p := record.Read(e.Data); p.Definition != nil && len(p.Definition.Stages) > 0 {
 			s.define(p.Definition, p.Introduced, e.Seq)
 			s.inventory = p.Inventory
 			s.take(p)
 		}
-	case EventDeleted:
+	case record.PipelineDeleted:
 		if s.definition != nil {
 			work := s.work // goes on
 			*s = *New(s.name)
 			s.head, s.deleted, s.work = e.Seq, e.Seq, work
 		}
-	case EventStepsBegun:
+	case record.StepsBegun:
 		s.applyBegun(e)
-	case EventStepsEnded:
+	case record.StepsEnded:
 		s.applyWorkEnded(e)
-	case EventPaused, EventResumed:
+	case record.PipelinePaused, record.PipelineResumed:
 		s.applyPause(e)
-	case pipelineStarted:
+	case record.PipelineStarted:
 		if s.deleted == 0 {
 			s.register(e)
 		}
-	case pipelineFinished:
-		s.end(e, Finished)
-	case pipelineFailed:
-		s.end(e, Failed)
-	case EventCancelled:
-		s.end(e, Cancelled)
-	case EventSkipped:
-		s.end(e, PassedOver)
-	case EventSuperseded:
-		s.end(e, Superseded)
-	case EventRetried:
+	case record.PipelineFinished:
+		s.end(e, deployment.Finished)
+	case record.PipelineFailed:
+		s.end(e, deployment.Failed)
+	case record.PipelineCancelled:
+		s.end(e, deployment.Cancelled)
+	case record.PipelineSkipped:
+		s.end(e, deployment.PassedOver)
+	case record.PipelineSuperseded:
+		s.end(e, deployment.Superseded)
+	case record.PipelineRetried:
 		if d := s.byID[e.Deployment]; d != nil {
-			d.retry(e.Attempt, e.CreatedAt)
+			d.Retry(e.Attempt, e.CreatedAt)
 			s.setStatus(d, e.Seq)
 			s.layout = nil
 		}
@@ -201,7 +191,7 @@ func (s *State) define(d *definition.Definition, introduced map[string]int, seq 
 		return !slices.ContainsFunc(groups, func(g *definition.HostGroup) bool { return g.Name == name })
 	}
 	maps.DeleteFunc(s.members, func(name string, _ []string) bool { return gone(name) })
-	maps.DeleteFunc(s.held, func(name string, _ *heldMembers) bool { return gone(name) })
+	maps.DeleteFunc(s.held, func(name string, _ *deployment.HeldMembers) bool { return gone(name) })
 	s.layout = nil
 }
 
@@ -209,7 +199,7 @@ func (s *State) register(e deploylog.Event) {
 	if _, known := s.byID[e.Deployment]; known {
 		return
 	}
-	p := read(e.Data)
+	p := record.Read(e.Data)
 	carries := p.Carries
 	if n := len(s.revisions); n > 0 && carries != nil && s.revisions[n-1].Carries != nil && maps.Equal(carries, s.revisions[n-1].Carries) {
 		carries = s.revisions[n-1].Carries // most revisions of a long history carry the same
@@ -220,22 +210,22 @@ func (s *State) register(e deploylog.Event) {
 		s.rollbacks[e.Revision] = len(s.revisions)
 	}
 	s.revisions = append(s.revisions, Registration{
-		Revision: e.Revision, Deployment: e.Deployment, Seq: e.Seq, Status: Running, Since: e.Seq, Carries: carries, Fix: p.Fix,
+		Revision: e.Revision, Deployment: e.Deployment, Seq: e.Seq, Status: deployment.Running, Since: e.Seq, Carries: carries, Fix: p.Fix,
 	})
-	d := &deployment{
-		id: e.Deployment, revision: e.Revision, order: len(s.revisions), seq: e.Seq, attempt: 1, since: e.CreatedAt, status: Running, started: map[deploylog.Target]time.Time{},
-		marks: map[deploylog.Target]*marks{}, refs: map[string]string{}, skipped: map[string]skippedStep{}, carries: carries, fix: p.Fix,
+	d := &deployment.Deployment{
+		ID: e.Deployment, Revision: e.Revision, Order: len(s.revisions), Seq: e.Seq, Attempt: 1, Since: e.CreatedAt, Status: deployment.Running, Started: map[deploylog.Target]time.Time{},
+		Marks: map[deploylog.Target]*record.Marks{}, Refs: map[string]string{}, Skipped: map[string]deployment.SkippedStep{}, Carries: carries, Fix: p.Fix,
 	}
 	if carries != nil {
-		d.manifests = s.manifests
+		d.Manifests = s.manifests
 	}
 	s.deployments = append(s.deployments, d)
-	s.byID[d.id] = d
+	s.byID[d.ID] = d
 	if p.Rollback != nil {
 		s.rollBack(d, p.Rollback)
 	}
 	if s.layout != nil {
-		d.derive(s.layout)
+		d.Derive(s.layout)
 	}
 }
 
@@ -246,57 +236,57 @@ const keptEnded = 10
 // end removes a finished deployment, with those before it that ended otherwise. Of
 // others that end, the last are kept; those that were superseded, which cannot be retried,
 // leave room for the others.
-func (s *State) end(e deploylog.Event, as Status) {
+func (s *State) end(e deploylog.Event, as deployment.Status) {
 	d := s.byID[e.Deployment]
-	if d == nil || d.status != Running && as != Finished {
+	if d == nil || d.Status != deployment.Running && as != deployment.Finished {
 		return
 	}
-	d.status, d.ended = as, mark{event: e.Name, seq: e.Seq, cause: read(e.Data).Error}
-	if as != Failed {
-		d.ended.cause = read(e.Data).Reason
+	d.Status, d.Ended = as, record.Mark{Event: e.Name, Seq: e.Seq, Cause: record.Read(e.Data).Error}
+	if as != deployment.Failed {
+		d.Ended.Cause = record.Read(e.Data).Reason
 	}
 	s.setStatus(d, e.Seq)
-	r := &s.revisions[d.order-1]
-	r.EndedBy, r.Cause, r.SupersededBy = read(e.Data).By, d.ended.cause, read(e.Data).SupersededBy
-	r.inputs = d.inputs()
-	if as == Finished && d.rollback == nil {
-		s.finished = max(s.finished, d.order)
+	r := &s.revisions[d.Order-1]
+	r.EndedBy, r.Cause, r.SupersededBy = record.Read(e.Data).By, d.Ended.Cause, record.Read(e.Data).SupersededBy
+	r.inputs = d.Inputs()
+	if as == deployment.Finished && d.Rollback == nil {
+		s.finished = max(s.finished, d.Order)
 	}
 	surplus := map[bool]int{true: -keptEnded, false: -keptEnded}
 	for _, o := range s.deployments {
-		if o.status != Running && o.status != Finished {
-			surplus[o.status == Superseded]++
+		if o.Status != deployment.Running && o.Status != deployment.Finished {
+			surplus[o.Status == deployment.Superseded]++
 		}
 	}
-	s.deployments = slices.DeleteFunc(s.deployments, func(o *deployment) bool {
-		gone := o == d && as == Finished
-		if o.status != Running && o.status != Finished {
-			gone = surplus[o.status == Superseded] > 0 || as == Finished && o.order < d.order && d.rollback == nil
-			surplus[o.status == Superseded]--
+	s.deployments = slices.DeleteFunc(s.deployments, func(o *deployment.Deployment) bool {
+		gone := o == d && as == deployment.Finished
+		if o.Status != deployment.Running && o.Status != deployment.Finished {
+			gone = surplus[o.Status == deployment.Superseded] > 0 || as == deployment.Finished && o.Order < d.Order && d.Rollback == nil
+			surplus[o.Status == deployment.Superseded]--
 		}
 		if gone {
-			delete(s.byID, o.id)
+			delete(s.byID, o.ID)
 		}
 		return gone
 	})
 }
 
-func (s *State) setStatus(d *deployment, seq int64) {
-	r := &s.revisions[d.order-1]
-	r.Status, r.Since, r.EndedBy, r.Cause = d.status, seq, "", ""
+func (s *State) setStatus(d *deployment.Deployment, seq int64) {
+	r := &s.revisions[d.Order-1]
+	r.Status, r.Since, r.EndedBy, r.Cause = d.Status, seq, "", ""
 }
 
 // currentLayout lays the pipeline out, anew after a change, and returns the layout;
 // nil while there is no definition. Because it is lazy, a long history of which
 // nothing is asked is cheap to fold.
-func (s *State) currentLayout() *layout {
+func (s *State) currentLayout() *deployment.Layout {
 	if s.layout == nil && s.definition != nil {
-		s.layout = newLayout(s.definition, s.members, s.held, s.introduced)
+		s.layout = deployment.NewLayout(s.definition, s.members, s.held, s.introduced)
 		for _, d := range s.deployments {
-			d.derive(s.layout)
+			d.Derive(s.layout)
 		}
-		for _, w := range s.work.all {
-			w.place = s.layout.placeOfWork(w.Target)
+		for _, w := range s.work.All {
+			w.Place = s.layout.PlaceOfWork(w.Target)
 		}
 	}
 	return s.layout
@@ -305,21 +295,21 @@ func (s *State) currentLayout() *layout {
 // clone returns a copy to which events that have not happened may be applied.
 func (s *State) clone() *State {
 	c := *s
-	c.layout, c.work = nil, s.work.clone()
+	c.layout, c.work = nil, s.work.Clone()
 	c.members, c.changed, c.held = maps.Clone(s.members), maps.Clone(s.changed), maps.Clone(s.held)
 	c.paused, c.visits, c.stops, c.fixes, c.through = maps.Clone(s.paused), maps.Clone(s.visits), maps.Clone(s.stops), maps.Clone(s.fixes), maps.Clone(s.through)
 	c.revisions, c.byRevision, c.rollbacks = slices.Clone(s.revisions), maps.Clone(s.byRevision), maps.Clone(s.rollbacks)
-	c.byID, c.deployments = make(map[string]*deployment, len(s.byID)), make([]*deployment, len(s.deployments))
+	c.byID, c.deployments = make(map[string]*deployment.Deployment, len(s.byID)), make([]*deployment.Deployment, len(s.deployments))
 	for i, d := range s.deployments {
 		copied := *d
-		copied.refs, copied.started, copied.skipped, copied.adopted = maps.Clone(d.refs), maps.Clone(d.started), maps.Clone(d.skipped), maps.Clone(d.adopted)
-		copied.tries, copied.reopened = maps.Clone(d.tries), maps.Clone(d.reopened)
-		copied.marks = make(map[deploylog.Target]*marks, len(d.marks))
-		for t, m := range d.marks {
+		copied.Refs, copied.Started, copied.Skipped, copied.Adopted = maps.Clone(d.Refs), maps.Clone(d.Started), maps.Clone(d.Skipped), maps.Clone(d.Adopted)
+		copied.Tries, copied.Reopened = maps.Clone(d.Tries), maps.Clone(d.Reopened)
+		copied.Marks = make(map[deploylog.Target]*record.Marks, len(d.Marks))
+		for t, m := range d.Marks {
 			list := slices.Clone(*m)
-			copied.marks[t] = &list
+			copied.Marks[t] = &list
 		}
-		c.deployments[i], c.byID[d.id] = &copied, &copied
+		c.deployments[i], c.byID[d.ID] = &copied, &copied
 	}
 	return &c
 }

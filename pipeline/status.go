@@ -2,6 +2,9 @@ package pipeline
 
 import (
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // Progress is how far a revision has come at one place of the pipeline.
@@ -45,52 +48,52 @@ type Row struct {
 // is retried.
 func (s *State) Status() []Row {
 	var rows []Row
-	s.projections(func(d *deployment, found []pendingEntry) {
+	s.projections(func(d *deployment.Deployment, found []pendingEntry) {
 		rows = append(rows, s.rows(d, found)...)
 	})
 	return rows
 }
 
-func (s *State) rows(d *deployment, found []pendingEntry) []Row {
+func (s *State) rows(d *deployment.Deployment, found []pendingEntry) []Row {
 	waits := map[int]bool{} // stages whose turn has come, of which nothing can be done
 	for _, p := range found {
 		switch {
-		case p.disposition == ready && p.event != stageStarted:
-			waits[p.stage] = false
-		case p.disposition == ready, p.disposition == blocked && p.reason.Code != AwaitsStage && p.reason.Code != HasFailed:
-			if _, known := waits[p.stage]; !known {
-				waits[p.stage] = true
+		case p.disposition == ready && p.event != record.StageStarted:
+			waits[p.Stage] = false
+		case p.disposition == ready, p.disposition == blocked && p.reason.Code != reason.AwaitsStage && p.reason.Code != reason.HasFailed:
+			if _, known := waits[p.Stage]; !known {
+				waits[p.Stage] = true
 			}
 		}
 	}
-	top := Row{Target: s.target, Revision: d.revision, Deployment: d.id, Attempt: d.attempt}
+	top := Row{Target: s.target, Revision: d.Revision, Deployment: d.ID, Attempt: d.Attempt}
 	of := func(r Row, t deploylog.Target, p Progress, since int64) Row {
 		r.Target, r.Progress, r.Since = t, p, since
 		return r
 	}
-	progress := map[Status]Progress{Running: IsRunning, Failed: HasFailure, Cancelled: IsStopped, PassedOver: IsStopped, Superseded: IsStopped}[d.status]
-	over := d.status != Running
-	rows := []Row{of(top, s.target, progress, s.revisions[d.order-1].Since)}
-	for i := range s.layout.stages {
-		stage, run := &s.layout.stages[i], &d.stages[i]
+	progress := map[deployment.Status]Progress{deployment.Running: IsRunning, deployment.Failed: HasFailure, deployment.Cancelled: IsStopped, deployment.PassedOver: IsStopped, deployment.Superseded: IsStopped}[d.Status]
+	over := d.Status != deployment.Running
+	rows := []Row{of(top, s.target, progress, s.revisions[d.Order-1].Since)}
+	for i := range s.layout.Stages {
+		stage, run := &s.layout.Stages[i], &d.Stages[i]
 		row := top
 		row.Stage = stage.Name
-		p, since := at(run.marks, stageFinished, run.begun, run.passed || over)
+		p, since := at(run.Marks, record.StageFinished, run.Begun, run.Passed || over)
 		if waits[i] && (p == IsRunning || p == IsPending) {
 			p = IsWaiting
 		}
-		rows = append(rows, of(row, stage.target, p, since))
-		for g := range stage.groups {
-			group, run := &stage.groups[g], &run.groups[g]
-			row.Group, row.Open, row.Failed, row.Hosts = group.Name, run.open, run.failed, len(group.hosts)
-			past := over || d.stages[i].passed
-			p, since := at(run.marks, groupFinished, run.begun, past)
-			rows = append(rows, of(row, group.target, p, since))
+		rows = append(rows, of(row, stage.Target, p, since))
+		for g := range stage.Groups {
+			group, run := &stage.Groups[g], &run.Groups[g]
+			row.Group, row.Open, row.Failed, row.Hosts = group.Name, run.Open, run.Failed, len(group.Hosts)
+			past := over || d.Stages[i].Passed
+			p, since := at(run.Marks, record.GroupFinished, run.Begun, past)
+			rows = append(rows, of(row, group.Target, p, since))
 			row.Open, row.Failed, row.Hosts = 0, 0, 0
-			for h := range group.hosts {
-				row.Host = group.hosts[h].name
-				p, since := at(run.hosts[h].marks, hostFinished, run.hosts[h].marks != nil, past || run.finished)
-				rows = append(rows, of(row, group.hosts[h].target, p, since))
+			for h := range group.Hosts {
+				row.Host = group.Hosts[h].Name
+				p, since := at(run.Hosts[h].Marks, record.HostFinished, run.Hosts[h].Marks != nil, past || run.Finished)
+				rows = append(rows, of(row, group.Hosts[h].Target, p, since))
 			}
 			row.Host = ""
 		}
@@ -99,19 +102,19 @@ func (s *State) rows(d *deployment, found []pendingEntry) []Row {
 }
 
 // at is the progress of a place that has these events.
-func at(m *marks, finished string, begun, past bool) (Progress, int64) {
-	if k, ok := m.find(finished); ok {
-		return IsFinished, k.seq
+func at(m *record.Marks, finished string, begun, past bool) (Progress, int64) {
+	if k, ok := m.Find(finished); ok {
+		return IsFinished, k.Seq
 	}
-	if k, ok := m.failure(); ok {
-		return HasFailure, k.seq
+	if k, ok := m.Failure(); ok {
+		return HasFailure, k.Seq
 	}
-	k, _ := m.began()
+	k, _ := m.Began()
 	switch {
 	case begun && past:
-		return IsStopped, k.seq
+		return IsStopped, k.Seq
 	case begun:
-		return IsRunning, k.seq
+		return IsRunning, k.Seq
 	case past:
 		return IsSkipped, 0
 	default:

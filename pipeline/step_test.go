@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 func TestReferencesThatNoLogTakesAreRefusedAsMissingOnesAre(t *testing.T) {
-	s := Step{Deployment: "d", Target: "stage/p/build", Event: EventApplied, Attempt: 1, Stage: "build", Manifest: "b.yaml", Artifacts: []string{"x86"}}
+	s := step.Step{Deployment: "d", Target: "stage/p/build", Event: record.StageApplied, Attempt: 1, Stage: "build", Manifest: "b.yaml", Artifacts: []string{"x86"}}
 	for _, c := range []struct{ name, ref, want string }{
 		{"one that is as long as may be", strings.Repeat("x", 4096), ""},
 		{"an empty one", "", ""},
@@ -30,7 +32,7 @@ func TestReferencesThatNoLogTakesAreRefusedAsMissingOnesAre(t *testing.T) {
 func TestDecideLeavesOutWorkThatCannotBegin(t *testing.T) {
 	w := newAntGateway(t, deployed)
 	w.release("v1", "x86", "aarch64", "raspbian")
-	idle := Can{Work: func(Step) bool { return false }}
+	idle := Can{Work: func(step.Step) bool { return false }}
 	for steps := slices.Collect(w.state.Decide(noon, idle)); len(steps) > 0; steps = slices.Collect(w.state.Decide(noon, idle)) {
 		for _, s := range steps {
 			if s.Work() {
@@ -53,7 +55,7 @@ func TestTheNameOfAPipelineIsInAllOfItsTargets(t *testing.T) {
 		"pipeline/p": "p", "stage/p/s": "p", "host-group/p/g": "p", "host/p/g/h": "p",
 		"run/p": "", "resource/p": "", "action/p/create": "", "pipeline/": "", "stage": "",
 	} {
-		if got, ok := NameOf(target); got != want || ok != (want != "") {
+		if got, ok := record.NameOf(target); got != want || ok != (want != "") {
 			t.Errorf("%s is of %q, %v", target, got, ok)
 		}
 	}

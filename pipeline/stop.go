@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // stop is that a revision failed in a stage. Until that is overcome those released after
@@ -27,22 +30,22 @@ type fixAt struct {
 
 // applyOutcome folds in what an event says of a stage as a whole. A failure that is
 // recorded late, of a revision after which another one went through the stage, stops nothing.
-func (s *State) applyOutcome(d *deployment, e deploylog.Event) {
-	if e.Target.Kind() != "stage" || d.rollback != nil {
+func (s *State) applyOutcome(d *deployment.Deployment, e deploylog.Event) {
+	if e.Target.Kind() != "stage" || d.Rollback != nil {
 		return
 	}
 	switch e.Name {
-	case stageStarted:
-		if d.fix && d.order > s.fixes[e.Target].order {
-			s.fixes[e.Target] = fixAt{order: d.order, revision: d.revision, seq: e.Seq}
+	case record.StageStarted:
+		if d.Fix && d.Order > s.fixes[e.Target].order {
+			s.fixes[e.Target] = fixAt{order: d.Order, revision: d.Revision, seq: e.Seq}
 		}
-	case stageFailed:
-		if e.Attempt >= d.attempt && d.order >= s.through[e.Target] && d.order >= s.stops[e.Target].order {
-			s.stops[e.Target] = stop{order: d.order, revision: d.revision, seq: e.Seq, cause: read(e.Data).Error}
+	case record.StageFailed:
+		if e.Attempt >= d.Attempt && d.Order >= s.through[e.Target] && d.Order >= s.stops[e.Target].order {
+			s.stops[e.Target] = stop{order: d.Order, revision: d.Revision, seq: e.Seq, cause: record.Read(e.Data).Error}
 		}
-	case stageFinished:
-		s.through[e.Target] = max(s.through[e.Target], d.order)
-		if d.order >= s.stops[e.Target].order {
+	case record.StageFinished:
+		s.through[e.Target] = max(s.through[e.Target], d.Order)
+		if d.Order >= s.stops[e.Target].order {
 			delete(s.stops, e.Target)
 		}
 	}
@@ -52,78 +55,53 @@ func (s *State) applyOutcome(d *deployment, e deploylog.Event) {
 // or in one of a batch that begins with it, or with a stage that it would be kept out of
 // before it leaves that batch. It could not leave that again, and would keep out the revision
 // that is to go through.
-func (s *State) stoppedBy(d *deployment, stage int) (why Reason, stopped bool) {
+func (s *State) stoppedBy(d *deployment.Deployment, stage int) (why reason.Reason, stopped bool) {
 	l := s.layout
 	var ahead []int // batches
 	for t, p := range s.stops {
-		i, ok := l.stageAt[t]
-		if !ok || d.fix || d.order <= p.order || !l.stages[i].StopsOnFailure() || why.Seq > p.seq {
+		i, ok := l.StageAt[t]
+		if !ok || d.Fix || d.Order <= p.order || !l.Stages[i].StopsOnFailure() || why.Seq > p.seq {
 			continue
 		}
 		if ahead == nil {
-			ahead = l.ahead(stage)
+			ahead = l.Ahead(stage)
 		}
-		if slices.ContainsFunc(ahead, func(b int) bool { return l.within(i, l.batches[b]) }) {
-			why, stopped = p.because(&l.stages[i]), true
+		if slices.ContainsFunc(ahead, func(b int) bool { return l.Within(i, l.Batches[b]) }) {
+			why, stopped = p.because(&l.Stages[i]), true
 		}
 	}
 	return why, stopped
 }
 
-func (p stop) because(stage *stageLayout) Reason {
-	return Reason{Code: AwaitsFix, Name: stage.Name, Holder: p.revision, By: stage.target, ByEvent: stageFailed, Seq: p.seq, Cause: p.cause}
+func (p stop) because(stage *deployment.StageLayout) reason.Reason {
+	return reason.Reason{Code: reason.AwaitsFix, Name: stage.Name, Holder: p.revision, By: stage.Target, ByEvent: record.StageFailed, Seq: p.seq, Cause: p.cause}
 }
 
 // Stops are the failures that keep later revisions out of stages, whether or not there is
 // one that waits for that.
-func (s *State) Stops() (reasons []Reason) {
+func (s *State) Stops() (reasons []reason.Reason) {
 	l := s.currentLayout()
 	if l == nil {
 		return nil
 	}
-	for i := range l.stages {
-		if p, failed := s.stops[l.stages[i].target]; failed && l.stages[i].StopsOnFailure() {
-			reasons = append(reasons, p.because(&l.stages[i]))
+	for i := range l.Stages {
+		if p, failed := s.stops[l.Stages[i].Target]; failed && l.Stages[i].StopsOnFailure() {
+			reasons = append(reasons, p.because(&l.Stages[i]))
 		}
 	}
 	return reasons
 }
 
-// ahead are the batches that begin with a stage, and those that begin in one of these, and
-// so on: who enters the stage leaves none of them before it has entered the next.
-func (l *layout) ahead(stage int) []int {
-	batches := slices.Clone(l.stages[stage].opens)
-	for n := 0; n < len(batches); n++ {
-		for j := range l.stages {
-			if !l.within(j, l.batches[batches[n]]) {
-				continue
-			}
-			for _, b := range l.stages[j].opens {
-				if !slices.Contains(batches, b) {
-					batches = append(batches, b)
-				}
-			}
-		}
-	}
-	return batches
-}
-
-// within reports whether a stage belongs to a batch.
-func (l *layout) within(stage int, b span) bool {
-	after := func(i, j int) bool { return i == j || slices.Contains(l.stages[i].ancestors, j) }
-	return after(stage, b.from) && after(b.to, stage)
-}
-
 // fixAhead finds the fix that went by a deployment: it began a stage that the
 // deployment has not come to, and now would undo the fix there.
-func (s *State) fixAhead(d *deployment) (why Reason, is bool) {
-	if d.rollback != nil || len(s.fixes) == 0 {
+func (s *State) fixAhead(d *deployment.Deployment) (why reason.Reason, is bool) {
+	if d.Rollback != nil || len(s.fixes) == 0 {
 		return why, false
 	}
-	for i := range s.layout.stages {
-		stage, run := &s.layout.stages[i], &d.stages[i]
-		if f := s.fixes[stage.target]; f.order > d.order && !run.begun && !run.passed {
-			return Reason{Code: AwaitsSkip, Name: stage.Name, Holder: f.revision, By: stage.target, ByEvent: stageStarted, Seq: f.seq}, true
+	for i := range s.layout.Stages {
+		stage, run := &s.layout.Stages[i], &d.Stages[i]
+		if f := s.fixes[stage.Target]; f.order > d.Order && !run.Begun && !run.Passed {
+			return reason.Reason{Code: reason.AwaitsSkip, Name: stage.Name, Holder: f.revision, By: stage.Target, ByEvent: record.StageStarted, Seq: f.seq}, true
 		}
 	}
 	return why, false
@@ -131,16 +109,10 @@ func (s *State) fixAhead(d *deployment) (why Reason, is bool) {
 
 // passedOver is why a deployment is skipped that a fix has overtaken. What it is at work in
 // ends first, for that would stay half done.
-func (s *State) passedOver(d *deployment) (cause string) {
+func (s *State) passedOver(d *deployment.Deployment) (cause string) {
 	why, is := s.fixAhead(d)
-	if !is || d.worksIn(s.layout) != none {
+	if !is || d.WorksIn(s.layout) != deployment.None {
 		return ""
 	}
 	return fmt.Sprintf("revision %s, a fix, went by it into stage %s (event %d)", why.Holder, why.Name, why.Seq)
-}
-
-func (r Reason) stopChange() string {
-	name, _ := NameOf(r.By)
-	return fmt.Sprintf("deployster pipeline resume %s %s; a revision released as a fix (deployster pipeline release %s REVISION --fix); or the success of revision %s, tried again (deployster pipeline retry %s %s)",
-		name, r.Name, name, r.Holder, name, r.Holder)
 }

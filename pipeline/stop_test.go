@@ -7,6 +7,9 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // newBroken is the ant gateway, on whose host of prod revision v1 broke.
@@ -16,7 +19,7 @@ func newBroken(t *testing.T, d *definition.Definition) *tale {
 	w.fails[string(onProd)+" "+deployed] = "disk full"
 	w.release("v1", "x86", "aarch64", "raspbian")
 	w.idle()
-	if !w.happened("v1", prod, stageFailed) {
+	if !w.happened("v1", prod, record.StageFailed) {
 		t.Fatal("v1 did not fail")
 	}
 	delete(w.fails, string(onProd)+" "+deployed)
@@ -27,19 +30,19 @@ func newBroken(t *testing.T, d *definition.Definition) *tale {
 
 func (w *tale) finished(revision string) {
 	w.Helper()
-	if !w.happened(revision, w.state.target, pipelineFinished) {
+	if !w.happened(revision, w.state.target, record.PipelineFinished) {
 		w.Errorf("%s has not finished: %q", revision, texts(w.state.Explain(w.state.target)))
 	}
 }
 
 func TestALaterRevisionDoesNotEnterAStageInWhichOneFailed(t *testing.T) {
 	w := newBroken(t, antGateway(deployed))
-	if !w.happened("v2", beta, stageFinished) || w.happened("v2", prod, stageStarted) {
+	if !w.happened("v2", beta, record.StageFinished) || w.happened("v2", prod, record.StageStarted) {
 		t.Errorf("it went so:\n%s", strings.Join(w.story(), "\n"))
 	}
 	why := w.state.Explain(prod)
 	last := why[len(why)-1]
-	if last.Revision != "v2" || last.Code != AwaitsFix || last.Holder != "v1" || last.Seq != w.seq("v1", prod, stageFailed) || last.ByEvent != stageFailed || last.By != prod || !strings.Contains(last.Cause, "disk full") {
+	if last.Revision != "v2" || last.Code != reason.AwaitsFix || last.Holder != "v1" || last.Seq != w.seq("v1", prod, record.StageFailed) || last.ByEvent != record.StageFailed || last.By != prod || !strings.Contains(last.Cause, "disk full") {
 		t.Errorf("v2 does not enter it, because of %+v", last)
 	}
 	want := "deployster pipeline resume ant-gateway prod; a revision released as a fix (deployster pipeline release ant-gateway REVISION --fix); " +
@@ -74,7 +77,7 @@ func TestWhatLetsALaterRevisionFollowAFailure(t *testing.T) {
 	w.fails[string(onProd)+" "+deployed] = "disk full again"
 	w.do(Retry{Revision: "v1"})
 	w.idle()
-	if w.happened("v2", prod, stageStarted) {
+	if w.happened("v2", prod, record.StageStarted) {
 		t.Error("v2 followed although the retry of v1 failed")
 	}
 }
@@ -85,7 +88,7 @@ func TestAFixGoesByThoseThatWait(t *testing.T) {
 		d := antGateway(deployed)
 		d.Batches = batches
 		w := newBroken(t, d)
-		if entered := w.happened("v2", beta, stageStarted); entered != (batches == nil) {
+		if entered := w.happened("v2", beta, record.StageStarted); entered != (batches == nil) {
 			t.Errorf("with the batches %v, v2 entered beta: %t", batches, entered)
 		}
 		w.do(Release{Revision: "v3", Fix: true, ID: w.id()})
@@ -94,11 +97,11 @@ func TestAFixGoesByThoseThatWait(t *testing.T) {
 		}
 		w.idle()
 		w.finished("v3")
-		if w.happened("v2", prod, stageStarted) || w.state.Registrations()[1].Status != PassedOver {
+		if w.happened("v2", prod, record.StageStarted) || w.state.Registrations()[1].Status != deployment.PassedOver {
 			t.Errorf("v2 is not passed over:\n%s", strings.Join(w.story(), "\n"))
 		}
-		i := slices.IndexFunc(w.log, func(e deploylog.Event) bool { return e.Name == EventSkipped })
-		if got := Cause(w.log[i]); !strings.HasPrefix(got, "revision v3, a fix, went by it into stage ") {
+		i := slices.IndexFunc(w.log, func(e deploylog.Event) bool { return e.Name == record.PipelineSkipped })
+		if got := record.Cause(w.log[i]); !strings.HasPrefix(got, "revision v3, a fix, went by it into stage ") {
 			t.Errorf("v2 was cancelled because %q", got)
 		}
 		w.refused(Retry{Revision: "v2"}, TooLateToRetry)
@@ -120,7 +123,7 @@ func TestAFixThatFailsStopsThoseAfterIt(t *testing.T) {
 	}
 	w.release("v4", "x86", "aarch64", "raspbian")
 	w.idle()
-	if stops := w.state.Stops(); len(stops) != 1 || stops[0].Holder != "v3" || w.happened("v4", prod, stageStarted) {
+	if stops := w.state.Stops(); len(stops) != 1 || stops[0].Holder != "v3" || w.happened("v4", prod, record.StageStarted) {
 		t.Errorf("what stops others is %v", texts(stops))
 	}
 }
@@ -130,16 +133,16 @@ func TestABuildThatFailsStopsNobody(t *testing.T) {
 	w := newTale(t, &definition.Definition{Name: "p", Stages: []definition.Stage{
 		{Name: "build", Build: &definition.Build{Artifacts: []string{"x86"}, Manifest: "build.yaml"}}, run("test", "build"),
 	}}, nil)
-	build := StageTarget("p", "build")
-	w.fails[string(build)+" "+EventApplied] = "syntax error"
+	build := record.StageTarget("p", "build")
+	w.fails[string(build)+" "+record.StageApplied] = "syntax error"
 	w.release("v1")
 	w.idle()
-	w.fails = map[string]string{string(stageOf("test")) + " " + EventApplied: "2 of 3 tests failed"}
+	w.fails = map[string]string{string(stageOf("test")) + " " + record.StageApplied: "2 of 3 tests failed"}
 	w.release("v2")
 	w.idle()
 	w.release("v3")
 	w.idle()
-	if !w.happened("v2", stageOf("test"), stageFailed) || w.happened("v3", stageOf("test"), stageStarted) || !w.happened("v3", build, stageFinished) {
+	if !w.happened("v2", stageOf("test"), record.StageFailed) || w.happened("v3", stageOf("test"), record.StageStarted) || !w.happened("v3", build, record.StageFinished) {
 		t.Errorf("it went so:\n%s", strings.Join(w.story(), "\n"))
 	}
 }
@@ -172,15 +175,15 @@ func TestWhatAFixGoesByIsNotLeftHalfDone(t *testing.T) {
 	d := &definition.Definition{Name: "p", Stages: []definition.Stage{run("build"), run("a", "build"), run("b", "build"), run("c", "build")}}
 	w := newTale(t, d, nil)
 	b := stageOf("b")
-	w.fails[string(b)+" "+EventApplied] = "disk full"
+	w.fails[string(b)+" "+record.StageApplied] = "disk full"
 	w.release("1")
 	w.idle()
 	w.fails = nil
 	w.release("2")
-	w.until("2", stageOf("a"), stageStarted)
+	w.until("2", stageOf("a"), record.StageStarted)
 	w.do(PausePipeline{Stage: "c", ID: w.id()}) // which 2 has not entered
 	w.do(Release{Revision: "3", Fix: true, ID: w.id()})
-	for !w.happened("3", b, stageStarted) {
+	for !w.happened("3", b, record.StageStarted) {
 		for _, step := range slices.Collect(w.state.Decide(noon, Can{})) {
 			if step.Revision == "3" {
 				w.complete("3", step.Target, step.Event)
@@ -191,13 +194,13 @@ func TestWhatAFixGoesByIsNotLeftHalfDone(t *testing.T) {
 	w.do(ResumePipeline{Stage: "c", ID: w.id()})
 	w.mayDo("2 stage-manifest-applied stage/a", "3 stage-manifest-applied stage/b", "3 stage-started stage/c")
 	why := w.state.Explain(stageOf("c"))
-	i := slices.IndexFunc(why, func(r Reason) bool { return r.Revision == "2" })
-	if i < 0 || why[i].Code != AwaitsSkip || why[i].Holder != "3" || why[i].Seq != w.seq("3", b, stageStarted) {
+	i := slices.IndexFunc(why, func(r reason.Reason) bool { return r.Revision == "2" })
+	if i < 0 || why[i].Code != reason.AwaitsSkip || why[i].Holder != "3" || why[i].Seq != w.seq("3", b, record.StageStarted) {
 		t.Errorf("2 does not enter c, because of %q", texts(why))
 	}
 	w.idle()
 	w.finished("3")
-	if !w.happened("2", stageOf("a"), stageFinished) || w.happened("2", stageOf("c"), stageStarted) || w.state.Registrations()[1].Status != PassedOver {
+	if !w.happened("2", stageOf("a"), record.StageFinished) || w.happened("2", stageOf("c"), record.StageStarted) || w.state.Registrations()[1].Status != deployment.PassedOver {
 		t.Errorf("it went so:\n%s", strings.Join(w.story(), "\n"))
 	}
 }
@@ -250,7 +253,7 @@ func TestBatchesThatOverlapLeaveTheWayFreeForAFix(t *testing.T) {
 		Batches: []definition.Batch{{From: "a", To: "c"}, {From: "b", To: "d"}},
 	}
 	w := newTale(t, d, nil)
-	w.fails[string(stageOf("d"))+" "+EventApplied] = "disk full"
+	w.fails[string(stageOf("d"))+" "+record.StageApplied] = "disk full"
 	w.release("1")
 	w.idle()
 	w.fails = nil
@@ -259,7 +262,7 @@ func TestBatchesThatOverlapLeaveTheWayFreeForAFix(t *testing.T) {
 	w.do(Release{Revision: "3", Fix: true, ID: w.id()})
 	w.idle()
 	w.finished("3")
-	if w.happened("2", stageOf("a"), stageStarted) || w.state.Registrations()[1].Status != PassedOver {
+	if w.happened("2", stageOf("a"), record.StageStarted) || w.state.Registrations()[1].Status != deployment.PassedOver {
 		t.Errorf("it went so:\n%s", strings.Join(w.story(), "\n"))
 	}
 }
@@ -270,7 +273,7 @@ func TestResumingEndsThePauseBeforeItLetsOthersFollowAFailure(t *testing.T) {
 	w.do(PausePipeline{Stage: "prod", ID: w.id(), By: "ann", Reason: "freeze"})
 	w.do(ResumePipeline{Stage: "prod", ID: w.id()})
 	w.idle()
-	if len(w.state.Pauses()) > 0 || len(w.state.Stops()) != 1 || w.happened("v2", prod, stageStarted) {
+	if len(w.state.Pauses()) > 0 || len(w.state.Stops()) != 1 || w.happened("v2", prod, record.StageStarted) {
 		t.Errorf("v2 entered with the pauses %v and the stops %q", w.state.Pauses(), texts(w.state.Stops()))
 	}
 	w.do(ResumePipeline{Stage: "prod", ID: w.id()})

@@ -9,6 +9,8 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // What may be done, one line each: REVISION EVENT TARGET, without the pipeline.
@@ -46,20 +48,20 @@ func run(name string, after ...string) definition.Stage {
 	return definition.Stage{Name: name, After: after, Run: &definition.Run{Manifest: name + ".yaml"}}
 }
 
-func stageOf(stage string) deploylog.Target { return StageTarget("p", stage) }
+func stageOf(stage string) deploylog.Target { return record.StageTarget("p", stage) }
 
 // The example of the seed's section "Coalescing steps".
 func TestAJoinWaitsForEveryPathAlsoForOneThatGetsLonger(t *testing.T) {
 	d := &definition.Definition{Name: "p", Stages: []definition.Stage{run("one"), run("three", "one"), run("two", "one", "three")}}
 	w := newTale(t, d, nil)
 	w.release("v1")
-	w.until("v1", stageOf("one"), stageFinished)
+	w.until("v1", stageOf("one"), record.StageFinished)
 	w.mayDo("v1 stage-started stage/three")
-	w.until("v1", stageOf("three"), EventApplied)
+	w.until("v1", stageOf("three"), record.StageApplied)
 	w.do(Define{ID: "d", Definition: &definition.Definition{Name: "p", Stages: []definition.Stage{run("one"), run("three", "one"), run("four", "three"), run("two", "one", "four")}}})
-	w.complete("v1", stageOf("three"), stageFinished)
+	w.complete("v1", stageOf("three"), record.StageFinished)
 	w.mayDo("v1 stage-started stage/four")
-	w.until("v1", stageOf("four"), stageFinished)
+	w.until("v1", stageOf("four"), record.StageFinished)
 	w.mayDo("v1 stage-started stage/two")
 }
 
@@ -67,11 +69,11 @@ func TestParallelStagesRunAtOnceAndTheirFollowerOnce(t *testing.T) {
 	d := &definition.Definition{Name: "p", Stages: []definition.Stage{run("build"), run("left", "build"), run("right", "build"), run("last", "left", "right")}}
 	w := newTale(t, d, nil)
 	w.release("v1")
-	w.until("v1", stageOf("build"), stageFinished)
+	w.until("v1", stageOf("build"), record.StageFinished)
 	w.mayDo("v1 stage-started stage/left", "v1 stage-started stage/right")
-	w.until("v1", stageOf("left"), stageFinished)
+	w.until("v1", stageOf("left"), record.StageFinished)
 	w.mayDo("v1 stage-started stage/right")
-	w.until("v1", stageOf("right"), stageFinished)
+	w.until("v1", stageOf("right"), record.StageFinished)
 	w.mayDo("v1 stage-started stage/last")
 }
 
@@ -82,10 +84,10 @@ func TestWhileTestHasOneRevisionDeployDoesNotTakeTheNext(t *testing.T) {
 	w := newTale(t, d, nil)
 	w.release("v1")
 	w.release("v2")
-	w.until("v1", stageOf("test"), stageStarted)
+	w.until("v1", stageOf("test"), record.StageStarted)
 	w.mayDo("v1 stage-manifest-applied stage/test")
-	w.complete("v1", stageOf("test"), EventApplied)
-	w.complete("v1", stageOf("test"), stageFinished)
+	w.complete("v1", stageOf("test"), record.StageApplied)
+	w.complete("v1", stageOf("test"), record.StageFinished)
 	w.mayDo("v1 pipeline-finished-successfully pipeline", "v2 stage-started stage/deploy")
 }
 
@@ -98,16 +100,16 @@ func TestBatchesThatOverlapAndNest(t *testing.T) {
 	for _, revision := range []string{"v1", "v2", "v3"} {
 		w.release(revision)
 	}
-	w.until("v1", stageOf("c"), stageStarted)
+	w.until("v1", stageOf("c"), record.StageStarted)
 	w.mayDo("v1 stage-manifest-applied stage/c")
-	w.complete("v1", stageOf("c"), EventApplied)
-	w.complete("v1", stageOf("c"), stageFinished)
+	w.complete("v1", stageOf("c"), record.StageApplied)
+	w.complete("v1", stageOf("c"), record.StageFinished)
 	w.mayDo("v1 stage-started stage/d", "v2 stage-started stage/a") // a to c is free, b to d is not
-	w.complete("v2", stageOf("a"), stageStarted)
-	w.complete("v2", stageOf("a"), EventApplied)
-	w.complete("v2", stageOf("a"), stageFinished)
+	w.complete("v2", stageOf("a"), record.StageStarted)
+	w.complete("v2", stageOf("a"), record.StageApplied)
+	w.complete("v2", stageOf("a"), record.StageFinished)
 	w.mayDo("v1 stage-started stage/d")
-	w.until("v1", stageOf("d"), stageFinished)
+	w.until("v1", stageOf("d"), record.StageFinished)
 	w.mayDo("v1 stage-started stage/e", "v2 stage-started stage/b")
 }
 
@@ -119,7 +121,7 @@ func TestABatchIsLetGoByWhatEnds(t *testing.T) {
 	for _, revision := range []string{"v1", "v2", "v3"} {
 		w.release(revision)
 	}
-	w.complete("v1", stageOf("a"), stageStarted)
+	w.complete("v1", stageOf("a"), record.StageStarted)
 	w.mayDo("v1 stage-manifest-applied stage/a")
 	w.do(Cancel{Revision: "v1"})
 	w.mayDo("v2 stage-started stage/a")
@@ -130,10 +132,10 @@ func TestAGroupFailsBeyondItsBudget(t *testing.T) {
 		budget string
 		hosts  int
 		fail   int
-		ends   Status
+		ends   deployment.Status
 	}{
-		{"0", 3, 0, Finished}, {"0", 3, 1, Failed}, {"1", 3, 1, Finished}, {"1", 3, 2, Failed},
-		{"30%", 10, 3, Finished}, {"30%", 10, 4, Failed}, {"10%", 9, 1, Failed}, {"100%", 3, 3, Finished},
+		{"0", 3, 0, deployment.Finished}, {"0", 3, 1, deployment.Failed}, {"1", 3, 1, deployment.Finished}, {"1", 3, 2, deployment.Failed},
+		{"30%", 10, 3, deployment.Finished}, {"30%", 10, 4, deployment.Failed}, {"10%", 9, 1, deployment.Failed}, {"100%", 3, 3, deployment.Finished},
 	} {
 		t.Run(fmt.Sprintf("%d of %d with %s", c.fail, c.hosts, c.budget), func(t *testing.T) {
 			budget, err := budget.Parse(c.budget)
@@ -156,9 +158,9 @@ func TestAGroupFailsBeyondItsBudget(t *testing.T) {
 			if r.Status != c.ends {
 				t.Errorf("it ended %s:\n%s", r.Status, strings.Join(w.story(), "\n"))
 			}
-			if r.Status == Failed {
+			if r.Status == deployment.Failed {
 				want := fmt.Sprintf("stage s failed: host group g failed: %d of %d hosts failed, %d may: h0: host-tested failed: exit code 1", c.fail, c.hosts, c.fail-1)
-				if got := read(w.log[len(w.log)-1].Data).Error; got != want {
+				if got := record.Read(w.log[len(w.log)-1].Data).Error; got != want {
 					t.Errorf("because of %s", got)
 				}
 			}
@@ -170,7 +172,7 @@ func TestARetryGoesOnWhereItFailed(t *testing.T) {
 	d := antGateway(copied, deployed)
 	d.Stages[2].Deploy.HostGroups[0].AllowEmpty = true
 	w := newTale(t, d, map[string][]string{"ant-gateway/beta": {"one", "two"}, "ant-gateway/prod": nil})
-	two := HostTarget("ant-gateway", "ant-gateway/beta", "two")
+	two := record.HostTarget("ant-gateway", "ant-gateway/beta", "two")
 	w.fails[string(two)+" "+deployed] = "disk full"
 	w.release("v1", "x86", "aarch64", "raspbian")
 	w.idle()
@@ -194,7 +196,7 @@ func TestARetryGoesOnWhereItFailed(t *testing.T) {
 func TestAfterACancelNothingBeginsAndWhatRunsIsRecorded(t *testing.T) {
 	w := newAntGateway(t, copied, deployed)
 	w.release("v1", "x86", "aarch64", "raspbian")
-	w.until("v1", onBeta, hostStarted)
+	w.until("v1", onBeta, record.HostStarted)
 	running := slices.Collect(w.state.Decide(noon, Can{}))[0]
 	w.do(Cancel{Revision: "v1", By: "ann", Reason: "wrong branch"})
 	w.mayDo()
@@ -214,19 +216,19 @@ func TestHostsJoinAndLeaveAGroupAtAnyMoment(t *testing.T) {
 		w.do(SetMembers{Members: map[string][]string{"ant-gateway/beta": hosts}, ID: w.id()})
 	}
 	w.release("v1", "x86", "aarch64", "raspbian")
-	w.until("v1", onBeta, hostStarted)
+	w.until("v1", onBeta, record.HostStarted)
 	members("antworker002", "joins")
 	w.mayDo("v1 host-deployed host/beta/antworker002", "v1 host-started host/beta/joins")
 	members("joins")
 	w.mayDo("v1 host-started host/beta/joins")
 	members("joins", "antworker002", "antworker002")
 	w.mayDo("v1 host-started host/beta/joins", "v1 host-deployed host/beta/antworker002")
-	w.until("v1", GroupTarget("ant-gateway", "ant-gateway/beta"), groupFinished)
+	w.until("v1", record.GroupTarget("ant-gateway", "ant-gateway/beta"), record.GroupFinished)
 	members("joins", "antworker002", "late")
 	w.mayDo("v1 stage-finished-successfully stage/beta")
 	w.release("v2", "x86", "aarch64", "raspbian")
 	w.idle()
-	if !w.happened("v2", HostTarget("ant-gateway", "beta", "late"), deployed) {
+	if !w.happened("v2", record.HostTarget("ant-gateway", "beta", "late"), deployed) {
 		t.Error("v2 was not deployed to the host that came late")
 	}
 }
@@ -234,21 +236,21 @@ func TestHostsJoinAndLeaveAGroupAtAnyMoment(t *testing.T) {
 func TestAStageThatIsInsertedBehindARevisionIsPassedBy(t *testing.T) {
 	w := newAntGateway(t, deployed)
 	w.release("v1", "x86", "aarch64", "raspbian")
-	w.until("v1", prod, stageStarted)
+	w.until("v1", prod, record.StageStarted)
 	d := antGateway(deployed)
 	d.Stages = slices.Insert(d.Stages, 2, definition.Stage{Name: "soak", After: []string{"beta"}, Run: &definition.Run{Manifest: "soak.yaml"}})
 	d.Stages[3].After = []string{"soak"}
 	w.do(Define{Definition: d, ID: "d"})
 	w.release("v2", "x86", "aarch64", "raspbian")
 	w.idle()
-	soak := StageTarget("ant-gateway", "soak")
-	if w.happened("v1", soak, stageStarted) || !w.happened("v2", soak, stageFinished) {
+	soak := record.StageTarget("ant-gateway", "soak")
+	if w.happened("v1", soak, record.StageStarted) || !w.happened("v2", soak, record.StageFinished) {
 		t.Errorf("soak was done wrongly:\n%s", strings.Join(w.story(), "\n"))
 	}
 	w.do(Define{Definition: antGateway(deployed), ID: "e"})
 	w.release("v3", "x86", "aarch64", "raspbian")
 	w.idle()
-	if !w.happened("v3", w.state.target, pipelineFinished) {
+	if !w.happened("v3", w.state.target, record.PipelineFinished) {
 		t.Error("without the stage it does not go on")
 	}
 }
@@ -256,11 +258,11 @@ func TestAStageThatIsInsertedBehindARevisionIsPassedBy(t *testing.T) {
 func TestAHostThatLeftWhileItWasBusyGoesByANewStepToo(t *testing.T) {
 	w := newTale(t, antGateway(deployed), map[string][]string{"ant-gateway/beta": {"antworker002", "other"}, "ant-gateway/prod": nil})
 	w.release("v1", "x86", "aarch64", "raspbian")
-	w.until("v1", onBeta, hostStarted)
+	w.until("v1", onBeta, record.HostStarted)
 	busy := slices.Collect(w.state.Decide(noon, Can{}))[0]
 	w.do(Define{Definition: antGateway(tested, deployed), ID: "d"})
 	w.do(SetMembers{Members: map[string][]string{"ant-gateway/beta": {"other"}}, ID: "m"})
-	w.complete("v1", HostTarget("ant-gateway", "beta", "other"), hostStarted)
+	w.complete("v1", record.HostTarget("ant-gateway", "beta", "other"), record.HostStarted)
 	w.mayDo("v1 host-tested host/beta/other")
 	events, err := busy.Completed(nil)
 	if err != nil {
@@ -275,18 +277,18 @@ func TestHistoryIsNeverRefused(t *testing.T) {
 	w := newAntGateway(t, deployed)
 	w.release("v1", "x86", "aarch64", "raspbian")
 	strange := []deploylog.Event{
-		{Target: "stage/ant-gateway/prod", Name: stageStarted, Deployment: "id-3"},
-		{Target: "pipeline/ant-gateway", Name: EventDefined, Data: []byte(`{"definition":{}}`)},
-		{Target: "pipeline/ant-gateway", Name: EventDefined, Data: []byte(`[1`)},
-		{Target: "pipeline/ant-gateway", Name: EventDefined, Data: []byte(`{"definition":{"stages":[{"name":"a","after":["z"]},{"name":"a"}],"batches":[{"from":"q","to":"a"}]}}`)},
-		{Target: "host-group/ant-gateway/beta", Name: EventMembersChanged, Data: []byte(`{"hosts":5}`)},
-		{Target: "host-group/nobody/knows", Name: EventMembersChanged},
-		{Target: "host-group/nobody/knows", Name: EventMembersHeld},
-		{Target: "host-group/ant-gateway/prod", Name: EventMembersHeld, Data: []byte(`{"hosts":{}}`)},
-		{Target: "pipeline/ant-gateway", Name: EventRetried, Deployment: "nobody"},
-		{Target: "pipeline/ant-gateway", Name: EventCancelled, Deployment: "nobody"},
-		{Target: "pipeline/ant-gateway", Name: pipelineStarted, Deployment: "id-3"},
-		{Target: "stage/ant-gateway/gone", Name: stageFinished, Deployment: "id-3"},
+		{Target: "stage/ant-gateway/prod", Name: record.StageStarted, Deployment: "id-3"},
+		{Target: "pipeline/ant-gateway", Name: record.PipelineDefined, Data: []byte(`{"definition":{}}`)},
+		{Target: "pipeline/ant-gateway", Name: record.PipelineDefined, Data: []byte(`[1`)},
+		{Target: "pipeline/ant-gateway", Name: record.PipelineDefined, Data: []byte(`{"definition":{"stages":[{"name":"a","after":["z"]},{"name":"a"}],"batches":[{"from":"q","to":"a"}]}}`)},
+		{Target: "host-group/ant-gateway/beta", Name: record.MembersChanged, Data: []byte(`{"hosts":5}`)},
+		{Target: "host-group/nobody/knows", Name: record.MembersChanged},
+		{Target: "host-group/nobody/knows", Name: record.MembersHeld},
+		{Target: "host-group/ant-gateway/prod", Name: record.MembersHeld, Data: []byte(`{"hosts":{}}`)},
+		{Target: "pipeline/ant-gateway", Name: record.PipelineRetried, Deployment: "nobody"},
+		{Target: "pipeline/ant-gateway", Name: record.PipelineCancelled, Deployment: "nobody"},
+		{Target: "pipeline/ant-gateway", Name: record.PipelineStarted, Deployment: "id-3"},
+		{Target: "stage/ant-gateway/gone", Name: record.StageFinished, Deployment: "id-3"},
 		{Target: "host/x", Name: deployed, Deployment: "id-3"},
 		{Target: "resource/db", Name: "resource-started", Deployment: "elsewhere"},
 	}

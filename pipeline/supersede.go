@@ -1,5 +1,7 @@
 package pipeline
 
+import "github.com/deployster-go/deployster/pipeline/deployment"
+
 // newestRevisions are those that have come to a stage, by the order of their release.
 type newestRevisions struct {
 	order int
@@ -13,16 +15,16 @@ func (s *State) newestAt() (newest []newestRevisions) {
 	if !s.definition.Supersede {
 		return nil
 	}
-	newest = make([]newestRevisions, len(s.layout.stages))
+	newest = make([]newestRevisions, len(s.layout.Stages))
 	for _, d := range s.deployments {
-		if d.status != Running || d.rollback != nil {
+		if d.Status != deployment.Running || d.Rollback != nil {
 			continue
 		}
-		for i := range s.layout.stages {
-			if run := &d.stages[i]; run.begun || run.passed || d.reached(&s.layout.stages[i]) {
-				newest[i].order = d.order
-				if d.fix {
-					newest[i].fix = d.order
+		for i := range s.layout.Stages {
+			if run := &d.Stages[i]; run.Begun || run.Passed || d.Reached(&s.layout.Stages[i]) {
+				newest[i].order = d.Order
+				if d.Fix {
+					newest[i].fix = d.Order
 				}
 			}
 		}
@@ -34,36 +36,34 @@ func (s *State) newestAt() (newest []newestRevisions) {
 // has come to a stage for which it waits, or has finished. One that has begun a stage is
 // not passed over there, whatever else it waits for. While a stage keeps revisions out, one
 // that was released as a fix is passed over only for another fix: the others do not get in.
-func (s *State) supersededBy(d *deployment, newest []newestRevisions) string {
-	if newest == nil || d.rollback != nil || d.status != Running || d.left == 0 {
+func (s *State) supersededBy(d *deployment.Deployment, newest []newestRevisions) string {
+	if newest == nil || d.Rollback != nil || d.Status != deployment.Running || d.Left == 0 {
 		return ""
 	}
-	last, awaited := s.finished, d.fix && s.stopsBefore(d)
-	for i := range s.layout.stages {
-		switch run := &d.stages[i]; {
-		case run.passed:
-		case run.begun:
+	last, awaited := s.finished, d.Fix && s.stopsBefore(d)
+	for i := range s.layout.Stages {
+		switch run := &d.Stages[i]; {
+		case run.Passed:
+		case run.Begun:
 			return ""
-		case d.reached(&s.layout.stages[i]) && awaited:
+		case d.Reached(&s.layout.Stages[i]) && awaited:
 			last = max(last, newest[i].fix)
-		case d.reached(&s.layout.stages[i]):
+		case d.Reached(&s.layout.Stages[i]):
 			last = max(last, newest[i].order)
 		}
 	}
-	if last <= d.order {
+	if last <= d.Order {
 		return ""
 	}
 	return s.revisions[last-1].Revision
 }
 
 // stopsBefore reports whether an earlier revision failed in a stage, which waits for a fix.
-func (s *State) stopsBefore(d *deployment) bool {
-	for i := range s.layout.stages {
-		if p, failed := s.stops[s.layout.stages[i].target]; failed && p.order < d.order && s.layout.stages[i].StopsOnFailure() {
+func (s *State) stopsBefore(d *deployment.Deployment) bool {
+	for i := range s.layout.Stages {
+		if p, failed := s.stops[s.layout.Stages[i].Target]; failed && p.order < d.Order && s.layout.Stages[i].StopsOnFailure() {
 			return true
 		}
 	}
 	return false
 }
-
-func supersededText(by string) string { return "superseded by revision " + by }

@@ -9,6 +9,8 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // tale is a pipeline in a test, told event by event.
@@ -84,7 +86,7 @@ func (w *tale) release(revision string, kinds ...string) {
 }
 
 // step does the first thing that can be done.
-func (w *tale) step() (Step, bool) {
+func (w *tale) step() (step.Step, bool) {
 	w.Helper()
 	for s := range w.state.Decide(noon, Can{}) {
 		if cause, bad := w.fails[string(s.Target)+" "+s.Event]; bad {
@@ -98,7 +100,7 @@ func (w *tale) step() (Step, bool) {
 		w.append(events...)
 		return s, true
 	}
-	return Step{}, false
+	return step.Step{}, false
 }
 
 // until goes on until something has happened.
@@ -167,7 +169,7 @@ func (w *tale) story() (lines []string) {
 	return lines
 }
 
-func texts(reasons []Reason) (lines []string) {
+func texts(reasons []reason.Reason) (lines []string) {
 	for _, r := range reasons {
 		lines = append(lines, fmt.Sprintf("%s %s %s: %s", r.Revision, r.Target, r.Event, short(r)))
 	}

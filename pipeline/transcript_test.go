@@ -7,6 +7,8 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // transcript is the log of the seed's section "Introducing new workflow steps",
@@ -61,13 +63,13 @@ func TestArtifactsThatComeBeforeTheirStageStartsLetNobodyIntoIt(t *testing.T) {
 	w.idle()
 	w.release("2", "x86", "aarch64", "raspbian")
 	w.idle()
-	build := StageTarget("ant-gateway", "build")
-	if w.happened("2", build, stageStarted) {
+	build := record.StageTarget("ant-gateway", "build")
+	if w.happened("2", build, record.StageStarted) {
 		t.Error("revision 2 is in the build stage together with revision 1")
 	}
 	w.do(Cancel{Revision: "1"})
 	w.idle()
-	if !w.happened("2", w.state.target, pipelineFinished) {
+	if !w.happened("2", w.state.target, record.PipelineFinished) {
 		t.Errorf("revision 2 did not finish: %q", texts(w.state.Explain(w.state.target)))
 	}
 }
@@ -110,9 +112,9 @@ func TestArtifactsAreKnownByKindAsLongAsTheirDeploymentIs(t *testing.T) {
 
 func TestOfALongErrorItsEndIsKept(t *testing.T) {
 	w := newAntGateway(t, deployed)
-	e := Step{Event: deployed}.Failed(strings.Repeat("ä", deploylog.MaxCause)+"xthe end", "")
+	e := step.Step{Event: deployed}.Failed(strings.Repeat("ä", deploylog.MaxCause)+"xthe end", "")
 	w.append(deploylog.Event{Deployment: "d", Target: onBeta, Name: e.Name, Attempt: 1, Data: e.Data})
-	cause := read(e.Data).Error
+	cause := record.Read(e.Data).Error
 	if len(cause) > deploylog.MaxCause+len("…") || !strings.HasPrefix(cause, "…ä") || !strings.HasSuffix(cause, "the end") {
 		t.Errorf("kept %d bytes, %.20q", len(cause), cause)
 	}
@@ -123,12 +125,12 @@ func TestAGroupWhoseHostsNobodyToldIsNotEmpty(t *testing.T) {
 	w.release("1", "x86", "aarch64", "raspbian")
 	w.idle()
 	want := "1 host-group/ant-gateway/beta host-group-finished-successfully: awaits-members ant-gateway/beta"
-	if got := texts(w.state.Explain(GroupTarget("ant-gateway", "beta"))); len(got) != 1 || got[0] != want {
+	if got := texts(w.state.Explain(record.GroupTarget("ant-gateway", "beta"))); len(got) != 1 || got[0] != want {
 		t.Errorf("explained with %q", got)
 	}
 	w.do(SetMembers{Members: antHosts, ID: w.id()})
 	w.idle()
-	if !w.happened("1", onBeta, copied) || !w.happened("1", w.state.target, pipelineFinished) {
+	if !w.happened("1", onBeta, copied) || !w.happened("1", w.state.target, record.PipelineFinished) {
 		t.Error("it did not go on when they were told")
 	}
 }
@@ -146,20 +148,20 @@ func TestConcourse3115(t *testing.T) {
 	d.Stages[3].After = []string{"smoke"}
 	w.do(Define{Definition: d, ID: w.id()})
 	w.idle()
-	smoke := StageTarget("ant-gateway", "smoke")
+	smoke := record.StageTarget("ant-gateway", "smoke")
 	for _, e := range w.log {
 		if e.Target == smoke || e.Target == prod || e.Target == onProd {
 			t.Errorf("%s of %s happened behind a stage that failed", e.Name, e.Target)
 		}
 	}
-	if !w.happened("1", w.state.target, pipelineFailed) {
+	if !w.happened("1", w.state.target, record.PipelineFailed) {
 		t.Error("the pipeline has not failed")
 	}
 
 	delete(w.fails, string(onBeta)+" "+deployed)
 	w.do(Retry{Revision: "1"})
 	w.idle()
-	if a, b, c := w.seq("1", beta, stageFinished), w.seq("1", smoke, stageStarted), w.seq("1", prod, stageStarted); a == 0 || b < a || c < b {
+	if a, b, c := w.seq("1", beta, record.StageFinished), w.seq("1", smoke, record.StageStarted), w.seq("1", prod, record.StageStarted); a == 0 || b < a || c < b {
 		t.Errorf("beta finished with event %d, smoke started with %d, prod with %d", a, b, c)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/deployster-go/deployster/internal/duration"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // last is the registration of a revision.
@@ -18,7 +20,7 @@ func (w *tale) registered(revision string) Registration {
 	return w.state.revisions[w.state.byRevision[revision]]
 }
 
-func (w *tale) wantEnded(revision string, as Status, by, cause string) {
+func (w *tale) wantEnded(revision string, as deployment.Status, by, cause string) {
 	w.Helper()
 	if r := w.registered(revision); r.Status != as || r.EndedBy != by || r.Cause != cause {
 		w.Errorf("revision %s is %s by %q: %q, want %s by %q: %q", revision, r.Status, r.EndedBy, r.Cause, as, by, cause)
@@ -41,7 +43,7 @@ func TestARevisionThatWaitsIsSkippedAndLaterOnesProceed(t *testing.T) {
 	w.release("2", "x86")
 	w.idle()
 	w.do(Skip{Revision: "1", By: "ann", Reason: "not wanted"})
-	w.wantEnded("1", PassedOver, "ann", "not wanted")
+	w.wantEnded("1", deployment.PassedOver, "ann", "not wanted")
 	w.explains(stageOf("announce"), "1 pipeline-finished-successfully: skipped pipeline-skipped pipeline/p not wanted #11\n"+
 		"2 stage-started: awaits-stage approve stage/p/approve")
 	w.mayDo("2 stage-started stage/approve")
@@ -54,7 +56,7 @@ func TestARevisionThatWaitsIsSkippedAndLaterOnesProceed(t *testing.T) {
 	w.do(Skip{Revision: "4"}) // before anything of it has begun
 	w.mayDo()
 	w.do(Retry{Revision: "4"})
-	w.wantEnded("4", Running, "", "")
+	w.wantEnded("4", deployment.Running, "", "")
 	w.mayDo("4 stage-started stage/build")
 }
 
@@ -62,7 +64,7 @@ func TestOnlyWhatWaitsIsSkipped(t *testing.T) {
 	w := newTale(t, gate(), nil)
 	for _, revision := range []string{"finished", "failed", "cancelled", "skipped", "works"} {
 		w.release(revision, "x86")
-		w.until(revision, stageOf("approve"), stageStarted)
+		w.until(revision, stageOf("approve"), record.StageStarted)
 		switch revision {
 		case "failed":
 			w.do(Reject{Revision: revision, Stage: "approve"})
@@ -79,7 +81,7 @@ func TestOnlyWhatWaitsIsSkipped(t *testing.T) {
 		case "finished":
 			w.idle()
 		default:
-			w.until(revision, stageOf("announce"), stageStarted)
+			w.until(revision, stageOf("announce"), record.StageStarted)
 		}
 	}
 	for revision, c := range map[string]struct {
@@ -95,7 +97,7 @@ func TestOnlyWhatWaitsIsSkipped(t *testing.T) {
 	} {
 		w.says(w.refused(Skip{Revision: revision}, c.code), c.want)
 	}
-	w.until("works", stageOf("announce"), stageFinished)
+	w.until("works", stageOf("announce"), record.StageFinished)
 	w.says(w.refused(Skip{Revision: "works"}, NotWaiting), "cannot be skipped: it has passed every stage")
 	w.do(Delete{ID: "d", Cancel: true})
 	w.refused(Skip{Revision: "works"}, UnknownPipeline)
@@ -113,7 +115,7 @@ func TestAPersonRejectsARevisionAndItsRetryWaitsForApprovalAgain(t *testing.T) {
 	w.says(w.refused(Reject{Revision: "1", Stage: "aprove"}, UnknownStage), "did you mean approve?")
 	w.refused(Reject{Revision: "1", Stage: "build"}, NoApprovalNeeded)
 	w.do(Reject{Revision: "1", Stage: "approve", By: "ann", Reason: "too risky"})
-	w.wantEnded("1", Failed, "", "stage approve failed: rejected by ann: too risky")
+	w.wantEnded("1", deployment.Failed, "", "stage approve failed: rejected by ann: too risky")
 	w.explains(stageOf("approve"), "1 pipeline-finished-successfully: failed pipeline-failed pipeline/p stage approve failed: rejected by ann: too risky #13\n"+
 		"1 stage-finished-successfully: failed stage-failed stage/p/approve stage failed: rejected by ann: too risky #12\n"+
 		"2 stage-started: ready")
@@ -128,7 +130,7 @@ func TestAPersonRejectsARevisionAndItsRetryWaitsForApprovalAgain(t *testing.T) {
 	w.do(Approve{Revision: "1", Stage: "approve"})
 	w.refused(Reject{Revision: "1", Stage: "approve"}, AlreadyApproved)
 	w.idle()
-	w.wantEnded("1", Finished, "", "")
+	w.wantEnded("1", deployment.Finished, "", "")
 }
 
 func TestAnArtifactThatIsNotBuiltFailsItsStageAtOnce(t *testing.T) {
@@ -143,7 +145,7 @@ func TestAnArtifactThatIsNotBuiltFailsItsStageAtOnce(t *testing.T) {
 	w.says(w.refused(FailArtifact{Revision: "1", Kind: "am"}, UnknownArtifact), "did you mean arm?")
 	w.refused(FailArtifact{Revision: "1", Kind: "oci"}, MadeByManifest)
 	w.do(FailArtifact{Revision: "2", Kind: "x86", By: "ci", Reason: "exit code 2"})
-	w.wantEnded("2", Failed, "", "stage build failed: artifact x86 was not built, as ci reports: exit code 2")
+	w.wantEnded("2", deployment.Failed, "", "stage build failed: artifact x86 was not built, as ci reports: exit code 2")
 	w.explains(stageOf("build"), "1 build-stage-received-arm-artifact: awaits-artifact arm\n"+
 		"2 pipeline-finished-successfully: failed pipeline-failed pipeline/p stage build failed: artifact x86 was not built, as ci reports: exit code 2 #7\n"+
 		"2 stage-finished-successfully: failed build-stage-received-x86-artifact-failed stage/p/build build-stage-received-x86-artifact failed: artifact x86 was not built, as ci reports: exit code 2 #6")
@@ -175,22 +177,22 @@ func TestHalfARejectionEndsAsAWholeOne(t *testing.T) {
 		}
 		w.append(events[:n]...)
 		w.idle()
-		if r := w.registered("1"); n == 2 && r.Status != Failed || n == 1 && r.Status != Running {
+		if r := w.registered("1"); n == 2 && r.Status != deployment.Failed || n == 1 && r.Status != deployment.Running {
 			t.Errorf("after %d events it is %s", n, r.Status)
 		}
 	}
 }
 
 func TestEventsOfVerbsEndWhatIsInProgress(t *testing.T) {
-	for _, name := range []string{EventSkipped, EventCancelled, pipelineFailed} {
-		u := InProgress{}
-		u.Apply(deploylog.Event{Deployment: "d", Name: pipelineStarted})
+	for _, name := range []string{record.PipelineSkipped, record.PipelineCancelled, record.PipelineFailed} {
+		u := record.InProgress{}
+		u.Apply(deploylog.Event{Deployment: "d", Name: record.PipelineStarted})
 		u.Apply(deploylog.Event{Deployment: "d", Name: name})
 		if u["d"] {
 			t.Errorf("after %s it is in progress", name)
 		}
 	}
-	if all := strings.Join(EventNames(), " "); !strings.Contains(all, EventSkipped) || !strings.Contains(all, EventRejected) {
+	if all := strings.Join(record.EventNames(), " "); !strings.Contains(all, record.PipelineSkipped) || !strings.Contains(all, record.StageRejected) {
 		t.Error("their names are not known")
 	}
 }
@@ -205,7 +207,7 @@ func TestWhereTheNewestWinsOlderOnesThatWaitArePassedOver(t *testing.T) {
 	w.mayDo("1 pipeline-superseded pipeline", "2 pipeline-superseded pipeline", "3 stage-started stage/build")
 	w.explains(stageOf("build"), "1 pipeline-superseded: ready 3 superseded by revision 3\n2 pipeline-superseded: ready 3 superseded by revision 3\n3 stage-started: ready")
 	w.idle()
-	w.wantEnded("1", Superseded, "", "")
+	w.wantEnded("1", deployment.Superseded, "", "")
 	if r := w.registered("2"); r.SupersededBy != "3" {
 		t.Errorf("2 is %+v", r)
 	}
@@ -226,17 +228,17 @@ func TestWhereTheNewestWinsOlderOnesThatWaitArePassedOver(t *testing.T) {
 	w.release("4", "x86")
 	w.idle()
 	w.release("5")
-	w.until("5", stageOf("build"), stageStarted)
+	w.until("5", stageOf("build"), record.StageStarted)
 	w.mayDo()
 	w.do(ReceiveArtifact{Revision: "5", Kind: "x86"})
 	w.idle()
-	w.wantEnded("4", Superseded, "", "")
-	w.wantEnded("3", Running, "", "")
+	w.wantEnded("4", deployment.Superseded, "", "")
+	w.wantEnded("3", deployment.Running, "", "")
 	w.do(Reject{Revision: "3", Stage: "approve"})
 	w.idle()
 	w.do(Approve{Revision: "5", Stage: "approve"})
 	w.idle()
-	w.wantEnded("5", Finished, "", "")
+	w.wantEnded("5", deployment.Finished, "", "")
 	w.refused(Retry{Revision: "3"}, TooLateToRetry)
 }
 
@@ -263,9 +265,9 @@ func TestArtifactsThatDoNotComeInTimeFailTheirStage(t *testing.T) {
 		}
 		w.append(deploylog.Event{Deployment: "d", Target: target, Revision: "1", Name: event, Attempt: attempt, CreatedAt: at})
 	}
-	happens(pipelineStarted, 1)
+	happens(record.PipelineStarted, 1)
 	at = at.Add(time.Hour) // it waits for its turn without end
-	happens(stageStarted, 1)
+	happens(record.StageStarted, 1)
 	if wake := w.state.Wake(); !wake.Equal(at.Add(5*time.Minute)) || !w.state.Deadline(at).Equal(wake) || !w.state.Rests(at).IsZero() {
 		t.Errorf("it wakes at %s", wake)
 	}
@@ -278,11 +280,11 @@ func TestArtifactsThatDoNotComeInTimeFailTheirStage(t *testing.T) {
 	if !w.state.Deadline(at).IsZero() {
 		t.Error("a time that has passed is waited for")
 	}
-	happens(stageFailed, 1)
+	happens(record.StageFailed, 1)
 	later(-time.Hour, "1 pipeline-failed: stage build failed: ") // it is recorded once, whatever the clock says
-	happens(pipelineFailed, 1)
+	happens(record.PipelineFailed, 1)
 	at = at.Add(3 * time.Hour)
-	happens(EventRetried, 2)
+	happens(record.PipelineRetried, 2)
 	later(4 * time.Minute) // a retry waits as long again
 	later(time.Minute, late)
 	w.do(ReceiveArtifact{Revision: "1", Kind: "x86", Ref: "x"})

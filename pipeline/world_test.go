@@ -18,6 +18,8 @@ import (
 	"github.com/deployster-go/deployster/internal/duration"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -46,7 +48,7 @@ type world struct {
 	oracle   *naive
 	log      []deploylog.Event
 	recorded map[string]bool // as a store knows what it has
-	running  []Step
+	running  []step.Step
 	ids      int
 	steady   bool // the definition never changes
 	now      time.Time
@@ -122,7 +124,7 @@ func cloneDefinition(d *definition.Definition) *definition.Definition {
 	return &copied
 }
 
-func (w *world) complete(s Step) {
+func (w *world) complete(s step.Step) {
 	made := map[string]string{}
 	for _, kind := range s.Artifacts {
 		made[kind] = "ref-of-" + kind
@@ -414,7 +416,7 @@ func (w *world) checkMembers(g *definition.HostGroup, before, selected []string)
 		want = selected
 	}
 	got, known := w.state.Members(g.Name)
-	holds := slices.ContainsFunc(w.state.Holds(), func(r Reason) bool { return r.Name == g.Name })
+	holds := slices.ContainsFunc(w.state.Holds(), func(r reason.Reason) bool { return r.Name == g.Name })
 	if !known || !slices.Equal(got, want) || holds != (!believed || len(got) == 0 && !g.AllowEmpty) {
 		w.Fatalf("group %+v of %v, of which %v are selected, has %v and holds: %t\n%s", g, before, selected, got, holds, w.story())
 	}
@@ -425,7 +427,7 @@ func (w *world) anyRevision() string {
 }
 
 // act lets something happen.
-func (w *world) act(steps []Step) {
+func (w *world) act(steps []step.Step) {
 	switch w.n(10, "person") {
 	case 0:
 		w.pauseOrResume()
@@ -436,7 +438,7 @@ func (w *world) act(steps []Step) {
 	}
 }
 
-func (w *world) happen(steps []Step) {
+func (w *world) happen(steps []step.Step) {
 	registered := len(w.state.Registrations())
 	switch what := w.n(25, "act"); {
 	case what == 0 || registered == 0:

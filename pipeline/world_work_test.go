@@ -3,22 +3,25 @@ package pipeline
 import (
 	"fmt"
 	"slices"
+
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // begin lets a step take longer.
-func (w *world) begin(s Step) {
-	if s.Event == stageStarted {
+func (w *world) begin(s step.Step) {
+	if s.Event == record.StageStarted {
 		return
 	}
 	w.running = append(w.running, s)
 	if s.Work() {
-		w.append(w.state.Begun(w.id(), []Step{s}))
+		w.append(w.state.Begun(w.id(), []step.Step{s}))
 	}
 }
 
 // trouble lets work end without an event of its step: a try fails, whoever does it dies,
 // and who comes after that finds out what became of it. Or a group holds, which is confirmed.
-func (w *world) trouble(what int, steps []Step) {
+func (w *world) trouble(what int, steps []step.Step) {
 	if what == 24 {
 		_ = w.propose(Confirm{Group: someGroups[w.n(len(someGroups), "group")], ID: w.id()})
 		return
@@ -56,8 +59,8 @@ func (w *world) giveUp() bool {
 }
 
 // mine is work that is still being done.
-func (w *world) mine(o Work) bool {
-	return slices.ContainsFunc(w.running, func(s Step) bool {
+func (w *world) mine(o step.Work) bool {
+	return slices.ContainsFunc(w.running, func(s step.Step) bool {
 		return s.Deployment == o.Deployment && s.Target == o.Target && s.Event == o.Event
 	})
 }
@@ -74,8 +77,8 @@ func (w *world) release(registered int) {
 }
 
 // end ends a step, which nobody does twice at once.
-func (w *world) end(s Step) {
-	w.running = slices.DeleteFunc(w.running, func(o Step) bool {
+func (w *world) end(s step.Step) {
+	w.running = slices.DeleteFunc(w.running, func(o step.Step) bool {
 		return o.Deployment == s.Deployment && o.Target == s.Target && o.Event == s.Event
 	})
 	if s.Work() && w.n(6, "fails") == 0 {

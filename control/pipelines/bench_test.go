@@ -7,31 +7,32 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
-
 	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // idler does no work, watches nothing, and knows no other hosts than one group.
 type idler struct{ hosts []string }
 
-func (i *idler) Work(context.Context, pipeline.Step, map[string]string) (map[string]string, error) {
+func (i *idler) Work(context.Context, step.Step, map[string]string) (map[string]string, error) {
 	return nil, nil
 }
 
 func (i *idler) Members(*definition.Definition) (map[string][]string, error) {
 	return map[string][]string{"g": i.hosts}, nil
 }
-func (*idler) Settle(context.Context, pipeline.Work) error { return nil }
-func (*idler) Slots(string) int                            { return 1 }
-func (*idler) Identity() string                            { return "" }
-func (*idler) Recorded(deploylog.Event)                    {}
-func (*idler) Began(pipeline.Step)                         {}
-func (*idler) Again(pipeline.Step, error, time.Duration)   {}
-func (*idler) Notice(string)                               {}
+func (*idler) Settle(context.Context, step.Work) error { return nil }
+func (*idler) Slots(string) int                        { return 1 }
+func (*idler) Identity() string                        { return "" }
+func (*idler) Recorded(deploylog.Event)                {}
+func (*idler) Began(step.Step)                         {}
+func (*idler) Again(step.Step, error, time.Duration)   {}
+func (*idler) Notice(string)                           {}
 
 func newBench(b *testing.B, hosts int) (*plant, *idler) {
 	p := newPlant(b, reconciletest.InFile(b))
@@ -60,7 +61,7 @@ func BenchmarkDurableSteps(b *testing.B) {
 					steps += 5 * hosts
 				}
 				b.StopTimer()
-				p.wantStatus("r0", pipeline.Finished)
+				p.wantStatus("r0", deployment.Finished)
 				b.ReportMetric(float64(steps)/b.Elapsed().Seconds(), "steps/s")
 				b.ReportMetric(float64(steps+2*hosts*b.N)/b.Elapsed().Seconds(), "events/s")
 			})
@@ -101,7 +102,7 @@ func BenchmarkOpen(b *testing.B) {
 	for r := 0; n < events; r++ {
 		apply(state.Propose(pipeline.Release{Revision: fmt.Sprint("r", r), ID: p.id()}, time.Time{}))
 		for done := false; !done; {
-			var todo []pipeline.Step
+			var todo []step.Step
 			for s := range state.Decide(time.Time{}, pipeline.Can{}) {
 				todo = append(todo, s)
 			}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // Hosts of two pipelines are the same machines, each with two slots.
@@ -26,7 +28,7 @@ func TestNeitherSlotsNorParallelismAreExceeded(t *testing.T) {
 				p.define(deployTo("s1", "g1", steps("host-deployed", "host-tested")), deployTo("s2", "g2", steps("host-deployed")), deployTo("s3", "g3", steps("host-deployed")))
 				p.release("1")
 				on, most, all, mostAll := map[string]int{}, 0, 0, 0
-				p.work = func(s pipeline.Step) error {
+				p.work = func(s step.Step) error {
 					p.mu.Lock()
 					on[s.Host]++
 					all++
@@ -40,7 +42,7 @@ func TestNeitherSlotsNorParallelismAreExceeded(t *testing.T) {
 					return nil
 				}
 				p.untilIdle()
-				p.wantStatus("1", pipeline.Finished)
+				p.wantStatus("1", deployment.Finished)
 				if most != c.mostOnHost || mostAll != c.most {
 					t.Errorf("%d steps were worked on at once, %d of them on one host, not %d and %d", mostAll, most, c.most, c.mostOnHost)
 				}
@@ -101,7 +103,7 @@ func TestWhatItRecordsItselfAndWhatRunsRecordWakesNobody(t *testing.T) {
 		p.release("1")
 		synctest.Wait()
 		wait(300 * time.Millisecond)
-		p.wantStatus("1", pipeline.Finished)
+		p.wantStatus("1", deployment.Finished)
 		before := c.locks
 		for i := range 100 {
 			if _, err := p.log.Append(p.Context(), deploylog.Event{Deployment: fmt.Sprint(i), Target: "resource/db", Name: "resource-started"}); err != nil {

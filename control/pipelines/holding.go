@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // A deployment that has begun its steps on a host holds a slot of it until they are done, so
@@ -60,7 +60,7 @@ func (s *Scheduler) works(h holder, freed bool) bool {
 // ceases gives a slot back when the last work has ended of a deployment that goes on no more.
 func (s *Scheduler) ceases(key stepKey) {
 	h := holder{key.deployment, key.target}
-	name, _ := pipeline.NameOf(key.target)
+	name, _ := record.NameOf(key.target)
 	if s.leaving[h] || s.holding[name][h] && !s.inProgress(key) {
 		s.release(name, h)
 	}
@@ -119,7 +119,7 @@ func (s *Scheduler) noticeHolding(name string, e deploylog.Event) {
 	switch {
 	case e.Target.Kind() != "host":
 		switch e.Name {
-		case pipeline.EventStepsBegun, pipeline.EventStepsEnded, e.Target.Started():
+		case record.StepsBegun, record.StepsEnded, e.Target.Started():
 		default:
 			s.moved[name] = true
 		}

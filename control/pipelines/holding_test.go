@@ -11,6 +11,7 @@ import (
 
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // twoOnHosts defines pipelines p and q, both of which deploy with three steps to hosts that
@@ -66,7 +67,7 @@ func TestTheStepsOfAPipelineOnAHostComeInARow(t *testing.T) {
 				p.doQ(pipeline.Release{Revision: "1q", ID: p.id()})
 				p.options.Parallelism = parallelism
 				random := rand.New(rand.NewPCG(1, uint64(parallelism)))
-				p.work = func(pipeline.Step) error {
+				p.work = func(step.Step) error {
 					p.mu.Lock()
 					takes, fails := random.IntN(1000), random.IntN(4) == 0
 					p.mu.Unlock()
@@ -95,7 +96,7 @@ func TestWhatRestsHoldsItsHostUntilItsDeploymentEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inPlant(t, func(p *plant) {
 				p.twoOnHosts(100, "a")
-				p.work = func(s pipeline.Step) error {
+				p.work = func(s step.Step) error {
 					if s.Revision == "1" && s.Event == "host-2" {
 						return errors.New("no")
 					}
@@ -121,7 +122,7 @@ func TestWhoTakesOverLeavesAHostToThePipelineThatHasBegunThere(t *testing.T) {
 		p.twoOnHosts(3, "a")
 		p.doQ(pipeline.Release{Revision: "1q", ID: p.id()})
 		began := make(chan struct{}, 100)
-		p.work = func(pipeline.Step) error { began <- struct{}{}; <-time.After(time.Second); return nil }
+		p.work = func(step.Step) error { began <- struct{}{}; <-time.After(time.Second); return nil }
 		for range 6 { // each is killed in the midst of a step
 			r := p.start()
 			<-began
@@ -142,7 +143,7 @@ func (p *plant) givesUp(how func()) *running {
 	p.Helper()
 	p.twoOnHosts(100, "a")
 	p.killed = make(chan struct{})
-	p.work = func(s pipeline.Step) error {
+	p.work = func(s step.Step) error {
 		if s.Revision == "1" && s.Event == "host-2" && !slices.Contains(p.inOrder(), "1q host-1 a") {
 			return errors.New("no")
 		}

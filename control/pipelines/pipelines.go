@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // Pipelines are the pipelines of a log, folded from its events. It is safe for
@@ -26,7 +27,7 @@ var ErrNoPipeline = errors.New("no such pipeline")
 // that it folds, one at a time.
 func New(log deploylog.Log, now func() time.Time, subscribers ...func(deploylog.Event)) *Pipelines {
 	return &Pipelines{reconcile.NewFold(reconcile.Kind[*pipeline.State]{
-		One: "pipeline", Many: "pipelines", NameOf: pipeline.NameOf, Begins: pipeline.EventDefined, Begin: pipeline.New, Exists: func(s *pipeline.State) bool { return s.Deleted() == 0 },
+		One: "pipeline", Many: "pipelines", NameOf: record.NameOf, Begins: record.PipelineDefined, Begin: pipeline.New, Exists: func(s *pipeline.State) bool { return s.Deleted() == 0 },
 		Missing: ErrNoPipeline, Remedy: "deployster pipeline apply -f FILE",
 	}, log, now, subscribers)}
 }

@@ -10,14 +10,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
-
-	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // plant is a log on which schedulers carry revisions through pipelines, in a
@@ -35,10 +36,10 @@ type plant struct {
 	noHosts  error
 	hangs    chan struct{} // until it is closed, selecting the hosts does; nil is never
 	slots    int
-	before   func(pipeline.Step)       // begin
-	work     func(pipeline.Step) error // when it has begun
-	killed   chan struct{}             // what is at work then fails
-	settle   func(context.Context, pipeline.Work) error
+	before   func(step.Step)       // begin
+	work     func(step.Step) error // when it has begun
+	killed   chan struct{}         // what is at work then fails
+	settle   func(context.Context, step.Work) error
 	made     map[string]string
 	begun    []string       // "REVISION EVENT [HOST]"
 	atOnce   map[string]int // work that goes on, by host
@@ -70,11 +71,11 @@ func (p *plant) id() string {
 	return fmt.Sprintf("id-%d", p.ids)
 }
 
-func say(s pipeline.Step) string { return strings.TrimSpace(s.Revision + " " + s.Event + " " + s.Host) }
+func say(s step.Step) string { return strings.TrimSpace(s.Revision + " " + s.Event + " " + s.Host) }
 
 // Work implements pipelines.Worker: that it has begun is an event, as it is of
 // real runs.
-func (p *plant) Work(ctx context.Context, s pipeline.Step, _ map[string]string) (map[string]string, error) {
+func (p *plant) Work(ctx context.Context, s step.Step, _ map[string]string) (map[string]string, error) {
 	if p.before != nil {
 		p.before(s)
 	}
@@ -100,7 +101,7 @@ func (p *plant) Work(ctx context.Context, s pipeline.Step, _ map[string]string) 
 }
 
 // Settle implements pipelines.Worker.
-func (p *plant) Settle(ctx context.Context, w pipeline.Work) error {
+func (p *plant) Settle(ctx context.Context, w step.Work) error {
 	p.notify("settle %s %s", w.Revision, w.Event)
 	p.mu.Lock()
 	settle := p.settle
@@ -163,8 +164,8 @@ func (p *plant) Recorded(e deploylog.Event) {
 		p.recorded(e)
 	}
 }
-func (p *plant) Began(s pipeline.Step) { p.notify("began %s", say(s)) }
-func (p *plant) Again(s pipeline.Step, cause error, after time.Duration) {
+func (p *plant) Began(s step.Step) { p.notify("began %s", say(s)) }
+func (p *plant) Again(s step.Step, cause error, after time.Duration) {
 	p.notify("again %s after %s: %v", say(s), after, cause)
 }
 func (p *plant) Notice(text string) { p.notify("notice: %s", text) }
@@ -204,7 +205,7 @@ func (p *plant) do(c pipeline.Command) {
 // holdWork has work that has begun wait for its result.
 func (p *plant) holdWork() (results chan<- error) {
 	all := make(chan error)
-	p.work = func(pipeline.Step) error { return <-all }
+	p.work = func(step.Step) error { return <-all }
 	return all
 }
 
@@ -314,7 +315,7 @@ func (p *plant) wantStory(revision, want string) {
 	}
 }
 
-func (p *plant) wantStatus(revision string, want pipeline.Status) {
+func (p *plant) wantStatus(revision string, want deployment.Status) {
 	p.Helper()
 	if err := p.pipelines.Follow(context.Background(), 0); err != nil {
 		p.Fatal(err)

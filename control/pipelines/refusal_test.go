@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
-
 	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 func (p *plant) wantFinished(revision string) {
@@ -34,13 +35,13 @@ func TestAPipelineThatTheLogRefusesIsLeftOutAndTheOthersGoOn(t *testing.T) {
 			p.release("1")
 		}, deploylog.ErrDuplicate, "stage-started"},
 		"a stage has a name that no log takes": {func(p *plant) {
-			p.append(deploylog.Event{Deployment: "d", Target: "pipeline/p", Name: pipeline.EventDefined, Data: []byte(`{"definition":{"name":"p","stages":[{"name":"a\u0007b","run":{"manifest":"m.yaml"}}]}}`)})
+			p.append(deploylog.Event{Deployment: "d", Target: "pipeline/p", Name: record.PipelineDefined, Data: []byte(`{"definition":{"name":"p","stages":[{"name":"a\u0007b","run":{"manifest":"m.yaml"}}]}}`)})
 			p.release("1")
 		}, deploylog.ErrInvalid, "stage-started"},
 		"a host group has a name that no log takes": {func(p *plant) {
 			p.define(deployTo("hosts", "g\a", steps("host-deployed")))
 			p.release("1")
-		}, deploylog.ErrInvalid, pipeline.EventMembersChanged},
+		}, deploylog.ErrInvalid, record.MembersChanged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inPlant(t, func(p *plant) {
@@ -81,7 +82,7 @@ func TestWhoIsLeftOutIsNoticedOnceWithItsEvent(t *testing.T) {
 		p.do(pipeline.Cancel{Revision: "1"})
 		p.release("2")
 		wait(time.Second)
-		p.wantStatus("2", pipeline.Finished)
+		p.wantStatus("2", deployment.Finished)
 		r.end()
 	})
 }
@@ -118,7 +119,7 @@ func TestAnArtifactWhoseReferenceIsNoneFailsItsStepAndNothingElse(t *testing.T) 
 		p.release("1")
 		p.made = map[string]string{"x86": strings.Repeat("x", 2<<20)}
 		p.untilIdle()
-		p.wantStatus("1", pipeline.Failed)
+		p.wantStatus("1", deployment.Failed)
 		p.wantFinished("1q")
 		if story := p.story("1"); !slices.Contains(story, "stage-manifest-applied-failed p/build") {
 			t.Errorf("the log tells %q", story)

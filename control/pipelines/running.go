@@ -11,6 +11,9 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // The grace periods after which work that has not ended gives its slots back: since its
@@ -38,7 +41,7 @@ var errGivenUp = errors.New("the deployment of the pipeline has ended that waite
 // rollback of what the environment does not get done.
 func (s *Scheduler) giveUpWaiting(name string) {
 	for key, r := range s.running {
-		if at, _ := pipeline.NameOf(key.target); at == name && r.giveUp != nil && !r.givenUp && !s.inProgress(key) {
+		if at, _ := record.NameOf(key.target); at == name && r.giveUp != nil && !r.givenUp && !s.inProgress(key) {
 			r.givenUp = true
 			r.giveUp()
 		}
@@ -79,7 +82,7 @@ func (e timeoutError) LeftRun() string { return leftRun(e.cause) }
 
 // inProgress reports whether the deployment of work is, as far as is known.
 func (s *Scheduler) inProgress(key stepKey) bool {
-	name, _ := pipeline.NameOf(key.target)
+	name, _ := record.NameOf(key.target)
 	state := s.pipelines.States[name]
 	return state != nil && state.InProgress(key.deployment)
 }
@@ -106,7 +109,7 @@ func (s *Scheduler) freeStuck() {
 }
 
 // work is that of a step.
-func (s *Scheduler) work(at reconcile.Slot[stepKey], step pipeline.Step, state *pipeline.State) *reconcile.Work[stepKey] {
+func (s *Scheduler) work(at reconcile.Slot[stepKey], step step.Step, state *pipeline.State) *reconcile.Work[stepKey] {
 	artifacts := state.Artifacts(step.Deployment)
 	var completed []deploylog.Event
 	r := &running{}
@@ -146,7 +149,7 @@ func (s *Scheduler) work(at reconcile.Slot[stepKey], step pipeline.Step, state *
 				return events, false
 			}
 			if !s.Drain.Started() {
-				s.loop.Notify(func() { s.Observer.Again(step, err, pipeline.Pause(failures)) })
+				s.loop.Notify(func() { s.Observer.Again(step, err, deployment.Pause(failures)) })
 			}
 			return []deploylog.Event{step.TryFailed(s.NewID(), s.By, leftRun(err), err.Error())}, false
 		},

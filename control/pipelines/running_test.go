@@ -10,6 +10,8 @@ import (
 
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // ending is an engine whose work ends when its context does, and after so long.
@@ -18,7 +20,7 @@ type ending struct {
 	after time.Duration
 }
 
-func (w ending) Work(ctx context.Context, s pipeline.Step, _ map[string]string) (map[string]string, error) {
+func (w ending) Work(ctx context.Context, s step.Step, _ map[string]string) (map[string]string, error) {
 	w.mu.Lock()
 	w.begun = append(w.begun, say(s))
 	w.mu.Unlock()
@@ -42,7 +44,7 @@ func TestWorkThatTakesTooLongIsStoppedAndItsTryHasFailed(t *testing.T) {
 		if took := time.Since(before); took != 10*time.Minute+time.Second {
 			t.Errorf("two tries took %v", took)
 		}
-		p.wantStatus("1", pipeline.Failed)
+		p.wantStatus("1", deployment.Failed)
 		for _, try := range p.tries() {
 			if !strings.HasSuffix(try, "it took longer than its timeout of 5m, and was stopped: killed") {
 				t.Errorf("the log tells of the try %q", try)
@@ -67,7 +69,7 @@ func TestWorkThatDoesNotEndGivesItsSlotsBack(t *testing.T) {
 				p.rollOut(timed(1), "a")
 				p.options.Parallelism = 1
 				result := make(chan error)
-				p.work = func(s pipeline.Step) error {
+				p.work = func(s step.Step) error {
 					if s.Host == "a" {
 						return <-result
 					}
@@ -93,7 +95,7 @@ func TestWorkThatDoesNotEndGivesItsSlotsBack(t *testing.T) {
 				}
 				close(result)
 				wait(time.Minute)
-				p.wantStatus("2", pipeline.Finished)
+				p.wantStatus("2", deployment.Finished)
 				r.end()
 			})
 		})

@@ -9,6 +9,8 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -18,18 +20,18 @@ type Worker interface {
 	// again, for a scheduler that died may have had it done before. That it begins
 	// is in the log. It returns the references of the artifacts that were made. It is
 	// waited for, also when ctx ends.
-	Work(ctx context.Context, s pipeline.Step, artifacts map[string]string) (made map[string]string, err error)
+	Work(ctx context.Context, s step.Step, artifacts map[string]string) (made map[string]string, err error)
 
 	// Settle waits until nothing of work is running any more that another process began,
 	// which died. An error that says LeftRun names a run that may still be at work.
-	Settle(ctx context.Context, w pipeline.Work) error
+	Settle(ctx context.Context, w step.Work) error
 }
 
 // Observer is notified of what a scheduler does, see reconcile.Observer.
 type Observer interface {
 	reconcile.Observer
-	Began(s pipeline.Step) // its work, at each try
-	Again(s pipeline.Step, cause error, after time.Duration)
+	Began(s step.Step) // its work, at each try
+	Again(s step.Step, cause error, after time.Duration)
 }
 
 // Hosts knows the hosts.
@@ -65,7 +67,7 @@ type Scheduler struct {
 	stale     reconcile.OrderedSet[string] // pipelines whose hosts are to be selected
 	noticed   map[string]string            // the last trouble with the hosts of a pipeline
 	inventory *string                      // what it is known as; nil is not known yet
-	beginning map[string][]pipeline.Step   // by the ID of the event that records it
+	beginning map[string][]step.Step       // by the ID of the event that records it
 	running   map[stepKey]*running
 	holding   map[string]map[holder]bool // slots of hosts, by pipeline
 	leaving   map[holder]bool            // of those, what is free when its work ends
@@ -84,7 +86,7 @@ type selection struct {
 func NewScheduler(o Options) *Scheduler {
 	s := &Scheduler{
 		Options: o, pipelines: New(o.Log, o.Now), hosts: map[string]selection{}, noticed: map[string]string{},
-		beginning: map[string][]pipeline.Step{}, running: map[stepKey]*running{},
+		beginning: map[string][]step.Step{}, running: map[stepKey]*running{},
 		holding: map[string]map[holder]bool{}, leaving: map[holder]bool{}, moved: map[string]bool{},
 	}
 	s.loop = reconcile.New(reconcile.Setup[*pipeline.State, stepKey]{
@@ -138,10 +140,10 @@ func (s *Scheduler) Released(name string) {
 // Received implements reconcile.Tenant.
 func (s *Scheduler) Received(name string, e deploylog.Event) (more bool) {
 	s.noticeHolding(name, e)
-	if e.Target == pipeline.Target(name) && e.Name != pipeline.EventStepsBegun && e.Name != pipeline.EventStepsEnded {
+	if e.Target == record.Target(name) && e.Name != record.StepsBegun && e.Name != record.StepsEnded {
 		s.giveUpWaiting(name)
 	}
-	return e.Name != pipeline.EventStepsBegun
+	return e.Name != record.StepsBegun
 }
 
 // Tick implements reconcile.Tenant.
@@ -208,7 +210,7 @@ func (s *Scheduler) Decide(name string, state *pipeline.State, d *reconcile.Deci
 	d.WakeAt(state.Rests(d.Now))
 	d.WakeAt(state.Deadline(d.Now))
 	var begin []*reconcile.Work[stepKey]
-	var steps []pipeline.Step
+	var steps []step.Step
 	for step := range state.Decide(d.Now, pipeline.Can{}) {
 		if step.Work() {
 			slot := reconcile.Slot[stepKey]{ // one that only waits for an environment takes none of the loop's slots
@@ -232,7 +234,7 @@ func (s *Scheduler) Decide(name string, state *pipeline.State, d *reconcile.Deci
 			}
 		}
 	}
-	for _, left := range state.Left(func(w pipeline.Work) bool { return s.loop.Busy(keyOf(w)) }) {
+	for _, left := range state.Left(func(w step.Work) bool { return s.loop.Busy(keyOf(w)) }) {
 		slot := reconcile.Slot[stepKey]{Key: keyOf(left), Unslotted: true, Attempt: left.Attempt} // it is only waited for
 		if d.Can(slot) {
 			d.Add(nil, d.Begin(s.settle(slot, left)))
@@ -275,8 +277,8 @@ func (s *Scheduler) members(name string, state *pipeline.State) (events []deploy
 // Recorded implements reconcile.Observer.
 func (s *Scheduler) Recorded(e deploylog.Event) {
 	switch e.Name {
-	case pipeline.EventStepsBegun:
-	case pipeline.EventStepsEnded: // of which Again was notified
+	case record.StepsBegun:
+	case record.StepsEnded: // of which Again was notified
 		return
 	default:
 		s.Observer.Recorded(e)
@@ -311,7 +313,7 @@ type stepKey struct {
 // active reports whether the attempt of a step's deployment is under way, as far
 // as is known.
 func (s *Scheduler) active(key stepKey, attempt int) bool {
-	name, _ := pipeline.NameOf(key.target)
+	name, _ := record.NameOf(key.target)
 	state := s.pipelines.States[name]
 	return state != nil && state.Active(key.deployment, attempt)
 }

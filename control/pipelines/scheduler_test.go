@@ -10,13 +10,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
-
-	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 func TestTheLogOfTheExampleIsItsTranscript(t *testing.T) {
@@ -81,7 +83,7 @@ func TestWhoeverDiesWhereverTheLogIsTheSame(t *testing.T) {
 				deployTo("hosts", "g", steps("host-deployed", "host-tested"), "build"), approval("ok", "hosts"), runStage("end", "ok"))
 			p.release("1")
 			p.options.Parallelism = 1
-			p.before = func(s pipeline.Step) {
+			p.before = func(s step.Step) {
 				for _, e := range p.events() {
 					if e.Deployment == s.Deployment && e.Target == s.Target && e.Name == s.Event {
 						t.Errorf("%s is done again", say(s))
@@ -107,7 +109,7 @@ func TestWhoeverDiesWhereverTheLogIsTheSame(t *testing.T) {
 				break
 			}
 			for _, e := range p.events() {
-				if e.Target.Kind() != "run" && e.Name != pipeline.EventStepsBegun { // which are as many as tries
+				if e.Target.Kind() != "run" && e.Name != record.StepsBegun { // which are as many as tries
 					story = append(story, fmt.Sprintf("%s %s %s %d %s", e.Name, e.Target, e.Revision, e.Attempt, e.Data))
 				}
 			}
@@ -148,14 +150,14 @@ func TestASchedulerStandsByAndTakesOverAtOnce(t *testing.T) {
 				wait(time.Minute)
 				p.release("1")
 				wait(time.Second)
-				p.wantStatus("1", pipeline.Finished)
+				p.wantStatus("1", deployment.Finished)
 				if n := len(p.notices("stage-started")); n != 1 {
 					t.Errorf("it was started %d times", n)
 				}
 				end(first)
 				p.release("2")
 				wait(200 * time.Millisecond)
-				p.wantStatus("2", pipeline.Finished)
+				p.wantStatus("2", deployment.Finished)
 				if len(p.notices("taking over")) != 1 {
 					t.Errorf("notified %q", p.notified)
 				}
@@ -190,7 +192,7 @@ func TestOtherPipelinesAreLeftAlone(t *testing.T) {
 		p.other("1q")
 		p.options.Scope = reconcile.Only("p")
 		p.untilIdle()
-		p.wantStatus("1", pipeline.Finished)
+		p.wantStatus("1", deployment.Finished)
 		p.wantStory("1q", "pipeline-started q")
 	})
 }
@@ -207,7 +209,7 @@ func TestHostsJoinAndLeaveWhileItRuns(t *testing.T) {
 		results <- nil
 		wait(time.Second)
 		p.wantBegun("1 host-deployed a", "1 host-deployed c")
-		p.wantStatus("1", pipeline.Finished)
+		p.wantStatus("1", deployment.Finished)
 		r.end()
 	})
 }
@@ -223,8 +225,8 @@ func TestAnInventoryThatIsEmptyForASecondLetsNothingBeginOrFinish(t *testing.T) 
 		results <- nil
 		wait(time.Minute)
 		p.wantBegun("1 host-deployed a", "1 host-deployed b")
-		p.wantStatus("1", pipeline.Running)
-		if got := p.notices(pipeline.EventMembersHeld); len(got) != 1 {
+		p.wantStatus("1", deployment.Running)
+		if got := p.notices(record.MembersHeld); len(got) != 1 {
 			t.Errorf("that the group holds is recorded as %q", got)
 		}
 		p.inventory(nil, "g", "a", "b")
@@ -233,7 +235,7 @@ func TestAnInventoryThatIsEmptyForASecondLetsNothingBeginOrFinish(t *testing.T) 
 		results <- nil
 		wait(time.Second)
 		p.wantBegun("1 host-deployed a", "1 host-deployed b", "1 host-tested a", "1 host-tested b")
-		p.wantStatus("1", pipeline.Finished)
+		p.wantStatus("1", deployment.Finished)
 		r.end()
 	})
 }
@@ -248,7 +250,7 @@ func TestAnInventoryThatCannotBeReadKeepsTheKnownHosts(t *testing.T) {
 		results <- nil
 		results <- nil
 		wait(time.Minute)
-		p.wantStatus("1", pipeline.Finished)
+		p.wantStatus("1", deployment.Finished)
 		if got := p.notices("notice"); len(got) != 1 || !strings.Contains(got[0], "pipeline p goes on with the hosts it knows: no such file") {
 			t.Errorf("notified %q", got)
 		}
@@ -298,7 +300,7 @@ func TestADefinitionThatComesWhileTheHostsAreLookedAtHasItsOwn(t *testing.T) {
 		if err := <-r.ended; err != nil {
 			t.Error(err)
 		}
-		p.wantStatus("1", pipeline.Finished)
+		p.wantStatus("1", deployment.Finished)
 		p.wantBegun("1 host-deployed h000", "1 host-deployed z")
 		r.kill()
 	})
@@ -335,7 +337,7 @@ func TestStopLetsWhatRunsFinishAndBeginsNothing(t *testing.T) {
 		}
 		p.work = nil
 		p.untilIdle()
-		p.wantStatus("1", pipeline.Finished)
+		p.wantStatus("1", deployment.Finished)
 		r.kill()
 	})
 }
@@ -361,7 +363,7 @@ func TestNothingIsRecordedAfterStopButWhatEnds(t *testing.T) {
 func TestStopDoesNotWaitForWhatRestsAfterAFailure(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.rollOut(retried("host-deployed"), "a")
-		p.work = func(pipeline.Step) error { return errors.New("no") }
+		p.work = func(step.Step) error { return errors.New("no") }
 		r := p.start()
 		wait(3 * time.Minute)
 		before := time.Now()
@@ -369,7 +371,7 @@ func TestStopDoesNotWaitForWhatRestsAfterAFailure(t *testing.T) {
 		if took := time.Since(before); took > 0 {
 			t.Errorf("it took %v", took)
 		}
-		p.wantStatus("1", pipeline.Running)
+		p.wantStatus("1", deployment.Running)
 	})
 }
 
@@ -381,7 +383,7 @@ func TestItIsIdleWhenOnlyAnApprovalIsMissing(t *testing.T) {
 		p.wantBegun("1 stage-manifest-applied")
 		p.do(pipeline.Approve{Stage: "ok", Revision: "1"})
 		p.untilIdle()
-		p.wantStatus("1", pipeline.Finished)
+		p.wantStatus("1", deployment.Finished)
 	})
 }
 
@@ -396,7 +398,7 @@ func TestItGoesOnAsSoonAsSomethingComesFromOutside(t *testing.T) {
 			}
 			wait(60 * time.Millisecond)
 		}
-		p.wantStatus("1", pipeline.Finished)
+		p.wantStatus("1", deployment.Finished)
 		r.end()
 	})
 }
@@ -434,7 +436,7 @@ func TestAMarkerThatSomebodyElseRecordedIsRead(t *testing.T) {
 			return err
 		}}
 		p.untilIdle()
-		p.wantStatus("1", pipeline.Finished)
+		p.wantStatus("1", deployment.Finished)
 	})
 }
 
@@ -449,7 +451,7 @@ func TestAnObserverMayGiveCommands(t *testing.T) {
 			}
 		}
 		p.untilIdle()
-		p.wantStatus("1", pipeline.Finished)
+		p.wantStatus("1", deployment.Finished)
 	})
 }
 

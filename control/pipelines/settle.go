@@ -7,15 +7,16 @@ import (
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 	"github.com/deployster-go/deployster/runner"
 )
 
-func keyOf(w pipeline.Work) stepKey { return stepKey{w.Deployment, w.Target, w.Event} }
+func keyOf(w step.Work) stepKey { return stepKey{w.Deployment, w.Target, w.Event} }
 
 // underway reports whether work has begun and not ended, as far as is known.
 func (s *Scheduler) underway(key stepKey) bool {
-	name, _ := pipeline.NameOf(key.target)
+	name, _ := record.NameOf(key.target)
 	state := s.pipelines.States[name]
 	return state != nil && state.Underway(key.deployment, key.target, key.event)
 }
@@ -33,7 +34,7 @@ func leftRun(err error) string {
 // settle finds out what became of work that nobody does any more, and records its end. As
 // long as that cannot be found out it is tried again after a pause, and only a new error
 // is recorded. A drain does not wait for it.
-func (s *Scheduler) settle(at reconcile.Slot[stepKey], w pipeline.Work) *reconcile.Work[stepKey] {
+func (s *Scheduler) settle(at reconcile.Slot[stepKey], w step.Work) *reconcile.Work[stepKey] {
 	return &reconcile.Work[stepKey]{
 		Slot: at, What: string(w.Target),
 		Do: func(ctx context.Context) error {

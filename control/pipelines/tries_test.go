@@ -13,12 +13,15 @@ import (
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // refusing is an engine that nobody can connect to: nothing of a run is in the log.
 type refusing struct{ *plant }
 
-func (r refusing) Work(context.Context, pipeline.Step, map[string]string) (map[string]string, error) {
+func (r refusing) Work(context.Context, step.Step, map[string]string) (map[string]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.begun = append(r.begun, time.Now().Format(time.TimeOnly))
@@ -41,7 +44,7 @@ func (p *plant) tries() (all []string) {
 			p.Fatal(err)
 		}
 		switch {
-		case e.Name == pipeline.EventStepsEnded:
+		case e.Name == record.StepsEnded:
 			for _, s := range data.Steps {
 				all = append(all, fmt.Sprintf("%d of %s by %s %s: %s", s.Try, s.Event, data.By, s.Outcome, s.Error))
 			}
@@ -67,7 +70,7 @@ func TestEveryTryThatFailedIsAnEventAlsoOneThatNeverBegan(t *testing.T) {
 		if got := p.tries(); !slices.Equal(got, want) {
 			t.Errorf("the log tells of the tries %q, not %q", got, want)
 		}
-		p.wantStatus("1", pipeline.Failed)
+		p.wantStatus("1", deployment.Failed)
 		p.do(pipeline.Retry{Revision: "1"})
 		p.untilIdle()
 		if got := p.tries(); len(got) != 6 || got[3] != want[0] {
@@ -100,7 +103,7 @@ func TestTriesAndTheirPausesAreThoseOfTheLogWhoeverSchedules(t *testing.T) {
 		p.wantBegun(want...)
 		p.untilIdle()
 		p.wantBegun(want...)
-		p.wantStatus("1", pipeline.Failed)
+		p.wantStatus("1", deployment.Failed)
 	})
 }
 
@@ -124,7 +127,7 @@ func TestWhoeverDiesWhereverATryIsCountedOnce(t *testing.T) {
 			p.rollOut(retried("host-deployed"), "a")
 			m := &reconciletest.Mortal{Log: p.log, Lives: lives, Last: last}
 			p.options.Log, p.options.UntilIdle = m, true
-			p.work = func(pipeline.Step) error {
+			p.work = func(step.Step) error {
 				if n := len(p.tries()); n < 2 {
 					return fmt.Errorf("failure %d", n+1)
 				}
@@ -134,7 +137,7 @@ func TestWhoeverDiesWhereverATryIsCountedOnce(t *testing.T) {
 				p.options.Log = p.log
 			}
 			for _, e := range p.events() {
-				if e.Target.Kind() != "run" && e.Name != pipeline.EventStepsBegun {
+				if e.Target.Kind() != "run" && e.Name != record.StepsBegun {
 					story = append(story, fmt.Sprintf("%s %s %s", e.Name, e.Target, e.Data))
 				}
 			}

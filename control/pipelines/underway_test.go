@@ -15,6 +15,9 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // entered reports whether a revision has entered any stage.
@@ -68,9 +71,9 @@ func TestABatchIsLeftWhenTheWorkInItHasEnded(t *testing.T) {
 					t.Errorf("that is explained with %q", why)
 				}
 				close(results)
-				p.wantStatus("1", map[bool]pipeline.Status{true: pipeline.Cancelled, false: pipeline.Failed}[strings.Contains(name, "cancelled")])
+				p.wantStatus("1", map[bool]deployment.Status{true: deployment.Cancelled, false: deployment.Failed}[strings.Contains(name, "cancelled")])
 				wait(time.Second)
-				p.wantStatus("2", pipeline.Finished)
+				p.wantStatus("2", deployment.Finished)
 				r.end()
 			})
 		})
@@ -93,7 +96,7 @@ func TestNothingEndsBeforeTheWorkInIt(t *testing.T) {
 				p.rollOut(steps("host-deployed"), "a")
 				p.members["g2"] = []string{"b"}
 				result := make(chan error)
-				p.work = func(s pipeline.Step) error {
+				p.work = func(s step.Step) error {
 					if s.Host == "a" && s.Event == "host-deployed" {
 						return <-result
 					}
@@ -111,8 +114,8 @@ func TestNothingEndsBeforeTheWorkInIt(t *testing.T) {
 				}
 				close(result)
 				wait(2 * time.Second)
-				p.wantStatus("1", pipeline.Finished)
-				p.wantStatus("2", pipeline.Finished)
+				p.wantStatus("1", deployment.Finished)
+				p.wantStatus("2", deployment.Finished)
 				r.end()
 			})
 		})
@@ -133,7 +136,7 @@ func TestAPipelineThatIsMadeAnewWaitsForTheWorkOfTheDeletedOne(t *testing.T) {
 		}
 		close(results)
 		wait(2 * time.Second)
-		p.wantStatus("2", pipeline.Finished)
+		p.wantStatus("2", deployment.Finished)
 		r.end()
 	})
 }
@@ -157,7 +160,7 @@ func TestWhoTakesOverSettlesWhatWasLeftBeforeTheNextRevisionEnters(t *testing.T)
 		p.died("1")
 		p.options.By = "scheduler ada@desk"
 		settled := make(chan error)
-		p.settle = func(context.Context, pipeline.Work) error { return <-settled }
+		p.settle = func(context.Context, step.Work) error { return <-settled }
 		r := p.start()
 		wait(time.Hour)
 		if p.entered("2") {
@@ -165,7 +168,7 @@ func TestWhoTakesOverSettlesWhatWasLeftBeforeTheNextRevisionEnters(t *testing.T)
 		}
 		settled <- nil
 		wait(time.Second)
-		p.wantStatus("2", pipeline.Finished)
+		p.wantStatus("2", deployment.Finished)
 		if got := p.tries(); !slices.Equal(got, []string{"0 of host-deployed by scheduler ada@desk settled: "}) {
 			t.Errorf("the log tells of %q", got)
 		}
@@ -184,7 +187,7 @@ func (lostRun) LeftRun() string { return "R7" }
 func TestWhatCannotBeSettledIsNamedWithItsRunAndRecordedOnce(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.died("1")
-		p.settle = func(context.Context, pipeline.Work) error { return lostRun{errors.New("no route to host")} }
+		p.settle = func(context.Context, step.Work) error { return lostRun{errors.New("no route to host")} }
 		r := p.start()
 		wait(time.Hour)
 		why := p.why("2")
@@ -203,7 +206,7 @@ func TestWhatCannotBeSettledIsNamedWithItsRunAndRecordedOnce(t *testing.T) {
 		p.settle = nil
 		p.mu.Unlock()
 		wait(2 * time.Minute)
-		p.wantStatus("2", pipeline.Finished)
+		p.wantStatus("2", deployment.Finished)
 		r.end()
 	})
 }
@@ -213,11 +216,11 @@ func TestATryAfterWhichARunMayBeAtWorkKeepsItsPlace(t *testing.T) {
 		p.members["g"] = []string{"a"}
 		p.define(lenient(deployTo("all", "g", steps("host-deployed"))))
 		p.release("1")
-		p.work = func(pipeline.Step) error { return lostRun{errors.New("the engine was lost")} }
-		p.settle = func(context.Context, pipeline.Work) error { return lostRun{errors.New("it does not answer")} }
+		p.work = func(step.Step) error { return lostRun{errors.New("the engine was lost")} }
+		p.settle = func(context.Context, step.Work) error { return lostRun{errors.New("it does not answer")} }
 		r := p.start()
 		wait(time.Minute)
-		p.wantStatus("1", pipeline.Failed)
+		p.wantStatus("1", deployment.Failed)
 		p.work = nil
 		p.release("2")
 		wait(time.Hour)
@@ -231,7 +234,7 @@ func TestATryAfterWhichARunMayBeAtWorkKeepsItsPlace(t *testing.T) {
 func TestADrainDoesNotWaitForWhatIsSettled(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.died("1")
-		p.settle = func(ctx context.Context, _ pipeline.Work) error { <-ctx.Done(); return ctx.Err() }
+		p.settle = func(ctx context.Context, _ step.Work) error { <-ctx.Done(); return ctx.Err() }
 		r := p.start()
 		before := time.Now()
 		r.end()
@@ -252,7 +255,7 @@ func TestWhoeverDiesWhereverNobodyEntersBeforeTheWorkHasEnded(t *testing.T) {
 			m := &reconciletest.Mortal{Log: p.log, Lives: lives, Last: last}
 			p.options.Log, p.options.UntilIdle = m, true
 			cancelled := false
-			p.work = func(s pipeline.Step) error {
+			p.work = func(s step.Step) error {
 				if s.Event == "host-tested" && s.Host == "b" && !cancelled {
 					cancelled = true
 					p.do(pipeline.Cancel{Revision: "1"})
@@ -264,7 +267,7 @@ func TestWhoeverDiesWhereverNobodyEntersBeforeTheWorkHasEnded(t *testing.T) {
 			for errors.Is(pipelines.NewScheduler(p.options).Run(p.Context()), reconciletest.ErrDead) {
 				p.options.Log = p.log
 			}
-			p.wantStatus("2", pipeline.Finished)
+			p.wantStatus("2", deployment.Finished)
 			p.wantAlone()
 			appends = m.Calls()
 		})
@@ -282,7 +285,7 @@ func (p *plant) wantAlone() {
 	going := map[string]string{} // revision, by its work
 	for _, e := range p.events() {
 		switch e.Name {
-		case pipeline.EventStepsBegun, pipeline.EventStepsEnded:
+		case record.StepsBegun, record.StepsEnded:
 			for _, s := range workOf(p, e) {
 				if going[s.Target+" "+s.Event+" "+s.Revision] = s.Revision; s.Outcome != "" {
 					delete(going, s.Target+" "+s.Event+" "+s.Revision)

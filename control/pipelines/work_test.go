@@ -11,12 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
-
 	"github.com/deployster-go/deployster/control/pipelines"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -30,7 +32,7 @@ func TestAStepIsTriedAgainThenFailsAllAboveItAndIsRetriedFromTheFrontier(t *test
 		bad := true
 		var at []time.Duration
 		began := time.Now()
-		p.work = func(s pipeline.Step) error {
+		p.work = func(s step.Step) error {
 			if s.Event == "host-tested" && s.Host == "b" {
 				at = append(at, time.Since(began))
 				if bad {
@@ -46,15 +48,15 @@ func TestAStepIsTriedAgainThenFailsAllAboveItAndIsRetriedFromTheFrontier(t *test
 		if got := p.notices("again 1 host-tested b"); len(got) != 3 || !strings.HasSuffix(got[1], "after 2s: exit code 7") {
 			t.Errorf("notified %q", got)
 		}
-		p.wantStatus("1", pipeline.Failed)
+		p.wantStatus("1", deployment.Failed)
 		story := p.story("1")
 		i := slices.Index(story, "host-tested-failed p/g/b")
 		if want := []string{"host-tested-failed p/g/b", "host-failed p/g/b", "host-group-failed p/g", "stage-failed p/hosts", "pipeline-failed p"}; i < 0 || !slices.Equal(story[i:], want) {
 			t.Errorf("the log tells\n%s", strings.Join(story, "\n"))
 		}
 		for _, e := range p.events() {
-			if strings.HasSuffix(e.Name, "-failed") && !strings.Contains(pipeline.Cause(e), "exit code 7") {
-				t.Errorf("%s is because of %q", e.Name, pipeline.Cause(e))
+			if strings.HasSuffix(e.Name, "-failed") && !strings.Contains(record.Cause(e), "exit code 7") {
+				t.Errorf("%s is because of %q", e.Name, record.Cause(e))
 			}
 		}
 		bad = false
@@ -63,7 +65,7 @@ func TestAStepIsTriedAgainThenFailsAllAboveItAndIsRetriedFromTheFrontier(t *test
 		p.mu.Unlock()
 		p.do(pipeline.Retry{Revision: "1"})
 		p.untilIdle()
-		p.wantStatus("1", pipeline.Finished)
+		p.wantStatus("1", deployment.Finished)
 		p.wantBegun("1 host-tested b")
 	})
 }
@@ -73,7 +75,7 @@ func TestAHostThatFailsDoesNotHoldUpTheOthers(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.rollOut(retried("host-deployed"), "a", "b", "c")
 		p.options.Parallelism = 1
-		p.work = func(s pipeline.Step) error {
+		p.work = func(s step.Step) error {
 			if s.Host == "a" {
 				return errors.New("it does not answer")
 			}
@@ -133,7 +135,7 @@ func TestWorkThatOutlivesCancelAndRetryIsNotDoneBesideItself(t *testing.T) {
 				}
 				wait(time.Second)
 				p.wantBegun(c.begun...)
-				p.wantStatus("1", pipeline.Finished)
+				p.wantStatus("1", deployment.Finished)
 				r.end()
 			})
 		})
@@ -144,14 +146,14 @@ func TestARetryDoesNotRest(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.rollOut(retried("host-deployed"), "a")
 		bad := errors.New("bad")
-		p.work = func(pipeline.Step) error { return bad }
+		p.work = func(step.Step) error { return bad }
 		r := p.start()
 		wait(100 * time.Second) // it rests for a minute now
 		bad = nil
 		p.do(pipeline.Cancel{Revision: "1"})
 		p.do(pipeline.Retry{Revision: "1"})
 		wait(100 * time.Millisecond)
-		p.wantStatus("1", pipeline.Finished)
+		p.wantStatus("1", deployment.Finished)
 		r.end()
 	})
 }
@@ -168,7 +170,7 @@ func TestWhatIsKilledIsNotAFailure(t *testing.T) {
 		}
 		p.work = nil
 		p.untilIdle()
-		p.wantStatus("1", pipeline.Finished)
+		p.wantStatus("1", deployment.Finished)
 	})
 }
 
@@ -188,8 +190,8 @@ func TestAfterStopWhatGivesUpIsNoFailureAndWhatFailsIs(t *testing.T) {
 		for _, e := range p.events() {
 			if e.Name == "host-deployed-failed" {
 				failed++
-				if pipeline.Cause(e) != "exit code 7" {
-					t.Errorf("the cause is %q", pipeline.Cause(e))
+				if record.Cause(e) != "exit code 7" {
+					t.Errorf("the cause is %q", record.Cause(e))
 				}
 			}
 		}
@@ -217,17 +219,17 @@ func TestWhatIsDoneAllTheSameWhenKilledIsRecorded(t *testing.T) {
 func TestAWorkerThatPanicsHasFailed(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(2, "host-deployed")
-		p.work = func(s pipeline.Step) error {
+		p.work = func(s step.Step) error {
 			if s.Host == "h001" {
 				panic("no such thing")
 			}
 			return nil
 		}
 		p.untilIdle()
-		p.wantStatus("1", pipeline.Failed)
+		p.wantStatus("1", deployment.Failed)
 		for _, e := range p.events() {
-			if e.Name == "host-deployed-failed" && !strings.Contains(pipeline.Cause(e), "internal error while working on host/p/g/h001: no such thing, at ") {
-				t.Errorf("the cause is %q", pipeline.Cause(e))
+			if e.Name == "host-deployed-failed" && !strings.Contains(record.Cause(e), "internal error while working on host/p/g/h001: no such thing, at ") {
+				t.Errorf("the cause is %q", record.Cause(e))
 			}
 		}
 	})
@@ -236,12 +238,12 @@ func TestAWorkerThatPanicsHasFailed(t *testing.T) {
 func TestWhatSomebodyElseRecordedIsLeftOut(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(2, "host-deployed")
-		p.work = func(s pipeline.Step) error {
+		p.work = func(s step.Step) error {
 			_, err := p.log.Append(context.Background(), deploylog.Event{Deployment: s.Deployment, Target: s.Target, Revision: s.Revision, Name: s.Event, Attempt: s.Attempt})
 			return err
 		}
 		p.untilIdle()
-		p.wantStatus("1", pipeline.Finished)
+		p.wantStatus("1", deployment.Finished)
 	})
 }
 
@@ -249,7 +251,7 @@ func TestNothingBeginsAfterACancelIsInTheLog(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(2, "host-deployed", "host-tested")
 		begin, results := make(chan bool), p.holdWork()
-		p.before = func(s pipeline.Step) {
+		p.before = func(s step.Step) {
 			if s.Host == "h001" {
 				<-begin
 			}
@@ -276,7 +278,7 @@ func (p *plant) beginnings() (all []string) {
 		var data struct {
 			Steps []struct{ Revision, Event string }
 		}
-		if e.Name != pipeline.EventStepsBegun {
+		if e.Name != record.StepsBegun {
 			continue
 		}
 		if err := json.Unmarshal(e.Data, &data); err != nil {
@@ -293,13 +295,13 @@ func TestThatWorkBeginsIsInTheLogBeforeItDoes(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(1, "host-deployed", "host-tested")
 		n := 0
-		p.before = func(pipeline.Step) {
+		p.before = func(step.Step) {
 			if n++; len(p.beginnings()) != n {
 				t.Errorf("work begins for the %d. time, and the log tells %q", n, p.beginnings())
 			}
 		}
 		p.untilIdle()
-		p.wantStatus("1", pipeline.Finished)
+		p.wantStatus("1", deployment.Finished)
 		if got := p.beginnings(); !slices.Equal(got, []string{"1 host-deployed", "1 host-tested"}) {
 			t.Errorf("the log tells of %q", got)
 		}
@@ -309,7 +311,7 @@ func TestThatWorkBeginsIsInTheLogBeforeItDoes(t *testing.T) {
 func TestWithoutABeginningInTheLogNoWorkBegins(t *testing.T) {
 	inPlant(t, func(p *plant) {
 		p.fleet(1, "host-deployed")
-		p.options.Log = &reconciletest.Hooked{Log: p.log, Event: pipeline.EventStepsBegun, Hook: reconciletest.Refuse("pipeline/p")}
+		p.options.Log = &reconciletest.Hooked{Log: p.log, Event: record.StepsBegun, Hook: reconciletest.Refuse("pipeline/p")}
 		r := p.start()
 		wait(time.Minute)
 		p.wantBegun()
@@ -330,7 +332,7 @@ func TestWhatHasBegunGoesOnWhenThePipelineChanges(t *testing.T) {
 		results <- nil
 		wait(time.Second)
 		p.wantBegun("1 host-deployed h000", "1 host-tested h000")
-		p.wantStatus("1", pipeline.Finished)
+		p.wantStatus("1", deployment.Finished)
 		r.end()
 	})
 }
@@ -348,7 +350,7 @@ func TestCancelAndBeginRace(t *testing.T) {
 	for i := range 20 {
 		cancelled[fmt.Sprint("r", i)] = make(chan struct{})
 	}
-	p.work = func(s pipeline.Step) error {
+	p.work = func(s step.Step) error {
 		began <- struct{}{}
 		if s.Event == "host-4" { // none finishes before
 			<-cancelled[s.Revision]
@@ -375,13 +377,13 @@ func TestCancelAndBeginRace(t *testing.T) {
 	over := map[string]bool{}
 	for _, e := range p.events() {
 		switch e.Name {
-		case pipeline.EventCancelled:
+		case record.PipelineCancelled:
 			over[e.Revision] = true
 		case "host-group-started", "host-started", "host-finished-successfully":
 			if over[e.Revision] {
 				t.Errorf("%s of revision %s after its cancellation (event %d)", e.Name, e.Revision, e.Seq)
 			}
-		case pipeline.EventStepsBegun:
+		case record.StepsBegun:
 			for revision := range over {
 				if strings.Contains(string(e.Data), `"revision":"`+revision+`"`) {
 					t.Errorf("work of revision %s begins after its cancellation (event %d)", revision, e.Seq)
@@ -399,7 +401,7 @@ func TestWhatWaitsForAnEnvironmentTakesNoSlot(t *testing.T) {
 		p.options.Parallelism = 1
 		p.define(definition.Stage{Name: "prod", After: []string{}, Environment: "gateway/prod"}, runStage("elsewhere"))
 		elsewhere := make(chan struct{})
-		p.work = func(s pipeline.Step) error {
+		p.work = func(s step.Step) error {
 			if s.Environment == "" {
 				close(elsewhere)
 			} else {

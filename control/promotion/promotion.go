@@ -18,7 +18,8 @@ import (
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/internal/refusal"
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -66,7 +67,7 @@ func Schedule(ctx context.Context, o pipelines.Options, tasks environments.Tasks
 
 // Work implements pipelines.Worker. It returns when the deployment has finished, and fails
 // when it is stuck or another one came before.
-func (p *Promotion) Work(ctx context.Context, s pipeline.Step, artifacts map[string]string) (map[string]string, error) {
+func (p *Promotion) Work(ctx context.Context, s step.Step, artifacts map[string]string) (map[string]string, error) {
 	if s.Environment == "" {
 		return p.Worker.Work(ctx, s, artifacts)
 	}
@@ -81,8 +82,8 @@ func (p *Promotion) Work(ctx context.Context, s pipeline.Step, artifacts map[str
 }
 
 // Settle implements pipelines.Worker. What only waited for an environment is over.
-func (p *Promotion) Settle(ctx context.Context, w pipeline.Work) error {
-	if w.Event == pipeline.EventDeployed {
+func (p *Promotion) Settle(ctx context.Context, w step.Work) error {
+	if w.Event == record.StageDeployed {
 		return nil
 	}
 	return p.Worker.Settle(ctx, w)
@@ -105,13 +106,13 @@ func Variables() []string {
 
 // reason is why an environment is deployed, in words. Deployments of versions before
 // those that record their step are known again by it.
-func reason(s pipeline.Step) string {
-	name, _ := pipeline.NameOf(s.Target)
+func reason(s step.Step) string {
+	name, _ := record.NameOf(s.Target)
 	return fmt.Sprintf("revision %s of pipeline %s, stage %s, attempt %d (%s)", s.Revision, name, s.Stage, s.Attempt, s.Deployment)
 }
 
 // stepOf is what a deployment is known again by: the step that began it.
-func stepOf(s pipeline.Step) string {
+func stepOf(s step.Step) string {
 	return fmt.Sprintf("%s/%s/%d", s.Deployment, s.Target, s.Attempt)
 }
 
@@ -128,7 +129,7 @@ func (p *Promotion) deployments(ctx context.Context, name string) (all []environ
 }
 
 // find returns the deployment that the step began, without an ID if there is none.
-func (p *Promotion) find(ctx context.Context, s pipeline.Step) (d environment.Deployment, err error) {
+func (p *Promotion) find(ctx context.Context, s step.Step) (d environment.Deployment, err error) {
 	all, err := p.deployments(ctx, s.Environment)
 	for _, known := range all {
 		if known.Step == stepOf(s) || known.Step == "" && known.Reason == reason(s) {
@@ -140,7 +141,7 @@ func (p *Promotion) find(ctx context.Context, s pipeline.Step) (d environment.De
 
 // deploy makes a revision of the environment for that of the pipeline, unless
 // there is one already, and deploys it.
-func (p *Promotion) deploy(ctx context.Context, s pipeline.Step, artifacts map[string]string) (d environment.Deployment, err error) {
+func (p *Promotion) deploy(ctx context.Context, s step.Step, artifacts map[string]string) (d environment.Deployment, err error) {
 	r, err := p.revise(ctx, s, artifacts)
 	if err != nil {
 		return d, fmt.Errorf("environment %s: %w", s.Environment, err)
@@ -158,7 +159,7 @@ func (p *Promotion) deploy(ctx context.Context, s pipeline.Step, artifacts map[s
 // command has a revision of the environment deployed, or the environment rolled back to it.
 // A rollback is known again by its reason, and tried again as a deployment of what is
 // deployed already.
-func (p *Promotion) command(ctx context.Context, s pipeline.Step, revision int, hosts []string) error {
+func (p *Promotion) command(ctx context.Context, s step.Step, revision int, hosts []string) error {
 	if s.Original != "" {
 		_, err := p.environments.Command(ctx, s.Environment, environment.Rollback{Revision: revision, Hosts: hosts, Inventory: p.Hosts.Identity(), By: string(s.Target), Reason: reason(s)})
 		var refused *refusal.Error
@@ -173,7 +174,7 @@ func (p *Promotion) command(ctx context.Context, s pipeline.Step, revision int, 
 }
 
 // revise returns the revision of the environment that is that of the pipeline.
-func (p *Promotion) revise(ctx context.Context, s pipeline.Step, artifacts map[string]string) (r environment.Revision, err error) {
+func (p *Promotion) revise(ctx context.Context, s step.Step, artifacts map[string]string) (r environment.Revision, err error) {
 	_, err = p.environments.Change(ctx, s.Environment, false, func(state *environment.State) ([]deploylog.Event, error) {
 		all := state.Revisions()
 		i := slices.IndexFunc(all, func(r environment.Revision) bool {
@@ -187,7 +188,7 @@ func (p *Promotion) revise(ctx context.Context, s pipeline.Step, artifacts map[s
 			return nil, errors.New("it was deleted")
 		}
 		if s.Original != "" {
-			name, _ := pipeline.NameOf(s.Target)
+			name, _ := record.NameOf(s.Target)
 			return nil, fmt.Errorf("no revision of it is of revision %s of the pipeline, to which it is to be rolled back, since it was created (event %d): what helps is another revision, deployster pipeline release %s", s.Revision, all[state.FirstRevision()-1].Seq, name)
 		}
 		d := taskOf(all[len(all)-1].Definition, s, artifacts)
@@ -198,8 +199,8 @@ func (p *Promotion) revise(ctx context.Context, s pipeline.Step, artifacts map[s
 }
 
 // taskOf returns the definition with the variables of a step.
-func taskOf(base *definition.Definition, s pipeline.Step, artifacts map[string]string) *definition.Definition {
-	name, _ := pipeline.NameOf(s.Target)
+func taskOf(base *definition.Definition, s step.Step, artifacts map[string]string) *definition.Definition {
+	name, _ := record.NameOf(s.Target)
 	refs := map[string]any{}
 	for kind, ref := range artifacts {
 		refs[kind] = ref

@@ -8,16 +8,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/deployster-go/deployster/control/reconcile"
-	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
-
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/promotion"
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -31,8 +31,8 @@ type promoted struct {
 	stop         chan struct{}
 }
 
-var prod = pipeline.Step{
-	Deployment: "deployment", Revision: "42", Target: "stage/gateway/prod", Stage: "prod", Event: pipeline.EventDeployed, Attempt: 1, Environment: "gateway/prod",
+var prod = step.Step{
+	Deployment: "deployment", Revision: "42", Target: "stage/gateway/prod", Stage: "prod", Event: record.StageDeployed, Attempt: 1, Environment: "gateway/prod",
 }
 
 // hosts are those of the inventory.
@@ -70,7 +70,7 @@ func (p *promoted) do(c environment.Command) {
 }
 
 // work does the work of a step beside the test.
-func (p *promoted) work(ctx context.Context, s pipeline.Step) <-chan error {
+func (p *promoted) work(ctx context.Context, s step.Step) <-chan error {
 	done := make(chan error, 1)
 	go func() {
 		_, err := p.promotion.Work(ctx, s, map[string]string{"x86": "gateway-42.tar"})
@@ -250,7 +250,7 @@ func TestARollbackOfAStageRollsItsEnvironmentBack(t *testing.T) {
 	newer.Deployment, newer.Revision = "newer", "43"
 	back.Deployment, back.Original = "back", prod.Deployment
 	after := int64(0)
-	for _, s := range []pipeline.Step{prod, newer, back} {
+	for _, s := range []step.Step{prod, newer, back} {
 		done := p.work(t.Context(), s)
 		started := p.until(environment.EventStarted, after)
 		p.controller(started, environment.Target(prod.Environment), environment.EventFinished, `{"version":1}`)

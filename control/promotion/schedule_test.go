@@ -15,6 +15,8 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // Members implements pipelines.Hosts: no stage of these tests has any.
@@ -26,10 +28,10 @@ func (hosts) Slots(string) int { return 1 }
 // silent is an observer who is told nothing.
 type silent struct{}
 
-func (silent) Recorded(deploylog.Event)                  {}
-func (silent) Notice(string)                             {}
-func (silent) Began(pipeline.Step)                       {}
-func (silent) Again(pipeline.Step, error, time.Duration) {}
+func (silent) Recorded(deploylog.Event)              {}
+func (silent) Notice(string)                         {}
+func (silent) Began(step.Step)                       {}
+func (silent) Again(step.Step, error, time.Duration) {}
 
 // scheduled is a pipeline in the log whose only stage deploys to the environment, at which a
 // scheduler is.
@@ -95,7 +97,7 @@ func TestACancelledRevisionWaitsForItsEnvironmentNoMore(t *testing.T) {
 				do(pipeline.Release{Revision: "43", ID: "43"})
 				p.wantDeployments(2)
 				do(pipeline.Cancel{Revision: "43"})
-				if n := p.count(pipeline.EventStepsEnded); n != 1 {
+				if n := p.count(record.StepsEnded); n != 1 {
 					t.Errorf("%d works were settled", n)
 				}
 				do(next.command)

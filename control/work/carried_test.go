@@ -16,8 +16,9 @@ import (
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/manifest"
-	"github.com/deployster-go/deployster/pipeline"
 	pipelinedef "github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // checkout is a workspace with files.
@@ -303,8 +304,8 @@ func TestAStepGetsWhatItsRevisionCarriesWhateverBecomesOfTheFiles(t *testing.T) 
 	if err := w.Texts.KeepAll(files); err != nil {
 		t.Fatal(err)
 	}
-	content := func(carried pipeline.Files) (any, error) {
-		step := pipeline.Step{Target: "stage/p/one", Stage: "one", Manifest: "m.yaml", Revision: "1", Files: carried}
+	content := func(carried record.Files) (any, error) {
+		step := step.Step{Target: "stage/p/one", Stage: "one", Manifest: "m.yaml", Revision: "1", Files: carried}
 		in, err := w.loadStep(step, LoadOptions{Builtin: w.variables(step, nil)})
 		if err != nil {
 			return nil, err

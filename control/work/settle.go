@@ -10,7 +10,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/step"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
@@ -30,7 +30,7 @@ func (e *LeftError) LeftRun() string { return e.Run }
 
 // Settle implements pipelines.Worker: it closes the runs of work that were left by a
 // process that died, and waits for what they left running.
-func (w *StepWorker) Settle(ctx context.Context, left pipeline.Work) (err error) {
+func (w *StepWorker) Settle(ctx context.Context, left step.Work) (err error) {
 	defer w.guard(&err, "finding out what became of "+string(left.Target))
 	if left.Manifest == "" {
 		return nil // a former version began it, which left nothing that could be found by it

@@ -5,7 +5,8 @@ import (
 	"fmt"
 
 	"github.com/deployster-go/deployster/manifest"
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -19,7 +20,7 @@ func NewStepWorker(c Config, pool *EnginePool) *StepWorker {
 }
 
 // Work implements pipelines.Worker.
-func (w *StepWorker) Work(ctx context.Context, step pipeline.Step, artifacts map[string]string) (made map[string]string, err error) {
+func (w *StepWorker) Work(ctx context.Context, step step.Step, artifacts map[string]string) (made map[string]string, err error) {
 	defer w.guard(&err, "working on "+string(step.Target))
 	made, err = w.apply(ctx, step, artifacts)
 	if err != nil {
@@ -29,7 +30,7 @@ func (w *StepWorker) Work(ctx context.Context, step pipeline.Step, artifacts map
 }
 
 // apply applies the manifest of a step.
-func (w *StepWorker) apply(ctx context.Context, step pipeline.Step, artifacts map[string]string) (map[string]string, error) {
+func (w *StepWorker) apply(ctx context.Context, step step.Step, artifacts map[string]string) (map[string]string, error) {
 	on, err := w.pool.Connection(ctx, step.Host)
 	if err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func (w *StepWorker) apply(ctx context.Context, step pipeline.Step, artifacts ma
 
 // loadStep loads the manifest of a step as its revision carries it. One that a former
 // version released carries none: its manifest is what it is now.
-func (w *StepWorker) loadStep(step pipeline.Step, o LoadOptions) (*Input, error) {
+func (w *StepWorker) loadStep(step step.Step, o LoadOptions) (*Input, error) {
 	if step.Files == nil {
 		return w.load(step.Manifest, o)
 	}
@@ -95,12 +96,12 @@ func (w *StepWorker) load(name string, o LoadOptions) (*Input, error) {
 }
 
 // variables are what a manifest knows of its step. Nobody else can set them.
-func (w *StepWorker) variables(step pipeline.Step, artifacts map[string]string) map[string]any {
+func (w *StepWorker) variables(step step.Step, artifacts map[string]string) map[string]any {
 	refs := map[string]any{}
 	for kind, ref := range artifacts {
 		refs[kind] = ref
 	}
-	name, _ := pipeline.NameOf(step.Target)
+	name, _ := record.NameOf(step.Target)
 	v := map[string]any{
 		"pipeline": name, "stage": step.Stage, "revision": step.Revision, "artifacts": refs,
 	}
@@ -121,7 +122,7 @@ func StepVariables() map[string]any {
 
 // made are the references of the artifacts that a manifest made: each is the
 // state "ref" of the resource that is called as its kind is.
-func made(r *runner.Runner, step pipeline.Step) map[string]string {
+func made(r *runner.Runner, step step.Step) map[string]string {
 	refs := map[string]string{}
 	for _, kind := range step.Artifacts {
 		if ref, ok := r.State(kind)["ref"].(string); ok {

@@ -5,8 +5,9 @@ import (
 
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/manifest"
-	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // Unread are the variables of the process that none of the tasks reads. Where the
@@ -60,7 +61,7 @@ func (i Inputs) unreached(why string) (problems []manifest.Problem) {
 type Revision struct {
 	Pipeline *definition.Definition
 	Name     string
-	Files    pipeline.Files // nil of one that an older version released
+	Files    record.Files // nil of one that an older version released
 }
 
 // Unread are the variables of the process that no manifest of the revisions reads. Where
@@ -79,7 +80,7 @@ func (w *StepWorker) Unread(revisions []Revision) []manifest.Problem {
 		}
 		reached = true
 		r.Pipeline.Manifests(func(stage string, path *string) {
-			step := pipeline.Step{Target: pipeline.Target(r.Pipeline.Name), Revision: r.Name, Stage: stage, Manifest: *path}
+			step := step.Step{Target: record.Target(r.Pipeline.Name), Revision: r.Name, Stage: stage, Manifest: *path}
 			if _, carried := r.Files[*path]; carried {
 				step.Files = r.Files
 			}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // carried is what a revision carries.
@@ -102,7 +102,7 @@ func (p *Pipelines) Differences(ctx context.Context, name, before, after string,
 
 // definitionAt is what a pipeline was defined as right before an event, as a person reads it.
 func (p *Pipelines) definitionAt(ctx context.Context, name string, seq int64) ([]byte, error) {
-	filter := deploylog.Filter{Target: pipeline.Target(name), Name: pipeline.EventDefined, Until: seq, Last: 1}
+	filter := deploylog.Filter{Target: record.Target(name), Name: record.PipelineDefined, Until: seq, Last: 1}
 	for e, err := range p.Log.Read(ctx, filter) {
 		if err != nil {
 			return nil, err

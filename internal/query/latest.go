@@ -8,7 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // Latest is what of a target succeeded last, failed last, and is in progress.
@@ -41,8 +41,8 @@ func LatestOf(ctx context.Context, log deploylog.Log, target deploylog.Target) (
 	}
 	l.Known = l.Succeeded != nil || l.Failed != nil || len(started) > 0
 	open, err := unended(ctx, log, target, started)
-	if name, ok := pipeline.NameOf(target); ok && err == nil && l.Failed != nil {
-		open, err = retried(ctx, log, pipeline.Target(name), target, open)
+	if name, ok := record.NameOf(target); ok && err == nil && l.Failed != nil {
+		open, err = retried(ctx, log, record.Target(name), target, open)
 	}
 	l.InProgress = append(l.InProgress, open...)
 	return l, err
@@ -53,17 +53,17 @@ func LatestOf(ctx context.Context, log deploylog.Log, target deploylog.Target) (
 // it, and count then. Of the pipeline itself a rollback is no end, for its revision does not
 // go through.
 func (l *Latest) rollBack(ctx context.Context, log deploylog.Log) error {
-	name, ok := pipeline.NameOf(l.Target)
+	name, ok := record.NameOf(l.Target)
 	if !ok || l.Succeeded == nil && l.Failed == nil {
 		return nil
 	}
-	of, registered, rollbacks := pipeline.Target(name), map[string]int64{}, map[string]bool{}
+	of, registered, rollbacks := record.Target(name), map[string]int64{}, map[string]bool{}
 	for e, err := range log.Read(ctx, deploylog.Filter{Target: of, Name: of.Started()}) {
 		if err != nil {
 			return err
 		}
 		registered[e.Deployment] = e.Seq
-		if pipeline.RollbackOf(e) != nil {
+		if record.RollbackOf(e) != nil {
 			rollbacks[e.Deployment] = true
 		}
 	}
@@ -92,12 +92,12 @@ func (l *Latest) rollBack(ctx context.Context, log deploylog.Log) error {
 // retried adds what of a target of a pipeline failed in an attempt of a deployment that
 // is retried now: it is in progress again, though nothing of it is started anew.
 func retried(ctx context.Context, log deploylog.Log, of, target deploylog.Target, open []deploylog.Event) ([]deploylog.Event, error) {
-	deployments, attempts := pipeline.InProgress{}, map[string]int{}
+	deployments, attempts := record.InProgress{}, map[string]int{}
 	for e, err := range log.Read(ctx, deploylog.Filter{Target: of}) {
 		if err != nil {
 			return nil, err
 		}
-		if deployments.Apply(e); e.Name == pipeline.EventRetried {
+		if deployments.Apply(e); e.Name == record.PipelineRetried {
 			attempts[e.Deployment] = e.Attempt
 		}
 	}
@@ -126,8 +126,8 @@ func unended(ctx context.Context, log deploylog.Log, target deploylog.Target, st
 	if len(started) == 0 {
 		return nil, nil
 	}
-	if name, ok := pipeline.NameOf(target); ok {
-		return stillGoing(ctx, log, pipeline.Target(name), started)
+	if name, ok := record.NameOf(target); ok {
+		return stillGoing(ctx, log, record.Target(name), started)
 	}
 	name, ok := environment.NameOf(target)
 	if !ok {
@@ -151,7 +151,7 @@ func unended(ctx context.Context, log deploylog.Log, target deploylog.Target, st
 // stillGoing leaves what deployments of a pipeline had started that are under way,
 // and what others than its scheduler did.
 func stillGoing(ctx context.Context, log deploylog.Log, of deploylog.Target, started []deploylog.Event) ([]deploylog.Event, error) {
-	deployments := pipeline.InProgress{}
+	deployments := record.InProgress{}
 	for e, err := range log.Read(ctx, deploylog.Filter{Target: of}) {
 		if err != nil {
 			return nil, err

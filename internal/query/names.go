@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // Names are the names that a log has or may have later.
@@ -23,7 +24,7 @@ type Names struct {
 // EventNames are those of all events that need no definition.
 func EventNames() map[string]bool {
 	names := map[string]bool{}
-	for _, name := range slices.Concat(runs.EventNames(), environment.EventNames(), pipeline.EventNames()) {
+	for _, name := range slices.Concat(runs.EventNames(), environment.EventNames(), record.EventNames()) {
 		names[name] = true
 	}
 	return names
@@ -37,7 +38,7 @@ func NamesIn(ctx context.Context, log deploylog.Log) (Names, error) {
 			return n, err
 		}
 		n.events[e.Name], n.targets[string(e.Target)] = true, true
-		if e.Name != pipeline.EventDefined {
+		if e.Name != record.PipelineDefined {
 			continue
 		}
 		_, name, _ := strings.Cut(string(e.Target), "/")

@@ -8,6 +8,7 @@ import (
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // overview is what the log tells of pipelines beside their state: what came to which
@@ -41,7 +42,7 @@ type LatestRevisions struct {
 
 // succeed takes note of the end of a revision that was released by an event.
 func (l *LatestRevisions) succeed(e deploylog.Event, released int64) {
-	skips := pipeline.SkipsOf(e)
+	skips := record.SkipsOf(e)
 	l.deployed, l.succeeded = released, e.Seq
 	if skips.Nothing {
 		l.Passed, l.PassedEvent = e.Revision, e.Seq
@@ -91,7 +92,7 @@ func newOverview() *overview {
 
 // receive receives an event.
 func (o *overview) receive(e deploylog.Event) {
-	name, ok := pipeline.NameOf(e.Target)
+	name, ok := record.NameOf(e.Target)
 	if r, known := o.working[e.Deployment]; known {
 		r.new = e.CreatedAt
 		o.working[e.Deployment] = r
@@ -102,11 +103,11 @@ func (o *overview) receive(e deploylog.Event) {
 		return
 	case !ok:
 		return
-	case e.Name == pipeline.EventDeleted:
+	case e.Name == record.PipelineDeleted:
 		o.forget(name)
 		return
-	case e.Name == e.Target.Started() && e.Target == pipeline.Target(name):
-		o.released[e.Deployment] = release{pipeline: name, event: e.Seq, at: e.CreatedAt, rollback: pipeline.RollbackOf(e) != nil}
+	case e.Name == e.Target.Started() && e.Target == record.Target(name):
+		o.released[e.Deployment] = release{pipeline: name, event: e.Seq, at: e.CreatedAt, rollback: record.RollbackOf(e) != nil}
 	}
 	delete(o.failed, step{e.Deployment, e.Target, strings.TrimSuffix(e.Name, "-failed")})
 	r, l := o.released[e.Deployment], o.latest[e.Target]
@@ -114,7 +115,7 @@ func (o *overview) receive(e deploylog.Event) {
 	switch {
 	case r.pipeline != name: // of one that was deleted, and ended late
 		return
-	case r.rollback && e.Target == pipeline.Target(name):
+	case r.rollback && e.Target == record.Target(name):
 		return
 	case e.Name == e.Target.Succeeded() && (r.event >= l.deployed || l.rolledBack):
 		l.succeed(e, r.event)
@@ -147,7 +148,7 @@ func (o *overview) failedHosts(group pipeline.Place, behind []pipeline.Place) (h
 // begin anew.
 func (o *overview) forget(deleted string) {
 	of := func(t deploylog.Target) bool {
-		name, _ := pipeline.NameOf(t)
+		name, _ := record.NameOf(t)
 		return name == deleted
 	}
 	maps.DeleteFunc(o.latest, func(t deploylog.Target, _ LatestRevisions) bool { return of(t) })

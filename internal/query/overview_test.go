@@ -10,6 +10,8 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -221,15 +223,15 @@ func TestWhatComesAfterARollbackIsTheLatest(t *testing.T) {
 }
 
 func TestWhyARollbackEndedSaysThatItIsOne(t *testing.T) {
-	back := &pipeline.RollbackInfo{Stage: "prod", Replaces: "43", By: "ann", Reason: "drops sessions"}
+	back := &record.RollbackInfo{Stage: "prod", Replaces: "43", By: "ann", Reason: "drops sessions"}
 	for want, r := range map[string]pipeline.Registration{
-		"":                        {Status: pipeline.Finished},
-		"by bob: no":              {Status: pipeline.Cancelled, EndedBy: "bob", Cause: "no"},
-		"by 44":                   {Status: pipeline.Superseded, SupersededBy: "44"},
-		"stage prod failed: away": {Status: pipeline.Failed, Cause: "stage prod failed: away"},
-		"rollback of prod from 43 by ann: drops sessions":                          {Status: pipeline.Finished, Rollback: back},
-		"rollback of prod from 43 by ann: drops sessions; by bob: no":              {Status: pipeline.Cancelled, EndedBy: "bob", Cause: "no", Rollback: back},
-		"rollback of prod from 43 by ann: drops sessions; stage prod failed: away": {Status: pipeline.Failed, Cause: "stage prod failed: away", Rollback: back},
+		"":                        {Status: deployment.Finished},
+		"by bob: no":              {Status: deployment.Cancelled, EndedBy: "bob", Cause: "no"},
+		"by 44":                   {Status: deployment.Superseded, SupersededBy: "44"},
+		"stage prod failed: away": {Status: deployment.Failed, Cause: "stage prod failed: away"},
+		"rollback of prod from 43 by ann: drops sessions":                          {Status: deployment.Finished, Rollback: back},
+		"rollback of prod from 43 by ann: drops sessions; by bob: no":              {Status: deployment.Cancelled, EndedBy: "bob", Cause: "no", Rollback: back},
+		"rollback of prod from 43 by ann: drops sessions; stage prod failed: away": {Status: deployment.Failed, Cause: "stage prod failed: away", Rollback: back},
 	} {
 		if got := (Release{Registration: r}).Why(); got != want {
 			t.Errorf("%+v ended %q, want %q", r, got, want)

@@ -13,6 +13,9 @@ import (
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // Pipelines answers questions about the pipelines of a log, as they were right after the
@@ -71,7 +74,7 @@ func (p *Pipelines) List() (rows []PipelineRow, deleted map[string]int64) {
 		if d := s.Definition(); d != nil {
 			stages = len(d.Stages)
 		}
-		latest := p.overview.latest[pipeline.Target(name)]
+		latest := p.overview.latest[record.Target(name)]
 		rows = append(rows, PipelineRow{
 			Deployed: latest.Deployed, Failed: latest.Failed, InProgress: InProgress(s), Name: name, Stages: stages,
 			Pauses: append([]pipeline.PauseInfo{}, s.Pauses()...),
@@ -84,7 +87,7 @@ func (p *Pipelines) List() (rows []PipelineRow, deleted map[string]int64) {
 func InProgress(s *pipeline.State) []string {
 	running := []string{}
 	for _, r := range s.Registrations() {
-		if r.Status == pipeline.Running {
+		if r.Status == deployment.Running {
 			running = append(running, r.Revision)
 		}
 	}
@@ -114,7 +117,7 @@ func (r Release) ended() string {
 	if r.SupersededBy != "" {
 		cause = "by " + r.SupersededBy
 	}
-	if r.EndedBy == "" || r.Status == pipeline.Failed { // whose cause names the person
+	if r.EndedBy == "" || r.Status == deployment.Failed { // whose cause names the person
 		return phrase.Plain(cause)
 	}
 	if cause == "" {
@@ -123,7 +126,7 @@ func (r Release) ended() string {
 	return phrase.Plain("by " + r.EndedBy + ": " + cause)
 }
 
-func rolledBack(r *pipeline.RollbackInfo) string {
+func rolledBack(r *record.RollbackInfo) string {
 	text := "rollback of " + r.Stage
 	if r.Replaces != "" {
 		text += " from " + r.Replaces
@@ -166,12 +169,12 @@ type PipelineStatus struct {
 	Name    string               `json:"pipeline"`
 	Event   int64                `json:"event"` // the newest
 	Rows    []TargetRow          `json:"targets"`
-	Waiting []pipeline.Reason    `json:"waiting"`
+	Waiting []reason.Reason      `json:"waiting"`
 	Pauses  []pipeline.PauseInfo `json:"pauses"` // of it and its stages
 
-	Inventory string           `json:"inventory,omitempty"`       // that it is bound to
-	Elsewhere *pipeline.Reason `json:"other_inventory,omitempty"` // why nobody is at work who has the inventory here
-	underWay  bool             // a revision is
+	Inventory string         `json:"inventory,omitempty"`       // that it is bound to
+	Elsewhere *reason.Reason `json:"other_inventory,omitempty"` // why nobody is at work who has the inventory here
+	underWay  bool           // a revision is
 }
 
 // Here has it said of each where revisions are under way that who has this inventory leaves
@@ -224,7 +227,7 @@ func (p *Pipelines) status(name string, s *pipeline.State, hosts bool) PipelineS
 	for _, r := range s.Status() {
 		revisions[r.Target] = append(revisions[r.Target], r)
 	}
-	status := PipelineStatus{Name: name, Event: s.Head(), Inventory: s.Bound(), underWay: len(InProgress(s)) > 0, Rows: []TargetRow{}, Waiting: []pipeline.Reason{}, Pauses: append([]pipeline.PauseInfo{}, s.Pauses()...)}
+	status := PipelineStatus{Name: name, Event: s.Head(), Inventory: s.Bound(), underWay: len(InProgress(s)) > 0, Rows: []TargetRow{}, Waiting: []reason.Reason{}, Pauses: append([]pipeline.PauseInfo{}, s.Pauses()...)}
 	places := s.Places()
 	for i, place := range places {
 		row := TargetRow{Place: place, LatestRevisions: p.overview.latest[place.Target], Revisions: revisions[place.Target]}
@@ -235,8 +238,8 @@ func (p *Pipelines) status(name string, s *pipeline.State, hosts bool) PipelineS
 			status.Rows = append(status.Rows, row)
 		}
 	}
-	for _, r := range s.Explain(pipeline.Target(name)) {
-		if r.Blocking() && (r.Code != pipeline.IsPaused || r.Name != "" || r.Revision == "") { // that all is paused is said once
+	for _, r := range s.Explain(record.Target(name)) {
+		if r.Blocking() && (r.Code != reason.IsPaused || r.Name != "" || r.Revision == "") { // that all is paused is said once
 			status.Waiting = append(status.Waiting, r)
 		}
 	}
@@ -246,8 +249,8 @@ func (p *Pipelines) status(name string, s *pipeline.State, hosts bool) PipelineS
 // Explain returns why what is at or below a target of a pipeline makes no progress. What
 // the state of the pipeline takes for ready is, at present, being worked on or waits for
 // somebody who does.
-func (p *Pipelines) Explain(t deploylog.Target, hosts pipelines.Hosts, present bool) ([]pipeline.Reason, error) {
-	name, _ := pipeline.NameOf(t)
+func (p *Pipelines) Explain(t deploylog.Target, hosts pipelines.Hosts, present bool) ([]reason.Reason, error) {
+	name, _ := record.NameOf(t)
 	if err := p.Check(name); err != nil {
 		return nil, err
 	}
@@ -260,26 +263,26 @@ func (p *Pipelines) Explain(t deploylog.Target, hosts pipelines.Hosts, present b
 		scheduler = p.Silent(name)
 	}
 	holders := p.holders()
-	all, err := reconcile.Get(p.Fold, name, func(s *pipeline.State) []pipeline.Reason {
-		all, d := append([]pipeline.Reason{}, s.Explain(t)...), s.Definition()
+	all, err := reconcile.Get(p.Fold, name, func(s *pipeline.State) []reason.Reason {
+		all, d := append([]reason.Reason{}, s.Explain(t)...), s.Definition()
 		if d == nil {
 			return all
 		}
 		_, _ = hosts.Members(d) // reads the inventory, for the slots
 		foreign := s.OtherThan(hosts.Identity())
 		for i := range all {
-			if r := &all[i]; r.Code == pipeline.Ready || r.Code == pipeline.AwaitsRetry {
+			if r := &all[i]; r.Code == reason.Ready || r.Code == reason.AwaitsRetry {
 				p.explainReady(r, hosts, idle, holders)
 				explainDeploying(r, d, idle)
 				explainScheduler(r, scheduler)
-				if r.Code == pipeline.NoScheduler && foreign != nil {
+				if r.Code == reason.NoScheduler && foreign != nil {
 					r.Code, r.Name, r.Cause, r.By, r.ByEvent, r.Seq = foreign.Code, foreign.Name, foreign.Cause, foreign.By, foreign.ByEvent, foreign.Seq
 				}
 			}
 		}
 		return all
 	})
-	if err == nil && len(all) > 0 && all[0].Code == pipeline.NoTarget {
+	if err == nil && len(all) > 0 && all[0].Code == reason.NoTarget {
 		return nil, unknown("%s: %s", t, all[0].Message())
 	}
 	return all, err
@@ -294,7 +297,7 @@ const (
 
 // Elsewhere is why a pipeline that nobody controls would be left alone by who has an
 // inventory; nil where it would not.
-func (p *Pipelines) Elsewhere(name, inventory string) (why *pipeline.Reason) {
+func (p *Pipelines) Elsewhere(name, inventory string) (why *reason.Reason) {
 	if !p.Controlled(name) {
 		_ = p.Ask(name, func(s *pipeline.State) error { // of one that there is not nothing is left alone
 			why = s.OtherThan(inventory)
@@ -305,20 +308,20 @@ func (p *Pipelines) Elsewhere(name, inventory string) (why *pipeline.Reason) {
 }
 
 // explainReady finds out who works on an entry, or what that waits for.
-func (p *Pipelines) explainReady(r *pipeline.Reason, hosts pipelines.Hosts, idle bool, holders map[string][]pipeline.Holder) {
+func (p *Pipelines) explainReady(r *reason.Reason, hosts pipelines.Hosts, idle bool, holders map[string][]pipeline.Holder) {
 	entry := step{r.Deployment, r.Target, r.Event}
 	if by := p.working(func(s step) bool { return s == entry }); len(by) > 0 {
-		r.Code, r.Run, r.Seq, r.Since = pipeline.InRun, by[0].run, by[0].seq, by[0].at
+		r.Code, r.Run, r.Seq, r.Since = reason.InRun, by[0].run, by[0].seq, by[0].at
 		if p.Now().Sub(by[0].new) > quietBound {
 			r.Quiet = by[0].new
 		}
 		return
 	}
 	if !idle && p.Now().Sub(r.Since) > beginBound && !r.Since.IsZero() {
-		r.Code, r.Seq = pipeline.InRun, 0
+		r.Code, r.Seq = reason.InRun, 0
 		return
 	}
-	failed := r.Code == pipeline.AwaitsRetry
+	failed := r.Code == reason.AwaitsRetry
 	if failed {
 		r.Run = p.overview.failed[entry].run // "" where it failed before it began a run
 	}
@@ -327,25 +330,25 @@ func (p *Pipelines) explainReady(r *pipeline.Reason, hosts pipelines.Hosts, idle
 	}
 	switch {
 	case idle:
-		r.Code = pipeline.NoScheduler
+		r.Code = reason.NoScheduler
 		return
 	case failed && r.Until.After(p.Now()):
 		return
 	}
-	r.Code = pipeline.AwaitsSlot
+	r.Code = reason.AwaitsSlot
 	if r.Target.Kind() != "host" {
 		return
 	}
 	host := string(r.Target)[strings.LastIndexByte(string(r.Target), '/')+1:]
 	busy := p.working(func(s step) bool { return s.onHostOf(r.Target) })
 	if len(busy) > 0 && len(busy) >= hosts.Slots(host) {
-		r.Code, r.ByEvent, r.By, r.Run, r.Seq = pipeline.AwaitsHost, busy[0].event, busy[0].target, busy[0].run, busy[0].seq
+		r.Code, r.ByEvent, r.By, r.Run, r.Seq = reason.AwaitsHost, busy[0].event, busy[0].target, busy[0].run, busy[0].seq
 		return
 	}
 	held := holders[host]
 	own := slices.ContainsFunc(held, func(h pipeline.Holder) bool { return h.Deployment == r.Deployment && h.Target == r.Target })
 	if len(held) > 0 && !own && len(held) >= hosts.Slots(host) {
-		r.Code, r.ByEvent, r.By, r.Holder, r.Run, r.Seq = pipeline.AwaitsHost, held[0].Event, held[0].Target, held[0].Revision, "", 0
+		r.Code, r.ByEvent, r.By, r.Holder, r.Run, r.Seq = reason.AwaitsHost, held[0].Event, held[0].Target, held[0].Revision, "", 0
 	}
 }
 
@@ -362,9 +365,9 @@ func (p *Pipelines) holders() map[string][]pipeline.Holder {
 
 // explainScheduler names a scheduler that is to do a step and does nothing, or those that
 // are not to.
-func explainScheduler(r *pipeline.Reason, scheduler string) {
-	if r.Scheduler = scheduler; scheduler != "" && r.Code != pipeline.NoScheduler && r.Code != pipeline.InRun {
-		r.Code = pipeline.SilentScheduler
+func explainScheduler(r *reason.Reason, scheduler string) {
+	if r.Scheduler = scheduler; scheduler != "" && r.Code != reason.NoScheduler && r.Code != reason.InRun {
+		r.Code = reason.SilentScheduler
 	}
 }
 
@@ -380,10 +383,10 @@ func (p *Pipelines) working(such func(step) bool) (alive []stepRun) {
 }
 
 // explainDeploying names the environment for which a stage waits.
-func explainDeploying(r *pipeline.Reason, d *definition.Definition, idle bool) {
+func explainDeploying(r *reason.Reason, d *definition.Definition, idle bool) {
 	for i := range d.Stages {
-		if s := &d.Stages[i]; r.Event == pipeline.EventDeployed && !idle && pipeline.StageTarget(d.Name, s.Name) == r.Target {
-			r.Code, r.Name, r.Seq = pipeline.AwaitsEnvironment, s.Environment, 0
+		if s := &d.Stages[i]; r.Event == record.StageDeployed && !idle && record.StageTarget(d.Name, s.Name) == r.Target {
+			r.Code, r.Name, r.Seq = reason.AwaitsEnvironment, s.Environment, 0
 		}
 	}
 }

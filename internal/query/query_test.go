@@ -15,8 +15,9 @@ import (
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
-	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // logOf makes a log of events that are each "DEPLOYMENT[/ATTEMPT] TARGET NAME DATA".
@@ -192,14 +193,14 @@ func TestAStepThatRestsIsExplainedByItsLastErrorAndItsNextTry(t *testing.T) {
 	if err := p.Follow(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	explain := func() pipeline.Reason {
+	explain := func() reason.Reason {
 		all, err := p.Explain("stage/web/beta", work.NewHosts(""), true)
 		if err != nil || len(all) != 1 {
 			t.Fatalf("explained with %v, %v", all, err)
 		}
 		return all[0]
 	}
-	if r := explain(); r.Code != pipeline.NoScheduler || !strings.Contains(r.Message(), "try 1 of 4 failed") || !strings.Contains(r.Message(), "connection refused, but no scheduler") {
+	if r := explain(); r.Code != reason.NoScheduler || !strings.Contains(r.Message(), "try 1 of 4 failed") || !strings.Contains(r.Message(), "connection refused, but no scheduler") {
 		t.Errorf("without a scheduler it says %q", r.Message())
 	}
 	unlock, err := log.TryLock("pipeline/web")
@@ -209,11 +210,11 @@ func TestAStepThatRestsIsExplainedByItsLastErrorAndItsNextTry(t *testing.T) {
 	defer unlock()
 	soon := now()
 	now = func() time.Time { return soon.Add(-time.Second / 2) }
-	if r := explain(); r.Code != pipeline.AwaitsRetry || r.Until.IsZero() || r.Cause != "connection refused" || r.Seq != 5 {
+	if r := explain(); r.Code != reason.AwaitsRetry || r.Until.IsZero() || r.Cause != "connection refused" || r.Seq != 5 {
 		t.Errorf("while it rests it says %+v", r)
 	}
 	now = func() time.Time { return soon.Add(time.Minute) }
-	if r := explain(); r.Code != pipeline.AwaitsSlot || !r.Since.IsZero() || !strings.Contains(r.Message(), "connection refused: waiting for a free slot") {
+	if r := explain(); r.Code != reason.AwaitsSlot || !r.Since.IsZero() || !strings.Contains(r.Message(), "connection refused: waiting for a free slot") {
 		t.Errorf("then it says %q", r.Message())
 	}
 }
@@ -282,7 +283,7 @@ func TestAHostThatAnotherPipelineHoldsIsExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, err := p.Explain("host/api/g/one", work.NewHosts(""), true)
-	if err != nil || len(all) == 0 || all[0].Code != pipeline.AwaitsHost || !strings.Contains(all[0].Message(), "has begun its steps as host/web/g/one, and host-deployed comes next there") {
+	if err != nil || len(all) == 0 || all[0].Code != reason.AwaitsHost || !strings.Contains(all[0].Message(), "has begun its steps as host/web/g/one, and host-deployed comes next there") {
 		t.Errorf("explained with %+v, %v", all, err)
 	}
 }
@@ -412,7 +413,7 @@ func TestPipelinesWithoutADefinitionAreListedAndExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range p.Present() {
-		if _, err := p.Explain(pipeline.Target(name), nil, true); err != nil {
+		if _, err := p.Explain(record.Target(name), nil, true); err != nil {
 			t.Error(err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -76,8 +76,8 @@ func logDetails(e deploylog.Event) string {
 		parts = append(parts, fmt.Sprintf("%.1fs", *data.DurationMS/1000))
 	}
 	why := data.Error
-	if _, ok := pipeline.NameOf(e.Target); ok && why == "" {
-		why = pipeline.Cause(e)
+	if _, ok := record.NameOf(e.Target); ok && why == "" {
+		why = record.Cause(e)
 	}
 	if why != "" {
 		first, _, _ := strings.Cut(why, "\n")

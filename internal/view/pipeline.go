@@ -12,6 +12,9 @@ import (
 	"github.com/deployster-go/deployster/internal/picture"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // arrived are the revisions that have reached a target and not left it.
@@ -190,7 +193,7 @@ func PipelineChanges(w io.Writer, changes []pipeline.Change, exists bool, opts P
 }
 
 // PipelineReasons writes why things do not move.
-func PipelineReasons(w io.Writer, t deploylog.Target, reasons []pipeline.Reason, opts PlanOptions) error {
+func PipelineReasons(w io.Writer, t deploylog.Target, reasons []reason.Reason, opts PlanOptions) error {
 	d := newDocument(opts)
 	if len(reasons) == 0 {
 		d.line(fmt.Sprintf("Nothing of %s is waiting: no revision is in progress there, or everything proceeds by itself.", clean(string(t))))
@@ -225,14 +228,14 @@ func PipelineEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 		text += "  revision " + clean(e.Revision)
 	}
 	d.line(text)
-	for _, line := range cleanLines(opts.Seen.shorten(e.Seq, pipeline.Cause(e))) {
+	for _, line := range cleanLines(opts.Seen.shorten(e.Seq, record.Cause(e))) {
 		d.line("          " + line)
 	}
 	return d.writeTo(w, "event")
 }
 
 // PipelineWork writes that work on a step begins.
-func PipelineWork(w io.Writer, s pipeline.Step, opts PlanOptions) error {
+func PipelineWork(w io.Writer, s step.Step, opts PlanOptions) error {
 	d := newDocument(opts)
 	what := "apply " + s.Manifest + " for " + s.Event
 	if s.Environment != "" {

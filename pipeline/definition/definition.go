@@ -4,9 +4,8 @@
 package definition
 
 import (
-	"time"
-
 	"strings"
+	"time"
 
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/duration"

@@ -11,8 +11,8 @@ import (
 
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
-	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -240,7 +240,7 @@ func valid(t *testing.T, d *definition.Definition) {
 	}
 	for i := range d.Stages {
 		s := &d.Stages[i]
-		at := pipeline.StageTarget(d.Name, s.Name)
+		at := record.StageTarget(d.Name, s.Name)
 		target(at.Validate(), string(at))
 		for _, a := range s.After {
 			if !seen[a] {
@@ -261,7 +261,7 @@ func valid(t *testing.T, d *definition.Definition) {
 		if s.Deploy != nil {
 			kinds++
 			for _, g := range s.Deploy.HostGroups {
-				at := pipeline.GroupTarget(d.Name, g.Name)
+				at := record.GroupTarget(d.Name, g.Name)
 				target(at.Validate(), string(at))
 			}
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/output"
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/deployment"
 )
 
 // completionTime is how long the shell is kept waiting at most. What was found by
@@ -78,14 +78,14 @@ func newTable() table {
 		"PIPELINE":                  pipelineNames,
 		"pipeline STAGE":            approvalStages,
 		"pipeline rollback STAGE":   hostStages,
-		"pipeline --revision":       revisions(pipeline.Finished, pipeline.Running),
+		"pipeline --revision":       revisions(deployment.Finished, deployment.Running),
 		"pipeline pause STAGE":      stageNames,
 		"pipeline resume STAGE":     stageNames,
 		"pipeline KIND":             artifactKinds,
 		"pipeline GROUP":            hostGroups,
-		"pipeline REVISION":         revisions(pipeline.Running),
+		"pipeline REVISION":         revisions(deployment.Running),
 		"pipeline release REVISION": words(), // it is a new one
-		"pipeline retry REVISION":   revisions(pipeline.Failed, pipeline.Cancelled, pipeline.PassedOver),
+		"pipeline retry REVISION":   revisions(deployment.Failed, deployment.Cancelled, deployment.PassedOver),
 		"env NAME":                  environmentNames,
 		"env A":                     environmentRevisions,
 		"env B":                     environmentRevisions,

@@ -18,6 +18,8 @@ import (
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -160,7 +162,7 @@ func (c *Completion) living(kind, begins, ends string) []string {
 }
 
 func (c *Completion) pipelines() []string {
-	return c.living("pipeline", pipeline.EventDefined, pipeline.EventDeleted)
+	return c.living("pipeline", record.PipelineDefined, record.PipelineDeleted)
 }
 
 func (c *Completion) environments() []string {
@@ -173,7 +175,7 @@ func environmentNames(c *Completion) { words(c.environments()...)(c) }
 // pipeline is folded from its own events, without those of its stages.
 func (c *Completion) pipeline(name string) *pipeline.State {
 	s := pipeline.New(name)
-	for _, e := range c.events(deploylog.Filter{Target: pipeline.Target(name)}) {
+	for _, e := range c.events(deploylog.Filter{Target: record.Target(name)}) {
 		s.Apply(e)
 	}
 	return s
@@ -181,7 +183,7 @@ func (c *Completion) pipeline(name string) *pipeline.State {
 
 // revisions are those of the pipeline on the command line that have come to one of
 // these, newest first.
-func revisions(have ...pipeline.Status) candidates {
+func revisions(have ...deployment.Status) candidates {
 	return func(c *Completion) {
 		for _, r := range slices.Backward(c.pipeline(c.args[0]).Registrations()) {
 			if slices.Contains(have, r.Status) {
@@ -244,7 +246,7 @@ func artifactKinds(c *Completion) {
 func pipelineTargets(c *Completion) {
 	for _, name := range c.pipelines() {
 		s := c.pipeline(name)
-		for _, e := range c.events(deploylog.Filter{Target: deploylog.Target("host-group/" + name + "/"), Name: pipeline.EventMembersChanged}) {
+		for _, e := range c.events(deploylog.Filter{Target: deploylog.Target("host-group/" + name + "/"), Name: record.MembersChanged}) {
 			s.Apply(e)
 		}
 		for _, place := range s.Places() {

@@ -19,7 +19,7 @@ import (
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/internal/view"
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // NewCommand returns the command explain.
@@ -45,7 +45,7 @@ TARGET is as the log has it:
 			if _, ok := environment.NameOf(t); ok {
 				return env.Explain(c.Context(), a, t, path, at)
 			}
-			if _, ok := pipeline.NameOf(t); ok {
+			if _, ok := record.NameOf(t); ok {
 				return pipelinecmd.Explain(c.Context(), a, pipelinecmd.Options{Target: t, At: at, Inventory: path})
 			}
 			if kind := t.Kind(); kind != args[0] && (kind == "run" || kind == "resource") {

@@ -8,7 +8,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/view"
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/step"
 )
 
 // Events shows what happens to pipelines and environments while a command works on
@@ -100,7 +100,7 @@ func (s *Events) Recorded(e deploylog.Event) {
 }
 
 // Began implements pipelines.Observer.
-func (s *Events) Began(step pipeline.Step) {
+func (s *Events) Began(step step.Step) {
 	line := stepLine("working", step)
 	if step.Manifest != "" {
 		line["manifest"] = step.Manifest
@@ -111,7 +111,7 @@ func (s *Events) Began(step pipeline.Step) {
 }
 
 // Again implements pipelines.Observer.
-func (s *Events) Again(step pipeline.Step, cause error, after time.Duration) {
+func (s *Events) Again(step step.Step, cause error, after time.Duration) {
 	line := stepLine("retrying", step)
 	line["error"], line["after_ms"] = cause.Error(), after.Milliseconds()
 	s.show(line, func() {
@@ -128,7 +128,7 @@ func (s *Events) Notice(text string) {
 	s.show(map[string]any{"type": "notice", "text": text}, func() { _ = Write(s.printer.Err, "note: %s\n", view.Clean(text)) })
 }
 
-func stepLine(kind string, step pipeline.Step) map[string]any {
+func stepLine(kind string, step step.Step) map[string]any {
 	return map[string]any{"type": kind, "target": step.Target, "event": step.Event, "revision": step.Revision, "deployment": step.Deployment}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/deployment"
 )
 
 func TestOfTwoWhoEndARevisionAtOnceOneDoes(t *testing.T) {
@@ -31,7 +32,7 @@ func TestOfTwoWhoEndARevisionAtOnceOneDoes(t *testing.T) {
 		w.follow(w.one)
 		r, err := w.one.Release("gateway", "1")
 		w.must(err)
-		if skipped := results[0] == nil; skipped != (r.Status == pipeline.PassedOver) || skipped != (r.EndedBy == "ann") {
+		if skipped := results[0] == nil; skipped != (r.Status == deployment.PassedOver) || skipped != (r.EndedBy == "ann") {
 			t.Errorf("it is %s by %s", r.Status, r.EndedBy)
 		}
 	})

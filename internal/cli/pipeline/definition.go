@@ -25,6 +25,8 @@ import (
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/reason"
 )
 
 type applyOptions struct {
@@ -126,7 +128,7 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 			if err != nil {
 				return err
 			}
-			document := map[string]any{"pipeline": d.Name, "changes": append([]pipeline.Change{}, c.changes...), "events": append([]deploylog.Event{}, c.events...), "holds": append([]pipeline.Reason{}, c.holds...)}
+			document := map[string]any{"pipeline": d.Name, "changes": append([]pipeline.Change{}, c.changes...), "events": append([]deploylog.Event{}, c.events...), "holds": append([]reason.Reason{}, c.holds...)}
 			if len(c.renames) > 0 {
 				document["renames"] = c.renames
 			}
@@ -153,10 +155,10 @@ type change struct {
 	same    bool // which has this definition, and of which no revision is to adopt it
 	changes []pipeline.Change
 	renames []pipeline.Rename
-	unheld  []pipeline.Reason // what holds stages that go
-	bound   string            // the inventory that the pipeline has been bound to until now
+	unheld  []reason.Reason // what holds stages that go
+	bound   string          // the inventory that the pipeline has been bound to until now
 	events  []deploylog.Event
-	holds   []pipeline.Reason // why host groups do not go on with the hosts
+	holds   []reason.Reason // why host groups do not go on with the hosts
 }
 
 // define shows what a definition changes, asks, and has it recorded.
@@ -272,7 +274,7 @@ func (c *change) preview(ctx context.Context, a *app.App, p *pipelines.Pipelines
 			members = nil // which the scheduler records
 		}
 		c.unheld = s.Unheld(c.Definition)
-		if slices.ContainsFunc(s.Registrations(), func(r pipeline.Registration) bool { return r.Status == pipeline.Running }) {
+		if slices.ContainsFunc(s.Registrations(), func(r pipeline.Registration) bool { return r.Status == deployment.Running }) {
 			c.renames = s.Renames(c.Definition)
 		}
 		c.changes, err = s.Preview(&c.Define, members)

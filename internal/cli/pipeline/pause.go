@@ -12,6 +12,8 @@ import (
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // pausing is a command that pauses or resumes a pipeline or one of its stages.
@@ -60,7 +62,7 @@ func pausingCommand(a *app.App, o pausing, c *cobra.Command) *cobra.Command {
 func runPausing(ctx context.Context, a *app.App, o pausing) error {
 	return withPipelines(ctx, a, nil, 0, func(p *query.Pipelines) error {
 		var before, after []pipeline.PauseInfo
-		var stops []pipeline.Reason
+		var stops []reason.Reason
 		events, err := p.Change(ctx, o.pipeline, false, func(s *pipeline.State) ([]deploylog.Event, error) {
 			before = s.Pauses()
 			if o.stage != "" {
@@ -108,9 +110,9 @@ func (o pausing) outcome(done bool, before []pipeline.PauseInfo) string {
 	if done {
 		return what + " is " + verb
 	}
-	t := pipeline.Target(o.pipeline)
+	t := record.Target(o.pipeline)
 	if o.stage != "" {
-		t = pipeline.StageTarget(o.pipeline, o.stage)
+		t = record.StageTarget(o.pipeline, o.stage)
 	}
 	for _, p := range before {
 		if p.Target == t && !o.resume {

@@ -21,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // inputFlags are the flags of what makes revisions, or brings manifests to some.
@@ -105,7 +106,7 @@ func release(ctx context.Context, a *app.App, p *query.Pipelines, name string, w
 
 // carry keeps the manifests of a pipeline with all that they include, and the variables
 // that these read, as they are now.
-func carry(ctx context.Context, a *app.App, d *definition.Definition, flags inputFlags) (pipeline.Files, error) {
+func carry(ctx context.Context, a *app.App, d *definition.Definition, flags inputFlags) (record.Files, error) {
 	files, err := inputsOf(ctx, a, d, flags)
 	if err != nil {
 		return nil, err

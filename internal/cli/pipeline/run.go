@@ -17,8 +17,8 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
-	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
 )
 
 type runOptions struct {
@@ -105,7 +105,7 @@ func underWay(p *query.Pipelines, definitions []*definition.Definition) (all []w
 			return nil, err
 		}
 		for _, r := range releases {
-			if r.Status == pipeline.Running {
+			if r.Status == deployment.Running {
 				all = append(all, work.Revision{Pipeline: d, Name: r.Revision, Files: r.Carries})
 			}
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/view"
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 func newStatusCommand(a *app.App) *cobra.Command {
@@ -142,9 +142,9 @@ TARGET is a pipeline, or a target of one as the log has it:
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Target = deploylog.Target(args[0])
 			if !strings.Contains(args[0], "/") {
-				o.Target = pipeline.Target(args[0])
+				o.Target = record.Target(args[0])
 			}
-			if _, ok := pipeline.NameOf(o.Target); !ok {
+			if _, ok := record.NameOf(o.Target); !ok {
 				return exit.Usage("%q is no target of a pipeline: it is a pipeline's name, or begins with pipeline/, stage/, host-group/ or host/", args[0])
 			}
 			return Explain(c.Context(), a, o)

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 func newSkipCommand(a *app.App) *cobra.Command {
@@ -94,7 +95,7 @@ func runRollback(ctx context.Context, a *app.App, o rollbackOptions) error {
 			return err
 		}
 		started := events[len(events)-1]
-		info := pipeline.RollbackOf(started)
+		info := record.RollbackOf(started)
 		done := fmt.Sprintf("stage %s of pipeline %s is rolled back to revision %s, and paused until deployster pipeline resume %s %s", info.Stage, o.name, started.Revision, o.name, info.Stage)
 		if !a.JSON() {
 			events = events[len(events)-1:]

@@ -1,59 +1,62 @@
-package pipeline
+package reason
 
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/pipeline/record"
 )
 
-// ReasonCode says why something does not move, or that it may. Its values never
+// Code says why something does not move, or that it may. Its values never
 // change their meaning.
-type ReasonCode string
+type Code string
 
 // The reasons that follow from the pipeline and the log.
 const (
-	Ready              ReasonCode = "ready"               // nothing holds it: Decide yields it
-	AwaitsStage        ReasonCode = "awaits-stage"        // Name is a stage it comes after
-	AwaitsBatch        ReasonCode = "awaits-batch"        // Holder is in a batch that begins here, at stage Name
-	AwaitsWork         ReasonCode = "awaits-work"         // Work of WorkTarget is still being done for revision Holder
-	AwaitsArtifact     ReasonCode = "awaits-artifact"     // Name is its kind
-	AwaitsApproval     ReasonCode = "awaits-approval"     // Name is the stage
-	AwaitsMembers      ReasonCode = "awaits-members"      // Name is the group whose hosts are not recorded yet
-	NoHosts            ReasonCode = "no-hosts"            // Name is the group, whose query selects none
-	AwaitsConfirmation ReasonCode = "awaits-confirmation" // Name is the group, Cause says which hosts would leave it
-	NotNew             ReasonCode = "not-new"             // something after it happened
-	LeftOut            ReasonCode = "left-out"            // the step was introduced late, and the revision skipped it elsewhere
-	CameLater          ReasonCode = "came-later"          // the kind of artifact, Name, was introduced after the revision was registered
-	AwaitsFix          ReasonCode = "awaits-fix"          // revision Holder failed in stage Name, Cause says how
-	AwaitsSkip         ReasonCode = "awaits-skip"         // revision Holder, a fix, went by it into stage Name
-	AwaitsFlight       ReasonCode = "max-in-flight"       // so many hosts of group Name are in flight as may be
-	IsPaused           ReasonCode = "paused"              // by Actor, Since, Cause says why; Name is the stage, "" the whole pipeline
-	HasFailed          ReasonCode = "failed"              // Cause says how
-	WasCancelled       ReasonCode = "cancelled"           // Cause says why
-	WasSkipped         ReasonCode = "skipped"             // Cause says why
-	WasSuperseded      ReasonCode = "superseded"          // Holder is the newer revision for which it is passed over
-	NoMember           ReasonCode = "no-member"           // the host is in no group Name of the pipeline
-	NoTarget           ReasonCode = "no-target"           // the pipeline has nothing of this name; Name is what was meant
+	Ready              Code = "ready"               // nothing holds it: Decide yields it
+	AwaitsStage        Code = "awaits-stage"        // Name is a stage it comes after
+	AwaitsBatch        Code = "awaits-batch"        // Holder is in a batch that begins here, at stage Name
+	AwaitsWork         Code = "awaits-work"         // Work of WorkTarget is still being done for revision Holder
+	AwaitsArtifact     Code = "awaits-artifact"     // Name is its kind
+	AwaitsApproval     Code = "awaits-approval"     // Name is the stage
+	AwaitsMembers      Code = "awaits-members"      // Name is the group whose hosts are not recorded yet
+	NoHosts            Code = "no-hosts"            // Name is the group, whose query selects none
+	AwaitsConfirmation Code = "awaits-confirmation" // Name is the group, Cause says which hosts would leave it
+	NotNew             Code = "not-new"             // something after it happened
+	LeftOut            Code = "left-out"            // the step was introduced late, and the revision skipped it elsewhere
+	CameLater          Code = "came-later"          // the kind of artifact, Name, was introduced after the revision was registered
+	AwaitsFix          Code = "awaits-fix"          // revision Holder failed in stage Name, Cause says how
+	AwaitsSkip         Code = "awaits-skip"         // revision Holder, a fix, went by it into stage Name
+	AwaitsFlight       Code = "max-in-flight"       // so many hosts of group Name are in flight as may be
+	IsPaused           Code = "paused"              // by Actor, Since, Cause says why; Name is the stage, "" the whole pipeline
+	HasFailed          Code = "failed"              // Cause says how
+	WasCancelled       Code = "cancelled"           // Cause says why
+	WasSkipped         Code = "skipped"             // Cause says why
+	WasSuperseded      Code = "superseded"          // Holder is the newer revision for which it is passed over
+	NoMember           Code = "no-member"           // the host is in no group Name of the pipeline
+	NoTarget           Code = "no-target"           // the pipeline has nothing of this name; Name is what was meant
 )
 
 // The reasons why a step that is Ready is not done yet: who knows the runs and
 // the schedulers sets them.
 const (
-	InRun             ReasonCode = "in-run"             // Run is doing it
-	NoScheduler       ReasonCode = "no-scheduler"       // none is running, or others only: Scheduler says what they serve
-	SilentScheduler   ReasonCode = "scheduler-silent"   // it holds the pipeline and does nothing, as Scheduler says
-	AwaitsRetry       ReasonCode = "awaits-retry"       // its Try of Of tries failed with Cause; the next is at Until
-	AwaitsSlot        ReasonCode = "awaits-slot"        // the scheduler has none free
-	AwaitsHost        ReasonCode = "awaits-host"        // Run does ByEvent of By on the host, or Holder has begun its steps there
-	AwaitsEnvironment ReasonCode = "awaits-environment" // its deployment to environment Name has not finished
-	OtherInventory    ReasonCode = "other-inventory"    // nobody is at work with inventory Name, to which the pipeline is bound; Cause is the one here
+	InRun             Code = "in-run"             // Run is doing it
+	NoScheduler       Code = "no-scheduler"       // none is running, or others only: Scheduler says what they serve
+	SilentScheduler   Code = "scheduler-silent"   // it holds the pipeline and does nothing, as Scheduler says
+	AwaitsRetry       Code = "awaits-retry"       // its Try of Of tries failed with Cause; the next is at Until
+	AwaitsSlot        Code = "awaits-slot"        // the scheduler has none free
+	AwaitsHost        Code = "awaits-host"        // Run does ByEvent of By on the host, or Holder has begun its steps there
+	AwaitsEnvironment Code = "awaits-environment" // its deployment to environment Name has not finished
+	OtherInventory    Code = "other-inventory"    // nobody is at work with inventory Name, to which the pipeline is bound; Cause is the one here
 )
 
 // Reason says why something does not move, or that it may.
 type Reason struct {
-	Code       ReasonCode       `json:"reason"`
+	Code       Code             `json:"reason"`
 	Revision   string           `json:"revision"`
 	Deployment string           `json:"deployment"`
 	Target     deploylog.Target `json:"target"` // what does not move
@@ -95,10 +98,10 @@ func (r Reason) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(struct {
 		plain
-		Why     ReasonCode `json:"why"`
-		Message string     `json:"message"`
-		Says    string     `json:"says"`
-		Change  string     `json:"change"`
+		Why     Code   `json:"why"`
+		Message string `json:"message"`
+		Says    string `json:"says"`
+		Change  string `json:"change"`
 	}{plain(r), why, r.Message(), r.Message(), r.Change()})
 }
 
@@ -162,7 +165,7 @@ func (r Reason) text() string {
 	case HasFailed, WasCancelled, WasSkipped:
 		return string(r.Code) + cause
 	case WasSuperseded:
-		return supersededText(r.Holder)
+		return record.SupersededText(r.Holder)
 	case NoMember:
 		return "the host is not a member of host group " + r.Name
 	case NoTarget:
@@ -258,41 +261,41 @@ func (r Reason) LastTry() string {
 func (r Reason) Change() string {
 	switch r.Code {
 	case AwaitsStage:
-		return fmt.Sprintf("%s of %s", stageFinished, r.By)
+		return fmt.Sprintf("%s of %s", record.StageFinished, r.By)
 	case AwaitsBatch:
-		return fmt.Sprintf("%s of stage %s, or the end of the deployment, of revision %s", stageFinished, r.To, r.Holder)
+		return fmt.Sprintf("%s of stage %s, or the end of the deployment, of revision %s", record.StageFinished, r.To, r.Holder)
 	case AwaitsWork, InRun:
 		return r.workChange()
 	case AwaitsArtifact:
 		return fmt.Sprintf("%s of %s", r.Event, r.Target)
 	case AwaitsApproval:
-		return fmt.Sprintf("%s of %s", EventApproved, r.Target)
+		return fmt.Sprintf("%s of %s", record.StageApproved, r.Target)
 	case AwaitsMembers, NoMember:
-		return EventMembersChanged + " of host group " + r.Name
+		return record.MembersChanged + " of host group " + r.Name
 	case NoHosts:
-		return EventMembersChanged + " of host group " + r.Name + ", with a host; or allow_empty: true in its definition"
+		return record.MembersChanged + " of host group " + r.Name + ", with a host; or allow_empty: true in its definition"
 	case AwaitsConfirmation:
-		name, _ := NameOf(r.Target)
-		return fmt.Sprintf("%s of host group %s: when the hosts are back, or by deployster pipeline confirm %s %s", EventMembersChanged, r.Name, name, r.Name)
+		name, _ := record.NameOf(r.Target)
+		return fmt.Sprintf("%s of host group %s: when the hosts are back, or by deployster pipeline confirm %s %s", record.MembersChanged, r.Name, name, r.Name)
 	case NotNew, LeftOut, CameLater, AwaitsSkip:
 		return "none of this deployment: the next revision does it"
 	case AwaitsFix:
 		return r.stopChange()
 	case AwaitsFlight:
-		return fmt.Sprintf("%s or %s of a host of group %s", hostFinished, hostFailed, r.Name)
+		return fmt.Sprintf("%s or %s of a host of group %s", record.HostFinished, record.HostFailed, r.Name)
 	case IsPaused:
 		return r.pauseChange()
 	case WasSuperseded:
 		return "none: the newest revision wins in this pipeline"
 	case HasFailed, WasCancelled, WasSkipped:
-		return EventRetried
+		return record.PipelineRetried
 	case NoTarget:
-		return EventDefined + ", with such a target"
+		return record.PipelineDefined + ", with such a target"
 	case SilentScheduler:
 		return "that scheduler going on, or its end: another one takes over then"
 	case AwaitsHost:
 		if r.Run == "" {
-			return fmt.Sprintf("%s or %s of %s, or the end of its deployment", hostFinished, hostFailed, r.By)
+			return fmt.Sprintf("%s or %s of %s, or the end of its deployment", record.HostFinished, record.HostFailed, r.By)
 		}
 		return "the end of that run"
 	case OtherInventory:
@@ -300,4 +303,69 @@ func (r Reason) Change() string {
 	default:
 		return r.Event + ", once the scheduler has done it"
 	}
+}
+
+func (r Reason) untilText() string {
+	if r.Until.IsZero() {
+		return ""
+	}
+	return ", until " + phrase.Moment(r.Until)
+}
+
+func (r Reason) pauseText() string {
+	text := "paused"
+	if r.Actor != "" {
+		text += " by " + r.Actor
+	}
+	if !r.Since.IsZero() {
+		text += " since " + phrase.Moment(r.Since)
+	}
+	if r.Cause != "" {
+		text += ": " + r.Cause
+	}
+	return text
+}
+
+func (r Reason) pauseChange() string {
+	name, _ := record.NameOf(r.By)
+	event, what := record.PipelineResumed, name
+	if r.Name != "" {
+		event, what = record.StageResumed, name+" "+r.Name
+	}
+	return event + ": deployster pipeline resume " + what
+}
+
+func (r Reason) stopChange() string {
+	name, _ := record.NameOf(r.By)
+	return fmt.Sprintf("deployster pipeline resume %s %s; a revision released as a fix (deployster pipeline release %s REVISION --fix); or the success of revision %s, tried again (deployster pipeline retry %s %s)",
+		name, r.Name, name, r.Holder, name, r.Holder)
+}
+
+// workChange names the end of work. Nobody else can end work that hangs in a scheduler which is
+// alive, so that says what can be done about it.
+func (r Reason) workChange() string {
+	const hangs = "; where it hangs, pipeline cancel of its revision frees its slots after a minute, and a second Ctrl-C ends its scheduler"
+	switch {
+	case r.Code == InRun && r.Quiet.IsZero():
+		return r.Event + ", once the scheduler has done it"
+	case r.Code == InRun:
+		return r.Event + ", once the scheduler has done it" + hangs
+	case r.WorkTarget.Kind() == "host" && r.Run == "":
+		return "the end of that work" + hangs
+	default:
+		return "the end of that work"
+	}
+}
+
+// workText says what waits for which work.
+func (r Reason) workText() string {
+	text := fmt.Sprintf("%s of %s is still being done for revision %s", r.Work, r.WorkTarget, r.Holder)
+	if !r.Since.IsZero() {
+		text += ", since " + r.Since.UTC().Format("2006-01-02 15:04:05 MST")
+	}
+	if r.Run == "" {
+		return text
+	}
+	cause, _, _ := strings.Cut(r.Cause, "\n")
+	return fmt.Sprintf("%s: run %s may still be at work (%s). Where you know that nothing of it is, say pipeline run --abandon %s", text, r.Run, cause, r.Run)
 }

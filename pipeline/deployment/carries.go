@@ -1,0 +1,110 @@
+package deployment
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
+)
+
+// Application is how a deployment applies a unit: which manifest, and with which files;
+// nil are the present ones of the workspace.
+type Application struct {
+	Manifest string
+	Files    record.Files
+}
+
+// Applies is how the deployment applies a unit that has this manifest in the present
+// definition.
+func (d *Deployment) Applies(unit, manifest string) Application {
+	if kept, ok := d.Manifests[unit]; ok {
+		manifest = kept
+	}
+	return Application{manifest, d.files(manifest)}
+}
+
+// Files are those with which a manifest is applied; nil are the present ones of the
+// workspace.
+func (d *Deployment) files(manifest string) record.Files {
+	if _, carried := d.Carries[manifest]; carried {
+		return d.Carries
+	}
+	return d.Brought[manifest]
+}
+
+// Bring gives a deployment the manifests of units that are new to it, and files for those
+// for which it has none. Definitions of former versions gave all deployments all of their
+// manifests.
+func (d *Deployment) Bring(present map[string]string, p record.Payload) {
+	manifests, brought := maps.Clone(d.Manifests), maps.Clone(d.Brought) // a preview shares them
+	if manifests == nil {
+		manifests = map[string]string{}
+	}
+	for unit, manifest := range present {
+		if _, known := manifests[unit]; !known || p.Version < record.KeepsManifests {
+			manifests[unit] = manifest
+		}
+		if _, given := p.Carries[manifest]; given && d.files(manifest) == nil {
+			if brought == nil {
+				brought = map[string]record.Files{}
+			}
+			brought[manifest] = p.Carries
+		}
+	}
+	d.Manifests, d.Brought = manifests, brought
+}
+
+// ManifestsOf are the manifests of a definition by their units.
+func ManifestsOf(d *definition.Definition) map[string]string {
+	all := map[string]string{}
+	for i := range d.Stages {
+		s := &d.Stages[i]
+		if manifest, _ := s.Once(); manifest != "" {
+			all[stageUnit(s.Name)] = manifest
+		}
+		if s.Deploy == nil {
+			continue
+		}
+		for _, step := range s.Deploy.Steps {
+			all[StepUnit(s.Name, step.Event)] = step.Manifest
+		}
+	}
+	return all
+}
+
+// Differs reports whether a manifest may come to something else with other files: its own
+// text is another one, or that of a file that it may include, which is one that is no
+// Manifest itself. Of the present files of the workspace nothing is known, nor of what is no
+// file, such as images, where it is not among the others: whoever asks did not look it up.
+func (a Application) Differs(files record.Files, manifests map[string]bool) bool {
+	if a.Files == nil || files == nil {
+		return (a.Files == nil) != (files == nil)
+	}
+	for name, hash := range a.Files {
+		other, known := files[name]
+		if !known && strings.HasPrefix(name, "/") {
+			continue
+		}
+		if other != hash && (name == a.Manifest || !manifests[name]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Application is the manifest that the definition names for an event of a stage, or of a host
+// there, and how the deployment applies it.
+func (d *Deployment) Application(stage *StageLayout, onHost bool, event string) (manifest string, as Application) {
+	unit := stage.Unit
+	if i := slices.Index(stage.Chain, event); onHost && i > 0 && i < len(stage.Chain)-1 {
+		manifest, unit = stage.Deploy.Steps[i-1].Manifest, stage.Units[i-1]
+	} else if event == record.StageApplied {
+		manifest, _ = stage.Once()
+	}
+	if manifest == "" {
+		return "", Application{}
+	}
+	return manifest, d.Applies(unit, manifest)
+}

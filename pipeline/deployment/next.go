@@ -1,0 +1,105 @@
+package deployment
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
+)
+
+// Deadline is when the artifacts must have come for which a stage waits that has begun, in
+// the present attempt of the deployment; zero is never. A clock that is set back puts it
+// off, for it is as the log has it.
+func (d *Deployment) Deadline(stage *StageLayout) time.Time {
+	if stage.Build == nil || stage.Build.Manifest != "" || stage.Build.Timeout <= 0 {
+		return time.Time{}
+	}
+	since := d.Since
+	if started := d.Started[stage.Target]; started.After(since) {
+		since = started
+	}
+	return since.Add(time.Duration(stage.Build.Timeout))
+}
+
+// Reached reports whether all stages before are passed: a stage joins its paths.
+func (d *Deployment) Reached(stage *StageLayout) bool {
+	for _, b := range stage.Before {
+		if !d.Stages[b].Passed {
+			return false
+		}
+	}
+	return true
+}
+
+// Awaits reports whether an artifact is missing. A kind that was introduced after
+// the revision was registered is not waited for.
+func (d *Deployment) Awaits(stage *StageLayout, run *stageRun, kind int) bool {
+	return !d.cameLater(stage, kind) && !run.Marks.Has(definition.ArtifactReceived(stage.Build.Artifacts[kind]))
+}
+
+// Next is the index in the chain of the next event of an open host. What lies
+// Before the last event is not new.
+func (d *Deployment) Next(stage *StageLayout, host *hostRun) int {
+	next := int(host.Last) + 1
+	for _, step := range stage.Introduced {
+		if step.At == next && d.Skips(step) {
+			next++
+		}
+	}
+	return next
+}
+
+// Skips reports whether an introduced step that is new on a host is left out all
+// the same: the revision is older than the step, has not adopted it, and skipped it
+// elsewhere.
+func (d *Deployment) Skips(step Introduction) bool {
+	if !d.Older(step) {
+		return false
+	}
+	if d.Rollback != nil { // what was there did not have it
+		return true
+	}
+	_, gone := d.Skipped[step.event]
+	return gone
+}
+
+// Older reports whether the revision was registered before something was introduced, and
+// has not adopted it.
+func (d *Deployment) Older(step Introduction) bool {
+	return cmp.Or(d.Age, d.Order) <= step.After && !d.Adopted[step.Unit]
+}
+
+// cameLater reports whether the revision is older than a kind of artifact.
+func (d *Deployment) cameLater(stage *StageLayout, kind int) bool {
+	return slices.ContainsFunc(stage.introducedKinds, func(k Introduction) bool { return k.At == kind && d.Older(k) })
+}
+
+// Elsewhere reports whether a stage is not the one that a rollback is of.
+func (d *Deployment) Elsewhere(stage *StageLayout) bool {
+	return d.Rollback != nil && d.Rollback.Target != stage.Target
+}
+
+// Aimless is why a rollback fails whose stage has left the pipeline, such as by another name,
+// Before it was finished; "" is nothing.
+func (d *Deployment) Aimless(l *Layout) string {
+	if d.Rollback == nil || d.Marks[d.Rollback.Target].Has(record.StageFinished) {
+		return ""
+	}
+	if _, there := l.StageAt[d.Rollback.Target]; there {
+		return ""
+	}
+	return "stage " + d.Rollback.Stage + " is not in the pipeline any more: roll back a stage that is"
+}
+
+// WorksIn is the first stage, by index, that would stay half done if the deployment ended
+// now; none is none.
+func (d *Deployment) WorksIn(l *Layout) int {
+	for i := range l.Stages {
+		if run := &d.Stages[i]; run.Begun && !run.Passed && !l.Stages[i].waitsForOthers() {
+			return i
+		}
+	}
+	return None
+}

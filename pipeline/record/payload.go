@@ -1,0 +1,134 @@
+package record
+
+import (
+	"encoding/json"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
+)
+
+// Payload is the data of all events. Fields are only ever added.
+type Payload struct {
+	Version      int                    `json:"version"`
+	Definition   *definition.Definition `json:"definition,omitempty"`
+	Introduced   map[string]int         `json:"introduced,omitempty"` // unit → number of revisions registered before it
+	Latest       string                 `json:"latest_revision,omitempty"`
+	Hosts        []string               `json:"hosts,omitempty"`
+	Ref          string                 `json:"ref,omitempty"`
+	Rollback     *RollbackInfo          `json:"rollback,omitempty"`      // of a stage, by a deployment
+	SupersededBy string                 `json:"superseded_by,omitempty"` // revision
+	By           string                 `json:"by,omitempty"`
+	Carries      Files                  `json:"carries,omitzero"`          // of a revision, or of what a definition brings to those under way
+	Adopt        []string               `json:"adopt,omitempty"`           // revisions under way that take what a definition changes
+	Skipped      []string               `json:"skipped,omitempty"`         // steps that the end of a place came without
+	Nothing      bool                   `json:"nothing_applied,omitempty"` // it came without any
+	Inventory    string                 `json:"inventory,omitempty"`       // that the queries of a definition are over
+	Reason       string                 `json:"reason,omitempty"`
+	Error        string                 `json:"error,omitempty"`
+	Steps        []Work                 `json:"steps,omitempty"`
+	Try          int                    `json:"try,omitempty"` // that failed for good
+	Fix          bool                   `json:"fix,omitempty"` // the revision enters stages in which earlier ones failed
+}
+
+// KeepsManifests is the version of the payload of a definition since which revisions under
+// way keep the manifests of their steps.
+const KeepsManifests = 2
+
+// Data is it as it stands in an event.
+func (p Payload) Data() json.RawMessage {
+	p.Version = max(p.Version, 1)
+	data, err := json.Marshal(p)
+	if err != nil {
+		return nil // no field of payload can fail
+	}
+	return data
+}
+
+// Read decodes what it can: history is never refused.
+func Read(data json.RawMessage) (p Payload) {
+	if len(data) > 0 {
+		_ = json.Unmarshal(data, &p)
+	}
+	return p
+}
+
+// Files are the SHA-256 of files, in hexadecimal, by their paths below the workspace:
+// manifests, and all that these include.
+type Files map[string]string
+
+// Cause is why something failed, ended otherwise, is paused, or holds, as recorded in
+// its event; "" for other events.
+func Cause(e deploylog.Event) string {
+	p := Read(e.Data)
+	switch e.Name {
+	case MembersHeld, PipelineCancelled, PipelineDeleted, PipelineSkipped, StageRejected,
+		PipelinePaused, PipelineResumed, StagePaused, StageResumed:
+		return p.Reason
+	case StepsEnded:
+		if len(p.Steps) > 0 {
+			return p.Steps[0].Error
+		}
+	}
+	if p.SupersededBy != "" {
+		return SupersededText(p.SupersededBy)
+	}
+	return p.Error
+}
+
+// RollbackInfo is what a deployment that rolls a stage back does, in the data of the event
+// that starts it.
+type RollbackInfo struct {
+	Stage    string           `json:"stage"`
+	Target   deploylog.Target `json:"target"`             // of the stage
+	Original string           `json:"original"`           // deployment of the revision that is deployed again
+	Replaces string           `json:"replaces,omitempty"` // revision that was there
+	Replaced string           `json:"replaced,omitempty"` // and its deployment
+	By       string           `json:"by,omitempty"`
+	Reason   string           `json:"reason,omitempty"`
+}
+
+// RollbackOf is what a deployment rolls back that an event starts; nil is nothing.
+func RollbackOf(e deploylog.Event) *RollbackInfo {
+	if e.Name != PipelineStarted {
+		return nil
+	}
+	return Read(e.Data).Rollback
+}
+
+// Skips are what of the steps of the hosts in a place its end came without: steps that were
+// put into the pipeline, or got another name, behind the revision's back.
+type Skips struct {
+	Steps   []string // events, in the order of the definition
+	Nothing bool     // none was done at all
+}
+
+// SkipsOf are what the end of a stage, host group or host came without. Ends that former
+// versions recorded do not tell.
+func SkipsOf(e deploylog.Event) Skips {
+	p := Read(e.Data)
+	return Skips{p.Skipped, p.Nothing}
+}
+
+// SupersededText says for which revision another one is passed over.
+func SupersededText(by string) string { return "superseded by revision " + by }
+
+// The outcomes of work, in the data of an EventStepsEnded.
+const (
+	TryFailed   = "failed"  // and is to be tried again, if it is a try
+	WorkLost    = "lost"    // a run of it may still be at work
+	WorkSettled = "settled" // it was left by somebody, and nothing of it is running
+)
+
+// Work is the work of a step, in the data of an EventStepsBegun or EventStepsEnded.
+type Work struct {
+	Deployment string           `json:"deployment"`
+	Revision   string           `json:"revision"`
+	Target     deploylog.Target `json:"target"`
+	Event      string           `json:"event"`
+	Attempt    int              `json:"attempt"`
+	Manifest   string           `json:"manifest,omitempty"`
+	Try        int              `json:"try,omitempty"` // of the attempt, from 1
+	Outcome    string           `json:"outcome,omitempty"`
+	Run        string           `json:"run,omitempty"`
+	Error      string           `json:"error,omitempty"`
+}
