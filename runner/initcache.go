@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/runner/invoke"
 	"github.com/deployster-go/deployster/schema"
 )
 
@@ -42,6 +44,42 @@ type initAnswer struct {
 type InitAnswers struct {
 	mu      sync.Mutex
 	entries map[[sha256.Size]byte]func() initAnswer
+	asking  map[question]chan struct{} // closed once the type has been asked
+}
+
+// question is one to a type as one engine has it answered. An engine that does not
+// answer keeps nobody waiting who asks another.
+type question struct {
+	engine invoke.Engine
+	key    string
+}
+
+// turn returns at once to the first who asks a question, and to others when that one has
+// been answered, or failed: as many as share a question would each start a container for
+// it at the same moment. Nobody waits twice. The first calls answered, which is nil to the
+// others.
+func (a *InitAnswers) turn(ctx context.Context, q question) (answered func()) {
+	a.mu.Lock()
+	if under := a.asking[q]; under != nil {
+		a.mu.Unlock()
+		select {
+		case <-under:
+		case <-ctx.Done():
+		}
+		return nil
+	}
+	defer a.mu.Unlock()
+	if a.asking == nil {
+		a.asking = map[question]chan struct{}{}
+	}
+	ended := make(chan struct{})
+	a.asking[q] = ended
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.asking, q)
+		close(ended)
+	}
 }
 
 // mostInitAnswers is how many are kept: types answer much the same for all their

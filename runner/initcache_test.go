@@ -4,9 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/deployster-go/deployster/engine/enginetest"
 	"github.com/deployster-go/deployster/runner"
@@ -65,6 +69,88 @@ func TestWhatATypeAnsweredInitIsNotAskedAgain(t *testing.T) {
 			t.Errorf("%s, init was asked %d times, want %d", tc.name, got, tc.asked)
 		}
 	}
+}
+
+// Runs that begin at once, as the steps of a pipeline on many hosts do, ask a type once.
+// Where that fails, each asks by itself, and none waits for another engine.
+func TestRunsThatBeginAtOnceAskATypeOnce(t *testing.T) {
+	const runs = 5
+	for name, tc := range map[string]struct {
+		answers func(asked int) bool
+		engines int
+		asked   int
+		took    time.Duration
+		failed  int
+	}{
+		"of a type that answers":         {func(int) bool { return true }, 1, 1, time.Minute, 0},
+		"of one that fails at first":     {func(asked int) bool { return asked > 1 }, 1, runs, 2 * time.Minute, 1},
+		"of one that fails":              {func(int) bool { return false }, 1, runs, 2 * time.Minute, runs},
+		"of one that two engines have":   {func(int) bool { return true }, 2, 2, time.Minute, 0},
+		"of one that fails on both once": {func(asked int) bool { return asked > 2 }, 2, runs, 2 * time.Minute, 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			var asked atomic.Int32
+			w.engine.Images["thing"] = image(func(ctx context.Context, c enginetest.Call) int {
+				if len(c.Args) > 0 {
+					return w.thing(ctx, c)
+				}
+				n := int(asked.Add(1))
+				time.Sleep(time.Minute)
+				if !tc.answers(n) {
+					return 1
+				}
+				_, _ = io.WriteString(c.Stdout, thingInit)
+				return 0
+			})
+			engines := []*enginetest.Fake{w.engine, {Images: w.engine.Images}}
+			cache, shared := &memory{answers: map[string][]byte{}}, &runner.InitAnswers{}
+			began := time.Now()
+			var failed atomic.Int32
+			var all sync.WaitGroup
+			for i := range runs {
+				on := engines[i%tc.engines]
+				r := w.runner(t, "resources: {r: {type: thing, config: {value: 1}}}", func(o *options) {
+					o.Engine, o.Images, o.InitCache, o.InitAnswers = on, on, cache, shared
+					o.Work = filepath.Join(w.workspace, ".deployster", "work", fmt.Sprint(i))
+				})
+				all.Go(func() {
+					if _, err := r.Plan(t.Context()); err != nil {
+						failed.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			if took := time.Since(began); int(asked.Load()) != tc.asked || took != tc.took || int(failed.Load()) != tc.failed {
+				t.Errorf("%s: asked %d times, %d failed, in %s; want %d, %d, %s", name, asked.Load(), failed.Load(), took, tc.asked, tc.failed, tc.took)
+			}
+		})
+	}
+}
+
+// Who gives up does not wait for the answer to another.
+func TestARunThatIsEndedDoesNotWaitForTheAnswerToAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.before = func(action, _ string) { time.Sleep(time.Hour) }
+		cache, shared := &memory{answers: map[string][]byte{}}, &runner.InitAnswers{}
+		run := func(name string) run {
+			return w.runner(t, "resources: {r: {type: thing, config: {value: 1}}}", func(o *options) {
+				o.InitCache, o.InitAnswers, o.Work = cache, shared, filepath.Join(w.workspace, ".deployster", "work", name)
+			})
+		}
+		first, second := run("first"), run("second")
+		var all sync.WaitGroup
+		all.Go(func() { _, _ = first.Plan(t.Context()) })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if _, err := second.Plan(ctx); err == nil || time.Since(began) != time.Second {
+			t.Errorf("it took %s (%v)", time.Since(began), err)
+		}
+		all.Wait()
+	})
 }
 
 func TestOnlyGoodAnswersAreRemembered(t *testing.T) {

@@ -149,11 +149,14 @@ func (r *Runner) askInit(ctx context.Context, res *resource) error {
 	input := r.initInput(res)
 	key := initKey(res.target.Image.ID, input)
 	if r.spec.InitCache != nil {
-		if text, ok := r.spec.InitCache.Get(key); ok {
-			if a := r.inits.decode(text); a.err == nil {
-				res.init, res.schema = a.output, a.schema
-				return nil
-			}
+		if r.remembered(res, key) {
+			return nil
+		}
+		if answered := r.inits.turn(ctx, question{r.containers.Engine, key}); answered != nil {
+			defer answered()
+		}
+		if r.remembered(res, key) { // by now
+			return nil
 		}
 	}
 	if res.first != nil {
@@ -180,6 +183,20 @@ func (r *Runner) askInit(ctx context.Context, res *resource) error {
 		r.spec.InitCache.Put(key, got.Answer)
 	}
 	return nil
+}
+
+// remembered takes what the type answered once, if that is known.
+func (r *Runner) remembered(res *resource, key string) bool {
+	text, ok := r.spec.InitCache.Get(key)
+	if !ok {
+		return false
+	}
+	a := r.inits.decode(text)
+	if a.err != nil {
+		return false
+	}
+	res.init, res.schema = a.output, a.schema
+	return true
 }
 
 func (r *Runner) initInput(res *resource) protocol.InitInput {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/manifest"
@@ -57,8 +58,11 @@ func (m *masking) manifest(source manifest.Source) {
 }
 
 // reference is an expression that is a variable and nothing else, in which no secret is
-// written out.
-var reference = regexp.MustCompile(`^\s*\{\{-?\s*[\pL_][\pL\pN_.]*\s*-?\}\}\s*$`)
+// written out. It is compiled when it is first needed: that takes milliseconds, which
+// every start of the program, also in a container, would pay.
+var reference = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*\{\{-?\s*[\pL_][\pL\pN_.]*\s*-?\}\}\s*$`)
+})
 
 func (m *masking) hide(source []byte, value any) {
 	switch value := value.(type) {
@@ -71,7 +75,7 @@ func (m *masking) hide(source []byte, value any) {
 			m.hide(source, part)
 		}
 	case string:
-		if reference.MatchString(value) {
+		if reference().MatchString(value) {
 			return
 		}
 		m.add(value)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/internal/view"
@@ -81,11 +82,13 @@ func Operand(path string) string {
 	return path
 }
 
-var safeWord = regexp.MustCompile(`^[\pL\pN_@%+=:,./…-]+$`)
+// safeWord takes long to compile, and is not compiled before it is needed: every start of
+// the program, also in a container, would pay for it.
+var safeWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\pL\pN_@%+=:,./…-]+$`) })
 
 // ShellWord writes a word so that a shell takes it as one.
 func ShellWord(w string) string {
-	if safeWord.MatchString(w) {
+	if safeWord().MatchString(w) {
 		return w
 	}
 	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
