@@ -3,6 +3,8 @@ package environment
 import (
 	"slices"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 )
@@ -15,7 +17,7 @@ import (
 
 // taskIn is the revision whose task a definition has: itself where 0.
 func (s *State) taskIn(d *definition.Definition) int {
-	if f := s.active; f != nil && f.Kind != ByDelete && definition.SameTask(s.revisions[f.Revision-1].Definition, d) {
+	if f := s.active; f != nil && f.Kind != record.ByDelete && definition.SameTask(s.revisions[f.Revision-1].Definition, d) {
 		return s.taskOf(f.Revision)
 	}
 	for _, r := range slices.Backward(s.revisions[max(s.firstRevision, 1)-1:]) {
@@ -39,7 +41,7 @@ func (s *State) TaskTarget(revision int, host string) deploylog.Target {
 	if revision >= 1 && revision <= len(s.revisions) {
 		revision = s.taskOf(revision)
 	}
-	return TaskTarget(s.name, revision, host)
+	return record.TaskTarget(s.name, revision, host)
 }
 
 // adopts reports whether a task, which is what the active deployment wants, is healthy and
@@ -56,9 +58,9 @@ const maxAdopted = 500
 func (s *State) adoptionEvents() (events []deploylog.Event) {
 	for i := range s.adoptable.all() {
 		h := s.hosts[i]
-		step := Step{Deployment: s.active.ID, Target: TaskTarget(s.name, s.activeTask(), h.name), Revision: s.active.Revision}
-		step.Attempt = h.attempts.next(step.Deployment, s.activeTask(), EventTaskAdopted)
-		events = append(events, step.event(EventTaskAdopted, payload{From: h.find(s.activeTask()).of}))
+		step := Step{Deployment: s.active.ID, Target: record.TaskTarget(s.name, s.activeTask(), h.name), Revision: s.active.Revision}
+		step.Attempt = h.attempts.next(step.Deployment, s.activeTask(), record.TaskAdopted)
+		events = append(events, step.event(record.TaskAdopted, record.Payload{From: h.find(s.activeTask()).of}))
 		if len(events) == maxAdopted {
 			break
 		}

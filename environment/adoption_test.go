@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/budget"
 )
@@ -16,8 +18,8 @@ func (w *world) adopted(since int, want ...string) {
 	w.Helper()
 	got := []string{}
 	for _, e := range w.events[since:] {
-		if _, _, host, _ := taskOf(e.Target); e.Name == EventTaskAdopted {
-			got = append(got, fmt.Sprintf("%s %s from %d", e.Revision, host, read(e.Data).From))
+		if _, _, host, _ := record.TaskOf(e.Target); e.Name == record.TaskAdopted {
+			got = append(got, fmt.Sprintf("%s %s from %d", e.Revision, host, record.Read(e.Data).From))
 		}
 	}
 	if !slices.Equal(got, want) && len(got)+len(want) > 0 {
@@ -120,7 +122,7 @@ func TestOnlyHealthyTasksAreAdopted(t *testing.T) {
 	w.adopted(before, "2 h1 from 1", "2 h4 from 1", "2 h3 from 1")
 	w.table(`SomeEnvironment/Prod:1 Inactive 0 0
 	         SomeEnvironment/Prod:2 Active 5 5`)
-	why := w.state.Explain(TaskTarget("SomeEnvironment/Prod", 2, "h1"), w.now)
+	why := w.state.Explain(record.TaskTarget("SomeEnvironment/Prod", 2, "h1"), w.now)
 	if len(why) != 0 {
 		t.Errorf("explained is %+v", why)
 	}
@@ -179,12 +181,12 @@ func TestWhatFormerVersionsRestartedKeepsItsNumber(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := read(events[0].Data)
+	old := record.Read(events[0].Data)
 	if old.Task != 1 {
 		t.Fatalf("it is made of the task of %d", old.Task)
 	}
 	old.Task = 0
-	events[0].Data = old.data()
+	events[0].Data = old.Data()
 	w.append(events...)
 	w.propose(Deploy{Revision: 2, Hosts: hosts(1)})
 	w.done("terminate 1 h1", "start 2 h1")
@@ -196,9 +198,9 @@ func TestWhatFormerVersionsRestartedKeepsItsNumber(t *testing.T) {
 	for _, wrong := range []int{-1, 4, 5} { // as no version writes it
 		s, number := New("SomeEnvironment/Prod"), 0
 		for _, e := range w.events {
-			if p := read(e.Data); p.Definition != nil {
+			if p := record.Read(e.Data); p.Definition != nil {
 				p.Task = wrong
-				e.Data = p.data()
+				e.Data = p.Data()
 				number++
 			}
 			s.Apply(e)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -20,7 +22,7 @@ func (s *State) Apply(e deploylog.Event) {
 		s.loseStep(e)
 		return
 	}
-	if name, revision, host, ok := taskOf(e.Target); ok && name == s.name {
+	if name, revision, host, ok := record.TaskOf(e.Target); ok && name == s.name {
 		s.boundBake(e.CreatedAt)
 		s.head = e.Seq
 		switch {
@@ -37,16 +39,16 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 	if s.active != nil && e.Deployment == s.active.ID {
 		s.attempts[e.Name] = max(s.attempts[e.Name], e.Attempt)
 	}
-	p := read(e.Data)
+	p := record.Read(e.Data)
 	switch e.Name {
-	case EventCreated, EventUpdated:
+	case record.EnvironmentCreated, record.EnvironmentUpdated:
 		s.applyRevision(e, p)
 		return
-	case EventStarted:
+	case record.EnvironmentStarted:
 		s.applyStarted(e, p)
-	case EventDeleted:
+	case record.EnvironmentDeleted:
 		s.applyDeleted(e, p.Error)
-	case EventHostsCordoned, EventHostsUncordoned:
+	case record.HostsCordoned, record.HostsUncordoned:
 		s.applyCordon(e, p)
 		return
 	}
@@ -54,30 +56,30 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 		return
 	}
 	switch e.Name {
-	case EventFinished:
+	case record.EnvironmentFinished:
 		s.applyFinished(e, p)
-	case EventFailed:
+	case record.EnvironmentFailed:
 		s.endDeployment(e, DeploymentSuperseded, p.Error)
-	case EventStuck:
+	case record.EnvironmentStuck:
 		if s.active.Status == DeploymentRunning {
-			s.active.Status, s.active.Since, s.active.Code, s.active.Cause = DeploymentStuck, e.Seq, p.Code, p.Error
+			s.active.Status, s.active.Since, s.active.Code, s.active.Cause = DeploymentStuck, e.Seq, ReasonCode(p.Code), p.Error
 		}
-	case EventBakeFailed:
+	case record.BakeFailed:
 		s.active.BakeFailed = cmp.Or(p.Error, "too many hosts failed")
-	case EventPaused:
+	case record.EnvironmentPaused:
 		s.pause = &PauseInfo{By: p.By, Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt}
-	case EventResumed:
+	case record.EnvironmentResumed:
 		s.pause, s.resumed, s.lastProgress = nil, e.CreatedAt, e.CreatedAt
-	case EventHostsChanged:
+	case record.HostsChanged:
 		s.applyHostsChanged(e, p)
 		return
-	case EventHostsHeld:
+	case record.HostsHeld:
 		s.applyHostsHeld(e, p)
 		return
-	case EventStepReached, EventPromoted:
+	case record.StepReached, record.EnvironmentPromoted:
 		s.applyStep(e, p)
 		return
-	case EventHostsZoned:
+	case record.HostsZoned:
 		s.applyZones(e, p)
 		return
 	}
@@ -85,12 +87,12 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 }
 
 // applyRevision adds a revision.
-func (s *State) applyRevision(e deploylog.Event, p payload) {
+func (s *State) applyRevision(e deploylog.Event, p record.Payload) {
 	number := len(s.revisions) + 1
 	if p.Definition == nil || strconv.Itoa(number) != e.Revision {
 		return
 	}
-	if e.Name == EventCreated {
+	if e.Name == record.EnvironmentCreated {
 		s.firstRevision = number
 		clear(s.cordons) // who adopts it has them again
 	}
@@ -106,9 +108,9 @@ func (s *State) applyRevision(e deploylog.Event, p payload) {
 }
 
 // applyStarted makes a deployment the active one.
-func (s *State) applyStarted(e deploylog.Event, p payload) {
+func (s *State) applyStarted(e deploylog.Event, p record.Payload) {
 	number, err := strconv.Atoi(e.Revision)
-	deleting := p.Kind == ByDelete
+	deleting := p.Kind == record.ByDelete
 	if deleting {
 		number, err = len(s.revisions), nil
 	}
@@ -120,8 +122,8 @@ func (s *State) applyStarted(e deploylog.Event, p payload) {
 	r := s.revisions[number-1]
 	s.replaceRevisions(r, deleting, p.Reverts)
 	s.deployments = append(s.deployments, Deployment{
-		ID: e.Deployment, Kind: cmp.Or(p.Kind, ByDeploy), Revision: number, Automatic: p.Automatic, Only: p.Only, Status: DeploymentRunning, By: p.By, Reason: p.Reason, Step: p.Step, Tolerates: p.Tolerates, Clean: clean,
-		Seq: e.Seq, Started: e.CreatedAt, Since: e.Seq, Configuration: p.Change.apply(r.Definition.Deployment),
+		ID: e.Deployment, Kind: cmp.Or(p.Kind, record.ByDeploy), Revision: number, Automatic: p.Automatic, Only: p.Only, Status: DeploymentRunning, By: p.By, Reason: p.Reason, Step: p.Step, Tolerates: p.Tolerates, Clean: clean,
+		Seq: e.Seq, Started: e.CreatedAt, Since: e.Seq, Configuration: p.Change.Apply(r.Definition.Deployment),
 	})
 	known := s.hostsKnown && s.definition() != nil && s.definition().InstanceGroup.Query == r.Definition.InstanceGroup.Query
 	s.active = &s.deployments[len(s.deployments)-1]
@@ -133,7 +135,7 @@ func (s *State) applyStarted(e deploylog.Event, p payload) {
 		s.only[name] = true
 	}
 	s.endBake()
-	if s.wave = (wave{}); p.Kind == ByRollback {
+	if s.wave = (wave{}); p.Kind == record.ByRollback {
 		s.active.Configuration.Steps = nil
 	}
 	for _, h := range s.hosts {
@@ -160,7 +162,7 @@ func (s *State) applyStarted(e deploylog.Event, p payload) {
 // is one, and reverts others.
 func (s *State) replaceRevisions(by *revision, deleting bool, reverts []int) {
 	for _, r := range s.revisions {
-		if s.active != nil && s.active.Kind != ByDelete && r.Number == s.active.Revision {
+		if s.active != nil && s.active.Kind != record.ByDelete && r.Number == s.active.Revision {
 			r.replaced, r.undeployed = true, false
 		}
 		r.reverted = r.reverted || slices.Contains(reverts, r.Number)
@@ -183,7 +185,7 @@ func (s *State) setDesired(names []string) {
 	}
 }
 
-func (s *State) applyFinished(e deploylog.Event, p payload) {
+func (s *State) applyFinished(e deploylog.Event, p record.Payload) {
 	if s.finished {
 		return
 	}
@@ -207,7 +209,7 @@ func (s *State) applyDeleted(e deploylog.Event, cause string) {
 	s.tasksLeft = slices.ContainsFunc(s.hosts, func(h *host) bool { return !h.lost && len(h.tasks) > 0 })
 	switch f := s.active; {
 	case f == nil:
-	case f.Kind != ByDelete:
+	case f.Kind != record.ByDelete:
 		s.endDeployment(e, DeploymentSuperseded, "the environment was deleted")
 	case s.tasksLeft:
 		s.endDeployment(e, DeploymentSuperseded, cmp.Or(cause, "the tasks that were not terminated yet were left running, unmanaged"))
@@ -228,7 +230,7 @@ func (s *State) applyDeleted(e deploylog.Event, cause string) {
 const lostHost = "its host is no longer in the inventory"
 
 // applyHostsChanged folds in hosts that joined, left or were lost.
-func (s *State) applyHostsChanged(e deploylog.Event, p payload) {
+func (s *State) applyHostsChanged(e deploylog.Event, p record.Payload) {
 	s.hostsKnown = s.hostsKnown || !p.More
 	s.release(e.CreatedAt)
 	none := s.total.desired == 0
@@ -267,7 +269,7 @@ func (s *State) addHost(name string) *host {
 func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 	h := s.byName[name]
 	if h == nil {
-		if e.Name != EventTaskStarted {
+		if e.Name != record.TaskStarted {
 			return
 		}
 		h = s.addHost(name)
@@ -278,17 +280,17 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 		if e.Deployment == s.active.ID {
 			h.attempts.record(e.Deployment, revision, e.Name, e.Attempt)
 		}
-		if e.Name == EventTaskDeadlinePassed {
+		if e.Name == record.TaskDeadlinePassed {
 			h.deadlinePassed = e.Deployment
 			return
 		}
 		h.applyCheck(e)
 		t := h.find(revision)
 		s.noteReplaced(h, t, e)
-		if e.Name == EventTaskStarted {
+		if e.Name == record.TaskStarted {
 			t = h.add(revision)
 		}
-		if begins := e.Name == EventTaskStarted || e.Name == EventTaskAdopted; begins && t != nil {
+		if begins := e.Name == record.TaskStarted || e.Name == record.TaskAdopted; begins && t != nil {
 			t.of = revision
 			if e.Deployment == s.active.ID && revision == s.activeTask() {
 				t.of = s.active.Revision
@@ -321,7 +323,7 @@ func (s *State) progressed(e deploylog.Event) {
 
 // leavesTask reports whether an event of a task says nothing of how that is.
 func leavesTask(e deploylog.Event) bool {
-	return e.Name == EventTaskAdopted || e.Name == EventTaskCheckFailed || e.Name == EventTaskChecked
+	return e.Name == record.TaskAdopted || e.Name == record.TaskCheckFailed || e.Name == record.TaskChecked
 }
 
 // progresses folds an event of the active deployment into what is known of its
@@ -329,9 +331,9 @@ func leavesTask(e deploylog.Event) bool {
 // restarting is none.
 func (s *State) progresses(h *host, e deploylog.Event, revision int, repeated bool) bool {
 	own := revision == s.activeTask()
-	started := e.Name == EventTaskStarted && own
+	started := e.Name == record.TaskStarted && own
 	first := started && !s.started
 	h.started, s.started = h.started || started, s.started || started
-	done := e.Name == EventTaskFinished && own || e.Name == EventTaskTerminated
+	done := e.Name == record.TaskFinished && own || e.Name == record.TaskTerminated
 	return !repeated && done || first
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
@@ -15,7 +17,7 @@ import (
 // beginBake begins the bake of a deployment that has just finished. Its exceptions count.
 func (s *State) beginBake(e deploylog.Event) {
 	bake := time.Duration(s.active.Configuration.Bake)
-	if bake <= 0 || s.active.Kind == ByDelete {
+	if bake <= 0 || s.active.Kind == record.ByDelete {
 		return
 	}
 	s.active.BakeUntil = e.CreatedAt.Add(bake)
@@ -47,7 +49,7 @@ func (s *State) bakes(at time.Time) bool { return s.finished && at.Before(s.acti
 
 // countBaked counts a host where a task of the active revision has failed in the bake.
 func (s *State) countBaked(h *host, t *task, e deploylog.Event) {
-	failed := e.Name == EventTaskDied || e.Name == EventTaskFailed
+	failed := e.Name == record.TaskDied || e.Name == record.TaskFailed
 	if t == nil || !failed || !s.bakes(e.CreatedAt) || t.revision != s.activeTask() || !h.desired || h.baked || h.absent || h.cordon != nil {
 		return
 	}
@@ -75,8 +77,8 @@ func (s *State) bakeEvents(now time.Time) []deploylog.Event {
 	if causes := s.failureCauses(); causes != "" {
 		message += ": " + deploylog.Cause(causes)
 	}
-	events := []deploylog.Event{s.event(EventBakeFailed, payload{Code: TooManyFailed, Error: message})}
-	if back := s.goodBeforeTask(f.Revision); f.Configuration.AutoRollback && f.Kind == ByDeploy && back != 0 {
+	events := []deploylog.Event{s.event(record.BakeFailed, record.Payload{Code: string(TooManyFailed), Error: message})}
+	if back := s.goodBeforeTask(f.Revision); f.Configuration.AutoRollback && f.Kind == record.ByDeploy && back != 0 {
 		reason := fmt.Sprintf("revision %d failed in its bake, and auto_rollback is set", f.Revision)
 		events = append(events, s.automaticRollback(back, reason, now)...)
 	}

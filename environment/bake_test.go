@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/environment/definition"
 )
 
@@ -69,7 +71,7 @@ func TestWithoutAutoRollbackAFailedBakeIsRecorded(t *testing.T) {
 	w.dies("h1", "h2", "h3")
 	w.table(`SomeEnvironment/Prod:1 Inactive 0 0
 	         SomeEnvironment/Prod:2 Active 5 5`)
-	if n := len(w.named(EventBakeFailed)); n != 1 {
+	if n := len(w.named(record.BakeFailed)); n != 1 {
 		t.Errorf("it is recorded %d times", n)
 	}
 	reasons := w.state.Explain(w.state.target, w.now)

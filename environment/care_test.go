@@ -1,10 +1,12 @@
 package environment
 
 import (
-	"github.com/deployster-go/deployster/environment/definition"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // While the network is away nobody knows how tasks are. When it is back nothing is
@@ -18,7 +20,7 @@ func TestATaskThatCanNotBeSeenIsNeitherStoppedNorStarted(t *testing.T) {
 	w.can()
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 10
 	         SomeEnvironment/Prod:2 Deploying 10 0`)
-	if all := w.state.Explain(TaskTarget("SomeEnvironment/Prod", 1, "h3"), w.now); len(all) != 1 || all[0].Code != AwaitsProbe {
+	if all := w.state.Explain(record.TaskTarget("SomeEnvironment/Prod", 1, "h3"), w.now); len(all) != 1 || all[0].Code != AwaitsProbe {
 		t.Errorf("it is explained as %+v", all)
 	}
 	for _, h := range hosts(10)[:9] {

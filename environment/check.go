@@ -3,6 +3,8 @@ package environment
 import (
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -43,9 +45,9 @@ func (s *State) toCheck(h *host, can Can) bool {
 func (s *State) checkStep(h *host) Step {
 	f, revision := s.active, s.activeTask()
 	return Step{
-		Kind: Check, Deployment: f.ID, Target: TaskTarget(s.name, revision, h.name), Host: h.name, Revision: revision,
+		Kind: Check, Deployment: f.ID, Target: record.TaskTarget(s.name, revision, h.name), Host: h.name, Revision: revision,
 		Timeout: time.Duration(s.configuration().HealthyDeadline),
-		Attempt: max(h.attempts.next(f.ID, revision, EventTaskChecked), h.attempts.next(f.ID, revision, EventTaskCheckFailed)),
+		Attempt: max(h.attempts.next(f.ID, revision, record.TaskChecked), h.attempts.next(f.ID, revision, record.TaskCheckFailed)),
 	}
 }
 
@@ -56,9 +58,9 @@ func (s *State) checked(step Step, cause string) []deploylog.Event {
 	case s.active == nil || s.active.ID != step.Deployment || h == nil:
 		return nil
 	case cause != "":
-		return []deploylog.Event{step.event(EventTaskCheckFailed, payload{Error: cause})}
+		return []deploylog.Event{step.event(record.TaskCheckFailed, record.Payload{Error: cause})}
 	case h.check.deployment == step.Deployment:
-		return []deploylog.Event{step.event(EventTaskChecked, payload{})}
+		return []deploylog.Event{step.event(record.TaskChecked, record.Payload{})}
 	default:
 		return nil
 	}
@@ -77,18 +79,18 @@ func (st *hostStatus) awaitCheck(c checkFailure, now, next time.Time) time.Time 
 // applyCheck folds the result of a check into what is known of a host. A step that begins
 // there ends what was known.
 func (h *host) applyCheck(e deploylog.Event) {
-	if e.Name != EventTaskCheckFailed && (h.check == checkFailure{}) {
+	if e.Name != record.TaskCheckFailed && (h.check == checkFailure{}) {
 		return
 	}
 	switch e.Name {
-	case EventTaskCheckFailed:
+	case record.TaskCheckFailed:
 		if h.check.deployment != e.Deployment {
 			h.check = checkFailure{deployment: e.Deployment}
 		}
 		h.check.failures++
-		h.check.seq, h.check.since, h.check.cause = e.Seq, e.CreatedAt, read(e.Data).Error
+		h.check.seq, h.check.since, h.check.cause = e.Seq, e.CreatedAt, record.Read(e.Data).Error
 		h.check.retryAt = e.CreatedAt.Add(retryPause(h.check.failures))
-	case EventTaskChecked, EventTaskTerminating, EventTaskStarted:
+	case record.TaskChecked, record.TaskTerminating, record.TaskStarted:
 		h.check = checkFailure{}
 	}
 }

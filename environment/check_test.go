@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/environment/definition"
 )
 
@@ -41,7 +43,7 @@ func TestATaskIsCheckedBeforeAnotherIsStopped(t *testing.T) {
 	}
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 5
 	         SomeEnvironment/Prod:2 Stuck 5 0`)
-	reasons := w.state.Explain(TaskTarget("SomeEnvironment/Prod", 2, "h1"), w.now)
+	reasons := w.state.Explain(record.TaskTarget("SomeEnvironment/Prod", 2, "h1"), w.now)
 	if len(reasons) != 1 || reasons[0].Code != AwaitsRetry || reasons[0].Message != "failed once, next try at 11:47:24 UTC: there is no attribute rack" {
 		t.Errorf("it is explained as %+v", reasons)
 	}
@@ -51,7 +53,7 @@ func TestATaskIsCheckedBeforeAnotherIsStopped(t *testing.T) {
 		t.Fatalf("it would do %+v", steps)
 	}
 	w.append(w.state.Completed(steps[0], ProbeResult{}, nil)...)
-	if n := len(w.named(EventTaskChecked)); n != 1 {
+	if n := len(w.named(record.TaskChecked)); n != 1 {
 		t.Errorf("it is recorded %d times that the task can be started", n)
 	}
 	if all := w.checking("h1"); len(all) != 1 || all[0].Kind != Terminate || all[0].Host != "h1" {

@@ -2,7 +2,7 @@ package environment
 
 import (
 	"github.com/deployster-go/deployster/environment/definition"
-	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // Command is what a person wants of an environment.
@@ -28,7 +28,7 @@ type Update struct {
 // active or being deployed is refused: that is a Rollback.
 type Deploy struct {
 	Revision  int
-	Change    Change
+	Change    record.Change
 	Hosts     []string // that the revision's query selects now
 	Inventory string   // of the hosts; it is refused unless the environment is bound to it
 	By        string
@@ -39,22 +39,12 @@ type Deploy struct {
 // Rollback reactivates an earlier revision, and reverts the newer ones.
 type Rollback struct {
 	Revision  int
-	Change    Change
+	Change    record.Change
 	Hosts     []string
 	Inventory string // as of Deploy
 	By        string
 	Reason    string
 	LastGood  bool // it is refused unless the revision is State.LastGood
-}
-
-// Change overrides a revision's configuration for one deployment, until it has
-// finished; nil fields are as in the revision.
-type Change struct {
-	Method            *definition.Method `json:"method,omitempty"`
-	MinHealthyPercent *int               `json:"min_healthy_percent,omitempty"`
-	MaxUnavailable    *budget.Budget     `json:"max_unavailable,omitempty"` // takes the place of MinHealthyPercent
-	MaxOver           *int               `json:"max_over,omitempty"`
-	MaxSurge          *budget.Budget     `json:"max_surge,omitempty"` // takes the place of MaxOver
 }
 
 // Pause lets nothing new begin until Resume or another deployment.
@@ -104,8 +94,8 @@ func (SetHosts) isCommand()     {}
 func (ConfirmHosts) isCommand() {}
 
 // paceOf is the change that gives another configuration the pace of this one.
-func paceOf(c definition.Configuration) Change {
-	change := Change{Method: &c.Method, MinHealthyPercent: &c.MinHealthyPercent, MaxOver: &c.MaxOver}
+func paceOf(c definition.Configuration) record.Change {
+	change := record.Change{Method: &c.Method, MinHealthyPercent: &c.MinHealthyPercent, MaxOver: &c.MaxOver}
 	if c.MaxUnavailable != nil {
 		change.MinHealthyPercent, change.MaxUnavailable = nil, c.MaxUnavailable
 	}
@@ -113,24 +103,4 @@ func paceOf(c definition.Configuration) Change {
 		change.MaxOver, change.MaxSurge = nil, c.MaxSurge
 	}
 	return change
-}
-
-// apply returns a configuration with the overrides.
-func (c Change) apply(to definition.Configuration) definition.Configuration {
-	if c.Method != nil {
-		to.Method = *c.Method
-	}
-	if c.MinHealthyPercent != nil {
-		to.MinHealthyPercent, to.MaxUnavailable = *c.MinHealthyPercent, nil
-	}
-	if c.MaxUnavailable != nil {
-		to.MaxUnavailable = c.MaxUnavailable
-	}
-	if c.MaxOver != nil {
-		to.MaxOver, to.MaxSurge = *c.MaxOver, nil
-	}
-	if c.MaxSurge != nil {
-		to.MaxSurge = c.MaxSurge
-	}
-	return to
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
@@ -45,22 +47,22 @@ func (s *State) cordonHosts(c CordonHosts) ([]deploylog.Event, error) {
 		known := s.cordons[name]
 		return known != nil && (known.Drain || !c.Drain)
 	}
-	return s.cordonEvents(EventHostsCordoned, c.Hosts, as, payload{Drain: c.Drain, By: c.By, Reason: c.Reason})
+	return s.cordonEvents(record.HostsCordoned, c.Hosts, as, record.Payload{Drain: c.Drain, By: c.By, Reason: c.Reason})
 }
 
 func (s *State) uncordonHosts(c UncordonHosts) ([]deploylog.Event, error) {
 	free := func(name string) bool { return s.cordons[name] == nil }
-	return s.cordonEvents(EventHostsUncordoned, c.Hosts, free, payload{By: c.By, Reason: c.Reason})
+	return s.cordonEvents(record.HostsUncordoned, c.Hosts, free, record.Payload{By: c.By, Reason: c.Reason})
 }
 
 // cordonEvents are of the hosts that are not as they are to be already, in parts that fit
 // into the log. They are of the deployment, if there is one: hosts may be cordoned before
 // anything is deployed.
-func (s *State) cordonEvents(event string, hosts []string, already func(string) bool, p payload) (events []deploylog.Event, err error) {
+func (s *State) cordonEvents(event string, hosts []string, already func(string) bool, p record.Payload) (events []deploylog.Event, err error) {
 	if len(hosts) == 0 {
 		return nil, refusal.New(NoHostNamed, "no host of environment %s is named", s.name)
 	}
-	if f := s.active; f != nil && f.Kind == ByDelete {
+	if f := s.active; f != nil && f.Kind == record.ByDelete {
 		return nil, refusal.New(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
 	}
 	deployment, revision := fmt.Sprintf("%s:%d", s.name, len(s.revisions)), len(s.revisions)
@@ -71,7 +73,7 @@ func (s *State) cordonEvents(event string, hosts []string, already func(string) 
 	for _, part := range chunks(names) {
 		p.Hosts = &part
 		events = append(events, deploylog.Event{
-			Deployment: deployment, Target: s.target, Revision: strconv.Itoa(revision), Name: event, Attempt: s.cordonings + 1 + len(events), Data: p.data(),
+			Deployment: deployment, Target: s.target, Revision: strconv.Itoa(revision), Name: event, Attempt: s.cordonings + 1 + len(events), Data: p.Data(),
 		})
 	}
 	return events, nil
@@ -79,14 +81,14 @@ func (s *State) cordonEvents(event string, hosts []string, already func(string) 
 
 // applyCordon folds in which hosts are cordoned. A task on a host that is not any more has
 // all its time anew, and so has the deployment, which goes on there.
-func (s *State) applyCordon(e deploylog.Event, p payload) {
+func (s *State) applyCordon(e deploylog.Event, p record.Payload) {
 	s.cordonings = max(s.cordonings, e.Attempt)
 	if p.Hosts == nil {
 		return
 	}
 	for _, name := range *p.Hosts {
 		var c *Cordon
-		if e.Name == EventHostsCordoned {
+		if e.Name == record.HostsCordoned {
 			c = &Cordon{Host: name, Drain: p.Drain, By: p.By, Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt}
 			s.cordons[name] = c
 		} else {

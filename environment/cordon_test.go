@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 )
@@ -142,7 +144,7 @@ func TestADeploymentIsRefusedForWhichCordonedHostsLeaveNothing(t *testing.T) {
 			t.Errorf("it is refused with %q, without %q", err, want)
 		}
 	}
-	w.propose(Deploy{Revision: 2, Hosts: hosts(4), Change: Change{MaxUnavailable: most(2)}})
+	w.propose(Deploy{Revision: 2, Hosts: hosts(4), Change: record.Change{MaxUnavailable: most(2)}})
 	w.can("terminate 1 h1")
 }
 
@@ -158,7 +160,7 @@ func TestTimeDoesNotRunOutOnCordonedHosts(t *testing.T) {
 	w.propose(UncordonHosts{Hosts: []string{"h1"}})
 	w.after(4 * time.Minute)
 	w.steps()
-	if n := w.times(EventTaskDeadlinePassed); n != 1 {
+	if n := w.times(record.TaskDeadlinePassed); n != 1 {
 		t.Errorf("%d tasks are late, not the one that was not cordoned", n)
 	}
 }

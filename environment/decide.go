@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -150,23 +152,23 @@ func (s *State) step(h *host) Step {
 	if st.kind == Check {
 		return s.checkStep(h)
 	}
-	step := Step{Kind: st.kind, Deployment: f.ID, Target: TaskTarget(s.name, st.task, h.name), Host: h.name, Revision: st.task}
+	step := Step{Kind: st.kind, Deployment: f.ID, Target: record.TaskTarget(s.name, st.task, h.name), Host: h.name, Revision: st.task}
 	if st.kind == Confirm {
 		t := h.find(st.task)
 		step.Deployment, step.Attempt = t.deployment, t.attempt
 		return step
 	}
-	event := EventTaskTerminating
+	event := record.TaskTerminating
 	if st.kind == Start {
-		event, step.Timeout = EventTaskStarted, time.Duration(s.configuration().HealthyDeadline)
+		event, step.Timeout = record.TaskStarted, time.Duration(s.configuration().HealthyDeadline)
 	}
 	step.Attempt = h.attempts.next(f.ID, st.task, event)
-	step.Events = []deploylog.Event{step.event(event, payload{})}
+	step.Events = []deploylog.Event{step.event(event, record.Payload{})}
 	return step
 }
 
-func (step Step) event(name string, p payload) deploylog.Event {
+func (step Step) event(name string, p record.Payload) deploylog.Event {
 	return deploylog.Event{
-		Deployment: step.Deployment, Target: step.Target, Revision: strconv.Itoa(step.Revision), Name: name, Attempt: step.Attempt, Data: p.data(),
+		Deployment: step.Deployment, Target: step.Target, Revision: strconv.Itoa(step.Revision), Name: name, Attempt: step.Attempt, Data: p.Data(),
 	}
 }

@@ -3,6 +3,8 @@ package environment
 import (
 	"testing"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 )
@@ -71,7 +73,7 @@ func TestTheTasksOfADeletedEnvironmentCannotBeTerminated(t *testing.T) {
 	w.propose(Delete{TerminateTasks: true})
 	w.done("terminate 1 h1")
 	f, _ := w.state.ActiveDeployment() // older versions ended it with a task
-	w.append(deploylog.Event{Deployment: f.ID, Target: w.state.target, Revision: "1", Name: EventDeleted, Attempt: 1, Data: payload{}.data()})
+	w.append(deploylog.Event{Deployment: f.ID, Target: w.state.target, Revision: "1", Name: record.EnvironmentDeleted, Attempt: 1, Data: record.Payload{}.Data()})
 	w.refuses(Delete{TerminateTasks: true}, TasksUnmanaged)
 	w.propose(Create{Definition: defined(nil)})
 	w.propose(Delete{TerminateTasks: true})

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
@@ -18,7 +20,7 @@ func (s *State) judge(h *host, st *hostStatus, current, next *task) {
 		return
 	}
 	st.failed = current != nil && !current.available() && (current.failedIn == f.ID || h.deadlinePassed == f.ID) ||
-		st.kind == Check || st.kind == Terminate && f.Kind != ByDelete && next.failsAgain(f.ID, Terminate)
+		st.kind == Check || st.kind == Terminate && f.Kind != record.ByDelete && next.failsAgain(f.ID, Terminate)
 	st.exhausted = s.exhausted(h, *st, next)
 	st.tried = !st.settled && (st.failed || st.exhausted || h.started)
 }
@@ -28,7 +30,7 @@ func (s *State) judge(h *host, st *hostStatus, current, next *task) {
 // step.
 func (s *State) exhausted(h *host, st hostStatus, task *task) bool {
 	switch {
-	case st.settled || s.active.Kind == ByDelete:
+	case st.settled || s.active.Kind == record.ByDelete:
 		return false
 	case st.kind == awaitProbe, st.kind == Check && h.check.failures >= maxRetries:
 		return true
@@ -59,7 +61,7 @@ func (s *State) tolerated() int {
 // at the progress deadline, when each was tried or cannot be seen.
 func (s *State) excused(now time.Time) bool {
 	left := s.total.unsettled
-	if s.active.Kind == ByDelete || s.pause != nil || !s.waiting.IsZero() || left > s.tolerated() || left >= s.total.desired || s.total.runs == 0 {
+	if s.active.Kind == record.ByDelete || s.pause != nil || !s.waiting.IsZero() || left > s.tolerated() || left >= s.total.desired || s.total.runs == 0 {
 		return false
 	}
 	if s.total.exhausted == left {
@@ -84,7 +86,7 @@ func (s *State) exceptions() (names []string) {
 func (st hostStatus) exception() bool { return st.failed || st.exhausted }
 
 // finishedWith is what is recorded with the end of a deployment.
-func (s *State) finishedWith() payload {
+func (s *State) finishedWith() record.Payload {
 	const named = 5
 	names := []string{}
 	for _, h := range s.hosts {
@@ -93,8 +95,8 @@ func (s *State) finishedWith() payload {
 		}
 	}
 	if len(names) == 0 {
-		return payload{}
+		return record.Payload{}
 	}
 	slices.Sort(names)
-	return payload{Exceptions: len(names), Reason: fmt.Sprintf("with %s: %s", phrase.Count(len(names), "exception"), phrase.First(names, named))}
+	return record.Payload{Exceptions: len(names), Reason: fmt.Sprintf("with %s: %s", phrase.Count(len(names), "exception"), phrase.First(names, named))}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/budget"
 )
@@ -56,7 +58,7 @@ func TestAHostThatFailsIsAnException(t *testing.T) {
 	w.exceptional(DeploymentFinished, "h3")
 	w.table(`SomeEnvironment/Prod:1 Inactive 0 0
 	         SomeEnvironment/Prod:2 Active 6 5`)
-	if p := read(w.last(EventFinished).Data); p.Exceptions != 1 || p.Reason != "with 1 exception: h3" {
+	if p := record.Read(w.last(record.EnvironmentFinished).Data); p.Exceptions != 1 || p.Reason != "with 1 exception: h3" {
 		t.Errorf("it is recorded with %+v", p)
 	}
 	w.after(time.Hour)
@@ -134,7 +136,7 @@ func TestARollbackToleratesWhatFailedBefore(t *testing.T) {
 	w.fails("start 2 h2", "bad image")
 	w.steps()
 	d, _ := w.state.ActiveDeployment()
-	if d.Kind != ByRollback || d.Tolerates != 3 {
+	if d.Kind != record.ByRollback || d.Tolerates != 3 {
 		t.Fatalf("it is %+v", d)
 	}
 	w.done("terminate 2 h1", "terminate 2 h2", "start 1 h1", "start 1 h2")

@@ -3,6 +3,8 @@ package environment
 import (
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -13,7 +15,7 @@ func (s *State) Explain(t deploylog.Target, now time.Time) []Reason {
 		return s.undeployedReasons()
 	}
 	s.advance(now)
-	if name, revision, host, ok := taskOf(t); ok && name == s.name {
+	if name, revision, host, ok := record.TaskOf(t); ok && name == s.name {
 		t = s.TaskTarget(revision, host)
 	}
 	var all []Reason
@@ -81,7 +83,7 @@ func (s *State) deploymentReasons() (all []Reason) {
 		all = append(all, d.explain(AwaitsConfirmation, s.target))
 	case !s.hostsKnown:
 		add(HostsUnknown, f.Seq)
-	case s.total.desired == 0 && f.Kind != ByDelete:
+	case s.total.desired == 0 && f.Kind != record.ByDelete:
 		add(NoHosts, 0)
 	}
 	if f.BakeFailed != "" {
@@ -120,7 +122,7 @@ func (s *State) hostReason(h *host, now time.Time) Reason {
 	if h.status.class == classDrain {
 		d.healthy = s.total.available
 	}
-	r := d.explain(code, TaskTarget(s.name, revision, h.name))
+	r := d.explain(code, record.TaskTarget(s.name, revision, h.name))
 	if code == HostLost {
 		return r
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/phrase"
@@ -62,7 +64,7 @@ func (s *State) refuses(g definition.InstanceGroup, selected []string, back bool
 // goesBack reports whether a rollback leads to the hosts of another query, which are those
 // selected.
 func (s *State) goesBack(selected []string) bool {
-	return s.active.Kind == ByRollback && !s.hostsKnown && len(selected) > 0
+	return s.active.Kind == record.ByRollback && !s.hostsKnown && len(selected) > 0
 }
 
 // holdsFor is why the environment holds when those hosts are selected.
@@ -95,27 +97,27 @@ func (s *State) heldEvents(c SetHosts, because hold) (events []deploylog.Event) 
 		kept = because.hosts
 		events = s.changeHosts(c, kept)
 	}
-	return append(events, s.holdEvents(s.event(EventHostsHeld, payload{}), because, are, kept)...)
+	return append(events, s.holdEvents(s.event(record.HostsHeld, record.Payload{}), because, are, kept)...)
 }
 
 // holdEvents are the events of a hold, made of the first of them, in parts that fit into
 // the log.
 func (s *State) holdEvents(first deploylog.Event, because hold, absent, kept []string) (events []deploylog.Event) {
-	payloads := []payload{}
+	payloads := []record.Payload{}
 	for _, part := range chunks(absent) {
-		payloads = append(payloads, payload{Lost: part})
+		payloads = append(payloads, record.Payload{Lost: part})
 	}
 	for _, part := range chunks(kept) {
-		payloads = append(payloads, payload{Kept: part})
+		payloads = append(payloads, record.Payload{Kept: part})
 	}
 	if len(payloads) == 0 {
-		payloads = append(payloads, payload{})
+		payloads = append(payloads, record.Payload{})
 	}
 	for i, p := range payloads {
 		p.Reason, p.Held, p.More = because.reason, because.digest, i < len(payloads)-1
 		e := first
 		e.Attempt += i
-		e.Data = p.data()
+		e.Data = p.Data()
 		events = append(events, e)
 	}
 	return events
@@ -123,7 +125,7 @@ func (s *State) holdEvents(first deploylog.Event, because hold, absent, kept []s
 
 // applyHostsHeld folds in that the environment keeps its hosts. On those that are not in
 // the inventory nothing is done until they are back, or let go.
-func (s *State) applyHostsHeld(e deploylog.Event, p payload) {
+func (s *State) applyHostsHeld(e deploylog.Event, p record.Payload) {
 	if s.kept == nil || !s.kept.more {
 		s.present(e.CreatedAt)
 	}
@@ -198,9 +200,9 @@ func (s *State) confirm(c ConfirmHosts) ([]deploylog.Event, error) {
 	}
 	events := s.changeHosts(SetHosts{Selected: c.Hosts, Known: c.Known}, nil)
 	for i := range events {
-		p := read(events[i].Data)
+		p := record.Read(events[i].Data)
 		p.By, p.Reason = c.By, c.Reason
-		events[i].Data = p.data()
+		events[i].Data = p.Data()
 	}
 	return events, nil
 }

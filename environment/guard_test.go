@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/budget"
 )
@@ -66,7 +68,7 @@ func TestAPersonConfirmsThatHostsLeave(t *testing.T) {
 	w.can()
 	w.propose(ConfirmHosts{Hosts: hosts(1), By: "alice@host", Reason: "decommissioned"})
 	w.can("terminate 1 h2", "terminate 1 h3", "terminate 1 h4")
-	if p := read(w.last(EventHostsChanged).Data); p.By != "alice@host" || p.Reason != "decommissioned" || w.holds() != "" {
+	if p := record.Read(w.last(record.HostsChanged).Data); p.By != "alice@host" || p.Reason != "decommissioned" || w.holds() != "" {
 		t.Errorf("it is recorded by %q because of %q, and holds because of %q", p.By, p.Reason, w.holds())
 	}
 	w.refuses(ConfirmHosts{Hosts: hosts(1)}, NothingToConfirm)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/environment/definition"
 )
 
@@ -27,7 +29,7 @@ func TestNothingIsDoneOnAKeptHostThatIsNotInTheInventory(t *testing.T) {
 	if d, _ := w.state.ActiveDeployment(); d.Status != DeploymentRunning {
 		t.Errorf("what fails on a host that is not in the inventory counts: it is %s, %s", d.Status, d.Cause)
 	}
-	if all := w.state.Explain(TaskTarget("SomeEnvironment/Prod", 2, "h1"), w.now); len(all) != 1 || all[0].Code != HostLost || !strings.Contains(all[0].Change, "env confirm") {
+	if all := w.state.Explain(record.TaskTarget("SomeEnvironment/Prod", 2, "h1"), w.now); len(all) != 1 || all[0].Code != HostLost || !strings.Contains(all[0].Change, "env confirm") {
 		t.Errorf("it is explained as %+v", all)
 	}
 	w.propose(only(append(hosts(4), "h6")...)) // not h5, which may leave

@@ -1,9 +1,11 @@
 package environment
 
 import (
-	"github.com/deployster-go/deployster/environment/definition"
 	"slices"
 	"time"
+
+	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // host is a machine that has tasks, or should have one.
@@ -118,7 +120,7 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 	st.runs = current != nil && current.available()
 	st.class, st.kind, task = s.nextAction(h, current)
 	st.settled = st.kind == "" || st.kind == Start && task != nil && task.available() // drift is repaired while the deployment proceeds
-	if h.cordon != nil && s.active.Kind != ByDelete {
+	if h.cordon != nil && s.active.Kind != record.ByDelete {
 		st.passed, st.settled = !st.settled, true
 		st.class, st.kind, task = s.cordonedAction(h, current)
 	}
@@ -188,7 +190,7 @@ func (s *State) nextAction(h *host, current *task) (class, Kind, *task) {
 // terminateClass is the class of terminating an old task of a host.
 func (s *State) terminateClass(h *host, current, old *task) class {
 	switch {
-	case s.active.Kind == ByDelete || old.status == TaskTerminating || h.availableTasks() > 1:
+	case s.active.Kind == record.ByDelete || old.status == TaskTerminating || h.availableTasks() > 1:
 		return classFree
 	case old.available() && h.desired:
 		return classReplace
@@ -230,7 +232,7 @@ const awaitProbe Kind = "await"
 func (s *State) outgoing(h *host, current *task) (first *task) {
 	retained := s.retained(h, current)
 	for _, t := range h.tasks {
-		lost := t.status == TaskLost && s.active.Kind != ByDelete
+		lost := t.status == TaskLost && s.active.Kind != record.ByDelete
 		if t != current && t != retained && !lost && (first == nil || !t.available() && first.available()) {
 			first = t
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/internal/refusal"
 )
 
@@ -18,9 +20,9 @@ func (s *State) LastGood() (Revision, error) {
 		return Revision{}, refusal.New(UnknownEnvironment, "%w environment %q", ErrUnknown, s.name)
 	case f == nil:
 		return Revision{}, refusal.New(NothingDeployed, "nothing of environment %s is deployed: there is nothing to roll back", s.name)
-	case f.Kind == ByDelete:
+	case f.Kind == record.ByDelete:
 		return Revision{}, refusal.New(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
-	case f.Kind == ByRollback && !s.finished:
+	case f.Kind == record.ByRollback && !s.finished:
 		return Revision{}, refusal.New(BeingRolledBack, "environment %s is being rolled back to revision %d since event %d: for another, deployster env rollback %s --revision N", s.name, f.Revision, f.Seq, s.name)
 	}
 	if good := s.goodBefore(f.Revision); good != 0 {
@@ -44,7 +46,7 @@ func (s *State) goodBeforeTask(revision int) int {
 
 func (s *State) goodWhere(revision int, wanted func(good int) bool) int {
 	for _, d := range slices.Backward(s.deployments) {
-		finished := d.Kind != ByDelete && d.Status == DeploymentFinished && d.BakeFailed == ""
+		finished := d.Kind != record.ByDelete && d.Status == DeploymentFinished && d.BakeFailed == ""
 		if finished && d.Revision < revision && d.Revision >= s.firstRevision && !s.revisions[d.Revision-1].reverted && wanted(d.Revision) {
 			return d.Revision
 		}
@@ -56,14 +58,14 @@ func (s *State) goodWhere(revision int, wanted func(good int) bool) int {
 // there is no earlier revision that was good.
 func (s *State) RollbackCommand() string {
 	f := s.active
-	if f == nil || f.Kind == ByDelete {
+	if f == nil || f.Kind == record.ByDelete {
 		return ""
 	}
 	good := s.goodBefore(f.Revision)
 	switch {
 	case good == 0:
 		return ""
-	case f.Kind == ByRollback && !s.finished: // which revision is meant must be said
+	case f.Kind == record.ByRollback && !s.finished: // which revision is meant must be said
 		return fmt.Sprintf("deployster env rollback %s --revision %d", s.name, good)
 	default:
 		return "deployster env rollback " + s.name

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/budget"
@@ -82,7 +84,7 @@ func TestOnlyWhatIsKnownIsDeployedOrRolledBack(t *testing.T) {
 	w.refuses(Rollback{Revision: 3}, NewerRevision)
 	w.refuses(Rollback{Revision: 1}, NeverDeployed)
 	none := 101
-	w.refuses(Deploy{Revision: 3, Change: Change{MinHealthyPercent: &none}}, InvalidChange)
+	w.refuses(Deploy{Revision: 3, Change: record.Change{MinHealthyPercent: &none}}, InvalidChange)
 }
 
 func TestADeploymentThatCouldNeverGoOnIsRefused(t *testing.T) {
@@ -107,7 +109,7 @@ func TestADeploymentThatCouldNeverGoOnIsRefused(t *testing.T) {
 				}
 			}
 			surge := definition.Surge
-			w.propose(Deploy{Revision: 2, Hosts: hosts(test.hosts), Change: Change{Method: &surge}})
+			w.propose(Deploy{Revision: 2, Hosts: hosts(test.hosts), Change: record.Change{Method: &surge}})
 			w.can("start 2 h1")
 		})
 	}
@@ -142,14 +144,14 @@ func TestTheProgressDeadlineFiresOnceAndProgressMovesIt(t *testing.T) {
 	w.after(time.Millisecond)
 	w.steps()
 	w.table(`SomeEnvironment/Prod:1 Stuck 2 1`)
-	if p := read(w.last(EventStuck).Data); p.Error != "no progress for 10m: h2: no disk" {
+	if p := record.Read(w.last(record.EnvironmentStuck).Data); p.Error != "no progress for 10m: h2: no disk" {
 		t.Errorf("it is stuck because %q", p.Error)
 	}
 	for range 100 { // it goes on trying
 		w.after(time.Minute)
 		w.fails("start 1 h2", "no disk")
 	}
-	if n := w.times(EventStuck); n != 1 {
+	if n := w.times(record.EnvironmentStuck); n != 1 {
 		t.Errorf("it is stuck %d times", n)
 	}
 	w.after(time.Minute)
@@ -165,18 +167,18 @@ func TestTheHealthyDeadlineOfATaskFiresOnce(t *testing.T) {
 	w.begin("start 1 h2")
 	w.after(5*time.Minute - time.Millisecond)
 	w.steps()
-	if n := w.times(EventTaskDeadlinePassed); n != 0 {
+	if n := w.times(record.TaskDeadlinePassed); n != 0 {
 		t.Errorf("%d tasks are late too early", n)
 	}
 	w.after(time.Millisecond)
 	w.steps()
-	if n := w.times(EventTaskDeadlinePassed); n != 2 {
+	if n := w.times(record.TaskDeadlinePassed); n != 2 {
 		t.Errorf("%d tasks are late", n)
 	}
 	w.table(`SomeEnvironment/Prod:1 Stuck 3 0`) // more than max_failed
 	w.after(time.Hour)
 	w.steps()
-	if n := w.times(EventTaskDeadlinePassed); n != 2 {
+	if n := w.times(record.TaskDeadlinePassed); n != 2 {
 		t.Errorf("%d tasks are late", n)
 	}
 }
@@ -190,7 +192,7 @@ func TestAFailureBudgetThatIsSpentHaltsTheRollout(t *testing.T) {
 	w.fails("start 2 h10", "bad image")
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 8
 	         SomeEnvironment/Prod:2 Stuck 10 0`)
-	if p := read(w.last(EventStuck).Data); p.Code != TooManyFailed || !strings.HasSuffix(p.Error, ": h1: bad image\nh10: bad image") {
+	if p := record.Read(w.last(record.EnvironmentStuck).Data); p.Code != string(TooManyFailed) || !strings.HasSuffix(p.Error, ": h1: bad image\nh10: bad image") {
 		t.Errorf("it is stuck because of %s: %q", p.Code, p.Error)
 	}
 	w.can()
@@ -212,7 +214,7 @@ func TestAStuckDeploymentRollsBackByItselfIfItIsToldTo(t *testing.T) {
 	w.table(`SomeEnvironment/Prod:1 Deploying 5 4
 	         SomeEnvironment/Prod:2 Reverting 0 1`) // what failed may have left something
 	d, _ := w.state.ActiveDeployment()
-	if d.Kind != ByRollback || !d.Automatic || d.Reason == "" {
+	if d.Kind != record.ByRollback || !d.Automatic || d.Reason == "" {
 		t.Errorf("in force is %+v", d)
 	}
 	if was := w.state.Deployments()[1]; was.Status != DeploymentSuperseded || was.Ended.IsZero() {
@@ -280,7 +282,7 @@ func TestATaskMustStayHealthyForAWhile(t *testing.T) {
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 4
 	         SomeEnvironment/Prod:2 Deploying 5 0`)
 	w.sees(2, "h1", Unhealthy, "it ended")
-	w.last(EventTaskFailed)
+	w.last(record.TaskFailed)
 	w.after(time.Second)
 	w.done("start 2 h1")
 	w.after(time.Minute)
@@ -307,7 +309,7 @@ func TestADiedTaskIsStartedAgainWithPausesThatGrow(t *testing.T) {
 	w.after(time.Second)
 	w.can("start 1 h1")
 	w.sees(1, "h1", Healthy, "")
-	w.last(EventTaskRecovered)
+	w.last(record.TaskRecovered)
 	w.can()
 }
 
@@ -327,7 +329,7 @@ func TestDriftIsRepairedWithinTheMinimumOrOnlyReported(t *testing.T) {
 		t.Errorf("it is reported as %+v", row)
 	}
 	w.sees(1, "h1", Healthy, "")
-	w.last(EventTaskRecovered)
+	w.last(record.TaskRecovered)
 }
 
 func TestHostsThatComeGetATaskAndThoseThatGoAreCleaned(t *testing.T) {
@@ -429,7 +431,7 @@ func TestManyHostsAreToldInParts(t *testing.T) {
 	w.propose(Deploy{Revision: 1, Hosts: names})
 	w.can()
 	w.propose(SetHosts{Selected: names})
-	if n := w.times(EventHostsChanged); n < 2 {
+	if n := w.times(record.HostsChanged); n < 2 {
 		t.Errorf("they are told in %d parts", n)
 	}
 	if n := w.state.Report().Rows[0].Desired; n != len(names) {
@@ -466,7 +468,7 @@ func TestDriftDoesNotHoldUpADeployment(t *testing.T) {
 	w.done("start 1 h2")
 	w.table(`SomeEnvironment/Prod:1 Active 2 2`)
 	w.can()
-	if all := w.state.Explain(Target("SomeEnvironment/Prod"), w.now); len(all) != 1 || all[0].Target != "task/SomeEnvironment/Prod/1/h1" {
+	if all := w.state.Explain(record.Target("SomeEnvironment/Prod"), w.now); len(all) != 1 || all[0].Target != "task/SomeEnvironment/Prod/1/h1" {
 		t.Errorf("it is explained as %+v", all)
 	}
 }

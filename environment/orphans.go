@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
@@ -54,14 +56,11 @@ const leftRunning = "it was left running when the environment was deleted"
 // deleted.
 func (s *State) Orphans() []Orphan { return slices.Clone(s.orphans) }
 
-// Taken are the targets that an event leaves to other environments, see Clean.
-func Taken(e deploylog.Event) []string { return read(e.Data).Taken }
-
 // orphanTasks makes all tasks orphans.
 func (s *State) orphanTasks(e deploylog.Event) {
 	for _, h := range s.hosts {
 		for _, t := range h.tasks {
-			s.orphans = append(s.orphans, Orphan{Host: h.name, Revision: t.revision, Target: string(TaskTarget(s.name, t.revision, h.name)), Lost: h.lost, Seq: e.Seq})
+			s.orphans = append(s.orphans, Orphan{Host: h.name, Revision: t.revision, Target: string(record.TaskTarget(s.name, t.revision, h.name)), Lost: h.lost, Seq: e.Seq})
 		}
 	}
 }
@@ -69,7 +68,7 @@ func (s *State) orphanTasks(e deploylog.Event) {
 // applyToOrphan folds in the end of work that was under way when an environment was
 // deleted.
 func (s *State) applyToOrphan(e deploylog.Event) {
-	if e.Name == EventTaskTerminated {
+	if e.Name == record.TaskTerminated {
 		s.orphans = slices.DeleteFunc(s.orphans, func(o Orphan) bool { return o.Target == string(e.Target) && o.Seq < e.Seq })
 	}
 }
@@ -86,14 +85,14 @@ func (c Clean) propose(s *State, now time.Time) ([]deploylog.Event, error) {
 	case len(s.orphans) == 0:
 		return nil, refusal.New(NothingToClean, "environment %s was deleted, and left no tasks running: there is nothing to clean", s.name)
 	}
-	d := deploymentRequest{kind: ByDelete, revision: len(s.revisions), clean: true, taken: c.Taken, by: c.By, reason: c.Reason}
+	d := deploymentRequest{kind: record.ByDelete, revision: len(s.revisions), clean: true, taken: c.Taken, by: c.By, reason: c.Reason}
 	return s.startEvents(d, now), nil
 }
 
 // LastDeployed is the revision of a deleted environment that was deployed last.
 func (s *State) LastDeployed() (Revision, error) {
 	for _, d := range slices.Backward(s.deployments) {
-		if d.Kind != ByDelete && d.Revision >= s.firstRevision {
+		if d.Kind != record.ByDelete && d.Revision >= s.firstRevision {
 			return s.revisions[d.Revision-1].Revision, nil
 		}
 	}
@@ -125,7 +124,7 @@ func (c Adopt) propose(s *State, now time.Time) ([]deploylog.Event, error) {
 		return nil, refusal.New(OthersWouldLeave, "%d of %s with tasks that were left would lose them, for revision %d does not select them now, and max_leaving lets %d go: %s; correct the inventory, or terminate what was left: deployster env clean %s",
 			len(apart), phrase.Count(len(left), "host"), c.Revision, most, phrase.First(names, 5), s.name)
 	}
-	d := deploymentRequest{kind: ByDeploy, revision: c.Revision, hosts: &c.Hosts, adopt: true, taken: c.Taken, by: c.By, reason: c.Reason}
+	d := deploymentRequest{kind: record.ByDeploy, revision: c.Revision, hosts: &c.Hosts, adopt: true, taken: c.Taken, by: c.By, reason: c.Reason}
 	return s.startEvents(d, now), nil
 }
 
@@ -150,5 +149,5 @@ func (s *State) endCleaning() []deploylog.Event {
 	if why := s.failureCauses(); why != "" {
 		cause += ": " + deploylog.Cause(why)
 	}
-	return []deploylog.Event{s.event(EventDeleted, payload{By: s.active.By, Reason: s.active.Reason, Error: cause})}
+	return []deploylog.Event{s.event(record.EnvironmentDeleted, record.Payload{By: s.active.By, Reason: s.active.Reason, Error: cause})}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 )
@@ -35,7 +37,7 @@ func TestWhatADeletedEnvironmentLeftIsCleaned(t *testing.T) {
 	w.refuses(Delete{TerminateTasks: true}, TasksUnmanaged)
 	w.propose(Clean{By: "alice@host"})
 	w.orphaned()
-	if d, _ := w.state.ActiveDeployment(); d.Kind != ByDelete || !d.Clean || d.By != "alice@host" {
+	if d, _ := w.state.ActiveDeployment(); d.Kind != record.ByDelete || !d.Clean || d.By != "alice@host" {
 		t.Errorf("under way is %+v", d)
 	}
 	if events, err := w.state.Propose(Clean{}, w.now); err != nil || len(events) > 0 {
@@ -77,7 +79,7 @@ func TestWhatCannotBeCleanedStaysListed(t *testing.T) {
 	}
 
 	// What ends later is not left any more.
-	w.append(deploylog.Event{Deployment: all[len(all)-1].ID, Target: TaskTarget(w.state.name, 1, "h2"), Revision: "1", Name: EventTaskTerminated, Attempt: 1, Data: payload{}.data()})
+	w.append(deploylog.Event{Deployment: all[len(all)-1].ID, Target: record.TaskTarget(w.state.name, 1, "h2"), Revision: "1", Name: record.TaskTerminated, Attempt: 1, Data: record.Payload{}.Data()})
 	w.orphaned("1/h3")
 
 	// Nor is what somebody else has taken; and who exists again cleans up after that.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/phrase"
@@ -33,7 +35,7 @@ func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 	}
 	switch c := c.(type) {
 	case Update:
-		if f := s.active; f != nil && f.Kind == ByDelete {
+		if f := s.active; f != nil && f.Kind == record.ByDelete {
 			return nil, refusal.New(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
 		}
 		return s.update(c)
@@ -77,15 +79,15 @@ func (s *State) create(c Create) ([]deploylog.Event, error) {
 		return nil, refusal.New(EnvironmentExists, "environment %s already exists (revision %d, event %d): change it with deployster env update --base %d",
 			s.name, len(s.revisions), s.revisions[len(s.revisions)-1].Seq, len(s.revisions))
 	}
-	return s.revise(EventCreated, payload{Definition: c.Definition, Inventory: c.Inventory, By: c.By}), nil
+	return s.revise(record.EnvironmentCreated, record.Payload{Definition: c.Definition, Inventory: c.Inventory, By: c.By}), nil
 }
 
 // revise makes the next revision. Its deployment id is derived from its number
 // and unique, so of two that are made at the same time the log takes one.
-func (s *State) revise(event string, p payload) []deploylog.Event {
+func (s *State) revise(event string, p record.Payload) []deploylog.Event {
 	number := strconv.Itoa(len(s.revisions) + 1)
 	return []deploylog.Event{{
-		Deployment: s.name + ":" + number, Target: s.target, Revision: number, Name: event, Attempt: 1, Data: p.data(),
+		Deployment: s.name + ":" + number, Target: s.target, Revision: number, Name: event, Attempt: 1, Data: p.Data(),
 	}}
 }
 
@@ -106,7 +108,7 @@ func (s *State) update(c Update) ([]deploylog.Event, error) {
 	if len(definition.Diff(base.Definition, c.Definition)) == 0 && bound == s.inventory {
 		return nil, refusal.New(NothingChanged, "revision %d of environment %s already has this definition: nothing was changed", c.Base, s.name)
 	}
-	return s.revise(EventUpdated, payload{Definition: c.Definition, Base: c.Base, Task: s.taskIn(c.Definition), Inventory: bound, By: c.By}), nil
+	return s.revise(record.EnvironmentUpdated, record.Payload{Definition: c.Definition, Base: c.Base, Task: s.taskIn(c.Definition), Inventory: bound, By: c.By}), nil
 }
 
 // describe says who made a revision when, and what differs from its base.
@@ -123,13 +125,13 @@ func (s *State) deploy(c Deploy, now time.Time) ([]deploylog.Event, error) {
 		return nil, err
 	}
 	newest, is := s.lastFinished, "is active"
-	if f := s.active; f != nil && !s.finished && (f.Revision > newest || f.Kind == ByRollback) {
+	if f := s.active; f != nil && !s.finished && (f.Revision > newest || f.Kind == record.ByRollback) {
 		newest, is = f.Revision, "is being deployed"
 	}
 	if c.Revision < newest {
 		return nil, refusal.New(OlderRevision, "revision %d is older than revision %d, which %s: to go back, deployster env rollback %s --revision %d", c.Revision, newest, is, s.name, c.Revision)
 	}
-	d := deploymentRequest{kind: ByDeploy, revision: c.Revision, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason, step: c.Step}
+	d := deploymentRequest{kind: record.ByDeploy, revision: c.Revision, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason, step: c.Step}
 	return s.startChecked(d, now)
 }
 
@@ -146,18 +148,18 @@ func (s *State) rollback(c Rollback, now time.Time) ([]deploylog.Event, error) {
 		return nil, err
 	}
 	f := s.active
-	deployed := slices.ContainsFunc(s.deployments, func(d Deployment) bool { return d.Revision == c.Revision && d.Kind != ByDelete })
+	deployed := slices.ContainsFunc(s.deployments, func(d Deployment) bool { return d.Revision == c.Revision && d.Kind != record.ByDelete })
 	switch {
 	case f == nil:
 		return nil, refusal.New(NothingDeployed, "nothing of environment %s is deployed: there is nothing to roll back", s.name)
 	case c.Revision > f.Revision:
 		return nil, refusal.New(NewerRevision, "revision %d is newer than revision %d, which is deployed: deployster env deploy %s --revision %d", c.Revision, f.Revision, s.name, c.Revision)
-	case c.Revision == f.Revision && f.Kind != ByDelete:
+	case c.Revision == f.Revision && f.Kind != record.ByDelete:
 		return nil, refusal.New(AlreadyDeployed, "revision %d is already deployed: roll back to an earlier one", c.Revision)
 	case !deployed:
 		return nil, refusal.New(NeverDeployed, "revision %d was never deployed, so it cannot be rolled back to: base a new revision on it", c.Revision)
 	}
-	d := deploymentRequest{kind: ByRollback, revision: c.Revision, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason}
+	d := deploymentRequest{kind: record.ByRollback, revision: c.Revision, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason}
 	return s.startChecked(d, now)
 }
 
@@ -174,10 +176,10 @@ func (s *State) checkRevision(revision int) error {
 
 // deploymentRequest is a deployment that is to be started.
 type deploymentRequest struct {
-	kind       DeploymentKind
+	kind       record.DeploymentKind
 	revision   int
 	only       []string // hosts that are restarted; none is all
-	change     Change
+	change     record.Change
 	hosts      *[]string // nil is unknown
 	automatic  bool
 	by, reason string
@@ -189,13 +191,13 @@ type deploymentRequest struct {
 
 // startChecked refuses a deployment that could never proceed.
 func (s *State) startChecked(d deploymentRequest, now time.Time) ([]deploylog.Event, error) {
-	if f := s.active; f != nil && f.Kind == ByDelete {
+	if f := s.active; f != nil && f.Kind == record.ByDelete {
 		return nil, refusal.New(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
 	}
-	if err := d.change.check(); err != nil {
+	if err := checkChange(d.change); err != nil {
 		return nil, err
 	}
-	config := d.change.apply(s.revisions[d.revision-1].Definition.Deployment)
+	config := d.change.Apply(s.revisions[d.revision-1].Definition.Deployment)
 	hosts := s.lasting(d)
 	n, down := len(hosts), s.cordonedDown(hosts)
 	if config.Method != definition.Replace || n == 0 || config.Minimum(n) < n-len(down) || !s.blockedByHealthy(d, hosts) {
@@ -208,7 +210,7 @@ func (s *State) startChecked(d deploymentRequest, now time.Time) ([]deploylog.Ev
 		uncordon = fmt.Sprintf(", deployster env uncordon %s HOST", s.name)
 	}
 	verb, surge := "deployed", ", or --method Surge,"
-	if d.kind == ByRestart {
+	if d.kind == record.ByRestart {
 		verb, surge = "restarted", ""
 	}
 	return nil, refusal.New(NoDisruptionAllowed, "revision %d cannot be %s like that: Replace stops a task before it starts another, and with a %s none of %s may be without one%s; %s%s%s would let it proceed",
@@ -232,7 +234,7 @@ func (s *State) lasting(d deploymentRequest) (hosts []string) {
 // returns reports whether a deployment goes back to the hosts of another query.
 func (s *State) returns(d deploymentRequest) bool {
 	group := s.revisions[d.revision-1].Definition.InstanceGroup
-	return d.kind == ByRollback && group.Query != s.Query() && len(*d.hosts) > 0
+	return d.kind == record.ByRollback && group.Query != s.Query() && len(*d.hosts) > 0
 }
 
 // remedy is the flag that lets so many of n hosts be without a healthy task.
@@ -263,30 +265,12 @@ func (s *State) blockedByHealthy(d deploymentRequest, hosts []string) bool {
 	return false
 }
 
-func (c Change) check() error {
-	switch {
-	case c.Method != nil && *c.Method != definition.Replace && *c.Method != definition.Surge:
-		return refusal.New(InvalidChange, "unknown method %q: it is Replace or Surge", *c.Method)
-	case c.MinHealthyPercent != nil && (*c.MinHealthyPercent < 0 || *c.MinHealthyPercent > 100):
-		return refusal.New(InvalidChange, "invalid min_healthy_percent %d: it is from 0 to 100", *c.MinHealthyPercent)
-	case c.MinHealthyPercent != nil && c.MaxUnavailable != nil:
-		return refusal.New(InvalidChange, "min_healthy_percent and max_unavailable are two ways to say the same: give one of them")
-	case c.MaxOver != nil && c.MaxSurge != nil:
-		return refusal.New(InvalidChange, "max_over and max_surge are two ways to say the same: give one of them")
-	case c.MaxSurge != nil && c.MaxSurge.None():
-		return refusal.New(InvalidChange, "invalid max_surge %s: it is at least 1", c.MaxSurge)
-	case c.MaxOver != nil && *c.MaxOver < 1:
-		return refusal.New(InvalidChange, "invalid max_over %d: it is at least 1", *c.MaxOver)
-	}
-	return nil
-}
-
 // maxHosts is how many bytes of host names an event holds.
 const maxHosts = 256 << 10
 
 // startEvents ends the active deployment, if it has not finished, and starts another.
 func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploylog.Event) {
-	p := payload{Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Step: d.step, Hosts: d.hosts, Only: d.only, Clean: d.clean, Adopt: d.adopt, Taken: d.taken}
+	p := record.Payload{Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Step: d.step, Hosts: d.hosts, Only: d.only, Clean: d.clean, Adopt: d.adopt, Taken: d.taken}
 	var held hold
 	var kept []string
 	if d.hosts != nil {
@@ -307,7 +291,7 @@ func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploy
 			p.Hosts = nil // it keeps those that it has
 		}
 	}
-	if d.kind == ByRollback {
+	if d.kind == record.ByRollback {
 		p.Tolerates = s.total.exceptions
 		for _, r := range s.revisions[d.revision:] {
 			if r.Number == s.active.Revision || r.replaced && !r.undeployed {
@@ -318,14 +302,14 @@ func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploy
 	id := s.newID(d, now)
 	if f := s.active; f != nil && !s.finished {
 		cause := "superseded by " + id
-		if d.kind == ByRollback && f.Revision > d.revision {
+		if d.kind == record.ByRollback && f.Revision > d.revision {
 			cause = "rolled back by " + id
 		}
-		events = append(events, s.event(EventFailed, payload{Error: cause, By: d.by, Reason: d.reason}))
+		events = append(events, s.event(record.EnvironmentFailed, record.Payload{Error: cause, By: d.by, Reason: d.reason}))
 	}
-	start := deploylog.Event{Deployment: id, Target: s.target, Revision: strconv.Itoa(d.revision), Name: EventStarted, Attempt: 1, Data: p.data()}
+	start := deploylog.Event{Deployment: id, Target: s.target, Revision: strconv.Itoa(d.revision), Name: record.EnvironmentStarted, Attempt: 1, Data: p.Data()}
 	if events = append(events, start); held.reason != "" {
-		start.Name = EventHostsHeld
+		start.Name = record.HostsHeld
 		events = append(events, s.holdEvents(start, held, nil, kept)...)
 	}
 	return events
@@ -363,14 +347,14 @@ func (s *State) proposePause(c Pause) ([]deploylog.Event, error) {
 	case s.pause != nil:
 		return nil, refusal.New(AlreadyPaused, "environment %s is already paused, by %s (event %d)", s.name, s.pause.By, s.pause.Seq)
 	}
-	return []deploylog.Event{s.event(EventPaused, payload{By: c.By, Reason: c.Reason})}, nil
+	return []deploylog.Event{s.event(record.EnvironmentPaused, record.Payload{By: c.By, Reason: c.Reason})}, nil
 }
 
 func (s *State) proposeResume(c Resume) ([]deploylog.Event, error) {
 	if s.pause == nil {
 		return nil, refusal.New(NotPaused, "environment %s is not paused", s.name)
 	}
-	return []deploylog.Event{s.event(EventResumed, payload{By: c.By, Reason: c.Reason})}, nil
+	return []deploylog.Event{s.event(record.EnvironmentResumed, record.Payload{By: c.By, Reason: c.Reason})}, nil
 }
 
 // delete ends the environment. Who deletes what is being deleted gets that without any
@@ -378,18 +362,18 @@ func (s *State) proposeResume(c Resume) ([]deploylog.Event, error) {
 // running, unmanaged, by who repeats a command. Where they cannot be terminated, it is
 // said that they are to be left.
 func (s *State) delete(c Delete, now time.Time) ([]deploylog.Event, error) {
-	if f := s.active; f != nil && f.Kind == ByDelete && !c.LeaveTasks {
+	if f := s.active; f != nil && f.Kind == record.ByDelete && !c.LeaveTasks {
 		return nil, nil
 	}
 	if s.active != nil && c.TerminateTasks {
-		return s.startEvents(deploymentRequest{kind: ByDelete, revision: len(s.revisions), by: c.By, reason: c.Reason}, now), nil
+		return s.startEvents(deploymentRequest{kind: record.ByDelete, revision: len(s.revisions), by: c.By, reason: c.Reason}, now), nil
 	}
-	p := payload{By: c.By, Reason: c.Reason}
+	p := record.Payload{By: c.By, Reason: c.Reason}
 	if s.active != nil {
-		return []deploylog.Event{s.event(EventDeleted, p)}, nil
+		return []deploylog.Event{s.event(record.EnvironmentDeleted, p)}, nil
 	}
 	return []deploylog.Event{{
-		Deployment: fmt.Sprintf("%s:%d", s.name, len(s.revisions)), Target: s.target, Revision: strconv.Itoa(len(s.revisions)), Name: EventDeleted, Attempt: 1, Data: p.data(),
+		Deployment: fmt.Sprintf("%s:%d", s.name, len(s.revisions)), Target: s.target, Revision: strconv.Itoa(len(s.revisions)), Name: record.EnvironmentDeleted, Attempt: 1, Data: p.Data(),
 	}}, nil
 }
 
@@ -416,7 +400,7 @@ func (s *State) setHosts(c SetHosts) []deploylog.Event {
 // changeHosts are the events of what is selected now; kept are hosts that do not leave
 // yet all the same.
 func (s *State) changeHosts(c SetHosts, kept []string) []deploylog.Event {
-	if s.active.Kind == ByDelete {
+	if s.active.Kind == record.ByDelete {
 		c.Selected = nil
 	}
 	selected := map[string]bool{}
@@ -443,25 +427,43 @@ func (s *State) changeHosts(c SetHosts, kept []string) []deploylog.Event {
 // hostsChanged are the events of hosts that came and went, in parts that fit into
 // the log. There is one of no hosts when they become known, or are back.
 func (s *State) hostsChanged(joined, left, lost []string) []deploylog.Event {
-	var payloads []payload
+	var payloads []record.Payload
 	for _, part := range chunks(joined) {
-		payloads = append(payloads, payload{Joined: part})
+		payloads = append(payloads, record.Payload{Joined: part})
 	}
 	for _, part := range chunks(left) {
-		payloads = append(payloads, payload{Left: part})
+		payloads = append(payloads, record.Payload{Left: part})
 	}
 	for _, part := range chunks(lost) {
-		payloads = append(payloads, payload{Lost: part})
+		payloads = append(payloads, record.Payload{Lost: part})
 	}
 	if len(payloads) == 0 && (!s.hostsKnown || s.kept != nil) {
-		payloads = append(payloads, payload{})
+		payloads = append(payloads, record.Payload{})
 	}
 	var events []deploylog.Event
 	for i, p := range payloads {
 		p.More = i < len(payloads)-1
-		e := s.event(EventHostsChanged, p)
+		e := s.event(record.HostsChanged, p)
 		e.Attempt += i
 		events = append(events, e)
 	}
 	return events
+}
+
+func checkChange(c record.Change) error {
+	switch {
+	case c.Method != nil && *c.Method != definition.Replace && *c.Method != definition.Surge:
+		return refusal.New(InvalidChange, "unknown method %q: it is Replace or Surge", *c.Method)
+	case c.MinHealthyPercent != nil && (*c.MinHealthyPercent < 0 || *c.MinHealthyPercent > 100):
+		return refusal.New(InvalidChange, "invalid min_healthy_percent %d: it is from 0 to 100", *c.MinHealthyPercent)
+	case c.MinHealthyPercent != nil && c.MaxUnavailable != nil:
+		return refusal.New(InvalidChange, "min_healthy_percent and max_unavailable are two ways to say the same: give one of them")
+	case c.MaxOver != nil && c.MaxSurge != nil:
+		return refusal.New(InvalidChange, "max_over and max_surge are two ways to say the same: give one of them")
+	case c.MaxSurge != nil && c.MaxSurge.None():
+		return refusal.New(InvalidChange, "invalid max_surge %s: it is at least 1", c.MaxSurge)
+	case c.MaxOver != nil && *c.MaxOver < 1:
+		return refusal.New(InvalidChange, "invalid max_over %d: it is at least 1", *c.MaxOver)
+	}
+	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/phrase"
@@ -121,7 +123,7 @@ func (d details) text(code ReasonCode) (message, change string) {
 		}
 		return message, "deployster env resume " + d.environment + ", or another deployment"
 	case HostsUnknown:
-		return "its hosts are not known yet", EventHostsChanged + ", recorded by the controller"
+		return "its hosts are not known yet", record.HostsChanged + ", recorded by the controller"
 	case AwaitsConfirmation:
 		return fmt.Sprintf("it keeps its hosts (event %d): %s", d.seq, d.cause), "the hosts selected again, or deployster env confirm " + d.environment
 	case NoHosts:
@@ -180,7 +182,7 @@ func (d details) taskText(code ReasonCode) (message, change string) {
 	case AwaitsRetry:
 		return fmt.Sprintf("failed %s, next try at %s: %s", times(d.failures), d.retryAt.Format("15:04:05 MST"), d.cause), "the next try"
 	case AwaitsHealth:
-		return fmt.Sprintf("launched, and not yet healthy for %s", d.config.MinHealthyTime), EventTaskFinished
+		return fmt.Sprintf("launched, and not yet healthy for %s", d.config.MinHealthyTime), record.TaskFinished
 	case AwaitsProbe:
 		return "its state is unknown, so nothing is done with it: " + d.cause, "a successful probe: its host must respond"
 	case HostLost:
@@ -193,9 +195,9 @@ func (d details) taskText(code ReasonCode) (message, change string) {
 	case DeadlinePassed:
 		return fmt.Sprintf("not healthy within %s", d.config.HealthyDeadline), "the task becoming healthy"
 	default:
-		change = EventTaskStarted
+		change = record.TaskStarted
 		if d.awaited == "terminated" {
-			change = EventTaskTerminating
+			change = record.TaskTerminating
 		}
 		return "waiting to be " + d.awaited + ": ready for the next free slot of the controller", change
 	}
@@ -237,7 +239,7 @@ func (d details) tooManyFailed() string {
 func (d details) awaitsZone(waiting string) (message, change string) {
 	by, zone := d.config.OrderBy, d.zone
 	if !d.zoned {
-		return waiting + fmt.Sprintf("the hosts' attribute %s, by which they are ordered, is not known yet", by), EventHostsZoned + ", recorded by the controller"
+		return waiting + fmt.Sprintf("the hosts' attribute %s, by which they are ordered, is not known yet", by), record.HostsZoned + ", recorded by the controller"
 	}
 	if zone == "" {
 		zone = "hosts without one"
@@ -267,7 +269,7 @@ func times(n int) string {
 func (s *State) details() details {
 	d := details{environment: s.name, revision: len(s.revisions), query: s.Query()}
 	if f := s.active; f != nil {
-		d.config, d.deleting, d.back = *s.configuration(), f.Kind == ByDelete, s.RollbackCommand()
+		d.config, d.deleting, d.back = *s.configuration(), f.Kind == record.ByDelete, s.RollbackCommand()
 		d.tolerates = f.Tolerates
 		turn := s.turn()
 		d.step = s.stepInfo()

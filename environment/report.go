@@ -1,8 +1,12 @@
 package environment
 
-import "github.com/deployster-go/deployster/environment/definition"
+import (
+	"time"
 
-import "time"
+	"github.com/deployster-go/deployster/environment/record"
+
+	"github.com/deployster-go/deployster/environment/definition"
+)
 
 // RevisionStatus is the STATUS of a revision in a status table.
 type RevisionStatus string
@@ -44,17 +48,6 @@ type Revision struct {
 	TaskOf     int                    `json:"task_of,omitempty"` // the earlier revision with the same task, with which that came; 0 is none
 }
 
-// DeploymentKind is why a deployment was started.
-type DeploymentKind string
-
-// The kinds of deployments.
-const (
-	ByDeploy   DeploymentKind = "deploy"
-	ByRollback DeploymentKind = "rollback"
-	ByRestart  DeploymentKind = "restart" // of the active revision
-	ByDelete   DeploymentKind = "delete"
-)
-
 // DeploymentStatus is how far a deployment has come.
 type DeploymentStatus string
 
@@ -69,7 +62,7 @@ const (
 // Deployment is what is kept of every deployment.
 type Deployment struct {
 	ID            string                   `json:"deployment"` // NAME:REVISION@TIMESTAMP
-	Kind          DeploymentKind           `json:"kind"`
+	Kind          record.DeploymentKind    `json:"kind"`
 	Revision      int                      `json:"revision,omitempty"`
 	Automatic     bool                     `json:"automatic,omitempty"` // a rollback by auto_rollback
 	Only          []string                 `json:"only,omitempty"`      // hosts that are restarted; none is all

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/phrase"
@@ -16,7 +18,7 @@ import (
 // over.
 type Restart struct {
 	Only       []string // hosts; nil is all
-	Change     Change
+	Change     record.Change
 	Hosts      []string // that the revision's query selects now
 	Inventory  string   // as of Deploy
 	By, Reason string
@@ -29,9 +31,9 @@ func (s *State) restart(c Restart, now time.Time) ([]deploylog.Event, error) {
 	switch {
 	case f == nil:
 		return nil, refusal.New(NothingDeployed, "nothing of environment %s is deployed: there is nothing to restart", s.name)
-	case f.Kind == ByDelete:
+	case f.Kind == record.ByDelete:
 		return nil, refusal.New(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
-	case !s.finished && f.Kind != ByRestart:
+	case !s.finished && f.Kind != record.ByRestart:
 		return nil, refusal.New(NotFinished, "deployment %s has not finished (event %d), so not all tasks are of revision %d: restart them when it has", f.ID, f.Seq, f.Revision)
 	}
 	only := slices.Compact(slices.Sorted(slices.Values(c.Only)))
@@ -52,17 +54,17 @@ func (s *State) restart(c Restart, now time.Time) ([]deploylog.Event, error) {
 	if replace := definition.Replace; s.revisions[f.Revision-1].Definition.Deployment.Method != replace {
 		c.Change.Method = &replace
 	}
-	return s.startChecked(deploymentRequest{kind: ByRestart, revision: f.Revision, only: only, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason}, now)
+	return s.startChecked(deploymentRequest{kind: record.ByRestart, revision: f.Revision, only: only, change: c.Change, hosts: &c.Hosts, by: c.By, reason: c.Reason}, now)
 }
 
 // restarts reports whether a deployment starts the task of a host anew.
 func (d deploymentRequest) restarts(host string) bool {
-	return d.kind == ByRestart && (len(d.only) == 0 || slices.Contains(d.only, host))
+	return d.kind == record.ByRestart && (len(d.only) == 0 || slices.Contains(d.only, host))
 }
 
 // outdated reports whether a task is that of the active revision, and is to be started anew
 // because it was started before the restart of all.
 func (s *State) outdated(h *host, t *task) bool {
 	f := s.active
-	return f.Kind == ByRestart && !s.finished && t.made < f.Seq && (len(s.only) == 0 || s.only[h.name])
+	return f.Kind == record.ByRestart && !s.finished && t.made < f.Seq && (len(s.only) == 0 || s.only[h.name])
 }

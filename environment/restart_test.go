@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/environment/definition"
 )
 
@@ -22,7 +24,7 @@ func TestARestartStartsAllTasksAnewWithinTheMinimum(t *testing.T) {
 	w.can()
 	w.table(`SomeEnvironment/Prod:1 Active 3 3`)
 	last := w.state.Deployments()[len(w.state.Deployments())-1]
-	if last.Kind != ByRestart || last.Status != DeploymentFinished || last.Revision != 1 {
+	if last.Kind != record.ByRestart || last.Status != DeploymentFinished || last.Revision != 1 {
 		t.Errorf("the last deployment is %+v", last)
 	}
 	if good, err := w.state.LastGood(); err == nil {
@@ -32,7 +34,7 @@ func TestARestartStartsAllTasksAnewWithinTheMinimum(t *testing.T) {
 
 func TestARestartOfSomeHostsLeavesTheOthers(t *testing.T) {
 	w := deployed(t, 3, nil)
-	w.propose(Restart{Hosts: hosts(3), Only: []string{"h3", "h1", "h3"}, Change: Change{MaxUnavailable: most(2)}})
+	w.propose(Restart{Hosts: hosts(3), Only: []string{"h3", "h1", "h3"}, Change: record.Change{MaxUnavailable: most(2)}})
 	w.can("terminate 1 h1", "terminate 1 h3")
 	w.done("terminate 1 h1", "start 1 h1", "terminate 1 h3", "start 1 h3")
 	w.can()
@@ -40,7 +42,7 @@ func TestARestartOfSomeHostsLeavesTheOthers(t *testing.T) {
 	w.refuses(Restart{Hosts: hosts(3), Only: []string{"h4"}}, UnknownHost)
 	w.propose(CordonHosts{Hosts: []string{"h1"}})
 	w.refuses(Restart{Hosts: hosts(3), Only: []string{"h1"}}, HostCordoned)
-	w.propose(Restart{Hosts: hosts(3), Change: Change{MaxUnavailable: most(3)}})
+	w.propose(Restart{Hosts: hosts(3), Change: record.Change{MaxUnavailable: most(3)}})
 	w.can("terminate 1 h2", "terminate 1 h3") // all but the cordoned one
 	w.done("terminate 1 h2", "start 1 h2", "terminate 1 h3", "start 1 h3")
 	w.propose(UncordonHosts{Hosts: []string{"h1"}})
@@ -57,7 +59,7 @@ func TestARestartWithSurgeReplaces(t *testing.T) {
 		t.Errorf("it is refused with %q", err)
 	}
 	for range 2 { // also while the first has not finished
-		w.propose(Restart{Hosts: hosts(2), Change: Change{MaxUnavailable: most(1)}})
+		w.propose(Restart{Hosts: hosts(2), Change: record.Change{MaxUnavailable: most(1)}})
 		w.can("terminate 1 h1")
 		w.done("terminate 1 h1", "start 1 h1")
 		w.can("terminate 1 h2")
@@ -69,7 +71,7 @@ func TestARestartWithSurgeReplaces(t *testing.T) {
 	if err := w.refuses(Restart{Hosts: hosts(2)}, NotFinished); !strings.Contains(err.Error(), "has not finished (event") {
 		t.Errorf("it is refused with %q", err)
 	}
-	w.refuses(Restart{Hosts: hosts(2), Change: Change{Method: new(definition.Method)}}, NotFinished)
+	w.refuses(Restart{Hosts: hosts(2), Change: record.Change{Method: new(definition.Method)}}, NotFinished)
 }
 
 // What was begun before the restart is done again after it: its task is not of the restart.

@@ -5,6 +5,8 @@ import (
 	"iter"
 	"strconv"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -15,7 +17,7 @@ func (s *State) Completed(step Step, seen ProbeResult, err error) []deploylog.Ev
 	if step.Kind == Confirm && !s.awaitsConfirm(step) {
 		return nil // a probe was recorded before
 	}
-	name, p := "", payload{}
+	name, p := "", record.Payload{}
 	if err == nil && step.Kind != Terminate && step.Kind != Check && seen.Health != Healthy && seen.Health != Drifted {
 		p.Error = cmp.Or(seen.Detail, string(seen.Health))
 	}
@@ -27,15 +29,15 @@ func (s *State) Completed(step Step, seen ProbeResult, err error) []deploylog.Ev
 	case step.Kind == Check:
 		return s.checked(step, p.Error)
 	case step.Kind == Terminate && err == nil:
-		name = EventTaskTerminated
+		name = record.TaskTerminated
 	case step.Kind == Terminate:
-		name = EventTaskTerminationFailed
+		name = record.TaskTerminationFailed
 	case p.Error != "":
-		name = EventTaskFailed
+		name = record.TaskFailed
 	case step.Kind == Start && s.needsConfirm(step):
-		name = EventTaskLaunched
+		name = record.TaskLaunched
 	default:
-		name = EventTaskFinished
+		name = record.TaskFinished
 	}
 	return []deploylog.Event{step.event(name, p)}
 }
@@ -91,16 +93,16 @@ func (s *State) Probed(seen Task, found ProbeResult) []deploylog.Event {
 		if found.Health != Unhealthy && found.Health != Unknown {
 			return nil
 		}
-		step := Step{Deployment: t.deployment, Target: TaskTarget(s.name, t.revision, h.name), Revision: t.revision, Attempt: t.attempt}
-		return []deploylog.Event{step.event(EventTaskFailed, payload{Error: found.cause()})}
+		step := Step{Deployment: t.deployment, Target: record.TaskTarget(s.name, t.revision, h.name), Revision: t.revision, Attempt: t.attempt}
+		return []deploylog.Event{step.event(record.TaskFailed, record.Payload{Error: found.cause()})}
 	}
 	name, p := t.changedBy(found)
 	if name == "" {
 		return nil
 	}
 	return []deploylog.Event{{
-		Deployment: s.active.ID, Target: TaskTarget(s.name, t.revision, h.name), Revision: strconv.Itoa(t.revision),
-		Name: name, Attempt: h.attempts.next(s.active.ID, t.revision, name), Data: p.data(),
+		Deployment: s.active.ID, Target: record.TaskTarget(s.name, t.revision, h.name), Revision: strconv.Itoa(t.revision),
+		Name: name, Attempt: h.attempts.next(s.active.ID, t.revision, name), Data: p.Data(),
 	}}
 }
 
@@ -111,17 +113,17 @@ func (r ProbeResult) cause() string {
 
 // changedBy is the event that a probe of the task makes; the name is "" when
 // nothing has changed.
-func (t *task) changedBy(found ProbeResult) (name string, p payload) {
+func (t *task) changedBy(found ProbeResult) (name string, p record.Payload) {
 	switch known := t.status; {
 	case found.Health == Unknown && t.available():
-		return EventTaskLost, payload{Error: found.cause()}
+		return record.TaskLost, record.Payload{Error: found.cause()}
 	case found.Health == Unhealthy && (t.available() || known == TaskLost):
-		return EventTaskDied, payload{Error: found.cause()}
+		return record.TaskDied, record.Payload{Error: found.cause()}
 	case found.Health == Drifted && (known == TaskHealthy || known == TaskLost):
-		return EventTaskDrifted, payload{Diff: deploylog.Cause(found.Detail)}
+		return record.TaskDrifted, record.Payload{Diff: deploylog.Cause(found.Detail)}
 	case found.Health == Healthy && (known == TaskDrifted || known == TaskDied || known == TaskLost):
-		return EventTaskRecovered, payload{}
+		return record.TaskRecovered, record.Payload{}
 	default:
-		return "", payload{}
+		return "", record.Payload{}
 	}
 }

@@ -1,10 +1,12 @@
 package environment
 
 import (
-	"github.com/deployster-go/deployster/environment/definition"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 func TestTheSeedsFirstDeployment(t *testing.T) {
@@ -62,7 +64,7 @@ func TestTheSeedsUpdateOfTheInstanceGroup(t *testing.T) {
 	w.done("start 1 h6")
 	w.table(`SomeEnvironment/Prod:1    Inactive     0         0
 	         SomeEnvironment/Prod:2    Active       6         6`)
-	if n := w.times(EventTaskTerminating); n != 0 {
+	if n := w.times(record.TaskTerminating); n != 0 {
 		t.Errorf("%d tasks were terminated", n)
 	}
 }
@@ -186,7 +188,7 @@ func TestARollbackMayHaveAConfigurationOfItsOwn(t *testing.T) {
 		w.done("terminate 1 "+h, "start 2 "+h)
 	}
 	zero := 0
-	w.propose(Rollback{Revision: 1, Hosts: hosts(5), Change: Change{MinHealthyPercent: &zero}})
+	w.propose(Rollback{Revision: 1, Hosts: hosts(5), Change: record.Change{MinHealthyPercent: &zero}})
 	w.can("terminate 2 h1", "terminate 2 h2", "terminate 2 h3", "terminate 2 h4", "terminate 2 h5")
 }
 
@@ -199,7 +201,7 @@ func TestAConfigurationOfADeploymentEndsWithIt(t *testing.T) {
 		w.done("terminate 1 "+h, "start 2 "+h)
 	}
 	zero, surge := 0, definition.Surge
-	w.propose(Rollback{Revision: 1, Hosts: hosts(5), Change: Change{MinHealthyPercent: &zero, Method: &surge}})
+	w.propose(Rollback{Revision: 1, Hosts: hosts(5), Change: record.Change{MinHealthyPercent: &zero, Method: &surge}})
 	if r := w.state.Report(); r.Minimum != 0 {
 		t.Errorf("while it is rolled back %d hosts must be healthy", r.Minimum)
 	}
@@ -215,7 +217,7 @@ func TestAConfigurationOfADeploymentEndsWithIt(t *testing.T) {
 	w.sees(1, "h2", Drifted, "image")
 	w.begin("start 1 h1")
 	w.can("start 1 h1")
-	why := w.state.Explain(TaskTarget("SomeEnvironment/Prod", 1, "h2"), w.now)
+	why := w.state.Explain(record.TaskTarget("SomeEnvironment/Prod", 1, "h2"), w.now)
 	if len(why) != 1 || why[0].Code != MinHealthy || !strings.Contains(why[0].Change, "a revision with a lower min_healthy_percent") {
 		t.Errorf("explained is %+v", why)
 	}

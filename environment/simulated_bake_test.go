@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -19,7 +21,7 @@ type bake struct {
 func (n *naive) beginBake(e deploylog.Event) {
 	f := n.force
 	f.bake = bake{failed: map[string]bool{}}
-	if f.kind == ByDelete || f.configuration.Bake == 0 {
+	if f.kind == record.ByDelete || f.configuration.Bake == 0 {
 		return
 	}
 	f.bake.until = e.CreatedAt.Add(time.Duration(f.configuration.Bake))
@@ -34,7 +36,7 @@ func (n *naive) noteBaked(s *simulation, e deploylog.Event, h *naiveHost, revisi
 	if !f.reached || !e.CreatedAt.Before(f.bake.until) || revision != f.task || !h.wanted || h.absent || n.cordoned(h) {
 		return
 	}
-	if e.Name == EventTaskDied || e.Name == EventTaskFailed {
+	if e.Name == record.TaskDied || e.Name == record.TaskFailed {
 		f.bake.failed[h.name] = true
 		s.tally["failed in a bake"]++
 	}
@@ -55,7 +57,7 @@ func (n *naive) noteBroken(s *simulation) {
 	}
 	f.bake.broken = true
 	n.good = n.good[:len(n.good)-1]
-	if f.configuration.AutoRollback && f.kind == ByDeploy {
+	if f.configuration.AutoRollback && f.kind == record.ByDeploy {
 		n.goesBack = n.lastGood(func(revision int) bool { return n.tasks[revision-1] != f.task })
 	}
 }

@@ -3,6 +3,8 @@ package environment
 import (
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -32,16 +34,16 @@ func (n *naive) checks(h *naiveHost, do todo, can Can) todo {
 // noteCheck notes how a check has ended, and reports whether that is all that an event tells.
 func (n *naive) noteCheck(s *simulation, e deploylog.Event, h *naiveHost) bool {
 	switch e.Name {
-	case EventTaskCheckFailed:
+	case record.TaskCheckFailed:
 		if h.check.by != e.Deployment {
 			h.check = failedCheck{by: e.Deployment}
 		}
 		h.check.failures++
 		h.check.rests = e.CreatedAt.Add(min(time.Minute, time.Second<<min(h.check.failures-1, 10)))
-	case EventTaskChecked, EventTaskTerminating, EventTaskStarted:
+	case record.TaskChecked, record.TaskTerminating, record.TaskStarted:
 		h.check = failedCheck{}
 	}
-	return e.Name == EventTaskCheckFailed || e.Name == EventTaskChecked
+	return e.Name == record.TaskCheckFailed || e.Name == record.TaskChecked
 }
 
 // staysUp wants no healthy task to be stopped for one that cannot be started there.

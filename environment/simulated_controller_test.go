@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 )
@@ -78,8 +80,8 @@ func (c *controller) record(what string, events []deploylog.Event) {
 func (c *controller) hears(e deploylog.Event) {
 	c.state.Apply(e)
 	c.news = true
-	c.find = c.find || e.Name == EventStarted
-	if _, revision, host, ok := taskOf(e.Target); ok {
+	c.find = c.find || e.Name == record.EnvironmentStarted
+	if _, revision, host, ok := record.TaskOf(e.Target); ok {
 		if l := c.looks[place{host, revision}]; l != nil {
 			l.changed = e.Seq
 		}

@@ -3,13 +3,15 @@ package environment
 import (
 	"slices"
 	"time"
+
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // hopeless reports whether a host was given its chance, and is not as it is to be: it is
 // not seen, the same was tried there three times, or it has missed its deadline.
 func (n *naive) hopeless(h *naiveHost) bool {
 	f, do := n.force, n.next(h)
-	if !n.unsettled(h) || f.kind == ByDelete || h.absent {
+	if !n.unsettled(h) || f.kind == record.ByDelete || h.absent {
 		return false
 	}
 	late := slices.Contains(n.failed(), h) && f.late[place{h.name, f.task}]
@@ -40,7 +42,7 @@ func (n *naive) tolerated() int {
 // they are to be, and of these nothing more is to be expected soon.
 func (n *naive) leavesBehind(now time.Time) bool {
 	f, left := n.force, n.there(n.unsettled)
-	if f.kind == ByDelete || f.paused || f.waits || len(left) > n.tolerated() || len(left) >= n.wanted() || !n.runs() {
+	if f.kind == record.ByDelete || f.paused || f.waits || len(left) > n.tolerated() || len(left) >= n.wanted() || !n.runs() {
 		return false
 	}
 	failed, at := n.failed(), n.stuckAt()
@@ -53,21 +55,21 @@ func (n *naive) leavesBehind(now time.Time) bool {
 
 // leftBehind wants a deployment that ends to say how many hosts it leaves behind, and a
 // rollback to bear with as many as there were.
-func (n *naive) leftBehind(s *simulation, p payload) {
+func (n *naive) leftBehind(s *simulation, p record.Payload) {
 	if left := len(n.there(n.unsettled)); p.Exceptions != left {
 		s.fail("it ends with %d exceptions, and says %d", left, p.Exceptions)
 	}
 	if p.Exceptions > 0 {
 		s.tally["exceptions"]++
-		if n.force.kind == ByRollback {
+		if n.force.kind == record.ByRollback {
 			s.tally["exceptions of a rollback"]++
 		}
 	}
 }
 
 // bearsWith wants a rollback to tolerate as many as there are.
-func (n *naive) bearsWith(s *simulation, p payload) {
-	if n.force != nil && p.Kind == ByRollback && p.Tolerates != len(n.unwell()) {
+func (n *naive) bearsWith(s *simulation, p record.Payload) {
+	if n.force != nil && p.Kind == record.ByRollback && p.Tolerates != len(n.unwell()) {
 		s.fail("%s tolerates %d exceptions after %s, and there were %d", p.Kind, p.Tolerates, n.force.id, len(n.unwell()))
 	}
 }
@@ -79,16 +81,16 @@ func (n *naive) runs() bool {
 
 // awaitsHosts reports whether there is nothing to do, for no host is to have a task.
 func (n *naive) awaitsHosts() bool {
-	return n.known && !n.force.reached && n.force.kind != ByDelete && n.wanted() == 0 && len(n.there(n.unsettled)) == 0
+	return n.known && !n.force.reached && n.force.kind != record.ByDelete && n.wanted() == 0 && len(n.there(n.unsettled)) == 0
 }
 
 // ends reports whether the deployment ends.
 func (n *naive) ends(now time.Time, seen bool) bool {
 	f := n.force
-	if !n.known || f.kind != ByDelete && (f.reached || !seen) {
+	if !n.known || f.kind != record.ByDelete && (f.reached || !seen) {
 		return false
 	}
-	return len(n.there(n.unsettled)) == 0 && (f.kind == ByDelete || n.runs()) || n.leavesBehind(now)
+	return len(n.there(n.unsettled)) == 0 && (f.kind == record.ByDelete || n.runs()) || n.leavesBehind(now)
 }
 
 // unwell are the hosts that a report is to name as exceptions.

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 )
@@ -12,27 +14,27 @@ import (
 // note takes note of an event, and wants it to be one that may happen now.
 func (n *naive) note(s *simulation, e deploylog.Event) {
 	s.tally[e.Name]++
-	p := read(e.Data)
-	if back := n.goesBack; back != 0 && e.Name != EventFailed || e.Name == EventStarted && p.Automatic {
-		if n.goesBack = 0; back == 0 || e.Name != EventStarted || !p.Automatic || number(e) != back {
+	p := record.Read(e.Data)
+	if back := n.goesBack; back != 0 && e.Name != record.EnvironmentFailed || e.Name == record.EnvironmentStarted && p.Automatic {
+		if n.goesBack = 0; back == 0 || e.Name != record.EnvironmentStarted || !p.Automatic || number(e) != back {
 			s.fail("%s of revision %d, and by itself it goes back to %d", e.Name, number(e), back)
 		}
 	}
-	if len(n.spares) > 0 && e.Name != EventHostsHeld {
+	if len(n.spares) > 0 && e.Name != record.HostsHeld {
 		s.fail("%s of %s, and %s were to be kept", e.Name, e.Target, n.spares)
 	}
-	if _, revision, host, ok := taskOf(e.Target); ok {
+	if _, revision, host, ok := record.TaskOf(e.Target); ok {
 		n.noteTask(s, e, place{host, revision})
 		return
 	}
 	switch e.Name {
-	case EventCreated, EventUpdated:
+	case record.EnvironmentCreated, record.EnvironmentUpdated:
 		n.define(e, p.Definition)
-	case EventStarted:
+	case record.EnvironmentStarted:
 		n.start(s, e, p)
-	case EventDeleted:
+	case record.EnvironmentDeleted:
 		n.deleted(s, p)
-	case EventHostsCordoned, EventHostsUncordoned:
+	case record.HostsCordoned, record.HostsUncordoned:
 		n.noteCordons(e, p)
 	default:
 		n.noteOwn(s, e, p)
@@ -42,7 +44,7 @@ func (n *naive) note(s *simulation, e deploylog.Event) {
 // define takes note of a revision.
 func (n *naive) define(e deploylog.Event, d *definition.Definition) {
 	n.revisions = append(n.revisions, d)
-	if e.Name == EventCreated {
+	if e.Name == record.EnvironmentCreated {
 		n.first = len(n.revisions)
 		clear(n.cordons)
 	}
@@ -54,7 +56,7 @@ func (n *naive) define(e deploylog.Event, d *definition.Definition) {
 	}
 }
 
-func (n *naive) start(s *simulation, e deploylog.Event, p payload) {
+func (n *naive) start(s *simulation, e deploylog.Event, p record.Payload) {
 	was := n.force
 	if was != nil && !was.reached && !was.passed {
 		s.fail("%s has not ended, and %s is started", was.id, e.Deployment)
@@ -62,14 +64,14 @@ func (n *naive) start(s *simulation, e deploylog.Event, p payload) {
 	f := &inForce{
 		id: e.Deployment, kind: p.Kind, revision: number(e), progress: e.CreatedAt, moved: true, late: map[place]bool{}, counted: map[string]bool{}, automatic: p.Automatic, tolerates: p.Tolerates,
 		seq: e.Seq, only: p.Only, taken: map[string]bool{},
-		configuration: p.Change.apply(n.revisions[number(e)-1].Deployment),
+		configuration: p.Change.Apply(n.revisions[number(e)-1].Deployment),
 	}
 	f.task, f.clean = n.tasks[f.revision-1], p.Clean
-	if p.Kind == ByRollback {
+	if p.Kind == record.ByRollback {
 		f.configuration.Steps = nil
 	}
 	n.bearsWith(s, p)
-	if n.force = f; p.Kind == ByDelete {
+	if n.force = f; p.Kind == record.ByDelete {
 		f.revision, f.task = 0, 0 // of which no host is to have a task
 	}
 	n.noteReverts(p)
@@ -85,18 +87,18 @@ func (n *naive) start(s *simulation, e deploylog.Event, p payload) {
 		h.begun = false
 		h.isAbsent(false)
 		h.spared = slices.Contains(n.spares, h.name)
-		h.wanted = h.wanted && p.Kind != ByDelete && p.Hosts == nil
+		h.wanted = h.wanted && p.Kind != record.ByDelete && p.Hosts == nil
 	}
 	if p.Hosts != nil {
 		for _, name := range *p.Hosts {
 			n.host(name).wanted, n.host(name).lost = true, false
 		}
 	}
-	n.known = n.known || p.Hosts != nil || p.Kind == ByDelete
+	n.known = n.known || p.Hosts != nil || p.Kind == record.ByDelete
 }
 
 // noteReverts takes note of which revisions are not to be gone back to, and which are again.
-func (n *naive) noteReverts(p payload) {
+func (n *naive) noteReverts(p record.Payload) {
 	for _, reverted := range p.Reverts {
 		n.bad[reverted] = true
 	}
@@ -117,13 +119,13 @@ func (n *naive) find(s *simulation, was *inForce) {
 
 // noteOrphan takes note of what ends after the environment was deleted.
 func (n *naive) noteOrphan(e deploylog.Event, at place) {
-	if e.Name == EventTaskTerminated {
+	if e.Name == record.TaskTerminated {
 		delete(n.left, at)
 	}
 }
 
-func (n *naive) deleted(s *simulation, p payload) {
-	if f := n.force; f != nil && f.kind == ByDelete && n.known && n.due(s.now, true) == "the end" {
+func (n *naive) deleted(s *simulation, p record.Payload) {
+	if f := n.force; f != nil && f.kind == record.ByDelete && n.known && n.due(s.now, true) == "the end" {
 		for _, h := range n.there(func(*naiveHost) bool { return true }) {
 			if m := s.machine(h.name); len(m.tasks) > 0 {
 				s.fail("it is deleted, and %s has %v", m.name, m.tasks)
@@ -143,13 +145,13 @@ func (n *naive) deleted(s *simulation, p payload) {
 	n.zonedBy = ""
 }
 
-func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
+func (n *naive) noteOwn(s *simulation, e deploylog.Event, p record.Payload) {
 	f := n.force
 	if f == nil || e.Deployment != f.id {
 		s.fail("%s of %s, which is not in force", e.Name, e.Deployment)
 	}
 	switch e.Name {
-	case EventFinished:
+	case record.EnvironmentFinished:
 		if f.reached || n.due(s.now, true) != "the end" {
 			s.fail("%s finishes, and has not come to its end", f.id)
 		}
@@ -159,21 +161,21 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p payload) {
 		f.reached, f.stuck, n.active = true, false, f.revision
 		n.good = append(n.good, f.revision)
 		f.configuration = n.revisions[f.revision-1].Deployment // what was for the deployment only has ended with it
-	case EventFailed:
+	case record.EnvironmentFailed:
 		f.passed = true
-	case EventStuck:
+	case record.EnvironmentStuck:
 		n.noteStuck(s)
-	case EventBakeFailed:
+	case record.BakeFailed:
 		n.noteBroken(s)
-	case EventPaused:
+	case record.EnvironmentPaused:
 		f.paused = true
-	case EventResumed:
+	case record.EnvironmentResumed:
 		f.paused, f.progress, f.resumed = false, e.CreatedAt, e.CreatedAt
-	case EventStepReached, EventPromoted:
+	case record.StepReached, record.EnvironmentPromoted:
 		n.noteStep(s, e, p)
-	case EventHostsZoned:
+	case record.HostsZoned:
 		n.noteZones(s, p)
-	case EventHostsHeld, EventHostsChanged:
+	case record.HostsHeld, record.HostsChanged:
 		n.noteHosts(s, e, p)
 	default:
 		s.fail("there is no event %s", e.Name)
@@ -187,7 +189,7 @@ func (n *naive) noteStuck(s *simulation) {
 		s.fail("%s is stuck too early, or again", f.id)
 	}
 	f.stuck, f.moved = true, false
-	if f.configuration.AutoRollback && f.kind == ByDeploy && (f.tried || len(n.failed()) > 0) {
+	if f.configuration.AutoRollback && f.kind == record.ByDeploy && (f.tried || len(n.failed()) > 0) {
 		n.goesBack = n.lastGood(nil)
 	}
 }
@@ -195,7 +197,7 @@ func (n *naive) noteStuck(s *simulation) {
 // allRestarted wants a restart to have started all tasks anew, and tells of it.
 func (n *naive) allRestarted(s *simulation) {
 	f := n.force
-	if f.kind != ByRestart {
+	if f.kind != record.ByRestart {
 		return
 	}
 	s.tally["restarted"]++
@@ -208,9 +210,9 @@ func (n *naive) allRestarted(s *simulation) {
 
 // noteCordons takes note of hosts that are left alone, or not any more: then all that has to
 // be in time has its time anew.
-func (n *naive) noteCordons(e deploylog.Event, p payload) {
+func (n *naive) noteCordons(e deploylog.Event, p record.Payload) {
 	for _, name := range *p.Hosts {
-		if e.Name == EventHostsCordoned {
+		if e.Name == record.HostsCordoned {
 			n.cordons[name] = p.Drain
 			continue
 		}
@@ -226,11 +228,11 @@ func (n *naive) noteCordons(e deploylog.Event, p payload) {
 
 // startsWith wants a deployment to take no hosts away by mistake.
 func (n *naive) startsWith(s *simulation, was *inForce, hosts []string) {
-	back := n.force.kind == ByRollback && was != nil && was.revision > 0 && len(hosts) > 0 &&
+	back := n.force.kind == record.ByRollback && was != nil && was.revision > 0 && len(hosts) > 0 &&
 		n.revisions[was.revision-1].InstanceGroup.Query != n.revisions[n.force.revision-1].InstanceGroup.Query
 	leaving := slices.DeleteFunc(slices.Clone(n.names), func(name string) bool { return slices.Contains(hosts, name) })
 	switch lost, ok := n.lets(leaving, back); {
-	case ok || n.force.kind == ByDelete:
+	case ok || n.force.kind == record.ByDelete:
 	case back: // the rest goes on
 		n.spares = lost
 	default:
@@ -239,9 +241,9 @@ func (n *naive) startsWith(s *simulation, was *inForce, hosts []string) {
 }
 
 // noteHosts takes note of hosts that come and go, or that are kept.
-func (n *naive) noteHosts(s *simulation, e deploylog.Event, p payload) {
+func (n *naive) noteHosts(s *simulation, e deploylog.Event, p record.Payload) {
 	defer n.waits(e.CreatedAt)
-	if e.Name == EventHostsHeld {
+	if e.Name == record.HostsHeld {
 		if len(n.spares) > 0 && !slices.Equal(n.spares, p.Kept) {
 			s.fail("it keeps %s, not %s", p.Kept, n.spares)
 		}
@@ -265,7 +267,7 @@ func (n *naive) noteHosts(s *simulation, e deploylog.Event, p payload) {
 		h.isAbsent(false)
 		h.spared = false
 	}
-	back := n.force.kind == ByRollback && !n.known && len(s.selected(s.told.Query())) > 0
+	back := n.force.kind == record.ByRollback && !n.known && len(s.selected(s.told.Query())) > 0
 	n.believes(s, p.By, append(slices.Clone(p.Left), p.Lost...), back)
 	n.moved(e, p)
 }
@@ -297,7 +299,7 @@ func (h *naiveHost) isAbsent(absent bool) {
 // believes wants no more than half of the hosts to leave at once, and not the last one,
 // unless a person has said so. Of those that a rollback leaves behind only healthy ones count.
 func (n *naive) believes(s *simulation, by string, leaving []string, back bool) {
-	if lost, ok := n.lets(leaving, back); !ok && by == "" && n.force.kind != ByDelete {
+	if lost, ok := n.lets(leaving, back); !ok && by == "" && n.force.kind != record.ByDelete {
 		s.fail("%s leave at once, and nobody has confirmed it", lost)
 	}
 }
@@ -319,7 +321,7 @@ func (s *simulation) confirm() {
 	s.command(ConfirmHosts{Hosts: s.selected(s.told.Query()), Known: func(host string) bool { return s.machine(host).in }, By: "alice@host"})
 }
 
-func (n *naive) moved(e deploylog.Event, p payload) {
+func (n *naive) moved(e deploylog.Event, p record.Payload) {
 	defer func(none bool) {
 		if none && n.wanted() > 0 {
 			n.force.progress = e.CreatedAt
@@ -345,7 +347,7 @@ func (n *naive) moved(e deploylog.Event, p payload) {
 
 func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 	f := n.force
-	begins := e.Name == EventTaskStarted || e.Name == EventTaskTerminating
+	begins := e.Name == record.TaskStarted || e.Name == record.TaskTerminating
 	switch {
 	case begins && (f == nil || f.paused || f.passed || e.Deployment != f.id):
 		s.fail("%s of %s: nothing may begin", e.Name, e.Target)
@@ -354,28 +356,28 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 		return
 	}
 	if begins {
-		n.sparesCordoned(s, at.host, map[bool]Kind{true: Terminate, false: Start}[e.Name == EventTaskTerminating])
+		n.sparesCordoned(s, at.host, map[bool]Kind{true: Terminate, false: Start}[e.Name == record.TaskTerminating])
 	}
 	h := n.host(at.host)
 	if n.noteCheck(s, e, h) {
 		return
 	}
 	t := h.tasks[at.revision]
-	if t == nil && e.Name == EventTaskStarted {
+	if t == nil && e.Name == record.TaskStarted {
 		t = &naiveTask{}
 		h.tasks[at.revision] = t
 	}
 	switch {
 	case t == nil:
 		return
-	case e.Name == EventTaskDeadlinePassed:
+	case e.Name == record.TaskDeadlinePassed:
 		n.noteLate(s, h, at)
 		return
-	case e.Name == EventTaskAdopted:
+	case e.Name == record.TaskAdopted:
 		n.noteAdopted(s, e, t, at)
 		return
 	}
-	if e.Name == EventTaskStarted {
+	if e.Name == record.TaskStarted {
 		t.of = f.revision
 	}
 	n.noteTaken(e, h, t)
@@ -383,7 +385,7 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 		t.status = TaskLost
 	}
 	n.noteBaked(s, e, h, at.revision)
-	if e.Name == EventTaskTerminated {
+	if e.Name == record.TaskTerminated {
 		delete(h.tasks, at.revision)
 	}
 	if e.Deployment == f.id {
@@ -395,7 +397,7 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 // in force wants.
 func (n *naive) noteAdopted(s *simulation, e deploylog.Event, t *naiveTask, at place) {
 	f := n.force
-	if e.Deployment != f.id || at.revision != f.task || !n.adopts(n.host(at.host)) || read(e.Data).From != t.of {
+	if e.Deployment != f.id || at.revision != f.task || !n.adopts(n.host(at.host)) || record.Read(e.Data).From != t.of {
 		s.fail("%s is adopted by revision %d, which has it already or does not want it", e.Target, f.revision)
 	}
 	t.of = f.revision
@@ -417,7 +419,7 @@ func (n *naive) noteProgress(e deploylog.Event, h *naiveHost, own bool) {
 		f.progress, f.moved = e.CreatedAt, true
 		f.stuck = f.stuck && (f.reached || n.halted())
 	}
-	if e.Name == EventTaskStarted && own {
+	if e.Name == record.TaskStarted && own {
 		h.begun = true
 		if !f.tried {
 			f.tried = true
@@ -425,7 +427,7 @@ func (n *naive) noteProgress(e deploylog.Event, h *naiveHost, own bool) {
 		}
 	}
 	key := e.Name + string(e.Target)
-	if again := f.counted[key]; !again && (e.Name == EventTaskFinished && own || e.Name == EventTaskTerminated) {
+	if again := f.counted[key]; !again && (e.Name == record.TaskFinished && own || e.Name == record.TaskTerminated) {
 		f.counted[key] = true
 		progress()
 	}
@@ -440,7 +442,7 @@ func (t *naiveTask) note(e deploylog.Event) {
 		t.rests = e.CreatedAt.Add(min(time.Minute, time.Second<<min(t.failures-1, 10)))
 	}
 	switch e.Name {
-	case EventTaskStarted:
+	case record.TaskStarted:
 		t.made = e.Seq
 		if t.firstBy != e.Deployment {
 			t.firstBy, t.first = e.Deployment, e.CreatedAt
@@ -449,32 +451,32 @@ func (t *naiveTask) note(e deploylog.Event) {
 			t.failures = 0
 		}
 		t.status, t.rests = TaskStarting, time.Time{}
-	case EventTaskTerminating:
+	case record.TaskTerminating:
 		if was != TaskTerminating {
 			t.failures = 0
 		}
 		t.status, t.rests, t.vain = TaskTerminating, time.Time{}, false
-	case EventTaskLaunched:
+	case record.TaskLaunched:
 		t.status = TaskLaunched
-	case EventTaskFinished, EventTaskRecovered:
+	case record.TaskFinished, record.TaskRecovered:
 		t.status, t.blamed, t.healthy = TaskHealthy, "", e.CreatedAt
-	case EventTaskLost:
+	case record.TaskLost:
 		t.status = TaskLost
-	case EventTaskDrifted:
+	case record.TaskDrifted:
 		if e.CreatedAt.Sub(t.drifted) < 10*time.Minute {
 			fails(TaskDrifted)
 		} else {
 			t.failures = 0
 		}
 		t.status, t.drifted, t.blamed = TaskDrifted, e.CreatedAt, ""
-	case EventTaskDied:
+	case record.TaskDied:
 		if e.CreatedAt.Sub(t.healthy) >= 10*time.Minute {
 			t.failures = 0
 		}
 		fails(TaskDied)
-	case EventTaskFailed:
+	case record.TaskFailed:
 		fails(TaskFailed)
-	case EventTaskTerminationFailed:
+	case record.TaskTerminationFailed:
 		fails(TaskTerminating)
 		t.vain = true
 	}

@@ -2,9 +2,11 @@ package environment
 
 import (
 	"fmt"
-	"github.com/deployster-go/deployster/environment/definition"
 	"slices"
 	"time"
+
+	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // naive is an environment as the seed sees it: what is on the hosts according to
@@ -40,7 +42,7 @@ type inForce struct {
 	seq                            int64
 	only                           []string // hosts that are restarted; nil is all
 	id                             string
-	kind                           DeploymentKind
+	kind                           record.DeploymentKind
 	revision                       int
 	task                           int // of the revision
 	configuration                  definition.Configuration
@@ -90,7 +92,7 @@ func newNaive() *naive {
 // lastGood is the revision to which people go back who name none; 0 is none, also
 // while the environment is going back.
 func (n *naive) lastGood(wanted func(revision int) bool) (last int) {
-	if n.force != nil && n.force.kind == ByRollback && !n.force.reached {
+	if n.force != nil && n.force.kind == record.ByRollback && !n.force.reached {
 		return 0
 	}
 	for _, revision := range n.good {
@@ -202,7 +204,7 @@ func (n *naive) mine(h *naiveHost) *naiveTask {
 // outdated reports whether a task is to be ended and started anew by a restart.
 func (n *naive) outdated(h *naiveHost, t *naiveTask) bool {
 	f := n.force
-	return t != nil && f.kind == ByRestart && !f.reached && t.made < f.seq && (f.only == nil || slices.Contains(f.only, h.name))
+	return t != nil && f.kind == record.ByRestart && !f.reached && t.made < f.seq && (f.only == nil || slices.Contains(f.only, h.name))
 }
 
 // failed are the hosts that count against max_failed.
@@ -212,7 +214,7 @@ func (n *naive) failed() []*naiveHost {
 		if h.absent || h.spared || n.cordoned(h) {
 			return false
 		}
-		if do := n.next(h); do.kind == Check || do.kind == Terminate && n.force.kind != ByDelete && n.inVain(h, do) {
+		if do := n.next(h); do.kind == Check || do.kind == Terminate && n.force.kind != record.ByDelete && n.inVain(h, do) {
 			return true
 		}
 		return t != nil && !t.up() && (t.blamed == n.force.id || n.force.late[place{h.name, n.force.task}])
@@ -265,7 +267,7 @@ func (n *naive) nextHere(h *naiveHost) todo {
 // cordoned reports whether nothing is to be done on a host; the end of the environment does.
 func (n *naive) cordoned(h *naiveHost) bool {
 	_, cordoned := n.cordons[h.name]
-	return cordoned && n.force.kind != ByDelete
+	return cordoned && n.force.kind != record.ByDelete
 }
 
 // nextOfCordoned ends all tasks of a host that is drained, but those of which nobody knows
@@ -316,7 +318,7 @@ func (n *naive) leaving(h *naiveHost) (leave []int, awaits bool) {
 			leave = slices.DeleteFunc(leave, func(r int) bool { return r == best })
 		}
 	}
-	lost := func(r int) bool { return h.tasks[r].status == TaskLost && n.force.kind != ByDelete }
+	lost := func(r int) bool { return h.tasks[r].status == TaskLost && n.force.kind != record.ByDelete }
 	awaits = slices.ContainsFunc(leave, lost)
 	return slices.DeleteFunc(leave, lost), awaits
 }
@@ -330,7 +332,7 @@ func (n *naive) end(h *naiveHost, leave []int) todo {
 		do.from = t.rests
 	}
 	switch {
-	case n.force.kind == ByDelete || t.status == TaskTerminating || h.ups() > 1:
+	case n.force.kind == record.ByDelete || t.status == TaskTerminating || h.ups() > 1:
 	case t.up() && h.wanted:
 		do.class = classReplace
 	case t.up():

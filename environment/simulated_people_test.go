@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/budget"
 )
@@ -79,7 +81,7 @@ func (s *simulation) readopt() {
 // update makes a revision. Sometimes two people do at once.
 func (s *simulation) update(base int) {
 	events, err := s.told.Propose(Update{Base: base, Definition: s.defined(), By: "alice@host"}, s.now)
-	if f := s.naive.force; err != nil && f != nil && f.kind == ByDelete {
+	if f := s.naive.force; err != nil && f != nil && f.kind == record.ByDelete {
 		return
 	}
 	if err != nil {
@@ -101,7 +103,7 @@ func (s *simulation) deploy(revision int) {
 	d := Deploy{Revision: revision, Change: s.change(), Hosts: s.selected(s.naive.revisions[revision-1].InstanceGroup.Query), By: "alice@host"}
 	if !s.command(d) {
 		surge := definition.Surge
-		d.Change = Change{Method: &surge} // where Replace could never go on
+		d.Change = record.Change{Method: &surge} // where Replace could never go on
 		s.command(d)
 	}
 }
@@ -122,7 +124,7 @@ func (s *simulation) rollback(revision int) {
 	r := Rollback{Revision: revision, Change: s.change(), Hosts: s.selected(s.naive.revisions[revision-1].InstanceGroup.Query), By: "alice@host", LastGood: meant}
 	if !s.command(r) {
 		surge := definition.Surge
-		r.Change = Change{Method: &surge}
+		r.Change = record.Change{Method: &surge}
 		s.command(r)
 	}
 }
@@ -151,7 +153,7 @@ func (s *simulation) maintain() {
 	}
 }
 
-func (s *simulation) change() (c Change) {
+func (s *simulation) change() (c record.Change) {
 	if s.chance(0.1) {
 		method := pick(s, definition.Replace, definition.Surge)
 		c.Method = &method

@@ -2,11 +2,13 @@ package environment
 
 import (
 	"fmt"
-	"github.com/deployster-go/deployster/environment/definition"
 	"maps"
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // wasInTime wants deadlines to have been told of if a controller was there.
@@ -141,7 +143,7 @@ func (n *naive) begins(s *simulation, step Step) {
 func (n *naive) keepsUnchanged(s *simulation, step Step) {
 	f, h := n.force, n.host(step.Host)
 	t := h.tasks[step.Revision]
-	if f.kind == ByDelete || n.cordons[h.name] || n.outdated(h, t) || !h.wanted || !t.up() || !same(n.revisions[step.Revision-1].Task, n.revisions[f.revision-1].Task) {
+	if f.kind == record.ByDelete || n.cordons[h.name] || n.outdated(h, t) || !h.wanted || !t.up() || !same(n.revisions[step.Revision-1].Task, n.revisions[f.revision-1].Task) {
 		return
 	}
 	if step.Kind == Terminate || t.status != TaskDrifted {
@@ -152,7 +154,7 @@ func (n *naive) keepsUnchanged(s *simulation, step Step) {
 // keepsMinimum wants enough hosts to be healthy without the only healthy task of one.
 func (n *naive) keepsMinimum(s *simulation, step Step) {
 	f, h := n.force, n.host(step.Host)
-	if t := h.tasks[step.Revision]; step.Kind == Confirm || step.Kind == Check || !t.up() || h.ups() != 1 || f.kind == ByDelete {
+	if t := h.tasks[step.Revision]; step.Kind == Confirm || step.Kind == Check || !t.up() || h.ups() != 1 || f.kind == record.ByDelete {
 		return
 	}
 	if left := n.up() - 1; left < n.minimum() {
@@ -173,7 +175,7 @@ func (n *naive) keepsMinimum(s *simulation, step Step) {
 // where it is drained.
 func (n *naive) sparesCordoned(s *simulation, host string, kind Kind) {
 	drain, cordoned := n.cordons[host]
-	if cordoned && n.force.kind != ByDelete && kind != Confirm && (kind != Terminate || !drain) {
+	if cordoned && n.force.kind != record.ByDelete && kind != Confirm && (kind != Terminate || !drain) {
 		s.fail("%s on %s, which is cordoned", kind, host)
 	}
 }
@@ -183,7 +185,7 @@ func (n *naive) sparesCordoned(s *simulation, host string, kind Kind) {
 func (n *naive) sparesBelievedDead(s *simulation, step Step) {
 	f, h := n.force, n.host(step.Host)
 	t := h.tasks[step.Revision]
-	if t != nil && t.status == TaskDied && !s.nature.deaths && f.kind != ByDelete && s.machine(h.name).tasks[step.Revision].healthy() {
+	if t != nil && t.status == TaskDied && !s.nature.deaths && f.kind != record.ByDelete && s.machine(h.name).tasks[step.Revision].healthy() {
 		if left := s.reallyUp(h.name); left < n.minimum() {
 			s.fail("%d on %s is believed dead, and without it really %d are healthy, and the minimum is %d", step.Revision, h.name, left, n.minimum())
 		}
@@ -238,15 +240,15 @@ func (n *naive) sees(l *look) string {
 	lost := t.status == TaskLost
 	switch seen := l.seen.Health; {
 	case t.status == TaskLaunched && (seen == Unhealthy || seen == Unknown):
-		return EventTaskFailed
+		return record.TaskFailed
 	case t.up() && seen == Unknown:
-		return EventTaskLost
+		return record.TaskLost
 	case (t.up() || lost) && seen == Unhealthy:
-		return EventTaskDied
+		return record.TaskDied
 	case (t.status == TaskHealthy || lost) && seen == Drifted:
-		return EventTaskDrifted
+		return record.TaskDrifted
 	case seen == Healthy && slices.Contains([]TaskStatus{TaskDrifted, TaskDied, TaskLost}, t.status):
-		return EventTaskRecovered
+		return record.TaskRecovered
 	}
 	return ""
 }
@@ -285,7 +287,7 @@ func (n *naive) reports(s *simulation, r Report) {
 	if n.force == nil {
 		return
 	}
-	if r.Healthy != n.up() || n.force.kind != ByDelete && r.Minimum != n.minimum() {
+	if r.Healthy != n.up() || n.force.kind != record.ByDelete && r.Minimum != n.minimum() {
 		s.fail("it reports %d healthy and a minimum of %d, not %d and %d", r.Healthy, r.Minimum, n.up(), n.minimum())
 	}
 	n.reportsRows(s, r)

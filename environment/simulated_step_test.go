@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/budget"
@@ -36,7 +38,7 @@ func (s *simulation) promote() {
 // stepped reports whether a step bounds the deployment.
 func (n *naive) stepped() bool {
 	f := n.force
-	return !f.reached && f.kind != ByDelete && f.step < len(f.configuration.Steps)
+	return !f.reached && f.kind != record.ByDelete && f.step < len(f.configuration.Steps)
 }
 
 // mostBegun is how many hosts may have the new task, or be about to: the least number that
@@ -129,25 +131,25 @@ func (n *naive) dueStep(now time.Time, seen bool) string {
 }
 
 // noteStep takes note that a step is done or over, and wants it to be.
-func (n *naive) noteStep(s *simulation, e deploylog.Event, p payload) {
+func (n *naive) noteStep(s *simulation, e deploylog.Event, p record.Payload) {
 	f := n.force
-	want := map[bool]string{true: "a promotion", false: "a step"}[e.Name == EventPromoted]
-	person := e.Name == EventPromoted && !p.Automatic
+	want := map[bool]string{true: "a promotion", false: "a step"}[e.Name == record.EnvironmentPromoted]
+	person := e.Name == record.EnvironmentPromoted && !p.Automatic
 	if p.StepNumber != f.step+1 || !person && n.due(s.now, true) != want || person && (f.stepAt.IsZero() || !n.stepIsDone()) {
 		s.fail("%s of step %d, which it is not: %q is due", e.Name, p.StepNumber, n.due(s.now, true))
 	}
 	f.moved, f.stuck = true, f.stuck && n.halted()
-	if e.Name == EventPromoted || !f.stepLost {
+	if e.Name == record.EnvironmentPromoted || !f.stepLost {
 		f.progress = e.CreatedAt
 	}
-	if f.stepAt = e.CreatedAt; e.Name == EventPromoted {
+	if f.stepAt = e.CreatedAt; e.Name == record.EnvironmentPromoted {
 		f.step, f.stepAt, f.stepLost = f.step+1, time.Time{}, false
 	}
 }
 
 // noteTaken takes note that the deployment takes a task away that may be of use.
 func (n *naive) noteTaken(e deploylog.Event, h *naiveHost, t *naiveTask) {
-	if e.Name == EventTaskTerminating && e.Deployment == n.force.id && h.wanted && !n.isCordoned(h) && n.takes(h, t) {
+	if e.Name == record.TaskTerminating && e.Deployment == n.force.id && h.wanted && !n.isCordoned(h) && n.takes(h, t) {
 		n.force.taken[h.name] = true
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -273,9 +275,9 @@ func (s *simulation) append(events []deploylog.Event) bool {
 		s.naive.losesStep(e)
 		s.told.Apply(e)
 		switch {
-		case e.Name == EventDeleted:
+		case e.Name == record.EnvironmentDeleted:
 			s.orphan()
-		case e.Name == EventStarted && (read(e.Data).Clean || read(e.Data).Adopt):
+		case e.Name == record.EnvironmentStarted && (record.Read(e.Data).Clean || record.Read(e.Data).Adopt):
 			s.find()
 		}
 		if s.control != nil {
@@ -389,12 +391,12 @@ func (s *simulation) story() string {
 		if begin.IsZero() {
 			begin = e.CreatedAt
 		}
-		p := read(e.Data)
+		p := record.Read(e.Data)
 		fmt.Fprintf(&out, "%4d %12s  %-34s %-28s %s/%d", e.Seq, e.CreatedAt.Sub(begin), e.Name, e.Target, e.Deployment[strings.IndexByte(e.Deployment, ':'):], e.Attempt)
 		if d := p.Definition; d != nil {
 			fmt.Fprintf(&out, " %s %q %+v", d.Task.Vars["behaves"], d.InstanceGroup.Query, d.Deployment)
 		}
-		if p.Change != (Change{}) {
+		if p.Change != (record.Change{}) {
 			fmt.Fprintf(&out, " %s", e.Data)
 		}
 		for _, names := range []struct {

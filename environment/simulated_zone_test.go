@@ -2,6 +2,8 @@ package environment
 
 import (
 	"slices"
+
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // zoneOrder is in which order hosts are to be replaced, by either attribute.
@@ -14,7 +16,7 @@ func (s *simulation) attribute(host, name string) string {
 }
 
 // noteZones takes note of which zones hosts are in, and wants them to be those.
-func (n *naive) noteZones(s *simulation, p payload) {
+func (n *naive) noteZones(s *simulation, p record.Payload) {
 	if n.force == nil || p.OrderBy != n.force.configuration.OrderBy {
 		s.fail("zones by %q are recorded", p.OrderBy)
 	}
@@ -36,7 +38,7 @@ func (n *naive) noteZones(s *simulation, p payload) {
 // knowsZones wants all zones to be known that matter.
 func (n *naive) knowsZones(s *simulation) {
 	by := n.force.configuration.OrderBy
-	if by == "" || n.force.kind == ByDelete {
+	if by == "" || n.force.kind == record.ByDelete {
 		return
 	}
 	for _, h := range n.there(func(h *naiveHost) bool { return h.wanted && s.machine(h.name).in }) {
@@ -51,7 +53,7 @@ func (n *naive) knowsZones(s *simulation) {
 func (n *naive) keepsBack(h *naiveHost, do todo) bool {
 	f := n.force
 	by := f.configuration.OrderBy
-	if by == "" || f.reached || n.beginning(h) || f.kind == ByDelete || do.class != classReplace && do.class != classSurge {
+	if by == "" || f.reached || n.beginning(h) || f.kind == record.ByDelete || do.class != classReplace && do.class != classSurge {
 		return false
 	}
 	if n.zonedBy != by {

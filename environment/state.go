@@ -5,6 +5,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/heap"
@@ -72,7 +74,7 @@ type revision struct {
 
 // New returns the state of an environment of which nothing is known yet.
 func New(name string) *State {
-	return &State{name: name, target: Target(name), byName: map[string]*host{}, cordons: map[string]*Cordon{}, zones: newZones(), attempts: map[string]int{}, current: map[int]int{}}
+	return &State{name: name, target: record.Target(name), byName: map[string]*host{}, cordons: map[string]*Cordon{}, zones: newZones(), attempts: map[string]int{}, current: map[int]int{}}
 }
 
 // Name of the environment.
@@ -142,7 +144,7 @@ func (s *State) Query() string {
 
 // definition is that of the active revision.
 func (s *State) definition() *definition.Definition {
-	if s.active == nil || s.active.Kind == ByDelete {
+	if s.active == nil || s.active.Kind == record.ByDelete {
 		return nil
 	}
 	return s.revisions[s.active.Revision-1].Definition

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -22,7 +24,7 @@ func (s *State) Report() Report {
 	if s.finished {
 		r.Exceptions, r.Baking = s.exceptions(), s.bakes(s.clock) && d.BakeFailed == ""
 	}
-	if d.Kind != ByDelete {
+	if d.Kind != record.ByDelete {
 		r.Minimum = s.minimum()
 	}
 	for _, h := range s.hosts {
@@ -31,7 +33,7 @@ func (s *State) Report() Report {
 		}
 		row := HostRow{Host: h.name, Desired: h.desired, Lost: h.lost || h.absent, Failed: h.status.failed, Check: s.checkRow(h), Passed: h.status.passed, Tasks: []TaskRow{}}
 		for _, t := range h.tasks {
-			row.Tasks = append(row.Tasks, t.row(TaskTarget(s.name, t.revision, h.name)))
+			row.Tasks = append(row.Tasks, t.row(record.TaskTarget(s.name, t.revision, h.name)))
 		}
 		r.Hosts = append(r.Hosts, row)
 	}
@@ -50,7 +52,7 @@ func (s *State) health(current int) RevisionStatus {
 // row is a revision as in a status table.
 func (s *State) row(v *revision) Row {
 	row := Row{Revision: v.Number, Status: Created, Current: s.current[v.Number]}
-	wanted := s.active != nil && s.active.Kind != ByDelete && s.active.Revision == v.Number
+	wanted := s.active != nil && s.active.Kind != record.ByDelete && s.active.Revision == v.Number
 	going := !v.undeployed || row.Current > 0
 	switch {
 	case wanted && s.finished:

@@ -3,6 +3,8 @@ package environment
 import (
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -51,32 +53,32 @@ func (t *task) rank() int {
 // apply folds in an event of the task and reports whether the task is gone.
 func (t *task) apply(e deploylog.Event) (gone bool) {
 	t.seq, t.since = e.Seq, e.CreatedAt
-	p := read(e.Data)
+	p := record.Read(e.Data)
 	switch e.Name {
-	case EventTaskStarted, EventTaskTerminating:
+	case record.TaskStarted, record.TaskTerminating:
 		if t.deployment != e.Deployment {
 			t.firstStarted = time.Time{}
 		}
-		if e.Name == EventTaskStarted {
+		if e.Name == record.TaskStarted {
 			t.made = e.Seq
 		}
-		if e.Name == EventTaskStarted && t.firstStarted.IsZero() {
+		if e.Name == record.TaskStarted && t.firstStarted.IsZero() {
 			t.firstStarted = e.CreatedAt
 		}
-		if t.status == TaskTerminating != (e.Name == EventTaskTerminating) {
+		if t.status == TaskTerminating != (e.Name == record.TaskTerminating) {
 			t.failures = 0 // failures to start do not count against terminating, and vice versa
 		}
 		t.status, t.deployment, t.attempt, t.attemptEnded, t.retryAt = TaskStarting, e.Deployment, e.Attempt, false, time.Time{}
-		if e.Name == EventTaskTerminating {
+		if e.Name == record.TaskTerminating {
 			t.status = TaskTerminating
 		}
-	case EventTaskLaunched:
+	case record.TaskLaunched:
 		t.status, t.cause = TaskLaunched, ""
-	case EventTaskFinished, EventTaskRecovered:
+	case record.TaskFinished, record.TaskRecovered:
 		t.status, t.cause, t.healthySince, t.failedIn = TaskHealthy, "", e.CreatedAt, ""
-	case EventTaskLost:
+	case record.TaskLost:
 		t.status, t.cause = TaskLost, p.Error
-	case EventTaskDrifted:
+	case record.TaskDrifted:
 		t.status, t.cause = TaskDrifted, p.Diff
 		if e.CreatedAt.Sub(t.driftedAt) >= healthyReset {
 			t.failures = 0
@@ -85,17 +87,17 @@ func (t *task) apply(e deploylog.Event) (gone bool) {
 			t.retryAt = e.CreatedAt.Add(retryPause(t.failures))
 		}
 		t.driftedAt = e.CreatedAt
-	case EventTaskDied:
+	case record.TaskDied:
 		if e.CreatedAt.Sub(t.healthySince) >= healthyReset {
 			t.failures = 0
 		}
 		t.fail(TaskDied, e, p.Error)
-	case EventTaskFailed:
+	case record.TaskFailed:
 		t.fail(TaskFailed, e, p.Error)
-	case EventTaskTerminationFailed:
+	case record.TaskTerminationFailed:
 		t.fail(TaskTerminating, e, p.Error)
 		t.attemptEnded = true
-	case EventTaskTerminated:
+	case record.TaskTerminated:
 		return true
 	}
 	return false

@@ -4,6 +4,8 @@ import (
 	"iter"
 	"math/bits"
 	"time"
+
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // totals counts the hosts by status.
@@ -84,7 +86,7 @@ func (s *State) count(h *host, by int) {
 		put(&s.adoptable)
 	}
 	for _, t := range h.tasks {
-		if t.available() || s.active.Kind == ByDelete || t.of != s.active.Revision {
+		if t.available() || s.active.Kind == record.ByDelete || t.of != s.active.Revision {
 			s.current[t.of] += by
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
@@ -20,10 +22,10 @@ func (s *State) transitions(now time.Time, can Can) []deploylog.Event {
 	}
 	if s.hostsKnown && (s.done() || s.excused(now)) {
 		switch {
-		case f.Kind == ByDelete:
-			return []deploylog.Event{s.event(EventDeleted, payload{By: f.By, Reason: f.Reason})}
+		case f.Kind == record.ByDelete:
+			return []deploylog.Event{s.event(record.EnvironmentDeleted, record.Payload{By: f.By, Reason: f.Reason})}
 		case !s.finished && can.Disrupt: // otherwise what is recorded as healthy may not be
-			return []deploylog.Event{s.event(EventFinished, s.finishedWith())}
+			return []deploylog.Event{s.event(record.EnvironmentFinished, s.finishedWith())}
 		}
 	}
 	if s.pause != nil {
@@ -44,14 +46,14 @@ func (s *State) transitions(now time.Time, can Can) []deploylog.Event {
 // done reports whether all is as the active deployment wants it, and its task runs on a host
 // at least: what is cordoned everywhere, or has no hosts, has shown nothing of a revision.
 func (s *State) done() bool {
-	return s.total.unsettled == 0 && (s.active.Kind == ByDelete || s.total.runs > 0)
+	return s.total.unsettled == 0 && (s.active.Kind == record.ByDelete || s.total.runs > 0)
 }
 
 // AwaitsHosts reports whether nothing is left to do before the query of the deployment that
 // is under way selects a host. It goes on then, and no deadline passes until that.
 func (s *State) AwaitsHosts() bool {
 	f := s.active
-	return f != nil && f.Kind != ByDelete && !s.finished && s.hostsKnown && s.total.desired == 0 && s.total.unsettled == 0
+	return f != nil && f.Kind != record.ByDelete && !s.finished && s.hostsKnown && s.total.desired == 0 && s.total.unsettled == 0
 }
 
 // progressEvents record that the active deployment is stuck, or at another of its steps.
@@ -86,8 +88,8 @@ func (s *State) deadlineEvents() (events []deploylog.Event) {
 		}
 		h := s.hosts[i]
 		events = append(events, deploylog.Event{
-			Deployment: s.active.ID, Target: TaskTarget(s.name, s.activeTask(), h.name), Revision: strconv.Itoa(s.activeTask()), Name: EventTaskDeadlinePassed, Attempt: 1,
-			Data: payload{Code: DeadlinePassed, Error: message}.data(),
+			Deployment: s.active.ID, Target: record.TaskTarget(s.name, s.activeTask(), h.name), Revision: strconv.Itoa(s.activeTask()), Name: record.TaskDeadlinePassed, Attempt: 1,
+			Data: record.Payload{Code: string(DeadlinePassed), Error: message}.Data(),
 		})
 		if len(events) == maxDeadlineEvents {
 			break
@@ -102,7 +104,7 @@ func (s *State) stuckEvents(code ReasonCode, message string, now time.Time) []de
 	if causes := s.failureCauses(); causes != "" {
 		message += ": " + deploylog.Cause(causes)
 	}
-	events := []deploylog.Event{s.event(EventStuck, payload{Code: code, Error: message})}
+	events := []deploylog.Event{s.event(record.EnvironmentStuck, record.Payload{Code: string(code), Error: message})}
 	if s.shouldRollBack() {
 		events = append(events, s.automaticRollback(s.goodBefore(f.Revision), fmt.Sprintf("revision %d is stuck, and auto_rollback is set", f.Revision), now)...)
 	}
@@ -113,7 +115,7 @@ func (s *State) stuckEvents(code ReasonCode, message string, now time.Time) []de
 // what it reverts: with that it can proceed.
 func (s *State) automaticRollback(to int, reason string, now time.Time) []deploylog.Event {
 	return s.startEvents(deploymentRequest{
-		kind: ByRollback, revision: to, automatic: true, by: "deployster", change: paceOf(s.active.Configuration), reason: reason,
+		kind: record.ByRollback, revision: to, automatic: true, by: "deployster", change: paceOf(s.active.Configuration), reason: reason,
 	}, now)
 }
 
@@ -121,7 +123,7 @@ func (s *State) automaticRollback(to int, reason string, now time.Time) []deploy
 // none of its tasks was ever tried, because no controller was running.
 func (s *State) shouldRollBack() bool {
 	f := s.active
-	return f.Configuration.AutoRollback && f.Kind == ByDeploy && s.goodBefore(f.Revision) != 0 && (s.started || s.total.failed > 0)
+	return f.Configuration.AutoRollback && f.Kind == record.ByDeploy && s.goodBefore(f.Revision) != 0 && (s.started || s.total.failed > 0)
 }
 
 // failureCauses lists what is wrong on the first unhealthy hosts.
@@ -156,8 +158,8 @@ func (s *State) failureCauses() string {
 }
 
 // event is an event of the active deployment.
-func (s *State) event(name string, p payload) deploylog.Event {
+func (s *State) event(name string, p record.Payload) deploylog.Event {
 	return deploylog.Event{
-		Deployment: s.active.ID, Target: s.target, Revision: strconv.Itoa(s.active.Revision), Name: name, Attempt: s.attempts[name] + 1, Data: p.data(),
+		Deployment: s.active.ID, Target: s.target, Revision: strconv.Itoa(s.active.Revision), Name: name, Attempt: s.attempts[name] + 1, Data: p.Data(),
 	}
 }

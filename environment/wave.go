@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/phrase"
@@ -40,7 +42,7 @@ type StepInfo struct {
 
 // waves reports whether the present step bounds how many hosts are begun.
 func (s *State) waves() bool {
-	return s.active != nil && !s.finished && s.active.Kind != ByDelete && s.wave.step < len(s.active.Configuration.Steps)
+	return s.active != nil && !s.finished && s.active.Kind != record.ByDelete && s.wave.step < len(s.active.Configuration.Steps)
 }
 
 // mostBegun is how many hosts may be begun in the present step.
@@ -83,13 +85,13 @@ func (s *State) stepEvents(now time.Time, can Can) []deploylog.Event {
 	if !s.waves() || !s.hostsKnown || !can.Disrupt || !s.waiting.IsZero() || !s.stepDone() {
 		return nil
 	}
-	p := payload{StepNumber: s.wave.step + 1}
+	p := record.Payload{StepNumber: s.wave.step + 1}
 	if s.wave.seq == 0 {
-		return []deploylog.Event{s.event(EventStepReached, p)}
+		return []deploylog.Event{s.event(record.StepReached, p)}
 	}
 	if end, ok := s.pauseEnd(); ok && !now.Before(end) {
 		p.Automatic, p.By = true, "deployster"
-		return []deploylog.Event{s.event(EventPromoted, p)}
+		return []deploylog.Event{s.event(record.EnvironmentPromoted, p)}
 	}
 	return nil
 }
@@ -102,19 +104,19 @@ func (s *State) promote(c Promote) ([]deploylog.Event, error) {
 		return nil, refusal.New(StepNotDone, "step %d of %d of deployment %s is not done: %s begun, and not all of them are healthy (deployster explain %s)",
 			s.wave.step+1, len(s.active.Configuration.Steps), s.active.ID, phrase.Count(s.total.begun, "host"), s.target)
 	}
-	return []deploylog.Event{s.event(EventPromoted, payload{StepNumber: s.wave.step + 1, By: c.By, Reason: c.Reason})}, nil
+	return []deploylog.Event{s.event(record.EnvironmentPromoted, record.Payload{StepNumber: s.wave.step + 1, By: c.By, Reason: c.Reason})}, nil
 }
 
 // applyStep folds in that a step is done, or over.
-func (s *State) applyStep(e deploylog.Event, p payload) {
+func (s *State) applyStep(e deploylog.Event, p record.Payload) {
 	if !s.waves() || p.StepNumber != s.wave.step+1 {
 		return
 	}
 	since := s.lastProgress
-	if s.progressed(e); s.wave.lost && e.Name == EventStepReached {
+	if s.progressed(e); s.wave.lost && e.Name == record.StepReached {
 		s.lastProgress = since
 	}
-	if s.wave.reached, s.wave.seq = e.CreatedAt, e.Seq; e.Name == EventPromoted {
+	if s.wave.reached, s.wave.seq = e.CreatedAt, e.Seq; e.Name == record.EnvironmentPromoted {
 		s.wave = wave{step: p.StepNumber}
 		s.refreshAll(e.CreatedAt) // after the last step all may begin
 	}
@@ -131,7 +133,7 @@ func (h *host) replaces(t *task) bool {
 
 // noteReplaced folds in that the active deployment takes away what was on a host.
 func (s *State) noteReplaced(h *host, t *task, e deploylog.Event) {
-	h.replaced = h.replaced || e.Deployment == s.active.ID && e.Name == EventTaskTerminating && h.replaces(t)
+	h.replaced = h.replaced || e.Deployment == s.active.ID && e.Name == record.TaskTerminating && h.replaces(t)
 }
 
 // countBegun fills in whether a host is begun, or its next step begins it. One where the new

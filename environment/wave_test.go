@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/budget"
 )
@@ -63,7 +65,7 @@ func TestADeploymentGoesInSteps(t *testing.T) {
 		t.Error("it waits for a person, and is not idle")
 	}
 	w.propose(Promote{By: "ada", Reason: "it looks good"})
-	if p := read(w.last(EventPromoted).Data); p.By != "ada" || p.StepNumber != 2 || p.Automatic {
+	if p := record.Read(w.last(record.EnvironmentPromoted).Data); p.By != "ada" || p.StepNumber != 2 || p.Automatic {
 		t.Errorf("recorded is %+v", p)
 	}
 	w.taken("2", "h3", "h4", "h5", "h6", "h7", "h8")
@@ -86,7 +88,7 @@ func TestAStepWhoseHostsFallIllIsDoneAgain(t *testing.T) {
 	w.done("start 2 h1")
 	w.after(9 * time.Minute)
 	w.can()
-	if n := w.times(EventStepReached); n != 2 {
+	if n := w.times(record.StepReached); n != 2 {
 		t.Errorf("the step was reached %d times", n)
 	}
 	w.sees(2, "h1", Unhealthy, "it crashed")
@@ -132,7 +134,7 @@ func TestAStepTakesTheHostsThatAreDown(t *testing.T) {
 	w.can("terminate 1 h7", "terminate 1 h8")
 	w.done("terminate 1 h7", "terminate 1 h8", "start 2 h7")
 	w.fails("start 2 h8", "no disk")
-	if n := w.times(EventPromoted); n != 1 {
+	if n := w.times(record.EnvironmentPromoted); n != 1 {
 		t.Errorf("it is promoted %d times", n)
 	}
 	w = deployed(t, 8, nil)
@@ -140,7 +142,7 @@ func TestAStepTakesTheHostsThatAreDown(t *testing.T) {
 	w.done("terminate 1 h1")
 	w.fails("start 2 h1", "no disk")
 	w.can()
-	if n := w.times(EventStepReached); n != 0 {
+	if n := w.times(record.StepReached); n != 0 {
 		t.Error("no host of the step is healthy, and it is done")
 	}
 }
@@ -166,7 +168,7 @@ func TestARestartGoesInStepsToo(t *testing.T) {
 	w.propose(Restart{Hosts: hosts(4)})
 	w.can("terminate 1 h1")
 	w.taken("1", "h1")
-	if step := w.state.Report().Step; step == nil || !strings.HasSuffix(w.last(EventPromoted).Deployment, w.state.active.ID) {
+	if step := w.state.Report().Step; step == nil || !strings.HasSuffix(w.last(record.EnvironmentPromoted).Deployment, w.state.active.ID) {
 		t.Errorf("the step is %+v", step)
 	}
 	w.can("terminate 1 h2", "terminate 1 h3", "terminate 1 h4")

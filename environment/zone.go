@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 )
 
@@ -26,7 +28,7 @@ func newZones() zones { return zones{open: map[string]int{}, excepted: map[strin
 // fit into the log.
 func (s *State) zoneEvents(c SetHosts) (events []deploylog.Event) {
 	by := s.configuration().OrderBy
-	if by == "" || c.Attribute == nil || s.active.Kind == ByDelete {
+	if by == "" || c.Attribute == nil || s.active.Kind == record.ByDelete {
 		return nil
 	}
 	names := slices.Clone(c.Selected)
@@ -49,18 +51,18 @@ func (s *State) zoneEvents(c SetHosts) (events []deploylog.Event) {
 		parts = [][]string{nil}
 	}
 	for i, part := range parts {
-		p := payload{OrderBy: by, Zones: map[string][]string{}, More: i < len(parts)-1}
+		p := record.Payload{OrderBy: by, Zones: map[string][]string{}, More: i < len(parts)-1}
 		for _, name := range part {
 			p.Zones[zone[name]] = append(p.Zones[zone[name]], name)
 		}
-		e := s.event(EventHostsZoned, p)
+		e := s.event(record.HostsZoned, p)
 		e.Attempt += i
 		events = append(events, e)
 	}
 	return events
 }
 
-func (s *State) applyZones(e deploylog.Event, p payload) {
+func (s *State) applyZones(e deploylog.Event, p record.Payload) {
 	if s.zones.by != p.OrderBy && s.zones.by != "" {
 		for _, h := range s.hosts {
 			s.modify(h, e.CreatedAt, func() { h.zone = "" })
@@ -105,7 +107,7 @@ func (s *State) zoneTurn() (zone string, ok bool) {
 
 // ordered reports whether the active deployment replaces hosts zone by zone.
 func (s *State) ordered() bool {
-	return s.active != nil && !s.finished && s.active.Kind != ByDelete && s.active.Configuration.OrderBy != ""
+	return s.active != nil && !s.finished && s.active.Kind != record.ByDelete && s.active.Configuration.OrderBy != ""
 }
 
 // turn is which hosts may be replaced at one moment.

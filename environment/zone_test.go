@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/environment/definition"
 )
 
@@ -29,14 +31,14 @@ func TestHostsAreReplacedZoneByZone(t *testing.T) {
 	w := deployed(t, 5, func(d *definition.Definition) { d.Deployment.MaxUnavailable, d.Deployment.OrderBy = most(5), "zone" })
 	w.update(image("log-daemon:2"), hosts(5))
 	w.can() // before the zones are known
-	w.explains("1", "h1", AwaitsZone, "the hosts' attribute zone, by which they are ordered, is not known yet", EventHostsZoned)
+	w.explains("1", "h1", AwaitsZone, "the hosts' attribute zone, by which they are ordered, is not known yet", record.HostsZoned)
 	zones := map[string]string{"h1": "zone-10", "h2": "zone-2", "h3": "", "h4": "zone-2", "h5": "zone-10"}
 	w.inZones(zones)
-	if again := w.times(EventHostsZoned); again != 1 {
+	if again := w.times(record.HostsZoned); again != 1 {
 		t.Errorf("the zones are recorded %d times", again)
 	}
 	w.inZones(zones)
-	if again := w.times(EventHostsZoned); again != 1 {
+	if again := w.times(record.HostsZoned); again != 1 {
 		t.Errorf("the same zones are recorded %d times", again)
 	}
 	w.can("terminate 1 h2", "terminate 1 h4")
@@ -72,7 +74,7 @@ func TestExceptionsKeepNoZoneBack(t *testing.T) {
 	w.can("terminate 1 h3")
 	w.inZones(map[string]string{"h1": "a", "h2": "b", "h3": "a"})
 	w.can("terminate 1 h3")
-	if p := read(w.last(EventHostsZoned).Data); len(p.Zones) != 1 || !slices.Equal(p.Zones["a"], []string{"h3"}) {
+	if p := record.Read(w.last(record.HostsZoned).Data); len(p.Zones) != 1 || !slices.Equal(p.Zones["a"], []string{"h3"}) {
 		t.Errorf("recorded is %v", p.Zones)
 	}
 }
@@ -95,7 +97,7 @@ func TestTheZonesOfManyHostsAreRecordedInParts(t *testing.T) {
 	}
 	w.propose(Deploy{Revision: 1})
 	w.inZones(zones)
-	if n := w.times(EventHostsZoned); n < 2 || w.state.zones.by != "zone" || w.state.byName[strings.Repeat("h", 90)+"3999"].zone != "z0" {
+	if n := w.times(record.HostsZoned); n < 2 || w.state.zones.by != "zone" || w.state.byName[strings.Repeat("h", 90)+"3999"].zone != "z0" {
 		t.Errorf("in %d parts the zones by %q are known", n, w.state.zones.by)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
@@ -149,7 +151,7 @@ func (c *Controller) Released(name string) {
 // Received implements reconcile.Tenant.
 func (c *Controller) Received(name string, e deploylog.Event) (more bool) {
 	c.probes.receive(name, e)
-	if e.Name == environment.EventStarted {
+	if e.Name == record.EnvironmentStarted {
 		c.find(name)
 	}
 	return true

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 
 	"github.com/deployster-go/deployster/control/environments"
@@ -118,7 +120,7 @@ func BenchmarkControllerDecides(b *testing.B) {
 	c.environments = environments.New(c.open(), time.Now)
 	decided := make(chan time.Time, 1)
 	c.recorded = func(e deploylog.Event) {
-		if e.Name == environment.EventFinished {
+		if e.Name == record.EnvironmentFinished {
 			decided <- time.Now()
 		}
 	}
@@ -152,7 +154,7 @@ func BenchmarkControllerDeadlines(b *testing.B) {
 		var late []time.Duration
 		done := make(chan bool)
 		c.recorded = func(e deploylog.Event) {
-			if e.Name == environment.EventStuck {
+			if e.Name == record.EnvironmentStuck {
 				var i int
 				_, _ = fmt.Sscanf(string(e.Target), "environment/env%d", &i)
 				late = append(late, e.CreatedAt.Sub(base.Add(time.Duration(i)*time.Millisecond+10*time.Minute)))

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 
@@ -309,7 +311,7 @@ func TestAnEnvironmentThatTheLogRefusesIsLeftOutAndTheOthersGoOn(t *testing.T) {
 			w.create(daemon(name), "a")
 			w.deploy(name, 1)
 		}
-		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: environment.EventTaskStarted, Hook: reconciletest.Refuse("task/spoilt/1/a")}
+		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: record.TaskStarted, Hook: reconciletest.Refuse("task/spoilt/1/a")}
 		w.options.UntilIdle = true
 		err := environments.NewController(w.options).Run(w.Context())
 		if !errors.Is(err, deploylog.ErrInvalid) || !strings.Contains(err.Error(), "environment spoilt was left out") {
@@ -335,7 +337,7 @@ func TestWhatSomebodyElseRecordedIsRead(t *testing.T) {
 		w.create(daemon("web"), "a")
 		w.deploy("web", 1)
 		fouls := 3
-		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: environment.EventTaskStarted, Hook: func(e deploylog.Event) (err error) {
+		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: record.TaskStarted, Hook: func(e deploylog.Event) (err error) {
 			if fouls--; fouls >= 0 {
 				_, err = w.log.Append(context.Background(), e)
 			}
@@ -352,12 +354,12 @@ func TestAnObserverMayGiveCommands(t *testing.T) {
 		w.create(daemon("web"), "a")
 		w.deploy("web", 1)
 		w.recorded = func(e deploylog.Event) {
-			if e.Name == environment.EventFinished {
+			if e.Name == record.EnvironmentFinished {
 				w.do("web", environment.Pause{})
 			}
 		}
 		w.untilIdle()
-		if len(w.notices(environment.EventTaskFinished)) != 1 {
+		if len(w.notices(record.TaskFinished)) != 1 {
 			t.Errorf("notified %q", w.notified)
 		}
 	})

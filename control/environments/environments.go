@@ -10,6 +10,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
@@ -30,7 +32,7 @@ var ErrNoEnvironment = errors.New("no such environment")
 // that it folds, one at a time.
 func New(log deploylog.Log, now func() time.Time, subscribers ...func(deploylog.Event)) *Environments {
 	e := &Environments{Fold: reconcile.NewFold(reconcile.Kind[*environment.State]{
-		One: "environment", Many: "environments", NameOf: environment.NameOf, Begins: environment.EventCreated, Begin: environment.New, Exists: (*environment.State).Exists,
+		One: "environment", Many: "environments", NameOf: record.NameOf, Begins: record.EnvironmentCreated, Begin: environment.New, Exists: (*environment.State).Exists,
 		Missing: ErrNoEnvironment, Remedy: "deployster env create -f FILE",
 	}, log, now, nil)}
 	e.reservations = newReservations(e.States)

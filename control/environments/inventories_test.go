@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/environment"
@@ -49,12 +51,12 @@ func TestAControllerWithAnotherInventoryLeavesAnEnvironmentAlone(t *testing.T) {
 		w.set(func() { w.identity = "/work/inventory.yaml" })
 		w.inventory("web", "a")
 		wait(5 * time.Second)
-		if w.count(environment.EventHostsChanged) != 0 {
+		if w.count(record.HostsChanged) != 0 {
 			t.Error("hosts changed by another inventory")
 		}
 		w.set(func() { w.identity = "mine" })
 		wait(5 * time.Second)
-		if w.count(environment.EventHostsChanged) != 1 {
+		if w.count(record.HostsChanged) != 1 {
 			t.Error("the host that left is not noticed when the name is back")
 		}
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
@@ -66,7 +68,7 @@ func TestTwoControllersOfOneEnvironmentTakeTurns(t *testing.T) {
 				end(first)
 				wait(5 * time.Minute)
 				w.wantRows("web", "1 Inactive 0 0; 2 Active 4 4")
-				if n := w.count(environment.EventTaskFailed) + w.count(environment.EventTaskDied); n != 0 {
+				if n := w.count(record.TaskFailed) + w.count(record.TaskDied); n != 0 {
 					t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
 				}
 				second.end()
@@ -101,7 +103,7 @@ func TestAControllerOfSomeStandsByWhileOneOfAllIsAtWork(t *testing.T) {
 				w.becomes("a", "web:1", environment.Unhealthy)
 				wait(1500 * time.Millisecond)
 				w.wantNotices(1, 1)
-				if w.count(environment.EventTaskDied) != 1 {
+				if w.count(record.TaskDied) != 1 {
 					t.Error("nothing is probed afresh")
 				}
 				w.update(1, daemon("web", image("2")))
@@ -133,7 +135,7 @@ func TestWhoStandsByBeginsAndRecordsNothing(t *testing.T) {
 		unlock()
 		wait(5 * time.Second)
 		w.wantNotices(1, 1)
-		if w.count(environment.EventStuck) != 1 {
+		if w.count(record.EnvironmentStuck) != 1 {
 			t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
 		}
 		w.wantRunning("a web:1", "b web:1")
@@ -177,7 +179,7 @@ func TestAControllerOfAllLeavesAloneWhatIsWorkedOnUntilThatHasEnded(t *testing.T
 				}
 				wait(10 * time.Minute)
 				w.wantRows("web", "1 Inactive 0 0; 2 Active 2 2")
-				if w.count(environment.EventTaskFailed) != 0 {
+				if w.count(record.TaskFailed) != 0 {
 					t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
 				}
 				all.end()

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
@@ -67,7 +69,7 @@ func (p *probes) known(name string) bool { return p.unprobed[name] == 0 }
 
 // receive receives an event of an environment.
 func (p *probes) receive(name string, e deploylog.Event) {
-	p.stale[name] = p.stale[name] || e.Name == environment.EventHostsChanged || e.Name == environment.EventHostsHeld
+	p.stale[name] = p.stale[name] || e.Name == record.HostsChanged || e.Name == record.HostsHeld
 	if k := p.targets[name][e.Target]; k != nil {
 		k.changed = e.Seq
 	}
@@ -79,7 +81,7 @@ func (p *probes) sync(state *environment.State, now time.Time, first, soon bool)
 	name := state.Name()
 	had, has := p.targets[name], map[deploylog.Target]*target{}
 	for t := range state.ProbeTargets() {
-		at := environment.TaskTarget(name, t.Revision, t.Host)
+		at := record.TaskTarget(name, t.Revision, t.Host)
 		k := had[at]
 		if k == nil {
 			k = p.add(&target{task: t, name: at, first: first})

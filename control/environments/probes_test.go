@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 )
@@ -31,7 +33,7 @@ func TestATaskThatDiesIsStartedAgain(t *testing.T) {
 				}
 				wait(time.Minute)
 				w.wantRows("web", "1 Active 2 2")
-				if took := w.when(environment.EventTaskFinished, 3).Sub(died); took > c.within {
+				if took := w.when(record.TaskFinished, 3).Sub(died); took > c.within {
 					t.Errorf("it took %s", took)
 				}
 				r.end()
@@ -50,7 +52,7 @@ func TestDriftIsRepairedOrOnlyReported(t *testing.T) {
 				wait(time.Minute)
 				w.becomes("a", "web:1", environment.Drifted)
 				wait(time.Minute)
-				if got := len(w.hasDone()); got != acts || w.count(environment.EventTaskDrifted) != 1 {
+				if got := len(w.hasDone()); got != acts || w.count(record.TaskDrifted) != 1 {
 					t.Errorf("it did %q; the log tells\n%s", w.hasDone(), strings.Join(w.story(), "\n"))
 				}
 				r.end()
@@ -64,7 +66,7 @@ func TestATaskThatDiedWhileNobodyWasThereIsFoundAtOnce(t *testing.T) {
 		w.active("web", "a", "b")
 		w.becomes("a", "web:1", environment.Unhealthy)
 		w.untilIdle()
-		if w.count(environment.EventTaskDied) != 1 {
+		if w.count(record.TaskDied) != 1 {
 			t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
 		}
 	})
@@ -116,11 +118,11 @@ func TestAProbeThatHangsHoldsNothingElseUp(t *testing.T) {
 		wait(40 * time.Second)
 		w.wantRows("web", "1 Active 3 3")
 		w.wantRows("db", "1 Active 2 2")
-		if w.count(environment.EventTaskDied) != 1 {
+		if w.count(record.TaskDied) != 1 {
 			t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
 		}
 		wait(time.Minute)
-		if w.count(environment.EventTaskLost) == 0 {
+		if w.count(record.TaskLost) == 0 {
 			t.Error("a host that does not answer is waited for without end")
 		}
 		r.end()
@@ -227,7 +229,7 @@ func TestWhatWasSeenBeforeSomethingHappenedIsOfNoInterest(t *testing.T) {
 		w.options.Tasks = belated{worker{w, "first"}, &slow}
 		r := w.start()
 		wait(5 * time.Minute)
-		if slow.Load() < 2 || w.count(environment.EventTaskFinished) != 1 || w.count(environment.EventTaskDied)+w.count(environment.EventTaskFailed) != 0 {
+		if slow.Load() < 2 || w.count(record.TaskFinished) != 1 || w.count(record.TaskDied)+w.count(record.TaskFailed) != 0 {
 			t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
 		}
 		r.end()

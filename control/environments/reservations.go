@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 )
@@ -30,7 +32,7 @@ func newReservations(states map[string]*environment.State) *reservations {
 }
 
 func (r *reservations) receive(e deploylog.Event) {
-	if name, ok := environment.NameOf(e.Target); ok {
+	if name, ok := record.NameOf(e.Target); ok {
 		r.doubt(name)
 	}
 }
@@ -155,7 +157,7 @@ const maxKnown = 100_000
 
 // thingsOf are what a task of a revision that is recorded makes.
 func (r *reservations) thingsOf(t environment.Task) []environment.Thing {
-	target := environment.TaskTarget(t.Environment, t.Revision, t.Host)
+	target := record.TaskTarget(t.Environment, t.Revision, t.Host)
 	things, known := r.known[target]
 	if !known {
 		if len(r.known) >= maxKnown {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 
 	"github.com/deployster-go/deployster/environment"
@@ -101,7 +103,7 @@ func TestANewHostOfTwoEnvironmentsIsOneOfThem(t *testing.T) {
 func TestAHostThatTheLogRefusesToOneEnvironmentIsFreeForAnother(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.deployEach(map[string]string{"prod": "a", "all": "c"}, agent)
-		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: environment.EventHostsChanged, Hook: reconciletest.Refuse(environment.Target("prod"))}
+		w.options.Log = &reconciletest.Hooked{Log: w.log, Event: record.HostsChanged, Hook: reconciletest.Refuse(record.Target("prod"))}
 		r := w.start()
 		wait(time.Minute)
 		w.inventory("prod", "a", "b")
@@ -220,7 +222,7 @@ func TestARestartTakesNoHostOfAnotherEnvironment(t *testing.T) {
 		w.inventory("prod", "a", "d")
 		w.untilIdle()
 		none := 0
-		w.do("prod", environment.Restart{Change: environment.Change{MinHealthyPercent: &none}, Hosts: []string{"a", "d"}, By: "alice@host"})
+		w.do("prod", environment.Restart{Change: record.Change{MinHealthyPercent: &none}, Hosts: []string{"a", "d"}, By: "alice@host"})
 		w.untilIdle()
 		w.wantRunning("a prod:1", "d all:1")
 		if err := w.command("prod", environment.Restart{Only: []string{"d"}, Hosts: []string{"a", "d"}}); err == nil || !strings.Contains(err.Error(), "no task on host d") {

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/environment"
 )
@@ -59,8 +61,8 @@ func TestWhoIsNotWaitedForAnyMoreIsLeftAlone(t *testing.T) {
 		defer scope.Add("web")()
 		wait(2 * time.Second)
 		w.wantRunning("a web:1", "b db:1", "c web:1")
-		if w.count(environment.EventTaskDied) != 2 {
-			t.Errorf("%d tasks died", w.count(environment.EventTaskDied))
+		if w.count(record.TaskDied) != 2 {
+			t.Errorf("%d tasks died", w.count(record.TaskDied))
 		}
 		r.end()
 	})

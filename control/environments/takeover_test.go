@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 
 	"github.com/deployster-go/deployster/control/environments"
@@ -144,10 +146,10 @@ func TestADeploymentDeadlineIsExactAcrossARestart(t *testing.T) {
 				r = w.start()
 				wait(5 * time.Minute)
 				r.end()
-				began := w.when(environment.EventStarted, 1)
-				for event, after := range map[string]time.Duration{environment.EventTaskDeadlinePassed: 5 * time.Minute, environment.EventStuck: 10 * time.Minute} {
+				began := w.when(record.EnvironmentStarted, 1)
+				for event, after := range map[string]time.Duration{record.TaskDeadlinePassed: 5 * time.Minute, record.EnvironmentStuck: 10 * time.Minute} {
 					late := w.when(event, 1).Sub(began) - after
-					if event == environment.EventTaskDeadlinePassed {
+					if event == record.TaskDeadlinePassed {
 						late -= 2 * time.Minute // nobody was there
 					}
 					if late < 0 || late > 100*time.Millisecond || w.count(event) != 1 {
@@ -168,7 +170,7 @@ func TestStopLetsWhatRunsFinishAndRecordsIt(t *testing.T) {
 		r := w.start()
 		wait(time.Second)
 		r.end()
-		if w.count(environment.EventTaskFinished) != 1 || w.count(environment.EventTaskStarted) != 1 {
+		if w.count(record.TaskFinished) != 1 || w.count(record.TaskStarted) != 1 {
 			t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
 		}
 	})
@@ -199,7 +201,7 @@ func TestWhatWasInterruptedIsDoneAgainByTheNext(t *testing.T) {
 					t.Error(err)
 				}
 				r.kill(nil)
-				if w.count(environment.EventTaskFailed) != 0 {
+				if w.count(record.TaskFailed) != 0 {
 					t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
 				}
 				w.working = nil

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 
+	envrecord "github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -218,7 +220,7 @@ func (p *Promotion) wait(ctx context.Context, name string, d environment.Deploym
 	waiting, cancel := p.Drain.Context(ctx)
 	defer cancel()
 	var failed error
-	for e, err := range p.Log.Watch(waiting, deploylog.Filter{Target: environment.Target(name), After: d.Seq}) {
+	for e, err := range p.Log.Watch(waiting, deploylog.Filter{Target: envrecord.Target(name), After: d.Seq}) {
 		if err != nil && waiting.Err() == nil {
 			return fmt.Errorf("watching environment %s: %w", name, err)
 		}
@@ -226,16 +228,16 @@ func (p *Promotion) wait(ctx context.Context, name string, d environment.Deploym
 			continue
 		}
 		switch e.Name {
-		case environment.EventFinished:
+		case envrecord.EnvironmentFinished:
 			return failed
-		case environment.EventStuck:
-			failed = cmp.Or(failed, fmt.Errorf("deployment %s is stuck: %s", d.ID, environment.Cause(e)))
+		case envrecord.EnvironmentStuck:
+			failed = cmp.Or(failed, fmt.Errorf("deployment %s is stuck: %s", d.ID, envrecord.Cause(e)))
 			if d, err = p.follower(ctx, name, d); err != nil || d.ID == "" {
 				return cmp.Or(err, failed)
 			}
-		case environment.EventFailed:
-			return cmp.Or(failed, fmt.Errorf("deployment %s has ended before it had finished: %s", d.ID, environment.Cause(e)))
-		case environment.EventDeleted:
+		case envrecord.EnvironmentFailed:
+			return cmp.Or(failed, fmt.Errorf("deployment %s has ended before it had finished: %s", d.ID, envrecord.Cause(e)))
+		case envrecord.EnvironmentDeleted:
 			return fmt.Errorf("environment %s was deleted", name)
 		}
 	}

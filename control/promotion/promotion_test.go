@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	envrecord "github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/promotion"
@@ -103,7 +105,7 @@ func (p *promoted) controller(e deploylog.Event, target deploylog.Target, name, 
 func TestAStageBringsItsRevisionToAnEnvironment(t *testing.T) {
 	p := newPromoted(t)
 	done := p.work(t.Context(), prod)
-	started := p.until(environment.EventStarted, 0)
+	started := p.until(envrecord.EnvironmentStarted, 0)
 	if err := p.environments.Follow(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +121,7 @@ func TestAStageBringsItsRevisionToAnEnvironment(t *testing.T) {
 		}
 		return nil
 	})
-	p.controller(started, environment.Target(prod.Environment), environment.EventFinished, `{"version":1}`)
+	p.controller(started, envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -132,10 +134,10 @@ func TestAStageBringsItsRevisionToAnEnvironment(t *testing.T) {
 	retry := prod
 	retry.Attempt = 2
 	done = p.work(t.Context(), retry)
-	if again := p.until(environment.EventStarted, started.Seq); again.Revision != "2" {
+	if again := p.until(envrecord.EnvironmentStarted, started.Seq); again.Revision != "2" {
 		t.Errorf("the retry deploys revision %s", again.Revision)
 	} else {
-		p.controller(again, environment.Target(prod.Environment), environment.EventFinished, `{"version":1}`)
+		p.controller(again, envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -159,7 +161,7 @@ func (p *promoted) wantDeployments(want int) {
 func TestADeploymentOfAnEarlierVersionIsFoundAgain(t *testing.T) {
 	p := newPromoted(t)
 	p.do(environment.Deploy{Revision: 1, Hosts: []string{"antworker001"}, By: "stage/gateway/prod", Reason: "revision 42 of pipeline gateway, stage prod, attempt 1 (deployment)"})
-	p.controller(p.until(environment.EventStarted, 0), environment.Target(prod.Environment), environment.EventFinished, `{"version":1}`)
+	p.controller(p.until(envrecord.EnvironmentStarted, 0), envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
 	if err := <-p.work(t.Context(), prod); err != nil {
 		t.Error(err)
 	}
@@ -168,17 +170,17 @@ func TestADeploymentOfAnEarlierVersionIsFoundAgain(t *testing.T) {
 
 func TestAStageFailsWhenItsDeploymentDoesNotFinish(t *testing.T) {
 	for event, data := range map[string]string{
-		environment.EventStuck:   `{"version":1,"error":"no progress for 10m"}`,
-		environment.EventFailed:  `{"version":1,"error":"rolled back by x"}`,
-		environment.EventDeleted: `{"version":1}`,
+		envrecord.EnvironmentStuck:   `{"version":1,"error":"no progress for 10m"}`,
+		envrecord.EnvironmentFailed:  `{"version":1,"error":"rolled back by x"}`,
+		envrecord.EnvironmentDeleted: `{"version":1}`,
 	} {
 		t.Run(event, func(t *testing.T) {
 			p := newPromoted(t)
 			done := p.work(t.Context(), prod)
-			p.controller(p.until(environment.EventStarted, 0), environment.Target(prod.Environment), event, data)
+			p.controller(p.until(envrecord.EnvironmentStarted, 0), envrecord.Target(prod.Environment), event, data)
 			err := <-done
 			if err == nil || !strings.Contains(err.Error(), map[string]string{
-				environment.EventStuck: "no progress for 10m", environment.EventFailed: "rolled back by x", environment.EventDeleted: "was deleted",
+				envrecord.EnvironmentStuck: "no progress for 10m", envrecord.EnvironmentFailed: "rolled back by x", envrecord.EnvironmentDeleted: "was deleted",
 			}[event]) {
 				t.Errorf("it fails with %v", err)
 			}
@@ -189,7 +191,7 @@ func TestAStageFailsWhenItsDeploymentDoesNotFinish(t *testing.T) {
 func TestAStageWaitsNoLongerThanItsScheduler(t *testing.T) {
 	p := newPromoted(t)
 	done := p.work(t.Context(), prod)
-	p.until(environment.EventStarted, 0)
+	p.until(envrecord.EnvironmentStarted, 0)
 	close(p.stop)
 	if err := <-done; !errors.Is(err, runner.ErrInterrupted) {
 		t.Errorf("it ends with %v", err)
@@ -197,7 +199,7 @@ func TestAStageWaitsNoLongerThanItsScheduler(t *testing.T) {
 	p = newPromoted(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done = p.work(ctx, prod)
-	p.until(environment.EventStarted, 0)
+	p.until(envrecord.EnvironmentStarted, 0)
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("it ends with %v", err)
@@ -221,12 +223,12 @@ func TestAStageEndsWithTheRollbackThatComesOfItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPromoted(t)
 		done := p.work(t.Context(), prod)
-		started := p.until(environment.EventStarted, 0)
-		at := environment.Target(prod.Environment)
-		back := deploylog.Event{Deployment: "gateway/prod:1@2026", Target: at, Revision: "1", Name: environment.EventStarted, Attempt: 1, Data: []byte(`{"version":1,"kind":"rollback","automatic":true}`)}
+		started := p.until(envrecord.EnvironmentStarted, 0)
+		at := envrecord.Target(prod.Environment)
+		back := deploylog.Event{Deployment: "gateway/prod:1@2026", Target: at, Revision: "1", Name: envrecord.EnvironmentStarted, Attempt: 1, Data: []byte(`{"version":1,"kind":"rollback","automatic":true}`)}
 		if _, err := p.log.Append(t.Context(),
-			deploylog.Event{Deployment: started.Deployment, Target: at, Revision: "2", Name: environment.EventStuck, Attempt: 1, Data: []byte(`{"version":1,"error":"no progress"}`)},
-			deploylog.Event{Deployment: started.Deployment, Target: at, Revision: "2", Name: environment.EventFailed, Attempt: 1, Data: []byte(`{"version":1,"error":"rolled back"}`)},
+			deploylog.Event{Deployment: started.Deployment, Target: at, Revision: "2", Name: envrecord.EnvironmentStuck, Attempt: 1, Data: []byte(`{"version":1,"error":"no progress"}`)},
+			deploylog.Event{Deployment: started.Deployment, Target: at, Revision: "2", Name: envrecord.EnvironmentFailed, Attempt: 1, Data: []byte(`{"version":1,"error":"rolled back"}`)},
 			back,
 		); err != nil {
 			t.Fatal(err)
@@ -237,7 +239,7 @@ func TestAStageEndsWithTheRollbackThatComesOfItself(t *testing.T) {
 			t.Fatalf("it has ended already: %v", err)
 		default:
 		}
-		p.controller(back, at, environment.EventFinished, `{"version":1}`)
+		p.controller(back, at, envrecord.EnvironmentFinished, `{"version":1}`)
 		if err := <-done; err == nil || !strings.Contains(err.Error(), "is stuck: no progress") {
 			t.Errorf("it ends with %v", err)
 		}
@@ -252,8 +254,8 @@ func TestARollbackOfAStageRollsItsEnvironmentBack(t *testing.T) {
 	after := int64(0)
 	for _, s := range []step.Step{prod, newer, back} {
 		done := p.work(t.Context(), s)
-		started := p.until(environment.EventStarted, after)
-		p.controller(started, environment.Target(prod.Environment), environment.EventFinished, `{"version":1}`)
+		started := p.until(envrecord.EnvironmentStarted, after)
+		p.controller(started, envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
@@ -268,7 +270,7 @@ func TestARollbackOfAStageRollsItsEnvironmentBack(t *testing.T) {
 	}
 	_ = p.environments.Ask(prod.Environment, func(s *environment.State) error {
 		all := s.Deployments()
-		if last := all[len(all)-1]; last.Revision != 2 || last.Kind != environment.ByRollback || len(s.Revisions()) != 3 {
+		if last := all[len(all)-1]; last.Revision != 2 || last.Kind != envrecord.ByRollback || len(s.Revisions()) != 3 {
 			t.Errorf("the last deployment is %+v of %d revisions", last, len(s.Revisions()))
 		}
 		return nil
@@ -283,8 +285,8 @@ func TestARollbackOfAStageRollsItsEnvironmentBack(t *testing.T) {
 func TestARevisionComesAgainToAnEnvironmentThatWasCreatedAnew(t *testing.T) {
 	p := newPromoted(t)
 	done := p.work(t.Context(), prod)
-	started := p.until(environment.EventStarted, 0)
-	p.controller(started, environment.Target(prod.Environment), environment.EventFinished, `{"version":1}`)
+	started := p.until(envrecord.EnvironmentStarted, 0)
+	p.controller(started, envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
@@ -301,12 +303,12 @@ func TestARevisionComesAgainToAnEnvironmentThatWasCreatedAnew(t *testing.T) {
 	select {
 	case err := <-done:
 		t.Fatalf("it ends with %v", err)
-	case started = <-p.soon(environment.EventStarted, started.Seq):
+	case started = <-p.soon(envrecord.EnvironmentStarted, started.Seq):
 	}
 	if started.Revision != "4" {
 		t.Errorf("revision %s is deployed", started.Revision)
 	}
-	p.controller(started, environment.Target(prod.Environment), environment.EventFinished, `{"version":1}`)
+	p.controller(started, envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	envrecord "github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
@@ -81,18 +83,18 @@ func (p *promoted) count(name string) (n int) {
 func TestACancelledRevisionWaitsForItsEnvironmentNoMore(t *testing.T) {
 	for name, next := range map[string]struct {
 		command pipeline.Command
-		kind    environment.DeploymentKind
+		kind    envrecord.DeploymentKind
 	}{
-		"and the stage is rolled back": {pipeline.Rollback{Stage: "prod", ID: "back"}, environment.ByRollback},
-		"and another comes":            {pipeline.Release{Revision: "44", ID: "44"}, environment.ByDeploy},
-		"and is retried":               {pipeline.Retry{Revision: "43"}, environment.ByDeploy},
+		"and the stage is rolled back": {pipeline.Rollback{Stage: "prod", ID: "back"}, envrecord.ByRollback},
+		"and another comes":            {pipeline.Release{Revision: "44", ID: "44"}, envrecord.ByDeploy},
+		"and is retried":               {pipeline.Retry{Revision: "43"}, envrecord.ByDeploy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newPromoted(t)
 				do, end := p.scheduled()
 				do(pipeline.Release{Revision: "42", ID: "42"})
-				p.controller(p.until(environment.EventStarted, 0), environment.Target(prod.Environment), environment.EventFinished, `{"version":1}`)
+				p.controller(p.until(envrecord.EnvironmentStarted, 0), envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
 				reconciletest.Wait(time.Second)
 				do(pipeline.Release{Revision: "43", ID: "43"})
 				p.wantDeployments(2)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
@@ -110,8 +112,8 @@ func (w *TaskWorker) Terminate(ctx context.Context, t environment.Task) (err err
 // last time.
 func (w *TaskWorker) made(ctx context.Context, t environment.Task, m *manifest.Manifest) ([]string, error) {
 	since := int64(0)
-	target := environment.TaskTarget(t.Environment, t.Revision, t.Host)
-	for e, err := range w.Log.Read(ctx, deploylog.Filter{Target: target, Name: environment.EventTaskTerminated, Last: 1}) {
+	target := record.TaskTarget(t.Environment, t.Revision, t.Host)
+	for e, err := range w.Log.Read(ctx, deploylog.Filter{Target: target, Name: record.TaskTerminated, Last: 1}) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the history of %s: %w", target, err)
 		}
@@ -279,7 +281,7 @@ func (w *TaskWorker) prepareTask(on *Connection, t environment.Task, source mani
 	}
 	return w.prepare(in, on, t.Spec.Manifest, placeOf(t), map[string]string{
 		"environment": t.Environment, "revision": strconv.Itoa(t.Revision), "task": t.Name(),
-		"target": string(environment.TaskTarget(t.Environment, t.Revision, t.Host)),
+		"target": string(record.TaskTarget(t.Environment, t.Revision, t.Host)),
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/objects"
@@ -84,7 +86,7 @@ func (in *Input) things(t environment.Task) (things []environment.Thing) {
 		found := environment.Thing{Key: thing.Key, Name: thing.Name}
 		if r := thing.Resource; found.Key == "" {
 			if named, err := in.Expressions.Reads(r.Config, "task"); named && err == nil {
-				found.Key = objects.Hash([]byte(r.Name + "\x00" + string(environment.TaskTarget(t.Environment, t.Revision, t.Host))))
+				found.Key = objects.Hash([]byte(r.Name + "\x00" + string(record.TaskTarget(t.Environment, t.Revision, t.Host))))
 			} else {
 				found.Key = objects.Hash([]byte(r.Name + "\x00" + string(applied)))
 			}

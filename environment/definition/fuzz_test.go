@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 )
@@ -64,7 +65,7 @@ func survives(t *testing.T, d *definition.Definition) {
 	if err != nil || !reflect.DeepEqual(again, d) {
 		t.Fatalf("%s\nbecame %+v, %v\nof %+v", d.YAML(), again, err, d)
 	}
-	for _, target := range []interface{ Validate() error }{environment.Target(d.Name), environment.TaskTarget(d.Name, 1_000_000, strings.Repeat("h", 200))} {
+	for _, target := range []interface{ Validate() error }{record.Target(d.Name), record.TaskTarget(d.Name, 1_000_000, strings.Repeat("h", 200))} {
 		if err := target.Validate(); err != nil {
 			t.Fatal(err)
 		}

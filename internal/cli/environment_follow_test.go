@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/environment"
 )
 
 // shop is a workspace with an environment of some hosts, of which nothing is
@@ -93,7 +94,7 @@ func TestADeploymentIsFollowedOnATerminal(t *testing.T) {
 func TestAnInterruptedDeploymentStaysInForce(t *testing.T) {
 	s := shop(t, "min_healthy_time: 1h, healthy_deadline: 2h, progress_deadline: 3h", "one")
 	r := s.start("env", "deploy", "shop", "--revision", "1", "--wait")
-	s.until(1, recorded(environment.EventTaskLaunched))
+	s.until(1, recorded(record.TaskLaunched))
 	s.interrupt(r)
 	if !strings.Contains(r.out.String(), "the deployment stays active: deployster env run shop") {
 		t.Errorf("it said\n%s", r.out)
@@ -112,7 +113,7 @@ func TestWhoFollowsLeavesTheWorkToWhoIsAtIt(t *testing.T) {
 	at := s.start("env", "run", "--output", "json")
 	at.out.until(t, `"command":"env run"`)
 	s.wantExit(0, "env", "deploy", "shop", "--revision", "1")
-	s.until(1, recorded(environment.EventFinished))
+	s.until(1, recorded(record.EnvironmentFinished))
 	s.wantExit(0, "env", "update", "shop", "--base", "1", "--set", "task.vars.a=1")
 	s.hold("one/daemon")
 	follower := s.start("env", "deploy", "shop", "--revision", "2", "--wait")
@@ -131,7 +132,7 @@ func TestWhoFollowsADeploymentFollowsAnotherOfItsRevision(t *testing.T) {
 	first := s.start("env", "deploy", "shop", "--revision", "1", "--wait")
 	s.untilBusy("one/daemon")
 	second := s.start("env", "deploy", "shop", "--revision", "1", "--wait")
-	s.until(1, recorded(environment.EventFailed))
+	s.until(1, recorded(record.EnvironmentFailed))
 	s.release("one/daemon")
 	for _, follower := range []*run{first, second} {
 		if code := s.exit(follower); code != 0 || !strings.Contains(follower.out.String(), "has finished: 1 host healthy") {
@@ -153,7 +154,7 @@ func TestADeploymentThatRollsItselfBackIsFollowedToThatEnd(t *testing.T) {
 	s.untilBusy("one/bad")
 	s.untilBusy("two/bad")
 	s.release("two/bad")
-	s.until(1, recorded(environment.EventStuck))
+	s.until(1, recorded(record.EnvironmentStuck))
 	s.release("one/bad")
 	if code := s.exit(follower); code != 1 || !strings.Contains(follower.out.String(), "was stuck, and was rolled back to revision 1") {
 		t.Errorf("exit %d\n%s", code, follower.out)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -181,27 +183,27 @@ func TestAnEnvironmentOverThreeEngines(t *testing.T) {
 
 	// A controller keeps it so.
 	controller := d.start("env", "run")
-	died := d.after(environment.EventTaskFinished)
+	died := d.after(record.TaskFinished)
 	d.kill(1)
 	d.until(1, died)
 	d.wantRunning("r2", "r2", "r2")
 
-	gone := d.after(environment.EventHostsChanged)
+	gone := d.after(record.HostsChanged)
 	d.inventory(0, 1)
 	d.until(1, gone)
 	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Active 2 2")
-	back := d.after(environment.EventTaskRecovered) // it ran all the time
+	back := d.after(record.TaskRecovered) // it ran all the time
 	d.inventory(0, 1, 2)
 	d.until(1, back)
 	d.status("logging/prod:1 Inactive 0 0 logging/prod:2 Active 3 3")
 
 	// An engine that goes away and comes back, too.
-	gone = d.after(environment.EventTaskLost)
-	died = d.after(environment.EventTaskDied)
+	gone = d.after(record.TaskLost)
+	died = d.after(record.TaskDied)
 	away := func(e deploylog.Event) bool { return gone(e) || died(e) } // as the engine says, or does not
 	d.engines[2].stop()
 	d.until(1, away)
-	home := d.after(environment.EventTaskFinished)
+	home := d.after(record.TaskFinished)
 	d.engines[2].start()
 	d.until(1, home)
 	d.wantRunning("r2", "r2", "r2")
@@ -224,7 +226,7 @@ func TestASurgeOverThreeEnginesOutlivesItsController(t *testing.T) {
 	d.deployster("env", "deploy", "logging/prod", "--revision", "1", "--wait")
 	d.deployster("env", "update", "logging/prod", "--base", "1", "--set", "task.vars.version=2")
 	d.deployster("env", "deploy", "logging/prod", "--revision", "2")
-	started := d.after(environment.EventTaskStarted)
+	started := d.after(record.TaskStarted)
 	first := d.start("env", "run")
 	d.until(1, started)
 	if err := first.Process.Kill(); err != nil {
@@ -241,11 +243,11 @@ func TestASurgeOverThreeEnginesOutlivesItsController(t *testing.T) {
 		host := e.Target[strings.LastIndexByte(string(e.Target), '/')+1:]
 		key := string(host)
 		switch e.Name {
-		case environment.EventTaskFinished:
+		case record.TaskFinished:
 			if tasks[key]++; tasks[key] == 2 {
 				doubled++
 			}
-		case environment.EventTaskTerminated:
+		case record.TaskTerminated:
 			if tasks[key]--; tasks[key] == 1 {
 				doubled--
 			}

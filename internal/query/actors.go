@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
@@ -44,8 +45,8 @@ func (a *Actors) Of(ctx context.Context, e deploylog.Event) (string, error) {
 // actorOf is what an event itself says of it.
 func actorOf(e deploylog.Event) string {
 	var data struct {
-		By      string                     `json:"by"`
-		Kind    environment.DeploymentKind `json:"kind"`
+		By      string                `json:"by"`
+		Kind    record.DeploymentKind `json:"kind"`
 		Details struct {
 			User    string `json:"user"`
 			Command string `json:"command"`

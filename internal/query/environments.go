@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
@@ -148,7 +150,7 @@ func (e *Environments) LastGood(name string) (r environment.Revision, err error)
 // Explain returns why an environment, or one of its tasks, is not in its desired state;
 // at present, that may be because nobody works on it.
 func (e *Environments) Explain(t deploylog.Target, inventory string, present bool) (reasons []environment.Reason, err error) {
-	name, _ := environment.NameOf(t)
+	name, _ := record.NameOf(t)
 	reasons = []environment.Reason{}
 	err = e.Ask(name, func(s *environment.State) error {
 		if !concerns(s, t) {
@@ -191,17 +193,17 @@ func (e *Environments) Elsewhere(name, inventory string) (why *environment.Reaso
 // concerns reports whether a target is the environment or one of its tasks, which
 // may not have started yet.
 func concerns(s *environment.State, t deploylog.Target) bool {
-	if t == environment.Target(s.Name()) {
+	if t == record.Target(s.Name()) {
 		return true
 	}
 	d, _ := s.ActiveDeployment()
 	for _, h := range s.Report().Hosts {
-		named := t == environment.TaskTarget(s.Name(), d.Revision, h.Host) // also where it shares the task of an earlier one
+		named := t == record.TaskTarget(s.Name(), d.Revision, h.Host) // also where it shares the task of an earlier one
 		if h.Desired && (named || t == s.TaskTarget(d.Revision, h.Host)) {
 			return true
 		}
 		for _, task := range h.Tasks {
-			if t == deploylog.Target(task.Target) || t == environment.TaskTarget(s.Name(), task.Revision, h.Host) {
+			if t == deploylog.Target(task.Target) || t == record.TaskTarget(s.Name(), task.Revision, h.Host) {
 				return true
 			}
 		}
@@ -265,7 +267,7 @@ func (e *Environments) Progress(ctx context.Context, name, deployment string, af
 				yield(Progress{}, fmt.Errorf("watching the log: %w", err))
 				return
 			}
-			if of, _ := environment.NameOf(news.Target); of != name || news.Seq <= after {
+			if of, _ := record.NameOf(news.Target); of != name || news.Seq <= after {
 				continue
 			}
 			p, err := e.progress(reading, name, deployment, after)
@@ -288,7 +290,7 @@ func (e *Environments) progress(ctx context.Context, name, deployment string, af
 		if err != nil {
 			return p, err
 		}
-		if of, _ := environment.NameOf(event.Target); of == name {
+		if of, _ := record.NameOf(event.Target); of == name {
 			p.Events = append(p.Events, event)
 		}
 	}
@@ -323,9 +325,9 @@ func deleted(s *environment.State, d environment.Deployment) error {
 	case d.Clean && len(left) > 0:
 		return fmt.Errorf("%s of environment %s could not be terminated, and is left running on %s: deployster env clean %s tries again",
 			phrase.Count(len(left), "task"), s.Name(), strings.Join(hostsOf(left), ", "), s.Name())
-	case d.Kind == environment.ByDelete && d.Status == environment.DeploymentFinished:
+	case d.Kind == record.ByDelete && d.Status == environment.DeploymentFinished:
 		return nil
-	case d.Kind == environment.ByDelete:
+	case d.Kind == record.ByDelete:
 		return fmt.Errorf("environment %s is deleted: %s", s.Name(), d.Cause)
 	}
 	return fmt.Errorf("environment %s was deleted while it was followed", s.Name())
@@ -347,7 +349,7 @@ func outcome(s *environment.State, id string) (d environment.Deployment, over bo
 		switch {
 		case i < len(all) && all[i].Automatic:
 			failure = fmt.Errorf("deployment %s was stuck, and was rolled back to revision %d", d.ID, all[i].Revision)
-		case i < len(all) && all[i].Revision == d.Revision && (all[i].Kind == environment.ByRestart || all[i].Kind == environment.ByDeploy && d.Kind != environment.ByRestart):
+		case i < len(all) && all[i].Revision == d.Revision && (all[i].Kind == record.ByRestart || all[i].Kind == record.ByDeploy && d.Kind != record.ByRestart):
 			// It brings about what was waited for.
 		default:
 			return d, true, fmt.Errorf("deployment %s has not finished: %s", d.ID, d.Cause)
@@ -357,7 +359,7 @@ func outcome(s *environment.State, id string) (d environment.Deployment, over bo
 		remedy := ""
 		if back := s.RollbackCommand(); back != "" {
 			remedy = ", " + back + " goes back to an earlier revision"
-		} else if d.Kind == environment.ByDelete {
+		} else if d.Kind == record.ByDelete {
 			remedy = ", deployster env delete " + s.Name() + " --leave-tasks leaves its tasks running, unmanaged"
 		}
 		return d, true, fmt.Errorf("deployment %s is stuck: deployster env run %s retries it%s", d.ID, s.Name(), remedy)

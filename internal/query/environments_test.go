@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
@@ -38,7 +40,7 @@ func deployed(t *testing.T) (e *query.Environments, started deploylog.Event) {
 		}
 	}
 	for _, started = range events {
-		if started.Name == environment.EventStarted {
+		if started.Name == record.EnvironmentStarted {
 			break
 		}
 	}
@@ -47,52 +49,52 @@ func deployed(t *testing.T) (e *query.Environments, started deploylog.Event) {
 
 // another is a deployment of a revision that somebody starts.
 func another(id, revision string) deploylog.Event {
-	e := event(id, environment.EventStarted, `{"version":1,"kind":"deploy"}`)
+	e := event(id, record.EnvironmentStarted, `{"version":1,"kind":"deploy"}`)
 	e.Revision = revision
 	return e
 }
 
 // event is one of the environment, as a controller records it.
 func event(deployment, name, data string) deploylog.Event {
-	return deploylog.Event{Deployment: deployment, Target: environment.Target("shop"), Revision: "1", Name: name, Attempt: 1, Data: []byte(data)}
+	return deploylog.Event{Deployment: deployment, Target: record.Target("shop"), Revision: "1", Name: name, Attempt: 1, Data: []byte(data)}
 }
 
 func TestADeploymentIsFollowedToItsEnd(t *testing.T) {
 	const version = `{"version":1}`
-	rollback := event("shop:1@2026", environment.EventStarted, `{"version":1,"kind":"rollback","automatic":true}`)
+	rollback := event("shop:1@2026", record.EnvironmentStarted, `{"version":1,"kind":"rollback","automatic":true}`)
 	for name, tc := range map[string]struct {
 		happens []deploylog.Event
 		ended   string // the deployment; "" is the first
 		failure string
 	}{
-		"it finishes": {happens: []deploylog.Event{event("", environment.EventFinished, version)}},
-		"it is stuck": {happens: []deploylog.Event{event("", environment.EventStuck, `{"version":1,"error":"no progress"}`)}, failure: "is stuck: deployster env run shop retries it"},
+		"it finishes": {happens: []deploylog.Event{event("", record.EnvironmentFinished, version)}},
+		"it is stuck": {happens: []deploylog.Event{event("", record.EnvironmentStuck, `{"version":1,"error":"no progress"}`)}, failure: "is stuck: deployster env run shop retries it"},
 		"another replaces it": {
-			happens: []deploylog.Event{event("", environment.EventFailed, `{"version":1,"error":"superseded"}`), another("shop:2@2026", "2")},
+			happens: []deploylog.Event{event("", record.EnvironmentFailed, `{"version":1,"error":"superseded"}`), another("shop:2@2026", "2")},
 			failure: "has not finished: superseded",
 		},
 		"its revision is deployed again": {
-			happens: []deploylog.Event{event("", environment.EventFailed, version), another("shop:1@2026", "1"), event("shop:1@2026", environment.EventFinished, version)},
+			happens: []deploylog.Event{event("", record.EnvironmentFailed, version), another("shop:1@2026", "1"), event("shop:1@2026", record.EnvironmentFinished, version)},
 			ended:   "shop:1@2026",
 		},
 		"its revision is deployed again, and then another": {
 			happens: []deploylog.Event{
-				event("", environment.EventFailed, version), another("shop:1@2026", "1"),
-				event("shop:1@2026", environment.EventFailed, `{"version":1,"error":"superseded"}`), another("shop:2@2027", "2"),
+				event("", record.EnvironmentFailed, version), another("shop:1@2026", "1"),
+				event("shop:1@2026", record.EnvironmentFailed, `{"version":1,"error":"superseded"}`), another("shop:2@2027", "2"),
 			},
 			ended: "shop:1@2026", failure: "deployment shop:1@2026 has not finished: superseded",
 		},
 		"its environment is deleted with its tasks": {
 			happens: []deploylog.Event{
-				event("", environment.EventFailed, `{"version":1,"error":"superseded"}`), event("shop:2@2026", environment.EventStarted, `{"version":1,"kind":"delete"}`),
+				event("", record.EnvironmentFailed, `{"version":1,"error":"superseded"}`), event("shop:2@2026", record.EnvironmentStarted, `{"version":1,"kind":"delete"}`),
 			},
 			failure: "has not finished: superseded",
 		},
 		"it rolls itself back": {
-			happens: []deploylog.Event{event("", environment.EventStuck, version), event("", environment.EventFailed, version), rollback, event("shop:1@2026", environment.EventFinished, version)},
+			happens: []deploylog.Event{event("", record.EnvironmentStuck, version), event("", record.EnvironmentFailed, version), rollback, event("shop:1@2026", record.EnvironmentFinished, version)},
 			ended:   "shop:1@2026", failure: "was stuck, and was rolled back to revision 1",
 		},
-		"its environment is deleted": {happens: []deploylog.Event{event("", environment.EventDeleted, version)}, failure: "was deleted while it was followed"},
+		"its environment is deleted": {happens: []deploylog.Event{event("", record.EnvironmentDeleted, version)}, failure: "was deleted while it was followed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -6,8 +6,9 @@ import (
 	"maps"
 	"slices"
 
+	envrecord "github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 
@@ -129,17 +130,17 @@ func unended(ctx context.Context, log deploylog.Log, target deploylog.Target, st
 	if name, ok := record.NameOf(target); ok {
 		return stillGoing(ctx, log, record.Target(name), started)
 	}
-	name, ok := environment.NameOf(target)
+	name, ok := envrecord.NameOf(target)
 	if !ok {
 		return started, nil
 	}
 	last := int64(0) // of the events that end what was started before
-	for _, t := range slices.Compact([]deploylog.Target{target, environment.Target(name)}) {
+	for _, t := range slices.Compact([]deploylog.Target{target, envrecord.Target(name)}) {
 		for e, err := range log.Read(ctx, deploylog.Filter{Target: t, After: started[0].Seq}) {
 			if err != nil {
 				return nil, err
 			}
-			if environment.Ends(e, target) {
+			if envrecord.Ends(e, target) {
 				last = max(last, e.Seq)
 			}
 		}

@@ -7,9 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	envrecord "github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -24,7 +25,7 @@ type Names struct {
 // EventNames are those of all events that need no definition.
 func EventNames() map[string]bool {
 	names := map[string]bool{}
-	for _, name := range slices.Concat(runs.EventNames(), environment.EventNames(), record.EventNames()) {
+	for _, name := range slices.Concat(runs.EventNames(), envrecord.EventNames(), record.EventNames()) {
 		names[name] = true
 	}
 	return names

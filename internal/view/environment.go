@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/deployster-go/deployster/control/work"
@@ -304,17 +306,17 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	d := newDocument(opts)
 	mark := d.style.dim("·")
 	switch e.Name {
-	case environment.EventFailed, environment.EventStuck, environment.EventBakeFailed, environment.EventTaskFailed, environment.EventTaskCheckFailed, environment.EventTaskDied, environment.EventTaskTerminationFailed:
+	case record.EnvironmentFailed, record.EnvironmentStuck, record.BakeFailed, record.TaskFailed, record.TaskCheckFailed, record.TaskDied, record.TaskTerminationFailed:
 		mark = d.style.red("✘")
-	case environment.EventPaused, environment.EventHostsHeld, environment.EventHostsCordoned, environment.EventTaskDeadlinePassed, environment.EventTaskLost, environment.EventTaskDrifted:
+	case record.EnvironmentPaused, record.HostsHeld, record.HostsCordoned, record.TaskDeadlinePassed, record.TaskLost, record.TaskDrifted:
 		mark = d.style.yellow("!")
-	case environment.EventStepReached, environment.EventPromoted, environment.EventFinished, environment.EventTaskFinished, environment.EventTaskChecked, environment.EventTaskRecovered, environment.EventTaskAdopted, environment.EventTaskTerminated:
+	case record.StepReached, record.EnvironmentPromoted, record.EnvironmentFinished, record.TaskFinished, record.TaskChecked, record.TaskRecovered, record.TaskAdopted, record.TaskTerminated:
 		mark = d.style.green("✔")
-	case environment.EventTaskStarted, environment.EventTaskTerminating:
+	case record.TaskStarted, record.TaskTerminating:
 		mark = d.style.cyan("●")
 	}
 	var data struct {
-		Kind               environment.DeploymentKind
+		Kind               record.DeploymentKind
 		From               int
 		By, Reason         string
 		Joined, Left, Lost []string
@@ -327,15 +329,15 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	if e.Target.Kind() == "task" && e.Attempt > 1 {
 		text += fmt.Sprintf("  attempt %d", e.Attempt)
 	}
-	if e.Name == environment.EventStarted {
-		text += "  " + clean(cmp.Or(string(data.Kind), string(environment.ByDeploy))+" "+e.Deployment)
+	if e.Name == record.EnvironmentStarted {
+		text += "  " + clean(cmp.Or(string(data.Kind), string(record.ByDeploy))+" "+e.Deployment)
 	}
-	if e.Name == environment.EventTaskAdopted {
+	if e.Name == record.TaskAdopted {
 		text += fmt.Sprintf("  by revision %s from revision %d", clean(e.Revision), data.From)
 	}
 	text += by(data.By) + because(data.Reason)
 	var cordoned []string
-	if e.Name == environment.EventHostsCordoned || e.Name == environment.EventHostsUncordoned {
+	if e.Name == record.HostsCordoned || e.Name == record.HostsUncordoned {
 		cordoned = data.Hosts
 	}
 	what := "hosts"

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -138,22 +140,22 @@ func TestAnEventOfAnEnvironmentIsALine(t *testing.T) {
 	}{
 		{
 			"a deployment, with who wants it and why",
-			deploylog.Event{Seq: 7, Name: environment.EventStarted, Target: "environment/shop", Deployment: "shop:2@1", Attempt: 1, Data: json.RawMessage(`{"kind":"rollback","by":"ada","reason":"slow"}`)},
+			deploylog.Event{Seq: 7, Name: record.EnvironmentStarted, Target: "environment/shop", Deployment: "shop:2@1", Attempt: 1, Data: json.RawMessage(`{"kind":"rollback","by":"ada","reason":"slow"}`)},
 			"     7  · environment-started  environment/shop  rollback shop:2@1 by ada (slow)\n",
 		},
 		{
 			"hosts that came and went",
-			deploylog.Event{Seq: 8, Name: environment.EventHostsChanged, Target: "environment/shop", Attempt: 3, Data: json.RawMessage(`{"joined":["a","b","c","d","e","f"],"left":["g"]}`)},
+			deploylog.Event{Seq: 8, Name: record.HostsChanged, Target: "environment/shop", Attempt: 3, Data: json.RawMessage(`{"joined":["a","b","c","d","e","f"],"left":["g"]}`)},
 			"     8  · environment-hosts-changed  environment/shop  joined: a, b, c, d, e and 1 more  left: g\n",
 		},
 		{
 			"a failure, with its cause",
-			deploylog.Event{Seq: 9, Name: environment.EventTaskFailed, Target: "task/shop/2/a", Attempt: 2, Data: json.RawMessage(`{"error":"port is taken\nby nginx"}`)},
+			deploylog.Event{Seq: 9, Name: record.TaskFailed, Target: "task/shop/2/a", Attempt: 2, Data: json.RawMessage(`{"error":"port is taken\nby nginx"}`)},
 			"     9  ✘ task-failed  task/shop/2/a  attempt 2\n          port is taken\n          by nginx\n",
 		},
 		{
 			"data that cannot be read is left out",
-			deploylog.Event{Seq: 10, Name: environment.EventTaskFinished, Target: "task/shop/2/a", Attempt: 1, Data: json.RawMessage(`{"error":3}`)},
+			deploylog.Event{Seq: 10, Name: record.TaskFinished, Target: "task/shop/2/a", Attempt: 1, Data: json.RawMessage(`{"error":3}`)},
 			"    10  ✔ task-finished-successfully  task/shop/2/a\n",
 		},
 	} {

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -108,10 +109,10 @@ func TestAReasonOfEventsIsToldOnce(t *testing.T) {
 	var out bytes.Buffer
 	opts := PlanOptions{Seen: &SeenReasons{}}
 	for _, e := range []deploylog.Event{
-		event(3, environment.EventTaskFailed, "task/shop/2/a", why),
-		event(4, environment.EventTaskFailed, "task/shop/2/a", why),
-		event(5, environment.EventTaskFailed, "task/shop/2/b", "another"),
-		event(6, environment.EventStuck, "environment/shop", "no progress for 10s: a: "+why),
+		event(3, record.TaskFailed, "task/shop/2/a", why),
+		event(4, record.TaskFailed, "task/shop/2/a", why),
+		event(5, record.TaskFailed, "task/shop/2/b", "another"),
+		event(6, record.EnvironmentStuck, "environment/shop", "no progress for 10s: a: "+why),
 	} {
 		if err := EnvironmentEvent(&out, e, opts); err != nil {
 			t.Fatal(err)

@@ -7,13 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	envrecord "github.com/deployster-go/deployster/environment/record"
+
 	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline"
@@ -166,7 +167,7 @@ func (c *Completion) pipelines() []string {
 }
 
 func (c *Completion) environments() []string {
-	return c.living("environment", environment.EventCreated, environment.EventDeleted)
+	return c.living("environment", envrecord.EnvironmentCreated, envrecord.EnvironmentDeleted)
 }
 
 func pipelineNames(c *Completion)    { words(c.pipelines()...)(c) }
@@ -257,7 +258,7 @@ func pipelineTargets(c *Completion) {
 
 func allTargets(c *Completion) {
 	for _, name := range c.environments() {
-		c.propose(string(environment.Target(name)), "")
+		c.propose(string(envrecord.Target(name)), "")
 	}
 	pipelineTargets(c)
 }
@@ -269,8 +270,8 @@ func environmentRevisions(c *Completion) {
 		return
 	}
 	var made []deploylog.Event
-	for _, name := range []string{environment.EventCreated, environment.EventUpdated} {
-		made = append(made, c.events(deploylog.Filter{Target: environment.Target(c.args[0]), Name: name})...)
+	for _, name := range []string{envrecord.EnvironmentCreated, envrecord.EnvironmentUpdated} {
+		made = append(made, c.events(deploylog.Filter{Target: envrecord.Target(c.args[0]), Name: name})...)
 	}
 	for _, e := range slices.Backward(made) {
 		c.propose(e.Revision, phrase.Moment(e.CreatedAt))

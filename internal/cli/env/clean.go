@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -74,7 +76,7 @@ func runClean(ctx context.Context, a *app.App, o cleanOptions) error {
 		}
 		taken := 0
 		for _, event := range events {
-			taken += len(environment.Taken(event))
+			taken += len(record.Taken(event))
 		}
 		if taken > 0 {
 			fmt.Fprintf(a.Err, "note: %s left running: another environment makes the same on its host by now\n", phrase.Count(taken, "task"))

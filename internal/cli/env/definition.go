@@ -74,7 +74,7 @@ func runCreate(ctx context.Context, a *app.App, o createOptions) error {
 			return err
 		}
 		drafted := &draft{Definition: d, files: collected.Files, collected: collected, hosts: hosts}
-		events, err := record(ctx, a, e, environment.Create{Definition: d, Inventory: among.Identity(), By: app.Whoami()}, drafted, nil, o.work)
+		events, err := recordDraft(ctx, a, e, environment.Create{Definition: d, Inventory: among.Identity(), By: app.Whoami()}, drafted, nil, o.work)
 		if err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func runUpdate(ctx context.Context, a *app.App, o updateOptions) error {
 		if d.hosts, err = among.Selected(d.InstanceGroup.Query); err != nil {
 			return exit.Invalid(err)
 		}
-		events, err := record(ctx, a, e, environment.Update{Base: o.base, Definition: d.Definition, Inventory: among.Identity(), By: app.Whoami()}, &d, base.Definition, o.work)
+		events, err := recordDraft(ctx, a, e, environment.Update{Base: o.base, Definition: d.Definition, Inventory: among.Identity(), By: app.Whoami()}, &d, base.Definition, o.work)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -66,7 +68,7 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 		if err != nil {
 			return err
 		}
-		underWay := report.Deployment != nil && report.Deployment.Kind == environment.ByDelete && !o.leave
+		underWay := report.Deployment != nil && report.Deployment.Kind == record.ByDelete && !o.leave
 		o.yes, o.terminate = o.yes || underWay, o.terminate || underWay // which was agreed to
 		tasks := 0
 		if !report.Deleted {

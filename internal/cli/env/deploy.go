@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -30,7 +32,7 @@ type deployOptions struct {
 	method                     string
 	minHealthyPercent, maxOver int
 	maxUnavailable, maxSurge   string
-	change                     environment.Change // of the deployment configuration, for this deployment
+	change                     record.Change // of the deployment configuration, for this deployment
 	reason                     string
 	wait                       bool
 	selectedIn                 string // the inventory of the hosts
@@ -216,7 +218,7 @@ func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(o d
 // startedBy is the deployment that events start, "" when they start none.
 func startedBy(events []deploylog.Event) string {
 	for _, e := range events {
-		if e.Name == environment.EventStarted {
+		if e.Name == record.EnvironmentStarted {
 			return e.Deployment
 		}
 	}

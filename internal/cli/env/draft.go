@@ -96,9 +96,9 @@ func carried(a *app.App, d *definition.Definition, flags workFlags) (work.Carrie
 	return collected.Files, collected, nil
 }
 
-// record has a draft recorded by a command. base is the revision that it is made from,
+// recordDraft has a draft recorded by a command. base is the revision that it is made from,
 // nil of the first.
-func record(
+func recordDraft(
 	ctx context.Context, a *app.App, e *query.Environments, c environment.Command, d *draft, base *definition.Definition, flags workFlags,
 ) ([]deploylog.Event, error) {
 	things, err := session.Things(a, flags.WorkerFlags, d.files)

@@ -7,10 +7,11 @@ import (
 	"errors"
 	"strings"
 
+	envrecord "github.com/deployster-go/deployster/environment/record"
+
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/env"
@@ -42,7 +43,7 @@ TARGET is as the log has it:
 		Args:    arguments.Named("a target"),
 		RunE: func(c *cobra.Command, args []string) error {
 			t := deploylog.Target(args[0])
-			if _, ok := environment.NameOf(t); ok {
+			if _, ok := envrecord.NameOf(t); ok {
 				return env.Explain(c.Context(), a, t, path, at)
 			}
 			if _, ok := record.NameOf(t); ok {

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/record"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/view"
@@ -87,7 +89,7 @@ func (s *Events) Recorded(e deploylog.Event) {
 		o := s.printer.PlanOptions(s.printer.Out)
 		o.Seen = &s.seen
 		write := view.PipelineEvent
-		if _, ofEnvironment := environment.NameOf(e.Target); ofEnvironment {
+		if _, ofEnvironment := record.NameOf(e.Target); ofEnvironment {
 			write = view.EnvironmentEvent
 		}
 		_ = write(s.printer.Out, e, o)

@@ -1,6 +1,8 @@
-package environment
+package record
 
 import (
+	"github.com/deployster-go/deployster/internal/budget"
+
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -12,46 +14,46 @@ import (
 // The events of environments. With the markers of the log they are all that
 // happens to one.
 const (
-	EventCreated               = "environment-created"
-	EventUpdated               = "environment-updated"
-	EventStarted               = "environment-started" // a deployment
-	EventFinished              = "environment-finished-successfully"
-	EventFailed                = "environment-failed" // another deployment came before it had finished
-	EventStuck                 = "environment-stuck"
-	EventBakeFailed            = "environment-bake-failed" // too many hosts failed soon after the end
-	EventPaused                = "environment-paused"
-	EventResumed               = "environment-resumed"
-	EventHostsChanged          = "environment-hosts-changed"
-	EventHostsHeld             = "environment-hosts-held"   // too many would leave at once; see SetHosts
-	EventStepReached           = "environment-step-reached" // its hosts are healthy
-	EventPromoted              = "environment-promoted"     // to the next step
-	EventHostsZoned            = "environment-hosts-zoned"  // by the attribute that orders them
-	EventHostsCordoned         = "environment-hosts-cordoned"
-	EventHostsUncordoned       = "environment-hosts-uncordoned"
-	EventDeleted               = "environment-deleted"
-	EventTaskStarted           = "task-started"
-	EventTaskLaunched          = "task-launched" // it has to stay healthy for a while
-	EventTaskFinished          = "task-finished-successfully"
-	EventTaskFailed            = "task-failed"
-	EventTaskDeadlinePassed    = "task-healthy-deadline-passed"
-	EventTaskDied              = "task-died"
-	EventTaskLost              = "task-lost" // its host does not answer
-	EventTaskDrifted           = "task-drifted"
-	EventTaskRecovered         = "task-recovered"    // without any action of ours
-	EventTaskAdopted           = "task-adopted"      // it is what a later revision wants, and was not touched
-	EventTaskCheckFailed       = "task-check-failed" // it could not be started, so nothing was stopped for it
-	EventTaskChecked           = "task-checked"      // it could, after that
-	EventTaskTerminating       = "task-terminating"
-	EventTaskTerminated        = "task-terminated"
-	EventTaskTerminationFailed = "task-termination-failed"
+	EnvironmentCreated    = "environment-created"
+	EnvironmentUpdated    = "environment-updated"
+	EnvironmentStarted    = "environment-started" // a deployment
+	EnvironmentFinished   = "environment-finished-successfully"
+	EnvironmentFailed     = "environment-failed" // another deployment came before it had finished
+	EnvironmentStuck      = "environment-stuck"
+	BakeFailed            = "environment-bake-failed" // too many hosts failed soon after the end
+	EnvironmentPaused     = "environment-paused"
+	EnvironmentResumed    = "environment-resumed"
+	HostsChanged          = "environment-hosts-changed"
+	HostsHeld             = "environment-hosts-held"   // too many would leave at once; see SetHosts
+	StepReached           = "environment-step-reached" // its hosts are healthy
+	EnvironmentPromoted   = "environment-promoted"     // to the next step
+	HostsZoned            = "environment-hosts-zoned"  // by the attribute that orders them
+	HostsCordoned         = "environment-hosts-cordoned"
+	HostsUncordoned       = "environment-hosts-uncordoned"
+	EnvironmentDeleted    = "environment-deleted"
+	TaskStarted           = "task-started"
+	TaskLaunched          = "task-launched" // it has to stay healthy for a while
+	TaskFinished          = "task-finished-successfully"
+	TaskFailed            = "task-failed"
+	TaskDeadlinePassed    = "task-healthy-deadline-passed"
+	TaskDied              = "task-died"
+	TaskLost              = "task-lost" // its host does not answer
+	TaskDrifted           = "task-drifted"
+	TaskRecovered         = "task-recovered"    // without any action of ours
+	TaskAdopted           = "task-adopted"      // it is what a later revision wants, and was not touched
+	TaskCheckFailed       = "task-check-failed" // it could not be started, so nothing was stopped for it
+	TaskChecked           = "task-checked"      // it could, after that
+	TaskTerminating       = "task-terminating"
+	TaskTerminated        = "task-terminated"
+	TaskTerminationFailed = "task-termination-failed"
 )
 
 // EventNames are the names of all events of environments and their tasks.
 func EventNames() []string {
 	return []string{
-		EventCreated, EventUpdated, EventStarted, EventFinished, EventFailed, EventStuck, EventBakeFailed, EventPaused, EventResumed, EventHostsChanged, EventHostsHeld, EventStepReached, EventPromoted, EventHostsZoned, EventHostsCordoned, EventHostsUncordoned, EventDeleted,
-		EventTaskStarted, EventTaskLaunched, EventTaskFinished, EventTaskFailed, EventTaskDeadlinePassed, EventTaskDied, EventTaskLost, EventTaskDrifted,
-		EventTaskRecovered, EventTaskAdopted, EventTaskCheckFailed, EventTaskChecked, EventTaskTerminating, EventTaskTerminated, EventTaskTerminationFailed,
+		EnvironmentCreated, EnvironmentUpdated, EnvironmentStarted, EnvironmentFinished, EnvironmentFailed, EnvironmentStuck, BakeFailed, EnvironmentPaused, EnvironmentResumed, HostsChanged, HostsHeld, StepReached, EnvironmentPromoted, HostsZoned, HostsCordoned, HostsUncordoned, EnvironmentDeleted,
+		TaskStarted, TaskLaunched, TaskFinished, TaskFailed, TaskDeadlinePassed, TaskDied, TaskLost, TaskDrifted,
+		TaskRecovered, TaskAdopted, TaskCheckFailed, TaskChecked, TaskTerminating, TaskTerminated, TaskTerminationFailed,
 	}
 }
 
@@ -65,9 +67,9 @@ func Ends(e deploylog.Event, t deploylog.Target) bool {
 		return false
 	}
 	switch e.Name {
-	case EventDeleted:
+	case EnvironmentDeleted:
 		return e.Target == Target(name)
-	case EventStarted, EventFinished, EventFailed, EventTaskStarted, EventTaskFinished, EventTaskFailed, EventTaskTerminated:
+	case EnvironmentStarted, EnvironmentFinished, EnvironmentFailed, TaskStarted, TaskFinished, TaskFailed, TaskTerminated:
 		return e.Target == t
 	default:
 		return false
@@ -83,19 +85,19 @@ func TaskTarget(name string, revision int, host string) deploylog.Target {
 }
 
 // Cause is why what an event tells of has failed, "" where it tells none.
-func Cause(e deploylog.Event) string { return read(e.Data).Error }
+func Cause(e deploylog.Event) string { return Read(e.Data).Error }
 
 // NameOf is the environment of a target of any of its kinds.
 func NameOf(t deploylog.Target) (name string, ok bool) {
 	if name, ok = strings.CutPrefix(string(t), "environment/"); ok {
 		return name, name != ""
 	}
-	name, _, _, ok = taskOf(t)
+	name, _, _, ok = TaskOf(t)
 	return name, ok
 }
 
-// taskOf takes the target of a task apart.
-func taskOf(t deploylog.Target) (name string, revision int, host string, ok bool) {
+// TaskOf takes the target of a task apart.
+func TaskOf(t deploylog.Target) (name string, revision int, host string, ok bool) {
 	path, ok := strings.CutPrefix(string(t), "task/")
 	if !ok {
 		return "", 0, "", false
@@ -112,8 +114,8 @@ func taskOf(t deploylog.Target) (name string, revision int, host string, ok bool
 	return path[:i], revision, host, err == nil && revision > 0 && host != ""
 }
 
-// payload is the data of all events. Fields are only ever added.
-type payload struct {
+// Payload is the data of all events. Fields are only ever added.
+type Payload struct {
 	Version    int                    `json:"version"`
 	Definition *definition.Definition `json:"definition,omitempty"`
 	Base       int                    `json:"base,omitempty"`
@@ -144,12 +146,12 @@ type payload struct {
 	By         string                 `json:"by,omitempty"`
 	Reason     string                 `json:"reason,omitempty"`
 	Step       string                 `json:"step,omitempty"`
-	Code       ReasonCode             `json:"code,omitempty"` // of the error
+	Code       string                 `json:"code,omitempty"` // of the error
 	Error      string                 `json:"error,omitempty"`
 	Diff       string                 `json:"diff,omitempty"`
 }
 
-func (p payload) data() json.RawMessage {
+func (p Payload) Data() json.RawMessage {
 	p.Version = 1
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -158,10 +160,54 @@ func (p payload) data() json.RawMessage {
 	return data
 }
 
-// read takes what can be read: history is never refused.
-func read(data json.RawMessage) (p payload) {
+// Read takes what can be read: history is never refused.
+func Read(data json.RawMessage) (p Payload) {
 	if len(data) > 0 && json.Unmarshal(data, &p) != nil {
-		return payload{}
+		return Payload{}
 	}
 	return p
+}
+
+// Change overrides a revision's configuration for one deployment, until it has
+// finished; nil fields are as in the revision.
+type Change struct {
+	Method            *definition.Method `json:"method,omitempty"`
+	MinHealthyPercent *int               `json:"min_healthy_percent,omitempty"`
+	MaxUnavailable    *budget.Budget     `json:"max_unavailable,omitempty"` // takes the place of MinHealthyPercent
+	MaxOver           *int               `json:"max_over,omitempty"`
+	MaxSurge          *budget.Budget     `json:"max_surge,omitempty"` // takes the place of MaxOver
+}
+
+// Taken are the targets that an event leaves to other environments, see Clean.
+func Taken(e deploylog.Event) []string { return Read(e.Data).Taken }
+
+// DeploymentKind is why a deployment was started.
+type DeploymentKind string
+
+// The kinds of deployments.
+const (
+	ByDeploy   DeploymentKind = "deploy"
+	ByRollback DeploymentKind = "rollback"
+	ByRestart  DeploymentKind = "restart" // of the active revision
+	ByDelete   DeploymentKind = "delete"
+)
+
+// Apply returns a configuration with the overrides.
+func (c Change) Apply(to definition.Configuration) definition.Configuration {
+	if c.Method != nil {
+		to.Method = *c.Method
+	}
+	if c.MinHealthyPercent != nil {
+		to.MinHealthyPercent, to.MaxUnavailable = *c.MinHealthyPercent, nil
+	}
+	if c.MaxUnavailable != nil {
+		to.MaxUnavailable = c.MaxUnavailable
+	}
+	if c.MaxOver != nil {
+		to.MaxOver, to.MaxSurge = *c.MaxOver, nil
+	}
+	if c.MaxSurge != nil {
+		to.MaxSurge = c.MaxSurge
+	}
+	return to
 }
