@@ -3,10 +3,9 @@ package environment
 import (
 	"slices"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // A revision that changes only its hosts or how it is deployed has the task of an earlier

@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/budget"
 )
 

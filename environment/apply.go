@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // Apply folds in an event. Events of other environments are ignored, and so are
@@ -62,7 +62,7 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 		s.endDeployment(e, DeploymentSuperseded, p.Error)
 	case record.EnvironmentStuck:
 		if s.active.Status == DeploymentRunning {
-			s.active.Status, s.active.Since, s.active.Code, s.active.Cause = DeploymentStuck, e.Seq, ReasonCode(p.Code), p.Error
+			s.active.Status, s.active.Since, s.active.Code, s.active.Cause = DeploymentStuck, e.Seq, reason.Code(p.Code), p.Error
 		}
 	case record.BakeFailed:
 		s.active.BakeFailed = cmp.Or(p.Error, "too many hosts failed")

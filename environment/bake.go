@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
@@ -77,7 +77,7 @@ func (s *State) bakeEvents(now time.Time) []deploylog.Event {
 	if causes := s.failureCauses(); causes != "" {
 		message += ": " + deploylog.Cause(causes)
 	}
-	events := []deploylog.Event{s.event(record.BakeFailed, record.Payload{Code: string(TooManyFailed), Error: message})}
+	events := []deploylog.Event{s.event(record.BakeFailed, record.Payload{Code: string(reason.TooManyFailed), Error: message})}
 	if back := s.goodBeforeTask(f.Revision); f.Configuration.AutoRollback && f.Kind == record.ByDeploy && back != 0 {
 		reason := fmt.Sprintf("revision %d failed in its bake, and auto_rollback is set", f.Revision)
 		events = append(events, s.automaticRollback(back, reason, now)...)

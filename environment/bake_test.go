@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // baking is revision 2 on five hosts right after its end; one may fail within ten minutes.
@@ -75,7 +75,7 @@ func TestWithoutAutoRollbackAFailedBakeIsRecorded(t *testing.T) {
 		t.Errorf("it is recorded %d times", n)
 	}
 	reasons := w.state.Explain(w.state.target, w.now)
-	if len(reasons) != 1 || reasons[0].Code != FailedInBake || reasons[0].Change != "deployster env rollback SomeEnvironment/Prod, or a new revision" {
+	if len(reasons) != 1 || reasons[0].Code != reason.FailedInBake || reasons[0].Change != "deployster env rollback SomeEnvironment/Prod, or a new revision" {
 		t.Errorf("it is explained as %+v", reasons)
 	}
 	if good, err := w.state.LastGood(); err != nil || good.Number != 1 {

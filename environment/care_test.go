@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
 )
 
@@ -20,7 +21,7 @@ func TestATaskThatCanNotBeSeenIsNeitherStoppedNorStarted(t *testing.T) {
 	w.can()
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 10
 	         SomeEnvironment/Prod:2 Deploying 10 0`)
-	if all := w.state.Explain(record.TaskTarget("SomeEnvironment/Prod", 1, "h3"), w.now); len(all) != 1 || all[0].Code != AwaitsProbe {
+	if all := w.state.Explain(record.TaskTarget("SomeEnvironment/Prod", 1, "h3"), w.now); len(all) != 1 || all[0].Code != reason.AwaitsProbe {
 		t.Errorf("it is explained as %+v", all)
 	}
 	for _, h := range hosts(10)[:9] {

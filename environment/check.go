@@ -3,9 +3,8 @@ package environment
 import (
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // Before Replace stops the only healthy task of a host, the new task is checked there: its

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // checking yields what may be done by who has checked only some hosts.
@@ -44,7 +44,7 @@ func TestATaskIsCheckedBeforeAnotherIsStopped(t *testing.T) {
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 5
 	         SomeEnvironment/Prod:2 Stuck 5 0`)
 	reasons := w.state.Explain(record.TaskTarget("SomeEnvironment/Prod", 2, "h1"), w.now)
-	if len(reasons) != 1 || reasons[0].Code != AwaitsRetry || reasons[0].Message != "failed once, next try at 11:47:24 UTC: there is no attribute rack" {
+	if len(reasons) != 1 || reasons[0].Code != reason.AwaitsRetry || reasons[0].Message != "failed once, next try at 11:47:24 UTC: there is no attribute rack" {
 		t.Errorf("it is explained as %+v", reasons)
 	}
 	w.after(time.Second)

@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
-func (w *world) explains(revision string, host string, code ReasonCode, words ...string) {
+func (w *world) explains(revision string, host string, code reason.Code, words ...string) {
 	w.Helper()
 	target := "task/SomeEnvironment/Prod/" + revision + "/" + host
 	all := w.state.Explain(deploylog.Target(target), w.now)
@@ -30,7 +30,7 @@ func TestADeploymentPassesOverCordonedHosts(t *testing.T) {
 	w.propose(CordonHosts{Hosts: []string{"h2", "h2"}, By: "ada", Reason: "a new disk"})
 	w.update(image("log-daemon:2"), hosts(3))
 	w.can("terminate 1 h1", "terminate 1 h3")
-	w.explains("2", "h2", Cordoned, "its host is cordoned by ada (event", "): a new disk", "deployster env uncordon SomeEnvironment/Prod h2")
+	w.explains("2", "h2", reason.Cordoned, "its host is cordoned by ada (event", "): a new disk", "deployster env uncordon SomeEnvironment/Prod h2")
 	w.done("terminate 1 h1", "start 2 h1", "terminate 1 h3", "start 2 h3")
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 1
 	         SomeEnvironment/Prod:2 Active 3 2`)
@@ -62,7 +62,7 @@ func TestADeploymentDoesNotEndWhereAllHostsAreCordoned(t *testing.T) {
 	w.can()
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 2
 	         SomeEnvironment/Prod:2 Deploying 2 0`)
-	w.explains("2", "h1", Cordoned)
+	w.explains("2", "h1", reason.Cordoned)
 	w.after(10 * time.Minute)
 	w.can()
 	if d, _ := w.state.ActiveDeployment(); d.Status != DeploymentStuck || d.Revision != 2 || !w.state.Idle() {
@@ -105,14 +105,14 @@ func TestADrainKeepsTheMinimumAndTheHostEmpty(t *testing.T) {
 	w := deployed(t, 3, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 60 })
 	w.propose(CordonHosts{Hosts: []string{"h1", "h3"}, Drain: true, By: "ada"})
 	w.begin("terminate 1 h1")
-	w.explains("1", "h3", MinHealthy, "only 2 of 3 hosts are healthy, and 2 must stay healthy")
+	w.explains("1", "h3", reason.MinHealthy, "only 2 of 3 hosts are healthy, and 2 must stay healthy")
 	if w.state.Idle() {
 		t.Error("it is idle, and drains a host")
 	}
 	w.append(w.state.Completed(w.begin("terminate 1 h1"), ProbeResult{}, nil)...)
 	w.can()
 	w.table(`SomeEnvironment/Prod:1 Active 3 2`)
-	w.explains("1", "h1", Cordoned)
+	w.explains("1", "h1", reason.Cordoned)
 	w.propose(UncordonHosts{Hosts: []string{"h1"}})
 	w.done("start 1 h1", "terminate 1 h3")
 	w.can()

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // Can is what the caller of Decide is able to do.
@@ -74,57 +74,57 @@ func (s *State) yieldWork(can Can, yield func(Step) bool) {
 
 // verdict is whether the next step on a host is Ready, or why it is not, and the
 // task that is responsible.
-func (s *State) verdict(h *host, now time.Time) (ReasonCode, *task) {
+func (s *State) verdict(h *host, now time.Time) (reason.Code, *task) {
 	st := h.status
 	if h.lost {
-		return HostLost, h.tasks[0]
+		return reason.HostLost, h.tasks[0]
 	}
 	t := h.find(st.task)
 	if h.absent {
-		return HostLost, t
+		return reason.HostLost, t
 	}
 	switch {
 	case st.passed && st.kind == "":
-		return Cordoned, t
+		return reason.Cordoned, t
 	case st.kind == awaitProbe:
 		for _, lost := range h.tasks {
 			if lost.status == TaskLost {
-				return AwaitsProbe, lost
+				return reason.AwaitsProbe, lost
 			}
 		}
-		return AwaitsProbe, t
+		return reason.AwaitsProbe, t
 	case t != nil && t.inFlight() && st.class != classNone:
-		return InProgress, t
+		return reason.InProgress, t
 	case s.pausedFor(st.kind):
-		return TaskPaused, t
+		return reason.TaskPaused, t
 	case t != nil && st.class == classNone && !t.retryAfter(now).IsZero():
-		return AwaitsRetry, t
+		return reason.AwaitsRetry, t
 	case st.kind == Confirm:
-		return AwaitsHealth, t
+		return reason.AwaitsHealth, t
 	case st.kind == Check && st.class == classNone:
-		return AwaitsRetry, nil
+		return reason.AwaitsRetry, nil
 	}
 	if code := cmp.Or(s.held(st.class), s.turn().keeps(h)); code != "" {
 		return code, t
 	}
-	return Ready, t
+	return reason.Ready, t
 }
 
 // held is why no host of a class may begin work, "" when some may.
-func (s *State) held(c class) ReasonCode {
+func (s *State) held(c class) reason.Code {
 	switch {
 	case c == classFree || c == classNone: // costs no budget
 		return ""
 	case s.pause != nil:
-		return TaskPaused
+		return reason.TaskPaused
 	case s.halted() && c != classEvict:
-		return TooManyFailed
+		return reason.TooManyFailed
 	case s.room(c) > 0:
 		return ""
 	case c == classSurge:
-		return MaxOver
+		return reason.MaxOver
 	default:
-		return MinHealthy
+		return reason.MinHealthy
 	}
 }
 

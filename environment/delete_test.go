@@ -3,10 +3,9 @@ package environment
 import (
 	"testing"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 func TestDeletingTerminatesAllTasksOrLeavesThem(t *testing.T) {

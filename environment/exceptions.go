@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 

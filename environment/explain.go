@@ -3,14 +3,14 @@ package environment
 import (
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // Explain returns, for what is at or below a target, why it is not in the desired
 // state. It is made of the verdicts by which Decide yields steps or does not.
-func (s *State) Explain(t deploylog.Target, now time.Time) []Reason {
+func (s *State) Explain(t deploylog.Target, now time.Time) []reason.Reason {
 	if s.active == nil {
 		return s.undeployedReasons()
 	}
@@ -18,7 +18,7 @@ func (s *State) Explain(t deploylog.Target, now time.Time) []Reason {
 	if name, revision, host, ok := record.TaskOf(t); ok && name == s.name {
 		t = s.TaskTarget(revision, host)
 	}
-	var all []Reason
+	var all []reason.Reason
 	if t == s.target {
 		all = s.deploymentReasons()
 	}
@@ -36,95 +36,109 @@ func (s *State) Explain(t deploylog.Target, now time.Time) []Reason {
 
 // NoController is the reason of an environment that nobody reconciles, which is
 // not known from its state; others are the controllers that are at work on others.
-func (s *State) NoController(others string) Reason {
+func (s *State) NoController(others string) reason.Reason {
 	d := s.details()
-	d.others = others
-	return d.explain(NoController, s.target)
+	d.Others = others
+	return d.Explain(reason.NoController, s.target)
 }
 
 // SilentController is the reason of an environment whose controller does nothing, as is
 // said of it.
-func (s *State) SilentController(cause string) Reason {
+func (s *State) SilentController(cause string) reason.Reason {
 	d := s.details()
-	d.cause = cause
-	return d.explain(SilentController, s.target)
+	d.Cause = cause
+	return d.Explain(reason.SilentController, s.target)
 }
 
-func (s *State) undeployedReasons() []Reason {
+func (s *State) undeployedReasons() []reason.Reason {
 	d := s.details()
 	switch {
 	case s.deleted:
-		return []Reason{d.explain(EnvironmentDeleted, s.target)}
+		return []reason.Reason{d.Explain(reason.EnvironmentDeleted, s.target)}
 	case len(s.revisions) == 0:
 		return nil
 	default:
-		d.seq = s.revisions[len(s.revisions)-1].Seq
-		return []Reason{d.explain(NotDeployed, s.target)}
+		d.Seq = s.revisions[len(s.revisions)-1].Seq
+		return []reason.Reason{d.Explain(reason.NotDeployed, s.target)}
 	}
 }
 
 // deploymentReasons are those that hold the deployment as a whole.
-func (s *State) deploymentReasons() (all []Reason) {
+func (s *State) deploymentReasons() (all []reason.Reason) {
 	f := s.active
-	add := func(code ReasonCode, seq int64) {
+	add := func(code reason.Code, seq int64) {
 		d := s.details()
-		if d.seq, d.cause = seq, f.Cause; s.pause != nil {
-			d.by, d.reason = s.pause.By, s.pause.Reason
+		if d.Seq, d.Cause = seq, f.Cause; s.pause != nil {
+			d.By, d.Reason = s.pause.By, s.pause.Reason
 		}
-		all = append(all, d.explain(code, s.target))
+		all = append(all, d.Explain(code, s.target))
 	}
 	if s.pause != nil {
-		add(Paused, s.pause.Seq)
+		add(reason.Paused, s.pause.Seq)
 	}
 	switch {
 	case s.kept != nil:
 		d := s.details()
-		d.seq, d.cause = s.kept.Seq, s.kept.Reason
-		all = append(all, d.explain(AwaitsConfirmation, s.target))
+		d.Seq, d.Cause = s.kept.Seq, s.kept.Reason
+		all = append(all, d.Explain(reason.AwaitsConfirmation, s.target))
 	case !s.hostsKnown:
-		add(HostsUnknown, f.Seq)
+		add(reason.HostsUnknown, f.Seq)
 	case s.total.desired == 0 && f.Kind != record.ByDelete:
-		add(NoHosts, 0)
+		add(reason.NoHosts, 0)
 	}
 	if f.BakeFailed != "" {
 		d := s.details()
-		d.cause = f.BakeFailed
-		all = append(all, d.explain(FailedInBake, s.target))
+		d.Cause = f.BakeFailed
+		all = append(all, d.Explain(reason.FailedInBake, s.target))
 	}
 	if s.waves() && s.wave.seq > 0 {
-		add(AwaitsPromotion, s.wave.seq)
+		add(reason.AwaitsPromotion, s.wave.seq)
 	}
 	if f.Status == DeploymentStuck {
-		add(IsStuck, f.Since)
+		add(reason.IsStuck, f.Since)
 	}
 	return all
 }
 
 // hostReason is why a host is not in the desired state.
-func (s *State) hostReason(h *host, now time.Time) Reason {
+func (s *State) hostReason(h *host, now time.Time) reason.Reason {
 	code, t := s.verdict(h, now)
 	d, revision := s.details(), h.status.task
-	d.absent = h.absent
+	d.Absent = h.absent
 	if c := h.check; h.status.kind == Check {
-		d.seq, d.cause, d.failures, d.retryAt = c.seq, c.cause, c.failures, c.retryAt
+		d.Seq, d.Cause, d.Failures, d.RetryAt = c.seq, c.cause, c.failures, c.retryAt
 	}
 	if t != nil {
 		revision = t.revision
-		d.seq, d.cause, d.attempt, d.failures, d.retryAt = t.seq, t.cause, t.attempt, t.failures, t.retryAt
+		d.Seq, d.Cause, d.Attempt, d.Failures, d.RetryAt = t.seq, t.cause, t.attempt, t.failures, t.retryAt
 	}
-	if c := h.cordon; c != nil && code == Cordoned {
-		d.seq, d.by, d.reason, d.host = c.Seq, c.By, c.Reason, h.name
+	if c := h.cordon; c != nil && code == reason.Cordoned {
+		d.Seq, d.By, d.Reason, d.Host = c.Seq, c.By, c.Reason, h.name
 	}
-	d.awaited = map[Kind]string{Start: "started", Check: "checked", Terminate: "terminated", Confirm: "healthy for " + d.config.MinHealthyTime.String()}[h.status.kind]
-	if code == MinHealthy && h.status.kind == Start {
-		d.awaited = "repaired"
+	d.Awaited = map[Kind]string{Start: "started", Check: "checked", Terminate: "terminated", Confirm: "healthy for " + d.Config.MinHealthyTime.String()}[h.status.kind]
+	if code == reason.MinHealthy && h.status.kind == Start {
+		d.Awaited = "repaired"
 	}
 	if h.status.class == classDrain {
-		d.healthy = s.total.available
+		d.Healthy = s.total.available
 	}
-	r := d.explain(code, record.TaskTarget(s.name, revision, h.name))
-	if code == HostLost {
+	r := d.Explain(code, record.TaskTarget(s.name, revision, h.name))
+	if code == reason.HostLost {
 		return r
 	}
-	return r.withCause(d.cause)
+	return r.WithCause(d.Cause)
+}
+
+// details are those of the environment.
+func (s *State) details() reason.Details {
+	d := reason.Details{Environment: s.name, Revision: len(s.revisions), Query: s.Query()}
+	if f := s.active; f != nil {
+		d.Config, d.Deleting, d.Back = *s.configuration(), f.Kind == record.ByDelete, s.RollbackCommand()
+		d.Tolerates = f.Tolerates
+		turn := s.turn()
+		d.Step = s.stepInfo()
+		d.Zone, d.Zoned = turn.zone, turn.known
+		d.Failed, d.Healthy, d.Desired, d.Double, d.Minimum = s.total.failed, s.total.serving, s.total.desired, s.total.double, s.minimum()
+	}
+	return d
 }

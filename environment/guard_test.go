@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/budget"
 )
 
@@ -28,7 +28,7 @@ func TestAMistakeInTheInventoryTakesNoTasks(t *testing.T) {
 				t.Errorf("of %d hosts none is selected, and it holds because of %q", n, got)
 			}
 			reasons := w.state.Explain(w.state.target, w.now)
-			if len(reasons) == 0 || reasons[0].Code != AwaitsConfirmation || !strings.Contains(reasons[0].Change, "deployster env confirm SomeEnvironment/Prod") {
+			if len(reasons) == 0 || reasons[0].Code != reason.AwaitsConfirmation || !strings.Contains(reasons[0].Change, "deployster env confirm SomeEnvironment/Prod") {
 				t.Errorf("it explains %+v", reasons)
 			}
 			if events, err := w.state.Propose(SetHosts{Known: func(string) bool { return known }}, w.now); err != nil || len(events) > 0 {

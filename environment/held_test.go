@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // only are the hosts of an inventory that has no others.
@@ -29,7 +29,7 @@ func TestNothingIsDoneOnAKeptHostThatIsNotInTheInventory(t *testing.T) {
 	if d, _ := w.state.ActiveDeployment(); d.Status != DeploymentRunning {
 		t.Errorf("what fails on a host that is not in the inventory counts: it is %s, %s", d.Status, d.Cause)
 	}
-	if all := w.state.Explain(record.TaskTarget("SomeEnvironment/Prod", 2, "h1"), w.now); len(all) != 1 || all[0].Code != HostLost || !strings.Contains(all[0].Change, "env confirm") {
+	if all := w.state.Explain(record.TaskTarget("SomeEnvironment/Prod", 2, "h1"), w.now); len(all) != 1 || all[0].Code != reason.HostLost || !strings.Contains(all[0].Change, "env confirm") {
 		t.Errorf("it is explained as %+v", all)
 	}
 	w.propose(only(append(hosts(4), "h6")...)) // not h5, which may leave
@@ -137,7 +137,7 @@ func TestTheRemedyOfAStuckRollbackNamesARevision(t *testing.T) {
 	w.after(time.Hour)
 	w.steps()
 	reasons := w.state.Explain(w.state.target, w.now)
-	if want := "deployster env rollback SomeEnvironment/Prod --revision 1"; reasons[0].Code != IsStuck || !strings.Contains(reasons[0].Change, want) {
+	if want := "deployster env rollback SomeEnvironment/Prod --revision 1"; reasons[0].Code != reason.IsStuck || !strings.Contains(reasons[0].Change, want) {
 		t.Errorf("it is explained as %+v", reasons[0])
 	}
 }
@@ -149,7 +149,7 @@ func TestAStuckDeletionEndsWithoutItsTasks(t *testing.T) {
 	w.fails("terminate 1 h2", "permission denied")
 	w.after(time.Hour)
 	w.steps()
-	if reasons := w.state.Explain(w.state.target, w.now); reasons[0].Code != IsStuck || !strings.Contains(reasons[0].Change, "deployster env delete SomeEnvironment/Prod --leave-tasks") {
+	if reasons := w.state.Explain(w.state.target, w.now); reasons[0].Code != reason.IsStuck || !strings.Contains(reasons[0].Change, "deployster env delete SomeEnvironment/Prod --leave-tasks") {
 		t.Errorf("it is explained as %+v", reasons)
 	}
 	w.propose(Delete{LeaveTasks: true, By: "alice@host"})

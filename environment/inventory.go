@@ -1,6 +1,9 @@
 package environment
 
-import "github.com/deployster-go/deployster/internal/refusal"
+import (
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/internal/refusal"
+)
 
 // Bound is the inventory that the query of the environment is over: by its name, or by the
 // path of its file where it has none. It is that of the newest revision, whichever is
@@ -10,13 +13,13 @@ func (s *State) Bound() string { return s.inventory }
 // OtherThan is why who has another inventory leaves the environment alone; nil where it is
 // the one that it is bound to. Hosts of one inventory are not those of another, also where
 // they have the same names.
-func (s *State) OtherThan(inventory string) *Reason {
+func (s *State) OtherThan(inventory string) *reason.Reason {
 	if s.inventory == "" || s.inventory == inventory {
 		return nil
 	}
 	d := s.details()
-	d.inventory, d.here = s.inventory, inventory
-	r := d.explain(ForeignInventory, s.target)
+	d.Inventory, d.Here = s.inventory, inventory
+	r := d.Explain(reason.ForeignInventory, s.target)
 	return &r
 }
 

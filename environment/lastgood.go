@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/internal/refusal"
 )
 

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/budget"
 )
 
@@ -192,7 +192,7 @@ func TestAFailureBudgetThatIsSpentHaltsTheRollout(t *testing.T) {
 	w.fails("start 2 h10", "bad image")
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 8
 	         SomeEnvironment/Prod:2 Stuck 10 0`)
-	if p := record.Read(w.last(record.EnvironmentStuck).Data); p.Code != string(TooManyFailed) || !strings.HasSuffix(p.Error, ": h1: bad image\nh10: bad image") {
+	if p := record.Read(w.last(record.EnvironmentStuck).Data); p.Code != string(reason.TooManyFailed) || !strings.HasSuffix(p.Error, ": h1: bad image\nh10: bad image") {
 		t.Errorf("it is stuck because of %s: %q", p.Code, p.Error)
 	}
 	w.can()
@@ -380,7 +380,7 @@ func TestNoHostsAreDesiredZero(t *testing.T) {
 	w.after(time.Hour)
 	w.can() // and no deadline passes
 	w.table(`SomeEnvironment/Prod:1 Deploying 0 0`)
-	if all := w.state.Explain(w.state.target, w.now); len(all) != 1 || all[0].Code != NoHosts || !w.state.Idle() || !w.state.AwaitsHosts() {
+	if all := w.state.Explain(w.state.target, w.now); len(all) != 1 || all[0].Code != reason.NoHosts || !w.state.Idle() || !w.state.AwaitsHosts() {
 		t.Errorf("it explains %+v, and is idle: %t", all, w.state.Idle())
 	}
 	w.propose(SetHosts{Selected: hosts(1)})

@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // orphaned wants these tasks to be left, by target without what all have.

@@ -3,10 +3,10 @@ package environment
 import (
 	"testing"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/budget"
 )
 
@@ -51,7 +51,7 @@ func TestADeploymentSaysHowManyHostsMayBeDown(t *testing.T) {
 	w.begin("start 2 h1")
 	w.begin("start 2 h10")
 	reasons := w.state.Explain(deploylog.Target("task/SomeEnvironment/Prod/2/h3"), w.now)
-	if len(reasons) != 1 || reasons[0].Code != MaxOver {
+	if len(reasons) != 1 || reasons[0].Code != reason.MaxOver {
 		t.Errorf("it explains %+v", reasons)
 	}
 }

@@ -3,9 +3,9 @@ package environment
 import (
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // RevisionStatus is the STATUS of a revision in a status table.
@@ -75,7 +75,7 @@ type Deployment struct {
 	Started       time.Time                `json:"started"`
 	Since         int64                    `json:"since"`                 // event that gave it the status
 	Ended         time.Time                `json:"ended,omitzero"`        // finished or superseded
-	Code          ReasonCode               `json:"code,omitempty"`        // of being stuck
+	Code          reason.Code              `json:"code,omitempty"`        // of being stuck
 	Cause         string                   `json:"cause,omitempty"`       // of being stuck or superseded
 	Configuration definition.Configuration `json:"configuration"`         // with the overrides of this deployment
 	Tolerates     int                      `json:"tolerates,omitempty"`   // of a rollback: hosts that may be exceptions, whatever max_failed says
@@ -86,23 +86,23 @@ type Deployment struct {
 
 // Report is the status of an environment at one moment.
 type Report struct {
-	Environment string      `json:"environment"`
-	Event       int64       `json:"event"`               // the newest that is of it
-	Inventory   string      `json:"inventory,omitempty"` // that it is bound to
-	Deleted     bool        `json:"deleted,omitempty"`
-	Orphans     []Orphan    `json:"orphans,omitempty"` // tasks that were left running when it was deleted
-	Rows        []Row       `json:"revisions"`
-	Deployment  *Deployment `json:"deployment,omitempty"` // the active one; nil before the first
-	Pause       *PauseInfo  `json:"pause,omitempty"`
-	Held        *HeldInfo   `json:"held,omitempty"`             // it keeps hosts that its query no longer selects
-	Cordoned    []Cordon    `json:"cordoned,omitempty"`         // hosts, by name
-	Step        *StepInfo   `json:"step,omitempty"`             // of a deployment in steps
-	Deadline    time.Time   `json:"progress_deadline,omitzero"` // of a running deployment
-	Exceptions  []string    `json:"exceptions,omitempty"`       // hosts that are not as they should be, of a deployment that has finished; they are tried again
-	Baking      bool        `json:"baking,omitempty"`           // what dies still counts for the deployment, which has finished
-	Healthy     int         `json:"healthy"`                    // hosts with a healthy task of any revision
-	Minimum     int         `json:"minimum"`                    // that must stay healthy
-	Hosts       []HostRow   `json:"hosts"`                      // by name; without those that neither have a task nor should have one
+	Environment string           `json:"environment"`
+	Event       int64            `json:"event"`               // the newest that is of it
+	Inventory   string           `json:"inventory,omitempty"` // that it is bound to
+	Deleted     bool             `json:"deleted,omitempty"`
+	Orphans     []Orphan         `json:"orphans,omitempty"` // tasks that were left running when it was deleted
+	Rows        []Row            `json:"revisions"`
+	Deployment  *Deployment      `json:"deployment,omitempty"` // the active one; nil before the first
+	Pause       *PauseInfo       `json:"pause,omitempty"`
+	Held        *HeldInfo        `json:"held,omitempty"`             // it keeps hosts that its query no longer selects
+	Cordoned    []Cordon         `json:"cordoned,omitempty"`         // hosts, by name
+	Step        *reason.StepInfo `json:"step,omitempty"`             // of a deployment in steps
+	Deadline    time.Time        `json:"progress_deadline,omitzero"` // of a running deployment
+	Exceptions  []string         `json:"exceptions,omitempty"`       // hosts that are not as they should be, of a deployment that has finished; they are tried again
+	Baking      bool             `json:"baking,omitempty"`           // what dies still counts for the deployment, which has finished
+	Healthy     int              `json:"healthy"`                    // hosts with a healthy task of any revision
+	Minimum     int              `json:"minimum"`                    // that must stay healthy
+	Hosts       []HostRow        `json:"hosts"`                      // by name; without those that neither have a task nor should have one
 }
 
 // PauseInfo is who has paused an environment, and why.

@@ -4,9 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 func TestARestartStartsAllTasksAnewWithinTheMinimum(t *testing.T) {

@@ -5,9 +5,8 @@ import (
 	"iter"
 	"strconv"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // Completed returns the events that record the result of a step's work: the probe

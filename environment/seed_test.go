@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
 )
 
@@ -218,7 +219,7 @@ func TestAConfigurationOfADeploymentEndsWithIt(t *testing.T) {
 	w.begin("start 1 h1")
 	w.can("start 1 h1")
 	why := w.state.Explain(record.TaskTarget("SomeEnvironment/Prod", 1, "h2"), w.now)
-	if len(why) != 1 || why[0].Code != MinHealthy || !strings.Contains(why[0].Change, "a revision with a lower min_healthy_percent") {
+	if len(why) != 1 || why[0].Code != reason.MinHealthy || !strings.Contains(why[0].Change, "a revision with a lower min_healthy_percent") {
 		t.Errorf("explained is %+v", why)
 	}
 }

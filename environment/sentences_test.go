@@ -6,50 +6,50 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
 
 // What people read of a reason is said here once; other tests want codes.
 func TestTheSentencesOfReasons(t *testing.T) {
-	d := details{
-		environment: "shop/prod", seq: 7, cause: "port is taken", by: "ann", reason: "a mistake", host: "web7", step: &StepInfo{Number: 1, Of: 3, Hosts: 2, Begun: 2, Seq: 8, Until: time.Date(2017, 9, 6, 11, 57, 23, 0, time.UTC)}, zone: "eu-1", zoned: true, query: "attribute:stack == prod", revision: 3,
-		awaited: "started", attempt: 2, failures: 2, retryAt: time.Date(2017, 9, 6, 11, 47, 23, 0, time.UTC),
-		back: "deployster env rollback shop/prod", failed: 1, healthy: 4, desired: 5, double: 1, minimum: 4,
-		config: definition.Configuration{
+	d := reason.Details{
+		Environment: "shop/prod", Seq: 7, Cause: "port is taken", By: "ann", Reason: "a mistake", Host: "web7", Step: &reason.StepInfo{Number: 1, Of: 3, Hosts: 2, Begun: 2, Seq: 8, Until: time.Date(2017, 9, 6, 11, 57, 23, 0, time.UTC)}, Zone: "eu-1", Zoned: true, Query: "attribute:stack == prod", Revision: 3,
+		Awaited: "started", Attempt: 2, Failures: 2, RetryAt: time.Date(2017, 9, 6, 11, 47, 23, 0, time.UTC),
+		Back: "deployster env rollback shop/prod", Failed: 1, Healthy: 4, Desired: 5, Double: 1, Minimum: 4,
+		Config: definition.Configuration{
 			MinHealthyPercent: 80, MaxOver: 1, OrderBy: "zone", MinHealthyTime: definition.Duration(10 * time.Second), HealthyDeadline: definition.Duration(5 * time.Minute),
 			ProgressDeadline: definition.Duration(10 * time.Minute), MaxFailed: most(0),
 		},
 	}
-	for code, want := range map[ReasonCode][2]string{
-		EnvironmentDeleted: {"the environment was deleted", "a new revision: deployster env create"},
-		NotDeployed:        {"no revision was deployed", "deployster env deploy shop/prod --revision 3"},
-		Paused:             {"paused by ann (event 7): a mistake", "deployster env resume shop/prod, or another deployment"},
-		HostsUnknown:       {"its hosts are not known yet", "environment-hosts-changed, recorded by the controller"},
-		NoHosts:            {"the query attribute:stack == prod selects no hosts", "a host that the query selects"},
-		NoController:       {"no controller is running, so nothing begins", "deployster env run shop/prod"},
-		SilentController:   {"nothing begins: port is taken", "that controller going on, or its end: another one takes over then"},
-		IsStuck:            {"stuck (event 7): port is taken", "a task becoming healthy, deployster env rollback shop/prod, or a new revision"},
-		Ready:              {"waiting to be started: ready for the next free slot of the controller", "task-started"},
-		InProgress:         {"being started since event 7 (attempt 2)", "its result"},
-		TaskPaused:         {"waiting to be started: the environment is paused", "deployster env resume shop/prod"},
-		AwaitsRetry:        {"failed twice, next try at 11:47:23 UTC: port is taken", "the next try"},
-		AwaitsHealth:       {"launched, and not yet healthy for 10s", "task-finished-successfully"},
-		AwaitsProbe:        {"its state is unknown, so nothing is done with it: port is taken", "a successful probe: its host must respond"},
-		HostLost:           {"its host is no longer in the inventory, so it cannot be terminated", "the host in the inventory"},
-		TooManyFailed:      {"waiting to be started: 1 host failed, and max_failed is 0", "a failed task becoming healthy, or another deployment"},
-		MinHealthy:         {"waiting to be started: only 4 of 5 hosts are healthy, and 4 must stay healthy (min_healthy_percent 80)", "another task becoming healthy, or a deployment with a lower --min-healthy-percent"},
-		MaxOver:            {"waiting to be started: the number of hosts with two tasks is 1, and max_over is 1", "an old task being terminated"},
-		AwaitsZone:         {"waiting to be started: hosts are replaced by their zone, one after the other, and those of eu-1 are not done", "the hosts of eu-1 becoming healthy"},
-		AwaitsStep:         {"waiting to be started: step 1 of 3: 2 of 2 hosts begun, and it goes on at 11:57:23 UTC (event 8)", "that time, or deployster env promote shop/prod"},
-		AwaitsPromotion:    {"step 1 of 3: 2 of 2 hosts begun, and it goes on at 11:57:23 UTC (event 8)", "that time, or deployster env promote shop/prod"},
-		Cordoned:           {"its host is cordoned by ann (event 7): a mistake", "deployster env uncordon shop/prod web7"},
-		NoProgress:         {"no progress for 10m", "a task becoming healthy"},
-		DeadlinePassed:     {"not healthy within 5m", "the task becoming healthy"},
+	for code, want := range map[reason.Code][2]string{
+		reason.EnvironmentDeleted: {"the environment was deleted", "a new revision: deployster env create"},
+		reason.NotDeployed:        {"no revision was deployed", "deployster env deploy shop/prod --revision 3"},
+		reason.Paused:             {"paused by ann (event 7): a mistake", "deployster env resume shop/prod, or another deployment"},
+		reason.HostsUnknown:       {"its hosts are not known yet", "environment-hosts-changed, recorded by the controller"},
+		reason.NoHosts:            {"the query attribute:stack == prod selects no hosts", "a host that the query selects"},
+		reason.NoController:       {"no controller is running, so nothing begins", "deployster env run shop/prod"},
+		reason.SilentController:   {"nothing begins: port is taken", "that controller going on, or its end: another one takes over then"},
+		reason.IsStuck:            {"stuck (event 7): port is taken", "a task becoming healthy, deployster env rollback shop/prod, or a new revision"},
+		reason.Ready:              {"waiting to be started: ready for the next free slot of the controller", "task-started"},
+		reason.InProgress:         {"being started since event 7 (attempt 2)", "its result"},
+		reason.TaskPaused:         {"waiting to be started: the environment is paused", "deployster env resume shop/prod"},
+		reason.AwaitsRetry:        {"failed twice, next try at 11:47:23 UTC: port is taken", "the next try"},
+		reason.AwaitsHealth:       {"launched, and not yet healthy for 10s", "task-finished-successfully"},
+		reason.AwaitsProbe:        {"its state is unknown, so nothing is done with it: port is taken", "a successful probe: its host must respond"},
+		reason.HostLost:           {"its host is no longer in the inventory, so it cannot be terminated", "the host in the inventory"},
+		reason.TooManyFailed:      {"waiting to be started: 1 host failed, and max_failed is 0", "a failed task becoming healthy, or another deployment"},
+		reason.MinHealthy:         {"waiting to be started: only 4 of 5 hosts are healthy, and 4 must stay healthy (min_healthy_percent 80)", "another task becoming healthy, or a deployment with a lower --min-healthy-percent"},
+		reason.MaxOver:            {"waiting to be started: the number of hosts with two tasks is 1, and max_over is 1", "an old task being terminated"},
+		reason.AwaitsZone:         {"waiting to be started: hosts are replaced by their zone, one after the other, and those of eu-1 are not done", "the hosts of eu-1 becoming healthy"},
+		reason.AwaitsStep:         {"waiting to be started: step 1 of 3: 2 of 2 hosts begun, and it goes on at 11:57:23 UTC (event 8)", "that time, or deployster env promote shop/prod"},
+		reason.AwaitsPromotion:    {"step 1 of 3: 2 of 2 hosts begun, and it goes on at 11:57:23 UTC (event 8)", "that time, or deployster env promote shop/prod"},
+		reason.Cordoned:           {"its host is cordoned by ann (event 7): a mistake", "deployster env uncordon shop/prod web7"},
+		reason.NoProgress:         {"no progress for 10m", "a task becoming healthy"},
+		reason.DeadlinePassed:     {"not healthy within 5m", "the task becoming healthy"},
 	} {
-		if message, change := d.text(code); message != want[0] || change != want[1] {
+		if message, change := d.Text(code); message != want[0] || change != want[1] {
 			t.Errorf("%s says\n  %s\n  → %s\nwant\n  %s\n  → %s", code, message, change, want[0], want[1])
 		}
 	}

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // bake is a deployment after its end, while what dies still counts.

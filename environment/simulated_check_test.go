@@ -3,9 +3,8 @@ package environment
 import (
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // failedCheck is that the new task of a host could not be started.

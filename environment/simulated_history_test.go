@@ -5,10 +5,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // note takes note of an event, and wants it to be one that may happen now.

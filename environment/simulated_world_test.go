@@ -11,9 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // simulation is an environment among hosts, people and a controller, in a time

@@ -5,10 +5,9 @@ import (
 	"iter"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/heap"
 	"github.com/deployster-go/deployster/internal/refusal"
 )

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // Report returns the status of the environment.

@@ -3,9 +3,8 @@ package environment
 import (
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // task is a task that exists, or may exist.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
@@ -63,14 +63,14 @@ func (s *State) progressEvents(now time.Time, can Can) []deploylog.Event {
 	case f.Clean && !deadline.IsZero() && !now.Before(deadline):
 		return s.endCleaning()
 	case s.halted():
-		return s.stuckEvents(TooManyFailed, s.details().tooManyFailed(), now)
+		return s.stuckEvents(reason.TooManyFailed, s.details().TooManyFailed(), now)
 	case len(step) > 0:
 		return step
 	case f.Status == DeploymentStuck:
 		return nil
 	case !deadline.IsZero() && !now.Before(deadline):
-		message, _ := s.details().text(NoProgress)
-		return s.stuckEvents(NoProgress, message, now)
+		message, _ := s.details().Text(reason.NoProgress)
+		return s.stuckEvents(reason.NoProgress, message, now)
 	default:
 		return nil
 	}
@@ -84,12 +84,12 @@ func (s *State) deadlineEvents() (events []deploylog.Event) {
 	message := "" // made when it is needed: most decisions find no deadline passed
 	for i := range s.overdue.all() {
 		if message == "" {
-			message, _ = s.details().text(DeadlinePassed)
+			message, _ = s.details().Text(reason.DeadlinePassed)
 		}
 		h := s.hosts[i]
 		events = append(events, deploylog.Event{
 			Deployment: s.active.ID, Target: record.TaskTarget(s.name, s.activeTask(), h.name), Revision: strconv.Itoa(s.activeTask()), Name: record.TaskDeadlinePassed, Attempt: 1,
-			Data: record.Payload{Code: string(DeadlinePassed), Error: message}.Data(),
+			Data: record.Payload{Code: string(reason.DeadlinePassed), Error: message}.Data(),
 		})
 		if len(events) == maxDeadlineEvents {
 			break
@@ -99,7 +99,7 @@ func (s *State) deadlineEvents() (events []deploylog.Event) {
 }
 
 // stuckEvents records that a deployment is stuck, and the rollback that follows.
-func (s *State) stuckEvents(code ReasonCode, message string, now time.Time) []deploylog.Event {
+func (s *State) stuckEvents(code reason.Code, message string, now time.Time) []deploylog.Event {
 	f := s.active
 	if causes := s.failureCauses(); causes != "" {
 		message += ": " + deploylog.Cause(causes)

@@ -1,13 +1,12 @@
 package environment
 
 import (
-	"fmt"
 	"time"
-
-	"github.com/deployster-go/deployster/environment/record"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
@@ -28,17 +27,6 @@ type wave struct {
 type Promote struct{ By, Reason string }
 
 func (Promote) isCommand() {}
-
-// StepInfo is the present step of a deployment.
-type StepInfo struct {
-	Number  int       `json:"step"` // from 1
-	Of      int       `json:"of"`
-	Hosts   int       `json:"hosts"`             // that have the new task after it
-	Begun   int       `json:"begun"`             // hosts
-	Seq     int64     `json:"event,omitempty"`   // with which they were healthy; 0 while they are not
-	Until   time.Time `json:"until,omitzero"`    // when it goes on by itself, once they are
-	Promote bool      `json:"promote,omitempty"` // it waits for a person
-}
 
 // waves reports whether the present step bounds how many hosts are begun.
 func (s *State) waves() bool {
@@ -160,29 +148,15 @@ func (s *State) loseStep(e deploylog.Event) {
 }
 
 // stepInfo is the present step, nil where none bounds anything.
-func (s *State) stepInfo() *StepInfo {
+func (s *State) stepInfo() *reason.StepInfo {
 	if !s.waves() {
 		return nil
 	}
-	info := &StepInfo{Number: s.wave.step + 1, Of: len(s.active.Configuration.Steps), Hosts: min(s.mostBegun(), s.total.desired), Begun: s.total.begun, Seq: s.wave.seq}
+	info := &reason.StepInfo{Number: s.wave.step + 1, Of: len(s.active.Configuration.Steps), Hosts: min(s.mostBegun(), s.total.desired), Begun: s.total.begun, Seq: s.wave.seq}
 	if end, ok := s.pauseEnd(); info.Seq > 0 && ok {
 		info.Until = end
 	} else if info.Seq > 0 {
 		info.Promote = true
 	}
 	return info
-}
-
-// text says how far the step is, and what comes next.
-func (i *StepInfo) text(environment string) (message, change string) {
-	message = fmt.Sprintf("step %d of %d: %d of %s begun", i.Number, i.Of, i.Begun, phrase.Count(i.Hosts, "host"))
-	promote := "deployster env promote " + environment
-	switch {
-	case i.Seq == 0:
-		return message, "the hosts of the step being healthy"
-	case i.Promote:
-		return message + fmt.Sprintf(", and it waits to be promoted since event %d", i.Seq), promote
-	default:
-		return message + fmt.Sprintf(", and it goes on at %s (event %d)", i.Until.Format("15:04:05 MST"), i.Seq), "that time, or " + promote
-	}
 }

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/budget"
 )
 
@@ -36,7 +36,7 @@ func TestADeploymentGoesInSteps(t *testing.T) {
 	w.update(inSteps(10*time.Minute), hosts(8))
 	w.can("terminate 1 h1")
 	w.begin("terminate 1 h1")
-	w.explains("1", "h2", AwaitsStep, "waiting to be terminated: step 1 of 3: 1 of 1 host begun", "the hosts of the step being healthy")
+	w.explains("1", "h2", reason.AwaitsStep, "waiting to be terminated: step 1 of 3: 1 of 1 host begun", "the hosts of the step being healthy")
 	w.append(w.state.Completed(w.begin("terminate 1 h1"), ProbeResult{}, nil)...)
 	w.refuses(Promote{}, StepNotDone)
 	w.done("start 2 h1")
@@ -58,7 +58,7 @@ func TestADeploymentGoesInSteps(t *testing.T) {
 	w.can()
 	w.after(100 * time.Hour) // until somebody promotes it, and no deadline passes
 	w.can()
-	if reasons := w.state.Explain(w.state.target, w.now); reasons[0].Code != AwaitsPromotion || reasons[0].Change != "deployster env promote SomeEnvironment/Prod" {
+	if reasons := w.state.Explain(w.state.target, w.now); reasons[0].Code != reason.AwaitsPromotion || reasons[0].Change != "deployster env promote SomeEnvironment/Prod" {
 		t.Errorf("it explains %+v", reasons[0])
 	}
 	if !w.state.Idle() {
@@ -115,7 +115,7 @@ func TestAStepWhoseTaskKeepsDyingEndsStuck(t *testing.T) {
 	}
 	w.sees(2, "h1", Unhealthy, "it crashed")
 	w.steps()
-	if d, _ := w.state.ActiveDeployment(); d.Status != DeploymentStuck || d.Code != NoProgress {
+	if d, _ := w.state.ActiveDeployment(); d.Status != DeploymentStuck || d.Code != reason.NoProgress {
 		t.Errorf("it is %s: %s", d.Status, d.Code)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
 
@@ -94,10 +95,10 @@ func (w *world) explained(steps []Step) {
 			continue
 		}
 		code, _ := w.state.verdict(h, w.now)
-		switch may := code == Ready || code == InProgress || code == AwaitsHealth; {
+		switch may := code == reason.Ready || code == reason.InProgress || code == reason.AwaitsHealth; {
 		case yielded[h.name] && !may:
 			w.Errorf("a step on %s is yielded, and explained as %s", h.name, code)
-		case !yielded[h.name] && code == Ready && w.state.hostsKnown && w.state.room(h.status.class) > len(steps) && (!turn.waves || turn.left > len(steps)):
+		case !yielded[h.name] && code == reason.Ready && w.state.hostsKnown && w.state.room(h.status.class) > len(steps) && (!turn.waves || turn.left > len(steps)):
 			w.Errorf("no step on %s is yielded, and it is explained as ready", h.name)
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // Where a configuration orders hosts by an attribute, its values are zones: no healthy task
@@ -140,13 +140,13 @@ func (t *turn) took(h *host) {
 }
 
 // keeps is why a host must wait for others, "" when it need not.
-func (t *turn) keeps(h *host) ReasonCode {
+func (t *turn) keeps(h *host) reason.Code {
 	if t.waves && t.left <= 0 && h.status.begins {
-		return AwaitsStep
+		return reason.AwaitsStep
 	}
 	replaces := h.status.class == classReplace || h.status.class == classSurge
 	if t.ordered && replaces && !h.status.begun && (!t.known || !t.any && compareZones(h.zone, t.zone) > 0) {
-		return AwaitsZone
+		return reason.AwaitsZone
 	}
 	return ""
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // inZones tells the environment which hosts are selected, and in which zones they are.
@@ -31,7 +31,7 @@ func TestHostsAreReplacedZoneByZone(t *testing.T) {
 	w := deployed(t, 5, func(d *definition.Definition) { d.Deployment.MaxUnavailable, d.Deployment.OrderBy = most(5), "zone" })
 	w.update(image("log-daemon:2"), hosts(5))
 	w.can() // before the zones are known
-	w.explains("1", "h1", AwaitsZone, "the hosts' attribute zone, by which they are ordered, is not known yet", record.HostsZoned)
+	w.explains("1", "h1", reason.AwaitsZone, "the hosts' attribute zone, by which they are ordered, is not known yet", record.HostsZoned)
 	zones := map[string]string{"h1": "zone-10", "h2": "zone-2", "h3": "", "h4": "zone-2", "h5": "zone-10"}
 	w.inZones(zones)
 	if again := w.times(record.HostsZoned); again != 1 {
@@ -42,7 +42,7 @@ func TestHostsAreReplacedZoneByZone(t *testing.T) {
 		t.Errorf("the same zones are recorded %d times", again)
 	}
 	w.can("terminate 1 h2", "terminate 1 h4")
-	w.explains("1", "h1", AwaitsZone, "hosts are replaced by their zone, one after the other, and those of zone-2 are not done", "the hosts of zone-2 becoming healthy")
+	w.explains("1", "h1", reason.AwaitsZone, "hosts are replaced by their zone, one after the other, and those of zone-2 are not done", "the hosts of zone-2 becoming healthy")
 	w.done("terminate 1 h2", "start 2 h2", "terminate 1 h4")
 	w.can("start 2 h4")
 	w.done("start 2 h4")

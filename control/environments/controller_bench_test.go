@@ -8,13 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
-	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
-
 	"github.com/deployster-go/deployster/control/environments"
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // crowd is very many environments, whose tasks are always well.

@@ -6,10 +6,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // reservations are which environments have tasks on which hosts. Two must not make one

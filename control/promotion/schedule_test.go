@@ -8,13 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	envrecord "github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	envrecord "github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
 )
 

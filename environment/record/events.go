@@ -1,14 +1,13 @@
 package record
 
 import (
-	"github.com/deployster-go/deployster/internal/budget"
-
 	"encoding/json"
 	"strconv"
 	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/internal/budget"
 )
 
 // The events of environments. With the markers of the log they are all that

@@ -10,12 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 // daemons is a workspace with an environment over three engines. Its tasks are

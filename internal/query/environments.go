@@ -9,14 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
@@ -149,9 +149,9 @@ func (e *Environments) LastGood(name string) (r environment.Revision, err error)
 
 // Explain returns why an environment, or one of its tasks, is not in its desired state;
 // at present, that may be because nobody works on it.
-func (e *Environments) Explain(t deploylog.Target, inventory string, present bool) (reasons []environment.Reason, err error) {
+func (e *Environments) Explain(t deploylog.Target, inventory string, present bool) (reasons []reason.Reason, err error) {
 	name, _ := record.NameOf(t)
-	reasons = []environment.Reason{}
+	reasons = []reason.Reason{}
 	err = e.Ask(name, func(s *environment.State) error {
 		if !concerns(s, t) {
 			return unknown("there is no %s: deployster env status %s --hosts shows what there is", t, name)
@@ -178,7 +178,7 @@ func (e *Environments) Explain(t deploylog.Target, inventory string, present boo
 
 // Elsewhere is why an environment that nobody controls would be left alone by who has an
 // inventory; nil where it would not.
-func (e *Environments) Elsewhere(name, inventory string) (why *environment.Reason) {
+func (e *Environments) Elsewhere(name, inventory string) (why *reason.Reason) {
 	if !e.Controlled(name) {
 		_ = e.Ask(name, func(s *environment.State) error { // of one that there is not nothing is left alone
 			if s.Exists() {

@@ -6,9 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	envrecord "github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
+	envrecord "github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 

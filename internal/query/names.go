@@ -7,10 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	envrecord "github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
+	envrecord "github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/record"

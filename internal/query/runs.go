@@ -9,7 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -144,14 +144,14 @@ func (r *Run) Summary() string {
 
 // ExplainRuns returns, for each run of which something at a target has no end, how it
 // stands with it and what would change that. It fails with ErrNotFound.
-func ExplainRuns(ctx context.Context, log deploylog.Log, t deploylog.Target) ([]environment.Reason, error) {
+func ExplainRuns(ctx context.Context, log deploylog.Log, t deploylog.Target) ([]reason.Reason, error) {
 	unfinished, err := runs.UnfinishedRuns(ctx, log, t)
 	if err != nil {
 		return nil, err
 	}
-	reasons := []environment.Reason{}
+	reasons := []reason.Reason{}
 	for _, u := range unfinished {
-		r := environment.Reason{Target: string(u.Target), Code: "run-unfinished", Message: u.String(), Change: "its end"}
+		r := reason.Reason{Target: string(u.Target), Code: "run-unfinished", Message: u.String(), Change: "its end"}
 		switch {
 		case u.Alive:
 		case len(u.Acting) > 0:

@@ -9,14 +9,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
@@ -358,7 +358,7 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 }
 
 // EnvironmentReasons writes why things are not in the desired state.
-func EnvironmentReasons(w io.Writer, t deploylog.Target, reasons []environment.Reason, opts PlanOptions) error {
+func EnvironmentReasons(w io.Writer, t deploylog.Target, reasons []reason.Reason, opts PlanOptions) error {
 	d := newDocument(opts)
 	if len(reasons) == 0 {
 		d.line(fmt.Sprintf("%s is in the desired state.", clean(string(t))))

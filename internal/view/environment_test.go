@@ -7,12 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/record"
 )
 
 func shown(t *testing.T, r environment.Report, hosts bool) string {

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/runner"
 )
 

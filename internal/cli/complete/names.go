@@ -7,14 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	envrecord "github.com/deployster-go/deployster/environment/record"
-
 	"go.yaml.in/yaml/v3"
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
+	envrecord "github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline"

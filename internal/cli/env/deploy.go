@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/deployster-go/deployster/environment/record"
-
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"

@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
@@ -129,7 +130,7 @@ func (f *follower) run(ctx context.Context, command string, wanted environment.C
 // checkInventory refuses to wait for what nobody would do: no controller is at work on an
 // environment, and one with the inventory here leaves it alone.
 func checkInventory(e *query.Environments, name, inventory string) error {
-	why, err := reconcile.Get(e.Fold, name, func(s *environment.State) *environment.Reason { return s.OtherThan(inventory) })
+	why, err := reconcile.Get(e.Fold, name, func(s *environment.State) *reason.Reason { return s.OtherThan(inventory) })
 	if err != nil || why == nil || e.Controlled(name) {
 		return err
 	}

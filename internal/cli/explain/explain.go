@@ -7,11 +7,10 @@ import (
 	"errors"
 	"strings"
 
-	envrecord "github.com/deployster-go/deployster/environment/record"
-
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/deploylog"
+	envrecord "github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/env"
