@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/budget"
@@ -39,7 +41,7 @@ func TestAnUpdateOfTheConfigurationRestartsNothing(t *testing.T) {
 		t.Errorf("revision 2 has the task of %d", r.TaskOf)
 	}
 	row := w.state.Report().Hosts[0].Tasks[0]
-	if row.Revision != 2 || row.TaskOf != 1 || row.Target != "task/SomeEnvironment/Prod/1/h1" || row.Status != TaskHealthy {
+	if row.Revision != 2 || row.TaskOf != 1 || row.Target != "task/SomeEnvironment/Prod/1/h1" || row.Status != report.TaskHealthy {
 		t.Errorf("it is reported as %+v", row)
 	}
 

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
@@ -59,15 +61,15 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 	case record.EnvironmentFinished:
 		s.applyFinished(e, p)
 	case record.EnvironmentFailed:
-		s.endDeployment(e, DeploymentSuperseded, p.Error)
+		s.endDeployment(e, report.DeploymentSuperseded, p.Error)
 	case record.EnvironmentStuck:
-		if s.active.Status == DeploymentRunning {
-			s.active.Status, s.active.Since, s.active.Code, s.active.Cause = DeploymentStuck, e.Seq, reason.Code(p.Code), p.Error
+		if s.active.Status == report.DeploymentRunning {
+			s.active.Status, s.active.Since, s.active.Code, s.active.Cause = report.DeploymentStuck, e.Seq, reason.Code(p.Code), p.Error
 		}
 	case record.BakeFailed:
 		s.active.BakeFailed = cmp.Or(p.Error, "too many hosts failed")
 	case record.EnvironmentPaused:
-		s.pause = &PauseInfo{By: p.By, Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt}
+		s.pause = &report.PauseInfo{By: p.By, Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt}
 	case record.EnvironmentResumed:
 		s.pause, s.resumed, s.lastProgress = nil, e.CreatedAt, e.CreatedAt
 	case record.HostsChanged:
@@ -97,7 +99,7 @@ func (s *State) applyRevision(e deploylog.Event, p record.Payload) {
 		clear(s.cordons) // who adopts it has them again
 	}
 	p.Definition.Name, s.deleted, s.inventory = s.name, false, p.Inventory
-	r := &revision{task: number, Revision: Revision{
+	r := &revision{task: number, Revision: report.Revision{
 		Number: number, Base: p.Base, By: p.By, Seq: e.Seq, CreatedAt: e.CreatedAt, Definition: p.Definition,
 	}}
 	if p.Task > 0 && p.Task >= s.firstRevision && p.Task < number {
@@ -121,8 +123,8 @@ func (s *State) applyStarted(e deploylog.Event, p record.Payload) {
 	}
 	r := s.revisions[number-1]
 	s.replaceRevisions(r, deleting, p.Reverts)
-	s.deployments = append(s.deployments, Deployment{
-		ID: e.Deployment, Kind: cmp.Or(p.Kind, record.ByDeploy), Revision: number, Automatic: p.Automatic, Only: p.Only, Status: DeploymentRunning, By: p.By, Reason: p.Reason, Step: p.Step, Tolerates: p.Tolerates, Clean: clean,
+	s.deployments = append(s.deployments, report.Deployment{
+		ID: e.Deployment, Kind: cmp.Or(p.Kind, record.ByDeploy), Revision: number, Automatic: p.Automatic, Only: p.Only, Status: report.DeploymentRunning, By: p.By, Reason: p.Reason, Step: p.Step, Tolerates: p.Tolerates, Clean: clean,
 		Seq: e.Seq, Started: e.CreatedAt, Since: e.Seq, Configuration: p.Change.Apply(r.Definition.Deployment),
 	})
 	known := s.hostsKnown && s.definition() != nil && s.definition().InstanceGroup.Query == r.Definition.InstanceGroup.Query
@@ -191,13 +193,13 @@ func (s *State) applyFinished(e deploylog.Event, p record.Payload) {
 	}
 	s.beginBake(e)
 	s.finished, s.lastFinished, s.active.Exceptions = true, s.active.Revision, p.Exceptions
-	s.endDeployment(e, DeploymentFinished, "")
+	s.endDeployment(e, report.DeploymentFinished, "")
 	for _, r := range s.revisions {
 		r.undeployed = r.undeployed || r.replaced
 	}
 }
 
-func (s *State) endDeployment(e deploylog.Event, as DeploymentStatus, cause string) {
+func (s *State) endDeployment(e deploylog.Event, as report.DeploymentStatus, cause string) {
 	if f := s.active; f.Ended.IsZero() {
 		f.Status, f.Since, f.Ended, f.Code, f.Cause = as, e.Seq, e.CreatedAt, "", cause
 	}
@@ -210,11 +212,11 @@ func (s *State) applyDeleted(e deploylog.Event, cause string) {
 	switch f := s.active; {
 	case f == nil:
 	case f.Kind != record.ByDelete:
-		s.endDeployment(e, DeploymentSuperseded, "the environment was deleted")
+		s.endDeployment(e, report.DeploymentSuperseded, "the environment was deleted")
 	case s.tasksLeft:
-		s.endDeployment(e, DeploymentSuperseded, cmp.Or(cause, "the tasks that were not terminated yet were left running, unmanaged"))
+		s.endDeployment(e, report.DeploymentSuperseded, cmp.Or(cause, "the tasks that were not terminated yet were left running, unmanaged"))
 	default:
-		s.endDeployment(e, DeploymentFinished, "")
+		s.endDeployment(e, report.DeploymentFinished, "")
 	}
 	for _, r := range s.revisions {
 		if r.replaced = r.replaced || s.active != nil && r.Number == s.active.Revision; r.replaced {
@@ -240,8 +242,8 @@ func (s *State) applyHostsChanged(e deploylog.Event, p record.Payload) {
 			s.modify(h, e.CreatedAt, func() {
 				h.desired, h.lost = wanted, lost
 				for _, t := range h.tasks {
-					if lost && t.status != TaskTerminating {
-						t.status, t.seq, t.since, t.cause = TaskLost, e.Seq, e.CreatedAt, lostHost
+					if lost && t.status != report.TaskTerminating {
+						t.status, t.seq, t.since, t.cause = report.TaskLost, e.Seq, e.CreatedAt, lostHost
 					}
 				}
 			})
@@ -301,7 +303,7 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 		case t.apply(e):
 			h.remove(revision)
 		case h.lost && t.available():
-			t.status, t.cause = TaskLost, lostHost
+			t.status, t.cause = report.TaskLost, lostHost
 		}
 		s.countBaked(h, t, e)
 		if e.Deployment == s.active.ID {
@@ -316,8 +318,8 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 // progressed folds in that the active deployment has come further.
 func (s *State) progressed(e deploylog.Event) {
 	s.lastProgress = e.CreatedAt
-	if s.active.Status == DeploymentStuck && !s.halted() {
-		s.active.Status, s.active.Since, s.active.Code, s.active.Cause = DeploymentRunning, e.Seq, "", ""
+	if s.active.Status == report.DeploymentStuck && !s.halted() {
+		s.active.Status, s.active.Since, s.active.Code, s.active.Cause = report.DeploymentRunning, e.Seq, "", ""
 	}
 }
 

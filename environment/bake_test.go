@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
@@ -56,7 +58,7 @@ func TestWhatDiesInTheBakeRollsBack(t *testing.T) {
 	if d.Revision != 1 || !d.Automatic || d.Reason != "revision 2 failed in its bake, and auto_rollback is set" {
 		t.Errorf("in force is %+v", d)
 	}
-	if was := w.state.Deployments()[1]; was.Status != DeploymentFinished || was.BakeFailed == "" {
+	if was := w.state.Deployments()[1]; was.Status != report.DeploymentFinished || was.BakeFailed == "" {
 		t.Errorf("the bad one is %+v", was)
 	}
 	for _, h := range hosts(5) {

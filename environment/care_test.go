@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
@@ -148,14 +150,14 @@ func TestAClockThatWasSetBackKeepsNothingWaiting(t *testing.T) {
 func TestRevisionsFromBeforeADeleteAreNotDeployedAgain(t *testing.T) {
 	w := deployed(t, 1, nil)
 	w.propose(Delete{})
-	if was := w.state.Deployments()[0]; was.Status != DeploymentFinished {
+	if was := w.state.Deployments()[0]; was.Status != report.DeploymentFinished {
 		t.Errorf("what had finished is %s", was.Status)
 	}
 	w.propose(Create{Definition: defined(image("log-daemon:2"))})
 	w.refuses(Deploy{Revision: 1, Hosts: hosts(1)}, RevisionDeleted)
 	w.propose(Deploy{Revision: 2, Hosts: hosts(1)})
 	w.propose(Delete{})
-	if was := w.state.Deployments()[1]; was.Status != DeploymentSuperseded || was.Cause != "the environment was deleted" {
+	if was := w.state.Deployments()[1]; was.Status != report.DeploymentSuperseded || was.Cause != "the environment was deleted" {
 		t.Errorf("what had not finished is %+v", was)
 	}
 }

@@ -3,6 +3,8 @@ package environment
 import (
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
 )
@@ -11,16 +13,6 @@ import (
 // manifest is loaded, resolved and planned, and nothing is done. What fails then would fail
 // after the old task was stopped. A check that succeeds is remembered by who made it; only
 // one that fails is recorded, and one that succeeds after that.
-
-// checkFailure is that the new task of a host failed its check.
-type checkFailure struct {
-	deployment string
-	failures   int // in a row
-	seq        int64
-	since      time.Time
-	cause      string
-	retryAt    time.Time
-}
 
 // checks reports whether a step with a task is to be checked before.
 func (s *State) checks(c class, k Kind) bool { return c == classReplace && k == Terminate }
@@ -65,16 +57,6 @@ func (s *State) checked(step Step, cause string) []deploylog.Event {
 	}
 }
 
-// awaitCheck fills in when the check of a host's new task is repeated, and returns when the
-// host is to be evaluated again.
-func (st *hostStatus) awaitCheck(c checkFailure, now, next time.Time) time.Time {
-	if st.kind != Check || !c.retryAt.After(now) || c.since.After(now) { // else the clock was set back
-		return next
-	}
-	st.class, st.retrying = classNone, c.failures < maxRetries
-	return c.retryAt
-}
-
 // applyCheck folds the result of a check into what is known of a host. A step that begins
 // there ends what was known.
 func (h *host) applyCheck(e deploylog.Event) {
@@ -94,19 +76,20 @@ func (h *host) applyCheck(e deploylog.Event) {
 	}
 }
 
-// CheckRow is that the new task of a host failed its check, so that nothing was stopped.
-type CheckRow struct {
-	Seq      int64     `json:"event"`
-	Since    time.Time `json:"since"`
-	Failures int       `json:"failures"` // in a row
-	Cause    string    `json:"cause,omitempty"`
-	Next     time.Time `json:"next,omitzero"` // when it is checked again
-}
-
 // checkRow is nil where no check has failed.
-func (s *State) checkRow(h *host) *CheckRow {
+func (s *State) checkRow(h *host) *report.CheckRow {
 	if h.status.kind != Check {
 		return nil
 	}
-	return &CheckRow{Seq: h.check.seq, Since: h.check.since, Failures: h.check.failures, Cause: h.check.cause, Next: h.check.retryAt}
+	return &report.CheckRow{Seq: h.check.seq, Since: h.check.since, Failures: h.check.failures, Cause: h.check.cause, Next: h.check.retryAt}
+}
+
+// awaitCheck fills in when the check of a host's new task is repeated, and returns when the
+// host is to be evaluated again.
+func (st *hostStatus) awaitCheck(c checkFailure, now, next time.Time) time.Time {
+	if st.kind != Check || !c.retryAt.After(now) || c.since.After(now) { // else the clock was set back
+		return next
+	}
+	st.class, st.retrying = classNone, c.failures < maxRetries
+	return c.retryAt
 }

@@ -5,22 +5,13 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
+
+	"github.com/deployster-go/deployster/environment/report"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
-
-// Cordon is that a host gets no new task and no change, and since when.
-type Cordon struct {
-	Host   string    `json:"host"`
-	Drain  bool      `json:"drain,omitempty"` // its tasks are terminated
-	By     string    `json:"by,omitempty"`
-	Reason string    `json:"reason,omitempty"`
-	Seq    int64     `json:"event"`
-	Since  time.Time `json:"since"`
-}
 
 // CordonHosts keeps hosts as they are until UncordonHosts: no task comes to them, and none
 // of theirs is changed. With Drain their tasks are terminated, within the minimum.
@@ -86,9 +77,9 @@ func (s *State) applyCordon(e deploylog.Event, p record.Payload) {
 		return
 	}
 	for _, name := range *p.Hosts {
-		var c *Cordon
+		var c *report.Cordon
 		if e.Name == record.HostsCordoned {
-			c = &Cordon{Host: name, Drain: p.Drain, By: p.By, Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt}
+			c = &report.Cordon{Host: name, Drain: p.Drain, By: p.By, Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt}
 			s.cordons[name] = c
 		} else {
 			delete(s.cordons, name)
@@ -108,7 +99,7 @@ func (s *State) applyCordon(e deploylog.Event, p record.Payload) {
 // stays healthy, and to terminate the tasks of one that is drained.
 func (s *State) cordonedAction(h *host, current *task) (class, Kind, *task) {
 	if !h.cordon.Drain {
-		if current != nil && current.status == TaskLaunched {
+		if current != nil && current.status == report.TaskLaunched {
 			return classFree, Confirm, current
 		}
 		return classNone, "", nil
@@ -116,7 +107,7 @@ func (s *State) cordonedAction(h *host, current *task) (class, Kind, *task) {
 	var first *task
 	lost := false
 	for _, t := range h.tasks {
-		if t.status == TaskLost {
+		if t.status == report.TaskLost {
 			lost = true
 		} else if first == nil || !t.available() && first.available() {
 			first = t
@@ -153,8 +144,8 @@ func (s *State) draining() bool {
 }
 
 // Cordons are the hosts that are cordoned, by name; none while the environment is deleted.
-func (s *State) Cordons() []Cordon {
-	all := make([]Cordon, 0, len(s.cordons))
+func (s *State) Cordons() []report.Cordon {
+	all := make([]report.Cordon, 0, len(s.cordons))
 	if s.deleted {
 		return all
 	}

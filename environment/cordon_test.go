@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
@@ -65,7 +67,7 @@ func TestADeploymentDoesNotEndWhereAllHostsAreCordoned(t *testing.T) {
 	w.explains("2", "h1", reason.Cordoned)
 	w.after(10 * time.Minute)
 	w.can()
-	if d, _ := w.state.ActiveDeployment(); d.Status != DeploymentStuck || d.Revision != 2 || !w.state.Idle() {
+	if d, _ := w.state.ActiveDeployment(); d.Status != report.DeploymentStuck || d.Revision != 2 || !w.state.Idle() {
 		t.Errorf("it is %+v, idle: %t", d, w.state.Idle())
 	}
 	w.propose(UncordonHosts{Hosts: hosts(2), By: "ada"})

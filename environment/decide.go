@@ -3,8 +3,9 @@ package environment
 import (
 	"cmp"
 	"iter"
-	"strconv"
 	"time"
+
+	"github.com/deployster-go/deployster/environment/report"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/reason"
@@ -88,7 +89,7 @@ func (s *State) verdict(h *host, now time.Time) (reason.Code, *task) {
 		return reason.Cordoned, t
 	case st.kind == awaitProbe:
 		for _, lost := range h.tasks {
-			if lost.status == TaskLost {
+			if lost.status == report.TaskLost {
 				return reason.AwaitsProbe, lost
 			}
 		}
@@ -165,10 +166,4 @@ func (s *State) step(h *host) Step {
 	step.Attempt = h.attempts.next(f.ID, st.task, event)
 	step.Events = []deploylog.Event{step.event(event, record.Payload{})}
 	return step
-}
-
-func (step Step) event(name string, p record.Payload) deploylog.Event {
-	return deploylog.Event{
-		Deployment: step.Deployment, Target: step.Target, Revision: strconv.Itoa(step.Revision), Name: name, Attempt: step.Attempt, Data: p.Data(),
-	}
 }

@@ -40,11 +40,6 @@ func (s *State) exhausted(h *host, st hostStatus, task *task) bool {
 	}
 }
 
-// failsAgain reports whether a step with the task failed again and again in a deployment.
-func (t *task) failsAgain(deployment string, kind Kind) bool {
-	return t != nil && t.failedIn == deployment && t.failures >= maxRetries && (kind == Terminate) == (t.status == TaskTerminating)
-}
-
 // tolerated is how many hosts may be exceptions: as many as max_failed says, and of a
 // rollback at least those that were exceptions before.
 func (s *State) tolerated() int {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/budget"
@@ -38,7 +40,7 @@ func (w *world) failing(what string, times int) {
 }
 
 // exceptional wants the active deployment to have this status, with these exceptions.
-func (w *world) exceptional(status DeploymentStatus, names ...string) {
+func (w *world) exceptional(status report.DeploymentStatus, names ...string) {
 	w.Helper()
 	w.steps()
 	r := w.state.Report()
@@ -52,9 +54,9 @@ func TestAHostThatFailsIsAnException(t *testing.T) {
 	w.done("terminate 1 h3")
 	w.failing("start 2 h3", 2)
 	w.replaced("h1", "h2", "h4", "h5", "h6")
-	w.exceptional(DeploymentRunning) // it has another chance
+	w.exceptional(report.DeploymentRunning) // it has another chance
 	w.failing("start 2 h3", 1)
-	w.exceptional(DeploymentFinished, "h3")
+	w.exceptional(report.DeploymentFinished, "h3")
 	w.table(`SomeEnvironment/Prod:1 Inactive 0 0
 	         SomeEnvironment/Prod:2 Active 6 5`)
 	if p := record.Read(w.last(record.EnvironmentFinished).Data); p.Exceptions != 1 || p.Reason != "with 1 exception: h3" {
@@ -72,17 +74,17 @@ func TestAHostThatCannotBeReachedIsAnException(t *testing.T) {
 	w := tolerant(t, 6)
 	w.sees(1, "h3", Unknown, "no route to host")
 	w.replaced("h1", "h2", "h4", "h5", "h6")
-	w.exceptional(DeploymentFinished, "h3")
+	w.exceptional(report.DeploymentFinished, "h3")
 	w.sees(1, "h3", Healthy, "")
 	w.replaced("h3")
-	w.exceptional(DeploymentFinished)
+	w.exceptional(report.DeploymentFinished)
 }
 
 func TestATaskThatCannotBeTerminatedIsAnException(t *testing.T) {
 	w := tolerant(t, 6)
 	w.failing("terminate 1 h3", 3)
 	w.replaced("h1", "h2", "h4", "h5", "h6")
-	w.exceptional(DeploymentFinished, "h3")
+	w.exceptional(report.DeploymentFinished, "h3")
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 1
 	         SomeEnvironment/Prod:2 Active 6 5`)
 }
@@ -95,7 +97,7 @@ func TestWhatWasTriedIsAnExceptionAtTheDeadline(t *testing.T) {
 	w.after(9 * time.Minute)
 	w.begin("start 2 h3")
 	w.after(time.Minute)
-	w.exceptional(DeploymentFinished)
+	w.exceptional(report.DeploymentFinished)
 }
 
 func TestMoreThanMaxFailedAreNoExceptions(t *testing.T) {
@@ -121,7 +123,7 @@ func TestMoreThanMaxFailedAreNoExceptions(t *testing.T) {
 			}
 		}
 		w.after(time.Hour)
-		w.exceptional(DeploymentStuck)
+		w.exceptional(report.DeploymentStuck)
 	}
 }
 
@@ -139,7 +141,7 @@ func TestARollbackToleratesWhatFailedBefore(t *testing.T) {
 		t.Fatalf("it is %+v", d)
 	}
 	w.done("terminate 2 h1", "terminate 2 h2", "start 1 h1", "start 1 h2")
-	w.exceptional(DeploymentFinished, "h3")
+	w.exceptional(report.DeploymentFinished, "h3")
 	w.table(`SomeEnvironment/Prod:1 Active 6 5
 	         SomeEnvironment/Prod:2 Reverted 0 0`)
 }

@@ -3,6 +3,8 @@ package environment
 import (
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
@@ -94,7 +96,7 @@ func (s *State) deploymentReasons() (all []reason.Reason) {
 	if s.waves() && s.wave.seq > 0 {
 		add(reason.AwaitsPromotion, s.wave.seq)
 	}
-	if f.Status == DeploymentStuck {
+	if f.Status == report.DeploymentStuck {
 		add(reason.IsStuck, f.Since)
 	}
 	return all

@@ -8,21 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
-
-// HeldInfo is why an environment keeps hosts that its query no longer selects.
-type HeldInfo struct {
-	Reason string    `json:"reason"`
-	Seq    int64     `json:"event"`
-	Since  time.Time `json:"since"`
-	digest string    // of the hosts that would leave
-	more   bool      // the next event names more hosts that are not in the inventory
-}
 
 // hold is why an environment keeps hosts that are not selected any more, and which.
 type hold struct {
@@ -88,7 +81,7 @@ func (s *State) heldEvents(c SetHosts, because hold) (events []deploylog.Event) 
 			are = append(are, h.name)
 		}
 	}
-	if s.kept != nil && s.kept.digest == because.digest && slices.Equal(were, are) {
+	if s.kept != nil && s.kept.Digest == because.digest && slices.Equal(were, are) {
 		return nil
 	}
 	var kept []string
@@ -125,10 +118,10 @@ func (s *State) holdEvents(first deploylog.Event, because hold, absent, kept []s
 // applyHostsHeld folds in that the environment keeps its hosts. On those that are not in
 // the inventory nothing is done until they are back, or let go.
 func (s *State) applyHostsHeld(e deploylog.Event, p record.Payload) {
-	if s.kept == nil || !s.kept.more {
+	if s.kept == nil || !s.kept.More {
 		s.present(e.CreatedAt)
 	}
-	s.kept = &HeldInfo{Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt, digest: p.Held, more: p.More}
+	s.kept = &report.HeldInfo{Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt, Digest: p.Held, More: p.More}
 	for _, name := range p.Lost {
 		h := s.addHost(name)
 		s.modify(h, e.CreatedAt, func() { h.setAbsent(true) })
@@ -193,7 +186,7 @@ func (s *State) confirm(c ConfirmHosts) ([]deploylog.Event, error) {
 	if s.kept == nil {
 		return nil, refusal.New(NothingToConfirm, "environment %s has nothing to confirm: it keeps no hosts that its query no longer selects", s.name)
 	}
-	if held := s.holdsFor(c.Hosts); held.reason != "" && held.digest != s.kept.digest {
+	if held := s.holdsFor(c.Hosts); held.reason != "" && held.digest != s.kept.Digest {
 		return nil, refusal.New(OthersWouldLeave, "environment %s holds for other hosts since event %d (%s), and others would leave now: %s; use the inventory for which it holds, or confirm again once the controller has seen this one (deployster env status %s)",
 			s.name, s.kept.Seq, s.kept.Reason, held.reason, s.name)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
@@ -26,7 +28,7 @@ func TestNothingIsDoneOnAKeptHostThatIsNotInTheInventory(t *testing.T) {
 	w.can("terminate 1 h5", "terminate 1 h6")
 	w.append(w.state.Completed(running, ProbeResult{}, errors.New("host h1 is no longer in the inventory"))...)
 	w.steps()
-	if d, _ := w.state.ActiveDeployment(); d.Status != DeploymentRunning {
+	if d, _ := w.state.ActiveDeployment(); d.Status != report.DeploymentRunning {
 		t.Errorf("what fails on a host that is not in the inventory counts: it is %s, %s", d.Status, d.Cause)
 	}
 	if all := w.state.Explain(record.TaskTarget("SomeEnvironment/Prod", 2, "h1"), w.now); len(all) != 1 || all[0].Code != reason.HostLost || !strings.Contains(all[0].Change, "env confirm") {
@@ -60,7 +62,7 @@ func TestNoDeadlinePassesWhileAPersonIsWaitedFor(t *testing.T) {
 		w.update(func(d *definition.Definition) { d.InstanceGroup.Query = "typo" }, nil)
 		w.after(time.Hour)
 		w.steps()
-		if r := w.state.Report(); r.Deployment.Status != DeploymentRunning || !r.Deadline.IsZero() {
+		if r := w.state.Report(); r.Deployment.Status != report.DeploymentRunning || !r.Deadline.IsZero() {
 			t.Errorf("while it waits to be confirmed it is %s, and its deadline is %s", r.Deployment.Status, r.Deadline)
 		}
 		w.propose(ends)
@@ -86,7 +88,7 @@ func TestOnlyTheTimeOfWaitingIsAddedToTheDeadline(t *testing.T) {
 	}
 	w.after(5 * time.Minute)
 	w.steps()
-	if d, _ := w.state.ActiveDeployment(); d.Status != DeploymentStuck {
+	if d, _ := w.state.ActiveDeployment(); d.Status != report.DeploymentStuck {
 		t.Errorf("it is %s", d.Status)
 	}
 }
@@ -157,7 +159,7 @@ func TestAStuckDeletionEndsWithoutItsTasks(t *testing.T) {
 		t.Error("it is still there")
 	}
 	all := w.state.Deployments()
-	if d := all[len(all)-1]; d.Status != DeploymentSuperseded || !strings.Contains(d.Cause, "left running") {
+	if d := all[len(all)-1]; d.Status != report.DeploymentSuperseded || !strings.Contains(d.Cause, "left running") {
 		t.Errorf("the deletion is %s: %s", d.Status, d.Cause)
 	}
 	w.refuses(Delete{TerminateTasks: true}, TasksUnmanaged)

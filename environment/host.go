@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
 )
@@ -23,10 +25,10 @@ type host struct {
 	check          checkFailure // of its new task; zero is none
 	tasks          []*task
 	attempts       attemptCounts
-	cordon         *Cordon   // nil while it is not cordoned
-	zone           string    // by the attribute that hosts are ordered by; "" is none
-	resumed        time.Time // when it was uncordoned
-	generation     int       // incremented on every evaluation, so that stale timers are ignored
+	cordon         *report.Cordon // nil while it is not cordoned
+	zone           string         // by the attribute that hosts are ordered by; "" is none
+	resumed        time.Time      // when it was uncordoned
+	generation     int            // incremented on every evaluation, so that stale timers are ignored
 	status         hostStatus
 }
 
@@ -130,7 +132,7 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 	}
 	if task != nil {
 		// The result of another step would never come, if a controller died.
-		st.task, st.inFlight = task.revision, task.inFlight() && (st.kind == Start) == (task.status == TaskStarting)
+		st.task, st.inFlight = task.revision, task.inFlight() && (st.kind == Start) == (task.status == report.TaskStarting)
 		if notBefore := s.notBefore(st.kind, task); notBefore.After(now) && !task.since.After(now) { // else the clock was set back
 			st.class, next = classNone, notBefore
 			st.retrying = st.kind == Confirm || task.failures < maxRetries
@@ -190,7 +192,7 @@ func (s *State) nextAction(h *host, current *task) (class, Kind, *task) {
 // terminateClass is the class of terminating an old task of a host.
 func (s *State) terminateClass(h *host, current, old *task) class {
 	switch {
-	case s.active.Kind == record.ByDelete || old.status == TaskTerminating || h.availableTasks() > 1:
+	case s.active.Kind == record.ByDelete || old.status == report.TaskTerminating || h.availableTasks() > 1:
 		return classFree
 	case old.available() && h.desired:
 		return classReplace
@@ -205,15 +207,15 @@ func (s *State) terminateClass(h *host, current, old *task) class {
 // nextOfCurrent is the next step with the task of the active revision.
 func (s *State) nextOfCurrent(current *task) (class, Kind, *task) {
 	switch current.status {
-	case TaskTerminating:
+	case report.TaskTerminating:
 		return classFree, Terminate, current
-	case TaskLost:
+	case report.TaskLost:
 		return classNone, awaitProbe, nil
-	case TaskLaunched:
+	case report.TaskLaunched:
 		return classFree, Confirm, current
-	case TaskHealthy:
+	case report.TaskHealthy:
 		return classNone, "", nil
-	case TaskDrifted:
+	case report.TaskDrifted:
 		if s.configuration().Drift == definition.ReportDrift {
 			return classNone, "", nil
 		}
@@ -232,7 +234,7 @@ const awaitProbe Kind = "await"
 func (s *State) outgoing(h *host, current *task) (first *task) {
 	retained := s.retained(h, current)
 	for _, t := range h.tasks {
-		lost := t.status == TaskLost && s.active.Kind != record.ByDelete
+		lost := t.status == report.TaskLost && s.active.Kind != record.ByDelete
 		if t != current && t != retained && !lost && (first == nil || !t.available() && first.available()) {
 			first = t
 		}
@@ -243,7 +245,7 @@ func (s *State) outgoing(h *host, current *task) (first *task) {
 // awaitsProbe reports whether a task that should leave the host is lost.
 func (s *State) awaitsProbe(h *host, current *task) bool {
 	retained := s.retained(h, current)
-	return slices.ContainsFunc(h.tasks, func(t *task) bool { return t != current && t != retained && t.status == TaskLost })
+	return slices.ContainsFunc(h.tasks, func(t *task) bool { return t != current && t != retained && t.status == report.TaskLost })
 }
 
 // retained is the task that Surge keeps until the new one is healthy: the one of
@@ -265,7 +267,7 @@ func (s *State) notBefore(kind Kind, t *task) time.Time {
 	switch {
 	case kind == Confirm:
 		return t.since.Add(time.Duration(s.configuration().MinHealthyTime))
-	case kind == Terminate && t.status != TaskTerminating:
+	case kind == Terminate && t.status != report.TaskTerminating:
 		return time.Time{}
 	}
 	return t.retryAt

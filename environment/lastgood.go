@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
@@ -12,22 +14,22 @@ import (
 // before the one that is deployed, the one whose deployment finished last and that was not
 // reverted since. There is none while a rollback is under way: who names none may mean
 // what that goes back to, and not the revision before.
-func (s *State) LastGood() (Revision, error) {
+func (s *State) LastGood() (report.Revision, error) {
 	f := s.active
 	switch {
 	case !s.Exists():
-		return Revision{}, refusal.New(UnknownEnvironment, "%w environment %q", ErrUnknown, s.name)
+		return report.Revision{}, refusal.New(UnknownEnvironment, "%w environment %q", ErrUnknown, s.name)
 	case f == nil:
-		return Revision{}, refusal.New(NothingDeployed, "nothing of environment %s is deployed: there is nothing to roll back", s.name)
+		return report.Revision{}, refusal.New(NothingDeployed, "nothing of environment %s is deployed: there is nothing to roll back", s.name)
 	case f.Kind == record.ByDelete:
-		return Revision{}, refusal.New(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
+		return report.Revision{}, refusal.New(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
 	case f.Kind == record.ByRollback && !s.finished:
-		return Revision{}, refusal.New(BeingRolledBack, "environment %s is being rolled back to revision %d since event %d: for another, deployster env rollback %s --revision N", s.name, f.Revision, f.Seq, s.name)
+		return report.Revision{}, refusal.New(BeingRolledBack, "environment %s is being rolled back to revision %d since event %d: for another, deployster env rollback %s --revision N", s.name, f.Revision, f.Seq, s.name)
 	}
 	if good := s.goodBefore(f.Revision); good != 0 {
 		return s.revisions[good-1].Revision, nil
 	}
-	return Revision{}, refusal.New(NeverDeployed, "no deployment of a revision before %d of environment %s has finished: there is none to go back to; deployster env history %s lists what was deployed, and --revision takes any of it",
+	return report.Revision{}, refusal.New(NeverDeployed, "no deployment of a revision before %d of environment %s has finished: there is none to go back to; deployster env history %s lists what was deployed, and --revision takes any of it",
 		f.Revision, s.name, s.name)
 }
 
@@ -45,7 +47,7 @@ func (s *State) goodBeforeTask(revision int) int {
 
 func (s *State) goodWhere(revision int, wanted func(good int) bool) int {
 	for _, d := range slices.Backward(s.deployments) {
-		finished := d.Kind != record.ByDelete && d.Status == DeploymentFinished && d.BakeFailed == ""
+		finished := d.Kind != record.ByDelete && d.Status == report.DeploymentFinished && d.BakeFailed == ""
 		if finished && d.Revision < revision && d.Revision >= s.firstRevision && !s.revisions[d.Revision-1].reverted && wanted(d.Revision) {
 			return d.Revision
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
@@ -217,7 +219,7 @@ func TestAStuckDeploymentRollsBackByItselfIfItIsToldTo(t *testing.T) {
 	if d.Kind != record.ByRollback || !d.Automatic || d.Reason == "" {
 		t.Errorf("in force is %+v", d)
 	}
-	if was := w.state.Deployments()[1]; was.Status != DeploymentSuperseded || was.Ended.IsZero() {
+	if was := w.state.Deployments()[1]; was.Status != report.DeploymentSuperseded || was.Ended.IsZero() {
 		t.Errorf("the bad one is %+v", was)
 	}
 	w.done("terminate 2 h1", "start 1 h1")
@@ -325,7 +327,7 @@ func TestDriftIsRepairedWithinTheMinimumOrOnlyReported(t *testing.T) {
 	w = deployed(t, 5, func(d *definition.Definition) { d.Deployment.Drift = definition.ReportDrift })
 	w.sees(1, "h1", Drifted, "~ content")
 	w.can()
-	if row := w.state.Report().Hosts[0].Tasks[0]; row.Status != TaskDrifted || row.Cause != "~ content" {
+	if row := w.state.Report().Hosts[0].Tasks[0]; row.Status != report.TaskDrifted || row.Cause != "~ content" {
 		t.Errorf("it is reported as %+v", row)
 	}
 	w.sees(1, "h1", Healthy, "")

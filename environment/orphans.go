@@ -6,21 +6,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
-
-// Orphan is a task that was left running when its environment was deleted: nobody keeps
-// it, until a Clean terminates it.
-type Orphan struct {
-	Host     string `json:"host"`
-	Revision int    `json:"revision"` // with which the task came
-	Target   string `json:"target"`
-	Lost     bool   `json:"lost,omitempty"` // its host was not in the inventory
-	Seq      int64  `json:"event"`          // that left it
-}
 
 // Clean terminates the tasks that an environment left running when it was deleted: it is
 // being deleted once more. What has not ended by the progress deadline is left again.
@@ -53,13 +45,13 @@ const leftRunning = "it was left running when the environment was deleted"
 
 // Orphans are the tasks that were left running, of all environments of this name that were
 // deleted.
-func (s *State) Orphans() []Orphan { return slices.Clone(s.orphans) }
+func (s *State) Orphans() []report.Orphan { return slices.Clone(s.orphans) }
 
 // orphanTasks makes all tasks orphans.
 func (s *State) orphanTasks(e deploylog.Event) {
 	for _, h := range s.hosts {
 		for _, t := range h.tasks {
-			s.orphans = append(s.orphans, Orphan{Host: h.name, Revision: t.revision, Target: string(record.TaskTarget(s.name, t.revision, h.name)), Lost: h.lost, Seq: e.Seq})
+			s.orphans = append(s.orphans, report.Orphan{Host: h.name, Revision: t.revision, Target: string(record.TaskTarget(s.name, t.revision, h.name)), Lost: h.lost, Seq: e.Seq})
 		}
 	}
 }
@@ -68,7 +60,7 @@ func (s *State) orphanTasks(e deploylog.Event) {
 // deleted.
 func (s *State) applyToOrphan(e deploylog.Event) {
 	if e.Name == record.TaskTerminated {
-		s.orphans = slices.DeleteFunc(s.orphans, func(o Orphan) bool { return o.Target == string(e.Target) && o.Seq < e.Seq })
+		s.orphans = slices.DeleteFunc(s.orphans, func(o report.Orphan) bool { return o.Target == string(e.Target) && o.Seq < e.Seq })
 	}
 }
 
@@ -89,13 +81,13 @@ func (c Clean) propose(s *State, now time.Time) ([]deploylog.Event, error) {
 }
 
 // LastDeployed is the revision of a deleted environment that was deployed last.
-func (s *State) LastDeployed() (Revision, error) {
+func (s *State) LastDeployed() (report.Revision, error) {
 	for _, d := range slices.Backward(s.deployments) {
 		if d.Kind != record.ByDelete && d.Revision >= s.firstRevision {
 			return s.revisions[d.Revision-1].Revision, nil
 		}
 	}
-	return Revision{}, refusal.New(NothingToAdopt, "nothing of environment %s was deployed: there is nothing to adopt", s.name)
+	return report.Revision{}, refusal.New(NothingToAdopt, "nothing of environment %s was deployed: there is nothing to adopt", s.name)
 }
 
 // propose has a deleted environment exist again.
@@ -137,7 +129,7 @@ func (s *State) takeOrphans(e deploylog.Event, taken []string) {
 		h := s.addHost(o.Host)
 		h.lost = false // until the inventory says so
 		t := h.add(o.Revision)
-		t.status, t.seq, t.since, t.cause = TaskLost, e.Seq, e.CreatedAt, leftRunning
+		t.status, t.seq, t.since, t.cause = report.TaskLost, e.Seq, e.CreatedAt, leftRunning
 	}
 	s.orphans, s.deleted = nil, false
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
@@ -70,7 +72,7 @@ func TestWhatCannotBeCleanedStaysListed(t *testing.T) {
 	}
 	w.orphaned("1/h2", "1/h3")
 	all := w.state.Deployments()
-	if d := all[len(all)-1]; d.Status != DeploymentSuperseded || !strings.Contains(d.Cause, "not terminated within 10m: h2: no answer") {
+	if d := all[len(all)-1]; d.Status != report.DeploymentSuperseded || !strings.Contains(d.Cause, "not terminated within 10m: h2: no answer") {
 		t.Errorf("the deployment has ended as %+v", d)
 	}
 	if o := w.state.Orphans()[1]; !o.Lost {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
@@ -98,7 +100,7 @@ func (s *State) update(c Update) ([]deploylog.Event, error) {
 	if c.Base != len(s.revisions) {
 		var since []string
 		for _, r := range s.revisions[c.Base:] {
-			since = append(since, r.describe(s.revisions[max(r.Base, 1)-1].Definition))
+			since = append(since, r.Describe(s.revisions[max(r.Base, 1)-1].Definition))
 		}
 		return nil, refusal.New(StaleBase, "%w: revision %d of environment %s is not the newest. Since then:\n%s\nReview the changes (deployster env diff %s %d %d), and update from --base %d",
 			ErrStale, c.Base, s.name, strings.Join(since, "\n"), s.name, c.Base, len(s.revisions), len(s.revisions))
@@ -108,15 +110,6 @@ func (s *State) update(c Update) ([]deploylog.Event, error) {
 		return nil, refusal.New(NothingChanged, "revision %d of environment %s already has this definition: nothing was changed", c.Base, s.name)
 	}
 	return s.revise(record.EnvironmentUpdated, record.Payload{Definition: c.Definition, Base: c.Base, Task: s.taskIn(c.Definition), Inventory: bound, By: c.By}), nil
-}
-
-// describe says who made a revision when, and what differs from its base.
-func (r Revision) describe(base *definition.Definition) string {
-	var changes []string
-	for _, d := range definition.Diff(base, r.Definition) {
-		changes = append(changes, d.String())
-	}
-	return fmt.Sprintf("  revision %d, by %s at %s: %s", r.Number, r.By, r.CreatedAt.Format("2006-01-02 15:04:05 MST"), strings.Join(changes, "; "))
 }
 
 func (s *State) deploy(c Deploy, now time.Time) ([]deploylog.Event, error) {
@@ -147,7 +140,7 @@ func (s *State) rollback(c Rollback, now time.Time) ([]deploylog.Event, error) {
 		return nil, err
 	}
 	f := s.active
-	deployed := slices.ContainsFunc(s.deployments, func(d Deployment) bool { return d.Revision == c.Revision && d.Kind != record.ByDelete })
+	deployed := slices.ContainsFunc(s.deployments, func(d report.Deployment) bool { return d.Revision == c.Revision && d.Kind != record.ByDelete })
 	switch {
 	case f == nil:
 		return nil, refusal.New(NothingDeployed, "nothing of environment %s is deployed: there is nothing to roll back", s.name)
@@ -318,7 +311,7 @@ func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploy
 func (s *State) newID(d deploymentRequest, now time.Time) string {
 	for now = now.UTC(); ; now = now.Add(10 * time.Millisecond) {
 		id := fmt.Sprintf("%s:%d@%s%02d", s.name, d.revision, now.Format("20060102150405"), now.Nanosecond()/int(10*time.Millisecond))
-		if !slices.ContainsFunc(s.deployments, func(known Deployment) bool { return known.ID == id }) {
+		if !slices.ContainsFunc(s.deployments, func(known report.Deployment) bool { return known.ID == id }) {
 			return id
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
 )
@@ -23,7 +25,7 @@ func TestARestartStartsAllTasksAnewWithinTheMinimum(t *testing.T) {
 	w.can()
 	w.table(`SomeEnvironment/Prod:1 Active 3 3`)
 	last := w.state.Deployments()[len(w.state.Deployments())-1]
-	if last.Kind != record.ByRestart || last.Status != DeploymentFinished || last.Revision != 1 {
+	if last.Kind != record.ByRestart || last.Status != report.DeploymentFinished || last.Revision != 1 {
 		t.Errorf("the last deployment is %+v", last)
 	}
 	if good, err := w.state.LastGood(); err == nil {

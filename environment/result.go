@@ -5,6 +5,8 @@ import (
 	"iter"
 	"strconv"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
 )
@@ -48,7 +50,7 @@ func (s *State) awaitsConfirm(step Step) bool {
 		return false
 	}
 	t := h.find(step.Revision)
-	return t != nil && t.status == TaskLaunched && t.deployment == step.Deployment && t.attempt == step.Attempt
+	return t != nil && t.status == report.TaskLaunched && t.deployment == step.Deployment && t.attempt == step.Attempt
 }
 
 // needsConfirm reports whether a task that was started has to stay healthy for a
@@ -73,10 +75,6 @@ func (s *State) ProbeTargets() iter.Seq[Task] {
 	}
 }
 
-func (t *task) probed() bool {
-	return t.available() || t.status == TaskLaunched || t.status == TaskDied || t.status == TaskLost
-}
-
 // Probed returns the events that record the result of a probe of a task: none when
 // nothing has changed.
 func (s *State) Probed(seen Task, found ProbeResult) []deploylog.Event {
@@ -88,7 +86,7 @@ func (s *State) Probed(seen Task, found ProbeResult) []deploylog.Event {
 	if t == nil || !t.probed() {
 		return nil
 	}
-	if t.status == TaskLaunched {
+	if t.status == report.TaskLaunched {
 		if found.Health != Unhealthy && found.Health != Unknown {
 			return nil
 		}
@@ -103,26 +101,4 @@ func (s *State) Probed(seen Task, found ProbeResult) []deploylog.Event {
 		Deployment: s.active.ID, Target: record.TaskTarget(s.name, t.revision, h.name), Revision: strconv.Itoa(t.revision),
 		Name: name, Attempt: h.attempts.next(s.active.ID, t.revision, name), Data: p.Data(),
 	}}
-}
-
-// cause is why a task is not healthy.
-func (r ProbeResult) cause() string {
-	return deploylog.Cause(cmp.Or(r.Detail, string(r.Health)))
-}
-
-// changedBy is the event that a probe of the task makes; the name is "" when
-// nothing has changed.
-func (t *task) changedBy(found ProbeResult) (name string, p record.Payload) {
-	switch known := t.status; {
-	case found.Health == Unknown && t.available():
-		return record.TaskLost, record.Payload{Error: found.cause()}
-	case found.Health == Unhealthy && (t.available() || known == TaskLost):
-		return record.TaskDied, record.Payload{Error: found.cause()}
-	case found.Health == Drifted && (known == TaskHealthy || known == TaskLost):
-		return record.TaskDrifted, record.Payload{Diff: deploylog.Cause(found.Detail)}
-	case found.Health == Healthy && (known == TaskDrifted || known == TaskDied || known == TaskLost):
-		return record.TaskRecovered, record.Payload{}
-	default:
-		return "", record.Payload{}
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/environment/record"
 )
 
@@ -24,7 +26,7 @@ func (n *naive) inVain(h *naiveHost, do todo) bool {
 		return h.check.failures >= maxRetries
 	}
 	t := h.tasks[do.revision]
-	if t == nil || do.kind == Terminate && t.status != TaskTerminating || do.kind == Start && t.status == TaskTerminating {
+	if t == nil || do.kind == Terminate && t.status != report.TaskTerminating || do.kind == Start && t.status == report.TaskTerminating {
 		return false
 	}
 	return t.blamed == n.force.id && t.failures >= maxRetries

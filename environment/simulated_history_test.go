@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
@@ -111,7 +113,7 @@ func (n *naive) find(s *simulation, was *inForce) {
 		s.fail("what was left is to be terminated, and there is none, or the environment exists")
 	}
 	for at := range n.left {
-		n.host(at.host).tasks[at.revision] = &naiveTask{of: at.revision, status: TaskLost}
+		n.host(at.host).tasks[at.revision] = &naiveTask{of: at.revision, status: report.TaskLost}
 	}
 	clear(n.left)
 }
@@ -336,8 +338,8 @@ func (n *naive) moved(e deploylog.Event, p record.Payload) {
 		h := n.host(name)
 		h.wanted, h.lost = false, true
 		for _, t := range h.tasks {
-			if t.status != TaskTerminating {
-				t.status, t.since = TaskLost, e.CreatedAt
+			if t.status != report.TaskTerminating {
+				t.status, t.since = report.TaskLost, e.CreatedAt
 			}
 		}
 	}
@@ -381,7 +383,7 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 	}
 	n.noteTaken(e, h, t)
 	if t.note(e); h.lost && t.up() {
-		t.status = TaskLost
+		t.status = report.TaskLost
 	}
 	n.noteBaked(s, e, h, at.revision)
 	if e.Name == record.TaskTerminated {
@@ -435,7 +437,7 @@ func (n *naive) noteProgress(e deploylog.Event, h *naiveHost, own bool) {
 func (t *naiveTask) note(e deploylog.Event) {
 	was := t.status
 	t.since = e.CreatedAt
-	fails := func(as TaskStatus) {
+	fails := func(as report.TaskStatus) {
 		t.status, t.blamed = as, e.Deployment
 		t.failures++
 		t.rests = e.CreatedAt.Add(min(time.Minute, time.Second<<min(t.failures-1, 10)))
@@ -446,37 +448,37 @@ func (t *naiveTask) note(e deploylog.Event) {
 		if t.firstBy != e.Deployment {
 			t.firstBy, t.first = e.Deployment, e.CreatedAt
 		}
-		if was == TaskTerminating {
+		if was == report.TaskTerminating {
 			t.failures = 0
 		}
-		t.status, t.rests = TaskStarting, time.Time{}
+		t.status, t.rests = report.TaskStarting, time.Time{}
 	case record.TaskTerminating:
-		if was != TaskTerminating {
+		if was != report.TaskTerminating {
 			t.failures = 0
 		}
-		t.status, t.rests, t.vain = TaskTerminating, time.Time{}, false
+		t.status, t.rests, t.vain = report.TaskTerminating, time.Time{}, false
 	case record.TaskLaunched:
-		t.status = TaskLaunched
+		t.status = report.TaskLaunched
 	case record.TaskFinished, record.TaskRecovered:
-		t.status, t.blamed, t.healthy = TaskHealthy, "", e.CreatedAt
+		t.status, t.blamed, t.healthy = report.TaskHealthy, "", e.CreatedAt
 	case record.TaskLost:
-		t.status = TaskLost
+		t.status = report.TaskLost
 	case record.TaskDrifted:
 		if e.CreatedAt.Sub(t.drifted) < 10*time.Minute {
-			fails(TaskDrifted)
+			fails(report.TaskDrifted)
 		} else {
 			t.failures = 0
 		}
-		t.status, t.drifted, t.blamed = TaskDrifted, e.CreatedAt, ""
+		t.status, t.drifted, t.blamed = report.TaskDrifted, e.CreatedAt, ""
 	case record.TaskDied:
 		if e.CreatedAt.Sub(t.healthy) >= 10*time.Minute {
 			t.failures = 0
 		}
-		fails(TaskDied)
+		fails(report.TaskDied)
 	case record.TaskFailed:
-		fails(TaskFailed)
+		fails(report.TaskFailed)
 	case record.TaskTerminationFailed:
-		fails(TaskTerminating)
+		fails(report.TaskTerminating)
 		t.vain = true
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
 )
@@ -73,7 +75,7 @@ type naiveHost struct {
 type naiveTask struct {
 	made     int64 // event with which it was started, the last time
 	of       int   // revision that has it
-	status   TaskStatus
+	status   report.TaskStatus
 	vain     bool   // it was tried in vain to terminate it
 	failures int    // in a row
 	blamed   string // deployment of the last
@@ -104,11 +106,11 @@ func (n *naive) lastGood(wanted func(revision int) bool) (last int) {
 }
 
 func (t *naiveTask) up() bool {
-	return t != nil && (t.status == TaskHealthy || t.status == TaskDrifted)
+	return t != nil && (t.status == report.TaskHealthy || t.status == report.TaskDrifted)
 }
 
 func (t *naiveTask) begun() bool {
-	return t != nil && (t.status == TaskStarting || t.status == TaskTerminating && !t.vain)
+	return t != nil && (t.status == report.TaskStarting || t.status == report.TaskTerminating && !t.vain)
 }
 
 func (h *naiveHost) ups() (n int) {
@@ -274,13 +276,13 @@ func (n *naive) cordoned(h *naiveHost) bool {
 // what they are. On others it only sees whether the new task stays healthy.
 func (n *naive) nextOfCordoned(h *naiveHost) todo {
 	if !n.cordons[h.name] {
-		if t := n.mine(h); t != nil && t.status == TaskLaunched {
+		if t := n.mine(h); t != nil && t.status == report.TaskLaunched {
 			return todo{Confirm, n.force.task, classFree, t.since.Add(time.Duration(n.force.configuration.MinHealthyTime))}
 		}
 		return todo{}
 	}
 	leave := sortedKeys(h.tasks)
-	known := slices.DeleteFunc(slices.Clone(leave), func(r int) bool { return h.tasks[r].status == TaskLost })
+	known := slices.DeleteFunc(slices.Clone(leave), func(r int) bool { return h.tasks[r].status == report.TaskLost })
 	switch {
 	case len(leave) == 0:
 		return todo{}
@@ -318,7 +320,7 @@ func (n *naive) leaving(h *naiveHost) (leave []int, awaits bool) {
 			leave = slices.DeleteFunc(leave, func(r int) bool { return r == best })
 		}
 	}
-	lost := func(r int) bool { return h.tasks[r].status == TaskLost && n.force.kind != record.ByDelete }
+	lost := func(r int) bool { return h.tasks[r].status == report.TaskLost && n.force.kind != record.ByDelete }
 	awaits = slices.ContainsFunc(leave, lost)
 	return slices.DeleteFunc(leave, lost), awaits
 }
@@ -328,11 +330,11 @@ func (n *naive) end(h *naiveHost, leave []int) todo {
 	r := slices.MinFunc(leave, func(a, b int) int { return 2*(n.use(h.tasks[a])/3-n.use(h.tasks[b])/3) + sign(a-b) })
 	t := h.tasks[r]
 	do := todo{Terminate, r, classFree, time.Time{}}
-	if t.status == TaskTerminating {
+	if t.status == report.TaskTerminating {
 		do.from = t.rests
 	}
 	switch {
-	case n.force.kind == record.ByDelete || t.status == TaskTerminating || h.ups() > 1:
+	case n.force.kind == record.ByDelete || t.status == report.TaskTerminating || h.ups() > 1:
 	case t.up() && h.wanted:
 		do.class = classReplace
 	case t.up():
@@ -347,7 +349,7 @@ func (n *naive) end(h *naiveHost, leave []int) todo {
 func (n *naive) bring(h *naiveHost) todo {
 	mine, revision := n.mine(h), n.force.task
 	switch {
-	case mine != nil && mine.status == TaskLost:
+	case mine != nil && mine.status == report.TaskLost:
 		return todo{kind: awaitProbe}
 	case !h.wanted:
 		return todo{}
@@ -357,13 +359,13 @@ func (n *naive) bring(h *naiveHost) todo {
 		return todo{Start, revision, classFree, time.Time{}}
 	case mine == nil:
 		return todo{Start, revision, classFirst, time.Time{}}
-	case mine.status == TaskHealthy, mine.status == TaskDrifted && n.force.configuration.Drift == definition.ReportDrift:
+	case mine.status == report.TaskHealthy, mine.status == report.TaskDrifted && n.force.configuration.Drift == definition.ReportDrift:
 		return todo{}
-	case mine.status == TaskDrifted:
+	case mine.status == report.TaskDrifted:
 		return todo{Start, revision, classReplace, mine.rests}
-	case mine.status == TaskLaunched:
+	case mine.status == report.TaskLaunched:
 		return todo{Confirm, revision, classFree, mine.since.Add(time.Duration(n.force.configuration.MinHealthyTime))}
-	case mine.status == TaskTerminating:
+	case mine.status == report.TaskTerminating:
 		return todo{Terminate, revision, classFree, mine.rests}
 	default:
 		return todo{Start, revision, classFree, mine.rests}
@@ -375,9 +377,9 @@ func (n *naive) use(t *naiveTask) int {
 	switch {
 	case t.up():
 		return 3
-	case t.status == TaskLost:
+	case t.status == report.TaskLost:
 		return 2
-	case t.status == TaskStarting || t.status == TaskLaunched:
+	case t.status == report.TaskStarting || t.status == report.TaskLaunched:
 		return 1
 	}
 	return 0

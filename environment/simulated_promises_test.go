@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
 )
@@ -146,7 +148,7 @@ func (n *naive) keepsUnchanged(s *simulation, step Step) {
 	if f.kind == record.ByDelete || n.cordons[h.name] || n.outdated(h, t) || !h.wanted || !t.up() || !same(n.revisions[step.Revision-1].Task, n.revisions[f.revision-1].Task) {
 		return
 	}
-	if step.Kind == Terminate || t.status != TaskDrifted {
+	if step.Kind == Terminate || t.status != report.TaskDrifted {
 		s.fail("%s %d on %s takes a healthy task, and revision %d has the same", step.Kind, step.Revision, h.name, f.revision)
 	}
 }
@@ -185,7 +187,7 @@ func (n *naive) sparesCordoned(s *simulation, host string, kind Kind) {
 func (n *naive) sparesBelievedDead(s *simulation, step Step) {
 	f, h := n.force, n.host(step.Host)
 	t := h.tasks[step.Revision]
-	if t != nil && t.status == TaskDied && !s.nature.deaths && f.kind != record.ByDelete && s.machine(h.name).tasks[step.Revision].healthy() {
+	if t != nil && t.status == report.TaskDied && !s.nature.deaths && f.kind != record.ByDelete && s.machine(h.name).tasks[step.Revision].healthy() {
 		if left := s.reallyUp(h.name); left < n.minimum() {
 			s.fail("%d on %s is believed dead, and without it really %d are healthy, and the minimum is %d", step.Revision, h.name, left, n.minimum())
 		}
@@ -237,17 +239,17 @@ func (n *naive) sees(l *look) string {
 	if t == nil {
 		return ""
 	}
-	lost := t.status == TaskLost
+	lost := t.status == report.TaskLost
 	switch seen := l.seen.Health; {
-	case t.status == TaskLaunched && (seen == Unhealthy || seen == Unknown):
+	case t.status == report.TaskLaunched && (seen == Unhealthy || seen == Unknown):
 		return record.TaskFailed
 	case t.up() && seen == Unknown:
 		return record.TaskLost
 	case (t.up() || lost) && seen == Unhealthy:
 		return record.TaskDied
-	case (t.status == TaskHealthy || lost) && seen == Drifted:
+	case (t.status == report.TaskHealthy || lost) && seen == Drifted:
 		return record.TaskDrifted
-	case seen == Healthy && slices.Contains([]TaskStatus{TaskDrifted, TaskDied, TaskLost}, t.status):
+	case seen == Healthy && slices.Contains([]report.TaskStatus{report.TaskDrifted, report.TaskDied, report.TaskLost}, t.status):
 		return record.TaskRecovered
 	}
 	return ""
@@ -283,7 +285,7 @@ func (n *naive) keeps(s *simulation) {
 }
 
 // reports wants a report to tell what is on the hosts.
-func (n *naive) reports(s *simulation, r Report) {
+func (n *naive) reports(s *simulation, r report.Report) {
 	if n.force == nil {
 		return
 	}
@@ -301,7 +303,7 @@ func (n *naive) reports(s *simulation, r Report) {
 	}
 }
 
-func (n *naive) reportsRows(s *simulation, r Report) {
+func (n *naive) reportsRows(s *simulation, r report.Report) {
 	for _, row := range r.Rows {
 		want := row
 		want.Desired = 0
@@ -309,18 +311,18 @@ func (n *naive) reportsRows(s *simulation, r Report) {
 		if row.Revision == n.force.revision {
 			want.Desired = n.wanted()
 			with = n.there(func(h *naiveHost) bool { return h.has(row.Revision, (*naiveTask).up) })
-			want.Status = Deploying
+			want.Status = report.Deploying
 			if n.force.reached {
-				want.Status = Active
+				want.Status = report.Active
 				if len(with) < n.minimum() {
-					want.Status = Degraded
+					want.Status = report.Degraded
 				}
 			} else if n.force.stuck {
-				want.Status = Stuck
+				want.Status = report.Stuck
 			}
 		}
 		want.Current = len(with)
-		over := row.Status == Created || row.Status == Inactive || row.Status == Reverted
+		over := row.Status == report.Created || row.Status == report.Inactive || row.Status == report.Reverted
 		if row != want || over && row.Current > 0 {
 			s.fail("it reports %+v, not %+v", row, want)
 		}

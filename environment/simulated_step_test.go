@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
@@ -69,7 +71,7 @@ func (n *naive) bounded(h *naiveHost, do todo) bool {
 
 // takes reports whether a host is without any task, or any that is up, when one leaves.
 func (n *naive) takes(h *naiveHost, t *naiveTask) bool {
-	return t.status != TaskTerminating && (len(h.tasks) == 1 || h.ups() == 1 && t.up())
+	return t.status != report.TaskTerminating && (len(h.tasks) == 1 || h.ups() == 1 && t.up())
 }
 
 // losesStep wants a step to be done again when its hosts are not well any more.

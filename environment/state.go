@@ -5,6 +5,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
@@ -21,9 +23,9 @@ type State struct {
 	name          string
 	target        deploylog.Target
 	revisions     []*revision // by number
-	deployments   []Deployment
+	deployments   []report.Deployment
 	deleted       bool
-	orphans       []Orphan
+	orphans       []report.Orphan
 	tasksLeft     bool   // once deleted: tasks on hosts of the inventory were left running
 	inventory     string // that its query is over; "" is any
 	firstRevision int    // since the environment was last created
@@ -32,20 +34,20 @@ type State struct {
 	hosts  []*host
 	byName map[string]*host
 
-	cordons    map[string]*Cordon // of hosts of those names, also of such as it has not
-	cordonings int                // how many events there were of that
+	cordons    map[string]*report.Cordon // of hosts of those names, also of such as it has not
+	cordonings int                       // how many events there were of that
 
 	// Of the active deployment.
-	active       *Deployment     // the last of the deployments; nil before the first, and once deleted
-	only         map[string]bool // hosts that it restarts; none is all
+	active       *report.Deployment // the last of the deployments; nil before the first, and once deleted
+	only         map[string]bool    // hosts that it restarts; none is all
 	attempts     map[string]int
 	hostsKnown   bool
 	finished     bool
 	started      bool // a task of it was started
 	lastProgress time.Time
-	pause        *PauseInfo
-	kept         *HeldInfo // hosts that it keeps although they are not selected
-	waiting      time.Time // since when it waits for a person, and no deadline passes; zero is not
+	pause        *report.PauseInfo
+	kept         *report.HeldInfo // hosts that it keeps although they are not selected
+	waiting      time.Time        // since when it waits for a person, and no deadline passes; zero is not
 	resumed      time.Time
 	clock        time.Time // the latest time of an event or decision
 	lastFinished int       // the revision of the last deployment that has finished; 0 is none
@@ -64,7 +66,7 @@ type State struct {
 
 // revision is a Revision and what became of it.
 type revision struct {
-	Revision
+	report.Revision
 	task       int  // the revision with which its task came; see State.taskOf
 	replaced   bool // it was deployed, and another was deployed after it
 	reverted   bool
@@ -73,7 +75,7 @@ type revision struct {
 
 // New returns the state of an environment of which nothing is known yet.
 func New(name string) *State {
-	return &State{name: name, target: record.Target(name), byName: map[string]*host{}, cordons: map[string]*Cordon{}, zones: newZones(), attempts: map[string]int{}, current: map[int]int{}}
+	return &State{name: name, target: record.Target(name), byName: map[string]*host{}, cordons: map[string]*report.Cordon{}, zones: newZones(), attempts: map[string]int{}, current: map[int]int{}}
 }
 
 // Name of the environment.
@@ -87,9 +89,9 @@ func (s *State) Exists() bool { return len(s.revisions) > 0 && !s.deleted }
 
 // ActiveDeployment is the deployment that decides what runs where; ok is false
 // when there is none.
-func (s *State) ActiveDeployment() (d Deployment, ok bool) {
+func (s *State) ActiveDeployment() (d report.Deployment, ok bool) {
 	if s.active == nil {
-		return Deployment{}, false
+		return report.Deployment{}, false
 	}
 	return *s.active, true
 }
@@ -103,7 +105,7 @@ func (s *State) Idle() bool {
 		return true
 	case s.total.inFlight > 0, s.draining():
 		return false
-	case s.pause != nil || s.active.Status == DeploymentStuck:
+	case s.pause != nil || s.active.Status == report.DeploymentStuck:
 		return true
 	case s.hostsKnown && !s.adoptable.empty():
 		return false
@@ -189,8 +191,8 @@ func (s *State) Task(revision int, host string) Task {
 func (s *State) FirstRevision() int { return max(s.firstRevision, 1) }
 
 // Revisions returns all revisions, in order. They must not be changed.
-func (s *State) Revisions() []Revision {
-	all := make([]Revision, len(s.revisions))
+func (s *State) Revisions() []report.Revision {
+	all := make([]report.Revision, len(s.revisions))
 	for i, r := range s.revisions {
 		all[i] = r.Revision
 	}
@@ -198,19 +200,19 @@ func (s *State) Revisions() []Revision {
 }
 
 // Revision returns the revision of a number; the error names those that exist.
-func (s *State) Revision(number int) (Revision, error) {
+func (s *State) Revision(number int) (report.Revision, error) {
 	if number >= 1 && number <= len(s.revisions) {
 		return s.revisions[number-1].Revision, nil
 	}
 	if len(s.revisions) == 0 {
-		return Revision{}, refusal.New(UnknownEnvironment, "%w environment %q", ErrUnknown, s.name)
+		return report.Revision{}, refusal.New(UnknownEnvironment, "%w environment %q", ErrUnknown, s.name)
 	}
 	has := "only revision 1"
 	if n := len(s.revisions); n > 1 {
 		has = fmt.Sprintf("revisions 1 to %d", n)
 	}
-	return Revision{}, refusal.New(UnknownRevision, "%w revision %d of environment %s: it has %s", ErrUnknown, number, s.name, has)
+	return report.Revision{}, refusal.New(UnknownRevision, "%w revision %d of environment %s: it has %s", ErrUnknown, number, s.name, has)
 }
 
 // Deployments returns all deployments, in order. They must not be changed.
-func (s *State) Deployments() []Deployment { return s.deployments }
+func (s *State) Deployments() []report.Deployment { return s.deployments }

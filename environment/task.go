@@ -1,6 +1,17 @@
 package environment
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/deployster-go/deployster/environment/report"
+
+	"github.com/deployster-go/deployster/environment/definition"
+
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -11,7 +22,7 @@ import (
 type task struct {
 	revision     int // with which it came: its number in names, targets and variables
 	of           int // revision whose task it is now, which may be a later one with the same task
-	status       TaskStatus
+	status       report.TaskStatus
 	seq          int64
 	made         int64 // event with which it was started, the last time
 	since        time.Time
@@ -28,21 +39,23 @@ type task struct {
 }
 
 // available reports whether the task counts as healthy: a drifted task still runs.
-func (t *task) available() bool { return t.status == TaskHealthy || t.status == TaskDrifted }
+func (t *task) available() bool {
+	return t.status == report.TaskHealthy || t.status == report.TaskDrifted
+}
 
 // inFlight reports whether the last step of the task was begun and has no result.
 func (t *task) inFlight() bool {
-	return t.status == TaskStarting || t.status == TaskTerminating && !t.attemptEnded
+	return t.status == report.TaskStarting || t.status == report.TaskTerminating && !t.attemptEnded
 }
 
 // rank orders tasks by how likely they serve.
 func (t *task) rank() int {
 	switch t.status {
-	case TaskHealthy, TaskDrifted:
+	case report.TaskHealthy, report.TaskDrifted:
 		return 3
-	case TaskLost:
+	case report.TaskLost:
 		return 2
-	case TaskLaunched, TaskStarting:
+	case report.TaskLaunched, report.TaskStarting:
 		return 1
 	default:
 		return 0
@@ -64,21 +77,21 @@ func (t *task) apply(e deploylog.Event) (gone bool) {
 		if e.Name == record.TaskStarted && t.firstStarted.IsZero() {
 			t.firstStarted = e.CreatedAt
 		}
-		if t.status == TaskTerminating != (e.Name == record.TaskTerminating) {
+		if t.status == report.TaskTerminating != (e.Name == record.TaskTerminating) {
 			t.failures = 0 // failures to start do not count against terminating, and vice versa
 		}
-		t.status, t.deployment, t.attempt, t.attemptEnded, t.retryAt = TaskStarting, e.Deployment, e.Attempt, false, time.Time{}
+		t.status, t.deployment, t.attempt, t.attemptEnded, t.retryAt = report.TaskStarting, e.Deployment, e.Attempt, false, time.Time{}
 		if e.Name == record.TaskTerminating {
-			t.status = TaskTerminating
+			t.status = report.TaskTerminating
 		}
 	case record.TaskLaunched:
-		t.status, t.cause = TaskLaunched, ""
+		t.status, t.cause = report.TaskLaunched, ""
 	case record.TaskFinished, record.TaskRecovered:
-		t.status, t.cause, t.healthySince, t.failedIn = TaskHealthy, "", e.CreatedAt, ""
+		t.status, t.cause, t.healthySince, t.failedIn = report.TaskHealthy, "", e.CreatedAt, ""
 	case record.TaskLost:
-		t.status, t.cause = TaskLost, p.Error
+		t.status, t.cause = report.TaskLost, p.Error
 	case record.TaskDrifted:
-		t.status, t.cause = TaskDrifted, p.Diff
+		t.status, t.cause = report.TaskDrifted, p.Diff
 		if e.CreatedAt.Sub(t.driftedAt) >= healthyReset {
 			t.failures = 0
 		} else { // the last repair did not last
@@ -90,11 +103,11 @@ func (t *task) apply(e deploylog.Event) (gone bool) {
 		if e.CreatedAt.Sub(t.healthySince) >= healthyReset {
 			t.failures = 0
 		}
-		t.fail(TaskDied, e, p.Error)
+		t.fail(report.TaskDied, e, p.Error)
 	case record.TaskFailed:
-		t.fail(TaskFailed, e, p.Error)
+		t.fail(report.TaskFailed, e, p.Error)
 	case record.TaskTerminationFailed:
-		t.fail(TaskTerminating, e, p.Error)
+		t.fail(report.TaskTerminating, e, p.Error)
 		t.attemptEnded = true
 	case record.TaskTerminated:
 		return true
@@ -102,7 +115,7 @@ func (t *task) apply(e deploylog.Event) (gone bool) {
 	return false
 }
 
-func (t *task) fail(as TaskStatus, e deploylog.Event, cause string) {
+func (t *task) fail(as report.TaskStatus, e deploylog.Event, cause string) {
 	t.status, t.cause, t.failedIn = as, cause, e.Deployment
 	t.failures++
 	t.retryAt = e.CreatedAt.Add(retryPause(t.failures))
@@ -159,3 +172,136 @@ func retryPause(failures int) time.Duration {
 // healthyReset is how long a task must have been healthy for its failures to be
 // forgotten.
 const healthyReset = 10 * time.Minute
+
+// checkFailure is that the new task of a host failed its check.
+type checkFailure struct {
+	deployment string
+	failures   int // in a row
+	seq        int64
+	since      time.Time
+	cause      string
+	retryAt    time.Time
+}
+
+func (step Step) event(name string, p record.Payload) deploylog.Event {
+	return deploylog.Event{
+		Deployment: step.Deployment, Target: step.Target, Revision: strconv.Itoa(step.Revision), Name: name, Attempt: step.Attempt, Data: p.Data(),
+	}
+}
+
+func (t *task) probed() bool {
+	return t.available() || t.status == report.TaskLaunched || t.status == report.TaskDied || t.status == report.TaskLost
+}
+
+// cause is why a task is not healthy.
+func (r ProbeResult) cause() string {
+	return deploylog.Cause(cmp.Or(r.Detail, string(r.Health)))
+}
+
+// changedBy is the event that a probe of the task makes; the name is "" when
+// nothing has changed.
+func (t *task) changedBy(found ProbeResult) (name string, p record.Payload) {
+	switch known := t.status; {
+	case found.Health == Unknown && t.available():
+		return record.TaskLost, record.Payload{Error: found.cause()}
+	case found.Health == Unhealthy && (t.available() || known == report.TaskLost):
+		return record.TaskDied, record.Payload{Error: found.cause()}
+	case found.Health == Drifted && (known == report.TaskHealthy || known == report.TaskLost):
+		return record.TaskDrifted, record.Payload{Diff: deploylog.Cause(found.Detail)}
+	case found.Health == Healthy && (known == report.TaskDrifted || known == report.TaskDied || known == report.TaskLost):
+		return record.TaskRecovered, record.Payload{}
+	default:
+		return "", record.Payload{}
+	}
+}
+
+func (t *task) row(target deploylog.Target) report.TaskRow {
+	row := report.TaskRow{Revision: t.of, Target: string(target), Status: t.status, Seq: t.seq, Since: t.since, Failures: t.failures, Cause: t.cause}
+	if t.of != t.revision {
+		row.TaskOf = t.revision
+	}
+	if !t.available() && t.retryAt.After(t.since) {
+		row.Next = t.retryAt
+	}
+	if t.available() {
+		row.Failures = 0
+	}
+	return row
+}
+
+// Kind is what a step does.
+type Kind string
+
+// The kinds of steps. All but Record are work, on a host.
+const (
+	Record    Kind = "record"    // nothing but its events
+	Start     Kind = "start"     // apply the task's manifest
+	Check     Kind = "check"     // see whether the task could be started, before the old one is stopped
+	Confirm   Kind = "confirm"   // probe whether a new task is still healthy
+	Terminate Kind = "terminate" // destroy what applying the manifest made
+)
+
+// Step is something that may be done now. It begins by recording its Events.
+type Step struct {
+	Kind       Kind
+	Deployment string
+	Target     deploylog.Target
+	Host       string // "" of Record
+	Revision   int
+	Attempt    int
+	Timeout    time.Duration // how long a Start may take: by then the task must be healthy; 0 is unlimited
+	Events     []deploylog.Event
+}
+
+// Task is one application of a revision's manifest to one host.
+type Task struct {
+	Environment string
+	Host        string
+	Revision    int
+	Spec        definition.TaskSpec
+}
+
+// Name is one that no other task has, on whatever engine, and that stays the
+// same for the host and revision. The resources of the task are to carry it,
+// where two of them may be on a host at once.
+func (t Task) Name() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%s", t.Environment, t.Revision, t.Host))
+	return fmt.Sprintf("%s-%d-%s", strings.ReplaceAll(t.Environment, "/", "-"), t.Revision, hex.EncodeToString(sum[:4]))
+}
+
+// Thing is something that a task makes on its host of which there is one there, such as
+// a container with its name: two tasks that make it would undo what the other does.
+type Thing struct {
+	Key  string // equal for one thing, whatever makes it
+	Name string // for people, such as "container web"
+}
+
+// Health is the result of probing a task.
+type Health string
+
+// The healths of a task.
+const (
+	Healthy   Health = "healthy"   // all its resources are VALID, and none says of itself that it is not
+	Drifted   Health = "drifted"   // it runs, but is not as its manifest says
+	Unhealthy Health = "unhealthy" // a resource is missing, or not healthy
+	Unknown   Health = "unknown"   // its host did not respond
+)
+
+// ProbeResult is what a probe of a task found, with a text for people.
+type ProbeResult struct {
+	Health Health
+	Detail string // why it is not healthy; what differs
+}
+
+// failsAgain reports whether a step with the task failed again and again in a deployment.
+func (t *task) failsAgain(deployment string, kind Kind) bool {
+	return t != nil && t.failedIn == deployment && t.failures >= maxRetries && (kind == Terminate) == (t.status == report.TaskTerminating)
+}
+
+// retryAfter is when a task is tried again, zero when nothing delays it.
+func (t *task) retryAfter(now time.Time) time.Time {
+	if t.available() || !t.retryAt.After(now) {
+		return time.Time{}
+	}
+	return t.retryAt
+}

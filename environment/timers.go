@@ -1,6 +1,10 @@
 package environment
 
-import "time"
+import (
+	"time"
+
+	"github.com/deployster-go/deployster/environment/report"
+)
 
 // timer is when a host is to be re-evaluated. One whose host was evaluated since
 // it was set is ignored.
@@ -71,7 +75,7 @@ func (s *State) advance(now time.Time) {
 // deadline is when the active deployment is stuck unless there is progress; zero
 // when no deadline applies.
 func (s *State) deadline() time.Time {
-	if s.active == nil || s.finished || s.pause != nil || s.active.Status == DeploymentStuck || !s.waiting.IsZero() || s.AwaitsHosts() {
+	if s.active == nil || s.finished || s.pause != nil || s.active.Status == report.DeploymentStuck || !s.waiting.IsZero() || s.AwaitsHosts() {
 		return time.Time{}
 	}
 	if s.waves() && s.wave.seq > 0 {

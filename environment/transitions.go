@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
@@ -37,7 +39,7 @@ func (s *State) transitions(now time.Time, can Can) []deploylog.Event {
 	if s.finished {
 		return s.bakeEvents(now)
 	}
-	if f.Status == DeploymentStuck && s.halted() {
+	if f.Status == report.DeploymentStuck && s.halted() {
 		return nil
 	}
 	return s.progressEvents(now, can)
@@ -66,7 +68,7 @@ func (s *State) progressEvents(now time.Time, can Can) []deploylog.Event {
 		return s.stuckEvents(reason.TooManyFailed, s.details().TooManyFailed(), now)
 	case len(step) > 0:
 		return step
-	case f.Status == DeploymentStuck:
+	case f.Status == report.DeploymentStuck:
 		return nil
 	case !deadline.IsZero() && !now.Before(deadline):
 		message, _ := s.details().Text(reason.NoProgress)
@@ -140,7 +142,7 @@ func (s *State) failureCauses() string {
 			continue
 		}
 		for _, t := range h.tasks {
-			if t.failures == 0 && t.status != TaskLost || t.cause == "" {
+			if t.failures == 0 && t.status != report.TaskLost || t.cause == "" {
 				continue
 			}
 			if len(all) == most {

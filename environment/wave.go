@@ -3,6 +3,8 @@ package environment
 import (
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
@@ -113,7 +115,7 @@ func (s *State) applyStep(e deploylog.Event, p record.Payload) {
 // replaces reports whether to terminate a task takes from its host the only one that is
 // healthy, or the last one that there is.
 func (h *host) replaces(t *task) bool {
-	if t == nil || t.status == TaskTerminating || !h.desired || h.cordon != nil {
+	if t == nil || t.status == report.TaskTerminating || !h.desired || h.cordon != nil {
 		return false
 	}
 	return len(h.tasks) == 1 || t.available() && h.availableTasks() == 1

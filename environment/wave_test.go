@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
@@ -115,7 +117,7 @@ func TestAStepWhoseTaskKeepsDyingEndsStuck(t *testing.T) {
 	}
 	w.sees(2, "h1", Unhealthy, "it crashed")
 	w.steps()
-	if d, _ := w.state.ActiveDeployment(); d.Status != DeploymentStuck || d.Code != reason.NoProgress {
+	if d, _ := w.state.ActiveDeployment(); d.Status != report.DeploymentStuck || d.Code != reason.NoProgress {
 		t.Errorf("it is %s: %s", d.Status, d.Code)
 	}
 }

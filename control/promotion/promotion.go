@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -118,7 +120,7 @@ func stepOf(s step.Step) string {
 }
 
 // deployments are those of an environment, in order.
-func (p *Promotion) deployments(ctx context.Context, name string) (all []environment.Deployment, err error) {
+func (p *Promotion) deployments(ctx context.Context, name string) (all []report.Deployment, err error) {
 	if err := p.environments.Follow(ctx, 0); err != nil {
 		return nil, err
 	}
@@ -130,7 +132,7 @@ func (p *Promotion) deployments(ctx context.Context, name string) (all []environ
 }
 
 // find returns the deployment that the step began, without an ID if there is none.
-func (p *Promotion) find(ctx context.Context, s step.Step) (d environment.Deployment, err error) {
+func (p *Promotion) find(ctx context.Context, s step.Step) (d report.Deployment, err error) {
 	all, err := p.deployments(ctx, s.Environment)
 	for _, known := range all {
 		if known.Step == stepOf(s) || known.Step == "" && known.Reason == reason(s) {
@@ -142,7 +144,7 @@ func (p *Promotion) find(ctx context.Context, s step.Step) (d environment.Deploy
 
 // deploy makes a revision of the environment for that of the pipeline, unless
 // there is one already, and deploys it.
-func (p *Promotion) deploy(ctx context.Context, s step.Step, artifacts map[string]string) (d environment.Deployment, err error) {
+func (p *Promotion) deploy(ctx context.Context, s step.Step, artifacts map[string]string) (d report.Deployment, err error) {
 	r, err := p.revise(ctx, s, artifacts)
 	if err != nil {
 		return d, fmt.Errorf("environment %s: %w", s.Environment, err)
@@ -175,10 +177,10 @@ func (p *Promotion) command(ctx context.Context, s step.Step, revision int, host
 }
 
 // revise returns the revision of the environment that is that of the pipeline.
-func (p *Promotion) revise(ctx context.Context, s step.Step, artifacts map[string]string) (r environment.Revision, err error) {
+func (p *Promotion) revise(ctx context.Context, s step.Step, artifacts map[string]string) (r report.Revision, err error) {
 	_, err = p.environments.Change(ctx, s.Environment, false, func(state *environment.State) ([]deploylog.Event, error) {
 		all := state.Revisions()
-		i := slices.IndexFunc(all, func(r environment.Revision) bool {
+		i := slices.IndexFunc(all, func(r report.Revision) bool {
 			return r.Number >= state.FirstRevision() && r.Definition.Task.Vars[varDeployment] == cmp.Or(s.Original, s.Deployment) && r.Definition.Task.Vars[varStage] == s.Stage
 		})
 		if i >= 0 {
@@ -193,7 +195,7 @@ func (p *Promotion) revise(ctx context.Context, s step.Step, artifacts map[strin
 			return nil, fmt.Errorf("no revision of it is of revision %s of the pipeline, to which it is to be rolled back, since it was created (event %d): what helps is another revision, deployster pipeline release %s", s.Revision, all[state.FirstRevision()-1].Seq, name)
 		}
 		d := taskOf(all[len(all)-1].Definition, s, artifacts)
-		r = environment.Revision{Number: len(all) + 1, Definition: d}
+		r = report.Revision{Number: len(all) + 1, Definition: d}
 		return state.Propose(environment.Update{Base: len(all), Definition: d, By: string(s.Target)}, p.environments.Now())
 	})
 	return r, err
@@ -214,7 +216,7 @@ func taskOf(base *definition.Definition, s step.Step, artifacts map[string]strin
 }
 
 // wait waits for the end of a deployment.
-func (p *Promotion) wait(ctx context.Context, name string, d environment.Deployment) error {
+func (p *Promotion) wait(ctx context.Context, name string, d report.Deployment) error {
 	defer p.control(name)()
 	waiting, cancel := p.Drain.Context(ctx)
 	defer cancel()
@@ -245,9 +247,9 @@ func (p *Promotion) wait(ctx context.Context, name string, d environment.Deploym
 
 // follower is the rollback that came of itself when a deployment was stuck: the
 // stage ends with that. Without an ID there was none.
-func (p *Promotion) follower(ctx context.Context, name string, stuck environment.Deployment) (d environment.Deployment, err error) {
+func (p *Promotion) follower(ctx context.Context, name string, stuck report.Deployment) (d report.Deployment, err error) {
 	all, err := p.deployments(ctx, name)
-	i := slices.IndexFunc(all, func(d environment.Deployment) bool { return d.ID == stuck.ID })
+	i := slices.IndexFunc(all, func(d report.Deployment) bool { return d.ID == stuck.ID })
 	if i+1 < len(all) && all[i+1].Automatic {
 		d = all[i+1]
 	}

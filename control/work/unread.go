@@ -13,17 +13,17 @@ import (
 // Unread are the variables of the process that none of the tasks reads. Where the
 // manifest of one cannot be loaded without its host, that is not known. Tasks of
 // revisions that carry their variables do not get those of the process.
-func (w *TaskWorker) Unread(tasks []environment.Task) []manifest.Problem {
+func (w *TaskWorker) Unread(all []environment.Task) []manifest.Problem {
 	if len(w.Variables) == 0 {
 		return nil
 	}
-	before := len(tasks)
-	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t environment.Task) bool { return carriesVariables(t.Spec.Includes) })
-	if before > 0 && len(tasks) == 0 {
+	before := len(all)
+	all = slices.DeleteFunc(slices.Clone(all), func(t environment.Task) bool { return carriesVariables(t.Spec.Includes) })
+	if before > 0 && len(all) == 0 {
 		return w.unreached("revisions of environments carry their variables, so no task gets this one: give it to env update, and deploy the revision that it makes")
 	}
 	usage := &manifest.Usage{}
-	for _, t := range tasks {
+	for _, t := range all {
 		o, err := w.carried(t)
 		if err != nil {
 			return nil

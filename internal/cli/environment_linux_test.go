@@ -10,10 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/record"
 )
 
@@ -258,7 +259,7 @@ func TestASurgeOverThreeEnginesOutlivesItsController(t *testing.T) {
 			t.Errorf("after event %d, %d hosts have two tasks", e.Seq, doubled)
 		}
 	}
-	var report environment.Report
+	var report report.Report
 	status := struct {
 		Environments []json.RawMessage `json:"environments"`
 	}{}

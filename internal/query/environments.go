@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
@@ -44,13 +46,13 @@ func (e *Environments) Check(name string) error {
 // none is active.
 type EnvironmentRow struct {
 	Name string `json:"environment"`
-	environment.Row
+	report.Row
 	Query string `json:"query"`
 }
 
 // List is the environments that are not deleted whose names begin with a prefix; where
 // statuses are named, only those that have one of them.
-func (e *Environments) List(prefix string, statuses ...environment.RevisionStatus) []EnvironmentRow {
+func (e *Environments) List(prefix string, statuses ...report.RevisionStatus) []EnvironmentRow {
 	rows := []EnvironmentRow{}
 	for name, s := range e.All() {
 		if !s.Exists() || !strings.HasPrefix(name, prefix) {
@@ -83,7 +85,7 @@ func listed(s *environment.State) EnvironmentRow {
 // OrphanRow is a task that a deleted environment left running.
 type OrphanRow struct {
 	Name string `json:"environment"`
-	environment.Orphan
+	report.Orphan
 	Cleaning bool `json:"cleaning,omitempty"` // it is being terminated
 }
 
@@ -103,7 +105,7 @@ func (e *Environments) Orphans(prefix string) []OrphanRow {
 		}
 		for _, h := range s.Report().Hosts {
 			for _, t := range h.Tasks {
-				rows = append(rows, OrphanRow{name, environment.Orphan{Host: h.Host, Revision: t.Revision, Target: t.Target, Lost: h.Lost, Seq: t.Seq}, true})
+				rows = append(rows, OrphanRow{name, report.Orphan{Host: h.Host, Revision: t.Revision, Target: t.Target, Lost: h.Lost, Seq: t.Seq}, true})
 			}
 		}
 	}
@@ -111,11 +113,11 @@ func (e *Environments) Orphans(prefix string) []OrphanRow {
 }
 
 // Status is that of the environments of those names; none is all that are not deleted.
-func (e *Environments) Status(names ...string) ([]environment.Report, error) {
+func (e *Environments) Status(names ...string) ([]report.Report, error) {
 	if len(names) == 0 {
 		names = e.Present()
 	}
-	reports := []environment.Report{}
+	reports := []report.Report{}
 	for _, name := range names {
 		r, err := reconcile.Get(e.Fold, name, (*environment.State).Report)
 		if err != nil {
@@ -127,7 +129,7 @@ func (e *Environments) Status(names ...string) ([]environment.Report, error) {
 }
 
 // Revision is one of an environment; 0 is the newest.
-func (e *Environments) Revision(name string, number int) (r environment.Revision, err error) {
+func (e *Environments) Revision(name string, number int) (r report.Revision, err error) {
 	err = e.Ask(name, func(s *environment.State) error {
 		if number == 0 {
 			number = len(s.Revisions())
@@ -139,7 +141,7 @@ func (e *Environments) Revision(name string, number int) (r environment.Revision
 }
 
 // LastGood is the revision of an environment to go back to where none is named.
-func (e *Environments) LastGood(name string) (r environment.Revision, err error) {
+func (e *Environments) LastGood(name string) (r report.Revision, err error) {
 	err = e.Ask(name, func(s *environment.State) error {
 		r, err = s.LastGood()
 		return err
@@ -213,7 +215,7 @@ func concerns(s *environment.State, t deploylog.Target) bool {
 
 // Differences is how two revisions of an environment differ.
 type Differences struct {
-	Before, After environment.Revision
+	Before, After report.Revision
 	Definition    []definition.Difference
 	Manifest      string // a unified diff of the texts, also of what they include; "" where they are the same
 }
@@ -250,8 +252,8 @@ func (e *Environments) Differences(name string, before, after int, kept work.Tex
 // deployment that is followed to its end.
 type Progress struct {
 	Events     []deploylog.Event // of the environment, since the last progress
-	Report     environment.Report
-	Deployment environment.Deployment
+	Report     report.Report
+	Deployment report.Deployment
 	Over       bool
 	Failure    error // why it cannot succeed any more
 }
@@ -303,7 +305,7 @@ func (e *Environments) progress(ctx context.Context, name, deployment string, af
 }
 
 // hostsOf are the hosts of tasks that were left running, some of many.
-func hostsOf(orphans []environment.Orphan) (hosts []string) {
+func hostsOf(orphans []report.Orphan) (hosts []string) {
 	const most = 10
 	for _, o := range orphans {
 		if !slices.Contains(hosts, o.Host) {
@@ -319,13 +321,13 @@ func hostsOf(orphans []environment.Orphan) (hosts []string) {
 
 // deleted is why a deployment of an environment that is deleted by now has not come to what
 // was wanted; nil where that was the deletion.
-func deleted(s *environment.State, d environment.Deployment) error {
+func deleted(s *environment.State, d report.Deployment) error {
 	left := s.Orphans()
 	switch {
 	case d.Clean && len(left) > 0:
 		return fmt.Errorf("%s of environment %s could not be terminated, and is left running on %s: deployster env clean %s tries again",
 			phrase.Count(len(left), "task"), s.Name(), strings.Join(hostsOf(left), ", "), s.Name())
-	case d.Kind == record.ByDelete && d.Status == environment.DeploymentFinished:
+	case d.Kind == record.ByDelete && d.Status == report.DeploymentFinished:
 		return nil
 	case d.Kind == record.ByDelete:
 		return fmt.Errorf("environment %s is deleted: %s", s.Name(), d.Cause)
@@ -335,16 +337,16 @@ func deleted(s *environment.State, d environment.Deployment) error {
 
 // outcome is the deployment of an ID, or what took its place with the same revision or as
 // its automatic rollback, and how it has ended.
-func outcome(s *environment.State, id string) (d environment.Deployment, over bool, failure error) {
+func outcome(s *environment.State, id string) (d report.Deployment, over bool, failure error) {
 	all := s.Deployments()
-	i := slices.IndexFunc(all, func(d environment.Deployment) bool { return d.ID == id })
+	i := slices.IndexFunc(all, func(d report.Deployment) bool { return d.ID == id })
 	switch {
 	case i < 0:
 		return d, true, nil
 	case !s.Exists():
 		return all[i], true, deleted(s, all[i])
 	}
-	for d = all[i]; d.Status == environment.DeploymentSuperseded; d = all[i] {
+	for d = all[i]; d.Status == report.DeploymentSuperseded; d = all[i] {
 		i++
 		switch {
 		case i < len(all) && all[i].Automatic:
@@ -355,7 +357,7 @@ func outcome(s *environment.State, id string) (d environment.Deployment, over bo
 			return d, true, fmt.Errorf("deployment %s has not finished: %s", d.ID, d.Cause)
 		}
 	}
-	if d.Status == environment.DeploymentStuck {
+	if d.Status == report.DeploymentStuck {
 		remedy := ""
 		if back := s.RollbackCommand(); back != "" {
 			remedy = ", " + back + " goes back to an earlier revision"
@@ -367,5 +369,5 @@ func outcome(s *environment.State, id string) (d environment.Deployment, over bo
 	if s.AwaitsHosts() {
 		return d, true, fmt.Errorf("deployment %s has not finished: the query %s selects no hosts; it goes on when there is one, with deployster env run %s", d.ID, s.Query(), s.Name())
 	}
-	return d, d.Status == environment.DeploymentFinished, failure
+	return d, d.Status == report.DeploymentFinished, failure
 }

@@ -9,11 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
@@ -29,7 +30,7 @@ const (
 // Environment writes the status of an environment for people: the table of its
 // revisions and, below it, remarks. hosts includes every host, not only the
 // unhealthy ones.
-func Environment(w io.Writer, r environment.Report, hosts bool, opts PlanOptions) error {
+func Environment(w io.Writer, r report.Report, hosts bool, opts PlanOptions) error {
 	d := newDocument(opts)
 	d.revisions(r)
 	d.hostsAndRemarks(r, hosts)
@@ -40,13 +41,13 @@ func Environment(w io.Writer, r environment.Report, hosts bool, opts PlanOptions
 const maxInactiveShown = 10
 
 // isInactive reports whether a revision has no tasks left.
-func isInactive(r environment.Row) bool {
-	return (r.Status == environment.Inactive || r.Status == environment.Reverted) && r.Current == 0
+func isInactive(r report.Row) bool {
+	return (r.Status == report.Inactive || r.Status == report.Reverted) && r.Current == 0
 }
 
 // revisions writes the table of revisions; its columns have fixed widths but for
 // the names.
-func (d *document) revisions(r environment.Report) {
+func (d *document) revisions(r report.Report) {
 	const status, desired = 13, 10
 	label := func(number int) string { return fmt.Sprintf("%s:%d", clean(r.Environment), number) }
 	first := len("REVISION")
@@ -71,13 +72,13 @@ func (d *document) revisions(r environment.Report) {
 		}
 		text := pad(string(row.Status), status)
 		switch row.Status {
-		case environment.Active:
+		case report.Active:
 			text = d.style.green(text)
-		case environment.Stuck, environment.Degraded:
+		case report.Stuck, report.Degraded:
 			text = d.style.red(text)
-		case environment.Deploying, environment.Undeploying, environment.Reverting:
+		case report.Deploying, report.Undeploying, report.Reverting:
 			text = d.style.cyan(text)
-		case environment.Created, environment.Inactive, environment.Reverted:
+		case report.Created, report.Inactive, report.Reverted:
 			text = d.style.dim(text)
 		}
 		d.line(pad(label(row.Revision), first) + text + pad(fmt.Sprint(row.Desired), desired) + fmt.Sprint(row.Current))
@@ -85,7 +86,7 @@ func (d *document) revisions(r environment.Report) {
 }
 
 // hostsAndRemarks writes what the table does not show.
-func (d *document) hostsAndRemarks(r environment.Report, hosts bool) {
+func (d *document) hostsAndRemarks(r report.Report, hosts bool) {
 	below := document{style: d.style, width: d.width, full: d.full}
 	if r.Deleted {
 		below.line("This environment is deleted.")
@@ -101,7 +102,7 @@ func (d *document) hostsAndRemarks(r environment.Report, hosts bool) {
 	}
 	below.step(r)
 	below.cordons(r, hosts)
-	if c := r.Deployment; c != nil && c.Status == environment.DeploymentStuck {
+	if c := r.Deployment; c != nil && c.Status == report.DeploymentStuck {
 		below.line(d.style.red("Stuck") + ": " + clean(c.ID) + event(c.Since))
 		below.cause("  ", withoutHosts(c.Cause, r.Hosts), hosts)
 	}
@@ -137,7 +138,7 @@ func (d *document) hostsAndRemarks(r environment.Report, hosts bool) {
 }
 
 // step writes at which step a deployment is.
-func (d *document) step(r environment.Report) {
+func (d *document) step(r report.Report) {
 	s := r.Step
 	if s == nil {
 		return
@@ -156,7 +157,7 @@ func (d *document) step(r environment.Report) {
 const maxCordonedHosts = 10
 
 // cordons writes which hosts are left as they are, and why.
-func (d *document) cordons(r environment.Report, all bool) {
+func (d *document) cordons(r report.Report, all bool) {
 	for i, c := range r.Cordoned {
 		if i == maxCordonedHosts && !all {
 			d.line(fmt.Sprintf("  … and %s cordoned: --hosts shows all", phrase.Count(len(r.Cordoned)-i, "more host")))
@@ -181,7 +182,7 @@ func (d *document) cordons(r environment.Report, all bool) {
 
 // withoutHosts cuts from the cause of a stuck deployment what concerns hosts that
 // are listed with their own causes.
-func withoutHosts(cause string, hosts []environment.HostRow) string {
+func withoutHosts(cause string, hosts []report.HostRow) string {
 	for _, h := range hosts {
 		if unhealthy(h) {
 			cause, _, _ = strings.Cut(cause, ": "+h.Host+": ")
@@ -191,13 +192,13 @@ func withoutHosts(cause string, hosts []environment.HostRow) string {
 }
 
 // unhealthy reports whether something is wrong on a host.
-func unhealthy(h environment.HostRow) bool {
+func unhealthy(h report.HostRow) bool {
 	return h.Failed || h.Lost && len(h.Tasks) > 0 || slices.ContainsFunc(h.Tasks, unhealthyTask)
 }
 
-func unhealthyTask(t environment.TaskRow) bool {
+func unhealthyTask(t report.TaskRow) bool {
 	switch t.Status {
-	case environment.TaskFailed, environment.TaskDied, environment.TaskLost, environment.TaskDrifted:
+	case report.TaskFailed, report.TaskDied, report.TaskLost, report.TaskDrifted:
 		return true
 	default:
 		return t.Failures > 0
@@ -205,7 +206,7 @@ func unhealthyTask(t environment.TaskRow) bool {
 }
 
 // host writes a host with its tasks: all of them, or the unhealthy ones.
-func (d *document) host(h environment.HostRow, all bool) {
+func (d *document) host(h report.HostRow, all bool) {
 	name := clean(h.Host)
 	lines := 0
 	say := func(mark, text string) {
@@ -243,11 +244,11 @@ func (d *document) host(h environment.HostRow, all bool) {
 }
 
 // task is the status of a task, with its mark.
-func (d *document) task(t environment.TaskRow) (mark, text string) {
-	mark = map[environment.TaskStatus]string{
-		environment.TaskStarting: d.style.cyan("●"), environment.TaskLaunched: d.style.cyan("●"), environment.TaskTerminating: d.style.cyan("●"),
-		environment.TaskHealthy: d.style.green("✔"), environment.TaskDrifted: d.style.yellow("~"),
-		environment.TaskFailed: d.style.red("✘"), environment.TaskDied: d.style.red("✘"), environment.TaskLost: d.style.yellow("?"),
+func (d *document) task(t report.TaskRow) (mark, text string) {
+	mark = map[report.TaskStatus]string{
+		report.TaskStarting: d.style.cyan("●"), report.TaskLaunched: d.style.cyan("●"), report.TaskTerminating: d.style.cyan("●"),
+		report.TaskHealthy: d.style.green("✔"), report.TaskDrifted: d.style.yellow("~"),
+		report.TaskFailed: d.style.red("✘"), report.TaskDied: d.style.red("✘"), report.TaskLost: d.style.yellow("?"),
 	}[t.Status]
 	text = fmt.Sprintf("revision %d %s since %s%s", t.Revision, clean(string(t.Status)), phrase.Moment(t.Since), event(t.Seq))
 	if t.TaskOf > 0 {

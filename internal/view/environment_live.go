@@ -8,9 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
@@ -22,8 +23,8 @@ type EnvironmentLive struct {
 
 	mu sync.Mutex
 	pane
-	report     environment.Report
-	deployment environment.Deployment
+	report     report.Report
+	deployment report.Deployment
 	closed     bool
 }
 
@@ -38,7 +39,7 @@ func NewEnvironmentLive(w io.Writer, opts LiveOptions) *EnvironmentLive {
 
 // Show takes the status of the environment, and the deployment that is followed; the
 // next tick draws it.
-func (l *EnvironmentLive) Show(r environment.Report, d environment.Deployment) {
+func (l *EnvironmentLive) Show(r report.Report, d report.Deployment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.report, l.deployment = r, d
@@ -91,7 +92,7 @@ func (l *EnvironmentLive) frame(height int) []string {
 	s, r := style(l.opts.Color), l.report
 	lines := l.lines(s, r)
 	if height > 0 && len(lines) > height {
-		r.Rows = slices.DeleteFunc(slices.Clone(r.Rows), func(row environment.Row) bool { return row.Desired+row.Current == 0 })
+		r.Rows = slices.DeleteFunc(slices.Clone(r.Rows), func(row report.Row) bool { return row.Desired+row.Current == 0 })
 		lines = l.lines(s, r)
 	}
 	if height > 0 && len(lines) > height {
@@ -103,7 +104,7 @@ func (l *EnvironmentLive) frame(height int) []string {
 	return lines
 }
 
-func (l *EnvironmentLive) lines(s style, r environment.Report) []string {
+func (l *EnvironmentLive) lines(s style, r report.Report) []string {
 	d := document{style: s, width: l.cells()}
 	d.line(l.head(s))
 	d.revisions(r)
@@ -118,11 +119,11 @@ func (l *EnvironmentLive) head(s style) string {
 		end = now
 	}
 	status := string(l.deployment.Status)
-	if l.report.Pause != nil && l.deployment.Status == environment.DeploymentRunning {
+	if l.report.Pause != nil && l.deployment.Status == report.DeploymentRunning {
 		status = "paused"
 	}
 	text := fmt.Sprintf("%s  %s  %s", s.bold(clean(l.deployment.ID)), status, seconds(end.Sub(l.deployment.Started)))
-	if left := l.report.Deadline.Sub(now); status == string(environment.DeploymentRunning) && left > 0 {
+	if left := l.report.Deadline.Sub(now); status == string(report.DeploymentRunning) && left > 0 {
 		text += s.dim("  progress due within " + seconds(left.Truncate(time.Second)))
 	}
 	return text

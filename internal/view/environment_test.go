@@ -7,14 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/record"
 )
 
-func shown(t *testing.T, r environment.Report, hosts bool) string {
+func shown(t *testing.T, r report.Report, hosts bool) string {
 	t.Helper()
 	var b strings.Builder
 	if err := Environment(&b, r, hosts, PlanOptions{}); err != nil {
@@ -24,9 +25,9 @@ func shown(t *testing.T, r environment.Report, hosts bool) string {
 }
 
 func TestTheTableIsThatOfTheSeed(t *testing.T) {
-	r := environment.Report{Environment: "SomeEnvironment/Prod", Rows: []environment.Row{
-		{Revision: 1, Status: environment.Undeploying, Desired: 0, Current: 4},
-		{Revision: 2, Status: environment.Deploying, Desired: 5, Current: 1},
+	r := report.Report{Environment: "SomeEnvironment/Prod", Rows: []report.Row{
+		{Revision: 1, Status: report.Undeploying, Desired: 0, Current: 4},
+		{Revision: 2, Status: report.Deploying, Desired: 5, Current: 1},
 	}}
 	want := `REVISION                  STATUS       DESIRED   CURRENT
 SomeEnvironment/Prod:1    Undeploying  0         4
@@ -38,31 +39,31 @@ SomeEnvironment/Prod:2    Deploying    5         1
 }
 
 // inTrouble is an environment with much to report.
-func inTrouble() environment.Report {
+func inTrouble() report.Report {
 	since := time.Date(2017, 9, 6, 11, 47, 23, 0, time.Local)
-	return environment.Report{
-		Environment: "shop", Rows: []environment.Row{{Revision: 1, Status: environment.Undeploying, Current: 2}, {Revision: 2, Status: environment.Stuck, Desired: 3}},
-		Pause:      &environment.PauseInfo{By: "ada", Reason: "too loud", Seq: 70, Since: since},
-		Deployment: &environment.Deployment{ID: "shop:2@1", Status: environment.DeploymentStuck, Since: 64, Cause: "no progress for 10m: one: port is taken"},
+	return report.Report{
+		Environment: "shop", Rows: []report.Row{{Revision: 1, Status: report.Undeploying, Current: 2}, {Revision: 2, Status: report.Stuck, Desired: 3}},
+		Pause:      &report.PauseInfo{By: "ada", Reason: "too loud", Seq: 70, Since: since},
+		Deployment: &report.Deployment{ID: "shop:2@1", Status: report.DeploymentStuck, Since: 64, Cause: "no progress for 10m: one: port is taken"},
 		Healthy:    1, Minimum: 2,
-		Hosts: []environment.HostRow{
-			{Host: "four", Lost: true, Tasks: []environment.TaskRow{{Revision: 1, Status: environment.TaskDied, Since: since, Seq: 50, Cause: "its host is gone"}}},
-			{Host: "one", Desired: true, Failed: true, Tasks: []environment.TaskRow{
-				{Revision: 2, Status: environment.TaskFailed, Since: since, Seq: 63, Failures: 3, Cause: "port is taken", Next: since.Add(time.Minute)},
+		Hosts: []report.HostRow{
+			{Host: "four", Lost: true, Tasks: []report.TaskRow{{Revision: 1, Status: report.TaskDied, Since: since, Seq: 50, Cause: "its host is gone"}}},
+			{Host: "one", Desired: true, Failed: true, Tasks: []report.TaskRow{
+				{Revision: 2, Status: report.TaskFailed, Since: since, Seq: 63, Failures: 3, Cause: "port is taken", Next: since.Add(time.Minute)},
 			}},
-			{Host: "three", Desired: true, Tasks: []environment.TaskRow{}},
-			{Host: "two", Desired: true, Tasks: []environment.TaskRow{{Revision: 1, Status: environment.TaskHealthy, Since: since, Seq: 12}}},
+			{Host: "three", Desired: true, Tasks: []report.TaskRow{}},
+			{Host: "two", Desired: true, Tasks: []report.TaskRow{{Revision: 1, Status: report.TaskHealthy, Since: since, Seq: 12}}},
 		},
 	}
 }
 
 func TestCordonedHostsAreShownWithWhoDidThat(t *testing.T) {
-	r := environment.Report{Environment: "shop", Rows: []environment.Row{{Revision: 1, Status: environment.Active, Desired: 12, Current: 1}}}
+	r := report.Report{Environment: "shop", Rows: []report.Row{{Revision: 1, Status: report.Active, Desired: 12, Current: 1}}}
 	since := time.Date(2017, 9, 6, 11, 47, 23, 0, time.Local)
 	for i := range 12 {
-		r.Cordoned = append(r.Cordoned, environment.Cordon{Host: fmt.Sprintf("h%02d", i), By: "ada", Reason: "a new disk", Seq: 7, Since: since, Drain: i < 2})
+		r.Cordoned = append(r.Cordoned, report.Cordon{Host: fmt.Sprintf("h%02d", i), By: "ada", Reason: "a new disk", Seq: 7, Since: since, Drain: i < 2})
 	}
-	r.Hosts = []environment.HostRow{{Host: "h00", Desired: true}, {Host: "h01", Desired: true, Tasks: []environment.TaskRow{{Revision: 1, Status: environment.TaskHealthy}}}}
+	r.Hosts = []report.HostRow{{Host: "h00", Desired: true}, {Host: "h01", Desired: true, Tasks: []report.TaskRow{{Revision: 1, Status: report.TaskHealthy}}}}
 	want := "Cordoned h00 since 2017-09-06 11:47:23 by ada (a new disk), event 7: it is drained.\n" +
 		"Cordoned h01 since 2017-09-06 11:47:23 by ada (a new disk), event 7: it is being drained.\n" +
 		"Cordoned h02 since 2017-09-06 11:47:23 by ada (a new disk), event 7.\n"
@@ -105,9 +106,9 @@ func TestAllHostsAreShownWhenAskedFor(t *testing.T) {
 }
 
 func TestOfManyTroublesTheFirstAreShown(t *testing.T) {
-	r := environment.Report{Environment: "shop"}
+	r := report.Report{Environment: "shop"}
 	for i := range 50 {
-		r.Hosts = append(r.Hosts, environment.HostRow{Host: fmt.Sprintf("host-%02d", i), Failed: true})
+		r.Hosts = append(r.Hosts, report.HostRow{Host: fmt.Sprintf("host-%02d", i), Failed: true})
 	}
 	got := shown(t, r, false)
 	if !strings.Contains(got, "host-19") || strings.Contains(got, "host-20") || !strings.Contains(got, "… and 30 more hosts in trouble") {
@@ -168,7 +169,7 @@ func TestAnEventOfAnEnvironmentIsALine(t *testing.T) {
 }
 
 // follow shows a report on a terminal and closes it.
-func follow(term *terminal, r environment.Report, d environment.Deployment, notes ...string) {
+func follow(term *terminal, r report.Report, d report.Deployment, notes ...string) {
 	now := time.Date(2017, 9, 6, 11, 48, 0, 0, time.Local)
 	l := NewEnvironmentLive(term, LiveOptions{
 		Width: func() int { return term.width }, Height: func() int { return term.height }, Color: true, Now: func() time.Time { return now },
@@ -180,7 +181,7 @@ func follow(term *terminal, r environment.Report, d environment.Deployment, note
 		l.Note(note)
 		l.redraw()
 	}
-	d.Status = environment.DeploymentFinished
+	d.Status = report.DeploymentFinished
 	l.Show(r, d)
 	_ = l.Close()
 }
@@ -188,7 +189,7 @@ func follow(term *terminal, r environment.Report, d environment.Deployment, note
 func TestAFollowedDeploymentStaysOnTheTerminal(t *testing.T) {
 	term := newTerminal(100, 10)
 	started := time.Date(2017, 9, 6, 11, 47, 23, 0, time.Local)
-	follow(term, inTrouble(), environment.Deployment{ID: "shop:2@1", Status: environment.DeploymentRunning, Started: started}, "standing by")
+	follow(term, inTrouble(), report.Deployment{ID: "shop:2@1", Status: report.DeploymentRunning, Started: started}, "standing by")
 	text := term.text()
 	for _, want := range []string{"! standing by", "shop:2@1  finished  37.0s", "shop:2      Stuck", "port is taken"} {
 		if strings.Count(text, want) != 1 {
@@ -202,16 +203,16 @@ func TestAFollowedDeploymentStaysOnTheTerminal(t *testing.T) {
 
 // After many revisions a low terminal still shows those that matter.
 func TestWhatIsBeingDeployedIsNotHiddenByOldRevisions(t *testing.T) {
-	r := environment.Report{Environment: "shop", Hosts: []environment.HostRow{}}
+	r := report.Report{Environment: "shop", Hosts: []report.HostRow{}}
 	for n := range 50 {
-		r.Rows = append(r.Rows, environment.Row{Revision: n + 1, Status: environment.Inactive})
+		r.Rows = append(r.Rows, report.Row{Revision: n + 1, Status: report.Inactive})
 	}
-	r.Rows = append(r.Rows, environment.Row{Revision: 51, Status: environment.Undeploying, Current: 1}, environment.Row{Revision: 52, Status: environment.Deploying, Desired: 2, Current: 1})
+	r.Rows = append(r.Rows, report.Row{Revision: 51, Status: report.Undeploying, Current: 1}, report.Row{Revision: 52, Status: report.Deploying, Desired: 2, Current: 1})
 	term := newTerminal(60, 8)
 	l := NewEnvironmentLive(term, LiveOptions{
 		Width: func() int { return term.width }, Height: func() int { return term.height }, Now: time.Now,
 	})
-	l.Show(r, environment.Deployment{ID: "shop:52@1", Status: environment.DeploymentRunning})
+	l.Show(r, report.Deployment{ID: "shop:52@1", Status: report.DeploymentRunning})
 	l.redraw()
 	text := term.text()
 	for _, want := range []string{"shop:52@1  running", "shop:51     Undeploying", "shop:52     Deploying"} {
@@ -230,15 +231,15 @@ func TestWhatIsBeingDeployedIsNotHiddenByOldRevisions(t *testing.T) {
 func TestNothingOfAnEnvironmentDrivesTheTerminal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"\x1b[2J", "a\rb", "\u202eright", "\x9b31m", "日本語\n\x07"}))
-		r := environment.Report{Environment: text.Draw(t, "name"), Rows: []environment.Row{{Revision: 1, Status: environment.Stuck}}}
-		r.Pause = &environment.PauseInfo{By: text.Draw(t, "by"), Reason: text.Draw(t, "reason")}
+		r := report.Report{Environment: text.Draw(t, "name"), Rows: []report.Row{{Revision: 1, Status: report.Stuck}}}
+		r.Pause = &report.PauseInfo{By: text.Draw(t, "by"), Reason: text.Draw(t, "reason")}
 		for range rapid.IntRange(0, 30).Draw(t, "hosts") {
-			r.Hosts = append(r.Hosts, environment.HostRow{Host: text.Draw(t, "host"), Tasks: []environment.TaskRow{
-				{Revision: 1, Status: environment.TaskFailed, Failures: 2, Cause: text.Draw(t, "cause")},
+			r.Hosts = append(r.Hosts, report.HostRow{Host: text.Draw(t, "host"), Tasks: []report.TaskRow{
+				{Revision: 1, Status: report.TaskFailed, Failures: 2, Cause: text.Draw(t, "cause")},
 			}})
 		}
 		term := newTerminal(rapid.IntRange(1, 120).Draw(t, "width"), rapid.IntRange(2, 30).Draw(t, "height"))
-		follow(term, r, environment.Deployment{ID: text.Draw(t, "id"), Status: environment.DeploymentRunning}, text.Draw(t, "note"))
+		follow(term, r, report.Deployment{ID: text.Draw(t, "id"), Status: report.DeploymentRunning}, text.Draw(t, "note"))
 		if term.hidden || term.nowrap || len(term.breaches) > 0 {
 			t.Fatalf("the terminal is left without cursor (%t) or wrapping (%t), and was sent %v", term.hidden, term.nowrap, term.breaches)
 		}
@@ -247,12 +248,12 @@ func TestNothingOfAnEnvironmentDrivesTheTerminal(t *testing.T) {
 
 // Of hundreds of revisions that are over, people want to see the last.
 func TestOldRevisionsAreLeftOutOfTheTable(t *testing.T) {
-	r := environment.Report{Environment: "shop"}
+	r := report.Report{Environment: "shop"}
 	for i := range 30 {
-		r.Rows = append(r.Rows, environment.Row{Revision: i + 1, Status: environment.Inactive})
+		r.Rows = append(r.Rows, report.Row{Revision: i + 1, Status: report.Inactive})
 	}
-	r.Rows[2].Status, r.Rows[2].Current = environment.Undeploying, 1
-	r.Rows = append(r.Rows, environment.Row{Revision: 31, Status: environment.Active, Desired: 3, Current: 3})
+	r.Rows[2].Status, r.Rows[2].Current = report.Undeploying, 1
+	r.Rows = append(r.Rows, report.Row{Revision: 31, Status: report.Active, Desired: 3, Current: 3})
 	got := shown(t, r, false)
 	if lines := strings.Count(got, "\n"); lines != 14 || !strings.Contains(got, "… 19 earlier revisions: deployster env revisions shop") || !strings.Contains(got, "shop:3 ") || strings.Contains(got, "shop:20 ") {
 		t.Errorf("shown are %d lines\n%s", lines, got)

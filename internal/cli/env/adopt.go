@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -51,7 +53,7 @@ by now is left to that.`,
 
 func runAdopt(ctx context.Context, a *app.App, o adoptOptions) error {
 	return withEnvironments(ctx, a, []string{o.name}, 0, func(e *query.Environments) error {
-		var r environment.Revision
+		var r report.Revision
 		err := e.Ask(o.name, func(s *environment.State) (err error) {
 			if o.revision > 0 {
 				r, err = s.Revision(o.revision)

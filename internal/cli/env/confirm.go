@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -73,7 +75,7 @@ func runConfirm(ctx context.Context, a *app.App, o confirmOptions) error {
 
 // noticeHeld says that an environment keeps hosts that its query does not select.
 func noticeHeld(a *app.App, e *query.Environments, name string) {
-	held, err := reconcile.Get(e.Fold, name, func(s *environment.State) *environment.HeldInfo { return s.Report().Held })
+	held, err := reconcile.Get(e.Fold, name, func(s *environment.State) *report.HeldInfo { return s.Report().Held })
 	if err == nil && held != nil {
 		fmt.Fprintf(a.Err, "note: the environment keeps its hosts: %s: deployster env confirm %s\n", view.Clean(held.Reason), name)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -105,15 +107,15 @@ where none is at work.`,
 // runCordon has it recorded that hosts are cordoned, or are not any more.
 func runCordon(ctx context.Context, a *app.App, o cordonOptions, wanted environment.Command, becomes, back string) error {
 	return withEnvironment(ctx, a, o.name, func(e *query.Environments) error {
-		report, err := reconcile.Get(e.Fold, o.name, (*environment.State).Report)
+		now, err := reconcile.Get(e.Fold, o.name, (*environment.State).Report)
 		if err != nil {
 			return err
 		}
-		if err := checkHosts(report, o); err != nil {
+		if err := checkHosts(now, o); err != nil {
 			return err
 		}
 		if o.wait {
-			drained := func(r environment.Report) bool { return len(withTasks(r, o.hosts)) == 0 }
+			drained := func(r report.Report) bool { return len(withTasks(r, o.hosts)) == 0 }
 			f := &follower{app: a, environments: e, name: o.name, until: drained, done: fmt.Sprintf("drained: %s", phrase.First(o.hosts, mostNamed))}
 			return f.run(ctx, "env drain", wanted, o.work)
 		}
@@ -124,7 +126,7 @@ func runCordon(ctx context.Context, a *app.App, o cordonOptions, wanted environm
 		said := fmt.Sprintf("%s: %s of environment %s", becomes, phrase.First(o.hosts, mostNamed), o.name)
 		if len(events) == 0 {
 			said = fmt.Sprintf("already %s: %s of environment %s", becomes, phrase.First(o.hosts, mostNamed), o.name)
-		} else if report.Deployment != nil {
+		} else if now.Deployment != nil {
 			defer noticeIdle(a, e, o.name)
 		}
 		after := ""
@@ -136,7 +138,7 @@ func runCordon(ctx context.Context, a *app.App, o cordonOptions, wanted environm
 }
 
 // withTasks are those of some hosts that have tasks.
-func withTasks(r environment.Report, hosts []string) (all []string) {
+func withTasks(r report.Report, hosts []string) (all []string) {
 	for _, h := range r.Hosts {
 		if slices.Contains(hosts, h.Host) && len(h.Tasks) > 0 {
 			all = append(all, h.Host)
@@ -147,7 +149,7 @@ func withTasks(r environment.Report, hosts []string) (all []string) {
 
 // checkHosts refuses hosts that neither the environment nor the inventory knows: a name that
 // is mistyped would protect nothing. A host may be cordoned before it joins.
-func checkHosts(r environment.Report, o cordonOptions) error {
+func checkHosts(r report.Report, o cordonOptions) error {
 	var known []string
 	for _, h := range r.Hosts {
 		known = append(known, h.Host)

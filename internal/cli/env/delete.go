@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -103,7 +105,7 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 
 // agreeToDelete asks before an environment is deleted. It returns the number of its
 // tasks.
-func agreeToDelete(ctx context.Context, a *app.App, report environment.Report, o deleteOptions) (tasks int, err error) {
+func agreeToDelete(ctx context.Context, a *app.App, report report.Report, o deleteOptions) (tasks int, err error) {
 	inv := work.NewHosts(o.work.Inventory)
 	if _, err := inv.Inventory(); o.terminate && err != nil {
 		return 0, exit.Invalid(err)

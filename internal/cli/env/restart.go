@@ -3,6 +3,8 @@ package env
 import (
 	"fmt"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -48,7 +50,7 @@ The command sets the desired state; see "env deploy", also for --wait.`,
 
 // activeRevision is the revision that is deployed.
 func activeRevision(e *query.Environments, name string) (int, error) {
-	d, err := reconcile.Get(e.Fold, name, func(s *environment.State) environment.Deployment {
+	d, err := reconcile.Get(e.Fold, name, func(s *environment.State) report.Deployment {
 		d, _ := s.ActiveDeployment()
 		return d
 	})

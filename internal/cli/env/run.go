@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/environments"
@@ -62,7 +64,7 @@ func (w *workFlags) check() error {
 }
 
 // warnUnread warns of variables that no revision of the environments reads.
-func (w *workFlags) warnUnread(a *app.App, e *query.Environments, tasks *work.TaskWorker, names []string) error {
+func (w *workFlags) warnUnread(a *app.App, e *query.Environments, worker *work.TaskWorker, names []string) error {
 	var all []environment.Task // of which hosts are not known
 	for _, name := range names {
 		revisions, err := reconcile.Get(e.Fold, name, (*environment.State).Revisions)
@@ -73,7 +75,7 @@ func (w *workFlags) warnUnread(a *app.App, e *query.Environments, tasks *work.Ta
 			all = append(all, environment.Task{Environment: name, Revision: r.Number, Spec: r.Definition.Task})
 		}
 	}
-	return session.WarnUnread(a, tasks.Unread(all), w.Input.Strict)
+	return session.WarnUnread(a, worker.Unread(all), w.Input.Strict)
 }
 
 type runOptions struct {
@@ -165,12 +167,12 @@ func runRun(ctx context.Context, a *app.App, o runOptions) error {
 
 // passedOver counts the hosts that have no healthy task of the active revision because they
 // are cordoned.
-func passedOver(r environment.Report) (n int) {
+func passedOver(r report.Report) (n int) {
 	for _, h := range r.Hosts {
-		has := slices.ContainsFunc(h.Tasks, func(t environment.TaskRow) bool {
-			return t.Revision == r.Deployment.Revision && (t.Status == environment.TaskHealthy || t.Status == environment.TaskDrifted)
+		has := slices.ContainsFunc(h.Tasks, func(t report.TaskRow) bool {
+			return t.Revision == r.Deployment.Revision && (t.Status == report.TaskHealthy || t.Status == report.TaskDrifted)
 		})
-		cordoned := slices.ContainsFunc(r.Cordoned, func(c environment.Cordon) bool { return c.Host == h.Host })
+		cordoned := slices.ContainsFunc(r.Cordoned, func(c report.Cordon) bool { return c.Host == h.Host })
 		if h.Desired && cordoned && !has {
 			n++
 		}
@@ -180,12 +182,12 @@ func passedOver(r environment.Report) (n int) {
 
 // unhealthy says how an environment is not in its desired state though it is not
 // paused, "" when it is.
-func unhealthy(r environment.Report) string {
+func unhealthy(r report.Report) string {
 	d := r.Deployment
 	switch {
 	case d == nil || r.Deleted:
 		return ""
-	case d.Status == environment.DeploymentStuck:
+	case d.Status == report.DeploymentStuck:
 		return "stuck: " + r.Environment
 	case d.BakeFailed != "":
 		return "failed in its bake: " + r.Environment

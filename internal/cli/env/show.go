@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -57,13 +59,13 @@ so a monitor can run it.`,
 }
 
 // sick reports whether an environment is not as healthy as it should be.
-func sick(r environment.Report) bool {
+func sick(r report.Report) bool {
 	replaced := false // a first deployment has no minimum yet
 	for _, row := range r.Rows {
 		switch row.Status {
-		case environment.Degraded, environment.Stuck:
+		case report.Degraded, report.Stuck:
 			return true
-		case environment.Undeploying, environment.Reverting:
+		case report.Undeploying, report.Reverting:
 			replaced = true
 		default:
 		}
@@ -130,7 +132,7 @@ newest where none was deployed; or the tasks that deleted environments left runn
 
 func (o *listOptions) register(_ *session.Question, c *cobra.Command) {
 	var known []string
-	for _, s := range environment.RevisionStatuses() {
+	for _, s := range report.RevisionStatuses() {
 		known = append(known, string(s))
 	}
 	c.Flags().StringVar(&o.prefix, "prefix", "", "only environments whose name begins with this, such as shop/")
@@ -140,13 +142,13 @@ func (o *listOptions) register(_ *session.Question, c *cobra.Command) {
 }
 
 // wanted are the statuses that are asked for, in whatever case they are typed.
-func (o *listOptions) wanted() (wanted []environment.RevisionStatus, err error) {
-	known := environment.RevisionStatuses()
+func (o *listOptions) wanted() (wanted []report.RevisionStatus, err error) {
+	known := report.RevisionStatuses()
 	if o.statuses != nil && len(o.statuses) == 0 {
 		return nil, exit.Usage("--status must not be empty: it is one of %s", strings.Trim(fmt.Sprint(known), "[]"))
 	}
 	for _, text := range o.statuses {
-		i := slices.IndexFunc(known, func(s environment.RevisionStatus) bool { return strings.EqualFold(string(s), text) })
+		i := slices.IndexFunc(known, func(s report.RevisionStatus) bool { return strings.EqualFold(string(s), text) })
 		if i < 0 {
 			return nil, exit.Usage("--status %q: it must be one of %s", text, strings.Trim(fmt.Sprint(known), "[]"))
 		}
@@ -379,7 +381,7 @@ func runHistory(ctx context.Context, a *app.App, q session.Question) error {
 }
 
 // statusOf is the status of a deployment, with how many exceptions it finished.
-func statusOf(d environment.Deployment) string {
+func statusOf(d report.Deployment) string {
 	if d.Exceptions == 0 {
 		return string(d.Status)
 	}

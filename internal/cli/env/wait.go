@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
@@ -31,14 +33,14 @@ type follower struct {
 	environments *query.Environments
 	name         string
 	screen       *output.Events
-	until        func(environment.Report) bool // when it is over; nil is at the end of the deployment
-	done         string                        // what is said then, where until is given
+	until        func(report.Report) bool // when it is over; nil is at the end of the deployment
+	done         string                   // what is said then, where until is given
 	query.Progress
 }
 
 // deployable are the hosts that a revision would be deployed to, with the identity of the
 // inventory that lists them. It fails where what the revision carries cannot be read.
-func deployable(a *app.App, r environment.Revision, inventory string) (hosts []string, identity string, err error) {
+func deployable(a *app.App, r report.Revision, inventory string) (hosts []string, identity string, err error) {
 	all := work.NewHosts(inventory)
 	if hosts, err = all.Selected(r.Definition.InstanceGroup.Query); err != nil {
 		return nil, "", exit.Invalid(err)

@@ -5,8 +5,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/report"
+
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/pipeline/step"
@@ -69,7 +70,7 @@ func (s *Events) End(line map[string]any) {
 func (s *Events) Live() bool { return s.live != nil }
 
 // Table shows an environment and its deployment in the table, if there is one.
-func (s *Events) Table(r environment.Report, d environment.Deployment) {
+func (s *Events) Table(r report.Report, d report.Deployment) {
 	if s.live != nil {
 		s.live.Show(r, d)
 	}

@@ -1,6 +1,9 @@
-package environment
+package report
 
 import (
+	"fmt"
+	"strings"
+
 	"time"
 
 	"github.com/deployster-go/deployster/environment/definition"
@@ -150,4 +153,51 @@ type TaskRow struct {
 	Failures int        `json:"failures,omitempty"` // in a row
 	Cause    string     `json:"cause,omitempty"`    // of the last failure; what differs of a drifted one
 	Next     time.Time  `json:"next,omitzero"`      // when it is tried again
+}
+
+// CheckRow is that the new task of a host failed its check, so that nothing was stopped.
+type CheckRow struct {
+	Seq      int64     `json:"event"`
+	Since    time.Time `json:"since"`
+	Failures int       `json:"failures"` // in a row
+	Cause    string    `json:"cause,omitempty"`
+	Next     time.Time `json:"next,omitzero"` // when it is checked again
+}
+
+// Cordon is that a host gets no new task and no change, and since when.
+type Cordon struct {
+	Host   string    `json:"host"`
+	Drain  bool      `json:"drain,omitempty"` // its tasks are terminated
+	By     string    `json:"by,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	Seq    int64     `json:"event"`
+	Since  time.Time `json:"since"`
+}
+
+// HeldInfo is why an environment keeps hosts that its query no longer selects.
+type HeldInfo struct {
+	Reason string    `json:"reason"`
+	Seq    int64     `json:"event"`
+	Since  time.Time `json:"since"`
+	Digest string    // of the hosts that would leave
+	More   bool      // the next event names more hosts that are not in the inventory
+}
+
+// Orphan is a task that was left running when its environment was deleted: nobody keeps
+// it, until a Clean terminates it.
+type Orphan struct {
+	Host     string `json:"host"`
+	Revision int    `json:"revision"` // with which the task came
+	Target   string `json:"target"`
+	Lost     bool   `json:"lost,omitempty"` // its host was not in the inventory
+	Seq      int64  `json:"event"`          // that left it
+}
+
+// Describe says who made a revision when, and what differs from its base.
+func (r Revision) Describe(base *definition.Definition) string {
+	var changes []string
+	for _, d := range definition.Diff(base, r.Definition) {
+		changes = append(changes, d.String())
+	}
+	return fmt.Sprintf("  revision %d, by %s at %s: %s", r.Number, r.By, r.CreatedAt.Format("2006-01-02 15:04:05 MST"), strings.Join(changes, "; "))
 }
