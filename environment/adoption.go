@@ -6,6 +6,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // A revision that changes only its hosts or how it is deployed has the task of an earlier
@@ -45,8 +46,8 @@ func (s *State) TaskTarget(revision int, host string) deploylog.Target {
 
 // adopts reports whether a task, which is what the active deployment wants, is healthy and
 // that of another revision until now.
-func (s *State) adopts(current *task) bool {
-	return current != nil && current.available() && current.of != s.active.Revision
+func (s *State) adopts(current *tasks.State) bool {
+	return current != nil && current.Available() && current.Of != s.active.Revision
 }
 
 // maxAdopted is how many tasks are adopted at once.
@@ -57,9 +58,9 @@ const maxAdopted = 500
 func (s *State) adoptionEvents() (events []deploylog.Event) {
 	for i := range s.adoptable.all() {
 		h := s.hosts[i]
-		step := Step{Deployment: s.active.ID, Target: record.TaskTarget(s.name, s.activeTask(), h.name), Revision: s.active.Revision}
-		step.Attempt = h.attempts.next(step.Deployment, s.activeTask(), record.TaskAdopted)
-		events = append(events, step.event(record.TaskAdopted, record.Payload{From: h.find(s.activeTask()).of}))
+		step := tasks.Step{Deployment: s.active.ID, Target: record.TaskTarget(s.name, s.activeTask(), h.name), Revision: s.active.Revision}
+		step.Attempt = h.attempts.Next(step.Deployment, s.activeTask(), record.TaskAdopted)
+		events = append(events, step.Event(record.TaskAdopted, record.Payload{From: h.find(s.activeTask()).Of}))
 		if len(events) == maxAdopted {
 			break
 		}

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/budget"
 )
 
@@ -30,7 +30,7 @@ func (w *world) adopted(since int, want ...string) {
 
 func TestAnUpdateOfTheConfigurationRestartsNothing(t *testing.T) {
 	w := deployed(t, 3, func(d *definition.Definition) { d.Deployment.Drift = definition.ReportDrift })
-	w.sees(1, "h2", Drifted, "~ content")
+	w.sees(1, "h2", tasks.Drifted, "~ content")
 	before := len(w.events)
 	w.update(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 50 }, hosts(3))
 	w.can()
@@ -107,8 +107,8 @@ func TestAnAdoptedTaskKeepsTheNameUnderWhichItWasMade(t *testing.T) {
 // is left alone until it is seen.
 func TestOnlyHealthyTasksAreAdopted(t *testing.T) {
 	w := deployed(t, 4, nil)
-	w.sees(1, "h2", Unhealthy, "it ended")
-	w.sees(1, "h3", Unknown, "no answer")
+	w.sees(1, "h2", tasks.Unhealthy, "it ended")
+	w.sees(1, "h3", tasks.Unknown, "no answer")
 	w.after(time.Second)
 	before := len(w.events)
 	w.update(func(d *definition.Definition) { d.Deployment.MaxFailed = most(2) }, append(hosts(4), "h5"))
@@ -119,7 +119,7 @@ func TestOnlyHealthyTasksAreAdopted(t *testing.T) {
 	w.done("start 1 h2", "start 1 h5")
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 1
 	         SomeEnvironment/Prod:2 Active 5 4`) // with h3 as an exception
-	w.sees(1, "h3", Healthy, "")
+	w.sees(1, "h3", tasks.Healthy, "")
 	w.adopted(before, "2 h1 from 1", "2 h4 from 1", "2 h3 from 1")
 	w.table(`SomeEnvironment/Prod:1 Inactive 0 0
 	         SomeEnvironment/Prod:2 Active 5 5`)
@@ -217,7 +217,7 @@ func TestManyAreAdoptedInParts(t *testing.T) {
 	w.propose(SetHosts{Selected: hosts(2*maxAdopted + 1)})
 	for _, s := range w.steps() {
 		w.append(s.Events...)
-		w.append(w.state.Completed(s, ProbeResult{Health: Healthy}, nil)...)
+		w.append(w.state.Completed(s, tasks.ProbeResult{Health: tasks.Healthy}, nil)...)
 	}
 	before := len(w.events)
 	w.update(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 }, hosts(2*maxAdopted+1))

@@ -6,11 +6,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
 )
 
 // Apply folds in an event. Events of other environments are ignored, and so are
@@ -242,8 +241,8 @@ func (s *State) applyHostsChanged(e deploylog.Event, p record.Payload) {
 			s.modify(h, e.CreatedAt, func() {
 				h.desired, h.lost = wanted, lost
 				for _, t := range h.tasks {
-					if lost && t.status != report.TaskTerminating {
-						t.status, t.seq, t.since, t.cause = report.TaskLost, e.Seq, e.CreatedAt, lostHost
+					if lost && t.Status != report.TaskTerminating {
+						t.Status, t.Seq, t.Since, t.Cause = report.TaskLost, e.Seq, e.CreatedAt, lostHost
 					}
 				}
 			})
@@ -278,9 +277,9 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 	}
 	progress := false
 	s.modify(h, e.CreatedAt, func() {
-		repeated := h.attempts.next(e.Deployment, revision, e.Name) > 1
+		repeated := h.attempts.Next(e.Deployment, revision, e.Name) > 1
 		if e.Deployment == s.active.ID {
-			h.attempts.record(e.Deployment, revision, e.Name, e.Attempt)
+			h.attempts.Record(e.Deployment, revision, e.Name, e.Attempt)
 		}
 		if e.Name == record.TaskDeadlinePassed {
 			h.deadlinePassed = e.Deployment
@@ -293,17 +292,17 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 			t = h.add(revision)
 		}
 		if begins := e.Name == record.TaskStarted || e.Name == record.TaskAdopted; begins && t != nil {
-			t.of = revision
+			t.Of = revision
 			if e.Deployment == s.active.ID && revision == s.activeTask() {
-				t.of = s.active.Revision
+				t.Of = s.active.Revision
 			}
 		}
 		switch {
 		case t == nil || leavesTask(e): // which nothing has happened to
-		case t.apply(e):
+		case t.Apply(e):
 			h.remove(revision)
-		case h.lost && t.available():
-			t.status, t.cause = report.TaskLost, lostHost
+		case h.lost && t.Available():
+			t.Status, t.Cause = report.TaskLost, lostHost
 		}
 		s.countBaked(h, t, e)
 		if e.Deployment == s.active.ID {

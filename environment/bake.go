@@ -7,6 +7,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
@@ -48,9 +49,9 @@ func (s *State) boundBake(now time.Time) {
 func (s *State) bakes(at time.Time) bool { return s.finished && at.Before(s.active.BakeUntil) }
 
 // countBaked counts a host where a task of the active revision has failed in the bake.
-func (s *State) countBaked(h *host, t *task, e deploylog.Event) {
+func (s *State) countBaked(h *host, t *tasks.State, e deploylog.Event) {
 	failed := e.Name == record.TaskDied || e.Name == record.TaskFailed
-	if t == nil || !failed || !s.bakes(e.CreatedAt) || t.revision != s.activeTask() || !h.desired || h.baked || h.absent || h.cordon != nil {
+	if t == nil || !failed || !s.bakes(e.CreatedAt) || t.Revision != s.activeTask() || !h.desired || h.baked || h.absent || h.cordon != nil {
 		return
 	}
 	h.baked = true

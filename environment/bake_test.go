@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // baking is revision 2 on five hosts right after its end; one may fail within ten minutes.
@@ -34,7 +34,7 @@ func baking(t *testing.T, change func(*definition.Definition)) *world {
 func (w *world) dies(hosts ...string) {
 	w.Helper()
 	for _, h := range hosts {
-		w.sees(2, h, Unhealthy, "it crashed")
+		w.sees(2, h, tasks.Unhealthy, "it crashed")
 		w.steps()
 		if d, _ := w.state.ActiveDeployment(); d.Revision == 2 {
 			w.after(10 * time.Second)
@@ -110,7 +110,7 @@ func TestWhatDiesInTheBakeRollsBackToAnotherTask(t *testing.T) {
 	w.update(func(d *definition.Definition) { d.Deployment.ProgressDeadline += definition.Duration(time.Minute) }, hosts(5))
 	w.steps()
 	for _, h := range hosts(2) {
-		w.sees(2, h, Unhealthy, "it crashed")
+		w.sees(2, h, tasks.Unhealthy, "it crashed")
 	}
 	w.steps()
 	if d, _ := w.state.ActiveDeployment(); d.Revision != 1 || !d.Automatic {
@@ -130,8 +130,8 @@ func TestWhatDiesAfterTheBakeDoesNotCount(t *testing.T) {
 // A controller that was away when the bake ended decides on what had died until then.
 func TestADeathInTheBakeCountsWheneverItIsDecidedUpon(t *testing.T) {
 	w := baking(t, nil)
-	w.sees(2, "h1", Unhealthy, "it crashed")
-	w.sees(2, "h2", Unhealthy, "it crashed")
+	w.sees(2, "h1", tasks.Unhealthy, "it crashed")
+	w.sees(2, "h2", tasks.Unhealthy, "it crashed")
 	w.after(time.Hour)
 	anew := New("SomeEnvironment/Prod")
 	for _, e := range w.events {
@@ -160,11 +160,11 @@ func TestAClockThatIsSetBackMakesABakeNoLonger(t *testing.T) {
 
 func TestTooFewHealthyTasksAreDegraded(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.sees(1, "h1", Unhealthy, "it crashed")
+	w.sees(1, "h1", tasks.Unhealthy, "it crashed")
 	w.table(`SomeEnvironment/Prod:1 Active 5 4`)
-	w.sees(1, "h2", Unknown, "no answer")
+	w.sees(1, "h2", tasks.Unknown, "no answer")
 	w.table(`SomeEnvironment/Prod:1 Degraded 5 3`)
-	w.sees(1, "h2", Healthy, "")
+	w.sees(1, "h2", tasks.Healthy, "")
 	w.table(`SomeEnvironment/Prod:1 Active 5 4`)
 }
 

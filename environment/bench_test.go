@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // wide is an environment of so many hosts, with all that was begun on them and has
@@ -17,7 +18,7 @@ type wide struct {
 	seq   int64
 	now   time.Time
 	busy  map[string]bool
-	work  []Step
+	work  []tasks.Step
 }
 
 // newWide is one whose first revision is active. A quarter of its hosts may be
@@ -62,7 +63,7 @@ func (w *wide) update() {
 // begin begins what may be done with so many hands. It asks no further when all are
 // busy: who does is told of every host that waits.
 func (w *wide) begin(hands int) (begun bool) {
-	var steps []Step
+	var steps []tasks.Step
 	if len(w.work) >= hands {
 		return false
 	}
@@ -75,7 +76,7 @@ func (w *wide) begin(hands int) (begun bool) {
 	}
 	for _, step := range steps {
 		w.append(step.Events)
-		if step.Kind != Record {
+		if step.Kind != tasks.Record {
 			w.busy[step.Host] = true
 			w.work = append(w.work, step)
 		}
@@ -96,7 +97,7 @@ func (w *wide) rollout(hands int, all bool) (ended int) {
 			step := w.work[0]
 			w.work = w.work[1:]
 			delete(w.busy, step.Host)
-			w.append(w.state.Completed(step, ProbeResult{Health: Healthy}, nil))
+			w.append(w.state.Completed(step, tasks.ProbeResult{Health: tasks.Healthy}, nil))
 			if ended++; !all {
 				break
 			}

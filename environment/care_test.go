@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // While the network is away nobody knows how tasks are. When it is back nothing is
@@ -18,7 +18,7 @@ func TestATaskThatCanNotBeSeenIsNeitherStoppedNorStarted(t *testing.T) {
 	w := deployed(t, 10, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 90 })
 	w.update(image("log-daemon:2"), hosts(10))
 	for _, h := range hosts(10) {
-		w.sees(1, h, Unknown, "the host does not answer")
+		w.sees(1, h, tasks.Unknown, "the host does not answer")
 	}
 	w.can()
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 10
@@ -27,10 +27,10 @@ func TestATaskThatCanNotBeSeenIsNeitherStoppedNorStarted(t *testing.T) {
 		t.Errorf("it is explained as %+v", all)
 	}
 	for _, h := range hosts(10)[:9] {
-		w.sees(1, h, Healthy, "")
+		w.sees(1, h, tasks.Healthy, "")
 	}
 	w.can() // 9 of 10 are seen to be healthy, and must stay so
-	w.sees(1, "h10", Unhealthy, "it ended")
+	w.sees(1, "h10", tasks.Unhealthy, "it ended")
 	w.can("terminate 1 h10")
 }
 
@@ -65,7 +65,7 @@ func TestAHaltedDeploymentTakesNothingMoreAway(t *testing.T) {
 	w.update(func(d *definition.Definition) { image("log-daemon:2")(d); d.Deployment.MaxFailed = most(0) }, hosts(10))
 	w.done("terminate 1 h1")
 	w.fails("start 2 h1", "bad image")
-	w.sees(1, "h2", Unhealthy, "it ended")
+	w.sees(1, "h2", tasks.Unhealthy, "it ended")
 	w.can()
 }
 
@@ -76,7 +76,7 @@ func TestSurgeLetsADeadTaskMakeWay(t *testing.T) {
 	})
 	w.update(image("log-daemon:2"), hosts(3))
 	w.begin("start 2 h1")
-	w.sees(1, "h2", Unhealthy, "it ended")
+	w.sees(1, "h2", tasks.Unhealthy, "it ended")
 	w.can("start 2 h1", "terminate 1 h2")
 	w.done("terminate 1 h2")
 	w.can("start 2 h1", "start 2 h2")
@@ -84,16 +84,16 @@ func TestSurgeLetsADeadTaskMakeWay(t *testing.T) {
 
 func TestDriftThatComesBackIsRepairedWithPauses(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.sees(1, "h1", Drifted, "~ content")
+	w.sees(1, "h1", tasks.Drifted, "~ content")
 	for _, pause := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
 		w.done("start 1 h1")
-		w.sees(1, "h1", Drifted, "~ content")
+		w.sees(1, "h1", tasks.Drifted, "~ content")
 		w.can()
 		w.after(pause)
 	}
 	w.done("start 1 h1")
-	w.after(healthyReset)
-	w.sees(1, "h1", Drifted, "~ content")
+	w.after(tasks.HealthyReset)
+	w.sees(1, "h1", tasks.Drifted, "~ content")
 	w.can("start 1 h1")
 }
 

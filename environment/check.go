@@ -3,10 +3,10 @@ package environment
 import (
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // Before Replace stops the only healthy task of a host, the new task is checked there: its
@@ -15,13 +15,13 @@ import (
 // one that fails is recorded, and one that succeeds after that.
 
 // checks reports whether a step with a task is to be checked before.
-func (s *State) checks(c class, k Kind) bool { return c == classReplace && k == Terminate }
+func (s *State) checks(c class, k tasks.Kind) bool { return c == classReplace && k == tasks.Terminate }
 
 // checkAgain is the step of a host whose new task failed its check: that comes before
 // anything else there, as often as the start of a failed task.
-func (s *State) checkAgain(h *host, c class, k Kind, t *task) (class, Kind, *task) {
-	if s.checks(c, k) && h.check.deployment == s.active.ID {
-		return classFree, Check, nil
+func (s *State) checkAgain(h *host, c class, k tasks.Kind, t *tasks.State) (class, tasks.Kind, *tasks.State) {
+	if s.checks(c, k) && h.check.Deployment == s.active.ID {
+		return classFree, tasks.Check, nil
 	}
 	return c, k, t
 }
@@ -33,25 +33,25 @@ func (s *State) toCheck(h *host, can Can) bool {
 
 // checkStep is the check of the new task of a host. It begins with no event: it changes
 // nothing.
-func (s *State) checkStep(h *host) Step {
+func (s *State) checkStep(h *host) tasks.Step {
 	f, revision := s.active, s.activeTask()
-	return Step{
-		Kind: Check, Deployment: f.ID, Target: record.TaskTarget(s.name, revision, h.name), Host: h.name, Revision: revision,
+	return tasks.Step{
+		Kind: tasks.Check, Deployment: f.ID, Target: record.TaskTarget(s.name, revision, h.name), Host: h.name, Revision: revision,
 		Timeout: time.Duration(s.configuration().HealthyDeadline),
-		Attempt: max(h.attempts.next(f.ID, revision, record.TaskChecked), h.attempts.next(f.ID, revision, record.TaskCheckFailed)),
+		Attempt: max(h.attempts.Next(f.ID, revision, record.TaskChecked), h.attempts.Next(f.ID, revision, record.TaskCheckFailed)),
 	}
 }
 
 // checked are the events that record the result of a check.
-func (s *State) checked(step Step, cause string) []deploylog.Event {
+func (s *State) checked(step tasks.Step, cause string) []deploylog.Event {
 	h := s.byName[step.Host]
 	switch {
 	case s.active == nil || s.active.ID != step.Deployment || h == nil:
 		return nil
 	case cause != "":
-		return []deploylog.Event{step.event(record.TaskCheckFailed, record.Payload{Error: cause})}
-	case h.check.deployment == step.Deployment:
-		return []deploylog.Event{step.event(record.TaskChecked, record.Payload{})}
+		return []deploylog.Event{step.Event(record.TaskCheckFailed, record.Payload{Error: cause})}
+	case h.check.Deployment == step.Deployment:
+		return []deploylog.Event{step.Event(record.TaskChecked, record.Payload{})}
 	default:
 		return nil
 	}
@@ -60,36 +60,36 @@ func (s *State) checked(step Step, cause string) []deploylog.Event {
 // applyCheck folds the result of a check into what is known of a host. A step that begins
 // there ends what was known.
 func (h *host) applyCheck(e deploylog.Event) {
-	if e.Name != record.TaskCheckFailed && (h.check == checkFailure{}) {
+	if e.Name != record.TaskCheckFailed && (h.check == tasks.CheckFailure{}) {
 		return
 	}
 	switch e.Name {
 	case record.TaskCheckFailed:
-		if h.check.deployment != e.Deployment {
-			h.check = checkFailure{deployment: e.Deployment}
+		if h.check.Deployment != e.Deployment {
+			h.check = tasks.CheckFailure{Deployment: e.Deployment}
 		}
-		h.check.failures++
-		h.check.seq, h.check.since, h.check.cause = e.Seq, e.CreatedAt, record.Read(e.Data).Error
-		h.check.retryAt = e.CreatedAt.Add(retryPause(h.check.failures))
+		h.check.Failures++
+		h.check.Seq, h.check.Since, h.check.Cause = e.Seq, e.CreatedAt, record.Read(e.Data).Error
+		h.check.RetryAt = e.CreatedAt.Add(tasks.RetryPause(h.check.Failures))
 	case record.TaskChecked, record.TaskTerminating, record.TaskStarted:
-		h.check = checkFailure{}
+		h.check = tasks.CheckFailure{}
 	}
 }
 
 // checkRow is nil where no check has failed.
 func (s *State) checkRow(h *host) *report.CheckRow {
-	if h.status.kind != Check {
+	if h.status.kind != tasks.Check {
 		return nil
 	}
-	return &report.CheckRow{Seq: h.check.seq, Since: h.check.since, Failures: h.check.failures, Cause: h.check.cause, Next: h.check.retryAt}
+	return &report.CheckRow{Seq: h.check.Seq, Since: h.check.Since, Failures: h.check.Failures, Cause: h.check.Cause, Next: h.check.RetryAt}
 }
 
 // awaitCheck fills in when the check of a host's new task is repeated, and returns when the
 // host is to be evaluated again.
-func (st *hostStatus) awaitCheck(c checkFailure, now, next time.Time) time.Time {
-	if st.kind != Check || !c.retryAt.After(now) || c.since.After(now) { // else the clock was set back
+func (st *hostStatus) awaitCheck(c tasks.CheckFailure, now, next time.Time) time.Time {
+	if st.kind != tasks.Check || !c.RetryAt.After(now) || c.Since.After(now) { // else the clock was set back
 		return next
 	}
-	st.class, st.retrying = classNone, c.failures < maxRetries
-	return c.retryAt
+	st.class, st.retrying = classNone, c.Failures < tasks.MaxRetries
+	return c.RetryAt
 }

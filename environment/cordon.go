@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
 
@@ -97,19 +97,19 @@ func (s *State) applyCordon(e deploylog.Event, p record.Payload) {
 
 // cordonedAction is the next step on a cordoned host: none but to see whether a new task
 // stays healthy, and to terminate the tasks of one that is drained.
-func (s *State) cordonedAction(h *host, current *task) (class, Kind, *task) {
+func (s *State) cordonedAction(h *host, current *tasks.State) (class, tasks.Kind, *tasks.State) {
 	if !h.cordon.Drain {
-		if current != nil && current.status == report.TaskLaunched {
-			return classFree, Confirm, current
+		if current != nil && current.Status == report.TaskLaunched {
+			return classFree, tasks.Confirm, current
 		}
 		return classNone, "", nil
 	}
-	var first *task
+	var first *tasks.State
 	lost := false
 	for _, t := range h.tasks {
-		if t.status == report.TaskLost {
+		if t.Status == report.TaskLost {
 			lost = true
-		} else if first == nil || !t.available() && first.available() {
+		} else if first == nil || !t.Available() && first.Available() {
 			first = t
 		}
 	}
@@ -118,12 +118,12 @@ func (s *State) cordonedAction(h *host, current *task) (class, Kind, *task) {
 		return classNone, awaitProbe, nil
 	case first == nil:
 		return classNone, "", nil
-	case !first.available() || h.availableTasks() > 1:
-		return classFree, Terminate, first
+	case !first.Available() || h.availableTasks() > 1:
+		return classFree, tasks.Terminate, first
 	case h.desired:
-		return classEvict, Terminate, first
+		return classEvict, tasks.Terminate, first
 	default:
-		return classDrain, Terminate, first
+		return classDrain, tasks.Terminate, first
 	}
 }
 

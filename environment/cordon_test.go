@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 func (w *world) explains(revision string, host string, code reason.Code, words ...string) {
@@ -36,7 +36,7 @@ func TestADeploymentPassesOverCordonedHosts(t *testing.T) {
 	w.done("terminate 1 h1", "start 2 h1", "terminate 1 h3", "start 2 h3")
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 1
 	         SomeEnvironment/Prod:2 Active 3 2`)
-	w.sees(1, "h2", Unhealthy, "it crashed")
+	w.sees(1, "h2", tasks.Unhealthy, "it crashed")
 	w.after(time.Hour)
 	w.can() // what dies there is left as it is, too
 	r := w.state.Report()
@@ -111,7 +111,7 @@ func TestADrainKeepsTheMinimumAndTheHostEmpty(t *testing.T) {
 	if w.state.Idle() {
 		t.Error("it is idle, and drains a host")
 	}
-	w.append(w.state.Completed(w.begin("terminate 1 h1"), ProbeResult{}, nil)...)
+	w.append(w.state.Completed(w.begin("terminate 1 h1"), tasks.ProbeResult{}, nil)...)
 	w.can()
 	w.table(`SomeEnvironment/Prod:1 Active 3 2`)
 	w.explains("1", "h1", reason.Cordoned)
@@ -175,9 +175,9 @@ func TestHostsStayCordonedWhereADeletedEnvironmentIsAdopted(t *testing.T) {
 		t.Errorf("of a deleted environment it reports %+v", r.Cordoned)
 	}
 	w.propose(Adopt{Revision: 1, Hosts: hosts(3)})
-	w.sees(1, "h1", Healthy, "")
-	w.sees(1, "h2", Unhealthy, "it crashed")
-	w.sees(1, "h3", Healthy, "")
+	w.sees(1, "h1", tasks.Healthy, "")
+	w.sees(1, "h2", tasks.Unhealthy, "it crashed")
+	w.sees(1, "h3", tasks.Healthy, "")
 	w.after(time.Hour)
 	w.can()
 	if r := w.state.Report(); len(r.Cordoned) != 1 || r.Cordoned[0].Reason != "a new disk" {

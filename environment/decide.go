@@ -5,11 +5,11 @@ import (
 	"iter"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // Can is what the caller of Decide is able to do.
@@ -21,14 +21,14 @@ type Can struct {
 
 // Decide yields what may be done now. A Record comes alone: once its events are
 // recorded, decide again. All work that is yielded may begin together.
-func (s *State) Decide(now time.Time, can Can) iter.Seq[Step] {
-	return func(yield func(Step) bool) {
+func (s *State) Decide(now time.Time, can Can) iter.Seq[tasks.Step] {
+	return func(yield func(tasks.Step) bool) {
 		if s.active == nil {
 			return
 		}
 		s.advance(now)
 		if events := s.transitions(now, can); len(events) > 0 {
-			yield(Step{Kind: Record, Deployment: s.active.ID, Target: s.target, Events: events})
+			yield(tasks.Step{Kind: tasks.Record, Deployment: s.active.ID, Target: s.target, Events: events})
 			return
 		}
 		if s.hostsKnown {
@@ -38,7 +38,7 @@ func (s *State) Decide(now time.Time, can Can) iter.Seq[Step] {
 }
 
 // yieldWork yields the work that may begin on hosts.
-func (s *State) yieldWork(can Can, yield func(Step) bool) {
+func (s *State) yieldWork(can Can, yield func(tasks.Step) bool) {
 	turn, disrupted := s.turn(), 0 // which leaves as many disruptions fewer
 	for c := classFree; c < classCount; c++ {
 		disrupts := c == classEvict || c == classReplace || c == classDrain
@@ -75,7 +75,7 @@ func (s *State) yieldWork(can Can, yield func(Step) bool) {
 
 // verdict is whether the next step on a host is Ready, or why it is not, and the
 // task that is responsible.
-func (s *State) verdict(h *host, now time.Time) (reason.Code, *task) {
+func (s *State) verdict(h *host, now time.Time) (reason.Code, *tasks.State) {
 	st := h.status
 	if h.lost {
 		return reason.HostLost, h.tasks[0]
@@ -89,20 +89,20 @@ func (s *State) verdict(h *host, now time.Time) (reason.Code, *task) {
 		return reason.Cordoned, t
 	case st.kind == awaitProbe:
 		for _, lost := range h.tasks {
-			if lost.status == report.TaskLost {
+			if lost.Status == report.TaskLost {
 				return reason.AwaitsProbe, lost
 			}
 		}
 		return reason.AwaitsProbe, t
-	case t != nil && t.inFlight() && st.class != classNone:
+	case t != nil && t.InFlight() && st.class != classNone:
 		return reason.InProgress, t
 	case s.pausedFor(st.kind):
 		return reason.TaskPaused, t
-	case t != nil && st.class == classNone && !t.retryAfter(now).IsZero():
+	case t != nil && st.class == classNone && !t.RetryAfter(now).IsZero():
 		return reason.AwaitsRetry, t
-	case st.kind == Confirm:
+	case st.kind == tasks.Confirm:
 		return reason.AwaitsHealth, t
-	case st.kind == Check && st.class == classNone:
+	case st.kind == tasks.Check && st.class == classNone:
 		return reason.AwaitsRetry, nil
 	}
 	if code := cmp.Or(s.held(st.class), s.turn().keeps(h)); code != "" {
@@ -145,25 +145,25 @@ func (s *State) room(c class) int {
 
 // pausedFor reports whether a pause keeps back a step: all but those that only
 // observe.
-func (s *State) pausedFor(k Kind) bool { return s.pause != nil && k != Confirm }
+func (s *State) pausedFor(k tasks.Kind) bool { return s.pause != nil && k != tasks.Confirm }
 
 // step is the next step of a host.
-func (s *State) step(h *host) Step {
+func (s *State) step(h *host) tasks.Step {
 	f, st := s.active, h.status
-	if st.kind == Check {
+	if st.kind == tasks.Check {
 		return s.checkStep(h)
 	}
-	step := Step{Kind: st.kind, Deployment: f.ID, Target: record.TaskTarget(s.name, st.task, h.name), Host: h.name, Revision: st.task}
-	if st.kind == Confirm {
+	step := tasks.Step{Kind: st.kind, Deployment: f.ID, Target: record.TaskTarget(s.name, st.task, h.name), Host: h.name, Revision: st.task}
+	if st.kind == tasks.Confirm {
 		t := h.find(st.task)
-		step.Deployment, step.Attempt = t.deployment, t.attempt
+		step.Deployment, step.Attempt = t.Deployment, t.Attempt
 		return step
 	}
 	event := record.TaskTerminating
-	if st.kind == Start {
+	if st.kind == tasks.Start {
 		event, step.Timeout = record.TaskStarted, time.Duration(s.configuration().HealthyDeadline)
 	}
-	step.Attempt = h.attempts.next(f.ID, st.task, event)
-	step.Events = []deploylog.Event{step.event(event, record.Payload{})}
+	step.Attempt = h.attempts.Next(f.ID, st.task, event)
+	step.Events = []deploylog.Event{step.Event(event, record.Payload{})}
 	return step
 }

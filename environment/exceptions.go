@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
@@ -13,13 +14,13 @@ import (
 // which max_failed allows. They are tried again as before.
 
 // judge fills in whether a host has failed; next is the task of its next step.
-func (s *State) judge(h *host, st *hostStatus, current, next *task) {
+func (s *State) judge(h *host, st *hostStatus, current, next *tasks.State) {
 	f := s.active
 	if h.cordon != nil {
 		return
 	}
-	st.failed = current != nil && !current.available() && (current.failedIn == f.ID || h.deadlinePassed == f.ID) ||
-		st.kind == Check || st.kind == Terminate && f.Kind != record.ByDelete && next.failsAgain(f.ID, Terminate)
+	st.failed = current != nil && !current.Available() && (current.FailedIn == f.ID || h.deadlinePassed == f.ID) ||
+		st.kind == tasks.Check || st.kind == tasks.Terminate && f.Kind != record.ByDelete && next.FailsAgain(f.ID, tasks.Terminate)
 	st.exhausted = s.exhausted(h, *st, next)
 	st.tried = !st.settled && (st.failed || st.exhausted || h.started)
 }
@@ -27,13 +28,13 @@ func (s *State) judge(h *host, st *hostStatus, current, next *task) {
 // exhausted reports whether a host that is not settled has had its chance: it cannot be
 // seen, its task failed again and again, or missed its deadline. task is that of the next
 // step.
-func (s *State) exhausted(h *host, st hostStatus, task *task) bool {
+func (s *State) exhausted(h *host, st hostStatus, task *tasks.State) bool {
 	switch {
 	case st.settled || s.active.Kind == record.ByDelete:
 		return false
-	case st.kind == awaitProbe, st.kind == Check && h.check.failures >= maxRetries:
+	case st.kind == awaitProbe, st.kind == tasks.Check && h.check.Failures >= tasks.MaxRetries:
 		return true
-	case st.kind != Confirm && task.failsAgain(s.active.ID, st.kind):
+	case st.kind != tasks.Confirm && task.FailsAgain(s.active.ID, st.kind):
 		return true
 	default:
 		return st.failed && h.deadlinePassed == s.active.ID

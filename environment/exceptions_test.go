@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/budget"
 )
 
@@ -72,10 +72,10 @@ func TestAHostThatFailsIsAnException(t *testing.T) {
 
 func TestAHostThatCannotBeReachedIsAnException(t *testing.T) {
 	w := tolerant(t, 6)
-	w.sees(1, "h3", Unknown, "no route to host")
+	w.sees(1, "h3", tasks.Unknown, "no route to host")
 	w.replaced("h1", "h2", "h4", "h5", "h6")
 	w.exceptional(report.DeploymentFinished, "h3")
-	w.sees(1, "h3", Healthy, "")
+	w.sees(1, "h3", tasks.Healthy, "")
 	w.replaced("h3")
 	w.exceptional(report.DeploymentFinished)
 }
@@ -130,7 +130,7 @@ func TestMoreThanMaxFailedAreNoExceptions(t *testing.T) {
 // A rollback is not stuck because of what the deployment before was stuck on.
 func TestARollbackToleratesWhatFailedBefore(t *testing.T) {
 	w := tolerant(t, 6)
-	w.sees(1, "h3", Unknown, "no route to host")
+	w.sees(1, "h3", tasks.Unknown, "no route to host")
 	w.done("terminate 1 h1")
 	w.fails("start 2 h1", "bad image")
 	w.done("terminate 1 h2")

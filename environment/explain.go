@@ -3,11 +3,11 @@ package environment
 import (
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // Explain returns, for what is at or below a target, why it is not in the desired
@@ -107,18 +107,18 @@ func (s *State) hostReason(h *host, now time.Time) reason.Reason {
 	code, t := s.verdict(h, now)
 	d, revision := s.details(), h.status.task
 	d.Absent = h.absent
-	if c := h.check; h.status.kind == Check {
-		d.Seq, d.Cause, d.Failures, d.RetryAt = c.seq, c.cause, c.failures, c.retryAt
+	if c := h.check; h.status.kind == tasks.Check {
+		d.Seq, d.Cause, d.Failures, d.RetryAt = c.Seq, c.Cause, c.Failures, c.RetryAt
 	}
 	if t != nil {
-		revision = t.revision
-		d.Seq, d.Cause, d.Attempt, d.Failures, d.RetryAt = t.seq, t.cause, t.attempt, t.failures, t.retryAt
+		revision = t.Revision
+		d.Seq, d.Cause, d.Attempt, d.Failures, d.RetryAt = t.Seq, t.Cause, t.Attempt, t.Failures, t.RetryAt
 	}
 	if c := h.cordon; c != nil && code == reason.Cordoned {
 		d.Seq, d.By, d.Reason, d.Host = c.Seq, c.By, c.Reason, h.name
 	}
-	d.Awaited = map[Kind]string{Start: "started", Check: "checked", Terminate: "terminated", Confirm: "healthy for " + d.Config.MinHealthyTime.String()}[h.status.kind]
-	if code == reason.MinHealthy && h.status.kind == Start {
+	d.Awaited = map[tasks.Kind]string{tasks.Start: "started", tasks.Check: "checked", tasks.Terminate: "terminated", tasks.Confirm: "healthy for " + d.Config.MinHealthyTime.String()}[h.status.kind]
+	if code == reason.MinHealthy && h.status.kind == tasks.Start {
 		d.Awaited = "repaired"
 	}
 	if h.status.class == classDrain {

@@ -8,11 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
@@ -176,7 +175,7 @@ func (h *host) setAbsent(absent bool) {
 	}
 	h.absent = absent
 	for _, t := range h.tasks {
-		t.failedIn, t.firstStarted = "", time.Time{}
+		t.FailedIn, t.FirstStarted = "", time.Time{}
 	}
 }
 

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // only are the hosts of an inventory that has no others.
@@ -26,7 +26,7 @@ func TestNothingIsDoneOnAKeptHostThatIsNotInTheInventory(t *testing.T) {
 	running := w.begin("start 2 h1")
 	w.propose(only("h5", "h6"))
 	w.can("terminate 1 h5", "terminate 1 h6")
-	w.append(w.state.Completed(running, ProbeResult{}, errors.New("host h1 is no longer in the inventory"))...)
+	w.append(w.state.Completed(running, tasks.ProbeResult{}, errors.New("host h1 is no longer in the inventory"))...)
 	w.steps()
 	if d, _ := w.state.ActiveDeployment(); d.Status != report.DeploymentRunning {
 		t.Errorf("what fails on a host that is not in the inventory counts: it is %s, %s", d.Status, d.Cause)

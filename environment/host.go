@@ -4,27 +4,27 @@ import (
 	"slices"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // host is a machine that has tasks, or should have one.
 type host struct {
 	name           string
 	index          int
-	desired        bool         // it should have a task of the active revision
-	lost           bool         // it is no longer in the inventory
-	absent         bool         // nor is this one, which the environment keeps while it holds
-	spared         bool         // a rollback leaves its tasks alone until somebody confirms that it leaves
-	baked          bool         // it failed in the bake of the active deployment
-	started        bool         // the active deployment started a task of its revision on it
-	replaced       bool         // it began to take away a task that may be of use
-	deadlinePassed string       // deployment whose healthy deadline its task missed
-	check          checkFailure // of its new task; zero is none
-	tasks          []*task
-	attempts       attemptCounts
+	desired        bool               // it should have a task of the active revision
+	lost           bool               // it is no longer in the inventory
+	absent         bool               // nor is this one, which the environment keeps while it holds
+	spared         bool               // a rollback leaves its tasks alone until somebody confirms that it leaves
+	baked          bool               // it failed in the bake of the active deployment
+	started        bool               // the active deployment started a task of its revision on it
+	replaced       bool               // it began to take away a task that may be of use
+	deadlinePassed string             // deployment whose healthy deadline its task missed
+	check          tasks.CheckFailure // of its new task; zero is none
+	tasks          []*tasks.State
+	attempts       tasks.AttemptCounts
 	cordon         *report.Cordon // nil while it is not cordoned
 	zone           string         // by the attribute that hosts are ordered by; "" is none
 	resumed        time.Time      // when it was uncordoned
@@ -32,9 +32,9 @@ type host struct {
 	status         hostStatus
 }
 
-func (h *host) find(revision int) *task {
+func (h *host) find(revision int) *tasks.State {
 	for _, t := range h.tasks {
-		if t.revision == revision {
+		if t.Revision == revision {
 			return t
 		}
 	}
@@ -42,24 +42,24 @@ func (h *host) find(revision int) *task {
 }
 
 // add returns the task of a revision, and adds it if it is new.
-func (h *host) add(revision int) *task {
+func (h *host) add(revision int) *tasks.State {
 	t := h.find(revision)
 	if t == nil {
-		t = &task{revision: revision, of: revision}
-		i, _ := slices.BinarySearchFunc(h.tasks, revision, func(t *task, r int) int { return t.revision - r })
+		t = &tasks.State{Revision: revision, Of: revision}
+		i, _ := slices.BinarySearchFunc(h.tasks, revision, func(t *tasks.State, r int) int { return t.Revision - r })
 		h.tasks = slices.Insert(h.tasks, i, t)
 	}
 	return t
 }
 
 func (h *host) remove(revision int) {
-	h.tasks = slices.DeleteFunc(h.tasks, func(t *task) bool { return t.revision == revision })
+	h.tasks = slices.DeleteFunc(h.tasks, func(t *tasks.State) bool { return t.Revision == revision })
 }
 
 // availableTasks counts the tasks of the host that count as healthy.
 func (h *host) availableTasks() (n int) {
 	for _, t := range h.tasks {
-		if t.available() {
+		if t.Available() {
 			n++
 		}
 	}
@@ -84,7 +84,7 @@ const (
 // hostStatus is the result of the last evaluation of a host.
 type hostStatus struct {
 	class     class
-	kind      Kind
+	kind      tasks.Kind
 	task      int  // revision
 	available bool // it has an available task
 	serving   bool // available, and it should have a task
@@ -111,17 +111,17 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 	}
 	st.available, st.double = h.availableTasks() > 0, len(h.tasks) > 1
 	st.serving = st.available && h.desired
-	var current *task
+	var current *tasks.State
 	if h.desired {
 		current = h.find(s.activeTask())
 	}
 	if current != nil && s.outdated(h, current) {
 		current = nil
 	}
-	var task *task // which the next step is done with; nil for the Start of a new one
-	st.runs = current != nil && current.available()
+	var task *tasks.State // which the next step is done with; nil for the Start of a new one
+	st.runs = current != nil && current.Available()
 	st.class, st.kind, task = s.nextAction(h, current)
-	st.settled = st.kind == "" || st.kind == Start && task != nil && task.available() // drift is repaired while the deployment proceeds
+	st.settled = st.kind == "" || st.kind == tasks.Start && task != nil && task.Available() // drift is repaired while the deployment proceeds
 	if h.cordon != nil && s.active.Kind != record.ByDelete {
 		st.passed, st.settled = !st.settled, true
 		st.class, st.kind, task = s.cordonedAction(h, current)
@@ -132,10 +132,10 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 	}
 	if task != nil {
 		// The result of another step would never come, if a controller died.
-		st.task, st.inFlight = task.revision, task.inFlight() && (st.kind == Start) == (task.status == report.TaskStarting)
-		if notBefore := s.notBefore(st.kind, task); notBefore.After(now) && !task.since.After(now) { // else the clock was set back
+		st.task, st.inFlight = task.Revision, task.InFlight() && (st.kind == tasks.Start) == (task.Status == report.TaskStarting)
+		if notBefore := s.notBefore(st.kind, task); notBefore.After(now) && !task.Since.After(now) { // else the clock was set back
 			st.class, next = classNone, notBefore
-			st.retrying = st.kind == Confirm || task.failures < maxRetries
+			st.retrying = st.kind == tasks.Confirm || task.Failures < tasks.MaxRetries
 		}
 	}
 	next = st.awaitCheck(h.check, now, next)
@@ -147,7 +147,7 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 
 // watchDeadline fills in whether a task has missed its healthy deadline, and returns when
 // the host is to be evaluated again.
-func (s *State) watchDeadline(h *host, st *hostStatus, current *task, now, next time.Time) time.Time {
+func (s *State) watchDeadline(h *host, st *hostStatus, current *tasks.State, now, next time.Time) time.Time {
 	deadline := s.healthyDeadline(h, current)
 	if deadline.IsZero() {
 		return next
@@ -170,9 +170,9 @@ func (st hostStatus) untouched(settled bool) hostStatus {
 
 // nextAction is the next step on a host and the task it is done with; current is
 // the task of the active revision.
-func (s *State) nextAction(h *host, current *task) (class, Kind, *task) {
+func (s *State) nextAction(h *host, current *tasks.State) (class, tasks.Kind, *tasks.State) {
 	if old := s.outgoing(h, current); old != nil {
-		return s.checkAgain(h, s.terminateClass(h, current, old), Terminate, old)
+		return s.checkAgain(h, s.terminateClass(h, current, old), tasks.Terminate, old)
 	}
 	switch {
 	case s.awaitsProbe(h, current):
@@ -180,23 +180,23 @@ func (s *State) nextAction(h *host, current *task) (class, Kind, *task) {
 	case !h.desired:
 		return classNone, "", nil
 	case current == nil && len(h.tasks) > 0:
-		return classSurge, Start, nil
+		return classSurge, tasks.Start, nil
 	case current == nil && h.started:
-		return classFree, Start, nil
+		return classFree, tasks.Start, nil
 	case current == nil:
-		return classFirst, Start, nil
+		return classFirst, tasks.Start, nil
 	}
 	return s.nextOfCurrent(current)
 }
 
 // terminateClass is the class of terminating an old task of a host.
-func (s *State) terminateClass(h *host, current, old *task) class {
+func (s *State) terminateClass(h *host, current, old *tasks.State) class {
 	switch {
-	case s.active.Kind == record.ByDelete || old.status == report.TaskTerminating || h.availableTasks() > 1:
+	case s.active.Kind == record.ByDelete || old.Status == report.TaskTerminating || h.availableTasks() > 1:
 		return classFree
-	case old.available() && h.desired:
+	case old.Available() && h.desired:
 		return classReplace
-	case old.available():
+	case old.Available():
 		return classDrain
 	case h.desired && current == nil && !h.started:
 		return classFirst
@@ -205,37 +205,37 @@ func (s *State) terminateClass(h *host, current, old *task) class {
 }
 
 // nextOfCurrent is the next step with the task of the active revision.
-func (s *State) nextOfCurrent(current *task) (class, Kind, *task) {
-	switch current.status {
+func (s *State) nextOfCurrent(current *tasks.State) (class, tasks.Kind, *tasks.State) {
+	switch current.Status {
 	case report.TaskTerminating:
-		return classFree, Terminate, current
+		return classFree, tasks.Terminate, current
 	case report.TaskLost:
 		return classNone, awaitProbe, nil
 	case report.TaskLaunched:
-		return classFree, Confirm, current
+		return classFree, tasks.Confirm, current
 	case report.TaskHealthy:
 		return classNone, "", nil
 	case report.TaskDrifted:
 		if s.configuration().Drift == definition.ReportDrift {
 			return classNone, "", nil
 		}
-		return classReplace, Start, current
+		return classReplace, tasks.Start, current
 	default:
-		return classFree, Start, current
+		return classFree, tasks.Start, current
 	}
 }
 
 // awaitProbe is the kind of a step that is not taken before a lost task is probed
 // again. The task may be well, so it is neither stopped nor started.
-const awaitProbe Kind = "await"
+const awaitProbe tasks.Kind = "await"
 
 // outgoing is the task that leaves the host next: first those that are not
 // available, then older ones.
-func (s *State) outgoing(h *host, current *task) (first *task) {
+func (s *State) outgoing(h *host, current *tasks.State) (first *tasks.State) {
 	retained := s.retained(h, current)
 	for _, t := range h.tasks {
-		lost := t.status == report.TaskLost && s.active.Kind != record.ByDelete
-		if t != current && t != retained && !lost && (first == nil || !t.available() && first.available()) {
+		lost := t.Status == report.TaskLost && s.active.Kind != record.ByDelete
+		if t != current && t != retained && !lost && (first == nil || !t.Available() && first.Available()) {
 			first = t
 		}
 	}
@@ -243,19 +243,19 @@ func (s *State) outgoing(h *host, current *task) (first *task) {
 }
 
 // awaitsProbe reports whether a task that should leave the host is lost.
-func (s *State) awaitsProbe(h *host, current *task) bool {
+func (s *State) awaitsProbe(h *host, current *tasks.State) bool {
 	retained := s.retained(h, current)
-	return slices.ContainsFunc(h.tasks, func(t *task) bool { return t != current && t != retained && t.status == report.TaskLost })
+	return slices.ContainsFunc(h.tasks, func(t *tasks.State) bool { return t != current && t != retained && t.Status == report.TaskLost })
 }
 
 // retained is the task that Surge keeps until the new one is healthy: the one of
 // the highest rank, of several the newest. A task of rank 0 is not kept.
-func (s *State) retained(h *host, current *task) (last *task) {
-	if !h.desired || s.configuration().Method != definition.Surge || current != nil && current.available() {
+func (s *State) retained(h *host, current *tasks.State) (last *tasks.State) {
+	if !h.desired || s.configuration().Method != definition.Surge || current != nil && current.Available() {
 		return nil
 	}
 	for _, t := range h.tasks {
-		if t != current && t.rank() > 0 && (last == nil || t.rank() >= last.rank()) {
+		if t != current && t.Rank() > 0 && (last == nil || t.Rank() >= last.Rank()) {
 			last = t
 		}
 	}
@@ -263,22 +263,22 @@ func (s *State) retained(h *host, current *task) (last *task) {
 }
 
 // notBefore is when the next step may be taken with a task.
-func (s *State) notBefore(kind Kind, t *task) time.Time {
+func (s *State) notBefore(kind tasks.Kind, t *tasks.State) time.Time {
 	switch {
-	case kind == Confirm:
-		return t.since.Add(time.Duration(s.configuration().MinHealthyTime))
-	case kind == Terminate && t.status != report.TaskTerminating:
+	case kind == tasks.Confirm:
+		return t.Since.Add(time.Duration(s.configuration().MinHealthyTime))
+	case kind == tasks.Terminate && t.Status != report.TaskTerminating:
 		return time.Time{}
 	}
-	return t.retryAt
+	return t.RetryAt
 }
 
 // healthyDeadline is by when a task must be healthy; zero when no deadline applies
 // or its passing is recorded.
-func (s *State) healthyDeadline(h *host, t *task) time.Time {
+func (s *State) healthyDeadline(h *host, t *tasks.State) time.Time {
 	f := s.active
-	if t == nil || t.available() || h.cordon != nil || s.finished || s.pause != nil || h.deadlinePassed == f.ID || t.firstStarted.IsZero() || t.deployment != f.ID {
+	if t == nil || t.Available() || h.cordon != nil || s.finished || s.pause != nil || h.deadlinePassed == f.ID || t.FirstStarted.IsZero() || t.Deployment != f.ID {
 		return time.Time{}
 	}
-	return latest(latest(t.firstStarted, s.resumed), h.resumed).Add(time.Duration(f.Configuration.HealthyDeadline))
+	return latest(latest(t.FirstStarted, s.resumed), h.resumed).Add(time.Duration(f.Configuration.HealthyDeadline))
 }

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
 

@@ -9,13 +9,14 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // outcome is how all tasks are, and what may be done now and later.
 func (w *world) outcome() (all []string) {
 	for _, h := range w.state.hosts {
 		for _, t := range h.tasks {
-			all = append(all, fmt.Sprintf("%s: %d is %s, attempt %d for %s, failed %d times: %s", h.name, t.revision, t.status, t.attempt, t.deployment, t.failures, t.cause))
+			all = append(all, fmt.Sprintf("%s: %d is %s, attempt %d for %s, failed %d times: %s", h.name, t.Revision, t.Status, t.Attempt, t.Deployment, t.Failures, t.Cause))
 		}
 	}
 	for range 3 {
@@ -30,13 +31,13 @@ func (w *world) outcome() (all []string) {
 // A controller may judge how a step ended before it has read a command that is already
 // in the log. That leads where it leads when the step has ended right before the command.
 func TestAResultThatIsJudgedBeforeACommandIsReadIsRightAllTheSame(t *testing.T) {
-	steps := map[string]func(*world) Step{
-		"terminating": func(w *world) Step { return w.begin("terminate 1 h1") },
-		"starting": func(w *world) Step {
+	steps := map[string]func(*world) tasks.Step{
+		"terminating": func(w *world) tasks.Step { return w.begin("terminate 1 h1") },
+		"starting": func(w *world) tasks.Step {
 			w.done("terminate 1 h1")
 			return w.begin("start 2 h1")
 		},
-		"confirming": func(w *world) Step {
+		"confirming": func(w *world) tasks.Step {
 			w.done("terminate 1 h1", "start 2 h1")
 			w.after(10 * time.Minute)
 			return w.begin("confirm 2 h1")
@@ -86,7 +87,7 @@ func TestAResultThatIsJudgedBeforeACommandIsReadIsRightAllTheSame(t *testing.T) 
 								}
 								commanded = append(commanded, events...)
 							}
-							ended := w.state.Completed(s, ProbeResult{Health: Healthy}, cause)
+							ended := w.state.Completed(s, tasks.ProbeResult{Health: tasks.Healthy}, cause)
 							if late {
 								w.append(slices.Concat(commanded, ended)...)
 							} else {

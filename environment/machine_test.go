@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/budget"
 )
 
@@ -38,9 +38,9 @@ func (w *world) times(event string) (n int) {
 	return n
 }
 
-func (w *world) sees(revision int, host string, health Health, detail string) {
+func (w *world) sees(revision int, host string, health tasks.Health, detail string) {
 	w.Helper()
-	w.append(w.state.Probed(w.state.Task(revision, host), ProbeResult{health, detail})...)
+	w.append(w.state.Probed(w.state.Task(revision, host), tasks.ProbeResult{Health: health, Detail: detail})...)
 	w.steps()
 }
 
@@ -259,7 +259,7 @@ func TestNothingBeginsWhileItIsPaused(t *testing.T) {
 	running := w.begin("terminate 1 h1")
 	w.propose(Pause{By: "alice@host", Reason: "a mistake"})
 	w.refuses(Pause{}, AlreadyPaused)
-	w.append(w.state.Completed(running, ProbeResult{}, nil)...) // what runs is finished
+	w.append(w.state.Completed(running, tasks.ProbeResult{}, nil)...) // what runs is finished
 	w.can()
 	w.after(time.Hour) // which no deadline counts
 	w.can()
@@ -283,7 +283,7 @@ func TestATaskMustStayHealthyForAWhile(t *testing.T) {
 	w.can()
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 4
 	         SomeEnvironment/Prod:2 Deploying 5 0`)
-	w.sees(2, "h1", Unhealthy, "it ended")
+	w.sees(2, "h1", tasks.Unhealthy, "it ended")
 	w.last(record.TaskFailed)
 	w.after(time.Second)
 	w.done("start 2 h1")
@@ -297,7 +297,7 @@ func TestADiedTaskIsStartedAgainWithPausesThatGrow(t *testing.T) {
 	w := deployed(t, 2, nil)
 	pauses := []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute, time.Minute}
 	for _, pause := range pauses {
-		w.sees(1, "h1", Unhealthy, "it ended with 1")
+		w.sees(1, "h1", tasks.Unhealthy, "it ended with 1")
 		w.table(`SomeEnvironment/Prod:1 Degraded 2 1`)
 		w.can()
 		if wake := w.state.Wake(); !wake.Equal(w.now.Add(pause)) {
@@ -306,31 +306,31 @@ func TestADiedTaskIsStartedAgainWithPausesThatGrow(t *testing.T) {
 		w.after(pause)
 		w.done("start 1 h1")
 	}
-	w.after(healthyReset) // long enough for that to be forgotten
-	w.sees(1, "h1", Unhealthy, "it ended with 1")
+	w.after(tasks.HealthyReset) // long enough for that to be forgotten
+	w.sees(1, "h1", tasks.Unhealthy, "it ended with 1")
 	w.after(time.Second)
 	w.can("start 1 h1")
-	w.sees(1, "h1", Healthy, "")
+	w.sees(1, "h1", tasks.Healthy, "")
 	w.last(record.TaskRecovered)
 	w.can()
 }
 
 func TestDriftIsRepairedWithinTheMinimumOrOnlyReported(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.sees(1, "h1", Drifted, "~ content")
-	w.sees(1, "h2", Drifted, "~ content")
+	w.sees(1, "h1", tasks.Drifted, "~ content")
+	w.sees(1, "h2", tasks.Drifted, "~ content")
 	w.table(`SomeEnvironment/Prod:1 Active 5 5`)
 	w.can("start 1 h1") // one of five may be down
 	w.done("start 1 h1")
 	w.can("start 1 h2")
 
 	w = deployed(t, 5, func(d *definition.Definition) { d.Deployment.Drift = definition.ReportDrift })
-	w.sees(1, "h1", Drifted, "~ content")
+	w.sees(1, "h1", tasks.Drifted, "~ content")
 	w.can()
 	if row := w.state.Report().Hosts[0].Tasks[0]; row.Status != report.TaskDrifted || row.Cause != "~ content" {
 		t.Errorf("it is reported as %+v", row)
 	}
-	w.sees(1, "h1", Healthy, "")
+	w.sees(1, "h1", tasks.Healthy, "")
 	w.last(record.TaskRecovered)
 }
 
@@ -355,7 +355,7 @@ func TestHostsThatComeGetATaskAndThoseThatGoAreCleaned(t *testing.T) {
 	}
 	w.propose(SetHosts{Selected: append(hosts(4), "h6")})
 	w.can()
-	w.sees(1, "h4", Unhealthy, "it ended")
+	w.sees(1, "h4", tasks.Unhealthy, "it ended")
 	w.after(time.Second)
 	w.can("start 1 h4")
 	w.propose(SetHosts{Selected: append(hosts(3), "h6")})
@@ -449,11 +449,11 @@ func TestATaskThatKeepsDyingLetsItsDeploymentBeStuck(t *testing.T) {
 	w.fails("start 1 h2", "no disk")
 	for range 9 {
 		w.done("start 1 h1")
-		w.sees(1, "h1", Unhealthy, "it ended")
+		w.sees(1, "h1", tasks.Unhealthy, "it ended")
 		w.after(time.Minute)
 	}
 	w.done("start 1 h1")
-	w.sees(1, "h1", Unhealthy, "it ended")
+	w.sees(1, "h1", tasks.Unhealthy, "it ended")
 	w.after(time.Minute)
 	w.steps()
 	w.table(`SomeEnvironment/Prod:1 Stuck 2 0`)
@@ -466,7 +466,7 @@ func TestDriftDoesNotHoldUpADeployment(t *testing.T) {
 	w.propose(Create{Definition: defined(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 100 })})
 	w.propose(Deploy{Revision: 1, Hosts: hosts(2)})
 	w.done("start 1 h1")
-	w.sees(1, "h1", Drifted, "~ content")
+	w.sees(1, "h1", tasks.Drifted, "~ content")
 	w.done("start 1 h2")
 	w.table(`SomeEnvironment/Prod:1 Active 2 2`)
 	w.can()
@@ -482,9 +482,9 @@ func TestATaskThatStartedOnALostHostIsLookedAtAgain(t *testing.T) {
 	w.propose(Deploy{Revision: 1, Hosts: hosts(2)})
 	running := w.begin("start 1 h1")
 	w.propose(SetHosts{Selected: []string{"h2"}, Known: func(host string) bool { return host != "h1" }})
-	w.append(w.state.Completed(running, ProbeResult{Health: Healthy}, nil)...)
+	w.append(w.state.Completed(running, tasks.ProbeResult{Health: tasks.Healthy}, nil)...)
 	w.propose(SetHosts{Selected: hosts(2)})
 	w.can("start 1 h2")
-	w.sees(1, "h1", Healthy, "")
+	w.sees(1, "h1", tasks.Healthy, "")
 	w.table(`SomeEnvironment/Prod:1 Deploying 2 1`)
 }

@@ -6,10 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
@@ -51,7 +50,7 @@ func (s *State) Orphans() []report.Orphan { return slices.Clone(s.orphans) }
 func (s *State) orphanTasks(e deploylog.Event) {
 	for _, h := range s.hosts {
 		for _, t := range h.tasks {
-			s.orphans = append(s.orphans, report.Orphan{Host: h.name, Revision: t.revision, Target: string(record.TaskTarget(s.name, t.revision, h.name)), Lost: h.lost, Seq: e.Seq})
+			s.orphans = append(s.orphans, report.Orphan{Host: h.name, Revision: t.Revision, Target: string(record.TaskTarget(s.name, t.Revision, h.name)), Lost: h.lost, Seq: e.Seq})
 		}
 	}
 }
@@ -129,7 +128,7 @@ func (s *State) takeOrphans(e deploylog.Event, taken []string) {
 		h := s.addHost(o.Host)
 		h.lost = false // until the inventory says so
 		t := h.add(o.Revision)
-		t.status, t.seq, t.since, t.cause = report.TaskLost, e.Seq, e.CreatedAt, leftRunning
+		t.Status, t.Seq, t.Since, t.Cause = report.TaskLost, e.Seq, e.CreatedAt, leftRunning
 	}
 	s.orphans, s.deleted = nil, false
 }

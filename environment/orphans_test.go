@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // orphaned wants these tasks to be left, by target without what all have.
@@ -122,10 +122,10 @@ func TestWhatWasDeletedExistsAgainWithItsTasks(t *testing.T) {
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 1
 	         SomeEnvironment/Prod:2 Deploying 4 0`)
 	w.can() // nothing is known of them
-	w.sees(2, "h1", Healthy, "")
-	w.sees(2, "h2", Unhealthy, "it ended")
-	w.sees(2, "h3", Healthy, "")
-	w.sees(1, "h4", Healthy, "")
+	w.sees(2, "h1", tasks.Healthy, "")
+	w.sees(2, "h2", tasks.Unhealthy, "it ended")
+	w.sees(2, "h3", tasks.Healthy, "")
+	w.sees(1, "h4", tasks.Healthy, "")
 	w.after(time.Second)
 	w.done("start 2 h2", "terminate 1 h4", "start 2 h4")
 	w.table(`SomeEnvironment/Prod:1 Inactive 0 0

@@ -8,11 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
@@ -250,7 +249,7 @@ func (s *State) blockedByHealthy(d deploymentRequest, hosts []string) bool {
 		if h == nil || h.lost || h.cordon != nil {
 			continue
 		}
-		if current := h.find(s.taskOf(d.revision)); h.availableTasks() > 0 && (current == nil || !current.available() || d.restarts(name)) {
+		if current := h.find(s.taskOf(d.revision)); h.availableTasks() > 0 && (current == nil || !current.Available() || d.restarts(name)) {
 			return true
 		}
 	}

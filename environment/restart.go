@@ -7,6 +7,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
@@ -63,7 +64,7 @@ func (d deploymentRequest) restarts(host string) bool {
 
 // outdated reports whether a task is that of the active revision, and is to be started anew
 // because it was started before the restart of all.
-func (s *State) outdated(h *host, t *task) bool {
+func (s *State) outdated(h *host, t *tasks.State) bool {
 	f := s.active
-	return f.Kind == record.ByRestart && !s.finished && t.made < f.Seq && (len(s.only) == 0 || s.only[h.name])
+	return f.Kind == record.ByRestart && !s.finished && t.Made < f.Seq && (len(s.only) == 0 || s.only[h.name])
 }

@@ -4,15 +4,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 func TestARestartStartsAllTasksAnewWithinTheMinimum(t *testing.T) {
 	w := deployed(t, 3, func(d *definition.Definition) { d.Deployment.MaxUnavailable = most(1) })
-	w.sees(1, "h2", Unhealthy, "it crashed")
+	w.sees(1, "h2", tasks.Unhealthy, "it crashed")
 	w.propose(Restart{Hosts: hosts(3), By: "ada", Reason: "it leaks"})
 	w.can("terminate 1 h2") // which is down anyway
 	w.done("terminate 1 h2", "start 1 h2", "terminate 1 h1", "start 1 h1")
@@ -78,11 +78,11 @@ func TestARestartWithSurgeReplaces(t *testing.T) {
 // What was begun before the restart is done again after it: its task is not of the restart.
 func TestWorkThatARestartFindsIsRepeated(t *testing.T) {
 	w := deployed(t, 1, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 })
-	w.sees(1, "h1", Unhealthy, "it crashed")
-	w.after(healthyReset)
+	w.sees(1, "h1", tasks.Unhealthy, "it crashed")
+	w.after(tasks.HealthyReset)
 	late := w.begin("start 1 h1")
 	w.propose(Restart{Hosts: hosts(1)})
-	w.append(w.state.Completed(late, ProbeResult{Health: Healthy}, nil)...)
+	w.append(w.state.Completed(late, tasks.ProbeResult{Health: tasks.Healthy}, nil)...)
 	w.table(`SomeEnvironment/Prod:1 Deploying 1 1`)
 	w.done("terminate 1 h1", "start 1 h1")
 	w.table(`SomeEnvironment/Prod:1 Active 1 1`)

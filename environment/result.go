@@ -5,21 +5,21 @@ import (
 	"iter"
 	"strconv"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // Completed returns the events that record the result of a step's work: the probe
 // result of a Start or Confirm, or why the work failed. A Confirm records nothing
 // if its task changed while it was running.
-func (s *State) Completed(step Step, seen ProbeResult, err error) []deploylog.Event {
-	if step.Kind == Confirm && !s.awaitsConfirm(step) {
+func (s *State) Completed(step tasks.Step, seen tasks.ProbeResult, err error) []deploylog.Event {
+	if step.Kind == tasks.Confirm && !s.awaitsConfirm(step) {
 		return nil // a probe was recorded before
 	}
 	name, p := "", record.Payload{}
-	if err == nil && step.Kind != Terminate && step.Kind != Check && seen.Health != Healthy && seen.Health != Drifted {
+	if err == nil && step.Kind != tasks.Terminate && step.Kind != tasks.Check && seen.Health != tasks.Healthy && seen.Health != tasks.Drifted {
 		p.Error = cmp.Or(seen.Detail, string(seen.Health))
 	}
 	if err != nil {
@@ -27,47 +27,47 @@ func (s *State) Completed(step Step, seen ProbeResult, err error) []deploylog.Ev
 	}
 	p.Error = deploylog.Cause(p.Error)
 	switch {
-	case step.Kind == Check:
+	case step.Kind == tasks.Check:
 		return s.checked(step, p.Error)
-	case step.Kind == Terminate && err == nil:
+	case step.Kind == tasks.Terminate && err == nil:
 		name = record.TaskTerminated
-	case step.Kind == Terminate:
+	case step.Kind == tasks.Terminate:
 		name = record.TaskTerminationFailed
 	case p.Error != "":
 		name = record.TaskFailed
-	case step.Kind == Start && s.needsConfirm(step):
+	case step.Kind == tasks.Start && s.needsConfirm(step):
 		name = record.TaskLaunched
 	default:
 		name = record.TaskFinished
 	}
-	return []deploylog.Event{step.event(name, p)}
+	return []deploylog.Event{step.Event(name, p)}
 }
 
 // awaitsConfirm reports whether a task is still waiting to be confirmed.
-func (s *State) awaitsConfirm(step Step) bool {
+func (s *State) awaitsConfirm(step tasks.Step) bool {
 	h := s.byName[step.Host]
 	if h == nil {
 		return false
 	}
 	t := h.find(step.Revision)
-	return t != nil && t.status == report.TaskLaunched && t.deployment == step.Deployment && t.attempt == step.Attempt
+	return t != nil && t.Status == report.TaskLaunched && t.Deployment == step.Deployment && t.Attempt == step.Attempt
 }
 
 // needsConfirm reports whether a task that was started has to stay healthy for a
 // while.
-func (s *State) needsConfirm(step Step) bool {
+func (s *State) needsConfirm(step tasks.Step) bool {
 	return s.active != nil && step.Revision == s.activeTask() && s.configuration().MinHealthyTime > 0
 }
 
 // ProbeTargets yields the tasks that are to be probed from time to time.
-func (s *State) ProbeTargets() iter.Seq[Task] {
-	return func(yield func(Task) bool) {
+func (s *State) ProbeTargets() iter.Seq[tasks.Task] {
+	return func(yield func(tasks.Task) bool) {
 		for _, h := range s.hosts {
 			if h.lost {
 				continue
 			}
 			for _, t := range h.tasks {
-				if t.probed() && !yield(s.Task(t.revision, h.name)) {
+				if t.Probed() && !yield(s.Task(t.Revision, h.name)) {
 					return
 				}
 			}
@@ -77,28 +77,28 @@ func (s *State) ProbeTargets() iter.Seq[Task] {
 
 // Probed returns the events that record the result of a probe of a task: none when
 // nothing has changed.
-func (s *State) Probed(seen Task, found ProbeResult) []deploylog.Event {
+func (s *State) Probed(seen tasks.Task, found tasks.ProbeResult) []deploylog.Event {
 	h := s.byName[seen.Host]
 	if s.active == nil || h == nil || h.lost {
 		return nil
 	}
 	t := h.find(seen.Revision)
-	if t == nil || !t.probed() {
+	if t == nil || !t.Probed() {
 		return nil
 	}
-	if t.status == report.TaskLaunched {
-		if found.Health != Unhealthy && found.Health != Unknown {
+	if t.Status == report.TaskLaunched {
+		if found.Health != tasks.Unhealthy && found.Health != tasks.Unknown {
 			return nil
 		}
-		step := Step{Deployment: t.deployment, Target: record.TaskTarget(s.name, t.revision, h.name), Revision: t.revision, Attempt: t.attempt}
-		return []deploylog.Event{step.event(record.TaskFailed, record.Payload{Error: found.cause()})}
+		step := tasks.Step{Deployment: t.Deployment, Target: record.TaskTarget(s.name, t.Revision, h.name), Revision: t.Revision, Attempt: t.Attempt}
+		return []deploylog.Event{step.Event(record.TaskFailed, record.Payload{Error: found.Cause()})}
 	}
-	name, p := t.changedBy(found)
+	name, p := t.ChangedBy(found)
 	if name == "" {
 		return nil
 	}
 	return []deploylog.Event{{
-		Deployment: s.active.ID, Target: record.TaskTarget(s.name, t.revision, h.name), Revision: strconv.Itoa(t.revision),
-		Name: name, Attempt: h.attempts.next(s.active.ID, t.revision, name), Data: p.Data(),
+		Deployment: s.active.ID, Target: record.TaskTarget(s.name, t.Revision, h.name), Revision: strconv.Itoa(t.Revision),
+		Name: name, Attempt: h.attempts.Next(s.active.ID, t.Revision, name), Data: p.Data(),
 	}}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 func TestTheSeedsFirstDeployment(t *testing.T) {
@@ -214,8 +215,8 @@ func TestAConfigurationOfADeploymentEndsWithIt(t *testing.T) {
 	if r := w.state.Report(); r.Minimum != 4 || r.Deployment.Configuration.MinHealthyPercent != 0 {
 		t.Errorf("of the active revision %d hosts must be healthy, and the deployment is said to have had %d %%", r.Minimum, r.Deployment.Configuration.MinHealthyPercent)
 	}
-	w.sees(1, "h1", Drifted, "image")
-	w.sees(1, "h2", Drifted, "image")
+	w.sees(1, "h1", tasks.Drifted, "image")
+	w.sees(1, "h2", tasks.Drifted, "image")
 	w.begin("start 1 h1")
 	w.can("start 1 h1")
 	why := w.state.Explain(record.TaskTarget("SomeEnvironment/Prod", 1, "h2"), w.now)

@@ -7,6 +7,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // controller does what one must do: it records how work has ended and what was
@@ -31,7 +32,7 @@ type look struct {
 	first, runs, waits, hinted bool
 	dropped                    bool
 	changed, began             int64
-	seen                       ProbeResult
+	seen                       tasks.ProbeResult
 }
 
 // begin starts a controller, which reads the log.
@@ -68,7 +69,7 @@ func (c *controller) record(what string, events []deploylog.Event) {
 		return
 	}
 	if !c.append(events) {
-		c.fail("%s: the log has one of these already: %s", what, texts([]Step{{Kind: Record, Events: events}}))
+		c.fail("%s: the log has one of these already: %s", what, texts([]tasks.Step{{Kind: tasks.Record, Events: events}}))
 	}
 	if !c.calm && c.chance(c.nature.crashes) {
 		c.crash()
@@ -148,10 +149,10 @@ func (n *naive) soon(h *naiveHost, do todo) bool {
 	if do.class != classFree || n.mayBegin() <= 0 && n.bounded(h, do) {
 		return false
 	}
-	if do.kind == Check {
-		return h.check.failures < maxRetries
+	if do.kind == tasks.Check {
+		return h.check.failures < tasks.MaxRetries
 	}
-	return h.tasks[do.revision].failures < maxRetries
+	return h.tasks[do.revision].failures < tasks.MaxRetries
 }
 
 func (c *controller) settle() {
@@ -213,7 +214,7 @@ func (c *controller) decide() {
 			return
 		}
 		for _, step := range steps[:1+c.IntN(len(steps))] {
-			if step.Kind == Record {
+			if step.Kind == tasks.Record {
 				c.record("a fact", step.Events)
 			} else if can.Work(step.Host) {
 				c.undertake(step)
@@ -227,7 +228,7 @@ func (c *controller) decide() {
 }
 
 // undertake begins the work of a step.
-func (c *controller) undertake(step Step) {
+func (c *controller) undertake(step tasks.Step) {
 	c.naive.begins(c.simulation, step)
 	w := &work{at: place{step.Host, step.Revision}, step: step, of: c, begins: c.now, replace: c.naive.force.configuration.Method == definition.Replace}
 	for _, other := range c.works {

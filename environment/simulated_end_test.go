@@ -2,9 +2,11 @@ package environment
 
 import (
 	"fmt"
-	"github.com/deployster-go/deployster/environment/definition"
 	"slices"
 	"strings"
+
+	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // settled reports whether all is as it is to be, or cannot be otherwise.
@@ -47,7 +49,7 @@ func (s *simulation) unsettledHosts() (failing, waiting []string, problem string
 			}
 		case t != nil && !t.up() && t.failures >= 3 && do.revision == f.task && (s.behaves(place{h.name, f.task}) == bad || s.unfit(place{h.name, f.task})):
 			failing = append(failing, h.name)
-		case do.kind == Check && h.check.failures >= 3 && s.unfit(place{h.name, f.task}):
+		case do.kind == tasks.Check && h.check.failures >= 3 && s.unfit(place{h.name, f.task}):
 			failing = append(failing, h.name)
 		case n.bounded(h, do) && n.mayBegin() <= 0:
 			waiting = append(waiting, h.name)

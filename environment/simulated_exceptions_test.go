@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // hopeless reports whether a host was given its chance, and is not as it is to be: it is
@@ -17,19 +17,19 @@ func (n *naive) hopeless(h *naiveHost) bool {
 		return false
 	}
 	late := slices.Contains(n.failed(), h) && f.late[place{h.name, f.task}]
-	return do.kind == awaitProbe || do.kind != Confirm && n.inVain(h, do) || late
+	return do.kind == awaitProbe || do.kind != tasks.Confirm && n.inVain(h, do) || late
 }
 
 // inVain reports whether what is to be done was tried three times.
 func (n *naive) inVain(h *naiveHost, do todo) bool {
-	if do.kind == Check {
-		return h.check.failures >= maxRetries
+	if do.kind == tasks.Check {
+		return h.check.failures >= tasks.MaxRetries
 	}
 	t := h.tasks[do.revision]
-	if t == nil || do.kind == Terminate && t.status != report.TaskTerminating || do.kind == Start && t.status == report.TaskTerminating {
+	if t == nil || do.kind == tasks.Terminate && t.status != report.TaskTerminating || do.kind == tasks.Start && t.status == report.TaskTerminating {
 		return false
 	}
-	return t.blamed == n.force.id && t.failures >= maxRetries
+	return t.blamed == n.force.id && t.failures >= tasks.MaxRetries
 }
 
 // tolerated is how many hosts may be left behind.

@@ -5,11 +5,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // note takes note of an event, and wants it to be one that may happen now.
@@ -357,7 +357,7 @@ func (n *naive) noteTask(s *simulation, e deploylog.Event, at place) {
 		return
 	}
 	if begins {
-		n.sparesCordoned(s, at.host, map[bool]Kind{true: Terminate, false: Start}[e.Name == record.TaskTerminating])
+		n.sparesCordoned(s, at.host, map[bool]tasks.Kind{true: tasks.Terminate, false: tasks.Start}[e.Name == record.TaskTerminating])
 	}
 	h := n.host(at.host)
 	if n.noteCheck(s, e, h) {

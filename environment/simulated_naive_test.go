@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // naive is an environment as the seed sees it: what is on the hosts according to
@@ -216,7 +216,7 @@ func (n *naive) failed() []*naiveHost {
 		if h.absent || h.spared || n.cordoned(h) {
 			return false
 		}
-		if do := n.next(h); do.kind == Check || do.kind == Terminate && n.force.kind != record.ByDelete && n.inVain(h, do) {
+		if do := n.next(h); do.kind == tasks.Check || do.kind == tasks.Terminate && n.force.kind != record.ByDelete && n.inVain(h, do) {
 			return true
 		}
 		return t != nil && !t.up() && (t.blamed == n.force.id || n.force.late[place{h.name, n.force.task}])
@@ -229,7 +229,7 @@ func (n *naive) halted() bool {
 
 // todo is what is to be done on a host next, at some time.
 type todo struct {
-	kind     Kind
+	kind     tasks.Kind
 	revision int
 	class    class
 	from     time.Time
@@ -242,7 +242,7 @@ func (t todo) String() string { return fmt.Sprintf("%s %d", t.kind, t.revision) 
 // one comes.
 func (n *naive) next(h *naiveHost) todo {
 	do := n.nextHere(h)
-	if h.spared || h.absent && do.kind == Start && n.mine(h).up() {
+	if h.spared || h.absent && do.kind == tasks.Start && n.mine(h).up() {
 		return todo{}
 	}
 	if h.absent && do.kind != "" {
@@ -277,7 +277,7 @@ func (n *naive) cordoned(h *naiveHost) bool {
 func (n *naive) nextOfCordoned(h *naiveHost) todo {
 	if !n.cordons[h.name] {
 		if t := n.mine(h); t != nil && t.status == report.TaskLaunched {
-			return todo{Confirm, n.force.task, classFree, t.since.Add(time.Duration(n.force.configuration.MinHealthyTime))}
+			return todo{tasks.Confirm, n.force.task, classFree, t.since.Add(time.Duration(n.force.configuration.MinHealthyTime))}
 		}
 		return todo{}
 	}
@@ -329,7 +329,7 @@ func (n *naive) leaving(h *naiveHost) (leave []int, awaits bool) {
 func (n *naive) end(h *naiveHost, leave []int) todo {
 	r := slices.MinFunc(leave, func(a, b int) int { return 2*(n.use(h.tasks[a])/3-n.use(h.tasks[b])/3) + sign(a-b) })
 	t := h.tasks[r]
-	do := todo{Terminate, r, classFree, time.Time{}}
+	do := todo{tasks.Terminate, r, classFree, time.Time{}}
 	if t.status == report.TaskTerminating {
 		do.from = t.rests
 	}
@@ -354,21 +354,21 @@ func (n *naive) bring(h *naiveHost) todo {
 	case !h.wanted:
 		return todo{}
 	case mine == nil && len(n.old(h)) > 0:
-		return todo{Start, revision, classSurge, time.Time{}}
+		return todo{tasks.Start, revision, classSurge, time.Time{}}
 	case mine == nil && h.begun:
-		return todo{Start, revision, classFree, time.Time{}}
+		return todo{tasks.Start, revision, classFree, time.Time{}}
 	case mine == nil:
-		return todo{Start, revision, classFirst, time.Time{}}
+		return todo{tasks.Start, revision, classFirst, time.Time{}}
 	case mine.status == report.TaskHealthy, mine.status == report.TaskDrifted && n.force.configuration.Drift == definition.ReportDrift:
 		return todo{}
 	case mine.status == report.TaskDrifted:
-		return todo{Start, revision, classReplace, mine.rests}
+		return todo{tasks.Start, revision, classReplace, mine.rests}
 	case mine.status == report.TaskLaunched:
-		return todo{Confirm, revision, classFree, mine.since.Add(time.Duration(n.force.configuration.MinHealthyTime))}
+		return todo{tasks.Confirm, revision, classFree, mine.since.Add(time.Duration(n.force.configuration.MinHealthyTime))}
 	case mine.status == report.TaskTerminating:
-		return todo{Terminate, revision, classFree, mine.rests}
+		return todo{tasks.Terminate, revision, classFree, mine.rests}
 	default:
-		return todo{Start, revision, classFree, mine.rests}
+		return todo{tasks.Start, revision, classFree, mine.rests}
 	}
 }
 
@@ -394,7 +394,7 @@ func (n *naive) unsettled(h *naiveHost) bool {
 	if n.cordoned(h) {
 		return false
 	}
-	return do.kind != "" && (do.kind != Start || !n.mine(h).up())
+	return do.kind != "" && (do.kind != tasks.Start || !n.mine(h).up())
 }
 
 // adopts reports whether a healthy task is that of the revision in force, and is not said

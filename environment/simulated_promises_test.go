@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // wasInTime wants deadlines to have been told of if a controller was there.
@@ -29,7 +29,7 @@ func (n *naive) wasInTime(s *simulation, since time.Time) {
 }
 
 // decides wants a decision to be just what may be done by the rules.
-func (n *naive) decides(s *simulation, can Can, steps []Step) {
+func (n *naive) decides(s *simulation, can Can, steps []tasks.Step) {
 	if n.force == nil {
 		if len(steps) > 0 {
 			s.fail("nothing is deployed, and it decides %s", texts(steps))
@@ -37,7 +37,7 @@ func (n *naive) decides(s *simulation, can Can, steps []Step) {
 		return
 	}
 	due := n.due(s.now, can.Disrupt)
-	if len(steps) > 0 && steps[0].Kind == Record {
+	if len(steps) > 0 && steps[0].Kind == tasks.Record {
 		if due == "" || len(steps) > 1 {
 			s.fail("nothing is to be recorded, and it decides %s", texts(steps))
 		}
@@ -75,7 +75,7 @@ func (n *naive) may(now time.Time, can Can) (may choices) {
 	}
 	for _, h := range n.there(func(h *naiveHost) bool { return n.known && can.Work(h.name) }) {
 		do := n.checks(h, n.next(h), can)
-		if do.kind != "" && !do.from.After(now) && !n.keepsBack(h, n.next(h)) && (n.mayBegin() > 0 || !n.bounded(h, n.next(h))) && (!n.force.paused || do.kind == Confirm) {
+		if do.kind != "" && !do.from.After(now) && !n.keepsBack(h, n.next(h)) && (n.mayBegin() > 0 || !n.bounded(h, n.next(h))) && (!n.force.paused || do.kind == tasks.Confirm) {
 			may[do.class][h.name] = do
 		}
 	}
@@ -83,7 +83,7 @@ func (n *naive) may(now time.Time, can Can) (may choices) {
 }
 
 // take takes a step from the choices and the rooms, and reports whether it was there.
-func (may choices) take(step Step, room *[classCount]int) (found bool) {
+func (may choices) take(step tasks.Step, room *[classCount]int) (found bool) {
 	for class := range classCount {
 		if do, ok := may[class][step.Host]; ok && do.kind == step.Kind && do.revision == step.Revision && room[class] > 0 {
 			found = true
@@ -119,7 +119,7 @@ func (n *naive) rooms(can Can) (room [classCount]int) {
 }
 
 // begins wants the promises to be kept by what begins.
-func (n *naive) begins(s *simulation, step Step) {
+func (n *naive) begins(s *simulation, step tasks.Step) {
 	h := n.host(step.Host)
 	for _, w := range s.works {
 		if w.of == s.control && w.at.host == h.name {
@@ -133,30 +133,30 @@ func (n *naive) begins(s *simulation, step Step) {
 	n.staysUp(s, step)
 	n.keepsMinimum(s, step)
 	n.keepsUnchanged(s, step)
-	if step.Kind == Terminate {
+	if step.Kind == tasks.Terminate {
 		n.sparesBelievedDead(s, step)
 	}
-	if step.Kind == Start {
+	if step.Kind == tasks.Start {
 		n.keepsToMethod(s, step)
 	}
 }
 
 // keepsUnchanged wants no healthy task to be taken when nothing of the task has changed.
-func (n *naive) keepsUnchanged(s *simulation, step Step) {
+func (n *naive) keepsUnchanged(s *simulation, step tasks.Step) {
 	f, h := n.force, n.host(step.Host)
 	t := h.tasks[step.Revision]
 	if f.kind == record.ByDelete || n.cordons[h.name] || n.outdated(h, t) || !h.wanted || !t.up() || !same(n.revisions[step.Revision-1].Task, n.revisions[f.revision-1].Task) {
 		return
 	}
-	if step.Kind == Terminate || t.status != report.TaskDrifted {
+	if step.Kind == tasks.Terminate || t.status != report.TaskDrifted {
 		s.fail("%s %d on %s takes a healthy task, and revision %d has the same", step.Kind, step.Revision, h.name, f.revision)
 	}
 }
 
 // keepsMinimum wants enough hosts to be healthy without the only healthy task of one.
-func (n *naive) keepsMinimum(s *simulation, step Step) {
+func (n *naive) keepsMinimum(s *simulation, step tasks.Step) {
 	f, h := n.force, n.host(step.Host)
-	if t := h.tasks[step.Revision]; step.Kind == Confirm || step.Kind == Check || !t.up() || h.ups() != 1 || f.kind == record.ByDelete {
+	if t := h.tasks[step.Revision]; step.Kind == tasks.Confirm || step.Kind == tasks.Check || !t.up() || h.ups() != 1 || f.kind == record.ByDelete {
 		return
 	}
 	if left := n.up() - 1; left < n.minimum() {
@@ -168,23 +168,23 @@ func (n *naive) keepsMinimum(s *simulation, step Step) {
 	if left := s.reallyUp(h.name); !s.nature.deaths && left < n.minimum() {
 		s.fail("%s %d on %s really leaves %d healthy, and the minimum is %d", step.Kind, step.Revision, h.name, left, n.minimum())
 	}
-	if f.configuration.Method == definition.Surge && h.wanted && step.Kind == Terminate && !n.cordoned(h) {
+	if f.configuration.Method == definition.Surge && h.wanted && step.Kind == tasks.Terminate && !n.cordoned(h) {
 		s.fail("it stops the only task on %s, and the method is Surge", h.name)
 	}
 }
 
 // sparesCordoned wants nothing to be done on a cordoned host but to look, and to end tasks
 // where it is drained.
-func (n *naive) sparesCordoned(s *simulation, host string, kind Kind) {
+func (n *naive) sparesCordoned(s *simulation, host string, kind tasks.Kind) {
 	drain, cordoned := n.cordons[host]
-	if cordoned && n.force.kind != record.ByDelete && kind != Confirm && (kind != Terminate || !drain) {
+	if cordoned && n.force.kind != record.ByDelete && kind != tasks.Confirm && (kind != tasks.Terminate || !drain) {
 		s.fail("%s on %s, which is cordoned", kind, host)
 	}
 }
 
 // sparesBelievedDead wants enough hosts to be healthy without a task that is
 // believed dead and is not.
-func (n *naive) sparesBelievedDead(s *simulation, step Step) {
+func (n *naive) sparesBelievedDead(s *simulation, step tasks.Step) {
 	f, h := n.force, n.host(step.Host)
 	t := h.tasks[step.Revision]
 	if t != nil && t.status == report.TaskDied && !s.nature.deaths && f.kind != record.ByDelete && s.machine(h.name).tasks[step.Revision].healthy() {
@@ -196,7 +196,7 @@ func (n *naive) sparesBelievedDead(s *simulation, step Step) {
 
 // keepsToMethod wants a task to be started beside another only by Surge, and on no
 // more hosts than may have two.
-func (n *naive) keepsToMethod(s *simulation, step Step) {
+func (n *naive) keepsToMethod(s *simulation, step tasks.Step) {
 	f, h := n.force, n.host(step.Host)
 	t := h.tasks[step.Revision]
 	if f.configuration.Method == definition.Replace && (len(h.tasks) > 1 || len(h.tasks) == 1 && t == nil) {
@@ -219,7 +219,7 @@ func (s *simulation) reallyUp(but string) (n int) {
 		}
 		for revision, now := range m.tasks {
 			stopping := slices.ContainsFunc(s.works, func(w *work) bool {
-				return w.at == place{m.name, revision} && !w.lost && (w.step.Kind == Terminate || w.step.Kind == Start && now != sound)
+				return w.at == place{m.name, revision} && !w.lost && (w.step.Kind == tasks.Terminate || w.step.Kind == tasks.Start && now != sound)
 			})
 			if now.healthy() && !stopping {
 				n++
@@ -241,15 +241,15 @@ func (n *naive) sees(l *look) string {
 	}
 	lost := t.status == report.TaskLost
 	switch seen := l.seen.Health; {
-	case t.status == report.TaskLaunched && (seen == Unhealthy || seen == Unknown):
+	case t.status == report.TaskLaunched && (seen == tasks.Unhealthy || seen == tasks.Unknown):
 		return record.TaskFailed
-	case t.up() && seen == Unknown:
+	case t.up() && seen == tasks.Unknown:
 		return record.TaskLost
-	case (t.up() || lost) && seen == Unhealthy:
+	case (t.up() || lost) && seen == tasks.Unhealthy:
 		return record.TaskDied
-	case (t.status == report.TaskHealthy || lost) && seen == Drifted:
+	case (t.status == report.TaskHealthy || lost) && seen == tasks.Drifted:
 		return record.TaskDrifted
-	case seen == Healthy && slices.Contains([]report.TaskStatus{report.TaskDrifted, report.TaskDied, report.TaskLost}, t.status):
+	case seen == tasks.Healthy && slices.Contains([]report.TaskStatus{report.TaskDrifted, report.TaskDied, report.TaskLost}, t.status):
 		return record.TaskRecovered
 	}
 	return ""
@@ -345,9 +345,9 @@ func (t *naiveTask) there() bool { return t != nil }
 func same(a, b any) bool { return reflect.DeepEqual(a, b) }
 
 // texts are what steps are, in short.
-func texts(steps []Step) (all []string) {
+func texts(steps []tasks.Step) (all []string) {
 	for _, step := range steps {
-		if step.Kind != Record {
+		if step.Kind != tasks.Record {
 			all = append(all, fmt.Sprintf("%s %d %s", step.Kind, step.Revision, step.Host))
 		}
 		for _, e := range step.Events {

@@ -4,11 +4,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/budget"
 )
 
@@ -66,7 +66,7 @@ func (n *naive) begun() []*naiveHost { return n.there(n.beginning) }
 
 // bounded reports whether something counts for the step.
 func (n *naive) bounded(h *naiveHost, do todo) bool {
-	return n.stepped() && h.wanted && !n.isCordoned(h) && !n.beginning(h) && (do.kind == Start || do.kind == Terminate && n.takes(h, h.tasks[do.revision]))
+	return n.stepped() && h.wanted && !n.isCordoned(h) && !n.beginning(h) && (do.kind == tasks.Start || do.kind == tasks.Terminate && n.takes(h, h.tasks[do.revision]))
 }
 
 // takes reports whether a host is without any task, or any that is up, when one leaves.

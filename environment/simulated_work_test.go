@@ -4,29 +4,31 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // work is a step that was begun. It may be nobody's any more, and still go on.
 type work struct {
 	at      place
-	step    Step
+	step    tasks.Step
 	replace bool // no other revision may be there
 	of      *controller
 	begins  time.Time // when older work on the task is over
 	ends    time.Time
 	lost    bool // its process died with the controller
-	seen    ProbeResult
+	seen    tasks.ProbeResult
 	err     error
 }
 
 // lasts is how long work takes.
 func (s *simulation) lasts(w *work) time.Duration {
 	switch {
-	case w.step.Kind == Confirm || w.step.Kind == Check:
+	case w.step.Kind == tasks.Confirm || w.step.Kind == tasks.Check:
 		return s.between(0, 2*time.Second)
 	case !s.calm && s.chance(0.01):
 		return s.between(time.Minute, 20*time.Minute) // the engine hangs
-	case w.step.Kind == Start && s.behaves(w.at) == slow:
+	case w.step.Kind == tasks.Start && s.behaves(w.at) == slow:
 		return s.between(30*time.Second, 4*time.Minute)
 	}
 	return s.between(0, 15*time.Second)
@@ -41,7 +43,7 @@ func (s *simulation) starts(w *work) {
 	case w.lost:
 	case !m.up:
 		w.err = errAway
-	case w.step.Kind == Start:
+	case w.step.Kind == tasks.Start:
 		s.alone(w, m)
 		if now := m.tasks[w.at.revision]; now != "" && now != sound {
 			m.tasks[w.at.revision] = half
@@ -58,7 +60,7 @@ func (s *simulation) alone(w *work, m *machine) {
 		}
 	}
 	for _, other := range s.works {
-		if w.replace && !other.lost && other.step.Kind == Start && other.at.host == m.name && other.at.revision != w.at.revision {
+		if w.replace && !other.lost && other.step.Kind == tasks.Start && other.at.host == m.name && other.at.revision != w.at.revision {
 			s.fail("revision %d is started on %s while revision %d is being started there", w.at.revision, m.name, other.at.revision)
 		}
 	}
@@ -96,16 +98,16 @@ func (s *simulation) takesEffect(w *work, m *machine) {
 	revision := w.at.revision
 	_, exists := m.tasks[revision]
 	switch {
-	case w.step.Kind == Check && s.unfit(w.at):
+	case w.step.Kind == tasks.Check && s.unfit(w.at):
 		w.err = errors.New("the host has no attribute rack")
-	case w.step.Kind == Check && w.of != nil:
+	case w.step.Kind == tasks.Check && w.of != nil:
 		w.of.checked[w.at.host] = w.step.Deployment
-	case w.step.Kind == Confirm:
+	case w.step.Kind == tasks.Confirm:
 		w.seen, w.err = s.observe(w.at), nil
 	case fails == 1: // without any effect
-	case w.step.Kind == Terminate && fails == 2 && exists:
+	case w.step.Kind == tasks.Terminate && fails == 2 && exists:
 		m.tasks[revision] = half
-	case w.step.Kind == Terminate:
+	case w.step.Kind == tasks.Terminate:
 		delete(m.tasks, revision)
 	case fails == 2:
 		if m.tasks[revision] != sound {
@@ -141,18 +143,18 @@ func (s *simulation) made(w *work, m *machine) {
 }
 
 // observe looks at a task.
-func (s *simulation) observe(at place) ProbeResult {
+func (s *simulation) observe(at place) tasks.ProbeResult {
 	m := s.machine(at.host)
 	switch now := m.tasks[at.revision]; {
 	case !m.up:
-		return ProbeResult{Unknown, errAway.Error()}
+		return tasks.ProbeResult{Health: tasks.Unknown, Detail: errAway.Error()}
 	case now == sound:
-		return ProbeResult{Health: Healthy}
+		return tasks.ProbeResult{Health: tasks.Healthy}
 	case now == drifted:
-		return ProbeResult{Drifted, "~ content"}
+		return tasks.ProbeResult{Health: tasks.Drifted, Detail: "~ content"}
 	case now == "":
-		return ProbeResult{Unhealthy, "it is missing"}
+		return tasks.ProbeResult{Health: tasks.Unhealthy, Detail: "it is missing"}
 	default:
-		return ProbeResult{Unhealthy, string("it is " + now)}
+		return tasks.ProbeResult{Health: tasks.Unhealthy, Detail: string("it is " + now)}
 	}
 }

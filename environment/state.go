@@ -5,11 +5,11 @@ import (
 	"iter"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/heap"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
@@ -162,14 +162,14 @@ func (s *State) configuration() *definition.Configuration {
 }
 
 // HostTasks yields the tasks that hosts have or should have.
-func (s *State) HostTasks() iter.Seq[Task] {
-	return func(yield func(Task) bool) {
+func (s *State) HostTasks() iter.Seq[tasks.Task] {
+	return func(yield func(tasks.Task) bool) {
 		for _, h := range s.hosts {
 			if h.desired && h.find(s.activeTask()) == nil && !yield(s.Task(s.active.Revision, h.name)) {
 				return
 			}
 			for _, t := range h.tasks {
-				if !yield(s.Task(t.revision, h.name)) {
+				if !yield(s.Task(t.Revision, h.name)) {
 					return
 				}
 			}
@@ -178,8 +178,8 @@ func (s *State) HostTasks() iter.Seq[Task] {
 }
 
 // Task is the task of a revision on a host.
-func (s *State) Task(revision int, host string) Task {
-	t := Task{Environment: s.name, Host: host, Revision: revision}
+func (s *State) Task(revision int, host string) tasks.Task {
+	t := tasks.Task{Environment: s.name, Host: host, Revision: revision}
 	if revision >= 1 && revision <= len(s.revisions) {
 		t.Revision, t.Spec = s.taskOf(revision), s.revisions[revision-1].Definition.Task
 	}

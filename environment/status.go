@@ -4,9 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
 )
 
 // Report returns the status of the environment.
@@ -32,7 +31,7 @@ func (s *State) Report() report.Report {
 		}
 		row := report.HostRow{Host: h.name, Desired: h.desired, Lost: h.lost || h.absent, Failed: h.status.failed, Check: s.checkRow(h), Passed: h.status.passed, Tasks: []report.TaskRow{}}
 		for _, t := range h.tasks {
-			row.Tasks = append(row.Tasks, t.row(record.TaskTarget(s.name, t.revision, h.name)))
+			row.Tasks = append(row.Tasks, t.Row(record.TaskTarget(s.name, t.Revision, h.name)))
 		}
 		r.Hosts = append(r.Hosts, row)
 	}

@@ -86,8 +86,8 @@ func (s *State) count(h *host, by int) {
 		put(&s.adoptable)
 	}
 	for _, t := range h.tasks {
-		if t.available() || s.active.Kind == record.ByDelete || t.of != s.active.Revision {
-			s.current[t.of] += by
+		if t.Available() || s.active.Kind == record.ByDelete || t.Of != s.active.Revision {
+			s.current[t.Of] += by
 		}
 	}
 }

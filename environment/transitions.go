@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
@@ -137,19 +137,19 @@ func (s *State) failureCauses() string {
 		if h.lost || h.status.settled {
 			continue
 		}
-		if h.status.kind == Check && len(all) < most {
-			all = append(all, h.name+": "+h.check.cause)
+		if h.status.kind == tasks.Check && len(all) < most {
+			all = append(all, h.name+": "+h.check.Cause)
 			continue
 		}
 		for _, t := range h.tasks {
-			if t.failures == 0 && t.status != report.TaskLost || t.cause == "" {
+			if t.Failures == 0 && t.Status != report.TaskLost || t.Cause == "" {
 				continue
 			}
 			if len(all) == most {
 				more++
 				break
 			}
-			all = append(all, h.name+": "+t.cause)
+			all = append(all, h.name+": "+t.Cause)
 			break
 		}
 	}

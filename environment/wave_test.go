@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/budget"
 )
 
@@ -39,7 +39,7 @@ func TestADeploymentGoesInSteps(t *testing.T) {
 	w.can("terminate 1 h1")
 	w.begin("terminate 1 h1")
 	w.explains("1", "h2", reason.AwaitsStep, "waiting to be terminated: step 1 of 3: 1 of 1 host begun", "the hosts of the step being healthy")
-	w.append(w.state.Completed(w.begin("terminate 1 h1"), ProbeResult{}, nil)...)
+	w.append(w.state.Completed(w.begin("terminate 1 h1"), tasks.ProbeResult{}, nil)...)
 	w.refuses(Promote{}, StepNotDone)
 	w.done("start 2 h1")
 	w.can()
@@ -74,7 +74,7 @@ func TestADeploymentGoesInSteps(t *testing.T) {
 	w.table(`SomeEnvironment/Prod:1 Inactive 0 0
 	         SomeEnvironment/Prod:2 Active 8 8`)
 	w.refuses(Promote{}, NothingToPromote)
-	w.sees(2, "h3", Unhealthy, "it crashed")
+	w.sees(2, "h3", tasks.Unhealthy, "it crashed")
 	w.after(time.Second)
 	w.can("start 2 h3") // what is active takes no steps
 }
@@ -84,7 +84,7 @@ func TestAStepWhoseHostsFallIllIsDoneAgain(t *testing.T) {
 	w.update(func(d *definition.Definition) { inSteps(10 * time.Minute)(d); d.Deployment.AutoRollback = true }, hosts(8))
 	w.taken("2", "h1")
 	w.after(9 * time.Minute)
-	w.sees(2, "h1", Unhealthy, "it crashed")
+	w.sees(2, "h1", tasks.Unhealthy, "it crashed")
 	w.refuses(Promote{}, StepNotDone)
 	w.after(time.Second)
 	w.done("start 2 h1")
@@ -93,7 +93,7 @@ func TestAStepWhoseHostsFallIllIsDoneAgain(t *testing.T) {
 	if n := w.times(record.StepReached); n != 2 {
 		t.Errorf("the step was reached %d times", n)
 	}
-	w.sees(2, "h1", Unhealthy, "it crashed")
+	w.sees(2, "h1", tasks.Unhealthy, "it crashed")
 	w.after(10 * time.Minute)
 	w.steps()
 	w.table(`SomeEnvironment/Prod:1 Deploying 8 7
@@ -110,12 +110,12 @@ func TestAStepWhoseTaskKeepsDyingEndsStuck(t *testing.T) {
 	w.taken("2", "h1")
 	for range 8 {
 		w.after(30 * time.Second)
-		w.sees(2, "h1", Unhealthy, "it crashed")
+		w.sees(2, "h1", tasks.Unhealthy, "it crashed")
 		w.steps()
 		w.after(time.Minute)
 		w.done("start 2 h1")
 	}
-	w.sees(2, "h1", Unhealthy, "it crashed")
+	w.sees(2, "h1", tasks.Unhealthy, "it crashed")
 	w.steps()
 	if d, _ := w.state.ActiveDeployment(); d.Status != report.DeploymentStuck || d.Code != reason.NoProgress {
 		t.Errorf("it is %s: %s", d.Status, d.Code)
@@ -127,7 +127,7 @@ func TestAStepWhoseTaskKeepsDyingEndsStuck(t *testing.T) {
 func TestAStepTakesTheHostsThatAreDown(t *testing.T) {
 	w := deployed(t, 8, nil)
 	for _, h := range []string{"h7", "h8"} {
-		w.sees(1, h, Unhealthy, "it crashed")
+		w.sees(1, h, tasks.Unhealthy, "it crashed")
 	}
 	w.update(func(d *definition.Definition) {
 		inSteps(0)(d)
@@ -189,7 +189,7 @@ func TestAHostThatFailsInAStepIsTriedAgain(t *testing.T) {
 	w.propose(UncordonHosts{Hosts: []string{"h4"}})
 	w.propose(Deploy{Revision: 2, Hosts: hosts(4)})
 	w.steps()
-	w.sees(1, "h2", Unhealthy, "it crashed")
+	w.sees(1, "h2", tasks.Unhealthy, "it crashed")
 	w.after(time.Second)
 	w.can("start 1 h2") // and not h4, for the step has one host
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
 
@@ -68,11 +69,11 @@ func (w *world) refuses(c Command, code refusal.Code) error {
 }
 
 // steps are all the work that may be done now, after the facts are recorded.
-func (w *world) steps() []Step {
+func (w *world) steps() []tasks.Step {
 	w.Helper()
 	for range 100 {
 		steps := slices.Collect(w.state.Decide(w.now, Can{Disrupt: true}))
-		if len(steps) == 0 || steps[0].Kind != Record {
+		if len(steps) == 0 || steps[0].Kind != tasks.Record {
 			w.explained(steps)
 			return steps
 		}
@@ -83,7 +84,7 @@ func (w *world) steps() []Step {
 }
 
 // explained wants the verdicts that Explain gives to be those of the decision.
-func (w *world) explained(steps []Step) {
+func (w *world) explained(steps []tasks.Step) {
 	w.Helper()
 	yielded := map[string]bool{}
 	for _, s := range steps {
@@ -105,7 +106,7 @@ func (w *world) explained(steps []Step) {
 }
 
 // begin begins the step that the words describe, "start 2 h3".
-func (w *world) begin(what string) Step {
+func (w *world) begin(what string) tasks.Step {
 	w.Helper()
 	var all []string
 	for _, s := range w.steps() {
@@ -116,14 +117,14 @@ func (w *world) begin(what string) Step {
 		}
 	}
 	w.Fatalf("%s cannot be done now, but %q", what, all)
-	return Step{}
+	return tasks.Step{}
 }
 
 // done does a step from its beginning to its good end.
 func (w *world) done(all ...string) {
 	w.Helper()
 	for _, what := range all {
-		w.append(w.state.Completed(w.begin(what), ProbeResult{Health: Healthy}, nil)...)
+		w.append(w.state.Completed(w.begin(what), tasks.ProbeResult{Health: tasks.Healthy}, nil)...)
 	}
 	w.steps()
 }
@@ -131,7 +132,7 @@ func (w *world) done(all ...string) {
 // fails does a step that does not end well.
 func (w *world) fails(what, cause string) {
 	w.Helper()
-	w.append(w.state.Completed(w.begin(what), ProbeResult{}, fmt.Errorf("%s", cause))...)
+	w.append(w.state.Completed(w.begin(what), tasks.ProbeResult{}, fmt.Errorf("%s", cause))...)
 	w.steps()
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // inZones tells the environment which hosts are selected, and in which zones they are.
@@ -47,9 +48,9 @@ func TestHostsAreReplacedZoneByZone(t *testing.T) {
 	w.can("start 2 h4")
 	w.done("start 2 h4")
 	w.can("terminate 1 h1", "terminate 1 h5")
-	w.sees(1, "h3", Unhealthy, "it crashed")
+	w.sees(1, "h3", tasks.Unhealthy, "it crashed")
 	w.can("terminate 1 h3", "terminate 1 h1", "terminate 1 h5") // it has nothing to lose
-	w.sees(2, "h2", Unhealthy, "it crashed")
+	w.sees(2, "h2", tasks.Unhealthy, "it crashed")
 	w.can("terminate 1 h3") // its zone is not done any more
 	w.after(time.Second)
 	w.done("start 2 h2", "terminate 1 h1", "start 2 h1", "terminate 1 h5", "start 2 h5", "terminate 1 h3", "start 2 h3")
@@ -67,7 +68,7 @@ func TestExceptionsKeepNoZoneBack(t *testing.T) {
 	w.propose(CordonHosts{Hosts: []string{"h2"}})
 	w.update(image("log-daemon:2"), hosts(3))
 	w.done("terminate 1 h1")
-	for range maxRetries {
+	for range tasks.MaxRetries {
 		w.after(time.Minute)
 		w.fails("start 2 h1", "no disk")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -20,21 +21,21 @@ type Tasks interface {
 	// Start applies a task and returns what was observed then. It must be safe to do
 	// again, as Terminate must: a controller that died may have had it done
 	// before.
-	Start(ctx context.Context, t environment.Task) (environment.ProbeResult, error)
+	Start(ctx context.Context, t tasks.Task) (tasks.ProbeResult, error)
 
 	// Check reports why a task could not be started on its host, as far as that can be
 	// known while another one runs there. It changes nothing.
-	Check(ctx context.Context, t environment.Task) error
+	Check(ctx context.Context, t tasks.Task) error
 
 	// Terminate destroys what applications of the task made.
-	Terminate(ctx context.Context, t environment.Task) error
+	Terminate(ctx context.Context, t tasks.Task) error
 
 	// Observe probes a task, and changes nothing. What it cannot see is Unknown.
-	Observe(ctx context.Context, t environment.Task) environment.ProbeResult
+	Observe(ctx context.Context, t tasks.Task) tasks.ProbeResult
 
 	// Things are what a task makes on its host of which there is one, as far as that is
 	// known without asking the host. None is not known.
-	Things(t environment.Task) []environment.Thing
+	Things(t tasks.Task) []tasks.Thing
 
 	// Watch calls changed when something may have happened to tasks on a host.
 	// It returns when it cannot notice that any more, and is called again later.
@@ -178,7 +179,7 @@ func (c *Controller) Decide(name string, s *environment.State, d *reconcile.Deci
 		Checked: func(host string) bool { return c.isChecked(place{name, host}, s, d.Now) },
 	}
 	for step := range s.Decide(d.Now, can) {
-		if step.Kind == environment.Record {
+		if step.Kind == tasks.Record {
 			d.Add(step.Events)
 		} else {
 			d.Add(step.Events, d.Begin(c.work(slot(step.Host), step, s.Task(step.Revision, step.Host))))
@@ -205,22 +206,22 @@ func (c *Controller) isChecked(at place, s *environment.State, now time.Time) bo
 func (c *Controller) Idle(s *environment.State) bool { return s.Idle() }
 
 // work is that of a step.
-func (c *Controller) work(at reconcile.Slot[place], step environment.Step, t environment.Task) *reconcile.Work[place] {
-	var seen environment.ProbeResult
+func (c *Controller) work(at reconcile.Slot[place], step tasks.Step, t tasks.Task) *reconcile.Work[place] {
+	var seen tasks.ProbeResult
 	return &reconcile.Work[place]{
 		Slot: at, What: fmt.Sprintf("%s at %s", t.Environment, step.Host),
 		Do: func(ctx context.Context) (err error) {
 			switch step.Kind {
-			case environment.Terminate:
+			case tasks.Terminate:
 				return c.Tasks.Terminate(ctx, t)
-			case environment.Check:
+			case tasks.Check:
 				return c.checkTask(ctx, step, t)
-			case environment.Confirm:
+			case tasks.Confirm:
 				seen = c.observe(ctx, t)
 			default:
 				seen, err = c.startTask(ctx, step, t)
 			}
-			if err == nil && seen.Health != environment.Healthy && ctx.Err() != nil {
+			if err == nil && seen.Health != tasks.Healthy && ctx.Err() != nil {
 				err = context.Cause(ctx) // what was observed may be because of that
 			}
 			return err
@@ -232,7 +233,7 @@ func (c *Controller) work(at reconcile.Slot[place], step environment.Step, t env
 		// about it has read everything.
 		Result: func(err error, _ int) ([]deploylog.Event, bool) {
 			c.probes.resume(step.Host)
-			if step.Kind == environment.Check && err == nil {
+			if step.Kind == tasks.Check && err == nil {
 				c.checked[place{t.Environment, step.Host}] = check{step.Deployment, c.Now()}
 			}
 			return c.environments.States[t.Environment].Completed(step, seen, err), false
@@ -241,7 +242,7 @@ func (c *Controller) work(at reconcile.Slot[place], step environment.Step, t env
 }
 
 // checkTask gives a check no more time than a start has.
-func (c *Controller) checkTask(ctx context.Context, step environment.Step, t environment.Task) error {
+func (c *Controller) checkTask(ctx context.Context, step tasks.Step, t tasks.Task) error {
 	bounded, cancel := context.WithTimeout(ctx, step.Timeout)
 	defer cancel()
 	err := c.Tasks.Check(bounded, t)
@@ -253,7 +254,7 @@ func (c *Controller) checkTask(ctx context.Context, step environment.Step, t env
 
 // startTask gives a task no more time than it has to become healthy: what hangs would
 // keep its host from whatever else is wanted there.
-func (c *Controller) startTask(ctx context.Context, step environment.Step, t environment.Task) (environment.ProbeResult, error) {
+func (c *Controller) startTask(ctx context.Context, step tasks.Step, t tasks.Task) (tasks.ProbeResult, error) {
 	if step.Timeout <= 0 {
 		return c.Tasks.Start(ctx, t)
 	}

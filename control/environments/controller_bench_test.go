@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // crowd is very many environments, whose tasks are always well.
@@ -23,17 +24,17 @@ type crowd struct {
 	recorded func(deploylog.Event)
 }
 
-func (c *crowd) Start(context.Context, environment.Task) (environment.ProbeResult, error) {
-	return environment.ProbeResult{Health: environment.Healthy}, nil
+func (c *crowd) Start(context.Context, tasks.Task) (tasks.ProbeResult, error) {
+	return tasks.ProbeResult{Health: tasks.Healthy}, nil
 }
-func (*crowd) Check(context.Context, environment.Task) error { return nil }
+func (*crowd) Check(context.Context, tasks.Task) error { return nil }
 
-func (c *crowd) Terminate(context.Context, environment.Task) error { return nil }
-func (c *crowd) Observe(context.Context, environment.Task) environment.ProbeResult {
+func (c *crowd) Terminate(context.Context, tasks.Task) error { return nil }
+func (c *crowd) Observe(context.Context, tasks.Task) tasks.ProbeResult {
 	c.probes.Add(1)
-	return environment.ProbeResult{Health: environment.Healthy}
+	return tasks.ProbeResult{Health: tasks.Healthy}
 }
-func (c *crowd) Things(environment.Task) []environment.Thing   { return nil }
+func (c *crowd) Things(tasks.Task) []tasks.Thing               { return nil }
 func (c *crowd) Watch(ctx context.Context, _ string, _ func()) { <-ctx.Done() }
 func (c *crowd) Attribute(string, string) string               { return "" }
 func (c *crowd) Version() int                                  { return 1 }
@@ -80,8 +81,8 @@ func newCrowd(b *testing.B, n int, active bool, at func(i int) time.Time) *crowd
 		for active && !state.Idle() {
 			for s := range state.Decide(now, environment.Can{Disrupt: true}) {
 				do(s.Events, nil)
-				if s.Kind != environment.Record {
-					do(state.Completed(s, environment.ProbeResult{Health: environment.Healthy}, nil), nil)
+				if s.Kind != tasks.Record {
+					do(state.Completed(s, tasks.ProbeResult{Health: tasks.Healthy}, nil), nil)
 				}
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -223,7 +224,7 @@ func TestAWorkerThatPanicsFailsItsStepAndNothingElse(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create(daemon("web"), "a", "b")
 		w.deploy("web", 1)
-		w.working = func(t environment.Task) error {
+		w.working = func(t tasks.Task) error {
 			if t.Host == "a" {
 				panic("oh")
 			}
@@ -242,8 +243,8 @@ func TestAWorkerThatPanicsFailsItsStepAndNothingElse(t *testing.T) {
 // panicky cannot probe or watch.
 type panicky struct{ worker }
 
-func (panicky) Observe(context.Context, environment.Task) environment.ProbeResult { panic("ah") }
-func (panicky) Watch(context.Context, string, func())                             { panic("eh") }
+func (panicky) Observe(context.Context, tasks.Task) tasks.ProbeResult { panic("ah") }
+func (panicky) Watch(context.Context, string, func())                 { panic("eh") }
 
 func TestNeitherSlotsNorParallelismAreExceededAndNobodyIsForgotten(t *testing.T) {
 	for _, c := range []struct{ parallelism, slots, most, mostOnHost int }{{1, 1, 1, 1}, {5, 1, 3, 1}, {5, 2, 5, 2}, {100, 2, 6, 2}, {100, 9, 27, 9}} {
@@ -256,7 +257,7 @@ func TestNeitherSlotsNorParallelismAreExceededAndNobodyIsForgotten(t *testing.T)
 					w.deploy(name, 1)
 				}
 				on, all, most, mostOnHost := map[string]int{}, 0, 0, 0
-				w.working = func(t environment.Task) error {
+				w.working = func(t tasks.Task) error {
 					w.mu.Lock()
 					on[t.Host]++
 					all++
@@ -366,10 +367,10 @@ func TestAnObserverMayGiveCommands(t *testing.T) {
 // stiff tasks of revision 2 never come to the end of their start.
 type stiff struct{ worker }
 
-func (s stiff) Start(ctx context.Context, t environment.Task) (environment.ProbeResult, error) {
+func (s stiff) Start(ctx context.Context, t tasks.Task) (tasks.ProbeResult, error) {
 	if t.Revision == 2 {
 		<-ctx.Done()
-		return environment.ProbeResult{}, fmt.Errorf("%w (%w)", runner.ErrInterrupted, ctx.Err())
+		return tasks.ProbeResult{}, fmt.Errorf("%w (%w)", runner.ErrInterrupted, ctx.Err())
 	}
 	return s.worker.Start(ctx, t)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // Environments are the environments of a log, folded from its events. It is safe
@@ -42,7 +43,7 @@ func New(log deploylog.Log, now func() time.Time, subscribers ...func(deploylog.
 // Identify has it asked what tasks make on their hosts, see Tasks. Without that, or where
 // it is not known, two tasks are taken to make the same that apply the same text with the
 // same variables.
-func (e *Environments) Identify(things func(environment.Task) []environment.Thing) {
+func (e *Environments) Identify(things func(tasks.Task) []tasks.Thing) {
 	e.Locked(func() {
 		e.reservations.things = things
 		e.reservations.forget()
@@ -91,8 +92,8 @@ func (e *Environments) Command(ctx context.Context, name string, c environment.C
 }
 
 // draft is the task of a definition that is to be the next revision.
-func draft(d *definition.Definition, s *environment.State) environment.Task {
-	return environment.Task{Environment: d.Name, Revision: len(s.Revisions()) + 1, Spec: d.Task}
+func draft(d *definition.Definition, s *environment.State) tasks.Task {
+	return tasks.Task{Environment: d.Name, Revision: len(s.Revisions()) + 1, Spec: d.Task}
 }
 
 // Overlaps fails where another environment makes on some of the hosts what a definition

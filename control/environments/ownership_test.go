@@ -10,6 +10,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 const standing, going = "standing by for web: another controller is at work on web", "taking over web, which another controller has released"
@@ -99,7 +100,7 @@ func TestAControllerOfSomeStandsByWhileOneOfAllIsAtWork(t *testing.T) {
 				wait(10 * time.Second)
 				w.wantNotices(1, 0)
 				end(all)
-				w.becomes("a", "web:1", environment.Unhealthy)
+				w.becomes("a", "web:1", tasks.Unhealthy)
 				wait(1500 * time.Millisecond)
 				w.wantNotices(1, 1)
 				if w.count(record.TaskDied) != 1 {
@@ -154,7 +155,7 @@ func TestAControllerOfAllLeavesAloneWhatIsWorkedOnUntilThatHasEnded(t *testing.T
 				w.create(daemon("db"), "c")
 				w.deploy("db", 1)
 				w.set(func() {
-					w.working = func(t environment.Task) error {
+					w.working = func(t tasks.Task) error {
 						if t.Environment == "web" {
 							<-time.After(time.Minute)
 						}
@@ -195,7 +196,7 @@ func TestAControllerOfAllLeavesAloneWhatIsWorkedOnUntilThatHasEnded(t *testing.T
 func TestWhatHappensToWhatAnotherControlsIsRecordedOnceByThat(t *testing.T) {
 	for name, happens := range map[string]func(*world){
 		"a host joins": func(w *world) { w.inventory("web", "a", "b", "c") },
-		"a task dies":  func(w *world) { w.becomes("b", "web:1", environment.Unhealthy) },
+		"a task dies":  func(w *world) { w.becomes("b", "web:1", tasks.Unhealthy) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

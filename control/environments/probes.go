@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // probes are the probes of tasks, from time to time.
@@ -31,7 +32,7 @@ type probes struct {
 
 // target is a task that is probed from time to time.
 type target struct {
-	task    environment.Task
+	task    tasks.Task
 	name    deploylog.Target
 	host    *probedHost
 	first   bool  // it was not probed since it is controlled
@@ -52,7 +53,7 @@ type probedHost struct {
 // probeResult is what a probe of a task saw.
 type probeResult struct {
 	target *target
-	seen   environment.ProbeResult
+	seen   tasks.ProbeResult
 }
 
 func newProbes(every time.Duration, free int, watch func(host string) (end func())) probes {
@@ -342,12 +343,12 @@ func (c *Controller) probed(most int) (all []reconcile.Observation) {
 const probeTimeout = time.Minute
 
 // observe probes a task.
-func (c *Controller) observe(ctx context.Context, t environment.Task) (seen environment.ProbeResult) {
+func (c *Controller) observe(ctx context.Context, t tasks.Task) (seen tasks.ProbeResult) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			seen = environment.ProbeResult{Health: environment.Unknown, Detail: fmt.Sprintf("looking at it panicked: %v", p)}
+			seen = tasks.ProbeResult{Health: tasks.Unknown, Detail: fmt.Sprintf("looking at it panicked: %v", p)}
 		}
 	}()
 	return c.Tasks.Observe(ctx, t)

@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 func TestATaskThatDiesIsStartedAgain(t *testing.T) {
@@ -26,7 +27,7 @@ func TestATaskThatDiesIsStartedAgain(t *testing.T) {
 				r := w.start()
 				wait(time.Hour + 17*time.Second)
 				died := time.Now()
-				w.becomes("a", "web:1", environment.Unhealthy)
+				w.becomes("a", "web:1", tasks.Unhealthy)
 				if c.hint {
 					w.hint("a")
 				}
@@ -49,7 +50,7 @@ func TestDriftIsRepairedOrOnlyReported(t *testing.T) {
 				w.deploy("web", 1)
 				r := w.start()
 				wait(time.Minute)
-				w.becomes("a", "web:1", environment.Drifted)
+				w.becomes("a", "web:1", tasks.Drifted)
 				wait(time.Minute)
 				if got := len(w.hasDone()); got != acts || w.count(record.TaskDrifted) != 1 {
 					t.Errorf("it did %q; the log tells\n%s", w.hasDone(), strings.Join(w.story(), "\n"))
@@ -63,7 +64,7 @@ func TestDriftIsRepairedOrOnlyReported(t *testing.T) {
 func TestATaskThatDiedWhileNobodyWasThereIsFoundAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.active("web", "a", "b")
-		w.becomes("a", "web:1", environment.Unhealthy)
+		w.becomes("a", "web:1", tasks.Unhealthy)
 		w.untilIdle()
 		if w.count(record.TaskDied) != 1 {
 			t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
@@ -75,11 +76,11 @@ func TestATaskThatDiedWhileNobodyWasThereIsFoundAtOnce(t *testing.T) {
 func TestNothingHealthyIsStoppedBeforeAllTasksWereProbed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.active("web", "a", "b")
-		w.becomes("a", "web:1", environment.Unhealthy)
+		w.becomes("a", "web:1", tasks.Unhealthy)
 		w.update(1, daemon("web", image("2")))
 		w.deploy("web", 2)
 		answer := make(chan struct{})
-		w.probing = func(_ context.Context, t environment.Task) {
+		w.probing = func(_ context.Context, t tasks.Task) {
 			if t.Host == "a" {
 				<-answer
 			}
@@ -104,14 +105,14 @@ func TestAProbeThatHangsHoldsNothingElseUp(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.options.Parallelism = 2
 		w.active("web", "a", "b", "c")
-		w.probing = func(ctx context.Context, t environment.Task) {
+		w.probing = func(ctx context.Context, t tasks.Task) {
 			if t.Host == "a" {
 				<-ctx.Done()
 			}
 		}
 		r := w.start()
 		wait(10 * time.Second)
-		w.becomes("b", "web:1", environment.Unhealthy)
+		w.becomes("b", "web:1", tasks.Unhealthy)
 		w.create(daemon("db"), "a", "d")
 		w.deploy("db", 1)
 		wait(40 * time.Second)
@@ -140,7 +141,7 @@ func TestEveryTaskIsProbedInTurn(t *testing.T) {
 		at, most, last := 0, 0, time.Time{}
 		w.set(func() {
 			clear(w.probes)
-			w.probing = func(context.Context, environment.Task) {
+			w.probing = func(context.Context, tasks.Task) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				if second := time.Now().Truncate(time.Second); !second.Equal(last) {
@@ -179,7 +180,7 @@ func TestABurstOfHintsIsOneProbe(t *testing.T) {
 		}
 
 		busy, before := make(chan struct{}), w.probesOf("a web:1")
-		w.set(func() { w.probing = func(context.Context, environment.Task) { <-busy } })
+		w.set(func() { w.probing = func(context.Context, tasks.Task) { <-busy } })
 		for range 5 {
 			w.hint("a")
 			wait(time.Second)
@@ -241,10 +242,10 @@ type belated struct {
 	probes *atomic.Int32
 }
 
-func (b belated) Observe(ctx context.Context, t environment.Task) environment.ProbeResult {
+func (b belated) Observe(ctx context.Context, t tasks.Task) tasks.ProbeResult {
 	if b.probes.Add(1) == 1 {
 		<-time.After(39 * time.Second)
-		return environment.ProbeResult{Health: environment.Unhealthy}
+		return tasks.ProbeResult{Health: tasks.Unhealthy}
 	}
 	return b.worker.Observe(ctx, t)
 }
@@ -329,11 +330,11 @@ func TestAProbeThatOutdatesAConfirmationKeepsNobodyWaiting(t *testing.T) {
 			d.Deployment.MinHealthyTime = definition.Duration(35 * time.Second)
 		}), "a")
 		probes := atomic.Int32{}
-		w.probing = func(context.Context, environment.Task) {
+		w.probing = func(context.Context, tasks.Task) {
 			switch probes.Add(1) {
 			case 1: // from time to time: it begins before the confirmation
 				<-time.After(45 * time.Second)
-				w.becomes("a", "web:1", environment.Unhealthy)
+				w.becomes("a", "web:1", tasks.Unhealthy)
 			case 2: // the confirmation, which ends after it
 				<-time.After(50 * time.Second)
 			}
@@ -357,7 +358,7 @@ func TestWhatIsKnownOfTasksIsOldWhenTheClockWasSet(t *testing.T) {
 				wait(time.Hour)
 				answer := make(chan struct{})
 				w.set(func() {
-					w.probing = func(_ context.Context, t environment.Task) {
+					w.probing = func(_ context.Context, t tasks.Task) {
 						if t.Host == "a" {
 							<-answer
 						}

@@ -9,6 +9,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // reservations are which environments have tasks on which hosts. Two must not make one
@@ -17,16 +18,16 @@ import (
 // tasks make there, only where another one is on the same host.
 type reservations struct {
 	states map[string]*environment.State
-	things func(environment.Task) []environment.Thing // may be nil, and return none: then it is not known
+	things func(tasks.Task) []tasks.Thing // may be nil, and return none: then it is not known
 	stale  map[string]bool
 	held   map[string]map[string][]int // revisions of tasks, by environment and host
 	by     map[string][]string         // environments by host, sorted
-	known  map[deploylog.Target][]environment.Thing
+	known  map[deploylog.Target][]tasks.Thing
 }
 
 func newReservations(states map[string]*environment.State) *reservations {
 	return &reservations{
-		states: states, stale: map[string]bool{}, held: map[string]map[string][]int{}, by: map[string][]string{}, known: map[deploylog.Target][]environment.Thing{},
+		states: states, stale: map[string]bool{}, held: map[string]map[string][]int{}, by: map[string][]string{}, known: map[deploylog.Target][]tasks.Thing{},
 	}
 }
 
@@ -90,7 +91,7 @@ func (r *reservations) expect(name string, revision int, hosts []string) {
 }
 
 // has reports whether an environment has a task on its host itself.
-func (r *reservations) has(t environment.Task) bool {
+func (r *reservations) has(t tasks.Task) bool {
 	r.refresh()
 	return slices.Contains(r.held[t.Environment][t.Host], t.Revision)
 }
@@ -98,12 +99,12 @@ func (r *reservations) has(t environment.Task) bool {
 // other is another environment whose tasks make something on the host of a task that
 // this would make, too, and what that is; "" when there is none. kept is whether the task
 // is one of a revision that is recorded.
-func (r *reservations) other(t environment.Task, kept bool) (by string, shared environment.Thing) {
+func (r *reservations) other(t tasks.Task, kept bool) (by string, shared tasks.Thing) {
 	r.refresh()
 	if names := r.by[t.Host]; len(names) == 0 || len(names) == 1 && names[0] == t.Environment {
-		return "", environment.Thing{}
+		return "", tasks.Thing{}
 	}
-	mine := map[string]environment.Thing{}
+	mine := map[string]tasks.Thing{}
 	things := r.identify
 	if kept {
 		things = r.thingsOf
@@ -123,7 +124,7 @@ func (r *reservations) other(t environment.Task, kept bool) (by string, shared e
 			}
 		}
 	}
-	return "", environment.Thing{}
+	return "", tasks.Thing{}
 }
 
 // taken are the targets of tasks that a deleted environment left running, and whose things
@@ -155,7 +156,7 @@ func (r *reservations) without(s *environment.State, hosts []string) []string {
 const maxKnown = 100_000
 
 // thingsOf are what a task of a revision that is recorded makes.
-func (r *reservations) thingsOf(t environment.Task) []environment.Thing {
+func (r *reservations) thingsOf(t tasks.Task) []tasks.Thing {
 	target := record.TaskTarget(t.Environment, t.Revision, t.Host)
 	things, known := r.known[target]
 	if !known {
@@ -170,7 +171,7 @@ func (r *reservations) thingsOf(t environment.Task) []environment.Thing {
 
 // identify finds out what a task makes. Where that is not known, it is taken to make what
 // any other makes that applies the same text with the same variables.
-func (r *reservations) identify(t environment.Task) []environment.Thing {
+func (r *reservations) identify(t tasks.Task) []tasks.Thing {
 	if r.things != nil {
 		if things := r.things(t); len(things) > 0 {
 			return things
@@ -184,13 +185,13 @@ func (r *reservations) identify(t environment.Task) []environment.Thing {
 	if err != nil {
 		return nil // no definition that was read is like that
 	}
-	return []environment.Thing{{Key: "task " + string(key), Name: "task of " + t.Spec.Manifest}}
+	return []tasks.Thing{{Key: "task " + string(key), Name: "task of " + t.Spec.Manifest}}
 }
 
 // overlaps refuses a task on hosts where another environment makes what it would make.
-func (r *reservations) overlaps(t environment.Task, kept bool, hosts []string) error {
+func (r *reservations) overlaps(t tasks.Task, kept bool, hosts []string) error {
 	first, by, n := "", "", 0
-	var shared environment.Thing
+	var shared tasks.Thing
 	for _, host := range slices.Sorted(slices.Values(hosts)) {
 		t.Host = host
 		other, thing := r.other(t, kept)

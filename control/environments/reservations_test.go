@@ -9,13 +9,14 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // containers has every task make a container, which its manifest names.
 func (w *world) containers() {
-	w.makes = func(t environment.Task) []environment.Thing {
+	w.makes = func(t tasks.Task) []tasks.Thing {
 		name := "container " + strings.TrimSuffix(t.Spec.Manifest, ".yaml")
-		return []environment.Thing{{Key: name, Name: name}}
+		return []tasks.Thing{{Key: name, Name: name}}
 	}
 }
 
@@ -116,12 +117,12 @@ func TestAHostThatTheLogRefusesToOneEnvironmentIsFreeForAnother(t *testing.T) {
 // What is told apart is what is made, not the manifest that makes it.
 func TestEnvironmentsShareHostsWhereTheyMakeDifferentThings(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.makes = func(t environment.Task) []environment.Thing {
+		w.makes = func(t tasks.Task) []tasks.Thing {
 			name, _ := t.Spec.Vars["image"].(string)
 			if name == "task" {
 				name = t.Name()
 			}
-			return []environment.Thing{{Key: name, Name: "container " + name}}
+			return []tasks.Thing{{Key: name, Name: "container " + name}}
 		}
 		w.create(daemon("prod", agent, image("task")), "a")
 		w.deploy("prod", 1)

@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/control/reconcile"
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 func TestWhoIsWaitedForIsControlledAtOnceWhateverGoesOn(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.working = func(t environment.Task) error {
+		w.working = func(t tasks.Task) error {
 			if t.Environment == "slow" {
 				<-time.After(20 * time.Minute)
 			}
@@ -42,8 +42,8 @@ func TestWhoIsNotWaitedForAnyMoreIsLeftAlone(t *testing.T) {
 		leaveWeb()
 		wait(time.Second)
 		probes := w.probesOf("a web:1")
-		w.becomes("a", "web:1", environment.Unhealthy)
-		w.becomes("b", "db:1", environment.Unhealthy)
+		w.becomes("a", "web:1", tasks.Unhealthy)
+		w.becomes("b", "db:1", tasks.Unhealthy)
 		w.inventory("web", "a", "c")
 		wait(10 * time.Minute)
 		w.wantRunning("a web:1", "b db:1")

@@ -13,6 +13,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // daemon is a definition; the query has the environment's name.
@@ -172,7 +173,7 @@ func (w *world) count(name string) (n int) {
 
 // slowly has all work take its time.
 func (w *world) slowly(d time.Duration) {
-	w.set(func() { w.working = func(environment.Task) error { <-time.After(d); return nil } })
+	w.set(func() { w.working = func(tasks.Task) error { <-time.After(d); return nil } })
 }
 
 // untilIdle runs a controller until it is idle.

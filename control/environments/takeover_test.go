@@ -10,9 +10,9 @@ import (
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -185,7 +185,7 @@ func TestWhatWasInterruptedIsDoneAgainByTheNext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				interrupted := make(chan struct{})
-				w.working = func(environment.Task) error {
+				w.working = func(tasks.Task) error {
 					<-interrupted
 					return c.cause
 				}

@@ -12,13 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
-
-	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
-	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/tasks"
 )
 
 // world is hosts with tasks on them, and a log on which controllers keep those as
@@ -38,15 +37,15 @@ type world struct {
 	attributes map[string]string   // by HOST.NAME
 	trouble    error               // with the inventory
 	slots      int
-	tasks      map[string]map[string]environment.ProbeResult // by host, "NAME:REVISION"
-	bad        map[string]bool                               // revisions that do not become healthy
-	unable     map[string]bool                               // tasks that cannot be started, "HOST NAME:REVISION"
-	working    func(t environment.Task) error                // while it is worked on
-	probing    func(ctx context.Context, t environment.Task)
-	makes      func(t environment.Task) []environment.Thing // nil is not known
-	changed    map[string]func()                            // by host that is watched
-	probes     map[string]int                               // of tasks, "HOST NAME:REVISION"
-	acts       []string                                     // "start|stop HOST NAME:REVISION"
+	tasks      map[string]map[string]tasks.ProbeResult // by host, "NAME:REVISION"
+	bad        map[string]bool                         // revisions that do not become healthy
+	unable     map[string]bool                         // tasks that cannot be started, "HOST NAME:REVISION"
+	working    func(t tasks.Task) error                // while it is worked on
+	probing    func(ctx context.Context, t tasks.Task)
+	makes      func(t tasks.Task) []tasks.Thing // nil is not known
+	changed    map[string]func()                // by host that is watched
+	probes     map[string]int                   // of tasks, "HOST NAME:REVISION"
+	acts       []string                         // "start|stop HOST NAME:REVISION"
 	checks     int
 	notified   []string
 	recorded   func(deploylog.Event)
@@ -69,7 +68,7 @@ func inWorld(t *testing.T, test func(*world)) {
 
 func newWorld(t testing.TB, store logtest.Store) *world {
 	w := &world{
-		TB: t, open: store, slots: 1, queries: map[string][]string{}, tasks: map[string]map[string]environment.ProbeResult{}, bad: map[string]bool{},
+		TB: t, open: store, slots: 1, queries: map[string][]string{}, tasks: map[string]map[string]tasks.ProbeResult{}, bad: map[string]bool{},
 		changed: map[string]func(){}, probes: map[string]int{}, acting: map[string]map[string]int{},
 	}
 	w.log = w.open()
@@ -81,11 +80,11 @@ func newWorld(t testing.TB, store logtest.Store) *world {
 	return w
 }
 
-func nameOf(t environment.Task) string { return fmt.Sprintf("%s:%d", t.Environment, t.Revision) }
+func nameOf(t tasks.Task) string { return fmt.Sprintf("%s:%d", t.Environment, t.Revision) }
 
 // act does something to a host, and checks that only one controller does that for
 // the environment.
-func (k worker) act(what string, t environment.Task, do func(on map[string]environment.ProbeResult)) error {
+func (k worker) act(what string, t tasks.Task, do func(on map[string]tasks.ProbeResult)) error {
 	w := k.world
 	w.mu.Lock()
 	acting := w.acting[t.Environment]
@@ -119,7 +118,7 @@ func (k worker) act(what string, t environment.Task, do func(on map[string]envir
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.tasks[t.Host] == nil {
-		w.tasks[t.Host] = map[string]environment.ProbeResult{}
+		w.tasks[t.Host] = map[string]tasks.ProbeResult{}
 	}
 	do(w.tasks[t.Host])
 	w.measure()
@@ -134,7 +133,7 @@ func (w *world) measure() {
 		for name, seen := range on {
 			name, _, _ := strings.Cut(name, ":")
 			of[name]++
-			well = well || seen.Health == environment.Healthy
+			well = well || seen.Health == tasks.Healthy
 		}
 		for _, n := range of {
 			doubled += n - 1
@@ -147,18 +146,18 @@ func (w *world) measure() {
 }
 
 // Start implements environments.Tasks.
-func (k worker) Start(ctx context.Context, t environment.Task) (environment.ProbeResult, error) {
-	err := k.act("start", t, func(on map[string]environment.ProbeResult) {
-		on[nameOf(t)] = environment.ProbeResult{Health: environment.Healthy}
+func (k worker) Start(ctx context.Context, t tasks.Task) (tasks.ProbeResult, error) {
+	err := k.act("start", t, func(on map[string]tasks.ProbeResult) {
+		on[nameOf(t)] = tasks.ProbeResult{Health: tasks.Healthy}
 		if k.bad[nameOf(t)] {
-			on[nameOf(t)] = environment.ProbeResult{Health: environment.Unhealthy, Detail: "it crashes"}
+			on[nameOf(t)] = tasks.ProbeResult{Health: tasks.Unhealthy, Detail: "it crashes"}
 		}
 	})
 	return k.see(t), err
 }
 
 // Check implements environments.Tasks.
-func (k worker) Check(_ context.Context, t environment.Task) error {
+func (k worker) Check(_ context.Context, t tasks.Task) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.checks++
@@ -169,12 +168,12 @@ func (k worker) Check(_ context.Context, t environment.Task) error {
 }
 
 // Terminate implements environments.Tasks.
-func (k worker) Terminate(_ context.Context, t environment.Task) error {
-	return k.act("stop", t, func(on map[string]environment.ProbeResult) { delete(on, nameOf(t)) })
+func (k worker) Terminate(_ context.Context, t tasks.Task) error {
+	return k.act("stop", t, func(on map[string]tasks.ProbeResult) { delete(on, nameOf(t)) })
 }
 
 // Observe implements environments.Tasks.
-func (k worker) Observe(ctx context.Context, t environment.Task) environment.ProbeResult {
+func (k worker) Observe(ctx context.Context, t tasks.Task) tasks.ProbeResult {
 	k.mu.Lock()
 	k.probes[t.Host+" "+nameOf(t)]++
 	probing := k.probing
@@ -183,22 +182,22 @@ func (k worker) Observe(ctx context.Context, t environment.Task) environment.Pro
 		probing(ctx, t)
 	}
 	if ctx.Err() != nil {
-		return environment.ProbeResult{Health: environment.Unknown, Detail: "no answer"}
+		return tasks.ProbeResult{Health: tasks.Unknown, Detail: "no answer"}
 	}
 	return k.see(t)
 }
 
-func (w *world) see(t environment.Task) environment.ProbeResult {
+func (w *world) see(t tasks.Task) tasks.ProbeResult {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if seen, ok := w.tasks[t.Host][nameOf(t)]; ok {
 		return seen
 	}
-	return environment.ProbeResult{Health: environment.Unhealthy, Detail: "it is not there"}
+	return tasks.ProbeResult{Health: tasks.Unhealthy, Detail: "it is not there"}
 }
 
 // Things implements environments.Tasks.
-func (w *world) Things(t environment.Task) []environment.Thing {
+func (w *world) Things(t tasks.Task) []tasks.Thing {
 	w.mu.Lock()
 	makes := w.makes
 	w.mu.Unlock()
@@ -310,10 +309,10 @@ func (w *world) inventory(query string, hosts ...string) {
 }
 
 // becomes makes a task be in another way, of which nobody is notified.
-func (w *world) becomes(host, task string, health environment.Health) {
+func (w *world) becomes(host, task string, health tasks.Health) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.tasks[host][task] = environment.ProbeResult{Health: health, Detail: "somebody was at it"}
+	w.tasks[host][task] = tasks.ProbeResult{Health: health, Detail: "somebody was at it"}
 }
 
 func (w *world) hint(host string) {

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -19,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	envrecord "github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/internal/crash"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/record"

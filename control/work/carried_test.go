@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/manifest"
 	pipelinedef "github.com/deployster-go/deployster/pipeline/definition"
@@ -225,7 +225,7 @@ func (c checkout) tasks() *TaskWorker {
 func (c checkout) wantContent(w *TaskWorker, spec definition.TaskSpec, want string) {
 	c.Helper()
 	content, err := func() (any, error) {
-		t := environment.Task{Environment: "e", Host: "h", Revision: 1, Spec: spec}
+		t := tasks.Task{Environment: "e", Host: "h", Revision: 1, Spec: spec}
 		text, err := w.Texts.Load(spec.Digest)
 		if err != nil {
 			return nil, err

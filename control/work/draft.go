@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/schema"
@@ -70,7 +70,7 @@ func (w *TaskWorker) prepareDraft(on *Connection, d Draft, host string) (*Run, e
 			return nil, err
 		}
 	}
-	t := environment.Task{Environment: d.Name, Host: host, Revision: 1, Spec: d.Task}
+	t := tasks.Task{Environment: d.Name, Host: host, Revision: 1, Spec: d.Task}
 	return w.prepareTask(on, t, manifest.Source{Name: d.Task.Manifest, Data: d.Files[d.Task.Manifest]}, o)
 }
 

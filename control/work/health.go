@@ -7,13 +7,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 )
 
 // applied is the state of a task all resources of which are VALID.
-func applied(m *manifest.Manifest, state func(resource string) map[string]any) environment.ProbeResult {
+func applied(m *manifest.Manifest, state func(resource string) map[string]any) tasks.ProbeResult {
 	var unhealthy []string
 	for _, r := range m.Resources {
 		if reason := unhealthyReason(state(r.Name)); reason != "" {
@@ -25,7 +25,7 @@ func applied(m *manifest.Manifest, state func(resource string) map[string]any) e
 
 // probed is the state of a task, by its drift and the states of its resources. In what one
 // differs whose configuration is doubtful is not known, so it has not drifted.
-func probed(report *runner.DriftReport, state func(resource string) map[string]any, doubtful func(resource string) bool) environment.ProbeResult {
+func probed(report *runner.DriftReport, state func(resource string) map[string]any, doubtful func(resource string) bool) tasks.ProbeResult {
 	var unhealthy, unknown, drifted []string
 	for _, r := range report.Resources {
 		reason := unhealthyReason(state(r.Name))
@@ -72,16 +72,16 @@ func joined(reasons []string) string {
 }
 
 // result names what is worst of a task.
-func result(unhealthy, unknown, drifted []string) environment.ProbeResult {
+func result(unhealthy, unknown, drifted []string) tasks.ProbeResult {
 	switch {
 	case len(unhealthy) > 0:
-		return environment.ProbeResult{Health: environment.Unhealthy, Detail: joined(unhealthy)}
+		return tasks.ProbeResult{Health: tasks.Unhealthy, Detail: joined(unhealthy)}
 	case len(unknown) > 0:
-		return environment.ProbeResult{Health: environment.Unknown, Detail: strings.Join(unknown, "; ")}
+		return tasks.ProbeResult{Health: tasks.Unknown, Detail: strings.Join(unknown, "; ")}
 	case len(drifted) > 0:
-		return environment.ProbeResult{Health: environment.Drifted, Detail: firstLines(drifted)}
+		return tasks.ProbeResult{Health: tasks.Drifted, Detail: firstLines(drifted)}
 	default:
-		return environment.ProbeResult{Health: environment.Healthy}
+		return tasks.ProbeResult{Health: tasks.Healthy}
 	}
 }
 

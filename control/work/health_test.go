@@ -3,7 +3,7 @@ package work
 import (
 	"testing"
 
-	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -16,37 +16,37 @@ func TestHowATaskIsGoingByItsResources(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		found  []runner.ResourceDrift
-		health environment.Health
+		health tasks.Health
 		detail string
 	}{
-		{"nothing differs", []runner.ResourceDrift{resource("a", runner.Valid), resource("b", runner.Valid)}, environment.Healthy, ""},
-		{"there are no resources", nil, environment.Healthy, ""},
+		{"nothing differs", []runner.ResourceDrift{resource("a", runner.Valid), resource("b", runner.Valid)}, tasks.Healthy, ""},
+		{"there are no resources", nil, tasks.Healthy, ""},
 		{"something is missing", []runner.ResourceDrift{
 			{Name: "a", Status: runner.Stale, Missing: true}, {Name: "b", Status: runner.Unknown, Because: []string{"a"}}, resource("c", runner.Stale, change("x")),
-		}, environment.Unhealthy, "a does not exist"},
-		{"what is VALID says that it is not healthy", []runner.ResourceDrift{resource("sick", runner.Valid)}, environment.Unhealthy, "sick is not healthy"},
-		{"what is STALE says so", []runner.ResourceDrift{resource("sick", runner.Stale), resource("dead", runner.Stale)}, environment.Unhealthy, "sick is not healthy; dead does not run"},
+		}, tasks.Unhealthy, "a does not exist"},
+		{"what is VALID says that it is not healthy", []runner.ResourceDrift{resource("sick", runner.Valid)}, tasks.Unhealthy, "sick is not healthy"},
+		{"what is STALE says so", []runner.ResourceDrift{resource("sick", runner.Stale), resource("dead", runner.Stale)}, tasks.Unhealthy, "sick is not healthy; dead does not run"},
 		{"what is STALE says what it would do", []runner.ResourceDrift{
 			{Name: "dead", Status: runner.Stale, Asked: `"start" (start it, which exited with 3)`}, resource("sick", runner.Stale),
-		}, environment.Unhealthy, `dead does not run: state asks for "start" (start it, which exited with 3); sick is not healthy`},
+		}, tasks.Unhealthy, `dead does not run: state asks for "start" (start it, which exited with 3); sick is not healthy`},
 		{"what is STALE says what it printed", []runner.ResourceDrift{
 			{Name: "dead", Status: runner.Stale, Asked: `"start"`, Output: []string{"panic: no table", "main.go:7"}}, resource("sick", runner.Stale),
-		}, environment.Unhealthy, "dead does not run: state asks for \"start\"\n  │ panic: no table\n  │ main.go:7\nsick is not healthy"},
+		}, tasks.Unhealthy, "dead does not run: state asks for \"start\"\n  │ panic: no table\n  │ main.go:7\nsick is not healthy"},
 		{"something is ill and something cannot be asked", []runner.ResourceDrift{
 			resource("dead", runner.Stale), {Name: "b", Status: runner.Failed, Error: "no"},
-		}, environment.Unhealthy, "dead does not run"},
+		}, tasks.Unhealthy, "dead does not run"},
 		{"something cannot be asked and something drifted", []runner.ResourceDrift{
 			{Name: "b", Status: runner.Failed, Error: "state exited with 1"}, resource("c", runner.Stale, change("x")),
-		}, environment.Unknown, "b: state exited with 1"},
+		}, tasks.Unknown, "b: state exited with 1"},
 		{"a state is needed that nobody has", []runner.ResourceDrift{{Name: "b", Status: runner.Unknown, Because: []string{"a", "c"}}},
-			environment.Unknown, "b: its state needs the state of a, c"},
+			tasks.Unknown, "b: its state needs the state of a, c"},
 		{"a few values differ", []runner.ResourceDrift{resource("a", runner.Stale, change("x"), change("y")), resource("b", runner.Stale)},
-			environment.Drifted, "a ~ x: 1 → 2\na ~ y: 1 → 2\nb is not as configured; its type does not say in what"},
+			tasks.Drifted, "a ~ x: 1 → 2\na ~ y: 1 → 2\nb is not as configured; its type does not say in what"},
 		{"many differ", []runner.ResourceDrift{resource("a", runner.Stale, change("1"), change("2"), change("3"), change("4"), change("5"), change("6"), change("7"))},
-			environment.Drifted, "a ~ 1: 1 → 2\na ~ 2: 1 → 2\na ~ 3: 1 → 2\na ~ 4: 1 → 2\na ~ 5: 1 → 2\nand 2 more"},
+			tasks.Drifted, "a ~ 1: 1 → 2\na ~ 2: 1 → 2\na ~ 3: 1 → 2\na ~ 4: 1 → 2\na ~ 5: 1 → 2\nand 2 more"},
 	} {
 		got := probed(&runner.DriftReport{Resources: tc.found}, func(name string) map[string]any { return ill[name] }, func(string) bool { return false })
-		if want := (environment.ProbeResult{Health: tc.health, Detail: tc.detail}); got != want {
+		if want := (tasks.ProbeResult{Health: tc.health, Detail: tc.detail}); got != want {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", tc.name, got, want)
 		}
 	}

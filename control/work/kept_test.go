@@ -14,7 +14,7 @@ import (
 	"github.com/deployster-go/deployster/control/gc"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/sqlite"
-	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
@@ -50,7 +50,7 @@ func TestOldRevisionsOfAnEnvironmentAreNotKept(t *testing.T) {
 	var want []string
 	const revisions = 100
 	for revision := 1; revision <= revisions; revision++ {
-		for _, task := range []environment.Task{
+		for _, task := range []tasks.Task{
 			{Environment: "eu/prod", Host: "web-1"}, {Environment: "eu/prod", Host: "web-2"}, {Environment: "eu/test", Host: "web-1"},
 		} {
 			task.Revision = revision

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
@@ -97,7 +97,7 @@ func without(all []present, files expression.Files, names []string, some func(pr
 // presently are the variables for a task that is not applied but only observed, or removed:
 // a secret may have another value since, or it could be neither seen nor stopped after its
 // secret was changed. Which things are its own must not depend on that: they would be others. What is gone is no hindrance to removing what is found by its name alone.
-func (w *TaskWorker) presently(t environment.Task, source manifest.Source, o LoadOptions, removing bool) (_ LoadOptions, err error) {
+func (w *TaskWorker) presently(t tasks.Task, source manifest.Source, o LoadOptions, removing bool) (_ LoadOptions, err error) {
 	all, err := w.present(w.Texts, t.Spec.Includes)
 	if err != nil {
 		return o, err
@@ -152,7 +152,7 @@ func (in *Input) reads(r *manifest.Resource, files, variables []string) bool {
 
 // doubts reports whether a resource of a task may be desired to be something else than its
 // revision says, as it reads a secret that has another value since.
-func (in *Input) doubts(t environment.Task, resource string) bool {
+func (in *Input) doubts(t tasks.Task, resource string) bool {
 	r := in.Manifest.Resource(resource)
 	return len(in.doubtful) > 0 && r != nil && in.reads(r, slices.Sorted(maps.Keys(TaskFiles(t.Spec))), in.doubtful)
 }

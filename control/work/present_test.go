@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/manifest"
 )
 
@@ -39,7 +39,7 @@ func TestASecretMayHaveChangedWhereNothingIsApplied(t *testing.T) {
 			}
 			c.write("home/.deployster/vars.auto.yaml", test.file+"\n")
 			digests := files.Digests()
-			task := environment.Task{Environment: "e", Host: "h", Revision: 1, Spec: definition.TaskSpec{Manifest: "m.yaml", Digest: digests["m.yaml"], Includes: digests}}
+			task := tasks.Task{Environment: "e", Host: "h", Revision: 1, Spec: definition.TaskSpec{Manifest: "m.yaml", Digest: digests["m.yaml"], Includes: digests}}
 			source := manifest.Source{Name: "m.yaml", Data: []byte(test.text)}
 			for p, want := range map[purpose]bool{applying: test.applied, observing: test.observed, removing: test.removable} {
 				o, err := w.carriedFor(task, source, p)

@@ -12,9 +12,9 @@ import (
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner"
 	"github.com/deployster-go/deployster/runner/invoke"
@@ -59,24 +59,24 @@ func (w *TaskWorker) Close() { w.probing.End() }
 
 // placeOf is where the resources of a task are: not where those of another
 // revision on the same host are, for both may be there at once.
-func placeOf(t environment.Task) string { return t.Host + ":" + t.Name() }
+func placeOf(t tasks.Task) string { return t.Host + ":" + t.Name() }
 
 // Start implements environments.Tasks.
-func (w *TaskWorker) Start(ctx context.Context, t environment.Task) (_ environment.ProbeResult, err error) {
+func (w *TaskWorker) Start(ctx context.Context, t tasks.Task) (_ tasks.ProbeResult, err error) {
 	defer w.guard(&err, "starting a task of "+t.Environment)
 	run, err := w.begin(ctx, t, applying)
 	if err != nil {
-		return environment.ProbeResult{}, err
+		return tasks.ProbeResult{}, err
 	}
 	r, err := w.execute(ctx, run, (*runner.Runner).Apply)
 	if err != nil {
-		return environment.ProbeResult{}, err
+		return tasks.ProbeResult{}, err
 	}
 	return applied(run.Manifest, r.State), nil
 }
 
 // Check implements environments.Tasks.
-func (w *TaskWorker) Check(ctx context.Context, t environment.Task) (err error) {
+func (w *TaskWorker) Check(ctx context.Context, t tasks.Task) (err error) {
 	defer w.guard(&err, "checking a task of "+t.Environment)
 	run, err := w.begin(ctx, t, applying)
 	if err == nil {
@@ -92,7 +92,7 @@ func (w *TaskWorker) Check(ctx context.Context, t environment.Task) (err error) 
 // Terminate implements environments.Tasks. What the task found as it should be, or
 // never came to, is not its own and left alone: so a task can be terminated also
 // when its state cannot be asked for.
-func (w *TaskWorker) Terminate(ctx context.Context, t environment.Task) (err error) {
+func (w *TaskWorker) Terminate(ctx context.Context, t tasks.Task) (err error) {
 	defer w.guard(&err, "terminating a task of "+t.Environment)
 	run, err := w.begin(ctx, t, removing)
 	if err != nil {
@@ -109,7 +109,7 @@ func (w *TaskWorker) Terminate(ctx context.Context, t environment.Task) (err err
 
 // made are the resources that the task may have made since it was terminated the
 // last time.
-func (w *TaskWorker) made(ctx context.Context, t environment.Task, m *manifest.Manifest) ([]string, error) {
+func (w *TaskWorker) made(ctx context.Context, t tasks.Task, m *manifest.Manifest) ([]string, error) {
 	since := int64(0)
 	target := record.TaskTarget(t.Environment, t.Revision, t.Host)
 	for e, err := range w.Log.Read(ctx, deploylog.Filter{Target: target, Name: record.TaskTerminated, Last: 1}) {
@@ -142,33 +142,33 @@ func (w *TaskWorker) execute(ctx context.Context, run *Run, do func(*runner.Runn
 }
 
 // Observe implements environments.Tasks.
-func (w *TaskWorker) Observe(ctx context.Context, t environment.Task) environment.ProbeResult {
+func (w *TaskWorker) Observe(ctx context.Context, t tasks.Task) tasks.ProbeResult {
 	ctx, cancel := context.WithTimeout(ctx, w.ProbeTimeout)
 	defer cancel()
 	o, err := w.probe(ctx, t)
 	switch {
-	case o.Health != environment.Unknown && err == nil:
+	case o.Health != tasks.Unknown && err == nil:
 		return o
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		o.Detail = fmt.Sprintf("host %s: no answer within %s", t.Host, w.ProbeTimeout)
 	case err != nil:
 		o.Detail = err.Error()
 	}
-	o.Health = environment.Unknown
+	o.Health = tasks.Unknown
 	return o
 }
 
-func (w *TaskWorker) probe(ctx context.Context, t environment.Task) (_ environment.ProbeResult, err error) {
+func (w *TaskWorker) probe(ctx context.Context, t tasks.Task) (_ tasks.ProbeResult, err error) {
 	defer w.guard(&err, "probing a task of "+t.Environment)
 	run, err := w.begin(ctx, t, observing)
 	if err != nil {
-		return environment.ProbeResult{}, err
+		return tasks.ProbeResult{}, err
 	}
 	defer w.asProbe(run)()
 	r := runner.New(run.Spec, run.Containers)
 	report, err := r.Drift(ctx, run.Caller)
 	if report == nil {
-		return environment.ProbeResult{}, err
+		return tasks.ProbeResult{}, err
 	}
 	doubts := func(resource string) bool { return run.doubts(t, resource) }
 	return probed(report, r.State, doubts), nil // the report holds what failed, too
@@ -215,7 +215,7 @@ const (
 )
 
 // begin prepares a run of the manifest of a task on its host.
-func (w *TaskWorker) begin(ctx context.Context, t environment.Task, p purpose) (*Run, error) {
+func (w *TaskWorker) begin(ctx context.Context, t tasks.Task, p purpose) (*Run, error) {
 	text, err := w.Texts.Load(t.Spec.Digest)
 	if err != nil {
 		return nil, fmt.Errorf("manifest %s: %w", t.Spec.Manifest, err)
@@ -235,18 +235,18 @@ func (w *TaskWorker) begin(ctx context.Context, t environment.Task, p purpose) (
 }
 
 // Things implements environments.Tasks.
-func (w *TaskWorker) Things(t environment.Task) []environment.Thing {
+func (w *TaskWorker) Things(t tasks.Task) []tasks.Thing {
 	return Identities{Inputs: w.Inputs, Texts: w.Texts, Hosts: w.pool.hosts}.Things(t)
 }
 
 // carried is what is applied of a revision of a task beside its manifest.
-func (w *TaskWorker) carried(t environment.Task) (LoadOptions, error) {
+func (w *TaskWorker) carried(t tasks.Task) (LoadOptions, error) {
 	return w.carriedFor(t, manifest.Source{}, applying)
 }
 
 // carriedFor is what the revision of a task carries beside its manifest. Of one that carries
 // none, as an older version made it, files and variables are those of the process.
-func (w *TaskWorker) carriedFor(t environment.Task, source manifest.Source, p purpose) (o LoadOptions, err error) {
+func (w *TaskWorker) carriedFor(t tasks.Task, source manifest.Source, p purpose) (o LoadOptions, err error) {
 	if t.Spec.Includes == nil {
 		return o, nil
 	}
@@ -273,7 +273,7 @@ func TaskFiles(t definition.TaskSpec) map[string]string {
 	return files
 }
 
-func (w *TaskWorker) prepareTask(on *Connection, t environment.Task, source manifest.Source, o LoadOptions) (*Run, error) {
+func (w *TaskWorker) prepareTask(on *Connection, t tasks.Task, source manifest.Source, o LoadOptions) (*Run, error) {
 	in, err := w.load(t, source, o)
 	if err != nil {
 		return nil, err
@@ -284,13 +284,13 @@ func (w *TaskWorker) prepareTask(on *Connection, t environment.Task, source mani
 	})
 }
 
-func (w *TaskWorker) load(t environment.Task, source manifest.Source, o LoadOptions) (*Input, error) {
+func (w *TaskWorker) load(t tasks.Task, source manifest.Source, o LoadOptions) (*Input, error) {
 	o.Last, o.Builtin = t.Spec.Vars, TaskVariables(t, w.pool.hosts)
 	return w.Load([]manifest.Source{source}, o)
 }
 
 // TaskVariables are what a manifest knows of its task. Nobody else can set them.
-func TaskVariables(t environment.Task, among *Hosts) map[string]any {
+func TaskVariables(t tasks.Task, among *Hosts) map[string]any {
 	h, _ := among.host(t.Host)
 	return map[string]any{
 		"environment": t.Environment, "revision": t.Revision, "task": t.Name(),

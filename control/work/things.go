@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/manifest"
@@ -23,7 +23,7 @@ type Identities struct {
 // Things are what a task makes on its host of which there is one. None is not known. What
 // is known only by asking a type is identified by what is applied, but where a resource
 // says how it is told apart: by reading the name of its task.
-func (i Identities) Things(t environment.Task) (things []environment.Thing) {
+func (i Identities) Things(t tasks.Task) (things []tasks.Thing) {
 	drafts := map[string][]byte{}
 	for name, digest := range i.Drafts.Digests() {
 		drafts[digest] = i.Drafts[name]
@@ -55,7 +55,7 @@ func (i Identities) Things(t environment.Task) (things []environment.Thing) {
 // assumed are the variables of a task with the present values of its secrets. That one of
 // them was changed since makes nothing else unknown: what two environments make in one place
 // must be refused also then.
-func (i Identities) assumed(t environment.Task, included expression.Files) ([]manifest.Assignment, error) {
+func (i Identities) assumed(t tasks.Task, included expression.Files) ([]manifest.Assignment, error) {
 	all, err := i.present(i.Texts, t.Spec.Includes)
 	if err != nil || all == nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (i Identities) assumed(t environment.Task, included expression.Files) ([]ma
 
 // includedBy are the files that the revision of a task carries beside its manifest; nil are
 // those of the workspace, of a revision that carries none.
-func includedBy(t environment.Task, load func(digest string) ([]byte, error)) expression.Files {
+func includedBy(t tasks.Task, load func(digest string) ([]byte, error)) expression.Files {
 	if t.Spec.Includes == nil {
 		return nil
 	}
@@ -74,7 +74,7 @@ func includedBy(t environment.Task, load func(digest string) ([]byte, error)) ex
 }
 
 // things are what the resources of a task manage.
-func (in *Input) things(t environment.Task) (things []environment.Thing) {
+func (in *Input) things(t tasks.Task) (things []tasks.Thing) {
 	spec := t.Spec
 	spec.Manifest = ""
 	applied, err := json.Marshal(spec)
@@ -82,7 +82,7 @@ func (in *Input) things(t environment.Task) (things []environment.Thing) {
 		return nil
 	}
 	for _, thing := range in.shipped().Things() {
-		found := environment.Thing{Key: thing.Key, Name: thing.Name}
+		found := tasks.Thing{Key: thing.Key, Name: thing.Name}
 		if r := thing.Resource; found.Key == "" {
 			if named, err := in.Expressions.Reads(r.Config, "task"); named && err == nil {
 				found.Key = objects.Hash([]byte(r.Name + "\x00" + string(record.TaskTarget(t.Environment, t.Revision, t.Host))))

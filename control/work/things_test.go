@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/manifest"
 )
 
@@ -98,7 +98,7 @@ func (c checkout) things(i Identities, m definedTask) (keys []string) {
 		spec.Vars = map[string]any{"v": m.vars}
 	}
 	i.Drafts = files
-	for _, thing := range i.Things(environment.Task{Environment: m.environment, Host: m.host, Revision: 1, Spec: spec}) {
+	for _, thing := range i.Things(tasks.Task{Environment: m.environment, Host: m.host, Revision: 1, Spec: spec}) {
 		if thing.Key == "" || thing.Name == "" || strings.ContainsAny(thing.Name, "\x00\n") {
 			c.Errorf("it makes %+v", thing)
 		}
@@ -122,7 +122,7 @@ func TestWhatATaskMakesIsKnownWhateverBecameOfItsSecrets(t *testing.T) {
 			i.Inputs, i.Texts = w.Inputs, w.Texts
 			digests := files.Digests()
 			spec := definition.TaskSpec{Manifest: "m.yaml", Digest: digests["m.yaml"], Includes: digests}
-			if got := i.Things(environment.Task{Environment: "one", Host: "a", Revision: 1, Spec: spec}); len(got) != 1 || !strings.Contains(got[0].Name, "web") {
+			if got := i.Things(tasks.Task{Environment: "one", Host: "a", Revision: 1, Spec: spec}); len(got) != 1 || !strings.Contains(got[0].Name, "web") {
 				t.Errorf("it makes %+v", got)
 			}
 		})

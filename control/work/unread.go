@@ -3,7 +3,7 @@ package work
 import (
 	"slices"
 
-	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -13,12 +13,12 @@ import (
 // Unread are the variables of the process that none of the tasks reads. Where the
 // manifest of one cannot be loaded without its host, that is not known. Tasks of
 // revisions that carry their variables do not get those of the process.
-func (w *TaskWorker) Unread(all []environment.Task) []manifest.Problem {
+func (w *TaskWorker) Unread(all []tasks.Task) []manifest.Problem {
 	if len(w.Variables) == 0 {
 		return nil
 	}
 	before := len(all)
-	all = slices.DeleteFunc(slices.Clone(all), func(t environment.Task) bool { return carriesVariables(t.Spec.Includes) })
+	all = slices.DeleteFunc(slices.Clone(all), func(t tasks.Task) bool { return carriesVariables(t.Spec.Includes) })
 	if before > 0 && len(all) == 0 {
 		return w.unreached("revisions of environments carry their variables, so no task gets this one: give it to env update, and deploy the revision that it makes")
 	}

@@ -227,6 +227,7 @@ func (d Details) unstick() string {
 	}
 }
 
+// TooManyFailed says how many hosts failed, and how many may.
 func (d Details) TooManyFailed() string {
 	if d.Tolerates > d.Config.MaxFailed.Of(d.Desired) {
 		return fmt.Sprintf("%s failed, and %d are tolerated, as many as before the rollback", phrase.Count(d.Failed, "host"), d.Tolerates)
@@ -264,6 +265,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
+// Explain is the reason of a target.
 func (d Details) Explain(code Code, target deploylog.Target) Reason {
 	r := Reason{Target: string(target), Code: code, Seq: d.Seq}
 	r.Message, r.Change = d.Text(code)

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"strings"
-
 	"time"
 
 	"github.com/deployster-go/deployster/environment/definition"

@@ -10,12 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/moby/moby/client"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
 )
 
 // daemons is a workspace with an environment over three engines. Its tasks are

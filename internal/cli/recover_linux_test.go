@@ -17,7 +17,7 @@ import (
 
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/cli"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -376,7 +376,7 @@ func TestATaskIsHeldWhoseHostHasAnotherEngineByNow(t *testing.T) {
 	}
 	dead := s.events()[0].Deployment
 
-	start := func(address string) (environment.ProbeResult, error) {
+	start := func(address string) (tasks.ProbeResult, error) {
 		t.Helper()
 		first.write("inventory.yaml", at(address))
 		worker, err := cli.NewTaskWorker(first.log, "docker")
@@ -398,7 +398,7 @@ func TestATaskIsHeldWhoseHostHasAnotherEngineByNow(t *testing.T) {
 	// The same engine by another address.
 	go func() {
 		o, err := start("unix:///var/run/docker.sock")
-		if err == nil && o.Health != environment.Healthy {
+		if err == nil && o.Health != tasks.Healthy {
 			err = fmt.Errorf("it is %+v", o)
 		}
 		started <- err

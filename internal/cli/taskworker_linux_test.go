@@ -24,8 +24,8 @@ import (
 	"github.com/deployster-go/deployster/deploylog/sqlite"
 	"github.com/deployster-go/deployster/engine/docker"
 	"github.com/deployster-go/deployster/engine/enginetest"
-	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/cli"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/manifest"
@@ -92,7 +92,7 @@ func (w *works) write(name, text string) {
 }
 
 // task is the task of a revision, the manifest of which is kept.
-func (w *works) task(revision int, host, text string, vars map[string]any) environment.Task {
+func (w *works) task(revision int, host, text string, vars map[string]any) tasks.Task {
 	w.Helper()
 	digest, err := objects.In(filepath.Join(w.dir, ".deployster", "objects"), nil).Keep([]byte(text))
 	if err != nil {
@@ -107,18 +107,18 @@ func (w *works) task(revision int, host, text string, vars map[string]any) envir
 	if err != nil {
 		w.Fatal(err)
 	}
-	return environment.Task{Environment: "Some/Prod", Host: host, Revision: revision, Spec: spec}
+	return tasks.Task{Environment: "Some/Prod", Host: host, Revision: revision, Spec: spec}
 }
 
-func (w *works) start(t environment.Task) {
+func (w *works) start(t tasks.Task) {
 	w.Helper()
 	o, err := w.worker.Start(w.Context(), t)
-	if err != nil || o != (environment.ProbeResult{Health: environment.Healthy}) {
+	if err != nil || o != (tasks.ProbeResult{Health: tasks.Healthy}) {
 		w.Fatalf("revision %d was started and is %+v, %v", t.Revision, o, err)
 	}
 }
 
-func (w *works) terminate(t environment.Task) {
+func (w *works) terminate(t tasks.Task) {
 	w.Helper()
 	if err := w.worker.Terminate(w.Context(), t); err != nil {
 		w.Fatalf("terminating revision %d: %v", t.Revision, err)
@@ -126,10 +126,10 @@ func (w *works) terminate(t environment.Task) {
 }
 
 // placeOf is where the resources of a task are, by the log.
-func placeOf(t environment.Task) string { return t.Host + ":" + t.Name() }
+func placeOf(t tasks.Task) string { return t.Host + ":" + t.Name() }
 
 // wantSeen looks at a task.
-func (w *works) wantSeen(t environment.Task, health environment.Health, says ...string) {
+func (w *works) wantSeen(t tasks.Task, health tasks.Health, says ...string) {
 	w.Helper()
 	o := w.worker.Observe(w.Context(), t)
 	if o.Health != health || len(says) == 0 && o.Detail != "" {
@@ -207,7 +207,7 @@ func loadProbe(t *testing.T, address, ref string) {
 	}
 }
 
-func (w *webs) revision(n int) environment.Task {
+func (w *webs) revision(n int) tasks.Task {
 	w.Helper()
 	w.write(w.health(n), "")
 	return w.task(n, "antworker001", web, map[string]any{"image": w.image, "socket": strings.TrimPrefix(w.engine.address(), "unix://")})
@@ -254,7 +254,7 @@ func hears(t *testing.T, changes <-chan struct{}, n int, what string) {
 func TestATaskIsWatchedAndSeen(t *testing.T) {
 	w := newWebs(t)
 	one := w.revision(1)
-	w.wantSeen(one, environment.Unhealthy, "web does not exist")
+	w.wantSeen(one, tasks.Unhealthy, "web does not exist")
 
 	changes, ended := make(chan struct{}, 100), make(chan struct{})
 	go func() {
@@ -263,34 +263,34 @@ func TestATaskIsWatchedAndSeen(t *testing.T) {
 	}()
 	w.start(one)
 	hears(t, changes, 2, "its start, and that it is healthy")
-	w.wantSeen(one, environment.Healthy)
+	w.wantSeen(one, tasks.Healthy)
 
 	if err := os.Remove(w.health(1)); err != nil {
 		t.Fatal(err)
 	}
 	hears(t, changes, 1, "its health check fails")
-	w.wantSeen(one, environment.Unhealthy, "web is not healthy")
+	w.wantSeen(one, tasks.Unhealthy, "web is not healthy")
 	w.write(w.health(1), "")
 	hears(t, changes, 1, "its health check succeeds")
-	w.wantSeen(one, environment.Healthy)
+	w.wantSeen(one, tasks.Healthy)
 
 	w.by(w.docker.ContainerKill(t.Context(), one.Name(), client.ContainerKillOptions{Signal: "KILL"}))
 	hears(t, changes, 1, "it is killed")
-	w.wantSeen(one, environment.Unhealthy, "web does not run: state asks for", "exited with 137")
+	w.wantSeen(one, tasks.Unhealthy, "web does not run: state asks for", "exited with 137")
 	w.start(one)
 	hears(t, changes, 2, "its start, and that it is healthy")
 
 	w.by(w.docker.ContainerUpdate(t.Context(), one.Name(), client.ContainerUpdateOptions{RestartPolicy: &container.RestartPolicy{Name: "always"}}))
-	w.wantSeen(one, environment.Drifted, `web ~ restart: "always" → "no"`)
+	w.wantSeen(one, tasks.Drifted, `web ~ restart: "always" → "no"`)
 	w.start(one)
-	w.wantSeen(one, environment.Healthy)
+	w.wantSeen(one, tasks.Healthy)
 
 	w.terminate(one)
 	hears(t, changes, 2, "its end, and that it is gone")
 	if len(changes) > 0 {
 		t.Errorf("%d changes more are told than there were", len(changes))
 	}
-	w.wantSeen(one, environment.Unhealthy, "web does not exist")
+	w.wantSeen(one, tasks.Unhealthy, "web does not exist")
 	if got := w.runs(); got != 4 {
 		t.Errorf("the files of %d runs are kept, want those of three starts and an end", got)
 	}
@@ -301,7 +301,7 @@ func TestATaskIsWatchedAndSeen(t *testing.T) {
 	case <-time.After(10 * time.Minute):
 		t.Error("an engine that has ended is watched on")
 	}
-	w.wantSeen(one, environment.Unknown, "host antworker001", "Docker at "+w.engine.address())
+	w.wantSeen(one, tasks.Unknown, "host antworker001", "Docker at "+w.engine.address())
 	if _, err := w.worker.Start(t.Context(), one); err == nil || !strings.Contains(err.Error(), "host antworker001") {
 		t.Errorf("it was started on an engine that has ended: %v", err)
 	}
@@ -311,7 +311,7 @@ func TestATaskIsWatchedAndSeen(t *testing.T) {
 	go w.worker.Watch(ctx, "antworker001", func() { changes <- struct{}{} })
 	hears(t, changes, 1, "it is watched again")
 	cancel()
-	w.wantSeen(one, environment.Unhealthy, "web does not exist")
+	w.wantSeen(one, tasks.Unhealthy, "web does not exist")
 }
 
 // Two revisions on one host are two tasks that have nothing in common.
@@ -319,10 +319,10 @@ func TestTwoRevisionsAreOnAHostAtOnce(t *testing.T) {
 	w := newWebs(t)
 	one, two := w.revision(1), w.revision(2)
 	started := make(chan error, 2)
-	for _, task := range []environment.Task{one, two} {
+	for _, task := range []tasks.Task{one, two} {
 		go func() {
 			o, err := w.worker.Start(t.Context(), task)
-			if err == nil && o.Health != environment.Healthy {
+			if err == nil && o.Health != tasks.Healthy {
 				err = fmt.Errorf("it is %+v", o)
 			}
 			started <- err
@@ -337,12 +337,12 @@ func TestTwoRevisionsAreOnAHostAtOnce(t *testing.T) {
 	if err := os.Remove(w.health(1)); err != nil {
 		t.Fatal(err)
 	}
-	w.wantSeen(two, environment.Healthy)
+	w.wantSeen(two, tasks.Healthy)
 
 	w.terminate(one)
 	w.terminate(one)
 	w.terminate(w.revision(3))
-	w.wantSeen(two, environment.Healthy)
+	w.wantSeen(two, tasks.Healthy)
 	if got, want := w.containers(), []string{"/" + two.Name()}; !slices.Equal(got, want) {
 		t.Errorf("containers %v, want %v", got, want)
 	}
@@ -388,16 +388,16 @@ resources:
 `
 	task := w.task(7, "here", text, map[string]any{"words": map[string]any{"of": "{{ the task }}"}, "n": 3.0})
 	file := filepath.Join("hosts", "here", task.Name())
-	w.wantSeen(task, environment.Unhealthy, "note does not exist")
+	w.wantSeen(task, tasks.Unhealthy, "note does not exist")
 	w.start(task)
 	if got, err := os.ReadFile(file); string(got) != "{{ the task }} more 3 Some/Prod 8 ay" {
 		t.Errorf("the file has %q, %v", got, err)
 	}
-	w.wantSeen(task, environment.Healthy)
+	w.wantSeen(task, tasks.Healthy)
 	w.write(file, "something else")
-	w.wantSeen(task, environment.Drifted, "note ~ ")
+	w.wantSeen(task, tasks.Drifted, "note ~ ")
 	w.start(task)
-	w.wantSeen(task, environment.Healthy)
+	w.wantSeen(task, tasks.Healthy)
 	w.terminate(task)
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the file is still there: %v", err)
@@ -415,15 +415,15 @@ resources:
 
 	lost := task
 	lost.Spec.Digest = strings.Repeat("0", 64)
-	w.wantSeen(lost, environment.Unknown, "m.yaml", lost.Spec.Digest+" is missing", "new revision")
+	w.wantSeen(lost, tasks.Unknown, "m.yaml", lost.Spec.Digest+" is missing", "new revision")
 	if err := w.worker.Terminate(t.Context(), lost); err == nil || !strings.Contains(err.Error(), "is missing") {
 		t.Errorf("its manifest is missing, and terminating it: %v", err)
 	}
 	away := task
 	away.Host = "there"
-	w.wantSeen(away, environment.Unknown, "host there is no longer in inventory.yaml")
+	w.wantSeen(away, tasks.Unknown, "host there is no longer in inventory.yaml")
 	w.worker.ProbeTimeout = 0
-	w.wantSeen(task, environment.Unknown, "host here", "no answer within 0s")
+	w.wantSeen(task, tasks.Unknown, "host here", "no answer within 0s")
 }
 
 func TestWhetherATaskCanBeRemovedIsAskedWhereAHostAnswers(t *testing.T) {

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/deployster-go/deployster/control/work"
@@ -18,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 

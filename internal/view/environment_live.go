@@ -8,10 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 

@@ -7,12 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"pgregory.net/rapid"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/environment/report"
 )
 
 func shown(t *testing.T, r report.Report, hosts bool) string {

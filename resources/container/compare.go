@@ -12,10 +12,11 @@ import (
 	"strings"
 
 	"github.com/containerd/errdefs"
-	"github.com/deployster-go/deployster/resources/internal/daemon"
 	imagespec "github.com/moby/docker-image-spec/specs-go/v1"
 	dockercontainer "github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
+
+	"github.com/deployster-go/deployster/resources/internal/daemon"
 )
 
 // drift is what of a container is not as configured.

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
-	"github.com/deployster-go/deployster/resources/internal/daemon"
-	"github.com/deployster-go/deployster/resources/internal/dockertest"
-	"github.com/deployster-go/deployster/resources/internal/typetest"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	dockercontainer "github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+
+	"github.com/deployster-go/deployster/resources/internal/daemon"
+	"github.com/deployster-go/deployster/resources/internal/dockertest"
+	"github.com/deployster-go/deployster/resources/internal/typetest"
 )
 
 type (

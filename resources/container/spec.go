@@ -9,11 +9,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/deployster-go/deployster/resources/internal/daemon"
 	dockercontainer "github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 	dockernet "github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
+
+	"github.com/deployster-go/deployster/resources/internal/daemon"
 )
 
 // specHash identifies what was asked for in all that needs a new container.

@@ -12,14 +12,15 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
-	"github.com/deployster-go/deployster/protocol"
-	"github.com/deployster-go/deployster/resources/internal/daemon"
-	"github.com/deployster-go/deployster/resources/internal/dockertest"
-	"github.com/deployster-go/deployster/resources/internal/typetest"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/moby/moby/api/types/container"
 	dockernet "github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
+
+	"github.com/deployster-go/deployster/protocol"
+	"github.com/deployster-go/deployster/resources/internal/daemon"
+	"github.com/deployster-go/deployster/resources/internal/dockertest"
+	"github.com/deployster-go/deployster/resources/internal/typetest"
 )
 
 type object = map[string]any

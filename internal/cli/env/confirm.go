@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"

@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
@@ -50,7 +51,7 @@ func collect(a *app.App, d *definition.Definition, flags workFlags) (*work.Colle
 // collectOf is collect with a text of the manifest. With kept, which another revision
 // carries, it has what it includes.
 func collectOf(a *app.App, d *definition.Definition, text []byte, kept work.Carried, flags workFlags) (*work.Collection, error) {
-	given, err := session.Assignments(a, flags.Input, work.TaskVariables(environment.Task{}, work.NewHosts(flags.Inventory)))
+	given, err := session.Assignments(a, flags.Input, work.TaskVariables(tasks.Task{}, work.NewHosts(flags.Inventory)))
 	if err != nil {
 		return nil, err
 	}

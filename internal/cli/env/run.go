@@ -9,14 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/deployster-go/deployster/environment/report"
-
 	"github.com/spf13/cobra"
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/report"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/engines"
 	"github.com/deployster-go/deployster/internal/cli/exit"
@@ -45,7 +45,7 @@ func (w *workFlags) check() error {
 	if w.checkEvery < time.Second {
 		return exit.Usage("--check-every %s: it must be at least 1s", w.checkEvery)
 	}
-	own := work.TaskVariables(environment.Task{}, work.NewHosts(w.Inventory))
+	own := work.TaskVariables(tasks.Task{}, work.NewHosts(w.Inventory))
 	for _, v := range w.Input.Variables {
 		if _, taken := own[v.Name]; taken {
 			return exit.Usage("--var %s: every task has its own", v.Name)
@@ -65,14 +65,14 @@ func (w *workFlags) check() error {
 
 // warnUnread warns of variables that no revision of the environments reads.
 func (w *workFlags) warnUnread(a *app.App, e *query.Environments, worker *work.TaskWorker, names []string) error {
-	var all []environment.Task // of which hosts are not known
+	var all []tasks.Task // of which hosts are not known
 	for _, name := range names {
 		revisions, err := reconcile.Get(e.Fold, name, (*environment.State).Revisions)
 		if err != nil {
 			return err
 		}
 		for _, r := range revisions {
-			all = append(all, environment.Task{Environment: name, Revision: r.Number, Spec: r.Definition.Task})
+			all = append(all, tasks.Task{Environment: name, Revision: r.Number, Spec: r.Definition.Task})
 		}
 	}
 	return session.WarnUnread(a, worker.Unread(all), w.Input.Strict)

@@ -10,7 +10,7 @@ import (
 	"github.com/deployster-go/deployster/control/promotion"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/engines"
@@ -47,7 +47,7 @@ func (f *WorkerFlags) Register(c *cobra.Command) {
 
 // Things find out what tasks make on their hosts. files are those that a revision is to
 // carry, which need not be kept yet.
-func Things(a *app.App, f WorkerFlags, files work.Carried) (func(environment.Task) []environment.Thing, error) {
+func Things(a *app.App, f WorkerFlags, files work.Carried) (func(tasks.Task) []tasks.Thing, error) {
 	texts, err := a.Texts()
 	if err != nil {
 		return nil, err

@@ -1,0 +1,111 @@
+package record
+
+import (
+	"encoding/json"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/internal/budget"
+)
+
+// Cause is why what an event tells of has failed, "" where it tells none.
+func Cause(e deploylog.Event) string { return Read(e.Data).Error }
+
+// Payload is the data of all events. Fields are only ever added.
+type Payload struct {
+	Version    int                    `json:"version"`
+	Definition *definition.Definition `json:"definition,omitempty"`
+	Base       int                    `json:"base,omitempty"`
+	Task       int                    `json:"task_of,omitempty"` // the revision that has the same task
+	Clean      bool                   `json:"clean,omitempty"`   // a deletion that terminates what another one left running
+	Adopt      bool                   `json:"adopt,omitempty"`   // a deployment of what was deleted, with the tasks that it left running
+	Taken      []string               `json:"taken,omitempty"`   // targets of what was left running and is another environment's now
+	From       int                    `json:"from,omitempty"`    // the revision that a task is adopted from
+	Kind       DeploymentKind         `json:"kind,omitempty"`
+	Change     Change                 `json:"configuration,omitzero"`
+	Reverts    []int                  `json:"reverts,omitempty"`
+	Tolerates  int                    `json:"tolerates,omitempty"`  // hosts that may be exceptions, whatever max_failed says
+	Exceptions int                    `json:"exceptions,omitempty"` // hosts that are not as they should be at the end
+	Automatic  bool                   `json:"automatic,omitempty"`
+	Hosts      *[]string              `json:"hosts,omitempty"` // nil is unknown
+	Drain      bool                   `json:"drain,omitempty"` // the tasks of the hosts are terminated
+	Only       []string               `json:"only,omitempty"`  // hosts that are restarted
+	Joined     []string               `json:"joined,omitempty"`
+	Left       []string               `json:"left,omitempty"`
+	Lost       []string               `json:"lost,omitempty"`
+	More       bool                   `json:"more,omitempty"`        // the next event lists more hosts
+	OrderBy    string                 `json:"order_by,omitempty"`    // the attribute that zones are of
+	Zones      map[string][]string    `json:"zones,omitempty"`       // hosts, by zone; "" is none
+	Held       string                 `json:"held,omitempty"`        // SHA-256 of the names of the hosts that would leave
+	Kept       []string               `json:"kept,omitempty"`        // of these, those whose tasks a rollback leaves alone
+	Inventory  string                 `json:"inventory,omitempty"`   // that the query of a definition is over
+	StepNumber int                    `json:"step_number,omitempty"` // of a deployment, from 1
+	By         string                 `json:"by,omitempty"`
+	Reason     string                 `json:"reason,omitempty"`
+	Step       string                 `json:"step,omitempty"`
+	Code       string                 `json:"code,omitempty"` // of the error
+	Error      string                 `json:"error,omitempty"`
+	Diff       string                 `json:"diff,omitempty"`
+}
+
+// Data is it as it stands in an event.
+func (p Payload) Data() json.RawMessage {
+	p.Version = 1
+	data, err := json.Marshal(p)
+	if err != nil {
+		return nil // what a Definition holds was read from JSON or YAML
+	}
+	return data
+}
+
+// Read takes what can be read: history is never refused.
+func Read(data json.RawMessage) (p Payload) {
+	if len(data) > 0 && json.Unmarshal(data, &p) != nil {
+		return Payload{}
+	}
+	return p
+}
+
+// Change overrides a revision's configuration for one deployment, until it has
+// finished; nil fields are as in the revision.
+type Change struct {
+	Method            *definition.Method `json:"method,omitempty"`
+	MinHealthyPercent *int               `json:"min_healthy_percent,omitempty"`
+	MaxUnavailable    *budget.Budget     `json:"max_unavailable,omitempty"` // takes the place of MinHealthyPercent
+	MaxOver           *int               `json:"max_over,omitempty"`
+	MaxSurge          *budget.Budget     `json:"max_surge,omitempty"` // takes the place of MaxOver
+}
+
+// Taken are the targets that an event leaves to other environments, see Clean.
+func Taken(e deploylog.Event) []string { return Read(e.Data).Taken }
+
+// DeploymentKind is why a deployment was started.
+type DeploymentKind string
+
+// The kinds of deployments.
+const (
+	ByDeploy   DeploymentKind = "deploy"
+	ByRollback DeploymentKind = "rollback"
+	ByRestart  DeploymentKind = "restart" // of the active revision
+	ByDelete   DeploymentKind = "delete"
+)
+
+// Apply returns a configuration with the overrides.
+func (c Change) Apply(to definition.Configuration) definition.Configuration {
+	if c.Method != nil {
+		to.Method = *c.Method
+	}
+	if c.MinHealthyPercent != nil {
+		to.MinHealthyPercent, to.MaxUnavailable = *c.MinHealthyPercent, nil
+	}
+	if c.MaxUnavailable != nil {
+		to.MaxUnavailable = c.MaxUnavailable
+	}
+	if c.MaxOver != nil {
+		to.MaxOver, to.MaxSurge = *c.MaxOver, nil
+	}
+	if c.MaxSurge != nil {
+		to.MaxSurge = c.MaxSurge
+	}
+	return to
+}
