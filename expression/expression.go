@@ -44,6 +44,7 @@ const (
 // Evaluator evaluates templates. It is safe for concurrent use.
 type Evaluator struct {
 	files     Files
+	whole     bool // files are all that there are
 	library   *python.Library
 	globals   map[string]any
 	templates templates
@@ -51,9 +52,16 @@ type Evaluator struct {
 
 // New returns an evaluator whose templates may include files below workspace, as they
 // are at the moment.
-func New(workspace string) *Evaluator { return Over(Workspace(workspace)) }
+func New(workspace string) *Evaluator {
+	e := Over(Workspace(workspace))
+	e.whole = true
+	return e
+}
 
-// Over returns an evaluator whose templates may include these files.
+// Over returns an evaluator whose templates may include these files, which are not all
+// that there are: only those that the forms of their includes name (Usage). An include
+// that leads to another file fails, also where it may do without it: nobody knows whether
+// there is one.
 func Over(files Files) *Evaluator {
 	return &Evaluator{
 		files:   files,

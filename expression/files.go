@@ -20,6 +20,9 @@ func (sc *scope) renderTemplate(t *template) {
 	})
 }
 
+var errElsewhere = errors.New(`it is none of the files that the form of this include names, nor in one of its directories, ` +
+	`so whether there is such a file is not known: name the file, a list of files, or begin the name with the directory that it is in, without ".." behind that`)
+
 func (n *include) run(sc *scope) signal {
 	name := python.Defined(n.name.eval(sc))
 	sc.At = n.at
@@ -28,7 +31,11 @@ func (n *include) run(sc *scope) signal {
 		names = []any{name}
 	}
 	for _, candidate := range names {
-		t, err := sc.load(sc.fileName(candidate))
+		name := sc.fileName(candidate)
+		t, err := sc.load(name)
+		if errors.Is(err, fs.ErrNotExist) && !sc.e.whole && !possibleNames(n.name).has(name) {
+			err = errElsewhere
+		}
 		if errors.Is(err, fs.ErrNotExist) && (n.ignoreMissing || len(names) > 1) {
 			continue
 		}

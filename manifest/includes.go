@@ -8,7 +8,7 @@ import (
 )
 
 const notCarried = `includes a file whose name is known only when it is evaluated, so a revision cannot carry it: ` +
-	`name the file, a list of files, or begin the name with its directory, as in {% include "conf/" ~ name %}`
+	`name the file, a list of files, or begin the name with its directory, as in {% include "conf/" ~ name %}, without ".." behind that`
 
 // Includes examines the expressions of a manifest, whatever the variables are, and with
 // them every file that they name: the evaluator reads each. What they include by names

@@ -34,6 +34,9 @@ func Collect(workspace string, kept Carried, given []manifest.Assignment, manife
 	maps.Copy(c.files, kept)
 	delete(c.files, VariablesName)
 	delete(c.files, ImagesName)
+	if err := c.omittedBy(kept); err != nil {
+		return nil, &InputError{err}
+	}
 	for _, m := range manifests {
 		c.files[m.Name] = m.Data
 	}
@@ -57,6 +60,9 @@ func Collect(workspace string, kept Carried, given []manifest.Assignment, manife
 	err := c.assign(collected, given)
 	if err == nil {
 		err = c.unchanged(collected, kept, given)
+	}
+	if err == nil {
+		err = c.files.omit(c.omitted)
 	}
 	if err != nil {
 		return nil, &InputError{err}
@@ -150,7 +156,7 @@ func (c *Collection) Unchanged(workspace string) error {
 func (c *collector) include(a manifest.Assignment) error {
 	possible, err := c.evaluator.Possible(a.Value)
 	if err == nil && possible.Anywhere {
-		err = errors.New("it includes a file whose name is known only when it is evaluated, so a revision cannot carry it")
+		err = errAnywhere
 	}
 	if err == nil {
 		err = c.follow(possible)

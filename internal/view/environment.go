@@ -439,6 +439,10 @@ func includedChanges(before, after map[string]string) (lines []string) {
 			lines = append(lines, "variables: others, or with other values")
 		case name == work.ImagesName && from != to:
 			lines = append(lines, "images: others, or with other contents")
+		case name == work.OmittedName:
+			if from != to {
+				lines = append(lines, "task.includes: other files are left out")
+			}
 		case !was:
 			lines = append(lines, fmt.Sprintf("task.includes: %s is new", name))
 		case !is:

@@ -60,7 +60,7 @@ func collectOf(a *app.App, d *definition.Definition, text []byte, kept work.Carr
 		return nil, err
 	}
 	carry(d, collected.Files)
-	return collected, nil
+	return collected, session.NoteOmitted(a, collected)
 }
 
 // carry makes a definition one that carries files.

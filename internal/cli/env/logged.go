@@ -54,6 +54,8 @@ func sameFiles(a, b *definition.Definition) bool {
 	delete(to, work.VariablesName)
 	delete(from, work.ImagesName)
 	delete(to, work.ImagesName)
+	delete(from, work.OmittedName)
+	delete(to, work.OmittedName)
 	return a.Task.Digest == b.Task.Digest && maps.Equal(from, to)
 }
 

@@ -275,6 +275,9 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 		if images, err := texts.Images(r.Definition.Task.Includes); err == nil && images != nil {
 			document["images"] = images
 		}
+		if omitted, err := texts.Omitted(r.Definition.Task.Includes); err == nil && omitted != nil {
+			document["omitted"] = omitted
+		}
 		if report.Deleted {
 			document["deleted"] = true
 		}

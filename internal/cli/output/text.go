@@ -30,7 +30,8 @@ func Carried(indent string, texts work.Texts, files map[string]string) string {
 	digest, known := named[work.VariablesName]
 	delete(named, work.VariablesName)
 	delete(named, work.ImagesName)
-	text := Digests(indent, named) + carriedImages(indent, texts, files)
+	delete(named, work.OmittedName)
+	text := Digests(indent, named) + omitted(indent, texts, files) + carriedImages(indent, texts, files)
 	if !known {
 		return text
 	}
@@ -40,6 +41,19 @@ func Carried(indent string, texts work.Texts, files map[string]string) string {
 	}
 	for _, v := range variables {
 		text += fmt.Sprintf("%svariable %s %s\n", indent, InLine(v.Name), InLine(v.Described()))
+	}
+	return text
+}
+
+// omitted is what lies where something is included and could not be carried.
+func omitted(indent string, texts work.Texts, files map[string]string) string {
+	all, err := texts.Omitted(files)
+	if err != nil {
+		return fmt.Sprintf("%s%s\n", indent, InLine(err.Error()))
+	}
+	text := ""
+	for _, o := range all {
+		text += fmt.Sprintf("%s%s\n", indent, InLine(o.Described()))
 	}
 	return text
 }

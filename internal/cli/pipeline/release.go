@@ -134,6 +134,9 @@ func filesOf(a *app.App, d *definition.Definition, flags inputFlags) (*work.Coll
 	if err != nil {
 		return nil, err
 	}
+	if err := session.NoteOmitted(a, collected); err != nil {
+		return nil, err
+	}
 	if err := session.WarnUnread(a, collected.GivenUnread(), flags.Input.Strict); err != nil {
 		return nil, err
 	}
@@ -222,6 +225,9 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 		}
 		if images, err := texts.Images(r.Carries); err == nil && images != nil {
 			document["images"] = images
+		}
+		if omitted, err := texts.Omitted(r.Carries); err == nil && omitted != nil {
+			document["omitted"] = omitted
 		}
 		return a.Show(document, func() error {
 			text := fmt.Sprintf("revision %s of pipeline %s: released %s, %s since event %d\n", r.Revision, o.name, phrase.Moment(r.Released), r.Status, r.Since)

@@ -124,6 +124,23 @@ func WarnUnread(a *app.App, unread []manifest.Problem, strict bool) error {
 	return nil
 }
 
+// NoteOmitted says which files a revision is to do without. A directory from which
+// something is included may hold much that nobody meant to include.
+func NoteOmitted(a *app.App, c *work.Collection) error {
+	all, err := c.Omitted()
+	if err != nil {
+		return err
+	}
+	more := max(0, len(all)-mostUnread)
+	for _, o := range all[:len(all)-more] {
+		fmt.Fprintf(a.Err, "note: %s; what includes it fails\n", view.Clean(o.Described()))
+	}
+	if more > 0 {
+		fmt.Fprintf(a.Err, "note: %s more left out\n", phrase.Count(more, "file")+" "+map[bool]string{true: "is", false: "are"}[more == 1])
+	}
+	return nil
+}
+
 // ManifestBelow is work.ManifestBelow, with an error in plain words.
 func ManifestBelow(workspace, path string) (string, error) {
 	below, err := work.ManifestBelow(workspace, path)
