@@ -96,7 +96,7 @@ func TestRunsThatBeginAtOnceAskATypeOnce(t *testing.T) {
 					return w.thing(ctx, c)
 				}
 				n := int(asked.Add(1))
-				time.Sleep(time.Minute)
+				<-time.After(time.Minute)
 				if !tc.answers(n) {
 					return 1
 				}
@@ -132,7 +132,7 @@ func TestRunsThatBeginAtOnceAskATypeOnce(t *testing.T) {
 func TestARunThatIsEndedDoesNotWaitForTheAnswerToAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.before = func(action, _ string) { time.Sleep(time.Hour) }
+		w.before = func(action, _ string) { <-time.After(time.Hour) }
 		cache, shared := &memory{answers: map[string][]byte{}}, &runner.InitAnswers{}
 		run := func(name string) run {
 			return w.runner(t, "resources: {r: {type: thing, config: {value: 1}}}", func(o *options) {

@@ -214,7 +214,7 @@ func (c checkout) pool() *EnginePool {
 
 // tasks is a worker of which only the loading of tasks is used.
 func (c checkout) tasks() *TaskWorker {
-	return &TaskWorker{worker: worker{Config: c.config(), pool: c.pool()}}
+	return &TaskWorker{worker: newWorker(c.config(), c.pool(), "env run")}
 }
 
 // wantContent resolves what a task of a revision writes.

@@ -3,7 +3,6 @@ package work
 import (
 	"sync"
 
-	"github.com/deployster-go/deployster/control/gc"
 	"github.com/deployster-go/deployster/control/runs"
 )
 
@@ -14,11 +13,13 @@ const mostKept = 5
 // keptFiles are the directories of the runs of a process, by place, oldest first. All
 // revisions of an environment on a host are one place.
 type keptFiles struct {
+	spare spareDirs // those that are not kept any more
+
 	mu sync.Mutex
 	by map[string][]string
 }
 
-// add keeps the files of a run, and removes those of an earlier one where there are too
+// add keeps the files of a run, and no longer those of an earlier one where there are too
 // many.
 func (k *keptFiles) add(place, dir string) {
 	place = runs.AnyRevision(place)
@@ -31,6 +32,15 @@ func (k *keptFiles) add(place, dir string) {
 	k.by[place] = dirs[many:]
 	k.mu.Unlock()
 	for _, old := range dirs[:many] {
-		_ = gc.RemoveRun(old) // at worst it stays
+		k.spare.put(place, old)
 	}
+}
+
+// begin gives a run the files of one in the same place that are not kept any more. end is
+// called when the run is over.
+func (k *keptFiles) begin(place, dir string) (end func()) {
+	if !k.spare.take(runs.AnyRevision(place), dir) {
+		return func() {}
+	}
+	return func() { _ = trim(dir) } // at worst files stay that are empty
 }

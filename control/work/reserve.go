@@ -14,6 +14,7 @@ import (
 type Reserve struct {
 	processes *invoke.Reserve
 	held      *runs.Run
+	dir       string // which goes with it
 }
 
 // NewReserve returns a reserve of at most so many processes for the runs of a Config.
@@ -23,7 +24,8 @@ func NewReserve(c Config, most int) (*Reserve, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reserve{invoke.NewReserve(id, filepath.Join(c.Workspace, engine.StateDir, "work", id), most, c.Crashed), held}, nil
+	dir := filepath.Join(c.Workspace, engine.StateDir, "work", id)
+	return &Reserve{invoke.NewReserve(id, dir, most, c.Crashed), held, dir}, nil
 }
 
 // Close ends the processes, at once when ctx is done. No run may be left.

@@ -16,7 +16,7 @@ type StepWorker struct{ worker }
 
 // NewStepWorker returns a worker on the engines of a pool, which stays open.
 func NewStepWorker(c Config, pool *EnginePool) *StepWorker {
-	return &StepWorker{worker: worker{Config: c, pool: pool, command: "pipeline run"}}
+	return &StepWorker{worker: newWorker(c, pool, "pipeline run")}
 }
 
 // Work implements pipelines.Worker.
@@ -48,11 +48,11 @@ func (w *StepWorker) apply(ctx context.Context, step step.Step, artifacts map[st
 	if err != nil {
 		return nil, err
 	}
-	held, err := run.Begin(ctx)
+	_, end, err := w.hold(ctx, run, string(run.Control.Target))
 	if err != nil {
 		return nil, err
 	}
-	defer w.end(held)
+	defer end()
 	r := runner.New(run.Spec, run.Containers)
 	if _, err := r.Apply(ctx, run.Caller); err != nil {
 		return nil, err

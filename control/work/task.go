@@ -44,7 +44,7 @@ const probeTimeout = 30 * time.Second
 // set the variables promoted in definitions, which need not read them.
 func NewTaskWorker(c Config, pool *EnginePool, promoted []string) (*TaskWorker, error) {
 	w := &TaskWorker{
-		worker:   worker{Config: c, pool: pool, command: "env run"},
+		worker:   newWorker(c, pool, "env run"),
 		promoted: promoted, ProbeTimeout: probeTimeout, id: newID(c.Now()),
 	}
 	var err error
@@ -128,11 +128,11 @@ func (w *TaskWorker) made(ctx context.Context, t tasks.Task, m *manifest.Manifes
 // execute begins a run and executes it. Its error ends with the last output of the
 // actions that failed.
 func (w *TaskWorker) execute(ctx context.Context, run *Run, do func(*runner.Runner, context.Context, runner.Caller) (*runner.Result, error)) (*runner.Runner, error) {
-	held, err := run.Begin(ctx)
+	held, end, err := w.hold(ctx, run, run.Control.Place)
 	if err != nil {
 		return nil, err
 	}
-	defer w.end(held)
+	defer end()
 	tail := &outputTail{Recorder: held}
 	run.Caller.Recorder = tail
 	r := runner.New(run.Spec, run.Containers)

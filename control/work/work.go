@@ -130,7 +130,15 @@ type worker struct {
 	Config
 	pool    *EnginePool
 	command string // as the log names it
-	kept    keptFiles
+	kept    *keptFiles
+}
+
+func newWorker(c Config, pool *EnginePool, command string) worker {
+	w := worker{Config: c, pool: pool, command: command, kept: &keptFiles{}}
+	if c.Reserve != nil {
+		w.kept.spare.in = filepath.Join(c.Reserve.dir, "_spare", strings.ReplaceAll(command, " ", "-"))
+	}
+	return w
 }
 
 // prepare describes a run of a manifest, which is named below the workspace, in
@@ -147,11 +155,19 @@ func (w *worker) path(name string) string {
 	return filepath.Join(w.Workspace, filepath.FromSlash(name))
 }
 
-// end ends a run, and removes a bounded part of what old ones left.
-func (w *worker) end(held *runs.Run) {
-	held.End()
-	// At worst it stays: a run does not fail of it.
-	_ = gc.Sometimes(context.Background(), w.Log, filepath.Join(w.Workspace, engine.StateDir), w.Now())
+// hold begins a run in one of the places whose last runs are kept. end ends it, and removes
+// a bounded part of what old ones left.
+func (w *worker) hold(ctx context.Context, run *Run, place string) (held *runs.Run, end func(), err error) {
+	if held, err = run.Begin(ctx); err != nil {
+		return nil, nil, err
+	}
+	written := w.kept.begin(place, run.Work)
+	return held, func() {
+		written()
+		held.End()
+		// At worst it stays: a run does not fail of it.
+		_ = gc.Sometimes(context.Background(), w.Log, filepath.Join(w.Workspace, engine.StateDir), w.Now())
+	}, nil
 }
 
 // guard makes an error of a panic in the work of a controller, which goes on, and

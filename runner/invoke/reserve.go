@@ -187,7 +187,7 @@ func (r *Reserve) Close(ctx context.Context) {
 	for _, p := range all {
 		p.wait(ctx)
 	}
-	_ = os.RemoveAll(r.dir) // only empty directories are in it
+	_ = os.RemoveAll(r.dir) // nothing in it is anybody's any more
 }
 
 // empty removes what is in a directory.

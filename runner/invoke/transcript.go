@@ -49,17 +49,23 @@ func (t *transcript) write(text string) {
 	_, t.err = t.file.WriteString(text)
 }
 
-// create makes a file, with the directory that it is in.
+// create makes a file, with the directory that it is in. One that is there and empty will
+// do: nobody has written to it.
 func create(path string) (*os.File, error) {
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	file, err := os.OpenFile(path, flags, 0o600)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return file, err
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		if info, failed := os.Lstat(path); failed == nil && info.Mode() == 0o600 && info.Size() == 0 {
+			return os.OpenFile(path, os.O_WRONLY, 0)
+		}
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return nil, err
+		}
+		return os.OpenFile(path, flags, 0o600)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
-	}
-	return os.OpenFile(path, flags, 0o600)
+	return file, err
 }
 
 func (t *transcript) close() error {

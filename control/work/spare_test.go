@@ -1,0 +1,181 @@
+package work
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+// places is a directory with the runs of a place, of which some are kept.
+type places struct {
+	*testing.T
+	dir  string
+	kept keptFiles
+}
+
+func newPlaces(t *testing.T) *places {
+	dir := t.TempDir()
+	return &places{T: t, dir: dir, kept: keptFiles{spare: spareDirs{in: filepath.Join(dir, "spare")}}}
+}
+
+// run is a run of a place that writes files, over what it may have got of another.
+func (p *places) run(name string, files map[string]string) {
+	p.Helper()
+	dir := filepath.Join(p.dir, name)
+	end := p.kept.begin("place", dir)
+	for file, text := range files {
+		path := filepath.Join(dir, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			p.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			p.Fatal(err)
+		}
+	}
+	p.kept.add("place", dir)
+	end()
+}
+
+// files are those of a run, by their names.
+func (p *places) files(name string) map[string]string {
+	p.Helper()
+	files := map[string]string{}
+	root := os.DirFS(filepath.Join(p.dir, name))
+	err := eachFile(filepath.Join(p.dir, name), func(path string, e os.DirEntry) error {
+		below, err := filepath.Rel(filepath.Join(p.dir, name), path)
+		if err != nil || e.IsDir() {
+			return err
+		}
+		file, err := root.Open(below)
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		files[below] = string(text)
+		_ = file.Close()
+		return err
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return files
+}
+
+func (p *places) inode(name string) uint64 {
+	p.Helper()
+	var stat syscall.Stat_t
+	if err := syscall.Stat(filepath.Join(p.dir, name), &stat); err != nil {
+		p.Fatal(err)
+	}
+	return stat.Ino
+}
+
+// A run writes into the files of one that is not kept any more, and has none that it did
+// not write.
+func TestARunWritesIntoTheFilesOfAnOldOne(t *testing.T) {
+	p := newPlaces(t)
+	var first uint64
+	for i := range mostKept + 1 {
+		p.run(fmt.Sprint("run", i), map[string]string{"web/01-state.stdin.json": "long ago", "web/02-set.stdout": "set", "old/01-state.stdin.json": "gone since"})
+		if i == 0 {
+			first = p.inode("run0/web/01-state.stdin.json")
+		}
+	}
+	want := map[string]string{"web/01-state.stdin.json": "new", "web/02-set.stderr": "failed"}
+	p.run("last", want)
+	if got := p.files("last"); !maps.Equal(got, want) {
+		t.Errorf("the last run has %q, want %q", got, want)
+	}
+	if p.inode("last/web/01-state.stdin.json") != first {
+		t.Error("its file is not that of the first run")
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, "last", "old")); !os.IsNotExist(err) {
+		t.Errorf("it has a directory of a resource that it does not have (%v)", err)
+	}
+	for i := 2; i <= mostKept; i++ {
+		if got := p.files(fmt.Sprint("run", i)); len(got) != 3 || got["web/02-set.stdout"] != "set" {
+			t.Errorf("run %d has %q", i, got)
+		}
+	}
+}
+
+// What somebody else put into the directory of a run, or keeps by another name, is not
+// written to.
+func TestOnlyFilesOfOursAreWrittenInto(t *testing.T) {
+	p := newPlaces(t)
+	outside := filepath.Join(p.dir, "outside")
+	for _, name := range []string{"link", "kept", "open"} {
+		if err := os.MkdirAll(filepath.Join(outside, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	precious := filepath.Join(outside, "precious")
+	if err := os.WriteFile(precious, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.run("run0", map[string]string{
+		"web/01-state.stdin.json": "kept elsewhere", "web/02-set.stdout": "set", "web/02-set.work/theirs": "theirs", "web/03-state.stdout": "shared", "top": "level",
+	})
+	of := func(name string) string { return filepath.Join(p.dir, "run0", name) }
+	for _, err := range []error{
+		os.Link(of("web/01-state.stdin.json"), filepath.Join(outside, "kept", "input")),
+		os.Symlink(precious, of("web/04-link.stdout")),
+		os.Symlink(filepath.Join(outside, "link"), of("directory")),
+		os.Chmod(of("web/03-state.stdout"), 0o640),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range mostKept {
+		p.run(fmt.Sprint("run", i+1), map[string]string{"web/01-state.stdin.json": "input"})
+	}
+	spare, err := filepath.Glob(filepath.Join(p.dir, "spare", "*", "*", "*"))
+	if err != nil || len(spare) != 1 || filepath.Base(spare[0]) != "02-set.stdout" {
+		t.Errorf("spare are %q (%v)", spare, err)
+	}
+	p.run("last", map[string]string{"web/01-state.stdin.json": "new"})
+	if got := p.files("last"); len(got) != 1 {
+		t.Errorf("the last run has %q", got)
+	}
+	for name, want := range map[string]string{"precious": "precious", "kept/input": "kept elsewhere"} {
+		if text, err := os.ReadFile(filepath.Join(outside, name)); err != nil || string(text) != want {
+			t.Errorf("%s has %q (%v), want %q", name, text, err, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(outside, "link")); err != nil {
+		t.Error("what a link leads to: ", err)
+	}
+}
+
+// Whatever becomes of a spare directory, a run has one of its own.
+func TestARunDoesWithoutASpareDirectory(t *testing.T) {
+	for name, spoil := range map[string]func(in string) error{
+		"removed":       os.RemoveAll,
+		"not to be had": func(in string) error { return os.Rename(in, in+" elsewhere") },
+	} {
+		p := newPlaces(t)
+		for i := range mostKept + 1 {
+			p.run(fmt.Sprint("run", i), map[string]string{"web/01-state.stdin.json": "input"})
+		}
+		if err := spoil(p.kept.spare.in); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			run := fmt.Sprint("later", i)
+			p.run(run, map[string]string{"web/01-state.stdin.json": run})
+			if got := p.files(run); got["web/01-state.stdin.json"] != run {
+				t.Errorf("%s: %s has %q", name, run, got)
+			}
+		}
+		entries, err := os.ReadDir(p.dir)
+		runs := slices.DeleteFunc(entries, func(e os.DirEntry) bool { return e.Name()[:1] == "s" })
+		if err != nil || len(runs) != mostKept {
+			t.Errorf("%s: there are %v (%v)", name, runs, err)
+		}
+	}
+}
