@@ -36,7 +36,15 @@ func (r *Run) closeOrphanedRuns(ctx context.Context) error {
 			}
 		}
 	}
-	return r.removeOrphans(ctx, r.o.Engine)
+	// Whoever left a run open may have left more.
+	if !r.o.Sweeps.due(r.o.Engine) && !r.recovered.Load() {
+		return nil
+	}
+	err = r.removeOrphans(ctx, r.o.Engine)
+	if err != nil {
+		r.o.Sweeps.failed(r.o.Engine)
+	}
+	return err
 }
 
 // removeOrphans removes from an engine what dead runs left there and nobody has to wait

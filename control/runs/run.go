@@ -36,6 +36,7 @@ type Options struct {
 	Target   deploylog.Target // see RunTarget
 	Revision string           // of what is applied; "" of a run that destroys, for that leaves none
 	Notice   func(string)     // receives in a sentence what was found of dead runs
+	Sweeps   *Sweeps          // may be nil: this run looks for what all dead runs left on the engine
 	Place    string           // where the resources are, of a manifest that is applied in several places; "" is none
 
 	// OrphanTimeout is how long a run waits for an action that a dead run left

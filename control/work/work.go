@@ -49,6 +49,8 @@ type Config struct {
 	Notice      func(string)        // receives in a sentence what was found of dead runs
 	Crashed     func(*crash.Error)  // receives each panic
 	Reserve     *Reserve            // of processes that serve; may be nil: they end with their run
+
+	sweeps *runs.Sweeps // of those who do run after run; nil of others
 }
 
 // Request says what a run is for.
@@ -77,7 +79,7 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 		Control: runs.Options{
 			Log: c.Log, Engine: on.Engine, Engines: on.Recovery, ID: in.Run, Place: request.Place,
 			Target: deploylog.Target(invoke.Placed(string(target), request.Place)), Revision: in.Manifest.Hash()[:12],
-			OrphanTimeout: orphanTimeout, Notice: c.Notice,
+			OrphanTimeout: orphanTimeout, Notice: c.Notice, Sweeps: c.sweeps,
 		},
 		Spec: runner.Spec{
 			Manifest: in.Manifest, Variables: in.Variables, Expressions: in.Expressions, InitCache: c.InitCache, InitAnswers: c.InitAnswers, Version: c.Version, Verbose: c.Verbose,
@@ -134,6 +136,7 @@ type worker struct {
 }
 
 func newWorker(c Config, pool *EnginePool, command string) worker {
+	c.sweeps = runs.NewSweeps(c.Now)
 	w := worker{Config: c, pool: pool, command: command, kept: &keptFiles{}}
 	if c.Reserve != nil {
 		w.kept.spare.in = filepath.Join(c.Reserve.dir, "_spare", strings.ReplaceAll(command, " ", "-"))

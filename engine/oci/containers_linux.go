@@ -17,7 +17,7 @@ func (e *Engine) Containers(ctx context.Context, labels map[string]string) ([]en
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("list containers: %w", context.Cause(ctx))
 	}
-	ids, err := e.dir.ids()
+	ids, err := e.listing.of(e.dir)
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
 	}

@@ -32,6 +32,7 @@ type Engine struct {
 	tool      process // this one
 	ahead     ahead
 	own       own
+	listing   listing
 	store     *store.Store
 	runtime   string // absolute path
 	version   string // the runtime's name and version

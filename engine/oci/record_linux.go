@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -151,21 +150,6 @@ func (d runDir) make() error {
 		}
 	}
 	return nil
-}
-
-// ids lists the containers of which there is a record.
-func (d runDir) ids() ([]string, error) {
-	entries, err := os.ReadDir(d.records())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	var ids []string
-	for _, entry := range entries {
-		if isID(entry.Name()) && entry.Type().IsRegular() {
-			ids = append(ids, entry.Name())
-		}
-	}
-	return ids, nil
 }
 
 // isID reports whether a text is the id of a container of ours: it becomes part of

@@ -1,0 +1,89 @@
+package oci
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What is made and removed at any moment, also within one tick of the clock of the file
+// system, is seen by the next look.
+func TestAListingIsNeverOld(t *testing.T) {
+	d := runDir(t.TempDir())
+	var l listing
+	if ids, err := l.of(d); err != nil || len(ids) > 0 {
+		t.Errorf("before there is a directory: %v, %v", ids, err)
+	}
+	if err := d.make(); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	check := func(when string) {
+		t.Helper()
+		ids, err := l.of(d)
+		if got := slices.Sorted(slices.Values(ids)); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("%s there are %v (%v), want %v", when, got, err, want)
+		}
+	}
+	check("at first")
+	for i := range 200 {
+		id := fmt.Sprintf("%032x", i)
+		if err := os.WriteFile(d.record(id), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, id)
+		check("after one more")
+		if i%3 == 0 {
+			if err := os.Remove(d.record(want[0])); err != nil {
+				t.Fatal(err)
+			}
+			want = want[1:]
+			check("after one less")
+		}
+	}
+	if err := os.WriteFile(filepath.Join(d.records(), strings.Repeat("0", idLength)+".log"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check("beside a log")
+	if err := os.RemoveAll(d.records()); err != nil {
+		t.Fatal(err)
+	}
+	want = nil
+	check("without the directory")
+}
+
+// A directory that nobody changes any more is not read again.
+func TestAListingThatHasSettledIsRemembered(t *testing.T) {
+	d := runDir(t.TempDir())
+	if err := d.make(); err != nil {
+		t.Fatal(err)
+	}
+	id := strings.Repeat("a", idLength)
+	if err := os.WriteFile(d.record(id), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := time.Now().Add(-2 * settled)
+	if err := os.Chtimes(d.records(), before, before); err != nil {
+		t.Fatal(err)
+	}
+	var l listing
+	first, err := l.of(d)
+	if err != nil || !slices.Equal(first, []string{id}) {
+		t.Fatal(first, err)
+	}
+	if again, err := l.of(d); err != nil || &again[0] != &first[0] {
+		t.Errorf("it was read again: %v, %v", again, err)
+	}
+	for _, at := range []time.Time{time.Now(), before.Add(-time.Hour), time.Now().Add(time.Hour)} {
+		if err := os.Chtimes(d.records(), at, at); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := l.of(d); err != nil || &again[0] == &first[0] {
+			t.Errorf("changed at %s, it was not read again: %v, %v", at, again, err)
+		}
+	}
+}
