@@ -99,12 +99,30 @@ func (w *TaskWorker) Terminate(ctx context.Context, t tasks.Task) (err error) {
 		return err
 	}
 	made, err := w.made(ctx, t, run.Manifest)
-	if err != nil || len(made) == 0 {
+	if err != nil {
 		return err
+	}
+	if len(made) == 0 {
+		return w.closeOrphans(ctx, run)
 	}
 	run.Removes(made)
 	_, err = w.execute(ctx, run, (*runner.Runner).Destroy)
 	return err
+}
+
+// closeOrphans records the end of runs of a task that died before they did anything: there
+// will be no other run of the task, which would do so.
+func (w *TaskWorker) closeOrphans(ctx context.Context, run *Run) error {
+	open, err := w.Log.InProgress(ctx, run.Control.Target)
+	if err != nil || len(open) == 0 {
+		return err
+	}
+	held, err := run.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	held.End()
+	return nil
 }
 
 // made are the resources that the task may have made since it was terminated the
