@@ -84,6 +84,7 @@ var floors = []struct {
 	{"internal/shipped", []string{"protocol", "schema", "engine", "manifest", "expression", "runner", "resources/*", "internal/suggest", "internal/atomicfile", "internal/usercache", "internal/crash"}},
 	{"internal/authoring", []string{"protocol", "schema", "engine", "internal/crash"}},
 	{"internal/architecture", nil},
+	{"internal/killloop", nil},
 	{"internal/cli", []string{"*"}},
 	{"internal/cli/*", []string{"*"}},
 	{"cmd/deployster", []string{"internal/cli", "internal/entrypoint"}},

@@ -1,0 +1,216 @@
+package killloop
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// inputs are what a revision is released with, and what becomes of the files.
+type inputs struct {
+	*world
+	versions map[string]int    // of what is right, by file
+	broken   map[string]bool   // files that cannot be released as they are
+	released map[string]string // what hosts of a revision have, HOST standing for the host
+	last     map[string]string // the newest revision of the pipeline and of the environment
+}
+
+const linePipeline = `
+pipeline: line
+stages:
+  - name: first
+    deploy:
+      host_groups: [{name: first, hosts: "attribute:stage == first"}]
+      steps: [{event: host-copied, manifest: copy.yaml, retries: 20}, {event: host-deployed, manifest: deploy.yaml, retries: 20}]
+  - name: second
+    deploy:
+      host_groups: [{name: second, hosts: "attribute:stage == second"}]
+      steps: [{event: host-deployed, manifest: deploy.yaml, retries: 20}]
+batches: [{from: first, to: second}]
+`
+
+const agentsEnvironment = `
+name: agents
+task: {manifest: agent.yaml, vars: {number: %q}}
+instance_group: {query: "attribute:stage exists"}
+deployment: {method: Replace, min_healthy_percent: 50, min_healthy_time: 0s, progress_deadline: 1h, healthy_deadline: 1h}
+`
+
+// manifestOf is a manifest of which a part lies in another file and a part in a variable.
+func manifestOf(file, revision string, version int) string {
+	return fmt.Sprintf(`# version %d
+plugs: {dir: {path: "hosts/{{ host }}"}, all: {path: all}}
+resources:
+  %s:
+    type: journal:1
+    config:
+      file: %q
+      host: "{{ host }}"
+      for: %q
+      alone: %q
+      wait: 150
+      value: "%s {{ host }} v%d {%% include 'part.txt' %%} {{ setting }}"
+`, version, file, file, revision, map[bool]string{true: "{{ stage }}", false: "{{ host }}"}[file != "agent"], file, version)
+}
+
+func (in *inputs) text(name string, version int) string {
+	switch name {
+	case "part.txt":
+		return fmt.Sprintf("part%d", version)
+	case "vars.auto.yaml":
+		return fmt.Sprintf("setting: setting%d\n", version)
+	case "agent.yaml":
+		return manifestOf("agent", "agents {{ revision }}", version)
+	}
+	return manifestOf(strings.TrimSuffix(name, ".yaml"), "line {{ revision }}", version)
+}
+
+var inputFiles = []string{"copy.yaml", "deploy.yaml", "agent.yaml", "part.txt", "vars.auto.yaml"}
+
+// edit does to a file what people do: write it, or be in the midst of that, or lose it.
+func (in *inputs) edit() {
+	in.Helper()
+	name := inputFiles[in.IntN(len(inputFiles))]
+	in.versions[name]++
+	text := in.text(name, in.versions[name])
+	in.broken[name] = false
+	switch in.IntN(12) {
+	case 0: // half of it is saved
+		in.broken[name] = true
+		if half := text[:len(text)*2/3]; name == "part.txt" {
+			if err := os.Remove(in.path(name)); err != nil {
+				in.Fatal(err)
+			}
+		} else if name == "vars.auto.yaml" {
+			in.write(name, "setting: [half")
+		} else {
+			in.write(name, half+"\n  : [")
+		}
+	case 1:
+		in.broken[name] = true
+		if err := os.Remove(in.path(name)); err != nil && !os.IsNotExist(err) {
+			in.Fatal(err)
+		}
+		if err := os.Symlink("nowhere", in.path(name)); err != nil {
+			in.Fatal(err)
+		}
+	case 2:
+		in.moveTag(in.IntN(images))
+		fallthrough
+	default:
+		in.write(name, text)
+	}
+	in.say("%s is version %d, broken %v, image %d", name, in.versions[name], in.broken[name], in.image)
+}
+
+// content is what a file of a host is to hold that is released now.
+func (in *inputs) content(file string) string {
+	return fmt.Sprintf("%s HOST v%d part%d setting%d image=%d", file, in.versions[file+".yaml"], in.versions["part.txt"], in.versions["vars.auto.yaml"], in.image)
+}
+
+// fits reports whether a command did what the files allow.
+func (in *inputs) fits(ok bool, files ...string) bool {
+	in.Helper()
+	broken := ""
+	for _, name := range append(files, "part.txt", "vars.auto.yaml") {
+		if in.broken[name] {
+			broken = name
+		}
+	}
+	if ok != (broken == "") {
+		in.Errorf("released %v, although broken is %q", ok, broken)
+	}
+	return ok
+}
+
+// release makes the next revision of the pipeline.
+func (in *inputs) release() bool {
+	in.Helper()
+	next := fmt.Sprint(len(in.released) + 1)
+	_, ok := in.run("pipeline", "release", "line", next, "--allow-logged", "setting")
+	if in.fits(ok, "copy.yaml", "deploy.yaml") {
+		in.last["line"] = next
+		in.released["line "+next] = "released"
+		in.released["line "+next+" copy"], in.released["line "+next+" deploy"] = in.content("copy"), in.content("deploy")
+	}
+	return ok
+}
+
+// update makes the next revision of the environment, and deploys it.
+func (in *inputs) update(number int) bool {
+	in.Helper()
+	in.write("agents.yaml", fmt.Sprintf(agentsEnvironment, fmt.Sprint(number)))
+	next := 1
+	if last := in.last["agents"]; last == "" {
+		_, ok := in.run("env", "create", "-f", "agents.yaml", "--allow-logged", "setting")
+		if !in.fits(ok, "agent.yaml") {
+			return false
+		}
+	} else {
+		if _, err := fmt.Sscan(last, &next); err != nil {
+			in.Fatal(err)
+		}
+		_, ok := in.run("env", "update", "agents", "--base", last, "-f", "agents.yaml", "--allow-logged", "setting")
+		if !in.fits(ok, "agent.yaml") {
+			return false
+		}
+		next++
+	}
+	in.last["agents"] = fmt.Sprint(next)
+	in.released[fmt.Sprintf("agents %d", next)] = in.content("agent")
+	in.must("env", "deploy", "agents", "--revision", fmt.Sprint(next))
+	return true
+}
+
+// Files are edited, half saved and lost, and tags moved, while schedulers and controllers
+// are killed: every host of a revision gets what that was released with.
+func TestInputsAreWhatWasReleased(t *testing.T) {
+	rounds(t, 10, func(w *world, kills int) {
+		in := &inputs{world: w, versions: map[string]int{}, broken: map[string]bool{}, released: map[string]string{}, last: map[string]string{}}
+		in.stages(map[string][]string{"first": {"a", "b"}, "second": {"c", "d"}})
+		w.write("line.yaml", linePipeline)
+		for _, name := range inputFiles {
+			w.write(name, in.text(name, 0))
+		}
+		w.must("pipeline", "apply", "-f", "line.yaml")
+		in.release()
+		in.update(0)
+		w.work("pipeline", "run")
+		w.work("env", "run", "--check-every", "1s")
+		for number := 1; w.killed < kills; number++ {
+			for range 1 + w.IntN(3) {
+				in.edit()
+			}
+			switch w.IntN(3) {
+			case 0:
+				in.release()
+			case 1:
+				in.update(number)
+			}
+			w.kill(1500 * time.Millisecond)
+		}
+		for _, name := range inputFiles {
+			in.broken[name] = false
+			w.write(name, in.text(name, in.versions[name]))
+		}
+		in.release()
+		in.update(-1)
+		w.stop()
+		w.must("pipeline", "run", "--until-idle")
+		w.must("env", "run", "--until-idle", "--check-every", "1s")
+		for _, host := range w.hosts {
+			for file, of := range map[string]string{"deploy": "line " + in.last["line"] + " deploy", "agent": "agents " + in.last["agents"]} {
+				if got, want := w.file(host, file), strings.ReplaceAll(in.released[of], "HOST", host); got != want {
+					t.Errorf("%s of %s is %q, want %q", file, host, got, want)
+				}
+			}
+		}
+		events := w.events()
+		w.checkRuns(events)
+		w.checkJournal(in.released)
+		w.checkPipeline(events, "line")
+		w.checkEnvironment(events, "agents", 50)
+	})
+}

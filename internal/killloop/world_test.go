@@ -1,0 +1,348 @@
+package killloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/sqlite"
+	"github.com/deployster-go/deployster/engine/oci"
+	"github.com/deployster-go/deployster/runner/invoke"
+)
+
+// world is a workspace with a log and hosts, and who is at work there.
+type world struct {
+	*testing.T
+	*rand.Rand
+	dir     string
+	image   int // under the tag of the type
+	hosts   []string
+	workers []*worker
+	killed  int
+	said    []string // what was done, for who has to find out why a round failed
+}
+
+// rounds runs rounds of at most perRound kills until so many were made as are asked for.
+func rounds(t *testing.T, perRound int, round func(w *world, kills int)) {
+	first := *seed
+	if first == 0 {
+		first = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	for left, n := *kills, first; left > 0; n++ {
+		these := min(left, perRound)
+		t.Run(fmt.Sprintf("seed=%d", n), func(t *testing.T) {
+			w := newWorld(t, n)
+			round(w, these)
+			w.leftNothing()
+			w.summary()
+		})
+		left -= these
+	}
+}
+
+// summary says how much the round tried.
+func (w *world) summary() {
+	w.Helper()
+	named := map[string]int{}
+	for _, e := range w.events() {
+		named["events"]++
+		d := w.details(e)
+		switch {
+		case e.Name == "run-started" || e.Name == "pipeline-started" || e.Name == "environment-started":
+			named[e.Name]++
+		case e.Name == "run-failed" && d.Abandoned:
+			named["runs whose process died"]++
+		case e.Name == "action-failed" && d.Abandoned:
+			named["actions whose end is not known"]++
+		}
+	}
+	w.Logf("%d kills, %d lines of the journal, %v", w.killed, len(w.journal()), named)
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	t.Helper()
+	w := &world{T: t, Rand: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir()}
+	for _, below := range []string{"home", "tmp", "all"} {
+		if err := os.Mkdir(w.path(below), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.moveTag(0)
+	t.Cleanup(func() {
+		for _, one := range w.workers {
+			_ = one.Process.Kill()
+			<-one.done
+		}
+		if t.Failed() {
+			t.Logf("seed %d; what was done:\n%s", seed, strings.Join(w.said, "\n"))
+			w.keep()
+		}
+	})
+	return w
+}
+
+// keep copies the workspace of a round that failed, where the environment says to which
+// directory.
+func (w *world) keep() {
+	to := os.Getenv("KILL_LOOPS_KEEP")
+	if to == "" {
+		return
+	}
+	to = filepath.Join(to, strings.NewReplacer("/", "-", "=", "-").Replace(w.Name()))
+	if out, err := exec.Command("cp", "-a", w.dir, to).CombinedOutput(); err != nil {
+		w.Logf("keeping the workspace: %v\n%s", err, out)
+	}
+	w.Logf("the workspace is kept in %s", to)
+}
+
+func (w *world) path(parts ...string) string {
+	return filepath.Join(append([]string{w.dir}, parts...)...)
+}
+
+func (w *world) write(name, text string) {
+	w.Helper()
+	if err := os.MkdirAll(filepath.Dir(w.path(name)), 0o700); err != nil {
+		w.Fatal(err)
+	}
+	if err := os.Remove(w.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may be a link
+		w.Fatal(err)
+	}
+	if err := os.WriteFile(w.path(name), []byte(text), 0o600); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) say(format string, args ...any) {
+	w.said = append(w.said, time.Now().UTC().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
+}
+
+// command is the program in the workspace.
+func (w *world) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(shared.binary, args...)
+	cmd.Dir = w.dir
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + w.path("home"), "TMPDIR=" + w.path("tmp"),
+		"XDG_CACHE_HOME=" + os.Getenv("XDG_CACHE_HOME"), "DOCKER_HOST=unix://" + w.path("no-docker"), "USER=tester",
+	}
+	return cmd
+}
+
+// run runs a command to its end, which may be a refusal, but nothing else.
+func (w *world) run(args ...string) (out string, ok bool) {
+	w.Helper()
+	cmd := w.command(args...)
+	late := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) }) // says where it hangs
+	defer late.Stop()
+	text, err := cmd.CombinedOutput()
+	code := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else if err != nil {
+		w.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	w.say("%s: exit %d, %s", strings.Join(args, " "), code, lines[max(0, len(lines)-1)])
+	if code != 0 && code != 1 && code != 3 {
+		w.Errorf("deployster %s exited with %d\n%s", strings.Join(args, " "), code, text)
+	}
+	return string(text), code == 0
+}
+
+// must is run of what is not refused.
+func (w *world) must(args ...string) string {
+	w.Helper()
+	out, ok := w.run(args...)
+	if !ok {
+		w.Fatalf("deployster %s failed\n%s", strings.Join(args, " "), out)
+	}
+	return out
+}
+
+// worker is a scheduler or controller.
+type worker struct {
+	*exec.Cmd
+	args []string
+	log  string
+	done chan error
+}
+
+// work starts a worker.
+func (w *world) work(args ...string) {
+	w.Helper()
+	one := &worker{Cmd: w.command(args...), args: args, done: make(chan error, 1)}
+	f, err := os.CreateTemp(w.dir, "worker-*.log")
+	if err != nil {
+		w.Fatal(err)
+	}
+	one.log, one.Stdout, one.Stderr = f.Name(), f, f
+	one.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := one.Start(); err != nil {
+		w.Fatal(err)
+	}
+	_ = f.Close()
+	go func() { one.done <- one.Wait() }()
+	w.workers = append(w.workers, one)
+	w.say("%s: process %d", strings.Join(args, " "), one.Process.Pid)
+}
+
+// kill kills one of the workers, or all, at a random moment, and starts others in their
+// place.
+func (w *world) kill(most time.Duration) {
+	w.Helper()
+	if w.IntN(2) == 0 {
+		<-time.After(time.Duration(w.Int64N(int64(most))))
+	} else {
+		w.busy(most)
+	}
+	first, n := w.IntN(len(w.workers)), 1
+	if w.IntN(3) == 0 {
+		first, n = 0, len(w.workers)
+	}
+	dead := slices.Clone(w.workers[first : first+n])
+	w.workers = slices.Delete(w.workers, first, first+n)
+	for _, one := range dead {
+		select {
+		case err := <-one.done:
+			text, _ := os.ReadFile(one.log)
+			w.Errorf("%s ended by itself: %v\n%.4000s", strings.Join(one.args, " "), err, text)
+		default:
+			_ = one.Process.Kill()
+			<-one.done
+			w.say("killed process %d", one.Process.Pid)
+		}
+		w.killed++
+	}
+	for _, one := range dead {
+		w.work(one.args...)
+	}
+}
+
+// busy waits until something is being done on a host, and a moment more.
+func (w *world) busy(most time.Duration) {
+	w.Helper()
+	size := func() int64 {
+		info, err := os.Stat(w.path("all", "journal"))
+		if err != nil {
+			return 0
+		}
+		return info.Size()
+	}
+	for before, until := size(), time.Now().Add(most); size() == before && time.Now().Before(until); {
+		<-time.After(time.Millisecond)
+	}
+	<-time.After(time.Duration(w.IntN(150)) * time.Millisecond)
+}
+
+// stop ends the workers as a person would.
+func (w *world) stop() {
+	w.Helper()
+	for _, one := range w.workers {
+		_ = one.Process.Signal(syscall.SIGTERM)
+	}
+	for _, one := range w.workers {
+		select {
+		case <-one.done:
+		case <-time.After(5 * time.Minute):
+			w.Fatalf("process %d does not end", one.Process.Pid)
+		}
+	}
+	w.workers = nil
+}
+
+// openLog opens the log for a moment.
+func (w *world) openLog(do func(*sqlite.Log) error) {
+	w.Helper()
+	log, err := sqlite.Open(context.Background(), w.path(".deployster", "deployments.db"), sqlite.Options{})
+	if err == nil {
+		err = errors.Join(do(log), log.Close())
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// leftNothing checks that no process, container, mount or file is left of what was killed.
+func (w *world) leftNothing() {
+	w.Helper()
+	w.openLog(func(log *sqlite.Log) error {
+		return w.engine(func(e *oci.Engine) error {
+			left, err := e.Containers(context.Background(), map[string]string{invoke.LabelLog: log.ID()})
+			for _, c := range left {
+				w.Errorf("container left: %v", c.Labels)
+			}
+			return err
+		})
+	})
+	for patience := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) {
+		processes := w.processes()
+		if len(processes) == 0 {
+			break
+		}
+		if time.Now().After(patience) {
+			w.Errorf("processes left: %s", strings.Join(processes, "; "))
+			break
+		}
+	}
+	if text, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(text), w.dir) {
+		w.Errorf("mounts left in %s (%v)", w.dir, err)
+	}
+	for _, below := range []string{"tmp", filepath.Join(".deployster", "deployments.db.heartbeats")} {
+		entries, err := os.ReadDir(w.path(below))
+		if err != nil {
+			w.Error(err)
+		}
+		for _, entry := range entries {
+			w.Errorf("%s/%s is left", below, entry.Name())
+		}
+	}
+	if _, err := os.Stat(w.path(".deployster", "deployments.db")); err != nil {
+		w.Error(err)
+	}
+	w.must("log", "verify")
+}
+
+// processes are those that have to do with the workspace, by what they were started with,
+// where they are and what they see.
+func (w *world) processes() (found []string) {
+	all, _ := filepath.Glob("/proc/[0-9]*")
+	own := fmt.Sprintf("/proc/%d", os.Getpid())
+	for _, p := range all {
+		if p == own {
+			continue
+		}
+		command, _ := os.ReadFile(filepath.Join(p, "cmdline"))
+		cwd, _ := os.Readlink(filepath.Join(p, "cwd"))
+		mounts, _ := os.ReadFile(filepath.Join(p, "mountinfo"))
+		if strings.Contains(string(command)+cwd+string(mounts), w.dir) {
+			found = append(found, filepath.Base(p)+" "+strings.ReplaceAll(string(command), "\x00", " "))
+		}
+	}
+	return found
+}
+
+// events are those of the log.
+func (w *world) events() (all []deploylog.Event) {
+	w.Helper()
+	w.openLog(func(log *sqlite.Log) error {
+		for e, err := range log.Read(context.Background(), deploylog.Filter{}) {
+			if err != nil {
+				return err
+			}
+			all = append(all, e)
+		}
+		return nil
+	})
+	return all
+}
