@@ -295,6 +295,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`\b[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?( ?UTC|Z)?`), "TIME"},
 	{regexp.MustCompile(`"(duration_ms|pid)":"?[0-9.]+"?`), `"$1":N`},
 	{regexp.MustCompile(`\b[0-9]+(\.[0-9]+)?(ms|s|m[0-9]*s?)\b`), "DURATION"},
+	{regexp.MustCompile(`(DURATION|–) +[^ ]+ +[0-9]+ +ULID`), "$1 NAME SEQ ULID"}, // of a history
 	{regexp.MustCompile(`\b[0-9a-f]{12,64}\b`), "HASH"},
 	{regexp.MustCompile(`\b(172|192\.168|10)(\.[0-9]+){2,3}\b`), "ADDRESS"},
 	{regexp.MustCompile(`docker [0-9]+(\.[0-9]+)+[^ ",]*`), "docker VERSION"},

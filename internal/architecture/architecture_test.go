@@ -78,6 +78,7 @@ var floors = []struct {
 	{"control/promotion", []string{"control/reconcile", "control/pipelines", "control/environments", "runner", "pipeline", "pipeline/*", "environment", "environment/*", "deploylog", "internal/crash", "internal/refusal"}},
 	{"control/work", []string{"control/gc", "control/runs", "runner", "runner/*", "manifest", "schema", "expression", "engine", "deploylog", "pipeline", "pipeline/*", "environment", "environment/*", "inventory", "internal/shipped", "internal/planfile", "internal/objects", "internal/crash"}},
 	{"internal/query", []string{"control/*", "runner", "pipeline", "pipeline/*", "environment", "environment/*", "deploylog", "internal/suggest", "internal/phrase"}},
+	{"internal/query/querytest", []string{"pipeline", "pipeline/*", "environment", "environment/*", "deploylog", "internal/budget"}},
 	{"internal/view", []string{"internal/authoring", "internal/phrase", "internal/query", "internal/picture", "runner", "protocol", "engine", "control/*", "pipeline", "pipeline/*", "environment", "environment/*", "deploylog", "internal/crash"}},
 	{"internal/picture", []string{"internal/phrase"}},
 	{"internal/planfile", []string{"manifest", "runner", "protocol", "schema"}},

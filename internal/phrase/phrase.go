@@ -8,6 +8,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Count writes how many there are: 1 host, 2 hosts, 3 properties.
@@ -78,11 +79,15 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.1f %s", size, units[0])
 }
 
-// Plain is a text of others on one line, where it cannot drive a terminal.
+// Plain is a text of others on one line, where it can neither drive a terminal nor turn the
+// direction of what is written.
 func Plain(s string) string {
 	return strings.Map(func(c rune) rune {
-		if c < ' ' || c >= 0x7f && c < 0xa0 {
+		switch {
+		case c < ' ' || c >= 0x7f && c < 0xa0:
 			return ' '
+		case unicode.Is(unicode.Bidi_Control, c):
+			return -1
 		}
 		return c
 	}, s)

@@ -40,7 +40,7 @@ func TestSize(t *testing.T) {
 }
 
 func TestPlainTextCannotDriveATerminal(t *testing.T) {
-	for text, want := range map[string]string{"": "", "naïve – ok": "naïve – ok", "a\nb\x1b[2J\x7f\u009b": "a b [2J  "} {
+	for text, want := range map[string]string{"": "", "naïve – ok": "naïve – ok", "a\nb\x1b[2J\x7f\u009b": "a b [2J  ", "a\u202eb\u202c": "ab"} {
 		if got := phrase.Plain(text); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -59,7 +59,9 @@ type release struct {
 	pipeline string
 	event    int64
 	at       time.Time
-	rollback bool // of a stage: the revision does not go through the pipeline
+	by       string
+	ended    time.Time // by its last end; it may be under way again since
+	rollback bool      // of a stage: the revision does not go through the pipeline
 }
 
 // step is an entry of a deployment that takes work.
@@ -107,7 +109,9 @@ func (o *overview) receive(e deploylog.Event) {
 		o.forget(name)
 		return
 	case e.Name == e.Target.Started() && e.Target == record.Target(name):
-		o.released[e.Deployment] = release{pipeline: name, event: e.Seq, at: e.CreatedAt, rollback: record.RollbackOf(e) != nil}
+		o.released[e.Deployment] = release{pipeline: name, event: e.Seq, at: e.CreatedAt, by: strings.TrimPrefix(actorOf(e), "by "), rollback: record.RollbackOf(e) != nil}
+	case e.Target == record.Target(name) && endsDeployment(e):
+		o.end(e, name)
 	}
 	delete(o.failed, step{e.Deployment, e.Target, strings.TrimSuffix(e.Name, "-failed")})
 	r, l := o.released[e.Deployment], o.latest[e.Target]
@@ -126,6 +130,24 @@ func (o *overview) receive(e deploylog.Event) {
 		return
 	}
 	o.latest[e.Target] = l
+}
+
+// endsDeployment reports whether an event of a pipeline ends a deployment.
+func endsDeployment(e deploylog.Event) bool {
+	switch e.Name {
+	case e.Target.Succeeded(), e.Target.Failed(), record.PipelineCancelled, record.PipelineSkipped, record.PipelineSuperseded:
+		return true
+	default:
+		return false
+	}
+}
+
+// end notes when a deployment ended.
+func (o *overview) end(e deploylog.Event, name string) {
+	if r, known := o.released[e.Deployment]; known && r.pipeline == name {
+		r.ended = e.CreatedAt
+		o.released[e.Deployment] = r
+	}
 }
 
 // failedHosts counts the hosts of a group, which are the first of those behind it, and

@@ -10,7 +10,6 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
@@ -97,10 +96,13 @@ func InProgress(s *pipeline.State) []string {
 // Release is a revision that was released.
 type Release struct {
 	pipeline.Registration
-	Released time.Time `json:"-"`
+	Released time.Time `json:"released_at,omitzero"`
+	By       string    `json:"released_by,omitempty"`
+	Ended    time.Time `json:"ended_at,omitzero"` // its deployment did; zero while it is under way
+	TookMS   int64     `json:"took_ms,omitempty"` // from its release to its end
 }
 
-// Why is, in a line, by whom and why the deployment of the revision ended as it did.
+// Why is by whom and why the deployment of the revision ended as it did, as others wrote it.
 func (r Release) Why() string {
 	why := r.ended()
 	if r.Rollback == nil {
@@ -109,7 +111,7 @@ func (r Release) Why() string {
 	if why != "" {
 		why = "; " + why
 	}
-	return phrase.Plain(rolledBack(r.Rollback)) + why
+	return rolledBack(r.Rollback) + why
 }
 
 func (r Release) ended() string {
@@ -118,12 +120,12 @@ func (r Release) ended() string {
 		cause = "by " + r.SupersededBy
 	}
 	if r.EndedBy == "" || r.Status == deployment.Failed { // whose cause names the person
-		return phrase.Plain(cause)
+		return cause
 	}
 	if cause == "" {
-		return phrase.Plain("by " + r.EndedBy)
+		return "by " + r.EndedBy
 	}
-	return phrase.Plain("by " + r.EndedBy + ": " + cause)
+	return "by " + r.EndedBy + ": " + cause
 }
 
 func rolledBack(r *record.RollbackInfo) string {
@@ -144,7 +146,15 @@ func rolledBack(r *record.RollbackInfo) string {
 func (p *Pipelines) Releases(name string) ([]Release, error) {
 	return reconcile.Get(p.Fold, name, func(s *pipeline.State) (all []Release) {
 		for _, r := range s.Registrations() {
-			all = append(all, Release{r, p.overview.released[r.Deployment].at})
+			began := p.overview.released[r.Deployment]
+			release := Release{Registration: r, Released: began.at, By: began.by, Ended: began.ended}
+			if r.Status == deployment.Running {
+				release.Ended = time.Time{}
+			}
+			if !release.Ended.IsZero() {
+				release.TookMS = release.Ended.Sub(release.Released).Milliseconds()
+			}
+			all = append(all, release)
 		}
 		return all
 	})
@@ -196,17 +206,12 @@ type TargetRow struct {
 
 	Hosts       int      `json:"hosts,omitempty"`        // of a host group
 	FailedHosts []string `json:"failed_hosts,omitempty"` // of these, on which what is deployed failed within the budget
+
+	Failing map[string][]string `json:"failing,omitempty"` // of a host group: on which hosts revisions in progress failed
 }
 
-// Active reports whether a revision is running, waiting or failed at the target.
-func (r TargetRow) Active() bool {
-	return slices.ContainsFunc(r.Revisions, func(row pipeline.Row) bool {
-		return row.Progress == pipeline.IsRunning || row.Progress == pipeline.IsWaiting || row.Progress == pipeline.HasFailure
-	})
-}
-
-// Status is that of the pipelines of those names, none is all, with every host or with
-// those at which something is active.
+// Status is that of the pipelines of those names, none is all, with or without a row for
+// every host.
 func (p *Pipelines) Status(hosts bool, names ...string) ([]PipelineStatus, error) {
 	if len(names) == 0 {
 		names = p.Present()
@@ -223,9 +228,18 @@ func (p *Pipelines) Status(hosts bool, names ...string) ([]PipelineStatus, error
 }
 
 func (p *Pipelines) status(name string, s *pipeline.State, hosts bool) PipelineStatus {
-	revisions := map[deploylog.Target][]pipeline.Row{}
+	revisions, failing := map[deploylog.Target][]pipeline.Row{}, map[deploylog.Target]map[string][]string{}
 	for _, r := range s.Status() {
-		revisions[r.Target] = append(revisions[r.Target], r)
+		if hosts || r.Host == "" {
+			revisions[r.Target] = append(revisions[r.Target], r)
+		}
+		if r.Host != "" && r.Progress == pipeline.HasFailure {
+			group := record.GroupTarget(name, r.Group)
+			if failing[group] == nil {
+				failing[group] = map[string][]string{}
+			}
+			failing[group][r.Revision] = append(failing[group][r.Revision], r.Host)
+		}
 	}
 	status := PipelineStatus{Name: name, Event: s.Head(), Inventory: s.Bound(), underWay: len(InProgress(s)) > 0, Rows: []TargetRow{}, Waiting: []reason.Reason{}, Pauses: append([]pipeline.PauseInfo{}, s.Pauses()...)}
 	places := s.Places()
@@ -233,8 +247,9 @@ func (p *Pipelines) status(name string, s *pipeline.State, hosts bool) PipelineS
 		row := TargetRow{Place: place, LatestRevisions: p.overview.latest[place.Target], Revisions: revisions[place.Target]}
 		if place.Group != "" && place.Host == "" {
 			row.Hosts, row.FailedHosts = p.overview.failedHosts(place, places[i+1:])
+			row.Failing = failing[place.Target]
 		}
-		if hosts || row.Host == "" || row.Active() {
+		if hosts || row.Host == "" {
 			status.Rows = append(status.Rows, row)
 		}
 	}

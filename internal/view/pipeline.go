@@ -5,10 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/picture"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/pipeline"
@@ -16,49 +13,6 @@ import (
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
 )
-
-// arrived are the revisions that have reached a target and not left it.
-func arrived(r query.TargetRow) []string {
-	var here []string
-	for _, row := range r.Revisions {
-		text := row.Revision
-		switch row.Progress {
-		case pipeline.IsRunning:
-		case pipeline.IsWaiting:
-			text += " waits"
-		case pipeline.HasFailure:
-			text += " failed"
-		default:
-			continue
-		}
-		if row.Hosts > 0 {
-			text += fmt.Sprintf(" (%d of %s done", row.Hosts-row.Open-row.Failed, phrase.Count(row.Hosts, "host"))
-			if row.Failed > 0 {
-				text += fmt.Sprintf(", %d failed", row.Failed)
-			}
-			text += ")"
-		}
-		here = append(here, text)
-	}
-	return here
-}
-
-// deployed is the revision that was applied at a target, with what it was applied without.
-func deployed(r query.TargetRow) string {
-	const named = 2
-	text := r.Deployed
-	if text != "" && len(r.Skipped) > 0 {
-		text += ", " + phrase.First(r.Skipped, named) + " skipped"
-	}
-	if n := len(r.FailedHosts); n > 0 {
-		const hosts = 5
-		text += fmt.Sprintf(" (%d of %d, %d failed: %s)", r.Hosts-n, r.Hosts, n, phrase.First(r.FailedHosts, hosts))
-	}
-	if r.Passed != "" {
-		text = strings.TrimPrefix(fmt.Sprintf("%s; %s skipped all", text, r.Passed), "; ")
-	}
-	return text
-}
 
 // PipelinePicture draws the stages of a pipeline with what is where.
 func PipelinePicture(p query.PipelineStatus) picture.Graph {
@@ -84,46 +38,10 @@ func summary(r query.TargetRow) string {
 	if r.Failed != "" {
 		parts = append(parts, "✘ "+r.Failed)
 	}
-	if here := arrived(r); len(here) > 0 {
+	if here := arrivedTexts(r, false); len(here) > 0 {
 		parts = append(parts, "● "+strings.Join(here, ", "))
 	}
 	return strings.Join(parts, "  ")
-}
-
-// Pipeline writes the status of a pipeline for people.
-func Pipeline(w io.Writer, p query.PipelineStatus, opts PlanOptions) error {
-	d := newDocument(opts)
-	rows := [][]string{{p.Name, "DEPLOYED", "FAILED", "IN PROGRESS"}}
-	for _, r := range p.Rows {
-		name, depth := r.Stage, 1
-		switch {
-		case r.Host != "":
-			name, depth = r.Host, 3
-		case r.Group != "":
-			name, depth = r.Group, 2
-		case r.Stage == "":
-			name, depth = "pipeline", 0
-		}
-		here := strings.Join(arrived(r), ", ")
-		rows = append(rows, []string{strings.Repeat("  ", depth) + name, orDash(deployed(r)), orDash(r.Failed), orDash(here)})
-	}
-	d.table(rows)
-	if why := p.Elsewhere; why != nil {
-		d.line("")
-		d.line(Clean(why.Message()))
-		d.line(d.style.dim("  → " + Clean(why.Change())))
-	}
-	for i, why := range p.Waiting {
-		if i == 0 {
-			d.line("")
-		}
-		text := fmt.Sprintf("%s: %s", clean(string(why.Target)), Clean(why.Message()))
-		if why.Revision != "" {
-			text = fmt.Sprintf("revision %s: %s", clean(why.Revision), text)
-		}
-		d.line(text)
-	}
-	return d.writeTo(w, "status")
 }
 
 func orDash(text string) string {
@@ -131,31 +49,6 @@ func orDash(text string) string {
 		return "–"
 	}
 	return text
-}
-
-// table writes rows in aligned columns, the first as a head.
-func (d *document) table(rows [][]string) {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i := range row {
-			row[i] = clean(row[i])
-			widths[i] = max(widths[i], ansi.StringWidth(row[i]))
-		}
-	}
-	for i, row := range rows {
-		var line strings.Builder
-		for j, cell := range row {
-			line.WriteString(cell)
-			if j < len(row)-1 {
-				line.WriteString(strings.Repeat(" ", widths[j]-ansi.StringWidth(cell)+2))
-			}
-		}
-		if i == 0 {
-			d.line(d.style.bold(line.String()))
-			continue
-		}
-		d.line(line.String())
-	}
 }
 
 // writeTo writes the document.

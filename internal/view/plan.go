@@ -13,11 +13,12 @@ import (
 
 // PlanOptions says how a plan or a question is written.
 type PlanOptions struct {
-	Color bool         // see ColorWanted
-	Width int          // of the terminal in cells, for cutting long values; 0 is no limit
-	Full  bool         // values are not cut, however long they are
-	All   bool         // also what is as configured, or gone already; else it is only counted
-	Seen  *SeenReasons // by earlier events; may be nil: then each event shows its reason
+	Color  bool         // see ColorWanted
+	Width  int          // of the terminal in cells, for cutting long values; 0 is no limit
+	Height int          // of the terminal in lines, where not everything is to be shown; 0 is no limit
+	Full   bool         // values are not cut, however long they are
+	All    bool         // also what is as configured, or gone already; else it is only counted
+	Seen   *SeenReasons // by earlier events; may be nil: then each event shows its reason
 }
 
 // Plan writes a plan for people: every resource to which something would happen,

@@ -138,3 +138,16 @@ func wrap(s string, cells int) []string {
 func sorted[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
 }
+
+// OneLine is foreign text on one line, cut to the width of the terminal.
+func OneLine(text string, opts PlanOptions) string {
+	return ansi.Truncate(inLine(text), limit(opts.Width), "…")
+}
+
+// Several are revisions, of which the first are named where there are many.
+func Several(names []string) string {
+	if more := len(names) - namedRevisions; more > 1 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:namedRevisions], " "), more)
+	}
+	return strings.Join(names, " ")
+}

@@ -85,7 +85,7 @@ func runStatus(ctx context.Context, a *app.App, q session.Question, check bool) 
 			}
 			err = a.Show(map[string]any{"environments": reports}, func() error {
 				return a.Sections("no environments", len(reports), func(i int) error {
-					if err := view.Environment(a.Out, reports[i], q.Hosts, a.PlanOptions(a.Out)); err != nil || here == nil {
+					if err := view.Environment(a.Out, reports[i], q.Hosts || a.All, a.PlanOptions(a.Out)); err != nil || here == nil {
 						return err
 					}
 					if why := e.Elsewhere(reports[i].Environment, here.Identity()); why != nil {

@@ -102,8 +102,16 @@ func (p *Printer) Say(document map[string]any, format string, args ...any) error
 
 // List prints a result of which people read a table, below its header, or a
 // sentence where it would be empty.
-func (p *Printer) List(document map[string]any, none string, rows [][]string) error {
-	return p.Show(document, func() error { return p.Table(none, rows) })
+func (p *Printer) List(document map[string]any, none string, rows [][]string, extra ...int) error {
+	return p.Show(document, func() error { return p.Table(none, rows, extra...) })
+}
+
+// History prints a result of which people read a table that grows at its end: on a terminal
+// as much of that as it shows at once, unless all is asked for (RegisterWhole).
+func (p *Printer) History(document map[string]any, none string, rows [][]string, extra ...int) error {
+	return p.Show(document, func() error {
+		return p.table(none, rows, view.Table{Extra: extra, Height: p.PlanOptions(p.Out).Height})
+	})
 }
 
 // Recorded prints what was done, with the events that record it; next is what
@@ -165,24 +173,16 @@ func (p *Printer) Sections(none string, n int, part func(i int) error) error {
 }
 
 // Table prints rows in aligned columns below a header, the first row. Without any
-// other row it prints a sentence.
-func (p *Printer) Table(none string, rows [][]string) error {
+// other row it prints a sentence. On a terminal it is as wide as that, and as high unless
+// all is asked for; extra are the columns that are left out there where there is no room.
+func (p *Printer) Table(none string, rows [][]string, extra ...int) error {
+	return p.table(none, rows, view.Table{Extra: extra})
+}
+
+func (p *Printer) table(none string, rows [][]string, t view.Table) error {
 	if len(rows) == 1 {
 		return p.Printf("%s\n", none)
 	}
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], len([]rune(cell)))
-		}
-	}
-	var text strings.Builder
-	for _, row := range rows {
-		last := len(row) - 1
-		for i, cell := range row[:last] {
-			fmt.Fprintf(&text, "%-*s", widths[i]+2, cell)
-		}
-		text.WriteString(row[last] + "\n")
-	}
-	return p.Printf("%s", text.String())
+	t.Rows, t.Width = rows, p.PlanOptions(p.Out).Width
+	return p.Printf("%s\n", strings.Join(t.Lines(), "\n"))
 }

@@ -157,8 +157,11 @@ func (p *Printer) liveOptions(f *os.File) view.LiveOptions {
 
 // PlanOptions says how a file is written.
 func (p *Printer) PlanOptions(f *os.File) view.PlanOptions {
-	width, _ := size(f)
-	return view.PlanOptions{Color: p.Color(f), Full: p.Full, All: p.All, Width: width}
+	width, height := size(f)
+	if p.All {
+		height = 0
+	}
+	return view.PlanOptions{Color: p.Color(f), Full: p.Full, All: p.All, Width: width, Height: height}
 }
 
 // RegisterFull adds the flag of commands whose output cuts long values.
@@ -169,4 +172,9 @@ func (p *Printer) RegisterFull(c *cobra.Command) {
 // RegisterAll adds the flag of commands that show what would change.
 func (p *Printer) RegisterAll(c *cobra.Command) {
 	c.Flags().BoolVar(&p.All, "all", false, "list also the resources that do not change")
+}
+
+// RegisterWhole adds the flag of commands that show what matters of something large.
+func (p *Printer) RegisterWhole(c *cobra.Command) {
+	c.Flags().BoolVar(&p.All, "all", false, "show everything, however much it is")
 }

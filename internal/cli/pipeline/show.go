@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,8 +28,13 @@ func newStatusCommand(a *app.App) *cobra.Command {
 		Use:   "status [PIPELINE…]",
 		Short: "Show the status of pipelines",
 		Long: `Show the status of pipelines: what is deployed, has failed and is in progress, at
-every stage and host group; hosts are shown where something is in progress or has failed, or all of
-them (--hosts). Below is what does not move, and why.
+every stage and host group, where hosts are counted, and those named on which a revision
+failed. Below is what does not move, and why. With --hosts it shows hosts, too, those of a
+large group that are alike in one row; with --all every host and every reason, whole.
+
+On a terminal it takes no more than a screen, and shows first what failed, waits or is in
+progress: stages at which there is nothing of that share a row, and texts are cut (…). What
+is piped, or --all shows, is neither cut nor shortened. As JSON, hosts come with --hosts.
 
 As a picture (--output svg, dot or mermaid) it takes one pipeline.`,
 		Example: `  deployster pipeline status gateway
@@ -38,10 +44,15 @@ As a picture (--output svg, dot or mermaid) it takes one pipeline.`,
 	}, runStatus, session.RegisterStatus(a, "show every host")))
 }
 
+// whole registers --all.
+func whole(a *app.App) func(*session.Question, *cobra.Command) {
+	return func(_ *session.Question, c *cobra.Command) { a.RegisterWhole(c) }
+}
+
 func runStatus(ctx context.Context, a *app.App, q session.Question) error {
 	return withPipelines(ctx, a, q.Names, q.At, func(p *query.Pipelines) error {
 		return q.Status(ctx, a, p, func() error {
-			all, err := p.Status(q.Hosts || a.JSON(), q.Names...)
+			all, err := p.Status(q.Hosts || a.All, q.Names...)
 			if q.At == 0 {
 				p.Here(all, work.NewHosts(q.Inventory).Identity())
 			}
@@ -74,7 +85,7 @@ func runList(ctx context.Context, a *app.App, q session.Question) error {
 		list, deleted := p.List()
 		rows := [][]string{{"PIPELINE", "STAGES", "DEPLOYED", "FAILED", "IN PROGRESS"}}
 		for _, l := range list {
-			rows = append(rows, []string{l.Name, fmt.Sprint(l.Stages), output.Dash(l.Deployed), output.Dash(l.Failed), output.Dash(strings.Join(l.InProgress, " "))})
+			rows = append(rows, []string{l.Name, fmt.Sprint(l.Stages), output.Dash(l.Deployed), output.Dash(l.Failed), output.Dash(view.Several(l.InProgress))})
 		}
 		return a.Show(map[string]any{"pipelines": list, "deleted": deleted}, func() error {
 			if err := a.Table("no pipelines", rows); err != nil {
@@ -83,7 +94,7 @@ func runList(ctx context.Context, a *app.App, q session.Question) error {
 			var texts []string
 			for _, l := range list {
 				for _, p := range l.Pauses {
-					texts = append(texts, fmt.Sprintf("%s: %s", phrase.Plain(string(p.Target)), phrase.Plain(p.Message())))
+					texts = append(texts, view.OneLine(fmt.Sprintf("%s: %s", p.Target, p.Message()), a.PlanOptions(a.Out)))
 				}
 			}
 			if len(texts) > 0 {
@@ -105,11 +116,16 @@ func runList(ctx context.Context, a *app.App, q session.Question) error {
 
 func newHistoryCommand(a *app.App) *cobra.Command {
 	return session.Asked(a, &cobra.Command{
-		Use:     "history PIPELINE",
-		Short:   "List the revisions of a pipeline in the order of their release",
+		Use:   "history PIPELINE",
+		Short: "List the revisions of a pipeline in the order of their release",
+		Long: `List the revisions of a pipeline in the order of their release: by whom and when each
+was released, when and how its deployment ended, how long that took, and why it ended so.
+
+On a terminal the newest are listed for which there is room, and texts are cut (…):
+--all lists every revision. What is piped is neither cut nor shortened.`,
 		Example: "  deployster pipeline history gateway --last 20",
 		Args:    arguments.Named("a pipeline"),
-	}, runHistory, (*session.Question).RegisterLast)
+	}, runHistory, (*session.Question).RegisterLast, whole(a))
 }
 
 func runHistory(ctx context.Context, a *app.App, q session.Question) error {
@@ -119,11 +135,18 @@ func runHistory(ctx context.Context, a *app.App, q session.Question) error {
 			return err
 		}
 		list := arguments.Last(releases, q.Last)
-		rows := [][]string{{"REVISION", "STATUS", "SINCE EVENT", "RELEASED", "DEPLOYMENT", "WHY"}}
+		rows := [][]string{{"REVISION", "STATUS", "RELEASED", "ENDED", "TOOK", "BY", "SINCE EVENT", "DEPLOYMENT", "WHY"}}
 		for _, r := range list {
-			rows = append(rows, []string{r.Revision, string(r.Status), fmt.Sprint(r.Since), phrase.Moment(r.Released), r.Deployment, output.Dash(r.Why())})
+			ended, took := "", ""
+			if !r.Ended.IsZero() {
+				ended, took = phrase.Moment(r.Ended), r.Ended.Sub(r.Released).Round(100*time.Millisecond).String()
+			}
+			rows = append(rows, []string{
+				r.Revision, string(r.Status), phrase.Moment(r.Released), output.Dash(ended), output.Dash(took), output.Dash(r.By), fmt.Sprint(r.Since), r.Deployment, output.Dash(r.Why()),
+			})
 		}
-		return a.List(map[string]any{"pipeline": q.Names[0], "revisions": list}, "no revision was released", rows)
+		const ended, event, deployment = 3, 6, 7
+		return a.History(map[string]any{"pipeline": q.Names[0], "revisions": list}, "no revision was released", rows, event, deployment, ended)
 	})
 }
 

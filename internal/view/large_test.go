@@ -1,0 +1,114 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/internal/query/querytest"
+)
+
+// largeLog has 20 stages of 100 hosts each, and an environment of 100, of 50 revisions.
+var largeLog = sync.OnceValue(func() deploylog.Log {
+	log := logtest.NewMemory().Open()
+	events := querytest.Large(100, 50)
+	if _, err := log.Append(context.Background(), events...); err != nil {
+		panic(err)
+	}
+	return log
+})
+
+// largePipelines are the pipelines of that log.
+func largePipelines(t *testing.T) *query.Pipelines {
+	t.Helper()
+	time.Local = time.UTC
+	p := query.NewPipelines(largeLog(), func() time.Time { return querytest.Noon.Add(12 * time.Hour) })
+	if err := p.Follow(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// wantFits demands that no line is wider than the terminal, and that nothing drives it.
+func wantFits(t *testing.T, text string, width, height int) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if height > 0 && len(lines) >= height {
+		t.Errorf("%d lines leave no room for the prompt on a screen of %d", len(lines), height)
+	}
+	for _, line := range lines {
+		if w := ansi.StringWidth(line); width > 0 && w > width {
+			t.Errorf("%d cells are more than %d: %s", w, width, line)
+		}
+		if strings.ContainsFunc(line, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }) {
+			t.Errorf("a line drives the terminal: %q", line)
+		}
+	}
+}
+
+// sizes are those of terminals; the last is no terminal.
+var sizes = [][2]int{{80, 24}, {80, 40}, {200, 50}, {20, 10}, {0, 0}}
+
+// atEverySize writes something at every size, and compares those that are named with golden files.
+func atEverySize(t *testing.T, name string, compared []string, show func(io.Writer, PlanOptions) error) {
+	t.Helper()
+	for _, size := range sizes {
+		at := fmt.Sprintf("%s-%dx%d", name, size[0], size[1])
+		t.Run(at, func(t *testing.T) {
+			var out strings.Builder
+			if err := show(&out, PlanOptions{Width: size[0], Height: size[1]}); err != nil {
+				t.Fatal(err)
+			}
+			height := size[1]
+			if height < 24 {
+				height = 0 // there is no room for what matters
+			}
+			wantFits(t, out.String(), size[0], height)
+			for _, g := range compared {
+				if g == at {
+					golden(t, "large-"+at+".txt", out.String())
+				}
+			}
+		})
+	}
+}
+
+func TestALargePipelineFitsTheScreen(t *testing.T) {
+	p := largePipelines(t)
+	status, err := p.Status(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	atEverySize(t, "status", []string{"status-80x24", "status-80x40", "status-0x0"}, func(w io.Writer, opts PlanOptions) error { return Pipeline(w, status[0], opts) })
+}
+
+func TestHostsThatAreAlikeShareARow(t *testing.T) {
+	p := largePipelines(t)
+	status, err := p.Status(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, all := range []bool{false, true} {
+		var out strings.Builder
+		if err := Pipeline(&out, status[0], PlanOptions{Width: 80, Height: 24, All: all}); err != nil {
+			t.Fatal(err)
+		}
+		wantFits(t, out.String(), 80, 0)
+		if lines := strings.Count(out.String(), "\n"); lines > 1700 != all {
+			t.Errorf("with all hosts %v it is %d lines", all, lines)
+		}
+		if !all {
+			golden(t, "large-status-hosts-80.txt", out.String())
+		}
+	}
+}
