@@ -214,7 +214,8 @@ func taskOf(base *definition.Definition, s step.Step, artifacts map[string]strin
 	return &d
 }
 
-// wait waits for the end of a deployment.
+// wait waits for the end of a deployment, or of one that took its place and brings about the
+// same, such as when somebody deploys the revision again by hand.
 func (p *Promotion) wait(ctx context.Context, name string, d report.Deployment) error {
 	defer p.control(name)()
 	waiting, cancel := p.Drain.Context(ctx)
@@ -232,11 +233,18 @@ func (p *Promotion) wait(ctx context.Context, name string, d report.Deployment) 
 			return failed
 		case envrecord.EnvironmentStuck:
 			failed = cmp.Or(failed, fmt.Errorf("deployment %s is stuck: %s", d.ID, envrecord.Cause(e)))
-			if d, err = p.follower(ctx, name, d); err != nil || d.ID == "" {
+			next, err := p.successor(ctx, name, d)
+			if err != nil || !next.Automatic { // the stage ends with the rollback that came of itself
 				return cmp.Or(err, failed)
 			}
+			d = next
 		case envrecord.EnvironmentFailed:
-			return cmp.Or(failed, fmt.Errorf("deployment %s has ended before it had finished: %s", d.ID, envrecord.Cause(e)))
+			ended := cmp.Or(failed, fmt.Errorf("deployment %s has ended before it had finished: %s", d.ID, envrecord.Cause(e)))
+			next, err := p.successor(ctx, name, d)
+			if err != nil || failed != nil || !next.Continues(d) {
+				return cmp.Or(err, ended)
+			}
+			d = next
 		case envrecord.EnvironmentDeleted:
 			return fmt.Errorf("environment %s was deleted", name)
 		}
@@ -244,13 +252,8 @@ func (p *Promotion) wait(ctx context.Context, name string, d report.Deployment) 
 	return cmp.Or(context.Cause(ctx), error(runner.ErrInterrupted))
 }
 
-// follower is the rollback that came of itself when a deployment was stuck: the
-// stage ends with that. Without an ID there was none.
-func (p *Promotion) follower(ctx context.Context, name string, stuck report.Deployment) (d report.Deployment, err error) {
+// successor is the deployment that came right after one; its ID is "" when none has.
+func (p *Promotion) successor(ctx context.Context, name string, d report.Deployment) (report.Deployment, error) {
 	all, err := p.deployments(ctx, name)
-	i := slices.IndexFunc(all, func(d report.Deployment) bool { return d.ID == stuck.ID })
-	if i+1 < len(all) && all[i+1].Automatic {
-		d = all[i+1]
-	}
-	return d, err
+	return report.Successor(all, d.ID), err
 }

@@ -54,13 +54,17 @@ func newPromoted(t *testing.T) *promoted {
 // create makes the environment.
 func (p *promoted) create() {
 	p.Helper()
-	p.do(environment.Create{Definition: &definition.Definition{
+	p.do(environment.Create{Definition: environmentDefinition()})
+}
+
+func environmentDefinition() *definition.Definition {
+	return &definition.Definition{
 		Name: prod.Environment, Type: definition.Daemon, Task: definition.TaskSpec{Manifest: "task.yaml", Digest: "d", Vars: map[string]any{"port": 80}},
 		InstanceGroup: definition.InstanceGroup{Query: "attribute:stack == prod"},
 		Deployment: definition.Configuration{
 			Method: definition.Replace, ProgressDeadline: definition.Duration(time.Minute), HealthyDeadline: definition.Duration(time.Minute),
 		},
-	}})
+	}
 }
 
 func (p *promoted) do(c environment.Command) {
@@ -243,6 +247,38 @@ func TestAStageEndsWithTheRollbackThatComesOfItself(t *testing.T) {
 			t.Errorf("it ends with %v", err)
 		}
 	})
+}
+
+// Who deploys or restarts the revision by hand while its stage waits takes the place of what the
+// stage began, and the stage ends with that; another revision ends it.
+func TestAStageEndsWithWhatTookThePlaceOfItsDeployment(t *testing.T) {
+	p := newPromoted(t)
+	done := p.work(t.Context(), prod)
+	first := p.until(envrecord.EnvironmentStarted, 0)
+	p.do(environment.Deploy{Revision: 2, Hosts: []string{"antworker001"}, By: "ann"})
+	second := p.until(envrecord.EnvironmentStarted, first.Seq)
+	p.do(environment.Deploy{Revision: 2, Hosts: []string{"antworker001"}, By: "ann"})
+	third := p.until(envrecord.EnvironmentStarted, second.Seq)
+	p.controller(third, envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
+	if err := <-done; err != nil {
+		t.Errorf("deployed by hand: %v", err)
+	}
+	if err := <-p.work(t.Context(), prod); err != nil { // by another scheduler
+		t.Errorf("again: %v", err)
+	}
+	p.wantDeployments(3)
+
+	retry := prod
+	retry.Attempt = 2
+	done = p.work(t.Context(), retry)
+	fourth := p.until(envrecord.EnvironmentStarted, third.Seq)
+	changed := environmentDefinition()
+	changed.Task.Digest = "other"
+	p.do(environment.Update{Base: 2, Definition: changed, By: "ann"})
+	p.do(environment.Deploy{Revision: 3, Hosts: []string{"antworker001"}, By: "ann"})
+	if err := <-done; err == nil || !strings.Contains(err.Error(), fourth.Deployment+" has ended before it had finished: superseded by") {
+		t.Errorf("another revision is deployed: %v", err)
+	}
 }
 
 func TestARollbackOfAStageRollsItsEnvironmentBack(t *testing.T) {

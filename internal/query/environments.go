@@ -345,16 +345,15 @@ func outcome(s *environment.State, id string) (d report.Deployment, over bool, f
 	case !s.Exists():
 		return all[i], true, deleted(s, all[i])
 	}
-	for d = all[i]; d.Status == report.DeploymentSuperseded; d = all[i] {
-		i++
+	for d = all[i]; d.Status == report.DeploymentSuperseded; {
+		next := report.Successor(all, d.ID)
 		switch {
-		case i < len(all) && all[i].Automatic:
-			failure = fmt.Errorf("deployment %s was stuck, and was rolled back to revision %d", d.ID, all[i].Revision)
-		case i < len(all) && all[i].Revision == d.Revision && (all[i].Kind == record.ByRestart || all[i].Kind == record.ByDeploy && d.Kind != record.ByRestart):
-			// It brings about what was waited for.
-		default:
+		case next.Automatic:
+			failure = fmt.Errorf("deployment %s was stuck, and was rolled back to revision %d", d.ID, next.Revision)
+		case !next.Continues(d):
 			return d, true, fmt.Errorf("deployment %s has not finished: %s", d.ID, d.Cause)
 		}
+		d = next
 	}
 	if d.Status == report.DeploymentStuck {
 		remedy := ""
