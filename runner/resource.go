@@ -49,5 +49,8 @@ func (r *Runner) configured(res *resource) (map[string]any, error) {
 	if config == nil {
 		config = map[string]any{}
 	}
+	if r.spec.Configure != nil {
+		return r.spec.Configure(res.Resource, config)
+	}
 	return config, nil
 }

@@ -32,6 +32,7 @@ type Spec struct {
 	Manifest    *manifest.Manifest
 	Variables   map[string]any
 	Expressions *expression.Evaluator
+	Configure   Configure    // may be nil: configurations are what their expressions come to
 	KeepGoing   bool         // after a failure, go on with what does not depend on it
 	InitCache   InitCache    // may be nil: each type is asked
 	InitAnswers *InitAnswers // shared with other runs; may be nil
@@ -48,6 +49,10 @@ type Spec struct {
 	// depends on any of it; nil is everything.
 	Remove []string
 }
+
+// Configure returns what a resource is configured with of what its expressions came to,
+// which it does not change. What it refuses is a *manifest.Error.
+type Configure func(r *manifest.Resource, config map[string]any) (map[string]any, error)
 
 // Containers is how a run runs its containers.
 type Containers = invoke.Containers

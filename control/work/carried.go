@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/objects"
 )
@@ -109,10 +110,10 @@ func filesOf[V any](files map[string]V, load func(V) ([]byte, error)) expression
 // left out of it. As in the workspace, a directory is not a file that is absent, and a file
 // is no directory.
 func notCarried[V any](files map[string]V, name string, load func(V) ([]byte, error)) error {
-	if of, some := files[OmittedName]; some {
+	if of, some := files[revision.OmittedName]; some {
 		text, err := load(of)
 		if err == nil {
-			err = refuseOmitted(text, name)
+			err = revision.RefuseOmitted(text, name)
 		}
 		if err != nil {
 			return err

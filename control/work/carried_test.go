@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/objects"
@@ -72,7 +73,7 @@ func (c checkout) collect(content string) (Carried, error) {
 func (c checkout) wantCarried(content string, want ...string) {
 	c.Helper()
 	files, err := c.collect(content)
-	delete(files, OmittedName)
+	delete(files, revision.OmittedName)
 	want = slices.Sorted(slices.Values(append(want, "m.yaml")))
 	if got := slices.Sorted(maps.Keys(files)); err != nil || !slices.Equal(got, want) {
 		c.Errorf("with %s it carries %v (%v), want %v", content, got, err, want)

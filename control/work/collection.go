@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -32,8 +33,8 @@ type Collection struct {
 func Collect(workspace string, kept Carried, given []manifest.Assignment, manifests ...manifest.Source) (*Collection, error) {
 	c := &collector{workspace: workspace, files: Carried{}}
 	maps.Copy(c.files, kept)
-	delete(c.files, VariablesName)
-	delete(c.files, ImagesName)
+	delete(c.files, revision.VariablesName)
+	delete(c.files, revision.ImagesName)
 	if err := c.omittedBy(kept); err != nil {
 		return nil, &InputError{err}
 	}

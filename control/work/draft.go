@@ -66,7 +66,7 @@ func (w *TaskWorker) prepareDraft(on *Connection, d Draft, host string) (*Run, e
 		if o.Assigned, err = w.Assignments(w.Texts, d.Task.Includes); err != nil {
 			return nil, err
 		}
-		if o.Images, err = w.Texts.Images(d.Task.Includes); err != nil {
+		if o.images, err = w.Texts.images(d.Task.Includes); err != nil {
 			return nil, err
 		}
 	}

@@ -1,128 +1,157 @@
 package work
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/shipped"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/runner/invoke"
 )
 
-// ImagesName is the name of the images among what a revision carries; see VariablesName.
-const ImagesName = "/images"
-
-// imagesVersion is that of the form in which images are carried.
-const imagesVersion = 1
-
 // imageTimeout is how long an engine may take to get an image that is to be carried.
 const imageTimeout = 10 * time.Minute
 
-// CarriedImage is the image of a resource type, as a manifest names it, with its content.
-type CarriedImage struct {
-	Image    string `json:"image"`
-	ID       string `json:"id,omitempty"`       // of its content in the engine that was asked
-	Digest   string `json:"digest,omitempty"`   // of its content in a registry, if it was ever in one
-	Unpinned string `json:"unpinned,omitempty"` // why its content is not known: it is what its name means wherever it is used
-}
-
-// Described says in words which content it is.
-func (i CarriedImage) Described() string {
-	switch {
-	case i.Unpinned != "":
-		return "is unpinned: " + i.Unpinned
-	case i.Digest != "":
-		return i.Digest
-	default:
-		return i.ID + ", of no registry"
-	}
-}
-
-type carriedImages struct {
-	Version int            `json:"version"`
-	Images  []CarriedImage `json:"images"` // sorted
-}
-
 // Images are those that a revision carries, nil of one that carries none because an older
 // version made it.
-func (t Texts) Images(files map[string]string) ([]CarriedImage, error) {
-	digest, carried := files[ImagesName]
+func (t Texts) Images(files map[string]string) ([]revision.Image, error) {
+	c, err := t.images(files)
+	if c == nil || err != nil {
+		return nil, err
+	}
+	return append([]revision.Image{}, c.Images...), nil
+}
+
+func (t Texts) images(files map[string]string) (*revision.Images, error) {
+	digest, carried := files[revision.ImagesName]
 	if !carried {
 		return nil, nil
 	}
-	var c carriedImages
 	text, err := t.Load(digest)
-	if err == nil {
-		err = json.Unmarshal(text, &c)
-	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("images: %w", err)
-	case c.Version > imagesVersion:
-		return nil, fmt.Errorf("images: they have the form %d, which this version does not know: use a newer one", c.Version)
 	}
-	return append([]CarriedImage{}, c.Images...), nil
+	return revision.DecodeImages(text)
 }
 
-// PinImages lets a collection carry the images of the resource types in its manifests, as
-// the engine of the first host of each manifest that answers has or gets them: that of the
-// default where there are no hosts. Types that ship are those of the version that applies
-// them. An image that cannot be had is refused, unless it may be unpinned.
-func (c *Collection) PinImages(ctx context.Context, pool *EnginePool, policy engine.PullPolicy, hosts func(manifest string) ([]string, error), unpinned bool) error {
-	known := map[string]CarriedImage{}
-	engines := newSearch(pool)
-	var problems []manifest.Problem
-	for _, source := range c.manifests {
-		m, err := manifest.Outline(source)
+// PinImages lets a collection carry the images of its manifests; see Carried.PinImages.
+func (c *Collection) PinImages(ctx context.Context, p ImagePinning) error {
+	return c.Files.PinImages(ctx, p, c.manifests...)
+}
+
+// ImagePinning is how images become what a revision carries.
+type ImagePinning struct {
+	Pool     *EnginePool
+	Policy   engine.PullPolicy
+	Unpinned bool                                   // an image that cannot be had is carried as whatever it is
+	Base     []byte                                 // what another revision carries under revision.ImagesName: such an image is not looked for; may be nil
+	Places   func(manifest string) ([]Place, error) // where a manifest is applied
+}
+
+// PinImages makes the images of manifests a part of what is carried: those of their resource
+// types, as the engine of the first host of each manifest that answers has or gets them, that
+// of the default where there are no hosts; and those that configurations of types that ship
+// name. The types that ship are those of the version that applies them. An image that cannot
+// be had is refused, unless it may be unpinned.
+func (c Carried) PinImages(ctx context.Context, p ImagePinning, manifests ...manifest.Source) error {
+	pins := imagePins{ImagePinning: p, ctx: ctx, engines: newSearch(p.Pool), known: map[string]revision.Image{}, daemons: map[string]*Connection{}}
+	defer pins.close()
+	if p.Base != nil {
+		base, err := revision.DecodeImages(p.Base)
 		if err != nil {
-			return &InputError{err}
+			return err
 		}
-		for _, r := range m.Resources {
-			if _, resolved := known[r.Type]; resolved || ships(r.Type) {
-				continue
-			}
-			on, err := hosts(source.Name)
+		pins.base = base.Images
+	}
+	for _, source := range manifests {
+		if err := pins.manifest(source); err != nil {
+			return err
+		}
+	}
+	if len(pins.problems) > 0 {
+		return &InputError{&manifest.Error{Problems: pins.problems}}
+	}
+	list := revision.Images{Configured: true, Images: []revision.Image{}}
+	for _, ref := range slices.Sorted(maps.Keys(pins.known)) {
+		list.Images = append(list.Images, pins.known[ref])
+	}
+	text, err := list.Encode()
+	if err != nil {
+		return fmt.Errorf("images: %w", err)
+	}
+	c[revision.ImagesName] = text
+	return nil
+}
+
+// imagePins are images with the contents that were found so far.
+type imagePins struct {
+	ImagePinning
+	ctx      context.Context
+	engines  *search
+	base     []revision.Image
+	known    map[string]revision.Image
+	problems []manifest.Problem
+	daemons  map[string]*Connection // Docker Engines of this machine, by the paths of their sockets
+}
+
+// manifest finds the images of a manifest.
+func (p *imagePins) manifest(source manifest.Source) error {
+	m, err := manifest.Outline(source)
+	if err != nil {
+		return &InputError{err}
+	}
+	places := sync.OnceValues(func() ([]*Place, error) { return p.places(source.Name) })
+	for _, r := range m.Resources {
+		switch {
+		case !ships(r.Type) && !p.has(r.Type):
+			on, err := places()
 			if err != nil {
 				return err
 			}
-			image, err := engines.resolve(ctx, on, r.Type, policy)
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
+			image, err := p.resolve(hostsOf(on), r.Type)
+			p.note(image, err, r.Position, "resources."+r.Name+".type")
+		case ships(r.Type):
+			if err := p.configured(r, places); err != nil {
+				return err
 			}
-			if err != nil {
-				image.Unpinned = strings.Join(strings.Fields(err.Error()), " ")
-				if !unpinned {
-					problems = append(problems, manifest.Problem{Position: r.Position, Path: "resources." + r.Name + ".type", Message: fmt.Sprintf(
-						"which content image %s has cannot be found out, so a revision cannot carry it: %s; make it available, or say --allow-unpinned to use whatever it is on each host", r.Type, image.Unpinned)})
-				}
-			}
-			known[r.Type] = image
+		}
+		if p.ctx.Err() != nil {
+			return context.Cause(p.ctx)
 		}
 	}
-	if len(problems) > 0 {
-		return &InputError{&manifest.Error{Problems: problems}}
-	}
-	list := carriedImages{Version: imagesVersion, Images: []CarriedImage{}}
-	for _, ref := range slices.Sorted(maps.Keys(known)) {
-		list.Images = append(list.Images, known[ref])
-	}
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(list); err != nil {
-		return fmt.Errorf("images: %w", err)
-	}
-	c.Files[ImagesName] = out.Bytes()
 	return nil
+}
+
+// has reports whether the content of an image need not be looked for.
+func (p *imagePins) has(ref string) bool {
+	if _, known := p.known[ref]; known {
+		return true
+	}
+	i := slices.IndexFunc(p.base, func(c revision.Image) bool { return c.Image == ref })
+	if i >= 0 {
+		p.known[ref] = p.base[i]
+	}
+	return i >= 0
+}
+
+// note adds an image, or why its content is not known.
+func (p *imagePins) note(image revision.Image, err error, at manifest.Position, path string) {
+	if err != nil {
+		image.ID, image.Digest, image.Unpinned = "", "", strings.Join(strings.Fields(err.Error()), " ")
+		if !p.Unpinned {
+			p.problems = append(p.problems, manifest.Problem{Position: at, Path: path, Message: fmt.Sprintf(
+				"which content image %s has cannot be found out, so a revision cannot carry it: %s; make it available, or say --allow-unpinned to use whatever it is on each host", image.Image, image.Unpinned)})
+		}
+	}
+	p.known[image.Image] = image
 }
 
 // ships reports whether a type is one that ships.
@@ -133,29 +162,34 @@ func ships(typ string) bool {
 }
 
 // resolve finds the content of an image on the first of the hosts that answers.
-func (s *search) resolve(ctx context.Context, hosts []string, ref string, policy engine.PullPolicy) (CarriedImage, error) {
-	_, on, err := s.first(ctx, hosts)
+func (p *imagePins) resolve(hosts []string, ref string) (revision.Image, error) {
+	_, on, err := p.engines.first(p.ctx, hosts)
 	if err != nil {
-		return CarriedImage{Image: ref}, err
+		return revision.Image{Image: ref}, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, imageTimeout, fmt.Errorf("no answer within %s", imageTimeout))
+	return p.content(on.Images, ref)
+}
+
+// content is that of an image in an engine.
+func (p *imagePins) content(images invoke.Images, ref string) (revision.Image, error) {
+	ctx, cancel := context.WithTimeoutCause(p.ctx, imageTimeout, fmt.Errorf("no answer within %s", imageTimeout))
 	defer cancel()
-	image, err := on.Images.Image(ctx, ref, policy, nil)
+	image, err := images.Image(ctx, ref, p.Policy, nil)
 	if err == nil && image.ID == "" {
 		err = errors.New("the engine does not say which content it has")
 	}
-	return CarriedImage{Image: ref, ID: image.ID, Digest: image.Digest}, err
+	return revision.Image{Image: ref, ID: image.ID, Digest: image.Digest}, err
 }
 
 // pinned are images whose contents are those that a revision carries.
 type pinned struct {
 	invoke.Images
-	carried []CarriedImage
+	carried []revision.Image
 }
 
 // Image implements invoke.Images.
 func (p pinned) Image(ctx context.Context, ref string, policy engine.PullPolicy, progress func(engine.Progress)) (engine.Image, error) {
-	i := slices.IndexFunc(p.carried, func(c CarriedImage) bool { return c.Image == ref && c.Unpinned == "" })
+	i := slices.IndexFunc(p.carried, func(c revision.Image) bool { return c.Image == ref && c.Unpinned == "" && !c.Late })
 	if i < 0 {
 		return p.Images.Image(ctx, ref, policy, progress)
 	}
@@ -166,7 +200,7 @@ func (p pinned) Image(ctx context.Context, ref string, policy engine.PullPolicy,
 	image, err := p.held(ctx, pin)
 	switch {
 	case errors.Is(err, engine.ErrNoImage) && pin.Digest != "":
-		image, err = p.Images.Image(ctx, at(ref, pin.Digest), policy, progress)
+		image, err = p.Images.Image(ctx, revision.At(ref, pin.Digest), policy, progress)
 	case errors.Is(err, engine.ErrNoImage):
 		image, err = p.Images.Image(ctx, ref, policy, progress)
 		if err == nil && image.ID != pin.ID {
@@ -182,21 +216,12 @@ func (p pinned) Image(ctx context.Context, ref string, policy engine.PullPolicy,
 
 // held is the image with the content that a revision carries where the engine holds it,
 // whatever it is called there by now.
-func (p pinned) held(ctx context.Context, pin CarriedImage) (engine.Image, error) {
+func (p pinned) held(ctx context.Context, pin revision.Image) (engine.Image, error) {
 	if pin.Digest != "" {
-		image, err := p.Images.Image(ctx, at(pin.Image, pin.Digest), engine.PullNever, nil)
+		image, err := p.Images.Image(ctx, revision.At(pin.Image, pin.Digest), engine.PullNever, nil)
 		if !errors.Is(err, engine.ErrNoImage) {
 			return image, err
 		}
 	}
 	return p.Images.Image(ctx, pin.ID, engine.PullNever, nil)
-}
-
-// at is an image with a digest instead of a tag.
-func at(ref, digest string) string {
-	name, _, _ := strings.Cut(ref, "@")
-	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
-		name = name[:i]
-	}
-	return name + "@" + digest
 }

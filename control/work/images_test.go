@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest"
@@ -36,9 +37,9 @@ func (r *registry) Image(_ context.Context, ref string, policy engine.PullPolicy
 func TestAnImageHasTheContentThatItsRevisionCarries(t *testing.T) {
 	one, two := engine.Image{ID: "sha256:1", Digest: "sha256:a"}, engine.Image{ID: "sha256:2", Digest: "sha256:b"}
 	type images = map[string]engine.Image
-	digested, local := CarriedImage{Image: "reg:5000/x:1", ID: "sha256:1", Digest: "sha256:a"}, CarriedImage{Image: "x:1", ID: "sha256:1"}
+	digested, local := revision.Image{Image: "reg:5000/x:1", ID: "sha256:1", Digest: "sha256:a"}, revision.Image{Image: "x:1", ID: "sha256:1"}
 	for name, c := range map[string]struct {
-		carried      CarriedImage
+		carried      revision.Image
 		held, pulled images
 		want         string // id, or what the error says
 	}{
@@ -50,15 +51,15 @@ func TestAnImageHasTheContentThatItsRevisionCarries(t *testing.T) {
 		"local, on another engine":     {local, images{"x:1": one}, nil, "sha256:1"},
 		"local, and another elsewhere": {local, images{"x:1": two}, nil, "on this engine it is sha256:2, and the revision carries sha256:1: load that"},
 		"local, and gone":              {local, nil, nil, "the revision carries sha256:1, of no registry, which is not to be had: "},
-		"unpinned":                     {CarriedImage{Image: "x:1", Unpinned: "why"}, images{"x:1": two}, nil, "sha256:2"},
-		"of an older version":          {CarriedImage{}, images{"x:1": two}, nil, "sha256:2"},
+		"unpinned":                     {revision.Image{Image: "x:1", Unpinned: "why"}, images{"x:1": two}, nil, "sha256:2"},
+		"of an older version":          {revision.Image{}, images{"x:1": two}, nil, "sha256:2"},
 	} {
 		r := &registry{c.held, c.pulled, nil}
 		ref := c.carried.Image
 		if ref == "" {
 			ref = "x:1"
 		}
-		p := pinned{r, []CarriedImage{c.carried}}
+		p := pinned{r, []revision.Image{c.carried}}
 		got, err := p.Image(t.Context(), ref, engine.PullAlways, nil)
 		if c.carried.ID == "" { // it is asked for as it is
 			got, err = p.Image(t.Context(), ref, engine.PullMissing, nil)
@@ -68,7 +69,7 @@ func TestAnImageHasTheContentThatItsRevisionCarries(t *testing.T) {
 		}
 	}
 	broken := errors.New("the engine is away")
-	p := pinned{failing{broken}, []CarriedImage{local}}
+	p := pinned{failing{broken}, []revision.Image{local}}
 	if _, err := p.Image(t.Context(), "x:1", engine.PullMissing, nil); !errors.Is(err, broken) || strings.Contains(err.Error(), "not to be had") {
 		t.Errorf("of an engine that is away: %v", err)
 	}
@@ -84,7 +85,7 @@ func TestAnImageIsNamedWithItsDigest(t *testing.T) {
 	for ref, want := range map[string]string{
 		"x": "x@d", "x:1": "x@d", "reg:5000/x": "reg:5000/x@d", "reg:5000/x:1": "reg:5000/x@d", "a/b:1@sha256:0": "a/b@d", "x@sha256:0": "x@d",
 	} {
-		if got := at(ref, "d"); got != want {
+		if got := revision.At(ref, "d"); got != want {
 			t.Errorf("%s is %s, want %s", ref, got, want)
 		}
 	}
@@ -140,14 +141,19 @@ func (f *fleet) pin(t *testing.T, hosts int) (*Collection, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return collected, collected.PinImages(t.Context(), pool, engine.PullMissing, func(string) ([]string, error) { return slices.Concat(f.names, f.names[:1]), nil }, false)
+	return collected, collected.PinImages(t.Context(), ImagePinning{Pool: pool, Policy: engine.PullMissing, Places: func(string) (places []Place, _ error) {
+		for _, name := range slices.Concat(f.names, f.names[:1]) {
+			places = append(places, Place{Host: name})
+		}
+		return places, nil
+	}})
 }
 
 func TestImagesAreThoseOfAHostThatAnswersHoweverManyDoNot(t *testing.T) {
 	f := &fleet{answer: []string{"h7"}}
 	collected, err := f.pin(t, 9)
-	if err != nil || !strings.Contains(string(collected.Files[ImagesName]), "sha256:2") {
-		t.Errorf("with one of nine hosts: %s, %v", collected.Files[ImagesName], err)
+	if err != nil || !strings.Contains(string(collected.Files[revision.ImagesName]), "sha256:2") {
+		t.Errorf("with one of nine hosts: %s, %v", collected.Files[revision.ImagesName], err)
 	}
 	slices.Sort(f.asked)
 	if len(f.asked) != len(slices.Compact(slices.Clone(f.asked))) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/planfile"
@@ -51,12 +52,13 @@ type LoadOptions struct {
 	Builtin  map[string]any        // variables that nobody else can set, in addition to the usual ones
 	Included expression.Files      // what manifests and values of variables may include; nil is the workspace as it is now
 	Assigned []manifest.Assignment // the variables; nil are those of the files and flags as they are now
-	Images   []CarriedImage        // whose contents the revision carries
 	Usage    *manifest.Usage       // collects over several loads; nil is one for each
 	Partly   bool                  // only some of the variables are known: others are no problem
 	Accept   func(*Input) error    // refuses an input; may be nil: any will do
 
-	doubtful []string // variables that may not have the values that the revision has
+	images   *revision.Images // whose contents the revision carries; nil are none
+	applies  bool             // the input is to be applied: an image that is not carried is refused
+	doubtful []string         // variables that may not have the values that the revision has
 }
 
 // Input is what manifests and variables came to.
@@ -70,9 +72,10 @@ type Input struct {
 	Remove      []string // what a destroy removes; nil is everything
 	Usage       *manifest.Usage
 
-	images   []CarriedImage // whose contents the revision carries
-	doubtful []string       // variables that may not have the values that the revision has
-	builtin  map[string]any // those of the variables that Deployster sets itself, in every run
+	images   *revision.Images // whose contents the revision carries; nil are none
+	applies  bool             // an image that is not carried is refused
+	doubtful []string         // variables that may not have the values that the revision has
+	builtin  map[string]any   // those of the variables that Deployster sets itself, in every run
 }
 
 // Set are the variables but for those that Deployster sets itself: they describe the
@@ -88,7 +91,7 @@ func (in *Input) Set() map[string]any {
 // Evaluate loads the variables, without any manifest.
 func (i Inputs) Evaluate(o LoadOptions) (*Input, error) {
 	in := &Input{
-		Workspace: i.Workspace, Run: newID(i.Now()), Expressions: expression.New(i.Workspace), Usage: o.Usage, images: o.Images, doubtful: o.doubtful,
+		Workspace: i.Workspace, Run: newID(i.Now()), Expressions: expression.New(i.Workspace), Usage: o.Usage, images: o.images, applies: o.applies, doubtful: o.doubtful,
 	}
 	if in.Usage == nil && len(i.Variables)+len(o.Last) > 0 { // without either nobody needs it
 		in.Usage = &manifest.Usage{}

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/deployster-go/deployster/control/revision"
 )
 
 func TestWhatRevisionsWriteOutAtSecretPlacesIsHidden(t *testing.T) {
@@ -32,7 +34,7 @@ func TestWhatRevisionsWriteOutAtSecretPlacesIsHidden(t *testing.T) {
 		"old.yaml":    []byte("resources: {a: {type: deployster/http, config: {url: shown-url, headers: {Authorization: bearer-token}}}}"),
 		"secrets/key": []byte("key-line-1\n{% include 'secrets/more' %}\n"), "secrets/more": []byte("key-line-2\n"), "tokens/h1": []byte("token-of-h1"),
 		"plain": []byte("shown-plain"), "half": []byte("resources: ["),
-		VariablesName: []byte("{}"),
+		revision.VariablesName: []byte("{}"),
 	}
 	if err := texts.KeepAll(all); err != nil {
 		t.Fatal(err)

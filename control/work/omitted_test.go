@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/expression"
 )
 
@@ -80,7 +81,7 @@ func TestStrayEntriesOfADirectoryAreLeftOutAndRefusedOnlyWhereTheyAreIncluded(t 
 			}
 		}
 	}
-	if all, err := texts.Omitted(files.Digests()); err != nil || len(all) != 9 || !slices.IsSortedFunc(all, func(a, b Omitted) int { return strings.Compare(a.Name, b.Name) }) {
+	if all, err := texts.Omitted(files.Digests()); err != nil || len(all) != 9 || !slices.IsSortedFunc(all, func(a, b revision.Omitted) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Errorf("the revision says %v, %v", all, err)
 	}
 }
@@ -90,10 +91,10 @@ func TestWhatWasLeftOutStaysSoInRevisionsMadeOfThese(t *testing.T) {
 	c.fifo("conf/pipe")
 	kept := c.wantOmitted(`{% include "conf/" ~ host %}`, []string{"conf/h1"}, map[string]string{"conf/pipe": "not a file"})
 	again, err := Collect(c.dir, kept, nil)
-	if err != nil || string(again.Files[OmittedName]) != string(kept[OmittedName]) || len(kept[OmittedName]) == 0 {
-		t.Errorf("made of the same files it leaves out %s, %v", again.Files[OmittedName], err)
+	if err != nil || string(again.Files[revision.OmittedName]) != string(kept[revision.OmittedName]) || len(kept[revision.OmittedName]) == 0 {
+		t.Errorf("made of the same files it leaves out %s, %v", again.Files[revision.OmittedName], err)
 	}
-	kept[OmittedName] = []byte(`{"version":2}`)
+	kept[revision.OmittedName] = []byte(`{"version":2}`)
 	if _, err := Collect(c.dir, kept, nil); err == nil || !strings.Contains(err.Error(), "use a newer one") {
 		t.Errorf("of a newer version is said %v", err)
 	}

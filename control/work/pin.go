@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/internal/shipped"
@@ -31,7 +32,7 @@ func (c *Collection) Pin(p Pinning) error {
 	if err != nil {
 		return err
 	}
-	v := carriedVariables{Version: variablesVersion, Variables: []CarriedVariable{}}
+	v := revision.Variables{Variables: []revision.Variable{}}
 	var problems []manifest.Problem
 	for _, a := range c.Assignments {
 		use, hidden := secret[a.Name]
@@ -57,11 +58,11 @@ func (c *Collection) Pin(p Pinning) error {
 	if len(problems) > 0 {
 		return &InputError{&manifest.Error{Problems: problems}}
 	}
-	text, err := v.encode()
+	text, err := v.Encode()
 	if err != nil {
 		return fmt.Errorf("variables: %w", err)
 	}
-	c.Files[VariablesName] = text
+	c.Files[revision.VariablesName] = text
 	return nil
 }
 
@@ -71,7 +72,7 @@ func (t Texts) hash(a manifest.Assignment) (salt, hash string, err error) {
 	if err != nil {
 		return "", "", remedied(err)
 	}
-	hash, err = saltedHash(key, a.Name, a.Value)
+	hash, err = revision.Hash(key, a.Name, a.Value)
 	return objects.Hash(key), hash, err
 }
 

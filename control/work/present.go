@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/shipped"
@@ -35,7 +36,7 @@ func (i Inputs) present(t Texts, files map[string]string) ([]present, error) {
 		case v.Text != nil:
 			p.Value, p.At.File = *v.Text, "--var "+v.Name
 		default:
-			p.Value, err = exactValue(v.Value)
+			p.Value, err = revision.Value(v.Value)
 		}
 		if err != nil {
 			return nil, &InputError{fmt.Errorf("variable %s: %w", v.Name, err)}

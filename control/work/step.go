@@ -75,7 +75,8 @@ func (w *StepWorker) loadStep(step step.Step, o LoadOptions) (*Input, error) {
 	if o.Assigned, err = w.Assignments(w.Texts, step.Files); err != nil {
 		return nil, fmt.Errorf("revision %s: %w", step.Revision, err)
 	}
-	if o.Images, err = w.Texts.Images(step.Files); err != nil {
+	o.applies = true
+	if o.images, err = w.Texts.images(step.Files); err != nil {
 		return nil, fmt.Errorf("revision %s: %w", step.Revision, err)
 	}
 	name := fmt.Sprintf("%s (of revision %s)", step.Manifest, step.Revision) // the file may say something else by now
@@ -97,6 +98,10 @@ func (w *StepWorker) load(name string, o LoadOptions) (*Input, error) {
 
 // variables are what a manifest knows of its step. Nobody else can set them.
 func (w *StepWorker) variables(step step.Step, artifacts map[string]string) map[string]any {
+	return stepVariables(step, artifacts, w.pool.hosts)
+}
+
+func stepVariables(step step.Step, artifacts map[string]string, among *Hosts) map[string]any {
 	refs := map[string]any{}
 	for kind, ref := range artifacts {
 		refs[kind] = ref
@@ -105,7 +110,7 @@ func (w *StepWorker) variables(step step.Step, artifacts map[string]string) map[
 	v := map[string]any{
 		"pipeline": name, "stage": step.Stage, "revision": step.Revision, "artifacts": refs,
 	}
-	if h, ok := w.pool.hosts.host(step.Host); ok {
+	if h, ok := among.host(step.Host); ok {
 		v["host"], v["host_group"], v["host_attributes"] = h.Name, step.Group, attributes(h)
 	}
 	return v

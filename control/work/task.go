@@ -268,7 +268,7 @@ func (w *TaskWorker) carriedFor(t tasks.Task, source manifest.Source, p purpose)
 	if t.Spec.Includes == nil {
 		return o, nil
 	}
-	o.Included = w.Texts.Files(TaskFiles(t.Spec))
+	o.Included, o.applies = w.Texts.Files(TaskFiles(t.Spec)), p == applying
 	if p == applying {
 		o.Assigned, err = w.Assignments(w.Texts, t.Spec.Includes)
 	} else {
@@ -277,7 +277,7 @@ func (w *TaskWorker) carriedFor(t tasks.Task, source manifest.Source, p purpose)
 	if err != nil {
 		return o, fmt.Errorf("revision %d: %w", t.Revision, err)
 	}
-	if o.Images, err = w.Texts.Images(t.Spec.Includes); err != nil {
+	if o.images, err = w.Texts.images(t.Spec.Includes); err != nil {
 		return o, fmt.Errorf("revision %d: %w", t.Revision, err)
 	}
 	return o, nil

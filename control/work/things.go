@@ -24,6 +24,15 @@ type Identities struct {
 // is known only by asking a type is identified by what is applied, but where a resource
 // says how it is told apart: by reading the name of its task.
 func (i Identities) Things(t tasks.Task) (things []tasks.Thing) {
+	in, err := i.load(t)
+	if err != nil {
+		return nil
+	}
+	return in.things(t)
+}
+
+// load loads the manifest of a task without some of the variables that nobody else can set.
+func (i Identities) load(t tasks.Task, without ...string) (*Input, error) {
 	drafts := map[string][]byte{}
 	for name, digest := range i.Drafts.Digests() {
 		drafts[digest] = i.Drafts[name]
@@ -36,20 +45,20 @@ func (i Identities) Things(t tasks.Task) (things []tasks.Thing) {
 	}
 	text, err := load(t.Spec.Digest)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	included := includedBy(t, load)
 	assigned, err := i.assumed(t, included)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	in, err := i.Load([]manifest.Source{{Name: t.Spec.Manifest, Data: text}}, LoadOptions{
-		Last: t.Spec.Vars, Builtin: TaskVariables(t, i.Hosts), Included: included, Assigned: assigned, Partly: true,
+	own := TaskVariables(t, i.Hosts)
+	for _, name := range without {
+		delete(own, name)
+	}
+	return i.Load([]manifest.Source{{Name: t.Spec.Manifest, Data: text}}, LoadOptions{
+		Last: t.Spec.Vars, Builtin: own, Included: included, Assigned: assigned, Partly: true,
 	})
-	if err != nil {
-		return nil
-	}
-	return in.things(t)
 }
 
 // assumed are the variables of a task with the present values of its secrets. That one of

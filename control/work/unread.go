@@ -3,6 +3,7 @@ package work
 import (
 	"slices"
 
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -41,7 +42,7 @@ func (w *TaskWorker) Unread(all []tasks.Task) []manifest.Problem {
 }
 
 func carriesVariables(files map[string]string) bool {
-	_, carried := files[VariablesName]
+	_, carried := files[revision.VariablesName]
 	return carried
 }
 

@@ -1,190 +1,35 @@
 package work
 
 import (
-	"bytes"
 	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"reflect"
-	"strconv"
 	"strings"
 
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/internal/objects"
 	"github.com/deployster-go/deployster/manifest"
 )
 
-// VariablesName is the name of the variables among what a revision carries. No file has
-// it: those are named by their paths below the workspace.
-const VariablesName = "/variables"
-
-// VariablesVersion is that of the form in which variables are carried.
-const variablesVersion = 1
-
-// CarriedVariable is one value that a revision gives a variable.
-type CarriedVariable struct {
-	Name string `json:"name"`
-
-	// File is below the workspace where it lies in it, below the home of whoever applies
-	// it where it begins with ~, and else absolute. It is "" of a --var.
-	File string `json:"file,omitempty"`
-
-	Value  json.RawMessage `json:"value,omitempty"`  // as it is written in the file, with its expressions
-	Text   *string         `json:"text,omitempty"`   // of a --var
-	Secret string          `json:"secret,omitempty"` // salted hash of the value, which is not here: it is read from the file
-}
-
-// mostDescribed is how many bytes of a value are described.
-const mostDescribed = 100
-
-// Described says in words which value it is, and where it comes from.
-func (v CarriedVariable) Described() string {
-	value, from := string(v.Value), v.File
-	switch {
-	case v.Secret != "":
-		return "is secret, in " + from
-	case v.Text != nil:
-		value, from = strconv.Quote(*v.Text), "--var"
-	}
-	if len(value) > mostDescribed {
-		value = strings.ToValidUTF8(value[:mostDescribed], "") + "…"
-	}
-	return "= " + value + ", from " + from
-}
-
-// carriedVariables are all of them, in the order in which they count.
-type carriedVariables struct {
-	Version   int               `json:"version"`
-	Salt      string            `json:"salt,omitempty"` // SHA-256 of that of the hashes
-	Variables []CarriedVariable `json:"variables"`
-}
-
-func (v carriedVariables) encode() ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	err := encoder.Encode(v)
-	return out.Bytes(), err
-}
-
-func decodeVariables(text []byte) (v carriedVariables, err error) {
-	if err := json.Unmarshal(text, &v); err != nil {
-		return v, fmt.Errorf("reading the variables: %w", err)
-	}
-	if v.Version > variablesVersion {
-		return v, fmt.Errorf("the variables have the form %d, which this version does not know: use a newer one", v.Version)
-	}
-	return v, nil
-}
-
-// exactly is a value as JSON that exactValue reads to the same: a number with a point is
-// none without.
-func exactly(value any) (json.RawMessage, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(pointed(value)); err != nil {
-		return nil, err
-	}
-	text := bytes.TrimSpace(out.Bytes())
-	if again, err := exactValue(text); err != nil || !reflect.DeepEqual(again, value) {
-		return nil, errors.New("its value is not UTF-8, which JSON cannot hold")
-	}
-	return text, nil
-}
-
-func pointed(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for name, item := range v {
-			out[name] = pointed(item)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, item := range v {
-			out[i] = pointed(item)
-		}
-		return out
-	case float64:
-		text := strconv.FormatFloat(v, 'g', -1, 64)
-		if !strings.ContainsAny(text, ".e") {
-			text += ".0"
-		}
-		return json.Number(text)
-	default:
-		return v
-	}
-}
-
-func exactValue(text json.RawMessage) (any, error) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err != nil {
-		return nil, err
-	}
-	return numbered(value)
-}
-
-func numbered(value any) (_ any, err error) {
-	switch v := value.(type) {
-	case map[string]any:
-		for name, item := range v {
-			if v[name], err = numbered(item); err != nil {
-				return nil, err
-			}
-		}
-	case []any:
-		for i, item := range v {
-			if v[i], err = numbered(item); err != nil {
-				return nil, err
-			}
-		}
-	case json.Number:
-		if strings.ContainsAny(string(v), ".eE") {
-			return v.Float64()
-		}
-		return v.Int64()
-	}
-	return value, nil
-}
-
-// saltedHash identifies the value of a secret variable to those who have the salt.
-func saltedHash(salt []byte, name string, value any) (string, error) {
-	text, err := exactly(value)
-	if err != nil {
-		return "", err
-	}
-	mac := hmac.New(sha256.New, salt)
-	mac.Write([]byte(name + "\x00"))
-	mac.Write(text)
-	return hex.EncodeToString(mac.Sum(nil)), nil
-}
-
 // Variables are those that a revision carries, nil of one that carries none because an
 // older version made it.
-func (t Texts) Variables(files map[string]string) ([]CarriedVariable, error) {
+func (t Texts) Variables(files map[string]string) ([]revision.Variable, error) {
 	v, carried, err := t.variables(files)
 	if err != nil || !carried {
 		return nil, err
 	}
-	return append([]CarriedVariable{}, v.Variables...), nil
+	return append([]revision.Variable{}, v.Variables...), nil
 }
 
-func (t Texts) variables(files map[string]string) (v carriedVariables, carried bool, err error) {
-	digest, carried := files[VariablesName]
+func (t Texts) variables(files map[string]string) (v revision.Variables, carried bool, err error) {
+	digest, carried := files[revision.VariablesName]
 	if !carried {
 		return v, false, nil
 	}
 	text, err := t.Load(digest)
 	if err == nil {
-		v, err = decodeVariables(text)
+		v, err = revision.DecodeVariables(text)
 	}
 	if err != nil {
 		return v, true, fmt.Errorf("variables: %w", err)
@@ -222,7 +67,7 @@ type secretFile struct {
 
 // value is the present one of a secret variable, unless it is gone. other is why it is not
 // certainly what it was.
-func (r *references) value(v CarriedVariable) (value any, gone bool, other error) {
+func (r *references) value(v revision.Variable) (value any, gone bool, other error) {
 	path := r.inputs.place(v.File)
 	file, read := r.files[path]
 	if !read {
@@ -255,7 +100,7 @@ func withoutText(err error, path string) string {
 }
 
 // same fails where a value is not certainly that of a secret variable.
-func (r *references) same(v CarriedVariable, value any, path string) error {
+func (r *references) same(v revision.Variable, value any, path string) error {
 	if r.key == nil {
 		key, err := r.texts.objects.Salt()
 		if err == nil && objects.Hash(key) != r.salt {
@@ -266,7 +111,7 @@ func (r *references) same(v CarriedVariable, value any, path string) error {
 		}
 		r.key = key
 	}
-	hash, err := saltedHash(r.key, v.Name, value)
+	hash, err := revision.Hash(r.key, v.Name, value)
 	if err != nil {
 		return err
 	}
@@ -293,7 +138,7 @@ func (i Inputs) place(file string) string {
 
 // carry is how a revision carries an assignment whose value may be known, and whether its
 // file lies outside of the workspace.
-func (i Inputs) carry(a manifest.Assignment) (v CarriedVariable, outside bool, err error) {
+func (i Inputs) carry(a manifest.Assignment) (v revision.Variable, outside bool, err error) {
 	v.Name = a.Name
 	if a.File == "" {
 		text, _ := a.Value.(string)
@@ -301,7 +146,7 @@ func (i Inputs) carry(a manifest.Assignment) (v CarriedVariable, outside bool, e
 		return v, false, nil
 	}
 	if v.File, outside, err = i.origin(a.File); err == nil {
-		v.Value, err = exactly(a.Value)
+		v.Value, err = revision.Exactly(a.Value)
 	}
 	return v, outside, err
 }

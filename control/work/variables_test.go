@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/schema"
 )
@@ -96,7 +97,7 @@ func TestASecretVariableIsCarriedAsAReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(files[VariablesName])
+	text := string(files[revision.VariablesName])
 	for _, hidden := range []string{"hush-1", "hush-2", "hush-3", "hush-4"} {
 		if strings.Contains(text, hidden) {
 			t.Errorf("%s is in\n%s", hidden, text)
@@ -146,7 +147,7 @@ func TestWhatCannotBeReadAgainIsNotReferredTo(t *testing.T) {
 	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), "m.yaml:1:") || !strings.Contains(err.Error(), "resources.a.config.env.A: is secret and reads --var given") || strings.Contains(err.Error(), "hush") {
 		t.Errorf("of a secret --var: %v", err)
 	}
-	if _, files, err := c.pinned([]manifest.VariableFlag{{Name: "given", Value: "hush"}}, "given"); err != nil || !strings.Contains(string(files[VariablesName]), "hush") {
+	if _, files, err := c.pinned([]manifest.VariableFlag{{Name: "given", Value: "hush"}}, "given"); err != nil || !strings.Contains(string(files[revision.VariablesName]), "hush") {
 		t.Errorf("of one that is none: %v", err)
 	}
 	c.write("vars.auto.yaml", "bytes: '{% include name %}'\n")

@@ -82,10 +82,10 @@ func (c *Config) Prepare(in *Input, on *Connection, request Request) *Run {
 			OrphanTimeout: orphanTimeout, Notice: c.Notice, Sweeps: c.sweeps,
 		},
 		Spec: runner.Spec{
-			Manifest: in.Manifest, Variables: in.Variables, Expressions: in.Expressions, InitCache: c.InitCache, InitAnswers: c.InitAnswers, Version: c.Version, Verbose: c.Verbose,
+			Manifest: in.Manifest, Variables: in.Variables, Expressions: in.Expressions, Configure: in.configure(), InitCache: c.InitCache, InitAnswers: c.InitAnswers, Version: c.Version, Verbose: c.Verbose,
 		},
 		Containers: runner.Containers{
-			Engine: on.Engine, Images: pinned{on.Images, in.images}, Parallelism: c.Parallelism, Pull: c.Pull,
+			Engine: on.Engine, Images: pinned{on.Images, in.images.List()}, Parallelism: c.Parallelism, Pull: c.Pull,
 			Network: c.Network, Memory: c.Memory, Pids: c.Pids, Remote: on.Info.Remote, Place: request.Place,
 			Run: in.Run, Log: c.Log.ID(), Workspace: in.Workspace, Work: in.Work, Now: c.Now,
 		},

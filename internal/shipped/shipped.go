@@ -32,6 +32,10 @@ type Type struct {
 	Schema  json.RawMessage
 	Plugs   map[string]protocol.PlugRequest
 
+	// Image is the property of its configuration that names an image which the engine
+	// behind its plug "docker" runs; "" is none.
+	Image string
+
 	identify func(resource string, config map[string]any) (property, thing string) // nil: its resources manage no thing of their own
 
 	run func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int
@@ -57,8 +61,8 @@ func types() map[string]Type {
 	fileType, containerType, networkType := file.Type(), container.Type(), network.Type()
 	volumeType, commandType, httpType := volume.Type(), command.Type(), http.Type()
 	return map[string]Type{
-		"command":   {Summary: command.Summary, Schema: commandType.ConfigSchema, Plugs: commandType.Plugs, run: commandType.Run},
-		"container": {Summary: container.Summary, Schema: containerType.ConfigSchema, Plugs: containerType.Plugs, identify: container.Identity, run: containerType.Run},
+		"command":   {Summary: command.Summary, Image: "image", Schema: commandType.ConfigSchema, Plugs: commandType.Plugs, run: commandType.Run},
+		"container": {Summary: container.Summary, Image: "image", Schema: containerType.ConfigSchema, Plugs: containerType.Plugs, identify: container.Identity, run: containerType.Run},
 		"file":      {Summary: file.Summary, Schema: fileType.ConfigSchema, Plugs: fileType.Plugs, identify: file.Identity, run: fileType.Run},
 		"http":      {Summary: http.Summary, Schema: httpType.ConfigSchema, Plugs: httpType.Plugs, run: httpType.Run},
 		"network":   {Summary: network.Summary, Schema: networkType.ConfigSchema, Plugs: networkType.Plugs, identify: network.Identity, run: networkType.Run},

@@ -11,7 +11,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
@@ -435,11 +435,11 @@ func includedChanges(before, after map[string]string) (lines []string) {
 		from, was := before[name]
 		to, is := after[name]
 		switch {
-		case name == work.VariablesName && from != to:
+		case name == revision.VariablesName && from != to:
 			lines = append(lines, "variables: others, or with other values")
-		case name == work.ImagesName && from != to:
+		case name == revision.ImagesName && from != to:
 			lines = append(lines, "images: others, or with other contents")
-		case name == work.OmittedName:
+		case name == revision.OmittedName:
 			if from != to {
 				lines = append(lines, "task.includes: other files are left out")
 			}

@@ -39,7 +39,8 @@ revision is deployed.
 The manifest of its task is looked for beside the definition. The revision carries
 it with all that it includes, and the variables that these read, as they are now,
 whatever becomes of the files. Of secret variables it carries only which file they are
-in, and a hash: there their values must stay the same.`,
+in, and a hash: there their values must stay the same. It also carries which content the
+images have of resource types, and those that configurations of types that ship name.`,
 		Example: "  deployster env create -f prod.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
@@ -81,8 +82,8 @@ func carried(a *app.App, d *definition.Definition, flags workFlags) (work.Carrie
 	if err != nil {
 		return nil, nil, err
 	}
-	_, variables := files[work.VariablesName]
-	_, images := files[work.ImagesName]
+	_, variables := files[revision.VariablesName]
+	_, images := files[revision.ImagesName]
 	if variables && images && len(flags.Input.Variables) == 0 {
 		return files, nil, nil
 	}
@@ -142,12 +143,22 @@ func (d *draft) document(shown map[string]any) map[string]any {
 }
 
 // pinImages lets a draft carry images, as they are on the first of its hosts that answers.
-func pinImages(ctx context.Context, pool *work.EnginePool, d draft, flags workFlags) error {
+// Those that base carries stay what they are.
+func pinImages(ctx context.Context, a *app.App, pool *work.EnginePool, d draft, base []byte, flags workFlags) error {
 	policy, err := flags.Engine.Policy()
 	if err != nil {
 		return err
 	}
-	return d.collected.PinImages(ctx, pool, policy, func(string) ([]string, error) { return d.hosts, nil }, flags.allowUnpinned)
+	tasks, err := session.Identities(a, flags.WorkerFlags, d.files)
+	if err != nil {
+		return err
+	}
+	p := work.ImagePinning{Pool: pool, Policy: policy, Unpinned: flags.allowUnpinned, Base: base, Places: tasks.Places(d.Definition, d.hosts)}
+	if err := d.files.PinImages(ctx, p, manifest.Source{Name: d.Task.Manifest, Data: d.files[d.Task.Manifest]}); err != nil {
+		return err
+	}
+	carry(d.Definition, d.files)
+	return nil
 }
 
 // keep keeps all that a draft carries.
@@ -172,21 +183,19 @@ func keep(a *app.App, d draft, schemas map[string]*schema.Schema, flags workFlag
 
 // sameImages lets a draft whose manifest is that of its base carry the images of that,
 // where no host answers.
-func sameImages(ctx context.Context, a *app.App, d draft, base *definition.Definition, flags workFlags) error {
-	if d.collected == nil {
-		return nil
-	}
+func sameImages(ctx context.Context, a *app.App, d draft, base *definition.Definition, flags workFlags) (err error) {
 	texts, err := a.Texts()
 	if err != nil {
 		return err
 	}
-	digest, carried := base.Task.Includes[work.ImagesName]
-	if carried {
-		d.files[work.ImagesName], err = texts.Load(digest)
-		return err
+	var images []byte
+	if digest, carried := base.Task.Includes[revision.ImagesName]; carried {
+		if images, err = texts.Load(digest); err != nil {
+			return err
+		}
 	}
 	pool := session.OpenPool(a, flags.WorkerFlags, a.Err)
-	return errors.Join(pinImages(ctx, pool, d, flags), pool.Close())
+	return errors.Join(pinImages(ctx, a, pool, d, images, flags), pool.Close())
 }
 
 // checkTask makes sure that the manifest of a draft is sound, and what it makes can be
@@ -209,8 +218,12 @@ func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d *draft, bas
 		d.unread = unread
 		return session.WarnUnread(a, unread, flags.Input.Strict)
 	}, func(uses []runner.SecretUse) error { return flags.refuseLogged(uses, *d, base) })
-	if err == nil && d.collected != nil {
-		err = pinImages(asking, workers.EnginePool, *d, flags)
+	if err == nil {
+		var same []byte // a draft of what its base carries has the images of that
+		if d.collected == nil {
+			same = d.files[revision.ImagesName]
+		}
+		err = pinImages(asking, a, workers.EnginePool, *d, same, flags)
 	}
 	if signals.Interrupted() {
 		return nil, exit.Reported(runner.ErrInterrupted)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/manifest"
@@ -50,12 +50,12 @@ func (w *workFlags) refuseLogged(uses []runner.SecretUse, d draft, base *definit
 // variables are.
 func sameFiles(a, b *definition.Definition) bool {
 	from, to := maps.Clone(a.Task.Includes), maps.Clone(b.Task.Includes)
-	delete(from, work.VariablesName)
-	delete(to, work.VariablesName)
-	delete(from, work.ImagesName)
-	delete(to, work.ImagesName)
-	delete(from, work.OmittedName)
-	delete(to, work.OmittedName)
+	delete(from, revision.VariablesName)
+	delete(to, revision.VariablesName)
+	delete(from, revision.ImagesName)
+	delete(to, revision.ImagesName)
+	delete(from, revision.OmittedName)
+	delete(to, revision.OmittedName)
 	return a.Task.Digest == b.Task.Digest && maps.Equal(from, to)
 }
 

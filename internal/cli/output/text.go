@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/internal/view"
 )
@@ -27,10 +28,10 @@ func InLine(text string) string { return strings.Join(strings.Fields(view.Clean(
 // a line of its own. All of that may be what somebody wrote into a log.
 func Carried(indent string, texts work.Texts, files map[string]string) string {
 	named := maps.Clone(files)
-	digest, known := named[work.VariablesName]
-	delete(named, work.VariablesName)
-	delete(named, work.ImagesName)
-	delete(named, work.OmittedName)
+	digest, known := named[revision.VariablesName]
+	delete(named, revision.VariablesName)
+	delete(named, revision.ImagesName)
+	delete(named, revision.OmittedName)
 	text := Digests(indent, named) + omitted(indent, texts, files) + carriedImages(indent, texts, files)
 	if !known {
 		return text
@@ -61,7 +62,7 @@ func omitted(indent string, texts work.Texts, files map[string]string) string {
 func carriedImages(indent string, texts work.Texts, files map[string]string) string {
 	images, err := texts.Images(files)
 	if err != nil {
-		return fmt.Sprintf("%simages sha256:%s: %s\n", indent, InLine(files[work.ImagesName]), InLine(err.Error()))
+		return fmt.Sprintf("%simages sha256:%s: %s\n", indent, InLine(files[revision.ImagesName]), InLine(err.Error()))
 	}
 	text := ""
 	for _, i := range images {

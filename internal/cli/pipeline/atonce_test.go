@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/engines"
@@ -100,7 +100,7 @@ func (w atOnce) wantCarried(p *query.Pipelines, want ...string) {
 	w.follow(p)
 	r, err := p.Release("gateway", "1")
 	w.must(err)
-	want = append([]string{work.ImagesName, work.VariablesName}, want...)
+	want = append([]string{revision.ImagesName, revision.VariablesName}, want...)
 	if got := slices.Sorted(maps.Keys(r.Carries)); !slices.Equal(got, want) {
 		w.Errorf("revision 1 carries %q, want %q", got, want)
 	}

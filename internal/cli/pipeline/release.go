@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
-	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/cli/interrupt"
 	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/session"
@@ -44,6 +42,8 @@ released once.
 The revision carries the manifests of the pipeline with all that they include, and the
 variables that these read, as they are now in the workspace: every host gets these,
 whatever becomes of the files, and from whichever workspace "pipeline run" is started.
+It also carries which content the images have of resource types, and those that
+configurations of types that ship name, as the first host that answers has or gets them.
 Of secret variables it carries only which file they are in, and a hash: there their
 values must stay the same. Containers see that workspace
 itself, so a script that a resource runs there and that is edited between two hosts
@@ -93,7 +93,7 @@ func release(ctx context.Context, a *app.App, p *query.Pipelines, name string, w
 	if err != nil {
 		return nil, err
 	}
-	if wanted.Carries, err = carry(ctx, a, d, flags); err != nil {
+	if wanted.Carries, err = carry(ctx, a, d, wanted.Revision, flags); err != nil {
 		return nil, err
 	}
 	return p.Change(ctx, name, false, func(s *pipeline.State) ([]deploylog.Event, error) {
@@ -106,8 +106,8 @@ func release(ctx context.Context, a *app.App, p *query.Pipelines, name string, w
 
 // carry keeps the manifests of a pipeline with all that they include, and the variables
 // that these read, as they are now.
-func carry(ctx context.Context, a *app.App, d *definition.Definition, flags inputFlags) (record.Files, error) {
-	files, err := inputsOf(ctx, a, d, flags)
+func carry(ctx context.Context, a *app.App, d *definition.Definition, revision string, flags inputFlags) (record.Files, error) {
+	files, err := inputsOf(ctx, a, d, revision, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -116,12 +116,12 @@ func carry(ctx context.Context, a *app.App, d *definition.Definition, flags inpu
 
 // inputsOf are the manifests of a pipeline with all that they include, the variables that
 // these read, and the images of their types, as they are now.
-func inputsOf(ctx context.Context, a *app.App, d *definition.Definition, flags inputFlags) (work.Carried, error) {
+func inputsOf(ctx context.Context, a *app.App, d *definition.Definition, revision string, flags inputFlags) (work.Carried, error) {
 	collected, err := filesOf(a, d, flags)
 	if err != nil {
 		return nil, err
 	}
-	return collected.Files, pinImages(ctx, a, d, collected, flags)
+	return collected.Files, pinImages(ctx, a, d, collected, revision, flags)
 }
 
 // filesOf are those without the images, for which no host is asked.
@@ -148,31 +148,19 @@ func filesOf(a *app.App, d *definition.Definition, flags inputFlags) (*work.Coll
 }
 
 // pinImages lets a revision carry images, as they are on the hosts of the steps that need
-// them.
-func pinImages(ctx context.Context, a *app.App, d *definition.Definition, collected *work.Collection, flags inputFlags) error {
+// them. revision is "" where it is for several.
+func pinImages(ctx context.Context, a *app.App, d *definition.Definition, collected *work.Collection, revision string, flags inputFlags) error {
 	policy, err := flags.Engine.Policy()
 	if err != nil {
 		return err
 	}
 	pool := session.OpenPool(a, flags.WorkerFlags, a.Err)
-	selected := work.NewHosts(flags.Inventory)
-	hosts := func(manifest string) (all []string, err error) {
-		for _, s := range d.Stages {
-			if s.Deploy == nil || !slices.ContainsFunc(s.Deploy.Steps, func(step definition.HostStep) bool { return step.Manifest == manifest }) {
-				continue
-			}
-			for _, g := range s.Deploy.HostGroups {
-				names, err := selected.Selected(g.Hosts)
-				if err != nil {
-					return nil, exit.Invalid(err)
-				}
-				all = append(all, names...)
-			}
-		}
-		return all, nil
+	p := work.ImagePinning{
+		Pool: pool, Policy: policy, Unpinned: flags.unpinned,
+		Places: collected.Places(session.Inputs(a, flags.Input), work.NewHosts(flags.Inventory), d, revision),
 	}
 	return interrupt.Within(ctx, func(ctx context.Context) error {
-		return errors.Join(collected.PinImages(ctx, pool, policy, hosts, flags.unpinned), pool.Close())
+		return errors.Join(collected.PinImages(ctx, p), pool.Close())
 	})
 }
 

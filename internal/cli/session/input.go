@@ -57,8 +57,8 @@ func (f *Flags) RegisterVariables(c *cobra.Command) {
 	})
 }
 
-// inputs loads manifests with the variables of these flags.
-func inputs(a *app.App, flags Flags) work.Inputs {
+// Inputs loads manifests with the variables of these flags.
+func Inputs(a *app.App, flags Flags) work.Inputs {
 	home, _ := os.UserHomeDir() // without a home there is no configuration in it
 	return work.Inputs{
 		Workspace: a.Workspace, Home: home, Version: a.Version, Verbose: a.Verbose,
@@ -69,19 +69,19 @@ func inputs(a *app.App, flags Flags) work.Inputs {
 // Assignments reads the variables as they are written. own are those that nobody else can
 // set, in addition to the usual ones.
 func Assignments(a *app.App, flags Flags, own map[string]any) ([]manifest.Assignment, error) {
-	return inputs(a, flags).Read(own)
+	return Inputs(a, flags).Read(own)
 }
 
 // Pinning is how variables of these flags become what a revision carries; public are no
 // secrets.
 func Pinning(a *app.App, flags Flags, public []string) (work.Pinning, error) {
 	texts, err := a.Texts()
-	return work.Pinning{Inputs: inputs(a, flags), Texts: texts, Public: public}, err
+	return work.Pinning{Inputs: Inputs(a, flags), Texts: texts, Public: public}, err
 }
 
 // Variables loads the variables, without any manifest.
 func Variables(a *app.App, flags Flags, confirm runner.ConfirmMode) (*work.Input, error) {
-	return inputs(a, flags).Evaluate(work.LoadOptions{Confirm: confirm})
+	return Inputs(a, flags).Evaluate(work.LoadOptions{Confirm: confirm})
 }
 
 // LoadAndWarn loads manifests and warns of variables that nothing reads.
@@ -97,7 +97,7 @@ func LoadAndWarn(a *app.App, files []string, flags Flags, confirm runner.Confirm
 	if i := slices.IndexFunc(sources, func(s manifest.Source) bool { return planfile.Is(bytes.NewReader(s.Data)) }); i >= 0 {
 		return nil, exit.Usage("%s is a saved plan, and not a file that can be read twice: give the file that \"plan -o\" wrote", sources[i].Name)
 	}
-	in, err := inputs(a, flags).Load(sources, work.LoadOptions{Confirm: confirm, Targets: flags.Targets, Removing: flags.Removing, Accept: flags.Fits})
+	in, err := Inputs(a, flags).Load(sources, work.LoadOptions{Confirm: confirm, Targets: flags.Targets, Removing: flags.Removing, Accept: flags.Fits})
 	if err != nil {
 		return nil, err
 	}

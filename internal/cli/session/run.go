@@ -44,7 +44,7 @@ func config(a *app.App, log deploylog.Log, input Flags, f engines.Flags) (work.C
 	policy, err := f.Policy()
 	texts, noLog := a.Texts()
 	return work.Config{
-		Inputs: inputs(a, input), Log: log, Texts: texts, InitCache: engines.InitCache(a, f), InitAnswers: &runner.InitAnswers{}, Parallelism: a.Global.Parallelism, Pull: policy,
+		Inputs: Inputs(a, input), Log: log, Texts: texts, InitCache: engines.InitCache(a, f), InitAnswers: &runner.InitAnswers{}, Parallelism: a.Global.Parallelism, Pull: policy,
 		Network: f.Network, Memory: int64(f.Memory), Pids: f.Pids, Notice: func(string) {}, Crashed: a.Crashes.Add,
 	}, cmp.Or(err, noLog)
 }

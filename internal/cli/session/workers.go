@@ -45,21 +45,30 @@ func (f *WorkerFlags) Register(c *cobra.Command) {
 	f.Engine.RegisterCache(c)
 }
 
-// Things find out what tasks make on their hosts. files are those that a revision is to
+// Identities find out what tasks make on their hosts. files are those that a revision is to
 // carry, which need not be kept yet.
-func Things(a *app.App, f WorkerFlags, files work.Carried) (func(tasks.Task) []tasks.Thing, error) {
+func Identities(a *app.App, f WorkerFlags, files work.Carried) (*work.Identities, error) {
 	texts, err := a.Texts()
 	if err != nil {
 		return nil, err
 	}
-	return work.Identities{Inputs: inputs(a, f.Input), Texts: texts, Hosts: work.NewHosts(f.Inventory), Drafts: files}.Things, nil
+	return &work.Identities{Inputs: Inputs(a, f.Input), Texts: texts, Hosts: work.NewHosts(f.Inventory), Drafts: files}, nil
+}
+
+// Things find out what tasks make on their hosts; see Identities.
+func Things(a *app.App, f WorkerFlags, files work.Carried) (func(tasks.Task) []tasks.Thing, error) {
+	tasks, err := Identities(a, f, files)
+	if err != nil {
+		return nil, err
+	}
+	return tasks.Things, nil
 }
 
 // RegisterPinning adds the flags of what makes revisions, which carry variables and images.
 func (f *WorkerFlags) RegisterPinning(c *cobra.Command, public *[]string, unpinned *bool) {
 	f.Register(c)
 	c.Flags().StringArrayVar(public, "allow-logged", nil, "a variable that is no secret, although something secret reads it, or its file is not of the workspace (repeatable)")
-	c.Flags().BoolVar(unpinned, "allow-unpinned", false, "use an image that cannot be had now as it is wherever it is used, instead of refusing it")
+	c.Flags().BoolVar(unpinned, "allow-unpinned", false, "use an image that cannot be had now, or whose name is known only where it is applied, as it is there, instead of refusing it")
 }
 
 // OpenPool opens the engines of hosts for a command.

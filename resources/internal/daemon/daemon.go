@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -47,12 +48,18 @@ func Connector(socket string) func() (*client.Client, error) {
 	return sync.OnceValues(func() (*client.Client, error) { return Connect(socket) })
 }
 
+// isID matches the id of the content of an image.
+var isID = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
 // EnsureImage pulls an image that the engine does not hold, and says so first.
 // No credentials are sent to the registry.
 func EnsureImage(ctx context.Context, docker *client.Client, ref string, sayf func(format string, args ...any)) (client.ImageInspectResult, error) {
 	image, err := docker.ImageInspect(ctx, ref)
 	if err == nil || !errdefs.IsNotFound(err) {
 		return image, wrap(err, "looking for image "+ref)
+	}
+	if isID.MatchString(ref) {
+		return image, fmt.Errorf("the Docker Engine behind the plug \"docker\" holds no image %s, and an id cannot be pulled: load the image there, or name one of a registry", ref)
 	}
 	sayf("pulling image %s", ref)
 	pull, err := docker.ImagePull(ctx, ref, client.ImagePullOptions{})

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -41,6 +42,12 @@ func main() {
 	}
 	if len(args) > 0 && args[0] == "chatter" { // no type at all: a command
 		chatter(os.Stdout)
+		return
+	}
+	if len(args) > 0 && args[0] == "stay" { // no type either: it runs until it is stopped
+		stop := make(chan os.Signal, 1)
+		signal.Notify(stop, syscall.SIGTERM)
+		<-stop
 		return
 	}
 	if len(args) > 0 && args[0] == "spy" { // the image of a type that looks for what it may not see
