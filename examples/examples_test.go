@@ -88,6 +88,20 @@ var all = []example{
 			contains(t, filepath.Join(dir, "hosts/antworker001/current"), "gateway 42 at beta")
 		},
 	},
+	{
+		dir: "shop", manifests: []string{"deploy.yaml"}, resources: 1, flags: taking,
+		check: func(t *testing.T, dir string) {
+			contains(t, filepath.Join(dir, "hosts/shop001/current"), "shop 7\nconfig 1 from config-1.tar\nsearch 20 from search-20\n")
+		},
+	},
+}
+
+// taking are the variables that a pipeline with inputs gives to the manifests of its steps.
+func taking(*testing.T, *world) []string {
+	return []string{
+		"--var", "pipeline=shop", "--var", "revision=7", "--var", "host=shop001",
+		"--var", "inputs={config: {revision: 1, artifacts: {tar: config-1.tar}}, search: {revision: 20, artifacts: {index: search-20}}}",
+	}
 }
 
 // daemon are the variables that a task of the environment has.

@@ -171,7 +171,7 @@ func (s *State) keptOut(d *deployment.Deployment, stage int) (why reason.Reason,
 }
 
 func (w *walk) step(t deploylog.Target, event string) step.Step {
-	return step.Step{Deployment: w.d.ID, Revision: w.d.Revision, Target: t, Event: event, Attempt: w.d.Attempt}
+	return step.Step{Deployment: w.d.ID, Revision: w.d.Revision, Target: t, Event: event, Attempt: w.d.Attempt, Takes: w.d.Takes}
 }
 
 func (w *walk) walk() bool {

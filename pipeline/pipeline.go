@@ -74,6 +74,11 @@
 // other stages are passed. It does its steps as the first deployment of the revision did,
 // and enters the stage although that is paused, which is what keeps the others out.
 //
+// # Inputs
+//
+// A revision takes revisions of other pipelines when it is released, which package upstream
+// chooses among those that Candidates offers, and keeps them as it keeps its manifests.
+//
 // # Where things are
 //
 // Package definition reads files. A layout is a definition with the members of its groups,

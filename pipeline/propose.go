@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/upstream"
 )
 
 // Command is what a person, or an outside system, wants of a pipeline.
@@ -41,9 +42,10 @@ type Define struct {
 // Release registers a revision and starts its deployment.
 type Release struct {
 	Revision string
-	Carries  record.Files // the manifests of the pipeline with what they include
-	Fix      bool         // it enters stages in which earlier ones failed, and goes by those that wait there
-	ID       string       // of the fresh deployment
+	Carries  record.Files     // the manifests of the pipeline with what they include
+	Takes    []upstream.Input // the revisions of other pipelines that it takes; see upstream.Take
+	Fix      bool             // it enters stages in which earlier ones failed, and goes by those that wait there
+	ID       string           // of the fresh deployment
 	By       string
 }
 
@@ -97,6 +99,9 @@ func (s *State) adopting(c Define) (adopt []string, err error) {
 		d := s.byID[r.Deployment]
 		if d == nil {
 			return nil, refusal.New(NotRunning, "revision %s cannot adopt a definition: it is %s since event %d, and only what is under way or can be retried takes what changes", revision, r.Status, r.Since)
+		}
+		if missing := upstream.Missing(c.Definition, d.Takes); missing != "" {
+			return nil, refusal.New(InputsMissing, "revision %s cannot adopt a definition whose inputs it was not released with: it took %s; release another revision", revision, missing)
 		}
 		if s.gains(d, c) && !slices.Contains(adopt, revision) {
 			adopt = append(adopt, revision)
@@ -153,8 +158,15 @@ func (c Release) propose(s *State) ([]deploylog.Event, error) {
 		}
 		return nil, refusal.New(AlreadyReleased, "revision %s of pipeline %s is %w released (event %d) and %s: %s", c.Revision, s.name, ErrRepeated, r.Seq, r.Status, remedy)
 	}
+	if missing := upstream.Missing(s.definition, c.Takes); missing != "" {
+		return nil, refusal.New(InputsMissing, "revision %s of pipeline %s cannot be released: it would take %s", c.Revision, s.name, missing)
+	}
+	data := record.Payload{By: c.By, Carries: c.Carries, Takes: c.Takes, Fix: c.Fix}.Data()
+	if len(c.Takes) > 0 && len(data) > deploylog.MaxData {
+		return nil, refusal.New(InputsTooLarge, "revision %s of pipeline %s cannot be released: with its inputs its event has %d bytes, and at most %d fit into the log; have fewer artifacts in these pipelines, or shorter references", c.Revision, s.name, len(data), deploylog.MaxData)
+	}
 	return []deploylog.Event{{
-		Deployment: c.ID, Target: s.target, Revision: c.Revision, Name: record.PipelineStarted, Attempt: 1, Data: record.Payload{By: c.By, Carries: c.Carries, Fix: c.Fix}.Data(),
+		Deployment: c.ID, Target: s.target, Revision: c.Revision, Name: record.PipelineStarted, Attempt: 1, Data: data,
 	}}, nil
 }
 

@@ -35,6 +35,9 @@ const (
 	DeploymentRunning refusal.Code = "deployment-running"
 	SelectsNoHost     refusal.Code = "selects-no-host"
 	NothingToConfirm  refusal.Code = "nothing-to-confirm"
+	NothingToTake     refusal.Code = "nothing-to-take" // of another pipeline, as an input
+	InputsTooLarge    refusal.Code = "inputs-too-large"
+	InputsMissing     refusal.Code = "inputs-missing" // of a release, or of a revision that is to adopt a definition
 )
 
 // The errors that a refusal may wrap.

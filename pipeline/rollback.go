@@ -23,10 +23,11 @@ type Rollback struct {
 // visits is what has come to a stage, as deployments that passed through it or deployed it
 // again, by the index of their registration.
 type visits struct {
-	newest   int             // that has begun it
-	at       int64           // event at which that did
-	finished []int           // in order
-	bad      map[string]bool // deployments that were rolled back
+	newest   int              // that has begun it
+	at       int64            // event at which that did
+	finished []int            // in order
+	bad      map[string]bool  // deployments that were rolled back
+	left     map[string]int64 // deployments that had finished it when it was rolled back to an older revision, with the event
 }
 
 // visit notes that a deployment began or finished a stage.
@@ -39,6 +40,7 @@ func (s *State) visit(d *deployment.Deployment, e deploylog.Event) {
 		v.newest, v.at = d.Order-1, e.Seq
 	} else {
 		v.finished = append(v.finished, d.Order-1)
+		v = s.returns(v, d.Order-1)
 	}
 	s.visits[e.Target] = v
 }
@@ -83,6 +85,7 @@ func (s *State) rollBack(d *deployment.Deployment, r *record.RollbackInfo) {
 	if i < 0 {
 		return
 	}
+	s.visits[r.Target] = s.leave(v, i, d.Seq)
 	in := s.revisions[i].inputs
 	if original := s.byID[r.Original]; original != nil {
 		in = original.Inputs()
@@ -173,7 +176,7 @@ func (c Rollback) propose(s *State) ([]deploylog.Event, error) {
 	}
 	started := deploylog.Event{
 		Deployment: c.ID, Target: s.target, Revision: r.Revision, Name: record.PipelineStarted, Attempt: 1,
-		Data: record.Payload{By: c.By, Reason: c.Reason, Carries: r.Carries, Rollback: &info}.Data(),
+		Data: record.Payload{By: c.By, Reason: c.Reason, Carries: r.Carries, Takes: r.Takes, Rollback: &info}.Data(),
 	}
 	if s.heldByRollback(stage.Target) {
 		return []deploylog.Event{started}, nil

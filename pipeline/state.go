@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
+	"github.com/deployster-go/deployster/pipeline/upstream"
 )
 
 // State is one pipeline as recorded in the log: its definition, the members of its
@@ -59,6 +60,7 @@ type Registration struct {
 	Carries      record.Files         `json:"carries,omitzero"`        // nil of one that a former version released
 	Rollback     *record.RollbackInfo `json:"rollback,omitempty"`      // nil of one that goes through the pipeline
 	Fix          bool                 `json:"fix,omitempty"`
+	Takes        []upstream.Input     `json:"inputs,omitempty"` // the revisions of other pipelines that it was released with
 
 	inputs deployment.Inputs // once it has ended
 }
@@ -210,11 +212,11 @@ func (s *State) register(e deploylog.Event) {
 		s.rollbacks[e.Revision] = len(s.revisions)
 	}
 	s.revisions = append(s.revisions, Registration{
-		Revision: e.Revision, Deployment: e.Deployment, Seq: e.Seq, Status: deployment.Running, Since: e.Seq, Carries: carries, Fix: p.Fix,
+		Revision: e.Revision, Deployment: e.Deployment, Seq: e.Seq, Status: deployment.Running, Since: e.Seq, Carries: carries, Fix: p.Fix, Takes: p.Takes,
 	})
 	d := &deployment.Deployment{
 		ID: e.Deployment, Revision: e.Revision, Order: len(s.revisions), Seq: e.Seq, Attempt: 1, Since: e.CreatedAt, Status: deployment.Running, Started: map[deploylog.Target]time.Time{},
-		Marks: map[deploylog.Target]*record.Marks{}, Refs: map[string]string{}, Skipped: map[string]deployment.SkippedStep{}, Carries: carries, Fix: p.Fix,
+		Marks: map[deploylog.Target]*record.Marks{}, Refs: map[string]string{}, Skipped: map[string]deployment.SkippedStep{}, Carries: carries, Fix: p.Fix, Takes: p.Takes,
 	}
 	if carries != nil {
 		d.Manifests = s.manifests

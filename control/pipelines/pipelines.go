@@ -12,6 +12,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/upstream"
 )
 
 // Pipelines are the pipelines of a log, folded from its events. It is safe for
@@ -30,6 +31,16 @@ func New(log deploylog.Log, now func() time.Time, subscribers ...func(deploylog.
 		One: "pipeline", Many: "pipelines", NameOf: record.NameOf, Begins: record.PipelineDefined, Begin: pipeline.New, Exists: func(s *pipeline.State) bool { return s.Deleted() == 0 },
 		Missing: ErrNoPipeline, Remedy: "deployster pipeline apply -f FILE",
 	}, log, now, subscribers)}
+}
+
+// Upstream finds a pipeline of which others take revisions, for who is called by Ask, Change,
+// Hold or Locked.
+func (p *Pipelines) Upstream(name string) (upstream.Pipeline, error) {
+	s, err := p.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Command proposes a command and appends what it comes to.

@@ -22,6 +22,7 @@ import (
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
+	"github.com/deployster-go/deployster/pipeline/upstream"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -98,12 +99,13 @@ const (
 	varRevision   = "pipeline_revision"
 	varDeployment = "pipeline_deployment"
 	varArtifacts  = "artifacts"
+	varInputs     = "pipeline_inputs" // of a revision that has some
 )
 
 // Variables are the names of the variables that a promotion sets in the
 // definition of a task.
 func Variables() []string {
-	return []string{varPipeline, varStage, varRevision, varDeployment, varArtifacts}
+	return []string{varPipeline, varStage, varRevision, varDeployment, varArtifacts, varInputs}
 }
 
 // reason is why an environment is deployed, in words. Deployments of versions before
@@ -210,6 +212,10 @@ func taskOf(base *definition.Definition, s step.Step, artifacts map[string]strin
 	d, vars := *base, map[string]any{}
 	maps.Copy(vars, base.Task.Vars)
 	maps.Copy(vars, map[string]any{varPipeline: name, varStage: s.Stage, varRevision: s.Revision, varDeployment: s.Deployment, varArtifacts: refs})
+	delete(vars, varInputs) // those of another revision
+	if inputs := upstream.Variables(s.Takes); inputs != nil {
+		vars[varInputs] = inputs
+	}
 	d.Task.Vars = vars
 	return &d
 }

@@ -19,6 +19,7 @@ import (
 	envrecord "github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
+	"github.com/deployster-go/deployster/pipeline/upstream"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -161,6 +162,37 @@ func (p *promoted) wantDeployments(want int) {
 }
 
 // Versions before wrote why they deployed, in words, and no step.
+// The environment's task finds what the revision takes of other pipelines, and nothing of
+// what another revision took.
+func TestAStageTellsItsEnvironmentWhatItsRevisionTakes(t *testing.T) {
+	p := newPromoted(t)
+	taking, next := prod, prod
+	taking.Takes = []upstream.Input{{Release: upstream.Release{Pipeline: "config", Revision: "3"}, Artifacts: map[string]string{"tar": "config-3.tar"}}}
+	next.Deployment, next.Revision = "next", "43"
+	var seq int64
+	for i, s := range []step.Step{taking, next} {
+		done := p.work(t.Context(), s)
+		started := p.until(envrecord.EnvironmentStarted, seq)
+		seq = started.Seq
+		if err := p.environments.Follow(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		_ = p.environments.Ask(prod.Environment, func(state *environment.State) error {
+			inputs, there := state.Revisions()[i+1].Definition.Task.Vars["pipeline_inputs"].(map[string]any)
+			config, _ := inputs["config"].(map[string]any)
+			refs, _ := config["artifacts"].(map[string]any)
+			if there != (i == 0) || there && (config["revision"] != "3" || refs["tar"] != "config-3.tar") {
+				t.Errorf("revision %s comes with %v", s.Revision, inputs)
+			}
+			return nil
+		})
+		p.controller(started, envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestADeploymentOfAnEarlierVersionIsFoundAgain(t *testing.T) {
 	p := newPromoted(t)
 	p.do(environment.Deploy{Revision: 1, Hosts: []string{"antworker001"}, By: "stage/gateway/prod", Reason: "revision 42 of pipeline gateway, stage prod, attempt 1 (deployment)"})

@@ -137,11 +137,21 @@ func Get[S Machine, T any](f *Fold[S], name string, of func(S) T) (value T, err 
 func (f *Fold[S]) Ask(name string, ask func(S) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s, ok := f.States[name]
-	if !ok {
-		return f.unknown(name)
+	s, err := f.Find(name)
+	if err != nil {
+		return err
 	}
 	return ask(s)
+}
+
+// Find is the state that has the name, for who is called by Ask, Change, Hold or Locked: it
+// sees all states as of the same event.
+func (f *Fold[S]) Find(name string) (S, error) {
+	s, ok := f.States[name]
+	if !ok {
+		return s, f.unknown(name)
+	}
+	return s, nil
 }
 
 // unknown is the error about a name that nothing has. It tells the names there

@@ -5,8 +5,10 @@ import (
 	"fmt"
 
 	"github.com/deployster-go/deployster/manifest"
+	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
+	"github.com/deployster-go/deployster/pipeline/upstream"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -110,17 +112,27 @@ func stepVariables(step step.Step, artifacts map[string]string, among *Hosts) ma
 	v := map[string]any{
 		"pipeline": name, "stage": step.Stage, "revision": step.Revision, "artifacts": refs,
 	}
+	if inputs := upstream.Variables(step.Takes); inputs != nil {
+		v[inputsVariable] = inputs
+	}
 	if h, ok := among.host(step.Host); ok {
 		v["host"], v["host_group"], v["host_attributes"] = h.Name, step.Group, attributes(h)
 	}
 	return v
 }
 
-// StepVariables are the names of the variables that nobody else can set.
-func StepVariables() map[string]any {
+// inputsVariable holds the inputs of a revision. Where there are none anybody may have a
+// variable of that name.
+const inputsVariable = "inputs"
+
+// StepVariables are the names of the variables that nobody else can set in a pipeline.
+func StepVariables(d *definition.Definition) map[string]any {
 	names := map[string]any{}
 	for _, name := range []string{"pipeline", "stage", "revision", "artifacts", "host", "host_group", "host_attributes"} {
 		names[name] = nil
+	}
+	if len(d.Needs()) > 0 {
+		names[inputsVariable] = nil
 	}
 	return names
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/upstream"
 )
 
 // carried is what a revision carries.
@@ -71,6 +72,7 @@ func unified(before string, from []byte, after string, to []byte) string {
 type ReleaseDifferences struct {
 	Before     Release `json:"before"`
 	After      Release `json:"after"`
+	Inputs     string  `json:"inputs"`     // what they take of other pipelines
 	Definition string  `json:"definition"` // what the pipeline was when they were released
 	Carried    string  `json:"carried"`    // manifests, what they include, variables and images
 }
@@ -89,6 +91,7 @@ func (p *Pipelines) Differences(ctx context.Context, name, before, after string,
 			return d, fmt.Errorf("definition of revision %s: %w", r.Revision, err)
 		}
 	}
+	d.Inputs = unified(fmt.Sprintf("inputs (%s %s)", name, d.Before.Revision), takenLines(d.Before.Takes), fmt.Sprintf("inputs (%s %s)", name, d.After.Revision), takenLines(d.After.Takes))
 	title := func(r Release) string { return fmt.Sprintf("definition (%s %s)", name, r.Revision) }
 	d.Definition = unified(title(d.Before), definitions[0], title(d.After), definitions[1])
 	if d.Before.Carries != nil && d.After.Carries != nil {
@@ -98,6 +101,21 @@ func (p *Pipelines) Differences(ctx context.Context, name, before, after string,
 		d.Carried = kept.Masking(d.Before.Carries, d.After.Carries)(d.Carried)
 	}
 	return d, err
+}
+
+// takenLines are inputs as lines to be compared.
+func takenLines(inputs []upstream.Input) []byte {
+	var text strings.Builder
+	for _, in := range inputs {
+		fmt.Fprintf(&text, "%s\n", in)
+		for _, kind := range slices.Sorted(maps.Keys(in.Artifacts)) {
+			fmt.Fprintf(&text, "  artifact %s %s\n", kind, in.Artifacts[kind])
+		}
+		for _, r := range in.Inputs {
+			fmt.Fprintf(&text, "  released with %s\n", r)
+		}
+	}
+	return []byte(text.String())
 }
 
 // definitionAt is what a pipeline was defined as right before an event, as a person reads it.

@@ -32,6 +32,8 @@ type Stage struct {
 	Environment string    `json:"environment,omitempty"` // that a revision is deployed to
 
 	StopOnFailure *bool `json:"stop_on_failure,omitempty"` // nil is true; see StopsOnFailure
+
+	Inputs []Input `json:"inputs,omitempty"` // what a revision takes of other pipelines
 }
 
 // StopsOnFailure reports whether a failure in the stage keeps later revisions out of it,

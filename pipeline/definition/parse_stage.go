@@ -24,6 +24,7 @@ const (
 	maxName        = 200 // of a stage or host group
 	maxEvent       = 100
 	maxEnvironment = 100
+	maxInputs      = 100 // of a stage
 	maxKind        = 64
 	maxPath        = 1000
 	maxQuery       = 4096
@@ -40,7 +41,7 @@ const nameRule = "letters, digits, ., _ and - are possible, with a letter or dig
 
 // stage reads a stage, independently of the others.
 func (p *parser) stage(n *yamlfile.Node) {
-	fields, ok := n.Fields("a stage", "name", "after", "build", "deploy", "run", "approval", "environment", "stop_on_failure")
+	fields, ok := n.Fields("a stage", "name", "after", "build", "deploy", "run", "approval", "environment", "stop_on_failure", "inputs")
 	s, named := Stage{}, n
 	if at := fields["name"]; at != nil {
 		named = at
@@ -54,6 +55,7 @@ func (p *parser) stage(n *yamlfile.Node) {
 	if ok {
 		p.stageKind(n, &s)
 		p.stop(fields["stop_on_failure"], &s)
+		p.inputs(fields["inputs"], &s)
 	}
 	p.definition.Stages = append(p.definition.Stages, s)
 	p.named, p.after = append(p.named, named), append(p.after, fields["after"])

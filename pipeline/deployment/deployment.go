@@ -8,6 +8,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/upstream"
 )
 
 // Deployment is one revision on its way through the pipeline: its events, and what
@@ -27,6 +28,7 @@ type Deployment struct {
 	Marks    map[deploylog.Target]*record.Marks
 	Refs     map[string]string         // of artifacts, by kind
 	Fix      bool                      // released as one
+	Takes    []upstream.Input          // revisions of other pipelines
 	Carries  record.Files              // nil of one that a former version released
 	Brought  map[string]record.Files   // by later definitions, for manifests that it does not carry
 	Tries    map[EntryKey]Tries        // Failed ones of the present attempt

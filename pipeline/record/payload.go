@@ -5,6 +5,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/upstream"
 )
 
 // Payload is the data of all events. Fields are only ever added.
@@ -26,8 +27,9 @@ type Payload struct {
 	Reason       string                 `json:"reason,omitempty"`
 	Error        string                 `json:"error,omitempty"`
 	Steps        []Work                 `json:"steps,omitempty"`
-	Try          int                    `json:"try,omitempty"` // that failed for good
-	Fix          bool                   `json:"fix,omitempty"` // the revision enters stages in which earlier ones failed
+	Try          int                    `json:"try,omitempty"`    // that failed for good
+	Takes        []upstream.Input       `json:"inputs,omitempty"` // of a revision: those of other pipelines that it takes
+	Fix          bool                   `json:"fix,omitempty"`    // the revision enters stages in which earlier ones failed
 }
 
 // KeepsManifests is the version of the payload of a definition since which revisions under

@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/reason"
 	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/upstream"
 )
 
 // Step is one thing that may happen now. When it has, its event is recorded.
@@ -25,6 +26,7 @@ type Step struct {
 	Host         string           // "" for what is no host's
 	Manifest     string           // what has to be applied first; "" is nothing
 	Files        record.Files     // what the manifest and its includes were when the revision was released; nil is as they are now
+	Takes        []upstream.Input // the revisions of other pipelines that the revision takes
 	Environment  string           // what the revision has to be deployed to first; "" is nothing
 	Original     string           // the deployment that deployed to the environment what it is rolled back to; "" is no rollback
 	Retries      int              // how often the work is tried again

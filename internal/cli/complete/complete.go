@@ -84,6 +84,7 @@ func newTable() table {
 		"pipeline KIND":             artifactKinds,
 		"pipeline GROUP":            hostGroups,
 		"pipeline REVISION":         revisions(deployment.Running),
+		"pipeline release --input":  pipelineInputs,
 		"pipeline release REVISION": words(), // it is a new one
 		"pipeline retry REVISION":   revisions(deployment.Failed, deployment.Cancelled, deployment.PassedOver),
 		"env NAME":                  environmentNames,

@@ -193,6 +193,27 @@ func revisions(have ...deployment.Status) candidates {
 	}
 }
 
+// pipelineInputs are the newest revisions of other pipelines of which a release takes one,
+// whether they have passed or not.
+func pipelineInputs(c *Completion) {
+	if len(c.args) == 0 {
+		return
+	}
+	d := c.pipeline(c.args[0]).Definition()
+	if d == nil {
+		return
+	}
+	const newest = 20
+	for _, n := range d.Needs() {
+		all := c.pipeline(n.Pipeline).Registrations()
+		for _, r := range slices.Backward(all[max(0, len(all)-newest):]) {
+			if r.Rollback == nil {
+				c.propose(n.Pipeline+"="+r.Revision, string(r.Status))
+			}
+		}
+	}
+}
+
 // stages are those of the pipeline on the command line.
 func (c *Completion) stages() []definition.Stage {
 	if d := c.pipeline(c.args[0]).Definition(); d != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/upstream"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -86,7 +87,7 @@ func Code(err error) int {
 		return decided.code
 	case errors.As(err, &input), errors.As(err, &invalid):
 		return exitInvalid
-	case errors.Is(err, pipelines.ErrNoPipeline), errors.Is(err, pipeline.ErrUnknown), errors.Is(err, pipeline.ErrAmbiguous), errors.Is(err, environments.ErrNoEnvironment),
+	case errors.Is(err, pipelines.ErrNoPipeline), errors.Is(err, pipeline.ErrUnknown), errors.Is(err, upstream.ErrUnknown), errors.Is(err, pipeline.ErrAmbiguous), errors.Is(err, environments.ErrNoEnvironment),
 		errors.Is(err, environment.ErrUnknown), errors.Is(err, query.ErrNotFound): // a name of nothing
 		return exitInvalid
 	default:

@@ -74,7 +74,7 @@ func (w atOnce) define(p *query.Pipelines, manifest string) ([]deploylog.Event, 
 }
 
 func (w atOnce) release(p *query.Pipelines) error {
-	_, err := release(w.Context(), w.app, p, "gateway", pipeline.Release{Revision: "1", ID: w.app.NewID(), By: "test"}, usualInputs)
+	_, _, err := release(w.Context(), w.app, p, "gateway", pipeline.Release{Revision: "1", ID: w.app.NewID(), By: "test"}, nil, usualInputs)
 	return err
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
 	"github.com/deployster-go/deployster/internal/cli/exit"
+	"github.com/deployster-go/deployster/internal/cli/output"
 	"github.com/deployster-go/deployster/internal/cli/prompt"
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
@@ -27,6 +28,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/reason"
+	"github.com/deployster-go/deployster/pipeline/upstream"
 )
 
 type applyOptions struct {
@@ -135,6 +137,7 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 			if len(c.events) == 0 {
 				return a.Say(document, "pipeline %s is defined like that already", d.Name)
 			}
+			noteTakers(a.Err, p, d.Name)
 			for _, h := range c.holds {
 				fmt.Fprintf(a.Err, "note: %s\n      → %s\n", h.Message(), h.Change())
 			}
@@ -155,6 +158,7 @@ type change struct {
 	same    bool // which has this definition, and of which no revision is to adopt it
 	changes []pipeline.Change
 	renames []pipeline.Rename
+	without []string        // in words, revisions under way that were released without inputs
 	unheld  []reason.Reason // what holds stages that go
 	bound   string          // the inventory that the pipeline has been bound to until now
 	events  []deploylog.Event
@@ -186,12 +190,8 @@ func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, c change) (
 		return c, err
 	}
 	c.events, err = p.Change(ctx, name, true, func(s *pipeline.State) ([]deploylog.Event, error) {
-		now, err := s.Preview(&c.Define, c.members)
-		if err != nil {
+		if err := c.asShown(p, s); err != nil {
 			return nil, err
-		}
-		if !c.yes && slices.ContainsFunc(now, func(n pipeline.Change) bool { return !slices.Contains(c.changes, n) }) {
-			return nil, errMoved
 		}
 		if c.Carries == nil && s.Definition() != nil && s.Deleted() == 0 && (!c.exists || s.Takes()) {
 			return nil, errMoved // it was defined meanwhile, or there are revisions under way, to which something is to be carried
@@ -212,10 +212,36 @@ func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, c change) (
 	return c, err
 }
 
+// asShown fails where the definition has come to mean something else than was shown.
+func (c *change) asShown(p *pipelines.Pipelines, s *pipeline.State) error {
+	if err := c.checkInputs(p); err != nil {
+		return err
+	}
+	now, err := s.Preview(&c.Define, c.members)
+	if err != nil {
+		return err
+	}
+	if !c.yes && slices.ContainsFunc(now, func(n pipeline.Change) bool { return !slices.Contains(c.changes, n) }) {
+		return errMoved
+	}
+	return nil
+}
+
+// checkInputs refuses inputs that there are not, for who holds the pipelines.
+func (c *change) checkInputs(p *pipelines.Pipelines) error {
+	if err := upstream.Check(c.Definition, p.Upstream); err != nil {
+		return exit.Invalid(err)
+	}
+	return nil
+}
+
 // warn says what may not be meant.
 func (c *change) warn(a *app.App) {
 	if c.bound != "" && c.bound != c.Inventory {
 		fmt.Fprintf(a.Err, "note: the hosts of the pipeline are those of inventory %s from now on, and not of inventory %s\n", cmp.Or(view.Clean(c.Inventory), "(any)"), view.Clean(c.bound))
+	}
+	for _, text := range c.without {
+		fmt.Fprintf(a.Err, "note: %s\n", output.InLine(text))
 	}
 	for _, r := range c.renames {
 		fmt.Fprintf(a.Err, "warning: %s\n", view.Clean(r.Message()))
@@ -242,6 +268,10 @@ func (c *change) preview(ctx context.Context, a *app.App, p *pipelines.Pipelines
 		return err
 	}
 	if err := p.Ask(c.Definition.Name, exists); err != nil && !errors.Is(err, pipelines.ErrNoPipeline) {
+		return nil, err
+	}
+	p.Locked(func() { err = c.checkInputs(p) })
+	if err != nil {
 		return nil, err
 	}
 	switch {
@@ -273,7 +303,7 @@ func (c *change) preview(ctx context.Context, a *app.App, p *pipelines.Pipelines
 		if c.same = len(events) == 0; c.same {
 			members = nil // which the scheduler records
 		}
-		c.unheld = s.Unheld(c.Definition)
+		c.unheld, c.without = s.Unheld(c.Definition), withoutInputs(s, c.Definition)
 		if slices.ContainsFunc(s.Registrations(), func(r pipeline.Registration) bool { return r.Status == deployment.Running }) {
 			c.renames = s.Renames(c.Definition)
 		}
@@ -340,6 +370,7 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 		if err != nil {
 			return err
 		}
+		noteTakers(a.Err, p.Pipelines, o.name)
 		if !a.JSON() {
 			events = events[len(events)-1:] // the one of the deletion
 		}

@@ -16,8 +16,9 @@ func newDiffCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff PIPELINE A B",
 		Short: "Show how two revisions differ",
-		Long: `Show how two revisions differ: what the pipeline was when they were released, and
-the manifests with what they include, the variables and the images that they carry.`,
+		Long: `Show how two revisions differ: what the pipeline was when they were released,
+what they take of other pipelines, and the manifests with what they include, the
+variables and the images that they carry.`,
 		Example: "  deployster pipeline diff gateway 41 42",
 		Args:    arguments.Named("a pipeline", "a revision", "a revision"),
 		RunE:    func(c *cobra.Command, args []string) error { return runDiff(c.Context(), a, args[0], args[1], args[2]) },
@@ -39,12 +40,12 @@ func runDiff(ctx context.Context, a *app.App, name, before, after string) error 
 				fmt.Fprintf(a.Err, "note: revision %s carries nothing that could be compared, for an older version released it\n", view.Clean(r.Revision))
 			}
 		}
-		document := map[string]any{"pipeline": name, "from": before, "to": after, "definition": d.Definition, "carried": d.Carried}
+		document := map[string]any{"pipeline": name, "from": before, "to": after, "inputs": d.Inputs, "definition": d.Definition, "carried": d.Carried}
 		return a.Show(document, func() error {
-			if d.Definition+d.Carried == "" {
+			if d.Definition+d.Inputs+d.Carried == "" {
 				return a.Printf("revisions %s and %s of pipeline %s do not differ\n", view.Clean(before), view.Clean(after), view.Clean(name))
 			}
-			return view.TextDifferences(a.Out, d.Definition+d.Carried, a.PlanOptions(a.Out))
+			return view.TextDifferences(a.Out, d.Definition+d.Inputs+d.Carried, a.PlanOptions(a.Out))
 		})
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/upstream"
 )
 
 // inputFlags are the flags of what makes revisions, or brings manifests to some.
@@ -32,6 +33,7 @@ type inputFlags struct {
 func newReleaseCommand(a *app.App) *cobra.Command {
 	var flags inputFlags
 	var fix bool
+	var inputs []string
 	c := &cobra.Command{
 		Use:   "release PIPELINE REVISION",
 		Short: "Register a revision and start its deployment",
@@ -49,15 +51,25 @@ values must stay the same. Containers see that workspace
 itself, so a script that a resource runs there and that is edited between two hosts
 differs on them.
 
+Where stages have inputs, the revision takes one of each of these other pipelines: the
+newest that has passed the stage which the definition names, or the one that --input
+names. Where two of them were themselves released with revisions of one pipeline, these
+must be the same. What it took it keeps.
+
 A stage in which a revision failed keeps later ones out. With --fix this one enters it
 all the same, and those that wait there are skipped, for they would undo the fix.`,
-		Example: "  deployster pipeline release gateway 42\n  deployster pipeline release gateway $(git rev-parse HEAD)\n  deployster pipeline release gateway 44 --fix",
+		Example: "  deployster pipeline release gateway 42\n  deployster pipeline release gateway $(git rev-parse HEAD)\n  deployster pipeline release gateway 44 --fix\n  deployster pipeline release app 7 --input config=3",
 		Args:    arguments.Named("a pipeline", "a revision"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return runRelease(c.Context(), a, args[0], pipeline.Release{Revision: args[1], Fix: fix}, flags)
+			wanted, err := named(inputs)
+			if err != nil {
+				return err
+			}
+			return runRelease(c.Context(), a, args[0], pipeline.Release{Revision: args[1], Fix: fix}, wanted, flags)
 		},
 	}
 	c.Flags().BoolVar(&fix, "fix", false, "enter stages in which earlier revisions failed, and go by those that wait there")
+	c.Flags().StringArrayVar(&inputs, "input", nil, "revision of another pipeline to take, as PIPELINE=REVISION (repeatable)")
 	flags.RegisterPinning(c, &flags.public, &flags.unpinned)
 	return c
 }
@@ -65,43 +77,56 @@ all the same, and those that wait there are skipped, for they would undo the fix
 // errRedefined is why the manifests of a pipeline have to be read again.
 var errRedefined = errors.New("the pipeline was changed")
 
-func runRelease(ctx context.Context, a *app.App, name string, wanted pipeline.Release, flags inputFlags) error {
+func runRelease(ctx context.Context, a *app.App, name string, wanted pipeline.Release, inputs map[string]string, flags inputFlags) error {
 	wanted.By = app.Whoami()
 	return withPipelines(ctx, a, nil, 0, func(p *query.Pipelines) error {
 		for {
 			wanted.ID = a.NewID()
-			events, err := release(ctx, a, p, name, wanted, flags)
+			events, chosen, err := release(ctx, a, p, name, wanted, inputs, flags)
 			if errors.Is(err, errRedefined) {
 				continue
 			}
 			if err != nil {
 				return err
 			}
-			return a.Recorded(map[string]any{}, events, fmt.Sprintf("revision %s of pipeline %s is released", wanted.Revision, name), "")
+			noteNewer(a.Err, chosen)
+			next := ""
+			for _, c := range chosen {
+				next += fmt.Sprintf("\n  takes %s, which has %s", output.InLine(c.String()), output.InLine(c.Had()))
+			}
+			return a.Recorded(map[string]any{}, events, fmt.Sprintf("revision %s of pipeline %s is released", wanted.Revision, name), next)
 		}
 	})
 }
 
-// release has a revision recorded with what it carries.
-func release(ctx context.Context, a *app.App, p *query.Pipelines, name string, wanted pipeline.Release, flags inputFlags) ([]deploylog.Event, error) {
+// release has a revision recorded with what it carries, and what it takes of other pipelines
+// as these are when it is recorded.
+func release(ctx context.Context, a *app.App, p *query.Pipelines, name string, wanted pipeline.Release, inputs map[string]string, flags inputFlags) (events []deploylog.Event, chosen []upstream.Chosen, err error) {
+	propose := func(s *pipeline.State) (events []deploylog.Event, err error) {
+		if wanted.Takes, chosen, err = take(p, s.Definition(), inputs); err != nil {
+			return nil, err
+		}
+		return s.Propose(wanted, a.Now())
+	}
 	var d *definition.Definition
-	err := p.Ask(name, func(s *pipeline.State) error {
+	err = p.Ask(name, func(s *pipeline.State) error {
 		d = s.Definition()
-		_, err := s.Propose(wanted, a.Now()) // for what is refused nothing is read
+		_, err := propose(s) // for what is refused nothing is read
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if wanted.Carries, err = carry(ctx, a, d, wanted.Revision, flags); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return p.Change(ctx, name, false, func(s *pipeline.State) ([]deploylog.Event, error) {
+	events, err = p.Change(ctx, name, false, func(s *pipeline.State) ([]deploylog.Event, error) {
 		if s.Definition() != nil && s.Definition() != d {
 			return nil, errRedefined
 		}
-		return s.Propose(wanted, a.Now())
+		return propose(s)
 	})
+	return events, chosen, err
 }
 
 // carry keeps the manifests of a pipeline with all that they include, and the variables
@@ -126,7 +151,7 @@ func inputsOf(ctx context.Context, a *app.App, d *definition.Definition, revisio
 
 // filesOf are those without the images, for which no host is asked.
 func filesOf(a *app.App, d *definition.Definition, flags inputFlags) (*work.Collection, error) {
-	given, err := session.Assignments(a, flags.Input, work.StepVariables())
+	given, err := session.Assignments(a, flags.Input, work.StepVariables(d))
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +244,7 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 		}
 		return a.Show(document, func() error {
 			text := fmt.Sprintf("revision %s of pipeline %s: released %s, %s since event %d\n", r.Revision, o.name, phrase.Moment(r.Released), r.Status, r.Since)
-			text += output.Carried("  ", texts, r.Carries)
+			text += takenText(r.Takes) + output.Carried("  ", texts, r.Carries)
 			if r.Carries == nil {
 				text += "  It carries no files, for an older version released it: manifests are read when they are applied.\n"
 			}

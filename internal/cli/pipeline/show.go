@@ -145,6 +145,7 @@ func runHistory(ctx context.Context, a *app.App, q session.Question) error {
 				r.Revision, string(r.Status), phrase.Moment(r.Released), output.Dash(ended), output.Dash(took), output.Dash(r.By), fmt.Sprint(r.Since), r.Deployment, output.Dash(r.Why()),
 			})
 		}
+		withInputs(rows, list)
 		const ended, event, deployment = 3, 6, 7
 		return a.History(map[string]any{"pipeline": q.Names[0], "revisions": list}, "no revision was released", rows, event, deployment, ended)
 	})

@@ -1,0 +1,73 @@
+package pipeline
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/record"
+)
+
+// defineTaking defines a pipeline of one stage, as "pipeline apply --yes" does; another one is
+// its input, if any.
+func (w atOnce) defineTaking(p *query.Pipelines, name, input string) error {
+	w.Helper()
+	text := "pipeline: " + name + "\nstages:\n  - name: prod\n    run: {manifest: a.yaml}\n"
+	if input != "" {
+		text += "    inputs: [{pipeline: " + input + ", passed: prod}]\n"
+	}
+	file := filepath.Join(w.app.Workspace, name+".yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		w.Fatal(err)
+	}
+	d, err := readDefinition(w.app, file)
+	if err != nil {
+		w.Fatal(err)
+	}
+	_, err = define(w.Context(), w.app, p.Pipelines, change{Define: pipeline.Define{Definition: d}, inputs: usualInputs, yes: true})
+	return err
+}
+
+// passes releases a revision of a pipeline and has it pass.
+func (w atOnce) passes(p *query.Pipelines, name, revision string) {
+	w.Helper()
+	_, _, err := release(w.Context(), w.app, p, name, pipeline.Release{Revision: revision, ID: name + revision}, nil, usualInputs)
+	w.must(err)
+	for _, event := range []string{record.StageStarted, record.StageFinished} {
+		_, err := p.Log.Append(w.Context(), deploylog.Event{Deployment: name + revision, Target: record.StageTarget(name, "prod"), Revision: revision, Name: event, Attempt: 1})
+		w.must(err)
+	}
+}
+
+// What a release takes is as of the event that records it, not as of when it began.
+func TestAReleaseTakesWhatThereIsWhenItIsRecorded(t *testing.T) {
+	withTwo(t, func(w atOnce) {
+		w.must(w.defineTaking(w.one, "config", ""))
+		w.must(w.defineTaking(w.one, "app", "config"))
+		w.passes(w.one, "config", "1")
+		w.follow(w.other)
+		w.passes(w.one, "config", "2")
+		events, chosen, err := release(w.Context(), w.app, w.other, "app", pipeline.Release{Revision: "7", ID: "app7"}, nil, usualInputs)
+		w.must(err)
+		if len(chosen) != 1 || chosen[0].String() != "config 2" || !strings.Contains(string(events[0].Data), `"deployment":"config2"`) {
+			t.Errorf("taken is %v: %s", chosen, events[0].Data)
+		}
+	})
+}
+
+// Two definitions at once do not make a circle together.
+func TestTwoDefinitionsAtOnceMakeNoCircle(t *testing.T) {
+	withTwo(t, func(w atOnce) {
+		w.must(w.defineTaking(w.one, "config", ""))
+		w.must(w.defineTaking(w.one, "app", ""))
+		w.follow(w.other)
+		w.must(w.defineTaking(w.one, "app", "config"))
+		if err := w.defineTaking(w.other, "config", "app"); err == nil || !strings.Contains(err.Error(), "config takes app, app takes config") {
+			t.Errorf("the other way round: %v", err)
+		}
+	})
+}

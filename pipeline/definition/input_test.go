@@ -1,0 +1,69 @@
+package definition_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/deployster-go/deployster/internal/yamlfile"
+	"github.com/deployster-go/deployster/pipeline/definition"
+)
+
+const taking = `pipeline: app
+stages:
+  - name: beta
+    run: {manifest: m}
+    inputs:
+      - {pipeline: lib}
+      - {pipeline: config, passed: beta}
+  - name: tell
+    run: {manifest: m}
+  - name: prod
+    run: {manifest: m}
+    inputs: [{pipeline: config, passed: prod}, {pipeline: lib, passed: build}, {pipeline: docs, passed: prod}]
+  - name: last
+    run: {manifest: m}
+    inputs: [{pipeline: config, passed: prod}]
+`
+
+// A revision takes one of each other pipeline, for all stages together.
+func TestARevisionNeedsOneOfEachPipeline(t *testing.T) {
+	d, err := parse(taking)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored definition.Definition
+	if err := json.Unmarshal(data, &stored); err != nil {
+		t.Fatal(err)
+	}
+	type need struct {
+		pipeline string
+		passed   []string
+		finished bool
+	}
+	want := []need{{"lib", []string{"build"}, true}, {"config", []string{"beta", "prod"}, false}, {"docs", []string{"prod"}, false}}
+	for _, d := range []*definition.Definition{d, &stored} {
+		var got []need
+		for _, n := range d.Needs() {
+			got = append(got, need{n.Pipeline, n.Passed, n.Finished})
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	config := d.Needs()[1]
+	for stage, at := range map[string]yamlfile.Position{
+		"": {File: "p.yaml", Line: 7, Column: 20}, "beta": {File: "p.yaml", Line: 7, Column: 36}, "prod": {File: "p.yaml", Line: 12, Column: 41},
+	} {
+		if got := config.At(stage); got != at {
+			t.Errorf("config passed %q is at %+v, want %+v", stage, got, at)
+		}
+	}
+	if got := stored.Needs()[1].At(""); got != (yamlfile.Position{}) {
+		t.Errorf("a definition of the log is at %+v", got)
+	}
+}

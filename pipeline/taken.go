@@ -1,0 +1,173 @@
+package pipeline
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/upstream"
+)
+
+// leave notes, when a stage is rolled back to a revision, which newer ones had finished it:
+// they are not taken by others any more, unless they finish it again.
+func (s *State) leave(v visits, to int, seq int64) visits {
+	left := maps.Clone(v.left)
+	for _, i := range v.finished {
+		if first := s.first(i); first > to {
+			if left == nil {
+				left = map[string]int64{}
+			}
+			left[s.revisions[first].Deployment] = seq
+		}
+	}
+	v.left = left
+	return v
+}
+
+// returns notes that a revision has finished a stage.
+func (s *State) returns(v visits, i int) visits {
+	if deployment := s.revisions[s.first(i)].Deployment; v.left[deployment] > 0 {
+		left := maps.Clone(v.left) // a preview shares it
+		delete(left, deployment)
+		v.left = left
+	}
+	return v
+}
+
+// need is what another pipeline needs of the revisions of this one.
+type need struct {
+	stages   []string       // whole names
+	passed   []map[int]bool // for each of them, the registrations of the revisions that have
+	finished bool
+}
+
+// needed finds the stages that another pipeline names.
+func (s *State) needed(n definition.Needed) (found need, err error) {
+	if err := s.isDefined(); err != nil {
+		return found, err
+	}
+	found.finished = n.Finished
+	for _, name := range n.Passed {
+		stage, err := s.Stage(name)
+		if err != nil {
+			return found, err
+		}
+		if slices.Contains(found.stages, stage) {
+			continue
+		}
+		passed := map[int]bool{}
+		for _, i := range s.visits[record.StageTarget(s.name, stage)].finished {
+			first := s.first(i)
+			if r := s.revisions[i].Rollback; r == nil || r.Original == s.revisions[first].Deployment {
+				passed[first] = true
+			}
+		}
+		found.stages, found.passed = append(found.stages, stage), append(found.passed, passed)
+	}
+	return found, nil
+}
+
+// String says what a revision is to have done.
+func (n need) String() string {
+	return upstream.Input{Passed: n.stages, Finished: n.finished}.Had()
+}
+
+// lacks is why a revision cannot be taken; "" is that it can.
+func (s *State) lacks(n need, i int) string {
+	r := s.revisions[i]
+	for at, stage := range n.stages {
+		if !n.passed[at][i] {
+			return "has not passed stage " + stage
+		}
+		if seq := s.visits[record.StageTarget(s.name, stage)].left[r.Deployment]; seq > 0 {
+			return fmt.Sprintf("was left behind when stage %s was rolled back (event %d)", stage, seq)
+		}
+	}
+	if !n.finished {
+		return ""
+	}
+	if r.Status != deployment.Finished {
+		return fmt.Sprintf("has not finished: it is %s", r.Status)
+	}
+	for _, target := range slices.Sorted(maps.Keys(s.visits)) {
+		if seq := s.visits[target].left[r.Deployment]; seq > 0 {
+			return fmt.Sprintf("was left behind when %s was rolled back (event %d)", target, seq)
+		}
+	}
+	return ""
+}
+
+// candidate is a revision as another pipeline takes it.
+func (s *State) candidate(n need, i int) upstream.Input {
+	r := s.revisions[i]
+	refs := r.inputs.Refs
+	if d := s.byID[r.Deployment]; d != nil {
+		refs = d.Refs
+	}
+	return upstream.Input{
+		Release: upstream.Release{Pipeline: s.name, Revision: r.Revision, Deployment: r.Deployment},
+		Passed:  n.stages, Finished: n.finished, Artifacts: maps.Clone(refs), Inputs: upstream.Closure(s.name, r.Takes),
+	}
+}
+
+// Defined refuses a pipeline that was deleted.
+func (s *State) Defined() error { return s.isDefined() }
+
+// Candidates are the revisions that another pipeline may take, the newest first; one at least.
+func (s *State) Candidates(wanted definition.Needed) (all []upstream.Input, err error) {
+	n, err := s.needed(wanted)
+	if err != nil {
+		return nil, err
+	}
+	last := ""
+	for i, r := range slices.Backward(s.revisions) {
+		if r.Rollback != nil {
+			continue
+		}
+		if lacks := s.lacks(n, i); lacks == "" {
+			all = append(all, s.candidate(n, i))
+		} else if last == "" {
+			last = fmt.Sprintf("the last one, %s, %s", r.Revision, lacks)
+		}
+	}
+	switch {
+	case len(all) > 0:
+		return all, nil
+	case last == "":
+		return nil, refusal.New(NothingToTake, "no revision of pipeline %s was released yet: release one (deployster pipeline release %s REVISION), and wait until it has %s", s.name, s.name, n)
+	default:
+		return nil, refusal.New(NothingToTake, "no revision of pipeline %s has %s, but for those that were rolled back since: %s; deployster pipeline status %s shows what waits", s.name, n, last, s.name)
+	}
+}
+
+// Candidate is the revision of that name, which somebody wants to be taken.
+func (s *State) Candidate(wanted definition.Needed, revision string) (upstream.Input, error) {
+	n, err := s.needed(wanted)
+	if err != nil {
+		return upstream.Input{}, err
+	}
+	i, known := s.byRevision[revision]
+	if !known {
+		_, err := s.registration(revision)
+		return upstream.Input{}, err
+	}
+	lacks := s.lacks(n, i)
+	if lacks == "" {
+		return s.candidate(n, i), nil
+	}
+	remedy := "let it pass first"
+	if others, err := s.Candidates(wanted); err == nil {
+		var names []string
+		for _, o := range others {
+			names = append(names, o.Revision)
+		}
+		const most = 5
+		remedy = "take " + phrase.First(names, most)
+	}
+	return upstream.Input{}, refusal.New(NothingToTake, "revision %s of pipeline %s cannot be taken, for it %s: %s", revision, s.name, lacks, remedy)
+}

@@ -1,0 +1,211 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/upstream"
+	"pgregory.net/rapid"
+)
+
+// offers wants these revisions to be there for others that need one which passed a stage, or
+// finished where no stage is given; without any, a refusal.
+func (w *tale) offers(stage, want string) {
+	w.Helper()
+	all, err := w.state.Candidates(needed(stage))
+	var names []string
+	for _, c := range all {
+		names = append(names, c.Revision)
+	}
+	if got := strings.Join(names, " "); got != want || (err == nil) != (want != "") {
+		w.Errorf("of stage %q are taken %q, %v, want %q", stage, got, err, want)
+	}
+}
+
+func needed(stage string) definition.Needed {
+	if stage == "" {
+		return definition.Needed{Pipeline: "p", Finished: true}
+	}
+	return definition.Needed{Pipeline: "p", Passed: []string{stage}}
+}
+
+func TestTheNewestRevisionThatPassedIsTaken(t *testing.T) {
+	w := inProduction(t)
+	w.offers("prod", "")
+	_, err := w.state.Candidates(needed("prod"))
+	w.says(err, "no revision of pipeline p was released yet: release one (deployster pipeline release p REVISION), and wait until it has passed eu/prod")
+	w.releaseCarrying("1", files("1"))
+	w.until("1", stageOf("build"), record.StageFinished)
+	w.offers("build", "1")
+	w.offers("prod", "")
+	_, err = w.state.Candidates(needed("prod"))
+	w.says(err, "the last one, 1, has not passed stage eu/prod; deployster pipeline status p shows what waits")
+	w.until("1", stageOf("eu/prod"), record.StageFinished)
+	w.offers("p/eu/prod", "1") // in announce
+	w.offers("", "")
+	w.idle()
+	w.offers("", "1")
+	w.releaseCarrying("2", files("2"))
+	w.until("2", stageOf("eu/prod"), record.StageFinished)
+	w.do(Cancel{Revision: "2"})
+	w.offers("prod", "2 1")
+	w.offers("", "1")
+	_, err = w.state.Candidate(needed(""), "2")
+	w.says(err, "revision 2 of pipeline p cannot be taken, for it has not finished: it is cancelled: take 1")
+	_, err = w.state.Candidate(needed("prod"), "9")
+	w.says(err, `unknown revision "9" of pipeline p: it has 1, 2`)
+	_, err = w.state.Candidates(needed("prd"))
+	w.says(err, "did you mean eu/prod?")
+	two, err := w.state.Candidate(needed("prod"), "2")
+	if err != nil || two.Artifacts["x86"] != "x-2" || two.Deployment == "" || !slices.Equal(two.Passed, []string{"eu/prod"}) {
+		t.Errorf("taken is %+v, %v", two, err)
+	}
+	w.do(Delete{ID: "deleted"})
+	_, err = w.state.Candidates(needed("prod"))
+	w.says(err, "it was deleted")
+	if two.Artifacts["x86"] != "x-2" {
+		t.Error("what was taken has changed")
+	}
+}
+
+func TestWhatWasRolledBackIsNotTakenUntilItPassesAgain(t *testing.T) {
+	w := inProduction(t, "1", "2", "3")
+	w.offers("prod", "3 2 1")
+	w.do(Rollback{Stage: "prod", Revision: "1", ID: "back"})
+	w.offers("prod", "1") // as soon as somebody wants it
+	w.offers("build", "3 2 1")
+	w.offers("", "1")
+	_, err := w.state.Candidate(needed("prod"), "2")
+	w.says(err, "for it was left behind when stage eu/prod was rolled back (event ")
+	w.idle()
+	w.offers("prod", "1")
+	w.do(Rollback{Stage: "prod", Revision: "3", ID: "forward"})
+	w.offers("prod", "1")
+	w.idle()
+	w.offers("prod", "3 1")
+	w.offers("", "3 1")
+	w.do(ResumePipeline{Stage: "prod", ID: "resume"})
+	w.releaseCarrying("4", files("4"))
+	w.idle()
+	w.offers("prod", "4 3 1")
+}
+
+// A revision keeps what it was released with, also where it is deployed again.
+func TestARevisionKeepsWhatItTook(t *testing.T) {
+	config := upstream.Input{Release: upstream.Release{Pipeline: "config", Revision: "3", Deployment: "c3"}, Passed: []string{"prod"}, Artifacts: map[string]string{"tar": "c.tar"}, Inputs: []upstream.Release{{Pipeline: "base", Revision: "1", Deployment: "b1"}}}
+	d := production(deployed)
+	d.Stages[1].Inputs = []definition.Input{{Pipeline: "config", Passed: "prod"}}
+	w := newTale(t, d, map[string][]string{"all": {"h"}})
+	w.says(w.refused(Release{Revision: "1"}, InputsMissing), "revision 1 of pipeline p cannot be released: it would take no revision of pipeline config")
+	w.do(Release{Revision: "1", ID: "one", Carries: files("1"), Takes: []upstream.Input{config}})
+	w.do(ReceiveArtifact{Revision: "1", Kind: "x86", Ref: "x-1"})
+	w.do(Define{Definition: production(deployed), ID: "without"})
+	takes := func(id string) {
+		t.Helper()
+		w.until("1", stageOf("eu/prod"), record.StageStarted)
+		for _, s := range slices.Collect(w.state.Decide(noon, Can{})) {
+			if s.Deployment == id && (len(s.Takes) != 1 || s.Takes[0].Deployment != "c3" || s.Takes[0].Artifacts["tar"] != "c.tar") {
+				t.Errorf("%s takes %+v", s.Event, s.Takes)
+			}
+		}
+	}
+	takes("one")
+	w.idle()
+	taken, err := w.state.Candidate(needed(""), "1")
+	var from []string
+	for _, r := range taken.Inputs {
+		from = append(from, r.String())
+	}
+	if got := strings.Join(from, ", "); err != nil || got != "base 1, config 3" {
+		t.Errorf("who takes it leads to %s, %v", got, err)
+	}
+	w.releaseCarrying("2", files("2"))
+	w.idle()
+	if again := w.state.revisions[1]; len(again.Takes) > 0 {
+		t.Errorf("a revision without inputs takes %v", again.Takes)
+	}
+	w.do(Rollback{Stage: "prod", ID: "back"})
+	takes("back")
+	if again := w.state.revisions[2]; again.Revision != "1" || len(again.Takes) != 1 {
+		t.Errorf("the rollback takes %+v", again)
+	}
+	w.releaseCarrying("3", files("3"))
+	with := production(deployed)
+	with.Stages[1].Inputs = []definition.Input{{Pipeline: "config"}}
+	w.says(w.refused(Define{Definition: with, ID: "with", Adopt: []string{"3"}}, InputsMissing), "revision 3 cannot adopt a definition whose inputs it was not released with: it took no revision of pipeline config; release another revision")
+}
+
+func TestInputsThatDoNotFitIntoAnEventAreRefused(t *testing.T) {
+	w := inProduction(t)
+	huge := upstream.Input{Release: upstream.Release{Pipeline: "config", Revision: "3", Deployment: "c3"}, Artifacts: map[string]string{}}
+	for i := range 300 {
+		huge.Artifacts[fmt.Sprint(i)] = strings.Repeat("r", 4<<10)
+	}
+	w.says(w.refused(Release{Revision: "1", ID: "one", Takes: []upstream.Input{huge}}, InputsTooLarge), "at most 1048576 fit into the log")
+}
+
+// What others may take follows from the log alone: whatever passed the stage after the last
+// rollback to something older.
+func TestWhatIsTakenIsWhatTheLogSays(t *testing.T) {
+	cases(t, 2_000, func(t *rapid.T) {
+		w := newWorld(t)
+		w.define(w.pipeline())
+		w.setMembers()
+		for range 20 + rapid.IntRange(0, 80).Draw(t, "length") {
+			steps := slices.Collect(w.state.Decide(w.now, Can{}))
+			w.act(steps)
+			w.checkTaken()
+		}
+	})
+}
+
+func (w *world) checkTaken() {
+	for i := range w.state.definition.Stages {
+		stage := w.state.definition.Stages[i].Name
+		all, err := w.state.Candidates(definition.Needed{Pipeline: "p", Passed: []string{stage}})
+		var got []string
+		for _, c := range all {
+			got = append(got, c.Deployment)
+		}
+		if want := takenOf(w.log, record.StageTarget("p", stage)); !slices.Equal(got, want) || (err == nil) != (len(want) > 0) {
+			w.Fatalf("of stage %s are taken %q, %v, and by the log %q, after\n%s", stage, got, err, want, w.story())
+		}
+	}
+}
+
+// takenOf are the deployments that may be taken, by the log: those whose last end of the
+// stage no rollback to something older followed.
+func takenOf(log []deploylog.Event, stage deploylog.Target) (taken []string) {
+	order, original := map[string]int{}, map[string]string{}
+	passed, back := map[string]int64{}, map[int64]int{} // last ends, and rollbacks to which order
+	for _, e := range log {
+		switch {
+		case e.Name == record.PipelineStarted && record.RollbackOf(e) == nil:
+			order[e.Deployment], original[e.Deployment] = len(order)+1, e.Deployment
+		case e.Name == record.PipelineStarted:
+			info := record.RollbackOf(e)
+			original[e.Deployment] = info.Original
+			if info.Target == stage {
+				back[e.Seq] = order[info.Original]
+			}
+		case e.Name == record.StageFinished && e.Target == stage:
+			passed[original[e.Deployment]] = e.Seq
+		}
+	}
+	for id, seq := range passed {
+		left := false
+		for at, to := range back {
+			left = left || at > seq && to < order[id]
+		}
+		if !left {
+			taken = append(taken, id)
+		}
+	}
+	slices.SortFunc(taken, func(a, b string) int { return order[b] - order[a] })
+	return taken
+}
