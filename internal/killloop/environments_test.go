@@ -185,16 +185,18 @@ func TestEnvironmentsKeepTheirRules(t *testing.T) {
 		f.deploy("two")
 		w.work("env", "run", "--check-every", "1s")
 		w.work("env", "run", "--check-every", "1s")
+		w.foreign("env", "run", "--check-every", "1s")
 		for w.killed < kills {
 			for range 1 + w.IntN(4) {
 				f.act()
 			}
-			w.kill(1500 * time.Millisecond)
+			w.kill(2000 * time.Millisecond)
 		}
 		w.stop()
 		f.settle()
 		events := w.events()
 		w.checkRuns(events)
+		w.checkForeign(events)
 		w.checkJournal(f.released)
 		for name := range environments {
 			want := f.released[fmt.Sprintf("%s %d", name, f.last[name])]

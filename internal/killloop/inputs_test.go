@@ -189,7 +189,7 @@ func TestInputsAreWhatWasReleased(t *testing.T) {
 			case 1:
 				in.update(number)
 			}
-			w.kill(1500 * time.Millisecond)
+			w.kill(2000 * time.Millisecond)
 		}
 		for _, name := range inputFiles {
 			in.broken[name] = false

@@ -164,6 +164,21 @@ func (s *shop) act() {
 	}
 }
 
+// help lets the next revision go through.
+func (s *shop) help() {
+	s.Helper()
+	for _, host := range s.hosts {
+		s.broken(host, false)
+	}
+	for _, stage := range []string{"build", "beta", "approve", "prod"} {
+		s.run("pipeline", "resume", "shop", stage)
+	}
+	s.release("--fix")
+	for len(s.unbuilt) > 0 {
+		s.build()
+	}
+}
+
 // settle has all go well from now on, and returns the revision that is the last.
 func (s *shop) settle() string {
 	s.Helper()
@@ -220,11 +235,15 @@ func TestPipelinesKeepTheirRules(t *testing.T) {
 		s.build()
 		w.work("pipeline", "run")
 		w.work("pipeline", "run")
+		w.foreign("pipeline", "run")
 		for w.killed < kills {
 			for range 2 + w.IntN(4) {
 				s.act()
 			}
-			w.kill(1200 * time.Millisecond)
+			if w.IntN(2) == 0 {
+				s.help()
+			}
+			w.kill(2000 * time.Millisecond)
 		}
 		w.stop()
 		last := s.settle()
@@ -240,6 +259,7 @@ func TestPipelinesKeepTheirRules(t *testing.T) {
 		}
 		events := w.events()
 		w.checkRuns(events)
+		w.checkForeign(events)
 		w.checkJournal(s.released)
 		w.checkPipeline(events, "shop")
 		w.checkBatches(events, "shop", map[string]string{"beta": "beta", "prod": "prod"},

@@ -96,6 +96,9 @@ var healths = map[string]string{
 func (s *tasks) task(e deploylog.Event) {
 	parts := strings.Split(string(e.Target), "/")
 	revision, host := parts[len(parts)-2], parts[len(parts)-1]
+	if e.Name == "task-terminating" && up(s.health[e.Target]) {
+		s.minimum(e, host)
+	}
 	if e.Name == "task-terminating" && s.health[e.Target] == "healthy" {
 		other := revision != s.task1(s.wanted)
 		restart := s.restarts && !s.again[host]
@@ -103,12 +106,14 @@ func (s *tasks) task(e deploylog.Event) {
 			s.Errorf("event %d takes the healthy task %s, and nothing asks for that", e.Seq, e.Target)
 		}
 		s.again[host] = true
-		s.minimum(e, host)
 	}
 	if health, ok := healths[e.Name]; ok {
 		s.health[e.Target] = health
 	}
 }
+
+// up reports whether a task does its work, if differently from how it is configured.
+func up(health string) bool { return health == "healthy" || health == "drifted" }
 
 // minimum checks that enough hosts have a healthy task without the one that is taken.
 func (s *tasks) minimum(e deploylog.Event, taken string) {
@@ -118,7 +123,7 @@ func (s *tasks) minimum(e deploylog.Event, taken string) {
 	healthy := map[string]bool{}
 	for target, health := range s.health {
 		host := string(target[strings.LastIndexByte(string(target), '/')+1:])
-		if health == "healthy" && s.members[host] && target != e.Target {
+		if up(health) && s.members[host] && target != e.Target {
 			healthy[host] = true
 		}
 	}

@@ -176,6 +176,8 @@ type worker struct {
 	args []string
 	log  string
 	done chan error
+
+	foreign bool // it has another inventory, and nothing to do
 }
 
 // work starts a worker.
@@ -197,7 +199,7 @@ func (w *world) work(args ...string) {
 	w.say("%s: process %d", strings.Join(args, " "), one.Process.Pid)
 }
 
-// kill kills one of the workers, or all, at a random moment, and starts others in their
+// kill kills one of the first two workers, or all, at a random moment, and starts others in their
 // place.
 func (w *world) kill(most time.Duration) {
 	w.Helper()
@@ -206,8 +208,8 @@ func (w *world) kill(most time.Duration) {
 	} else {
 		w.busy(most)
 	}
-	first, n := w.IntN(len(w.workers)), 1
-	if w.IntN(3) == 0 {
+	first, n := w.IntN(min(2, len(w.workers))), 1
+	if w.IntN(2) == 0 {
 		first, n = 0, len(w.workers)
 	}
 	dead := slices.Clone(w.workers[first : first+n])
@@ -222,11 +224,17 @@ func (w *world) kill(most time.Duration) {
 			<-one.done
 			w.say("killed process %d", one.Process.Pid)
 		}
-		w.killed++
+		if !one.foreign {
+			w.killed++
+		}
 	}
+	others := w.workers
+	w.workers = nil
 	for _, one := range dead {
 		w.work(one.args...)
+		w.workers[len(w.workers)-1].foreign = one.foreign
 	}
+	w.workers = append(w.workers, others...)
 }
 
 // busy waits until something is being done on a host, and a moment more.

@@ -1,0 +1,247 @@
+package pipelines_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
+	"github.com/deployster-go/deployster/internal/budget"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/step"
+)
+
+// checkout is a scheduler with an inventory of its own, whose hosts begin with its letter.
+type checkout struct {
+	*plant
+	letter string
+	mu     sync.Mutex
+	called []calling // what the inventory was called, the newest last
+	hosts  []string
+	at     *running // nil while it is not at work
+	worked int
+}
+
+// calling is the name that something had from a time on.
+type calling struct {
+	name  string
+	since time.Time
+}
+
+// grace is how long a scheduler may take to see that something is called differently: it
+// looks each second.
+const grace = 2 * time.Second
+
+// lately are the names that something had at a time, or within the grace before it.
+func lately(all []calling, at time.Time) (names []string) {
+	for i, c := range all {
+		if !c.since.After(at) && (i+1 == len(all) || !all[i+1].since.Before(at.Add(-grace))) {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
+func (c *checkout) Identity() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.called[len(c.called)-1].name
+}
+
+func (c *checkout) Members(d *definition.Definition) (map[string][]string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	members := map[string][]string{}
+	for _, g := range d.Groups() {
+		members[g.Name] = slices.Clone(c.hosts)
+	}
+	return members, nil
+}
+
+// twoInventories are two checkouts on one log, and a pipeline that is bound to the inventory
+// of one of them, or to none.
+type twoInventories struct {
+	*plant
+	*rand.Rand
+	of        map[string]*checkout // by letter
+	binds     sync.Mutex
+	bound     []calling
+	revisions int
+	members   map[string]int
+}
+
+// fits reports whether a checkout might do something of the pipeline at a time.
+func (s *twoInventories) fits(c *checkout, at time.Time) bool {
+	c.mu.Lock()
+	names := lately(c.called, at)
+	c.mu.Unlock()
+	return slices.ContainsFunc(s.binding(at), func(b string) bool { return b == "" || slices.Contains(names, b) })
+}
+
+// binding is what the pipeline is bound to at a time, and was lately.
+func (s *twoInventories) binding(at time.Time) []string {
+	s.binds.Lock()
+	defer s.binds.Unlock()
+	return lately(s.bound, at)
+}
+
+// checkoutWorker does the work of a checkout, and wants that to be its own.
+type checkoutWorker struct {
+	*twoInventories
+	c *checkout
+}
+
+func (w checkoutWorker) Work(ctx context.Context, t step.Step, made map[string]string) (map[string]string, error) {
+	if now := time.Now(); !w.fits(w.c, now) {
+		w.Errorf("%s is done by who has inventory %s, and the pipeline is bound to %v", say(t), w.c.Identity(), w.binding(now))
+	}
+	if t.Host != "" && !strings.HasPrefix(t.Host, w.c.letter) {
+		w.Errorf("%s is done by who has the hosts %s", say(t), w.c.letter)
+	}
+	w.c.mu.Lock()
+	w.c.worked++
+	w.c.mu.Unlock()
+	return w.plant.Work(ctx, t, made)
+}
+
+func (s *twoInventories) start(c *checkout) {
+	s.options.Worker, s.options.Hosts = checkoutWorker{s, c}, c
+	s.options.Log = s.open()
+	c.at = s.plant.start()
+}
+
+// end ends the scheduler of a checkout, as a person does or as a kill does.
+func (s *twoInventories) end(c *checkout) {
+	if s.IntN(2) == 0 {
+		c.at.kill()
+		<-c.at.ended
+	} else {
+		c.at.end()
+	}
+	c.at = nil
+}
+
+// bind defines the pipeline for an inventory.
+func (s *twoInventories) bind(inventory string) {
+	all := budget.Budget{Count: 100}
+	deploy := deployTo("all", "g", steps("host-copied", "host-deployed"), "first")
+	deploy.Deploy.HostGroups[0].MaxLeaving = &all
+	s.binds.Lock()
+	s.bound = append(s.bound, calling{inventory, time.Now()})
+	s.binds.Unlock()
+	s.do(pipeline.Define{Definition: &definition.Definition{Name: "p", Stages: []definition.Stage{runStage("first"), deploy}}, Inventory: inventory, ID: s.id()})
+}
+
+// call gives the inventory of a checkout another name.
+func (c *checkout) call(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.called = append(c.called, calling{name, time.Now()})
+}
+
+// act does one of the things that people do.
+func (s *twoInventories) act() {
+	c := s.of[[]string{"a", "b"}[s.IntN(2)]]
+	switch s.IntN(8) {
+	case 0, 1:
+		s.revisions++
+		s.release(fmt.Sprint(s.revisions))
+	case 2:
+		s.bind(s.of[[]string{"a", "b"}[s.IntN(2)]].Identity())
+	case 3:
+		s.bind([]string{"", "inventory a", "inventory b"}[s.IntN(3)])
+	case 4:
+		c.call([]string{"inventory a", "inventory b", "edited"}[s.IntN(3)])
+	case 5:
+		c.mu.Lock()
+		c.hosts = []string{c.letter + "1", c.letter + "2", c.letter + "3"}[:1+s.IntN(3)]
+		c.mu.Unlock()
+	default:
+		if c.at != nil {
+			s.end(c)
+		} else {
+			s.start(c)
+		}
+	}
+}
+
+// moved goes through the events at the end, and wants the hosts of a group to be those of an inventory
+// that the pipeline is bound to.
+func (s *twoInventories) moved() {
+	for _, e := range s.events() {
+		if e.Name != record.MembersChanged {
+			continue
+		}
+		for letter, c := range s.of {
+			if !strings.Contains(string(e.Data), `"`+letter) {
+				continue
+			}
+			s.members[letter]++
+			if !s.fits(c, e.CreatedAt) {
+				s.Errorf("the hosts are %s by who has inventory %v, and the pipeline is bound to %v", e.Data, lately(c.called, e.CreatedAt), s.binding(e.CreatedAt))
+			}
+		}
+	}
+}
+
+// Two schedulers, each with an inventory of its own, come and go, while a pipeline is bound
+// to one or the other and inventories are renamed: who has another inventory changes no
+// hosts, and does no step.
+func TestNobodyWithAnotherInventoryDoesAnythingOfAPipeline(t *testing.T) {
+	worked, members := map[string]int{}, map[string]int{}
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &twoInventories{plant: newPlant(t, reconciletest.InMemory(t)), Rand: rand.New(rand.NewPCG(seed, 0)), of: map[string]*checkout{}, members: members}
+				s.slots = 100
+				s.work = func(step.Step) error { <-time.After(700 * time.Millisecond); return nil }
+				for _, letter := range []string{"a", "b"} {
+					s.of[letter] = &checkout{plant: s.plant, letter: letter, called: []calling{{name: "inventory " + letter}}, hosts: []string{letter + "1"}}
+				}
+				s.bind("inventory a")
+				for range 40 {
+					s.act()
+					wait(time.Duration(s.IntN(4000)) * time.Millisecond)
+				}
+				s.settle()
+				s.moved()
+				for letter, c := range s.of {
+					worked[letter] += c.worked
+				}
+			})
+		})
+	}
+	for _, letter := range []string{"a", "b"} {
+		if worked[letter] < 50 || members[letter] < 50 {
+			t.Errorf("who has inventory %s did %d steps, and changed hosts %d times", letter, worked[letter], members[letter])
+		}
+	}
+}
+
+// settle has all go well, and wants every revision to have gone through.
+func (s *twoInventories) settle() {
+	for letter, c := range s.of {
+		c.call("inventory " + letter)
+		if c.at == nil {
+			s.start(c)
+		}
+	}
+	s.bind("inventory b")
+	s.revisions++
+	s.release(fmt.Sprint(s.revisions))
+	wait(10 * time.Minute)
+	if story := s.story(fmt.Sprint(s.revisions)); len(story) == 0 || story[len(story)-1] != "pipeline-finished-successfully p" {
+		s.Errorf("the last revision comes to %q", story)
+	}
+	for _, c := range s.of {
+		c.at.end()
+	}
+}
