@@ -14,6 +14,7 @@ import (
 	"github.com/deployster-go/deployster/inventory"
 	"github.com/deployster-go/deployster/manifest"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/upstream"
 )
 
 func id(digit string) string { return "sha256:" + strings.Repeat(digit, 64) }
@@ -49,6 +50,9 @@ func (d daemons) dial(_ context.Context, host inventory.Host) (*Connection, erro
 
 const dockerAt = "unix:///var/run/docker.sock"
 
+// takes is what the revision takes of another pipeline.
+var takes = []upstream.Input{{Release: upstream.Release{Pipeline: "web", Revision: "3"}, Artifacts: map[string]string{"image": "x:1"}}}
+
 // fleetOf pins the images of a pipeline that applies a manifest on three hosts.
 func (d daemons) fleetOf(t *testing.T, text string, given []manifest.Assignment, unpinned bool) (checkout, *Collection, error) {
 	t.Helper()
@@ -63,7 +67,7 @@ func (d daemons) fleetOf(t *testing.T, text string, given []manifest.Assignment,
 		t.Fatal(err)
 	}
 	return c, collected, collected.PinImages(t.Context(), ImagePinning{
-		Pool: pool, Policy: engine.PullMissing, Unpinned: unpinned, Places: collected.Places(c.config().Inputs, pool.hosts, p, "7"),
+		Pool: pool, Policy: engine.PullMissing, Unpinned: unpinned, Places: collected.Places(c.config().Inputs, pool.hosts, p, "7", takes),
 	})
 }
 
@@ -97,6 +101,7 @@ func TestARevisionCarriesTheImagesThatConfigurationsName(t *testing.T) {
 		"copied:1":                             {{Image: "copied:1", ID: id("3")}}, // its digest is that of another name
 		"x:{{ revision }}":                     {{Image: "x:7", ID: id("7")}},
 		"x:{{ host_attributes.tag }}":          {{Image: "x:1", ID: id("1")}, {Image: "x:2", ID: id("9")}, {Image: "x:{{ host_attributes.tag }}", Late: true}},
+		"{{ inputs.web.artifacts.image }}":     {{Image: "x:1", ID: id("1")}},
 		"{{ artifacts.web }}":                  {{Image: "{{ artifacts.web }}", Late: true}},
 		"reg/z@" + id("c"):                     nil,
 		id("c"):                                nil,

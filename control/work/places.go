@@ -9,6 +9,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
+	"github.com/deployster-go/deployster/pipeline/upstream"
 )
 
 // Place is where a manifest is applied.
@@ -25,11 +26,12 @@ func hostsOf(places []*Place) (hosts []string) {
 }
 
 // Places are where the manifests of a pipeline are applied: those of its steps on their hosts,
-// those of stages on the default engine. revision is "" where it is not known.
-func (c *Collection) Places(i Inputs, among *Hosts, d *definition.Definition, revision string) func(name string) ([]Place, error) {
+// those of stages on the default engine. revision is "" where it is not known; takes are what
+// it takes of other pipelines.
+func (c *Collection) Places(i Inputs, among *Hosts, d *definition.Definition, revision string, takes []upstream.Input) func(name string) ([]Place, error) {
 	return func(name string) (places []Place, err error) {
 		add := func(stage, group, host string) {
-			at := step.Step{Target: record.Target(d.Name), Revision: revision, Stage: stage, Manifest: name, Group: group, Host: host}
+			at := step.Step{Target: record.Target(d.Name), Revision: revision, Takes: takes, Stage: stage, Manifest: name, Group: group, Host: host}
 			own := stepVariables(at, nil, among)
 			if revision == "" {
 				delete(own, "revision")

@@ -288,7 +288,7 @@ func (c *change) preview(ctx context.Context, a *app.App, p *pipelines.Pipelines
 		}
 		c.Carries = collected.Files.Digests()
 	case takes:
-		if texts, err = inputsOf(ctx, a, c.Definition, "", c.inputs); err != nil {
+		if texts, err = inputsOf(ctx, a, c.Definition, pipeline.Release{}, c.inputs); err != nil {
 			return nil, err
 		}
 		c.Carries = texts.Digests()

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,7 +52,11 @@ func TestAReleaseTakesWhatThereIsWhenItIsRecorded(t *testing.T) {
 		w.passes(w.one, "config", "1")
 		w.follow(w.other)
 		w.passes(w.one, "config", "2")
-		events, chosen, err := release(w.Context(), w.app, w.other, "app", pipeline.Release{Revision: "7", ID: "app7"}, nil, usualInputs)
+		wanted := pipeline.Release{Revision: "7", ID: "app7"}
+		if _, _, err := release(w.Context(), w.app, w.other, "app", wanted, nil, usualInputs); !errors.Is(err, errRedefined) {
+			t.Errorf("another one has passed meanwhile: %v", err)
+		}
+		events, chosen, err := release(w.Context(), w.app, w.other, "app", wanted, nil, usualInputs)
 		w.must(err)
 		if len(chosen) != 1 || chosen[0].String() != "config 2" || !strings.Contains(string(events[0].Data), `"deployment":"config2"`) {
 			t.Errorf("taken is %v: %s", chosen, events[0].Data)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/spf13/cobra"
 
@@ -75,7 +76,7 @@ all the same, and those that wait there are skipped, for they would undo the fix
 }
 
 // errRedefined is why the manifests of a pipeline have to be read again.
-var errRedefined = errors.New("the pipeline was changed")
+var errRedefined = errors.New("the pipeline was changed, or what the revision takes")
 
 func runRelease(ctx context.Context, a *app.App, name string, wanted pipeline.Release, inputs map[string]string, flags inputFlags) error {
 	wanted.By = app.Whoami()
@@ -117,22 +118,27 @@ func release(ctx context.Context, a *app.App, p *query.Pipelines, name string, w
 	if err != nil {
 		return nil, nil, err
 	}
-	if wanted.Carries, err = carry(ctx, a, d, wanted.Revision, flags); err != nil {
+	takes := wanted.Takes
+	if wanted.Carries, err = carry(ctx, a, d, wanted, flags); err != nil {
 		return nil, nil, err
 	}
 	events, err = p.Change(ctx, name, false, func(s *pipeline.State) ([]deploylog.Event, error) {
 		if s.Definition() != nil && s.Definition() != d {
 			return nil, errRedefined
 		}
-		return propose(s)
+		events, err := propose(s)
+		if err == nil && !reflect.DeepEqual(wanted.Takes, takes) {
+			return nil, errRedefined // images may be named by what it takes
+		}
+		return events, err
 	})
 	return events, chosen, err
 }
 
 // carry keeps the manifests of a pipeline with all that they include, and the variables
 // that these read, as they are now.
-func carry(ctx context.Context, a *app.App, d *definition.Definition, revision string, flags inputFlags) (record.Files, error) {
-	files, err := inputsOf(ctx, a, d, revision, flags)
+func carry(ctx context.Context, a *app.App, d *definition.Definition, r pipeline.Release, flags inputFlags) (record.Files, error) {
+	files, err := inputsOf(ctx, a, d, r, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -141,12 +147,12 @@ func carry(ctx context.Context, a *app.App, d *definition.Definition, revision s
 
 // inputsOf are the manifests of a pipeline with all that they include, the variables that
 // these read, and the images of their types, as they are now.
-func inputsOf(ctx context.Context, a *app.App, d *definition.Definition, revision string, flags inputFlags) (work.Carried, error) {
+func inputsOf(ctx context.Context, a *app.App, d *definition.Definition, r pipeline.Release, flags inputFlags) (work.Carried, error) {
 	collected, err := filesOf(a, d, flags)
 	if err != nil {
 		return nil, err
 	}
-	return collected.Files, pinImages(ctx, a, d, collected, revision, flags)
+	return collected.Files, pinImages(ctx, a, d, collected, r, flags)
 }
 
 // filesOf are those without the images, for which no host is asked.
@@ -173,8 +179,8 @@ func filesOf(a *app.App, d *definition.Definition, flags inputFlags) (*work.Coll
 }
 
 // pinImages lets a revision carry images, as they are on the hosts of the steps that need
-// them. revision is "" where it is for several.
-func pinImages(ctx context.Context, a *app.App, d *definition.Definition, collected *work.Collection, revision string, flags inputFlags) error {
+// them. The release has no revision where they are for several.
+func pinImages(ctx context.Context, a *app.App, d *definition.Definition, collected *work.Collection, r pipeline.Release, flags inputFlags) error {
 	policy, err := flags.Engine.Policy()
 	if err != nil {
 		return err
@@ -182,7 +188,7 @@ func pinImages(ctx context.Context, a *app.App, d *definition.Definition, collec
 	pool := session.OpenPool(a, flags.WorkerFlags, a.Err)
 	p := work.ImagePinning{
 		Pool: pool, Policy: policy, Unpinned: flags.unpinned,
-		Places: collected.Places(session.Inputs(a, flags.Input), work.NewHosts(flags.Inventory), d, revision),
+		Places: collected.Places(session.Inputs(a, flags.Input), work.NewHosts(flags.Inventory), d, r.Revision, r.Takes),
 	}
 	return interrupt.Within(ctx, func(ctx context.Context) error {
 		return errors.Join(collected.PinImages(ctx, p), pool.Close())
