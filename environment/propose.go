@@ -106,7 +106,8 @@ func (s *State) update(c Update) ([]deploylog.Event, error) {
 	}
 	bound := cmp.Or(c.Inventory, s.inventory)
 	if len(definition.Diff(base.Definition, c.Definition)) == 0 && bound == s.inventory {
-		return nil, refusal.New(NothingChanged, "revision %d of environment %s already has this definition: nothing was changed", c.Base, s.name)
+		return nil, refusal.New(NothingChanged, "revision %d of environment %s already has this definition, with the same files and variables: nothing was changed; deploy that one: deployster env deploy %s --revision %d",
+			c.Base, s.name, s.name, c.Base)
 	}
 	return s.revise(record.EnvironmentUpdated, record.Payload{Definition: c.Definition, Base: c.Base, Task: s.taskIn(c.Definition), Inventory: bound, By: c.By}), nil
 }

@@ -86,7 +86,7 @@ func TestTheSentencesOfRefusals(t *testing.T) {
 		{two, Update{Base: 1, Definition: defined(nil)}, "stale base: revision 1 of environment SomeEnvironment/Prod is not the newest. Since then:\n" +
 			"  revision 2, by bob@host at 2017-09-06 11:47:23 UTC: task.vars.image: log-daemon:1 → log-daemon:2\n" +
 			"Review the changes (deployster env diff SomeEnvironment/Prod 1 2), and update from --base 2"},
-		{two, Update{Base: 2, Definition: defined(image("log-daemon:2"))}, "revision 2 of environment SomeEnvironment/Prod already has this definition: nothing was changed"},
+		{two, Update{Base: 2, Definition: defined(image("log-daemon:2"))}, "revision 2 of environment SomeEnvironment/Prod already has this definition, with the same files and variables: nothing was changed; deploy that one: deployster env deploy SomeEnvironment/Prod --revision 2"},
 		{one, Rollback{Revision: 1}, "nothing of environment SomeEnvironment/Prod is deployed: there is nothing to roll back"},
 		{one, Pause{}, "nothing of environment SomeEnvironment/Prod is deployed: there is nothing to pause"},
 		{one, Resume{}, "environment SomeEnvironment/Prod is not paused"},

@@ -42,12 +42,43 @@ func probed(report *runner.DriftReport, state func(resource string) map[string]a
 		case r.Status == runner.Stale && len(r.Diff) == 0:
 			drifted = append(drifted, r.Name+" is not as configured; its type does not say in what")
 		case r.Status == runner.Stale:
-			for line := range strings.Lines(runner.DiffText(r.Diff)) {
-				drifted = append(drifted, r.Name+" "+strings.TrimSpace(line))
+			for _, c := range r.Diff {
+				drifted = append(drifted, r.Name+" "+difference(c))
 			}
 		}
 	}
 	return result(unhealthy, unknown, drifted)
+}
+
+// longest is how much of a text that differs gets into the log.
+const longest = 80
+
+// difference is a change as the log may keep it. A long text, or one of several lines, is the
+// content of something, such as of a file on a host, and may hold secrets that are in no
+// configuration; so may what is called content and is short.
+func difference(c runner.Change) string {
+	old, oldHidden := hidden(c.Path, c.Old)
+	now, nowHidden := hidden(c.Path, c.New)
+	switch {
+	case !oldHidden && !nowHidden:
+		return strings.TrimSpace(runner.DiffText([]runner.Change{c}))
+	case c.Op == runner.Modify:
+		return fmt.Sprintf("%s %s: %s → %s", c.Op, c.Path, old, now)
+	case c.Op == runner.Remove:
+		return fmt.Sprintf("%s %s: %s", c.Op, c.Path, old)
+	default:
+		return fmt.Sprintf("%s %s: %s", c.Op, c.Path, now)
+	}
+}
+
+// hidden describes a value without showing what must not get into the log; is reports
+// whether it is such a one.
+func hidden(path string, v any) (text string, is bool) {
+	s, isText := v.(string)
+	if isText && (path == "content" || len(s) > longest || strings.Contains(s, "\n")) {
+		return fmt.Sprintf("a text of length %d", len(s)), true
+	}
+	return "another value", false
 }
 
 // told is what the type of a resource that is not healthy says of it: what it would do

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -42,6 +43,10 @@ func TestHowATaskIsGoingByItsResources(t *testing.T) {
 			tasks.Unknown, "b: its state needs the state of a, c"},
 		{"a few values differ", []runner.ResourceDrift{resource("a", runner.Stale, change("x"), change("y")), resource("b", runner.Stale)},
 			tasks.Drifted, "a ~ x: 1 → 2\na ~ y: 1 → 2\nb is not as configured; its type does not say in what"},
+		{"texts differ", []runner.ResourceDrift{resource("f", runner.Stale,
+			runner.Change{Path: "content", Op: runner.Modify, Old: "token=hush", New: "x"}, runner.Change{Path: "note", Op: runner.Remove, Old: "two\nlines"},
+			runner.Change{Path: "mode", Op: runner.Modify, Old: "0600", New: "0644"}, runner.Change{Path: "key", Op: runner.Add, New: strings.Repeat("k", longest+1)})},
+			tasks.Drifted, "f ~ content: a text of length 10 → a text of length 1\nf - note: a text of length 9\nf ~ mode: \"0600\" → \"0644\"\nf + key: a text of length 81"},
 		{"many differ", []runner.ResourceDrift{resource("a", runner.Stale, change("1"), change("2"), change("3"), change("4"), change("5"), change("6"), change("7"))},
 			tasks.Drifted, "a ~ 1: 1 → 2\na ~ 2: 1 → 2\na ~ 3: 1 → 2\na ~ 4: 1 → 2\na ~ 5: 1 → 2\nand 2 more"},
 	} {

@@ -132,6 +132,15 @@ func TestASecretVariableIsCarriedAsAReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantRefused("is missing: put it back")
+	// With an empty salt no revision can be made either, so that is no remedy.
+	c.write(".deployster/objects/salt", "")
+	wantRefused("is not what it was when it was stored: put it back from a copy of the directory of the log; without one, remove it and make new revisions")
+	if _, _, err := w.Texts.hash(manifest.Assignment{Name: "deep", Value: "x"}); err == nil || !strings.Contains(err.Error(), "without one, remove it and make new revisions") {
+		t.Errorf("making a revision with an empty salt: %v", err)
+	}
+	if err := os.Remove(filepath.Join(c.dir, ".deployster", "objects", "salt")); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := w.Texts.objects.MakeSalt(); err != nil {
 		t.Fatal(err)
 	}

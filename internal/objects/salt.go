@@ -18,6 +18,10 @@ const saltSize = 32
 
 func (s Store) saltPath() string { return filepath.Join(filepath.Dir(s.dir), "salt") }
 
+// ErrSalt is wrapped where the salt cannot be used. Unlike an object it is not made anew from
+// what it was made of.
+var ErrSalt = errors.New("the salt of hashes")
+
 // Salt is the key of hashes of what must not be known to those who see the hash. There is
 // one for all objects, and it is kept beside them. It fails with ErrMissing where nobody
 // has made it.
@@ -26,17 +30,17 @@ func (s Store) Salt() ([]byte, error) {
 	info, err := os.Lstat(path) // opening a pipe would wait for its writer
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the salt of hashes: %w", unread(path, err))
+		return nil, fmt.Errorf("%w: %w", ErrSalt, unread(path, err))
 	case !info.Mode().IsRegular() || info.Size() != 2*saltSize:
-		return nil, fmt.Errorf("the salt of hashes: %s %w", path, ErrAltered)
+		return nil, fmt.Errorf("%w: %s %w", ErrSalt, path, ErrAltered)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("the salt of hashes: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrSalt, err)
 	}
 	salt, err := hex.DecodeString(string(text))
 	if err != nil || len(salt) != saltSize {
-		return nil, fmt.Errorf("the salt of hashes: %s %w", path, ErrAltered)
+		return nil, fmt.Errorf("%w: %s %w", ErrSalt, path, ErrAltered)
 	}
 	return salt, nil
 }
