@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/deployster-go/deployster/control/health"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
@@ -72,7 +73,7 @@ func (w *TaskWorker) Start(ctx context.Context, t tasks.Task) (_ tasks.ProbeResu
 	if err != nil {
 		return tasks.ProbeResult{}, err
 	}
-	return applied(run.Manifest, r.State), nil
+	return health.Applied(run.Manifest, r.State), nil
 }
 
 // Check implements environments.Tasks.
@@ -151,12 +152,12 @@ func (w *TaskWorker) execute(ctx context.Context, run *Run, do func(*runner.Runn
 		return nil, err
 	}
 	defer end()
-	tail := &outputTail{Recorder: held}
+	tail := &health.OutputTail{Recorder: held}
 	run.Caller.Recorder = tail
 	r := runner.New(run.Spec, run.Containers)
 	_, err = do(r, ctx, run.Caller)
 	w.kept.add(run.Control.Place, run.Work)
-	return r, tail.with(err)
+	return r, tail.With(err)
 }
 
 // Observe implements environments.Tasks.
@@ -189,7 +190,7 @@ func (w *TaskWorker) probe(ctx context.Context, t tasks.Task) (_ tasks.ProbeResu
 		return tasks.ProbeResult{}, err
 	}
 	doubts := func(resource string) bool { return run.doubts(t, resource) }
-	return probed(report, r.State, doubts), nil // the report holds what failed, too
+	return health.Probed(report, r.State, doubts), nil // the report holds what failed, too
 }
 
 // asProbe makes a run part of the run of all probes. The files of all probes of

@@ -1,4 +1,6 @@
-package work
+// Package health tells how the task of an environment is going, by what its resources say
+// of themselves and by what differs from their configurations, in words for the log.
+package health
 
 import (
 	"context"
@@ -12,8 +14,8 @@ import (
 	"github.com/deployster-go/deployster/runner"
 )
 
-// applied is the state of a task all resources of which are VALID.
-func applied(m *manifest.Manifest, state func(resource string) map[string]any) tasks.ProbeResult {
+// Applied is the state of a task all resources of which are VALID.
+func Applied(m *manifest.Manifest, state func(resource string) map[string]any) tasks.ProbeResult {
 	var unhealthy []string
 	for _, r := range m.Resources {
 		if reason := unhealthyReason(state(r.Name)); reason != "" {
@@ -23,9 +25,9 @@ func applied(m *manifest.Manifest, state func(resource string) map[string]any) t
 	return result(unhealthy, nil, nil)
 }
 
-// probed is the state of a task, by its drift and the states of its resources. In what one
+// Probed is the state of a task, by its drift and the states of its resources. In what one
 // differs whose configuration is doubtful is not known, so it has not drifted.
-func probed(report *runner.DriftReport, state func(resource string) map[string]any, doubtful func(resource string) bool) tasks.ProbeResult {
+func Probed(report *runner.DriftReport, state func(resource string) map[string]any, doubtful func(resource string) bool) tasks.ProbeResult {
 	var unhealthy, unknown, drifted []string
 	for _, r := range report.Resources {
 		reason := unhealthyReason(state(r.Name))
@@ -138,15 +140,15 @@ func firstLines(lines []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// outputTail is a Recorder that keeps the last output of failed actions.
-type outputTail struct {
+// OutputTail is a Recorder that keeps the last output of failed actions.
+type OutputTail struct {
 	runner.Recorder
 	mu    sync.Mutex
 	lines []string
 }
 
 // Record implements runner.Recorder.
-func (t *outputTail) Record(ctx context.Context, e runner.Event) error {
+func (t *OutputTail) Record(ctx context.Context, e runner.Event) error {
 	if lines := e.Output; e.Kind == runner.ActionFailed && len(lines) > 0 {
 		if last := len(lines) - 1; strings.HasSuffix(e.Error, lines[last]) { // the error ends with it
 			lines = lines[:last]
@@ -158,8 +160,8 @@ func (t *outputTail) Record(ctx context.Context, e runner.Event) error {
 	return t.Recorder.Record(ctx, e)
 }
 
-// with is an error followed by the output.
-func (t *outputTail) with(err error) error {
+// With is an error followed by the output.
+func (t *OutputTail) With(err error) error {
 	if err == nil || len(t.lines) == 0 {
 		return err
 	}

@@ -1,4 +1,4 @@
-package work
+package health
 
 import (
 	"strings"
@@ -50,7 +50,7 @@ func TestHowATaskIsGoingByItsResources(t *testing.T) {
 		{"many differ", []runner.ResourceDrift{resource("a", runner.Stale, change("1"), change("2"), change("3"), change("4"), change("5"), change("6"), change("7"))},
 			tasks.Drifted, "a ~ 1: 1 → 2\na ~ 2: 1 → 2\na ~ 3: 1 → 2\na ~ 4: 1 → 2\na ~ 5: 1 → 2\nand 2 more"},
 	} {
-		got := probed(&runner.DriftReport{Resources: tc.found}, func(name string) map[string]any { return ill[name] }, func(string) bool { return false })
+		got := Probed(&runner.DriftReport{Resources: tc.found}, func(name string) map[string]any { return ill[name] }, func(string) bool { return false })
 		if want := (tasks.ProbeResult{Health: tc.health, Detail: tc.detail}); got != want {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", tc.name, got, want)
 		}

@@ -1,4 +1,4 @@
-package work
+package health
 
 import (
 	"context"
@@ -17,9 +17,9 @@ func (r *recorded) Record(_ context.Context, e runner.Event) error {
 
 func TestWhyATaskFailedIsToldWithTheLastOutputOfItsActions(t *testing.T) {
 	var log recorded
-	tail := &outputTail{Recorder: &log}
+	tail := &OutputTail{Recorder: &log}
 	cause := errors.New("web: it failed")
-	if got := tail.with(cause); got != cause { //nolint:errorlint // the very same
+	if got := tail.With(cause); got != cause { //nolint:errorlint // the very same
 		t.Errorf("without output it is %v", got)
 	}
 	for _, e := range []runner.Event{
@@ -32,7 +32,7 @@ func TestWhyATaskFailedIsToldWithTheLastOutputOfItsActions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := tail.with(cause)
+	got := tail.With(cause)
 	if want := "web: it failed\nthe port\nis taken\nloading"; got.Error() != want || !errors.Is(got, cause) {
 		t.Errorf("it is %q, want %q", got, want)
 	}
