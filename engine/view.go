@@ -15,8 +15,12 @@ type View struct {
 	mounts []string // at the paths and below them
 }
 
-// ViewOf looks at paths, all of which must be there.
-func ViewOf(paths []string) (View, error) {
+// Views looks at paths again and again. The zero value is ready, and is to be closed. It
+// is safe for concurrent use.
+type Views struct{ mounts mounts }
+
+// Of looks at paths, all of which must be there.
+func (s *Views) Of(paths []string) (View, error) {
 	var v View
 	real := make([]string, len(paths))
 	for i, path := range paths {
@@ -30,10 +34,12 @@ func ViewOf(paths []string) (View, error) {
 		}
 		v.files = append(v.files, info)
 	}
-	info, _ := os.ReadFile("/proc/self/mountinfo") // elsewhere than on Linux containers see no mounts
-	v.mounts = mountsBelow(string(info), real)
+	v.mounts = mountsBelow(s.mounts.info(), real)
 	return v, nil
 }
+
+// Close gives back what is kept to look again.
+func (s *Views) Close() { s.mounts.close() }
 
 // Same reports whether the paths lead where they led.
 func (v View) Same(other View) bool {

@@ -35,18 +35,28 @@ func TestAViewTellsWhetherPathsLeadElsewhere(t *testing.T) {
 			if err := os.Symlink(dir, link); err != nil {
 				t.Fatal(err)
 			}
-			before, err := engine.ViewOf([]string{link})
+			var views engine.Views
+			defer views.Close()
+			before, err := views.Of([]string{link})
 			if err != nil {
 				t.Fatal(err)
 			}
 			c.change(t, dir)
-			after, err := engine.ViewOf([]string{link})
-			if err != nil || after.Same(before) != c.same {
-				t.Errorf("the same: %t, want %t (%v)", after.Same(before), c.same, err)
+			for _, when := range []string{"at once", "again"} {
+				after, err := views.Of([]string{link})
+				if err != nil || after.Same(before) != c.same {
+					t.Errorf("%s, the same: %t, want %t (%v)", when, after.Same(before), c.same, err)
+				}
+			}
+			var anew engine.Views
+			defer anew.Close()
+			if after, err := anew.Of([]string{link}); err != nil || after.Same(before) != c.same {
+				t.Errorf("looked at anew, the same: %t, want %t (%v)", after.Same(before), c.same, err)
 			}
 		})
 	}
-	if _, err := engine.ViewOf([]string{filepath.Join(t.TempDir(), "none")}); err == nil {
+	var views engine.Views
+	if _, err := views.Of([]string{filepath.Join(t.TempDir(), "none")}); err == nil {
 		t.Error("what is not there leads somewhere")
 	}
 }

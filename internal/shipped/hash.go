@@ -12,6 +12,10 @@ import (
 	"github.com/deployster-go/deployster/internal/atomicfile"
 )
 
+// recently is how long ago a file may have changed that may change again within the same
+// tick of the clock.
+const recently = 2 * time.Second
+
 // hashed is the binary at path with its hash. Hashing takes long enough to be
 // felt at every start, so hashes are remembered by the file's identity: device,
 // inode, size, and the times of the last change of content and of attributes,
@@ -43,7 +47,7 @@ func (s Source) hashed(path, arch string) (Binary, error) {
 		return Binary{}, fmt.Errorf("%s changed while it was read; try again", path)
 	}
 	sum := hex.EncodeToString(hash.Sum(nil))
-	if remembered != "" && time.Since(changed) > 2*time.Second {
+	if remembered != "" && time.Since(changed) >= recently {
 		remember(remembered, sum)
 	}
 	return Binary{Path: path, Arch: arch, SHA256: sum}, nil

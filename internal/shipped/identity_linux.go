@@ -14,10 +14,15 @@ func identity(f *os.File) (id string, changed time.Time, err error) {
 	if err != nil {
 		return "", time.Time{}, err
 	}
+	id, changed = identityOf(info)
+	return id, changed, nil
+}
+
+// identityOf is identity of what is known of a file.
+func identityOf(info os.FileInfo) (id string, changed time.Time) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return "", info.ModTime(), nil
+		return "", info.ModTime()
 	}
-	changed = time.Unix(s.Ctim.Unix())
-	return fmt.Sprint(s.Dev, s.Ino, s.Size, s.Mtim.Nano(), s.Ctim.Nano()), changed, nil
+	return fmt.Sprint(s.Dev, s.Ino, s.Size, s.Mtim.Nano(), s.Ctim.Nano()), time.Unix(s.Ctim.Unix())
 }

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/deployster-go/deployster/engine"
 	"github.com/deployster-go/deployster/internal/atomicfile"
@@ -48,6 +49,13 @@ type Images struct {
 	options Options
 
 	loading sync.Mutex // one load has all types, so nobody needs a second
+	running ownProgram // the program that runs, once it is known; loading is held
+}
+
+// ownProgram is the file of a program, as it was found.
+type ownProgram struct {
+	identity string // "" of one that is not known, or may change unnoticed
+	binary   Binary
 }
 
 // NewImages serves an engine with the types of the running program.
@@ -94,7 +102,7 @@ func (i *Images) shipped(ctx context.Context, name string, policy engine.PullPol
 	}
 	i.loading.Lock()
 	defer i.loading.Unlock()
-	b, err := i.source.Binary(i.options.Arch)
+	b, err := i.binary()
 	if errors.Is(err, fs.ErrNotExist) && i.options.TypesImage != "" {
 		b, err = i.extract(ctx, i.options.Arch, policy, progress)
 	}
@@ -110,6 +118,26 @@ func (i *Images) shipped(ctx context.Context, name string, policy engine.PullPol
 		return engine.Image{}, err
 	}
 	return i.engine.Image(ctx, tag, engine.PullNever, nil)
+}
+
+// binary is that of the source. Each step of a pipeline asks for it, so what the program
+// that runs is found to be is remembered for as long as its file is the same.
+func (i *Images) binary() (Binary, error) {
+	id := ""
+	if info, err := os.Stat(i.source.Executable); err == nil {
+		var changed time.Time
+		if id, changed = identityOf(info); time.Since(changed) < recently {
+			id = ""
+		}
+	}
+	if id != "" && i.running.identity == id {
+		return i.running.binary, nil
+	}
+	b, err := i.source.Binary(i.options.Arch)
+	if err == nil && b.Path == i.source.Executable {
+		i.running = ownProgram{id, b}
+	}
+	return b, err
 }
 
 // load gives the engine the images of all types.

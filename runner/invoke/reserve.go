@@ -33,6 +33,7 @@ type Reserve struct {
 	dir     string // of the work directories
 	most    int    // how many are kept
 	crashed func(*crash.Error)
+	views   engine.Views
 
 	mu     sync.Mutex
 	kept   map[string][]*process // those that no run has, by what they were started with
@@ -64,7 +65,7 @@ func NewReserve(owner, dir string, most int, crashed func(*crash.Error)) *Reserv
 
 // given is what the processes of a server are started with at present. It fails where
 // they could not be.
-func (s *server) given(image engine.Image) (given, error) {
+func (s *server) given(image engine.Image, views *engine.Views) (given, error) {
 	c := &s.invoker.containers
 	if err := os.MkdirAll(c.StateDir(), 0o700); err != nil { // as where one is started
 		return given{}, fmt.Errorf("making the directory that no type sees: %w", err)
@@ -73,7 +74,7 @@ func (s *server) given(image engine.Image) (given, error) {
 	for _, m := range s.mounts {
 		paths = append(paths, m.Source)
 	}
-	view, err := engine.ViewOf(paths)
+	view, err := views.Of(paths)
 	if err != nil {
 		return given{}, err
 	}
@@ -187,6 +188,7 @@ func (r *Reserve) Close(ctx context.Context) {
 	for _, p := range all {
 		p.wait(ctx)
 	}
+	r.views.Close()
 	_ = os.RemoveAll(r.dir) // nothing in it is anybody's any more
 }
 

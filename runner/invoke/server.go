@@ -217,7 +217,7 @@ func (s *server) process(ctx context.Context, image engine.Image, what, path str
 		p.assign(v, v.kept(path+stderrSuffix))
 		return p, p.start(ctx, s, image, path)
 	}
-	given, err := s.given(image)
+	given, err := s.given(image, &reserve.views)
 	if err != nil {
 		return nil, err
 	}
