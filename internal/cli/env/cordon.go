@@ -88,11 +88,13 @@ func newDrainCommand(a *app.App) *cobra.Command {
 		Long: `Terminate the tasks of hosts, and leave the hosts cordoned: no task comes to them
 until "env uncordon". As many hosts keep a healthy task as the configuration of the
 environment says (min_healthy_percent or max_unavailable); where another task
-stopped would be one too many, the drain waits.
+stopped would be one too many, the drain waits: without end where all hosts must keep
+one, as with the method Surge where nothing else is said.
 
 The command sets the desired state; the controller ("env run") terminates the tasks.
 With --wait the command ends when they are terminated, and runs a controller itself
-where none is at work.`,
+where none is at work. It says what it waits for, and what would help; interrupted, it
+leaves the hosts drained, for "env run" to go on with.`,
 		Example: "  deployster env drain shop/prod web7 --reason 'new disks' --wait",
 	}
 	c.Flags().BoolVar(&o.wait, "wait", false, "wait until the tasks are terminated, and run a controller where none is at work")
@@ -115,7 +117,7 @@ func runCordon(ctx context.Context, a *app.App, o cordonOptions, wanted environm
 		}
 		if o.wait {
 			drained := func(r report.Report) bool { return len(withTasks(r, o.hosts)) == 0 }
-			f := &follower{app: a, environments: e, name: o.name, until: drained, done: fmt.Sprintf("drained: %s", phrase.First(o.hosts, mostNamed))}
+			f := &follower{app: a, environments: e, name: o.name, hosts: o.hosts, until: drained, done: fmt.Sprintf("drained: %s", phrase.First(o.hosts, mostNamed))}
 			return f.run(ctx, "env drain", wanted, o.work)
 		}
 		events, err := e.Command(ctx, o.name, wanted)

@@ -3,7 +3,9 @@ package env
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/session"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/internal/suggest"
 	"github.com/deployster-go/deployster/internal/view"
 	"github.com/deployster-go/deployster/inventory"
 )
@@ -232,7 +235,10 @@ func neverStops(c definition.Configuration, hosts int) bool {
 }
 
 // noticeSurprises says what may be meant, but surprises.
-func noticeSurprises(a *app.App, d draft) {
+func noticeSurprises(a *app.App, d draft, inventory string) {
+	if note := unordered(d, work.NewHosts(inventory)); note != "" {
+		fmt.Fprintf(a.Err, "note: %s\n", view.Clean(note))
+	}
 	switch hosts := len(d.hosts); {
 	case hosts == 0:
 		fmt.Fprintf(a.Err, "note: the query %s selects no hosts at present: desired 0\n", view.Clean(d.InstanceGroup.Query))
@@ -240,4 +246,30 @@ func noticeSurprises(a *app.App, d draft) {
 		fmt.Fprintf(a.Err, "note: with Replace and a %s no running task of %s may ever be stopped: a later revision needs env deploy --min-healthy-percent, or the method Surge\n",
 			strings.Replace(d.Deployment.MinimumSetting(), " ", " of ", 1), phrase.Count(hosts, "host"))
 	}
+}
+
+// unordered says that no host that is selected has the attribute by which they are to be
+// ordered, "" where one has. The name is then probably misspelt.
+func unordered(d draft, among *work.Hosts) string {
+	by := d.Deployment.OrderBy
+	all, err := among.Inventory()
+	if by == "" || err != nil || len(d.hosts) == 0 {
+		return ""
+	}
+	known := map[string]bool{}
+	for _, h := range all.Hosts {
+		if slices.Contains(d.hosts, h.Name) {
+			for name := range h.Attributes {
+				known[name] = true
+			}
+		}
+	}
+	if known[by] {
+		return ""
+	}
+	meant := ""
+	if near := suggest.Closest(by, slices.Sorted(maps.Keys(known))); near != "" {
+		meant = fmt.Sprintf(", did you mean %s?", near)
+	}
+	return fmt.Sprintf("order_by: none of %s has an attribute %s, so nothing orders them%s", phrase.Count(len(d.hosts), "host"), by, meant)
 }

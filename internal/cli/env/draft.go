@@ -129,7 +129,7 @@ func recordDraft(
 	}
 	events, err := e.Command(ctx, d.Name, c, d.hosts...)
 	if err == nil {
-		noticeSurprises(a, *d)
+		noticeSurprises(a, *d, flags.Inventory)
 	}
 	return events, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/deployster-go/deployster/control/environments"
 	"github.com/deployster-go/deployster/control/reconcile"
@@ -34,6 +35,8 @@ type follower struct {
 	screen       *output.Events
 	until        func(report.Report) bool // when it is over; nil is at the end of the deployment
 	done         string                   // what is said then, where until is given
+	hosts        []string                 // of whose tasks it is told why nothing happens with them
+	inventory    string                   // the one here
 	query.Progress
 }
 
@@ -86,7 +89,8 @@ func (f *follower) run(ctx context.Context, command string, wanted environment.C
 	f.screen = screen
 	begun := false
 	err := session.WithWorkers(ctx, a, e.Log, flags.WorkerFlags, screen.Notices, func(ctx context.Context, workers *session.Workers, stop <-chan struct{}) error {
-		if err := checkInventory(e, name, workers.Hosts.Identity()); err != nil {
+		f.inventory = workers.Hosts.Identity()
+		if err := checkInventory(e, name, f.inventory); err != nil {
 			return err
 		}
 		if err := flags.warnUnread(a, e, workers.Tasks, []string{name}); err != nil {
@@ -145,6 +149,10 @@ func (f *follower) follow(ctx context.Context, stop reconcile.Drain, id string, 
 	o.Drain = draining.Done()
 	// It ends with the controller and not with ctx, for what is recorded last is shown, too.
 	controlling, ended := context.WithCancel(context.WithoutCancel(ctx))
+	var telling sync.WaitGroup
+	if len(f.hosts) > 0 {
+		telling.Go(func() { f.tellWhy(controlling) })
+	}
 	var failed, unwatched error
 	go func() {
 		defer ended()
@@ -167,6 +175,7 @@ func (f *follower) follow(ctx context.Context, stop reconcile.Drain, id string, 
 	}
 	drain()
 	<-controlling.Done()
+	telling.Wait()
 	return errors.Join(failed, unwatched)
 }
 

@@ -1,0 +1,73 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/view"
+)
+
+// patience is how often somebody who waits is told why, where that is not told already.
+const patience = 3 * time.Second
+
+// tellWhy says why what is waited for on some hosts does not come, each time that is
+// something else, until ctx ends. Without it a wait for what never comes says nothing.
+func (f *follower) tellWhy(ctx context.Context) {
+	said := map[string]bool{}
+	for {
+		select {
+		case <-time.After(patience):
+		case <-ctx.Done():
+			return
+		}
+		now := map[string]bool{}
+		for _, text := range f.waitsFor() {
+			if now[text] = true; !said[text] {
+				f.screen.Notice(text)
+			}
+		}
+		said = now
+	}
+}
+
+// waitsFor is why nothing happens on the hosts that are waited for, and what would help.
+func (f *follower) waitsFor() (texts []string) {
+	reasons, err := f.environments.Explain(record.Target(f.name), f.inventory, true)
+	if err != nil {
+		return nil // the wait itself fails of that
+	}
+	hosts := map[string][]string{} // by text
+	for _, r := range reasons {
+		text := fmt.Sprintf("%s; what helps: %s", r.Message, r.Change)
+		switch host, ours := f.waitedFor(r.Target); {
+		case ours && r.Code != reason.Ready && r.Code != reason.InProgress:
+			if hosts[text] = append(hosts[text], host); len(hosts[text]) == 1 {
+				texts = append(texts, text)
+			}
+		case r.Code == reason.NoController, r.Code == reason.SilentController, r.Code == reason.ForeignInventory:
+			texts = append(texts, text)
+		}
+	}
+	for i, text := range texts {
+		if on := hosts[text]; len(on) > 0 {
+			text = phrase.First(on, mostNamed) + ": " + text
+		}
+		texts[i] = view.Clean(text)
+	}
+	return texts
+}
+
+// waitedFor is the host of the target of a task, where that is waited for.
+func (f *follower) waitedFor(target string) (host string, ours bool) {
+	for _, host := range f.hosts {
+		if strings.HasPrefix(target, "task/") && strings.HasSuffix(target, "/"+host) {
+			return host, true
+		}
+	}
+	return "", false
+}
