@@ -15,6 +15,7 @@ import (
 // Can is what the caller of Decide is able to do.
 type Can struct {
 	Work    func(host string) bool // begin work on a host; nil is always
+	Verify  func() bool            // begin to verify a step; nil is always
 	Disrupt bool                   // stop healthy tasks: the health of all tasks is known
 	Checked func(host string) bool // the new task of the active deployment could be started on a host; nil is always
 }
@@ -31,9 +32,13 @@ func (s *State) Decide(now time.Time, can Can) iter.Seq[tasks.Step] {
 			yield(tasks.Step{Kind: tasks.Record, Deployment: s.active.ID, Target: s.target, Events: events})
 			return
 		}
-		if s.hostsKnown {
-			s.yieldWork(can, yield)
+		if !s.hostsKnown {
+			return
 		}
+		if step, ok := s.verifyStep(now, can); ok && !yield(step) {
+			return
+		}
+		s.yieldWork(can, yield)
 	}
 }
 

@@ -55,15 +55,21 @@ func (s *State) tolerated() int {
 // are as they should be: so the deployment ends. That is when each has had its chance; and
 // at the progress deadline, when each was tried or cannot be seen.
 func (s *State) excused(now time.Time) bool {
-	left := s.total.unsettled
-	if s.active.Kind == record.ByDelete || s.pause != nil || !s.waiting.IsZero() || left > s.tolerated() || left >= s.total.desired || s.total.runs == 0 {
+	if s.pause != nil || !s.waiting.IsZero() || !s.excusable() {
 		return false
 	}
+	left := s.total.unsettled
 	if s.total.exhausted == left {
 		return true
 	}
 	deadline := s.deadline()
 	return !deadline.IsZero() && !now.Before(deadline) && s.total.tried == left
+}
+
+// excusable reports whether no more hosts are not settled than may be exceptions.
+func (s *State) excusable() bool {
+	left := s.total.unsettled
+	return s.active.Kind != record.ByDelete && left <= s.tolerated() && left < s.total.desired && s.total.runs > 0
 }
 
 // exceptions are the hosts that are not as they should be though the deployment has ended.

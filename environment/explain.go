@@ -93,7 +93,10 @@ func (s *State) deploymentReasons() (all []reason.Reason) {
 		d.Cause = f.BakeFailed
 		all = append(all, d.Explain(reason.FailedInBake, s.target))
 	}
-	if s.waves() && s.wave.seq > 0 {
+	switch {
+	case s.awaitsVerification():
+		add(reason.AwaitsVerification, s.wave.seq)
+	case s.waves() && s.wave.seq > 0:
 		add(reason.AwaitsPromotion, s.wave.seq)
 	}
 	if f.Status == report.DeploymentStuck {

@@ -13,13 +13,13 @@ import (
 
 // Completed returns the events that record the result of a step's work: the probe
 // result of a Start or Confirm, or why the work failed. A Confirm records nothing
-// if its task changed while it was running.
+// if its task changed while it was running, and a Verify has no probe result.
 func (s *State) Completed(step tasks.Step, seen tasks.ProbeResult, err error) []deploylog.Event {
 	if step.Kind == tasks.Confirm && !s.awaitsConfirm(step) {
 		return nil // a probe was recorded before
 	}
 	name, p := "", record.Payload{}
-	if err == nil && step.Kind != tasks.Terminate && step.Kind != tasks.Check && seen.Health != tasks.Healthy && seen.Health != tasks.Drifted {
+	if err == nil && step.Kind != tasks.Verify && step.Kind != tasks.Terminate && step.Kind != tasks.Check && seen.Health != tasks.Healthy && seen.Health != tasks.Drifted {
 		p.Error = cmp.Or(seen.Detail, string(seen.Health))
 	}
 	if err != nil {
@@ -27,6 +27,8 @@ func (s *State) Completed(step tasks.Step, seen tasks.ProbeResult, err error) []
 	}
 	p.Error = deploylog.Cause(p.Error)
 	switch {
+	case step.Kind == tasks.Verify:
+		return verified(step, p.Error)
 	case step.Kind == tasks.Check:
 		return s.checked(step, p.Error)
 	case step.Kind == tasks.Terminate && err == nil:

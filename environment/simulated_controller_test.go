@@ -203,6 +203,7 @@ func (c *controller) decide() {
 	can := Can{Disrupt: true, Work: func(host string) bool {
 		return c.working[host] == nil && len(c.working) < c.nature.hands && !c.machine(host).taken && c.machine(host).in
 	}}
+	can.Verify = func() bool { return c.working[""] == nil && len(c.working) < c.nature.hands }
 	can.Checked = func(host string) bool { return c.checked[host] == c.naive.force.id }
 	for _, l := range c.looks {
 		can.Disrupt = can.Disrupt && !l.first
@@ -216,6 +217,8 @@ func (c *controller) decide() {
 		for _, step := range steps[:1+c.IntN(len(steps))] {
 			if step.Kind == tasks.Record {
 				c.record("a fact", step.Events)
+			} else if step.Kind == tasks.Verify {
+				c.undertakeVerify(step)
 			} else if can.Work(step.Host) {
 				c.undertake(step)
 			}

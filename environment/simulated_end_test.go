@@ -87,6 +87,9 @@ func (s *simulation) unfounded(failing, waiting []string) string {
 	if slices.ContainsFunc(n.failed(), func(h *naiveHost) bool { return !slices.Contains(failing, h.name) && !slices.Contains(waiting, h.name) }) {
 		return "hosts count as failed that are not"
 	}
+	if n.untested() {
+		return "it could not be verified, and nobody goes on all the same"
+	}
 	if f.stuck && len(failing) == 0 && len(waiting) == 0 && n.runs() {
 		return "it is stuck, and nothing is to be done"
 	}

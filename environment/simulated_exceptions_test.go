@@ -89,7 +89,7 @@ func (n *naive) awaitsHosts() bool {
 // ends reports whether the deployment ends.
 func (n *naive) ends(now time.Time, seen bool) bool {
 	f := n.force
-	if !n.known || f.kind != record.ByDelete && (f.reached || !seen) {
+	if !n.known || f.kind != record.ByDelete && (f.reached || !seen || n.testsLeft() > 0) {
 		return false
 	}
 	return len(n.there(n.unsettled)) == 0 && (f.kind == record.ByDelete || n.runs()) || n.leavesBehind(now)

@@ -37,6 +37,8 @@ func (n *naive) note(s *simulation, e deploylog.Event) {
 		n.deleted(s, p)
 	case record.HostsCordoned, record.HostsUncordoned:
 		n.noteCordons(e, p)
+	case record.StepVerifying, record.StepVerified, record.StepVerifyFailed:
+		n.noteTest(s, e, p)
 	default:
 		n.noteOwn(s, e, p)
 	}
@@ -190,7 +192,7 @@ func (n *naive) noteStuck(s *simulation) {
 		s.fail("%s is stuck too early, or again", f.id)
 	}
 	f.stuck, f.moved = true, false
-	if f.configuration.AutoRollback && f.kind == record.ByDeploy && (f.tried || len(n.failed()) > 0) {
+	if f.configuration.AutoRollback && f.kind == record.ByDeploy && (f.tried || len(n.failed()) > 0 || n.untested()) {
 		n.goesBack = n.lastGood(nil)
 	}
 }

@@ -37,9 +37,10 @@ type naive struct {
 
 // inForce is a deployment.
 type inForce struct {
-	step                           int             // steps that are over
-	stepAt                         time.Time       // when the present one was done; zero while it is not
-	stepLost                       bool            // it was done, and then not any more
+	step                           int       // steps that are over
+	stepAt                         time.Time // when the present one was done; zero while it is not
+	stepLost                       bool      // it was done, and then not any more
+	verify                         naiveVerify
 	taken                          map[string]bool // hosts of which it took a task away
 	seq                            int64
 	only                           []string // hosts that are restarted; nil is all
@@ -438,7 +439,7 @@ func (n *naive) dueOfProgress(now time.Time, seen bool) string {
 	if step := n.dueStep(now, seen); step != "" {
 		return step
 	}
-	if at := n.stuckAt(); !at.IsZero() && !at.After(now) {
+	if at := n.stuckAt(); !at.IsZero() && !at.After(now) || n.untested() && !n.force.stuck {
 		return "being stuck"
 	}
 	return ""
@@ -447,7 +448,7 @@ func (n *naive) dueOfProgress(now time.Time, seen bool) string {
 // stuckAt is when the deployment is stuck, zero is never.
 func (n *naive) stuckAt() time.Time {
 	f := n.force
-	if f.reached || f.paused || f.stuck || f.waits || n.awaitsHosts() {
+	if f.reached || f.paused || f.stuck || f.waits || n.awaitsHosts() || n.awaitsTest() {
 		return time.Time{}
 	}
 	if n.stepped() && !f.stepAt.IsZero() { // no time runs out while it waits

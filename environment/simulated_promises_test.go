@@ -46,6 +46,16 @@ func (n *naive) decides(s *simulation, can Can, steps []tasks.Step) {
 	if due != "" {
 		s.fail("%s is to be recorded, and it decides %s", due, texts(steps))
 	}
+	tests := 0
+	steps = slices.DeleteFunc(slices.Clone(steps), func(step tasks.Step) bool {
+		if step.Kind == tasks.Verify {
+			tests++
+		}
+		return step.Kind == tasks.Verify
+	})
+	if may := n.mayTest(s.now, can); tests > 1 || may != (tests == 1) {
+		s.fail("it verifies %d times, and may: %t", tests, may)
+	}
 	room, may, left := n.rooms(can), n.may(s.now, can), n.mayBegin()
 	for _, step := range steps {
 		if n.bounded(n.host(step.Host), n.next(n.host(step.Host))) {

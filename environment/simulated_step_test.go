@@ -18,8 +18,9 @@ func (s *simulation) steps() []definition.Wave {
 		d := definition.Duration(pick(s, 0, time.Minute, 10*time.Minute, 30*time.Minute))
 		return pick(s, &d, &d, nil)
 	}
-	step := func(b budget.Budget) definition.Wave { return definition.Wave{Hosts: b, Pause: wait()} }
-	all := definition.Wave{Hosts: budget.Budget{Percent: 100}}
+	test := func() string { return pick(s, "", "", "good.yaml", "good.yaml", badTest) }
+	step := func(b budget.Budget) definition.Wave { return definition.Wave{Hosts: b, Pause: wait(), Verify: test()} }
+	all := definition.Wave{Hosts: budget.Budget{Percent: 100}, Verify: test()}
 	return pick(s, nil, nil, nil,
 		[]definition.Wave{step(budget.Budget{Count: 1}), all},
 		[]definition.Wave{step(budget.Budget{Count: 1}), step(budget.Budget{Percent: 25}), step(budget.Budget{Percent: 60})},
@@ -30,7 +31,7 @@ func (s *simulation) steps() []definition.Wave {
 // promote lets a deployment go on that waits; it must be refused just when none does.
 func (s *simulation) promote() {
 	f := s.naive.force
-	may := f != nil && s.told.Exists() && s.naive.stepped() && !f.stepAt.IsZero() && s.naive.stepIsDone()
+	may := f != nil && s.told.Exists() && s.naive.stepped() && !f.stepAt.IsZero() && s.naive.stepIsDone() && !f.verify.open
 	if done := s.command(Promote{By: "alice@host"}); done != may {
 		s.fail("it is promoted: %t, and may be: %t", done, may)
 	}
@@ -77,7 +78,7 @@ func (n *naive) takes(h *naiveHost, t *naiveTask) bool {
 // losesStep wants a step to be done again when its hosts are not well any more.
 func (n *naive) losesStep(e deploylog.Event) {
 	if n.force != nil && n.stepped() && !n.force.stepAt.IsZero() && !n.stepIsDone() {
-		n.force.stepAt = time.Time{}
+		n.force.stepAt, n.force.verify = time.Time{}, naiveVerify{}
 		if !n.force.stepLost {
 			n.force.stepLost, n.force.progress = true, e.CreatedAt
 		}
@@ -95,6 +96,9 @@ func (n *naive) mayBegin() int {
 // stepIsDone reports whether enough hosts are begun, and are as they are to be, but for some
 // failures; and others are left.
 func (n *naive) stepIsDone() bool {
+	if n.allWell() {
+		return n.testsLeft() > 0 || n.force.verify.done
+	}
 	failed, may := 0, 0
 	if b := n.force.configuration.MaxFailed; b != nil {
 		may = min(b.Of(n.mostBegun()), n.mostBegun()-1)
@@ -107,7 +111,7 @@ func (n *naive) stepIsDone() bool {
 		}
 	}
 	others := n.there(func(h *naiveHost) bool { return h.wanted && !n.beginning(h) && !n.isCordoned(h) })
-	return failed <= may && n.mayBegin() <= 0 && len(others) > 0
+	return failed <= may && n.mayBegin() <= 0 && len(others) > 0 && n.runs()
 }
 
 func (n *naive) isCordoned(h *naiveHost) bool {
@@ -125,7 +129,9 @@ func (n *naive) dueStep(now time.Time, seen bool) string {
 	switch {
 	case f.stepAt.IsZero():
 		return "a step"
-	case pause != nil && !now.Before(f.stepAt.Add(time.Duration(*pause))):
+	case n.awaitsTest():
+		return ""
+	case n.allWell(), pause != nil && !now.Before(f.stepAt.Add(time.Duration(*pause))):
 		return "a promotion"
 	}
 	return ""
@@ -136,7 +142,7 @@ func (n *naive) noteStep(s *simulation, e deploylog.Event, p record.Payload) {
 	f := n.force
 	want := map[bool]string{true: "a promotion", false: "a step"}[e.Name == record.EnvironmentPromoted]
 	person := e.Name == record.EnvironmentPromoted && !p.Automatic
-	if p.StepNumber != f.step+1 || !person && n.due(s.now, true) != want || person && (f.stepAt.IsZero() || !n.stepIsDone()) {
+	if p.StepNumber != f.step+1 || !person && n.due(s.now, true) != want || person && (f.stepAt.IsZero() || !n.stepIsDone() || f.verify.open) {
 		s.fail("%s of step %d, which it is not: %q is due", e.Name, p.StepNumber, n.due(s.now, true))
 	}
 	f.moved, f.stuck = true, f.stuck && n.halted()
@@ -144,7 +150,7 @@ func (n *naive) noteStep(s *simulation, e deploylog.Event, p record.Payload) {
 		f.progress = e.CreatedAt
 	}
 	if f.stepAt = e.CreatedAt; e.Name == record.EnvironmentPromoted {
-		f.step, f.stepAt, f.stepLost = f.step+1, time.Time{}, false
+		f.step, f.stepAt, f.stepLost, f.verify = f.step+1, time.Time{}, false, naiveVerify{}
 	}
 }
 

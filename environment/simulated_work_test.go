@@ -26,6 +26,8 @@ func (s *simulation) lasts(w *work) time.Duration {
 	switch {
 	case w.step.Kind == tasks.Confirm || w.step.Kind == tasks.Check:
 		return s.between(0, 2*time.Second)
+	case w.step.Kind == tasks.Verify:
+		return s.between(0, time.Minute)
 	case !s.calm && s.chance(0.01):
 		return s.between(time.Minute, 20*time.Minute) // the engine hangs
 	case w.step.Kind == tasks.Start && s.behaves(w.at) == slow:

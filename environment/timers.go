@@ -35,6 +35,9 @@ func (s *State) Wake() time.Time {
 		return time.Time{}
 	}
 	wake := s.deadline()
+	if v := s.wave.verify; s.awaitsVerification() && !v.open && v.retryAt.After(s.clock) && !s.unverified() {
+		wake = v.retryAt
+	}
 	if !wake.IsZero() && s.waves() && s.wave.seq > 0 && s.stepDone() {
 		if end, _ := s.pauseEnd(); end.After(s.clock) {
 			wake = end
@@ -76,6 +79,9 @@ func (s *State) advance(now time.Time) {
 // when no deadline applies.
 func (s *State) deadline() time.Time {
 	if s.active == nil || s.finished || s.pause != nil || s.active.Status == report.DeploymentStuck || !s.waiting.IsZero() || s.AwaitsHosts() {
+		return time.Time{}
+	}
+	if s.awaitsVerification() { // which takes its time, and fails in the end
 		return time.Time{}
 	}
 	if s.waves() && s.wave.seq > 0 {

@@ -22,7 +22,7 @@ func (s *State) transitions(now time.Time, can Can) []deploylog.Event {
 			return adopted
 		}
 	}
-	if s.hostsKnown && (s.done() || s.excused(now)) {
+	if s.hostsKnown && (s.done() || s.excused(now)) && !s.verifiesLeft() {
 		switch {
 		case f.Kind == record.ByDelete:
 			return []deploylog.Event{s.event(record.EnvironmentDeleted, record.Payload{By: f.By, Reason: f.Reason})}
@@ -68,6 +68,8 @@ func (s *State) progressEvents(now time.Time, can Can) []deploylog.Event {
 		return s.stuckEvents(reason.TooManyFailed, s.details().TooManyFailed(), now)
 	case len(step) > 0:
 		return step
+	case s.unverified() && f.Status != report.DeploymentStuck:
+		return s.stuckEvents(reason.NotVerified, s.notVerified(), now)
 	case f.Status == report.DeploymentStuck:
 		return nil
 	case !deadline.IsZero() && !now.Before(deadline):
@@ -125,7 +127,7 @@ func (s *State) automaticRollback(to int, reason string, now time.Time) []deploy
 // none of its tasks was ever tried, because no controller was running.
 func (s *State) shouldRollBack() bool {
 	f := s.active
-	return f.Configuration.AutoRollback && f.Kind == record.ByDeploy && s.goodBefore(f.Revision) != 0 && (s.started || s.total.failed > 0)
+	return f.Configuration.AutoRollback && f.Kind == record.ByDeploy && s.goodBefore(f.Revision) != 0 && (s.started || s.total.failed > 0 || s.unverified())
 }
 
 // failureCauses lists what is wrong on the first unhealthy hosts.

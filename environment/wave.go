@@ -23,6 +23,7 @@ type wave struct {
 	reached time.Time
 	seq     int64 // event with which the hosts of the present step were healthy; 0 while they are not
 	lost    bool  // they were healthy, and one of them was not any more then
+	verify  verification
 }
 
 // Promote lets a deployment go on that waits after a step.
@@ -42,13 +43,22 @@ func (s *State) mostBegun() int {
 
 // stepDone reports whether all hosts of the present step are begun and healthy, but for as
 // many as max_failed lets fail of so many, and one is healthy at least. Where no host is
-// left for another step there is nothing to wait for.
+// left for another step there is nothing to wait for, but that it is verified.
 func (s *State) stepDone() bool {
+	if s.allDone() {
+		return s.verifiesLeft() || s.wave.verify.done
+	}
 	most, may := s.mostBegun(), 0
 	if b := s.active.Configuration.MaxFailed; b != nil {
 		may = min(b.Of(most), most-1)
 	}
-	return s.total.waiting > 0 && s.total.begun >= most && s.total.begunOpen == s.total.begunFailed && s.total.begunFailed <= may
+	return s.total.waiting > 0 && s.total.runs > 0 && s.total.begun >= most && s.total.begunOpen == s.total.begunFailed && s.total.begunFailed <= may
+}
+
+// allDone reports whether all hosts are as they should be, but for exceptions that have had
+// their chance.
+func (s *State) allDone() bool {
+	return s.done() || s.excusable() && s.total.exhausted == s.total.unsettled
 }
 
 // pauseEnd is when the deployment goes on by itself after a step that is done; ok is false
@@ -63,7 +73,7 @@ func (s *State) pauseEnd() (at time.Time, ok bool) {
 
 // awaitsPromotion reports whether nothing goes on before somebody promotes the deployment.
 func (s *State) awaitsPromotion() bool {
-	if !s.waves() || s.wave.seq == 0 || !s.stepDone() {
+	if !s.waves() || s.wave.seq == 0 || !s.stepDone() || s.awaitsVerification() || s.allDone() {
 		return false
 	}
 	_, timed := s.pauseEnd()
@@ -79,7 +89,10 @@ func (s *State) stepEvents(now time.Time, can Can) []deploylog.Event {
 	if s.wave.seq == 0 {
 		return []deploylog.Event{s.event(record.StepReached, p)}
 	}
-	if end, ok := s.pauseEnd(); ok && !now.Before(end) {
+	if s.awaitsVerification() {
+		return nil
+	}
+	if end, ok := s.pauseEnd(); ok && !now.Before(end) || s.allDone() {
 		p.Automatic, p.By = true, "deployster"
 		return []deploylog.Event{s.event(record.EnvironmentPromoted, p)}
 	}
@@ -93,12 +106,19 @@ func (s *State) promote(c Promote) ([]deploylog.Event, error) {
 	case s.wave.seq == 0 || !s.stepDone():
 		return nil, refusal.New(StepNotDone, "step %d of %d of deployment %s is not done: %s begun, and not all of them are healthy (deployster explain %s)",
 			s.wave.step+1, len(s.active.Configuration.Steps), s.active.ID, phrase.Count(s.total.begun, "host"), s.target)
+	case s.wave.verify.open:
+		return nil, refusal.New(StepNotDone, "step %d of %d of deployment %s is being verified by %s since event %d: when that has ended, it goes on by itself or can be promoted all the same",
+			s.wave.step+1, len(s.active.Configuration.Steps), s.active.ID, s.verifiedBy(), s.wave.verify.seq)
 	}
 	return []deploylog.Event{s.event(record.EnvironmentPromoted, record.Payload{StepNumber: s.wave.step + 1, By: c.By, Reason: c.Reason})}, nil
 }
 
-// applyStep folds in that a step is done, or over.
+// applyStep folds in that a step is done, verified, or over.
 func (s *State) applyStep(e deploylog.Event, p record.Payload) {
+	if e.Name != record.StepReached && e.Name != record.EnvironmentPromoted {
+		s.applyVerify(e, p)
+		return
+	}
 	if !s.waves() || p.StepNumber != s.wave.step+1 {
 		return
 	}
@@ -159,6 +179,9 @@ func (s *State) stepInfo() *reason.StepInfo {
 		info.Until = end
 	} else if info.Seq > 0 {
 		info.Promote = true
+	}
+	if s.verifyInfo(info); info.Seq > 0 && (s.awaitsVerification() || s.allDone()) {
+		info.Until, info.Promote = time.Time{}, s.unverified()
 	}
 	return info
 }

@@ -30,6 +30,10 @@ type Tasks interface {
 	// Terminate destroys what applications of the task made.
 	Terminate(ctx context.Context, t tasks.Task) error
 
+	// Verify applies what verifies a step of a deployment, on the engine of no host. It must
+	// be safe to do again, as Start.
+	Verify(ctx context.Context, v environment.Verification) error
+
 	// Observe probes a task, and changes nothing. What it cannot see is Unknown.
 	Observe(ctx context.Context, t tasks.Task) tasks.ProbeResult
 
@@ -85,7 +89,8 @@ type Controller struct {
 	hosts        hosts
 	probes       probes
 	checked      map[place]check // hosts on which a new task could be started
-	ticked       time.Time       // the last tick
+	verifying    map[string]verifying
+	ticked       time.Time // the last tick
 }
 
 // place is where work is done: an environment on a host.
@@ -106,7 +111,7 @@ func NewController(o Options) *Controller {
 	if o.ProbeEvery <= 0 {
 		o.ProbeEvery = DefaultProbeEvery
 	}
-	c := &Controller{Options: o, environments: New(o.Log, o.Now), checked: map[place]check{}, hosts: hosts{incomplete: map[string]string{}, unknown: map[string]string{}}}
+	c := &Controller{Options: o, environments: New(o.Log, o.Now), checked: map[place]check{}, verifying: map[string]verifying{}, hosts: hosts{incomplete: map[string]string{}, unknown: map[string]string{}}}
 	c.environments.Identify(o.Tasks.Things)
 	c.probes = newProbes(o.ProbeEvery, o.Parallelism, c.watch)
 	c.loop = reconcile.New(reconcile.Setup[*environment.State, place]{
@@ -151,6 +156,7 @@ func (c *Controller) Released(name string) {
 // Received implements reconcile.Tenant.
 func (c *Controller) Received(name string, e deploylog.Event) (more bool) {
 	c.probes.receive(name, e)
+	c.dropVerifying(name)
 	if e.Name == record.EnvironmentStarted {
 		c.find(name)
 	}
@@ -175,13 +181,17 @@ func (c *Controller) Decide(name string, s *environment.State, d *reconcile.Deci
 	}
 	can := environment.Can{
 		Work:    func(host string) bool { return c.Inventory.Known(host) && d.Can(slot(host)) },
+		Verify:  func() bool { return d.Can(slot("")) },
 		Disrupt: c.probes.known(name),
 		Checked: func(host string) bool { return c.isChecked(place{name, host}, s, d.Now) },
 	}
 	for step := range s.Decide(d.Now, can) {
-		if step.Kind == tasks.Record {
+		switch step.Kind {
+		case tasks.Record:
 			d.Add(step.Events)
-		} else {
+		case tasks.Verify:
+			d.Add(step.Events, d.Begin(c.verify(slot(""), step, s.Verification(step))))
+		default:
 			d.Add(step.Events, d.Begin(c.work(slot(step.Host), step, s.Task(step.Revision, step.Host))))
 		}
 		if d.Full() {

@@ -29,6 +29,8 @@ func (c *crowd) Start(context.Context, tasks.Task) (tasks.ProbeResult, error) {
 }
 func (*crowd) Check(context.Context, tasks.Task) error { return nil }
 
+func (*crowd) Verify(context.Context, environment.Verification) error { return nil }
+
 func (c *crowd) Terminate(context.Context, tasks.Task) error { return nil }
 func (c *crowd) Observe(context.Context, tasks.Task) tasks.ProbeResult {
 	c.probes.Add(1)

@@ -17,6 +17,7 @@ import (
 	"github.com/deployster-go/deployster/control/reconcile/reconciletest"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
+	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/tasks"
 )
 
@@ -47,6 +48,7 @@ type world struct {
 	probes     map[string]int                   // of tasks, "HOST NAME:REVISION"
 	acts       []string                         // "start|stop HOST NAME:REVISION"
 	checks     int
+	verify     func(ctx context.Context, v environment.Verification) error // nil succeeds
 	notified   []string
 	recorded   func(deploylog.Event)
 	acting     map[string]map[string]int // actions that are going on, by environment and controller
@@ -165,6 +167,17 @@ func (k worker) Check(_ context.Context, t tasks.Task) error {
 		return errors.New("there is no attribute rack")
 	}
 	return nil
+}
+
+// Verify implements environments.Tasks.
+func (k worker) Verify(ctx context.Context, v environment.Verification) error {
+	k.mu.Lock()
+	verify := k.verify
+	k.mu.Unlock()
+	if verify == nil {
+		return nil
+	}
+	return verify(ctx, v)
 }
 
 // Terminate implements environments.Tasks.

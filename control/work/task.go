@@ -65,7 +65,7 @@ func placeOf(t tasks.Task) string { return t.Host + ":" + t.Name() }
 // Start implements environments.Tasks.
 func (w *TaskWorker) Start(ctx context.Context, t tasks.Task) (_ tasks.ProbeResult, err error) {
 	defer w.guard(&err, "starting a task of "+t.Environment)
-	run, err := w.begin(ctx, t, applying)
+	run, err := w.begin(ctx, t, applying, nil)
 	if err != nil {
 		return tasks.ProbeResult{}, err
 	}
@@ -79,7 +79,7 @@ func (w *TaskWorker) Start(ctx context.Context, t tasks.Task) (_ tasks.ProbeResu
 // Check implements environments.Tasks.
 func (w *TaskWorker) Check(ctx context.Context, t tasks.Task) (err error) {
 	defer w.guard(&err, "checking a task of "+t.Environment)
-	run, err := w.begin(ctx, t, applying)
+	run, err := w.begin(ctx, t, applying, nil)
 	if err == nil {
 		err = run.Conflicts()
 	}
@@ -95,7 +95,7 @@ func (w *TaskWorker) Check(ctx context.Context, t tasks.Task) (err error) {
 // when its state cannot be asked for.
 func (w *TaskWorker) Terminate(ctx context.Context, t tasks.Task) (err error) {
 	defer w.guard(&err, "terminating a task of "+t.Environment)
-	run, err := w.begin(ctx, t, removing)
+	run, err := w.begin(ctx, t, removing, nil)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (w *TaskWorker) Observe(ctx context.Context, t tasks.Task) tasks.ProbeResul
 
 func (w *TaskWorker) probe(ctx context.Context, t tasks.Task) (_ tasks.ProbeResult, err error) {
 	defer w.guard(&err, "probing a task of "+t.Environment)
-	run, err := w.begin(ctx, t, observing)
+	run, err := w.begin(ctx, t, observing, nil)
 	if err != nil {
 		return tasks.ProbeResult{}, err
 	}
@@ -233,8 +233,9 @@ const (
 	removing
 )
 
-// begin prepares a run of the manifest of a task on its host.
-func (w *TaskWorker) begin(ctx context.Context, t tasks.Task, p purpose) (*Run, error) {
+// begin prepares a run of the manifest of a task on its host; own are variables that nobody
+// else can set, nil those of a task.
+func (w *TaskWorker) begin(ctx context.Context, t tasks.Task, p purpose, own map[string]any) (*Run, error) {
 	text, err := w.Texts.Load(t.Spec.Digest)
 	if err != nil {
 		return nil, fmt.Errorf("manifest %s: %w", t.Spec.Manifest, err)
@@ -247,7 +248,7 @@ func (w *TaskWorker) begin(ctx context.Context, t tasks.Task, p purpose) (*Run, 
 	name := fmt.Sprintf("%s (of revision %d)", t.Spec.Manifest, t.Revision)
 	source := manifest.Source{Name: name, Data: text}
 	o, err := w.carriedFor(t, source, p)
-	if err != nil {
+	if o.Builtin = own; err != nil {
 		return nil, err
 	}
 	return w.prepareTask(on, t, source, o)
@@ -304,7 +305,9 @@ func (w *TaskWorker) prepareTask(on *Connection, t tasks.Task, source manifest.S
 }
 
 func (w *TaskWorker) load(t tasks.Task, source manifest.Source, o LoadOptions) (*Input, error) {
-	o.Last, o.Builtin = t.Spec.Vars, TaskVariables(t, w.pool.hosts)
+	if o.Last = t.Spec.Vars; o.Builtin == nil {
+		o.Builtin = TaskVariables(t, w.pool.hosts)
+	}
 	return w.Load([]manifest.Source{source}, o)
 }
 

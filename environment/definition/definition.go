@@ -107,13 +107,18 @@ type Configuration struct {
 	MaxSurge          *budget.Budget `json:"max_surge,omitempty"`
 	OrderBy           string         `json:"order_by,omitempty"` // an attribute of hosts; hosts are replaced by its values, one after the other
 	Steps             []Wave         `json:"steps,omitempty"`
-	MinHealthyTime    Duration       `json:"min_healthy_time"`  // a task must stay healthy so long before it counts
-	Bake              Duration       `json:"bake,omitempty"`    // what dies so long after the end counts for the deployment
-	HealthyDeadline   Duration       `json:"healthy_deadline"`  // for one task
-	ProgressDeadline  Duration       `json:"progress_deadline"` // for the next task
-	MaxFailed         *budget.Budget `json:"max_failed,omitempty"`
-	AutoRollback      bool           `json:"auto_rollback"`
-	Drift             Drift          `json:"drift"`
+
+	// VerifyFiles are the SHA-256 of what the manifests that verify steps carry: of their own
+	// texts, and of all that they include, by their paths below the workspace.
+	VerifyFiles map[string]string `json:"verify_files,omitempty"`
+
+	MinHealthyTime   Duration       `json:"min_healthy_time"`  // a task must stay healthy so long before it counts
+	Bake             Duration       `json:"bake,omitempty"`    // what dies so long after the end counts for the deployment
+	HealthyDeadline  Duration       `json:"healthy_deadline"`  // for one task
+	ProgressDeadline Duration       `json:"progress_deadline"` // for the next task
+	MaxFailed        *budget.Budget `json:"max_failed,omitempty"`
+	AutoRollback     bool           `json:"auto_rollback"`
+	Drift            Drift          `json:"drift"`
 }
 
 // Method is in which order a task is replaced.

@@ -26,7 +26,8 @@ const varsPrefix = "task.vars."
 // The value of a variable is read as that of --var: true, 3, null, [a, b] and
 // {a: 1} are what they are in YAML, and what else there is is text as it stands,
 // also numbers that would not be printed as they were typed. Other values are
-// texts. Setting the manifest clears its digest, and those of what it includes.
+// texts. Setting the manifest clears its digest, and those of what it includes; setting the
+// steps those of what verifies them.
 //
 // It fails with a *yamlfile.Error that holds all problems, each at its key.
 func (d *Definition) Set(assignments []string, query func(string) error) (*Definition, error) {
@@ -99,8 +100,11 @@ func (e *editor) assign(text string) {
 	}
 	err := yamlfile.Read("", []byte(text), "a list of steps, or [] for none", func(n *yamlfile.Node) { e.setting(key, n) })
 	e.failAll(key, err)
-	if key == "task.manifest" {
+	switch key {
+	case "task.manifest":
 		e.definition.Task.Digest, e.definition.Task.Includes = "", nil
+	case "deployment.steps":
+		e.definition.Deployment.VerifyFiles = nil
 	}
 }
 

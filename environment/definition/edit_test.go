@@ -76,6 +76,7 @@ func TestSetChangesWhatItIsToldTo(t *testing.T) {
 		"how many may be down":              {"deployment.max_unavailable=2|deployment.max_surge=10%", "deployment.max_over: 1 → nothing|deployment.max_surge: nothing → 10%|deployment.max_unavailable: nothing → 2|deployment.min_healthy_percent: 100 → nothing"},
 		"by what hosts are ordered":         {"deployment.order_by=zone", "deployment.order_by: nothing → zone"},
 		"steps":                             {"deployment.steps=[{hosts: 1, pause: 10m}, {hosts: 25%, pause: forever}, {hosts: 100%}]", `deployment.steps: nothing → [{"hosts":1,"pause":"10m"},{"hosts":"25%"},{"hosts":"100%"}]`},
+		"steps that are verified":           {"deployment.steps=[{hosts: 1, verify: smoke.yaml}, {hosts: 25%, pause: forever, verify: a/b.yaml}, {hosts: 100%, verify: smoke.yaml}]", `deployment.steps: nothing → [{"hosts":1,"pause":"0s","verify":"smoke.yaml"},{"hosts":"25%","pause":"forever","verify":"a/b.yaml"},{"hosts":"100%","verify":"smoke.yaml"}]`},
 		"no steps":                          {"deployment.steps=[]", ""},
 		"what would drive a terminal":       {"task.vars.image=\x1b[31m", `task.vars.image: log-daemon:1 → "\x1b[31m"`},
 		"what would, deep in a list":        {`task.vars.image=["\u009b", "\u202e"]`, `task.vars.image: log-daemon:1 → "[\"\u009b\",\"\u202e\"]"`},

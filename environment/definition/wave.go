@@ -1,6 +1,8 @@
 package definition
 
 import (
+	"slices"
+
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
@@ -9,6 +11,20 @@ import (
 type Wave struct {
 	Hosts budget.Budget `json:"hosts"`           // with those of the steps before
 	Pause *Duration     `json:"pause,omitempty"` // before the next step; nil is until somebody promotes it
+
+	// Verify is the path of a manifest below the workspace, which is applied once the hosts
+	// of the step are healthy: only when that has succeeded the deployment goes on. "" is none.
+	Verify string `json:"verify,omitempty"`
+}
+
+// Verifies are the manifests that verify steps, each once.
+func (c *Configuration) Verifies() (manifests []string) {
+	for _, w := range c.Steps {
+		if w.Verify != "" && !slices.Contains(manifests, w.Verify) {
+			manifests = append(manifests, w.Verify)
+		}
+	}
+	return manifests
 }
 
 // MostHosts is how many of n hosts have the new task after the last of some steps: a
@@ -45,8 +61,8 @@ func readWaves(n *yamlfile.Node) (waves []Wave, ok bool) {
 }
 
 func readWave(n *yamlfile.Node, last bool) (w Wave, ok bool) {
-	fields, ok := n.Fields("a step", "hosts", "pause")
-	hosts, pause := fields["hosts"], fields["pause"]
+	fields, ok := n.Fields("a step", "hosts", "pause", "verify")
+	hosts, pause, verify := fields["hosts"], fields["pause"], fields["verify"]
 	switch {
 	case !ok:
 		return w, false
@@ -69,7 +85,16 @@ func readWave(n *yamlfile.Node, last bool) (w Wave, ok bool) {
 		return w, false
 	}
 	w.Hosts = *b
-	if pause != nil && pause.Value != forever {
+	all := b.Count == 0 && b.Percent == 100
+	if verify != nil {
+		if w.Verify, ok = readManifest(verify); !ok {
+			return w, false
+		}
+	}
+	switch {
+	case pause == nil && verify != nil && !all: // it waits for that alone
+		w.Pause = new(Duration)
+	case pause != nil && pause.Value != forever:
 		d, ok := readDuration(pause, 0)
 		w.Pause = &d
 		return w, ok

@@ -48,6 +48,9 @@ func (d *Definition) tree() map[string]any {
 		steps, _ := deployment["steps"].([]any)
 		step, _ := steps[i].(map[string]any)
 		step["hosts"], _ = typed(w.Hosts.String())
+		if w.Verify != "" && w.Pause == nil && w.Hosts.Percent != 100 { // else it would wait for that alone
+			step["pause"] = forever
+		}
 	}
 	if d.InstanceGroup.MaxLeaving != nil {
 		group, _ := tree["instance_group"].(map[string]any)

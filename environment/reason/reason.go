@@ -25,6 +25,7 @@ const (
 	HostsUnknown       Code = "hosts-unknown"
 	NoHosts            Code = "no-hosts"
 	AwaitsPromotion    Code = "awaits-promotion"    // after a step
+	AwaitsVerification Code = "awaits-verification" // of a step
 	AwaitsConfirmation Code = "awaits-confirmation" // too many hosts would leave at once
 	NoController       Code = "no-controller"
 	SilentController   Code = "controller-silent" // it holds the environment and does nothing
@@ -54,6 +55,7 @@ const (
 // The reasons that are recorded with an event.
 const (
 	NoProgress     Code = "no-progress"
+	NotVerified    Code = "not-verified" // a step
 	DeadlinePassed Code = "healthy-deadline-passed"
 )
 
@@ -161,7 +163,7 @@ func (d Details) turnText(code Code, waiting string) (message, change string) {
 	case AwaitsStep:
 		message, change = d.Step.text(d.Environment)
 		return waiting + message, change
-	case AwaitsPromotion:
+	case AwaitsPromotion, AwaitsVerification:
 		return d.Step.text(d.Environment)
 	case AwaitsZone:
 		return d.awaitsZone(waiting)
@@ -289,6 +291,14 @@ type StepInfo struct {
 	Seq     int64     `json:"event,omitempty"`   // with which they were healthy; 0 while they are not
 	Until   time.Time `json:"until,omitzero"`    // when it goes on by itself, once they are
 	Promote bool      `json:"promote,omitempty"` // it waits for a person
+
+	Verify    string    `json:"verify,omitempty"`    // manifest that is applied before it goes on
+	Verified  bool      `json:"verified,omitempty"`  // that has succeeded
+	Verifying int64     `json:"verifying,omitempty"` // event with which the present try began
+	Attempt   int       `json:"attempt,omitempty"`   // of the last try
+	Failures  int       `json:"failures,omitempty"`
+	Cause     string    `json:"cause,omitempty"`
+	Next      time.Time `json:"next,omitzero"` // when it is tried again
 }
 
 // Text says how far the step is, and what comes next.
@@ -298,9 +308,27 @@ func (i *StepInfo) text(environment string) (message, change string) {
 	switch {
 	case i.Seq == 0:
 		return message, "the hosts of the step being healthy"
+	case i.Verify != "" && !i.Verified:
+		awaited, change := i.awaited(environment)
+		return message + awaited, change
 	case i.Promote:
 		return message + fmt.Sprintf(", and it waits to be promoted since event %d", i.Seq), promote
 	default:
 		return message + fmt.Sprintf(", and it goes on at %s (event %d)", i.Until.Format("15:04:05 MST"), i.Seq), "that time, or " + promote
+	}
+}
+
+// awaited is how far a step is verified for which the deployment waits, and what comes next.
+func (i *StepInfo) awaited(environment string) (message, change string) {
+	promote := "deployster env promote " + environment + ", which goes on all the same"
+	switch {
+	case i.Verifying > 0:
+		return fmt.Sprintf(", and it is being verified by %s since event %d (attempt %d)", i.Verify, i.Verifying, i.Attempt), "its result"
+	case !i.Next.IsZero():
+		return fmt.Sprintf(", and verifying it by %s failed %s, next try at %s: %s", i.Verify, times(i.Failures), i.Next.Format("15:04:05 MST"), i.Cause), "the next try, or " + promote
+	case i.Failures > 0:
+		return fmt.Sprintf(", and it could not be verified by %s: %s", i.Verify, i.Cause), promote
+	default:
+		return fmt.Sprintf(", and it is to be verified by %s", i.Verify), record.StepVerifying
 	}
 }

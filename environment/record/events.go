@@ -16,7 +16,10 @@ const (
 	HostsHeld             = "environment-hosts-held"   // too many would leave at once; see SetHosts
 	StepReached           = "environment-step-reached" // its hosts are healthy
 	EnvironmentPromoted   = "environment-promoted"     // to the next step
-	HostsZoned            = "environment-hosts-zoned"  // by the attribute that orders them
+	StepVerifying         = "environment-verifying"    // something is applied that says whether it goes on
+	StepVerified          = "environment-verified"
+	StepVerifyFailed      = "environment-verify-failed"
+	HostsZoned            = "environment-hosts-zoned" // by the attribute that orders them
 	HostsCordoned         = "environment-hosts-cordoned"
 	HostsUncordoned       = "environment-hosts-uncordoned"
 	EnvironmentDeleted    = "environment-deleted"
@@ -40,7 +43,7 @@ const (
 // EventNames are the names of all events of environments and their tasks.
 func EventNames() []string {
 	return []string{
-		EnvironmentCreated, EnvironmentUpdated, EnvironmentStarted, EnvironmentFinished, EnvironmentFailed, EnvironmentStuck, BakeFailed, EnvironmentPaused, EnvironmentResumed, HostsChanged, HostsHeld, StepReached, EnvironmentPromoted, HostsZoned, HostsCordoned, HostsUncordoned, EnvironmentDeleted,
+		EnvironmentCreated, EnvironmentUpdated, EnvironmentStarted, EnvironmentFinished, EnvironmentFailed, EnvironmentStuck, BakeFailed, EnvironmentPaused, EnvironmentResumed, HostsChanged, HostsHeld, StepReached, StepVerifying, StepVerified, StepVerifyFailed, EnvironmentPromoted, HostsZoned, HostsCordoned, HostsUncordoned, EnvironmentDeleted,
 		TaskStarted, TaskLaunched, TaskFinished, TaskFailed, TaskDeadlinePassed, TaskDied, TaskLost, TaskDrifted,
 		TaskRecovered, TaskAdopted, TaskCheckFailed, TaskChecked, TaskTerminating, TaskTerminated, TaskTerminationFailed,
 	}

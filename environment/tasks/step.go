@@ -23,13 +23,14 @@ func (step Step) Event(name string, p record.Payload) deploylog.Event {
 // Kind is what a step does.
 type Kind string
 
-// The kinds of steps. All but Record are work, on a host.
+// The kinds of steps. All but Record are work, and all but Verify that of a host.
 const (
 	Record    Kind = "record"    // nothing but its events
 	Start     Kind = "start"     // Apply the task's manifest
 	Check     Kind = "check"     // see whether the task could be started, before the old one is stopped
 	Confirm   Kind = "confirm"   // probe whether a new task is still healthy
 	Terminate Kind = "terminate" // destroy what applying the manifest made
+	Verify    Kind = "verify"    // see whether the deployment may go on after one of its steps; on no host
 )
 
 // Step is something that may be done now. It begins by recording its Events.
@@ -37,10 +38,11 @@ type Step struct {
 	Kind       Kind
 	Deployment string
 	Target     deploylog.Target
-	Host       string // "" of Record
+	Host       string // "" of Record and Verify
 	Revision   int
 	Attempt    int
-	Timeout    time.Duration // how long a Start may take: by then the task must be healthy; 0 is unlimited
+	Number     int           // of a Verify: the step of the deployment, from 1
+	Timeout    time.Duration // how long a Start or a Verify may take: by then the task must be healthy; 0 is unlimited
 	Events     []deploylog.Event
 }
 

@@ -144,12 +144,34 @@ func (d *document) step(r report.Report) {
 	}
 	text := fmt.Sprintf("Step %d of %d: %d of %s begun", s.Number, s.Of, s.Begun, phrase.Count(s.Hosts, "host"))
 	switch {
+	case s.Seq > 0 && s.Verify != "" && !s.Verified:
+		text += event(s.Seq) + d.verifying(r.Environment, s)
 	case s.Promote:
 		text += event(s.Seq) + ": it " + d.style.yellow("waits") + " for deployster env promote " + clean(r.Environment)
 	case s.Seq > 0:
 		text += event(s.Seq) + ": it goes on at " + phrase.Moment(s.Until) + ", or by deployster env promote " + clean(r.Environment)
 	}
 	d.line(text + ".")
+	if s.Cause != "" && s.Verifying == 0 {
+		for _, line := range cleanLines(s.Cause) {
+			d.line("      " + line)
+		}
+	}
+}
+
+// verifying is how far the step of a deployment is verified.
+func (d *document) verifying(environment string, s *reason.StepInfo) string {
+	by := clean(s.Verify)
+	switch {
+	case s.Verifying > 0:
+		return ": it is being verified by " + by + event(s.Verifying)
+	case !s.Next.IsZero():
+		return fmt.Sprintf(": verifying it by %s %s (attempt %d), next try at %s", by, d.style.red("failed"), s.Attempt, phrase.Moment(s.Next))
+	case s.Failures > 0:
+		return ": it " + d.style.red("could not be verified") + " by " + by + "; deployster env promote " + clean(environment) + " goes on all the same"
+	default:
+		return ": it is to be verified by " + by
+	}
 }
 
 // maxCordonedHosts is how many cordoned hosts are shown; --hosts shows all.
@@ -306,13 +328,13 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	d := newDocument(opts)
 	mark := d.style.dim("·")
 	switch e.Name {
-	case record.EnvironmentFailed, record.EnvironmentStuck, record.BakeFailed, record.TaskFailed, record.TaskCheckFailed, record.TaskDied, record.TaskTerminationFailed:
+	case record.EnvironmentFailed, record.EnvironmentStuck, record.BakeFailed, record.StepVerifyFailed, record.TaskFailed, record.TaskCheckFailed, record.TaskDied, record.TaskTerminationFailed:
 		mark = d.style.red("✘")
 	case record.EnvironmentPaused, record.HostsHeld, record.HostsCordoned, record.TaskDeadlinePassed, record.TaskLost, record.TaskDrifted:
 		mark = d.style.yellow("!")
-	case record.StepReached, record.EnvironmentPromoted, record.EnvironmentFinished, record.TaskFinished, record.TaskChecked, record.TaskRecovered, record.TaskAdopted, record.TaskTerminated:
+	case record.StepReached, record.StepVerified, record.EnvironmentPromoted, record.EnvironmentFinished, record.TaskFinished, record.TaskChecked, record.TaskRecovered, record.TaskAdopted, record.TaskTerminated:
 		mark = d.style.green("✔")
-	case record.TaskStarted, record.TaskTerminating:
+	case record.StepVerifying, record.TaskStarted, record.TaskTerminating:
 		mark = d.style.cyan("●")
 	}
 	var data struct {
@@ -409,25 +431,30 @@ func DefinitionChanges(before, after *definition.Definition) []string {
 	var lines []string
 	for _, d := range definition.Diff(before, after) {
 		switch {
-		case strings.HasPrefix(d.Path, "task.includes"):
+		case strings.HasPrefix(d.Path, "task.includes"), strings.HasPrefix(d.Path, "deployment.verify_files"):
 		case d.Path != "task.digest":
 			lines = append(lines, d.String())
 		case before.Task.Manifest == after.Task.Manifest: // else the path differs, too
 			lines = append(lines, fmt.Sprintf("task.manifest: %s has another text", after.Task.Manifest))
 		}
 	}
-	return append(lines, includedChanges(before.Task.Includes, after.Task.Includes)...)
+	lines = append(lines, includedChanges("task.includes", before.Task.Includes, after.Task.Includes)...)
+	from, to := before.Deployment.VerifyFiles, after.Deployment.VerifyFiles
+	if len(from) == 0 || len(to) == 0 {
+		return lines // the steps say it
+	}
+	return append(lines, includedChanges("verify", from, to)...)
 }
 
 // includedChanges are the differences of what two manifests include, a line each.
-func includedChanges(before, after map[string]string) (lines []string) {
+func includedChanges(as string, before, after map[string]string) (lines []string) {
 	switch {
 	case before == nil && after == nil:
 		return nil
 	case before == nil:
-		return []string{"task.includes: carried by the revision, and as the files are before"}
+		return []string{as + ": carried by the revision, and as the files are before"}
 	case after == nil:
-		return []string{"task.includes: as the files are, and carried by the revision before"}
+		return []string{as + ": as the files are, and carried by the revision before"}
 	}
 	all := maps.Clone(before)
 	maps.Copy(all, after)
@@ -444,11 +471,11 @@ func includedChanges(before, after map[string]string) (lines []string) {
 				lines = append(lines, "task.includes: other files are left out")
 			}
 		case !was:
-			lines = append(lines, fmt.Sprintf("task.includes: %s is new", name))
+			lines = append(lines, fmt.Sprintf("%s: %s is new", as, name))
 		case !is:
-			lines = append(lines, fmt.Sprintf("task.includes: %s is not included any more", name))
+			lines = append(lines, fmt.Sprintf("%s: %s is not included any more", as, name))
 		case from != to:
-			lines = append(lines, fmt.Sprintf("task.includes: %s has another text", name))
+			lines = append(lines, fmt.Sprintf("%s: %s has another text", as, name))
 		}
 	}
 	return lines

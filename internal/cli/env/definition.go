@@ -2,6 +2,7 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -189,6 +190,7 @@ func updated(a *app.App, base *definition.Definition, o updateOptions) (d draft,
 		}
 	default:
 		same := *base
+		same.Deployment.VerifyFiles = nil // they are those of now
 		d.Definition = &same
 	}
 	if o.file == "" {
@@ -214,7 +216,7 @@ func readDefinition(a *app.App, file string) (*definition.Definition, error) {
 	if err != nil {
 		return nil, exit.Invalid(err)
 	}
-	return d, place(a, d, filepath.Dir(file), file+": task.manifest ")
+	return d, errors.Join(place(a, d, filepath.Dir(file), file+": task.manifest "), placeVerifying(a, d, filepath.Dir(file), file))
 }
 
 // place makes the path of a definition's manifest, which is relative to a

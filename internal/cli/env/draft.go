@@ -111,6 +111,10 @@ func recordDraft(
 	if err := e.Overlaps(d.Definition, d.hosts); err != nil {
 		return nil, err
 	}
+	verifying, err := collectVerifying(ctx, a, d.Definition, flags)
+	if err != nil {
+		return nil, err
+	}
 	var schemas map[string]*schema.Schema
 	ofTask := func(c definition.Difference) bool { return strings.HasPrefix(c.Path, "task.") }
 	if base == nil || d.collected != nil || slices.ContainsFunc(definition.Diff(base, d.Definition), ofTask) {
@@ -124,7 +128,7 @@ func recordDraft(
 			return nil, err
 		}
 	}
-	if err := keep(a, *d, schemas, flags); err != nil {
+	if err := errors.Join(keep(a, *d, schemas, flags), keepVerifying(a, verifying)); err != nil {
 		return nil, err
 	}
 	events, err := e.Command(ctx, d.Name, c, d.hosts...)

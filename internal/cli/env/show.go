@@ -290,16 +290,19 @@ func runShow(ctx context.Context, a *app.App, o showOptions) error {
 			if report.Deleted {
 				fmt.Fprintf(a.Err, "note: environment %s is deleted; this is its revision %d%s\n", o.name, r.Number, left)
 			}
-			return a.Printf("%s%s", r.Definition.YAML(), carriedText(texts, r.Definition.Task))
+			return a.Printf("%s%s", r.Definition.YAML(), carriedText(texts, r.Definition))
 		})
 	})
 }
 
 // carriedText is what a revision carries, as comments of a definition.
-func carriedText(texts work.Texts, t definition.TaskSpec) string {
-	text := "# The revision carries:\n" + output.Carried("#   ", texts, work.TaskFiles(t))
-	if t.Includes == nil {
+func carriedText(texts work.Texts, d *definition.Definition) string {
+	text := "# The revision carries:\n" + output.Carried("#   ", texts, work.TaskFiles(d.Task))
+	if d.Task.Includes == nil {
 		text += "# What the manifest includes is read when it is applied: an older version made the revision.\n"
+	}
+	if files := d.Deployment.VerifyFiles; len(files) > 0 {
+		text += "# To verify its steps:\n" + output.Carried("#   ", texts, files)
 	}
 	return text
 }

@@ -51,8 +51,10 @@ func deployable(a *app.App, r report.Revision, inventory string) (hosts []string
 	if err != nil {
 		return nil, "", err
 	}
-	if _, err := texts.LoadAll(work.TaskFiles(r.Definition.Task)); err != nil {
-		return nil, "", fmt.Errorf("files of revision %d: %w", r.Number, err)
+	for _, files := range []map[string]string{work.TaskFiles(r.Definition.Task), r.Definition.Deployment.VerifyFiles} {
+		if _, err := texts.LoadAll(files); err != nil {
+			return nil, "", fmt.Errorf("files of revision %d: %w", r.Number, err)
+		}
 	}
 	return hosts, all.Identity(), nil
 }

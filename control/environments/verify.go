@@ -1,0 +1,62 @@
+package environments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/tasks"
+)
+
+// verifying is what verifies a step of an environment at the moment.
+type verifying struct {
+	step tasks.Step
+	end  context.CancelCauseFunc
+}
+
+// errUnwanted is why verifying ends that nobody waits for any more.
+var errUnwanted = errors.New("the deployment or its step has ended before")
+
+// verify is the work of verifying a step. There is never more than one of an environment:
+// its place is that of no host.
+func (c *Controller) verify(at reconcile.Slot[place], step tasks.Step, v environment.Verification) *reconcile.Work[place] {
+	wanted, end := context.WithCancelCause(context.Background())
+	c.verifying[v.Environment] = verifying{step, end}
+	return &reconcile.Work[place]{
+		Slot: at, What: fmt.Sprintf("verifying step %d of %s", v.Step, v.Environment),
+		Do: func(ctx context.Context) error {
+			defer end(nil)
+			ctx, stop := context.WithTimeout(ctx, step.Timeout)
+			defer stop()
+			ctx, cancel := context.WithCancelCause(ctx)
+			defer cancel(nil)
+			defer context.AfterFunc(wanted, func() { cancel(context.Cause(wanted)) })()
+			err := c.Tasks.Verify(ctx, v)
+			switch cause := context.Cause(ctx); {
+			case err == nil:
+				return nil
+			case errors.Is(cause, errUnwanted):
+				return fmt.Errorf("%w: %s", errUnwanted, err.Error()) // nobody interrupted it
+			case errors.Is(cause, context.DeadlineExceeded):
+				return fmt.Errorf("not done within %s, so it was ended: %s", definition.Duration(step.Timeout), err.Error())
+			}
+			return err
+		},
+		Result: func(err error, _ int) ([]deploylog.Event, bool) {
+			return c.environments.States[v.Environment].Completed(step, tasks.ProbeResult{}, err), false
+		},
+	}
+}
+
+// dropVerifying ends what verifies a step that nobody waits for any more: another deployment
+// may have begun, or a host of the step may have fallen ill.
+func (c *Controller) dropVerifying(name string) {
+	if v, is := c.verifying[name]; is && !c.environments.States[name].Verifies(v.step) {
+		delete(c.verifying, name)
+		v.end(errUnwanted)
+	}
+}

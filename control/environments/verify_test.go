@@ -1,0 +1,155 @@
+package environments_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/record"
+	"github.com/deployster-go/deployster/internal/budget"
+)
+
+// verified has a deployment begin with one host, which is verified.
+func verified(d *definition.Definition) {
+	d.Deployment.MinHealthyPercent = 0
+	d.Deployment.Steps = []definition.Wave{{Hosts: budget.Budget{Count: 1}, Pause: new(definition.Duration), Verify: "smoke.yaml"}}
+}
+
+// tests counts what verifies, of which there is never more than one at once, and lasts
+// until it is ended or so long.
+func (w *world) tests(lasts time.Duration, result error) (begun, ended *int) {
+	begun, ended = new(int), new(int)
+	running := 0
+	w.verify = func(ctx context.Context, v environment.Verification) error {
+		w.set(func() {
+			*begun++
+			if running++; running > 1 || v.Manifest != "smoke.yaml" || len(v.Hosts) != 1 || v.Step != 1 {
+				w.Errorf("%d verify at once, the last %+v", running, v)
+			}
+		})
+		defer w.set(func() { running--; *ended++ })
+		select {
+		case <-time.After(lasts):
+			return result
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return begun, ended
+}
+
+func TestAStepIsVerifiedBeforeADeploymentGoesOn(t *testing.T) {
+	inWorld(t, func(w *world) {
+		begun, _ := w.tests(time.Minute, nil)
+		w.active("web", "a", "b", "c")
+		w.update(1, daemon("web", image("2"), verified))
+		w.deploy("web", 2)
+		r := w.start()
+		wait(50 * time.Second)
+		w.wantRunning("a web:2", "b web:1", "c web:1")
+		wait(time.Minute)
+		w.wantRows("web", "1 Inactive 0 0; 2 Active 3 3")
+		if *begun != 1 || w.count(record.StepVerified) != 1 {
+			t.Errorf("it was verified %d times; the log tells\n%s", *begun, strings.Join(w.story(), "\n"))
+		}
+		r.end()
+	})
+}
+
+func TestWhatVerifiesIsTakenUpAgainByTheNextController(t *testing.T) {
+	for name, c := range map[string]struct {
+		end   func(*running)
+		tries int
+	}{"of one that is stopped, which lets it end": {(*running).end, 1}, "of one that dies": {(*running).die, 2}} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				begun, ended := w.tests(time.Minute, nil)
+				w.create(daemon("web", verified), "a", "b")
+				w.deploy("web", 1)
+				first := w.start()
+				wait(30 * time.Second)
+				c.end(first)
+				w.options.Tasks = worker{w, "second"}
+				second := w.start()
+				wait(2 * time.Minute)
+				w.wantRows("web", "1 Active 2 2")
+				if *begun != c.tries || *ended != c.tries || w.count(record.StepVerifying) != c.tries || w.count(record.StepVerified) != 1 || w.count(record.StepVerifyFailed) != 0 {
+					t.Errorf("it was verified %d times; the log tells\n%s", *begun, strings.Join(w.story(), "\n"))
+				}
+				second.end()
+			})
+		})
+	}
+}
+
+func TestWhatVerifiesEndsWithItsDeploymentAndItsStep(t *testing.T) {
+	for name, change := range map[string]func(*world){
+		"a rollback":          func(w *world) { w.rollback("web", 1) },
+		"another revision":    func(w *world) { w.update(2, daemon("web", image("3"))); w.deploy("web", 3) },
+		"its end":             func(w *world) { w.do("web", environment.Delete{}) },
+		"a host that is sick": func(w *world) { w.becomes("a", "web:2", "unhealthy"); w.hint("a") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				_, ended := w.tests(5*time.Minute, nil)
+				w.active("web", "a", "b")
+				w.update(1, daemon("web", image("2"), verified))
+				w.deploy("web", 2)
+				r := w.start()
+				wait(30 * time.Second)
+				change(w)
+				wait(2 * time.Second)
+				if *ended != 1 {
+					t.Errorf("%d have ended; the log tells\n%s", *ended, strings.Join(w.story(), "\n"))
+				}
+				wait(time.Minute)
+				if w.count(record.EnvironmentStuck) != 0 {
+					t.Errorf("the log tells\n%s", strings.Join(w.story(), "\n"))
+				}
+				r.end()
+			})
+		})
+	}
+}
+
+func TestADeploymentThatCannotBeVerifiedIsStuckOrRolledBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		configure []func(*definition.Definition)
+		lasts     time.Duration
+		says      string
+		rows      string
+	}{
+		"stuck":       {nil, time.Second, "step 1 of 1 could not be verified by smoke.yaml: no answer", "1 Undeploying 0 2; 2 Stuck 3 1"},
+		"rolled back": {[]func(*definition.Definition){func(d *definition.Definition) { d.Deployment.AutoRollback = true }}, time.Second, "no answer", "1 Active 3 3; 2 Reverted 0 0"},
+		"it hangs":    {nil, time.Hour, "not done within 10m, so it was ended", "1 Undeploying 0 2; 2 Stuck 3 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				begun, _ := w.tests(c.lasts, errors.New("no answer"))
+				w.active("web", "a", "b", "c")
+				w.update(1, daemon("web", append(c.configure, image("2"), verified)...))
+				w.deploy("web", 2)
+				w.untilIdle()
+				w.wantRows("web", c.rows)
+				story := strings.Join(w.story(), "\n")
+				if *begun != 3 || w.count(record.EnvironmentStuck) != 1 || !strings.Contains(w.cause(record.EnvironmentStuck), c.says) {
+					t.Errorf("it was verified %d times: %s; the log tells\n%s", *begun, w.cause(record.EnvironmentStuck), story)
+				}
+			})
+		})
+	}
+}
+
+// cause is why the last event of a name happened.
+func (w *world) cause(name string) (cause string) {
+	for _, e := range w.events() {
+		if e.Name == name {
+			cause = record.Cause(e)
+		}
+	}
+	return cause
+}
