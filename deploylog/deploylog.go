@@ -16,6 +16,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"iter"
 	"strings"
 	"time"
@@ -124,14 +125,22 @@ type LockPruner interface {
 
 	// PruneLocks removes what is left of the locks that nobody holds and that were not
 	// taken since a time; zero is all. With dryRun it removes nothing and returns what it would.
-	PruneLocks(ctx context.Context, before time.Time, dryRun bool) (PrunedLocks, error)
+	PruneLocks(ctx context.Context, before time.Time, dryRun bool) (Pruned, error)
 }
 
-// PrunedLocks is what PruneLocks removed.
-type PrunedLocks struct {
+// Pruned is what was removed that belonged to a log.
+type Pruned struct {
 	Count  int
 	Bytes  int64
-	Oldest time.Time // when the oldest of them was last taken or released; zero without any
+	Oldest time.Time // when the oldest of them was last used or made; zero without any
+}
+
+// Add counts a file.
+func (p *Pruned) Add(f fs.FileInfo) {
+	p.Count, p.Bytes = p.Count+1, p.Bytes+f.Size()
+	if p.Oldest.IsZero() || f.ModTime().Before(p.Oldest) {
+		p.Oldest = f.ModTime()
+	}
 }
 
 // Outcome is what Latest looks for.

@@ -55,6 +55,8 @@ const (
 	Work  = "work"  // what types were given and said in a run, and their work directories
 	Locks = "locks" // files of locks that nobody holds
 
+	Snapshots = "snapshots" // of the log, which are made anew where they are of use
+
 	Objects = "objects" // what revisions were to carry that were not made
 )
 
@@ -63,7 +65,7 @@ const (
 func (c *Collector) Collect(ctx context.Context) ([]Removed, error) {
 	var all []Removed
 	var failed error
-	for _, collect := range []func(context.Context) (Removed, error){c.work, c.locks, c.objects} {
+	for _, collect := range []func(context.Context) (Removed, error){c.work, c.locks, c.objects, c.snapshots} {
 		removed, err := collect(ctx)
 		if removed.Kind != "" {
 			all = append(all, removed)
@@ -81,6 +83,19 @@ func (c *Collector) locks(ctx context.Context) (Removed, error) {
 		return r, nil
 	}
 	pruned, err := log.PruneLocks(ctx, c.Before, c.DryRun)
+	r.Count, r.Bytes = pruned.Count, pruned.Bytes
+	r.used(pruned.Oldest)
+	return r, err
+}
+
+// snapshots removes those of the log.
+func (c *Collector) snapshots(context.Context) (Removed, error) {
+	r := Removed{Kind: Snapshots}
+	log, keeps := c.Log.(deploylog.SnapshotLog)
+	if !keeps {
+		return r, nil
+	}
+	pruned, err := log.PruneSnapshots(c.Before, c.DryRun)
 	r.Count, r.Bytes = pruned.Count, pruned.Bytes
 	r.used(pruned.Oldest)
 	return r, err

@@ -385,7 +385,7 @@ func TestLocksAreRemovedBesideWorkThatCannotBe(t *testing.T) {
 	later := p.now.Add(time.Minute)
 	c := gc.Collector{Log: p.log, Dir: p.dir, Now: later, Before: later}
 	removed, err := c.Collect(t.Context())
-	if err == nil || len(removed) != 2 || removed[1].Kind != gc.Locks || removed[1].Count != 1 {
+	if err == nil || len(removed) != 3 || removed[1].Kind != gc.Locks || removed[1].Count != 1 {
 		t.Errorf("it removed %+v, %v", removed, err)
 	}
 }

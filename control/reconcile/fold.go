@@ -41,10 +41,11 @@ type Fold[S Machine] struct {
 	Subscribers []func(deploylog.Event) // receive every event of the log, one at a time
 	States      map[string]S
 
-	log  deploylog.Log
-	mu   sync.Mutex
-	head int64
-	own  bool // what is applied was appended by this fold
+	log      deploylog.Log
+	mu       sync.Mutex
+	head     int64
+	own      bool         // what is applied was appended by this fold
+	snapshot *snapshot[S] // nil is none
 }
 
 // NewFold returns a fold that knows nothing until it Follows.
@@ -55,7 +56,12 @@ func NewFold[S Machine](of Kind[S], log deploylog.Log, now func() time.Time, sub
 // Follow folds what was appended since the last time, up to an event; 0 is all.
 // Nothing changes in any other way.
 func (f *Fold[S]) Follow(ctx context.Context, until int64) (err error) {
-	f.Locked(func() { err = f.catchUp(ctx, until) })
+	f.Locked(func() {
+		f.restore(ctx, until)
+		if err = f.catchUp(ctx, until); err == nil && until == 0 {
+			f.keep(ctx)
+		}
+	})
 	return err
 }
 
@@ -80,6 +86,7 @@ func (f *Fold[S]) apply(e deploylog.Event) {
 		}
 		if known {
 			s.Apply(e)
+			f.note(e)
 		}
 	}
 	for _, notify := range f.Subscribers {

@@ -22,7 +22,8 @@ import (
 // it is acknowledged; "die" does so until it is killed between its fifth commit
 // and the anchor; "append once" appends one event, "read" verifies the log and
 // prints how many it has; "lock" takes a lock, says so, and holds on; "contend" takes and
-// releases a lock while it prunes the locks, and fails when somebody else has it, too.
+// releases a lock while it prunes the locks, and fails when somebody else has it, too; "snap"
+// keeps snapshots until it is killed.
 const roleVariable = "DEPLOYLOG_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -63,6 +64,9 @@ func act(ctx context.Context, role, path, name string) error {
 		v, err := l.Verify(context.Background())
 		_, said := fmt.Fprintln(os.Stdout, v.Events, "events")
 		return errors.Join(err, said)
+	}
+	if role == "snap" {
+		return snap(ctx, l, name)
 	}
 	if role == "contend" {
 		return contend(ctx, l, name)

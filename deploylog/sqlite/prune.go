@@ -23,8 +23,8 @@ func (l *Log) PruneLock(name string) error {
 }
 
 // PruneLocks implements deploylog.LockPruner.
-func (l *Log) PruneLocks(ctx context.Context, before time.Time, dryRun bool) (deploylog.PrunedLocks, error) {
-	var all deploylog.PrunedLocks
+func (l *Log) PruneLocks(ctx context.Context, before time.Time, dryRun bool) (deploylog.Pruned, error) {
+	var all deploylog.Pruned
 	var denied deniedLocks
 	dir, err := os.Open(l.lockDir()) //nolint:gosec // beside the log, wherever its user wants that
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,10 +48,7 @@ func (l *Log) PruneLocks(ctx context.Context, before time.Time, dryRun bool) (de
 				return all, fmt.Errorf("prune locks: %w", err)
 			}
 			if info != nil {
-				all.Count, all.Bytes = all.Count+1, all.Bytes+info.Size()
-				if all.Oldest.IsZero() || info.ModTime().Before(all.Oldest) {
-					all.Oldest = info.ModTime()
-				}
+				all.Add(info)
 			}
 		}
 		if errors.Is(end, io.EOF) {

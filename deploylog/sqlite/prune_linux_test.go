@@ -43,7 +43,7 @@ func TestPrunedLocksBesideThoseOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	type result struct {
-		deploylog.PrunedLocks
+		deploylog.Pruned
 		error
 	}
 	done := make(chan result)

@@ -204,7 +204,7 @@ func TestPrunedLocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := now.Add(-24 * time.Hour)
-	want := deploylog.PrunedLocks{Count: 2, Oldest: now.Add(-60 * time.Hour)}
+	want := deploylog.Pruned{Count: 2, Oldest: now.Add(-60 * time.Hour)}
 	for _, dryRun := range []bool{true, true, false} {
 		p, err := l.PruneLocks(t.Context(), before, dryRun)
 		if err != nil || p.Count != want.Count || p.Oldest.Sub(want.Oldest).Abs() > time.Second {

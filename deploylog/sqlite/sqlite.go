@@ -92,7 +92,10 @@ type Log struct {
 	checked chan struct{} // closed when nothing is checked any more
 }
 
-var _ deploylog.Log = (*Log)(nil)
+var (
+	_ deploylog.Log         = (*Log)(nil)
+	_ deploylog.SnapshotLog = (*Log)(nil)
+)
 
 var (
 	errClosed   = errors.New("log is closed")

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -17,7 +16,7 @@ import (
 type overview struct {
 	latest   map[deploylog.Target]LatestRevisions
 	released map[string]release // by deployment
-	working  map[string]stepRun // by run
+	working  map[string]openRun // by run
 	failed   map[step]stepRun   // the last, of work that is not done again and not given up
 }
 
@@ -37,7 +36,7 @@ type LatestRevisions struct {
 
 	deployed, failed int64 // events of the releases
 	succeeded        int64 // event at which the deployed one did
-	rolledBack       bool
+	rollback         int64 // first event of a rollback here; 0 is none
 }
 
 // succeed takes note of the end of a revision that was released by an event.
@@ -64,47 +63,29 @@ type release struct {
 	rollback bool      // of a stage: the revision does not go through the pipeline
 }
 
-// step is an entry of a deployment that takes work.
-type step struct {
-	deployment string
-	target     deploylog.Target
-	event      string
-}
-
-// onHostOf reports whether the step is done on the host of a target, of whatever
-// pipeline.
-func (s step) onHostOf(t deploylog.Target) bool {
-	return s.target.Kind() == "host" && strings.HasSuffix(string(s.target), string(t)[strings.LastIndexByte(string(t), '/'):])
-}
-
-// stepRun is a run that does, or failed to do, the work of a step.
-type stepRun struct {
-	step
-	run string
-	seq int64 // event of its beginning or failure
-	at  time.Time
-	new time.Time // of the newest event of the run
-}
-
 func newOverview() *overview {
 	return &overview{
-		latest: map[deploylog.Target]LatestRevisions{}, released: map[string]release{}, working: map[string]stepRun{}, failed: map[step]stepRun{},
+		latest: map[deploylog.Target]LatestRevisions{}, released: map[string]release{}, working: map[string]openRun{}, failed: map[step]stepRun{},
 	}
 }
 
 // receive receives an event.
 func (o *overview) receive(e deploylog.Event) {
-	name, ok := record.NameOf(e.Target)
 	if r, known := o.working[e.Deployment]; known {
-		r.new = e.CreatedAt
+		r.last = e
 		o.working[e.Deployment] = r
 	}
-	switch {
-	case e.Target.Kind() == "run":
+	if e.Target.Kind() == "run" {
 		o.receiveRun(e)
-		return
-	case !ok:
-		return
+	}
+	if name, ok := record.NameOf(e.Target); ok {
+		o.receiveOf(name, e)
+	}
+}
+
+// receiveOf receives an event of a pipeline.
+func (o *overview) receiveOf(name string, e deploylog.Event) {
+	switch {
 	case e.Name == record.PipelineDeleted:
 		o.forget(name)
 		return
@@ -113,17 +94,21 @@ func (o *overview) receive(e deploylog.Event) {
 	case e.Target == record.Target(name) && endsDeployment(e):
 		o.end(e, name)
 	}
-	delete(o.failed, step{e.Deployment, e.Target, strings.TrimSuffix(e.Name, "-failed")})
+	if len(o.failed) > 0 {
+		delete(o.failed, step{e.Deployment, e.Target, strings.TrimSuffix(e.Name, "-failed")})
+	}
 	r, l := o.released[e.Deployment], o.latest[e.Target]
-	l.rolledBack = l.rolledBack || r.rollback
+	if r.rollback && l.rollback == 0 {
+		l.rollback = e.Seq
+	}
 	switch {
 	case r.pipeline != name: // of one that was deleted, and ended late
 		return
 	case r.rollback && e.Target == record.Target(name):
 		return
-	case e.Name == e.Target.Succeeded() && (r.event >= l.deployed || l.rolledBack):
+	case e.Name == e.Target.Succeeded() && (r.event >= l.deployed || l.rollback > 0):
 		l.succeed(e, r.event)
-	case e.Name == e.Target.Failed() && (r.event >= l.failed || l.rolledBack):
+	case e.Name == e.Target.Failed() && (r.event >= l.failed || l.rollback > 0):
 		l.Failed, l.FailedEvent, l.failed = e.Revision, e.Seq, r.event
 	case r.rollback: // what comes now comes after it
 	default:
@@ -150,6 +135,27 @@ func (o *overview) end(e deploylog.Event, name string) {
 	}
 }
 
+// needs reports whether an event of a pipeline is one that the latest of its target follows
+// from. Those of pipelines themselves are needed for their states anyway.
+func (o *overview) needs(e deploylog.Event) bool {
+	switch l := o.latest[e.Target]; e.Seq {
+	case l.DeployedEvent, l.CompleteEvent, l.PassedEvent, l.FailedEvent, l.rollback:
+		return true
+	}
+	return false
+}
+
+// others are the events of runs that are needed.
+func (o *overview) others() (events []deploylog.Event) {
+	for _, r := range o.working {
+		events = append(events, r.started, r.last)
+	}
+	for _, r := range o.failed {
+		events = append(events, r.events...)
+	}
+	return events
+}
+
 // failedHosts counts the hosts of a group, which are the first of those behind it, and
 // finds those on which the revision failed that is deployed to the group.
 func (o *overview) failedHosts(group pipeline.Place, behind []pipeline.Place) (hosts int, failed []string) {
@@ -159,7 +165,7 @@ func (o *overview) failedHosts(group pipeline.Place, behind []pipeline.Place) (h
 			break
 		}
 		hosts++
-		if l := o.latest[place.Target]; release > 0 && l.failed == release && (l.deployed < release || l.rolledBack && l.succeeded < l.FailedEvent) {
+		if l := o.latest[place.Target]; release > 0 && l.failed == release && (l.deployed < release || l.rollback > 0 && l.succeeded < l.FailedEvent) {
 			failed = append(failed, place.Host)
 		}
 	}
@@ -176,20 +182,4 @@ func (o *overview) forget(deleted string) {
 	maps.DeleteFunc(o.latest, func(t deploylog.Target, _ LatestRevisions) bool { return of(t) })
 	maps.DeleteFunc(o.released, func(_ string, r release) bool { return r.pipeline == deleted })
 	maps.DeleteFunc(o.failed, func(s step, _ stepRun) bool { return of(s.target) })
-}
-
-func (o *overview) receiveRun(e deploylog.Event) {
-	if e.Name != e.Target.Started() {
-		r, ok := o.working[e.Deployment]
-		if delete(o.working, e.Deployment); ok && e.Name == e.Target.Failed() {
-			r.seq = e.Seq
-			o.failed[r.step] = r
-		}
-		return
-	}
-	if details := runs.DataOf(e).Details; details["target"] != "" {
-		s := step{details["deployment"], deploylog.Target(details["target"]), details["event"]}
-		o.working[e.Deployment] = stepRun{step: s, run: e.Deployment, seq: e.Seq, at: e.CreatedAt, new: e.CreatedAt}
-		delete(o.failed, s)
-	}
 }

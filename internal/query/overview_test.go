@@ -156,6 +156,21 @@ func TestARunTellsWhichStepItWorksOn(t *testing.T) {
 	}
 }
 
+// Of a long history of runs nearly all have ended: what those say of themselves is not read.
+func TestRunsThatHaveEndedAreNotRead(t *testing.T) {
+	started := deploylog.Event{Seq: 1, Deployment: "R", Target: "run/m", Name: "run-started", Data: json.RawMessage(`{"details":{"deployment":"A","target":"host/p/g/h","event":"host-deployed"}}`)}
+	finished := deploylog.Event{Seq: 2, Deployment: "R", Target: "run/m", Name: "run-finished-successfully"}
+	const most = 6 // names of events are made of targets
+	o := newOverview()
+	allocations := testing.AllocsPerRun(100, func() {
+		o.receive(started)
+		o.receive(finished)
+	})
+	if allocations > most {
+		t.Errorf("a run takes %.0f allocations, more than %d", allocations, most)
+	}
+}
+
 // What was applied is the revision that did something there: with the steps that it skipped,
 // or without those of a newer one that did nothing.
 func TestTheLatestRevisionIsOneThatWasApplied(t *testing.T) {

@@ -1,14 +1,12 @@
 package query
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile"
-	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
@@ -25,10 +23,25 @@ type Pipelines struct {
 	Log      deploylog.Log
 }
 
-// NewPipelines knows nothing until it is told to Follow.
+// NewPipelines knows nothing until it is told to Follow. It begins with a snapshot of the log
+// where there is one, and keeps one there where it had to read much.
 func NewPipelines(log deploylog.Log, now func() time.Time) *Pipelines {
+	return newPipelines(log, now, 0)
+}
+
+// newPipelines keeps a snapshot after so many events; 0 is as NewPipelines does.
+func newPipelines(log deploylog.Log, now func() time.Time, after int) *Pipelines {
 	overview := newOverview()
-	return &Pipelines{Pipelines: pipelines.New(log, now, overview.receive), overview: overview, Log: log}
+	p := &Pipelines{Pipelines: pipelines.New(log, now, overview.receive), overview: overview, Log: log}
+	p.KeepSnapshots(reconcile.Needs[*pipeline.State]{
+		Of: func(s *pipeline.State, e deploylog.Event) (deploylog.Event, bool) {
+			needed, ok := s.Needed(e)
+			return needed, ok || overview.needs(e)
+		},
+		Others: overview.others,
+		After:  after,
+	})
+	return p
 }
 
 // Check refuses the name of a pipeline that there is not, or not any more.
@@ -384,17 +397,6 @@ func explainScheduler(r *reason.Reason, scheduler string) {
 	if r.Scheduler = scheduler; scheduler != "" && r.Code != reason.NoScheduler && r.Code != reason.InRun {
 		r.Code = reason.SilentScheduler
 	}
-}
-
-// working are the runs that do the work of such steps, in the order of their starts.
-func (p *Pipelines) working(such func(step) bool) (alive []stepRun) {
-	for _, r := range p.overview.working {
-		if such(r.step) && runs.Alive(p.Log, r.run) {
-			alive = append(alive, r)
-		}
-	}
-	slices.SortFunc(alive, func(a, b stepRun) int { return cmp.Compare(a.seq, b.seq) })
-	return alive
 }
 
 // explainDeploying names the environment for which a stage waits.

@@ -34,8 +34,9 @@ func NewCommand(a *app.App) *cobra.Command {
 		Use:   "gc [--dry-run] [--older-than DURATION]",
 		Short: "Remove what old runs left in .deployster and nobody needs",
 		Long: fmt.Sprintf(`Remove what old runs left in .deployster of the workspace: what types were given
-and said (work), files of locks that nobody holds (locks), and what revisions were to
-carry that were not made (objects), which lies beside the log.
+and said (work), files of locks that nobody holds (locks), what revisions were to carry
+that were not made (objects), which lies beside the log, and snapshots of the log, which
+commands make anew (snapshots).
 
 It stays, however old it is:
 - what runs left that are alive, or of which something has no end in the log

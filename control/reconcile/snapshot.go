@@ -1,0 +1,104 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// Needs says what of the events of a log is still needed, so that folding these alone gives
+// what folding all of them gave.
+type Needs[S Machine] struct {
+	// Of returns what is needed of an event that was applied to a machine, with less data
+	// where not all of that is.
+	Of func(s S, e deploylog.Event) (deploylog.Event, bool)
+
+	// Others are those of other targets that the subscribers need, in any order.
+	Others func() []deploylog.Event
+
+	After int // new events for which a snapshot is made anew, at least; 0 is some thousands
+}
+
+// snapshot is what a fold needs of its log. It is kept beside the log, and the next fold
+// begins with it, so that it costs what has changed since and not all that ever happened.
+type snapshot[S Machine] struct {
+	Needs[S]
+	log    deploylog.SnapshotLog
+	events []deploylog.Event // of machines, what is not needed any more among them
+	most   int               // of those, before what is not needed is left out
+	kept   int64             // up to which event the snapshot is that is kept
+	size   int               // how many events that has
+}
+
+const (
+	snapshotSpare = 8192 // events that are not needed any more and not left out yet
+	snapshotAfter = 4096 // new events, which are read in less time than a program takes to start
+)
+
+// KeepSnapshots has the fold begin with a snapshot, and keep one, where its log can. It is
+// called before the fold follows.
+func (f *Fold[S]) KeepSnapshots(needs Needs[S]) {
+	if needs.After == 0 {
+		needs.After = snapshotAfter
+	}
+	if log, ok := f.log.(deploylog.SnapshotLog); ok {
+		f.snapshot = &snapshot[S]{Needs: needs, log: log, most: snapshotSpare}
+	}
+}
+
+// restore has a fold that knows nothing begin with a snapshot, unless that is of a later
+// time than is asked for.
+func (f *Fold[S]) restore(ctx context.Context, until int64) {
+	if f.snapshot == nil || f.head > 0 {
+		return
+	}
+	s, ok := f.snapshot.log.Snapshot(ctx, f.Many)
+	if !ok || until > 0 && s.Seq > until {
+		return
+	}
+	for _, e := range s.Events {
+		f.apply(e)
+	}
+	f.head, f.snapshot.kept, f.snapshot.size = s.Seq, s.Seq, len(s.Events)
+}
+
+// note takes note of an event that a machine has applied.
+func (f *Fold[S]) note(e deploylog.Event) {
+	s := f.snapshot
+	if s == nil {
+		return
+	}
+	if s.events = append(s.events, e); len(s.events) >= s.most {
+		f.leaveOut()
+	}
+}
+
+// leaveOut leaves out what is not needed any more.
+func (f *Fold[S]) leaveOut() {
+	needed := f.snapshot.events[:0]
+	for _, e := range f.snapshot.events {
+		name, _ := f.NameOf(e.Target)
+		if e, ok := f.snapshot.Of(f.States[name], e); ok {
+			needed = append(needed, e)
+		}
+	}
+	clear(f.snapshot.events[len(needed):])
+	f.snapshot.events, f.snapshot.most = needed, 2*len(needed)+snapshotSpare
+}
+
+// keep keeps a snapshot where much has changed since the one that is kept. That it cannot
+// be kept, such as beside a log that is only read, costs time alone.
+func (f *Fold[S]) keep(ctx context.Context) {
+	s := f.snapshot
+	if s == nil || f.head-s.kept < int64(max(s.After, s.size/2)) {
+		return
+	}
+	f.leaveOut()
+	events := slices.Concat(s.events, s.Others())
+	slices.SortStableFunc(events, func(a, b deploylog.Event) int { return cmp.Compare(a.Seq, b.Seq) })
+	events = slices.CompactFunc(events, func(a, b deploylog.Event) bool { return a.Seq == b.Seq })
+	_ = s.log.KeepSnapshot(ctx, f.Many, deploylog.Snapshot{Seq: f.head, Events: events})
+	s.kept, s.size = f.head, len(events)
+}

@@ -1,0 +1,61 @@
+package snapshotfile
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+func sample(seq int64) deploylog.Event {
+	return deploylog.Event{
+		Seq: seq, ID: "id", Deployment: "d", Target: "host/p/g/h", Revision: "r", Name: "host-deployed", Attempt: 1,
+		CreatedAt: time.Unix(1, seq).UTC(), Data: []byte(`{"version":1}`),
+	}
+}
+
+// Another version of the program may need other events.
+func TestASnapshotIsOfOneProgram(t *testing.T) {
+	dir, of, s := t.TempDir(), Origin{"l", "h"}, deploylog.Snapshot{Seq: 4, Events: []deploylog.Event{sample(3)}}
+	if err := Write(dir, "web", of, s, func(*os.File, bool) {}); err != nil {
+		t.Fatal(err)
+	}
+	if got, read, ok := Read(dir, "web"); !ok || got != of || fmt.Sprint(read) != fmt.Sprint(s) {
+		t.Errorf("it is %+v, %+v, %t", got, read, ok)
+	}
+	for _, program := range []string{"", program() + "x"} {
+		if err := os.WriteFile(file(dir, "web"), encode(header{of, program}, s), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, ok := Read(dir, "web"); ok {
+			t.Errorf("that of program %q is read", program)
+		}
+	}
+}
+
+func FuzzSnapshot(f *testing.F) {
+	e := sample(3)
+	whole := encode(header{Origin{"l", "h"}, "p"}, deploylog.Snapshot{Seq: 4, Events: []deploylog.Event{e}})
+	f.Add(whole[:len(whole)-32])
+	f.Add([]byte(form))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if _, _, ok := decode(b); ok {
+			return // found the sum, too
+		}
+		made, s, ok := decode(summed(b))
+		if !ok {
+			return
+		}
+		for i, e := range s.Events {
+			if e.Seq > s.Seq || e.Seq < 1 || i > 0 && e.Seq <= s.Events[i-1].Seq {
+				t.Errorf("event %d follows, up to %d", e.Seq, s.Seq)
+			}
+		}
+		again, same, ok := decode(encode(made, s))
+		if !ok || again != made || fmt.Sprint(same) != fmt.Sprint(s) {
+			t.Errorf("%+v became %+v, %t", s, same, ok)
+		}
+	})
+}
