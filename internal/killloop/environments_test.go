@@ -203,9 +203,9 @@ func TestEnvironmentsKeepTheirRules(t *testing.T) {
 			for _, host := range fleetHosts {
 				files := f.files(host, name)
 				if len(files) != 1 {
-					t.Errorf("%s has the tasks %q of %s", host, files, name)
+					w.Errorf("%s has the tasks %q of %s", host, files, name)
 				} else if text, _ := os.ReadFile(files[0]); string(text) != strings.ReplaceAll(want, "HOST", host) {
-					t.Errorf("%s has %q, want %q", files[0], text, want)
+					w.Errorf("%s has %q, want %q", files[0], text, want)
 				}
 			}
 			w.checkEnvironment(events, name, environments[name].percent)

@@ -203,7 +203,7 @@ func TestInputsAreWhatWasReleased(t *testing.T) {
 		for _, host := range w.hosts {
 			for file, of := range map[string]string{"deploy": "line " + in.last["line"] + " deploy", "agent": "agents " + in.last["agents"]} {
 				if got, want := w.file(host, file), strings.ReplaceAll(in.released[of], "HOST", host); got != want {
-					t.Errorf("%s of %s is %q, want %q", file, host, got, want)
+					w.Errorf("%s of %s is %q, want %q", file, host, got, want)
 				}
 			}
 		}

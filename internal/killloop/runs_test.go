@@ -22,6 +22,7 @@ type details struct {
 		Deployment string `json:"deployment"`
 		Target     string `json:"target"`
 		Event      string `json:"event"`
+		PID        string `json:"pid"`
 	} `json:"details"`
 	Rollback *struct {
 		Stage string `json:"stage"`

@@ -203,13 +203,14 @@ func (w *world) work(args ...string) {
 // place.
 func (w *world) kill(most time.Duration) {
 	w.Helper()
-	if w.IntN(2) == 0 {
+	first, n := w.IntN(min(2, len(w.workers))), 1
+	if w.IntN(3) == 0 {
 		<-time.After(time.Duration(w.Int64N(int64(most))))
 	} else {
 		w.busy(most)
+		first = max(0, w.atWork())
 	}
-	first, n := w.IntN(min(2, len(w.workers))), 1
-	if w.IntN(2) == 0 {
+	if w.IntN(3) == 0 {
 		first, n = 0, len(w.workers)
 	}
 	dead := slices.Clone(w.workers[first : first+n])
@@ -251,6 +252,22 @@ func (w *world) busy(most time.Duration) {
 		<-time.After(time.Millisecond)
 	}
 	<-time.After(time.Duration(w.IntN(150)) * time.Millisecond)
+}
+
+// atWork is which of the workers has begun the newest run; -1 is none of them.
+func (w *world) atWork() int {
+	w.Helper()
+	pid := ""
+	w.openLog(func(log *sqlite.Log) error {
+		for e, err := range log.Read(context.Background(), deploylog.Filter{Name: "run-started", Last: 1}) {
+			if err != nil {
+				return err
+			}
+			pid = w.details(e).Details.PID
+		}
+		return nil
+	})
+	return slices.IndexFunc(w.workers, func(one *worker) bool { return fmt.Sprint(one.Process.Pid) == pid })
 }
 
 // stop ends the workers as a person would.
