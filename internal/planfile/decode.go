@@ -120,6 +120,11 @@ func (d *document) check() error {
 			return fmt.Errorf("it has no hash of the variable %q", name)
 		}
 	}
+	for name, hash := range d.Includes {
+		if !validHash.MatchString(hash) {
+			return fmt.Errorf("it has no hash of the file %q", name)
+		}
+	}
 	seen := map[string]bool{}
 	for _, r := range d.Resources {
 		if r.Name == "" || seen[r.Name] || d.Definitions[r.Name] == "" {

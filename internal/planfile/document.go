@@ -20,6 +20,7 @@ type document struct {
 	Manifests    []string          `json:"manifests"`
 	ManifestHash string            `json:"manifest_hash"`
 	Definitions  map[string]string `json:"definitions"`
+	Includes     map[string]string `json:"includes,omitzero"`
 	Targets      []string          `json:"targets,omitempty"`
 	Variables    variables         `json:"variables"`
 	Resources    []resource        `json:"resources"`
@@ -59,7 +60,7 @@ type change struct {
 func (f *File) document() document {
 	d := document{
 		Format: format, Version: Version, CreatedAt: f.CreatedAt, Deployster: f.Deployster, Salt: f.Salt, Run: f.Run, Engine: f.Engine,
-		Manifests: f.Manifests, ManifestHash: f.ManifestHash, Definitions: f.Definitions, Targets: f.Targets,
+		Manifests: f.Manifests, ManifestHash: f.ManifestHash, Definitions: f.Definitions, Includes: f.Includes, Targets: f.Targets,
 		Variables: variables{f.Given, f.Variables}, Resources: make([]resource, len(f.Resources)),
 	}
 	for i, r := range f.Resources {
@@ -80,7 +81,7 @@ func (f *File) document() document {
 func (d *document) file() *File {
 	f := &File{
 		Digest: d.Digest, CreatedAt: d.CreatedAt, Deployster: d.Deployster, Salt: d.Salt, Run: d.Run, Engine: d.Engine,
-		Manifests: d.Manifests, ManifestHash: d.ManifestHash, Definitions: d.Definitions, Targets: d.Targets,
+		Manifests: d.Manifests, ManifestHash: d.ManifestHash, Definitions: d.Definitions, Includes: d.Includes, Targets: d.Targets,
 		Given: d.Variables.Given, Variables: d.Variables.Hashes,
 	}
 	for _, r := range d.Resources {

@@ -86,6 +86,28 @@ func (f *File) Changed(m *manifest.Manifest, variables map[string]any) (defined,
 	return defined, differences(f.Variables, now.Variables, slices.Sorted(maps.Keys(now.Variables)), plain, "has another value"), nil
 }
 
+// PinIncluded records what resources that the plan leaves open may include, as it is in the
+// workspace: their configurations are known only when the plan is applied.
+func (f *File) PinIncluded(files map[string][]byte) (err error) {
+	f.Includes = map[string]string{}
+	for name, text := range files {
+		if f.Includes[name], err = f.Salt.Fingerprint(text); err != nil {
+			return fmt.Errorf("taking the hash of %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// ChangedIncluded says which files are no longer as PinIncluded recorded them.
+func (f *File) ChangedIncluded(files map[string][]byte) ([]string, error) {
+	now := File{Salt: f.Salt}
+	if err := now.PinIncluded(files); err != nil || f.Includes == nil {
+		return nil, err
+	}
+	plain := func(name string) string { return name }
+	return differences(f.Includes, now.Includes, slices.Sorted(maps.Keys(now.Includes)), plain, "has another text"), nil
+}
+
 // differences says in which names two sets of hashes differ; names are those of now.
 func differences(was, now map[string]string, names []string, called func(name string) string, another string) []string {
 	var said []string

@@ -55,6 +55,7 @@ type File struct {
 	Manifests    []string // paths, relative to the workspace where they are in it
 	ManifestHash string
 	Definitions  map[string]string // resource → hash of its part of the manifest
+	Includes     map[string]string // file → hash of its text, of those that resources which are left open may include; nil where none is open, or an older version made it
 	Targets      []string          // as --target named them; none is everything
 
 	Given     []Variable        // in the order of the command line

@@ -147,6 +147,18 @@ func (p *savedPlan) fits(in *work.Input) error {
 		return exit.Usage("the variables are not those with which the plan %s was made: %s; give them as they were, or plan again: %s",
 			p.path, strings.Join(valued, ", "), p.planCommand())
 	}
+	included, _, err := in.Included(p.Open()...)
+	if err != nil {
+		return exit.Invalid(err)
+	}
+	texts, err := p.ChangedIncluded(included)
+	switch {
+	case err != nil:
+		return exit.Invalid(err)
+	case len(texts) > 0:
+		return exit.Usage("what %s includes changed since the plan %s was made: %s; plan again: %s",
+			strings.Join(p.Open(), ", "), p.path, strings.Join(texts, ", "), p.planCommand())
+	}
 	return nil
 }
 
@@ -226,6 +238,25 @@ func (o *planOptions) prepare() (*saving, error) {
 	return &saving{savedPlan{&planfile.File{Salt: salt}, o.out}, place}, nil
 }
 
+// bindIncluded binds the plan to what the resources that it leaves open may include.
+func (s *saving) bindIncluded(a *app.App, l *look) error {
+	open := s.Open()
+	if len(open) == 0 {
+		return nil
+	}
+	files, unbound, err := l.Included(open...)
+	if err != nil {
+		return exit.Invalid(err)
+	}
+	for _, name := range unbound {
+		a.Notice(fmt.Sprintf("note: the plan is not bound to what %s includes: the name of a file is known only when it is applied", name))
+	}
+	if err := s.PinIncluded(files); err != nil {
+		return fmt.Errorf("saving the plan: %w", err)
+	}
+	return nil
+}
+
 // save writes a plan to its file, which is there only when it is whole.
 func (s *saving) save(a *app.App, l *look, o planOptions, plan *runner.Plan) (err error) {
 	s.CreatedAt, s.Deployster, s.Targets = a.Now().UTC(), a.Version, o.input.Targets
@@ -242,6 +273,9 @@ func (s *saving) save(a *app.App, l *look, o planOptions, plan *runner.Plan) (er
 	}
 	if err := s.Pin(l.Manifest, l.Set()); err != nil {
 		return fmt.Errorf("saving the plan: %w", err)
+	}
+	if err := s.bindIncluded(a, l); err != nil {
+		return err
 	}
 	data, err := s.Encode()
 	if err != nil {
