@@ -53,7 +53,8 @@ func (e *Environments) Identify(things func(tasks.Task) []tasks.Thing) {
 // Command proposes a command and appends what it comes to. It is refused when an
 // environment would make on a host what another one makes there: on the hosts that
 // a Deploy or Rollback names, or, for a Create or an Update, on those given, which the
-// query of its definition selects at present.
+// query of its definition selects at present. Hosts that have joined an environment that has
+// no task there yet are left to the other one instead, unless those are all.
 func (e *Environments) Command(ctx context.Context, name string, c environment.Command, hosts ...string) ([]deploylog.Event, error) {
 	_, create := c.(environment.Create)
 	return e.Change(ctx, name, create, func(s *environment.State) ([]deploylog.Event, error) {
@@ -64,6 +65,16 @@ func (e *Environments) Command(ctx context.Context, name string, c environment.C
 		case environment.ConfirmHosts:
 			of.Hosts = e.reservations.without(s, of.Hosts)
 			c = of
+		case environment.Deploy:
+			of.Hosts = e.reservations.joined(s.Task(of.Revision, ""), true, of.Hosts)
+			c = of
+		case environment.Rollback:
+			of.Hosts = e.reservations.joined(s.Task(of.Revision, ""), true, of.Hosts)
+			c = of
+		case environment.Update:
+			if selectsAsBefore(of.Definition, s) {
+				hosts = e.reservations.joined(draft(of.Definition, s), false, hosts)
+			}
 		case environment.Restart:
 			of.Hosts = e.reservations.without(s, of.Hosts)
 			c = of
@@ -91,6 +102,13 @@ func (e *Environments) Command(ctx context.Context, name string, c environment.C
 	})
 }
 
+// selectsAsBefore reports whether a definition that is to be the next revision has the query of
+// the one before: what is on other hosts then is not because of it.
+func selectsAsBefore(d *definition.Definition, s *environment.State) bool {
+	all := s.Revisions()
+	return s.Exists() && all[len(all)-1].Definition.InstanceGroup.Query == d.InstanceGroup.Query
+}
+
 // draft is the task of a definition that is to be the next revision.
 func draft(d *definition.Definition, s *environment.State) tasks.Task {
 	return tasks.Task{Environment: d.Name, Revision: len(s.Revisions()) + 1, Spec: d.Task}
@@ -104,6 +122,9 @@ func (e *Environments) Overlaps(d *definition.Definition, hosts []string) error 
 		s := e.States[d.Name]
 		if s == nil {
 			s = environment.New(d.Name)
+		}
+		if selectsAsBefore(d, s) {
+			hosts = e.reservations.joined(draft(d, s), false, hosts)
 		}
 		err = e.reservations.overlaps(draft(d, s), false, hosts)
 	})

@@ -188,6 +188,24 @@ func (r *reservations) identify(t tasks.Task) []tasks.Thing {
 	return []tasks.Thing{{Key: "task " + string(key), Name: "task of " + t.Spec.Manifest}}
 }
 
+// joined are hosts without those on which another environment makes what a task would make,
+// and on which the environment of the task has none of its own: they are left to the other one,
+// as when they join both. Where all would be, that is a mistake, and they stay.
+func (r *reservations) joined(t tasks.Task, kept bool, hosts []string) []string {
+	r.refresh()
+	rest := slices.DeleteFunc(slices.Clone(hosts), func(host string) bool {
+		if t.Host = host; len(r.held[t.Environment][host]) > 0 {
+			return false
+		}
+		other, _ := r.other(t, kept)
+		return other != ""
+	})
+	if len(rest) == 0 {
+		return hosts
+	}
+	return rest
+}
+
 // overlaps refuses a task on hosts where another environment makes what it would make.
 func (r *reservations) overlaps(t tasks.Task, kept bool, hosts []string) error {
 	first, by, n := "", "", 0

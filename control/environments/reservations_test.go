@@ -42,9 +42,9 @@ func TestWhatAnotherEnvironmentMakesOnAHostIsRefused(t *testing.T) {
 		w.deploy("all", 1)
 		w.untilIdle()
 		for _, c := range []environment.Command{
-			environment.Deploy{Revision: 1, Hosts: []string{"b", "c"}}, environment.Update{Base: 1, Definition: daemon("all", agent, image("2"))},
+			environment.Deploy{Revision: 1, Hosts: []string{"b"}}, environment.Update{Base: 1, Definition: daemon("all", agent, image("2"))},
 		} {
-			if err := w.command("all", c, "b", "c"); err == nil || !strings.Contains(err.Error(), "host b") {
+			if err := w.command("all", c, "b"); err == nil || !strings.Contains(err.Error(), "host b") {
 				t.Errorf("%T: %v", c, err)
 			}
 		}
@@ -61,6 +61,28 @@ func TestWhatAnotherEnvironmentMakesOnAHostIsRefused(t *testing.T) {
 		}
 		w.untilIdle()
 		w.do("all", environment.Rollback{Revision: 1, Hosts: []string{"b", "d"}})
+	})
+}
+
+// A host that has joined two environments is left to the first, and the rest of the second
+// goes on.
+func TestAHostThatJoinsTwoEnvironmentsHoldsNeither(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.containers()
+		w.deployEach(map[string]string{"prod": "b", "all": "c"}, agent, surge)
+		w.untilIdle()
+		w.inventory("all", "b", "c")
+		if err := w.command("all", environment.Update{Base: 1, Definition: daemon("all", agent, surge, image("2"))}, "b", "c"); err != nil {
+			t.Fatal(err)
+		}
+		w.deploy("all", 2)
+		w.untilIdle()
+		w.wantRunning("b prod:1", "c all:2")
+		w.wantRows("all", "1 Inactive 0 0; 2 Active 1 1")
+		w.rollback("all", 1)
+		w.untilIdle()
+		w.wantRunning("b prod:1", "c all:1")
+		w.wantRows("all", "1 Active 1 1; 2 Reverted 0 0")
 	})
 }
 
