@@ -32,13 +32,14 @@ type carriedOracle struct {
 	release map[string]int                       // where in log a deployment was released, or adopted a definition
 	names   map[string]string                    // of revisions, by deployment
 	applied map[[2]string]deployment.Application // by deployment and step, since then
+	missed  map[string]map[int]bool              // definitions of log that came when a deployment had ended
 }
 
 // apply folds in an event. What has ended for good adopts nothing, though a rollback to the
 // same revision, under way under the same name, may.
 func (o *carriedOracle) apply(e deploylog.Event, under func(deployment string) bool) {
 	if o.release == nil {
-		o.release, o.names, o.applied = map[string]int{}, map[string]string{}, map[[2]string]deployment.Application{}
+		o.release, o.names, o.applied, o.missed = map[string]int{}, map[string]string{}, map[[2]string]deployment.Application{}, map[string]map[int]bool{}
 	}
 	var p record.Payload
 	_ = json.Unmarshal(e.Data, &p)
@@ -46,6 +47,9 @@ func (o *carriedOracle) apply(e deploylog.Event, under func(deployment string) b
 	case record.PipelineDefined:
 		o.log = append(o.log, p)
 		for id, revision := range o.names {
+			if !under(id) {
+				o.missed[id][len(o.log)-1] = true
+			}
 			if slices.Contains(p.Adopt, revision) && under(id) {
 				o.release[id] = len(o.log) - 1
 				maps.DeleteFunc(o.applied, func(step [2]string, _ deployment.Application) bool { return step[0] == id })
@@ -56,9 +60,13 @@ func (o *carriedOracle) apply(e deploylog.Event, under func(deployment string) b
 		for _, before := range o.log {
 			now.Definition = cmp.Or(before.Definition, now.Definition)
 		}
-		o.release[e.Deployment], o.names[e.Deployment] = len(o.log), e.Revision
-		if p.Rollback != nil { // which is as if the revision had not come to its end
-			o.release[e.Deployment] = o.release[p.Rollback.Original]
+		o.release[e.Deployment], o.names[e.Deployment], o.missed[e.Deployment] = len(o.log), e.Revision, map[int]bool{}
+		if p.Rollback != nil { // which goes on where the revision came to its end
+			o.release[e.Deployment], o.missed[e.Deployment] = o.release[p.Rollback.Original], maps.Clone(o.missed[p.Rollback.Original])
+			return
+		}
+		if p.Redo != nil { // so does what does something again
+			o.release[e.Deployment], o.missed[e.Deployment] = o.release[p.Redo.Of], maps.Clone(o.missed[p.Redo.Of])
 			return
 		}
 		o.log = append(o.log, now)
@@ -91,7 +99,7 @@ func manifestOf(d *definition.Definition, step step.Step) string {
 // files of the first release or definition since then that has these. What a former version
 // released follows the present definition.
 func (o *carriedOracle) of(step step.Step) (as deployment.Application) {
-	since := o.log[o.release[step.Deployment]:]
+	since := slices.Clone(o.log[o.release[step.Deployment]:])
 	if since[0].Carries == nil {
 		for _, p := range o.log {
 			if of := manifestOf(p.Definition, step); of != "" {
@@ -99,6 +107,11 @@ func (o *carriedOracle) of(step step.Step) (as deployment.Application) {
 			}
 		}
 		return as
+	}
+	for i := range since {
+		if o.missed[step.Deployment][o.release[step.Deployment]+i] {
+			since[i] = record.Payload{Definition: &definition.Definition{}, Version: 1}
+		}
 	}
 	for _, p := range since {
 		as.Manifest = cmp.Or(as.Manifest, manifestOf(p.Definition, step))

@@ -69,7 +69,7 @@ func (s *State) incompleteBefore(d *deployment.Deployment, step step.Step) strin
 	}
 	if at.Group == deployment.None && step.Event == record.StageFinished {
 		for g := range stage.Groups {
-			if !run.Groups[g].Marks.Has(record.GroupFinished) {
+			if !run.Groups[g].Marks.Has(record.GroupFinished) && !d.LeavesOut(stage.Groups[g].Target) {
 				return "the end of group " + stage.Groups[g].Name
 			}
 		}
@@ -88,7 +88,7 @@ func incompleteInGroup(d *deployment.Deployment, stage *deployment.StageLayout, 
 	layout, group := &stage.Groups[at.Group], &d.Stages[at.Stage].Groups[at.Group]
 	if at.Host == deployment.None {
 		for h, host := range group.Hosts {
-			if step.Event == record.GroupFinished && !host.Marks.Has(record.HostFinished) && !host.Marks.Has(record.HostFailed) {
+			if step.Event == record.GroupFinished && !host.Beside && !host.Marks.Has(record.HostFinished) && !host.Marks.Has(record.HostFailed) {
 				return "the end of host " + layout.Hosts[h].Name
 			}
 		}
@@ -116,7 +116,7 @@ func derived(d *deployment.Deployment) string {
 		text = fmt.Appendf(text, "%d begun %t passed %t %v\n", i, run.Begun, run.Passed, allOf(run.Marks))
 		for g := range run.Groups {
 			group := &run.Groups[g]
-			text = fmt.Appendf(text, "  %d begun %t finished %t failed %d open %d in flight %d again %d %v:", g, group.Begun, group.Finished, group.Failed, group.Open, group.InFlight, group.Reopened, allOf(group.Marks))
+			text = fmt.Appendf(text, "  %d begun %t finished %t failed %d beside %d open %d in flight %d again %d %v:", g, group.Begun, group.Finished, group.Failed, group.Beside, group.Open, group.InFlight, group.Reopened, allOf(group.Marks))
 			for h := group.Head; h != deployment.None; h = group.Hosts[h].Next {
 				text = fmt.Appendf(text, " %d", h)
 			}

@@ -83,7 +83,7 @@ func (s *State) batchHolders() []*deployment.Deployment {
 	holders := make([]*deployment.Deployment, len(s.layout.Batches))
 	for _, d := range s.deployments {
 		for b := range holders {
-			if holders[b] == nil && d.Holds(s.layout.Batches[b]) {
+			if holders[b] == nil && d.Holds(s.layout, s.layout.Batches[b]) {
 				holders[b] = d
 			}
 		}
@@ -158,7 +158,7 @@ func (s *State) walkOf(d *deployment.Deployment, holders []*deployment.Deploymen
 
 // keptOut finds why a deployment whose turn it is does not enter a stage.
 func (s *State) keptOut(d *deployment.Deployment, stage int) (why reason.Reason, is bool) {
-	if d.Rollback != nil { // others are kept out for it
+	if d.Only() != "" { // others are kept out for it
 		return s.pause(d, &s.layout.Stages[stage])
 	}
 	if why, is = s.stoppedBy(d, stage); is {
@@ -264,9 +264,7 @@ func (w *walk) stage(i int) bool {
 	case stage.Environment != "" && !run.Marks.Has(record.StageDeployed):
 		work := w.inStage(i, record.StageDeployed)
 		work.Environment = stage.Environment
-		if w.d.Rollback != nil {
-			work.Original = w.d.Rollback.Original
-		}
+		work.Original, work.RollsBack = w.d.Original, w.d.Rollback != nil
 		return w.unless(w.beside(work), w.tried(work))
 	case manifest != "" && !run.Marks.Has(record.StageApplied):
 		work := w.inStage(i, record.StageApplied)
@@ -290,7 +288,7 @@ func (w *walk) stage(i int) bool {
 func (w *walk) finishStage(i int) bool {
 	end := w.inStage(i, record.StageFinished)
 	if w.l.Stages[i].Deploy != nil {
-		end.Skipped = w.skipped(i)
+		end.Skipped = w.d.Missed(&w.l.Stages[i], i)
 	}
 	return w.unless(w.own(func(o *step.Work) bool { return o.Place.Stage == i }), end)
 }
@@ -335,7 +333,7 @@ func (w *walk) group(i, g int) bool {
 		return true
 	case run.Open == 0:
 		end := marker(record.GroupFinished)
-		end.Skipped = w.skipped(i, g)
+		end.Skipped = w.d.Missed(&w.l.Stages[i], i, g)
 		return w.unless(w.own(func(o *step.Work) bool { return o.Place.Stage == i && o.Place.Group == g }), end)
 	}
 	return w.hosts(i, g)

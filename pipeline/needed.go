@@ -29,7 +29,17 @@ func (s *State) Needed(e deploylog.Event) (needed deploylog.Event, ok bool) {
 	}
 	name := strings.TrimSuffix(e.Name, record.FailedAfter)
 	_, isArtifact := definition.ArtifactKind(name)
-	return e, isArtifact || s.Underway(e.Deployment, e.Target, name) // it ended work that began anew
+	return e, isArtifact || s.failedAt(e) || s.Underway(e.Deployment, e.Target, name) // it ended work that began anew
+}
+
+// failedAt reports whether an event is how a host failed that may be repaired.
+func (s *State) failedAt(e deploylog.Event) bool {
+	for _, v := range s.visits {
+		if k, failed := v.ending.Failed[e.Target]; failed && k.Seq == e.Seq {
+			return true
+		}
+	}
+	return false
 }
 
 // neededWork leaves out of what began or ended the work that is neither going on nor, where

@@ -111,7 +111,17 @@ func (n *naive) isPaused(r *revision, e entry) bool {
 	if strings.HasSuffix(e.event, "-finished-successfully") {
 		return false
 	}
-	return n.paused["pipeline/"+n.name] > 0 || r.only == "" && n.paused["stage/"+n.name+"/"+n.stageOf(e)] > 0
+	return len(n.paused["pipeline/"+n.name]) > 0 || n.isHeld(r, n.paused["stage/"+n.name+"/"+n.stageOf(e)])
+}
+
+// isHeld: a stage that is paused is so for all but rollbacks, and what does something of a
+// rollback again by which it is paused.
+func (n *naive) isHeld(r *revision, by []string) bool {
+	return (r.only == "" || r.redoes != nil) && slices.ContainsFunc(by, func(id string) bool {
+		return !slices.ContainsFunc(n.revisions, func(o *revision) bool {
+			return o.id == id && o.only != "" && o.redoes == nil && r.redoes != nil && o.age == r.age
+		})
+	})
 }
 
 // stageOf is the name of the stage in which an entry is.

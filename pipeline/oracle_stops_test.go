@@ -27,7 +27,11 @@ func (n *naive) outcomes(stage string) *outcomes {
 // stage, or when a fix or the one that failed has gone through. Of a revision that is over
 // when a later one finishes nothing counts any more.
 func (n *naive) noteOutcome(r *revision, e deploylog.Event) {
-	if r.only != "" { // it is beside the way of revisions
+	rank := r.order
+	switch {
+	case r.redoes != nil && r.redoes.only == "":
+		rank = r.redoes.order
+	case r.only != "": // it is beside the way of revisions
 		return
 	}
 	o := n.outcomes(string(e.Target))
@@ -36,6 +40,8 @@ func (n *naive) noteOutcome(r *revision, e deploylog.Event) {
 		var data struct{ Fix bool }
 		_ = json.Unmarshal(e.Data, &data)
 		r.fix = data.Fix
+	case e.Name == "pipeline-finished-successfully" && r.redoes != nil:
+		r.forgotten = true
 	case e.Name == "pipeline-finished-successfully":
 		for _, other := range n.revisions {
 			other.forgotten = other.forgotten || other.over && other.order < r.order
@@ -44,11 +50,11 @@ func (n *naive) noteOutcome(r *revision, e deploylog.Event) {
 	case r.forgotten:
 	case e.Name == "stage-started" && r.fix:
 		o.fix = max(o.fix, r.order)
-	case e.Name == "stage-failed" && e.Attempt == r.attempt && r.order >= o.finished && r.order >= o.stopped:
-		o.stopped = r.order
+	case e.Name == "stage-failed" && e.Attempt == r.attempt && rank >= o.finished && rank >= o.stopped:
+		o.stopped = rank
 	case e.Name == "stage-finished-successfully":
-		o.finished = max(o.finished, r.order)
-		if r.order >= o.stopped {
+		o.finished = max(o.finished, rank)
+		if rank >= o.stopped {
 			o.stopped = 0
 		}
 	}

@@ -24,8 +24,8 @@ type naive struct {
 	definition *definition.Definition
 	members    map[string][]string
 	now        time.Time
-	held       map[string]bool // groups of which somebody must confirm what they lose
-	paused     map[string]int  // targets of the pipeline and its stages
+	held       map[string]bool     // groups of which somebody must confirm what they lose
+	paused     map[string][]string // targets of the pipeline and its stages → deployments of the events
 	stages     map[string]*outcomes
 	introduced map[string]int // unit → revisions registered before it
 	revisions  []*revision
@@ -33,30 +33,9 @@ type naive struct {
 	after      map[*revision]map[entry][]entry
 }
 
-type revision struct {
-	fix       bool
-	forgotten bool
-	id        string
-	name      string
-	order     int
-	adopted   map[string]bool // units
-	attempt   int
-	since     time.Time            // of the attempt
-	started   map[string]time.Time // stages
-	only      string               // the stage that it rolls back; "" of one that goes through the pipeline
-	age       int                  // order of the revision that it deploys
-	over      bool
-	finished  bool
-	completed map[entry]int64
-	failed    map[entry]int64 // of the present attempt
-	tries     map[entry][]time.Time
-	works     map[entry]bool  // what is being done
-	reopened  map[string]bool // hosts that failed before the attempt, of which nothing is recorded in it
-}
-
 // newNaive returns a pipeline without any events.
 func newNaive(name string) *naive {
-	n := &naive{name: name, members: map[string][]string{}, held: map[string]bool{}, paused: map[string]int{}, stages: map[string]*outcomes{}}
+	n := &naive{name: name, members: map[string][]string{}, held: map[string]bool{}, paused: map[string][]string{}, stages: map[string]*outcomes{}}
 	n.forget()
 	return n
 }
@@ -66,8 +45,12 @@ func (n *naive) apply(e deploylog.Event) {
 	var data struct {
 		Definition *definition.Definition
 		Rollback   *struct{ Stage, Original string }
-		Hosts      []string
-		Adopt      []string
+		Redo       *struct {
+			Stage, Of string
+			Hosts     []string
+		}
+		Hosts []string
+		Adopt []string
 	}
 	_ = json.Unmarshal(e.Data, &data)
 	switch e.Name {
@@ -91,9 +74,9 @@ func (n *naive) apply(e deploylog.Event) {
 	case "pipeline-paused", "pipeline-resumed", "stage-paused", "stage-resumed":
 		switch {
 		case strings.HasSuffix(e.Name, "-paused"):
-			n.paused[string(e.Target)]++
-		case n.paused[string(e.Target)] > 0:
-			n.paused[string(e.Target)]--
+			n.paused[string(e.Target)] = append(n.paused[string(e.Target)], e.Deployment)
+		case len(n.paused[string(e.Target)]) > 0:
+			n.paused[string(e.Target)] = n.paused[string(e.Target)][1:]
 		default:
 			n.outcomes(string(e.Target)).stopped = 0
 		}
@@ -112,6 +95,11 @@ func (n *naive) apply(e deploylog.Event) {
 			of := n.revision(data.Rollback.Original)
 			r.only, r.age, r.adopted = data.Rollback.Stage, of.order, maps.Clone(of.adopted)
 		}
+		if data.Redo != nil {
+			of := n.revision(data.Redo.Of)
+			r.only, r.age, r.adopted = data.Redo.Stage, of.age, maps.Clone(of.adopted)
+			r.redoes, r.hosts, r.did = of, data.Redo.Hosts, of.did
+		}
 	}
 	at := entry{string(e.Target), e.Name}
 	delete(r.works, entry{at.target, strings.TrimSuffix(at.event, "-failed")})
@@ -120,32 +108,7 @@ func (n *naive) apply(e deploylog.Event) {
 	}
 	n.noteOutcome(r, e)
 	r.note(at, e)
-}
-
-// note takes note of an event of the revision.
-func (r *revision) note(at entry, e deploylog.Event) {
-	if e.Attempt == r.attempt {
-		delete(r.reopened, at.target)
-	}
-	switch {
-	case e.Name == "pipeline-retried":
-		for f := range r.failed {
-			if r.reopened == nil {
-				r.reopened = map[string]bool{}
-			}
-			r.reopened[f.target] = true
-		}
-		r.since = e.CreatedAt
-		r.over, r.attempt, r.failed, r.tries = false, e.Attempt, map[entry]int64{}, map[entry][]time.Time{}
-	case e.Name == "pipeline-failed" || e.Name == "pipeline-cancelled" || e.Name == "pipeline-skipped" || e.Name == "pipeline-superseded" || e.Name == "pipeline-finished-successfully":
-		r.over, r.finished = true, e.Name == "pipeline-finished-successfully"
-	case strings.HasSuffix(e.Name, "-failed"):
-		if e.Attempt == r.attempt {
-			r.failed[at] = e.Seq
-		}
-	case r.completed[at] == 0:
-		r.completed[at] = e.Seq
-	}
+	n.noteDone(r, at)
 }
 
 func (n *naive) revision(id string) *revision {
@@ -231,7 +194,7 @@ func (n *naive) graph(r *revision) map[entry][]entry {
 			to(finished, finish)
 		}
 		if s.Deploy != nil {
-			n.groups(s.Deploy, started, finished, to)
+			n.groups(r, s.Deploy, started, finished, to)
 			continue
 		}
 		inside := n.inside(r, s)
@@ -267,13 +230,18 @@ func (n *naive) inside(r *revision, s definition.Stage) (inside []entry) {
 }
 
 // groups leads from the start of a stage through its host groups to its end.
-func (n *naive) groups(d *definition.Deploy, started, finished entry, to func(a, b entry)) {
+func (n *naive) groups(r *revision, d *definition.Deploy, started, finished entry, to func(a, b entry)) {
+	any := false
 	for _, g := range d.HostGroups {
+		if !r.touches("host-group/" + n.name + "/" + g.Name) {
+			continue
+		}
+		any = true
 		gt := "host-group/" + n.name + "/" + g.Name
 		begin, end := entry{gt, "host-group-started"}, entry{gt, "host-group-finished-successfully"}
 		to(started, begin)
 		to(end, finished)
-		hosts, known := n.members[g.Name]
+		hosts, known := n.hostsOf(r, g.Name)
 		if !known {
 			to(begin, entry{gt, "members-told"}) // which nobody has yet
 			to(entry{gt, "members-told"}, end)
@@ -290,7 +258,7 @@ func (n *naive) groups(d *definition.Deploy, started, finished entry, to func(a,
 			to(at, end)
 		}
 	}
-	if len(d.HostGroups) == 0 {
+	if !any {
 		to(started, finished)
 	}
 }
@@ -319,16 +287,6 @@ func (n *naive) flood(r *revision, e entry) []entry {
 	}
 	n.after[r][e] = found
 	return found
-}
-
-// done: an entry is complete, or is the start of something that failed, of which the
-// algorithm of the seed says nothing. A revision that comes into a stage because the host
-// group that it is in is moved there leaves no start of the stage; when the group has gone
-// again, only the stage's failure shows that the revision came there. Nothing fails that
-// was not begun, so it is in the stage, as after any other failure, until its deployment
-// ends.
-func (r *revision) done(e entry) bool {
-	return r.completed[e] > 0 || e.event == deploylog.Target(e.target).Started() && r.hasFailed(e.target)
 }
 
 func received(e entry) bool { return strings.HasPrefix(e.event, "build-stage-received-") }
@@ -373,6 +331,10 @@ func (n *naive) leftOut(r *revision, e entry) bool {
 				}
 			}
 		}
+	}
+	if r.redoes != nil {
+		stage := n.stageOf(e)
+		return late && (gone || !r.did[stage][e.event])
 	}
 	return late && (gone || r.only != "")
 }
@@ -455,7 +417,7 @@ func (n *naive) decide() map[string][]entry {
 	if n.definition == nil {
 		return chosen
 	}
-	active := map[entry]int{}
+	active := n.redoing()
 	frontiers := map[*revision][]entry{}
 	for _, r := range n.revisions {
 		if r.over {

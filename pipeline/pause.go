@@ -69,7 +69,7 @@ func (c ResumePipeline) propose(s *State) ([]deploylog.Event, error) {
 	_, paused := s.paused[t]
 	for _, d := range s.deployments {
 		if paused && d.Status == deployment.Running && d.Rollback != nil && d.Rollback.Target == t {
-			return nil, refusal.New(RollbackRunning, "stage %s cannot be resumed yet: it is being rolled back to revision %s (event %d), which would overwrite whoever enters before; wait for its end, or cancel it (deployster pipeline cancel %s %s)", d.Rollback.Stage, d.Revision, d.Seq, s.name, d.Revision)
+			return nil, refusal.New(RollbackRunning, "stage %s cannot be resumed yet: it is being rolled back to revision %s (event %d), which would overwrite whoever enters before; wait for its end, or cancel it (deployster pipeline cancel %s %s)", d.Rollback.Stage, d.Revision, d.Seq, s.name, s.nameOf(d))
 		}
 	}
 	stopped := slices.ContainsFunc(s.Stops(), func(r reason.Reason) bool { return r.By == t })
@@ -149,11 +149,17 @@ func (p PauseInfo) because() reason.Reason {
 }
 
 // pause finds why nothing of a deployment may begin in a stage. A rollback, for which the
-// stage is paused, waits only where the whole pipeline is.
+// stage is paused, waits only where the whole pipeline is; nor does what does something of it
+// again wait for the end of that pause.
 func (s *State) pause(d *deployment.Deployment, stage *deployment.StageLayout) (why reason.Reason, paused bool) {
 	p, paused := s.paused[s.target]
 	if !paused && d.Rollback == nil {
 		p, paused = s.paused[stage.Target]
+		for paused && d.Redo.Info != nil && s.rolledBackTo(d.Original, p) {
+			if paused = p.then != nil; paused {
+				p = *p.then
+			}
+		}
 		p.Stage = stage.Name
 	}
 	return p.because(), paused

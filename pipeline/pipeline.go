@@ -1,25 +1,6 @@
 // Package pipeline carries revisions of a project through a pipeline that may
-// change while they are in progress (seed "Deployment Log").
-//
-// # Entries
-//
-// What happened is in the deployment log: to this target, in this deployment,
-// this event. That is an entry, and it happens once. A revision that is released
-// gets a fresh deployment, whose entries nest as its pipeline does:
-//
-//	pipeline-started                     pipeline/ant-gateway
-//	  stage-started                      stage/ant-gateway/beta
-//	    host-group-started               host-group/ant-gateway/beta
-//	      host-started                   host/ant-gateway/beta/antworker002
-//	        host-deployed                   (the steps of the definition)
-//	      host-finished-successfully
-//	    host-group-finished-successfully
-//	  stage-finished-successfully
-//	pipeline-finished-successfully
-//
-// What is to be done is never stored. State is folded from the log (Apply) and
-// finds it (Decide) by the definition and the members of host groups as they are
-// at the moment, so that a change of them takes hold of every revision.
+// change while they are in progress (seed "Deployment Log"). Package record has what is
+// recorded, and package deployment what follows of one revision.
 //
 // # What may be done
 //
@@ -43,26 +24,6 @@
 // a host how far it has come, and a group which hosts are open. So a step costs
 // the same, however many were done before.
 //
-// # Introductions
-//
-// A step that is introduced halfway must not run for the first time
-// deep within it. So a definition is recorded with the number of revisions that
-// were registered when each of its steps was introduced. A revision that
-// is younger does the step. An older one does it too, unless it has skipped it
-// on any host: then it leaves it out everywhere. Likewise a kind of artifact is
-// only waited for by younger revisions.
-//
-// A step that changes, because it has another manifest or that has another text, has one
-// to take its place in the revisions that are under way: what it was when they were released.
-// They keep that, unless a definition is recorded with their names as adopting it.
-//
-// # Failures
-//
-// The failure of a step for good (STEP-failed) fails its host, more failed hosts
-// than the group's budget allows fail the group, and that the stage and the
-// pipeline at once; what is running then is still recorded. A retry forgets the
-// failures of the attempts before it, and continues from the frontier.
-//
 // # Pauses
 //
 // In a pipeline or a stage that a person has paused nothing begins: neither the stage, a
@@ -73,6 +34,10 @@
 // A revision that is deployed to one stage again has a deployment of its own, for which all
 // other stages are passed. It does its steps as the first deployment of the revision did,
 // and enters the stage although that is paused, which is what keeps the others out.
+//
+// What does something of a stage again, on hosts that failed there or as a whole, is such a
+// deployment, too. It is in the stage from its registration on, and in all batches that the
+// stage belongs to, with nobody but the revision that it is of.
 //
 // # Inputs
 //

@@ -170,7 +170,9 @@ func (o *projection) addEnded() {
 			group, run := &l.Stages[i].Groups[g], &d.Stages[i].Groups[g]
 			o.addFailure(deployment.Place{Stage: i, Group: g, Host: deployment.None}, group.Target, record.GroupFinished, run.Marks)
 			for h := range group.Hosts {
-				o.addFailure(deployment.Place{Stage: i, Group: g, Host: h}, group.Hosts[h].Target, record.HostFinished, run.Hosts[h].Marks)
+				if !o.s.mended(d, i, group.Hosts[h].Target) {
+					o.addFailure(deployment.Place{Stage: i, Group: g, Host: h}, group.Hosts[h].Target, record.HostFinished, run.Hosts[h].Marks)
+				}
 			}
 		}
 	}
@@ -270,6 +272,9 @@ func (o *projection) heldBy(holder *deployment.Deployment, b deployment.Span) re
 		run := &holder.Stages[i]
 		if run.Begun && !run.Passed {
 			r.Name, r.By = stages[i].Name, stages[i].Target
+			if holder.Redo.Info != nil {
+				r.To = r.Name
+			}
 		}
 	}
 	if k, ok := holder.Marks[r.By].Began(); ok {
@@ -321,6 +326,9 @@ func (o *projection) group(i, g int, by *origin) {
 	stage := &o.s.layout.Stages[i]
 	group, run := &stage.Groups[g], &o.d.Stages[i].Groups[g]
 	at := deployment.Place{Stage: i, Group: g, Host: deployment.None}
+	if o.d.LeavesOut(group.Target) {
+		return
+	}
 	if k, ok := run.Marks.Find(record.GroupFinished); ok {
 		by = &origin{group.Target, k}
 	}
@@ -353,6 +361,8 @@ func (o *projection) host(at deployment.Place, by *origin) {
 	stage := &o.s.layout.Stages[at.Stage]
 	t, run := stage.Groups[at.Group].Hosts[at.Host].Target, &o.d.Stages[at.Stage].Groups[at.Group].Hosts[at.Host]
 	switch {
+	case run.Beside, run.Failed && o.s.mended(o.d, at.Stage, t):
+		return
 	case run.Failed:
 		o.addFailure(at, t, record.HostFinished, run.Marks)
 		return

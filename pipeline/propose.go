@@ -92,7 +92,7 @@ func (c Define) propose(s *State) ([]deploylog.Event, error) {
 // nothing.
 func (s *State) adopting(c Define) (adopt []string, err error) {
 	for _, revision := range c.Adopt {
-		r, err := s.registration(revision)
+		r, err := s.release(revision, "adopt a definition")
 		if err != nil {
 			return nil, err
 		}
@@ -198,18 +198,18 @@ func (c Retry) propose(s *State) ([]deploylog.Event, error) {
 	}
 	stragglers := s.stragglers()
 	for b, batch := range s.layout.Batches {
-		if w := straggler(stragglers, b, d); w != nil && d.Within(batch) {
+		if w := straggler(stragglers, b, d); w != nil && d.Within(s.layout, batch) {
 			return nil, refusal.New(BatchIsHeld, "revision %s cannot be retried yet: %s", c.Revision, w.Reason().Message())
 		}
 	}
 	for _, o := range s.deployments {
 		for i := range d.Stages {
-			if o.Order > d.Order && o.Stages[i].Begun && !d.Stages[i].Passed {
+			if d.Redo.Info == nil && o.Rank() > d.Order && o.Stages[i].Begun && !d.Stages[i].Passed {
 				return nil, refusal.New(NewerIsAhead, "revision %s cannot be retried: the newer revision %s is at or past stage %s, and it would overwrite it; release another revision", c.Revision, o.Revision, s.layout.Stages[i].Name)
 			}
 		}
 		for _, b := range s.layout.Batches {
-			if d.Within(b) && o != d && o.Holds(b) {
+			if d.Within(s.layout, b) && s.excludes(o, d, b) {
 				return nil, refusal.New(BatchIsHeld, "revision %s cannot be retried yet: revision %s is in the batch of stages %s to %s; retry when it has passed %s",
 					c.Revision, o.Revision, s.layout.Stages[b.From].Name, s.layout.Stages[b.To].Name, s.layout.Stages[b.To].Name)
 			}
@@ -254,7 +254,7 @@ func (s *State) isDefined() error {
 
 // running finds the deployment of a revision that is still in progress.
 func (s *State) running(revision, to string) (*deployment.Deployment, error) {
-	r, err := s.registration(revision)
+	r, err := s.release(revision, to)
 	if err != nil {
 		return nil, err
 	}
@@ -270,24 +270,6 @@ func (s *State) inProgress(r Registration, to string) (*deployment.Deployment, e
 		return nil, refusal.New(NotRunning, "revision %s cannot %s: it is %s since event %d%s", r.Revision, to, r.Status, r.Since, remedy)
 	}
 	return s.byID[r.Deployment], nil
-}
-
-func (s *State) registration(revision string) (Registration, error) {
-	if err := s.isDefined(); err != nil {
-		return Registration{}, err
-	}
-	i, ok := s.byRevision[revision]
-	if last, rolledBackTo := s.rollbacks[revision]; rolledBackTo && (!ok || s.revisions[i].Status != deployment.Running) {
-		i, ok = last, true
-	}
-	if ok {
-		return s.revisions[i], nil
-	}
-	var known []string
-	for _, r := range s.revisions {
-		known = append(known, r.Revision)
-	}
-	return Registration{}, s.unknown(UnknownRevision, "revision", revision, known)
 }
 
 func (s *State) unknown(code refusal.Code, what, name string, known []string) error {

@@ -26,6 +26,10 @@ const (
 	NotWaiting        refusal.Code = "not-waiting" // to be skipped: it is at work
 	WasOvertaken      refusal.Code = "superseded"
 	NothingToRollBack refusal.Code = "nothing-to-roll-back"
+	NothingToRepair   refusal.Code = "nothing-to-repair"
+	NothingToRerun    refusal.Code = "nothing-to-rerun"
+	OtherStage        refusal.Code = "other-stage" // it was something else when the revision finished it
+	UnknownHost       refusal.Code = "unknown-host"
 	RollbackRunning   refusal.Code = "rollback-running"
 	NotRunning        refusal.Code = "not-running"
 	NothingToRetry    refusal.Code = "nothing-to-retry"

@@ -1,9 +1,7 @@
 package pipeline
 
 import (
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/refusal"
@@ -28,21 +26,28 @@ type visits struct {
 	finished []int            // in order
 	bad      map[string]bool  // deployments that were rolled back
 	left     map[string]int64 // deployments that had finished it when it was rolled back to an older revision, with the event
+	ending   deployment.Ending
 }
 
-// visit notes that a deployment began or finished a stage.
+// visit notes that a deployment began or finished a stage, or repaired a host there.
 func (s *State) visit(d *deployment.Deployment, e deploylog.Event) {
-	if e.Name != record.StageStarted && e.Name != record.StageFinished || e.Target.Kind() != "stage" {
+	at := e.Target
+	if e.Name == record.HostFinished && d.Redo.Info != nil {
+		at = d.Only()
+	} else if e.Name != record.StageStarted && e.Name != record.StageFinished || e.Target.Kind() != "stage" {
 		return
 	}
-	v := s.visits[e.Target]
-	if e.Name == record.StageStarted {
+	v := s.visits[at]
+	switch e.Name {
+	case record.StageStarted:
 		v.newest, v.at = d.Order-1, e.Seq
-	} else {
-		v.finished = append(v.finished, d.Order-1)
+	case record.HostFinished:
+		v.ending = v.ending.Repaired(e.Target)
+	default:
+		v.finished, v.ending = append(v.finished, d.Order-1), d.Ends(s.definition, e, v.ending)
 		v = s.returns(v, d.Order-1)
 	}
-	s.visits[e.Target] = v
+	s.visits[at] = v
 }
 
 // overtaken refuses to go on with a deployment in a stage that another one has entered
@@ -59,6 +64,11 @@ func (s *State) overtaken(d *deployment.Deployment) error {
 		what, remedy := "revision ", "release it again under another name, or release a newer one"
 		if s.revisions[v.newest].Rollback != nil {
 			what = "a rollback to revision "
+		} else if redo := s.revisions[v.newest].Redo; redo != nil {
+			what = "a " + string(redo.What) + " of revision "
+		}
+		if d.Redo.Info != nil {
+			remedy = "deployster pipeline " + string(d.Redo.Info.What) + " does it again, where no other revision has come to the stage"
 		}
 		if d.Rollback != nil {
 			remedy = "roll the stage back again (deployster pipeline rollback " + s.name + " " + stage.Name + " --revision " + d.Revision + ")"
@@ -81,74 +91,18 @@ func (s *State) rollBack(d *deployment.Deployment, r *record.RollbackInfo) {
 	delete(bad, r.Original) // somebody wants it again
 	v.bad = bad
 	s.visits[r.Target] = v
-	i := slices.IndexFunc(s.revisions, func(o Registration) bool { return o.Deployment == r.Original })
-	if i < 0 {
-		return
+	if i := s.indexOf(r.Original); i >= 0 {
+		s.visits[r.Target] = s.leave(v, i, d.Seq)
+		s.inherit(d, i)
 	}
-	s.visits[r.Target] = s.leave(v, i, d.Seq)
-	in := s.revisions[i].inputs
-	if original := s.byID[r.Original]; original != nil {
-		in = original.Inputs()
-	}
-	d.Age, d.Manifests, d.Brought, d.Adopted = i+1, in.Manifests, in.Brought, maps.Clone(in.Adopted)
-	for kind, ref := range in.Refs {
-		d.Refs[kind] = ref
-	}
-}
-
-// meant finds the deployment that a revision names, or the id of a deployment. A revision
-// that is under way itself while a stage is rolled back to it names neither.
-func (s *State) meant(name string) (Registration, error) {
-	var all []*deployment.Deployment
-	for _, d := range s.deployments {
-		if d.Revision == name && d.Status == deployment.Running {
-			all = append(all, d)
-		}
-	}
-	if len(all) > 1 {
-		var which []string
-		for _, d := range all {
-			what := "its release"
-			if d.Rollback != nil {
-				what = "the rollback of stage " + d.Rollback.Stage
-			}
-			which = append(which, d.ID+" ("+what+")")
-		}
-		return Registration{}, refusal.New(AmbiguousName, "revision %s of pipeline %s is %w: it is under way more than once; give the deployment instead of the revision: %s", name, s.name, ErrAmbiguous, strings.Join(which, " or "))
-	}
-	if d := s.byID[name]; d != nil {
-		if _, released := s.byRevision[name]; !released {
-			return s.revisions[d.Order-1], nil
-		}
-	}
-	return s.registration(name)
-}
-
-// ended is what a name means to which something is done again: of a revision that is under
-// way, the rollback to it that is not.
-func (s *State) ended(name string) (Registration, error) {
-	r, err := s.meant(name)
-	if last, ok := s.rollbacks[name]; err == nil && ok && r.Status == deployment.Running && s.revisions[last].Status != deployment.Running && s.byID[s.revisions[last].Deployment] != nil {
-		r = s.revisions[last]
-	}
-	return r, err
-}
-
-// first is the registration of a revision whose deployment another one may repeat.
-func (s *State) first(i int) int {
-	r := s.revisions[i].Rollback
-	if r == nil {
-		return i
-	}
-	return max(0, slices.IndexFunc(s.revisions, func(o Registration) bool { return o.Deployment == r.Original }))
 }
 
 func (c Rollback) propose(s *State) ([]deploylog.Event, error) {
-	name, err := s.Stage(c.Stage)
+	stage, err := s.stageOf(c.Stage)
 	if err != nil {
 		return nil, err
 	}
-	stage := &s.layout.Stages[s.layout.StageAt[record.StageTarget(s.name, name)]]
+	name := stage.Name
 	if stage.Deploy == nil && stage.Environment == "" {
 		return nil, refusal.New(NothingToRollBack, "stage %s deploys to no hosts and no environment: it is a %s stage", name, stage.Kind())
 	}
@@ -160,7 +114,7 @@ func (c Rollback) propose(s *State) ([]deploylog.Event, error) {
 	holders := s.batchHolders()
 	for _, b := range stage.Opens {
 		if h := holders[b]; h != nil {
-			return nil, refusal.New(BatchIsHeld, "stage %s cannot be rolled back yet: revision %s is in it, or in the batch that begins with it; wait for its end, or cancel it (deployster pipeline cancel %s %s)", name, h.Revision, s.name, h.Revision)
+			return nil, refusal.New(BatchIsHeld, "stage %s cannot be rolled back yet: revision %s is in it, or in the batch that begins with it; wait for its end, or cancel it (deployster pipeline cancel %s %s)", name, h.Revision, s.name, s.nameOf(h))
 		}
 	}
 	to, err := s.good(stage, c.Revision)
@@ -227,12 +181,12 @@ func (s *State) good(stage *deployment.StageLayout, revision string) (int, error
 		case revision != "" && i == present && v.newest == v.finished[len(v.finished)-1]:
 			return 0, refusal.New(NothingToRollBack, "stage %s has revision %s already", stage.Name, revision)
 		default:
-			return i, s.carriesAll(stage, i)
+			return i, s.carriesAll(stage, i, "rolled back to")
 		}
 	}
 	switch {
 	case revision != "":
-		if _, err := s.registration(revision); err != nil {
+		if _, err := s.last(revision); err != nil {
 			return 0, err
 		}
 		return 0, refusal.New(NothingToRollBack, "stage %s cannot be rolled back to revision %s: that has not finished it", stage.Name, revision)
@@ -244,23 +198,19 @@ func (s *State) good(stage *deployment.StageLayout, revision string) (int, error
 }
 
 // carriesAll refuses a revision that does not carry what the stage would apply.
-func (s *State) carriesAll(stage *deployment.StageLayout, i int) error {
-	if stage.Deploy == nil { // the environment has it
-		return nil
-	}
+func (s *State) carriesAll(stage *deployment.StageLayout, i int, done string) error {
 	r := s.revisions[i]
 	d := &deployment.Deployment{Order: i + 1, Carries: r.Carries, Manifests: r.inputs.Manifests, Brought: r.inputs.Brought, Adopted: r.inputs.Adopted}
 	if original := s.byID[r.Deployment]; original != nil {
 		d = original
 	}
-	for at, step := range stage.Deploy.Steps {
-		late := slices.ContainsFunc(stage.Introduced, func(in deployment.Introduction) bool { return in.At == at+1 && d.Older(in) })
-		if a := d.Applies(deployment.StepUnit(stage.Name, step.Event), step.Manifest); !late && a.Files == nil {
-			if r.Carries == nil {
-				return refusal.New(NothingToRollBack, "stage %s cannot be rolled back to revision %s: that does not carry manifest %s, for an older version of Deployster released it; release it again under another name", stage.Name, r.Revision, a.Manifest)
-			}
-			return refusal.New(NothingToRollBack, "stage %s cannot be rolled back to revision %s: that does not carry manifest %s, which the stage applies; apply the former definition first", stage.Name, r.Revision, a.Manifest)
-		}
+	manifest, lacks := d.Lacks(stage)
+	switch {
+	case !lacks:
+		return nil
+	case r.Carries == nil:
+		return refusal.New(NothingToRollBack, "stage %s cannot be %s revision %s: that does not carry manifest %s, for an older version of Deployster released it; release it again under another name", stage.Name, done, r.Revision, manifest)
+	default:
+		return refusal.New(NothingToRollBack, "stage %s cannot be %s revision %s: that does not carry manifest %s, which the stage applies; apply the former definition first", stage.Name, done, r.Revision, manifest)
 	}
-	return nil
 }

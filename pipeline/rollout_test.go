@@ -115,18 +115,33 @@ func TestOneRevisionAtATimeIsInABatch(t *testing.T) {
 			batches = append(batches, definition.Batch{From: s.Name, To: s.Name})
 		}
 		for _, b := range batches {
-			if problem := overlap(w.log, record.StageTarget("p", b.From), record.StageTarget("p", b.To)); problem != "" {
+			if problem := w.overlap(d, b); problem != "" {
 				t.Fatalf("batch %s to %s: %s\n%s", b.From, b.To, problem, w.story())
 			}
 		}
 	})
 }
 
-// overlap finds two revisions that are in a batch at once.
-func overlap(log []deploylog.Event, from, to deploylog.Target) string {
-	within, over := map[string]bool{}, map[string]bool{}
-	for _, e := range log {
+// overlap finds two revisions that are in a batch at once. What does a stage again is in all
+// that the stage belongs to, until it ends.
+func (w *world) overlap(d *definition.Definition, b definition.Batch) string {
+	from, to := record.StageTarget("p", b.From), record.StageTarget("p", b.To)
+	at := func(name string) int {
+		return slices.IndexFunc(d.Stages, func(s definition.Stage) bool { return s.Name == name })
+	}
+	within, over, revisions := map[string]bool{}, map[string]bool{}, map[string]string{}
+	for _, e := range w.log {
+		if e.Name == record.PipelineStarted {
+			revisions[e.Deployment] = e.Revision
+		}
+		redo := record.RedoOf(e)
 		switch {
+		case redo != nil:
+			within[e.Deployment] = follows(d, at(b.From), at(redo.Stage)) && follows(d, at(redo.Stage), at(b.To))
+			revisions[e.Deployment] += " again"
+		case strings.HasSuffix(revisions[e.Deployment], " again") && e.Name == record.StageFinished:
+			within[e.Deployment] = false
+		case strings.HasSuffix(revisions[e.Deployment], " again") && e.Target.Kind() == "stage":
 		case e.Target == from && e.Name == record.StageStarted:
 			within[e.Deployment] = true
 		case e.Target == to && e.Name == record.StageFinished:
@@ -138,8 +153,9 @@ func overlap(log []deploylog.Event, from, to deploylog.Target) string {
 		}
 		var in []string
 		for id := range within {
-			if within[id] && !over[id] {
-				in = append(in, id)
+			name := strings.TrimSuffix(revisions[id], " again")
+			if within[id] && !over[id] && (b.From == b.To || !slices.Contains(in, name)) {
+				in = append(in, name)
 			}
 		}
 		if len(in) > 1 {

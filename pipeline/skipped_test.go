@@ -8,6 +8,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
 )
@@ -83,8 +84,8 @@ func TestTheEndsTellWhatARenamedStepWasSkippedFor(t *testing.T) {
 			deploy.Steps[1].Manifest = restarted + ".yaml"
 		}
 	}
-	want := []Rename{{"beta", restarted, renamed, restarted + ".yaml"}, {"prod", restarted, renamed, restarted + ".yaml"}}
-	if got := w.state.Renames(d); !slices.Equal(got, want) {
+	want := []deployment.Rename{{Stage: "beta", From: restarted, To: renamed, Manifest: restarted + ".yaml"}, {Stage: "prod", From: restarted, To: renamed, Manifest: restarted + ".yaml"}}
+	if got := deployment.Renames(w.state.Definition(), d); !slices.Equal(got, want) {
 		t.Errorf("renamed are %v", got)
 	}
 	w.do(Define{Definition: d, ID: w.id()})

@@ -36,8 +36,7 @@ type State struct {
 	layout     *deployment.Layout         // nil after a change, until it is needed
 
 	revisions   []Registration
-	byRevision  map[string]int           // the last registration of a revision
-	rollbacks   map[string]int           // the last rollback to a revision
+	byRevision  map[string]int           // the release of a revision
 	deployments []*deployment.Deployment // not finished, in order of registration
 	byID        map[string]*deployment.Deployment
 	finished    int                         // order of the newest revision that has
@@ -59,6 +58,7 @@ type Registration struct {
 	Cause        string               `json:"cause,omitempty"`         // why it ended, unless it finished
 	Carries      record.Files         `json:"carries,omitzero"`        // nil of one that a former version released
 	Rollback     *record.RollbackInfo `json:"rollback,omitempty"`      // nil of one that goes through the pipeline
+	Redo         *record.RedoInfo     `json:"redo,omitempty"`          // nil of one that does no stage again
 	Fix          bool                 `json:"fix,omitempty"`
 	Takes        []upstream.Input     `json:"inputs,omitempty"` // the revisions of other pipelines that it was released with
 
@@ -71,7 +71,7 @@ func New(name string) *State {
 		name: name, target: record.Target(name), members: map[string][]string{}, changed: map[string]int64{},
 		held: map[string]*deployment.HeldMembers{}, paused: map[deploylog.Target]PauseInfo{}, visits: map[deploylog.Target]visits{},
 		stops: map[deploylog.Target]stop{}, fixes: map[deploylog.Target]fixAt{}, through: map[deploylog.Target]int{},
-		byRevision: map[string]int{}, rollbacks: map[string]int{}, byID: map[string]*deployment.Deployment{},
+		byRevision: map[string]int{}, byID: map[string]*deployment.Deployment{},
 	}
 }
 
@@ -206,10 +206,8 @@ func (s *State) register(e deploylog.Event) {
 	if n := len(s.revisions); n > 0 && carries != nil && s.revisions[n-1].Carries != nil && maps.Equal(carries, s.revisions[n-1].Carries) {
 		carries = s.revisions[n-1].Carries // most revisions of a long history carry the same
 	}
-	if p.Rollback == nil {
+	if p.Rollback == nil && p.Redo == nil {
 		s.byRevision[e.Revision] = len(s.revisions)
-	} else {
-		s.rollbacks[e.Revision] = len(s.revisions)
 	}
 	s.revisions = append(s.revisions, Registration{
 		Revision: e.Revision, Deployment: e.Deployment, Seq: e.Seq, Status: deployment.Running, Since: e.Seq, Carries: carries, Fix: p.Fix, Takes: p.Takes,
@@ -225,6 +223,9 @@ func (s *State) register(e deploylog.Event) {
 	s.byID[d.ID] = d
 	if p.Rollback != nil {
 		s.rollBack(d, p.Rollback)
+	}
+	if p.Redo != nil {
+		s.doAgain(d, p.Redo)
 	}
 	if s.layout != nil {
 		d.Derive(s.layout)
@@ -251,7 +252,7 @@ func (s *State) end(e deploylog.Event, as deployment.Status) {
 	r := &s.revisions[d.Order-1]
 	r.EndedBy, r.Cause, r.SupersededBy = record.Read(e.Data).By, d.Ended.Cause, record.Read(e.Data).SupersededBy
 	r.inputs = d.Inputs()
-	if as == deployment.Finished && d.Rollback == nil {
+	if as == deployment.Finished && d.Only() == "" {
 		s.finished = max(s.finished, d.Order)
 	}
 	surplus := map[bool]int{true: -keptEnded, false: -keptEnded}
@@ -263,7 +264,7 @@ func (s *State) end(e deploylog.Event, as deployment.Status) {
 	s.deployments = slices.DeleteFunc(s.deployments, func(o *deployment.Deployment) bool {
 		gone := o == d && as == deployment.Finished
 		if o.Status != deployment.Running && o.Status != deployment.Finished {
-			gone = surplus[o.Status == deployment.Superseded] > 0 || as == deployment.Finished && o.Order < d.Order && d.Rollback == nil
+			gone = surplus[o.Status == deployment.Superseded] > 0 || as == deployment.Finished && o.Order < d.Order && d.Only() == ""
 			surplus[o.Status == deployment.Superseded]--
 		}
 		if gone {
@@ -300,12 +301,12 @@ func (s *State) clone() *State {
 	c.layout, c.work = nil, s.work.Clone()
 	c.members, c.changed, c.held = maps.Clone(s.members), maps.Clone(s.changed), maps.Clone(s.held)
 	c.paused, c.visits, c.stops, c.fixes, c.through = maps.Clone(s.paused), maps.Clone(s.visits), maps.Clone(s.stops), maps.Clone(s.fixes), maps.Clone(s.through)
-	c.revisions, c.byRevision, c.rollbacks = slices.Clone(s.revisions), maps.Clone(s.byRevision), maps.Clone(s.rollbacks)
+	c.revisions, c.byRevision = slices.Clone(s.revisions), maps.Clone(s.byRevision)
 	c.byID, c.deployments = make(map[string]*deployment.Deployment, len(s.byID)), make([]*deployment.Deployment, len(s.deployments))
 	for i, d := range s.deployments {
 		copied := *d
 		copied.Refs, copied.Started, copied.Skipped, copied.Adopted = maps.Clone(d.Refs), maps.Clone(d.Started), maps.Clone(d.Skipped), maps.Clone(d.Adopted)
-		copied.Tries, copied.Reopened = maps.Clone(d.Tries), maps.Clone(d.Reopened)
+		copied.Tries, copied.Reopened, copied.FailedHosts = maps.Clone(d.Tries), maps.Clone(d.Reopened), maps.Clone(d.FailedHosts)
 		copied.Marks = make(map[deploylog.Target]*record.Marks, len(d.Marks))
 		for t, m := range d.Marks {
 			list := slices.Clone(*m)

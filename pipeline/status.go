@@ -85,14 +85,18 @@ func (s *State) rows(d *deployment.Deployment, found []pendingEntry) []Row {
 		rows = append(rows, of(row, stage.Target, p, since))
 		for g := range stage.Groups {
 			group, run := &stage.Groups[g], &run.Groups[g]
-			row.Group, row.Open, row.Failed, row.Hosts = group.Name, run.Open, run.Failed, len(group.Hosts)
-			past := over || d.Stages[i].Passed
+			row.Group, row.Open, row.Failed, row.Hosts = group.Name, run.Open, run.Failed, len(group.Hosts)-run.Beside
+			past := over || d.Stages[i].Passed || d.LeavesOut(group.Target)
 			p, since := at(run.Marks, record.GroupFinished, run.Begun, past)
 			rows = append(rows, of(row, group.Target, p, since))
 			row.Open, row.Failed, row.Hosts = 0, 0, 0
 			for h := range group.Hosts {
 				row.Host = group.Hosts[h].Name
-				p, since := at(run.Hosts[h].Marks, record.HostFinished, run.Hosts[h].Marks != nil, past || run.Finished)
+				marks := run.Hosts[h].Marks
+				if run.Hosts[h].Failed && s.mended(d, i, group.Hosts[h].Target) {
+					marks = nil
+				}
+				p, since := at(marks, record.HostFinished, run.Hosts[h].Marks != nil, past || run.Finished || run.Hosts[h].Beside)
 				rows = append(rows, of(row, group.Hosts[h].Target, p, since))
 			}
 			row.Host = ""

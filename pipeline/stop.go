@@ -31,7 +31,7 @@ type fixAt struct {
 // applyOutcome folds in what an event says of a stage as a whole. A failure that is
 // recorded late, of a revision after which another one went through the stage, stops nothing.
 func (s *State) applyOutcome(d *deployment.Deployment, e deploylog.Event) {
-	if e.Target.Kind() != "stage" || d.Rollback != nil {
+	if e.Target.Kind() != "stage" || d.Aside() {
 		return
 	}
 	switch e.Name {
@@ -40,12 +40,12 @@ func (s *State) applyOutcome(d *deployment.Deployment, e deploylog.Event) {
 			s.fixes[e.Target] = fixAt{order: d.Order, revision: d.Revision, seq: e.Seq}
 		}
 	case record.StageFailed:
-		if e.Attempt >= d.Attempt && d.Order >= s.through[e.Target] && d.Order >= s.stops[e.Target].order {
-			s.stops[e.Target] = stop{order: d.Order, revision: d.Revision, seq: e.Seq, cause: record.Read(e.Data).Error}
+		if e.Attempt >= d.Attempt && d.Rank() >= s.through[e.Target] && d.Rank() >= s.stops[e.Target].order {
+			s.stops[e.Target] = stop{order: d.Rank(), revision: d.Revision, seq: e.Seq, cause: record.Read(e.Data).Error}
 		}
 	case record.StageFinished:
-		s.through[e.Target] = max(s.through[e.Target], d.Order)
-		if d.Order >= s.stops[e.Target].order {
+		s.through[e.Target] = max(s.through[e.Target], d.Rank())
+		if d.Rank() >= s.stops[e.Target].order {
 			delete(s.stops, e.Target)
 		}
 	}
@@ -95,7 +95,7 @@ func (s *State) Stops() (reasons []reason.Reason) {
 // fixAhead finds the fix that went by a deployment: it began a stage that the
 // deployment has not come to, and now would undo the fix there.
 func (s *State) fixAhead(d *deployment.Deployment) (why reason.Reason, is bool) {
-	if d.Rollback != nil || len(s.fixes) == 0 {
+	if d.Only() != "" || len(s.fixes) == 0 {
 		return why, false
 	}
 	for i := range s.layout.Stages {

@@ -17,7 +17,7 @@ func (s *State) newestAt() (newest []newestRevisions) {
 	}
 	newest = make([]newestRevisions, len(s.layout.Stages))
 	for _, d := range s.deployments {
-		if d.Status != deployment.Running || d.Rollback != nil {
+		if d.Status != deployment.Running || d.Only() != "" {
 			continue
 		}
 		for i := range s.layout.Stages {
@@ -37,7 +37,7 @@ func (s *State) newestAt() (newest []newestRevisions) {
 // not passed over there, whatever else it waits for. While a stage keeps revisions out, one
 // that was released as a fix is passed over only for another fix: the others do not get in.
 func (s *State) supersededBy(d *deployment.Deployment, newest []newestRevisions) string {
-	if newest == nil || d.Rollback != nil || d.Status != deployment.Running || d.Left == 0 {
+	if newest == nil || d.Only() != "" || d.Status != deployment.Running || d.Left == 0 {
 		return ""
 	}
 	last, awaited := s.finished, d.Fix && s.stopsBefore(d)

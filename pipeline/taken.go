@@ -126,7 +126,7 @@ func (s *State) Candidates(wanted definition.Needed) (all []upstream.Input, err 
 	}
 	last := ""
 	for i, r := range slices.Backward(s.revisions) {
-		if r.Rollback != nil {
+		if r.Rollback != nil || r.Redo != nil {
 			continue
 		}
 		if lacks := s.lacks(n, i); lacks == "" {
@@ -153,7 +153,7 @@ func (s *State) Candidate(wanted definition.Needed, revision string) (upstream.I
 	}
 	i, known := s.byRevision[revision]
 	if !known {
-		_, err := s.registration(revision)
+		_, err := s.last(revision)
 		return upstream.Input{}, err
 	}
 	lacks := s.lacks(n, i)

@@ -185,6 +185,8 @@ func takenOf(log []deploylog.Event, stage deploylog.Target) (taken []string) {
 	passed, back := map[string]int64{}, map[int64]int{} // last ends, and rollbacks to which order
 	for _, e := range log {
 		switch {
+		case record.RedoOf(e) != nil:
+			original[e.Deployment] = original[record.RedoOf(e).Of]
 		case e.Name == record.PipelineStarted && record.RollbackOf(e) == nil:
 			order[e.Deployment], original[e.Deployment] = len(order)+1, e.Deployment
 		case e.Name == record.PipelineStarted:

@@ -80,7 +80,7 @@ func (w *world) append(events ...deploylog.Event) {
 		w.oracle.apply(e)
 		w.carried.apply(e, func(deployment string) bool { return w.state.byID[deployment] != nil })
 		if problem := cmp.Or(w.state.check(), w.carried.check(w.state), w.checkSkips(), w.checkMixed(e)); problem != "" {
-			w.Fatalf("after event %d %s %s: %s", e.Seq, e.Target, e.Name, problem)
+			w.Fatalf("after event %d %s %s: %s\n%s", e.Seq, e.Target, e.Name, problem, w.story())
 		}
 	}
 }
@@ -433,6 +433,8 @@ func (w *world) act(steps []step.Step) {
 		w.pauseOrResume()
 	case 1:
 		w.rollBack()
+	case 2:
+		w.doAgain()
 	default:
 		w.happen(steps)
 	}
@@ -463,18 +465,6 @@ func (w *world) happen(steps []step.Step) {
 	case len(steps) > 0:
 		w.end(steps[w.n(len(steps), "step")])
 	}
-}
-
-// rollBack deploys an earlier revision to a stage.
-func (w *world) rollBack() {
-	if w.steady || len(w.state.Registrations()) == 0 || w.n(2, "really") == 0 {
-		return
-	}
-	stages, revision := w.state.Definition().Stages, ""
-	if w.n(2, "to a certain one") == 0 {
-		revision = w.anyRevision()
-	}
-	_ = w.propose(Rollback{Stage: stages[w.n(len(stages), "stage")].Name, Revision: revision, ID: w.id()})
 }
 
 // artifact lets one come, or be reported as not built.

@@ -164,7 +164,7 @@ func (p *Promotion) deploy(ctx context.Context, s step.Step, artifacts map[strin
 // A rollback is known again by its reason, and tried again as a deployment of what is
 // deployed already.
 func (p *Promotion) command(ctx context.Context, s step.Step, revision int, hosts []string) error {
-	if s.Original != "" {
+	if s.RollsBack {
 		_, err := p.environments.Command(ctx, s.Environment, environment.Rollback{Revision: revision, Hosts: hosts, Inventory: p.Hosts.Identity(), By: string(s.Target), Reason: reason(s)})
 		var refused *refusal.Error
 		if !errors.As(err, &refused) || refused.Code != environment.AlreadyDeployed {
@@ -193,7 +193,7 @@ func (p *Promotion) revise(ctx context.Context, s step.Step, artifacts map[strin
 		}
 		if s.Original != "" {
 			name, _ := record.NameOf(s.Target)
-			return nil, fmt.Errorf("no revision of it is of revision %s of the pipeline, to which it is to be rolled back, since it was created (event %d): what helps is another revision, deployster pipeline release %s", s.Revision, all[state.FirstRevision()-1].Seq, name)
+			return nil, fmt.Errorf("no revision of it is of revision %s of the pipeline, which is to be deployed again, since it was created (event %d): what helps is another revision, deployster pipeline release %s", s.Revision, all[state.FirstRevision()-1].Seq, name)
 		}
 		d := taskOf(all[len(all)-1].Definition, s, artifacts)
 		r = report.Revision{Number: len(all) + 1, Definition: d}

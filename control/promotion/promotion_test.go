@@ -317,7 +317,7 @@ func TestARollbackOfAStageRollsItsEnvironmentBack(t *testing.T) {
 	p := newPromoted(t)
 	newer, back := prod, prod
 	newer.Deployment, newer.Revision = "newer", "43"
-	back.Deployment, back.Original = "back", prod.Deployment
+	back.Deployment, back.Original, back.RollsBack = "back", prod.Deployment, true
 	after := int64(0)
 	for _, s := range []step.Step{prod, newer, back} {
 		done := p.work(t.Context(), s)
@@ -343,8 +343,33 @@ func TestARollbackOfAStageRollsItsEnvironmentBack(t *testing.T) {
 		return nil
 	})
 	back.Deployment, back.Original = "elsewhere", "unknown"
-	if err := <-p.work(t.Context(), back); err == nil || !strings.Contains(err.Error(), "to which it is to be rolled back") {
+	if err := <-p.work(t.Context(), back); err == nil || !strings.Contains(err.Error(), "which is to be deployed again") {
 		t.Errorf("to what never was there: %v", err)
+	}
+}
+
+// A stage that is done again deploys its revision again, and takes no newer one away.
+func TestAStageThatIsDoneAgainDeploysItsRevisionAgain(t *testing.T) {
+	p := newPromoted(t)
+	newer, again := prod, prod
+	newer.Deployment, newer.Revision = "newer", "43"
+	again.Deployment, again.Original = "again", prod.Deployment
+	after := int64(0)
+	for _, s := range []step.Step{prod, again, newer} {
+		done := p.work(t.Context(), s)
+		started := p.until(envrecord.EnvironmentStarted, after)
+		if want := map[string]string{"42": "2", "43": "3"}[s.Revision]; started.Revision != want {
+			t.Errorf("%s deploys revision %s, not %s", s.Deployment, started.Revision, want)
+		}
+		p.controller(started, envrecord.Target(prod.Environment), envrecord.EnvironmentFinished, `{"version":1}`)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		after = started.Seq
+	}
+	again.Deployment = "once more"
+	if err := <-p.work(t.Context(), again); err == nil || !strings.Contains(err.Error(), "revision 2 is older than revision 3, which is active") {
+		t.Errorf("over a newer one: %v", err)
 	}
 }
 

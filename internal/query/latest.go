@@ -48,8 +48,8 @@ func LatestOf(ctx context.Context, log deploylog.Log, target deploylog.Target) (
 	return l, err
 }
 
-// rollBack finds the latest ends of a target of a pipeline that was rolled back, as its
-// status tells them: those of revisions that were released before a rollback may come after
+// rollBack finds the latest ends of a target of a pipeline that was rolled back, or of which
+// something was done again, as its status tells them: those of revisions that were released before a rollback may come after
 // it, and count then. Of the pipeline itself a rollback is no end, for its revision does not
 // go through.
 func (l *Latest) rollBack(ctx context.Context, log deploylog.Log) error {
@@ -57,17 +57,20 @@ func (l *Latest) rollBack(ctx context.Context, log deploylog.Log) error {
 	if !ok || l.Succeeded == nil && l.Failed == nil {
 		return nil
 	}
-	of, registered, rollbacks := record.Target(name), map[string]int64{}, map[string]bool{}
+	of, registered, rollbacks, beside := record.Target(name), map[string]int64{}, map[string]bool{}, map[string]bool{}
 	for e, err := range log.Read(ctx, deploylog.Filter{Target: of, Name: of.Started()}) {
 		if err != nil {
 			return err
 		}
 		registered[e.Deployment] = e.Seq
 		if record.RollbackOf(e) != nil {
-			rollbacks[e.Deployment] = true
+			rollbacks[e.Deployment], beside[e.Deployment] = true, true
+		}
+		if redo := record.RedoOf(e); redo != nil { // it counts as what it does again
+			registered[e.Deployment], rollbacks[e.Deployment], beside[e.Deployment] = registered[redo.Of], rollbacks[redo.Of], true
 		}
 	}
-	if len(rollbacks) == 0 {
+	if len(beside) == 0 {
 		return nil
 	}
 	l.Succeeded, l.Failed = nil, nil
@@ -76,7 +79,7 @@ func (l *Latest) rollBack(ctx context.Context, log deploylog.Log) error {
 		if err != nil {
 			return err
 		}
-		if rollbacks[e.Deployment] && l.Target == of {
+		if beside[e.Deployment] && l.Target == of {
 			continue
 		}
 		rolledBack = rolledBack || rollbacks[e.Deployment]

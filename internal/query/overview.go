@@ -60,7 +60,8 @@ type release struct {
 	at       time.Time
 	by       string
 	ended    time.Time // by its last end; it may be under way again since
-	rollback bool      // of a stage: the revision does not go through the pipeline
+	rollback bool      // of a stage
+	beside   bool      // of a stage alone: the revision does not go through the pipeline
 }
 
 func newOverview() *overview {
@@ -90,7 +91,7 @@ func (o *overview) receiveOf(name string, e deploylog.Event) {
 		o.forget(name)
 		return
 	case e.Name == e.Target.Started() && e.Target == record.Target(name):
-		o.released[e.Deployment] = release{pipeline: name, event: e.Seq, at: e.CreatedAt, by: strings.TrimPrefix(actorOf(e), "by "), rollback: record.RollbackOf(e) != nil}
+		o.released[e.Deployment] = o.release(name, e)
 	case e.Target == record.Target(name) && endsDeployment(e):
 		o.end(e, name)
 	}
@@ -104,7 +105,7 @@ func (o *overview) receiveOf(name string, e deploylog.Event) {
 	switch {
 	case r.pipeline != name: // of one that was deleted, and ended late
 		return
-	case r.rollback && e.Target == record.Target(name):
+	case r.beside && e.Target == record.Target(name):
 		return
 	case e.Name == e.Target.Succeeded() && (r.event >= l.deployed || l.rollback > 0):
 		l.succeed(e, r.event)
@@ -156,6 +157,18 @@ func (o *overview) others() (events []deploylog.Event) {
 	return events
 }
 
+// release is how a deployment of a pipeline begins. What does a stage again counts as what it
+// does again.
+func (o *overview) release(name string, e deploylog.Event) release {
+	r := release{pipeline: name, event: e.Seq, at: e.CreatedAt, by: strings.TrimPrefix(actorOf(e), "by "), rollback: record.RollbackOf(e) != nil}
+	r.beside = r.rollback
+	if redo := record.RedoOf(e); redo != nil {
+		of := o.released[redo.Of]
+		r.event, r.rollback, r.beside = of.event, of.rollback, true
+	}
+	return r
+}
+
 // failedHosts counts the hosts of a group, which are the first of those behind it, and
 // finds those on which the revision failed that is deployed to the group.
 func (o *overview) failedHosts(group pipeline.Place, behind []pipeline.Place) (hosts int, failed []string) {
@@ -165,7 +178,7 @@ func (o *overview) failedHosts(group pipeline.Place, behind []pipeline.Place) (h
 			break
 		}
 		hosts++
-		if l := o.latest[place.Target]; release > 0 && l.failed == release && (l.deployed < release || l.rollback > 0 && l.succeeded < l.FailedEvent) {
+		if l := o.latest[place.Target]; release > 0 && l.failed == release && (l.deployed < release || l.succeeded < l.FailedEvent) {
 			failed = append(failed, place.Host)
 		}
 	}

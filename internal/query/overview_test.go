@@ -237,13 +237,55 @@ func TestWhatComesAfterARollbackIsTheLatest(t *testing.T) {
 	}
 }
 
+// What does a stage again counts as what it does again: revisions that were released in the
+// meantime come after it.
+func TestWhatIsDoneAgainIsTheLatestUntilTheNextRevision(t *testing.T) {
+	history := []string{
+		"42 pipeline/p pipeline-started", "42 stage/p/s stage-started", "42 host/p/g/a host-failed", "42 host/p/g/b host-finished-successfully", "42 host-group/p/g host-group-finished-successfully",
+		"42 stage/p/s stage-finished-successfully", "42 pipeline/p pipeline-finished-successfully", "43 pipeline/p pipeline-started",
+		`again pipeline/p pipeline-started {"redo":{"what":"repair","stage":"s","target":"stage/p/s","of":"42","hosts":["host/p/g/a"]}}`,
+		"again stage/p/s stage-started", "again host/p/g/a host-finished-successfully", "again host-group/p/g host-group-finished-successfully", "again stage/p/s stage-finished-successfully",
+		"again pipeline/p pipeline-finished-successfully",
+		"43 stage/p/s stage-started", "43 host/p/g/a host-finished-successfully", "43 stage/p/s stage-finished-successfully", "43 pipeline/p pipeline-finished-successfully",
+	}
+	group, hosts := pipeline.Place{Target: "host-group/p/g", Stage: "s", Group: "g"}, []pipeline.Place{{Target: "host/p/g/a", Stage: "s", Group: "g", Host: "a"}, {Target: "host/p/g/b", Stage: "s", Group: "g", Host: "b"}}
+	for upTo, want := range map[int]struct {
+		stage, host, pipeline string
+		failed                []string
+	}{7: {"42", "", "42", []string{"a"}}, 14: {"again", "again", "42", nil}, 18: {"43", "43", "43", nil}} {
+		log, o := logOf(t, history[:upTo]...), newOverview()
+		for e, err := range log.Read(t.Context(), deploylog.Filter{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Revision = e.Deployment
+			o.receive(e)
+		}
+		if _, failed := o.failedHosts(group, hosts); !slices.Equal(failed, want.failed) {
+			t.Errorf("after %d events %v failed, want %v", upTo, failed, want.failed)
+		}
+		for target, want := range map[deploylog.Target]string{"stage/p/s": want.stage, "host/p/g/a": want.host, "pipeline/p": want.pipeline} {
+			if got := o.latest[target]; got.Deployed != want {
+				t.Errorf("after %d events the latest of %s is %+v, want %s", upTo, target, got, want)
+			}
+			latest, err := LatestOf(t.Context(), log, target)
+			if err != nil || want != "" && (latest.Succeeded == nil || latest.Succeeded.Deployment != want) {
+				t.Errorf("after %d events the log's latest of %s is %+v, %v, want %s", upTo, target, latest, err, want)
+			}
+		}
+	}
+}
+
 func TestWhyARollbackEndedSaysThatItIsOne(t *testing.T) {
+	repair := &record.RedoInfo{What: record.Repair, Stage: "prod", Hosts: []deploylog.Target{"host/p/g/h7", "host/p/g/h9"}, By: "ann", Reason: "more disk space"}
 	back := &record.RollbackInfo{Stage: "prod", Replaces: "43", By: "ann", Reason: "drops sessions"}
 	for want, r := range map[string]pipeline.Registration{
 		"":                        {Status: deployment.Finished},
 		"by bob: no":              {Status: deployment.Cancelled, EndedBy: "bob", Cause: "no"},
 		"by 44":                   {Status: deployment.Superseded, SupersededBy: "44"},
 		"stage prod failed: away": {Status: deployment.Failed, Cause: "stage prod failed: away"},
+		"repair of prod on h7, h9 by ann: more disk space; by bob: no": {Status: deployment.Cancelled, EndedBy: "bob", Cause: "no", Redo: repair},
+		"rerun of prod": {Status: deployment.Finished, Redo: &record.RedoInfo{What: record.Rerun, Stage: "prod"}},
 		"rollback of prod from 43 by ann: drops sessions":                          {Status: deployment.Finished, Rollback: back},
 		"rollback of prod from 43 by ann: drops sessions; by bob: no":              {Status: deployment.Cancelled, EndedBy: "bob", Cause: "no", Rollback: back},
 		"rollback of prod from 43 by ann: drops sessions; stage prod failed: away": {Status: deployment.Failed, Cause: "stage prod failed: away", Rollback: back},

@@ -8,6 +8,7 @@ import (
 	"github.com/deployster-go/deployster/control/pipelines"
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
@@ -117,14 +118,19 @@ type Release struct {
 
 // Why is by whom and why the deployment of the revision ended as it did, as others wrote it.
 func (r Release) Why() string {
-	why := r.ended()
-	if r.Rollback == nil {
+	what, why := "", r.ended()
+	switch {
+	case r.Rollback != nil:
+		what = rolledBack(r.Rollback)
+	case r.Redo != nil:
+		what = doneAgain(r.Redo)
+	default:
 		return why
 	}
 	if why != "" {
 		why = "; " + why
 	}
-	return rolledBack(r.Rollback) + why
+	return what + why
 }
 
 func (r Release) ended() string {
@@ -155,6 +161,26 @@ func rolledBack(r *record.RollbackInfo) string {
 	return text
 }
 
+func doneAgain(r *record.RedoInfo) string {
+	text := string(r.What) + " of " + r.Stage
+	if len(r.Hosts) > 0 {
+		const named = 5
+		var hosts []string
+		for _, t := range r.Hosts {
+			_, host, _ := record.GroupOf(t)
+			hosts = append(hosts, host)
+		}
+		text += " on " + phrase.First(hosts, named)
+	}
+	if r.By != "" {
+		text += " by " + r.By
+	}
+	if r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text
+}
+
 // Releases are the revisions of a pipeline in the order of their release.
 func (p *Pipelines) Releases(name string) ([]Release, error) {
 	return reconcile.Get(p.Fold, name, func(s *pipeline.State) (all []Release) {
@@ -173,14 +199,15 @@ func (p *Pipelines) Releases(name string) ([]Release, error) {
 	})
 }
 
-// Release is the revision of a pipeline with that name that was released last.
+// Release is the revision of a pipeline with that name that was released last, or rolled back
+// to, or the deployment with that id.
 func (p *Pipelines) Release(name, revision string) (Release, error) {
 	all, err := p.Releases(name)
 	if err != nil {
 		return Release{}, err
 	}
 	for _, r := range slices.Backward(all) {
-		if r.Revision == revision {
+		if r.Revision == revision && r.Redo == nil || r.Deployment == revision {
 			return r, nil
 		}
 	}

@@ -18,7 +18,9 @@ type Deployment struct {
 	Revision string
 	Order    int                  // of registration, from 1
 	Age      int                  // Order of the first deployment of the revision
-	Rollback *record.RollbackInfo // nil of one that goes through the pipeline
+	Original string               // the first deployment of the revision; "" is itself
+	Rollback *record.RollbackInfo // nil of one that rolls no stage back
+	Redo     Redone
 	Seq      int64
 	Attempt  int
 	Since    time.Time                      // of the attempt
@@ -33,6 +35,8 @@ type Deployment struct {
 	Brought  map[string]record.Files   // by later definitions, for manifests that it does not carry
 	Tries    map[EntryKey]Tries        // Failed ones of the present attempt
 	Reopened map[deploylog.Target]bool // Hosts that failed before it, and of which nothing is recorded in it
+
+	FailedHosts map[deploylog.Target]record.Mark // in the present attempt
 
 	// Of its units, of one that a former version released nil: it follows the definition.
 	Manifests map[string]string
@@ -101,10 +105,10 @@ func (d *Deployment) begin(l *Layout, stage int) {
 	}
 }
 
-// passBefore passes the stages before one that has begun. A rollback is in one stage alone:
-// what it did in a host group counts for no other stage to which that group has moved.
+// passBefore passes the stages before one that has begun. What is in one stage alone did
+// nothing that counts for another one, to which its host group may have moved.
 func (d *Deployment) passBefore(l *Layout, stage int) {
-	if d.Rollback != nil {
+	if d.Only() != "" {
 		return
 	}
 	for _, a := range l.Stages[stage].Ancestors {
@@ -154,6 +158,12 @@ func (d *Deployment) Record(l *Layout, e deploylog.Event) {
 			return // of an abandoned attempt
 		}
 		k.Cause = record.Read(e.Data).Error
+	}
+	if e.Name == record.HostFailed {
+		if d.FailedHosts == nil {
+			d.FailedHosts = map[deploylog.Target]record.Mark{}
+		}
+		d.FailedHosts[e.Target] = k
 	}
 	again := e.Attempt >= d.Attempt && d.Reopened[e.Target]
 	if again {
@@ -240,6 +250,7 @@ func (d *Deployment) add(t deploylog.Target, k record.Mark) *record.Marks {
 func (d *Deployment) Retry(attempt int, at time.Time) {
 	d.Attempt, d.Since, d.Status, d.Ended = max(attempt, d.Attempt+1), at, Running, record.Mark{}
 	clear(d.Tries)
+	d.FailedHosts = nil
 	for t, m := range d.Marks {
 		if t.Kind() == "host" && slices.ContainsFunc(*m, func(k record.Mark) bool { return record.IsFailure(k.Event) }) {
 			if d.Reopened == nil {
@@ -255,9 +266,14 @@ func (d *Deployment) Retry(attempt int, at time.Time) {
 }
 
 // Within reports whether the revision entered a batch, at its beginning or, since
-// the pipeline changed, behind it, and has not left it.
-func (d *Deployment) Within(b Span) bool {
+// the pipeline changed, behind it, and has not left it. What does a stage again is in all
+// batches that the stage belongs to.
+func (d *Deployment) Within(l *Layout, b Span) bool {
 	from := &d.Stages[b.From]
+	if d.Redo.Info != nil {
+		i, there := l.StageAt[d.Redo.Info.Target]
+		return there && d.Stages[i].Begun && !d.Stages[i].Passed && l.Includes(b, i)
+	}
 	if d.Rollback != nil && !from.Begun {
 		return false
 	}
@@ -265,7 +281,7 @@ func (d *Deployment) Within(b Span) bool {
 }
 
 // Holds reports whether the revision keeps others out of a batch.
-func (d *Deployment) Holds(b Span) bool { return d.Status == Running && d.Within(b) }
+func (d *Deployment) Holds(l *Layout, b Span) bool { return d.Status == Running && d.Within(l, b) }
 
 // EntryKey knows an entry of a deployment: this event of this target.
 type EntryKey struct {

@@ -15,6 +15,7 @@ type groupRun struct {
 	InFlight int // hosts
 	Reopened int // Open hosts
 	Open     int // Hosts neither finished nor failed
+	Beside   int // Hosts that are not done, and were before
 	Hosts    []hostRun
 	Head     int32 // first open host
 }
@@ -27,6 +28,7 @@ type hostRun struct {
 	StepFailed bool  // a step failed for good
 	Failed     bool  // so did the host
 	Closed     bool  // Finished or failed
+	Beside     bool  // it is not done: it was before
 	Reopened   bool  // it failed in an earlier attempt, and nothing is recorded of it in this one
 	prev, Next int32
 }
@@ -34,10 +36,15 @@ type hostRun struct {
 func (d *Deployment) deriveGroup(group *GroupLayout, chain []string) groupRun {
 	run := groupRun{Marks: d.Marks[group.Target], Head: None, Hosts: make([]hostRun, len(group.Hosts))}
 	_, run.Begun = run.Marks.Began()
-	run.Finished = run.Marks.Has(record.GroupFinished)
+	run.Finished = run.Marks.Has(record.GroupFinished) || d.LeavesOut(group.Target)
 	last := int32(None)
 	for h := range group.Hosts {
 		host := &run.Hosts[h]
+		if d.Repairs() && !d.Redo.hosts[group.Hosts[h].Target] {
+			*host = hostRun{Last: None, Closed: true, Beside: true, prev: None, Next: None}
+			run.Beside++
+			continue
+		}
 		*host = hostRun{Marks: d.Marks[group.Hosts[h].Target], Last: None, Reopened: d.Reopened[group.Hosts[h].Target], prev: None, Next: None}
 		if host.Marks != nil {
 			run.Begun = true

@@ -210,9 +210,9 @@ func (g *GroupLayout) Holds() bool {
 	return g.Held != nil || g.Known && len(g.Hosts) == 0 && !g.AllowEmpty
 }
 
-// waitsForOthers reports whether nothing happens in a stage but that somebody approves,
+// WaitsForOthers reports whether nothing happens in a stage but that somebody approves,
 // or brings artifacts.
-func (s *StageLayout) waitsForOthers() bool {
+func (s *StageLayout) WaitsForOthers() bool {
 	return s.Approval != nil || s.Build != nil && s.Build.Manifest == ""
 }
 

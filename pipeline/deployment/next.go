@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/pipeline/definition"
-	"github.com/deployster-go/deployster/pipeline/record"
 )
 
 // Deadline is when the artifacts must have come for which a stage waits that has begun, in
@@ -58,7 +57,7 @@ func (d *Deployment) Skips(step Introduction) bool {
 	if !d.Older(step) {
 		return false
 	}
-	if d.Rollback != nil { // what was there did not have it
+	if d.Rollback != nil || d.Redo.Info != nil && !d.Redo.Ending.did(step.event) { // what was there did not have it
 		return true
 	}
 	_, gone := d.Skipped[step.event]
@@ -76,28 +75,11 @@ func (d *Deployment) cameLater(stage *StageLayout, kind int) bool {
 	return slices.ContainsFunc(stage.introducedKinds, func(k Introduction) bool { return k.At == kind && d.Older(k) })
 }
 
-// Elsewhere reports whether a stage is not the one that a rollback is of.
-func (d *Deployment) Elsewhere(stage *StageLayout) bool {
-	return d.Rollback != nil && d.Rollback.Target != stage.Target
-}
-
-// Aimless is why a rollback fails whose stage has left the pipeline, such as by another name,
-// Before it was finished; "" is nothing.
-func (d *Deployment) Aimless(l *Layout) string {
-	if d.Rollback == nil || d.Marks[d.Rollback.Target].Has(record.StageFinished) {
-		return ""
-	}
-	if _, there := l.StageAt[d.Rollback.Target]; there {
-		return ""
-	}
-	return "stage " + d.Rollback.Stage + " is not in the pipeline any more: roll back a stage that is"
-}
-
 // WorksIn is the first stage, by index, that would stay half done if the deployment ended
 // now; none is none.
 func (d *Deployment) WorksIn(l *Layout) int {
 	for i := range l.Stages {
-		if run := &d.Stages[i]; run.Begun && !run.Passed && !l.Stages[i].waitsForOthers() {
+		if run := &d.Stages[i]; run.Begun && !run.Passed && !l.Stages[i].WaitsForOthers() {
 			return i
 		}
 	}

@@ -17,6 +17,7 @@ type Payload struct {
 	Hosts        []string               `json:"hosts,omitempty"`
 	Ref          string                 `json:"ref,omitempty"`
 	Rollback     *RollbackInfo          `json:"rollback,omitempty"`      // of a stage, by a deployment
+	Redo         *RedoInfo              `json:"redo,omitempty"`          // of a stage, by a deployment
 	SupersededBy string                 `json:"superseded_by,omitempty"` // revision
 	By           string                 `json:"by,omitempty"`
 	Carries      Files                  `json:"carries,omitzero"`          // of a revision, or of what a definition brings to those under way
@@ -95,6 +96,35 @@ func RollbackOf(e deploylog.Event) *RollbackInfo {
 		return nil
 	}
 	return Read(e.Data).Rollback
+}
+
+// RedoInfo is what a deployment that does a stage of a revision again does, in the data of
+// the event that starts it.
+type RedoInfo struct {
+	What   RedoKind           `json:"what"`
+	Stage  string             `json:"stage"`
+	Target deploylog.Target   `json:"target"`          // of the stage
+	Of     string             `json:"of"`              // deployment that finished the stage: of the revision, or a rollback to it
+	Hosts  []deploylog.Target `json:"hosts,omitempty"` // of a repair
+	By     string             `json:"by,omitempty"`
+	Reason string             `json:"reason,omitempty"`
+}
+
+// RedoKind is which part of a stage is done again.
+type RedoKind string
+
+// The kinds of what is done again.
+const (
+	Repair RedoKind = "repair" // hosts that failed
+	Rerun  RedoKind = "rerun"  // all
+)
+
+// RedoOf is what a deployment does again that an event starts; nil is nothing.
+func RedoOf(e deploylog.Event) *RedoInfo {
+	if e.Name != PipelineStarted {
+		return nil
+	}
+	return Read(e.Data).Redo
 }
 
 // Skips are what of the steps of the hosts in a place its end came without: steps that were

@@ -28,7 +28,8 @@ type Step struct {
 	Files        record.Files     // what the manifest and its includes were when the revision was released; nil is as they are now
 	Takes        []upstream.Input // the revisions of other pipelines that the revision takes
 	Environment  string           // what the revision has to be deployed to first; "" is nothing
-	Original     string           // the deployment that deployed to the environment what it is rolled back to; "" is no rollback
+	Original     string           // the deployment that deployed to the environment what is deployed there again; "" is its own
+	RollsBack    bool             // the environment is rolled back to that
 	Retries      int              // how often the work is tried again
 	Tries        deployment.Tries // of the work that have failed
 	Timeout      time.Duration    // of the work; 0 is none

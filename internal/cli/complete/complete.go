@@ -79,6 +79,9 @@ func newTable() table {
 		"pipeline STAGE":            approvalStages,
 		"pipeline rollback STAGE":   hostStages,
 		"pipeline --revision":       revisions(deployment.Finished, deployment.Running),
+		"pipeline repair STAGE":     deployStages,
+		"pipeline rerun STAGE":      workingStages,
+		"pipeline rerun REVISION":   revisions(deployment.Finished, deployment.Running),
 		"pipeline pause STAGE":      stageNames,
 		"pipeline resume STAGE":     stageNames,
 		"pipeline KIND":             artifactKinds,
@@ -129,7 +132,11 @@ func (t table) arguments(c *cobra.Command) candidates {
 		case f == nil || argument[0] == '-':
 		case strings.Contains(argument, "…"): // any number, each once
 			return func(c *Completion) {
-				c.pass(c.args...)
+				if len(c.args) < len(find) {
+					find[len(c.args)](c)
+					return
+				}
+				c.pass(c.args[len(find):]...)
 				f(c)
 			}
 		default:

@@ -245,6 +245,24 @@ func hostStages(c *Completion) {
 	}
 }
 
+// deployStages are those that deploy to hosts.
+func deployStages(c *Completion) {
+	for _, s := range c.stages() {
+		if s.Deploy != nil {
+			c.propose(s.Name, "")
+		}
+	}
+}
+
+// workingStages are those that do something by themselves.
+func workingStages(c *Completion) {
+	for _, s := range c.stages() {
+		if s.Approval == nil && (s.Build == nil || s.Build.Manifest != "") {
+			c.propose(s.Name, "")
+		}
+	}
+}
+
 func hostGroups(c *Completion) {
 	for _, s := range c.stages() {
 		if s.Deploy != nil {

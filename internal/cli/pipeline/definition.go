@@ -157,7 +157,7 @@ type change struct {
 	exists  bool // there is a pipeline of its name
 	same    bool // which has this definition, and of which no revision is to adopt it
 	changes []pipeline.Change
-	renames []pipeline.Rename
+	renames []deployment.Rename
 	without []string        // in words, revisions under way that were released without inputs
 	unheld  []reason.Reason // what holds stages that go
 	bound   string          // the inventory that the pipeline has been bound to until now
@@ -305,7 +305,7 @@ func (c *change) preview(ctx context.Context, a *app.App, p *pipelines.Pipelines
 		}
 		c.unheld, c.without = s.Unheld(c.Definition), withoutInputs(s, c.Definition)
 		if slices.ContainsFunc(s.Registrations(), func(r pipeline.Registration) bool { return r.Status == deployment.Running }) {
-			c.renames = s.Renames(c.Definition)
+			c.renames = deployment.Renames(s.Definition(), c.Definition)
 		}
 		c.changes, err = s.Preview(&c.Define, members)
 		return err

@@ -1,25 +1,23 @@
-package pipeline
+package deployment
 
 import (
 	"fmt"
 	"slices"
 
 	"github.com/deployster-go/deployster/pipeline/definition"
-	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 
-// skipped are those of the hosts of a stage that have finished, of one group or of all.
-func (w *walk) skipped(i int, groups ...int) (all record.Skips) {
-	stage, hosts := &w.l.Stages[i], 0
-	missing := make([]bool, len(stage.Chain))
-	nothing := true
+// Missed is what of the steps of the hosts of a stage that have finished, of one group or of
+// all, was not done.
+func (d *Deployment) Missed(stage *StageLayout, i int, groups ...int) (all record.Skips) {
+	missing, hosts, nothing := make([]bool, len(stage.Chain)), 0, true
 	for g := range stage.Groups {
 		if len(groups) > 0 && !slices.Contains(groups, g) {
 			continue
 		}
-		for h := range w.d.Stages[i].Groups[g].Hosts {
-			m := w.d.Stages[i].Groups[g].Hosts[h].Marks
+		for h := range d.Stages[i].Groups[g].Hosts {
+			m := d.Stages[i].Groups[g].Hosts[h].Marks
 			if m.Has(record.HostFinished) {
 				hosts++
 				nothing = stage.Missing(m, missing) && nothing
@@ -43,26 +41,26 @@ func (r Rename) Message() string {
 	return fmt.Sprintf("step %s of stage %s applies %s, as %s did: under another name it is a new step, which revisions under way that are past it anywhere skip", r.To, r.Stage, r.Manifest, r.From)
 }
 
-// Renames are those of a definition that is to become the current one.
-func (s *State) Renames(d *definition.Definition) (all []Rename) {
-	if s.definition == nil {
+// Renames are those of a definition that comes after another one.
+func Renames(before, after *definition.Definition) (all []Rename) {
+	if before == nil {
 		return nil
 	}
 	gone := map[string][]definition.HostStep{} // by stage
 	minus := func(of, without *definition.Definition, yield func(stage string, step definition.HostStep)) {
-		has := deployment.Units(without)
+		has := Units(without)
 		for i := range of.Stages {
 			if deploy := of.Stages[i].Deploy; deploy != nil {
 				for _, step := range deploy.Steps {
-					if !slices.Contains(has, deployment.StepUnit(of.Stages[i].Name, step.Event)) {
+					if !slices.Contains(has, StepUnit(of.Stages[i].Name, step.Event)) {
 						yield(of.Stages[i].Name, step)
 					}
 				}
 			}
 		}
 	}
-	minus(s.definition, d, func(stage string, step definition.HostStep) { gone[stage] = append(gone[stage], step) })
-	minus(d, s.definition, func(stage string, step definition.HostStep) {
+	minus(before, after, func(stage string, step definition.HostStep) { gone[stage] = append(gone[stage], step) })
+	minus(after, before, func(stage string, step definition.HostStep) {
 		for _, was := range gone[stage] {
 			if was.Manifest == step.Manifest {
 				all = append(all, Rename{stage, was.Event, step.Event, step.Manifest})

@@ -1,0 +1,222 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/refusal"
+	"github.com/deployster-go/deployster/internal/suggest"
+	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/record"
+)
+
+// Repair does the steps of a stage again on hosts that failed there within the budget of
+// their group, with the revision that finished the stage last.
+type Repair struct {
+	Stage      string
+	Hosts      []string // none is all that failed
+	ID         string   // of the fresh deployment
+	By, Reason string
+}
+
+// Rerun does a stage again with the revision that finished it last.
+type Rerun struct {
+	Stage      string
+	Revision   string
+	ID         string // of the fresh deployment
+	By, Reason string
+}
+
+// doAgain makes a deployment that has just been registered one that does a stage of a
+// revision again, as it was done.
+func (s *State) doAgain(d *deployment.Deployment, r *record.RedoInfo) {
+	s.revisions[d.Order-1].Redo = r
+	i := s.indexOf(r.Of)
+	d.Again(r, s.visits[r.Target].ending, i+1, i >= 0 && s.revisions[i].Rollback != nil)
+	if i >= 0 {
+		s.inherit(d, i)
+	}
+}
+
+// inherit has a deployment do its steps as another one of its revision did.
+func (s *State) inherit(d *deployment.Deployment, of int) {
+	in := s.revisions[of].inputs
+	if original := s.byID[s.revisions[of].Deployment]; original != nil {
+		in = original.Inputs()
+	}
+	first := s.first(of)
+	d.Inherit(in, s.revisions[first].Deployment, first+1)
+}
+
+// indexOf is the index of the registration of a deployment; negative is none.
+func (s *State) indexOf(deployment string) int {
+	return slices.IndexFunc(s.revisions, func(r Registration) bool { return r.Deployment == deployment })
+}
+
+// rolledBackTo reports whether a pause came with a rollback to a revision, by its first
+// deployment.
+func (s *State) rolledBackTo(original string, p PauseInfo) bool {
+	return slices.ContainsFunc(s.revisions, func(r Registration) bool {
+		return r.Rollback != nil && r.Deployment == p.deployment && r.Rollback.Original == original
+	})
+}
+
+// mended reports whether a host on which a deployment failed has got what it was to get since
+// the deployment finished the stage, or something that came later.
+func (s *State) mended(d *deployment.Deployment, stage int, host deploylog.Target) bool {
+	v := s.visits[s.layout.Stages[stage].Target]
+	_, failed := v.ending.Failed[host]
+	return !failed && slices.Contains(v.finished, d.Order-1)
+}
+
+// excludes reports whether a deployment keeps another one out of a batch. Those that do the
+// same again are of one revision, and only kept out of each other's stages.
+func (s *State) excludes(o, d *deployment.Deployment, b deployment.Span) bool {
+	return o != d && o.Holds(s.layout, b) && (o.Of() != d.Of() || b.From == b.To)
+}
+
+func (c Repair) propose(s *State) ([]deploylog.Event, error) {
+	stage, err := s.stageOf(c.Stage)
+	if err != nil {
+		return nil, err
+	}
+	of, err := s.again(stage, "repaired")
+	if err != nil {
+		return nil, err
+	}
+	r := s.revisions[of]
+	if stage.Deploy == nil {
+		remedy := fmt.Sprintf("deployster pipeline rerun %s %s %s does it again", s.name, stage.Name, r.Revision)
+		if stage.Environment != "" {
+			remedy = "environment " + stage.Environment + " goes on with hosts that failed by itself (deployster env status " + stage.Environment + ")"
+		}
+		return nil, refusal.New(NothingToRepair, "stage %s has no hosts that could be repaired: it is a %s stage; %s", stage.Name, stage.Kind(), remedy)
+	}
+	if last := s.revisions[s.visits[stage.Target].newest]; last.Redo != nil && len(last.Redo.Hosts) == 0 && last.Status != deployment.Finished {
+		return nil, refusal.New(NothingToRepair, "stage %s cannot be repaired: it was done again with revision %s, and has not finished (event %d); retry that (deployster pipeline retry %s %s)", stage.Name, r.Revision, last.Since, s.name, last.Deployment)
+	}
+	hosts, err := s.toRepair(stage, r.Revision, c.Hosts)
+	if err != nil {
+		return nil, err
+	}
+	return s.redo(stage, of, c.ID, record.RedoInfo{What: record.Repair, Hosts: hosts, By: c.By, Reason: c.Reason})
+}
+
+// toRepair are those of the hosts that failed in a stage that have these names; no names are
+// all of them.
+func (s *State) toRepair(stage *deployment.StageLayout, revision string, names []string) ([]deploylog.Target, error) {
+	hosts, failed := s.visits[stage.Target].ending.FailedIn(stage, names)
+	if len(failed) == 0 {
+		return nil, refusal.New(NothingToRepair, "stage %s has nothing to repair: revision %s failed on none of its hosts", stage.Name, revision)
+	}
+	for _, name := range names {
+		if slices.Contains(failed, name) {
+			continue
+		}
+		var members []string
+		for g := range stage.Groups {
+			for _, host := range stage.Groups[g].Hosts {
+				members = append(members, host.Name)
+			}
+		}
+		if slices.Contains(members, name) {
+			return nil, refusal.New(NothingToRepair, "host %s is not repaired: revision %s has not failed there in stage %s, but on %s", name, revision, stage.Name, strings.Join(failed, ", "))
+		}
+		meant := ""
+		if closest := suggest.Closest(name, members); closest != "" {
+			meant = "; did you mean " + closest + "?"
+		}
+		return nil, refusal.New(UnknownHost, "%w host %q of stage %s of pipeline %s: revision %s failed there on %s%s", ErrUnknown, name, stage.Name, s.name, revision, strings.Join(failed, ", "), meant)
+	}
+	return hosts, nil
+}
+
+func (c Rerun) propose(s *State) ([]deploylog.Event, error) {
+	stage, err := s.stageOf(c.Stage)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.last(c.Revision); err != nil {
+		return nil, err
+	}
+	if stage.WaitsForOthers() {
+		return nil, refusal.New(NothingToRerun, "stage %s cannot be done again: nothing is done there, it is a %s stage", stage.Name, stage.Kind())
+	}
+	if v, came := s.visits[stage.Target]; came {
+		if newest := s.revisions[v.newest]; newest.Revision != c.Revision {
+			remedy := "release it again under another name, or release a newer one"
+			if stage.Deploy != nil || stage.Environment != "" {
+				remedy = fmt.Sprintf("deployster pipeline rollback %s %s --revision %s goes back to it", s.name, stage.Name, c.Revision)
+			}
+			if !slices.ContainsFunc(v.finished, func(i int) bool { return s.revisions[i].Revision == c.Revision }) {
+				return nil, refusal.New(NothingToRerun, "stage %s cannot be done again with revision %s: that has not finished it", stage.Name, c.Revision)
+			}
+			return nil, refusal.New(NewerIsAhead, "stage %s cannot be done again with revision %s: revision %s has come to it since (event %d); %s", stage.Name, c.Revision, newest.Revision, v.at, remedy)
+		}
+	}
+	of, err := s.again(stage, "done again")
+	if err != nil {
+		return nil, err
+	}
+	return s.redo(stage, of, c.ID, record.RedoInfo{What: record.Rerun, By: c.By, Reason: c.Reason})
+}
+
+// stageOf finds a stage by the name that a person gives it.
+func (s *State) stageOf(name string) (*deployment.StageLayout, error) {
+	whole, err := s.Stage(name)
+	if err != nil {
+		return nil, err
+	}
+	return &s.layout.Stages[s.layout.StageAt[record.StageTarget(s.name, whole)]], nil
+}
+
+// again finds the registration of the deployment that finished a stage last, for something
+// of it to be done again. It refuses while somebody is in the stage, or in a batch that it
+// belongs to, and where another one has come to it since.
+func (s *State) again(stage *deployment.StageLayout, done string) (of int, err error) {
+	v, came := s.visits[stage.Target]
+	if !came {
+		return 0, refusal.New(NotReached, "stage %s cannot be %s: no revision has come to it", stage.Name, done)
+	}
+	of = v.newest
+	if r := s.revisions[of].Redo; r != nil {
+		of = max(0, s.indexOf(r.Of))
+	}
+	r := s.revisions[of]
+	asked := &deployment.Deployment{ID: r.Deployment}
+	stragglers := s.stragglers()
+	for b, batch := range s.layout.Batches {
+		if !s.layout.Includes(batch, s.layout.StageAt[stage.Target]) {
+			continue
+		}
+		for _, o := range s.deployments {
+			if s.excludes(o, asked, batch) {
+				return 0, refusal.New(BatchIsHeld, "stage %s cannot be %s yet: revision %s is in it, or in a batch that it belongs to; wait for its end, or cancel it (deployster pipeline cancel %s %s)", stage.Name, done, o.Revision, s.name, s.nameOf(o))
+			}
+		}
+		if w := straggler(stragglers, b, asked); w != nil {
+			return 0, refusal.New(BatchIsHeld, "stage %s cannot be %s yet: %s", stage.Name, done, w.Reason().Message())
+		}
+	}
+	if !slices.Contains(v.finished, of) {
+		return 0, refusal.New(NotReached, "stage %s cannot be %s: revision %s has not finished it, but is %s (event %d); retry it, or release another one", stage.Name, done, r.Revision, r.Status, r.Since)
+	}
+	if v.ending.Kind != stage.Kind() {
+		return 0, refusal.New(OtherStage, "stage %s cannot be %s with revision %s: when that finished it, it was another kind of stage; release it again under another name", stage.Name, done, r.Revision)
+	}
+	return of, s.carriesAll(stage, of, done+" with")
+}
+
+// redo registers a deployment that does a stage again. It is in the stage at once, so that
+// nobody comes between.
+func (s *State) redo(stage *deployment.StageLayout, of int, id string, info record.RedoInfo) ([]deploylog.Event, error) {
+	r := s.revisions[of]
+	info.Stage, info.Target, info.Of = stage.Name, stage.Target, r.Deployment
+	return []deploylog.Event{
+		{Deployment: id, Target: s.target, Revision: r.Revision, Name: record.PipelineStarted, Attempt: 1,
+			Data: record.Payload{By: info.By, Reason: info.Reason, Carries: r.Carries, Takes: r.Takes, Redo: &info}.Data()},
+		{Deployment: id, Target: stage.Target, Revision: r.Revision, Name: record.StageStarted, Attempt: 1},
+	}, nil
+}
