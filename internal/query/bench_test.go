@@ -25,7 +25,7 @@ func BenchmarkPipelinesOfALongLog(b *testing.B) {
 		if err := p.Follow(b.Context(), 0); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := p.Status(false); err != nil {
+		if _, err := p.Status(false, false); err != nil {
 			b.Fatal(err)
 		}
 		return time.Since(begun), p.Head()

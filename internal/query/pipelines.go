@@ -216,11 +216,11 @@ func (p *Pipelines) Release(name, revision string) (Release, error) {
 
 // PipelineStatus is the status of a pipeline at one moment.
 type PipelineStatus struct {
-	Name    string               `json:"pipeline"`
-	Event   int64                `json:"event"` // the newest
-	Rows    []TargetRow          `json:"targets"`
-	Waiting []reason.Reason      `json:"waiting"`
-	Pauses  []pipeline.PauseInfo `json:"pauses"` // of it and its stages
+	Name    string                 `json:"pipeline"`
+	Event   int64                  `json:"event"` // the newest
+	Rows    []TargetRow            `json:"targets"`
+	Waiting []Alike[reason.Reason] `json:"waiting"` // hosts that are alike together, see AlikeReasons
+	Pauses  []pipeline.PauseInfo   `json:"pauses"`  // of it and its stages
 
 	Inventory string         `json:"inventory,omitempty"`       // that it is bound to
 	Elsewhere *reason.Reason `json:"other_inventory,omitempty"` // why nobody is at work who has the inventory here
@@ -251,14 +251,14 @@ type TargetRow struct {
 }
 
 // Status is that of the pipelines of those names, none is all, with or without a row for
-// every host.
-func (p *Pipelines) Status(hosts bool, names ...string) ([]PipelineStatus, error) {
+// every host, and with a reason for each of what waits or one for hosts that are alike.
+func (p *Pipelines) Status(hosts, each bool, names ...string) ([]PipelineStatus, error) {
 	if len(names) == 0 {
 		names = p.Present()
 	}
 	all := []PipelineStatus{}
 	for _, name := range names {
-		status, err := reconcile.Get(p.Fold, name, func(s *pipeline.State) PipelineStatus { return p.status(name, s, hosts) })
+		status, err := reconcile.Get(p.Fold, name, func(s *pipeline.State) PipelineStatus { return p.status(name, s, hosts, each) })
 		if err != nil {
 			return nil, err
 		}
@@ -267,7 +267,7 @@ func (p *Pipelines) Status(hosts bool, names ...string) ([]PipelineStatus, error
 	return all, nil
 }
 
-func (p *Pipelines) status(name string, s *pipeline.State, hosts bool) PipelineStatus {
+func (p *Pipelines) status(name string, s *pipeline.State, hosts, each bool) PipelineStatus {
 	revisions, failing := map[deploylog.Target][]pipeline.Row{}, map[deploylog.Target]map[string][]string{}
 	for _, r := range s.Status() {
 		if hosts || r.Host == "" {
@@ -281,7 +281,7 @@ func (p *Pipelines) status(name string, s *pipeline.State, hosts bool) PipelineS
 			failing[group][r.Revision] = append(failing[group][r.Revision], r.Host)
 		}
 	}
-	status := PipelineStatus{Name: name, Event: s.Head(), Inventory: s.Bound(), underWay: len(InProgress(s)) > 0, Rows: []TargetRow{}, Waiting: []reason.Reason{}, Pauses: append([]pipeline.PauseInfo{}, s.Pauses()...)}
+	status := PipelineStatus{Name: name, Event: s.Head(), Inventory: s.Bound(), underWay: len(InProgress(s)) > 0, Rows: []TargetRow{}, Pauses: append([]pipeline.PauseInfo{}, s.Pauses()...)}
 	places := s.Places()
 	for i, place := range places {
 		row := TargetRow{Place: place, LatestRevisions: p.overview.latest[place.Target], Revisions: revisions[place.Target]}
@@ -293,11 +293,13 @@ func (p *Pipelines) status(name string, s *pipeline.State, hosts bool) PipelineS
 			status.Rows = append(status.Rows, row)
 		}
 	}
+	var waiting []reason.Reason
 	for _, r := range s.Explain(record.Target(name)) {
 		if r.Blocking() && (r.Code != reason.IsPaused || r.Name != "" || r.Revision == "") { // that all is paused is said once
-			status.Waiting = append(status.Waiting, r)
+			waiting = append(waiting, r)
 		}
 	}
+	status.Waiting = AlikeReasons(waiting, each)
 	return status
 }
 

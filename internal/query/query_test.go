@@ -420,7 +420,7 @@ func TestPipelinesWithoutADefinitionAreListedAndExplained(t *testing.T) {
 	if rows, _ := p.List(); len(rows) != 1 || rows[0].Stages != 0 || rows[0].Name != "odd" {
 		t.Errorf("listed are %+v", rows)
 	}
-	if _, err := p.Status(true); err != nil {
+	if _, err := p.Status(true, false); err != nil {
 		t.Error(err)
 	}
 }

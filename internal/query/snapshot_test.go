@@ -177,7 +177,7 @@ func answers(t rapid.TB, log deploylog.Log, until int64) map[string]any {
 	all["list"], all["deleted"] = rows, deleted
 	all["present"] = p.Present()
 	for _, name := range p.Present() {
-		status, err := p.Status(true, name)
+		status, err := p.Status(true, true, name)
 		releases, err2 := p.Releases(name)
 		if err != nil || err2 != nil {
 			t.Fatal(err, err2)
@@ -234,7 +234,7 @@ func TestALongHistoryIsNotReadAgain(t *testing.T) {
 		if err := p.Follow(t.Context(), until); err != nil {
 			t.Fatal(err)
 		}
-		all, err := p.Status(true)
+		all, err := p.Status(true, false)
 		if err != nil || len(all) != 1 || len(all[0].Rows) != 3+hosts || all[0].Rows[3].Deployed != fmt.Sprint(revisions) {
 			t.Fatalf("the status is %+v, %v", all, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -57,14 +58,14 @@ func (d *document) value(v any) string {
 		return clean(fmt.Sprintf("%v", v))
 	}
 	if d.full {
-		return scrub(b.String())
+		return terminal.Scrub(b.String())
 	}
 	text := clean(b.String())
 	short := text
 	if d.width > 0 {
 		short = ansi.Truncate(text, max(d.width/2, 16), "…")
 	}
-	d.cut = d.cut || short != text || b.Len() > maxText
+	d.cut = d.cut || short != text || b.Len() > terminal.MaxText
 	return short
 }
 
@@ -90,7 +91,7 @@ func (d *document) side(paint func(string) string, mark string, lines []string) 
 		lines = lines[:maxDiffLines]
 	}
 	for _, line := range lines {
-		text := scrub(line)
+		text := terminal.Scrub(line)
 		if !d.full {
 			text = clean(line)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/terminal"
 )
 
 // How much is shown of the unhealthy hosts of an environment; --hosts shows all.
@@ -32,12 +33,52 @@ const (
 func Environment(w io.Writer, r report.Report, hosts bool, opts PlanOptions) error {
 	d := newDocument(opts)
 	d.revisions(r)
-	d.hostsAndRemarks(r, hosts)
+	height := opts.Height
+	if hosts {
+		height = 0
+	}
+	d.hostsAndRemarks(r, hosts || opts.All, height)
 	return d.writeTo(w, "status")
 }
 
-// maxInactiveShown is how many inactive revisions are shown.
-const maxInactiveShown = 10
+// hostsAndRemarks writes what the table does not show, of hosts in trouble as many as there is
+// room for on a terminal so high; 0 is no limit.
+func (d *document) hostsAndRemarks(r report.Report, hosts bool, height int) {
+	below, shown := d.environmentRemarks(r, hosts), d.hosts(r, hosts)
+	if height > 0 {
+		for i := range shown {
+			shown[i].lines = shown[i].lines[:min(len(shown[i].lines), 1+reasonLines)]
+		}
+		used := strings.Count(d.String(), "\n") + len(below) + 2 // with the empty line and the prompt
+		shown = mostUrgent(shown, max(height-used, 2+reasonLines), "--all")
+	}
+	for _, h := range shown {
+		below = append(below, h.lines...)
+	}
+	if len(below) > 0 {
+		d.line("")
+	}
+	for _, line := range below {
+		d.line(line)
+	}
+}
+
+// folded are the lines of a text, those that are wider than the terminal broken, with what
+// they go on with indented as they are.
+func (d *document) folded() (lines []string) {
+	for line := range strings.Lines(d.String()) {
+		line = strings.TrimSuffix(line, "\n")
+		text := strings.TrimLeft(line, " ")
+		lines = append(lines, indent(line[:len(line)-len(text)], text, d.width)...)
+	}
+	return lines
+}
+
+// How many inactive revisions are shown, and on a screen.
+const (
+	maxInactiveShown  = 10
+	maxInactiveScreen = 3
+)
 
 // isInactive reports whether a revision has no tasks left.
 func isInactive(r report.Row) bool {
@@ -54,15 +95,19 @@ func (d *document) revisions(r report.Report) {
 		first = max(first, ansi.StringWidth(label(row.Revision)))
 	}
 	first += 4
-	d.line(d.style.bold(pad("REVISION", first) + pad("STATUS", status) + pad("DESIRED", desired) + "CURRENT"))
+	line := func(text string) { d.line(ansi.Truncate(text, terminal.Limit(d.width), "…")) }
+	line(d.style.bold(pad("REVISION", first) + pad("STATUS", status) + pad("DESIRED", desired) + "CURRENT"))
 	left := -maxInactiveShown // inactive ones
+	if d.short {
+		left = -maxInactiveScreen
+	}
 	for _, row := range r.Rows {
 		if isInactive(row) {
 			left++
 		}
 	}
 	if left > 0 {
-		d.line(d.style.dim(fmt.Sprintf("… %s: deployster env revisions %s", phrase.Count(left, "earlier revision"), clean(r.Environment))))
+		line(d.style.dim(fmt.Sprintf("… %s: deployster env revisions %s", phrase.Count(left, "earlier revision"), clean(r.Environment))))
 	}
 	for _, row := range r.Rows {
 		if isInactive(row) && left > 0 {
@@ -80,12 +125,12 @@ func (d *document) revisions(r report.Report) {
 		case report.Created, report.Inactive, report.Reverted:
 			text = d.style.dim(text)
 		}
-		d.line(pad(label(row.Revision), first) + text + pad(fmt.Sprint(row.Desired), desired) + fmt.Sprint(row.Current))
+		line(pad(label(row.Revision), first) + text + pad(fmt.Sprint(row.Desired), desired) + fmt.Sprint(row.Current))
 	}
 }
 
-// hostsAndRemarks writes what the table does not show.
-func (d *document) hostsAndRemarks(r report.Report, hosts bool) {
+// environmentRemarks are what the table does not show, but for hosts.
+func (d *document) environmentRemarks(r report.Report, hosts bool) []string {
 	below := document{style: d.style, width: d.width, full: d.full}
 	if r.Deleted {
 		below.line("This environment is deleted.")
@@ -118,22 +163,27 @@ func (d *document) hostsAndRemarks(r report.Report, hosts bool) {
 	if hosts {
 		below.line(fmt.Sprintf("%s healthy, minimum %d:", phrase.Count(r.Healthy, "host"), r.Minimum))
 	}
-	shown := 0
+	return below.folded()
+}
+
+// hosts are the hosts in trouble, or all of them, each with its lines.
+func (d *document) hosts(r report.Report, all bool) (shown []remark) {
+	more := 0
 	for _, h := range r.Hosts {
-		if !hosts && !unhealthy(h) {
-			continue
+		switch {
+		case !all && !unhealthy(h):
+		case !all && len(shown) == maxUnhealthyHosts:
+			more++
+		default:
+			one := document{style: d.style, width: d.width, full: d.full}
+			one.host(h, all)
+			shown = append(shown, remark{urgency: failing, lines: one.folded()})
 		}
-		if shown++; hosts || shown <= maxUnhealthyHosts {
-			below.host(h, hosts)
-		}
 	}
-	if more := shown - maxUnhealthyHosts; more > 0 && !hosts {
-		below.line(fmt.Sprintf("  … and %s in trouble: --hosts shows all", phrase.Count(more, "more host")))
+	if more > 0 {
+		shown = append(shown, remark{urgency: quiet, lines: []string{fmt.Sprintf("  … and %s in trouble: --hosts shows all", phrase.Count(more, "more host"))}})
 	}
-	if below.Len() > 0 {
-		d.line("")
-		d.WriteString(below.String())
-	}
+	return shown
 }
 
 // step writes at which step a deployment is.
@@ -377,22 +427,6 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	d.line(text)
 	d.cause("          ", opts.Seen.shorten(e.Seq, data.Error+data.Diff), true)
 	return d.writeTo(w, "event")
-}
-
-// EnvironmentReasons writes why things are not in the desired state.
-func EnvironmentReasons(w io.Writer, t deploylog.Target, reasons []reason.Reason, opts PlanOptions) error {
-	d := newDocument(opts)
-	if len(reasons) == 0 {
-		d.line(fmt.Sprintf("%s is in the desired state.", clean(string(t))))
-	}
-	for _, r := range reasons {
-		d.line("  " + clean(r.Target) + d.style.dim(event(r.Seq)))
-		for _, line := range cleanLines(r.Message) {
-			d.line("      " + line)
-		}
-		d.line(d.style.dim("      → " + clean(r.Change)))
-	}
-	return d.writeTo(w, "explanation")
 }
 
 // RevisionDifferences writes how two definitions differ, and a unified diff of their

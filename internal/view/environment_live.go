@@ -107,7 +107,7 @@ func (l *EnvironmentLive) lines(s style, r report.Report) []string {
 	d := document{style: s, width: l.cells()}
 	d.line(l.head(s))
 	d.revisions(r)
-	d.hostsAndRemarks(r, false)
+	d.hostsAndRemarks(r, false, 0)
 	return strings.Split(strings.TrimSuffix(d.String(), "\n"), "\n")
 }
 

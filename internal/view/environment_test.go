@@ -168,7 +168,7 @@ func TestAnEventOfAnEnvironmentIsALine(t *testing.T) {
 }
 
 // follow shows a report on a terminal and closes it.
-func follow(term *terminal, r report.Report, d report.Deployment, notes ...string) {
+func follow(term *screen, r report.Report, d report.Deployment, notes ...string) {
 	now := time.Date(2017, 9, 6, 11, 48, 0, 0, time.Local)
 	l := NewEnvironmentLive(term, LiveOptions{
 		Width: func() int { return term.width }, Height: func() int { return term.height }, Color: true, Now: func() time.Time { return now },

@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -12,10 +13,13 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/deploylog/logtest"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/query/querytest"
+	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/definition"
 )
 
 // largeLog has 20 stages of 100 hosts each, and an environment of 100, of 50 revisions.
@@ -85,7 +89,7 @@ func atEverySize(t *testing.T, name string, compared []string, show func(io.Writ
 
 func TestALargePipelineFitsTheScreen(t *testing.T) {
 	p := largePipelines(t)
-	status, err := p.Status(false)
+	status, err := p.Status(false, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,11 +98,11 @@ func TestALargePipelineFitsTheScreen(t *testing.T) {
 
 func TestHostsThatAreAlikeShareARow(t *testing.T) {
 	p := largePipelines(t)
-	status, err := p.Status(true)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, all := range []bool{false, true} {
+		status, err := p.Status(true, all)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var out strings.Builder
 		if err := Pipeline(&out, status[0], PlanOptions{Width: 80, Height: 24, All: all}); err != nil {
 			t.Fatal(err)
@@ -109,6 +113,91 @@ func TestHostsThatAreAlikeShareARow(t *testing.T) {
 		}
 		if !all {
 			golden(t, "large-status-hosts-80.txt", out.String())
+		}
+	}
+}
+
+func TestTheExplanationOfALargePipelineFitsTheScreen(t *testing.T) {
+	p := largePipelines(t)
+	reasons, err := p.Explain("pipeline/"+querytest.Pipeline, work.NewHosts("none.yaml"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	atEverySize(t, "explain", []string{"explain-80x24", "explain-80x40"}, func(w io.Writer, opts PlanOptions) error {
+		return PipelineReasons(w, "pipeline/gateway", query.AlikeReasons(reasons, false), opts)
+	})
+}
+
+// A change that concerns every host of every revision under way is shown on a screen, before
+// the question.
+func TestThePreviewOfALargePipelineFitsTheScreen(t *testing.T) {
+	p := largePipelines(t)
+	d := querytest.Definition()
+	for i, s := range d.Stages {
+		if s.Deploy != nil {
+			d.Stages[i].Deploy.Steps = append(s.Deploy.Steps, definition.HostStep{Event: "host-restarted", Manifest: "restart.yaml"})
+		}
+	}
+	var changes []pipeline.Change
+	err := p.Ask(querytest.Pipeline, func(s *pipeline.State) (err error) {
+		changes, err = s.Preview(&pipeline.Define{Definition: d}, nil)
+		return err
+	})
+	if err != nil || len(changes) < 1000 {
+		t.Fatalf("%d changes, %v", len(changes), err)
+	}
+	atEverySize(t, "preview", []string{"preview-80x24", "preview-0x0"}, func(w io.Writer, opts PlanOptions) error {
+		return PipelineChanges(w, query.AlikeChanges(changes, false), true, opts)
+	})
+	if text, err := json.Marshal(query.AlikeChanges(changes, false)); err != nil || len(text) > 500_000 {
+		t.Errorf("as JSON it is %d bytes, %v", len(text), err)
+	}
+}
+
+func TestALargeEnvironmentFitsTheScreen(t *testing.T) {
+	time.Local = time.UTC
+	e := query.NewEnvironments(largeLog(), func() time.Time { return querytest.Noon.Add(12 * time.Hour) })
+	if err := e.Follow(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	reports, err := e.Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	atEverySize(t, "environment", []string{"environment-80x24", "environment-80x40"}, func(w io.Writer, opts PlanOptions) error {
+		return Environment(w, reports[0], false, opts)
+	})
+	var all strings.Builder
+	if err := Environment(&all, reports[0], true, PlanOptions{Width: 80, All: true}); err != nil || strings.Count(all.String(), "\n") < 100 {
+		t.Errorf("%v, all of it is\n%s", err, all.String())
+	}
+	wantFits(t, all.String(), 80, 0)
+	reasons, err := e.Explain("environment/"+querytest.Environment, "", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	atEverySize(t, "environment-explain", []string{"environment-explain-80x24"}, func(w io.Writer, opts PlanOptions) error {
+		return EnvironmentReasons(w, "environment/shop/prod", query.AlikeTasks(reasons, false), opts)
+	})
+}
+
+func TestALineOfTheLogFitsTheTerminal(t *testing.T) {
+	time.Local = time.UTC
+	actors := query.NewActors(largeLog())
+	for e, err := range largeLog().Read(t.Context(), deploylog.Filter{After: 185_900, Until: 187_000}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		by, err := actors.Of(t.Context(), e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, width := range []int{80, 120, 200, 30} {
+			line := LogLine(e, by, true, width)
+			wantFits(t, line, width, 0)
+			if width > 80 && e.Revision != "" && !strings.Contains(line, "revision "+e.Revision) {
+				t.Errorf("the revision is missing: %s", line)
+			}
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 // stage is a Live on a terminal, under a clock that stands still between events.
 type stage struct {
 	*Live
-	term *terminal
+	term *screen
 	now  time.Time
 }
 

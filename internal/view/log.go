@@ -6,9 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -23,13 +25,51 @@ func Clock(t time.Time, utc bool) string {
 	return t.Format("2006-01-02 15:04:05.000Z07:00")
 }
 
-// LogLine is an event of the log, with who caused it.
-func LogLine(e deploylog.Event, by string, utc bool) string {
-	return fmt.Sprintf("%6d  %s  %s  %-14s  %-32s %-26s%s\n", e.Seq, Clock(e.CreatedAt, utc), e.Deployment, by, e.Name, e.Target, logDetails(e))
+// LogLine is an event of the log, with who caused it. On a terminal it is one line where
+// there is room without the deployment or the date, else two at most.
+func LogLine(e deploylog.Event, by string, utc bool, width int) string {
+	clock, end := Clock(e.CreatedAt, utc), logRevision(e)+logDetails(e)
+	lines := []string{fmt.Sprintf("%6d  %s  %s  %-14s  %-32s %-26s%s", e.Seq, clock, clean(e.Deployment), by, clean(e.Name), clean(string(e.Target)), end)}
+	if width > 0 {
+		date, time, _ := strings.Cut(clock, " ")
+		time = time[:len("15:04:05")]
+		for _, when := range []string{clock, date + " " + time, time} {
+			lines = append(lines, fmt.Sprintf("%6d  %s  %s  %s  %s%s", e.Seq, when, by, clean(e.Name), clean(string(e.Target)), end))
+		}
+	}
+	for _, line := range lines {
+		if line = strings.TrimRight(line, " "); ansi.StringWidth(line) <= terminal.Limit(width) {
+			return line + "\n"
+		}
+	}
+	const most, below = 2, "        "
+	lines = indent(below, lines[len(lines)-1], width)
+	if len(lines) > most {
+		lines = append(lines[:most-1], ansi.Truncate(lines[most-1]+" "+strings.TrimSpace(lines[most]), terminal.Limit(width), "…"))
+	}
+	return strings.TrimLeft(strings.Join(lines, "\n"), " ") + "\n"
 }
 
-// Latest is what of a target came last, in lines.
-func Latest(l query.Latest, utc bool) string {
+// logRevision is the revision of an event, without most of a hash. That of a run is nothing but
+// a hash of what it applied.
+func logRevision(e deploylog.Event) string {
+	switch e.Target.Kind() {
+	case "run", "resource", "action":
+		return ""
+	}
+	const hash, enough = 40, 12
+	revision := terminal.InLine(e.Revision)
+	if len(revision) >= hash {
+		revision = ansi.Truncate(revision, enough, "")
+	}
+	if revision == "" {
+		return ""
+	}
+	return "  revision " + revision
+}
+
+// Latest is what of a target came last, in lines of the width of the terminal.
+func Latest(l query.Latest, utc bool, width int) string {
 	var b strings.Builder
 	line := func(label string, e *deploylog.Event) {
 		text := "–"
@@ -40,7 +80,12 @@ func Latest(l query.Latest, utc bool) string {
 			}
 			text = fmt.Sprintf("%s  %s  %s  event %d%s", e.Deployment, revision, Clock(e.CreatedAt, utc), e.Seq, logDetails(*e))
 		}
-		fmt.Fprintf(&b, "%-12s %s\n", label, text)
+		for i, line := range fold(text, max(width-13, 0)) {
+			if i > 0 {
+				label = ""
+			}
+			fmt.Fprintf(&b, "%-12s %s\n", label, line)
+		}
 	}
 	line("succeeded", l.Succeeded)
 	line("failed", l.Failed)
@@ -86,5 +131,5 @@ func logDetails(e deploylog.Event) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return "  " + phrase.Plain(strings.Join(parts, " · "))
+	return "  " + terminal.InLine(strings.Join(parts, " · "))
 }

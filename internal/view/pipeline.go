@@ -8,8 +8,6 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/picture"
 	"github.com/deployster-go/deployster/internal/query"
-	"github.com/deployster-go/deployster/pipeline"
-	"github.com/deployster-go/deployster/pipeline/reason"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
 )
@@ -57,53 +55,6 @@ func (d *document) writeTo(w io.Writer, what string) error {
 		return fmt.Errorf("writing the %s: %w", what, err)
 	}
 	return nil
-}
-
-// PipelineChanges writes what a change of a pipeline means for the revisions in
-// progress.
-func PipelineChanges(w io.Writer, changes []pipeline.Change, exists bool, opts PlanOptions) error {
-	d := newDocument(opts)
-	if exists && len(changes) == 0 {
-		d.line("No revision in progress is affected.")
-	}
-	revision, kept := "", false
-	for i, c := range changes {
-		if i == 0 || c.Revision != revision {
-			revision = c.Revision
-			d.line(d.style.bold("revision " + clean(revision)))
-		}
-		kept = kept || c.Effect == pipeline.Keeps
-		mark := map[pipeline.Effect]string{
-			pipeline.Runs: d.style.green("+"), pipeline.Ends: d.style.red("-"), pipeline.Skipped: d.style.dim("·"), pipeline.Refused: d.style.yellow("!"),
-			pipeline.Keeps: d.style.dim("="), pipeline.Takes: d.style.green("~"),
-		}[c.Effect]
-		d.line("  " + mark + " " + clean(c.Message()))
-	}
-	if kept {
-		d.line(d.style.dim("(--adopt REVISION lets a revision that is under way take what is new, in what it has not done yet)"))
-	}
-	return d.writeTo(w, "preview")
-}
-
-// PipelineReasons writes why things do not move.
-func PipelineReasons(w io.Writer, t deploylog.Target, reasons []reason.Reason, opts PlanOptions) error {
-	d := newDocument(opts)
-	if len(reasons) == 0 {
-		d.line(fmt.Sprintf("Nothing of %s is waiting: no revision is in progress there, or everything proceeds by itself.", clean(string(t))))
-	}
-	revision := ""
-	for i, e := range reasons {
-		if e.Revision != "" && (i == 0 || e.Revision != revision) {
-			revision = e.Revision
-			d.line(d.style.bold("revision " + clean(revision)))
-		}
-		d.line(fmt.Sprintf("  %s  %s", clean(string(e.Target)), clean(e.Event)))
-		for _, line := range cleanLines(e.Message()) {
-			d.line("      " + line)
-		}
-		d.line(d.style.dim("      → " + clean(e.Change())))
-	}
-	return d.writeTo(w, "explanation")
 }
 
 // PipelineEvent writes a recorded event of a pipeline.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/pipeline"
-	"github.com/deployster-go/deployster/pipeline/reason"
 )
 
 const (
@@ -264,7 +264,7 @@ func Pipeline(w io.Writer, p query.PipelineStatus, opts PlanOptions) error {
 		if least := min(len(below), fewestReasons) + 1; len(lines)+least > room {
 			lines = statusTable(p.Name, urgent(rows, room-least-1), false, opts)
 		}
-		below = mostUrgent(below, max(room-len(lines)-1, fewestReasons), "deployster pipeline explain "+inLine(p.Name))
+		below = mostUrgent(below, max(room-len(lines)-1, fewestReasons), "deployster pipeline explain "+terminal.InLine(p.Name))
 	}
 	for _, line := range lines {
 		d.line(line)
@@ -303,7 +303,7 @@ func urgent(rows []statusRow, room int) []statusRow {
 
 func statusTable(name string, rows []statusRow, wrap bool, opts PlanOptions) []string {
 	s := style(opts.Color)
-	t := Table{Rows: [][]string{{name, "DEPLOYED", "FAILED", "IN PROGRESS"}}, Width: opts.Width, Wrap: wrap, Color: opts.Color}
+	t := terminal.Table{Rows: [][]string{{name, "DEPLOYED", "FAILED", "IN PROGRESS"}}, Width: opts.Width, Wrap: wrap, Color: opts.Color}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, r.cells())
 	}
@@ -327,53 +327,58 @@ func statusTable(name string, rows []statusRow, wrap bool, opts PlanOptions) []s
 // remark is something that is said below a table, in lines that belong together.
 type remark struct {
 	urgency
+	under string // heading
 	lines []string
 }
 
-// mostUrgent are the remarks for which there is room, in their order, and how many more
-// there are and where.
+// mostUrgent are the remarks for which there is room, with their headings and in their order,
+// and how many more there are, and where.
 func mostUrgent(all []remark, room int, where string) []remark {
-	total, left := 0, 0
-	for _, r := range all {
-		total += len(r.lines)
-	}
-	if total <= room {
+	if taken(all) <= room {
 		return all
 	}
 	kept := slices.Clone(all)
 	for u := quiet; u >= failing; u-- {
-		for i := len(kept) - 1; i >= 0 && total > room-1; i-- {
-			if kept[i].urgency == u && len(kept[i].lines) > 0 && left < len(all)-1 {
-				total -= len(kept[i].lines)
-				kept[i].lines = nil
-				left++
+		for i := len(kept) - 1; i >= 0 && len(kept) > 1 && taken(kept) > room-1; i-- {
+			if kept[i].urgency == u {
+				kept = slices.Delete(kept, i, i+1)
 			}
 		}
 	}
-	kept = slices.DeleteFunc(kept, func(r remark) bool { return len(r.lines) == 0 })
-	return append(kept, remark{quiet, []string{fmt.Sprintf("… and %d more: %s", left, where)}})
+	last := kept[len(kept)-1]
+	return append(kept, remark{quiet, last.under, []string{fmt.Sprintf("… and %d more: %s", len(all)-len(kept), where)}})
+}
+
+// taken is how many lines remarks take with their headings.
+func taken(all []remark) (lines int) {
+	for i, r := range all {
+		lines += len(r.lines)
+		if r.under != "" && (i == 0 || all[i-1].under != r.under) {
+			lines++
+		}
+	}
+	return lines
 }
 
 // statusRemarks are what there is to say below the table: what does not move, and why.
 func statusRemarks(p query.PipelineStatus, opts PlanOptions) (all []remark) {
 	s := style(opts.Color)
 	if why := p.Elsewhere; why != nil {
-		all = append(all, remark{failing, append(fold(Clean(why.Message()), opts.Width), paintAll(indent("  ", "→ "+Clean(why.Change()), opts.Width), s.dim)...)})
+		all = append(all, remark{urgency: failing, lines: append(fold(Clean(why.Message()), opts.Width), paintAll(indent("  ", "→ "+Clean(why.Change()), opts.Width), s.dim)...)})
 	}
-	for _, f := range foldReasons(p.Waiting, opts.All) {
-		if f.below && !opts.All {
+	failed := wholeFailed(p.Waiting)
+	for _, a := range p.Waiting {
+		why := a.First
+		if below(why, failed) && !opts.All {
 			continue
 		}
-		text := fmt.Sprintf("%s: %s", f.name(), Clean(f.Message()))
-		if f.Revision != "" {
-			text = fmt.Sprintf("revision %s: %s", clean(f.Revision), text)
+		text := fmt.Sprintf("%s: %s", withOthers(string(why.Target), a.Hosts), Clean(why.Message()))
+		if why.Revision != "" {
+			text = fmt.Sprintf("revision %s: %s", clean(why.Revision), text)
 		}
-		r := remark{awaiting, strings.Split(text, "\n")}
-		if f.Code == reason.HasFailed {
-			r.urgency = failing
-		}
+		r := remark{urgency: urgencyOf(why), lines: strings.Split(text, "\n")}
 		if opts.Width > 0 && !opts.All {
-			r.lines = []string{ansi.Truncate(inLine(text), opts.Width, "…")}
+			r.lines = []string{ansi.Truncate(terminal.InLine(text), opts.Width, "…")}
 		}
 		all = append(all, r)
 	}

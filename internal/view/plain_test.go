@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -121,7 +122,7 @@ func TestClean(t *testing.T) {
 			}
 		})
 	}
-	if got := clean(strings.Repeat("字", 1<<20)); len(got) > maxText+3 || !strings.HasSuffix(got, "字…") {
+	if got := clean(strings.Repeat("字", 1<<20)); len(got) > terminal.MaxText+3 || !strings.HasSuffix(got, "字…") {
 		t.Errorf("a long line is cut to %d bytes, ending in %q", len(got), got[len(got)-6:])
 	}
 }

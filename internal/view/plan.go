@@ -82,12 +82,13 @@ type document struct {
 	strings.Builder
 	style style
 	width int
+	short bool // it is to take no more than a screen
 	full  bool
 	cut   bool // some value is not whole
 }
 
 func newDocument(opts PlanOptions) *document {
-	return &document{style: style(opts.Color), width: opts.Width, full: opts.Full}
+	return &document{style: style(opts.Color), width: opts.Width, short: opts.Height > 0, full: opts.Full}
 }
 
 // cutNote says how to see what was cut.

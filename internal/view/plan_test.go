@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/protocol"
 	"github.com/deployster-go/deployster/runner"
 )
@@ -119,10 +120,10 @@ func TestQuestion(t *testing.T) {
 // What is cut in a plan and in a report of drift is there whole on request,
 // however long it is.
 func TestLongTextsAreWholeOnRequest(t *testing.T) {
-	long, last := strings.Repeat("x", 3*maxText)+"end", "the last line"
+	long, last := strings.Repeat("x", 3*terminal.MaxText)+"end", "the last line"
 	diff := []runner.Change{
 		{Path: "long", Op: runner.Add, New: long},
-		{Path: "many", Op: runner.Modify, Old: "one\ntwo", New: strings.Repeat("line\n", 100) + strings.Repeat("y", 2*maxText) + last},
+		{Path: "many", Op: runner.Modify, Old: "one\ntwo", New: strings.Repeat("line\n", 100) + strings.Repeat("y", 2*terminal.MaxText) + last},
 	}
 	opts := PlanOptions{Width: 80, Full: true}
 	for name, show := range map[string]func(io.Writer) error{

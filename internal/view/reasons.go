@@ -2,64 +2,178 @@ package view
 
 import (
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/deployster-go/deployster/deploylog"
+	environmentreason "github.com/deployster-go/deployster/environment/reason"
+	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/internal/terminal"
+	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/reason"
 )
 
-// foldedReason is why something does not move, and what else does not for the same reason.
-type foldedReason struct {
-	reason.Reason
-	hosts []string // of the same group, and the first of them is the reason's
-	below bool     // the whole revision has failed for it, which is said of the pipeline
+// reasonLines is how many lines a message takes on a terminal, unless all is asked for.
+const reasonLines = 3
+
+// withOthers names a target, and how many others there are of which the same is said.
+func withOthers(target string, hosts []string) string {
+	target = clean(target)
+	if len(hosts) > 1 {
+		target += fmt.Sprintf(" and %d more", len(hosts)-1)
+	}
+	return target
 }
 
-// name is what does not move.
-func (f foldedReason) name() string {
-	text := clean(string(f.Target))
-	if len(f.hosts) > 1 {
-		text += fmt.Sprintf(" and %d more", len(f.hosts)-1)
+// urgencyOf is how urgent a reason is.
+func urgencyOf(r reason.Reason) urgency {
+	switch {
+	case r.Code == reason.HasFailed:
+		return failing
+	case r.Blocking():
+		return awaiting
+	case r.Code == reason.AwaitsStage, r.Code == reason.NotNew, r.Code == reason.LeftOut, r.Code == reason.CameLater:
+		return quiet
+	default:
+		return underWay
 	}
-	return text
 }
 
-// foldReasons has one reason for the hosts of a group that do not move for the same one. What
-// is particular about a host, such as the output of its run, is that of the first. All keeps
-// each.
-func foldReasons(reasons []reason.Reason, all bool) (folded []foldedReason) {
-	type key struct {
-		code            reason.Code
-		deployment      string
-		event, group    string
-		holder, byEvent string
-	}
-	at, failed := map[key]int{}, map[string]bool{}
-	for _, r := range reasons {
-		failed[r.Deployment] = failed[r.Deployment] || r.Code == reason.HasFailed && r.Target.Kind() == "pipeline"
-	}
-	for _, r := range reasons {
-		group, host, isHost := hostOf(r.Target)
-		k := key{r.Code, r.Deployment, r.Event, group, r.Holder, r.ByEvent}
-		if i, known := at[k]; isHost && known && !all {
-			folded[i].hosts = append(folded[i].hosts, host)
-			continue
+// wholeFailed are the deployments that have failed as a whole, for which there is a reason of
+// the pipeline's own; what failed of them is in it.
+func wholeFailed(reasons []query.Alike[reason.Reason]) map[string]bool {
+	failed := map[string]bool{}
+	for _, a := range reasons {
+		if a.First.Code == reason.HasFailed && a.First.Target.Kind() == "pipeline" {
+			failed[a.First.Deployment] = true
 		}
-		f := foldedReason{Reason: r, below: r.Code == reason.HasFailed && r.Target.Kind() != "pipeline" && failed[r.Deployment]}
-		if isHost {
-			at[k], f.hosts = len(folded), []string{host}
-		}
-		folded = append(folded, f)
 	}
-	return folded
+	return failed
 }
 
-// hostOf takes the target of a host of a pipeline apart.
-func hostOf(t deploylog.Target) (group, host string, ok bool) {
-	path, ok := strings.CutPrefix(string(t), "host/")
-	i := strings.LastIndexByte(path, '/')
-	if !ok || i < 0 {
-		return "", "", false
+// below reports whether a reason is said of the whole pipeline, too.
+func below(r reason.Reason, failed map[string]bool) bool {
+	return r.Code == reason.HasFailed && r.Target.Kind() != "pipeline" && failed[r.Deployment]
+}
+
+// message writes foreign text in lines: as it is, or on a terminal the first of those that it
+// takes there, unless all is asked for.
+func (d *document) message(prefix, text string, opts PlanOptions) (lines []string) {
+	for _, line := range cleanLines(text) {
+		lines = append(lines, indent(prefix, line, d.width)...)
 	}
-	return path[:i], path[i+1:], true
+	if more := len(lines) - reasonLines; opts.Height > 0 && more > 0 {
+		lines = lines[:reasonLines]
+		lines[reasonLines-1] = ansi.Truncate(lines[reasonLines-1], max(d.width-2, 1), "") + " …"
+	}
+	return lines
+}
+
+// PipelineReasons writes why things do not move. On a terminal it takes no more than a
+// screen, unless all is asked for, with what has failed and what somebody has to do first.
+func PipelineReasons(w io.Writer, t deploylog.Target, reasons []query.Alike[reason.Reason], opts PlanOptions) error {
+	d := newDocument(opts)
+	if len(reasons) == 0 {
+		d.line(fmt.Sprintf("Nothing of %s is waiting: no revision is in progress there, or everything proceeds by itself.", clean(string(t))))
+	}
+	failed := wholeFailed(reasons)
+	all := make([]remark, len(reasons))
+	for i, a := range reasons {
+		r := a.First
+		all[i] = remark{urgency: urgencyOf(r), under: r.Revision}
+		if below(r, failed) {
+			all[i].urgency = quiet
+		}
+		all[i].lines = indent("  ", withOthers(string(r.Target), a.Hosts)+"  "+clean(r.Event), d.width)
+		all[i].lines = append(all[i].lines, d.message("      ", r.Message(), opts)...)
+		all[i].lines = append(all[i].lines, paintAll(d.message("      ", "→ "+r.Change(), opts), d.style.dim)...)
+	}
+	d.remarks(all, "revision ", opts)
+	return d.writeTo(w, "explanation")
+}
+
+// EnvironmentReasons writes why things are not in the desired state, as PipelineReasons does.
+func EnvironmentReasons(w io.Writer, t deploylog.Target, reasons []query.Alike[environmentreason.Reason], opts PlanOptions) error {
+	d := newDocument(opts)
+	if len(reasons) == 0 {
+		d.line(fmt.Sprintf("%s is in the desired state.", clean(string(t))))
+	}
+	all := make([]remark, len(reasons))
+	for i, a := range reasons {
+		r := a.First
+		all[i].urgency = taskUrgency(r)
+		all[i].lines = append(indent("  ", withOthers(r.Target, a.Hosts)+d.style.dim(event(r.Seq)), d.width), d.message("      ", r.Message, opts)...)
+		all[i].lines = append(all[i].lines, paintAll(d.message("      ", "→ "+r.Change, opts), d.style.dim)...)
+	}
+	d.remarks(all, "", opts)
+	return d.writeTo(w, "explanation")
+}
+
+func taskUrgency(r environmentreason.Reason) urgency {
+	switch r.Code {
+	case environmentreason.Ready, environmentreason.InProgress, environmentreason.AwaitsHealth:
+		return underWay
+	case environmentreason.AwaitsStep, environmentreason.AwaitsZone, environmentreason.MinHealthy, environmentreason.MaxOver, environmentreason.TaskPaused, environmentreason.Cordoned:
+		return awaiting
+	default:
+		return failing
+	}
+}
+
+// remarks writes remarks, those under one heading below it: on a terminal the most urgent of
+// them.
+func (d *document) remarks(all []remark, heading string, opts PlanOptions) {
+	where := "--all"
+	if opts.Height > 0 {
+		all = mostUrgent(all, opts.Height-1, where)
+	}
+	for i, r := range all {
+		if r.under != "" && (i == 0 || all[i-1].under != r.under) {
+			d.line(d.style.bold(ansi.Truncate(heading+clean(r.under), terminal.Limit(d.width), "…")))
+		}
+		for _, line := range r.lines {
+			d.line(ansi.Truncate(line, terminal.Limit(d.width), "…"))
+		}
+	}
+}
+
+// PipelineChanges writes what a change of a pipeline means for the revisions in
+// progress. On a terminal it takes no more than a screen, unless all is asked for, with what
+// is skipped or refused first.
+func PipelineChanges(w io.Writer, changes []query.Alike[pipeline.Change], exists bool, opts PlanOptions) error {
+	d := newDocument(opts)
+	if exists && len(changes) == 0 {
+		d.line("No revision in progress is affected.")
+	}
+	marks := map[pipeline.Effect]string{
+		pipeline.Runs: d.style.green("+"), pipeline.Ends: d.style.red("-"), pipeline.Skipped: d.style.dim("·"), pipeline.Refused: d.style.yellow("!"),
+		pipeline.Keeps: d.style.dim("="), pipeline.Takes: d.style.green("~"),
+	}
+	urgencies := map[pipeline.Effect]urgency{pipeline.Refused: failing, pipeline.Ends: failing, pipeline.Runs: awaiting, pipeline.Takes: awaiting}
+	all := make([]remark, len(changes))
+	for i, a := range changes {
+		u, urgent := urgencies[a.First.Effect]
+		if !urgent {
+			u = underWay
+		}
+		c := a.First
+		c.Target = deploylog.Target(withOthers(string(c.Target), a.Hosts))
+		all[i] = remark{urgency: u, under: c.Revision}
+		for n, line := range d.message("    ", c.Message(), opts) {
+			if n == 0 {
+				line = "  " + marks[c.Effect] + " " + strings.TrimPrefix(line, "    ")
+			}
+			all[i].lines = append(all[i].lines, line)
+		}
+	}
+	d.remarks(all, "revision ", opts)
+	if slices.ContainsFunc(changes, func(a query.Alike[pipeline.Change]) bool { return a.First.Effect == pipeline.Keeps }) {
+		for _, line := range fold("(--adopt REVISION lets a revision that is under way take what is new, in what it has not done yet)", d.width) {
+			d.line(d.style.dim(line))
+		}
+	}
+	return d.writeTo(w, "preview")
 }

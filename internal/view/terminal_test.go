@@ -11,7 +11,7 @@ import (
 
 // terminal is as much of a terminal as Live relies on. Whatever else it is
 // sent, it remembers as a breach.
-type terminal struct {
+type screen struct {
 	width, height int
 	lines         []string // all there ever was; the last height of them are the screen
 	row, col      int      // row counts from the first line
@@ -21,11 +21,11 @@ type terminal struct {
 	breaches      []string
 }
 
-func newTerminal(width, height int) *terminal {
-	return &terminal{width: width, height: height, lines: []string{""}}
+func newTerminal(width, height int) *screen {
+	return &screen{width: width, height: height, lines: []string{""}}
 }
 
-func (t *terminal) Write(p []byte) (int, error) {
+func (t *screen) Write(p []byte) (int, error) {
 	t.written += len(p)
 	state := byte(0)
 	rest := string(p)
@@ -49,7 +49,7 @@ func (t *terminal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *terminal) put(text string, cells int) {
+func (t *screen) put(text string, cells int) {
 	if t.col+cells > t.width {
 		t.breach("text beyond the last column: %q", text)
 		return
@@ -61,7 +61,7 @@ func (t *terminal) put(text string, cells int) {
 	t.col += cells
 }
 
-func (t *terminal) control(seq string) {
+func (t *screen) control(seq string) {
 	switch {
 	case seq == noWrap:
 		t.nowrap = true
@@ -95,12 +95,12 @@ func (t *terminal) control(seq string) {
 	}
 }
 
-func (t *terminal) breach(format string, args ...any) {
+func (t *screen) breach(format string, args ...any) {
 	t.breaches = append(t.breaches, fmt.Sprintf(format, args...))
 }
 
 // text is everything, also what has scrolled out.
-func (t *terminal) text() string {
+func (t *screen) text() string {
 	lines := make([]string, len(t.lines))
 	for i, line := range t.lines {
 		lines[i] = strings.TrimRight(line, " ")

@@ -6,76 +6,19 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/deployster-go/deployster/internal/terminal"
 )
 
-// maxText bounds one piece of foreign text, in bytes: nobody reads more of one
-// line, and a line without end must not stop the display.
-const maxText = 8 << 10
-
-// clean makes foreign text safe to print on one line: without escape
-// sequences, control characters and direction overrides, as valid UTF-8. Of
-// text that overwrites itself with carriage returns, as progress bars do, the
-// last version remains.
-func clean(s string) string {
-	cut := false
-	if len(s) > maxText {
-		s, cut = s[:maxText], true
-		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
-			s = s[:len(s)-1]
-		}
-		if r, size := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && size == 1 {
-			s = s[:len(s)-1]
-		}
-	}
-	s = scrub(s)
-	if cut {
-		s += "…"
-	}
-	return s
-}
-
-// scrub is clean for text of any length.
-func scrub(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	s = strings.TrimRight(s, "\r\n")
-	s = ansi.Strip(s)
-	if i := strings.LastIndexByte(s, '\r'); i >= 0 {
-		s = s[i+1:]
-	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t' || r == '\n' || r == '\u2028' || r == '\u2029':
-			return ' '
-		case unicode.IsControl(r):
-			return -1
-		case unicode.Is(unicode.Bidi_Control, r):
-			return -1
-		case unicode.Is(unicode.Mc, r):
-			return -1 // terminals do not agree on how wide these marks are
-		}
-		return r
-	}, s)
-}
+// clean makes foreign text safe to print on one line.
+func clean(s string) string { return terminal.Line(s) }
 
 // Clean makes foreign text of several lines safe to print.
 func Clean(s string) string { return strings.Join(cleanLines(s), "\n") }
 
-// cleanLines is clean for text of several lines; empty lines at its end go.
-func cleanLines(s string) []string {
-	s = strings.TrimRight(strings.ReplaceAll(s, "\r\n", "\n"), "\n")
-	if s == "" {
-		return nil
-	}
-	lines := strings.Split(s, "\n")
-	for i, line := range lines {
-		lines[i] = clean(line)
-	}
-	return lines
-}
+func cleanLines(s string) []string { return terminal.Lines(s) }
 
 // seconds writes a duration for people: 0.2s, 14.2s, 3m05s, 1h02m.
 func seconds(d time.Duration) string {
@@ -141,7 +84,7 @@ func sorted[V any](m map[string]V) []string {
 
 // OneLine is foreign text on one line, cut to the width of the terminal.
 func OneLine(text string, opts PlanOptions) string {
-	return ansi.Truncate(inLine(text), limit(opts.Width), "…")
+	return ansi.Truncate(terminal.InLine(text), terminal.Limit(opts.Width), "…")
 }
 
 // Several are revisions, of which the first are named where there are many.

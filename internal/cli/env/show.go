@@ -202,7 +202,7 @@ func newRevisionsCommand(a *app.App) *cobra.Command {
 		Short:   "List the revisions of an environment, and what changed in each",
 		Example: "  deployster env revisions shop/prod",
 		Args:    arguments.Named("an environment"),
-	}, runRevisions)
+	}, runRevisions, whole(a))
 }
 
 func runRevisions(ctx context.Context, a *app.App, q session.Question) error {
@@ -222,8 +222,13 @@ func runRevisions(ctx context.Context, a *app.App, q session.Question) error {
 				strconv.Itoa(r.Number), output.Dash(base), output.Dash(output.InLine(r.By)), phrase.Moment(r.CreatedAt), output.Dash(output.InLine(changed)),
 			})
 		}
-		return a.List(map[string]any{"environment": q.Names[0], "revisions": revisions}, "no revisions", rows)
+		return a.History(map[string]any{"environment": q.Names[0], "revisions": revisions}, "no revisions", rows)
 	})
+}
+
+// whole registers --all.
+func whole(a *app.App) func(*session.Question, *cobra.Command) {
+	return func(_ *session.Question, c *cobra.Command) { a.RegisterWhole(c) }
 }
 
 type showOptions struct {
@@ -358,7 +363,7 @@ func newHistoryCommand(a *app.App) *cobra.Command {
 		Short:   "List the deployments of an environment, oldest first",
 		Example: "  deployster env history shop/prod --last 20",
 		Args:    arguments.Named("an environment"),
-	}, runHistory, (*session.Question).RegisterLast)
+	}, runHistory, (*session.Question).RegisterLast, whole(a))
 }
 
 func runHistory(ctx context.Context, a *app.App, q session.Question) error {
@@ -381,7 +386,8 @@ func runHistory(ctx context.Context, a *app.App, q session.Question) error {
 				d.ID, kind, statusOf(d), phrase.Moment(d.Started), output.Dash(took), output.Dash(output.InLine(d.By)), output.Dash(output.InLine(d.Reason)),
 			})
 		}
-		return a.List(map[string]any{"environment": q.Names[0], "deployments": list}, "nothing was deployed", rows)
+		const started = 3 // which the name of the deployment says, too
+		return a.History(map[string]any{"environment": q.Names[0], "deployments": list}, "nothing was deployed", rows, started)
 	})
 }
 
@@ -401,7 +407,8 @@ func Explain(ctx context.Context, a *app.App, t deploylog.Target, inventory stri
 		if err != nil {
 			return err
 		}
-		return a.Show(map[string]any{"target": t, "event": e.Head(), "reasons": reasons},
-			func() error { return view.EnvironmentReasons(a.Out, t, reasons, a.PlanOptions(a.Out)) })
+		alike := query.AlikeTasks(reasons, a.All)
+		return a.Show(map[string]any{"target": t, "event": e.Head(), "reasons": alike},
+			func() error { return view.EnvironmentReasons(a.Out, t, alike, a.PlanOptions(a.Out)) })
 	})
 }

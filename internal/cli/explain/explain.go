@@ -59,6 +59,7 @@ TARGET is as the log has it:
 	}
 	arguments.RegisterAt(c, &at)
 	arguments.RegisterInventory(c, &path)
+	a.RegisterWhole(c)
 	return c
 }
 
@@ -76,7 +77,7 @@ func explainRuns(ctx context.Context, a *app.App, t deploylog.Target) error {
 			if len(reasons) == 0 {
 				return a.Printf("No run of %s is unfinished.\n", view.Clean(string(t)))
 			}
-			return view.EnvironmentReasons(a.Out, t, reasons, a.PlanOptions(a.Out))
+			return view.EnvironmentReasons(a.Out, t, query.AlikeTasks(reasons, true), a.PlanOptions(a.Out))
 		})
 	})
 }

@@ -139,7 +139,7 @@ func printEvent(ctx context.Context, a *app.App, e deploylog.Event, actors *quer
 	if err != nil {
 		return err
 	}
-	return a.Printf("%s", view.LogLine(e, by, utc))
+	return a.Printf("%s", view.LogLine(e, by, utc, a.PlanOptions(a.Out).Width))
 }
 
 // unknownFilter says so where a filter that selects nothing names an event or a

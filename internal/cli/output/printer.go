@@ -19,6 +19,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/picture"
+	"github.com/deployster-go/deployster/internal/terminal"
 	"github.com/deployster-go/deployster/internal/view"
 )
 
@@ -110,7 +111,7 @@ func (p *Printer) List(document map[string]any, none string, rows [][]string, ex
 // as much of that as it shows at once, unless all is asked for (RegisterWhole).
 func (p *Printer) History(document map[string]any, none string, rows [][]string, extra ...int) error {
 	return p.Show(document, func() error {
-		return p.table(none, rows, view.Table{Extra: extra, Height: p.PlanOptions(p.Out).Height})
+		return p.table(none, rows, terminal.Table{Extra: extra, Height: p.PlanOptions(p.Out).Height})
 	})
 }
 
@@ -176,10 +177,10 @@ func (p *Printer) Sections(none string, n int, part func(i int) error) error {
 // other row it prints a sentence. On a terminal it is as wide as that, and as high unless
 // all is asked for; extra are the columns that are left out there where there is no room.
 func (p *Printer) Table(none string, rows [][]string, extra ...int) error {
-	return p.table(none, rows, view.Table{Extra: extra})
+	return p.table(none, rows, terminal.Table{Extra: extra})
 }
 
-func (p *Printer) table(none string, rows [][]string, t view.Table) error {
+func (p *Printer) table(none string, rows [][]string, t terminal.Table) error {
 	if len(rows) == 1 {
 		return p.Printf("%s\n", none)
 	}

@@ -68,6 +68,7 @@ is new to the revisions under way they take as it is now, with the variables of 
 	c.Flags().StringVarP(&o.file, "file", "f", "", "the definition")
 	c.Flags().StringArrayVar(&o.adopt, "adopt", nil, "revision under way that takes what changes (repeatable)")
 	arguments.RegisterYes(c, &o.yes)
+	a.RegisterWhole(c)
 	o.inputs.RegisterPinning(c, &o.inputs.public, &o.inputs.unpinned)
 	return c
 }
@@ -130,7 +131,7 @@ func runApply(ctx context.Context, a *app.App, o applyOptions) error {
 			if err != nil {
 				return err
 			}
-			document := map[string]any{"pipeline": d.Name, "changes": append([]pipeline.Change{}, c.changes...), "events": append([]deploylog.Event{}, c.events...), "holds": append([]reason.Reason{}, c.holds...)}
+			document := map[string]any{"pipeline": d.Name, "changes": query.AlikeChanges(c.changes, a.All), "events": append([]deploylog.Event{}, c.events...), "holds": append([]reason.Reason{}, c.holds...)}
 			if len(c.renames) > 0 {
 				document["renames"] = c.renames
 			}
@@ -172,7 +173,7 @@ func define(ctx context.Context, a *app.App, p *pipelines.Pipelines, c change) (
 		return c, err
 	}
 	if !a.JSON() && (!c.same || len(c.changes) > 0) {
-		if err := view.PipelineChanges(a.Out, c.changes, c.exists, a.PlanOptions(a.Out)); err != nil {
+		if err := view.PipelineChanges(a.Out, query.AlikeChanges(c.changes, a.All), c.exists, a.PlanOptions(a.Out)); err != nil {
 			return c, err
 		}
 	}

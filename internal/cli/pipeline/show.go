@@ -52,7 +52,7 @@ func whole(a *app.App) func(*session.Question, *cobra.Command) {
 func runStatus(ctx context.Context, a *app.App, q session.Question) error {
 	return withPipelines(ctx, a, q.Names, q.At, func(p *query.Pipelines) error {
 		return q.Status(ctx, a, p, func() error {
-			all, err := p.Status(q.Hosts || a.All, q.Names...)
+			all, err := p.Status(q.Hosts || a.All, a.All, q.Names...)
 			if q.At == 0 {
 				p.Here(all, work.NewHosts(q.Inventory).Identity())
 			}
@@ -176,6 +176,7 @@ TARGET is a pipeline, or a target of one as the log has it:
 	}
 	arguments.RegisterAt(c, &o.At)
 	arguments.RegisterInventory(c, &o.Inventory)
+	a.RegisterWhole(c)
 	return c
 }
 
@@ -193,7 +194,8 @@ func Explain(ctx context.Context, a *app.App, o Options) error {
 		if err != nil {
 			return err
 		}
-		return a.Show(map[string]any{"target": o.Target, "event": p.Head(), "reasons": reasons},
-			func() error { return view.PipelineReasons(a.Out, o.Target, reasons, a.PlanOptions(a.Out)) })
+		alike := query.AlikeReasons(reasons, a.All)
+		return a.Show(map[string]any{"target": o.Target, "event": p.Head(), "reasons": alike},
+			func() error { return view.PipelineReasons(a.Out, o.Target, alike, a.PlanOptions(a.Out)) })
 	})
 }

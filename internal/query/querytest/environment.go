@@ -58,7 +58,7 @@ func (s *shop) deploy(revisions int) {
 // rollOut does what may be done; where some fail, only until so many hosts have the new
 // task, and every seventh of them fails.
 func (s *shop) rollOut(done int, someFail bool) {
-	for ended, failures := 0, 0; !someFail || ended < done; {
+	for ended := 0; !someFail || ended < done; {
 		var steps []tasks.Step
 		for step := range s.state.Decide(s.now, environment.Can{Disrupt: true}) {
 			if steps = append(steps, step); len(steps) == 10 || step.Kind == tasks.Record {
@@ -75,8 +75,7 @@ func (s *shop) rollOut(done int, someFail bool) {
 			at := slices.Index(s.hosts, step.Host)
 			switch {
 			case step.Kind == tasks.Record:
-			case someFail && step.Kind == tasks.Start && at%7 == 3 && failures < 8:
-				failures++
+			case someFail && step.Kind == tasks.Start && at%7 == 3:
 				s.record(s.state.Completed(step, tasks.ProbeResult{}, errors.New(strings.Repeat(Long, 30)+"\n"+Hostile+strings.Repeat("\nline of output", 30))), nil)
 			default:
 				s.record(s.state.Completed(step, tasks.ProbeResult{Health: tasks.Healthy}, nil), nil)

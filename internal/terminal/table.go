@@ -1,4 +1,4 @@
-package view
+package terminal
 
 import (
 	"fmt"
@@ -39,7 +39,7 @@ func (t Table) Lines() []string {
 	rows := make([][]string, len(t.Rows))
 	for i, row := range t.Rows {
 		for _, cell := range row {
-			rows[i] = append(rows[i], inLine(cell))
+			rows[i] = append(rows[i], InLine(cell))
 		}
 	}
 	head, body, note := rows[:1], rows[1:], ""
@@ -51,10 +51,10 @@ func (t Table) Lines() []string {
 	widths := t.fitting(slices.Concat(head, body))
 	lines := t.row(0, head[0], widths)
 	for i := range lines {
-		lines[i] = style(t.Color).bold(lines[i])
+		lines[i] = t.paint("1", lines[i])
 	}
 	if note != "" {
-		lines = append(lines, style(t.Color).dim(ansi.Truncate(note, limit(t.Width), "…")))
+		lines = append(lines, t.paint("2", ansi.Truncate(note, Limit(t.Width), "…")))
 	}
 	for i, row := range body {
 		lines = append(lines, t.row(first+i, row, widths)...)
@@ -62,19 +62,19 @@ func (t Table) Lines() []string {
 	return lines
 }
 
-// inLine is foreign text of any number of lines as one that is safe to print.
-func inLine(text string) string {
-	lines := cleanLines(text)
+// InLine is foreign text of any number of lines as one that is safe to print.
+func InLine(text string) string {
+	lines := Lines(text)
 	if len(lines) == 1 {
 		return strings.TrimRight(lines[0], " ") // what is indented stays so
 	}
 	return strings.TrimRight(strings.Join(lines, " "), " ")
 }
 
-// limit is a width, of which 0 is no limit.
-func limit(width int) int {
+// Limit is a width, of which 0 is no limit.
+func Limit(width int) int {
 	if width <= 0 {
-		return maxText
+		return MaxText
 	}
 	return width
 }
@@ -193,4 +193,12 @@ func total(widths []int, cut int) int {
 		sum += w + columnGap
 	}
 	return sum
+}
+
+// paint writes text with an SGR sequence, or leaves it alone.
+func (t Table) paint(code, text string) string {
+	if !t.Color || strings.TrimSpace(text) == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[m"
 }
