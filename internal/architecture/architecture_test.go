@@ -57,6 +57,8 @@ var floors = []struct {
 	{"internal/yamlfile", []string{"internal/suggest", "internal/duration"}},
 	{"internal/yamlfile/yamltest", []string{"internal/yamlfile"}},
 	{"inventory", []string{"internal/yamlfile", "internal/suggest"}},
+	{"build/definition", []string{"graph", "internal/yamlfile"}},
+	{"build/plan", []string{"build/definition", "graph", "internal/heap", "internal/phrase", "internal/suggest"}},
 	{"pipeline/definition", []string{"deploylog", "graph", "internal/yamlfile", "internal/budget", "internal/duration"}},
 	{"pipeline/upstream", []string{"pipeline/definition", "internal/suggest", "internal/refusal"}},
 	{"pipeline/record", []string{"pipeline/definition", "pipeline/upstream", "deploylog"}},
@@ -106,6 +108,8 @@ var never = map[string][]string{
 	"environment": {"context", "os", "net/http", "log/slog", "sync"},
 	"pipeline":    {"context", "os", "net/http", "log/slog", "sync"},
 
+	"build/definition":       {"context", "os", "net/http", "log/slog", "sync"},
+	"build/plan":             {"context", "os", "net/http", "log/slog", "sync"},
 	"pipeline/definition":    {"context", "os", "net/http", "log/slog", "sync"},
 	"pipeline/record":        {"context", "os", "net/http", "log/slog", "sync"},
 	"pipeline/reason":        {"context", "os", "net/http", "log/slog", "sync"},

@@ -1,0 +1,79 @@
+package definition_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/build/definition"
+	"github.com/deployster-go/deployster/build/plan"
+	"github.com/deployster-go/deployster/internal/yamlfile/yamltest"
+)
+
+const base = `group: base
+converge: 3
+packages:
+  gcc: {version: "9.1", released: gcc-8, build: [gcc, make], run: [glibc]}
+  make:
+    build: [gcc]
+  core/glibc-2.x: {unbuildable: its plan is gone}
+  glibc: {}
+`
+
+func TestADefinitionIsRead(t *testing.T) {
+	d, err := definition.Parse("packages.yaml", []byte(base))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &definition.Definition{Group: "base", Converge: 3, Packages: []definition.Package{
+		{Name: "gcc", Version: "9.1", Released: "gcc-8", Build: []string{"gcc", "make"}, Run: []string{"glibc"}},
+		{Name: "make", Build: []string{"gcc"}},
+		{Name: "core/glibc-2.x", Unbuildable: "its plan is gone"},
+		{Name: "glibc"},
+	}}
+	if !reflect.DeepEqual(d, want) {
+		t.Errorf("it is %+v", d)
+	}
+}
+
+func TestWhatIsWrongIsToldAtItsPlace(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"nothing", "", "p.yaml:1:1: the file is empty"},
+		{"no group", "packages: {a: {}}", "p.yaml:1:1: there is no group"},
+		{"no packages", "group: g", "p.yaml:1:1: there are no packages"},
+		{"none of them", "group: g\npackages: {}", "p.yaml:2:11: packages: a build group needs a package at least"},
+		{"a list", "group: g\npackages: [a]", "p.yaml:2:11: packages: must be a mapping of packages by name"},
+		{"a wrong group", "group: g g\npackages: {a: {}}", `"g g" cannot be the name of a group`},
+		{"a wrong package", "group: g\npackages: {../a: {}}", `"../a" cannot be the name of a package`},
+		{"an unknown key", "group: g\npackages: {a: {biuld: []}}", `unknown key "biuld", did you mean "build"?`},
+		{"an unknown package", "group: g\npackages:\n  gcc: {}\n  make: {build: [gc]}", `p.yaml:4:18: packages.make.build[0]: there is no package "gc", did you mean "gcc"?`},
+		{"one twice", "group: g\npackages: {a: {}, b: {run: [a, a]}}", `duplicate package "a"`},
+		{"converge 0", "group: g\nconverge: 0\npackages: {a: {}}", "p.yaml:2:11: converge: must be how often packages that need each other are built, a number from 1 to 10, not 0"},
+		{"one runs with itself", "group: g\npackages: {a: {run: [a]}}", "package a cannot need itself to run; what its own build needs stands under build"},
+		{"two run with each other", "group: g\npackages:\n  a: {run: [b]}\n  b: {run: [a]}", "packages need each other to run: a needs b needs a; only builds may need each other"},
+		{"a control character", "group: g\npackages: {a: {version: \"1\\e\"}}", "holds a control character"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := definition.Parse("p.yaml", []byte(c.text))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}
+
+// Whatever a file holds, Parse answers with a definition of which a plan can be made, or
+// with problems whose positions are in the file.
+func FuzzParse(f *testing.F) {
+	f.Add(base)
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := definition.Parse("packages.yaml", []byte(text))
+		if err != nil {
+			yamltest.Showable(t, err, yamltest.Lines(text))
+			return
+		}
+		if _, err := plan.Make(d, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,71 @@
+package graph
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestComponents(t *testing.T) {
+	g := New[string]()
+	g.Add("app", "lib", "cc")
+	g.Add("cc", "make", "libc")
+	g.Add("make", "cc")
+	g.Add("self", "self")
+	if got, want := fmt.Sprint(g.Components()), "[[lib] [libc] [cc make] [app] [self]]"; got != want {
+		t.Errorf("the components are %s, not %s", got, want)
+	}
+}
+
+// Nodes are together where each reaches the other, and what a group depends on stands
+// before it.
+func TestComponentsAreNodesThatReachEachOther(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g, n := New[int](), rapid.IntRange(1, 9).Draw(t, "nodes")
+		for i := range n {
+			g.Add(i)
+		}
+		for range rapid.IntRange(0, 2*n).Draw(t, "edges") {
+			g.Add(rapid.IntRange(0, n-1).Draw(t, "from"), rapid.IntRange(0, n-1).Draw(t, "to"))
+		}
+		groups := g.Components()
+		at, all := map[int]int{}, 0
+		for i, group := range groups {
+			for _, k := range group {
+				at[k], all = i, all+1
+			}
+		}
+		if all != n || len(at) != n {
+			t.Fatalf("of %d nodes %v are there", n, groups)
+		}
+		for a := range n {
+			for b := range n {
+				together := g.Closure(a)[b] && g.Closure(b)[a]
+				if together != (at[a] == at[b]) {
+					t.Fatalf("%d and %d reach each other: %t, groups %v", a, b, together, groups)
+				}
+			}
+			for _, d := range g.dependencies[a] {
+				if at[d] > at[a] {
+					t.Fatalf("%d stands before %d, which it depends on: %v", a, d, groups)
+				}
+			}
+		}
+		if again := g.Components(); !slices.EqualFunc(groups, again, slices.Equal) {
+			t.Fatalf("once %v, then %v", groups, again)
+		}
+	})
+}
+
+func TestComponentsOfALongChain(t *testing.T) {
+	const n = 200_000
+	g := New[int]()
+	for i := range n {
+		g.Add(i, i+1)
+	}
+	if groups := g.Components(); len(groups) != n+1 || groups[0][0] != n {
+		t.Errorf("%d groups, the first %v", len(groups), groups[0])
+	}
+}
