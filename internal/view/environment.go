@@ -5,15 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
@@ -427,90 +424,4 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 	d.line(text)
 	d.cause("          ", opts.Seen.shorten(e.Seq, data.Error+data.Diff), true)
 	return d.writeTo(w, "event")
-}
-
-// RevisionDifferences writes how two definitions differ, and a unified diff of their
-// manifests, which may be empty.
-func RevisionDifferences(w io.Writer, before, after *definition.Definition, manifests string, opts PlanOptions) error {
-	d := newDocument(opts)
-	for _, line := range DefinitionChanges(before, after) {
-		d.line("  " + d.style.yellow("~") + " " + clean(line))
-	}
-	d.texts(manifests)
-	return d.writeTo(w, "differences")
-}
-
-// TextDifferences writes a unified diff.
-func TextDifferences(w io.Writer, changed string, opts PlanOptions) error {
-	d := newDocument(opts)
-	d.texts(changed)
-	return d.writeTo(w, "differences")
-}
-
-// texts adds a unified diff.
-func (d *document) texts(changed string) {
-	for _, line := range cleanLines(changed) {
-		switch {
-		case strings.HasPrefix(line, "+"):
-			line = d.style.green(line)
-		case strings.HasPrefix(line, "-"):
-			line = d.style.red(line)
-		}
-		d.line("    " + line)
-	}
-}
-
-// DefinitionChanges are the differences of two definitions, a line each.
-func DefinitionChanges(before, after *definition.Definition) []string {
-	var lines []string
-	for _, d := range definition.Diff(before, after) {
-		switch {
-		case strings.HasPrefix(d.Path, "task.includes"), strings.HasPrefix(d.Path, "deployment.verify_files"):
-		case d.Path != "task.digest":
-			lines = append(lines, d.String())
-		case before.Task.Manifest == after.Task.Manifest: // else the path differs, too
-			lines = append(lines, fmt.Sprintf("task.manifest: %s has another text", after.Task.Manifest))
-		}
-	}
-	lines = append(lines, includedChanges("task.includes", before.Task.Includes, after.Task.Includes)...)
-	from, to := before.Deployment.VerifyFiles, after.Deployment.VerifyFiles
-	if len(from) == 0 || len(to) == 0 {
-		return lines // the steps say it
-	}
-	return append(lines, includedChanges("verify", from, to)...)
-}
-
-// includedChanges are the differences of what two manifests include, a line each.
-func includedChanges(as string, before, after map[string]string) (lines []string) {
-	switch {
-	case before == nil && after == nil:
-		return nil
-	case before == nil:
-		return []string{as + ": carried by the revision, and as the files are before"}
-	case after == nil:
-		return []string{as + ": as the files are, and carried by the revision before"}
-	}
-	all := maps.Clone(before)
-	maps.Copy(all, after)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		from, was := before[name]
-		to, is := after[name]
-		switch {
-		case name == revision.VariablesName && from != to:
-			lines = append(lines, "variables: others, or with other values")
-		case name == revision.ImagesName && from != to:
-			lines = append(lines, "images: others, or with other contents")
-		case name == revision.OmittedName:
-			if from != to {
-				lines = append(lines, "task.includes: other files are left out")
-			}
-		case !was:
-			lines = append(lines, fmt.Sprintf("%s: %s is new", as, name))
-		case !is:
-			lines = append(lines, fmt.Sprintf("%s: %s is not included any more", as, name))
-		case from != to:
-			lines = append(lines, fmt.Sprintf("%s: %s has another text", as, name))
-		}
-	}
-	return lines
 }
