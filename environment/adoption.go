@@ -56,7 +56,7 @@ const maxAdopted = 500
 // adoptionEvents record that the healthy tasks of an earlier revision with the same task
 // are those of the active one.
 func (s *State) adoptionEvents() (events []deploylog.Event) {
-	for i := range s.adoptable.all() {
+	for i := range s.adoptable.All() {
 		h := s.hosts[i]
 		step := tasks.Step{Deployment: s.active.ID, Target: record.TaskTarget(s.name, s.activeTask(), h.name), Revision: s.active.Revision}
 		step.Attempt = h.attempts.Next(step.Deployment, s.activeTask(), record.TaskAdopted)

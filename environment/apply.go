@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/ordered"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
@@ -224,8 +225,8 @@ func (s *State) applyDeleted(e deploylog.Event, cause string) {
 	}
 	s.deleted, s.active, s.pause, s.kept, s.waiting, s.lastFinished = true, nil, nil, nil, time.Time{}, 0
 	s.hosts, s.byName, s.hostsKnown = nil, map[string]*host{}, false
-	s.zones = newZones()
-	s.sets, s.overdue, s.adoptable, s.timers, s.total, s.current = [classCount]set{}, nil, nil, nil, totals{}, map[int]int{}
+	s.zones = zones{}
+	s.sets, s.overdue, s.adoptable, s.timers, s.total, s.current = [classCount]ordered.Set{}, nil, nil, nil, totals{}, map[int]int{}
 }
 
 const lostHost = "its host is no longer in the inventory"
@@ -285,7 +286,7 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 			h.deadlinePassed = e.Deployment
 			return
 		}
-		h.applyCheck(e)
+		h.check.Apply(e)
 		t := h.find(revision)
 		s.noteReplaced(h, t, e)
 		if e.Name == record.TaskStarted {

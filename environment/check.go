@@ -57,25 +57,6 @@ func (s *State) checked(step tasks.Step, cause string) []deploylog.Event {
 	}
 }
 
-// applyCheck folds the result of a check into what is known of a host. A step that begins
-// there ends what was known.
-func (h *host) applyCheck(e deploylog.Event) {
-	if e.Name != record.TaskCheckFailed && (h.check == tasks.CheckFailure{}) {
-		return
-	}
-	switch e.Name {
-	case record.TaskCheckFailed:
-		if h.check.Deployment != e.Deployment {
-			h.check = tasks.CheckFailure{Deployment: e.Deployment}
-		}
-		h.check.Failures++
-		h.check.Seq, h.check.Since, h.check.Cause = e.Seq, e.CreatedAt, record.Read(e.Data).Error
-		h.check.RetryAt = e.CreatedAt.Add(tasks.RetryPause(h.check.Failures))
-	case record.TaskChecked, record.TaskTerminating, record.TaskStarted:
-		h.check = tasks.CheckFailure{}
-	}
-}
-
 // checkRow is nil where no check has failed.
 func (s *State) checkRow(h *host) *report.CheckRow {
 	if h.status.kind != tasks.Check {

@@ -60,7 +60,7 @@ func (s *State) cordonEvents(event string, hosts []string, already func(string) 
 		deployment, revision = s.active.ID, s.active.Revision
 	}
 	names := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(hosts))), already)
-	for _, part := range chunks(names) {
+	for _, part := range record.Parts(names) {
 		p.Hosts = &part
 		events = append(events, deploylog.Event{
 			Deployment: deployment, Target: s.target, Revision: strconv.Itoa(revision), Name: event, Attempt: s.cordonings + 1 + len(events), Data: p.Data(),
@@ -140,7 +140,7 @@ func (s *State) cordonedDown(hosts []string) (down []string) {
 
 // draining reports whether a host is about to lose its tasks because it is drained.
 func (s *State) draining() bool {
-	return s.pause == nil && !s.sets[classEvict].empty() && s.room(classEvict) > 0
+	return s.pause == nil && !s.sets[classEvict].Empty() && s.room(classEvict) > 0
 }
 
 // Cordons are the hosts that are cordoned, by name; none while the environment is deleted.

@@ -54,7 +54,7 @@ func (s *State) yieldWork(can Can, yield func(tasks.Step) bool) {
 		if disrupts {
 			room -= disrupted
 		}
-		for i := range s.sets[c].all() {
+		for i := range s.sets[c].All() {
 			if room <= 0 {
 				break
 			}

@@ -95,10 +95,10 @@ func (s *State) heldEvents(c SetHosts, because hold) (events []deploylog.Event) 
 // the log.
 func (s *State) holdEvents(first deploylog.Event, because hold, absent, kept []string) (events []deploylog.Event) {
 	payloads := []record.Payload{}
-	for _, part := range chunks(absent) {
+	for _, part := range record.Parts(absent) {
 		payloads = append(payloads, record.Payload{Lost: part})
 	}
-	for _, part := range chunks(kept) {
+	for _, part := range record.Parts(kept) {
 		payloads = append(payloads, record.Payload{Kept: part})
 	}
 	if len(payloads) == 0 {

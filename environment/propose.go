@@ -186,8 +186,8 @@ func (s *State) startChecked(d deploymentRequest, now time.Time) ([]deploylog.Ev
 	if f := s.active; f != nil && f.Kind == record.ByDelete {
 		return nil, refusal.New(BeingDeleted, "environment %s is being deleted since event %d", s.name, f.Seq)
 	}
-	if err := checkChange(d.change); err != nil {
-		return nil, err
+	if err := d.change.Check(); err != nil {
+		return nil, refusal.New(InvalidChange, "%w", err)
 	}
 	config := d.change.Apply(s.revisions[d.revision-1].Definition.Deployment)
 	hosts := s.lasting(d)
@@ -206,7 +206,7 @@ func (s *State) startChecked(d deploymentRequest, now time.Time) ([]deploylog.Ev
 		verb, surge = "restarted", ""
 	}
 	return nil, refusal.New(NoDisruptionAllowed, "revision %d cannot be %s like that: Replace stops a task before it starts another, and with a %s none of %s may be without one%s; %s%s%s would let it proceed",
-		d.revision, verb, setting, phrase.Count(n, "host"), because, remedy(config, n, len(down)+1), uncordon, surge)
+		d.revision, verb, setting, phrase.Count(n, "host"), because, config.FlagFor(n, len(down)+1), uncordon, surge)
 }
 
 // lasting are the hosts that a deployment begins with: those selected, or those that the
@@ -229,19 +229,6 @@ func (s *State) returns(d deploymentRequest) bool {
 	return d.kind == record.ByRollback && group.Query != s.Query() && len(*d.hosts) > 0
 }
 
-// remedy is the flag that lets so many of n hosts be without a healthy task.
-func remedy(c definition.Configuration, n, down int) string {
-	most := 100 * (n - down) / n
-	switch {
-	case c.MaxUnavailable != nil:
-		return fmt.Sprintf("--max-unavailable %d", down)
-	case most <= 0:
-		return "--min-healthy-percent 0"
-	default:
-		return fmt.Sprintf("--min-healthy-percent %d or less", most)
-	}
-}
-
 // blockedByHealthy reports whether one of the hosts that should have a task has a healthy
 // one of another revision.
 func (s *State) blockedByHealthy(d deploymentRequest, hosts []string) bool {
@@ -257,9 +244,6 @@ func (s *State) blockedByHealthy(d deploymentRequest, hosts []string) bool {
 	return false
 }
 
-// maxHosts is how many bytes of host names an event holds.
-const maxHosts = 256 << 10
-
 // startEvents ends the active deployment, if it has not finished, and starts another.
 func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploylog.Event) {
 	p := record.Payload{Kind: d.kind, Change: d.change, Automatic: d.automatic, By: d.by, Reason: d.reason, Step: d.step, Hosts: d.hosts, Only: d.only, Clean: d.clean, Adopt: d.adopt, Taken: d.taken}
@@ -272,7 +256,7 @@ func (s *State) startEvents(d deploymentRequest, now time.Time) (events []deploy
 		sorted := append([]string{}, *d.hosts...)
 		slices.Sort(sorted)
 		switch p.Hosts = &sorted; {
-		case len(chunks(sorted)) > 1:
+		case len(record.Parts(sorted)) > 1:
 			p.Hosts = nil // SetHosts records them
 			if back {
 				held = hold{}
@@ -315,21 +299,6 @@ func (s *State) newID(d deploymentRequest, now time.Time) string {
 			return id
 		}
 	}
-}
-
-// chunks divides names so that each part fits into an event.
-func chunks(names []string) (parts [][]string) {
-	size, from := 0, 0
-	for i, name := range names {
-		if size += len(name) + len(`"",`); size > maxHosts {
-			parts = append(parts, names[from:i])
-			size, from = len(name)+len(`"",`), i
-		}
-	}
-	if from < len(names) {
-		parts = append(parts, names[from:])
-	}
-	return parts
 }
 
 func (s *State) proposePause(c Pause) ([]deploylog.Event, error) {
@@ -420,13 +389,13 @@ func (s *State) changeHosts(c SetHosts, kept []string) []deploylog.Event {
 // the log. There is one of no hosts when they become known, or are back.
 func (s *State) hostsChanged(joined, left, lost []string) []deploylog.Event {
 	var payloads []record.Payload
-	for _, part := range chunks(joined) {
+	for _, part := range record.Parts(joined) {
 		payloads = append(payloads, record.Payload{Joined: part})
 	}
-	for _, part := range chunks(left) {
+	for _, part := range record.Parts(left) {
 		payloads = append(payloads, record.Payload{Left: part})
 	}
-	for _, part := range chunks(lost) {
+	for _, part := range record.Parts(lost) {
 		payloads = append(payloads, record.Payload{Lost: part})
 	}
 	if len(payloads) == 0 && (!s.hostsKnown || s.kept != nil) {
@@ -440,22 +409,4 @@ func (s *State) hostsChanged(joined, left, lost []string) []deploylog.Event {
 		events = append(events, e)
 	}
 	return events
-}
-
-func checkChange(c record.Change) error {
-	switch {
-	case c.Method != nil && *c.Method != definition.Replace && *c.Method != definition.Surge:
-		return refusal.New(InvalidChange, "unknown method %q: it is Replace or Surge", *c.Method)
-	case c.MinHealthyPercent != nil && (*c.MinHealthyPercent < 0 || *c.MinHealthyPercent > 100):
-		return refusal.New(InvalidChange, "invalid min_healthy_percent %d: it is from 0 to 100", *c.MinHealthyPercent)
-	case c.MinHealthyPercent != nil && c.MaxUnavailable != nil:
-		return refusal.New(InvalidChange, "min_healthy_percent and max_unavailable are two ways to say the same: give one of them")
-	case c.MaxOver != nil && c.MaxSurge != nil:
-		return refusal.New(InvalidChange, "max_over and max_surge are two ways to say the same: give one of them")
-	case c.MaxSurge != nil && c.MaxSurge.None():
-		return refusal.New(InvalidChange, "invalid max_surge %s: it is at least 1", c.MaxSurge)
-	case c.MaxOver != nil && *c.MaxOver < 1:
-		return refusal.New(InvalidChange, "invalid max_over %d: it is at least 1", *c.MaxOver)
-	}
-	return nil
 }

@@ -37,7 +37,7 @@ func (s *State) restart(c Restart, now time.Time) ([]deploylog.Event, error) {
 		return nil, refusal.New(NotFinished, "deployment %s has not finished (event %d), so not all tasks are of revision %d: restart them when it has", f.ID, f.Seq, f.Revision)
 	}
 	only := slices.Compact(slices.Sorted(slices.Values(c.Only)))
-	if len(chunks(only)) > 1 {
+	if len(record.Parts(only)) > 1 {
 		return nil, refusal.New(InvalidChange, "%s are too many to be named: restart all, or fewer", phrase.Count(len(only), "host"))
 	}
 	for _, name := range only {

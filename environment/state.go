@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/ordered"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -54,9 +55,9 @@ type State struct {
 	baked        int       // hosts that failed in its bake
 
 	// Derived.
-	sets      [classCount]set
-	overdue   set
-	adoptable set
+	sets      [classCount]ordered.Set
+	overdue   ordered.Set
+	adoptable ordered.Set
 	zones     zones
 	wave      wave
 	timers    heap.Heap[timer] // of hosts to re-evaluate, of which some may be outdated
@@ -75,7 +76,7 @@ type revision struct {
 
 // New returns the state of an environment of which nothing is known yet.
 func New(name string) *State {
-	return &State{name: name, target: record.Target(name), byName: map[string]*host{}, cordons: map[string]*report.Cordon{}, zones: newZones(), attempts: map[string]int{}, current: map[int]int{}}
+	return &State{name: name, target: record.Target(name), byName: map[string]*host{}, cordons: map[string]*report.Cordon{}, attempts: map[string]int{}, current: map[int]int{}}
 }
 
 // Name of the environment.
@@ -107,7 +108,7 @@ func (s *State) Idle() bool {
 		return false
 	case s.pause != nil || s.active.Status == report.DeploymentStuck:
 		return true
-	case s.hostsKnown && !s.adoptable.empty():
+	case s.hostsKnown && !s.adoptable.Empty():
 		return false
 	case !s.hostsKnown && s.kept != nil:
 		return true
@@ -126,7 +127,7 @@ func (s *State) Idle() bool {
 // deployment.
 func (s *State) anyOf(c class) bool {
 	waits := s.awaitsPromotion()
-	for i := range s.sets[c].all() {
+	for i := range s.sets[c].All() {
 		if !waits || !s.hosts[i].status.begins {
 			return true
 		}

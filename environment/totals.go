@@ -1,10 +1,9 @@
 package environment
 
 import (
-	"iter"
-	"math/bits"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/ordered"
 	"github.com/deployster-go/deployster/environment/record"
 )
 
@@ -21,10 +20,9 @@ func (s *State) modify(h *host, now time.Time, change func()) {
 
 // refreshAll re-evaluates all hosts.
 func (s *State) refreshAll(now time.Time) {
-	s.sets, s.overdue, s.adoptable, s.timers, s.total = [classCount]set{}, nil, nil, s.timers[:0], totals{}
+	s.sets, s.overdue, s.adoptable, s.timers, s.total = [classCount]ordered.Set{}, nil, nil, s.timers[:0], totals{}
 	clear(s.current)
-	clear(s.zones.open)
-	clear(s.zones.excepted)
+	s.zones.Clear()
 	for _, h := range s.hosts {
 		s.refresh(h, now)
 		s.count(h, 1)
@@ -51,11 +49,11 @@ func (s *State) count(h *host, by int) {
 			*n += by
 		}
 	}
-	put := func(s *set) {
+	put := func(s *ordered.Set) {
 		if by > 0 {
-			s.add(h.index)
+			s.Add(h.index)
 		} else {
-			s.remove(h.index)
+			s.Remove(h.index)
 		}
 	}
 	one(h.desired, &s.total.desired)
@@ -75,7 +73,7 @@ func (s *State) count(h *host, by int) {
 	one(h.status.begun && !h.status.settled && h.status.failed, &s.total.begunFailed)
 	one(h.status.inFlight, &s.total.inFlight)
 	one(h.status.retrying, &s.total.retrying)
-	s.zones.count(h, by)
+	s.countZone(h, by)
 	if h.status.class != classNone {
 		put(&s.sets[h.status.class])
 	}
@@ -110,41 +108,4 @@ func (s *State) surgeLeft() int {
 // halted reports whether too many hosts have failed to begin work on another.
 func (s *State) halted() bool {
 	return !s.finished && s.active.Configuration.MaxFailed != nil && s.total.failed > s.tolerated()
-}
-
-// set is a set of indexes of hosts, in order.
-type set []uint64
-
-func (s *set) add(i int) {
-	for len(*s) <= i/64 {
-		*s = append(*s, 0)
-	}
-	(*s)[i/64] |= 1 << (i % 64)
-}
-
-func (s set) remove(i int) {
-	if i/64 < len(s) {
-		s[i/64] &^= 1 << (i % 64)
-	}
-}
-
-func (s set) empty() bool {
-	for _, word := range s {
-		if word != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-func (s set) all() iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for i, word := range s {
-			for ; word != 0; word &= word - 1 {
-				if !yield(i*64 + bits.TrailingZeros64(word)) {
-					return
-				}
-			}
-		}
-	}
 }

@@ -86,7 +86,7 @@ const maxDeadlineEvents = 500
 // deadlineEvents records the healthy deadlines that have passed.
 func (s *State) deadlineEvents() (events []deploylog.Event) {
 	message := "" // made when it is needed: most decisions find no deadline passed
-	for i := range s.overdue.all() {
+	for i := range s.overdue.All() {
 		if message == "" {
 			message, _ = s.details().Text(reason.DeadlinePassed)
 		}

@@ -1,12 +1,11 @@
 package environment
 
 import (
-	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/ordered"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
 )
@@ -17,12 +16,9 @@ import (
 
 // zones is what is recorded of the attribute by which hosts are ordered.
 type zones struct {
-	by       string         // the attribute of which all values are known; "" is none
-	open     map[string]int // hosts that are not settled, by zone
-	excepted map[string]int // those that have had their chance
+	by            string // the attribute of which all values are known; "" is none
+	ordered.Zones        // of the hosts that are not settled
 }
-
-func newZones() zones { return zones{open: map[string]int{}, excepted: map[string]int{}} }
 
 // zoneEvents record the zones of hosts that are not known or have changed, in parts that
 // fit into the log.
@@ -46,7 +42,7 @@ func (s *State) zoneEvents(c SetHosts) (events []deploylog.Event) {
 		h := s.byName[name]
 		return s.zones.by == by && (h == nil && zone[name] == "" || h != nil && h.zone == zone[name])
 	})
-	parts := chunks(others)
+	parts := record.Parts(others)
 	if len(parts) == 0 && s.zones.by != by {
 		parts = [][]string{nil}
 	}
@@ -79,34 +75,15 @@ func (s *State) applyZones(e deploylog.Event, p record.Payload) {
 	}
 }
 
-// count adds a host to its zone (by is 1), or removes it (by is -1).
-func (z *zones) count(h *host, by int) {
-	of := z.open
-	switch {
-	case h.status.settled || !h.desired || h.absent:
-		return
-	case h.status.exhausted:
-		of = z.excepted
-	}
-	if of[h.zone] += by; of[h.zone] == 0 {
-		delete(of, h.zone)
+// countZone adds a host to its zone (by is 1), or removes it (by is -1).
+func (s *State) countZone(h *host, by int) {
+	if !h.status.settled && h.desired && !h.absent {
+		s.zones.Count(h.zone, h.status.exhausted, by)
 	}
 }
 
-// zoneTurn is the zone whose hosts may be replaced; ok is false when any may.
-func (s *State) zoneTurn() (zone string, ok bool) {
-	open := slices.Collect(maps.Keys(s.zones.open))
-	if s.total.exhausted > s.tolerated() {
-		open = slices.AppendSeq(open, maps.Keys(s.zones.excepted))
-	}
-	if len(open) == 0 {
-		return "", false
-	}
-	return slices.MinFunc(open, compareZones), true
-}
-
-// ordered reports whether the active deployment replaces hosts zone by zone.
-func (s *State) ordered() bool {
+// zoned reports whether the active deployment replaces hosts zone by zone.
+func (s *State) zoned() bool {
 	return s.active != nil && !s.finished && s.active.Kind != record.ByDelete && s.active.Configuration.OrderBy != ""
 }
 
@@ -120,10 +97,10 @@ type turn struct {
 }
 
 func (s *State) turn() *turn {
-	t := &turn{ordered: s.ordered()}
+	t := &turn{ordered: s.zoned()}
 	if t.ordered {
 		t.known = s.zones.by == s.active.Configuration.OrderBy
-		zone, ok := s.zoneTurn()
+		zone, ok := s.zones.First(s.total.exhausted > s.tolerated())
 		t.zone, t.any = zone, !ok
 	}
 	if t.waves = s.waves(); t.waves {
@@ -145,41 +122,8 @@ func (t *turn) keeps(h *host) reason.Code {
 		return reason.AwaitsStep
 	}
 	replaces := h.status.class == classReplace || h.status.class == classSurge
-	if t.ordered && replaces && !h.status.begun && (!t.known || !t.any && compareZones(h.zone, t.zone) > 0) {
+	if t.ordered && replaces && !h.status.begun && (!t.known || !t.any && ordered.Compare(h.zone, t.zone) > 0) {
 		return reason.AwaitsZone
 	}
 	return ""
 }
-
-// compareZones orders zones as people do: zone-2 is before zone-10. "" is of the hosts that
-// have no zone, which come last.
-func compareZones(a, b string) int {
-	switch {
-	case a == b:
-		return 0
-	case a == "":
-		return 1
-	case b == "":
-		return -1
-	}
-	x, y := a, b
-	for x != "" && y != "" {
-		m, n := digits(x), digits(y)
-		if m == 0 || n == 0 {
-			if x[0] != y[0] {
-				return cmp.Compare(x[0], y[0])
-			}
-			x, y = x[1:], y[1:]
-			continue
-		}
-		p, q := strings.TrimLeft(x[:m], "0"), strings.TrimLeft(y[:n], "0")
-		if c := cmp.Or(cmp.Compare(len(p), len(q)), cmp.Compare(p, q)); c != 0 {
-			return c
-		}
-		x, y = x[m:], y[n:]
-	}
-	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
-}
-
-// digits is how many digits a text begins with.
-func digits(text string) int { return len(text) - len(strings.TrimLeft(text, "0123456789")) }

@@ -80,14 +80,6 @@ func TestExceptionsKeepNoZoneBack(t *testing.T) {
 	}
 }
 
-func TestZonesAreOrderedAsPeopleDo(t *testing.T) {
-	zones := []string{"", "b", "a10", "a2", "a02", "10", "9", "a", "a2b", "é", "eu-10-b", "eu-9-c"}
-	slices.SortFunc(zones, compareZones)
-	if got, want := strings.Join(zones, " "), "9 10 a a02 a2 a2b a10 b eu-9-c eu-10-b é "; got != want {
-		t.Errorf("the order is %q, not %q", got, want)
-	}
-}
-
 // The zones of ten thousand hosts do not fit into one event.
 func TestTheZonesOfManyHostsAreRecordedInParts(t *testing.T) {
 	w := newWorld(t)

@@ -38,6 +38,19 @@ func (c Configuration) MinimumSetting() string {
 	return fmt.Sprintf("min_healthy_percent %d", c.MinHealthyPercent)
 }
 
+// FlagFor is the flag of a command that lets so many of n hosts be without a healthy task.
+func (c Configuration) FlagFor(n, down int) string {
+	most := 100 * (n - down) / n
+	switch {
+	case c.MaxUnavailable != nil:
+		return fmt.Sprintf("--max-unavailable %d", down)
+	case most <= 0:
+		return "--min-healthy-percent 0"
+	default:
+		return fmt.Sprintf("--min-healthy-percent %d or less", most)
+	}
+}
+
 // SurgeSetting is what MostDoubled is found by, as people write it.
 func (c Configuration) SurgeSetting() string {
 	if c.MaxSurge != nil {

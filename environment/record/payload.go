@@ -2,6 +2,8 @@ package record
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
@@ -74,6 +76,25 @@ type Change struct {
 	MaxUnavailable    *budget.Budget     `json:"max_unavailable,omitempty"` // takes the place of MinHealthyPercent
 	MaxOver           *int               `json:"max_over,omitempty"`
 	MaxSurge          *budget.Budget     `json:"max_surge,omitempty"` // takes the place of MaxOver
+}
+
+// Check fails where a change is one that nothing can be deployed with.
+func (c Change) Check() error {
+	switch {
+	case c.Method != nil && *c.Method != definition.Replace && *c.Method != definition.Surge:
+		return fmt.Errorf("unknown method %q: it is Replace or Surge", *c.Method)
+	case c.MinHealthyPercent != nil && (*c.MinHealthyPercent < 0 || *c.MinHealthyPercent > 100):
+		return fmt.Errorf("invalid min_healthy_percent %d: it is from 0 to 100", *c.MinHealthyPercent)
+	case c.MinHealthyPercent != nil && c.MaxUnavailable != nil:
+		return errors.New("min_healthy_percent and max_unavailable are two ways to say the same: give one of them")
+	case c.MaxOver != nil && c.MaxSurge != nil:
+		return errors.New("max_over and max_surge are two ways to say the same: give one of them")
+	case c.MaxSurge != nil && c.MaxSurge.None():
+		return fmt.Errorf("invalid max_surge %s: it is at least 1", c.MaxSurge)
+	case c.MaxOver != nil && *c.MaxOver < 1:
+		return fmt.Errorf("invalid max_over %d: it is at least 1", *c.MaxOver)
+	}
+	return nil
 }
 
 // Taken are the targets that an event leaves to other environments, see Clean.

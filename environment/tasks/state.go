@@ -174,6 +174,24 @@ type CheckFailure struct {
 	RetryAt    time.Time
 }
 
+// Apply folds in an event of a host's tasks. A step that begins there ends what was known.
+func (c *CheckFailure) Apply(e deploylog.Event) {
+	if e.Name != record.TaskCheckFailed && (*c == CheckFailure{}) {
+		return
+	}
+	switch e.Name {
+	case record.TaskCheckFailed:
+		if c.Deployment != e.Deployment {
+			*c = CheckFailure{Deployment: e.Deployment}
+		}
+		c.Failures++
+		c.Seq, c.Since, c.Cause = e.Seq, e.CreatedAt, record.Read(e.Data).Error
+		c.RetryAt = e.CreatedAt.Add(RetryPause(c.Failures))
+	case record.TaskChecked, record.TaskTerminating, record.TaskStarted:
+		*c = CheckFailure{}
+	}
+}
+
 // Row is the task in a report.
 func (t *State) Row(target deploylog.Target) report.TaskRow {
 	row := report.TaskRow{Revision: t.Of, Target: string(target), Status: t.Status, Seq: t.Seq, Since: t.Since, Failures: t.Failures, Cause: t.Cause}
