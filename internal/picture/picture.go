@@ -17,19 +17,53 @@ import (
 	"github.com/deployster-go/deployster/internal/phrase"
 )
 
-// Graph is what is drawn. Edges name nodes by ID; those that name an unknown
+// Graph is what is drawn. Edges and spans name nodes by ID; those that name an unknown
 // node are ignored.
 type Graph struct {
 	Title string
 	Nodes []Node // drawn in this order where there is a choice
 	Edges []Edge
+	Spans []Span
+	Flow  bool // arrows point at what depends on a node, as things go through it, and not at what it depends on
 }
 
 // Node is one thing.
 type Node struct {
 	ID     string
 	Label  string
-	Detail string // smaller, below or beside the label; may be empty
+	Detail string   // smaller, below or beside the label; may be empty
+	Lines  []string // smaller still, below; not in trees and JSON
+	State  State
+}
+
+// State is how something is, which pictures show by its colour.
+type State string
+
+// The states; others have no colour.
+const (
+	Failed  State = "failed"
+	Waiting State = "waiting"
+	Running State = "running"
+	Done    State = "done"
+)
+
+// Span says that From and To, and all between them, belong together.
+type Span struct {
+	From, To, Label string
+}
+
+// colour is that of a state, dark enough to be read on a light ground and light enough on a
+// dark one.
+func (s State) colour() string {
+	return map[State]string{Failed: "#d1242f", Waiting: "#bf8700", Running: "#0969da", Done: "#2da44e"}[s]
+}
+
+// below are the texts that stand below the label.
+func (n Node) below() []string {
+	if n.Detail == "" {
+		return n.Lines
+	}
+	return append([]string{n.Detail}, n.Lines...)
 }
 
 // Edge says that From depends on To.
@@ -40,7 +74,8 @@ type Edge struct {
 // index is a graph by positions in Nodes.
 type index struct {
 	Graph
-	dependencies [][]int // node → what it depends on, in the order of nodes
+	at           map[string]int // by ID
+	dependencies [][]int        // node → what it depends on, in the order of nodes
 	dependents   [][]int
 }
 
@@ -49,7 +84,7 @@ func newIndex(g Graph) *index {
 	for i, n := range g.Nodes {
 		at[n.ID] = i
 	}
-	x := &index{Graph: g, dependencies: make([][]int, len(g.Nodes)), dependents: make([][]int, len(g.Nodes))}
+	x := &index{Graph: g, at: at, dependencies: make([][]int, len(g.Nodes)), dependents: make([][]int, len(g.Nodes))}
 	for _, e := range g.Edges {
 		from, okFrom := at[e.From]
 		to, okTo := at[e.To]
@@ -115,22 +150,34 @@ func (t *tree) children(nodes []int, indent string) {
 	}
 }
 
-// Dot writes the graph for Graphviz; arrows point at what is depended on.
+// Dot writes the graph for Graphviz.
 func Dot(w io.Writer, g Graph) error {
 	var b strings.Builder
-	b.WriteString("digraph {\n  rankdir=BT\n  node [shape=box style=rounded fontname=\"sans-serif\"]\n")
+	direction := "BT"
+	if g.Flow {
+		direction = "TB"
+	}
+	fmt.Fprintf(&b, "digraph {\n  rankdir=%s\n  node [shape=box style=rounded fontname=\"sans-serif\"]\n", direction)
 	if g.Title != "" {
 		fmt.Fprintf(&b, "  label=%s\n", dotQuote(g.Title))
 	}
 	for _, n := range g.Nodes {
-		label := dotQuote(n.Label)
-		if n.Detail != "" {
-			label = dotQuote(n.Label + "\n" + n.Detail)
+		label := dotQuote(strings.Join(append([]string{n.Label}, n.below()...), "\n"))
+		colour := ""
+		if c := n.State.colour(); c != "" {
+			colour = fmt.Sprintf(" color=%q penwidth=2", c)
 		}
-		fmt.Fprintf(&b, "  %s [label=%s]\n", dotQuote(n.ID), label)
+		fmt.Fprintf(&b, "  %s [label=%s%s]\n", dotQuote(n.ID), label, colour)
 	}
 	for _, e := range g.Edges {
-		fmt.Fprintf(&b, "  %s -> %s\n", dotQuote(e.From), dotQuote(e.To))
+		from, to := e.From, e.To
+		if g.Flow {
+			from, to = to, from
+		}
+		fmt.Fprintf(&b, "  %s -> %s\n", dotQuote(from), dotQuote(to))
+	}
+	for _, s := range g.Spans {
+		fmt.Fprintf(&b, "  %s -> %s [style=dashed dir=none constraint=false label=%s]\n", dotQuote(s.From), dotQuote(s.To), dotQuote(s.Label))
 	}
 	b.WriteString("}\n")
 	_, err := io.WriteString(w, b.String())
@@ -141,23 +188,40 @@ func dotQuote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", "").Replace(s) + `"`
 }
 
-// Mermaid writes the graph as a mermaid flowchart; arrows point at what is
-// depended on. Its nodes are numbered, because mermaid reads some names as
-// keywords.
+// Mermaid writes the graph as a mermaid flowchart. Its nodes are numbered, because
+// mermaid reads some names as keywords.
 func Mermaid(w io.Writer, g Graph) error {
 	x := newIndex(g)
 	var b strings.Builder
-	b.WriteString("flowchart BT\n")
+	if g.Flow {
+		b.WriteString("flowchart TB\n")
+	} else {
+		b.WriteString("flowchart BT\n")
+	}
 	for i, n := range g.Nodes {
 		label := mermaidText(n.Label)
-		if n.Detail != "" {
-			label += "<br/><small>" + mermaidText(n.Detail) + "</small>"
+		for _, text := range n.below() {
+			label += "<br/><small>" + mermaidText(text) + "</small>"
 		}
 		fmt.Fprintf(&b, "  n%d[\"%s\"]\n", i, label)
+		if c := n.State.colour(); c != "" {
+			fmt.Fprintf(&b, "  style n%d stroke:%s,stroke-width:2px\n", i, c)
+		}
 	}
 	for from, dependencies := range x.dependencies {
 		for _, to := range dependencies {
-			fmt.Fprintf(&b, "  n%d --> n%d\n", from, to)
+			if g.Flow {
+				fmt.Fprintf(&b, "  n%d --> n%d\n", to, from)
+			} else {
+				fmt.Fprintf(&b, "  n%d --> n%d\n", from, to)
+			}
+		}
+	}
+	for _, s := range g.Spans {
+		from, okFrom := x.at[s.From]
+		to, okTo := x.at[s.To]
+		if okFrom && okTo {
+			fmt.Fprintf(&b, "  n%d -.\"%s\".- n%d\n", from, mermaidText(s.Label), to)
 		}
 	}
 	_, err := io.WriteString(w, b.String())

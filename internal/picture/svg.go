@@ -14,18 +14,22 @@ import (
 const (
 	charWidth  = 8  // of a label's letter, about
 	smallWidth = 6  // of a detail's letter, about
-	boxHeight  = 44 //
+	boxHeight  = 44 // with one text below the label
+	lineHeight = 15 // of each further text
 	padding    = 14 // within a box, left and right
 	gapX       = 28 // between boxes
 	gapY       = 52 // between layers
 	margin     = 20
-	wayWidth   = 12 // kept free where an edge passes a layer
+	wayWidth   = 12   // kept free where an edge passes a layer
+	rowWidth   = 1400 // beyond which boxes of a layer go into another row
+	spanWidth  = 26   // of the bracket of a span
 )
 
 // slot is a place in a layer: a box, or the way of an edge that passes it.
 type slot struct {
 	node     int // -1 for a way
 	x, y, w  float64
+	h        float64
 	up, down []*slot // neighbours in the layer above and below
 	rank     float64
 }
@@ -33,13 +37,15 @@ type slot struct {
 func (s *slot) middle() float64 { return s.x + s.w/2 }
 
 // SVG writes the graph as a picture: what depends on nothing at the top, and
-// every other thing below what it depends on. Arrows point at what is depended
-// on. It reads well on a light and on a dark ground.
+// every other thing below what it depends on; spans are brackets at the left. It
+// reads well on a light and on a dark ground.
 func SVG(w io.Writer, g Graph) error {
 	x := newIndex(g)
 	layers, boxes := x.slots()
 	untangle(layers)
 	width, height := place(layers)
+	brackets, left := x.brackets(boxes)
+	width += left
 	top := 0.0
 	if g.Title != "" {
 		top = 28
@@ -56,50 +62,72 @@ func SVG(w io.Writer, g Graph) error {
   .label { font-size: 14px; fill: #1f2328; text-anchor: middle }
   .detail { font-size: 11px; fill: #57606a; text-anchor: middle }
   .title { font-size: 14px; font-weight: 600; fill: #57606a }
-  @media (prefers-color-scheme: dark) {
+  .span { fill: none; stroke: #8c959f; stroke-width: 1.2; stroke-dasharray: 4 3 }
+`)
+	for _, state := range []State{Failed, Waiting, Running, Done} {
+		fmt.Fprintf(&b, "  .%s { stroke: %s; stroke-width: 2.2 }\n", state, state.colour())
+	}
+	b.WriteString(`  @media (prefers-color-scheme: dark) {
     .box { fill: #161b22; stroke: #8b949e }
     .label { fill: #e6edf3 }
     .detail, .title { fill: #9198a1 }
   }
 </style>
-<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path class="head" d="M0 0 8 4 0 8z"/></marker></defs>
+<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto-start-reverse"><path class="head" d="M0 0 8 4 0 8z"/></marker></defs>
 `)
 	if g.Title != "" {
 		fmt.Fprintf(&b, `<text class="title" x="%d" y="26">%s</text>`+"\n", margin, xmlText(g.Title))
 	}
 	fmt.Fprintf(&b, `<g transform="translate(0 %.0f)">`+"\n", top)
+	b.WriteString(brackets)
+	fmt.Fprintf(&b, `<g transform="translate(%.0f 0)">`+"\n", left)
+	head := "marker-end"
+	if g.Flow {
+		head = "marker-start"
+	}
 	for _, box := range boxes {
 		for _, above := range box.up {
-			b.WriteString(edge(box, above))
+			b.WriteString(edge(box, above, head))
 		}
 	}
 	for i, box := range boxes {
 		n := x.Nodes[i]
-		fmt.Fprintf(&b, `<g><title>%s</title><rect class="box" x="%.1f" y="%.1f" width="%.1f" height="%d" rx="7"/>`,
-			xmlText(strings.TrimSpace(n.Label+" "+n.Detail)), box.x, box.y, box.w, boxHeight)
+		class := "box"
+		if n.State.colour() != "" {
+			class += " " + string(n.State)
+		}
+		fmt.Fprintf(&b, `<g><title>%s</title><rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.0f" rx="7"/>`,
+			xmlText(strings.TrimSpace(n.Label+" "+strings.Join(n.below(), " "))), class, box.x, box.y, box.w, box.h)
 		labelY := box.y + boxHeight/2 + 5
-		if n.Detail != "" {
+		for i, text := range n.below() {
 			labelY = box.y + 19
-			fmt.Fprintf(&b, `<text class="detail" x="%.1f" y="%.1f">%s</text>`, box.middle(), box.y+35, xmlText(n.Detail))
+			fmt.Fprintf(&b, `<text class="detail" x="%.1f" y="%.1f">%s</text>`, box.middle(), box.y+35+float64(i*lineHeight), xmlText(text))
 		}
 		fmt.Fprintf(&b, `<text class="label" x="%.1f" y="%.1f">%s</text></g>`+"\n", box.middle(), labelY, xmlText(n.Label))
 	}
-	b.WriteString("</g>\n</svg>\n")
+	b.WriteString("</g>\n</g>\n</svg>\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 // slots makes the boxes, by node, and the ways of edges that pass layers.
 func (x *index) slots() (layers [][]*slot, boxes []*slot) {
-	layer := x.layers()
+	widths := make([]float64, len(x.Nodes))
+	for n, node := range x.Nodes {
+		wide := charWidth * utf8.RuneCountInString(node.Label)
+		for _, text := range node.below() {
+			wide = max(wide, smallWidth*utf8.RuneCountInString(text))
+		}
+		widths[n] = float64(wide + 2*padding)
+	}
+	layer := wrap(x.layers(), widths)
 	deepest := 0
 	for _, l := range layer {
 		deepest = max(deepest, l)
 	}
 	layers = make([][]*slot, deepest+1)
 	for n, node := range x.Nodes {
-		wide := max(charWidth*utf8.RuneCountInString(node.Label), smallWidth*utf8.RuneCountInString(node.Detail))
-		box := &slot{node: n, w: float64(wide + 2*padding)}
+		box := &slot{node: n, w: widths[n], h: boxHeight + float64(max(0, len(node.below())-1)*lineHeight)}
 		boxes = append(boxes, box)
 		layers[layer[n]] = append(layers[layer[n]], box)
 	}
@@ -119,6 +147,49 @@ func (x *index) slots() (layers [][]*slot, boxes []*slot) {
 		}
 	}
 	return layers, boxes
+}
+
+// wrap puts the nodes of a layer into several, one below the other, where they are wider
+// than a row.
+func wrap(layer []int, widths []float64) []int {
+	rows := map[int][]float64{} // widths of the rows of a layer
+	row := make([]int, len(layer))
+	for n, l := range layer {
+		last := len(rows[l]) - 1
+		if last < 0 || rows[l][last] > 0 && rows[l][last]+widths[n] > rowWidth {
+			rows[l], last = append(rows[l], 0), last+1
+		}
+		rows[l][last] += widths[n] + gapX
+		row[n] = last
+	}
+	first, at := map[int]int{}, 0
+	for l := range len(rows) {
+		first[l] = at
+		at += len(rows[l])
+	}
+	wrapped := make([]int, len(layer))
+	for n, l := range layer {
+		wrapped[n] = first[l] + row[n]
+	}
+	return wrapped
+}
+
+// brackets draws the spans at the left, and returns how much room they take.
+func (x *index) brackets(boxes []*slot) (drawn string, width float64) {
+	var b strings.Builder
+	for _, s := range x.Spans {
+		from, okFrom := x.at[s.From]
+		to, okTo := x.at[s.To]
+		if !okFrom || !okTo {
+			continue
+		}
+		top, foot := boxes[from].y, boxes[to].y+boxes[to].h
+		at := margin + width
+		width += spanWidth
+		fmt.Fprintf(&b, `<path class="span" d="M%.1f %.1f h-10 V%.1f h10"/><text class="detail" transform="translate(%.1f %.1f) rotate(-90)">%s</text>`+"\n",
+			at+16, top, foot, at+2, (top+foot)/2, xmlText(s.Label))
+	}
+	return b.String(), width
 }
 
 func join(above, below *slot) {
@@ -165,12 +236,21 @@ func untangle(layers [][]*slot) {
 // place gives every slot its coordinates: layers are set side by side, and
 // then pulled towards their neighbours as far as no box touches another.
 func place(layers [][]*slot) (width, height float64) {
-	for i, layer := range layers {
-		x := 0.0
+	y := float64(margin)
+	for _, layer := range layers {
+		x, highest := 0.0, float64(boxHeight)
 		for _, s := range layer {
-			s.x, s.y = x, float64(margin+i*(boxHeight+gapY))
-			x += s.w + gapX
+			highest = max(highest, s.h)
 		}
+		for i, s := range layer {
+			if s.x, s.y = x, y; s.node < 0 {
+				s.h = highest
+			}
+			if i+1 < len(layer) {
+				x += s.w + gap(s, layer[i+1])
+			}
+		}
+		y += highest + gapY
 	}
 	for range 12 {
 		for _, layer := range layers {
@@ -193,7 +273,15 @@ func place(layers [][]*slot) (width, height float64) {
 			s.x += margin - left
 		}
 	}
-	return right - left + 2*margin, float64(2*margin + len(layers)*(boxHeight+gapY) - gapY)
+	return right - left + 2*margin, max(y-gapY, margin) + margin
+}
+
+// gap is the room between two slots side by side.
+func gap(a, b *slot) float64 {
+	if a.node < 0 && b.node < 0 {
+		return 0 // edges that pass
+	}
+	return gapX
 }
 
 // pull moves each slot of a layer towards the middle of its neighbours, first
@@ -214,27 +302,27 @@ func pull(layer []*slot) {
 		s := layer[i]
 		to := wanted(s)
 		if i+1 < len(layer) {
-			to = min(to, layer[i+1].x-gapX-s.w)
+			to = min(to, layer[i+1].x-gap(s, layer[i+1])-s.w)
 		}
 		s.x = max(s.x, to)
 	}
 	for i, s := range layer {
 		to := wanted(s)
 		if i > 0 {
-			to = max(to, layer[i-1].x+layer[i-1].w+gapX)
+			to = max(to, layer[i-1].x+layer[i-1].w+gap(layer[i-1], s))
 		}
 		s.x = min(s.x, to)
 	}
 }
 
 // edge draws the line from the top of a box, through the ways above it, to the
-// foot of the box it depends on.
-func edge(from, above *slot) string {
+// foot of the box it depends on, with its head at one of the ends.
+func edge(from, above *slot, head string) string {
 	var b strings.Builder
 	x, y := from.middle(), from.y
-	fmt.Fprintf(&b, `<path class="edge" marker-end="url(#head)" d="M%.1f %.1f`, x, y)
+	fmt.Fprintf(&b, `<path class="edge" %s="url(#head)" d="M%.1f %.1f`, head, x, y)
 	for {
-		toX, toY := above.middle(), above.y+boxHeight
+		toX, toY := above.middle(), above.y+above.h
 		bend := (y - toY) / 2
 		fmt.Fprintf(&b, ` C%.1f %.1f %.1f %.1f %.1f %.1f`, x, y-bend, toX, toY+bend, toX, toY)
 		if above.node >= 0 {

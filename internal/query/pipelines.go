@@ -222,9 +222,10 @@ type PipelineStatus struct {
 	Waiting []Alike[reason.Reason] `json:"waiting"` // hosts that are alike together, see AlikeReasons
 	Pauses  []pipeline.PauseInfo   `json:"pauses"`  // of it and its stages
 
-	Inventory string         `json:"inventory,omitempty"`       // that it is bound to
-	Elsewhere *reason.Reason `json:"other_inventory,omitempty"` // why nobody is at work who has the inventory here
-	underWay  bool           // a revision is
+	Batches   []definition.Batch `json:"batches,omitempty"`
+	Inventory string             `json:"inventory,omitempty"`       // that it is bound to
+	Elsewhere *reason.Reason     `json:"other_inventory,omitempty"` // why nobody is at work who has the inventory here
+	underWay  bool               // a revision is
 }
 
 // Here has it said of each where revisions are under way that who has this inventory leaves
@@ -282,6 +283,9 @@ func (p *Pipelines) status(name string, s *pipeline.State, hosts, each bool) Pip
 		}
 	}
 	status := PipelineStatus{Name: name, Event: s.Head(), Inventory: s.Bound(), underWay: len(InProgress(s)) > 0, Rows: []TargetRow{}, Pauses: append([]pipeline.PauseInfo{}, s.Pauses()...)}
+	if d := s.Definition(); d != nil {
+		status.Batches = d.Batches
+	}
 	places := s.Places()
 	for i, place := range places {
 		row := TargetRow{Place: place, LatestRevisions: p.overview.latest[place.Target], Revisions: revisions[place.Target]}

@@ -6,41 +6,9 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/internal/picture"
-	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/step"
 )
-
-// PipelinePicture draws the stages of a pipeline with what is where.
-func PipelinePicture(p query.PipelineStatus) picture.Graph {
-	g := picture.Graph{Title: p.Name}
-	for _, row := range p.Rows {
-		if row.Stage == "" || row.Group != "" {
-			continue
-		}
-		g.Nodes = append(g.Nodes, picture.Node{ID: row.Stage, Label: row.Stage, Detail: summary(row)})
-		for _, before := range row.After {
-			g.Edges = append(g.Edges, picture.Edge{From: row.Stage, To: before})
-		}
-	}
-	return g
-}
-
-// summary is a row in one short line.
-func summary(r query.TargetRow) string {
-	var parts []string
-	if text := deployed(r); text != "" {
-		parts = append(parts, "✔ "+text)
-	}
-	if r.Failed != "" {
-		parts = append(parts, "✘ "+r.Failed)
-	}
-	if here := arrivedTexts(r, false); len(here) > 0 {
-		parts = append(parts, "● "+strings.Join(here, ", "))
-	}
-	return strings.Join(parts, "  ")
-}
 
 func orDash(text string) string {
 	if text == "" {
