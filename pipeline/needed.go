@@ -32,8 +32,11 @@ func (s *State) Needed(e deploylog.Event) (needed deploylog.Event, ok bool) {
 	return e, isArtifact || s.failedAt(e) || s.Underway(e.Deployment, e.Target, name) // it ended work that began anew
 }
 
-// failedAt reports whether an event is how a host failed that may be repaired.
+// failedAt reports whether an event is how a host failed that may be repaired, or was.
 func (s *State) failedAt(e deploylog.Event) bool {
+	if i := s.indexOf(e.Deployment); e.Name == record.HostFinished && i >= 0 && s.revisions[i].Redo != nil {
+		return true
+	}
 	for _, v := range s.visits {
 		if k, failed := v.ending.Failed[e.Target]; failed && k.Seq == e.Seq {
 			return true

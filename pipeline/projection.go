@@ -170,9 +170,8 @@ func (o *projection) addEnded() {
 			group, run := &l.Stages[i].Groups[g], &d.Stages[i].Groups[g]
 			o.addFailure(deployment.Place{Stage: i, Group: g, Host: deployment.None}, group.Target, record.GroupFinished, run.Marks)
 			for h := range group.Hosts {
-				if !o.s.mended(d, i, group.Hosts[h].Target) {
-					o.addFailure(deployment.Place{Stage: i, Group: g, Host: h}, group.Hosts[h].Target, record.HostFinished, run.Hosts[h].Marks)
-				}
+				t := group.Hosts[h].Target
+				o.addFailure(deployment.Place{Stage: i, Group: g, Host: h}, t, record.HostFinished, o.s.unmended(d, i, t, run.Hosts[h].Marks))
 			}
 		}
 	}
@@ -361,10 +360,10 @@ func (o *projection) host(at deployment.Place, by *origin) {
 	stage := &o.s.layout.Stages[at.Stage]
 	t, run := stage.Groups[at.Group].Hosts[at.Host].Target, &o.d.Stages[at.Stage].Groups[at.Group].Hosts[at.Host]
 	switch {
-	case run.Beside, run.Failed && o.s.mended(o.d, at.Stage, t):
+	case run.Beside:
 		return
 	case run.Failed:
-		o.addFailure(at, t, record.HostFinished, run.Marks)
+		o.addFailure(at, t, record.HostFinished, o.s.unmended(o.d, at.Stage, t, run.Marks))
 		return
 	case run.Marks == nil && by != nil:
 		o.addNotNew(at, t, record.HostStarted, *by)

@@ -55,20 +55,22 @@ func (s *State) indexOf(deployment string) int {
 	return slices.IndexFunc(s.revisions, func(r Registration) bool { return r.Deployment == deployment })
 }
 
-// rolledBackTo reports whether a pause came with a rollback to a revision, by its first
-// deployment.
+// rolledBackTo reports whether a pause came with a rollback to what a deployment released.
 func (s *State) rolledBackTo(original string, p PauseInfo) bool {
 	return slices.ContainsFunc(s.revisions, func(r Registration) bool {
 		return r.Rollback != nil && r.Deployment == p.deployment && r.Rollback.Original == original
 	})
 }
 
-// mended reports whether a host on which a deployment failed has got what it was to get since
-// the deployment finished the stage, or something that came later.
-func (s *State) mended(d *deployment.Deployment, stage int, host deploylog.Target) bool {
+// unmended are the marks of a host, none where the deployment failed there and finished the
+// stage, and the host has got since what it was to get, or something that came later.
+func (s *State) unmended(d *deployment.Deployment, stage int, host deploylog.Target, m *record.Marks) *record.Marks {
 	v := s.visits[s.layout.Stages[stage].Target]
 	_, failed := v.ending.Failed[host]
-	return !failed && slices.Contains(v.finished, d.Order-1)
+	if m.Has(record.HostFailed) && !failed && slices.Contains(v.finished, d.Order-1) {
+		return nil
+	}
+	return m
 }
 
 // excludes reports whether a deployment keeps another one out of a batch. Those that do the
@@ -215,8 +217,7 @@ func (s *State) redo(stage *deployment.StageLayout, of int, id string, info reco
 	r := s.revisions[of]
 	info.Stage, info.Target, info.Of = stage.Name, stage.Target, r.Deployment
 	return []deploylog.Event{
-		{Deployment: id, Target: s.target, Revision: r.Revision, Name: record.PipelineStarted, Attempt: 1,
-			Data: record.Payload{By: info.By, Reason: info.Reason, Carries: r.Carries, Takes: r.Takes, Redo: &info}.Data()},
+		{Deployment: id, Target: s.target, Revision: r.Revision, Name: record.PipelineStarted, Attempt: 1, Data: record.Payload{By: info.By, Reason: info.Reason, Carries: r.Carries, Takes: r.Takes, Redo: &info}.Data()},
 		{Deployment: id, Target: stage.Target, Revision: r.Revision, Name: record.StageStarted, Attempt: 1},
 	}, nil
 }

@@ -275,3 +275,19 @@ func TestANameMeansTheReleaseWhereNothingElseCanBeMeant(t *testing.T) {
 		t.Errorf("the repair is %+v", r)
 	}
 }
+
+// What a repair did is known from what is kept of a log, too, while its release is under way.
+func TestARepairIsKnownFromWhatIsNeededOfTheLog(t *testing.T) {
+	w := failing(t, "1")
+	w.do(Repair{Stage: "prod", Hosts: []string{"h2"}, ID: "again"})
+	w.idle()
+	folded := New("p")
+	for _, e := range neededOf(w.state, w.log) {
+		folded.Apply(e)
+	}
+	for _, s := range []*State{w.state, folded} {
+		if failed := s.visits[stageOf("eu/prod")].ending.Failed; len(failed) != 1 || failed[onHost("h3")].Seq == 0 {
+			t.Errorf("failed are %v", failed)
+		}
+	}
+}

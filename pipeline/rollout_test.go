@@ -151,13 +151,7 @@ func (w *world) overlap(d *definition.Definition, b definition.Batch) string {
 		case e.Name == record.PipelineRetried:
 			over[e.Deployment] = false
 		}
-		var in []string
-		for id := range within {
-			name := strings.TrimSuffix(revisions[id], " again")
-			if within[id] && !over[id] && (b.From == b.To || !slices.Contains(in, name)) {
-				in = append(in, name)
-			}
-		}
+		in := inside(b, within, over, revisions)
 		if len(in) > 1 {
 			slices.Sort(in)
 			return fmt.Sprintf("after event %d it holds %v", e.Seq, in)
@@ -184,6 +178,18 @@ func TestANewStepNeverRunsFirstBelowAPointThatTheRevisionPassed(t *testing.T) {
 			}
 		})
 	})
+}
+
+// inside are the revisions that are in a batch. What does a stage of one again may be so beside
+// it, but for the stage itself.
+func inside(b definition.Batch, within, over map[string]bool, revisions map[string]string) (in []string) {
+	for id := range within {
+		name := strings.TrimSuffix(revisions[id], " again")
+		if within[id] && !over[id] && (b.From == b.To || !slices.Contains(in, name)) {
+			in = append(in, name)
+		}
+	}
+	return in
 }
 
 func order(log []deploylog.Event, deployment string) int {

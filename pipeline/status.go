@@ -92,10 +92,7 @@ func (s *State) rows(d *deployment.Deployment, found []pendingEntry) []Row {
 			row.Open, row.Failed, row.Hosts = 0, 0, 0
 			for h := range group.Hosts {
 				row.Host = group.Hosts[h].Name
-				marks := run.Hosts[h].Marks
-				if run.Hosts[h].Failed && s.mended(d, i, group.Hosts[h].Target) {
-					marks = nil
-				}
+				marks := s.unmended(d, i, group.Hosts[h].Target, run.Hosts[h].Marks)
 				p, since := at(marks, record.HostFinished, run.Hosts[h].Marks != nil, past || run.Finished || run.Hosts[h].Beside)
 				rows = append(rows, of(row, group.Hosts[h].Target, p, since))
 			}
