@@ -50,8 +50,8 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 		s.applyStarted(e, p)
 	case record.EnvironmentDeleted:
 		s.applyDeleted(e, p.Error)
-	case record.HostsCordoned, record.HostsUncordoned:
-		s.applyCordon(e, p)
+	case record.HostsCordoned, record.HostsUncordoned, record.TasksTaken:
+		s.applyUpkeep(e, p)
 		return
 	}
 	if s.active == nil || e.Deployment != s.active.ID {
@@ -86,6 +86,15 @@ func (s *State) applyEnvironment(e deploylog.Event) {
 		return
 	}
 	s.refreshAll(e.CreatedAt)
+}
+
+// applyUpkeep folds in what may happen to an environment whether it is deployed or not.
+func (s *State) applyUpkeep(e deploylog.Event, p record.Payload) {
+	if e.Name == record.TasksTaken {
+		s.applyTaken(e, p)
+		return
+	}
+	s.applyCordon(e, p)
 }
 
 // applyRevision adds a revision.

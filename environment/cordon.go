@@ -128,10 +128,10 @@ func (s *State) cordonedAction(h *host, current *tasks.State) (class, tasks.Kind
 }
 
 // cordonedDown are the cordoned ones of some hosts that have no healthy task. Nothing brings
-// them one, so they use up what may be unavailable.
-func (s *State) cordonedDown(hosts []string) (down []string) {
+// them one, so they use up what may be unavailable. What was left on one may be healthy.
+func (s *State) cordonedDown(d deploymentRequest, hosts []string) (down []string) {
 	for _, name := range hosts {
-		if h := s.byName[name]; s.cordons[name] != nil && (h == nil || h.lost || h.availableTasks() == 0) {
+		if h := s.byName[name]; s.cordons[name] != nil && len(s.leftOn(d, name)) == 0 && (h == nil || h.lost || h.availableTasks() == 0) {
 			down = append(down, name)
 		}
 	}

@@ -38,6 +38,8 @@ func (s *State) checkInventory(c Command) error {
 		of = c.Inventory
 	case Adopt:
 		of = c.Inventory
+	case AdoptFrom:
+		of = c.Inventory
 	}
 	if of == "" {
 		return nil

@@ -30,7 +30,8 @@ type ofOrphans interface {
 // Adopt has a deleted environment exist again, with the tasks that it left running: it is
 // deployed at a revision, and what is healthy of that is not touched.
 type Adopt struct {
-	Revision   int      // see State.LastDeployed
+	Revision   int // see State.LastDeployed
+	Change     record.Change
 	Hosts      []string // that the revision's query selects now
 	Inventory  string   // as of Deploy
 	Taken      []string // as of Clean
@@ -114,8 +115,26 @@ func (c Adopt) propose(s *State, now time.Time) ([]deploylog.Event, error) {
 		return nil, refusal.New(OthersWouldLeave, "%d of %s with tasks that were left would lose them, for revision %d does not select them now, and max_leaving lets %d go: %s; correct the inventory, or terminate what was left: deployster env clean %s",
 			len(apart), phrase.Count(len(left), "host"), c.Revision, most, phrase.First(names, 5), s.name)
 	}
-	d := deploymentRequest{kind: record.ByDeploy, revision: c.Revision, hosts: &c.Hosts, adopt: true, taken: c.Taken, by: c.By, reason: c.Reason}
-	return s.startEvents(d, now), nil
+	return s.startChecked(deploymentRequest{kind: record.ByDeploy, revision: c.Revision, change: c.Change, hosts: &c.Hosts, adopt: true, taken: c.Taken, by: c.By, reason: c.Reason}, now)
+}
+
+// leftOn are the orphans that a deployment which adopts them will have on a host; none of any
+// other deployment.
+func (s *State) leftOn(d deploymentRequest, host string) (left []report.Orphan) {
+	for _, o := range s.orphans {
+		if d.adopt && o.Host == host && !slices.Contains(d.taken, o.Target) {
+			left = append(left, o)
+		}
+	}
+	return left
+}
+
+// replacesLeft reports whether an adoption has to replace what was left on a host. That may
+// be healthy: nobody has looked.
+func (s *State) replacesLeft(d deploymentRequest, host string) bool {
+	left := s.leftOn(d, host)
+	current := func(o report.Orphan) bool { return o.Revision == s.taskOf(d.revision) }
+	return len(left) > 0 && s.cordons[host] == nil && !slices.ContainsFunc(left, current)
 }
 
 // takeOrphans has hosts have the tasks that were left there, but for those that others

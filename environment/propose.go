@@ -56,13 +56,16 @@ func (s *State) Propose(c Command, now time.Time) ([]deploylog.Event, error) {
 	case ConfirmHosts:
 		return s.confirm(c)
 	default:
-		return s.proposeUpkeep(c)
+		return s.proposeUpkeep(c, now)
 	}
 }
 
-// proposeUpkeep is of the commands that concern a deployment under way, and single hosts.
-func (s *State) proposeUpkeep(c Command) ([]deploylog.Event, error) {
+// proposeUpkeep is of the commands that concern a deployment under way, single hosts, and what
+// other environments left.
+func (s *State) proposeUpkeep(c Command, now time.Time) ([]deploylog.Event, error) {
 	switch c := c.(type) {
+	case AdoptFrom:
+		return s.adoptFrom(c, now)
 	case Promote:
 		return s.promote(c)
 	case CordonHosts:
@@ -191,7 +194,7 @@ func (s *State) startChecked(d deploymentRequest, now time.Time) ([]deploylog.Ev
 	}
 	config := d.change.Apply(s.revisions[d.revision-1].Definition.Deployment)
 	hosts := s.lasting(d)
-	n, down := len(hosts), s.cordonedDown(hosts)
+	n, down := len(hosts), s.cordonedDown(d, hosts)
 	if config.Method != definition.Replace || n == 0 || config.Minimum(n) < n-len(down) || !s.blockedByHealthy(d, hosts) {
 		return s.startEvents(d, now), nil
 	}
@@ -234,6 +237,9 @@ func (s *State) returns(d deploymentRequest) bool {
 func (s *State) blockedByHealthy(d deploymentRequest, hosts []string) bool {
 	for _, name := range hosts {
 		h := s.byName[name]
+		if h == nil && s.replacesLeft(d, name) {
+			return true
+		}
 		if h == nil || h.lost || h.cordon != nil {
 			continue
 		}

@@ -59,6 +59,8 @@ func (e *Environments) Command(ctx context.Context, name string, c environment.C
 	_, create := c.(environment.Create)
 	return e.Change(ctx, name, create, func(s *environment.State) ([]deploylog.Event, error) {
 		switch of := c.(type) {
+		case environment.AdoptFrom:
+			return e.takeOver(s, of)
 		case environment.Clean:
 			of.Taken = e.reservations.taken(s)
 			c = of

@@ -22,6 +22,7 @@ const (
 	HostsZoned            = "environment-hosts-zoned" // by the attribute that orders them
 	HostsCordoned         = "environment-hosts-cordoned"
 	HostsUncordoned       = "environment-hosts-uncordoned"
+	TasksTaken            = "environment-tasks-taken" // of a deleted environment by another; of both
 	EnvironmentDeleted    = "environment-deleted"
 	TaskStarted           = "task-started"
 	TaskLaunched          = "task-launched" // it has to stay healthy for a while
@@ -43,7 +44,7 @@ const (
 // EventNames are the names of all events of environments and their tasks.
 func EventNames() []string {
 	return []string{
-		EnvironmentCreated, EnvironmentUpdated, EnvironmentStarted, EnvironmentFinished, EnvironmentFailed, EnvironmentStuck, BakeFailed, EnvironmentPaused, EnvironmentResumed, HostsChanged, HostsHeld, StepReached, StepVerifying, StepVerified, StepVerifyFailed, EnvironmentPromoted, HostsZoned, HostsCordoned, HostsUncordoned, EnvironmentDeleted,
+		EnvironmentCreated, EnvironmentUpdated, EnvironmentStarted, EnvironmentFinished, EnvironmentFailed, EnvironmentStuck, BakeFailed, EnvironmentPaused, EnvironmentResumed, HostsChanged, HostsHeld, StepReached, StepVerifying, StepVerified, StepVerifyFailed, EnvironmentPromoted, HostsZoned, HostsCordoned, HostsUncordoned, TasksTaken, EnvironmentDeleted,
 		TaskStarted, TaskLaunched, TaskFinished, TaskFailed, TaskDeadlinePassed, TaskDied, TaskLost, TaskDrifted,
 		TaskRecovered, TaskAdopted, TaskCheckFailed, TaskChecked, TaskTerminating, TaskTerminated, TaskTerminationFailed,
 	}

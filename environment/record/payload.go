@@ -22,6 +22,7 @@ type Payload struct {
 	Clean      bool                   `json:"clean,omitempty"`   // a deletion that terminates what another one left running
 	Adopt      bool                   `json:"adopt,omitempty"`   // a deployment of what was deleted, with the tasks that it left running
 	Taken      []string               `json:"taken,omitempty"`   // targets of what was left running and is another environment's now
+	Other      string                 `json:"other,omitempty"`   // the environment that left tasks running, or that takes them
 	From       int                    `json:"from,omitempty"`    // the revision that a task is adopted from
 	Kind       DeploymentKind         `json:"kind,omitempty"`
 	Change     Change                 `json:"configuration,omitzero"`

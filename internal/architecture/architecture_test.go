@@ -80,7 +80,7 @@ var floors = []struct {
 	{"control/runs", []string{"deploylog", "runner", "runner/*", "engine", "protocol", "internal/crash"}},
 	{"control/gc", []string{"control/runs", "deploylog", "internal/objects"}},
 	{"control/pipelines", []string{"control/reconcile", "runner", "pipeline", "pipeline/*", "deploylog"}},
-	{"control/environments", []string{"control/reconcile", "runner", "environment", "environment/*", "deploylog", "internal/phrase"}},
+	{"control/environments", []string{"control/reconcile", "runner", "environment", "environment/*", "deploylog", "internal/phrase", "internal/refusal"}},
 	{"control/promotion", []string{"control/reconcile", "control/pipelines", "control/environments", "runner", "pipeline", "pipeline/*", "environment", "environment/*", "deploylog", "internal/crash", "internal/refusal"}},
 	{"control/revision", nil},
 	{"control/health", []string{"runner", "manifest", "environment/*"}},

@@ -381,7 +381,7 @@ func EnvironmentEvent(w io.Writer, e deploylog.Event, opts PlanOptions) error {
 		mark = d.style.yellow("!")
 	case record.StepReached, record.StepVerified, record.EnvironmentPromoted, record.EnvironmentFinished, record.TaskFinished, record.TaskChecked, record.TaskRecovered, record.TaskAdopted, record.TaskTerminated:
 		mark = d.style.green("✔")
-	case record.StepVerifying, record.TaskStarted, record.TaskTerminating:
+	case record.StepVerifying, record.TaskStarted, record.TaskTerminating, record.TasksTaken:
 		mark = d.style.cyan("●")
 	}
 	var data struct {
