@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/deployster-go/deployster/deploylog"
 	environmentreason "github.com/deployster-go/deployster/environment/reason"
@@ -11,11 +13,12 @@ import (
 	"github.com/deployster-go/deployster/pipeline/reason"
 )
 
-// Alike is something that is to be said of several hosts in the same words: that of the first
-// of them, and the names of all. Of one host, or of what is no host's, it has no names.
+// Alike is something that is to be said of several hosts: that of the first of them, and the
+// names of all. Of one host, or of what is no host's, it has no names.
 type Alike[T any] struct {
-	First T
-	Hosts []string
+	First  T
+	Hosts  []string
+	Causes map[string]string // by host, where they are too many to be said and differ
 }
 
 // MarshalJSON writes the first with the names under hosts.
@@ -24,11 +27,14 @@ func (a Alike[T]) MarshalJSON() ([]byte, error) {
 	if err != nil || len(a.Hosts) == 0 {
 		return first, err
 	}
-	hosts, err := json.Marshal(a.Hosts)
+	others, err := json.Marshal(struct {
+		Hosts  []string          `json:"hosts"`
+		Causes map[string]string `json:"causes,omitempty"`
+	}{a.Hosts, a.Causes})
 	if err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(nil, `%s,"hosts":%s}`, strings.TrimSuffix(string(first), "}"), hosts), nil
+	return fmt.Appendf(nil, "%s,%s", strings.TrimSuffix(string(first), "}"), others[1:]), nil
 }
 
 const (
@@ -43,38 +49,100 @@ type hostText[K comparable] struct {
 	host, text string
 }
 
-// alike says once what is to be said of many hosts. All says each, as is what is no host's.
+// words are those in which the same is said of hosts of one kind.
+type words[K comparable] struct {
+	key  K
+	text string
+	own  bool // they are of each another
+}
+
+// alike says once what is to be said of many hosts in the same words, but for the names of the
+// hosts, and once what is left of their kind where it is much. All says each, as is what is no
+// host's.
 func alike[T any, K comparable](list []T, all bool, of func(T) (hostText[K], bool)) []Alike[T] {
-	groups := map[K][]hostText[K]{}
-	for _, item := range list {
-		if h, ok := of(item); ok {
-			groups[h.key] = append(groups[h.key], h)
-		}
-	}
-	once := map[K]bool{}
-	for key, group := range groups {
-		same := true
-		for _, h := range group {
-			same = same && h.text == group[0].text
-		}
-		once[key] = !all && (same && len(group) >= fewAlike || len(group) >= manyAlike)
-	}
-	folded, said := []Alike[T]{}, map[K]bool{}
-	for _, item := range list {
-		h, ok := of(item)
-		switch {
-		case !ok || !once[h.key]:
-			folded = append(folded, Alike[T]{First: item})
-		case !said[h.key]:
-			said[h.key] = true
-			a := Alike[T]{First: item}
-			for _, other := range groups[h.key] {
-				a.Hosts = append(a.Hosts, other.host)
+	hosts := map[int]hostText[K]{} // by position in the list
+	count := map[words[K]]int{}
+	for i, item := range list {
+		if h, ok := of(item); ok && !all {
+			hosts[i] = h
+			count[words[K]{key: h.key, text: h.text}]++
+			if nameless := withoutName(h.text, h.host); nameless != h.text {
+				count[words[K]{key: h.key, text: nameless}]++
 			}
-			folded = append(folded, a)
+		}
+	}
+	wordsOf := func(h hostText[K]) words[K] {
+		for _, text := range []string{h.text, withoutName(h.text, h.host)} {
+			if w := (words[K]{key: h.key, text: text}); count[w] >= fewAlike {
+				return w
+			}
+		}
+		return words[K]{key: h.key, own: true}
+	}
+	groups := map[words[K]][]hostText[K]{}
+	for i := range list {
+		if h, ok := hosts[i]; ok {
+			groups[wordsOf(h)] = append(groups[wordsOf(h)], h)
+		}
+	}
+	folded, said := []Alike[T]{}, map[words[K]]bool{}
+	for i, item := range list {
+		h, ok := hosts[i]
+		w := wordsOf(h)
+		switch group := groups[w]; {
+		case !ok || len(group) == 1 || w.own && len(group) < manyAlike:
+			folded = append(folded, Alike[T]{First: item})
+		case !said[w]:
+			said[w] = true
+			folded = append(folded, together(item, group, w.own))
 		}
 	}
 	return folded
+}
+
+// together says of a group of hosts what is said of the first of them.
+func together[T any, K comparable](first T, group []hostText[K], own bool) Alike[T] {
+	a := Alike[T]{First: first}
+	for _, h := range group {
+		a.Hosts = append(a.Hosts, h.host)
+		if own {
+			if a.Causes == nil {
+				a.Causes = map[string]string{}
+			}
+			a.Causes[h.host] = h.text
+		}
+	}
+	return a
+}
+
+// withoutName is a text without the name of a host, as in the paths of its files: what is left
+// is what may be said of others, too.
+func withoutName(text, host string) string {
+	if host == "" {
+		return text
+	}
+	ofName := func(r rune) bool { return r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+	var b strings.Builder
+	rest, before := text, ' '
+	for {
+		i := strings.Index(rest, host)
+		if i < 0 {
+			return b.String() + rest
+		}
+		end := i + len(host)
+		if i > 0 {
+			before, _ = utf8.DecodeLastRuneInString(rest[:i])
+		}
+		after, _ := utf8.DecodeRuneInString(rest[end:])
+		b.WriteString(rest[:i])
+		if ofName(before) || ofName(after) {
+			b.WriteString(host)
+		} else {
+			b.WriteByte(0) // of which there is none in a text
+		}
+		before, _ = utf8.DecodeLastRuneInString(host)
+		rest = rest[end:]
+	}
 }
 
 // hostOf takes the target of a host of a pipeline apart.

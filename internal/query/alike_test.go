@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
@@ -55,5 +56,50 @@ func TestWhatIsAlikeIsSaidOnce(t *testing.T) {
 	}
 	if text, err := json.Marshal(AlikeReasons(nil, false)); string(text) != "[]" || err != nil {
 		t.Errorf("none is %s, %v", text, err)
+	}
+}
+
+// Hosts that failed for causes that differ in more than the name of the host are not told as
+// one, and of those with words of their own none is lost.
+func TestCausesThatDifferAreToldApart(t *testing.T) {
+	const missing, refused = "hosts/%s: there is no such file or directory", "host-deployed of %s failed: exit code 1"
+	fail := func(causes ...string) (list []reason.Reason) {
+		for i, cause := range causes {
+			host := fmt.Sprint("h", i+1)
+			list = append(list, reason.Reason{Target: deploylog.Target("host/p/g/" + host), Code: reason.HasFailed, Cause: strings.ReplaceAll(cause, "%s", host)})
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		list []reason.Reason
+		want string // the hosts that are said together
+		own  int    // causes that are kept
+	}{
+		"two causes":              {fail(missing, refused, missing, refused, missing, refused, refused), "[h1 h3 h5] [h2 h4 h6 h7]", 0},
+		"a cause and others":      {fail(missing, refused, missing, refused, missing, "disk full", "no route"), "[h1 h3 h5] [] [] [] []", 0},
+		"six with other causes":   {fail("a", "b", "a %s", "b", "c", "d", "e"), "[h1 h2 h3 h4 h5 h6 h7]", 7},
+		"a name within a name":    {fail("h10 is lost", "h20 is lost", "h30 is lost"), "[] [] []", 0},
+		"of all, and so of each":  {fail("h1, h2 failed", "h1, h2 failed", "h1, h2 failed"), "[h1 h2 h3]", 0},
+		"names beside each other": {fail("%s/%s.yaml", "%s/%s.yaml", "%s/%s.yaml"), "[h1 h2 h3]", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, a := range AlikeReasons(c.list, false) {
+				got = append(got, fmt.Sprint(a.Hosts))
+				text, err := json.Marshal(a)
+				var read struct{ Causes map[string]string }
+				if err != nil || json.Unmarshal(text, &read) != nil || len(read.Causes) != c.own {
+					t.Errorf("as JSON it is %s, %v", text, err)
+				}
+				for _, r := range c.list {
+					if _, host, _ := hostOf(r.Target); c.own > 0 && read.Causes[host] != r.Cause {
+						t.Errorf("the cause of %s is lost in %s", host, text)
+					}
+				}
+			}
+			if got := strings.Join(got, " "); got != c.want {
+				t.Errorf("they are %s, want %s", got, c.want)
+			}
+		})
 	}
 }

@@ -372,7 +372,7 @@ func statusRemarks(p query.PipelineStatus, opts PlanOptions) (all []remark) {
 		if below(why, failed) && !opts.All {
 			continue
 		}
-		text := fmt.Sprintf("%s: %s", withOthers(string(why.Target), a.Hosts), Clean(why.Message()))
+		text := fmt.Sprintf("%s: %s", withOthers(string(why.Target), a), Clean(why.Message()))
 		if why.Revision != "" {
 			text = fmt.Sprintf("revision %s: %s", clean(why.Revision), text)
 		}
