@@ -1,23 +1,22 @@
 package definition
 
 import (
-	"cmp"
-	"errors"
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/deployster-go/deployster/graph"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/yamlfile"
 )
 
 // The bounds of a definition.
 const (
 	maxPackages = 200_000
-	maxNeeds    = 10_000 // packages that one needs
-	maxName     = 200    // bytes
-	maxText     = 1000   // bytes
+	maxNeeds    = 1000 // packages that one needs
+	maxName     = 200  // bytes
+	maxText     = 1000 // bytes
+	named       = 5    // packages, in a problem
 )
 
 // MaxConverge is how often packages that need each other may be built.
@@ -143,15 +142,11 @@ func (p *parser) list(n *yamlfile.Node) []string {
 func (p *parser) checkRun() {
 	g := graph.New[string]()
 	for i := range p.Packages {
-		if one := &p.Packages[i]; !slices.Contains(one.Run, one.Name) {
-			g.Add(one.Name, one.Run...)
+		g.Add(p.Packages[i].Name, p.Packages[i].Run...)
+	}
+	for _, group := range g.Components() {
+		if len(group) > 1 {
+			p.needs[group[0]].Fail("packages need each other to run: %s; only builds may need each other", phrase.First(group, named))
 		}
 	}
-	_, err := g.Sort()
-	var cycle *graph.CycleError[string]
-	if !errors.As(err, &cycle) {
-		return
-	}
-	first := cmp.Or(slices.IndexFunc(cycle.Path, func(name string) bool { return p.needs[name] != nil }), 0)
-	p.needs[cycle.Path[first]].Fail("packages need each other to run: %s; only builds may need each other", strings.Join(cycle.Path, " needs "))
 }

@@ -50,7 +50,8 @@ func TestWhatIsWrongIsToldAtItsPlace(t *testing.T) {
 		{"one twice", "group: g\npackages: {a: {}, b: {run: [a, a]}}", `duplicate package "a"`},
 		{"converge 0", "group: g\nconverge: 0\npackages: {a: {}}", "p.yaml:2:11: converge: must be how often packages that need each other are built, a number from 1 to 10, not 0"},
 		{"one runs with itself", "group: g\npackages: {a: {run: [a]}}", "package a cannot need itself to run; what its own build needs stands under build"},
-		{"two run with each other", "group: g\npackages:\n  a: {run: [b]}\n  b: {run: [a]}", "packages need each other to run: a needs b needs a; only builds may need each other"},
+		{"two run with each other", "group: g\npackages:\n  a: {run: [b]}\n  b: {run: [a]}", "packages need each other to run: a, b; only builds may need each other"},
+		{"and two others", "group: g\npackages:\n  a: {run: [b]}\n  b: {run: [a]}\n  c: {run: [d]}\n  d: {run: [c]}", "p.yaml:5:12: packages.c.run: packages need each other to run: c, d"},
 		{"a control character", "group: g\npackages: {a: {version: \"1\\e\"}}", "holds a control character"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -61,25 +61,29 @@ func (o *naive) pkg(name string) definition.Package {
 	return o.Packages[slices.IndexFunc(o.Packages, func(p definition.Package) bool { return p.Name == name })]
 }
 
-// rebuilt grows the touched packages until nothing is added.
+// rebuilt grows the touched packages by what needs one of them, and then by what is needed
+// and was never released, until nothing is added.
 func (o *naive) rebuilt(touched []string) map[string]bool {
 	all := map[string]bool{}
 	for _, p := range o.Packages {
 		all[p.Name] = len(touched) == 0 || slices.Contains(touched, p.Name)
 	}
-	for grown := true; grown; {
-		grown = false
-		for _, p := range o.Packages {
-			for need := range o.needs[p.Name] {
-				if all[need] && !all[p.Name] {
-					all[p.Name], grown = true, true
-				}
-				if all[p.Name] && !all[need] && o.pkg(need).Released == "" {
-					all[need], grown = true, true
+	grow := func(add func(p definition.Package, need string) (name string, is bool)) {
+		for grown := true; grown; {
+			grown = false
+			for _, p := range o.Packages {
+				for need := range o.needs[p.Name] {
+					if name, is := add(p, need); is && !all[name] {
+						all[name], grown = true, true
+					}
 				}
 			}
 		}
 	}
+	grow(func(p definition.Package, need string) (string, bool) { return p.Name, all[need] })
+	grow(func(p definition.Package, need string) (string, bool) {
+		return need, all[p.Name] && o.pkg(need).Released == ""
+	})
 	return all
 }
 

@@ -5,7 +5,8 @@
 // # What is rebuilt
 //
 // The touched packages, all that needs one of them, to be built or to run, directly or not,
-// and what these need that was never released.
+// and what these need that was never released. What else needs such a package was made
+// without it, and stays as it is.
 //
 // # Cycles
 //
@@ -51,7 +52,9 @@ type Job struct {
 	Waits   []int  `json:"waits_for"` // jobs that use the occurrence of the package before this one
 }
 
-// Use is what a job uses of one package that it needs directly.
+// Use is what a job uses of one package that it needs directly. What that needs to run it
+// brings along, as the job that made it used it, so there may be two occurrences of a package
+// side by side.
 type Use struct {
 	Package  string `json:"package"`
 	Job      int    `json:"job,omitempty"`      // that makes it; 0 is none
@@ -111,7 +114,7 @@ type pkg struct {
 	at      int // in the definition
 	needs   []*pkg
 	run     []bool // which of needs it needs to run
-	needed  []*pkg // who needs it
+	needed  []need // who needs it
 	rebuilt bool
 	cause   string // why it cannot be built
 	because *pkg   // that it needs
@@ -120,6 +123,12 @@ type pkg struct {
 	missing int    // while its cycle is put in order: what it needs there and is not placed
 	hard    int    // of these, those that must be placed before
 	placed  bool
+}
+
+// need is that a package needs another, which is in its needs at a place.
+type need struct {
+	*pkg
+	at int
 }
 
 // Before reports whether a package is placed before another in a pass: it has fewer needs
@@ -173,7 +182,7 @@ func (m *maker) connect() {
 			if !twice {
 				j, at[name] = len(p.needs), len(p.needs)
 				p.needs, p.run = append(p.needs, m.all[name]), append(p.run, false)
-				m.all[name].needed = append(m.all[name].needed, p)
+				m.all[name].needed = append(m.all[name].needed, need{p, j})
 			}
 			p.run[j] = p.run[j] || i >= len(p.Build)
 		}
@@ -184,28 +193,40 @@ func (m *maker) connect() {
 func (m *maker) spread() {
 	var queue []*pkg
 	add := func(p *pkg) {
-		p.rebuilt = true
-		queue = append(queue, p)
-	}
-	for _, p := range m.order {
-		if p.rebuilt {
-			add(p)
+		if !p.rebuilt {
+			p.rebuilt = true
+			queue = append(queue, p)
 		}
 	}
-	for len(queue) > 0 {
-		p := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		for _, user := range p.needed {
-			if !user.rebuilt {
-				add(user)
+	take := func(next func(p *pkg)) {
+		for len(queue) > 0 {
+			p := queue[len(queue)-1]
+			queue = queue[:len(queue)-1]
+			next(p)
+		}
+	}
+	rebuilt := func() (all []*pkg) {
+		for _, p := range m.order {
+			if p.rebuilt {
+				all = append(all, p)
 			}
 		}
+		return all
+	}
+	queue = rebuilt()
+	take(func(p *pkg) {
+		for _, user := range p.needed {
+			add(user.pkg)
+		}
+	})
+	queue = rebuilt()
+	take(func(p *pkg) {
 		for _, d := range p.needs {
-			if !d.rebuilt && d.Released == "" {
+			if d.Released == "" {
 				add(d)
 			}
 		}
-	}
+	})
 	for _, p := range m.order {
 		if p.rebuilt && p.Unbuildable != "" {
 			p.cause = p.Unbuildable
@@ -227,7 +248,7 @@ func (m *maker) settle() {
 		for _, user := range p.needed {
 			if user.rebuilt && user.cause == "" {
 				user.cause, user.because = "it needs "+p.Name+", which cannot be built", p
-				queue = append(queue, user)
+				queue = append(queue, user.pkg)
 			}
 		}
 	}
@@ -309,14 +330,14 @@ func (m *maker) pass(group []*pkg) (order []*pkg, ok bool) {
 		p.placed = true
 		order = append(order, p)
 		for _, user := range p.needed {
-			if !in[user] || user.placed {
+			if !in[user.pkg] || user.placed {
 				continue
 			}
 			user.missing--
-			if i := slices.Index(user.needs, p); user.run[i] || p.Released == "" {
+			if user.run[user.at] || p.Released == "" {
 				user.hard--
 			}
-			offer(user)
+			offer(user.pkg)
 		}
 	}
 	if len(order) == len(group) {

@@ -80,10 +80,9 @@ func TestWhatCannotBeBuiltIsTold(t *testing.T) {
 			change:  func(d *definition.Definition) { d.Packages[1].Released, d.Packages[2].Released = "", "" },
 			touched: []string{"curl"},
 			want: []string{
-				"glibc: glibc, gcc, make need each other, and gcc was never released, so none can be built first; give one that is released",
-				"make: glibc, gcc, make need each other, and gcc was never released, so none can be built first; give one that is released",
-				"gcc: glibc, gcc, make need each other, and gcc was never released, so none can be built first; give one that is released",
-				"curl: it needs glibc, which cannot be built",
+				"make: make, gcc need each other, and make was never released, so none can be built first; give one that is released",
+				"gcc: make, gcc need each other, and make was never released, so none can be built first; give one that is released",
+				"curl: it needs make, which cannot be built",
 			},
 		},
 		{
@@ -108,6 +107,17 @@ func TestWhatCannotBeBuiltIsTold(t *testing.T) {
 				t.Errorf("%d jobs, and unbuildable are\n%s", len(p.Jobs), strings.Join(got, "\n"))
 			}
 		})
+	}
+}
+
+// What needs a package that is built only because it was never released was made without it.
+func TestWhatNeedsNoTouchedPackageStays(t *testing.T) {
+	p, err := Make(&definition.Definition{Group: "g", Converge: 2, Packages: []definition.Package{
+		{Name: "x", Released: "x-1", Build: []string{"d"}}, {Name: "d"},
+		{Name: "y", Released: "y-1", Build: []string{"d"}}, {Name: "z", Released: "z-1", Run: []string{"y"}},
+	}}, []string{"x"})
+	if err != nil || len(p.Jobs) != 2 || p.Jobs[0].Package != "d" || p.Jobs[1].Package != "x" {
+		t.Errorf("%v, %+v", err, p)
 	}
 }
 

@@ -48,6 +48,10 @@ func (s *spareDirs) put(place, dir string) {
 	if s.by == nil {
 		s.by = map[string]string{}
 	}
+	if s.by[place] != "" { // another run of the place ended meanwhile
+		_ = os.RemoveAll(spare)
+		return
+	}
 	s.by[place] = spare
 }
 
@@ -58,7 +62,14 @@ func (s *spareDirs) take(place, dir string) bool {
 	spare := s.by[place]
 	delete(s.by, place)
 	s.mu.Unlock()
-	return spare != "" && os.Rename(spare, dir) == nil
+	if spare == "" {
+		return false
+	}
+	if os.Rename(spare, dir) != nil {
+		_ = os.RemoveAll(spare)
+		return false
+	}
+	return true
 }
 
 // emptied leaves the files of a run's calls empty, and nothing else: a directory for each

@@ -17,8 +17,8 @@ type listing struct {
 }
 
 // settled is how old the time of a directory has to be before the same time means the
-// same content: clocks of file systems have coarse ticks.
-const settled = 100 * time.Millisecond
+// same content: some file systems have times in seconds.
+const settled = 2 * time.Second
 
 // of lists the containers of which there is a record. The result must not be changed.
 func (l *listing) of(d runDir) ([]string, error) {

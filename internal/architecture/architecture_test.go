@@ -57,7 +57,7 @@ var floors = []struct {
 	{"internal/yamlfile", []string{"internal/suggest", "internal/duration"}},
 	{"internal/yamlfile/yamltest", []string{"internal/yamlfile"}},
 	{"inventory", []string{"internal/yamlfile", "internal/suggest"}},
-	{"build/definition", []string{"graph", "internal/yamlfile"}},
+	{"build/definition", []string{"graph", "internal/phrase", "internal/yamlfile"}},
 	{"build/plan", []string{"build/definition", "graph", "internal/heap", "internal/phrase", "internal/suggest"}},
 	{"pipeline/definition", []string{"deploylog", "graph", "internal/yamlfile", "internal/budget", "internal/duration"}},
 	{"pipeline/upstream", []string{"pipeline/definition", "internal/suggest", "internal/refusal"}},

@@ -3,5 +3,6 @@
 // do. Afterwards a checker that shares nothing with the program reads the log and the hosts.
 //
 // Each test makes a few kills; `make kill-loops` makes many, and prints the seed of each
-// round, with which it can be begun again.
+// round, with which it can be begun again. KILL_LOOPS_KEEP=DIRECTORY in the environment keeps the
+// workspace of a round that failed.
 package killloop

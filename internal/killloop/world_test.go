@@ -97,6 +97,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 func (w *world) keep() {
 	to := os.Getenv("KILL_LOOPS_KEEP")
 	if to == "" {
+		w.Log("to keep the workspace, say KILL_LOOPS_KEEP=DIRECTORY")
 		return
 	}
 	to = filepath.Join(to, strings.NewReplacer("/", "-", "=", "-").Replace(w.Name()))

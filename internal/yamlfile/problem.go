@@ -66,8 +66,9 @@ func (e *Error) Error() string {
 }
 
 const (
-	maxProblems = 1000 // that are reported; nobody reads more
-	maxHints    = 50   // looking for what was meant costs time
+	maxProblems = 1000    // that are reported; nobody reads more
+	maxHints    = 50      // looking for what was meant costs time
+	maxCompared = 500_000 // and so does each word that is compared for it
 )
 
 // Report collects what is wrong with one or several files. Its zero value is
@@ -77,6 +78,7 @@ type Report struct {
 	files    []string // in the order in which they were first mentioned
 	more     int      // problems that are only counted
 	hints    int      // how often one was looked for
+	compared int      // words, for that
 }
 
 // about takes note that problems may follow of a file.
@@ -102,9 +104,10 @@ func (r *Report) Empty() bool { return len(r.problems) == 0 }
 // Closest returns what was probably meant by a word. A report in which everything
 // is wrong gets help for the beginning only.
 func (r *Report) Closest(word string, known []string) string {
-	if r.hints++; r.hints > maxHints {
+	if r.hints++; r.hints > maxHints || r.compared > maxCompared {
 		return ""
 	}
+	r.compared += len(known)
 	return suggest.Closest(word, known)
 }
 

@@ -40,7 +40,7 @@ func (d *Deployment) deriveGroup(group *GroupLayout, chain []string) groupRun {
 	last := int32(None)
 	for h := range group.Hosts {
 		host := &run.Hosts[h]
-		if d.Repairs() && !d.Redo.hosts[group.Hosts[h].Target] {
+		if d.repairs() && !d.Redo.hosts[group.Hosts[h].Target] {
 			*host = hostRun{Last: None, Closed: true, Beside: true, prev: None, Next: None}
 			run.Beside++
 			continue

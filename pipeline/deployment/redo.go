@@ -45,7 +45,7 @@ func (f Ending) Repaired(host deploylog.Target) Ending {
 // it was finished before as last says.
 func (d *Deployment) Ends(by *definition.Definition, e deploylog.Event, last Ending) Ending {
 	now := Ending{Failed: map[deploylog.Target]record.Mark{}, Without: record.SkipsOf(e).Steps}
-	if d.Repairs() {
+	if d.repairs() {
 		maps.Copy(now.Failed, last.Failed)
 		now.Steps, now.Without = last.Steps, last.Without
 	}
@@ -61,7 +61,7 @@ func (d *Deployment) Ends(by *definition.Definition, e deploylog.Event, last End
 	if stage.Deploy == nil {
 		return now
 	}
-	if !d.Repairs() {
+	if !d.repairs() {
 		now.Steps = stage.Deploy.Steps
 	}
 	for host, k := range d.FailedHosts {
@@ -124,12 +124,12 @@ func (d *Deployment) Rank() int { return cmp.Or(d.Redo.order, d.Order) }
 // rollback, or does one again.
 func (d *Deployment) Aside() bool { return d.Rollback != nil || d.Redo.rollback }
 
-// Repairs reports whether the deployment is of some hosts of its stage only.
-func (d *Deployment) Repairs() bool { return len(d.Redo.hosts) > 0 }
+// repairs reports whether the deployment is of some hosts of its stage only.
+func (d *Deployment) repairs() bool { return len(d.Redo.hosts) > 0 }
 
 // LeavesOut reports whether a host group has none of the hosts that a repair is of.
 func (d *Deployment) LeavesOut(group deploylog.Target) bool {
-	return d.Repairs() && !slices.ContainsFunc(d.Redo.Info.Hosts, func(host deploylog.Target) bool {
+	return d.repairs() && !slices.ContainsFunc(d.Redo.Info.Hosts, func(host deploylog.Target) bool {
 		of, _, _ := record.GroupOf(host)
 		return of == group
 	})

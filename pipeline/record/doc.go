@@ -18,7 +18,7 @@
 //	  stage-finished-successfully
 //	pipeline-finished-successfully
 //
-// What is to be done is never stored. State is folded from the log (Apply) and
-// finds it (Decide) by the definition and the members of host groups as they are
-// at the moment, so that a change of them takes hold of every revision.
+// What is to be done is never stored: package pipeline finds it, by the definition and the
+// members of host groups as they are at the moment, so that a change of them takes hold of
+// every revision.
 package record
