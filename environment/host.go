@@ -128,6 +128,7 @@ func (s *State) evaluate(h *host, now time.Time) (st hostStatus, next time.Time)
 	}
 	st.task, st.adoptable = s.activeTask(), s.adopts(current)
 	if h.absent || h.spared {
+		s.countBegun(h, &st, current, task) // what was begun there counts for the step
 		return st.untouched(h.spared), next
 	}
 	if task != nil {
@@ -161,7 +162,7 @@ func (s *State) watchDeadline(h *host, st *hostStatus, current *tasks.State, now
 // untouched is the status of a host where nothing is done: nobody knows yet whether it is
 // to leave. settled says that nothing is to be done before that is known.
 func (st hostStatus) untouched(settled bool) hostStatus {
-	st.class, st.settled = classNone, st.settled || settled
+	st.class, st.begins, st.settled = classNone, false, st.settled || settled
 	if st.kind = awaitProbe; st.settled {
 		st.kind = ""
 	}

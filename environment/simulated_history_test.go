@@ -176,6 +176,8 @@ func (n *naive) noteOwn(s *simulation, e deploylog.Event, p record.Payload) {
 		f.paused, f.progress, f.resumed = false, e.CreatedAt, e.CreatedAt
 	case record.StepReached, record.EnvironmentPromoted:
 		n.noteStep(s, e, p)
+	case record.TasksTaken:
+		n.noteTakenOver(p)
 	case record.HostsZoned:
 		n.noteZones(s, p)
 	case record.HostsHeld, record.HostsChanged:

@@ -23,7 +23,9 @@ func (s *simulation) people() {
 			s.readopt()
 		case s.left > 0:
 			s.command(Create{Definition: s.defined(), By: "alice@host"})
-			s.deploy(len(s.naive.revisions))
+			if revision := len(s.naive.revisions); !s.chance(0.2) || !s.takeOver(revision) {
+				s.deploy(revision)
+			}
 		}
 	} else {
 		s.act()

@@ -193,3 +193,15 @@ func TestAHostThatFailsInAStepIsTriedAgain(t *testing.T) {
 	w.after(time.Second)
 	w.can("start 1 h2") // and not h4, for the step has one host
 }
+
+// A host that is kept and not in the inventory was begun all the same: no other may begin in
+// its place.
+func TestAKeptHostThatWasBegunCountsForItsStep(t *testing.T) {
+	w := deployed(t, 8, nil)
+	w.update(inSteps(10*time.Minute), hosts(8))
+	w.done("terminate 1 h1")
+	w.fails("start 2 h1", "no disk")
+	w.propose(SetHosts{Selected: []string{"h6", "h7", "h8"}, Known: func(host string) bool { return host > "h5" }})
+	w.after(time.Minute)
+	w.can()
+}
