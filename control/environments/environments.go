@@ -53,8 +53,8 @@ func (e *Environments) Identify(things func(tasks.Task) []tasks.Thing) {
 // Command proposes a command and appends what it comes to. It is refused when an
 // environment would make on a host what another one makes there: on the hosts that
 // a Deploy or Rollback names, or, for a Create or an Update, on those given, which the
-// query of its definition selects at present. Hosts that have joined an environment that has
-// no task there yet are left to the other one instead, unless those are all.
+// query of its definition selects at present. Hosts that have joined an environment since it
+// was deployed are left to the other one instead, see LeftOut, unless those are all.
 func (e *Environments) Command(ctx context.Context, name string, c environment.Command, hosts ...string) ([]deploylog.Event, error) {
 	_, create := c.(environment.Create)
 	return e.Change(ctx, name, create, func(s *environment.State) ([]deploylog.Event, error) {
@@ -68,15 +68,13 @@ func (e *Environments) Command(ctx context.Context, name string, c environment.C
 			of.Hosts = e.reservations.without(s, of.Hosts)
 			c = of
 		case environment.Deploy:
-			of.Hosts = e.reservations.joined(s.Task(of.Revision, ""), true, of.Hosts)
+			of.Hosts = e.joined(s, of.Revision, of.Hosts)
 			c = of
 		case environment.Rollback:
-			of.Hosts = e.reservations.joined(s.Task(of.Revision, ""), true, of.Hosts)
+			of.Hosts = e.joined(s, of.Revision, of.Hosts)
 			c = of
 		case environment.Update:
-			if selectsAsBefore(of.Definition, s) {
-				hosts = e.reservations.joined(draft(of.Definition, s), false, hosts)
-			}
+			hosts = e.reservations.joined(s, of.Definition, draft(of.Definition, s), false, hosts)
 		case environment.Restart:
 			of.Hosts = e.reservations.without(s, of.Hosts)
 			c = of
@@ -104,11 +102,24 @@ func (e *Environments) Command(ctx context.Context, name string, c environment.C
 	})
 }
 
-// selectsAsBefore reports whether a definition that is to be the next revision has the query of
-// the one before: what is on other hosts then is not because of it.
-func selectsAsBefore(d *definition.Definition, s *environment.State) bool {
-	all := s.Revisions()
-	return s.Exists() && all[len(all)-1].Definition.InstanceGroup.Query == d.InstanceGroup.Query
+// joined are the hosts of a revision that is to be deployed, see reservations.
+func (e *Environments) joined(s *environment.State, revision int, hosts []string) []string {
+	r, err := s.Revision(revision)
+	if err != nil {
+		return hosts // the command is refused of that
+	}
+	return e.reservations.joined(s, r.Definition, s.Task(revision, ""), true, hosts)
+}
+
+// LeftOut are those of some hosts that the deployment of an environment leaves to other ones; why
+// says to which of them.
+func (e *Environments) LeftOut(name string, hosts []string) (left []string, why error) {
+	e.Locked(func() {
+		if s := e.States[name]; s != nil {
+			_, left, why = e.reservations.divide(s, hosts)
+		}
+	})
+	return left, why
 }
 
 // draft is the task of a definition that is to be the next revision.
@@ -125,9 +136,7 @@ func (e *Environments) Overlaps(d *definition.Definition, hosts []string) error 
 		if s == nil {
 			s = environment.New(d.Name)
 		}
-		if selectsAsBefore(d, s) {
-			hosts = e.reservations.joined(draft(d, s), false, hosts)
-		}
+		hosts = e.reservations.joined(s, d, draft(d, s), false, hosts)
 		err = e.reservations.overlaps(draft(d, s), false, hosts)
 	})
 	return err

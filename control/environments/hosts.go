@@ -2,14 +2,11 @@ package environments
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/deployster-go/deployster/control/reconcile"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
-	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // hosts is what is known of the hosts that the environments' queries select.
@@ -135,36 +132,14 @@ func (c *Controller) placement(name string) []deploylog.Event {
 	return events
 }
 
-// mostNamed is how many names a notice lists.
-const mostNamed = 5
-
 // free are the hosts without those on which another environment makes what the task
 // would make, too: it was there first.
-func (c *Controller) free(name string, state *environment.State, hosts []string) (free []string) {
+func (c *Controller) free(name string, state *environment.State, hosts []string) []string {
 	reserved := c.environments.reservations
+	free, _, why := reserved.divide(state, hosts)
+	c.trouble(c.hosts.incomplete, name, why)
 	f, _ := state.ActiveDeployment()
-	t := state.Task(f.Revision, "")
-	var occupied []string
-	by := map[string]string{} // what it makes
-	for _, host := range hosts {
-		t.Host = host
-		other, thing := reserved.other(t, true)
-		if other == "" || reserved.has(t) {
-			free = append(free, host)
-			continue
-		}
-		occupied = append(occupied, host)
-		if by[other] == "" {
-			by[other] = fmt.Sprintf("%s makes the %s", other, thing.Name)
-		}
-	}
-	var err error
-	if len(occupied) > 0 {
-		err = fmt.Errorf("environment %s leaves out %s, where %s, which it would make, too",
-			name, phrase.First(occupied, mostNamed), phrase.First(slices.Sorted(maps.Values(by)), mostNamed))
-	}
-	c.trouble(c.hosts.incomplete, name, err)
-	reserved.expect(name, t.Revision, free)
+	reserved.expect(name, state.Task(f.Revision, "").Revision, free)
 	return free
 }
 

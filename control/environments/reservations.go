@@ -8,8 +8,10 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment"
+	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/tasks"
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // reservations are which environments have tasks on which hosts. Two must not make one
@@ -188,10 +190,21 @@ func (r *reservations) identify(t tasks.Task) []tasks.Thing {
 	return []tasks.Thing{{Key: "task " + string(key), Name: "task of " + t.Spec.Manifest}}
 }
 
-// joined are hosts without those on which another environment makes what a task would make,
-// and on which the environment of the task has none of its own: they are left to the other one,
-// as when they join both. Where all would be, that is a mistake, and they stay.
-func (r *reservations) joined(t tasks.Task, kept bool, hosts []string) []string {
+// joined are hosts without those that have joined an environment since it was deployed, and on
+// which another one makes what a task of the definition would make: they are left to that one, as
+// when they join both. It is the same query that selects them, so nobody has asked for them: an
+// environment that is not deployed yet, or a query that is another one, is to be refused instead.
+func (r *reservations) joined(s *environment.State, d *definition.Definition, t tasks.Task, kept bool, hosts []string) []string {
+	if query := s.Query(); query == "" || query != d.InstanceGroup.Query {
+		return hosts
+	}
+	return r.unclaimed(t, kept, hosts)
+}
+
+// unclaimed are hosts without those on which another environment makes what a task would make,
+// and on which the environment of the task has none of its own. Where all would be, that is a
+// mistake, and they stay.
+func (r *reservations) unclaimed(t tasks.Task, kept bool, hosts []string) []string {
 	r.refresh()
 	rest := slices.DeleteFunc(slices.Clone(hosts), func(host string) bool {
 		if t.Host = host; len(r.held[t.Environment][host]) > 0 {
@@ -204,6 +217,33 @@ func (r *reservations) joined(t tasks.Task, kept bool, hosts []string) []string 
 		return hosts
 	}
 	return rest
+}
+
+// mostNamed is how many names a notice lists.
+const mostNamed = 5
+
+// divide tells the hosts that the task of the active deployment may have from those that are left
+// to other environments, which make there what it would make, too; why names these.
+func (r *reservations) divide(s *environment.State, hosts []string) (free, occupied []string, why error) {
+	f, _ := s.ActiveDeployment()
+	by := map[string]string{} // what it makes
+	for _, host := range hosts {
+		t := s.Task(f.Revision, host)
+		other, thing := r.other(t, true)
+		if other == "" || r.has(t) {
+			free = append(free, host)
+			continue
+		}
+		occupied = append(occupied, host)
+		if by[other] == "" {
+			by[other] = fmt.Sprintf("%s makes the %s", other, thing.Name)
+		}
+	}
+	if len(occupied) > 0 {
+		why = fmt.Errorf("environment %s leaves out %s, where %s, which it would make, too",
+			s.Name(), phrase.First(occupied, mostNamed), phrase.First(slices.Sorted(maps.Values(by)), mostNamed))
+	}
+	return free, occupied, why
 }
 
 // overlaps refuses a task on hosts where another environment makes what it would make.

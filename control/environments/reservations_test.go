@@ -86,6 +86,36 @@ func TestAHostThatJoinsTwoEnvironmentsHoldsNeither(t *testing.T) {
 	})
 }
 
+// Nothing is left out of what was never deployed, or is to be on other hosts: whoever wants that
+// has asked for all of them.
+func TestAFirstDeploymentLeavesNoHostToAnotherEnvironment(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.containers()
+		w.create(daemon("prod", agent), "a", "b")
+		w.create(daemon("all", agent), "a", "b", "c")
+		w.deploy("prod", 1)
+		for _, c := range []environment.Command{
+			environment.Deploy{Revision: 1, Hosts: []string{"a", "b", "c"}}, environment.Update{Base: 1, Definition: daemon("all", agent, image("2"))},
+		} {
+			if err := w.command("all", c, "a", "b", "c"); err == nil || !strings.Contains(err.Error(), "on host a, where environment prod makes it") {
+				t.Errorf("%T: %v", c, err)
+			}
+		}
+		w.inventory("all", "c")
+		w.deploy("all", 1)
+		w.untilIdle()
+		w.do("all", environment.Update{Base: 1, Definition: daemon("all", agent, func(d *definition.Definition) { d.InstanceGroup.Query = "other" })})
+		if err := w.command("all", environment.Deploy{Revision: 2, Hosts: []string{"a", "c"}}); err == nil || !strings.Contains(err.Error(), "on host a") {
+			t.Errorf("on the hosts of another query: %v", err)
+		}
+		w.do("all", environment.Deploy{Revision: 1, Hosts: []string{"a", "c"}})
+		left, why := w.environments.LeftOut("all", []string{"a", "c"})
+		if len(left) != 1 || left[0] != "a" || !strings.Contains(why.Error(), "environment all leaves out a, where prod makes the container agent") {
+			t.Errorf("it leaves out %q: %v", left, why)
+		}
+	})
+}
+
 func TestAHostThatAnotherEnvironmentHasIsLeftOutUntilItIsFree(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.deployEach(map[string]string{"prod": "a", "all": "c"}, agent)

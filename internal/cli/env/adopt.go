@@ -87,7 +87,7 @@ func runAdopt(ctx context.Context, a *app.App, o adoptOptions) error {
 			adoption = environment.AdoptFrom{From: o.from, Revision: r.Number, Change: o.change, Hosts: hosts, Inventory: identity, By: app.Whoami(), Reason: o.reason}
 		}
 		if o.wait {
-			return deployAndWait(ctx, a, "env adopt", e, o.name, adoption, o.work)
+			return deployAndWait(ctx, "env adopt", &follower{app: a, environments: e, name: o.name}, adoption, o.work)
 		}
 		events, err := recordWanted(ctx, a, e, o.name, adoption, o.work)
 		if err != nil {

@@ -67,7 +67,7 @@ func runClean(ctx context.Context, a *app.App, o cleanOptions) error {
 			}
 		}
 		if o.wait {
-			return deployAndWait(ctx, a, "env clean", e, o.name, cleaning, o.work)
+			return deployAndWait(ctx, "env clean", &follower{app: a, environments: e, name: o.name}, cleaning, o.work)
 		}
 		events, err := recordWanted(ctx, a, e, o.name, cleaning, o.work)
 		if err != nil {

@@ -78,7 +78,7 @@ func runDelete(ctx context.Context, a *app.App, o deleteOptions) error {
 		}
 		deletion := environment.Delete{TerminateTasks: o.terminate, LeaveTasks: o.leave, By: app.Whoami(), Reason: o.reason}
 		if o.wait {
-			return deployAndWait(ctx, a, "env delete", e, o.name, deletion, o.work)
+			return deployAndWait(ctx, "env delete", &follower{app: a, environments: e, name: o.name}, deletion, o.work)
 		}
 		if err := engines.Abandon(ctx, e.Log, o.work.Engine.Abandon); err != nil {
 			return err

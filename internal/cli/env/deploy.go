@@ -18,6 +18,7 @@ import (
 	"github.com/deployster-go/deployster/internal/cli/exit"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
+	"github.com/deployster-go/deployster/internal/view"
 )
 
 type deployOptions struct {
@@ -200,7 +201,8 @@ func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(o d
 		}
 		o.selectedIn = identity
 		if o.wait {
-			return deployAndWait(ctx, a, o.command, e, o.name, wanted(o, hosts), o.work)
+			f := &follower{app: a, environments: e, name: o.name, selected: hosts}
+			return deployAndWait(ctx, o.command, f, wanted(o, hosts), o.work)
 		}
 		events, err := recordWanted(ctx, a, e, o.name, wanted(o, hosts), o.work)
 		if err != nil {
@@ -209,8 +211,13 @@ func runDeploy(ctx context.Context, a *app.App, o deployOptions, wanted func(o d
 		id := startedBy(events)
 		defer noticeIdle(a, e, o.name)
 		defer noticeHeld(a, e, o.name)
-		return a.Recorded(map[string]any{"environment": o.name, "deployment_id": id, "hosts": len(hosts)}, events,
-			fmt.Sprintf("deployment %s is started, %s", id, phrase.Count(len(hosts), "host")), "")
+		left, why := e.LeftOut(o.name, hosts)
+		if why != nil {
+			defer fmt.Fprintf(a.Err, "note: %s\n", view.Clean(why.Error()))
+		}
+		n := len(hosts) - len(left)
+		return a.Recorded(map[string]any{"environment": o.name, "deployment_id": id, "hosts": n}, events,
+			fmt.Sprintf("deployment %s is started, %s", id, phrase.Count(n, "host")), "")
 	})
 }
 

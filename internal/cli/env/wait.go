@@ -36,6 +36,7 @@ type follower struct {
 	until        func(report.Report) bool // when it is over; nil is at the end of the deployment
 	done         string                   // what is said then, where until is given
 	hosts        []string                 // of whose tasks it is told why nothing happens with them
+	selected     []string                 // hosts that the query of the revision selects here
 	inventory    string                   // the one here
 	query.Progress
 }
@@ -73,11 +74,10 @@ func recordWanted(ctx context.Context, a *app.App, e *query.Environments, name s
 }
 
 // deployAndWait has a deployment started, and follows it.
-func deployAndWait(ctx context.Context, a *app.App, command string, e *query.Environments, name string, wanted environment.Command, flags workFlags) error {
-	if err := engines.Abandon(ctx, e.Log, flags.Engine.Abandon); err != nil {
+func deployAndWait(ctx context.Context, command string, f *follower, wanted environment.Command, flags workFlags) error {
+	if err := engines.Abandon(ctx, f.environments.Log, flags.Engine.Abandon); err != nil {
 		return err
 	}
-	f := &follower{app: a, environments: e, name: name}
 	return f.run(ctx, command, wanted, flags)
 }
 
@@ -116,6 +116,9 @@ func (f *follower) run(ctx context.Context, command string, wanted environment.C
 		}
 		begun = true
 		screen.Begin(command, map[string]any{"environment": name, "deployment_id": id})
+		if _, why := e.LeftOut(name, f.selected); why != nil && e.Controlled(name) { // else the controller here says it
+			screen.Notice(why.Error())
+		}
 		if id == "" || f.until != nil && f.until(f.Report) { // there was nothing to do
 			f.Over = true
 			return nil
