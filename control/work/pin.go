@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -86,24 +87,9 @@ type secretUse struct {
 // variable.
 func (c *Collection) secrets(schemas map[string]*schema.Schema) (map[string]secretUse, error) {
 	secret := map[string]secretUse{}
-	for _, source := range c.manifests {
-		m, err := manifest.Outline(source)
-		if err != nil {
-			return nil, &InputError{err}
-		}
-		for _, r := range m.Resources {
-			s, err := schemaOf(r.Type, schemas)
-			if err != nil {
-				return nil, err
-			}
-			paths := [][]string{{}}
-			if s != nil {
-				paths = s.PossibleSecrets(r.Config, expression.IsTemplate)
-			}
-			for _, path := range paths {
-				c.readBy(runner.Written(r.Config, path), secretUse{runner.ConfigPath(r.Name, path), r.At(path...)}, secret)
-			}
-		}
+	err := c.secretParts(schemas, func(written any, use secretUse) { c.readBy(written, use, secret) })
+	if err != nil {
+		return nil, err
 	}
 	for more := true; more; {
 		before := len(secret)
@@ -115,6 +101,49 @@ func (c *Collection) secrets(schemas map[string]*schema.Schema) (map[string]secr
 		more = len(secret) > before
 	}
 	return secret, nil
+}
+
+// secretParts calls part with what is written in secret parts of configurations.
+func (c *Collection) secretParts(schemas map[string]*schema.Schema, part func(written any, use secretUse)) error {
+	for _, source := range c.manifests {
+		m, err := manifest.Outline(source)
+		if err != nil {
+			return &InputError{err}
+		}
+		for _, r := range m.Resources {
+			s, err := schemaOf(r.Type, schemas)
+			if err != nil {
+				return err
+			}
+			paths := [][]string{{}}
+			if s != nil {
+				paths = s.PossibleSecrets(r.Config, expression.IsTemplate)
+			}
+			for _, path := range paths {
+				part(runner.Written(r.Config, path), secretUse{runner.ConfigPath(r.Name, path), r.At(path...)})
+			}
+		}
+	}
+	return nil
+}
+
+// SecretUses lists which secret parts of configurations may read variables of these names,
+// which the collection does not carry. All that a type is given that does not ship is taken
+// for secret.
+func (c *Collection) SecretUses(names ...string) (uses []runner.SecretUse, err error) {
+	files := slices.Collect(maps.Keys(c.Files))
+	err = c.secretParts(nil, func(written any, use secretUse) {
+		read, all, err := c.evaluator.Names(written, files)
+		for _, name := range names {
+			if all || err != nil || read[name] {
+				uses = append(uses, runner.SecretUse{Variable: name, Path: use.path, Position: use.at})
+			}
+		}
+	})
+	slices.SortStableFunc(uses, func(a, b runner.SecretUse) int {
+		return cmp.Or(strings.Compare(a.Position.File, b.Position.File), cmp.Compare(a.Position.Line, b.Position.Line), cmp.Compare(a.Position.Column, b.Position.Column))
+	})
+	return uses, err
 }
 
 // readBy notes the variables that something may read which is secret.

@@ -111,7 +111,7 @@ func recordDraft(
 	if err := e.Overlaps(d.Definition, d.hosts); err != nil {
 		return nil, err
 	}
-	verifying, err := collectVerifying(ctx, a, d.Definition, flags)
+	verifying, err := collectVerifying(ctx, a, d, base, flags)
 	if err != nil {
 		return nil, err
 	}

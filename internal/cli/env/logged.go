@@ -24,9 +24,19 @@ func (w *workFlags) registerDrafting(c *cobra.Command) {
 // the base was made of the same files by a version that looked: it is no secret then,
 // whatever its value becomes.
 func (w *workFlags) refuseLogged(uses []runner.SecretUse, d draft, base *definition.Definition) error {
+	return w.refuseUses(uses, base, base != nil && lookedAt(base) && sameFiles(base, d.Definition))
+}
+
+// refuseLoggedVerifying is the same of what verifies the steps.
+func (w *workFlags) refuseLoggedVerifying(uses []runner.SecretUse, d draft, base *definition.Definition) error {
+	same := base != nil && sameTexts(base.Deployment.VerifyFiles, d.Deployment.VerifyFiles)
+	return w.refuseUses(uses, base, same)
+}
+
+func (w *workFlags) refuseUses(uses []runner.SecretUse, base *definition.Definition, looked bool) error {
 	var problems []manifest.Problem
 	for _, use := range uses {
-		if base != nil && lookedAt(base) && sameFiles(base, d.Definition) {
+		if looked {
 			if _, allowed := base.Task.Vars[use.Variable]; allowed {
 				continue
 			}
@@ -49,14 +59,17 @@ func (w *workFlags) refuseLogged(uses []runner.SecretUse, d draft, base *definit
 // sameFiles reports whether two definitions carry the same manifest, whatever the
 // variables are.
 func sameFiles(a, b *definition.Definition) bool {
-	from, to := maps.Clone(a.Task.Includes), maps.Clone(b.Task.Includes)
-	delete(from, revision.VariablesName)
-	delete(to, revision.VariablesName)
-	delete(from, revision.ImagesName)
-	delete(to, revision.ImagesName)
-	delete(from, revision.OmittedName)
-	delete(to, revision.OmittedName)
-	return a.Task.Digest == b.Task.Digest && maps.Equal(from, to)
+	return a.Task.Digest == b.Task.Digest && sameTexts(a.Task.Includes, b.Task.Includes)
+}
+
+// sameTexts reports whether what is carried is the same but for variables and images.
+func sameTexts(a, b map[string]string) bool {
+	from, to := maps.Clone(a), maps.Clone(b)
+	for _, name := range []string{revision.VariablesName, revision.ImagesName, revision.OmittedName} {
+		delete(from, name)
+		delete(to, name)
+	}
+	return maps.Equal(from, to)
 }
 
 // lookedAt reports whether the variables of a base were looked at when it was made: former

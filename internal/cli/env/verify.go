@@ -3,7 +3,9 @@ package env
 import (
 	"context"
 	"errors"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/environment"
@@ -32,9 +34,9 @@ func placeVerifying(a *app.App, d *definition.Definition, dir, file string) erro
 	return nil
 }
 
-// collectVerifying has a definition carry what verifies its steps, as it is now; nil where it
+// collectVerifying has a draft carry what verifies its steps, as it is now; nil where it
 // carries that already, or nothing does. All is looked at that can be without a host.
-func collectVerifying(ctx context.Context, a *app.App, d *definition.Definition, flags workFlags) (*work.Collection, error) {
+func collectVerifying(ctx context.Context, a *app.App, d *draft, base *definition.Definition, flags workFlags) (*work.Collection, error) {
 	names := d.Deployment.Verifies()
 	if len(names) == 0 {
 		d.Deployment.VerifyFiles = nil
@@ -63,12 +65,22 @@ func collectVerifying(ctx context.Context, a *app.App, d *definition.Definition,
 	if err != nil {
 		return nil, err
 	}
+	d.Deployment.VerifyFiles = collected.Files.Digests()
+	uses, err := collected.SecretUses(slices.Sorted(maps.Keys(d.Task.Vars))...)
+	if err == nil {
+		err = flags.refuseLoggedVerifying(uses, *d, base)
+	}
+	if err != nil {
+		return nil, err
+	}
 	pinning, err := session.Pinning(a, flags.Input, flags.allowLogged)
 	if err != nil {
 		return nil, err
 	}
 	load := func(source manifest.Source) (*work.Input, error) {
-		o := work.LoadOptions{Included: collected.Files.Files(), Assigned: collected.Assignments, Last: d.Task.Vars, Builtin: variables}
+		o := work.LoadOptions{
+			Included: collected.Files.Files(), Assigned: append([]manifest.Assignment{}, collected.Assignments...), Last: d.Task.Vars, Builtin: variables,
+		}
 		return pinning.Inputs.Load([]manifest.Source{source}, o)
 	}
 	places := map[string][]work.Place{}
