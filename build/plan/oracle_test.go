@@ -104,21 +104,7 @@ func (o *naive) buildable(all map[string]bool) map[string]bool {
 				}
 			}
 		}
-		done := map[string]bool{}
-		for more := true; more; {
-			more = false
-			for name := range can {
-				ok := can[name] && !done[name]
-				for need, run := range o.needs[name] {
-					if can[need] && !done[need] && (o.pkg(need).Released == "" || run) {
-						ok = false
-					}
-				}
-				if ok {
-					done[name], more = true, true
-				}
-			}
-		}
+		done := o.begun(can)
 		for name := range can {
 			if can[name] && !done[name] {
 				can[name], dropped = false, true
@@ -128,6 +114,27 @@ func (o *naive) buildable(all map[string]bool) map[string]bool {
 			return can
 		}
 	}
+}
+
+// begun are those of packages that can be built one after the other: each with what it needs
+// that is built before, or was released, and nothing that it runs with is still to be built.
+func (o *naive) begun(can map[string]bool) map[string]bool {
+	done := map[string]bool{}
+	for more := true; more; {
+		more = false
+		for name := range can {
+			ok := can[name] && !done[name]
+			for need, run := range o.needs[name] {
+				if can[need] && !done[need] && (o.pkg(need).Released == "" || run) {
+					ok = false
+				}
+			}
+			if ok {
+				done[name], more = true, true
+			}
+		}
+	}
+	return done
 }
 
 // reaches reports whether a package needs another, directly or not, over what is built.
@@ -197,8 +204,7 @@ func TestAPlanIsWhatANaiveLookAtTheGraphSays(t *testing.T) {
 }
 
 // checkUses holds that a job uses of each package that it needs what was made last before
-// it, of what it needs to run that of its own pass, and waits for all that used what it
-// replaces.
+// it, and of what it needs to run that of its own pass.
 func checkUses(t *rapid.T, o *naive, made *Plan, j Job, can map[string]bool) {
 	if len(j.Uses) != len(o.needs[j.Package]) {
 		t.Fatalf("%+v does not use each of %v", j, o.needs[j.Package])
@@ -211,11 +217,11 @@ func checkUses(t *rapid.T, o *naive, made *Plan, j Job, can map[string]bool) {
 				last = k.Number
 			}
 		}
-		released := ""
+		want := Use{Package: u.Package, Job: last, Run: run}
 		if last == 0 {
-			released = o.pkg(u.Package).Released
+			want.Released = o.pkg(u.Package).Released
 		}
-		if !needed || u.Run != run || u.Job != last || u.Released != released || last == 0 && released == "" {
+		if !needed || u != want || last == 0 && want.Released == "" {
 			t.Fatalf("%+v uses %+v; made last is %d", j, u, last)
 		}
 		if can[u.Package] && run && last > 0 && j.Of > 1 && made.Jobs[last-1].Of > 1 &&
@@ -223,6 +229,11 @@ func checkUses(t *rapid.T, o *naive, made *Plan, j Job, can map[string]bool) {
 			t.Fatalf("%+v runs with an occurrence of another pass: %+v", j, u)
 		}
 	}
+	checkWaits(t, made, j)
+}
+
+// checkWaits holds that a job waits for all that use the occurrence that it replaces.
+func checkWaits(t *rapid.T, made *Plan, j Job) {
 	before := j.Number
 	for before--; before > 0 && made.Jobs[before-1].Package != j.Package; before-- {
 	}

@@ -298,20 +298,7 @@ func (m *maker) components() (groups [][]*pkg, stuck bool) {
 // possible of what it needs. ok is false when there is no such order; those for which there
 // is none have a cause then.
 func (m *maker) pass(group []*pkg) (order []*pkg, ok bool) {
-	in := make(map[*pkg]bool, len(group))
-	for _, p := range group {
-		in[p], p.missing, p.hard, p.placed = true, 0, 0, false
-	}
-	for _, p := range group {
-		for i, d := range p.needs {
-			if in[d] && (d != p || d.Released == "") {
-				p.missing++
-				if p.run[i] || d.Released == "" {
-					p.hard++
-				}
-			}
-		}
-	}
+	in := count(group)
 	var next heap.Heap[turn]
 	offer := func(p *pkg) {
 		if p.hard == 0 && !p.placed {
@@ -345,6 +332,25 @@ func (m *maker) pass(group []*pkg) (order []*pkg, ok bool) {
 	}
 	m.blame(group, in)
 	return order, false
+}
+
+// count counts what each package of a group needs in it, and returns which are.
+func count(group []*pkg) (in map[*pkg]bool) {
+	in = make(map[*pkg]bool, len(group))
+	for _, p := range group {
+		in[p], p.missing, p.hard, p.placed = true, 0, 0, false
+	}
+	for _, p := range group {
+		for i, d := range p.needs {
+			if in[d] && (d != p || d.Released == "") {
+				p.missing++
+				if p.run[i] || d.Released == "" {
+					p.hard++
+				}
+			}
+		}
+	}
+	return in
 }
 
 // blame says of packages that could not be placed why they cannot be built: they need each
