@@ -7,6 +7,7 @@ import (
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/deployment"
 	"github.com/deployster-go/deployster/pipeline/record"
+	"github.com/deployster-go/deployster/pipeline/upstream"
 )
 
 // Rollback deploys an earlier revision to the hosts of one stage again, with what it
@@ -25,16 +26,21 @@ type visits struct {
 	at       int64            // event at which that did
 	finished []int            // in order
 	bad      map[string]bool  // deployments that were rolled back
-	left     map[string]int64 // deployments that had finished it when it was rolled back to an older revision, with the event
+	left     upstream.LeftOut // deployments that had finished it, and do not count as having
 	ending   deployment.Ending
 }
 
-// visit notes that a deployment began or finished a stage, or repaired a host there.
+// visit notes that a deployment began or finished a stage, repaired a host there, or failed to
+// do the stage again.
 func (s *State) visit(d *deployment.Deployment, e deploylog.Event) {
 	at := e.Target
-	if e.Name == record.HostFinished && d.Redo.Info != nil {
+	switch again := d.Redo.Info != nil; {
+	case e.Name == record.HostFinished && again:
 		at = d.Only()
-	} else if e.Name != record.StageStarted && e.Name != record.StageFinished || e.Target.Kind() != "stage" {
+	case e.Target.Kind() != "stage":
+		return
+	case e.Name == record.StageStarted, e.Name == record.StageFinished, e.Name == record.StageFailed && again:
+	default:
 		return
 	}
 	v := s.visits[at]
@@ -43,9 +49,11 @@ func (s *State) visit(d *deployment.Deployment, e deploylog.Event) {
 		v.newest, v.at = d.Order-1, e.Seq
 	case record.HostFinished:
 		v.ending = v.ending.Repaired(e.Target)
+	case record.StageFailed:
+		v.left = v.left.With(s.revisions[s.first(d.Order-1)].Deployment, upstream.Left{Seq: e.Seq, Failed: true})
 	default:
 		v.finished, v.ending = append(v.finished, d.Order-1), d.Ends(s.definition, e, v.ending)
-		v = s.returns(v, d.Order-1)
+		v.left = v.left.Without(s.revisions[s.first(d.Order-1)].Deployment)
 	}
 	s.visits[at] = v
 }

@@ -16,25 +16,10 @@ import (
 // leave notes, when a stage is rolled back to a revision, which newer ones had finished it:
 // they are not taken by others any more, unless they finish it again.
 func (s *State) leave(v visits, to int, seq int64) visits {
-	left := maps.Clone(v.left)
 	for _, i := range v.finished {
 		if first := s.first(i); first > to {
-			if left == nil {
-				left = map[string]int64{}
-			}
-			left[s.revisions[first].Deployment] = seq
+			v.left = v.left.With(s.revisions[first].Deployment, upstream.Left{Seq: seq})
 		}
-	}
-	v.left = left
-	return v
-}
-
-// returns notes that a revision has finished a stage.
-func (s *State) returns(v visits, i int) visits {
-	if deployment := s.revisions[s.first(i)].Deployment; v.left[deployment] > 0 {
-		left := maps.Clone(v.left) // a preview shares it
-		delete(left, deployment)
-		v.left = left
 	}
 	return v
 }
@@ -84,8 +69,8 @@ func (s *State) lacks(n need, i int) string {
 		if !n.passed[at][i] {
 			return "has not passed stage " + stage
 		}
-		if seq := s.visits[record.StageTarget(s.name, stage)].left[r.Deployment]; seq > 0 {
-			return fmt.Sprintf("was left behind when stage %s was rolled back (event %d)", stage, seq)
+		if why, away := s.visits[record.StageTarget(s.name, stage)].left[r.Deployment]; away {
+			return why.Of("stage " + stage)
 		}
 	}
 	if !n.finished {
@@ -95,8 +80,8 @@ func (s *State) lacks(n need, i int) string {
 		return fmt.Sprintf("has not finished: it is %s", r.Status)
 	}
 	for _, target := range slices.Sorted(maps.Keys(s.visits)) {
-		if seq := s.visits[target].left[r.Deployment]; seq > 0 {
-			return fmt.Sprintf("was left behind when %s was rolled back (event %d)", target, seq)
+		if why, away := s.visits[target].left[r.Deployment]; away {
+			return why.Of(string(target))
 		}
 	}
 	return ""
@@ -141,7 +126,7 @@ func (s *State) Candidates(wanted definition.Needed) (all []upstream.Input, err 
 	case last == "":
 		return nil, refusal.New(NothingToTake, "no revision of pipeline %s was released yet: release one (deployster pipeline release %s REVISION), and wait until it has %s", s.name, s.name, n)
 	default:
-		return nil, refusal.New(NothingToTake, "no revision of pipeline %s has %s, but for those that were rolled back since: %s; deployster pipeline status %s shows what waits", s.name, n, last, s.name)
+		return nil, refusal.New(NothingToTake, "no revision of pipeline %s has %s, but for those that were rolled back since, or failed there again: %s; deployster pipeline status %s shows what waits", s.name, n, last, s.name)
 	}
 }
 

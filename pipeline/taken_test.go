@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/pipeline/upstream"
@@ -95,6 +96,45 @@ func TestWhatWasRolledBackIsNotTakenUntilItPassesAgain(t *testing.T) {
 	w.offers("prod", "4 3 1")
 }
 
+// Whoever does the smoke tests again does so to learn whether what passed them still does.
+func TestWhatFailedWhenItWasDoneAgainIsNotTakenUntilItPassesAgain(t *testing.T) {
+	w := failing(t, "1", "2")
+	w.do(Approve{Revision: "2", Stage: "approve"})
+	w.idle()
+	w.offers("smoke", "2 1")
+	w.fails["stage/p/smoke "+record.StageApplied] = "tests fail"
+	w.do(Rerun{Stage: "smoke", Revision: "2", ID: "tests"})
+	w.offers("smoke", "2 1") // which may well pass
+	w.idle()
+	w.offers("smoke", "1")
+	w.offers("prod", "2 1")
+	w.offers("", "1")
+	_, err := w.state.Candidate(needed("smoke"), "2")
+	w.says(err, "revision 2 of pipeline p cannot be taken, for it failed when stage smoke was done again (event ")
+	clear(w.fails)
+	w.do(Retry{Revision: "tests"})
+	w.idle()
+	w.offers("smoke", "2 1")
+	w.offers("", "2 1")
+}
+
+func TestWhatFailedBeyondTheBudgetOfARepairIsNotTaken(t *testing.T) {
+	w := failing(t, "1")
+	strict := lenient(deployed)
+	strict.Stages[0].Deploy.HostGroups[0].MaxFailed = budget.Budget{}
+	w.do(Define{Definition: strict, ID: "strict", Carries: lenientFiles("strict")})
+	w.offers("prod", "1")
+	w.fails[string(onHost("h2"))+" "+deployed] = "disk full"
+	w.do(Repair{Stage: "prod", Hosts: []string{"h2"}, ID: "again"})
+	w.idle()
+	w.offers("prod", "")
+	w.offers("smoke", "1")
+	clear(w.fails)
+	w.do(Retry{Revision: "again"})
+	w.idle()
+	w.offers("prod", "1")
+}
+
 // A revision keeps what it was released with, also where it is deployed again.
 func TestARevisionKeepsWhatItTook(t *testing.T) {
 	config := upstream.Input{Release: upstream.Release{Pipeline: "config", Revision: "3", Deployment: "c3"}, Passed: []string{"prod"}, Artifacts: map[string]string{"tar": "c.tar"}, Inputs: []upstream.Release{{Pipeline: "base", Revision: "1", Deployment: "b1"}}}
@@ -150,7 +190,7 @@ func TestInputsThatDoNotFitIntoAnEventAreRefused(t *testing.T) {
 }
 
 // What others may take follows from the log alone: whatever passed the stage after the last
-// rollback to something older.
+// rollback to something older, and after it last failed to do the stage again.
 func TestWhatIsTakenIsWhatTheLogSays(t *testing.T) {
 	cases(t, 2_000, func(t *rapid.T) {
 		w := newWorld(t)
@@ -158,7 +198,11 @@ func TestWhatIsTakenIsWhatTheLogSays(t *testing.T) {
 		w.setMembers()
 		for range 20 + rapid.IntRange(0, 80).Draw(t, "length") {
 			steps := slices.Collect(w.state.Decide(w.now, Can{}))
-			w.act(steps)
+			if w.n(4, "again") == 0 {
+				w.doAgain()
+			} else {
+				w.act(steps)
+			}
 			w.checkTaken()
 		}
 	})
@@ -179,14 +223,15 @@ func (w *world) checkTaken() {
 }
 
 // takenOf are the deployments that may be taken, by the log: those whose last end of the
-// stage no rollback to something older followed.
+// stage no rollback to something older followed, and no failure of what did it again.
 func takenOf(log []deploylog.Event, stage deploylog.Target) (taken []string) {
 	order, original := map[string]int{}, map[string]string{}
 	passed, back := map[string]int64{}, map[int64]int{} // last ends, and rollbacks to which order
+	again, failed := map[string]bool{}, map[string]int64{}
 	for _, e := range log {
 		switch {
 		case record.RedoOf(e) != nil:
-			original[e.Deployment] = original[record.RedoOf(e).Of]
+			original[e.Deployment], again[e.Deployment] = original[record.RedoOf(e).Of], true
 		case e.Name == record.PipelineStarted && record.RollbackOf(e) == nil:
 			order[e.Deployment], original[e.Deployment] = len(order)+1, e.Deployment
 		case e.Name == record.PipelineStarted:
@@ -197,10 +242,12 @@ func takenOf(log []deploylog.Event, stage deploylog.Target) (taken []string) {
 			}
 		case e.Name == record.StageFinished && e.Target == stage:
 			passed[original[e.Deployment]] = e.Seq
+		case e.Name == record.StageFailed && e.Target == stage && again[e.Deployment]:
+			failed[original[e.Deployment]] = e.Seq
 		}
 	}
 	for id, seq := range passed {
-		left := false
+		left := failed[id] > seq
 		for at, to := range back {
 			left = left || at > seq && to < order[id]
 		}
