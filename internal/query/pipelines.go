@@ -222,6 +222,8 @@ type PipelineStatus struct {
 	Waiting []Alike[reason.Reason] `json:"waiting"` // hosts that are alike together, see AlikeReasons
 	Pauses  []pipeline.PauseInfo   `json:"pauses"`  // of it and its stages
 
+	Shut []reason.Reason `json:"-"` // why host groups hold, and stages let no later revision in, by By
+
 	Batches   []definition.Batch `json:"batches,omitempty"`
 	Inventory string             `json:"inventory,omitempty"`       // that it is bound to
 	Elsewhere *reason.Reason     `json:"other_inventory,omitempty"` // why nobody is at work who has the inventory here
@@ -286,6 +288,7 @@ func (p *Pipelines) status(name string, s *pipeline.State, hosts, each bool) Pip
 	if d := s.Definition(); d != nil {
 		status.Batches = d.Batches
 	}
+	status.Shut = append(s.Holds(), s.Stops()...)
 	places := s.Places()
 	for i, place := range places {
 		row := TargetRow{Place: place, LatestRevisions: p.overview.latest[place.Target], Revisions: revisions[place.Target]}

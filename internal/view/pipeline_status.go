@@ -55,7 +55,7 @@ type arrival struct {
 
 // arrived are the revisions that have reached a target and not left it, what failed first
 // where there are many.
-func arrived(r query.TargetRow) []arrival {
+func arrived(r query.TargetRow, named int) []arrival {
 	var here []arrival
 	for _, row := range r.Revisions {
 		a := arrival{underWay, row.Revision}
@@ -69,7 +69,7 @@ func arrived(r query.TargetRow) []arrival {
 			continue
 		}
 		if row.Hosts > 0 {
-			a.text += " (" + hostsDone(row.Hosts-row.Open-row.Failed, row.Hosts, r.Failing[row.Revision]) + ")"
+			a.text += " (" + hostsDone(row.Hosts-row.Open-row.Failed, row.Hosts, r.Failing[row.Revision], named) + ")"
 		}
 		if row.Failed > 0 {
 			a.urgency = failing
@@ -82,11 +82,12 @@ func arrived(r query.TargetRow) []arrival {
 	return here
 }
 
-// hostsDone is on how many hosts something is done, and on which of them it failed.
-func hostsDone(done, of int, failed []string) string {
+// hostsDone is on how many hosts something is done, and on which of them it failed, so many by
+// name.
+func hostsDone(done, of int, failed []string, named int) string {
 	text := fmt.Sprintf("%d/%d", done, of)
 	if len(failed) > 0 {
-		text += fmt.Sprintf(", %d failing: %s", len(failed), phrase.First(failed, namedHosts))
+		text += fmt.Sprintf(", %d failing: %s", len(failed), phrase.First(failed, named))
 	}
 	return text
 }
@@ -94,7 +95,7 @@ func hostsDone(done, of int, failed []string) string {
 // arrivedTexts are the texts of what has arrived, of which all is each.
 func arrivedTexts(r query.TargetRow, all bool) []string {
 	var texts []string
-	for _, a := range arrived(r) {
+	for _, a := range arrived(r, namedHosts) {
 		texts = append(texts, a.text)
 	}
 	if more := len(texts) - namedRevisions; more > 1 && !all {
@@ -103,15 +104,16 @@ func arrivedTexts(r query.TargetRow, all bool) []string {
 	return texts
 }
 
-// deployed is the revision that was applied at a target, with what it was applied without.
-func deployed(r query.TargetRow) string {
-	const named = 2
+// deployed is the revision that was applied at a target, with what it was applied without, and
+// so many of the hosts on which it failed.
+func deployed(r query.TargetRow, named int) string {
+	const skipped = 2
 	text := r.Deployed
 	if text != "" && len(r.Skipped) > 0 {
-		text += ", " + phrase.First(r.Skipped, named) + " skipped"
+		text += ", " + phrase.First(r.Skipped, skipped) + " skipped"
 	}
 	if n := len(r.FailedHosts); n > 0 {
-		text += " (" + hostsDone(r.Hosts-n, r.Hosts, r.FailedHosts) + ")"
+		text += " (" + hostsDone(r.Hosts-n, r.Hosts, r.FailedHosts, named) + ")"
 	}
 	if r.Passed != "" {
 		text = strings.TrimPrefix(fmt.Sprintf("%s; %s skipped all", text, r.Passed), "; ")
@@ -144,7 +146,7 @@ func (r statusRow) alike(o statusRow) bool {
 
 func rowOf(r query.TargetRow, all bool) statusRow {
 	row := statusRow{
-		name: r.Stage, depth: 1, deployed: deployed(r), failed: r.Failed, here: strings.Join(arrivedTexts(r, all), ", "),
+		name: r.Stage, depth: 1, deployed: deployed(r, namedHosts), failed: r.Failed, here: strings.Join(arrivedTexts(r, all), ", "),
 		urgency: quiet, failedLast: r.FailedEvent > r.DeployedEvent, stages: 1,
 	}
 	switch {
@@ -155,7 +157,7 @@ func rowOf(r query.TargetRow, all bool) statusRow {
 	case r.Stage == "":
 		row.name, row.depth = "pipeline", 0
 	}
-	for _, a := range arrived(r) {
+	for _, a := range arrived(r, namedHosts) {
 		row.urgency = min(row.urgency, a.urgency)
 	}
 	if len(r.FailedHosts) > 0 {
