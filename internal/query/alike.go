@@ -21,6 +21,19 @@ type Alike[T any] struct {
 	Causes map[string]string // by host, where they are too many to be said and differ
 }
 
+// Name is a target, how many others there are of which the same is said, and whether what is
+// said of it is only of its kind.
+func (a Alike[T]) Name(target string) string {
+	switch more := len(a.Hosts) - 1; {
+	case more < 1:
+		return target
+	case len(a.Causes) > 0:
+		return fmt.Sprintf("%s, and %d more with causes of their own (--all)", target, more)
+	default:
+		return fmt.Sprintf("%s and %d more", target, more)
+	}
+}
+
 // MarshalJSON writes the first with the names under hosts.
 func (a Alike[T]) MarshalJSON() ([]byte, error) {
 	first, err := json.Marshal(a.First)

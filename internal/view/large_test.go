@@ -201,3 +201,30 @@ func TestALineOfTheLogFitsTheTerminal(t *testing.T) {
 		}
 	}
 }
+
+// Where there is no room for all rows it is said how many stages are left out, not how many
+// rows, and in how many something failed; groups stand below their stage.
+func TestWhatIsLeftOutOfAStatusIsCounted(t *testing.T) {
+	p := query.PipelineStatus{Name: "p", Rows: []query.TargetRow{{Place: pipeline.Place{Target: "pipeline/p"}}}}
+	for i := range 14 {
+		stage := fmt.Sprintf("stage%02d", i)
+		p.Rows = append(p.Rows, query.TargetRow{Place: pipeline.Place{Stage: stage}, LatestRevisions: query.LatestRevisions{Deployed: stage}})
+		for _, group := range []string{"eu", "us", "asia"} {
+			row := query.TargetRow{Place: pipeline.Place{Stage: stage, Group: group}, LatestRevisions: query.LatestRevisions{Deployed: group}}
+			if group == "eu" {
+				row.FailedHosts, row.Hosts = []string{"h"}, 9
+			}
+			p.Rows = append(p.Rows, row)
+		}
+	}
+	for height, want := range map[int]string{12: "  … 10 stages, 10 failing: --all", 20: "  … 6 stages, 6 failing: --all"} {
+		var out strings.Builder
+		if err := Pipeline(&out, p, PlanOptions{Width: 80, Height: height}); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+		if got := strings.TrimRight(lines[len(lines)-1], " "); got != want {
+			t.Errorf("it ends with %q, want %q:\n%s", got, want, out.String())
+		}
+	}
+}

@@ -264,7 +264,8 @@ func Pipeline(w io.Writer, p query.PipelineStatus, opts PlanOptions) error {
 			}
 		}
 		if least := min(len(below), fewestReasons) + 1; len(lines)+least > room {
-			lines = statusTable(p.Name, urgent(rows, room-least-1), false, opts)
+			kept, left := urgent(rows, room-least-1, opts)
+			lines = append(statusTable(p.Name, kept, false, opts), left...)
 		}
 		below = mostUrgent(below, max(room-len(lines)-1, fewestReasons), "deployster pipeline explain "+terminal.InLine(p.Name))
 	}
@@ -284,23 +285,40 @@ func Pipeline(w io.Writer, p query.PipelineStatus, opts PlanOptions) error {
 	return d.writeTo(w, "status")
 }
 
-// urgent are so many of the rows, the most urgent, in their order.
-func urgent(rows []statusRow, room int) []statusRow {
+// urgent are so many of the rows, the most urgent, in their order and below their stages, and a
+// line that says what is left out.
+func urgent(rows []statusRow, room int, opts PlanOptions) (kept []statusRow, left []string) {
 	room = max(room, fewestReasons)
 	if len(rows) <= room {
-		return rows
+		return rows, nil
 	}
-	rows = slices.Clone(rows)
-	left := 0
+	kept = slices.Clone(rows)
+	for i, stage := 1, 0; i < len(kept); i++ {
+		if kept[i].depth == 1 {
+			stage = i
+		}
+		kept[stage].urgency = min(kept[stage].urgency, kept[i].urgency)
+	}
+	gone, failed := map[int]int{}, map[int]int{} // by depth
 	for u := quiet; u >= failing; u-- {
-		for i := len(rows) - 1; i > 0 && len(rows) > room-1; i-- {
-			if rows[i].urgency == u {
-				left += rows[i].stages
-				rows = slices.Delete(rows, i, i+1)
+		for i := len(kept) - 1; i > 0 && len(kept) > room-1; i-- {
+			if r := kept[i]; r.urgency == u {
+				gone[r.depth] += r.stages
+				if u == failing {
+					failed[r.depth]++
+				}
+				kept = slices.Delete(kept, i, i+1)
 			}
 		}
 	}
-	return append(rows, statusRow{depth: 1, name: fmt.Sprintf("… %s: --all", phrase.Count(left, "stage")), urgency: quiet})
+	depth, text := 1, phrase.Count(gone[1], "stage")
+	if gone[1] == 0 {
+		depth, text = 2, phrase.Count(gone[2], "host group")
+	}
+	if failed[depth] > 0 {
+		text += fmt.Sprintf(", %d failing", failed[depth])
+	}
+	return kept, []string{OneLine("  … "+text+": --all", opts)}
 }
 
 func statusTable(name string, rows []statusRow, wrap bool, opts PlanOptions) []string {
@@ -374,7 +392,7 @@ func statusRemarks(p query.PipelineStatus, opts PlanOptions) (all []remark) {
 		if below(why, failed) && !opts.All {
 			continue
 		}
-		text := fmt.Sprintf("%s: %s", withOthers(string(why.Target), a), Clean(why.Message()))
+		text := fmt.Sprintf("%s: %s", a.Name(clean(string(why.Target))), Clean(why.Message()))
 		if why.Revision != "" {
 			text = fmt.Sprintf("revision %s: %s", clean(why.Revision), text)
 		}

@@ -19,20 +19,6 @@ import (
 // reasonLines is how many lines a message takes on a terminal, unless all is asked for.
 const reasonLines = 3
 
-// withOthers names a target, how many others there are of which the same is said, and whether
-// what is said of it is only of its kind.
-func withOthers[T any](target string, a query.Alike[T]) string {
-	target = clean(target)
-	switch more := len(a.Hosts) - 1; {
-	case more < 1:
-		return target
-	case len(a.Causes) > 0:
-		return fmt.Sprintf("%s, and %d more with causes of their own (--all)", target, more)
-	default:
-		return fmt.Sprintf("%s and %d more", target, more)
-	}
-}
-
 // urgencyOf is how urgent a reason is.
 func urgencyOf(r reason.Reason) urgency {
 	switch {
@@ -92,7 +78,7 @@ func PipelineReasons(w io.Writer, t deploylog.Target, reasons []query.Alike[reas
 		if below(r, failed) {
 			all[i].urgency = quiet
 		}
-		all[i].lines = indent("  ", withOthers(string(r.Target), a)+"  "+clean(r.Event), d.width)
+		all[i].lines = indent("  ", a.Name(clean(string(r.Target)))+"  "+clean(r.Event), d.width)
 		all[i].lines = append(all[i].lines, d.message("      ", r.Message(), opts)...)
 		all[i].lines = append(all[i].lines, paintAll(d.message("      ", "→ "+r.Change(), opts), d.style.dim)...)
 	}
@@ -110,7 +96,7 @@ func EnvironmentReasons(w io.Writer, t deploylog.Target, reasons []query.Alike[e
 	for i, a := range reasons {
 		r := a.First
 		all[i].urgency = taskUrgency(r)
-		all[i].lines = append(indent("  ", withOthers(r.Target, a)+d.style.dim(event(r.Seq)), d.width), d.message("      ", r.Message, opts)...)
+		all[i].lines = append(indent("  ", a.Name(clean(r.Target))+d.style.dim(event(r.Seq)), d.width), d.message("      ", r.Message, opts)...)
 		all[i].lines = append(all[i].lines, paintAll(d.message("      ", "→ "+r.Change, opts), d.style.dim)...)
 	}
 	d.remarks(all, "", opts)
@@ -165,7 +151,7 @@ func PipelineChanges(w io.Writer, changes []query.Alike[pipeline.Change], exists
 			u = underWay
 		}
 		c := a.First
-		c.Target = deploylog.Target(withOthers(string(c.Target), a))
+		c.Target = deploylog.Target(a.Name(clean(string(c.Target))))
 		all[i] = remark{urgency: u, under: c.Revision}
 		for n, line := range d.message("    ", c.Message(), opts) {
 			if n == 0 {
