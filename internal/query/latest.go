@@ -50,24 +50,24 @@ func LatestOf(ctx context.Context, log deploylog.Log, target deploylog.Target) (
 
 // rollBack finds the latest ends of a target of a pipeline that was rolled back, or of which
 // something was done again, as its status tells them: those of revisions that were released before a rollback may come after
-// it, and count then. Of the pipeline itself a rollback is no end, for its revision does not
-// go through.
+// it, and count then. Of the pipeline itself the success of a rollback is no end, for its
+// revision does not go through; its failure is one until its stage is finished.
 func (l *Latest) rollBack(ctx context.Context, log deploylog.Log) error {
 	name, ok := record.NameOf(l.Target)
 	if !ok || l.Succeeded == nil && l.Failed == nil {
 		return nil
 	}
-	of, registered, rollbacks, beside := record.Target(name), map[string]int64{}, map[string]bool{}, map[string]bool{}
+	of, registered, rollbacks, beside := record.Target(name), map[string]int64{}, map[string]bool{}, map[string]deploylog.Target{}
 	for e, err := range log.Read(ctx, deploylog.Filter{Target: of, Name: of.Started()}) {
 		if err != nil {
 			return err
 		}
 		registered[e.Deployment] = e.Seq
-		if record.RollbackOf(e) != nil {
-			rollbacks[e.Deployment], beside[e.Deployment] = true, true
+		if rollback := record.RollbackOf(e); rollback != nil {
+			rollbacks[e.Deployment], beside[e.Deployment] = true, rollback.Target
 		}
 		if redo := record.RedoOf(e); redo != nil { // it counts as what it does again
-			registered[e.Deployment], rollbacks[e.Deployment], beside[e.Deployment] = registered[redo.Of], rollbacks[redo.Of], true
+			registered[e.Deployment], rollbacks[e.Deployment], beside[e.Deployment] = registered[redo.Of], rollbacks[redo.Of], redo.Target
 		}
 	}
 	if len(beside) == 0 {
@@ -75,11 +75,15 @@ func (l *Latest) rollBack(ctx context.Context, log deploylog.Log) error {
 	}
 	l.Succeeded, l.Failed = nil, nil
 	rolledBack := false
+	var aside []deploylog.Event
 	for e, err := range log.Read(ctx, deploylog.Filter{Target: l.Target}) {
 		if err != nil {
 			return err
 		}
-		if beside[e.Deployment] && l.Target == of {
+		if beside[e.Deployment] != "" && l.Target == of {
+			if e.Name == of.Failed() {
+				aside = append(aside, e)
+			}
 			continue
 		}
 		rolledBack = rolledBack || rollbacks[e.Deployment]
@@ -87,6 +91,25 @@ func (l *Latest) rollBack(ctx context.Context, log deploylog.Log) error {
 			if e.Name == event && (*into == nil || rolledBack || registered[e.Deployment] >= registered[(*into).Deployment]) {
 				*into = &e
 			}
+		}
+	}
+	return l.failAside(ctx, log, aside, beside)
+}
+
+// failAside lets the last failure of a deployment of one stage count that is newer than all
+// others, where nothing has finished the stage since.
+func (l *Latest) failAside(ctx context.Context, log deploylog.Log, failures []deploylog.Event, stages map[string]deploylog.Target) error {
+	for _, e := range slices.Backward(failures) {
+		if l.Failed != nil && l.Failed.Seq > e.Seq {
+			return nil
+		}
+		finished, ever, err := log.Latest(ctx, stages[e.Deployment], deploylog.Succeeded)
+		if err != nil {
+			return err
+		}
+		if !ever || finished.Seq < e.Seq {
+			l.Failed = &e
+			return nil
 		}
 	}
 	return nil

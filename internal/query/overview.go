@@ -18,6 +18,14 @@ type overview struct {
 	released map[string]release // by deployment
 	working  map[string]openRun // by run
 	failed   map[step]stepRun   // the last, of work that is not done again and not given up
+	aside    map[deploylog.Target]asideFailure
+}
+
+// asideFailure is that of a deployment of a stage alone, which nothing has finished since.
+type asideFailure struct {
+	of       deploylog.Target // the pipeline
+	revision string
+	event    int64
 }
 
 // LatestRevisions is what became of a target: of the revisions that came so far, the
@@ -59,14 +67,15 @@ type release struct {
 	event    int64
 	at       time.Time
 	by       string
-	ended    time.Time // by its last end; it may be under way again since
-	rollback bool      // of a stage
-	beside   bool      // of a stage alone: the revision does not go through the pipeline
+	ended    time.Time        // by its last end; it may be under way again since
+	rollback bool             // of a stage
+	only     deploylog.Target // of a stage alone: the revision does not go through the pipeline
 }
 
 func newOverview() *overview {
 	return &overview{
 		latest: map[deploylog.Target]LatestRevisions{}, released: map[string]release{}, working: map[string]openRun{}, failed: map[step]stepRun{},
+		aside: map[deploylog.Target]asideFailure{},
 	}
 }
 
@@ -99,13 +108,19 @@ func (o *overview) receiveOf(name string, e deploylog.Event) {
 		delete(o.failed, step{e.Deployment, e.Target, strings.TrimSuffix(e.Name, "-failed")})
 	}
 	r, l := o.released[e.Deployment], o.latest[e.Target]
+	if e.Target.Kind() == "stage" && e.Name == e.Target.Succeeded() {
+		delete(o.aside, e.Target)
+	}
 	if r.rollback && l.rollback == 0 {
 		l.rollback = e.Seq
 	}
 	switch {
 	case r.pipeline != name: // of one that was deleted, and ended late
 		return
-	case r.beside && e.Target == record.Target(name):
+	case r.only != "" && e.Target == record.Target(name):
+		if e.Name == e.Target.Failed() {
+			o.aside[r.only] = asideFailure{e.Target, e.Revision, e.Seq}
+		}
 		return
 	case e.Name == e.Target.Succeeded() && (r.event >= l.deployed || l.rollback > 0):
 		l.succeed(e, r.event)
@@ -116,6 +131,18 @@ func (o *overview) receiveOf(name string, e deploylog.Event) {
 		return
 	}
 	o.latest[e.Target] = l
+}
+
+// latestOf is what became of a target. Of a pipeline that is also the last failure of a stage
+// that was rolled back or done again, until the stage is finished.
+func (o *overview) latestOf(t deploylog.Target) LatestRevisions {
+	l := o.latest[t]
+	for _, f := range o.aside {
+		if f.of == t && f.event > l.FailedEvent {
+			l.Failed, l.FailedEvent = f.revision, f.event
+		}
+	}
+	return l
 }
 
 // endsDeployment reports whether an event of a pipeline ends a deployment.
@@ -160,11 +187,13 @@ func (o *overview) others() (events []deploylog.Event) {
 // release is how a deployment of a pipeline begins. What does a stage again counts as what it
 // does again.
 func (o *overview) release(name string, e deploylog.Event) release {
-	r := release{pipeline: name, event: e.Seq, at: e.CreatedAt, by: strings.TrimPrefix(actorOf(e), "by "), rollback: record.RollbackOf(e) != nil}
-	r.beside = r.rollback
+	r := release{pipeline: name, event: e.Seq, at: e.CreatedAt, by: strings.TrimPrefix(actorOf(e), "by ")}
+	if rollback := record.RollbackOf(e); rollback != nil {
+		r.rollback, r.only = true, rollback.Target
+	}
 	if redo := record.RedoOf(e); redo != nil {
 		of := o.released[redo.Of]
-		r.event, r.rollback, r.beside = of.event, of.rollback, true
+		r.event, r.rollback, r.only = of.event, of.rollback, redo.Target
 	}
 	return r
 }
@@ -193,6 +222,7 @@ func (o *overview) forget(deleted string) {
 		return name == deleted
 	}
 	maps.DeleteFunc(o.latest, func(t deploylog.Target, _ LatestRevisions) bool { return of(t) })
+	maps.DeleteFunc(o.aside, func(t deploylog.Target, _ asideFailure) bool { return of(t) })
 	maps.DeleteFunc(o.released, func(_ string, r release) bool { return r.pipeline == deleted })
 	maps.DeleteFunc(o.failed, func(s step, _ stepRun) bool { return of(s.target) })
 }

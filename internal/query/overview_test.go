@@ -276,6 +276,52 @@ func TestWhatIsDoneAgainIsTheLatestUntilTheNextRevision(t *testing.T) {
 	}
 }
 
+// That the tests of what is deployed fail now is what a person looks for in the list.
+func TestAFailureBesideThePipelineCountsUntilItsStageIsFinished(t *testing.T) {
+	again := func(id, what string) []string {
+		return []string{id + ` pipeline/p pipeline-started {"` + what + `":{"what":"rerun","stage":"s","target":"stage/p/s","of":"42","original":"42"}}`, id + " stage/p/s stage-started"}
+	}
+	fails := func(id string) []string {
+		return []string{id + " stage/p/s stage-failed", id + " pipeline/p pipeline-failed"}
+	}
+	finishes := func(id string) []string {
+		return []string{id + " stage/p/s stage-finished-successfully", id + " pipeline/p pipeline-finished-successfully"}
+	}
+	first := append([]string{`x pipeline/p pipeline-defined {"definition":{"pipeline":"p","stages":[{"name":"s","run":{"manifest":"m.yaml"}}]}}`, "42 pipeline/p pipeline-started", "42 stage/p/s stage-started"}, finishes("42")...)
+	for _, what := range []string{"redo", "rollback"} {
+		failed := slices.Concat(first, again("again", what), fails("again"))
+		for _, c := range []struct {
+			history []string
+			failed  string
+		}{
+			{failed, "again"},
+			{slices.Concat(failed, []string{"again/2 pipeline/p pipeline-retried"}), "again"},
+			{slices.Concat(failed, []string{"again/2 pipeline/p pipeline-retried"}, finishes("again/2")), ""},
+			{slices.Concat(failed, again("third", what), finishes("third")), ""},
+			{slices.Concat(failed, []string{"43 pipeline/p pipeline-started", "43 stage/p/s stage-started"}, fails("43")), "43"},
+			{slices.Concat(failed, []string{"43 pipeline/p pipeline-started", "43 stage/p/s stage-started"}, finishes("43")), ""},
+		} {
+			log := logOf(t, c.history...)
+			p := NewPipelines(log, time.Now)
+			if err := p.Follow(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			latest, err := LatestOf(t.Context(), log, "pipeline/p")
+			if err != nil || (latest.Failed == nil) != (c.failed == "") || c.failed != "" && latest.Failed.Deployment != c.failed {
+				t.Errorf("after %q the latest is %+v, %v, want %q", c.history, latest, err, c.failed)
+				continue
+			}
+			want := int64(0)
+			if latest.Failed != nil {
+				want = latest.Failed.Seq
+			}
+			if l := p.overview.latestOf("pipeline/p"); l.FailedEvent != want {
+				t.Errorf("after %q the list is of %+v, want the failure at %d", c.history, l, want)
+			}
+		}
+	}
+}
+
 func TestWhyARollbackEndedSaysThatItIsOne(t *testing.T) {
 	repair := &record.RedoInfo{What: record.Repair, Stage: "prod", Hosts: []deploylog.Target{"host/p/g/h7", "host/p/g/h9"}, By: "ann", Reason: "more disk space"}
 	back := &record.RollbackInfo{Stage: "prod", Replaces: "43", By: "ann", Reason: "drops sessions"}

@@ -87,7 +87,7 @@ func (p *Pipelines) List() (rows []PipelineRow, deleted map[string]int64) {
 		if d := s.Definition(); d != nil {
 			stages = len(d.Stages)
 		}
-		latest := p.overview.latest[record.Target(name)]
+		latest := p.overview.latestOf(record.Target(name))
 		rows = append(rows, PipelineRow{
 			Deployed: latest.Deployed, Failed: latest.Failed, InProgress: InProgress(s), Name: name, Stages: stages,
 			Pauses: append([]pipeline.PauseInfo{}, s.Pauses()...),
@@ -291,7 +291,7 @@ func (p *Pipelines) status(name string, s *pipeline.State, hosts, each bool) Pip
 	status.Shut = append(s.Holds(), s.Stops()...)
 	places := s.Places()
 	for i, place := range places {
-		row := TargetRow{Place: place, LatestRevisions: p.overview.latest[place.Target], Revisions: revisions[place.Target]}
+		row := TargetRow{Place: place, LatestRevisions: p.overview.latestOf(place.Target), Revisions: revisions[place.Target]}
 		if place.Group != "" && place.Host == "" {
 			row.Hosts, row.FailedHosts = p.overview.failedHosts(place, places[i+1:])
 			row.Failing = failing[place.Target]
