@@ -185,7 +185,7 @@ func updated(a *app.App, base *definition.Definition, o updateOptions) (d draft,
 			return d, exit.Usage("--set name=%s: an environment keeps its name", d.Name)
 		}
 		if d.Task.Digest != "" { // another manifest was not set
-			d.files, d.collected, err = carried(a, d.Definition, o.work)
+			err = carried(a, &d, o.work)
 			return d, err
 		}
 	default:

@@ -31,6 +31,7 @@ type draft struct {
 	*definition.Definition
 	files     work.Carried
 	collected *work.Collection // whose variables are to be carried; nil where they stay what they were
+	images    []byte           // that its base carries, which stay what they are; nil where they are to be those of now
 	hosts     []string
 	unread    []manifest.Problem // variables that nothing reads, once it is recorded
 }
@@ -71,31 +72,31 @@ func carry(d *definition.Definition, files work.Carried) {
 	delete(d.Task.Includes, d.Task.Manifest)
 }
 
-// carried are the files of a definition that a revision carries. One of a former version
-// may carry its manifest only, and no variables: these are taken as they are now.
-func carried(a *app.App, d *definition.Definition, flags workFlags) (work.Carried, *work.Collection, error) {
+// carried has a draft carry the files that its base carries, with the images of that. A base
+// of a former version may carry its manifest only, and no variables: these are taken as they
+// are now.
+func carried(a *app.App, d *draft, flags workFlags) error {
 	texts, err := a.Texts()
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	files, err := texts.LoadAll(work.TaskFiles(d.Task))
-	if err != nil {
-		return nil, nil, err
+	if d.files, err = texts.LoadAll(work.TaskFiles(d.Task)); err != nil {
+		return err
 	}
-	_, variables := files[revision.VariablesName]
-	_, images := files[revision.ImagesName]
-	if variables && images && len(flags.Input.Variables) == 0 {
-		return files, nil, nil
+	_, variables := d.files[revision.VariablesName]
+	d.images = d.files[revision.ImagesName]
+	if variables && d.images != nil && len(flags.Input.Variables) == 0 {
+		return nil
 	}
-	text, kept := files[d.Task.Manifest], files
+	text, kept := d.files[d.Task.Manifest], d.files
 	if d.Task.Includes == nil {
 		kept = nil
 	}
-	collected, err := collectOf(a, d, text, kept, flags)
-	if err != nil {
-		return nil, nil, err
+	if d.collected, err = collectOf(a, d.Definition, text, kept, flags); err != nil {
+		return err
 	}
-	return collected.Files, collected, nil
+	d.files = d.collected.Files
+	return nil
 }
 
 // recordDraft has a draft recorded by a command. base is the revision that it is made from,
@@ -116,7 +117,6 @@ func recordDraft(
 		return nil, err
 	}
 	var schemas map[string]*schema.Schema
-	ofTask := func(c definition.Difference) bool { return strings.HasPrefix(c.Path, "task.") }
 	if base == nil || d.collected != nil || slices.ContainsFunc(definition.Diff(base, d.Definition), ofTask) {
 		schemas, err = checkTask(ctx, a, e.Log, d, base, flags)
 		if errors.Is(err, work.ErrNoHostAnswers) && base != nil && sameFiles(base, d.Definition) && !addsVariables(base, d.Definition) {
@@ -137,6 +137,9 @@ func recordDraft(
 	}
 	return events, err
 }
+
+// ofTask reports whether a difference is one of the task.
+func ofTask(c definition.Difference) bool { return strings.HasPrefix(c.Path, "task.") }
 
 // document adds to what is shown of a revision in JSON what was warned of.
 func (d *draft) document(shown map[string]any) map[string]any {
@@ -223,11 +226,7 @@ func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d *draft, bas
 		return session.WarnUnread(a, unread, flags.Input.Strict)
 	}, func(uses []runner.SecretUse) error { return flags.refuseLogged(uses, *d, base) })
 	if err == nil {
-		var same []byte // a draft of what its base carries has the images of that
-		if d.collected == nil {
-			same = d.files[revision.ImagesName]
-		}
-		err = pinImages(asking, a, workers.EnginePool, *d, same, flags)
+		err = pinImages(asking, a, workers.EnginePool, *d, d.images, flags)
 	}
 	if signals.Interrupted() {
 		return nil, exit.Reported(runner.ErrInterrupted)

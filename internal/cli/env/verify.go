@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/deployster-go/deployster/control/revision"
 	"github.com/deployster-go/deployster/control/work"
 	"github.com/deployster-go/deployster/environment"
 	"github.com/deployster-go/deployster/environment/definition"
@@ -34,46 +35,33 @@ func placeVerifying(a *app.App, d *definition.Definition, dir, file string) erro
 	return nil
 }
 
-// collectVerifying has a draft carry what verifies its steps, as it is now; nil where it
-// carries that already, or nothing does. All is looked at that can be without a host.
+// collectVerifying has a draft carry what verifies its steps: as it is now, or, where the
+// draft has it of its base, as it is there, with images and variables that may be others.
+// It returns nil where nothing verifies them, or all stays as it is in the base. All is looked at that can be without a host.
 func collectVerifying(ctx context.Context, a *app.App, d *draft, base *definition.Definition, flags workFlags) (*work.Collection, error) {
 	names := d.Deployment.Verifies()
 	if len(names) == 0 {
 		d.Deployment.VerifyFiles = nil
 		return nil, nil
 	}
-	if d.Deployment.VerifyFiles != nil && len(flags.Input.Variables) == 0 {
+	if d.Deployment.VerifyFiles != nil && !looksAgain(d, base, flags) {
 		return nil, nil
 	}
-	var sources []manifest.Source
-	for _, name := range names {
-		text, err := work.ReadFile(filepath.Join(a.Workspace, filepath.FromSlash(name)))
-		if err != nil {
-			return nil, exit.Invalid(err)
-		}
-		sources = append(sources, manifest.Source{Name: name, Data: text})
+	pinning, err := session.Pinning(a, flags.Input, flags.allowLogged)
+	if err != nil {
+		return nil, err
 	}
 	variables := environment.Verification{Environment: d.Name, Step: 1}.Variables()
-	given, err := session.Assignments(a, flags.Input, variables)
+	v, err := readVerifying(a, d.Definition, names, variables, pinning, flags)
 	if err != nil {
 		return nil, err
 	}
-	collected, err := work.Collect(a.Workspace, nil, given, sources...)
-	if err == nil {
-		err = collected.Unchanged(a.Workspace)
-	}
-	if err != nil {
-		return nil, err
-	}
+	collected, sources := v.collected, v.sources
 	d.Deployment.VerifyFiles = collected.Files.Digests()
 	uses, err := collected.SecretUses(slices.Sorted(maps.Keys(d.Task.Vars))...)
 	if err == nil {
 		err = flags.refuseLoggedVerifying(uses, *d, base)
 	}
-	if err != nil {
-		return nil, err
-	}
-	pinning, err := session.Pinning(a, flags.Input, flags.allowLogged)
 	if err != nil {
 		return nil, err
 	}
@@ -100,16 +88,72 @@ func collectVerifying(ctx context.Context, a *app.App, d *draft, base *definitio
 	}
 	pool := session.OpenPool(a, flags.WorkerFlags, a.Err)
 	err = collected.Files.PinImages(ctx, work.ImagePinning{
-		Pool: pool, Policy: policy, Unpinned: flags.allowUnpinned, Places: func(name string) ([]work.Place, error) { return places[name], nil },
+		Pool: pool, Policy: policy, Unpinned: flags.allowUnpinned, Base: v.images,
+		Places: func(name string) ([]work.Place, error) { return places[name], nil },
 	}, sources...)
 	if err := errors.Join(err, pool.Close()); err != nil {
 		return nil, err
 	}
-	if err := collected.Pin(pinning); err != nil {
+	if v.variables != nil {
+		collected.Files[revision.VariablesName] = v.variables
+	} else if err := collected.Pin(pinning); err != nil {
 		return nil, err
 	}
 	d.Deployment.VerifyFiles = collected.Files.Digests()
 	return collected, nil
+}
+
+// looksAgain reports whether what verifies the steps of a draft, which its base carries, may
+// come to something else than it did there: the variables that it reads are others, or what
+// is to be carried of it.
+func looksAgain(d *draft, base *definition.Definition, flags workFlags) bool {
+	return len(flags.Input.Variables)+len(flags.allowLogged) > 0 || flags.allowUnpinned || base == nil ||
+		slices.ContainsFunc(definition.Diff(base, d.Definition), ofTask)
+}
+
+// verifying is what verifies steps, as it was read.
+type verifying struct {
+	sources   []manifest.Source
+	collected *work.Collection
+	variables []byte // as the base carries them; nil where they are to be those of now
+	images    []byte // that the base carries; nil where they are to be those of now
+}
+
+// readVerifying reads what verifies the steps of a definition: what that carries already, as
+// its base does, with the variables of now where some are given, else the files as they are.
+func readVerifying(a *app.App, d *definition.Definition, names []string, builtin map[string]any, p work.Pinning, flags workFlags) (v verifying, err error) {
+	var kept work.Carried
+	if d.Deployment.VerifyFiles != nil {
+		if kept, err = p.Texts.LoadAll(d.Deployment.VerifyFiles); err != nil {
+			return v, err
+		}
+		v.images = kept[revision.ImagesName]
+	}
+	for _, name := range names {
+		text, carried := kept[name]
+		if !carried {
+			if text, err = work.ReadFile(filepath.Join(a.Workspace, filepath.FromSlash(name))); err != nil {
+				return v, exit.Invalid(err)
+			}
+		}
+		v.sources = append(v.sources, manifest.Source{Name: name, Data: text})
+	}
+	var given []manifest.Assignment
+	if kept != nil && len(flags.Input.Variables) == 0 {
+		v.variables = kept[revision.VariablesName]
+	} else if given, err = session.Assignments(a, flags.Input, builtin); err != nil {
+		return v, err
+	}
+	if v.collected, err = work.Collect(a.Workspace, kept, given, v.sources...); err != nil {
+		return v, err
+	}
+	switch {
+	case v.variables != nil:
+		v.collected.Assignments, err = p.Inputs.Assignments(p.Texts, d.Deployment.VerifyFiles)
+	case kept == nil:
+		err = v.collected.Unchanged(a.Workspace)
+	}
+	return v, err
 }
 
 // keepVerifying keeps what verifies the steps of a draft.
