@@ -179,7 +179,11 @@ func (o *projection) addEnded() {
 
 func (o *projection) addFailure(at deployment.Place, t deploylog.Target, event string, m *record.Marks) {
 	if k, bad := m.Failure(); bad {
-		o.add(at, t, event, blocked, reason.Reason{Code: reason.HasFailed, By: t, ByEvent: k.Event, Seq: k.Seq, Cause: k.Describe()})
+		why := reason.Reason{Code: reason.HasFailed, By: t, ByEvent: k.Event, Seq: k.Seq, Cause: k.Describe()}
+		if at.Host != deployment.None && (o.d.Status == deployment.Running || o.d.Stages[at.Stage].Passed) {
+			why.Name = o.s.layout.Stages[at.Stage].Name
+		}
+		o.add(at, t, event, blocked, why)
 	}
 }
 

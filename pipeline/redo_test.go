@@ -88,6 +88,35 @@ func TestHostsThatFailedWithinTheBudgetAreRepaired(t *testing.T) {
 	w.wantEnded("1", deployment.Finished, "", "")
 }
 
+// The deployment cannot be retried for a host that failed within the budget.
+func TestOfAHostThatFailedWithinTheBudgetARepairIsNamed(t *testing.T) {
+	w := failing(t, "1")
+	changes := func(of deploylog.Target) string {
+		var all []string
+		for _, r := range w.state.Explain(of) {
+			all = append(all, r.Change())
+		}
+		return strings.Join(all, "|")
+	}
+	const repair = "host-finished-successfully of the host, once the stage has finished: deployster pipeline repair p eu/prod"
+	if got := changes(onHost("h2")); got != repair {
+		t.Errorf("what helps is %q", got)
+	}
+	w.do(Cancel{Revision: "1"})
+	if got := changes(onHost("h2")); got != record.PipelineRetried+"|"+repair { // of the pipeline, too
+		t.Errorf("of one that was cancelled what helps is %q", got)
+	}
+	w = newTale(t, lenient(deployed), map[string][]string{"all": {"h1", "h2", "h3"}})
+	for _, h := range []string{"h1", "h2", "h3"} {
+		w.fails[string(onHost(h))+" "+deployed] = "disk full"
+	}
+	w.do(Release{Revision: "1", ID: w.id(), Carries: lenientFiles("1")})
+	w.idle()
+	if got := changes(onHost("h2")); strings.Contains(got, "repair") {
+		t.Errorf("beyond the budget what helps is %q", got)
+	}
+}
+
 func TestOneHostIsRepairedByItsName(t *testing.T) {
 	w := failing(t, "1")
 	w.says(w.refused(Repair{Stage: "prod", Hosts: []string{"h1"}}, NothingToRepair), "host h1 is not repaired: revision 1 has not failed there in stage eu/prod, but on h2, h3")

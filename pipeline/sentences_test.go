@@ -32,6 +32,7 @@ func TestTheSentencesOfReasons(t *testing.T) {
 		{reason.Reason{Code: reason.LeftOut, By: "host/p/g/o", ByEvent: "host-tested", Seq: 14}, "left out: this revision is older than the step, and skipped it on host/p/g/o with host-tested (event 14)", "none of this deployment: the next revision does it"},
 		{reason.Reason{Code: reason.CameLater, Name: "riscv", Seq: 15}, "left out: artifact riscv was introduced after this revision was registered (event 15)", "none of this deployment: the next revision does it"},
 		{reason.Reason{Code: reason.HasFailed, Cause: "host-deployed failed: disk full", Seq: 9}, "failed: host-deployed failed: disk full (event 9)", "pipeline-retried"},
+		{reason.Reason{Code: reason.HasFailed, Name: "s", Cause: "host-deployed failed: disk full", Seq: 9}, "failed: host-deployed failed: disk full (event 9)", "host-finished-successfully of the host, once the stage has finished: deployster pipeline repair p s"},
 		{reason.Reason{Code: reason.WasCancelled, Cause: "too slow", Seq: 30}, "cancelled: too slow (event 30)", "pipeline-retried"},
 		{reason.Reason{Code: reason.WasSkipped, Cause: "not wanted", Seq: 30}, "skipped: not wanted (event 30)", "pipeline-retried"},
 		{reason.Reason{Code: reason.WasSuperseded, Holder: "v3", Seq: 30}, "superseded by revision v3 (event 30)", "none: the newest revision wins in this pipeline"},

@@ -33,7 +33,7 @@ const (
 	AwaitsSkip         Code = "awaits-skip"         // revision Holder, a fix, went by it into stage Name
 	AwaitsFlight       Code = "max-in-flight"       // so many hosts of group Name are in flight as may be
 	IsPaused           Code = "paused"              // by Actor, Since, Cause says why; Name is the stage, "" the whole pipeline
-	HasFailed          Code = "failed"              // Cause says how
+	HasFailed          Code = "failed"              // Cause says how; Name is the stage that goes on all the same, of a host
 	WasCancelled       Code = "cancelled"           // Cause says why
 	WasSkipped         Code = "skipped"             // Cause says why
 	WasSuperseded      Code = "superseded"          // Holder is the newer revision for which it is passed over
@@ -288,7 +288,7 @@ func (r Reason) Change() string {
 	case WasSuperseded:
 		return "none: the newest revision wins in this pipeline"
 	case HasFailed, WasCancelled, WasSkipped:
-		return record.PipelineRetried
+		return r.endChange()
 	case NoTarget:
 		return record.PipelineDefined + ", with such a target"
 	case SilentScheduler:
@@ -303,6 +303,16 @@ func (r Reason) Change() string {
 	default:
 		return r.Event + ", once the scheduler has done it"
 	}
+}
+
+// endChange is what helps where something ended otherwise than well. What did not keep its
+// stage from going on is not retried with the deployment.
+func (r Reason) endChange() string {
+	if r.Name == "" {
+		return record.PipelineRetried
+	}
+	name, _ := record.NameOf(r.Target)
+	return fmt.Sprintf("%s of the host, once the stage has finished: deployster pipeline repair %s %s", record.HostFinished, name, r.Name)
 }
 
 func (r Reason) untilText() string {
