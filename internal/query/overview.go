@@ -108,9 +108,7 @@ func (o *overview) receiveOf(name string, e deploylog.Event) {
 		delete(o.failed, step{e.Deployment, e.Target, strings.TrimSuffix(e.Name, "-failed")})
 	}
 	r, l := o.released[e.Deployment], o.latest[e.Target]
-	if e.Target.Kind() == "stage" && e.Name == e.Target.Succeeded() {
-		delete(o.aside, e.Target)
-	}
+	o.receiveAside(name, r, e)
 	if r.rollback && l.rollback == 0 {
 		l.rollback = e.Seq
 	}
@@ -118,9 +116,6 @@ func (o *overview) receiveOf(name string, e deploylog.Event) {
 	case r.pipeline != name: // of one that was deleted, and ended late
 		return
 	case r.only != "" && e.Target == record.Target(name):
-		if e.Name == e.Target.Failed() {
-			o.aside[r.only] = asideFailure{e.Target, e.Revision, e.Seq}
-		}
 		return
 	case e.Name == e.Target.Succeeded() && (r.event >= l.deployed || l.rollback > 0):
 		l.succeed(e, r.event)
@@ -131,6 +126,17 @@ func (o *overview) receiveOf(name string, e deploylog.Event) {
 		return
 	}
 	o.latest[e.Target] = l
+}
+
+// receiveAside notes which deployments of a stage alone have failed, until something finishes
+// the stage.
+func (o *overview) receiveAside(name string, r release, e deploylog.Event) {
+	switch {
+	case e.Target.Kind() == "stage" && e.Name == e.Target.Succeeded():
+		delete(o.aside, e.Target)
+	case r.pipeline == name && r.only != "" && e.Target == record.Target(name) && e.Name == e.Target.Failed():
+		o.aside[r.only] = asideFailure{e.Target, e.Revision, e.Seq}
+	}
 }
 
 // latestOf is what became of a target. Of a pipeline that is also the last failure of a stage
