@@ -52,8 +52,12 @@ type Evaluator struct {
 
 // New returns an evaluator whose templates may include files below workspace, as they
 // are at the moment.
-func New(workspace string) *Evaluator {
-	e := Over(Workspace(workspace))
+func New(workspace string) *Evaluator { return OverAll(Workspace(workspace)) }
+
+// OverAll returns an evaluator whose templates may include these files, which are all that
+// there are.
+func OverAll(files Files) *Evaluator {
+	e := Over(files)
 	e.whole = true
 	return e
 }

@@ -39,6 +39,30 @@ func Workspace(dir string) Files {
 	return func(name string) (string, error) { return readIn(dir, name) }
 }
 
+// Frozen are the files of a directory, of which some are as they were when they were looked for:
+// texts are those that were there, and seen is all that was looked for, directories with a slash
+// behind them. What has come since is not there. What was omitted could not be read, and why.
+func Frozen(dir string, texts map[string][]byte, seen []map[string]bool, omitted map[string]string) Files {
+	return func(name string) (string, error) {
+		if text, known := texts[name]; known {
+			return string(text), nil
+		}
+		for at := name; ; at = path.Dir(at) {
+			if why, left := omitted[at]; left {
+				return "", fmt.Errorf("it is not what was looked at before: %s", why)
+			}
+			for _, names := range seen {
+				if at == name && names[at] || names[at+"/"] {
+					return "", fmt.Errorf("there was no such file in the workspace: %w", fs.ErrNotExist)
+				}
+			}
+			if at == path.Dir(at) {
+				return readIn(dir, name)
+			}
+		}
+	}
+}
+
 func readIn(dir, clean string) (string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -28,6 +28,7 @@ type collector struct {
 	workspace string
 	evaluator *expression.Evaluator
 	files     Carried
+	seen      []map[string]bool // what was looked for: files, and directories with a slash behind them
 	omitted   map[string]string // why files, and directories with all that is in them, are left out, by their names
 }
 

@@ -22,6 +22,7 @@ var errAnywhere = errors.New("it includes a file whose name is known only when i
 // refused where it is included after all.
 func (c *collector) follow(possible expression.Usage) error {
 	f := following{collector: c, seen: map[string]bool{}}
+	defer func() { c.seen = append(c.seen, f.seen) }()
 	directories, err := f.all(possible.Candidates, possible.Directories)
 	for f.stray = true; err == nil && len(directories) > 0; {
 		var names []string

@@ -8,8 +8,9 @@ import (
 )
 
 // Included are the files of the workspace that the configurations of resources may include,
-// as they are now. open names the resources of which that may be any file.
-func (in *Input) Included(resources ...string) (files Carried, open []string, err error) {
+// as they are now; frozen are all files of the workspace, these as they are now. open names the
+// resources of which that may be any file.
+func (in *Input) Included(resources ...string) (files Carried, frozen expression.Files, open []string, err error) {
 	c := &collector{workspace: in.Workspace, files: Carried{}, omitted: map[string]string{}}
 	c.evaluator = expression.Over(c.read)
 	for _, name := range resources {
@@ -28,8 +29,8 @@ func (in *Input) Included(resources ...string) (files Carried, open []string, er
 			err = c.bounded()
 		}
 		if err != nil && !errors.Is(err, errAnywhere) {
-			return nil, nil, &InputError{fmt.Errorf("resource %s: %w", name, err)}
+			return nil, nil, nil, &InputError{fmt.Errorf("resource %s: %w", name, err)}
 		}
 	}
-	return c.files, open, nil
+	return c.files, expression.Frozen(in.Workspace, c.files, c.seen, c.omitted), open, nil
 }

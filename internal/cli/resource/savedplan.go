@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/control/work"
+	"github.com/deployster-go/deployster/expression"
 	"github.com/deployster-go/deployster/internal/atomicfile"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/exit"
@@ -147,7 +148,7 @@ func (p *savedPlan) fits(in *work.Input) error {
 		return exit.Usage("the variables are not those with which the plan %s was made: %s; give them as they were, or plan again: %s",
 			p.path, strings.Join(valued, ", "), p.planCommand())
 	}
-	included, _, err := in.Included(p.Open()...)
+	included, frozen, _, err := in.Included(p.Open()...)
 	if err != nil {
 		return exit.Invalid(err)
 	}
@@ -159,6 +160,7 @@ func (p *savedPlan) fits(in *work.Input) error {
 		return exit.Usage("what %s includes changed since the plan %s was made: %s; plan again: %s",
 			strings.Join(p.Open(), ", "), p.path, strings.Join(texts, ", "), p.planCommand())
 	}
+	in.Expressions = expression.OverAll(frozen) // or what is edited during the apply would be used unseen
 	return nil
 }
 
@@ -244,7 +246,7 @@ func (s *saving) bindIncluded(a *app.App, l *look) error {
 	if len(open) == 0 {
 		return nil
 	}
-	files, unbound, err := l.Included(open...)
+	files, _, unbound, err := l.Included(open...)
 	if err != nil {
 		return exit.Invalid(err)
 	}
