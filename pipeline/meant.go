@@ -72,7 +72,9 @@ func (s *State) last(name string) (Registration, error) {
 	}
 	var known []string
 	for _, r := range s.revisions {
-		known = append(known, r.Revision)
+		if r.Rollback == nil && r.Redo == nil { // each name once
+			known = append(known, r.Revision)
+		}
 	}
 	return Registration{}, s.unknown(UnknownRevision, "revision", name, known)
 }

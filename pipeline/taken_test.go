@@ -90,6 +90,11 @@ func TestWhatWasRolledBackIsNotTakenUntilItPassesAgain(t *testing.T) {
 	w.idle()
 	w.offers("prod", "3 1")
 	w.offers("", "3 1")
+	_, err = w.state.Candidate(needed("prod"), "9")
+	w.says(err, `unknown revision "9" of pipeline p: it has 1, 2, 3`)
+	if strings.Count(err.Error(), "3") > 1 {
+		t.Errorf("names are listed more than once: %v", err)
+	}
 	w.do(ResumePipeline{Stage: "prod", ID: "resume"})
 	w.releaseCarrying("4", files("4"))
 	w.idle()

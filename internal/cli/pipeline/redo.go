@@ -11,6 +11,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/cli/app"
 	"github.com/deployster-go/deployster/internal/cli/arguments"
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/record"
@@ -82,7 +83,8 @@ func runRedo(ctx context.Context, a *app.App, name string, wanted pipeline.Comma
 			for _, t := range info.Hosts {
 				hosts = append(hosts, string(t)[strings.LastIndexByte(string(t), '/')+1:])
 			}
-			done += " on " + strings.Join(hosts, ", ")
+			const named = 5
+			done += " on " + phrase.First(hosts, named)
 		}
 		if !a.JSON() {
 			events = events[i : i+1]
