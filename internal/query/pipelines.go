@@ -251,6 +251,8 @@ type TargetRow struct {
 	FailedHosts []string `json:"failed_hosts,omitempty"` // of these, on which what is deployed failed within the budget
 
 	Failing map[string][]string `json:"failing,omitempty"` // of a host group: on which hosts revisions in progress failed
+
+	Again map[string]string `json:"-"` // what deployments do again, by their ids: rerun of smoke
 }
 
 // Status is that of the pipelines of those names, none is all, with or without a row for
@@ -289,9 +291,9 @@ func (p *Pipelines) status(name string, s *pipeline.State, hosts, each bool) Pip
 		status.Batches = d.Batches
 	}
 	status.Shut = append(s.Holds(), s.Stops()...)
-	places := s.Places()
+	places, again := s.Places(), again(s)
 	for i, place := range places {
-		row := TargetRow{Place: place, LatestRevisions: p.overview.latestOf(place.Target), Revisions: revisions[place.Target]}
+		row := TargetRow{Place: place, LatestRevisions: p.overview.latestOf(place.Target), Revisions: revisions[place.Target], Again: again}
 		if place.Group != "" && place.Host == "" {
 			row.Hosts, row.FailedHosts = p.overview.failedHosts(place, places[i+1:])
 			row.Failing = failing[place.Target]
@@ -308,6 +310,17 @@ func (p *Pipelines) status(name string, s *pipeline.State, hosts, each bool) Pip
 	}
 	status.Waiting = AlikeReasons(waiting, each)
 	return status
+}
+
+// again is what deployments that have not finished do again, by their ids.
+func again(s *pipeline.State) map[string]string {
+	again := map[string]string{}
+	for _, r := range s.Registrations() {
+		if r.Redo != nil && r.Status != deployment.Finished {
+			again[r.Deployment] = string(r.Redo.What) + " of " + r.Redo.Stage
+		}
+	}
+	return again
 }
 
 // Explain returns why what is at or below a target of a pipeline makes no progress. What

@@ -68,6 +68,9 @@ func arrived(r query.TargetRow, named int) []arrival {
 		default:
 			continue
 		}
+		if again := r.Again[row.Deployment]; again != "" && r.Group == "" {
+			a.text += " (" + again + ")"
+		}
 		if row.Hosts > 0 {
 			a.text += " (" + hostsDone(row.Hosts-row.Open-row.Failed, row.Hosts, r.Failing[row.Revision], named) + ")"
 		}
