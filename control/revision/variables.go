@@ -58,6 +58,7 @@ type Variables struct {
 	Variables []Variable `json:"variables"`
 }
 
+// Encode is their form in an object.
 func (v Variables) Encode() ([]byte, error) {
 	v.Version = variablesVersion
 	var out bytes.Buffer
@@ -68,6 +69,7 @@ func (v Variables) Encode() ([]byte, error) {
 	return out.Bytes(), err
 }
 
+// DecodeVariables reads what Encode wrote.
 func DecodeVariables(text []byte) (v Variables, err error) {
 	if err := json.Unmarshal(text, &v); err != nil {
 		return v, fmt.Errorf("reading the variables: %w", err)
@@ -119,6 +121,7 @@ func pointed(value any) any {
 	}
 }
 
+// Value is a variable as it was written, with its numbers as they are.
 func Value(text json.RawMessage) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
