@@ -362,6 +362,10 @@ func outcome(s *environment.State, id string) (d report.Deployment, over bool, f
 		} else if d.Kind == record.ByDelete {
 			remedy = ", deployster env delete " + s.Name() + " --leave-tasks leaves its tasks running, unmanaged"
 		}
+		if d.Code == reason.NotVerified {
+			return d, true, fmt.Errorf("deployment %s is stuck: its step could not be verified: deployster env promote %s goes on all the same, deployster env deploy %s --revision %d verifies it anew, another test is a new revision%s",
+				d.ID, s.Name(), s.Name(), d.Revision, remedy)
+		}
 		return d, true, fmt.Errorf("deployment %s is stuck: deployster env run %s retries it%s", d.ID, s.Name(), remedy)
 	}
 	if s.AwaitsHosts() {

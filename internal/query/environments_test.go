@@ -68,6 +68,10 @@ func TestADeploymentIsFollowedToItsEnd(t *testing.T) {
 	}{
 		"it finishes": {happens: []deploylog.Event{event("", record.EnvironmentFinished, version)}},
 		"it is stuck": {happens: []deploylog.Event{event("", record.EnvironmentStuck, `{"version":1,"error":"no progress"}`)}, failure: "is stuck: deployster env run shop retries it"},
+		"its step is not verified": {
+			happens: []deploylog.Event{event("", record.EnvironmentStuck, `{"version":1,"error":"no answer","code":"not-verified"}`)},
+			failure: "is stuck: its step could not be verified: deployster env promote shop goes on all the same, deployster env deploy shop --revision 1 verifies it anew",
+		},
 		"another replaces it": {
 			happens: []deploylog.Event{event("", record.EnvironmentFailed, `{"version":1,"error":"superseded"}`), another("shop:2@2026", "2")},
 			failure: "has not finished: superseded",
