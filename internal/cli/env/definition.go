@@ -184,6 +184,11 @@ func updated(a *app.App, base *definition.Definition, o updateOptions) (d draft,
 		if d.Name != o.name {
 			return d, exit.Usage("--set name=%s: an environment keeps its name", d.Name)
 		}
+		if d.Deployment.VerifyFiles == nil { // the steps were set
+			if err := placeVerifying(a, d.Definition, "", "--set"); err != nil {
+				return d, err
+			}
+		}
 		if d.Task.Digest != "" { // another manifest was not set
 			err = carried(a, &d, o.work)
 			return d, err
