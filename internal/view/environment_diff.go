@@ -72,6 +72,10 @@ func includedChanges(as string, before, after map[string]string) (lines []string
 	case after == nil:
 		return []string{as + ": as the files are, and carried by the revision before"}
 	}
+	of := ""
+	if as == "verify" {
+		of = as + ": "
+	}
 	all := maps.Clone(before)
 	maps.Copy(all, after)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -79,12 +83,12 @@ func includedChanges(as string, before, after map[string]string) (lines []string
 		to, is := after[name]
 		switch {
 		case name == revision.VariablesName && from != to:
-			lines = append(lines, "variables: others, or with other values")
+			lines = append(lines, of+"variables: others, or with other values")
 		case name == revision.ImagesName && from != to:
-			lines = append(lines, "images: others, or with other contents")
+			lines = append(lines, of+"images: others, or with other contents")
 		case name == revision.OmittedName:
 			if from != to {
-				lines = append(lines, "task.includes: other files are left out")
+				lines = append(lines, as+": other files are left out")
 			}
 		case !was:
 			lines = append(lines, fmt.Sprintf("%s: %s is new", as, name))
