@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ type Draft struct {
 	Assigned []manifest.Assignment // the variables; nil are those that the definition carries
 	Unread   []manifest.Assignment // variables that were given, and that nothing reads
 	Hosts    []string              // that the definition selects at present
+	Usage    *manifest.Usage       // what something else reads of the variables; may be nil
 }
 
 // ErrNoHostAnswers is why it is not known whether what a manifest makes is removable.
@@ -57,7 +59,7 @@ func (w *TaskWorker) Removable(ctx context.Context, d Draft, unread func([]manif
 
 // prepareDraft prepares a run of what a draft would be on a host.
 func (w *TaskWorker) prepareDraft(on *Connection, d Draft, host string) (*Run, error) {
-	o := LoadOptions{Included: d.Files.Files(), Assigned: d.Assigned, Usage: &manifest.Usage{}}
+	o := LoadOptions{Included: d.Files.Files(), Assigned: d.Assigned, Usage: cmp.Or(d.Usage, &manifest.Usage{})}
 	for _, a := range d.Unread {
 		o.Usage.Give(a)
 	}

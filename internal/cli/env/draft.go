@@ -33,6 +33,7 @@ type draft struct {
 	collected *work.Collection // whose variables are to be carried; nil where they stay what they were
 	images    []byte           // that its base carries, which stay what they are; nil where they are to be those of now
 	hosts     []string
+	usage     manifest.Usage     // what verifies the steps reads of the variables
 	unread    []manifest.Problem // variables that nothing reads, once it is recorded
 }
 
@@ -217,7 +218,7 @@ func checkTask(ctx context.Context, a *app.App, log deploylog.Log, d *draft, bas
 	defer func() { err = errors.Join(err, workers.Close(ctx)) }()
 	asking, cancel := signals.Context(ctx)
 	defer cancel()
-	w := work.Draft{Definition: d.Definition, Files: d.files, Hosts: d.hosts}
+	w := work.Draft{Definition: d.Definition, Files: d.files, Hosts: d.hosts, Usage: &d.usage}
 	if d.collected != nil {
 		w.Assigned, w.Unread = append([]manifest.Assignment{}, d.collected.Assignments...), d.collected.Unread
 	}

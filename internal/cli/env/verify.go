@@ -67,7 +67,7 @@ func collectVerifying(ctx context.Context, a *app.App, d *draft, base *definitio
 	}
 	load := func(source manifest.Source) (*work.Input, error) {
 		o := work.LoadOptions{
-			Included: collected.Files.Files(), Assigned: append([]manifest.Assignment{}, collected.Assignments...), Last: d.Task.Vars, Builtin: variables,
+			Included: collected.Files.Files(), Assigned: append([]manifest.Assignment{}, collected.Assignments...), Last: d.Task.Vars, Builtin: variables, Usage: &d.usage,
 		}
 		return pinning.Inputs.Load([]manifest.Source{source}, o)
 	}
