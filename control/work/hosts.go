@@ -196,10 +196,13 @@ func (h *Hosts) Slots(name string) int {
 	return max(1, host.Slots)
 }
 
-// host is one of the inventory that could be read last.
+// host is one of the inventory that could be read last, or now where none was asked for before.
 func (h *Hosts) host(name string) (inventory.Host, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.inventory == nil && h.err == nil {
+		_, _ = h.load() // what selects hosts reports what is wrong with it
+	}
 	if h.inventory == nil {
 		return inventory.Host{}, false
 	}

@@ -77,3 +77,14 @@ func TestAHostIsGoneOnlyWhenAnInventorySaysSo(t *testing.T) {
 		t.Errorf("since the file is broken, known of one and two are %t and %t", h.Known("one"), h.Known("two"))
 	}
 }
+
+// Whoever asks for a host first, before anybody selects hosts, finds its attributes.
+func TestAHostIsFoundByWhoAsksFirst(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "inventory.yaml")
+	if err := os.WriteFile(path, []byte(`hosts: [{name: a, endpoint: "unix:///run/a", attributes: {socket: /run/a}}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := NewHosts(path).Attribute("a", "socket"); got != "/run/a" {
+		t.Errorf("its attribute is %q", got)
+	}
+}
