@@ -64,7 +64,7 @@ func (n *naive) awaitsTest() bool {
 	return n.test() != "" && !n.force.stepAt.IsZero() && !n.force.verify.done
 }
 
-// untested reports whether it was tried three times in vain.
+// untested reports whether it was tried three times, and failed each time.
 func (n *naive) untested() bool {
 	v := n.force.verify
 	return n.awaitsTest() && !v.open && v.failures >= 3
@@ -114,7 +114,7 @@ func (n *naive) noteTest(s *simulation, e deploylog.Event, p record.Payload) {
 		return
 	}
 	if f == nil || e.Deployment != f.id || !n.awaitsTest() || p.StepNumber != f.step+1 || !f.verify.open || f.verify.try != e.Attempt {
-		s.tally["verified in vain"]++
+		s.tally["failed its verification"]++
 		return
 	}
 	f.verify.open = false

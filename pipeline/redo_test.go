@@ -122,7 +122,7 @@ func TestOneHostIsRepairedByItsName(t *testing.T) {
 	w.says(w.refused(Repair{Stage: "prod", Hosts: []string{"h1"}}, NothingToRepair), "host h1 is not repaired: revision 1 has not failed there in stage eu/prod, but on h2, h3")
 	w.says(w.refused(Repair{Stage: "prod", Hosts: []string{"h2", "h33"}}, UnknownHost), `unknown host "h33" of stage eu/prod of pipeline p: revision 1 failed there on h2, h3; did you mean h3?`)
 	w.fails[string(onHost("h2"))+" "+deployed] = "disk full"
-	w.do(Repair{Stage: "prod", Hosts: []string{"h2"}, ID: "in vain"})
+	w.do(Repair{Stage: "prod", Hosts: []string{"h2"}, ID: "fails"})
 	w.idle()
 	if r := w.state.revisions[1]; r.Status != deployment.Finished {
 		t.Errorf("within the budget it is %+v", r)

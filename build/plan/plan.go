@@ -391,16 +391,21 @@ func (m *maker) blame(group []*pkg, in map[*pkg]bool) {
 
 // passes is how often the packages of a group are built.
 func (m *maker) passes(group []*pkg) int {
-	if len(group) > 1 || slices.Contains(group[0].needs, group[0]) {
+	if cyclic(group) {
 		return m.Converge
 	}
 	return 1
 }
 
+// cyclic reports whether the packages of a group need each other, or the only one itself.
+func cyclic(group []*pkg) bool {
+	return len(group) > 1 || slices.Contains(group[0].needs, group[0])
+}
+
 // build adds the jobs of a group.
 func (m *maker) build(group []*pkg) {
 	passes := m.passes(group)
-	if len(group) > 1 || slices.Contains(group[0].needs, group[0]) {
+	if cyclic(group) {
 		names := make([]string, len(group))
 		for i, p := range group {
 			names[i] = p.Name
