@@ -58,6 +58,7 @@ var floors = []struct {
 	{"internal/yamlfile/yamltest", []string{"internal/yamlfile"}},
 	{"inventory", []string{"internal/yamlfile", "internal/suggest"}},
 	{"build/definition", []string{"graph", "internal/phrase", "internal/yamlfile"}},
+	{"build/record", []string{"deploylog"}},
 	{"build/plan", []string{"build/definition", "graph", "internal/heap", "internal/phrase", "internal/suggest"}},
 	{"pipeline/definition", []string{"deploylog", "graph", "internal/yamlfile", "internal/budget", "internal/duration"}},
 	{"pipeline/upstream", []string{"pipeline/definition", "internal/suggest", "internal/refusal"}},
@@ -110,6 +111,7 @@ var never = map[string][]string{
 	"pipeline":    {"context", "os", "net/http", "log/slog", "sync"},
 
 	"build/definition":       {"context", "os", "net/http", "log/slog", "sync"},
+	"build/record":           {"context", "os", "net/http", "log/slog", "sync"},
 	"build/plan":             {"context", "os", "net/http", "log/slog", "sync"},
 	"pipeline/definition":    {"context", "os", "net/http", "log/slog", "sync"},
 	"pipeline/record":        {"context", "os", "net/http", "log/slog", "sync"},

@@ -1,0 +1,71 @@
+package record
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Numbers are numbers of jobs, ascending. They are written as "1-500,502".
+type Numbers []int
+
+// maxNumber is the greatest number of a job.
+const maxNumber = 1_000_000
+
+// MarshalText implements encoding.TextMarshaler.
+func (n Numbers) MarshalText() ([]byte, error) {
+	var out []byte
+	for i := 0; i < len(n); {
+		last := i
+		for last+1 < len(n) && n[last+1] == n[last]+1 {
+			last++
+		}
+		if len(out) > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendInt(out, int64(n[i]), 10)
+		if last > i {
+			out = strconv.AppendInt(append(out, '-'), int64(n[last]), 10)
+		}
+		i = last + 1
+	}
+	return out, nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler. It fails unless the numbers ascend
+// from 1 and there are not more than jobs can be.
+func (n *Numbers) UnmarshalText(text []byte) error {
+	var all Numbers
+	last := 0
+	for part := range strings.SplitSeq(string(text), ",") {
+		if len(text) == 0 {
+			break
+		}
+		from, to, isRange := strings.Cut(part, "-")
+		first, err := number(from)
+		end := first
+		if err == nil && isRange {
+			end, err = number(to)
+		}
+		if err != nil {
+			return err
+		}
+		if first <= last || end < first {
+			return fmt.Errorf("the numbers of jobs do not ascend at %.40q", part)
+		}
+		for last = first; last <= end; last++ {
+			all = append(all, last)
+		}
+		last = end
+	}
+	*n = all
+	return nil
+}
+
+func number(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxNumber || text[0] == '+' || text[0] == '0' {
+		return 0, fmt.Errorf("%.40q is not the number of a job", text)
+	}
+	return n, nil
+}
