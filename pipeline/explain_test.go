@@ -9,6 +9,7 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/effect"
 	"github.com/deployster-go/deployster/pipeline/reason"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
@@ -194,7 +195,7 @@ func TestWhatThePreviewTellsComesTrue(t *testing.T) {
 		w.do(Define{Definition: d, ID: "d"})
 		w.idle()
 		for _, c := range changes {
-			if got := w.happened("v1", c.Target, c.Event); got != (c.Effect == Runs) {
+			if got := w.happened("v1", c.Target, c.Event); got != (c.Effect == effect.Runs) {
 				t.Errorf("at %s of %s: %s; it came to pass: %t", at.event, at.target, c.Message(), got)
 			}
 		}

@@ -1,11 +1,9 @@
 package pipeline
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/deployster-go/deployster/deploylog"
-	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
@@ -31,36 +29,6 @@ type Confirm struct {
 	By    string
 }
 
-// refuses is why a group that has hosts does not take over a selection; "" if it
-// does.
-func refuses(g *definition.HostGroup, present, selected []string) string {
-	const named = 5
-	switch {
-	case len(present) == 0:
-		return ""
-	case len(selected) == 0 && g.AllowEmpty:
-		return ""
-	case len(selected) == 0:
-		return fmt.Sprintf("none of its %s is left", phrase.Count(len(present), "host"))
-	}
-	stays := make(map[string]bool, len(selected))
-	for _, host := range selected {
-		stays[host] = true
-	}
-	var leaving []string
-	for _, host := range present {
-		if !stays[host] {
-			leaving = append(leaving, host)
-		}
-	}
-	most := g.MostLeaving(len(present))
-	if len(leaving) <= most {
-		return ""
-	}
-	return fmt.Sprintf("%d of %s would leave it at once, and max_leaving lets %d go: %s",
-		len(leaving), phrase.Count(len(present), "host"), most, phrase.First(leaving, named))
-}
-
 func (c SetMembers) propose(s *State) ([]deploylog.Event, error) {
 	if err := s.isDefined(); err != nil {
 		return nil, err
@@ -79,7 +47,7 @@ func (c SetMembers) propose(s *State) ([]deploylog.Event, error) {
 			continue
 		}
 		name, p := record.MembersChanged, record.Payload{Hosts: hosts, By: c.By}
-		if p.Reason = refuses(g, present, hosts); p.Reason != "" {
+		if p.Reason = g.Refuses(present, hosts); p.Reason != "" {
 			name = record.MembersHeld
 			if held != nil && slices.Equal(held.Hosts, hosts) {
 				continue

@@ -1,71 +1,18 @@
 package pipeline
 
 import (
-	"fmt"
 	"time"
 
-	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/effect"
 	"github.com/deployster-go/deployster/pipeline/reason"
 	"github.com/deployster-go/deployster/pipeline/record"
 )
 
-// Effect is what a change of the pipeline means for one entry of a deployment.
-type Effect string
-
-// The effects.
-const (
-	Runs    Effect = "runs"           // it would not have
-	Skipped Effect = "is skipped"     // it is introduced behind what has happened
-	Refused Effect = "is refused"     // it is introduced before it, but the revision skipped it elsewhere: here it would run for the first time
-	Ends    Effect = "no longer runs" // it would have
-	Keeps   Effect = "keeps"          // it runs with the manifest that its revision carries, which is another one than later revisions take
-	Takes   Effect = "takes"          // it runs with another manifest than it would have
-)
-
-// Change is one effect on a revision in progress. What is skipped as a whole, a
-// stage, group or host, has one, of the event with which it begins.
-type Change struct {
-	Effect     Effect           `json:"effect"`
-	Revision   string           `json:"revision"`
-	Deployment string           `json:"deployment"`
-	Target     deploylog.Target `json:"target"`
-	Event      string           `json:"event"`
-	Stage      string           `json:"stage,omitempty"`
-	Group      string           `json:"host_group,omitempty"`
-	Host       string           `json:"host,omitempty"`
-	Manifest   string           `json:"manifest,omitempty"` // that is kept or taken
-	Instead    string           `json:"instead,omitempty"`  // of which one; the same where only its text or what it includes differs
-	Reason     reason.Reason    `json:"why,omitzero"`       // of what does not run; zero when it is no longer in the pipeline
-}
-
-// Message says it in words.
-func (c Change) Message() string {
-	text := fmt.Sprintf("%s of %s %s", c.Event, c.Target, c.Effect)
-	switch {
-	case c.Event == record.PipelineSuperseded:
-		return c.Reason.Cause
-	case c.Effect == Runs:
-		return text
-	case c.Effect == Keeps && c.Manifest == c.Instead:
-		return fmt.Sprintf("%s %s as its revision carries it, and does not take it as it is now", text, c.Manifest)
-	case c.Effect == Keeps:
-		return fmt.Sprintf("%s %s, which its revision carries, and does not take %s", text, c.Manifest, c.Instead)
-	case c.Effect == Takes && c.Manifest == c.Instead:
-		return fmt.Sprintf("%s %s as it is now, and not as its revision carries it", text, c.Manifest)
-	case c.Effect == Takes:
-		return fmt.Sprintf("%s %s, and not %s", text, c.Manifest, c.Instead)
-	case c.Reason.Code == "":
-		return text + ": no longer in the pipeline"
-	default:
-		return text + ": " + c.Reason.Message()
-	}
-}
-
 // Preview returns what a definition, nil for the current one, and the members of its
 // host groups would change for the revisions in progress, oldest first, and which of these
 // do a step with another manifest than later revisions. The state stays as it is.
-func (s *State) Preview(d *Define, members map[string][]string) ([]Change, error) {
+func (s *State) Preview(d *Define, members map[string][]string) ([]effect.Change, error) {
 	next := s.clone()
 	var commands []Command
 	c := comparison{State: next}
@@ -87,7 +34,7 @@ func (s *State) Preview(d *Define, members map[string][]string) ([]Change, error
 			next.Apply(e)
 		}
 	}
-	var changes []Change
+	var changes []effect.Change
 	before := map[string]snapshot{}
 	s.projections(func(d *deployment.Deployment, found []pendingEntry) { before[d.ID] = s.snapshot(d, found) })
 	next.projections(func(d *deployment.Deployment, found []pendingEntry) {
@@ -151,10 +98,10 @@ type comparison struct {
 	carries record.Files // of the definition
 }
 
-func (s *comparison) compare(d *deployment.Deployment, before, after snapshot) []Change {
-	var changes []Change
-	change := func(effect Effect, p snapshotEntry, c Change) {
-		c.Effect, c.Revision, c.Deployment, c.Target, c.Event = effect, d.Revision, d.ID, p.target, p.event
+func (s *comparison) compare(d *deployment.Deployment, before, after snapshot) []effect.Change {
+	var changes []effect.Change
+	change := func(of effect.Effect, p snapshotEntry, c effect.Change) {
+		c.Effect, c.Revision, c.Deployment, c.Target, c.Event = of, d.Revision, d.ID, p.target, p.event
 		c.Stage, c.Group, c.Host = p.stage, p.group, p.host
 		changes = append(changes, c)
 	}
@@ -165,7 +112,7 @@ func (s *comparison) compare(d *deployment.Deployment, before, after snapshot) [
 		}
 	}
 	if p, is := after.entries[deployment.EntryKey{Target: s.target, Event: record.PipelineSuperseded}]; is {
-		change(Runs, p, Change{Reason: p.reason})
+		change(effect.Runs, p, effect.Change{Reason: p.reason})
 		return changes
 	}
 	for _, k := range after.keys {
@@ -174,21 +121,21 @@ func (s *comparison) compare(d *deployment.Deployment, before, after snapshot) [
 		switch {
 		case after.will(k):
 			if !before.will(k) {
-				change(Runs, p, Change{})
+				change(effect.Runs, p, effect.Change{})
 			}
-			if effect, c := s.manifest(before, k, p, manifests); effect != "" {
-				change(effect, p, c)
+			if of, c := s.manifest(before, k, p, manifests); of != "" {
+				change(of, p, c)
 			}
 		case known || d.Marks[k.Target].Has(k.Event):
 		case p.reason.Code == reason.LeftOut:
-			change(Refused, p, Change{Reason: p.reason})
+			change(effect.Refused, p, effect.Change{Reason: p.reason})
 		default:
-			change(Skipped, p, Change{Reason: p.reason})
+			change(effect.Skipped, p, effect.Change{Reason: p.reason})
 		}
 	}
 	for _, k := range before.keys {
 		if before.will(k) && !after.will(k) && !d.Marks[k.Target].Has(k.Event) {
-			change(Ends, before.entries[k], Change{Reason: s.skippedReason(k, after)})
+			change(effect.Ends, before.entries[k], effect.Change{Reason: s.skippedReason(k, after)})
 		}
 	}
 	return changes
@@ -196,16 +143,16 @@ func (s *comparison) compare(d *deployment.Deployment, before, after snapshot) [
 
 // manifest is what happens to that of an entry, if it is another one than it would have
 // been, or than later revisions apply.
-func (s *comparison) manifest(before snapshot, k deployment.EntryKey, p snapshotEntry, manifests map[string]bool) (Effect, Change) {
+func (s *comparison) manifest(before snapshot, k deployment.EntryKey, p snapshotEntry, manifests map[string]bool) (effect.Effect, effect.Change) {
 	was := before.entries[k].as
 	switch {
 	case p.manifest == "":
 	case before.will(k) && was.Manifest != "" && (was.Manifest != p.as.Manifest || was.Differs(p.as.Files, manifests)):
-		return Takes, Change{Manifest: p.as.Manifest, Instead: was.Manifest}
+		return effect.Takes, effect.Change{Manifest: p.as.Manifest, Instead: was.Manifest}
 	case p.as.Manifest != p.manifest, p.as.Files != nil && s.carries != nil && p.as.Differs(s.carries, manifests):
-		return Keeps, Change{Manifest: p.as.Manifest, Instead: p.manifest}
+		return effect.Keeps, effect.Change{Manifest: p.as.Manifest, Instead: p.manifest}
 	}
-	return "", Change{}
+	return "", effect.Change{}
 }
 
 // skippedReason is why an entry is skipped by itself or with what it is in.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deployster-go/deployster/pipeline/effect"
 	"github.com/deployster-go/deployster/pipeline/reason"
 )
 
@@ -64,10 +65,10 @@ func TestTheSentencesOfReasons(t *testing.T) {
 }
 
 func TestTheSentencesOfChanges(t *testing.T) {
-	for want, c := range map[string]Change{
-		"stage-started of stage/p/s runs":                                               {Effect: Runs},
-		"stage-started of stage/p/s is skipped: not new: x already recorded by event 3": {Effect: Skipped, Reason: reason.Reason{Code: reason.NotNew, Target: "stage/p/s", By: "stage/p/s", ByEvent: "x", Seq: 3}},
-		"stage-started of stage/p/s no longer runs: no longer in the pipeline":          {Effect: Ends},
+	for want, c := range map[string]effect.Change{
+		"stage-started of stage/p/s runs":                                               {Effect: effect.Runs},
+		"stage-started of stage/p/s is skipped: not new: x already recorded by event 3": {Effect: effect.Skipped, Reason: reason.Reason{Code: reason.NotNew, Target: "stage/p/s", By: "stage/p/s", ByEvent: "x", Seq: 3}},
+		"stage-started of stage/p/s no longer runs: no longer in the pipeline":          {Effect: effect.Ends},
 	} {
 		c.Target, c.Event = "stage/p/s", "stage-started"
 		if got := c.Message(); got != want {

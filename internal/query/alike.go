@@ -9,7 +9,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	environmentreason "github.com/deployster-go/deployster/environment/reason"
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/effect"
 	"github.com/deployster-go/deployster/pipeline/reason"
 )
 
@@ -182,13 +182,13 @@ func AlikeReasons(reasons []reason.Reason, all bool) []Alike[reason.Reason] {
 }
 
 // AlikeChanges has one change for hosts of a group for which it is the same; all keeps each.
-func AlikeChanges(changes []pipeline.Change, all bool) []Alike[pipeline.Change] {
+func AlikeChanges(changes []effect.Change, all bool) []Alike[effect.Change] {
 	type key struct {
-		effect                                      pipeline.Effect
+		effect                                      effect.Effect
 		deployment, event, group, manifest, instead string
 		code                                        reason.Code
 	}
-	return alike(changes, all, func(c pipeline.Change) (hostText[key], bool) {
+	return alike(changes, all, func(c effect.Change) (hostText[key], bool) {
 		group, host, ok := hostOf(c.Target)
 		return hostText[key]{key{c.Effect, c.Deployment, c.Event, group, c.Manifest, c.Instead, c.Reason.Code}, host, ""}, ok
 	})

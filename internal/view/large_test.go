@@ -20,6 +20,7 @@ import (
 	"github.com/deployster-go/deployster/internal/query/querytest"
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
+	"github.com/deployster-go/deployster/pipeline/effect"
 )
 
 // largeLog has 20 stages of 100 hosts each, and an environment of 100, of 50 revisions.
@@ -138,7 +139,7 @@ func TestThePreviewOfALargePipelineFitsTheScreen(t *testing.T) {
 			d.Stages[i].Deploy.Steps = append(s.Deploy.Steps, definition.HostStep{Event: "host-restarted", Manifest: "restart.yaml"})
 		}
 	}
-	var changes []pipeline.Change
+	var changes []effect.Change
 	err := p.Ask(querytest.Pipeline, func(s *pipeline.State) (err error) {
 		changes, err = s.Preview(&pipeline.Define{Definition: d}, nil)
 		return err

@@ -12,7 +12,7 @@ import (
 	environmentreason "github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/terminal"
-	"github.com/deployster-go/deployster/pipeline"
+	"github.com/deployster-go/deployster/pipeline/effect"
 	"github.com/deployster-go/deployster/pipeline/reason"
 )
 
@@ -134,16 +134,16 @@ func (d *document) remarks(all []remark, heading string, opts PlanOptions) {
 // PipelineChanges writes what a change of a pipeline means for the revisions in
 // progress. On a terminal it takes no more than a screen, unless all is asked for, with what
 // is skipped or refused first.
-func PipelineChanges(w io.Writer, changes []query.Alike[pipeline.Change], exists bool, opts PlanOptions) error {
+func PipelineChanges(w io.Writer, changes []query.Alike[effect.Change], exists bool, opts PlanOptions) error {
 	d := newDocument(opts)
 	if exists && len(changes) == 0 {
 		d.line("No revision in progress is affected.")
 	}
-	marks := map[pipeline.Effect]string{
-		pipeline.Runs: d.style.green("+"), pipeline.Ends: d.style.red("-"), pipeline.Skipped: d.style.dim("·"), pipeline.Refused: d.style.yellow("!"),
-		pipeline.Keeps: d.style.dim("="), pipeline.Takes: d.style.green("~"),
+	marks := map[effect.Effect]string{
+		effect.Runs: d.style.green("+"), effect.Ends: d.style.red("-"), effect.Skipped: d.style.dim("·"), effect.Refused: d.style.yellow("!"),
+		effect.Keeps: d.style.dim("="), effect.Takes: d.style.green("~"),
 	}
-	urgencies := map[pipeline.Effect]urgency{pipeline.Refused: failing, pipeline.Ends: failing, pipeline.Runs: awaiting, pipeline.Takes: awaiting}
+	urgencies := map[effect.Effect]urgency{effect.Refused: failing, effect.Ends: failing, effect.Runs: awaiting, effect.Takes: awaiting}
 	all := make([]remark, len(changes))
 	for i, a := range changes {
 		u, urgent := urgencies[a.First.Effect]
@@ -161,7 +161,7 @@ func PipelineChanges(w io.Writer, changes []query.Alike[pipeline.Change], exists
 		}
 	}
 	d.remarks(all, "revision ", opts)
-	if slices.ContainsFunc(changes, func(a query.Alike[pipeline.Change]) bool { return a.First.Effect == pipeline.Keeps }) {
+	if slices.ContainsFunc(changes, func(a query.Alike[effect.Change]) bool { return a.First.Effect == effect.Keeps }) {
 		for _, line := range fold("(--adopt REVISION lets a revision that is under way take what is new, in what it has not done yet)", d.width) {
 			d.line(d.style.dim(line))
 		}

@@ -4,11 +4,13 @@
 package definition
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/deployster-go/deployster/internal/budget"
 	"github.com/deployster-go/deployster/internal/duration"
+	"github.com/deployster-go/deployster/internal/phrase"
 )
 
 // Definition is a pipeline as it was applied: validated, with all defaults
@@ -237,4 +239,34 @@ func (d *Definition) Groups() []*HostGroup {
 		}
 	}
 	return groups
+}
+
+// Refuses is why a group that has some hosts does not take over those that its query selects
+// now; "" if it does.
+func (g *HostGroup) Refuses(present, selected []string) string {
+	const named = 5
+	switch {
+	case len(present) == 0:
+		return ""
+	case len(selected) == 0 && g.AllowEmpty:
+		return ""
+	case len(selected) == 0:
+		return fmt.Sprintf("none of its %s is left", phrase.Count(len(present), "host"))
+	}
+	stays := make(map[string]bool, len(selected))
+	for _, host := range selected {
+		stays[host] = true
+	}
+	var leaving []string
+	for _, host := range present {
+		if !stays[host] {
+			leaving = append(leaving, host)
+		}
+	}
+	most := g.MostLeaving(len(present))
+	if len(leaving) <= most {
+		return ""
+	}
+	return fmt.Sprintf("%d of %s would leave it at once, and max_leaving lets %d go: %s",
+		len(leaving), phrase.Count(len(present), "host"), most, phrase.First(leaving, named))
 }

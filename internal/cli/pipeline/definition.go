@@ -27,6 +27,7 @@ import (
 	"github.com/deployster-go/deployster/pipeline"
 	"github.com/deployster-go/deployster/pipeline/definition"
 	"github.com/deployster-go/deployster/pipeline/deployment"
+	"github.com/deployster-go/deployster/pipeline/effect"
 	"github.com/deployster-go/deployster/pipeline/reason"
 	"github.com/deployster-go/deployster/pipeline/upstream"
 )
@@ -157,7 +158,7 @@ type change struct {
 
 	exists  bool // there is a pipeline of its name
 	same    bool // which has this definition, and of which no revision is to adopt it
-	changes []pipeline.Change
+	changes []effect.Change
 	renames []deployment.Rename
 	without []string        // in words, revisions under way that were released without inputs
 	unheld  []reason.Reason // what holds stages that go
@@ -222,7 +223,7 @@ func (c *change) asShown(p *pipelines.Pipelines, s *pipeline.State) error {
 	if err != nil {
 		return err
 	}
-	if !c.yes && slices.ContainsFunc(now, func(n pipeline.Change) bool { return !slices.Contains(c.changes, n) }) {
+	if !c.yes && slices.ContainsFunc(now, func(n effect.Change) bool { return !slices.Contains(c.changes, n) }) {
 		return errMoved
 	}
 	return nil
