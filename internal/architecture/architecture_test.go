@@ -59,6 +59,7 @@ var floors = []struct {
 	{"inventory", []string{"internal/yamlfile", "internal/suggest"}},
 	{"build/definition", []string{"graph", "internal/phrase", "internal/yamlfile"}},
 	{"build/record", []string{"deploylog"}},
+	{"build/recipe", []string{"build/record"}},
 	{"build/plan", []string{"build/definition", "graph", "internal/heap", "internal/phrase", "internal/suggest"}},
 	{"pipeline/definition", []string{"deploylog", "graph", "internal/yamlfile", "internal/budget", "internal/duration", "internal/phrase"}},
 	{"pipeline/upstream", []string{"pipeline/definition", "internal/suggest", "internal/refusal"}},
@@ -113,6 +114,7 @@ var never = map[string][]string{
 
 	"build/definition":       {"context", "os", "net/http", "log/slog", "sync"},
 	"build/record":           {"context", "os", "net/http", "log/slog", "sync"},
+	"build/recipe":           {"context", "os", "net/http", "log/slog", "sync"},
 	"build/plan":             {"context", "os", "net/http", "log/slog", "sync"},
 	"pipeline/definition":    {"context", "os", "net/http", "log/slog", "sync"},
 	"pipeline/record":        {"context", "os", "net/http", "log/slog", "sync"},
