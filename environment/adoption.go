@@ -44,12 +44,6 @@ func (s *State) TaskTarget(revision int, host string) deploylog.Target {
 	return record.TaskTarget(s.name, revision, host)
 }
 
-// adopts reports whether a task, which is what the active deployment wants, is healthy and
-// that of another revision until now.
-func (s *State) adopts(current *tasks.State) bool {
-	return current != nil && current.Available() && current.Of != s.active.Revision
-}
-
 // maxAdopted is how many tasks are adopted at once.
 const maxAdopted = 500
 
@@ -58,9 +52,9 @@ const maxAdopted = 500
 func (s *State) adoptionEvents() (events []deploylog.Event) {
 	for i := range s.adoptable.All() {
 		h := s.hosts[i]
-		step := tasks.Step{Deployment: s.active.ID, Target: record.TaskTarget(s.name, s.activeTask(), h.name), Revision: s.active.Revision}
-		step.Attempt = h.attempts.Next(step.Deployment, s.activeTask(), record.TaskAdopted)
-		events = append(events, step.Event(record.TaskAdopted, record.Payload{From: h.find(s.activeTask()).Of}))
+		step := tasks.Step{Deployment: s.active.ID, Target: record.TaskTarget(s.name, s.activeTask(), h.Name), Revision: s.active.Revision}
+		step.Attempt = h.Attempts.Next(step.Deployment, s.activeTask(), record.TaskAdopted)
+		events = append(events, step.Event(record.TaskAdopted, record.Payload{From: h.Find(s.activeTask()).Of}))
 		if len(events) == maxAdopted {
 			break
 		}

@@ -32,7 +32,7 @@ func TestAnUpdateOfTheConfigurationRestartsNothing(t *testing.T) {
 	w := deployed(t, 3, func(d *definition.Definition) { d.Deployment.Drift = definition.ReportDrift })
 	w.sees(1, "h2", tasks.Drifted, "~ content")
 	before := len(w.events)
-	w.update(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 50 }, hosts(3))
+	w.update(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 50 }, hostNames(3))
 	w.can()
 	w.adopted(before, "2 h1 from 1", "2 h2 from 1", "2 h3 from 1")
 	w.table(`SomeEnvironment/Prod:1 Inactive 0 0
@@ -46,13 +46,13 @@ func TestAnUpdateOfTheConfigurationRestartsNothing(t *testing.T) {
 	}
 
 	// What is said about drift takes effect, too.
-	w.update(func(d *definition.Definition) { d.Deployment.Drift = definition.RepairDrift }, hosts(3))
+	w.update(func(d *definition.Definition) { d.Deployment.Drift = definition.RepairDrift }, hostNames(3))
 	w.can("start 1 h2")
 	w.done("start 1 h2")
 	w.can()
 
 	// With a percentage of 100, Replace could stop nothing; but nothing is to be stopped.
-	w.update(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 100 }, hosts(3))
+	w.update(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 100 }, hostNames(3))
 	w.table(`SomeEnvironment/Prod:1 Inactive 0 0
 	         SomeEnvironment/Prod:2 Inactive 0 0
 	         SomeEnvironment/Prod:3 Undeploying 0 3
@@ -73,7 +73,7 @@ func TestAnAdoptedTaskKeepsTheNameUnderWhichItWasMade(t *testing.T) {
 	name := w.state.Task(1, "h1").Name()
 	for i := range 3 {
 		before := len(w.events)
-		w.update(func(d *definition.Definition) { d.Deployment.MaxOver++ }, hosts(2))
+		w.update(func(d *definition.Definition) { d.Deployment.MaxOver++ }, hostNames(2))
 		w.can()
 		w.adopted(before, fmt.Sprintf("%d h1 from %d", i+2, i+1), fmt.Sprintf("%d h2 from %d", i+2, i+1))
 	}
@@ -82,10 +82,10 @@ func TestAnAdoptedTaskKeepsTheNameUnderWhichItWasMade(t *testing.T) {
 			t.Errorf("probed is %+v", task)
 		}
 	}
-	w.update(image("log-daemon:2"), hosts(2))
+	w.update(image("log-daemon:2"), hostNames(2))
 	w.done("start 5 h1", "terminate 1 h1", "start 5 h2", "terminate 1 h2")
 	before := len(w.events)
-	w.propose(Rollback{Revision: 3, Hosts: hosts(2)})
+	w.propose(Rollback{Revision: 3, Hosts: hostNames(2)})
 	w.done("start 1 h1", "terminate 5 h1", "start 1 h2", "terminate 5 h2")
 	w.adopted(before) // they are new
 	w.table(`SomeEnvironment/Prod:1 Inactive 0 0
@@ -93,7 +93,7 @@ func TestAnAdoptedTaskKeepsTheNameUnderWhichItWasMade(t *testing.T) {
 	         SomeEnvironment/Prod:3 Active 2 2
 	         SomeEnvironment/Prod:4 Inactive 0 0
 	         SomeEnvironment/Prod:5 Reverted 0 0`)
-	w.propose(Rollback{Revision: 2, Hosts: hosts(2)})
+	w.propose(Rollback{Revision: 2, Hosts: hostNames(2)})
 	w.can()
 	w.adopted(before, "2 h1 from 3", "2 h2 from 3")
 	w.propose(Delete{TerminateTasks: true})
@@ -111,7 +111,7 @@ func TestOnlyHealthyTasksAreAdopted(t *testing.T) {
 	w.sees(1, "h3", tasks.Unknown, "no answer")
 	w.after(time.Second)
 	before := len(w.events)
-	w.update(func(d *definition.Definition) { d.Deployment.MaxFailed = most(2) }, append(hosts(4), "h5"))
+	w.update(func(d *definition.Definition) { d.Deployment.MaxFailed = most(2) }, append(hostNames(4), "h5"))
 	w.can("start 1 h2", "start 1 h5")
 	w.adopted(before, "2 h1 from 1", "2 h4 from 1")
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 2
@@ -132,7 +132,7 @@ func TestOnlyHealthyTasksAreAdopted(t *testing.T) {
 // Nothing is said to be adopted before it was seen to be healthy by this controller.
 func TestNothingIsAdoptedUnseen(t *testing.T) {
 	w := deployed(t, 2, nil)
-	w.update(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 }, hosts(2))
+	w.update(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 }, hostNames(2))
 	if steps := slices.Collect(w.state.Decide(w.now, Can{})); len(steps) != 0 {
 		t.Errorf("it decides %v", texts(steps))
 	}
@@ -145,7 +145,7 @@ func TestWhichRevisionsHaveOneTask(t *testing.T) {
 		d.Deployment.MinHealthyPercent, d.Task.Digest, d.Task.Includes = 0, "d", nil
 	})
 	change := func(change func(*definition.TaskSpec)) int {
-		w.update(func(d *definition.Definition) { d.Deployment.MaxOver++; change(&d.Task) }, hosts(1))
+		w.update(func(d *definition.Definition) { d.Deployment.MaxOver++; change(&d.Task) }, hostNames(1))
 		return w.state.taskOf(len(w.state.Revisions()))
 	}
 	first := w.state.Revisions()[0].Definition.Task
@@ -189,9 +189,9 @@ func TestWhatFormerVersionsRestartedKeepsItsNumber(t *testing.T) {
 	old.Task = 0
 	events[0].Data = old.Data()
 	w.append(events...)
-	w.propose(Deploy{Revision: 2, Hosts: hosts(1)})
+	w.propose(Deploy{Revision: 2, Hosts: hostNames(1)})
 	w.done("terminate 1 h1", "start 2 h1")
-	w.update(func(d *definition.Definition) { d.Deployment.MaxOver++ }, hosts(1))
+	w.update(func(d *definition.Definition) { d.Deployment.MaxOver++ }, hostNames(1))
 	w.can()
 	if got := w.state.taskOf(3); got != 2 {
 		t.Errorf("the next one has the task of %d", got)
@@ -214,13 +214,13 @@ func TestWhatFormerVersionsRestartedKeepsItsNumber(t *testing.T) {
 
 func TestManyAreAdoptedInParts(t *testing.T) {
 	w := deployed(t, 1, nil)
-	w.propose(SetHosts{Selected: hosts(2*maxAdopted + 1)})
+	w.propose(SetHosts{Selected: hostNames(2*maxAdopted + 1)})
 	for _, s := range w.steps() {
 		w.append(s.Events...)
 		w.append(w.state.Completed(s, tasks.ProbeResult{Health: tasks.Healthy}, nil)...)
 	}
 	before := len(w.events)
-	w.update(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 }, hosts(2*maxAdopted+1))
+	w.update(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 }, hostNames(2*maxAdopted+1))
 	steps := slices.Collect(w.state.Decide(w.now, Can{Disrupt: true}))
 	if len(steps) != 1 || len(steps[0].Events) != maxAdopted {
 		t.Errorf("it decides %d steps", len(steps))

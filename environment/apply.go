@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/ordered"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
@@ -150,9 +151,9 @@ func (s *State) applyStarted(e deploylog.Event, p record.Payload) {
 		s.active.Configuration.Steps = nil
 	}
 	for _, h := range s.hosts {
-		h.started, h.replaced = false, false
-		h.setAbsent(false)
-		h.spared = false
+		h.Started, h.Replaced = false, false
+		h.SetAbsent(false)
+		h.Spared = false
 	}
 	if s.deleted {
 		s.takeOrphans(e, p.Taken)
@@ -188,11 +189,11 @@ func (s *State) replaceRevisions(by *revision, deleting bool, reverts []int) {
 // setDesired makes these the hosts that should have a task.
 func (s *State) setDesired(names []string) {
 	for _, h := range s.hosts {
-		h.desired = false
+		h.Desired = false
 	}
 	for _, name := range names {
 		h := s.addHost(name)
-		h.desired, h.lost = true, false
+		h.Desired, h.Lost = true, false
 	}
 }
 
@@ -217,7 +218,7 @@ func (s *State) endDeployment(e deploylog.Event, as report.DeploymentStatus, cau
 // applyDeleted ends the environment.
 func (s *State) applyDeleted(e deploylog.Event, cause string) {
 	s.orphanTasks(e)
-	s.tasksLeft = slices.ContainsFunc(s.hosts, func(h *host) bool { return !h.lost && len(h.tasks) > 0 })
+	s.tasksLeft = slices.ContainsFunc(s.hosts, func(h *hosts.Host) bool { return !h.Lost && len(h.Tasks) > 0 })
 	switch f := s.active; {
 	case f == nil:
 	case f.Kind != record.ByDelete:
@@ -233,9 +234,9 @@ func (s *State) applyDeleted(e deploylog.Event, cause string) {
 		}
 	}
 	s.deleted, s.active, s.pause, s.kept, s.waiting, s.lastFinished = true, nil, nil, nil, time.Time{}, 0
-	s.hosts, s.byName, s.hostsKnown = nil, map[string]*host{}, false
+	s.hosts, s.byName, s.hostsKnown = nil, map[string]*hosts.Host{}, false
 	s.zones = zones{}
-	s.sets, s.overdue, s.adoptable, s.timers, s.total, s.current = [classCount]ordered.Set{}, nil, nil, nil, totals{}, map[int]int{}
+	s.sets, s.overdue, s.adoptable, s.timers, s.total, s.current = [hosts.Classes]ordered.Set{}, nil, nil, nil, totals{}, map[int]int{}
 }
 
 const lostHost = "its host is no longer in the inventory"
@@ -249,8 +250,8 @@ func (s *State) applyHostsChanged(e deploylog.Event, p record.Payload) {
 		for _, name := range names {
 			h := s.addHost(name)
 			s.modify(h, e.CreatedAt, func() {
-				h.desired, h.lost = wanted, lost
-				for _, t := range h.tasks {
+				h.Desired, h.Lost = wanted, lost
+				for _, t := range h.Tasks {
 					if lost && t.Status != report.TaskTerminating {
 						t.Status, t.Seq, t.Since, t.Cause = report.TaskLost, e.Seq, e.CreatedAt, lostHost
 					}
@@ -268,10 +269,10 @@ func (s *State) applyHostsChanged(e deploylog.Event, p record.Payload) {
 }
 
 // addHost returns the host of a name, and adds it if it is new.
-func (s *State) addHost(name string) *host {
+func (s *State) addHost(name string) *hosts.Host {
 	h := s.byName[name]
 	if h == nil {
-		h = &host{name: name, index: len(s.hosts), cordon: s.cordons[name], status: hostStatus{settled: true}}
+		h = &hosts.Host{Name: name, Index: len(s.hosts), Cordon: s.cordons[name], Status: hosts.Status{Settled: true}}
 		s.hosts, s.byName[name] = append(s.hosts, h), h
 	}
 	return h
@@ -287,19 +288,19 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 	}
 	progress := false
 	s.modify(h, e.CreatedAt, func() {
-		repeated := h.attempts.Next(e.Deployment, revision, e.Name) > 1
+		repeated := h.Attempts.Next(e.Deployment, revision, e.Name) > 1
 		if e.Deployment == s.active.ID {
-			h.attempts.Record(e.Deployment, revision, e.Name, e.Attempt)
+			h.Attempts.Record(e.Deployment, revision, e.Name, e.Attempt)
 		}
 		if e.Name == record.TaskDeadlinePassed {
-			h.deadlinePassed = e.Deployment
+			h.DeadlinePassed = e.Deployment
 			return
 		}
-		h.check.Apply(e)
-		t := h.find(revision)
+		h.Check.Apply(e)
+		t := h.Find(revision)
 		s.noteReplaced(h, t, e)
 		if e.Name == record.TaskStarted {
-			t = h.add(revision)
+			t = h.Add(revision)
 		}
 		if begins := e.Name == record.TaskStarted || e.Name == record.TaskAdopted; begins && t != nil {
 			t.Of = revision
@@ -310,8 +311,8 @@ func (s *State) applyTask(e deploylog.Event, revision int, name string) {
 		switch {
 		case t == nil || leavesTask(e): // which nothing has happened to
 		case t.Apply(e):
-			h.remove(revision)
-		case h.lost && t.Available():
+			h.Remove(revision)
+		case h.Lost && t.Available():
 			t.Status, t.Cause = report.TaskLost, lostHost
 		}
 		s.countBaked(h, t, e)
@@ -340,11 +341,11 @@ func leavesTask(e deploylog.Event) bool {
 // progresses folds an event of the active deployment into what is known of its
 // progress, and reports whether it is progress. A task that keeps dying and
 // restarting is none.
-func (s *State) progresses(h *host, e deploylog.Event, revision int, repeated bool) bool {
+func (s *State) progresses(h *hosts.Host, e deploylog.Event, revision int, repeated bool) bool {
 	own := revision == s.activeTask()
 	started := e.Name == record.TaskStarted && own
 	first := started && !s.started
-	h.started, s.started = h.started || started, s.started || started
+	h.Started, s.started = h.Started || started, s.started || started
 	done := e.Name == record.TaskFinished && own || e.Name == record.TaskTerminated
 	return !repeated && done || first
 }

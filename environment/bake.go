@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -23,8 +24,8 @@ func (s *State) beginBake(e deploylog.Event) {
 	}
 	s.active.BakeUntil = e.CreatedAt.Add(bake)
 	for _, h := range s.hosts {
-		if !h.lost && !h.status.settled {
-			h.baked = true
+		if !h.Lost && !h.Status.Settled {
+			h.Baked = true
 			s.baked++
 		}
 	}
@@ -34,7 +35,7 @@ func (s *State) beginBake(e deploylog.Event) {
 func (s *State) endBake() {
 	s.baked = 0
 	for _, h := range s.hosts {
-		h.baked = false
+		h.Baked = false
 	}
 }
 
@@ -49,12 +50,12 @@ func (s *State) boundBake(now time.Time) {
 func (s *State) bakes(at time.Time) bool { return s.finished && at.Before(s.active.BakeUntil) }
 
 // countBaked counts a host where a task of the active revision has failed in the bake.
-func (s *State) countBaked(h *host, t *tasks.State, e deploylog.Event) {
+func (s *State) countBaked(h *hosts.Host, t *tasks.State, e deploylog.Event) {
 	failed := e.Name == record.TaskDied || e.Name == record.TaskFailed
-	if t == nil || !failed || !s.bakes(e.CreatedAt) || t.Revision != s.activeTask() || !h.desired || h.baked || h.absent || h.cordon != nil {
+	if t == nil || !failed || !s.bakes(e.CreatedAt) || t.Revision != s.activeTask() || !h.Desired || h.Baked || h.Absent || h.Cordon != nil {
 		return
 	}
-	h.baked = true
+	h.Baked = true
 	s.baked++
 }
 

@@ -23,8 +23,8 @@ func baking(t *testing.T, change func(*definition.Definition)) *world {
 		if change != nil {
 			change(d)
 		}
-	}, hosts(5))
-	for _, h := range hosts(5) {
+	}, hostNames(5))
+	for _, h := range hostNames(5) {
 		w.done("terminate 1 "+h, "start 2 "+h)
 	}
 	return w
@@ -61,7 +61,7 @@ func TestWhatDiesInTheBakeRollsBack(t *testing.T) {
 	if was := w.state.Deployments()[1]; was.Status != report.DeploymentFinished || was.BakeFailed == "" {
 		t.Errorf("the bad one is %+v", was)
 	}
-	for _, h := range hosts(5) {
+	for _, h := range hostNames(5) {
 		w.done("terminate 2 "+h, "start 1 "+h)
 	}
 	w.table(`SomeEnvironment/Prod:1 Active 5 5
@@ -92,8 +92,8 @@ func TestAStuckDeploymentDoesNotRollBackToWhatFailedInItsBake(t *testing.T) {
 	w.update(func(d *definition.Definition) {
 		image("log-daemon:3")(d)
 		d.Deployment.AutoRollback = true
-	}, hosts(5))
-	for _, h := range hosts(2) {
+	}, hostNames(5))
+	for _, h := range hostNames(2) {
 		w.done("terminate 2 " + h)
 		w.fails("start 3 "+h, "bad image")
 	}
@@ -107,9 +107,9 @@ func TestAStuckDeploymentDoesNotRollBackToWhatFailedInItsBake(t *testing.T) {
 // A revision that adopted a task which then dies goes back to one with another task.
 func TestWhatDiesInTheBakeRollsBackToAnotherTask(t *testing.T) {
 	w := baking(t, nil)
-	w.update(func(d *definition.Definition) { d.Deployment.ProgressDeadline += definition.Duration(time.Minute) }, hosts(5))
+	w.update(func(d *definition.Definition) { d.Deployment.ProgressDeadline += definition.Duration(time.Minute) }, hostNames(5))
 	w.steps()
-	for _, h := range hosts(2) {
+	for _, h := range hostNames(2) {
 		w.sees(2, h, tasks.Unhealthy, "it crashed")
 	}
 	w.steps()

@@ -16,8 +16,8 @@ import (
 // stopped that may be well.
 func TestATaskThatCanNotBeSeenIsNeitherStoppedNorStarted(t *testing.T) {
 	w := deployed(t, 10, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 90 })
-	w.update(image("log-daemon:2"), hosts(10))
-	for _, h := range hosts(10) {
+	w.update(image("log-daemon:2"), hostNames(10))
+	for _, h := range hostNames(10) {
 		w.sees(1, h, tasks.Unknown, "the host does not answer")
 	}
 	w.can()
@@ -26,7 +26,7 @@ func TestATaskThatCanNotBeSeenIsNeitherStoppedNorStarted(t *testing.T) {
 	if all := w.state.Explain(record.TaskTarget("SomeEnvironment/Prod", 1, "h3"), w.now); len(all) != 1 || all[0].Code != reason.AwaitsProbe {
 		t.Errorf("it is explained as %+v", all)
 	}
-	for _, h := range hosts(10)[:9] {
+	for _, h := range hostNames(10)[:9] {
 		w.sees(1, h, tasks.Healthy, "")
 	}
 	w.can() // 9 of 10 are seen to be healthy, and must stay so
@@ -36,9 +36,9 @@ func TestATaskThatCanNotBeSeenIsNeitherStoppedNorStarted(t *testing.T) {
 
 func TestHostsThatVanishFromTheInventoryForAMomentKeepTheirTasks(t *testing.T) {
 	w := deployed(t, 10, nil)
-	w.update(image("log-daemon:2"), hosts(10))
-	w.propose(SetHosts{Selected: hosts(1), Known: func(host string) bool { return host == "h1" }})
-	w.propose(SetHosts{Selected: hosts(10)})
+	w.update(image("log-daemon:2"), hostNames(10))
+	w.propose(SetHosts{Selected: hostNames(1), Known: func(host string) bool { return host == "h1" }})
+	w.propose(SetHosts{Selected: hostNames(10)})
 	w.can("terminate 1 h1", "terminate 1 h10") // none of them was taken for lost
 }
 
@@ -48,10 +48,10 @@ func TestHostsThatLeaveDoNotMakeUpForThoseThatStay(t *testing.T) {
 	w.update(func(d *definition.Definition) {
 		image("log-daemon:2")(d)
 		d.InstanceGroup = definition.InstanceGroup{Query: "fewer", MaxLeaving: most(6)}
-	}, hosts(4))
+	}, hostNames(4))
 	stops := 0
 	for _, s := range w.steps() {
-		if slices.Contains(hosts(4), s.Host) {
+		if slices.Contains(hostNames(4), s.Host) {
 			stops++
 		}
 	}
@@ -62,7 +62,7 @@ func TestHostsThatLeaveDoNotMakeUpForThoseThatStay(t *testing.T) {
 
 func TestAHaltedDeploymentTakesNothingMoreAway(t *testing.T) {
 	w := deployed(t, 10, nil)
-	w.update(func(d *definition.Definition) { image("log-daemon:2")(d); d.Deployment.MaxFailed = most(0) }, hosts(10))
+	w.update(func(d *definition.Definition) { image("log-daemon:2")(d); d.Deployment.MaxFailed = most(0) }, hostNames(10))
 	w.done("terminate 1 h1")
 	w.fails("start 2 h1", "bad image")
 	w.sees(1, "h2", tasks.Unhealthy, "it ended")
@@ -74,7 +74,7 @@ func TestSurgeLetsADeadTaskMakeWay(t *testing.T) {
 	w := deployed(t, 3, func(d *definition.Definition) {
 		d.Deployment.Method, d.Deployment.MinHealthyPercent = definition.Surge, 100
 	})
-	w.update(image("log-daemon:2"), hosts(3))
+	w.update(image("log-daemon:2"), hostNames(3))
 	w.begin("start 2 h1")
 	w.sees(1, "h2", tasks.Unhealthy, "it ended")
 	w.can("start 2 h1", "terminate 1 h2")
@@ -99,7 +99,7 @@ func TestDriftThatComesBackIsRepairedWithPauses(t *testing.T) {
 
 func TestNothingIsRolledBackThatWasNotTried(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.update(func(d *definition.Definition) { image("log-daemon:2")(d); d.Deployment.AutoRollback = true }, hosts(5))
+	w.update(func(d *definition.Definition) { image("log-daemon:2")(d); d.Deployment.AutoRollback = true }, hostNames(5))
 	w.after(11 * time.Minute) // without a controller
 	w.steps()
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 5
@@ -123,7 +123,7 @@ func TestAnAutomaticRollbackHasTheConfigurationOfWhatItUndoes(t *testing.T) {
 	w.update(func(d *definition.Definition) {
 		image("log-daemon:2")(d)
 		d.Deployment.AutoRollback, d.Deployment.MinHealthyPercent = true, 50
-	}, hosts(2))
+	}, hostNames(2))
 	w.done("terminate 1 h1", "start 2 h1", "terminate 1 h2")
 	w.fails("start 2 h2", "bad image")
 	w.after(10 * time.Minute)
@@ -136,7 +136,7 @@ func TestAnAutomaticRollbackHasTheConfigurationOfWhatItUndoes(t *testing.T) {
 func TestAClockThatWasSetBackKeepsNothingWaiting(t *testing.T) {
 	w := newWorld(t)
 	w.propose(Create{Definition: defined(nil)})
-	w.propose(Deploy{Revision: 1, Hosts: hosts(1)})
+	w.propose(Deploy{Revision: 1, Hosts: hostNames(1)})
 	w.fails("start 1 h1", "no disk")
 	w.after(-24 * time.Hour)
 	w.can("start 1 h1")
@@ -154,8 +154,8 @@ func TestRevisionsFromBeforeADeleteAreNotDeployedAgain(t *testing.T) {
 		t.Errorf("what had finished is %s", was.Status)
 	}
 	w.propose(Create{Definition: defined(image("log-daemon:2"))})
-	w.refuses(Deploy{Revision: 1, Hosts: hosts(1)}, RevisionDeleted)
-	w.propose(Deploy{Revision: 2, Hosts: hosts(1)})
+	w.refuses(Deploy{Revision: 1, Hosts: hostNames(1)}, RevisionDeleted)
+	w.propose(Deploy{Revision: 2, Hosts: hostNames(1)})
 	w.propose(Delete{})
 	if was := w.state.Deployments()[1]; was.Status != report.DeploymentSuperseded || was.Cause != "the environment was deleted" {
 		t.Errorf("what had not finished is %+v", was)
@@ -165,7 +165,7 @@ func TestRevisionsFromBeforeADeleteAreNotDeployedAgain(t *testing.T) {
 // What is known to be healthy may not be: nothing finishes before it was looked at.
 func TestNothingFinishesUnseen(t *testing.T) {
 	w := deployed(t, 2, nil)
-	w.propose(Deploy{Revision: 1, Hosts: hosts(2)})
+	w.propose(Deploy{Revision: 1, Hosts: hostNames(2)})
 	if all := slices.Collect(w.state.Decide(w.now, Can{})); len(all) != 0 {
 		t.Errorf("it decides on %v", all)
 	}

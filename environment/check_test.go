@@ -27,7 +27,7 @@ func (w *world) checking(hosts ...string) (all []tasks.Step) {
 
 func TestATaskIsCheckedBeforeAnotherIsStopped(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.update(func(d *definition.Definition) { image("log-daemon:2")(d); d.Deployment.MaxFailed = most(0) }, hosts(5))
+	w.update(func(d *definition.Definition) { image("log-daemon:2")(d); d.Deployment.MaxFailed = most(0) }, hostNames(5))
 	steps := w.checking()
 	if len(steps) != 1 || steps[0].Kind != tasks.Check || steps[0].Revision != 2 || steps[0].Host != "h1" || len(steps[0].Events) > 0 {
 		t.Fatalf("it would do %+v", steps)
@@ -65,9 +65,9 @@ func TestATaskIsCheckedBeforeAnotherIsStopped(t *testing.T) {
 // A result that comes when another deployment is active says nothing of that.
 func TestACheckOfAnotherDeploymentIsNotRecorded(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.update(image("log-daemon:2"), hosts(5))
+	w.update(image("log-daemon:2"), hostNames(5))
 	steps := w.checking()
-	w.update(image("log-daemon:3"), hosts(5))
+	w.update(image("log-daemon:3"), hostNames(5))
 	if events := w.state.Completed(steps[0], tasks.ProbeResult{}, errors.New("no")); len(events) > 0 {
 		t.Errorf("recorded is %v", events)
 	}

@@ -7,9 +7,9 @@ import (
 	"strconv"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
-	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
 
@@ -87,43 +87,11 @@ func (s *State) applyCordon(e deploylog.Event, p record.Payload) {
 		}
 		if h := s.byName[name]; h != nil {
 			s.modify(h, e.CreatedAt, func() {
-				if h.cordon = c; c == nil {
-					h.resumed = e.CreatedAt
+				if h.Cordon = c; c == nil {
+					h.Resumed = e.CreatedAt
 				}
 			})
 		}
-	}
-}
-
-// cordonedAction is the next step on a cordoned host: none but to see whether a new task
-// stays healthy, and to terminate the tasks of one that is drained.
-func (s *State) cordonedAction(h *host, current *tasks.State) (class, tasks.Kind, *tasks.State) {
-	if !h.cordon.Drain {
-		if current != nil && current.Status == report.TaskLaunched {
-			return classFree, tasks.Confirm, current
-		}
-		return classNone, "", nil
-	}
-	var first *tasks.State
-	lost := false
-	for _, t := range h.tasks {
-		if t.Status == report.TaskLost {
-			lost = true
-		} else if first == nil || !t.Available() && first.Available() {
-			first = t
-		}
-	}
-	switch {
-	case first == nil && lost:
-		return classNone, awaitProbe, nil
-	case first == nil:
-		return classNone, "", nil
-	case !first.Available() || h.availableTasks() > 1:
-		return classFree, tasks.Terminate, first
-	case h.desired:
-		return classEvict, tasks.Terminate, first
-	default:
-		return classDrain, tasks.Terminate, first
 	}
 }
 
@@ -131,7 +99,7 @@ func (s *State) cordonedAction(h *host, current *tasks.State) (class, tasks.Kind
 // them one, so they use up what may be unavailable. What was left on one may be healthy.
 func (s *State) cordonedDown(d deploymentRequest, hosts []string) (down []string) {
 	for _, name := range hosts {
-		if h := s.byName[name]; s.cordons[name] != nil && len(s.leftOn(d, name)) == 0 && (h == nil || h.lost || h.availableTasks() == 0) {
+		if h := s.byName[name]; s.cordons[name] != nil && len(s.leftOn(d, name)) == 0 && (h == nil || h.Lost || h.AvailableTasks() == 0) {
 			down = append(down, name)
 		}
 	}
@@ -140,7 +108,7 @@ func (s *State) cordonedDown(d deploymentRequest, hosts []string) (down []string
 
 // draining reports whether a host is about to lose its tasks because it is drained.
 func (s *State) draining() bool {
-	return s.pause == nil && !s.sets[classEvict].Empty() && s.room(classEvict) > 0
+	return s.pause == nil && !s.sets[hosts.Evict].Empty() && s.room(hosts.Evict) > 0
 }
 
 // Cordons are the hosts that are cordoned, by name; none while the environment is deleted.

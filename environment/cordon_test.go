@@ -30,7 +30,7 @@ func (w *world) explains(revision string, host string, code reason.Code, words .
 func TestADeploymentPassesOverCordonedHosts(t *testing.T) {
 	w := deployed(t, 3, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 30 })
 	w.propose(CordonHosts{Hosts: []string{"h2", "h2"}, By: "ada", Reason: "a new disk"})
-	w.update(image("log-daemon:2"), hosts(3))
+	w.update(image("log-daemon:2"), hostNames(3))
 	w.can("terminate 1 h1", "terminate 1 h3")
 	w.explains("2", "h2", reason.Cordoned, "its host is cordoned by ada (event", "): a new disk", "deployster env uncordon SomeEnvironment/Prod h2")
 	w.done("terminate 1 h1", "start 2 h1", "terminate 1 h3", "start 2 h3")
@@ -59,8 +59,8 @@ func TestADeploymentPassesOverCordonedHosts(t *testing.T) {
 // goes on, nothing goes back to it, and its steps bound it when the hosts are there again.
 func TestADeploymentDoesNotEndWhereAllHostsAreCordoned(t *testing.T) {
 	w := deployed(t, 2, nil)
-	w.propose(CordonHosts{Hosts: hosts(2), By: "ada"})
-	w.update(func(d *definition.Definition) { inSteps()(d); d.Deployment.AutoRollback = true }, hosts(2))
+	w.propose(CordonHosts{Hosts: hostNames(2), By: "ada"})
+	w.update(func(d *definition.Definition) { inSteps()(d); d.Deployment.AutoRollback = true }, hostNames(2))
 	w.can()
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 2
 	         SomeEnvironment/Prod:2 Deploying 2 0`)
@@ -70,7 +70,7 @@ func TestADeploymentDoesNotEndWhereAllHostsAreCordoned(t *testing.T) {
 	if d, _ := w.state.ActiveDeployment(); d.Status != report.DeploymentStuck || d.Revision != 2 || !w.state.Idle() {
 		t.Errorf("it is %+v, idle: %t", d, w.state.Idle())
 	}
-	w.propose(UncordonHosts{Hosts: hosts(2), By: "ada"})
+	w.propose(UncordonHosts{Hosts: hostNames(2), By: "ada"})
 	w.can("terminate 1 h1")
 	w.taken("2", "h1")
 	w.can() // the first step has one host
@@ -78,19 +78,19 @@ func TestADeploymentDoesNotEndWhereAllHostsAreCordoned(t *testing.T) {
 
 func TestHostsAreCordonedBeforeAnythingIsDeployedAndWhileTheyAreAway(t *testing.T) {
 	w := newWorld(t)
-	w.refuses(CordonHosts{Hosts: hosts(1)}, UnknownEnvironment)
+	w.refuses(CordonHosts{Hosts: hostNames(1)}, UnknownEnvironment)
 	w.propose(Create{Definition: defined(nil)})
 	w.refuses(CordonHosts{}, NoHostNamed)
 	w.propose(CordonHosts{Hosts: []string{"h1"}})
 	w.propose(UncordonHosts{Hosts: []string{"h1"}})
 	w.propose(CordonHosts{Hosts: []string{"h1"}})
-	w.propose(Deploy{Revision: 1, Hosts: hosts(3)})
+	w.propose(Deploy{Revision: 1, Hosts: hostNames(3)})
 	w.can("start 1 h2", "start 1 h3")
 	w.done("start 1 h2", "start 1 h3")
 	w.table(`SomeEnvironment/Prod:1 Degraded 3 2`)
 	none := func(string) bool { return false }
 	w.propose(SetHosts{Selected: []string{"h2", "h3"}, Known: none})
-	w.propose(SetHosts{Selected: hosts(3), Known: none})
+	w.propose(SetHosts{Selected: hostNames(3), Known: none})
 	w.can()
 	w.propose(UncordonHosts{Hosts: []string{"h1"}})
 	w.can("start 1 h1")
@@ -99,7 +99,7 @@ func TestHostsAreCordonedBeforeAnythingIsDeployedAndWhileTheyAreAway(t *testing.
 	w.propose(CordonHosts{Hosts: []string{"h1"}})
 	w.propose(Delete{})
 	w.propose(Create{Definition: defined(nil)})
-	w.propose(Deploy{Revision: 3, Hosts: hosts(1)})
+	w.propose(Deploy{Revision: 3, Hosts: hostNames(1)})
 	w.can("start 3 h1") // another environment of the name
 }
 
@@ -140,13 +140,13 @@ func TestADeploymentIsRefusedForWhichCordonedHostsLeaveNothing(t *testing.T) {
 	d := *w.state.Revisions()[0].Definition
 	d.Task.Vars = map[string]any{"image": "log-daemon:2"}
 	w.propose(Update{Base: 1, Definition: &d})
-	err := w.refuses(Deploy{Revision: 2, Hosts: hosts(4)}, NoDisruptionAllowed)
+	err := w.refuses(Deploy{Revision: 2, Hosts: hostNames(4)}, NoDisruptionAllowed)
 	for _, want := range []string{"none of 4 hosts may be without one but for those that are cordoned and have no healthy task (h4)", "--max-unavailable 2, deployster env uncordon SomeEnvironment/Prod HOST, or --method Surge"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("it is refused with %q, without %q", err, want)
 		}
 	}
-	w.propose(Deploy{Revision: 2, Hosts: hosts(4), Change: record.Change{MaxUnavailable: most(2)}})
+	w.propose(Deploy{Revision: 2, Hosts: hostNames(4), Change: record.Change{MaxUnavailable: most(2)}})
 	w.can("terminate 1 h1")
 }
 
@@ -154,7 +154,7 @@ func TestADeploymentIsRefusedForWhichCordonedHostsLeaveNothing(t *testing.T) {
 func TestTimeDoesNotRunOutOnCordonedHosts(t *testing.T) {
 	w := newWorld(t)
 	w.propose(Create{Definition: defined(func(d *definition.Definition) { d.Deployment.MaxFailed = most(0) })})
-	w.propose(Deploy{Revision: 1, Hosts: hosts(2)})
+	w.propose(Deploy{Revision: 1, Hosts: hostNames(2)})
 	w.begin("start 1 h1")
 	w.begin("start 1 h2")
 	w.propose(CordonHosts{Hosts: []string{"h1"}})
@@ -174,7 +174,7 @@ func TestHostsStayCordonedWhereADeletedEnvironmentIsAdopted(t *testing.T) {
 	if r := w.state.Report(); len(r.Cordoned) > 0 {
 		t.Errorf("of a deleted environment it reports %+v", r.Cordoned)
 	}
-	w.propose(Adopt{Revision: 1, Hosts: hosts(3)})
+	w.propose(Adopt{Revision: 1, Hosts: hostNames(3)})
 	w.sees(1, "h1", tasks.Healthy, "")
 	w.sees(1, "h2", tasks.Unhealthy, "it crashed")
 	w.sees(1, "h3", tasks.Healthy, "")

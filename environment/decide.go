@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
@@ -45,8 +46,8 @@ func (s *State) Decide(now time.Time, can Can) iter.Seq[tasks.Step] {
 // yieldWork yields the work that may begin on hosts.
 func (s *State) yieldWork(can Can, yield func(tasks.Step) bool) {
 	turn, disrupted := s.turn(), 0 // which leaves as many disruptions fewer
-	for c := classFree; c < classCount; c++ {
-		disrupts := c == classEvict || c == classReplace || c == classDrain
+	for c := hosts.Free; c < hosts.Classes; c++ {
+		disrupts := c == hosts.Evict || c == hosts.Replace || c == hosts.Drain
 		if s.held(c) != "" || !can.Disrupt && disrupts {
 			continue
 		}
@@ -59,7 +60,7 @@ func (s *State) yieldWork(can Can, yield func(tasks.Step) bool) {
 				break
 			}
 			h := s.hosts[i]
-			if s.pausedFor(h.status.kind) || turn.keeps(h) != "" || can.Work != nil && !can.Work(h.name) {
+			if s.pausedFor(h.Status.Kind) || turn.keeps(h) != "" || can.Work != nil && !can.Work(h.Name) {
 				continue
 			}
 			room--
@@ -80,54 +81,54 @@ func (s *State) yieldWork(can Can, yield func(tasks.Step) bool) {
 
 // verdict is whether the next step on a host is Ready, or why it is not, and the
 // task that is responsible.
-func (s *State) verdict(h *host, now time.Time) (reason.Code, *tasks.State) {
-	st := h.status
-	if h.lost {
-		return reason.HostLost, h.tasks[0]
+func (s *State) verdict(h *hosts.Host, now time.Time) (reason.Code, *tasks.State) {
+	st := h.Status
+	if h.Lost {
+		return reason.HostLost, h.Tasks[0]
 	}
-	t := h.find(st.task)
-	if h.absent {
+	t := h.Find(st.Task)
+	if h.Absent {
 		return reason.HostLost, t
 	}
 	switch {
-	case st.passed && st.kind == "":
+	case st.Passed && st.Kind == "":
 		return reason.Cordoned, t
-	case st.kind == awaitProbe:
-		for _, lost := range h.tasks {
+	case st.Kind == hosts.AwaitProbe:
+		for _, lost := range h.Tasks {
 			if lost.Status == report.TaskLost {
 				return reason.AwaitsProbe, lost
 			}
 		}
 		return reason.AwaitsProbe, t
-	case t != nil && t.InFlight() && st.class != classNone:
+	case t != nil && t.InFlight() && st.Class != hosts.None:
 		return reason.InProgress, t
-	case s.pausedFor(st.kind):
+	case s.pausedFor(st.Kind):
 		return reason.TaskPaused, t
-	case t != nil && st.class == classNone && !t.RetryAfter(now).IsZero():
+	case t != nil && st.Class == hosts.None && !t.RetryAfter(now).IsZero():
 		return reason.AwaitsRetry, t
-	case st.kind == tasks.Confirm:
+	case st.Kind == tasks.Confirm:
 		return reason.AwaitsHealth, t
-	case st.kind == tasks.Check && st.class == classNone:
+	case st.Kind == tasks.Check && st.Class == hosts.None:
 		return reason.AwaitsRetry, nil
 	}
-	if code := cmp.Or(s.held(st.class), s.turn().keeps(h)); code != "" {
+	if code := cmp.Or(s.held(st.Class), s.turn().keeps(h)); code != "" {
 		return code, t
 	}
 	return reason.Ready, t
 }
 
 // held is why no host of a class may begin work, "" when some may.
-func (s *State) held(c class) reason.Code {
+func (s *State) held(c hosts.Class) reason.Code {
 	switch {
-	case c == classFree || c == classNone: // costs no budget
+	case c == hosts.Free || c == hosts.None: // costs no budget
 		return ""
 	case s.pause != nil:
 		return reason.TaskPaused
-	case s.halted() && c != classEvict:
+	case s.halted() && c != hosts.Evict:
 		return reason.TooManyFailed
 	case s.room(c) > 0:
 		return ""
-	case c == classSurge:
+	case c == hosts.Surge:
 		return reason.MaxOver
 	default:
 		return reason.MinHealthy
@@ -135,13 +136,13 @@ func (s *State) held(c class) reason.Code {
 }
 
 // room is how many hosts of a class may begin work.
-func (s *State) room(c class) int {
+func (s *State) room(c hosts.Class) int {
 	switch c {
-	case classReplace, classEvict:
+	case hosts.Replace, hosts.Evict:
 		return s.servingDisruptionsLeft()
-	case classDrain:
+	case hosts.Drain:
 		return s.disruptionsLeft()
-	case classSurge:
+	case hosts.Surge:
 		return s.surgeLeft()
 	default:
 		return len(s.hosts)
@@ -153,22 +154,22 @@ func (s *State) room(c class) int {
 func (s *State) pausedFor(k tasks.Kind) bool { return s.pause != nil && k != tasks.Confirm }
 
 // step is the next step of a host.
-func (s *State) step(h *host) tasks.Step {
-	f, st := s.active, h.status
-	if st.kind == tasks.Check {
+func (s *State) step(h *hosts.Host) tasks.Step {
+	f, st := s.active, h.Status
+	if st.Kind == tasks.Check {
 		return s.checkStep(h)
 	}
-	step := tasks.Step{Kind: st.kind, Deployment: f.ID, Target: record.TaskTarget(s.name, st.task, h.name), Host: h.name, Revision: st.task}
-	if st.kind == tasks.Confirm {
-		t := h.find(st.task)
+	step := tasks.Step{Kind: st.Kind, Deployment: f.ID, Target: record.TaskTarget(s.name, st.Task, h.Name), Host: h.Name, Revision: st.Task}
+	if st.Kind == tasks.Confirm {
+		t := h.Find(st.Task)
 		step.Deployment, step.Attempt = t.Deployment, t.Attempt
 		return step
 	}
 	event := record.TaskTerminating
-	if st.kind == tasks.Start {
+	if st.Kind == tasks.Start {
 		event, step.Timeout = record.TaskStarted, time.Duration(s.configuration().HealthyDeadline)
 	}
-	step.Attempt = h.attempts.Next(f.ID, st.task, event)
+	step.Attempt = h.Attempts.Next(f.ID, st.Task, event)
 	step.Events = []deploylog.Event{step.Event(event, record.Payload{})}
 	return step
 }

@@ -12,7 +12,7 @@ func TestDeletingTerminatesAllTasksOrLeavesThem(t *testing.T) {
 	w := deployed(t, 3, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 100 })
 	w.propose(Delete{TerminateTasks: true, By: "alice@host"})
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 3`)
-	w.refuses(Deploy{Revision: 1, Hosts: hosts(3)}, BeingDeleted)
+	w.refuses(Deploy{Revision: 1, Hosts: hostNames(3)}, BeingDeleted)
 	w.can("terminate 1 h1", "terminate 1 h2", "terminate 1 h3") // no minimum
 	w.done("terminate 1 h1", "terminate 1 h2")
 	w.propose(SetHosts{Known: func(string) bool { return false }}) // the last is lost

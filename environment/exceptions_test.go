@@ -18,7 +18,7 @@ func tolerant(t *testing.T, n int) *world {
 	w.update(func(d *definition.Definition) {
 		image("log-daemon:2")(d)
 		d.Deployment.MaxFailed, d.Deployment.AutoRollback = &budget.Budget{Percent: 20}, true
-	}, hosts(n))
+	}, hostNames(n))
 	return w
 }
 
@@ -117,7 +117,7 @@ func TestMoreThanMaxFailedAreNoExceptions(t *testing.T) {
 		for _, h := range test.failed {
 			w.failing("start 2 "+h, 3)
 		}
-		for _, h := range hosts(test.n) {
+		for _, h := range hostNames(test.n) {
 			if !slices.Contains(test.failed, h) && !w.state.halted() {
 				w.replaced(h)
 			}

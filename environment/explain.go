@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
@@ -25,7 +26,7 @@ func (s *State) Explain(t deploylog.Target, now time.Time) []reason.Reason {
 		all = s.deploymentReasons()
 	}
 	for _, h := range s.hosts {
-		if h.status.settled && !h.status.passed && h.status.class == classNone && !h.lost || h.lost && len(h.tasks) == 0 {
+		if h.Status.Settled && !h.Status.Passed && h.Status.Class == hosts.None && !h.Lost || h.Lost && len(h.Tasks) == 0 {
 			continue
 		}
 		r := s.hostReason(h, now)
@@ -106,28 +107,28 @@ func (s *State) deploymentReasons() (all []reason.Reason) {
 }
 
 // hostReason is why a host is not in the desired state.
-func (s *State) hostReason(h *host, now time.Time) reason.Reason {
+func (s *State) hostReason(h *hosts.Host, now time.Time) reason.Reason {
 	code, t := s.verdict(h, now)
-	d, revision := s.details(), h.status.task
-	d.Absent = h.absent
-	if c := h.check; h.status.kind == tasks.Check {
+	d, revision := s.details(), h.Status.Task
+	d.Absent = h.Absent
+	if c := h.Check; h.Status.Kind == tasks.Check {
 		d.Seq, d.Cause, d.Failures, d.RetryAt = c.Seq, c.Cause, c.Failures, c.RetryAt
 	}
 	if t != nil {
 		revision = t.Revision
 		d.Seq, d.Cause, d.Attempt, d.Failures, d.RetryAt = t.Seq, t.Cause, t.Attempt, t.Failures, t.RetryAt
 	}
-	if c := h.cordon; c != nil && code == reason.Cordoned {
-		d.Seq, d.By, d.Reason, d.Host = c.Seq, c.By, c.Reason, h.name
+	if c := h.Cordon; c != nil && code == reason.Cordoned {
+		d.Seq, d.By, d.Reason, d.Host = c.Seq, c.By, c.Reason, h.Name
 	}
-	d.Awaited = map[tasks.Kind]string{tasks.Start: "started", tasks.Check: "checked", tasks.Terminate: "terminated", tasks.Confirm: "healthy for " + d.Config.MinHealthyTime.String()}[h.status.kind]
-	if code == reason.MinHealthy && h.status.kind == tasks.Start {
+	d.Awaited = map[tasks.Kind]string{tasks.Start: "started", tasks.Check: "checked", tasks.Terminate: "terminated", tasks.Confirm: "healthy for " + d.Config.MinHealthyTime.String()}[h.Status.Kind]
+	if code == reason.MinHealthy && h.Status.Kind == tasks.Start {
 		d.Awaited = "repaired"
 	}
-	if h.status.class == classDrain {
+	if h.Status.Class == hosts.Drain {
 		d.Healthy = s.total.available
 	}
-	r := d.Explain(code, record.TaskTarget(s.name, revision, h.name))
+	r := d.Explain(code, record.TaskTarget(s.name, revision, h.Name))
 	if code == reason.HostLost {
 		return r
 	}

@@ -36,9 +36,9 @@ func (s *State) refuses(g definition.InstanceGroup, selected []string, back bool
 	var leaving []string
 	desired := 0
 	for _, h := range s.hosts {
-		if h.desired || h.spared {
-			if desired++; !stays[h.name] && (!back || h.availableTasks() > 0) {
-				leaving = append(leaving, h.name)
+		if h.Desired || h.Spared {
+			if desired++; !stays[h.Name] && (!back || h.AvailableTasks() > 0) {
+				leaving = append(leaving, h.Name)
 			}
 		}
 	}
@@ -73,11 +73,11 @@ func (s *State) holdsFor(selected []string) hold {
 func (s *State) heldEvents(c SetHosts, because hold) (events []deploylog.Event) {
 	var were, are []string // not in the inventory
 	for _, h := range s.hosts {
-		if h.absent {
-			were = append(were, h.name)
+		if h.Absent {
+			were = append(were, h.Name)
 		}
-		if !h.lost && (h.desired || len(h.tasks) > 0) && c.Known != nil && !c.Known(h.name) {
-			are = append(are, h.name)
+		if !h.Lost && (h.Desired || len(h.Tasks) > 0) && c.Known != nil && !c.Known(h.Name) {
+			are = append(are, h.Name)
 		}
 	}
 	if s.kept != nil && s.kept.Digest == because.digest && slices.Equal(were, are) {
@@ -123,11 +123,11 @@ func (s *State) applyHostsHeld(e deploylog.Event, p record.Payload) {
 	s.kept = &report.HeldInfo{Reason: p.Reason, Seq: e.Seq, Since: e.CreatedAt, Digest: p.Held, More: p.More}
 	for _, name := range p.Lost {
 		h := s.addHost(name)
-		s.modify(h, e.CreatedAt, func() { h.setAbsent(true) })
+		s.modify(h, e.CreatedAt, func() { h.SetAbsent(true) })
 	}
 	for _, name := range p.Kept {
 		h := s.addHost(name)
-		s.modify(h, e.CreatedAt, func() { h.desired, h.spared = false, true })
+		s.modify(h, e.CreatedAt, func() { h.Desired, h.Spared = false, true })
 	}
 	s.suspend(e.CreatedAt)
 }
@@ -135,8 +135,8 @@ func (s *State) applyHostsHeld(e deploylog.Event, p record.Payload) {
 // present has all hosts in the inventory that are kept.
 func (s *State) present(now time.Time) {
 	for _, h := range s.hosts {
-		if h.absent {
-			s.modify(h, now, func() { h.setAbsent(false) })
+		if h.Absent {
+			s.modify(h, now, func() { h.SetAbsent(false) })
 		}
 	}
 }
@@ -146,8 +146,8 @@ func (s *State) release(now time.Time) {
 	s.kept = nil
 	s.present(now)
 	for _, h := range s.hosts {
-		if h.spared {
-			s.modify(h, now, func() { h.spared = false })
+		if h.Spared {
+			s.modify(h, now, func() { h.Spared = false })
 		}
 	}
 }
@@ -164,18 +164,6 @@ func (s *State) suspend(now time.Time) {
 			s.lastProgress = s.lastProgress.Add(waited)
 		}
 		s.waiting = time.Time{}
-	}
-}
-
-// setAbsent marks a host that is kept as not in the inventory, or as back. What failed on
-// it until then does not count.
-func (h *host) setAbsent(absent bool) {
-	if h.absent == absent {
-		return
-	}
-	h.absent = absent
-	for _, t := range h.tasks {
-		t.FailedIn, t.FirstStarted = "", time.Time{}
 	}
 }
 

@@ -21,7 +21,7 @@ func only(names ...string) SetHosts {
 
 func TestNothingIsDoneOnAKeptHostThatIsNotInTheInventory(t *testing.T) {
 	w := deployed(t, 6, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 50 })
-	w.update(func(d *definition.Definition) { image("log-daemon:2")(d); d.Deployment.MaxFailed = most(0) }, hosts(6))
+	w.update(func(d *definition.Definition) { image("log-daemon:2")(d); d.Deployment.MaxFailed = most(0) }, hostNames(6))
 	w.done("terminate 1 h1")
 	running := w.begin("start 2 h1")
 	w.propose(only("h5", "h6"))
@@ -34,15 +34,15 @@ func TestNothingIsDoneOnAKeptHostThatIsNotInTheInventory(t *testing.T) {
 	if all := w.state.Explain(record.TaskTarget("SomeEnvironment/Prod", 2, "h1"), w.now); len(all) != 1 || all[0].Code != reason.HostLost || !strings.Contains(all[0].Change, "env confirm") {
 		t.Errorf("it is explained as %+v", all)
 	}
-	w.propose(only(append(hosts(4), "h6")...)) // not h5, which may leave
-	w.propose(SetHosts{Selected: hosts(6)})
+	w.propose(only(append(hostNames(4), "h6")...)) // not h5, which may leave
+	w.propose(SetHosts{Selected: hostNames(6)})
 	w.after(time.Minute)
 	w.done("start 2 h1")
 }
 
 func TestWhichKeptHostsAreInTheInventoryIsFollowed(t *testing.T) {
 	w := deployed(t, 6, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 })
-	w.update(image("log-daemon:2"), hosts(6))
+	w.update(image("log-daemon:2"), hostNames(6))
 	w.propose(only("h1"))
 	w.can("terminate 1 h1")
 	again := SetHosts{Selected: []string{"h1"}, Known: func(host string) bool { return host < "h3" }}
@@ -56,7 +56,7 @@ func TestWhichKeptHostsAreInTheInventoryIsFollowed(t *testing.T) {
 }
 
 func TestNoDeadlinePassesWhileAPersonIsWaitedFor(t *testing.T) {
-	for _, ends := range []Command{SetHosts{Selected: hosts(4)}, ConfirmHosts{By: "alice@host"}} {
+	for _, ends := range []Command{SetHosts{Selected: hostNames(4)}, ConfirmHosts{By: "alice@host"}} {
 		w := deployed(t, 4, nil)
 		w.after(time.Hour)
 		w.update(func(d *definition.Definition) { d.InstanceGroup.Query = "typo" }, nil)
@@ -76,12 +76,12 @@ func TestNoDeadlinePassesWhileAPersonIsWaitedFor(t *testing.T) {
 func TestOnlyTheTimeOfWaitingIsAddedToTheDeadline(t *testing.T) {
 	w := deployed(t, 4, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 50 })
 	w.after(time.Hour)
-	w.update(image("log-daemon:2"), hosts(4))
+	w.update(image("log-daemon:2"), hostNames(4))
 	for range 5 {
 		w.after(time.Minute)
 		w.propose(only("h1"))
 		w.after(30 * time.Minute)
-		w.propose(only(hosts(4)...))
+		w.propose(only(hostNames(4)...))
 	}
 	if got := w.state.Report().Deadline.Sub(w.now); got != 5*time.Minute {
 		t.Errorf("%s are left", got)
@@ -101,14 +101,14 @@ func TestARollbackLeavesTheTasksOfOtherHostsAlone(t *testing.T) {
 		w.update(func(d *definition.Definition) {
 			image("log-daemon:2")(d)
 			d.InstanceGroup.Query, d.Deployment.AutoRollback = "more", true
-		}, hosts(6))
+		}, hostNames(6))
 		w.done("start 2 h3", "start 2 h4", "start 2 h5", "start 2 h6")
 		if automatic {
 			w.after(time.Hour)
 			w.steps()
-			w.propose(SetHosts{Selected: hosts(2)})
+			w.propose(SetHosts{Selected: hostNames(2)})
 		} else {
-			w.propose(Rollback{Revision: 1, Hosts: hosts(2)})
+			w.propose(Rollback{Revision: 1, Hosts: hostNames(2)})
 		}
 		w.steps()
 		w.table(`SomeEnvironment/Prod:1 Active 2 2
@@ -116,9 +116,9 @@ func TestARollbackLeavesTheTasksOfOtherHostsAlone(t *testing.T) {
 		if got := w.holds(); !strings.Contains(got, "4 of 6 hosts would leave at once") {
 			t.Errorf("it holds because of %q", got)
 		}
-		w.propose(SetHosts{Selected: hosts(2)})
+		w.propose(SetHosts{Selected: hostNames(2)})
 		w.can()
-		w.propose(ConfirmHosts{Hosts: hosts(2), By: "alice@host"})
+		w.propose(ConfirmHosts{Hosts: hostNames(2), By: "alice@host"})
 		w.can("terminate 2 h3", "terminate 2 h4", "terminate 2 h5", "terminate 2 h6")
 	}
 }
@@ -128,14 +128,14 @@ func TestTheRemedyOfAStuckRollbackNamesARevision(t *testing.T) {
 	if got := w.state.RollbackCommand(); got != "" {
 		t.Errorf("there is nothing to go back to, and it is %q", got)
 	}
-	w.update(image("log-daemon:2"), hosts(2))
+	w.update(image("log-daemon:2"), hostNames(2))
 	if got := w.state.RollbackCommand(); got != "deployster env rollback SomeEnvironment/Prod" {
 		t.Errorf("it is %q", got)
 	}
 	w.done("terminate 1 h1", "terminate 1 h2", "start 2 h1", "start 2 h2")
-	w.update(image("log-daemon:3"), hosts(2))
+	w.update(image("log-daemon:3"), hostNames(2))
 	w.begin("terminate 2 h1")
-	w.propose(Rollback{Revision: 2, Hosts: hosts(2)})
+	w.propose(Rollback{Revision: 2, Hosts: hostNames(2)})
 	w.after(time.Hour)
 	w.steps()
 	reasons := w.state.Explain(w.state.target, w.now)

@@ -23,7 +23,7 @@ func (w *world) lastGood(want int, code refusal.Code) {
 
 func (w *world) back(revision int) {
 	w.Helper()
-	w.propose(Rollback{Revision: revision, Hosts: hosts(1)})
+	w.propose(Rollback{Revision: revision, Hosts: hostNames(1)})
 }
 
 func TestTheLastGoodRevisionIsTheOneThatFinishedLastBeforeTheOneDeployed(t *testing.T) {
@@ -31,14 +31,14 @@ func TestTheLastGoodRevisionIsTheOneThatFinishedLastBeforeTheOneDeployed(t *test
 	w.lastGood(0, UnknownEnvironment)
 	w.propose(Create{Definition: defined(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 })})
 	w.lastGood(0, NothingDeployed)
-	w.propose(Deploy{Revision: 1, Hosts: hosts(1)})
+	w.propose(Deploy{Revision: 1, Hosts: hostNames(1)})
 	w.lastGood(0, NeverDeployed)
 	w.done("start 1 h1")
-	w.update(image("log-daemon:2"), hosts(1))
+	w.update(image("log-daemon:2"), hostNames(1))
 	w.lastGood(1, "") // also while it is under way
 	w.done("terminate 1 h1", "start 2 h1")
-	w.update(image("log-daemon:3"), hosts(1)) // never finishes
-	w.update(image("log-daemon:4"), hosts(1))
+	w.update(image("log-daemon:3"), hostNames(1)) // never finishes
+	w.update(image("log-daemon:4"), hostNames(1))
 	w.lastGood(2, "")
 	w.done("terminate 2 h1", "start 4 h1")
 	w.lastGood(2, "")
@@ -50,13 +50,13 @@ func TestTheLastGoodRevisionIsTheOneThatFinishedLastBeforeTheOneDeployed(t *test
 	w.lastGood(0, BeingRolledBack)
 	w.done("terminate 2 h1", "start 1 h1")
 	w.lastGood(0, NeverDeployed)
-	w.update(image("log-daemon:5"), hosts(1))
+	w.update(image("log-daemon:5"), hostNames(1))
 	w.lastGood(1, "") // 2 and 4 were reverted
 	w.propose(Delete{TerminateTasks: true})
 	w.lastGood(0, BeingDeleted)
 	w.done("terminate 1 h1")
 	w.propose(Create{Definition: defined(nil)})
-	w.propose(Deploy{Revision: 6, Hosts: hosts(1)})
+	w.propose(Deploy{Revision: 6, Hosts: hostNames(1)})
 	w.lastGood(0, NeverDeployed) // what was deleted is none to go back to
 }
 
@@ -65,13 +65,13 @@ func TestTheLastGoodRevisionIsTheOneThatFinishedLastBeforeTheOneDeployed(t *test
 func TestARollbackToTheLastGoodRevisionGoesNoFurtherThanWasMeant(t *testing.T) {
 	three := func(t *testing.T) *world {
 		w := deployed(t, 1, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 0 })
-		w.update(image("log-daemon:2"), hosts(1))
+		w.update(image("log-daemon:2"), hostNames(1))
 		w.done("terminate 1 h1", "start 2 h1")
-		w.update(func(d *definition.Definition) { image("log-daemon:3")(d); d.Deployment.AutoRollback = true }, hosts(1))
+		w.update(func(d *definition.Definition) { image("log-daemon:3")(d); d.Deployment.AutoRollback = true }, hostNames(1))
 		return w
 	}
 	back := func(revision int) Rollback {
-		return Rollback{Revision: revision, LastGood: true, Hosts: hosts(1), By: "alice@host"}
+		return Rollback{Revision: revision, LastGood: true, Hosts: hostNames(1), By: "alice@host"}
 	}
 	w := three(t)
 	w.refuses(back(1), OtherLastGood)
@@ -98,5 +98,5 @@ func TestARollbackToTheLastGoodRevisionGoesNoFurtherThanWasMeant(t *testing.T) {
 
 	w = three(t)
 	w.propose(back(2))
-	w.propose(Rollback{Revision: 1, Hosts: hosts(1)}) // which is named
+	w.propose(Rollback{Revision: 1, Hosts: hostNames(1)}) // which is named
 }

@@ -15,8 +15,8 @@ import (
 // outcome is how all tasks are, and what may be done now and later.
 func (w *world) outcome() (all []string) {
 	for _, h := range w.state.hosts {
-		for _, t := range h.tasks {
-			all = append(all, fmt.Sprintf("%s: %d is %s, attempt %d for %s, failed %d times: %s", h.name, t.Revision, t.Status, t.Attempt, t.Deployment, t.Failures, t.Cause))
+		for _, t := range h.Tasks {
+			all = append(all, fmt.Sprintf("%s: %d is %s, attempt %d for %s, failed %d times: %s", h.Name, t.Revision, t.Status, t.Attempt, t.Deployment, t.Failures, t.Cause))
 		}
 	}
 	for range 3 {
@@ -45,12 +45,12 @@ func TestAResultThatIsJudgedBeforeACommandIsReadIsRightAllTheSame(t *testing.T) 
 	}
 	commands := map[string]func(*world) []Command{
 		"pause":    func(*world) []Command { return []Command{Pause{By: "ann"}} },
-		"rollback": func(w *world) []Command { return []Command{Rollback{Revision: 1, Hosts: hosts(5)}} },
+		"rollback": func(w *world) []Command { return []Command{Rollback{Revision: 1, Hosts: hostNames(5)}} },
 		"next": func(w *world) []Command {
-			return []Command{Update{Base: 2, Definition: defined(image("3"))}, Deploy{Revision: 3, Hosts: hosts(5)}}
+			return []Command{Update{Base: 2, Definition: defined(image("3"))}, Deploy{Revision: 3, Hosts: hostNames(5)}}
 		},
 		"again": func(w *world) []Command {
-			return []Command{Rollback{Revision: 1, Hosts: hosts(5)}, Deploy{Revision: 2, Hosts: hosts(5)}}
+			return []Command{Rollback{Revision: 1, Hosts: hostNames(5)}, Deploy{Revision: 2, Hosts: hostNames(5)}}
 		},
 		"delete": func(*world) []Command { return []Command{Delete{TerminateTasks: true}} },
 		"leave":  func(*world) []Command { return []Command{Delete{}} },
@@ -69,7 +69,7 @@ func TestAResultThatIsJudgedBeforeACommandIsReadIsRightAllTheSame(t *testing.T) 
 							w.update(func(d *definition.Definition) {
 								image("2")(d)
 								d.Deployment.MinHealthyTime = definition.Duration(healthy)
-							}, hosts(5))
+							}, hostNames(5))
 							s := begin(w)
 							other := newWorld(t) // which reads the command at once
 							for _, e := range w.events {

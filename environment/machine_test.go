@@ -81,7 +81,7 @@ func TestOnlyWhatIsKnownIsDeployedOrRolledBack(t *testing.T) {
 	w.refuses(Resume{}, NotPaused)
 	w.propose(Update{Base: 1, Definition: defined(image("log-daemon:2"))})
 	w.propose(Update{Base: 2, Definition: defined(image("log-daemon:3"))})
-	w.propose(Deploy{Revision: 2, Hosts: hosts(1)})
+	w.propose(Deploy{Revision: 2, Hosts: hostNames(1)})
 	w.refuses(Rollback{Revision: 2}, AlreadyDeployed)
 	w.refuses(Rollback{Revision: 3}, NewerRevision)
 	w.refuses(Rollback{Revision: 1}, NeverDeployed)
@@ -100,18 +100,18 @@ func TestADeploymentThatCouldNeverGoOnIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := deployed(t, test.hosts, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = test.percent })
-			w.propose(Deploy{Revision: 1, Hosts: hosts(test.hosts)}) // nothing is to be replaced
+			w.propose(Deploy{Revision: 1, Hosts: hostNames(test.hosts)}) // nothing is to be replaced
 			d := *w.state.Revisions()[0].Definition
 			d.Task.Vars = map[string]any{"image": "log-daemon:2"}
 			w.propose(Update{Base: 1, Definition: &d})
-			err := w.refuses(Deploy{Revision: 2, Hosts: hosts(test.hosts)}, NoDisruptionAllowed)
+			err := w.refuses(Deploy{Revision: 2, Hosts: hostNames(test.hosts)}, NoDisruptionAllowed)
 			for _, word := range test.words {
 				if !strings.Contains(err.Error(), word) {
 					t.Errorf("%q is without %q", err, word)
 				}
 			}
 			surge := definition.Surge
-			w.propose(Deploy{Revision: 2, Hosts: hosts(test.hosts), Change: record.Change{Method: &surge}})
+			w.propose(Deploy{Revision: 2, Hosts: hostNames(test.hosts), Change: record.Change{Method: &surge}})
 			w.can("start 2 h1")
 		})
 	}
@@ -130,7 +130,7 @@ func TestTheMinimumIsNeverBrokenByRounding(t *testing.T) {
 func TestTheProgressDeadlineFiresOnceAndProgressMovesIt(t *testing.T) {
 	w := newWorld(t)
 	w.propose(Create{Definition: defined(nil)})
-	w.propose(Deploy{Revision: 1, Hosts: hosts(2)})
+	w.propose(Deploy{Revision: 1, Hosts: hostNames(2)})
 	started := w.now
 	if wake := w.state.Wake(); !wake.Equal(started.Add(10 * time.Minute)) {
 		t.Errorf("it wakes at %s", wake)
@@ -164,7 +164,7 @@ func TestTheProgressDeadlineFiresOnceAndProgressMovesIt(t *testing.T) {
 func TestTheHealthyDeadlineOfATaskFiresOnce(t *testing.T) {
 	w := newWorld(t)
 	w.propose(Create{Definition: defined(func(d *definition.Definition) { d.Deployment.MaxFailed = most(1) })})
-	w.propose(Deploy{Revision: 1, Hosts: hosts(3)})
+	w.propose(Deploy{Revision: 1, Hosts: hostNames(3)})
 	w.begin("start 1 h1")
 	w.begin("start 1 h2")
 	w.after(5*time.Minute - time.Millisecond)
@@ -187,7 +187,7 @@ func TestTheHealthyDeadlineOfATaskFiresOnce(t *testing.T) {
 
 func TestAFailureBudgetThatIsSpentHaltsTheRollout(t *testing.T) {
 	w := deployed(t, 10, nil)
-	w.update(func(d *definition.Definition) { image("log-daemon:2")(d); d.Deployment.MaxFailed = most(1) }, hosts(10))
+	w.update(func(d *definition.Definition) { image("log-daemon:2")(d); d.Deployment.MaxFailed = most(1) }, hostNames(10))
 	w.done("terminate 1 h1", "terminate 1 h10")
 	w.fails("start 2 h1", "bad image")
 	w.can("start 2 h10")
@@ -208,7 +208,7 @@ func TestAFailureBudgetThatIsSpentHaltsTheRollout(t *testing.T) {
 
 func TestAStuckDeploymentRollsBackByItselfIfItIsToldTo(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.update(func(d *definition.Definition) { image("log-daemon:2")(d); d.Deployment.AutoRollback = true }, hosts(5))
+	w.update(func(d *definition.Definition) { image("log-daemon:2")(d); d.Deployment.AutoRollback = true }, hostNames(5))
 	w.done("terminate 1 h1")
 	w.fails("start 2 h1", "bad image")
 	w.after(10 * time.Minute)
@@ -231,7 +231,7 @@ func TestAStuckDeploymentRollsBackByItselfIfItIsToldTo(t *testing.T) {
 func TestWhatCanNotBeRolledBackStaysStuck(t *testing.T) {
 	w := newWorld(t)
 	w.propose(Create{Definition: defined(func(d *definition.Definition) { d.Deployment.AutoRollback = true })})
-	w.propose(Deploy{Revision: 1, Hosts: hosts(1)})
+	w.propose(Deploy{Revision: 1, Hosts: hostNames(1)})
 	w.after(10 * time.Minute)
 	w.steps()
 	w.table(`SomeEnvironment/Prod:1 Stuck 1 0`)
@@ -247,7 +247,7 @@ func TestARollbackToOtherHostsWaitsUntilTheyAreKnown(t *testing.T) {
 	w.after(10 * time.Minute)
 	w.steps()
 	w.can()
-	w.propose(SetHosts{Selected: hosts(5)})
+	w.propose(SetHosts{Selected: hostNames(5)})
 	w.done("terminate 2 h6")
 	w.table(`SomeEnvironment/Prod:1 Active 5 5
 	         SomeEnvironment/Prod:2 Reverted 0 0`)
@@ -255,7 +255,7 @@ func TestARollbackToOtherHostsWaitsUntilTheyAreKnown(t *testing.T) {
 
 func TestNothingBeginsWhileItIsPaused(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.update(image("log-daemon:2"), hosts(5))
+	w.update(image("log-daemon:2"), hostNames(5))
 	running := w.begin("terminate 1 h1")
 	w.propose(Pause{By: "alice@host", Reason: "a mistake"})
 	w.refuses(Pause{}, AlreadyPaused)
@@ -269,7 +269,7 @@ func TestNothingBeginsWhileItIsPaused(t *testing.T) {
 	w.after(10*time.Minute - time.Millisecond)
 	w.can("start 2 h1")
 	w.propose(Pause{})
-	w.propose(Rollback{Revision: 1, Hosts: hosts(5)}) // another deployment goes on, too
+	w.propose(Rollback{Revision: 1, Hosts: hostNames(5)}) // another deployment goes on, too
 	w.can("start 1 h1")
 }
 
@@ -278,7 +278,7 @@ func TestATaskMustStayHealthyForAWhile(t *testing.T) {
 	w.update(func(d *definition.Definition) {
 		image("log-daemon:2")(d)
 		d.Deployment.MinHealthyTime = definition.Duration(time.Minute)
-	}, hosts(5))
+	}, hostNames(5))
 	w.done("terminate 1 h1", "start 2 h1")
 	w.can()
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 4
@@ -336,29 +336,29 @@ func TestDriftIsRepairedWithinTheMinimumOrOnlyReported(t *testing.T) {
 
 func TestHostsThatComeGetATaskAndThoseThatGoAreCleaned(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.propose(SetHosts{Selected: append(hosts(4), "h6")})
+	w.propose(SetHosts{Selected: append(hostNames(4), "h6")})
 	w.table(`SomeEnvironment/Prod:1 Active 5 5`)
 	w.can("start 1 h6", "terminate 1 h5")
 	w.done("start 1 h6", "terminate 1 h5")
 	w.table(`SomeEnvironment/Prod:1 Active 5 5`)
-	if events, err := w.state.Propose(SetHosts{Selected: append(hosts(4), "h6")}, w.now); err != nil || len(events) > 0 {
+	if events, err := w.state.Propose(SetHosts{Selected: append(hostNames(4), "h6")}, w.now); err != nil || len(events) > 0 {
 		t.Errorf("it is told again: %v, %v", events, err)
 	}
 
 	// One that is lost cannot be cleaned; nothing waits for it. When it is back
 	// what it has is of no use until it is looked at.
-	w.propose(SetHosts{Selected: append(hosts(3), "h6"), Known: func(host string) bool { return host != "h4" }})
+	w.propose(SetHosts{Selected: append(hostNames(3), "h6"), Known: func(host string) bool { return host != "h4" }})
 	w.table(`SomeEnvironment/Prod:1 Active 4 4`)
 	w.can()
 	if row := w.state.Report().Hosts[3]; row.Host != "h4" || !row.Lost {
 		t.Errorf("it is reported as %+v", row)
 	}
-	w.propose(SetHosts{Selected: append(hosts(4), "h6")})
+	w.propose(SetHosts{Selected: append(hostNames(4), "h6")})
 	w.can()
 	w.sees(1, "h4", tasks.Unhealthy, "it ended")
 	w.after(time.Second)
 	w.can("start 1 h4")
-	w.propose(SetHosts{Selected: append(hosts(3), "h6")})
+	w.propose(SetHosts{Selected: append(hostNames(3), "h6")})
 	w.can("terminate 1 h4")
 }
 
@@ -385,7 +385,7 @@ func TestNoHostsAreDesiredZero(t *testing.T) {
 	if all := w.state.Explain(w.state.target, w.now); len(all) != 1 || all[0].Code != reason.NoHosts || !w.state.Idle() || !w.state.AwaitsHosts() {
 		t.Errorf("it explains %+v, and is idle: %t", all, w.state.Idle())
 	}
-	w.propose(SetHosts{Selected: hosts(1)})
+	w.propose(SetHosts{Selected: hostNames(1)})
 	if left := w.state.Report().Deadline.Sub(w.now); left != 10*time.Minute {
 		t.Errorf("%s are left for the first host", left)
 	}
@@ -395,19 +395,19 @@ func TestNoHostsAreDesiredZero(t *testing.T) {
 
 func TestWhatWasBegunWhenAControllerDiedIsDoneAgain(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.update(image("log-daemon:2"), hosts(5))
+	w.update(image("log-daemon:2"), hostNames(5))
 	w.begin("terminate 1 h1")
 	w.can("terminate 1 h1") // and no other: it does not count as healthy
 	w.done("terminate 1 h1")
 	w.begin("start 2 h1")
 	w.can("start 2 h1")
-	w.propose(Rollback{Revision: 1, Hosts: hosts(5)})
+	w.propose(Rollback{Revision: 1, Hosts: hostNames(5)})
 	w.can("terminate 2 h1") // never two versions
 }
 
 func TestWhoIsBusyOrDoesNotKnowIsAskedForLess(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.update(image("log-daemon:2"), append(hosts(5), "h6"))
+	w.update(image("log-daemon:2"), append(hostNames(5), "h6"))
 	busy := func(host string) bool { return host != "h6" }
 	if all := slices.Collect(w.state.Decide(w.now, Can{Work: busy, Disrupt: true})); len(all) != 0 {
 		t.Errorf("it is asked for %v", all) // 5 of 6 must be healthy
@@ -445,7 +445,7 @@ func TestManyHostsAreToldInParts(t *testing.T) {
 func TestATaskThatKeepsDyingLetsItsDeploymentBeStuck(t *testing.T) {
 	w := newWorld(t)
 	w.propose(Create{Definition: defined(nil)})
-	w.propose(Deploy{Revision: 1, Hosts: hosts(2)})
+	w.propose(Deploy{Revision: 1, Hosts: hostNames(2)})
 	w.fails("start 1 h2", "no disk")
 	for range 9 {
 		w.done("start 1 h1")
@@ -464,7 +464,7 @@ func TestATaskThatKeepsDyingLetsItsDeploymentBeStuck(t *testing.T) {
 func TestDriftDoesNotHoldUpADeployment(t *testing.T) {
 	w := newWorld(t)
 	w.propose(Create{Definition: defined(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 100 })})
-	w.propose(Deploy{Revision: 1, Hosts: hosts(2)})
+	w.propose(Deploy{Revision: 1, Hosts: hostNames(2)})
 	w.done("start 1 h1")
 	w.sees(1, "h1", tasks.Drifted, "~ content")
 	w.done("start 1 h2")
@@ -479,11 +479,11 @@ func TestDriftDoesNotHoldUpADeployment(t *testing.T) {
 func TestATaskThatStartedOnALostHostIsLookedAtAgain(t *testing.T) {
 	w := newWorld(t)
 	w.propose(Create{Definition: defined(nil)})
-	w.propose(Deploy{Revision: 1, Hosts: hosts(2)})
+	w.propose(Deploy{Revision: 1, Hosts: hostNames(2)})
 	running := w.begin("start 1 h1")
 	w.propose(SetHosts{Selected: []string{"h2"}, Known: func(host string) bool { return host != "h1" }})
 	w.append(w.state.Completed(running, tasks.ProbeResult{Health: tasks.Healthy}, nil)...)
-	w.propose(SetHosts{Selected: hosts(2)})
+	w.propose(SetHosts{Selected: hostNames(2)})
 	w.can("start 1 h2")
 	w.sees(1, "h1", tasks.Healthy, "")
 	w.table(`SomeEnvironment/Prod:1 Deploying 2 1`)

@@ -50,8 +50,8 @@ func (s *State) Orphans() []report.Orphan { return slices.Clone(s.orphans) }
 // orphanTasks makes all tasks orphans.
 func (s *State) orphanTasks(e deploylog.Event) {
 	for _, h := range s.hosts {
-		for _, t := range h.tasks {
-			s.orphans = append(s.orphans, report.Orphan{Host: h.name, Revision: t.Revision, Target: string(record.TaskTarget(s.name, t.Revision, h.name)), Lost: h.lost, Seq: e.Seq})
+		for _, t := range h.Tasks {
+			s.orphans = append(s.orphans, report.Orphan{Host: h.Name, Revision: t.Revision, Target: string(record.TaskTarget(s.name, t.Revision, h.Name)), Lost: h.Lost, Seq: e.Seq})
 		}
 	}
 }
@@ -145,8 +145,8 @@ func (s *State) takeOrphans(e deploylog.Event, taken []string) {
 			continue
 		}
 		h := s.addHost(o.Host)
-		h.lost = false // until the inventory says so
-		t := h.add(o.Revision)
+		h.Lost = false // until the inventory says so
+		t := h.Add(o.Revision)
 		t.Status, t.Seq, t.Since, t.Cause = report.TaskLost, e.Seq, e.CreatedAt, leftRunning
 	}
 	s.orphans, s.deleted = nil, false

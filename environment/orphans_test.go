@@ -28,7 +28,7 @@ func (w *world) orphaned(want ...string) {
 func TestWhatADeletedEnvironmentLeftIsCleaned(t *testing.T) {
 	w := deployed(t, 3, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 50 })
 	w.refuses(Clean{}, NothingToClean)
-	w.update(image("log-daemon:2"), hosts(3))
+	w.update(image("log-daemon:2"), hostNames(3))
 	w.done("terminate 1 h1", "start 2 h1")
 	w.propose(Delete{})
 	w.orphaned("2/h1", "1/h2", "1/h3")
@@ -91,7 +91,7 @@ func TestWhatCannotBeCleanedStaysListed(t *testing.T) {
 	w.propose(Delete{})
 	w.propose(Create{Definition: defined(nil)})
 	w.refuses(Clean{}, EnvironmentExists)
-	w.propose(Deploy{Revision: 2, Hosts: hosts(1)})
+	w.propose(Deploy{Revision: 2, Hosts: hostNames(1)})
 	w.done("start 2 h1")
 	w.propose(Delete{})
 	w.orphaned("1/h1", "2/h1")
@@ -104,20 +104,20 @@ func TestWhatCannotBeCleanedStaysListed(t *testing.T) {
 
 func TestWhatWasDeletedExistsAgainWithItsTasks(t *testing.T) {
 	w := deployed(t, 4, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 50 })
-	w.refuses(Adopt{Revision: 1, Hosts: hosts(4)}, EnvironmentExists)
-	w.update(image("log-daemon:2"), hosts(4))
+	w.refuses(Adopt{Revision: 1, Hosts: hostNames(4)}, EnvironmentExists)
+	w.update(image("log-daemon:2"), hostNames(4))
 	w.done("terminate 1 h1", "start 2 h1", "terminate 1 h2", "start 2 h2", "terminate 1 h3", "start 2 h3")
 	w.propose(Delete{})
 	w.orphaned("2/h1", "2/h2", "2/h3", "1/h4")
-	w.refuses(Adopt{Revision: 3, Hosts: hosts(4)}, UnknownRevision)
-	w.refuses(Adopt{Revision: 2, Hosts: hosts(1)}, OthersWouldLeave) // of a mistaken inventory
+	w.refuses(Adopt{Revision: 3, Hosts: hostNames(4)}, UnknownRevision)
+	w.refuses(Adopt{Revision: 2, Hosts: hostNames(1)}, OthersWouldLeave) // of a mistaken inventory
 	w.state.inventory = "mine"
-	w.refuses(Adopt{Revision: 2, Hosts: hosts(4), Inventory: "other"}, OtherInventory)
+	w.refuses(Adopt{Revision: 2, Hosts: hostNames(4), Inventory: "other"}, OtherInventory)
 	r, err := w.state.LastDeployed()
 	if err != nil || r.Number != 2 {
 		t.Fatalf("last deployed was %d: %v", r.Number, err)
 	}
-	w.propose(Adopt{Revision: 2, Hosts: hosts(4), By: "alice@host"})
+	w.propose(Adopt{Revision: 2, Hosts: hostNames(4), By: "alice@host"})
 	w.orphaned()
 	w.table(`SomeEnvironment/Prod:1 Undeploying 0 1
 	         SomeEnvironment/Prod:2 Deploying 4 0`)

@@ -39,14 +39,14 @@ func TestADeploymentSaysHowManyHostsMayBeDown(t *testing.T) {
 	w.update(func(d *definition.Definition) {
 		image("log-daemon:2")(d)
 		d.Deployment.MaxUnavailable = &budget.Budget{Percent: 15}
-	}, hosts(10))
+	}, hostNames(10))
 	w.can("terminate 1 h1")
-	w.propose(Deploy{Revision: 2, Hosts: hosts(10), Change: record.Change{MaxUnavailable: most(3)}})
+	w.propose(Deploy{Revision: 2, Hosts: hostNames(10), Change: record.Change{MaxUnavailable: most(3)}})
 	w.can("terminate 1 h1", "terminate 1 h10", "terminate 1 h2")
 	percent := 95
-	w.refuses(Deploy{Revision: 2, Hosts: hosts(10), Change: record.Change{MinHealthyPercent: &percent}}, NoDisruptionAllowed)
+	w.refuses(Deploy{Revision: 2, Hosts: hostNames(10), Change: record.Change{MinHealthyPercent: &percent}}, NoDisruptionAllowed)
 	surge := definition.Surge
-	w.propose(Deploy{Revision: 2, Hosts: hosts(10), Change: record.Change{Method: &surge, MaxSurge: &budget.Budget{Percent: 11}}})
+	w.propose(Deploy{Revision: 2, Hosts: hostNames(10), Change: record.Change{Method: &surge, MaxSurge: &budget.Budget{Percent: 11}}})
 	w.can("start 2 h1", "start 2 h10")
 	w.begin("start 2 h1")
 	w.begin("start 2 h10")

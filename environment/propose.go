@@ -219,8 +219,8 @@ func (s *State) lasting(d deploymentRequest) (hosts []string) {
 		return *d.hosts
 	}
 	for _, h := range s.hosts {
-		if h.desired && !h.lost {
-			hosts = append(hosts, h.name)
+		if h.Desired && !h.Lost {
+			hosts = append(hosts, h.Name)
 		}
 	}
 	return hosts
@@ -240,10 +240,10 @@ func (s *State) blockedByHealthy(d deploymentRequest, hosts []string) bool {
 		if h == nil && s.replacesLeft(d, name) {
 			return true
 		}
-		if h == nil || h.lost || h.cordon != nil {
+		if h == nil || h.Lost || h.Cordon != nil {
 			continue
 		}
-		if current := h.find(s.taskOf(d.revision)); h.availableTasks() > 0 && (current == nil || !current.Available() || d.restarts(name)) {
+		if current := h.Find(s.taskOf(d.revision)); h.AvailableTasks() > 0 && (current == nil || !current.Available() || d.restarts(name)) {
 			return true
 		}
 	}
@@ -374,18 +374,18 @@ func (s *State) changeHosts(c SetHosts, kept []string) []deploylog.Event {
 	var joined, left, lost []string
 	for _, name := range c.Selected {
 		selected[name] = true
-		if h := s.byName[name]; h == nil || !h.desired || h.lost {
+		if h := s.byName[name]; h == nil || !h.Desired || h.Lost {
 			joined = append(joined, name)
 		}
 	}
 	for _, h := range s.hosts {
-		known := c.Known == nil || c.Known(h.name)
+		known := c.Known == nil || c.Known(h.Name)
 		switch {
-		case selected[h.name] || slices.Contains(kept, h.name):
-		case len(h.tasks) > 0 && !known && (h.desired || !h.lost):
-			lost = append(lost, h.name)
-		case h.desired || h.lost && known:
-			left = append(left, h.name)
+		case selected[h.Name] || slices.Contains(kept, h.Name):
+		case len(h.Tasks) > 0 && !known && (h.Desired || !h.Lost):
+			lost = append(lost, h.Name)
+		case h.Desired || h.Lost && known:
+			left = append(left, h.Name)
 		}
 	}
 	return s.hostsChanged(joined, left, lost)

@@ -7,7 +7,6 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
 	"github.com/deployster-go/deployster/environment/record"
-	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
 )
@@ -60,11 +59,4 @@ func (s *State) restart(c Restart, now time.Time) ([]deploylog.Event, error) {
 // restarts reports whether a deployment starts the task of a host anew.
 func (d deploymentRequest) restarts(host string) bool {
 	return d.kind == record.ByRestart && (len(d.only) == 0 || slices.Contains(d.only, host))
-}
-
-// outdated reports whether a task is that of the active revision, and is to be started anew
-// because it was started before the restart of all.
-func (s *State) outdated(h *host, t *tasks.State) bool {
-	f := s.active
-	return f.Kind == record.ByRestart && !s.finished && t.Made < f.Seq && (len(s.only) == 0 || s.only[h.name])
 }

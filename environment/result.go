@@ -51,7 +51,7 @@ func (s *State) awaitsConfirm(step tasks.Step) bool {
 	if h == nil {
 		return false
 	}
-	t := h.find(step.Revision)
+	t := h.Find(step.Revision)
 	return t != nil && t.Status == report.TaskLaunched && t.Deployment == step.Deployment && t.Attempt == step.Attempt
 }
 
@@ -65,11 +65,11 @@ func (s *State) needsConfirm(step tasks.Step) bool {
 func (s *State) ProbeTargets() iter.Seq[tasks.Task] {
 	return func(yield func(tasks.Task) bool) {
 		for _, h := range s.hosts {
-			if h.lost {
+			if h.Lost {
 				continue
 			}
-			for _, t := range h.tasks {
-				if t.Probed() && !yield(s.Task(t.Revision, h.name)) {
+			for _, t := range h.Tasks {
+				if t.Probed() && !yield(s.Task(t.Revision, h.Name)) {
 					return
 				}
 			}
@@ -81,10 +81,10 @@ func (s *State) ProbeTargets() iter.Seq[tasks.Task] {
 // nothing has changed.
 func (s *State) Probed(seen tasks.Task, found tasks.ProbeResult) []deploylog.Event {
 	h := s.byName[seen.Host]
-	if s.active == nil || h == nil || h.lost {
+	if s.active == nil || h == nil || h.Lost {
 		return nil
 	}
-	t := h.find(seen.Revision)
+	t := h.Find(seen.Revision)
 	if t == nil || !t.Probed() {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (s *State) Probed(seen tasks.Task, found tasks.ProbeResult) []deploylog.Eve
 		if found.Health != tasks.Unhealthy && found.Health != tasks.Unknown {
 			return nil
 		}
-		step := tasks.Step{Deployment: t.Deployment, Target: record.TaskTarget(s.name, t.Revision, h.name), Revision: t.Revision, Attempt: t.Attempt}
+		step := tasks.Step{Deployment: t.Deployment, Target: record.TaskTarget(s.name, t.Revision, h.Name), Revision: t.Revision, Attempt: t.Attempt}
 		return []deploylog.Event{step.Event(record.TaskFailed, record.Payload{Error: found.Cause()})}
 	}
 	name, p := t.ChangedBy(found)
@@ -100,7 +100,7 @@ func (s *State) Probed(seen tasks.Task, found tasks.ProbeResult) []deploylog.Eve
 		return nil
 	}
 	return []deploylog.Event{{
-		Deployment: s.active.ID, Target: record.TaskTarget(s.name, t.Revision, h.name), Revision: strconv.Itoa(t.Revision),
-		Name: name, Attempt: h.attempts.Next(s.active.ID, t.Revision, name), Data: p.Data(),
+		Deployment: s.active.ID, Target: record.TaskTarget(s.name, t.Revision, h.Name), Revision: strconv.Itoa(t.Revision),
+		Name: name, Attempt: h.Attempts.Next(s.active.ID, t.Revision, name), Data: p.Data(),
 	}}
 }

@@ -16,7 +16,7 @@ func TestTheSeedsFirstDeployment(t *testing.T) {
 	w.propose(Create{Definition: defined(func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 100 })})
 	w.table(`SomeEnvironment/Prod:1    Created    0         0`)
 	w.can()
-	w.propose(Deploy{Revision: 1, Hosts: hosts(5)})
+	w.propose(Deploy{Revision: 1, Hosts: hostNames(5)})
 	w.table(`SomeEnvironment/Prod:1    Deploying       5         0`)
 	if d, _ := w.state.ActiveDeployment(); d.ID != "SomeEnvironment/Prod:1@2017090611472301" {
 		t.Errorf("the deployment is called %s", d.ID)
@@ -40,10 +40,10 @@ func TestTheSeedsUpdateOfTheTask(t *testing.T) {
 	w.propose(Update{Base: 1, Definition: d})
 	w.table(`SomeEnvironment/Prod:1    Active     5         5
 	         SomeEnvironment/Prod:2    Created    0         0`)
-	w.propose(Deploy{Revision: 2, Hosts: hosts(5)})
+	w.propose(Deploy{Revision: 2, Hosts: hostNames(5)})
 	w.table(`SomeEnvironment/Prod:1    Undeploying  0         5
 	         SomeEnvironment/Prod:2    Deploying    5         0`)
-	for _, h := range hosts(5) {
+	for _, h := range hostNames(5) {
 		w.done("terminate 1 "+h, "start 2 "+h)
 	}
 	w.table(`SomeEnvironment/Prod:1    Inactive     0         0
@@ -57,7 +57,7 @@ func TestTheSeedsUpdateOfTheInstanceGroup(t *testing.T) {
 	w.propose(Update{Base: 1, Definition: defined(func(d *definition.Definition) { d.InstanceGroup.Query = "attribute:stack in (prod, gamma)" })})
 	w.table(`SomeEnvironment/Prod:1    Active     5         5
 	         SomeEnvironment/Prod:2    Created    0         0`)
-	w.propose(Deploy{Revision: 2, Hosts: hosts(6)})
+	w.propose(Deploy{Revision: 2, Hosts: hostNames(6)})
 	w.table(`SomeEnvironment/Prod:1    Undeploying  0         5
 	         SomeEnvironment/Prod:2    Deploying    6         0`)
 	w.can("start 1 h6") // with the name that the others have
@@ -73,7 +73,7 @@ func TestTheSeedsUpdateOfTheInstanceGroup(t *testing.T) {
 
 func TestTheSeedsReplaceStepByStep(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.update(image("log-daemon:2"), hosts(5))
+	w.update(image("log-daemon:2"), hostNames(5))
 	w.table(`SomeEnvironment/Prod:1    Undeploying  0         5
 	         SomeEnvironment/Prod:2    Deploying    5         0`)
 	w.can("terminate 1 h1")
@@ -84,7 +84,7 @@ func TestTheSeedsReplaceStepByStep(t *testing.T) {
 	w.done("start 2 h1")
 	w.table(`SomeEnvironment/Prod:1    Undeploying  0         4
 	         SomeEnvironment/Prod:2    Deploying    5         1`)
-	for _, h := range hosts(4)[1:] {
+	for _, h := range hostNames(4)[1:] {
 		w.done("terminate 1 "+h, "start 2 "+h)
 	}
 	w.done("terminate 1 h5")
@@ -99,7 +99,7 @@ func TestTheSeedsSurgeStepByStep(t *testing.T) {
 	w := deployed(t, 5, func(d *definition.Definition) {
 		d.Deployment.Method, d.Deployment.MinHealthyPercent = definition.Surge, 100
 	})
-	w.update(image("log-daemon:2"), hosts(5))
+	w.update(image("log-daemon:2"), hostNames(5))
 	w.table(`SomeEnvironment/Prod:1    Undeploying  0         5
 	         SomeEnvironment/Prod:2    Deploying    5         0`)
 	w.can("start 2 h1")
@@ -110,7 +110,7 @@ func TestTheSeedsSurgeStepByStep(t *testing.T) {
 	w.done("terminate 1 h1")
 	w.table(`SomeEnvironment/Prod:1    Undeploying  0         4
 	         SomeEnvironment/Prod:2    Deploying    5         1`)
-	for _, h := range hosts(4)[1:] {
+	for _, h := range hostNames(4)[1:] {
 		w.done("start 2 "+h, "terminate 1 "+h)
 	}
 	w.done("start 2 h5")
@@ -123,32 +123,32 @@ func TestTheSeedsSurgeStepByStep(t *testing.T) {
 
 func TestTheSeedsRollback(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.update(image("log-daemon:2"), hosts(5))
-	for _, h := range hosts(5) {
+	w.update(image("log-daemon:2"), hostNames(5))
+	for _, h := range hostNames(5) {
 		w.done("terminate 1 "+h, "start 2 "+h)
 	}
 	w.table(`SomeEnvironment/Prod:1    Inactive     0         0
 	         SomeEnvironment/Prod:2    Active       5         5`)
-	w.refuses(Deploy{Revision: 1, Hosts: hosts(5)}, OlderRevision)
-	w.propose(Rollback{Revision: 1, Hosts: hosts(5)})
+	w.refuses(Deploy{Revision: 1, Hosts: hostNames(5)}, OlderRevision)
+	w.propose(Rollback{Revision: 1, Hosts: hostNames(5)})
 	w.table(`SomeEnvironment/Prod:1    Deploying    5         0
 	         SomeEnvironment/Prod:2    Reverting    0         5`)
-	for _, h := range hosts(5) {
+	for _, h := range hostNames(5) {
 		w.done("terminate 2 "+h, "start 1 "+h)
 	}
 	w.table(`SomeEnvironment/Prod:1    Active       5         5
 	         SomeEnvironment/Prod:2    Reverted     0         0`)
-	w.propose(Deploy{Revision: 2, Hosts: hosts(5)}) // is newer than the active one
+	w.propose(Deploy{Revision: 2, Hosts: hostNames(5)}) // is newer than the active one
 	w.table(`SomeEnvironment/Prod:1    Undeploying  0         5
 	         SomeEnvironment/Prod:2    Deploying    5         0`)
 }
 
 func TestTheSeedsRollbackDuringADeployment(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.update(image("log-daemon:2"), hosts(5))
+	w.update(image("log-daemon:2"), hostNames(5))
 	w.done("terminate 1 h1", "start 2 h1", "terminate 1 h2")
-	w.refuses(Deploy{Revision: 1, Hosts: hosts(5)}, OlderRevision)
-	w.propose(Rollback{Revision: 1, Hosts: hosts(5)})
+	w.refuses(Deploy{Revision: 1, Hosts: hostNames(5)}, OlderRevision)
+	w.propose(Rollback{Revision: 1, Hosts: hostNames(5)})
 	w.table(`SomeEnvironment/Prod:1    Deploying    5         3
 	         SomeEnvironment/Prod:2    Reverting    0         1`)
 	w.can("start 1 h2") // which has none already
@@ -159,21 +159,21 @@ func TestTheSeedsRollbackDuringADeployment(t *testing.T) {
 
 func TestTheSeedsRollbackPastAnUndeployingRevision(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.update(image("log-daemon:2"), hosts(5))
-	for _, h := range hosts(5) {
+	w.update(image("log-daemon:2"), hostNames(5))
+	for _, h := range hostNames(5) {
 		w.done("terminate 1 "+h, "start 2 "+h)
 	}
-	w.update(image("log-daemon:3"), hosts(5))
+	w.update(image("log-daemon:3"), hostNames(5))
 	w.done("terminate 2 h1", "start 3 h1")
 	w.table(`SomeEnvironment/Prod:1    Inactive     0         0
 	         SomeEnvironment/Prod:2    Undeploying  0         4
 	         SomeEnvironment/Prod:3    Deploying    5         1`)
-	w.propose(Rollback{Revision: 1, Hosts: hosts(5)})
+	w.propose(Rollback{Revision: 1, Hosts: hostNames(5)})
 	w.table(`SomeEnvironment/Prod:1    Deploying    5         0
 	         SomeEnvironment/Prod:2    Reverting    0         4
 	         SomeEnvironment/Prod:3    Reverting    0         1`)
 	w.done("terminate 3 h1", "start 1 h1")
-	for _, h := range hosts(5)[1:] {
+	for _, h := range hostNames(5)[1:] {
 		w.done("terminate 2 "+h, "start 1 "+h)
 	}
 	w.table(`SomeEnvironment/Prod:1    Active       5         5
@@ -185,12 +185,12 @@ func TestTheSeedsRollbackPastAnUndeployingRevision(t *testing.T) {
 // rollback go faster than the minimum would.
 func TestARollbackMayHaveAConfigurationOfItsOwn(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.update(image("log-daemon:2"), hosts(5))
-	for _, h := range hosts(5) {
+	w.update(image("log-daemon:2"), hostNames(5))
+	for _, h := range hostNames(5) {
 		w.done("terminate 1 "+h, "start 2 "+h)
 	}
 	zero := 0
-	w.propose(Rollback{Revision: 1, Hosts: hosts(5), Change: record.Change{MinHealthyPercent: &zero}})
+	w.propose(Rollback{Revision: 1, Hosts: hostNames(5), Change: record.Change{MinHealthyPercent: &zero}})
 	w.can("terminate 2 h1", "terminate 2 h2", "terminate 2 h3", "terminate 2 h4", "terminate 2 h5")
 }
 
@@ -198,16 +198,16 @@ func TestARollbackMayHaveAConfigurationOfItsOwn(t *testing.T) {
 // revision is active.
 func TestAConfigurationOfADeploymentEndsWithIt(t *testing.T) {
 	w := deployed(t, 5, nil)
-	w.update(image("log-daemon:2"), hosts(5))
-	for _, h := range hosts(5) {
+	w.update(image("log-daemon:2"), hostNames(5))
+	for _, h := range hostNames(5) {
 		w.done("terminate 1 "+h, "start 2 "+h)
 	}
 	zero, surge := 0, definition.Surge
-	w.propose(Rollback{Revision: 1, Hosts: hosts(5), Change: record.Change{MinHealthyPercent: &zero, Method: &surge}})
+	w.propose(Rollback{Revision: 1, Hosts: hostNames(5), Change: record.Change{MinHealthyPercent: &zero, Method: &surge}})
 	if r := w.state.Report(); r.Minimum != 0 {
 		t.Errorf("while it is rolled back %d hosts must be healthy", r.Minimum)
 	}
-	for _, h := range hosts(5) {
+	for _, h := range hostNames(5) {
 		w.done("start 1 "+h, "terminate 2 "+h)
 	}
 	w.table(`SomeEnvironment/Prod:1    Active       5         5

@@ -101,34 +101,34 @@ func TestTheSentencesOfRefusals(t *testing.T) {
 		}, Deploy{Revision: 1}, "no such revision 1 of environment SomeEnvironment/Prod any more: it was made (event 1) before the environment was deleted; the first since then is 3"},
 		{func(t *testing.T) *world {
 			w := two(t)
-			w.propose(Deploy{Revision: 2, Change: record.Change{MinHealthyPercent: new(int)}, Hosts: hosts(1)})
+			w.propose(Deploy{Revision: 2, Change: record.Change{MinHealthyPercent: new(int)}, Hosts: hostNames(1)})
 			return w
-		}, Deploy{Revision: 1, Hosts: hosts(1)}, "revision 1 is older than revision 2, which is being deployed: to go back, deployster env rollback SomeEnvironment/Prod --revision 1"},
+		}, Deploy{Revision: 1, Hosts: hostNames(1)}, "revision 1 is older than revision 2, which is being deployed: to go back, deployster env rollback SomeEnvironment/Prod --revision 1"},
 		{func(t *testing.T) *world {
 			w := two(t)
 			w.propose(Update{Base: 2, Definition: defined(image("log-daemon:3"))})
-			w.propose(Deploy{Revision: 3, Change: record.Change{MinHealthyPercent: new(int)}, Hosts: hosts(1)})
+			w.propose(Deploy{Revision: 3, Change: record.Change{MinHealthyPercent: new(int)}, Hosts: hostNames(1)})
 			return w
-		}, Rollback{Revision: 2, Hosts: hosts(1)}, "revision 2 was never deployed, so it cannot be rolled back to: base a new revision on it"},
+		}, Rollback{Revision: 2, Hosts: hostNames(1)}, "revision 2 was never deployed, so it cannot be rolled back to: base a new revision on it"},
 		{func(t *testing.T) *world {
 			w := two(t)
 			w.propose(Delete{TerminateTasks: true})
 			return w
 		}, Update{Base: 2, Definition: defined(nil)}, "environment SomeEnvironment/Prod is being deleted since event "},
-		{two, Deploy{Revision: 2, Change: record.Change{MinHealthyPercent: &none}, Hosts: hosts(1)}, "invalid min_healthy_percent 101: it is from 0 to 100"},
-		{two, Deploy{Revision: 2, Change: record.Change{Method: &method}, Hosts: hosts(1)}, `unknown method "Swap": it is Replace or Surge`},
-		{two, Deploy{Revision: 2, Change: record.Change{MaxOver: new(int), MaxSurge: most(2)}, Hosts: hosts(1)}, "max_over and max_surge are two ways to say the same: give one of them"},
-		{two, Deploy{Revision: 2, Change: record.Change{MinHealthyPercent: new(int), MaxUnavailable: most(2)}, Hosts: hosts(1)}, "min_healthy_percent and max_unavailable are two ways to say the same: give one of them"},
-		{two, Deploy{Revision: 2, Change: record.Change{MaxSurge: most(0)}, Hosts: hosts(1)}, "invalid max_surge 0: it is at least 1"},
-		{two, Deploy{Revision: 2, Change: record.Change{MaxUnavailable: most(0)}, Hosts: hosts(1)}, "revision 2 cannot be deployed like that: Replace stops a task before it starts another, and with a max_unavailable of 0 none of 1 host may be without one; --max-unavailable 1, or --method Surge, would let it proceed"},
-		{two, Deploy{Revision: 2, Change: record.Change{MaxOver: &over}, Hosts: hosts(1)}, "invalid max_over 0: it is at least 1"},
+		{two, Deploy{Revision: 2, Change: record.Change{MinHealthyPercent: &none}, Hosts: hostNames(1)}, "invalid min_healthy_percent 101: it is from 0 to 100"},
+		{two, Deploy{Revision: 2, Change: record.Change{Method: &method}, Hosts: hostNames(1)}, `unknown method "Swap": it is Replace or Surge`},
+		{two, Deploy{Revision: 2, Change: record.Change{MaxOver: new(int), MaxSurge: most(2)}, Hosts: hostNames(1)}, "max_over and max_surge are two ways to say the same: give one of them"},
+		{two, Deploy{Revision: 2, Change: record.Change{MinHealthyPercent: new(int), MaxUnavailable: most(2)}, Hosts: hostNames(1)}, "min_healthy_percent and max_unavailable are two ways to say the same: give one of them"},
+		{two, Deploy{Revision: 2, Change: record.Change{MaxSurge: most(0)}, Hosts: hostNames(1)}, "invalid max_surge 0: it is at least 1"},
+		{two, Deploy{Revision: 2, Change: record.Change{MaxUnavailable: most(0)}, Hosts: hostNames(1)}, "revision 2 cannot be deployed like that: Replace stops a task before it starts another, and with a max_unavailable of 0 none of 1 host may be without one; --max-unavailable 1, or --method Surge, would let it proceed"},
+		{two, Deploy{Revision: 2, Change: record.Change{MaxOver: &over}, Hosts: hostNames(1)}, "invalid max_over 0: it is at least 1"},
 		{func(t *testing.T) *world {
 			w := deployed(t, 1, func(d *definition.Definition) { d.Deployment.MinHealthyPercent = 100 })
 			d := *w.state.Revisions()[0].Definition
 			d.Task.Vars = map[string]any{"image": "log-daemon:2"}
 			w.propose(Update{Base: 1, Definition: &d})
 			return w
-		}, Deploy{Revision: 2, Hosts: hosts(1)}, "revision 2 cannot be deployed like that: Replace stops a task before it starts another, and with a min_healthy_percent of 100 none of 1 host may be without one; --min-healthy-percent 0, or --method Surge, would let it proceed"},
+		}, Deploy{Revision: 2, Hosts: hostNames(1)}, "revision 2 cannot be deployed like that: Replace stops a task before it starts another, and with a min_healthy_percent of 100 none of 1 host may be without one; --min-healthy-percent 0, or --method Surge, would let it proceed"},
 	} {
 		t.Run(strings.ReplaceAll(c.want, " ", "-"), func(t *testing.T) {
 			w := c.world(t)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/tasks"
 )
@@ -17,15 +18,15 @@ type failedCheck struct {
 
 // first has what failed its check checked again before anything is stopped.
 func (n *naive) checkedFirst(h *naiveHost, do todo) todo {
-	if do.kind == tasks.Terminate && do.class == classReplace && h.check.by == n.force.id {
-		return todo{tasks.Check, n.force.task, classFree, h.check.rests}
+	if do.kind == tasks.Terminate && do.class == hosts.Replace && h.check.by == n.force.id {
+		return todo{tasks.Check, n.force.task, hosts.Free, h.check.rests}
 	}
 	return do
 }
 
 // checks has what nobody has checked checked before it is stopped.
 func (n *naive) checks(h *naiveHost, do todo, can Can) todo {
-	if do.kind == tasks.Terminate && do.class == classReplace && can.Checked != nil && !can.Checked(h.name) {
+	if do.kind == tasks.Terminate && do.class == hosts.Replace && can.Checked != nil && !can.Checked(h.name) {
 		do.kind, do.revision = tasks.Check, n.force.task
 	}
 	return do
@@ -48,7 +49,7 @@ func (n *naive) noteCheck(s *simulation, e deploylog.Event, h *naiveHost) bool {
 
 // staysUp wants no healthy task to be stopped for one that cannot be started there.
 func (n *naive) staysUp(s *simulation, step tasks.Step) {
-	if do := n.next(n.host(step.Host)); step.Kind == tasks.Terminate && do.class == classReplace && s.unfit(place{step.Host, n.force.task}) {
+	if do := n.next(n.host(step.Host)); step.Kind == tasks.Terminate && do.class == hosts.Replace && s.unfit(place{step.Host, n.force.task}) {
 		s.fail("the healthy task %d on %s is stopped for %d, which cannot be started", step.Revision, step.Host, n.force.task)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/tasks"
 )
@@ -146,7 +147,7 @@ func (c *controller) rests() {
 
 // soon reports whether something is done on a host before long, for nothing keeps it back.
 func (n *naive) soon(h *naiveHost, do todo) bool {
-	if do.class != classFree || n.mayBegin() <= 0 && n.bounded(h, do) {
+	if do.class != hosts.Free || n.mayBegin() <= 0 && n.bounded(h, do) {
 		return false
 	}
 	if do.kind == tasks.Check {

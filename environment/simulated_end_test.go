@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/tasks"
 )
 
@@ -57,7 +58,7 @@ func (s *simulation) unsettledHosts() (failing, waiting []string, problem string
 		case n.keepsBack(h, do):
 			waiting = append(waiting, h.name)
 			s.tally["waits for its zone"]++
-		case do.class != classFree && n.rooms(Can{Disrupt: true})[do.class] <= 0:
+		case do.class != hosts.Free && n.rooms(Can{Disrupt: true})[do.class] <= 0:
 			waiting = append(waiting, h.name)
 		default:
 			return nil, nil, fmt.Sprintf("%s on %s is to be done", do, h.name)

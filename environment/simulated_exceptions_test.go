@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -17,7 +18,7 @@ func (n *naive) hopeless(h *naiveHost) bool {
 		return false
 	}
 	late := slices.Contains(n.failed(), h) && f.late[place{h.name, f.task}]
-	return do.kind == awaitProbe || do.kind != tasks.Confirm && n.inVain(h, do) || late
+	return do.kind == hosts.AwaitProbe || do.kind != tasks.Confirm && n.inVain(h, do) || late
 }
 
 // inVain reports whether what is to be done was tried three times.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -232,7 +233,7 @@ func (n *naive) halted() bool {
 type todo struct {
 	kind     tasks.Kind
 	revision int
-	class    class
+	class    hosts.Class
 	from     time.Time
 }
 
@@ -247,7 +248,7 @@ func (n *naive) next(h *naiveHost) todo {
 		return todo{}
 	}
 	if h.absent && do.kind != "" {
-		return todo{kind: awaitProbe}
+		return todo{kind: hosts.AwaitProbe}
 	}
 	return do
 }
@@ -262,7 +263,7 @@ func (n *naive) nextHere(h *naiveHost) todo {
 	case len(leave) > 0:
 		return n.checkedFirst(h, n.end(h, leave))
 	case awaits:
-		return todo{kind: awaitProbe}
+		return todo{kind: hosts.AwaitProbe}
 	}
 	return n.bring(h)
 }
@@ -278,7 +279,7 @@ func (n *naive) cordoned(h *naiveHost) bool {
 func (n *naive) nextOfCordoned(h *naiveHost) todo {
 	if !n.cordons[h.name] {
 		if t := n.mine(h); t != nil && t.status == report.TaskLaunched {
-			return todo{tasks.Confirm, n.force.task, classFree, t.since.Add(time.Duration(n.force.configuration.MinHealthyTime))}
+			return todo{tasks.Confirm, n.force.task, hosts.Free, t.since.Add(time.Duration(n.force.configuration.MinHealthyTime))}
 		}
 		return todo{}
 	}
@@ -288,14 +289,14 @@ func (n *naive) nextOfCordoned(h *naiveHost) todo {
 	case len(leave) == 0:
 		return todo{}
 	case len(known) == 0:
-		return todo{kind: awaitProbe}
+		return todo{kind: hosts.AwaitProbe}
 	}
 	do := n.end(h, known)
 	switch up := h.tasks[do.revision].up() && h.ups() == 1; {
 	case up && h.wanted:
-		do.class = classEvict
+		do.class = hosts.Evict
 	case !up:
-		do.class = classFree
+		do.class = hosts.Free
 	}
 	return do
 }
@@ -330,18 +331,18 @@ func (n *naive) leaving(h *naiveHost) (leave []int, awaits bool) {
 func (n *naive) end(h *naiveHost, leave []int) todo {
 	r := slices.MinFunc(leave, func(a, b int) int { return 2*(n.use(h.tasks[a])/3-n.use(h.tasks[b])/3) + sign(a-b) })
 	t := h.tasks[r]
-	do := todo{tasks.Terminate, r, classFree, time.Time{}}
+	do := todo{tasks.Terminate, r, hosts.Free, time.Time{}}
 	if t.status == report.TaskTerminating {
 		do.from = t.rests
 	}
 	switch {
 	case n.force.kind == record.ByDelete || t.status == report.TaskTerminating || h.ups() > 1:
 	case t.up() && h.wanted:
-		do.class = classReplace
+		do.class = hosts.Replace
 	case t.up():
-		do.class = classDrain
+		do.class = hosts.Drain
 	case h.wanted && n.mine(h) == nil && !h.begun:
-		do.class = classFirst
+		do.class = hosts.First
 	}
 	return do
 }
@@ -351,25 +352,25 @@ func (n *naive) bring(h *naiveHost) todo {
 	mine, revision := n.mine(h), n.force.task
 	switch {
 	case mine != nil && mine.status == report.TaskLost:
-		return todo{kind: awaitProbe}
+		return todo{kind: hosts.AwaitProbe}
 	case !h.wanted:
 		return todo{}
 	case mine == nil && len(n.old(h)) > 0:
-		return todo{tasks.Start, revision, classSurge, time.Time{}}
+		return todo{tasks.Start, revision, hosts.Surge, time.Time{}}
 	case mine == nil && h.begun:
-		return todo{tasks.Start, revision, classFree, time.Time{}}
+		return todo{tasks.Start, revision, hosts.Free, time.Time{}}
 	case mine == nil:
-		return todo{tasks.Start, revision, classFirst, time.Time{}}
+		return todo{tasks.Start, revision, hosts.First, time.Time{}}
 	case mine.status == report.TaskHealthy, mine.status == report.TaskDrifted && n.force.configuration.Drift == definition.ReportDrift:
 		return todo{}
 	case mine.status == report.TaskDrifted:
-		return todo{tasks.Start, revision, classReplace, mine.rests}
+		return todo{tasks.Start, revision, hosts.Replace, mine.rests}
 	case mine.status == report.TaskLaunched:
-		return todo{tasks.Confirm, revision, classFree, mine.since.Add(time.Duration(n.force.configuration.MinHealthyTime))}
+		return todo{tasks.Confirm, revision, hosts.Free, mine.since.Add(time.Duration(n.force.configuration.MinHealthyTime))}
 	case mine.status == report.TaskTerminating:
-		return todo{tasks.Terminate, revision, classFree, mine.rests}
+		return todo{tasks.Terminate, revision, hosts.Free, mine.rests}
 	default:
-		return todo{tasks.Start, revision, classFree, mine.rests}
+		return todo{tasks.Start, revision, hosts.Free, mine.rests}
 	}
 }
 

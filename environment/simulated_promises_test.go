@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
@@ -68,7 +69,7 @@ func (n *naive) decides(s *simulation, can Can, steps []tasks.Step) {
 			s.fail("it decides to %s %d on %s, which may not be; what may is %v", step.Kind, step.Revision, step.Host, may)
 		}
 	}
-	for class := range classCount {
+	for class := range hosts.Classes {
 		maps.DeleteFunc(may[class], func(host string, _ todo) bool { return left <= 0 && n.bounded(n.host(host), n.next(n.host(host))) })
 		if room[class] > 0 && len(may[class]) > 0 {
 			s.fail("it does not decide on what may be done of class %d: %v, but on %s", class, may[class], texts(steps))
@@ -77,7 +78,7 @@ func (n *naive) decides(s *simulation, can Can, steps []tasks.Step) {
 }
 
 // choices are what may be done next, by class and host.
-type choices [classCount]map[string]todo
+type choices [hosts.Classes]map[string]todo
 
 func (n *naive) may(now time.Time, can Can) (may choices) {
 	for i := range may {
@@ -93,15 +94,15 @@ func (n *naive) may(now time.Time, can Can) (may choices) {
 }
 
 // take takes a step from the choices and the rooms, and reports whether it was there.
-func (may choices) take(step tasks.Step, room *[classCount]int) (found bool) {
-	for class := range classCount {
+func (may choices) take(step tasks.Step, room *[hosts.Classes]int) (found bool) {
+	for class := range hosts.Classes {
 		if do, ok := may[class][step.Host]; ok && do.kind == step.Kind && do.revision == step.Revision && room[class] > 0 {
 			found = true
-			if room[class]--; class == classEvict {
-				room[classReplace]--
+			if room[class]--; class == hosts.Evict {
+				room[hosts.Replace]--
 			}
-			if class == classEvict || class == classReplace {
-				room[classDrain]--
+			if class == hosts.Evict || class == hosts.Replace {
+				room[hosts.Drain]--
 			}
 			delete(may[class], step.Host)
 		}
@@ -110,21 +111,21 @@ func (may choices) take(step tasks.Step, room *[classCount]int) (found bool) {
 }
 
 // rooms are how many hosts of each class may be worked on.
-func (n *naive) rooms(can Can) (room [classCount]int) {
+func (n *naive) rooms(can Can) (room [hosts.Classes]int) {
 	const all = 1 << 30
-	room[classFree] = all
+	room[hosts.Free] = all
 	if can.Disrupt && !n.force.paused {
-		room[classEvict] = n.serve() - n.minimum()
+		room[hosts.Evict] = n.serve() - n.minimum()
 	}
 	if n.halted() || n.force.paused {
 		return room
 	}
-	room[classFirst] = all
+	room[hosts.First] = all
 	if can.Disrupt {
-		room[classReplace] = n.serve() - n.minimum()
-		room[classDrain] = n.up() - n.minimum()
+		room[hosts.Replace] = n.serve() - n.minimum()
+		room[hosts.Drain] = n.up() - n.minimum()
 	}
-	room[classSurge] = n.mostDoubled() - n.doubled()
+	room[hosts.Surge] = n.mostDoubled() - n.doubled()
 	return room
 }
 

@@ -3,6 +3,7 @@ package environment
 import (
 	"slices"
 
+	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/record"
 )
 
@@ -53,7 +54,7 @@ func (n *naive) knowsZones(s *simulation) {
 func (n *naive) keepsBack(h *naiveHost, do todo) bool {
 	f := n.force
 	by := f.configuration.OrderBy
-	if by == "" || f.reached || n.beginning(h) || f.kind == record.ByDelete || do.class != classReplace && do.class != classSurge {
+	if by == "" || f.reached || n.beginning(h) || f.kind == record.ByDelete || do.class != hosts.Replace && do.class != hosts.Surge {
 		return false
 	}
 	if n.zonedBy != by {

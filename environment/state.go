@@ -7,6 +7,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/ordered"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
@@ -32,8 +33,8 @@ type State struct {
 	firstRevision int    // since the environment was last created
 	head          int64
 
-	hosts  []*host
-	byName map[string]*host
+	hosts  []*hosts.Host
+	byName map[string]*hosts.Host
 
 	cordons    map[string]*report.Cordon // of hosts of those names, also of such as it has not
 	cordonings int                       // how many events there were of that
@@ -55,7 +56,7 @@ type State struct {
 	baked        int       // hosts that failed in its bake
 
 	// Derived.
-	sets      [classCount]ordered.Set
+	sets      [hosts.Classes]ordered.Set
 	overdue   ordered.Set
 	adoptable ordered.Set
 	zones     zones
@@ -76,7 +77,7 @@ type revision struct {
 
 // New returns the state of an environment of which nothing is known yet.
 func New(name string) *State {
-	return &State{name: name, target: record.Target(name), byName: map[string]*host{}, cordons: map[string]*report.Cordon{}, attempts: map[string]int{}, current: map[int]int{}}
+	return &State{name: name, target: record.Target(name), byName: map[string]*hosts.Host{}, cordons: map[string]*report.Cordon{}, attempts: map[string]int{}, current: map[int]int{}}
 }
 
 // Name of the environment.
@@ -115,7 +116,7 @@ func (s *State) Idle() bool {
 	case !s.finished && (s.waiting.IsZero() && !s.awaitsPromotion() && !s.AwaitsHosts() || s.done()) || !s.hostsKnown:
 		return false
 	}
-	for c := classFree; c < classCount; c++ {
+	for c := hosts.Free; c < hosts.Classes; c++ {
 		if s.room(c) > 0 && s.anyOf(c) {
 			return false
 		}
@@ -125,10 +126,10 @@ func (s *State) Idle() bool {
 
 // anyOf reports whether a class has hosts but those that wait for a person to promote the
 // deployment.
-func (s *State) anyOf(c class) bool {
+func (s *State) anyOf(c hosts.Class) bool {
 	waits := s.awaitsPromotion()
 	for i := range s.sets[c].All() {
-		if !waits || !s.hosts[i].status.begins {
+		if !waits || !s.hosts[i].Status.Begins {
 			return true
 		}
 	}
@@ -166,11 +167,11 @@ func (s *State) configuration() *definition.Configuration {
 func (s *State) HostTasks() iter.Seq[tasks.Task] {
 	return func(yield func(tasks.Task) bool) {
 		for _, h := range s.hosts {
-			if h.desired && h.find(s.activeTask()) == nil && !yield(s.Task(s.active.Revision, h.name)) {
+			if h.Desired && h.Find(s.activeTask()) == nil && !yield(s.Task(s.active.Revision, h.Name)) {
 				return
 			}
-			for _, t := range h.tasks {
-				if !yield(s.Task(t.Revision, h.name)) {
+			for _, t := range h.Tasks {
+				if !yield(s.Task(t.Revision, h.Name)) {
 					return
 				}
 			}

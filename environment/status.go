@@ -26,12 +26,12 @@ func (s *State) Report() report.Report {
 		r.Minimum = s.minimum()
 	}
 	for _, h := range s.hosts {
-		if !h.desired && len(h.tasks) == 0 {
+		if !h.Desired && len(h.Tasks) == 0 {
 			continue
 		}
-		row := report.HostRow{Host: h.name, Desired: h.desired, Lost: h.lost || h.absent, Failed: h.status.failed, Check: s.checkRow(h), Passed: h.status.passed, Tasks: []report.TaskRow{}}
-		for _, t := range h.tasks {
-			row.Tasks = append(row.Tasks, t.Row(record.TaskTarget(s.name, t.Revision, h.name)))
+		row := report.HostRow{Host: h.Name, Desired: h.Desired, Lost: h.Lost || h.Absent, Failed: h.Status.Failed, Check: s.checkRow(h), Passed: h.Status.Passed, Tasks: []report.TaskRow{}}
+		for _, t := range h.Tasks {
+			row.Tasks = append(row.Tasks, t.Row(record.TaskTarget(s.name, t.Revision, h.Name)))
 		}
 		r.Hosts = append(r.Hosts, row)
 	}

@@ -101,11 +101,11 @@ func (s *State) applyTaken(e deploylog.Event, p record.Payload) {
 	}
 	for _, name := range *p.Hosts {
 		h := s.addHost(name)
-		if h.find(s.activeTask()) != nil {
+		if h.Find(s.activeTask()) != nil {
 			continue
 		}
 		s.modify(h, e.CreatedAt, func() {
-			t := h.add(s.activeTask())
+			t := h.Add(s.activeTask())
 			t.Of, t.Status, t.Seq, t.Since = s.active.Revision, report.TaskLost, e.Seq, e.CreatedAt
 			t.Cause = fmt.Sprintf("environment %s left it running when it was deleted", p.Other)
 		})

@@ -23,9 +23,9 @@ func TestWhatAnotherEnvironmentLeftIsTakenOver(t *testing.T) {
 	w.propose(Create{Definition: defined(func(d *definition.Definition) {
 		d.Deployment.MaxUnavailable, d.Deployment.Drift = &budget.Budget{Count: 1}, definition.RepairDrift
 	})})
-	w.refuses(AdoptFrom{From: "Old", Revision: 2, Hosts: hosts(5)}, UnknownRevision)
-	w.propose(AdoptFrom{From: "Old", Revision: 1, Hosts: hosts(5), Same: []string{"h4", "h2", "h1", "h3"}, By: "alice@host"})
-	w.refuses(AdoptFrom{From: "Old", Revision: 1, Hosts: hosts(5)}, AlreadyDeployed)
+	w.refuses(AdoptFrom{From: "Old", Revision: 2, Hosts: hostNames(5)}, UnknownRevision)
+	w.propose(AdoptFrom{From: "Old", Revision: 1, Hosts: hostNames(5), Same: []string{"h4", "h2", "h1", "h3"}, By: "alice@host"})
+	w.refuses(AdoptFrom{From: "Old", Revision: 1, Hosts: hostNames(5)}, AlreadyDeployed)
 	w.can("start 1 h5") // where nothing was left
 	if r := w.state.Report(); r.Hosts[0].Tasks[0].Cause != "environment Old left it running when it was deleted" || r.Hosts[0].Tasks[0].Status != report.TaskLost {
 		t.Errorf("known of h1 is %+v", r.Hosts[0].Tasks)
@@ -95,15 +95,15 @@ func TestAnAdoptionThatCannotProceedIsRefused(t *testing.T) {
 		d.Task, d.Deployment.MinHealthyPercent = definition.TaskSpec{Manifest: d.Task.Manifest, Digest: "other"}, 100
 	})})
 	w.propose(Delete{})
-	err := w.refuses(Adopt{Revision: 2, Hosts: hosts(2)}, NoDisruptionAllowed)
+	err := w.refuses(Adopt{Revision: 2, Hosts: hostNames(2)}, NoDisruptionAllowed)
 	if !strings.Contains(err.Error(), "--min-healthy-percent 50 or less") {
 		t.Errorf("it is refused with %v", err)
 	}
-	if _, err := w.state.Propose(Adopt{Revision: 1, Hosts: hosts(2)}, w.now); err != nil {
+	if _, err := w.state.Propose(Adopt{Revision: 1, Hosts: hostNames(2)}, w.now); err != nil {
 		t.Errorf("what is as it should be needs not be replaced: %v", err)
 	}
 	half := 50
-	w.propose(Adopt{Revision: 2, Hosts: hosts(2), Change: record.Change{MinHealthyPercent: &half}})
+	w.propose(Adopt{Revision: 2, Hosts: hostNames(2), Change: record.Change{MinHealthyPercent: &half}})
 	w.sees(1, "h1", tasks.Healthy, "")
 	w.sees(1, "h2", tasks.Healthy, "")
 	w.can("terminate 1 h1")

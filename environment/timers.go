@@ -50,7 +50,7 @@ func (s *State) Wake() time.Time {
 }
 
 // timerValid reports whether the host of a timer was not evaluated since it was set.
-func (s *State) timerValid(a timer) bool { return s.hosts[a.host].generation == a.generation }
+func (s *State) timerValid(a timer) bool { return s.hosts[a.host].Generation == a.generation }
 
 // advance re-evaluates the hosts whose timers are due, or all hosts when the clock
 // was set back: then their timers would fire too late.

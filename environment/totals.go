@@ -3,6 +3,7 @@ package environment
 import (
 	"time"
 
+	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/ordered"
 	"github.com/deployster-go/deployster/environment/record"
 )
@@ -11,7 +12,7 @@ import (
 type totals struct{ desired, available, serving, runs, double, unsettled, failed, inFlight, retrying, absent, exhausted, tried, exceptions, begun, waiting, begunOpen, begunFailed int }
 
 // modify changes something of a host and re-evaluates it.
-func (s *State) modify(h *host, now time.Time, change func()) {
+func (s *State) modify(h *hosts.Host, now time.Time, change func()) {
 	s.count(h, -1)
 	change()
 	s.refresh(h, now)
@@ -20,7 +21,7 @@ func (s *State) modify(h *host, now time.Time, change func()) {
 
 // refreshAll re-evaluates all hosts.
 func (s *State) refreshAll(now time.Time) {
-	s.sets, s.overdue, s.adoptable, s.timers, s.total = [classCount]ordered.Set{}, nil, nil, s.timers[:0], totals{}
+	s.sets, s.overdue, s.adoptable, s.timers, s.total = [hosts.Classes]ordered.Set{}, nil, nil, s.timers[:0], totals{}
 	clear(s.current)
 	s.zones.Clear()
 	for _, h := range s.hosts {
@@ -29,19 +30,30 @@ func (s *State) refreshAll(now time.Time) {
 	}
 }
 
+// wanted is what the active deployment wants of hosts.
+func (s *State) wanted() *hosts.Wanted {
+	if s.active == nil {
+		return &hosts.Wanted{}
+	}
+	return &hosts.Wanted{
+		Deployment: s.active, Task: s.activeTask(), Configuration: s.configuration(),
+		Finished: s.finished, Paused: s.pause != nil, Resumed: s.resumed, Steps: s.waves(), Only: s.only,
+	}
+}
+
 // refresh re-evaluates a host and sets its timer.
-func (s *State) refresh(h *host, now time.Time) {
+func (s *State) refresh(h *hosts.Host, now time.Time) {
 	var next time.Time
-	h.status, next = s.evaluate(h, now)
-	h.generation++
+	h.Status, next = s.wanted().Evaluate(h, now)
+	h.Generation++
 	if !next.IsZero() {
-		s.timers.Push(timer{next, h.index, h.generation})
+		s.timers.Push(timer{next, h.Index, h.Generation})
 	}
 }
 
 // count adds a host to the totals and sets (by is 1), or removes it (by is -1).
-func (s *State) count(h *host, by int) {
-	if s.active == nil || h.lost {
+func (s *State) count(h *hosts.Host, by int) {
+	if s.active == nil || h.Lost {
 		return
 	}
 	one := func(yes bool, n *int) {
@@ -51,39 +63,39 @@ func (s *State) count(h *host, by int) {
 	}
 	put := func(s *ordered.Set) {
 		if by > 0 {
-			s.Add(h.index)
+			s.Add(h.Index)
 		} else {
-			s.Remove(h.index)
+			s.Remove(h.Index)
 		}
 	}
-	one(h.desired, &s.total.desired)
-	one(h.absent, &s.total.absent)
-	one(h.status.available, &s.total.available)
-	one(h.status.serving, &s.total.serving)
-	one(h.status.runs, &s.total.runs)
-	one(h.status.double, &s.total.double)
-	one(!h.status.settled, &s.total.unsettled)
-	one(h.status.failed, &s.total.failed)
-	one(h.status.exhausted, &s.total.exhausted)
-	one(h.status.tried, &s.total.tried)
-	one(h.status.exception(), &s.total.exceptions)
-	one(h.status.begun, &s.total.begun)
-	one(h.desired && !h.status.begun && h.cordon == nil, &s.total.waiting)
-	one(h.status.begun && !h.status.settled, &s.total.begunOpen)
-	one(h.status.begun && !h.status.settled && h.status.failed, &s.total.begunFailed)
-	one(h.status.inFlight, &s.total.inFlight)
-	one(h.status.retrying, &s.total.retrying)
+	one(h.Desired, &s.total.desired)
+	one(h.Absent, &s.total.absent)
+	one(h.Status.Available, &s.total.available)
+	one(h.Status.Serving, &s.total.serving)
+	one(h.Status.Runs, &s.total.runs)
+	one(h.Status.Double, &s.total.double)
+	one(!h.Status.Settled, &s.total.unsettled)
+	one(h.Status.Failed, &s.total.failed)
+	one(h.Status.Exhausted, &s.total.exhausted)
+	one(h.Status.Tried, &s.total.tried)
+	one(h.Status.Exception(), &s.total.exceptions)
+	one(h.Status.Begun, &s.total.begun)
+	one(h.Desired && !h.Status.Begun && h.Cordon == nil, &s.total.waiting)
+	one(h.Status.Begun && !h.Status.Settled, &s.total.begunOpen)
+	one(h.Status.Begun && !h.Status.Settled && h.Status.Failed, &s.total.begunFailed)
+	one(h.Status.InFlight, &s.total.inFlight)
+	one(h.Status.Retrying, &s.total.retrying)
 	s.countZone(h, by)
-	if h.status.class != classNone {
-		put(&s.sets[h.status.class])
+	if h.Status.Class != hosts.None {
+		put(&s.sets[h.Status.Class])
 	}
-	if h.status.overdue {
+	if h.Status.Overdue {
 		put(&s.overdue)
 	}
-	if h.status.adoptable {
+	if h.Status.Adoptable {
 		put(&s.adoptable)
 	}
-	for _, t := range h.tasks {
+	for _, t := range h.Tasks {
 		if t.Available() || s.active.Kind == record.ByDelete || t.Of != s.active.Revision {
 			s.current[t.Of] += by
 		}

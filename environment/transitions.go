@@ -92,7 +92,7 @@ func (s *State) deadlineEvents() (events []deploylog.Event) {
 		}
 		h := s.hosts[i]
 		events = append(events, deploylog.Event{
-			Deployment: s.active.ID, Target: record.TaskTarget(s.name, s.activeTask(), h.name), Revision: strconv.Itoa(s.activeTask()), Name: record.TaskDeadlinePassed, Attempt: 1,
+			Deployment: s.active.ID, Target: record.TaskTarget(s.name, s.activeTask(), h.Name), Revision: strconv.Itoa(s.activeTask()), Name: record.TaskDeadlinePassed, Attempt: 1,
 			Data: record.Payload{Code: string(reason.DeadlinePassed), Error: message}.Data(),
 		})
 		if len(events) == maxDeadlineEvents {
@@ -136,14 +136,14 @@ func (s *State) failureCauses() string {
 	var all []string
 	more := 0
 	for _, h := range s.hosts {
-		if h.lost || h.status.settled {
+		if h.Lost || h.Status.Settled {
 			continue
 		}
-		if h.status.kind == tasks.Check && len(all) < most {
-			all = append(all, h.name+": "+h.check.Cause)
+		if h.Status.Kind == tasks.Check && len(all) < most {
+			all = append(all, h.Name+": "+h.Check.Cause)
 			continue
 		}
-		for _, t := range h.tasks {
+		for _, t := range h.Tasks {
 			if t.Failures == 0 && t.Status != report.TaskLost || t.Cause == "" {
 				continue
 			}
@@ -151,7 +151,7 @@ func (s *State) failureCauses() string {
 				more++
 				break
 			}
-			all = append(all, h.name+": "+t.Cause)
+			all = append(all, h.Name+": "+t.Cause)
 			break
 		}
 	}

@@ -54,8 +54,8 @@ func (v Verification) Variables() map[string]any {
 func (s *State) Verification(step tasks.Step) Verification {
 	v := Verification{Environment: s.name, Deployment: step.Deployment, Revision: step.Revision, Step: step.Number, Hosts: []string{}}
 	for _, h := range s.hosts {
-		if h.status.begun && h.status.runs {
-			v.Hosts = append(v.Hosts, h.name)
+		if h.Status.Begun && h.Status.Runs {
+			v.Hosts = append(v.Hosts, h.Name)
 		}
 	}
 	slices.Sort(v.Hosts)

@@ -5,9 +5,9 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
-	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/refusal"
@@ -132,29 +132,9 @@ func (s *State) applyStep(e deploylog.Event, p record.Payload) {
 	}
 }
 
-// replaces reports whether to terminate a task takes from its host the only one that is
-// healthy, or the last one that there is.
-func (h *host) replaces(t *tasks.State) bool {
-	if t == nil || t.Status == report.TaskTerminating || !h.desired || h.cordon != nil {
-		return false
-	}
-	return len(h.tasks) == 1 || t.Available() && h.availableTasks() == 1
-}
-
 // noteReplaced folds in that the active deployment takes away what was on a host.
-func (s *State) noteReplaced(h *host, t *tasks.State, e deploylog.Event) {
-	h.replaced = h.replaced || e.Deployment == s.active.ID && e.Name == record.TaskTerminating && h.replaces(t)
-}
-
-// countBegun fills in whether a host is begun, or its next step begins it. One where the new
-// task has failed in this deployment is begun, whoever started it there: it counts as failed,
-// so it must be tried again.
-func (s *State) countBegun(h *host, st *hostStatus, current, next *tasks.State) {
-	st.begun = h.desired && (h.started || h.replaced && !st.available || current != nil && (current.Available() || current.FailedIn == s.active.ID))
-	st.begins = h.desired && !st.begun && h.cordon == nil && (st.kind == tasks.Start || st.kind == tasks.Terminate && h.replaces(next))
-	if st.begins && s.waves() {
-		st.inFlight = false // it may have to wait for its step before it is done again
-	}
+func (s *State) noteReplaced(h *hosts.Host, t *tasks.State, e deploylog.Event) {
+	h.Replaced = h.Replaced || e.Deployment == s.active.ID && e.Name == record.TaskTerminating && h.Replaces(t)
 }
 
 // loseStep folds in that the hosts of the present step are not healthy any more: it has to

@@ -35,7 +35,7 @@ func (w *world) taken(revision string, all ...string) {
 
 func TestADeploymentGoesInSteps(t *testing.T) {
 	w := deployed(t, 8, nil)
-	w.update(inSteps(10*time.Minute), hosts(8))
+	w.update(inSteps(10*time.Minute), hostNames(8))
 	w.can("terminate 1 h1")
 	w.begin("terminate 1 h1")
 	w.explains("1", "h2", reason.AwaitsStep, "waiting to be terminated: step 1 of 3: 1 of 1 host begun", "the hosts of the step being healthy")
@@ -81,7 +81,7 @@ func TestADeploymentGoesInSteps(t *testing.T) {
 
 func TestAStepWhoseHostsFallIllIsDoneAgain(t *testing.T) {
 	w := deployed(t, 8, nil)
-	w.update(func(d *definition.Definition) { inSteps(10 * time.Minute)(d); d.Deployment.AutoRollback = true }, hosts(8))
+	w.update(func(d *definition.Definition) { inSteps(10 * time.Minute)(d); d.Deployment.AutoRollback = true }, hostNames(8))
 	w.taken("2", "h1")
 	w.after(9 * time.Minute)
 	w.sees(2, "h1", tasks.Unhealthy, "it crashed")
@@ -106,7 +106,7 @@ func TestAStepWhoseHostsFallIllIsDoneAgain(t *testing.T) {
 // That a task is healthy again and again is no progress when it dies each time.
 func TestAStepWhoseTaskKeepsDyingEndsStuck(t *testing.T) {
 	w := deployed(t, 8, nil)
-	w.update(inSteps(10*time.Minute), hosts(8))
+	w.update(inSteps(10*time.Minute), hostNames(8))
 	w.taken("2", "h1")
 	for range 8 {
 		w.after(30 * time.Second)
@@ -132,7 +132,7 @@ func TestAStepTakesTheHostsThatAreDown(t *testing.T) {
 	w.update(func(d *definition.Definition) {
 		inSteps(0)(d)
 		d.Deployment.Steps[0].Hosts, d.Deployment.MaxFailed = budget.Budget{Count: 2}, most(1)
-	}, hosts(8))
+	}, hostNames(8))
 	w.can("terminate 1 h7", "terminate 1 h8")
 	w.done("terminate 1 h7", "terminate 1 h8", "start 2 h7")
 	w.fails("start 2 h8", "no disk")
@@ -140,7 +140,7 @@ func TestAStepTakesTheHostsThatAreDown(t *testing.T) {
 		t.Errorf("it is promoted %d times", n)
 	}
 	w = deployed(t, 8, nil)
-	w.update(func(d *definition.Definition) { inSteps(0)(d); d.Deployment.MaxFailed = most(1) }, hosts(8))
+	w.update(func(d *definition.Definition) { inSteps(0)(d); d.Deployment.MaxFailed = most(1) }, hostNames(8))
 	w.done("terminate 1 h1")
 	w.fails("start 2 h1", "no disk")
 	w.can()
@@ -167,7 +167,7 @@ func TestStepsAreCountedOverTheHosts(t *testing.T) {
 
 func TestARestartGoesInStepsToo(t *testing.T) {
 	w := deployed(t, 4, inSteps(0, 0))
-	w.propose(Restart{Hosts: hosts(4)})
+	w.propose(Restart{Hosts: hostNames(4)})
 	w.can("terminate 1 h1")
 	w.taken("1", "h1")
 	if step := w.state.Report().Step; step == nil || !strings.HasSuffix(w.last(record.EnvironmentPromoted).Deployment, w.state.active.ID) {
@@ -187,7 +187,7 @@ func TestAHostThatFailsInAStepIsTriedAgain(t *testing.T) {
 	w.propose(CordonHosts{Hosts: []string{"h4"}, Drain: true})
 	w.done("terminate 1 h4")
 	w.propose(UncordonHosts{Hosts: []string{"h4"}})
-	w.propose(Deploy{Revision: 2, Hosts: hosts(4)})
+	w.propose(Deploy{Revision: 2, Hosts: hostNames(4)})
 	w.steps()
 	w.sees(1, "h2", tasks.Unhealthy, "it crashed")
 	w.after(time.Second)
@@ -198,7 +198,7 @@ func TestAHostThatFailsInAStepIsTriedAgain(t *testing.T) {
 // its place.
 func TestAKeptHostThatWasBegunCountsForItsStep(t *testing.T) {
 	w := deployed(t, 8, nil)
-	w.update(inSteps(10*time.Minute), hosts(8))
+	w.update(inSteps(10*time.Minute), hostNames(8))
 	w.done("terminate 1 h1")
 	w.fails("start 2 h1", "no disk")
 	w.propose(SetHosts{Selected: []string{"h6", "h7", "h8"}, Known: func(host string) bool { return host > "h5" }})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/definition"
+	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/tasks"
 	"github.com/deployster-go/deployster/internal/refusal"
@@ -92,15 +93,15 @@ func (w *world) explained(steps []tasks.Step) {
 	}
 	turn := w.state.turn()
 	for _, h := range w.state.hosts {
-		if h.lost || h.status.settled && h.status.class == classNone {
+		if h.Lost || h.Status.Settled && h.Status.Class == hosts.None {
 			continue
 		}
 		code, _ := w.state.verdict(h, w.now)
 		switch may := code == reason.Ready || code == reason.InProgress || code == reason.AwaitsHealth; {
-		case yielded[h.name] && !may:
-			w.Errorf("a step on %s is yielded, and explained as %s", h.name, code)
-		case !yielded[h.name] && code == reason.Ready && w.state.hostsKnown && w.state.room(h.status.class) > len(steps) && (!turn.waves || turn.left > len(steps)):
-			w.Errorf("no step on %s is yielded, and it is explained as ready", h.name)
+		case yielded[h.Name] && !may:
+			w.Errorf("a step on %s is yielded, and explained as %s", h.Name, code)
+		case !yielded[h.Name] && code == reason.Ready && w.state.hostsKnown && w.state.room(h.Status.Class) > len(steps) && (!turn.waves || turn.left > len(steps)):
+			w.Errorf("no step on %s is yielded, and it is explained as ready", h.Name)
 		}
 	}
 }
@@ -169,7 +170,7 @@ func (w *world) table(want string) {
 // after lets time pass.
 func (w *world) after(d time.Duration) { w.now = w.now.Add(d) }
 
-func hosts(n int) []string {
+func hostNames(n int) []string {
 	all := make([]string, n)
 	for i := range all {
 		all[i] = fmt.Sprintf("h%d", i+1)
@@ -201,8 +202,8 @@ func deployed(t *testing.T, n int, change func(*definition.Definition)) *world {
 	t.Helper()
 	w := newWorld(t)
 	w.propose(Create{Definition: defined(change), By: "alice@host"})
-	w.propose(Deploy{Revision: 1, Hosts: hosts(n)})
-	for _, h := range hosts(n) {
+	w.propose(Deploy{Revision: 1, Hosts: hostNames(n)})
+	for _, h := range hostNames(n) {
 		w.done("start 1 " + h)
 	}
 	return w

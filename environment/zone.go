@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/deployster-go/deployster/deploylog"
+	"github.com/deployster-go/deployster/environment/hosts"
 	"github.com/deployster-go/deployster/environment/ordered"
 	"github.com/deployster-go/deployster/environment/reason"
 	"github.com/deployster-go/deployster/environment/record"
@@ -29,8 +30,8 @@ func (s *State) zoneEvents(c SetHosts) (events []deploylog.Event) {
 	}
 	names := slices.Clone(c.Selected)
 	for _, h := range s.hosts {
-		if h.desired && (c.Known == nil || c.Known(h.name)) {
-			names = append(names, h.name)
+		if h.Desired && (c.Known == nil || c.Known(h.Name)) {
+			names = append(names, h.Name)
 		}
 	}
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
@@ -40,7 +41,7 @@ func (s *State) zoneEvents(c SetHosts) (events []deploylog.Event) {
 	}
 	others := slices.DeleteFunc(names, func(name string) bool {
 		h := s.byName[name]
-		return s.zones.by == by && (h == nil && zone[name] == "" || h != nil && h.zone == zone[name])
+		return s.zones.by == by && (h == nil && zone[name] == "" || h != nil && h.Zone == zone[name])
 	})
 	parts := record.Parts(others)
 	if len(parts) == 0 && s.zones.by != by {
@@ -61,7 +62,7 @@ func (s *State) zoneEvents(c SetHosts) (events []deploylog.Event) {
 func (s *State) applyZones(e deploylog.Event, p record.Payload) {
 	if s.zones.by != p.OrderBy && s.zones.by != "" {
 		for _, h := range s.hosts {
-			s.modify(h, e.CreatedAt, func() { h.zone = "" })
+			s.modify(h, e.CreatedAt, func() { h.Zone = "" })
 		}
 	}
 	if s.zones.by = p.OrderBy; p.More {
@@ -70,15 +71,15 @@ func (s *State) applyZones(e deploylog.Event, p record.Payload) {
 	for _, zone := range slices.Sorted(maps.Keys(p.Zones)) {
 		for _, name := range p.Zones[zone] {
 			h := s.addHost(name)
-			s.modify(h, e.CreatedAt, func() { h.zone = zone })
+			s.modify(h, e.CreatedAt, func() { h.Zone = zone })
 		}
 	}
 }
 
 // countZone adds a host to its zone (by is 1), or removes it (by is -1).
-func (s *State) countZone(h *host, by int) {
-	if !h.status.settled && h.desired && !h.absent {
-		s.zones.Count(h.zone, h.status.exhausted, by)
+func (s *State) countZone(h *hosts.Host, by int) {
+	if !h.Status.Settled && h.Desired && !h.Absent {
+		s.zones.Count(h.Zone, h.Status.Exhausted, by)
 	}
 }
 
@@ -110,19 +111,19 @@ func (s *State) turn() *turn {
 }
 
 // took takes note of a host whose next step begins.
-func (t *turn) took(h *host) {
-	if h.status.begins {
+func (t *turn) took(h *hosts.Host) {
+	if h.Status.Begins {
 		t.left--
 	}
 }
 
 // keeps is why a host must wait for others, "" when it need not.
-func (t *turn) keeps(h *host) reason.Code {
-	if t.waves && t.left <= 0 && h.status.begins {
+func (t *turn) keeps(h *hosts.Host) reason.Code {
+	if t.waves && t.left <= 0 && h.Status.Begins {
 		return reason.AwaitsStep
 	}
-	replaces := h.status.class == classReplace || h.status.class == classSurge
-	if t.ordered && replaces && !h.status.begun && (!t.known || !t.any && ordered.Compare(h.zone, t.zone) > 0) {
+	replaces := h.Status.Class == hosts.Replace || h.Status.Class == hosts.Surge
+	if t.ordered && replaces && !h.Status.Begun && (!t.known || !t.any && ordered.Compare(h.Zone, t.zone) > 0) {
 		return reason.AwaitsZone
 	}
 	return ""

@@ -30,7 +30,7 @@ func (w *world) inZones(zones map[string]string) {
 
 func TestHostsAreReplacedZoneByZone(t *testing.T) {
 	w := deployed(t, 5, func(d *definition.Definition) { d.Deployment.MaxUnavailable, d.Deployment.OrderBy = most(5), "zone" })
-	w.update(image("log-daemon:2"), hosts(5))
+	w.update(image("log-daemon:2"), hostNames(5))
 	w.can() // before the zones are known
 	w.explains("1", "h1", reason.AwaitsZone, "the hosts' attribute zone, by which they are ordered, is not known yet", record.HostsZoned)
 	zones := map[string]string{"h1": "zone-10", "h2": "zone-2", "h3": "", "h4": "zone-2", "h5": "zone-10"}
@@ -66,7 +66,7 @@ func TestExceptionsKeepNoZoneBack(t *testing.T) {
 	})
 	w.inZones(map[string]string{"h1": "a", "h2": "b", "h3": "c"})
 	w.propose(CordonHosts{Hosts: []string{"h2"}})
-	w.update(image("log-daemon:2"), hosts(3))
+	w.update(image("log-daemon:2"), hostNames(3))
 	w.done("terminate 1 h1")
 	for range tasks.MaxRetries {
 		w.after(time.Minute)
@@ -90,7 +90,7 @@ func TestTheZonesOfManyHostsAreRecordedInParts(t *testing.T) {
 	}
 	w.propose(Deploy{Revision: 1})
 	w.inZones(zones)
-	if n := w.times(record.HostsZoned); n < 2 || w.state.zones.by != "zone" || w.state.byName[strings.Repeat("h", 90)+"3999"].zone != "z0" {
+	if n := w.times(record.HostsZoned); n < 2 || w.state.zones.by != "zone" || w.state.byName[strings.Repeat("h", 90)+"3999"].Zone != "z0" {
 		t.Errorf("in %d parts the zones by %q are known", n, w.state.zones.by)
 	}
 }

@@ -75,6 +75,7 @@ var floors = []struct {
 	{"environment/reason", []string{"environment/record", "environment/definition", "deploylog", "internal/phrase"}},
 	{"environment/report", []string{"environment/reason", "environment/record", "environment/definition", "deploylog"}},
 	{"environment/tasks", []string{"environment/report", "environment/record", "environment/definition", "deploylog"}},
+	{"environment/hosts", []string{"environment/tasks", "environment/report", "environment/record", "environment/definition"}},
 	{"environment", []string{"environment/*", "deploylog", "internal/suggest", "internal/phrase", "internal/heap", "internal/budget", "internal/refusal"}},
 	{"runner/invoke", []string{"protocol", "schema", "engine", "internal/crash"}},
 	{"runner", []string{"runner/*", "manifest", "protocol", "schema", "engine", "expression", "graph", "internal/crash"}},
@@ -127,6 +128,7 @@ var never = map[string][]string{
 	"environment/ordered":    {"context", "os", "net/http", "log/slog", "sync"},
 	"environment/reason":     {"context", "os", "net/http", "log/slog", "sync"},
 	"environment/report":     {"context", "os", "net/http", "log/slog", "sync"},
+	"environment/hosts":      {"context", "os", "net/http", "log/slog", "sync"},
 	"environment/tasks":      {"context", "os", "net/http", "log/slog", "sync"},
 	"environment/definition": {"context", "os", "net/http", "log/slog", "sync"},
 }
