@@ -95,3 +95,17 @@ func Plain(s string) string {
 
 // Moment is a time in the time zone of who reads it.
 func Moment(t time.Time) string { return t.Local().Format(time.DateTime) }
+
+// Took is a duration as people read it: 0.2s, 14.2s, 3m05s, 1h02m.
+func Took(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Minute-50*time.Millisecond:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Hour:
+		d = d.Round(time.Second)
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	default:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+}

@@ -75,3 +75,13 @@ func TestMoment(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestTook(t *testing.T) {
+	for want, d := range map[string]time.Duration{
+		"0.0s": -time.Second, "0.2s": 200 * time.Millisecond, "59.9s": 59900 * time.Millisecond, "1m00s": 59990 * time.Millisecond, "3m05s": 185 * time.Second, "1h02m": 62 * time.Minute,
+	} {
+		if got := phrase.Took(d); got != want {
+			t.Errorf("%s took %q, want %q", d, got, want)
+		}
+	}
+}

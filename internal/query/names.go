@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	buildrecord "github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/control/runs"
 	"github.com/deployster-go/deployster/deploylog"
 	envrecord "github.com/deployster-go/deployster/environment/record"
@@ -24,7 +25,7 @@ type Names struct {
 // EventNames are those of all events that need no definition.
 func EventNames() map[string]bool {
 	names := map[string]bool{}
-	for _, name := range slices.Concat(runs.EventNames(), envrecord.EventNames(), record.EventNames()) {
+	for _, name := range slices.Concat(runs.EventNames(), envrecord.EventNames(), record.EventNames(), buildrecord.EventNames()) {
 		names[name] = true
 	}
 	return names

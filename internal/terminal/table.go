@@ -51,10 +51,10 @@ func (t Table) Lines() []string {
 	widths := t.fitting(slices.Concat(head, body))
 	lines := t.row(0, head[0], widths)
 	for i := range lines {
-		lines[i] = t.paint("1", lines[i])
+		lines[i] = Style(t.Color).Bold(lines[i])
 	}
 	if note != "" {
-		lines = append(lines, t.paint("2", ansi.Truncate(note, Limit(t.Width), "…")))
+		lines = append(lines, Style(t.Color).Dim(ansi.Truncate(note, Limit(t.Width), "…")))
 	}
 	for i, row := range body {
 		lines = append(lines, t.row(first+i, row, widths)...)
@@ -193,12 +193,4 @@ func total(widths []int, cut int) int {
 		sum += w + columnGap
 	}
 	return sum
-}
-
-// paint writes text with an SGR sequence, or leaves it alone.
-func (t Table) paint(code, text string) string {
-	if !t.Color || strings.TrimSpace(text) == "" {
-		return text
-	}
-	return "\x1b[" + code + "m" + text + "\x1b[m"
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -11,7 +12,6 @@ import (
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/internal/query"
 	"github.com/deployster-go/deployster/internal/terminal"
-	"github.com/deployster-go/deployster/pipeline/record"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -120,11 +120,7 @@ func logDetails(e deploylog.Event) string {
 	if data.DurationMS != nil {
 		parts = append(parts, fmt.Sprintf("%.1fs", *data.DurationMS/1000))
 	}
-	why := data.Error
-	if _, ok := record.NameOf(e.Target); ok && why == "" {
-		why = record.Cause(e)
-	}
-	if why != "" {
+	if why := cmp.Or(data.Error, query.Cause(e)); why != "" {
 		first, _, _ := strings.Cut(why, "\n")
 		parts = append(parts, first)
 	}

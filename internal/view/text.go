@@ -9,6 +9,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/deployster-go/deployster/internal/phrase"
 	"github.com/deployster-go/deployster/internal/terminal"
 )
 
@@ -20,19 +21,8 @@ func Clean(s string) string { return strings.Join(cleanLines(s), "\n") }
 
 func cleanLines(s string) []string { return terminal.Lines(s) }
 
-// seconds writes a duration for people: 0.2s, 14.2s, 3m05s, 1h02m.
-func seconds(d time.Duration) string {
-	d = max(d, 0)
-	switch {
-	case d < time.Minute-50*time.Millisecond:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	case d < time.Hour:
-		d = d.Round(time.Second)
-		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
-	default:
-		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
-	}
-}
+// seconds writes a duration for people.
+func seconds(d time.Duration) string { return phrase.Took(d) }
 
 // megabytes writes progress in decimal units: "43/112 MB", "43 MB" while the
 // total is unknown.

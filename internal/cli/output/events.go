@@ -5,19 +5,23 @@ import (
 	"sync"
 	"time"
 
+	buildrecord "github.com/deployster-go/deployster/build/record"
 	"github.com/deployster-go/deployster/deploylog"
 	"github.com/deployster-go/deployster/environment/record"
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/internal/view"
+	"github.com/deployster-go/deployster/internal/view/groups"
 	"github.com/deployster-go/deployster/pipeline/step"
 )
 
-// Events shows what happens to pipelines and environments while a command works on
-// them: a line an event, or the live table of one environment. It is a
+// Events shows what happens to pipelines, environments and build groups while a command
+// works on them: a line an event, or the live table of one environment. It is a
 // pipelines.Observer and a reconcile.Observer, and makes notices of what a logger
 // writes.
 type Events struct {
 	Notices
+	JobName func(group string, job int) string // what a job of a build group builds; may be nil
+
 	printer *Printer
 	live    *view.EnvironmentLive // may be nil
 
@@ -86,6 +90,14 @@ func (s *Events) Failed() int {
 func (s *Events) Recorded(e deploylog.Event) {
 	s.show(map[string]any{"type": "recorded", "event": e}, func() {
 		o := s.printer.PlanOptions(s.printer.Out)
+		if id, job, ofBuild := buildrecord.Parse(e.Target); ofBuild {
+			name := ""
+			if job > 0 && s.JobName != nil {
+				name = s.JobName(id, job)
+			}
+			_ = groups.Event(s.printer.Out, e, name, groups.Options{Color: o.Color})
+			return
+		}
 		o.Seen = &s.seen
 		write := view.PipelineEvent
 		if _, ofEnvironment := record.NameOf(e.Target); ofEnvironment {
