@@ -63,6 +63,15 @@ type Engine interface {
 	Close() error
 }
 
+// Keeper is an engine that keeps the output of containers whose Spec.Kept says so, for as
+// long as they are there. Those that are Tied need none: nothing of theirs outlives a process.
+type Keeper interface {
+	// Logs writes what a container has written until now, as far as that is kept. The lines of a
+	// stream are in order, those of the two among each other nearly so, and the last of each may
+	// get the end that it lacks. Logs fails with ErrNoContainer when there is no such container.
+	Logs(ctx context.Context, id string, streams IO) error
+}
+
 // Info says which engine answers.
 type Info struct {
 	Name    string // "docker", "oci"
@@ -124,6 +133,11 @@ type Spec struct {
 	Timeout    time.Duration // 0 is none; when over, the container is killed and Run fails with ErrTimeout
 	Memory     int64         // bytes that all its processes may use, swap included; 0 is the engine's default
 	Pids       int64         // how many processes and threads it may have; 0 is the engine's default
+
+	// Kept, if set, has an engine whose containers outlive the process that runs them keep
+	// their output meanwhile (see Keeper): so many bytes of its end at least. Else nothing is
+	// kept.
+	Kept int64
 
 	// Whole says that the program may rely on its input: it starts only when all
 	// of stdin, to its EOF, is there for it to read, and never where that cannot

@@ -76,8 +76,7 @@ func (e *Engine) newContainer(ctx context.Context, spec engine.Spec, stdin bool,
 		Resources:   limits(spec),
 		CapDrop:     []string{"ALL"},
 		CapAdd:      engine.Capabilities(),
-		// Output of any size must not fill the engine's disk.
-		LogConfig: container.LogConfig{Type: "none"},
+		LogConfig:   logConfig(spec),
 	}
 	if spec.Entrypoint != "" {
 		config.Entrypoint = []string{spec.Entrypoint}

@@ -34,7 +34,8 @@ import (
 // A container that has ended is removed in the background, one that a failing
 // run cuts short before Run returns.
 //
-// Docker keeps no log of the container: its output is the caller's alone.
+// Docker keeps no log of the container unless Spec.Kept says so: its output is the
+// caller's alone.
 //
 // A container that is removed by others while it runs ended by that: its exit
 // is returned like any other.

@@ -30,6 +30,7 @@ func TestDockerPassesTheSuite(t *testing.T) {
 		Network: "none",
 
 		HeldRuns: true,
+		Left:     "reading\n",
 		Lacked:   func(t *testing.T, labels map[string]string) bool { return lacked(t, e, labels) },
 		Leave: func(t *testing.T, labels map[string]string) (string, func()) {
 			return probe.leave(t, e, labels)

@@ -84,6 +84,7 @@ type fakeContainer struct {
 	kill  context.CancelFunc
 	ended chan struct{} // closed once exit is set
 	exit  engine.Exit
+	kept  [][2]string // what it wrote to stdout and stderr; see Print
 }
 
 // Info says who the fake is.

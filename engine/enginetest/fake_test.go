@@ -21,8 +21,10 @@ func TestFakePassesTheSuite(t *testing.T) {
 		Probe:    ref,
 		Tar:      tar,
 		InMemory: true,
+		Left:     "reading\n",
 		Leave: func(_ *testing.T, labels map[string]string) (string, func()) {
 			id, end := fake.Leave(labels)
+			fake.Print(id, "reading\n", "")
 			return id, func() { end(7) }
 		},
 	})

@@ -48,6 +48,10 @@ type Images struct {
 	// is removed. nil is for an engine whose containers die with the process.
 	Leave func(t *testing.T, labels map[string]string) (id string, end func())
 
+	// Left is what a container that Leave started has written by now, in whole lines. It is
+	// empty where that is not kept.
+	Left string
+
 	// Caller is a process that hands the order to Die, with an engine like the
 	// one under test. nil is for an engine that runs no processes, or whose
 	// callers cannot be had here.
@@ -102,7 +106,8 @@ func (s *suite) cases() []testCase {
 		cases = append(cases, s.kernelCases()...)
 	}
 	if s.images.Caller != nil {
-		cases = append(cases, testCase{"a program whose caller is killed has its whole input or never starts", s.testKilledCaller})
+		cases = append(cases, testCase{"a program whose caller is killed has its whole input or never starts", s.testKilledCaller},
+			testCase{"what a program writes whose caller is killed is kept, or the program ends", s.testKept})
 	}
 	if !s.images.InMemory && !s.images.NoLimits {
 		cases = append(cases, s.limitCases()...)
@@ -156,6 +161,7 @@ func (s *suite) commonCases() []testCase {
 		{"containers are found by label and removed", s.testContainers},
 		{"what a crash left behind is waited for and removed", s.testLeftBehind},
 		{"unknown containers", s.testUnknownContainer},
+		{"what is kept of a container's output is told while it runs and after", s.testLogs},
 		{"sixteen at once do not mix", s.testConcurrent},
 	}
 }

@@ -138,8 +138,8 @@ func (s *suite) testKilledCaller(t *testing.T) {
 	}
 }
 
-// order is what a caller is to do: run a program that relies on its input, give
-// some of that, and be killed.
+// order is what a caller is to do: run a program, and be killed. If it relies on its input,
+// some of that is given before.
 type order struct {
 	Image   string
 	Args    []string
@@ -150,6 +150,7 @@ type order struct {
 	Given   int
 	After   time.Duration // from when that is given
 	Held    bool          // until its release, which is at once
+	Kept    int64         // if set, there is no input, and the caller is killed at the first output
 }
 
 // Die does what Images.Caller is to do, and returns only if it cannot.
@@ -162,8 +163,13 @@ func Die(e engine.Engine, encoded string) error {
 	if o.Held {
 		spec.Hold = closed()
 	}
+	streams := engine.IO{Stdin: &dying{order: o, rest: bytes.Repeat([]byte("x"), o.Given)}}
+	if o.Kept > 0 {
+		spec.Whole, spec.Kept = false, o.Kept
+		streams = engine.IO{Stdout: killing{}}
+	}
 	time.AfterFunc(timeLimit, func() { panic("it cannot be killed at the right moment, which it does not reach") })
-	_, err := e.Run(context.Background(), spec, engine.IO{Stdin: &dying{order: o, rest: bytes.Repeat([]byte("x"), o.Given)}})
+	_, err := e.Run(context.Background(), spec, streams)
 	if err == nil {
 		<-time.After(o.After + time.Second) // it ended before it could be killed, which is all right
 		suicide()
@@ -188,6 +194,14 @@ func (d *dying) Read(into []byte) (int, error) {
 		select {}
 	}
 	return 0, io.EOF
+}
+
+// killing is an output whose first writer is killed.
+type killing struct{}
+
+func (killing) Write([]byte) (int, error) {
+	suicide()
+	return 0, nil
 }
 
 func suicide() {

@@ -1,0 +1,109 @@
+package enginetest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/deployster-go/deployster/engine"
+)
+
+// testLogs is about a container that nobody runs any more and that goes on.
+func (s *suite) testLogs(t *testing.T) {
+	keeper, keeps := s.engine.(engine.Keeper)
+	if !keeps || s.images.Leave == nil || s.images.Left == "" {
+		t.Log("the engine keeps no output")
+		return
+	}
+	labels := map[string]string{label: s.mark, "left": "writing"}
+	id, end := s.images.Leave(t, labels)
+	t.Cleanup(func() {
+		if err := s.engine.Remove(context.WithoutCancel(t.Context()), id); err != nil {
+			t.Errorf("Remove: %v", err)
+		}
+		if err := keeper.Logs(context.WithoutCancel(t.Context()), id, engine.IO{}); !errors.Is(err, engine.ErrNoContainer) {
+			t.Errorf("Logs of a container that is removed: %v, want ErrNoContainer", err)
+		}
+	})
+	logs := func() string {
+		t.Helper()
+		var all bytes.Buffer
+		if err := keeper.Logs(s.context(t), id, engine.IO{Stdout: &all}); err != nil {
+			t.Errorf("Logs: %v", err)
+		}
+		return all.String()
+	}
+	s.await(t, "it has written "+s.images.Left, func() bool { return logs() == s.images.Left })
+	cancelled, cancel := context.WithCancel(s.context(t))
+	cancel()
+	if err := keeper.Logs(cancelled, id, engine.IO{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Logs that is cancelled: %v", err)
+	}
+	end()
+	if _, err := s.engine.Wait(s.context(t), id); err != nil {
+		t.Error(err)
+	}
+	if got := logs(); got != s.images.Left {
+		t.Errorf("after its end it has written %q, want %q", got, s.images.Left)
+	}
+	if err := keeper.Logs(s.context(t), id, engine.IO{Stdout: refusing{}}); !errors.Is(err, errBroken) {
+		t.Errorf("Logs for a writer that fails: %v", err)
+	}
+}
+
+type refusing struct{}
+
+func (refusing) Write([]byte) (int, error) { return 0, errBroken }
+
+// testKept is about containers whose caller is killed at their first output.
+func (s *suite) testKept(t *testing.T) {
+	for _, args := range [][]string{
+		{"both", "5000"},
+		{"print", "3000000"}, // one long line
+		{"read", "/probe"},   // any bytes
+	} {
+		whole := s.try(t, s.spec(args...), nil)
+		mark := rand.Text()
+		o := order{Image: s.images.Probe, Args: args, Network: s.images.Network, Labels: maps.Clone(s.spec().Labels), Kept: 16 << 20}
+		o.Labels["kept"] = mark
+		encoded, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said, err := s.images.Caller(t, string(encoded)).CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Fatalf("the caller was not killed: %v\n%s", err, said)
+		}
+		keeper, keeps := s.engine.(engine.Keeper)
+		left := s.list(t, map[string]string{label: s.mark, "kept": mark})
+		if !keeps {
+			if len(left) > 0 {
+				t.Errorf("%q goes on, and nothing is kept of it: %+v", args, left)
+			}
+			continue
+		}
+		if len(left) != 1 {
+			t.Fatalf("%q left %+v, want one container", args, left)
+		}
+		if exit, err := s.engine.Wait(s.context(t), left[0].ID); err != nil || exit.Code != 0 {
+			t.Errorf("%q: %+v, %v", args, exit, err)
+		}
+		var stdout, stderr bytes.Buffer
+		if err := keeper.Logs(s.context(t), left[0].ID, engine.IO{Stdout: &stdout, Stderr: &stderr}); err != nil {
+			t.Error(err)
+		}
+		if got, want := strings.TrimSuffix(stdout.String(), "\n"), strings.TrimSuffix(whole.stdout, "\n"); got != want {
+			t.Errorf("%q: %d bytes of stdout, want %d", args, len(got), len(want))
+		}
+		if got := stderr.String(); got != whole.stderr {
+			t.Errorf("%q: %d bytes of stderr, want %d", args, len(got), len(whole.stderr))
+		}
+		if err := s.engine.Remove(s.context(t), left[0].ID); err != nil {
+			t.Error(err)
+		}
+	}
+}
