@@ -58,6 +58,10 @@ type Unbuildable struct {
 type Jobs struct {
 	From int       `json:"from"` // number of the first
 	Jobs []JobSpec `json:"jobs"`
+
+	// What did not fit into the data of GroupCreated.
+	Cycles      [][]string    `json:"cycles,omitempty"`
+	Unbuildable []Unbuildable `json:"unbuildable,omitempty"`
 }
 
 // JobSpec is a job as the group was created with it.
@@ -141,6 +145,13 @@ type Canceled struct {
 // DependentsFailed is the data of JobDependentsFailed.
 type DependentsFailed struct {
 	Jobs Numbers `json:"jobs"` // that need the job of the event, directly or not
+}
+
+// Spoiled is the data of JobSpoiled.
+type Spoiled struct {
+	Artifact string  `json:"artifact"` // digest of what is missing or altered
+	Cause    string  `json:"cause,omitempty"`
+	Jobs     Numbers `json:"jobs,omitzero"` // that use it and have not begun, or were lost: they wait until it is there again
 }
 
 // Ended is the data of GroupFinished, GroupFailing, GroupFailed, GroupCanceled and

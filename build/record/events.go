@@ -28,6 +28,7 @@ const (
 	JobCanceled           = "job-canceled"
 	JobDependentsEligible = "job-dependents-eligible"
 	JobDependentsFailed   = "job-dependents-failed"
+	JobSpoiled            = "job-spoiled" // its artifact is missing or altered: it is built again
 )
 
 // EventNames are the names of all events of build groups.
@@ -35,6 +36,6 @@ func EventNames() []string {
 	return []string{
 		GroupTriggered, GroupCreated, JobsCreated, GroupQueued, GroupStarted, JobsEligible, GroupFinished,
 		GroupFailing, GroupFailed, GroupCanceling, GroupCanceled, GroupRetried, GroupStalled,
-		JobStarted, JobFinished, JobFailed, JobLost, JobEligible, JobCanceled, JobDependentsEligible, JobDependentsFailed,
+		JobStarted, JobFinished, JobFailed, JobLost, JobEligible, JobCanceled, JobDependentsEligible, JobDependentsFailed, JobSpoiled,
 	}
 }
