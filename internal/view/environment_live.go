@@ -12,16 +12,17 @@ import (
 
 	"github.com/deployster-go/deployster/environment/report"
 	"github.com/deployster-go/deployster/internal/phrase"
+	"github.com/deployster-go/deployster/internal/terminal/pane"
 )
 
 // EnvironmentLive draws the progress of a deployment: the table of its environment
 // and the unhealthy hosts, in place.
 type EnvironmentLive struct {
 	opts LiveOptions
-	ticks
+	pane.Ticks
 
 	mu sync.Mutex
-	pane
+	pane.Pane
 	report     report.Report
 	deployment report.Deployment
 	closed     bool
@@ -30,9 +31,9 @@ type EnvironmentLive struct {
 // NewEnvironmentLive returns an EnvironmentLive that draws on w until Close.
 func NewEnvironmentLive(w io.Writer, opts LiveOptions) *EnvironmentLive {
 	l := &EnvironmentLive{
-		opts: opts, pane: pane{out: output{w: w}, size: opts.Width},
+		opts: opts, Pane: pane.New(w, opts.Width),
 	}
-	l.ticks = newTicks(opts.Tick, l.redraw)
+	l.Ticks = pane.NewTicks(opts.Tick, l.redraw)
 	return l
 }
 
@@ -49,7 +50,7 @@ func (l *EnvironmentLive) Note(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, line := range cleanLines(text) {
-		l.above = append(l.above, fold("  "+style(l.opts.Color).yellow("!")+" "+line, l.cells())...)
+		l.Above = append(l.Above, fold("  "+style(l.opts.Color).yellow("!")+" "+line, l.Cells())...)
 	}
 }
 
@@ -59,14 +60,14 @@ func (l *EnvironmentLive) Close() error {
 	l.mu.Lock()
 	if !l.closed {
 		l.closed = true
-		l.above = append(l.above, l.frame(0)...)
-		l.emit(nil)
-		l.showCursor()
-		close(l.stop)
+		l.Above = append(l.Above, l.frame(0)...)
+		l.Emit(nil)
+		l.ShowCursor()
+		l.End()
 	}
 	l.mu.Unlock()
-	<-l.done
-	return l.out.err
+	l.Wait()
+	return l.Err()
 }
 
 func (l *EnvironmentLive) redraw() {
@@ -79,7 +80,7 @@ func (l *EnvironmentLive) redraw() {
 	if height <= 0 {
 		height = 24
 	}
-	l.emit(l.frame(max(height-1, 1))) // the cursor stands below the region
+	l.Emit(l.frame(max(height-1, 1))) // the cursor stands below the region
 }
 
 // frame is what is shown, in at most height lines; 0 is no limit. Where there is too
@@ -98,13 +99,13 @@ func (l *EnvironmentLive) frame(height int) []string {
 		lines = append(lines[:height-1], "  "+s.dim("… "+phrase.Count(len(lines)-height+1, "more line")))
 	}
 	for i, line := range lines {
-		lines[i] = ansi.Truncate(line, l.cells(), "…")
+		lines[i] = ansi.Truncate(line, l.Cells(), "…")
 	}
 	return lines
 }
 
 func (l *EnvironmentLive) lines(s style, r report.Report) []string {
-	d := document{style: s, width: l.cells()}
+	d := document{style: s, width: l.Cells()}
 	d.line(l.head(s))
 	d.revisions(r)
 	d.hostsAndRemarks(r, false, 0)

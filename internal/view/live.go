@@ -8,6 +8,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/deployster-go/deployster/internal/terminal/pane"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -32,10 +33,10 @@ type LiveOptions struct {
 // more than one that prints ten, and nothing flickers.
 type Live struct {
 	opts LiveOptions
-	ticks
+	pane.Ticks
 
 	mu sync.Mutex
-	pane
+	pane.Pane
 	board     *board
 	flushed   int  // scrolling: how many of board.over are written
 	scrolling bool // the tree did not fit
@@ -47,9 +48,9 @@ type Live struct {
 // NewLive returns a Live that draws on w until Close.
 func NewLive(w io.Writer, opts LiveOptions) *Live {
 	l := &Live{
-		opts: opts, pane: pane{out: output{w: w}, size: opts.Width}, board: newBoard(),
+		opts: opts, Pane: pane.New(w, opts.Width), board: newBoard(),
 	}
-	l.ticks = newTicks(opts.Tick, l.redraw)
+	l.Ticks = pane.NewTicks(opts.Tick, l.redraw)
 	return l
 }
 
@@ -62,17 +63,17 @@ func (l *Live) Observe(e runner.Event) {
 	}
 	switch e.Kind {
 	case runner.RunStarted:
-		l.above = append(l.above, fold(style(l.opts.Color).bold(l.board.header()), l.cells())...)
+		l.Above = append(l.Above, fold(style(l.opts.Color).bold(l.board.header()), l.Cells())...)
 		l.draw()
 	case runner.Warning:
-		l.above = append(l.above, l.note("!", e.Resource, e.Text)...)
+		l.Above = append(l.Above, l.note("!", e.Resource, e.Text)...)
 	case runner.Line:
 		if l.opts.Verbose {
-			l.above = append(l.above, l.note("│", e.Resource, e.Text)...)
+			l.Above = append(l.Above, l.note("│", e.Resource, e.Text)...)
 		}
 	case runner.Waiting:
 		if e.Resource == "" {
-			l.above = append(l.above, l.note("…", "", e.Text)...)
+			l.Above = append(l.Above, l.note("…", "", e.Text)...)
 		}
 	case runner.RunFinished, runner.RunFailed:
 		l.draw()
@@ -88,8 +89,8 @@ func (l *Live) Suspend() {
 	if l.suspended || l.closed {
 		return
 	}
-	l.emit(nil)
-	l.showCursor()
+	l.Emit(nil)
+	l.ShowCursor()
 	l.suspended = true
 }
 
@@ -111,15 +112,15 @@ func (l *Live) Close() error {
 	l.mu.Lock()
 	if l.closed {
 		defer l.mu.Unlock()
-		return l.out.err
+		return l.Err()
 	}
 	l.suspended = false
 	l.finish()
 	l.closed = true
 	l.mu.Unlock()
-	close(l.stop)
-	<-l.done
-	return l.out.err
+	l.End()
+	l.Wait()
+	return l.Err()
 }
 
 func (l *Live) redraw() {
@@ -147,13 +148,13 @@ func (l *Live) draw() {
 	if !l.scrolling {
 		tree := f.tree(false)
 		if len(tree) <= height {
-			l.emit(tree)
+			l.Emit(tree)
 			return
 		}
 		l.scrolling = true
 	}
 	l.flush(f)
-	l.emit(f.activeWindow(height))
+	l.Emit(f.activeWindow(height))
 }
 
 // flush makes the rows that ended since the last time permanent.
@@ -163,7 +164,7 @@ func (l *Live) flush(f frame) {
 		if r.phase == done && !r.changed && !l.opts.All {
 			continue // the verdict counts it
 		}
-		l.above = append(l.above, f.row(r, c, true)...)
+		l.Above = append(l.Above, f.row(r, c, true)...)
 	}
 	l.flushed = len(l.board.endedRows)
 }
@@ -178,8 +179,8 @@ func (l *Live) finish() {
 	l.finished = true
 	f := l.frame()
 	if l.board.planning() && (l.board.ended == nil || l.board.ended.Kind == runner.RunFinished) {
-		l.emit(nil)
-		l.showCursor()
+		l.Emit(nil)
+		l.ShowCursor()
 		return
 	}
 	if l.scrolling {
@@ -187,19 +188,19 @@ func (l *Live) finish() {
 		c := f.columns()
 		for _, r := range l.board.rows {
 			if !r.phase.ended() {
-				l.above = append(l.above, f.row(r, c, true)...)
+				l.Above = append(l.Above, f.row(r, c, true)...)
 			}
 		}
 	} else {
-		l.above = append(l.above, f.tree(true)...)
+		l.Above = append(l.Above, f.tree(true)...)
 	}
-	l.above = append(l.above, l.board.verdict(f.width, f.style)...)
-	l.emit(nil)
-	l.showCursor()
+	l.Above = append(l.Above, l.board.verdict(f.width, f.style)...)
+	l.Emit(nil)
+	l.ShowCursor()
 }
 
 func (l *Live) frame() frame {
-	return frame{board: l.board, now: l.opts.Now(), width: l.cells(), style: style(l.opts.Color)}
+	return frame{board: l.board, now: l.opts.Now(), width: l.Cells(), style: style(l.opts.Color)}
 }
 
 // note is a permanent line that is not about the state of a resource.
@@ -212,9 +213,9 @@ func (l *Live) note(mark, resource, text string) []string {
 	if resource != "" {
 		prefix += clean(resource) + ": "
 	}
-	lines := fold(prefix+clean(strings.ReplaceAll(text, "\n", "; ")), l.cells())
+	lines := fold(prefix+clean(strings.ReplaceAll(text, "\n", "; ")), l.Cells())
 	for i := 1; i < len(lines); i++ {
-		lines[i] = ansi.Truncate("    "+lines[i], l.cells(), "…")
+		lines[i] = ansi.Truncate("    "+lines[i], l.Cells(), "…")
 	}
 	return lines
 }

@@ -289,13 +289,13 @@ func TestLiveProperties(t *testing.T) {
 		s.opts.Verbose = rapid.Bool().Draw(t, "verbose")
 		for _, e := range events(t) {
 			s.play(e)
-			for _, line := range s.region {
+			for _, line := range s.Drawn() {
 				if w := ansi.StringWidth(line); w >= s.term.width && s.term.width > 1 {
 					t.Fatalf("%d columns: %q", s.term.width, line)
 				}
 			}
-			if len(s.region) >= s.term.height {
-				t.Fatalf("%d lines on a terminal of %d", len(s.region), s.term.height)
+			if len(s.Drawn()) >= s.term.height {
+				t.Fatalf("%d lines on a terminal of %d", len(s.Drawn()), s.term.height)
 			}
 		}
 		if err := s.Close(); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/deployster-go/deployster/internal/terminal/pane"
 	"github.com/deployster-go/deployster/runner"
 )
 
@@ -31,7 +32,7 @@ type PlainOptions struct {
 // does not take silence for death.
 type Plain struct {
 	opts PlainOptions
-	ticks
+	pane.Ticks
 
 	mu     sync.Mutex
 	out    output
@@ -50,7 +51,7 @@ func NewPlain(w io.Writer, opts PlainOptions) *Plain {
 		opts: opts, out: output{w: w}, board: newBoard(),
 		pulled: map[string]time.Time{}, still: map[*row]time.Time{}, calls: map[string]*callOutput{},
 	}
-	p.ticks = newTicks(opts.Tick, p.reportStillBusy)
+	p.Ticks = pane.NewTicks(opts.Tick, p.reportStillBusy)
 	return p
 }
 
@@ -62,8 +63,8 @@ func (p *Plain) Close() error {
 	p.closed = true
 	p.mu.Unlock()
 	if !closed {
-		close(p.stop)
-		<-p.done
+		p.End()
+		p.Wait()
 	}
 	return p.out.err
 }

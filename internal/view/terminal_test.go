@@ -7,6 +7,8 @@ import (
 	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/deployster-go/deployster/internal/terminal/pane"
 )
 
 // terminal is as much of a terminal as Live relies on. Whatever else it is
@@ -63,17 +65,17 @@ func (t *screen) put(text string, cells int) {
 
 func (t *screen) control(seq string) {
 	switch {
-	case seq == noWrap:
+	case seq == pane.NoWrap:
 		t.nowrap = true
-	case seq == doWrap:
+	case seq == pane.DoWrap:
 		t.nowrap = false
 	case seq == ansi.HideCursor:
 		t.hidden = true
 	case seq == ansi.ShowCursor:
 		t.hidden = false
-	case seq == eraseRight:
+	case seq == pane.EraseRight:
 		t.lines[t.row] = ansi.Truncate(t.lines[t.row], t.col, "")
-	case seq == eraseBelow:
+	case seq == pane.EraseBelow:
 		t.lines[t.row] = ansi.Truncate(t.lines[t.row], t.col, "")
 		for i := t.row + 1; i < len(t.lines); i++ {
 			t.lines[i] = ""

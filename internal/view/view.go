@@ -12,13 +12,7 @@
 // cursor, change colours or titles, or reverse the direction of text.
 package view
 
-import (
-	"io"
-	"time"
-
-	"github.com/deployster-go/deployster/engine"
-	"github.com/deployster-go/deployster/internal/crash"
-)
+import "io"
 
 // ColorWanted reports whether output may be coloured: never when NO_COLOR is set
 // to something (no-color.org), always when CLICOLOR_FORCE is, else on a
@@ -45,28 +39,6 @@ func (o *output) write(text string) {
 		return
 	}
 	_, o.err = io.WriteString(o.w, text)
-}
-
-// ticks calls a function for every tick until it is stopped.
-type ticks struct{ stop, done chan struct{} }
-
-func newTicks(tick <-chan time.Time, call func()) ticks {
-	t := ticks{stop: make(chan struct{}), done: make(chan struct{})}
-	go t.run(tick, call)
-	return t
-}
-
-func (t ticks) run(tick <-chan time.Time, call func()) {
-	defer close(t.done)
-	defer crash.End(engine.StateDir, "showing what is going on")
-	for {
-		select {
-		case <-tick:
-			call()
-		case <-t.stop:
-			return
-		}
-	}
 }
 
 // Write makes an output an io.Writer.
