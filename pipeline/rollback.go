@@ -100,7 +100,7 @@ func (s *State) rollBack(d *deployment.Deployment, r *record.RollbackInfo) {
 	v.bad = bad
 	s.visits[r.Target] = v
 	if i := s.indexOf(r.Original); i >= 0 {
-		s.visits[r.Target] = s.leave(v, i, d.Seq)
+		s.wantBack(d, d.Seq)
 		s.inherit(d, i)
 	}
 }

@@ -179,6 +179,7 @@ func (s *State) applyPipeline(e deploylog.Event) {
 			d.Retry(e.Attempt, e.CreatedAt)
 			s.setStatus(d, e.Seq)
 			s.layout = nil
+			s.wantBack(d, e.Seq)
 		}
 	}
 }
@@ -252,6 +253,9 @@ func (s *State) end(e deploylog.Event, as deployment.Status) {
 	r := &s.revisions[d.Order-1]
 	r.EndedBy, r.Cause, r.SupersededBy = record.Read(e.Data).By, d.Ended.Cause, record.Read(e.Data).SupersededBy
 	r.inputs = d.Inputs()
+	if as == deployment.Cancelled {
+		s.wantBackNoMore(d)
+	}
 	if as == deployment.Finished && d.Only() == "" {
 		s.finished = max(s.finished, d.Order)
 	}

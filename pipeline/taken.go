@@ -13,15 +13,42 @@ import (
 	"github.com/deployster-go/deployster/pipeline/upstream"
 )
 
-// leave notes, when a stage is rolled back to a revision, which newer ones had finished it:
-// they are not taken by others any more, unless they finish it again.
-func (s *State) leave(v visits, to int, seq int64) visits {
+// wantBack notes, when a rollback of a stage begins or is tried again, which revisions newer
+// than the one that is wanted had finished it: they are not taken by others any more, unless
+// they finish it again.
+func (s *State) wantBack(d *deployment.Deployment, seq int64) {
+	if d.Rollback == nil || begun(d) {
+		return
+	}
+	v, to := s.visits[d.Rollback.Target], s.indexOf(d.Rollback.Original)
 	for _, i := range v.finished {
-		if first := s.first(i); first > to {
-			v.left = v.left.With(s.revisions[first].Deployment, upstream.Left{Seq: seq})
+		first := s.first(i)
+		if _, out := v.left[s.revisions[first].Deployment]; first > to && !out {
+			v.left = v.left.With(s.revisions[first].Deployment, upstream.Left{Seq: seq, For: d.ID})
 		}
 	}
-	return v
+	s.visits[d.Rollback.Target] = v
+}
+
+// begun reports whether a rollback has begun its stage.
+func begun(d *deployment.Deployment) bool {
+	_, begun := d.Started[d.Rollback.Target]
+	return begun
+}
+
+// wantBackNoMore notes that a rollback was cancelled. What it had not begun to replace is
+// taken by others again.
+func (s *State) wantBackNoMore(d *deployment.Deployment) {
+	if d.Rollback == nil || begun(d) {
+		return
+	}
+	v := s.visits[d.Rollback.Target]
+	for id, why := range v.left {
+		if why.For == d.ID {
+			v.left = v.left.Without(id)
+		}
+	}
+	s.visits[d.Rollback.Target] = v
 }
 
 // need is what another pipeline needs of the revisions of this one.

@@ -101,6 +101,19 @@ func TestWhatWasRolledBackIsNotTakenUntilItPassesAgain(t *testing.T) {
 	w.offers("prod", "4 3 1")
 }
 
+func TestARollbackThatWasCancelledBeforeItBeganLeavesNothingBehind(t *testing.T) {
+	w := inProduction(t, "1", "2", "3")
+	w.do(Rollback{Stage: "prod", Revision: "1", ID: "back"})
+	w.offers("prod", "1")
+	w.do(Cancel{Revision: "back"})
+	w.offers("prod", "3 2 1")
+	w.do(Retry{Revision: "back"})
+	w.offers("prod", "1")
+	w.step()
+	w.do(Cancel{Revision: "back"})
+	w.offers("prod", "1")
+}
+
 // Whoever does the smoke tests again does so to learn whether what passed them still does.
 func TestWhatFailedWhenItWasDoneAgainIsNotTakenUntilItPassesAgain(t *testing.T) {
 	w := failing(t, "1", "2")
@@ -233,8 +246,15 @@ func takenOf(log []deploylog.Event, stage deploylog.Target) (taken []string) {
 	order, original := map[string]int{}, map[string]string{}
 	passed, back := map[string]int64{}, map[int64]int{} // last ends, and rollbacks to which order
 	again, failed := map[string]bool{}, map[string]int64{}
+	registered, began := map[string]int64{}, map[string]bool{} // rollbacks of the stage
 	for _, e := range log {
-		switch {
+		switch at := registered[e.Deployment]; {
+		case at > 0 && !began[e.Deployment] && e.Name == record.PipelineCancelled:
+			delete(back, at)
+		case at > 0 && !began[e.Deployment] && e.Name == record.PipelineRetried:
+			back[e.Seq], registered[e.Deployment] = order[original[e.Deployment]], e.Seq
+		case e.Name == record.StageStarted && e.Target == stage:
+			began[e.Deployment] = true
 		case record.RedoOf(e) != nil:
 			original[e.Deployment], again[e.Deployment] = original[record.RedoOf(e).Of], true
 		case e.Name == record.PipelineStarted && record.RollbackOf(e) == nil:
@@ -243,7 +263,7 @@ func takenOf(log []deploylog.Event, stage deploylog.Target) (taken []string) {
 			info := record.RollbackOf(e)
 			original[e.Deployment] = info.Original
 			if info.Target == stage {
-				back[e.Seq] = order[info.Original]
+				back[e.Seq], registered[e.Deployment] = order[info.Original], e.Seq
 			}
 		case e.Name == record.StageFinished && e.Target == stage:
 			passed[original[e.Deployment]] = e.Seq

@@ -8,8 +8,9 @@ import (
 // Left is why a revision that had finished a stage is not taken any more, until it finishes
 // the stage again.
 type Left struct {
-	Seq    int64 // of the event
-	Failed bool  // when the stage was done again; else it was rolled back to an older revision
+	Seq    int64  // of the event
+	Failed bool   // when the stage was done again; else it was rolled back to an older revision
+	For    string // the deployment that rolls it back
 }
 
 // Of says it in words of a stage.
