@@ -43,6 +43,7 @@ var floors = []struct {
 	{"internal/crash", nil},
 	{"internal/usercache", []string{"protocol", "internal/atomicfile"}},
 	{"internal/objects", []string{"internal/atomicfile"}},
+	{"internal/artifacts", []string{"internal/atomicfile", "internal/crash"}},
 	{"manifest", []string{"schema", "expression", "graph", "internal/yamlfile", "internal/suggest", "internal/phrase", "internal/crash"}},
 	{"internal/entrypoint", nil},
 	{"engine/docker", []string{"engine", "internal/entrypoint", "internal/crash"}},

@@ -1,0 +1,252 @@
+package artifacts_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/deployster-go/deployster/internal/artifacts"
+)
+
+// newStore is a store in a directory that nobody has made yet.
+func newStore(t *testing.T) (s *artifacts.Store, dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "artifacts")
+	return artifacts.In(dir), dir
+}
+
+// write makes files by their paths: "link -> TARGET" is a link, a path that ends in "/" a
+// directory, and "!" at the end of a path makes a program.
+func write(t *testing.T, files map[string]string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for at, content := range files {
+		path := filepath.Join(dir, strings.TrimSuffix(at, "!"))
+		if strings.HasSuffix(at, "/") {
+			must(t, os.MkdirAll(path, 0o755))
+			continue
+		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		if target, is := strings.CutPrefix(content, "-> "); is {
+			must(t, os.Symlink(target, path))
+			continue
+		}
+		mode := os.FileMode(0o644)
+		if strings.HasSuffix(at, "!") {
+			mode = 0o755
+		}
+		must(t, os.WriteFile(path, []byte(content), mode))
+	}
+	return dir
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func collect(t *testing.T, s *artifacts.Store, dir string) artifacts.Artifact {
+	t.Helper()
+	a, err := s.Collect(t.Context(), dir, artifacts.Limits{})
+	must(t, err)
+	return a
+}
+
+// tree lists what is below a directory, as it is unpacked.
+func tree(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		text := path[len(dir)+1:] + " " + info.Mode().String()
+		if e.Type() == fs.ModeSymlink {
+			target, err := os.Readlink(path)
+			must(t, err)
+			text = path[len(dir)+1:] + " -> " + target
+		} else if e.Type().IsRegular() {
+			content, err := os.ReadFile(path)
+			must(t, err)
+			text += " " + string(content)
+		}
+		all = append(all, text)
+		return nil
+	}))
+	return all
+}
+
+var toolchain = map[string]string{
+	"bin/gcc!": "#!/bin/sh\n", "bin/cc": "-> gcc", "lib/": "", "lib-2/x": "1", "lib/libc.so": "-> ../bin/./gcc", "README": "hello\n", "empty/": "", "zero": "",
+}
+
+func TestADirectoryIsKeptAndUnpackedAgain(t *testing.T) {
+	s, dir := newStore(t)
+	a := collect(t, s, write(t, toolchain))
+	if a.Files != 10 || a.Size != 17 {
+		t.Errorf("it has %d entries of %d bytes", a.Files, a.Size)
+	}
+	// On all machines, and with every version of the program.
+	if want := "sha256:117dc7a3a5249cb98eeeeab7bf5e8f52cade1f12ff911080a2d623260a186bab"; a.Digest != want {
+		t.Errorf("its digest is %s, want %s", a.Digest, want)
+	}
+	files, err := s.Directory(t.Context(), a.Digest)
+	must(t, err)
+	want := []string{
+		"README -r--r--r-- hello\n", "bin dr-xr-xr-x", "bin/cc -> gcc", "bin/gcc -r-xr-xr-x #!/bin/sh\n", "empty dr-xr-xr-x",
+		"lib dr-xr-xr-x", "lib/libc.so -> ../bin/./gcc", "lib-2 dr-xr-xr-x", "lib-2/x -r--r--r-- 1", "zero -r--r--r-- ",
+	}
+	if got := tree(t, files); !slices.Equal(got, slices.Sorted(slices.Values(want))) && !slices.Equal(got, want) {
+		t.Errorf("unpacked is %q", got)
+	}
+	if info, err := os.Stat(files); err != nil || info.Mode().Perm() != 0o555 {
+		t.Errorf("it is %v, %v", info.Mode(), err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the store is %v, %v", info.Mode(), err)
+	}
+	if again := collect(t, s, files); again != a {
+		t.Errorf("what was unpacked makes %v, not %v", again, a)
+	}
+	must(t, s.Verify(t.Context(), a.Digest))
+	if !s.Has(a.Digest) || s.Has("sha256:"+strings.Repeat("0", 64)) || s.Has("x") {
+		t.Error("it has not what it has, or has what it has not")
+	}
+	wantNothingHalf(t, dir)
+}
+
+func wantNothingHalf(t *testing.T, dir string) {
+	t.Helper()
+	if left, err := os.ReadDir(filepath.Join(dir, "tmp")); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// What made a directory, when and in what order does not matter.
+func TestTheDigestIsThatOfTheContent(t *testing.T) {
+	s, _ := newStore(t)
+	digest := collect(t, s, write(t, toolchain)).Digest
+	same := map[string]func(dir string) error{
+		"other times":       func(dir string) error { return os.Chtimes(filepath.Join(dir, "README"), time.Now(), time.Unix(0, 0)) },
+		"other permissions": func(dir string) error { return os.Chmod(filepath.Join(dir, "README"), 0o640) },
+		"set user id":       func(dir string) error { return os.Chmod(filepath.Join(dir, "bin", "gcc"), 0o755|fs.ModeSetuid) },
+		"another order": func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "zero")), os.WriteFile(filepath.Join(dir, "zero"), nil, 0o600))
+		},
+		"a second name": func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "zero")), os.WriteFile(filepath.Join(dir, "..", "other"), nil, 0o600), os.Link(filepath.Join(dir, "..", "other"), filepath.Join(dir, "zero")))
+		},
+	}
+	for what, change := range same {
+		dir := write(t, toolchain)
+		must(t, change(dir))
+		if a := collect(t, s, dir); a.Digest != digest {
+			t.Errorf("%s make another artifact", what)
+		}
+	}
+	other := map[string]func(dir string) error{
+		"a byte":      func(dir string) error { return os.WriteFile(filepath.Join(dir, "README"), []byte("hallo\n"), 0o600) },
+		"a name":      func(dir string) error { return os.Rename(filepath.Join(dir, "README"), filepath.Join(dir, "readme")) },
+		"a mode":      func(dir string) error { return os.Chmod(filepath.Join(dir, "README"), 0o700) },
+		"a directory": func(dir string) error { return os.Remove(filepath.Join(dir, "empty")) },
+		"a link": func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "bin", "cc")), os.Symlink("./gcc", filepath.Join(dir, "bin", "cc")))
+		},
+	}
+	for what, change := range other {
+		dir := write(t, toolchain)
+		must(t, change(dir))
+		if a := collect(t, s, dir); a.Digest == digest {
+			t.Errorf("%s makes no difference", what)
+		}
+	}
+}
+
+func TestWhatCannotBeAnArtifactIsRefusedWithItsPathAndTheRemedy(t *testing.T) {
+	deep := strings.Repeat("d/", 257)
+	tests := map[string]struct {
+		files  map[string]string
+		make   func(dir string) error
+		limits artifacts.Limits
+		want   string
+	}{
+		"an absolute link":        {files: map[string]string{"bin/sh": "-> /bin/sh"}, want: `"bin/sh" is a link to "/bin/sh", which is not in the directory wherever that is mounted; let it be relative`},
+		"a link out of it":        {files: map[string]string{"bin/sh": "-> ../../bin/sh"}, want: `"bin/sh" is a link to "../../bin/sh", which leaves the directory; let it be relative`},
+		"a link to what is above": {files: map[string]string{"up": "-> .."}, want: `"up" is a link to "..", which leaves the directory`},
+		"a way out over a link":   {files: map[string]string{"p/s": "-> ../t", "t/x": "", "p/l": "-> s/../../f"}, want: `"p/l" is a link to "s/../../f", with ".." after a name`},
+		"a pipe":                  {make: func(dir string) error { return unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600) }, want: `"pipe" is a named pipe (FIFO), not a file, a link or a directory; remove it`},
+		"a socket":                {make: func(dir string) error { return unix.Mknod(filepath.Join(dir, "socket"), unix.S_IFSOCK|0o600, 0) }, want: `"socket" is a socket, not`},
+		"too many files":          {files: map[string]string{"a/1": "", "a/2": "", "b": ""}, limits: artifacts.Limits{Files: 3}, want: "there are more than 3 files, links and directories; leave out"},
+		"too many bytes":          {files: map[string]string{"a": "123", "b": "456"}, limits: artifacts.Limits{Bytes: 5}, want: `"b" and what is before it have more than 5 bytes; leave out`},
+		"a file of holes":         {files: map[string]string{"a": ""}, make: func(dir string) error { return os.Truncate(filepath.Join(dir, "a"), 1<<42) }, want: `"a" and what is before it have more than 17179869184 bytes`},
+		"control characters":      {files: map[string]string{"d/a\x1b[2J": ""}, want: `"d/a\x1b[2J" has a name with control characters, which what lists it would take for commands; rename it`},
+		"no UTF-8":                {files: map[string]string{"a\xff": ""}, want: `"a\xff" has a name that is not valid UTF-8`},
+		"a link to no UTF-8":      {files: map[string]string{"a": "-> b\xff"}, want: `"a" is a link to "b\xff", which has control characters or is not valid UTF-8`},
+		"too deep":                {files: map[string]string{deep: ""}, want: `is deeper than 255 directories; make an archive`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, store := newStore(t)
+			dir := write(t, test.files)
+			if test.make != nil {
+				must(t, test.make(dir))
+			}
+			_, err := s.Collect(t.Context(), dir, test.limits)
+			refused := new(artifacts.RefusedError)
+			if !errors.As(err, &refused) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), dir) {
+				t.Errorf("it says %v", err)
+			}
+			wantNothingHalf(t, store)
+			if blobs, err := os.ReadDir(filepath.Join(store, "blobs", "sha256")); err != nil || len(blobs) > 0 {
+				t.Errorf("stored are %v, %v", blobs, err)
+			}
+		})
+	}
+}
+
+// Nobody waits for the listing of what is refused anyway.
+func TestAHugeDirectoryIsRefusedBeforeAllOfItIsListed(t *testing.T) {
+	s, _ := newStore(t)
+	dir := t.TempDir()
+	for i := range 3000 {
+		must(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600))
+	}
+	refused := new(artifacts.RefusedError)
+	if _, err := s.Collect(t.Context(), dir, artifacts.Limits{Files: 1000}); !errors.As(err, &refused) {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsCanceledLeavesNothing(t *testing.T) {
+	s, dir := newStore(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stopped := errors.New("stopped")
+	cancel(stopped)
+	if _, err := s.Collect(ctx, write(t, toolchain), artifacts.Limits{}); !errors.Is(err, stopped) {
+		t.Errorf("it says %v", err)
+	}
+	wantNothingHalf(t, dir)
+}
+
+func TestAMissingDirectoryIsNoFaultOfTheJob(t *testing.T) {
+	s, _ := newStore(t)
+	_, err := s.Collect(t.Context(), filepath.Join(t.TempDir(), "none"), artifacts.Limits{})
+	if refused := new(artifacts.RefusedError); !errors.Is(err, syscall.ENOENT) || errors.As(err, &refused) {
+		t.Errorf("it says %v", err)
+	}
+}

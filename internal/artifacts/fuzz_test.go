@@ -1,0 +1,146 @@
+package artifacts_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/deployster-go/deployster/internal/artifacts"
+)
+
+// A manifest that is accepted is the only one of its layer.
+func FuzzManifest(f *testing.F) {
+	text, err := artifacts.EncodeManifest(v1.Descriptor{Size: 1024, Digest: v1.Hash{Algorithm: "sha256", Hex: strings.Repeat("5f", 32)}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add(bytes.Replace(text, []byte("sha256:5f"), []byte("sha512:5f"), 1))
+	f.Add(bytes.Replace(text, []byte("1024"), []byte("-1"), 1))
+	f.Add(append(text, ' '))
+	f.Add([]byte(`{"schemaVersion":2,"layers":[]}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		layer, err := artifacts.DecodeManifest(text)
+		if err != nil {
+			if layer.Size != 0 || layer.Digest.Hex != "" {
+				t.Errorf("a layer beside %v", err)
+			}
+			return
+		}
+		again, err := artifacts.EncodeManifest(layer)
+		if err != nil || !bytes.Equal(again, text) {
+			t.Errorf("%q is accepted, and made again %q, %v", text, again, err)
+		}
+	})
+}
+
+// tarOf makes a tar of headers, each file with its name as content.
+func tarOf(tb testing.TB, headers ...tar.Header) []byte {
+	tb.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, h := range headers {
+		if h.Typeflag == tar.TypeReg {
+			h.Size = int64(len(h.Name))
+		}
+		if err := w.WriteHeader(&h); err != nil {
+			tb.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeReg {
+			if _, err := w.Write([]byte(h.Name)); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+var (
+	then   = time.Date(1980, 1, 2, 0, 0, 0, 0, time.UTC)
+	aFile  = tar.Header{Typeflag: tar.TypeReg, Name: "a", Mode: 0o644, ModTime: then, Format: tar.FormatPAX}
+	aLink  = tar.Header{Typeflag: tar.TypeSymlink, Name: "a", Linkname: "b", Mode: 0o777, ModTime: then, Format: tar.FormatPAX}
+	bDir   = tar.Header{Typeflag: tar.TypeDir, Name: "b/", Mode: 0o755, ModTime: then, Format: tar.FormatPAX}
+	inB    = tar.Header{Typeflag: tar.TypeReg, Name: "b/c", Mode: 0o755, ModTime: then, Format: tar.FormatPAX}
+	longer = tar.Header{Typeflag: tar.TypeReg, Name: "b/" + strings.Repeat("d", 150), Mode: 0o644, ModTime: then, Format: tar.FormatPAX}
+)
+
+// with is a header that differs in something.
+func with(h tar.Header, change func(*tar.Header)) tar.Header {
+	change(&h)
+	return h
+}
+
+func TestALayerOfAnotherFormIsRefused(t *testing.T) {
+	if a, err := artifacts.Unpack(t.Context(), t.TempDir(), tarOf(t, aLink, bDir, inB, longer)); err != nil || a.Files != 4 {
+		t.Fatalf("of the right form: %+v, %v", a, err)
+	}
+	tests := map[string][]byte{
+		"another order":        tarOf(t, bDir, aFile),
+		"twice":                tarOf(t, aFile, aFile),
+		"a link and below it":  tarOf(t, aLink, with(inB, func(h *tar.Header) { h.Name = "a/c" })),
+		"no directory":         tarOf(t, inB),
+		"above":                tarOf(t, with(aFile, func(h *tar.Header) { h.Name = "../a" })),
+		"absolute":             tarOf(t, with(aFile, func(h *tar.Header) { h.Name = "/a" })),
+		"a dot":                tarOf(t, with(bDir, func(h *tar.Header) { h.Name = "./" })),
+		"a link out":           tarOf(t, with(aLink, func(h *tar.Header) { h.Linkname = "../a" })),
+		"an absolute link":     tarOf(t, with(aLink, func(h *tar.Header) { h.Linkname = "/etc" })),
+		"a hard link":          tarOf(t, aFile, with(aFile, func(h *tar.Header) { h.Typeflag, h.Name, h.Linkname = tar.TypeLink, "b", "a" })),
+		"a device":             tarOf(t, with(aFile, func(h *tar.Header) { h.Typeflag = tar.TypeChar })),
+		"a pipe":               tarOf(t, with(aFile, func(h *tar.Header) { h.Typeflag = tar.TypeFifo })),
+		"an owner":             tarOf(t, with(aFile, func(h *tar.Header) { h.Uid = 1000 })),
+		"a name of an owner":   tarOf(t, with(aFile, func(h *tar.Header) { h.Uname = "root" })),
+		"a time":               tarOf(t, with(aFile, func(h *tar.Header) { h.ModTime = time.Unix(1, 0) })),
+		"a mode":               tarOf(t, with(aFile, func(h *tar.Header) { h.Mode = 0o4755 })),
+		"an attribute":         tarOf(t, with(aFile, func(h *tar.Header) { h.PAXRecords = map[string]string{"SCHILY.xattr.user.x": "y"} })),
+		"another format":       tarOf(t, with(longer, func(h *tar.Header) { h.Name, h.Format = h.Name[2:], tar.FormatGNU })),
+		"control characters":   tarOf(t, with(aFile, func(h *tar.Header) { h.Name = "a\x1b" })),
+		"nothing":              {},
+		"half an end":          make([]byte, 512),
+		"more after the end":   append(tarOf(t, aFile), make([]byte, 512)...),
+		"much after the end":   append(tarOf(t, aFile), tarOf(t, bDir)...),
+		"no tar":               bytes.Repeat([]byte("x"), 1024),
+		"an entry cut off":     tarOf(t, aFile)[:700],
+		"more than its header": bytes.Replace(tarOf(t, aFile), []byte("00000000001\x00"), []byte("77777777777\x00"), 1),
+	}
+	for name, layer := range tests {
+		t.Run(name, func(t *testing.T) {
+			if a, err := artifacts.Unpack(t.Context(), t.TempDir(), layer); err == nil {
+				t.Errorf("it is %+v", a)
+			} else if len(err.Error()) > 500 {
+				t.Errorf("it says %d bytes", len(err.Error()))
+			}
+		})
+	}
+}
+
+// What a layer makes is in the directory, and makes that layer again; otherwise it is refused.
+func FuzzUnpack(f *testing.F) {
+	f.Add(tarOf(f, aLink, bDir, inB, longer))
+	f.Add(tarOf(f, aFile, aFile))
+	f.Add(tarOf(f, with(aLink, func(h *tar.Header) { h.Linkname = "b/../../x" }), bDir))
+	f.Add(tarOf(f, with(aFile, func(h *tar.Header) { h.Name = "../a" })))
+	f.Fuzz(func(t *testing.T, layer []byte) {
+		outer := t.TempDir()
+		dir := filepath.Join(outer, "in")
+		must(t, os.Mkdir(dir, 0o700))
+		a, err := artifacts.Unpack(t.Context(), dir, layer)
+		if there, err := os.ReadDir(outer); err != nil || len(there) != 1 {
+			t.Errorf("beside the directory are %v, %v", there, err)
+		}
+		if err == nil {
+			if again, made, err := artifacts.Pack(t.Context(), dir); err != nil || again != a || !bytes.Equal(made, layer) {
+				t.Errorf("it makes %v, %v; not %v", again, err, a)
+			}
+		}
+	})
+}

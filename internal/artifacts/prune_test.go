@@ -1,0 +1,103 @@
+package artifacts_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deployster-go/deployster/internal/artifacts"
+)
+
+func manifestPath(store, digest string) string {
+	return filepath.Join(store, "blobs", "sha256", strings.TrimPrefix(digest, "sha256:"))
+}
+
+func TestArtifactsThatNobodyNeedsArePruned(t *testing.T) {
+	s, store := newStore(t)
+	old, before := time.Now().Add(-3*artifacts.MinAge), time.Now().Add(-artifacts.MinAge)
+	digests := map[string]string{}
+	for _, name := range []string{"needed", "young", "old", "again", "mounted"} {
+		digests[name] = collect(t, s, write(t, map[string]string{"file": name})).Digest
+		if _, err := s.Directory(t.Context(), digests[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	blobs, err := filepath.Glob(filepath.Join(store, "blobs", "sha256", "*"))
+	must(t, err)
+	for _, path := range blobs {
+		if path != manifestPath(store, digests["young"]) {
+			must(t, os.Chtimes(path, old, old))
+		}
+	}
+	collect(t, s, write(t, map[string]string{"file": "again"}))
+	if _, err := s.Directory(t.Context(), digests["mounted"]); err != nil {
+		t.Fatal(err)
+	}
+	half := filepath.Join(store, "blobs", "sha256", strings.Repeat("1", 64))
+	must(t, os.WriteFile(half, []byte("a layer of no manifest"), 0o600))
+	must(t, os.Chtimes(half, old, old))
+	must(t, os.MkdirAll(filepath.Join(store, "tmp", "of-the-dead", "copy"), 0o700))
+	must(t, os.Chmod(filepath.Join(store, "tmp", "of-the-dead", "copy"), 0o555))
+
+	var would artifacts.Pruned
+	for _, dryRun := range []bool{true, false} {
+		pruned, err := s.Prune(t.Context(), before, func(digest string) bool { return digest == digests["needed"] }, dryRun)
+		if err != nil || pruned.Count != 1 || !pruned.Oldest.Equal(old) || pruned.Bytes < 2048+22 {
+			t.Errorf("dry run %v: it removed %+v, %v", dryRun, pruned, err)
+		}
+		if dryRun {
+			would = pruned
+		} else if pruned != would {
+			t.Errorf("it removed %+v, not %+v", pruned, would)
+		}
+	}
+	wantPruned(t, s, digests, "old")
+	for dir, want := range map[string]int{"blobs/sha256": 8, "unpacked": 4, "tmp": 0} {
+		if left, err := os.ReadDir(filepath.Join(store, dir)); err != nil || len(left) != want {
+			t.Errorf("in %s are %v, %v", dir, left, err)
+		}
+	}
+	if pruned, err := artifacts.In(t.TempDir()).Prune(t.Context(), before, nil, false); err != nil || pruned != (artifacts.Pruned{}) {
+		t.Errorf("of nothing: %+v, %v", pruned, err)
+	}
+}
+
+func wantPruned(t *testing.T, s *artifacts.Store, digests map[string]string, gone string) {
+	t.Helper()
+	for name, digest := range digests {
+		err := s.Verify(t.Context(), digest)
+		if name == gone != errors.Is(err, artifacts.ErrMissing) || name != gone && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if name == gone {
+			continue
+		}
+		if _, err := s.Directory(t.Context(), digest); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAnArtifactIsRemoved(t *testing.T) {
+	s, store := newStore(t)
+	digest, _ := unpacked(t, s, toolchain)
+	for range 2 {
+		must(t, s.Remove(t.Context(), digest))
+		if _, err := s.Directory(t.Context(), digest); s.Has(digest) || !errors.Is(err, artifacts.ErrMissing) {
+			t.Errorf("it is there: %v", err)
+		}
+	}
+	for _, dir := range []string{"blobs/sha256", "unpacked", "tmp"} {
+		if left, err := os.ReadDir(filepath.Join(store, dir)); err != nil || len(left) > 0 {
+			t.Errorf("in %s are %v, %v", dir, left, err)
+		}
+	}
+	for _, digest := range []string{"", "sha256:../../../etc", "sha256:" + strings.Repeat("A", 64)} {
+		if err := s.Remove(t.Context(), digest); err == nil || !strings.Contains(err.Error(), "is not the digest of an artifact") {
+			t.Errorf("%q: %v", digest, err)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package artifacts
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// workspace is a directory of one process at one task: what is to come into the store is made
+// there, and what is to go is moved there first. It is locked, so that others know whether
+// somebody is still at it.
+type workspace struct {
+	dir  string
+	lock *lock
+}
+
+func (s *Store) newWorkspace() (*workspace, error) {
+	if err := s.makeDirectories(); err != nil {
+		return nil, err
+	}
+	s.orphans.Do(func() { _, _ = s.removeOrphans(false) })
+	for {
+		dir, err := os.MkdirTemp(s.temporary(), "")
+		if err != nil {
+			return nil, err
+		}
+		held, err := try(dir, exclusive)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if held != nil {
+			return &workspace{dir, held}, nil
+		}
+		// Who removes orphans came between making and locking it.
+	}
+}
+
+func (w *workspace) path(name string) string { return filepath.Join(w.dir, name) }
+
+// remove removes the workspace with all in it.
+func (w *workspace) remove() error {
+	defer w.lock.release()
+	return removeAll(w.dir)
+}
+
+// removeOrphans removes the workspaces of processes that have ended, and returns how many
+// bytes they held.
+func (s *Store) removeOrphans(dryRun bool) (freed int64, err error) {
+	left, err := os.ReadDir(s.temporary())
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range left {
+		dir := filepath.Join(s.temporary(), e.Name())
+		held, err := try(dir, exclusive)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && held == nil {
+			continue
+		}
+		if err != nil {
+			return freed, err
+		}
+		freed += sizeOf(dir)
+		if dryRun {
+			held.release()
+			continue
+		}
+		if err := (&workspace{dir, held}).remove(); err != nil {
+			return freed, err
+		}
+	}
+	return freed, nil
+}
+
+// removeAll removes a directory with all in it, also what nobody may write to.
+func removeAll(dir string) error {
+	if err := os.RemoveAll(dir); err == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			_ = os.Chmod(path, 0o700) //nolint:gosec // a directory is to be searched by its owner
+		}
+		return nil // os.RemoveAll says what is wrong
+	})
+	return os.RemoveAll(dir)
+}
+
+// sizeOf adds up the files below a directory.
+func sizeOf(dir string) (size int64) {
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return nil //nolint:nilerr // what is gone, or cannot be seen, counts nothing
+		}
+		if info, err := e.Info(); err == nil {
+			size += info.Size()
+		}
+		return nil
+	})
+	return size
+}
+
+// locked does something while nothing is removed from the store, or nobody else does anything
+// to what it holds. It must be quick: others wait.
+func (s *Store) locked(ctx context.Context, how int, do func() error) error {
+	held, err := acquire(ctx, s.dir, how)
+	if err != nil {
+		return err
+	}
+	defer held.release()
+	return do()
+}
