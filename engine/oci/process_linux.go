@@ -84,8 +84,8 @@ func (p process) kill(id string) error {
 	return nil
 }
 
-// isLauncher reports whether a process is a launcher, or the runtime that the one of
-// this container became. One that is already dying does not count.
+// isLauncher reports whether a process is a launcher, or the runtime of this container,
+// which the launcher of an older version became. One that is already dying does not count.
 func isLauncher(pid int, id string) bool {
 	content, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	args := strings.Split(string(content), "\x00")

@@ -104,7 +104,7 @@ func (e *Engine) run(ctx context.Context, fail context.CancelCauseFunc, spec eng
 	}
 	c.copy(streams, request, fail)
 	e.passes("the output is closed")
-	code, failure := c.end(request.Log)
+	code, failure := c.end()
 	e.passes("the container has ended")
 	if failure != nil {
 		return engine.Exit{}, e.explain(spec, failure)

@@ -46,12 +46,8 @@ func (e *Engine) prepare() (*container, error) {
 }
 
 // end returns the exit code of the container's program, or why there was none.
-func (c *container) end(log string) (int, *entrypoint.Failure) {
+func (c *container) end() (int, *entrypoint.Failure) {
 	report := c.report()
-	became := report.Becomes
-	if became {
-		report = c.report() // only of a failure
-	}
 	<-c.ended
 	switch {
 	case report.Failed != nil:
@@ -60,14 +56,9 @@ func (c *container) end(log string) (int, *entrypoint.Failure) {
 		return *report.Ended, nil
 	case !c.state.Exited():
 		return killed, nil
-	case !became:
+	default:
 		return 0, &entrypoint.Failure{Doing: "run the container", Text: "the launcher ended before there was one: " + c.state.String()}
 	}
-	code := c.state.ExitCode()
-	if text := entrypoint.LastError(log); code != 0 && text != "" {
-		return 0, &entrypoint.Failure{Doing: "run the container", Text: text, Runtime: true}
-	}
-	return code, nil
 }
 
 func (c *container) close() {

@@ -13,10 +13,10 @@
 //
 // A role is asked for by arguments alone (see Word), never by the environment,
 // which programs hand down without knowing. Dispatch looks at them and has to be
-// the first statement of main: everything before it is paid at every start of a
-// container. That includes the initialization of all packages of the program, which
-// takes longer than the role itself: what a package prepares when it is
-// initialized, such as tables or compiled patterns, is paid by every container.
+// called before anything else is done: everything before it is paid at every start of
+// a container. That includes the initialization of packages, which for all of the
+// program would take longer than the role itself; so it calls Dispatch before most of
+// them are (see internal/early).
 //
 // Neither role gives anybody a right. The launcher acts only as the first process
 // of a process namespace, so it cannot change the mounts of a machine that it was
@@ -30,17 +30,16 @@
 // lives in its mount namespace: nothing of it outlives the container, however
 // the tool ends.
 //
-// A launcher puts an overlay above the image's layers and becomes an OCI runtime
-// that runs a container there: its end is the container's. It talks with the tool
-// over a socket, its file descriptor Control, in JSON: the tool sends a Request,
-// and the launcher a Report if something fails. Its standard streams are the
-// container's. Before it has its request it is nothing but a process that ends
-// with the tool, so one can be started ahead of its container.
+// A launcher puts an overlay above the image's layers and has an OCI runtime run a
+// container there, whose end it reports. It talks with the tool over a socket, its file
+// descriptor Control, in JSON: the tool sends a Request, and the launcher a Report. Its
+// standard streams are the container's: the runtime hands them on and ends, so that what
+// goes through them wakes nobody between. Before it has its request it is nothing but a
+// process that ends with the tool, so one can be started ahead of its container.
 //
 // For a container that is held, and for a runtime that would remove what has to
-// be inspected after the container has ended, the launcher stays: it has the
-// runtime create the container, reports that, waits for a Start, and reports the
-// end.
+// be inspected after the container has ended, it takes two steps: it has the runtime
+// create the container, reports that, and waits for a Start.
 //
 // # The shim
 //

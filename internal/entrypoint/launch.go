@@ -23,7 +23,7 @@ type Request struct {
 	Options  []string          // of the runtime, before its command
 	Log      string            // file for the messages of the runtime
 	Whole    bool              // start the program when all of the input on stdin, which is framed (see Send), has been read
-	Steps    bool              // stay, create the container, report that, and start it on a Start
+	Steps    bool              // create the container, report that, and start it on a Start
 	Config   Config
 }
 
@@ -46,9 +46,8 @@ type Start struct{}
 // Report is a message of the launcher. Exactly one field is set. A launcher that
 // ends without one has done nothing.
 type Report struct {
-	Becomes bool     `json:",omitempty"` // the launcher becomes the runtime, and ends as the container does; only if not Request.Steps
 	Created bool     `json:",omitempty"` // the container waits for a Start; only if Request.Steps
-	Ended   *int     `json:",omitempty"` // exit code of its program, 128+n for a death by signal n; only if Request.Steps
+	Ended   *int     `json:",omitempty"` // exit code of its program, 128+n for a death by signal n
 	Failed  *Failure `json:",omitempty"` // the container could not be created or started
 }
 

@@ -85,17 +85,10 @@ func (l *launcher) container() (int, error) {
 	if err := l.configure(); err != nil {
 		return 0, err
 	}
-	switch {
-	case l.request.Steps:
+	if l.request.Steps {
 		return l.steps()
-	case l.request.Whole:
-		return l.whole()
 	}
-	if err := l.reports.Encode(Report{Becomes: true}); err != nil {
-		return 0, failed("report", err)
-	}
-	argv := l.command("run", "--keep", "--bundle", l.request.Dir)
-	return 0, failed("execute the runtime", unix.Exec(argv[0], argv, os.Environ()))
+	return l.run()
 }
 
 // steps creates the container, and starts it on a Start. All runtimes can do
@@ -132,11 +125,14 @@ func (l *launcher) steps() (int, error) {
 	return wait(pid)
 }
 
-// whole runs the container when its input is whole. The runtime leaves it to
-// itself then: the pipes that it would put between would be cut when it dies.
-func (l *launcher) whole() (int, error) {
-	if err := awaitWhole(0, 0); err != nil {
-		return 0, failed("prepare the input", err)
+// run runs the container, when its input is whole if it is to be. The runtime leaves it
+// to itself then: what it would put between the container and the pipes would have to
+// wake for all that goes through them, and cut them when it dies.
+func (l *launcher) run() (int, error) {
+	if l.request.Whole {
+		if err := awaitWhole(0, 0); err != nil {
+			return 0, failed("prepare the input", err)
+		}
 	}
 	if err := l.execute("run", "--detach", "--bundle", l.request.Dir, "--pid-file", pidFile); err != nil {
 		return 0, err
