@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"runtime/debug"
+	"runtime"
 	"slices"
 	"strings"
 )
@@ -123,7 +123,7 @@ func (t Type[C]) Run(ctx context.Context, args []string, stdin io.Reader, stdout
 func (t Type[C]) invoke(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	defer func() {
 		if r := recover(); r != nil {
-			_, _ = fmt.Fprintf(stderr, "panic: %v\n%s", r, debug.Stack())
+			_, _ = fmt.Fprintf(stderr, "panic: %v\n%s", r, stack())
 			code = 1
 		}
 	}()
@@ -232,4 +232,11 @@ func answer(w io.Writer, document any, check func([]byte) error) error {
 
 func oneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
+}
+
+// stack is that of the goroutine, as far as it fits. runtime/debug would have each type
+// wait, at its start, for packages that Go initializes before that.
+func stack() []byte {
+	text := make([]byte, 64<<10)
+	return text[:runtime.Stack(text, false)]
 }

@@ -5,10 +5,7 @@ import (
 	"os"
 
 	"github.com/deployster-go/deployster/internal/cli"
-	"github.com/deployster-go/deployster/internal/entrypoint"
+	_ "github.com/deployster-go/deployster/internal/early" // containers start with it
 )
 
-func main() {
-	entrypoint.Dispatch() // first, because containers start with it
-	os.Exit(cli.Main(os.Args[1:]))
-}
+func main() { os.Exit(cli.Main(os.Args[1:])) }
