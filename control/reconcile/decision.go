@@ -76,6 +76,12 @@ func (d *Decision[K]) Enough() bool {
 	return !d.whole && d.slots.free <= 0 && d.passed > len(d.slots.keys)+scanMargin
 }
 
+// Load is how many slots of a host are taken.
+func (d *Decision[K]) Load(host string) int { return d.slots.taken(host) }
+
+// Free is how many of the slots of the loop are free.
+func (d *Decision[K]) Free() int { return d.slots.free }
+
 // WakeAt has the entity decided about again at a time, unless that has passed.
 func (d *Decision[K]) WakeAt(at time.Time) {
 	if at.After(d.Now) {

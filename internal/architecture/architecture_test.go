@@ -90,6 +90,8 @@ var floors = []struct {
 	{"control/gc", []string{"control/runs", "deploylog", "internal/objects"}},
 	{"control/pipelines", []string{"control/reconcile", "runner", "pipeline", "pipeline/*", "deploylog"}},
 	{"control/environments", []string{"control/reconcile", "runner", "environment", "environment/*", "deploylog", "internal/phrase", "internal/refusal"}},
+	{"control/builds", []string{"control/reconcile", "runner", "build", "build/*", "inventory", "deploylog"}},
+	{"control/workers", []string{"control/work", "inventory"}},
 	{"control/promotion", []string{"control/reconcile", "control/pipelines", "control/environments", "runner", "pipeline", "pipeline/*", "environment", "environment/*", "deploylog", "internal/crash", "internal/refusal"}},
 	{"control/revision", nil},
 	{"control/health", []string{"runner", "manifest", "environment/*"}},

@@ -1,0 +1,49 @@
+// Package builds is the tenant of the reconcile loop that works off build groups. Builds
+// folds and commands. A Controller has jobs done by a Builder, on workers: it records that a
+// job begins before it does, and all that follows from its end together with that.
+package builds
+
+import (
+	"context"
+	"time"
+
+	"github.com/deployster-go/deployster/build"
+	"github.com/deployster-go/deployster/build/record"
+	"github.com/deployster-go/deployster/control/reconcile"
+	"github.com/deployster-go/deployster/deploylog"
+)
+
+// Builds are all build groups of a log, folded from its events: one state, so that their
+// order is one, and one process at a time has jobs done. It is safe for concurrent use.
+type Builds struct {
+	*reconcile.Fold[*build.State]
+}
+
+// New knows nothing until it Follows. The subscribers receive every event of the log that
+// it folds, one at a time.
+func New(log deploylog.Log, now func() time.Time, subscribers ...func(deploylog.Event)) *Builds {
+	return &Builds{reconcile.NewFold(reconcile.Kind[*build.State]{
+		One: "queue", Many: "builds", NameOf: record.NameOf, Begins: record.GroupTriggered, Begin: build.New, Exists: func(*build.State) bool { return true },
+		Missing: build.ErrNoGroup, Remedy: "deployster build submit -f FILE",
+	}, log, now, subscribers)}
+}
+
+// Command proposes a command and appends what it comes to.
+func (b *Builds) Command(ctx context.Context, c build.Command) ([]deploylog.Event, error) {
+	return b.Change(ctx, record.Entity, true, func(s *build.State) ([]deploylog.Event, error) {
+		return s.Propose(c, b.Now())
+	})
+}
+
+// State calls do with the state of all groups, which it must not keep. Where there never
+// was a group it is that of none.
+func (b *Builds) State(do func(*build.State) error) (err error) {
+	b.Locked(func() {
+		s, err2 := b.Find(record.Entity)
+		if err2 != nil {
+			s = build.New(record.Entity)
+		}
+		err = do(s)
+	})
+	return err
+}
